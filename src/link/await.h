@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* scry-link await: the sessions of scry-link serve, but each one that comes is a monitor, which becomes a node here. */
 #ifndef SCRY_LINK_AWAIT_H
 #define SCRY_LINK_AWAIT_H
 
 #include "link/serve.h"
+
+/* scry-link await: the sessions of scry-link serve, but each one that comes is a monitor, which becomes a node here. */
 
 /* The secret, the monitor here. 0 or -errno with err. */
 int await_begin(struct serve *serve, struct err *err);

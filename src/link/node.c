@@ -1,19 +1,508 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* scry-link node NAME, scry-link copy NAME. */
 #include "link/node.h"
 
+#include "base/data/cleanup.h"
+#include "base/system/clock.h"
+#include "base/system/dirs.h"
+#include "base/system/file.h"
+#include "base/system/log.h"
+#include "link/dialler.h"
+#include "shm/waits.h"
+
 #include <errno.h>
-#include <limits.h>
+#include <fcntl.h>
+#include <math.h>
+#include <poll.h>
+#include <stdarg.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
-#include "base/system/log.h"
-#include "link/node_copy.h"
-#include "link/node_gate.h"
-#include "link/node_script.h"
+enum { GATE_PLACES = 32 };
 
-void node_own_path(char ret_path[PATH_MAX])
+/* Beginnings of the lines of node_script_copy. */
+#define NODE_SCRIPT_COPY "scry-copy: "
+#define NODE_SCRIPT_LOOK "scry-node: "
+
+/* Executes a script below there and hands out each line that it says behind `beginning`, until line() returns
+ * anything but 0, or ssh ends, or SECONDS have passed without a word. What line() appends to *answer is sent. Returns what
+ * line() returned, or -errno with err. */
+typedef int node_line_fn(void *ctx, char *line, struct buf *answer, struct err *err);
+
+static void node_own_path(char ret_path[PATH_MAX]);
+
+/*
+ * How many connections by ssh a user begins at the same moment on this machine. Each login is a process here, work for a
+ * directory of users, and often a place in the queue of one machine in between, which refuses when it gets too many
+ * (MaxStartups of sshd_config(5)).
+ */
+
+/* A place is a byte of the file: locks of an open file description (fcntl(2)) need no process that keeps count. */
+static int take_place(int file)
+{
+    for (int i = 0; i < GATE_PLACES; i++) {
+        struct flock place = {.l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = i, .l_len = 1};
+        if (fcntl(file, F_OFD_SETLK, &place) == 0)
+            return 0;
+        if (errno != EAGAIN && errno != EACCES)
+            return -errno; /* a file system without locks */
+    }
+    return -EAGAIN;
+}
+
+/* Waits for a place, as long as somebody has the other end of the socket `fd`. A descriptor: closing it gives the place back, as
+ * the end of the process does. -EPIPE: nobody waits any more. -errno: there is no gate, and nothing to wait for. */
+static int gate_enter(int fd)
+{
+    char dir[PATH_MAX - 16], path[PATH_MAX];
+    int code = dirs_runtime(dir, sizeof dir, NULL);
+    if (code < 0)
+        return code;
+    snprintf(path, sizeof path, "%s/ssh.places", dir);
+    _cleanup_(closep) int file = file_open_own(AT_FDCWD, path, O_RDWR | O_CREAT);
+    if (file < 0)
+        return file;
+    while ((code = take_place(file)) == -EAGAIN) {
+        struct pollfd waits = {.fd = fd, .events = POLLRDHUP};
+        if (poll(&waits, 1, NODE_GATE_MS) > 0)
+            return -EPIPE;
+    }
+    return code < 0 ? code : TAKE_FD(file);
+}
+
+/*
+ * What ssh executes on a node: scripts of sh, as one word in single quotes that every login shell passes on unchanged. In
+ * the scripts there is no single quote, no "!" (csh), and no end of line.
+ *
+ * `id` is of the parcel (node_parcel.h) that is, or will be, below the user's cache directory there.
+ */
+
+static const char script_begin[] = "exec /bin/sh -c '", script_end[] = "'";
+
+/* c: where a parcel is, or will be. */
+static void put_place(struct buf *out, const char *id)
+{
+    buf_printf(out, "c=\"${SCRY_CACHE_DIR:-${XDG_CACHE_HOME:-$HOME/.cache}}/scry/node/%s\"; ", id);
+}
+
+/* f: whether scry was built for such a machine. */
+static void put_fits(struct buf *out)
+{
+    buf_puts(out, "f=differs; test \"$(uname -s) $(uname -m)\" = \"Linux x86_64\" && f=fits; ");
+}
+
+/* A path with anything else is left out: it would have to be quoted. */
+static bool is_plain(const char *path)
+{
+    return *path && !path[strspn(path, "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ/._-+")];
+}
+
+/* s: scry, if it is there. Shells that nobody types into often have a short PATH; what is executed keeps it. Does what `found`
+ * says with l, the first scry-link that there is: of this very build first. */
+static void put_search(struct buf *out, const char *here, const char *found)
+{
+    buf_puts(out, "s=$(PATH=\"$PATH:$HOME/.local/bin:$HOME/bin:/usr/local/bin:" SCRY_BINDIR ":/opt/scry/bin\"; "
+                  "command -v scry) && s=$(readlink -f \"$s\"); "
+                  "for l in \"$c/libexec/scry/scry-link\" \"$SCRY_LIBEXEC/scry-link\" ");
+    if (is_plain(here))
+        buf_printf(out, "%s ", here);
+    buf_printf(out,
+               "\"${s%%/*}/../libexec/scry/scry-link\"; do "
+               "test -f \"$l\" && test -x \"$l\" && %s; done; ",
+               found);
+}
+
+/* Finds scry-link there, and becomes `scry-link bridge`: `here` is its path on this machine, which may be the same there.
+ * Ends with 127 if there is none. */
+static void node_script_bridge(struct buf *out, const char *id, const char *here)
+{
+    buf_puts(out, script_begin);
+    put_place(out, id);
+    put_search(out, here, "{ touch -c \"$c\" 2>/dev/null; exec \"$l\" bridge; }");
+    buf_puts(out, "test -n \"$s\" && exec \"$s\" link bridge; exit 127"); /* wherever it has its programs */
+    buf_puts(out, script_end);
+}
+
+/* Other builds that nobody has come to for 30 days, from any machine that shares the directory, and that no process here has
+ * in use or hands on. */
+static void put_removal(struct buf *out)
+{
+    buf_puts(out, "touch -c \"$c\"; for o in \"${c%/*}\"/*; do test \"$o\" != \"$c\" && "
+                  "test -n \"$(find \"$o\" -maxdepth 0 -mtime +30 2>/dev/null)\" && "
+                  "! grep -aqsF \"$o/\" /proc/[0-9]*/maps /proc/[0-9]*/environ && rm -rf \"$o\"; done; ");
+}
+
+/* Puts an archive there. It prints, each on a line of its own behind NODE_SCRIPT_COPY:
+ *     fits KERNEL MACHINE      then it reads the archive's size, as a line, and the archive
+ *     differs KERNEL MACHINE   scry was not built for it
+ *     done                     it is there, and all programs can be loaded
+ *     lacks PROGRAM TEXT       the loader misses something
+ *     failed TEXT */
+static void node_script_copy(struct buf *out, const char *id)
+{
+    buf_puts(out, script_begin);
+    put_place(out, id);
+    put_fits(out);
+    buf_puts(out, "d=\"$c.$$\"; p=libexec/scry; say(){ echo \"" NODE_SCRIPT_COPY "$*\"; }; echo; "
+                  "no(){ rm -rf \"$d\"; say \"$@\"; exit 0; }; "
+                  "say $f $(uname -s) $(uname -m); read n || exit 0; umask 077; "
+                  "e=$({ mkdir -p \"$d\" && head -c \"$n\" | tar xmf - -C \"$d\"; } 2>&1) || no failed $e; "
+                  "for f in \"$d\"/$p/scry-*; do "
+                  "e=$(LD_TRACE_LOADED_OBJECTS=1 \"$f\" 2>&1 | grep \"not found\") && no lacks ${f##*/} $e; done; "
+                  "e=$(\"$d/$p/scry-link\" --version 2>&1) || no failed $e; "
+                  "test -d \"$c\" || e=$(mv -T \"$d\" \"$c\" 2>&1); rm -rf \"$d\"; test -x \"$c/$p/scry-link\" || no "
+                  "failed $e; ");
+    put_removal(out);
+    buf_puts(out, "say done");
+    buf_puts(out, script_end);
+}
+
+/* Prints facts about the node, for people who ask what is there, as lines "scry-node: WORD TEXT". */
+static void node_script_look(struct buf *out, const char *id, const char *here)
+{
+    buf_puts(out, script_begin);
+    put_place(out, id);
+    put_fits(out);
+    buf_puts(out, "say(){ echo \"" NODE_SCRIPT_LOOK "$*\"; }; echo; say host $(uname -n); "
+                  "say $f $(uname -s) $(uname -r) $(uname -m); "
+                  "say ptrace $(cat /proc/sys/kernel/yama/ptrace_scope 2>/dev/null); "
+                  "say perf $(cat /proc/sys/kernel/perf_event_paranoid 2>/dev/null); say time $(date +%s.%N); ");
+    put_search(out, here, "{ say link \"$l\" $(\"$l\" --version 2>&1); break; }");
+    buf_puts(out,
+             "test -n \"$s\" && say scry \"$s\" $(\"$s\" --version 2>&1); "
+             "r=\"${SCRY_RUNTIME_DIR:-${XDG_RUNTIME_DIR:+$XDG_RUNTIME_DIR/scry}}\"; r=\"${r:-/tmp/scry-$(id -u)}\"; "
+             "test -S \"$r/monitor.sock\" || test -S \"$r/omis.sock\" && say monitor \"$r\" "
+             "$(cat \"$r/monitor.pid\" 2>/dev/null); say end");
+    buf_puts(out, script_end);
+}
+
+/* Puts scry onto a node that has none, by ssh: into the user's cache directory there, in a place of its own for each build. */
+
+enum { SAID_BYTES = 64 << 10, DONE = 1 };
+
+/* ---- talking with a script ---- */
+
+static int send_some(struct transport *transport, struct buf *answer, struct err *err)
+{
+    while (answer->len) {
+        ssize_t put =
+            transport_write(transport, answer->data, answer->len < SAID_BYTES ? answer->len : SAID_BYTES, err);
+        if (put == -EAGAIN)
+            return 0;
+        if (put < 0)
+            return (int)put;
+        buf_drop(answer, (size_t)put);
+    }
+    return 0;
+}
+
+static int take_lines(struct buf *said, const char *beginning, node_line_fn *line, void *ctx, struct buf *answer,
+                      struct err *err)
+{
+    int code = 0;
+    for (char *end; code == 0 && said->len && (end = memchr(said->data, '\n', said->len));) {
+        *end = 0;
+        if (end > said->data && end[-1] == '\r')
+            end[-1] = 0;
+        if (strncmp(said->data, beginning, strlen(beginning)) == 0)
+            code = line(ctx, said->data + strlen(beginning), answer, err);
+        buf_drop(said, (size_t)(end - said->data) + 1);
+    }
+    if (code == 0 && said->len >= SAID_BYTES) /* noise of a shell */
+        buf_drop(said, said->len / 2);
+    return answer->failed ? err_set(err, -ENOMEM, "out of memory") : code;
+}
+
+/* 1: something was said; 0: nothing, or it was sent; -ECONNRESET: it has ended, and *err says why. */
+static int receive(struct transport *transport, struct buf *said, struct err *err)
+{
+    char *room = buf_reserve(said, 4096);
+    if (!room)
+        return err_set(err, -ENOMEM, "out of memory");
+    ssize_t got = transport_read(transport, room, 4096, err);
+    if (got > 0) {
+        said->len += (size_t)got;
+        return 1;
+    }
+    if (got == -EAGAIN)
+        return 0;
+    err_set(err, -ECONNRESET, "%s: ssh ended too early", transport->host);
+    transport_why(transport, err);
+    return -ECONNRESET;
+}
+
+static int node_talk(const struct link_way *way, const char *script, const char *beginning, unsigned seconds,
+                     node_line_fn *line, void *ctx, struct err *err)
+{
+    _cleanup_(transport_freep) struct transport *transport = NULL;
+    _cleanup_(buf_done) struct buf said = BUF_INIT, answer = BUF_INIT;
+    int code = link_over_ssh(way, script, &transport, err);
+    uint64_t until = clock_now_ns() + seconds * (uint64_t)NS_PER_SECOND;
+    while (code == 0) {
+        uint64_t now = clock_now_ns();
+        size_t unsent = answer.len;
+        struct pollfd ready = {.fd = transport->fd, .events = (short)(POLLIN | (unsent ? POLLOUT : 0))};
+        int count = now < until ? poll(&ready, 1, (int)((until - now) / 1000000) + 1) : 0;
+        if (count < 0 && errno == EINTR)
+            continue;
+        if (count <= 0)
+            return err_set(err, -ETIMEDOUT, "%s: it said nothing for %u s", way->shown, seconds);
+        if (ready.revents & POLLOUT)
+            (void)send_some(transport, &answer, NULL); /* why it has ended is said by what is read */
+        int got = ready.revents & ~POLLOUT ? receive(transport, &said, err) : 0;
+        code = take_lines(&said, beginning, line, ctx, &answer, err);
+        if (code == 0 && got < 0)
+            code = got;
+        if (got > 0 || answer.len < unsent)
+            until = clock_now_ns() + seconds * (uint64_t)NS_PER_SECOND;
+    }
+    return code;
+}
+
+/* ---- the copy ---- */
+
+struct copying {
+    const struct parcel *parcel;
+    const char *host;
+};
+
+static int copy_archive(const struct copying *copying, struct buf *answer, struct err *err)
+{
+    _cleanup_(buf_done) struct buf archive = BUF_INIT;
+    int code = parcel_pack(copying->parcel, &archive, err);
+    if (code < 0)
+        return code;
+    buf_printf(answer, "%zu\n", archive.len);
+    buf_append(answer, archive.data, archive.len);
+    return 0;
+}
+
+static int on_copy_line(void *ctx, char *line, struct buf *answer, struct err *err)
+{
+    const struct copying *copying = ctx;
+    char *text = strchr(line, ' ');
+    if (text)
+        *text++ = 0;
+    if (!text)
+        return strcmp(line, "done") == 0 ? DONE : 0;
+    for (char *c = text; *c; c++)
+        if ((unsigned char)*c < ' ' || *c == 127)
+            *c = ' ';
+    if (strcmp(line, "fits") == 0)
+        return copy_archive(copying, answer, err);
+    if (strcmp(line, "differs") == 0)
+        return err_set(err, -ENOEXEC, "%s: this scry was not built for such a machine (%.60s): install scry there",
+                       copying->host, text);
+    if (strcmp(line, "lacks") == 0)
+        return err_set(err, -ENOEXEC,
+                       "%s: scry was copied there, and a library is missing: %.200s: install it, or scry",
+                       copying->host, text);
+    if (strcmp(line, "failed") == 0)
+        return err_set(err, -EIO, "%s: scry could not be copied there: %.300s", copying->host, text);
+    return 0;
+}
+
+/* 0: it is there now, and its programs can be loaded. Else -errno with one line for people. */
+static int node_copy(const struct link_way *way, const struct parcel *parcel, struct err *err)
+{
+    _cleanup_(buf_done) struct buf script = BUF_INIT;
+    struct copying copying = {.parcel = parcel, .host = way->shown};
+    node_script_copy(&script, parcel->id);
+    if (script.failed)
+        return err_set(err, -ENOMEM, "out of memory");
+    int code = node_talk(way, script.data, NODE_SCRIPT_COPY, NODE_COPY_SECONDS, on_copy_line, &copying, err);
+    return code == DONE ? 0 : code;
+}
+
+/* scry-link look NAME: can a node be reached, and what is there? `scry doctor --node` shows it. */
+
+
+struct look {
+    const struct link_way *way;
+    const char *name;
+    uint64_t begun_ns;
+    bool link, monitor; /* it has scry-link; a monitor runs */
+    char scry[200];     /* a scry without scry-link */
+};
+
+/* The remedy comes behind a tab in the text. */
+static void say(const char *state, const char *name, const char *format, ...) __attribute__((format(printf, 3, 4)));
+static void say(const char *state, const char *name, const char *format, ...)
+{
+    char text[1024];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(text, sizeof text, format, args);
+    va_end(args);
+    for (char *c = text; *c; c++)
+        if (((unsigned char)*c < ' ' && *c != '\t') || *c == 127)
+            *c = '?';
+    printf("%s %s %s%s\n", state, name, text, strchr(text, '\t') ? "" : "\t");
+    fflush(stdout);
+}
+
+static void on_host(struct look *look, char *text)
+{
+    say("ok", "ssh", "logs in without a question within %.1f s, and reaches host %s",
+        (double)(clock_now_ns() - look->begun_ns) / 1e9, text);
+}
+
+static void on_fits(struct look *look, char *text)
+{
+    say("ok", "machine", "%s", text);
+}
+
+static void on_differs(struct look *look, char *text)
+{
+    say("fail", "machine", "%s: scry runs on Linux x86_64 only", text);
+}
+
+static void on_ptrace(struct look *look, char *text)
+{
+    int scope = atoi(text);
+    if (scope >= 2)
+        say("fail", "ptrace", "ptrace_scope is %d: nothing can be stopped, no breakpoints, no backtraces\t%s", scope,
+            scope >= 3 ? "ptrace_scope 3 can only be lifted by booting with another value"
+                       : "there, as root: sysctl kernel.yama.ptrace_scope=1");
+    else if (scope == 1)
+        say("warn", "ptrace",
+            "ptrace_scope is 1: works for jobs started by scry run; other programs cannot be stopped\t"
+            "there, as root: sysctl kernel.yama.ptrace_scope=0, or start jobs with scry run");
+    else
+        say("ok", "ptrace", "ptrace_scope is 0");
+}
+
+static void on_perf(struct look *look, char *text)
+{
+    int level = atoi(text);
+    if (level > 2)
+        say("warn", "perf",
+            "perf_event_paranoid is %d: processes too short to be sampled are counted but not listed\t"
+            "there, as root: sysctl kernel.perf_event_paranoid=2",
+            level);
+    else
+        say("ok", "perf", "perf_event_paranoid is %d", level);
+}
+
+/* Only whether somebody has forgotten to set it: the monitors measure it better. */
+static void on_time(struct look *look, char *text)
+{
+    struct timespec now;
+    char *end;
+    double there = strtod(text, &end);
+    clock_gettime(CLOCK_REALTIME, &now);
+    double ahead = there - ((double)now.tv_sec + (double)now.tv_nsec / 1e9);
+    if (end == text)
+        return;
+    if (fabs(ahead) > NODE_CLOCK_SECONDS)
+        say("warn", "clock",
+            "differs by %.0f s from the one here; scry corrects for it, others may not\tset it there, or let chrony do "
+            "it",
+            ahead);
+    else
+        say("ok", "clock", "as here");
+}
+
+static void on_link(struct look *look, char *text)
+{
+    char *version = strrchr(text, ' ');
+    look->link = true;
+    if (version && strcmp(version + 1, SCRY_VERSION) == 0)
+        say("ok", "scry", "%.*s, version " SCRY_VERSION " as here", (int)(version - text), text);
+    else
+        say("warn", "scry",
+            "%s, and here is " SCRY_VERSION ": monitors of two versions may not understand each other\t"
+            "install the same version there",
+            text);
+}
+
+static void on_scry(struct look *look, char *text)
+{
+    snprintf(look->scry, sizeof look->scry, "%s", text);
+}
+
+static void on_monitor(struct look *look, char *text)
+{
+    look->monitor = true;
+    say("ok", "monitor", "runs there in %s", text);
+}
+
+static const struct {
+    const char *word;
+    void (*take)(struct look *look, char *text);
+} facts[] = {
+    {"host", on_host}, {"fits", on_fits}, {"differs", on_differs}, {"ptrace", on_ptrace},   {"perf", on_perf},
+    {"time", on_time}, {"link", on_link}, {"scry", on_scry},       {"monitor", on_monitor},
+};
+
+static int on_look_line(void *ctx, char *line, struct buf *answer, struct err *err)
+{
+    struct look *look = ctx;
+    char *text = strchr(line, ' ');
+    if (!text)
+        return strcmp(line, "end") == 0 ? DONE : 0; /* or a fact that is not known there */
+    *text++ = 0;
+    for (size_t i = 0; i < sizeof facts / sizeof *facts; i++)
+        if (strcmp(line, facts[i].word) == 0)
+            facts[i].take(look, text);
+    return 0;
+}
+
+static void conclude(const struct look *look)
+{
+    if (!look->link)
+        say("fail", "scry",
+            "%s%s, so no monitor can be reached there\tinstall scry " SCRY_VERSION " there, or: scry link copy %s",
+            look->scry[0] ? look->scry : "there is no scry", look->scry[0] ? " has no scry-link" : "", look->name);
+    else if (!look->monitor)
+        say("ok", "monitor", "none runs there: it is started when needed");
+}
+
+static int look_by_ssh(struct look *look, struct err *err)
+{
+    _cleanup_(buf_done) struct buf script = BUF_INIT;
+    _cleanup_(parcel_freep) struct parcel *parcel = NULL;
+    char here[PATH_MAX];
+    int code = parcel_find(&parcel, err);
+    node_own_path(here);
+    node_script_look(&script, code == 0 ? parcel->id : "-", here);
+    if (script.failed)
+        return err_set(err, -ENOMEM, "out of memory");
+    code = node_talk(look->way, script.data, NODE_SCRIPT_LOOK, NODE_LOOK_SECONDS, on_look_line, look, err);
+    if (code == DONE)
+        conclude(look);
+    return code;
+}
+
+int node_look(const char *name)
+{
+    struct link_way way;
+    struct err err = {0};
+    _cleanup_(transport_freep) struct transport *transport = NULL;
+    struct dialler dialler;
+    struct look look = {.way = &way, .name = name, .begun_ns = clock_now_ns()};
+    dialler_init(&dialler, &way);
+    if (link_way_node(name, &way, &err) < 0) {
+        say("fail", "name", "%s", err.text);
+    } else if (way.kind == LINK_SSH) {
+        if (look_by_ssh(&look, &err) < 0)
+            say("fail", "ssh", "%s", err.text);
+    } else if (dialler_connect(&dialler, &transport, &err) < 0) {
+        say("fail", "tls", "%s", err.text);
+    } else {
+        say("ok", "tls", "%s answers within %.1f s, takes the key here, and has one of the same user", way.shown,
+            (double)(clock_now_ns() - look.begun_ns) / 1e9);
+    }
+    dialler_done(&dialler);
+    return 0;
+}
+
+/* scry-link node NAME, scry-link copy NAME. */
+
+/* Where this program is. "": nobody knows. */
+static void node_own_path(char ret_path[PATH_MAX])
 {
     ssize_t len = readlink("/proc/self/exe", ret_path, PATH_MAX - 1);
     ret_path[len < 0 ? 0 : len] = 0;

@@ -1,19 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#ifndef SCRY_LINK_NODE_H
+#define SCRY_LINK_NODE_H
+
+#include "base/data/buf.h"
+#include "link/link.h"
+#include "link/node_parcel.h"
+
+#include <limits.h>
+
 /*
  * Nodes by their names (doc/explain/nodes.md, "Reaching a node"): what a monitor has done for node_attach2, and what people ask
  * when that does not work.
  */
-#ifndef SCRY_LINK_NODE_H
-#define SCRY_LINK_NODE_H
-
-#include <limits.h>
-
-#include "link/link.h"
 
 /* Carries frames between fd and the monitor of the node, or says on fd by FRAME_GOODBYE why not. An exit status. */
 int node_run(const char *name, int fd);
-/* Where this program is. "": nobody knows. */
-void node_own_path(char ret_path[PATH_MAX]);
 
 /* Puts scry there. An exit status; says on standard error what was wrong. */
 int node_install(const char *name);

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* scry-link serve: what its files share. serve.c has the guests, who have not said hello yet; sessions.c the sessions. */
 #ifndef SCRY_LINK_SERVE_H
 #define SCRY_LINK_SERVE_H
 
+#include "link/end.h"
+
 #include <limits.h>
 
-#include "link/end.h"
+/* scry-link serve: guests, who have not said hello yet, and sessions; what await.c has of them, too. */
 
 enum {
     SERVE_SESSIONS = 1024,    /* at once */
@@ -40,13 +41,5 @@ struct serve {
     int starter_fd, starter_errors;
     struct loop_source *starter_source;
 };
-
-/* Who has said hello takes or begins a session, or is told why not. `who`: NULL for a user's own process on this machine.
- * Frees the transport in any case. */
-void sessions_take(struct serve *serve, struct transport *transport, const struct key_about *who,
-                   const struct hello *hello, struct span early);
-/* Once a second or so: those that nobody came back to end, and those whose key is not taken any more. */
-void sessions_tick(struct serve *serve, uint64_t now, bool keys_too);
-void sessions_end(struct serve *serve, const char *why);
 
 #endif

@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A connection of the link, in both directions: of TLS, or of a socket that has no need of it. Never blocks. */
 #ifndef SCRY_LINK_STREAM_H
 #define SCRY_LINK_STREAM_H
+
+#include "base/data/cleanup.h"
+#include "base/data/err.h"
+#include "keys/keys.h"
 
 #include <openssl/ssl.h>
 #include <stdbool.h>
@@ -9,9 +12,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-#include "base/data/cleanup.h"
-#include "base/data/err.h"
-#include "keys/keys.h"
+/* A connection of the link, in both directions: of TLS, or of a socket that has no need of it. Never blocks. */
 
 struct tls;
 
@@ -43,10 +44,8 @@ ssize_t transport_write(struct transport *transport, const void *bytes, size_t l
 int transport_shake(struct transport *transport, struct err *err);
 /* Why it has ended, if ssh says why; else *err is left as it is. */
 void transport_why(struct transport *transport, struct err *err);
-/* Takes what ssh says, which would stop when nobody does. */
-void transport_drain(struct transport *transport);
 
-/* ---- tls.c ---- */
+/* ---- TLS ---- */
 
 enum { TLS_SECRET = 32 };
 /* struct tls: one side, its key and whom it trusts. */

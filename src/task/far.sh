@@ -60,7 +60,7 @@ names() { # NUMBER...
     for pid; do cat "/proc/$pid/comm" 2>/dev/null; done
 }
 
-# As task/left.h has it: what goes on has a moment for itself, is asked to end, and is killed. What was stopped is killed at once.
+# As task/process.h has it: what goes on has a moment for itself, is asked to end, and is killed. What was stopped is killed at once.
 end_left() {
     i=0
     while [ $((i += 1)) -le 30 ] && l=$(left) && [ -n "$l" ]; do
