@@ -1,4 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#ifndef SCRY_KEYS_AUTHORITY_H
+#define SCRY_KEYS_AUTHORITY_H
+
+#include "keys/keys.h"
+
 /*
  * A user's authority, in the directory $XDG_CONFIG_HOME/scry/keys or ~/.config/scry/keys (0700, files 0600):
  *
@@ -9,10 +14,6 @@
  *
  * Whoever revokes holds a lock (flock) on the directory. Files appear whole or not at all.
  */
-#ifndef SCRY_KEYS_AUTHORITY_H
-#define SCRY_KEYS_AUTHORITY_H
-
-#include "keys/keys.h"
 
 /* The path of a file in the directory; name "": the directory. 0 or -errno with err. */
 int authority_path(const char *name, char *ret_path, size_t size, struct err *err);
@@ -27,8 +28,6 @@ int authority_read(struct key **ret_authority, struct err *err);
 int key_issue(const struct key *authority, const struct key_about *about, struct key **ret_key, struct err *err);
 /* Appends the key file's text; without the private key if `is_public`. 0 or -ENOMEM. */
 int key_put_text(const struct key *key, bool is_public, struct buf *out);
-/* Writes a key file, 0600, and never over one that is there (-EEXIST). "-" is standard output. */
-int key_write(const struct key *key, const char *path, struct err *err);
 
 /* The same, and remembers the certificate in issued/, before the file is written. */
 int authority_issue(const struct key_about *about, const char *path, struct key_about *ret_about, struct err *err);

@@ -1,4 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#ifndef SCRY_KEYS_SEALED_H
+#define SCRY_KEYS_SEALED_H
+
+#include "keys/keys.h"
+
+#include <stddef.h>
+#include <stdint.h>
+#include <time.h>
+
 /*
  * Sealed messages: what goes through a broker whose operator may read, keep, repeat, change and drop everything. The
  * sender signs (Ed25519), then encrypts for one receiver: HPKE (RFC 9180), base mode, DHKEM(X25519, HKDF-SHA256),
@@ -18,10 +27,6 @@
  * the receiver's public key, the encapsulated key, and what follows the signature; and over "scry address 1" and a zero
  * byte, and what precedes the signature.
  */
-#ifndef SCRY_KEYS_SEALED_H
-#define SCRY_KEYS_SEALED_H
-
-#include "keys/keys.h"
 
 enum {
     SEALED_TEXT_BYTES = 480 << 10,    /* of a text, at most */
@@ -84,5 +89,20 @@ int sealed_put(struct sealed_box *box, struct span address, const uint8_t *answe
  * The sender's kind, owner, and glob have been held against the box; its rights are for the caller to ask. */
 enum sealed_refusal sealed_open(struct sealed_box *box, struct span message, time_t now, const uint8_t *answer_to,
                                 struct buf *room, struct span *ret_text, struct sealed_sender *ret_sender);
+
+/* The nonces that were seen, until they expire: a hash table of limited size. A zero struct is empty. */
+
+struct nonces {
+    struct nonce_seen *table;
+    size_t count, room; /* room: a power of two, more than twice the count */
+    time_t forgotten;   /* the latest `expires` of those that were forgotten since they had expired */
+    uint64_t seed;      /* whoever chooses nonces cannot make them collide */
+};
+
+void nonces_done(struct nonces *nonces);
+/* Remembers it until `expires`. 0; -EEXIST: it is known; -ESTALE: it may have been, and was
+ * forgotten before the clock was set back; -ENOSPC: `most` are known, and none of them has expired; or half as many, and a
+ * fourth of `most` is of the same sender, `who`: nobody can take all the room of others; -ENOMEM. */
+int nonces_add(struct nonces *nonces, const uint8_t nonce[16], uint32_t who, time_t expires, time_t now, size_t most);
 
 #endif

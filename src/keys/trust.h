@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#ifndef SCRY_KEYS_TRUST_H
+#define SCRY_KEYS_TRUST_H
+
+#include "keys/keys.h"
+
+#include <openssl/x509.h>
+
 /*
  * Whom one trusts over a connection on which both sides show certificates (TLS, src/link): keys of one's own authority,
  * that are valid and not revoked. The list of revoked ones is that of the authority's directory, read again when it has
  * changed.
  */
-#ifndef SCRY_KEYS_TRUST_H
-#define SCRY_KEYS_TRUST_H
-
-#include <openssl/x509.h>
-
-#include "keys/keys.h"
 
 enum trust {
     TRUST_FINE,

@@ -12,7 +12,7 @@
 #include "base/data/buf.h"
 #include "site/otlp.h"
 #include "site/site.h"
-#include "store/health.h"
+#include "store/teller.h"
 
 enum { METRICS_JOBS = 1000, METRICS_NODES = 1000, METRICS_USERS = 1000 };
 

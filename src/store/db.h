@@ -1,4 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#ifndef SCRY_STORE_DB_H
+#define SCRY_STORE_DB_H
+
+#include "base/data/err.h"
+#include "base/data/span.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
 /*
  * A database that keeps records: SQLite files in a directory, or PostgreSQL. Both understand the same statements, which
  * have a few words between @ where they differ (see db_backend.words), and parameters $1, $2... in the order in which
@@ -7,15 +17,6 @@
  * Records are apart by the day (UTC) on which they arrived: a file of SQLite, a partition of PostgreSQL, so that old
  * ones go by dropping a day. A transaction is all or nothing, also over several files. No thread safety.
  */
-#ifndef SCRY_STORE_DB_H
-#define SCRY_STORE_DB_H
-
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include "base/data/err.h"
-#include "base/data/span.h"
 
 enum { DB_PARAMETERS = 64, DB_DAY_SIZE = 16 };
 
@@ -111,15 +112,9 @@ int db_open_postgres(struct db **ret_db, const char *url, enum db_access access,
 /* Expands the words; one statement, without a semicolon in it. */
 int db_query(struct db *db, const char *sql, const struct db_value *parameters, int count, db_row_fn *fn, void *ctx,
              struct err *err);
-/* Several statements without parameters, expanded. */
-int db_script(struct db *db, const char *sql, struct err *err);
 /* *ret_value stays if there is no row, or null in it. */
 int db_query_integer(struct db *db, const char *sql, const struct db_value *parameters, int count, int64_t *ret_value,
                      struct err *err);
-
-/* The tables, see doc/reference/record.md. Makes them, or brings older ones up to this version, a version a transaction.
- * -EPROTO: a newer scry made them, which err names. */
-int schema_ready(struct db *db, enum db_access access, struct err *err);
 enum { SCHEMA_VERSION = 4 };
 
 #endif

@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#ifndef SCRY_STORE_FOLLOW_H
+#define SCRY_STORE_FOLLOW_H
+
+#include "store/store.h"
+#include "store/teller.h"
+
+#include <stdbool.h>
+
 /*
  * Follows jobs at a broker into the record. The session is kept by the broker while we are away (QoS 1); what is missing
  * all the same, for we came late, or figures were dropped, is asked for again (doc/reference/broker.md). What is stored
  * is said in `stored` after it is on the disk.
  */
-#ifndef SCRY_STORE_FOLLOW_H
-#define SCRY_STORE_FOLLOW_H
-
-#include <stdbool.h>
-
-#include "store/store.h"
-#include "store/teller.h"
 
 struct follow_options {
     const char *broker, *owner;

@@ -24,9 +24,8 @@
 #include "jobdir/record/dir.h"
 #include "jobdir/text/text.h"
 #include "options/options.h"
-#include "store/fetch.h"
+#include "store/copy.h"
 #include "store/follow.h"
-#include "store/import.h"
 
 enum { FAILED = 1, USAGE = 2, NOT_THERE = 3 };
 

@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A job as the table `jobs` has it (doc/reference/record.md), what its records change in it, and its minutes. */
 #ifndef SCRY_STORE_ROW_H
 #define SCRY_STORE_ROW_H
 
-#include <stdbool.h>
-#include <stdint.h>
-
-#include <jansson.h>
-#include <uthash.h>
-
 #include "jobdir/record/kinds.h"
 #include "store/db.h"
+
+#include <jansson.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <uthash.h>
+
+/* A job as the table `jobs` has it (doc/reference/record.md), what its records change in it, and its minutes. */
 
 /* Of numbers that may be null: NAN, and ROW_NULL. */
 enum { ROW_NULL = -1 };
@@ -61,5 +62,36 @@ void row_apply_info(struct job_row *row, const json_t *info);
 /* Adds what is in the hash to the table, and empties it. */
 int minutes_save(struct minute **minutes, struct db *db, int64_t job, struct err *err);
 void minutes_done(struct minute **minutes);
+
+/* Which numbers of records of a job are stored, and on which day. What comes twice, and what is missing, is known by it. */
+
+enum { RANGES_MOST = 4096 }; /* of a job; a hostile one could make a hole behind each record */
+
+struct range {
+    int64_t first, behind;
+    char day[DB_DAY_SIZE]; /* "": never to be had, or dropped */
+};
+
+/* In the order of numbers; zero-initialised when empty. */
+struct ranges {
+    struct range *list;
+    size_t count, room;
+    int64_t changed; /* the first number of the lowest one that was changed; INT64_MAX: none was */
+};
+
+void ranges_done(struct ranges *ranges);
+/* 0, -EEXIST, -E2BIG (too many), -ENOMEM. */
+int ranges_add(struct ranges *ranges, int64_t seq, const char *day);
+/* All that is missing from `first` to before `behind`, as never to be had. *ret_added: how many. As above. */
+int ranges_fill(struct ranges *ranges, int64_t first, int64_t behind, int64_t *ret_added);
+/* The first one from `from` on that is missing, and the one behind the last of these, at most `end`. */
+int64_t ranges_missing(const struct ranges *ranges, int64_t from, int64_t end, int64_t *ret_behind);
+
+/* Forgets all from this number on. */
+void ranges_cut(struct ranges *ranges, int64_t behind);
+
+/* From, and to the table. Errors of the database. */
+int ranges_load(struct ranges *ranges, struct db *db, int64_t job, struct err *err);
+int ranges_save(struct ranges *ranges, struct db *db, int64_t job, struct err *err);
 
 #endif

@@ -1,27 +1,26 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * The record of many jobs (doc/reference/record.md). What is put in is gathered, and store_flush makes it last: all of
- * it, or, when the database fails, nothing, and it is kept for the next try. A job is known by its owner and id; of its
- * records each number is stored once, whatever the order in which they come and how often. Several processes may write
- * one record: each sees when others did, and reads anew what it knew of its jobs.
- */
 #ifndef SCRY_STORE_STORE_H
 #define SCRY_STORE_STORE_H
-
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <sys/types.h>
-
-#include <jansson.h>
 
 #include "base/data/err.h"
 #include "base/data/span.h"
 #include "jobdir/record/kinds.h"
 #include "keys/signed.h"
 #include "store/db.h"
-#include "store/ranges.h"
 #include "store/row.h"
+
+#include <jansson.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+/*
+ * The record of many jobs (doc/reference/record.md). What is put in is gathered, and store_flush makes it last: all of
+ * it, or, when the database fails, nothing, and it is kept for the next try. A job is known by its owner and id; of its
+ * records each number is stored once, whatever the order in which they come and how often. Several processes may write
+ * one record: each sees when others did, and reads anew what it knew of its jobs.
+ */
 
 enum {
     STORE_RECORD_BYTES = 1 << 20,  /* a longer record is refused */
@@ -115,5 +114,38 @@ int store_keep(struct store *store, double records_seconds, double minutes_secon
                struct err *err);
 /* Before the records go to this collector (table `exported`): if it is new, it gets nothing of what is there already. */
 int store_export_begin(struct store *store, const char *target, struct err *err);
+
+/* What the files of the store share. */
+
+enum op_kind { OP_RECORD, OP_STATE, OP_BEAT, OP_FILE, OP_LOST, OP_REFUSED, OP_COMPLETE, OP_SIGNED };
+
+/* What was put in and is not in the database yet. */
+struct op {
+    enum op_kind kind;
+    struct stored_job *job;
+    bool done; /* it is in the database, or given up */
+    json_t *json;
+    char *text, *path; /* owned */
+    const char *stream;
+    enum record_type type;
+    int64_t seq, behind; /* of OP_FILE: the version; of OP_SIGNED: by whom; of OP_STATE: whether it was */
+    double t;            /* of a record; else our wall clock */
+    size_t len, bytes;
+};
+
+struct store {
+    struct db *db;
+    struct stored_job *jobs; /* hash by name */
+    struct op *ops;
+    size_t count, room, pending_bytes;
+    struct db_record *rows; /* of this flush */
+    size_t row_count, row_room;
+    char day[DB_DAY_SIZE];
+    int64_t writes; /* the writers' number after our last flush */
+    uint64_t written, repeated, flushed_repeated;
+};
+
+/* The constant of this name; "job" for others. */
+const char *stream_of(const char *name);
 
 #endif

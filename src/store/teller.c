@@ -1,6 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "store/teller.h"
 
+#include "base/system/clock.h"
+#include "base/system/dirs.h"
+#include "base/system/log.h"
+#include "base/system/pause.h"
+#include "base/system/spawn.h"
+#include "shm/waits.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -14,13 +21,6 @@
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
-
-#include "base/system/clock.h"
-#include "base/system/dirs.h"
-#include "base/system/log.h"
-#include "base/system/pause.h"
-#include "base/system/spawn.h"
-#include "shm/waits.h"
 
 enum { BACKLOG = 128 };
 

@@ -1,15 +1,26 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#ifndef SCRY_STORE_TELLER_H
+#define SCRY_STORE_TELLER_H
+
+#include "base/data/err.h"
+
+#include <stdint.h>
+#include <sys/types.h>
+
 /*
  * The process that tells others of jobs while the recorder runs: `scry-site serve`. It reads the database, so
  * whatever its clients do, the recorder has nothing to do with it. It is started again when it ends.
  */
-#ifndef SCRY_STORE_TELLER_H
-#define SCRY_STORE_TELLER_H
 
-#include <sys/types.h>
-
-#include "base/data/err.h"
-#include "store/health.h"
+/* How the recorder is, as it says so about twice a second to the program that tells others, on its
+ * standard input: these bytes, each time. Counters begin with the recorder. */
+struct record_health {
+    uint64_t written, repeated, dropped; /* records; dropped: to be asked for again, for there was no room */
+    uint64_t pending_bytes;              /* not in the database yet */
+    uint64_t messages;                   /* of the broker */
+    double started, flushed;             /* wall clock; flushed: when the database last took something; 0: not yet */
+    uint32_t connected, writable;        /* 0 or 1 */
+};
 
 struct teller_options {
     const char *metrics; /* [ADDRESS:]PORT; NULL: none */
