@@ -1,4 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#ifndef SCRY_BROKER_LINK_H
+#define SCRY_BROKER_LINK_H
+
+#include "base/data/err.h"
+#include "base/data/span.h"
+#include "base/system/loop.h"
+#include "broker/url.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
 /*
  * A connection to a broker (MQTT 3.1.1, libmosquitto) in an event loop. It connects again by itself, sooner at first, then
  * every 10 s, and once a minute or less often after ten tries in a row of which no connection lasted, with some chance in
@@ -9,16 +20,6 @@
  * called. So a message with QoS 1 may come twice, and none is missing. There is no queue on disk, for the job directory
  * is one: whoever publishes keeps the rest until `published` makes room.
  */
-#ifndef SCRY_BROKER_LINK_H
-#define SCRY_BROKER_LINK_H
-
-#include <stdbool.h>
-#include <stdint.h>
-
-#include "base/data/err.h"
-#include "base/data/span.h"
-#include "base/system/loop.h"
-#include "broker/url.h"
 
 enum {
     LINK_MESSAGE_BYTES = 512 << 10, /* of one message, at most (NATS takes 1 MB); longer ones that come are dropped */

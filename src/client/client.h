@@ -31,7 +31,7 @@ static inline void omis_reader_freep(struct omis_reader **reader)
 /* omis_init for a tool that needs a running monitor: a new one would know no jobs. Returns whether there is a
  * connection; if not, client_error() says why. */
 bool client_join(void);
-/* The same for the monitor of a job behind a broker, through it (client/relay.c). The URL may hold a password. */
+/* The same for the monitor of a job behind a broker, through it (client/connect.c). The URL may hold a password. */
 bool client_join_job(const char *url);
 
 /* Begins omis_finalize, which then has to wait less. Nothing else may be asked any more. */

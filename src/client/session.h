@@ -1,4 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#ifndef SCRY_CLIENT_SESSION_H
+#define SCRY_CLIENT_SESSION_H
+
+#include "base/data/buf.h"
+#include "base/data/err.h"
+#include "base/system/spawn.h"
+#include "client/client.h"
+#include "lang/local_reply.h"
+#include "wire/frame.h"
+
+#include <limits.h>
+#include <omis.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
 /*
  * The inside of libomis: one connection to the monitor, the callbacks that wait for replies, and the queue of replies
  * that wait for omis_handler.
@@ -6,33 +22,31 @@
  *     omis.c         the six procedures: locking, the state a call is allowed in
  *     options.c      what omis_init takes out of argv and the environment
  *     connect.c      connecting, greeting and starting the monitor
- *     patience.c     may a silent monitor still answer?
- *     timeout.c      the time limit of requests
  *     reader.c       <scry/omis.h>: reading replies
- *     session.c      sending, receiving, the queue, the loss of the connection
+ *     session.c      sending, receiving, the queue, the loss of the connection; time limits of requests
  *
  * Nothing here locks or calls back; omis.c does both. Callbacks are called without the lock, so they may call anything.
  */
-#ifndef SCRY_CLIENT_SESSION_H
-#define SCRY_CLIENT_SESSION_H
-
-#include <limits.h>
-#include <stdbool.h>
-#include <stdint.h>
-#include <sys/types.h>
-
-#include <omis.h>
 
 #define HASH_NONFATAL_OOM 1 /* the default ends the program, which a library may not do */
 #include <uthash.h>
 
-#include "base/data/buf.h"
-#include "base/data/err.h"
-#include "base/system/spawn.h"
-#include "client/client.h"
-#include "client/patience.h"
-#include "lang/local_reply.h"
-#include "wire/frame.h"
+/*
+ * Can a silent monitor still be expected to answer? A stopped one (SIGSTOP, a debugger) answers only when somebody
+ * continues it. One that sleeps has nothing to do, and should have answered. One that works, wants a processor on a
+ * busy machine, or waits for the disk will. By /proc/PID/stat, see proc(5).
+ */
+struct patience {
+    pid_t pid; /* 0: unknown (another machine or name space): only the time counts */
+    uint64_t since_ns, cpu_ns;
+};
+
+/* Starts waiting for the monitor at the other end of a connected local socket: something was asked now. */
+void patience_begin(struct patience *ret_patience, int fd);
+/* Starts again, for the same monitor. */
+void patience_again(struct patience *patience, uint64_t since_ns);
+/* true: waiting is useless, and err (-ETIMEDOUT) says why and what to do. Uses the row WAIT_ANSWER, with `limit_ms`. */
+bool patience_over(const struct patience *patience, unsigned limit_ms, struct err *err);
 
 enum {
     BUFFERED_REQUESTS_LIMIT = 1 << 20, /* bytes buffered for OMIS_BUFFER_REQUEST; more are sent at once */
@@ -136,7 +150,7 @@ int client_spawn(struct spawn spawn, pid_t *ret_pid);
 int client_lock(const char *runtime, const char *name, struct err *err);
 /* A socket to the monitor of this runtime directory, which is started if none runs; it was not greeted. Or -errno. */
 int client_monitor_socket(const char *runtime, const char *socket_path, struct err *err);
-int client_relay(const char *url, struct err *err); /* relay.c: a socket to what is elsewhere, or -errno */
+int client_relay(const char *url, struct err *err); /* connect.c: a socket to what is elsewhere, or -errno */
 bool client_is_link(const char *url);               /* of another machine's monitor */
 int client_connect(const struct client_options *options, int *tool_id, int *ret_fd, struct frame_reader *reader,
                    struct err *err);
@@ -173,12 +187,9 @@ void session_queue(struct session *session, client_callback_fn *callback, void *
 /* The descriptor of omis_fd, or -1. */
 int session_descriptor(struct session *session);
 
-/* ---- timeout.c ---- */
+/* ---- time limits ---- */
 
 uint64_t timeout_deadline_ns(unsigned timeout_ms); /* from now; 0 for 0 */
-int timeout_left_ms(uint64_t deadline_ns);         /* for poll; 0: it is over */
-Omis_reply timeout_reply(const struct session *session, unsigned timeout_ms);
-void timeout_watch(struct session *session, uint64_t deadline_ns); /* omis_fd becomes readable by then */
-void timeout_expire(struct session *session);                      /* queues what is over */
+void timeout_expire(struct session *session);      /* queues what is over */
 
 #endif

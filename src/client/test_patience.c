@@ -12,7 +12,7 @@
 #include <unistd.h>
 
 #include "base/system/test_wait_world.h"
-#include "client/patience.h"
+#include "client/session.h"
 
 enum { LIMIT_MS = 300, STEP_MS = 5, MONITOR = 77 };
 

@@ -1,14 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#ifndef SCRY_DAEMON_CONNECTION_H
+#define SCRY_DAEMON_CONNECTION_H
+
+#include "monitor/engine/tool.h"
+#include "monitor/tree/tree.h"
+#include "wire/stream.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <uthash.h>
+
 /*
  * Connections of tools to the monitor: frames in, requests executed, replies out. Tools take turns of TURN_FRAMES
  * requests, with the loop's other work in between. The monitor stops reading from a tool that does not read its
  * replies; replies of triggered requests beyond QUEUE_LIMIT are dropped, and the tool gets their number.
  */
-#ifndef SCRY_DAEMON_CONNECTION_H
-#define SCRY_DAEMON_CONNECTION_H
-
-#include <stdbool.h>
-#include <stddef.h>
 
 struct loop;
 struct monitor;

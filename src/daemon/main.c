@@ -1,8 +1,37 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * scry-monitor: the node monitor of one user. Started on demand (libomis, scry run) with --daemon, or by hand with
- * `scry monitor`. Ends when nobody has been connected for a while.
- */
+#include "daemon/main.h"
+
+#include "base/data/cleanup.h"
+#include "base/system/clock.h"
+#include "base/system/dirs.h"
+#include "base/system/file.h"
+#include "base/system/log.h"
+#include "base/system/loop.h"
+#include "base/system/map_guard.h"
+#include "base/system/pause.h"
+#include "base/system/spawn.h"
+#include "base/system/stack.h"
+#include "base/system/start_memory.h"
+#include "base/system/trusted.h"
+#include "base/system/wait_world.h"
+#include "daemon/connection.h"
+#include "daemon/home.h"
+#include "daemon/reference.h"
+#include "monitor/engine/monitor.h"
+#include "monitor/engine/registry.h"
+#include "monitor/engine/tool.h"
+#include "monitor/mpi/mpi.h"
+#include "monitor/parts/lock.h"
+#include "monitor/recorder/agents.h"
+#include "monitor/tree/conditional.h"
+#include "options/options.h"
+#include "service/all/register.h"
+#include "service/omis/service.h"
+#include "shm/waits.h"
+#include "wire/local.h"
+
+#include <dirent.h>
+#include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -19,32 +48,155 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "base/data/cleanup.h"
-#include "base/system/clock.h"
-#include "base/system/dirs.h"
-#include "base/system/file.h"
-#include "base/system/log.h"
-#include "base/system/map_guard.h"
-#include "base/system/loop.h"
-#include "base/system/pause.h"
-#include "base/system/stack.h"
-#include "base/system/start_memory.h"
-#include "base/system/wait_world.h"
-#include "daemon/connection.h"
-#include "daemon/extensions.h"
-#include "daemon/home.h"
-#include "daemon/listen.h"
-#include "daemon/reference.h"
-#include "monitor/parts/lock.h"
-#include "monitor/recorder/agents.h"
-#include "monitor/tree/conditional.h"
-#include "monitor/engine/monitor.h"
-#include "monitor/mpi/mpi.h"
-#include "options/options.h"
-#include "service/all/register.h"
-#include "service/omis/service.h"
-#include "shm/waits.h"
-#include "wire/local.h"
+enum { LISTEN_MOST = 16 };
+
+static const char file_prefix[] = "scry_ext_";
+
+static void load(struct monitor *monitor, const char *name, const char *prefix)
+{
+    struct registry *registry = monitor->registry;
+    struct err err;
+    char path[PATH_MAX];
+    if (registry_has_extension(registry, span_str(prefix)))
+        return; /* the first one in the path wins */
+    if (trusted_path(path, name, S_IFREG, &err) < 0) {
+        log_error("extension %s is left out: %s", name, err.text);
+        return;
+    }
+    pause_at("extensions.trusted");
+    /* By its real name: by a descriptor's name in /proc it could not find files beside it. */
+    void *handle = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+    if (!handle) {
+        log_error("extension %s is left out: %s", name, dlerror());
+        return;
+    }
+    char symbol[TOKEN_CLASS_SIZE + 16];
+    snprintf(symbol, sizeof symbol, "%s_register", prefix);
+    int (*start)(void);
+    *(void **)&start = dlsym(handle, symbol);
+    snprintf(registry->registering, sizeof registry->registering, "%s", prefix);
+    bool ok = start && start() == 0 && registry_add_extension(registry, prefix, &err) == 0;
+    registry->registering[0] = 0;
+    struct tool *tool = registry->registering_tool;
+    registry->registering_tool = NULL;
+    if (ok)
+        return;
+    if (tool) /* its requests refer to its services */
+        tool_end(tool);
+    /* it stays mapped: classes may refer to its rows */
+    log_error("extension %s is left out: %s", name,
+              start ? "its register function failed" : "it exports no register function");
+    registry_remove_extension(registry, prefix);
+}
+
+static int by_name(const struct dirent **a, const struct dirent **b)
+{
+    return strcmp((*a)->d_name, (*b)->d_name);
+}
+
+static void load_dir(void *ctx, const char *name_of_dir)
+{
+    struct dirent **entries;
+    struct err err;
+    char dir[PATH_MAX];
+    if (trusted_path(dir, name_of_dir, S_IFDIR, &err) < 0) {
+        log_error("extensions in %s are left out: %s", name_of_dir, err.text);
+        return;
+    }
+    int count = scandir(dir, &entries, NULL, by_name);
+    for (int i = 0; i < count; i++) {
+        const char *name = entries[i]->d_name, *dot = strrchr(name, '.');
+        size_t start = sizeof file_prefix - 1;
+        if (strncmp(name, file_prefix, start) == 0 && dot && strcmp(dot, ".so") == 0 && dot > name + start) {
+            char path[PATH_MAX + NAME_MAX + 2], prefix[TOKEN_CLASS_SIZE - 2];
+            size_t len = (size_t)(dot - name) - start;
+            snprintf(path, sizeof path, "%s/%s", dir, name);
+            if (len < sizeof prefix) {
+                memcpy(prefix, name + start, len);
+                prefix[len] = 0;
+                load(ctx, path, prefix);
+            } else {
+                log_error("extension %s is left out: its prefix is longer than %zu characters", path,
+                          sizeof prefix - 1);
+            }
+        }
+        free(entries[i]);
+    }
+    if (count >= 0)
+        free(entries);
+}
+
+/* Ends extensions that are tools themselves, when there is no other tool. */
+static void extensions_end(struct monitor *monitor)
+{
+    while (monitor->tools)
+        tool_end(monitor->tools);
+}
+
+/* Loads all extensions. Logs and omits those that cannot be loaded, or that others could change
+ * (base/system/trusted.h). */
+static void extensions_load(struct monitor *monitor)
+{
+    dirs_extensions(load_dir, monitor);
+}
+
+/* --listen: the program scry-link beside the monitor, which takes connections from other machines. */
+
+/* The first line that it says: that it listens, or why not. -ECANCELED. */
+static int wait_for_line(int fd, struct err *err)
+{
+    static const char fine[] = "scry: listens";
+    char text[ERR_TEXT_SIZE];
+    size_t len = 0;
+    while (len + 1 < sizeof text && !memchr(text, '\n', len)) {
+        struct pollfd said = {.fd = fd, .events = POLLIN};
+        int count = poll(&said, 1, MONITOR_START_MS);
+        ssize_t got = count > 0 ? read(fd, text + len, sizeof text - 1 - len) : count;
+        if (got < 0 && errno == EINTR)
+            continue;
+        if (got <= 0)
+            break;
+        len += (size_t)got;
+    }
+    text[len] = 0;
+    text[strcspn(text, "\n")] = 0;
+    if (strncmp(text, fine, sizeof fine - 1) == 0)
+        return 0;
+    return err_set(err, -ECANCELED, "%s", *text ? text : "scry-link does not start");
+}
+
+/* Starts it, and waits until it listens. It ends with the monitor, however that ends. 0 or -errno with err. */
+static int listen_start(const char *const *addresses, size_t count, struct err *err)
+{
+    char path[PATH_MAX], command[] = "beside", *argv[LISTEN_MOST + 3] = {path, command};
+    int said[2], held[2], code = dirs_libexec("scry-link", path, sizeof path, err);
+    pid_t pid;
+    if (code < 0)
+        return code;
+    for (size_t i = 0; i < count && i < LISTEN_MOST; i++)
+        argv[2 + i] = (char *)addresses[i];
+    if (pipe2(said, O_CLOEXEC) < 0)
+        return err_errno(err, -errno, "cannot start %s", path);
+    _cleanup_(closep) int reads = said[0], says = said[1];
+    if (pipe2(held, O_CLOEXEC) < 0)
+        return err_errno(err, -errno, "cannot start %s", path);
+    code = spawn_program(
+        &(struct spawn){
+            .path = path, .argv = argv, .in = held[0], .out = says, .error = says, .group = SPAWN_OWN_SESSION},
+        &pid);
+    close(held[0]); /* held[1] stays open until the monitor ends, which it sees */
+    close(TAKE_FD(says));
+    if (code < 0) {
+        close(held[1]);
+        return err_errno(err, code, "cannot start %s", path);
+    }
+    return wait_for_line(reads, err);
+}
+
+/*
+ * scry-monitor: the node monitor of one user. Started on demand (libomis, scry run) with --daemon, or by hand with
+ * `scry monitor`. Ends when nobody has been connected for a while.
+ */
 
 enum { EXIT_USAGE = 2, LEAST_FILES = 32 };
 

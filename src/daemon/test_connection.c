@@ -15,14 +15,14 @@
 
 enum { FLOODS = 5, REQUESTS = 200, TURN = 16 /* requests of a tool, at most */, STEPS = 1000 };
 
-struct tool {
+struct flooder {
     int fd;
     struct frame_reader reader;
     unsigned replies;
 };
 
 /* Takes what has come; true if there were replies. */
-static bool take(struct tool *tool)
+static bool take(struct flooder *tool)
 {
     unsigned before = tool->replies;
     for (;;) {
@@ -40,7 +40,7 @@ static bool take(struct tool *tool)
     return tool->replies > before;
 }
 
-static void say(struct tool *tool, unsigned count)
+static void say(struct flooder *tool, unsigned count)
 {
     static const char request[] = "\0\0\0\0: print([1])";
     struct buf out = BUF_INIT;
@@ -51,10 +51,10 @@ static void say(struct tool *tool, unsigned count)
     buf_done(&out);
 }
 
-static void join(struct tool *tool)
+static void join(struct flooder *tool)
 {
     struct buf out = BUF_INIT;
-    *tool = (struct tool){.fd = here_connect()};
+    *tool = (struct flooder){.fd = here_connect()};
     assert_true(tool->fd >= 0);
     buf_put_u32(&out, WIRE_VERSION);
     buf_put_u32(&out, 0);
@@ -72,7 +72,7 @@ static void join(struct tool *tool)
     tool->replies = 0;
 }
 
-static void leave(struct tool *tool)
+static void leave(struct flooder *tool)
 {
     close(tool->fd);
     frame_reader_done(&tool->reader);
@@ -82,7 +82,7 @@ static void leave(struct tool *tool)
  */
 static void tools_have_turns(void **state)
 {
-    struct tool floods[FLOODS], polite;
+    struct flooder floods[FLOODS], polite;
     for (size_t i = 0; i < FLOODS; i++)
         join(&floods[i]);
     join(&polite);
@@ -119,7 +119,7 @@ static void tools_have_turns(void **state)
 /* A tool that says much and goes at once is gone when it has been gone through. */
 static void one_that_goes_meanwhile_is_gone(void **state)
 {
-    struct tool tool;
+    struct flooder tool;
     join(&tool);
     assert_int_equal(server_connections(here.server), 1);
     say(&tool, REQUESTS);
@@ -136,13 +136,13 @@ static void one_with_too_many_keeps_nobody_out(void **state)
 {
     enum { FILES = 400, SHARE = FILES / 4 };
     struct rlimit before, few;
-    struct tool tools[SHARE], other = {0};
+    struct flooder tools[SHARE], other = {0};
     getrlimit(RLIMIT_NOFILE, &before);
     few = (struct rlimit){FILES, before.rlim_max};
     assert_int_equal(setrlimit(RLIMIT_NOFILE, &few), 0);
     for (size_t i = 0; i < SHARE; i++)
         join(&tools[i]);
-    struct tool refused = {.fd = here_connect()};
+    struct flooder refused = {.fd = here_connect()};
     here_step();
     char said[200] = "";
     assert_true(recv(refused.fd, said, sizeof said - 1, MSG_DONTWAIT) > 0);
@@ -182,7 +182,7 @@ static void one_with_too_many_keeps_nobody_out(void **state)
 }
 
 /* What the monitor says, up to the end or to `until`. */
-static uint8_t hear(struct tool *tool, uint8_t until)
+static uint8_t hear(struct flooder *tool, uint8_t until)
 {
     struct frame frame = {0};
     for (unsigned step = 0; step < STEPS; step++) {
@@ -204,9 +204,9 @@ static void put(struct buf *out, uint8_t type, const char *payload, size_t len)
     frame_append(out, type, 0, 1, span_of(payload, len), span_of("", 0));
 }
 
-static void open_with(struct tool *tool, struct buf *out)
+static void open_with(struct flooder *tool, struct buf *out)
 {
-    *tool = (struct tool){.fd = here_connect()};
+    *tool = (struct flooder){.fd = here_connect()};
     assert_true(tool->fd >= 0);
     assert_int_equal(send(tool->fd, out->data, out->len, 0), out->len);
     buf_clear(out);
@@ -224,7 +224,7 @@ static void one_that_is_confined_stays_it(void **state)
     static const char *const wrong[] = {"", "\1\0\0\0", "\1\0\0\0/a", "\1\0\0\0/a\0b"};
     static const size_t wrong_len[] = {0, 4, 7, 9};
     struct buf out = BUF_INIT;
-    struct tool tool;
+    struct flooder tool;
     put(&out, FRAME_CONFINE, observe, sizeof observe);
     put(&out, FRAME_CONFINE, all, sizeof all); /* gives nothing back */
     put(&out, FRAME_HELLO, hello, sizeof hello);

@@ -1,4 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#ifndef SCRY_MIRROR_FOLLOW_H
+#define SCRY_MIRROR_FOLLOW_H
+
+#include "broker/parts.h"
+#include "jobdir/record/mirror.h"
+#include "mirror/reader.h"
+#include "mirror/states.h"
+
+#include <jansson.h>
+#include <stdbool.h>
+#include <stdint.h>
+
 /*
  * Follows a job into its mirror. It goes through these steps, and through the later ones again whenever the connection
  * comes back:
@@ -6,21 +18,9 @@
  *   find      which job is meant, by the retained states (states.h)
  *   lock      the mirror; while another process writes it, only look whether that has caught up
  *   live      subscribe to all that the publisher sends
- *   question  ask the publisher for what is missing, until nothing is (question.c)
+ *   question  ask the publisher for what is missing, until nothing is
  *   ready     tell scry
  */
-#ifndef SCRY_MIRROR_FOLLOW_H
-#define SCRY_MIRROR_FOLLOW_H
-
-#include <stdbool.h>
-#include <stdint.h>
-
-#include <jansson.h>
-
-#include "broker/parts.h"
-#include "jobdir/record/mirror.h"
-#include "mirror/reader.h"
-#include "mirror/states.h"
 
 /* What is asked of the publisher. One question at a time. */
 struct question {
@@ -66,22 +66,5 @@ struct follow {
     double written;              /* wall clock of remote.json */
     uint64_t refused;            /* messages that were none */
 };
-
-/* ---- question.c ---- */
-
-void question_subscribed(struct follow *follow, int id);
-/* A part of an answer came. */
-void question_moved(struct follow *follow);
-/* The end of one: what it says was answered. */
-void question_end(struct follow *follow, struct span payload);
-/* Asks, if something is missing and nothing is asked; and looks whether somebody answers. */
-void question_look(struct follow *follow, uint64_t now_ns);
-/* The connection was lost, or the publisher came back: it is asked anew. */
-void question_forget(struct follow *follow);
-
-/* ---- follow.c ---- */
-
-/* That the publisher is not there, or (`beats`) is there and does not answer. It may come back. */
-void follow_is_gone(struct follow *follow, bool beats);
 
 #endif

@@ -1,4 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#ifndef SCRY_PUBLISH_CONTROL_H
+#define SCRY_PUBLISH_CONTROL_H
+
+#include "base/data/span.h"
+
+#include <stdint.h>
+
 /*
  * The control channel at the job's end: opens the sealed requests that come through the broker, and gives them to the
  * node's monitor, on a connection for each session that is confined to the job and to the rights of the sender's key
@@ -9,34 +16,15 @@
  * back, and lets through when its sender is long gone, does nothing. It is over when either end says so, when nothing
  * came for a while, or when the key has expired or was revoked.
  */
-#ifndef SCRY_PUBLISH_CONTROL_H
-#define SCRY_PUBLISH_CONTROL_H
-
-#include <stdint.h>
-
-#include "base/data/span.h"
 
 struct publisher;
 struct control;
-
-enum {
-    CONTROL_KEY_SESSIONS = 8,      /* of one key, so that it locks out nobody else */
-    CONTROL_SESSIONS = 32,         /* at once */
-    CONTROL_FRAME_BYTES = 1 << 20, /* of a request; a longer one ends the session */
-    CONTROL_WAITING_BYTES =
-        1 << 20,       /* of answers that are not there yet; no more are read from the monitor meanwhile */
-    CONTROL_OVER = 64, /* sessions that were over last: they are not begun again by what comes late */
-};
 
 /* Sets the publisher's address. Without a key of the job, and where no address can be made, which is in the log, the job
  * takes no requests: *ret_control is NULL. */
 void control_start(struct publisher *publisher, struct control **ret_control);
 /* Ends all sessions, and says so to the other ends as far as there is room. NULL is fine. */
 void control_stop(struct control *control, const char *why);
-
-/* The rest does nothing without a control. */
-void control_message(struct control *control, struct span payload); /* of the topic `request` */
-void control_revoked(struct control *control, struct span payload); /* of the topic `keys/revoked` */
 /* Sends what is due, as far as there is room. */
 void control_pump(struct control *control);
 /* What was refused since the start, "3 expired, 1 forged"; "": nothing. What is only of another hour is in the log. */

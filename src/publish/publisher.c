@@ -1,22 +1,271 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "publish/publisher.h"
 
+#include "base/data/cleanup.h"
+#include "base/system/clock.h"
+#include "base/system/log.h"
+#include "base/system/pause.h"
+#include "jobdir/text/text.h"
+#include "keys/signed.h"
+#include "publish/control.h"
+#include "shm/waits.h"
+
 #include <errno.h>
 #include <fcntl.h>
+#include <jansson.h>
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/inotify.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
-#include "base/data/cleanup.h"
-#include "base/system/clock.h"
-#include "base/system/log.h"
-#include "base/system/pause.h"
-#include "keys/signed.h"
-#include "publish/control.h"
-#include "shm/waits.h"
+static bool publisher_is_dropped(const struct publisher *publisher);
+
+/* Looks again. true: it says something else than before. */
+static bool about_look(struct about *about)
+{
+    struct job_info info;
+    enum job_state state;
+    if (job_info_read_state(about->dir, &info, &state, NULL) < 0) {
+        job_info_done(&info);
+        if (!about->known)
+            return false;
+        state = job_state(about->dir, &about->info); /* the directory is gone: what it said holds */
+        bool changed = state != about->state;
+        about->state = state;
+        return changed;
+    }
+    bool other = !about->known || state != about->state || !json_equal(info.json, about->info.json);
+    job_info_done(&about->info);
+    about->info = info;
+    about->state = state;
+    about->known = true;
+    return other;
+}
+
+static void about_done(struct about *about)
+{
+    if (about->known)
+        job_info_done(&about->info);
+    about->known = false;
+}
+
+/* Nothing more will be written: the command has ended, and whoever watched it. */
+static bool about_is_over(const struct about *about)
+{
+    return about->known && (about->state == JOB_ENDED || about->state == JOB_LOST);
+}
+
+static const char *state_name(const struct about *about)
+{
+    if (about->state == JOB_ENDED)
+        return job_end_name(&about->info.result);
+    return about->state == JOB_LOST ? "lost" : "running";
+}
+
+static void put_json_take(struct buf *out, json_t *json)
+{
+    _cleanup_(freep) char *text = json ? json_dumps(json, JSON_COMPACT | JSON_REAL_PRECISION(15)) : NULL;
+    json_decref(json);
+    if (text)
+        buf_puts(out, text);
+}
+
+/* last_seq -1: there are no records. address: for sealed requests; NULL: it takes none. */
+static void about_put_state(const struct about *about, int64_t last_seq, const char *address, bool complete,
+                            struct buf *out)
+{
+    char path[PATH_MAX];
+    const struct job_info *info = &about->info;
+    put_json_take(out,
+                  json_pack("{s:i, s:s, s:o, s:s, s:s, s:O?, s:o, s:s, s:I, s:s?, s:b, s:b}", "version", 1, "job",
+                            info->id, "owner", text_json(about->owner), "node", info->host, "state", state_name(about),
+                            "info", info->json, "dir", text_json(realpath(about->dir, path) ? path : about->dir),
+                            "boot_id", info->boot_id, "last_seq", (json_int_t)last_seq, "address", address, "watched",
+                            about->state != JOB_UNWATCHED, "complete", (int)complete));
+}
+
+/* beat 0: the last will. */
+static void about_put_beat(const struct about *about, uint64_t beat, bool connected, int64_t last_seq, struct buf *out)
+{
+    json_t *json =
+        json_pack("{s:b, s:f, s:f, s:I}", "connected", (int)connected, "time", (double)clock_wall_ns() / NS_PER_SECOND,
+                  "lease_seconds", (double)PUBLISH_LEASE_SECONDS, "last_seq", (json_int_t)last_seq);
+    if (beat)
+        json_object_set_new(json, "beat", json_integer((json_int_t)beat));
+    if (beat && (about->state == JOB_RUNNING || about->state == JOB_UNWATCHED))
+        json_object_set_new(json, "age", json_real(job_age_seconds(about->dir, &about->info, 0)));
+    put_json_take(out, json);
+}
+
+bool sent_has_room(const struct sent *sent)
+{
+    return sent->count < SENT_MOST && sent->under_way < SENT_UNDER_WAY;
+}
+
+bool sent_wants_sign(const struct sent *sent)
+{
+    return sent->figures >= SENT_MOST / 4;
+}
+
+void sent_add(struct sent *sent, struct sent_one one)
+{
+    if (sent->count == SENT_MOST)
+        return; /* sent_has_room was not asked: nobody follows it */
+    sent->under_way++;
+    sent->figures = one.qos0 ? sent->figures + 1 : 0;
+    sent->list[sent->count++] = one;
+}
+
+void sent_over(struct sent *sent, int id)
+{
+    for (size_t i = 0; i < sent->count; i++) {
+        struct sent_one *one = &sent->list[i];
+        if (one->id != id || one->over)
+            continue;
+        one->over = true;
+        sent->under_way--;
+        return;
+    }
+}
+
+static void take_out(struct sent *sent, size_t at, struct sent_one *ret_one)
+{
+    *ret_one = sent->list[at];
+    sent->under_way -= !ret_one->over;
+    memmove(sent->list + at, sent->list + at + 1, (--sent->count - at) * sizeof *sent->list);
+}
+
+bool sent_take(struct sent *sent, struct sent_one *ret_one)
+{
+    bool there = false;
+    if (sent->count && !sent->list[0].qos0)
+        there = sent->list[0].over;
+    for (size_t i = 1; i < sent->count && sent->list[0].qos0 && !there; i++)
+        there = sent->list[i].over && !sent->list[i].qos0;
+    if (there)
+        take_out(sent, 0, ret_one);
+    return there;
+}
+
+bool sent_take_figures(struct sent *sent, struct sent_one *ret_one)
+{
+    for (size_t i = 0; i < sent->count; i++)
+        if (sent->list[i].qos0 && sent->list[i].over) {
+            take_out(sent, i, ret_one);
+            return true;
+        }
+    sent->figures = 0;
+    return false;
+}
+
+/*
+ * Between scry run and its publisher: lines of JSON. scry run sends the settings, then {"type": "over"} when all is in
+ * the job directory. The publisher says how far it is (job/run/publish.h).
+ */
+
+enum { LINE_MOST = 64 << 10 };
+
+/* Reads what has come. false: the other side is gone. */
+static bool fill(struct publisher *publisher)
+{
+    for (;;) {
+        char *room = publisher->in.len < LINE_MOST ? buf_reserve(&publisher->in, 4096) : NULL;
+        ssize_t got = room ? read(publisher->channel, room, 4096) : -1;
+        if (!room)
+            return false;
+        if (got < 0 && errno == EINTR)
+            continue;
+        if (got > 0)
+            publisher->in.len += (size_t)got;
+        return got > 0 || (got < 0 && errno == EAGAIN);
+    }
+}
+
+/* A new reference, or NULL: there is no whole line. */
+static json_t *take_line(struct publisher *publisher)
+{
+    const char *end = publisher->in.len ? memchr(publisher->in.data, '\n', publisher->in.len) : NULL;
+    if (!end)
+        return NULL;
+    size_t len = (size_t)(end - publisher->in.data);
+    json_t *json = json_loadb(publisher->in.data, len, 0, NULL);
+    buf_drop(&publisher->in, len + 1);
+    return json ? json : json_null();
+}
+
+static void take_text(char *ret_text, size_t size, const json_t *settings, const char *name)
+{
+    const char *text = json_string_value(json_object_get(settings, name));
+    snprintf(ret_text, size, "%s", text ? text : "");
+}
+
+int channel_begin(struct publisher *publisher, struct err *err)
+{
+    json_t *settings = NULL;
+    while (!(settings = take_line(publisher)))
+        if (!fill(publisher))
+            return err_set(err, -EINVAL, "it is started by scry run and scry publish, which say what to publish");
+    char url[PATH_MAX];
+    take_text(url, sizeof url, settings, "url");
+    take_text(publisher->dir, sizeof publisher->dir, settings, "dir");
+    take_text(publisher->job, sizeof publisher->job, settings, "job");
+    take_text(publisher->key_option, sizeof publisher->key_option, settings, "key");
+    take_text(publisher->owner, sizeof publisher->owner, settings, "owner");
+    publisher->alone = json_is_true(json_object_get(settings, "alone"));
+    json_int_t from = json_integer_value(json_object_get(settings, "from"));
+    publisher->from = publisher->published = from > 0 ? (uint64_t)from : 0;
+    json_decref(settings);
+    if (!publisher->dir[0] || !publisher->job[0] || !publisher->owner[0])
+        return err_set(err, -EINVAL, "the settings are incomplete");
+    int code = broker_url_parse(url, &publisher->url, err);
+    explicit_bzero(url, sizeof url);
+    if (publisher->in.data)
+        explicit_bzero(publisher->in.data, publisher->in.cap);
+    return code;
+}
+
+void channel_tell(struct publisher *publisher)
+{
+    bool up = publisher->link && link_is_up(publisher->link), dropped = up && publisher_is_dropped(publisher);
+    char refused[256];
+    control_refusals(publisher->control, refused, sizeof refused);
+    if (dropped)
+        snprintf(
+            publisher->why, sizeof publisher->why,
+            "the broker takes it, and gives nothing of it back: may this user write and read below scry/v1/%.100s?",
+            publisher->owner);
+    json_t *json = json_pack("{s:s, s:b, s:b, s:b, s:I, s:b, s:s, s:s}", "type", "status", "in_vain",
+                             publisher->link && link_is_in_vain(publisher->link), "connected", (int)up, "dropped",
+                             (int)dropped, "published", (json_int_t)publisher->published, "complete",
+                             publisher->phase >= PUBLISHER_COMPLETE && publisher->heard, "why",
+                             up && !dropped ? "" : publisher->why, "refused", refused);
+    _cleanup_(freep) char *text = json ? json_dumps(json, JSON_COMPACT) : NULL;
+    json_decref(json);
+    if (publisher->channel < 0 || !text || strcmp(text, publisher->told) == 0)
+        return;
+    struct buf line = BUF_INIT;
+    buf_puts(&line, text);
+    buf_putc(&line, '\n');
+    if (!line.failed && send(publisher->channel, line.data, line.len, MSG_NOSIGNAL | MSG_DONTWAIT) == (ssize_t)line.len)
+        snprintf(publisher->told, sizeof publisher->told, "%s", text);
+    buf_done(&line);
+}
+
+bool channel_read(struct publisher *publisher)
+{
+    bool there = fill(publisher);
+    for (json_t *line; (line = take_line(publisher));) {
+        const char *type = json_string_value(json_object_get(line, "type"));
+        if (type && strcmp(type, "over") == 0)
+            publisher->over_told = true;
+        json_decref(line);
+    }
+    return there;
+}
 
 static const uint64_t NS_PER_MS = 1000000;
 
@@ -186,7 +435,8 @@ static void leave(struct publisher *publisher, bool says)
     loop_stop(publisher->loop);
 }
 
-bool publisher_is_dropped(const struct publisher *publisher)
+/* The broker acknowledges what it is sent, and gives nothing of it back: MQTT 3.1.1 has no other way to refuse it. */
+static bool publisher_is_dropped(const struct publisher *publisher)
 {
     return !publisher->heard && publisher->echo_ns &&
            clock_now_ns() - publisher->echo_ns >= time_hasten(PUBLISHER_HEARD_MS * NS_PER_MS);

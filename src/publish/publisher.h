@@ -1,4 +1,72 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#ifndef SCRY_PUBLISH_PUBLISHER_H
+#define SCRY_PUBLISH_PUBLISHER_H
+
+#include "base/data/buf.h"
+#include "base/data/span.h"
+#include "base/system/loop.h"
+#include "base/system/seldom.h"
+#include "broker/link.h"
+#include "broker/topics.h"
+#include "broker/url.h"
+#include "jobdir/record/info.h"
+#include "publish/asks.h"
+#include "publish/files.h"
+#include "publish/follow.h"
+
+#include <limits.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* What is said of a job as a whole: the retained messages `state` and `beat`. */
+
+struct about {
+    const char *dir, *owner; /* borrowed */
+    struct job_info info;
+    enum job_state state;
+    bool known; /* job.json was read */
+};
+
+/*
+ * What was given to the connection and is not known to be at the broker. QoS 1 is acknowledged. Of QoS 0 nobody says
+ * so, but what was sent after it on the same connection tells: if that is there, the figures before it are, too.
+ */
+
+enum {
+    SENT_MOST = 256,     /* entries that are not confirmed */
+    SENT_UNDER_WAY = 48, /* of them neither acknowledged nor, of QoS 0, handed to the system */
+};
+
+enum sent_kind { SENT_RECORDS, SENT_FILE, SENT_BEAT, SENT_OTHER };
+
+struct sent_one {
+    int id;          /* link_publish's */
+    bool qos0, over; /* acknowledged; of QoS 0: handed to the system */
+    enum sent_kind kind;
+    unsigned at;     /* the stream, or the file's place */
+    uint64_t first;  /* of records: the number of the first */
+    uint64_t end;    /* of records: the number behind the last; of files: the version */
+    uint64_t offset; /* of records: where the first is in the spool */
+};
+
+/* Zero-initialised is ready. */
+struct sent {
+    struct sent_one list[SENT_MOST];  /* in the order of time */
+    size_t count, under_way, figures; /* figures: QoS 0 behind the last of QoS 1 */
+};
+
+bool sent_has_room(const struct sent *sent);
+/* Enough QoS 0 was sent for something of QoS 1 to tell whether it has arrived. */
+bool sent_wants_sign(const struct sent *sent);
+void sent_add(struct sent *sent, struct sent_one one);
+/* The connection says that this is over. */
+void sent_over(struct sent *sent, int id);
+/* Takes out the first, if the broker has it. */
+bool sent_take(struct sent *sent, struct sent_one *ret_one);
+/* The connection is lost: takes out figures of which nobody knows whether they arrived. false: no more. */
+bool sent_take_figures(struct sent *sent, struct sent_one *ret_one);
+
 /*
  * The program scry-publisher: sends what is in a job directory to a broker, while the job runs or afterwards
  * (doc/reference/broker.md). One thread, one loop. It may wait for the network and the disk as long as they take: nobody
@@ -7,24 +75,6 @@
  * Phases: it follows until the job is over and nobody writes its directory any more; sends the rest; says `complete`;
  * waits for recorders that have begun to store the job; leaves.
  */
-#ifndef SCRY_PUBLISH_PUBLISHER_H
-#define SCRY_PUBLISH_PUBLISHER_H
-
-#include <limits.h>
-#include <stdbool.h>
-#include <stdint.h>
-
-#include "base/data/span.h"
-#include "base/system/loop.h"
-#include "base/system/seldom.h"
-#include "broker/link.h"
-#include "broker/topics.h"
-#include "broker/url.h"
-#include "publish/about.h"
-#include "publish/asks.h"
-#include "publish/files.h"
-#include "publish/follow.h"
-#include "publish/sent.h"
 
 enum {
     PUBLISHER_RECORDERS = 64,
@@ -96,13 +146,10 @@ int publisher_run(struct publisher *publisher);
 
 /* For handlers. To .../NAME[/REST] of the job, QoS 1. 0; -EAGAIN, -ENOTCONN: later; -EMSGSIZE. */
 int publisher_send(struct publisher *publisher, const char *name, const char *rest, struct span payload);
-
-/* The broker acknowledges what it is sent, and gives nothing of it back: MQTT 3.1.1 has no other way to refuse it. */
-bool publisher_is_dropped(const struct publisher *publisher);
 /* Whether publisher_send would take something. */
 bool publisher_has_room(const struct publisher *publisher);
 
-/* ---- publish/channel.c: scry run at the other end ---- */
+/* ---- scry run at the other end ---- */
 
 /* Reads the first line, with the settings. 0 or -errno with err. */
 int channel_begin(struct publisher *publisher, struct err *err);

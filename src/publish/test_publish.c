@@ -19,7 +19,7 @@
 #include "jobdir/record/mirror.h"
 #include "publish/files.h"
 #include "publish/follow.h"
-#include "publish/sent.h"
+#include "publish/publisher.h"
 #include "shm/waits.h"
 
 static const uint64_t MS = 1000000;

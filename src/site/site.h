@@ -1,24 +1,24 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#ifndef SCRY_SITE_SITE_H
+#define SCRY_SITE_SITE_H
+
+#include "base/data/arena.h"
+#include "base/data/buf.h"
+#include "base/data/err.h"
+#include "store/db.h"
+
+#include <jansson.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <uthash.h>
+
 /*
  * What a site's administrator wants to know of all jobs of a record: how many where, of whom and in which state; nodes with
  * problems; and jobs that do not do what they should, each with the figures that say so and what to do about it. All from
  * the summary of each job and the roll-ups of its newest minutes (doc/reference/record.md): a few questions for all jobs,
  * none of which reads a record.
  */
-#ifndef SCRY_SITE_SITE_H
-#define SCRY_SITE_SITE_H
-
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <jansson.h>
-#include <uthash.h>
-
-#include "base/data/arena.h"
-#include "base/data/buf.h"
-#include "base/data/err.h"
-#include "store/db.h"
 
 struct site_filter {
     const char *owner, *node; /* NULL: all */
@@ -98,7 +98,7 @@ struct site {
 int site_ask(struct site *ret_site, struct db *db, const struct site_filter *filter, struct err *err);
 void site_done(struct site *site);
 
-/* ---- rules (rules.c) ---- */
+/* ---- rules ---- */
 
 struct site_verdict {
     double value, of;
@@ -116,7 +116,7 @@ extern const struct site_rule site_rules[]; /* ends with {0} */
 /* Of all jobs and nodes; -ENOMEM. */
 int site_judge(struct site *site);
 
-/* ---- what is printed (fields.c, print.c) ---- */
+/* ---- what is printed (fields.c, fields.c) ---- */
 
 /* New references; NULL: out of memory. */
 json_t *site_json(const struct site *site);

@@ -1,13 +1,344 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* When a job does not do what it should, or a node has a problem: one table. Limits are named here, and nowhere else. */
-#include <errno.h>
-#include <math.h>
-#include <string.h>
+#include "site/site.h"
 
+#include "base/data/cleanup.h"
 #include "base/data/grow.h"
+#include "base/data/hash.h"
+#include "base/system/clock.h"
 #include "jobdir/text/text.h"
 #include "shm/waits.h"
-#include "site/site.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* The questions of `scry site`: one for the jobs, one for their newest minutes, one for their ranks. */
+
+/* ---- jobs ---- */
+
+enum kind { TEXT, WHOLE, REAL };
+
+static const struct column {
+    const char *name;
+    enum kind kind;
+    size_t at;
+} columns[] = {
+#define COLUMN(kind, name, member) \
+    { \
+        name, kind, offsetof(struct site_job, member) \
+    }
+    COLUMN(WHOLE, "job", key),
+    COLUMN(TEXT, "owner", owner),
+    COLUMN(TEXT, "id", id),
+    COLUMN(TEXT, "name", name),
+    COLUMN(TEXT, "node", node),
+    COLUMN(TEXT, "state", state),
+    COLUMN(TEXT, "batch_system", batch_system),
+    COLUMN(TEXT, "batch_id", batch_id),
+    COLUMN(TEXT, "last_warning", last_warning),
+    COLUMN(REAL, "started", started),
+    COLUMN(REAL, "wall_seconds", wall_seconds),
+    COLUMN(REAL, "cpu_seconds", cpu_seconds),
+    COLUMN(REAL, "cpus_asked", cpus_asked),
+    COLUMN(REAL, "time_asked_seconds", time_asked_seconds),
+    COLUMN(REAL, "progress_left_seconds", left_seconds),
+    COLUMN(REAL, "progress", progress),
+    COLUMN(WHOLE, "node_cpus", node_cpus),
+    COLUMN(WHOLE, "node_memory_bytes", node_memory_bytes),
+    COLUMN(WHOLE, "memory_used_bytes", memory_used_bytes),
+    COLUMN(WHOLE, "memory_asked_bytes", memory_asked_bytes),
+    COLUMN(WHOLE, "rss_bytes", rss_bytes),
+    COLUMN(WHOLE, "processes", processes),
+    COLUMN(WHOLE, "warnings", warnings),
+    COLUMN(WHOLE, "log_errors", log_errors),
+    COLUMN(WHOLE, "crashes", crashes),
+    COLUMN(WHOLE, "oom_kills", oom_kills),
+    COLUMN(WHOLE, "behind", behind),
+    COLUMN(WHOLE, "lost", lost),
+    COLUMN(REAL, "last_t", last_t),
+    COLUMN(REAL, "stalled_t", stalled_t),
+    COLUMN(TEXT, "stalled_text", stalled_text),
+#undef COLUMN
+};
+enum { COLUMNS = sizeof columns / sizeof *columns };
+
+/* Of job_list what the filter leaves; $1 owner, $2 node, $3 the oldest end. "" stands for all. */
+#define FILTERED \
+    "($1 = '' OR owner = $1) AND ($2 = '' OR node = $2)" \
+    " AND (state IN ('running', 'unwatched', 'unreachable') OR coalesce(ended, heard) >= $3)"
+
+static enum site_state kind_of(const char *state)
+{
+    static const struct {
+        const char *state;
+        enum site_state kind;
+    } kinds[] = {{"running", SITE_RUNNING}, {"unwatched", SITE_AWAY}, {"unreachable", SITE_AWAY},
+                 {"lost", SITE_AWAY},       {"finished", SITE_WELL},  {"failed", SITE_WRONG},
+                 {"crashed", SITE_WRONG},   {"killed", SITE_WRONG}};
+    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
+        if (strcmp(kinds[i].state, state) == 0)
+            return kinds[i].kind;
+    return SITE_AWAY;
+}
+
+static int take_job(void *ctx, const struct db_value *values, int count)
+{
+    struct site *site = ctx;
+    struct site_job *job = arena_zalloc(&site->memory, 1, sizeof *job);
+    if (!job)
+        return -ENOMEM;
+    for (int i = 0; i < COLUMNS && i < count; i++) {
+        char *at = (char *)job + columns[i].at;
+        bool none = values[i].type == DB_NULL;
+        if (columns[i].kind == TEXT) {
+            const char *text = none ? "" : arena_dup(&site->memory, values[i].text.ptr, values[i].text.len);
+            if (!text)
+                return -ENOMEM;
+            memcpy(at, &text, sizeof text);
+        } else if (columns[i].kind == WHOLE) {
+            *(int64_t *)(void *)at = none ? -1 : (int64_t)db_number(&values[i]);
+        } else {
+            *(double *)(void *)at = none ? -1 : db_number(&values[i]);
+        }
+    }
+    if (!*job->stalled_text)
+        job->stalled_text = NULL;
+    job->kind = kind_of(job->state);
+    job->recent = (struct site_recent){0, -1, -1, -1, -1, -1, -1, -1};
+    HASH_ADD(hh, site->jobs, key, sizeof job->key, job);
+    return 0;
+}
+
+static int ask_jobs(struct site *site, struct db *db, const struct db_value *filter, struct err *err)
+{
+    _cleanup_(buf_done) struct buf sql = BUF_INIT;
+    for (int i = 0; i < COLUMNS; i++)
+        buf_printf(&sql, "%s%s", i ? ", " : "SELECT ", columns[i].name);
+    buf_puts(&sql, " FROM job_list WHERE " FILTERED " ORDER BY started DESC, id");
+    return sql.failed ? -ENOMEM : db_query(db, sql.data, filter, 3, take_job, site, err);
+}
+
+static struct site_job *job_of(struct site *site, const struct db_value *value)
+{
+    struct site_job *job;
+    HASH_FIND(hh, site->jobs, &value->integer, sizeof value->integer, job);
+    return job;
+}
+
+/* ---- minutes ---- */
+
+static double real(const struct db_value *value)
+{
+    return value->type == DB_NULL ? -1 : db_number(value);
+}
+
+static int take_minutes(void *ctx, const struct db_value *values, int count)
+{
+    struct site_job *job = job_of(ctx, &values[0]);
+    if (!job)
+        return 0;
+    job->recent = (struct site_recent){
+        .minutes = (int64_t)real(&values[1]),
+        .pressure = real(&values[3]),
+        .iowait = real(&values[4]),
+        .throttled = real(&values[5]),
+        .load = real(&values[6]),
+        .available_bytes = (int64_t)real(&values[7]),
+        .swap_used_bytes = (int64_t)real(&values[8]),
+        .cpus = -1,
+    };
+    /* between the ends of the first and the last of these minutes */
+    double first = real(&values[9]), last = real(&values[10]), seconds = 60 * (last - first);
+    if (last * 60 + 60 > job->last_t) /* the last one goes on yet */
+        seconds -= last * 60 + 60 - job->last_t;
+    if (last > first && seconds >= 30 && values[2].type != DB_NULL)
+        job->recent.cpus = fmax(db_number(&values[2]) / 1e9 / seconds, 0);
+    return 0;
+}
+
+static int ask_minutes(struct site *site, struct db *db, struct err *err)
+{
+    _cleanup_(buf_done) struct buf sql = BUF_INIT;
+    buf_printf(&sql,
+               "SELECT minutes.job, count(*), max(cpu_ns) - min(cpu_ns), avg(node_memory_pressure), avg(node_iowait),"
+               " avg(throttled), max(node_load), min(node_available_bytes), max(node_swap_used_bytes),"
+               " min(minute), max(minute) FROM jobs JOIN minutes ON minutes.job = jobs.job"
+               " AND minutes.minute > CAST(jobs.last_t / 60 AS BIGINT) - %d GROUP BY minutes.job",
+               SITE_RECENT_MINUTES + 1);
+    return sql.failed ? -ENOMEM : db_query(db, sql.data, NULL, 0, take_minutes, site, err);
+}
+
+/* ---- ranks ---- */
+
+static int take_rank(void *ctx, const struct db_value *values, int count)
+{
+    struct site_job *job = job_of(ctx, &values[0]);
+    double seconds = real(&values[2]);
+    if (!job)
+        return 0;
+    job->ranks.count++;
+    job->ranks.all_seconds += seconds;
+    if (seconds > job->ranks.busiest_seconds || job->ranks.count == 1) {
+        job->ranks.busiest_seconds = seconds;
+        job->ranks.busiest = (int64_t)real(&values[1]);
+    }
+    return 0;
+}
+
+/* ---- sums ---- */
+
+static void count_state(struct site *site, const char *state)
+{
+    size_t i = 0;
+    while (i < site->state_count && strcmp(site->states[i].state, state) != 0)
+        i++;
+    if (i == sizeof site->states / sizeof *site->states)
+        return;
+    site->state_count += i == site->state_count;
+    site->states[i].state = state;
+    site->states[i].jobs++;
+}
+
+#define FIND_OR_ADD(site, list, found, key_name) \
+    do { \
+        HASH_FIND_STR(site->list, key_name, found); \
+        if (!found && (found = arena_zalloc(&site->memory, 1, sizeof *found))) { \
+            found->name = key_name; \
+            HASH_ADD_KEYPTR(hh, site->list, found->name, strlen(found->name), found); \
+        } \
+    } while (0)
+
+static void most(double *number, double value)
+{
+    if (value > *number)
+        *number = value;
+}
+
+/* What the node is now: as its jobs that run see it. Of others only what was counted. */
+static int add_node(struct site *site, const struct site_job *job)
+{
+    struct site_node *node;
+    FIND_OR_ADD(site, nodes, node, job->node);
+    if (!node)
+        return -ENOMEM;
+    if (node->jobs++ == 0) {
+        node->cpus = node->memory_bytes = node->available_bytes = node->swap_used_bytes = -1;
+        node->load = node->pressure = node->iowait = -1;
+    }
+    node->running += job->kind == SITE_RUNNING;
+    node->away += job->kind == SITE_AWAY;
+    node->wrong += job->kind == SITE_WRONG;
+    node->crashes += job->crashes;
+    if (job->memory_asked_bytes <= 0) /* else it was killed at its own limit, as it should be: the node has enough */
+        node->oom_kills += job->oom_kills;
+    if (job->node_cpus > node->cpus)
+        node->cpus = job->node_cpus;
+    if (job->node_memory_bytes > node->memory_bytes)
+        node->memory_bytes = job->node_memory_bytes;
+    if (job->kind != SITE_RUNNING)
+        return 0;
+    node->reserved += fmax(job->cpus_asked, 0);
+    most(&node->load, job->recent.load);
+    most(&node->pressure, job->recent.pressure);
+    most(&node->iowait, job->recent.iowait);
+    if (job->recent.swap_used_bytes > node->swap_used_bytes)
+        node->swap_used_bytes = job->recent.swap_used_bytes;
+    if (job->recent.available_bytes >= 0 &&
+        (node->available_bytes < 0 || job->recent.available_bytes < node->available_bytes))
+        node->available_bytes = job->recent.available_bytes;
+    return 0;
+}
+
+static int add_user(struct site *site, const struct site_job *job)
+{
+    struct site_user *user;
+    FIND_OR_ADD(site, users, user, job->owner);
+    if (!user)
+        return -ENOMEM;
+    user->jobs++;
+    user->running += job->kind == SITE_RUNNING;
+    user->away += job->kind == SITE_AWAY;
+    user->wrong += job->kind == SITE_WRONG;
+    user->cpu_seconds += job->cpu_seconds;
+    if (job->cpus_asked > 0) {
+        user->reserved_seconds += job->cpus_asked * fmax(job->wall_seconds, 0);
+        user->reserved_cpu_seconds += job->cpu_seconds;
+    }
+    return 0;
+}
+
+static int by_name(const struct site_node *a, const struct site_node *b)
+{
+    return strverscmp(a->name, b->name); /* n2 before n10 */
+}
+
+static int by_cpu(const struct site_user *a, const struct site_user *b)
+{
+    return a->cpu_seconds != b->cpu_seconds ? (a->cpu_seconds < b->cpu_seconds ? 1 : -1) : strcmp(a->name, b->name);
+}
+
+static int by_jobs(const void *a, const void *b)
+{
+    const struct site_count *left = a, *right = b;
+    return left->jobs != right->jobs ? (left->jobs < right->jobs ? 1 : -1) : strcmp(left->state, right->state);
+}
+
+static int sum_up(struct site *site)
+{
+    int code = 0;
+    for (const struct site_job *job = site->jobs; job && code == 0; job = job->hh.next) {
+        count_state(site, job->state);
+        code = add_node(site, job);
+        if (code == 0)
+            code = add_user(site, job);
+    }
+    if (code == 0)
+        code = site_judge(site);
+    for (size_t i = 0; i < site->problem_count && code == 0; i++) {
+        struct site_user *user = NULL;
+        if (site->problems[i].job)
+            HASH_FIND_STR(site->users, site->problems[i].job->owner, user);
+        if (user)
+            user->problems++;
+    }
+    HASH_SORT(site->nodes, by_name);
+    HASH_SORT(site->users, by_cpu);
+    qsort(site->states, site->state_count, sizeof *site->states, by_jobs);
+    return code;
+}
+
+int site_ask(struct site *ret_site, struct db *db, const struct site_filter *filter, struct err *err)
+{
+    uint64_t began_ns = clock_now_ns();
+    *ret_site = (struct site){.filter = *filter, .time = (double)clock_wall_ns() / NS_PER_SECOND};
+    snprintf(ret_site->record, sizeof ret_site->record, "%s", db->name);
+    struct db_value values[] = {db_string(filter->owner ? filter->owner : ""),
+                                db_string(filter->node ? filter->node : ""),
+                                db_real(ret_site->time - filter->since_seconds)};
+    int code = ask_jobs(ret_site, db, values, err);
+    if (code == 0)
+        code = ask_minutes(ret_site, db, err);
+    if (code == 0)
+        code = db_query(db, "SELECT job, rank, compute_seconds FROM ranks", NULL, 0, take_rank, ret_site, err);
+    if (code == 0)
+        code = sum_up(ret_site);
+    ret_site->seconds = (double)(clock_now_ns() - began_ns) / NS_PER_SECOND;
+    return code == -ENOMEM && err && !err->code ? err_set(err, code, "out of memory") : code;
+}
+
+void site_done(struct site *site)
+{
+    HASH_CLEAR(hh, site->jobs);
+    HASH_CLEAR(hh, site->nodes);
+    HASH_CLEAR(hh, site->users);
+    free(site->problems);
+    arena_done(&site->memory);
+    *site = (struct site){0};
+}
+
+/* When a job does not do what it should, or a node has a problem: one table. Limits are named here, and nowhere else. */
 
 static const double IDLE = 0.05, UNUSED = 0.5, PRESSED = 0.2, WAITING = 0.3, THROTTLED = 0.25, SWAPPED = 0.05;
 static const double MEMORY_UNUSED = 0.25, MEMORY_NEAR = 0.95, ADVISED = 1.25, ALONE = 0.25, OVERTIME = 1.1;
