@@ -40,7 +40,7 @@ struct attempt {
     char *host;
     int port, keepalive;
     int rc, error; /* of mosquitto_connect; set before ended */
-    char log[256]; /* what libmosquitto complained of */
+    char log[ERR_TEXT_SIZE]; /* what libmosquitto complained of */
     bool local;
     int ended; /* eventfd */
     struct loop_source *source;
@@ -187,7 +187,7 @@ static struct mosquitto *attempt_take(struct attempt *attempt, char *ret_why, in
                           : attempt->rc == MOSQ_ERR_ERRNO && attempt->error ? strerror(attempt->error)
                           : attempt->rc == MOSQ_ERR_ERRNO                   ? "the connection was lost"
                                                                             : mosquitto_strerror(attempt->rc);
-        snprintf(ret_why, (size_t)size, "%s%s%s", attempt->port ? attempt->host : "", attempt->port ? ": " : "", why);
+        snprintf(ret_why, (size_t)size, "%s%s%.400s", attempt->port ? attempt->host : "", attempt->port ? ": " : "", why);
     }
     attempt_abandon(attempt);
     return mosq;
