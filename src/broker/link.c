@@ -39,7 +39,7 @@ struct attempt {
     struct mosquitto *mosq;
     char *host;
     int port, keepalive;
-    int rc, error; /* of mosquitto_connect; set before ended */
+    int rc, error;           /* of mosquitto_connect; set before ended */
     char log[ERR_TEXT_SIZE]; /* what libmosquitto complained of */
     bool local;
     int ended; /* eventfd */
@@ -187,7 +187,8 @@ static struct mosquitto *attempt_take(struct attempt *attempt, char *ret_why, in
                           : attempt->rc == MOSQ_ERR_ERRNO && attempt->error ? strerror(attempt->error)
                           : attempt->rc == MOSQ_ERR_ERRNO                   ? "the connection was lost"
                                                                             : mosquitto_strerror(attempt->rc);
-        snprintf(ret_why, (size_t)size, "%s%s%.400s", attempt->port ? attempt->host : "", attempt->port ? ": " : "", why);
+        snprintf(ret_why, (size_t)size, "%s%s%.400s", attempt->port ? attempt->host : "", attempt->port ? ": " : "",
+                 why);
     }
     attempt_abandon(attempt);
     return mosq;
