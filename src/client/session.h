@@ -6,7 +6,7 @@
 #include "base/data/err.h"
 #include "base/system/spawn.h"
 #include "client/client.h"
-#include "lang/local_reply.h"
+#include "lang/reply.h"
 #include "wire/frame.h"
 
 #include <limits.h>

@@ -1,19 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#ifndef SCRY_LANG_REPLY_H
+#define SCRY_LANG_REPLY_H
+
+#include "base/data/arena.h"
+#include "base/data/buf.h"
+#include "base/data/err.h"
+#include "base/data/span.h"
+
+#include <omis.h>
+#include <scry/omis.h>
+#include <stdbool.h>
+
 /*
  * Replies (specification 7.3): built service by service, sent as bytes, and decoded into the structure of omis.h.
  *
  * Encoding, little-endian:   u32 service_count { u32 result_count { u32 status, u32 objects_len, objects,
  *                            u32 result_len or 0xffffffff for NULL, result } }
  */
-#ifndef SCRY_LANG_REPLY_H
-#define SCRY_LANG_REPLY_H
-
-#include <scry/omis.h> /* omis_status_name, which is here */
-
-#include "base/data/arena.h"
-#include "base/data/buf.h"
-#include "base/data/err.h"
-#include "base/data/span.h"
 
 enum {
     REPLY_SIZE_LIMIT = 64 << 20,  /* bytes of one reply: a frame takes no more */
@@ -66,5 +69,19 @@ struct reply_part reply_read_part(struct reply_reader *reader);
  * of actions (element 1 and up) with a status below OMIS_FIRST_ERROR: error texts end at the first NUL. NULL has length
  * 0. */
 size_t reply_result_length(const char *result);
+
+/*
+ * Replies that omis_request makes in the process that asked: made on the spot, filtered by the flags, and freed. Used
+ * by libomis, and in the monitor for extensions.
+ */
+
+/* A reply of one element with a copy of text, which may be NULL. Never NULL: without memory it is a reply that says so.
+ */
+Omis_reply local_reply_new(Omis_status status, const char *text);
+Omis_reply local_reply_no_memory(void);
+void local_reply_free(Omis_reply reply); /* also those of reply_decode; NULL is fine */
+
+/* Do the flags (OMIS_DONT_RETURN_...) keep the reply from a callback? */
+bool local_reply_unwanted(Omis_reply reply, Omis_flags flags);
 
 #endif

@@ -1,4 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#ifndef SCRY_LANG_REQUEST_H
+#define SCRY_LANG_REQUEST_H
+
+#include "base/data/arena.h"
+#include "base/data/err.h"
+#include "lang/value.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+
 /*
  * The grammar of requests (specification 7.2.1):
  *
@@ -7,11 +17,6 @@
  * The tree is in the caller's arena. Tokens, and strings without escapes, point into the text, which must outlive it.
  * Pure and reentrant.
  */
-#ifndef SCRY_LANG_REQUEST_H
-#define SCRY_LANG_REQUEST_H
-
-#include "base/data/err.h"
-#include "lang/value.h"
 
 enum {
     REQUEST_SIZE_LIMIT = 64 << 20, /* bytes of one request */
@@ -48,5 +53,18 @@ void request_print(struct buf *out, const struct request *request);
 /* Parses "value, value, ..." (a result string, 7.3.2). The same errors. */
 int values_parse(struct arena *arena, struct span text, const struct value **ret_values, size_t *ret_count,
                  struct err *err);
+
+/* Event context parameters in the arguments of actions (specification 7.2.4): which there are, and their values put in. */
+
+/* The names that a request's actions use, each once, in the order of the text. false: out of memory. */
+bool substitute_names(struct arena *arena, const struct request *request, struct span **ret_names, size_t *ret_count);
+
+/* The value of a parameter; false: this event does not set it. */
+typedef bool substitute_fn(const void *ctx, struct span name, struct value *ret_value);
+
+/* Replaces parameters by their values, copying only what has some: *ret_changed is set then, else left alone. false: one
+ * is not set (*ret_missing is its name), or out of memory (its ptr is NULL). */
+bool substitute(struct arena *arena, substitute_fn *value_of, const void *ctx, const struct value *values, size_t count,
+                const struct value **ret_values, bool *ret_changed, struct span *ret_missing);
 
 #endif

@@ -8,7 +8,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#include "lang/renumber.h"
+#include "lang/token.h"
 #include "lang/reply.h"
 
 /* 7 is not known. */

@@ -1,4 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#ifndef SCRY_OPTIONS_OPTIONS_H
+#define SCRY_OPTIONS_OPTIONS_H
+
+#include "base/data/arena.h"
+#include "base/data/buf.h"
+#include "base/data/err.h"
+#include "options/table.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
 /*
  * The options that a command was given, read with the table (options/table.h) from the command line, the environment
  * (SCRY_NAME) and a file (--config). The first of these wins. An option that was not given has its default.
@@ -6,17 +18,6 @@
  * Getters take the name of an option of the command; another name is a mistake in the program, and ends it. Not
  * thread-safe, not for signal handlers.
  */
-#ifndef SCRY_OPTIONS_OPTIONS_H
-#define SCRY_OPTIONS_OPTIONS_H
-
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include "base/data/arena.h"
-#include "base/data/buf.h"
-#include "base/data/err.h"
-#include "options/table.h"
 
 enum { OPTION_REGEX_GROUPS = 31 /* in parentheses, at most */ };
 

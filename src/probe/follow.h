@@ -1,18 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#ifndef SCRY_PROBE_FOLLOW_H
+#define SCRY_PROBE_FOLLOW_H
+
+#include "base/data/err.h"
+#include "probe/perf_ring.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
 /*
  * Follows a whole process tree from outside by perf task records with inherit, one buffer a CPU: every process, however
  * short, its parent and its name; and its CPU time by one more buffer (inherit_stat). Nothing is stopped, and ptrace
  * slows nothing. Call follow_open while the root is held, before its first instruction that matters. -EACCES with a
  * reason if perf is refused: the caller then polls.
  */
-#ifndef SCRY_PROBE_FOLLOW_H
-#define SCRY_PROBE_FOLLOW_H
-
-#include <stdbool.h>
-#include <stdint.h>
-#include <sys/types.h>
-
-#include "base/data/err.h"
 
 struct follow;
 
@@ -54,5 +56,20 @@ int follow_cpu(const struct follow *follow, uint64_t *ret_ns);
 void follow_close(struct follow *follow);
 /* NULL, or why it cannot work on this machine; the text lives until the thread's next call. */
 const char *follow_missing(void);
+
+/* Inside the probe: perf's records of births, names, ends and counts of tasks, as they come out of a ring. */
+
+struct task_record {
+    uint64_t time_ns;
+    uint32_t order; /* keeps a ring's order among equal times */
+    uint16_t type;
+    bool exec;
+    uint32_t pid, ppid, tid, ptid;
+    uint64_t value; /* READ, LOST */
+    char comm[16];
+};
+
+/* Decodes what we use of a record; false for unexpected kinds and sizes. */
+bool task_record_decode(const struct perf_event_header *record, struct task_record *ret_record);
 
 #endif

@@ -1,4 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#ifndef SCRY_PROBE_NODE_H
+#define SCRY_PROBE_NODE_H
+
+#include "base/data/buf.h"
+#include "base/data/err.h"
+
+#include <net/if.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/utsname.h>
+
 /*
  * What Linux knows about this node: the members of node_get_info (specification 8.1.1). Static facts are read once;
  * rates are differences between two samples at least 1 s apart. Samples are taken at the start, and when rates are
@@ -6,11 +18,6 @@
  * over the time since the last sample. Within the first second the interval is shorter, within the first 0.1 s rates
  * are -1 (node_probe_wait_ns). What cannot be known is -1 or "".
  */
-#ifndef SCRY_PROBE_NODE_H
-#define SCRY_PROBE_NODE_H
-
-#include "base/data/buf.h"
-#include "base/data/err.h"
 
 struct node_probe;
 
@@ -28,5 +35,15 @@ enum { NODE_AT_HAND = 1 << 14, NODE_INFO_BITS = 15 };
 /* Appends the members selected by `flags` (bits 0-13, NODE_AT_HAND) in the language's syntax, comma-separated, as
  * node_get_info returns them. -EINVAL for other bits. */
 int node_probe_print(struct node_probe *probe, uint64_t flags, struct buf *out, struct err *err);
+
+/*
+ * Inside the probe: the parts of node.h. What is not known is -1 or "". Paths in /proc and /sys are those of proc(5)
+ * and the kernel's Documentation/ABI.
+ */
+
+/* Reads the beginning of a small file as a string without its last newline; false if there is none. */
+bool node_read_text(char *ret_text, size_t size, const char *format, ...) __attribute__((format(printf, 3, 4)));
+/* The next range of a list of numbers such as "0-3,8"; moves *at after it. False: there is none. */
+bool node_next_range(const char **at, long *ret_first, long *ret_last);
 
 #endif

@@ -12,7 +12,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "probe/node_internal.h"
+#include "probe/node.h"
 
 struct perf_event_attr perf_attr(uint64_t software_event, uint32_t wake_bytes)
 {

@@ -1,19 +1,263 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A process or thread from outside: /proc/PID/stat, status, io, cmdline, environ, task (proc(5)). */
-#include "base/data/grow.h"
 #include "probe/proc.h"
 
+#include "base/data/cleanup.h"
+#include "base/data/grow.h"
+#include "base/system/clock.h"
+
 #include <dirent.h>
+#include <elf.h>
+#include <endian.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
+#include <linux/capability.h>
+#include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <sys/syscall.h>
+#include <sys/xattr.h>
 #include <unistd.h>
 
-#include "base/data/cleanup.h"
-#include "base/system/clock.h"
-#include "base/system/proc_file.h"
+/* pidfds: signals that cannot hit a reused pid, and how somebody else's child ended (pidfd_open(2), ioctl_pidfd). */
+
+/* From <linux/pidfd.h> of Linux 6.15; defined here since older headers lack them. */
+struct pidfd_info_v0 {
+    uint64_t mask;
+    uint64_t cgroupid;
+    uint32_t pid, tgid, ppid;
+    uint32_t ruid, rgid, euid, egid, suid, sgid, fsuid, fsgid;
+    int32_t exit_code;
+};
+#define PIDFD_GET_INFO_V0 _IOWR(0xFF, 11, struct pidfd_info_v0)
+#define PIDFD_INFO_PID_BIT (UINT64_C(1) << 0)
+#define PIDFD_INFO_CREDS_BIT (UINT64_C(1) << 1)
+#define PIDFD_INFO_EXIT_BIT (UINT64_C(1) << 3)
+_Static_assert(sizeof(struct pidfd_info_v0) == 64, "PIDFD_INFO_SIZE_VER0");
+
+int proc_pidfd(pid_t pid)
+{
+    int fd = (int)syscall(SYS_pidfd_open, pid, 0); /* always close-on-exec */
+    if (fd >= 0)
+        return fd;
+    /* EINVAL: a thread id that leads no process */
+    return errno == EINVAL ? -ESRCH : proc_errno(pid, errno);
+}
+
+int proc_signal(int pidfd, int signo)
+{
+    if (syscall(SYS_pidfd_send_signal, pidfd, signo, NULL, 0) == 0)
+        return 0;
+    return errno == EPERM ? -EACCES : -errno;
+}
+
+/* A zombie that its parent has not waited for: its line in /proc has the status, 0 for those who may not look. */
+static int zombie_status(const struct pidfd_info_v0 *info, int *ret_wait_status)
+{
+    struct proc_stat stat;
+    int r = proc_stat_read((pid_t)info->tgid, 0, &stat);
+    if (r < 0 || stat.state != 'Z')
+        return -EAGAIN;
+    uid_t me = geteuid();
+    bool mine = me == 0 || (info->ruid == me && info->euid == me && info->suid == me);
+    if (stat.exit_code == 0 && !(mine && (info->mask & PIDFD_INFO_CREDS_BIT)))
+        return -EAGAIN;
+    *ret_wait_status = stat.exit_code;
+    return 0;
+}
+
+/* 0 or -errno; info->mask says what is in it. */
+static int ask(int pidfd, struct pidfd_info_v0 *info)
+{
+    /* ESRCH may also mean that it was waited for while the kernel looked: then the second answer has the status. */
+    for (int i = 0; i < 2; i++) {
+        *info = (struct pidfd_info_v0){.mask = PIDFD_INFO_PID_BIT | PIDFD_INFO_CREDS_BIT | PIDFD_INFO_EXIT_BIT};
+        if (ioctl(pidfd, PIDFD_GET_INFO_V0, info) == 0)
+            return 0;
+        if (errno != ESRCH)
+            break;
+    }
+    /* ENOTTY, EINVAL before 6.13; ESRCH for an ended process before 6.15 */
+    return errno == ENOTTY || errno == EINVAL || errno == ESRCH ? -ENOTSUP : -errno;
+}
+
+int proc_pidfd_exit_status(int pidfd, int *ret_wait_status)
+{
+    struct pidfd_info_v0 info;
+    int r = ask(pidfd, &info);
+    if (r == 0 && !(info.mask & PIDFD_INFO_EXIT_BIT)) {
+        int status, zombie = zombie_status(&info, &status);
+        r = ask(pidfd, &info); /* waited for meanwhile: what was read may be of another with its number */
+        if (r == 0 && !(info.mask & PIDFD_INFO_EXIT_BIT)) {
+            if (zombie == 0)
+                *ret_wait_status = status;
+            return zombie;
+        }
+    }
+    if (r == 0)
+        *ret_wait_status = info.exit_code;
+    return r;
+}
+
+/* What a process did not get from the file that it executes: its user, its group, or its capabilities. */
+
+static unsigned long long number_of(const char *status, const char *format)
+{
+    unsigned long long number = 0;
+    const char *line = strstr(status, format);
+    if (line)
+        sscanf(line + strcspn(line, ":"), strncmp(format, "\nCap", 4) == 0 ? ": %llx" : ": %*u %llu", &number);
+    return number;
+}
+
+static bool wants_capabilities(const char *path, const char *status)
+{
+    struct vfs_ns_cap_data file = {0};
+    if (getxattr(path, "security.capability", &file, sizeof file) < (ssize_t)XATTR_CAPS_SZ_2)
+        return false;
+    uint64_t permitted = le32toh(file.data[0].permitted) | (uint64_t)le32toh(file.data[1].permitted) << 32;
+    return permitted & number_of(status, "\nCapBnd:") & ~number_of(status, "\nCapPrm:");
+}
+
+bool proc_denied_privilege(pid_t pid, char *ret_path, size_t size)
+{
+    char exe[PROC_PATH_SIZE], status[8192];
+    struct stat file;
+    struct statvfs mounted;
+    proc_path(exe, pid, 0, "exe");
+    if (stat(exe, &file) < 0 || proc_file_read(pid, 0, "status", status, sizeof status, NULL) < 0)
+        return false;
+    bool denied =
+        (file.st_mode & S_ISUID && file.st_uid != number_of(status, "\nUid:")) ||
+        ((file.st_mode & (S_ISGID | S_IXGRP)) == (S_ISGID | S_IXGRP) && file.st_gid != number_of(status, "\nGid:")) ||
+        wants_capabilities(exe, status);
+    /* where nobody gets anything, it is not for the tracing */
+    return denied && !strstr(status, "\nNoNewPrivs:\t1") && statvfs(exe, &mounted) == 0 &&
+           !(mounted.f_flag & ST_NOSUID) && proc_exe(pid, ret_path, size) == 0;
+}
+
+/* Whether a library may be brought into a process that runs, as far as that is seen from outside. */
+
+enum { ROOM_BYTES = 64 << 20 };
+
+static bool same_namespace(pid_t pid, const char *name)
+{
+    char path[PROC_PATH_SIZE], own[PROC_PATH_SIZE];
+    struct stat one, other;
+    proc_path(path, pid, 0, name);
+    proc_path(own, getpid(), 0, name);
+    return stat(path, &one) == 0 && stat(own, &other) == 0 && one.st_ino == other.st_ino && one.st_dev == other.st_dev;
+}
+
+static bool is_64_bit(pid_t pid)
+{
+    char path[PROC_PATH_SIZE];
+    unsigned char head[EI_NIDENT];
+    proc_path(path, pid, 0, "exe");
+    _cleanup_(closep) int fd = open(path, O_RDONLY | O_CLOEXEC);
+    return fd >= 0 && read(fd, head, sizeof head) == (ssize_t)sizeof head && head[EI_CLASS] == ELFCLASS64;
+}
+
+static bool has_variable(pid_t pid, const char *wanted)
+{
+    struct buf environ_bytes = BUF_INIT;
+    bool found = false;
+    if (proc_environ(pid, &environ_bytes) == 0)
+        for (size_t at = 0; !found && at < environ_bytes.len;) {
+            const char *entry = environ_bytes.data + at;
+            size_t len = strnlen(entry, environ_bytes.len - at);
+            found = len >= strlen(wanted) && memcmp(entry, wanted, strlen(wanted)) == 0;
+            at += len + 1;
+        }
+    buf_done(&environ_bytes);
+    return found;
+}
+
+/* Real, effective, saved and file system's: all the same, and ours. */
+static bool has_our_rights(const char *status)
+{
+    unsigned long id[4];
+    const char *uid = strstr(status, "\nUid:"), *gid = strstr(status, "\nGid:");
+    if (!uid || sscanf(uid, " Uid: %lu %lu %lu %lu", &id[0], &id[1], &id[2], &id[3]) != 4 || id[0] != geteuid() ||
+        id[1] != id[0] || id[2] != id[0] || id[3] != id[0])
+        return false;
+    return gid && sscanf(gid, " Gid: %lu %lu %lu %lu", &id[0], &id[1], &id[2], &id[3]) == 4 && id[1] == id[0] &&
+           id[2] == id[0];
+}
+
+/* Its file gave it rights: the dynamic linker is in secure mode, and searches other places. */
+static bool is_secure(pid_t pid)
+{
+    Elf64_auxv_t items[64];
+    size_t len = 0;
+    if (proc_file_read(pid, 0, "auxv", (char *)items, sizeof items, &len) < 0)
+        return true;
+    for (size_t i = 0; i < len / sizeof *items; i++)
+        if (items[i].a_type == AT_SECURE)
+            return items[i].a_un.a_val != 0;
+    return false;
+}
+
+static bool has_room(pid_t pid, const char *status)
+{
+    char limits[4096];
+    unsigned long long most;
+    if (proc_file_read(pid, 0, "limits", limits, sizeof limits, NULL) < 0)
+        return false;
+    const char *line = strstr(limits, "Max address space");
+    if (!line || sscanf(line, "Max address space %llu", &most) != 1)
+        return true; /* unlimited */
+    return most >= proc_field(status, "VmSize") * 1024 + ROOM_BYTES;
+}
+
+static bool sees(pid_t pid, const char *path)
+{
+    char there[PATH_MAX + PROC_PATH_SIZE], root[PROC_PATH_SIZE];
+    struct stat one, other;
+    proc_path(root, pid, 0, "root");
+    snprintf(there, sizeof there, "%s%s", root, path);
+    return stat(path, &one) == 0 && stat(there, &other) == 0 && one.st_ino == other.st_ino &&
+           one.st_dev == other.st_dev;
+}
+
+int proc_loadable(pid_t pid, const char *const *files, struct err *err)
+{
+    char status[8192];
+    int code = proc_file_read(pid, 0, "status", status, sizeof status, NULL);
+    if (code < 0)
+        return err_errno(err, code, "process %d", pid);
+    const char *why = NULL;
+    if (!has_our_rights(status) || is_secure(pid))
+        why = "it does not run with just its user's rights, or another user's";
+    else if (proc_field(status, "Seccomp") != 0)
+        why = "it restricts its system calls (seccomp)";
+    else if (strstr(status, "x86_Thread_features:") && strstr(strstr(status, "x86_Thread_features:"), "shstk"))
+        why = "it has shadow stacks";
+    else if (!is_64_bit(pid))
+        why = "it is no 64-bit program";
+    else if (!same_namespace(pid, "ns/pid") || !same_namespace(pid, "ns/user"))
+        why = "it is in a container (another PID or user namespace)";
+    else if (has_variable(pid, "SCRY=off"))
+        why = "SCRY=off is set in its environment";
+    else if (has_variable(pid, "SCRY_AGENT_SOCKET="))
+        why = "it was started in a job, whose library it has, or removed";
+    else if (!has_room(pid, status))
+        why = "its address space is limited (ulimit -v), and what is left may be its own need";
+    if (why)
+        return err_set(err, -EOPNOTSUPP, "nothing can be brought into process %d: %s", pid, why);
+    for (; *files; files++)
+        if (!sees(pid, *files))
+            return err_set(err, -EOPNOTSUPP, "nothing can be brought into process %d: it does not see the file %s", pid,
+                           *files);
+    return 0;
+}
+
+/* A process or thread from outside: /proc/PID/stat, status, io, cmdline, environ, task (proc(5)). */
 
 enum {
     STATUS_TEXT = 8192, /* grows with the processor masks: 1.4 KB on small machines, 5 KB at 8192 processors */

@@ -1,19 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * A process or thread seen from outside, by /proc and pidfd. Nothing here stops or disturbs it. 0 or -errno: -ESRCH if
- * it is gone, -EACCES if not permitted (also for the kernel's EPERM). Thread-safe and reentrant.
- */
 #ifndef SCRY_PROBE_PROC_H
 #define SCRY_PROBE_PROC_H
+
+#include "base/data/buf.h"
+#include "base/data/err.h"
+#include "base/system/proc_file.h"
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/types.h>
 
-#include "base/data/buf.h"
-#include "base/data/err.h"
-#include "base/system/proc_file.h"
+/*
+ * A process or thread seen from outside, by /proc and pidfd. Nothing here stops or disturbs it. 0 or -errno: -ESRCH if
+ * it is gone, -EACCES if not permitted (also for the kernel's EPERM). Thread-safe and reentrant.
+ */
 
 /* The specification's scheduling states (proc_get_info). */
 enum proc_state { PROC_RUNNING, PROC_SLEEPING, PROC_READY, PROC_ZOMBIE, PROC_STOPPED };

@@ -11,7 +11,7 @@
 #include <cmocka.h>
 
 #include "probe/perf_ring.h"
-#include "probe/task_record.h"
+#include "probe/follow.h"
 
 enum { SIZE = 4096 };
 

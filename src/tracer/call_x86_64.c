@@ -1,4 +1,120 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "base/data/cleanup.h"
+#include "tracer/tracee.h"
+
+#include <elf.h>
+#include <errno.h>
+#include <signal.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ptrace.h>
+#include <sys/syscall.h>
+#include <sys/ucontext.h>
+#include <sys/uio.h>
+#include <sys/wait.h>
+
+/* Registers beyond the general ones. */
+
+static bool out_of_event(void *ctx)
+{
+    struct thread *thread = ctx;
+    return thread->dead || (thread->in_stop && thread->stop != STOP_EVENT);
+}
+
+int regs_leave_event(struct thread *thread, struct err *err)
+{
+    if (thread->stop == STOP_EXIT)
+        return err_set(err, -ESRCH, "thread %d is ending", thread->tid);
+    if (thread->stop != STOP_EVENT)
+        return 0;
+    /* the kernel has not stored the result of fork or clone yet, and would do so over ours: on to the end of the call,
+     * which is no user code. Only vfork waits there, for its child. */
+    thread_pause(thread);
+    thread_flush_regs(thread);
+    thread->in_stop = thread->regs_valid = thread->interrupted = false;
+    int code = 0;
+    if (!thread_go(thread, PTRACE_SYSCALL, 0) || (code = pump_until(out_of_event, thread)) < 0)
+        code = err_set(err, code < 0 ? code : -ESRCH, "thread %d is inside fork, vfork or clone", thread->tid);
+    thread_unpause(thread);
+    return thread->dead ? err_set(err, -ESRCH, "thread %d ended", thread->tid) : code;
+}
+
+int regs_get_xstate(struct thread *thread, void *ret_bytes, size_t *inout_size)
+{
+    struct iovec iov = {ret_bytes, *inout_size};
+    if (ptrace(PTRACE_GETREGSET, thread->tid, NT_X86_XSTATE, &iov) < 0)
+        return -errno;
+    *inout_size = iov.iov_len;
+    return 0;
+}
+
+int regs_set_xstate(struct thread *thread, const void *bytes, size_t size)
+{
+    struct iovec iov = {(void *)bytes, size};
+    if (ptrace(PTRACE_SETREGSET, thread->tid, NT_X86_XSTATE, &iov) < 0)
+        return errno == EFAULT ? -EINVAL : -errno; /* the kernel wants all of it */
+    return 0;
+}
+
+/* Not in the system's header of ptrace. */
+enum { GETSIGMASK = 0x420a, SETSIGMASK = 0x420b };
+
+int regs_get_sigmask(const struct thread *thread, uint64_t *ret_mask)
+{
+    return ptrace((enum __ptrace_request)GETSIGMASK, thread->tid, (void *)sizeof *ret_mask, ret_mask) < 0 ? -errno : 0;
+}
+
+int regs_set_sigmask(const struct thread *thread, uint64_t mask)
+{
+    return ptrace((enum __ptrace_request)SETSIGMASK, thread->tid, (void *)sizeof mask, &mask) < 0 ? -errno : 0;
+}
+
+/*
+ * Waiting for tracees and for a signal at once. A hit costs one wait4 this way, not an epoll_wait, a read of a
+ * signalfd and two wait4. The race of looking at a flag and then waiting is closed as cancellation points close it: a
+ * signal handler that finds the program counter between the look and the system call moves it behind the call.
+ */
+
+long tracer_wait_asm(volatile int *flag, int *status, int options);
+extern const char tracer_wait_start[], tracer_wait_end[], tracer_wait_aborted[];
+
+__asm__(".text\n"
+        ".hidden tracer_wait_asm, tracer_wait_start, tracer_wait_end, tracer_wait_aborted\n"
+        ".globl tracer_wait_asm, tracer_wait_start, tracer_wait_end, tracer_wait_aborted\n"
+        ".type tracer_wait_asm, @function\n"
+        "tracer_wait_asm:\n"
+        "    mov %rdi, %r8\n"
+        "    mov $-1, %rdi\n" /* any child */
+        "    xor %r10d, %r10d\n"
+        "    mov $61, %eax\n" /* wait4 */
+        "tracer_wait_start:\n"
+        "    cmpl $0, (%r8)\n"
+        "    jne tracer_wait_aborted\n"
+        "    syscall\n"
+        "tracer_wait_end:\n"
+        "    ret\n"
+        "tracer_wait_aborted:\n"
+        "    mov $-4, %eax\n" /* -EINTR */
+        "    cltq\n"
+        "    ret\n"
+        ".size tracer_wait_asm, . - tracer_wait_asm\n");
+
+void wait_abort(void *ucontext)
+{
+    ucontext_t *context = ucontext;
+    uint64_t pc = (uint64_t)context->uc_mcontext.gregs[REG_RIP];
+    if (pc >= (uint64_t)tracer_wait_start && pc < (uint64_t)tracer_wait_end)
+        context->uc_mcontext.gregs[REG_RIP] = (greg_t)(uint64_t)tracer_wait_aborted;
+}
+
+pid_t wait_unless(volatile int *flag, int *ret_status)
+{
+    long got = tracer_wait_asm(flag, ret_status, __WALL);
+    return got == -EINTR ? 0 : (pid_t)got;
+}
+
 /*
  * Calling a function in a thread. What the kernel does to run a signal handler is done from outside: below the red
  * zone, a signal frame with all registers is built on the stack, and the function returns to a byte of ours. Normally
@@ -6,18 +122,6 @@
  * call is restarted as if nothing had been. Behind it stands a call of rt_sigreturn: if the tracer leaves while the
  * function runs, the int3 becomes a nop, and the frame brings the thread back without us.
  */
-#include <elf.h>
-#include <errno.h>
-#include <signal.h>
-#include <stddef.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/ptrace.h>
-#include <sys/syscall.h>
-#include <sys/ucontext.h>
-
-#include "base/data/cleanup.h"
-#include "tracer/tracee.h"
 
 enum {
     FLAG_DIRECTION = 0x400,

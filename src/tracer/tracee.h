@@ -288,12 +288,12 @@ extern pid_t monitor_pid;
 extern bool monitor_gone;
 extern char **original_environment;
 
-/* ---- patience.c ---- */
+/* ---- main.c ---- */
 bool patience_over(void);       /* the monitor is stopped: nobody is to wait for it */
 void patience_unreported(void); /* the monitor does not get an event */
 bool patience_tick(void);       /* lets go who need not wait any longer; false: no need to look again */
 
-/* ---- wait_x86_64.c ---- */
+/* ---- call_x86_64.c ---- */
 /* wait4(-1, status, __WALL) that returns 0 at once if *flag is or becomes set by a signal handler that calls
  * wait_abort: no wake-up is lost between the look at the flag and the wait. */
 pid_t wait_unless(volatile int *flag, int *ret_status);
@@ -347,7 +347,7 @@ void guard_trap_forget(uint32_t *inout_number);      /* when the int3 is gone */
 void guard_signal(struct thread *thread, int signo); /* in its signal-delivery-stop */
 void guard_signal_forget(struct thread *thread);
 
-/* ---- step.c, call_x86_64.c, regs_x86_64.c, syscall.c, unwind.c, spawn.c ---- */
+/* ---- step.c, call_x86_64.c, call_x86_64.c, step.c, unwind.c, spawn.c ---- */
 int step_start(struct thread *thread, enum tracer_step_mode mode, struct err *err);
 bool step_prepare(struct thread *thread);               /* just before it resumes: by PTRACE_SINGLESTEP? */
 void step_trapped(struct thread *thread, bool handler); /* the SIGTRAP of its step has come; a handler was entered */
@@ -409,7 +409,7 @@ void load_dropped(struct process *process); /* a call of its will never return h
 int load_result(const struct process *process, int64_t *ret_result, struct err *err);
 void load_free(struct load *load);
 
-/* ---- load_where.c ---- */
+/* ---- load.c ---- */
 /* A stopped thread holds up nobody in the dynamic linker; with ret_way_out it could also be made to call it, and if
  * not, that tells where it comes back from what it must not be in (0: not known). 0, or -EAGAIN: err says where it is.
  */

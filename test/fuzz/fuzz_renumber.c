@@ -6,10 +6,9 @@
 #include <errno.h>
 
 #include "fuzz.h"
-#include "lang/renumber.h"
+#include "lang/token.h"
 #include "lang/reply.h"
 #include "lang/request.h"
-#include "lang/token.h"
 
 static uint32_t same(void *ctx, uint32_t theirs)
 {

@@ -12,7 +12,7 @@
 #include "monitor/engine/event.h"
 #include "monitor/engine/node.h"
 #include "monitor/engine/request_log.h"
-#include "lang/substitute.h"
+#include "lang/request.h"
 
 /* ---- checks made before anything is executed ---- */
 

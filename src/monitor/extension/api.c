@@ -12,7 +12,7 @@
 
 #include "base/system/clock.h"
 #include "base/system/log.h"
-#include "lang/local_reply.h"
+#include "lang/reply.h"
 #include "lang/request.h"
 #include "monitor/engine/call.h"
 #include "probe/cells.h"

@@ -7,7 +7,6 @@
 #include <uthash.h>
 
 #include "base/system/log.h"
-#include "lang/local_reply.h"
 #include "lang/reply.h"
 #include "monitor/engine/csr.h"
 #include "monitor/engine/execute.h"

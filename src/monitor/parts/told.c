@@ -9,7 +9,7 @@
 #include "monitor/engine/event.h"
 #include "monitor/engine/monitor.h"
 #include "monitor/engine/process.h"
-#include "lang/substitute.h"
+#include "lang/request.h"
 
 static bool value_of(const struct event_told *event, struct span name, struct value *ret_value)
 {

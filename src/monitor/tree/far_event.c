@@ -7,7 +7,7 @@
 #include "base/system/clock.h"
 #include "base/system/log.h"
 #include "lang/reply.h"
-#include "lang/substitute.h"
+#include "lang/request.h"
 #include "monitor/engine/csr.h"
 #include "monitor/engine/event.h"
 #include "monitor/engine/execute.h"

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "lang/renumber.h"
+#include "lang/token.h"
 
 /* Where an action goes: by its tokens, or as a whole. */
 struct route {

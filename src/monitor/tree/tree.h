@@ -17,7 +17,7 @@
 #include "base/data/clock_offset.h"
 #include "base/data/err.h"
 #include "base/data/span.h"
-#include "lang/renumber.h"
+#include "lang/token.h"
 #include "monitor/engine/monitor.h"
 #include "monitor/engine/tool.h"
 #include "wire/frame.h"
