@@ -35,7 +35,7 @@
 #include "monitor/engine/execute.h"
 #include "monitor/engine/monitor.h"
 #include "monitor/mpi/mpi.h"
-#include "monitor/engine/node.h"
+#include "monitor/engine/object.h"
 #include "monitor/engine/process.h"
 #include "monitor/engine/registry.h"
 #include "probe/node.h"

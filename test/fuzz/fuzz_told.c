@@ -7,7 +7,7 @@
 
 #include "fuzz.h"
 #include "monitor/engine/csr.h"
-#include "monitor/parts/told.h"
+#include "monitor/parts/tell.h"
 
 static const char list[] = ": print([$par1, $thread, $time]) thread_stop($thread) print([$par1, [$other]])";
 enum { NAMES = 4 };

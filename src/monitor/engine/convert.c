@@ -9,7 +9,7 @@
 
 #include "monitor/engine/execute.h"
 #include "monitor/engine/messages.h"
-#include "monitor/engine/node.h"
+#include "monitor/engine/object.h"
 
 static bool class_is(const char *name, const char *wanted)
 {

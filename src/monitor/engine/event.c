@@ -11,7 +11,7 @@
 #include "monitor/engine/call.h"
 #include "monitor/engine/execute.h"
 #include "monitor/engine/monitor.h"
-#include "monitor/engine/node.h"
+#include "monitor/engine/object.h"
 #include "monitor/engine/process.h"
 #include "monitor/engine/request_log.h"
 

@@ -1,18 +1,133 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "monitor/engine/execute.h"
 
+#include "base/system/clock.h"
+#include "lang/token.h"
+#include "monitor/engine/confine.h"
+#include "monitor/engine/convert.h"
+#include "monitor/engine/csr.h"
+#include "monitor/engine/event.h"
+#include "monitor/engine/monitor.h"
+#include "monitor/engine/object.h"
+#include "monitor/engine/request_log.h"
+
 #include <errno.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/system/clock.h"
-#include "monitor/engine/convert.h"
-#include "monitor/engine/csr.h"
-#include "monitor/engine/event.h"
-#include "monitor/engine/node.h"
-#include "monitor/engine/request_log.h"
-#include "lang/request.h"
+static void reply_defined(struct csr *csr, Omis_status status, const char *why)
+{
+    struct reply_builder reply = {0};
+    struct span token = span_str(csr->object.token), text = span_str(why ? why : "");
+    bool ok = status == OMIS_OK;
+    reply_begin(&reply);
+    reply_service(&reply);
+    reply_result(&reply, span_of("", 0), OMIS_CSR_DEFINED, ok ? &token : NULL);
+    reply_service(&reply);
+    reply_result(&reply, span_of("", 0), status, ok ? NULL : &text);
+    reply_send(csr->session, csr->request_id, !ok, false, &reply);
+    reply_done(&reply);
+}
+
+/* What another node has is known to its monitor only. */
+static bool was_issued(struct monitor *monitor, struct span text)
+{
+    struct token token;
+    return object_was_issued(monitor, text) ||
+           (monitor->knows_node && token_parse(text, &token) && token.node != monitor->node_number &&
+            monitor->knows_node(monitor, token.node));
+}
+
+/* Tokens in an event definition may be of objects that are not attached, or gone, but must have been issued. */
+static Omis_status check_event_tokens(struct csr *csr, struct err *err)
+{
+    const struct service *service = csr->event_service;
+    if (service->object_arg < 0)
+        return OMIS_OK;
+    const struct value *arg = &csr->event_args[service->object_arg];
+    const struct value *tokens = arg->kind == VALUE_LIST ? arg->list.items : arg;
+    size_t count = arg->kind == VALUE_LIST ? arg->list.count : 1;
+    for (size_t i = 0; i < count; i++) {
+        struct token token;
+        if (!was_issued(csr->object.monitor, tokens[i].text)) {
+            err_set(err, -ESRCH, "at byte %u: there is no object %.*s", tokens[i].offset, SPAN_ARG(tokens[i].text));
+            return OMIS_UNKNOWN_OBJECT;
+        }
+        struct scry_object *object = object_find(csr->object.monitor, tokens[i].text);
+        Omis_status confined = object ? confine_object(csr->object.owner, object, err) : OMIS_OK;
+        if (confined != OMIS_OK)
+            return confined;
+        if (token_parse(tokens[i].text, &token) &&
+            !convert_class_can(token.class, service->object_class, arg->kind == VALUE_LIST)) {
+            err_set(err, -EINVAL, "at byte %u: %.*s cannot be converted to an object of class %s_", tokens[i].offset,
+                    SPAN_ARG(tokens[i].text), service->object_class);
+            return OMIS_TYPE_MISMATCH;
+        }
+    }
+    return OMIS_OK;
+}
+
+static Omis_status define_event(struct csr *csr, struct err *err)
+{
+    const char *missing = registry_missing(csr->event_service);
+    if (missing) {
+        err_set(err, -EOPNOTSUPP, "unsupported: %s: %s", csr->event_service->row->name, missing);
+        return OMIS_UNSUPPORTED_SERVICE;
+    }
+    Omis_status status = check_event_tokens(csr, err);
+    const struct event_ops *ops = event_ops_of(csr->event_service);
+    if (status == OMIS_OK && ops && ops->define)
+        status = ops->define(csr, err);
+    return status;
+}
+
+static bool make_part(struct csr *csr, const struct csr_home *home)
+{
+    csr->home_token = arena_dup(&csr->arena, home->token.ptr, home->token.len);
+    csr->far = home->far;
+    csr->clock = home->clock;
+    if (home->far)
+        csr->elsewhere = csr->object.monitor->parts->tell;
+    return csr->home_token != NULL;
+}
+
+/* Of a conditional one. Replies. `home`: NULL: it is the whole request. */
+static Omis_status define_csr(struct session *session, const struct checked_request *request,
+                              const struct csr_home *home)
+{
+    struct err err = {0};
+    uint32_t id = request->id;
+    Omis_status status = confine_room(session->tool, request->text.len, &err);
+    if (status != OMIS_OK) {
+        reply_status(session, id, true, status, "%s", err.text);
+        return status;
+    }
+    struct csr *csr = csr_new(session, request->arena);
+    if (!csr || (home && !make_part(csr, home))) {
+        reply_status(session, id, true, OMIS_NO_MEMORY, "out of memory");
+        if (csr)
+            object_end(&csr->object);
+        return OMIS_NO_MEMORY;
+    }
+    csr->request_id = id;
+    csr->flags = request->flags;
+    csr->request = *request->request;
+    csr->text = request->text;
+    csr->event_service = request->event;
+    csr->event_args = csr->request.event->args;
+    csr->actions = request->services;
+    status = define_event(csr, &err);
+    if (status == OMIS_OK)
+        request_log_csr(csr, "defined");
+    reply_defined(csr, status, err.text);
+    if (status != OMIS_OK)
+        object_end(&csr->object);
+    else
+        csr_changed(csr, CSR_DEFINED);
+    return status;
+}
 
 /* ---- checks made before anything is executed ---- */
 
@@ -540,4 +655,39 @@ void execute_request(struct session *session, uint32_t id, uint32_t flags, struc
 void execute_define(struct session *session, uint32_t id, uint32_t flags, struct span text, const struct csr_home *home)
 {
     handle_request(session, id, flags, text, home);
+}
+
+/* How replies are sent. */
+
+/* As lang/reply.h encodes it: one element, one result, OMIS_NO_MEMORY, no objects, no text. */
+static const unsigned char no_memory_reply[] = {
+    1, 0, 0, 0, 1, 0, 0, 0, OMIS_NO_MEMORY & 0xff, OMIS_NO_MEMORY >> 8, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 0xff, 0xff};
+
+void reply_send(struct session *session, uint32_t id, bool last, bool droppable, const struct reply_builder *reply)
+{
+    struct span bytes = span_of(reply->bytes.data, reply->bytes.len);
+    if (reply->bytes.failed)
+        bytes = span_of((const char *)no_memory_reply, sizeof no_memory_reply);
+    request_log_reply(session, id, last, bytes);
+    session->reply(session, id, last, droppable, bytes);
+}
+
+static void reply_status_span(struct session *session, uint32_t id, bool last, Omis_status status, struct span text)
+{
+    struct reply_builder reply = {0};
+    reply_begin(&reply);
+    reply_service(&reply);
+    reply_result(&reply, span_of("", 0), status, text.len ? &text : NULL);
+    reply_send(session, id, last, false, &reply);
+    reply_done(&reply);
+}
+
+void reply_status(struct session *session, uint32_t id, bool last, Omis_status status, const char *format, ...)
+{
+    char text[2 * ERR_TEXT_SIZE];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(text, sizeof text, format, args);
+    va_end(args);
+    reply_status_span(session, id, last, status, span_str(text));
 }

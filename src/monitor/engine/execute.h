@@ -1,7 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * The life of a request: parse, check, execute or define, reply. See the architecture, "The life of a request".
- */
 #ifndef SCRY_MONITOR_ENGINE_EXECUTE_H
 #define SCRY_MONITOR_ENGINE_EXECUTE_H
 
@@ -10,6 +7,10 @@
 #include "lang/request.h"
 #include "monitor/engine/change.h"
 #include "monitor/engine/tool.h"
+
+/*
+ * The life of a request: parse, check, execute or define, reply. See the architecture, "The life of a request".
+ */
 
 struct clock_offset;
 struct csr;
@@ -72,9 +73,6 @@ struct csr_home {
     bool far;                         /* its list is executed there */
     const struct clock_offset *clock; /* of that host; NULL: it is this one */
 };
-
-/* Of a conditional one. Replies. `home`: NULL: it is the whole request. */
-Omis_status define_csr(struct session *session, const struct checked_request *request, const struct csr_home *home);
 
 /* Handles one request of a session; every reply goes through the session. `flags` are omis_request's. */
 void execute_request(struct session *session, uint32_t id, uint32_t flags, struct span text);

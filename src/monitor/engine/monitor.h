@@ -1,21 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * The engine of one node's monitor. It knows no sockets: the daemon hands it requests and takes its replies (tool.h).
- * One thread; everything a request causes on this node is finished before the next one begins, so an action list
- * is never interrupted by another one here. The exception are actions whose answer takes a while (call_later): a list
- * without braces waits at them, and others run in that time.
- */
 #ifndef SCRY_MONITOR_ENGINE_MONITOR_H
 #define SCRY_MONITOR_ENGINE_MONITOR_H
-
-#include <stdint.h>
-#include <sys/types.h>
 
 #include "base/data/buf.h"
 #include "base/data/err.h"
 #include "base/system/loop.h"
 #include "monitor/engine/object.h"
 #include "shm/code.h"
+
+#include <stdint.h>
+#include <sys/types.h>
+
+/*
+ * The engine of one node's monitor. It knows no sockets: the daemon hands it requests and takes its replies (tool.h).
+ * One thread; everything a request causes on this node is finished before the next one begins, so an action list
+ * is never interrupted by another one here. The exception are actions whose answer takes a while (call_later): a list
+ * without braces waits at them, and others run in that time.
+ */
 
 struct agent_command;
 struct session;
@@ -98,7 +99,7 @@ struct monitor {
                     struct span reply); /* set likewise: keeps a reply about a change of state, until other nodes have
                                          * said theirs; false: there are none */
     uint64_t refused_ns; /* when a refusal was told last: new sessions must not fill the record with them */
-    struct state_part {  /* other parts of the state (monitor/engine/state.h) */
+    struct state_part {  /* other parts of the state (monitor_state_print) */
         void (*print)(void *ctx, struct buf *out); /* NULL: none */
         void *ctx;
     } connections, traced, others;
@@ -142,5 +143,15 @@ static inline bool monitor_blocks(const struct monitor *monitor, struct session 
  * that nobody needs traced any more, and frees what ended. */
 void monitor_enter(struct monitor *monitor);
 void monitor_leave(struct monitor *monitor);
+
+/*
+ * What the monitor holds at the moment, for people who look for a mistake in scry: lines in the form of the log
+ * (base/system/log.h), a word that says what it is, then `key=value`. Reads only; changes nothing.
+ */
+
+struct monitor;
+
+/* Appends lines, each ended by '\n'. Without memory out->failed is set. */
+void monitor_state_print(const struct monitor *monitor, struct buf *out);
 
 #endif

@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#ifndef SCRY_MONITOR_ENGINE_OBJECT_H
+#define SCRY_MONITOR_ENGINE_OBJECT_H
+
+#include "base/data/span.h"
+#include "lang/signature.h"
+
+#include <scry/ext.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <uthash.h>
+
 /*
  * Objects: everything that has a token. Nodes, processes, threads, user-defined events, conditional requests and the
  * objects of extensions are all a struct scry_object first. The table finds them by token; serial numbers are never
  * reused, so the token of an object that ended differs from one that was never issued.
  */
-#ifndef SCRY_MONITOR_ENGINE_OBJECT_H
-#define SCRY_MONITOR_ENGINE_OBJECT_H
-
-#include <stdbool.h>
-#include <stdint.h>
-
-#include <scry/ext.h>
-#include <uthash.h>
-
-#include "base/data/span.h"
-#include "lang/signature.h"
 
 struct monitor;
 struct tool;
@@ -77,5 +77,20 @@ static inline bool object_is(const struct scry_object *object, const char *class
 {
     return strcmp(object->class->name, class_name) == 0;
 }
+
+/* The node as an object: this machine. */
+
+struct node_probe;
+
+struct node {
+    struct scry_object object;
+    char name[256];
+    struct node_probe *probe; /* made when first asked for */
+};
+
+int node_new(struct monitor *monitor, struct node **ret_node);
+void node_free(struct node *node);
+/* True if `name` means this machine: "", "localhost", its host name (short or full), or one of its addresses. */
+bool node_is_local(const struct node *node, const char *name);
 
 #endif

@@ -19,7 +19,6 @@
 #include "monitor/engine/convert.h"
 #include "monitor/engine/event.h"
 #include "monitor/extension/session.h"
-#include "monitor/extension/watch.h"
 #include "monitor/engine/lower.h"
 
 enum { MISTAKES_LOGGED = 20 }; /* so that one for each event does not fill the log */

@@ -13,7 +13,7 @@
 #include "base/system/clock.h"
 #include "monitor/engine/monitor.h"
 #include "monitor/mpi/internal.h"
-#include "monitor/engine/node.h"
+#include "monitor/engine/object.h"
 #include "monitor/engine/process.h"
 #include "monitor/tracing/runstate.h"
 #include "probe/proc.h"

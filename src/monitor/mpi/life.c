@@ -9,7 +9,7 @@
 #include "monitor/engine/monitor.h"
 #include "monitor/mpi/internal.h"
 #include "monitor/mpi/message_internal.h"
-#include "monitor/tracing/traced.h"
+#include "monitor/tracing/tracing.h"
 #include "probe/proc.h"
 
 /* ---- settings ---- */

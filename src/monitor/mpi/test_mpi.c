@@ -15,7 +15,7 @@
 #include "monitor/recorder/agent_mpi.h"
 #include "monitor/mpi/mpi.h"
 #include "monitor/mpi/internal.h"
-#include "monitor/engine/node.h"
+#include "monitor/engine/object.h"
 #include "monitor/recorder/test_area_fixture.h"
 #include "monitor/mpi/test_fake_interposer.h"
 

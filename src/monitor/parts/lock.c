@@ -12,7 +12,6 @@
 #include "monitor/engine/execute.h"
 #include "monitor/engine/monitor.h"
 #include "monitor/parts/tell.h"
-#include "monitor/parts/told.h"
 #include "shm/waits.h"
 
 struct deferred_list {

@@ -19,7 +19,6 @@
 #include "monitor/parts/lock.h"
 #include "monitor/parts/near.h"
 #include "monitor/parts/tell.h"
-#include "monitor/parts/told.h"
 #include "probe/proc.h"
 #include "wire/frame.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The files that processes share with us, whatever is in them: the area of functions (agent_area.c) and the area of MPI
- * (monitor/mpi/area.c). Each is a file [mpi-]PID-STARTTICKS-SERIAL of the folder of areas (agent_rings.c). A sidecar
+ * (monitor/mpi/mpi.c). Each is a file [mpi-]PID-STARTTICKS-SERIAL of the folder of areas (agent_rings.c). A sidecar
  * beside each says whose it is, for the next monitor.
  *
  * What a program may touch has memory before: writing to a mapped page for which a full tmpfs has none left is SIGBUS,

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Jobs, traced processes and helpers, for monitor/engine/state.h. */
+/* Jobs, traced processes and helpers, for the monitor's state (monitor/engine/monitor.h). */
 #include "base/system/log.h"
 #include "monitor/recorder/agents_internal.h"
 #include "monitor/engine/monitor.h"

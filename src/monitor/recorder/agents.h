@@ -62,7 +62,7 @@ struct agents_mpi {
     void (*describe)(struct agent *agent); /* writes rank and world into its trace, if they are known */
     void (*apply)(struct agent *agent);    /* settings changed */
     void (*job_end)(struct agents *agents, const char *dir);
-    void (*state_print)(const struct agent *agent, struct buf *out); /* a line for monitor/engine/state.h */
+    void (*state_print)(const struct agent *agent, struct buf *out); /* a line of the monitor's state */
 };
 
 /* ---- the registry ---- */

@@ -15,7 +15,7 @@
 #include "base/system/file.h"
 #include "monitor/recorder/agents_internal.h"
 #include "monitor/engine/monitor.h"
-#include "monitor/engine/node.h"
+#include "monitor/engine/object.h"
 
 enum {
     DISK_RESERVE_PERCENT = 5,

@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#ifndef SCRY_MONITOR_TRACING_RUNSTATE_H
+#define SCRY_MONITOR_TRACING_RUNSTATE_H
+
+#include "base/data/err.h"
+#include "monitor/engine/call.h"
+
 /*
  * Whether a thread may run: not (stopped by some tool, or some tool's suspend count > 0, or inspected, or held by an
  * event). Stop and continue are one idempotent switch; suspends count per tool; holds are the tracer's. This is the
  * only place that decides.
  */
-#ifndef SCRY_MONITOR_TRACING_RUNSTATE_H
-#define SCRY_MONITOR_TRACING_RUNSTATE_H
-
-#include "monitor/engine/call.h"
 
 enum runstate_change { RUNSTATE_STOP, RUNSTATE_CONTINUE, RUNSTATE_SUSPEND, RUNSTATE_RESUME };
 
@@ -32,5 +34,18 @@ void runstate_release(struct tool *tool, struct process *process);
 /* After the tracer was lost, or the process has a new program: stops again what must be. What cannot be stopped
  * runs. */
 void runstate_restore(struct process *process);
+
+/* Single-stepping: which threads step, and how, derived from the enabled thread_executed_insn and ..._insn_call
+ * requests. */
+
+struct csr;
+struct process;
+struct thread;
+
+/* Brings the tracer's step modes of all threads to what is wanted; the error returned concerns `csr` (NULL: any). */
+int steps_update(struct process *process, struct csr *csr, struct err *err);
+
+/* The same for a thread that has just been created. */
+int steps_new_thread(struct thread *thread, struct err *err);
 
 #endif

@@ -1,10 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The parts of conditional requests on other nodes. */
 #include "monitor/tree/conditional.h"
-
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "base/system/log.h"
 #include "lang/reply.h"
@@ -12,8 +7,179 @@
 #include "monitor/engine/call.h"
 #include "monitor/engine/csr.h"
 #include "monitor/engine/execute.h"
+#include "monitor/engine/monitor.h"
 #include "monitor/parts/lock.h"
+#include "monitor/parts/near.h"
 #include "monitor/parts/tell.h"
+#include "monitor/tree/merge.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct arena;
+
+/* What of a conditional request lies behind an edge, and whether that can be done there alone. */
+
+static bool lies_behind(struct tree *tree, const struct edge *edge, const struct value *value)
+{
+    struct token token;
+    const struct tree_node *node =
+        value->kind == VALUE_TOKEN && token_parse(value->text, &token) ? tree_node(tree, token.node) : NULL;
+    return node && node->edge == edge;
+}
+
+/* The request's event with what lies behind an edge as its objects, in the arena. false: nothing does, or out of memory. */
+static bool behind_event(const struct csr *csr, const struct edge *edge, struct arena *arena,
+                         struct call_text *ret_event)
+{
+    struct tree *tree = csr->object.monitor->tree;
+    int index = csr->event_service->object_arg;
+    *ret_event = *csr->request.event;
+    if (index < 0 || (strcmp(csr->event_service->object_class, "e") == 0))
+        return false;
+    const struct value *arg = &csr->event_args[index];
+    if (arg->kind != VALUE_LIST)
+        return lies_behind(tree, edge, arg);
+    if (!arg->list.count)
+        return true;
+    struct value *args = arena_alloc(arena, ret_event->argc * sizeof *args);
+    struct value *items = arena_alloc(arena, arg->list.count * sizeof *items);
+    size_t count = 0;
+    if (!args || !items)
+        return false;
+    for (size_t i = 0; i < arg->list.count; i++)
+        if (lies_behind(tree, edge, &arg->list.items[i]))
+            items[count++] = arg->list.items[i];
+    memcpy(args, csr->event_args, ret_event->argc * sizeof *args);
+    args[index].list.items = items;
+    args[index].list.count = count;
+    ret_event->args = args;
+    return count > 0;
+}
+
+static bool leads_on(struct tree *tree, const struct edge *edge)
+{
+    unsigned count = 0;
+    for (const struct tree_node *node = NULL; (node = tree_next_node(tree, node));)
+        count += node->edge == edge;
+    return count > 1;
+}
+
+/* Whether all tokens have numbers there: a node knows those behind it, and who has attached it. */
+static bool are_known(struct edge *edge, const struct value *values, size_t count)
+{
+    struct token token;
+    for (size_t i = 0; i < count; i++) {
+        if (values[i].kind == VALUE_LIST && !are_known(edge, values[i].list.items, values[i].list.count))
+            return false;
+        if (values[i].kind == VALUE_TOKEN && token_parse(values[i].text, &token) && token.node &&
+            !edge_theirs(edge, token.node))
+            return false;
+    }
+    return true;
+}
+
+/* Whether its list must be executed at home, whatever node behind the edge it is. */
+static bool behind_is_far(const struct csr *csr, struct edge *edge)
+{
+    struct tree *tree = csr->object.monitor->tree;
+    struct value token = value_token(span_str(csr->home_token ? csr->home_token : csr->object.token));
+    if (csr->far || (csr->home_token && near_uses(&csr->request, "time"))) /* two clocks away */
+        return true;
+    if (near_uses(&csr->request, "csr") && (span_is(token.text, TOKEN_UNDEFINED) || !are_known(edge, &token, 1)))
+        return true;
+    for (size_t i = 0; i < csr->request.action_count; i++)
+        if (!are_known(edge, csr->request.actions[i].args, csr->request.actions[i].argc))
+            return true;
+    return !near_request(&csr->request, csr->actions, leads_on(tree, edge) ? 0 : edge_node(edge)->number);
+}
+
+/* What all nodes say of a request that was enabled or disabled, as one reply. */
+
+struct gathered {
+    const struct csr *csr;
+    Omis_status change;
+    struct merge *merge;
+    struct gathered *next;
+};
+
+static struct gathered *all_gathered;
+
+static struct gathered *find(const struct csr *csr)
+{
+    struct gathered *gathered = all_gathered;
+    while (gathered && gathered->csr != csr)
+        gathered = gathered->next;
+    return gathered;
+}
+
+static struct gathered *gathered_new(const struct csr *csr, Omis_status change)
+{
+    struct gathered *gathered = calloc(1, sizeof *gathered);
+    if (!gathered || merge_new(&gathered->merge, 1) < 0) {
+        free(gathered);
+        return NULL;
+    }
+    gathered->csr = csr;
+    gathered->change = change;
+    gathered->next = all_gathered;
+    all_gathered = gathered;
+    return gathered;
+}
+
+static void gathered_free(struct gathered *gathered)
+{
+    struct gathered **at = &all_gathered;
+    while (*at != gathered)
+        at = &(*at)->next;
+    *at = gathered->next;
+    merge_free(gathered->merge);
+    free(gathered);
+}
+
+static Omis_status change_of(struct span reply)
+{
+    struct reply_reader reader;
+    if (!reply_read_begin(&reader, reply) || !reply_read_service(&reader))
+        return OMIS_INTERNAL_ERROR;
+    return reply_read_part(&reader).status;
+}
+
+bool gather(const struct csr *csr, struct span reply)
+{
+    static const size_t action = 0;
+    Omis_status change = change_of(reply);
+    struct gathered *gathered = find(csr);
+    if (change != OMIS_CSR_ENABLED && change != OMIS_CSR_DISABLED)
+        return false;
+    if (gathered && gathered->change != change) {
+        gather_end(csr);
+        gathered = NULL;
+    }
+    if (!gathered)
+        gathered = gathered_new(csr, change);
+    return gathered && merge_add(gathered->merge, reply, &action, 1, span_of("", 0)) == 0;
+}
+
+void gather_end(const struct csr *csr)
+{
+    struct gathered *gathered = find(csr);
+    struct reply_builder reply = {0};
+    if (!gathered)
+        return;
+    reply_begin(&reply);
+    reply_service(&reply);
+    reply_result(&reply, span_of("", 0), gathered->change, NULL);
+    const struct request order = {.actions = csr->request.event, .action_count = 1};
+    merge_finish(gathered->merge, &order, &reply);
+    gathered_free(gathered);
+    if (csr->session)
+        reply_send(csr->session, csr->request_id, false, false, &reply);
+    reply_done(&reply);
+}
+
+/* The parts of conditional requests on other nodes. */
 
 struct csr_part {
     struct csr *csr;

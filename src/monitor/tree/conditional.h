@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Conditional requests over nodes (doc/explain/nodes.md): a request has a part behind each edge that leads to nodes of its
- * event definition. What happens there and concerns other nodes comes back and is executed here (far_event.c); what
- * locks several nodes is in locks.c.
- */
 #ifndef SCRY_MONITOR_TREE_CONDITIONAL_H
 #define SCRY_MONITOR_TREE_CONDITIONAL_H
 
 #include "monitor/tree/tree.h"
 
-struct arena;
+/*
+ * Conditional requests over nodes (doc/explain/nodes.md): a request has a part behind each edge that leads to nodes of its
+ * event definition. What happens there and concerns other nodes comes back and is executed here (far_event.c); what
+ * locks several nodes is in locks.c.
+ */
+
 struct call_text;
 struct csr;
 struct event;
@@ -19,13 +19,6 @@ struct told;
 /* Sets the hooks. */
 void conditional_start(struct tree *tree);
 
-/* ---- behind.c ---- */
-
-/* The request's event with what lies behind an edge as its objects, in the arena. false: nothing does, or out of memory. */
-bool behind_event(const struct csr *csr, const struct edge *edge, struct arena *arena, struct call_text *ret_event);
-/* Whether its list must be executed at home, whatever node behind the edge it is. */
-bool behind_is_far(const struct csr *csr, struct edge *edge);
-
 /* ---- far_event.c ---- */
 
 /* For csr->elsewhere of requests whose tool is here: executes the list over nodes if it concerns others. */
@@ -33,8 +26,6 @@ bool far_event_elsewhere(struct csr *csr, const struct event *event);
 /* EVENT of a part: its list is executed here, or, if the request is a part itself, at the next monitor. */
 void far_event_came(struct csr *csr, struct via *via, struct span payload);
 void far_events_end(struct session *session); /* nobody waits for their lists */
-
-/* ---- gather.c ---- */
 
 /* Keeps a reply about a change of state, ours or that of a part, until gather_end sends one of all. false: it is none. */
 bool gather(const struct csr *csr, struct span reply);

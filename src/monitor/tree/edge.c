@@ -14,7 +14,7 @@
 #include "base/system/log.h"
 #include "base/system/loop.h"
 #include "base/system/pause.h"
-#include "monitor/engine/node.h"
+#include "monitor/engine/object.h"
 #include "monitor/tree/internal.h"
 #include "shm/waits.h"
 

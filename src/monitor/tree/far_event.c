@@ -13,7 +13,6 @@
 #include "monitor/engine/execute.h"
 #include "monitor/parts/near.h"
 #include "monitor/parts/tell.h"
-#include "monitor/parts/told.h"
 #include "monitor/tree/conditional.h"
 
 /* Why an action cannot be executed with the event's values; OMIS_OK: it can. */

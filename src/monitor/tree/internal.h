@@ -107,7 +107,7 @@ void far_print_state(const struct tree *tree, struct buf *out);
 bool far_take(struct session *session, struct checked_request *request);
 void far_cancel(struct session *session);
 
-/* ---- dial.c ---- */
+/* ---- reach.c ---- */
 
 /* A connected socket, or -errno with err. What else goes wrong, the greeting tells. */
 int dial(struct tree *tree, const char *name, struct err *err);
@@ -132,7 +132,7 @@ void via_edge_silent(struct edge *edge, const char *why);
 
 void tree_print_state(void *ctx, struct buf *out);
 
-/* ---- places.c ---- */
+/* ---- nodes.c ---- */
 
 struct request;
 struct slice_map;

@@ -1,14 +1,127 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The node table: numbers, names, and the way to each. A number is of one instance of a monitor for ever. */
+#include "base/data/grow.h"
+#include "base/system/clock.h"
+#include "base/system/log.h"
+#include "monitor/engine/convert.h"
+#include "monitor/engine/object.h"
+#include "monitor/tree/internal.h"
+#include "monitor/tree/slice.h"
+
 #include <errno.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/data/grow.h"
-#include "base/system/log.h"
-#include "monitor/engine/node.h"
-#include "monitor/tree/internal.h"
+/* Who lies where: what a request is cut by. */
+
+static int place_of(void *ctx, uint32_t number)
+{
+    const struct tool *tool = ctx;
+    const struct tree_node *node = tree_node(tool->monitor->tree, number);
+    if (number == TREE_HERE)
+        return PLACE_HOME;
+    return node && node->edge && node->edge->state == EDGE_UP ? node->edge->place : PLACE_UNKNOWN;
+}
+
+static uint32_t theirs(void *ctx, int place, uint32_t number)
+{
+    const struct tool *tool = ctx;
+    struct edge *edge = tree_edge(tool->monitor->tree, place);
+    return edge ? edge_theirs(edge, number) : 0;
+}
+
+static bool on_nodes(void *ctx, const char *class_name)
+{
+    (void)ctx;
+    return convert_class_can(class_name, "n", false);
+}
+
+static bool is_attached(const struct tool *tool, uint32_t number)
+{
+    const struct tree_node *node = tree_node(tool->monitor->tree, number);
+    return number == TREE_HERE ? tool->node_attached : !node || !node->edge || tree_find_via(tool, node->edge);
+}
+
+static bool names_new_node(const struct tool *tool, const struct value *name)
+{
+    char text[TREE_NAME_SIZE];
+    if (name->kind != VALUE_STRING || name->text.len >= sizeof text)
+        return false;
+    memcpy(text, name->text.ptr, name->text.len);
+    text[name->text.len] = 0;
+    return !node_is_local(tool->monitor->node, text);
+}
+
+/* Attaching a process attaches its node, too. */
+static bool attaches(void *ctx, const struct call_text *call)
+{
+    static const char *const names[] = {"node_attach", "proc_attach", "proc_attach3", "proc_create"};
+    const struct tool *tool = ctx;
+    struct token token;
+    bool known = false;
+    if (!call->argc || span_is(call->name, "node_attach2"))
+        return call->argc && names_new_node(tool, &call->args[0]);
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        known |= span_is(call->name, names[i]);
+    const struct value *list = call->args;
+    for (size_t i = 0; known && list->kind == VALUE_LIST && i < list->list.count; i++)
+        if (list->list.items[i].kind == VALUE_TOKEN && token_parse(list->list.items[i].text, &token) &&
+            !is_attached(tool, token.node))
+            return true;
+    return false;
+}
+
+bool places_grow(const struct tool *tool, const struct request *request)
+{
+    for (size_t i = 0; i + 1 < request->action_count; i++)
+        if (span_is(request->actions[i].name, "node_attach2") && names_new_node(tool, &request->actions[i].args[0]))
+            return true;
+    return false;
+}
+
+bool places_map(struct tool *tool, struct arena *arena, struct slice_map *ret_map)
+{
+    struct tree *tree = tool->monitor->tree;
+    *ret_map = (struct slice_map){
+        .ctx = tool, .place_of = place_of, .theirs = theirs, .on_nodes = on_nodes, .attaches = attaches};
+    size_t most = 1;
+    for (struct edge *edge = NULL; (edge = tree_next_edge(tree, edge));)
+        most++;
+    int *places = arena_alloc(arena, most * sizeof *places);
+    if (!places)
+        return false;
+    if (tool->node_attached)
+        places[ret_map->place_count++] = PLACE_HOME;
+    for (struct edge *edge = NULL; (edge = tree_next_edge(tree, edge));)
+        if (tree_find_via(tool, edge))
+            places[ret_map->place_count++] = edge->place;
+    ret_map->places = places;
+    return true;
+}
+
+/* Whether a token of another node is among the values. */
+static bool mentions_others(const struct value *values, size_t count)
+{
+    struct token token;
+    for (size_t i = 0; i < count; i++) {
+        if (values[i].kind == VALUE_LIST && mentions_others(values[i].list.items, values[i].list.count))
+            return true;
+        if (values[i].kind == VALUE_TOKEN && token_parse(values[i].text, &token) && token.node > TREE_HERE)
+            return true;
+    }
+    return false;
+}
+
+bool places_mention_others(const struct request *request)
+{
+    for (size_t i = 0; i < request->action_count; i++)
+        if (mentions_others(request->actions[i].args, request->actions[i].argc))
+            return true;
+    return false;
+}
+
+/* The node table: numbers, names, and the way to each. A number is of one instance of a monitor for ever. */
 
 enum {
     NODE_LIMIT = 1 << 16,
@@ -217,4 +330,40 @@ uint32_t edge_theirs(struct edge *edge, uint32_t number)
         if (known->ours == number)
             return known->theirs;
     return 0;
+}
+
+/* What the tree holds, for people (monitor/engine/monitor.h). */
+
+static void print_edge(const struct edge *edge, uint64_t now_ns, struct buf *out)
+{
+    static const char *const states[] = {"greets", "up", "gone"};
+    int64_t offset_ns = 0;
+    uint64_t bound_ns = 0;
+    bool known = clock_offset_now(&edge->clock, now_ns, &offset_ns, &bound_ns);
+    buf_printf(out,
+               "edge place=%d state=%s node=%u name=%s version=%s ours=%d asked=%s silent=%d heard_ms=%" PRIu64
+               " queued_bytes=%zu vias=%u nodes=%u",
+               edge->place, states[edge->state], edge->node ? edge->node->number : 0,
+               LOG_TEXT(edge->node ? edge->node->name : ""), LOG_TEXT(edge->version), edge->ours,
+               LOG_TEXT(edge->asked ? edge->asked : ""), edge->silent, (now_ns - edge->heard_ns) / 1000000,
+               stream_waiting(edge->stream), HASH_COUNT(edge->vias), HASH_COUNT(edge->known));
+    if (known)
+        buf_printf(out, " clock_offset_ns=%" PRId64 " clock_bound_ns=%" PRIu64, offset_ns, bound_ns);
+    buf_putc(out, '\n');
+    for (const struct via *via = edge->vias; via; via = via->hh.next)
+        buf_printf(out, "via edge=%d number=%u tool=%u relay=%d unanswered=%u\n", edge->place, via->number,
+                   via->tool ? via->tool->id : 0, via->relay != NULL, HASH_COUNT(via->pending));
+}
+
+void tree_print_state(void *ctx, struct buf *out)
+{
+    struct tree *tree = ctx;
+    uint64_t now_ns = clock_now_ns();
+    for (const struct edge *edge = tree->edges; edge; edge = edge->next)
+        print_edge(edge, now_ns, out);
+    for (const struct tree_node *node = NULL; (node = tree_next_node(tree, node));)
+        if (node->number != TREE_HERE)
+            buf_printf(out, "node number=%u name=%s edge=%d theirs=%u why=%s\n", node->number, LOG_TEXT(node->name),
+                       node->edge ? node->edge->place : 0, node->theirs, LOG_TEXT(node->why));
+    far_print_state(tree, out);
 }

@@ -19,10 +19,9 @@
 #include "monitor/mpi/late.h"
 #include "monitor/mpi/mpi.h"
 #include "monitor/params/mpi_params.h"
-#include "service/ct/call_event.h"
+#include "service/ct/condition.h"
 #include "service/ct/ct.h"
 #include "service/ct/job_object.h"
-#include "service/ct/condition.h"
 #include "service/omis/message.h"
 #include "service/omis/service.h"
 

@@ -1,6 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "service/job/follow_internal.h"
+#define HASH_NONFATAL_OOM 1 /* the default ends the program */
+#include <uthash.h>
 
+#include "service/job/follow.h"
+
+#include "base/data/cleanup.h"
+#include "base/data/grow.h"
+#include "base/system/clock.h"
+#include "lang/put.h"
+#include "shm/waits.h"
+
+#include <ctype.h>
+#include <dirent.h>
 #include <errno.h>
 #include <signal.h>
 #include <stdio.h>
@@ -9,11 +20,154 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "base/data/cleanup.h"
-#include "base/system/clock.h"
-#include "probe/proc.h"
-#include "service/job/tree.h"
-#include "shm/waits.h"
+enum {
+    JOB_FOLLOW_PIDFDS = 1024,  /* processes whose wait status will be known */
+    JOB_FOLLOW_ALIVE = 100000, /* processes at once */
+};
+
+/* A process that lives, or whose end was not reported yet. */
+struct tracked {
+    pid_t pid, ppid, parent; /* parent: the process that started it, also when that has ended */
+    uint64_t start_ns, found_ns;
+    uint64_t start_ticks; /* 0: not read yet */
+    uint64_t cpu_ns;      /* of its threads that ended, by perf */
+    uint64_t seen_cpu_ns; /* in /proc */
+    uint64_t rss, peak_rss;
+    uint64_t threads, peak_threads;
+    uint64_t counted_ns;                   /* when /proc counted the threads: perf's earlier reports are included */
+    uint64_t most_processes, most_threads; /* of the job, before it was added */
+    int pidfd;                             /* -1: none */
+    char state;                            /* 0: not read in this sample */
+    bool settled;                          /* it was reported, or it runs a program of its own */
+    bool over;                             /* reported as ended; a zombie that nobody has waited for yet */
+    bool in_proc;                          /* this sample found it */
+    uint64_t exec_ns;                      /* of its program; 0: none of its own */
+    uint64_t exit_ns;                      /* its last thread that ended, by the kernel's events; 0: none */
+    int exit_status;
+    struct job_command *command;
+    bool command_told, command_sought;
+    char name[64];
+    UT_hash_handle hh;
+};
+
+struct job_follow {
+    pid_t root;
+    uint64_t root_ticks;
+    char *dir;           /* of the job; NULL: none */
+    struct follow *perf; /* NULL: refused */
+    bool polled;         /* each sample searches the tree */
+    char reason[256];
+    struct job_exits exits;
+    struct tracked *alive; /* hash by pid */
+    size_t pidfds;
+    struct job_ended_list ended;
+    uint64_t started, finished, finished_cpu_ns, lost;
+    uint64_t unseen;                                           /* counted at their end, and never listed */
+    uint64_t aside, aside_cpu_ns;                              /* left out: living ones, and their CPU time */
+    uint64_t processes, threads, peak_processes, peak_threads; /* now, and the most at once */
+};
+
+static inline uint64_t max_count(uint64_t a, uint64_t b)
+{
+    return a > b ? a : b;
+}
+
+enum { MOST_ANCESTORS = 256 };
+
+static int by_pid(const void *a, const void *b)
+{
+    const struct job_tree_process *left = a, *right = b;
+    return left->pid < right->pid ? -1 : left->pid > right->pid;
+}
+
+void job_tree_read(struct job_tree *ret_tree, const char *left_out)
+{
+    struct job_tree_process *list = NULL;
+    size_t count = 0, room = 0;
+    DIR *dir = opendir("/proc");
+    for (struct dirent *entry; dir && (entry = readdir(dir));) {
+        if (!isdigit((unsigned char)entry->d_name[0]))
+            continue;
+        if (!GROW(list, count, room))
+            break;
+        struct job_tree_process *process = &list[count];
+        *process = (struct job_tree_process){.pid = atoi(entry->d_name)};
+        if (proc_stat_read(process->pid, 0, &process->stat) < 0 || strcmp(process->stat.comm, left_out) == 0)
+            continue;
+        count++;
+    }
+    if (dir)
+        closedir(dir);
+    if (count)
+        qsort(list, count, sizeof *list, by_pid);
+    *ret_tree = (struct job_tree){list, count};
+}
+
+void job_tree_done(struct job_tree *tree)
+{
+    free(tree->list);
+}
+
+static const struct job_tree_process *find(const struct job_tree *tree, pid_t pid)
+{
+    struct job_tree_process key = {.pid = pid};
+    return bsearch(&key, tree->list, tree->count, sizeof *tree->list, by_pid);
+}
+
+/* Orphans go to init or to an ancestor that takes them in its place (PR_SET_CHILD_SUBREAPER). */
+static bool may_be_orphan(const struct job_tree *tree, const struct job_tree_process *process, pid_t root)
+{
+    const struct job_tree_process *ancestor = find(tree, root);
+    for (unsigned level = 0; ancestor && level < MOST_ANCESTORS; level++) {
+        if (process->stat.ppid == ancestor->stat.ppid)
+            return true;
+        ancestor = find(tree, ancestor->stat.ppid);
+    }
+    return process->stat.ppid <= 1;
+}
+
+static bool has_mark(pid_t pid, const char *dir)
+{
+    static const char name[] = "SCRY_JOB=";
+    _cleanup_(buf_done) struct buf list = BUF_INIT;
+    if (proc_environ(pid, &list) < 0 || list.failed)
+        return false;
+    for (const char *at = list.data, *end = at ? at + list.len : NULL, *next; at < end; at = next) {
+        size_t len = strnlen(at, (size_t)(end - at));
+        next = at + len + 1;
+        if (len == strlen(name) + strlen(dir) && strncmp(at, name, strlen(name)) == 0)
+            return strncmp(at + strlen(name), dir, strlen(dir)) == 0;
+    }
+    return false;
+}
+
+static void mark_orphans(struct job_tree *tree, const struct job_tree_root *root)
+{
+    for (size_t i = 0; root->dir && *root->dir && i < tree->count; i++) {
+        struct job_tree_process *process = &tree->list[i];
+        if (!process->ours && process->stat.start_ticks >= root->ticks && may_be_orphan(tree, process, root->pid))
+            process->ours = has_mark(process->pid, root->dir);
+    }
+}
+
+void job_tree_mark(struct job_tree *tree, bool (*is_known)(const void *ctx, pid_t pid), const void *ctx,
+                   const struct job_tree_root *root)
+{
+    for (size_t i = 0; i < tree->count; i++)
+        tree->list[i].ours = is_known(ctx, tree->list[i].pid);
+    mark_orphans(tree, root);
+    for (bool again = tree->count > 0; again;) { /* children may have lower pids than their parents */
+        again = false;
+        for (size_t i = 0; i < tree->count; i++) {
+            struct job_tree_process *process = &tree->list[i];
+            if (process->ours)
+                continue;
+            const struct job_tree_process *parent = find(tree, process->stat.ppid);
+            process->ours = parent && parent->ours;
+            again |= process->ours;
+        }
+    }
+}
 
 /* Events kept until their processes are looked up. With the kernel's buffer, fewer than there are process numbers (at
  * least 32768), so that no number is used twice among them. */
@@ -35,7 +189,7 @@ static uint64_t ticks_to_ns(uint64_t ticks)
     return since_boot > asleep ? since_boot - asleep : 0;
 }
 
-struct tracked *job_follow_find(const struct job_follow *follow, pid_t pid)
+static struct tracked *job_follow_find(const struct job_follow *follow, pid_t pid)
 {
     struct tracked *process;
     HASH_FIND_INT(follow->alive, &pid, process);
@@ -585,4 +739,123 @@ void job_follow_free(struct job_follow *follow)
     job_ended_done(&follow->ended);
     free(follow->dir);
     free(follow);
+}
+
+/* What is told of a job's processes: job_follow_print. */
+
+struct job_counts {
+    uint64_t started, peak_processes, peak_threads;
+};
+
+static const char *const sources[] = {
+    [JOB_ENDED_NOT_KNOWN] = "", [JOB_ENDED_BY_EVENT] = "event", [JOB_ENDED_BY_PIDFD] = "pidfd"};
+
+/* The command of the process that started this one, which has executed nothing else since. The parent's report may have
+ * been read after the process came. */
+static struct job_command *of_parent(struct job_follow *follow, pid_t parent, uint64_t start_ns)
+{
+    const struct tracked *process = job_follow_find(follow, parent);
+    const struct job_ended *ended = process ? NULL : job_ended_find(&follow->ended, parent, start_ns);
+    struct job_command *command = process ? process->command : ended ? ended->command : NULL;
+    return command && command->time_ns <= start_ns ? command : NULL;
+}
+
+static void print_ended(struct job_follow *follow, struct buf *out, const struct job_ended *ended)
+{
+    PUT(out, ended->pid, ended->ppid, ended->start_ns, ended->end_ns, ended->cpu_ns, ended->status, ended->threads,
+        ended->peak_rss, ended->name, sources[ended->source],
+        ended->source ? "" : job_exits_why(&follow->exits, ended->end_ns));
+    const struct job_command *command = ended->command;
+    if (!command && !ended->exec_ns)
+        command = of_parent(follow, ended->parent, ended->start_ns);
+    job_command_print(command, out);
+}
+
+/* Looks up a command that no agent reported: a static program, or the agent found no room. */
+static void look_for_command(struct job_follow *follow, struct tracked *process)
+{
+    if (!process->command && !process->exec_ns)
+        process->command = job_command_share(of_parent(follow, process->parent, process->start_ns));
+    if (!process->command && !process->command_sought)
+        process->command = job_command_read(process->pid);
+    process->command_sought = true;
+}
+
+/* Prints the command only once. */
+static void print_alive(struct job_follow *follow, struct buf *out, struct tracked *process)
+{
+    PUT(out, process->pid, process->ppid, process->start_ns, max_count(process->cpu_ns, process->seen_cpu_ns),
+        process->rss, process->peak_rss, process->threads, value_string(span_of(&process->state, 1)), process->name);
+    look_for_command(follow, process);
+    job_command_print(process->command_told ? NULL : process->command, out);
+    process->command_told = process->command;
+}
+
+static bool is_alive(const struct tracked *process)
+{
+    return !process->over && process->state && process->state != 'Z' && process->state != 'X';
+}
+
+void job_follow_each(const struct job_follow *follow, void (*fn)(void *ctx, pid_t pid, pid_t ppid, const char *name),
+                     void *ctx)
+{
+    for (const struct tracked *process = follow->alive; process; process = process->hh.next)
+        if (is_alive(process))
+            fn(ctx, process->pid, process->ppid, process->name);
+}
+
+/* The figures without processes that may yet turn out not to belong to the job. */
+static void count_settled(const struct job_follow *follow, struct job_counts *ret_counts)
+{
+    *ret_counts = (struct job_counts){follow->started, follow->peak_processes, follow->peak_threads};
+    for (const struct tracked *process = follow->alive; process; process = process->hh.next) {
+        if (process->settled || process->over)
+            continue;
+        ret_counts->started--;
+        if (process->most_processes < ret_counts->peak_processes)
+            ret_counts->peak_processes = process->most_processes;
+        if (process->most_threads < ret_counts->peak_threads)
+            ret_counts->peak_threads = process->most_threads;
+    }
+}
+
+/* The CPU time that the kernel counted for the job beyond that of the listed processes. Both are exact when all have
+ * ended. */
+static uint64_t unclocked_ns(const struct job_follow *follow)
+{
+    uint64_t all_ns, told_ns = follow->finished_cpu_ns + follow->aside_cpu_ns;
+    if (!follow->perf || follow->polled || follow->alive || follow->aside || follow_cpu(follow->perf, &all_ns) < 0)
+        return 0;
+    return all_ns > told_ns ? all_ns - told_ns : 0;
+}
+
+void job_follow_print(struct job_follow *follow, uint64_t cursor, struct buf *out)
+{
+    struct job_counts settled;
+    job_ended_forget(&follow->ended, cursor);
+    count_settled(follow, &settled);
+    uint64_t beyond_ns = unclocked_ns(follow);
+    const struct job_ended_list *ended = &follow->ended;
+    uint64_t known = job_ended_known(&follow->ended);
+    PUT(out, known, clock_now_ns(), follow->perf && !follow->polled, follow->reason, follow->lost, settled.started,
+        follow->finished, follow->finished_cpu_ns + beyond_ns, settled.peak_processes, settled.peak_threads,
+        ended->forgotten, known - ended->first);
+    put_list(out);
+    for (uint64_t seq = ended->first; seq < known; seq++)
+        print_ended(follow, out, job_ended_at(ended, seq));
+    put_end(out);
+    struct buf list = BUF_INIT;
+    uint64_t alive = 0;
+    for (struct tracked *process = follow->alive; process; process = process->hh.next)
+        if (is_alive(process)) {
+            alive++;
+            print_alive(follow, &list, process);
+        }
+    PUT(out, alive);
+    put_list(out);
+    buf_append(out, list.data ? list.data : "", list.len);
+    put_end(out);
+    PUT(out, follow->started - follow->finished - alive + (ended->next - known), follow->unseen, beyond_ns);
+    out->failed = out->failed || list.failed;
+    buf_done(&list);
 }

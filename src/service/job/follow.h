@@ -1,4 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#ifndef SCRY_SERVICE_JOB_FOLLOW_H
+#define SCRY_SERVICE_JOB_FOLLOW_H
+
+#include "base/data/buf.h"
+#include "base/data/err.h"
+#include "probe/follow.h"
+#include "probe/proc.h"
+#include "service/job/ended.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
 /*
  * A job's processes as the monitor follows them for the service family `job`. perf records (probe/follow.h) report
  * every process with its end and CPU time; /proc shows the living ones when asked. If perf is refused, or the job was
@@ -10,20 +24,6 @@
  * it is known of processes with a pidfd, that is, seen by a sample or by their hello, and of those that nobody had
  * waited for yet.
  */
-#ifndef SCRY_SERVICE_JOB_FOLLOW_H
-#define SCRY_SERVICE_JOB_FOLLOW_H
-
-#include <stdbool.h>
-#include <stdint.h>
-#include <sys/types.h>
-
-#include "base/data/buf.h"
-#include "base/data/err.h"
-
-enum {
-    JOB_FOLLOW_PIDFDS = 1024,  /* processes whose wait status will be known */
-    JOB_FOLLOW_ALIVE = 100000, /* processes at once */
-};
 
 struct job_command;
 struct job_follow;
@@ -87,5 +87,33 @@ void job_follow_sample(struct job_follow *follow);
  *     unclocked_ns    the part of ended_cpu_ns that belongs to no listed process, when all have ended
  */
 void job_follow_print(struct job_follow *follow, uint64_t cursor, struct buf *out);
+
+/* The processes of /proc at one moment, and which of them belong to a job: for job/follow.c, without perf. */
+
+struct job_tree_process {
+    pid_t pid;
+    struct proc_stat stat;
+    bool ours; /* belongs to the job */
+};
+
+struct job_tree {
+    struct job_tree_process *list; /* by pid */
+    size_t count;
+};
+
+/* Reads all but those of this name. Out of memory: those read till then. */
+void job_tree_read(struct job_tree *ret_tree, const char *left_out);
+void job_tree_done(struct job_tree *tree);
+
+struct job_tree_root {
+    pid_t pid;
+    uint64_t ticks;  /* when it started */
+    const char *dir; /* of the job; NULL or "": none */
+};
+
+/* Marks the processes of the job: those that `is_known` names, and their descendants. Also orphans, which have another
+ * parent now: they started not before the root, and have the job's directory as SCRY_JOB in their environment. */
+void job_tree_mark(struct job_tree *tree, bool (*is_known)(const void *ctx, pid_t pid), const void *ctx,
+                   const struct job_tree_root *root);
 
 #endif

@@ -1,39 +1,162 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "base/data/notes.h"
+#include "base/system/clock.h"
+#include "base/system/log.h"
+#include "base/system/loop.h"
+#include "base/system/proc_file.h"
+#include "base/system/seldom.h"
+#include "lang/put.h"
+#include "lang/reply.h"
+#include "lang/results.h"
+#include "monitor/engine/call.h"
+#include "monitor/engine/change.h"
+#include "monitor/engine/csr.h"
+#include "monitor/engine/event.h"
+#include "monitor/engine/monitor.h"
+#include "monitor/engine/object.h"
+#include "monitor/engine/process.h"
+#include "monitor/engine/registry.h"
+#include "monitor/engine/tool.h"
+#include "monitor/mpi/mpi.h"
+#include "monitor/recorder/agent_commands.h"
+#include "monitor/recorder/agents.h"
+#include "probe/exits.h"
+#include "service/ct/ct.h"
+#include "service/ct/job_object.h"
+#include "service/job/ended.h"
+#include "service/job/follow.h"
+#include "service/omis/service.h"
+#include "shm/waits.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <unistd.h>
+#include <utlist.h>
+
+struct monitor;
+
+enum { ASKED_BURST = 64, ASKED_PER_SECOND = 4 };
+
+/* Of one job; zeroed at the start. */
+struct asked {
+    uint64_t turn_ns;  /* when the burst is whole again; 0: it is */
+    uint64_t left_out; /* not told of yet */
+};
+
+#define ASKED_EVENT "job_was_requested"
+#define ASKED_RESULT \
+    "{ string who; string serial; integer pid; integer uid; string request; string status; string why; " \
+    "integer left_out; string job }"
+
+/*
+ * What scry run hears of requests that changed its job (monitor/engine/change.h): the event job_was_requested. Of a job at
+ * most ASKED_BURST at once and then ASKED_PER_SECOND; what is more is counted,
+ * and told before the next one, and with samples: an event with left_out, and nothing else.
+ */
+
+enum { WHO, SERIAL, PID, UID, TEXT, STATUS, WHY, LEFT_OUT, JOB, OUTPUTS };
+enum { TEXT_SHOWN = 4096 /* bytes of a request, in the record */, REFUSED_SHOWN = 256 };
+static const uint64_t TURN_NS = NS_PER_SECOND / ASKED_PER_SECOND;
+
+static bool match(const struct csr *csr, const struct event *event)
+{
+    struct span name = csr->event_args[0].text, dir = event->outputs[JOB].text;
+    return span_eq(name, dir) || span_eq(name, job_object_id(dir));
+}
+
+static const struct event_ops asked_ops = {.match = match};
+
+/* Not in the middle of a character. */
+static struct span cut(struct span text, size_t most)
+{
+    if (text.len <= most)
+        return text;
+    text.len = most;
+    while (text.len && ((unsigned char)text.ptr[text.len] & 0xc0) == 0x80)
+        text.len--;
+    return text;
+}
+
+static bool has_turn(struct asked *asked)
+{
+    uint64_t now = clock_now_ns();
+    if (asked->turn_ns < now)
+        asked->turn_ns = now;
+    if (asked->turn_ns + TURN_NS > now + ASKED_BURST * TURN_NS)
+        return false;
+    asked->turn_ns += TURN_NS;
+    return true;
+}
+
+/* Of a tool on this node that is not confined: its program. */
+static void name_tool(const struct change *change, char *ret_name, size_t size)
+{
+    ret_name[0] = 0;
+    if (change->pid > 0)
+        proc_comm(change->pid, change->pid, ret_name, size);
+    if (!ret_name[0])
+        snprintf(ret_name, size, "%s", change->pid > 0 ? "a tool that has ended" : "a tool on another node");
+}
+
+static int raise_asked(struct monitor *monitor, struct value *outputs)
+{
+    struct event event = {.service = registry_find(monitor->registry, span_str(ASKED_EVENT)),
+                          .time_ns = clock_now_ns(),
+                          .outputs = outputs,
+                          .output_count = OUTPUTS};
+    return event.service->enabled ? event_queue(monitor, &event) : 0;
+}
+
+/* Tells how many were left out, if any were. */
+static void asked_flush(struct asked *asked, struct monitor *monitor, const char *dir)
+{
+    struct value none = value_string(span_of("", 0));
+    struct value outputs[OUTPUTS] = {[WHO] = none,
+                                     [SERIAL] = none,
+                                     [PID] = value_int(0),
+                                     [UID] = value_int(geteuid()),
+                                     [TEXT] = none,
+                                     [STATUS] = none,
+                                     [WHY] = none,
+                                     [LEFT_OUT] = value_int((int64_t)asked->left_out),
+                                     [JOB] = value_string(span_str(dir))};
+    if (asked->left_out && raise_asked(monitor, outputs) == 0)
+        asked->left_out = 0;
+}
+
+static void asked_tell(struct asked *asked, struct monitor *monitor, const struct change *change, const char *dir)
+{
+    const struct confinement *of = &change->tool->confined;
+    bool refused = change->status == OMIS_NO_PERMISSION;
+    char name[64];
+    if (!has_turn(asked)) {
+        asked->left_out++;
+        return;
+    }
+    asked_flush(asked, monitor, dir);
+    if (!of->who)
+        name_tool(change, name, sizeof name);
+    struct value outputs[OUTPUTS] = {[WHO] = value_string(span_str(of->who ? of->who : name)),
+                                     [SERIAL] = value_string(span_str(of->who ? of->serial : "")),
+                                     [PID] = value_int(of->who ? 0 : change->pid),
+                                     [UID] = value_int(geteuid()), /* others cannot connect */
+                                     [TEXT] = value_string(cut(change->text, refused ? REFUSED_SHOWN : TEXT_SHOWN)),
+                                     [STATUS] = value_string(span_str(omis_status_name(change->status & ~OMIS_FATAL))),
+                                     [WHY] = value_string(change->why),
+                                     [LEFT_OUT] = value_int(0),
+                                     [JOB] = value_string(span_str(dir))};
+    if (raise_asked(monitor, outputs) < 0)
+        asked->left_out++; /* out of memory */
+}
+
 /*
  * The built-in extension `job`: what scry run needs of the monitor; one request a sample returns everything. Any tool
  * changes settings of a job by job_set: those of tracing go to the job's agents, the others as an event to scry run.
  */
-#include <sys/epoll.h>
-#include <errno.h>
-#include <signal.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <utlist.h>
-
-#include "base/system/clock.h"
-#include "base/system/log.h"
-#include "base/system/loop.h"
-#include "base/data/notes.h"
-#include "base/system/seldom.h"
-#include "lang/put.h"
-#include "lang/results.h"
-#include "monitor/recorder/agent_commands.h"
-#include "monitor/recorder/agents.h"
-#include "monitor/engine/call.h"
-#include "monitor/engine/event.h"
-#include "monitor/engine/node.h"
-#include "monitor/engine/object.h"
-#include "monitor/engine/process.h"
-#include "monitor/mpi/mpi.h"
-#include "probe/exits.h"
-#include "service/ct/ct.h"
-#include "service/job/asked.h"
-#include "service/ct/job_object.h"
-#include "service/job/command.h"
-#include "service/job/follow.h"
-#include "service/omis/service.h"
-#include "shm/waits.h"
 
 struct job {
     struct job_object named;

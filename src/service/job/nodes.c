@@ -8,7 +8,7 @@
 #include "lang/results.h"
 #include "lang/token.h"
 #include "monitor/engine/call.h"
-#include "monitor/engine/node.h"
+#include "monitor/engine/object.h"
 #include "monitor/tree/tree.h"
 #include "service/omis/service.h"
 #include "shm/waits.h"

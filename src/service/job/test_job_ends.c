@@ -25,9 +25,7 @@
 #include "probe/exits.h"
 #include "probe/follow.h"
 #include "probe/proc.h"
-#include "service/job/command.h"
 #include "service/job/ended.h"
-#include "service/job/exits.h"
 #include "service/job/follow.h"
 #include "service/job/test_follow_support.h"
 

@@ -11,7 +11,7 @@
 
 #include <cmocka.h>
 
-#include "service/job/tree.h"
+#include "service/job/follow.h"
 
 static bool is_pid(const void *ctx, pid_t pid)
 {

@@ -1,21 +1,365 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The built-in extension `mpi`: information on MPI processes. */
 #include "service/mpi/mpi.h"
+
+#include "jobdir/mpi/text.h"
+#include "lang/put.h"
+#include "lang/results.h"
+#include "monitor/engine/call.h"
+#include "monitor/engine/convert.h"
+#include "monitor/engine/object.h"
+#include "monitor/mpi/late.h"
+#include "monitor/mpi/mpi.h"
+#include "monitor/params/mpi_params.h"
+#include "monitor/recorder/agents.h"
+#include "service/ct/ct.h"
+#include "service/ct/job_object.h"
+#include "service/omis/service.h"
 
 #include <errno.h>
 #include <fnmatch.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
-#include "monitor/engine/call.h"
-#include "monitor/mpi/mpi.h"
-#include "monitor/params/mpi_params.h"
-#include "lang/put.h"
-#include "lang/results.h"
-#include "service/omis/service.h"
+static const char *mpi_state_name(uint32_t state);
+static struct scry_object *mpi_asked_node(const struct scry_call *call);
+
+/* mpi_get_activity: what each rank of a job does; cheap enough to be asked twice a second. */
+
+struct activity {
+    struct scry_call *call;
+    struct buf *text;
+};
+
+/* The rank's thread called MPI_Init; before that, it is the one that is calling it. */
+static const struct mpi_stats_thread *rank_thread(const struct mpi_stats *stats)
+{
+    for (size_t i = 0; i < stats->thread_count; i++)
+        if (stats->threads[i].is_main)
+            return &stats->threads[i];
+    return stats->thread_count ? &stats->threads[0] : NULL;
+}
+
+static const char *state_of(const struct mpi_stats *stats, const struct mpi_stats_thread *thread)
+{
+    if (stats->state == MPIA_OFF || stats->uncounted)
+        return "off";
+    if (stats->state == MPIA_LOADED)
+        return "starting";
+    bool in_call = thread && !thread->ended && thread->now.call != CALL_NONE;
+    if (stats->state == MPIA_ENDED && !in_call)
+        return "ended";
+    return in_call ? "in_call" : "computing";
+}
+
+static void put_who(const struct activity *activity, const char *job, const char *namespace, int32_t rank, int32_t size,
+                    pid_t pid)
+{
+    struct buf *text = activity->text;
+    PUT(text, job, namespace, rank, size, activity->call->monitor->node->name, pid);
+}
+
+static void put_doing(struct buf *text, const struct mpi_stats *stats, const char *state)
+{
+    static const struct mpi_stats_thread none = {.now = {.peer = MPIA_RANK_NONE, .tag = MPIA_TAG_NONE}};
+    const struct mpi_stats_thread *thread = rank_thread(stats), *shown = thread ? thread : &none;
+    bool in_call = shown->now.call != CALL_NONE && !shown->ended && strcmp(state, "off") != 0;
+    bool ticks = in_call || strcmp(state, "computing") == 0;
+    struct buf people = BUF_INIT, details = BUF_INIT;
+    if (in_call) {
+        mpi_text_now(&people, stats, &shown->now);
+        mpi_text_details(&details, stats, &shown->now);
+    }
+    PUT(text, stats->library, state, stats->spawned, in_call ? call_infos[shown->now.call].name : "",
+        ticks ? shown->now.age_ns : 0, in_call ? shown->now.peer : MPIA_RANK_NONE,
+        in_call ? shown->now.tag : MPIA_TAG_NONE, people.data ? people.data : "", shown->outermost.compute_ns,
+        shown->outermost.communicate_ns, stats->fault, details.data ? details.data : "");
+    buf_done(&people);
+    buf_done(&details);
+}
+
+static void tell_living(void *ctx, struct mpi_process *process)
+{
+    struct activity *activity = ctx;
+    struct arena arena = ARENA_INIT;
+    struct mpi_stats stats;
+    struct err err;
+    if (mpi_process_snapshot_now(process, &stats, &arena, &err) == 0 &&
+        (stats.rank >= 0 || stats.state != MPIA_LOADED)) {
+        put_who(activity, mpi_process_job(process), stats.namespace, stats.rank, stats.world_size, stats.pid);
+        put_doing(activity->text, &stats, state_of(&stats, rank_thread(&stats)));
+    }
+    arena_done(&arena);
+}
+
+static bool lives(struct scry_call *call, const struct mpi_past *past)
+{
+    struct mpi_process *process = mpi_process_find(call->monitor->mpi, past->pid);
+    return process && strcmp(mpi_process_job(process), past->job) == 0;
+}
+
+static void tell_past(void *ctx, const struct mpi_past *past)
+{
+    struct activity *activity = ctx;
+    if (lives(activity->call, past)) /* it executed another program, and goes on */
+        return;
+    static const struct mpi_stats nothing = {.library = "", .fault = ""};
+    put_who(activity, past->job, past->namespace, past->rank, past->size, past->pid);
+    put_doing(activity->text, &nothing, past->aborted ? "aborted" : past->state == MPIA_RUNNING ? "died" : "ended");
+}
+
+static void tell_job(struct activity *activity, const char *dir)
+{
+    mpi_process_each(activity->call->monitor->mpi, dir, tell_living, activity);
+    mpi_past_each(activity->call->monitor->mpi, dir, tell_past, activity);
+}
+
+void mpi_get_activity(struct scry_call *call)
+{
+    const struct span name = call->args[0].text;
+    const char *dir = mpi_job_named(call);
+    struct buf text = BUF_INIT;
+    struct activity activity = {.call = call, .text = &text};
+    if (!dir)
+        return;
+    put_list(&text);
+    tell_job(&activity, *dir ? dir : NULL);
+    /* A part may be beside the job itself: of its first node, where a batch system starts tasks. */
+    for (struct scry_object *object = call->monitor->objects; *dir && object; object = object->hh.next)
+        if (job_object_is(call->monitor, object, name) && strcmp(((struct job_object *)object->data)->dir, dir) != 0)
+            tell_job(&activity, ((struct job_object *)object->data)->dir);
+    put_end(&text);
+    call_text(call, mpi_asked_node(call), &text);
+    buf_done(&text);
+}
+
+/* Services of the extension `mpi` on jobs: their ranks, their files. */
+
+const char *mpi_job_part(struct monitor *monitor, struct span name)
+{
+    const char *dir = job_directory(monitor, name);
+    for (struct scry_object *object = monitor->objects; object && !dir; object = object->hh.next)
+        if (job_object_is(monitor, object, name))
+            dir = ((const struct job_object *)object->data)->dir;
+    return dir;
+}
+
+const char *mpi_job_named(struct scry_call *call)
+{
+    struct span name = call->args[0].text;
+    if (!name.len)
+        return "";
+    const char *dir = mpi_job_part(call->monitor, name);
+    if (dir)
+        return dir;
+    if (name.ptr[0] == '/' && (dir = call_string(call, 0))) /* its scry run is gone, or is elsewhere */
+        return dir;
+    if (name.ptr[0] != '/')
+        call_fail(call, NULL, OMIS_PARAMETER_ERROR, "no job %.*s runs here", SPAN_ARG(name));
+    return NULL;
+}
+
+/* Of a call that has nodes behind the job: this one, or NULL where the tool has none, and asks its own. */
+static struct scry_object *mpi_asked_node(const struct scry_call *call)
+{
+    return call->object_count ? call->objects[0] : NULL;
+}
+
+static const char *dir_or_all(const char *dir)
+{
+    return *dir ? dir : NULL;
+}
+
+/* ---- ranks ---- */
+
+struct rank_list {
+    struct scry_call *call;
+    struct buf *text;
+    const struct mpi_found *found;
+    size_t found_count;
+    bool *told; /* of found */
+};
+
+static void put_rank(struct rank_list *list, bool here, pid_t pid, const char *namespace, int32_t rank, int32_t size)
+{
+    struct err err;
+    struct process *process = here ? process_get(list->call->monitor, pid, &err) : NULL;
+    PUT(list->text, value_token(span_str(process ? process->object.token : TOKEN_UNDEFINED)), namespace, rank, size);
+}
+
+static const char *library_name(uint32_t library)
+{
+    return library == MPIA_LIBRARY_OPENMPI ? "openmpi" : library == MPIA_LIBRARY_MPICH ? "mpich" : "";
+}
+
+/* A process with an area. That memory is the program's: do not trust it. */
+static void tell_process(void *ctx, struct mpi_process *process)
+{
+    struct rank_list *list = ctx;
+    const struct mpi_area *head = mpi_process_head(process);
+    const struct mpi_found *found = NULL;
+    char namespace[sizeof head->namespace + 1] = "";
+    int32_t rank = head->rank, size = head->world_size;
+    for (size_t i = 0; i < list->found_count; i++)
+        if (list->found[i].here && list->found[i].pid == mpi_process_pid(process)) {
+            list->told[i] = true;
+            found = &list->found[i];
+        }
+    memcpy(namespace, head->namespace, sizeof head->namespace);
+    if (rank < 0 && found) {
+        rank = found->rank;
+        size = found->size;
+    }
+    put_rank(list, true, mpi_process_pid(process), namespace, rank, size);
+    PUT(list->text, list->call->monitor->node->name, mpi_process_pid(process), library_name(head->library),
+        mpi_state_name(atomic_load(&head->state)), mpi_process_exe(process), mpi_process_job(process));
+}
+
+static void tell_found(struct rank_list *list, const struct mpi_found *found)
+{
+    put_rank(list, found->here, found->pid, found->namespace, found->rank, found->size);
+    PUT(list->text, found->host, found->pid, library_name(found->library), "found", found->exe, found->job);
+}
+
+void mpi_get_ranks(struct scry_call *call)
+{
+    const char *dir = mpi_job_named(call);
+    struct mpi_found *found = NULL;
+    size_t count = 0;
+    char note[256];
+    if (!dir)
+        return;
+    int code = mpi_find_ranks(&found, &count, note, sizeof note);
+    struct rank_list list = {.call = call,
+                             .found = found,
+                             .found_count = count,
+                             .told = arena_zalloc(call->arena, count + 1, sizeof *list.told)};
+    if (code < 0 || !list.told) {
+        free(found);
+        call_fail_errno(call, mpi_asked_node(call), code < 0 ? code : -ENOMEM, NULL);
+        return;
+    }
+    struct buf text = BUF_INIT;
+    list.text = &text;
+    PUT(&text, note);
+    put_list(&text);
+    mpi_process_each(call->monitor->mpi, dir_or_all(dir), tell_process, &list);
+    for (size_t i = 0; i < count; i++)
+        if (!list.told[i] && (!*dir || (strcmp(found[i].job, dir) == 0 &&
+                                        (!found[i].here || agents_job_has(call->monitor->agents, dir, found[i].pid)))))
+            tell_found(&list, &found[i]);
+    put_end(&text);
+    call_text(call, mpi_asked_node(call), &text);
+    buf_done(&text);
+    free(found);
+}
+
+/* ---- files ---- */
+
+void mpi_flush(struct scry_call *call)
+{
+    const char *dir = mpi_job_named(call);
+    struct err err = {0};
+    if (!dir)
+        return;
+    int code = mpi_job_flush(call->monitor->mpi, dir_or_all(dir), true, &err);
+    call_done(call, mpi_asked_node(call), code, &err);
+}
+
+/* mpi_load: the interposer comes into processes that were not started by scry, one after the other. */
+
+struct target {
+    char token[TOKEN_TEXT_SIZE];
+};
+
+/* An mpi_load in progress over its processes. In the call's arena. */
+struct loads {
+    struct monitor *monitor;
+    struct target *targets;
+    size_t count, at;
+    struct later *later;
+};
+
+static void load_next(struct loads *loads, struct scry_call *call);
+
+static struct process *current(struct loads *loads, struct scry_call *call, Omis_status *ret_status, struct err *err)
+{
+    return (struct process *)convert_one(call, span_str(loads->targets[loads->at].token), "p", true, ret_status, err);
+}
+
+static void done(void *ctx, struct process *ignored, int code, const struct err *why)
+{
+    struct loads *loads = ctx;
+    struct scry_call *call = call_later_begin(loads->later);
+    struct err err = *why;
+    Omis_status status;
+    struct process *process = current(loads, call, &status, &err);
+    if (!process)
+        call_fail(call, NULL, status, "%s", err.text);
+    else
+        call_done(call, &process->object, code, &err);
+    loads->at++;
+    load_next(loads, call);
+    call_later_end(loads->later, loads->at == loads->count);
+}
+
+static void cancelled(void *ctx)
+{
+    struct loads *loads = ctx;
+    mpi_late_forget_all(loads->monitor->mpi, loads);
+}
+
+/* Goes on with the next processes, until one has to wait. */
+static void load_next(struct loads *loads, struct scry_call *call)
+{
+    for (; loads->at < loads->count; loads->at++) {
+        struct err err = {0};
+        Omis_status status;
+        struct process *process = current(loads, call, &status, &err);
+        if (!process) {
+            call_fail(call, NULL, status, "%s", err.text);
+            continue;
+        }
+        if (mpi_process_find(call->monitor->mpi, process->pid)) {
+            call_ok(call, &process->object);
+            continue;
+        }
+        int code = mpi_late_begin(process, done, loads, &err);
+        if (code == 0)
+            return;
+        call_fail_errno(call, &process->object, code, &err);
+    }
+}
+
+void mpi_load(struct scry_call *call)
+{
+    struct loads *loads = arena_zalloc(call->arena, 1, sizeof *loads);
+    struct target *targets = arena_zalloc(call->arena, call->object_count + 1, sizeof *targets);
+    if (!loads || !targets) {
+        call_fail_errno(call, NULL, -ENOMEM, NULL);
+        return;
+    }
+    loads->monitor = call->monitor;
+    loads->targets = targets;
+    for (size_t i = 0; i < call->object_count; i++)
+        snprintf(targets[loads->count++].token, TOKEN_TEXT_SIZE, "%s", call->objects[i]->token);
+    loads->later = loads->count ? call_later(call, cancelled, loads) : NULL;
+    if (!loads->later) {
+        if (loads->count)
+            call_fail(call, NULL, OMIS_UNSUPPORTED_SERVICE,
+                      "it takes a while, so it cannot be used in braces or for an event");
+        return;
+    }
+    struct scry_call *later = call_later_begin(loads->later);
+    load_next(loads, later);
+    call_later_end(loads->later, loads->at == loads->count);
+}
+
+/* The built-in extension `mpi`: information on MPI processes. */
 
 /* ---- pieces ---- */
 
-const char *mpi_state_name(uint32_t state)
+static const char *mpi_state_name(uint32_t state)
 {
     static const char *const names[] = {"loaded", "running", "ended", "off"};
     return state < sizeof names / sizeof *names ? names[state] : "unknown";

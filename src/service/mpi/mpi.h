@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * The built-in extension `mpi`: ranks, communicators and statistics of MPI programs (monitor/mpi/mpi.h), as tools see
- * them. mpi.c has the table and the services on single processes, mpi/job.c, mpi/why.c and mpi/activity.c those on
- * jobs, mpi/stall.c the event, and mpi/load.c loads the interposer into running processes.
- */
 #ifndef SCRY_SERVICE_MPI_MPI_H
 #define SCRY_SERVICE_MPI_MPI_H
 
 #include "base/data/buf.h"
-#include "jobdir/mpi/stats.h"
 #include "jobdir/analysis/why.h"
+#include "jobdir/mpi/stats.h"
+
+/*
+ * The built-in extension `mpi`: ranks, communicators and statistics of MPI programs (monitor/mpi/mpi.h), as tools see
+ * them. mpi.c has the table and the services but for messages (message.c), the event of a stall (stall.c) and why ranks
+ * wait (why.c).
+ */
 
 struct event_ops;
 struct monitor;
@@ -32,10 +33,5 @@ int mpi_job_why_text(struct monitor *monitor, const char *dir, struct buf *out, 
 const char *mpi_job_named(struct scry_call *call);
 /* The directory on this node of the job that is named, else of its part here; NULL: nobody follows such a job here. */
 const char *mpi_job_part(struct monitor *monitor, struct span name);
-
-/* Of a call that has nodes behind the job: this one, or NULL where the tool has none, and asks its own. */
-struct scry_object *mpi_asked_node(const struct scry_call *call);
-
-const char *mpi_state_name(uint32_t state); /* enum mpi_state */
 
 #endif

@@ -7,7 +7,7 @@
 #include "base/system/log.h"
 #include "lang/put.h"
 #include "monitor/engine/call.h"
-#include "monitor/engine/state.h"
+#include "monitor/engine/monitor.h"
 #include "lang/results.h"
 #include "service/omis/service.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Services on nodes (specification 8.1.1). */
-#include "monitor/engine/node.h"
+#include "monitor/engine/object.h"
 
 #include <limits.h>
 #include <stdio.h>

@@ -1,20 +1,243 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Services that create, attach and manipulate processes (specification 8.1.2). */
+#include "service/omis/proc.h"
+
+#include "lang/put.h"
+#include "lang/results.h"
+#include "monitor/engine/event.h"
+#include "monitor/engine/messages.h"
+#include "monitor/engine/monitor.h"
+#include "monitor/engine/object.h"
+#include "monitor/engine/switching.h"
+#include "monitor/tracing/tracing.h"
+#include "probe/proc.h"
+#include "probe/proc_files.h"
+#include "probe/switches.h"
+#include "service/omis/service.h"
+
 #include <errno.h>
 #include <limits.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "monitor/engine/call.h"
-#include "monitor/engine/node.h"
-#include "monitor/tracing/tracing.h"
-#include "probe/proc.h"
-#include "service/omis/proc_info.h"
-#include "service/omis/priority.h"
-#include "lang/results.h"
-#include "lang/put.h"
-#include "service/omis/service.h"
+enum {
+    PROC_INFO_BITS = 25,
+    PROC_INFO_PRIVATE = 1 << 1 | 1 << 4 | 1 << 5, /* arguments and environment */
+};
+
+bool priority_check(struct scry_call *call)
+{
+    return call_check_range(call, 1, -20, 19);
+}
+
+void priority_set(struct scry_call *call, struct scry_object *object, pid_t pid, pid_t tid)
+{
+    int code = proc_set_nice(pid, tid, (int)call_integer(call, 1));
+    if (code == -EACCES || code == -EPERM)
+        call_fail(call, object, OMIS_NO_PERMISSION,
+                  "only a privileged monitor may lower the nice value (raise the priority) again");
+    else
+        call_done(call, object, code, NULL);
+}
+
+/* The members of proc_get_info: one row each, in the order of their bits. */
+
+/* What the members need from /proc. Each file is read at most once. */
+enum { NEED_STAT = 1, NEED_STATUS = 2, NEED_IO = 4, NEED_SWITCHES = 8 };
+
+struct info {
+    struct process *process;
+    struct proc_stat stat;
+    struct proc_status status;
+    struct proc_io io;
+    bool io_known; /* the kernel shows it to the owner and root only */
+    uint64_t voluntary, involuntary;
+};
+
+/* The programming library's name for a process: its MPI rank if its environment has one. A process without such a
+ * library has only its pid. */
+static long global_id(const struct info *info)
+{
+    static const char *const ranks[] = {"OMPI_COMM_WORLD_RANK=", "PMIX_RANK=", "PMI_RANK="};
+    struct buf env = BUF_INIT;
+    long id = info->process->pid;
+    if (proc_environ(info->process->pid, &env) == 0)
+        for (size_t at = 0; at < env.len; at += strnlen(env.data + at, env.len - at) + 1)
+            for (size_t i = 0; i < sizeof ranks / sizeof *ranks; i++)
+                if (strncmp(env.data + at, ranks[i], strlen(ranks[i])) == 0) {
+                    id = strtol(env.data + at + strlen(ranks[i]), NULL, 10);
+                    at = env.len;
+                    break;
+                }
+    buf_done(&env);
+    return id;
+}
+
+static void put_strings_of(const struct info *info, int (*read)(pid_t pid, struct buf *ret), struct buf *out)
+{
+    struct buf bytes = BUF_INIT;
+    bool known = read(info->process->pid, &bytes) == 0;
+    put_strings(out, span_of(bytes.data ? bytes.data : "", known ? bytes.len : 0), 0);
+    buf_done(&bytes);
+}
+
+static void put_token(struct buf *out, const struct scry_object *object)
+{
+    PUT(out, value_token(span_str(object ? object->token : TOKEN_UNDEFINED)));
+}
+
+/* Message queues exist where a message passing library is watched: of MPI processes. */
+static const struct scry_object *queue_of(const struct info *info)
+{
+    struct message_queue *queue = message_has_queue(info->process) ? message_queue_of(info->process) : NULL;
+    return queue ? &queue->object : NULL;
+}
+
+static const struct scry_object *parent_of(const struct info *info)
+{
+    struct process *parent =
+        info->stat.ppid > 0 ? process_get(info->process->object.monitor, info->stat.ppid, NULL) : NULL;
+    return parent ? &parent->object : NULL;
+}
+
+static int state_of(const struct info *info)
+{
+    struct proc_stat whole = info->stat;
+    whole.state = proc_process_state(&info->stat);
+    return info->process->threads && info->process->all_stopped ? PROC_STOPPED : proc_state_of(&whole);
+}
+
+/* Since scry attached; sampled once a second. */
+static uint64_t resident_integral(const struct info *info)
+{
+    process_sample(info->process);
+    return (uint64_t)info->process->resident_byte_seconds;
+}
+
+/* Blocks of 512 bytes that came from or went to storage, as getrusage counts inputs and outputs. */
+static int64_t blocks_of(const struct info *info, uint64_t bytes)
+{
+    enum { IO_BLOCK = 512 };
+    return info->io_known ? (int64_t)(bytes / IO_BLOCK) : -1;
+}
+
+static const unsigned char needs_of[PROC_INFO_BITS] = {
+    [2] = NEED_STATUS, [3] = NEED_STATUS, [6] = NEED_STAT,      [10] = NEED_STAT,    [11] = NEED_STAT, [12] = NEED_STAT,
+    [13] = NEED_STAT,  [14] = NEED_STAT,  [15] = NEED_STAT,     [16] = NEED_STATUS,  [18] = NEED_STAT, [19] = NEED_STAT,
+    [21] = NEED_IO,    [22] = NEED_IO,    [23] = NEED_SWITCHES, [24] = NEED_SWITCHES};
+
+static void put_member(const struct info *info, int bit, struct buf *out)
+{
+    const struct proc_stat *stat = &info->stat;
+    switch (bit) {
+    case 0:
+        PUT(out, global_id(info));
+        break;
+    case 1:
+    case 4: /* user_argv: nothing between the user and the program changes it */
+        put_strings_of(info, proc_cmdline, out);
+        break;
+    case 2:
+        PUT(out, info->status.uid);
+        break;
+    case 3:
+        PUT(out, info->status.gid);
+        break;
+    case 5:
+        put_strings_of(info, proc_environ, out);
+        break;
+    case 6:
+        put_token(out, parent_of(info));
+        break;
+    case 7:
+        put_token(out, queue_of(info));
+        break;
+    case 8:
+        put_token(out, &info->process->object.monitor->node->object);
+        break;
+    case 9:
+        PUT(out, info->process->pid);
+        break;
+    case 10:
+        PUT(out, state_of(info));
+        break;
+    case 11:
+        PUT(out, (double)(stat->user_ns + stat->system_ns) / 1e9);
+        break;
+    case 12:
+        PUT(out, stat->nice);
+        break;
+    case 13:
+        PUT(out, (double)stat->system_ns / 1e9);
+        break;
+    case 14:
+        PUT(out, stat->memory_bytes);
+        break;
+    case 15:
+        PUT(out, stat->resident_bytes);
+        break;
+    case 16:
+        PUT(out, info->status.peak_resident_bytes);
+        break;
+    case 17:
+        PUT(out, resident_integral(info));
+        break;
+    case 18:
+        PUT(out, stat->minor_faults);
+        break;
+    case 19:
+        PUT(out, stat->major_faults);
+        break;
+    case 20: /* Linux swaps pages, never whole processes, and does not count */
+        PUT(out, -1);
+        break;
+    case 21:
+        PUT(out, blocks_of(info, info->io.read_bytes));
+        break;
+    case 22:
+        PUT(out, blocks_of(info, info->io.written_bytes));
+        break;
+    case 23:
+        PUT(out, info->voluntary);
+        break;
+    default:
+        PUT(out, info->involuntary);
+    }
+}
+
+static int gather(struct info *info, int needs)
+{
+    pid_t pid = info->process->pid;
+    int code = 0;
+    if (needs & NEED_STAT)
+        code = proc_stat_read(pid, 0, &info->stat);
+    if (code == 0 && (needs & NEED_STATUS))
+        code = proc_status_read(pid, 0, &info->status);
+    if (code == 0 && (needs & NEED_IO))
+        info->io_known = proc_io_read(pid, &info->io) == 0;
+    if (code == 0 && (needs & NEED_SWITCHES))
+        code = proc_switches(pid, &info->voluntary, &info->involuntary);
+    return code;
+}
+
+/* Appends the members that flags select, comma-separated. 0 or -errno (-ESRCH: it is gone). */
+static int proc_info_print(struct process *process, uint64_t flags, struct buf *out)
+{
+    struct info info = {.process = process};
+    int needs = 0;
+    for (int bit = 0; bit < PROC_INFO_BITS; bit++)
+        if (flags >> bit & 1)
+            needs |= needs_of[bit];
+    int code = gather(&info, needs);
+    if (code < 0)
+        return code;
+    for (int bit = 0; bit < PROC_INFO_BITS; bit++)
+        if (flags >> bit & 1)
+            put_member(&info, bit, out);
+    return 0;
+}
+
+/* Services that create, attach and manipulate processes (specification 8.1.2). */
 
 /* ---- creating and attaching ---- */
 
@@ -281,5 +504,73 @@ const struct scry_service proc_services[] = {
      "Static (bits 0-7 of flags) and dynamic (bits 8-24) information on processes; -1 is what Linux does not count."},
     {"proc_get_loader_info", SCRY_INFORMATION, "token<p>* proc_list -> " LOADER_INFO_RESULT, SCRY_PARTIAL,
      proc_get_loader_info, "The load modules of processes: paths, code, data and bss segments."},
+    SERVICE_END,
+};
+
+/* Event services on processes (specification 8.1.2). */
+
+/* A traced process is reported while its memory can still be read, others by their pidfd. The event alone does not
+ * start tracing. */
+static void wish_thread_exit(struct trace_need *need)
+{
+    need->watch.thread_exit = true;
+}
+
+static const struct event_ops terminated_ops = {.object_class = "p", .wish = wish_thread_exit};
+
+/* Raised by monitor/tracing/runstate.c, which decides run states. */
+static const struct event_ops runstate_ops = {.object_class = "p"};
+
+static const struct event_ops switching_ops = {
+    .object_class = "p", .arm = switching_arm, .disarm = switching_disarm, .wish = switching_wish};
+
+const struct scry_service proc_event_services[] = {
+    {"proc_has_terminated", SCRY_EVENT, "token<p>* proc_list -> void", SCRY_REQUIRED, NULL, "A process has terminated.",
+     .event = &terminated_ops},
+    {"proc_has_been_stopped", SCRY_EVENT, "token<p>* proc_list -> void", SCRY_REQUIRED, NULL,
+     "All threads of a process have been stopped by the monitoring system.", .event = &runstate_ops},
+    {"proc_has_been_continued", SCRY_EVENT, "token<p>* proc_list -> void", SCRY_REQUIRED, NULL,
+     "All threads of a process that was stopped have been continued by the monitoring system.", .event = &runstate_ops},
+    {"proc_has_been_scheduled", SCRY_EVENT, "token<p>* proc_list -> void", SCRY_OPTIONAL, NULL,
+     "A process got a processor (reported afterwards).", .missing = switches_missing, .event = &switching_ops},
+    {"proc_has_been_descheduled", SCRY_EVENT, "token<p>* proc_list -> void", SCRY_OPTIONAL, NULL,
+     "A process lost its processor (reported afterwards).", .missing = switches_missing, .event = &switching_ops},
+    {"proc_will_be_migrated", SCRY_EVENT, "token<p>* proc_list -> { integer dest_node }", SCRY_OPTIONAL, NULL,
+     "A process is going to be migrated.", .missing = no_migration},
+    {"proc_has_been_migrated", SCRY_EVENT, "token<p>* proc_list -> void", SCRY_OPTIONAL, NULL,
+     "A process has been migrated to another node.", .missing = no_migration},
+    SERVICE_END,
+};
+
+/* The files that processes have open. */
+
+enum { FILES_MOST = 4096 };
+
+static void put_file(void *ctx, const struct proc_open_file *file)
+{
+    PUT(ctx, file->fd, file->kind, file->path, file->flags, file->offset, file->size);
+}
+
+static int get_files(struct scry_call *call, size_t index, struct buf *text, struct err *err)
+{
+    put_list(text);
+    ssize_t count = proc_files_each(call_process(call, index)->pid, FILES_MOST, put_file, text, err);
+    put_end(text);
+    PUT(text, count > FILES_MOST ? count - FILES_MOST : 0);
+    return count < 0 ? (int)count : 0;
+}
+
+static void proc_get_files(struct scry_call *call)
+{
+    call_each(call, get_files);
+}
+
+const struct scry_service scry_process_services[] = {
+    {"scry_proc_get_files", SCRY_INFORMATION, "token<p>* proc_list -> " PROC_FILES_RESULT, SCRY_OPTIONAL,
+     proc_get_files,
+     "The files that processes have open. kind: file, directory, device, pipe, socket, memory (of memfd_create), or "
+     "other: then path is what the kernel calls it (eventpoll). flags: words of read, write, append, nonblock, direct, "
+     "sync. offset: where it is read or written next; -1: it has none. size: as the node knows it without asking a "
+     "file system; -1: not known. more: files behind the first 4096."},
     SERVICE_END,
 };

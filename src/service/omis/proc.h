@@ -1,9 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Priorities of processes and threads: nice values. On Linux every thread has its own. */
-#ifndef SCRY_SERVICE_OMIS_PRIORITY_H
-#define SCRY_SERVICE_OMIS_PRIORITY_H
+#ifndef SCRY_SERVICE_OMIS_PROC_H
+#define SCRY_SERVICE_OMIS_PROC_H
 
+#include "base/data/buf.h"
 #include "monitor/engine/call.h"
+#include "monitor/engine/process.h"
+
+/* Priorities of processes and threads: nice values. On Linux every thread has its own. */
 
 /* Is argument 1 of the call a nice value? Answers the call if not. */
 bool priority_check(struct scry_call *call);
