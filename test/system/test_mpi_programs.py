@@ -291,6 +291,26 @@ class Ends(mpitest.MpiCase):
                 self.assertRegex(job["cause"], f"^{reason}$")
                 self.assertRegex(self.box.run(self.box.scry("why", "@last")).stdout, rf"\Ajob \S+ ended: {reason}\n")
 
+    @mpitest.both
+    def test_left_uncounted(self):
+        """Without statistics of MPI the process is known that was the first to end, and that its launcher then killed the others."""
+        program = self.target("ending.c")
+        done = self.job(3, program, "leave", options=["--mpi", "off"])
+        report = self.report()
+        if report["failed"]["unknown"]:
+            self.skipTest("the machine was so busy that nobody saw how a rank ended")
+        self.assertIsNone(report["mpi"])
+        name = os.path.basename(program)[:15]  # the kernel's names are not longer
+        (left,) = (one for one in report["processes"] if one["name"] == name and one["exit_code"] == 0)
+        launcher = os.path.basename(mpitest.MPIS[self.mpi]["run"][0])
+        signal_of = {"openmpi": "SIGTERM", "mpich": "SIGKILL"}[self.mpi]
+        reason = (rf"{re.escape(name)} \(pid {left['pid']}\) ended first, with exit status 0, probably without MPI_Finalize; "
+                  rf"{re.escape(launcher)} then killed the others by {signal_of}")
+        if done.returncode:
+            self.assertRegex(done.stderr, rf"(?m)^  reason +{reason}(: ERROR: the mesh is empty)?$")
+        else:  # as MPICH's launcher does now and then
+            self.assertRegex(done.stderr, rf"(?m)^  trouble +the exit status is 0, but {reason}$")
+
     def check_first(self, rank, words, text):
         """The one that began it stands out, in the report and in scry why."""
         line = rf"(?m)^ *rank {rank} {words}(, the first of \d ranks that ended without MPI_Finalize)?$"
