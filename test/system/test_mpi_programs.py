@@ -230,6 +230,25 @@ class Programs(mpitest.MpiCase):
         self.assertIsNone(self.report()["mpi"])
 
 
+    @mpitest.both
+    def test_unmeasured(self):
+        """What --mpi-metrics leaves out is not zero: it is "-", and null."""
+        done = self.job(2, self.target("ending.c"), "finalize", options=["--mpi-metrics", "none"])
+        self.assertEqual(done.returncode, 0, done.stderr)
+        mpi, text = self.mpi_report(), self.box.run(self.box.scry("report", "@last")).stdout
+        self.assertEqual((mpi["unmeasured"], mpi["time"], mpi["blocking"], mpi["matrix"]), (["clocks", "peers", "requests"], None, None, []))
+        self.assertEqual([(rank["run_ns"], rank["computation_ns"], rank["communication_ns"], rank["share"]) for rank in mpi["ranks"]],
+                         [(None,) * 4] * 2)
+        (world,) = (comm for comm in mpi["communicators"] if comm["name"] == "MPI_COMM_WORLD")
+        self.assertEqual((world["messages"], world["bytes"], world["collective_bytes"], world["one_sided_bytes"]), (None,) * 4)
+        (sent,) = (call for call in mpi["calls"] if call["name"] == "MPI_Sendrecv")  # which is counted all the same
+        self.assertEqual((sent["calls"], sent["sent_bytes"]), (2 * STEPS, 2 * STEPS * 8))
+        self.assertIn("their time in MPI is not known: it was not measured (--mpi-metrics)", text)
+        self.assertEqual(len(re.findall(r"(?m)^ +[01]  \S+ +\d+( +-){5}$", text)), 2, text)
+        for said in text.partition("\nMPI: ")[2].partition("\nLog files")[0], done.stderr:
+            self.assertNotRegex(said, r"came out of MPI_Init|\b0(\.0+)? (B|ns|%)")
+
+
 class Ends(mpitest.MpiCase):
     def check_statuses(self, way, **keywords):
         program = self.target("ending.c")
