@@ -57,18 +57,23 @@ static void put_type(struct printer *printer, const struct layout_type *type);
 /* Of "(*)(int)", "(*const)[3]" or "(Class::*)()": where the name of what is declared belongs. NULL: it is not that. */
 static const char *place_in_group(const char *group)
 {
-    const char *at = group + 1;
-    for (unsigned depth = 0; *at && (depth || !strchr("(),*&", *at)); at++)
-        depth = *at == '<' ? depth + 1 : depth - (depth && *at == '>');
-    if ((*at != '*' && *at != '&') || (at > group + 1 && at[-1] != ':'))
-        return NULL;
-    for (size_t word = 1; word;) {
-        word = strspn(at, "*& ");
-        word = word ? word : strncmp(at, "const", 5) == 0 ? 5 : strncmp(at, "volatile", 8) == 0 ? 8 : 0;
-        at += word;
+    const char *place = NULL;
+    while (*group == '(') { /* a further one: of a function that returns such a pointer */
+        const char *at = group + 1;
+        for (unsigned depth = 0; *at && (depth || !strchr("(),*&", *at)); at++)
+            depth = *at == '<' ? depth + 1 : depth - (depth && *at == '>');
+        if ((*at != '*' && *at != '&') || (at > group + 1 && at[-1] != ':'))
+            break;
+        for (size_t word = 1; word; at += word) {
+            word = strspn(at, "*& ");
+            if (!word && strncmp(at, "const", strlen("const")) == 0)
+                word = strlen("const");
+            if (!word && strncmp(at, "volatile", strlen("volatile")) == 0)
+                word = strlen("volatile");
+        }
+        place = group = at;
     }
-    const char *deeper = *at == '(' ? place_in_group(at) : NULL; /* of a function that returns such a pointer */
-    return deeper ? deeper : at;
+    return place;
 }
 
 /* As C declares: the name stands within the type of a pointer to a function or an array, else behind. */

@@ -303,6 +303,7 @@ static void declares(void **state)
         {"(", "( v"},
         {"(*", "(*v"},
         {"a<(*", "a<(*v"},
+        {"(*(*(a::*(int))(*)", "(*(*(a::*v(int))(*)"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         struct buf text = BUF_INIT, out = BUF_INIT;
