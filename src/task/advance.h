@@ -46,7 +46,7 @@ const char *task_why_failed(const struct task *task, enum task_step step, uint64
                             enum job_state state, int code, struct buf *out);
 
 /* Of the job that a run was: its ranks, how many of them have statistics and a trace, and how many processes were let go untraced: members
- * of the run (answer.c). Reads all its statistics. A new reference. */
+ * of the run (answer.c), and what may keep them from being faster. Reads all its statistics. A new reference. */
 json_t *task_ranks(const char *jobdir, const struct job_info *info);
 
 /* The space that a directory takes; UINT64_MAX: it has more files than these. */

@@ -121,11 +121,19 @@ json_t *task_scaling_schema(void)
         {"most_seconds", FIELD_NUMBER, .flags = FIELD_OR_NULL, .about = "of the slowest"},
         {"speedup", FIELD_NUMBER, .flags = FIELD_OR_NULL, .about = "against the first with seconds"},
         {"efficiency", FIELD_NUMBER, .flags = FIELD_OR_NULL, .about = "speed-up for each process more"},
+        {"mpi_share", FIELD_NUMBER, .flags = FIELD_OR_NULL,
+         .about = "of the ranks' time, in MPI, the mean of these runs; null, as the next: not known"},
+        {"uneven_share", FIELD_NUMBER, .flags = FIELD_OR_NULL,
+         .about = "of their time, what the ranks have less to compute than the one that computes longest"},
+        {"node_shared", FIELD_BOOL,
+         .about = "in one of these runs others had the node's processors (note processors_taken)"},
         {0}};
-    static const struct field whole[] = {{"verdict", FIELD_TEXT, .flags = FIELD_OR_NULL,
-                                          .about = "how far it scales; null: one number of processes alone"},
-                                         {"tasks", FIELD_LIST, .of = task, .about = "by their numbers of processes"},
-                                         {0}};
+    static const struct field whole[] = {
+        {"verdict", FIELD_TEXT, .flags = FIELD_OR_NULL,
+         .about = "how far it scales, and what keeps it from more, as far as MPI was measured; null: one number "
+                  "of processes alone"},
+        {"tasks", FIELD_LIST, .of = task, .about = "by their numbers of processes"},
+        {0}};
     return fields_schema(whole);
 }
 
@@ -306,15 +314,48 @@ static int by_processes(const void *a, const void *b)
     return (one > other) - (one < other);
 }
 
+/* The mean of the runs that ended well, where all of them have it; < 0: they have not. */
+static double mean_of_runs(const json_t *runs, const char *member)
+{
+    double sum = 0;
+    size_t count = 0, i;
+    json_t *run;
+    json_array_foreach(runs, i, run)
+    {
+        const json_t *value = json_object_get(run, member);
+        if (!ended_well(run))
+            continue;
+        if (!json_is_number(value))
+            return -1;
+        sum += json_number_value(value);
+        count++;
+    }
+    return count ? sum / (double)count : -1;
+}
+
+static bool was_shared(const json_t *runs)
+{
+    size_t i;
+    json_t *run;
+    json_array_foreach(runs, i, run)
+    {
+        if (ended_well(run) && json_is_true(json_object_get(run, "node_shared")))
+            return true;
+    }
+    return false;
+}
+
 static void add_scaling(json_t *list, const struct task *task)
 {
-    struct task_took took = task_took(json_object_get(task->state, "runs"));
-    json_array_append_new(list,
-                          json_pack("{s:s, s:O, s:O, s:I, s:o, s:o, s:o, s:n, s:n}", "id", task->id, "name",
-                                    task_member(task->spec, "name"), "processes", task_member(task->spec, "processes"),
-                                    "runs", (json_int_t)took.runs, "seconds", number_or_null(took.median),
-                                    "least_seconds", number_or_null(took.least), "most_seconds",
-                                    number_or_null(took.most), "speedup", "efficiency"));
+    const json_t *runs = json_object_get(task->state, "runs");
+    struct task_took took = task_took(runs);
+    json_array_append_new(
+        list, json_pack("{s:s, s:O, s:O, s:I, s:o, s:o, s:o, s:n, s:n, s:o, s:o, s:b}", "id", task->id, "name",
+                        task_member(task->spec, "name"), "processes", task_member(task->spec, "processes"), "runs",
+                        (json_int_t)took.runs, "seconds", number_or_null(took.median), "least_seconds",
+                        number_or_null(took.least), "most_seconds", number_or_null(took.most), "speedup", "efficiency",
+                        "mpi_share", number_or_null(mean_of_runs(runs, "mpi_share")), "uneven_share",
+                        number_or_null(mean_of_runs(runs, "uneven_share")), "node_shared", was_shared(runs)));
 }
 
 static int add_series(const struct task_store *store, json_t *list, const char *series, struct err *err)
@@ -365,15 +406,57 @@ static double number_of(const json_t *task, const char *member)
     return json_number_value(json_object_get(task, member));
 }
 
-/* Of tasks as compare() leaves them, a sentence: up to which number of processes each of them does at least SCALES_LEAST
- * of what one did at first, and what more of them bring. NULL: there is nothing to say. */
-static json_t *scaling_verdict(const json_t *sorted)
+/* Up to which number of processes each of them does at least SCALES_LEAST of what one did at first, and what more of them bring. */
+static void put_scales(struct buf *out, const json_t *base, const json_t *good, const json_t *most)
+{
+    double first = number_of(base, "processes"), last = number_of(most, "processes"),
+           speedup = number_of(most, "speedup"), efficiency = 100 * number_of(most, "efficiency");
+    if (good == most)
+        buf_printf(out, "it scales to %.0f processes: %.1f times as fast as with %.0f, efficiency %.0f %%", last,
+                   speedup, first, efficiency);
+    else if (good != base && speedup < number_of(good, "speedup"))
+        buf_printf(out, "it scales to %.0f processes, efficiency %.0f %%; with %.0f it is slower than with these",
+                   number_of(good, "processes"), 100 * number_of(good, "efficiency"), last);
+    else if (good != base)
+        buf_printf(out,
+                   "it scales to %.0f processes, efficiency %.0f %%; with %.0f it is %.1f times as fast as with %.0f, "
+                   "efficiency %.0f %%",
+                   number_of(good, "processes"), 100 * number_of(good, "efficiency"), last, speedup, first, efficiency);
+    else if (speedup < 1)
+        buf_printf(out, "more processes make it slower: with %.0f it takes %.1f times as long as with %.0f", last,
+                   1 / speedup, first);
+    else
+        buf_printf(out,
+                   "more processes help little: with %.0f it is %.1f times as fast as with %.0f, efficiency %.0f %%",
+                   last, speedup, first, efficiency);
+}
+
+/* What keeps the most processes from doing more, where their runs say it: others on their node; or MPI, where that takes a larger
+ * share of their time than of the fewest's. Nothing where each does about as much as one did. */
+static void put_limit(struct buf *out, const json_t *base, const json_t *most)
+{
+    static const double ENOUGH = 0.9, MUCH = 0.1;
+    double in_mpi = number_of(most, "mpi_share"), uneven = number_of(most, "uneven_share"),
+           last = number_of(most, "processes"), more = in_mpi - number_of(base, "mpi_share");
+    if (number_of(most, "efficiency") >= ENOUGH)
+        return;
+    if (json_is_true(json_object_get(most, "node_shared")))
+        buf_printf(out, "; with %.0f others had processors of the node, too", last);
+    else if (more >= MUCH && uneven - number_of(base, "uneven_share") >= more / 2)
+        buf_printf(out, "; with %.0f the ranks wait %.0f %% of their time for the one that computes longest", last,
+                   100 * uneven);
+    else if (more >= MUCH)
+        buf_printf(out, "; with %.0f the ranks are in MPI for %.0f %% of their time", last, 100 * in_mpi);
+}
+
+json_t *task_scaling_verdict(const json_t *tasks)
 {
     static const double SCALES_LEAST = 0.7;
     const json_t *base = NULL, *good = NULL, *most = NULL, *task;
+    _cleanup_(buf_done) struct buf text = BUF_INIT;
     bool falls = false;
     size_t i;
-    json_array_foreach(sorted, i, task)
+    json_array_foreach(tasks, i, task)
     {
         if (!json_is_number(json_object_get(task, "speedup")))
             continue;
@@ -384,25 +467,9 @@ static json_t *scaling_verdict(const json_t *sorted)
     }
     if (!base || number_of(most, "processes") <= number_of(base, "processes"))
         return json_null();
-    double first = number_of(base, "processes"), last = number_of(most, "processes"),
-           speedup = number_of(most, "speedup");
-    if (good == most)
-        return json_sprintf("it scales to %.0f processes: %.1f times as fast as with %.0f, efficiency %.0f %%", last,
-                            speedup, first, 100 * number_of(most, "efficiency"));
-    if (good != base && speedup < number_of(good, "speedup"))
-        return json_sprintf("it scales to %.0f processes, efficiency %.0f %%; with %.0f it is slower than with these",
-                            number_of(good, "processes"), 100 * number_of(good, "efficiency"), last);
-    if (good != base)
-        return json_sprintf("it scales to %.0f processes, efficiency %.0f %%; with %.0f it is %.1f times as fast as "
-                            "with %.0f, efficiency %.0f %%",
-                            number_of(good, "processes"), 100 * number_of(good, "efficiency"), last, speedup, first,
-                            100 * number_of(most, "efficiency"));
-    if (speedup < 1)
-        return json_sprintf("more processes make it slower: with %.0f it takes %.1f times as long as with %.0f", last,
-                            1 / speedup, first);
-    return json_sprintf(
-        "more processes help little: with %.0f it is %.1f times as fast as with %.0f, efficiency %.0f %%", last,
-        speedup, first, 100 * number_of(most, "efficiency"));
+    put_scales(&text, base, good, most);
+    put_limit(&text, base, most);
+    return text_json(text.data);
 }
 
 json_t *task_answer_scaling(const struct task_store *store, const char *const *ids, size_t count, struct err *err)
@@ -423,7 +490,7 @@ json_t *task_answer_scaling(const struct task_store *store, const char *const *i
         code = err_set(err, -EINVAL,
                        "none of these tasks has a run that ended well: wait for them, or see scry task show");
     if (code == 0)
-        return json_pack("{s:o, s:o}", "verdict", scaling_verdict(list), "tasks", list);
+        return json_pack("{s:o, s:o}", "verdict", task_scaling_verdict(list), "tasks", list);
     json_decref(list);
     return NULL;
 }

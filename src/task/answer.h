@@ -14,9 +14,12 @@ json_t *task_answer_head(const struct task_store *store, const char *id, struct 
 json_t *task_answer_list(const struct task_store *store, size_t limit, struct err *err);
 /* One task with all: its phases with how far they are, its runs, and what it is. */
 json_t *task_answer_one(const struct task_store *store, const char *id, struct err *err);
-/* {"tasks": [...]} by their numbers of processes: of each the median of its runs, speed-up and efficiency against the
- * smallest. One id of a series stands for all of it. -EINVAL: none of them has a run that ended well. */
+/* {"verdict", "tasks": [...]} by their numbers of processes: of each the median of its runs, speed-up and efficiency against
+ * the smallest. One id of a series stands for all of it. -EINVAL: none of them has a run that ended well. */
 json_t *task_answer_scaling(const struct task_store *store, const char *const *ids, size_t count, struct err *err);
+
+/* Of the members of "tasks" there, how far it scales, as a sentence; null: there is nothing to say. */
+json_t *task_scaling_verdict(const json_t *tasks);
 
 /* The schemas of these. */
 json_t *task_list_schema(void);

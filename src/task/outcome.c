@@ -145,7 +145,8 @@ const char *task_why_failed(const struct task *task, enum task_step step, uint64
     return was_noted(info, "out_of_memory") ? "memory" : build ? "build" : "run";
 }
 
-/* Which ranks of a run are in what was recorded: a monitor that does not answer in time lets a process go without it. */
+/* Which ranks of a run are in what was recorded: a monitor that does not answer in time lets a process go without it. And what
+ * may keep them from being faster. */
 
 static bool has_trace(const struct mpi_stats *rank)
 {
@@ -189,14 +190,43 @@ static void count_ranks(const struct mpi_stats_set *set, uint64_t *ret_ranks, ui
     }
 }
 
+static const struct mpi_stats_clock *clock_of(const struct mpi_stats *rank)
+{
+    for (size_t i = 0; i < rank->thread_count; i++)
+        if (rank->threads[i].is_main && rank->threads[i].outermost.total_ns && !rank->clocks_off)
+            return &rank->threads[i].outermost;
+    return NULL;
+}
+
+/* Of the ranks' time: the share in MPI, and the part of it that they would not be there if each computed as long as the one that computes
+ * longest. NULL: not known of all ranks, or they are of several programs. */
+static json_t *limits_json(const struct mpi_stats_set *set)
+{
+    double total = 0, computes = 0, most = 0;
+    for (size_t i = 0; i < set->count; i++) {
+        const struct mpi_stats_clock *clock = clock_of(&set->ranks[i]);
+        if (!clock || strcmp(set->ranks[i].namespace, set->ranks[0].namespace) != 0)
+            return NULL;
+        total += (double)clock->total_ns;
+        computes += (double)clock->compute_ns;
+        most = (double)clock->compute_ns > most ? (double)clock->compute_ns : most;
+    }
+    return total > 0 ? json_pack("{s:f, s:f}", "mpi_share", 1 - computes / total, "uneven_share",
+                                 (most * (double)set->count - computes) / total)
+                     : NULL;
+}
+
 json_t *task_ranks(const char *jobdir, const struct job_info *info)
 {
     struct mpi_stats_set set = {0};
     uint64_t ranks = 0, counted = 0, traced = 0, let_go = untraced(info);
-    if (mpi_stats_read(&set, jobdir, NULL) >= 0)
+    json_t *facts = json_pack("{s:I, s:b}", "untraced_processes", (json_int_t)let_go, "node_shared",
+                              was_noted(info, "processors_taken"));
+    if (mpi_stats_read(&set, jobdir, NULL) >= 0) {
         count_ranks(&set, &ranks, &counted, &traced);
+        json_object_update_new(facts, limits_json(&set));
+    }
     mpi_stats_set_done(&set);
-    json_t *facts = json_pack("{s:I}", "untraced_processes", (json_int_t)let_go);
     if (ranks)
         json_object_update_new(
             facts, json_pack("{s:I, s:I}", "ranks", (json_int_t)ranks, "ranks_counted", (json_int_t)counted));

@@ -130,6 +130,79 @@ static void test_mpi_of_library(void **state)
     }
 }
 
+/* How far it scales, and what keeps it from more: of the fewest processes, then of the most. */
+static void test_scaling_verdict(void **state)
+{
+    (void)state;
+    static const struct {
+        double efficiency[3]; /* with 1, 4 and 8 */
+        double in_mpi[2], uneven[2];
+        bool shared;
+        const char *verdict;
+    } rows[] = {
+        {{1, 0.98, 0.95},
+         {0, 0.4},
+         {0, 0.1},
+         true,
+         "it scales to 8 processes: 7.6 times as fast as with 1, efficiency 95 %"},
+        {{1, 0.9, 0.8},
+         {0.01, 0.19},
+         {0, 0.02},
+         false,
+         "it scales to 8 processes: 6.4 times as fast as with 1, efficiency 80 %; with 8 the ranks are in MPI for 19 % "
+         "of their "
+         "time"},
+        {{1, 0.8, 0.5},
+         {0.01, 0.5},
+         {0, 0.4},
+         false,
+         "it scales to 4 processes, efficiency 80 %; with 8 it is 4.0 times as fast as with 1, efficiency 50 %; with 8 "
+         "the ranks "
+         "wait 40 % of their time for the one that computes longest"},
+        {{1, 0.8, 0.3},
+         {0.01, 0.5},
+         {0, 0.4},
+         true,
+         "it scales to 4 processes, efficiency 80 %; with 8 it is slower than with these; with 8 others had processors "
+         "of the "
+         "node, too"},
+        {{1, 0.3, 0.2},
+         {0.5, 0.55},
+         {0.3, 0.3},
+         false,
+         "more processes help little: with 8 it is 1.6 times as fast as with 1, efficiency 20 %"},
+        {{1, 0.3, 0.1},
+         {-1, -1},
+         {-1, -1},
+         false,
+         "more processes make it slower: with 8 it takes 1.2 times as long as with 1"},
+        {{1, 0.3, 0.2},
+         {-1, 0.7},
+         {-1, 0.1},
+         false,
+         "more processes help little: with 8 it is 1.6 times as fast as with 1, efficiency 20 %; with 8 the ranks are "
+         "in MPI for "
+         "70 % of their time"},
+    };
+    static const int processes[] = {1, 4, 8};
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        json_t *tasks = json_array();
+        for (size_t k = 0; k < 3; k++) {
+            json_t *task = json_pack("{s:i, s:f, s:f, s:b}", "processes", processes[k], "speedup",
+                                     rows[i].efficiency[k] * processes[k], "efficiency", rows[i].efficiency[k],
+                                     "node_shared", rows[i].shared && k == 2);
+            double in_mpi = rows[i].in_mpi[k == 2], uneven = rows[i].uneven[k == 2];
+            json_object_set_new(task, "mpi_share", in_mpi < 0 ? json_null() : json_real(in_mpi));
+            json_object_set_new(task, "uneven_share", uneven < 0 ? json_null() : json_real(uneven));
+            json_array_append_new(tasks, task);
+        }
+        json_t *verdict = task_scaling_verdict(tasks);
+        assert_string_equal(json_string_value(verdict), rows[i].verdict);
+        json_decref(verdict);
+        json_decref(tasks);
+    }
+}
+
 /* What nobody could compile with hooks is not traced. */
 static void test_python(void **state)
 {
@@ -607,10 +680,10 @@ static void test_clean(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_defaults),  cmocka_unit_test(test_refused),      cmocka_unit_test(test_alone),
-        cmocka_unit_test(test_python),    cmocka_unit_test(test_files),        cmocka_unit_test(test_names),
-        cmocka_unit_test(test_expected),  cmocka_unit_test(test_estimate),     cmocka_unit_test(test_estimate_clock),
-        cmocka_unit_test(test_clean),     cmocka_unit_test(test_hostile_host), cmocka_unit_test(test_mpi_of_library),
-        cmocka_unit_test(test_far_start), cmocka_unit_test(test_left_far)};
+        cmocka_unit_test(test_defaults),        cmocka_unit_test(test_refused),   cmocka_unit_test(test_alone),
+        cmocka_unit_test(test_scaling_verdict), cmocka_unit_test(test_python),    cmocka_unit_test(test_files),
+        cmocka_unit_test(test_names),           cmocka_unit_test(test_expected),  cmocka_unit_test(test_estimate),
+        cmocka_unit_test(test_estimate_clock),  cmocka_unit_test(test_clean),     cmocka_unit_test(test_hostile_host),
+        cmocka_unit_test(test_mpi_of_library),  cmocka_unit_test(test_far_start), cmocka_unit_test(test_left_far)};
     return cmocka_run_group_tests(tests, begin, end);
 }

@@ -364,6 +364,28 @@ test('jobs of several users have their users; what is too long in a list is cut 
   assert.deepEqual(page.faults, []);
 });
 
+test('a job that its own key has not signed is called unsigned, in the list and on its page', async () => {
+  const one = (i, signed) => ({ ...job, id: `${job.id}${i}`, name: `job${i}`, ...(signed === undefined ? {} : { signed }) });
+  const jobs = [one(1, true), one(2, null), one(3), one(4, false)];
+  const server = await fakeServer({ ...api, jobs: { jobs }, ...Object.fromEntries(jobs.map(({ id }) => [`jobs/${id}`, { ...top, id }])) });
+  for (const viewport of [{ width: 1440, height: 900 }, { width: 360, height: 740 }]) {
+    const page = await openPage({ viewport });
+    await page.goto(`${server.url}#/jobs`);
+    await page.getByRole('link', { name: 'job4' }).waitFor();
+    const rows = page.locator('tbody tr').filter({ hasText: 'unsigned' });
+    assert.equal(await rows.count(), 1);
+    assert.match(await rows.innerText(), /job4/);
+    assert.ok(await page.locator('.table-box').evaluate((of) => of.scrollWidth <= of.clientWidth), `${viewport.width}: nothing is beyond the list's end`);
+    for (const { id, signed } of jobs) {
+      await page.goto(`${server.url}#/jobs/${id}`);
+      await page.getByRole('heading', { name: `job${id.at(-1)}` }).waitFor();
+      assert.equal(await page.locator('.job-title').getByText('unsigned').count(), signed === false ? 1 : 0, `${id}: ${signed}`);
+    }
+    assert.deepEqual(await violations(page, { contrast: viewport.width > 400 }), []);
+    assert.deepEqual(page.faults, []);
+  }
+});
+
 test('why ranks stand still is read line by line, and what a list leaves out is said', async () => {
   const why = 'deadlock: 2 ranks wait for each other\n  rank 0: MPI_Send\n  rank 1: MPI_Send';
   const ranks = Array.from({ length: 70 }, (_, rank) => ({ rank, pid: rank, threads: [{ tid: rank, text: `waits for rank ${rank + 1}` }] }));

@@ -38,6 +38,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         layout_format_list(layout, part, bytes, count, &style, &out);
         layout_format_json(layout, part, bytes, count, &style, &out);
         layout_format_values(layout, part, bytes, count, &style, &out);
+        layout_declare(layout, part, &out);
         fuzz_expect(!out.failed && out.len < LIMIT);
         buf_done(&out);
     }

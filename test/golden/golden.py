@@ -80,7 +80,8 @@ RUNS = {
     "full": ["--trace", "all", "--max-size", "64K", "./newton", "20000"],
 }
 FORMATS = ("chrome", "speedscope", "folded", "folded-cpu", "folded-waiting", "csv", "messages", "spacetime")
-COMMANDS = [("report",), ("report", "--json"), ("replay",), ("replay", "--json"), ("why",), ("why", "--json"), ("ranks",),
+COMMANDS = [("report",), ("report", "--json"), ("top", "--once"), ("watch",), ("replay",), ("replay", "--json"), ("why",),
+            ("why", "--json"), ("ranks",),
             *(("export", "-o", "-", "--format", each) for each in FORMATS)]
 
 
@@ -131,16 +132,19 @@ def outputs():
                 done = box.run(box.scry(*command))
                 text = f"{done.stdout}{done.stderr}exit status {done.returncode}\n".replace(box.root, "/box")
                 found.append((" ".join(command), text))
+        for columns in (60, 80, 120):  # the list of all of them
+            text = box.run(box.scry("ps", "--all"), env={"SCRY_STATE_DIR": box.path("work", "jobs"), "COLUMNS": str(columns)}).stdout
+            found.append((f"ps --all, {columns} columns", text))
         return found
     finally:
         box.close()
 
 
 def written(found):
-    """Texts of reports whole, of the rest a hash."""
+    """Texts of reports and pictures whole, of the rest a hash."""
     out = []
     for command, text in found:
-        whole = command.startswith(("report jobs", "why jobs"))
+        whole = command.startswith(("report jobs", "why jobs", "top", "ps"))
         out.append(f"== {command}\n" + (text if whole else hashlib.sha256(text.encode()).hexdigest() + "\n"))
     return "".join(out)
 

@@ -42,6 +42,65 @@ def same_beginning(printed, captured):
     return False
 
 
+DECLARED = r"""
+#include <functional>
+#include <vector>
+namespace ns { struct C { int f(int n) { return n; } int d = 4; }; }
+struct ops { const char *name; int (*open)(int), (*table[2])(int); };
+static int one(int n) { return n; }
+static int any(int n, ...) { return n; }
+#define TRACED __attribute__((noinline))
+TRACED int pointer(int (*cb)(int)) { return cb(1); }
+TRACED int twice(int (**cb)(int, ...)) { return cb != 0; }
+TRACED int member(int (ns::C::*m)(int)) { ns::C c; return (c.*m)(2); }
+TRACED int data(int ns::C::*m) { ns::C c; return c.*m; }
+TRACED int array(int (&a)[3]) { return a[0]; }
+TRACED int returning(void (*(*h)(int))(char)) { return h != 0; }
+TRACED int list(std::vector<int (*)(int)> const &v) { return (int)v.size(); }
+TRACED int inside(ops o, const ops *p) { return o.open(1) + p->open(2); }
+int main()
+{
+    int a[3] = {1, 2, 3}, (*v)(int, ...) = any;
+    ops o = {"o", one, {one, 0}};
+    std::vector<int (*)(int)> all{one};
+    return pointer(one) + twice(&v) + member(&ns::C::f) + data(&ns::C::d) + array(a) + returning(0) + list(all) + inside(o, &o) == 0;
+}
+"""
+
+BY_VALUE = r"""
+#include <bitset>
+#include <chrono>
+#include <complex>
+#include <map>
+#include <optional>
+#include <string>
+#include <tuple>
+#include <vector>
+struct little { int a; short b; };
+struct big { long v[6]; const char *name; };
+struct owner { int n; explicit owner(int k) : n(k) {} ~owner() { n = -1; } };
+#define TRACED __attribute__((noinline))
+TRACED int text(std::string s) { return (int)s.size(); }
+TRACED int structs(little a, big b, owner c, int d, double e) { return a.a + (int)b.v[0] + c.n + d + (int)e; }
+TRACED int lists(std::vector<int> v, std::map<std::string, int> m) { return (int)(v.size() + m.size()); }
+TRACED int maybe(std::optional<int> a, std::optional<std::string> b) { return a.value_or(0) + (b ? 1 : 0); }
+TRACED int numbers(std::complex<double> a, std::complex<float> b) { return (int)(a.real() + b.imag()); }
+TRACED int bits(std::bitset<5> a, std::bitset<100> b) { return (int)(a.count() + b.count()); }
+TRACED int times(std::chrono::milliseconds a, std::chrono::steady_clock::time_point b)
+{
+    return (int)(a.count() + b.time_since_epoch().count());
+}
+TRACED int both(std::tuple<int, std::string> t) { return std::get<0>(t); }
+int main()
+{
+    std::bitset<100> hundred;
+    hundred.set(3).set(70);
+    return text("hello") + structs({1, 2}, {{1, 2, 3, 4, 5, 6}, "b"}, owner(5), 6, 7.5) + lists({1, 2}, {{"a", 1}}) + maybe(4, {}) +
+           numbers({1, -2}, {3, 4}) + bits(std::bitset<5>(0b10110), hundred) +
+           times(std::chrono::milliseconds(15), std::chrono::steady_clock::time_point(std::chrono::seconds(3))) + both({4, "t"}) == 0;
+}
+"""
+
 WIDE = r"""
 #include <stddef.h>
 #include <uchar.h>
@@ -341,6 +400,61 @@ class Values(TracerCase):
         self.assertRegex(args["own"], r"^0x[0-9a-f]+ <doubled>$")
         self.assertRegex(args["library"], r"^0x[0-9a-f]+ <abs>$")
         self.assertRegex(args["any"], r"^0x[0-9a-f]+ <doubled>$")
+
+    def test_declared(self):
+        """What points to functions or arrays is declared as in C, with the function's name beside its address, in structures, too."""
+        source = self.box.path("work", "declared.cc")
+        with open(source, "w", encoding="ascii") as file:
+            file.write(DECLARED)
+        for compiler in ("g++", "clang++-14"):
+            with self.subTest(compiler=compiler):
+                hooks = ["-finstrument-functions"] if compiler == "g++" else ["-finstrument-functions-after-inlining"]
+                program = self.compile(source, "-g", "-O0", *hooks, compiler=compiler, hooks=False)
+                self.assertEqual(self.scry_run("-q", "--args", "--", program).returncode, 0)
+                calls = {call["function"]: call for call in self.replayed(names_once=True)}
+                names = ("pointer", "twice", "member", "data", "array", "returning", "list")
+                self.assertEqual([calls[name]["signature"] for name in names], [
+                    "int pointer(int (*cb)(int))", "int twice(int (**cb)(int, ...))", "int member(int (ns::C::*m)(int))",
+                    "int data(int ns::C::*m)", "int array(int (&a)[3])", "int returning(void (*(*h)(int))(char))",
+                    "int list(const std::vector<int (*)(int)> &v)"])
+                self.assertRegex(calls["pointer"]["args"]["cb"], r"^0x[0-9a-f]+ <one>$")
+                address, values = calls["pointer"]["args"]["cb"].split()[0], calls["inside"]["args_values"]
+                one = {"address": address, "function": "one"}
+                self.assertEqual(calls["pointer"]["args_values"], {"cb": one})
+                self.assertEqual([(of["open"], of["table"]) for of in (values["o"], values["p"]["to"])], [(one, [one, None])] * 2)
+                self.assertIn(f"open = {address} <one>", calls["inside"]["args"]["o"])
+
+    def test_by_value(self):
+        """Objects that are passed by value, and types of the C++ library: right, and the same for people as for programs."""
+        source = self.box.path("work", "by_value.cc")
+        with open(source, "w", encoding="ascii") as file:
+            file.write(BY_VALUE)
+        builds = [("g++", "-finstrument-functions"), ("clang++-14", "-finstrument-functions-after-inlining"),
+                  ("clang++-14", "-finstrument-functions", "-stdlib=libc++")]
+        for compiler, *options in builds:
+            with self.subTest(compiler=compiler, options=options):
+                if "-stdlib=libc++" in options and not os.path.exists("/usr/lib/llvm-14/include/c++/v1/vector"):
+                    self.skipTest("libc++ is not installed")
+                program = self.compile(source, "-g", "-O0", "-std=c++20", *options, compiler=compiler, hooks=False)
+                self.assertEqual(self.scry_run("-q", "--args", "--", program).returncode, 0)
+                calls = {call["function"]: call for call in self.replayed(names_once=True)}
+                big = {"v": [1, 2, 3, 4, 5, 6], "name": "b"}
+                expected = {
+                    "text": {"s": ('"hello"', "hello")},
+                    "structs": {"a": ("{a = 1, b = 2}", {"a": 1, "b": 2}), "b": ('{v = {1, 2, 3, 4, 5, 6}, name = "b"}', big),
+                                "c": ("{n = 5}", {"n": 5}), "d": ("6", 6), "e": ("7.5", 7.5)},
+                    "lists": {"v": ("{1, 2}", [1, 2]), "m": ('{["a"] = 1}', [{"key": "a", "value": 1}])},
+                    "maybe": {"a": ("4", 4), "b": ("nullopt", None)},
+                    "numbers": {"a": ("1 - 2i", {"re": 1, "im": -2}), "b": ("3 + 4i", {"re": 3, "im": 4})},
+                    "bits": {"a": ("22", 22), "b": ("{8, 64}", [8, 64])},
+                    "times": {"a": ("15", 15), "b": ("3000000000", 3000000000)},
+                    "both": {"t": ('{4, "t"}', [4, "t"])}}
+                for function, arguments in expected.items():
+                    if function == "structs":
+                        name = calls[function]["args_values"]["b"]["name"]
+                        calls[function]["args_values"]["b"]["name"] = name["to"]
+                    self.assertEqual({name: (str(value), calls[function]["args_values"][name])
+                                      for name, value in calls[function]["args"].items()}, arguments, function)
 
     def test_coroutines(self):
         """The parts into which compilers cut a coroutine are called with its frame, not with its arguments."""

@@ -5,6 +5,7 @@ import json
 import os
 import re
 import signal
+import sys
 
 import schematest
 import scrytest
@@ -151,6 +152,32 @@ class Logs(JobCase):
         self.assertFalse(report["reason"]["sure"])
         self.assertIn(last["seq"], report["reason"]["evidence"])
         self.assertEqual(report["said_last"], ["step 7", "the mesh has no cells"])
+
+    def test_workers(self):
+        """What a worker of a pool raised is the reason, or that a child took too long; not that Python then killed its children."""
+        self.write("workers.py", """
+import concurrent.futures, multiprocessing, subprocess, sys
+def work(number):
+    if number == 3:
+        raise ValueError("row 3 has no weight")
+    return number
+if __name__ == "__main__":
+    if sys.argv[1] == "pool":
+        with multiprocessing.Pool(3) as pool:
+            pool.map(work, range(6), 1)
+    elif sys.argv[1] == "executor":
+        with concurrent.futures.ProcessPoolExecutor(3) as pool:
+            list(pool.map(work, range(6)))
+    else:
+        subprocess.run(["sleep", "60"], timeout=0.3)
+""")
+        for way, said in (("pool", "ValueError: row 3 has no weight"), ("executor", "ValueError: row 3 has no weight"),
+                          ("timeout", r"subprocess\.TimeoutExpired: Command '\['sleep', '60'\]' timed out after [0-9.]+ seconds")):
+            with self.subTest(way):
+                self.assertEqual(self.run_job(f"exec {sys.executable} workers.py {way}", streams=f">{way}.out 2>{way}.err").returncode, 1)
+                reason = self.report()["last"]["reason"]
+                self.assertRegex(reason["text"], rf"^probably what stderr says: {said}$")
+                self.assertFalse(reason["sure"])
 
     def test_exit_status_0(self):
         """What it hides stands in the summary and beside the command in lists; what nobody wants to read is none of it."""

@@ -230,6 +230,25 @@ class Programs(mpitest.MpiCase):
         self.assertIsNone(self.report()["mpi"])
 
 
+    @mpitest.both
+    def test_unmeasured(self):
+        """What --mpi-metrics leaves out is not zero: it is "-", and null."""
+        done = self.job(2, self.target("ending.c"), "finalize", options=["--mpi-metrics", "none"])
+        self.assertEqual(done.returncode, 0, done.stderr)
+        mpi, text = self.mpi_report(), self.box.run(self.box.scry("report", "@last")).stdout
+        self.assertEqual((mpi["unmeasured"], mpi["time"], mpi["blocking"], mpi["matrix"]), (["clocks", "peers", "requests"], None, None, []))
+        self.assertEqual([(rank["run_ns"], rank["computation_ns"], rank["communication_ns"], rank["share"]) for rank in mpi["ranks"]],
+                         [(None,) * 4] * 2)
+        (world,) = (comm for comm in mpi["communicators"] if comm["name"] == "MPI_COMM_WORLD")
+        self.assertEqual((world["messages"], world["bytes"], world["collective_bytes"], world["one_sided_bytes"]), (None,) * 4)
+        (sent,) = (call for call in mpi["calls"] if call["name"] == "MPI_Sendrecv")  # which is counted all the same
+        self.assertEqual((sent["calls"], sent["sent_bytes"]), (2 * STEPS, 2 * STEPS * 8))
+        self.assertIn("their time in MPI is not known: it was not measured (--mpi-metrics)", text)
+        self.assertEqual(len(re.findall(r"(?m)^ +[01]  \S+ +\d+( +-){5}$", text)), 2, text)
+        for said in text.partition("\nMPI: ")[2].partition("\nLog files")[0], done.stderr:
+            self.assertNotRegex(said, r"came out of MPI_Init|\b0(\.0+)? (B|ns|%)")
+
+
 class Ends(mpitest.MpiCase):
     def check_statuses(self, way, **keywords):
         program = self.target("ending.c")
@@ -290,6 +309,26 @@ class Ends(mpitest.MpiCase):
                 (job, *_) = json.loads(self.box.run(self.box.scry("ps", "--json")).stdout)["jobs"]
                 self.assertRegex(job["cause"], f"^{reason}$")
                 self.assertRegex(self.box.run(self.box.scry("why", "@last")).stdout, rf"\Ajob \S+ ended: {reason}\n")
+
+    @mpitest.both
+    def test_left_uncounted(self):
+        """Without statistics of MPI the process is known that was the first to end, and that its launcher then killed the others."""
+        program = self.target("ending.c")
+        done = self.job(3, program, "leave", options=["--mpi", "off"])
+        report = self.report()
+        if report["failed"]["unknown"]:
+            self.skipTest("the machine was so busy that nobody saw how a rank ended")
+        self.assertIsNone(report["mpi"])
+        name = os.path.basename(program)[:15]  # the kernel's names are not longer
+        (left,) = (one for one in report["processes"] if one["name"] == name and one["exit_code"] == 0)
+        launcher = os.path.basename(mpitest.MPIS[self.mpi]["run"][0])
+        signal_of = {"openmpi": "SIGTERM", "mpich": "SIGKILL"}[self.mpi]
+        reason = (rf"{re.escape(name)} \(pid {left['pid']}\) ended first, with exit status 0, probably without MPI_Finalize; "
+                  rf"{re.escape(launcher)} then killed the others by {signal_of}")
+        if done.returncode:
+            self.assertRegex(done.stderr, rf"(?m)^  reason +{reason}(: ERROR: the mesh is empty)?$")
+        else:  # as MPICH's launcher does now and then
+            self.assertRegex(done.stderr, rf"(?m)^  trouble +the exit status is 0, but {reason}$")
 
     def check_first(self, rank, words, text):
         """The one that began it stands out, in the report and in scry why."""

@@ -349,6 +349,18 @@ class Why(mpitest.MpiCase):
         self.assertEqual(([each["state"] for each in answer["mpi"]["ranks"]], status), (["polls", "computes", "waits"], 0))
         self.assertRegex(text, r"polls: MPI_Iprobe from any rank, tag 3 on MPI_COMM_WORLD, at poll_with \(stuck.c:\d+\)")
 
+    @mpitest.both
+    def test_polls_a_window(self):
+        """MPI_Win_sync in a loop: it polls, and whatever holds the window's locks is not accused."""
+        def found(answer):
+            return answer["mpi"] and [(each["kind"], each["ranks"], each["victims"], each["text"]) for each in answer["mpi"]["findings"]] == [
+                ("straggler", [0], [1, 2], "2 ranks wait for rank 0, which polls a window with MPI_Win_sync")]
+
+        answer, status, text = self.stuck("sync", found, "polls: MPI_Win_sync")
+        thread = self.thread(answer, 0)
+        self.assertEqual((thread["state"], thread["call"], thread["waits_for"], status), ("polls", "MPI_Win_sync", [], 0))
+        self.assertRegex(text, r"polls: MPI_Win_sync on MPI_Win_allocate 1 of MPI_COMM_WORLD, at look_into_window \(stuck.c:\d+\), for ")
+
     def test_joined_threads(self):
         answer, status = self.found("joined", self.only("deadlock", [0, 1], [2]))
         (finding,) = answer["mpi"]["findings"]

@@ -29,6 +29,23 @@ class Tasks(TaskCase):
         serial, = self.submit("--by", "plain", "--trace", "all", "--wait", scrytest.example("newton"))
         self.assertEqual(self.first_calls(serial), {None: "main"})
 
+    def test_scaling_of_uneven_ranks(self):
+        """What keeps a program from being faster with more processes is said as far as its runs know: here all wait for one rank."""
+        program = os.path.join(scrytest.BUILD, "examples", "mpi_straggler")
+        if not os.path.exists(program):
+            self.skipTest("no MPI")
+        ids = self.submit("-n", "1,3", "--wait", program, 2, 0.3)
+        figures = json.loads(self.task("scaling", "--json", ids[0]).stdout)
+        self.fits("task-scaling", figures)
+        alone, three = figures["tasks"]
+        self.assertLess(alone["mpi_share"], 0.1)
+        self.assertEqual(alone["uneven_share"], 0)
+        self.assertGreater(three["uneven_share"], 0.4)  # two thirds, but for what a busy machine adds
+        self.assertGreaterEqual(three["mpi_share"] + 0.05, three["uneven_share"])
+        limit = ("others had processors of the node, too" if three["node_shared"] else
+                 r"the ranks wait \d\d % of their time for the one that computes longest")
+        self.assertRegex(figures["verdict"], rf"^more processes (make it slower|help little): with 3 .*; with 3 {limit}$")
+
     def test_series(self):
         name = "<script>\n../\x1b[31m"
         ids = self.submit("-n", "1,2", "--repeat", 2, "--name", name, "--wait", "true")

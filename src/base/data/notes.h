@@ -365,6 +365,10 @@
     NOTE(cause_launcher, "cause", \
          "{program} was killed by {signal}, probably by {launcher}, which ended with exit status {status} and has said why", \
          STRING(program) STRING(signal) STRING(launcher) INTEGER(status)) \
+    NOTE(cause_left, "cause", \
+         "{program} (pid {pid}) ended first, with exit status 0, probably without MPI_Finalize; {launcher} then killed the " \
+         "others by {signal}{said}", \
+         STRING(program) INTEGER(pid) STRING(launcher) STRING(signal) STRING(said)) \
     NOTE(cause_signal, "cause", \
          "probably {signal}, which came from {sender} {seconds.1} s before the end: {why}", \
          STRING(signal) STRING(sender) FLOATING(seconds) STRING(why)) \

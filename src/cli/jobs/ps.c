@@ -30,7 +30,9 @@
 #include "shm/waits.h"
 
 enum {
-    COMMAND_SHARE = 8,      /* of the columns, beside a reason */
+    COMMAND_SHARE = 8, /* of the columns, beside a reason */
+    REASON_BESIDE =
+        100, /* columns from which on a reason stands beside the command: else below, for little of it would be seen */
     PS_ENDED = LIST_NEWEST, /* ended jobs shown without --all */
     PS_PROCESSES = 10,      /* processes of a job shown without --all */
 };
@@ -172,6 +174,19 @@ static const struct table_column columns[] = {
     [COLUMNS] = {0},
 };
 
+/* A line of its own, of at most so many characters. */
+static void put_reason_below(struct buf *out, const char *mark, const char *reason, size_t width)
+{
+    static const char indent[] = "    ";
+    size_t before = strlen(indent) + strlen(mark);
+    struct buf shown = BUF_INIT;
+    text_show(&shown, reason);
+    buf_printf(out, "%s%s", indent, mark);
+    text_cut_end(out, shown.data ? shown.data : "", width > before ? width - before : 0);
+    buf_putc(out, '\n');
+    buf_done(&shown);
+}
+
 static void add_job(struct table *table, const struct job_report *report, const struct rank_list *ranks, bool all)
 {
     struct job_result result = job_report_total(report);
@@ -192,16 +207,20 @@ static void add_job(struct table *table, const struct job_report *report, const 
     }
     now_progress_text(&cells[COLUMN_PROGRESS], ps_progress(report), is_over(report) ? -1 : result.wall_seconds);
     const char *reason = ps_reason(report);
+    bool beside = reason && table->width >= REASON_BESIDE;
     _cleanup_(buf_done) struct buf command = BUF_INIT;
     command_line(report, &command);
     text_cut_end(&cells[COLUMN_COMMAND], command.data ? command.data : "",
-                 reason ? table->width / COMMAND_SHARE : table->width);
+                 beside ? table->width / COMMAND_SHARE : table->width);
     const json_t *hidden = json_object_get(json_object_get(report->info.cause, "fields"), "what");
     if (note_json_kind(report->info.cause) == NOTE_hidden_failure && json_is_string(hidden))
         reason = json_string_value(hidden); /* the state says the rest */
-    if (reason) {
-        buf_puts(&cells[COLUMN_COMMAND], is_over(report) && !result.exit_code && !result.signal ? "  ! " : "  -> ");
+    const char *mark = is_over(report) && !result.exit_code && !result.signal ? "! " : "-> ";
+    if (beside) {
+        buf_printf(&cells[COLUMN_COMMAND], "  %s", mark);
         text_show(&cells[COLUMN_COMMAND], reason);
+    } else if (reason) {
+        put_reason_below(&row->below, mark, reason, table->width);
     }
     if (!is_over(report)) {
         size_t count;

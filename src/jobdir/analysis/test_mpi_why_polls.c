@@ -43,8 +43,9 @@ static void test_seen(void **state)
         uint64_t times;
         bool polls;
     } cases[] = {
-        {CALL_MPI_Iprobe, 1000, true}, {CALL_MPI_Test, 10, true},    {CALL_MPI_Iprobe, 1, false},
-        {CALL_MPI_Isend, 1000, false}, {CALL_MPI_Recv, 1000, false}, {CALL_MPI_Wtime, 1000, true},
+        {CALL_MPI_Iprobe, 1000, true},   {CALL_MPI_Test, 10, true},    {CALL_MPI_Iprobe, 1, false},
+        {CALL_MPI_Isend, 1000, false},   {CALL_MPI_Recv, 1000, false}, {CALL_MPI_Wtime, 1000, true},
+        {CALL_MPI_Win_sync, 1000, true},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         struct scene before, scene = probes_again(&before, cases[i].call, cases[i].times);
@@ -130,6 +131,26 @@ static void test_weak_circle(void **state)
     assert_int_equal(scene.why.polling, 1);
     assert_string_equal(finding->text,
                         "ranks 0 and 1 wait for each other, but rank 0 polls, and may do something else meanwhile");
+    done(&scene);
+}
+
+/* A window in which one waits for a number that another is to store: for whom is not known, though all hold a lock on it. */
+static void test_polls_a_window(void **state)
+{
+    struct scene scene = scene_of(3);
+    polls(&scene, 0, MPIA_RANK_NONE, MPIA_TAG_ANY);
+    scene.set.ranks[0].threads[0].last.call = CALL_MPI_Win_sync;
+    for (size_t i = 0; i < 3; i++)
+        scene.set.ranks[i].comms[WORLD].held = true;
+    receives(&scene, 1, 0, 7);
+    receives(&scene, 2, 1, 7);
+    look(&scene);
+    const struct mpi_why_finding *finding = only(&scene, MPI_WHY_STRAGGLER);
+    assert_list(finding->ranks, finding->rank_count, "0");
+    assert_list(finding->victims, finding->victim_count, "1 2");
+    assert_string_equal(finding->text, "2 ranks wait for rank 0, which polls a window with MPI_Win_sync");
+    assert_int_equal(scene.why.ranks[0].state, MPI_WHY_POLLS);
+    assert_int_equal(scene.why.ranks[0].threads[0].condition_count, 0);
     done(&scene);
 }
 
@@ -222,6 +243,7 @@ int main(void)
         cmocka_unit_test(test_since_it_was_posted),
         cmocka_unit_test(test_not_the_same),
         cmocka_unit_test(test_weak_circle),
+        cmocka_unit_test(test_polls_a_window),
         cmocka_unit_test(test_larger_and_smaller_circle),
         cmocka_unit_test(test_polls_for_a_deadlock),
         cmocka_unit_test(test_polls_for_the_ended),

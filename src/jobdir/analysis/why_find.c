@@ -521,6 +521,8 @@ static const char *polls_for(struct arena *arena, const struct mpi_why_rank *ran
         const char *text = arena_printf(arena, "polls for rank %d", thread->conditions[0].peer);
         return text ? text : "polls";
     }
+    if (mpi_why_call_of(thread)->call == CALL_MPI_Win_sync) /* any rank may store what it looks for */
+        return "polls a window with MPI_Win_sync";
     return thread->condition_count == 1 && thread->conditions[0].peer == MPIA_RANK_ANY ? "polls for any rank" : "polls";
 }
 

@@ -67,6 +67,15 @@ struct cause {
 void cause_find(const struct job_end *end, struct cause *ret_cause);
 void cause_done(struct cause *cause);
 
+/* What a launcher of MPI, or its daemon on this node, had started, and killed soon after one of it had ended with status 0: so do
+ * launchers if that was without MPI_Finalize. */
+struct cause_left {
+    const struct job_process *left, *killed; /* the first of each */
+    const char *launcher;
+};
+/* starter: the pid of the launcher or the daemon. false: it has not. */
+bool cause_find_left(const struct job_model *model, pid_t starter, struct cause_left *ret_left);
+
 /* The moment, but not after the process ended: records may be written a little later than what they tell of. */
 double cause_before_end(const struct job_end *end, pid_t pid, double seconds);
 /* Of the C library, those of C++ and of the compiler, or of Python: where programs end, but not why. */

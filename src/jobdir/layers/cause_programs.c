@@ -17,6 +17,7 @@
 enum { SHELL_SIGNAL = 128, TIMEOUT_STATUS = 124 };
 static const double RANK_SECONDS = 30;    /* that its launcher may take to end the others, and itself */
 static const double SILENT_SECONDS = 900; /* that a batch system may take to find a node off: Slurm 300, unless told */
+static const double LEFT_SECONDS = 5;     /* that a launcher may take to see that a rank has left: Open MPI takes 1 */
 static const double SEEN_SECONDS = 0.05;  /* times of what was only seen are that coarse */
 
 /* ---- programs ---- */
@@ -271,6 +272,13 @@ static const json_t *launcher_of(const struct job_end *end, int signo)
     return daemon;
 }
 
+/* What launchers end the other ranks by. */
+static bool is_killed_by_launcher(int status)
+{
+    return status != JOB_STATUS_UNKNOWN && WIFSIGNALED(status) &&
+           (WTERMSIG(status) == SIGTERM || WTERMSIG(status) == SIGKILL);
+}
+
 bool cause_launched_failed(const struct job_end *end)
 {
     const json_t *first = json_array_get(end->chain, 0), *process;
@@ -283,10 +291,8 @@ bool cause_launched_failed(const struct job_end *end)
         enum starter its = starter_of(json_string_value(json_object_get(process, "name")));
         launched = launched || (index && (its == STARTER_LAUNCHER || its == STARTER_DAEMON));
     }
-    /* what launchers end the other ranks by */
-    bool by_launcher = WIFSIGNALED(status) && (WTERMSIG(status) == SIGTERM || WTERMSIG(status) == SIGKILL);
     return (end->rank && end->rank->status != JOB_STATUS_UNKNOWN) ||
-           (launched && status != JOB_STATUS_UNKNOWN && !by_launcher && starter != STARTER_LAUNCHER &&
+           (launched && status != JOB_STATUS_UNKNOWN && !is_killed_by_launcher(status) && starter != STARTER_LAUNCHER &&
             starter != STARTER_DAEMON);
 }
 
@@ -569,6 +575,53 @@ bool cause_find_timeout(const struct job_end *end, struct cause *cause, bool sur
     return true;
 }
 
+bool cause_find_left(const struct job_model *model, pid_t starter, struct cause_left *ret_left)
+{
+    const struct job_process *by = NULL;
+    *ret_left = (struct cause_left){0};
+    for (size_t i = 0; i < model->ended_count; i++) {
+        const struct job_process *process = &model->ended[i];
+        by = process->pid == starter ? process : by;
+        if (process->ppid == starter && is_killed_by_launcher(process->status) &&
+            (!ret_left->killed || process->end < ret_left->killed->end))
+            ret_left->killed = process;
+    }
+    enum starter kind = starter_of(by ? by->name : NULL);
+    if (!ret_left->killed || (kind != STARTER_LAUNCHER && kind != STARTER_DAEMON))
+        return false;
+    ret_left->launcher = by->name;
+    for (size_t i = 0; i < model->ended_count; i++) {
+        const struct job_process *process = &model->ended[i], *killed = ret_left->killed;
+        double before = killed->end - process->end;
+        if (kind == STARTER_DAEMON && process->pid == by->ppid && starter_of(process->name) == STARTER_LAUNCHER)
+            ret_left->launcher = process->name;
+        if (process->ppid == starter && !process->status && strcmp(process->name, killed->name) == 0 && before >= 0 &&
+            before <= LEFT_SECONDS && (!ret_left->left || process->end < ret_left->left->end))
+            ret_left->left = process;
+    }
+    return ret_left->left != NULL;
+}
+
+/* Of MPI nothing was counted: else the ranks are known. */
+static bool say_left(const struct job_end *end, struct cause *cause)
+{
+    struct cause_left left;
+    _cleanup_(buf_done) struct buf said = BUF_INIT;
+    pid_t starter = (pid_t)json_integer_value(json_object_get(json_array_get(end->chain, 1), "pid"));
+    if (end->rank || was_asked(end) || !cause_find_left(end->model, starter, &left))
+        return false;
+    cause_cut(&cause->where, left.left->name);
+    cause_cut(&cause->what, left.launcher);
+    cause_put_said(&said, end, left.left->end);
+    if (said.len)
+        buf_printf(&cause->said, ": %s", said.data);
+    cause->note = NOTE(cause_left, .program = cause_text(&cause->where), .pid = (uint64_t)left.left->pid,
+                       .launcher = cause_text(&cause->what),
+                       .signal = text_signal(WTERMSIG(left.killed->status), cause->signal, sizeof cause->signal),
+                       .said = cause_text(&cause->said));
+    return true;
+}
+
 bool cause_find_killed(const struct job_end *end, struct cause *cause, bool sure)
 {
     int signo = cause_signal(end);
@@ -576,6 +629,9 @@ bool cause_find_killed(const struct job_end *end, struct cause *cause, bool sure
     bool killed = rank && rank->status != JOB_STATUS_UNKNOWN && WIFSIGNALED(rank->status);
     if (sure || !(killed || (signo && was_ended(end))) || cause_outlived(end))
         return false;
+    cause_add(cause, end->model->end);
+    if (say_left(end, cause))
+        return true;
     const char *name = json_string_value(json_object_get(json_array_get(end->chain, 0), "name"));
     if (killed && WTERMSIG(rank->status) == SIGKILL) {
         signo = SIGKILL;
@@ -588,7 +644,6 @@ bool cause_find_killed(const struct job_end *end, struct cause *cause, bool sure
         rank = NULL;
         cause_cut(&cause->where, name ? name : "the command");
     }
-    cause_add(cause, end->model->end);
     const json_t *launcher = rank ? NULL : launcher_of(end, signo);
     if (launcher) {
         cause_cut(&cause->what, json_string_value(json_object_get(launcher, "name")));

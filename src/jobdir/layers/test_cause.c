@@ -472,6 +472,63 @@ static void test_killed_by_launcher(void **state)
            "tool was killed by SIGTERM, probably from outside: by a batch system's limit, or by somebody");
 }
 
+/* Of a process that mpiexec or its daemon has started. */
+static void put_end(int pid, int ppid, const char *name, double end, int status)
+{
+    PUT("{s:s, s:f, s:i, s:i, s:s, s:f, s:f, s:i, s:i, s:i, s:i}", "type", "process_end", "t", 100.0, "pid", pid,
+        "ppid", ppid, "name", name, "start", 1.0, "end", end, "cpu_ns", 1, "threads", 1, "peak_rss", 1 << 20, "status",
+        status);
+}
+
+/* MPI was not counted: of the ranks only the processes are known. */
+static void test_left(void **state)
+{
+    static const char mpich[] =
+        "[{\"pid\": 21, \"name\": \"solver\", \"end_seconds\": 99.5, \"signal\": 9}, "
+        "{\"pid\": 15, \"name\": \"hydra_pmi_proxy\", \"end_seconds\": 99.8, \"exit_code\": 0}, "
+        "{\"pid\": 10, \"name\": \"mpiexec.hydra\", \"end_seconds\": 100, \"exit_code\": 9}]";
+    static const char openmpi[] = "[{\"pid\": 31, \"name\": \"solver\", \"end_seconds\": 99.5, \"signal\": 15}, "
+                                  "{\"pid\": 30, \"name\": \"mpirun\", \"end_seconds\": 100, \"exit_code\": 1}]";
+    put_end(21, 15, "solver", 99.5, 9);
+    put_end(15, 10, "hydra_pmi_proxy", 99.8, 0);
+    put_end(10, 1, "mpiexec.hydra", 100, 9 << 8);
+    put_end(31, 30, "solver", 99.5, 15);
+    put_end(30, 1, "mpirun", 100, 1 << 8);
+    put_end(22, 15, "helper", 99.4, 0);
+    put_end(23, 15, "solver", 90, 0); /* it was long over */
+    put_end(24, 15, "solver", 99.6, 0);
+    assert_int_equal(ask_end(mpich, 9, 0, NULL).kind, NOTE_cause_killed);
+    put_end(25, 15, "solver", 99.45, 0);
+    put_end(26, 15, "solver", 99.4, 0);
+    expect(
+        ask_end(mpich, 9, 0, NULL), NOTE_cause_left, false,
+        "solver (pid 26) ended first, with exit status 0, probably without MPI_Finalize; mpiexec.hydra then killed the "
+        "others by SIGKILL");
+    assert_int_equal(ask_end(openmpi, 1, 0, NULL).kind, NOTE_cause_launcher);
+    put_end(32, 30, "solver", 98.4, 0);
+    expect(ask_end(openmpi, 1, 0, NULL), NOTE_cause_left, false,
+           "solver (pid 32) ended first, with exit status 0, probably without MPI_Finalize; mpirun then killed the "
+           "others by "
+           "SIGTERM");
+    put_log(98.4, "error", "ERROR: the mesh is empty");
+    expect(ask_end(openmpi, 1, 0, NULL), NOTE_cause_left, false,
+           "solver (pid 32) ended first, with exit status 0, probably without MPI_Finalize; mpirun then killed the "
+           "others by "
+           "SIGTERM: ERROR: the mesh is empty");
+    /* a shell does not do that */
+    put_end(41, 40, "solver", 99.5, 9);
+    put_end(42, 40, "solver", 99.4, 0);
+    put_end(40, 1, "sh", 100, 137 << 8);
+    assert_int_equal(ask_end("[{\"pid\": 41, \"name\": \"solver\", \"end_seconds\": 99.5, \"signal\": 9}, "
+                             "{\"pid\": 40, \"name\": \"sh\", \"end_seconds\": 100, \"exit_code\": 137}]",
+                             137, 0, NULL)
+                         .kind,
+                     NOTE_cause_killed);
+    /* somebody asked for it */
+    put_warning(99, NOTE(signal_came, .signal = "SIGTERM", .sender = "slurmstepd (pid 7)"));
+    assert_int_equal(ask_end(openmpi, 1, 0, NULL).kind, NOTE_cause_signal);
+}
+
 static void test_killed(void **state)
 {
     expect(ask_end("[]", 143, 15, NULL), NOTE_cause_killed, false,
@@ -972,6 +1029,7 @@ int main(void)
         ROW(test_asked_of_mpirun),
         ROW(test_not_found_elsewhere),
         ROW(test_killed_by_launcher),
+        ROW(test_left),
         ROW(test_killed),
         ROW(test_command),
         ROW(test_signal),

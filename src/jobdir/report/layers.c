@@ -452,20 +452,64 @@ static bool find_hidden_process(const struct job_model *model, struct buf *out)
     return false;
 }
 
+/* How many of its own processes the kernel has killed for lack of memory: by the samples of its control group, or by the note of its
+ * end, which has seen those after the last sample. */
+static uint64_t kills_for_memory(const struct job_model *model)
+{
+    uint64_t kills = model->layers.oom_kills;
+    size_t index;
+    json_t *warning;
+    json_array_foreach(model->warnings.records, index, warning)
+    {
+        const json_t *fields = json_object_get(warning, "fields"), *count = json_object_get(fields, "processes");
+        if (note_json_kind(warning) == NOTE_out_of_memory && json_is_true(json_object_get(fields, "own_group")) &&
+            json_integer_value(count) > (json_int_t)kills)
+            kills = (uint64_t)json_integer_value(count);
+    }
+    return kills;
+}
+
+/* MPICH's launcher may end with 0 after it has killed all ranks but one that left them. */
+static bool find_hidden_leaving(const struct job_model *model, struct buf *out)
+{
+    enum { LAUNCHERS_MOST = 64 }; /* each takes a look at all processes */
+    char room[32];
+    struct cause_left left = {0};
+    size_t looked = 0;
+    pid_t last = 0;
+    for (size_t i = model->ended_count; i-- > 0 && !left.left && looked < LAUNCHERS_MOST;) {
+        const struct job_process *process = &model->ended[i];
+        if (process->status == JOB_STATUS_UNKNOWN || !WIFSIGNALED(process->status) || process->ppid == last)
+            continue;
+        looked++;
+        last = process->ppid;
+        cause_find_left(model, last, &left);
+    }
+    if (!left.left)
+        return false;
+    struct note note =
+        NOTE(cause_left, .program = left.left->name, .pid = (uint64_t)left.left->pid, .launcher = left.launcher,
+             .signal = text_signal(WTERMSIG(left.killed->status), room, sizeof room), .said = "");
+    note_text(out, &note);
+    return true;
+}
+
 json_t *job_report_hidden(const struct job_report *report)
 {
     struct job_result result = job_report_result(report);
     _cleanup_(buf_done) struct buf what = BUF_INIT, how = BUF_INIT;
     struct job_rank rank;
     const struct layers *layers = &report->model.layers;
+    uint64_t kills = kills_for_memory(&report->model);
     if (result.exit_code || result.signal || report->one_rank)
         return NULL;
     if (find_rank(report, &rank, &how)) {
         buf_printf(&what, "rank %d of %d %s", rank.rank, rank.ranks, rank.how);
-    } else if (layers->oom_kills) {
-        buf_printf(&what, "the kernel killed %llu process%s for lack of memory", (unsigned long long)layers->oom_kills,
-                   layers->oom_kills == 1 ? "" : "es");
-    } else if (!find_hidden_process(&report->model, &what) && last_error(layers, result.wall_seconds)) {
+    } else if (kills) {
+        buf_printf(&what, "the kernel killed %llu process%s for lack of memory", (unsigned long long)kills,
+                   kills == 1 ? "" : "es");
+    } else if (!find_hidden_process(&report->model, &what) && !find_hidden_leaving(&report->model, &what) &&
+               last_error(layers, result.wall_seconds)) {
         const char *said = last_error(layers, result.wall_seconds);
         buf_printf(&what, "an error was said: %.*s", (int)text_fit(said, strlen(said), SAID_COLUMNS), said);
     }

@@ -87,7 +87,10 @@ void report_commands_text(struct buf *out, const struct job_report *report, stru
 {
     size_t count;
     _cleanup_(freep) struct job_command *list = report_commands(report, &count);
-    if (!count || report->one_rank)
+    const struct job_model *model = &report->model;
+    bool told = count == 1 && list[0].count == 1 && model->ended_count == 1 &&
+                model->ended[0].ppid == report->info.supervisor; /* by the head, and below as the only process */
+    if (!count || told || report->one_rank)
         return;
     buf_putc(out, '\n');
     fields_title(out, command_fields, report);

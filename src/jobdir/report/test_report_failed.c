@@ -11,6 +11,7 @@
 
 #include "jobdir/report/failed.h"
 #include "jobdir/report/report.h"
+#include "jobdir/text/notes_json.h"
 
 enum {
     SUPERVISOR = 1,
@@ -337,14 +338,69 @@ static void test_hidden(void **state)
     job_model_done(&report.model);
 }
 
+static void sample_kills(struct job_model *model, double seconds, int kills)
+{
+    json_t *record = json_pack("{s:s, s:f, s:{s:i}}", "type", "health", "t", seconds, "cgroup", "oom_kills", kills);
+    job_model_apply(model, record);
+    json_decref(record);
+}
+
+static void note(struct job_model *model, struct note note)
+{
+    json_t *record = note_json(&note);
+    json_object_set_new(record, "type", json_string("warning"));
+    json_object_set_new(record, "t", json_real(100));
+    job_model_apply(model, record);
+    json_decref(record);
+}
+
+/* A child that the kernel has killed for lack of memory, of its own control group; what it killed of others is not the job's. */
+static void test_hidden_memory(void **state)
+{
+    struct job_report report = {.info = {.ended = true, .result = {.started = true, .wall_seconds = 100}}};
+    assert_int_equal(job_model_init(&report.model, 100), 0);
+    add(&report.model, 11, 10, "worker", 0.1, 99, KILLED);
+    sample_kills(&report.model, 1, 7);
+    sample_kills(&report.model, 50, 7);
+    note(&report.model, NOTE(out_of_memory, .processes = 4, .own_group = false));
+    note(&report.model, NOTE(node_out_of_memory, .processes = 4));
+    expect_hidden(&report, "");
+    sample_kills(&report.model, 90, 8);
+    expect_hidden(&report, "the kernel killed 1 process for lack of memory");
+    note(&report.model, NOTE(out_of_memory, .processes = 3, .own_group = true)); /* two of them after the last sample */
+    expect_hidden(&report, "the kernel killed 3 processes for lack of memory");
+    report.info.result.exit_code = 1; /* hides nothing */
+    expect_hidden(&report, "");
+    job_model_done(&report.model);
+}
+
+/* MPICH may end with 0 when a rank has left without MPI_Finalize, and MPI was not counted. */
+static void test_hidden_leaving(void **state)
+{
+    struct job_report report = {.info = {.ended = true, .result = {.started = true, .wall_seconds = 100}}};
+    assert_int_equal(job_model_init(&report.model, 100), 0);
+    add(&report.model, 21, 20, "a.out", 0.1, 50.1, KILLED);
+    add(&report.model, 23, 20, "a.out", 0.1, 50.2, KILLED);
+    add(&report.model, 20, 10, "hydra_pmi_proxy", 0.1, 50.3, 0);
+    add(&report.model, 31, 30, "sleep", 0.1, 50.1, KILLED);
+    add(&report.model, 32, 30, "sleep", 0.1, 50, 0);
+    add(&report.model, 30, 10, "bash", 0.1, 51, 0);
+    add(&report.model, 10, SUPERVISOR, "mpiexec", 0, 100, 0);
+    expect_hidden(&report, "");
+    add(&report.model, 22, 20, "a.out", 0.1, 50, 0);
+    expect_hidden(&report,
+                  "a.out (pid 22) ended first, with exit status 0, probably without MPI_Finalize; mpiexec then killed "
+                  "the others by SIGKILL");
+    job_model_done(&report.model);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_make),           cmocka_unit_test(test_effects),
-        cmocka_unit_test(test_with_status),    cmocka_unit_test(test_script),
-        cmocka_unit_test(test_unknown),        cmocka_unit_test(test_number_again),
-        cmocka_unit_test(test_command),        cmocka_unit_test(test_hidden),
-        cmocka_unit_test(test_hydra),          cmocka_unit_test(test_ended_by_parent),
+        cmocka_unit_test(test_make),           cmocka_unit_test(test_effects), cmocka_unit_test(test_with_status),
+        cmocka_unit_test(test_script),         cmocka_unit_test(test_unknown), cmocka_unit_test(test_number_again),
+        cmocka_unit_test(test_command),        cmocka_unit_test(test_hidden),  cmocka_unit_test(test_hidden_memory),
+        cmocka_unit_test(test_hidden_leaving), cmocka_unit_test(test_hydra),   cmocka_unit_test(test_ended_by_parent),
         cmocka_unit_test(test_timeout_killed),
     };
     return cmocka_run_group_tests_name("report failed", tests, NULL, NULL);

@@ -12,7 +12,7 @@
 #include "symbols/capture/internal.h"
 #include "symbols/index/cxx_names.h"
 
-enum { CHAIN_LIMIT = 64, SCOPES_LIMIT = 1 << 20, SCOPE_NEST = 16 };
+enum { CHAIN_LIMIT = 64, SCOPES_LIMIT = 1 << 20, SCOPE_NEST = 16, NAME_LIMIT = 4096 };
 
 /* ---- scopes ---- */
 
@@ -116,10 +116,11 @@ static void put_scopes(struct type_index *index, Dwarf_Die *type, struct buf *ou
         else
             high = middle;
     }
-    size_t at = low - 1; /* SIZE_MAX: none */
-    while (low > 0 && at != SIZE_MAX && unit->scopes[at].end <= address)
-        at = unit->scopes[at].around;
-    if (low > 0 && at != SIZE_MAX)
+    size_t at = low - 1;                                           /* SIZE_MAX: none */
+    for (size_t i = at; i != SIZE_MAX; i = unit->scopes[i].around) /* the last of a scope ends where that does */
+        if (unit->scopes[i].end <= address)
+            at = unit->scopes[i].around;
+    if (at != SIZE_MAX)
         put_scope(unit, at, out);
 }
 
@@ -142,63 +143,121 @@ static void put_words(struct type_index *index, Dwarf_Die *type, struct buf *out
     buf_puts(out, name ? name : "{...}");
 }
 
-static void put_name(struct type_index *index, Dwarf_Die *type, bool there_is_one, struct buf *out, unsigned nest)
+static void put_name(struct type_index *index, Dwarf_Die *type, bool there_is_one, const char *declarator,
+                     struct buf *out, unsigned nest);
+
+/* "(int, ...)", as they stand behind a function. What a member function is called on is none of them. */
+static void put_parameters(struct type_index *index, Dwarf_Die *function, struct buf *out, unsigned nest)
 {
-    if (!there_is_one || nest > CHAIN_LIMIT) {
-        buf_puts(out, "void");
+    Dwarf_Die child, type;
+    unsigned count = 0;
+    buf_putc(out, '(');
+    for (bool more = dwarf_child(function, &child) == 0; more; more = dwarf_siblingof(&child, &child) == 0) {
+        int tag = dwarf_tag(&child);
+        if ((tag != DW_TAG_formal_parameter && tag != DW_TAG_unspecified_parameters) ||
+            die_flag(&child, DW_AT_artificial))
+            continue;
+        buf_puts(out, count++ ? ", " : "");
+        if (tag == DW_TAG_unspecified_parameters)
+            buf_puts(out, "...");
+        else
+            put_name(index, &type, type_of(&child, &type), "", out, nest);
+    }
+    buf_puts(out, !count && die_flag(function, DW_AT_prototyped) && !is_cxx(function) ? "void)" : ")");
+}
+
+/* A name of its own, and what is declared with it. */
+static void put_base(struct type_index *index, Dwarf_Die *type, const char *word, const char *declarator,
+                     struct buf *out)
+{
+    put_words(index, type, out, word);
+    buf_printf(out, "%s%s", *declarator ? " " : "", declarator);
+}
+
+/* What goes around a pointer or reference to `inner`: functions and arrays bind closer. */
+static void put_indirect(struct type_index *index, Dwarf_Die *inner, bool has_inner, const char *sign,
+                         const char *declarator, struct buf *out, unsigned nest)
+{
+    struct buf whole = BUF_INIT;
+    int tag = has_inner ? dwarf_tag(inner) : DW_TAG_unspecified_type;
+    bool closer = tag == DW_TAG_subroutine_type || tag == DW_TAG_array_type;
+    buf_printf(&whole, "%s%s%s%s", closer ? "(" : "", sign, declarator, closer ? ")" : "");
+    put_name(index, inner, has_inner, whole.data ? whole.data : "", out, nest);
+    buf_done(&whole);
+}
+
+/* As C writes it: what a type is made of stands around `declarator`, which is what is declared so far. */
+static void put_name(struct type_index *index, Dwarf_Die *type, bool there_is_one, const char *declarator,
+                     struct buf *out, unsigned nest)
+{
+    if (!there_is_one || nest > CHAIN_LIMIT || strlen(declarator) + out->len > NAME_LIMIT) {
+        buf_printf(out, "%s%s%s", there_is_one ? "..." : "void", *declarator ? " " : "", declarator);
         return;
     }
-    Dwarf_Die inner;
+    Dwarf_Die inner, class;
     bool has_inner = type_of(type, &inner);
+    struct buf whole = BUF_INIT;
     switch (dwarf_tag(type)) {
     case DW_TAG_const_type:
     case DW_TAG_volatile_type: {
         bool behind = has_inner && dwarf_tag(&inner) == DW_TAG_pointer_type;
         const char *word = dwarf_tag(type) == DW_TAG_const_type ? "const" : "volatile";
-        if (!behind)
+        if (behind) {
+            bool apart = *declarator && !strchr("[(", *declarator);
+            buf_printf(&whole, "%s%s%s", word, apart ? " " : "", declarator);
+        } else {
             buf_printf(out, "%s ", word);
-        put_name(index, &inner, has_inner, out, nest + 1);
-        if (behind)
-            buf_puts(out, word);
+        }
+        put_name(index, &inner, has_inner, whole.data ? whole.data : declarator, out, nest + 1);
         break;
     }
     case DW_TAG_restrict_type:
     case DW_TAG_atomic_type:
-        put_name(index, &inner, has_inner, out, nest + 1);
+        put_name(index, &inner, has_inner, declarator, out, nest + 1);
         break;
     case DW_TAG_pointer_type:
-        put_name(index, &inner, has_inner, out, nest + 1);
-        buf_puts(out, out->len > 0 && out->data[out->len - 1] == '*' ? "*" : " *");
+        put_indirect(index, &inner, has_inner, "*", declarator, out, nest + 1);
         break;
     case DW_TAG_reference_type:
     case DW_TAG_rvalue_reference_type:
-        put_name(index, &inner, has_inner, out, nest + 1);
-        buf_puts(out, dwarf_tag(type) == DW_TAG_reference_type ? " &" : " &&");
+        put_indirect(index, &inner, has_inner, dwarf_tag(type) == DW_TAG_reference_type ? "&" : "&&", declarator, out,
+                     nest + 1);
         break;
+    case DW_TAG_ptr_to_member_type: {
+        struct buf sign = BUF_INIT;
+        Dwarf_Attribute attribute;
+        if (dwarf_formref_die(dwarf_attr(type, DW_AT_containing_type, &attribute), &class))
+            put_name(index, &class, true, "", &sign, nest + 1);
+        buf_puts(&sign, "::*");
+        put_indirect(index, &inner, has_inner, sign.data ? sign.data : "::*", declarator, out, nest + 1);
+        buf_done(&sign);
+        break;
+    }
     case DW_TAG_array_type: {
         uint64_t counts[8];
         unsigned dimensions = array_dimensions(type, counts, 8);
-        put_name(index, &inner, has_inner, out, nest + 1);
-        buf_putc(out, ' ');
+        buf_puts(&whole, declarator);
         for (unsigned i = 0; i < dimensions; i++)
             if (counts[i] == UINT64_MAX)
-                buf_puts(out, "[]");
+                buf_puts(&whole, "[]");
             else
-                buf_printf(out, "[%" PRIu64 "]", counts[i]);
+                buf_printf(&whole, "[%" PRIu64 "]", counts[i]);
+        put_name(index, &inner, has_inner, whole.data ? whole.data : declarator, out, nest + 1);
         break;
     }
     case DW_TAG_subroutine_type:
-        put_name(index, &inner, has_inner, out, nest + 1);
-        buf_puts(out, " ()");
+        buf_puts(&whole, declarator);
+        put_parameters(index, type, &whole, nest + 1);
+        put_name(index, &inner, has_inner, whole.data ? whole.data : declarator, out, nest + 1);
         break;
     case DW_TAG_structure_type:
-        put_words(index, type, out, is_cxx(type) ? "" : "struct ");
+        put_base(index, type, is_cxx(type) ? "" : "struct ", declarator, out);
         break;
     case DW_TAG_union_type:
-        put_words(index, type, out, is_cxx(type) ? "" : "union ");
+        put_base(index, type, is_cxx(type) ? "" : "union ", declarator, out);
         break;
     case DW_TAG_enumeration_type:
-        put_words(index, type, out, is_cxx(type) ? "" : "enum ");
+        put_base(index, type, is_cxx(type) ? "" : "enum ", declarator, out);
         break;
     case DW_TAG_string_type: {
         Dwarf_Word length;
@@ -206,17 +265,19 @@ static void put_name(struct type_index *index, Dwarf_Die *type, bool there_is_on
             buf_puts(out, "character(len=*)");
         else
             buf_printf(out, "character(len=%" PRIu64 ")", (uint64_t)length);
+        buf_printf(out, "%s%s", *declarator ? " " : "", declarator);
         break;
     }
     default:
-        put_words(index, type, out, "");
+        put_base(index, type, "", declarator, out);
     }
+    buf_done(&whole);
 }
 
 void type_put_name(struct type_index *index, Dwarf_Die *type, bool there_is_one, struct buf *out)
 {
     struct buf name = BUF_INIT;
-    put_name(index, type, there_is_one, &name, 0);
+    put_name(index, type, there_is_one, "", &name, 0);
     if (name.data && !name.failed)
         cxx_name_put(out, name.data);
     buf_done(&name);

@@ -16,7 +16,7 @@
 #include "symbols/index/index_format.h"
 
 #define COMPILED_MAGIC "scrycapt"
-enum { COMPILED_VERSION = 10, COMPILED_LIMIT = 64 << 20 };
+enum { COMPILED_VERSION = 11, COMPILED_LIMIT = 64 << 20 };
 
 struct compiled_head { /* then the request, and the items */
     char magic[8];

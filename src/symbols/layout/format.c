@@ -54,12 +54,50 @@ static const uint8_t *take(struct printer *printer, size_t n)
 
 static void put_type(struct printer *printer, const struct layout_type *type);
 
+/* Of "(*)(int)", "(*const)[3]" or "(Class::*)()": where the name of what is declared belongs. NULL: it is not that. */
+static const char *place_in_group(const char *group)
+{
+    const char *place = NULL;
+    while (*group == '(') { /* a further one: of a function that returns such a pointer */
+        const char *at = group + 1;
+        for (unsigned depth = 0; *at && (depth || !strchr("(),*&", *at)); at++)
+            depth = *at == '<' ? depth + 1 : depth - (depth && *at == '>');
+        if ((*at != '*' && *at != '&') || (at > group + 1 && at[-1] != ':'))
+            break;
+        for (size_t word = 1; word; at += word) {
+            word = strspn(at, "*& ");
+            if (!word && strncmp(at, "const", strlen("const")) == 0)
+                word = strlen("const");
+            if (!word && strncmp(at, "volatile", strlen("volatile")) == 0)
+                word = strlen("volatile");
+        }
+        place = group = at;
+    }
+    return place;
+}
+
+/* As C declares: the name stands within the type of a pointer to a function or an array, else behind. */
+static void put_declared(struct buf *out, const char *type, const char *name)
+{
+    const char *place = NULL, *at = type;
+    for (unsigned depth = 0; *at && !place; at++) {
+        depth = *at == '<' ? depth + 1 : depth - (depth && *at == '>');
+        place = !depth && *at == '(' ? place_in_group(at) : NULL;
+    }
+    size_t before = place ? (size_t)(place - type) : strlen(type);
+    bool joined = !*name || !before || strchr("*& ", type[before - 1]);
+    buf_append(out, type, before);
+    buf_printf(out, "%s%s%s", joined ? "" : " ", name, type + before);
+}
+
 static void put_field(struct printer *printer, const struct layout_field *field)
 {
     if (printer->style->types && field->type->name)
-        buf_printf(printer->out, "%s ", field->type->name);
+        put_declared(printer->out, field->type->name, field->name);
+    else
+        buf_puts(printer->out, field->name);
     if (*field->name)
-        buf_printf(printer->out, "%s = ", field->name);
+        buf_puts(printer->out, " = ");
     put_type(printer, field->type);
 }
 
@@ -362,11 +400,33 @@ static void put_number(struct printer *printer, const struct layout_type *type)
     }
 }
 
+/* What the C++ library hides in a structure of one member, by a reserved name, is that member: a duration its number, a
+ * complex number both of its parts. LLVM's has a member for each part. */
+static const struct layout_type *type_inside(const struct layout_type *type)
+{
+    static const struct layout_type complex[] = {
+        {.kind = LAYOUT_COMPLEX, .size = 4}, {.kind = LAYOUT_COMPLEX, .size = 8}, {.kind = LAYOUT_COMPLEX, .size = 16}};
+    while (type->kind == LAYOUT_STRUCT && type->field_count == 1) {
+        const char *name = type->fields[0].name;
+        name += *name == '<';
+        if (name[0] != '_' || (name[1] != '_' && (name[1] < 'A' || name[1] > 'Z')))
+            break;
+        type = type->fields[0].type;
+    }
+    if (type->kind != LAYOUT_STRUCT || type->field_count != 2 || strcmp(type->fields[0].name, "__re_") != 0)
+        return type;
+    const struct layout_type *re = type->fields[0].type, *im = type->fields[1].type;
+    if (re->kind != LAYOUT_FLOAT || im->kind != LAYOUT_FLOAT || re->size != im->size)
+        return type;
+    return &complex[re->size == 4 ? 0 : re->size == 8 ? 1 : 2];
+}
+
 static void put_type(struct printer *printer, const struct layout_type *type)
 {
     bool part = false;
     size_t shown = 0;
     const uint8_t *status;
+    type = type_inside(type);
     switch (type->kind) {
     case LAYOUT_CALLABLE:
         put_callable(printer);
@@ -465,11 +525,10 @@ void layout_declare(const struct layout *layout, enum layout_part part, struct b
         const struct layout_type *named = field->type; /* the words stand behind the innermost */
         while (!named->name && named->inner)
             named = named->inner;
-        const char *name = named->name ? named->name : "?";
         if (field->type->kind == LAYOUT_PAD)
             continue;
-        bool joined = !*field->name || name[strlen(name) - 1] == '*' || name[strlen(name) - 1] == '&';
-        buf_printf(out, "%s%s%s%s", shown++ ? ", " : "", name, joined ? "" : " ", field->name);
+        buf_puts(out, shown++ ? ", " : "");
+        put_declared(out, named->name ? named->name : "?", field->name);
     }
 }
 
@@ -792,10 +851,22 @@ static void value_key(struct buf *out, const struct layout_type *fields, size_t 
     buf_putc(out, ':');
 }
 
+/* What a tuple has: elements without names. One alone may be a union in a structure. */
+static bool is_tuple(const struct layout_type *type)
+{
+    size_t unnamed = 0;
+    for (size_t i = 0; i < type->field_count; i++)
+        unnamed += !*type->fields[i].name;
+    enum layout_kind first = unnamed ? type->fields[0].type->kind : LAYOUT_STRUCT;
+    return type->kind == LAYOUT_STRUCT && unnamed == type->field_count &&
+           (unnamed > 1 || (first != LAYOUT_STRUCT && first != LAYOUT_UNION));
+}
+
 static void value_object(struct printer *printer, const struct layout_type *fields, const char *unnamed)
 {
     size_t shown = 0;
-    buf_putc(printer->out, '{');
+    bool tuple = is_tuple(fields);
+    buf_putc(printer->out, tuple ? '[' : '{');
     for (size_t i = 0; i < fields->field_count && !printer->cut && printer->out->len - printer->begin < OUT_LIMIT;
          i++) {
         if (fields->fields[i].type->kind == LAYOUT_PAD) {
@@ -803,10 +874,11 @@ static void value_object(struct printer *printer, const struct layout_type *fiel
             continue;
         }
         buf_puts(printer->out, shown++ ? "," : "");
-        value_key(printer->out, fields, i, unnamed);
+        if (!tuple)
+            value_key(printer->out, fields, i, unnamed);
         value_put(printer, fields->fields[i].type);
     }
-    buf_putc(printer->out, '}');
+    buf_putc(printer->out, tuple ? ']' : '}');
 }
 
 /* The alternative that is there; null: none is. */
@@ -831,24 +903,10 @@ static void value_choice(struct printer *printer, const struct layout_type *type
     buf_puts(out, any ? "" : "null");
 }
 
-/* What the C++ library hides in a structure of one member, by a reserved name, is that member: a duration its number, a
- * complex number both of its parts. */
-static const struct layout_type *value_inside(const struct layout_type *type)
-{
-    while (type->kind == LAYOUT_STRUCT && type->field_count == 1) {
-        const char *name = type->fields[0].name;
-        name += *name == '<';
-        if (name[0] != '_' || (name[1] != '_' && (name[1] < 'A' || name[1] > 'Z')))
-            break;
-        type = type->fields[0].type;
-    }
-    return type;
-}
-
 static void value_put(struct printer *printer, const struct layout_type *type)
 {
     const uint8_t *status;
-    type = value_inside(type);
+    type = type_inside(type);
     switch (type->kind) {
     case LAYOUT_SIGNED:
     case LAYOUT_UNSIGNED:

@@ -67,7 +67,7 @@ void layout_format_json(const struct layout *layout, enum layout_part part, cons
 /* The same as values, of LAYOUT_RESULT only the value: structures are objects, arrays and containers lists (of more elements
  * than were captured {"first", "total"}), maps lists of {"key", "value"}, complex numbers {"re", "im"}, enumerators {"value",
  * "name"}, pointers {"address", "to"} or null; what is not known is null. A structure of the C++ library with one member of a reserved
- * name is that member. */
+ * name is that member, here and in the texts; one whose elements have no names, a tuple, is a list. */
 void layout_format_values(const struct layout *layout, enum layout_part part, const void *bytes, size_t size,
                           const struct layout_style *style, struct buf *out);
 

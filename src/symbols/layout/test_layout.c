@@ -176,6 +176,12 @@ static void shows_compounds(void **state)
     SHOWS("vi2", "\1\x9\0\0\0\2\0\1\0\2\0", "{1, 2, ...}");
     SHOWS("vi2", "\0\0\0\0\0\0\0", "{}");
     SHOWS("{<Base>:{a:i1},b:i1,:|{c:i1,d:u1}}", "\1\2\xff\xff", "{<Base> = {a = 1}, b = 2, {c = -1, d = 255}}");
+    SHOWS("{_M_value:z4}", "\0\0\x20\x40\0\0\x80\xbf", "2.5 - 1i");
+    SHOWS("{__re_:f4,__im_:f4}", "\0\0\x20\x40\0\0\x80\xbf", "2.5 - 1i");
+    SHOWS("{__re_:i1,__im_:i1}", "\1\2", "{__re_ = 1, __im_ = 2}");
+    SHOWS("{<_Base_bitset<2>>:{_M_w:a2/2i1}}", "\7\1", "{7, 1}");
+    SHOWS("{__d:{__r:i1}}", "\7", "7");
+    SHOWS("{_own:i1}", "\7", "{_own = 7}");
     SHOWS("{}", "", "{}");
     SHOWS("o", "", "<optimised out>");
     SHOWS("n", "", "<not available>");
@@ -262,7 +268,7 @@ static void has_other_forms(void **state)
     typed.types = true;
     typed.string_limit = 1;
     layout_format(layout, LAYOUT_ARGS, bytes, sizeof bytes - 1, &typed, &out);
-    assert_string_equal(out.data, "int n = 5, big = 9223372036854775807, char * s = \"\\\"\"..., double x = 2.5, "
+    assert_string_equal(out.data, "int n = 5, big = 9223372036854775807, char *s = \"\\\"\"..., double x = 2.5, "
                                   "bool t = true");
     buf_done(&out);
     layout_free(layout);
@@ -277,6 +283,42 @@ static void has_other_forms(void **state)
         buf_done(&out_); \
         layout_free(layout_); \
     } while (0)
+
+static void declares(void **state)
+{
+    static const char *const cases[][2] = {
+        {"int", "int v"},
+        {"char **", "char **v"},
+        {"const char *const", "const char *const v"},
+        {"std::vector<int (*)(int)> &", "std::vector<int (*)(int)> &v"},
+        {"int (*)(int)", "int (*v)(int)"},
+        {"void (**)(int (*)(char), ...)", "void (**v)(int (*)(char), ...)"},
+        {"int (*const)(void)", "int (*const v)(void)"},
+        {"int (*[2])(int)", "int (*v[2])(int)"},
+        {"int (&)[3]", "int (&v)[3]"},
+        {"void (*(*)(int))(char)", "void (*(*v)(int))(char)"},
+        {"int (ns::A<void (*)()>::*)(int)", "int (ns::A<void (*)()>::*v)(int)"},
+        {"(anonymous namespace)::A", "(anonymous namespace)::A v"},
+        {"int (int *)", "int (int *) v"},
+        {"(", "( v"},
+        {"(*", "(*v"},
+        {"a<(*", "a<(*v"},
+        {"(*(*(a::*(int))(*)", "(*(*(a::*v(int))(*)"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct buf text = BUF_INIT, out = BUF_INIT;
+        buf_printf(&text, "args(v:x\"%s\") result(:x\"%s\")", cases[i][0], cases[i][0]);
+        struct layout *layout = parsed(text.data);
+        layout_declare(layout, LAYOUT_ARGS, &out);
+        assert_string_equal(out.data, cases[i][1]);
+        buf_clear(&out);
+        layout_declare(layout, LAYOUT_RESULT, &out);
+        assert_string_equal(out.data, cases[i][0]);
+        layout_free(layout);
+        buf_done(&text);
+        buf_done(&out);
+    }
+}
 
 static void gives_values(void **state)
 {
@@ -315,6 +357,10 @@ static void gives_values(void **state)
     VALUES("{_M_value:z4}", "\0\0\x20\x40\0\0\x80\xbf", "{\"re\":2.5,\"im\":-1}");
     VALUES("{<_Base_bitset<1>>:{_M_w:i1}}", "\7", "7");
     VALUES("{_own:i1}", "\7", "{\"_own\":7}");
+    VALUES("{__re_:f4,__im_:f4}", "\0\0\x20\x40\0\0\x80\xbf", "{\"re\":2.5,\"im\":-1}");
+    VALUES("{:i1,:{x:i1}}", "\7\1", "[7,{\"x\":1}]");
+    VALUES("{:i1}", "\7", "[7]");
+    VALUES("{:|{c:i1,d:u1}}", "\xff\xff", "{\"\":{\"c\":-1,\"d\":255}}");
     VALUES("o", "", "null");
     VALUES("r3", "\1\2\xff", "\"<bytes 0102ff>\"");
     VALUES("{a:r1,b:r1}", "\1\2", "{\"a\":\"<bytes 01>\",\"b\":\"<bytes 02>\"}");
@@ -428,6 +474,7 @@ int main(void)
         cmocka_unit_test(shows_known_ones_first),
         cmocka_unit_test(shows_parts_apart),
         cmocka_unit_test(says_where_bytes_end),
+        cmocka_unit_test(declares),
         cmocka_unit_test(gives_values),
         cmocka_unit_test(names_no_key_twice),
         cmocka_unit_test(has_other_forms),

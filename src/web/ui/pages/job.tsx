@@ -9,7 +9,7 @@ import { views } from '../views';
 import { After } from './after';
 import { title } from './jobs';
 import { Live } from './live';
-import { outcome, State } from './status';
+import { outcome, State, Unsigned } from './status';
 
 /** The task that the job is a run of. */
 function OfTask({ id, task }: { id: string; task: Answer<Task> }) {
@@ -28,6 +28,7 @@ function Title({ id, row, top, task, stale, cause }: { id: string; row: Row | un
       <div class="line">
         <h1 title={row?.name || id}>{row ? title(row) : id}</h1>
         {state && <State of={state} />}
+        {row && <Unsigned job={row} />}
         {state && state.kind !== 'running' && <a class="no-print" href={href(['compare'], { a: id })}>Compare with another run</a>}
       </div>
       <div class="line soft">

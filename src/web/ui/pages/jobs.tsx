@@ -7,7 +7,7 @@ import { Table, type Column } from '../design/table';
 import * as format from '../format';
 import { go, href, useParam } from '../state';
 import { notesOf } from '../views/parts';
-import { outcome, State } from './status';
+import { outcome, State, Unsigned } from './status';
 
 /** What a job is called: by its name, else by its program. */
 export const title = (job: Job) => job.name || (job.argv?.length ? format.base(job.argv[0]!) : job.id);
@@ -21,7 +21,7 @@ const why = (job: Job) => job.cause ?? job.reason ?? null;
 /** With a box before each, to choose some. */
 const columns = (chosen: string[], choose: (id: string, on: boolean) => void): Column<Job>[] => [
   { key: 'chosen', title: 'Choose', wide: true, cell: (j) => <label class="check"><input type="checkbox" checked={chosen.includes(j.id)} aria-label={`choose ${title(j)}, ${j.id}`} onChange={(e) => choose(j.id, e.currentTarget.checked)} /></label> },
-  { key: 'state', title: 'State', cell: (j) => <State of={outcome(j)} />, value: (j) => outcome(j).kind + outcome(j).text },
+  { key: 'state', title: 'State', cell: (j) => <><State of={outcome(j)} /> <Unsigned job={j} /></>, value: (j) => outcome(j).kind + outcome(j).text },
   { key: 'name', title: 'Job', cell: (j) => <a href={href(['jobs', j.id])} title={`${title(j)}, ${j.id}`}>{title(j)}</a>, value: title },
   {
     key: 'progress', title: 'Progress', wide: true, value: (j) => j.progress?.share ?? null,

@@ -36,3 +36,7 @@ export function State({ of }: { of: Outcome }) {
     </span>
   );
 }
+
+/** Of a job at a broker, or in the record, that its own key has not signed: others may have written it. */
+export const Unsigned = ({ job }: { job: { signed?: boolean | null } }) =>
+  job.signed === false ? <span class="tag" title="The key of its user has not signed all of it: somebody else may have written what is said of it.">unsigned</span> : null;

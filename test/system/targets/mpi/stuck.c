@@ -29,6 +29,7 @@
  *     test       0 asks with MPI_Test for what 1 does not send, which waits for 0; 2 waits in a barrier
  *     testall    0 and 1 ask with MPI_Testall for each other's message, which neither sends; 2 is done
  *     iprobe     0 asks with MPI_Iprobe, which anybody may send; 1 sleeps, 2 waits for 0
+ *     sync       0 looks into its window with MPI_Win_sync for what 1 does not put there, which waits for 0; 2 waits for 1
  *     post       0 wants access to the window of 1, which sleeps and does not post; 2 waits for 0
  *     complete   1 has posted for 0 and 2 and waits; 2 does not begin, but receives from 1; 0 receives from 2
  *     file       0 and 2 write to a file together, 1 sleeps
@@ -149,6 +150,19 @@ static void threads_outside(const char *way, int rank)
     MPI_Recv(numbers, 1, MPI_DOUBLE, other, 4, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
     if (rank < 2 && !held)
         pthread_join(thread, NULL);
+}
+
+static void look_into_window(int rank)
+{
+    MPI_Win window;
+    double *base;
+    MPI_Win_allocate(sizeof *base, sizeof *base, MPI_INFO_NULL, MPI_COMM_WORLD, &base, &window);
+    *base = 0;
+    MPI_Barrier(MPI_COMM_WORLD);
+    MPI_Win_lock_all(0, window);
+    while (rank == 0 && *(volatile double *)base == 0)
+        MPI_Win_sync(window);
+    MPI_Recv(numbers, 1, MPI_DOUBLE, rank - 1, 4, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
 }
 
 static void want_lock(const char *way, int rank)
@@ -398,6 +412,8 @@ int main(int argc, char **argv)
         want_lock(way, rank);
     } else if (strcmp(way, "test") == 0 || strcmp(way, "testall") == 0 || strcmp(way, "iprobe") == 0) {
         poll_with(way, rank);
+    } else if (strcmp(way, "sync") == 0) {
+        look_into_window(rank);
     } else if (strcmp(way, "post") == 0 || strcmp(way, "complete") == 0) {
         epochs(way, rank);
     } else if (strcmp(way, "alone") == 0) {
