@@ -469,7 +469,7 @@ static uint64_t kills_for_memory(const struct job_model *model)
     return kills;
 }
 
-/* MPICH's launcher may end with 0 after it has killed all ranks but one that left them. */
+/* MPICH's launcher may end with 0 after it has killed all ranks but one that left them. Where MPI was counted the ranks say it. */
 static bool find_hidden_leaving(const struct job_model *model, struct buf *out)
 {
     enum { LAUNCHERS_MOST = 64 }; /* each takes a look at all processes */
@@ -508,7 +508,8 @@ json_t *job_report_hidden(const struct job_report *report)
     } else if (kills) {
         buf_printf(&what, "the kernel killed %llu process%s for lack of memory", (unsigned long long)kills,
                    kills == 1 ? "" : "es");
-    } else if (!find_hidden_process(&report->model, &what) && !find_hidden_leaving(&report->model, &what) &&
+    } else if (!find_hidden_process(&report->model, &what) &&
+               (report->mpi || !find_hidden_leaving(&report->model, &what)) &&
                last_error(layers, result.wall_seconds)) {
         const char *said = last_error(layers, result.wall_seconds);
         buf_printf(&what, "an error was said: %.*s", (int)text_fit(said, strlen(said), SAID_COLUMNS), said);
