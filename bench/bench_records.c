@@ -15,7 +15,6 @@
 
 #include "base/system/clock.h"
 #include "bench.h"
-#include "job/observe/channel.h"
 #include "job/observe/observer.h"
 #include "job/record/recorder.h"
 

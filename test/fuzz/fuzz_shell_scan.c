@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A shell script: its commands stand one behind the other, each within the lines that it is said to have. */
 #include "fuzz.h"
-#include "job/scripts/place.h"
+#include "job/scripts/scripts.h"
 #include "job/scripts/script_text.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)

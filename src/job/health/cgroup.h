@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * The control group of the job, version 1 or 2: what it uses of its limits. Each group above it has limits, too, for
- * all below it: the one with the least room counts, with what is used there. As cgroups(7), and the kernel's
- * admin-guide/cgroup-v2.rst and cgroup-v1 say. How the groups are mounted is in /proc/self/mountinfo.
- */
 #ifndef SCRY_JOB_HEALTH_CGROUP_H
 #define SCRY_JOB_HEALTH_CGROUP_H
 
+#include <jansson.h>
 #include <limits.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/types.h>
 
-#include <jansson.h>
+/*
+ * The control group of the job, version 1 or 2: what it uses of its limits. Each group above it has limits, too, for
+ * all below it: the one with the least room counts, with what is used there. As cgroups(7), and the kernel's
+ * admin-guide/cgroup-v2.rst and cgroup-v1 say. How the groups are mounted is in /proc/self/mountinfo.
+ */
 
 enum { CGROUP_SAID = 1024 };
 enum cgroup_controller { CGROUP_MEMORY, CGROUP_TASKS, CGROUP_CPU, CGROUP_CONTROLLERS };

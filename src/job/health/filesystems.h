@@ -10,7 +10,7 @@
 
 #include "job/health/ask.h"
 #include "job/health/look.h"
-#include "job/health/trend.h"
+#include "job/health/judge.h"
 
 enum { FILESYSTEMS = 8, FILESYSTEM_USES = 96 };
 

@@ -1,11 +1,98 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "job/health/judge.h"
 
+#include "base/system/clock.h"
+#include "shm/waits.h"
+
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "base/system/clock.h"
-#include "shm/waits.h"
+/* Programs that only wait for something wake up now and then: that is no work. */
+#define IDLE_SHARE 0.005
+
+static const char *what_moved(const struct stall *stall, const struct look *look, const struct process_motion *motion,
+                              int64_t output_bytes)
+{
+    double passed_ns = (double)(look->now_ns - stall->moved_ns);
+    double worked_ns = (double)(motion->cpu_ns - stall->seen.cpu_ns);
+    if (motion->changes != stall->seen.changes)
+        return "began, executed or ended";
+    if (output_bytes != stall->output_bytes)
+        return "wrote output";
+    if (motion->bytes != stall->seen.bytes)
+        return "read or wrote";
+    if (worked_ns > (double)STALL_IDLE_NS && worked_ns > IDLE_SHARE * passed_ns)
+        return "computed";
+    return NULL;
+}
+
+void stall_look(struct stall *stall, const struct look *look, const struct process_motion *motion, int64_t output_bytes,
+                double after_seconds)
+{
+    const char *what = what_moved(stall, look, motion, output_bytes);
+    bool stopped = motion->stopped; /* somebody has done so, and knows */
+    if (!stall->moved_ns || what || stopped) {
+        stall->moved_ns = look->now_ns;
+        stall->said = false;
+        stall->last = what ? what : stall->last;
+        stall->seen = *motion;
+        stall->output_bytes = output_bytes;
+        return;
+    }
+    double seconds = (double)(look->now_ns - stall->moved_ns) / NS_PER_SECOND;
+    if (stall->said || after_seconds <= 0 || seconds < after_seconds)
+        return;
+    stall->said = true;
+    if (!look->quiet)
+        look->say(look->ctx, NOTE(stands_still, .seconds = seconds, .pid = (uint64_t)stall->seen.pid,
+                                  .program = stall->seen.name, .last = stall->last ? stall->last : "began"));
+}
+
+/* Room for more: half of the points twice as far apart, or without the oldest. */
+static void thin_out(struct trend *trend)
+{
+    if (trend->every_ns >= TREND_MOST_NS) {
+        for (size_t i = 1; i < trend->count; i++)
+            trend->points[i - 1] = trend->points[i];
+        trend->count--;
+        return;
+    }
+    for (size_t i = 0; i < TREND_POINTS / 2; i++)
+        trend->points[i] = trend->points[2 * i];
+    trend->count = TREND_POINTS / 2;
+    trend->every_ns *= 2;
+}
+
+void trend_add(struct trend *trend, uint64_t now_ns, double left)
+{
+    trend->left = left;
+    if (!trend->every_ns)
+        trend->every_ns = TREND_FIRST_NS;
+    if (trend->count && now_ns < trend->points[trend->count - 1].time_ns + trend->every_ns)
+        return;
+    if (trend->count == TREND_POINTS)
+        thin_out(trend);
+    trend->points[trend->count++] = (struct trend_point){now_ns, left};
+}
+
+/* A second; negative: it grows. */
+static double rate(const struct trend_point *from, const struct trend_point *to)
+{
+    return (from->left - to->left) / ((double)(to->time_ns - from->time_ns) / NS_PER_SECOND);
+}
+
+double trend_left_seconds(const struct trend *trend)
+{
+    if (trend->count < 4)
+        return -1;
+    const struct trend_point *first = trend->points, *last = first + trend->count - 1,
+                             *middle = first + trend->count / 2;
+    if (last->time_ns - first->time_ns < TREND_SPAN_NS)
+        return -1;
+    if (rate(first, middle) <= 0 || rate(middle, last) <= 0)
+        return -1;
+    return trend->left / rate(first, last);
+}
 
 #define MB (1024.0 * 1024)
 

@@ -1,6 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What is wrong with the node, or with the job's control group: memory, tasks, processors, clocks. Pure, but for the
- * clocks. */
 #ifndef SCRY_JOB_HEALTH_JUDGE_H
 #define SCRY_JOB_HEALTH_JUDGE_H
 
@@ -8,7 +6,51 @@
 #include "job/health/look.h"
 #include "job/health/node.h"
 #include "job/health/processes.h"
-#include "job/health/trend.h"
+
+#include <stddef.h>
+#include <stdint.h>
+
+/*
+ * Whether anything of the job moves: processes that come, work or end, what they read and write, and how far its output
+ * goes. (Of MPI programs, whose ranks may spin, --mpi-stall says more.) Pure.
+ */
+
+struct stall {
+    uint64_t moved_ns; /* CLOCK_MONOTONIC; 0: not looked yet */
+    bool said;
+    const char *last; /* what moved last, for people */
+    struct process_motion seen;
+    int64_t output_bytes;
+};
+
+/* `output_bytes`: how far it has come in the files that it writes its output to. `after_seconds` 0: never warns. */
+void stall_look(struct stall *stall, const struct look *look, const struct process_motion *motion, int64_t output_bytes,
+                double after_seconds);
+
+/*
+ * How fast something is used up, and when it will be. Keeps a few points, of up to two minutes. Pure.
+ */
+
+enum { TREND_POINTS = 16 };
+
+struct trend {
+    double left; /* now */
+    size_t count;
+    uint64_t every_ns; /* between two points */
+    struct trend_point {
+        uint64_t time_ns;
+        double left;
+    } points[TREND_POINTS];
+};
+
+/* What is left now. */
+void trend_add(struct trend *trend, uint64_t now_ns, double left);
+/* In how many seconds nothing is left, at the rate of all points. -1: it does not shrink all the time, or it is too
+ * early to say. */
+double trend_left_seconds(const struct trend *trend);
+
+/* What is wrong with the node, or with the job's control group: memory, tasks, processors, clocks. Pure, but for the
+ * clocks. */
 
 struct judge {
     /* Where the window began over which shares are judged. */

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "job/health/node.h"
 
+#include "base/data/cleanup.h"
+#include "base/system/clock.h"
+#include "job/health/look.h"
+
 #include <inttypes.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-
-#include "base/data/cleanup.h"
-#include "base/system/clock.h"
-#include "job/health/look.h"
 
 enum {
     BEGINNING = 512,    /* of /proc/stat: the line of all processors */
@@ -19,6 +19,25 @@ enum {
     SECTOR_BYTES = 512, /* of diskstats, whatever the disk has */
     DISK_NAME = 64,
 };
+
+static int64_t oom_count_node(const char *root)
+{
+    char text[VMSTAT];
+    return look_read(root, text, sizeof text, "/proc/vmstat") < 0 ? -1 : look_find(text, "oom_kill");
+}
+
+void oom_count_again(const char *root, struct oom_counts *counts)
+{
+    counts->node = oom_count_node(root);
+    counts->group = counts->place.version ? cgroup_oom_kills(root, &counts->place) : -1;
+}
+
+void oom_count(const char *root, pid_t pid, struct oom_counts *ret_counts)
+{
+    if (!cgroup_find_memory(root, pid, &ret_counts->place))
+        ret_counts->place.version = 0;
+    oom_count_again(root, ret_counts);
+}
 
 /* ---- processors ---- */
 
@@ -164,7 +183,8 @@ void node_state_read(const char *root, uint64_t now_ns, struct node_state *ret_s
 
 /* ---- differences ---- */
 
-int64_t node_grown(const struct node_state *from, const struct node_state *to, enum node_count which)
+/* How much a count grew; -1: unknown, or it was reset. */
+static int64_t node_grown(const struct node_state *from, const struct node_state *to, enum node_count which)
 {
     int64_t before = from->count[which], now = to->count[which];
     return before < 0 || now < before ? -1 : now - before;

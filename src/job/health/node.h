@@ -1,12 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#ifndef SCRY_JOB_HEALTH_NODE_H
+#define SCRY_JOB_HEALTH_NODE_H
+
+#include "job/health/cgroup.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
 /*
  * What the node counts and has: processors, waiting (PSI), memory, disks, network. From /proc, as proc(5) and the
  * kernel's Documentation/accounting/psi.rst and admin-guide/iostats.rst say.
  */
-#ifndef SCRY_JOB_HEALTH_NODE_H
-#define SCRY_JOB_HEALTH_NODE_H
-
-#include <stdint.h>
 
 enum node_count {
     NODE_CPU_TOTAL, /* ticks of all processors together */
@@ -37,12 +42,21 @@ struct node_state {
 };
 
 void node_state_read(const char *root, uint64_t now_ns, struct node_state *ret_state);
-
-/* How much a count grew; -1: unknown, or it was reset. */
-int64_t node_grown(const struct node_state *from, const struct node_state *to, enum node_count which);
 /* The share of the processors' time; of the time; and what comes each second. */
 double node_cpu_share(const struct node_state *from, const struct node_state *to, enum node_count which);
 double node_waited_share(const struct node_state *from, const struct node_state *to, enum node_count which);
 double node_rate(const struct node_state *from, const struct node_state *to, enum node_count which);
+
+/* How many processes the kernel killed for lack of memory. */
+
+struct oom_counts {
+    struct cgroup_place place; /* of the control group */
+    int64_t node;              /* of the whole node, since it started; -1: unknown */
+    int64_t group;             /* in the control group; -1: unknown */
+};
+/* Finds the group of the process, and counts. */
+void oom_count(const char *root, pid_t pid, struct oom_counts *ret_counts);
+/* Counts again, in the same group. */
+void oom_count_again(const char *root, struct oom_counts *counts);
 
 #endif

@@ -2,7 +2,7 @@
 #include "job/health/test_tree.h"
 
 #include "job/health/cgroup.h"
-#include "job/health/oom.h"
+#include "job/health/node.h"
 
 #define V2 "30 23 0:26 / /sys/fs/cgroup rw,nosuid shared:9 - cgroup2 cgroup2 rw,nsdelegate\n"
 

@@ -3,7 +3,6 @@
 
 #include "job/health/filesystems.h"
 #include "job/health/judge.h"
-#include "job/health/stall.h"
 
 #define MB (INT64_C(1) << 20)
 

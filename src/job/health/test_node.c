@@ -2,7 +2,7 @@
 #include "job/health/test_tree.h"
 
 #include "job/health/node.h"
-#include "job/health/record.h"
+#include "job/health/health.h"
 
 static struct node_state take(struct tree *tree)
 {

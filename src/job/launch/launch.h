@@ -1,18 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#ifndef SCRY_JOB_LAUNCH_LAUNCH_H
+#define SCRY_JOB_LAUNCH_LAUNCH_H
+
+#include "base/data/err.h"
+#include "job/launch/preload.h"
+#include "job/launch/signals.h"
+#include "job/launch/witness.h"
+
+#include <stdbool.h>
+#include <sys/types.h>
+
 /*
  * Starts the job. The command is forked and held on a pipe until it is watched. Then it is executed with everything as
  * scry run got it: signals, descriptors, limits, working directory, process group, terminal, and environment, but for
  * SCRY_JOB and the variables in job/launch/preload.h and job/launch/spread.h.
  */
-#ifndef SCRY_JOB_LAUNCH_LAUNCH_H
-#define SCRY_JOB_LAUNCH_LAUNCH_H
-
-#include <stdbool.h>
-#include <sys/types.h>
-
-#include "base/data/err.h"
-#include "job/launch/preload.h"
-#include "job/launch/signals.h"
 
 struct launch {
     pid_t pid;
@@ -38,5 +40,24 @@ void launch_explain(const char *command, int code);
 
 /* A shell's exit status for that errno: 127 not found, 126 not executable. */
 int launch_exit_code(int code);
+
+/*
+ * Follows a stop of the command: by the terminal (^Z), by itself (`suspend` in a shell, su, an editor's ^Z), by
+ * anybody. At a terminal scry run stops as well, so that the shell around it sees what it would see without scry, and
+ * prints its prompt. When one of the two is continued, so is the other. A command with a process group of its own (a
+ * shell) gets its terminal back, as its group would.
+ */
+
+/* Returns when the stop is over. false: there is no terminal, and nothing was done. */
+bool stop_follow(pid_t command, int signo, const struct witness *witness);
+
+/*
+ * A child that scry run forks to work for it. It keeps no descriptor open that the job may wait for, and is not called
+ * scry: a signal to all processes of that name, or of that command line, is for scry run.
+ */
+
+/* In the child: sets the name, leaves the working directory, and closes all descriptors but `fd`. Returns fd's new
+ * number. */
+int worker_become(const char *name, int fd);
 
 #endif

@@ -13,7 +13,7 @@
 #include "base/system/pause.h"
 #include "base/system/process_names.h"
 #include "base/system/wait_world.h"
-#include "job/launch/worker.h"
+#include "job/launch/launch.h"
 #include "shm/waits.h"
 
 /* A question: has this signal reached you, too? The answer is a byte. Or, without a signal: whom to wake with (0:

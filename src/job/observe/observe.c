@@ -12,8 +12,8 @@
 #include "base/data/cleanup.h"
 #include "base/system/clock.h"
 #include "base/system/log.h"
-#include "job/observe/channel.h"
-#include "job/record/sampling.h"
+#include "job/observe/observer.h"
+#include "job/record/recorder.h"
 #include "jobdir/text/notes_json.h"
 #include "shm/waits.h"
 

@@ -1,18 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#ifndef SCRY_JOB_OBSERVE_OBSERVER_H
+#define SCRY_JOB_OBSERVE_OBSERVER_H
+
+#include "base/data/span.h"
+#include "job/observe/observe.h"
+#include "job/record/recorder.h"
+
+#include <jansson.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
 /*
  * The observer as scry run sees it: a process that is started, told of processes and settings, read from, and ended. If
  * it dies, it is started again a few times; what it found until then is kept. No function here blocks but
  * observer_await, observer_finish and observer_end. Not thread-safe.
  */
-#ifndef SCRY_JOB_OBSERVE_OBSERVER_H
-#define SCRY_JOB_OBSERVE_OBSERVER_H
-
-#include <stdbool.h>
-#include <stdint.h>
-#include <sys/types.h>
-
-#include "job/observe/observe.h"
-#include "job/record/recorder.h"
 
 enum { OBSERVER_STARTS = 3 };
 
@@ -49,5 +52,25 @@ void observer_finish(struct observer_link *link);
 void observer_reap(struct observer_link *link);
 /* Has it end without a word. Any link, also twice. */
 void observer_end(struct observer_link *link);
+
+/* Between scry run and its observer: records as lines of JSON, in both directions. */
+
+/* In the place of a type: the observer has started. */
+#define CHANNEL_READY "ready"
+/* The command is about to be executed: "ns" is the time from which "t" counts (CLOCK_MONOTONIC). */
+#define CHANNEL_STARTED "started"
+/* The command has ended; more about its processes follows. */
+#define CHANNEL_ENDING "ending"
+
+/* Appends the record as a line; adopts it (NULL: false). false: out of memory. */
+bool channel_put_take(struct buf *out, json_t *record);
+bool channel_is(const json_t *record, const char *type);
+json_t *channel_note_json(const struct note *note);
+/* Reads what there is, and calls `each` for each whole record, which it may borrow, and its line without the end.
+ * false: the other side is gone. */
+bool channel_read(int fd, struct buf *in, void (*each)(void *ctx, json_t *record, struct span line), void *ctx);
+
+/* The observer's life. */
+_Noreturn void channel_serve(struct observer *observer, const struct observe_source *const *sources, int fd);
 
 #endif

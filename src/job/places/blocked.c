@@ -18,7 +18,7 @@
 #include "base/data/grow.h"
 #include "base/system/file.h"
 #include "base/system/proc_file.h"
-#include "job/places/python_places.h"
+#include "job/places/where.h"
 #include "jobdir/text/text.h"
 #include "jobdir/mpi/thread_wait.h"
 

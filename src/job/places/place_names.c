@@ -1,6 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "job/places/place_names.h"
 
+#include "base/data/cleanup.h"
+#include "base/system/clock.h"
+#include "base/system/file.h"
+#include "job/places/aside.h"
+#include "jobdir/text/text.h"
+#include "shm/waits.h"
+#include "symbols/index/elf_identity.h"
+#include "symbols/index/lines.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -10,16 +19,158 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
-
 #include <uthash.h>
 
-#include "base/data/cleanup.h"
-#include "base/system/clock.h"
-#include "base/system/file.h"
-#include "job/places/aside.h"
-#include "jobdir/text/text.h"
-#include "symbols/index/elf_identity.h"
-#include "symbols/index/lines.h"
+struct place_names;
+
+struct place_name {
+    bool found;
+    const char *function, *file; /* NULL: not known */
+    uint32_t line;
+};
+
+static void place_names_free(struct place_names *names);
+static int place_names_new(struct place_names **ret_names, struct arena *arena);
+static int place_names_find(struct place_names *names, const char *jobdir, unsigned timeout_ms, struct err *err);
+static const struct place_name *place_names_add(struct place_names *names, const char *module, const char *build_id,
+                                                uint64_t offset, bool inlined);
+
+static bool is_named(const struct mpi_stats_site *site)
+{
+    return !site->module || !*site->module || (site->function && *site->function);
+}
+
+static const struct place_name *name_of_site(struct place_names *names, const struct mpi_stats_site *site)
+{
+    return place_names_add(names, site->module, site->build_id ? site->build_id : "", site->offset, false);
+}
+
+static void each_site(struct mpi_stats_set *set, void (*fn)(struct place_names *names, struct mpi_stats_site *site),
+                      struct place_names *names)
+{
+    for (size_t i = 0; i < set->count; i++) {
+        struct mpi_stats *stats = &set->ranks[i];
+        for (size_t j = 0; j < stats->site_count; j++)
+            if (!is_named(&stats->sites[j]))
+                fn(names, &stats->sites[j]);
+        for (size_t j = 0; j < stats->thread_count; j++) {
+            struct mpi_stats_thread *thread = &stats->threads[j];
+            if (thread->now.call != CALL_NONE && !is_named(&thread->now.site))
+                fn(names, &thread->now.site);
+            if (thread->polls && !is_named(&thread->last.site))
+                fn(names, &thread->last.site);
+        }
+    }
+}
+
+static void collect(struct place_names *names, struct mpi_stats_site *site)
+{
+    name_of_site(names, site);
+}
+
+static void apply(struct place_names *names, struct mpi_stats_site *site)
+{
+    const struct place_name *place = name_of_site(names, site);
+    if (!place || !place->found)
+        return;
+    site->function = place->function ? place->function : "";
+    site->file = place->file ? place->file : "";
+    site->line = place->line;
+}
+
+int mpi_names_find(struct mpi_stats_set *set, const char *jobdir, unsigned timeout_ms, struct err *err)
+{
+    struct place_names *names;
+    if (place_names_new(&names, set->arena) < 0)
+        return -ENOMEM;
+    each_site(set, collect, names);
+    int code = place_names_find(names, jobdir, timeout_ms, err);
+    each_site(set, apply, names);
+    place_names_free(names);
+    return code;
+}
+
+int mpi_names_report(struct mpi_report **ret_report, const char *jobdir, unsigned timeout_ms, struct err *err)
+{
+    struct err unnamed = {0};
+    int code = mpi_report_read(ret_report, jobdir, err);
+    if (code < 0)
+        return code;
+    if (mpi_names_find(&(*ret_report)->set, jobdir, timeout_ms, &unnamed) > 0)
+        snprintf((*ret_report)->unnamed, sizeof(*ret_report)->unnamed, "%s", unnamed.text);
+    code = mpi_report_add_up(*ret_report);
+    if (code == 0)
+        return 0;
+    mpi_report_free(*ret_report);
+    *ret_report = NULL;
+    return err_set(err, code, "out of memory");
+}
+
+static const struct place_name *name_of_place(struct place_names *names, const struct trace_place *place)
+{
+    /* a path is absolute; a name alone cannot be opened */
+    return place && !*place->caller && *place->module == '/'
+               ? place_names_add(names, place->module, place->build_id, place->offset, place->inlined)
+               : NULL;
+}
+
+int trace_names_find(struct trace *const *traces, size_t count, const char *jobdir, struct arena *arena,
+                     struct err *err)
+{
+    struct place_names *names;
+    if (place_names_new(&names, arena) < 0)
+        return -ENOMEM;
+    for (size_t i = 0; i < count; i++)
+        for (uint32_t k = 0; k < trace_place_count(traces[i]); k++)
+            name_of_place(names, trace_place(traces[i], k));
+    int code = place_names_find(names, jobdir, PLACE_NAMES_TIMEOUT_MS, err);
+    for (size_t i = 0; i < count; i++)
+        for (uint32_t k = 0; k < trace_place_count(traces[i]); k++) {
+            const struct place_name *name = name_of_place(names, trace_place(traces[i], k));
+            if (name && name->found)
+                trace_place_name(traces[i], k, name->function ? name->function : "", name->file ? name->file : "",
+                                 name->line);
+        }
+    place_names_free(names);
+    return code;
+}
+
+static const struct place_name *site_name(struct place_names *names, const struct job_site *site)
+{
+    return *site->module == '/' ? place_names_add(names, site->module, site->build_id, site->offset, site->inlined)
+                                : NULL;
+}
+
+int trace_names_sites(struct job_functions *functions, const char *jobdir, struct err *err)
+{
+    struct place_names *names;
+    struct job_site *site = functions->sites;
+    if (!site)
+        return 0;
+    if (place_names_new(&names, &functions->names) < 0)
+        return -ENOMEM;
+    for (size_t i = 0; site && i < FUNCTIONS_SITES; i++, site = site->hh.next)
+        site_name(names, site);
+    int code = place_names_find(names, jobdir, PLACE_NAMES_TIMEOUT_MS, err);
+    site = functions->sites;
+    for (size_t i = 0; site && i < FUNCTIONS_SITES; i++, site = site->hh.next) {
+        const struct place_name *name = site_name(names, site);
+        if (!name || !name->found)
+            continue;
+        site->caller = name->function ? name->function : "";
+        site->file = name->file ? name->file : "";
+        site->line = name->line;
+    }
+    job_sites_join(functions);
+    place_names_free(names);
+    return code;
+}
+
+/*
+ * Finds the source lines of places in programs: function, file and line, by the debug information of the module, if it
+ * is still the one that ran (by build-id). Found names are kept in stats/sites.json of the job directory, so that a
+ * program that is rebuilt or removed later keeps its names.
+ */
 
 enum { PLACES_MOST = 200000 };
 
@@ -40,7 +191,7 @@ struct place_names {
     bool failed;
 };
 
-int place_names_new(struct place_names **ret_names, struct arena *arena)
+static int place_names_new(struct place_names **ret_names, struct arena *arena)
 {
     struct place_names *names = calloc(1, sizeof *names);
     if (!names)
@@ -50,15 +201,18 @@ int place_names_new(struct place_names **ret_names, struct arena *arena)
     return 0;
 }
 
-void place_names_free(struct place_names *names)
+static void place_names_free(struct place_names *names)
 {
     if (names)
         HASH_CLEAR(hh, names->places);
     free(names);
 }
 
-const struct place_name *place_names_add(struct place_names *names, const char *module, const char *build_id,
-                                         uint64_t offset, bool inlined)
+/* Adds a place to look for: a return address in the module's file (hexadecimal build_id; "": none). inlined: it is in
+ * the code of an inlined function, and the caller is wanted. The texts are borrowed. Equal places are the same pointer.
+ * place_names_find fills in the name. NULL: too many, or no memory. */
+static const struct place_name *place_names_add(struct place_names *names, const char *module, const char *build_id,
+                                                uint64_t offset, bool inlined)
 {
     struct place *place = NULL;
     char *key = arena_printf(names->arena, "%s %" PRIx64 " %s%s", build_id, offset, module, inlined ? " inlined" : "");
@@ -235,7 +389,9 @@ static size_t count_unknown(const struct place_names *names)
     return count;
 }
 
-int place_names_find(struct place_names *names, const char *jobdir, unsigned timeout_ms, struct err *err)
+/* Looks for all of them in a child, for at most timeout_ms. 0; 1: some were not found, with err for the first; -ENOMEM.
+ */
+static int place_names_find(struct place_names *names, const char *jobdir, unsigned timeout_ms, struct err *err)
 {
     char path[PATH_MAX + 32];
     _cleanup_(freep) char *text = NULL;

@@ -1,37 +1,34 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Finds the source lines of places in programs: function, file and line, by the debug information of the module, if it
- * is still the one that ran (by build-id). Found names are kept in stats/sites.json of the job directory, so that a
- * program that is rebuilt or removed later keeps its names.
- */
 #ifndef SCRY_JOB_PLACES_PLACE_NAMES_H
 #define SCRY_JOB_PLACES_PLACE_NAMES_H
+
+#include "base/data/arena.h"
+#include "base/data/err.h"
+#include "jobdir/report/functions.h"
+#include "jobdir/report/mpi_report.h"
+#include "jobdir/trace/trace.h"
 
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "base/data/arena.h"
-#include "base/data/err.h"
+/* Finds the source lines of the call sites in MPI statistics (job/places/place_names.h). */
 
-struct place_names;
+/* Sets function, file and line of all sites of the set, also of those that threads are in; "" if not found. 0; 1: some
+ * were not found, with err for the first; -ENOMEM. */
+int mpi_names_find(struct mpi_stats_set *set, const char *jobdir, unsigned timeout_ms, struct err *err);
 
-struct place_name {
-    bool found;
-    const char *function, *file; /* NULL: not known */
-    uint32_t line;
-};
+/* Reads, names and sums up what `scry report` shows of MPI. *ret_report is NULL if there is nothing, also on errors. 0,
+ * -ENOENT: no MPI program ran; -errno with err. */
+int mpi_names_report(struct mpi_report **ret_report, const char *jobdir, unsigned timeout_ms, struct err *err);
 
-int place_names_new(struct place_names **ret_names, struct arena *arena); /* 0, -ENOMEM; names are in arena */
-void place_names_free(struct place_names *names);
+/* Finds the source lines that the calls in traces come from (job/places/place_names.h). */
 
-/* Adds a place to look for: a return address in the module's file (hexadecimal build_id; "": none). inlined: it is in
- * the code of an inlined function, and the caller is wanted. The texts are borrowed. Equal places are the same pointer.
- * place_names_find fills in the name. NULL: too many, or no memory. */
-const struct place_name *place_names_add(struct place_names *names, const char *module, const char *build_id,
-                                         uint64_t offset, bool inlined);
+/* Names the places of the traces (trace_place), in `arena`, which must outlive them. Places that are not found have no
+ * name. 0; 1: some were not found, with err for the first; -ENOMEM. */
+int trace_names_find(struct trace *const *traces, size_t count, const char *jobdir, struct arena *arena,
+                     struct err *err);
 
-/* Looks for all of them in a child, for at most timeout_ms. 0; 1: some were not found, with err for the first; -ENOMEM.
- */
-int place_names_find(struct place_names *names, const char *jobdir, unsigned timeout_ms, struct err *err);
+/* Likewise for the first FUNCTIONS_SITES places that a report's functions are called from. */
+int trace_names_sites(struct job_functions *functions, const char *jobdir, struct err *err);
 
 #endif

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "job/record/recorder.h"
 
-#include <signal.h>
-
-#include <stdbool.h>
-#include <stdio.h>
-#include <sys/wait.h>
-
-#include "base/system/clock.h"
 #include "base/system/log.h"
 #include "jobdir/record/info.h"
 #include "jobdir/text/notes_json.h"
 #include "jobdir/text/text.h"
+
+#include <signal.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <sys/wait.h>
+
+enum { RECORDER_CRASHES = 20 };
 
 double recorder_seconds(const struct recorder *recorder, uint64_t monotonic_ns)
 {
@@ -30,7 +30,8 @@ static double see(struct recorder *recorder, const char *type, json_t *record)
     return seconds;
 }
 
-void recorder_put_take(struct recorder *recorder, const char *type, json_t *record)
+/* Adopts the record (NULL: out of memory, counted as lost), and adds "type" and "t" (now). */
+static void recorder_put_take(struct recorder *recorder, const char *type, json_t *record)
 {
     if (record) {
         json_object_set_new(record, "type", json_string(type));

@@ -20,7 +20,7 @@
 #include "base/system/pause.h"
 #include "base/system/process_names.h"
 #include "base/system/wait_world.h"
-#include "job/launch/worker.h"
+#include "job/launch/launch.h"
 #include "jobdir/record/spool.h"
 #include "shm/waits.h"
 

@@ -15,7 +15,7 @@
 #include "job/run/reason.h"
 #include "job/record/recorder.h"
 #include "job/launch/signals.h"
-#include "job/health/oom.h"
+#include "job/health/node.h"
 #include "job/run/trouble.h"
 #include "job/watch/watch.h"
 #include "jobdir/record/dir.h"

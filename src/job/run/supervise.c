@@ -27,9 +27,9 @@
 #include "job/run/job.h"
 #include "job/run/part.h"
 #include "job/run/sources.h"
-#include "job/record/sampling.h"
+#include "job/record/recorder.h"
 #include "job/launch/step.h"
-#include "job/launch/stop.h"
+#include "job/launch/launch.h"
 #include "jobdir/text/text.h"
 #include "shm/waits.h"
 

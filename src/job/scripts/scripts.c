@@ -1,6 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "job/scripts/scripts.h"
 
+#include "base/data/grow.h"
+#include "base/data/hash.h"
+#include "base/system/clock.h"
+#include "base/system/proc_file.h"
+#include "job/scripts/shell_memory.h"
+#include "job/scripts/shell_inside.h"
+#include "jobdir/text/text.h"
+#include "shm/waits.h"
+
 #include <errno.h>
 #include <limits.h>
 #include <stdio.h>
@@ -8,17 +17,103 @@
 #include <string.h>
 #include <sys/wait.h>
 
-#include "base/data/hash.h"
-#include "base/system/clock.h"
-#include "base/system/proc_file.h"
-#include "job/scripts/line_times.h"
-#include "job/scripts/place.h"
-#include "job/scripts/script_text.h"
-#include "job/scripts/shell_inside.h"
-#include "job/scripts/shell_find.h"
-#include "job/scripts/shell_memory.h"
-#include "jobdir/text/text.h"
-#include "shm/waits.h"
+enum { LINE_TIMES_MOST = 4096, LINE_TIMES_SHOWN = 20 };
+
+struct line_times {
+    struct line_time {
+        uint32_t first_line, last_line;
+        bool exact; /* one command */
+        uint64_t ns;
+    } * list;
+    size_t count, room;
+};
+
+void place_move(struct place *place, const struct script_text *text, size_t position)
+{
+    size_t before = place->exact ? place->position : place->done;
+    const struct shell_command *command = script_command_ending(text, position);
+    place->position = position;
+    place->exact = false;
+    place->first_line = place->last_line = 0;
+    if (position == 0 || !text->line_count || position > text->len) {
+        place->done = 0;
+        return;
+    }
+    /* At the end of the file only one command may be meant. */
+    if (command && (position < text->len || script_line_before(text, before) + 1 >= command->first_line)) {
+        place->exact = true;
+        place->done = text->lines[command->first_line - 1];
+        place->first_line = command->first_line;
+        place->last_line = command->last_line;
+        return;
+    }
+    if (before > position) /* the file was changed, or it was no such shell */
+        before = 0;
+    place->done = before;
+    place->first_line = script_line_before(text, before) + 1;
+    place->last_line = script_line_before(text, position);
+    if (place->first_line > place->last_line) /* it has come to the end: a trap at exit, perhaps */
+        place->first_line = place->last_line = 0;
+}
+
+/* How long a shell was in which lines of its script, as seen from outside. */
+
+/* What has no room is left out. */
+static void line_times_add(struct line_times *times, const struct place *place, uint64_t ns)
+{
+    if (!place->first_line)
+        return;
+    for (size_t i = times->count; i--;)
+        if (times->list[i].first_line == place->first_line && times->list[i].last_line == place->last_line) {
+            times->list[i].ns += ns;
+            return;
+        }
+    if (times->count < LINE_TIMES_MOST && GROW(times->list, times->count, times->room))
+        times->list[times->count++] = (struct line_time){place->first_line, place->last_line, place->exact, ns};
+}
+
+static int by_time(const void *left, const void *right)
+{
+    const struct line_time *one = left, *other = right;
+    if (one->ns != other->ns)
+        return one->ns < other->ns ? 1 : -1;
+    return one->first_line < other->first_line ? -1 : one->first_line > other->first_line;
+}
+
+static json_t *line_json(const struct line_time *line, const struct script_text *text, const char *file)
+{
+    json_t *object = json_object();
+    json_object_set_new(object, "file", text_json(file));
+    json_object_set_new(object, "line", json_integer(line->first_line));
+    if (line->last_line != line->first_line)
+        json_object_set_new(object, "last_line", json_integer(line->last_line));
+    struct buf command = BUF_INIT;
+    if (line->exact)
+        script_command_show(&command, text, line->first_line, line->last_line);
+    if (command.len && !command.failed)
+        json_object_set_new(object, "command", text_json(command.data));
+    buf_done(&command);
+    json_object_set_new(object, "seconds", json_real((double)line->ns / NS_PER_SECOND));
+    return object;
+}
+
+/* As script_end.lines: those of most time first. A new reference; NULL: there are none, or no memory. */
+static json_t *line_times_json(struct line_times *times, const struct script_text *text, const char *file)
+{
+    if (!times->count)
+        return NULL;
+    qsort(times->list, times->count, sizeof *times->list, by_time);
+    json_t *list = json_array();
+    for (size_t i = 0; i < times->count && i < LINE_TIMES_SHOWN; i++)
+        json_array_append_new(list, line_json(&times->list[i], text, file));
+    return list;
+}
+
+static void line_times_done(struct line_times *times)
+{
+    free(times->list);
+    *times = (struct line_times){0};
+}
 
 enum {
     SHELLS_MOST = 4096,

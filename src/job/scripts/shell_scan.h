@@ -3,7 +3,7 @@
  * Where the commands of a shell script begin and end: of those that stand in no other one, as a shell reads them before
  * it executes them. A function, a loop, a list with && is one command. This is a scanner, not the shell's parser: it
  * knows quotes, substitutions, here documents, compound commands. Aliases and the like can fool it, so whoever uses it
- * compares the ends with where the shell really stopped to read (place.h). Pure; safe on any bytes.
+ * compares the ends with where the shell really stopped to read (scripts.h). Pure; safe on any bytes.
  */
 #ifndef SCRY_JOB_SCRIPTS_SHELL_SCAN_H
 #define SCRY_JOB_SCRIPTS_SHELL_SCAN_H

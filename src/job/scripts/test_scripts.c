@@ -14,9 +14,8 @@
 #include <cmocka.h>
 
 #include "base/data/buf.h"
-#include "job/scripts/place.h"
+#include "job/scripts/scripts.h"
 #include "job/scripts/script_text.h"
-#include "job/scripts/shell_find.h"
 #include "job/scripts/shell_memory.h"
 
 /* Each command of these texts, as "first-last". */

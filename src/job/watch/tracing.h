@@ -12,7 +12,7 @@
 #include "base/data/notes.h"
 #include "job/watch/options.h"
 #include "job/record/recorder.h"
-#include "job/watch/rules.h"
+#include "job/watch/raise.h"
 
 enum { TRACING_RULE_RECORDS = 1000 }; /* recorded for a rule; more are only counted */
 enum { TRACING_NOTES = 16 };

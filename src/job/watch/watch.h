@@ -1,11 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * scry run as a tool of the monitor: follows the job with the services node_get_info and job_*. A sample is one
- * request, and nobody waits for its answer: the job goes on while the monitor is slow, stopped or dead. If the monitor
- * dies, it is started again, and the time between is recorded as a gap.
- */
 #ifndef SCRY_JOB_WATCH_WATCH_H
 #define SCRY_JOB_WATCH_WATCH_H
+
+#include "base/data/err.h"
+#include "job/record/recorder.h"
+#include "job/watch/functions.h"
+#include "job/watch/options.h"
+#include "job/watch/raise.h"
+#include "job/watch/stacks.h"
+#include "job/watch/tracing.h"
 
 #include <limits.h>
 #include <omis.h>
@@ -13,14 +16,11 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-#include "base/data/err.h"
-#include "job/watch/options.h"
-#include "job/record/recorder.h"
-#include "job/watch/functions.h"
-#include "job/watch/raise.h"
-#include "job/watch/rules.h"
-#include "job/watch/stacks.h"
-#include "job/watch/tracing.h"
+/*
+ * scry run as a tool of the monitor: follows the job with the services node_get_info and job_*. A sample is one
+ * request, and nobody waits for its answer: the job goes on while the monitor is slow, stopped or dead. If the monitor
+ * dies, it is started again, and the time between is recorded as a gap.
+ */
 
 enum watch_phase {
     WATCH_OFF,      /* no connection: try again after a while */
