@@ -11,7 +11,7 @@
 #include <string.h>
 
 #include "shm/waits.h"
-#include "symbols/client/helper_process.h"
+#include "symbols/client/helper_client.h"
 #include "monitor/engine/monitor.h"
 #include "monitor/engine/process.h"
 #include "monitor/tracing/tracing.h"

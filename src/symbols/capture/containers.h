@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Inside symbols: containers of the C++ library, found (dwarf_containers.c) and captured (capture/containers.c). */
 #ifndef SCRY_SYMBOLS_CAPTURE_CONTAINERS_H
 #define SCRY_SYMBOLS_CAPTURE_CONTAINERS_H
 
 #include "symbols/capture/values.h"
+
+/* Inside symbols: containers of the C++ library, found and captured. */
 
 /* What the members of a row are. */
 enum container_shape {
@@ -46,8 +47,6 @@ struct container {
 
 /* Where a member is, looked for in bases and members, too. False: there is none, or not at a fixed place. */
 bool container_member(Dwarf_Die *type, const char *path, Dwarf_Die *ret_type, uint64_t *ret_offset);
-/* A member's path with a number in it. */
-void container_path(char *ret_path, size_t size, const char *member, unsigned number);
 /* Bytes of a string's characters; 0: of another kind. */
 unsigned container_characters(Dwarf_Die *stripped);
 /* The pointer at a place, of which it is known what it points to. */

@@ -90,14 +90,14 @@ bool type_is_nontrivial(Dwarf_Die *stripped);
 /* True for types whose objects are gone once they were destroyed. */
 bool type_has_destructor(Dwarf_Die *type);
 
-/* ---- dwarf_names.c ---- */
+/* ---- dwarf_types.c ---- */
 
 /* As in the source: "const struct point *", "const std::vector<geo::Point> &". index: for scopes of names; NULL:
  * without them. */
 void type_put_name(struct type_index *index, Dwarf_Die *type, bool there_is_one, struct buf *out);
 void name_units_free(struct name_unit *units);
 
-/* ---- dwarf_containers.c ---- */
+/* ---- containers.c ---- */
 
 /* Classes of the C++ library that are shown as what is in them (capture/containers.h); NULL: it is none. Also of some
  * that are only declared. */
@@ -122,7 +122,7 @@ struct place;
 typedef int emit_attribute_fn(void *ctx, struct emitter *emitter, Dwarf_Die *type, unsigned attribute,
                               const struct place *object);
 
-typedef int share_text_fn(void *ctx, const char *text, size_t size, uint32_t *ret_id); /* capture/share.c */
+typedef int share_text_fn(void *ctx, const char *text, size_t size, uint32_t *ret_id); /* capture/memo.c */
 
 /* The pieces of programs of one compiler, for all emitters with its options. */
 struct memo {
@@ -279,7 +279,7 @@ bool abi_has_hidden_pointer(const struct abi_type *result);
  * False: on the x87 stack. */
 bool abi_result(const struct abi_type *type, struct abi_place *ret_place);
 
-/* ---- capture/scopes.c ---- */
+/* ---- capture/variables.c ---- */
 
 struct capture_compiler {
     struct capture_options options;
@@ -388,7 +388,7 @@ struct resolved {
 bool numbers_resolve(struct emitter *emitter, const char *expression, numbers_find_fn *find, void *ctx,
                      struct resolved *ret_resolved, struct err *err);
 
-/* ---- capture/share.c ---- */
+/* ---- capture/memo.c ---- */
 
 /* Appends a text with parts of it by their numbers: `id_of` gives the number of a part. 0 or -errno. */
 int share_text(const char *text, share_text_fn *id_of, void *ctx, struct buf *out);
@@ -398,7 +398,7 @@ int share_number(const char *text, uint32_t id, struct buf *out);
 int share_blocks(struct share_entry **known, struct buf *code, const struct capture_output *output);
 void share_done(struct share_entry **known);
 
-/* ---- capture/file.c, capture/compile.c ---- */
+/* ---- capture/memo.c, capture/compile.c ---- */
 
 struct layout_entry { /* layouts that were given out */
     char *text;
@@ -421,11 +421,11 @@ void statics_each(struct site *site, statics_fn *fn); /* ctx: the site */
 /* A variable at a fixed address. */
 bool variable_is_static(Dwarf_Die *variable);
 
-/* ---- dwarf_statics.c ---- */
+/* ---- statics.c ---- */
 
 bool die_is_named(Dwarf_Die *die, const char *name, size_t length);
 /* The static variable NAME (DW_TAG_variable), or the type of the enumerator NAME (DW_TAG_enumeration_type), of the
- * unit, or of all units (NULL); NAME may have scopes, and file.c: or function: in front. */
+ * unit, or of all units (NULL); NAME may have scopes, and memo.c: or function: in front. */
 bool statics_find(struct capture_compiler *compiler, Dwarf_Die *unit, int tag, const char *name, size_t length,
                   Dwarf_Die *ret_die);
 /* That of a function. */

@@ -34,7 +34,7 @@ static inline void skip_blanks(struct parser *parser)
         parser->at++;
 }
 
-/* An identifier, with :: in C++; file.c: and function: in front belong to it. */
+/* An identifier, with :: in C++; memo.c: and function: in front belong to it. */
 static inline size_t name_length(const char *at)
 {
     size_t n = 0;

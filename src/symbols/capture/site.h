@@ -74,7 +74,7 @@ void site_locate_result(void *ctx, struct emitter *emitter, struct place *ret_pl
 /* `size` low bytes of a value that was followed from where the program runs. False: it is not available. */
 bool site_place_of(const struct track *track, struct tracked value, unsigned size, struct emitter *emitter,
                    struct place *ret_place);
-/* capture/bounds.c: what the code behind an entry hook is about to write to a variable that was not set before. */
+/* capture/arrays.c: what the code behind an entry hook is about to write to a variable that was not set before. */
 bool site_locate_bound(const struct site *site, struct emitter *emitter, Dwarf_Die *variable, struct place *ret_place);
 
 /* The compiler and its options; NULL: unknown. */

@@ -1,12 +1,215 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "symbols/client/helper_client.h"
 
-#include <errno.h>
-#include <inttypes.h>
-#include <stdio.h>
-#include <string.h>
-
+#include "base/system/clock.h"
+#include "base/system/dirs.h"
+#include "base/system/spawn.h"
 #include "symbols/client/helper.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <limits.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+/* Lines of the helper's protocol, for both of its ends. */
+
+static void put_escaped(struct buf *out, const char *field)
+{
+    for (; *field; field++) {
+        const char *special = strchr("\t\n\\", *field);
+        if (special) {
+            buf_putc(out, '\\');
+            buf_putc(out, *special == '\t' ? 't' : *special == '\n' ? 'n' : '\\');
+        } else {
+            buf_putc(out, *field);
+        }
+    }
+}
+
+void helper_line(struct buf *out, const char *word, ...)
+{
+    va_list fields;
+    buf_puts(out, word);
+    va_start(fields, word);
+    for (const char *field; (field = va_arg(fields, const char *));) {
+        buf_putc(out, '\t');
+        put_escaped(out, field);
+    }
+    va_end(fields);
+    buf_putc(out, '\n');
+}
+
+int helper_split(char *line, char *ret_fields[HELPER_FIELDS])
+{
+    int count = 1;
+    char *to = line;
+    ret_fields[0] = line;
+    for (const char *from = line; *from; from++) {
+        if (*from == '\t') {
+            *to++ = 0;
+            if (count == HELPER_FIELDS)
+                return -EBADMSG;
+            ret_fields[count++] = to;
+        } else if (*from == '\\') {
+            from++;
+            if (*from != 't' && *from != 'n' && *from != '\\')
+                return -EBADMSG;
+            *to++ = *from == 't' ? '\t' : *from == 'n' ? '\n' : '\\';
+        } else {
+            *to++ = *from;
+        }
+    }
+    *to = 0;
+    return count;
+}
+
+static bool parse(const char *field, int base, uint64_t *ret)
+{
+    char *end;
+    if (!*field || strspn(field, base == 10 ? "0123456789" : "0123456789abcdefABCDEF") != strlen(field))
+        return false;
+    errno = 0;
+    *ret = strtoull(field, &end, base);
+    return errno == 0 && !*end;
+}
+
+bool helper_number(const char *field, uint64_t low, uint64_t high, uint64_t *ret_number)
+{
+    uint64_t number;
+    if (!parse(field, 10, &number) || number < low || number > high)
+        return false;
+    *ret_number = number;
+    return true;
+}
+
+bool helper_address(const char *field, uint64_t *ret_address)
+{
+    return strncmp(field, "0x", 2) == 0 && parse(field + 2, 16, ret_address);
+}
+
+static int make_pipes(int in[2], int out[2], struct err *err)
+{
+    if (pipe2(in, O_CLOEXEC) < 0)
+        return err_errno(err, -errno, "cannot make a pipe");
+    if (pipe2(out, O_CLOEXEC) == 0)
+        return 0;
+    int code = err_errno(err, -errno, "cannot make a pipe");
+    close(in[0]);
+    close(in[1]);
+    return code;
+}
+
+int helper_process_start(struct helper_process *ret_process, char *const argv[], struct err *err)
+{
+    char path[PATH_MAX];
+    int in[2], out[2];
+    int code = dirs_libexec("scry-symbols", path, sizeof path, err);
+    if (code < 0 || (code = make_pipes(in, out, err)) < 0)
+        return code;
+    pid_t pid;
+    code = spawn_program(&(struct spawn){.path = path, .argv = argv, .in = in[0], .out = out[1], .error = SPAWN_SAME},
+                         &pid);
+    close(in[0]);
+    close(out[1]);
+    if (code < 0) {
+        close(in[1]);
+        close(out[0]);
+        return err_errno(err, code, "cannot start %s", path);
+    }
+    fcntl(in[1], F_SETFL, O_NONBLOCK);
+    fcntl(out[0], F_SETFL, O_NONBLOCK);
+    *ret_process = (struct helper_process){pid, in[1], out[0]};
+    return 0;
+}
+
+static void close_end(int *end)
+{
+    if (*end >= 0)
+        close(*end);
+    *end = -1;
+}
+
+/* Writes what the pipe takes of a request; input is closed when all is written, or it has no reader. */
+static void helper_process_write(struct helper_process *process, const struct buf *request, size_t *inout_written)
+{
+    ssize_t len = write(process->input, request->data + *inout_written, request->len - *inout_written);
+    if (len > 0)
+        *inout_written += (size_t)len;
+    if ((len < 0 && errno != EAGAIN && errno != EINTR) || *inout_written == request->len)
+        close_end(&process->input);
+}
+
+/* Feeds the reader with what there is. How many bytes; 0: none now, or, if output is closed, never again; -errno. */
+static ssize_t helper_process_read(struct helper_process *process, struct helper_reader *reader)
+{
+    char bytes[65536];
+    ssize_t len = read(process->output, bytes, sizeof bytes);
+    if (len < 0)
+        return errno == EINTR || errno == EAGAIN ? 0 : -errno;
+    if (len == 0)
+        close_end(&process->output);
+    helper_feed(reader, bytes, (size_t)len);
+    return len;
+}
+
+/* Closes both, and waits for its end; `now`: it is killed before. */
+static void helper_process_end(struct helper_process *process, bool now)
+{
+    close_end(&process->input);
+    close_end(&process->output);
+    if (now)
+        kill(process->pid, SIGKILL); /* it is our child: the number is still its own */
+    while (waitpid(process->pid, NULL, 0) < 0 && errno == EINTR)
+        continue;
+}
+
+static int converse(struct helper_process *process, const struct buf *request, uint64_t time_ns, size_t limit,
+                    struct helper_reader *reader, struct err *err)
+{
+    uint64_t deadline = clock_now_ns() + time_ns;
+    size_t written = 0, total = 0;
+    while (process->output >= 0) {
+        uint64_t now = clock_now_ns();
+        if (now >= deadline)
+            return err_set(err, -ETIME, "the debug information was not read within %llu s",
+                           (unsigned long long)(time_ns / NS_PER_SECOND));
+        struct pollfd fds[] = {{process->output, POLLIN, 0}, {process->input, POLLOUT, 0}};
+        if (poll(fds, 2, (int)((deadline - now) / 1000000) + 1) < 0 && errno != EINTR)
+            return err_errno(err, -errno, "cannot wait for scry-symbols");
+        if (fds[1].revents)
+            helper_process_write(process, request, &written);
+        ssize_t got = fds[0].revents ? helper_process_read(process, reader) : 0;
+        if (got < 0)
+            return err_errno(err, (int)got, "cannot read from scry-symbols");
+        total += (size_t)got;
+        if (total > limit)
+            return err_set(err, -E2BIG, "more than %zu MB of values", limit >> 20);
+    }
+    return 0;
+}
+
+int helper_process_run(const char *job, const struct buf *request, uint64_t time_ns, size_t limit,
+                       struct helper_reader *ret_reader, struct err *err)
+{
+    struct helper_process process;
+    char *argv[] = {(char *)(uintptr_t) "scry-symbols", (char *)(uintptr_t)job, NULL};
+    *ret_reader = (struct helper_reader){0};
+    if (request->failed)
+        return err_set(err, -ENOMEM, "out of memory");
+    int code = helper_process_start(&process, argv, err);
+    if (code < 0)
+        return code;
+    code = converse(&process, request, time_ns, limit, ret_reader, err);
+    helper_process_end(&process, code < 0);
+    return code;
+}
 
 /* ---- requests ---- */
 static void number_line(struct buf *out, const char *word, uint64_t number)

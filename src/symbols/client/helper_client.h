@@ -1,20 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * The other end of the helper (symbols/client/helper.h): what its users write to it and read from it. No elfutils, no
- * processes and no files: the user starts scry-symbols (dirs_libexec), writes the request to its standard input, and
- * feeds what comes from its standard output in whatever pieces. Safe on any bytes.
- */
 #ifndef SCRY_SYMBOLS_CLIENT_HELPER_CLIENT_H
 #define SCRY_SYMBOLS_CLIENT_HELPER_CLIENT_H
+
+#include "base/data/buf.h"
+#include "base/data/err.h"
+#include "symbols/client/number_problem.h"
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/types.h>
 
-#include "base/data/buf.h"
-#include "base/data/err.h"
-#include "symbols/client/number_problem.h"
+/*
+ * The other end of the helper (symbols/client/helper.h): what its users write to it and read from it. No elfutils, no
+ * processes and no files: the user starts scry-symbols (dirs_libexec), writes the request to its standard input, and
+ * feeds what comes from its standard output in whatever pieces. Safe on any bytes.
+ */
 
 /* ---- requests ---- */
 struct helper_compile {
@@ -79,5 +80,24 @@ void helper_feed(struct helper_reader *reader, const void *bytes, size_t len);
 /* The next answer that is complete: 1; 0: none yet; -EBADMSG: not the helper's language (for good; lines that begin
  * with an unknown word are passed over, as newer helpers may say more); -ENOMEM. */
 int helper_next(struct helper_reader *reader, struct helper_answer *ret_answer, struct err *err);
+
+/*
+ * Running the helper scry-symbols (symbols/client/helper.h): started, written to, read from, ended. A caller with a
+ * loop of events calls these as the pipes get ready. One that has none, and may wait, calls helper_process_run.
+ */
+
+struct helper_process {
+    pid_t pid;         /* a child of this process, which waits for it */
+    int input, output; /* our ends of its standard input and output, non-blocking; -1: closed */
+};
+
+/* The child gets the two pipes and nothing else of ours; what this process blocks and ignores is its own. argv[0] is
+ * for its name only. 0; -ENOENT: it is not installed; -errno. */
+int helper_process_start(struct helper_process *ret_process, char *const argv[], struct err *err);
+
+/* All of it, waiting: `scry-symbols JOB` gets the request and says at most `limit` bytes within `time_ns`. 0 or -errno;
+ * in any case the caller ends the reader, which has the answers. */
+int helper_process_run(const char *job, const struct buf *request, uint64_t time_ns, size_t limit,
+                       struct helper_reader *ret_reader, struct err *err);
 
 #endif

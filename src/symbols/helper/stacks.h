@@ -1,4 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#ifndef SCRY_SYMBOLS_HELPER_STACKS_H
+#define SCRY_SYMBOLS_HELPER_STACKS_H
+
+#include "base/data/arena.h"
+#include "base/data/buf.h"
+#include "symbols/index/lines.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <sys/types.h>
+
 /*
  * Where all threads of processes are, native functions and Python's together. The helper's job `stacks`; on standard
  * input, one a line (fields separated by tabs, escaped):
@@ -24,10 +36,6 @@
  * and `done`; or `failed REASON`. Nothing is stopped: a thread that waits is unwound from its stack pointer
  * (lines_callers), a thread that runs is sampled (symbols/index/sample.h), and Python's frames are read from memory (python.h).
  */
-#ifndef SCRY_SYMBOLS_HELPER_STACKS_H
-#define SCRY_SYMBOLS_HELPER_STACKS_H
-
-#include <stdio.h>
 
 /* The whole job; 0 or -errno (also answered). */
 int stacks_main(FILE *in, FILE *out);

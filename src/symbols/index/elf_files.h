@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Inside symbols: the names of source files by the headers of .debug_line (DWARF 2 to 5, section 6.2.4), without
- * decoding the line programs behind them as elfutils does, which takes ten times as long as all the rest.
- */
 #ifndef SCRY_SYMBOLS_INDEX_ELF_FILES_H
 #define SCRY_SYMBOLS_INDEX_ELF_FILES_H
+
+#include "symbols/index/index_build.h"
 
 #include <elfutils/libdw.h>
 #include <stdint.h>
 
-#include "symbols/index/index_build.h"
+/*
+ * Inside symbols: the names of source files by the headers of .debug_line (DWARF 2 to 5, section 6.2.4), without
+ * decoding the line programs behind them as elfutils does, which takes ten times as long as all the rest.
+ */
 
 struct elf_files;
 

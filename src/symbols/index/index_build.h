@@ -1,20 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Inside symbols: building the index of an ELF file, from its symbol tables first and then its DWARF, as far as they
- * are there and can be read (elfutils). Linked into the helper only. What cannot be read is left out, and the index's
- * problem says so; only a file that is no ELF file at all is an error. One thread.
- */
 #ifndef SCRY_SYMBOLS_INDEX_INDEX_BUILD_H
 #define SCRY_SYMBOLS_INDEX_INDEX_BUILD_H
-
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
 
 #include "base/data/buf.h"
 #include "base/data/err.h"
 #include "symbols/index/index.h"
 #include "symbols/index/index_format.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/*
+ * Inside symbols: building the index of an ELF file, from its symbol tables first and then its DWARF, as far as they
+ * are there and can be read (elfutils). Linked into the helper only. What cannot be read is left out, and the index's
+ * problem says so; only a file that is no ELF file at all is an error. One thread.
+ */
 
 /* The whole index file as bytes in *image, and its key. -ENOEXEC, -ENOMEM, -E2BIG, -errno of opening. */
 int index_build(const char *elf_path, struct buf *image, char ret_key[INDEX_KEY_SIZE], struct err *err);
@@ -56,12 +57,7 @@ struct builder {
     uint64_t debug_state[INDEX_DEBUG_PATHS];
     bool failed; /* out of memory */
 };
-
-void builder_done(struct builder *builder);
 struct built_function *builder_add(struct builder *builder); /* NULL: out of memory */
-void builder_add_alias(struct builder *builder, uint64_t address, const char *name);
-/* Offset of a string in the index; equal ones share it. */
-uint32_t builder_intern(struct builder *builder, const char *string);
 /* The same of a path, made free of "." and ".." first. */
 uint32_t builder_intern_path(struct builder *builder, const char *path);
 /* A copy that lives as long as the builder. */
@@ -74,8 +70,6 @@ void builder_debug_path(struct builder *builder, const char *directory, const ch
 struct built_function *builder_find(struct builder *builder, uint64_t address);
 /* Sorts all, joins those at one address. */
 void builder_sort(struct builder *builder);
-/* The image of all that was collected. 0, -ENOMEM, -E2BIG. */
-int builder_image(struct builder *builder, const char *key, struct buf *image);
 
 /* ---- the parts of the building that elfutils is needed for ---- */
 struct Dwarf;

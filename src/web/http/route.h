@@ -27,7 +27,7 @@ const struct route *route_find(const char *path, enum method method, struct span
 const char *method_name(enum method method);
 
 /* What this room answers itself: who one is, the ways in, the pages. */
-void answer_session_get(struct visit *visit); /* login.c */
+void answer_session_get(struct visit *visit); /* session.c */
 void answer_session_post(struct visit *visit);
 void answer_session_delete(struct visit *visit);
 void answer_links_post(struct visit *visit);

@@ -1,22 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#ifndef SCRY_WEB_HTTP_SESSION_H
+#define SCRY_WEB_HTTP_SESSION_H
+
+#include "base/data/span.h"
+#include "web/http/allowance.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
 /*
  * Who may ask, and for what. A link has a token, which begins one session; a session has a secret of its own, so one
  * that somebody planted in a browser before is worth nothing. A bearer token is a session that was given to a script.
  * Secrets have 256 random bits, and all of a kind are compared each time, in constant time. They are in memory only:
  * with the server, all end.
  */
-#ifndef SCRY_WEB_HTTP_SESSION_H
-#define SCRY_WEB_HTTP_SESSION_H
-
-#include <stdbool.h>
-#include <stdint.h>
-
-#include "base/data/span.h"
-#include "web/http/allowance.h"
 
 enum right { RIGHT_OBSERVE = 1, RIGHT_CONTROL = 2, RIGHT_SUBMIT = 4, RIGHT_SITE = 8, RIGHT_ALL = 15 };
 enum { RIGHTS = 4, SECRET_TEXT = 43 /* characters of A-Za-z0-9_- */ };
-extern const char *const right_names[RIGHTS]; /* by bit */
 
 enum secret_kind { SECRET_LINK, SECRET_SESSION, SECRET_BEARER };
 struct session {
@@ -36,14 +36,9 @@ void sessions_free(struct sessions *sessions);
 const struct session *session_new(struct sessions *sessions, enum secret_kind kind, unsigned rights, uint64_t ns);
 /* The one of this kind that has the secret, and has not ended; NULL: none. */
 struct session *session_find(struct sessions *sessions, enum secret_kind kind, struct span secret);
-struct session *session_by_number(struct sessions *sessions, uint64_t number);
 bool session_lives(struct sessions *sessions, uint64_t number);
-void session_end(struct session *session);
 
 /* Takes one of the requests that a session may make: 50 a second, of which 600 can be saved up. false: there is none. */
 bool session_take(struct session *session);
-
-/* The same for any two texts of one length, wherever they differ. */
-bool secret_equal(struct span a, struct span b);
 
 #endif

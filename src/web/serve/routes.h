@@ -6,7 +6,7 @@
 #include "web/http/route.h"
 
 /* Functions of rows, by file. */
-void answer_jobs(struct visit *visit); /* list.c */
+void answer_jobs(struct visit *visit); /* jobs.c */
 void answer_job(struct visit *visit);  /* jobs.c */
 void answer_set(struct visit *visit);  /* control.c */
 void answer_signal(struct visit *visit);

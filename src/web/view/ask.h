@@ -32,7 +32,7 @@ struct question {
     const char *members; /* that it may have, besides id and ask: "level! index! lanes"; `!`: that it must have */
     view_answer_fn *answer;
     bool slow;  /* it may read much of a trace again: calls view->between */
-    bool whole; /* its answer about all of a job that is over stays as it is: it is kept (whole.c) */
+    bool whole; /* its answer about all of a job that is over stays as it is: it is kept (picture.c) */
 };
 
 /* By its name; NULL. By number for i < the count; NULL: no more. */
@@ -55,7 +55,7 @@ int asked_numbers(const char *text, size_t count, bool *ret_set, struct err *err
 view_answer_fn answer_picture, answer_profile, answer_tiles, answer_selection, answer_search, answer_call,
     answer_volume, answer_distributions, answer_tree, answer_source, answer_forget;
 
-/* ---- whole.c: answers about all of a job that is over, which are kept with its picture ---- */
+/* ---- picture.c: answers about all of a job that is over, which are kept with its picture ---- */
 
 /* NULL: it has to be made. */
 const char *whole_find(const struct view *view, const struct question *question, const struct asked *asked);

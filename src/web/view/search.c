@@ -10,7 +10,7 @@
 #include "base/system/clock.h"
 #include "shm/waits.h"
 #include "web/view/ask.h"
-#include "web/view/values.h"
+#include "web/view/call.h"
 
 enum {
     CHUNKS = 64,        /* parts that are searched one after the other: the first calls are found first */

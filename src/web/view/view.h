@@ -187,7 +187,7 @@ struct line_wait {
 };
 const struct line_wait *lines_waits(const struct view *view, size_t *ret_count);
 
-/* ---- tree.c ---- */
+/* ---- profile.c ---- */
 
 /* Keeps the call tree of a process, as its profile has it. */
 void tree_take(void *view, const struct job_traced *process, const struct trace *trace, const struct profile *profile);
@@ -199,7 +199,7 @@ static inline int64_t view_ns(double ns)
     return (int64_t)ns;
 }
 
-/* ---- json.c: an answer is written as text ---- */
+/* ---- picture.c: an answer is written as text ---- */
 
 void view_put_text(struct buf *out, const char *text);                /* a JSON string; NULL: null */
 void view_put_member(struct buf *out, bool *first, const char *name); /* `,"name":` */

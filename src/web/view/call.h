@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The values of a call: read again where it begins and ends, and written as names and texts. */
-#ifndef SCRY_WEB_VIEW_VALUES_H
-#define SCRY_WEB_VIEW_VALUES_H
+#ifndef SCRY_WEB_VIEW_CALL_H
+#define SCRY_WEB_VIEW_CALL_H
 
 #include "web/view/lane.h"
+
+/* The values of a call: read again where it begins and ends, and written as names and texts. */
 
 struct values {
     struct buf arguments, locals, result, caller; /* as JSON; empty: not recorded */
