@@ -7,7 +7,7 @@
  *
  * Where records of a rank are missing, its channels are matched up to there. What comes later is counted as ambiguous,
  * never guessed. Where recording began, or went on, while the program ran, messages between two ranks are matched from
- * the first moment on at which none was under way between them (analysis/messages_late.c).
+ * the first moment on at which none was under way between them (analysis/messages_waits.c).
  *
  * Times are nanoseconds after the start of the job, on one time line for all hosts (jobdir/analysis/timeline.h). A
  * message is under way from the beginning of the call that posted it to the end of the call that completed its receive.

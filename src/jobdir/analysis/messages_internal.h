@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Inside jobdir: the steps from traces to messages (analysis/messages_read.c reads, analysis/messages_join.c finds what
- * several programs have in common, analysis/messages_match.c the other ends, timeline*.c makes times common,
- * analysis/messages_waits.c finds who waited for whom). */
+/* Inside jobdir: the steps from traces to messages (analysis/messages_read.c reads, messages_match.c finds what several
+ * programs have in common, and the other ends, timeline.c makes times common, messages_waits.c finds who waited for
+ * whom). */
 #ifndef SCRY_JOBDIR_ANALYSIS_MESSAGES_INTERNAL_H
 #define SCRY_JOBDIR_ANALYSIS_MESSAGES_INTERNAL_H
 

@@ -1,4 +1,336 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "base/data/cleanup.h"
+#include "base/data/grow.h"
+#include "base/data/hash.h"
+#include "jobdir/analysis/messages_internal.h"
+#include "shm/mpi_told.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Of a part of a collective operation. */
+struct mpi_verdict {
+    const struct mpi_done *done; /* the call that completed it; NULL: the one that began it, or not known */
+    int64_t until;               /* if it came before that, it waited; INT64_MIN: for nobody */
+    uint32_t rank, place;        /* for whom, in which call */
+    uint8_t kind;                /* enum mpi_wait_kind */
+    bool judged;
+};
+
+struct waits {
+    struct mpi_messages *messages;
+    struct mpi_verdict **verdicts; /* by rank and part */
+    uint32_t *same;                /* by place: the first that reads the same */
+};
+
+/*
+ * Recording that begins while the program runs: which messages were under way then nobody knows. But each rank says how
+ * many it had sent to each other rank, and received from it, since MPI_Init (MESSAGE_BEGIN), so both numbers are known
+ * for each later moment, too. A message is counted as sent before it can be received; hence, where both numbers are the
+ * same at one moment of one clock, nothing is under way, on no channel between the two. Each send after it is the one
+ * of the receives after it that has the same place among those of its channel.
+ */
+
+struct moment {
+    int64_t ns;
+    bool got;
+};
+
+/* Sends before receives: too many are under way then, never too few. */
+static int by_time(const void *a, const void *b)
+{
+    const struct moment *left = a, *right = b;
+    if (left->ns != right->ns)
+        return left->ns < right->ns ? -1 : 1;
+    return (int)left->got - (int)right->got;
+}
+
+static bool is_one_host(const struct mpi_messages *messages, const struct mpi_pair *pair)
+{
+    const struct timeline_trace *traces = messages->timeline.traces;
+    return traces[pair->from->trace].host == traces[pair->to->trace].host;
+}
+
+static size_t gather(const struct mpi_pair *pair, struct moment *moments)
+{
+    size_t count = 0;
+    bool from_gap = pair->from->gap_end != INT64_MIN, to_gap = pair->to->gap_end != INT64_MIN;
+    for (size_t i = 0; i < pair->sends; i++)
+        if (!from_gap || pair->sent[i] >= pair->from->gap_sent)
+            moments[count++] = (struct moment){pair->from->sent[pair->sent[i]].begin, false};
+    for (size_t i = 0; i < pair->gets; i++)
+        if (!to_gap || pair->got[i] >= pair->to->gap_got)
+            moments[count++] = (struct moment){pair->to->got[pair->got[i]].end, true};
+    if (count)
+        qsort(moments, count, sizeof *moments, by_time);
+    return count;
+}
+
+int mpi_messages_quiet(const struct mpi_messages *messages, const struct mpi_pair *pair, int64_t *ret_ns)
+{
+    if (!pair->from->counted || !pair->to->counted || !is_one_host(messages, pair))
+        return 0;
+    _cleanup_(freep) struct moment *moments = malloc((pair->sends + pair->gets + 1) * sizeof *moments);
+    if (!moments)
+        return -ENOMEM;
+    size_t count = gather(pair, moments), i = 0;
+    uint64_t sent = pair->sent_before, got = pair->got_before;
+    /* both have to be recorded */
+    int64_t now = pair->from->gap_end > pair->to->gap_end ? pair->from->gap_end : pair->to->gap_end;
+    for (;; now = moments[i].ns) {
+        for (; i < count && moments[i].ns <= now; i++) {
+            sent += !moments[i].got;
+            got += moments[i].got;
+        }
+        if (sent == got) {
+            *ret_ns = now;
+            return 1;
+        }
+        if (got > sent || i == count) /* the numbers cannot be right, or nothing more is known */
+            return 0;
+    }
+}
+
+/* When receives were posted that other calls complete, while a trace is read; and what a blocking probe waited for: the
+ * message that the receive got which was posted next on that channel. */
+
+/* ---- posts ---- */
+
+struct mpi_posted {
+    uint64_t order;
+    int64_t begin; /* of the call that posted it */
+    uint32_t place;
+    UT_hash_handle hh;
+};
+
+bool mpi_posted_add(struct mpi_posted **list, uint64_t order, int64_t begin, uint32_t place)
+{
+    struct mpi_posted *posted;
+    HASH_FIND(hh, *list, &order, sizeof order, posted);
+    if (!posted) {
+        posted = calloc(1, sizeof *posted);
+        if (!posted)
+            return false;
+        posted->order = order;
+        HASH_ADD(hh, *list, order, sizeof posted->order, posted);
+    }
+    posted->begin = begin;
+    posted->place = place;
+    return true;
+}
+
+bool mpi_posted_take(struct mpi_posted **list, uint64_t order, struct mpi_post *post)
+{
+    struct mpi_posted *posted;
+    HASH_FIND(hh, *list, &order, sizeof order, posted);
+    if (!posted)
+        return false;
+    post->begin = posted->begin;
+    post->place = posted->place;
+    HASH_DEL(*list, posted);
+    free(posted);
+    return true;
+}
+
+void mpi_posted_free(struct mpi_posted **list)
+{
+    HASH_FREE_ALL(*list);
+}
+
+/* ---- probes ---- */
+
+static int compare(const struct mpi_end *probe, const struct mpi_end *got)
+{
+    if (probe->comm != got->comm)
+        return probe->comm < got->comm ? -1 : 1;
+    if (probe->peer != got->peer)
+        return probe->peer < got->peer ? -1 : 1;
+    if (probe->tag != got->tag)
+        return probe->tag < got->tag ? -1 : 1;
+    int64_t order = (int64_t)probe->order, other = (int64_t)got->order; /* as the receives are sorted */
+    return order < other ? -1 : order > other;
+}
+
+static bool is_of_channel(const struct mpi_end *probe, const struct mpi_end *got)
+{
+    return probe->comm == got->comm && probe->peer == got->peer && probe->tag == got->tag;
+}
+
+void mpi_messages_probes(struct mpi_message_rank *rank, const uint32_t *sorted)
+{
+    for (size_t i = 0; i < rank->probe_count; i++) {
+        struct mpi_end *probe = &rank->probes[i];
+        size_t low = 0, high = rank->got_count;
+        while (low < high) {
+            size_t middle = low + (high - low) / 2;
+            if (compare(probe, &rank->got[sorted[middle]]) > 0)
+                low = middle + 1;
+            else
+                high = middle;
+        }
+        const struct mpi_end *got = low < rank->got_count ? &rank->got[sorted[low]] : NULL;
+        bool found = got && is_of_channel(probe, got) && got->order != MPI_ORDER_UNKNOWN;
+        if (found && rank->lost) /* between them a receive may be missing */
+            found = got->order == probe->order;
+        probe->other = found ? sorted[low] : MPI_OTHER_NONE;
+    }
+}
+
+/*
+ * Who waited for whom in collective operations. A rank waits for the last to come, the root, or as the root for the
+ * last of the others, if its call began before and was not over by then. An operation that all have to wait in is
+ * judged only if the times agree: if nobody has left before the last came. So those are found out that need not make
+ * anybody wait (nothing to be exchanged, a library that frees a communicator without a word). Where each has work of
+ * its own in the call, as with files, it must also have been over for all at about the same time.
+ */
+
+enum {
+    CLOCKS_NS = 50000, /* clocks of different hosts are this far apart at most where somebody seems to leave early */
+    EXITS_SHARE = 4,   /* all leave within this part of the time within which they came */
+};
+
+/* ---- an operation ---- */
+
+struct operation {
+    struct waits *waits;
+    const struct mpi_operation *of;
+    int64_t slack;
+    int64_t first_begin, first_leave, last_leave; /* as far as known */
+};
+
+static struct mpi_verdict *verdict_of(const struct operation *operation, size_t i)
+{
+    uint32_t rank = operation->of->ranks[i];
+    return &operation->waits->verdicts[rank][operation->of->parts[i] - operation->waits->messages->ranks[rank].parts];
+}
+
+/* When a rank was out of it; false: that is not known. */
+static bool leave_of(const struct operation *operation, size_t i, int64_t *ret_ns)
+{
+    const struct mpi_messages *messages = operation->waits->messages;
+    const struct mpi_part *part = operation->of->parts[i];
+    const struct mpi_done *done = verdict_of(operation, i)->done;
+    *ret_ns = done ? done->end : part->end;
+    return done || call_infos[messages->place_list[part->place]->key.call].blocking;
+}
+
+static void find_times(struct operation *operation)
+{
+    operation->first_begin = operation->first_leave = INT64_MAX;
+    operation->last_leave = INT64_MIN;
+    for (size_t i = 0; i < operation->of->count; i++) {
+        int64_t begin = operation->of->parts[i]->begin, leave;
+        operation->first_begin = begin < operation->first_begin ? begin : operation->first_begin;
+        if (!leave_of(operation, i, &leave))
+            continue;
+        operation->first_leave = leave < operation->first_leave ? leave : operation->first_leave;
+        operation->last_leave = leave > operation->last_leave ? leave : operation->last_leave;
+    }
+}
+
+static size_t last_to_come(const struct mpi_operation *operation, size_t but)
+{
+    size_t last = but == 0;
+    for (size_t i = 0; i < operation->count; i++)
+        if (i != but && operation->parts[i]->begin > operation->parts[last]->begin)
+            last = i;
+    return last;
+}
+
+static void judge(const struct operation *operation, enum mpi_wait_kind kind, size_t who, size_t cause)
+{
+    const struct mpi_part *late = operation->of->parts[cause];
+    struct mpi_verdict *verdict = verdict_of(operation, who);
+    int64_t leave;
+    if (leave_of(operation, who, &leave) && leave + operation->slack < late->begin)
+        return; /* it did not, so what is known of the operation is wrong */
+    *verdict = (struct mpi_verdict){.done = verdict->done,
+                                    .until = who == cause ? INT64_MIN : late->begin,
+                                    .rank = operation->of->ranks[cause],
+                                    .place = late->place,
+                                    .kind = (uint8_t)kind,
+                                    .judged = true};
+}
+
+static void judge_all(const struct operation *operation, enum call_gathering gathering)
+{
+    size_t last = last_to_come(operation->of, operation->of->count);
+    int64_t last_begin = operation->of->parts[last]->begin;
+    bool known = operation->first_leave != INT64_MAX; /* when anybody left */
+    if (known && operation->first_leave + operation->slack < last_begin)
+        return;
+    if (gathering == CALL_GATHERING_BY_EXITS && (!known || operation->last_leave - operation->first_leave >
+                                                               (last_begin - operation->first_begin) / EXITS_SHARE))
+        return;
+    for (size_t i = 0; i < operation->of->count; i++)
+        judge(operation, MPI_WAIT_COLLECTIVE, i, last);
+}
+
+static size_t root_of(const struct mpi_messages *messages, const struct mpi_operation *operation)
+{
+    const struct mpi_part *first = operation->parts[0];
+    ptrdiff_t at = mpi_messages_at(messages, messages->ranks[operation->ranks[0]].world, first->comm, first->root);
+    size_t root = operation->count;
+    for (size_t i = 0; i < operation->count; i++)
+        if ((ptrdiff_t)operation->ranks[i] == at)
+            root = i;
+    return root;
+}
+
+static int judge_operation(void *ctx, const struct mpi_operation *of)
+{
+    struct waits *waits = ctx;
+    struct operation operation = {.waits = waits, .of = of};
+    enum call_gathering gathering = call_info(of->parts[0]->call)->gathering;
+    operation.slack = waits->messages->timeline.host_count > 1 ? CLOCKS_NS : 0;
+    waits->messages->collectives++;
+    for (size_t i = 1; i < of->count; i++)
+        if (call_info(of->parts[i]->call)->gathering != gathering)
+            return 0; /* not one operation, whatever the numbers say */
+    if (of->count < 2 || gathering == CALL_GATHERING_OTHERWISE)
+        return 0;
+    find_times(&operation);
+    size_t root = gathering == CALL_GATHERING_ONE_TO_ALL || gathering == CALL_GATHERING_ALL_TO_ONE
+                      ? root_of(waits->messages, of)
+                      : 0;
+    if (root == of->count)
+        return 0;
+    if (gathering == CALL_GATHERING_ALL_TO_ONE)
+        judge(&operation, MPI_WAIT_MEMBERS, root, last_to_come(of, root));
+    else if (gathering != CALL_GATHERING_ONE_TO_ALL)
+        judge_all(&operation, gathering);
+    else
+        for (size_t i = 0; i < of->count; i++)
+            if (i != root)
+                judge(&operation, MPI_WAIT_ROOT, i, root);
+    return 0;
+}
+
+/* ---- all ---- */
+
+static int mpi_waits_judge_operations(struct waits *waits)
+{
+    struct mpi_messages *messages = waits->messages;
+    waits->verdicts = calloc(messages->rank_count + 1, sizeof *waits->verdicts);
+    if (!waits->verdicts)
+        return -ENOMEM;
+    for (size_t i = 0; i < messages->rank_count; i++) {
+        const struct mpi_message_rank *rank = &messages->ranks[i];
+        waits->verdicts[i] = calloc(rank->part_count + 1, sizeof *waits->verdicts[i]);
+        if (!waits->verdicts[i])
+            return -ENOMEM;
+        for (size_t k = 0; k < rank->done_count; k++)
+            if (rank->dones[k].part)
+                waits->verdicts[i][rank->dones[k].index].done = &rank->dones[k];
+        for (size_t k = 0; k < rank->part_count; k++)
+            if (messages->comm_list[rank->parts[k].comm]->key.identity == MPI_IDENTITY_SELF) /* nobody to wait for */
+                waits->verdicts[i][k] =
+                    (struct mpi_verdict){.done = waits->verdicts[i][k].done, .until = INT64_MIN, .judged = true};
+    }
+    return mpi_messages_each_operation(messages, judge_operation, waits);
+}
+
 /*
  * Who waited for whom: as F. Wolf and B. Mohr name the patterns ("Automatic performance analysis of hybrid MPI/OpenMP
  * applications", 2003). What a call received, probed, sent or completed says each until when it may have waited, and
@@ -9,18 +341,10 @@
  *                        are not synchronous may be over at once
  *   a send, completed    likewise; beside receives in the same call only of synchronous ones, as others may have been
  *                        complete long before
- *   a collective         see analysis/messages_operations.c
+ *   a collective         see judge_operation
  *
  * What cannot be judged is counted with its time, so that nobody takes what is not there for nothing.
  */
-#include <errno.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include "base/data/cleanup.h"
-#include "base/data/grow.h"
-#include "base/data/hash.h"
-#include "jobdir/analysis/messages_waits.h"
 
 const char *mpi_wait_name(enum mpi_wait_kind kind)
 {

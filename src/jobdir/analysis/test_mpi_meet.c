@@ -7,7 +7,7 @@
 
 #include <cmocka.h>
 
-#include "jobdir/analysis/messages_join.h"
+#include "jobdir/analysis/messages_match.h"
 
 enum { MOST = 8, PORT = 101, SOCKET = 201, SOCKET_HERE = 203 };
 

@@ -9,7 +9,7 @@
 
 #include "jobdir/mpi/look.h"
 #include "jobdir/analysis/test_mpi_why.h"
-#include "jobdir/mpi/thread_start.h"
+#include "jobdir/mpi/thread_wait.h"
 
 enum { MULTIPLE = 3 };
 

@@ -1,18 +1,292 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Hosts, their clocks, and how far these are apart. */
 #include "jobdir/analysis/timeline.h"
 
+#include "base/data/cleanup.h"
+#include "base/data/clock_offset.h"
+#include "base/data/grow.h"
+#include "base/data/hash.h"
+#include "base/system/clock.h"
+#include "jobdir/analysis/messages_internal.h"
+#include "jobdir/record/parts.h"
+
 #include <errno.h>
+#include <libgen.h>
+#include <limits.h>
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
 #include <uthash.h>
 
-#include "base/data/cleanup.h"
-#include "base/system/clock.h"
-#include "base/data/hash.h"
-#include "jobdir/analysis/messages_internal.h"
+static int64_t timeline_with_knots(const struct timeline_trace *trace, int64_t ns);
+
+/*
+ * Clocks that monitors have compared while the job ran (clock.json of a job's part). Theirs is of one moment, and
+ * messages are of the whole time; but not all ranks exchange any, and few do in both directions.
+ */
+
+/* The job directory that a trace is in: DIR/trace/NODE/PID-N. false: it is in none. */
+static bool dir_of(const struct trace *trace, char *ret_dir)
+{
+    snprintf(ret_dir, PATH_MAX, "%s", trace_path(trace));
+    for (int i = 0; i < 3; i++) {
+        char *slash = strrchr(ret_dir, '/');
+        if (!slash)
+            return false;
+        *slash = '\0';
+    }
+    return *ret_dir;
+}
+
+static bool is_part(const char *dir)
+{
+    char copy[PATH_MAX];
+    snprintf(copy, sizeof copy, "%s", dir);
+    return strcmp(basename(dirname(copy)), "parts") == 0;
+}
+
+/* Reads what is known of the hosts' clocks from the job's parts. */
+static void timeline_know(struct timeline *timeline, struct trace *const *traces)
+{
+    size_t home = SIZE_MAX;
+    bool homes = false; /* several */
+    for (size_t i = 0; i < timeline->trace_count; i++) {
+        struct timeline_host *host = &timeline->hosts[timeline->traces[i].host];
+        struct part_clock clock;
+        char dir[PATH_MAX];
+        if (!dir_of(traces[i], dir))
+            continue;
+        if (!is_part(dir)) {
+            homes |= home != SIZE_MAX && home != timeline->traces[i].host;
+            home = timeline->traces[i].host;
+        } else if (!host->known && job_part_clock(dir, &clock)) {
+            host->known = true;
+            host->known_ns = -(double)clock.offset_ns;
+            host->known_bound_ns = (double)clock.bound_ns;
+            host->known_at_ns = clock.at_ns ? timeline_limit((int64_t)(clock.at_ns - timeline->start_ns)) : 0;
+        }
+    }
+    /* What is in the job directory itself is of the job's own node, whose clock is the job's; of a job without parts,
+     * it may be of many. */
+    if (home == SIZE_MAX || homes)
+        return;
+    timeline->hosts[home].known = true;
+    timeline->hosts[home].known_ns = timeline->hosts[home].known_bound_ns = 0;
+}
+
+static uint64_t distance(int64_t a, int64_t b)
+{
+    return a > b ? (uint64_t)a - (uint64_t)b : (uint64_t)b - (uint64_t)a;
+}
+
+/* That was at one moment: what is told is of others, too, and clocks drift. */
+static void timeline_drift(struct mpi_messages *messages)
+{
+    int64_t first = INT64_MAX, last = INT64_MIN;
+    for (size_t i = 0; i < messages->rank_count; i++) {
+        const struct mpi_message_rank *rank = &messages->ranks[i];
+        first = rank->begin < first ? rank->begin : first;
+        last = rank->finish > last ? rank->finish : last;
+    }
+    for (size_t i = 0; i < messages->timeline.host_count && first <= last; i++) {
+        struct timeline_host *host = &messages->timeline.hosts[i];
+        uint64_t before = distance(first, host->known_at_ns), after = distance(last, host->known_at_ns);
+        if (host->known_bound_ns > 0)
+            host->known_bound_ns += (double)clock_drift_ns(before > after ? before : after);
+    }
+}
+
+/* The host with the offset to the reference that follows from that; false: it is not known. */
+static bool timeline_known(const struct timeline *timeline, uint32_t reference, uint32_t host,
+                           struct timeline_host *ret_host)
+{
+    const struct timeline_host *from = &timeline->hosts[reference];
+    struct timeline_host to = timeline->hosts[host];
+    if (!from->known || !to.known)
+        return false;
+    to.how = TIMELINE_KNOWN;
+    to.offset_start_ns = to.offset_end_ns = to.known_ns - from->known_ns;
+    to.bound_ns = to.known_bound_ns + from->known_bound_ns;
+    to.start_ns = to.end_ns = 0;
+    *ret_host = to;
+    return true;
+}
+
+/*
+ * The controlled logical clock: all sends and receives in an order in which each send comes before its receive and each
+ * rank's are as they were. A receive that is too early moves its rank's clock forward; that goes back by one part in
+ * TIMELINE_BACK of the time that passes, so that order and about all durations stay. Only done if one is too early.
+ */
+
+struct step {
+    int64_t time;
+    uint32_t index;
+    bool got;
+};
+
+struct course { /* of one rank */
+    struct step *steps;
+    size_t count, at;
+    int64_t *sent; /* corrected; INT64_MIN: not yet come to */
+};
+
+struct correction {
+    struct mpi_messages *messages;
+    struct course *courses;
+};
+
+static int64_t least_between(const struct mpi_messages *messages, const struct mpi_message_rank *a,
+                             const struct mpi_message_rank *b)
+{
+    const struct timeline *timeline = &messages->timeline;
+    return timeline->traces[a->trace].host == timeline->traces[b->trace].host ? 0 : TIMELINE_LEAST_NS;
+}
+
+static bool any_too_early(const struct mpi_messages *messages)
+{
+    for (size_t i = 0; i < messages->rank_count; i++) {
+        const struct mpi_message_rank *rank = &messages->ranks[i], *from;
+        for (size_t k = 0; k < rank->got_count; k++) {
+            const struct mpi_end *sent = mpi_sent_of(messages, rank, &rank->got[k], &from);
+            if (sent && rank->got[k].end < sent->begin + least_between(messages, from, rank))
+                return true;
+        }
+    }
+    return false;
+}
+
+/* Receives before sends of the same moment: these get the whole of the shift. */
+static int by_time(const void *a, const void *b)
+{
+    const struct step *left = a, *right = b;
+    if (left->time != right->time)
+        return left->time < right->time ? -1 : 1;
+    if (left->got != right->got)
+        return left->got ? -1 : 1;
+    return left->index < right->index ? -1 : left->index > right->index;
+}
+
+static int course_init(struct course *course, const struct mpi_message_rank *rank)
+{
+    course->steps = malloc((rank->sent_count + rank->got_count + 1) * sizeof *course->steps);
+    course->sent = malloc((rank->sent_count + 1) * sizeof *course->sent);
+    if (!course->steps || !course->sent)
+        return -ENOMEM;
+    for (size_t i = 0; i < rank->sent_count; i++) {
+        course->steps[course->count++] = (struct step){rank->sent[i].begin, (uint32_t)i, false};
+        course->sent[i] = INT64_MIN;
+    }
+    for (size_t i = 0; i < rank->got_count; i++)
+        if (rank->got[i].other < MPI_OTHER_FOREIGN)
+            course->steps[course->count++] = (struct step){rank->got[i].end, (uint32_t)i, true};
+    if (course->count)
+        qsort(course->steps, course->count, sizeof *course->steps, by_time);
+    return 0;
+}
+
+static int add_knot(struct timeline_trace *trace, int64_t at, int64_t shift)
+{
+    if (!GROW(trace->knots, trace->knot_count, trace->knot_room))
+        return -ENOMEM;
+    trace->knots[trace->knot_count++] = (struct timeline_knot){at, shift};
+    return 0;
+}
+
+/* The shift that is left of that of the last knot. */
+static int64_t shift_at(const struct timeline_trace *trace, int64_t at)
+{
+    if (!trace->knot_count)
+        return 0;
+    const struct timeline_knot *knot = &trace->knots[trace->knot_count - 1];
+    int64_t shift = knot->shift - (at - knot->at) / TIMELINE_BACK;
+    return shift > 0 ? shift : 0;
+}
+
+/* 1: done; 0: its message was not yet sent; -ENOMEM. */
+static int take_step(struct correction *correction, size_t index)
+{
+    struct mpi_messages *messages = correction->messages;
+    struct course *course = &correction->courses[index];
+    const struct mpi_message_rank *rank = &messages->ranks[index], *from = NULL;
+    struct timeline_trace *trace = &messages->timeline.traces[rank->trace];
+    const struct step *step = &course->steps[course->at];
+    int64_t shift = shift_at(trace, step->time);
+    if (!step->got) {
+        course->sent[step->index] = step->time + shift;
+        return 1;
+    }
+    const struct mpi_end *got = &rank->got[step->index];
+    if (!mpi_sent_of(messages, rank, got, &from))
+        return 1;
+    int64_t sent = correction->courses[from - messages->ranks].sent[got->other];
+    if (sent == INT64_MIN)
+        return 0;
+    int64_t needed = sent + least_between(messages, from, rank) - step->time;
+    if (needed <= shift)
+        return 1;
+    messages->timeline.corrected++;
+    if (needed - shift > messages->timeline.largest_ns)
+        messages->timeline.largest_ns = needed - shift;
+    int code = add_knot(trace, step->time, needed);
+    return code < 0 ? code : 1;
+}
+
+/* Each rank as far as it goes, as long as one gets on. A circle can only be of a damaged trace: what it holds stays. */
+static int walk(struct correction *correction)
+{
+    const struct mpi_messages *messages = correction->messages;
+    for (bool moved = true; moved;) {
+        moved = false;
+        for (size_t i = 0; i < messages->rank_count; i++) {
+            struct course *course = &correction->courses[i];
+            int code = 1;
+            while (course->at < course->count && (code = take_step(correction, i)) == 1) {
+                course->at++;
+                moved = true;
+            }
+            if (code < 0)
+                return code;
+        }
+    }
+    return 0;
+}
+
+static int64_t with_knots(void *ctx, int64_t ns)
+{
+    return timeline_with_knots(ctx, ns);
+}
+
+/* The times are on the common line but for the knots. */
+static void apply(struct mpi_messages *messages)
+{
+    for (size_t i = 0; i < messages->rank_count; i++) {
+        struct timeline_trace *trace = &messages->timeline.traces[messages->ranks[i].trace];
+        if (trace->knot_count)
+            mpi_messages_each_time(&messages->ranks[i], with_knots, trace);
+    }
+}
+
+int timeline_correct(struct mpi_messages *messages)
+{
+    if (!any_too_early(messages))
+        return 0;
+    struct correction correction = {messages, calloc(messages->rank_count + 1, sizeof *correction.courses)};
+    int code = correction.courses ? 0 : -ENOMEM;
+    for (size_t i = 0; code == 0 && i < messages->rank_count; i++)
+        code = course_init(&correction.courses[i], &messages->ranks[i]);
+    if (code == 0)
+        code = walk(&correction);
+    if (code == 0)
+        apply(messages);
+    for (size_t i = 0; correction.courses && i < messages->rank_count; i++) {
+        free(correction.courses[i].steps);
+        free(correction.courses[i].sent);
+    }
+    free(correction.courses);
+    return code;
+}
+
+/* Hosts, their clocks, and how far these are apart. */
 
 #define WINDOW_SHARE 10 /* the first and last part in so many of a pair's messages, by time */
 #define WINDOW_MOST_NS (5 * (int64_t)NS_PER_SECOND)
@@ -115,7 +389,7 @@ int64_t timeline_shift_host(const struct timeline *timeline, size_t trace, int64
     return raw_ns + llround(offset_at(host, (double)raw_ns));
 }
 
-int64_t timeline_with_knots(const struct timeline_trace *trace, int64_t ns)
+static int64_t timeline_with_knots(const struct timeline_trace *trace, int64_t ns)
 {
     size_t low = 0, high = trace->knot_count; /* the last knot at or before */
     while (low < high) {

@@ -1,4 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#ifndef SCRY_JOBDIR_ANALYSIS_TIMELINE_H
+#define SCRY_JOBDIR_ANALYSIS_TIMELINE_H
+
+#include "jobdir/trace/trace.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
 /*
  * One time line for the traces of several hosts. Processes of one host (one boot) share a clock, the time stamp
  * counter, and one calibration of it. How far the clocks of two hosts are apart is estimated twice, at the start and at
@@ -9,14 +18,6 @@
  * clock (R. Rabenseifner, "The Controlled Logical Clock", 1997): the receive moves behind the send, what follows in its
  * rank moves with it, and goes back to its own time slowly. The order of what one process did is kept.
  */
-#ifndef SCRY_JOBDIR_ANALYSIS_TIMELINE_H
-#define SCRY_JOBDIR_ANALYSIS_TIMELINE_H
-
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include "jobdir/trace/trace.h"
 
 enum {
     TIMELINE_LEAST_NS = 1000, /* so long a message between two hosts takes at least */
@@ -80,7 +81,6 @@ int64_t timeline_raw(const struct timeline *timeline, size_t trace, uint64_t tic
 int64_t timeline_map(const struct timeline *timeline, size_t trace, int64_t raw_ns);
 /* The two steps of that: the offsets between hosts, then the corrections of single messages. */
 int64_t timeline_shift_host(const struct timeline *timeline, size_t trace, int64_t raw_ns);
-int64_t timeline_with_knots(const struct timeline_trace *trace, int64_t ns);
 
 static inline int64_t timeline_ns(const struct timeline *timeline, size_t trace, uint64_t ticks)
 {
@@ -94,12 +94,6 @@ const char *timeline_how_name(enum timeline_how how); /* "both_ways" */
 /* ---- for mpi_messages.c: compares, by the matched messages whose times are raw, and makes these times common ---- */
 
 struct mpi_messages;
-/* Reads what is known of the hosts' clocks from the job's parts. */
-void timeline_know(struct timeline *timeline, struct trace *const *traces);
-/* The host with the offset to the reference that follows from that; false: it is not known. */
-bool timeline_known(const struct timeline *timeline, uint32_t reference, uint32_t host, struct timeline_host *ret_host);
-/* That was at one moment: what is told is of others, too, and clocks drift. */
-void timeline_drift(struct mpi_messages *messages);
 int timeline_estimate(struct mpi_messages *messages); /* sets the hosts' offsets; 0 or -ENOMEM */
 int timeline_correct(struct mpi_messages *messages);  /* the controlled logical clock; likewise */
 

@@ -1,4 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#ifndef SCRY_JOBDIR_ANALYSIS_WHY_H
+#define SCRY_JOBDIR_ANALYSIS_WHY_H
+
+#include "base/data/arena.h"
+#include "base/data/buf.h"
+#include "base/data/err.h"
+#include "jobdir/mpi/stats.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
 /*
  * Why the ranks of an MPI job do not move, from what each rank's statistics say it is in: the wait-for graph, and what
  * follows from it. Nothing is stopped or asked for: pure, and safe on any numbers that a damaged area may hold.
@@ -18,17 +30,6 @@
  * Two communicators of different ranks are the same if their kind, ordinal and lowest world rank are, and their parents
  * are the same by this rule, too.
  */
-#ifndef SCRY_JOBDIR_ANALYSIS_WHY_H
-#define SCRY_JOBDIR_ANALYSIS_WHY_H
-
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include "base/data/arena.h"
-#include "base/data/buf.h"
-#include "base/data/err.h"
-#include "jobdir/mpi/stats.h"
 
 enum { MPI_WHY_SETTLED_NS = 200000000, MPI_WHY_NONE = UINT32_MAX };
 
@@ -172,4 +173,5 @@ void mpi_why_actor_text(struct buf *out, const struct mpi_why_actor *actor);
 void mpi_why_text(struct buf *out, const struct mpi_why *why);
 /* The line of it that says most, without its end: the first finding, or how many wait. */
 void mpi_why_line(struct buf *out, const struct mpi_why *why);
+
 #endif

@@ -1,10 +1,369 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Who waits for whom: what each rank's calls need from others. */
+#include "jobdir/analysis/polls.h"
+#include "jobdir/analysis/why_internal.h"
+#include "shm/mpi_told.h"
+
 #include <errno.h>
 #include <string.h>
 
-#include "jobdir/analysis/polls.h"
-#include "jobdir/analysis/why_internal.h"
+/* Which processes are the ranks of one MPI_COMM_WORLD, and which of their communicators are the same. */
+
+/* ---- worlds ---- */
+
+static struct why_world *world_named(struct why_work *work, const char *namespace)
+{
+    struct why_world *world = work->worlds;
+    while (world && strcmp(world->namespace, namespace) != 0)
+        world = world->next;
+    if (!world && (world = arena_zalloc(work->arena, 1, sizeof *world))) {
+        *world = (struct why_world){.namespace = namespace, .next = work->worlds};
+        work->worlds = world;
+    }
+    work->failed |= !world;
+    return world;
+}
+
+static void make_room(struct why_work *work, struct why_world *world)
+{
+    world->by_rank = arena_alloc(work->arena, (world->size + 1) * sizeof *world->by_rank);
+    if (!world->by_rank)
+        work->failed = true;
+    else
+        memset(world->by_rank, 0xff, (world->size + 1) * sizeof *world->by_rank);
+}
+
+/* Two processes that live are no two tries of one rank: programs started without an mpirun, with one process number on two
+ * nodes, call their worlds by one name. The second one is in a world of its own. */
+static struct why_world *world_apart(struct why_work *work, const struct mpi_stats *stats)
+{
+    struct why_world *world = arena_zalloc(work->arena, 1, sizeof *world);
+    work->failed |= !world;
+    if (world) {
+        *world = (struct why_world){.namespace = stats->namespace, .size = (uint32_t)stats->rank + 1, .running = true};
+        make_room(work, world);
+    }
+    return work->failed ? NULL : world;
+}
+
+/* Of two processes with one number, the one that lives, or the later: a job may run a program many times. */
+static bool is_newer(const struct mpi_stats *one, const struct mpi_stats *other)
+{
+    return one->running != other->running ? one->running : one->started_wall_ns > other->started_wall_ns;
+}
+
+static void find_worlds(struct why_work *work)
+{
+    enum { WORLD_MOST = 1 << 22 }; /* a damaged number is not believed */
+    const struct mpi_stats_set *set = work->set;
+    for (size_t i = 0; i < set->count && !work->failed; i++) {
+        const struct mpi_stats *stats = &set->ranks[i];
+        struct why_world *world = world_named(work, stats->namespace ? stats->namespace : "");
+        if (world && stats->rank >= 0 && stats->rank < WORLD_MOST && (uint32_t)stats->rank >= world->size)
+            world->size = (uint32_t)stats->rank + 1;
+    }
+    for (struct why_world *world = work->worlds; world && !work->failed; world = world->next)
+        make_room(work, world);
+    for (size_t i = 0; i < set->count && !work->failed; i++) {
+        const struct mpi_stats *stats = &set->ranks[i];
+        struct why_world *world = world_named(work, stats->namespace ? stats->namespace : "");
+        world->running |= stats->running;
+        if (stats->rank < 0 || (uint32_t)stats->rank >= world->size)
+            continue;
+        uint32_t *place = &world->by_rank[stats->rank];
+        if (*place != MPI_WHY_NONE && stats->running && set->ranks[*place].running) {
+            if (!(world = world_apart(work, stats)))
+                return;
+            place = &world->by_rank[stats->rank];
+        }
+        if (*place != MPI_WHY_NONE && !is_newer(stats, &set->ranks[*place]))
+            continue;
+        if (*place != MPI_WHY_NONE)
+            work->world_of[*place] = NULL;
+        *place = (uint32_t)i;
+        work->world_of[i] = world;
+    }
+}
+
+/* ---- communicators, the same for all their ranks ---- */
+
+static size_t hash_of(const struct why_key *key)
+{
+    uint64_t hash = (uintptr_t)key->world ^ (uintptr_t)key->parent * 31;
+    hash = (hash ^ key->ordinal) * UINT64_C(0x9e3779b97f4a7c15);
+    hash = (hash ^ key->identity) * UINT64_C(0x9e3779b97f4a7c15);
+    hash = (hash ^ (uint32_t)key->lowest ^ (uint64_t)key->kind << 32) * UINT64_C(0x9e3779b97f4a7c15);
+    return (size_t)(hash >> 20);
+}
+
+static struct why_group *group_with(struct why_work *work, const struct why_key *key)
+{
+    struct why_group **bucket = &work->table[hash_of(key) % work->table_size];
+    for (struct why_group *group = *bucket; group; group = group->bucket)
+        if (group->key.world == key->world && group->key.parent == key->parent && group->key.kind == key->kind &&
+            group->key.ordinal == key->ordinal && group->key.lowest == key->lowest &&
+            group->key.identity == key->identity)
+            return group;
+    struct why_group *group = arena_zalloc(work->arena, 1, sizeof *group);
+    if (!group) {
+        work->failed = true;
+        return NULL;
+    }
+    group->key = *key;
+    group->bucket = *bucket;
+    group->next = work->groups;
+    return *bucket = work->groups = group;
+}
+
+static void add_member(struct why_work *work, struct why_group *group, uint32_t index)
+{
+    if (group->count && group->members[group->count - 1] == index)
+        return;
+    if (group->count == group->room) {
+        uint32_t room = group->room ? 2 * group->room : 8;
+        uint32_t *larger = arena_alloc(work->arena, room * sizeof *larger);
+        if (!larger) {
+            work->failed = true;
+            return;
+        }
+        if (group->count)
+            memcpy(larger, group->members, group->count * sizeof *larger);
+        group->members = larger;
+        group->room = room;
+    }
+    group->members[group->count++] = index;
+}
+
+/* Parents are made before their children and stand before them, as their numbers do. */
+static void find_groups_of(struct why_work *work, uint32_t index)
+{
+    const struct mpi_stats *stats = &work->set->ranks[index];
+    struct why_group **groups = arena_zalloc(work->arena, stats->comm_count + 1, sizeof *groups);
+    if (!groups) {
+        work->failed = true;
+        return;
+    }
+    work->comm_groups[index] = groups;
+    for (size_t i = 0; i < stats->comm_count && work->world_of[index]; i++) {
+        const struct mpi_stats_comm *comm = &stats->comms[i];
+        struct why_key key = {
+            .world = work->world_of[index], .kind = comm->kind, .ordinal = comm->ordinal, .lowest = comm->lowest};
+        bool orphan = comm->parent != UINT32_MAX;
+        for (size_t j = i; j-- > 0 && orphan;)
+            if (stats->comms[j].number == comm->parent) {
+                key.parent = groups[j];
+                orphan = !groups[j];
+                break;
+            }
+        if (comm->parent == UINT32_MAX)
+            key.ordinal = comm->number; /* MPI_COMM_WORLD and MPI_COMM_SELF */
+        if (comm->identity)
+            key = (struct why_key){.world = key.world,
+                                   .kind = key.kind,
+                                   .identity = comm->identity,
+                                   .lowest = comm->identity == MPI_IDENTITY_SELF ? comm->lowest : 0};
+        else if (orphan || (comm->parent == UINT32_MAX && comm->number > 1)) /* made out of sight */
+            continue;
+        groups[i] = group_with(work, &key);
+        if (groups[i])
+            add_member(work, groups[i], index);
+    }
+}
+
+struct why_group *why_group_of(const struct why_work *work, uint32_t index, uint32_t comm)
+{
+    const struct mpi_stats *stats = &work->set->ranks[index];
+    return comm < stats->comm_count && work->comm_groups[index] ? work->comm_groups[index][comm] : NULL;
+}
+
+uint32_t why_group_in(const struct why_work *work, uint32_t index, const struct why_group *group)
+{
+    size_t count = work->set->ranks[index].comm_count;
+    for (uint32_t i = 0; i < count; i++)
+        if (work->comm_groups[index][i] == group)
+            return i;
+    return MPI_WHY_NONE;
+}
+
+void why_groups(struct why_work *work)
+{
+    find_worlds(work);
+    for (uint32_t i = 0; i < work->set->count && !work->failed; i++)
+        find_groups_of(work, i);
+}
+
+/* Which threads of a rank may act for it: those in MPI by what they wait for there, others by what was seen of them. */
+
+enum { THREAD_MULTIPLE = 3 }; /* of mpi_stats.thread_level */
+
+/* ---- who they are ---- */
+
+static const struct thread_seen *seen_of(const struct mpi_stats *stats, int32_t tid)
+{
+    for (size_t i = 0; i < stats->seen_count; i++)
+        if (stats->seen[i].tid == tid)
+            return &stats->seen[i];
+    return NULL;
+}
+
+bool why_joins(const struct mpi_stats *stats, int32_t tid)
+{
+    const struct thread_seen *seen = seen_of(stats, tid);
+    return seen && seen->wait.kind == THREAD_WAITS_END;
+}
+
+/* A circle that its threads make among themselves. */
+static void find_circle(struct why_work *work, struct mpi_why_rank *rank, const struct mpi_stats *stats)
+{
+    size_t *circle = arena_zalloc(work->arena, stats->seen_count + 1, sizeof *circle), count = 0;
+    work->failed |= !circle;
+    for (size_t i = 0; i < stats->seen_count && !count && !work->failed; i++)
+        count = threads_circle(stats->seen, stats->seen_count, i, circle);
+    for (size_t i = 0; i < count; i++) {
+        size_t at = 0;
+        while (at < rank->actor_count && rank->actors[at].seen != &stats->seen[circle[i]])
+            at++;
+        if (at == rank->actor_count || (rank->actors[at].thread && rank->actors[at].thread->state != MPI_WHY_COMPUTES))
+            return; /* it is in MPI */
+        circle[i] = at;
+    }
+    rank->circle = circle;
+    rank->circle_count = count;
+}
+
+/* The threads that called MPI, and those that were seen beside them. */
+void why_actors(struct why_work *work, struct mpi_why_rank *rank, struct mpi_why_thread *threads)
+{
+    const struct mpi_stats *stats = rank->stats;
+    size_t count = 0;
+    rank->actors = arena_zalloc(work->arena, stats->thread_count + stats->seen_count + 1, sizeof *rank->actors);
+    work->failed |= !rank->actors;
+    for (size_t i = 0; i < stats->thread_count && !work->failed; i++)
+        if (threads[i].state != MPI_WHY_ENDED)
+            rank->actors[count++] =
+                (struct mpi_why_actor){.thread = &threads[i], .seen = seen_of(stats, threads[i].thread->tid)};
+    size_t called = count;
+    for (size_t i = 0; i < stats->seen_count && !work->failed; i++) {
+        size_t k = 0;
+        while (k < called && rank->actors[k].seen != &stats->seen[i])
+            k++;
+        if (k == called)
+            rank->actors[count++] = (struct mpi_why_actor){.seen = &stats->seen[i]};
+    }
+    rank->actor_count = stats->thread_count ? count : 0;
+    if (stats->thread_count && !work->failed)
+        find_circle(work, rank, stats);
+}
+
+/* ---- who may act ---- */
+
+bool mpi_why_is_unseen(const struct mpi_why_rank *rank)
+{
+    bool others = rank->stats->thread_level >= THREAD_MULTIPLE;
+    for (size_t i = 0; i < rank->actor_count && others; i++)
+        if (rank->actors[i].seen && rank->actors[i].seen->wait.unseen && !rank->actors[i].thread)
+            return true;
+    return others && !rank->stats->seen_count;
+}
+
+static const struct mpi_why_actor *actor_with(const struct mpi_why_rank *rank, int32_t tid)
+{
+    for (size_t i = 0; i < rank->actor_count; i++)
+        if (rank->actors[i].seen && rank->actors[i].seen->tid == tid)
+            return &rank->actors[i];
+    return NULL;
+}
+
+static bool is_outside(const struct mpi_why_actor *actor)
+{
+    return !actor->thread || actor->thread->state == MPI_WHY_COMPUTES;
+}
+
+static bool may_go_on(const struct why_work *work, const struct mpi_why_rank *rank, const struct mpi_why_actor *actor,
+                      const bool *live)
+{
+    if (!is_outside(actor))
+        return why_may_act(work, actor->thread, live);
+    enum thread_wait_kind gone = rank->stats->seen_count ? THREAD_HAS_ENDED : THREAD_MAY_ACT;
+    enum thread_wait_kind kind = actor->seen ? actor->seen->wait.kind : gone;
+    if (kind == THREAD_WAITS_OWNER || kind == THREAD_WAITS_END) {
+        const struct mpi_why_actor *other = actor_with(rank, actor->seen->wait.tid);
+        return !other || other->free;
+    }
+    for (size_t i = 0; kind == THREAD_WAITS_OTHERS && i < rank->actor_count; i++)
+        if (rank->actors[i].free && &rank->actors[i] != actor)
+            return true;
+    return kind == THREAD_MAY_ACT;
+}
+
+/* With less than MPI_THREAD_MULTIPLE nobody may call MPI while another thread is in a call. */
+static bool may_call_beside(const struct mpi_why_rank *rank)
+{
+    return rank->stats->thread_level >= THREAD_MULTIPLE || rank->thread_count != 1 ||
+           is_outside(&(struct mpi_why_actor){.thread = (struct mpi_why_thread *)&rank->threads[0]});
+}
+
+/* Some thread is held up by what nobody will undo. All others can be told so only if there is one: what waits for a
+ * condition may be woken by a signal's handler yet. */
+static bool is_held_up(const struct why_work *work, const struct mpi_why_rank *rank, const bool *live)
+{
+    for (size_t i = 0; i < rank->actor_count; i++)
+        if (!is_outside(&rank->actors[i]) && rank->actors[i].thread->state != MPI_WHY_ENDED &&
+            !why_may_act(work, rank->actors[i].thread, live))
+            return true;
+    return rank->circle_count > 0;
+}
+
+bool why_rank_may_act(const struct why_work *work, const struct mpi_why_rank *rank, const bool *live)
+{
+    if (rank->state == MPI_WHY_ENDED || rank->state == MPI_WHY_DIED)
+        return false;
+    if (rank->actor_count == 0)
+        return true;
+    if (!may_call_beside(rank))
+        return why_may_act(work, &rank->threads[0], live);
+    if (rank->stats->thread_level >= THREAD_MULTIPLE && !rank->stats->seen_count)
+        return true;
+    bool any = false;
+    for (size_t i = 0; i < rank->actor_count; i++)
+        rank->actors[i].free = false;
+    for (bool changed = true; changed;) {
+        changed = false;
+        for (size_t i = 0; i < rank->actor_count; i++)
+            if (!rank->actors[i].free && may_go_on(work, rank, &rank->actors[i], live))
+                rank->actors[i].free = changed = any = true;
+    }
+    return any || !is_held_up(work, rank, live);
+}
+
+bool why_is_asleep(const struct mpi_why_rank *rank)
+{
+    bool waits = false;
+    for (size_t i = 0; i < rank->actor_count; i++) {
+        if (rank->actors[i].free)
+            return false;
+        waits |= rank->actors[i].seen && rank->actors[i].seen->wait.kind == THREAD_WAITS_OTHERS;
+    }
+    return waits;
+}
+
+/* All of a rank that is stuck; else those of its circle. */
+void why_block_threads(struct mpi_why_rank *rank)
+{
+    for (size_t i = 0; i < rank->thread_count && rank->stuck; i++) {
+        struct mpi_why_thread *thread = (struct mpi_why_thread *)&rank->threads[i];
+        thread->stuck = true;
+        thread->state = thread->state == MPI_WHY_COMPUTES ? MPI_WHY_BLOCKED : thread->state;
+    }
+    for (size_t i = 0; i < rank->circle_count; i++) {
+        struct mpi_why_thread *thread = rank->actors[rank->circle[i]].thread;
+        if (thread && thread->state == MPI_WHY_COMPUTES)
+            thread->state = MPI_WHY_BLOCKED;
+        if (thread)
+            thread->stuck = true;
+    }
+}
+
+/* Who waits for whom: what each rank's calls need from others. */
 
 /* Of the time after which calls count as waiting, for messages that were sent: so much later those that lie there are
  * others than what is waited for; sooner where the thread is known to have looked meanwhile. */

@@ -1,19 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Traces for other programs. One row a format; each is fed the traces of a job one after the other and writes as it
- * goes, in memory that does not grow with the number of calls.
- */
 #ifndef SCRY_JOBDIR_EXPORT_EXPORT_H
 #define SCRY_JOBDIR_EXPORT_EXPORT_H
+
+#include "jobdir/analysis/messages.h"
+#include "jobdir/mpi/trace.h"
+#include "jobdir/trace/calls.h"
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
 
-#include "jobdir/trace/calls.h"
-#include "jobdir/analysis/messages.h"
-#include "jobdir/mpi/trace.h"
+/*
+ * Traces for other programs. One row a format; each is fed the traces of a job one after the other and writes as it
+ * goes, in memory that does not grow with the number of calls.
+ */
 
 struct exporter {
     FILE *out;
@@ -62,8 +63,6 @@ extern const struct export_format export_chrome, export_speedscope, export_folde
 void export_flush(struct exporter *exporter, bool all);
 /* ns after the start of the job; 0 for what lies before it. */
 uint64_t export_ns(const struct exporter *exporter, uint64_t ticks);
-/* A field as RFC 4180 has it: quoted where it has to be. */
-void export_put_field(struct buf *out, const char *text, size_t len);
 /* The name of the traced program, without folders. */
 const char *export_program(const struct trace *trace);
 

@@ -1,4 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#ifndef SCRY_JOBDIR_EXPORT_REPLAY_H
+#define SCRY_JOBDIR_EXPORT_REPLAY_H
+
+#include "jobdir/mpi/trace.h"
+#include "jobdir/trace/calls.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+
 /*
  * A trace as a person reads it: calls in the order of time, indented by depth, with values, sources and durations. A
  * call that calls nothing else stands on one line, others on two:
@@ -7,15 +17,6 @@
  *     0.001240    norm(n = 5)  {sum = 6.25}  = 2.5  310 ns  stommel.c:180 from stommel.c:214
  *     0.001262  end of solve  {i = 12}  = 3  28.1 us
  */
-#ifndef SCRY_JOBDIR_EXPORT_REPLAY_H
-#define SCRY_JOBDIR_EXPORT_REPLAY_H
-
-#include <stdbool.h>
-#include <stdint.h>
-#include <stdio.h>
-
-#include "jobdir/trace/calls.h"
-#include "jobdir/mpi/trace.h"
 
 struct replay_options {
     struct call_filter filter;

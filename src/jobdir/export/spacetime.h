@@ -1,21 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * A space-time picture of an MPI program: one lane for each rank from top to bottom, time from left to right; bars show
- * in which kind of call a rank is, lines are messages, bands through the lanes collective operations. spacetime.c
- * gathers what the lanes show, spacetime_svg.c draws, spacetime_lines.c the messages and operations.
- *
- * Much is gathered in little: calls are kept one by one as long as a lane has few of them, beyond that only how much of
- * each column's time they took. Of messages and operations every k-th is drawn where there are too many. The picture
- * says so.
- */
 #ifndef SCRY_JOBDIR_EXPORT_SPACETIME_H
 #define SCRY_JOBDIR_EXPORT_SPACETIME_H
+
+#include "jobdir/export/export.h"
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
-#include "jobdir/export/export.h"
+/*
+ * A space-time picture of an MPI program: one lane for each rank from top to bottom, time from left to right; bars show
+ * in which kind of call a rank is, lines are messages, bands through the lanes collective operations. spacetime.c
+ * gathers what the lanes show, and finds the lines of messages and operations; spacetime_svg.c draws.
+ *
+ * Much is gathered in little: calls are kept one by one as long as a lane has few of them, beyond that only how much of
+ * each column's time they took. Of messages and operations every k-th is drawn where there are too many. The picture
+ * says so.
+ */
 
 enum spacetime_class {
     SPACETIME_COMPUTE, /* outside of calls of MPI */

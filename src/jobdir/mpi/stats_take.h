@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Inside of jobdir: what the files that read an MPI area share (mpi/stats_places.c: call sites and peers;
- * mpi/stats_buckets.c: the distributions; mpi/stats_take.c: all else). Each number of the area is read once.
- */
 #ifndef SCRY_JOBDIR_MPI_STATS_TAKE_H
 #define SCRY_JOBDIR_MPI_STATS_TAKE_H
 
 #include "jobdir/mpi/stats.h"
 
-#define ORDERED(field) atomic_load_explicit(&(field), memory_order_acquire)
+/*
+ * Inside of jobdir: what reads an MPI area: its distributions are in mpi/stats_read.c, all else in mpi/stats_take.c.
+ * Each number of the area is read once.
+ */
+
 #define ONCE(field) (*(const volatile __typeof__(field) *)&(field))
 
 struct take {
@@ -31,29 +31,6 @@ uint64_t take_ns(const struct take *take, uint64_t ticks);
  * is in no call. */
 const struct mpi_thread *take_thread(const struct take *take, uint32_t index);
 bool take_is_shared(const struct mpi_thread *thread);
-
-/* Reads at most 128 bytes until they are the same twice: nothing wrote to them between, or only the last time of many.
- */
-void take_stable(void *to, const void *from, size_t size);
-const char *take_text(struct arena *arena, const char *from, size_t size); /* up to its first NUL; never NULL */
-uint32_t take_comm(const struct take *take, uint32_t number);              /* its index; UINT32_MAX */
-
-static inline uint64_t take_plus(uint64_t one, uint64_t other)
-{
-    uint64_t sum;
-    return __builtin_add_overflow(one, other, &sum) ? UINT64_MAX : sum;
-}
-
-/* 0 or -ENOMEM. */
-int take_modules(struct take *take);
-int take_sites(struct take *take, struct mpi_stats *stats);
-int take_peers(struct take *take, struct mpi_stats *stats);
 int take_distributions(const struct take *take, struct mpi_stats *stats);
-
-/* Of an address alone: by the sites that are known. All sites of a module have the same distance to its file's
- * addresses. */
-void take_place(const struct take *take, struct mpi_stats_site *site, uint32_t call, uint64_t address);
-/* The call that comes from there; CALL_NONE: not known, or several do. */
-uint32_t take_call_at(const struct take *take, uint64_t address);
 
 #endif

@@ -1,4 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#ifndef SCRY_JOBDIR_MPI_THREAD_WAIT_H
+#define SCRY_JOBDIR_MPI_THREAD_WAIT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
 /*
  * What the threads of a process wait for, outside of MPI: which of them only another one can set free, and which may
  * act by themselves. Read from /proc/PID/task/TID/syscall and, for locks of glibc, from the process's memory; nothing
@@ -7,13 +15,6 @@
  * One inspection sees each thread at another moment. What threads wait for in two inspections, without having run
  * between them, they wait for together: at the moment between the two.
  */
-#ifndef SCRY_JOBDIR_MPI_THREAD_WAIT_H
-#define SCRY_JOBDIR_MPI_THREAD_WAIT_H
-
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <sys/types.h>
 
 enum thread_wait_kind {
     THREAD_MAY_ACT,      /* runs, is stopped, sleeps, waits with a limit or for what is outside of its process; or it is
@@ -44,7 +45,7 @@ struct thread_seen {
  * a limit have their kind, too. */
 struct thread_wait thread_wait_of(pid_t pid, const char *syscall);
 
-/* All threads of a process but those that a library of MPI has for itself (jobdir/mpi/thread_start.h), by their
+/* All threads of a process but those that a library of MPI has for itself, by their
  * numbers; the caller frees the list. 0, -ESRCH, -EACCES or -ENOMEM. */
 int threads_look(struct thread_seen **ret_threads, size_t *ret_count, pid_t pid);
 
@@ -55,5 +56,13 @@ int threads_settle(struct thread_seen **threads, size_t *count, const struct thr
 /* Those that wait for each other in a circle which leads from `start` back to it, as indices in their order; 0: there
  * is none. One that waits for itself is a circle. ret_circle: room for `count`. */
 size_t threads_circle(const struct thread_seen *threads, size_t count, size_t start, size_t *ret_circle);
+
+/*
+ * Which threads a library of MPI has made for itself: those that began in its code, or in that of what it is built on
+ * (PMIx, UCX, libevent, libfabric). They make progress, and send nothing on their own.
+ */
+
+/* Whether a file is such a library, by its name. */
+bool thread_file_is_of_mpi(const char *path);
 
 #endif

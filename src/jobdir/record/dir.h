@@ -1,15 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#ifndef SCRY_JOBDIR_RECORD_DIR_H
+#define SCRY_JOBDIR_RECORD_DIR_H
+
+#include "base/data/err.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
 /*
  * Job directories by name: making one, finding the one a person means, listing all. A job has an id,
  * DATE-HOST-PID-RANDOM with the date in UTC, so that ids sort by time, and is the name of its directory. One made elsewhere
  * (-o DIR) is linked into the directory of jobs, best effort, so that listings show it.
  */
-#ifndef SCRY_JOBDIR_RECORD_DIR_H
-#define SCRY_JOBDIR_RECORD_DIR_H
-
-#include <stddef.h>
-
-#include "base/data/err.h"
 
 enum { JOB_ID_SIZE = 128 };
 
@@ -35,5 +38,18 @@ int jobdir_list_own(char ***ret_paths, size_t *ret_count, struct err *err);
 /* The id of a job directory: its name, or what it says itself where it has another one. */
 void jobdir_id(const char *path, char ret_id[JOB_ID_SIZE]);
 void jobdir_list_free(char **paths, size_t count);
+
+/*
+ * Where scry-view keeps what it has read of the traces of a job that is over (web/view/saved.h): a file in the user's cache,
+ * named by the job directory. Nothing in it is needed.
+ */
+
+/* Of the job directory at that path, which has no links in it. make: the directory of such files is made. 0 or -errno
+ * with err. */
+int picture_file_path(const char *jobdir, bool make, char *ret_path, size_t size, struct err *err);
+/* Of all together so much stays, as cache_clean (base/system/file.h) has it. */
+void picture_files_clean(uint64_t most_bytes);
+/* The job directory is no more. */
+void picture_file_remove(const char *jobdir);
 
 #endif

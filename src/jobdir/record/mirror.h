@@ -1,4 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#ifndef SCRY_JOBDIR_RECORD_MIRROR_H
+#define SCRY_JOBDIR_RECORD_MIRROR_H
+
+#include "base/data/err.h"
+#include "base/data/span.h"
+
+#include <jansson.h>
+#include <stdbool.h>
+#include <stdint.h>
+
 /*
  * A mirror: the job directory of a job that is elsewhere, or over and gone, as far as it is known here. It has job.json,
  * the spool and the small files (stats/, report.txt), and the same of its parts, not the traces. So whatever shows a job directory shows a mirror.
@@ -15,16 +25,6 @@
  * any order and more than once; the spool has each once, in order. What nobody used for 30 days is removed when another
  * mirror is made.
  */
-#ifndef SCRY_JOBDIR_RECORD_MIRROR_H
-#define SCRY_JOBDIR_RECORD_MIRROR_H
-
-#include <stdbool.h>
-#include <stdint.h>
-
-#include <jansson.h>
-
-#include "base/data/err.h"
-#include "base/data/span.h"
 
 struct mirror;
 
@@ -65,5 +65,10 @@ int mirror_flush(struct mirror *mirror);
 json_t *mirror_read_remote(const char *path);
 /* Removes a mirror. -EWOULDBLOCK: a process writes it. */
 int mirror_remove(const char *path, struct err *err);
+
+/* What the files of mirrors share. */
+
+/* Whether a directory, named without links, lies where mirrors are kept. */
+bool mirror_is_kept(const char *real_path);
 
 #endif

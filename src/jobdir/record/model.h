@@ -17,7 +17,6 @@
 #include "base/data/err.h"
 #include "jobdir/record/kept.h"
 #include "jobdir/record/layers.h"
-#include "jobdir/record/series.h"
 
 enum { JOB_NAME_SIZE = 64, JOB_COMMANDS = 1000, JOB_FIRINGS = 10000, JOB_WHYS = 50, JOB_STATUS_UNKNOWN = -1 };
 

@@ -15,8 +15,8 @@
 #include "base/data/cleanup.h"
 #include "base/system/clock.h"
 #include "base/system/dirs.h"
-#include "jobdir/record/mirror_internal.h"
-#include "jobdir/record/picture_file.h"
+#include "jobdir/record/mirror.h"
+#include "jobdir/record/dir.h"
 
 enum { BLOCK_BYTES = 512 }; /* of st_blocks */
 enum { PARTS = 11 };

@@ -16,7 +16,7 @@
 bool jobdir_size(const char *path, uint64_t deadline_ns, uint64_t *ret_bytes);
 
 /* Removes a job directory, job.json last: a job that was removed in part is still listed. And its file in the cache
- * (jobdir/record/picture_file.h). The caller has seen that it
+ * (jobdir/record/dir.h). The caller has seen that it
  * is over. *ret_kept: the directory stays, for it holds other files, too. 0 or -errno with err. */
 int jobdir_remove(const char *path, bool *ret_kept, struct err *err);
 

@@ -8,9 +8,9 @@
 
 #include "base/data/cleanup.h"
 #include "jobdir/text/notes_json.h"
+#include "jobdir/text/text.h"
 #include "jobdir/report/functions_internal.h"
 #include "jobdir/report/internal.h"
-#include "jobdir/text/text.h"
 #include "shm/area.h"
 
 enum { SUMMARY_FUNCTIONS = 4, SUMMARY_PROBLEMS = 3 };

@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#ifndef SCRY_JOBDIR_TEXT_FIELDS_H
+#define SCRY_JOBDIR_TEXT_FIELDS_H
+
+#include "base/data/buf.h"
+
+#include <jansson.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
 /*
  * An object of a report, declared once. From one list of fields come its JSON, the JSON Schema of that, and the columns
  * of its table. A list ends with {0}. Fields read a struct, the row; `all` is what the row belongs to, for the
  * functions of fields that need more than the row: each list says what both are.
  */
-#ifndef SCRY_JOBDIR_TEXT_FIELDS_H
-#define SCRY_JOBDIR_TEXT_FIELDS_H
-
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <jansson.h>
-
-#include "base/data/buf.h"
 
 enum field_type {
     FIELD_END,

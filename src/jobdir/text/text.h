@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Bytes of a job (arguments, process names, paths) on their way to JSON and to people: what is not UTF-8 becomes \xNN,
- * so that nothing is lost and every reader copes; what would move a terminal's cursor is escaped before it is shown.
- */
 #ifndef SCRY_JOBDIR_TEXT_TEXT_H
 #define SCRY_JOBDIR_TEXT_TEXT_H
 
+#include "base/data/buf.h"
+
+#include <jansson.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
-#include <jansson.h>
-
-#include "base/data/buf.h"
+/*
+ * Bytes of a job (arguments, process names, paths) on their way to JSON and to people: what is not UTF-8 becomes \xNN,
+ * so that nothing is lost and every reader copes; what would move a terminal's cursor is escaped before it is shown.
+ */
 
 enum { TEXT_LIMIT = 64 << 10 }; /* bytes of one string kept in a job directory; longer ones are cut and marked */
 
@@ -73,7 +73,6 @@ void text_ns(struct buf *out, double ns);
 
 /* The same in so many columns, to the right. */
 void text_size_in(struct buf *out, uint64_t bytes, int columns);
-void text_seconds_in(struct buf *out, double seconds, int columns);
 void text_ns_in(struct buf *out, double ns, int columns);
 
 /* What a line of the report's head begins with: the label, or "" below another line, in the width of all of them. */

@@ -1,4 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#ifndef SCRY_JOBDIR_TRACE_SWITCHES_H
+#define SCRY_JOBDIR_TRACE_SWITCHES_H
+
+#include "base/data/buf.h"
+#include "jobdir/trace/profile.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
 /*
  * When the threads of a traced process had no processor: the file .switches beside its packets, as scry's own readers
  * have it. Entries of three numbers (LEB128): thread id << 2 | enum trace_off; the end, less that of the entry before
@@ -7,24 +17,6 @@
  * there (switches_from, switches_until; switches_bytes are in the file), and why not longer, or not at all
  * (switches_missing).
  */
-#ifndef SCRY_JOBDIR_TRACE_SWITCHES_H
-#define SCRY_JOBDIR_TRACE_SWITCHES_H
-
-#include <stdbool.h>
-#include <stdint.h>
-
-#include "base/data/buf.h"
-#include "jobdir/trace/profile.h"
-
-enum trace_off {
-    TRACE_OFF_WAITING,   /* it had nothing to do until something happened */
-    TRACE_OFF_PREEMPTED, /* it could have run */
-    TRACE_OFF_UNKNOWN,   /* whether it had a processor is not known */
-};
-
-/* Appends an entry; *inout_end: 0 at the beginning. */
-void trace_switch_put(struct buf *out, uint64_t *inout_end, uint32_t tid, enum trace_off how, uint64_t begin,
-                      uint64_t end);
 
 struct trace_switches;
 
@@ -39,5 +31,35 @@ void trace_switches_go_on(struct trace_switches *switches, const char *directory
  * back, over all threads. */
 void trace_switches_spent(struct trace_switches *switches, uint32_t tid, uint64_t time,
                           struct profile_spent *ret_spent);
+
+/*
+ * When the threads of one process had no processor, from its context switches as they come: entries of a trace's
+ * .switches (jobdir/trace/switches.h). What does not fit together becomes time of which nothing is known. Pure: no I/O.
+ */
+
+struct switch_thread;
+
+struct switch_log {
+    struct switch_thread *threads;
+    uint64_t from;  /* nothing was seen before */
+    uint64_t floor; /* nor before this: the end of the last gap */
+    struct buf entries;
+    uint64_t last_end;
+    bool failed; /* no memory */
+};
+
+void switch_log_init(struct switch_log *log, uint64_t from);
+void switch_log_done(struct switch_log *log);
+
+/* A thread that is there when it begins: that it waits, or not known what. */
+void switch_log_thread(struct switch_log *log, uint32_t tid, bool waits);
+void switch_log_take(struct switch_log *log, uint32_t tid, bool in, bool preempted, uint64_t time);
+/* Switches may be missing between these. */
+void switch_log_gap(struct switch_log *log, uint64_t from, uint64_t to);
+/* All switches until then are in: writes what threads are in, as far as that. Forgets threads that are not there any
+ * more. */
+typedef bool switch_lives_fn(void *ctx, uint32_t tid);
+void switch_log_until(struct switch_log *log, uint64_t time, switch_lives_fn *lives, void *ctx);
+size_t switch_log_threads(const struct switch_log *log);
 
 #endif

@@ -9,7 +9,7 @@
 
 #include <cmocka.h>
 
-#include "jobdir/trace/switch_log.h"
+#include "jobdir/trace/switches.h"
 
 enum { BEGIN = 1000000, THREAD = 7, OTHER = 8 };
 

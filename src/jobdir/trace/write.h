@@ -1,20 +1,23 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#ifndef SCRY_JOBDIR_TRACE_WRITE_H
+#define SCRY_JOBDIR_TRACE_WRITE_H
+
+#include "base/data/buf.h"
+#include "base/data/err.h"
+#include "base/data/note_line.h"
+#include "jobdir/trace/ctf_metadata.h"
+#include "shm/record.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <uthash.h>
+
 /*
  * Writing the trace of one process (jobdir/trace/trace.h). Used by the monitor's loop: no JSON, no waiting but for the
  * disk; a full disk or a limit stops the writing and is reported once. Descriptors are opened for an append and kept in
  * a small cache, so a thousand threads do not need a thousand descriptors.
  */
-#ifndef SCRY_JOBDIR_TRACE_WRITE_H
-#define SCRY_JOBDIR_TRACE_WRITE_H
-
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include "base/data/buf.h"
-#include "base/data/err.h"
-#include "base/data/note_line.h"
-#include "shm/record.h"
 
 struct trace_writer;
 

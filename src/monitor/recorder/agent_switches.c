@@ -16,7 +16,7 @@
 #include "base/system/log.h"
 #include "monitor/recorder/agents_internal.h"
 #include "monitor/engine/monitor.h"
-#include "jobdir/trace/switch_log.h"
+#include "jobdir/trace/switches.h"
 #include "probe/proc.h"
 #include "probe/switch_rings.h"
 

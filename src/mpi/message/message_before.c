@@ -2,7 +2,7 @@
 /*
  * Recording begins while the program runs: the first call that is recorded says how many messages were exchanged with
  * each rank before, as the rows of peers have counted them. From the moment on when nothing is under way between two
- * ranks by these numbers, a reader knows which send is which receive's (record.h, jobdir/analysis/messages_late.c).
+ * ranks by these numbers, a reader knows which send is which receive's (record.h, jobdir/analysis/messages_waits.c).
  */
 #include "mpi/count/comm.h"
 #include "mpi/message/message.h"

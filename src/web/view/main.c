@@ -12,7 +12,7 @@
 #include "base/system/file.h"
 #include "base/system/clock.h"
 #include "base/system/log.h"
-#include "jobdir/record/picture_file.h"
+#include "jobdir/record/dir.h"
 #include "shm/waits.h"
 #include "web/view/ask.h"
 #include "web/view/saved.h"

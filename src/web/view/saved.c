@@ -11,7 +11,7 @@
 #include "base/data/cleanup.h"
 #include "base/data/sum.h"
 #include "base/system/file.h"
-#include "jobdir/record/picture_file.h"
+#include "jobdir/record/dir.h"
 
 #define SAVED_MAGIC "scrypict"
 enum { SAVED_VERSION = 3 };

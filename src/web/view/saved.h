@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What was read of the traces of a job that is over: kept in the user's cache (jobdir/record/picture_file.h), so that the
+ * What was read of the traces of a job that is over: kept in the user's cache (jobdir/record/dir.h), so that the
  * next scry-view of the job needs no pass over them. It is the pyramids, the points from which lanes are read again, the
  * functions, the time line, the messages, and answers about the whole job that somebody asked for. A file is for one version of scry, and for the job directory as it was: its
  * files' names, sizes and times. What is damaged or of another one is not used, and written anew.

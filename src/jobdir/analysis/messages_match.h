@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Inside jobdir: communicators that several programs (worlds) have in common. */
-#ifndef SCRY_JOBDIR_ANALYSIS_MESSAGES_JOIN_H
-#define SCRY_JOBDIR_ANALYSIS_MESSAGES_JOIN_H
+#ifndef SCRY_JOBDIR_ANALYSIS_MESSAGES_MATCH_H
+#define SCRY_JOBDIR_ANALYSIS_MESSAGES_MATCH_H
 
 #include "jobdir/analysis/messages_internal.h"
 #include "jobdir/mpi/stats.h"
+
+/* Inside jobdir: communicators that several programs (worlds) have in common. */
 
 struct shared { /* a communicator of one world with ranks of another */
     uint32_t world;
@@ -24,10 +25,6 @@ struct join {
     struct shared *list;
     size_t count, room;
 };
-
-/* Two worlds' views fit: sides are mirrored; of each rank of an intracommunicator one world at most says that it is its
- * own. */
-bool mpi_shared_fit(const struct shared *a, const struct shared *b);
 
 /* Unites what was made where two programs met. */
 void mpi_messages_meet(const struct join *join);
