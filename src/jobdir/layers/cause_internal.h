@@ -39,6 +39,8 @@ bool cause_outlived(const struct job_end *end);
 bool cause_launched_failed(const struct job_end *end);
 /* What a program said that ended then; nothing if it said nothing. */
 void cause_put_said(struct buf *out, const struct job_end *end, double seconds);
+/* The same of what began with the name of a program. */
+void cause_put_said_by(struct buf *out, const struct job_end *end, const char *name, double seconds);
 /* What the last line of standard error was, where the at-th of the chain may have given up with it. Its record; NULL: none. */
 const json_t *cause_put_last_words(struct buf *out, const struct job_end *end, int at);
 

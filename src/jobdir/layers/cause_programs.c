@@ -88,7 +88,7 @@ static bool ended_its_parent(const struct job_end *end, int at, int signo)
     const json_t *parent = json_array_get(end->chain, (size_t)at + 1), *code = json_object_get(parent, "exit_code");
     if (!parent || (json_is_integer(code) && json_integer_value(code) == SHELL_SIGNAL + signo))
         return true;
-    return starter_of(json_string_value(json_object_get(parent, "name"))) != STARTER_SHELL &&
+    return !starter_is_shell(json_string_value(json_object_get(parent, "name")), json_object_get(parent, "argv")) &&
            cause_chain_end(end, at + 1) <= cause_chain_end(end, at) + CAUSE_AT_ONCE_SECONDS;
 }
 
@@ -684,6 +684,23 @@ static bool was_interrupted(const struct job_end *end, const struct command_fail
     return after >= -SEEN_SECONDS && (row->status > SHELL_SIGNAL || after <= CAUSE_AT_ONCE_SECONDS);
 }
 
+/* What the command said, or what was said when it failed; but not what came after it, as of a trap of the script's exit. */
+static void put_command_said(struct buf *out, struct cause *cause, const struct job_end *end,
+                             const struct command_failed_record *row, double seconds)
+{
+    const char *command = row->at.command ? row->at.command : "";
+    _cleanup_(buf_done) struct buf name = BUF_INIT;
+    int script = cause_chain_at(end, row->at.pid);
+    double start = json_number_value(json_object_get(json_array_get(end->chain, 0), "start_seconds"));
+    buf_append(&name, command, strcspn(command, " "));
+    cause_put_said_by(out, end, text_base(cause_text(&name)), seconds);
+    if (out->len || (row->time > 0 && start > row->time))
+        return;
+    cause_put_said(out, end, seconds);
+    if (!out->len && script > 0)
+        cause_add(cause, cause_put_last_words(out, end, script - 1));
+}
+
 /* Of scripts that call each other, the innermost: its failure came first. Where the command has said why it failed, that
  * is more than which one it was. */
 bool cause_find_command(const struct job_end *end, struct cause *cause, bool sure)
@@ -717,9 +734,7 @@ bool cause_find_command(const struct job_end *end, struct cause *cause, bool sur
         cause_cut(&cause->said, stage);
         buf_puts(&cause->said, best.status == SHELL_SIGNAL + SIGPIPE ? " had nobody to read on (SIGPIPE)" : " failed");
     }
-    cause_put_said(&said, end, record_seconds(found));
-    if (!said.len && script > 0)
-        cause_add(cause, cause_put_last_words(&said, end, script - 1));
+    put_command_said(&said, cause, end, &best, record_seconds(found));
     if (said.len) {
         buf_puts(&cause->said, ", which said: ");
         buf_append(&cause->said, said.data, said.len);
@@ -757,8 +772,8 @@ static bool put_ended_child(struct buf *out, const struct job_end *end, const js
         const struct job_process *child = &model->ended[i];
         if (child->ppid != pid || child->status == JOB_STATUS_UNKNOWN || !WIFSIGNALED(child->status) ||
             WTERMSIG(child->status) == SIGTERM || child->end > ended || child->end < ended - CAUSE_AT_ONCE_SECONDS ||
-            !starter_lived_on(json_string_value(json_object_get(process, "name")), chain_status(process),
-                              WTERMSIG(child->status)))
+            !starter_lived_on(json_string_value(json_object_get(process, "name")), json_object_get(process, "argv"),
+                              chain_status(process), WTERMSIG(child->status)))
             continue;
         buf_puts(out, ", after ");
         cause_cut(out, child->name);

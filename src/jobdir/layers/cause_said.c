@@ -129,11 +129,15 @@ static bool begins_with_name(const struct job_end *end, size_t at, const char *t
     return false;
 }
 
-/* The names of processes that failed before, and are none of those that made the command fail: the job has survived that.
- * There may be thousands. */
-struct others {
-    const char **names; /* sorted */
+/* The names of processes that failed, and are none of those that made the command fail: there may be thousands. */
+struct names {
+    const char **list; /* sorted */
     size_t count;
+};
+
+struct others {
+    struct names before; /* the job has survived those */
+    struct names after;  /* begun when it had failed: a script that cleans up */
 };
 
 static int by_name(const void *a, const void *b)
@@ -141,23 +145,24 @@ static int by_name(const void *a, const void *b)
     return strcmp(*(const char *const *)a, *(const char *const *)b);
 }
 
-/* Without memory for them none is known. Free ret_others->names. */
-static void find_others(const struct job_end *end, struct others *ret_others)
+/* Without memory for them none is known. Free the list. */
+static void find_names(const struct job_end *end, bool after, struct names *ret_names)
 {
     const struct job_model *model = end->model;
     double failed = cause_chain_end(end, 0);
-    *ret_others = (struct others){.names = calloc(model->ended_count + 1, sizeof(char *))};
-    for (size_t i = 0; ret_others->names && i < model->ended_count; i++) {
+    *ret_names = (struct names){.list = calloc(model->ended_count + 1, sizeof(char *))};
+    for (size_t i = 0; ret_names->list && i < model->ended_count; i++) {
         const struct job_process *process = &model->ended[i];
-        if (process->status && process->end < failed && cause_chain_at(end, process->pid) < 0)
-            ret_others->names[ret_others->count++] = process->name;
+        if (process->status && (after ? process->start >= failed : process->end < failed) &&
+            cause_chain_at(end, process->pid) < 0)
+            ret_names->list[ret_names->count++] = process->name;
     }
-    if (ret_others->count)
-        qsort(ret_others->names, ret_others->count, sizeof(char *), by_name);
+    if (ret_names->count)
+        qsort(ret_names->list, ret_names->count, sizeof(char *), by_name);
 }
 
 /* With the name of one of them, and of none of the chain. */
-static bool is_of_another(const struct job_end *end, const struct others *others, const char *text)
+static bool is_of_another(const struct job_end *end, const struct names *others, const char *text)
 {
     char name[JOB_NAME_SIZE];
     const char *key = name;
@@ -167,7 +172,7 @@ static bool is_of_another(const struct job_end *end, const struct others *others
     /* a name may have a ':' itself */
     for (size_t len = 0; text && others->count && len < sizeof name && text[len]; len++) {
         name[len] = 0;
-        if (text[len] == ':' && len && bsearch(&key, others->names, others->count, sizeof(char *), by_name))
+        if (text[len] == ':' && len && bsearch(&key, others->list, others->count, sizeof(char *), by_name))
             return true;
         name[len] = text[len];
     }
@@ -194,11 +199,13 @@ static enum said said_of(const struct job_end *end, const struct others *others,
         return SAID_CONSEQUENCE;
     if (begins_with_name(end, 0, text) && is_just_before(cause_chain_end(end, 0), seconds))
         return SAID_BY_ITSELF;
+    if (is_of_another(end, &others->after, text))
+        return SAID_NOTHING;
     if (level == LINE_ERROR)
-        return is_older(end, seconds) || is_of_another(end, others, text) ? SAID_OF_ANOTHER : SAID_ERROR;
+        return is_older(end, seconds) || is_of_another(end, &others->before, text) ? SAID_OF_ANOTHER : SAID_ERROR;
     bool number = !pattern || strcmp(pattern, "nan") == 0; /* many programs go on with these */
     return level == LINE_WARNING && !number && seconds >= cause_chain_end(end, 0) - FAILURE_SECONDS &&
-                   !is_older(end, seconds) && !is_of_another(end, others, text)
+                   !is_older(end, seconds) && !is_of_another(end, &others->before, text)
                ? SAID_HINT
                : SAID_NOTHING;
 }
@@ -229,7 +236,8 @@ void cause_look_at_said(const struct job_end *end, struct cause_said *ret_said)
     const char *text;
     double burst = 0;
     struct others others;
-    find_others(end, &others);
+    find_names(end, false, &others.before);
+    find_names(end, true, &others.after);
     _cleanup_(freep) enum said *said = calloc(count + 1, sizeof *said);
     for (index = 0; said && index < count; index++) {
         record = json_array_get(lines, index);
@@ -249,7 +257,8 @@ void cause_look_at_said(const struct job_end *end, struct cause_said *ret_said)
         if (error >= 0 && (errors[error].error || !errors[error].once))
             outside = record;
     }
-    free(others.names);
+    free(others.before.list);
+    free(others.after.list);
     json_decref(lines); /* the layers have them, too */
     *ret_said = (struct cause_said){.record = outside ? outside : first, .said = most};
 }
@@ -259,6 +268,17 @@ void cause_put_said(struct buf *out, const struct job_end *end, double seconds)
     const json_t *record = end->said->record;
     if (record && end->said->said >= SAID_ERROR && is_just_before(seconds, record_seconds(record)))
         cause_cut(out, json_string_value(json_object_get(record, "text")));
+}
+
+void cause_put_said_by(struct buf *out, const struct job_end *end, const char *name, double seconds)
+{
+    const json_t *record;
+    for (size_t i = 0; !out->len && (record = cause_last(&end->model->layers.logs, i)) != NULL; i++) {
+        const char *text = json_string_value(json_object_get(record, "text"));
+        if (line_level_of(json_string_value(json_object_get(record, "level"))) <= LINE_WARNING &&
+            begins_with(text, name) && is_just_before(seconds, record_seconds(record)))
+            cause_cut(out, text);
+    }
 }
 
 /* Whether it ended as its language ends a program that gives up with a text: sys.exit("text") of Python, die of Perl. */

@@ -883,8 +883,8 @@ static void test_outlived(void **state)
 /* An error of a process after which the job went on is none of the one that failed later; nor is one from before that began. */
 static void put_failed(double seconds, int pid, const char *name)
 {
-    PUT("{s:s, s:f, s:i, s:i, s:s, s:f, s:i, s:s, s:s}", "type", "process_end", "t", seconds, "pid", pid, "ppid", 10,
-        "name", name, "start", seconds - 0.1, "status", 1 << 8, "source", "event", "why", "");
+    PUT("{s:s, s:f, s:i, s:i, s:s, s:f, s:f, s:i, s:s, s:s}", "type", "process_end", "t", seconds, "pid", pid, "ppid",
+        10, "name", name, "start", seconds - 0.1, "end", seconds, "status", 1 << 8, "source", "event", "why", "");
 }
 
 static void test_of_another(void **state)
@@ -899,24 +899,62 @@ static void test_of_another(void **state)
     expect(ask(chain), NOTE_cause_log, false, "probably what stderr says: ERROR: the mesh is empty");
 }
 
+/* What a script's cleanup says is none of what made it fail. */
+static void test_of_cleanup(void **state)
+{
+    static const char chain[] = "[{\"pid\": 20, \"name\": \"cp\", \"start_seconds\": 99, \"end_seconds\": 99.5, "
+                                "\"exit_code\": 1}, {\"pid\": 10, \"name\": \"bash\", \"start_seconds\": 0, "
+                                "\"end_seconds\": 100, \"exit_code\": 1}]";
+    put_log(99.95, "error", "rm: cannot remove 'work.tmp': No such file or directory");
+    put_failure(99.5, 10, 4, 1);
+    put_failed(99.9, 21, "rm");
+    expect(ask(chain), NOTE_cause_command, true, "the command at job.sh:4, which failed with 1: make all");
+    put_log(99.94, "warning", "cp: cannot stat 'input.dat': No such file or directory");
+    expect(
+        ask(chain), NOTE_cause_command, true,
+        "the command at job.sh:4, which failed with 1: make all, which said: cp: cannot stat 'input.dat': No such file "
+        "or directory");
+}
+
+/* The script ends as the last command of its trap does; its words are those of the command that failed before. */
+static void test_failed_cleanup(void **state)
+{
+    static const char chain[] = "[{\"pid\": 21, \"name\": \"tar\", \"start_seconds\": 99.6, \"end_seconds\": 99.9, "
+                                "\"exit_code\": 2}, {\"pid\": 10, \"name\": \"bash\", \"start_seconds\": 0, "
+                                "\"end_seconds\": 100, \"exit_code\": 2}]";
+    PUT("{s:s, s:f, s:i, s:s, s:s, s:i, s:s, s:i, s:f}", "type", "command_failed", "t", 99.95, "pid", 10, "language",
+        "bash", "file", "/home/u/job.sh", "line", 4, "command", "/bin/cp input.dat run/", "status", 1, "time", 99.5);
+    put_log(99.95, "error", "tar: none: Cannot stat: No such file or directory");
+    expect(ask_end(chain, 2, 0, NULL), NOTE_cause_command, false,
+           "probably the command at job.sh:4, which failed with 1: /bin/cp input.dat run/");
+    put_log(99.95, "warning", "cp: cannot stat 'input.dat': No such file or directory");
+    expect(ask_end(chain, 2, 0, NULL), NOTE_cause_command, false,
+           "probably the command at job.sh:4, which failed with 1: /bin/cp input.dat run/, which said: cp: cannot stat "
+           "'input.dat': No such file or directory");
+}
+
 /* Some have a ':' in their name; of the chain's names, and of what failed only later, is what the command failed of. With so many
  * processes and lines, a look at each of those for each of these would take minutes. */
 static void test_many_others(void **state)
 {
     enum { FAILED = 100000, LINES = 150 };
-    job_model_done(&model);
-    assert_int_equal(job_model_init(&model, FAILED + 10), 0);
-    put_failed(90, 30, "cp");
-    put_failed(90, 31, "kworker:x");
-    for (int i = 0; i < FAILED; i++)
-        put_failed(90, 1000 + i, "bash");
-    put_failed(99.95, 32, "late");
-    for (int i = 0; i < LINES; i++)
-        put_log(99.85, "error", i % 2 ? "cp: no such file: x" : "kworker:x: nothing");
-    put_log(99.8, "error", "late: the mesh is empty");
-    expect(ask(TWO), NOTE_cause_log, false, "probably what stderr says: late: the mesh is empty");
-    put_log(99.7, "error", "bash: no mesh");
-    expect(ask(TWO), NOTE_cause_log, false, "probably what stderr says: bash: no mesh");
+    static const struct {
+        const char *line, *text;
+    } rows[] = {{"late: the mesh is empty", "probably what stderr says: late: the mesh is empty"},
+                {"bash: no mesh", "probably what stderr says: bash: no mesh"}};
+    for (size_t row = 0; row < sizeof rows / sizeof *rows; row++) {
+        job_model_done(&model);
+        assert_int_equal(job_model_init(&model, FAILED + 10), 0);
+        put_failed(90, 30, "cp");
+        put_failed(90, 31, "kworker:x");
+        for (int i = 0; i < FAILED; i++)
+            put_failed(90, 1000 + i, "bash");
+        put_failed(99.95, 32, "late");
+        for (int i = 0; i < LINES; i++)
+            put_log(99.85, "error", i % 2 ? "cp: no such file: x" : "kworker:x: nothing");
+        put_log(99.8, "error", rows[row].line);
+        expect(ask(TWO), NOTE_cause_log, false, rows[row].text);
+    }
 }
 
 /* It says how old it is; of those that come together the first one counts. */
@@ -1058,6 +1096,8 @@ int main(void)
         ROW(test_ended_child),
         ROW(test_launched),
         ROW(test_of_another),
+        ROW(test_of_cleanup),
+        ROW(test_failed_cleanup),
         ROW(test_many_others),
         ROW(test_age),
     };

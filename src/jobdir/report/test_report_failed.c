@@ -107,6 +107,54 @@ static void test_effects(void **state)
     json_decref(failed);
 }
 
+/* A shell that cleans up at its exit keeps its status: that is of what failed before. An answer of grep is none, a crash is more
+ * than a status of 1, and what make ends with says nothing. */
+static void test_cleanup(void **state)
+{
+    enum { EXIT_6 = 6 << 8 };
+    static const struct {
+        const char *shell, *program;
+        double before; /* the cleanup began */
+        int failed, cleanup, status;
+        const char *chain;
+    } rows[] = {
+        {"bash", "python3", 0.1, EXIT_6, EXIT_1, EXIT_6, "11 10"},
+        {"bash", "python3", 40, EXIT_6, EXIT_1, EXIT_6, "11 10"},
+        {"bash", "cp", 0.1, EXIT_1, EXIT_2, EXIT_1, "11 10"},
+        {"bash", "cp", 40, EXIT_1, EXIT_2, EXIT_1, "12 10"},
+        {"bash", "grep", 0.1, EXIT_1, EXIT_2, EXIT_1, "12 10"},
+        {"bash", "cp", 0.1, EXIT_1, CRASHED, EXIT_1, "12 10"},
+        {"bash", "cp", 0.1, EXIT_2, EXIT_1, EXIT_1, "12 10"},
+        {"make", "cp", 0.1, EXIT_2, EXIT_1, EXIT_2, "12 10"},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        struct job_model model;
+        assert_int_equal(job_model_init(&model, 100), 0);
+        add(&model, 11, 10, rows[i].program, 0.1, 50 - rows[i].before, rows[i].failed);
+        add(&model, 12, 10, "rm", 50, 50.1, rows[i].cleanup);
+        add(&model, 10, SUPERVISOR, rows[i].shell, 0, 50.2, rows[i].status);
+        json_t *failed = failed_of(&model);
+        assert_string_equal(chain(failed), rows[i].chain);
+        json_decref(failed);
+    }
+}
+
+/* A script's process has the name of the script; its command line begins with the shell. */
+static void test_script_is_shell(void **state)
+{
+    struct job_model model;
+    assert_int_equal(job_model_init(&model, 100), 0);
+    add(&model, 11, 10, "worker", 0.1, 0.6, KILLED);
+    json_t *record = json_pack("{s:s, s:f, s:i, s:i, s:s, s:f, s:f, s:[s, s], s:i, s:s}", "type", "process_end", "t",
+                               0.7, "pid", 10, "ppid", SUPERVISOR, "name", "run.sh", "start", 0.0, "end", 0.7, "argv",
+                               "/bin/bash", "./run.sh", "status", EXIT_1, "source", "event");
+    job_model_apply(&model, record);
+    json_decref(record);
+    json_t *failed = failed_of(&model);
+    assert_string_equal(chain(failed), "11 10");
+    json_decref(failed);
+}
+
 /* timeout(1) with SIGKILL is killed with its child. */
 static void test_timeout_killed(void **state)
 {
@@ -401,7 +449,7 @@ int main(void)
         cmocka_unit_test(test_script),         cmocka_unit_test(test_unknown), cmocka_unit_test(test_number_again),
         cmocka_unit_test(test_command),        cmocka_unit_test(test_hidden),  cmocka_unit_test(test_hidden_memory),
         cmocka_unit_test(test_hidden_leaving), cmocka_unit_test(test_hydra),   cmocka_unit_test(test_ended_by_parent),
-        cmocka_unit_test(test_timeout_killed),
+        cmocka_unit_test(test_timeout_killed), cmocka_unit_test(test_cleanup), cmocka_unit_test(test_script_is_shell),
     };
     return cmocka_run_group_tests_name("report failed", tests, NULL, NULL);
 }
