@@ -35,8 +35,9 @@ bool cause_says_why(const struct job_end *end);
 bool cause_explains_abort(const struct job_end *end, double seconds);
 /* Whether the process that failed first was killed, and its parent went on to an error of its own. */
 bool cause_outlived(const struct job_end *end);
-/* Whether something is known to have failed that a launcher of MPI had started, which then says so in words of its own. */
-bool cause_launched_failed(const struct job_end *end);
+/* Whether something is known to have failed that a launcher of MPI had started, or to have ended that from outside: the launcher
+ * then says so in words of its own. */
+bool cause_launched_ended(const struct job_end *end);
 /* What a program said that ended then; nothing if it said nothing. */
 void cause_put_said(struct buf *out, const struct job_end *end, double seconds);
 /* The same of what began with the name of a program. */

@@ -279,7 +279,19 @@ static bool is_killed_by_launcher(int status)
            (WTERMSIG(status) == SIGTERM || WTERMSIG(status) == SIGKILL);
 }
 
-bool cause_launched_failed(const struct job_end *end)
+/* The last signal from outside that came before the end; NULL: none, or long before. SIGUSR1 and SIGUSR2 announce things
+ * that a job goes on after. */
+static const json_t *signal_came(const struct job_end *end)
+{
+    const json_t *came = cause_warning(end, NOTE_signal_came);
+    const char *name = json_string_value(cause_warning_field(came, "signal"));
+    if (!came || !cause_is_near(end, record_seconds(came)))
+        return NULL;
+    bool announces = name && strncmp(name, "SIGUSR", strlen("SIGUSR")) == 0;
+    return announces && record_seconds(came) < end->seconds - CAUSE_AT_ONCE_SECONDS ? NULL : came;
+}
+
+bool cause_launched_ended(const struct job_end *end)
 {
     const json_t *first = json_array_get(end->chain, 0), *process;
     int status = chain_status(first);
@@ -291,21 +303,10 @@ bool cause_launched_failed(const struct job_end *end)
         enum starter its = starter_of(json_string_value(json_object_get(process, "name")));
         launched = launched || (index && (its == STARTER_LAUNCHER || its == STARTER_DAEMON));
     }
-    return (end->rank && end->rank->status != JOB_STATUS_UNKNOWN) ||
+    return (was_ended(end) && (end->stuck || end->model->stall || signal_came(end))) ||
+           (end->rank && end->rank->status != JOB_STATUS_UNKNOWN) ||
            (launched && status != JOB_STATUS_UNKNOWN && !is_killed_by_launcher(status) && starter != STARTER_LAUNCHER &&
             starter != STARTER_DAEMON);
-}
-
-/* The last signal from outside that came before the end; NULL: none, or long before. SIGUSR1 and SIGUSR2 announce things
- * that a job goes on after. */
-static const json_t *signal_came(const struct job_end *end)
-{
-    const json_t *came = cause_warning(end, NOTE_signal_came);
-    const char *name = json_string_value(cause_warning_field(came, "signal"));
-    if (!came || !cause_is_near(end, record_seconds(came)))
-        return NULL;
-    bool announces = name && strncmp(name, "SIGUSR", strlen("SIGUSR")) == 0;
-    return announces && record_seconds(came) < end->seconds - CAUSE_AT_ONCE_SECONDS ? NULL : came;
 }
 
 static bool say_signal(const struct job_end *end, struct cause *cause, const json_t *record, const char *why)

@@ -334,7 +334,7 @@ bool cause_find_error(const struct job_end *end, struct cause *cause, bool sure)
     }
     const char *text;
     record = end->said->record;
-    if (end->said->said == SAID_CONSEQUENCE && cause_launched_failed(end))
+    if (end->said->said == SAID_CONSEQUENCE && cause_launched_ended(end))
         return false; /* it is known what of */
     bool seen = record && is_no_space(error_of(record, &text)) && cause_full_disk(end);
     return record && (seen || !sure) && say_error(end, cause, record, sure);
@@ -412,7 +412,7 @@ bool cause_outlived(const struct job_end *end)
 bool cause_find_log(const struct job_end *end, struct cause *cause, bool sure)
 {
     const json_t *record = sure ? NULL : end->said->record;
-    if (!record || (end->said->said == SAID_CONSEQUENCE && cause_launched_failed(end)))
+    if (!record || (end->said->said == SAID_CONSEQUENCE && cause_launched_ended(end)))
         return false;
     const char *file = json_string_value(json_object_get(record, "file"));
     cause_cut(&cause->where, file ? file : "?");

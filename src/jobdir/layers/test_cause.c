@@ -400,6 +400,24 @@ static void test_mpi_stall(void **state)
     assert_string_equal(told.evidence, "[0,1]");
 }
 
+/* What MPICH's launcher says of ranks that were ended by SIGTERM, as it was itself, is no reason: what they were ended for is. */
+static void test_ended_ranks(void **state)
+{
+    static const char chain[] =
+        "[{\"pid\": 21, \"name\": \"a.out\", \"end_seconds\": 99.8, \"signal\": 15}, {\"pid\": 20, "
+        "\"name\": \"hydra_pmi_proxy\", \"end_seconds\": 99.9, \"exit_code\": 0}, {\"pid\": 10, "
+        "\"name\": \"mpiexec\", \"end_seconds\": 100, \"exit_code\": 15}]";
+    put_matched(99.9, "mpi_abort", "error", "=   BAD TERMINATION OF ONE OF YOUR APPLICATION PROCESSES");
+    assert_int_equal(ask_end(chain, 15, 0, NULL).kind, NOTE_cause_said); /* nothing else is known */
+    put_warning(99.7, NOTE(signal_came, .signal = "SIGTERM", .sender = "bash (pid 7)"));
+    expect(ask_end(chain, 15, 0, NULL), NOTE_cause_signal, false,
+           "probably SIGTERM, which came from bash (pid 7) 0.3 s before the end: a batch system's limit, or somebody");
+    PUT("{s:s, s:f, s:f, s:i, s:s}", "type", "stall", "t", 50.0, "seconds", 2.0, "ranks", 2, "why",
+        "ranks 0 and 1 wait for each other");
+    expect(ask_end(chain, 15, 0, NULL), NOTE_cause_mpi_stall, false,
+           "probably stuck in MPI until it was ended: ranks 0 and 1 wait for each other");
+}
+
 /* A launcher ends what it has started where a program is not found on another node. */
 static void test_not_found_elsewhere(void **state)
 {
@@ -1063,6 +1081,7 @@ int main(void)
         ROW(test_exception_of_thread),
         ROW(test_mpi_stuck),
         ROW(test_mpi_stall),
+        ROW(test_ended_ranks),
         ROW(test_asked),
         ROW(test_asked_of_mpirun),
         ROW(test_not_found_elsewhere),

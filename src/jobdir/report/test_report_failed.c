@@ -10,6 +10,7 @@
 #include <cmocka.h>
 
 #include "jobdir/report/failed.h"
+#include "jobdir/report/mpi_report.h"
 #include "jobdir/report/report.h"
 #include "jobdir/text/notes_json.h"
 
@@ -442,6 +443,37 @@ static void test_hidden_leaving(void **state)
     job_model_done(&report.model);
 }
 
+/* So may its ranks, ended from outside, by SIGTERM: as they were stuck, or for whatever else it was sent. */
+static void test_hidden_ranks(void **state)
+{
+    struct mpi_stats ranks[2];
+    struct mpi_report mpi = {.set = {.ranks = ranks, .count = 2}};
+    struct job_report report = {.mpi = &mpi, .info = {.ended = true, .result = {.started = true, .wall_seconds = 100}}};
+    for (int i = 0; i < 2; i++)
+        ranks[i] = (struct mpi_stats){.name = "n/1-0",
+                                      .node = "n",
+                                      .exe = "a.out",
+                                      .namespace = "w",
+                                      .library = "mpich",
+                                      .pid = 21 + i,
+                                      .rank = i,
+                                      .world_size = 2,
+                                      .state = MPIA_RUNNING,
+                                      .end = {.known = true, .status = 15, .seconds = 99.8, .first = i == 1}};
+    assert_int_equal(job_model_init(&report.model, 100), 0);
+    expect_hidden(&report, ""); /* its script may have wanted that */
+    note(&report.model, NOTE(signal_came, .signal = "SIGTERM", .sender = "bash (pid 7)"));
+    expect_hidden(&report, "2 ranks were killed: probably SIGTERM, which came from bash (pid 7) 0.0 s before "
+                           "the end: a batch system's limit, or somebody");
+    json_t *stall = json_pack("{s:s, s:f, s:f, s:i, s:s}", "type", "stall", "t", 50.0, "seconds", 2.0, "ranks", 2,
+                              "why", "ranks 0 and 1 wait for each other");
+    job_model_apply(&report.model, stall);
+    json_decref(stall);
+    expect_hidden(&report, "2 ranks were killed: probably stuck in MPI until it was ended: ranks 0 and 1 wait "
+                           "for each other");
+    job_model_done(&report.model);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -450,6 +482,7 @@ int main(void)
         cmocka_unit_test(test_command),        cmocka_unit_test(test_hidden),  cmocka_unit_test(test_hidden_memory),
         cmocka_unit_test(test_hidden_leaving), cmocka_unit_test(test_hydra),   cmocka_unit_test(test_ended_by_parent),
         cmocka_unit_test(test_timeout_killed), cmocka_unit_test(test_cleanup), cmocka_unit_test(test_script_is_shell),
+        cmocka_unit_test(test_hidden_ranks),
     };
     return cmocka_run_group_tests_name("report failed", tests, NULL, NULL);
 }
