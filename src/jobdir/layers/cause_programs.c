@@ -251,9 +251,9 @@ static bool has_timed_out(const struct job_end *end)
     return timed_out(end, &timeout) >= 0;
 }
 
-/* The launcher that has ended what it had started, for a reason of its own, rather than its daemon on that node; NULL. What a signal
- * has ended it passes on as its status, as shells do, or as the number alone. */
-static const json_t *launcher_of(const struct job_end *end, int signo)
+/* The launcher that has ended what it had started, from there on in the chain, for a reason of its own, rather than its daemon on
+ * that node; NULL. What a signal has ended it passes on as its status, as shells do, or as the number alone. */
+static const json_t *launcher_of(const struct job_end *end, int signo, size_t from)
 {
     const json_t *daemon = NULL;
     size_t index;
@@ -262,7 +262,7 @@ static const json_t *launcher_of(const struct job_end *end, int signo)
     {
         enum starter starter = starter_of(json_string_value(json_object_get(process, "name")));
         json_int_t status = json_integer_value(json_object_get(process, "exit_code"));
-        if (!index || !status || (starter != STARTER_LAUNCHER && starter != STARTER_DAEMON))
+        if (index < from || !status || (starter != STARTER_LAUNCHER && starter != STARTER_DAEMON))
             continue;
         bool passes = status == signo || status == SHELL_SIGNAL + signo;
         if (starter == STARTER_LAUNCHER)
@@ -419,7 +419,7 @@ bool cause_find_asked(const struct job_end *end, struct cause *cause, bool sure)
     struct asked asked = asked_of(json_string_value(json_object_get(request, "request")));
     int killed = cause_signal(end);
     bool remote = serial && *serial;
-    bool by_it = killed == asked.signo, passed_on = !killed || launcher_of(end, killed);
+    bool by_it = killed == asked.signo, passed_on = !killed || launcher_of(end, killed, 1);
     if (sure || !who || !asked.signo || !(by_it || passed_on) || !cause_is_near(end, record_seconds(request)))
         return false;
     if (!by_it) {
@@ -645,7 +645,7 @@ bool cause_find_killed(const struct job_end *end, struct cause *cause, bool sure
         rank = NULL;
         cause_cut(&cause->where, name ? name : "the command");
     }
-    const json_t *launcher = rank ? NULL : launcher_of(end, signo);
+    const json_t *launcher = launcher_of(end, signo, rank ? 0 : 1);
     if (launcher) {
         cause_cut(&cause->what, json_string_value(json_object_get(launcher, "name")));
         cause->note = NOTE(cause_launcher, .program = cause_text(&cause->where),

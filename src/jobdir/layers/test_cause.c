@@ -806,6 +806,29 @@ static void test_rank_killed(void **state)
     first_rank = NULL;
 }
 
+/* MPICH's launcher kills all ranks when one of them has aborted, also that one; what was killed from outside it passes on. */
+static void test_rank_killed_by_launcher(void **state)
+{
+#define HYDRA(proxy, status) \
+    "[{\"pid\": 21, \"name\": \"ocean\", \"end_seconds\": 99, \"signal\": 9}, {\"pid\": 20, \"name\": " \
+    "\"hydra_pmi_proxy\"," \
+    " \"end_seconds\": 99.5, \"exit_code\": " proxy \
+    "}, {\"pid\": 10, \"name\": \"mpiexec.mpich\", \"end_seconds\": 100, \"exit_code\": " status "}]"
+    struct job_rank rank = {
+        .rank = 1, .ranks = 2, .pid = 21, .how = "was killed by SIGKILL", .status = 9, .seconds = 99, .model = &model};
+    first_rank = &rank;
+    expect(ask_end(HYDRA("7", "6"), 6, 0, NULL), NOTE_cause_launcher, false,
+           "rank 1 of 2 was killed by SIGKILL, probably by mpiexec.mpich, which ended with exit status 6 and has said "
+           "why");
+    expect(ask_end("[{\"pid\": 10, \"name\": \"mpiexec.mpich\", \"end_seconds\": 100, \"exit_code\": 6}]", 6, 0, NULL),
+           NOTE_cause_launcher, false, /* the end of its daemon there was not seen any more */
+           "rank 1 of 2 was killed by SIGKILL, probably by mpiexec.mpich, which ended with exit status 6 and has said "
+           "why");
+    expect(ask_end(HYDRA("0", "9"), 9, 0, NULL), NOTE_cause_killed, false,
+           "rank 1 of 2 was killed by SIGKILL, probably from outside: by a batch system's limit, or by somebody");
+    first_rank = NULL;
+}
+
 /* What timeout(1) has ended: when, by its command line, and how long it had. */
 static void test_timeout(void **state)
 {
@@ -1110,6 +1133,7 @@ int main(void)
         ROW(test_silent),
         ROW(test_rank_asked),
         ROW(test_rank_killed),
+        ROW(test_rank_killed_by_launcher),
         ROW(test_outlived),
         ROW(test_timeout),
         ROW(test_ended_child),
