@@ -661,6 +661,8 @@ bool cause_find_killed(const struct job_end *end, struct cause *cause, bool sure
 
 /* ---- scripts ---- */
 
+#define PIPEFAIL ": a failure only because of pipefail"
+
 static void put_place(struct buf *out, const struct line_fields *at)
 {
     cause_cut(out, at->file ? text_base(at->file) : "?");
@@ -733,7 +735,8 @@ bool cause_find_command(const struct job_end *end, struct cause *cause, bool sur
     if (stage && best.at.command && strstr(best.at.command, " | ")) {
         buf_puts(&cause->said, ", where ");
         cause_cut(&cause->said, stage);
-        buf_puts(&cause->said, best.status == SHELL_SIGNAL + SIGPIPE ? " had nobody to read on (SIGPIPE)" : " failed");
+        buf_puts(&cause->said,
+                 best.status == SHELL_SIGNAL + SIGPIPE ? " had nobody to read on (SIGPIPE)" PIPEFAIL : " failed");
     }
     put_command_said(&said, cause, end, &best, record_seconds(found));
     if (said.len) {
@@ -785,6 +788,31 @@ static bool put_ended_child(struct buf *out, const struct job_end *end, const js
     return false;
 }
 
+/* Of the at-th of the chain, which was ended by SIGPIPE in a pipeline whose shell ends with that: what had ended well before, beside it. */
+static void put_reader(struct buf *out, const struct job_end *end, size_t at)
+{
+    const struct job_model *model = end->model;
+    const struct job_process *reader = NULL;
+    const json_t *writer = json_array_get(end->chain, at), *shell = json_array_get(end->chain, at + 1);
+    pid_t parent = (pid_t)json_integer_value(json_object_get(shell, "pid"));
+    double start = json_number_value(json_object_get(writer, "start_seconds")), ended = cause_chain_end(end, (int)at);
+    if (chain_status(writer) != SIGPIPE ||
+        json_integer_value(json_object_get(shell, "exit_code")) != SHELL_SIGNAL + SIGPIPE)
+        return;
+    for (size_t i = 0; i < model->ended_count; i++) {
+        const struct job_process *process = &model->ended[i];
+        bool beside = process->ppid == parent && process->start <= ended && process->end >= start;
+        if (beside && !process->status && process->end <= ended + SEEN_SECONDS &&
+            (!reader || process->end > reader->end))
+            reader = process;
+    }
+    if (!reader)
+        return;
+    buf_puts(out, ", as ");
+    cause_cut(out, reader->name);
+    buf_printf(out, " (pid %d) read no more" PIPEFAIL, (int)reader->pid);
+}
+
 /* What a launcher has on each node only passes on that a rank failed. */
 bool cause_find_process(const struct job_end *end, struct cause *cause, bool sure)
 {
@@ -804,6 +832,7 @@ bool cause_find_process(const struct job_end *end, struct cause *cause, bool sur
         buf_printf(&cause->what, "with exit status %d", (int)json_integer_value(code));
     else
         buf_printf(&cause->what, "by %s", text_signal(signo, cause->signal, sizeof cause->signal));
+    put_reader(&cause->what, end, at);
     if (!child.len)
         put_ended_child(&child, end, first);
     buf_puts(&cause->what, cause_text(&child));

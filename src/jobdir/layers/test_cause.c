@@ -418,6 +418,26 @@ static void test_ended_ranks(void **state)
            "probably stuck in MPI until it was ended: ranks 0 and 1 wait for each other");
 }
 
+/* What a pipeline writes that its last command does not read fails only with pipefail, which says nothing itself. */
+static void test_pipefail(void **state)
+{
+    static const char chain[] = "[{\"pid\": 20, \"name\": \"yes\", \"start_seconds\": 99, \"end_seconds\": 99.5, "
+                                "\"signal\": 13}, {\"pid\": 10, "
+                                "\"name\": \"bash\", \"start_seconds\": 0, \"end_seconds\": 100, \"exit_code\": 141}]";
+    expect(ask_end(chain, 141, 0, NULL), NOTE_cause_process, false, "probably yes (pid 20), which ended by SIGPIPE");
+    PUT("{s:s, s:f, s:i, s:i, s:s, s:f, s:f, s:i}", "type", "process_end", "t", 99.5, "pid", 21, "ppid", 10, "name",
+        "head", "start", 99.01, "end", 99.5, "status", 0);
+    expect(ask_end(chain, 141, 0, NULL), NOTE_cause_process, false,
+           "probably yes (pid 20), which ended by SIGPIPE, as head (pid 21) read no more: a failure only because of "
+           "pipefail");
+    PUT("{s:s, s:f, s:i, s:s, s:s, s:i, s:s, s:i}", "type", "command_failed", "t", 99.95, "pid", 10, "language", "bash",
+        "file", "/home/u/job.sh", "line", 4, "command", "yes | head -n 1", "status", 141);
+    expect(
+        ask_end(chain, 141, 0, NULL), NOTE_cause_command, true,
+        "the command at job.sh:4, which failed with 141: yes | head -n 1, where yes had nobody to read on (SIGPIPE): a "
+        "failure only because of pipefail");
+}
+
 /* A launcher ends what it has started where a program is not found on another node. */
 static void test_not_found_elsewhere(void **state)
 {
@@ -1118,6 +1138,7 @@ int main(void)
         ROW(test_task),
         ROW(test_log),
         ROW(test_pipeline),
+        ROW(test_pipefail),
         ROW(test_process),
         ROW(test_disk_of_scry),
         ROW(test_survived),

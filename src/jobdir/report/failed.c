@@ -83,6 +83,18 @@ static bool is_of_parent(const struct job_process *process, const struct job_pro
            starter_lived_on(parent->name, parent->argv, parent->status, signo);
 }
 
+/* Ended by what is no failure of its parent's: others do not read on, which a shell minds with pipefail only, and then has that status;
+ * or the parent was killed itself, by another signal. */
+static bool is_harmless(const struct job_process *process, const struct job_process *parent)
+{
+    if (!is_effect(process))
+        return false;
+    int signo = WTERMSIG(process->status);
+    return WIFSIGNALED(parent->status) ? WTERMSIG(parent->status) != signo
+                                       : signo == SIGPIPE && starter_is_shell(parent->name, parent->argv) &&
+                                             shell_status(parent) != shell_status(process);
+}
+
 static const struct job_process *culprit(const struct job_model *model, const struct job_process *parent);
 
 /* A launcher's daemon on this node that ended well although what it had started failed, of several that of the first which did;
@@ -133,7 +145,7 @@ static const struct job_process *culprit(const struct job_model *model, const st
     for (size_t i = 0; i < model->ended_count; i++) {
         const struct job_process *process = &model->ended[i];
         if (!has_failed(process) || !is_child(process, parent) || process->end > parent->end + TICK ||
-            (!by_kernel && is_of_parent(process, parent)))
+            (!by_kernel && is_of_parent(process, parent)) || is_harmless(process, parent))
             continue;
         bool before = !first || (is_effect(process) == is_effect(first) ? process->end < first->end : is_effect(first));
         if (process->end >= started && before)

@@ -108,6 +108,27 @@ static void test_effects(void **state)
     json_decref(failed);
 }
 
+/* What nobody read is no failure: of a command that was killed, or of a shell with another status. */
+static void test_unread(void **state)
+{
+    enum { PIPE_GONE = 13, EXIT_141 = 141 << 8 };
+    static const struct {
+        const char *parent;
+        int status;
+        const char *chain;
+    } rows[] = {
+        {"pipes", KILLED, "10"}, {"bash", EXIT_1, "10"}, {"bash", EXIT_141, "11 10"}, {"python3", EXIT_1, "11 10"}};
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        struct job_model model;
+        assert_int_equal(job_model_init(&model, 100), 0);
+        add(&model, 11, 10, "yes", 0.1, 0.51, PIPE_GONE);
+        add(&model, 10, SUPERVISOR, rows[i].parent, 0, 0.5, rows[i].status);
+        json_t *failed = failed_of(&model);
+        assert_string_equal(chain(failed), rows[i].chain);
+        json_decref(failed);
+    }
+}
+
 /* A shell that cleans up at its exit keeps its status: that is of what failed before. An answer of grep is none, a crash is more
  * than a status of 1, and what make ends with says nothing. */
 static void test_cleanup(void **state)
@@ -482,7 +503,7 @@ int main(void)
         cmocka_unit_test(test_command),        cmocka_unit_test(test_hidden),  cmocka_unit_test(test_hidden_memory),
         cmocka_unit_test(test_hidden_leaving), cmocka_unit_test(test_hydra),   cmocka_unit_test(test_ended_by_parent),
         cmocka_unit_test(test_timeout_killed), cmocka_unit_test(test_cleanup), cmocka_unit_test(test_script_is_shell),
-        cmocka_unit_test(test_hidden_ranks),
+        cmocka_unit_test(test_hidden_ranks),   cmocka_unit_test(test_unread),
     };
     return cmocka_run_group_tests_name("report failed", tests, NULL, NULL);
 }
