@@ -42,7 +42,7 @@ bool cause_launched_ended(const struct job_end *end);
 void cause_put_said(struct buf *out, const struct job_end *end, double seconds);
 /* The same of what began with the name of a program. */
 void cause_put_said_by(struct buf *out, const struct job_end *end, const char *name, double seconds);
-/* What the last line of standard error was, where the at-th of the chain may have given up with it. Its record; NULL: none. */
+/* What the at-th of the chain said last on standard error, by its name there, or as it may have given up with that. The record; NULL: none. */
 const json_t *cause_put_last_words(struct buf *out, const struct job_end *end, int at);
 
 void cause_add(struct cause *cause, const json_t *record); /* as evidence; NULL is fine */

@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "base/data/cleanup.h"
+#include "jobdir/layers/starter.h"
 #include "jobdir/text/text.h"
 
 static const double FAILURE_SECONDS = 5, NEAR_SECONDS = 60; /* before it */
@@ -106,11 +107,16 @@ static bool is_just_before(double failed, double seconds)
     return seconds >= failed - FAILURE_SECONDS && seconds <= failed + CAUSE_AT_ONCE_SECONDS;
 }
 
-/* "sort: ...", as programs begin what they say of errors. */
+/* "sort: ..." or "make[1]: ...", as programs begin what they say of errors. */
 static bool begins_with(const char *text, const char *name)
 {
     size_t len = name ? strlen(name) : 0;
-    return text && len && strncmp(text, name, len) == 0 && text[len] == ':';
+    if (!text || !len || strncmp(text, name, len) != 0)
+        return false;
+    const char *end = text + len;
+    if (*end == '[')
+        end += 1 + strspn(end + 1, "0123456789");
+    return *end == ':' || (end > text + len && end[0] == ']' && end[1] == ':');
 }
 
 /* With the name of the process of the chain, or of the script that it executes. */
@@ -127,6 +133,16 @@ static bool begins_with_name(const struct job_end *end, size_t at, const char *t
             return begins_with(text, text_base(word)) || begins_with(text, word);
     }
     return false;
+}
+
+/* Of a program that tells that one which it had started has failed, as make does; but a shell is no more than that. */
+static bool is_told_by_parent(const struct job_end *end, const json_t *record)
+{
+    const json_t *first = json_array_get(end->chain, 0);
+    bool told = false;
+    for (size_t at = 1; at < json_array_size(end->chain) && !told; at++)
+        told = begins_with_name(end, at, json_string_value(json_object_get(record, "text")));
+    return told && !starter_is_shell(json_string_value(json_object_get(first, "name")), json_object_get(first, "argv"));
 }
 
 /* The names of processes that failed, and are none of those that made the command fail: there may be thousands. */
@@ -301,21 +317,30 @@ static bool gives_up_with_text(const json_t *process)
     return false;
 }
 
-/* What its last line was, if it came just before, and not after, from whatever started it. An indented one goes on with another. */
+/* The last line that begins with its name; else what the last one was, if it may have given up with that, and it came not after, from
+ * whatever started it. An indented one goes on with another. */
 const json_t *cause_put_last_words(struct buf *out, const struct job_end *end, int at)
 {
     const json_t *record = end->model->layers.last_lines;
     struct log_last_record row;
-    if (!record || !gives_up_with_text(json_array_get(end->chain, (size_t)at)))
+    const char *said = NULL;
+    if (!record || at < 0)
         return NULL;
     record_read(record, RECORD_log_last, &row);
-    const char *line = json_string_value(json_array_get(row.lines, json_array_size(row.lines) - 1));
+    const char *last = json_string_value(json_array_get(row.lines, json_array_size(row.lines) - 1));
     double after = record_seconds(record) - row.quiet_seconds - cause_chain_end(end, at);
-    bool just_before = row.quiet_seconds >= 0 && after >= -FAILURE_SECONDS && after <= SEEN_SECONDS;
-    if (!just_before || !line || !*line || isspace((unsigned char)*line) || !row.file ||
-        strcmp(row.file, "stderr") != 0)
+    if (row.quiet_seconds < 0 || after < -FAILURE_SECONDS || !row.file || strcmp(row.file, "stderr") != 0)
         return NULL;
-    cause_cut(out, line);
+    for (size_t i = json_array_size(row.lines); i-- > 0 && !said;) {
+        const char *line = json_string_value(json_array_get(row.lines, i));
+        said = begins_with_name(end, (size_t)at, line) ? line : NULL;
+    }
+    if (!said && last && *last && !isspace((unsigned char)*last) && after <= SEEN_SECONDS &&
+        gives_up_with_text(json_array_get(end->chain, (size_t)at)))
+        said = last;
+    if (!said)
+        return NULL;
+    cause_cut(out, said);
     return record;
 }
 
@@ -412,7 +437,8 @@ bool cause_outlived(const struct job_end *end)
 bool cause_find_log(const struct job_end *end, struct cause *cause, bool sure)
 {
     const json_t *record = sure ? NULL : end->said->record;
-    if (!record || (end->said->said == SAID_CONSEQUENCE && cause_launched_ended(end)))
+    bool consequence = end->said->said == SAID_CONSEQUENCE;
+    if (!record || (consequence && (cause_launched_ended(end) || is_told_by_parent(end, record))))
         return false;
     const char *file = json_string_value(json_object_get(record, "file"));
     cause_cut(&cause->where, file ? file : "?");

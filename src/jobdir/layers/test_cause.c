@@ -1080,6 +1080,32 @@ static void test_last_words(void **state)
     assert_string_equal(told.evidence, "[1,0]");
 }
 
+/* make tells that something failed, with a number of its depth; what failed has said why, with its name. A shell of a rule is no more than
+ * what make says. */
+static void test_make(void **state)
+{
+    static const char chain[] = "[{\"pid\": 30, \"name\": \"test_sum\", \"end_seconds\": 99.8, \"exit_code\": 3}, "
+                                "{\"pid\": 20, \"name\": \"make\", "
+                                "\"end_seconds\": 99.9, \"exit_code\": 2}, {\"pid\": 10, \"name\": \"make\", "
+                                "\"end_seconds\": 100, \"exit_code\": "
+                                "2}]";
+    static const char shell[] =
+        "[{\"pid\": 20, \"name\": \"sh\", \"end_seconds\": 99.8, \"exit_code\": 3}, {\"pid\": 10, "
+        "\"name\": \"make\", \"end_seconds\": 100, \"exit_code\": 2}]";
+    put_matched(99.95, "gave_up", "error", "make[1]: *** [Makefile:2: check] Error 3");
+    expect(ask_end(chain, 2, 0, NULL), NOTE_cause_process, false,
+           "probably test_sum (pid 30), which ended with exit status 3");
+    PUT("{s:s, s:f, s:s, s:f, s:[s, s, s]}", "type", "log_last", "t", 100.0, "file", "stderr", "quiet_seconds", 0.1,
+        "lines", "test_sum: sum(2, 2) is 0, expected 4", "make[1]: *** [Makefile:2: check] Error 3",
+        "make: *** [all] Error 2");
+    struct told told = ask_end(chain, 2, 0, NULL);
+    expect(told, NOTE_cause_process, false,
+           "probably test_sum (pid 30), which ended with exit status 3; it said: test_sum: sum(2, 2) is 0, expected 4");
+    assert_string_equal(told.evidence, "[1]");
+    expect(ask_end(shell, 2, 0, NULL), NOTE_cause_log, false,
+           "probably what stderr says: make[1]: *** [Makefile:2: check] Error 3");
+}
+
 /* Of long before, of the shell that started it, of a warning whose second line it is, and of who knows when. */
 static void test_no_last_words(void **state)
 {
@@ -1106,6 +1132,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         ROW(test_last_words),
         ROW(test_no_last_words),
+        ROW(test_make),
         ROW(test_nothing),
         ROW(test_memory),
         ROW(test_memory_of_one),
