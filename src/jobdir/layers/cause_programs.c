@@ -111,7 +111,7 @@ static bool find_crash(const struct job_end *end, struct cause *cause, bool sure
         put_crash_place(&cause->what, crash);
         cause_add(cause, crash);
         if (signo == SIGABRT)
-            cause_put_said(&cause->said, end, record_seconds(crash));
+            cause_put_said(&cause->said, end, SAID_ERROR, record_seconds(crash));
         if (cause->said.len) { /* that is why */
             cause->note = NOTE(cause_gave_up, .program = cause_text(&cause->where), .text = cause_text(&cause->said),
                                .place = cause_text(&cause->what), .sure = sure);
@@ -530,7 +530,7 @@ static void put_rank_said(struct buf *out, struct cause *cause, const struct job
         cause_add(cause, crash);
     }
     _cleanup_(buf_done) struct buf said = BUF_INIT;
-    cause_put_said(&said, end, end->rank->seconds);
+    cause_put_said(&said, end, SAID_HINT, end->rank->seconds);
     if (said.len)
         buf_printf(out, ": %s", said.data);
 }
@@ -613,7 +613,7 @@ static bool say_left(const struct job_end *end, struct cause *cause)
         return false;
     cause_cut(&cause->where, left.left->name);
     cause_cut(&cause->what, left.launcher);
-    cause_put_said(&said, end, left.left->end);
+    cause_put_said(&said, end, SAID_HINT, left.left->end);
     if (said.len)
         buf_printf(&cause->said, ": %s", said.data);
     cause->note = NOTE(cause_left, .program = cause_text(&cause->where), .pid = (uint64_t)left.left->pid,
@@ -699,7 +699,7 @@ static void put_command_said(struct buf *out, struct cause *cause, const struct 
     cause_put_said_by(out, end, text_base(cause_text(&name)), seconds);
     if (out->len || (row->time > 0 && start > row->time))
         return;
-    cause_put_said(out, end, seconds);
+    cause_put_said(out, end, SAID_ERROR, seconds);
     if (!out->len && script > 0)
         cause_add(cause, cause_put_last_words(out, end, script - 1));
 }

@@ -279,10 +279,10 @@ void cause_look_at_said(const struct job_end *end, struct cause_said *ret_said)
     *ret_said = (struct cause_said){.record = outside ? outside : first, .said = most};
 }
 
-void cause_put_said(struct buf *out, const struct job_end *end, double seconds)
+void cause_put_said(struct buf *out, const struct job_end *end, enum said least, double seconds)
 {
     const json_t *record = end->said->record;
-    if (record && end->said->said >= SAID_ERROR && is_just_before(seconds, record_seconds(record)))
+    if (record && end->said->said >= least && is_just_before(seconds, record_seconds(record)))
         cause_cut(out, json_string_value(json_object_get(record, "text")));
 }
 

@@ -727,6 +727,9 @@ static void test_rank(void **state)
     first_rank = &rank;
     put_matched(99.2, "mpi_abort", "error", "BAD TERMINATION OF ONE OF YOUR APPLICATION PROCESSES");
     expect(ask(MPIRUN), NOTE_cause_rank, true, "rank 1 of 3 exited with status 3 without MPI_Finalize");
+    put_matched(98.9, "failure", "warning", "rank 1: cannot read restart.nc");
+    expect(ask(MPIRUN), NOTE_cause_rank, true,
+           "rank 1 of 3 exited with status 3 without MPI_Finalize: rank 1: cannot read restart.nc");
     put_matched(98.9, "error", "error", "ERROR: the mesh is empty");
     rank.node = "n2";
     expect(ask(MPIRUN), NOTE_cause_rank, true,
