@@ -95,6 +95,49 @@ static bool is_harmless(const struct job_process *process, const struct job_proc
                                              shell_status(parent) != shell_status(process);
 }
 
+/* What is asked, and says no by its status. */
+static bool is_answer(const struct job_process *process)
+{
+    static const char *const names[] = {"grep", "egrep", "fgrep", "zgrep", "pgrep", "test", "[", "diff", "cmp", "expr"};
+    bool answers = false;
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        answers |= strcmp(process->name, names[i]) == 0;
+    return answers && shell_status(process) == 1;
+}
+
+/* A shell that has recorded all of its commands that failed, and none that ended it. */
+static bool left_by_itself(const struct job_model *model, const struct job_process *shell)
+{
+    const struct layer_place *place = layers_place(&model->layers, shell->pid);
+    const char *how = json_string_value(json_object_get(place ? place->line : NULL, "how"));
+    size_t index;
+    json_t *record;
+    if (!how || strcmp(how, "inside") != 0)
+        return false;
+    json_array_foreach(model->layers.failures.records, index, record)
+    {
+        if (json_integer_value(json_object_get(record, "pid")) == shell->pid &&
+            json_integer_value(json_object_get(record, "status")) == shell_status(shell))
+            return false;
+    }
+    return true;
+}
+
+/* A shell that has asked, and went on to an end of its own: it has another status, is known to have failed at no command, or has said
+ * something since. */
+static bool was_answered(const struct job_model *model, const struct job_process *process,
+                         const struct job_process *shell)
+{
+    const json_t *said = model->layers.last_lines;
+    const char *file = json_string_value(json_object_get(said, "file"));
+    double quiet = json_number_value(json_object_get(said, "quiet_seconds")), at = record_seconds(said) - quiet;
+    if (!is_answer(process) || !starter_is_shell(shell->name, shell->argv))
+        return false;
+    bool spoke = said && quiet >= 0 && file && strcmp(file, "stderr") == 0 && at > process->end + TICK &&
+                 at <= shell->end + TICK;
+    return shell_status(shell) != shell_status(process) || spoke || left_by_itself(model, shell);
+}
+
 static const struct job_process *culprit(const struct job_model *model, const struct job_process *parent);
 
 /* A launcher's daemon on this node that ended well although what it had started failed, of several that of the first which did;
@@ -113,16 +156,6 @@ static const struct job_process *silent_daemon(const struct job_model *model, co
         }
     }
     return found;
-}
-
-/* What is asked, and says no by its status. */
-static bool is_answer(const struct job_process *process)
-{
-    static const char *const names[] = {"grep", "egrep", "fgrep", "zgrep", "pgrep", "test", "[", "diff", "cmp", "expr"};
-    bool answers = false;
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-        answers |= strcmp(process->name, names[i]) == 0;
-    return answers && shell_status(process) == 1;
 }
 
 /* Whether a shell failed because of `same`, which has its status, rather than of `first`, which came later and has not: what a trap
@@ -145,7 +178,8 @@ static const struct job_process *culprit(const struct job_model *model, const st
     for (size_t i = 0; i < model->ended_count; i++) {
         const struct job_process *process = &model->ended[i];
         if (!has_failed(process) || !is_child(process, parent) || process->end > parent->end + TICK ||
-            (!by_kernel && is_of_parent(process, parent)) || is_harmless(process, parent))
+            (!by_kernel && is_of_parent(process, parent)) || is_harmless(process, parent) ||
+            was_answered(model, process, parent))
             continue;
         bool before = !first || (is_effect(process) == is_effect(first) ? process->end < first->end : is_effect(first));
         if (process->end >= started && before)

@@ -129,6 +129,51 @@ static void test_unread(void **state)
     }
 }
 
+static void put_now(struct job_model *model, json_t *record)
+{
+    assert_non_null(record);
+    job_model_apply(model, record);
+    json_decref(record);
+}
+
+/* What a script asks, and then ends by itself: it has another status, is known to have left with exit, or has said something since. Of
+ * set -e nothing is known but the status. */
+static void test_answer(void **state)
+{
+    static const struct {
+        const char *program;
+        int status, parent;
+        bool followed, failed;
+        double said; /* on standard error; 0: nothing */
+        const char *chain;
+    } rows[] = {
+        {"grep", EXIT_1, EXIT_1, false, false, 0, "11 10"},    {"grep", EXIT_1, EXIT_2, false, false, 0, "10"},
+        {"grep", EXIT_2, EXIT_1, false, false, 0, "11 10"},    {"grep", EXIT_1, EXIT_1, true, false, 0, "10"},
+        {"grep", EXIT_1, EXIT_1, true, true, 0, "11 10"},      {"diff", EXIT_1, EXIT_1, false, false, 0.9, "10"},
+        {"diff", EXIT_1, EXIT_1, false, false, 0.45, "11 10"}, {"diff", EXIT_1, EXIT_1, false, false, 1.5, "11 10"},
+        {"model", EXIT_1, EXIT_1, true, false, 0.9, "11 10"},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        struct job_model model;
+        assert_int_equal(job_model_init(&model, 100), 0);
+        if (rows[i].followed)
+            put_now(&model, json_pack("{s:s, s:f, s:i, s:s, s:i, s:s}", "type", "script_line", "t", 0.1, "pid", 10,
+                                      "file", "/job.sh", "line", 2, "how", "inside"));
+        if (rows[i].failed)
+            put_now(&model, json_pack("{s:s, s:f, s:i, s:s, s:i, s:s, s:i}", "type", "command_failed", "t", 0.95, "pid",
+                                      10, "file", "/job.sh", "line", 4, "command", "grep x y", "status", 1));
+        add(&model, 11, 10, rows[i].program, 0.1, 0.5, rows[i].status);
+        add(&model, 10, SUPERVISOR, "bash", 0, 1, rows[i].parent);
+        if (rows[i].said > 0)
+            put_now(&model, json_pack("{s:s, s:f, s:s, s:f, s:[s]}", "type", "log_last", "t", 2.0, "file", "stderr",
+                                      "quiet_seconds", 2 - rows[i].said, "lines", "no such thing"));
+        json_t *failed = failed_of(&model);
+        if (strcmp(chain(failed), rows[i].chain) != 0)
+            fail_msg("%zu: %s", i, chain(failed));
+        json_decref(failed);
+    }
+}
+
 /* A shell that cleans up at its exit keeps its status: that is of what failed before. An answer of grep is none, a crash is more
  * than a status of 1, and what make ends with says nothing. */
 static void test_cleanup(void **state)
@@ -503,7 +548,7 @@ int main(void)
         cmocka_unit_test(test_command),        cmocka_unit_test(test_hidden),  cmocka_unit_test(test_hidden_memory),
         cmocka_unit_test(test_hidden_leaving), cmocka_unit_test(test_hydra),   cmocka_unit_test(test_ended_by_parent),
         cmocka_unit_test(test_timeout_killed), cmocka_unit_test(test_cleanup), cmocka_unit_test(test_script_is_shell),
-        cmocka_unit_test(test_hidden_ranks),   cmocka_unit_test(test_unread),
+        cmocka_unit_test(test_hidden_ranks),   cmocka_unit_test(test_answer),  cmocka_unit_test(test_unread),
     };
     return cmocka_run_group_tests_name("report failed", tests, NULL, NULL);
 }
