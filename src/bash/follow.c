@@ -144,7 +144,8 @@ int follow_command(struct shell_command *command, int asynchronous, int pipe_in,
     int before = errno;
     unsigned own = FRAMES;
     if (!*shell.interactive_shell && command && is_ready()) {
-        end_left(stack);
+        /* the trap of its exit: all is left, although that may be deeper */
+        end_left(*shell.running_trap == SHELL_EXIT_TRAP ? (const char *)UINTPTR_MAX : stack);
         if (!*shell.running_trap && depth < FRAMES) {
             own = depth;
             bool piped = pipe_in != SHELL_NO_PIPE || pipe_out != SHELL_NO_PIPE;

@@ -20,6 +20,7 @@ enum shell_command_type {
 };
 enum { SHELL_INVERTED = 0x04, SHELL_IGNORED = 0x08 }; /* "!"; its failure ends no shell with set -e: a condition */
 enum { SHELL_NO_PIPE = -1 };
+enum { SHELL_EXIT_TRAP = 1 }; /* running_trap: the number of the signal, which is 0, and one */
 
 struct shell_word {
     char *text;

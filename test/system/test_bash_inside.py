@@ -180,12 +180,14 @@ class Inside(JobCase):
 
     def test_failure_that_ends_it(self):
         """set -e leaves no command in order."""
-        for text, found in (
+        for text, found, *ends in (
                 ("set -e\nf() {\n  if true; then\n    cat /none\n  fi\n}\nf 2>/dev/null\n", (4, "f", "cat /none", 1)),
                 ("set -u\n{ : $none; } 2>/dev/null\n", (2, None, ": $none", 1)),
-                ("set -eo pipefail\ntrap 'true; false; true' EXIT\nfalse | true\n", (3, None, "false | true", 1))):
+                ("set -eo pipefail\ntrap 'true; false; true' EXIT\nfalse | true\n", (3, None, "false | true", 1)),
+                ("set -e\ntrap '(exit 7) || true' EXIT\nsh -c 'exit 6'\n", (3, None, "sh -c 'exit 6'", 6)),
+                ("set -e\ntrap 'sh -c \"exit 7\"' EXIT\nsh -c 'exit 6'\n", (3, None, "sh -c 'exit 6'", 6), 7)):
             with self.subTest(script=text):
-                self.run_script(text, "calls", status=1)
+                self.run_script(text, "calls", status=ends[0] if ends else found[3])
                 self.assertEqual(self.failures(), [found])
 
     def test_lines(self):

@@ -127,6 +127,12 @@ class Logs(JobCase):
         self.assertEqual(sorted(self.notes()), ["log_missing", "log_missing", "log_unwatched", "log_unwatched"])
         self.assertEqual([file["file"] for file in self.records("log_file") if file["state"] == "unwatched"], ["pipe", "stdout"])
 
+    def test_said_last_below_a_launcher(self):
+        """What its launcher says below is nothing that the program said."""
+        banner = "line=$(printf '%074d' 0 | tr 0 -); printf '%s\\n' $line 'a non-zero exit code. Per user-direction, the job has been aborted.' $line"
+        self.run_job(f"(echo step 7; echo no mesh here; {banner}) >&2; exit 3")
+        self.assertEqual(self.report()["last"]["said_last"], ["step 7", "no mesh here"])
+
     def test_said_last(self):
         """Where no pattern matches, what standard error ended with stands there, and nobody says that it is why."""
         script = "for i in 1 2 3; do echo line $i >&2; done; printf '\\n\\033[1mno mesh here\\033[0m\\n\\n' >&2; exit 3"

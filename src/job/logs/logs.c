@@ -343,7 +343,7 @@ static json_t *last_lines(const struct log_file *file)
         bool blank = true;
         for (size_t i = start; i < start + line; i++)
             blank &= isspace((unsigned char)bytes[i]) != 0;
-        if (!blank && !log_is_own(bytes + start, line)) {
+        if (!blank && !log_is_own(bytes + start, line) && !log_is_of_launcher(bytes + start, line)) {
             bytes[start + text_fit(bytes + start, line, LAST_COLUMNS)] = 0;
             json_array_insert_new(lines, 0, text_json(bytes + start));
         }
@@ -355,7 +355,7 @@ static json_t *last_lines(const struct log_file *file)
     return NULL;
 }
 
-/* Since the last of them was written; -1: not known, for scry itself wrote behind it. */
+/* Since the last of them was written; -1: not known, for scry itself or a launcher wrote behind it. */
 static double quiet_seconds(const struct tail *tail)
 {
     uint64_t now_ns = clock_wall_ns();
@@ -364,7 +364,7 @@ static double quiet_seconds(const struct tail *tail)
         len--;
     for (start = len; start && tail->last[start - 1] != '\n';)
         start--;
-    if (log_is_own(tail->last + start, len - start))
+    if (log_is_own(tail->last + start, len - start) || log_is_of_launcher(tail->last + start, len - start))
         return -1;
     return now_ns > tail->last_ns ? (double)(now_ns - tail->last_ns) / NS_PER_SECOND : 0;
 }

@@ -347,6 +347,40 @@ bool log_is_own(const char *bytes, size_t len)
     return false;
 }
 
+bool log_is_of_launcher(const char *bytes, size_t len)
+{
+    enum { RULE_LEAST = 20 };
+    static const char *const begins[] = {
+        /* Open MPI */
+        "Primary job  terminated normally, but ", "a non-zero exit code. Per user-direction, the job has been aborted.",
+        "the job to be terminated. The first process to do so was:", "  Process name: [[",
+        "  Exit code:    ", "MPI_ABORT was invoked on rank ", "with errorcode ",
+        "NOTE: invoking MPI_ABORT causes Open MPI to kill all MPI processes.",
+        "You may or may not see output from other processes, depending on", "exactly when Open MPI kills them.",
+        /* MPICH, Intel MPI */
+        "=   BAD TERMINATION OF ", "=   PID ", "=   RANK ",
+        "=   EXIT CODE: ", "=   KILLED BY SIGNAL: ", "=   CLEANING UP REMAINING PROCESSES",
+        "=   YOU CAN IGNORE THE BELOW ", "YOUR APPLICATION TERMINATED WITH THE EXIT STRING: ",
+        "This typically refers to a problem with your application.",
+        "Please see the FAQ page for debugging suggestions"};
+    static const char *const within[] = {" noticed that process rank ", ": application called MPI_Abort(",
+                                         " detected that one or more processes exited with non-zero status"};
+    if (len >= RULE_LEAST && (bytes[0] == '-' || bytes[0] == '=')) {
+        size_t same = 0;
+        while (same < len && bytes[same] == bytes[0])
+            same++;
+        if (same == len)
+            return true;
+    }
+    for (size_t i = 0; i < sizeof begins / sizeof *begins; i++)
+        if (len >= strlen(begins[i]) && memcmp(bytes, begins[i], strlen(begins[i])) == 0)
+            return true;
+    for (size_t i = 0; i < sizeof within / sizeof *within; i++)
+        if (memmem(bytes, len, within[i], strlen(within[i])))
+            return true;
+    return false;
+}
+
 static void match_rows(struct log_matcher *matcher, struct log_line line)
 {
     struct log_expressions *expressions = matcher->expressions;

@@ -93,6 +93,8 @@ struct log_matcher {
 size_t log_take_colours(char *bytes, size_t len);
 /* Whether scry run itself wrote it to standard error. */
 bool log_is_own(const char *bytes, size_t len);
+/* Whether a launcher of MPI writes such a line below what its ranks have said: that one of them has ended, and how; or a rule. */
+bool log_is_of_launcher(const char *bytes, size_t len);
 
 /* Lines, as lines_take hands them over. */
 void log_match_lines(struct log_matcher *matcher, uint64_t now_ns, const char *bytes, size_t len, bool cut);

@@ -140,7 +140,7 @@ const struct log_pattern log_patterns[] = {
     {"error", ERROR,
      "error|<fatal>|fatal:|<critical>|<severe>|<f>|<e>|<e0|<e1|<e2|<e3|<e4|<e5|<e6|<e7|<e8|<e9|<f0|<f1|<f2|<f3|<f4|<f5|<f6|<f7|<f8|<f9|crit|panic|[e::|[abort]|e r r o r|fehler|erreur|errore:|erro:|"
      "\xd0\xbe\xd1\x88\xd0\xb8|\xe9\x94\x99\xe8|\xe3\x82\xa8\xe3\x83|"
-     "no rule to make|enough slots|no module named|run terminated|cmiabort|can't open file|cannot be accomplished",
+     "no rule to make|.  stop.|enough slots|no module named|run terminated|cmiabort|can't open file|cannot be accomplished",
      /* in capitals: as a label, or before a text that is not in capitals as titles of columns are */
      "(?:^|[\\s\\[(*!<>|:#-])(?:ERROR|FATAL|CRITICAL|SEVERE)(?:\\s?[\\[(]?[\\w.-]*\\d[\\w.-]*[\\])]?)?"
      "(?:\\s*[:!\\]>|](?!=)|\\s+[-~] *\\S| +(?:PET)?\\[?(?:[a-z./\\d\"'][\\w.]|[A-Z][A-Za-z]*[a-z])| +PET\\d|(?: \\*\\*\\*))" NO_NUMBER "|"
@@ -150,7 +150,7 @@ const struct log_pattern log_patterns[] = {
      "\\bCalled CmiAbort\\b|^\\W*<[FSE]> <\\w+>|" LABEL "(?:CMake )?Error (?:in|at|on|using|while|executing|opening|reading|writing|detected|occurred|allocating|creating|loading|"
      "parsing|from|termination request) ?\\S|" LABEL "Error [A-Z][A-Z0-9_]+: |\\[(?:error|critical|fatal|crit)\\]\\s*\\S|"
      "\\b(?i:(?:fatal|internal|unrecoverable|unhandled) error)\\b(?!s)|\\bFATAL CALLED FROM FILE|\\bthe following errors?: |"
-     "\\berror termination in\\b|-- run terminated|\\*\\*\\* No rule to make target|\\bnot enough slots available|: No module named |"
+     "\\berror termination in\\b|-- run terminated|\\*\\*\\* (?:No rule to make target|[^\\[].*  Stop\\.$)|\\bnot enough slots available|: No module named |"
      "\\bcan't open file '|\\bSHAKE\\) cannot be accomplished|"
      /* as programs for programs write it */
      "^(?:\\[[^\\]]*\\]:? ?)*\\[?[EF]\\d{3,4} \\d\\d:\\d\\d:\\d\\d\\.|: [EF] \\w+/\\S+:\\d+\\]|^\\[E(?:::\\w+)?\\] \\S|\\[ABORT\\]|\\bE R R O R\\b|"

@@ -521,6 +521,51 @@ static void test_slow_expression_is_switched_off(void **state)
     log_matcher_done(&matcher);
 }
 
+/* What Open MPI's and MPICH's launchers write below what a rank has said; nothing of what programs say. */
+static void test_launchers(void **state)
+{
+    static const char *const banners[] = {
+        "--------------------------------------------------------------------------",
+        "===================================================================================",
+        "Primary job  terminated normally, but 1 process returned",
+        "a non-zero exit code. Per user-direction, the job has been aborted.",
+        "mpiexec.openmpi detected that one or more processes exited with non-zero status, thus causing",
+        "the job to be terminated. The first process to do so was:",
+        "  Process name: [[31867,1],1]",
+        "  Exit code:    2",
+        "mpirun noticed that process rank 1 with PID 0 on node vm exited on signal 11 (Segmentation fault).",
+        "MPI_ABORT was invoked on rank 1 in communicator MPI_COMM_WORLD",
+        "with errorcode 4.",
+        "NOTE: invoking MPI_ABORT causes Open MPI to kill all MPI processes.",
+        "You may or may not see output from other processes, depending on",
+        "exactly when Open MPI kills them.",
+        "Abort(4) on node 1 (rank 1 in comm 0): application called MPI_Abort(MPI_COMM_WORLD, 4) - process 1",
+        "=   BAD TERMINATION OF ONE OF YOUR APPLICATION PROCESSES",
+        "=   PID 4267 RUNNING AT vm",
+        "=   RANK 0 PID 4267 RUNNING AT vm",
+        "=   EXIT CODE: 11",
+        "=   CLEANING UP REMAINING PROCESSES",
+        "=   YOU CAN IGNORE THE BELOW CLEANUP MESSAGES",
+        "YOUR APPLICATION TERMINATED WITH THE EXIT STRING: Segmentation fault (signal 11)",
+        "This typically refers to a problem with your application.",
+        "Please see the FAQ page for debugging suggestions",
+    };
+    static const char *const others[] = {"rank 1: cannot read restart.nc",
+                                         "---",
+                                         "--- step 7 ---",
+
+                                         "=   3 x",
+                                         "mpirun was unable to launch the specified application",
+                                         "",
+                                         "the exit code is 2"};
+    for (size_t i = 0; i < sizeof banners / sizeof *banners; i++)
+        if (!log_is_of_launcher(banners[i], strlen(banners[i])))
+            fail_msg("%s", banners[i]);
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++)
+        if (log_is_of_launcher(others[i], strlen(others[i])))
+            fail_msg("%s", others[i]);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -537,6 +582,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_long_line, forget, forget),
         cmocka_unit_test_setup_teardown(test_harmless_stays, forget, forget),
         cmocka_unit_test(test_words),
+        cmocka_unit_test(test_launchers),
         cmocka_unit_test(test_selections),
         cmocka_unit_test_setup_teardown(test_folding, forget, forget),
         cmocka_unit_test_setup_teardown(test_progress, forget, forget),

@@ -35,11 +35,14 @@ bool cause_says_why(const struct job_end *end);
 bool cause_explains_abort(const struct job_end *end, double seconds);
 /* Whether the process that failed first was killed, and its parent went on to an error of its own. */
 bool cause_outlived(const struct job_end *end);
-/* Whether something is known to have failed that a launcher of MPI had started, which then says so in words of its own. */
-bool cause_launched_failed(const struct job_end *end);
-/* What a program said that ended then; nothing if it said nothing. */
-void cause_put_said(struct buf *out, const struct job_end *end, double seconds);
-/* What the last line of standard error was, where the at-th of the chain may have given up with it. Its record; NULL: none. */
+/* Whether something is known to have failed that a launcher of MPI had started, or to have ended that from outside: the launcher
+ * then says so in words of its own. */
+bool cause_launched_ended(const struct job_end *end);
+/* What a program said that ended then, if it is so much; nothing if it said nothing. */
+void cause_put_said(struct buf *out, const struct job_end *end, enum said least, double seconds);
+/* The same of what began with the name of a program. */
+void cause_put_said_by(struct buf *out, const struct job_end *end, const char *name, double seconds);
+/* What the at-th of the chain said last on standard error, by its name there, or as it may have given up with that. The record; NULL: none. */
 const json_t *cause_put_last_words(struct buf *out, const struct job_end *end, int at);
 
 void cause_add(struct cause *cause, const json_t *record); /* as evidence; NULL is fine */

@@ -88,7 +88,7 @@ static bool ended_its_parent(const struct job_end *end, int at, int signo)
     const json_t *parent = json_array_get(end->chain, (size_t)at + 1), *code = json_object_get(parent, "exit_code");
     if (!parent || (json_is_integer(code) && json_integer_value(code) == SHELL_SIGNAL + signo))
         return true;
-    return starter_of(json_string_value(json_object_get(parent, "name"))) != STARTER_SHELL &&
+    return !starter_is_shell(json_string_value(json_object_get(parent, "name")), json_object_get(parent, "argv")) &&
            cause_chain_end(end, at + 1) <= cause_chain_end(end, at) + CAUSE_AT_ONCE_SECONDS;
 }
 
@@ -111,7 +111,7 @@ static bool find_crash(const struct job_end *end, struct cause *cause, bool sure
         put_crash_place(&cause->what, crash);
         cause_add(cause, crash);
         if (signo == SIGABRT)
-            cause_put_said(&cause->said, end, record_seconds(crash));
+            cause_put_said(&cause->said, end, SAID_ERROR, record_seconds(crash));
         if (cause->said.len) { /* that is why */
             cause->note = NOTE(cause_gave_up, .program = cause_text(&cause->where), .text = cause_text(&cause->said),
                                .place = cause_text(&cause->what), .sure = sure);
@@ -251,9 +251,9 @@ static bool has_timed_out(const struct job_end *end)
     return timed_out(end, &timeout) >= 0;
 }
 
-/* The launcher that has ended what it had started, for a reason of its own, rather than its daemon on that node; NULL. What a signal
- * has ended it passes on as its status, as shells do, or as the number alone. */
-static const json_t *launcher_of(const struct job_end *end, int signo)
+/* The launcher that has ended what it had started, from there on in the chain, for a reason of its own, rather than its daemon on
+ * that node; NULL. What a signal has ended it passes on as its status, as shells do, or as the number alone. */
+static const json_t *launcher_of(const struct job_end *end, int signo, size_t from)
 {
     const json_t *daemon = NULL;
     size_t index;
@@ -262,7 +262,7 @@ static const json_t *launcher_of(const struct job_end *end, int signo)
     {
         enum starter starter = starter_of(json_string_value(json_object_get(process, "name")));
         json_int_t status = json_integer_value(json_object_get(process, "exit_code"));
-        if (!index || !status || (starter != STARTER_LAUNCHER && starter != STARTER_DAEMON))
+        if (index < from || !status || (starter != STARTER_LAUNCHER && starter != STARTER_DAEMON))
             continue;
         bool passes = status == signo || status == SHELL_SIGNAL + signo;
         if (starter == STARTER_LAUNCHER)
@@ -279,7 +279,19 @@ static bool is_killed_by_launcher(int status)
            (WTERMSIG(status) == SIGTERM || WTERMSIG(status) == SIGKILL);
 }
 
-bool cause_launched_failed(const struct job_end *end)
+/* The last signal from outside that came before the end; NULL: none, or long before. SIGUSR1 and SIGUSR2 announce things
+ * that a job goes on after. */
+static const json_t *signal_came(const struct job_end *end)
+{
+    const json_t *came = cause_warning(end, NOTE_signal_came);
+    const char *name = json_string_value(cause_warning_field(came, "signal"));
+    if (!came || !cause_is_near(end, record_seconds(came)))
+        return NULL;
+    bool announces = name && strncmp(name, "SIGUSR", strlen("SIGUSR")) == 0;
+    return announces && record_seconds(came) < end->seconds - CAUSE_AT_ONCE_SECONDS ? NULL : came;
+}
+
+bool cause_launched_ended(const struct job_end *end)
 {
     const json_t *first = json_array_get(end->chain, 0), *process;
     int status = chain_status(first);
@@ -291,21 +303,10 @@ bool cause_launched_failed(const struct job_end *end)
         enum starter its = starter_of(json_string_value(json_object_get(process, "name")));
         launched = launched || (index && (its == STARTER_LAUNCHER || its == STARTER_DAEMON));
     }
-    return (end->rank && end->rank->status != JOB_STATUS_UNKNOWN) ||
+    return (was_ended(end) && (end->stuck || end->model->stall || signal_came(end))) ||
+           (end->rank && end->rank->status != JOB_STATUS_UNKNOWN) ||
            (launched && status != JOB_STATUS_UNKNOWN && !is_killed_by_launcher(status) && starter != STARTER_LAUNCHER &&
             starter != STARTER_DAEMON);
-}
-
-/* The last signal from outside that came before the end; NULL: none, or long before. SIGUSR1 and SIGUSR2 announce things
- * that a job goes on after. */
-static const json_t *signal_came(const struct job_end *end)
-{
-    const json_t *came = cause_warning(end, NOTE_signal_came);
-    const char *name = json_string_value(cause_warning_field(came, "signal"));
-    if (!came || !cause_is_near(end, record_seconds(came)))
-        return NULL;
-    bool announces = name && strncmp(name, "SIGUSR", strlen("SIGUSR")) == 0;
-    return announces && record_seconds(came) < end->seconds - CAUSE_AT_ONCE_SECONDS ? NULL : came;
 }
 
 static bool say_signal(const struct job_end *end, struct cause *cause, const json_t *record, const char *why)
@@ -418,7 +419,7 @@ bool cause_find_asked(const struct job_end *end, struct cause *cause, bool sure)
     struct asked asked = asked_of(json_string_value(json_object_get(request, "request")));
     int killed = cause_signal(end);
     bool remote = serial && *serial;
-    bool by_it = killed == asked.signo, passed_on = !killed || launcher_of(end, killed);
+    bool by_it = killed == asked.signo, passed_on = !killed || launcher_of(end, killed, 1);
     if (sure || !who || !asked.signo || !(by_it || passed_on) || !cause_is_near(end, record_seconds(request)))
         return false;
     if (!by_it) {
@@ -529,7 +530,7 @@ static void put_rank_said(struct buf *out, struct cause *cause, const struct job
         cause_add(cause, crash);
     }
     _cleanup_(buf_done) struct buf said = BUF_INIT;
-    cause_put_said(&said, end, end->rank->seconds);
+    cause_put_said(&said, end, SAID_HINT, end->rank->seconds);
     if (said.len)
         buf_printf(out, ": %s", said.data);
 }
@@ -612,7 +613,7 @@ static bool say_left(const struct job_end *end, struct cause *cause)
         return false;
     cause_cut(&cause->where, left.left->name);
     cause_cut(&cause->what, left.launcher);
-    cause_put_said(&said, end, left.left->end);
+    cause_put_said(&said, end, SAID_HINT, left.left->end);
     if (said.len)
         buf_printf(&cause->said, ": %s", said.data);
     cause->note = NOTE(cause_left, .program = cause_text(&cause->where), .pid = (uint64_t)left.left->pid,
@@ -644,7 +645,7 @@ bool cause_find_killed(const struct job_end *end, struct cause *cause, bool sure
         rank = NULL;
         cause_cut(&cause->where, name ? name : "the command");
     }
-    const json_t *launcher = rank ? NULL : launcher_of(end, signo);
+    const json_t *launcher = launcher_of(end, signo, rank ? 0 : 1);
     if (launcher) {
         cause_cut(&cause->what, json_string_value(json_object_get(launcher, "name")));
         cause->note = NOTE(cause_launcher, .program = cause_text(&cause->where),
@@ -659,6 +660,8 @@ bool cause_find_killed(const struct job_end *end, struct cause *cause, bool sure
 }
 
 /* ---- scripts ---- */
+
+#define PIPEFAIL ": a failure only because of pipefail"
 
 static void put_place(struct buf *out, const struct line_fields *at)
 {
@@ -682,6 +685,23 @@ static bool was_interrupted(const struct job_end *end, const struct command_fail
     const json_t *came = signal_came(end);
     double after = came ? seconds - record_seconds(came) : -1;
     return after >= -SEEN_SECONDS && (row->status > SHELL_SIGNAL || after <= CAUSE_AT_ONCE_SECONDS);
+}
+
+/* What the command said, or what was said when it failed; but not what came after it, as of a trap of the script's exit. */
+static void put_command_said(struct buf *out, struct cause *cause, const struct job_end *end,
+                             const struct command_failed_record *row, double seconds)
+{
+    const char *command = row->at.command ? row->at.command : "";
+    _cleanup_(buf_done) struct buf name = BUF_INIT;
+    int script = cause_chain_at(end, row->at.pid);
+    double start = json_number_value(json_object_get(json_array_get(end->chain, 0), "start_seconds"));
+    buf_append(&name, command, strcspn(command, " "));
+    cause_put_said_by(out, end, text_base(cause_text(&name)), seconds);
+    if (out->len || (row->time > 0 && start > row->time))
+        return;
+    cause_put_said(out, end, SAID_ERROR, seconds);
+    if (!out->len && script > 0)
+        cause_add(cause, cause_put_last_words(out, end, script - 1));
 }
 
 /* Of scripts that call each other, the innermost: its failure came first. Where the command has said why it failed, that
@@ -715,11 +735,10 @@ bool cause_find_command(const struct job_end *end, struct cause *cause, bool sur
     if (stage && best.at.command && strstr(best.at.command, " | ")) {
         buf_puts(&cause->said, ", where ");
         cause_cut(&cause->said, stage);
-        buf_puts(&cause->said, best.status == SHELL_SIGNAL + SIGPIPE ? " had nobody to read on (SIGPIPE)" : " failed");
+        buf_puts(&cause->said,
+                 best.status == SHELL_SIGNAL + SIGPIPE ? " had nobody to read on (SIGPIPE)" PIPEFAIL : " failed");
     }
-    cause_put_said(&said, end, record_seconds(found));
-    if (!said.len && script > 0)
-        cause_add(cause, cause_put_last_words(&said, end, script - 1));
+    put_command_said(&said, cause, end, &best, record_seconds(found));
     if (said.len) {
         buf_puts(&cause->said, ", which said: ");
         buf_append(&cause->said, said.data, said.len);
@@ -757,8 +776,8 @@ static bool put_ended_child(struct buf *out, const struct job_end *end, const js
         const struct job_process *child = &model->ended[i];
         if (child->ppid != pid || child->status == JOB_STATUS_UNKNOWN || !WIFSIGNALED(child->status) ||
             WTERMSIG(child->status) == SIGTERM || child->end > ended || child->end < ended - CAUSE_AT_ONCE_SECONDS ||
-            !starter_lived_on(json_string_value(json_object_get(process, "name")), chain_status(process),
-                              WTERMSIG(child->status)))
+            !starter_lived_on(json_string_value(json_object_get(process, "name")), json_object_get(process, "argv"),
+                              chain_status(process), WTERMSIG(child->status)))
             continue;
         buf_puts(out, ", after ");
         cause_cut(out, child->name);
@@ -767,6 +786,31 @@ static bool put_ended_child(struct buf *out, const struct job_end *end, const js
         return true;
     }
     return false;
+}
+
+/* Of the at-th of the chain, which was ended by SIGPIPE in a pipeline whose shell ends with that: what had ended well before, beside it. */
+static void put_reader(struct buf *out, const struct job_end *end, size_t at)
+{
+    const struct job_model *model = end->model;
+    const struct job_process *reader = NULL;
+    const json_t *writer = json_array_get(end->chain, at), *shell = json_array_get(end->chain, at + 1);
+    pid_t parent = (pid_t)json_integer_value(json_object_get(shell, "pid"));
+    double start = json_number_value(json_object_get(writer, "start_seconds")), ended = cause_chain_end(end, (int)at);
+    if (chain_status(writer) != SIGPIPE ||
+        json_integer_value(json_object_get(shell, "exit_code")) != SHELL_SIGNAL + SIGPIPE)
+        return;
+    for (size_t i = 0; i < model->ended_count; i++) {
+        const struct job_process *process = &model->ended[i];
+        bool beside = process->ppid == parent && process->start <= ended && process->end >= start;
+        if (beside && !process->status && process->end <= ended + SEEN_SECONDS &&
+            (!reader || process->end > reader->end))
+            reader = process;
+    }
+    if (!reader)
+        return;
+    buf_puts(out, ", as ");
+    cause_cut(out, reader->name);
+    buf_printf(out, " (pid %d) read no more" PIPEFAIL, (int)reader->pid);
 }
 
 /* What a launcher has on each node only passes on that a rank failed. */
@@ -788,6 +832,7 @@ bool cause_find_process(const struct job_end *end, struct cause *cause, bool sur
         buf_printf(&cause->what, "with exit status %d", (int)json_integer_value(code));
     else
         buf_printf(&cause->what, "by %s", text_signal(signo, cause->signal, sizeof cause->signal));
+    put_reader(&cause->what, end, at);
     if (!child.len)
         put_ended_child(&child, end, first);
     buf_puts(&cause->what, cause_text(&child));

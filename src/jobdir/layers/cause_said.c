@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "base/data/cleanup.h"
+#include "jobdir/layers/starter.h"
 #include "jobdir/text/text.h"
 
 static const double FAILURE_SECONDS = 5, NEAR_SECONDS = 60; /* before it */
@@ -106,11 +107,16 @@ static bool is_just_before(double failed, double seconds)
     return seconds >= failed - FAILURE_SECONDS && seconds <= failed + CAUSE_AT_ONCE_SECONDS;
 }
 
-/* "sort: ...", as programs begin what they say of errors. */
+/* "sort: ..." or "make[1]: ...", as programs begin what they say of errors. */
 static bool begins_with(const char *text, const char *name)
 {
     size_t len = name ? strlen(name) : 0;
-    return text && len && strncmp(text, name, len) == 0 && text[len] == ':';
+    if (!text || !len || strncmp(text, name, len) != 0)
+        return false;
+    const char *end = text + len;
+    if (*end == '[')
+        end += 1 + strspn(end + 1, "0123456789");
+    return *end == ':' || (end > text + len && end[0] == ']' && end[1] == ':');
 }
 
 /* With the name of the process of the chain, or of the script that it executes. */
@@ -129,11 +135,25 @@ static bool begins_with_name(const struct job_end *end, size_t at, const char *t
     return false;
 }
 
-/* The names of processes that failed before, and are none of those that made the command fail: the job has survived that.
- * There may be thousands. */
-struct others {
-    const char **names; /* sorted */
+/* Of a program that tells that one which it had started has failed, as make does; but a shell is no more than that. */
+static bool is_told_by_parent(const struct job_end *end, const json_t *record)
+{
+    const json_t *first = json_array_get(end->chain, 0);
+    bool told = false;
+    for (size_t at = 1; at < json_array_size(end->chain) && !told; at++)
+        told = begins_with_name(end, at, json_string_value(json_object_get(record, "text")));
+    return told && !starter_is_shell(json_string_value(json_object_get(first, "name")), json_object_get(first, "argv"));
+}
+
+/* The names of processes that failed, and are none of those that made the command fail: there may be thousands. */
+struct names {
+    const char **list; /* sorted */
     size_t count;
+};
+
+struct others {
+    struct names before; /* the job has survived those */
+    struct names after;  /* begun when it had failed: a script that cleans up */
 };
 
 static int by_name(const void *a, const void *b)
@@ -141,23 +161,24 @@ static int by_name(const void *a, const void *b)
     return strcmp(*(const char *const *)a, *(const char *const *)b);
 }
 
-/* Without memory for them none is known. Free ret_others->names. */
-static void find_others(const struct job_end *end, struct others *ret_others)
+/* Without memory for them none is known. Free the list. */
+static void find_names(const struct job_end *end, bool after, struct names *ret_names)
 {
     const struct job_model *model = end->model;
     double failed = cause_chain_end(end, 0);
-    *ret_others = (struct others){.names = calloc(model->ended_count + 1, sizeof(char *))};
-    for (size_t i = 0; ret_others->names && i < model->ended_count; i++) {
+    *ret_names = (struct names){.list = calloc(model->ended_count + 1, sizeof(char *))};
+    for (size_t i = 0; ret_names->list && i < model->ended_count; i++) {
         const struct job_process *process = &model->ended[i];
-        if (process->status && process->end < failed && cause_chain_at(end, process->pid) < 0)
-            ret_others->names[ret_others->count++] = process->name;
+        if (process->status && (after ? process->start >= failed : process->end < failed) &&
+            cause_chain_at(end, process->pid) < 0)
+            ret_names->list[ret_names->count++] = process->name;
     }
-    if (ret_others->count)
-        qsort(ret_others->names, ret_others->count, sizeof(char *), by_name);
+    if (ret_names->count)
+        qsort(ret_names->list, ret_names->count, sizeof(char *), by_name);
 }
 
 /* With the name of one of them, and of none of the chain. */
-static bool is_of_another(const struct job_end *end, const struct others *others, const char *text)
+static bool is_of_another(const struct job_end *end, const struct names *others, const char *text)
 {
     char name[JOB_NAME_SIZE];
     const char *key = name;
@@ -167,7 +188,7 @@ static bool is_of_another(const struct job_end *end, const struct others *others
     /* a name may have a ':' itself */
     for (size_t len = 0; text && others->count && len < sizeof name && text[len]; len++) {
         name[len] = 0;
-        if (text[len] == ':' && len && bsearch(&key, others->names, others->count, sizeof(char *), by_name))
+        if (text[len] == ':' && len && bsearch(&key, others->list, others->count, sizeof(char *), by_name))
             return true;
         name[len] = text[len];
     }
@@ -194,11 +215,13 @@ static enum said said_of(const struct job_end *end, const struct others *others,
         return SAID_CONSEQUENCE;
     if (begins_with_name(end, 0, text) && is_just_before(cause_chain_end(end, 0), seconds))
         return SAID_BY_ITSELF;
+    if (is_of_another(end, &others->after, text))
+        return SAID_NOTHING;
     if (level == LINE_ERROR)
-        return is_older(end, seconds) || is_of_another(end, others, text) ? SAID_OF_ANOTHER : SAID_ERROR;
+        return is_older(end, seconds) || is_of_another(end, &others->before, text) ? SAID_OF_ANOTHER : SAID_ERROR;
     bool number = !pattern || strcmp(pattern, "nan") == 0; /* many programs go on with these */
     return level == LINE_WARNING && !number && seconds >= cause_chain_end(end, 0) - FAILURE_SECONDS &&
-                   !is_older(end, seconds) && !is_of_another(end, others, text)
+                   !is_older(end, seconds) && !is_of_another(end, &others->before, text)
                ? SAID_HINT
                : SAID_NOTHING;
 }
@@ -229,7 +252,8 @@ void cause_look_at_said(const struct job_end *end, struct cause_said *ret_said)
     const char *text;
     double burst = 0;
     struct others others;
-    find_others(end, &others);
+    find_names(end, false, &others.before);
+    find_names(end, true, &others.after);
     _cleanup_(freep) enum said *said = calloc(count + 1, sizeof *said);
     for (index = 0; said && index < count; index++) {
         record = json_array_get(lines, index);
@@ -249,16 +273,28 @@ void cause_look_at_said(const struct job_end *end, struct cause_said *ret_said)
         if (error >= 0 && (errors[error].error || !errors[error].once))
             outside = record;
     }
-    free(others.names);
+    free(others.before.list);
+    free(others.after.list);
     json_decref(lines); /* the layers have them, too */
     *ret_said = (struct cause_said){.record = outside ? outside : first, .said = most};
 }
 
-void cause_put_said(struct buf *out, const struct job_end *end, double seconds)
+void cause_put_said(struct buf *out, const struct job_end *end, enum said least, double seconds)
 {
     const json_t *record = end->said->record;
-    if (record && end->said->said >= SAID_ERROR && is_just_before(seconds, record_seconds(record)))
+    if (record && end->said->said >= least && is_just_before(seconds, record_seconds(record)))
         cause_cut(out, json_string_value(json_object_get(record, "text")));
+}
+
+void cause_put_said_by(struct buf *out, const struct job_end *end, const char *name, double seconds)
+{
+    const json_t *record;
+    for (size_t i = 0; !out->len && (record = cause_last(&end->model->layers.logs, i)) != NULL; i++) {
+        const char *text = json_string_value(json_object_get(record, "text"));
+        if (line_level_of(json_string_value(json_object_get(record, "level"))) <= LINE_WARNING &&
+            begins_with(text, name) && is_just_before(seconds, record_seconds(record)))
+            cause_cut(out, text);
+    }
 }
 
 /* Whether it ended as its language ends a program that gives up with a text: sys.exit("text") of Python, die of Perl. */
@@ -281,21 +317,30 @@ static bool gives_up_with_text(const json_t *process)
     return false;
 }
 
-/* What its last line was, if it came just before, and not after, from whatever started it. An indented one goes on with another. */
+/* The last line that begins with its name; else what the last one was, if it may have given up with that, and it came not after, from
+ * whatever started it. An indented one goes on with another. */
 const json_t *cause_put_last_words(struct buf *out, const struct job_end *end, int at)
 {
     const json_t *record = end->model->layers.last_lines;
     struct log_last_record row;
-    if (!record || !gives_up_with_text(json_array_get(end->chain, (size_t)at)))
+    const char *said = NULL;
+    if (!record || at < 0)
         return NULL;
     record_read(record, RECORD_log_last, &row);
-    const char *line = json_string_value(json_array_get(row.lines, json_array_size(row.lines) - 1));
+    const char *last = json_string_value(json_array_get(row.lines, json_array_size(row.lines) - 1));
     double after = record_seconds(record) - row.quiet_seconds - cause_chain_end(end, at);
-    bool just_before = row.quiet_seconds >= 0 && after >= -FAILURE_SECONDS && after <= SEEN_SECONDS;
-    if (!just_before || !line || !*line || isspace((unsigned char)*line) || !row.file ||
-        strcmp(row.file, "stderr") != 0)
+    if (row.quiet_seconds < 0 || after < -FAILURE_SECONDS || !row.file || strcmp(row.file, "stderr") != 0)
         return NULL;
-    cause_cut(out, line);
+    for (size_t i = json_array_size(row.lines); i-- > 0 && !said;) {
+        const char *line = json_string_value(json_array_get(row.lines, i));
+        said = begins_with_name(end, (size_t)at, line) ? line : NULL;
+    }
+    if (!said && last && *last && !isspace((unsigned char)*last) && after <= SEEN_SECONDS &&
+        gives_up_with_text(json_array_get(end->chain, (size_t)at)))
+        said = last;
+    if (!said)
+        return NULL;
+    cause_cut(out, said);
     return record;
 }
 
@@ -314,7 +359,7 @@ bool cause_find_error(const struct job_end *end, struct cause *cause, bool sure)
     }
     const char *text;
     record = end->said->record;
-    if (end->said->said == SAID_CONSEQUENCE && cause_launched_failed(end))
+    if (end->said->said == SAID_CONSEQUENCE && cause_launched_ended(end))
         return false; /* it is known what of */
     bool seen = record && is_no_space(error_of(record, &text)) && cause_full_disk(end);
     return record && (seen || !sure) && say_error(end, cause, record, sure);
@@ -392,7 +437,8 @@ bool cause_outlived(const struct job_end *end)
 bool cause_find_log(const struct job_end *end, struct cause *cause, bool sure)
 {
     const json_t *record = sure ? NULL : end->said->record;
-    if (!record || (end->said->said == SAID_CONSEQUENCE && cause_launched_failed(end)))
+    bool consequence = end->said->said == SAID_CONSEQUENCE;
+    if (!record || (consequence && (cause_launched_ended(end) || is_told_by_parent(end, record))))
         return false;
     const char *file = json_string_value(json_object_get(record, "file"));
     cause_cut(&cause->where, file ? file : "?");

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "jobdir/layers/last.h"
 
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -183,7 +184,8 @@ static void add_failed(struct events *events)
         bool own = at >= 0;
         if (!own && others++ >= OTHERS_FAILED)
             continue;
-        enum weight weight = own ? WEIGHT_FAILURE : WIFSIGNALED(process->status) ? WEIGHT_HINT : WEIGHT_ASIDE;
+        bool killed = WIFSIGNALED(process->status) && WTERMSIG(process->status) != SIGPIPE;
+        enum weight weight = own ? WEIGHT_FAILURE : killed ? WEIGHT_HINT : WEIGHT_ASIDE;
         struct event *event = add(events, STREAM_PROCESS, process->end, weight);
         if (!event)
             continue;

@@ -40,12 +40,18 @@ enum starter starter_of(const char *name)
     return STARTER_NONE;
 }
 
-bool starter_lived_on(const char *name, int status, int signo)
+bool starter_is_shell(const char *name, const json_t *argv)
+{
+    const char *program = json_string_value(json_array_get(argv, 0));
+    return starter_of(name) == STARTER_SHELL || (program && starter_of(text_base(program)) == STARTER_SHELL);
+}
+
+bool starter_lived_on(const char *name, const json_t *argv, int status, int signo)
 {
     enum { STATUSES = 256 }; /* sys.exit(-signo) of Python ends with this less signo */
     int code = WEXITSTATUS(status);
-    return starter_of(name) == STARTER_NONE && WIFEXITED(status) && code != SHELL_SIGNAL + signo && code != signo &&
-           code != STATUSES - signo;
+    return starter_of(name) == STARTER_NONE && !starter_is_shell(name, argv) && WIFEXITED(status) &&
+           code != SHELL_SIGNAL + signo && code != signo && code != STATUSES - signo;
 }
 
 /* ---- timeout(1) ---- */

@@ -18,9 +18,12 @@ enum starter {
 };
 enum starter starter_of(const char *name); /* NULL: STARTER_NONE */
 
+/* A shell, or a script, whose name is its own, but whose command line begins with the shell that reads it. argv may be NULL. */
+bool starter_is_shell(const char *name, const json_t *argv);
+
 /* Whether a parent that ended so lived on when its child was ended by a signal, and went on to an end of its own: then the parent
  * has probably sent it, or has dealt with it. Shells and launchers end in their own ways in any case. status: of wait(2). */
-bool starter_lived_on(const char *name, int status, int signo);
+bool starter_lived_on(const char *name, const json_t *argv, int status, int signo);
 
 /* What timeout(1) has ended, for its time was over. */
 struct starter_timeout {

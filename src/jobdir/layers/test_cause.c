@@ -400,6 +400,44 @@ static void test_mpi_stall(void **state)
     assert_string_equal(told.evidence, "[0,1]");
 }
 
+/* What MPICH's launcher says of ranks that were ended by SIGTERM, as it was itself, is no reason: what they were ended for is. */
+static void test_ended_ranks(void **state)
+{
+    static const char chain[] =
+        "[{\"pid\": 21, \"name\": \"a.out\", \"end_seconds\": 99.8, \"signal\": 15}, {\"pid\": 20, "
+        "\"name\": \"hydra_pmi_proxy\", \"end_seconds\": 99.9, \"exit_code\": 0}, {\"pid\": 10, "
+        "\"name\": \"mpiexec\", \"end_seconds\": 100, \"exit_code\": 15}]";
+    put_matched(99.9, "mpi_abort", "error", "=   BAD TERMINATION OF ONE OF YOUR APPLICATION PROCESSES");
+    assert_int_equal(ask_end(chain, 15, 0, NULL).kind, NOTE_cause_said); /* nothing else is known */
+    put_warning(99.7, NOTE(signal_came, .signal = "SIGTERM", .sender = "bash (pid 7)"));
+    expect(ask_end(chain, 15, 0, NULL), NOTE_cause_signal, false,
+           "probably SIGTERM, which came from bash (pid 7) 0.3 s before the end: a batch system's limit, or somebody");
+    PUT("{s:s, s:f, s:f, s:i, s:s}", "type", "stall", "t", 50.0, "seconds", 2.0, "ranks", 2, "why",
+        "ranks 0 and 1 wait for each other");
+    expect(ask_end(chain, 15, 0, NULL), NOTE_cause_mpi_stall, false,
+           "probably stuck in MPI until it was ended: ranks 0 and 1 wait for each other");
+}
+
+/* What a pipeline writes that its last command does not read fails only with pipefail, which says nothing itself. */
+static void test_pipefail(void **state)
+{
+    static const char chain[] = "[{\"pid\": 20, \"name\": \"yes\", \"start_seconds\": 99, \"end_seconds\": 99.5, "
+                                "\"signal\": 13}, {\"pid\": 10, "
+                                "\"name\": \"bash\", \"start_seconds\": 0, \"end_seconds\": 100, \"exit_code\": 141}]";
+    expect(ask_end(chain, 141, 0, NULL), NOTE_cause_process, false, "probably yes (pid 20), which ended by SIGPIPE");
+    PUT("{s:s, s:f, s:i, s:i, s:s, s:f, s:f, s:i}", "type", "process_end", "t", 99.5, "pid", 21, "ppid", 10, "name",
+        "head", "start", 99.01, "end", 99.5, "status", 0);
+    expect(ask_end(chain, 141, 0, NULL), NOTE_cause_process, false,
+           "probably yes (pid 20), which ended by SIGPIPE, as head (pid 21) read no more: a failure only because of "
+           "pipefail");
+    PUT("{s:s, s:f, s:i, s:s, s:s, s:i, s:s, s:i}", "type", "command_failed", "t", 99.95, "pid", 10, "language", "bash",
+        "file", "/home/u/job.sh", "line", 4, "command", "yes | head -n 1", "status", 141);
+    expect(
+        ask_end(chain, 141, 0, NULL), NOTE_cause_command, true,
+        "the command at job.sh:4, which failed with 141: yes | head -n 1, where yes had nobody to read on (SIGPIPE): a "
+        "failure only because of pipefail");
+}
+
 /* A launcher ends what it has started where a program is not found on another node. */
 static void test_not_found_elsewhere(void **state)
 {
@@ -689,6 +727,9 @@ static void test_rank(void **state)
     first_rank = &rank;
     put_matched(99.2, "mpi_abort", "error", "BAD TERMINATION OF ONE OF YOUR APPLICATION PROCESSES");
     expect(ask(MPIRUN), NOTE_cause_rank, true, "rank 1 of 3 exited with status 3 without MPI_Finalize");
+    put_matched(98.9, "failure", "warning", "rank 1: cannot read restart.nc");
+    expect(ask(MPIRUN), NOTE_cause_rank, true,
+           "rank 1 of 3 exited with status 3 without MPI_Finalize: rank 1: cannot read restart.nc");
     put_matched(98.9, "error", "error", "ERROR: the mesh is empty");
     rank.node = "n2";
     expect(ask(MPIRUN), NOTE_cause_rank, true,
@@ -788,6 +829,29 @@ static void test_rank_killed(void **state)
     first_rank = NULL;
 }
 
+/* MPICH's launcher kills all ranks when one of them has aborted, also that one; what was killed from outside it passes on. */
+static void test_rank_killed_by_launcher(void **state)
+{
+#define HYDRA(proxy, status) \
+    "[{\"pid\": 21, \"name\": \"ocean\", \"end_seconds\": 99, \"signal\": 9}, {\"pid\": 20, \"name\": " \
+    "\"hydra_pmi_proxy\"," \
+    " \"end_seconds\": 99.5, \"exit_code\": " proxy \
+    "}, {\"pid\": 10, \"name\": \"mpiexec.mpich\", \"end_seconds\": 100, \"exit_code\": " status "}]"
+    struct job_rank rank = {
+        .rank = 1, .ranks = 2, .pid = 21, .how = "was killed by SIGKILL", .status = 9, .seconds = 99, .model = &model};
+    first_rank = &rank;
+    expect(ask_end(HYDRA("7", "6"), 6, 0, NULL), NOTE_cause_launcher, false,
+           "rank 1 of 2 was killed by SIGKILL, probably by mpiexec.mpich, which ended with exit status 6 and has said "
+           "why");
+    expect(ask_end("[{\"pid\": 10, \"name\": \"mpiexec.mpich\", \"end_seconds\": 100, \"exit_code\": 6}]", 6, 0, NULL),
+           NOTE_cause_launcher, false, /* the end of its daemon there was not seen any more */
+           "rank 1 of 2 was killed by SIGKILL, probably by mpiexec.mpich, which ended with exit status 6 and has said "
+           "why");
+    expect(ask_end(HYDRA("0", "9"), 9, 0, NULL), NOTE_cause_killed, false,
+           "rank 1 of 2 was killed by SIGKILL, probably from outside: by a batch system's limit, or by somebody");
+    first_rank = NULL;
+}
+
 /* What timeout(1) has ended: when, by its command line, and how long it had. */
 static void test_timeout(void **state)
 {
@@ -883,8 +947,8 @@ static void test_outlived(void **state)
 /* An error of a process after which the job went on is none of the one that failed later; nor is one from before that began. */
 static void put_failed(double seconds, int pid, const char *name)
 {
-    PUT("{s:s, s:f, s:i, s:i, s:s, s:f, s:i, s:s, s:s}", "type", "process_end", "t", seconds, "pid", pid, "ppid", 10,
-        "name", name, "start", seconds - 0.1, "status", 1 << 8, "source", "event", "why", "");
+    PUT("{s:s, s:f, s:i, s:i, s:s, s:f, s:f, s:i, s:s, s:s}", "type", "process_end", "t", seconds, "pid", pid, "ppid",
+        10, "name", name, "start", seconds - 0.1, "end", seconds, "status", 1 << 8, "source", "event", "why", "");
 }
 
 static void test_of_another(void **state)
@@ -899,24 +963,62 @@ static void test_of_another(void **state)
     expect(ask(chain), NOTE_cause_log, false, "probably what stderr says: ERROR: the mesh is empty");
 }
 
+/* What a script's cleanup says is none of what made it fail. */
+static void test_of_cleanup(void **state)
+{
+    static const char chain[] = "[{\"pid\": 20, \"name\": \"cp\", \"start_seconds\": 99, \"end_seconds\": 99.5, "
+                                "\"exit_code\": 1}, {\"pid\": 10, \"name\": \"bash\", \"start_seconds\": 0, "
+                                "\"end_seconds\": 100, \"exit_code\": 1}]";
+    put_log(99.95, "error", "rm: cannot remove 'work.tmp': No such file or directory");
+    put_failure(99.5, 10, 4, 1);
+    put_failed(99.9, 21, "rm");
+    expect(ask(chain), NOTE_cause_command, true, "the command at job.sh:4, which failed with 1: make all");
+    put_log(99.94, "warning", "cp: cannot stat 'input.dat': No such file or directory");
+    expect(
+        ask(chain), NOTE_cause_command, true,
+        "the command at job.sh:4, which failed with 1: make all, which said: cp: cannot stat 'input.dat': No such file "
+        "or directory");
+}
+
+/* The script ends as the last command of its trap does; its words are those of the command that failed before. */
+static void test_failed_cleanup(void **state)
+{
+    static const char chain[] = "[{\"pid\": 21, \"name\": \"tar\", \"start_seconds\": 99.6, \"end_seconds\": 99.9, "
+                                "\"exit_code\": 2}, {\"pid\": 10, \"name\": \"bash\", \"start_seconds\": 0, "
+                                "\"end_seconds\": 100, \"exit_code\": 2}]";
+    PUT("{s:s, s:f, s:i, s:s, s:s, s:i, s:s, s:i, s:f}", "type", "command_failed", "t", 99.95, "pid", 10, "language",
+        "bash", "file", "/home/u/job.sh", "line", 4, "command", "/bin/cp input.dat run/", "status", 1, "time", 99.5);
+    put_log(99.95, "error", "tar: none: Cannot stat: No such file or directory");
+    expect(ask_end(chain, 2, 0, NULL), NOTE_cause_command, false,
+           "probably the command at job.sh:4, which failed with 1: /bin/cp input.dat run/");
+    put_log(99.95, "warning", "cp: cannot stat 'input.dat': No such file or directory");
+    expect(ask_end(chain, 2, 0, NULL), NOTE_cause_command, false,
+           "probably the command at job.sh:4, which failed with 1: /bin/cp input.dat run/, which said: cp: cannot stat "
+           "'input.dat': No such file or directory");
+}
+
 /* Some have a ':' in their name; of the chain's names, and of what failed only later, is what the command failed of. With so many
  * processes and lines, a look at each of those for each of these would take minutes. */
 static void test_many_others(void **state)
 {
     enum { FAILED = 100000, LINES = 150 };
-    job_model_done(&model);
-    assert_int_equal(job_model_init(&model, FAILED + 10), 0);
-    put_failed(90, 30, "cp");
-    put_failed(90, 31, "kworker:x");
-    for (int i = 0; i < FAILED; i++)
-        put_failed(90, 1000 + i, "bash");
-    put_failed(99.95, 32, "late");
-    for (int i = 0; i < LINES; i++)
-        put_log(99.85, "error", i % 2 ? "cp: no such file: x" : "kworker:x: nothing");
-    put_log(99.8, "error", "late: the mesh is empty");
-    expect(ask(TWO), NOTE_cause_log, false, "probably what stderr says: late: the mesh is empty");
-    put_log(99.7, "error", "bash: no mesh");
-    expect(ask(TWO), NOTE_cause_log, false, "probably what stderr says: bash: no mesh");
+    static const struct {
+        const char *line, *text;
+    } rows[] = {{"late: the mesh is empty", "probably what stderr says: late: the mesh is empty"},
+                {"bash: no mesh", "probably what stderr says: bash: no mesh"}};
+    for (size_t row = 0; row < sizeof rows / sizeof *rows; row++) {
+        job_model_done(&model);
+        assert_int_equal(job_model_init(&model, FAILED + 10), 0);
+        put_failed(90, 30, "cp");
+        put_failed(90, 31, "kworker:x");
+        for (int i = 0; i < FAILED; i++)
+            put_failed(90, 1000 + i, "bash");
+        put_failed(99.95, 32, "late");
+        for (int i = 0; i < LINES; i++)
+            put_log(99.85, "error", i % 2 ? "cp: no such file: x" : "kworker:x: nothing");
+        put_log(99.8, "error", rows[row].line);
+        expect(ask(TWO), NOTE_cause_log, false, rows[row].text);
+    }
 }
 
 /* It says how old it is; of those that come together the first one counts. */
@@ -981,6 +1083,32 @@ static void test_last_words(void **state)
     assert_string_equal(told.evidence, "[1,0]");
 }
 
+/* make tells that something failed, with a number of its depth; what failed has said why, with its name. A shell of a rule is no more than
+ * what make says. */
+static void test_make(void **state)
+{
+    static const char chain[] = "[{\"pid\": 30, \"name\": \"test_sum\", \"end_seconds\": 99.8, \"exit_code\": 3}, "
+                                "{\"pid\": 20, \"name\": \"make\", "
+                                "\"end_seconds\": 99.9, \"exit_code\": 2}, {\"pid\": 10, \"name\": \"make\", "
+                                "\"end_seconds\": 100, \"exit_code\": "
+                                "2}]";
+    static const char shell[] =
+        "[{\"pid\": 20, \"name\": \"sh\", \"end_seconds\": 99.8, \"exit_code\": 3}, {\"pid\": 10, "
+        "\"name\": \"make\", \"end_seconds\": 100, \"exit_code\": 2}]";
+    put_matched(99.95, "gave_up", "error", "make[1]: *** [Makefile:2: check] Error 3");
+    expect(ask_end(chain, 2, 0, NULL), NOTE_cause_process, false,
+           "probably test_sum (pid 30), which ended with exit status 3");
+    PUT("{s:s, s:f, s:s, s:f, s:[s, s, s]}", "type", "log_last", "t", 100.0, "file", "stderr", "quiet_seconds", 0.1,
+        "lines", "test_sum: sum(2, 2) is 0, expected 4", "make[1]: *** [Makefile:2: check] Error 3",
+        "make: *** [all] Error 2");
+    struct told told = ask_end(chain, 2, 0, NULL);
+    expect(told, NOTE_cause_process, false,
+           "probably test_sum (pid 30), which ended with exit status 3; it said: test_sum: sum(2, 2) is 0, expected 4");
+    assert_string_equal(told.evidence, "[1]");
+    expect(ask_end(shell, 2, 0, NULL), NOTE_cause_log, false,
+           "probably what stderr says: make[1]: *** [Makefile:2: check] Error 3");
+}
+
 /* Of long before, of the shell that started it, of a warning whose second line it is, and of who knows when. */
 static void test_no_last_words(void **state)
 {
@@ -1007,6 +1135,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         ROW(test_last_words),
         ROW(test_no_last_words),
+        ROW(test_make),
         ROW(test_nothing),
         ROW(test_memory),
         ROW(test_memory_of_one),
@@ -1025,6 +1154,7 @@ int main(void)
         ROW(test_exception_of_thread),
         ROW(test_mpi_stuck),
         ROW(test_mpi_stall),
+        ROW(test_ended_ranks),
         ROW(test_asked),
         ROW(test_asked_of_mpirun),
         ROW(test_not_found_elsewhere),
@@ -1038,6 +1168,7 @@ int main(void)
         ROW(test_task),
         ROW(test_log),
         ROW(test_pipeline),
+        ROW(test_pipefail),
         ROW(test_process),
         ROW(test_disk_of_scry),
         ROW(test_survived),
@@ -1053,11 +1184,14 @@ int main(void)
         ROW(test_silent),
         ROW(test_rank_asked),
         ROW(test_rank_killed),
+        ROW(test_rank_killed_by_launcher),
         ROW(test_outlived),
         ROW(test_timeout),
         ROW(test_ended_child),
         ROW(test_launched),
         ROW(test_of_another),
+        ROW(test_of_cleanup),
+        ROW(test_failed_cleanup),
         ROW(test_many_others),
         ROW(test_age),
     };

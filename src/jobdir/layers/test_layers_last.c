@@ -51,7 +51,8 @@ static void test_asides(void **state)
     put_place(99.1, 30, 3);
     put_process(99.2, 30, "bash", 0);
     put_process(99.3, 31, "grep", 1 << 8);
-    put_process(99.4, 32, "cat", 13);
+    put_process(99.4, 32, "cat", 9);
+    put_process(99.5, 34, "yes", 13); /* nobody has read on */
     put_place(99.6, 10, 7);
     put_place(99.7, 33, 8);
     put_process(99.8, 33, "bash", 2 << 8);
@@ -61,7 +62,7 @@ static void test_asides(void **state)
     last_text(&text, last, false, NULL);
     assert_string_equal(text.data, "  reason     probably worker (pid 20), which ended with exit status 1, when its "
                                    "script was at job.sh:7\n"
-                                   "  last          -0.60 s  process   cat (pid 32) ended by SIGPIPE\n"
+                                   "  last          -0.60 s  process   cat (pid 32) ended by SIGKILL\n"
                                    "                -0.40 s  script    10 /home/u/job.sh:7\n"
                                    "                -0.30 s  script    33 /home/u/job.sh:8\n");
     json_decref(last);

@@ -230,15 +230,18 @@ void layers_process_ended(struct layers *layers, pid_t pid, double seconds)
     place->line = NULL;
 }
 
-void layers_forget(struct layers *layers, pid_t pid)
+void layers_forget(struct layers *layers, pid_t pid, double start)
 {
     struct layer_window *window, *next;
+    struct layer_place *place = find_place(layers, pid);
+    if (place && ((place->line && record_seconds(place->line) >= start) ||
+                  (place->stack && record_seconds(place->stack) >= start)))
+        return;
     HASH_ITER(hh, layers->windows, window, next) /* their sum never came, so they stay counted */
     if (window->pid == pid) {
         HASH_DEL(layers->windows, window);
         free(window);
     }
-    struct layer_place *place = find_place(layers, pid);
     if (place)
         forget(layers, place);
 }

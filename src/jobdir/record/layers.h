@@ -175,10 +175,10 @@ void layers_init(struct layers *layers);
 void layers_done(struct layers *layers);
 /* A record that the layers do not know changes nothing. Borrowed. */
 void layers_apply(struct layers *layers, enum record_type type, const json_t *record);
-/* The number is given to another process. */
 /* It ended then: a script that ended before has made room for another program (exec), and is no place of it. */
 void layers_process_ended(struct layers *layers, pid_t pid, double seconds);
-void layers_forget(struct layers *layers, pid_t pid);
+/* The number is given to another process, which began then: what is known of it since is of that one. */
+void layers_forget(struct layers *layers, pid_t pid, double start);
 
 const struct layer_place *layers_place(const struct layers *layers, pid_t pid); /* NULL: nothing is known */
 /* "error", ...: as records have it; LINE_INFO for what is unknown. */

@@ -143,7 +143,7 @@ static struct job_process *apply_process(struct job_model *model, const struct p
         process = calloc(1, sizeof *process);
         if (!process)
             return NULL;
-        layers_forget(&model->layers, record->pid);
+        layers_forget(&model->layers, record->pid, record->start);
         *process = (struct job_process){.pid = record->pid,
                                         .node = model->part,
                                         .start = record->start,

@@ -55,6 +55,10 @@ static void test_places(void **state)
     APPLY("{s:s, s:f, s:i, s:i, s:f, s:s}", "type", "process", "t", 2.0, "pid", 10, "ppid", 1, "start", 1.5, "name",
           "sh");
     assert_null(layers_place(&model->layers, 10));
+    at_line(model, 15, 1); /* of a process of which nothing had come yet */
+    APPLY("{s:s, s:f, s:i, s:i, s:f, s:s}", "type", "process", "t", 2.0, "pid", 15, "ppid", 1, "start", 0.9, "name",
+          "sh");
+    assert_int_equal(line_of(model, 15), 1);
     for (int pid = 13; pid <= 14; pid++) {
         APPLY("{s:s, s:f, s:i, s:i, s:f, s:s}", "type", "process", "t", 2.0, "pid", pid, "ppid", 1, "start", 1.5,
               "name", "sh");

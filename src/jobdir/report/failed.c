@@ -13,6 +13,8 @@
 
 enum { CHAIN_MOST = 64, COMMAND_BYTES = 240, WHYS_SHOWN = 3 };
 static const double TICK = 0.05; /* times of what was only seen in /proc are that coarse */
+static const double CLEANUP_SECONDS =
+    30; /* within that a script begins to clean up what failed with the status of many things */
 
 /* ---- finding ---- */
 
@@ -78,7 +80,62 @@ static bool is_of_parent(const struct job_process *process, const struct job_pro
 {
     int signo = WIFSIGNALED(process->status) ? WTERMSIG(process->status) : 0;
     return (signo == SIGTERM || signo == SIGINT || signo == SIGHUP || signo == SIGKILL) &&
-           starter_lived_on(parent->name, parent->status, signo);
+           starter_lived_on(parent->name, parent->argv, parent->status, signo);
+}
+
+/* Ended by what is no failure of its parent's: others do not read on, which a shell minds with pipefail only, and then has that status;
+ * or the parent was killed itself, by another signal. */
+static bool is_harmless(const struct job_process *process, const struct job_process *parent)
+{
+    if (!is_effect(process))
+        return false;
+    int signo = WTERMSIG(process->status);
+    return WIFSIGNALED(parent->status) ? WTERMSIG(parent->status) != signo
+                                       : signo == SIGPIPE && starter_is_shell(parent->name, parent->argv) &&
+                                             shell_status(parent) != shell_status(process);
+}
+
+/* What is asked, and says no by its status. */
+static bool is_answer(const struct job_process *process)
+{
+    static const char *const names[] = {"grep", "egrep", "fgrep", "zgrep", "pgrep", "test", "[", "diff", "cmp", "expr"};
+    bool answers = false;
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        answers |= strcmp(process->name, names[i]) == 0;
+    return answers && shell_status(process) == 1;
+}
+
+/* A shell that has recorded all of its commands that failed, and none that ended it. */
+static bool left_by_itself(const struct job_model *model, const struct job_process *shell)
+{
+    const struct layer_place *place = layers_place(&model->layers, shell->pid);
+    const char *how = json_string_value(json_object_get(place ? place->line : NULL, "how"));
+    size_t index;
+    json_t *record;
+    if (!how || strcmp(how, "inside") != 0)
+        return false;
+    json_array_foreach(model->layers.failures.records, index, record)
+    {
+        if (json_integer_value(json_object_get(record, "pid")) == shell->pid &&
+            json_integer_value(json_object_get(record, "status")) == shell_status(shell))
+            return false;
+    }
+    return true;
+}
+
+/* A shell that has asked, and went on to an end of its own: it has another status, is known to have failed at no command, or has said
+ * something since. */
+static bool was_answered(const struct job_model *model, const struct job_process *process,
+                         const struct job_process *shell)
+{
+    const json_t *said = model->layers.last_lines;
+    const char *file = json_string_value(json_object_get(said, "file"));
+    double quiet = json_number_value(json_object_get(said, "quiet_seconds")), at = record_seconds(said) - quiet;
+    if (!is_answer(process) || !starter_is_shell(shell->name, shell->argv))
+        return false;
+    bool spoke = said && quiet >= 0 && file && strcmp(file, "stderr") == 0 && at > process->end + TICK &&
+                 at <= shell->end + TICK;
+    return shell_status(shell) != shell_status(process) || spoke || left_by_itself(model, shell);
 }
 
 static const struct job_process *culprit(const struct job_model *model, const struct job_process *parent);
@@ -101,6 +158,17 @@ static const struct job_process *silent_daemon(const struct job_model *model, co
     return found;
 }
 
+/* Whether a shell failed because of `same`, which has its status, rather than of `first`, which came later and has not: what a trap
+ * of its exit starts does not change its status. 1 is what many things have. */
+static bool is_before_cleanup(const struct job_process *shell, const struct job_process *same,
+                              const struct job_process *first)
+{
+    if (!starter_is_shell(shell->name, shell->argv) || shell_status(first) == shell_status(shell) || is_answer(same))
+        return false;
+    bool crashed = WIFSIGNALED(first->status) && !is_effect(first);
+    return shell_status(shell) != 1 || (!crashed && first->start <= same->end + CLEANUP_SECONDS);
+}
+
 /* The child that made it fail, or NULL. */
 static const struct job_process *culprit(const struct job_model *model, const struct job_process *parent)
 {
@@ -110,7 +178,8 @@ static const struct job_process *culprit(const struct job_model *model, const st
     for (size_t i = 0; i < model->ended_count; i++) {
         const struct job_process *process = &model->ended[i];
         if (!has_failed(process) || !is_child(process, parent) || process->end > parent->end + TICK ||
-            (!by_kernel && is_of_parent(process, parent)))
+            (!by_kernel && is_of_parent(process, parent)) || is_harmless(process, parent) ||
+            was_answered(model, process, parent))
             continue;
         bool before = !first || (is_effect(process) == is_effect(first) ? process->end < first->end : is_effect(first));
         if (process->end >= started && before)
@@ -118,6 +187,8 @@ static const struct job_process *culprit(const struct job_model *model, const st
         if (shell_status(process) == shell_status(parent) && (!same || process->end > same->end))
             same = process;
     }
+    if (first && same)
+        return is_before_cleanup(parent, same, first) ? same : first;
     return first ? first : same ? same : silent_daemon(model, parent);
 }
 
@@ -244,7 +315,8 @@ static const struct field failed_fields[] = {
     {"chain", FIELD_LIST, .json = chain_json, .of = failed_process_fields,
      .about = "what made the command fail: the process that failed first, then its parents up to the command, which is "
               "the last; empty: the command did not fail. Of the children of one that failed it is the first to fail "
-              "after which it started nothing more, else the last whose status it ended with itself"},
+              "after which it started nothing more, else the last whose status it ended with itself; of a shell, which "
+              "may clean up after a failure, rather the last with its status"},
     {0}};
 
 json_t *report_failed_json(const struct job_model *model, pid_t supervisor)

@@ -494,6 +494,37 @@ static bool find_hidden_leaving(const struct job_model *model, struct buf *out)
     return true;
 }
 
+/* MPICH's launcher may end with 0 when it was ended itself, with its ranks. Without a signal to the job, and where they were not
+ * stuck, its script may have wanted that. */
+static bool find_hidden_ranks(const struct job_report *report, struct buf *out)
+{
+    _cleanup_(buf_done) struct buf stuck = BUF_INIT;
+    struct job_end end = {.model = &report->model,
+                          .warnings = job_report_warnings(report),
+                          .dir = report->path,
+                          .seconds = job_report_result(report).wall_seconds};
+    size_t killed = 0;
+    for (size_t i = 0; report->mpi && i < report->mpi->set.count; i++) {
+        const struct mpi_stats *stats = &report->mpi->set.ranks[i];
+        bool known = stats->end.known && stats->end.status != JOB_STATUS_UNKNOWN;
+        if (!known || !mpi_ended_badly(stats) || ended_by_itself(stats))
+            continue;
+        killed++;
+        end.signal = WTERMSIG(stats->end.status);
+    }
+    if (!killed)
+        return false;
+    end.stuck = find_stuck(report, &stuck, &end.stuck_ranks);
+    json_t *reason = last_reason_json(&end);
+    enum note_kind kind = note_json_kind(reason);
+    const char *text = json_string_value(json_object_get(reason, "text"));
+    bool found = kind == NOTE_cause_mpi_stall || kind == NOTE_cause_signal || kind == NOTE_cause_asked;
+    if (found)
+        buf_printf(out, "%zu rank%s killed: %s", killed, killed == 1 ? " was" : "s were", text ? text : "");
+    json_decref(reason);
+    return found;
+}
+
 json_t *job_report_hidden(const struct job_report *report)
 {
     struct job_result result = job_report_result(report);
@@ -505,6 +536,8 @@ json_t *job_report_hidden(const struct job_report *report)
         return NULL;
     if (find_rank(report, &rank, &how)) {
         buf_printf(&what, "rank %d of %d %s", rank.rank, rank.ranks, rank.how);
+    } else if (find_hidden_ranks(report, &what)) {
+        ; /* it says why */
     } else if (kills) {
         buf_printf(&what, "the kernel killed %llu process%s for lack of memory", (unsigned long long)kills,
                    kills == 1 ? "" : "es");

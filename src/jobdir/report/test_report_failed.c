@@ -10,6 +10,7 @@
 #include <cmocka.h>
 
 #include "jobdir/report/failed.h"
+#include "jobdir/report/mpi_report.h"
 #include "jobdir/report/report.h"
 #include "jobdir/text/notes_json.h"
 
@@ -103,6 +104,120 @@ static void test_effects(void **state)
     add(&model, 11, 10, "timeout", 0.1, 1.1, EXIT_124);
     add(&model, 10, SUPERVISOR, "bash", 0, 1.2, EXIT_124);
     failed = failed_of(&model);
+    assert_string_equal(chain(failed), "11 10");
+    json_decref(failed);
+}
+
+/* What nobody read is no failure: of a command that was killed, or of a shell with another status. */
+static void test_unread(void **state)
+{
+    enum { PIPE_GONE = 13, EXIT_141 = 141 << 8 };
+    static const struct {
+        const char *parent;
+        int status;
+        const char *chain;
+    } rows[] = {
+        {"pipes", KILLED, "10"}, {"bash", EXIT_1, "10"}, {"bash", EXIT_141, "11 10"}, {"python3", EXIT_1, "11 10"}};
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        struct job_model model;
+        assert_int_equal(job_model_init(&model, 100), 0);
+        add(&model, 11, 10, "yes", 0.1, 0.51, PIPE_GONE);
+        add(&model, 10, SUPERVISOR, rows[i].parent, 0, 0.5, rows[i].status);
+        json_t *failed = failed_of(&model);
+        assert_string_equal(chain(failed), rows[i].chain);
+        json_decref(failed);
+    }
+}
+
+static void put_now(struct job_model *model, json_t *record)
+{
+    assert_non_null(record);
+    job_model_apply(model, record);
+    json_decref(record);
+}
+
+/* What a script asks, and then ends by itself: it has another status, is known to have left with exit, or has said something since. Of
+ * set -e nothing is known but the status. */
+static void test_answer(void **state)
+{
+    static const struct {
+        const char *program;
+        int status, parent;
+        bool followed, failed;
+        double said; /* on standard error; 0: nothing */
+        const char *chain;
+    } rows[] = {
+        {"grep", EXIT_1, EXIT_1, false, false, 0, "11 10"},    {"grep", EXIT_1, EXIT_2, false, false, 0, "10"},
+        {"grep", EXIT_2, EXIT_1, false, false, 0, "11 10"},    {"grep", EXIT_1, EXIT_1, true, false, 0, "10"},
+        {"grep", EXIT_1, EXIT_1, true, true, 0, "11 10"},      {"diff", EXIT_1, EXIT_1, false, false, 0.9, "10"},
+        {"diff", EXIT_1, EXIT_1, false, false, 0.45, "11 10"}, {"diff", EXIT_1, EXIT_1, false, false, 1.5, "11 10"},
+        {"model", EXIT_1, EXIT_1, true, false, 0.9, "11 10"},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        struct job_model model;
+        assert_int_equal(job_model_init(&model, 100), 0);
+        if (rows[i].followed)
+            put_now(&model, json_pack("{s:s, s:f, s:i, s:s, s:i, s:s}", "type", "script_line", "t", 0.1, "pid", 10,
+                                      "file", "/job.sh", "line", 2, "how", "inside"));
+        if (rows[i].failed)
+            put_now(&model, json_pack("{s:s, s:f, s:i, s:s, s:i, s:s, s:i}", "type", "command_failed", "t", 0.95, "pid",
+                                      10, "file", "/job.sh", "line", 4, "command", "grep x y", "status", 1));
+        add(&model, 11, 10, rows[i].program, 0.1, 0.5, rows[i].status);
+        add(&model, 10, SUPERVISOR, "bash", 0, 1, rows[i].parent);
+        if (rows[i].said > 0)
+            put_now(&model, json_pack("{s:s, s:f, s:s, s:f, s:[s]}", "type", "log_last", "t", 2.0, "file", "stderr",
+                                      "quiet_seconds", 2 - rows[i].said, "lines", "no such thing"));
+        json_t *failed = failed_of(&model);
+        if (strcmp(chain(failed), rows[i].chain) != 0)
+            fail_msg("%zu: %s", i, chain(failed));
+        json_decref(failed);
+    }
+}
+
+/* A shell that cleans up at its exit keeps its status: that is of what failed before. An answer of grep is none, a crash is more
+ * than a status of 1, and what make ends with says nothing. */
+static void test_cleanup(void **state)
+{
+    enum { EXIT_6 = 6 << 8 };
+    static const struct {
+        const char *shell, *program;
+        double before; /* the cleanup began */
+        int failed, cleanup, status;
+        const char *chain;
+    } rows[] = {
+        {"bash", "python3", 0.1, EXIT_6, EXIT_1, EXIT_6, "11 10"},
+        {"bash", "python3", 40, EXIT_6, EXIT_1, EXIT_6, "11 10"},
+        {"bash", "cp", 0.1, EXIT_1, EXIT_2, EXIT_1, "11 10"},
+        {"bash", "cp", 40, EXIT_1, EXIT_2, EXIT_1, "12 10"},
+        {"bash", "grep", 0.1, EXIT_1, EXIT_2, EXIT_1, "12 10"},
+        {"bash", "cp", 0.1, EXIT_1, CRASHED, EXIT_1, "12 10"},
+        {"bash", "cp", 0.1, EXIT_2, EXIT_1, EXIT_1, "12 10"},
+        {"make", "cp", 0.1, EXIT_2, EXIT_1, EXIT_2, "12 10"},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        struct job_model model;
+        assert_int_equal(job_model_init(&model, 100), 0);
+        add(&model, 11, 10, rows[i].program, 0.1, 50 - rows[i].before, rows[i].failed);
+        add(&model, 12, 10, "rm", 50, 50.1, rows[i].cleanup);
+        add(&model, 10, SUPERVISOR, rows[i].shell, 0, 50.2, rows[i].status);
+        json_t *failed = failed_of(&model);
+        assert_string_equal(chain(failed), rows[i].chain);
+        json_decref(failed);
+    }
+}
+
+/* A script's process has the name of the script; its command line begins with the shell. */
+static void test_script_is_shell(void **state)
+{
+    struct job_model model;
+    assert_int_equal(job_model_init(&model, 100), 0);
+    add(&model, 11, 10, "worker", 0.1, 0.6, KILLED);
+    json_t *record = json_pack("{s:s, s:f, s:i, s:i, s:s, s:f, s:f, s:[s, s], s:i, s:s}", "type", "process_end", "t",
+                               0.7, "pid", 10, "ppid", SUPERVISOR, "name", "run.sh", "start", 0.0, "end", 0.7, "argv",
+                               "/bin/bash", "./run.sh", "status", EXIT_1, "source", "event");
+    job_model_apply(&model, record);
+    json_decref(record);
+    json_t *failed = failed_of(&model);
     assert_string_equal(chain(failed), "11 10");
     json_decref(failed);
 }
@@ -394,6 +509,37 @@ static void test_hidden_leaving(void **state)
     job_model_done(&report.model);
 }
 
+/* So may its ranks, ended from outside, by SIGTERM: as they were stuck, or for whatever else it was sent. */
+static void test_hidden_ranks(void **state)
+{
+    struct mpi_stats ranks[2];
+    struct mpi_report mpi = {.set = {.ranks = ranks, .count = 2}};
+    struct job_report report = {.mpi = &mpi, .info = {.ended = true, .result = {.started = true, .wall_seconds = 100}}};
+    for (int i = 0; i < 2; i++)
+        ranks[i] = (struct mpi_stats){.name = "n/1-0",
+                                      .node = "n",
+                                      .exe = "a.out",
+                                      .namespace = "w",
+                                      .library = "mpich",
+                                      .pid = 21 + i,
+                                      .rank = i,
+                                      .world_size = 2,
+                                      .state = MPIA_RUNNING,
+                                      .end = {.known = true, .status = 15, .seconds = 99.8, .first = i == 1}};
+    assert_int_equal(job_model_init(&report.model, 100), 0);
+    expect_hidden(&report, ""); /* its script may have wanted that */
+    note(&report.model, NOTE(signal_came, .signal = "SIGTERM", .sender = "bash (pid 7)"));
+    expect_hidden(&report, "2 ranks were killed: probably SIGTERM, which came from bash (pid 7) 0.0 s before "
+                           "the end: a batch system's limit, or somebody");
+    json_t *stall = json_pack("{s:s, s:f, s:f, s:i, s:s}", "type", "stall", "t", 50.0, "seconds", 2.0, "ranks", 2,
+                              "why", "ranks 0 and 1 wait for each other");
+    job_model_apply(&report.model, stall);
+    json_decref(stall);
+    expect_hidden(&report, "2 ranks were killed: probably stuck in MPI until it was ended: ranks 0 and 1 wait "
+                           "for each other");
+    job_model_done(&report.model);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -401,7 +547,8 @@ int main(void)
         cmocka_unit_test(test_script),         cmocka_unit_test(test_unknown), cmocka_unit_test(test_number_again),
         cmocka_unit_test(test_command),        cmocka_unit_test(test_hidden),  cmocka_unit_test(test_hidden_memory),
         cmocka_unit_test(test_hidden_leaving), cmocka_unit_test(test_hydra),   cmocka_unit_test(test_ended_by_parent),
-        cmocka_unit_test(test_timeout_killed),
+        cmocka_unit_test(test_timeout_killed), cmocka_unit_test(test_cleanup), cmocka_unit_test(test_script_is_shell),
+        cmocka_unit_test(test_hidden_ranks),   cmocka_unit_test(test_answer),  cmocka_unit_test(test_unread),
     };
     return cmocka_run_group_tests_name("report failed", tests, NULL, NULL);
 }
