@@ -333,6 +333,7 @@
          STRING(pattern) INTEGER(lines)) \
     NOTE(hidden_failure, "hidden", "the exit status is 0, but {what}", STRING(what)) \
     /* why a job failed, from reports (jobdir/layers/cause.h) */ \
+    NOTE(cause_start, "cause", "{reason}", STRING(reason)) \
     NOTE(cause_memory, "cause", \
          "{sure?|probably }out of memory: the kernel killed {what}", \
          INTEGER(processes) STRING(what) FLAG(sure)) \

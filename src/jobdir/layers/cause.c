@@ -135,11 +135,29 @@ static cause_rule *const rules[] = {
     cause_find_lost_before, cause_find_survived_crash, cause_find_process,
 };
 
+/* The command could not be executed: nothing else can be the reason. */
+static void say_start(const struct job_end *end, struct cause *cause)
+{
+    enum { NOT_FOUND = 127 };
+    if (end->reason && *end->reason) /* versions that recorded only the status say none */
+        buf_puts(&cause->what, end->reason);
+    else
+        buf_printf(&cause->what, "the command %s",
+                   end->exit_code == NOT_FOUND ? "was not found" : "may not be executed");
+    cause_add(cause, end->model->end);
+    cause->note = NOTE(cause_start, .reason = cause_text(&cause->what));
+    cause->sure = true;
+}
+
 void cause_find(const struct job_end *end, struct cause *ret_cause)
 {
     struct job_end known = *end;
     struct cause_said said;
     *ret_cause = (struct cause){.evidence = json_array()};
+    if (end->not_started) {
+        say_start(end, ret_cause);
+        return;
+    }
     cause_look_at_said(end, &said);
     known.said = &said;
     for (int sure = 1; sure >= 0; sure--)

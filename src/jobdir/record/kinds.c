@@ -475,7 +475,7 @@ static const struct field end_fields[] = {
     {"started", FIELD_BOOL, AT(started), .about = "the command was executed"},
     {"exit_code", FIELD_INTEGER, AT(exit_code)},
     {"signal", FIELD_COUNT, AT(signal), .about = "0: none"},
-    {"reason", FIELD_TEXT, AT(reason), .flags = FIELD_OR_NULL, .about = "of the signal, where it is known"},
+    {"reason", FIELD_TEXT, AT(reason), .flags = FIELD_OR_NULL, .about = "of the signal, or why it was not started, where it is known"},
     {"core_dumped", FIELD_BOOL, AT(core_dumped)},
     {"wall_seconds", FIELD_SECONDS, AT(wall_seconds)},
     {"cpu_seconds", FIELD_SECONDS, AT(cpu_seconds)},
