@@ -675,6 +675,18 @@ static bool says_something(const json_t *list)
     return false;
 }
 
+void last_said_text(struct buf *out, const json_t *last)
+{
+    size_t index;
+    json_t *line;
+    json_array_foreach(json_object_get(last, "said_last"), index, line)
+    {
+        text_label(out, index ? "" : "said last");
+        text_show(out, json_string_value(line));
+        buf_putc(out, '\n');
+    }
+}
+
 void last_text(struct buf *out, const json_t *last, bool whole, const char *colour)
 {
     const json_t *reason = json_object_get(last, "reason");
@@ -692,12 +704,7 @@ void last_text(struct buf *out, const json_t *last, bool whole, const char *colo
     }
     if (!text && !whole && !says_something(list) && !json_array_size(json_object_get(last, "said_last")))
         json_array_clear(list);
-    json_array_foreach(json_object_get(last, "said_last"), index, event)
-    {
-        text_label(out, index ? "" : "said last");
-        text_show(out, json_string_value(event));
-        buf_putc(out, '\n');
-    }
+    last_said_text(out, last);
     json_array_foreach(list, index, event)
     {
         int weight = weight_of(event);

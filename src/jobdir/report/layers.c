@@ -384,6 +384,8 @@ json_t *job_report_last(const struct job_report *report)
                                 .seconds = result.wall_seconds};
     json_t *last = last_json(&end);
     look_elsewhere(report, &end, last);
+    if (job_report_is_lost(report)) /* nobody knows that it failed */
+        json_object_set_new(last, "unknown", json_null());
     json_decref(failed);
     json_decref(crashes);
     return last;
