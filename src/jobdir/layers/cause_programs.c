@@ -13,6 +13,7 @@
 #include "jobdir/layers/starter.h"
 #include "jobdir/record/info.h"
 #include "jobdir/text/text.h"
+#include "symbols/python/python.h"
 
 enum { SHELL_SIGNAL = 128, TIMEOUT_STATUS = 124 };
 static const double RANK_SECONDS = 30;    /* that its launcher may take to end the others, and itself */
@@ -141,6 +142,27 @@ static bool is_error(const char *exception)
     return exception && strcmp(exception, "SystemExit") != 0 && strcmp(exception, "KeyboardInterrupt") != 0;
 }
 
+/* The innermost line of the user's own code: where a library has raised it says little. */
+static void put_exception_place(struct buf *out, const struct python_exception_record *row)
+{
+    const char *file = row->file;
+    int64_t line = row->line;
+    size_t index;
+    const json_t *frame;
+    json_array_foreach(row->traceback, index, frame)
+    {
+        const char *of = json_string_value(json_object_get(frame, "file"));
+        if (!of || !python_is_own_code(of))
+            continue;
+        file = of;
+        line = json_integer_value(json_object_get(frame, "line"));
+        break;
+    }
+    cause_cut(out, file ? text_base(file) : "?");
+    if (line >= 0)
+        buf_printf(out, ":%lld", (long long)line);
+}
+
 bool cause_find_exception(const struct job_end *end, struct cause *cause, bool sure)
 {
     const json_t *record;
@@ -155,9 +177,7 @@ bool cause_find_exception(const struct job_end *end, struct cause *cause, bool s
             buf_puts(&cause->what, ": ");
             cause_cut(&cause->what, row.message);
         }
-        cause_cut(&cause->where, row.file ? text_base(row.file) : "?");
-        if (row.line >= 0)
-            buf_printf(&cause->where, ":%lld", (long long)row.line);
+        put_exception_place(&cause->where, &row);
         cause_add(cause, record);
         cause->note = NOTE(cause_exception, .exception = cause_text(&cause->what), .place = cause_text(&cause->where),
                            .sure = sure);

@@ -354,6 +354,18 @@ static void test_exception(void **state)
     assert_string_equal(told.evidence, "[1]");
 }
 
+/* What a library has raised is where the user's own code called it. */
+static void test_exception_in_library(void **state)
+{
+    PUT("{s:s, s:f, s:i, s:i, s:s, s:s, s:s, s:s, s:i, s:b, s:[{s:s, s:s, s:i}, {s:s, s:s, s:i}, {s:s, s:s, s:i}]}",
+        "type", "python_exception", "t", 99.5, "pid", 20, "tid", 20, "name", "CalledProcessError", "message", "",
+        "file", "/usr/lib/python3.11/subprocess.py", "function", "run", "line", 571, "caught", 0, "traceback",
+        "function", "run", "file", "/usr/lib/python3.11/subprocess.py", "line", 571, "function", "build", "file",
+        "/home/u/steer.py", "line", 3, "function", "<module>", "file", "/home/u/steer.py", "line", 4);
+    expect(ask(TWO), NOTE_cause_exception, true,
+           "an exception of Python that nothing caught, at steer.py:3: CalledProcessError");
+}
+
 /* Of another process than those that made the command fail; a way to exit is no error. */
 static void test_exception_elsewhere(void **state)
 {
@@ -1021,6 +1033,7 @@ int main(void)
         ROW(test_crash_in_template),
         ROW(test_limit),
         ROW(test_exception),
+        ROW(test_exception_in_library),
         ROW(test_exception_elsewhere),
         ROW(test_exception_of_thread),
         ROW(test_mpi_stuck),

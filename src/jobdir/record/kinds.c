@@ -433,7 +433,7 @@ static const struct field python_exception_fields[] = {
     {"function", FIELD_TEXT, AT(function)},
     {"caught", FIELD_BOOL, AT(caught)},
     {"traceback", FIELD_LIST, AT(traceback), .of = frame_fields, .flags = FIELD_WHERE_KNOWN,
-     .about = "where it was raised first"},
+     .about = "where it was raised first; of what a worker of a pool raised, the worker's frames come first"},
     TIME_FIELD,
     {0}};
 #undef ROW
@@ -471,15 +471,15 @@ static const struct field functions_fields[] = {
 #undef UNKNOWN
 
 #define ROW end_record
-static const struct field end_fields[] = {
-    {"started", FIELD_BOOL, AT(started), .about = "the command was executed"},
-    {"exit_code", FIELD_INTEGER, AT(exit_code)},
-    {"signal", FIELD_COUNT, AT(signal), .about = "0: none"},
-    {"reason", FIELD_TEXT, AT(reason), .flags = FIELD_OR_NULL, .about = "of the signal, or why it was not started, where it is known"},
-    {"core_dumped", FIELD_BOOL, AT(core_dumped)},
-    {"wall_seconds", FIELD_SECONDS, AT(wall_seconds)},
-    {"cpu_seconds", FIELD_SECONDS, AT(cpu_seconds)},
-    {0}};
+static const struct field end_fields[] = {{"started", FIELD_BOOL, AT(started), .about = "the command was executed"},
+                                          {"exit_code", FIELD_INTEGER, AT(exit_code)},
+                                          {"signal", FIELD_COUNT, AT(signal), .about = "0: none"},
+                                          {"reason", FIELD_TEXT, AT(reason), .flags = FIELD_OR_NULL,
+                                           .about = "of the signal, or why it was not started, where it is known"},
+                                          {"core_dumped", FIELD_BOOL, AT(core_dumped)},
+                                          {"wall_seconds", FIELD_SECONDS, AT(wall_seconds)},
+                                          {"cpu_seconds", FIELD_SECONDS, AT(cpu_seconds)},
+                                          {0}};
 #undef ROW
 
 /* ---- kinds ---- */
