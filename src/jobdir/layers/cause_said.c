@@ -397,8 +397,13 @@ bool cause_find_log(const struct job_end *end, struct cause *cause, bool sure)
     const char *file = json_string_value(json_object_get(record, "file"));
     cause_cut(&cause->where, file ? file : "?");
     cause_cut(&cause->what, json_string_value(json_object_get(record, "text")));
+    const char *place = json_string_value(json_object_get(record, "place"));
+    if (place) {
+        buf_puts(&cause->said, ", at ");
+        cause_cut(&cause->said, text_base(place));
+    }
     cause_add(cause, record);
     cause->note = NOTE(cause_log, .file = cause_text(&cause->where), .text = cause_text(&cause->what),
-                       .when = put_when(cause, end, record));
+                       .when = put_when(cause, end, record), .place = cause_text(&cause->said));
     return true;
 }

@@ -354,6 +354,15 @@ static void test_exception(void **state)
     assert_string_equal(told.evidence, "[1]");
 }
 
+/* Where it was raised, by the traceback above it. */
+static void test_exception_said(void **state)
+{
+    PUT("{s:s, s:f, s:s, s:s, s:s, s:s, s:i, s:i, s:s}", "type", "log", "t", 99.9, "file", "stderr", "pattern",
+        "exception", "level", "error", "text", "KeyError: 'gamma'", "line", 7, "folded", 0, "place",
+        "/home/u/key.py:3");
+    expect(ask(TWO), NOTE_cause_log, false, "probably what stderr says: KeyError: 'gamma', at key.py:3");
+}
+
 /* What a library has raised is where the user's own code called it. */
 static void test_exception_in_library(void **state)
 {
@@ -1033,6 +1042,7 @@ int main(void)
         ROW(test_crash_in_template),
         ROW(test_limit),
         ROW(test_exception),
+        ROW(test_exception_said),
         ROW(test_exception_in_library),
         ROW(test_exception_elsewhere),
         ROW(test_exception_of_thread),

@@ -299,6 +299,8 @@ static const struct field log_fields[] = {
     {"line", FIELD_COUNT, AT(line), UNKNOWN, .about = "in the file, from 1"},
     {"folded", FIELD_COUNT, AT(folded), .about = "lines that matched the same since the last record, and have none"},
     {"fields", FIELD_OBJECT, AT(fields), .flags = FIELD_WHERE_KNOWN, .about = "named groups of the expression"},
+    {"place", FIELD_TEXT, AT(place), .flags = FIELD_WHERE_KNOWN,
+     .about = "of an exception of Python, by its traceback: FILE:LINE of the innermost line that is of no library"},
     {0}};
 #undef ROW
 

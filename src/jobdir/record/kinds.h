@@ -187,6 +187,8 @@ struct log_record {
     int64_t line;    /* in the file, from 1; -1: unknown */
     uint64_t folded; /* so many lines that matched the same are not listed since the last one */
     json_t *fields;  /* named groups; NULL: none */
+    const char *
+        place; /* of an exception of Python: "FILE:LINE" of the innermost line of the user's own code; NULL: not known */
 };
 
 struct log_folded_record { /* at the end, and when a rest is left */
