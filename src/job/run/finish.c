@@ -325,10 +325,12 @@ static void add_warnings(struct job *job)
 static void put_end(struct job *job)
 {
     const struct job_result *result = &job->info.result;
-    recorder_put(&job->recorder,
-                 RECORD(end, .started = result->started, .exit_code = result->exit_code, .signal = result->signal,
-                        .reason = result->reason, .core_dumped = result->core_dumped,
-                        .wall_seconds = result->wall_seconds, .cpu_seconds = result->cpu_seconds));
+    recorder_put(
+        &job->recorder,
+        RECORD(end, .started = result->started, .exit_code = result->exit_code, .signal = result->signal,
+               .reason = result->reason, .core_dumped = result->core_dumped,
+               .address_limit_bytes = job->limits.address_bytes <= INT64_MAX ? (int64_t)job->limits.address_bytes : 0,
+               .wall_seconds = result->wall_seconds, .cpu_seconds = result->cpu_seconds));
 }
 
 void finish_put_info(struct job *job, bool now)

@@ -74,6 +74,12 @@ int cause_signal(const struct job_end *end)
     return json_is_integer(signal) ? (int)json_integer_value(signal) : end->signal;
 }
 
+uint64_t cause_address_limit(const struct job_end *end)
+{
+    json_int_t bytes = json_integer_value(json_object_get(end->model->end, "address_limit_bytes"));
+    return bytes > 0 ? (uint64_t)bytes : 0;
+}
+
 json_t *cause_last(const struct layer_list *list, size_t back)
 {
     size_t count = json_array_size(list->records);

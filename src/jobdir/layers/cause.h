@@ -53,6 +53,7 @@ struct job_end {
     bool not_started;              /* the command could not be executed */
     const char *reason;            /* of the signal, or why it was not started; "" or NULL: not known */
     double seconds;                /* when it ended, or until when it was watched */
+    uint64_t peak_rss;             /* of a job of one process, in bytes, which samples may have missed; 0: not known */
     const struct cause_said *said; /* cause_find sets it for its rules */
 };
 

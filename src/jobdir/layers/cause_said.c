@@ -83,7 +83,14 @@ static bool say_error(const struct job_end *end, struct cause *cause, const json
         return true;
     }
     cause_cut(&cause->what, text);
-    cause->note = NOTE(cause_said, .what = errors[error].what, .text = cause_text(&cause->what),
+    buf_puts(&cause->where, errors[error].what);
+    if (errors[error].error == ENOMEM && cause_address_limit(end)) {
+        buf_puts(&cause->where, " (its address space may have ");
+        text_size(&cause->where, cause_address_limit(end));
+        buf_puts(&cause->where, ": ulimit -v)");
+        cause_add(cause, end->model->end);
+    }
+    cause->note = NOTE(cause_said, .what = cause_text(&cause->where), .text = cause_text(&cause->what),
                        .when = put_when(cause, end, record), .sure = sure);
     return true;
 }

@@ -344,6 +344,41 @@ static void test_limit(void **state)
            "worker was killed by SIGKILL, probably because of a limit: its limit of processor time (ulimit -t)");
 }
 
+static void put_address_limit(void)
+{
+    PUT("{s:s, s:f, s:b, s:i, s:i, s:i}", "type", "end", "t", 100.0, "started", 1, "exit_code", 1, "signal", 0,
+        "address_limit_bytes", 200 << 20);
+}
+
+/* Of memory that was refused, the limit that did; a pointer that is NULL for lack of memory looks as any other one. */
+static void test_address_limit(void **state)
+{
+    put_matched(99.9, "out_of_memory", "error", "a.out: malloc: Cannot allocate memory");
+    put_address_limit();
+    expect(
+        ask(ONE), NOTE_cause_said, false,
+        "probably there was not enough memory (its address space may have 200 MB: ulimit -v): 'a.out: malloc: Cannot "
+        "allocate memory'");
+}
+
+static void test_address_limit_of_crash(void **state)
+{
+    static const int peaks[] = {100, 190};
+    static const char *const texts[] = {"", ", with 190 MB of the 200 MB that its address space may have (ulimit -v)"};
+    char text[200];
+    put_address_limit();
+    PUT("{s:s, s:f, s:i, s:s, s:i, s:s}", "type", "crash", "t", 99.9, "pid", 10, "name", "a.out", "signal", 11,
+        "reason", "a NULL pointer");
+    for (int i = 0; i < 2; i++) {
+        PUT("{s:s, s:f, s:i, s:i, s:s, s:f, s:f, s:i, s:i, s:i, s:i}", "type", "process_end", "t", 99.9, "pid", 10,
+            "ppid", 1, "name", "a.out", "start", 1.0, "end", 99.9, "cpu_ns", 1, "threads", 1, "peak_rss",
+            peaks[i] << 20, "status", 11);
+        snprintf(text, sizeof text, "a.out crashed by SIGSEGV, a NULL pointer%s", texts[i]);
+        expect(ask_end("[{\"pid\": 10, \"name\": \"a.out\", \"end_seconds\": 100, \"signal\": 11}]", 139, 11, NULL),
+               NOTE_cause_crash, true, text);
+    }
+}
+
 static void test_exception(void **state)
 {
     put_failure(99.95, 10, 4, 1);
@@ -1041,6 +1076,8 @@ int main(void)
         ROW(test_crash_in_library),
         ROW(test_crash_in_template),
         ROW(test_limit),
+        ROW(test_address_limit),
+        ROW(test_address_limit_of_crash),
         ROW(test_exception),
         ROW(test_exception_said),
         ROW(test_exception_in_library),

@@ -473,15 +473,18 @@ static const struct field functions_fields[] = {
 #undef UNKNOWN
 
 #define ROW end_record
-static const struct field end_fields[] = {{"started", FIELD_BOOL, AT(started), .about = "the command was executed"},
-                                          {"exit_code", FIELD_INTEGER, AT(exit_code)},
-                                          {"signal", FIELD_COUNT, AT(signal), .about = "0: none"},
-                                          {"reason", FIELD_TEXT, AT(reason), .flags = FIELD_OR_NULL,
-                                           .about = "of the signal, or why it was not started, where it is known"},
-                                          {"core_dumped", FIELD_BOOL, AT(core_dumped)},
-                                          {"wall_seconds", FIELD_SECONDS, AT(wall_seconds)},
-                                          {"cpu_seconds", FIELD_SECONDS, AT(cpu_seconds)},
-                                          {0}};
+static const struct field end_fields[] = {
+    {"started", FIELD_BOOL, AT(started), .about = "the command was executed"},
+    {"exit_code", FIELD_INTEGER, AT(exit_code)},
+    {"signal", FIELD_COUNT, AT(signal), .about = "0: none"},
+    {"reason", FIELD_TEXT, AT(reason), .flags = FIELD_OR_NULL,
+     .about = "of the signal, or why it was not started, where it is known"},
+    {"core_dumped", FIELD_BOOL, AT(core_dumped)},
+    {"address_limit_bytes", FIELD_BYTES, AT(address_limit_bytes), .flags = FIELD_WHERE_KNOWN,
+     .about = "of a command that failed, the limit of its address space (ulimit -v)"},
+    {"wall_seconds", FIELD_SECONDS, AT(wall_seconds)},
+    {"cpu_seconds", FIELD_SECONDS, AT(cpu_seconds)},
+    {0}};
 #undef ROW
 
 /* ---- kinds ---- */

@@ -381,6 +381,7 @@ json_t *job_report_last(const struct job_report *report)
                                 .signal = result.signal,
                                 .reason = result.reason,
                                 .not_started = !result.started,
+                                .peak_rss = result.processes == 1 ? result.peak_rss_bytes : 0,
                                 .seconds = result.wall_seconds};
     json_t *last = last_json(&end);
     look_elsewhere(report, &end, last);
