@@ -453,6 +453,8 @@ static void put_unknown(struct buf *out, const struct why *why)
 static void put_text(struct buf *out, const struct why *why)
 {
     put_head(out, why);
+    if (why->cause)
+        last_unknown_text(out, why->last);
     last_said_text(out, why->last);
     if (!runs(why) && !still_running(&why->set))
         put_unknown(out, why);
