@@ -24,8 +24,8 @@ bool py_find(void)
     find((void **)&py.set_profile, "_PyEval_SetProfile");
     find((void **)&py.set_trace, "_PyEval_SetTrace");
     all = all && find((void **)&py.none, "_Py_NoneStruct") && find((void **)&py.string, "PyUnicode_Type") &&
-          find((void **)&py.integer, "PyLong_Type") && find(&type, "PyExc_BaseException") &&
-          find(&os_error, "PyExc_OSError");
+          find((void **)&py.integer, "PyLong_Type") && find((void **)&py.list, "PyList_Type") &&
+          find(&type, "PyExc_BaseException") && find(&os_error, "PyExc_OSError");
     if (!all)
         return false;
     py.exception = type;    /* the address of a pointer, which is not set yet; */

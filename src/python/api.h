@@ -48,6 +48,8 @@ enum { PY_METHOD_FAST = 0x80 };
     API(int, PyBytes_AsStringAndSize, (struct py *, char **, ssize_t *)) \
     API(ssize_t, PyTuple_Size, (struct py *)) \
     API(struct py *, PyTuple_GetItem, (struct py *, ssize_t)) \
+    API(ssize_t, PyList_Size, (struct py *)) \
+    API(struct py *, PyList_GetItem, (struct py *, ssize_t)) \
     API(long, PyLong_AsLong, (struct py *)) \
     API(void, PyErr_Fetch, (struct py **, struct py **, struct py **)) \
     API(void, PyErr_Restore, (struct py *, struct py *, struct py *)) \
@@ -73,7 +75,7 @@ struct py_api {
     int (*set_trace)(struct py_state *thread, py_trace_fn *, struct py *);
     struct py *none;
     /* types, for what may be read without running code of the program */
-    struct py *string, *integer, *exception, *os_error;
+    struct py *string, *integer, *list, *exception, *os_error;
     int minor; /* 12 of 3.12; 0: no Python 3 */
     bool free_threading;
 };

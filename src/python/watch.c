@@ -567,7 +567,7 @@ enum { MESSAGE = SCRIPT_TEXT_MOST + 1, TOLD_FRAMES = 16 };
 struct told {
     struct script_event event;
     struct script_frame frames[TOLD_FRAMES];
-    struct py *kept[2 * TOLD_FRAMES]; /* what the texts are in */
+    struct py *kept[2 * TOLD_FRAMES + 1]; /* what the texts are in */
     unsigned kept_count;
     char message[MESSAGE + 64];
     size_t message_size;
@@ -640,7 +640,46 @@ static void say_file_name(struct told *told, struct py *exception)
         py.Py_DecRef(name);
 }
 
-static void say_message(struct told *told, struct py *exception)
+/* Of a child, as subprocess has it: a str, or a list of such. */
+static bool say_command(struct told *told, struct py *command)
+{
+    bool list = py_is(command, py.list);
+    ssize_t count = list ? py.PyList_Size(command) : 1;
+    if (!list && !py_is(command, py.string))
+        return false;
+    say(told, "Command '", 9);
+    say(told, "[", list);
+    for (ssize_t i = 0; i < count && told->message_size < MESSAGE; i++) {
+        struct py *word = list ? py.PyList_GetItem(command, i) : command; /* borrowed */
+        say(told, ", ", i ? 2 : 0);
+        say(told, "'", list);
+        if (!word || !say_plain(told, word))
+            say(told, "...", 3);
+        say(told, "'", list);
+    }
+    py.PyErr_Clear();
+    say(told, "]", list);
+    say(told, "'", 1);
+    return true;
+}
+
+/* subprocess.CalledProcessError and TimeoutExpired make their texts of these. */
+static void say_child(struct told *told, const char *class, struct py *first, struct py *second)
+{
+    if (strcmp(class, "CalledProcessError") == 0 && py_is(first, py.integer)) {
+        long status = py.PyLong_AsLong(first);
+        if (status == -1)
+            py.PyErr_Clear();
+        if (!say_command(told, second))
+            return;
+        say(told, status < 0 ? " died with signal " : " returned non-zero exit status ", status < 0 ? 18 : 31);
+        say_number(told, status < 0 ? -status : status);
+    } else if (strcmp(class, "TimeoutExpired") == 0 && say_command(told, first)) {
+        say(told, " timed out", 10);
+    }
+}
+
+static void say_message(struct told *told, struct py *exception, const char *class)
 {
     if (py_is(exception, py.string)) { /* it is not made yet: its only argument */
         say_plain(told, exception);
@@ -664,6 +703,8 @@ static void say_message(struct told *told, struct py *exception)
         say(told, "] ", 2);
         say_plain(told, second);
         say_file_name(told, exception);
+    } else if (second) {
+        say_child(told, class, first, second);
     }
     py.Py_DecRef(arguments);
 }
@@ -723,6 +764,53 @@ static void add_stack(struct told *told, int line)
         py.Py_DecRef(frame);
 }
 
+/* What a worker of a pool raised is raised again by the one who waits for it, and has as its cause the worker's traceback, as text: the
+ * frames of that come first. */
+static void add_remote(struct told *told, struct py *exception)
+{
+    static const char head[] = "Traceback (most recent call last)", open[] = "  File \"", middle[] = "\", line ",
+                      in[] = ", in ";
+    const char *lines[TOLD_FRAMES], *bytes;
+    size_t size, count = 0;
+    struct py *cause = own_member(py.exception, "__cause__", exception);
+    struct py *type = cause && cause != py.none ? py.PyObject_Type(cause) : NULL;
+    bool remote = type && py.PyObject_IsInstance(cause, *(struct py **)(void *)py.exception) == 1 &&
+                  strstr(py.PyExceptionClass_Name(type), "RemoteTraceback");
+    struct py *arguments = remote ? own_member(py.exception, "args", cause) : NULL;
+    struct py *first = arguments && py.PyTuple_Size(arguments) == 1 ? py.PyTuple_GetItem(arguments, 0) : NULL;
+    struct py *text = first && py_is(first, py.string) ? py_text(first, &bytes, &size) : NULL;
+    py.PyErr_Clear();
+    if (arguments)
+        py.Py_DecRef(arguments);
+    if (type)
+        py.Py_DecRef(type);
+    if (cause)
+        py.Py_DecRef(cause);
+    if (!text)
+        return;
+    told->kept[told->kept_count++] = text;
+    for (const char *at = bytes, *end; at; at = end ? end + 1 : NULL) { /* a bytes object ends with a zero */
+        end = strchr(at, '\n');
+        if (strncmp(at, head, sizeof head - 1) == 0)
+            count = 0; /* of several the last is the one that came to the end */
+        else if (strncmp(at, open, sizeof open - 1) == 0)
+            lines[count++ % TOLD_FRAMES] = at;
+    }
+    for (size_t i = 0; i < count && i < TOLD_FRAMES; i++) {
+        const char *file = lines[(count - 1 - i) % TOLD_FRAMES] + sizeof open - 1;
+        const char *end = strchrnul(file, '\n'),
+                   *number = memmem(file, (size_t)(end - file), middle, sizeof middle - 1);
+        const char *function = number ? memmem(number, (size_t)(end - number), in, sizeof in - 1) : NULL;
+        if (!function)
+            continue;
+        struct script_frame *next = &told->frames[told->event.frame_count++];
+        *next = (struct script_frame){
+            .file = {file, (uint32_t)(number - file)},
+            .function = {function + sizeof in - 1, (uint32_t)(end - function - (ssize_t)sizeof in + 1)},
+            .line = atoi(number + sizeof middle - 1)};
+    }
+}
+
 /* A traceback has the outermost first: the last ones, the other way round. */
 static void add_traceback(struct told *told, struct py *traceback)
 {
@@ -741,7 +829,7 @@ static void add_traceback(struct told *told, struct py *traceback)
         py.Py_DecRef(traceback);
     for (unsigned i = 0; i < count && i < TOLD_FRAMES; i++) {
         struct py *one = last[(count - 1 - i) % TOLD_FRAMES], *frame = py_member(one, "tb_frame");
-        if (frame)
+        if (frame && told->event.frame_count < TOLD_FRAMES)
             add_frame(told, frame, py_member_int(one, "tb_lineno"));
         if (frame)
             py.Py_DecRef(frame);
@@ -752,7 +840,7 @@ static void add_traceback(struct told *told, struct py *traceback)
 static void fill_told(struct told *told, struct py *exception, struct py *type, enum script_caught caught, int32_t tid)
 {
     const char *name = py.PyExceptionClass_Name(type);
-    say_message(told, exception);
+    say_message(told, exception, name);
     told->event.kind = SCRIPT_EXCEPTION;
     told->event.tid = tid;
     told->event.status = caught;
@@ -846,6 +934,7 @@ void watch_uncaught(struct py *type, struct py *exception, struct py *traceback)
         watch_caught(self);
     memset(&told, 0, offsetof(struct told, message));
     told.message_size = 0;
+    add_remote(&told, exception); /* its frames stand further in */
     add_traceback(&told, traceback);
     fill_told(&told, exception, type, SCRIPT_UNCAUGHT, self->tid);
     self->raised = NULL; /* the reader has it once */

@@ -190,7 +190,7 @@ class DoctorJob(scrytest.TestCase):
 
     def test_not_found(self):
         self.run_job("./nothing", status=127)
-        self.assert_found(self.doctor(status=1), "command", "fail", "exit status 127", "not found")
+        self.assert_found(self.doctor(status=1), "command", "fail", "exit status 127", "there is no such")
 
     def test_no_monitor(self):
         good = self.program("good", "-g", "-finstrument-functions")

@@ -288,13 +288,17 @@ class Listing(CheckedCase):
         with open(script, "w", encoding="utf-8") as file:
             file.write("#!/nonexistent/shell\n")
         os.chmod(script, 0o755)
-        for command, status, said in (("./script", 127, "its interpreter"), ("./none", 127, "./none: No such file"),
-                                      ("none", 127, "none: command not found"), ("", 127, "'': command not found"),
-                                      ("/", 126, "/: Permission denied")):
+        for command, status, said in (("./script", 127, "./script: its interpreter /nonexistent/shell is not there"),
+                                      ("./none", 127, "./none: there is no such file"),
+                                      ("none", 127, "none: there is no such command"),
+                                      ("", 127, "'': there is no such command"), ("/", 126, "/ is a directory")):
             for env in ({}, {"SCRY": "off"}):
                 done = self.box.run(self.box.scry("run", "-q", command), env=env)
                 self.assertEqual(done.returncode, status, command)
                 self.assertIn(said, done.stderr)
+            self.assertIn(said, self.box.run(self.box.scry("ps")).stdout)
+            for reader in ("why", "report"):
+                self.assertIn(said, self.box.run(self.box.scry(reader, "@last")).stdout, reader)
 
 
 class Stopped(CheckedCase):

@@ -177,8 +177,9 @@ if __name__ == "__main__":
     else:
         subprocess.run(["sleep", "60"], timeout=0.3)
 """)
-        for way, said in (("pool", "ValueError: row 3 has no weight"), ("executor", "ValueError: row 3 has no weight"),
-                          ("timeout", r"subprocess\.TimeoutExpired: Command '\['sleep', '60'\]' timed out after [0-9.]+ seconds")):
+        for way, said in (("pool", r"ValueError: row 3 has no weight, at workers\.py:5"),
+                          ("executor", r"ValueError: row 3 has no weight, at workers\.py:5"),
+                          ("timeout", r"subprocess\.TimeoutExpired: Command '\['sleep', '60'\]' timed out after [0-9.]+ seconds, at workers\.py:15")):
             with self.subTest(way):
                 self.assertEqual(self.run_job(f"exec {sys.executable} workers.py {way}", streams=f">{way}.out 2>{way}.err").returncode, 1)
                 reason = self.report()["last"]["reason"]

@@ -222,9 +222,9 @@ PROGRAMS = {
 
 
 class Inside(JobCase):
-    def functions(self, python, text, level="calls", status=0):
+    def functions(self, python, text, level="calls", status=0, arguments=()):
         """{(function, line): row} over all processes, of all their time."""
-        done = self.scry_run("-q", "--script", level, "--", python, self.program(text))
+        done = self.scry_run("-q", "--script", level, "--", python, self.program(text), *arguments)
         self.assertEqual(done.returncode, status, done.stderr)
         rows = {}
         for record in self.records("python_calls"):
@@ -335,6 +335,34 @@ class Inside(JobCase):
                                          ("KeyError", "last", "<module>", 16, False)])
                 traceback = self.records("python_exception")[0]["traceback"]
                 self.assertEqual([frame["line"] for frame in traceback], [3, 6, 11, 15])
+
+    def test_exceptions_of_workers(self):
+        """What a worker of a pool raised is where it raised it; of what a library raises, the reason has the user's own line."""
+        text = """
+            import concurrent.futures, json, multiprocessing, subprocess, sys
+            def look(key):
+                return {1: "a"}[key]
+            def decode(text):
+                return json.loads(text)
+            if __name__ == "__main__":
+                if sys.argv[1:] == ["pool"]:
+                    with multiprocessing.Pool(2) as pool:
+                        pool.map(look, [1, 3])
+                elif sys.argv[1:] == ["executor"]:
+                    with concurrent.futures.ProcessPoolExecutor(2) as pool:
+                        list(pool.map(look, [1, 3]))
+                elif sys.argv[1:] == ["decode"]:
+                    decode("{")
+                else:
+                    subprocess.run([sys.executable, "-c", "raise SystemExit(3)"], check=True)
+            """
+        for version, python in pythons().items():
+            for way, said in (("pool", r":4: KeyError: 3"), ("executor", r":4: KeyError: 3"), ("decode", ":6: JSONDecodeError: Expecting property name .*"),
+                              ("child", r":17: CalledProcessError: Command '\['.*', '-c', 'raise SystemExit\(3\)'\]' returned non-zero exit status 3")):
+                with self.subTest(python=version, way=way):
+                    self.functions(python, text, "calls", status=1, arguments=[way])
+                    reason = self.report()["last"]["reason"]["text"]
+                    self.assertRegex(reason, r"^an exception of Python that nothing caught, at \w+\.py" + said + "$")
 
     def test_exceptions_in_threads(self):
         """Those that end a thread, one that the library catches, and one that is caught."""

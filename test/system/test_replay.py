@@ -114,8 +114,8 @@ class Replay(TraceCase):
         with open(plain, "w", encoding="ascii") as file:
             file.write("x")
         for command, status, reason in (
-                ("no-such-command", 127, r"could not be started \(exit status 127, not found\)"),
-                (plain, 126, r"could not be started \(exit status 126, not executable\)"),
+                ("no-such-command", 127, r"could not be started \(exit status 127\): no-such-command: there is no such command"),
+                (plain, 126, r"could not be started \(exit status 126\): .* may not be executed: chmod"),
                 (script, 3, r"script is a script, and no program with hooks ran in it")):
             for options in ([], ["--trace", "all"]):
                 with self.subTest(command=command, options=options):

@@ -201,6 +201,40 @@ class Why(scrytest.TestCase):
                           "itself\n", text)
             shutil.rmtree(self.box.path("work", "job"))
 
+    def test_ended(self):
+        """Of a job that is over: how it ended, what it said last, what is missing; never that nothing is left."""
+        def ended(script, *options):
+            path = self.box.path("work", f"ended{len(os.listdir(self.box.path('work')))}")
+            with open(path + ".err", "w", encoding="ascii") as errors:
+                done = self.box.start(self.box.scry("run", "-o", path, *options, "sh", "-c", script), stderr=errors)
+                done.wait(60 * scrytest.SCALE)
+            return self.box.run(self.box.scry("why", path)).stdout.split(" ", 2)[2]
+
+        self.assertEqual(ended("exit 0"), "ended: exit status 0\n")
+        self.assertEqual(ended("echo solver diverged in step 7 >&2; exec false"),
+                         "ended: exit status 1\n  said last  solver diverged in step 7\n")
+        self.assertEqual(ended("kill -9 $$").splitlines()[0], "ended: sh was killed by SIGKILL, probably from outside: "
+                         "by a batch system's limit, or by somebody")
+        self.assertRegex(ended("for i in $(seq 300); do /bin/true; done; exec sh -c 'exit 2'", "--max-size", "20K"),
+                         r"^ended: exit status 2\n  reason     not known: nothing that was recorded says why\n"
+                         r"  warning    recording stopped: the job directory reached its limit .*; \d+ records were lost\n$")
+
+    def test_lost(self):
+        """Nobody knows how a lost job ended: it is not said that it failed, and all say the same."""
+        lost = "neither the command nor its `scry run` is there any more, and no end was recorded"
+        path = self.box.path("work", "lost")
+        job = self.box.start(self.box.scry("run", "-q", "-o", path, "--", "sleep", "1000"))
+        scrytest.wait_until(lambda: os.path.exists(os.path.join(path, "job.json")) and self.ask(path)["processes"], 30, "it runs")
+        (sleep,) = [process["pid"] for process in self.ask(path)["processes"]]
+        job.kill()
+        job.wait()
+        os.kill(sleep, signal.SIGKILL)
+        scrytest.wait_until(lambda: self.ask(path)["state"] == "lost", 30, "it is lost")
+        self.assertRegex(self.box.run(self.box.scry("why", path)).stdout, rf"^job \S+ was lost: {lost}\n$")
+        report = self.box.run(self.box.scry("report", path)).stdout
+        self.assertIn(f"was lost: {lost}\n", report)
+        self.assertNotIn("  reason ", report)
+
     def test_wrong_arguments(self):
         for arguments in ((), ("a", "b"), ("--settled", "x", "a"), ("--nonsense", "a")):
             self.assertEqual(self.box.run(self.box.scry("why", *arguments)).returncode, 2)

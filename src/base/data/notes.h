@@ -333,6 +333,7 @@
          STRING(pattern) INTEGER(lines)) \
     NOTE(hidden_failure, "hidden", "the exit status is 0, but {what}", STRING(what)) \
     /* why a job failed, from reports (jobdir/layers/cause.h) */ \
+    NOTE(cause_start, "cause", "{reason}", STRING(reason)) \
     NOTE(cause_memory, "cause", \
          "{sure?|probably }out of memory: the kernel killed {what}", \
          INTEGER(processes) STRING(what) FLAG(sure)) \
@@ -377,7 +378,8 @@
          STRING(program) STRING(signal) STRING(who) FLAG(remote) STRING(why)) \
     NOTE(cause_command, "cause", "{sure?|probably }the command at {place}, which failed with {status}: {command}{said}", \
          STRING(place) INTEGER(status) STRING(command) STRING(said) FLAG(sure)) \
-    NOTE(cause_log, "cause", "probably what {file} says: {text}{when}", STRING(file) STRING(text) STRING(when)) \
+    NOTE(cause_log, "cause", "probably what {file} says: {text}{place}{when}", STRING(file) STRING(text) STRING(when) \
+         STRING(place)) \
     NOTE(cause_process, "cause", "probably {program} (pid {pid}), which ended {how}{said}", \
          STRING(program) INTEGER(pid) STRING(how) STRING(said)) \
     /* about writing */ \

@@ -167,8 +167,11 @@ static void check_command(struct job_look *look)
     if (report->info.ended && !report->info.result.started) {
         finding_set(&finding, FINDING_FAIL, "the command could not be started: exit status %d",
                     report->info.result.exit_code);
-        finding_remedy(&finding, "correct the command: it was %s",
-                       report->info.result.exit_code == 127 ? "not found" : "not executable");
+        const char *reason = report->info.result.reason;
+        finding_remedy(&finding, "correct the command: %s",
+                       reason && *reason                      ? job_look_shown(reason, text, sizeof text)
+                       : report->info.result.exit_code == 127 ? "it was not found"
+                                                              : "it was not executable");
     } else if (why) {
         finding_set(&finding, FINDING_FAIL, "%s", job_look_shown(why, text, sizeof text));
     } else if (path) {

@@ -206,7 +206,7 @@ static void add_job(struct table *table, const struct job_report *report, const 
         text_size(&cells[COLUMN_PEAK], result.peak_tree_rss_bytes);
     }
     now_progress_text(&cells[COLUMN_PROGRESS], ps_progress(report), is_over(report) ? -1 : result.wall_seconds);
-    const char *reason = ps_reason(report);
+    const char *reason = job_report_is_lost(report) && !ps_reason(report) ? JOB_LOST_TEXT : ps_reason(report);
     bool beside = reason && table->width >= REASON_BESIDE;
     _cleanup_(buf_done) struct buf command = BUF_INIT;
     command_line(report, &command);
@@ -215,7 +215,8 @@ static void add_job(struct table *table, const struct job_report *report, const 
     const json_t *hidden = json_object_get(json_object_get(report->info.cause, "fields"), "what");
     if (note_json_kind(report->info.cause) == NOTE_hidden_failure && json_is_string(hidden))
         reason = json_string_value(hidden); /* the state says the rest */
-    const char *mark = is_over(report) && !result.exit_code && !result.signal ? "! " : "-> ";
+    const char *mark =
+        is_over(report) && !job_report_is_lost(report) && !result.exit_code && !result.signal ? "! " : "-> ";
     if (beside) {
         buf_printf(&cells[COLUMN_COMMAND], "  %s", mark);
         text_show(&cells[COLUMN_COMMAND], reason);

@@ -288,12 +288,17 @@ static bool explain_command(const struct job_traces *traces)
     struct job_info info = {0};
     bool read = job_info_read(traces->job, &info, NULL) == 0;
     bool started = !read || !info.ended || info.result.started;
+    _cleanup_(buf_done) struct buf why = BUF_INIT;
+    text_show(&why, info.result.reason && *info.result.reason ? info.result.reason
+                    : info.result.exit_code == 127            ? "not found"
+                                                              : "not executable");
     int exit_code = info.result.exit_code;
     job_info_done(&info);
     if (!started) {
-        log_error("no calls were recorded: the command could not be started (exit status %d, %s); correct it and run "
-                  "it again",
-                  exit_code, exit_code == 127 ? "not found" : "not executable");
+        log_error(
+            "no calls were recorded: the command could not be started (exit status %d): %s; correct it and run it "
+            "again",
+            exit_code, why.data ? why.data : "");
         return true;
     }
     json_t *untraced = find_record(traces->job, "untraced"), *script = find_record(traces->job, "script");

@@ -26,6 +26,7 @@
 #include "shm/waits.h"
 #include "job/places/place_names.h"
 #include "job/places/where.h"
+#include "jobdir/layers/last.h"
 #include "jobdir/mpi/ends.h"
 #include "jobdir/record/parts.h"
 #include "jobdir/analysis/why.h"
@@ -55,7 +56,7 @@ struct why {
     bool asked;        /* and all nodes of a job that is here were told to write what they know */
     struct err note;   /* why something is old or incomplete */
     json_t *cause;     /* why it failed: a note; NULL: it did not, or that is not known */
-    json_t *unknown;   /* then what would have shown it: a text; NULL: it did not fail, or it is known */
+    json_t *last;      /* job_report_last, of a job that is over */
 };
 
 /* ---- what the ranks are in ---- */
@@ -328,17 +329,9 @@ static int look_at_mpi(struct why *why, struct err *err)
 /* As its job.json has it, or of one that was lost, from its records. */
 static void find_cause(struct why *why)
 {
-    if (why->report.info.cause) {
-        why->cause = json_incref(why->report.info.cause);
-    } else if (!runs(why)) {
-        json_t *last = job_report_last(&why->report), *reason = json_object_get(last, "reason");
-        why->cause = json_is_object(reason) ? json_incref(reason) : NULL;
-        json_t *unknown = json_object_get(last, "unknown");
-        why->unknown = json_is_string(unknown) ? json_incref(unknown)
-                       : last                  ? json_string("nothing that was recorded says why")
-                                               : NULL;
-        json_decref(last);
-    }
+    why->last = runs(why) ? NULL : job_report_last(&why->report);
+    json_t *cause = why->report.info.cause, *reason = json_object_get(why->last, "reason");
+    why->cause = json_incref(cause ? cause : json_is_object(reason) ? reason : NULL);
 }
 
 /* ---- output ---- */
@@ -404,25 +397,66 @@ static void put_elsewhere(struct buf *out, const struct why *why)
     buf_puts(out, " says where they are\n");
 }
 
-static void put_text(struct buf *out, const struct why *why)
+/* How it stands with the job, and why, as far as that is one sentence. */
+static void put_head(struct buf *out, const struct why *why)
 {
+    size_t left = runs(why) ? 0 : still_running(&why->set);
     buf_puts(out, "job ");
     text_show(out, why->report.info.id);
-    buf_printf(out, " %s%s", runs(why) ? "is " : "", job_state_name(why->report.state));
-    size_t left = runs(why) ? 0 : still_running(&why->set);
-    if (left)
-        buf_printf(out, ": its command has, and %zu rank%s of it still run%s\n", left, left == 1 ? "" : "s",
-                   left == 1 ? "s" : "");
-    else if (why->cause) {
-        buf_puts(out, ": ");
+    buf_putc(out, ' ');
+    if (runs(why)) {
+        buf_printf(out, "is %s", job_state_name(why->report.state));
+    } else if (left) {
+        buf_printf(out, "%s: its command has, and %zu rank%s of it still run%s", job_state_name(why->report.state),
+                   left, left == 1 ? "" : "s", left == 1 ? "s" : "");
+    } else if (why->cause && !job_report_is_lost(&why->report)) {
+        buf_printf(out, "%s: ", job_state_name(why->report.state));
         text_show(out, json_string_value(json_object_get(why->cause, "text")));
-        buf_putc(out, '\n');
-    } else if (json_is_string(why->unknown)) {
-        buf_puts(out, ": it failed, and the reason is not known: ");
-        text_show(out, json_string_value(why->unknown));
-        buf_putc(out, '\n');
-    } else
-        buf_puts(out, runs(why) ? "\n" : ": nothing is left to go on\n");
+    } else {
+        job_report_outcome(out, &why->report);
+        if (why->cause) {
+            buf_puts(out, "; ");
+            text_show(out, json_string_value(json_object_get(why->cause, "text")));
+        }
+    }
+    buf_putc(out, '\n');
+}
+
+/* Of a job that failed and of which it is not known why: what there is, and what is missing. */
+static void put_unknown(struct buf *out, const struct why *why)
+{
+    static const char *const missing[] = {"recording_stopped", "disk_hangs", "job_json", "lost", "gap"};
+    const char *unknown = json_string_value(json_object_get(why->last, "unknown"));
+    struct job_result result = job_report_result(&why->report);
+    bool said = json_array_size(json_object_get(why->last, "said_last"));
+    size_t index;
+    json_t *warning;
+    if (why->cause || (!result.exit_code && !result.signal))
+        return;
+    if (!said) {
+        text_label(out, "reason");
+        buf_printf(out, "not known: %s\n", unknown ? unknown : "nothing that was recorded says why");
+    }
+    json_array_foreach(job_report_warnings(&why->report), index, warning)
+    {
+        const char *kind = json_string_value(json_object_get(warning, "kind"));
+        for (size_t i = 0; kind && i < sizeof missing / sizeof *missing; i++)
+            if (strcmp(kind, missing[i]) == 0) {
+                text_label(out, "warning");
+                text_show(out, json_string_value(json_object_get(warning, "text")));
+                buf_putc(out, '\n');
+            }
+    }
+}
+
+static void put_text(struct buf *out, const struct why *why)
+{
+    put_head(out, why);
+    if (why->cause)
+        last_unknown_text(out, why->last);
+    last_said_text(out, why->last);
+    if (!runs(why) && !still_running(&why->set))
+        put_unknown(out, why);
     mpi_ends_text(out, &why->set, "");
     if (!runs(why))
         why_stall_text(out, why->report.model.stall, &why->set);
@@ -519,7 +553,7 @@ static int why(const char *job, struct why *why, bool json)
     mpi_stats_set_done(&why->set);
     arena_done(&why->arena);
     json_decref(why->cause);
-    json_decref(why->unknown);
+    json_decref(why->last);
     job_report_done(&why->report);
     find_close(&found);
     return status;

@@ -5,6 +5,7 @@
 #include "base/system/log.h"
 #include "base/system/proc_file.h"
 #include "base/system/wait_world.h"
+#include "job/launch/program.h"
 #include "job/launch/step.h"
 #include "jobdir/text/text.h"
 #include "shm/waits.h"
@@ -250,15 +251,9 @@ int launch_release(struct launch *launch, bool traced)
 
 void launch_explain(const char *command, int code)
 {
-    _cleanup_(buf_done) struct buf shown = BUF_INIT;
-    text_show(&shown, command);
-    bool path = strchr(command, '/') != NULL;
-    const char *why = code != -ENOENT ? strerror(-code)
-                      : !path         ? "command not found"
-                      : access(command, F_OK) == 0
-                          ? "its interpreter (the #! line, or the program's loader) is not there"
-                          : strerror(ENOENT);
-    log_error("%s: %s", shown.data ? shown.data : "''", why);
+    _cleanup_(buf_done) struct buf text = BUF_INIT;
+    program_explain(&text, command, code);
+    log_error("%s", text.data && !text.failed ? text.data : strerror(-code));
 }
 
 int launch_exit_code(int code)

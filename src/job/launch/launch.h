@@ -35,7 +35,7 @@ enum { LAUNCH_UNTRACED = 1 };
  * run, because there was no room for more. Else -errno of execvp, and the child ends. */
 int launch_release(struct launch *launch, bool traced);
 
-/* Prints on standard error why the command could not be executed. */
+/* Prints on standard error why the command could not be executed (program_explain). */
 void launch_explain(const char *command, int code);
 
 /* A shell's exit status for that errno: 127 not found, 126 not executable. */

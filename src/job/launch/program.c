@@ -3,16 +3,19 @@
 #include "job/launch/program.h"
 
 #include <elf.h>
+#include <errno.h>
 #include <fcntl.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <sys/xattr.h>
 #include <unistd.h>
 
 #include "base/data/cleanup.h"
+#include "jobdir/text/text.h"
 #include "symbols/index/index.h"
 
 enum { SEGMENTS = 64, DYNAMIC_ENTRIES = 4096, STRING_LIMIT = 1024 };
@@ -45,6 +48,13 @@ static const Elf64_Phdr *segment(const struct elf *elf, uint32_t type)
         if (elf->segments[i].p_type == type)
             return &elf->segments[i];
     return NULL;
+}
+
+static bool read_segments(struct elf *elf)
+{
+    elf->count = elf->head.e_phnum < SEGMENTS ? elf->head.e_phnum : SEGMENTS;
+    return elf->head.e_phentsize == sizeof *elf->segments &&
+           read_at(elf->fd, elf->segments, elf->count * sizeof *elf->segments, elf->head.e_phoff);
 }
 
 /* The file offset of an address. */
@@ -123,9 +133,7 @@ static void look_at_elf(struct program *program, struct elf *elf)
         refuse(program, "it is not a 64-bit x86-64 program", "build it for x86-64");
         return;
     }
-    elf->count = elf->head.e_phnum < SEGMENTS ? elf->head.e_phnum : SEGMENTS;
-    if (elf->head.e_phentsize != sizeof *elf->segments ||
-        !read_at(elf->fd, elf->segments, elf->count * sizeof *elf->segments, elf->head.e_phoff))
+    if (!read_segments(elf))
         return;
     const Elf64_Phdr *loader = segment(elf, PT_INTERP);
     if (!loader && strncmp(strrchr(program->path, '/') + 1, "ld-", 3) == 0)
@@ -160,13 +168,14 @@ static void look_at_file(struct program *program)
         look_at_elf(program, &elf);
 }
 
-static bool is_program(const char *path)
+static bool is_file(const char *path, int mode)
 {
     struct stat st;
-    return access(path, X_OK) == 0 && stat(path, &st) == 0 && S_ISREG(st.st_mode);
+    return access(path, mode) == 0 && stat(path, &st) == 0 && S_ISREG(st.st_mode);
 }
 
-static bool find_command(const char *command, char ret_path[PATH_MAX])
+/* In PATH the first that can be accessed so: X_OK, as execvp takes it, or F_OK. */
+static bool find_command(const char *command, int mode, char ret_path[PATH_MAX])
 {
     if (strchr(command, '/'))
         return snprintf(ret_path, PATH_MAX, "%s", command) < PATH_MAX;
@@ -174,7 +183,7 @@ static bool find_command(const char *command, char ret_path[PATH_MAX])
     for (const char *at = list ? list : "/bin:/usr/bin", *end;; at = end + 1) {
         end = strchrnul(at, ':'); /* an empty entry is the working directory */
         int len = snprintf(ret_path, PATH_MAX, "%.*s%s%s", (int)(end - at), at, end > at ? "/" : "./", command);
-        if (len < PATH_MAX && is_program(ret_path))
+        if (len < PATH_MAX && is_file(ret_path, mode))
             return true;
         if (!*end)
             return false;
@@ -185,8 +194,74 @@ void program_look(struct program *ret_program, const char *command)
 {
     char path[PATH_MAX];
     *ret_program = (struct program){0};
-    if (find_command(command, path) && realpath(path, ret_program->path))
+    if (find_command(command, X_OK, path) && realpath(path, ret_program->path))
         look_at_file(ret_program);
+}
+
+/* ---- why it cannot be started ---- */
+
+/* The interpreter that its first line names, or the loader of an ELF file; "": none is named. *ret_crlf: a carriage return belongs to
+ * its name, since lines end as on Windows. */
+static void read_interpreter(const char *path, char ret_interpreter[PATH_MAX], bool *ret_crlf)
+{
+    _cleanup_(closep) int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    struct elf elf = {.fd = fd};
+    char line[PATH_MAX];
+    *ret_interpreter = '\0';
+    *ret_crlf = false;
+    if (fd < 0 || !read_string(fd, line, sizeof line, 0))
+        return;
+    if (strncmp(line, "#!", 2) == 0) {
+        line[strcspn(line, "\n")] = '\0';
+        const char *name = line + 2 + strspn(line + 2, " \t");
+        int len = (int)strcspn(name, " \t");
+        *ret_crlf = len && name[len - 1] == '\r';
+        snprintf(ret_interpreter, PATH_MAX, "%.*s", len - *ret_crlf, name);
+    } else if (read_at(fd, &elf.head, sizeof elf.head, 0) && memcmp(elf.head.e_ident, ELFMAG, SELFMAG) == 0 &&
+               elf.head.e_ident[EI_CLASS] == ELFCLASS64 && read_segments(&elf)) {
+        const Elf64_Phdr *loader = segment(&elf, PT_INTERP);
+        if (loader)
+            read_string(fd, ret_interpreter, PATH_MAX, loader->p_offset);
+    }
+}
+
+void program_explain(struct buf *out, const char *command, int code)
+{
+    char path[PATH_MAX], interpreter[PATH_MAX] = "";
+    struct stat st;
+    struct statvfs system;
+    bool crlf = false;
+    bool found = (find_command(command, X_OK, path) || find_command(command, F_OK, path)) && stat(path, &st) == 0;
+    if (*command)
+        text_show(out, command);
+    else
+        buf_puts(out, "''");
+    if (found && (code == -ENOENT || code == -EACCES))
+        read_interpreter(path, interpreter, &crlf);
+    if (code == -ENOENT && !found) {
+        buf_printf(out, ": there is no such %s", strchr(command, '/') ? "file" : "command");
+    } else if (code == -ENOENT && crlf) {
+        buf_puts(out, ": its first line ends with a carriage return (CRLF, as Windows ends lines): sed -i 's/\\r$//' ");
+        text_show(out, path);
+    } else if (code == -ENOENT && *interpreter) {
+        buf_puts(out, ": its interpreter ");
+        text_show(out, interpreter);
+        buf_puts(out, " is not there");
+    } else if (code == -EACCES && found && S_ISDIR(st.st_mode)) {
+        buf_puts(out, " is a directory");
+    } else if (code == -EACCES && found && access(path, X_OK) < 0 && statvfs(path, &system) == 0 &&
+               (system.f_flag & ST_NOEXEC)) {
+        buf_puts(out, " may not be executed: its file system is mounted with noexec");
+    } else if (code == -EACCES && found && access(path, X_OK) < 0) {
+        buf_puts(out, " may not be executed: chmod +x ");
+        text_show(out, path);
+    } else if (code == -EACCES && *interpreter && access(interpreter, X_OK) < 0) {
+        buf_puts(out, ": its interpreter ");
+        text_show(out, interpreter);
+        buf_puts(out, " may not be executed");
+    } else {
+        buf_printf(out, " could not be started: %s", strerror(-code));
+    }
 }
 
 void program_symbols(struct program_symbols *ret_symbols, const char *path)

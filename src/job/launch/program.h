@@ -9,6 +9,8 @@
 #include <limits.h>
 #include <stdbool.h>
 
+#include "base/data/buf.h"
+
 struct program {
     char path[PATH_MAX];  /* as execvp finds it; "": not found */
     bool is_elf;          /* else a script, or unknown */
@@ -20,6 +22,10 @@ struct program {
 
 /* `command` as given to execvp. */
 void program_look(struct program *ret_program, const char *command);
+
+/* Appends why execvp(3) could not execute the command, with its name: "run.sh may not be executed: chmod +x run.sh".
+ * code: -errno. */
+void program_explain(struct buf *out, const char *command, int code);
 
 /* What an ELF file offers for tracing. What cannot be read is absent. */
 struct program_symbols {

@@ -176,6 +176,54 @@ static void test_obstacles(void **state)
     }
 }
 
+static void check_explained(const char *command, int code, const char *expected)
+{
+    struct buf text = BUF_INIT;
+    program_explain(&text, command, code);
+    assert_string_equal(text.data, expected);
+    buf_done(&text);
+}
+
+/* What could not be started, why, and what helps. */
+static void test_not_started(void **state)
+{
+    static const char crlf[] = "#!/bin/sh\r\necho\r\n", lost[] = "#! /no/such/shell -e\n";
+    char expected[600];
+    const char *path = path_of("script");
+    check_explained("no-such-command", -ENOENT, "no-such-command: there is no such command");
+    check_explained("", -ENOENT, "'': there is no such command");
+    check_explained("/no/such", -ENOENT, "/no/such: there is no such file");
+    check_explained("/", -EACCES, "/ is a directory");
+    write_file(path, "#!/bin/sh\n", 10, 0644);
+    snprintf(expected, sizeof expected, "%s may not be executed: chmod +x %s", path, path);
+    check_explained(path, -EACCES, expected);
+    snprintf(expected, sizeof expected, "script may not be executed: chmod +x %s", path);
+    setenv("PATH", dir, 1);
+    check_explained("script", -EACCES, expected);
+    setenv("PATH", "/bin:/usr/bin", 1);
+    write_file(path, lost, sizeof lost - 1, 0755);
+    snprintf(expected, sizeof expected, "%s: its interpreter /no/such/shell is not there", path);
+    check_explained(path, -ENOENT, expected);
+    write_file(path, crlf, sizeof crlf - 1, 0755);
+    snprintf(expected, sizeof expected,
+             "%s: its first line ends with a carriage return (CRLF, as Windows ends lines): sed -i 's/\\r$//' %s", path,
+             path);
+    check_explained(path, -ENOENT, expected);
+    make_elf(path, ELFCLASS64, EM_X86_64, "/no/such/loader", 0755);
+    snprintf(expected, sizeof expected, "%s: its interpreter /no/such/loader is not there", path);
+    check_explained(path, -ENOENT, expected);
+    snprintf(expected, sizeof expected, "%s could not be started: Argument list too long", path);
+    check_explained(path, -E2BIG, expected);
+}
+
+static void explain_cut(void)
+{
+    struct buf text = BUF_INIT;
+    program_explain(&text, path_of("cut"), -ENOENT);
+    assert_false(text.failed);
+    buf_done(&text);
+}
+
 /* Any beginning of a file, and any byte of it changed: an answer, and no fault. */
 static void test_damaged(void **state)
 {
@@ -188,12 +236,14 @@ static void test_damaged(void **state)
     for (size_t len = 1; len < 1024; len += 7) {
         write_file(path_of("cut"), bytes, len, 0755);
         program_look(&program, path_of("cut"));
+        explain_cut();
     }
     for (size_t at = 16; at < 1024; at += 3) {
         char saved = bytes[at];
         bytes[at] = (char)0xff;
         write_file(path_of("cut"), bytes, (size_t)size, 0755);
         program_look(&program, path_of("cut"));
+        explain_cut();
         bytes[at] = saved;
     }
 }
@@ -234,9 +284,9 @@ static void test_scripts(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_environment), cmocka_unit_test(test_sanitizer_is_first),
-        cmocka_unit_test(test_programs),    cmocka_unit_test(test_obstacles),
-        cmocka_unit_test(test_damaged),     cmocka_unit_test(test_scripts),
+        cmocka_unit_test(test_environment), cmocka_unit_test(test_sanitizer_is_first), cmocka_unit_test(test_programs),
+        cmocka_unit_test(test_obstacles),   cmocka_unit_test(test_not_started),        cmocka_unit_test(test_damaged),
+        cmocka_unit_test(test_scripts),
     };
     return cmocka_run_group_tests_name("job_preload", tests, make_dir, remove_dir);
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "job/logs/match.h"
 
+#include <ctype.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,6 +10,7 @@
 #include "job/logs/patterns.h"
 #include "job/logs/words.h"
 #include "shm/waits.h"
+#include "symbols/python/python.h"
 
 enum {
     TEXT_ROOM = LINE_MOST + 8,
@@ -156,7 +158,8 @@ static void record(struct log_matcher *matcher, size_t index, const struct log_l
     expressions->sink->put(expressions->sink->ctx,
                            RECORD(log, .file = matcher->file, .pattern = expression->name,
                                   .level = log_severity_names[expression->severity], .text = expressions->text,
-                                  .text_cut = !whole, .line = line->number, .folded = folded, .fields = fields));
+                                  .text_cut = !whole, .line = line->number, .folded = folded, .fields = fields,
+                                  .place = line->place));
     json_decref(fields);
 }
 
@@ -240,6 +243,7 @@ static bool begin_head(struct log_matcher *matcher, size_t row, const struct log
     head->lines = pattern->lines;
     head->other.len = 0;
     head->other_recorded = false;
+    head->place[0] = '\0';
     return true;
 }
 
@@ -277,6 +281,7 @@ static void end_head(struct log_matcher *matcher, const struct log_line *message
     }
     const struct log_expression *expression =
         compiled(&matcher->expressions->built_in[row], &log_patterns[row], log_patterns[row].expression);
+    line.place = *head->place ? head->place : NULL;
     if (matcher->rows >> row & 1)
         record(matcher, expression->regex ? row : head->row, &line);
 }
@@ -292,6 +297,30 @@ static void keep_other(struct log_head *head, const struct log_line *line)
     head->lines = head->lines < OTHER_LINES ? head->lines : OTHER_LINES;
 }
 
+/* Of a traceback of Python: '  File "run.py", line 3, in step'. */
+static void take_place(struct log_head *head, const struct log_line *line)
+{
+    static const char begin[] = "File \"", middle[] = "\", line ";
+    size_t skip = 0;
+    char file[sizeof head->place];
+    while (skip < line->len && strchr(" |+", line->bytes[skip]))
+        skip++;
+    const char *name = line->bytes + skip, *end = line->bytes + line->len;
+    if (!skip || (size_t)(end - name) < sizeof begin || memcmp(name, begin, sizeof begin - 1) != 0)
+        return;
+    name += sizeof begin - 1;
+    const char *close = memmem(name, (size_t)(end - name), middle, sizeof middle - 1);
+    const char *number = close ? close + sizeof middle - 1 : end;
+    size_t digits = 0;
+    while (number + digits < end && isdigit((unsigned char)number[digits]))
+        digits++;
+    if (!digits || (size_t)(close - name) + digits + 2 > sizeof file)
+        return;
+    snprintf(file, sizeof file, "%.*s", (int)(close - name), name);
+    if (python_is_own_code(file))
+        snprintf(head->place, sizeof head->place, "%s:%.*s", file, (int)digits, number);
+}
+
 /* A line while a message is awaited: that, or a part of it; kept as what may be it; another one of this program, of which
  * only errors of another kind count then; one of others. */
 enum awaited { AWAITED_TAKEN, AWAITED_KEPT, AWAITED_ANOTHER, AWAITED_NOTHING };
@@ -305,6 +334,7 @@ static enum awaited take_message(struct log_matcher *matcher, const struct log_l
     struct log_line rest = *line;
     rest.bytes += head->label_len;
     rest.len -= head->label_len;
+    take_place(head, &rest);
     if (matches_part(matcher, head->row, LOG_HEAD_THEN, &rest)) {
         end_head(matcher, &rest);
         return AWAITED_TAKEN;

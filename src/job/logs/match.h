@@ -64,6 +64,7 @@ struct log_line {
     bool cut;
     int64_t number; /* -1: unknown */
     uint64_t now_ns;
+    const char *place; /* as of struct log_record */
 };
 
 /* A line that announces a message, until that comes. */
@@ -76,6 +77,7 @@ struct log_head {
     uint64_t now_ns;
     struct log_line other; /* the message if no better one comes, in `text`; len 0: none */
     bool other_recorded;   /* by itself: it is an error of another kind */
+    char place[256];       /* of a traceback, FILE:LINE of the innermost line so far that is of no library; "" */
 };
 
 struct log_matcher {

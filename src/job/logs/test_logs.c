@@ -186,7 +186,7 @@ static const struct example {
 /* What a test has seen. */
 static struct seen {
     unsigned records, folded_records, progress, notes;
-    char pattern[64], text[64]; /* of the last */
+    char pattern[64], text[64], place[64]; /* of the last */
     int64_t line;
     uint64_t folded, lines_folded;
     bool cut;
@@ -205,6 +205,7 @@ static void see(void *ctx, enum record_type type, const void *row)
         seen.cut = record->text_cut;
         snprintf(seen.pattern, sizeof seen.pattern, "%s", record->pattern);
         snprintf(seen.text, sizeof seen.text, "%s", record->text);
+        snprintf(seen.place, sizeof seen.place, "%s", record->place ? record->place : "");
         seen.len = strlen(record->text);
         json_decref(seen.fields);
         seen.fields = json_incref(record->fields);
@@ -331,6 +332,37 @@ static void begin_traceback(struct log_matcher *matcher)
     seen.records = 0;
     match_text(matcher, 0, "Traceback (most recent call last):\n  File \"x.py\", line 1\n    raise MemoryError\n");
     assert_int_equal(seen.records, 0);
+}
+
+static void match_traceback(struct log_matcher *matcher, const char *text, const char *place)
+{
+    seen.records = 0;
+    match_text(matcher, 0, text);
+    assert_int_equal(seen.records, 1);
+    assert_string_equal(seen.place, place);
+}
+
+/* The innermost line of the user's own code goes with the exception. */
+static void test_places(void **state)
+{
+    struct log_matcher matcher = matcher_of(NULL);
+    match_traceback(&matcher,
+                    "Traceback (most recent call last):\n  File \"/home/u/a b.py\", line 9, in <module>\n    load()\n"
+                    "  File \"/home/u/key.py\", line 3, in load\n    json.loads(x)\n"
+                    "  File \"/usr/lib/python3.11/json/__init__.py\", line 346, in loads\n    return f(x)\n"
+                    "           ^^^^\nKeyError: 'gamma'\n",
+                    "/home/u/key.py:3");
+    match_traceback(
+        &matcher,
+        "[2] Traceback (most recent call last):\n[2]   File \"/x.py\", line 4, in f\n[1]   File \"/y.py\", line 5, "
+        "in g\n[2] KeyError: 1\n",
+        "/x.py:4");
+    match_traceback(
+        &matcher,
+        "Traceback (most recent call last):\n  File \"/usr/lib/python3.11/runpy.py\", line 1, in f\nKeyError: 1\n", "");
+    match_traceback(&matcher, "Traceback (most recent call last):\n  File \"/x.py\", line\n  File \"/y\nKeyError: 1\n",
+                    "");
+    log_matcher_done(&matcher);
 }
 
 /* The name of an exception comes before what only stands there; errors of another kind are recorded meanwhile; the next
@@ -578,6 +610,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_messages, forget, forget),
         cmocka_unit_test_setup_teardown(test_severity, forget, forget),
         cmocka_unit_test_setup_teardown(test_tracebacks, forget, forget),
+        cmocka_unit_test_setup_teardown(test_places, forget, forget),
         cmocka_unit_test_setup_teardown(test_excluded_message, forget, forget),
         cmocka_unit_test_setup_teardown(test_long_line, forget, forget),
         cmocka_unit_test_setup_teardown(test_harmless_stays, forget, forget),

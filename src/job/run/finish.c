@@ -25,7 +25,10 @@
 #include "shm/waits.h"
 #include "symbols/index/index.h"
 
-enum { REREAD_BYTES = 8 << 20 };
+enum {
+    REREAD_BYTES = 8 << 20,
+    REASON_COLUMNS = 250, /* of up to 4 bytes */
+};
 
 /* The command's end as its parent knows it: without a monitor, or if the monitor did not see it. */
 static void put_command(struct job *job)
@@ -94,7 +97,7 @@ static void set_result(struct job *job, int exit_code)
     };
 }
 
-/* Why the command got the signal that killed it. */
+/* Why the command got the signal that killed it, or could not be started. */
 static void put_reason(struct job *job)
 {
     struct reason_logged logged;
@@ -108,10 +111,14 @@ static void put_reason(struct job *job)
         if (reason && signo && json_integer_value(json_object_get(crash, "pid")) == job->launch.pid && !text.len)
             buf_puts(&text, reason);
     }
+    if (job->exec_code < 0)
+        program_explain(&text, job->options->command[0], job->exec_code);
     if (!text.len && !reason_of_limits(&text, &job->limits, signo) && signo == SIGKILL &&
         reason_find_logged(&logged, job->launch.pid, NULL, job->recorder.start_ns) && logged.out_of_memory)
         buf_puts(&text, "out of memory");
-    snprintf(job->reason, sizeof job->reason, "%s", text.data && !text.failed ? text.data : "");
+    if (text.data && !text.failed)
+        snprintf(job->reason, sizeof job->reason, "%.*s", (int)text_fit(text.data, text.len, REASON_COLUMNS),
+                 text.data);
     job->info.result.reason = job->reason;
     buf_done(&text);
 }
@@ -318,10 +325,12 @@ static void add_warnings(struct job *job)
 static void put_end(struct job *job)
 {
     const struct job_result *result = &job->info.result;
-    recorder_put(&job->recorder,
-                 RECORD(end, .started = result->started, .exit_code = result->exit_code, .signal = result->signal,
-                        .reason = result->reason, .core_dumped = result->core_dumped,
-                        .wall_seconds = result->wall_seconds, .cpu_seconds = result->cpu_seconds));
+    recorder_put(
+        &job->recorder,
+        RECORD(end, .started = result->started, .exit_code = result->exit_code, .signal = result->signal,
+               .reason = result->reason, .core_dumped = result->core_dumped,
+               .address_limit_bytes = job->limits.address_bytes <= INT64_MAX ? (int64_t)job->limits.address_bytes : 0,
+               .wall_seconds = result->wall_seconds, .cpu_seconds = result->cpu_seconds));
 }
 
 void finish_put_info(struct job *job, bool now)

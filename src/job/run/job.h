@@ -50,7 +50,7 @@ struct job {
     bool ended, seen_to_end;     /* the last sample was taken after the end */
     int status;                  /* the command's wait status */
     struct reason_limits limits; /* at the command's end */
-    char reason[128];            /* why it got its signal; "" */
+    char reason[1024];           /* why it got its signal, or could not be started; "" */
     int exec_code;               /* -errno of execvp */
     bool refused;                /* an option cannot be fulfilled: the command is not started */
     /* does main wait for long? */

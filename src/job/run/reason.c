@@ -72,9 +72,15 @@ void reason_look(struct reason_limits *ret_limits, pid_t pid)
     *ret_limits = (struct reason_limits){.cpu_ns = wait_look(pid).cpu_ns};
     snprintf(path, sizeof path, "/proc/%d/limits", pid);
     FILE *file = fopen(path, "re");
-    while (file && !ret_limits->known && fgets(line, sizeof line, file))
-        if (sscanf(line, "Max cpu time %31s %31s", soft, hard) == 2)
-            *ret_limits = (struct reason_limits){true, limit_of(soft), limit_of(hard), ret_limits->cpu_ns};
+    while (file && fgets(line, sizeof line, file)) {
+        if (sscanf(line, "Max cpu time %31s %31s", soft, hard) == 2) {
+            ret_limits->known = true;
+            ret_limits->soft_seconds = limit_of(soft);
+            ret_limits->hard_seconds = limit_of(hard);
+        } else if (sscanf(line, "Max address space %31s", soft) == 1) {
+            ret_limits->address_bytes = limit_of(soft);
+        }
+    }
     if (file)
         fclose(file);
 }

@@ -74,6 +74,12 @@ int cause_signal(const struct job_end *end)
     return json_is_integer(signal) ? (int)json_integer_value(signal) : end->signal;
 }
 
+uint64_t cause_address_limit(const struct job_end *end)
+{
+    json_int_t bytes = json_integer_value(json_object_get(end->model->end, "address_limit_bytes"));
+    return bytes > 0 ? (uint64_t)bytes : 0;
+}
+
 json_t *cause_last(const struct layer_list *list, size_t back)
 {
     size_t count = json_array_size(list->records);
@@ -135,11 +141,29 @@ static cause_rule *const rules[] = {
     cause_find_lost_before, cause_find_survived_crash, cause_find_process,
 };
 
+/* The command could not be executed: nothing else can be the reason. */
+static void say_start(const struct job_end *end, struct cause *cause)
+{
+    enum { NOT_FOUND = 127 };
+    if (end->reason && *end->reason) /* versions that recorded only the status say none */
+        buf_puts(&cause->what, end->reason);
+    else
+        buf_printf(&cause->what, "the command %s",
+                   end->exit_code == NOT_FOUND ? "was not found" : "may not be executed");
+    cause_add(cause, end->model->end);
+    cause->note = NOTE(cause_start, .reason = cause_text(&cause->what));
+    cause->sure = true;
+}
+
 void cause_find(const struct job_end *end, struct cause *ret_cause)
 {
     struct job_end known = *end;
     struct cause_said said;
     *ret_cause = (struct cause){.evidence = json_array()};
+    if (end->not_started) {
+        say_start(end, ret_cause);
+        return;
+    }
     cause_look_at_said(end, &said);
     known.said = &said;
     for (int sure = 1; sure >= 0; sure--)

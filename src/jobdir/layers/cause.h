@@ -50,8 +50,10 @@ struct job_end {
     uint64_t stuck_ranks;
     const json_t *chain; /* .failed.chain: the process that failed first, then its parents up to the command */
     int exit_code, signal;
-    const char *reason;            /* of the signal; "" or NULL: not known */
+    bool not_started;              /* the command could not be executed */
+    const char *reason;            /* of the signal, or why it was not started; "" or NULL: not known */
     double seconds;                /* when it ended, or until when it was watched */
+    uint64_t peak_rss;             /* of a job of one process, in bytes, which samples may have missed; 0: not known */
     const struct cause_said *said; /* cause_find sets it for its rules */
 };
 

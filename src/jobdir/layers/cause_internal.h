@@ -45,6 +45,8 @@ void cause_put_said_by(struct buf *out, const struct job_end *end, const char *n
 /* What the at-th of the chain said last on standard error, by its name there, or as it may have given up with that. The record; NULL: none. */
 const json_t *cause_put_last_words(struct buf *out, const struct job_end *end, int at);
 
+/* Of a command that failed, ulimit -v; 0: none, or not known. */
+uint64_t cause_address_limit(const struct job_end *end);
 void cause_add(struct cause *cause, const json_t *record); /* as evidence; NULL is fine */
 /* The first line of a text, which may be NULL, cut to what a line has room for. */
 void cause_cut(struct buf *out, const char *text);

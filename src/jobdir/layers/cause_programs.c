@@ -13,8 +13,9 @@
 #include "jobdir/layers/starter.h"
 #include "jobdir/record/info.h"
 #include "jobdir/text/text.h"
+#include "symbols/python/python.h"
 
-enum { SHELL_SIGNAL = 128, TIMEOUT_STATUS = 124 };
+enum { SHELL_SIGNAL = 128, TIMEOUT_STATUS = 124, NEARLY_PERCENT = 85 };
 static const double RANK_SECONDS = 30;    /* that its launcher may take to end the others, and itself */
 static const double SILENT_SECONDS = 900; /* that a batch system may take to find a node off: Slurm 300, unless told */
 static const double LEFT_SECONDS = 5;     /* that a launcher may take to see that a rank has left: Open MPI takes 1 */
@@ -73,6 +74,22 @@ static void put_crash_place(struct buf *out, const json_t *crash)
     }
 }
 
+/* A pointer is NULL where nobody looks whether there was memory: so near to its limit that may be why. */
+static void put_address_limit(struct buf *out, const struct job_end *end, pid_t pid)
+{
+    uint64_t limit = cause_address_limit(end), peak = end->peak_rss;
+    for (size_t i = end->model->ended_count; limit && !peak && i-- > 0;)
+        if (end->model->ended[i].pid == pid)
+            peak = end->model->ended[i].peak_rss;
+    if (!limit || peak < limit / 100 * NEARLY_PERCENT)
+        return;
+    buf_puts(out, ", with ");
+    text_size(out, peak);
+    buf_puts(out, " of the ");
+    text_size(out, limit);
+    buf_puts(out, " that its address space may have (ulimit -v)");
+}
+
 /* What failed then began after it, or long after it ended: the job went on. */
 static bool was_survived(const struct job_end *end, pid_t pid, double seconds)
 {
@@ -109,6 +126,8 @@ static bool find_crash(const struct job_end *end, struct cause *cause, bool sure
             continue; /* that is why */
         cause_cut(&cause->where, name ? name : "?");
         put_crash_place(&cause->what, crash);
+        if (signo == SIGSEGV)
+            put_address_limit(&cause->what, end, pid);
         cause_add(cause, crash);
         if (signo == SIGABRT)
             cause_put_said(&cause->said, end, SAID_ERROR, record_seconds(crash));
@@ -141,6 +160,27 @@ static bool is_error(const char *exception)
     return exception && strcmp(exception, "SystemExit") != 0 && strcmp(exception, "KeyboardInterrupt") != 0;
 }
 
+/* The innermost line of the user's own code: where a library has raised it says little. */
+static void put_exception_place(struct buf *out, const struct python_exception_record *row)
+{
+    const char *file = row->file;
+    int64_t line = row->line;
+    size_t index;
+    const json_t *frame;
+    json_array_foreach(row->traceback, index, frame)
+    {
+        const char *of = json_string_value(json_object_get(frame, "file"));
+        if (!of || !python_is_own_code(of))
+            continue;
+        file = of;
+        line = json_integer_value(json_object_get(frame, "line"));
+        break;
+    }
+    cause_cut(out, file ? text_base(file) : "?");
+    if (line >= 0)
+        buf_printf(out, ":%lld", (long long)line);
+}
+
 bool cause_find_exception(const struct job_end *end, struct cause *cause, bool sure)
 {
     const json_t *record;
@@ -155,9 +195,7 @@ bool cause_find_exception(const struct job_end *end, struct cause *cause, bool s
             buf_puts(&cause->what, ": ");
             cause_cut(&cause->what, row.message);
         }
-        cause_cut(&cause->where, row.file ? text_base(row.file) : "?");
-        if (row.line >= 0)
-            buf_printf(&cause->where, ":%lld", (long long)row.line);
+        put_exception_place(&cause->where, &row);
         cause_add(cause, record);
         cause->note = NOTE(cause_exception, .exception = cause_text(&cause->what), .place = cause_text(&cause->where),
                            .sure = sure);

@@ -84,7 +84,14 @@ static bool say_error(const struct job_end *end, struct cause *cause, const json
         return true;
     }
     cause_cut(&cause->what, text);
-    cause->note = NOTE(cause_said, .what = errors[error].what, .text = cause_text(&cause->what),
+    buf_puts(&cause->where, errors[error].what);
+    if (errors[error].error == ENOMEM && cause_address_limit(end)) {
+        buf_puts(&cause->where, " (its address space may have ");
+        text_size(&cause->where, cause_address_limit(end));
+        buf_puts(&cause->where, ": ulimit -v)");
+        cause_add(cause, end->model->end);
+    }
+    cause->note = NOTE(cause_said, .what = cause_text(&cause->where), .text = cause_text(&cause->what),
                        .when = put_when(cause, end, record), .sure = sure);
     return true;
 }
@@ -443,8 +450,13 @@ bool cause_find_log(const struct job_end *end, struct cause *cause, bool sure)
     const char *file = json_string_value(json_object_get(record, "file"));
     cause_cut(&cause->where, file ? file : "?");
     cause_cut(&cause->what, json_string_value(json_object_get(record, "text")));
+    const char *place = json_string_value(json_object_get(record, "place"));
+    if (place) {
+        buf_puts(&cause->said, ", at ");
+        cause_cut(&cause->said, text_base(place));
+    }
     cause_add(cause, record);
     cause->note = NOTE(cause_log, .file = cause_text(&cause->where), .text = cause_text(&cause->what),
-                       .when = put_when(cause, end, record));
+                       .when = put_when(cause, end, record), .place = cause_text(&cause->said));
     return true;
 }

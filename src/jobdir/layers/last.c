@@ -504,6 +504,13 @@ static json_t *said_last_json(const struct job_end *end, const json_t *reason)
     return lines ? json_deep_copy(lines) : json_array();
 }
 
+/* A program that gives up says why before it aborts: without that its crash is no reason. */
+static bool is_wordless_abort(const json_t *reason)
+{
+    const char *signal = json_string_value(json_object_get(json_object_get(reason, "fields"), "signal"));
+    return note_json_kind(reason) == NOTE_cause_crash && signal && strcmp(signal, "SIGABRT") == 0;
+}
+
 /* Without a reason: what would have shown it, if that is known. */
 static json_t *unknown_json(const struct job_end *end, const json_t *reason, const json_t *said)
 {
@@ -512,11 +519,12 @@ static json_t *unknown_json(const struct job_end *end, const json_t *reason, con
     const struct layer_last *log;
     HASH_FIND_STR(end->model->layers.log_files, name, log);
     const char *state = log ? json_string_value(json_object_get(log->record, "state")) : NULL;
-    if (json_is_object(reason) || json_array_size(said) || !state || strcmp(state, "unwatched") != 0)
+    if ((json_is_object(reason) && !is_wordless_abort(reason)) || json_array_size(said) || !state ||
+        strcmp(state, "unwatched") != 0)
         return json_null();
     _cleanup_(buf_done) struct buf text = BUF_INIT;
     buf_puts(&text, "what it wrote to standard error was not read, since that is no file: run it with 2>err.txt");
-    if (first && strncmp(first, python, sizeof python - 1) == 0)
+    if (!json_is_object(reason) && first && strncmp(first, python, sizeof python - 1) == 0)
         buf_puts(&text, ", or with scry run --script calls, which records exceptions of Python");
     return text_json(text.data ? text.data : "");
 }
@@ -562,7 +570,7 @@ const struct field last_fields[] = {
     {"reason", FIELD_OBJECT, .flags = FIELD_OR_NULL, .of = last_reason_fields,
      .about = "the most probable one, a [note](notes.md); null: nothing that was recorded says why"},
     {"unknown", FIELD_TEXT, .flags = FIELD_OR_NULL,
-     .about = "of a job without a reason what would have shown it; null: nothing that is known"},
+     .about = "of a job without a reason, or that aborted, what would have shown it; null: nothing that is known"},
     {"said_last", FIELD_LIST, .of = fields_texts,
      .about = "the last lines of standard error, or else of standard output, where the reason is not among them"},
     {"events", FIELD_LIST, .of = event_fields, .about = "in the order of their times"},
@@ -677,6 +685,28 @@ static bool says_something(const json_t *list)
     return false;
 }
 
+void last_unknown_text(struct buf *out, const json_t *last)
+{
+    const char *unknown = json_string_value(json_object_get(last, "unknown"));
+    if (!unknown)
+        return;
+    text_label(out, "");
+    text_show(out, unknown);
+    buf_putc(out, '\n');
+}
+
+void last_said_text(struct buf *out, const json_t *last)
+{
+    size_t index;
+    json_t *line;
+    json_array_foreach(json_object_get(last, "said_last"), index, line)
+    {
+        text_label(out, index ? "" : "said last");
+        text_show(out, json_string_value(line));
+        buf_putc(out, '\n');
+    }
+}
+
 void last_text(struct buf *out, const json_t *last, bool whole, const char *colour)
 {
     const json_t *reason = json_object_get(last, "reason");
@@ -692,14 +722,11 @@ void last_text(struct buf *out, const json_t *last, bool whole, const char *colo
         text_show(out, text ? text : unknown);
         buf_putc(out, '\n');
     }
+    if (text)
+        last_unknown_text(out, last);
     if (!text && !whole && !says_something(list) && !json_array_size(json_object_get(last, "said_last")))
         json_array_clear(list);
-    json_array_foreach(json_object_get(last, "said_last"), index, event)
-    {
-        text_label(out, index ? "" : "said last");
-        text_show(out, json_string_value(event));
-        buf_putc(out, '\n');
-    }
+    last_said_text(out, last);
     json_array_foreach(list, index, event)
     {
         int weight = weight_of(event);

@@ -344,6 +344,41 @@ static void test_limit(void **state)
            "worker was killed by SIGKILL, probably because of a limit: its limit of processor time (ulimit -t)");
 }
 
+static void put_address_limit(void)
+{
+    PUT("{s:s, s:f, s:b, s:i, s:i, s:i}", "type", "end", "t", 100.0, "started", 1, "exit_code", 1, "signal", 0,
+        "address_limit_bytes", 200 << 20);
+}
+
+/* Of memory that was refused, the limit that did; a pointer that is NULL for lack of memory looks as any other one. */
+static void test_address_limit(void **state)
+{
+    put_matched(99.9, "out_of_memory", "error", "a.out: malloc: Cannot allocate memory");
+    put_address_limit();
+    expect(
+        ask(ONE), NOTE_cause_said, false,
+        "probably there was not enough memory (its address space may have 200 MB: ulimit -v): 'a.out: malloc: Cannot "
+        "allocate memory'");
+}
+
+static void test_address_limit_of_crash(void **state)
+{
+    static const int peaks[] = {100, 190};
+    static const char *const texts[] = {"", ", with 190 MB of the 200 MB that its address space may have (ulimit -v)"};
+    char text[200];
+    put_address_limit();
+    PUT("{s:s, s:f, s:i, s:s, s:i, s:s}", "type", "crash", "t", 99.9, "pid", 10, "name", "a.out", "signal", 11,
+        "reason", "a NULL pointer");
+    for (int i = 0; i < 2; i++) {
+        PUT("{s:s, s:f, s:i, s:i, s:s, s:f, s:f, s:i, s:i, s:i, s:i}", "type", "process_end", "t", 99.9, "pid", 10,
+            "ppid", 1, "name", "a.out", "start", 1.0, "end", 99.9, "cpu_ns", 1, "threads", 1, "peak_rss",
+            peaks[i] << 20, "status", 11);
+        snprintf(text, sizeof text, "a.out crashed by SIGSEGV, a NULL pointer%s", texts[i]);
+        expect(ask_end("[{\"pid\": 10, \"name\": \"a.out\", \"end_seconds\": 100, \"signal\": 11}]", 139, 11, NULL),
+               NOTE_cause_crash, true, text);
+    }
+}
+
 static void test_exception(void **state)
 {
     put_failure(99.95, 10, 4, 1);
@@ -352,6 +387,27 @@ static void test_exception(void **state)
     expect(told, NOTE_cause_exception, true,
            "an exception of Python that nothing caught, at steer.py:12: ValueError: no such grid");
     assert_string_equal(told.evidence, "[1]");
+}
+
+/* Where it was raised, by the traceback above it. */
+static void test_exception_said(void **state)
+{
+    PUT("{s:s, s:f, s:s, s:s, s:s, s:s, s:i, s:i, s:s}", "type", "log", "t", 99.9, "file", "stderr", "pattern",
+        "exception", "level", "error", "text", "KeyError: 'gamma'", "line", 7, "folded", 0, "place",
+        "/home/u/key.py:3");
+    expect(ask(TWO), NOTE_cause_log, false, "probably what stderr says: KeyError: 'gamma', at key.py:3");
+}
+
+/* What a library has raised is where the user's own code called it. */
+static void test_exception_in_library(void **state)
+{
+    PUT("{s:s, s:f, s:i, s:i, s:s, s:s, s:s, s:s, s:i, s:b, s:[{s:s, s:s, s:i}, {s:s, s:s, s:i}, {s:s, s:s, s:i}]}",
+        "type", "python_exception", "t", 99.5, "pid", 20, "tid", 20, "name", "CalledProcessError", "message", "",
+        "file", "/usr/lib/python3.11/subprocess.py", "function", "run", "line", 571, "caught", 0, "traceback",
+        "function", "run", "file", "/usr/lib/python3.11/subprocess.py", "line", 571, "function", "build", "file",
+        "/home/u/steer.py", "line", 3, "function", "<module>", "file", "/home/u/steer.py", "line", 4);
+    expect(ask(TWO), NOTE_cause_exception, true,
+           "an exception of Python that nothing caught, at steer.py:3: CalledProcessError");
 }
 
 /* Of another process than those that made the command fail; a way to exit is no error. */
@@ -1149,7 +1205,11 @@ int main(void)
         ROW(test_crash_in_library),
         ROW(test_crash_in_template),
         ROW(test_limit),
+        ROW(test_address_limit),
+        ROW(test_address_limit_of_crash),
         ROW(test_exception),
+        ROW(test_exception_said),
+        ROW(test_exception_in_library),
         ROW(test_exception_elsewhere),
         ROW(test_exception_of_thread),
         ROW(test_mpi_stuck),

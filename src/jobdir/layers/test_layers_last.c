@@ -264,11 +264,32 @@ static void test_section_texts(void **state)
                                    "  /work                             98 KB      4.9 KB     4.9 KB\n");
 }
 
+/* An abort says why on standard error. */
+static void test_abort_unread(void **state)
+{
+    static const char chain[] = "[{\"pid\": 10, \"name\": \"python3\", \"end_seconds\": 100, \"signal\": 6}]";
+    static const char crash[] = "  reason     python3 crashed by SIGABRT\n",
+                      hint[] = "             what it wrote to standard error was not read, "
+                               "since that is no file: run it with 2>err.txt";
+    for (int unread = 0; unread < 2; unread++) {
+        _cleanup_(buf_done) struct buf text = BUF_INIT;
+        if (unread)
+            PUT("{s:s, s:f, s:s, s:s}", "type", "log_file", "t", 0.1, "file", "stderr", "state", "unwatched");
+        else
+            PUT("{s:s, s:f, s:i, s:s, s:i}", "type", "crash", "t", 100.0, "pid", 10, "name", "python3", "signal", 6);
+        json_t *last = last_of(chain);
+        last_text(&text, last, false, NULL);
+        assert_memory_equal(text.data, crash, sizeof crash - 1);
+        assert_int_equal(strstr(text.data, hint) != NULL, unread);
+        json_decref(last);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        ROW(test_line), ROW(test_said_last), ROW(test_unknown),  ROW(test_asides),        ROW(test_once),
-        ROW(test_room), ROW(test_quiet),     ROW(test_sections), ROW(test_section_texts),
+        ROW(test_abort_unread), ROW(test_line), ROW(test_said_last), ROW(test_unknown),  ROW(test_asides),
+        ROW(test_once),         ROW(test_room), ROW(test_quiet),     ROW(test_sections), ROW(test_section_texts),
     };
     return cmocka_run_group_tests_name("layers last", tests, NULL, NULL);
 }

@@ -21,7 +21,7 @@ struct job_result {
     bool started;       /* the command was executed; otherwise exit_code is 126 or 127 */
     int exit_code;      /* what scry run exited with: the command's own, or 128 + signal */
     int signal;         /* that killed the command; 0: none */
-    const char *reason; /* why it got that: "out of memory"; "" or NULL: not known */
+    const char *reason; /* why it got that, or was not started: "out of memory"; "" or NULL: not known */
     bool core_dumped;
     double wall_seconds, cpu_seconds;
     uint64_t peak_rss_bytes;      /* of the largest process */

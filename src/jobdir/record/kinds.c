@@ -299,6 +299,8 @@ static const struct field log_fields[] = {
     {"line", FIELD_COUNT, AT(line), UNKNOWN, .about = "in the file, from 1"},
     {"folded", FIELD_COUNT, AT(folded), .about = "lines that matched the same since the last record, and have none"},
     {"fields", FIELD_OBJECT, AT(fields), .flags = FIELD_WHERE_KNOWN, .about = "named groups of the expression"},
+    {"place", FIELD_TEXT, AT(place), .flags = FIELD_WHERE_KNOWN,
+     .about = "of an exception of Python, by its traceback: FILE:LINE of the innermost line that is of no library"},
     {0}};
 #undef ROW
 
@@ -433,7 +435,7 @@ static const struct field python_exception_fields[] = {
     {"function", FIELD_TEXT, AT(function)},
     {"caught", FIELD_BOOL, AT(caught)},
     {"traceback", FIELD_LIST, AT(traceback), .of = frame_fields, .flags = FIELD_WHERE_KNOWN,
-     .about = "where it was raised first"},
+     .about = "where it was raised first; of what a worker of a pool raised, the worker's frames come first"},
     TIME_FIELD,
     {0}};
 #undef ROW
@@ -475,8 +477,11 @@ static const struct field end_fields[] = {
     {"started", FIELD_BOOL, AT(started), .about = "the command was executed"},
     {"exit_code", FIELD_INTEGER, AT(exit_code)},
     {"signal", FIELD_COUNT, AT(signal), .about = "0: none"},
-    {"reason", FIELD_TEXT, AT(reason), .flags = FIELD_OR_NULL, .about = "of the signal, where it is known"},
+    {"reason", FIELD_TEXT, AT(reason), .flags = FIELD_OR_NULL,
+     .about = "of the signal, or why it was not started, where it is known"},
     {"core_dumped", FIELD_BOOL, AT(core_dumped)},
+    {"address_limit_bytes", FIELD_BYTES, AT(address_limit_bytes), .flags = FIELD_WHERE_KNOWN,
+     .about = "of a command that failed, the limit of its address space (ulimit -v)"},
     {"wall_seconds", FIELD_SECONDS, AT(wall_seconds)},
     {"cpu_seconds", FIELD_SECONDS, AT(cpu_seconds)},
     {0}};

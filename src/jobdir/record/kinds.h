@@ -187,6 +187,8 @@ struct log_record {
     int64_t line;    /* in the file, from 1; -1: unknown */
     uint64_t folded; /* so many lines that matched the same are not listed since the last one */
     json_t *fields;  /* named groups; NULL: none */
+    const char *
+        place; /* of an exception of Python: "FILE:LINE" of the innermost line of the user's own code; NULL: not known */
 };
 
 struct log_folded_record { /* at the end, and when a rest is left */
@@ -286,6 +288,7 @@ struct end_record {
     bool started, core_dumped;
     int32_t exit_code, signal; /* -1, 0: none */
     const char *reason;
+    int64_t address_limit_bytes; /* 0: none, or not known */
     double wall_seconds, cpu_seconds;
 };
 

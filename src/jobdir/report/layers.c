@@ -359,7 +359,7 @@ json_t *job_report_last(const struct job_report *report)
     struct job_result result = job_report_result(report);
     if (report->last)
         return json_incref(report->last);
-    if (!report->model.layers.records || report->one_rank || !has_failed(report, &result))
+    if ((!report->model.layers.records && result.started) || report->one_rank || !has_failed(report, &result))
         return NULL;
     json_t *failed =
         report->failed ? json_incref(report->failed) : report_failed_json(&report->model, report->info.supervisor);
@@ -380,9 +380,13 @@ json_t *job_report_last(const struct job_report *report)
                                 .exit_code = result.exit_code,
                                 .signal = result.signal,
                                 .reason = result.reason,
+                                .not_started = !result.started,
+                                .peak_rss = result.processes == 1 ? result.peak_rss_bytes : 0,
                                 .seconds = result.wall_seconds};
     json_t *last = last_json(&end);
     look_elsewhere(report, &end, last);
+    if (job_report_is_lost(report)) /* nobody knows that it failed */
+        json_object_set_new(last, "unknown", json_null());
     json_decref(failed);
     json_decref(crashes);
     return last;

@@ -237,6 +237,11 @@ struct job_result job_report_result(const struct job_report *report)
     return result;
 }
 
+bool job_report_is_lost(const struct job_report *report)
+{
+    return report->state == JOB_LOST && !report->info.ended && !report->model.end;
+}
+
 const char *job_report_status(const struct job_report *report)
 {
     struct job_result result;

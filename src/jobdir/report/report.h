@@ -77,6 +77,13 @@ int job_report_load_messages(struct job_report *report, void (*progress)(void *c
 /* The values as of now: of an ended job its result, else what is known so far. */
 struct job_result job_report_result(const struct job_report *report);
 
+/* The rest of "was lost: ...". */
+#define JOB_LOST_TEXT "neither the command nor its `scry run` is there any more, and no end was recorded"
+/* How it ended, or how it stands with it, to be read after its name: "ended: exit status 1". */
+void job_report_outcome(struct buf *out, const struct job_report *report);
+/* Nobody has recorded its end, and nobody will. */
+bool job_report_is_lost(const struct job_report *report);
+
 /* What happened last in all layers (jobdir/layers/last.h); a new reference. NULL: it did not fail, or its records have
  * no layers, as those of older versions. */
 json_t *job_report_last(const struct job_report *report);

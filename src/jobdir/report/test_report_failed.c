@@ -540,6 +540,48 @@ static void test_hidden_ranks(void **state)
     job_model_done(&report.model);
 }
 
+static void expect_not_started(int exit_code, const char *reason, const char *expected)
+{
+    struct job_report report = {
+        .info = {.ended = true, .result = {.exit_code = exit_code, .reason = reason, .wall_seconds = 0.01}}};
+    assert_int_equal(job_model_init(&report.model, 100), 0);
+    json_t *last = job_report_last(&report), *said = json_object_get(last, "reason");
+    assert_string_equal(json_string_value(json_object_get(said, "note")), "cause_start");
+    assert_string_equal(json_string_value(json_object_get(said, "text")), expected);
+    assert_true(json_is_true(json_object_get(said, "sure")));
+    assert_true(json_is_null(json_object_get(last, "unknown")));
+    json_decref(last);
+    job_model_done(&report.model);
+}
+
+/* Of a command that could not be executed the reason is known, though no layer has recorded anything. */
+static void test_not_started(void **state)
+{
+    expect_not_started(127, "a.sh: there is no such command", "a.sh: there is no such command");
+    expect_not_started(127, "", "the command was not found"); /* of older versions */
+    expect_not_started(126, NULL, "the command may not be executed");
+}
+
+/* Nobody knows how a lost job ended: it is not asked for what would have shown why it failed. */
+static void test_lost(void **state)
+{
+    struct job_report report = {.state = JOB_LOST};
+    assert_int_equal(job_model_init(&report.model, 100), 0);
+    json_t *record =
+        json_pack("{s:s, s:f, s:s, s:s}", "type", "log_file", "t", 0.1, "file", "stderr", "state", "unwatched");
+    job_model_apply(&report.model, record);
+    json_decref(record);
+    json_t *last = job_report_last(&report);
+    assert_true(json_is_null(json_object_get(last, "reason")));
+    assert_true(json_is_null(json_object_get(last, "unknown")));
+    json_decref(last);
+    report.info = (struct job_info){.ended = true, .result = {.started = true, .exit_code = 1}};
+    last = job_report_last(&report);
+    assert_true(json_is_string(json_object_get(last, "unknown")));
+    json_decref(last);
+    job_model_done(&report.model);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -549,6 +591,7 @@ int main(void)
         cmocka_unit_test(test_hidden_leaving), cmocka_unit_test(test_hydra),   cmocka_unit_test(test_ended_by_parent),
         cmocka_unit_test(test_timeout_killed), cmocka_unit_test(test_cleanup), cmocka_unit_test(test_script_is_shell),
         cmocka_unit_test(test_hidden_ranks),   cmocka_unit_test(test_answer),  cmocka_unit_test(test_unread),
+        cmocka_unit_test(test_not_started),    cmocka_unit_test(test_lost),
     };
     return cmocka_run_group_tests_name("report failed", tests, NULL, NULL);
 }

@@ -25,21 +25,22 @@ enum {
     COMMAND_BYTES = 110,
 };
 
-static void put_outcome(struct buf *out, const struct job_report *report, const struct job_result *result)
+void job_report_outcome(struct buf *out, const struct job_report *report)
 {
     char name[32];
+    struct job_result result = job_report_result(report);
     const char *status = job_report_status(report);
     if (strcmp(status, "not_started") == 0)
-        buf_printf(out, "could not be started: exit status %d", result->exit_code);
+        buf_printf(out, "could not be started: exit status %d", result.exit_code);
     else if (strcmp(status, "signaled") == 0) {
-        buf_printf(out, "was killed by %s (%s)%s", text_signal(result->signal, name, sizeof name),
-                   strsignal(result->signal), result->core_dumped ? ", core dumped" : "");
-        if (result->reason && *result->reason) {
+        buf_printf(out, "was killed by %s (%s)%s", text_signal(result.signal, name, sizeof name),
+                   strsignal(result.signal), result.core_dumped ? ", core dumped" : "");
+        if (result.reason && *result.reason) {
             buf_puts(out, ": ");
-            text_show(out, result->reason);
+            text_show(out, result.reason);
         }
     } else if (strcmp(status, "exited") == 0)
-        buf_printf(out, "ended: exit status %d", result->exit_code);
+        buf_printf(out, "ended: exit status %d", result.exit_code);
     else if (report->state == JOB_RUNNING)
         buf_puts(out, "is running");
     else if (report->state == JOB_UNWATCHED)
@@ -49,7 +50,7 @@ static void put_outcome(struct buf *out, const struct job_report *report, const 
         text_show(out, report->info.host);
         buf_puts(out, " for a while; it may still be running");
     } else
-        buf_puts(out, "was lost: neither the command nor its `scry run` is there any more, and no end was recorded");
+        buf_puts(out, "was lost: " JOB_LOST_TEXT);
 }
 
 static void put_usage(struct buf *out, const struct job_report *report, const struct job_result *result)
@@ -156,7 +157,7 @@ static void put_head(struct buf *out, const struct job_report *report, struct re
         buf_putc(out, ')');
     }
     buf_putc(out, ' ');
-    put_outcome(out, report, &result);
+    job_report_outcome(out, report);
     buf_printf(out, "%s\n", style.colour ? TEXT_PLAIN : "");
 }
 
@@ -287,7 +288,7 @@ static const struct field result_fields[] = {
      .about = "that killed the command"},
     {"reason", FIELD_TEXT, FIELD_AT(struct job_result, reason), FIELD_ZERO_IS_NULL,
      .about = "why it got that signal, where it is known: \"out of memory\", \"stack overflow\", \"a NULL pointer\", a "
-              "limit"},
+              "limit; or why it could not be started"},
     {"core_dumped", FIELD_BOOL, FIELD_AT(struct job_result, core_dumped)},
     {"wall_seconds", FIELD_SECONDS, FIELD_AT(struct job_result, wall_seconds)},
     {"cpu_seconds", FIELD_SECONDS, FIELD_AT(struct job_result, cpu_seconds),

@@ -107,6 +107,7 @@ function Stack({ crash, open }: { crash: Crash; open: Report['crash_calls'] }) {
 function Verdict({ report, cause }: { report: Report; cause: string | null }) {
   const reason = report.last?.reason;
   if (reason) return <Notice tone="bad" title={<span class="reason">{reason.sure ? 'The reason' : 'The most probable reason'}: {reason.text.replace(/^probably /, '')}</span>} advice={reason.sure ? undefined : 'This follows from what was recorded; it need not be the cause.'} />;
+  if (report.status === 'lost') return <Notice tone="bad" title="It was lost: neither the command nor its scry run is there any more, and no end was recorded." />;
   if (report.last) return <Notice tone="bad" title="It failed, and nothing that was recorded says why." advice={report.last.unknown ? format.sentence(report.last.unknown) : <>More is known of a run with <code>scry run --trace 'fn:*' --log FILE</code>.</>} />;
   if (cause) return <Notice tone="warn" title={<span class="reason">{format.sentence(cause)}</span>} />;
   const ranks = ranksText(report.mpi), first = report.functions[0], all = report.functions.reduce((sum, one) => sum + one.self_ns, 0);
