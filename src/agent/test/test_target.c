@@ -125,7 +125,7 @@ APART int fib(int n)
 
 APART int held(int n)
 {
-    size_t size = n ? 64 : 16;
+    size_t size = n ? 4096 : 16;
     char *bytes = alloca(size);
     memset(bytes, n, size);
     sink = bytes[0];
@@ -444,12 +444,13 @@ static HIDDEN void limited(int n)
 
 /* ---- load: a library that comes and goes ---- */
 
-APART void load(const char *path)
+APART void load(const char *path, int calls)
 {
     for (int i = 0; i < 2; i++) {
         void *library = dlopen(path, RTLD_NOW);
         int (*function)(int) = (int (*)(int))dlsym(library, "loaded");
-        function(i);
+        for (int n = i ? 1 : calls; n > 0; n--)
+            function(i);
         dlclose(library);
     }
 }
@@ -543,7 +544,9 @@ static HIDDEN int run(const char *what, const char *argument, int n)
     else if (strcmp(what, "limited") == 0)
         limited(n);
     else if (strcmp(what, "load") == 0)
-        load(argument);
+        load(argument, 1);
+    else if (strcmp(what, "load-many") == 0)
+        load(argument, 5000000);
     else if (strcmp(what, "slow") == 0)
         slow(n);
     else if (strcmp(what, "descriptors") == 0)
