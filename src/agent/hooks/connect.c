@@ -369,13 +369,35 @@ bool agent_connect_mpi(const struct hello_mpi *mpi, struct mpi_shared *ret_share
 extern const char __dso_handle;
 const char __dso_handle __attribute__((visibility("hidden")));
 
-/* A program that is not its user's any more: to the monitor, which is, no child gets. */
+/* What a child of fork has in place of the filter: each call comes through. Made once, in the parent, since to fill it takes a
+ * child as long as all the rest. NULL: not yet, or there was no memory. */
+static uint8_t *_Atomic filter_open;
+
+static uint8_t *filter_open_make(long at, int flags)
+{
+    at = sys_call6(SYS_mmap, at, AREA_FILTER, PROT_READ | PROT_WRITE,
+                   MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE | flags, -1, 0);
+    if (at < 0 && at > -4096)
+        return NULL;
+    for (uint64_t i = 0; i < AREA_FILTER / sizeof(uint64_t); i++)
+        ((volatile uint64_t *)at)[i] = UINT64_C(0x0101010101010101) * (AREA_ENTER | AREA_EXIT);
+    return (uint8_t *)at;
+}
+
 static void fork_comes(void)
 {
     static const char text[] = "it gave up its user's rights, so the processes that it starts are not traced";
     struct area *area = agent_hot.area;
-    if (area && !area->fault[0] && (uint32_t)sys_call0(SYS_geteuid) != connected_user)
+    if (!area) /* it may also be that no system call is to be made any more: agent_seal() */
+        return;
+    /* A program that is not its user's any more: to the monitor, which is, no child gets. */
+    if (!area->fault[0] && (uint32_t)sys_call0(SYS_geteuid) != connected_user)
         raw_copy(area->fault, text, sizeof text);
+    if (atomic_load(&filter_open))
+        return;
+    uint8_t *made = filter_open_make(0, 0), *none = NULL;
+    if (made && !atomic_compare_exchange_strong(&filter_open, &none, made)) /* another thread forks, too */
+        sys_call2(SYS_munmap, (long)made, AREA_FILTER);
 }
 
 /* What a process needs that is traced, and no other. */
@@ -474,11 +496,10 @@ void fork_happened(void)
     if (agent_hot.area)
         return;
     thread_forget(&agent_self);
-    long filter = sys_call6(SYS_mmap, (long)agent_filter, AREA_FILTER, PROT_READ | PROT_WRITE,
-                            MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED | MAP_POPULATE, -1, 0);
-    if (filter == (long)agent_filter)
-        for (uint64_t i = 0; i < AREA_FILTER / sizeof(uint64_t); i++)
-            ((volatile uint64_t *)(void *)agent_filter)[i] = UINT64_C(0x0101010101010101) * (AREA_ENTER | AREA_EXIT);
+    const uint8_t *open = atomic_exchange(&filter_open, NULL);
+    if (!open || sys_call6(SYS_mremap, (long)open, AREA_FILTER, AREA_FILTER, MREMAP_MAYMOVE | MREMAP_FIXED,
+                           (long)agent_filter, 0) != (long)agent_filter)
+        filter_open_make((long)agent_filter, MAP_FIXED);
 }
 
 /* Another thread of the child is at it: calls made meanwhile are not to be lost. */
@@ -497,6 +518,10 @@ void fork_noticed(void)
     if (agent_hot.area || !known_pid)
         return;
     int32_t pid = (int32_t)sys_call0(SYS_getpid), before = known_pid;
+    const _Atomic int32_t *whose = agent_read_wiped();
+    int32_t owner = whose ? atomic_load(whose) : 0;
+    if (owner && owner != pid) /* a child of vfork, in the memory of one that is not connected yet */
+        return;
     if (before == pid ||
         !__atomic_compare_exchange_n(&known_pid, &before, pid, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST)) {
         wait_for_other();

@@ -214,6 +214,12 @@ static void leaves_vfork_alone(void **state)
     assert_int_equal(mini.hellos, 1);
     tree_is(&mini, 0, 1, "main(vforks(leaf()in_parent(leaf())))");
     mini_done(&mini);
+    mini_init(&mini);
+    mini_run(&mini, target(builds[0]), "fork-vfork", NULL);
+    ended_well(&mini);
+    assert_int_equal(mini.hellos, 2); /* that of its child of vfork would leave it the area of a process that is gone */
+    tree_is(&mini, 1, 1, "in_child(leaf())");
+    mini_done(&mini);
 }
 
 enum { THREAD_CALLS = 1 + 50 * 3 + 2 };

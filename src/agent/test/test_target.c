@@ -282,6 +282,23 @@ APART void vforks(void)
     in_parent();
 }
 
+/* In a child that has called nothing traced yet, and then does. */
+APART void fork_vforks(void)
+{
+    pid_t pid = fork();
+    if (pid == 0) {
+        pid = vfork();
+        if (pid == 0) {
+            leaf(1);
+            _exit(0);
+        }
+        waitpid(pid, NULL, 0);
+        in_child();
+        _exit(0);
+    }
+    waitpid(pid, NULL, 0);
+}
+
 /* ---- fork-storm: handlers that fork at any moment, and children that go on there ---- */
 
 static volatile sig_atomic_t child_status; /* of one that failed */
@@ -533,6 +550,8 @@ static HIDDEN int run(const char *what, const char *argument, int n)
         forks(1);
     else if (strcmp(what, "fork-storm") == 0)
         return fork_storm(n);
+    else if (strcmp(what, "fork-vfork") == 0)
+        fork_vforks();
     else if (strcmp(what, "vfork") == 0)
         vforks();
     else if (strcmp(what, "threads") == 0)
