@@ -215,10 +215,12 @@ uint32_t area_entry_slot(const struct area_view *view, uint32_t word)
 
 void area_counts_sum(const struct area_view *view, uint32_t threads, struct area_calls *ret_sums)
 {
-    for (uint32_t slot = 0; slot <= view->slot_mask; slot++)
+    for (uint32_t slot = 0; slot <= view->slot_mask; slot++) {
+        uint64_t thinned = atomic_load_explicit(&view->slots[slot].thinned, memory_order_relaxed);
         ret_sums[slot] = (struct area_calls){atomic_load_explicit(&view->slots[slot].calls, memory_order_relaxed),
                                              atomic_load_explicit(&view->slots[slot].ticks, memory_order_relaxed),
-                                             atomic_load_explicit(&view->slots[slot].thinned, memory_order_relaxed)};
+                                             thinned & ~AREA_AT_LEAST, (thinned & AREA_AT_LEAST) != 0};
+    }
     for (uint32_t i = 0; i < threads && i < view->thread_count; i++) {
         const struct area_thread *block = area_thread_at(view, i);
         const struct area_count *counts = area_counts_of(block);

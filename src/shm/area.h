@@ -39,7 +39,7 @@
 #include "shm/code.h"
 
 enum {
-    AREA_VERSION = 11,
+    AREA_VERSION = 12,
     AREA_FILTER = 65536,
     AREA_PAGE = 4096,
     AREA_THREAD_SIZE = 3 * AREA_PAGE,
@@ -139,8 +139,9 @@ struct agent_welcome { /* monitor to agent; status 0 comes with the three descri
 /* ---- slots: functions ---- */
 
 enum area_filter_bit {
-    AREA_ENTER = 1, /* look up the slot at entries */
-    AREA_EXIT = 2,  /* look at the shadow stack at exits; stays after AREA_ENTER was cleared, for the open calls */
+    AREA_ENTER = 1,   /* look up the slot at entries */
+    AREA_EXIT = 2,    /* look at the shadow stack at exits; stays after AREA_ENTER was cleared, for the open calls */
+    AREA_QUIET = 128, /* agent: a function that comes here is not even tallied any more; the monitor takes it away */
 };
 
 enum area_mode {                      /* bits of a slot's mode; 0: off */
@@ -163,10 +164,11 @@ struct area_slot {             /* one cache line */
     _Atomic uint64_t rate_second;           /* agent */
     _Atomic uint64_t calls, ticks;          /* AREA_COUNT, but for those in struct area_count; else calls whose records
                                                were overwritten or not written */
-    _Atomic uint64_t thinned;               /* calls not recorded because of the rate, or of AREA_TALLY */
+    _Atomic uint64_t thinned;               /* calls not recorded because of the rate, or of AREA_TALLY; with a bit: */
     _Atomic uint32_t born;                  /* one more than area.closes when it was made; 0: not known yet */
     _Atomic uint32_t closed;                /* the closing that made it AREA_CLOSED, or AREA_CLOSED_...; 0: none */
 };
+#define AREA_AT_LEAST (UINT64_C(1) << 63) /* it was quiet: others were not even counted */
 /* For a recorded function: the record of this call will not be read. */
 static inline void area_call_unkept(struct area_slot *slot)
 {
@@ -326,6 +328,11 @@ enum area_packet_state { /* low 8 bits of a packet's word; above them the order 
                          AREA_PACKET_MAKING, /* a thread is about to have memory for it: nobody reads it */
 };
 
+enum area_thin {
+    AREA_THIN_NOT,
+    AREA_THIN_TALLY, /* a function whose records cost more than they tell is only tallied from then on, */
+    AREA_THIN_QUIET, /* and not even that any more if that, too, costs as much as the function: AREA_QUIET */
+};
 enum area_policy { AREA_DROP, AREA_WAIT, AREA_FLIGHT };
 enum area_agent_state { AREA_STARTING, AREA_RUNNING, AREA_OFF /* fault of its own: see fault */, AREA_EXITED };
 enum area_reader { AREA_READ_DIRECT, AREA_READ_SYSCALL, AREA_READ_VICTIM }; /* how doubtful memory is read */
@@ -368,8 +375,9 @@ struct area {
     _Atomic uint32_t range_count;            /* 0: unknown_mode holds everywhere */
     _Atomic uint64_t ranges[AREA_RANGES][2]; /* from, to (exclusive): addresses of functions */
     _Atomic uint32_t messages;               /* 1: messages of MPI are recorded (RECORD_MESSAGE) */
-    _Atomic uint32_t thin;     /* 1: a function whose records cost more than they tell is only tallied from then on */
-    _Atomic uint32_t promised; /* the program itself may have memory for packets below this index, if none is free */
+    _Atomic uint32_t thin;                   /* enum area_thin */
+    _Atomic uint32_t promised;    /* the program itself may have memory for packets below this index, if none is free */
+    _Atomic uint64_t young_ticks; /* of many children of fork, those younger than this are not looked at; 0: all are */
 
     /* ---- the agent's side ---- */
     _Alignas(64) _Atomic uint32_t agent_state;
@@ -386,6 +394,7 @@ struct area {
                                        row nobody waits until packets are freed */
     _Atomic uint64_t waits_dropped; /* records discarded because of these */
     _Atomic uint32_t tallies;       /* functions that are AREA_TALLY, or were */
+    _Atomic uint64_t young;         /* children of its forks that young_ticks held for */
     _Atomic uint32_t mpi; /* 1: MPI calls are reported; set before `modules` grows: then they get their slots */
     /* Closed libraries that called the hooks: their number, where the last ones lay (by their numbers, from 1), and the
      * calls of dlclose in progress, in which libraries may be gone that are not reported yet. */
@@ -423,9 +432,10 @@ static inline void area_ring(struct doorbell *bell)
 
 /* ---- looking things up ---- */
 
+#define AREA_FILTER_FACTOR UINT32_C(0x9e3779b1)
 static inline uint32_t area_filter_index(uint64_t function)
 {
-    return (uint32_t)(function ^ function >> 16) & (AREA_FILTER - 1);
+    return (uint32_t)function * AREA_FILTER_FACTOR >> 16;
 }
 
 static inline uint32_t area_hash(uint64_t address)
@@ -500,6 +510,7 @@ static inline struct area_count *area_counts_of(const struct area_thread *block)
 
 struct area_calls {
     uint64_t calls, ticks, thinned;
+    bool at_least; /* thinned is */
 };
 /* For the monitor: what the slots and the first `threads` blocks have counted, by slot. */
 void area_counts_sum(const struct area_view *view, uint32_t threads, struct area_calls *ret_sums);

@@ -257,9 +257,10 @@ class Limits(TraceCase):
 
     def test_hottest_only_counted(self):
         """Without an option: functions whose records cost more than they tell are counted only, and named."""
-        done, said = self.traced("storm", 3000000)
+        done, said = self.traced("storm", 250000)
         self.assertEqual(done.returncode, 0, done.stderr)
         report = self.report()
+        self.assertFalse(report["trace"]["calls_at_least"])
         trace, (hot,) = report["trace"], [row for row in report["functions"] if row["name"] == "hot"]
         self.assertEqual(hot["calls"] + hot["tallied"], said["hot"])
         self.assertEqual((hot["thinned"], trace["thinned"], trace["tallied"]), (hot["tallied"],) * 3)
@@ -269,6 +270,17 @@ class Limits(TraceCase):
         self.assertIn("thinned", self.scry("replay", "--json", "@last").stdout)
         done, said = self.traced("storm", 30000, options=["--trace", "all"])
         self.assertEqual((self.calls(), self.report()["trace"]["tallied"]), (said, 0))
+
+    def test_hottest_not_counted(self):
+        """Functions for which even that costs as much as they do: their number is a lower bound, and is said to be one."""
+        done, said = self.traced("storm", 6000000)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        trace, (hot,) = self.report()["trace"], [row for row in self.report()["functions"] if row["name"] == "hot"]
+        self.assertEqual((hot["calls_at_least"], trace["calls_at_least"]), (True, True))
+        self.assertTrue(2 << 17 <= hot["tallied"] < said["hot"], hot)
+        known = hot["calls"] + hot["tallied"]
+        self.assertRegex(done.stderr, rf"; at least {trace['tallied']} calls of hot were only counted")
+        self.assertIn(f"  (of at least {known}: the others only counted)", self.scry("report", "@last").stdout)
 
     def test_flight(self):
         """The last calls are kept, the first are not."""

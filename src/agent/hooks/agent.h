@@ -34,6 +34,7 @@
 
 enum {
     AGENT_INSERTING = 8,
+    AGENT_QUIET = 128,
     AGENT_FRAMES_PAGES = 4,      /* with which a shadow stack begins */
     AGENT_FRAMES_KEPT = 16,      /* places that shadow stacks have left while hooks were interrupted */
     AGENT_STACKS = 1024,         /* of a thread, */
@@ -52,6 +53,11 @@ struct agent_hot {
     uint64_t slot_mask;
     struct area_place *places;
     uint64_t place_mask;
+    /* Functions that are AREA_QUIET, by some bits of their filter index. None of their calls that are on a shadow stack
+     * has its exit below `above`. */
+    _Alignas(64) struct agent_quiet {
+        _Atomic uint64_t function, above;
+    } quiet[AGENT_QUIET];
     /* from here on not seen by hooks_x86_64.S */
     struct area_view view;
     struct doorbell *bell;
@@ -59,6 +65,7 @@ struct agent_hot {
     int32_t pid;
     bool valgrind; /* see valgrind.h */
     _Atomic uint32_t thread_serial;
+    _Atomic bool has_stacks; /* some thread has, or had, another one than its own */
     _Atomic uint32_t packet_hint, packet_freed;
     _Atomic bool packets_refused;      /* there was no memory for one: the monitor alone has it */
     _Atomic uint32_t vain, vain_freed; /* waits for room that ran out one after the other; area.freed meanwhile */
@@ -150,6 +157,7 @@ struct agent_thread {
     uint32_t freed_seen;  /* area.freed when there was none */
     uint32_t last_stack_id;
     bool refused_once;
+    bool young; /* the child that it forks, or that it began in, is not looked at yet */
     uint64_t switches;
     uint64_t own_low, own_high; /* the thread's own stack; 0: not known yet */
     uint64_t next_seq;
@@ -177,6 +185,8 @@ enum agent_switch { SWITCH_NOT, SWITCH_LEAVES, SWITCH_ENTERS };
 
 extern struct agent_hot agent_hot;
 extern uint8_t agent_filter[AREA_FILTER];
+/* A child of fork is connected by no hook before, ticks; 0: by the next one. */
+extern uint64_t agent_young_until __attribute__((visibility("hidden")));
 extern _Thread_local struct agent_thread agent_self __attribute__((tls_model("initial-exec")));
 
 static inline uint64_t agent_ticks(void)
@@ -240,6 +250,9 @@ extern const char agent_hooks_begin[], agent_hooks_end[]; /* where rsp is still 
 void agent_enter_act(uint64_t function, uint64_t callsite, struct capture_frame *frame, uint32_t slot);
 void agent_enter_slow(uint64_t function, uint64_t callsite, struct capture_frame *frame, uint32_t full);
 void agent_exit_slow(uint64_t function, uint64_t callsite, struct capture_frame *frame, uint32_t full);
+
+/* A thread has tallied another TALLY_BITS + 1 calls of it. */
+void agent_tally_many(uint64_t function, uint64_t callsite, struct capture_frame *frame, uint32_t full);
 
 /* GUARD_NESTED and above: as many hooks are interrupted. */
 enum guard { GUARD_STUCK = -1, GUARD_OUTER, GUARD_NESTED };

@@ -110,6 +110,9 @@ static void close_slots(struct area *area, const struct closing_object *object)
         atomic_store(&slot->closed, object->replaced ? AREA_CLOSED_UNSURE : number);
         atomic_compare_exchange_strong(&slot->function, &function, function | AREA_CLOSED);
     }
+    for (uint32_t i = 0; i < AGENT_QUIET; i++)
+        if (is_in(object, atomic_load_explicit(&agent_hot.quiet[i].function, memory_order_relaxed)))
+            atomic_store(&agent_hot.quiet[i].function, 0);
 }
 
 void closing_end(struct closing *closing)

@@ -9,6 +9,7 @@
 #include "agent/safety/moves.h"
 #include "agent/system/valgrind.h"
 #include "shm/mpi_told.h"
+#include "shm/waits.h"
 
 #define SAME(constant, type, member) _Static_assert((constant) == offsetof(struct type, member), #type "." #member)
 SAME(HOT_AREA, agent_hot, area);
@@ -16,6 +17,8 @@ SAME(HOT_SLOTS, agent_hot, slots);
 SAME(HOT_SLOT_MASK, agent_hot, slot_mask);
 SAME(HOT_PLACES, agent_hot, places);
 SAME(HOT_PLACE_MASK, agent_hot, place_mask);
+SAME(HOT_QUIET, agent_hot, quiet);
+SAME(QUIET_ABOVE, agent_quiet, above);
 SAME(SELF_BLOCK, agent_thread, block);
 SAME(SELF_STACK_LOW, agent_thread, stack_low);
 SAME(SELF_STACK_SIZE, agent_thread, stack_size);
@@ -95,6 +98,9 @@ _Static_assert(REGS_SIZE == sizeof(struct capture_frame), "capture_frame");
 _Static_assert(MODE_RECORD == AREA_RECORD && FLAG_RECORDED == FRAME_RECORDED && FILTER_ENTER == AREA_ENTER &&
                    FILTER_EXIT == AREA_EXIT && ID_EXIT == RECORD_EXIT && RECORD_ENTRY == 0 &&
                    TIME_BITS == RECORD_TIME_BITS,
+               "constants");
+_Static_assert(FILTER_QUIET == AREA_QUIET && FILTER_FACTOR == AREA_FILTER_FACTOR && AREA_FILTER == 1 << 16 &&
+                   QUIET_BITS == (AGENT_QUIET - 1) * sizeof(struct agent_quiet) && QUIET_BITS < AREA_FILTER,
                "constants");
 
 enum { STUCK_LIMIT = 4096 };
@@ -229,6 +235,56 @@ enum rate hook_rate(struct area *area, struct area_slot *slot)
     }
 }
 
+/* ---- functions that are not even counted ---- */
+
+/* The calls of the function that are on shadow stacks, from before it was tallied: the least stack pointer of an exit that may be
+ * one of theirs. 0: not known. (A thread that has been in the middle of a hook all the time since may add one; that ends with
+ * a later hook.) */
+static uint64_t quiet_above(const struct agent_thread *self, uint64_t function)
+{
+    uint64_t lowest = UINT64_MAX;
+    uint32_t threads = atomic_load(&agent_hot.thread_serial);
+    for (uint32_t i = 0; i < threads && i < agent_hot.view.thread_count; i++) {
+        const struct area_thread *block = area_thread_at(&agent_hot.view, i);
+        uint32_t depth = atomic_load(&block->depth);
+        const struct agent_frame *frames = block == self->block ? self->frames : area_frames_of(block);
+        if (atomic_load(&block->state) != AREA_THREAD_LIVE)
+            continue;
+        if (depth > AREA_FRAMES && block != self->block)
+            return 0;
+        for (uint32_t k = 0; k < depth; k++)
+            if (frames[k].function == function && frames[k].sp < lowest)
+                lowest = frames[k].sp;
+    }
+    return atomic_load(&agent_hot.has_stacks) ? 0 : lowest == UINT64_MAX ? lowest : lowest - EXIT_NEAR;
+}
+
+/* Even to tally it costs a function that does next to nothing as much as it takes itself. So one that is tallied very often
+ * in short time leaves its hooks at once, by a bit of the filter and a table of addresses, for others have the same byte. From
+ * then on its number is a lower bound. The monitor takes the bit away when it chooses functions anew. */
+static void quiet_begin(const struct agent_thread *self, uint64_t function)
+{
+    const struct area *area = agent_hot.area;
+    struct area_slot *slot = area ? area_slot_find(&agent_hot.view, function, false) : NULL;
+    uint32_t index = area_filter_index(function);
+    struct agent_quiet *quiet = &agent_hot.quiet[(index & QUIET_BITS) / sizeof *quiet];
+    if (!slot || atomic_load_explicit(&area->thin, memory_order_relaxed) != AREA_THIN_QUIET || !self->block ||
+        atomic_load_explicit(&self->block->pending, memory_order_relaxed))
+        return;
+    uint64_t now = agent_ticks(), last = atomic_exchange(&slot->rate_second, now); /* it has no rate */
+    if (!last || now - last > atomic_load_explicit(&area->ticks_per_second, memory_order_relaxed) / 1000 * QUIET_MS)
+        return;
+    uint64_t none = 0;
+    if (!atomic_compare_exchange_strong(&quiet->function, &none, 1) && none != function)
+        return; /* another one has its place */
+    atomic_store(&quiet->above, quiet_above(self, function));
+    atomic_fetch_or(&slot->thinned, AREA_AT_LEAST);
+    atomic_store(&quiet->function, function);
+    __atomic_fetch_or(&agent_hot.view.filter[index], AREA_QUIET, __ATOMIC_SEQ_CST);
+    if (atomic_load(&slot->mode) != AREA_TALLY) /* it was chosen meanwhile */
+        atomic_store(&quiet->function, 0);
+}
+
 /* ---- where hooks_x86_64.S goes on ---- */
 
 static const struct capture_frame *way_begin(const struct capture_frame *frame)
@@ -260,6 +316,13 @@ void agent_enter_act(uint64_t function, uint64_t callsite, struct capture_frame 
     uint32_t list = atomic_load_explicit(&agent_hot.slots[slot].enter_list, memory_order_acquire);
     if (list && (agent_self.off || agent_hot.valgrind || !agent_act_short(list, frame)))
         agent_enter_slow(function, callsite, frame, 1);
+}
+
+void agent_tally_many(uint64_t function, uint64_t callsite, struct capture_frame *frame, uint32_t full)
+{
+    const struct capture_frame *outer = way_begin(frame);
+    quiet_begin(&agent_self, function);
+    way_end(outer);
 }
 
 void agent_exit_slow(uint64_t function, uint64_t callsite, struct capture_frame *frame, uint32_t full)

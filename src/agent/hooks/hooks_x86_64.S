@@ -16,23 +16,26 @@
  */
 #include "agent/system/offsets.h"
 
-        .set    EXIT_NEAR, 128 /* bytes of arguments that may still be on the stack */
-
         .text
 
         .globl  agent_hooks_begin, agent_hooks_end
         .hidden agent_hooks_begin, agent_hooks_end
 agent_hooks_begin:
 
+        /* Greater than 0: look on; less: the function may be quiet. */
         .macro FILTER bit
         movq    %rax, -8(%rsp)
         movq    %r10, -16(%rsp)
-        movl    %edi, %eax
+        imull   $FILTER_FACTOR, %edi, %eax
         shrl    $16, %eax
-        xorl    %edi, %eax
-        movzwl  %ax, %eax
         leaq    agent_filter(%rip), %r10
-        testb   $\bit, (%r10,%rax)
+        testb   $(\bit | FILTER_QUIET), (%r10,%rax)
+        .endm
+
+        /* The function's place among those that are quiet, rax as FILTER leaves it: r10 and rax together. */
+        .macro QUIET
+        andl    $QUIET_BITS, %eax
+        leaq    agent_hot+HOT_QUIET(%rip), %r10
         .endm
 
         /*
@@ -296,19 +299,43 @@ agent_hooks_begin:
         addq    agent_hot+HOT_SLOTS(%rip), %r10
         .endm
 
+        /* No area: a child of fork that is too young for one does nothing. */
+        .macro YOUNG else
+        cmpq    $0, agent_young_until(%rip)
+        je      \else
+        movq    %rdx, %r10
+        rdtsc
+        shlq    $32, %rdx
+        orq     %rdx, %rax
+        movq    %r10, %rdx
+        cmpq    agent_young_until(%rip), %rax
+        jae     \else
+        ret
+        .endm
+
+        /* A function that is not even counted, see quiet_begin; else others of its byte. Here, for a branch back costs them less
+         * than one over it costs what is not chosen. */
+        .p2align 6
+        .cfi_startproc
+.Lenter_quiet:
+        QUIET
+        cmpq    %rdi, (%r10,%rax)
+        jne     .Lenter_look
+        ret
         .p2align 6
         .globl  __cyg_profile_func_enter
         .type   __cyg_profile_func_enter, @function
 __cyg_profile_func_enter:
-        .cfi_startproc
         FILTER  FILTER_ENTER
-        jnz     1f
+        jg      .Lenter_look
+        js      .Lenter_quiet
         ret
         .p2align 4
-1:      movq    %r11, -24(%rsp)
+.Lenter_look:
+        movq    %r11, -24(%rsp)
         movq    agent_hot+HOT_AREA(%rip), %rax
         testq   %rax, %rax
-        jz      .Lenter_full
+        jz      .Lenter_none
         cmpl    $0, AREA_ON(%rax)
         je      2f
         movabsq $0x9e3779b97f4a7c15, %r11
@@ -339,6 +366,8 @@ __cyg_profile_func_enter:
 .Lenter_plain0:
         xorl    %eax, %eax
         jmp     .Lenter_slow
+.Lenter_none:
+        YOUNG   .Lenter_full
 .Lenter_full:
         movl    $1, %eax
 .Lenter_slow:
@@ -487,7 +516,13 @@ __cyg_profile_func_enter:
         jne     3f
 .Ltallied:
         incq    COUNT_THINNED(%rcx)
+        testl   $TALLY_BITS, COUNT_THINNED(%rcx)
+        jz      .Ltallied_many
         ret
+.Ltallied_many:
+        movl    $1, %eax
+        leaq    agent_tally_many(%rip), %r11
+        jmp     .Lslow
 3:      COUNT_ELSEWHERE .Ltallied
         lock
         incq    SLOT_THINNED(%r10)
@@ -602,18 +637,31 @@ __cyg_profile_func_enter:
         .endif
         .endm
 
+        /* A call from before that, which is on a shadow stack, lies above an address; with alloca, its frame pointer does. */
+        .p2align 6
+        .cfi_startproc
+.Lexit_quiet:
+        QUIET
+        cmpq    %rdi, (%r10,%rax)
+        jne     .Lexit_look
+        cmpq    %rsp, QUIET_ABOVE(%r10,%rax)
+        jbe     .Lexit_look
+        cmpq    %rbp, QUIET_ABOVE(%r10,%rax)
+        jbe     .Lexit_look
+        ret
         .p2align 6
         .globl  __cyg_profile_func_exit
         .type   __cyg_profile_func_exit, @function
 __cyg_profile_func_exit:
-        .cfi_startproc
         FILTER  FILTER_EXIT
-        jnz     1f
+        jg      .Lexit_look
+        js      .Lexit_quiet
         ret
         .p2align 4
-1:      movq    %r11, -24(%rsp)
+.Lexit_look:
+        movq    %r11, -24(%rsp)
         cmpq    $0, agent_hot+HOT_AREA(%rip)
-        je      .Lexit_full
+        je      .Lexit_none
         movq    agent_self@gottpoff(%rip), %r11
         movq    %fs:SELF_BLOCK(%r11), %r10
         testq   %r10, %r10
@@ -796,6 +844,8 @@ __cyg_profile_func_exit:
         movq    $0, BLOCK_PENDING(%r10)
         movl    $2, %eax
         jmp     .Lexit_slow
+.Lexit_none:
+        YOUNG   .Lexit_full
 .Lexit_restore:
         movq    FRAME_FUNCTION(%rax), %rdi
 .Lexit_back:

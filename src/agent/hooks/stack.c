@@ -643,6 +643,8 @@ static bool stack_make(struct agent_thread *self, uint64_t sp, uint32_t *ret_ind
     stack->size = size;
     stack->depth = stack->plain = stack->lost = 0;
     stack->id = index ? ++self->last_stack_id : 0;
+    if (index)
+        atomic_store_explicit(&agent_hot.has_stacks, true, memory_order_relaxed);
     *ret_index = index;
     return true;
 }

@@ -10,6 +10,8 @@
 #define HOT_SLOT_MASK 16
 #define HOT_PLACES 24
 #define HOT_PLACE_MASK 32
+#define HOT_QUIET 64
+#define QUIET_ABOVE 8
 
 #define SELF_BLOCK 0
 #define SELF_STACK_LOW 8
@@ -50,6 +52,11 @@
 #define FLAG_COUNT 4
 #define FILTER_ENTER 1
 #define FILTER_EXIT 2
+#define FILTER_QUIET 0x80
+#define FILTER_FACTOR 0x9e3779b1
+#define QUIET_BITS 0x7f0 /* of a byte's place in the filter: one of AGENT_QUIET, times 16 */
+#define TALLY_BITS 0x1ffff
+#define EXIT_NEAR 128 /* bytes of arguments that may still be on the stack at an exit */
 #define ID_EXIT 1
 #define ID_ENTRY_VALUES 3
 #define ID_EXIT_VALUES 4

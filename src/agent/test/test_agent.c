@@ -192,15 +192,105 @@ static void follows_forks(void **state)
     follows_fork("clone");
 }
 
+static void waits_for_ever(struct mini *mini, struct mini_area *area)
+{
+    area->view.area->young_ticks = UINT64_C(1) << 60;
+}
+
+static void waits_briefly(struct mini *mini, struct mini_area *area)
+{
+    area->view.area->young_ticks = 1000000000; /* test_target.c: half of what the last child waits for */
+}
+
+enum { FOLLOWED = 32 }; /* children from their start */
+
+/* Of very many children that end soon the first ones are followed; the others ask for nothing, and are counted. */
+static void leaves_the_young_alone(void **state)
+{
+    struct mini mini;
+    mini_init(&mini);
+    mini.prepare = waits_for_ever;
+    mini_run(&mini, target(builds[0]), "brood", "50");
+    ended_well(&mini);
+    assert_int_equal(mini.hellos, 1 + FOLLOWED);
+    assert_int_equal(mini.areas[0].view.area->young, 51 - FOLLOWED);
+    tree_is(&mini, FOLLOWED, 1, "in_child(leaf())");
+    mini_done(&mini);
+    mini_init(&mini); /* as long as nothing is said, all are followed */
+    mini_run(&mini, target(builds[0]), "brood", "50");
+    assert_int_equal(mini.count, 1 + 51);
+    assert_int_equal(mini.areas[0].view.area->young, 0);
+    mini_done(&mini);
+}
+
+/* One that lives longer is followed later. */
+static void follows_the_grown(void **state)
+{
+    struct mini mini;
+    mini_init(&mini);
+    mini.prepare = waits_briefly;
+    mini_run(&mini, target(builds[0]), "brood-grows", "36");
+    ended_well(&mini);
+    assert_int_equal(mini.hellos, 1 + FOLLOWED + 1);
+    assert_int_equal(mini.areas[0].view.area->young, 37 - FOLLOWED);
+    tree_is(&mini, FOLLOWED + 1, 1, "in_parent(leaf())");
+    mini_done(&mini);
+}
+
+/* The same of one that calls much. */
+static void follows_the_busy(void **state)
+{
+    struct mini mini;
+    struct mini_totals totals;
+    mini_init(&mini);
+    mini.prepare = waits_briefly;
+    mini_run(&mini, target(builds[0]), "brood-busy", "36");
+    ended_well(&mini);
+    assert_int_equal(mini.hellos, 1 + FOLLOWED + 1);
+    assert_int_equal(mini_slot(&mini, &mini.areas[FOLLOWED + 1], "busy"), UINT32_MAX);
+    mini_pair(&mini, &mini.areas[FOLLOWED + 1], &totals);
+    assert_in_range(totals.entries, 1000, UINT32_MAX);
+    mini_done(&mini);
+}
+
+/* One that crashes says so, however young it is. */
+static void notes_crashes_of_the_young(void **state)
+{
+    struct mini mini;
+    mini_init(&mini);
+    mini.prepare = waits_for_ever;
+    mini_run(&mini, target(builds[0]), "brood-crashes", "36");
+    ended_well(&mini);
+    assert_int_equal(mini.hellos, 1 + FOLLOWED + 1);
+    const struct area_crash *crash = &mini.areas[FOLLOWED + 1].view.area->crash;
+    assert_int_equal(crash->valid, 1);
+    assert_int_equal(crash->signal, SIGSEGV);
+    assert_int_equal(crash->tid, mini.areas[FOLLOWED + 1].hello.pid);
+    mini_done(&mini);
+}
+
+/* One that restricts itself may not even read the time: its hooks leave it alone. */
+static void leaves_the_sealed_young_alone(void **state)
+{
+    struct mini mini;
+    mini_init(&mini);
+    mini.prepare = waits_briefly;
+    mini_run(&mini, target(builds[0]), "brood-seals", "36");
+    ended_well(&mini);
+    assert_int_equal(mini.hellos, 1 + FOLLOWED);
+    mini_done(&mini);
+}
+
 /* A child that begins in the middle of a hook: nothing that the hook knows is there. */
 static void survives_forks_in_signals(void **state)
 {
-    for (unsigned i = 0; i < BUILDS; i++) {
+    for (unsigned i = 0; i < 2 * BUILDS; i++) {
         struct mini mini;
         mini_init(&mini);
-        mini_run(&mini, target(builds[i]), "fork-storm", "10");
+        mini.prepare = i < BUILDS ? NULL : waits_for_ever;
+        mini_run(&mini, target(builds[i % BUILDS]), "fork-storm", "30");
         ended_well(&mini);
-        assert_string_equal(mini.output, "done 10 0\n");
+        assert_string_equal(mini.output, "done 30 0\n");
         mini_done(&mini);
     }
 }
@@ -213,6 +303,12 @@ static void leaves_vfork_alone(void **state)
     ended_well(&mini);
     assert_int_equal(mini.hellos, 1);
     tree_is(&mini, 0, 1, "main(vforks(leaf()in_parent(leaf())))");
+    mini_done(&mini);
+    mini_init(&mini);
+    mini_run(&mini, target(builds[0]), "fork-vfork", NULL);
+    ended_well(&mini);
+    assert_int_equal(mini.hellos, 2); /* that of its child of vfork would leave it the area of a process that is gone */
+    tree_is(&mini, 1, 1, "in_child(leaf())");
     mini_done(&mini);
 }
 
@@ -361,7 +457,7 @@ static void thins_what_is_hot(void **state)
 
 static void let_thin(struct mini *mini, struct mini_area *area)
 {
-    area->view.area->thin = 1;
+    area->view.area->thin = AREA_THIN_TALLY;
 }
 
 /* `calls` in all, of which nearly all are of one function, `hot`: soon it leaves no more records. */
@@ -402,6 +498,80 @@ static void tallies_what_costs_more_than_it_tells(void **state)
     thinned_to_tallies("fib", "27", "fib", 635621 + 1, 1); /* 2 * fib(28) - 1, and main */
     thinned_to_tallies("held", "3000000", "held", 3000002, 1);
     thinned_to_tallies("alone", "3000000", "leaf", 6000002, 2);
+}
+
+static void let_be_quiet(struct mini *mini, struct mini_area *area)
+{
+    area->view.area->thin = AREA_THIN_QUIET;
+    area->view.area->ticks_per_second = UINT64_C(1) << 41; /* however slow it is */
+}
+
+/* What is tallied very often leaves its hooks at once: its number is a lower bound then, and what began before has its end. */
+static void quiet_at_last(const char *scenario, const char *argument, const char *hot, bool quiet)
+{
+    for (unsigned i = 0; i < BUILDS; i++) {
+        struct mini mini;
+        struct mini_totals totals;
+        mini_init(&mini);
+        mini.prepare = quiet ? let_be_quiet : let_thin;
+        mini_run(&mini, target(builds[i]), scenario, argument);
+        ended_well(&mini);
+        mini_pair(&mini, &mini.areas[0], &totals);
+        const struct area_view *view = &mini.areas[0].view;
+        uint32_t slot = mini_slot(&mini, &mini.areas[0], hot);
+        struct area_calls *sums = calloc((size_t)view->slot_mask + 1, sizeof *sums);
+        area_counts_sum(view, view->thread_count, sums);
+        assert_int_equal(sums[slot].at_least, quiet);
+        assert_int_equal((view->filter[area_filter_index(view->slots[slot].function)] & AREA_QUIET) != 0, quiet);
+        if (quiet)
+            assert_in_range(sums[slot].thinned, 2 << 17, (2 << 17) + 10);
+        else
+            assert_in_range(sums[slot].thinned, 6000000, UINT32_MAX);
+        assert_int_equal(totals.exits, totals.entries);
+        assert_int_equal(totals.unwound + totals.open + totals.discarded, 0);
+        free(sums);
+        mini_done(&mini);
+    }
+}
+
+static void ceases_to_count(void **state)
+{
+    quiet_at_last("many", "9000000", "leaf", true);
+    quiet_at_last("fib", "32", "fib", true);
+    quiet_at_last("held", "9000000", "held", true);
+    quiet_at_last("many", "9000000", "leaf", false);
+}
+
+struct second {
+    const struct area_view *view;
+    unsigned entries;
+};
+
+static void second_entry(void *ctx, const struct mini_event *event)
+{
+    struct second *second = ctx;
+    second->entries += event->id == RECORD_ENTRY && second->view->slots[event->function].closed == 2;
+}
+
+/* The functions of a library that is opened again, at the same addresses, are others. */
+static void hears_of_a_library_after_a_quiet_one(void **state)
+{
+    struct mini mini;
+    mini_init(&mini);
+    mini.prepare = let_be_quiet;
+    char path[1024];
+    snprintf(path, sizeof path, "%s", target("loaded.so"));
+    mini_run(&mini, target(builds[0]), "load-many", path);
+    ended_well(&mini);
+    const struct area_view *view = &mini.areas[0].view;
+    unsigned quiet = 0;
+    for (uint32_t i = 0; i <= view->slot_mask; i++)
+        quiet += view->slots[i].closed == 1 && (view->slots[i].thinned & AREA_AT_LEAST);
+    assert_int_equal(quiet, 2);
+    struct second second = {.view = view};
+    mini_each(&mini, &mini.areas[0], second_entry, &second);
+    assert_int_equal(second.entries, 2);
+    mini_done(&mini);
 }
 
 static void counts_without_records(void **state)
@@ -670,6 +840,11 @@ int main(void)
         cmocka_unit_test(survives_signals_on_their_stack),
         cmocka_unit_test(survives_jumps_out_of_signals),
         cmocka_unit_test(follows_forks),
+        cmocka_unit_test(leaves_the_young_alone),
+        cmocka_unit_test(follows_the_grown),
+        cmocka_unit_test(follows_the_busy),
+        cmocka_unit_test(notes_crashes_of_the_young),
+        cmocka_unit_test(leaves_the_sealed_young_alone),
         cmocka_unit_test(survives_forks_in_signals),
         cmocka_unit_test(leaves_vfork_alone),
         cmocka_unit_test(follows_a_thousand_threads),
@@ -680,6 +855,8 @@ int main(void)
         cmocka_unit_test(leaves_short_calls_out),
         cmocka_unit_test(thins_what_is_hot),
         cmocka_unit_test(tallies_what_costs_more_than_it_tells),
+        cmocka_unit_test(ceases_to_count),
+        cmocka_unit_test(hears_of_a_library_after_a_quiet_one),
         cmocka_unit_test(counts_without_records),
         cmocka_unit_test(records_nothing_that_was_not_chosen),
         cmocka_unit_test(waits_for_room),

@@ -9,11 +9,14 @@
 #include <setjmp.h>
 #include <signal.h>
 #include <stdatomic.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
+#include <linux/seccomp.h>
+#include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <sys/time.h>
 #include <sys/wait.h>
@@ -125,7 +128,7 @@ APART int fib(int n)
 
 APART int held(int n)
 {
-    size_t size = n ? 64 : 16;
+    size_t size = n ? 4096 : 16;
     char *bytes = alloca(size);
     memset(bytes, n, size);
     sink = bytes[0];
@@ -269,6 +272,57 @@ APART void forks(int raw)
     in_parent();
 }
 
+/* Calls something at once, and again when it has lived for a while. */
+APART void grows(void)
+{
+    uint64_t begin = __builtin_ia32_rdtsc();
+    leaf(7);
+    while (__builtin_ia32_rdtsc() - begin < UINT64_C(2000000000))
+        ;
+    in_parent();
+}
+
+/* Calls very much, and goes on with that. */
+APART void busy(void)
+{
+    uint64_t begin = __builtin_ia32_rdtsc();
+    while (__builtin_ia32_rdtsc() - begin < UINT64_C(2000000000))
+        leaf(7);
+}
+
+APART void crashes(void)
+{
+    leaf(7);
+    raise(SIGSEGV);
+}
+
+APART void seals(void)
+{
+    leaf(7);
+    prctl(PR_SET_SECCOMP, SECCOMP_MODE_STRICT);
+    leaf(8);
+    syscall(SYS_exit, 0);
+}
+
+/* n children that end soon, then one that does something else. */
+APART void brood(int n, void (*last)(void))
+{
+    for (int i = 0; i <= n; i++) {
+        int status;
+        pid_t pid = fork();
+        if (pid == 0) {
+            if (i < n)
+                in_child();
+            else
+                last();
+            _exit(0);
+        }
+        waitpid(pid, &status, 0);
+        if (status && last != crashes)
+            _exit(1);
+    }
+}
+
 APART void vforks(void)
 {
     static volatile int ran;
@@ -280,6 +334,23 @@ APART void vforks(void)
     }
     waitpid(pid, NULL, 0);
     in_parent();
+}
+
+/* In a child that has called nothing traced yet, and then does. */
+APART void fork_vforks(void)
+{
+    pid_t pid = fork();
+    if (pid == 0) {
+        pid = vfork();
+        if (pid == 0) {
+            leaf(1);
+            _exit(0);
+        }
+        waitpid(pid, NULL, 0);
+        in_child();
+        _exit(0);
+    }
+    waitpid(pid, NULL, 0);
 }
 
 /* ---- fork-storm: handlers that fork at any moment, and children that go on there ---- */
@@ -444,12 +515,13 @@ static HIDDEN void limited(int n)
 
 /* ---- load: a library that comes and goes ---- */
 
-APART void load(const char *path)
+APART void load(const char *path, int calls)
 {
     for (int i = 0; i < 2; i++) {
         void *library = dlopen(path, RTLD_NOW);
         int (*function)(int) = (int (*)(int))dlsym(library, "loaded");
-        function(i);
+        for (int n = i ? 1 : calls; n > 0; n--)
+            function(i);
         dlclose(library);
     }
 }
@@ -532,6 +604,18 @@ static HIDDEN int run(const char *what, const char *argument, int n)
         forks(1);
     else if (strcmp(what, "fork-storm") == 0)
         return fork_storm(n);
+    else if (strcmp(what, "fork-vfork") == 0)
+        fork_vforks();
+    else if (strcmp(what, "brood") == 0)
+        brood(n, in_child);
+    else if (strcmp(what, "brood-grows") == 0)
+        brood(n, grows);
+    else if (strcmp(what, "brood-busy") == 0)
+        brood(n, busy);
+    else if (strcmp(what, "brood-crashes") == 0)
+        brood(n, crashes);
+    else if (strcmp(what, "brood-seals") == 0)
+        brood(n, seals);
     else if (strcmp(what, "vfork") == 0)
         vforks();
     else if (strcmp(what, "threads") == 0)
@@ -543,7 +627,9 @@ static HIDDEN int run(const char *what, const char *argument, int n)
     else if (strcmp(what, "limited") == 0)
         limited(n);
     else if (strcmp(what, "load") == 0)
-        load(argument);
+        load(argument, 1);
+    else if (strcmp(what, "load-many") == 0)
+        load(argument, 5000000);
     else if (strcmp(what, "slow") == 0)
         slow(n);
     else if (strcmp(what, "descriptors") == 0)

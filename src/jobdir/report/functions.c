@@ -404,6 +404,8 @@ static void add_count(void *ctx, const struct trace_count *count)
     function->thinned += count->thinned;
     if (trace_number(reading->trace, "tallied"))
         function->tallied += count->thinned;
+    function->calls_at_least |= count->at_least;
+    reading->all->calls_at_least |= count->at_least;
     function->open += count->open;
     function->total_ns += trace_ticks_ns(reading->trace, count->ticks);
     function->total_spent.unknown_ns += trace_ticks_ns(reading->trace, count->ticks);

@@ -76,7 +76,8 @@ bool report_time_unknown(const struct job_function *function)
 void report_put_remarks(struct buf *out, const struct job_function *function)
 {
     if (function->tallied)
-        buf_printf(out, "  (of %" PRIu64 ": the others only counted)", function->calls + function->thinned);
+        buf_printf(out, "  (of %s%" PRIu64 ": the others only counted)", function->calls_at_least ? "at least " : "",
+                   function->calls + function->thinned);
     else if (function->thinned)
         buf_printf(out, "  (of %" PRIu64 ": --rate)", function->calls + function->thinned);
     if (function->counted && !report_only_counted(function))
@@ -221,6 +222,8 @@ static const struct field count_fields[] = {
      .about =
          "of thinned, those that were only counted, since records cost more than they tell: from then on the function "
          "has no times, they are its callers'"},
+    {"calls_at_least", FIELD_BOOL, FIELD_AT(struct job_function, calls_at_least),
+     .about = "of tallied there were more: to count them, too, would have cost as much as they do"},
     {"end_missing", FIELD_COUNT, FIELD_AT(struct job_function, lost),
      .about = "calls that ended, but the record of that is missing: they count for no time"},
     {"unkept", FIELD_COUNT, FIELD_AT(struct job_function, unkept),

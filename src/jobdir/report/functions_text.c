@@ -44,7 +44,7 @@ static void put_tallied(struct buf *out, const struct job_functions *functions)
                 next = less;
             }
     }
-    buf_printf(out, "; %" PRIu64 " calls", functions->tallied);
+    buf_printf(out, "; %s%" PRIu64 " calls", functions->calls_at_least ? "at least " : "", functions->tallied);
     for (size_t i = 0; i < TALLIED_NAMED && most[i]; i++) {
         buf_puts(out, i == 0 ? " of " : i + 1 == count ? " and " : ", ");
         text_show(out, most[i]->name);
@@ -288,6 +288,8 @@ static const struct field trace_fields[] = {
      .about = "calls that were left out to keep the rate (--rate), or tallied"},
     {"tallied", FIELD_COUNT, FIELD_AT(struct job_functions, tallied),
      .about = "of thinned, those that were only counted, since records cost more than they tell (without --trace)"},
+    {"calls_at_least", FIELD_BOOL, FIELD_AT(struct job_functions, calls_at_least),
+     .about = "of tallied there were more, that were not even counted"},
     {"min_time_ns", FIELD_NS, FIELD_AT(struct job_functions, min_time_ns),
      .about = "shorter calls were left out (--min-time); 0: none"},
     {"max_depth", FIELD_COUNT, FIELD_AT(struct job_functions, max_depth),

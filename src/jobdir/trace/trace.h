@@ -22,7 +22,7 @@
  *     .layouts           lines ID TEXT (symbols/layout/layout.h)
  *     .counts            lines ID CALLS TICKS THINNED OPEN UNKEPT of functions whose calls are only counted, or not all
  *                        recorded (--rate: THINNED are missing; UNKEPT: overwritten, or beyond a limit); OPEN of the
- *                        calls have not ended, their ticks count until now; rewritten
+ *                        calls have not ended, their ticks count until now; then 1 if THINNED is a lower bound; rewritten
  *
  *     .switches          when threads had no processor (jobdir/trace/switches.h)
  *
@@ -118,6 +118,7 @@ bool trace_name_address(void *trace, uint64_t address, struct buf *out); /* a la
 struct trace_count {
     uint32_t function;
     uint64_t calls, ticks, thinned, open, unkept;
+    bool at_least; /* thinned is: there were more */
 };
 typedef void trace_count_fn(void *ctx, const struct trace_count *count);
 int trace_each_count(struct trace *trace, trace_count_fn *fn, void *ctx);

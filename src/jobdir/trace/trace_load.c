@@ -290,16 +290,18 @@ int trace_each_count(struct trace *trace, trace_count_fn *fn, void *ctx)
     }
     const char *end = text ? text + len : NULL;
     for (char *line; text && (line = next_line(&text, end));) {
-        char *fields[6];
-        uint64_t id;
+        char *fields[7];
+        uint64_t id, at_least = 0;
         struct trace_count of = {0};
-        size_t count = split(line, fields, 6);
+        size_t count = split(line, fields, 7);
         if (count < 3 || !trace_number_of(fields[0], &id) || id >= TRACE_IDS ||
             !trace_number_of(fields[1], &of.calls) || !trace_number_of(fields[2], &of.ticks) ||
             (count > 3 && !trace_number_of(fields[3], &of.thinned)) ||
             (count > 4 && !trace_number_of(fields[4], &of.open)) ||
-            (count > 5 && !trace_number_of(fields[5], &of.unkept)))
+            (count > 5 && !trace_number_of(fields[5], &of.unkept)) ||
+            (count > 6 && !trace_number_of(fields[6], &at_least)))
             continue;
+        of.at_least = at_least != 0;
         of.function = (uint32_t)id;
         fn(ctx, &of);
     }

@@ -225,6 +225,13 @@ void trace_settings_each(const struct trace_settings *settings,
     }
 }
 
+bool trace_settings_plain(const struct trace_settings *settings)
+{
+    return !settings->enabled && !settings->count_only && !(settings->selection && *settings->selection) &&
+           !settings->args && !settings->locals && !(settings->statics && *settings->statics) && !settings->min_ns &&
+           !settings->max_depth && !settings->rate && settings->policy == AREA_DROP;
+}
+
 unsigned trace_settings_values(const struct trace_settings *settings)
 {
     bool more = settings->array_items > DEFAULT_ARRAY || settings->string_bytes > DEFAULT_STRING || *settings->statics;

@@ -44,6 +44,8 @@ int trace_settings_set(struct trace_settings *settings, const char *key, const c
 /* All of them but loaded, as trace_settings_set takes them. */
 void trace_settings_each(const struct trace_settings *settings,
                          void (*fn)(void *ctx, const char *key, const char *value), void *ctx);
+/* Nobody said which calls are to be recorded: then only as many as cost the programs little. */
+bool trace_settings_plain(const struct trace_settings *settings);
 /* Bytes of values of one record at most. */
 unsigned trace_settings_values(const struct trace_settings *settings);
 /* Do captures depend on the setting? */

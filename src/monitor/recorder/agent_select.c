@@ -76,12 +76,19 @@ static void hold(struct agent *agent)
 
 /* Nobody said which calls are to be recorded, or there is hardly room for any more: then only as many as cost the program
  * little. */
-static bool thins(const struct agent *agent, const struct trace_settings *settings)
+static enum area_thin thins(const struct agent *agent, const struct trace_settings *settings)
 {
-    return agent->limited || (agent->job && agent->job->limited) ||
-           (!settings->enabled && !(settings->selection && *settings->selection) && !settings->args &&
-            !settings->locals && !(settings->statics && *settings->statics) && !settings->min_ns &&
-            !settings->max_depth && !settings->rate && settings->policy == AREA_DROP);
+    if (agent->job && trace_settings_plain(settings))
+        return AREA_THIN_QUIET;
+    bool limited = agent->limited || (agent->job && agent->job->limited);
+    return limited || trace_settings_plain(settings) ? AREA_THIN_TALLY : AREA_THIN_NOT;
+}
+
+/* Very many children of its forks need not be looked at from their start: nobody waits for what they do. */
+static bool children_wait(const struct agent *agent, const struct trace_settings *settings)
+{
+    return agent->job && (settings->off || trace_settings_plain(settings)) && !agent->demands && !agent->overrides &&
+           !agent->job->rule_note_count;
 }
 
 static void set_switches(struct agent *agent)
@@ -97,6 +104,7 @@ static void set_switches(struct agent *agent)
     atomic_store(&area->max_depth, settings->max_depth);
     atomic_store(&area->rate, settings->rate);
     atomic_store(&area->thin, thins(agent, settings));
+    atomic_store(&area->young_ticks, children_wait(agent, settings) ? agents->ticks_per_second / 1000 * YOUNG_MS : 0);
     atomic_store(&area->wait_us, settings->wait_us);
     atomic_store(&area->ticks_per_second, agents->ticks_per_second);
     atomic_store(&area->min_ticks,
@@ -189,6 +197,7 @@ void agent_filter_update(struct agent *agent)
             atomic_load_explicit(&view->slots[slot].mode, memory_order_relaxed))
             wanted[area_filter_index(function)] = AREA_ENTER | AREA_EXIT;
     }
+    atomic_thread_fence(memory_order_seq_cst); /* the modes first: see quiet_begin */
     for (uint32_t i = 0; i < AREA_FILTER; i++) {
         uint8_t before = view->filter[i], byte = wanted[i] | (before & AREA_EXIT); /* calls may be open */
         if (byte != before)

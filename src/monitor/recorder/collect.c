@@ -90,7 +90,8 @@ static void keep_last(struct agent *agent)
     if (agent->ended || !agent->view.area)
         return;
     atomic_store(&agent->view.area->policy, AREA_FLIGHT);
-    atomic_store(&agent->view.area->thin, 1);
+    if (!atomic_load(&agent->view.area->thin))
+        atomic_store(&agent->view.area->thin, AREA_THIN_TALLY);
 }
 
 void collect_limit(struct agents *agents, struct trace_job *job, struct note why)

@@ -201,8 +201,9 @@ static void write_calls(struct agent *agent)
         counted += calls - unkept;
         all_thinned += thinned;
         agent_know(agent, slot);
-        buf_printf(&lines, "%" PRIu32 "\t%" PRIu64 "\t%" PRIu64 "\t%" PRIu64 "\t%" PRIu64 "\t%" PRIu64 "\n", slot,
-                   calls - unkept, ticks + (open ? open[slot].ticks : 0), thinned, open ? open[slot].calls : 0, unkept);
+        buf_printf(&lines, "%" PRIu32 "\t%" PRIu64 "\t%" PRIu64 "\t%" PRIu64 "\t%" PRIu64 "\t%" PRIu64 "%s\n", slot,
+                   calls - unkept, ticks + (open ? open[slot].ticks : 0), thinned, open ? open[slot].calls : 0, unkept,
+                   sums[slot].at_least ? "\t1" : "");
     }
     if (lines.len && trace_writer_counts(agent->writer, &lines) == 0) {
         trace_writer_set(agent->writer, "counted", "%" PRIu64, counted);
