@@ -316,9 +316,15 @@ static void take_place(struct log_head *head, const struct log_line *line)
         digits++;
     if (!digits || (size_t)(close - name) + digits + 2 > sizeof file)
         return;
-    snprintf(file, sizeof file, "%.*s", (int)(close - name), name);
-    if (python_is_own_code(file))
-        snprintf(head->place, sizeof head->place, "%s:%.*s", file, (int)digits, number);
+    size_t length = (size_t)(close - name);
+    memcpy(file, name, length);
+    file[length] = 0;
+    if (!python_is_own_code(file))
+        return;
+    memcpy(head->place, file, length);
+    head->place[length] = ':';
+    memcpy(head->place + length + 1, number, digits);
+    head->place[length + 1 + digits] = 0;
 }
 
 /* A line while a message is awaited: that, or a part of it; kept as what may be it; another one of this program, of which
