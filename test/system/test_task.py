@@ -556,7 +556,7 @@ class Faults(TaskCase):
         self.assertIn("No space left", refused.stderr)
         self.program("", "go")
         scrytest.wait_until(lambda: not list(self.box.processes("sleep")), LONG)
-        self.assertEqual(self.show(task)["state"], "running")
+        self.assertIn(self.show(task)["state"], ("running", "done"))  # done: what was freed at its end was room enough to say so
         os.unlink(filler)
         shown = self.waits_for(task, "done", "failed")
         self.assertEqual((shown["state"], shown["error"]), ("done", None))
