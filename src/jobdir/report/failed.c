@@ -158,15 +158,29 @@ static const struct job_process *silent_daemon(const struct job_model *model, co
     return found;
 }
 
+/* What scripts clean up with. */
+static bool is_utility(const struct job_process *process)
+{
+    static const char *const names[] = {"rm",    "rmdir",  "mv",     "cp",    "ln",        "ls",    "mkdir",
+                                        "touch", "chmod",  "chown",  "find",  "tar",       "zip",   "gzip",
+                                        "xz",    "bzip2",  "zstd",   "pigz",  "scp",       "rsync", "kill",
+                                        "ps",    "unlink", "umount", "pkill", "fusermount"};
+    bool is_one = false;
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        is_one |= strcmp(process->name, names[i]) == 0;
+    return is_one;
+}
+
 /* Whether a shell failed because of `same`, which has its status, rather than of `first`, which came later and has not: what a trap
- * of its exit starts does not change its status. 1 is what many things have. */
+ * of its exit starts does not change its status. 1 and 2 are what many things have, and `program || exit 1` has them, too. */
 static bool is_before_cleanup(const struct job_process *shell, const struct job_process *same,
                               const struct job_process *first)
 {
+    enum { STATUS_OF_MANY = 2 };
     if (!starter_is_shell(shell->name, shell->argv) || shell_status(first) == shell_status(shell) || is_answer(same))
         return false;
-    bool crashed = WIFSIGNALED(first->status) && !is_effect(first);
-    return shell_status(shell) != 1 || (!crashed && first->start <= same->end + CLEANUP_SECONDS);
+    return shell_status(shell) > STATUS_OF_MANY ||
+           (WIFEXITED(first->status) && is_utility(first) && first->start <= same->end + CLEANUP_SECONDS);
 }
 
 /* The child that made it fail, or NULL. */

@@ -3,8 +3,9 @@
  * What failed in a job: which process was the first to end with a status other than 0, or by a signal, and which one
  * made its parents fail, up to the command. The latter is judged by times and statuses. Of the children of a process
  * that failed, it is the first to fail after which the process started nothing more, one that failed by itself before one that
- * was ended (SIGTERM, SIGPIPE); otherwise the last whose status the process itself ended with. A failure that the parent ignored (a
- * test, `|| true`) is none of these, nor is a child that was ended when its parent went on to an end of its own: the parent has
+ * was ended (SIGTERM, SIGPIPE); otherwise the last whose status the process itself ended with. A shell keeps the status it had while the
+ * trap of its exit cleans up: of its children it is rather the last one with that status. A failure that the parent ignored (a
+ * test, `|| true`) is none of these, nor what nobody read on (SIGPIPE) without pipefail, nor is a child that was ended when its parent went on to an end of its own: the parent has
  * sent the signal, as far as is known. A daemon of a launcher of MPI may be among the parents though it ended with 0.
  */
 #ifndef SCRY_JOBDIR_REPORT_FAILED_H

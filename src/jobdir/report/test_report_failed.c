@@ -174,31 +174,34 @@ static void test_answer(void **state)
     }
 }
 
-/* A shell that cleans up at its exit keeps its status: that is of what failed before. An answer of grep is none, a crash is more
- * than a status of 1, and what make ends with says nothing. */
+/* A shell that cleans up at its exit keeps its status: that is of what failed before. An answer of grep is none, a crash and a program
+ * are more than a status that many things have, and what make ends with says nothing. */
 static void test_cleanup(void **state)
 {
     enum { EXIT_6 = 6 << 8 };
     static const struct {
-        const char *shell, *program;
-        double before; /* the cleanup began */
+        const char *shell, *program, *last;
+        double before; /* that began */
         int failed, cleanup, status;
         const char *chain;
     } rows[] = {
-        {"bash", "python3", 0.1, EXIT_6, EXIT_1, EXIT_6, "11 10"},
-        {"bash", "python3", 40, EXIT_6, EXIT_1, EXIT_6, "11 10"},
-        {"bash", "cp", 0.1, EXIT_1, EXIT_2, EXIT_1, "11 10"},
-        {"bash", "cp", 40, EXIT_1, EXIT_2, EXIT_1, "12 10"},
-        {"bash", "grep", 0.1, EXIT_1, EXIT_2, EXIT_1, "12 10"},
-        {"bash", "cp", 0.1, EXIT_1, CRASHED, EXIT_1, "12 10"},
-        {"bash", "cp", 0.1, EXIT_2, EXIT_1, EXIT_1, "12 10"},
-        {"make", "cp", 0.1, EXIT_2, EXIT_1, EXIT_2, "12 10"},
+        {"bash", "python3", "rm", 0.1, EXIT_6, EXIT_1, EXIT_6, "11 10"},
+        {"bash", "python3", "rm", 40, EXIT_6, EXIT_1, EXIT_6, "11 10"},
+        {"bash", "python3", "plot", 0.1, EXIT_6, EXIT_1, EXIT_6, "11 10"},
+        {"bash", "cp", "rm", 0.1, EXIT_1, EXIT_2, EXIT_1, "11 10"},
+        {"bash", "cp", "rm", 40, EXIT_1, EXIT_2, EXIT_1, "12 10"},
+        {"bash", "cp", "solver", 0.1, EXIT_1, EXIT_2, EXIT_1, "12 10"}, /* cp missing; solver || exit 1 */
+        {"bash", "ls", "solver", 0.1, EXIT_2, EXIT_1, EXIT_2, "12 10"},
+        {"bash", "grep", "rm", 0.1, EXIT_1, EXIT_2, EXIT_1, "12 10"},
+        {"bash", "cp", "rm", 0.1, EXIT_1, CRASHED, EXIT_1, "12 10"},
+        {"bash", "cp", "rm", 0.1, EXIT_2, EXIT_1, EXIT_1, "12 10"},
+        {"make", "cp", "rm", 0.1, EXIT_2, EXIT_1, EXIT_2, "12 10"},
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         struct job_model model;
         assert_int_equal(job_model_init(&model, 100), 0);
         add(&model, 11, 10, rows[i].program, 0.1, 50 - rows[i].before, rows[i].failed);
-        add(&model, 12, 10, "rm", 50, 50.1, rows[i].cleanup);
+        add(&model, 12, 10, rows[i].last, 50, 50.1, rows[i].cleanup);
         add(&model, 10, SUPERVISOR, rows[i].shell, 0, 50.2, rows[i].status);
         json_t *failed = failed_of(&model);
         assert_string_equal(chain(failed), rows[i].chain);
