@@ -460,14 +460,16 @@ static void put_text(struct buf *out, const struct why *why)
     mpi_ends_text(out, &why->set, "");
     if (!runs(why))
         why_stall_text(out, why->report.model.stall, &why->set);
+    size_t count;
+    _cleanup_(freep) pid_t *list = runs(why) && is_here(why) ? other_processes(why, &count) : NULL;
+    if (list && !why->has_mpi)
+        why_fifos_text(out, list, count);
     why_locks_text(out, why->locks, why->lock_count);
     if (why->has_mpi && why->lock_count)
         buf_putc(out, '\n');
     if (why->has_mpi)
         mpi_why_text(out, &why->mpi);
     if (runs(why) && (!why->has_mpi || why->all)) {
-        size_t count;
-        _cleanup_(freep) pid_t *list = other_processes(why, &count);
         if (is_here(why)) {
             why_processes_text(out, list, list ? count : 0);
             put_elsewhere(out, why);

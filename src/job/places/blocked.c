@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
 #include <unistd.h>
@@ -310,19 +311,43 @@ static bool read_memory(pid_t pid, uint64_t address, void *room, size_t size)
     return process_vm_readv(pid, &here, 1, &there, 1, 0) == (ssize_t)size;
 }
 
-/* Puts a path. Reads up to the end of the page first: the next page may be unreadable. */
-static void put_path(struct buf *out, pid_t pid, uint64_t address)
+/* Reads up to the end of the page first: the next page may be unreadable. */
+static bool read_path(pid_t pid, uint64_t address, char path[PATH_MAX])
 {
-    char path[PATH_MAX];
-    struct iovec here = {path, sizeof path};
+    struct iovec here = {path, PATH_MAX};
     uint64_t to_page = 4096 - address % 4096;
     struct iovec there[] = {{(void *)(uintptr_t)address, to_page}, /* NOLINT: an address over there */
-                            {(void *)(uintptr_t)(address + to_page), sizeof path - to_page}}; /* NOLINT */
-    ssize_t size = process_vm_readv(pid, &here, 1, there, to_page < sizeof path ? 2 : 1, 0);
-    if (size > 0 && memchr(path, 0, (size_t)size))
-        text_show(out, path);
+                            {(void *)(uintptr_t)(address + to_page), PATH_MAX - to_page}}; /* NOLINT */
+    ssize_t size = process_vm_readv(pid, &here, 1, there, to_page < PATH_MAX ? 2 : 1, 0);
+    return size > 0 && memchr(path, 0, (size_t)size);
+}
+
+static bool is_fifo(pid_t pid, int dir, const char *path)
+{
+    char there[PATH_MAX + 64];
+    struct stat info;
+    if (*path == '/')
+        snprintf(there, sizeof there, "/proc/%d/root%s", pid, path);
+    else if (dir == AT_FDCWD)
+        snprintf(there, sizeof there, "/proc/%d/cwd/%s", pid, path);
     else
-        buf_puts(out, "a file");
+        snprintf(there, sizeof there, "/proc/%d/fd/%d/%s", pid, dir, path);
+    return stat(there, &info) == 0 && S_ISFIFO(info.st_mode);
+}
+
+/* Of openat(2). A FIFO is open when both of its ends are. */
+static void put_open(struct blocked *thread, pid_t pid, const uint64_t *args)
+{
+    char path[PATH_MAX];
+    bool known = read_path(pid, args[1], path);
+    thread->opens_fifo = known && is_fifo(pid, (int)args[0], path);
+    buf_puts(&thread->text, thread->opens_fifo ? "waits until somebody opens " : "opens ");
+    if (known)
+        text_show(&thread->text, path);
+    else
+        buf_puts(&thread->text, "a file");
+    if (thread->opens_fifo)
+        buf_puts(&thread->text, (args[2] & O_ACCMODE) == O_RDONLY ? " for writing" : " for reading");
 }
 
 static void put_thread(struct buf *out, struct blocked *thread, pid_t pid, pid_t tid)
@@ -521,8 +546,7 @@ static void put_call(struct blocked *thread, pid_t pid, const struct call *call,
             put_holder(out, thread, pid, call->number == SYS_flock);
         break;
     case ABOUT_PATH:
-        buf_printf(out, "%s ", call->text);
-        put_path(out, pid, args[1]);
+        put_open(thread, pid, args);
         break;
     case ABOUT_FUTEX:
         put_futex(out, thread, pid, args[0], syscall);
