@@ -10,7 +10,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
 #include <unistd.h>
@@ -322,17 +321,21 @@ static bool read_path(pid_t pid, uint64_t address, char path[PATH_MAX])
     return size > 0 && memchr(path, 0, (size_t)size);
 }
 
-static bool is_fifo(pid_t pid, int dir, const char *path)
+/* The kernel's function in which it waits; "": not known. */
+static void read_wchan(const struct blocked *thread, pid_t pid, char *ret_name, size_t size)
 {
-    char there[PATH_MAX + 64];
-    struct stat info;
-    if (*path == '/')
-        snprintf(there, sizeof there, "/proc/%d/root%s", pid, path);
-    else if (dir == AT_FDCWD)
-        snprintf(there, sizeof there, "/proc/%d/cwd/%s", pid, path);
-    else
-        snprintf(there, sizeof there, "/proc/%d/fd/%d/%s", pid, dir, path);
-    return stat(there, &info) == 0 && S_ISFIFO(info.st_mode);
+    char path[96];
+    snprintf(path, sizeof path, "/proc/%d/task/%d/wchan", pid, thread->tid);
+    if (read_file(path, ret_name, size) <= 0 || strcmp(ret_name, "0") == 0)
+        *ret_name = '\0';
+}
+
+/* By the kernel's function: to look at the file may wait, too, where its file system does not answer. */
+static bool waits_for_partner(const struct blocked *thread, pid_t pid)
+{
+    char name[128];
+    read_wchan(thread, pid, name, sizeof name);
+    return strcmp(name, "wait_for_partner") == 0 || strcmp(name, "fifo_open") == 0;
 }
 
 /* Of openat(2). A FIFO is open when both of its ends are. */
@@ -340,7 +343,7 @@ static void put_open(struct blocked *thread, pid_t pid, const uint64_t *args)
 {
     char path[PATH_MAX];
     bool known = read_path(pid, args[1], path);
-    thread->opens_fifo = known && is_fifo(pid, (int)args[0], path);
+    thread->opens_fifo = waits_for_partner(thread, pid);
     buf_puts(&thread->text, thread->opens_fifo ? "waits until somebody opens " : "opens ");
     if (known)
         text_show(&thread->text, path);
@@ -576,9 +579,9 @@ static void put_call(struct blocked *thread, pid_t pid, const struct call *call,
 
 static void put_wchan(struct blocked *thread, pid_t pid)
 {
-    char path[96], text[128];
-    snprintf(path, sizeof path, "/proc/%d/task/%d/wchan", pid, thread->tid);
-    if (read_file(path, text, sizeof text) > 0 && strcmp(text, "0") != 0) {
+    char text[128];
+    read_wchan(thread, pid, text, sizeof text);
+    if (*text) {
         buf_puts(&thread->text, " (in the kernel's ");
         text_show(&thread->text, text);
         buf_putc(&thread->text, ')');
