@@ -401,6 +401,7 @@ static void put_elsewhere(struct buf *out, const struct why *why)
 static void put_head(struct buf *out, const struct why *why)
 {
     size_t left = runs(why) ? 0 : still_running(&why->set);
+    const char *cause = json_string_value(json_object_get(why->cause, "text"));
     buf_puts(out, "job ");
     text_show(out, why->report.info.id);
     buf_putc(out, ' ');
@@ -409,15 +410,13 @@ static void put_head(struct buf *out, const struct why *why)
     } else if (left) {
         buf_printf(out, "%s: its command has, and %zu rank%s of it still run%s", job_state_name(why->report.state),
                    left, left == 1 ? "" : "s", left == 1 ? "s" : "");
-    } else if (why->cause && !job_report_is_lost(&why->report)) {
+    } else if (cause && !job_report_is_lost(&why->report)) {
         buf_printf(out, "%s: ", job_state_name(why->report.state));
-        text_show(out, json_string_value(json_object_get(why->cause, "text")));
+        text_show(out, cause);
     } else {
         job_report_outcome(out, &why->report);
-        if (why->cause) {
-            buf_puts(out, "; ");
-            text_show(out, json_string_value(json_object_get(why->cause, "text")));
-        }
+        buf_puts(out, cause ? "; " : "");
+        text_show(out, cause ? cause : "");
     }
     buf_putc(out, '\n');
 }
@@ -442,8 +441,9 @@ static void put_unknown(struct buf *out, const struct why *why)
         const char *kind = json_string_value(json_object_get(warning, "kind"));
         for (size_t i = 0; kind && i < sizeof missing / sizeof *missing; i++)
             if (strcmp(kind, missing[i]) == 0) {
+                const char *text = json_string_value(json_object_get(warning, "text"));
                 text_label(out, "warning");
-                text_show(out, json_string_value(json_object_get(warning, "text")));
+                text_show(out, text ? text : "?");
                 buf_putc(out, '\n');
             }
     }
