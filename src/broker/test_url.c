@@ -199,7 +199,8 @@ static void names_of_brokers(void **state)
     assert_string_equal(url.owner, "ann");
     parse("@plain");
     assert_string_equal(url.places[0].host, "h");
-    fails("@other", -ENOENT, "but for site, plain, loop");
+    fails("@lst", -ENOENT, "@lst: did you mean @last? A line of ");
+    fails("@other", -ENOENT, "it has site, plain, loop");
     fails("@loop", -EINVAL, "line 5");
     fails("@empty", -EINVAL, "line 6");
     fails("@bad", -EINVAL, "what");

@@ -10,6 +10,7 @@
 #include <sys/un.h>
 
 #include "base/data/cleanup.h"
+#include "base/data/near.h"
 #include "base/data/span.h"
 #include "base/system/dirs.h"
 #include "base/system/file.h"
@@ -362,10 +363,12 @@ static int parse_named(const char *word, struct broker_url *url, struct err *err
     size_t len;
     mode_t mode;
     struct span job, name = until(span_str(word + 1), '/', &job);
+    bool last = !job.len && name.len && near_distance(name.ptr, name.len, "last") <= 2;
+    const char *meant = last ? ": did you mean @last? A" : ": a";
     int code = read_brokers(dir, path, &mode, &content, &len, err);
     if (code == -ENOENT)
-        return err_set(err, code, "@%.*s: a line of %s (NAME URL) says which broker that is, and there is no such file",
-                       SPAN_ARG(name), path);
+        return err_set(err, code, "@%.*s%s line of %s (NAME URL) says which broker that is, and there is no such file",
+                       SPAN_ARG(name), meant, path);
     if (code < 0)
         return code;
 
@@ -383,8 +386,8 @@ static int parse_named(const char *word, struct broker_url *url, struct err *err
         size_t used = strlen(known);
         snprintf(known + used, sizeof known - used, "%s%.*s", used ? ", " : "", SPAN_ARG(line.name));
     }
-    return err_set(err, -ENOENT, "%s has no line for %.*s%s%s", path, SPAN_ARG(name), *known ? ", but for " : "",
-                   known);
+    return err_set(err, -ENOENT, "@%.*s%s line of %s (NAME URL) says which broker that is, and none does%s%s",
+                   SPAN_ARG(name), meant, path, *known ? "; it has " : "", known);
 }
 
 int broker_url_parse(const char *word, struct broker_url *ret_url, struct err *err)

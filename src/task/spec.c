@@ -329,7 +329,11 @@ static int check_ways(const json_t *spec, struct err *err)
         if (strcmp(task_text(spec, "launch.by"), rows[i].by) == 0 && (json_is_string(value) || json_array_size(value)))
             return err_set(err, -EINVAL, "%s: %s", rows[i].member, rows[i].what);
     }
-    return 0;
+    const char *name = task_text(spec, "name");
+    return *name == '@'
+               ? err_set(err, -EINVAL,
+                         "name: '%.100s' cannot be a name: what begins with @ is the last job or a broker", name)
+               : 0;
 }
 
 /* As `scry run --trace` takes them. */

@@ -289,6 +289,8 @@ static void test_refused(void **state)
          "launch.options: plain has no launcher that could take them: launch it by mpirun or slurm"},
         {"{\"program\": \"a\", \"launch\": {\"partition\": \"main\"}}",
          "launch.partition: only Slurm has partitions: launch it by slurm, or name none"},
+        {"{\"program\": \"a\", \"name\": \"@last\"}",
+         "name: '@last' cannot be a name: what begins with @ is the last job or a broker"},
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         char id[TASK_ID_SIZE];

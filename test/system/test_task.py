@@ -48,6 +48,8 @@ class Tasks(TaskCase):
 
     def test_series(self):
         name = "<script>\n../\x1b[31m"
+        refused = self.box.run(self.box.scry("submit", "--by", "plain", "-n", "1,2", "--name", name, "true"))
+        self.assertEqual((refused.returncode, refused.stdout), (2, ""))  # none of them is queued
         ids = self.submit("-n", "1,2", "--repeat", 2, "--name", name, "--wait", "true")
         self.assertEqual(len(ids), 2)
         scaling = self.task("scaling", "--json", ids[0])

@@ -115,7 +115,7 @@ class Why(scrytest.TestCase):
         answer, text = self.deadlock(lambda answer: answer["deadlocks"], sys.executable, program)
         (lock,) = answer["deadlocks"]
         one, other = (thread["pid"] for thread in lock["threads"])
-        self.assertTrue(text.splitlines()[2].startswith("deadlock: 2 processes wait for each other"), text)
+        self.assertTrue(text.splitlines()[1].startswith("deadlock: 2 processes wait for each other"), text)
         for pid in one, other:
             self.assertRegex(text, rf"\n  process {pid} \([^)]*\): writes to a pipe that can be read by [^\n]*, at <module> \(pipes.py:5\)")
 
@@ -200,6 +200,28 @@ class Why(scrytest.TestCase):
             self.assertIn(f"thread {lock['pid']} of process {lock['pid']} (own{optimised}) waits for a mutex that it holds "
                           "itself\n", text)
             shutil.rmtree(self.box.path("work", "job"))
+
+    def test_fifos(self):
+        """Two shells wait for who opens two FIFOs: what for is said, and that nobody of the job will, in the second line."""
+        path, said = self.box.path("work", "job"), []
+        job = self.box.start(self.box.scry("run", "-q", "-o", path, "--", "sh", "-c",
+                                           "mkfifo p q; sh -c 'read line <p; true' & sh -c 'echo >q; true' & wait"))
+
+        def blocked():
+            if os.path.exists(os.path.join(path, "job.json")):
+                said.append(self.box.run(self.box.scry("why", path)))
+            return said and "opens p for writing" in said[-1].stdout and "opens q for reading" in said[-1].stdout and \
+                "\nstuck" in said[-1].stdout
+
+        scrytest.wait_until(blocked, 30, lambda: said[-1].stdout if said else "it starts")
+        self.assertEqual(said[-1].stdout.splitlines()[1], "stuck: all of its processes wait, 2 of them until somebody opens a FIFO, which can "
+                         "only be a process that is not of this job")
+        self.assertRegex(said[-1].stdout, r"\(sh\): waits until somebody opens p for writing\n")
+        self.assertEqual(said[-1].returncode, 0)  # somebody may
+        processes = [process["pid"] for process in self.ask(path)["processes"]]
+        for pid in processes:
+            os.kill(pid, signal.SIGKILL)
+        job.wait(60 * scrytest.SCALE)
 
     def test_ended(self):
         """Of a job that is over: how it ended, what it said last, what is missing; never that nothing is left."""

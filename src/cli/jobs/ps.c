@@ -371,7 +371,9 @@ int cmd_ps(const struct options *options)
     const char *broker = options->word_count ? options->words[0] : NULL;
     if (broker && !broker_url_is(broker))
         return cli_usage_error(
-            options, "'%s' is no broker: mqtt://HOST, unix:PATH, local, or @NAME of the file brokers", broker);
+            options,
+            "'%s' is no broker: mqtt://HOST, unix:PATH, local, or @NAME of the file brokers; of a job: scry report %s",
+            broker, broker);
     _cleanup_(listing_done) struct listing listing = {
         .table = {.columns = columns, .width = text_columns(STDOUT_FILENO)},
         .list = json_array(),

@@ -95,6 +95,31 @@ static enum command find_command(const char *name)
     return COMMANDS;
 }
 
+/* A job, or options, where the command is wanted. false: it is neither. */
+static bool explain_order(char **argv)
+{
+    _cleanup_(buf_done) struct buf text = BUF_INIT;
+    char **at = argv;
+    if (strcmp(argv[0], "@last") == 0) {
+        fputs("scry: @last is a job, not a command: scry report @last\n", stderr);
+        return true;
+    }
+    for (enum command found = COMMANDS; argv[0][0] == '-' && found == COMMANDS && *++at;)
+        for (enum command i = 0; i < COMMANDS && found == COMMANDS; i++)
+            found = strcmp(command_rows[i].name, *at) == 0 ? i : COMMANDS;
+    if (at == argv || !*at)
+        return false;
+    text_show(&text, *at);
+    for (char **word = argv; *word; word++) {
+        if (word == at)
+            continue;
+        buf_putc(&text, ' ');
+        text_show(&text, *word);
+    }
+    fprintf(stderr, "scry: options stand behind the command: scry %s\n", text.data ? text.data : "");
+    return true;
+}
+
 static int print_help(enum command command)
 {
     _cleanup_(buf_done) struct buf text = BUF_INIT;
@@ -175,6 +200,8 @@ static int run(int argc, char **argv)
         name = "help";
     else if (strcmp(name, "--version") == 0 || strcmp(name, "-V") == 0)
         name = "version";
+    if (explain_order(argv + 1))
+        return EXIT_USAGE;
     enum command command = find_command(name);
     return command == COMMANDS ? EXIT_USAGE : check_output(run_command(command, argc - 1, argv + 1));
 }

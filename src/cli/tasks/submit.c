@@ -161,8 +161,9 @@ static json_t *task_json(const struct options *options, const char *processes, c
         "disk_bytes", (json_int_t)options_number(options, "limit-space"));
 }
 
-static int submit_one(const struct task_store *store, const struct options *options, const char *processes,
-                      const char *series, char ret_id[TASK_ID_SIZE], struct err *err)
+/* With its files; it is not queued yet. */
+static int make_one(const struct task_store *store, const struct options *options, const char *processes,
+                    const char *series, char ret_id[TASK_ID_SIZE], struct err *err)
 {
     const char *file;
     size_t next = 0;
@@ -175,8 +176,6 @@ static int submit_one(const struct task_store *store, const struct options *opti
         return code;
     while (code == 0 && (file = options_next(options, "file", &next)))
         code = task_upload_copy(store, ret_id, file, err);
-    if (code == 0)
-        code = task_queue(store, ret_id, err);
     if (code < 0)
         task_remove(store, ret_id, true, NULL);
     return code;
@@ -256,9 +255,19 @@ int cmd_submit(const struct options *options)
                        options_text(options, "processes"));
     if (json_array_size(counts) > 1)
         jobdir_new_id(series);
-    json_array_foreach(counts, i, each) if (code == 0 && (code = submit_one(&store, options, json_string_value(each),
-                                                                            series, ids[made], &err)) == 0)
-        puts(ids[made++]);
+    json_array_foreach(counts, i, each)
+    {
+        code = code < 0 ? code : make_one(&store, options, json_string_value(each), series, ids[made], &err);
+        made += code == 0;
+    }
+    for (i = 0; i < made && code == 0; i++)
+        code = task_queue(&store, ids[i], &err);
+    for (i = 0; i < made; i++)
+        if (code < 0) /* all of them or none */
+            task_remove(&store, ids[i], true, NULL);
+        else
+            puts(ids[i]);
+    made = code < 0 ? 0 : made;
     json_decref(counts);
     fflush(stdout);
     struct err why = {0};

@@ -250,6 +250,64 @@ static void find_processes(struct why_lock **ret_locks, size_t *found, const pid
     }
 }
 
+/* ---- FIFOs ---- */
+
+static bool is_one_of(pid_t pid, const pid_t *pids, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        if (pids[i] == pid)
+            return true;
+    return false;
+}
+
+/* Whether the process waits for a FIFO to be opened, or only for others of the job. *ret_ran_ns: it runs until it waits. */
+static bool waits_for_fifo(pid_t pid, const pid_t *pids, size_t count, bool *ret_opens, uint64_t *ret_ran_ns)
+{
+    struct blocked *threads;
+    size_t found;
+    struct wait_thread ran = wait_look_thread(pid, pid);
+    if (!ran.timed || blocked_read(pid, &threads, &found, NULL) < 0)
+        return false;
+    bool shell = strcmp(threads[0].syscall, "rt_sigsuspend") == 0; /* for its children, in `wait` of dash */
+    bool good = found == 1 && (threads[0].opens_fifo || shell || (threads[0].only_these && threads[0].waits_count));
+    for (size_t i = 0; good && i < threads[0].waits_count; i++)
+        good = is_one_of(threads[0].waits_for[i], pids, count);
+    *ret_opens = good && threads[0].opens_fifo;
+    *ret_ran_ns = ran.ran_ns;
+    blocked_free(threads, found);
+    return good;
+}
+
+/* How many of them wait for FIFOs; 0: not all of them wait. */
+static size_t count_fifos(const pid_t *pids, size_t count, uint64_t *ret_ran_ns)
+{
+    size_t opening = 0;
+    *ret_ran_ns = 0;
+    for (size_t i = 0; i < count && count <= PROCESSES_MOST; i++) {
+        bool opens;
+        uint64_t ran_ns;
+        if (!waits_for_fifo(pids[i], pids, count, &opens, &ran_ns))
+            return 0;
+        opening += opens;
+        *ret_ran_ns += ran_ns;
+    }
+    return opening;
+}
+
+void why_fifos_text(struct buf *out, const pid_t *pids, size_t count)
+{
+    uint64_t before_ns, now_ns;
+    size_t opening = count_fifos(pids, count, &before_ns);
+    if (opening)
+        wait_poll(NULL, 0, LOCKS_BETWEEN_MS);
+    if (opening && count_fifos(pids, count, &now_ns) == opening && now_ns == before_ns)
+        buf_printf(
+            out,
+            "stuck: all of its processes wait, %zu of them until somebody opens a FIFO, which can only be a process "
+            "that is not of this job\n",
+            opening);
+}
+
 /* ---- all ---- */
 
 size_t why_locks_find(struct why_lock **ret_locks, const pid_t *pids, size_t count)
@@ -307,7 +365,7 @@ void why_locks_text(struct buf *out, const struct why_lock *locks, size_t count)
 {
     for (size_t i = 0; i < count; i++) {
         const struct why_lock *lock = &locks[i];
-        buf_putc(out, '\n');
+        buf_puts(out, i ? "\n" : "");
         put_head(out, lock);
         buf_putc(out, '\n');
         for (size_t k = 0; k < lock->count && k < SHOWN_THREADS; k++) {

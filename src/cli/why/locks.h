@@ -37,6 +37,8 @@ void why_lock_threads_done(struct why_lock_thread *threads, size_t count);
 /* The circles in running processes. It takes a moment if there are any, because only threads that stand still count.
  * The caller passes them to why_locks_free. */
 size_t why_locks_find(struct why_lock **ret_locks, const pid_t *pids, size_t count);
+/* A line where all of the processes wait, some for a FIFO to be opened and the others for these, as far as it may be seen. */
+void why_fifos_text(struct buf *out, const pid_t *pids, size_t count);
 void why_locks_free(struct why_lock *locks, size_t count);
 
 void why_locks_text(struct buf *out, const struct why_lock *locks, size_t count);

@@ -401,6 +401,7 @@ static void put_elsewhere(struct buf *out, const struct why *why)
 static void put_head(struct buf *out, const struct why *why)
 {
     size_t left = runs(why) ? 0 : still_running(&why->set);
+    const char *cause = json_string_value(json_object_get(why->cause, "text"));
     buf_puts(out, "job ");
     text_show(out, why->report.info.id);
     buf_putc(out, ' ');
@@ -409,15 +410,13 @@ static void put_head(struct buf *out, const struct why *why)
     } else if (left) {
         buf_printf(out, "%s: its command has, and %zu rank%s of it still run%s", job_state_name(why->report.state),
                    left, left == 1 ? "" : "s", left == 1 ? "s" : "");
-    } else if (why->cause && !job_report_is_lost(&why->report)) {
+    } else if (cause && !job_report_is_lost(&why->report)) {
         buf_printf(out, "%s: ", job_state_name(why->report.state));
-        text_show(out, json_string_value(json_object_get(why->cause, "text")));
+        text_show(out, cause);
     } else {
         job_report_outcome(out, &why->report);
-        if (why->cause) {
-            buf_puts(out, "; ");
-            text_show(out, json_string_value(json_object_get(why->cause, "text")));
-        }
+        buf_puts(out, cause ? "; " : "");
+        text_show(out, cause ? cause : "");
     }
     buf_putc(out, '\n');
 }
@@ -442,8 +441,9 @@ static void put_unknown(struct buf *out, const struct why *why)
         const char *kind = json_string_value(json_object_get(warning, "kind"));
         for (size_t i = 0; kind && i < sizeof missing / sizeof *missing; i++)
             if (strcmp(kind, missing[i]) == 0) {
+                const char *text = json_string_value(json_object_get(warning, "text"));
                 text_label(out, "warning");
-                text_show(out, json_string_value(json_object_get(warning, "text")));
+                text_show(out, text ? text : "?");
                 buf_putc(out, '\n');
             }
     }
@@ -460,14 +460,16 @@ static void put_text(struct buf *out, const struct why *why)
     mpi_ends_text(out, &why->set, "");
     if (!runs(why))
         why_stall_text(out, why->report.model.stall, &why->set);
+    size_t count;
+    _cleanup_(freep) pid_t *list = runs(why) && is_here(why) ? other_processes(why, &count) : NULL;
+    if (list && !why->has_mpi)
+        why_fifos_text(out, list, count);
     why_locks_text(out, why->locks, why->lock_count);
     if (why->has_mpi && why->lock_count)
         buf_putc(out, '\n');
     if (why->has_mpi)
         mpi_why_text(out, &why->mpi);
     if (runs(why) && (!why->has_mpi || why->all)) {
-        size_t count;
-        _cleanup_(freep) pid_t *list = other_processes(why, &count);
         if (is_here(why)) {
             why_processes_text(out, list, list ? count : 0);
             put_elsewhere(out, why);

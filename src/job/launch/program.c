@@ -236,7 +236,7 @@ void program_explain(struct buf *out, const char *command, int code)
         text_show(out, command);
     else
         buf_puts(out, "''");
-    if (found && (code == -ENOENT || code == -EACCES))
+    if (found && S_ISREG(st.st_mode) && (code == -ENOENT || code == -EACCES))
         read_interpreter(path, interpreter, &crlf);
     if (code == -ENOENT && !found) {
         buf_printf(out, ": there is no such %s", strchr(command, '/') ? "file" : "command");

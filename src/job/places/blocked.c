@@ -310,19 +310,47 @@ static bool read_memory(pid_t pid, uint64_t address, void *room, size_t size)
     return process_vm_readv(pid, &here, 1, &there, 1, 0) == (ssize_t)size;
 }
 
-/* Puts a path. Reads up to the end of the page first: the next page may be unreadable. */
-static void put_path(struct buf *out, pid_t pid, uint64_t address)
+/* Reads up to the end of the page first: the next page may be unreadable. */
+static bool read_path(pid_t pid, uint64_t address, char path[PATH_MAX])
 {
-    char path[PATH_MAX];
-    struct iovec here = {path, sizeof path};
+    struct iovec here = {path, PATH_MAX};
     uint64_t to_page = 4096 - address % 4096;
     struct iovec there[] = {{(void *)(uintptr_t)address, to_page}, /* NOLINT: an address over there */
-                            {(void *)(uintptr_t)(address + to_page), sizeof path - to_page}}; /* NOLINT */
-    ssize_t size = process_vm_readv(pid, &here, 1, there, to_page < sizeof path ? 2 : 1, 0);
-    if (size > 0 && memchr(path, 0, (size_t)size))
-        text_show(out, path);
+                            {(void *)(uintptr_t)(address + to_page), PATH_MAX - to_page}}; /* NOLINT */
+    ssize_t size = process_vm_readv(pid, &here, 1, there, to_page < PATH_MAX ? 2 : 1, 0);
+    return size > 0 && memchr(path, 0, (size_t)size);
+}
+
+/* The kernel's function in which it waits; "": not known. */
+static void read_wchan(const struct blocked *thread, pid_t pid, char *ret_name, size_t size)
+{
+    char path[96];
+    snprintf(path, sizeof path, "/proc/%d/task/%d/wchan", pid, thread->tid);
+    if (read_file(path, ret_name, size) <= 0 || strcmp(ret_name, "0") == 0)
+        *ret_name = '\0';
+}
+
+/* By the kernel's function: to look at the file may wait, too, where its file system does not answer. */
+static bool waits_for_partner(const struct blocked *thread, pid_t pid)
+{
+    char name[128];
+    read_wchan(thread, pid, name, sizeof name);
+    return strcmp(name, "wait_for_partner") == 0 || strcmp(name, "fifo_open") == 0;
+}
+
+/* Of openat(2). A FIFO is open when both of its ends are. */
+static void put_open(struct blocked *thread, pid_t pid, const uint64_t *args)
+{
+    char path[PATH_MAX];
+    bool known = read_path(pid, args[1], path);
+    thread->opens_fifo = waits_for_partner(thread, pid);
+    buf_puts(&thread->text, thread->opens_fifo ? "waits until somebody opens " : "opens ");
+    if (known)
+        text_show(&thread->text, path);
     else
-        buf_puts(out, "a file");
+        buf_puts(&thread->text, "a file");
+    if (thread->opens_fifo)
+        buf_puts(&thread->text, (args[2] & O_ACCMODE) == O_RDONLY ? " for writing" : " for reading");
 }
 
 static void put_thread(struct buf *out, struct blocked *thread, pid_t pid, pid_t tid)
@@ -521,8 +549,7 @@ static void put_call(struct blocked *thread, pid_t pid, const struct call *call,
             put_holder(out, thread, pid, call->number == SYS_flock);
         break;
     case ABOUT_PATH:
-        buf_printf(out, "%s ", call->text);
-        put_path(out, pid, args[1]);
+        put_open(thread, pid, args);
         break;
     case ABOUT_FUTEX:
         put_futex(out, thread, pid, args[0], syscall);
@@ -552,9 +579,9 @@ static void put_call(struct blocked *thread, pid_t pid, const struct call *call,
 
 static void put_wchan(struct blocked *thread, pid_t pid)
 {
-    char path[96], text[128];
-    snprintf(path, sizeof path, "/proc/%d/task/%d/wchan", pid, thread->tid);
-    if (read_file(path, text, sizeof text) > 0 && strcmp(text, "0") != 0) {
+    char text[128];
+    read_wchan(thread, pid, text, sizeof text);
+    if (*text) {
         buf_puts(&thread->text, " (in the kernel's ");
         text_show(&thread->text, text);
         buf_putc(&thread->text, ')');

@@ -134,6 +134,16 @@ static int take_part(struct run_options *options, const char *text, struct err *
     return 0;
 }
 
+/* A job is found by it: what names another thing would never find it. */
+static int check_name(const char *name, struct err *err)
+{
+    if (!*name)
+        return err_set(err, -EINVAL, "--name: it is empty");
+    return *name == '@' ? err_set(err, -EINVAL,
+                                  "--name: '%s' cannot be a name: what begins with @ is the last job or a broker", name)
+                        : 0;
+}
+
 int run_options_take(struct run_options *ret_options, const struct options *given, struct err *err)
 {
     *ret_options = (struct run_options){
@@ -155,6 +165,9 @@ int run_options_take(struct run_options *ret_options, const struct options *give
         .trace_off = options_given(given, "trace") && !options_on(given, "trace"),
     };
     const char *rule, *log;
+    int code = options_given(given, "name") ? check_name(options_text(given, "name"), err) : 0;
+    if (code < 0)
+        return code;
     ret_options->key = take_key(ret_options, given);
     for (size_t at = 0; (rule = options_next(given, "rule", &at));) {
         if (ret_options->rule_count == RUN_RULES)

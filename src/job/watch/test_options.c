@@ -77,6 +77,8 @@ static void test_command_line(void **state)
 static void test_errors(void **state)
 {
     check_bad("run", "no command");
+    check_bad("run --name=@last true", "--name: '@last' cannot be a name");
+    check_bad("run --name= true", "--name: it is empty");
     check_bad("run -q --", "no command");
     check_bad("run --nonsense x", "unknown option --nonsense");
     check_bad("run -x true", "unknown option -x");
