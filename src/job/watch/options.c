@@ -192,7 +192,7 @@ int run_options_take(struct run_options *ret_options, const struct options *give
         return err_set(err, -ENOMEM, "out of memory");
     for (size_t i = 0; i < given->count; i++) {
         const struct option_row *row = given->given[i].row;
-        int code = row->flags & OPTION_MONITOR ? keep_setting(ret_options, row, given->given[i].text, err) : 0;
+        code = row->flags & OPTION_MONITOR ? keep_setting(ret_options, row, given->given[i].text, err) : 0;
         if (code < 0)
             return code;
         ret_options->trace_wanted |= (row->flags & OPTION_TRACING) != 0;
