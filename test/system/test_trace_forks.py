@@ -37,24 +37,7 @@ class Forks(ForksCase):
         wait_until(lambda: not areas_left(self.box), message="areas are left over")
 
     def test_own_functions(self):
-        """Where nobody said what to record, most of very many short children are left alone, and the summary says how many."""
-        done = self.scry_run("--", forks(), CHILDREN)
-        said = re.search(r"(\d+) children of fork, or more, were not traced in the first 20 ms", done.stderr)
-        self.assertTrue(said, done.stderr)
-        young = int(said.group(1))
-        self.assertIn(self.calls()["child_work"], range(1 + CHILDREN - young - self.untraced(done), 1 + CHILDREN), done.stderr)
-        self.assertLessEqual(young, CHILDREN - 32)
-        self.assertEqual([(note["note"], note["fields"]) for note in self.report()["warnings"] if note["note"] == "young"],
-                         [("young", {"processes": young, "limit_ms": 20})])
-
-    def test_all(self):
-        self.check("--trace", "all")
-
-    def test_rule(self):
-        """Who wants to know of calls hears of all."""
-        done = self.scry_run("--rule", 'ct_function_called([], "fn:child_work") : print(["called"])', "--", forks(), CHILDREN)
-        self.assertNotIn("in the first 20 ms", done.stderr)
-        self.assertEqual(self.calls(), {"child_work": 1 + CHILDREN - self.untraced(done)})
+        self.check()
 
     def test_selection(self):
         self.check("--trace", "fn:child_*")

@@ -157,7 +157,6 @@ struct agent_thread {
     uint32_t freed_seen;  /* area.freed when there was none */
     uint32_t last_stack_id;
     bool refused_once;
-    bool young; /* the child that it forks, or that it began in, is not looked at yet */
     uint64_t switches;
     uint64_t own_low, own_high; /* the thread's own stack; 0: not known yet */
     uint64_t next_seq;
@@ -185,8 +184,6 @@ enum agent_switch { SWITCH_NOT, SWITCH_LEAVES, SWITCH_ENTERS };
 
 extern struct agent_hot agent_hot;
 extern uint8_t agent_filter[AREA_FILTER];
-/* A child of fork is connected by no hook before, ticks; 0: by the next one. */
-extern uint64_t agent_young_until __attribute__((visibility("hidden")));
 extern _Thread_local struct agent_thread agent_self __attribute__((tls_model("initial-exec")));
 
 static inline uint64_t agent_ticks(void)

@@ -204,21 +204,8 @@ void agent_seal(const char *text)
 {
     agent_mpi_seal(text);
     agent_fault(text);
-    if (agent_young_until) { /* it has no area: no hook of it is to read the time any more, which may be forbidden, too */
-        agent_filter_clear();
-        agent_young_until = 0;
-    }
     connect_settings.socket[0] = '\0'; /* no other connection, */
     known_pid = 0;                     /* nor in children */
-}
-
-/* A child that is to be looked at later crashes now. */
-static void crash_comes(void)
-{
-    if (agent_young_until) {
-        agent_young_until = 0;
-        fork_noticed();
-    }
 }
 
 static struct area_thread *crash_thread(void)
@@ -315,7 +302,7 @@ static void hold(int how, uint64_t most_ms)
 static void parts_start(int how)
 {
     static const struct agent_crash_ops crash_ops = {
-        .comes = crash_comes, .thread = crash_thread, .record = crash_record, .fault = hook_fault};
+        .thread = crash_thread, .record = crash_record, .fault = hook_fault};
     agent_read_init(&agent_hot.view);
     agent_crash_init(&agent_hot.view, agent_hot.bell, &crash_ops);
     agent_act_init(&agent_hot.view, agent_hot.bell, agent_hot.cells);
@@ -382,8 +369,6 @@ bool agent_connect_mpi(const struct hello_mpi *mpi, struct mpi_shared *ret_share
 extern const char __dso_handle;
 const char __dso_handle __attribute__((visibility("hidden")));
 
-static bool by_mpi; /* a child of fork does not look: the linker's lock may be another thread's */
-
 /* What a child of fork has in place of the filter: each call comes through. Made once, in the parent, since to fill it takes a
  * child as long as all the rest. NULL: not yet, or there was no memory. */
 static uint8_t *_Atomic filter_open;
@@ -399,45 +384,6 @@ static uint8_t *filter_open_make(long at, int flags)
     return (uint8_t *)at;
 }
 
-enum {
-    YOUNG_FIRST = 32, /* children of a process that do not wait, */
-    YOUNG_FEWER = 4,  /* of a child by so many times fewer, so that a tree of forks has few as well, */
-    YOUNG_PAUSE = 10, /* and one more in so many times what the others wait */
-};
-
-/* To trace a process takes longer than many a process lives. So where nobody said what to record (area.young_ticks), a program
- * that forks again and again has its children wait: their hooks leave at once until then. One that ends sooner asks
- * the monitor for nothing. */
-static struct {
-    _Atomic uint32_t left;
-    _Atomic uint64_t last; /* ticks when a child did not have to wait */
-    uint64_t age;          /* ticks that they wait */
-} young = {.left = YOUNG_FIRST};
-uint64_t agent_young_until;
-
-/* Before the fork, in the thread that forks; the child of a process without an area is as that is. */
-static void young_judge(struct area *area)
-{
-    uint64_t age = by_mpi ? 0 : atomic_load_explicit(&area->young_ticks, memory_order_relaxed), now = agent_ticks();
-    uint32_t left = atomic_load(&young.left);
-    agent_self.young = age && !left && now - atomic_load(&young.last) < YOUNG_PAUSE * age;
-    young.age = age;
-    if (agent_self.young) {
-        atomic_fetch_add_explicit(&area->young, 1, memory_order_relaxed);
-        return;
-    }
-    atomic_store(&young.last, now);
-    if (left)
-        atomic_compare_exchange_strong(&young.left, &left, left - 1);
-}
-
-/* In the child. */
-static void young_begin(void)
-{
-    agent_young_until = agent_self.young ? agent_ticks() + young.age : 0;
-    atomic_store(&young.left, agent_self.young ? 0 : atomic_load(&young.left) / YOUNG_FEWER);
-}
-
 static void fork_comes(void)
 {
     static const char text[] = "it gave up its user's rights, so the processes that it starts are not traced";
@@ -447,7 +393,6 @@ static void fork_comes(void)
     /* A program that is not its user's any more: to the monitor, which is, no child gets. */
     if (!area->fault[0] && (uint32_t)sys_call0(SYS_geteuid) != connected_user)
         raw_copy(area->fault, text, sizeof text);
-    young_judge(area);
     if (atomic_load(&filter_open))
         return;
     uint8_t *made = filter_open_make(0, 0), *none = NULL;
@@ -519,6 +464,7 @@ void agent_connect(int how)
     if (flags)
         prepare();
     uint64_t hold_ms = 0;
+    static bool by_mpi; /* a child of fork does not look: the linker's lock may be another thread's */
     if (flags && how != CONNECT_FORK)
         by_mpi = agent_mpi_found();
     bool behind = how == CONNECT_DLOPEN || (how == CONNECT_START && !early_was_first());
@@ -547,14 +493,14 @@ void fork_happened(void)
     if (!known_pid)
         return;             /* no system call any more: agent_seal() */
     agent_signals_forked(); /* in each: a child of vfork, that one may make, is not to be taken for it */
-    young_begin();
     if (agent_hot.area)
         return;
     thread_forget(&agent_self);
     const uint8_t *open = atomic_exchange(&filter_open, NULL);
-    if (!open || sys_call6(SYS_mremap, (long)open, AREA_FILTER, AREA_FILTER, MREMAP_MAYMOVE | MREMAP_FIXED,
-                           (long)agent_filter, 0) != (long)agent_filter)
-        filter_open_make((long)agent_filter, MAP_FIXED);
+    bool moved = open && sys_call6(SYS_mremap, (long)open, AREA_FILTER, AREA_FILTER, MREMAP_MAYMOVE | MREMAP_FIXED,
+                                   (long)agent_filter, 0) == (long)agent_filter;
+    if (!moved && !filter_open_make((long)agent_filter, MAP_FIXED))
+        agent_filter_clear(); /* what was there may be gone */
 }
 
 /* Another thread of the child is at it: calls made meanwhile are not to be lost. */
@@ -570,7 +516,7 @@ static void wait_for_other(void)
 
 void fork_noticed(void)
 {
-    if (agent_hot.area || !known_pid || (agent_young_until && agent_ticks() < agent_young_until))
+    if (agent_hot.area || !known_pid)
         return;
     int32_t pid = (int32_t)sys_call0(SYS_getpid), before = known_pid;
     const _Atomic int32_t *whose = agent_read_wiped();
@@ -584,7 +530,6 @@ void fork_noticed(void)
     }
     atomic_store(&connecting, (int32_t)sys_call0(SYS_gettid));
     known_incarnation++;
-    agent_young_until = 0;
     agent_filter_clear();
     thread_forget(&agent_self);
     agent_connect(CONNECT_FORK);

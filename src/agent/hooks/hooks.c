@@ -250,13 +250,28 @@ static uint64_t quiet_above(const struct agent_thread *self, uint64_t function)
         const struct agent_frame *frames = block == self->block ? self->frames : area_frames_of(block);
         if (atomic_load(&block->state) != AREA_THREAD_LIVE)
             continue;
-        if (depth > AREA_FRAMES && block != self->block)
+        if (depth && block != self->block && (depth > AREA_FRAMES || !frames->function)) /* they are elsewhere */
             return 0;
         for (uint32_t k = 0; k < depth; k++)
             if (frames[k].function == function && frames[k].sp < lowest)
                 lowest = frames[k].sp;
     }
     return atomic_load(&agent_hot.has_stacks) ? 0 : lowest == UINT64_MAX ? lowest : lowest - EXIT_NEAR;
+}
+
+/* Has this thread tallied it that often twice, within QUIET_MS? Other threads may do so at the same time: who came last is
+ * kept, unless that is over. */
+static bool is_tallied_fast(const struct agent_thread *self, struct area_slot *slot)
+{
+    enum { THREAD = 0xffff };
+    uint64_t limit = atomic_load_explicit(&agent_hot.area->ticks_per_second, memory_order_relaxed) / 1000 * QUIET_MS;
+    uint64_t own = ((uintptr_t)self->block / AREA_PAGE) & THREAD, now = agent_ticks();
+    uint64_t last = atomic_load_explicit(&slot->rate_second, memory_order_relaxed); /* it has no rate */
+    bool fast = last && now - (last & ~(uint64_t)THREAD) <= limit;
+    if (fast && (last & THREAD) != own)
+        return false;
+    atomic_store_explicit(&slot->rate_second, (now & ~(uint64_t)THREAD) | own, memory_order_relaxed);
+    return fast;
 }
 
 /* Even to tally it costs a function that does next to nothing as much as it takes itself. So one that is tallied very often
@@ -271,8 +286,7 @@ static void quiet_begin(const struct agent_thread *self, uint64_t function)
     if (!slot || atomic_load_explicit(&area->thin, memory_order_relaxed) != AREA_THIN_QUIET || !self->block ||
         atomic_load_explicit(&self->block->pending, memory_order_relaxed))
         return;
-    uint64_t now = agent_ticks(), last = atomic_exchange(&slot->rate_second, now); /* it has no rate */
-    if (!last || now - last > atomic_load_explicit(&area->ticks_per_second, memory_order_relaxed) / 1000 * QUIET_MS)
+    if (!is_tallied_fast(self, slot))
         return;
     uint64_t none = 0;
     if (!atomic_compare_exchange_strong(&quiet->function, &none, 1) && none != function)

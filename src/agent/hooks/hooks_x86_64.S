@@ -299,20 +299,6 @@ agent_hooks_begin:
         addq    agent_hot+HOT_SLOTS(%rip), %r10
         .endm
 
-        /* No area: a child of fork that is too young for one does nothing. */
-        .macro YOUNG else
-        cmpq    $0, agent_young_until(%rip)
-        je      \else
-        movq    %rdx, %r10
-        rdtsc
-        shlq    $32, %rdx
-        orq     %rdx, %rax
-        movq    %r10, %rdx
-        cmpq    agent_young_until(%rip), %rax
-        jae     \else
-        ret
-        .endm
-
         /* A function that is not even counted, see quiet_begin; else others of its byte. Here, for a branch back costs them less
          * than one over it costs what is not chosen. */
         .p2align 6
@@ -335,7 +321,7 @@ __cyg_profile_func_enter:
         movq    %r11, -24(%rsp)
         movq    agent_hot+HOT_AREA(%rip), %rax
         testq   %rax, %rax
-        jz      .Lenter_none
+        jz      .Lenter_full
         cmpl    $0, AREA_ON(%rax)
         je      2f
         movabsq $0x9e3779b97f4a7c15, %r11
@@ -366,8 +352,6 @@ __cyg_profile_func_enter:
 .Lenter_plain0:
         xorl    %eax, %eax
         jmp     .Lenter_slow
-.Lenter_none:
-        YOUNG   .Lenter_full
 .Lenter_full:
         movl    $1, %eax
 .Lenter_slow:
@@ -661,7 +645,7 @@ __cyg_profile_func_exit:
 .Lexit_look:
         movq    %r11, -24(%rsp)
         cmpq    $0, agent_hot+HOT_AREA(%rip)
-        je      .Lexit_none
+        je      .Lexit_full
         movq    agent_self@gottpoff(%rip), %r11
         movq    %fs:SELF_BLOCK(%r11), %r10
         testq   %r10, %r10
@@ -844,8 +828,6 @@ __cyg_profile_func_exit:
         movq    $0, BLOCK_PENDING(%r10)
         movl    $2, %eax
         jmp     .Lexit_slow
-.Lexit_none:
-        YOUNG   .Lexit_full
 .Lexit_restore:
         movq    FRAME_FUNCTION(%rax), %rdi
 .Lexit_back:

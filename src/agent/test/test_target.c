@@ -9,14 +9,11 @@
 #include <setjmp.h>
 #include <signal.h>
 #include <stdatomic.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
-#include <linux/seccomp.h>
-#include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <sys/time.h>
 #include <sys/wait.h>
@@ -270,57 +267,6 @@ APART void forks(int raw)
     }
     waitpid(pid, NULL, 0);
     in_parent();
-}
-
-/* Calls something at once, and again when it has lived for a while. */
-APART void grows(void)
-{
-    uint64_t begin = __builtin_ia32_rdtsc();
-    leaf(7);
-    while (__builtin_ia32_rdtsc() - begin < UINT64_C(2000000000))
-        ;
-    in_parent();
-}
-
-/* Calls very much, and goes on with that. */
-APART void busy(void)
-{
-    uint64_t begin = __builtin_ia32_rdtsc();
-    while (__builtin_ia32_rdtsc() - begin < UINT64_C(2000000000))
-        leaf(7);
-}
-
-APART void crashes(void)
-{
-    leaf(7);
-    raise(SIGSEGV);
-}
-
-APART void seals(void)
-{
-    leaf(7);
-    prctl(PR_SET_SECCOMP, SECCOMP_MODE_STRICT);
-    leaf(8);
-    syscall(SYS_exit, 0);
-}
-
-/* n children that end soon, then one that does something else. */
-APART void brood(int n, void (*last)(void))
-{
-    for (int i = 0; i <= n; i++) {
-        int status;
-        pid_t pid = fork();
-        if (pid == 0) {
-            if (i < n)
-                in_child();
-            else
-                last();
-            _exit(0);
-        }
-        waitpid(pid, &status, 0);
-        if (status && last != crashes)
-            _exit(1);
-    }
 }
 
 APART void vforks(void)
@@ -606,16 +552,6 @@ static HIDDEN int run(const char *what, const char *argument, int n)
         return fork_storm(n);
     else if (strcmp(what, "fork-vfork") == 0)
         fork_vforks();
-    else if (strcmp(what, "brood") == 0)
-        brood(n, in_child);
-    else if (strcmp(what, "brood-grows") == 0)
-        brood(n, grows);
-    else if (strcmp(what, "brood-busy") == 0)
-        brood(n, busy);
-    else if (strcmp(what, "brood-crashes") == 0)
-        brood(n, crashes);
-    else if (strcmp(what, "brood-seals") == 0)
-        brood(n, seals);
     else if (strcmp(what, "vfork") == 0)
         vforks();
     else if (strcmp(what, "threads") == 0)

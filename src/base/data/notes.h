@@ -37,10 +37,6 @@
          "{processes} process{processes? was|es were} not traced: the monitor did not answer in time on this busy node, " \
          "or it was stopped", \
          INTEGER(processes)) \
-    NOTE(young, "trace", \
-         "{processes} child{processes?|ren} of fork, or more, {processes?was|were} not traced in the first {limit_ms} ms, in " \
-         "which most of so many end (`--trace all` traces them from their start, `--trace off` none)", \
-         INTEGER(processes) INTEGER(limit_ms)) \
     NOTE(mpi_no_room, "trace", \
          "MPI calls of {processes} process{processes?|es} were not counted: the limit of address space (ulimit -v) " \
          "leaves only {room_mb} MB, and MPI may need them", \
