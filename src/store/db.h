@@ -69,7 +69,7 @@ struct db; /* the first member of each backend's own */
  * reach it, begin first), -EPROTO (the statement is wrong), -EIO and others, with err. */
 struct db_backend {
     const char *words[12][2]; /* in a statement, @WORD@ is this; ends with NULL */
-    /* What the tables are made of, besides schema.c's: of each version. */
+    /* What the tables are made of, besides schema_ready's: of each version. */
     const char *const *own_steps;
     int (*begin)(struct db *db, bool write, struct err *err);
     int (*commit)(struct db *db, struct err *err); /* also rolls back when it fails */

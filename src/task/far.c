@@ -74,7 +74,7 @@ static void put_call(struct buf *out, const struct task *task, uint64_t run, con
 static void near_begin(struct buf *out, const struct task *task, uint64_t run, const char *call)
 {
     const char *host = json_string_value(json_array_get(task_member(task->spec, "launch.hosts"), 0));
-    const char *ssh = getenv("SCRY_SSH"); /* as everywhere in scry (link/link.c) */
+    const char *ssh = getenv("SCRY_SSH"); /* as everywhere in scry (link/transport.c) */
     buf_printf(out, "%sbegin ", near_sh);
     text_quote(out, task->dir);
     buf_printf(out, " %llu ", (number)run);

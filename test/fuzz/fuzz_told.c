@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What another monitor tells of an event (monitor/parts/told.h), from any bytes: it is refused, or printing and reading it
+ * What another monitor tells of an event (monitor/parts/tell.h), from any bytes: it is refused, or printing and reading it
  * again gives the same, and each parameter of the list has a value or none.
  */
 #include <errno.h>

@@ -34,6 +34,12 @@ class Layers(unittest.TestCase):
                 self.assertEqual(done.returncode, 1, done.stdout)
                 self.assertIn(expected, done.stdout)
 
+    def test_files_that_are_named(self):
+        named = SPDX + "/* As in lang/nothing.c. */\n"
+        self.refused("src/lang/x.c", named, "src/lang/x.c:2: there is no lang/nothing.c")
+        self.refused("doc/x.md", "See `lang/nothing.c`.\n", "doc/x.md:1: there is no lang/nothing.c")
+        self.refused("src/lang/x.c", SPDX + "/* As in lang/x.h, lang/x.c. */\n", None)
+
     def test_tree(self):
         done = check(scrytest.SOURCE)
         self.assertEqual((done.returncode, done.stdout), (0, ""))

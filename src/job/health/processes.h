@@ -37,7 +37,7 @@ struct processes {
     struct alarm zombies, user_tasks;
     uint64_t looked_ns, user_looked_ns, zombies_looked_ns;
     cpu_set_t lacking; /* as in process_motion */
-    /* What all of them did, as far as it was seen; for job/health/stall.h and judge.h */
+    /* What all of them did, as far as it was seen; for job/health/judge.h and judge.h */
     struct process_motion {
         uint64_t cpu_ns, bytes, changes; /* changes: they came, executed something, or ended */
         pid_t pid;                       /* who did something last */

@@ -91,7 +91,7 @@ static inline int64_t timeline_ns(const struct timeline *timeline, size_t trace,
 double timeline_compared_seconds(const struct timeline_host *host, bool last);
 const char *timeline_how_name(enum timeline_how how); /* "both_ways" */
 
-/* ---- for mpi_messages.c: compares, by the matched messages whose times are raw, and makes these times common ---- */
+/* ---- for messages.c: compares, by the matched messages whose times are raw, and makes these times common ---- */
 
 struct mpi_messages;
 int timeline_estimate(struct mpi_messages *messages); /* sets the hosts' offsets; 0 or -ENOMEM */

@@ -101,7 +101,7 @@ struct job_site { /* where a function is called from */
     bool inlined;
     uint64_t calls;
     double total_ns;
-    const char *caller, *file; /* the function that calls; "": not known (job/places/trace_names.h) */
+    const char *caller, *file; /* the function that calls; "": not known (job/places/place_names.h) */
     uint64_t line;
     UT_hash_handle hh;
 };

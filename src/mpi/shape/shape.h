@@ -20,7 +20,7 @@
  * `real` is what the object that called would have got without us: the program's own PMPI tool, or the library. Shapes
  * see the arguments and change none of them but one: where the program gave MPI_STATUS_IGNORE or MPI_STATUSES_IGNORE,
  * shape_*_before may put a status of ours into args.status or args.statuses, so that what was received is known; that
- * is why wrappers pass these two from args. Shapes never call MPI_ names: only PMPI_ ones through mpi_library.h's
+ * is why wrappers pass these two from args. Shapes never call MPI_ names: only PMPI_ ones through mpi/count/library.h's
  * table, of those only local ones, and those only on handles that are known to be valid (one that a call just succeeded
  * with), so that an error of ours never reaches an error handler of the program's. Everything that a shape does with
  * arguments is inlined into the wrapper, so arguments that it does not use cost nothing.

@@ -79,7 +79,7 @@ int mpi_process_want_calls(struct mpi_process *process, const uint64_t *calls, i
     return 0;
 }
 
-/* of mpi/life.c, which is not played */
+/* of monitor/mpi/life.c, which is not played */
 void mpi_process_describe(struct agent *agent)
 {
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What one instruction does to what is known of registers and of the stack; of capture/track.c. */
+/* What one instruction does to what is known of registers and of the stack; of symbols/code/track.c. */
 #ifndef SCRY_SYMBOLS_CODE_STEP_H
 #define SCRY_SYMBOLS_CODE_STEP_H
 
@@ -21,7 +21,7 @@ void track_set_half(struct track *track, const ZydisDecodedOperand *op, unsigned
 /* Whatever an instruction writes is unknown after it. */
 void track_clobber(struct track *track, const struct insn *insn);
 
-/* capture/arithmetic.c: with track->nodes. */
+/* symbols/code/arithmetic.c: with track->nodes. */
 struct tracked track_compute(struct track *track, unsigned how, unsigned size, struct tracked a, struct tracked b);
 struct tracked track_select(struct track *track, struct tracked condition, struct tracked a, struct tracked b);
 /* base + index * scale + displacement, as a number of `size` bytes. */
@@ -30,7 +30,7 @@ struct tracked track_address(struct track *track, const ZydisDecodedOperand *op,
 struct tracked track_condition(struct track *track, unsigned code);
 /* True: done. */
 bool track_arithmetic(struct track *track, const struct insn *insn);
-/* capture/vector.c. True: done. */
+/* symbols/code/vector.c. True: done. */
 bool track_vector(struct track *track, const struct insn *insn);
 
 static inline struct tracked track_constant(uint64_t number)
