@@ -52,7 +52,7 @@ test('a choice that was made counts, whatever is answered to an earlier one; an 
   });
   const page = await openPage();
   await page.goto(`${server.url}#/compare`);
-  const first = page.getByRole('combobox', { name: 'First' });
+  const first = page.getByRole('combobox', { name: 'A, the first' });
   await first.selectOption('task:slow');
   await slow.asked;
   await first.selectOption('task:quick');
@@ -60,7 +60,7 @@ test('a choice that was made counts, whatever is answered to an earlier one; an 
   const came = page.waitForResponse(/tasks\/slow$/);
   slow.answer();
   await (await came).finished();
-  await page.getByRole('combobox', { name: 'Second' }).selectOption('task:quick');
+  await page.getByRole('combobox', { name: 'B, the second' }).selectOption('task:quick');
   await page.waitForURL(/b=job-of-quick/);
   assert.match(page.url(), /a=job-of-quick/);
   await first.selectOption('task:slower');

@@ -212,6 +212,8 @@ class Listing(CheckedCase):
         self.assertGreater(wall["ratio"], 1.5)
         self.assertEqual((diff["a"]["exit_code"], diff["b"]["exit_code"]), (0, 2))
         text = self.box.run(self.box.scry("diff", "a", "b")).stdout
+        self.assertEqual(text.splitlines()[0], diff["verdict"])
+        self.assertTrue(diff["verdict"].startswith("B failed, A did not: "), text)
         self.assertRegex(text, r"(?m)^end +exit +0 +exit +2$")
         self.assertRegex(text, r"(?m)^wall time .*\+\d+\.\d%$")
 

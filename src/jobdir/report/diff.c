@@ -2,6 +2,7 @@
 /* Two runs compared. */
 #include <string.h>
 
+#include "base/data/cleanup.h"
 #include "jobdir/report/internal.h"
 #include "jobdir/text/text.h"
 
@@ -88,30 +89,91 @@ static const struct field run_fields[] = {{"id", FIELD_TEXT, FIELD_AT(struct run
                                           {0}};
 
 struct diff {
+    const char *verdict;
     struct run a, b;
     json_t *values, *functions, *mpi;
 };
 
-static const struct field diff_fields[] = {{"a", FIELD_OBJECT, FIELD_AT(struct diff, a), .of = run_fields},
-                                           {"b", FIELD_OBJECT, FIELD_AT(struct diff, b), .of = run_fields},
-                                           {"values", FIELD_LIST, FIELD_AT(struct diff, values), .of = value_fields},
-                                           {"functions", FIELD_LIST, FIELD_AT(struct diff, functions),
-                                            .of = report_function_diff_fields,
-                                            .about = "the hottest functions of both, those that changed most first"},
-                                           {"mpi", FIELD_OBJECT, FIELD_AT(struct diff, mpi), FIELD_OR_NULL,
-                                            .of = report_mpi_diff_fields, .about = "null: neither ran an MPI program"},
-                                           {0}};
+static const struct field diff_fields[] = {
+    {"verdict", FIELD_TEXT, FIELD_AT(struct diff, verdict), FIELD_OR_NULL,
+     .about = "one sentence for people: which failed, or how their times differ; "
+              "null: one of them has not ended"},
+    {"a", FIELD_OBJECT, FIELD_AT(struct diff, a), .of = run_fields},
+    {"b", FIELD_OBJECT, FIELD_AT(struct diff, b), .of = run_fields},
+    {"values", FIELD_LIST, FIELD_AT(struct diff, values), .of = value_fields},
+    {"functions", FIELD_LIST, FIELD_AT(struct diff, functions), .of = report_function_diff_fields,
+     .about = "the hottest functions of both, those that changed most first"},
+    {"mpi", FIELD_OBJECT, FIELD_AT(struct diff, mpi), FIELD_OR_NULL, .of = report_mpi_diff_fields,
+     .about = "null: neither ran an MPI program"},
+    {0}};
 
 static struct run run_of(const struct job_report *report)
 {
     return (struct run){report->info.id, job_report_status(report), job_report_result(report).exit_code};
 }
 
+static bool has_failed(const struct job_report *report)
+{
+    struct job_result result = job_report_result(report);
+    return report->info.ended && (result.signal || result.exit_code || !result.started);
+}
+
+/* Why, or, where that is not known, how. */
+static void put_failure(struct buf *out, const struct job_report *report)
+{
+    struct job_result result = job_report_result(report);
+    json_t *last = job_report_last(report);
+    const char *reason = json_string_value(json_object_get(json_object_get(last, "reason"), "text"));
+    char name[32];
+    if (reason)
+        buf_puts(out, reason);
+    else if (result.signal)
+        buf_printf(out, "killed by %s", text_signal(result.signal, name, sizeof name));
+    else
+        buf_printf(out, "exit status %d", result.exit_code);
+    json_decref(last);
+}
+
+/* Which failed, else how their times differ. Nothing: one of them has not ended. */
+static void put_verdict(struct buf *out, const struct job_report *a, const struct job_report *b)
+{
+    bool a_failed = has_failed(a), b_failed = has_failed(b);
+    if (!a->info.ended || !b->info.ended)
+        return;
+    if (a_failed && b_failed) {
+        buf_puts(out, "both failed; A: ");
+        put_failure(out, a);
+        buf_puts(out, "; B: ");
+        put_failure(out, b);
+        return;
+    }
+    if (a_failed || b_failed) {
+        buf_puts(out, a_failed ? "A failed, B did not: " : "B failed, A did not: ");
+        put_failure(out, a_failed ? a : b);
+        return;
+    }
+    double left = job_report_total(a).wall_seconds, right = job_report_total(b).wall_seconds;
+    if (left <= 0 || right <= 0)
+        return;
+    if (left < 1.05 * right && right < 1.05 * left)
+        buf_puts(out, "B took as long as A: ");
+    else if (right > left)
+        buf_printf(out, "B took %.3g times as long as A: ", right / left);
+    else
+        buf_printf(out, "B was %.3g times as fast as A: ", left / right);
+    text_seconds(out, right);
+    buf_puts(out, ", and A ");
+    text_seconds(out, left);
+}
+
 json_t *job_report_diff_json(const struct job_report *a, const struct job_report *b)
 {
     struct report_compared rows[COMPARED];
     compare(a, b, rows);
-    struct diff diff = {.a = run_of(a),
+    _cleanup_(buf_done) struct buf verdict = BUF_INIT;
+    put_verdict(&verdict, a, b);
+    struct diff diff = {.verdict = verdict.data,
+                        .a = run_of(a),
                         .b = run_of(b),
                         .values = fields_list(value_fields, rows, COMPARED, sizeof *rows, NULL),
                         .functions = job_functions_diff_json(a->functions, b->functions),
@@ -154,6 +216,9 @@ void job_report_diff_text(struct buf *out, const struct job_report *a, const str
 {
     struct report_compared rows[COMPARED];
     compare(a, b, rows);
+    put_verdict(out, a, b);
+    if (out->len)
+        buf_puts(out, "\n\n");
     for (int i = 0; i < 2; i++) {
         const struct job_info *info = i ? &b->info : &a->info;
         buf_puts(out, i ? "B  " : "A  ");

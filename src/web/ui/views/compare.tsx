@@ -8,7 +8,7 @@ import type { Colours } from '../design/colours';
 import { Answered, Choice, Empty, More, Notice } from '../design/parts';
 import { Table } from '../design/table';
 import { useDoing } from '../doing';
-import { base, count, digits, moment, ns, seconds, share, size } from '../format';
+import { base, count, digits, moment, ns, seconds, sentence, share, size } from '../format';
 import { title as jobTitle } from '../pages/jobs';
 import { PictureFrame, svgPen } from '../pictures';
 import { go, href, setParams, useParam } from '../state';
@@ -42,7 +42,7 @@ function Choose({ a, b }: { a: string; b: string }) {
   });
   const ran = tasks.value?.filter(task => task.runs_done > 0) ?? [];
   const one = (name: 'a' | 'b', value: string) => (
-    <label>{name === 'a' ? 'First' : 'Second'} <select value={value} onChange={e => take(name, e.currentTarget.value)}>
+    <label>{name === 'a' ? 'A, the first' : 'B, the second'} <select value={value} onChange={e => take(name, e.currentTarget.value)}>
       <option value="">…</option>
       {value && !jobs.value?.jobs.some(job => job.id === value) && <option value={value}>{value}</option>}
       {ran.length > 0 && <optgroup label="Tasks, by their last good run">{ran.map(task => <option key={task.id} value={`task:${task.id}`}>{`${taskTitle(task)}, ${task.processes} ${task.processes === 1 ? 'process' : 'processes'}, ${moment(task.created_seconds)} · ${task.id}`}</option>)}</optgroup>}
@@ -72,10 +72,11 @@ function Values({ diff }: { diff: ReportDiff }) {
   const rows = [...diff.values, ...(diff.mpi?.values ?? [])];
   return (
     <PictureFrame title="The whole job" of={`${diff.a.id}-${diff.b.id}`} picture={{ name: 'values', svg: null, table: () => ({ columns: ['name', 'a', 'b', 'ratio'], rows: rows.map(row => [row.name, row.a, row.b, row.ratio]) }) }}>
+      {diff.verdict && <p class="reason">{sentence(diff.verdict)}</p>}
       <Table label="Figures of both" rows={rows} rowKey={row => row.name} sortParam="vs" columns={[
         { key: 'name', title: 'Figure', cell: row => plain(row.name), value: row => row.name },
-        { key: 'a', title: 'First', number: true, cell: row => row.a === null ? '–' : VALUE_TEXT(row.name, row.a) },
-        { key: 'b', title: 'Second', number: true, cell: row => row.b === null ? '–' : VALUE_TEXT(row.name, row.b) },
+        { key: 'a', title: 'A', number: true, cell: row => row.a === null ? '–' : VALUE_TEXT(row.name, row.a) },
+        { key: 'b', title: 'B', number: true, cell: row => row.b === null ? '–' : VALUE_TEXT(row.name, row.b) },
         { key: 'ratio', title: 'Ratio', number: true, cell: row => row.ratio === null ? '' : `${digits(row.ratio, 2)} ×`, value: row => row.ratio },
       ]} />
     </PictureFrame>
@@ -120,8 +121,8 @@ function FunctionDiff({ diff: every }: { diff: ReportDiff }) {
         <Table label="Functions of both" rows={diff.functions} rowKey={row => `${row.name} ${row.file} ${row.a?.line} ${row.b?.line}`} sort="-change" onOpen={row => go(['jobs', row.b ? diff.b.id : diff.a.id, 'space'], { q: row.name })} columns={[
           { key: 'name', title: 'Function', cell: row => <span class="measured-name">{row.name} <small>{base(row.file)}</small></span>, value: row => row.name },
           { key: 'bar', title: 'Compared', wide: true, cell: row => <span class="compare-bars"><i class="a" style={{ width: `${100 * value(row, 'a') / most}%` }} /><i class="b" style={{ width: `${100 * value(row, 'b') / most}%` }} /></span> },
-          { key: 'a', title: 'First', number: true, cell: row => row.a ? text(value(row, 'a')) : '–', value: row => value(row, 'a') },
-          { key: 'b', title: 'Second', number: true, cell: row => row.b ? text(value(row, 'b')) : '–', value: row => value(row, 'b') },
+          { key: 'a', title: 'A', number: true, cell: row => row.a ? text(value(row, 'a')) : '–', value: row => value(row, 'a') },
+          { key: 'b', title: 'B', number: true, cell: row => row.b ? text(value(row, 'b')) : '–', value: row => value(row, 'b') },
           { key: 'change', title: 'Change', number: true, cell: row => { const by = value(row, 'b') - value(row, 'a'); return `${by > 0 ? '+' : by < 0 ? '−' : ''}${text(Math.abs(by))}`; }, value: row => Math.abs(value(row, 'b') - value(row, 'a')) },
           { key: 'ratio', title: 'Ratio', number: true, wide: true, cell: row => ratioText(value(row, 'a'), value(row, 'b')), value: row => value(row, 'a') > 0 ? value(row, 'b') / value(row, 'a') : null },
         ]} />
