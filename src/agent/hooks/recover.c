@@ -290,18 +290,25 @@ void recover_levels(struct agent_thread *self, uint32_t keep)
         self->stack_size = self->off ? 0 : self->size;
 }
 
-/* Of the short way: nothing but whole records, of a handler that came just before `pending` was set, or its own. */
-static bool region_whole(const struct agent_thread *self, uint64_t from, uint64_t to)
+/* Of the short way: what a handler has written that came just before `pending` was set, to where the cursor had been
+ * when it was read. Those are whole records. Its own is one alone, and the frame tells of it: the time does not, two
+ * records may have the same. */
+static bool region_of_others(const struct hole *hole)
 {
-    uint32_t time = 0, last = (uint32_t)atomic_load_explicit(&self->block->last_time, memory_order_relaxed);
-    for (uint32_t id, size; from < to; from += size) {
+    uint32_t time = 0, id = RECORD_IDS, count = 0;
+    uint64_t from = hole->at, to = hole->at + hole->size;
+    for (uint32_t size; from < to; from += size, count++) {
         const uint8_t *at = agent_hot.view.base + from;
         size = record_size(at, to - from, &id);
         if (!size)
             return false;
         __builtin_memcpy(&time, at, sizeof time);
     }
-    return time >> (32 - RECORD_TIME_BITS) == (last & ((UINT32_C(1) << RECORD_TIME_BITS) - 1));
+    bool own =
+        hole->id != RECORD_ENTRY ? id == hole->id : hole->frame && (id == RECORD_ENTRY || id == RECORD_ENTRY_VALUES);
+    if (count == 1 && own)
+        return false;
+    return time >> (32 - RECORD_TIME_BITS) == (hole->before & ((UINT32_C(1) << RECORD_TIME_BITS) - 1));
 }
 
 /* The record of the hook that set `pending`. */
@@ -322,12 +329,10 @@ static struct hole hole_find(struct agent_thread *self, uint64_t cursor)
         hole.at = pending;
         hole.size = end > pending && in_packet(self, pending, end) ? end - pending : 0;
         hole.frame = frame_of_writer(self, self->writer);
-        /* where the frame tells, the time does not: two records may have the same */
-        bool tells = nested || hole.size == RECORD_HEAD || (hole.frame && !(hole.frame->flags & FRAME_RECORDED));
-        if (hole.size && !tells && region_whole(self, pending, end))
-            hole.size = 0;
         hole.before = nested ? self->nested_time : last;
         hole.id = self->hole_id ? self->hole_id - 1 : hole.size == RECORD_HEAD ? RECORD_EXIT : RECORD_ENTRY;
+        if (region_of_others(&hole))
+            hole.size = 0;
     }
     if (hole.id != RECORD_ENTRY && hole.id != RECORD_ENTRY_VALUES)
         hole.frame = self->leaving;

@@ -158,7 +158,7 @@ static void target_steps(const char *target, bool mpi, const char *mode, const c
     struct after after = {mini_slot(&mini, &mini.areas[0], "after"), 0};
     mini_each(&mini, &mini.areas[0], count_after, &after);
     struct after within = {0, 0};
-    if (strstr(mode, "calls")) {
+    if (strstr(mode, "calls") || strstr(mode, "again")) {
         within.slot = mini_slot(&mini, &mini.areas[0], "within");
         mini_each(&mini, &mini.areas[0], count_after, &within);
     }
@@ -261,11 +261,12 @@ static void at_the_end_of_a_packet(void **state)
     }
 }
 
-/* ... and comes again: the first handler returns, only the second may leave */
+/* ... and comes again: the first handler returns, only the second may leave, and what the first has called stays */
 static void handlers_one_after_the_other(void **state)
 {
     steps("calls,again", "97:1:40");
     steps("calls,again,jump", "97:1:60");
+    steps("again,silent,jump", "31:1:60");
     steps("calls,again,jump,full", "97:1:40:4");
     steps("calls,again,jump,full", "131:200:220:8");
 }
