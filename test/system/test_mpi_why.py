@@ -455,7 +455,7 @@ class Why(mpitest.MpiCase):
 
     def test_opened_fifo(self):
         os.mkfifo(self.box.path("work", "some-fifo"))
-        expected = "2 ranks wait for rank 1, which opens some-fifo"
+        expected = "2 ranks wait for rank 1, which waits until somebody opens some-fifo for writing"
         answer, _ = self.found("fifo", self.only("straggler", [1], [0, 2], expected))
         self.assertEqual(answer["mpi"]["findings"][0]["text"], expected)
 
