@@ -318,7 +318,6 @@ static int node_copy(const struct link_way *way, const struct parcel *parcel, st
 
 /* scry-link look NAME: can a node be reached, and what is there? `scry doctor --node` shows it. */
 
-
 struct look {
     const struct link_way *way;
     const char *name;

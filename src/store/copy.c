@@ -124,8 +124,8 @@ static int fill(struct store *store, struct fetch *fetch, bool whole, struct err
                        "the records of %s are not kept any more; its summary is in the record, see job_list",
                        fetch->found->id);
     if (code == 0 && whole)
-        code =
-            db_query(store_db(store), "SELECT path, content FROM files WHERE job = $1", &job, 1, fetch_file, fetch, err);
+        code = db_query(store_db(store), "SELECT path, content FROM files WHERE job = $1", &job, 1, fetch_file, fetch,
+                        err);
     return code == 0 ? mirror_flush(fetch->mirror) : code;
 }
 

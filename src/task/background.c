@@ -19,7 +19,12 @@
  * What a runner finds out by children, so that it never waits itself: the space of tasks, and why Slurm has not begun a run.
  */
 
-enum { BLOCK_BYTES = 512, FILE_BYTES = 256 /* of a file's description */, NICE = 19, REST = 10 /* times as long as it took */ };
+enum {
+    BLOCK_BYTES = 512,
+    FILE_BYTES = 256 /* of a file's description */,
+    NICE = 19,
+    REST = 10 /* times as long as it took */
+};
 
 static struct look {
     struct look *next;
