@@ -451,7 +451,7 @@ class Report(TraceCase):
         text = self.scry("report", "@last").stdout
         for part in ("Functions self", "Who calls whom", "Slowest calls", "Tracing\n"):
             self.assertIn(part, text)
-        self.assertRegex(text, r" 10 .*  work  traced\.c:\d+\n")
+        self.assertRegex(text, r" 10 .*  work  traced\.c:\d+(  \(preempted .*\))?\n")
 
     def test_diff(self):
         self.trace("calls", 10)
@@ -477,7 +477,7 @@ class Babeltrace(TraceCase):
         self.assertEqual(done.returncode, 0, done.stderr)
         for name, count in said.items():
             entries = [line for line in done.stdout.splitlines() if f'"{name}"' in line and "entry" in line]
-            self.assertEqual(len(entries), count)
+            self.assertEqual(len(entries), count, entries)
             self.assertEqual(len(self.objects("--fn", name)), count)
 
 
