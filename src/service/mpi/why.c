@@ -1,12 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "service/mpi/why.h"
-
+/*
+ * mpi_get_wait_graph: why the ranks of a job do not move (jobdir/analysis/why.h). Those of this node are looked at here;
+ * all nodes of the tool look at theirs (mpi_look), and what they saw is joined.
+ */
+#include "base/data/buf.h"
 #include "base/data/cleanup.h"
 #include "base/data/clock_offset.h"
 #include "base/data/grow.h"
 #include "base/system/clock.h"
 #include "base/system/loop.h"
 #include "jobdir/analysis/polls.h"
+#include "jobdir/analysis/why.h"
 #include "jobdir/analysis/why_align.h"
 #include "jobdir/mpi/look.h"
 #include "jobdir/text/text.h"
