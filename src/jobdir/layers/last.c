@@ -511,19 +511,31 @@ static bool is_wordless_abort(const json_t *reason)
     return note_json_kind(reason) == NOTE_cause_crash && signal && strcmp(signal, "SIGABRT") == 0;
 }
 
-/* Without a reason: what would have shown it, if that is known. */
-static json_t *unknown_json(const struct job_end *end, const json_t *reason, const json_t *said)
+/* Of what a job's command writes; "": nothing is known of it. */
+static const char *log_state(const struct job_end *end, const char *name)
 {
-    static const char name[] = "stderr", python[] = "python";
-    const char *first = json_string_value(json_object_get(json_array_get(end->chain, 0), "name"));
     const struct layer_last *log;
     HASH_FIND_STR(end->model->layers.log_files, name, log);
     const char *state = log ? json_string_value(json_object_get(log->record, "state")) : NULL;
-    if ((json_is_object(reason) && !is_wordless_abort(reason)) || json_array_size(said) || !state ||
-        strcmp(state, "unwatched") != 0)
+    return state ? state : "";
+}
+
+/* Without a reason: what would have shown it, if that is known. */
+static json_t *unknown_json(const struct job_end *end, const json_t *reason, const json_t *said)
+{
+    static const char python[] = "python";
+    const char *first = json_string_value(json_object_get(json_array_get(end->chain, 0), "name"));
+    if ((json_is_object(reason) && !is_wordless_abort(reason)) || json_array_size(said) ||
+        strcmp(log_state(end, "stderr"), "unwatched") != 0)
         return json_null();
     _cleanup_(buf_done) struct buf text = BUF_INIT;
-    buf_puts(&text, "what it wrote to standard error was not read, since that is no file: run it with 2>err.txt");
+    /* Many programs say on standard output why they end; an abort's words are on standard error. */
+    if (strcmp(log_state(end, "stdout"), "watched") != 0 && !json_is_object(reason))
+        buf_puts(&text,
+                 "what it wrote to standard output and standard error was not read, since they are no files: run it "
+                 "with >out.txt 2>err.txt");
+    else
+        buf_puts(&text, "what it wrote to standard error was not read, since that is no file: run it with 2>err.txt");
     if (!json_is_object(reason) && first && strncmp(first, python, sizeof python - 1) == 0)
         buf_puts(&text, ", or with scry run --script calls, which records exceptions of Python");
     return text_json(text.data ? text.data : "");

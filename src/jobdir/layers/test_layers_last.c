@@ -130,15 +130,19 @@ static void expect_text(const char *chain, const char *text)
 /* Where nothing says why, it says what would. */
 static void test_unknown(void **state)
 {
+    static const char python[] = "[{\"pid\": 10, \"name\": \"python3\", \"end_seconds\": 100, \"exit_code\": 1}]";
     expect_text(ONE, "");
     PUT("{s:s, s:f, s:s, s:s}", "type", "log_file", "t", 0.0, "file", "stderr", "state", "unwatched");
+    expect_text(
+        ONE, "  reason     not known: what it wrote to standard output and standard error was not read, since they are "
+             "no files: run it with >out.txt 2>err.txt\n");
+    PUT("{s:s, s:f, s:s, s:s}", "type", "log_file", "t", 0.0, "file", "stdout", "state", "watched");
     expect_text(ONE,
                 "  reason     not known: what it wrote to standard error was not read, since that is no file: run it "
                 "with 2>err.txt\n");
-    expect_text(
-        "[{\"pid\": 10, \"name\": \"python3\", \"end_seconds\": 100, \"exit_code\": 1}]",
-        "  reason     not known: what it wrote to standard error was not read, since that is no file: run it with "
-        "2>err.txt, or with scry run --script calls, which records exceptions of Python\n");
+    expect_text(python,
+                "  reason     not known: what it wrote to standard error was not read, since that is no file: run "
+                "it with 2>err.txt, or with scry run --script calls, which records exceptions of Python\n");
     put_last("worker", "bash");
     expect_text(ONE, "  said last  worker\n             bash\n");
 }
