@@ -459,8 +459,6 @@ static double average(uint64_t total, uint64_t count)
     return count ? (double)total / (double)count : 0;
 }
 
-static void put_metric(struct buf *text, const struct line *line, size_t metric);
-
 enum { METRIC_AVERAGE = 4, METRIC_COMPLETION_AVERAGE = 12 };
 static const struct {
     const char *name;
