@@ -3,7 +3,7 @@
 #define SCRY_BROKER_LINK_H
 
 #include "base/data/err.h"
-#include "base/data/span.h"
+#include "base/data/buf.h"
 #include "base/system/loop.h"
 #include "broker/url.h"
 

@@ -22,7 +22,7 @@
 #include "base/system/clock.h"
 #include "base/system/dirs.h"
 #include "base/system/file.h"
-#include "base/system/spawn.h"
+#include "base/system/process.h"
 #include "shm/waits.h"
 
 enum {

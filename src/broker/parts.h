@@ -9,7 +9,6 @@
 #include <stdint.h>
 
 #include "base/data/buf.h"
-#include "base/data/span.h"
 
 struct parts_file;
 struct parts {

@@ -11,7 +11,7 @@
 
 #include "base/data/cleanup.h"
 #include "base/data/near.h"
-#include "base/data/span.h"
+#include "base/data/buf.h"
 #include "base/system/dirs.h"
 #include "base/system/file.h"
 

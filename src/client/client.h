@@ -12,7 +12,6 @@
 #include <scry/omis.h>
 
 #include "base/data/buf.h"
-#include "base/data/span.h"
 
 typedef void client_callback_fn(Omis_reply reply, void *param);
 

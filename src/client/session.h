@@ -4,7 +4,7 @@
 
 #include "base/data/buf.h"
 #include "base/data/err.h"
-#include "base/system/spawn.h"
+#include "base/system/process.h"
 #include "client/client.h"
 #include "lang/reply.h"
 #include "wire/frame.h"

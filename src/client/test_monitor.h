@@ -11,7 +11,7 @@
 
 #include <omis.h>
 
-#include "base/data/span.h"
+#include "base/data/buf.h"
 #include "wire/frame.h"
 
 #define CHECK(condition) \

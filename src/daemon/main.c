@@ -5,12 +5,9 @@
 #include "base/system/file.h"
 #include "base/system/log.h"
 #include "base/system/loop.h"
-#include "base/system/map_guard.h"
+#include "base/system/own_memory.h"
 #include "base/system/pause.h"
-#include "base/system/spawn.h"
-#include "base/system/stack.h"
-#include "base/system/start_memory.h"
-#include "base/system/trusted.h"
+#include "base/system/process.h"
 #include "base/system/wait_world.h"
 #include "daemon/connection.h"
 #include "daemon/home.h"
@@ -132,7 +129,7 @@ static void extensions_end(struct monitor *monitor)
 }
 
 /* Loads all extensions. Logs and omits those that cannot be loaded, or that others could change
- * (base/system/trusted.h). */
+ * (base/system/dirs.h). */
 static void extensions_load(struct monitor *monitor)
 {
     dirs_extensions(load_dir, monitor);

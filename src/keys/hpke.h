@@ -12,7 +12,6 @@
 #include <openssl/evp.h>
 
 #include "base/data/buf.h"
-#include "base/data/span.h"
 
 enum { HPKE_KEY_BYTES = 32, HPKE_TAG_BYTES = 16 };
 

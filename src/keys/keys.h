@@ -22,7 +22,6 @@
 #include "base/data/buf.h"
 #include "base/data/cleanup.h"
 #include "base/data/err.h"
-#include "base/data/span.h"
 
 /* Bits. Whoever may change or read values may also observe: certificates say so, with both bits. */
 enum key_right {

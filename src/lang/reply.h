@@ -5,7 +5,6 @@
 #include "base/data/arena.h"
 #include "base/data/buf.h"
 #include "base/data/err.h"
-#include "base/data/span.h"
 
 #include <omis.h>
 #include <scry/omis.h>

@@ -3,7 +3,6 @@
 #define SCRY_LANG_TOKEN_H
 
 #include "base/data/buf.h"
-#include "base/data/span.h"
 #include "lang/signature.h"
 
 /*

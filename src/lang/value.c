@@ -76,28 +76,6 @@ void value_print_int(struct buf *out, int64_t number)
     }
 }
 
-/*
- * The length of a valid UTF-8 sequence of at least two bytes at the start of text, or 0. The control characters U+0080
- * to U+009F count as invalid, because some terminals obey them: they are printed as escapes.
- */
-static size_t utf8_length(const unsigned char *text, size_t len)
-{
-    unsigned char first = text[0];
-    size_t need = first >= 0xc2 && first <= 0xdf   ? 2
-                  : (first & 0xf0) == 0xe0         ? 3
-                  : first >= 0xf0 && first <= 0xf4 ? 4
-                                                   : 0;
-    if (!need || need > len)
-        return 0;
-    for (size_t i = 1; i < need; i++)
-        if ((text[i] & 0xc0) != 0x80)
-            return 0;
-    if ((first == 0xc2 && text[1] < 0xa0) || (first == 0xe0 && text[1] < 0xa0) || (first == 0xed && text[1] > 0x9f) ||
-        (first == 0xf0 && text[1] < 0x90) || (first == 0xf4 && text[1] > 0x8f))
-        return 0;
-    return need;
-}
-
 /* The letter of a two-character escape, or 0. */
 static char escape_letter(unsigned char c)
 {
@@ -136,7 +114,7 @@ void value_print_string(struct buf *out, struct span text)
             continue;
         }
         size_t multi = c >= 0x80 ? utf8_length(bytes + i, text.len - i) : 0;
-        if (multi) {
+        if (multi && utf8_character(bytes + i, multi) >= 0xa0) { /* some terminals obey U+0080 to U+009F */
             i += multi;
             continue;
         }

@@ -12,7 +12,6 @@
 
 #include "base/data/arena.h"
 #include "base/data/buf.h"
-#include "base/data/span.h"
 
 enum value_kind {
     VALUE_INTEGER,

@@ -16,7 +16,6 @@
 #include <sys/types.h>
 
 #include "base/data/buf.h"
-#include "base/data/span.h"
 #include "wire/channel.h"
 
 enum {

@@ -2,7 +2,6 @@
 #include "base/data/cleanup.h"
 #include "base/system/dirs.h"
 #include "base/system/file.h"
-#include "base/system/line.h"
 #include "base/system/log.h"
 #include "client/session.h"
 #include "link/link.h"

@@ -9,7 +9,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "base/system/agent_library.h"
+#include "base/system/process.h"
 #include "base/system/dirs.h"
 #include "base/system/file.h"
 

@@ -2,9 +2,9 @@
 #include "base/data/buf.h"
 #include "base/data/cleanup.h"
 #include "base/system/clock.h"
-#include "base/system/line.h"
+#include "base/system/file.h"
 #include "base/system/pause.h"
-#include "base/system/user.h"
+#include "base/system/process.h"
 #include "mirror/reader.h"
 #include "shm/waits.h"
 

@@ -20,7 +20,7 @@
 #include <jansson.h>
 
 #include "base/data/err.h"
-#include "base/data/span.h"
+#include "base/data/buf.h"
 #include "base/system/loop.h"
 #include "broker/link.h"
 #include "broker/topics.h"

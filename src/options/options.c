@@ -3,7 +3,7 @@
 
 #include "base/data/cleanup.h"
 #include "base/data/near.h"
-#include "base/data/units.h"
+#include "base/data/number.h"
 #include "base/system/clock.h"
 #include "base/system/file.h"
 #include "lang/request.h"

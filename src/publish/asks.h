@@ -10,7 +10,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "base/data/span.h"
+#include "base/data/buf.h"
 #include "publish/files.h"
 #include "publish/follow.h"
 

@@ -2,7 +2,7 @@
 #ifndef SCRY_PUBLISH_CONTROL_H
 #define SCRY_PUBLISH_CONTROL_H
 
-#include "base/data/span.h"
+#include "base/data/buf.h"
 
 #include <stdint.h>
 

@@ -14,7 +14,7 @@
 
 #include "base/data/buf.h"
 #include "base/system/log.h"
-#include "base/system/process_names.h"
+#include "base/system/process.h"
 #include "base/system/sanitized.h"
 #include "publish/publisher.h"
 

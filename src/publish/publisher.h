@@ -3,9 +3,7 @@
 #define SCRY_PUBLISH_PUBLISHER_H
 
 #include "base/data/buf.h"
-#include "base/data/span.h"
 #include "base/system/loop.h"
-#include "base/system/seldom.h"
 #include "broker/link.h"
 #include "broker/topics.h"
 #include "broker/url.h"

@@ -14,7 +14,7 @@
  * it was opened to be shared; then it may open one of its own. A program that is executed has none, either.
  *
  * The reader believes nothing: it takes what it needs out of the shared memory once, and checks the copy. It wants
- * base/system/map_guard.h against files that are cut.
+ * base/system/own_memory.h against files that are cut.
  *
  * Freestanding. Everything is async-signal-safe, and no function of the writer changes errno.
  */

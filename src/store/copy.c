@@ -7,7 +7,7 @@
 #include "base/system/dirs.h"
 #include "base/system/file.h"
 #include "base/system/log.h"
-#include "base/system/user.h"
+#include "base/system/process.h"
 #include "jobdir/record/info.h"
 #include "jobdir/record/mirror.h"
 #include "jobdir/record/spool.h"

@@ -3,7 +3,7 @@
 #define SCRY_STORE_DB_H
 
 #include "base/data/err.h"
-#include "base/data/span.h"
+#include "base/data/buf.h"
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -19,7 +19,7 @@
 #include "base/data/cleanup.h"
 #include "base/system/clock.h"
 #include "base/system/log.h"
-#include "base/system/user.h"
+#include "base/system/process.h"
 #include "broker/link.h"
 #include "jobdir/record/dir.h"
 #include "jobdir/text/text.h"

@@ -3,7 +3,7 @@
 #define SCRY_STORE_STORE_H
 
 #include "base/data/err.h"
-#include "base/data/span.h"
+#include "base/data/buf.h"
 #include "jobdir/record/kinds.h"
 #include "keys/signed.h"
 #include "store/db.h"

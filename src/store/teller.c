@@ -5,7 +5,7 @@
 #include "base/system/dirs.h"
 #include "base/system/log.h"
 #include "base/system/pause.h"
-#include "base/system/spawn.h"
+#include "base/system/process.h"
 #include "shm/waits.h"
 
 #include <errno.h>

@@ -37,7 +37,7 @@
 
 #include "base/system/clock.h"
 #include "base/system/pause.h"
-#include "base/system/process_names.h"
+#include "base/system/process.h"
 #include "base/system/wait_world.h"
 #include "tracer/tracee.h"
 

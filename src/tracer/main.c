@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/system/clock.h"
 #include "base/system/pause.h"
-#include "base/system/process_names.h"
+#include "base/system/process.h"
 #include "base/system/wait_world.h"
 #include "shm/waits.h"
 #include "tracer/tracee.h"

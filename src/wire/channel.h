@@ -23,7 +23,6 @@
 #include <stdint.h>
 
 #include "base/data/buf.h"
-#include "base/data/span.h"
 
 enum {
     CHANNEL_SESSION = 16,

@@ -18,7 +18,6 @@
 
 #include "base/data/buf.h"
 #include "base/data/err.h"
-#include "base/data/span.h"
 
 enum { FRAME_HEADER_SIZE = 12, FRAME_PAYLOAD_LIMIT = 64 << 20 };
 /* What tools and monitors say to each other, and what monitors say besides. They grow apart: a tool of tomorrow may speak

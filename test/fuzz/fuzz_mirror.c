@@ -9,7 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/data/span.h"
+#include "base/data/buf.h"
 #include "fuzz.h"
 #include "jobdir/record/mirror.h"
 #include "broker/parts.h"

@@ -9,7 +9,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#include "base/data/span.h"
+#include "base/data/buf.h"
 
 struct arena_chunk;
 

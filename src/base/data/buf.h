@@ -1,8 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * A growing buffer of bytes. Allocation failure is sticky: `failed` is set, and appends do nothing. Check it once, at
- * the end. Not thread-safe. data is NUL-terminated, unless it is NULL.
- */
 #ifndef SCRY_BASE_DATA_BUF_H
 #define SCRY_BASE_DATA_BUF_H
 
@@ -10,6 +6,12 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
+
+/*
+ * A growing buffer of bytes. Allocation failure is sticky: `failed` is set, and appends do nothing. Check it once, at
+ * the end. Not thread-safe. data is NUL-terminated, unless it is NULL.
+ */
 
 struct buf {
     char *data;
@@ -43,5 +45,50 @@ void buf_drop(struct buf *buf, size_t n);
 
 /* Gives the content to the caller, who frees it. Never NULL unless failed. */
 char *buf_take(struct buf *buf);
+
+/* A borrowed run of bytes, not NUL-terminated, possibly with NULs inside. */
+
+struct span {
+    const char *ptr;
+    size_t len;
+};
+
+static inline struct span span_of(const char *ptr, size_t len)
+{
+    return (struct span){ptr, len};
+}
+
+static inline struct span span_str(const char *string)
+{
+    return (struct span){string, strlen(string)};
+}
+
+static inline bool span_eq(struct span a, struct span b)
+{
+    return a.len == b.len && (a.len == 0 || memcmp(a.ptr, b.ptr, a.len) == 0);
+}
+
+static inline bool span_is(struct span a, const char *string)
+{
+    return span_eq(a, span_str(string));
+}
+
+/* For printf's "%.*s" */
+#define SPAN_ARG(span) (int)(span).len, (span).ptr
+
+/* UTF-8 of others, and what of it may not reach a terminal as it is. Pure. */
+
+/* The length of the valid sequence at the front of so many bytes, at least one, or 0. Overlong forms, surrogates and what lies
+ * beyond U+10FFFF are invalid (RFC 3629). */
+size_t utf8_length(const void *bytes, size_t left);
+
+/* Of a valid sequence. */
+uint32_t utf8_character(const void *bytes, size_t len);
+
+/* What a terminal may obey instead of showing it, or what makes a line look like another one: controls (C0, DEL, C1), format
+ * characters, among them all of writing from right to left, and separators of lines and paragraphs (Unicode: Cc, Cf, Zl, Zp). */
+bool utf8_is_control(uint32_t character);
+/* The same of a valid sequence. */
+bool utf8_starts_control(const void *bytes, size_t len);
 
 #endif

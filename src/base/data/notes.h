@@ -1,4 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#ifndef SCRY_BASE_DATA_NOTES_H
+#define SCRY_BASE_DATA_NOTES_H
+
+#include "base/data/buf.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
 /*
  * Notes: what scry says about a job. A note is a kind with fields. Monitor, scry run and reports exchange notes, and
  * note_text() makes the text where a person reads it. Programs compare kinds, never words.
@@ -8,14 +17,6 @@
  * Fields have their units in their names. A row never changes its meaning: add a row instead. New fields come last,
  * because other versions read the notes of this one.
  */
-#ifndef SCRY_BASE_DATA_NOTES_H
-#define SCRY_BASE_DATA_NOTES_H
-
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include "base/data/buf.h"
 
 /* clang-format off */
 #define NOTES(NOTE, INTEGER, FLOATING, STRING, FLAG) \
@@ -434,5 +435,24 @@ enum note_kind note_find(const char *name);     /* NOTE_NONE: there is no such n
 
 /* Appends its text, as the fields are: whoever shows it on a terminal escapes it. Of NOTE_NONE nothing. */
 void note_text(struct buf *out, const struct note *note);
+
+/* Notes that are kept: in memory with their texts, and in files as lines. */
+
+/* A note with its own copies of its texts. It points into itself: it is not to be copied or moved. */
+struct kept_note {
+    struct note note; /* NOTE_NONE: there is none */
+    char texts[512];
+};
+
+/* Later texts are cut where earlier ones leave no room. `note` may have texts of `kept`'s own only if it is its note.
+ */
+void note_keep(struct kept_note *kept, const struct note *note);
+bool note_equal(const struct note *one, const struct note *other);
+
+/* As a line without its end: the name, the fields, and the text for versions that do not know it. Tabs separate them; a
+ * backslash stands before tabs and backslashes in them. */
+void note_put_line(struct buf *out, const struct note *note);
+/* Any text: what is no note, or none of this version, becomes NOTE_said. */
+void note_read_line(struct kept_note *ret_note, const char *line);
 
 #endif

@@ -11,7 +11,6 @@
 
 #include "base/data/buf.h"
 #include "base/data/cleanup.h"
-#include "base/data/span.h"
 
 static void bytes_are_appended(void **state)
 {

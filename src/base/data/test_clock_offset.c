@@ -5,7 +5,7 @@
 #include <stdint.h>
 #include <cmocka.h>
 
-#include "base/data/clock_offset.h"
+#include "base/system/clock.h"
 
 enum { US = 1000, MS = 1000 * US };
 #define SECOND (UINT64_C(1000) * MS)

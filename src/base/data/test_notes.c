@@ -7,7 +7,7 @@
 #include <string.h>
 #include <cmocka.h>
 
-#include "base/data/note_line.h"
+#include "base/data/notes.h"
 
 static void check_text(struct note note, const char *expected)
 {

@@ -6,7 +6,7 @@
 
 #include <cmocka.h>
 
-#include "base/data/number_type.h"
+#include "base/data/number.h"
 
 #include <string.h>
 

@@ -6,7 +6,7 @@
 #include <stdint.h>
 #include <cmocka.h>
 
-#include "base/data/units.h"
+#include "base/data/number.h"
 
 static void test_time(void **state)
 {

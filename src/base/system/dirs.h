@@ -1,14 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Where scry keeps its files (XDG). Paths are written to a caller's buffer of PATH_MAX.
- */
 #ifndef SCRY_BASE_SYSTEM_DIRS_H
 #define SCRY_BASE_SYSTEM_DIRS_H
 
+#include "base/data/err.h"
+
+#include <limits.h>
 #include <stddef.h>
+#include <sys/stat.h>
 #include <sys/types.h>
 
-#include "base/data/err.h"
+/*
+ * Where scry keeps its files (XDG). Paths are written to a caller's buffer of PATH_MAX.
+ */
 
 /* The runtime directory (sockets, areas), created with mode 0700: $SCRY_RUNTIME_DIR, else $XDG_RUNTIME_DIR/scry. If
  * that is unset or unwritable, or a socket's path in it would exceed 107 bytes: /tmp/scry-UID, whose owner and mode are
@@ -43,5 +46,20 @@ int dirs_libexec(const char *name, char *ret_path, size_t size, struct err *err)
 void dirs_extensions(void (*fn)(void *ctx, const char *dir), void *ctx);
 
 int dirs_make(const char *path, mode_t mode); /* mkdir -p; 0 or -errno */
+
+/*
+ * May the file at a path be run in the user's name? Only if nobody but the user and root can change or replace it (like
+ * StrictModes of sshd).
+ */
+
+/* Walks from the root to `path`, and opens each directory in the one before. Links are followed and checked likewise.
+ * Every directory, every link and the file of `type` (S_IFREG, S_IFDIR) must belong to the user or root, and must not
+ * be writable for group or others. A sticky directory on the way, such as /tmp, may be writable: nobody can rename
+ * another's files there. Directories that contain the running program are not checked: whoever can change them can
+ * change the program.
+ *
+ * *ret_path is the path without links. From here on only the user and root can change its meaning, so it may be opened
+ * by name. 0; -EPERM; -errno of what cannot be opened; both with err. */
+int trusted_path(char ret_path[PATH_MAX], const char *path, mode_t type, struct err *err);
 
 #endif

@@ -1,11 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/system/file.h"
 
+#include "base/data/buf.h"
+#include "base/data/cleanup.h"
+#include "base/data/grow.h"
+#include "base/system/clock.h"
+#include "shm/waits.h"
+
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
@@ -13,11 +18,22 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "base/data/buf.h"
-#include "base/data/cleanup.h"
-#include "base/data/grow.h"
-#include "base/system/clock.h"
-#include "shm/waits.h"
+/* Byte by byte: what follows is not ours. */
+bool line_read(char *text, size_t size)
+{
+    size_t len = 0;
+    while (len + 1 < size) {
+        ssize_t got = read(STDIN_FILENO, &text[len], 1);
+        if (got < 0 && errno == EINTR)
+            continue;
+        if (got <= 0 || text[len] == '\n') {
+            text[len] = 0;
+            return got > 0 || len > 0;
+        }
+        len++;
+    }
+    return false;
+}
 
 bool file_is_at(const char *path, int fd)
 {

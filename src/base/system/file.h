@@ -1,11 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * How scry reads and writes files. Whoever can write to a directory can put a link or a pipe where scry is about to write, or where
- * it reads: so all that scry makes or changes goes through this room (tools/check-layers sees to it, and has the few exceptions),
- * and nothing here follows a link in the last component of a path, or waits for the other end of a pipe.
- */
 #ifndef SCRY_BASE_SYSTEM_FILE_H
 #define SCRY_BASE_SYSTEM_FILE_H
+
+#include "base/data/err.h"
 
 #include <limits.h>
 #include <stdbool.h>
@@ -15,7 +12,11 @@
 #include <sys/types.h>
 #include <sys/uio.h>
 
-#include "base/data/err.h"
+/*
+ * How scry reads and writes files. Whoever can write to a directory can put a link or a pipe where scry is about to write, or where
+ * it reads: so all that scry makes or changes goes through this room (tools/check-layers sees to it, and has the few exceptions),
+ * and nothing here follows a link in the last component of a path, or waits for the other end of a pipe.
+ */
 
 /* Does this open file or directory still lie at the path, and not another one? */
 bool file_is_at(const char *path, int fd);
@@ -82,5 +83,10 @@ int cache_file_write(const char *path, const struct iovec *parts, size_t count, 
 
 /* If the files of such a directory have more bytes together, half as much stays, and the newest one. */
 void cache_clean(const char *path, uint64_t most_bytes);
+
+/* A line of standard input, for programs that get something there that arguments would show to everybody. */
+
+/* Without its end, which may be missing on the last one. Takes no byte behind it. False: there is none, or it is longer. */
+bool line_read(char *text, size_t size);
 
 #endif

@@ -10,7 +10,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "base/data/utf8.h"
+#include "base/data/buf.h"
 
 enum { LOG_DEBUG_LIMIT = 64 << 20 }; /* bytes */
 

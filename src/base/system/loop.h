@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#ifndef SCRY_BASE_SYSTEM_LOOP_H
+#define SCRY_BASE_SYSTEM_LOOP_H
+
+#include <stdint.h>
+
 /*
  * The event loop of the daemons: epoll over descriptors, timers and signals. One thread. A callback may remove any
  * source, also its own. All timers share one timerfd, which is armed only when needed: a loop without timers never
  * wakes up by itself.
  */
-#ifndef SCRY_BASE_SYSTEM_LOOP_H
-#define SCRY_BASE_SYSTEM_LOOP_H
-
-#include <stdint.h>
 
 struct loop;
 struct loop_source;
@@ -41,5 +42,17 @@ struct loop_source *loop_add_deferred(struct loop *loop, loop_timer_fn *fn, void
 struct loop_source *loop_add_signal(struct loop *loop, int signo, loop_fd_fn *fn, void *ctx);
 
 void loop_remove(struct loop_source *source); /* NULL is fine */
+
+/*
+ * Reads a descriptor with thousands of small events a second in batches. After each call nobody is woken for a while;
+ * events wait in the kernel's buffer. For the loop's thread.
+ */
+
+struct seldom;
+
+/* Calls fn when the descriptor is readable, at most every rest_ns. The descriptor is borrowed. NULL: out of memory, or
+ * the kernel refused. */
+struct seldom *seldom_new(struct loop *loop, int fd, uint64_t rest_ns, loop_timer_fn *fn, void *ctx);
+void seldom_free(struct seldom *seldom); /* NULL is fine; not inside of fn */
 
 #endif

@@ -9,7 +9,7 @@
 #include <unistd.h>
 #include <cmocka.h>
 
-#include "base/data/utf8.h"
+#include "base/data/buf.h"
 #include "base/system/log.h"
 
 static int evaluated;

@@ -16,7 +16,6 @@
 
 #include "base/system/clock.h"
 #include "base/system/loop.h"
-#include "base/system/seldom.h"
 
 static struct loop *loop;
 static char trail[64];    /* what was called, in order */

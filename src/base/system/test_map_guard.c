@@ -11,7 +11,7 @@
 
 #include <cmocka.h>
 
-#include "base/system/map_guard.h"
+#include "base/system/own_memory.h"
 
 enum { SIZE = 16384 };
 

@@ -13,7 +13,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/system/trusted.h"
+#include "base/system/dirs.h"
 
 static char top[64], path[PATH_MAX], got[PATH_MAX];
 static struct err err;

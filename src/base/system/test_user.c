@@ -6,7 +6,7 @@
 #include <stdint.h>
 #include <cmocka.h>
 
-#include "base/system/user.h"
+#include "base/system/process.h"
 
 static void test_name(void **state)
 {

@@ -18,7 +18,7 @@
 #include "base/system/clock.h"
 #include "base/system/dirs.h"
 #include "base/system/log.h"
-#include "base/system/spawn.h"
+#include "base/system/process.h"
 #include "broker/url.h"
 #include "cli/common/cli.h"
 #include "cli/common/progress.h"

@@ -14,7 +14,7 @@
 #include "base/data/cleanup.h"
 #include "base/data/grow.h"
 #include "base/system/dirs.h"
-#include "base/system/spawn.h"
+#include "base/system/process.h"
 #include "jobdir/record/dir.h"
 #include "jobdir/text/text.h"
 

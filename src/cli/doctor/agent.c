@@ -13,7 +13,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "base/system/agent_library.h"
+#include "base/system/process.h"
 #include "base/data/cleanup.h"
 #include "job/launch/preload.h"
 

@@ -14,7 +14,6 @@
 #include "base/data/cleanup.h"
 #include "base/system/dirs.h"
 #include "base/system/memory_dir.h"
-#include "base/system/trusted.h"
 #include "cli/common/cli.h"
 #include "client/client.h"
 #include "jobdir/text/text.h"

@@ -11,7 +11,7 @@
 
 #include "base/data/cleanup.h"
 #include "base/system/dirs.h"
-#include "base/system/spawn.h"
+#include "base/system/process.h"
 
 /* "STATE NAME TEXT TAB REMEDY" */
 static void show_line(struct doctor_out *out, char *line)

@@ -12,7 +12,7 @@
 #include "base/data/cleanup.h"
 #include "base/system/clock.h"
 #include "base/system/log.h"
-#include "base/data/units.h"
+#include "base/data/number.h"
 #include "broker/url.h"
 #include "cli/common/cli.h"
 #include "cli/common/find.h"

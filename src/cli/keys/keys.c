@@ -17,7 +17,7 @@
 #include "base/system/clock.h"
 #include "base/system/dirs.h"
 #include "base/system/log.h"
-#include "base/system/user.h"
+#include "base/system/process.h"
 #include "cli/common/cli.h"
 #include "cli/keys/json.h"
 #include "jobdir/text/text.h"

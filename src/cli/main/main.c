@@ -11,7 +11,7 @@
 #include "base/data/cleanup.h"
 #include "base/system/log.h"
 #include "base/data/near.h"
-#include "base/system/stack.h"
+#include "base/system/own_memory.h"
 #include "job/run/supervise.h"
 #include "jobdir/text/text.h"
 

@@ -7,7 +7,6 @@
 #include <stdbool.h>
 
 #include "base/data/buf.h"
-#include "base/data/span.h"
 
 /* Zero-initialised is ready. */
 struct omis_lines {

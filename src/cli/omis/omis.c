@@ -14,7 +14,7 @@
 #include <scry/omis.h>
 
 #include "base/data/cleanup.h"
-#include "base/data/units.h"
+#include "base/data/number.h"
 #include "cli/omis/lines.h"
 #include "cli/omis/services.h"
 #include "cli/omis/session.h"

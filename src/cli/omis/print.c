@@ -8,7 +8,6 @@
 
 #include "base/data/buf.h"
 #include "base/data/cleanup.h"
-#include "base/data/utf8.h"
 #include "jobdir/text/text.h"
 #include "lang/reply.h"
 

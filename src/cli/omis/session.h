@@ -9,7 +9,7 @@
 
 #include <omis.h>
 
-#include "base/data/span.h"
+#include "base/data/buf.h"
 
 struct omis_session {
     bool json, color;

@@ -8,7 +8,7 @@
 
 #include <omis.h>
 
-#include "base/data/span.h"
+#include "base/data/buf.h"
 
 enum { OMIS_WORDS_LIMIT = 20000 }; /* tokens come without end */
 

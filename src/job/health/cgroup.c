@@ -2,7 +2,7 @@
 #include "job/health/cgroup.h"
 
 #include "base/data/cleanup.h"
-#include "base/data/span.h"
+#include "base/data/buf.h"
 #include "job/health/look.h"
 #include "jobdir/text/text.h"
 

@@ -10,7 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/system/agent_library.h"
+#include "base/system/process.h"
 #include "base/data/buf.h"
 #include "base/data/cleanup.h"
 #include "base/system/dirs.h"

@@ -9,7 +9,7 @@
 
 #include "base/data/buf.h"
 #include "base/data/cleanup.h"
-#include "base/system/agent_library.h"
+#include "base/system/process.h"
 #include "base/system/dirs.h"
 #include "shm/script_ring.h"
 

@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 #include "base/system/pause.h"
-#include "base/system/process_names.h"
+#include "base/system/process.h"
 #include "base/system/wait_world.h"
 #include "job/launch/launch.h"
 #include "shm/waits.h"

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "base/data/near.h"
-#include "base/data/span.h"
+#include "base/data/buf.h"
 
 #define ERROR LOG_SEVERITY_ERROR
 #define WARNING LOG_SEVERITY_WARNING

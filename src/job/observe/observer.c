@@ -3,7 +3,7 @@
 
 #include "base/data/cleanup.h"
 #include "base/system/clock.h"
-#include "base/system/process_names.h"
+#include "base/system/process.h"
 #include "base/system/wait_world.h"
 #include "job/launch/launch.h"
 #include "jobdir/text/notes_json.h"

@@ -2,7 +2,7 @@
 #ifndef SCRY_JOB_OBSERVE_OBSERVER_H
 #define SCRY_JOB_OBSERVE_OBSERVER_H
 
-#include "base/data/span.h"
+#include "base/data/buf.h"
 #include "job/observe/observe.h"
 #include "job/record/recorder.h"
 

@@ -22,7 +22,7 @@
 #include "base/system/dirs.h"
 #include "base/system/file.h"
 #include "base/system/log.h"
-#include "base/system/map_guard.h"
+#include "base/system/own_memory.h"
 #include "base/system/proc_file.h"
 #include "job/launch/script_env.h"
 #include "jobdir/text/text.h"

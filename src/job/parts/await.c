@@ -10,7 +10,7 @@
 
 #include "base/data/cleanup.h"
 #include "base/system/dirs.h"
-#include "base/system/spawn.h"
+#include "base/system/process.h"
 
 static const char NODE[] = "node ";
 

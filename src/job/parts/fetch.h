@@ -13,7 +13,7 @@
 
 #include <uthash.h>
 
-#include "base/data/clock_offset.h"
+#include "base/system/clock.h"
 #include "base/data/err.h"
 #include "jobdir/record/parts.h"
 

@@ -3,7 +3,7 @@
 #define SCRY_JOB_RECORD_RECORDER_H
 
 #include "base/data/notes.h"
-#include "base/data/span.h"
+#include "base/data/buf.h"
 #include "base/system/clock.h"
 #include "job/record/hide_args.h"
 #include "job/record/scribe.h"

@@ -18,7 +18,7 @@
 #include "base/system/clock.h"
 #include "base/system/file.h"
 #include "base/system/pause.h"
-#include "base/system/process_names.h"
+#include "base/system/process.h"
 #include "base/system/wait_world.h"
 #include "job/launch/launch.h"
 #include "jobdir/record/spool.h"

@@ -17,7 +17,6 @@
 #include <jansson.h>
 
 #include "base/data/buf.h"
-#include "base/data/span.h"
 
 /* The state of the directory at the last scribe_wait. */
 struct scribe_told {

@@ -13,7 +13,7 @@
 #include "base/data/cleanup.h"
 #include "base/system/dirs.h"
 #include "base/system/file.h"
-#include "base/system/spawn.h"
+#include "base/system/process.h"
 #include "base/system/wait_world.h"
 #include "jobdir/record/parts.h"
 #include "jobdir/text/text.h"

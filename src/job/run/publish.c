@@ -19,7 +19,7 @@
 #include "base/system/clock.h"
 #include "base/system/dirs.h"
 #include "base/system/pause.h"
-#include "base/system/process_names.h"
+#include "base/system/process.h"
 #include "base/system/wait_world.h"
 #include "jobdir/text/text.h"
 #include "shm/waits.h"

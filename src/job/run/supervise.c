@@ -19,7 +19,7 @@
 #include "base/system/clock.h"
 #include "base/system/log.h"
 #include "base/system/pause.h"
-#include "base/system/user.h"
+#include "base/system/process.h"
 #include "job/run/finish.h"
 #include "job/run/watch_end.h"
 #include "job/record/batch.h"

@@ -9,7 +9,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "base/system/process_names.h"
+#include "base/system/process.h"
 #include "base/system/test_wait_world.h"
 #include "jobdir/mpi/look.h"
 #include "jobdir/analysis/test_mpi_why.h"

@@ -2,10 +2,9 @@
 #include "jobdir/analysis/timeline.h"
 
 #include "base/data/cleanup.h"
-#include "base/data/clock_offset.h"
+#include "base/system/clock.h"
 #include "base/data/grow.h"
 #include "base/data/hash.h"
-#include "base/system/clock.h"
 #include "jobdir/analysis/messages_internal.h"
 #include "jobdir/record/parts.h"
 

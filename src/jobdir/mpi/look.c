@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "base/system/proc_file.h"
-#include "base/system/process_names.h"
+#include "base/system/process.h"
 #include "base/system/wait_world.h"
 #include "shm/waits.h"
 

@@ -3,7 +3,7 @@
 #define SCRY_JOBDIR_RECORD_MIRROR_H
 
 #include "base/data/err.h"
-#include "base/data/span.h"
+#include "base/data/buf.h"
 
 #include <jansson.h>
 #include <stdbool.h>

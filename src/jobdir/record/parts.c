@@ -13,7 +13,7 @@
 #include <jansson.h>
 
 #include "base/data/cleanup.h"
-#include "base/data/clock_offset.h"
+#include "base/system/clock.h"
 #include "base/system/file.h"
 #include "jobdir/record/info.h"
 #include "jobdir/record/mirror.h"

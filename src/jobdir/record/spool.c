@@ -13,7 +13,7 @@
 #include <unistd.h>
 
 #include "base/data/cleanup.h"
-#include "base/data/span.h"
+#include "base/data/buf.h"
 #include "base/system/clock.h"
 #include "base/system/file.h"
 #include "base/system/pause.h"

@@ -19,7 +19,6 @@
 
 #include "base/data/buf.h"
 #include "base/data/err.h"
-#include "base/data/span.h"
 
 enum {
     SPOOL_FIRST_SEQ = 1, /* after the one that says what it is */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "jobdir/text/text.h"
 
-#include "base/data/utf8.h"
+#include "base/data/buf.h"
 
 #include <math.h>
 #include <signal.h>

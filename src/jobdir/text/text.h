@@ -22,7 +22,7 @@ void text_clean(struct buf *out, const char *bytes);
 /* A JSON string; a new reference, or NULL when out of memory. NULL becomes JSON null. */
 json_t *text_json(const char *bytes);
 /* For json_dumps and the like of what goes to standard output: at a terminal only ASCII, since it may obey other
- * characters (base/data/utf8.h). */
+ * characters (base/data/buf.h). */
 size_t text_json_flags(void);
 /* The same for text of JSON that is there already: \uXXXX for what a terminal may obey. Line feeds stay. */
 void text_show_json(struct buf *out, const char *json, size_t size);

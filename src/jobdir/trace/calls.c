@@ -352,20 +352,6 @@ bool call_put_json_values(struct buf *out, const struct trace *trace, const stru
     return true;
 }
 
-/* Bytes of a valid UTF-8 character beyond ASCII, 0 if there is none (RFC 3629). */
-static size_t utf8_length(const unsigned char *at, size_t left)
-{
-    size_t len = at[0] < 0xc2 ? 0 : at[0] < 0xe0 ? 2 : at[0] < 0xf0 ? 3 : at[0] < 0xf5 ? 4 : 0;
-    if (!len || len > left)
-        return 0;
-    for (size_t i = 1; i < len; i++)
-        if ((at[i] & 0xc0) != 0x80)
-            return 0;
-    bool refused = (at[0] == 0xe0 && at[1] < 0xa0) || (at[0] == 0xed && at[1] > 0x9f) ||
-                   (at[0] == 0xf0 && at[1] < 0x90) || (at[0] == 0xf4 && at[1] > 0x8f);
-    return refused ? 0 : len;
-}
-
 void call_put_string(struct buf *out, const char *text, size_t len)
 {
     const unsigned char *at = (const unsigned char *)text, *end = at + len;

@@ -10,7 +10,7 @@
  *                        until (the tick up to which the process was there: when it ended, or executed another program)
  *                        limited (1: it could not grow: from --max-size on, or while the disk was full)
  *                        events discarded waits_ran_out waits_dropped (of discarded, because of them) bytes cost_ns
- *                        functions_omitted flight_overwritten ... problem (a note, base/data/note_line.h; may
+ *                        functions_omitted flight_overwritten ... problem (a note, base/data/notes.h; may
  *                        repeat)
  *                        switches_from switches_until (ticks, between which .switches is whole) switches_bytes
  *                        switches_missing (why it is not, or not longer) switches_gone (1: for the process was gone)
@@ -39,7 +39,7 @@
 
 #include "base/data/buf.h"
 #include "base/data/err.h"
-#include "base/data/note_line.h"
+#include "base/data/notes.h"
 #include "jobdir/trace/profile.h"
 #include "shm/record.h"
 #include "symbols/layout/layout.h"

@@ -4,7 +4,7 @@
 
 #include "base/data/buf.h"
 #include "base/data/err.h"
-#include "base/data/note_line.h"
+#include "base/data/notes.h"
 #include "jobdir/trace/ctf_metadata.h"
 #include "shm/record.h"
 

@@ -17,7 +17,7 @@
 #include <sys/types.h>
 
 #include "base/data/arena.h"
-#include "base/data/span.h"
+#include "base/data/buf.h"
 
 struct csr;
 struct execution;

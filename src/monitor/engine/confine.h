@@ -22,7 +22,7 @@
 
 #include "base/data/arena.h"
 #include "base/data/err.h"
-#include "base/data/span.h"
+#include "base/data/buf.h"
 
 struct monitor;
 struct param_type;

@@ -5,7 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/data/clock_offset.h"
 #include "base/system/clock.h"
 #include "base/system/log.h"
 #include "monitor/engine/call.h"

@@ -2,7 +2,7 @@
 #ifndef SCRY_MONITOR_ENGINE_OBJECT_H
 #define SCRY_MONITOR_ENGINE_OBJECT_H
 
-#include "base/data/span.h"
+#include "base/data/buf.h"
 #include "lang/signature.h"
 
 #include <scry/ext.h>

@@ -14,7 +14,7 @@
 
 #include "base/data/arena.h"
 #include "base/data/err.h"
-#include "base/data/span.h"
+#include "base/data/buf.h"
 #include "lang/signature.h"
 #include "monitor/engine/confine.h"
 

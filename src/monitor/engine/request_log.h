@@ -10,7 +10,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "base/data/span.h"
+#include "base/data/buf.h"
 #include "lang/reply.h"
 
 struct csr;

@@ -13,7 +13,7 @@
 
 #include <uthash.h>
 
-#include "base/data/span.h"
+#include "base/data/buf.h"
 #include "monitor/engine/confine.h"
 #include "monitor/engine/object.h"
 

@@ -2,7 +2,7 @@
 #ifndef SCRY_MONITOR_EXTENSION_SESSION_H
 #define SCRY_MONITOR_EXTENSION_SESSION_H
 
-#include "base/data/span.h"
+#include "base/data/buf.h"
 
 #include <omis.h>
 #include <scry/ext.h>

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/system/agent_library.h"
+#include "base/system/process.h"
 #include "monitor/tracing/loading.h"
 #include "monitor/engine/monitor.h"
 #include "monitor/engine/process.h"

@@ -16,7 +16,6 @@
 
 #include "base/data/buf.h"
 #include "base/data/err.h"
-#include "base/data/span.h"
 #include "shm/mpi_told.h"
 
 enum { MPI_CALL_WORDS = (CALL_COUNT + 63) / 64 }; /* of a set of calls: bits by enum call_id */

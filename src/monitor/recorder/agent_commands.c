@@ -12,7 +12,7 @@
 #include "base/data/cleanup.h"
 #include "base/system/file.h"
 #include "base/system/log.h"
-#include "base/system/seldom.h"
+#include "base/system/loop.h"
 #include "monitor/recorder/agents_internal.h"
 #include "monitor/engine/monitor.h"
 #include "shm/command.h"

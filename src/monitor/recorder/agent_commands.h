@@ -10,7 +10,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-#include "base/data/span.h"
+#include "base/data/buf.h"
 
 struct agents;
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/system/clock.h"
 #include "base/system/log.h"
-#include "base/system/map_guard.h"
+#include "base/system/own_memory.h"
 #include "monitor/engine/monitor.h"
 #include "monitor/recorder/agents_internal.h"
 #include "shm/record_shape.h"

@@ -2,7 +2,7 @@
 #include "base/data/grow.h"
 #include "base/system/dirs.h"
 #include "base/system/loop.h"
-#include "base/system/spawn.h"
+#include "base/system/process.h"
 #include "lang/put.h"
 #include "lang/reply.h"
 #include "lang/token.h"

@@ -14,9 +14,8 @@
 #include <uthash.h>
 
 #include "base/data/buf.h"
-#include "base/data/clock_offset.h"
+#include "base/system/clock.h"
 #include "base/data/err.h"
-#include "base/data/span.h"
 #include "lang/token.h"
 #include "monitor/engine/monitor.h"
 #include "monitor/engine/tool.h"

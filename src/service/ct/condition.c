@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "service/ct/condition.h"
 
-#include "base/data/number_type.h"
+#include "base/data/number.h"
 #include "base/system/log.h"
 #include "monitor/engine/csr.h"
 #include "monitor/engine/lower.h"

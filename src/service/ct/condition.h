@@ -4,7 +4,7 @@
 
 #include "base/data/arena.h"
 #include "base/data/err.h"
-#include "base/data/span.h"
+#include "base/data/buf.h"
 #include "lang/value.h"
 #include "monitor/engine/event.h"
 #include "shm/code.h"
@@ -25,7 +25,7 @@
  *                    'sizeof' '(' type ')'
  *     expression ::= { '*' | '&' } name { '.' name | '->' name | '[' ... ']' | '::' name } | 'sizeof' '(' ... ')'
  *
- * A type is a number type (base/data/number_type.h). symbols/capture/numbers.c reads what is in brackets, and
+ * A type is a number type (base/data/number.h). symbols/capture/numbers.c reads what is in brackets, and
  * enumerators. 'duration' is the time of the call in seconds; only returns have it.
  *
  * The expressions, each once, in the order of their first use, are the parameters par0, par1, ... Those after the

@@ -13,7 +13,6 @@
 
 #include "base/data/buf.h"
 #include "base/data/err.h"
-#include "base/data/span.h"
 #include "shm/area.h"
 
 struct agent;

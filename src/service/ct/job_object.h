@@ -5,7 +5,7 @@
 
 #include <stdbool.h>
 
-#include "base/data/span.h"
+#include "base/data/buf.h"
 
 struct monitor;
 struct scry_object;

@@ -263,27 +263,13 @@ struct snapshot {
 
 /* ---- JSON ---- */
 
-/* The length of a valid UTF-8 sequence of more than one byte; 0: none starts here. */
-static size_t utf8_length(const unsigned char *at, size_t left)
-{
-    size_t len = at[0] >= 0xf0 ? 4 : at[0] >= 0xe0 ? 3 : 2;
-    if (at[0] < 0xc2 || at[0] > 0xf4 || len > left)
-        return 0;
-    for (size_t i = 1; i < len; i++)
-        if ((at[i] & 0xc0) != 0x80)
-            return 0;
-    bool overlong = (at[0] == 0xe0 && at[1] < 0xa0) || (at[0] == 0xf0 && at[1] < 0x90);
-    bool beyond = (at[0] == 0xed && at[1] > 0x9f) || (at[0] == 0xf4 && at[1] > 0x8f);
-    return overlong || beyond ? 0 : len;
-}
-
 /* Appends `"text"` as JSON. */
 static void ct_json_string(struct buf *out, const char *text, size_t len)
 {
     buf_putc(out, '"');
     for (size_t i = 0; i < len;) {
         unsigned char c = (unsigned char)text[i];
-        size_t wide = c >= 0x80 ? utf8_length((const unsigned char *)text + i, len - i) : 0;
+        size_t wide = c >= 0x80 ? utf8_length(text + i, len - i) : 0;
         if (wide) {
             buf_append(out, text + i, wide);
         } else if (c >= 0x80) {

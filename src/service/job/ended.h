@@ -4,7 +4,6 @@
 
 #include "base/data/buf.h"
 #include "base/data/err.h"
-#include "base/data/span.h"
 #include "probe/exits.h"
 
 #include <stdbool.h>

@@ -4,7 +4,6 @@
 #include "base/system/log.h"
 #include "base/system/loop.h"
 #include "base/system/proc_file.h"
-#include "base/system/seldom.h"
 #include "lang/put.h"
 #include "lang/reply.h"
 #include "lang/results.h"

@@ -5,9 +5,8 @@
  */
 #include "base/data/buf.h"
 #include "base/data/cleanup.h"
-#include "base/data/clock_offset.h"
-#include "base/data/grow.h"
 #include "base/system/clock.h"
+#include "base/data/grow.h"
 #include "base/system/loop.h"
 #include "jobdir/analysis/polls.h"
 #include "jobdir/analysis/why.h"

@@ -5,7 +5,7 @@
 
 #include <stdint.h>
 
-#include "base/data/span.h"
+#include "base/data/buf.h"
 
 struct syscall_row {
     uint16_t number;

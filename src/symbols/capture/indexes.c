@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/data/number_type.h"
+#include "base/data/number.h"
 #include "symbols/capture/numbers.h"
 
 struct term { /* part of an index */

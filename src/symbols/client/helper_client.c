@@ -3,7 +3,7 @@
 
 #include "base/system/clock.h"
 #include "base/system/dirs.h"
-#include "base/system/spawn.h"
+#include "base/system/process.h"
 #include "symbols/client/helper.h"
 
 #include <errno.h>

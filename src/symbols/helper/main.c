@@ -8,7 +8,7 @@
 #include <unistd.h>
 
 #include "base/system/sanitized.h"
-#include "base/system/stack.h"
+#include "base/system/own_memory.h"
 #include "symbols/helper/jobs.h"
 #include "symbols/helper/stacks.h"
 #include "symbols/helper/variable.h"

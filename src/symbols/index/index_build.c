@@ -3,7 +3,7 @@
 
 #include "base/data/cleanup.h"
 #include "base/data/grow.h"
-#include "base/data/span.h"
+#include "base/data/buf.h"
 #include "base/data/sum.h"
 #include "base/system/file.h"
 #include "symbols/index/cxx_names.h"

@@ -13,7 +13,7 @@
 
 enum { DEPTH_MOST = 256 };
 
-struct span {
+struct scope_span {
     uint64_t low, high; /* high: the first behind it */
     uint32_t depth;     /* how deep in other spans, until they are cut */
     uint32_t scope;     /* whose: an index */
@@ -24,7 +24,7 @@ struct scopes {
     const void *key; /* the unit's address in the debug information, or the module */
     struct scope *list;
     size_t count, room;
-    struct span *spans;
+    struct scope_span *spans;
     size_t span_count, span_room;
     bool failed; /* out of memory */
     UT_hash_handle hh;
@@ -34,13 +34,13 @@ struct scopes {
 
 static int by_start(const void *left, const void *right)
 {
-    const struct span *a = left, *b = right;
+    const struct scope_span *a = left, *b = right;
     if (a->low != b->low)
         return a->low < b->low ? -1 : 1;
     return a->depth < b->depth ? -1 : a->depth > b->depth;
 }
 
-static void span_add(struct scopes *scopes, struct span span)
+static void span_add(struct scopes *scopes, struct scope_span span)
 {
     if (span.low >= span.high)
         return;
@@ -54,7 +54,7 @@ static void span_add(struct scopes *scopes, struct span span)
  * and goes on behind that. */
 static void spans_cut(struct scopes *scopes)
 {
-    struct span *nested = scopes->spans, *open = calloc(scopes->span_count + 1, sizeof *open);
+    struct scope_span *nested = scopes->spans, *open = calloc(scopes->span_count + 1, sizeof *open);
     size_t count = scopes->span_count, depth = 0;
     uint64_t at = 0;
     scopes->spans = NULL;
@@ -68,12 +68,12 @@ static void spans_cut(struct scopes *scopes)
     for (size_t i = 0; i <= count && open; i++) {
         uint64_t next = i < count ? nested[i].low : UINT64_MAX;
         while (depth && open[depth - 1].high <= next) {
-            const struct span *top = &open[--depth];
-            span_add(scopes, (struct span){.low = at, .high = top->high, .scope = top->scope});
+            const struct scope_span *top = &open[--depth];
+            span_add(scopes, (struct scope_span){.low = at, .high = top->high, .scope = top->scope});
             at = top->high > at ? top->high : at;
         }
         if (depth)
-            span_add(scopes, (struct span){.low = at, .high = next, .scope = open[depth - 1].scope});
+            span_add(scopes, (struct scope_span){.low = at, .high = next, .scope = open[depth - 1].scope});
         at = next;
         if (i < count)
             open[depth++] = nested[i];
@@ -82,7 +82,7 @@ static void spans_cut(struct scopes *scopes)
     free(nested);
 }
 
-static const struct span *span_find(const struct scopes *scopes, uint64_t addr)
+static const struct scope_span *span_find(const struct scopes *scopes, uint64_t addr)
 {
     size_t low = 0, high = scopes->span_count;
     while (low < high) {
@@ -111,7 +111,7 @@ static int32_t scope_add(struct scopes *scopes, Dwarf_Die *die, int32_t parent, 
     int32_t index = (int32_t)scopes->count++;
     scopes->list[index] = (struct scope){.die = *die, .parent = parent, .nested = depth > 0};
     for (; offset > 0; offset = dwarf_ranges(die, offset, &base, &low, &high))
-        span_add(scopes, (struct span){.low = low, .high = high, .depth = depth, .scope = (uint32_t)index});
+        span_add(scopes, (struct scope_span){.low = low, .high = high, .depth = depth, .scope = (uint32_t)index});
     return index;
 }
 
@@ -185,7 +185,7 @@ const struct scope *scope_find(struct scopes **all, Dwarf_Die *unit, uint64_t ad
         functions_add(scopes, &content, -1, 0);
         spans_cut(scopes);
     }
-    const struct span *span = span_find(scopes, addr);
+    const struct scope_span *span = span_find(scopes, addr);
     *ret_scopes = scopes;
     return span ? &scopes->list[span->scope] : NULL;
 }
@@ -204,7 +204,7 @@ Dwarf_Die *scope_unit(struct scopes **all, Dwfl_Module *module, uint64_t addr, D
         spans_cut(units);
     if (!dwfl_module_getdwarf(module, ret_bias))
         return NULL;
-    const struct span *span = span_find(units, addr - *ret_bias);
+    const struct scope_span *span = span_find(units, addr - *ret_bias);
     return span ? &units->list[span->scope].die : NULL;
 }
 

@@ -7,7 +7,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#include "base/data/span.h"
+#include "base/data/buf.h"
 
 /* * ? [a-z] [!a-z] and backslash; a [ that is never closed is a letter. */
 bool glob_matches(const char *glob, struct span text);

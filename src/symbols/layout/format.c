@@ -18,7 +18,7 @@
 #include <string.h>
 
 #include "base/data/cleanup.h"
-#include "base/data/utf8.h"
+#include "base/data/buf.h"
 #include "shm/capture.h"
 #include "symbols/layout/internal.h"
 

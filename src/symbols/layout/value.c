@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/data/utf8.h"
+#include "base/data/buf.h"
 #include "symbols/layout/internal.h"
 
 uint64_t layout_unsigned(const uint8_t *bytes, size_t size)

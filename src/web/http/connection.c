@@ -22,7 +22,6 @@
 #include "base/system/clock.h"
 #include "base/system/dirs.h"
 #include "base/system/pause.h"
-#include "base/system/trusted.h"
 #include "shm/waits.h"
 #include "web/http/allowance.h"
 #include "web/http/server.h"

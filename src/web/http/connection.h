@@ -39,7 +39,7 @@ int listen_address(struct server *server, const char *address, uint16_t port, bo
 /* Listens at serve.sock in the runtime directory: only for the user of this server. 0 or -errno with err. */
 int listen_local(struct server *server, struct err *err);
 /* Listens for a proxy: "USER:SOCKET". Nobody but the user of this server and root may be able to change the socket's
- * directory, or one above it (base/system/trusted.h). 0 or -errno with err. */
+ * directory, or one above it (base/system/dirs.h). 0 or -errno with err. */
 int listen_proxy(struct server *server, const char *spec, struct err *err);
 /* Removes the files of both. */
 void sockets_remove(const struct server *server);

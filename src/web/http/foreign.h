@@ -9,7 +9,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "base/data/span.h"
+#include "base/data/buf.h"
 
 enum { FOREIGN_ID_MOST = 160 };
 

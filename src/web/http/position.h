@@ -12,7 +12,6 @@
 #include <stdint.h>
 
 #include "base/data/buf.h"
-#include "base/data/span.h"
 
 enum { POSITION_PARTS = 400, POSITION_TEXT = 8 << 10 };
 

@@ -2,7 +2,7 @@
 #ifndef SCRY_WEB_HTTP_SESSION_H
 #define SCRY_WEB_HTTP_SESSION_H
 
-#include "base/data/span.h"
+#include "base/data/buf.h"
 #include "web/http/allowance.h"
 
 #include <stdbool.h>

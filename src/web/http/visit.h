@@ -10,7 +10,6 @@
 #include <libwebsockets.h>
 
 #include "base/data/buf.h"
-#include "base/data/span.h"
 #include "web/http/foreign.h"
 #include "web/http/server.h"
 #include "web/http/session.h"

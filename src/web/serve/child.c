@@ -12,7 +12,7 @@
 
 #include "base/data/cleanup.h"
 #include "base/system/clock.h"
-#include "base/system/spawn.h"
+#include "base/system/process.h"
 #include "shm/waits.h"
 
 enum { READ_BYTES = 64 << 10, ERROR_MOST = 4 << 10 };

@@ -2,7 +2,7 @@
 #include "base/data/cleanup.h"
 #include "base/system/dirs.h"
 #include "base/system/log.h"
-#include "base/system/user.h"
+#include "base/system/process.h"
 #include "jobdir/text/text.h"
 #include "options/options.h"
 #include "shm/waits.h"

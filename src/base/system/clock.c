@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "base/data/clock_offset.h"
+#include "base/system/clock.h"
 
 /* Two clocks that nobody corrects: each is off by 50 us in a second at most. */
 enum { DRIFT_PER_MILLION = 100 };

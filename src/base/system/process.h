@@ -1,0 +1,74 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef SCRY_BASE_SYSTEM_PROCESS_H
+#define SCRY_BASE_SYSTEM_PROCESS_H
+
+#include "base/data/err.h"
+
+#include <limits.h>
+#include <stddef.h>
+#include <sys/types.h>
+
+/*
+ * Starts another program (posix_spawn) with signals as a fresh process has them: none is blocked, none is ignored. It gets
+ * no descriptors but those named here.
+ */
+
+enum { SPAWN_NULL = -1, SPAWN_SAME = -2 }; /* instead of a descriptor: /dev/null; the caller's own of that number */
+enum { SPAWN_KEPT_FD = 3 };                /* the number that `kept` has in the program */
+
+enum spawn_group {
+    SPAWN_SAME_GROUP,
+    SPAWN_OWN_GROUP,   /* Ctrl-C is not for it */
+    SPAWN_OWN_SESSION, /* nor does the terminal end it */
+};
+
+struct spawn {
+    const char *path;
+    char *const *argv;
+    char *const *environment; /* NULL: the caller's */
+    int in, out, error;       /* from 3 on, unless two of them cannot get into each other's way */
+    int kept;                 /* 0: none */
+    enum spawn_group group;
+};
+
+/* 0 or -errno: the program could not be executed, for example. Whoever calls waits for *ret_pid. In threads, too. */
+int spawn_program(const struct spawn *spawn, pid_t *ret_pid);
+
+/*
+ * What a user is called in all that is recorded, published and signed: all programs have to agree on it, or a user's keys
+ * and jobs are not of the same user.
+ */
+
+#define USER_NAME_BYTES 256
+
+/* The name in the user database; where it has none (containers, a directory service that is away) the number, as ls -l
+ * shows it. Never empty; longer names are cut. Returns ret_name. Not thread-safe (getpwuid). */
+const char *user_name(uid_t uid, char *ret_name, size_t size);
+
+/*
+ * Names that ps shows for processes that must not be called scry: `pkill -9 scry` kills the monitor, and a signal to
+ * all processes of that name is for scry run.
+ */
+
+/* scry-tracer, which has breakpoints in the job's programs, and its guard (tracer/guard.c). Both remove their
+ * breakpoints and end by themselves. */
+#define TRACER_PROCESS_NAME "job-tracer"
+#define GUARD_PROCESS_NAME "job-guard"
+/* Children of scry run (job/launch/witness.h, job/record/scribe.h, job/observe/observer.h, job/run/publish.h). */
+#define WITNESS_PROCESS_NAME "job-signals"
+#define SCRIBE_PROCESS_NAME "job-writer"
+#define OBSERVER_PROCESS_NAME "job-observer"
+#define PUBLISHER_PROCESS_NAME "job-publisher"
+
+/* Where the libraries are that scry loads into programs. */
+
+#define AGENT_LIBRARY "libscry-agent.so"
+
+/* Finds the agent: $SCRY_AGENT_LIB, beside the program (installed or built), the compiled-in place. 0, or -ENOENT with
+ * what to do. */
+int agent_library(char *ret_path, int size, struct err *err);
+
+/* The directory of the libraries for MPI programs: $SCRY_MPI_DIR, beside the agent, or as built. "": none. */
+void agent_library_mpi(char ret_dir[PATH_MAX], const char *library);
+
+#endif
