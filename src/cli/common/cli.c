@@ -1,19 +1,171 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "cli/common/cli.h"
 
-#include <errno.h>
-#include <limits.h>
-#include <stdarg.h>
-#include <stdio.h>
-#include <string.h>
-#include <sys/ioctl.h>
-#include <unistd.h>
-
 #include "base/data/buf.h"
 #include "base/data/cleanup.h"
+#include "base/system/clock.h"
 #include "base/system/dirs.h"
 #include "base/system/log.h"
+#include "jobdir/record/spool.h"
 #include "jobdir/text/text.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdio_ext.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+static pid_t pager; /* 0: none */
+
+/* NULL: no pager; "": less. */
+static const char *wanted(void)
+{
+    const char *own = getenv("SCRY_PAGER"), *terminal = getenv("TERM");
+    const char *command = own ? own : getenv("PAGER");
+    if (!command)
+        return terminal && strcmp(terminal, "dumb") == 0 ? NULL : "";
+    return *command && strcmp(command, "cat") != 0 ? command : NULL;
+}
+
+static void become(const char *command, int from)
+{
+    dup2(from, STDIN_FILENO);
+    close(from);
+    signal(SIGPIPE, SIG_DFL);
+    setenv("LESS", "FRX", 0); /* end if it fits, colours, leave it on the screen */
+    if (*command) {
+        execl("/bin/sh", "sh", "-c", command, (char *)NULL);
+    } else {
+        execlp("less", "less", (char *)NULL);
+        execlp("cat", "cat", (char *)NULL);
+    }
+    _exit(127);
+}
+
+void pager_start(void)
+{
+    int ends[2];
+    const char *command = isatty(STDOUT_FILENO) ? wanted() : NULL;
+    if (!command || pipe(ends) < 0)
+        return;
+    fflush(stdout);
+    pid_t child = fork();
+    if (child == 0) {
+        close(ends[1]);
+        become(command, ends[0]);
+    }
+    close(ends[0]);
+    if (child > 0) {
+        dup2(ends[1], STDOUT_FILENO);
+        signal(SIGPIPE, SIG_IGN); /* if it ends, so do we */
+        signal(SIGINT, SIG_IGN);  /* ^C at the terminal is for the pager */
+        pager = child;
+    }
+    close(ends[1]);
+}
+
+int pager_end(int status)
+{
+    if (!pager)
+        return status;
+    bool cut = fflush(stdout) != 0 || ferror(stdout);
+    close(STDOUT_FILENO);
+    while (waitpid(pager, NULL, 0) < 0 && errno == EINTR) {
+    }
+    pager = 0;
+    __fpurge(stdout); /* nobody reads the rest */
+    clearerr(stdout);
+    return cut ? 0 : status;
+}
+
+static const char gone[] = "\r\033[K";
+
+/* Removes the line, and lets the signal end the command as if it were not handled. */
+static void end_of(int signo)
+{
+    ssize_t written = write(STDERR_FILENO, gone, sizeof gone - 1);
+    (void)written;
+    raise(signo); /* blocked here, and by now as it was: SA_RESETHAND */
+}
+
+static void handle(int signo)
+{
+    struct sigaction before;
+    if (sigaction(signo, NULL, &before) == 0 && !(before.sa_flags & SA_SIGINFO) && before.sa_handler == SIG_DFL)
+        sigaction(signo, &(struct sigaction){.sa_handler = end_of, .sa_flags = (int)SA_RESETHAND}, NULL);
+}
+
+void progress_begin(struct progress *progress, const char *what)
+{
+    *progress =
+        (struct progress){.what = what, .next_ns = clock_now_ns() + NS_PER_SECOND, .off = !isatty(STDERR_FILENO)};
+}
+
+static bool is_due(struct progress *progress)
+{
+    uint64_t now_ns = progress->off ? 0 : clock_now_ns();
+    if (progress->off || now_ns < progress->next_ns)
+        return false;
+    if (!progress->shown) {
+        handle(SIGINT);
+        handle(SIGTERM);
+    }
+    progress->shown = true;
+    progress->next_ns = now_ns + NS_PER_SECOND / 10;
+    return true;
+}
+
+void progress_show(void *ctx, double share)
+{
+    struct progress *progress = ctx;
+    if (is_due(progress))
+        fprintf(stderr, "\r%s: %3.0f %%", progress->what, 100 * (share < 1 ? share : 1));
+}
+
+void progress_say(struct progress *progress, const char *text)
+{
+    if (is_due(progress))
+        fprintf(stderr, "\r%s\033[K", text);
+}
+
+void progress_end(struct progress *progress)
+{
+    if (progress->shown)
+        fputs(gone, stderr);
+    progress->off = true;
+}
+
+/* Each log is one more, until they are off. */
+static void set(json_t *settings, const char *key, json_t *value)
+{
+    const char *text = json_string_value(value), *before = json_string_value(json_object_get(settings, key));
+    if (text && before && strcmp(key, "log") == 0 && strcmp(text, "off") != 0 && strcmp(before, "off") != 0)
+        json_object_set_new(settings, key, json_sprintf("%s %s", before, text));
+    else
+        json_object_set(settings, key, value);
+}
+
+void settings_read(const char *path, json_t *settings)
+{
+    struct spool_reader reader;
+    if (spool_reader_open(&reader, path, NULL) < 0)
+        return;
+    for (json_t *record; (record = spool_reader_next(&reader)); json_decref(record)) {
+        const char *type = json_string_value(json_object_get(record, "type"));
+        if (type && strcmp(type, "tracing") == 0)
+            json_object_update(settings, json_object_get(record, "settings"));
+        const char *key = json_string_value(json_object_get(record, "key"));
+        if (type && strcmp(type, "setting") == 0 && key && json_is_true(json_object_get(record, "taken")))
+            set(settings, key, json_object_get(record, "value"));
+    }
+    spool_reader_close(&reader);
+}
 
 size_t cli_columns(void)
 {

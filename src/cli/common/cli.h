@@ -1,16 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#ifndef SCRY_CLI_COMMON_CLI_H
+#define SCRY_CLI_COMMON_CLI_H
+
+#include "base/data/err.h"
+#include "options/options.h"
+
+#include <jansson.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
 /*
  * The command line. Each subcommand is a function in a file of its name, and rows in the table of commands and options
  * (options/table.h). main.c parses the arguments with that table.
  */
-#ifndef SCRY_CLI_COMMON_CLI_H
-#define SCRY_CLI_COMMON_CLI_H
-
-#include <stdbool.h>
-#include <stddef.h>
-
-#include "base/data/err.h"
-#include "options/options.h"
 
 enum {
     EXIT_ERRORS = 1, /* done, with errors */
@@ -63,5 +66,37 @@ int cli_become(const struct options *options, const char *program);
 
 /* Prints "scry NAME: ...; see scry NAME --help" and returns EXIT_USAGE. */
 int cli_usage_error(const struct options *options, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+/* Shows long output on a terminal in a pager, as git does: $SCRY_PAGER, else $PAGER, else less (LESS=FRX). */
+
+/* Makes standard output the pager's input, if it is a terminal and a pager is wanted: one that is set, and is neither
+ * empty nor cat; or less, unless the terminal is dumb. Ask the terminal for its properties before. */
+void pager_start(void);
+
+/* Waits until the person has finished reading; leaving early is no error. Returns the command's exit status. Does
+ * nothing without a pager. */
+int pager_end(int status);
+
+/*
+ * Shows a person how far long work is: on standard error, if that is a terminal, after the first second. The line
+ * disappears when the work is done, and when somebody ends the command.
+ */
+
+struct progress {
+    const char *what; /* "reading the trace" */
+    uint64_t next_ns; /* 0: not begun */
+    bool off, shown;
+};
+
+void progress_begin(struct progress *progress, const char *what);
+void progress_show(void *progress, double share); /* 0 to 1; cheap, for up to some thousand calls a second */
+void progress_say(struct progress *progress, const char *text); /* a whole line, in place of that */
+void progress_end(struct progress *progress);
+
+/* The settings of a job, from its own records. */
+
+/* Adds the options of scry run, and what scry set has changed since, to an object of keys and values. `path` is the job
+ * directory. What cannot be read is left out. */
+void settings_read(const char *path, json_t *settings);
 
 #endif

@@ -1,19 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * How every command finds the job that a person means: a directory, an id, a name, a prefix of an id, @last; or one at a
- * broker, by an URL (broker/url.h). For that one, a program of scry's (scry-mirror) makes a mirror of its directory, and
- * keeps it as new as the job while the command runs.
- */
 #ifndef SCRY_CLI_COMMON_FIND_H
 #define SCRY_CLI_COMMON_FIND_H
+
+#include "base/data/buf.h"
+#include "base/data/err.h"
 
 #include <limits.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <sys/types.h>
 
-#include "base/data/buf.h"
-#include "base/data/err.h"
+/*
+ * How every command finds the job that a person means: a directory, an id, a name, a prefix of an id, @last; or one at a
+ * broker, by an URL (broker/url.h). For that one, a program of scry's (scry-mirror) makes a mirror of its directory, and
+ * keeps it as new as the job while the command runs.
+ */
 
 struct found_job {
     char path[PATH_MAX]; /* the directory to read; of a remote job its mirror */
@@ -50,5 +51,10 @@ int find_list(const char *url, bool newest, find_list_fn *fn, void *ctx, size_t 
 
 /* Is the broker there, and may its owner write and read? Some seconds at most. 0 or -errno with err, which says why not. */
 int find_reach(const char *url, struct err *err);
+
+/* Jobs that are over and whose directories are gone, from the record (scry record): scry-record makes mirrors of them. */
+
+/* Adds the jobs of the record that the list does not have, and sorts it by their ids. As jobdir_list. */
+int record_add(char ***paths, size_t *count, struct err *err);
 
 #endif

@@ -11,7 +11,7 @@
 
 #include <cmocka.h>
 
-#include "cli/common/progress.h"
+#include "cli/common/cli.h"
 
 /* Runs it with standard error being a pipe: what it wrote, and how it ended. */
 static int written_by(void (*fn)(void), char *text, size_t size)

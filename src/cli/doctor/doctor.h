@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The checks of `scry doctor`. Checks of the machine try things out, where that harms nobody, and say what the result
- * means for jobs. */
 #ifndef SCRY_CLI_DOCTOR_DOCTOR_H
 #define SCRY_CLI_DOCTOR_DOCTOR_H
 
+#include <jansson.h>
 #include <stdbool.h>
 
-#include <jansson.h>
+/* The checks of `scry doctor`. Checks of the machine try things out, where that harms nobody, and say what the result
+ * means for jobs. */
 
 enum finding_state { FINDING_OK, FINDING_WARN, FINDING_FAIL };
 
@@ -31,32 +31,5 @@ void doctor_say(struct doctor_out *out, const char *name, const struct finding *
 /* doctor/job.c: why a job shows nothing, or too little. 0, or an exit status after logging that there is no such job.
  */
 int doctor_job(struct doctor_out *out, const char *job);
-
-/* doctor/node.c: can another machine be reached as a node, and what is there? */
-void doctor_node(struct doctor_out *out, const char *name);
-
-/* doctor/kernel.c */
-void doctor_kernel(struct finding *finding);
-void doctor_ptrace(struct finding *finding);
-void doctor_traced(struct finding *finding);
-void doctor_memory(struct finding *finding);
-void doctor_perf(struct finding *finding);
-void doctor_core(struct finding *finding);
-void doctor_files(struct finding *finding);
-
-/* doctor/agent.c */
-void doctor_agent(struct finding *finding);
-
-/* doctor/checks.c */
-void doctor_runtime(struct finding *finding);
-void doctor_jobs(struct finding *finding);
-void doctor_tmp(struct finding *finding);
-void doctor_programs(struct finding *finding);
-void doctor_extensions(struct finding *finding);
-void doctor_monitor(struct finding *finding);
-void doctor_mpi(struct finding *finding);
-
-/* doctor/broker.c */
-void doctor_broker(struct finding *finding);
 
 #endif

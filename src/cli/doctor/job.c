@@ -1,31 +1,238 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Why a job shows nothing, or too little: what was requested, found and lost. Each check needs those before it. The
- * facts come from the job's records and, while it runs, from the monitor.
- */
-#include "cli/doctor/job_look.h"
+#include "base/data/cleanup.h"
+#include "base/system/clock.h"
+#include "base/system/log.h"
+#include "cli/common/cli.h"
+#include "cli/doctor/doctor.h"
+#include "client/client.h"
+#include "job/launch/program.h"
+#include "job/watch/tracing.h"
+#include "jobdir/mpi/stats.h"
+#include "jobdir/record/dir.h"
+#include "jobdir/record/spool.h"
+#include "jobdir/report/report.h"
+#include "jobdir/text/text.h"
+#include "lang/put.h"
+#include "shm/waits.h"
 
 #include <errno.h>
 #include <inttypes.h>
+#include <jansson.h>
 #include <limits.h>
+#include <stdbool.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 #include <time.h>
 
-#include "base/data/cleanup.h"
-#include "base/system/clock.h"
-#include "base/system/log.h"
-#include "cli/common/cli.h"
-#include "cli/common/settings.h"
-#include "client/client.h"
-#include "jobdir/record/dir.h"
-#include "jobdir/mpi/stats.h"
-#include "jobdir/record/spool.h"
-#include "jobdir/text/text.h"
-#include "lang/put.h"
-#include "shm/waits.h"
+/*
+ * What scry doctor looks at of a job (doctor/job.c), and its part on programs: whether they have hooks and symbols
+ * (doctor/job_programs.c).
+ */
+
+enum { JOB_LOOK_SHOWN = 8 }; /* findings of one kind, names in a line */
+
+struct seen_program {
+    struct program program;
+    struct program_symbols symbols;
+    size_t processes, untraced; /* untraced: they executed it, and have no trace */
+};
+
+struct job_look {
+    struct doctor_out *out;
+    char path[PATH_MAX];
+    struct job_report report;
+    json_t *settings;  /* in force */
+    bool hooks_needed; /* functions were to be traced by their hooks */
+    struct seen_program *programs;
+    size_t program_count, hooked;
+    size_t ranks;
+    size_t traced;          /* processes that have traces, as far as they are in the records */
+    size_t copies;          /* whose parents were searched for */
+    size_t unknown;         /* processes whose program is not known */
+    size_t monitor_told;    /* warnings about the monitor */
+    struct trace_info live; /* from the monitor; not `known`: the job is over, or no answer */
+};
+
+static const char *job_look_shown(const char *text, char *to, size_t size);
+static const struct job_functions *job_look_functions(const struct job_look *look);
+
+/* The programs of a job: which there are, and whether they have what tracing needs. */
+
+enum {
+    PROGRAMS = 64, /* looked at */
+    COPIES = 1000, /* processes whose parents are searched for */
+};
+
+/* Nothing can be loaded into it. What defines hooks in a static program is the C library. */
+static bool is_closed(const struct seen_program *seen)
+{
+    return seen->program.obstacle;
+}
+
+static bool is_hooked(const struct seen_program *seen)
+{
+    return !is_closed(seen) && seen->symbols.hooks && !seen->symbols.own_hooks;
+}
+
+/* Looks at the program as it is now; it may have been compiled again. NULL: it is none, or one too many. */
+static struct seen_program *see_program(struct job_look *look, const char *command, const char *cwd)
+{
+    char path[PATH_MAX];
+    struct program program;
+    bool relative = command && *command != '/' && strchr(command, '/');
+    if (!command || !*command ||
+        snprintf(path, sizeof path, "%s%s%s", relative && cwd ? cwd : "", relative && cwd ? "/" : "", command) >=
+            (int)sizeof path)
+        return NULL;
+    program_look(&program, path);
+    if (!program.is_elf)
+        return NULL;
+    for (size_t i = 0; i < look->program_count; i++)
+        if (strcmp(look->programs[i].program.path, program.path) == 0)
+            return &look->programs[i];
+    if (look->program_count == PROGRAMS)
+        return NULL;
+    struct seen_program *seen = &look->programs[look->program_count++];
+    seen->program = program;
+    program_symbols(&seen->symbols, program.path);
+    look->hooked += is_hooked(seen);
+    return seen;
+}
+
+/* Whether its parent runs the same: it is a copy, which has a trace only if it calls something. After many searches,
+ * which take their time in a job of many processes, whether it is one stays open. */
+static bool may_be_copy(struct job_look *look, const struct job_process *process)
+{
+    const struct job_model *model = &look->report.model;
+    const struct job_process *parent;
+    if (look->copies++ >= COPIES)
+        return true;
+    HASH_FIND(hh, model->alive, &process->ppid, sizeof process->ppid, parent);
+    for (size_t i = 0; !parent && i < model->ended_count; i++)
+        if (model->ended[i].pid == process->ppid)
+            parent = &model->ended[i];
+    return parent && json_equal(parent->argv, process->argv);
+}
+
+static void see_process(struct job_look *look, const struct job_process *process)
+{
+    struct seen_program *seen =
+        see_program(look, json_string_value(json_array_get(process->argv, 0)), json_string_value(process->cwd));
+    bool traced = job_functions_traced(job_look_functions(look), look->report.info.host, process->pid);
+    look->unknown += !process->argv;
+    look->traced += traced;
+    if (!seen || !is_hooked(seen))
+        return;
+    if (!traced && may_be_copy(look, process))
+        return;
+    seen->processes++;
+    seen->untraced += !traced;
+}
+
+/* Looks at the programs of the job's command and processes as they are now. 0 or -ENOMEM; look->programs is to be freed
+ * in any case. */
+static int job_programs_see(struct job_look *look)
+{
+    const struct job_model *model = &look->report.model;
+    size_t index;
+    json_t *word;
+    look->programs = calloc(PROGRAMS, sizeof *look->programs);
+    if (!look->programs)
+        return -ENOMEM;
+    json_array_foreach(look->report.info.argv, index, word) /* mpirun -n 4 ./solver, env -i ./solver */
+        if (index == 0 || strchr(json_string_value(word) ? json_string_value(word) : "", '/'))
+            see_program(look, json_string_value(word), look->report.info.cwd);
+    for (const struct job_process *process = model->alive; process; process = process->hh.next)
+        see_process(look, process);
+    for (size_t i = 0; i < model->ended_count; i++)
+        see_process(look, &model->ended[i]);
+    return 0;
+}
+
+/* Puts the names of the first few programs for which `is` holds. Returns how many there are. */
+static size_t put_programs(const struct job_look *look, bool (*is)(const struct seen_program *seen), char *ret_names,
+                           size_t size)
+{
+    _cleanup_(buf_done) struct buf names = BUF_INIT;
+    size_t count = 0;
+    for (size_t i = 0; i < look->program_count; i++)
+        if (is(&look->programs[i]) && count++ < JOB_LOOK_SHOWN)
+            buf_printf(&names, "%s%s", names.len ? ", " : "", text_base(look->programs[i].program.path));
+    if (count > JOB_LOOK_SHOWN)
+        buf_puts(&names, ", ...");
+    job_look_shown(names.data ? names.data : "", ret_names, size);
+    return count;
+}
+
+static bool is_bare(const struct seen_program *seen)
+{
+    return !is_closed(seen) && !seen->symbols.hooks && !seen->symbols.own_hooks;
+}
+
+static bool has_own_hooks(const struct seen_program *seen)
+{
+    return !is_closed(seen) && seen->symbols.own_hooks;
+}
+
+static bool is_nameless(const struct seen_program *seen)
+{
+    return is_hooked(seen) && !seen->symbols.debug;
+}
+
+static void job_programs_check_hooks(struct job_look *look)
+{
+    struct finding finding = {0};
+    char names[300];
+    if (put_programs(look, has_own_hooks, names, sizeof names)) {
+        finding_set(&finding, FINDING_FAIL, "these programs have hooks of their own, which get their calls: %s", names);
+        finding_remedy(&finding, "remove __cyg_profile_func_enter from them");
+        doctor_say(look->out, "hooks", &finding);
+    }
+    finding = (struct finding){0};
+    size_t closed = put_programs(look, is_closed, names, sizeof names);
+    if (closed) {
+        finding_set(&finding, FINDING_WARN, "nothing can be loaded into %s", names);
+        for (size_t i = 0; i < look->program_count && !*finding.remedy; i++)
+            if (is_closed(&look->programs[i]))
+                finding_remedy(&finding, "%s", look->programs[i].program.remedy);
+        doctor_say(look->out, "hooks", &finding);
+    }
+    finding = (struct finding){0};
+    if (put_programs(look, is_hooked, names, sizeof names)) {
+        finding_set(&finding, FINDING_OK, "in %s", names);
+    } else if (job_look_functions(look)->processes > look->ranks) { /* in a library, or the program has changed */
+        finding_set(&finding, FINDING_OK, "functions were traced, by hooks in a library or a program that has changed");
+    } else if (put_programs(look, is_bare, names, sizeof names)) {
+        finding_set(&finding, FINDING_WARN, "none in %s", names);
+        finding_remedy(&finding, "compile what you want to trace with -g -finstrument-functions");
+    } else if (look->program_count) {
+        return; /* said above */
+    } else {
+        finding_set(&finding, FINDING_WARN, "no program of the job can be read any more");
+    }
+    doctor_say(look->out, "hooks", &finding);
+}
+
+static void job_programs_check_symbols(struct job_look *look)
+{
+    struct finding finding = {0};
+    char names[300];
+    if (put_programs(look, is_nameless, names, sizeof names)) {
+        finding_set(&finding, FINDING_WARN, "no debug information, so no values, files and lines: %s", names);
+        finding_remedy(&finding, "compile with -g, and do not strip");
+    } else {
+        finding_set(&finding, FINDING_OK, "%s", look->hooked ? "debug information is there" : "none are needed");
+    }
+    doctor_say(look->out, "symbols", &finding);
+}
+
+/*
+ * Why a job shows nothing, or too little: what was requested, found and lost. Each check needs those before it. The
+ * facts come from the job's records and, while it runs, from the monitor.
+ */
 
 static const char *setting(const struct job_look *look, const char *key)
 {
@@ -38,13 +245,15 @@ static bool runs(const struct job_look *look)
     return look->report.state == JOB_RUNNING;
 }
 
-const struct job_functions *job_look_functions(const struct job_look *look)
+/* Of the traces; of a job without any, all 0. */
+static const struct job_functions *job_look_functions(const struct job_look *look)
 {
     static const struct job_functions none;
     return look->report.functions ? look->report.functions : &none;
 }
 
-const char *job_look_shown(const char *text, char *to, size_t size)
+/* Text from the job, with control characters escaped. */
+static const char *job_look_shown(const char *text, char *to, size_t size)
 {
     _cleanup_(buf_done) struct buf line = BUF_INIT;
     text_show(&line, text);

@@ -14,7 +14,6 @@
 #include "base/system/file.h"
 #include "base/system/log.h"
 #include "cli/common/cli.h"
-#include "cli/common/progress.h"
 #include "cli/jobs/traces.h"
 #include "jobdir/export/export.h"
 #include "jobdir/record/info.h"

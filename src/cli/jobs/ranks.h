@@ -1,18 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * What the ranks of a job's MPI programs are doing, for scry ps and scry top. The monitors of their nodes read it from their
- * memory (mpi_get_activity). Ranks of a node that does not answer are shown as they last were, with how long that is ago.
- */
 #ifndef SCRY_CLI_JOBS_RANKS_H
 #define SCRY_CLI_JOBS_RANKS_H
-
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <jansson.h>
-
-#include <scry/omis.h>
 
 #include "base/data/arena.h"
 #include "base/data/buf.h"
@@ -20,6 +8,17 @@
 #include "jobdir/mpi/thread_wait.h"
 #include "jobdir/report/report.h"
 #include "jobdir/text/fields.h"
+
+#include <jansson.h>
+#include <scry/omis.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/*
+ * What the ranks of a job's MPI programs are doing, for scry ps and scry top. The monitors of their nodes read it from their
+ * memory (mpi_get_activity). Ranks of a node that does not answer are shown as they last were, with how long that is ago.
+ */
 
 /* How long ago what a file of another node says was so. Its time is of the wall clock, which may have been set since. */
 struct rank_age {
@@ -79,14 +78,8 @@ void ranks_done(struct rank_list *ranks);
 const struct rank_now *ranks_of(const struct rank_list *ranks, const char *path, size_t *ret_count);
 /* The number of ranks at the start of a list that belong to one MPI program. */
 size_t ranks_same(const struct rank_now *list, size_t count);
-
-/* "computing for 0.3 s", "waits for a mutex that thread 12 holds", "in MPI_Recv from rank 0, tag 7 on MPI_COMM_WORLD
- * for 3.2 s" */
-void ranks_state_text(struct buf *out, const struct rank_now *rank);
 /* About the ranks of one MPI program: "4 ranks under Open MPI: 3 computing, 1 in MPI_Recv". */
 void ranks_summary(struct buf *out, const struct rank_now *list, size_t count, bool with_library);
-/* The share of communication since MPI_Init; < 0: not known. */
-double ranks_share(const struct rank_now *rank);
 /* Of a struct rank_now; the table's columns belong to a struct ranks_view. */
 extern const struct field ranks_fields[];
 struct ranks_view {

@@ -12,8 +12,6 @@
 #include "base/system/clock.h"
 #include "base/system/log.h"
 #include "cli/common/cli.h"
-#include "cli/common/pager.h"
-#include "cli/common/progress.h"
 #include "cli/jobs/traces.h"
 #include "jobdir/record/info.h"
 #include "jobdir/mpi/trace.h"

@@ -11,8 +11,6 @@
 #include "base/system/log.h"
 #include "cli/common/cli.h"
 #include "cli/common/find.h"
-#include "cli/common/pager.h"
-#include "cli/common/progress.h"
 #include "job/places/place_names.h"
 #include "jobdir/report/report.h"
 #include "jobdir/text/text.h"

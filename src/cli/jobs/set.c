@@ -18,7 +18,6 @@
 #include "cli/common/cli.h"
 #include "cli/common/find.h"
 #include "cli/common/nodes.h"
-#include "cli/common/settings.h"
 #include "client/client.h"
 #include "job/logs/logs.h"
 #include "job/watch/options.h"

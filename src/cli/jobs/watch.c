@@ -1,9 +1,27 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* scry watch: the records of a job in the order of time, while it runs or afterwards. */
+#include "base/data/buf.h"
+#include "base/data/cleanup.h"
+#include "base/system/clock.h"
+#include "base/system/log.h"
+#include "cli/common/cli.h"
+#include "cli/common/find.h"
+#include "cli/common/now.h"
+#include "jobdir/record/info.h"
+#include "jobdir/record/kinds.h"
+#include "jobdir/record/model.h"
+#include "jobdir/record/parts.h"
+#include "jobdir/record/spool.h"
+#include "jobdir/text/text.h"
+#include "shm/waits.h"
+
 #include <errno.h>
+#include <jansson.h>
 #include <limits.h>
 #include <poll.h>
 #include <regex.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,21 +29,79 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
-#include <jansson.h>
+struct watch_status {
+    bool on, colours;
+    struct job_model model;
+    size_t drawn; /* lines that are on the screen */
+};
 
-#include "base/data/buf.h"
-#include "base/data/cleanup.h"
-#include "base/system/clock.h"
-#include "base/system/log.h"
-#include "cli/common/cli.h"
-#include "cli/common/find.h"
-#include "cli/jobs/watch_status.h"
-#include "jobdir/record/info.h"
-#include "jobdir/record/kinds.h"
-#include "jobdir/record/parts.h"
-#include "jobdir/record/spool.h"
-#include "jobdir/text/text.h"
-#include "shm/waits.h"
+/*
+ * The lines below the records of scry watch on a terminal: where each layer of the job is now. They are erased before
+ * more records are printed, and drawn again below these. Not drawn where there is no room.
+ */
+
+enum {
+    EACH = 2,      /* scripts, Python programs, sources of progress */
+    ROWS_LEFT = 6, /* for records: a terminal with less than this above has no status */
+    COLUMNS_MIN = 20
+};
+
+/* For a terminal that can do it; else nothing below does anything. */
+static void watch_status_start(struct watch_status *status, int fd, bool colours)
+{
+    const char *terminal = getenv("TERM");
+    if (!isatty(fd) || !terminal || !*terminal || strcmp(terminal, "dumb") == 0)
+        return;
+    status->on = job_model_init(&status->model, 0) == 0;
+    status->colours = colours;
+}
+
+/* The last call. */
+static void watch_status_done(struct watch_status *status)
+{
+    if (status->on)
+        job_model_done(&status->model);
+    status->on = false;
+}
+
+/* Appends what erases the lines, and what draws them: into the same buffer as the records between. */
+static void watch_status_erase(struct watch_status *status, struct buf *out)
+{
+    if (status->drawn)
+        buf_printf(out, "\033[%zuA\r\033[J", status->drawn);
+    status->drawn = 0;
+}
+
+static void put_line(struct watch_status *status, struct buf *out, const char *text, size_t columns)
+{
+    buf_puts(out, status->colours ? TEXT_FAINT : "");
+    buf_append(out, text, text_fit(text, strlen(text), columns));
+    buf_puts(out, status->colours ? TEXT_PLAIN "\n" : "\n");
+    status->drawn++;
+}
+
+static void watch_status_draw(struct watch_status *status, struct buf *out, size_t rows, size_t columns, double seconds)
+{
+    struct now_line lines[NOW_LINES];
+    if (!status->on || columns < COLUMNS_MIN)
+        return;
+    size_t count = now_lines(&status->model, EACH, lines), room = rows > ROWS_LEFT ? rows - ROWS_LEFT : 0;
+    if (!count || room < 2)
+        return;
+    _cleanup_(buf_done) struct buf head = BUF_INIT;
+    for (size_t i = 0; i < (columns < 24 ? columns : 24); i++)
+        buf_puts(&head, "-");
+    buf_puts(&head, " now at ");
+    text_seconds(&head, seconds);
+    put_line(status, out, head.data ? head.data : "", columns - 1);
+    for (size_t i = 0; i < count && i + 1 < room; i++) {
+        _cleanup_(buf_done) struct buf text = BUF_INIT;
+        now_text(&text, &lines[i], seconds);
+        put_line(status, out, text.data ? text.data : "", columns - 1); /* the last column may wrap */
+    }
+}
+
+/* scry watch: the records of a job in the order of time, while it runs or afterwards. */
 
 enum { STREAM_COLUMNS = 8 };
 

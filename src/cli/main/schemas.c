@@ -9,10 +9,10 @@
 
 #include <jansson.h>
 
-#include "cli/jobs/ps_json.h"
+#include "cli/jobs/ps.h"
 #include "cli/keys/json.h"
 #include "cli/snapshot/snapshot.h"
-#include "cli/top/json.h"
+#include "cli/top/top.h"
 #include "cli/why/json.h"
 #include "jobdir/record/kinds.h"
 #include "jobdir/report/report.h"

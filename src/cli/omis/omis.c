@@ -15,9 +15,6 @@
 
 #include "base/data/cleanup.h"
 #include "base/data/number.h"
-#include "cli/omis/lines.h"
-#include "cli/omis/services.h"
-#include "cli/omis/session.h"
 #include "cli/omis/shell.h"
 #include "client/client.h"
 #include "jobdir/text/text.h"

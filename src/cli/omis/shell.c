@@ -1,9 +1,25 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "cli/omis/shell.h"
 
+#include "base/data/cleanup.h"
+#include "base/data/hash.h"
+#include "base/system/clock.h"
+#include "base/system/dirs.h"
+#include "cli/common/cli.h"
+#include "cli/omis/print.h"
+#include "client/client.h"
+#include "client/decode.h"
+#include "jobdir/text/text.h"
+#include "lang/put.h"
+#include "lang/reply.h"
+#include "lang/request.h"
+#include "lang/results.h"
+#include "lang/token.h"
+
 #include <ctype.h>
 #include <errno.h>
 #include <histedit.h>
+#include <jansson.h>
 #include <limits.h>
 #include <locale.h>
 #include <poll.h>
@@ -12,14 +28,504 @@
 #include <string.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
+#include <uthash.h>
 #include <wchar.h>
 
-#include "base/data/cleanup.h"
-#include "base/system/dirs.h"
-#include "cli/common/cli.h"
-#include "cli/omis/services.h"
-#include "cli/omis/words.h"
-#include "client/client.h"
+enum { OMIS_WORDS_LIMIT = 20000 }; /* tokens come without end */
+
+struct omis_word;
+
+struct omis_words {
+    struct omis_word *set; /* by text */
+    size_t count;
+};
+
+struct omis_match {
+    const char **words; /* sorted; freed by the caller, the texts are borrowed */
+    size_t count;
+    size_t common; /* length of the common prefix */
+    bool service;  /* there is one match, and it is a service */
+};
+
+static Omis_reply omis_session_query(struct omis_session *session, const char *text);
+
+void omis_lines_feed(struct omis_lines *lines, const char *bytes, size_t len)
+{
+    buf_drop(&lines->bytes, lines->used);
+    lines->at -= lines->used;
+    lines->used = 0;
+    buf_append(&lines->bytes, bytes, len);
+}
+
+/* The next state, after one character outside of binary data. */
+static void step(struct omis_lines *lines, char c)
+{
+    bool digit = isdigit((unsigned char)c), word = isalnum((unsigned char)c) || c == '_';
+    switch (lines->state) {
+    case LINES_ESCAPE:
+        lines->state = LINES_STRING;
+        return;
+    case LINES_STRING:
+        lines->state = c == '"' ? LINES_PLAIN : c == '\\' ? LINES_ESCAPE : LINES_STRING;
+        return;
+    case LINES_NUMBER:
+        if (digit && lines->number <= REQUEST_SIZE_LIMIT)
+            lines->number = lines->number * 10 + (size_t)(c - '0');
+        if (digit)
+            return;
+        break;
+    case LINES_PLAIN:
+    case LINES_WORD:
+        break;
+    }
+    if (lines->state == LINES_PLAIN && digit) {
+        lines->state = LINES_NUMBER;
+        lines->number = (size_t)(c - '0');
+    } else {
+        lines->state = c == '"' ? LINES_STRING : word ? LINES_WORD : LINES_PLAIN;
+    }
+}
+
+bool omis_lines_next(struct omis_lines *lines, bool last, struct span *ret_line)
+{
+    size_t start = lines->used, len = lines->bytes.len;
+    while (lines->at < len) {
+        char c = lines->bytes.data[lines->at++];
+        if (c == '\n') {
+            *ret_line = span_of(lines->bytes.data + start, lines->at - 1 - start);
+            lines->used = lines->at;
+            lines->state = LINES_PLAIN;
+            return true;
+        }
+        if (c == '#' && lines->state == LINES_NUMBER && lines->number <= REQUEST_SIZE_LIMIT) {
+            /* may point beyond the data: the rest will come */
+            lines->at += lines->number;
+            lines->state = LINES_PLAIN;
+        } else {
+            step(lines, c);
+        }
+    }
+    if (!last || len == start)
+        return false;
+    *ret_line = span_of(lines->bytes.data + start, len - start);
+    lines->used = lines->at = len;
+    lines->state = LINES_PLAIN;
+    return true;
+}
+
+void omis_lines_done(struct omis_lines *lines)
+{
+    buf_done(&lines->bytes);
+    *lines = (struct omis_lines){0};
+}
+
+/* What the shell completes: names of services, and tokens seen in replies. */
+
+struct omis_word {
+    bool service;
+    UT_hash_handle hh;
+    char text[];
+};
+
+static void omis_words_add(struct omis_words *words, struct span text, bool service)
+{
+    struct omis_word *word;
+    HASH_FIND(hh, words->set, text.ptr, text.len, word);
+    if (word || text.len == 0 || words->count >= OMIS_WORDS_LIMIT)
+        return;
+    word = calloc(1, sizeof *word + text.len + 1);
+    if (!word)
+        return;
+    memcpy(word->text, text.ptr, text.len);
+    word->service = service;
+    HASH_ADD_KEYPTR(hh, words->set, word->text, text.len, word);
+    words->count++;
+}
+
+static bool is_word(char c)
+{
+    return isalnum((unsigned char)c) || c == '_';
+}
+
+/* Where the string that starts at `at` ends. */
+static size_t skip_string(const char *text, size_t at, size_t len)
+{
+    for (at++; at < len && text[at] != '"'; at++)
+        at += text[at] == '\\';
+    return at < len ? at + 1 : len;
+}
+
+static void add_tokens(struct omis_words *words, const char *text, size_t len)
+{
+    struct token token;
+    for (size_t at = 0; at < len;) {
+        if (text[at] == '"') {
+            at = skip_string(text, at, len);
+        } else if (is_word(text[at])) {
+            size_t start = at;
+            while (at < len && is_word(text[at]))
+                at++;
+            struct span word = span_of(text + start, at - start);
+            if (token_parse(word, &token))
+                omis_words_add(words, word, false);
+        } else {
+            at++;
+        }
+    }
+}
+
+static void omis_words_add_reply(struct omis_words *words, Omis_reply reply)
+{
+    for (size_t i = 0; reply[i]; i++)
+        for (const Omis_object_result *result = reply[i]; result->obj_list; result++) {
+            add_tokens(words, result->obj_list, strlen(result->obj_list));
+            if (result->result && result->status < OMIS_FIRST_ERROR)
+                add_tokens(words, result->result, strlen(result->result));
+        }
+}
+
+static int compare(const void *a, const void *b)
+{
+    return strcmp(*(const char *const *)a, *(const char *const *)b);
+}
+
+static struct omis_match omis_words_match(const struct omis_words *words, struct span prefix)
+{
+    struct omis_match match = {.words = calloc(words->count + 1, sizeof *match.words)};
+    struct omis_word *word, *after;
+    if (!match.words)
+        return match;
+    HASH_ITER(hh, words->set, word, after)
+    {
+        if (strlen(word->text) >= prefix.len && memcmp(word->text, prefix.ptr, prefix.len) == 0) {
+            match.words[match.count++] = word->text;
+            match.service = word->service;
+        }
+    }
+    match.service = match.service && match.count == 1;
+    qsort(match.words, match.count, sizeof *match.words, compare);
+    if (match.count) {
+        const char *first = match.words[0], *last = match.words[match.count - 1];
+        while (first[match.common] && first[match.common] == last[match.common])
+            match.common++;
+    }
+    return match;
+}
+
+static void omis_words_done(struct omis_words *words)
+{
+    HASH_FREE_ALL(words->set);
+    *words = (struct omis_words){0};
+}
+
+/* The monitor's answer to a request with one action. */
+struct answer {
+    struct omis_reader *reader;
+    const struct omis_value *values; /* empty if why */
+    const char *why;                 /* why there are no values, or NULL */
+};
+
+static struct answer ask(struct omis_session *session, const struct buf *request)
+{
+    struct answer answer = {.reader =
+                                omis_reader_take(request->failed ? NULL : omis_session_query(session, request->data))};
+    bool found = omis_reader_find(answer.reader, 1);
+    answer.values = omis_reader_values(answer.reader);
+    answer.why = omis_reader_error(answer.reader);
+    if (!found && !answer.why)
+        answer.why = request->failed ? "out of memory" : "the monitor gave no result";
+    return answer;
+}
+
+static void answer_done(struct answer *answer)
+{
+    omis_reader_free(answer->reader);
+}
+
+/* ---- the list ---- */
+
+struct visit {
+    struct omis_session *session;
+    void (*fn)(void *ctx, const char *name);
+    void *ctx;
+};
+
+static void visit_strings(const struct visit *visit, const struct omis_value *list)
+{
+    for (size_t i = 0; i < omis_count(list); i++)
+        if (omis_kind(omis_item(list, i)) == OMIS_KIND_STRING)
+            visit->fn(visit->ctx, omis_text(omis_item(list, i), NULL));
+}
+
+/* services(): integer numfully, string* fully_impl, integer numpart, string* part_impl */
+static bool visit_extension(const struct visit *visit, const char *prefix)
+{
+    _cleanup_(buf_done) struct buf request = BUF_INIT;
+    PUT_CALL(&request, "services", prefix);
+    _cleanup_(answer_done) struct answer answer = ask(visit->session, &request);
+    if (answer.why) {
+        fprintf(stderr, "scry omis: cannot list the services: %s\n", answer.why);
+        return false;
+    }
+    for (size_t i = 0; i < omis_count(answer.values); i++)
+        visit_strings(visit, omis_item(answer.values, i));
+    return true;
+}
+
+/* Calls fn with the name of each service of this monitor, extensions included. False, after printing why, if the
+ * monitor could not be asked. */
+static bool omis_services_each(struct omis_session *session, void (*fn)(void *ctx, const char *name), void *ctx)
+{
+    const struct visit visit = {session, fn, ctx};
+    if (!visit_extension(&visit, ""))
+        return false;
+    _cleanup_(buf_done) struct buf request = BUF_INIT;
+    buf_puts(&request, ": extensions()");
+    _cleanup_(answer_done) struct answer answer = ask(session, &request);
+    if (answer.why) {
+        fprintf(stderr, "scry omis: cannot list the extensions: %s\n", answer.why);
+        return false;
+    }
+    bool good = true;
+    const struct omis_value *prefixes = omis_item(answer.values, 1);
+    for (size_t i = 0; i < omis_count(prefixes); i++)
+        good = visit_extension(&visit, omis_text(omis_item(prefixes, i), NULL)) && good;
+    return good;
+}
+
+/* ---- one service ---- */
+
+struct info {
+    const char *name, *kind, *signature, *class, *doc, *unsupported;
+};
+#define INFO(member) DECODE(struct info, member)
+static const struct decode_field info_fields[] = {
+    INFO(name), INFO(kind), INFO(signature), INFO(class), INFO(doc), INFO(unsupported), {0}};
+
+/* What scry_service_get_info tells; the texts are the answer's. */
+static bool get_info(struct omis_session *session, const char *name, struct answer *ret_answer, struct info *ret_info)
+{
+    _cleanup_(buf_done) struct buf request = BUF_INIT;
+    struct decoder decoder;
+    PUT_CALL(&request, "scry_service_get_info", name);
+    *ret_answer = ask(session, &request);
+    decoder_init(&decoder, SERVICE_INFO_RESULT, 0, info_fields);
+    decode(&decoder, ret_answer->values, 0, ret_info);
+    return !ret_answer->why;
+}
+
+static const char *class_word(const char *class)
+{
+    return strcmp(class, "R") == 0 ? "required" : strcmp(class, "P") == 0 ? "required in part" : "optional";
+}
+
+/* Prints signature, class and purpose of a service. False: there is none of this name. */
+static bool omis_services_explain(struct omis_session *session, const char *name)
+{
+    _cleanup_(answer_done) struct answer answer;
+    struct info info;
+    if (!get_info(session, name, &answer, &info)) {
+        printf("%s: ", name);
+        omis_print_safely(stdout, answer.why, strlen(answer.why));
+        putchar('\n');
+        return false;
+    }
+    const char *bold = session->color ? "\033[1m" : "", *plain = session->color ? "\033[0m" : "";
+    printf("%s%s%s: %s\n", bold, info.name, plain, info.doc);
+    const char *result = strstr(info.signature, "->");
+    int params = result ? (int)(result - info.signature) : (int)strlen(info.signature);
+    while (params > 0 && info.signature[params - 1] == ' ')
+        params--;
+    bool event = strcmp(info.kind, "event") == 0;
+    printf("  %s(%.*s)%s\n", info.name, params, info.signature, event ? " : ..." : "");
+    if (result) { /* errors follow a '!': only the reference lists them */
+        result += 2 + strspn(result + 2, " ");
+        int len = (int)strcspn(result, "!");
+        while (len > 0 && result[len - 1] == ' ')
+            len--;
+        printf("  %s %.*s\n", event ? "sets" : "returns", len, result);
+    }
+    printf("  %s service, %s by OMIS\n", info.kind, class_word(info.class));
+    if (*info.unsupported)
+        printf("  not available here: %s\n", info.unsupported);
+    return true;
+}
+
+static void list_one(void *ctx, const char *name)
+{
+    struct omis_session *session = ctx;
+    _cleanup_(answer_done) struct answer answer;
+    struct info info;
+    if (!get_info(session, name, &answer, &info))
+        info.name = name;
+    if (session->json) {
+        json_t *object = json_pack("{s:s, s:s, s:s, s:s, s:s, s:s}", "name", info.name, "kind", info.kind, "signature",
+                                   info.signature, "class", info.class, "doc", info.doc, "state", info.unsupported);
+        json_dumpf(object, stdout, JSON_COMPACT | text_json_flags());
+        putchar('\n');
+        json_decref(object);
+    } else {
+        printf("%-32s %-12s %s  %s\n", info.name, info.kind, info.class, info.doc);
+    }
+}
+
+static void list_name(void *ctx, const char *name)
+{
+    puts(name);
+}
+
+bool omis_services_list(struct omis_session *session)
+{
+    /* As with ls, scripts and completion get bare names, one a line. */
+    bool bare = !session->json && !isatty(STDOUT_FILENO);
+    return omis_services_each(session, bare ? list_name : list_one, session);
+}
+
+/* The error handler of omis_init has no parameter. */
+static struct omis_session *the_session;
+
+static void print(struct omis_session *session, Omis_reply reply, uint32_t number)
+{
+    if (session->before_output)
+        session->before_output(session->ctx);
+    if (session->json)
+        omis_print_json(stdout, reply, number);
+    else
+        omis_print_text(stdout, reply, number, session->color);
+    fflush(stdout);
+    if (session->after_output)
+        session->after_output(session->ctx);
+}
+
+/* The parameter of the callback is the request's number. */
+static void on_reply(Omis_reply reply, void *param)
+{
+    struct omis_session *session = the_session;
+    uint32_t number = (uint32_t)(uintptr_t)param;
+    print(session, reply, number);
+    if (session->seen)
+        session->seen(session->ctx, reply);
+    if (omis_reply_has_error(reply))
+        session->failed = true;
+    if (number == session->awaited)
+        session->awaited = 0;
+    else
+        session->replies++;
+    omis_reply_free(reply);
+}
+
+/* Debugging output, and errors that belong to no request: for people. */
+static void on_error(Omis_reply reply)
+{
+    const Omis_object_result *result = reply[0];
+    bool error = result && result->obj_list && result->status >= OMIS_FIRST_ERROR;
+    if (the_session->before_output)
+        the_session->before_output(the_session->ctx);
+    fputs(error ? "scry omis: " : "debug: ", stderr);
+    const char *text = result && result->obj_list && result->result ? result->result : "no description";
+    omis_print_safely(stderr, text, strlen(text));
+    fputc('\n', stderr);
+    if (the_session->after_output)
+        the_session->after_output(the_session->ctx);
+    if (error)
+        the_session->failed = true;
+    omis_reply_free(reply);
+}
+
+bool omis_session_open(struct omis_session *session, const char *url, bool start)
+{
+    char program[] = "scry", no_start[] = "--omis-no-start", connect[PATH_MAX + 32];
+    char *arguments[4] = {program, NULL}, **argv = arguments;
+    int argc = 1;
+    if (url) {
+        if ((size_t)snprintf(connect, sizeof connect, "--omis-connect=%s", url) >= sizeof connect) {
+            fprintf(stderr, "scry omis: --connect: the URL is too long\n");
+            return false;
+        }
+        arguments[argc++] = connect;
+    }
+    if (!start)
+        arguments[argc++] = no_start;
+    the_session = session;
+    session->interrupt_fd = -1;
+    return omis_init(&argc, &argv, on_error, NULL) == OMIS_OK;
+}
+
+bool omis_session_handle(struct omis_session *session)
+{
+    omis_handler();
+    return client_connected();
+}
+
+/* Waits for replies until `until_ns` (0: for ever). False: waiting longer is useless. */
+static bool wait_for_replies(struct omis_session *session, uint64_t until_ns)
+{
+    int timeout = -1;
+    if (until_ns) {
+        uint64_t now = clock_now_ns();
+        if (now >= until_ns)
+            return false;
+        timeout = (int)((until_ns - now) / 1000000 < 1000000 ? (until_ns - now) / 1000000 + 1 : 1000000);
+    }
+    struct pollfd events[] = {{.fd = omis_fd(), .events = POLLIN}, {.fd = session->interrupt_fd, .events = POLLIN}};
+    if (events[0].fd < 0)
+        return false;
+    int count = poll(events, 2, timeout);
+    if ((count < 0 && errno != EINTR) || session->interrupted)
+        return false;
+    return count > 0 && events[0].revents ? omis_session_handle(session) : true;
+}
+
+void omis_session_ask(struct omis_session *session, struct span text)
+{
+    uint32_t number = ++session->requests;
+    size_t others = client_unanswered();
+    session->awaited = number;
+    Omis_reply reply = client_request(text, on_reply, (void *)(uintptr_t)number, session->flags);
+    if (reply) {
+        on_reply(reply, (void *)(uintptr_t)number);
+        return;
+    }
+    if (session->flags & OMIS_BUFFER_REQUEST)
+        return;
+    bool may_be_silent = session->flags & (OMIS_DONT_RETURN_OK | OMIS_DONT_RETURN_EN_DIS);
+    /* One pass after the loss of the connection delivers the error reply. */
+    while (session->awaited == number && (!may_be_silent || client_unanswered() > others) &&
+           wait_for_replies(session, 0))
+        ;
+    session->awaited = 0;
+}
+
+void omis_session_flush(struct omis_session *session)
+{
+    if (!(session->flags & OMIS_BUFFER_REQUEST))
+        return;
+    client_send();
+    while (client_unanswered() && wait_for_replies(session, 0))
+        ;
+}
+
+/* The same for one request, but returns the reply (never NULL); it is neither printed nor counted. */
+static Omis_reply omis_session_query(struct omis_session *session, const char *text)
+{
+    return client_request(span_str(text), NULL, NULL, 0);
+}
+
+void omis_session_listen(struct omis_session *session, uint64_t replies, uint64_t time_ns)
+{
+    uint64_t enough = session->replies + replies, until = time_ns ? clock_now_ns() + time_ns : 0;
+    while (!session->interrupted && (!replies || session->replies < enough) && wait_for_replies(session, until))
+        ;
+}
+
+int omis_session_close(struct omis_session *session)
+{
+    if (client_connected())
+        omis_handler(); /* debugging output of the last request */
+    bool lost = !client_connected();
+    omis_finalize();
+    return session->failed || lost ? EXIT_ERRORS : 0;
+}
 
 enum { HISTORY_SIZE = 1000 };
 

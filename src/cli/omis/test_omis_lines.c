@@ -6,7 +6,7 @@
 
 #include <stdio.h>
 
-#include "cli/omis/lines.h"
+#include "cli/omis/shell.h"
 
 /* Feeds the text in pieces of every size; the lines must be the same each time. */
 static void expect(struct span text, const struct span *lines, size_t count)

@@ -1,23 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* scry snapshot: where all threads of all processes of a job are, merged. ask.c asks the monitor, shown.c knows what
- * people need of it, text.c and json.c print. */
 #ifndef SCRY_CLI_SNAPSHOT_SNAPSHOT_H
 #define SCRY_CLI_SNAPSHOT_SNAPSHOT_H
-
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <jansson.h>
-
-#include <scry/omis.h>
-
-#include <uthash.h>
 
 #include "base/data/buf.h"
 #include "base/data/err.h"
 #include "cli/common/nodes.h"
 #include "cli/snapshot/tree.h"
+
+#include <jansson.h>
+#include <scry/omis.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <uthash.h>
+
+/* scry snapshot: where all threads of all processes of a job are, merged. ask.c asks the monitor, shown.c knows what
+ * people need of it, text.c and json.c print. */
 
 struct snapshot_process {
     const char *token, *name, *host, *mpi_job; /* of the reply */

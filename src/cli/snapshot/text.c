@@ -1,14 +1,340 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The tree for people: a line for each place where stacks part, with what they have in common up to there. */
-#include <inttypes.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "base/data/cleanup.h"
 #include "cli/snapshot/snapshot.h"
 #include "jobdir/mpi/text.h"
 #include "jobdir/text/text.h"
 #include "shm/mpi_area.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* What people need to see of stacks, and sets of ranks. */
+
+enum { SET_RANGES = 8 /* shown of a set */ };
+
+/* ---- frames ---- */
+
+static bool starts_with_any(const char *text, const char *const *starts)
+{
+    for (; *starts; starts++)
+        if (strncmp(text, *starts, strlen(*starts)) == 0)
+            return true;
+    return false;
+}
+
+static bool is_native(const struct stack_frame *frame)
+{
+    return strcmp(frame->language, "native") == 0;
+}
+
+/* Its files are no places that the user knows, even where their lines are known. */
+bool snapshot_is_library(const struct stack_frame *frame)
+{
+    static const char *const folders[] = {"/lib/", "/lib64/", "/usr/lib/", "/usr/lib64/", "[", NULL};
+    return is_native(frame) &&
+           (starts_with_any(frame->module, folders) || (!*frame->file && strstr(text_base(frame->module), ".so")));
+}
+
+static bool is_interpreter(const struct stack_frame *frame)
+{
+    static const char *const names[] = {"python", "libpython", NULL};
+    return is_native(frame) && starts_with_any(text_base(frame->module), names);
+}
+
+static bool is_start(const struct stack_frame *frame)
+{
+    static const char *const names[] = {"_start", "__libc_start", "start_thread", "clone", "__clone", "__GI___clone",
+                                        NULL};
+    return is_native(frame) && starts_with_any(frame->function, names);
+}
+
+static bool is_mpi(const struct stack_frame *frame)
+{
+    static const char *const names[] = {"MPI_", "PMPI_", NULL};
+    return is_native(frame) && starts_with_any(frame->function, names);
+}
+
+/* The C library has its functions under several names: "__GI___nanosleep"; MPI has each under two. */
+static const char *plain_name(const struct stack_frame *frame)
+{
+    static const char *const names[] = {"libc.so", "libc-2", "libpthread", "libm.so", NULL};
+    const char *name = frame->function;
+    if (strncmp(name, "PMPI_", 5) == 0)
+        return name + 1;
+    if (!starts_with_any(text_base(frame->module), names))
+        return name;
+    if (strncmp(name, "__GI_", 5) == 0)
+        name += 5;
+    const char *plain = name + strspn(name, "_");
+    plain += strncmp(plain, "libc_", 5) == 0 ? 5 : 0;
+    return *plain ? plain : name;
+}
+
+/* Both are somewhere in the same program, which has no names. */
+static bool is_unnamed(const struct stack_frame *one, const struct stack_frame *other)
+{
+    return is_native(one) && is_native(other) && !*one->function && !*other->function &&
+           strcmp(one->module, other->module) == 0;
+}
+
+size_t snapshot_trim(struct stack_frame *frames, size_t count)
+{
+    bool python = false;
+    size_t end = count, kept = count;
+    for (size_t i = 0; i < count; i++)
+        python |= strcmp(frames[i].language, "python") == 0;
+    for (size_t i = 0; i < count && end == count; i++) /* what is outside has no names, perhaps */
+        end = is_start(&frames[i]) ? i : end;
+    if (!end)
+        return count;
+    /* outside in: what was kept last decides on what it has called */
+    const struct stack_frame *outer = NULL;
+    for (size_t i = end; i-- > 0;) {
+        /* a library without names, such as that of mpi4py, says less than what it has called */
+        if (outer && is_mpi(&frames[i]) && snapshot_is_library(outer) && !*outer->function) {
+            kept++;
+            outer = NULL;
+        }
+        bool hidden = (outer && is_unnamed(outer, &frames[i])) || (python && is_interpreter(&frames[i])) ||
+                      (outer && is_mpi(outer)) ||
+                      (outer && snapshot_is_library(outer) && snapshot_is_library(&frames[i]));
+        if (hidden)
+            continue;
+        frames[--kept] = frames[i];
+        frames[kept].function = plain_name(&frames[kept]);
+        outer = &frames[kept];
+    }
+    memmove(frames, frames + kept, (count - kept) * sizeof *frames);
+    return count - kept;
+}
+
+/* ---- sets ---- */
+
+void snapshot_put_set(struct buf *out, const uint32_t *numbers, size_t count)
+{
+    size_t shown = 0;
+    for (size_t i = 0, end; i < count; i = end) {
+        for (end = i + 1; end < count && numbers[end] == numbers[end - 1] + 1;)
+            end++;
+        if (end < count && shown == SET_RANGES - 1) {
+            buf_printf(out, ",...,%" PRIu32, numbers[count - 1]);
+            return;
+        }
+        if (end == i + 2) /* two: no range */
+            end--;
+        buf_printf(out, "%s%" PRIu32, i ? "," : "", numbers[i]);
+        if (end > i + 1)
+            buf_printf(out, "-%" PRIu32, numbers[end - 1]);
+        shown++;
+    }
+}
+
+static bool take_number(const char **at, uint32_t *ret_number)
+{
+    char *end;
+    if (**at < '0' || **at > '9')
+        return false;
+    errno = 0;
+    unsigned long long number = strtoull(*at, &end, 10);
+    *at = end;
+    *ret_number = (uint32_t)number;
+    return errno == 0 && number <= INT32_MAX;
+}
+
+int snapshot_set_has(const char *set, uint32_t number, bool *ret_has, struct err *err)
+{
+    const char *at = set;
+    *ret_has = false;
+    for (bool more = true; more; at++) {
+        uint32_t low, high;
+        if (!take_number(&at, &low))
+            break;
+        high = low;
+        if (*at == '-' && (at++, !take_number(&at, &high) || high < low))
+            break;
+        *ret_has |= number >= low && number <= high;
+        more = *at == ',';
+        if (!*at)
+            return 0;
+    }
+    return err_set(err, -EINVAL, "'%s' is no set of ranks: write numbers and ranges, such as 0-3,8", set);
+}
+
+/* Values of variables for people: what all have in common is said once. */
+
+enum { SHOWN_VALUES = 8, SHOWN_BYTES = 100, ADDRESS_DIGITS = 5 };
+
+static const char not_available[] = "<not available>", optimised_out[] = "<optimised out>";
+
+/* The value with "0x..." for each address in it, which differ in processes that do the same. */
+static void put_plain(struct buf *out, const char *value)
+{
+    while (*value) {
+        size_t digits = strncmp(value, "0x", 2) == 0 ? strspn(value + 2, "0123456789abcdef") : 0;
+        if (digits >= ADDRESS_DIGITS) {
+            buf_puts(out, "0x...");
+            value += 2 + digits;
+        } else {
+            buf_putc(out, *value++);
+        }
+    }
+    buf_putc(out, '\0');
+}
+
+static bool differ_in_addresses(const struct stack_value *values, size_t count, struct buf *first)
+{
+    _cleanup_(buf_done) struct buf other = BUF_INIT;
+    put_plain(first, values[0].variable->value);
+    for (size_t i = 1; i < count && !first->failed; i++) {
+        buf_clear(&other);
+        put_plain(&other, values[i].variable->value);
+        if (other.failed || strcmp(first->data, other.data) != 0)
+            return false;
+    }
+    return !first->failed;
+}
+
+static void put_value(struct buf *out, const char *value)
+{
+    char cut[SHOWN_BYTES + 1];
+    size_t len = strlen(value), end = SHOWN_BYTES;
+    if (len <= SHOWN_BYTES) {
+        text_show(out, value);
+        return;
+    }
+    while (end && ((unsigned char)value[end] & 0xc0) == 0x80) /* not in a character */
+        end--;
+    memcpy(cut, value, end);
+    cut[end] = '\0';
+    text_show(out, cut);
+    buf_puts(out, "...");
+}
+
+static bool number_of(const char *value, double *ret_number)
+{
+    char *end;
+    *ret_number = strtod(value, &end);
+    return end != value && !*end;
+}
+
+/* "12 .. 96" of numbers. false: not all are. */
+static bool put_range(struct buf *out, const struct stack_value *values, size_t count)
+{
+    double number, least = 0, most = 0;
+    size_t low = 0, high = 0;
+    for (size_t i = 0; i < count; i++) {
+        if (!number_of(values[i].variable->value, &number))
+            return false;
+        if (i == 0 || number < least)
+            low = i, least = number;
+        if (i == 0 || number > most)
+            high = i, most = number;
+    }
+    put_value(out, values[low].variable->value);
+    buf_puts(out, " .. ");
+    put_value(out, values[high].variable->value);
+    return true;
+}
+
+static void put_holders(struct buf *out, const struct snapshot *snapshot, const struct stack_value *value,
+                        uint32_t *numbers)
+{
+    buf_puts(out, " (");
+    size_t ranks = snapshot_put_ranks(out, snapshot, value->members, value->member_count, numbers);
+    if (ranks < value->member_count || value->threads > value->member_count)
+        buf_printf(out, "%s%" PRIu64 " thread%s", ranks ? ", " : "", value->threads, value->threads == 1 ? "" : "s");
+    buf_putc(out, ')');
+}
+
+/* Of a variable that has several values. */
+static void put_values(struct buf *out, const struct snapshot *snapshot, const struct stack_value *values, size_t count,
+                       uint32_t *numbers)
+{
+    bool each = true; /* thread has its own */
+    for (size_t i = 0; i < count; i++)
+        each &= values[i].threads == 1;
+    if (count > SHOWN_VALUES && put_range(out, values, count)) {
+        buf_printf(out, " (%zu values)", count);
+        return;
+    }
+    for (size_t i = 0; i < count && i < SHOWN_VALUES; i++) {
+        buf_puts(out, i ? ", " : "");
+        put_value(out, values[i].variable->value);
+        if (!each)
+            put_holders(out, snapshot, &values[i], numbers);
+    }
+    if (count > SHOWN_VALUES)
+        buf_printf(out, ", ... (%zu values)", count);
+}
+
+static void put_variable(struct buf *out, const struct snapshot *snapshot, const struct stack_node *node,
+                         const struct stack_value *values, size_t count, uint32_t *numbers)
+{
+    _cleanup_(buf_done) struct buf plain = BUF_INIT;
+    uint64_t threads = 0;
+    for (size_t i = 0; i < count; i++)
+        threads += values[i].threads;
+    bool same = count == 1 || differ_in_addresses(values, count, &plain);
+    if (!*values->variable->name) {
+        buf_putc(out, '(');
+        put_value(out, values->variable->value);
+        buf_putc(out, ')');
+        return;
+    }
+    text_show(out, values->variable->name);
+    buf_puts(out, same ? " = " : ": ");
+    if (same)
+        put_value(out, count == 1 ? values->variable->value : plain.data);
+    else
+        put_values(out, snapshot, values, count, numbers);
+    if (threads < node->threads)
+        buf_printf(out, " (%" PRIu64 " of %" PRIu64 " threads)", threads, node->threads);
+    else if (same && threads > 1)
+        buf_puts(out, " (all)");
+}
+
+/* The variables of which nobody has a value, for this reason. */
+static void put_missing(struct buf *out, const struct stack_node *node, const char *reason, const char *name,
+                        bool *inout_first)
+{
+    bool first = true;
+    for (size_t i = 0, end; i < node->value_count; i = end) {
+        const struct stack_variable *variable = node->values[i].variable;
+        for (end = i + 1; end < node->value_count && strcmp(node->values[end].variable->name, variable->name) == 0;)
+            end++;
+        if (end > i + 1 || strcmp(variable->value, reason) != 0)
+            continue;
+        if (first)
+            buf_printf(out, "%s%s: ", *inout_first ? "" : "; ", name);
+        else
+            buf_puts(out, ", ");
+        text_show(out, variable->name);
+        first = *inout_first = false;
+    }
+}
+
+void snapshot_put_values(struct buf *out, const struct snapshot *snapshot, const struct stack_node *node,
+                         uint32_t *numbers)
+{
+    bool first = true;
+    for (size_t i = 0, end; i < node->value_count; i = end) {
+        const struct stack_variable *variable = node->values[i].variable;
+        for (end = i + 1; end < node->value_count && strcmp(node->values[end].variable->name, variable->name) == 0;)
+            end++;
+        if (end == i + 1 &&
+            (strcmp(variable->value, not_available) == 0 || strcmp(variable->value, optimised_out) == 0))
+            continue;
+        buf_puts(out, first ? "" : "; ");
+        put_variable(out, snapshot, node, &node->values[i], end - i, numbers);
+        first = false;
+    }
+    put_missing(out, node, not_available, "not available", &first);
+    put_missing(out, node, optimised_out, "optimised out", &first);
+}
+
+/* The tree for people: a line for each place where stacks part, with what they have in common up to there. */
 
 enum { SHOWN_PIDS = 3, SHOWN_LINES = 100, SHOWN_UNREAD = 5 };
 
@@ -167,8 +493,8 @@ static const struct stack_node *put_chain(struct buf *out, const struct stack_no
 }
 
 /* Of the functions from `node` on to the last of its line. */
-static void put_values(struct printer *printer, const struct stack_node *node, const struct stack_node *last,
-                       unsigned level)
+static void put_values_of_node(struct printer *printer, const struct stack_node *node, const struct stack_node *last,
+                               unsigned level)
 {
     for (;; node = node->first) {
         if (node->value_count) {
@@ -197,7 +523,7 @@ static void put_branch(struct printer *printer, const struct stack_node *node, u
     node = put_chain(out, node);
     put_running(out, node);
     buf_putc(out, '\n');
-    put_values(printer, first, node, level);
+    put_values_of_node(printer, first, node, level);
     if (node->ended && node->first)
         buf_printf(out, "%*s%" PRIu64 " thread%s  here\n", (int)(2 * level + 2), "", node->ended,
                    node->ended == 1 ? "" : "s");

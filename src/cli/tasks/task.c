@@ -1,5 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* scry task: what became of tasks, and what is to be done with them. */
+#include "cli/tasks/task.h"
+
+#include "base/data/cleanup.h"
+#include "base/system/log.h"
+#include "cli/common/cli.h"
+#include "cli/common/table.h"
+#include "jobdir/text/text.h"
+#include "task/answer.h"
+#include "task/start.h"
+
 #include <ctype.h>
 #include <errno.h>
 #include <limits.h>
@@ -9,14 +18,51 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "base/data/cleanup.h"
-#include "base/system/log.h"
-#include "cli/common/cli.h"
-#include "cli/common/table.h"
-#include "cli/tasks/state.h"
-#include "jobdir/text/text.h"
-#include "task/answer.h"
-#include "task/start.h"
+const char *tasks_text_of(const json_t *json, const char *member)
+{
+    const char *text = json_string_value(json_object_get(json, member));
+    return text ? text : "";
+}
+
+static double tasks_number_of(const json_t *json, const char *member)
+{
+    const json_t *value = json_object_get(json, member);
+    return json_is_number(value) ? json_number_value(value) : -1;
+}
+
+/* ", 42 %, 12 s left"; also of a phase */
+static void tasks_put_progress(struct buf *out, const json_t *json)
+{
+    double share = tasks_number_of(json, "progress"), left = tasks_number_of(json, "left_seconds");
+    if (share >= 0)
+        buf_printf(out, ", %.0f %%", (double)(int)(share * 100));
+    if (left >= 0) {
+        buf_puts(out, ", ");
+        text_seconds(out, left);
+        buf_puts(out, " left");
+    }
+}
+
+void tasks_put_state(struct buf *out, const struct task_store *store, const json_t *task)
+{
+    const char *why = tasks_text_of(json_object_get(task, "error"), "text"), *elsewhere = task_elsewhere(store, task);
+    const char *waits = tasks_text_of(task, "waits_for");
+    buf_puts(out, tasks_text_of(task, "state"));
+    if (elsewhere && task_is_active(task)) {
+        buf_puts(out, " on ");
+        text_show(out, elsewhere);
+    }
+    tasks_put_progress(out, task);
+    if (*waits) {
+        buf_puts(out, ", waiting for: ");
+        text_show(out, waits);
+    }
+    if (*why)
+        buf_puts(out, ": ");
+    text_show(out, why);
+}
+
+/* scry task: what became of tasks, and what is to be done with them. */
 
 enum { LISTED = 20 };
 

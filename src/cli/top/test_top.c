@@ -8,8 +8,8 @@
 
 #include <cmocka.h>
 
-#include "cli/top/keys.h"
-#include "cli/top/processes.h"
+#include "cli/top/top.h"
+#include "cli/top/rows.h"
 
 static bool type(struct top_choice *choice, const char *keys)
 {

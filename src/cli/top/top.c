@@ -1,17 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* scry top: shows a job live. It reads the job's spool as it grows, so it also works on another node with a shared
- * disk. */
-#include <errno.h>
-#include <inttypes.h>
-#include <limits.h>
-#include <poll.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/ioctl.h>
-#include <unistd.h>
-
-#include <jansson.h>
+#include "cli/top/top.h"
 
 #include "base/data/cleanup.h"
 #include "base/system/clock.h"
@@ -20,17 +8,416 @@
 #include "cli/common/find.h"
 #include "cli/common/now.h"
 #include "cli/common/parts.h"
-#include "cli/top/functions.h"
-#include "cli/top/json.h"
-#include "cli/top/keys.h"
-#include "cli/top/processes.h"
-#include "cli/top/ranks.h"
-#include "cli/top/terminal.h"
+#include "cli/top/rows.h"
 #include "client/client.h"
-#include "jobdir/report/report.h"
+#include "job/launch/signals.h"
 #include "jobdir/record/spool.h"
 #include "jobdir/text/text.h"
 #include "shm/waits.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <inttypes.h>
+#include <limits.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <termios.h>
+#include <unistd.h>
+
+struct top_functions_view {
+    const struct top_functions *functions;
+    bool narrow;
+};
+
+const char *const top_keys_help[] = {
+    "q        quit                        h, ?     show or hide this help",
+    "",
+    "c        by processor now            up, k    a line up",
+    "t        by processor time           down, j  a line down",
+    "m        by memory                   page up, page down",
+    "p        by process id               home, g  to the top",
+    "n        by name                     end, G   to the end",
+    "",
+    "v        processes as a tree         /        only names that contain a text;",
+    "r        only ranks, and all                  Enter keeps it, Esc shows all",
+    "f        only functions, and all",
+    NULL,
+};
+
+static void scroll_by(struct top_choice *choice, long lines)
+{
+    if (lines < 0 && choice->scroll < (size_t)-lines)
+        choice->scroll = 0;
+    else if (choice->scroll < SIZE_MAX / 2 || lines < 0)
+        choice->scroll += (size_t)lines;
+}
+
+/* The number of bytes of a key that sends several; 0: unknown key. */
+static size_t take_sequence(struct top_choice *choice, const char *keys, size_t len)
+{
+    static const struct {
+        const char *bytes;
+        int pages, lines;
+        bool top, end;
+    } sequences[] = {
+        {"\033[A", .lines = -1},  {"\033OA", .lines = -1}, {"\033[B", .lines = 1},  {"\033OB", .lines = 1},
+        {"\033[5~", .pages = -1}, {"\033[6~", .pages = 1}, {"\033[H", .top = true}, {"\033OH", .top = true},
+        {"\033[1~", .top = true}, {"\033[F", .end = true}, {"\033OF", .end = true}, {"\033[4~", .end = true},
+    };
+    for (size_t i = 0; i < sizeof sequences / sizeof *sequences; i++) {
+        size_t size = strlen(sequences[i].bytes);
+        if (len < size || memcmp(keys, sequences[i].bytes, size) != 0)
+            continue;
+        scroll_by(choice, sequences[i].lines + sequences[i].pages * (long)choice->page);
+        if (sequences[i].top || sequences[i].end)
+            choice->scroll = sequences[i].end ? SIZE_MAX / 2 : 0;
+        return size;
+    }
+    return 0;
+}
+
+static void type(struct top_choice *choice, char key)
+{
+    size_t len = strlen(choice->filter);
+    if (key == '\r' || key == '\n') {
+        choice->typing = false;
+    } else if (key == '\b' || key == 0x7f) {
+        choice->filter[len ? len - 1 : 0] = 0;
+    } else if (isprint((unsigned char)key) && len + 1 < sizeof choice->filter) {
+        choice->filter[len] = key;
+        choice->filter[len + 1] = 0;
+    }
+    choice->scroll = 0;
+}
+
+static void show_all(struct top_choice *choice)
+{
+    choice->filter[0] = 0;
+    choice->typing = choice->help = false;
+    choice->scroll = 0;
+}
+
+static bool take_letter(struct top_choice *choice, char key)
+{
+    static const char orders[] = "cmtpn"; /* enum top_order */
+    const char *order = strchr(orders, tolower((unsigned char)key));
+    if (key && order) {
+        choice->order = (enum top_order)(order - orders);
+        return true;
+    }
+    switch (key) {
+    case 'q':
+    case 'Q':
+        return false;
+    case 'h':
+    case 'H':
+    case '?':
+        choice->help = !choice->help;
+        break;
+    case 'v':
+    case 'V':
+        choice->tree = !choice->tree;
+        break;
+    case 'f':
+    case 'F':
+        choice->only_functions = !choice->only_functions;
+        choice->only_ranks = false;
+        break;
+    case 'r':
+    case 'R':
+        choice->only_ranks = !choice->only_ranks;
+        choice->only_functions = false;
+        break;
+    case 'k':
+    case 'j':
+        scroll_by(choice, key == 'k' ? -1 : 1);
+        break;
+    case 'g':
+    case 'G':
+        choice->scroll = key == 'G' ? SIZE_MAX / 2 : 0;
+        break;
+    case '/':
+        choice->filter[0] = 0;
+        choice->typing = true;
+        break;
+    default:
+        break;
+    }
+    return true;
+}
+
+bool top_keys_take(struct top_choice *choice, const char *keys, size_t len)
+{
+    for (size_t i = 0; i < len;) {
+        size_t used = take_sequence(choice, keys + i, len - i);
+        if (!used && keys[i] == '\033') {
+            show_all(choice);
+            return true; /* the rest belongs to an unknown key */
+        }
+        if (!used && choice->typing)
+            type(choice, keys[i]);
+        else if (!used && !take_letter(choice, keys[i]))
+            return false;
+        i += used ? used : 1;
+    }
+    return true;
+}
+
+bool top_choice_has(const struct top_choice *choice, const char *name)
+{
+    return strcasestr(name, choice->filter) != NULL;
+}
+
+void top_keys_line(const struct top_choice *choice, char *ret_text, size_t size)
+{
+    if (choice->typing)
+        snprintf(ret_text, size, "only names that contain: %s_  (Enter keeps it, Esc shows all)", choice->filter);
+    else
+        snprintf(ret_text, size, "q quit  h help  c cpu  m memory  v tree  r ranks  f functions  / filter%s%s",
+                 choice->filter[0] ? ": " : "", choice->filter);
+}
+
+/* The terminal while scry top draws on it: keys come at once, and on a screen of its own. Whatever ends or stops scry
+ * top restores the terminal. */
+
+static struct termios saved_modes;
+static const char ENTER[] = "\033[?1049h\033[?25l", LEAVE[] = "\033[?25h\033[?1049l";
+
+static void top_terminal_restore(void)
+{
+    ssize_t put = write(STDOUT_FILENO, LEAVE, sizeof LEAVE - 1);
+    (void)put;
+    tcsetattr(STDIN_FILENO, TCSAFLUSH, &saved_modes);
+}
+
+static void on_deadly_signal(int signo)
+{
+    top_terminal_restore();
+    signal(signo, SIG_DFL);
+    raise(signo);
+}
+
+static void on_resize(int signo)
+{
+    /* its arrival ends the wait */
+}
+
+static void set_terminal(void)
+{
+    struct termios modes = saved_modes;
+    modes.c_lflag &= ~(tcflag_t)(ICANON | ECHO);
+    modes.c_cc[VMIN] = 0;
+    modes.c_cc[VTIME] = 0;
+    tcsetattr(STDIN_FILENO, TCSAFLUSH, &modes);
+    ssize_t put = write(STDOUT_FILENO, ENTER, sizeof ENTER - 1);
+    (void)put;
+}
+
+/* Ctrl-Z: gives the shell its screen back until scry top continues. */
+static void on_stop(int signo)
+{
+    int code = errno;
+    top_terminal_restore();
+    signals_stop_self(signo);
+    set_terminal();
+    errno = code;
+}
+
+static bool top_terminal_take(void)
+{
+    if (tcgetattr(STDIN_FILENO, &saved_modes) < 0)
+        return false;
+    static const int deadly[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT};
+    for (size_t i = 0; i < sizeof deadly / sizeof *deadly; i++) {
+        struct sigaction action = {.sa_handler = on_deadly_signal};
+        sigaction(deadly[i], &action, NULL);
+    }
+    struct sigaction resize = {.sa_handler = on_resize};
+    sigaction(SIGWINCH, &resize, NULL);
+    struct sigaction stop = {.sa_handler = on_stop};
+    sigaction(SIGTSTP, &stop, NULL);
+    set_terminal();
+    return true;
+}
+
+/* scry top, for programs: doc/reference/top.schema.json. */
+
+struct row {
+    const struct rank_list *ranks;
+    const struct top_functions *functions;
+    const char *id, *status;
+    double wall_seconds;
+    const struct job_model *model;
+    const struct job_report *report;
+    struct now now;
+};
+
+static const struct field tree_fields[] = {
+    {"processes", FIELD_COUNT, FIELD_AT(struct parts_now, processes)},
+    {"threads", FIELD_COUNT, FIELD_AT(struct parts_now, threads)},
+    {"rss_bytes", FIELD_BYTES, FIELD_AT(struct parts_now, rss)},
+    {"cpu_seconds", FIELD_SECONDS, FIELD_AT(struct parts_now, cpu_ns)},
+    {"cpu_share", FIELD_NUMBER, FIELD_AT(struct parts_now, cpu_share), .about = "processors in use"},
+    {0}};
+
+static json_t *tree_json(const void *row, const void *all)
+{
+    const struct parts_now now = parts_sum(((const struct row *)row)->report);
+    return fields_json(tree_fields, &now, NULL);
+}
+
+struct silent_node {
+    const char *node;
+    double seconds;
+};
+static const struct field silent_fields[] = {
+    {"node", FIELD_TEXT, FIELD_AT(struct silent_node, node)},
+    {"seconds", FIELD_NUMBER, FIELD_AT(struct silent_node, seconds), .about = "since its last record"},
+    {0}};
+
+static json_t *silent_json(const void *row, const void *all)
+{
+    const struct job_report *report = ((const struct row *)row)->report;
+    json_t *list = json_array();
+    for (size_t i = 0; i < report->part_count; i++) {
+        const struct silent_node node = {report->parts[i].model.part, parts_silent_seconds(report, &report->parts[i])};
+        if (node.seconds > 0)
+            json_array_append_new(list, fields_json(silent_fields, &node, NULL));
+    }
+    return list;
+}
+
+static const struct field tree_field[] = {
+    {"tree", FIELD_OBJECT, .json = tree_json, .of = tree_fields,
+     .about = "all living processes together, on all nodes of the job"},
+    {"silent", FIELD_LIST, .json = silent_json, .of = silent_fields,
+     .about = "nodes of the job of which nothing is heard: what is said of them is as they last were"},
+    {0}};
+
+static const struct field model_fields[] = {{"node", FIELD_OBJECT, FIELD_AT(struct job_model, node_sample),
+                                             FIELD_OR_NULL, .about = "the node's last sample; null: none yet"},
+                                            {0}};
+
+static json_t *least_json(const void *row, const void *all)
+{
+    const struct top_function *each = row;
+    return each->min_ns <= each->max_ns ? json_integer((json_int_t)each->min_ns) : json_null();
+}
+
+static json_t *most_json(const void *row, const void *all)
+{
+    const struct top_function *each = row;
+    return each->min_ns <= each->max_ns ? json_integer((json_int_t)each->max_ns) : json_null();
+}
+
+static bool is_wide(const void *all)
+{
+    return !((const struct top_functions_view *)all)->narrow;
+}
+
+static void put_share(struct buf *out, const void *at, const void *row, const void *all)
+{
+    uint64_t whole_ns = ((const struct top_functions_view *)all)->functions->self_ns;
+    buf_printf(out, "%.1f",
+               whole_ns ? 100.0 * (double)((const struct top_function *)row)->self_ns / (double)whole_ns : 0);
+}
+
+/* The longest is not known while none has ended. */
+static void put_time(struct buf *out, const void *at, const void *row, const void *all)
+{
+    uint64_t ns = *(const uint64_t *)at;
+    if (ns || at != &((const struct top_function *)row)->max_ns)
+        text_seconds(out, (double)ns / 1e9);
+    else
+        buf_putc(out, '-');
+}
+
+static void put_name(struct buf *out, const void *at, const void *row, const void *all)
+{
+    const struct top_function *function = row;
+    text_show(out, function->name);
+    if (!function->line)
+        return;
+    buf_puts(out, "  ");
+    text_show(out, text_base(function->file));
+    buf_printf(out, ":%llu", (unsigned long long)function->line);
+}
+
+/* Of a struct top_function; the table's columns belong to a struct top_functions_view. */
+static const struct field top_function_fields[] = {
+    {"name", FIELD_TEXT, FIELD_AT(struct top_function, name), .column = {6, 2, 0, "FUNCTION", .text = put_name}},
+    {"file", FIELD_TEXT, FIELD_AT(struct top_function, file)},
+    {"line", FIELD_COUNT, FIELD_AT(struct top_function, line)},
+    {"calls", FIELD_COUNT, FIELD_AT(struct top_function, calls), .column = {5, 1, 11, "CALLS"}},
+    {"total_ns", FIELD_NS, FIELD_AT(struct top_function, total_ns),
+     .column = {3, 1, 11, "TOTAL", .when = is_wide, .text = put_time}},
+    {"self_ns", FIELD_NS, FIELD_AT(struct top_function, self_ns),
+     .column = {2, 1, 11, "SELF", .when = is_wide, .text = put_time}},
+    {"min_ns", FIELD_NS, .flags = FIELD_OR_NULL, .json = least_json, .about = "null: calls were only counted"},
+    {"max_ns", FIELD_NS, .flags = FIELD_OR_NULL, .json = most_json},
+    {.type = FIELD_SHOWN, .column = {1, 0, 7, " SELF %", .text = put_share}},
+    {.type = FIELD_SHOWN,
+     FIELD_AT(struct top_function, max_ns),
+     .column = {4, 1, 11, "LONGEST", .when = is_wide, .text = put_time}},
+    {0}};
+
+static json_t *processes_json(const void *row, const void *all)
+{
+    json_t *list = json_array();
+    const struct job_report *report = ((const struct row *)row)->report;
+    for (size_t i = 0; i <= report->part_count; i++)
+        for (const struct job_process *each = job_report_model(report, i)->alive; each; each = each->hh.next)
+            json_array_append_new(list, fields_json(job_process_fields, each, NULL));
+    return list;
+}
+
+static const struct field ranks_list[] = {{"ranks", FIELD_LIST, FIELD_ROWS(struct rank_list, list, count),
+                                           .of = ranks_fields, .about = "of its MPI programs"},
+                                          {0}};
+
+static const struct field functions_list[] = {
+    {"functions", FIELD_LIST, FIELD_ROWS(struct top_functions, list, count), .of = top_function_fields,
+     .about = "traced functions of living processes, most time of their own first"},
+    {0}};
+
+static const struct field fields[] = {
+    {"id", FIELD_TEXT, FIELD_AT(struct row, id)},
+    {"status", FIELD_TEXT, FIELD_AT(struct row, status), .about = "as in report.schema.json"},
+    {"wall_seconds", FIELD_SECONDS, FIELD_AT(struct row, wall_seconds)},
+    {"", FIELD_PART, .of = tree_field},
+    {"", FIELD_PART, FIELD_AT(struct row, model), FIELD_POINTER, .of = model_fields},
+    {"", FIELD_PART, FIELD_AT(struct row, now), .of = now_fields},
+    {"processes", FIELD_LIST, .json = processes_json, .of = job_process_fields, .about = "those that live"},
+    {"", FIELD_PART, FIELD_AT(struct row, ranks), FIELD_POINTER, .of = ranks_list},
+    {"", FIELD_PART, FIELD_AT(struct row, functions), FIELD_POINTER, .of = functions_list},
+    {0}};
+
+static json_t *top_json(const struct job_report *report, const struct rank_list *ranks,
+                        const struct top_functions *functions)
+{
+    const struct row row = {.id = report->info.id,
+                            .status = job_report_status(report),
+                            .wall_seconds = job_report_result(report).wall_seconds,
+                            .model = &report->model,
+                            .report = report,
+                            .now = {&report->model, job_report_result(report).wall_seconds},
+                            .ranks = ranks,
+                            .functions = functions};
+    return fields_json(fields, &row, NULL);
+}
+
+json_t *top_schema(void)
+{
+    return fields_schema(fields);
+}
+
+/* scry top: shows a job live. It reads the job's spool as it grows, so it also works on another node with a shared
+ * disk. */
 
 enum {
     DEFAULT_ROWS = 24,

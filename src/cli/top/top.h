@@ -1,10 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the keys of scry top choose: order, tables, filter, tree, place. */
-#ifndef SCRY_CLI_TOP_KEYS_H
-#define SCRY_CLI_TOP_KEYS_H
+#ifndef SCRY_CLI_TOP_TOP_H
+#define SCRY_CLI_TOP_TOP_H
 
+#include "cli/jobs/ranks.h"
+#include "jobdir/report/report.h"
+
+#include <jansson.h>
 #include <stdbool.h>
 #include <stddef.h>
+
+/* What the keys of scry top choose: order, tables, filter, tree, place. */
 
 enum top_order { TOP_BY_CPU, TOP_BY_MEMORY, TOP_BY_TIME, TOP_BY_PID, TOP_BY_NAME };
 
@@ -25,5 +30,9 @@ bool top_choice_has(const struct top_choice *choice, const char *name);
 /* The last line of the screen; and the help on keys, its lines ended by NULL. */
 void top_keys_line(const struct top_choice *choice, char *ret_text, size_t size);
 extern const char *const top_keys_help[];
+
+/* scry top, for programs. Both return a new reference, or NULL when out of memory. */
+
+json_t *top_schema(void);
 
 #endif
