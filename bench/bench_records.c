@@ -16,7 +16,7 @@
 #include "base/system/clock.h"
 #include "bench.h"
 #include "job/observe/observer.h"
-#include "job/record/recorder.h"
+#include "job/record/scribe.h"
 
 enum { RECORDS = 20000, PAIRS = 20 };
 

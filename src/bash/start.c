@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The library is loaded into each process of a job with --script calls or lines (job/launch/script_env.h). In all that
+ * The library is loaded into each process of a job with --script calls or lines (job/launch/preload.h). In all that
  * are no bash it does nothing. In these it leads the calls of one function to follow.c, before main. Scripts see nothing
  * of it: no trap, no option, no variable is another one.
  */

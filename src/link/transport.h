@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef SCRY_LINK_STREAM_H
-#define SCRY_LINK_STREAM_H
+#ifndef SCRY_LINK_TRANSPORT_H
+#define SCRY_LINK_TRANSPORT_H
 
 #include "base/data/cleanup.h"
 #include "base/data/err.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The library is loaded into each process of a job with --script calls or lines (job/launch/script_env.h). In all that
+ * The library is loaded into each process of a job with --script calls or lines (job/launch/preload.h). In all that
  * are no Python interpreter it does nothing. In these it adds an audit hook, which Python allows before it is
  * initialised. So it learns when Python is ready and has not run the program yet: however Python was started (-I, -S,
  * -E, -c, -m), and without a trace in sys.path, sys.modules or the environment.

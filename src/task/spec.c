@@ -3,8 +3,7 @@
 
 #include "base/data/cleanup.h"
 #include "base/data/near.h"
-#include "job/logs/regex.h"
-#include "job/logs/rule.h"
+#include "job/logs/patterns.h"
 #include "job/watch/options.h"
 #include "jobdir/text/text.h"
 #include "options/options.h"

@@ -8,7 +8,6 @@
 #include "fuzz.h"
 #include "job/logs/match.h"
 #include "job/logs/patterns.h"
-#include "job/logs/words.h"
 
 struct seen {
     struct log_matcher matcher;

@@ -2,11 +2,11 @@
 /* A shell script: its commands stand one behind the other, each within the lines that it is said to have. */
 #include "fuzz.h"
 #include "job/scripts/scripts.h"
-#include "job/scripts/script_text.h"
+#include "job/scripts/shell.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    struct script_text *text = script_text_new((const char *)data, size);
+    struct script_source *text = script_source_new((const char *)data, size);
     struct place place = {0};
     size_t end = 0;
     uint32_t line = 0;
@@ -22,6 +22,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         place_move(&place, text, at);
         fuzz_expect(place.last_line >= place.first_line && place.last_line <= text->line_count);
     }
-    script_text_free(text);
+    script_source_free(text);
     return 0;
 }

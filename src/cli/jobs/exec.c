@@ -15,7 +15,6 @@
 #include "job/launch/launch.h"
 #include "job/launch/preload.h"
 #include "job/launch/spread.h"
-#include "job/launch/step.h"
 
 static bool is_off(const char *name)
 {

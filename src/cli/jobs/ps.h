@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef SCRY_CLI_JOBS_PS_JSON_H
-#define SCRY_CLI_JOBS_PS_JSON_H
+#ifndef SCRY_CLI_JOBS_PS_H
+#define SCRY_CLI_JOBS_PS_H
 
 #include "cli/jobs/ranks.h"
 #include "jobdir/report/report.h"

@@ -12,7 +12,6 @@
 #include "base/system/log.h"
 #include "cli/common/cli.h"
 #include "job/launch/launch.h"
-#include "job/launch/step.h"
 #include "job/logs/logs.h"
 #include "job/logs/patterns.h"
 #include "job/run/supervise.h"

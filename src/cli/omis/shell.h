@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef SCRY_CLI_OMIS_LINES_H
-#define SCRY_CLI_OMIS_LINES_H
+#ifndef SCRY_CLI_OMIS_SHELL_H
+#define SCRY_CLI_OMIS_SHELL_H
 
 #include "base/data/buf.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef SCRY_CLI_TASKS_STATE_H
-#define SCRY_CLI_TASKS_STATE_H
+#ifndef SCRY_CLI_TASKS_TASK_H
+#define SCRY_CLI_TASKS_TASK_H
 
 #include "base/data/buf.h"
 #include "task/store.h"

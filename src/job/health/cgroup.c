@@ -3,7 +3,7 @@
 
 #include "base/data/cleanup.h"
 #include "base/data/buf.h"
-#include "job/health/look.h"
+#include "job/health/health.h"
 #include "jobdir/text/text.h"
 
 #include <stdio.h>

@@ -1,4 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#ifndef SCRY_JOB_HEALTH_CREDENTIALS_H
+#define SCRY_JOB_HEALTH_CREDENTIALS_H
+
+#include "base/data/err.h"
+#include "job/health/health.h"
+
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/stat.h>
+
 /*
  * Credentials of the job that expire: X.509 proxies, bearer tokens, Kerberos tickets. Only when they expire is read. It
  * is not verified, and nothing of it is kept or recorded. Warns an hour before, ten minutes before, and when it is too
@@ -10,14 +20,6 @@
  *
  * Files that are on a file system that does not answer hold up nobody: each is read in a thread of its own.
  */
-#ifndef SCRY_JOB_HEALTH_CREDENTIALS_H
-#define SCRY_JOB_HEALTH_CREDENTIALS_H
-
-#include <sys/stat.h>
-
-#include "base/data/err.h"
-#include "job/health/ask.h"
-#include "job/health/look.h"
 
 enum { CREDENTIALS = 3, CREDENTIAL_MOST = 1 << 20 };
 
@@ -53,5 +55,22 @@ void credentials_init(struct credentials *credentials, char *(*variable)(const c
 /* now: seconds since 1970. */
 void credentials_look(struct credentials *credentials, const struct look *look, int64_t now);
 void credentials_done(struct credentials *credentials);
+
+/*
+ * What reads proxies and tickets: libscry-credentials.so, which is loaded only where there is one. OpenSSL and libkrb5
+ * take some milliseconds to load, and scry starts often.
+ */
+
+struct credential_readers {
+    const char *version; /* of scry: both come together */
+    /* When the credential in these bytes expires, in seconds since 1970. 0, or -errno with err for people. */
+    int (*proxy)(const char *bytes, size_t len, int64_t *ret_expires, struct err *err);
+    /* The same of a cache by its name, as in KRB5CCNAME. -ENOTSUP: built without libkrb5. */
+    int (*tickets)(const char *name, int64_t *ret_expires, struct err *err);
+};
+
+/* Inside of the library. */
+int proxy_expires(const char *bytes, size_t len, int64_t *ret_expires, struct err *err);
+int tickets_expire(const char *name, int64_t *ret_expires, struct err *err);
 
 #endif

@@ -8,8 +8,7 @@
 
 #include <jansson.h>
 
-#include "job/health/ask.h"
-#include "job/health/look.h"
+#include "job/health/health.h"
 #include "job/health/judge.h"
 
 enum { FILESYSTEMS = 8, FILESYSTEM_USES = 96 };

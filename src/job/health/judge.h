@@ -3,7 +3,7 @@
 #define SCRY_JOB_HEALTH_JUDGE_H
 
 #include "job/health/cgroup.h"
-#include "job/health/look.h"
+#include "job/health/health.h"
 #include "job/health/node.h"
 #include "job/health/processes.h"
 

@@ -3,7 +3,7 @@
 
 #include "base/data/cleanup.h"
 #include "base/system/clock.h"
-#include "job/health/look.h"
+#include "job/health/health.h"
 
 #include <inttypes.h>
 #include <limits.h>

@@ -12,7 +12,7 @@
 #include <jansson.h>
 #include <uthash.h>
 
-#include "job/health/look.h"
+#include "job/health/health.h"
 
 enum { PROCESSES_AT_ONCE = 128, PROCESSES_LISTED = 256, PROCESSES_ENDED = 4096 };
 

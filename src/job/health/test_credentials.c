@@ -9,7 +9,6 @@
 #include <openssl/x509.h>
 
 #include "job/health/credentials.h"
-#include "job/health/readers.h"
 
 enum { NOW = 1700000000 };
 

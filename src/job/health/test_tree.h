@@ -21,7 +21,7 @@
 #include "base/data/notes.h"
 #include "base/system/clock.h"
 #include "base/system/dirs.h"
-#include "job/health/look.h"
+#include "job/health/health.h"
 
 struct tree {
     char root[64];

@@ -1,20 +1,125 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "job/launch/preload.h"
 
+#include "base/data/buf.h"
+#include "base/data/cleanup.h"
+#include "base/system/dirs.h"
+#include "base/system/process.h"
+#include "job/launch/program.h"
+#include "shm/script_ring.h"
+
 #include <elf.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#include "base/system/process.h"
-#include "base/data/buf.h"
-#include "base/data/cleanup.h"
-#include "base/system/dirs.h"
-#include "job/launch/program.h"
+static const struct {
+    const char *name, *built_in;
+} libraries[SCRIPT_LIBRARIES] = {
+    [SCRIPT_BASH] = {"libscry-bash.so", "/../bash"}, [SCRIPT_PYTHON] = {"libscry-python.so", "/../python"}};
+
+int script_env_dir(char *ret_path, size_t size, pid_t run, struct err *err)
+{
+    char runtime[PATH_MAX];
+    int code = dirs_runtime(runtime, sizeof runtime, err);
+    if (code < 0)
+        return code;
+    return (size_t)snprintf(ret_path, size, "%s/scripts.%d", runtime, run) < size
+               ? 0
+               : err_set(err, -ENAMETOOLONG, "%s: too long", runtime);
+}
+
+/* Beside the agent; as built, in a folder of its own. */
+static void find_library(int which, char ret_path[PATH_MAX])
+{
+    const char *const places[] = {"", libraries[which].built_in};
+    char agent[PATH_MAX], path[PATH_MAX + 64];
+    struct err err = {0};
+    ret_path[0] = 0;
+    if (agent_library(agent, sizeof agent, &err) < 0)
+        return;
+    char *slash = strrchr(agent, '/');
+    *slash = 0;
+    for (size_t i = 0; i < sizeof places / sizeof *places; i++) {
+        snprintf(path, sizeof path, "%s%s/%s", agent, places[i], libraries[which].name);
+        if (access(path, R_OK) == 0 && realpath(path, ret_path))
+            break;
+        ret_path[0] = 0;
+    }
+    if (strpbrk(ret_path, " :")) /* the loader's separators */
+        ret_path[0] = 0;
+}
+
+int script_env_find(struct script_env *ret_env, const char *level, struct err *err)
+{
+    struct script_env found = {0};
+    *ret_env = found;
+    int code = script_env_dir(found.dir, sizeof found.dir, getpid(), err);
+    if (code < 0)
+        return code;
+    snprintf(found.level, sizeof found.level, "%s", level);
+    for (int i = 0; i < SCRIPT_LIBRARIES; i++)
+        find_library(i, found.libraries[i]);
+    *ret_env = found;
+    return 0;
+}
+
+static bool is_name(const char *entry, size_t len, const char *name)
+{
+    size_t name_len = strlen(name);
+    return len >= name_len && memcmp(entry + len - name_len, name, name_len) == 0 &&
+           (len == name_len || entry[len - name_len - 1] == '/');
+}
+
+static void put_entry(struct buf *out, const char *entry, size_t len)
+{
+    if (!len)
+        return;
+    if (out->len)
+        buf_putc(out, ':');
+    buf_append(out, entry, len);
+}
+
+static bool is_ours(const char *entry, size_t len)
+{
+    for (int i = 0; i < SCRIPT_LIBRARIES; i++)
+        if (is_name(entry, len, libraries[i].name))
+            return true;
+    return false;
+}
+
+void script_env_apply(const struct script_env *env)
+{
+    _cleanup_(buf_done) struct buf list = BUF_INIT;
+    const char *before = getenv("LD_PRELOAD");
+    bool changed = false;
+    for (size_t len; before && *(before += strspn(before, " :")); before += len) {
+        len = strcspn(before, " :");
+        if (is_ours(before, len))
+            changed = true;
+        else
+            put_entry(&list, before, len);
+    }
+    for (int i = 0; i < SCRIPT_LIBRARIES; i++)
+        if (env->dir[0] && env->libraries[i][0]) {
+            put_entry(&list, env->libraries[i], strlen(env->libraries[i]));
+            changed = true;
+        }
+    if (changed && !list.failed) {
+        if (list.len)
+            setenv("LD_PRELOAD", list.data, 1);
+        else
+            unsetenv("LD_PRELOAD");
+    }
+    unsetenv(SCRIPT_RING_DIR);
+    if (!env->dir[0])
+        return;
+    setenv(SCRIPT_RING_DIR, env->dir, 1);
+    setenv("SCRY_SCRIPT", env->level, 1);
+}
 
 static const char LIBRARY[] = AGENT_LIBRARY;
 static const char LINK_ORDER[] = "verify_asan_link_order=0";
@@ -87,13 +192,6 @@ int preload_find(struct preload *ret_preload, const char *command, bool wanted, 
     return 0;
 }
 
-static bool is_name(const char *entry, size_t len, const char *name)
-{
-    size_t name_len = strlen(name);
-    return len >= name_len && memcmp(entry + len - name_len, name, name_len) == 0 &&
-           (len == name_len || entry[len - name_len - 1] == '/');
-}
-
 static bool is_sanitizer(const char *entry, size_t len)
 {
     const char *slash = memrchr(entry, '/', len);
@@ -101,15 +199,6 @@ static bool is_sanitizer(const char *entry, size_t len)
     size_t rest = len - (size_t)(name - entry);
     return (rest >= 10 && memcmp(name, "libasan.so", 10) == 0) ||
            (rest >= 16 && memcmp(name, "libclang_rt.asan", 16) == 0);
-}
-
-static void put_entry(struct buf *out, const char *entry, size_t len)
-{
-    if (!len)
-        return;
-    if (out->len)
-        buf_putc(out, ':');
-    buf_append(out, entry, len);
 }
 
 /* Puts the entries of LD_PRELOAD that are, or are not, the address sanitizer's; leaves ours out. */

@@ -1,10 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * The signals of scry run. All that can be blocked are blocked and read from a descriptor. The job inherits what scry
- * run got, with running timers. A signal to scry run alone is for the command, and is passed on: one that a process
- * sends, or that of a terminal that hangs up (the kernel sends it only to the session's leader). A signal to the
- * process group, such as the terminal's ^C, reaches the command by itself (job/launch/witness.h).
- */
 #ifndef SCRY_JOB_LAUNCH_SIGNALS_H
 #define SCRY_JOB_LAUNCH_SIGNALS_H
 
@@ -13,8 +7,36 @@
 #include <stdint.h>
 #include <sys/signalfd.h>
 #include <sys/time.h>
+#include <sys/types.h>
 
-#include "job/launch/witness.h"
+/*
+ * Tells signals to a process group from signals to scry run alone: the first reach the command by themselves, the
+ * second must be passed on, and the signal does not say which it is. So a child of scry run stays in its process group
+ * and does nothing else: what it got, too, was for all. It blocks all signals, ends with scry run, and is named
+ * `job-signals`: a signal to all processes named scry is for scry run alone.
+ *
+ * It also wakes a scry run that has stopped itself with its command, when the command goes on. Nobody else would, if
+ * somebody continued the command alone.
+ */
+
+struct witness {
+    pid_t pid; /* 0: there is none */
+    int fd;    /* close-on-exec; -1 */
+};
+
+/* Has the same signal, from the same sender, reached the witness? */
+bool witness_had(const struct witness *witness, const struct signalfd_siginfo *info);
+
+/* From now on, continues this process (SIGCONT) when the stopped process `pid` goes on or ends. */
+void witness_wake_with(const struct witness *witness, pid_t pid);
+void witness_wake_no_more(const struct witness *witness);
+
+/*
+ * The signals of scry run. All that can be blocked are blocked and read from a descriptor. The job inherits what scry
+ * run got, with running timers. A signal to scry run alone is for the command, and is passed on: one that a process
+ * sends, or that of a terminal that hangs up (the kernel sends it only to the session's leader). A signal to the
+ * process group, such as the terminal's ^C, reaches the command by itself.
+ */
 
 enum { SIGNALS_TIMERS = 3 };
 

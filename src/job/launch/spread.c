@@ -15,7 +15,7 @@
 #include "base/system/file.h"
 #include "base/system/proc_file.h"
 #include "job/launch/program.h"
-#include "job/launch/step.h"
+#include "job/launch/launch.h"
 #include "jobdir/record/info.h"
 #include "jobdir/record/parts.h"
 

@@ -1,16 +1,198 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "job/logs/match.h"
 
+#include "base/data/grow.h"
+#include "base/system/clock.h"
+#include "shm/waits.h"
+#include "symbols/python/python.h"
+
 #include <ctype.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/data/grow.h"
-#include "job/logs/patterns.h"
-#include "job/logs/words.h"
-#include "shm/waits.h"
-#include "symbols/python/python.h"
+/* A line that announces a message, and what may be that (struct log_pattern). */
+enum log_head_part { LOG_HEAD, LOG_HEAD_THEN, LOG_HEAD_OTHERWISE, LOG_HEAD_PARTS };
+
+char *lines_room(struct lines *lines, size_t *ret_room)
+{
+    if (!lines->bytes)
+        lines->bytes = malloc(LINES_ROOM);
+    *ret_room = LINES_ROOM - lines->len;
+    return lines->bytes ? lines->bytes + lines->len : NULL;
+}
+
+static bool is_end(char c)
+{
+    return c == '\n' || c == '\r';
+}
+
+/* Behind the last end of a line in bytes[from...len]; from: there is none. */
+static size_t behind_last(const char *bytes, size_t from, size_t len)
+{
+    while (len > from && !is_end(bytes[len - 1]))
+        len--;
+    return len;
+}
+
+/* In steps, so that blocks with only one of the two are not searched to their ends for the other again and again. */
+static size_t first_end(const char *bytes, size_t from, size_t len)
+{
+    enum { STEP = 256 };
+    for (; from < len; from += STEP) {
+        size_t step = len - from < STEP ? len - from : STEP;
+        const char *newline = memchr(bytes + from, '\n', step);
+        const char *end = memchr(bytes + from, '\r', newline ? (size_t)(newline - bytes) - from : step);
+        end = end ? end : newline;
+        if (end)
+            return (size_t)(end - bytes);
+    }
+    return len;
+}
+
+void lines_take(struct lines *lines, size_t len, lines_fn *each, void *ctx)
+{
+    size_t start = 0, old = lines->len, end = old + len;
+    if (lines->passing) {
+        start = first_end(lines->bytes, 0, end);
+        lines->passing = start == end;
+    }
+    size_t whole = behind_last(lines->bytes, start > old ? start : old, end);
+    if (whole > start && whole > old) {
+        each(ctx, lines->bytes + start, whole - start, false);
+        start = whole;
+    }
+    while (end - start >= LINE_MOST && !lines->bytes[start])
+        start++; /* a hole is not the beginning of a line */
+    if (end - start >= LINE_MOST) {
+        each(ctx, lines->bytes + start, LINE_MOST, true);
+        lines->passing = true;
+        start = end;
+    }
+    memmove(lines->bytes, lines->bytes + start, end - start);
+    lines->len = end - start;
+}
+
+void lines_end(struct lines *lines, lines_fn *each, void *ctx)
+{
+    if (lines->len)
+        each(ctx, lines->bytes, lines->len, false);
+    lines_reset(lines, false);
+}
+
+void lines_reset(struct lines *lines, bool inside)
+{
+    lines->len = 0;
+    lines->passing = inside;
+}
+
+void lines_rest(struct lines *lines)
+{
+    if (lines->len)
+        return;
+    free(lines->bytes);
+    lines->bytes = NULL;
+}
+
+void lines_done(struct lines *lines)
+{
+    free(lines->bytes);
+    *lines = (struct lines){0};
+}
+
+struct line_place line_at(const char *bytes, size_t len, size_t at)
+{
+    size_t start = behind_last(bytes, 0, at), end = first_end(bytes, at, len);
+    return (struct line_place){bytes + start, end - start, end + (end < len)};
+}
+
+/* How many \n there are. */
+static uint64_t lines_count(const char *bytes, size_t len)
+{
+    uint64_t count = 0;
+    for (const char *at = bytes, *end = bytes + len; (at = memchr(at, '\n', (size_t)(end - at))); at++)
+        count++;
+    return count;
+}
+
+#define MINUTE_NS (60 * (uint64_t)NS_PER_SECOND)
+
+/* A bucket of `most` that fills up in `period_ns` is kept as the moment at which it is full. */
+static uint64_t after_one(uint64_t full_ns, uint64_t now_ns, uint64_t period_ns, uint64_t most)
+{
+    return (full_ns > now_ns ? full_ns : now_ns) + period_ns / most;
+}
+
+bool fold_take(struct fold *fold, uint64_t now_ns, uint64_t *ret_folded)
+{
+    uint64_t second = after_one(fold->second_ns, now_ns, NS_PER_SECOND, FOLD_SECOND_MOST);
+    uint64_t minute = after_one(fold->minute_ns, now_ns, MINUTE_NS, FOLD_MINUTE_MOST);
+    if (second > now_ns + NS_PER_SECOND || minute > now_ns + MINUTE_NS) {
+        fold->folded++;
+        fold->last_ns = now_ns;
+        return false;
+    }
+    fold->second_ns = second;
+    fold->minute_ns = minute;
+    *ret_folded = fold->folded;
+    fold->folded = 0;
+    return true;
+}
+
+/* The lines without a record that are to be reported now, for none has followed for a minute; `end`: in any case. */
+static uint64_t fold_rest(struct fold *fold, uint64_t now_ns, bool end)
+{
+    if (!fold->folded || (!end && now_ns < fold->last_ns + MINUTE_NS))
+        return 0;
+    uint64_t rest = fold->folded;
+    fold->folded = 0;
+    return rest;
+}
+
+static struct progress_point *point(struct log_progress *progress, unsigned index)
+{
+    return &progress->points[(progress->first + index) % PROGRESS_POINTS];
+}
+
+void log_progress_take(struct log_progress *progress, uint64_t now_ns, double done, double total)
+{
+    if (done < progress->done || total != progress->total) /* something else has begun */
+        progress->count = 0;
+    progress->wants |= !progress->count || done != progress->done;
+    progress->done = done;
+    progress->total = total;
+    progress->now_ns = now_ns;
+    if (progress->count &&
+        now_ns < point(progress, progress->count - 1)->at_ns + PROGRESS_APART_SECONDS * (uint64_t)NS_PER_SECOND)
+        return;
+    if (progress->count == PROGRESS_POINTS)
+        progress->first++;
+    else
+        progress->count++;
+    *point(progress, progress->count - 1) = (struct progress_point){now_ns, done};
+}
+
+/* Whether it is to be said now: at most once a second; `end`: in any case if something changed. */
+static bool log_progress_due(struct log_progress *progress, uint64_t now_ns, bool end)
+{
+    if (!progress->wants || (!end && progress->said && now_ns < progress->said_ns + NS_PER_SECOND))
+        return false;
+    progress->wants = false;
+    progress->said = true;
+    progress->said_ns = now_ns;
+    return true;
+}
+
+double log_progress_left_seconds(const struct log_progress *progress)
+{
+    if (!progress->count)
+        return -1;
+    const struct progress_point *old = &progress->points[progress->first % PROGRESS_POINTS];
+    double passed = (double)(progress->now_ns - old->at_ns) / NS_PER_SECOND, rose = progress->done - old->done;
+    if (progress->done >= progress->total)
+        return 0;
+    return passed > 0 && rose > 0 ? (progress->total - progress->done) * passed / rose : -1;
+}
 
 enum {
     TEXT_ROOM = LINE_MOST + 8,
@@ -133,10 +315,10 @@ static bool copy_text(char *text, const struct log_line *line)
 static void put_progress(struct log_matcher *matcher, struct log_found *found, uint64_t now_ns, bool end)
 {
     const struct log_sink *sink = matcher->expressions->sink;
-    if (progress_due(&found->progress, now_ns, end))
+    if (log_progress_due(&found->progress, now_ns, end))
         sink->put(sink->ctx,
                   RECORD(progress, .source = matcher->file, .done = found->progress.done,
-                         .total = found->progress.total, .left_seconds = progress_left_seconds(&found->progress)));
+                         .total = found->progress.total, .left_seconds = log_progress_left_seconds(&found->progress)));
 }
 
 static void record(struct log_matcher *matcher, size_t index, const struct log_line *line)
@@ -148,7 +330,7 @@ static void record(struct log_matcher *matcher, size_t index, const struct log_l
     uint64_t folded = 0;
     if (log_regex_number(expression->regex, line->bytes, "n", &done) &&
         log_regex_number(expression->regex, line->bytes, "total", &total)) {
-        progress_take(&found->progress, line->now_ns, done, total);
+        log_progress_take(&found->progress, line->now_ns, done, total);
         put_progress(matcher, found, line->now_ns, false);
     }
     if (!fold_take(&found->fold, line->now_ns, &folded))

@@ -1,22 +1,92 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Matches the lines of one file against its expressions, and makes records of what is found: lines that matched, with
- * how many more did; progress. An expression that takes too long again and again is switched off, for all files.
- */
 #ifndef SCRY_JOB_LOGS_MATCH_H
 #define SCRY_JOB_LOGS_MATCH_H
+
+#include "base/data/notes.h"
+#include "job/logs/patterns.h"
+#include "jobdir/record/kinds.h"
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
-#include "base/data/notes.h"
-#include "job/logs/fold.h"
-#include "job/logs/lines.h"
-#include "job/logs/progress.h"
-#include "job/logs/regex.h"
-#include "job/logs/rule.h"
-#include "jobdir/record/kinds.h"
+/*
+ * Cuts what is read into whole lines. A line ends with \n, or \r: programs that draw their progress end theirs with \r.
+ * Bytes are bytes, NUL among them. Of a line longer than LINE_MOST only the beginning is kept.
+ */
+
+enum { LINE_MOST = 64 << 10, LINES_ROOM = 4 * LINE_MOST };
+
+/* Lines with their ends, one or many. `cut`: it is one line, without its end, of which there is more. */
+typedef void lines_fn(void *ctx, const char *bytes, size_t len, bool cut);
+
+struct lines {
+    char *bytes;  /* LINES_ROOM, or NULL */
+    size_t len;   /* of the line that has not ended yet */
+    bool passing; /* the rest of a cut line */
+};
+
+/* The room for what is read next, of *ret_room bytes, at least half of LINES_ROOM. NULL: out of memory. */
+char *lines_room(struct lines *lines, size_t *ret_room);
+/* So many bytes were put there. Each block is the caller's only during the call. */
+void lines_take(struct lines *lines, size_t len, lines_fn *each, void *ctx);
+/* There is no more: a last line may have no end. */
+void lines_end(struct lines *lines, lines_fn *each, void *ctx);
+/* Something was passed over, or begins anew; `inside`: probably in the middle of a line, whose rest is left out. */
+void lines_reset(struct lines *lines, bool inside);
+/* Nothing comes for a while: frees the room, unless a line has begun. */
+void lines_rest(struct lines *lines);
+void lines_done(struct lines *lines);
+
+/* ---- the lines of a block ---- */
+
+struct line_place {
+    const char *start; /* without its end */
+    size_t len;
+    size_t next; /* where the next one begins in the block */
+};
+
+/* The line that contains bytes[at]; at < len. */
+struct line_place line_at(const char *bytes, size_t len, size_t at);
+
+/* At most so many records of one pattern in one file: 10 a second, and 100 a minute. Pure; the caller has the clock. */
+
+enum { FOLD_SECOND_MOST = 10, FOLD_MINUTE_MOST = 100 };
+
+/* Zeroed: nothing has been recorded yet. */
+struct fold {
+    uint64_t folded;               /* lines since the last record */
+    uint64_t second_ns, minute_ns; /* when the two buckets will be full again */
+    uint64_t last_ns;              /* the last line that was folded */
+};
+
+/* A line matched. true: it is a record, and *ret_folded lines before it had none. */
+bool fold_take(struct fold *fold, uint64_t now_ns, uint64_t *ret_folded);
+
+/* How far a job is, and when it will be done at the rate of the last minutes. Pure; the caller has the clock. */
+
+enum { PROGRESS_POINTS = 32 };
+
+/* Zeroed: nothing is known. */
+struct log_progress {
+    double done, total;
+    uint64_t now_ns, said_ns;
+    bool said, wants; /* since it was said, something has changed */
+    struct progress_point {
+        uint64_t at_ns;
+        double done;
+    } points[PROGRESS_POINTS]; /* a ring, PROGRESS_APART_SECONDS apart: the recent past */
+    unsigned first, count;
+};
+
+void log_progress_take(struct log_progress *progress, uint64_t now_ns, double done, double total);
+/* Seconds from the last look on; -1: unknown. */
+double log_progress_left_seconds(const struct log_progress *progress);
+
+/*
+ * Matches the lines of one file against its expressions, and makes records of what is found: lines that matched, with
+ * how many more did; progress. An expression that takes too long again and again is switched off, for all files.
+ */
 
 /* Where records and warnings go. */
 struct log_sink {
@@ -36,8 +106,6 @@ struct log_expression {
 };
 
 struct words;
-/* A line that announces a message, and what may be that (struct log_pattern). */
-enum log_head_part { LOG_HEAD, LOG_HEAD_THEN, LOG_HEAD_OTHERWISE, LOG_HEAD_PARTS };
 
 /* All expressions; the built-in ones are compiled when a line first needs them. */
 struct log_expressions {
@@ -55,7 +123,7 @@ void log_expressions_done(struct log_expressions *expressions);
 
 struct log_found {
     struct fold fold;
-    struct progress progress;
+    struct log_progress progress;
 };
 
 struct log_line {

@@ -1,12 +1,411 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#define PCRE2_CODE_UNIT_WIDTH 8 /* for pcre2.h */
 #include "job/logs/patterns.h"
 
-#include <errno.h>
-#include <stdbool.h>
-#include <string.h>
-
-#include "base/data/near.h"
 #include "base/data/buf.h"
+#include "base/data/grow.h"
+#include "base/data/near.h"
+#include "base/system/clock.h"
+#include "jobdir/text/text.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <limits.h>
+#include <math.h>
+#include <pcre2.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+const char *const log_severity_names[LOG_SEVERITIES] = {"error", "warning", "info", "debug"};
+
+/* The first `=` without a backslash before it; NULL: none. */
+static const char *find_equals(const char *text)
+{
+    for (; *text; text++) {
+        if (*text == '=')
+            return text;
+        if (*text == '\\' && text[1])
+            text++;
+    }
+    return NULL;
+}
+
+/* Cuts a level off the end of the expression. Who looks for ERROR alone, as many programs write it, means that level. */
+static enum log_severity take_severity(char *expression)
+{
+    char *colon = strrchr(expression, ':');
+    for (int i = 0; i < LOG_SEVERITIES; i++)
+        if (colon && strcmp(colon + 1, log_severity_names[i]) == 0) {
+            *colon = 0;
+            return (enum log_severity)i;
+        } else if (!colon && strcasecmp(expression, log_severity_names[i]) == 0) {
+            return (enum log_severity)i;
+        }
+    return LOG_SEVERITY_INFO;
+}
+
+int log_rule_parse(struct log_rule *ret_rule, const char *text, struct err *err)
+{
+    const char *equals = find_equals(text);
+    size_t len = equals ? (size_t)(equals - text) : strlen(text);
+    struct log_rule rule = {.severity = LOG_SEVERITY_INFO};
+    if (!len || len >= PATH_MAX)
+        return err_set(err, -EINVAL, len ? "the name of the file is too long" : "name a file before the =");
+    if (equals && !equals[1])
+        return err_set(err, -EINVAL,
+                       "there is no expression behind the =; a file alone (%.*s) is watched for the built-in patterns",
+                       (int)(len < 100 ? len : 100), text);
+    rule.file = strndup(text, len);
+    rule.expression = equals ? strdup(equals + 1) : NULL;
+    if (!rule.file || (equals && !rule.expression)) {
+        log_rule_done(&rule);
+        return err_set(err, -ENOMEM, "out of memory");
+    }
+    if (equals)
+        rule.severity = take_severity(rule.expression);
+    if (equals && !*rule.expression) {
+        log_rule_done(&rule);
+        return err_set(err, -EINVAL, "there is no expression before the level");
+    }
+    *ret_rule = rule;
+    return 0;
+}
+
+void log_rule_done(struct log_rule *rule)
+{
+    free(rule->file);
+    free(rule->expression);
+    *rule = (struct log_rule){0};
+}
+
+enum { CLASSES = 72, STATES_MOST = 32000, HIT = 0x8000 };
+
+struct word {
+    uint16_t len, row;
+    bool begins, ends;
+    int next; /* another one that ends in the same state; -1: none */
+};
+
+struct state {
+    uint16_t next[CLASSES]; /* with HIT, if a word ends there; while it is built, 0 is none */
+    uint16_t fallback;      /* the longest proper end that begins a word, too */
+    uint16_t shorter;       /* the nearest of those in which a word ends; 0: none */
+    int word;               /* the first that ends here; -1: none */
+};
+
+struct words {
+    unsigned char class[256]; /* 0: in no word */
+    size_t classes;
+    struct state *states;
+    size_t state_count, state_room;
+    struct word *words;
+    size_t word_count, word_room;
+};
+
+static bool is_name(char c)
+{
+    return isalnum((unsigned char)c) || c == '_';
+}
+
+static bool add_state(struct words *words)
+{
+    if (words->state_count == STATES_MOST || !GROW(words->states, words->state_count, words->state_room))
+        return false;
+    words->states[words->state_count++] = (struct state){.word = -1};
+    return true;
+}
+
+static bool class_of(struct words *words, char c, unsigned char *ret_class)
+{
+    unsigned char low = (unsigned char)tolower((unsigned char)c);
+    if (!words->class[low]) {
+        if (words->classes == CLASSES)
+            return false;
+        words->class[low] = words->class[toupper(low)] = (unsigned char)words->classes++;
+    }
+    *ret_class = words->class[low];
+    return true;
+}
+
+static bool add_word(struct words *words, const char *text, size_t len, size_t row)
+{
+    struct word word = {.row = (uint16_t)row, .begins = len && *text == '<'};
+    text += word.begins;
+    len -= word.begins;
+    word.ends = len && text[len - 1] == '>';
+    len -= word.ends;
+    word.len = (uint16_t)len;
+    size_t at = 0;
+    for (size_t i = 0; i < len; i++) {
+        unsigned char class;
+        if (!class_of(words, text[i], &class))
+            return false;
+        size_t next = words->states[at].next[class];
+        if (!next) {
+            next = words->state_count;
+            if (!add_state(words))
+                return false;
+            words->states[at].next[class] = (uint16_t)next;
+        }
+        at = next;
+    }
+    if (!len || !GROW(words->words, words->word_count, words->word_room))
+        return !len;
+    word.next = words->states[at].word;
+    words->states[at].word = (int)words->word_count;
+    words->words[words->word_count++] = word;
+    return true;
+}
+
+/* In order of their depth: a fallback is done before whoever needs it. */
+static bool link_states(struct words *words)
+{
+    uint16_t *queue = calloc(words->state_count, sizeof *queue);
+    size_t done = 0, count = 1;
+    if (!queue)
+        return false;
+    for (; done < count; done++) {
+        size_t at = queue[done];
+        struct state *state = &words->states[at];
+        const struct state *back = &words->states[state->fallback];
+        state->shorter = back->word >= 0 ? state->fallback : back->shorter;
+        for (size_t class = 0; class < CLASSES; class ++) {
+            uint16_t next = state->next[class], other = at ? back->next[class] : 0;
+            if (next) {
+                words->states[next].fallback = other;
+                queue[count++] = next;
+            } else {
+                state->next[class] = other;
+            }
+        }
+    }
+    free(queue);
+    for (size_t i = 0; i < words->state_count; i++)
+        for (size_t class = 0; class < CLASSES; class ++) {
+            const struct state *next = &words->states[words->states[i].next[class]];
+            if (next->word >= 0 || next->shorter)
+                words->states[i].next[class] |= HIT;
+        }
+    return true;
+}
+
+struct words *words_new(const char *const *rows, size_t count)
+{
+    struct words *words = calloc(1, sizeof *words);
+    if (!words)
+        return NULL;
+    words->classes = 1;
+    bool good = add_state(words);
+    for (size_t row = 0; good && row < count && row < WORDS_ROWS; row++)
+        for (const char *text = rows[row]; good && *text; text += strcspn(text, "|"), text += *text == '|')
+            good = add_word(words, text, strcspn(text, "|"), row);
+    if (good && link_states(words))
+        return words;
+    words_free(words);
+    return NULL;
+}
+
+void words_free(struct words *words)
+{
+    if (!words)
+        return;
+    free(words->states);
+    free(words->words);
+    free(words);
+}
+
+/* The rows of the words that end in this state, behind bytes[end - 1]. */
+static uint64_t rows_at(const struct words *words, size_t at, const char *bytes, size_t len, size_t end)
+{
+    uint64_t rows = 0;
+    for (; at; at = words->states[at].shorter)
+        for (int i = words->states[at].word; i >= 0; i = words->words[i].next) {
+            const struct word *word = &words->words[i];
+            size_t start = end - word->len;
+            bool begins = !word->begins || start == 0 || !is_name(bytes[start - 1]);
+            bool ends = !word->ends || end == len || !is_name(bytes[end]);
+            rows |= begins && ends ? UINT64_C(1) << word->row : 0;
+        }
+    return rows;
+}
+
+size_t words_find(const struct words *words, const char *bytes, size_t len, size_t from)
+{
+    const struct state *states = words->states;
+    uint16_t at = 0;
+    for (size_t i = from; i < len; i++) {
+        at = states[at].next[words->class[(unsigned char)bytes[i]]];
+        if (!(at & HIT))
+            continue;
+        at &= (uint16_t)~HIT;
+        if (rows_at(words, at, bytes, len, i + 1))
+            return i;
+    }
+    return len;
+}
+
+uint64_t words_rows(const struct words *words, const char *bytes, size_t len)
+{
+    uint64_t rows = 0;
+    uint16_t at = 0;
+    for (size_t i = 0; i < len; i++) {
+        at = words->states[at].next[words->class[(unsigned char)bytes[i]]];
+        if (!(at & HIT))
+            continue;
+        at &= (uint16_t)~HIT;
+        rows |= rows_at(words, at, bytes, len, i + 1);
+    }
+    return rows;
+}
+
+enum {
+    STEPS_MOST = 100000, /* of one match, as PCRE2 counts them */
+    STACK_BYTES = 32 << 10,
+    STACK_MOST = 512 << 10,
+    /* The limit above counts from each place at which a match may begin. So a long line is tried in parts, with a look
+     * at the clock in between. */
+    STARTS = 1024,
+    LINE_NS_MOST = 20000000,
+    FIELD_BYTES_MOST = 1024,
+};
+
+struct log_regex {
+    pcre2_code *code;
+    pcre2_match_data *found;
+    pcre2_match_context *limits;
+    pcre2_jit_stack *stack;
+};
+
+/* Bytes that are no UTF-8 never match then, and are no error. */
+static uint32_t utf_option(const char *expression)
+{
+    for (const char *at = expression, *end; strncmp(at, "(*", 2) == 0 && (end = strchr(at, ')')); at = end + 1)
+        if (strncmp(at, "(*UTF)", strlen("(*UTF)")) == 0)
+            return PCRE2_MATCH_INVALID_UTF;
+    return 0;
+}
+
+int log_regex_new(struct log_regex **ret_regex, const char *expression, struct err *err)
+{
+    int problem = 0;
+    PCRE2_SIZE at = 0;
+    pcre2_code *code = pcre2_compile((PCRE2_SPTR)expression, PCRE2_ZERO_TERMINATED,
+                                     PCRE2_USE_OFFSET_LIMIT | utf_option(expression), &problem, &at, NULL);
+    if (!code) {
+        PCRE2_UCHAR said[200];
+        pcre2_get_error_message(problem, said, sizeof said);
+        return err_set(err, -EINVAL, "%s, at character %zu", (const char *)said, (size_t)at + 1);
+    }
+    struct log_regex *regex = calloc(1, sizeof *regex);
+    if (regex) {
+        pcre2_jit_compile(code, PCRE2_JIT_COMPLETE); /* where that is refused it is slower */
+        regex->code = code;
+        regex->found = pcre2_match_data_create_from_pattern(code, NULL);
+        regex->limits = pcre2_match_context_create(NULL);
+        regex->stack = pcre2_jit_stack_create(STACK_BYTES, STACK_MOST, NULL);
+    } else {
+        pcre2_code_free(code);
+    }
+    if (!regex || !regex->found || !regex->limits) {
+        log_regex_free(regex);
+        return err_set(err, -ENOMEM, "out of memory");
+    }
+    pcre2_set_match_limit(regex->limits, STEPS_MOST);
+    pcre2_jit_stack_assign(regex->limits, NULL, regex->stack);
+    *ret_regex = regex;
+    return 0;
+}
+
+void log_regex_free(struct log_regex *regex)
+{
+    if (!regex)
+        return;
+    pcre2_code_free(regex->code);
+    pcre2_match_data_free(regex->found);
+    pcre2_match_context_free(regex->limits);
+    pcre2_jit_stack_free(regex->stack);
+    free(regex);
+}
+
+enum log_match log_regex_match(struct log_regex *regex, const char *line, size_t len)
+{
+    uint64_t start_ns = len > STARTS ? clock_now_ns() : 0;
+    for (size_t from = 0;; from += STARTS) {
+        bool last = len - from <= STARTS;
+        pcre2_set_offset_limit(regex->limits, last ? PCRE2_UNSET : from + STARTS - 1);
+        int found = pcre2_match(regex->code, (PCRE2_SPTR)line, len, from, 0, regex->found, regex->limits);
+        if (found >= 0)
+            return LOG_MATCH_YES;
+        if (found != PCRE2_ERROR_NOMATCH && found != PCRE2_ERROR_BADUTFOFFSET)
+            return LOG_MATCH_TOO_LONG; /* a limit: of steps, or of memory */
+        if (last)
+            return LOG_MATCH_NO;
+        if (clock_now_ns() - start_ns > LINE_NS_MOST)
+            return LOG_MATCH_TOO_LONG;
+    }
+}
+
+struct group {
+    const char *name;
+    size_t start, end;
+};
+
+/* The index-th named group. false: no more. One that took no part is empty. */
+static bool get_group(const struct log_regex *regex, uint32_t index, struct group *ret_group)
+{
+    uint32_t count = 0, size = 0;
+    PCRE2_SPTR names = NULL;
+    pcre2_pattern_info(regex->code, PCRE2_INFO_NAMECOUNT, &count);
+    if (index >= count)
+        return false;
+    pcre2_pattern_info(regex->code, PCRE2_INFO_NAMEENTRYSIZE, &size);
+    pcre2_pattern_info(regex->code, PCRE2_INFO_NAMETABLE, &names);
+    const unsigned char *entry = names + (size_t)index * size;
+    unsigned number = (unsigned)entry[0] << 8 | entry[1];
+    const PCRE2_SIZE *ends = pcre2_get_ovector_pointer(regex->found);
+    *ret_group = (struct group){.name = (const char *)entry + 2};
+    if (ends[2 * number] != PCRE2_UNSET && ends[2 * number] <= ends[2 * number + 1]) {
+        ret_group->start = ends[2 * number];
+        ret_group->end = ends[2 * number + 1];
+    }
+    return true;
+}
+
+json_t *log_regex_fields(const struct log_regex *regex, const char *line)
+{
+    json_t *fields = NULL;
+    struct group group;
+    for (uint32_t i = 0; get_group(regex, i, &group); i++) {
+        char value[FIELD_BYTES_MOST + 1];
+        size_t len = group.end - group.start;
+        len = len < FIELD_BYTES_MOST ? len : FIELD_BYTES_MOST;
+        if (!len)
+            continue;
+        memcpy(value, line + group.start, len);
+        value[len] = 0;
+        fields = fields ? fields : json_object();
+        json_object_set_new(fields, group.name, text_json(value));
+    }
+    return fields;
+}
+
+bool log_regex_number(const struct log_regex *regex, const char *line, const char *name, double *ret_number)
+{
+    struct group group;
+    for (uint32_t i = 0; get_group(regex, i, &group); i++) {
+        char digits[64], *end;
+        size_t len = group.end - group.start;
+        if (strcmp(group.name, name) != 0 || !len || len >= sizeof digits)
+            continue;
+        memcpy(digits, line + group.start, len);
+        digits[len] = 0;
+        *ret_number = strtod(digits, &end);
+        if (end != digits && isfinite(*ret_number))
+            return true;
+    }
+    return false;
+}
 
 #define ERROR LOG_SEVERITY_ERROR
 #define WARNING LOG_SEVERITY_WARNING

@@ -12,7 +12,6 @@
 #include "base/system/clock.h"
 #include "job/logs/match.h"
 #include "job/logs/patterns.h"
-#include "job/logs/words.h"
 
 /* ---- --log ---- */
 
@@ -535,12 +534,12 @@ static void test_progress(void **state)
 /* The rate is that of the recent past, not that of a slow beginning. */
 static void test_progress_recent(void **state)
 {
-    struct progress progress = {0};
+    struct log_progress progress = {0};
     for (uint64_t second = 0; second < 1000; second++)
-        progress_take(&progress, second * NS_PER_SECOND, (double)second / 100, 1000);
+        log_progress_take(&progress, second * NS_PER_SECOND, (double)second / 100, 1000);
     for (uint64_t second = 1000; second < 1200; second++)
-        progress_take(&progress, second * NS_PER_SECOND, (double)second - 990, 1000);
-    assert_in_range((unsigned)progress_left_seconds(&progress), 790, 792);
+        log_progress_take(&progress, second * NS_PER_SECOND, (double)second - 990, 1000);
+    assert_in_range((unsigned)log_progress_left_seconds(&progress), 790, 792);
 }
 
 static void test_slow_expression_is_switched_off(void **state)

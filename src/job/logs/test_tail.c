@@ -13,7 +13,7 @@
 #include <unistd.h>
 
 #include "base/data/buf.h"
-#include "job/logs/tail.h"
+#include "job/logs/files.h"
 
 static char dir[] = "/tmp/scry-tail-XXXXXX", path[64], other[64];
 static struct buf text, states; /* lines with | behind each block; the words of states */

@@ -13,7 +13,7 @@
 #include "base/system/clock.h"
 #include "base/system/log.h"
 #include "job/observe/observer.h"
-#include "job/record/recorder.h"
+#include "job/record/scribe.h"
 #include "jobdir/text/notes_json.h"
 #include "shm/waits.h"
 

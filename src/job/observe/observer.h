@@ -4,7 +4,7 @@
 
 #include "base/data/buf.h"
 #include "job/observe/observe.h"
-#include "job/record/recorder.h"
+#include "job/record/scribe.h"
 
 #include <jansson.h>
 #include <stdbool.h>

@@ -24,7 +24,7 @@
 #include "base/system/log.h"
 #include "base/system/own_memory.h"
 #include "base/system/proc_file.h"
-#include "job/launch/script_env.h"
+#include "job/launch/preload.h"
 #include "jobdir/text/text.h"
 #include "shm/waits.h"
 

@@ -1,21 +1,24 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#ifndef SCRY_JOB_PARTS_FETCH_H
+#define SCRY_JOB_PARTS_FETCH_H
+
+#include "base/data/err.h"
+#include "base/system/clock.h"
+#include "jobdir/record/parts.h"
+
+#include <limits.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <sys/types.h>
+#include <uthash.h>
+
 /*
  * Brings the parts of a job (jobdir/record/parts.h) from nodes that share no file system with this one, by requests to
  * their monitors (service/job/part.c). Each is a mirror here (jobdir/record/mirror.h). What only grows is read from where
  * it was read to, the rest anew when it was changed.
  */
-#ifndef SCRY_JOB_PARTS_FETCH_H
-#define SCRY_JOB_PARTS_FETCH_H
-
-#include <limits.h>
-#include <stdbool.h>
-#include <stdint.h>
-
-#include <uthash.h>
-
-#include "base/system/clock.h"
-#include "base/data/err.h"
-#include "jobdir/record/parts.h"
 
 struct fetched; /* a file, by its name */
 
@@ -44,7 +47,6 @@ struct fetch {
 /* What a node may send of its part: it may be somebody else's by now. */
 enum { FETCH_FILES = 100000, FETCH_PARTS = 256, FETCH_KEEP_FREE = 256 << 20 /* bytes of the file system */ };
 #define FETCH_NO_PART "nothing of the job was recorded there: scry doctor --node %s says what is missing"
-#define FETCH_BYTES ((uint64_t)32 << 30) /* in all, also of files that were replaced */
 
 /* One round: reads what is new, at most so many bytes. Returns how many, or -errno with fetch->err. */
 int64_t fetch_round(struct fetch *fetch, uint64_t most_bytes);
@@ -74,5 +76,20 @@ int fetch_check_limits(struct fetch *fetch, uint64_t free_bytes);
 bool fetch_is_good_name(const char *name);
 /* What only grows: all else is replaced as a whole. */
 bool fetch_only_grows(const char *name);
+
+/* Nodes that come by themselves, to the `scry-link await` of this program. */
+
+struct awaited {
+    FILE *said; /* who comes; NULL: nobody is awaited */
+    int in;     /* scry-link await ends after this */
+    pid_t pid;
+};
+
+/* Starts it, and waits until it says where to come; NULL, or what SCRY_JOIN is to be, with a newline, in `line`. What could not
+ * be started leaves nothing behind; else awaited_end ends it. */
+const char *awaited_begin(struct awaited *awaited, char *line, size_t size);
+/* The token of another node that has come; false: there is none now. */
+bool awaited_next(struct awaited *awaited, char *ret_token, size_t size);
+void awaited_end(struct awaited *awaited);
 
 #endif

@@ -20,7 +20,6 @@
 #include "base/system/file.h"
 #include "base/system/pause.h"
 #include "client/client.h"
-#include "job/parts/await.h"
 #include "job/parts/fetch.h"
 #include "jobdir/record/info.h"
 #include "jobdir/record/parts.h"

@@ -12,7 +12,7 @@
 
 #include <cmocka.h>
 
-#include "job/parts/await.h"
+#include "job/parts/fetch.h"
 
 static char dir[PATH_MAX], program[PATH_MAX + 16];
 

@@ -5,7 +5,7 @@
 #include <stddef.h>
 #include <cmocka.h>
 
-#include "job/record/recorder.h"
+#include "job/record/scribe.h"
 
 enum { START_NS = 123456789, NS_PER_MS = 1000000 };
 

@@ -13,7 +13,7 @@
 #include "job/observe/observer.h"
 #include "job/run/publish.h"
 #include "job/run/reason.h"
-#include "job/record/recorder.h"
+#include "job/record/scribe.h"
 #include "job/launch/signals.h"
 #include "job/health/node.h"
 #include "job/run/trouble.h"

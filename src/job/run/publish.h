@@ -13,7 +13,7 @@
 
 #include "base/data/buf.h"
 #include "broker/url.h"
-#include "job/record/recorder.h"
+#include "job/record/scribe.h"
 
 enum {
     PUBLISH_STARTS = 3,

@@ -5,8 +5,7 @@
 #include "base/data/hash.h"
 #include "base/system/clock.h"
 #include "base/system/proc_file.h"
-#include "job/scripts/shell_memory.h"
-#include "job/scripts/shell_inside.h"
+#include "job/scripts/shell.h"
 #include "jobdir/text/text.h"
 #include "shm/waits.h"
 
@@ -28,7 +27,7 @@ struct line_times {
     size_t count, room;
 };
 
-void place_move(struct place *place, const struct script_text *text, size_t position)
+void place_move(struct place *place, const struct script_source *text, size_t position)
 {
     size_t before = place->exact ? place->position : place->done;
     const struct shell_command *command = script_command_ending(text, position);
@@ -80,7 +79,7 @@ static int by_time(const void *left, const void *right)
     return one->first_line < other->first_line ? -1 : one->first_line > other->first_line;
 }
 
-static json_t *line_json(const struct line_time *line, const struct script_text *text, const char *file)
+static json_t *line_json(const struct line_time *line, const struct script_source *text, const char *file)
 {
     json_t *object = json_object();
     json_object_set_new(object, "file", text_json(file));
@@ -98,7 +97,7 @@ static json_t *line_json(const struct line_time *line, const struct script_text 
 }
 
 /* As script_end.lines: those of most time first. A new reference; NULL: there are none, or no memory. */
-static json_t *line_times_json(struct line_times *times, const struct script_text *text, const char *file)
+static json_t *line_times_json(struct line_times *times, const struct script_source *text, const char *file)
 {
     if (!times->count)
         return NULL;
@@ -131,7 +130,7 @@ struct shell {
     unsigned tries; /* looks in which that was not found */
     char *path;
     struct script_key key;
-    struct script_text *text;
+    struct script_source *text;
     struct place place; /* by the position in the file */
     struct place spot;  /* what is reported: the same, or a line in it, or in a function */
     char function[SHELL_TEXT];
@@ -151,7 +150,7 @@ struct scripts {
     struct observer *observer;
     struct shell_inside *inside; /* NULL: nothing is told from inside */
     struct shell *shells;        /* hash by pid */
-    struct script_texts texts;
+    struct script_sources texts;
     struct loop_source *timer;
     uint64_t pause_ns;   /* until the next look */
     uint64_t allowed_ns; /* from which time on a record is allowed */
@@ -201,7 +200,7 @@ static void put_line(struct scripts *scripts, struct shell *shell, uint64_t now)
 
 static void shell_clear(struct scripts *scripts, struct shell *shell)
 {
-    script_text_put(&scripts->texts, shell->text);
+    script_source_put(&scripts->texts, shell->text);
     line_times_done(&shell->times);
     free(shell->path);
     shell->text = NULL;
@@ -238,8 +237,8 @@ static bool open_text(struct scripts *scripts, struct shell *shell, const struct
 {
     char link[SHELL_FD_PATH], path[PATH_MAX];
     shell_fd_path(link, shell->pid, shell->fd);
-    struct script_text *text = script_text_get(&scripts->texts, link, stat);
-    script_text_put(&scripts->texts, shell->text);
+    struct script_source *text = script_source_get(&scripts->texts, link, stat);
+    script_source_put(&scripts->texts, shell->text);
     shell->text = text;
     if (text && !shell->path) {
         shell_script_path(shell->pid, shell->fd, stat, path, sizeof path);

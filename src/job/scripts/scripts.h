@@ -3,7 +3,7 @@
 #define SCRY_JOB_SCRIPTS_SCRIPTS_H
 
 #include "job/observe/observe.h"
-#include "job/scripts/script_text.h"
+#include "job/scripts/shell.h"
 
 #include <jansson.h>
 #include <stdbool.h>
@@ -37,6 +37,6 @@ struct place {
 };
 
 /* The position is another one now, or the first one. */
-void place_move(struct place *place, const struct script_text *text, size_t position);
+void place_move(struct place *place, const struct script_source *text, size_t position);
 
 #endif

@@ -15,8 +15,7 @@
 
 #include "base/data/buf.h"
 #include "job/scripts/scripts.h"
-#include "job/scripts/script_text.h"
-#include "job/scripts/shell_memory.h"
+#include "job/scripts/shell.h"
 
 /* Each command of these texts, as "first-last". */
 static const struct {
@@ -55,7 +54,7 @@ static const struct {
 static void test_commands(void **state)
 {
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        struct script_text *text = script_text_new(cases[i].text, strlen(cases[i].text));
+        struct script_source *text = script_source_new(cases[i].text, strlen(cases[i].text));
         struct buf found = BUF_INIT;
         for (size_t k = 0; k < text->commands.count; k++)
             buf_printf(&found, "%s%u-%u", k ? " " : "", text->commands.list[k].first_line,
@@ -63,7 +62,7 @@ static void test_commands(void **state)
         if (strcmp(found.len ? found.data : "", cases[i].commands) != 0)
             fail_msg("%s\nhas '%s', not '%s'", cases[i].text, found.data, cases[i].commands);
         buf_done(&found);
-        script_text_free(text);
+        script_source_free(text);
     }
 }
 
@@ -72,34 +71,34 @@ static void test_cut(void **state)
 {
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
         for (size_t len = 0; len <= strlen(cases[i].text); len++) {
-            struct script_text *text = script_text_new(cases[i].text, len);
+            struct script_source *text = script_source_new(cases[i].text, len);
             for (size_t k = 0; k < text->commands.count; k++) {
                 const struct shell_command *command = &text->commands.list[k];
                 assert_true(command->end <= len && command->first_line <= command->last_line);
                 assert_int_equal(script_line_before(text, command->end), command->last_line);
                 assert_ptr_equal(script_command_ending(text, command->end), command);
             }
-            script_text_free(text);
+            script_source_free(text);
         }
 }
 
 static void test_show(void **state)
 {
     static const char source[] = "a  \\\n\tb \n";
-    struct script_text *text = script_text_new(source, sizeof source - 1);
+    struct script_source *text = script_source_new(source, sizeof source - 1);
     struct buf out = BUF_INIT;
     script_command_show(&out, text, 1, 2);
     assert_string_equal(out.data, "a  \\ ...");
     script_command_show(&out, text, 2, 3); /* there is no such line */
     assert_string_equal(out.data, "a  \\ ...");
-    script_text_free(text);
+    script_source_free(text);
     char lots[1000];
     memset(lots, 'x', sizeof lots);
-    text = script_text_new(lots, sizeof lots);
+    text = script_source_new(lots, sizeof lots);
     buf_clear(&out);
     script_command_show(&out, text, 1, 1);
     assert_int_equal(out.len, SCRIPT_COMMAND_BYTES + 4);
-    script_text_free(text);
+    script_source_free(text);
     buf_done(&out);
 }
 
@@ -143,7 +142,7 @@ static void test_place(void **state)
 {
     static const char source[] = "a\nb\nif c\nthen d; fi\ne\nf\n";
     size_t end = sizeof source - 1;
-    struct script_text *text = script_text_new(source, end);
+    struct script_source *text = script_source_new(source, end);
     struct place place = {0};
     place_move(&place, text, 0); /* it has not begun */
     check_place(&place, 0, 0, false);
@@ -163,7 +162,7 @@ static void test_place(void **state)
     check_place(&place, 6, 6, true);
     place_move(&place, text, end + 1); /* it was cut */
     check_place(&place, 0, 0, false);
-    script_text_free(text);
+    script_source_free(text);
 }
 
 /* What bash prints is the command that stands there, or it is of another file. */
@@ -191,14 +190,14 @@ static void test_fits(void **state)
         {4, "a", false},
         {UINT32_MAX, "ls", false},
     };
-    struct script_text *text = script_text_new(source, sizeof source - 1);
+    struct script_source *text = script_source_new(source, sizeof source - 1);
     for (size_t i = 0; i < sizeof commands / sizeof *commands; i++) {
         struct shell_now now = {.line = commands[i].line};
         strcpy(now.command, commands[i].command);
         if (shell_now_fits(&now, text) != commands[i].fits)
             fail_msg("line %u: %s", commands[i].line, commands[i].command);
     }
-    script_text_free(text);
+    script_source_free(text);
 }
 
 /* Waits until bash says that it is at the line. */
