@@ -68,7 +68,8 @@ class Status(RunCase):
         if not shutil.which("strace"):
             self.skipTest("strace is not installed")
         prefix = self.box.path("work", "synced")
-        done = self.box.run(["strace", "-D", "-ff", "-y", "-e", "trace=fsync", "-o", prefix,
+        done = self.box.run(["sh", "-c", 'exec "$@" >/dev/null 2>&1', "sh",  # strace lives as long as the monitor
+                             "strace", "-D", "-ff", "-y", "-e", "trace=fsync", "-o", prefix,
                              *self.box.scry("run", "-q", "sh", "-c", "/nowhere/program; exit 3")])
         self.assertEqual(done.returncode, 3)
         self.assertEqual(self.report()["exit_code"], 3)
