@@ -1,9 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * What of bash is read: variables and functions that it exports, looked up in the running shell, and its commands. These
- * have had this shape since bash 4 (command.h, variables.h of bash). Only for the shell's one thread, where it is about
- * to execute a command. Nothing changes what the shell knows.
- */
 #ifndef SCRY_BASH_SHELL_H
 #define SCRY_BASH_SHELL_H
 
@@ -11,13 +6,12 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum shell_command_type {
-    SHELL_SIMPLE = 4,
-    SHELL_CONNECTION = 6,
-    SHELL_ARITHMETIC = 10,
-    SHELL_CONDITION = 11,
-    SHELL_SUBSHELL = 13,
-};
+/*
+ * What of bash is read: variables and functions that it exports, looked up in the running shell, and its commands. These
+ * have had this shape since bash 4 (command.h, variables.h of bash). Only for the shell's one thread, where it is about
+ * to execute a command. Nothing changes what the shell knows.
+ */
+
 enum { SHELL_INVERTED = 0x04, SHELL_IGNORED = 0x08 }; /* "!"; its failure ends no shell with set -e: a condition */
 enum { SHELL_NO_PIPE = -1 };
 enum { SHELL_EXIT_TRAP = 1 }; /* running_trap: the number of the signal, which is 0, and one */
@@ -75,5 +69,19 @@ size_t shell_command_text(const struct shell_command *command, char *out, size_t
 size_t shell_pipeline_text(const struct shell_command *command, char *out, size_t size);
 /* The simple command, or the like, of which that is: of a pipeline its last one. NULL: it is none. */
 const struct shell_command *shell_command_leaf(const struct shell_command *command);
+
+/*
+ * Leads all calls of a function of the program to another one of ours. The function's first instructions are moved to a
+ * page near it, and a jump takes their place. Only those are moved that save registers and make room on the stack: they
+ * mean the same anywhere, and no compiler jumps between them.
+ *
+ * To be called while the process has one thread, which is not in the function. Async-signal-safe.
+ */
+
+/* How many bytes of the code would be moved, of the first `size`; 0: it cannot be done. *ret_skip: before them stands a
+ * mark for indirect jumps, which stays. */
+size_t patch_measure(const unsigned char *code, size_t size, size_t *ret_skip);
+/* NULL, and *ret_original is what does what the function did; or the reason why nothing was changed. */
+const char *patch_function(void *function, size_t size, void *ours, void **ret_original);
 
 #endif

@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "bash/follow.h"
-#include "bash/patch.h"
+#include "bash/shell.h"
 #include "bash/tally.h"
 
 static char directory[SCRIPT_PATH];

@@ -10,7 +10,7 @@
 
 #include <cmocka.h>
 
-#include "bash/patch.h"
+#include "bash/shell.h"
 
 enum { PAGE = 4096 };
 

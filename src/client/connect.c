@@ -5,7 +5,7 @@
 #include "base/system/file.h"
 #include "client/session.h"
 #include "shm/waits.h"
-#include "wire/local.h"
+#include "wire/stream.h"
 
 #include <endian.h>
 #include <errno.h>

@@ -20,7 +20,7 @@
 #include "base/data/err.h"
 #include "client/client.h"
 #include "client/test_monitor.h"
-#include "wire/local.h"
+#include "wire/stream.h"
 
 static int error_count;
 static Omis_status error_status;

@@ -13,7 +13,7 @@
 #include <unistd.h>
 
 #include "lang/reply.h"
-#include "wire/local.h"
+#include "wire/stream.h"
 
 struct test_monitor {
     char dir[64], path[96];

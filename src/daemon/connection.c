@@ -8,7 +8,7 @@
 #include "monitor/engine/execute.h"
 #include "monitor/engine/monitor.h"
 #include "shm/waits.h"
-#include "wire/local.h"
+#include "wire/stream.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -22,7 +22,7 @@
 #include "daemon/connection.h"
 #include "monitor/recorder/agents.h"
 #include "shm/waits.h"
-#include "wire/local.h"
+#include "wire/stream.h"
 
 enum {
     TAKE_TRIES = 10,

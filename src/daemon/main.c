@@ -13,7 +13,7 @@
 #include "daemon/home.h"
 #include "daemon/reference.h"
 #include "monitor/engine/monitor.h"
-#include "monitor/engine/registry.h"
+#include "monitor/engine/object.h"
 #include "monitor/engine/tool.h"
 #include "monitor/mpi/mpi.h"
 #include "monitor/parts/lock.h"
@@ -23,7 +23,7 @@
 #include "service/all/register.h"
 #include "service/omis/service.h"
 #include "shm/waits.h"
-#include "wire/local.h"
+#include "wire/stream.h"
 
 #include <dirent.h>
 #include <dlfcn.h>

@@ -7,8 +7,8 @@
 
 #include "base/data/notes.h"
 #include "monitor/engine/monitor.h"
-#include "monitor/params/mpi_params.h"
-#include "monitor/engine/registry.h"
+#include "monitor/params/params.h"
+#include "monitor/engine/object.h"
 
 static const char intro[] =
     "# Services\n"

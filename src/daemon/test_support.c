@@ -8,7 +8,7 @@
 #include "base/system/loop.h"
 #include "monitor/engine/monitor.h"
 #include "service/all/register.h"
-#include "wire/local.h"
+#include "wire/stream.h"
 
 struct here here;
 static char dir[64], path[96];

@@ -9,7 +9,7 @@
 #include "client/session.h"
 #include "lang/put.h"
 #include "link/node.h"
-#include "wire/local.h"
+#include "wire/stream.h"
 
 #include <errno.h>
 #include <fcntl.h>

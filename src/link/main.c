@@ -8,7 +8,7 @@
 #include "link/node.h"
 #include "options/options.h"
 #include "shm/waits.h"
-#include "wire/local.h"
+#include "wire/stream.h"
 
 #include <errno.h>
 #include <fcntl.h>

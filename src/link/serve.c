@@ -13,7 +13,7 @@
 #include "link/link.h"
 #include "shm/waits.h"
 #include "wire/frame.h"
-#include "wire/local.h"
+#include "wire/stream.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -17,7 +17,7 @@
 #include <cmocka.h>
 
 #include "base/system/clock.h"
-#include "probe/switch_rings.h"
+#include "probe/switches.h"
 
 static struct switch_rings *rings;
 

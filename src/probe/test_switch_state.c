@@ -9,7 +9,7 @@
 
 #include <cmocka.h>
 
-#include "probe/switch_state.h"
+#include "probe/switches.h"
 
 static char told[512];
 

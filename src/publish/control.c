@@ -12,7 +12,7 @@
 #include "shm/waits.h"
 #include "wire/channel.h"
 #include "wire/frame.h"
-#include "wire/local.h"
+#include "wire/stream.h"
 
 #include <endian.h>
 #include <errno.h>

@@ -2,14 +2,14 @@
 #ifndef SCRY_PYTHON_WATCH_H
 #define SCRY_PYTHON_WATCH_H
 
-#include "python/api.h"
+#include "python/start.h"
 #include "shm/script_ring.h"
 
 #include <stdbool.h>
 #include <stdint.h>
 
 /*
- * What is counted, whatever tells of it (profile.h, monitoring.h): functions with their calls and times, lines with
+ * What is counted, whatever tells of it (hooks.h, hooks.h): functions with their calls and times, lines with
  * theirs, and exceptions, for code that is the user's: neither the standard library's nor an installed package's. All
  * of it wants the GIL, which is its lock, and leaves an exception that is set alone. Times are of the time stamp
  * counter.

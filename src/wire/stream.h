@@ -1,16 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * A stream of frames over a socket, in an event loop: what was read and not handled, what was sent and not taken by the
- * peer. It belongs to a tool's connection, or to an edge between monitors; the owner is called by functions.
- */
 #ifndef SCRY_WIRE_STREAM_H
 #define SCRY_WIRE_STREAM_H
+
+#include "base/data/err.h"
+#include "wire/frame.h"
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/types.h>
 
-#include "wire/frame.h"
+/*
+ * A stream of frames over a socket, in an event loop: what was read and not handled, what was sent and not taken by the
+ * peer. It belongs to a tool's connection, or to an edge between monitors; the owner is called by functions.
+ */
 
 struct loop;
 struct loop_source;
@@ -47,5 +50,27 @@ size_t stream_waiting(const struct stream *stream); /* bytes that the peer has n
 
 /* What the loop is to wait for: input, unless `deaf`, and room for output if some waits. */
 void stream_want(struct stream *stream, bool deaf);
+
+/*
+ * The local transport: unix stream sockets inside a directory that only their owner can enter.
+ */
+
+/* scry-monitor ends with this status where another one owns the runtime directory. */
+enum { LOCAL_BUSY = 3 };
+
+/* Listens at path (at most 107 bytes), mode 0600, close-on-exec, non-blocking. Returns the descriptor or -errno;
+ * -EADDRINUSE when somebody answers there; a dead socket file is replaced. From the moment that the file is there, it
+ * can be connected to. Two that start at once must be kept apart by the caller (a lock): the later takes the earlier's
+ * place. */
+int local_listen(const char *path, struct err *err);
+
+/* Connects, blocking, close-on-exec. Returns the descriptor or -errno. */
+int local_connect(const char *path, struct err *err);
+
+/* The same without waiting: -EAGAIN, with err, where whoever listens does not accept (it is stopped). Then non-blocking. */
+int local_connect_at_once(const char *path, struct err *err);
+
+/* The peer's credentials (SO_PEERCRED). 0 or -errno. */
+int local_peer(int fd, uid_t *ret_uid, pid_t *ret_pid);
 
 #endif

@@ -16,7 +16,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "wire/local.h"
+#include "wire/stream.h"
 
 static char dir[64], path[96];
 static struct err err;

@@ -37,7 +37,6 @@
 #include "monitor/mpi/mpi.h"
 #include "monitor/engine/object.h"
 #include "monitor/engine/process.h"
-#include "monitor/engine/registry.h"
 #include "probe/node.h"
 #include "probe/proc.h"
 #include "service/job/follow.h"

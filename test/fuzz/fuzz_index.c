@@ -9,8 +9,7 @@
 #include <unistd.h>
 
 #include "fuzz.h"
-#include "symbols/client/compiled.h"
-#include "symbols/client/helper_client.h"
+#include "symbols/client/client.h"
 #include "symbols/index/index.h"
 #include "symbols/index/index_format.h"
 

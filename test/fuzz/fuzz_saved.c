@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What scry-view has kept of a job (web/view/saved.h), with any bytes changed and its sum made to fit: it is refused, or
+ * What scry-view has kept of a job (web/view/picture.h), with any bytes changed and its sum made to fit: it is refused, or
  * questions are answered from it. The input is changes: where (two bytes), and what stands there then.
  */
 #include "view_job.h"
-#include "web/view/saved.h"
+#include "web/view/picture.h"
 
 static struct buf whole;
 

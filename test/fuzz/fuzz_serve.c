@@ -4,9 +4,7 @@
 #include <string.h>
 
 #include "fuzz.h"
-#include "web/http/foreign.h"
 #include "web/http/head.h"
-#include "web/http/position.h"
 
 static void position(struct span text)
 {

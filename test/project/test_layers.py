@@ -106,11 +106,11 @@ class Layers(unittest.TestCase):
 
     def test_files_of_jobs_are_read_in_one_place(self):
         for text in ("int x = open(path, O_RDONLY | O_CLOEXEC);", 'FILE *x = fopen(path, "re");', "int x = openat(dir, name, O_RDONLY);"):
-            self.refused("src/jobdir/trace/list.c", SPDX + text, "files of a job are read with base/system/file.h")
+            self.refused("src/jobdir/trace/trace.c", SPDX + text, "files of a job are read with base/system/file.h")
             self.refused("src/web/view/lane.c", SPDX + text, "files of a job are read with base/system/file.h")
             self.refused("src/probe/proc.c", SPDX + text, None)
         for text in ("int x = openat(at, name, O_RDONLY | O_DIRECTORY);", 'int x = open("/proc/self/maps", O_RDONLY);', "int x = file_open_own(at, name, O_RDONLY);"):
-            self.refused("src/jobdir/trace/list.c", SPDX + text, None)
+            self.refused("src/jobdir/trace/trace.c", SPDX + text, None)
         self.refused("src/cli/why/processes.c", SPDX, "opens 0 files to read, and tools/check-layers allows 1")
 
     def test_sentences(self):

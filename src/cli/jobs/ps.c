@@ -13,7 +13,7 @@
 #include "jobdir/record/dir.h"
 #include "jobdir/record/mirror.h"
 #include "jobdir/record/remove.h"
-#include "jobdir/text/notes_json.h"
+#include "jobdir/text/fields.h"
 #include "jobdir/text/text.h"
 #include "shm/waits.h"
 

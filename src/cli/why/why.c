@@ -27,7 +27,7 @@
 #include "job/places/place_names.h"
 #include "job/places/where.h"
 #include "jobdir/layers/last.h"
-#include "jobdir/mpi/ends.h"
+#include "jobdir/mpi/look.h"
 #include "jobdir/record/parts.h"
 #include "jobdir/analysis/why.h"
 #include "jobdir/analysis/why_align.h"

@@ -14,7 +14,7 @@
 #include "base/system/log.h"
 #include "job/observe/observer.h"
 #include "job/record/scribe.h"
-#include "jobdir/text/notes_json.h"
+#include "jobdir/text/fields.h"
 #include "shm/waits.h"
 
 enum {

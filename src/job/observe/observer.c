@@ -6,7 +6,7 @@
 #include "base/system/process.h"
 #include "base/system/wait_world.h"
 #include "job/launch/launch.h"
-#include "jobdir/text/notes_json.h"
+#include "jobdir/text/fields.h"
 #include "shm/waits.h"
 
 #include <errno.h>

@@ -10,7 +10,7 @@
 #include "job/launch/launch.h"
 #include "jobdir/record/info.h"
 #include "jobdir/record/spool.h"
-#include "jobdir/text/notes_json.h"
+#include "jobdir/text/fields.h"
 #include "jobdir/text/text.h"
 
 #include <errno.h>

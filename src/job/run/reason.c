@@ -18,7 +18,7 @@
 #include "base/system/proc_file.h"
 #include "base/system/wait_world.h"
 #include "jobdir/layers/cause.h"
-#include "jobdir/text/notes_json.h"
+#include "jobdir/text/fields.h"
 #include "jobdir/text/text.h"
 #include "shm/waits.h"
 

@@ -23,7 +23,7 @@
  * others of its process (jobdir/mpi/thread_wait.h). The statistics of ranks are not of one moment, so only calls that
  * have lasted longer than `settled_ns` count as waiting: ranks that wait through that time wait at the same moment.
  *
- * A thread that polls (jobdir/analysis/polls.h) may do something else between its polls, so it is never stuck. What it
+ * A thread that polls (jobdir/analysis/messages_waits.h) may do something else between its polls, so it is never stuck. What it
  * polls for are weak edges: a second round finds the ranks that could not act if it did nothing but poll, and reports
  * them as just that.
  *

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "jobdir/mpi/ends.h"
+#include "jobdir/mpi/look.h"
 #include "jobdir/analysis/why_internal.h"
 
 struct marks { /* of ranks, by index */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "jobdir/analysis/polls.h"
+#include "jobdir/analysis/messages_waits.h"
 #include "jobdir/analysis/why_internal.h"
 #include "shm/mpi_told.h"
 

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "jobdir/layers/cause_internal.h"
-#include "jobdir/text/notes_json.h"
+#include "jobdir/text/fields.h"
 #include "jobdir/text/text.h"
 
 enum { TEXT_COLUMNS = 200 };

@@ -10,7 +10,7 @@
 #include "base/data/cleanup.h"
 #include "base/data/grow.h"
 #include "jobdir/layers/cause_internal.h"
-#include "jobdir/text/notes_json.h"
+#include "jobdir/text/fields.h"
 #include "jobdir/text/text.h"
 
 enum {

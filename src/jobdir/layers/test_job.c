@@ -8,7 +8,7 @@
 
 #include <cmocka.h>
 
-#include "jobdir/text/notes_json.h"
+#include "jobdir/text/fields.h"
 
 struct job_model model;
 static int next_seq;

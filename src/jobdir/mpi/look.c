@@ -1,14 +1,246 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "jobdir/mpi/look.h"
 
-#include <errno.h>
-#include <stdlib.h>
-#include <string.h>
-
+#include "base/data/cleanup.h"
 #include "base/system/proc_file.h"
 #include "base/system/process.h"
 #include "base/system/wait_world.h"
+#include "jobdir/mpi/text.h"
+#include "jobdir/text/text.h"
 #include "shm/waits.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+
+enum { SLACK_SECONDS = 1 }; /* of clocks: a process is not its predecessor of the same number */
+
+/* ---- the records ---- */
+
+static int by_pid(const void *a, const void *b)
+{
+    const struct mpi_stats *left = *(struct mpi_stats *const *)a, *right = *(struct mpi_stats *const *)b;
+    return left->pid < right->pid ? -1 : left->pid > right->pid;
+}
+
+static size_t first_of(struct mpi_stats *const *ranks, size_t count, int32_t pid)
+{
+    size_t low = 0, high = count;
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        if (ranks[middle]->pid < pid)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+/* Whether it may be a process of the job, or the part of it, that these records are of. */
+static bool is_of(const struct mpi_stats *stats, const struct mpi_ends_of *of)
+{
+    if (of->dir && stats->dir && strcmp(of->dir, stats->dir) == 0)
+        return true;
+    return !of->host || !stats->node || !*stats->node || strcmp(stats->node, of->host) == 0;
+}
+
+/* A number may have been given to several processes: a rank's is the last that began before it called MPI_Init. */
+static bool fits(const struct mpi_stats *stats, const struct job_process *process, double init)
+{
+    if (stats->end.known && stats->end.seconds > process->end)
+        return false;
+    double slack = stats->running ? 0 : SLACK_SECONDS; /* the last of one that runs is no predecessor's end */
+    return !stats->started_wall_ns || (process->start <= init + SLACK_SECONDS && process->end + slack >= init);
+}
+
+static void find_first(struct mpi_stats_set *set, size_t from, size_t to)
+{
+    struct mpi_stats *first = NULL;
+    bool tie = false, later = false;
+    for (size_t i = from; i < to; i++) {
+        struct mpi_stats *stats = &set->ranks[i];
+        stats->end.first = false; /* of what was known before */
+        if (!mpi_ended_badly(stats))
+            continue;
+        if (stats->end.later && !stats->aborted) {
+            later = true;
+            continue;
+        }
+        if (stats->aborted && (!first || !first->aborted)) {
+            first = stats; /* whoever else ended, was ended by that */
+            tie = false;
+        } else if (first && first->aborted == stats->aborted &&
+                   (!stats->end.known || !first->end.known || stats->end.seconds == first->end.seconds)) {
+            tie = true; /* nobody knows */
+            first = !stats->end.known ? stats : first;
+        } else if (!first || (first->aborted == stats->aborted && stats->end.seconds < first->end.seconds)) {
+            tie = first && !first->end.known;
+            first = tie ? first : stats;
+        }
+    }
+    if (first && !tie && (first->end.known || first->aborted || !later))
+        first->end.first = true;
+}
+
+static size_t end_of_world(const struct mpi_stats_set *set, size_t from)
+{
+    size_t to = from;
+    while (to < set->count && strcmp(set->ranks[to].namespace, set->ranks[from].namespace) == 0)
+        to++;
+    return to;
+}
+
+/* Ends are recorded in their order: one that has none yet comes after those that have one, unless records were lost. */
+static bool is_in_order(const struct job_model *model)
+{
+    size_t index;
+    json_t *warning;
+    json_array_foreach(model->warnings.records, index, warning)
+    {
+        const char *kind = json_string_value(json_object_get(warning, "kind"));
+        if (kind && strcmp(kind, "lost") == 0)
+            return false;
+    }
+    return true;
+}
+
+static void find_later(struct mpi_stats *stats, const struct job_model *model, double init)
+{
+    const struct job_process *process;
+    HASH_FIND_INT(model->alive, &stats->pid, process);
+    stats->end.later =
+        !stats->end.known && process && (!stats->started_wall_ns || process->start <= init + SLACK_SECONDS);
+}
+
+int mpi_ends_find(struct mpi_stats_set *set, const struct mpi_ends_of *of)
+{
+    const struct job_model *model = of->model;
+    uint64_t started_ns = of->started_ns;
+    _cleanup_(freep) struct mpi_stats **ranks = calloc(set->count + 1, sizeof *ranks);
+    size_t count = 0;
+    if (!ranks)
+        return -ENOMEM;
+    for (size_t i = 0; i < set->count; i++) {
+        struct mpi_stats *stats = &set->ranks[i];
+        if (is_of(stats, of))
+            ranks[count++] = stats;
+    }
+    qsort(ranks, count, sizeof(struct mpi_stats *), by_pid);
+    for (size_t i = 0; i < model->ended_count; i++) {
+        const struct job_process *process = &model->ended[i];
+        for (size_t k = first_of(ranks, count, process->pid); k < count && ranks[k]->pid == process->pid; k++) {
+            double init = ((double)ranks[k]->started_wall_ns - (double)started_ns) / 1e9;
+            if (!fits(ranks[k], process, init))
+                continue;
+            ranks[k]->end = (struct mpi_stats_end){
+                .known = true, .status = process->status, .seconds = process->end + of->shift, .first = false};
+            ranks[k]->running = false; /* its last statistics may come later than the news of its end */
+        }
+    }
+    bool in_order = is_in_order(model);
+    for (size_t i = 0; i < count && in_order; i++)
+        find_later(ranks[i], model, ((double)ranks[i]->started_wall_ns - (double)started_ns) / 1e9);
+    for (size_t from = 0, to; from < set->count; from = to)
+        find_first(set, from, to = end_of_world(set, from));
+    return 0;
+}
+
+/* ---- text ---- */
+
+bool mpi_ended_badly(const struct mpi_stats *stats)
+{
+    return stats->aborted || (!stats->running && stats->state == MPIA_RUNNING);
+}
+
+static void put_way(struct buf *out, const struct mpi_stats *stats, const char *was)
+{
+    char name[32];
+    int status = stats->end.known ? stats->end.status : JOB_STATUS_UNKNOWN;
+    if (status == JOB_STATUS_UNKNOWN && stats->status_known)
+        status = stats->status;
+    if (status == JOB_STATUS_UNKNOWN)
+        buf_puts(out, "died without MPI_Finalize");
+    else if (WIFSIGNALED(status))
+        buf_printf(out, "%skilled by %s", was, text_signal(WTERMSIG(status), name, sizeof name));
+    else
+        buf_printf(out, "exited with status %d without MPI_Finalize", WEXITSTATUS(status));
+}
+
+static bool is_in_init(const struct mpi_stats *stats)
+{
+    for (size_t i = 0; i < stats->thread_count; i++)
+        if (call_info(stats->threads[i].now.call)->waits == CALL_WAITS_START)
+            return true;
+    return false;
+}
+
+const char *mpi_ended_before(const struct mpi_stats *stats)
+{
+    for (size_t i = 0; i < stats->row_count; i++)
+        if (stats->rows[i].call == CALL_MPI_Session_init)
+            return "has sessions, no MPI_Init: only counted";
+    return is_in_init(stats) ? "ended inside of MPI_Init" : "never called MPI_Init";
+}
+
+static void put_end(struct buf *out, const struct mpi_stats *stats, const char *was)
+{
+    if (stats->aborted)
+        buf_printf(out, "called MPI_Abort with %d", stats->abort_code);
+    else if (stats->running)
+        return;
+    else if (stats->state == MPIA_LOADED)
+        buf_puts(out, mpi_ended_before(stats));
+    else if (stats->state == MPIA_RUNNING)
+        put_way(out, stats, was);
+    else if (stats->state == MPIA_OFF)
+        buf_puts(out, "not counted to the end");
+}
+
+void mpi_end_text(struct buf *out, const struct mpi_stats *stats)
+{
+    put_end(out, stats, "");
+}
+
+void mpi_end_predicate(struct buf *out, const struct mpi_stats *stats)
+{
+    put_end(out, stats, "was ");
+}
+
+void mpi_ends_text(struct buf *out, const struct mpi_stats_set *set, const char *indent)
+{
+    bool several = set->count && end_of_world(set, 0) < set->count;
+    uint32_t program = 0;
+    for (size_t from = 0, to; from < set->count; from = to) {
+        const struct mpi_stats *first = NULL, *only = NULL;
+        size_t bad = 0;
+        to = end_of_world(set, from);
+        program++;
+        for (size_t i = from; i < to; i++) {
+            const struct mpi_stats *stats = &set->ranks[i];
+            bad += mpi_ended_badly(stats);
+            only = mpi_ended_badly(stats) ? stats : only;
+            first = stats->end.first ? stats : first;
+        }
+        if (!bad)
+            continue;
+        buf_puts(out, indent);
+        first = bad == 1 ? only : first;
+        if (first) {
+            mpi_text_who(out, (struct mpi_who){first->rank, several ? program : 0});
+            buf_putc(out, ' ');
+            mpi_end_predicate(out, first);
+            if (bad > 1)
+                buf_printf(out, ", the first of %zu ranks that ended without MPI_Finalize", bad);
+        } else {
+            buf_printf(out, "%zu ranks ", bad);
+            if (several)
+                buf_printf(out, "of program %u ", program);
+            buf_puts(out, "ended without MPI_Finalize");
+        }
+        buf_putc(out, '\n');
+    }
+}
 
 enum {
     ATTENDS_NS = 1000000, /* who polls has looked some thousand times in so long; */

@@ -13,7 +13,7 @@
  * Written atomically (a temporary file, then rename): while the process runs when asked, and at its end. Times in
  * nanoseconds by the calibrated clock; sums are exact in ticks before they are converted.
  *
- * Taking and writing do without a JSON library, for the monitor; mpi/stats_parse.c has one.
+ * Taking and writing do without a JSON library, for the monitor; mpi/stats_text.c has one.
  */
 #ifndef SCRY_JOBDIR_MPI_STATS_H
 #define SCRY_JOBDIR_MPI_STATS_H
@@ -125,7 +125,7 @@ struct mpi_stats_thread {
     struct mpi_stats_now last; /* while it computes: the call that it has come out of; CALL_NONE: not known */
     uint64_t errors;
     enum mpi_attends attends; /* this and what follows: if the process was inspected */
-    bool polls;               /* with `last` (jobdir/analysis/polls.h) */
+    bool polls;               /* with `last` (jobdir/analysis/messages_waits.h) */
     uint64_t polls_ns;        /* for so long nothing came of it */
     double polls_per_second;
 };
@@ -140,7 +140,7 @@ struct mpi_stats_distribution {
     } * buckets; /* only those that are not empty */
 };
 
-struct mpi_stats_end { /* of a process that has ended, by the records of its job (jobdir/mpi/ends.h) */
+struct mpi_stats_end { /* of a process that has ended, by the records of its job (jobdir/mpi/look.h) */
     bool known;
     int status;     /* wait status, or JOB_STATUS_UNKNOWN */
     double seconds; /* since the start of the job */

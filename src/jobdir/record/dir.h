@@ -40,7 +40,7 @@ void jobdir_id(const char *path, char ret_id[JOB_ID_SIZE]);
 void jobdir_list_free(char **paths, size_t count);
 
 /*
- * Where scry-view keeps what it has read of the traces of a job that is over (web/view/saved.h): a file in the user's cache,
+ * Where scry-view keeps what it has read of the traces of a job that is over (web/view/picture.h): a file in the user's cache,
  * named by the job directory. Nothing in it is needed.
  */
 

@@ -127,7 +127,7 @@ struct gap_record {
     const char *reason;
 };
 
-struct warning_record { /* a note (jobdir/text/notes_json.h) */
+struct warning_record { /* a note (jobdir/text/fields.h) */
     const char *kind, *note, *text;
     json_t *fields;
 };

@@ -7,7 +7,7 @@
 #include <sys/stat.h>
 
 #include "base/system/dirs.h"
-#include "jobdir/text/notes_json.h"
+#include "jobdir/text/fields.h"
 #include "jobdir/report/report.h"
 #include "jobdir/record/spool.h"
 #include "jobdir/record/test_jobdir.h"

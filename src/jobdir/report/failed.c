@@ -8,7 +8,7 @@
 
 #include "jobdir/layers/starter.h"
 #include "jobdir/report/internal.h"
-#include "jobdir/text/notes_json.h"
+#include "jobdir/text/fields.h"
 #include "jobdir/text/text.h"
 
 enum { CHAIN_MOST = 64, COMMAND_BYTES = 240, WHYS_SHOWN = 3 };

@@ -11,7 +11,7 @@
 #include "base/data/grow.h"
 #include "base/data/hash.h"
 #include "jobdir/record/model.h"
-#include "jobdir/text/notes_json.h"
+#include "jobdir/text/fields.h"
 #include "jobdir/text/text.h"
 #include "jobdir/report/functions_internal.h"
 #include "jobdir/trace/profile_feed.h"

@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "base/data/cleanup.h"
-#include "jobdir/text/notes_json.h"
+#include "jobdir/text/fields.h"
 #include "jobdir/text/text.h"
 #include "jobdir/report/functions_internal.h"
 #include "jobdir/report/internal.h"

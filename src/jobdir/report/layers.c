@@ -12,12 +12,12 @@
 #include "jobdir/analysis/why.h"
 #include "jobdir/layers/last.h"
 #include "jobdir/layers/sections.h"
-#include "jobdir/mpi/ends.h"
+#include "jobdir/mpi/look.h"
 #include "jobdir/record/mirror.h"
 #include "jobdir/report/failed.h"
 #include "jobdir/report/internal.h"
 #include "jobdir/report/mpi_report.h"
-#include "jobdir/text/notes_json.h"
+#include "jobdir/text/fields.h"
 #include "jobdir/text/text.h"
 
 enum {

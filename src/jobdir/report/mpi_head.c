@@ -8,7 +8,7 @@
 
 #include "base/data/cleanup.h"
 #include "jobdir/trace/calls.h"
-#include "jobdir/mpi/ends.h"
+#include "jobdir/mpi/look.h"
 #include "jobdir/report/mpi_internal.h"
 #include "jobdir/mpi/text.h"
 #include "jobdir/text/text.h"

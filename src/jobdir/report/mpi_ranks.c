@@ -5,7 +5,7 @@
 #include <sys/wait.h>
 
 #include "base/data/cleanup.h"
-#include "jobdir/mpi/ends.h"
+#include "jobdir/mpi/look.h"
 #include "jobdir/report/mpi_internal.h"
 #include "jobdir/text/text.h"
 

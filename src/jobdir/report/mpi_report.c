@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "base/data/cleanup.h"
-#include "jobdir/mpi/ends.h"
+#include "jobdir/mpi/look.h"
 #include "jobdir/report/mpi_internal.h"
 #include "shm/mpi_told.h"
 

@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 #include "base/system/clock.h"
-#include "jobdir/mpi/ends.h"
+#include "jobdir/mpi/look.h"
 #include "jobdir/report/failed.h"
 #include "jobdir/report/internal.h"
 #include "jobdir/report/rules.h"

@@ -11,7 +11,7 @@
 #include <cmocka.h>
 
 #include "base/data/cleanup.h"
-#include "jobdir/mpi/ends.h"
+#include "jobdir/mpi/look.h"
 #include "jobdir/report/mpi_report.h"
 #include "shm/mpi_told.h"
 

@@ -12,7 +12,7 @@
 #include "jobdir/report/failed.h"
 #include "jobdir/report/mpi_report.h"
 #include "jobdir/report/report.h"
-#include "jobdir/text/notes_json.h"
+#include "jobdir/text/fields.h"
 
 enum {
     SUPERVISOR = 1,

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "base/data/cleanup.h"
-#include "jobdir/mpi/ends.h"
+#include "jobdir/mpi/look.h"
 #include "jobdir/mpi/text.h"
 #include "jobdir/analysis/why.h"
 #include "jobdir/text/text.h"

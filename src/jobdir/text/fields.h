@@ -3,6 +3,7 @@
 #define SCRY_JOBDIR_TEXT_FIELDS_H
 
 #include "base/data/buf.h"
+#include "base/data/notes.h"
 
 #include <jansson.h>
 #include <stdbool.h>
@@ -149,5 +150,13 @@ struct field_table {
 /* A whole table below an empty line; nothing without rows. Rows stand as in fields_list; size 0: pointers to them. */
 void fields_table(struct buf *out, const struct field_table *table, const void *rows, size_t count, size_t size,
                   const void *all);
+
+/* Notes in records and reports. */
+
+/* {"kind", "note", "fields", "text"}: its group, its name, its fields by their names, and what a person reads. Notes
+ * recorded by versions before have "kind" and "text" only. NULL: out of memory. */
+json_t *note_json(const struct note *note);
+extern const struct field notes_fields[];            /* of it, for schemas */
+enum note_kind note_json_kind(const json_t *record); /* NOTE_NONE: of another version */
 
 #endif

@@ -2,14 +2,14 @@
 /*
  * How a trace is read. trace.c has what stands beside the streams; trace/stream.c takes one file apart, packet by
  * packet and record by record, with reads into a window (a file that shrinks or cannot be read is an error, not a
- * signal); trace/cursor.c merges the streams by time; trace_calls.c pairs entries and exits; trace/list.c finds traces.
+ * signal); trace/cursor.c merges the streams by time; trace_calls.c pairs entries and exits; trace/trace.c finds traces.
  */
 #ifndef SCRY_JOBDIR_TRACE_INTERNAL_H
 #define SCRY_JOBDIR_TRACE_INTERNAL_H
 
 #include <uthash.h>
 
-#include "jobdir/trace/point.h"
+#include "jobdir/trace/calls.h"
 #include "jobdir/trace/trace.h"
 #include "jobdir/trace/switches.h"
 #include "shm/record.h"
@@ -190,7 +190,7 @@ struct trace_pops {
 
 struct trace_cursor {
     struct trace *first;             /* that the cursor is of */
-    bool again;                      /* it reads on from a point (trace/point.h), and does not say what is damaged: */
+    bool again;                      /* it reads on from a point (trace/calls.h), and does not say what is damaged: */
     struct trace_thread_state *only; /* this thread */
     void (*point)(void *ctx, const struct trace_point *point); /* told at packets; NULL */
     void *point_ctx;

@@ -9,7 +9,7 @@
 
 #include <cmocka.h>
 
-#include "jobdir/trace/point.h"
+#include "jobdir/trace/calls.h"
 #include "jobdir/trace/test_trace_events.h"
 
 enum { POINTS = 16 };

@@ -1,4 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#ifndef SCRY_JOBDIR_TRACE_TRACE_H
+#define SCRY_JOBDIR_TRACE_TRACE_H
+
+#include "base/data/buf.h"
+#include "base/data/err.h"
+#include "base/data/notes.h"
+#include "jobdir/trace/profile.h"
+#include "shm/record.h"
+#include "symbols/layout/layout.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
 /*
  * Traces of a job directory: trace/NODE/PID-N/ is one CTF 1.8 trace of one process incarnation. In it:
  *
@@ -29,20 +44,6 @@
  * babeltrace2 leaves files alone whose names start with a dot. Formats carry a version in .process; newer is refused by
  * name. The readers take any bytes: what is readable is read, and `problem` says what is not.
  */
-#ifndef SCRY_JOBDIR_TRACE_TRACE_H
-#define SCRY_JOBDIR_TRACE_TRACE_H
-
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <sys/types.h>
-
-#include "base/data/buf.h"
-#include "base/data/err.h"
-#include "base/data/notes.h"
-#include "jobdir/trace/profile.h"
-#include "shm/record.h"
-#include "symbols/layout/layout.h"
 
 enum {
     TRACE_VERSION = 2,   /* 1: without places and statics */

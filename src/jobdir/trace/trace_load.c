@@ -16,7 +16,7 @@
 #include "base/data/grow.h"
 #include "jobdir/text/text.h"
 #include "jobdir/trace/internal.h"
-#include "symbols/layout/refs.h"
+#include "symbols/layout/layout.h"
 
 /* ---- files of lines ---- */
 

@@ -73,7 +73,7 @@ void trace_writer_module(struct trace_writer *writer, uint64_t start, uint64_t e
 struct trace_place;
 int trace_writer_place(struct trace_writer *writer, uint32_t number, const struct trace_place *place);
 /* A layout in two steps, for few may be used. note: our own readers know it, by its text with references
- * (symbols/layout/refs.h). use: others do, by its whole text, before the first record that has it; above
+ * (symbols/layout/layout.h). use: others do, by its whole text, before the first record that has it; above
  * CTF_LAST_LAYOUT any text does. 1: the metadata have to be written before that; 0; -errno. */
 int trace_writer_layout_note(struct trace_writer *writer, uint32_t id, const char *text);
 int trace_writer_layout_use(struct trace_writer *writer, uint32_t id, const char *text);

@@ -3,14 +3,13 @@
 
 #include "base/system/clock.h"
 #include "lang/request.h"
-#include "monitor/engine/call.h"
+#include "monitor/engine/execute.h"
 #include "monitor/engine/convert.h"
 #include "monitor/engine/csr.h"
-#include "monitor/engine/execute.h"
 #include "monitor/engine/messages.h"
 #include "monitor/engine/monitor.h"
 #include "monitor/engine/process.h"
-#include "monitor/engine/registry.h"
+#include "monitor/engine/object.h"
 #include "monitor/engine/tool.h"
 #include "shm/waits.h"
 

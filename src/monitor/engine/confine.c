@@ -10,7 +10,7 @@
 #include "monitor/engine/messages.h"
 #include "monitor/engine/monitor.h"
 #include "monitor/engine/process.h"
-#include "monitor/engine/registry.h"
+#include "monitor/engine/object.h"
 #include "monitor/engine/tool.h"
 
 static const enum right all_rights[] = {RIGHT_OBSERVE, RIGHT_CONTROL, RIGHT_MEMORY};

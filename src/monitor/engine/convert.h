@@ -7,7 +7,7 @@
 #ifndef SCRY_MONITOR_ENGINE_CONVERT_H
 #define SCRY_MONITOR_ENGINE_CONVERT_H
 
-#include "monitor/engine/call.h"
+#include "monitor/engine/execute.h"
 
 /* Fills call->objects from the argument the service works on. Tokens that cannot be converted are answered in the
  * call's reply. Returns false when out of memory (the call was answered). */

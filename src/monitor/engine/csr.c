@@ -6,15 +6,13 @@
 
 #include "base/system/log.h"
 #include "lang/reply.h"
-#include "monitor/engine/call.h"
+#include "monitor/engine/execute.h"
 #include "probe/cells.h"
 #include "monitor/engine/convert.h"
 #include "monitor/engine/event.h"
-#include "monitor/engine/execute.h"
 #include "monitor/engine/lower.h"
 #include "monitor/engine/monitor.h"
 #include "monitor/engine/process.h"
-#include "monitor/engine/request_log.h"
 
 static void csr_free(struct scry_object *object)
 {

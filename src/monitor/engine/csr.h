@@ -11,7 +11,6 @@
 #include "base/data/arena.h"
 #include "lang/request.h"
 #include "monitor/engine/object.h"
-#include "monitor/engine/registry.h"
 #include "monitor/engine/tool.h"
 #include "shm/code.h"
 

@@ -7,12 +7,10 @@
 
 #include "base/system/clock.h"
 #include "base/system/log.h"
-#include "monitor/engine/call.h"
 #include "monitor/engine/execute.h"
 #include "monitor/engine/monitor.h"
 #include "monitor/engine/object.h"
 #include "monitor/engine/process.h"
-#include "monitor/engine/request_log.h"
 
 struct raised_event {
     struct event event;

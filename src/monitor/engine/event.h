@@ -12,7 +12,7 @@
 
 #include "lang/value.h"
 #include "monitor/engine/csr.h"
-#include "monitor/engine/registry.h"
+#include "monitor/engine/object.h"
 #include "monitor/engine/trace_need.h"
 
 struct agent_event;

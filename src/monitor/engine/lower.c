@@ -7,11 +7,10 @@
 
 #include "base/system/clock.h"
 #include "base/system/log.h"
-#include "monitor/engine/call.h"
+#include "monitor/engine/execute.h"
 #include "probe/cells.h"
 #include "monitor/engine/convert.h"
 #include "monitor/engine/event.h"
-#include "monitor/engine/execute.h"
 
 struct code_insn *lower_insn(struct scry_code *code, enum code_op op)
 {

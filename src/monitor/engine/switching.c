@@ -12,9 +12,8 @@
 #include "monitor/engine/event.h"
 #include "monitor/engine/monitor.h"
 #include "monitor/engine/process.h"
-#include "probe/switch_state.h"
-#include "probe/proc.h"
 #include "probe/switches.h"
+#include "probe/proc.h"
 #include "shm/waits.h"
 
 struct watched_thread {

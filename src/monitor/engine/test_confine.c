@@ -12,8 +12,8 @@
 #include <string.h>
 
 #include "lang/put.h"
-#include "monitor/engine/call.h"
-#include "monitor/engine/registry.h"
+#include "monitor/engine/execute.h"
+#include "monitor/engine/object.h"
 #include "monitor/engine/test_support.h"
 
 static const char JOB[] = "/tmp/jobs/abc", OTHER_JOB[] = "/tmp/jobs/xyz";

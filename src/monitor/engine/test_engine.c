@@ -9,7 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "monitor/engine/call.h"
+#include "monitor/engine/execute.h"
 #include "monitor/engine/event.h"
 #include "monitor/engine/test_support.h"
 

@@ -17,7 +17,7 @@
 
 #include <scry/ext.h>
 
-#include "monitor/engine/registry.h"
+#include "monitor/engine/object.h"
 #include "monitor/engine/test_support.h"
 
 int filter_register(void);

@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "monitor/engine/registry.h"
+#include "monitor/engine/object.h"
 
 static void run(struct scry_call *call)
 {

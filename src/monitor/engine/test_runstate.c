@@ -12,7 +12,7 @@
 
 #include "fake_tracer.h"
 #include "monitor/engine/process.h"
-#include "monitor/engine/registry.h"
+#include "monitor/engine/object.h"
 #include "monitor/tracing/runstate.h"
 #include "monitor/engine/test_support.h"
 #include "probe/proc.h"

@@ -16,7 +16,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "monitor/engine/registry.h"
+#include "monitor/engine/object.h"
 #include "service/all/register.h"
 
 enum { CHILDREN = 16 };

@@ -14,7 +14,7 @@
 #include "base/system/log.h"
 #include "lang/reply.h"
 #include "lang/request.h"
-#include "monitor/engine/call.h"
+#include "monitor/engine/execute.h"
 #include "probe/cells.h"
 #include "monitor/engine/convert.h"
 #include "monitor/engine/event.h"

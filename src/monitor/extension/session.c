@@ -6,7 +6,7 @@
 #include "monitor/engine/csr.h"
 #include "monitor/engine/execute.h"
 #include "monitor/engine/monitor.h"
-#include "monitor/engine/registry.h"
+#include "monitor/engine/object.h"
 #include "monitor/engine/tool.h"
 
 #include <stdlib.h>

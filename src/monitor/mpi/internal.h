@@ -10,7 +10,7 @@
 #include "base/system/loop.h"
 #include "monitor/recorder/agents_internal.h"
 #include "monitor/mpi/mpi.h"
-#include "monitor/params/mpi_params.h"
+#include "monitor/params/params.h"
 #include "shm/mpi_area.h"
 
 struct mpi_process {

@@ -35,7 +35,7 @@ struct mpim *mpi_messages_of(struct mpi_process *process)
     return messages->area ? mpim_of(messages->area, at) : NULL;
 }
 
-void mpi_messages_free(struct mpi_process *process)
+void mpi_messages_forget(struct mpi_process *process)
 {
     struct mpi_messages *messages = process->messages;
     if (!messages)

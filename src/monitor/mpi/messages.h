@@ -109,7 +109,7 @@ void mpi_messages_report(struct mpi_process *process); /* it may have something 
 void mpi_messages_adopt(struct mpi_process *process);
 /* MPI_Init has returned in it: its job may be watched already. */
 void mpi_messages_started(struct mpi_process *process);
-void mpi_messages_free(struct mpi_process *process);
+void mpi_messages_forget(struct mpi_process *process);
 /* The block, NULL: there is none. */
 struct mpim *mpi_messages_of(struct mpi_process *process);
 

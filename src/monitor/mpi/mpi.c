@@ -287,7 +287,7 @@ void mpi_process_free(struct mpi_process *process)
             registry->last = process->previous;
         registry->count--;
     }
-    mpi_messages_free(process);
+    mpi_messages_forget(process);
     if (process->head)
         munmap(process->head, AREA_PAGE);
     area_file_end(registry->agents, &process->agent->files[AREA_MPI]);

@@ -8,7 +8,7 @@
 
 #include <cmocka.h>
 
-#include "monitor/params/mpi_params.h"
+#include "monitor/params/params.h"
 
 static struct mpi_param named(const char *call, bool ended, const char *name)
 {

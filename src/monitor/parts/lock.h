@@ -1,17 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#ifndef SCRY_MONITOR_PARTS_LOCK_H
+#define SCRY_MONITOR_PARTS_LOCK_H
+
+#include "lang/request.h"
+#include "monitor/engine/object.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
 /*
  * A node that is locked (specification 7.2.3): while somebody has the lock, only the requests of his session are
  * executed. Others wait, and so do the lists of events, with the objects of these. Lists that were interrupted (call_later) go
  * on afterwards. A lock ends with its claim, and after LOCK_LIMIT_NS at the latest.
  */
-#ifndef SCRY_MONITOR_PARTS_LOCK_H
-#define SCRY_MONITOR_PARTS_LOCK_H
-
-#include <stdbool.h>
-#include <stdint.h>
 
 struct csr;
-struct deferred_list;
 struct event;
 struct loop_source;
 struct monitor;
@@ -26,13 +29,6 @@ struct lock_claim {
     struct lock_claim *next;
 };
 
-struct lock { /* of a monitor */
-    struct lock_claim *owner, *waiting;
-    struct session *blocked; /* that have requests, in their order */
-    struct deferred_list *events, *last_event;
-    struct loop_source *timer, *turn;
-};
-
 /* Waits for its turn; `granted` is called at once, or later. The session is set. */
 void lock_claim(struct lock_claim *claim);
 /* Gives the lock back, or does not wait any more. */
@@ -44,5 +40,17 @@ void lock_session_ends(struct session *session);
 /* A monitor starts (0 or -ENOMEM), and ends. */
 int lock_start(struct monitor *monitor);
 void lock_done(struct monitor *monitor);
+
+/* Whether a list can be executed where its event is (doc/explain/nodes.md, "Conditional requests over nodes"). Pure. */
+
+/* At a node that is not its tool's home: the list works only on the event's own objects, on nothing, or on tokens with
+ * this node's number. `services` are those of the actions. */
+bool near_request(const struct request *request, struct service *const *services, uint32_t node);
+
+/* At home, the parameters' values put in: it works on nothing that is at another node. */
+bool near_home(const struct request *request, struct service *const *services, uint32_t node);
+
+/* Whether it uses the parameter. */
+bool near_uses(const struct request *request, const char *param);
 
 #endif

@@ -17,7 +17,6 @@
 #include "monitor/engine/process.h"
 #include "monitor/engine/test_support.h"
 #include "monitor/parts/lock.h"
-#include "monitor/parts/near.h"
 #include "monitor/parts/tell.h"
 #include "probe/proc.h"
 #include "wire/frame.h"

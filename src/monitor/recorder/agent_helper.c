@@ -15,7 +15,7 @@
 #include "base/system/log.h"
 #include "monitor/recorder/agents_internal.h"
 #include "shm/waits.h"
-#include "symbols/client/helper_client.h"
+#include "symbols/client/client.h"
 #include "monitor/engine/monitor.h"
 
 enum { HELPERS = 2, READ_SIZE = 65536 };

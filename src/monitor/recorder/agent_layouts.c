@@ -10,7 +10,7 @@
 #include "jobdir/trace/trace.h"
 #include "monitor/recorder/agent_mpi.h"
 #include "monitor/recorder/agents_internal.h"
-#include "symbols/layout/refs.h"
+#include "symbols/layout/layout.h"
 
 enum { TURNS_LIMIT = 8 };
 

@@ -12,7 +12,7 @@
 #include <string.h>
 
 #include "monitor/recorder/agents_internal.h"
-#include "monitor/params/mpi_params.h"
+#include "monitor/params/params.h"
 #include "monitor/engine/monitor.h"
 #include "shm/capture.h"
 #include "shm/code.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * When the threads of traced processes had a processor: context switches, from rings of the kernel's
- * (probe/switch_rings.h), become entries beside the trace. Who switches so often that this would slow it down is no
+ * (probe/switches.h), become entries beside the trace. Who switches so often that this would slow it down is no
  * longer watched, and the trace says so.
  */
 #include <errno.h>
@@ -18,7 +18,7 @@
 #include "monitor/engine/monitor.h"
 #include "jobdir/trace/switches.h"
 #include "probe/proc.h"
-#include "probe/switch_rings.h"
+#include "probe/switches.h"
 
 enum {
     MOST = 1000, /* switches in a quarter of a second, for each processor that the program can use: to be watched costs

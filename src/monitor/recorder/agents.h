@@ -23,8 +23,7 @@
 #include "base/data/err.h"
 #include "base/data/notes.h"
 #include "jobdir/trace/profile.h"
-#include "monitor/params/mpi_params.h"
-#include "monitor/params/trace_settings.h"
+#include "monitor/params/params.h"
 #include "shm/area.h"
 #include "shm/mpi_calls.h"
 #include "symbols/index/index.h"
@@ -186,7 +185,7 @@ struct agent_demand {
     bool raise;                         /* hold the thread and notify the monitor; else run `program` there */
     const struct code_program *program; /* borrowed; with raise: a filter that has to pass. NULL: none */
     const char *const *params;          /* expressions that par0, par1 ... of the program are, on the arguments; of MPI
-                                         * calls, names (monitor/params/mpi_params.h) */
+                                         * calls, names (monitor/params/params.h) */
     unsigned param_count;
     bool values;  /* arguments and locals are wanted as text */
     bool statics; /* with values at exits: static variables, too */

@@ -20,7 +20,7 @@
 #include "monitor/recorder/collect.h"
 #include "shm/record.h"
 #include "shm/waits.h"
-#include "symbols/client/helper_client.h"
+#include "symbols/client/client.h"
 
 enum {
     COLLECT_BUDGET = 4 << 20, /* bytes of packets written before other work has its turn */

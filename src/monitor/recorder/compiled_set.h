@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What was compiled for one request is the same for all processes of a program, as addresses in its file. It is kept
- * in memory and, for later monitors, in the cache of symbols (symbols/client/compiled.h).
+ * in memory and, for later monitors, in the cache of symbols (symbols/client/client.h).
  */
 #ifndef SCRY_MONITOR_RECORDER_COMPILED_SET_H
 #define SCRY_MONITOR_RECORDER_COMPILED_SET_H
@@ -9,7 +9,7 @@
 #include <uthash.h>
 
 #include "monitor/recorder/agents_internal.h"
-#include "symbols/client/compiled.h"
+#include "symbols/client/client.h"
 
 enum { COMPILED_PROBLEMS = 32, COMPILED_EXPRESSION = 64 };
 
@@ -25,7 +25,7 @@ struct compiled_set {
     char *request;            /* without what is different from process to process */
     char key[INDEX_KEY_SIZE]; /* of the file; "": it is kept in memory only */
     struct helper_job *job;   /* NULL: complete */
-    struct buf items;         /* symbols/client/compiled.h */
+    struct buf items;         /* symbols/client/client.h */
     struct buf programs;      /* all of items, as they lie in an area: made at first need */
     size_t first_program;
     struct buf problems;    /* of parameters: struct compiled_problem */

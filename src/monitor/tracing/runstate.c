@@ -82,7 +82,7 @@ static bool is_stopped(const struct thread *thread)
 }
 
 /* One thread of a change, with what is needed to undo it. */
-struct change {
+struct thread_change {
     struct thread *thread;
     struct thread_claim *claim;
     bool was_stopped;
@@ -100,7 +100,7 @@ const char *runstate_held_by(const struct thread *thread)
 }
 
 /* thread_stop and thread_continue are one switch for all tools; suspend counts belong to the tool. */
-static void claim_change(struct change *change, enum runstate_change what)
+static void claim_change(struct thread_change *change, enum runstate_change what)
 {
     struct thread *thread = change->thread;
     for (struct thread_claim *claim = thread->claims; claim; claim = claim->next)
@@ -122,7 +122,7 @@ static void claim_change(struct change *change, enum runstate_change what)
     }
 }
 
-static void claim_undo(struct change *change, enum runstate_change what)
+static void claim_undo(struct thread_change *change, enum runstate_change what)
 {
     if (!change->claim)
         return; /* out of memory */
@@ -136,7 +136,7 @@ static void claim_undo(struct change *change, enum runstate_change what)
 }
 
 /* Tells the tracer about all threads of one process whose state changed: changes[from..to). */
-static void apply_to_process(struct scry_call *call, struct change *changes, size_t from, size_t to)
+static void apply_to_process(struct scry_call *call, struct thread_change *changes, size_t from, size_t to)
 {
     struct monitor *monitor = call->monitor;
     struct process *process = changes[from].thread->process;
@@ -289,13 +289,13 @@ static bool names_all(const struct scry_call *call, const struct process *proces
 struct changes {
     struct scry_call *call;
     enum runstate_change what;
-    struct change *list; /* in the call's arena */
+    struct thread_change *list; /* in the call's arena */
     size_t count, cap;
     uint64_t serial; /* thread->change of those in the list */
     struct waiting waiting;
 };
 
-static void change_begin(struct changes *changes, struct change *change)
+static void change_begin(struct changes *changes, struct thread_change *change)
 {
     struct scry_call *call = changes->call;
     change->was_stopped = is_stopped(change->thread);
@@ -318,7 +318,7 @@ static bool change_add(struct changes *changes, struct thread *thread)
 {
     if (changes->count == changes->cap) {
         size_t cap = changes->cap ? 2 * changes->cap : changes->call->object_count + 1;
-        struct change *list = arena_zalloc(changes->call->arena, cap, sizeof *list);
+        struct thread_change *list = arena_zalloc(changes->call->arena, cap, sizeof *list);
         if (!list)
             return false;
         if (changes->count)
@@ -326,7 +326,7 @@ static bool change_add(struct changes *changes, struct thread *thread)
         changes->list = list;
         changes->cap = cap;
     }
-    struct change *change = &changes->list[changes->count++];
+    struct thread_change *change = &changes->list[changes->count++];
     change->thread = thread;
     thread->change = changes->serial;
     change_begin(changes, change);
@@ -358,7 +358,7 @@ static void add_new_threads(struct changes *changes, size_t from, size_t end)
     }
 }
 
-static void answer(struct changes *changes, struct change *change)
+static void answer(struct changes *changes, struct thread_change *change)
 {
     struct scry_call *call = changes->call;
     struct scry_object *object = &change->thread->object;

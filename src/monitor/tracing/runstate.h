@@ -3,7 +3,7 @@
 #define SCRY_MONITOR_TRACING_RUNSTATE_H
 
 #include "base/data/err.h"
-#include "monitor/engine/call.h"
+#include "monitor/engine/execute.h"
 
 /*
  * Whether a thread may run: not (stopped by some tool, or some tool's suspend count > 0, or inspected, or held by an

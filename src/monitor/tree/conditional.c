@@ -4,12 +4,10 @@
 #include "base/system/log.h"
 #include "lang/reply.h"
 #include "lang/token.h"
-#include "monitor/engine/call.h"
-#include "monitor/engine/csr.h"
 #include "monitor/engine/execute.h"
+#include "monitor/engine/csr.h"
 #include "monitor/engine/monitor.h"
 #include "monitor/parts/lock.h"
-#include "monitor/parts/near.h"
 #include "monitor/parts/tell.h"
 #include "monitor/tree/merge.h"
 

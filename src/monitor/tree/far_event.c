@@ -11,7 +11,7 @@
 #include "monitor/engine/csr.h"
 #include "monitor/engine/event.h"
 #include "monitor/engine/execute.h"
-#include "monitor/parts/near.h"
+#include "monitor/parts/lock.h"
 #include "monitor/parts/tell.h"
 #include "monitor/tree/conditional.h"
 

@@ -7,7 +7,7 @@
 #include "lang/reply.h"
 #include "lang/token.h"
 #include "monitor/tree/internal.h"
-#include "wire/local.h"
+#include "wire/stream.h"
 
 #include <errno.h>
 #include <limits.h>

@@ -14,7 +14,7 @@
 #include "base/data/buf.h"
 #include "lang/request.h"
 #include "lang/token.h"
-#include "monitor/engine/registry.h"
+#include "monitor/engine/object.h"
 
 enum {
     CUT_CALL_LIMIT = 4 << 20,  /* actions in all slices of one request */

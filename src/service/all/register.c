@@ -5,7 +5,7 @@
 
 #include "base/system/log.h"
 #include "monitor/engine/monitor.h"
-#include "monitor/engine/registry.h"
+#include "monitor/engine/object.h"
 #include "monitor/tracing/tracing.h"
 #include "service/job/raise.h"
 #include "service/omis/service.h"

@@ -1,19 +1,23 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#ifndef SCRY_SERVICE_CT_CT_H
+#define SCRY_SERVICE_CT_CT_H
+
+#include "base/data/buf.h"
+#include "base/data/err.h"
+#include "base/system/clock.h"
+#include "shm/area.h"
+#include "symbols/client/client.h"
+#include "tracer/tracer.h"
+
+#include <scry/ext.h>
+#include <stdbool.h>
+#include <stdint.h>
+
 /*
  * The built-in extension `ct`: function calls in processes that have an agent (monitor/recorder/agents.h), as tools see
  * them. ct.c has information and selection, ct/event.c the events, ct/variable.c variables by name, ct/snapshot.c
  * snapshots.
  */
-#ifndef SCRY_SERVICE_CT_CT_H
-#define SCRY_SERVICE_CT_CT_H
-
-#include <stdint.h>
-
-#include <scry/ext.h>
-
-#include "base/data/buf.h"
-#include "base/data/err.h"
-#include "shm/area.h"
 
 struct agent;
 struct agent_event;
@@ -54,5 +58,56 @@ struct ct_place {
     uint64_t address;
 };
 void ct_place(struct agent *agent, uint32_t slot, struct ct_place *ret_place);
+
+/* Jobs as objects: what services of calls and of MPI ask about a job that a tool follows (service/job/job.c). */
+
+struct monitor;
+struct scry_object;
+struct tool;
+
+extern const char JOB_CLASS[];
+
+/* The data of an object of that class begins with it. */
+struct job_object {
+    char *dir; /* the job directory, its name in the registry of agents */
+};
+
+/* A job by its directory, the last part of that (its id), or its token; NULL: nobody follows such a job. */
+struct scry_object *job_object_find(struct monitor *monitor, struct span name);
+/* Is this the job that is named, or its part on this node: a job whose `home` (jobdir/record/parts.h) has the name? */
+bool job_object_is(struct monitor *monitor, const struct scry_object *object, struct span name);
+/* The last part of a directory. */
+struct span job_object_id(struct span dir);
+
+/* The tool that follows the job with this directory; NULL: nobody does. */
+struct tool *job_tool(struct monitor *monitor, const char *dir);
+/* The directory of the job that is named; NULL: nobody follows such a job. */
+const char *job_directory(struct monitor *monitor, struct span name);
+
+/* Requests to the helper scry-symbols, for services of `ct` that read variables now. */
+
+struct process;
+struct thread;
+
+enum { CT_FRAMES = 256 }; /* of a thread, at most */
+
+/* Runs `scry-symbols JOB` with a request, for at most 10 s. 0 or -errno with err. In any case the caller ends the
+ * reader, which has the answers (helper_next). */
+int ct_helper_run(const char *job, const struct buf *request, struct helper_reader *ret_reader, struct err *err);
+
+/* Begins a request of `variable`: the process, its modules, levels of pointers. *ret_agent (may be NULL) is the range
+ * of the agent's code, whose frames are not the program's; empty without an agent. */
+struct ct_range {
+    uint64_t start, end;
+};
+int ct_request_begin(struct buf *request, const struct process *process, unsigned depth, struct ct_range *ret_agent,
+                     struct err *err);
+/* Adds the frames of a stopped thread. The caller frees them. */
+int ct_request_frames(struct buf *request, struct thread *thread, struct tracer_frame **ret_frames, size_t *ret_count,
+                      struct err *err);
+
+/* Stops threads of one process, unless they are stopped already, while they are inspected. */
+int ct_threads_stop(struct thread *const *threads, size_t count, struct err *err);
+void ct_threads_continue(struct thread *const *threads, size_t count);
 
 #endif

@@ -12,16 +12,15 @@
 
 #include "monitor/recorder/agent_mpi.h"
 #include "monitor/recorder/agents.h"
-#include "monitor/engine/call.h"
+#include "monitor/engine/execute.h"
 #include "monitor/engine/csr.h"
 #include "monitor/engine/event.h"
 #include "monitor/engine/lower.h"
 #include "monitor/mpi/late.h"
 #include "monitor/mpi/mpi.h"
-#include "monitor/params/mpi_params.h"
+#include "monitor/params/params.h"
 #include "service/ct/condition.h"
 #include "service/ct/ct.h"
-#include "service/ct/job_object.h"
 #include "service/omis/message.h"
 #include "service/omis/service.h"
 

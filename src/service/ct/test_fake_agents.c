@@ -10,7 +10,7 @@
 #include "monitor/recorder/agent_mpi.h"
 #include "probe/cells.h"
 #include "monitor/engine/monitor.h"
-#include "monitor/params/mpi_params.h"
+#include "monitor/params/params.h"
 #include "monitor/engine/test_support.h"
 #include "service/omis/service.h"
 

@@ -7,13 +7,12 @@
 
 #include "base/system/clock.h"
 #include "monitor/recorder/agents.h"
-#include "monitor/engine/call.h"
+#include "monitor/engine/execute.h"
 #include "monitor/engine/convert.h"
 #include "monitor/engine/csr.h"
 #include "monitor/tracing/runstate.h"
 #include "lang/put.h"
 #include "service/ct/ct.h"
-#include "service/ct/helper.h"
 #include "shm/waits.h"
 #include "symbols/client/helper.h"
 

@@ -22,7 +22,7 @@
 #include "jobdir/record/parts.h"
 #include "lang/put.h"
 #include "lang/results.h"
-#include "monitor/engine/call.h"
+#include "monitor/engine/execute.h"
 #include "service/omis/service.h"
 
 enum { FILES_MOST = 100000, READ_MOST = 1 << 20 };

@@ -10,11 +10,11 @@
 #include "base/system/clock.h"
 #include "base/system/log.h"
 #include "lang/results.h"
-#include "monitor/engine/call.h"
+#include "monitor/engine/execute.h"
 #include "monitor/engine/csr.h"
 #include "monitor/engine/event.h"
 #include "monitor/engine/object.h"
-#include "service/ct/job_object.h"
+#include "service/ct/ct.h"
 #include "service/omis/service.h"
 
 /* What the pattern of a request is compared with: it matches one of them. */

@@ -6,7 +6,7 @@
 #ifndef SCRY_SERVICE_JOB_RAISE_H
 #define SCRY_SERVICE_JOB_RAISE_H
 
-#include "monitor/engine/registry.h"
+#include "monitor/engine/object.h"
 
 extern const struct scry_service job_event_services[];
 

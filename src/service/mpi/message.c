@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "monitor/engine/call.h"
+#include "monitor/engine/execute.h"
 #include "monitor/engine/convert.h"
 #include "service/omis/message.h"
 #include "service/mpi/mpi.h"

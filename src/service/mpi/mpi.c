@@ -4,15 +4,14 @@
 #include "jobdir/mpi/text.h"
 #include "lang/put.h"
 #include "lang/results.h"
-#include "monitor/engine/call.h"
+#include "monitor/engine/execute.h"
 #include "monitor/engine/convert.h"
 #include "monitor/engine/object.h"
 #include "monitor/mpi/late.h"
 #include "monitor/mpi/mpi.h"
-#include "monitor/params/mpi_params.h"
+#include "monitor/params/params.h"
 #include "monitor/recorder/agents.h"
 #include "service/ct/ct.h"
-#include "service/ct/job_object.h"
 #include "service/omis/service.h"
 
 #include <errno.h>

@@ -8,10 +8,10 @@
 
 #include "base/system/clock.h"
 #include "base/system/log.h"
-#include "monitor/engine/call.h"
+#include "monitor/engine/execute.h"
 #include "monitor/engine/event.h"
 #include "monitor/mpi/mpi.h"
-#include "service/ct/job_object.h"
+#include "service/ct/ct.h"
 #include "service/mpi/mpi.h"
 #include "service/mpi/stall.h"
 #include "service/omis/service.h"

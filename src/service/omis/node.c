@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "monitor/engine/call.h"
+#include "monitor/engine/execute.h"
 #include "monitor/tree/tree.h"
 #include "probe/node.h"
 #include "lang/request.h"

@@ -3,7 +3,7 @@
 #define SCRY_SERVICE_OMIS_PROC_H
 
 #include "base/data/buf.h"
-#include "monitor/engine/call.h"
+#include "monitor/engine/execute.h"
 #include "monitor/engine/process.h"
 
 /* Priorities of processes and threads: nice values. On Linux every thread has its own. */

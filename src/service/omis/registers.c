@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "lang/put.h"
 #include "lang/value.h"
-#include "monitor/engine/call.h"
+#include "monitor/engine/execute.h"
 #include "monitor/tracing/tracing.h"
 #include "service/omis/service.h"
 

@@ -3,7 +3,7 @@
 #include "base/system/file.h"
 #include "lang/put.h"
 #include "lang/results.h"
-#include "monitor/engine/call.h"
+#include "monitor/engine/execute.h"
 #include "monitor/engine/event.h"
 #include "monitor/engine/object.h"
 #include "monitor/engine/process.h"

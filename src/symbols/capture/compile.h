@@ -11,7 +11,7 @@
 
 #include "base/data/buf.h"
 #include "base/data/err.h"
-#include "symbols/client/number_problem.h"
+#include "symbols/client/client.h"
 
 struct capture_options {
     unsigned depth, bytes, array, string; /* as in symbols/client/helper.h */

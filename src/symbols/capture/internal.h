@@ -392,7 +392,7 @@ bool numbers_resolve(struct emitter *emitter, const char *expression, numbers_fi
 
 /* Appends a text with parts of it by their numbers: `id_of` gives the number of a part. 0 or -errno. */
 int share_text(const char *text, share_text_fn *id_of, void *ctx, struct buf *out);
-/* Appends such a text as that of layout `id` (symbols/layout/refs.h). 0 or -ENOMEM. */
+/* Appends such a text as that of layout `id` (symbols/layout/layout.h). 0 or -ENOMEM. */
 int share_number(const char *text, uint32_t id, struct buf *out);
 /* Takes the blocks of a finished program out that others may have, too; what is left is shorter. 0 or -ENOMEM. */
 int share_blocks(struct share_entry **known, struct buf *code, const struct capture_output *output);

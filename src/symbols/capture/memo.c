@@ -3,7 +3,7 @@
 #include "symbols/capture/site.h"
 #include "symbols/capture/values.h"
 #include "symbols/index/lines_internal.h"
-#include "symbols/layout/refs.h"
+#include "symbols/layout/layout.h"
 
 #include <errno.h>
 #include <inttypes.h>

@@ -8,7 +8,7 @@
 #include <errno.h>
 
 #include "symbols/capture/internal.h"
-#include "symbols/client/number_problem.h"
+#include "symbols/client/client.h"
 
 enum { NEST_LIMIT = 16 };
 

@@ -13,7 +13,7 @@
 
 #include "symbols/capture/internal.h"
 #include "symbols/index/dwarf_units.h"
-#include "symbols/layout/refs.h"
+#include "symbols/layout/layout.h"
 
 static char *texts[1 << 14]; /* of layouts and their parts */
 

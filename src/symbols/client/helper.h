@@ -27,7 +27,7 @@
  *                          those before a `module` or after a `function` begin a new list
  *        end
  *     answers:
- *        layout ID TEXT    symbols/layout/layout.h, or a part of some (symbols/layout/refs.h); each before its
+ *        layout ID TEXT    symbols/layout/layout.h, or a part of some (symbols/layout/layout.h); each before its
  *                          first use
  *        block ID HEX      instructions that programs share: CAPTURE_SHARED in them has the number, not yet a
  *                          distance; each before its first use
@@ -37,7 +37,7 @@
  *        params KIND ADDRESS HEX
  *                          a hook's program of parameters, in the same form
  *        param-problem KIND ADDRESS EXPRESSION WHY AT NAME
- *                          the expression is no number at that hook; why (symbols/client/number_problem.h), at which
+ *                          the expression is no number at that hook; why (symbols/client/client.h), at which
  *                          character, and the name that is unknown
  *        lines-only ADDRESS
  *                          the function has no values: its file was compiled with -g1

@@ -13,7 +13,7 @@
 #include <cmocka.h>
 
 #include "base/system/file.h"
-#include "symbols/client/compiled.h"
+#include "symbols/client/client.h"
 #include "symbols/capture/test_support.h"
 
 static void fill(struct buf *items)

@@ -19,7 +19,7 @@
 
 #include "base/system/dirs.h"
 #include "symbols/client/helper.h"
-#include "symbols/client/helper_client.h"
+#include "symbols/client/client.h"
 #include "symbols/index/index.h"
 #include "symbols/capture/test_support.h"
 

@@ -1,4 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#ifndef SCRY_SYMBOLS_LAYOUT_LAYOUT_H
+#define SCRY_SYMBOLS_LAYOUT_LAYOUT_H
+
+#include "base/data/buf.h"
+#include "base/data/err.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
 /*
  * Layouts: what the bytes of a capture mean. A layout is written once into the trace (file .layouts, one a line) and as
  * a CTF type into its metadata; it needs no binaries to be understood. Its text is one line:
@@ -6,19 +16,10 @@
  *     role '(' field (',' field)* ')'        role: args, locals, caller, result; an exit's has locals and result
  *     field: name ':' type
  *
- * with the types of symbols/layout/layout.c, where the grammar stands, and references to parts (symbols/layout/refs.h).
+ * with the types of symbols/layout/layout.c, where the grammar stands, and references to parts (layout_expand).
  * Behind a role may stand, in quotes, the function that it is of: of the caller's locals the one that made the call.
  * layout_parse takes any text and any bytes: fuzzed.
  */
-#ifndef SCRY_SYMBOLS_LAYOUT_LAYOUT_H
-#define SCRY_SYMBOLS_LAYOUT_LAYOUT_H
-
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include "base/data/buf.h"
-#include "base/data/err.h"
 
 struct layout;
 
@@ -75,5 +76,29 @@ void layout_format_values(const struct layout *layout, enum layout_part part, co
  * layout_tsdl_types() declares: those are to stand before it, once. */
 void layout_tsdl_types(struct buf *out);
 void layout_tsdl(const struct layout *layout, struct buf *out);
+
+/*
+ * Layouts of one program have most of their text in common: what a struct is made of. So a layout may have, instead of
+ * a part of it, `@N;`: the text whose number is N less than its own. Such a text is numbered as layouts are, and comes
+ * before them; it begins with `{`, as no layout does. Plain code, safe on any bytes.
+ */
+
+/* The text of a number, borrowed; NULL: there is none. */
+typedef const char *layout_text_fn(void *ctx, uint32_t id);
+
+/* Appends the text of layout `id` as layout_parse() takes it. 0; -EBADMSG: it refers to what is not there, or is too
+ * long; -ENOMEM. */
+int layout_expand(const char *text, uint32_t id, layout_text_fn *find, void *ctx, struct buf *out);
+/* Whether it is only a part of layouts. */
+static inline bool layout_is_part(const char *text)
+{
+    return *text == '{';
+}
+/* Behind the group in braces that begins at `text`; NULL: it does not end. */
+const char *layout_group_end(const char *text);
+/* The next brace that opens a group; NULL: there is none. */
+const char *layout_group(const char *text);
+/* The next `@N;`; NULL: there is none. */
+const char *layout_ref(const char *text);
 
 #endif

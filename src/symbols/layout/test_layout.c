@@ -10,7 +10,6 @@
 #include <string.h>
 
 #include "symbols/layout/layout.h"
-#include "symbols/layout/refs.h"
 
 static bool name_address(void *ctx, uint64_t address, struct buf *out)
 {

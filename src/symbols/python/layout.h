@@ -11,7 +11,7 @@
 #include <stdint.h>
 
 #include "symbols/python/lines.h"
-#include "symbols/python/memory.h"
+#include "symbols/python/find.h"
 
 struct python_layout {
     uint32_t interpreters;                                                  /* _PyRuntimeState: the list's head */

@@ -17,7 +17,7 @@
 
 #include "base/data/arena.h"
 #include "symbols/python/layout.h"
-#include "symbols/python/memory.h"
+#include "symbols/python/find.h"
 
 /* A Python in a process: found once, and good until it executes something. */
 struct python_program {

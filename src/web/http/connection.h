@@ -1,21 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Where people come in: the sockets that are listened at, and who is at the other end of a connection. There is a limit
- * of connections, and a lower one for each address, so that one machine cannot keep out the others.
- */
 #ifndef SCRY_WEB_HTTP_CONNECTION_H
 #define SCRY_WEB_HTTP_CONNECTION_H
-
-#include <stdbool.h>
-#include <stdint.h>
-#include <sys/types.h>
-
-#include <libwebsockets.h>
 
 #include "base/data/err.h"
 #include "base/data/hash.h"
 #include "web/http/head.h"
 #include "web/http/server.h"
+
+#include <libwebsockets.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+/*
+ * Where people come in: the sockets that are listened at, and who is at the other end of a connection. There is a limit
+ * of connections, and a lower one for each address, so that one machine cannot keep out the others.
+ */
 
 struct connection {
     UT_hash_handle hh; /* by fd */
@@ -31,20 +31,8 @@ struct connection {
     const struct head_refusal *refusal; /* of what came last; nothing more of it is read. NULL: none */
     bool visited, refused;              /* a request is being answered; the refusal is written */
 };
-
-enum { CONNECTIONS_MOST = 1200, CONNECTIONS_OF_ADDRESS = 800, CONNECTIONS_OF_SOCKETS = 64 };
-
-/* Listens at an address as numbers; another one than the loopback needs `secure`. 0 or -errno with err. */
-int listen_address(struct server *server, const char *address, uint16_t port, bool secure, struct err *err);
-/* Listens at serve.sock in the runtime directory: only for the user of this server. 0 or -errno with err. */
-int listen_local(struct server *server, struct err *err);
-/* Listens for a proxy: "USER:SOCKET". Nobody but the user of this server and root may be able to change the socket's
- * directory, or one above it (base/system/dirs.h). 0 or -errno with err. */
-int listen_proxy(struct server *server, const char *spec, struct err *err);
 /* Removes the files of both. */
 void sockets_remove(const struct server *server);
-
-bool address_is_loopback(const char *address);
 
 /* Frees what is known of addresses. */
 void connections_done(struct server *server);
@@ -56,10 +44,6 @@ int on_listener(struct lws *wsi, enum lws_callback_reasons reason, void *user, v
 void connection_began(struct server *server, struct lws *wsi);
 void connection_ended(struct server *server, struct lws *wsi);
 struct connection *connection_of(struct lws *wsi);
-
-/* What has come is no request that libwebsockets may see: says so, unless a request before it is being answered, and lets the other
- * end read that before it is cut off. */
-void connection_refuse(struct connection *connection);
 
 /* What it sends must be requests and their bodies: frames of HTTP/2 that are neither, which libwebsockets answers by itself,
  * would keep the server busy at next to no cost. So all bytes are counted at the socket, and those that nothing explains end

@@ -2,7 +2,7 @@
 #include "web/http/session.h"
 
 #include "base/system/clock.h"
-#include "web/http/route.h"
+#include "web/http/visit.h"
 
 #include <stdlib.h>
 #include <sys/random.h>

@@ -5,8 +5,7 @@
 
 #include <cmocka.h>
 
-#include "web/http/foreign.h"
-#include "web/http/position.h"
+#include "web/http/head.h"
 
 static void check_cookie(const char *header, const char *value)
 {

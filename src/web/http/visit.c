@@ -1,18 +1,75 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "web/http/visit.h"
 
-#include <poll.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <strings.h>
-
 #include "base/system/clock.h"
 #include "base/system/pause.h"
 #include "jobdir/text/text.h"
 #include "shm/waits.h"
 #include "web/http/connection.h"
-#include "web/http/position.h"
-#include "web/http/route.h"
+
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <strings.h>
+
+const char *method_name(enum method method)
+{
+    switch (method) {
+    case METHOD_GET:
+        return "get";
+    case METHOD_HEAD:
+        return "head";
+    case METHOD_POST:
+        return "post";
+    case METHOD_PUT:
+        return "put";
+    case METHOD_DELETE:
+        return "delete";
+    case METHOD_OTHER:
+        break;
+    }
+    return "other";
+}
+
+static bool matches(const char *pattern, const char *path, struct span ret_parts[PARTS_OF_PATH])
+{
+    size_t count = 0;
+    for (; *pattern; pattern++) {
+        if (*pattern != '*') {
+            if (*path++ != *pattern)
+                return false;
+            continue;
+        }
+        bool rest = pattern[1] == '*';
+        size_t len = rest ? strlen(path) : strcspn(path, "/");
+        pattern += rest;
+        if (!len || count == PARTS_OF_PATH)
+            return false;
+        ret_parts[count++] = span_of(path, len);
+        path += len;
+    }
+    return !*path;
+}
+
+/* The one for this path and method, and its parts. NULL: none; *ret_methods has those that the path has. */
+static const struct route *route_find(const char *path, enum method method, struct span ret_parts[PARTS_OF_PATH],
+                                      unsigned *ret_methods)
+{
+    bool api = strncmp(path, "api/", 4) == 0;
+    enum method wanted = method == METHOD_HEAD ? METHOD_GET : method;
+    *ret_methods = 0;
+    for (size_t i = 0; i + 1 < route_count; i++) {
+        if (!api || !matches(route_rows[i].path, path, ret_parts))
+            continue;
+        if (route_rows[i].method == wanted)
+            return &route_rows[i];
+        *ret_methods |= (unsigned)route_rows[i].method;
+    }
+    if (!api && wanted == METHOD_GET)
+        return &route_rows[route_count - 1];
+    *ret_methods |= api ? 0 : METHOD_GET;
+    return NULL;
+}
 
 enum {
     HEAD_ROOM = 3 << 10, /* bytes of an answer's headers */
@@ -23,13 +80,14 @@ enum {
 
 /* ---- the request ---- */
 
-bool visit_header(struct visit *visit, enum lws_token_indexes token, char *room, size_t size)
+/* The text of a header; *room is as it was if there is none, or it is longer. true: it is there. */
+static bool visit_header(struct visit *visit, enum lws_token_indexes token, char *room, size_t size)
 {
     int len = lws_hdr_total_length(visit->wsi, token);
     return len > 0 && (size_t)len < size && lws_hdr_copy(visit->wsi, room, (int)size, token) >= 0;
 }
 
-bool visit_header_named(struct visit *visit, const char *name, char *room, size_t size)
+static bool visit_header_named(struct visit *visit, const char *name, char *room, size_t size)
 {
     int named = (int)strlen(name), len = lws_hdr_custom_length(visit->wsi, name, named);
     return len > 0 && (size_t)len < size && lws_hdr_custom_copy(visit->wsi, room, (int)size, name, named) >= 0;

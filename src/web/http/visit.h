@@ -1,18 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#ifndef SCRY_WEB_HTTP_VISIT_H
+#define SCRY_WEB_HTTP_VISIT_H
+
+#include "base/data/buf.h"
+#include "web/http/head.h"
+#include "web/http/server.h"
+#include "web/http/session.h"
+
+#include <jansson.h>
+#include <libwebsockets.h>
+#include <stdbool.h>
+#include <stddef.h>
+
 /*
  * A request and its answer. What is wrong with a request is found before anything is done: method, host, origin, session,
  * right, limits; then its route is called, which answers now or later, at once or piece by piece.
  */
-#ifndef SCRY_WEB_HTTP_VISIT_H
-#define SCRY_WEB_HTTP_VISIT_H
-
-#include <jansson.h>
-#include <libwebsockets.h>
-
-#include "base/data/buf.h"
-#include "web/http/foreign.h"
-#include "web/http/server.h"
-#include "web/http/session.h"
 
 enum method { METHOD_GET = 1, METHOD_HEAD = 2, METHOD_POST = 4, METHOD_PUT = 8, METHOD_DELETE = 16, METHOD_OTHER = 32 };
 enum { BODY_MOST = 256 << 10, PATH_MOST = 1024, ARGUMENTS_MOST = 32, PARTS_OF_PATH = 3 };
@@ -91,9 +94,6 @@ struct visit {
 
 /* The value of an argument of the query; NULL: it was not given. */
 const char *visit_argument(const struct visit *visit, const char *name);
-/* The text of a header; *room is as it was if there is none, or it is longer. true: it is there. */
-bool visit_header(struct visit *visit, enum lws_token_indexes token, char *room, size_t size);
-bool visit_header_named(struct visit *visit, const char *name_with_colon, char *room, size_t size);
 
 /* The body, which is to be a JSON object. NULL: it is none, and the visit has its answer. */
 json_t *visit_json(struct visit *visit);
@@ -121,5 +121,28 @@ void visit_more(struct visit *visit);
 
 /* The protocol "http". */
 int on_http(struct lws *wsi, enum lws_callback_reasons reason, void *user, void *in, size_t len);
+
+/* Paths and what answers them. The program has one table; `scry-serve --routes` prints it, and a test holds doc/reference/api.json
+ * against that. */
+
+struct route {
+    const char *path; /* relative; `*` is a part, `**` all parts that are left */
+    enum method method;
+    unsigned right; /* enum right; 0: no session is needed */
+    void (*answer)(struct visit *visit);
+    const char *asks;      /* what is asked for the answer: a command of scry, or a question to scry-view */
+    const char *arguments; /* of the query, separated by blanks */
+    bool body;             /* takes the body by itself, as it comes: `answer` is called before */
+};
+extern const struct route route_rows[];
+extern const size_t route_count;
+const char *method_name(enum method method);
+
+/* What this room answers itself: who one is, the ways in, the pages. */
+void answer_session_get(struct visit *visit); /* session.c */
+void answer_session_post(struct visit *visit);
+void answer_session_delete(struct visit *visit);
+void answer_links_post(struct visit *visit);
+void answer_page(struct visit *visit); /* pages.c */
 
 #endif

@@ -1,15 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "web/serve/follow.h"
 
-#include <errno.h>
-#include <fcntl.h>
-#include <limits.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
-
 #include "base/data/cleanup.h"
 #include "base/data/hash.h"
 #include "base/system/clock.h"
@@ -20,6 +11,193 @@
 #include "jobdir/text/text.h"
 #include "shm/waits.h"
 #include "web/serve/child.h"
+#include "web/serve/jobs.h"
+#include "web/serve/routes.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum { EVENTS_BYTES = 8 << 20 /* that are kept of a job */ };
+
+struct event {
+    char *text;            /* "id: ...\nevent: ...\ndata: ...\n\n" */
+    uint32_t len, source;  /* source: which part */
+    enum record_type type; /* RECORD_TYPES: one that is not known here */
+    uint64_t offset;       /* in its source: where the next one begins */
+};
+
+struct follow;
+struct follower { /* somebody who looks; in the list of the job */
+    struct follow *follow;
+    struct follower *next, **before;
+    uint64_t next_event;                     /* its number */
+    bool lost;                               /* some were gone when it came */
+    struct position *behind;                 /* what it has got before it came; NULL: nothing */
+    void (*more)(struct follower *follower); /* there are more events, or it was the last one */
+};
+
+static int follow_begin(struct follows *follows, const char *jobdir, const char *url, struct position *behind_take,
+                        struct follower *ret_follower);
+static void follow_got(struct follower *follower);
+static void follow_end(struct follower *follower);
+static const struct event *follow_next(struct follower *follower, uint64_t *ret_lost);
+static const struct event *follow_last(struct follower *follower);
+
+/* Records of a job as server-sent events. */
+
+struct stream {
+    struct follower follower;
+    struct visit *visit;
+    unsigned char types[RECORD_TYPES + 1]; /* wanted */
+    struct buf rest;                       /* of an event that did not fit into a piece */
+    size_t rest_at;
+    bool quiet, last;
+    lws_sorted_usec_list_t timer;
+};
+
+static void on_more(struct follower *follower)
+{
+    visit_more(lws_container_of(follower, struct stream, follower)->visit);
+}
+
+/* Proxies and browsers end connections that are silent; a session may have ended. */
+static void on_quiet(lws_sorted_usec_list_t *timer)
+{
+    struct stream *stream = lws_container_of(timer, struct stream, timer);
+    struct visit *visit = stream->visit;
+    stream->quiet = true;
+    lws_sul_schedule(visit->server->context, 0, &stream->timer, on_quiet, STREAM_QUIET_SECONDS * LWS_US_PER_SEC);
+    visit_more(visit);
+}
+
+static void done(struct visit *visit)
+{
+    struct stream *stream = visit->extra;
+    lws_sul_schedule(visit->server->context, 0, &stream->timer, NULL, LWS_SET_TIMER_USEC_CANCEL);
+    follow_end(&stream->follower);
+    buf_done(&stream->rest);
+    free(stream);
+}
+
+/* What did not fit into the last piece goes first. */
+static size_t put(struct stream *stream, unsigned char *room, size_t size, const char *text, size_t len)
+{
+    size_t part = len < size ? len : size;
+    memcpy(room, text, part);
+    if (part < len) {
+        buf_clear(&stream->rest);
+        buf_append(&stream->rest, text + part, len - part);
+        stream->rest_at = 0;
+    }
+    return part;
+}
+
+static size_t put_rest(struct stream *stream, unsigned char *room, size_t size)
+{
+    size_t left = stream->rest.len - stream->rest_at, part = left < size ? left : size;
+    if (part)
+        memcpy(room, stream->rest.data + stream->rest_at, part);
+    stream->rest_at += part;
+    return part;
+}
+
+static size_t put_lost(struct stream *stream, unsigned char *room, size_t size, uint64_t lost)
+{
+    char text[96], number[24] = "null";
+    if (lost != UINT64_MAX)
+        snprintf(number, sizeof number, "%" PRIu64, lost);
+    snprintf(text, sizeof text, "event: lost\ndata: {\"records\":%s}\n\n", number);
+    return put(stream, room, size, text, strlen(text));
+}
+
+static ssize_t more(struct visit *visit, unsigned char *room, size_t size)
+{
+    static const char comment[] = ": \n\n";
+    struct stream *stream = visit->extra;
+    const struct event *event;
+    uint64_t lost;
+    size_t len = put_rest(stream, room, size);
+    if (!visit_is_let_in(visit) || stream->rest.failed) /* for want of memory: who comes back gets the event whole */
+        return -1;
+    if (stream->last && !len)
+        return -1;
+    while (!stream->last && len < size && stream->rest_at == stream->rest.len &&
+           ((event = follow_next(&stream->follower, &lost)) || lost)) {
+        if (lost)
+            len += put_lost(stream, room + len, size - len, lost);
+        else if (stream->types[event->type])
+            len += put(stream, room + len, size - len, event->text, event->len);
+        if (!lost)
+            follow_got(&stream->follower);
+    }
+    event = follow_last(&stream->follower);
+    if (event && !stream->last && len < size && stream->rest_at == stream->rest.len) {
+        stream->last = true;
+        len += put(stream, room + len, size - len, event->text, event->len);
+        visit_more(visit);
+    }
+    if (!len && stream->quiet)
+        len = put(stream, room, size, comment, sizeof comment - 1);
+    if (len) {
+        stream->quiet = false;
+        lws_set_timeout(visit->wsi, PENDING_TIMEOUT_HTTP_CONTENT, STREAM_PATIENCE_SECONDS);
+    }
+    return (ssize_t)len;
+}
+
+static void read_types(struct stream *stream, const char *types)
+{
+    struct span list = span_str(types ? types : ""), name;
+    memset(stream->types, !list.len, sizeof stream->types);
+    while (foreign_next(&list, ',', &name)) {
+        size_t type = 0;
+        while (type < RECORD_TYPES && !span_is(name, record_kinds[type].type))
+            type++;
+        if (type < RECORD_TYPES || span_is(name, "record"))
+            stream->types[type] = 1;
+    }
+}
+
+void answer_records(struct visit *visit)
+{
+    struct named_job job;
+    if (!job_of_visit_here(visit, &job))
+        return;
+    struct stream *stream = calloc(1, sizeof *stream);
+    struct position *behind = visit->behind ? calloc(1, sizeof *behind) : NULL;
+    if (behind && !position_parse(span_str(visit->behind), behind)) {
+        free(behind);
+        behind = NULL;
+    }
+    int code = stream ? follow_begin(visit->server->follows, job.path, job.followed ? job.word : NULL, behind,
+                                     &stream->follower)
+                      : -ENOMEM;
+    if (!stream)
+        free(behind); /* follow_begin takes it */
+    if (code < 0) {
+        free(stream);
+        visit->refusal.retry = "5";
+        visit_answer_error(visit, 503, "busy", "too many jobs are looked at; try again later");
+        return;
+    }
+    stream->visit = visit;
+    stream->follower.more = on_more;
+    read_types(stream, visit_argument(visit, "types"));
+    visit->extra = stream;
+    visit->done = done;
+    lws_http_mark_sse(visit->wsi);
+    lws_sul_schedule(visit->server->context, 0, &stream->timer, on_quiet, LWS_US_PER_SEC);
+    visit_answer_more(visit,
+                      &(struct reply){.status = 200, .type = "text/event-stream", .cache = "no-store, no-transform"},
+                      UINT64_MAX, more);
+}
 
 enum {
     JOBS_MOST = 256,
@@ -436,8 +614,10 @@ static struct follow *follow_new(struct follows *all, const char *jobdir, const 
     return follow;
 }
 
-int follow_begin(struct follows *all, const char *jobdir, const char *url, struct position *behind,
-                 struct follower *ret_follower)
+/* Begins. url: of the job at a broker, whose mirror the directory is, which is kept as new as the job; otherwise NULL. `behind`
+ * is taken, or NULL. 0; -ENOMEM; -EMFILE: too many jobs are followed. */
+static int follow_begin(struct follows *all, const char *jobdir, const char *url, struct position *behind,
+                        struct follower *ret_follower)
 {
     struct follow *follow = NULL;
     HASH_FIND(hh, all->table, jobdir, strlen(jobdir), follow);
@@ -461,7 +641,7 @@ int follow_begin(struct follows *all, const char *jobdir, const char *url, struc
     return 0;
 }
 
-void follow_end(struct follower *follower)
+static void follow_end(struct follower *follower)
 {
     struct follow *follow = follower->follow;
     if (!follow)
@@ -485,7 +665,9 @@ static bool has_lost(struct follower *follower, const struct event *event)
     return position_of(follower->behind, source->name) < event->offset;
 }
 
-const struct event *follow_next(struct follower *follower, uint64_t *ret_lost)
+/* The next event that it has not got; NULL: none now. *ret_lost: so many were left out before it, UINT64_MAX: it is not known how
+ * many. The event is good until the loop goes on. */
+static const struct event *follow_next(struct follower *follower, uint64_t *ret_lost)
 {
     struct follow *follow = follower->follow;
     *ret_lost = 0;
@@ -506,12 +688,14 @@ const struct event *follow_next(struct follower *follower, uint64_t *ret_lost)
     return NULL;
 }
 
-void follow_got(struct follower *follower)
+/* It has got this one. */
+static void follow_got(struct follower *follower)
 {
     follower->next_event++;
 }
 
-const struct event *follow_last(struct follower *follower)
+/* The job is over, and it has got all. The text of the last event. NULL: not yet. */
+static const struct event *follow_last(struct follower *follower)
 {
     struct follow *follow = follower->follow;
     return follow->finished && follower->next_event >= follow->end ? &follow->last : NULL;

@@ -14,8 +14,7 @@
 #include "web/serve/jobs.h"
 #include "web/serve/question.h"
 #include "web/serve/routes.h"
-#include "web/serve/viewer.h"
-#include "wire/local.h"
+#include "wire/stream.h"
 
 #include <errno.h>
 #include <jansson.h>

@@ -12,7 +12,6 @@
 #include "base/data/sum.h"
 #include "base/system/clock.h"
 #include "web/serve/child.h"
-#include "web/serve/viewer.h"
 
 enum { AT_ONCE = 3, QUEUE_MOST = 128, KEPT_MOST = 512, ANSWER_MOST = 64 << 20 };
 #define KEPT_BYTES ((size_t)128 << 20)

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the table of paths (web/http/route.h) calls. */
+/* What the table of paths (web/http/visit.h) calls. */
 #ifndef SCRY_WEB_SERVE_ROUTES_H
 #define SCRY_WEB_SERVE_ROUTES_H
 
-#include "web/http/route.h"
+#include "web/http/visit.h"
 
 /* Functions of rows, by file. */
 void answer_jobs(struct visit *visit); /* jobs.c */

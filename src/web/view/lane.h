@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#ifndef SCRY_WEB_VIEW_LANE_H
+#define SCRY_WEB_VIEW_LANE_H
+
+#include "jobdir/trace/calls.h"
+#include "web/view/view.h"
+
 /*
  * The calls of a lane: followed as events come (struct open_calls), and read again from a trace for a part of the time.
  * Every call has a row, its depth in the picture: 0 the outermost. Calls on several stacks of one thread (coroutines)
  * have different rows while they are open at once.
  */
-#ifndef SCRY_WEB_VIEW_LANE_H
-#define SCRY_WEB_VIEW_LANE_H
-
-#include "jobdir/trace/calls.h"
-#include "jobdir/trace/point.h"
-#include "web/view/view.h"
 
 struct open_call {
     uint32_t stack, id; /* id: of the function in its trace */

@@ -15,7 +15,7 @@
 #include "jobdir/record/dir.h"
 #include "shm/waits.h"
 #include "web/view/ask.h"
-#include "web/view/saved.h"
+#include "web/view/picture.h"
 #include "web/view/pass.h"
 
 struct waiting {

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "base/data/grow.h"
-#include "web/view/saved.h"
+#include "web/view/picture.h"
 
 /* Of one column at one depth, while it is being filled. */
 struct rivals {

@@ -33,7 +33,7 @@
 #include "base/data/err.h"
 #include "jobdir/analysis/messages.h"
 #include "jobdir/report/report.h"
-#include "jobdir/trace/point.h"
+#include "jobdir/trace/calls.h"
 #include "jobdir/trace/trace.h"
 #include "web/view/pyramid.h"
 
@@ -145,7 +145,7 @@ static inline int view_between(const struct view *view)
 /* ---- load.c ---- */
 
 /* Opens a job directory: its report without traces, its traces, the threads in them. Of a job that is over, also what
- * was kept the last time (web/view/saved.h): then it is complete. 0, or -errno with err. */
+ * was kept the last time (web/view/picture.h): then it is complete. 0, or -errno with err. */
 int view_open(struct view *ret_view, const char *path, struct err *err);
 void view_close(struct view *view);
 /* Of a job that ran when it was opened: it has ended, or has more processes or ranks. Then it is to be opened again. */

@@ -1,4 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#ifndef SCRY_WEB_VIEW_SAVED_H
+#define SCRY_WEB_VIEW_SAVED_H
+
+#include "web/view/view.h"
+
 /*
  * What was read of the traces of a job that is over: kept in the user's cache (jobdir/record/dir.h), so that the
  * next scry-view of the job needs no pass over them. It is the pyramids, the points from which lanes are read again, the
@@ -8,15 +13,6 @@
  * The parts say what of them is kept, in one function for both directions. While one is read, each number may be
  * anything: who reads it checks what is used as an index or a size.
  */
-#ifndef SCRY_WEB_VIEW_SAVED_H
-#define SCRY_WEB_VIEW_SAVED_H
-
-#include "web/view/view.h"
-
-enum {
-    SAVED_LEAST = 1 << 20,  /* bytes of traces: less is read as soon */
-    SAVED_MOST = 256 << 20, /* bytes of a file */
-};
 
 /* Bytes on their way out to a file, or in. */
 struct saving {
@@ -58,6 +54,5 @@ void pyramid_save(struct saving *saving, struct pyramid *pyramid);
 void pyramid_lane_save(struct saving *saving, struct pyramid_lane **lane, struct pyramid *pyramid);
 void lane_save(struct saving *saving, struct view *view, struct view_lane *lane);
 void lines_save(struct saving *saving, struct view *view);
-void whole_save(struct saving *saving, struct view *view);
 
 #endif

@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * The functions of CPython's C interface that the library needs, looked up in the running interpreter: so one library
- * serves all versions, and none is needed to build it. Objects are opaque. Most functions want the GIL.
- */
-#ifndef SCRY_PYTHON_API_H
-#define SCRY_PYTHON_API_H
+#ifndef SCRY_PYTHON_START_H
+#define SCRY_PYTHON_START_H
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <sys/types.h>
+
+/*
+ * The functions of CPython's C interface that the library needs, looked up in the running interpreter: so one library
+ * serves all versions, and none is needed to build it. Objects are opaque. Most functions want the GIL.
+ */
 
 struct py;       /* PyObject */
 struct py_state; /* PyThreadState, PyInterpreterState */
@@ -80,9 +81,6 @@ struct py_api {
     bool free_threading;
 };
 extern struct py_api py;
-
-/* Are we in a Python 3, and is all there? Before it is initialised; needs no GIL. Fills in py. */
-bool py_find(void);
 
 /* An attribute of an object whose type is CPython's own, so that no code of the program runs. A new reference, or NULL
  * without an exception. */

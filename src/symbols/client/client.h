@@ -1,15 +1,56 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef SCRY_SYMBOLS_CLIENT_HELPER_CLIENT_H
-#define SCRY_SYMBOLS_CLIENT_HELPER_CLIENT_H
+#ifndef SCRY_SYMBOLS_CLIENT_NUMBER_PROBLEM_H
+#define SCRY_SYMBOLS_CLIENT_NUMBER_PROBLEM_H
 
 #include "base/data/buf.h"
 #include "base/data/err.h"
-#include "symbols/client/number_problem.h"
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/types.h>
+
+/* Why an expression of a condition is no number in a function: what scry-symbols finds, and what people read of it. */
+
+enum number_problem_kind {
+    NUMBER_FINE,
+    NUMBER_NO_VARIABLE, /* called `name`, nor an enumerator */
+    NUMBER_NO_MEMBER,   /* called `name` */
+    NUMBER_NO_BOUNDS,   /* of an array in Fortran */
+    NUMBER_NO_INDEX,
+    NUMBER_LARGE_INDEX,
+    NUMBER_INDEX_BY_0,
+    NUMBER_NO_DIMENSION,
+    NUMBER_NO_ARRAY,
+    NUMBER_NO_POINTER,
+    NUMBER_NO_STRUCT,
+    NUMBER_NO_ADDRESS,
+    NUMBER_NO_NUMBER,
+    NUMBER_NO_SIZE,
+    NUMBER_NO_EXPRESSION, /* something else stands there */
+    NUMBER_TOO_DEEP,
+    NUMBER_OPTIMISED_OUT, /* from here on: at this place; elsewhere in the function it may be there */
+    NUMBER_NOT_AVAILABLE,
+    NUMBER_PROBLEMS
+};
+
+enum { NUMBER_NAME_SIZE = 64 };
+
+struct number_problem {
+    enum number_problem_kind kind;
+    unsigned at;                 /* character of the expression, from 1 on */
+    char name[NUMBER_NAME_SIZE]; /* that is unknown, cut where it is longer; "": none */
+};
+
+/* The word for it in the helper's language (symbols/client/helper.h); kinds by their words, NUMBER_FINE: there is none.
+ */
+const char *number_problem_word(enum number_problem_kind kind);
+
+/* A condition with such an expression never holds in this function. */
+bool number_problem_is_lasting(enum number_problem_kind kind);
+
+/* Appends "EXPRESSION: what is wrong at character N". */
+void number_problem_print(const struct number_problem *problem, const char *expression, struct buf *out);
 
 /*
  * The other end of the helper (symbols/client/helper.h): what its users write to it and read from it. No elfutils, no
@@ -99,5 +140,37 @@ int helper_process_start(struct helper_process *ret_process, char *const argv[],
  * in any case the caller ends the reader, which has the answers. */
 int helper_process_run(const char *job, const struct buf *request, uint64_t time_ns, size_t limit,
                        struct helper_reader *ret_reader, struct err *err);
+
+/*
+ * What scry-symbols compiled for a request (symbols/client/helper.h), in memory and, in the same form, in the cache:
+ * files beside the indexes, each of one ELF file, by its key, and one request. Plain code, no elfutils, safe on any
+ * bytes.
+ */
+
+#define COMPILED_ALL UINT64_MAX
+
+struct compiled_item {
+    uint32_t kind; /* enum helper_answer_kind: a layout, a site, params, a block */
+    uint32_t site; /* enum helper_site */
+    uint32_t id, size;
+    uint64_t address;
+    /* behind it: of a layout its text with its NUL, of the others the program, or the block */
+};
+
+/* Appends such an answer. */
+void compiled_add(struct buf *items, const struct helper_answer *answer);
+/* The next one, and what is behind it; *at is 0 at first. false: no more; *at is less than items->len if what comes
+ * there is none. */
+bool compiled_next(const struct buf *items, size_t *at, struct compiled_item *ret_item, const void **ret_bytes);
+
+/* Of the file with that key (index_key()) and a request that is the same wherever that is mapped. -ENOENT; -EBADMSG:
+ * damaged, of another version, or of another request: to be compiled again. */
+int compiled_load(struct buf *ret_items, uint64_t *ret_functions, const char *key, const char *request,
+                  struct err *err);
+/* functions: of so many, in the order of the request, it is all there; or COMPILED_ALL. 0 or -errno. */
+int compiled_store(const struct buf *items, uint64_t functions, const char *key, const char *request, struct err *err);
+/* Takes the bytes of such a file apart. */
+int compiled_read(struct buf *ret_items, uint64_t *ret_functions, const void *file, size_t size, const char *request,
+                  struct err *err);
 
 #endif

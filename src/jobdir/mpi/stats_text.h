@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Inside of jobdir: which fields of statistics of MPI stand in the JSON, by what name: one list for writing and
- * reading.
- */
 #ifndef SCRY_JOBDIR_MPI_STATS_FIELDS_H
 #define SCRY_JOBDIR_MPI_STATS_FIELDS_H
 
 #include "jobdir/mpi/stats.h"
+
+/*
+ * Inside of jobdir: which fields of statistics of MPI stand in the JSON, by what name: one list for writing and
+ * reading.
+ */
 
 enum mpi_field_kind {
     FIELD_U32,
@@ -27,8 +28,6 @@ enum mpi_field_kind {
     FIELD_CHARS,        /* char[MPI_FIELD_CHARS] */
 };
 
-enum { MPI_FIELD_CHARS = sizeof((struct thread_seen *)0)->name };
-
 struct mpi_field {
     const char *name; /* NULL: the end of the list */
     enum mpi_field_kind kind;
@@ -38,18 +37,5 @@ struct mpi_field {
 /* Objects. */
 extern const struct mpi_field mpi_stats_fields[], mpi_clock_fields[], mpi_now_fields[], mpi_thread_fields[],
     mpi_look_fields[];
-
-/* The words of those four, by number, ended by NULL. */
-const char *const *mpi_field_words(enum mpi_field_kind kind);
-
-/* Tables: rows of one kind. */
-struct mpi_table {
-    const char *name;
-    const struct mpi_field *fields;
-    size_t size;              /* of a row */
-    size_t rows_at, count_at; /* in struct mpi_stats */
-};
-enum { MPI_TABLES = 7, MPI_TABLE_SEEN = 6 /* only of one that was inspected */ };
-extern const struct mpi_table mpi_tables[MPI_TABLES];
 
 #endif
