@@ -49,7 +49,7 @@ const struct option_row option_rows[] = {
      .expected = "a size such as 500M or 2G"},
     {"trace", 0, "SEL", OPTION_SELECTION, RUN, TRACE | OPTION_MANY | OPTION_TRACING,
      "functions: fn:GLOB file:GLOB lib:GLOB !SEL all; off (else all, of the hottest the number)", .words = "fn: file: lib: addr: all off"},
-    {"args", 0, NULL, OPTION_SWITCH, RUN, TRACE | OPTION_TRACING, "with the values of arguments and results (needs -g)"},
+    {"args", 0, NULL, OPTION_SWITCH, RUN, TRACE | OPTION_TRACING, "with the values of arguments and results (needs -g, not -g1)"},
     {"locals", 0, NULL, OPTION_SWITCH, RUN, TRACE | OPTION_TRACING, "with local variables: the caller's at a call, its own at the return"},
     {"statics", 0, "FILES", OPTION_LIST, RUN, TRACE | OPTION_TRACING, "with static variables of source files: GLOB,GLOB",
      .most = 1000, .expected = "source files such as 'solver*.c,model.h', or off"},
