@@ -1,5 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Whether a list can be executed where its event is (doc/explain/nodes.md, "Conditional requests over nodes"). Pure. */
+/*
+ * Whether a list can be executed where its event is (near), or only where its tool is (far, tell.h): if it works on objects
+ * of other nodes, or on conditional requests and user events, which live at the home, or has a token that the node has no
+ * number for. Pure.
+ */
 #ifndef SCRY_MONITOR_PARTS_NEAR_H
 #define SCRY_MONITOR_PARTS_NEAR_H
 

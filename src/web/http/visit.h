@@ -2,6 +2,11 @@
 /*
  * A request and its answer. What is wrong with a request is found before anything is done: method, host, origin, session,
  * right, limits; then its route is called, which answers now or later, at once or piece by piece.
+ *
+ * What the server says of a job a command says already as JSON: it runs `scry report`, `top`, `why` ... as children with limits, and
+ * passes on what they print (serve/question.h). So a figure on a page is that of the command, for every job that the command
+ * works for. What only pictures need is scry-view's. The server itself parses no trace, and never waits. doc/reference/api.json
+ * is the contract, doc/explain/security.md has who gets in.
  */
 #ifndef SCRY_WEB_HTTP_VISIT_H
 #define SCRY_WEB_HTTP_VISIT_H
