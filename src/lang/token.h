@@ -22,7 +22,7 @@ void token_print(struct buf *out, const struct token *token);
 
 /*
  * Translates the numbers of nodes in tokens: what comes over an edge between monitors has the other one's
- * (doc/explain/nodes.md). Texts in quotes and binary data stay as they are. Pure.
+ * (monitor/tree/tree.h). Texts in quotes and binary data stay as they are. Pure.
  */
 
 struct renumber {

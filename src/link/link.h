@@ -1,8 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The link: carries a stream of bytes between two processes that have a unix socket each, on two machines
- * (doc/explain/nodes.md). One end dials (link_run: scry-link connect, node), the other one listens (scry-link serve), beside
- * a monitor.
+ * The link: carries a stream of bytes between two processes that have a unix socket each, on two machines, and knows nothing of
+ * what is in it. So whatever the network or another machine does, it does to this program and not to a monitor. One end dials
+ * (link_run: scry-link connect, node), the other one listens (scry-link serve), beside a monitor; on the network only if asked.
+ *
+ * Both ends number what they send, so a connection that broke is resumed by another one: nothing is lost or doubled. Who dialled
+ * tries again, at the addresses that the name had at first. An end that was not heard for 10 s is given up and dialled again; a
+ * session without a connection ends after 60 s. If scry-link serve is killed its sessions are over: a tool must know that its
+ * scope is gone. TLS is 1.3 only, with certificates of the user's own authority (keys/trust.h), or a secret of 256 random bits
+ * as pre-shared key (RFC 8446 2.2, with Diffie-Hellman) between `scry link await` and `join`. A refused handshake is not closed
+ * at once, or the alert that says why would be lost with the bytes that nobody read.
  *
  *     transport.h   a connection: TLS, or the socket of ssh or of scry-link bridge
  *     dialler.h     how one is made

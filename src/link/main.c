@@ -151,7 +151,7 @@ int link_bridge(void)
 }
 
 /*
- * scry-link COMMAND: carries the connections of tools and monitors between machines (doc/explain/nodes.md, "The link").
+ * scry-link COMMAND: carries the connections of tools and monitors between machines (link/link.h).
  *
  *     connect   for a tool: standard input is a socket of libomis, and the way its first line
  *     node      for a monitor: standard input is a socket, and the name of the node that it leads to an argument

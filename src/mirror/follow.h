@@ -20,6 +20,11 @@
  *   live      subscribe to all that the publisher sends
  *   question  ask the publisher for what is missing, until nothing is
  *   ready     tell scry
+ *
+ * The mirror's spool is that of the job, byte for byte; what nobody can give any more is a record `gap`. It holds back what comes
+ * too early. Whether a job runs is said by a beat that came now, not by one from the broker's memory, and for how long by clocks
+ * that nobody sets: clocks of two machines are not compared. Of a job that signs (keys/signed.h) only what it has signed is
+ * believed, if there is a key of its user. The result is written behind the last record, so nobody who follows stops too early.
  */
 
 /* What is asked of the publisher. One question at a time. */

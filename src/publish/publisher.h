@@ -17,6 +17,19 @@
 #include <stddef.h>
 #include <stdint.h>
 
+/*
+ * The program scry-publisher: sends a job directory to a broker (doc/reference/broker.md), from which mirrors make it again.
+ *
+ * It follows the spool on the disk, as any reader does. So the job never waits for it, an outage costs only time, and what it sends
+ * is what the disk has. Records go in batches, figures with QoS 0 and all else with QoS 1. A retained `state` says what the job is;
+ * a `beat` with a lease, replaced by the last will when the connection is lost, tells running from unreachable: a job without
+ * network is never called dead. MQTT keeps only the last message of a topic, so readers ask for the numbers that they lack
+ * (asks.h). At the end it waits for readers and recorders, not long; if scry run is killed it says so and stays until the
+ * command has ended. It has a session of its own, and ignores the signals that batch systems send to all.
+ *
+ * The files: follow.h reads, this knows what has arrived, files.h has small files, control.h what comes back.
+ */
+
 /* What is said of a job as a whole: the retained messages `state` and `beat`. */
 
 struct about {

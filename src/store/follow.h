@@ -10,7 +10,12 @@
 /*
  * Follows jobs at a broker into the record. The session is kept by the broker while we are away (QoS 1); what is missing
  * all the same, for we came late, or figures were dropped, is asked for again (doc/reference/broker.md). What is stored
- * is said in `stored` after it is on the disk.
+ * is said in `stored` after it is on the disk. Records are lost only if three answers that should have them do not.
+ *
+ * All that came is written some times a second, in one transaction: records, which numbers there are, roll-ups, summaries. So
+ * whenever it is killed, what is there is whole, and what is missing is known. Its owner is the topic's, for the broker has
+ * checked that; days are those of arrival, for clocks of nodes may be wrong. One recorder holds the record's lock: two of one
+ * name would have each other thrown out by the broker for ever.
  */
 
 struct follow_options {

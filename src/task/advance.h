@@ -2,6 +2,11 @@
 /*
  * One step of a task: looks how its run stands, and does what is next. All that is known is in the store and in job
  * directories, so it does not matter who started a run: a runner that was killed is followed by another one, which goes on.
+ *
+ * A process is executed only when it is written down that it runs (task_hold): nothing runs unknown to the store, and nothing twice.
+ * A run is ended by SIGTERM to its scry run, then SIGKILL to the command and all below it, but not to scry run, which records
+ * that end; why is written before. By Slurm, `sbatch --wait` stands for the run here. Limits need no control group: a session that
+ * ssh or a desktop began is not delegated to its user.
  */
 #ifndef SCRY_TASK_ADVANCE_H
 #define SCRY_TASK_ADVANCE_H

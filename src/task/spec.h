@@ -10,7 +10,7 @@
 #include <stdint.h>
 
 /*
- * What a task is: a program, what to collect of it, and where it is to run (doc/explain/pages.md). It is one JSON object,
+ * What a task is: a program, what to collect of it, and where it is to run (doc/howto/tasks.md). It is one JSON object,
  * task.json, which people, scripts and pages write: it is read strictly, by one table of its members. What is left out
  * gets its default, so that readers of a checked one find every member, of the right type and within its limits.
  *

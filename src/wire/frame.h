@@ -4,7 +4,7 @@
  *
  *     u32 length of the payload | u8 type | u8 flags | u16 via | u32 id | payload          (little-endian)
  *
- * `via` is 0 on the connection of a tool. Between monitors (an edge, doc/explain/nodes.md) it says which of the connections
+ * `via` is 0 on the connection of a tool. Between monitors (an edge, monitor/tree/tree.h) it says which of the connections
  * of tools, that the edge carries, the frame belongs to; 0: it is the edge's own.
  *
  * A frame that is too long is not read into memory: its payload is skipped and the reader is told, so that one bad

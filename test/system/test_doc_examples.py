@@ -14,10 +14,11 @@ An example that cannot be run here says why, for the reader of the source, in th
     <!-- skip: installs packages -->           in Markdown
     ; skip: needs a terminal                   in scdoc
 
-It is then counted as skipped with that reason.
+It is then counted as skipped with that reason. A page whose first line is `<!-- needs: Slurm -->` has a private one.
 """
 
 import concurrent.futures
+import contextlib
 import glob
 import os
 import re
@@ -29,8 +30,10 @@ import tempfile
 import unittest
 
 import scrytest
+import slurmtest
 
 FENCE = re.compile(r"^\s*```(\w*)\s*$")
+SLURM = "<!-- needs: Slurm -->\n"
 SKIP = re.compile(r"^(?:<!--|;) skip: (.*?)(?: -->)?$")
 MARK = "=== next command ==="
 AT_A_TIME = 3  # pages
@@ -98,6 +101,8 @@ class Page:
     def __init__(self, path):
         self.path, self.blocks = path, blocks_of(path)
         self.name = os.path.relpath(path, scrytest.SOURCE)
+        with open(path, encoding="utf-8") as file:
+            self.needs_slurm = file.readline() == SLURM
         self.done = {}
 
     def begin(self, pool, environment):
@@ -106,17 +111,17 @@ class Page:
             pool.submit(self.run, environment)
 
     def run(self, environment):
-        box = None
-        try:
-            box = self.make_sandbox(environment)
-            for block in self.blocks:
-                if not block.skip:
-                    self.run_block(box, block)
-        except Exception as error:  # of the sandbox: no example can be run
-            self.give_up(error)
-        finally:
-            if box:
-                box.close()
+        with contextlib.ExitStack() as stack:
+            try:
+                box = self.make_sandbox(environment)
+                stack.callback(box.close)
+                if self.needs_slurm:
+                    stack.callback(slurmtest.Slurm(box).close)
+                for block in self.blocks:
+                    if not block.skip:
+                        self.run_block(box, block)
+            except Exception as error:  # of the sandbox: no example can be run; also that there is no Slurm
+                self.give_up(error)
 
     def give_up(self, error):
         for future in self.done.values():

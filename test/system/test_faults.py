@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Faults on the way of a job's records, and what they cost: its own records, those of a reader elsewhere, those of the record.
 
-    test_faults.py --table      prints the table of doc/explain/remote.md
+    test_faults.py --table      prints what each fault costs, as a table
 
 A job writes lines of a log, a process for each, with figures in between. `scry watch` and `scry record` follow it through a
 broker. Amidst all that the fault is injected. Then each record of the job directory is looked for where it was sent.

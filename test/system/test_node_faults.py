@@ -2,7 +2,7 @@
 """Faults amidst a job over three hosts, and amidst the requests of a tool that watches it: what the tool is told, after how
 long, what becomes of the job, and what is missing in its directory.
 
-    test_node_faults.py --table      prints the table of doc/explain/nodes.md
+    test_node_faults.py --table      prints what each fault costs, as a table
 
 Every day one fault of each kind is made in one and the same job. Each by itself, and the table, are for thorough runs: what there is more
 is one machine's business, as other tests have it (disk, clock, tracer), or a way to a fault that is here (the other end of the link, a
@@ -10,7 +10,7 @@ connection that is half open), or has a test without MPI (locks: test_nodes_csr.
 
 The job is one of MPI, started by `scry run` on host n1, with a rank on each host. No file system is shared: the parts of
 n2 and n3 are brought over the network. The tool is on n1, too, and has the ranks of n2 and n3. Whatever happens to scry, the
-job's result must be right, and no rank may have been held for longer than the 10 s that doc/explain/nodes.md promises; in a test it is
+job's result must be right, and no rank may have been held for longer than the 10 s that monitor/parts/tell.h promises; in a test it is
 that divided by HASTE, as all limits.
 """
 
@@ -33,7 +33,7 @@ from servicetest import *
 
 HOSTS = ("n1", "n2", "n3")
 HASTE = 1 if sys.argv[1:] == ["--table"] else 5
-SILENT, HELD, LEASE = 10 / HASTE, 10 / HASTE, 60 / HASTE  # seconds, as doc/explain/nodes.md has them
+SILENT, HELD, LEASE = 10 / HASTE, 10 / HASTE, 60 / HASTE  # seconds, as monitor/tree/tree.h and link/link.h have them
 Row = collections.namedtuple("Row", "fault told seconds result missing")
 
 

@@ -567,7 +567,7 @@ class PostgreSQL(RecordCase):
             job = json.load(open(os.path.join(place, "job.json"), encoding="utf-8"))["id"]
             self.assertEqual(self.stored(job, server), self.stored(job))
         self.assertEqual(len(server.query("SELECT inhrelid FROM pg_inherits WHERE inhparent = 'records'::regclass")), 1)
-        with open(os.path.join(scrytest.SOURCE, "doc", "howto", "keep-a-record.md"), encoding="utf-8") as file:
+        with open(os.path.join(scrytest.SOURCE, "doc", "howto", "site.md"), encoding="utf-8") as file:
             block = file.read().split("```sql\n")[1].split("```")[0]
         lines = [line for line in block.split("\n") if not line.startswith("--")]
         examples = [text for text in "\n".join(lines).split(";") if text.strip()]

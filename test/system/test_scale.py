@@ -1,7 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Many monitors on this machine, joined to one tree: that each answers once and in order, and the figures of
-doc/explain/scaling.md. An ordinary run has as many as make a second level of the tree; a thorough one has 256, and
-SCRY_TEST_NODES says another number."""
+"""Many monitors on this machine, joined to one tree: that each answers once and in order, and what that costs. An ordinary run
+has as many as make a second level of the tree; a thorough one has 256, and SCRY_TEST_NODES says another number.
+
+The goals, with 256 nodes: node_get_info([], 1) in 30 ms, the tree in 10 s, a leaf of 3 MB. Measured on two processors that all
+monitors share: 6 ms with 256 and 30 ms with 1000, 30 us for each; an edge 20 us; a leaf 0.5 MB of its own, the home of 1000
+nodes 1.8 MB; 1000 nodes by a stand-in for ssh of 0.3 s in 1.7 s, if one request attaches them all."""
 
 import collections
 import os
@@ -19,7 +22,7 @@ FANOUT = 32  # EDGE_FANOUT
 NODES = int(os.environ.get("SCRY_TEST_NODES") or scrytest.rounds(FANOUT + 8, 256))
 ROUNDS = 21
 SLOW_SECONDS = 0.3  # as ssh needs, or more
-# What a thorough run must not exceed, whatever else the machine does; the goals are in scaling.md.
+# What a thorough run must not exceed, whatever else the machine does.
 TREE_SECONDS, OWN_KB, RESIDENT_KB, REQUEST_MS = 10, 768, 3072, 150
 
 

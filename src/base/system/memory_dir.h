@@ -4,6 +4,9 @@
  * everybody may write to (/dev/shm), and the numbers are the directory's. Beside the folder, the link DEVICE-INODE.of
  * points to the directory. Only folders of this user, closed to others, are entered, and never through a symbolic link.
  * A user of a folder holds a lock on it, which ends with the process, so that nobody sweeps it.
+ *
+ * It is for memory that programs share: on a disk each page that a program writes goes there, too, and its forks cost ten
+ * times as much.
  */
 #ifndef SCRY_BASE_SYSTEM_MEMORY_DIR_H
 #define SCRY_BASE_SYSTEM_MEMORY_DIR_H

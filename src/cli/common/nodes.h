@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The nodes of a running job, for commands that ask all of them (doc/explain/nodes.md): those to which a launcher went
+ * The nodes of a running job, for commands that ask all of them: those to which a launcher went
  * and those that have a part in the job directory. Call after omis_init or client_join.
  */
 #ifndef SCRY_CLI_COMMON_NODES_H

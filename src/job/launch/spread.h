@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * How a job gets onto other nodes (doc/explain/nodes.md). Launchers of MPI start a daemon on each of them by ssh. They are
+ * How a job gets onto other nodes. Launchers of MPI start a daemon on each of them by ssh. They are
  * told to use scry-rsh instead (batch/rsh.c), which becomes that ssh, with `scry run --part-of` before the daemon. In the
  * environment of the command:
  *
@@ -12,6 +12,7 @@
  *   OMPI_MCA_plm_rsh_agent, HYDRA_LAUNCHER_EXEC    scry-rsh
  *
  * Where a batch system starts the daemons, these two are left alone: its tasks make their parts themselves (scry exec).
+ * In an allocation that the job asks for itself, MPICH starts scry-rsh in place of srun, too; Open MPI's srun cannot be led.
  */
 #ifndef SCRY_JOB_LAUNCH_SPREAD_H
 #define SCRY_JOB_LAUNCH_SPREAD_H

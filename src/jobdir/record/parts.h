@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The parts of a job that runs on several nodes (doc/explain/nodes.md): each other node's is a job directory of its own,
+ * The parts of a job that runs on several nodes: each other node's is a job directory of its own,
  * JOB/parts/NAME, where NAME is the node's, with a number behind it if there is more than one. Whoever reads files of a
  * job reads those of its parts as well, and finds them here. A part has no parts; only where it was made, on a node that does
  * not see the job directory, the first part has in `parts` those that other launchers made there.
  *
  * A part that was brought here over the network is a mirror (jobdir/record/mirror.h). Beside it may be clock.json:
  * {"offset_ns": the node's wall clock minus that of the job's, "bound_ns": so far that may be off, "at_ns": when that
- * was}.
+ * was}. Whoever reads that adds what clocks may drift until the time in question.
  */
 #ifndef SCRY_JOBDIR_RECORD_PARTS_H
 #define SCRY_JOBDIR_RECORD_PARTS_H

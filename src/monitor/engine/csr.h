@@ -46,7 +46,7 @@ struct csr {
     void *event_data;
     bool enabled;
     unsigned executing;               /* its action list is running */
-    const char *home_token;           /* of a part (doc/explain/nodes.md): what its tool knows it by; NULL: its own */
+    const char *home_token;           /* of a part (monitor/tree): what its tool knows it by; NULL: its own */
     bool far;                         /* a part whose list is executed where its tool is */
     const struct clock_offset *clock; /* of its host: $time is in that; NULL: in ours */
     struct csr_part *parts;           /* on other nodes (monitor/tree); NULL: none */

@@ -45,7 +45,7 @@ struct execution;
 
 enum { NESTED_LIMIT = 16 }; /* handlers that wait for requests whose handlers wait for requests ... */
 
-/* What the engine needs of monitor/parts, where several nodes are one system (doc/explain/nodes.md). */
+/* What the engine needs of monitor/parts, where several nodes are one system (monitor/tree/tree.h). */
 struct monitor_parts {
     bool (*defers)(struct csr *csr, const struct event *event); /* its list: this node is locked */
     bool (*blocks)(struct session *session);                    /* nothing of it may be executed, likewise */

@@ -3,6 +3,9 @@
  * Bringing the interposer into an MPI process that was not started by scry and is attached (monitor/tracing/loading.h):
  * asked for by mpi_load, or needed by an event of library calls. A second request while it is under way waits for
  * the same end.
+ *
+ * MPI runs already there, so neither the number of a rank's calls nor the origin of its communicators can be compared with
+ * others: communicators have no identity, queues have doubts, and mpi_why draws no conclusions (mpi_stats.late).
  */
 #ifndef SCRY_MONITOR_MPI_LATE_H
 #define SCRY_MONITOR_MPI_LATE_H

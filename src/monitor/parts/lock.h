@@ -41,7 +41,11 @@ void lock_session_ends(struct session *session);
 int lock_start(struct monitor *monitor);
 void lock_done(struct monitor *monitor);
 
-/* Whether a list can be executed where its event is (doc/explain/nodes.md, "Conditional requests over nodes"). Pure. */
+/*
+ * Whether a list can be executed where its event is (near), or only where its tool is (far, tell.h): if it works on objects
+ * of other nodes, or on conditional requests and user events, which live at the home, or has a token that the node has no
+ * number for. Pure.
+ */
 
 /* At a node that is not its tool's home: the list works only on the event's own objects, on nothing, or on tokens with
  * this node's number. `services` are those of the actions. */

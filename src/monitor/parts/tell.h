@@ -11,7 +11,7 @@
 #include <stdint.h>
 
 /*
- * Far lists: of conditional requests whose actions concern other nodes (doc/explain/nodes.md). The event is told to the
+ * Far lists: of conditional requests whose actions concern other nodes (near.h). The event is told to the
  * session, which executes the list where its tool is; the object of the event waits until the session releases it, or
  * ends, or for TELL_LIMIT_NS at most. After that nothing waits for this session until it releases something again.
  */
@@ -35,7 +35,7 @@ void tell_end(struct session *session);
 
 /*
  * What an action list needs of an event when it is not executed where and when the event is handled: because its node
- * is locked (lock.h), or because the list concerns other nodes (doc/explain/nodes.md). The object of the event waits
+ * is locked (lock.h), or because the list concerns other nodes (near.h). The object of the event waits
  * until it is freed.
  */
 

@@ -5,9 +5,13 @@
 #include "monitor/tree/tree.h"
 
 /*
- * Conditional requests over nodes (doc/explain/nodes.md): a request has a part behind each edge that leads to nodes of its
- * event definition. What happens there and concerns other nodes comes back and is executed here (far_event.c); what
- * locks several nodes is in locks.c.
+ * Conditional requests over nodes: one lives at its home, and has a part behind each edge that leads to nodes of its event
+ * definition (DEFINE, with the token that the tool knows). If the list concerns only the node of the event (parts/near.h) it
+ * runs there. Else the event is told to the home (parts/tell.h), which executes the list over the nodes (far_event.c). Enabling
+ * and the like go to all parts; a node that does not answer is an error of that answer, and does it when it answers again.
+ * What the parts say of it until then is one reply. A request that is part of an event's list says how many events raised each
+ * other before it, so chains over nodes end, too (EVENT_CHAIN_LIMIT). `$time` is translated at each edge
+ * (base/system/clock.h). What locks several nodes is in locks.c.
  */
 
 struct call_text;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Puts the answers of several places together (doc/explain/nodes.md): for each action all results, in the order of the
+ * Puts the answers of several places together: for each action all results, in the order of the
  * objects that were asked for; equal results become one entry with all their objects. Pure.
  */
 #ifndef SCRY_MONITOR_TREE_MERGE_H

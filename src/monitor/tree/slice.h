@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Cuts a request over nodes into what each edge gets (doc/explain/nodes.md): phases at each `;`, and in a phase one slice
- * for each place that some action concerns. Pure: who lies where is asked for by functions.
+ * Cuts a request over nodes into what each edge gets: phases at each `;`, for all nodes have answered then, and in a phase one
+ * slice for each place that some action concerns, with the tokens that lie there. Where an action goes: to the nodes of its
+ * objects; with the empty list to all nodes of the tool; to the home, if it works on no object, or on conditional requests
+ * and user events, which live there. Behind an edge a slice is a request like others, and may be cut again.
+ * Pure: who lies where is asked for by functions.
  */
 #ifndef SCRY_MONITOR_TREE_SLICE_H
 #define SCRY_MONITOR_TREE_SLICE_H

@@ -1,8 +1,36 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The monitors of other nodes (doc/explain/nodes.md): edges to them, the nodes behind, and the tools' sessions there
- * (`via` in a frame's header). Towards the other monitor we are a tool like any other; what its monitor does for our
- * tools comes in as connections of the daemon (struct tree_server). The engine knows nothing of all this but one hook.
+ * The monitors of other nodes, as one system: a request names objects, never places.
+ *
+ * Towards another monitor we are a tool like any other: we say hello, attach, request. So a node's monitor keeps for each tool
+ * of the whole system what it keeps for its own (scope, suspend counts, conditional requests), and releases it when the
+ * connection is lost. There is no second protocol and no second set of rules. What the other monitor does for its tools comes
+ * in as connections of the daemon (struct tree_server). The engine knows nothing of all this but one hook. The home of a tool
+ * is the monitor that it is connected to; any monitor may be one.
+ *
+ * An edge is a connection between two monitors, a stream of frames. How bytes get there is the business of scry-link.
+ *
+ *   greeting   PEER: versions, host, and the instance, 128 random bits made at the start; answered by PEER, or by GOODBYE with
+ *              why. By the instance a monitor sees that it has reached itself, or a node to which it has an edge.
+ *   sessions   `via` in a frame's header: each is a connection as a tool has it. Who connected uses odd numbers.
+ *   rights     go one way: who connected has proved who he is, and may do everything there. The other way nothing was proved:
+ *              that side gets no sessions. A tool there that wants this node attaches it by its name.
+ *   alive      PING after EDGE_ASK_S of silence; after EDGE_SILENT_S the node "does not answer": what waits for it is answered
+ *              with an error that says since when. It stays until the link gives it up.
+ *   pressure   requests of a session wait while much waits for the peer. An edge is always read from, or two monitors with
+ *              much to say would wait for each other.
+ *
+ * A node's number is each monitor's own: itself is 1, others get the next in the order in which it learns of them (NODE,
+ * NODE_GONE). Tokens are translated at each edge (lang/token.h). So monitors that already run can be joined, and nobody hands
+ * out numbers. A tool of several processes has a random id, which its home knows; monitors never tell ids to those that they
+ * attach. Sessions keep a monitor, edges do not: a tree ends with its tools.
+ *
+ *   slice.h, far.c, merge.h      a request over nodes: cut, sent, and its answers put together
+ *   conditional.h, far_event.c   conditional requests, and their lists over nodes
+ *   locks.c                      lists in braces: all nodes that they touch are locked
+ *   reach.c                      how a node is reached: scry-link, or a monitor below that has fewer nodes (EDGE_FANOUT)
+ *
+ * What it costs is measured by test/system/test_scale.py, what faults do by test_node_faults.py.
  */
 #ifndef SCRY_MONITOR_TREE_TREE_H
 #define SCRY_MONITOR_TREE_TREE_H

@@ -2,6 +2,11 @@
 /*
  * From debug information to capture programs (shm/capture.h) and layouts (symbols/layout/layout.h): what the helper
  * does for `compile`. Linked into short-lived programs only.
+ *
+ * Why programs, and not what DWARF says: where a hook is, the compiler may not have written the slots yet that DWARF
+ * describes, or describes a value by what only the caller knows while it sits in a register. So calling convention,
+ * instructions before the hook and location lists are put together. A wrong value is worse than none: a slot that is not
+ * written yet is never read, and if one parameter contradicts the convention, it is believed for none of them.
  */
 #ifndef SCRY_SYMBOLS_CAPTURE_COMPILE_H
 #define SCRY_SYMBOLS_CAPTURE_COMPILE_H

@@ -35,6 +35,7 @@
  *
  * and `done`; or `failed REASON`. Nothing is stopped: a thread that waits is unwound from its stack pointer
  * (lines_callers), a thread that runs is sampled (symbols/index/sample.h), and Python's frames are read from memory (python.h).
+ * Answers have neither addresses nor numbers of threads: processes that do the same say the same, and are sent once.
  */
 
 /* The whole job; 0 or -errno (also answered). */

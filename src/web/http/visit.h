@@ -15,6 +15,11 @@
 /*
  * A request and its answer. What is wrong with a request is found before anything is done: method, host, origin, session,
  * right, limits; then its route is called, which answers now or later, at once or piece by piece.
+ *
+ * What the server says of a job a command says already as JSON: it runs `scry report`, `top`, `why` ... as children with limits, and
+ * passes on what they print (serve/question.h). So a figure on a page is that of the command, for every job that the command
+ * works for. What only pictures need is scry-view's. The server itself parses no trace, and never waits. doc/reference/api.json
+ * is the contract, doc/explain/security.md has who gets in.
  */
 
 enum method { METHOD_GET = 1, METHOD_HEAD = 2, METHOD_POST = 4, METHOD_PUT = 8, METHOD_DELETE = 16, METHOD_OTHER = 32 };

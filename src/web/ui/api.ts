@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Asks the server (doc/reference/api.json, doc/explain/pages.md). All addresses are relative to where the pages are.
+// Asks the server (doc/reference/api.json). All addresses are relative to where the pages are.
 import { useEffect, useRef, useState } from 'preact/hooks';
 import type { Ps, Records as JobRecord, Report, ReportDiff, Site, Snapshot, Task, Tasks, TaskScaling, Top, Why } from './schemas';
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The program scry-view: reads one job directory, and answers what only pictures ask (doc/explain/pages.md).
+ * The program scry-view: reads one job directory, and answers what only pictures ask (doc/reference/api.json).
  *
  *     scry-view JOBDIR
  *
@@ -14,7 +14,10 @@
  * more; there is no other answer to it. It ends with standard input, when all is answered.
  *
  * One thread. Between questions it reads the traces, a slice at a time; a question that needs what is not read yet waits
- * in a list while others are answered. Everything in a job directory may be damaged or made up: readers take any bytes,
+ * in a list while others are answered. What is found fills a pyramid (pyramid.h) for each lane; where few calls are in a column
+ * nothing is kept, and the trace is read again from a point nearby (lane.h). So memory depends on lanes and depths, not on the
+ * number of calls. Of a job that is over all of it is kept for the next time (saved.h); nobody makes that before the first look,
+ * for it would run beside the next task. Everything in a job directory may be damaged or made up: readers take any bytes,
  * and what grows with the job has a limit.
  */
 #ifndef SCRY_WEB_VIEW_VIEW_H

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the space-time diagram asks for and gets (doc/explain/pages.md, The picture), and tiles as typed arrays: what a frame draws is
+// What the space-time diagram asks for and gets (doc/reference/api.json), and tiles as typed arrays: what a frame draws is
 // read from these, so no frame makes objects.
 
 export interface LaneInfo {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the server answers of a job's picture, with types (doc/explain/pages.md, "The picture").
+// What the server answers of a job's picture, with types (doc/reference/api.json).
 import { ask, jobPath, query, useAnswer } from '../api';
 import type { Picture, Tile } from './data';
 import type { Decoded, Undecoded } from './decoder';
