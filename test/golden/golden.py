@@ -79,7 +79,7 @@ RUNS = {
     "deadlock": ["timeout", "4", "mpirun.openmpi", "--oversubscribe", "-n", "2", "./deadlock"],
     "full": ["--trace", "all", "--max-size", "64K", "./newton", "20000"],
 }
-FORMATS = ("chrome", "speedscope", "folded", "folded-cpu", "folded-waiting", "csv", "messages", "spacetime")
+FORMATS = ("chrome", "folded", "folded-cpu", "folded-waiting", "csv", "messages", "spacetime")
 COMMANDS = [("report",), ("report", "--json"), ("top", "--once"), ("watch",), ("replay",), ("replay", "--json"), ("why",),
             ("why", "--json"), ("ranks",),
             *(("export", "-o", "-", "--format", each) for each in FORMATS)]

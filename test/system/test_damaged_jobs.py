@@ -294,7 +294,7 @@ class Controls(JobCase):
         program = self.box.path("work", "p\x1b[31m\u202e;q")
         shutil.copy2(target(), program)
         self.scry_run("-q", "--trace", "all", "--", program, "calls", "1")
-        for style in ("folded", "folded-cpu", "folded-waiting", "csv", "chrome", "speedscope"):
+        for style in ("folded", "folded-cpu", "folded-waiting", "csv", "chrome"):
             self.check(self.at_a_terminal("export", "-f", style, "-o", "-", "@last"), style)
         plain = self.scry("export", "-f", "folded-cpu", "-o", "-", "@last").stdout
         self.check(plain, "folded-cpu")

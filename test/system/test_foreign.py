@@ -21,7 +21,7 @@ ID = "20260101T000000-there-77-abcdef"
 ALSO = ("stats/sites.json", "stats/sites.json.tmp", "clock.json", "remote.json", "mirror.lock", ".reserve", "spool/reserve",
         "snapshots/0001.json", "parts/.hosts", "parts/.options", "parts/.brought", "parts/.unwatched", "stats/vm/1-0.json")
 SECONDS = 5  # for a command, on a machine that does nothing else
-FORMATS = ("chrome", "speedscope", "folded", "folded-cpu", "folded-waiting", "csv")
+FORMATS = ("chrome", "folded", "folded-cpu", "folded-waiting", "csv")
 
 
 def tree(top):

@@ -264,25 +264,6 @@ class Export(TraceCase):
         self.assertEqual([stack for stack in stacks.values() if stack], [])
         self.assertEqual(len(stacks), 4)
 
-    def test_speedscope(self):
-        said = self.trace("threads", 20)
-        value = json.loads(self.export("speedscope"))
-        frames, seen = value["shared"]["frames"], {}
-        self.assertEqual(len(value["profiles"]), 4)
-        for profile in value["profiles"]:
-            stack, at = [], profile["startValue"]
-            for event in profile["events"]:
-                self.assertGreaterEqual(event["at"], at)
-                at = event["at"]
-                if event["type"] == "O":
-                    stack.append(event["frame"])
-                    name = frames[event["frame"]]["name"]
-                    seen[name] = seen.get(name, 0) + 1
-                else:
-                    self.assertEqual(stack.pop(), event["frame"])
-            self.assertEqual((stack, at), ([], profile["endValue"]))
-        self.assertEqual(seen, said)
-
     def test_folded(self):
         self.trace("calls", 20)
         lines = dict(line.rsplit(" ", 1) for line in self.export("folded").splitlines())
@@ -304,13 +285,13 @@ class Export(TraceCase):
 
     def test_full_disk(self):
         self.trace("calls", 3)
-        for form in ("chrome", "speedscope", "folded", "csv"):
+        for form in ("chrome", "folded", "csv"):
             done = self.scry("export", "-f", form, "-o", "/dev/full", "@last", status=1)
             self.assertIn("No space left on device", done.stderr)
 
     def test_wrong_arguments(self):
         done = self.scry("export", "--format", "paper", "-o", "x", "@last", status=2)
-        self.assertIn("chrome, speedscope, folded, folded-cpu, folded-waiting, csv", done.stderr)
+        self.assertIn("chrome, folded, folded-cpu, folded-waiting, csv", done.stderr)
         self.assertIn("--format is needed", self.scry("export", "@last", status=2).stderr)
         self.assertIn("-o FILE is needed", self.scry("export", "-f", "csv", "@last", status=2).stderr)
 
@@ -429,9 +410,6 @@ class Report(TraceCase):
         self.assertEqual(collections.Counter(event["name"] for event in events if event["ph"] == "B"), said)
         self.assertEqual(len([event for event in events if event["ph"] == "E"]), sum(said.values()))
         self.assertEqual([event for event in events if event["ph"] == "X"], [])
-        profiles = json.loads(self.export("speedscope"))["profiles"]
-        self.assertEqual(len(profiles), 1)
-        self.assertEqual(len(profiles[0]["events"]), 2 * sum(said.values()))
         folded = dict(line.rsplit(" ", 1) for line in self.export("folded").splitlines())
         self.assertEqual(set(folded), {"traced;nested", "traced;nested;step"})
         self.assertAlmostEqual(sum(map(int, folded.values())), nested_ns, delta=sum(said.values()))

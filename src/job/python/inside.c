@@ -360,7 +360,7 @@ static void check_room(void *ctx)
                                        .reason = "there is no room in the runtime directory (SCRY_RUNTIME_DIR)"));
 }
 
-static void *start(struct observer *observer, struct err *err)
+static void *inside_start(struct observer *observer, struct err *err)
 {
     if (observer->options->script < RUN_SCRIPT_CALLS)
         return NULL;
@@ -385,7 +385,7 @@ static void process_changed(void *ctx, const struct observed_process *process)
     script_rings_process_changed(state->rings, process->pid);
 }
 
-static void end(void *ctx)
+static void inside_end(void *ctx)
 {
     struct state *state = ctx;
     script_rings_free(state->rings);
@@ -395,8 +395,8 @@ static void end(void *ctx)
 }
 
 const struct observe_source python_inside = {.name = "Python from inside",
-                                             .start = start,
+                                             .start = inside_start,
                                              .tick = check_room,
                                              .process = process_changed,
                                              .process_ended = process_changed,
-                                             .end = end};
+                                             .end = inside_end};

@@ -38,7 +38,7 @@ struct outside {
     bool refused; /* that it is was said */
 };
 
-static void *start(struct observer *observer, struct err *err)
+static void *outside_start(struct observer *observer, struct err *err)
 {
     (void)err;
     if (observer->options->script == RUN_SCRIPT_OFF)
@@ -210,7 +210,7 @@ static void tick(void *state)
     outside->next_ns = begin_ns + (pause_ns > PYTHON_LINE_NS ? pause_ns : PYTHON_LINE_NS);
 }
 
-static void end(void *state)
+static void outside_end(void *state)
 {
     struct outside *outside = state;
     struct program *program, *next;
@@ -224,9 +224,9 @@ static void end(void *state)
 
 const struct observe_source python_source = {
     .name = "python",
-    .start = start,
+    .start = outside_start,
     .process = process,
     .process_ended = process_ended,
     .tick = tick,
-    .end = end,
+    .end = outside_end,
 };

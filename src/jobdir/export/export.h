@@ -56,8 +56,8 @@ struct export_format {
 const struct export_format *export_format_at(size_t index);
 const struct export_format *export_format_find(const char *name);
 
-extern const struct export_format export_chrome, export_speedscope, export_folded, export_folded_cpu,
-    export_folded_waiting, export_csv, export_messages, export_spacetime;
+extern const struct export_format export_chrome, export_folded, export_folded_cpu, export_folded_waiting, export_csv,
+    export_messages, export_spacetime;
 
 /* Writes what has gathered, when it is much or `all`. */
 void export_flush(struct exporter *exporter, bool all);

@@ -283,35 +283,6 @@ static void test_chrome(void **state)
     json_decref(json);
 }
 
-static void test_speedscope(void **state)
-{
-    struct place *place = *state;
-    make_solver(place);
-    _cleanup_(freep) char *text = exported(place, "speedscope");
-    json_t *json = json_loads(text, 0, NULL);
-    assert_non_null(json);
-    json_t *profiles = json_object_get(json, "profiles");
-    json_t *frames = json_object_get(json_object_get(json, "shared"), "frames");
-    assert_int_equal(json_array_size(profiles), 1);
-    assert_int_equal(json_array_size(frames), 4);
-    json_t *events = json_object_get(json_array_get(profiles, 0), "events"), *event;
-    json_int_t at = 0, stack[8];
-    size_t index, depth = 0;
-    json_array_foreach(events, index, event)
-    {
-        assert_true(json_integer_value(json_object_get(event, "at")) >= at);
-        at = json_integer_value(json_object_get(event, "at"));
-        json_int_t frame = json_integer_value(json_object_get(event, "frame"));
-        if (*json_string_value(json_object_get(event, "type")) == 'O')
-            stack[depth++] = frame;
-        else
-            assert_int_equal(stack[--depth], frame);
-    }
-    assert_int_equal(depth, 0);
-    assert_int_equal(index, 10);
-    json_decref(json);
-}
-
 static void test_formats(void **state)
 {
     assert_null(export_format_find("paper"));
@@ -334,7 +305,6 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_csv, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_folded, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_chrome, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_speedscope, set_up, tear_down),
         cmocka_unit_test(test_formats),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
