@@ -9,7 +9,7 @@
 
 #include <cmocka.h>
 
-#include "broker/parts.h"
+#include "broker/topics.h"
 
 enum { PART = 300 << 10 };
 static unsigned whole;

@@ -1,4 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#ifndef SCRY_BROKER_TOPICS_H
+#define SCRY_BROKER_TOPICS_H
+
+#include "base/data/buf.h"
+
+#include <jansson.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
 /*
  * Topics. doc/reference/broker.md has what is published under each.
  *
@@ -7,16 +17,6 @@
  * Levels consist of [A-Za-z0-9-] only, which all brokers take (NATS refuses dots and blanks): each other byte, also
  * "_", is "_" and two hexadecimal digits, a to f in lower case. No level is empty.
  */
-#ifndef SCRY_BROKER_TOPICS_H
-#define SCRY_BROKER_TOPICS_H
-
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <jansson.h>
-
-#include "base/data/buf.h"
 
 enum { TOPIC_SIZE = 4096, TOPIC_LEVEL_SIZE = 400 }; /* decoded, a level has less bytes than that */
 
@@ -60,5 +60,25 @@ bool topic_is_end_of(const json_t *end, const char *reader, uint64_t from, bool 
 const char *topic_signed(const struct topic *topic);
 /* scry/v1/OWNER/keys/revoked, retained: the keys that their owner has revoked. */
 void topic_put_revoked(struct buf *out, const char *owner);
+
+/*
+ * Small files of the job directory, which come in parts (doc/reference/broker.md, "file"), in any order and more than once.
+ * A file is handed on when all of its parts are there. Sizes have limits: what others send must not fill the memory.
+ */
+
+struct parts_file;
+struct parts {
+    struct parts_file *files; /* hash by path */
+    uint64_t held_bytes;      /* of files that are not whole */
+    /* The same of all jobs of a process that follows many, which has a limit, too; NULL: none. */
+    uint64_t *shared_bytes;
+};
+
+/* A whole file. Not 0: it is not taken, and the same may come again. */
+typedef int parts_whole_fn(void *ctx, const char *path, int64_t version, struct span bytes);
+
+/* Of a message `file`. 0: taken, or known already; -EBADMSG, -EFBIG, -ENOMEM, and what `whole` returned. */
+int parts_take(struct parts *parts, struct span payload, parts_whole_fn *whole, void *ctx);
+void parts_done(struct parts *parts);
 
 #endif

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/data/cleanup.h"
+#include "base/data/err.h"
+#include "base/data/notes.h"
 #include "base/system/clock.h"
 #include "base/system/dirs.h"
 #include "base/system/file.h"
@@ -10,12 +12,11 @@
 #include "base/system/process.h"
 #include "base/system/wait_world.h"
 #include "daemon/connection.h"
-#include "daemon/home.h"
-#include "daemon/reference.h"
 #include "monitor/engine/monitor.h"
 #include "monitor/engine/object.h"
 #include "monitor/engine/tool.h"
 #include "monitor/mpi/mpi.h"
+#include "monitor/params/params.h"
 #include "monitor/parts/lock.h"
 #include "monitor/recorder/agents.h"
 #include "monitor/tree/conditional.h"
@@ -32,16 +33,460 @@
 #include <limits.h>
 #include <malloc.h>
 #include <poll.h>
+#include <scry/omis.h>
 #include <signal.h>
+#include <stdbool.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
+#include <sys/file.h>
+#include <sys/inotify.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
+
+struct agents;
+struct loop;
+struct loop_source;
+struct server;
+
+struct home {
+    char dir[PATH_MAX - 32], socket_path[PATH_MAX], pid_path[PATH_MAX];
+    int dir_fd, pid_fd, socket_file; /* to recognise them at their paths; the first two hold the locks */
+    int notify_fd;
+    bool lost, taken; /* lost: nobody finds us; taken: another monitor owns the directory, so nobody will */
+    struct loop *loop;
+    struct server *server;
+    struct agents *agents; /* NULL: tracing is not possible */
+    struct loop_source *notify, *timer;
+    unsigned settling; /* events in a row */
+};
+#define HOME_INIT ((struct home){.dir_fd = -1, .pid_fd = -1, .socket_file = -1, .notify_fd = -1})
+
+struct monitor;
+
+/*
+ * The runtime directory of this monitor. A lock on the directory itself makes it ours: removing or renaming files does
+ * not end that, but the end of the process does. So two monitors never serve one directory, nor wait at one doorbell.
+ *
+ * Removing files there must not harm a job. Missing files (a socket, the folder of areas) are made again. So is the
+ * directory, which systemd removes with /run/user/UID at logout, as soon as the folder around it is there; a monitor
+ * that nobody needs ends instead. If another monitor was faster and owns the new directory, this one goes on with the
+ * tools and programs that it has, and ends with the last of them.
+ */
+
+enum {
+    TAKE_TRIES = 10,
+    SETTLE_MOST = 20, /* times in a row */
+};
+
+/* ---- owning it ---- */
+
+static int is_busy(const struct home *home, struct err *err)
+{
+    char pid[32] = "";
+    _cleanup_(closep) int fd = open(home->pid_path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+    ssize_t len = fd < 0 ? 0 : pread(fd, pid, sizeof pid - 1, 0);
+    pid[len > 0 ? strcspn(pid, "\n") : 0] = 0;
+    return err_set(err, -EBUSY, "a monitor has %s already (pid %s)", home->dir, *pid ? pid : "unknown");
+}
+
+/* -EBUSY: another monitor owns it; -EAGAIN: it was removed meanwhile. */
+static int lock(const struct home *home, int *ret_fd, struct err *err)
+{
+    _cleanup_(closep) int fd = open(home->dir, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    if (fd < 0)
+        return err_errno(err, errno == ENOENT ? -EAGAIN : -errno, "cannot open %s", home->dir);
+    /* some file systems cannot lock directories (NFS): there the pid file's lock must do */
+    if (flock(fd, LOCK_EX | LOCK_NB) < 0 && errno == EWOULDBLOCK)
+        return is_busy(home, err);
+    if (!file_is_at(home->dir, fd))
+        return err_errno(err, -EAGAIN, "%s was removed", home->dir);
+    *ret_fd = TAKE_FD(fd);
+    return 0;
+}
+
+/* Its lock is for monitors that do not lock the directory. */
+static int take_pid_file(struct home *home, struct err *err)
+{
+    _cleanup_(closep) int fd = file_open_own(AT_FDCWD, home->pid_path, O_RDWR | O_CREAT);
+    if (fd < 0)
+        return err_errno(err, fd, "cannot open %s", home->pid_path);
+    if (flock(fd, LOCK_EX | LOCK_NB) < 0)
+        return is_busy(home, err);
+    /* a monitor that has just ended may have removed the file that we locked */
+    if (!file_is_at(home->pid_path, fd))
+        return take_pid_file(home, err);
+    char pid[32];
+    int len = snprintf(pid, sizeof pid, "%d\n", getpid());
+    if (ftruncate(fd, 0) < 0 || pwrite(fd, pid, (size_t)len, 0) != len)
+        return err_errno(err, -errno, "cannot write %s", home->pid_path);
+    if (home->pid_fd >= 0)
+        close(home->pid_fd);
+    home->pid_fd = TAKE_FD(fd);
+    return 0;
+}
+
+/* Finds and locks the directory. 0, -EBUSY (a monitor has it) or -errno, with err. */
+static int home_take(struct home *home, struct err *err)
+{
+    int code = -EAGAIN;
+    for (unsigned tries = 0; code == -EAGAIN && tries < TAKE_TRIES; tries++) {
+        code = dirs_runtime(home->dir, sizeof home->dir, err);
+        if (code < 0)
+            return code;
+        snprintf(home->socket_path, sizeof home->socket_path, "%s/monitor.sock", home->dir);
+        snprintf(home->pid_path, sizeof home->pid_path, "%s/monitor.pid", home->dir);
+        code = lock(home, &home->dir_fd, err);
+    }
+    return code < 0 ? code : take_pid_file(home, err);
+}
+
+/* The socket for tools: a listening descriptor, the caller's, or -errno with err. */
+static int home_listen(struct home *home, struct err *err)
+{
+    int fd = local_listen(home->socket_path, err);
+    if (fd < 0)
+        return fd;
+    if (home->socket_file >= 0)
+        close(home->socket_file);
+    home->socket_file = open(home->socket_path, O_PATH | O_NOFOLLOW | O_CLOEXEC);
+    return fd;
+}
+
+/* ---- watching it ---- */
+
+static void look(void *ctx);
+
+static void look_in(struct home *home, uint64_t delay_ns)
+{
+    if (!home->timer)
+        home->timer = loop_add_timer(home->loop, delay_ns, 0, look, home);
+}
+
+static void notified(void *ctx, int fd, uint32_t events)
+{
+    struct home *home = ctx;
+    char bytes[4096];
+    (void)events;
+    while (read(fd, bytes, sizeof bytes) > 0)
+        ;
+    look_in(home, HOME_SETTLE_NS);
+    if (home->timer && home->settling++ < SETTLE_MOST)
+        loop_set_timer(home->timer, HOME_SETTLE_NS, 0);
+}
+
+static bool can_be_notified(struct home *home)
+{
+    loop_remove(home->notify);
+    home->notify = NULL;
+    if (home->notify_fd >= 0)
+        close(home->notify_fd);
+    home->notify_fd = inotify_init1(IN_NONBLOCK | IN_CLOEXEC);
+    if (home->notify_fd < 0 ||
+        inotify_add_watch(home->notify_fd, home->dir,
+                          IN_ONLYDIR | IN_DELETE | IN_DELETE_SELF | IN_MOVE_SELF | IN_MOVED_FROM | IN_MOVED_TO) < 0)
+        return false;
+    home->notify = loop_add_fd(home->loop, home->notify_fd, EPOLLIN, notified, home);
+    return home->notify != NULL;
+}
+
+/* Makes missing files of our directory again, as far as possible. 1: something was missing; 0; or -errno. */
+static int settle(struct home *home, bool moved, struct err *err)
+{
+    bool listens = file_is_at(home->socket_path, home->socket_file);
+    bool named = file_is_at(home->pid_path, home->pid_fd);
+    int code = home->agents ? agents_again(home->agents, moved, err) : 0;
+    if (code == -EBUSY)
+        return code;
+    int fd = listens ? -1 : home_listen(home, err);
+    int listened = listens ? 0 : fd < 0 ? fd : server_listen(home->server, fd);
+    int noted = named ? 0 : take_pid_file(home, err);
+    code = code < 0 ? code : listened < 0 ? listened : noted;
+    return code < 0 ? code : !listens || !named;
+}
+
+static int move(struct home *home, struct err *err)
+{
+    struct stat before;
+    int fd = -1, former = home->dir_fd;
+    int code = dirs_runtime_again(home->dir, err);
+    if (code == 0)
+        code = lock(home, &fd, err);
+    if (code < 0)
+        return code;
+    home->dir_fd = fd;
+    code = settle(home, true, err);
+    if (code == -EBUSY) {
+        home->dir_fd = former;
+        close(fd);
+    } else if (fstat(former, &before) == 0 && !before.st_nlink) {
+        close(former);
+    } /* else it was renamed, and stays locked: the buffers of our programs are in it */
+    return code < 0 ? code : 1;
+}
+
+static void look(void *ctx)
+{
+    struct home *home = ctx;
+    struct err err = {.text = ""};
+    loop_remove(home->timer);
+    home->timer = NULL;
+    home->settling = 0;
+    bool here = file_is_at(home->dir, home->dir_fd), was_lost = home->lost;
+    bool needed = server_connections(home->server) || (home->agents && agents_count(home->agents));
+    if (!here && !needed) {
+        log_info("%s was removed, and nobody needs this monitor", home->dir);
+        loop_stop(home->loop);
+        return;
+    }
+    pause_at("home.look");
+    int code = here ? settle(home, false, &err) : home->taken ? -EBUSY : move(home, &err);
+    home->taken |= !here && code == -EBUSY;
+    home->lost = code < 0;
+    if (home->lost && !was_lost) {
+        log_warning("removed files of %s are still missing: %s", home->dir, err.text);
+        if (!here && home->agents)
+            agents_unreachable(home->agents);
+    } else if (!home->lost && (was_lost || code)) {
+        log_info("removed files of %s were made again", home->dir);
+    }
+    if (code > 0)
+        can_be_notified(home);
+    if (code || !home->notify)
+        look_in(home, HOME_AGAIN_NS);
+}
+
+/* Watches the directory from here on. */
+static void home_watch(struct home *home, struct loop *loop, struct server *server, struct agents *agents)
+{
+    home->loop = loop;
+    home->server = server;
+    home->agents = agents;
+    if (!can_be_notified(home))
+        log_info("no inotify: %s is checked once a second", home->dir);
+    look_in(home, home->notify ? 1 : HOME_AGAIN_NS); /* it may have gone before */
+}
+
+/* ---- releasing it ---- */
+
+/* First lets nobody new in. Then, when everything is released, lets another monitor in. Removes only our own files. */
+static void home_shut(struct home *home)
+{
+    loop_remove(home->notify);
+    loop_remove(home->timer);
+    if (home->notify_fd >= 0)
+        close(home->notify_fd);
+    file_unlink_own(home->socket_path, home->socket_file);
+    if (home->socket_file >= 0)
+        close(home->socket_file);
+}
+
+static void home_leave(struct home *home)
+{
+    file_unlink_own(home->pid_path, home->pid_fd);
+    if (home->pid_fd >= 0)
+        close(home->pid_fd);
+    if (home->dir_fd >= 0)
+        close(home->dir_fd);
+}
+
+/* Prints the reference pages of services, MPI calls and notes from the tables. */
+
+static const char intro[] =
+    "# Services\n"
+    "\n"
+    "<!-- Generated by scry-monitor --reference from the tables of the services; a test keeps it true. -->\n"
+    "\n"
+    "Every service of this monitor, from its own tables. *Class* is the specification's: **R** required, **P**\n"
+    "partly required, **O** optional. A `token<p>` is converted to a process by localisation and expansion. The\n"
+    "letters are those of the tokens: `n` node, `p` process, `t` thread, `q` message queue, `m` message, `e`\n"
+    "user-defined event, `c` conditional service request. For an event service, the context parameters follow `->`\n"
+    "(`$sig`, `$new_proc`, ...). Every event also has `$node`, `$proc`, `$thread`, `$time` and `$csr`. Parameters\n"
+    "in brackets may be left out. A service that cannot work answers `OMIS_UNSUPPORTED_SERVICE`, with the reason\n"
+    "given here.\n"
+    "\n"
+    "Units follow the type: `integer<bytes> size`, `floating<s> duration`. `1/s` is per second, and pages have\n"
+    "`mem_pagesize` bytes. Numbers without a unit are counts, identifiers or flags.\n"
+    "\n"
+    "*Right* is what the key of somebody needs who speaks with a job through a broker (`scry keys`): observe, control "
+    "or\n"
+    "memory; *none* for what can be used on the node alone. Such a tool has only the processes of its job, and its "
+    "own\n"
+    "objects. An argument `job` can name that job only, and means it if it is empty.\n"
+    "\n"
+    "*Errors* are the statuses, without their `OMIS_`, that a service may answer for an object. A request as a\n"
+    "whole (element 0 of the reply) may also have `OMIS_SYNTAX_ERROR`, `OMIS_UNKNOWN_SERVICE`, `OMIS_UNKNOWN_ECP`,\n"
+    "`OMIS_TYPE_MISMATCH`, `OMIS_PARAMETER_ERROR`, `OMIS_NO_MEMORY` and `OMIS_INTERNAL_ERROR`; every action\n"
+    "`OMIS_UNKNOWN_ECP`, `OMIS_TYPE_MISMATCH` and `OMIS_NO_MEMORY`. Any of them with `OMIS_FATAL` means: the\n"
+    "object's state was changed and could not be restored. A conditional request is answered with\n"
+    "`OMIS_CSR_DEFINED`, later `_ENABLED`, `_DISABLED`, `_TRIGGERED` and `_DELETED`.\n";
+
+static void print_escaped(FILE *out, const char *text)
+{
+    for (; *text; text++) {
+        if (*text == '|')
+            fputc('\\', out);
+        fputc(*text, out);
+    }
+}
+
+/* What may go wrong beyond what every request may answer. */
+static void print_statuses(const struct service *service, FILE *out)
+{
+    static const Omis_status statuses[] = {
+        OMIS_UNKNOWN_SERVICE, OMIS_UNSUPPORTED_SERVICE, OMIS_UNKNOWN_OBJECT,   OMIS_PARAMETER_ERROR,
+        OMIS_OS_ERROR,        OMIS_NO_PERMISSION,       OMIS_UNSPECIFIED_ERROR};
+    const char *comma = "";
+    for (size_t i = 0; i < sizeof statuses / sizeof *statuses; i++)
+        if (registry_may_answer(service, statuses[i])) {
+            fprintf(out, "%s%s", comma, omis_status_name(statuses[i]) + strlen("OMIS_"));
+            comma = ", ";
+        }
+}
+
+static void print_row(const struct service *service, FILE *out)
+{
+    static const char *const kinds[] = {"information", "manipulation", "event"};
+    static const char classes[] = {'R', 'P', 'O'};
+    const struct scry_service *row = service->row;
+    const char *missing = row->missing ? row->missing() : NULL;
+    fprintf(out, "| `%s` | %s | %c | %s | `", row->name, kinds[row->kind],
+            classes[row->requirement & ~(SCRY_PARTLY | SCRY_RIGHTS)],
+            service->right == RIGHT_LOCAL ? "none" : right_name(service->right));
+    const struct span result = service->signature.result; /* the statuses behind it have a column */
+    fprintf(out, "%.*s", (int)(result.ptr + result.len - row->signature), row->signature);
+    fputs("` | ", out);
+    if (missing)
+        fputs("unsupported: ", out);
+    print_escaped(out, missing ? missing : row->requirement & SCRY_PARTLY ? "works in part" : "works");
+    fputs(" | ", out);
+    print_escaped(out, row->doc);
+    fputs(" | ", out);
+    print_statuses(service, out);
+    fputs(" |\n", out);
+}
+
+static void print_family(const struct registry *registry, const char *extension, FILE *out)
+{
+    fputs("\n| service | kind | class | right | signature | state | what it does | errors "
+          "|\n|---|---|---|---|---|---|---|---|\n",
+          out);
+    for (const struct service *service = registry->services; service; service = service->hh.next)
+        if (strcmp(service->extension, extension) == 0)
+            print_row(service, out);
+}
+
+/* Markdown: a table for each extension, with name, kind, class, signature, state on this machine, description. */
+static void reference_print(const struct monitor *monitor, FILE *out)
+{
+    const struct registry *registry = monitor->registry;
+    fputs(intro, out);
+    fputs("\n## Basic services (OMIS 2.0, chapter 8)\n", out);
+    print_family(registry, "", out);
+    for (size_t i = 0; i < registry->extension_count; i++) {
+        fprintf(out, "\n## Extension `%s`\n", registry->extensions[i]);
+        print_family(registry, registry->extensions[i], out);
+    }
+}
+
+static const char calls_intro[] =
+    "# Parameters of MPI calls\n"
+    "\n"
+    "<!-- Generated by scry-monitor --reference=mpi-calls from the table of MPI calls; a test keeps it true. -->\n"
+    "\n"
+    "What the events `thread_has_started_lib_call` and `thread_has_ended_lib_call` report about each call. `$par1`\n"
+    "... `$parN` are the parameters of the C function, also for programs in Fortran; `$count`, `$dest`, ... are the\n"
+    "same by name. `$par0` is the result, only at the end of a call; if it is an error code, it is also `$result`.\n"
+    "Integers and handles are integers; pointers are addresses. At the end of a call, a pointer to one integer or\n"
+    "handle that the call has set (`flag`, `newcomm`, `request`, ...) is replaced by its value. Calls that\n"
+    "communicate have two more parameters. *message* is a token; `u_0` if it is not known (at the start of a\n"
+    "receive) or there is none (collective operations). *length* is in bytes: by the arguments, or at the end of a\n"
+    "receive what was received.\n"
+    "\n"
+    "The last column has what the call is about: `$peer` (world rank of the destination, source, target or root; at\n"
+    "the end of a receive, of the sender), `$tag`, `$source` and `$source_tag` (of the receiving half of a\n"
+    "send-receive), `$comm` (number of the communicator, see `mpi_comm_get_info`), `$bytes` (by the arguments),\n"
+    "`$received` (at the end: bytes received), `$ordinal` (sequence number of the collective operation on its\n"
+    "communicator). These names have this meaning even if a parameter has the same name. Conditions use all these\n"
+    "names without the `$`, except messages.\n"
+    "\n"
+    "| call | library | parameters | about |\n"
+    "|---|---|---|---|\n";
+
+static void print_call(uint32_t call, FILE *out)
+{
+    static const char *const about[] = {"peer", "tag", "source", "source_tag", "comm", "bytes", "received", "ordinal"};
+    static const char *const libraries[] = {"", "Open MPI", "MPICH", "both"};
+    const struct call_info *info = &call_infos[call];
+    fprintf(out, "| `%s` | %s | ", info->name, libraries[info->libraries & 3]);
+    for (unsigned i = 1; i <= mpi_param_last(call); i++) {
+        bool message = mpi_param_at(call, true, i).kind >= MPI_PARAM_SENT;
+        const char *own = i <= info->param_count ? call_param_name(&call_info_params(info)[i - 1]) : NULL;
+        fprintf(out, "%s%u %s", i == 1 ? "" : ", ", i, own ? own : message ? "*message*" : "*length*");
+    }
+    fputs(" | ", out);
+    const char *comma = "";
+    for (size_t i = 0; i < sizeof about / sizeof *about; i++)
+        if (mpi_param_is_about(call, true, span_str(about[i]))) {
+            fprintf(out, "%s%s", comma, about[i]);
+            comma = ", ";
+        }
+    fputs(" |\n", out);
+}
+
+/* The page of MPI calls: the parameters of their events. */
+static void reference_print_mpi_calls(FILE *out)
+{
+    fputs(calls_intro, out);
+    for (uint32_t call = 1; call < CALL_COUNT; call++)
+        print_call(call, out);
+}
+
+/* ---- notes ---- */
+
+static const char notes_intro[] =
+    "# Notes\n"
+    "\n"
+    "<!-- Generated by scry-monitor --reference=notes from the table of notes; a test keeps it true. -->\n"
+    "\n"
+    "What scry says about a job. In JSON (the `warnings` of `scry report --json` and of `job.json`, the\n"
+    "`trace.notes` of the report), each note has its name as `note`, its group as `kind`, its `fields`, and the\n"
+    "`text` for people. The service `job_trace_info` has lists of the name and the fields in this order. Texts may\n"
+    "change: programs read `note`.\n"
+    "\n"
+    "In the texts, `{name}` is a field, and `{name.1}` has one decimal. `{name?one/other}` is `one` if the field is\n"
+    "1 or true, else `other`. Jobs recorded by earlier versions only have `kind` and `text`.\n"
+    "\n"
+    "| note | kind | fields | text |\n"
+    "| --- | --- | --- | --- |\n";
+
+/* In a table, a bar would end the cell. */
+static void print_template(const char *text, FILE *out)
+{
+    for (; *text; text++)
+        fputc(*text == '|' ? '/' : *text, out);
+}
+
+/* The page of notes: "note" and "fields" of a job's warnings and problems. */
+static void reference_print_notes(FILE *out)
+{
+    static const char *const types[] = {"integer", "floating", "string", "flag"};
+    fputs(notes_intro, out);
+    for (enum note_kind kind = NOTE_NONE + 1; kind < NOTE_KINDS; kind++) {
+        const struct note_field *fields = note_fields(kind);
+        fprintf(out, "| `%s` | `%s` | ", note_name(kind), note_group(kind));
+        for (size_t i = 0; fields[i].name[0]; i++)
+            fprintf(out, "%s%s `%s`", i ? ", " : "", types[fields[i].type], fields[i].name);
+        fputs(" | ", out);
+        print_template(note_template(kind), out);
+        fputs(" |\n", out);
+    }
+}
 
 enum { LISTEN_MOST = 16 };
 

@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "lang/floating.h"
+#include "lang/value.h"
 
 enum { CLASS_OTHER, CLASS_SPACE = 1, CLASS_LETTER = 2, CLASS_DIGIT = 4, CLASS_HEX = 8 };
 

@@ -1,17 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Values of the request language (specification 7.2.2). A value borrows its bytes and items, normally from the arena
- * that its request was parsed into. Lists of structs are flat (7.4).
- */
 #ifndef SCRY_LANG_VALUE_H
 #define SCRY_LANG_VALUE_H
+
+#include "base/data/arena.h"
+#include "base/data/buf.h"
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
-#include "base/data/arena.h"
-#include "base/data/buf.h"
+/*
+ * Values of the request language (specification 7.2.2). A value borrows its bytes and items, normally from the arena
+ * that its request was parsed into. Lists of structs are flat (7.4).
+ */
 
 enum value_kind {
     VALUE_INTEGER,
@@ -63,7 +64,6 @@ void value_print(struct buf *out, const struct value *value);
 void value_print_int(struct buf *out, int64_t number);
 void value_print_uint(struct buf *out, uint64_t number);
 void value_print_floating(struct buf *out, double number);
-void value_print_wide(struct buf *out, long double number);
 void value_print_string(struct buf *out, struct span text);
 void value_print_binary(struct buf *out, struct span bytes);
 
@@ -72,5 +72,24 @@ const char *value_kind_name(enum value_kind kind);
 
 /* Deep copy into an arena; false when out of memory. */
 bool value_copy(struct arena *arena, const struct value *from, struct value *ret_copy);
+
+/*
+ * Floating-point numbers as text, exact and independent of the locale. This reads them for the lexer; value.h prints
+ * them. The formats are IEEE 754's binary64 and, if long double is that, the x87's 80 bits.
+ */
+
+enum { FLOAT_SIZE_LIMIT = 4096 }; /* characters of one literal */
+
+/* Reads a well-formed decimal or hexadecimal C floating constant without suffix, with an optional sign, of at most
+ * FLOAT_SIZE_LIMIT characters. 0, or -ERANGE if it is larger than the largest long double. Too small numbers are
+ * rounded, as in C. */
+int float_read(struct span literal, struct value *ret_value);
+
+/* The value of "inf" or "-inf". */
+struct value float_infinity(bool negative);
+
+/* The value of "nan:0x" with these digits: up to 16 are the bits of a double, 17 to 20 those of the x87 format. False:
+ * no such digits, or not the bits of a NaN. */
+bool float_read_nan(struct span hex_digits, struct value *ret_value);
 
 #endif

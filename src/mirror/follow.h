@@ -2,7 +2,7 @@
 #ifndef SCRY_MIRROR_FOLLOW_H
 #define SCRY_MIRROR_FOLLOW_H
 
-#include "broker/parts.h"
+#include "broker/topics.h"
 #include "jobdir/record/mirror.h"
 #include "mirror/reader.h"
 #include "mirror/states.h"

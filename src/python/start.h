@@ -16,7 +16,6 @@ struct py_state; /* PyThreadState, PyInterpreterState */
 
 /* Py_tracefunc */
 typedef int py_trace_fn(struct py *object, struct py *frame, int what, struct py *argument);
-enum py_trace { PY_TRACE_CALL, PY_TRACE_EXCEPTION, PY_TRACE_LINE, PY_TRACE_RETURN, PY_TRACE_C_RETURN = 6 };
 /* Py_AuditHookFunction */
 typedef int py_audit_fn(const char *event, struct py *arguments, void *data);
 /* PyMethodDef, of the stable ABI */
@@ -26,7 +25,6 @@ struct py_method {
     int flags;
     const char *doc;
 };
-enum { PY_METHOD_FAST = 0x80 };
 
 /* result, name, arguments */
 #define PY_FUNCTIONS(API) \

@@ -9,7 +9,7 @@
 #include <stdint.h>
 
 /*
- * What is counted, whatever tells of it (hooks.h, hooks.h): functions with their calls and times, lines with
+ * What is counted, whatever tells of it (start.h, start.h): functions with their calls and times, lines with
  * theirs, and exceptions, for code that is the user's: neither the standard library's nor an installed package's. All
  * of it wants the GIL, which is its lock, and leaves an exception that is set alone. Times are of the time stamp
  * counter.

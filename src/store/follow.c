@@ -10,7 +10,6 @@
 #include "base/system/pause.h"
 #include "broker/link.h"
 #include "broker/local.h"
-#include "broker/parts.h"
 #include "broker/topics.h"
 #include "keys/signed.h"
 #include "jobdir/text/text.h"

@@ -12,7 +12,7 @@
 #include "base/data/buf.h"
 #include "fuzz.h"
 #include "jobdir/record/mirror.h"
-#include "broker/parts.h"
+#include "broker/topics.h"
 #include "jobdir/record/spool.h"
 
 static char root[] = "/tmp/scry-fuzz-mirror-XXXXXX";

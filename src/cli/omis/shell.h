@@ -9,6 +9,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 
 /* Splits a stream into requests, one a line. A newline inside binary data (LENGTH
 

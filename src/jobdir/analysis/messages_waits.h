@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef SCRY_JOBDIR_ANALYSIS_POLLS_H
-#define SCRY_JOBDIR_ANALYSIS_POLLS_H
+#ifndef SCRY_JOBDIR_ANALYSIS_MESSAGES_WAITS_H
+#define SCRY_JOBDIR_ANALYSIS_MESSAGES_WAITS_H
 
 #include "jobdir/mpi/stats.h"
 

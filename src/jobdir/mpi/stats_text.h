@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef SCRY_JOBDIR_MPI_STATS_FIELDS_H
-#define SCRY_JOBDIR_MPI_STATS_FIELDS_H
+#ifndef SCRY_JOBDIR_MPI_STATS_TEXT_H
+#define SCRY_JOBDIR_MPI_STATS_TEXT_H
 
 #include "jobdir/mpi/stats.h"
 

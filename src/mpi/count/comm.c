@@ -5,7 +5,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
-#include "mpi/count/pool.h"
+#include "mpi/count/process.h"
 #include "shm/mpi_told.h"
 
 enum {

@@ -5,8 +5,7 @@
  * each number; everything else goes the long way.
  */
 #include "mpi/count/call.h"
-#include "mpi/count/pool.h"
-#include "mpi/count/site.h"
+#include "mpi/count/process.h"
 
 /* ---- clocks ---- */
 

@@ -3,7 +3,7 @@
  * The modules that call sites lie in, each noted at its first one: the file is known even if it was unloaded since. Not
  * on the path of calls: once for each call site.
  */
-#include "mpi/count/site.h"
+#include "mpi/count/process.h"
 
 #include <errno.h>
 #include <link.h>

@@ -10,8 +10,7 @@
 #include "agent/system/sys.h"
 #include "mpi/count/call.h"
 #include "mpi/count/comm.h"
-#include "mpi/count/pool.h"
-#include "mpi/count/site.h"
+#include "mpi/count/process.h"
 #include "shm/area.h"
 
 struct mpi_hot mpi_hot;

@@ -10,7 +10,7 @@
 #include "agent/hooks/mpi_host.h"
 #include "agent/system/sys.h"
 #include "mpi/count/comm.h"
-#include "mpi/count/pool.h"
+#include "mpi/count/process.h"
 #include "mpi/message/tell.h"
 #include "shm/area.h"
 

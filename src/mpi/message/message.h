@@ -1,4 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#ifndef SCRY_MPI_MESSAGE_MESSAGE_H
+#define SCRY_MPI_MESSAGE_MESSAGE_H
+
+#include "mpi/count/self.h"
+#include "shm/record.h"
+
 /*
  * Messages one by one, while they are wanted (MPIA_METRIC_TELL: recorded, MPIA_METRIC_MESSAGES: numbered): the one
  * place that sees every posted send, every completed receive, and every collective operation.
@@ -7,13 +13,6 @@
  * Posts of sends and receives are numbered together, in the order in which this process made them: by that, and not by
  * when they complete, MPI matches them. PROC_NULL takes no number.
  */
-#ifndef SCRY_MPI_MESSAGE_MESSAGE_H
-#define SCRY_MPI_MESSAGE_MESSAGE_H
-
-#include "mpi/count/self.h"
-#include "shm/record.h"
-
-#pragma GCC visibility push(hidden)
 
 /* A send or a receive is posted: its number, 1 is the first. */
 uint64_t message_post(void);
@@ -51,12 +50,7 @@ void message_note_kind(struct mpi_self *self, enum message_kind kind, const stru
 void message_gap(const struct mpi_self *self, bool unseen);
 /* The call of the thread is the first that is recorded after such ones: what was sent and received before. */
 void message_begin(struct mpi_self *self);
-/* Is reported with the call's begin or end; flush: at once, when there are too many for that, or it has begun. */
-void message_record(struct mpi_self *self, enum message_kind kind, const struct message_about *about, uint64_t identity,
-                    uint64_t time);
 void message_flush(struct mpi_self *self);
 uint64_t message_posts(void);
-
-#pragma GCC visibility pop
 
 #endif

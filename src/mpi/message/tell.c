@@ -12,7 +12,7 @@
 #include "mpi/message/channel.h"
 #include "mpi/count/comm.h"
 #include "mpi/message/message.h"
-#include "mpi/count/site.h"
+#include "mpi/count/process.h"
 
 const struct mpi_host *tell_host;
 

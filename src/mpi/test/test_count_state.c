@@ -12,7 +12,7 @@
 #include <unistd.h>
 
 #include "mpi/count/comm.h"
-#include "mpi/count/pool.h"
+#include "mpi/count/process.h"
 
 static double out[64], in[64];
 static MPI_Comm self_comm;

@@ -1,4 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#ifndef SCRY_MPI_WRAP_BIND_H
+#define SCRY_MPI_WRAP_BIND_H
+
+#include <link.h>
+#include <stdbool.h>
+
 /*
  * Calls are caught where they leave an object: its relocation slots of MPI_ and PMPI_ names are made to point to the
  * wrappers (wrap.h). Nothing is known before the program runs, lookup order stays as it is, and a slot is only changed
@@ -13,10 +19,6 @@
  *
  * Slots are never put back: the wrappers stay loaded to the end.
  */
-#ifndef SCRY_MPI_WRAP_BIND_H
-#define SCRY_MPI_WRAP_BIND_H
-
-#include <stdbool.h>
 
 struct mpi_host;
 

@@ -25,7 +25,7 @@
  *                    'sizeof' '(' type ')'
  *     expression ::= { '*' | '&' } name { '.' name | '->' name | '[' ... ']' | '::' name } | 'sizeof' '(' ... ')'
  *
- * A type is a number type (base/data/number.h). symbols/capture/numbers.c reads what is in brackets, and
+ * A type is a number type (base/data/number.h). symbols/capture/indexes.c reads what is in brackets, and
  * enumerators. 'duration' is the time of the call in seconds; only returns have it.
  *
  * The expressions, each once, in the order of their first use, are the parameters par0, par1, ... Those after the

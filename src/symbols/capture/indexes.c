@@ -1,4 +1,395 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "symbols/capture/indexes.h"
+
+#include "base/data/number.h"
+#include "shm/code.h"
+
+#include <dwarf.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { NEST_LIMIT = 16 };
+
+static inline void skip_blanks(struct parser *parser)
+{
+    while (*parser->at == ' ' || *parser->at == '\t')
+        parser->at++;
+}
+
+/* An identifier, with :: in C++; memo.c: and function: in front belong to it. */
+static inline size_t name_length(const char *at)
+{
+    size_t n = 0;
+    while (isalnum((unsigned char)at[n]) || at[n] == '_' || at[n] == '$' || (unsigned char)at[n] >= 0x80 ||
+           (at[n] == ':' && at[n + 1] == ':' && (isalpha((unsigned char)at[n + 2]) || at[n + 2] == '_')) ||
+           (n > 0 && at[n] == ':' && at[n - 1] == ':'))
+        n++;
+    return isdigit((unsigned char)*at) ? 0 : n;
+}
+
+static int numbers_unary(struct parser *parser, struct resolved *at);
+static int indexes_follow(struct parser *parser, struct resolved *at, unsigned dimensions, const uint64_t *counts);
+static bool numbers_is_sizeof(const struct parser *parser);
+static int numbers_size_of(struct parser *parser, int64_t *ret_size);
+
+/*
+ * Expressions that name a part of a variable:
+ *
+ *     expression:  ('*' | '&')* ('(' expression ')' | name) ('.' name | '->' name | '[' index ']')*
+ *
+ * and their values as numbers for conditions. References are what they refer to; members may be those of base classes
+ * and of anonymous structs; std::vector can be indexed. Indexes: capture/indexes.c.
+ */
+
+/* Of a name that stands here. */
+static int unknown(struct parser *parser, enum number_problem_kind kind, size_t length)
+{
+    int r = bad(parser, kind);
+    snprintf(parser->problem->name, sizeof parser->problem->name, "%.*s", (int)length, parser->at);
+    return r;
+}
+
+/* ---- places ---- */
+
+static int in_memory(struct parser *parser, struct resolved *at)
+{
+    if (at->place.kind == PLACE_MEMORY)
+        return 0;
+    if (at->place.kind == PLACE_OPTIMISED_OUT || at->place.kind == PLACE_NOT_AVAILABLE)
+        return bad(parser, at->place.kind == PLACE_OPTIMISED_OUT ? NUMBER_OPTIMISED_OUT : NUMBER_NOT_AVAILABLE);
+    at->place = emit_place_in_memory(parser->emitter, &at->place, type_size(&at->type));
+    return at->place.kind == PLACE_MEMORY ? 0 : bad(parser, NUMBER_NOT_AVAILABLE);
+}
+
+/* Goes on behind the pointer at the place. */
+static int follow(struct parser *parser, struct resolved *at, Dwarf_Die *pointee)
+{
+    if (at->bits)
+        return bad(parser, NUMBER_NO_POINTER);
+    int value = emit_load(parser->emitter, &at->place, 8);
+    if (value < 0)
+        return bad(parser, at->place.kind == PLACE_OPTIMISED_OUT ? NUMBER_OPTIMISED_OUT : NUMBER_NOT_AVAILABLE);
+    at->place = (struct place){.kind = PLACE_MEMORY, .base = (uint8_t)value};
+    at->type = *pointee;
+    return 0;
+}
+
+static int follow_reference(struct parser *parser, struct resolved *at)
+{
+    Dwarf_Die stripped, pointee;
+    if (type_strip(&at->type, &stripped) && type_kind_of(&stripped) == TYPE_REFERENCE && type_of(&stripped, &pointee))
+        return follow(parser, at, &pointee);
+    return 0;
+}
+
+static int dereference(struct parser *parser, struct resolved *at)
+{
+    Dwarf_Die stripped, pointee;
+    if (at->address) {
+        at->address = false;
+        return 0;
+    }
+    if (!type_strip(&at->type, &stripped))
+        return bad(parser, NUMBER_NO_POINTER);
+    enum type_kind kind = type_kind_of(&stripped);
+    if (kind == TYPE_ARRAY && type_of(&stripped, &pointee)) {
+        at->type = pointee;
+        return in_memory(parser, at);
+    }
+    uint64_t offset;
+    if (kind == TYPE_STRUCT && container_pointer(&stripped, false, &offset, &pointee)) {
+        at->place = place_at(&at->place, offset);
+        return follow(parser, at, &pointee);
+    }
+    if (kind != TYPE_POINTER || !type_of(&stripped, &pointee))
+        return bad(parser, NUMBER_NO_POINTER);
+    int r = follow(parser, at, &pointee);
+    return r < 0 ? r : follow_reference(parser, at);
+}
+
+/* Finds a member by name, also in bases and unnamed members. Adds its position. */
+static bool find_member(Dwarf_Die *type, const char *name, size_t length, unsigned nest, struct resolved *at,
+                        uint64_t *bit)
+{
+    Dwarf_Die stripped, child, inner;
+    if (nest > NEST_LIMIT || !type_strip(type, &stripped) || dwarf_child(&stripped, &child) != 0)
+        return false;
+    do {
+        uint64_t position, bits;
+        int tag = dwarf_tag(&child);
+        const char *there = dwarf_diename(&child);
+        if ((tag != DW_TAG_member && tag != DW_TAG_inheritance) || !type_of(&child, &inner) ||
+            !member_position(&child, &position, &bits))
+            continue;
+        if (tag == DW_TAG_member && there && strlen(there) == length && memcmp(there, name, length) == 0) {
+            at->type = inner;
+            at->bits = bits;
+            *bit += position;
+            return true;
+        }
+        uint64_t inside = *bit + position;
+        if ((tag == DW_TAG_inheritance || !there) && find_member(&inner, name, length, nest + 1, at, &inside)) {
+            *bit = inside;
+            return true;
+        }
+    } while (dwarf_siblingof(&child, &child) == 0);
+    return false;
+}
+
+static int member(struct parser *parser, struct resolved *at)
+{
+    skip_blanks(parser);
+    size_t length = name_length(parser->at);
+    Dwarf_Die stripped;
+    uint64_t bit = 0;
+    if (length == 0)
+        return bad(parser, NUMBER_NO_EXPRESSION);
+    if (!type_strip(&at->type, &stripped) ||
+        (type_kind_of(&stripped) != TYPE_STRUCT && type_kind_of(&stripped) != TYPE_UNION))
+        return bad(parser, NUMBER_NO_STRUCT);
+    int r = in_memory(parser, at);
+    if (r < 0)
+        return r;
+    if (!type_complete(parser->emitter->types, &stripped, &stripped) ||
+        !find_member(&stripped, parser->at, length, 0, at, &bit))
+        return unknown(parser, NUMBER_NO_MEMBER, length);
+    at->place = place_at(&at->place, bit / 8);
+    at->bit = bit % 8;
+    parser->at += length;
+    return at->bits ? 0 : follow_reference(parser, at);
+}
+
+/* [i] or, of arrays of arrays, all of [i][j]... at once. */
+static int element(struct parser *parser, struct resolved *at)
+{
+    Dwarf_Die stripped, type;
+    if (!type_strip(&at->type, &stripped))
+        return bad(parser, NUMBER_NO_ARRAY);
+    uint64_t counts[8], pointer_at;
+    unsigned dimensions = 1;
+    bool array = type_kind_of(&stripped) == TYPE_ARRAY;
+    int r = 0;
+    if (array) {
+        dimensions = array_dimensions(&stripped, counts, 8);
+        for (unsigned i = 0; i < dimensions; i++)
+            if (counts[i] == UINT64_MAX && die_is_fortran(&stripped))
+                return bad(parser, NUMBER_NO_BOUNDS);
+        r = type_of(&stripped, &type) ? in_memory(parser, at) : bad(parser, NUMBER_NO_ARRAY);
+        at->type = type;
+    } else if (type_kind_of(&stripped) == TYPE_STRUCT && container_pointer(&stripped, true, &pointer_at, &type)) {
+        at->place = place_at(&at->place, pointer_at);
+        r = follow(parser, at, &type);
+    } else
+        r = dereference(parser, at);
+    if (r == 0)
+        r = indexes_follow(parser, at, dimensions, counts);
+    return r < 0 ? r : follow_reference(parser, at);
+}
+
+static int primary(struct parser *parser, struct resolved *at)
+{
+    skip_blanks(parser);
+    if (*parser->at == '(') {
+        if (++parser->nest > NEST_LIMIT)
+            return bad(parser, NUMBER_TOO_DEEP);
+        parser->at++;
+        int r = numbers_unary(parser, at);
+        skip_blanks(parser);
+        if (r == 0 && *parser->at != ')')
+            r = bad(parser, NUMBER_NO_EXPRESSION);
+        parser->at += r == 0;
+        return r;
+    }
+    size_t length = name_length(parser->at);
+    if (length == 0)
+        return bad(parser, NUMBER_NO_EXPRESSION);
+    *at = (struct resolved){0};
+    if (!parser->find(parser->ctx, parser->emitter, parser->at, length, &at->type, &at->place))
+        return unknown(parser, NUMBER_NO_VARIABLE, length);
+    parser->at += length;
+    return follow_reference(parser, at);
+}
+
+static int postfix(struct parser *parser, struct resolved *at)
+{
+    int r = primary(parser, at);
+    while (r == 0) {
+        skip_blanks(parser);
+        if (at->address && (*parser->at == '.' || *parser->at == '['))
+            return bad(parser, NUMBER_NO_STRUCT);
+        if (*parser->at == '.') {
+            parser->at++;
+            r = member(parser, at);
+        } else if (parser->at[0] == '-' && parser->at[1] == '>') {
+            r = dereference(parser, at);
+            parser->at += 2;
+            if (r == 0)
+                r = member(parser, at);
+        } else if (*parser->at == '[')
+            r = element(parser, at);
+        else
+            break;
+    }
+    return r;
+}
+
+/* An expression as far as it goes: what it names. Blanks may be left behind it. */
+static int numbers_unary(struct parser *parser, struct resolved *at)
+{
+    skip_blanks(parser);
+    char op = *parser->at;
+    if (op != '*' && op != '&')
+        return postfix(parser, at);
+    if (++parser->nest > NEST_LIMIT)
+        return bad(parser, NUMBER_TOO_DEEP);
+    parser->at++;
+    int r = numbers_unary(parser, at);
+    if (r < 0)
+        return r;
+    if (op == '*')
+        return dereference(parser, at);
+    if (at->place.kind != PLACE_MEMORY || at->bits || at->address)
+        return bad(parser, NUMBER_NO_ADDRESS);
+    at->address = true;
+    return 0;
+}
+
+static bool is_all(struct parser *parser)
+{
+    skip_blanks(parser);
+    return *parser->at == 0 || bad(parser, NUMBER_NO_EXPRESSION) == 0;
+}
+
+bool numbers_resolve(struct emitter *emitter, const char *expression, numbers_find_fn *find, void *ctx,
+                     struct resolved *ret_resolved, struct err *err)
+{
+    struct number_problem problem = {0};
+    struct parser parser = {emitter, expression, expression, find, ctx, &problem, 0, false};
+    if (numbers_unary(&parser, ret_resolved) == 0 && is_all(&parser))
+        return true;
+    struct buf text = BUF_INIT;
+    number_problem_print(&problem, expression, &text);
+    err_set(err, -EINVAL, "%s", text.failed ? "out of memory" : text.data);
+    buf_done(&text);
+    return false;
+}
+
+/* ---- numbers ---- */
+
+/* What conditions and indexes see as an integer; pointers are none. */
+static bool numbers_is_whole(enum type_kind kind)
+{
+    return kind == TYPE_SIGNED || kind == TYPE_UNSIGNED || kind == TYPE_CHAR || kind == TYPE_BOOL || kind == TYPE_ENUM;
+}
+
+static bool emit_address(struct emitter *emitter, const struct place *place)
+{
+    unsigned temp = emit_temp(emitter);
+    emit(emitter, CAPTURE_LEA, temp, place->base, place->offset);
+    emit(emitter, CAPTURE_VALUE, temp, 8, 0);
+    return place->kind == PLACE_MEMORY;
+}
+
+static bool emit_real(struct emitter *emitter, const struct place *place, uint64_t size)
+{
+    if (size == 16) {
+        struct place head = place_at(place, 8);
+        if (place->kind != PLACE_MEMORY)
+            return false;
+        int low = emit_load(emitter, place, 8), high = emit_load(emitter, &head, 2);
+        emit(emitter, CAPTURE_FLOAT, (unsigned)low & 63, 10, high);
+        return low >= 0 && high >= 0;
+    }
+    int value = emit_load(emitter, place, (unsigned)size);
+    if (value < 0)
+        return false;
+    emit(emitter, size == 4 ? CAPTURE_FLOAT : CAPTURE_VALUE, (unsigned)value, size == 4 ? 4 : 8, 0);
+    return true;
+}
+
+/* Eight bytes of what was resolved. */
+static int emit_bits_of(struct parser *parser, struct resolved *at, enum code_type *ret_type)
+{
+    struct emitter *emitter = parser->emitter;
+    Dwarf_Die stripped;
+    *ret_type = CODE_UNSIGNED;
+    if (at->address)
+        return emit_address(emitter, &at->place) ? 0 : bad(parser, NUMBER_NO_ADDRESS);
+    if (!type_strip(&at->type, &stripped))
+        return bad(parser, NUMBER_NO_NUMBER);
+    uint64_t size = type_size(&stripped), bits = at->bits ? at->bits : size * 8;
+    enum type_kind kind = type_kind_of(&stripped);
+    if (kind == TYPE_ARRAY)
+        return emit_address(emitter, &at->place) ? 0 : bad(parser, NUMBER_NO_ADDRESS);
+    if (kind == TYPE_FLOAT) {
+        *ret_type = size == 4 ? CODE_SINGLE : CODE_FLOATING;
+        return emit_real(emitter, &at->place, size) ? 0 : bad(parser, NUMBER_NOT_AVAILABLE);
+    }
+    uint64_t bytes = (at->bit + bits + 7) / 8;
+    if (!(numbers_is_whole(kind) || kind == TYPE_POINTER) || bytes == 0 || bytes > 8)
+        return bad(parser, NUMBER_NO_NUMBER);
+    bool known = at->place.size == 0 || at->place.size >= bytes;
+    bool is_signed = kind != TYPE_POINTER && kind != TYPE_BOOL && type_is_signed(&stripped);
+    int value = known ? emit_load(emitter, &at->place, (unsigned)bytes) : -1;
+    if (value < 0)
+        return bad(parser, at->place.kind == PLACE_OPTIMISED_OUT ? NUMBER_OPTIMISED_OUT : NUMBER_NOT_AVAILABLE);
+    *ret_type = is_signed ? CODE_SIGNED : CODE_UNSIGNED;
+    emit(emitter, CAPTURE_BITS, (unsigned)value, 8, (int64_t)CAPTURE_BITS_OFF(at->bit, bits, (uint64_t)is_signed));
+    return 0;
+}
+
+static int emit_size_of(struct parser *parser, enum code_type *ret_type)
+{
+    int64_t size;
+    if (numbers_size_of(parser, &size) < 0 || !is_all(parser))
+        return -EINVAL;
+    unsigned temp = emit_temp(parser->emitter);
+    emit_constant(parser->emitter, temp, (uint64_t)size);
+    emit(parser->emitter, CAPTURE_VALUE, temp, 8, 0);
+    *ret_type = CODE_UNSIGNED;
+    return 0;
+}
+
+static int emit_number(struct parser *parser, enum code_type *ret_type)
+{
+    struct resolved at = {0};
+    if (numbers_is_sizeof(parser))
+        return emit_size_of(parser, ret_type);
+    int r = numbers_unary(parser, &at);
+    return r < 0 || !is_all(parser) ? -EINVAL : emit_bits_of(parser, &at, ret_type);
+}
+
+static void emit_missing(struct emitter *emitter)
+{
+    struct place type = {.kind = PLACE_CONSTANT, .constant = CODE_MISSING}, zero = {.kind = PLACE_CONSTANT};
+    unsigned temps = emitter->temps;
+    emit_bytes(emitter, &type, 1);
+    emit_bytes(emitter, &zero, 8);
+    emitter->temps = temps;
+}
+
+bool numbers_emit(struct emitter *emitter, const char *expression, numbers_find_fn *find, void *ctx,
+                  struct number_problem *ret_problem)
+{
+    struct emitter_mark mark = emitter_mark(emitter);
+    enum code_type type = CODE_MISSING;
+    struct emitter_block block = emit_number_begin(emitter);
+    struct parser parser = {emitter, expression, expression, find, ctx, ret_problem, 0, true};
+    bool good = emit_number(&parser, &type) == 0;
+    if (good && emitter->failed)
+        good = bad(&parser, NUMBER_TOO_DEEP) == 0;
+    emit_number_end(emitter, block, type);
+    if (!good || emitter->failed) {
+        emitter_reset(emitter, &mark);
+        emit_missing(emitter);
+    }
+    emitter->temps = mark.temps;
+    emitter->scratch = mark.scratch;
+    return good;
+}
+
 /*
  * What stands in the brackets of an expression, and behind sizeof:
  *
@@ -8,12 +399,6 @@
  *
  * Indexes are calculated in 64 bits, with sign.
  */
-#include <limits.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include "base/data/number.h"
-#include "symbols/capture/numbers.h"
 
 struct term { /* part of an index */
     bool known;
@@ -119,12 +504,13 @@ static int term_of(struct parser *parser, struct resolved *at, unsigned scratch,
                type_kind_of(&stripped) != TYPE_BOOL && type_is_signed(&stripped), ret_term);
 }
 
-bool numbers_is_sizeof(const struct parser *parser)
+/* `sizeof(...)`: nothing is read for it. */
+static bool numbers_is_sizeof(const struct parser *parser)
 {
     return name_length(parser->at) == 6 && memcmp(parser->at, "sizeof", 6) == 0;
 }
 
-int numbers_size_of(struct parser *parser, int64_t *ret_size)
+static int numbers_size_of(struct parser *parser, int64_t *ret_size)
 {
     struct number_type type;
     struct resolved at = {0};
@@ -280,7 +666,8 @@ static int go_on_by(struct parser *parser, struct resolved *at, struct term inde
     return 0;
 }
 
-int indexes_follow(struct parser *parser, struct resolved *at, unsigned dimensions, const uint64_t *counts)
+/* From '[' on: so many indexes, or as many as the array has dimensions. The place goes to that element. */
+static int indexes_follow(struct parser *parser, struct resolved *at, unsigned dimensions, const uint64_t *counts)
 {
     int r = 0;
     struct term index = {.known = true}, number;

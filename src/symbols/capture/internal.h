@@ -368,7 +368,7 @@ bool location_unwind(struct capture_compiler *compiler, uint64_t pc, struct emit
 void location_evaluate(struct location *location, const Dwarf_Op *ops, size_t count, Dwarf_Attribute *attribute,
                        struct place *ret_place);
 
-/* ---- capture/numbers.c ---- */
+/* ---- capture/indexes.c ---- */
 
 /* Finds a variable by name; instructions that find out where it is are emitted. */
 typedef bool numbers_find_fn(void *ctx, struct emitter *emitter, const char *name, size_t length, Dwarf_Die *ret_type,

@@ -2,7 +2,7 @@
 #include "symbols/capture/internal.h"
 #include "symbols/capture/site.h"
 #include "symbols/capture/values.h"
-#include "symbols/index/lines_internal.h"
+#include "symbols/index/lines.h"
 #include "symbols/layout/layout.h"
 
 #include <errno.h>

@@ -2,7 +2,7 @@
 #include "base/data/cleanup.h"
 #include "symbols/capture/internal.h"
 #include "symbols/capture/site.h"
-#include "symbols/index/dwarf_units.h"
+#include "symbols/index/lines.h"
 #include "symbols/index/selection_glob.h"
 
 #include <dwarf.h>

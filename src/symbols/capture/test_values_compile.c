@@ -12,7 +12,7 @@
 #include <string.h>
 
 #include "symbols/capture/internal.h"
-#include "symbols/index/dwarf_units.h"
+#include "symbols/index/lines.h"
 #include "symbols/layout/layout.h"
 
 static char *texts[1 << 14]; /* of layouts and their parts */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "symbols/capture/internal.h"
 #include "symbols/capture/site.h"
-#include "symbols/index/dwarf_units.h"
+#include "symbols/index/lines.h"
 
 #include <dwarf.h>
 #include <stdlib.h>

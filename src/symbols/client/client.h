@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef SCRY_SYMBOLS_CLIENT_NUMBER_PROBLEM_H
-#define SCRY_SYMBOLS_CLIENT_NUMBER_PROBLEM_H
+#ifndef SCRY_SYMBOLS_CLIENT_CLIENT_H
+#define SCRY_SYMBOLS_CLIENT_CLIENT_H
 
 #include "base/data/buf.h"
 #include "base/data/err.h"

@@ -7,7 +7,7 @@
 #include <string.h>
 #include <sys/uio.h>
 
-#include "symbols/index/lines_internal.h"
+#include "symbols/index/lines.h"
 
 enum {
     REG_RBP = 6,

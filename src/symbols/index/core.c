@@ -18,7 +18,7 @@
 #include <unistd.h>
 
 #include "base/system/siginfo.h"
-#include "symbols/index/lines_internal.h"
+#include "symbols/index/lines.h"
 
 enum { THREADS_MAX = 65536 };
 

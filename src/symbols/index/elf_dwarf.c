@@ -11,7 +11,7 @@
 #include <string.h>
 
 #include "base/data/grow.h"
-#include "symbols/index/dwarf_units.h"
+#include "symbols/index/lines.h"
 #include "symbols/index/elf_files.h"
 #include "symbols/index/index_build.h"
 

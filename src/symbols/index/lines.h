@@ -1,19 +1,24 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#ifndef SCRY_SYMBOLS_INDEX_LINES_H
+#define SCRY_SYMBOLS_INDEX_LINES_H
+
+#include "base/data/buf.h"
+#include "base/data/err.h"
+
+#include <elfutils/libdw.h>
+#include <elfutils/libdwfl.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+#include <uthash.h>
+
 /*
  * From addresses to functions, files and lines, inlined calls included, by the symbol tables and DWARF of a process's
  * load modules (elfutils). Loading debug information takes time and memory: used in short-lived children and commands,
  * never in the monitor. Nothing is fetched from the network: opening removes DEBUGINFOD_URLS from the environment.
  * One thread at a time.
  */
-#ifndef SCRY_SYMBOLS_INDEX_LINES_H
-#define SCRY_SYMBOLS_INDEX_LINES_H
-
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <sys/types.h>
-
-#include "base/data/err.h"
 
 struct lines;
 
@@ -77,5 +82,52 @@ struct line_location {
  * addresses are no error: module is NULL. -ENOMEM. */
 int lines_find(struct lines *lines, uint64_t addr, struct line_location *ret_location);
 void line_location_done(struct line_location *location);
+
+/*
+ * Units whose debug information lies in a file of its own (DWARF 5, 3.1.2; gcc and clang -gsplit-dwarf): the program
+ * has a skeleton with the addresses and lines, the .dwo file beside the object all the rest.
+ */
+
+/* What a unit describes: of a skeleton what is in its file, of others the unit itself. False: the file is not there, or
+ * not the one that belongs to the program. */
+bool unit_content(Dwarf_Die *unit, Dwarf_Die *ret_content);
+/* Where the file of a skeleton should be; "": the unit does not say. */
+void unit_put_file(Dwarf_Die *skeleton, struct buf *out);
+/* Why the content is not available: one line. program: the path of the file with the skeleton. */
+void unit_put_missing(Dwarf_Die *skeleton, const char *program, struct buf *out);
+
+/* Inside symbols: what lines.c and core.c share of elfutils' libdwfl. */
+
+struct line_path {
+    const char *directory, *file; /* as the debug information has them */
+    char *path;
+    UT_hash_handle hh;
+};
+
+struct lines {
+    Dwfl *dwfl;
+    struct scopes *scopes;   /* of the units and modules that were asked for */
+    struct line_path *paths; /* that were looked at */
+    struct {
+        uint64_t start, end;
+        char *name;
+    } symbol;              /* the last that was found */
+    pid_t pid;             /* of lines_open_process */
+    bool attached;         /* to its state; what follows is of the thread that is inspected */
+    Dwarf_Word sp, pc, bp; /* bp 0: not known */
+    const struct lines_thread *thread;
+    bool sampled; /* all its registers are known, as thread->registers has them */
+};
+
+/* A core file's stacks are named with a struct lines of their own, which has a dwfl and nothing else. */
+int location_find(struct lines *lines, uint64_t addr, struct line_location *ret_location);
+void location_forget(struct lines *lines); /* what was kept for the next one */
+
+/* ---- scopes.c ---- */
+
+struct scopes;
+
+/* Debug information is looked for beside the file and under /usr/lib/debug only. */
+void symbols_stay_local(void);
 
 #endif

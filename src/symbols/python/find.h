@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef SCRY_SYMBOLS_PYTHON_MEMORY_H
-#define SCRY_SYMBOLS_PYTHON_MEMORY_H
+#ifndef SCRY_SYMBOLS_PYTHON_FIND_H
+#define SCRY_SYMBOLS_PYTHON_FIND_H
 
 #include <stddef.h>
 #include <stdint.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef SCRY_WEB_VIEW_SAVED_H
-#define SCRY_WEB_VIEW_SAVED_H
+#ifndef SCRY_WEB_VIEW_PICTURE_H
+#define SCRY_WEB_VIEW_PICTURE_H
 
 #include "web/view/view.h"
 
