@@ -250,6 +250,11 @@ struct script_end_record {
     json_t *lines;   /* [{file, line, command, count, failed, seconds}, ...], of most time first; NULL: not counted */
 };
 
+struct script_trap_record {
+    int32_t pid;
+    json_t *commands; /* names */
+};
+
 /* ---- Python (job/python) ---- */
 
 struct python_stack_record { /* of all threads, taken from outside */
@@ -296,7 +301,7 @@ struct end_record {
 #define RECORD_KINDS(KIND) \
     KIND(spool) KIND(node) KIND(method) KIND(tracing) KIND(script) KIND(untraced) KIND(setting) KIND(request) KIND(process) \
     KIND(process_end) KIND(withdrawn) KIND(sample) KIND(health) KIND(gap) KIND(warning) KIND(crash) \
-    KIND(script_line) KIND(command_failed) KIND(script_end) KIND(python_stack) KIND(python_exception) \
+    KIND(script_line) KIND(command_failed) KIND(script_end) KIND(script_trap) KIND(python_stack) KIND(python_exception) \
     KIND(python_calls) KIND(functions) KIND(log) KIND(log_folded) KIND(log_file) KIND(log_last) KIND(progress) KIND(stall) \
     KIND(rule) KIND(rules) KIND(end)
 /* clang-format on */

@@ -99,6 +99,7 @@ static void drop_place(struct layer_place *place)
 {
     json_decref(place->line);
     json_decref(place->stack);
+    json_decref(place->trap);
 }
 
 void layers_init(struct layers *layers)
@@ -285,6 +286,13 @@ static void apply_stack(struct layers *layers, const json_t *record)
     struct layer_place *place = touch_place(layers, (json_int_t)get_count(record, "pid"));
     if (place)
         replace(&place->stack, record);
+}
+
+static void apply_trap(struct layers *layers, const json_t *record)
+{
+    struct layer_place *place = touch_place(layers, (json_int_t)get_count(record, "pid"));
+    if (place)
+        replace(&place->trap, json_object_get(record, "commands"));
 }
 
 static int64_t row_size(const json_t *row, size_t index)
@@ -600,6 +608,9 @@ void layers_apply(struct layers *layers, enum record_type type, const json_t *re
         return;
     case RECORD_script_end:
         apply_script_end(layers, record);
+        return;
+    case RECORD_script_trap:
+        apply_trap(layers, record);
         return;
     case RECORD_python_stack:
         apply_stack(layers, record);

@@ -209,6 +209,49 @@ static void test_cleanup(void **state)
     }
 }
 
+/* What a shell starts in a trap of its exit is none of what failed before, whatever both ended with; but where nothing did, and the
+ * shell has its status, the trap is the reason. A command that is not found has no name but the shell's. */
+static void test_trap(void **state)
+{
+    enum { EXIT_5 = 5 << 8 };
+    static const struct {
+        const char *commands; /* of the trap; NULL: not known */
+        struct {
+            const char *name;
+            int status;
+        } children[3]; /* one after the other: 11, 12, 13 */
+        int status;
+        const char *chain;
+    } rows[] = {
+        {"[\"rm\"]", {{"cp", EXIT_1}, {"rm", EXIT_1}}, EXIT_1, "11 10"},
+        {"[\"rm\"]", {{"cp", EXIT_1}, {"rm", EXIT_1}}, EXIT_5, "11 10"}, /* cp || exit 5 */
+        {"[\"mv\", \"rm\"]", {{"model", EXIT_2}, {"mv", EXIT_1}, {"rm", EXIT_1}}, EXIT_1, "11 10"},
+        {"[\"rm\"]", {{"mkdir", EXIT_1}, {"cp", EXIT_1}, {"rm", 0}}, EXIT_1, "12 10"},
+        {"[\"umount_it\"]", {{"model", EXIT_1}, {"bash", EXIT_127}}, EXIT_127, "11 10"},
+        {"[\"umount_it\", \"rmdir\"]", {{"model", EXIT_1}, {"bash", EXIT_127}, {"rmdir", EXIT_1}}, EXIT_1, "11 10"},
+        {"[\"rm\"]", {{"cp", EXIT_1}, {"bash", EXIT_127}, {"rm", 0}}, EXIT_127, "12 10"}, /* cp; nosuch */
+        {"[\"rm\"]", {{"rm", EXIT_1}}, EXIT_1, "11 10"},
+        {"[\"rm\"]", {{"rm", EXIT_1}}, EXIT_5, "10"},
+        {"[\"rm\"]", {{"cp", EXIT_1}, {"rm", EXIT_1}, {"tar", EXIT_1}}, EXIT_1, "13 10"},
+        {NULL, {{"cp", EXIT_1}, {"rm", EXIT_1}}, EXIT_1, "12 10"},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        struct job_model model;
+        assert_int_equal(job_model_init(&model, 100), 0);
+        for (int k = 0; k < 3 && rows[i].children[k].name; k++)
+            add(&model, 11 + k, 10, rows[i].children[k].name, 0.1 * (k + 1), 0.1 * (k + 1) + 0.05,
+                rows[i].children[k].status);
+        add(&model, 10, SUPERVISOR, "bash", 0, 0.5, rows[i].status);
+        if (rows[i].commands)
+            put_now(&model, json_pack("{s:s, s:f, s:i, s:o}", "type", "script_trap", "t", 0.5, "pid", 10, "commands",
+                                      json_loads(rows[i].commands, 0, NULL)));
+        json_t *failed = failed_of(&model);
+        if (strcmp(chain(failed), rows[i].chain) != 0)
+            fail_msg("%zu: %s", i, chain(failed));
+        json_decref(failed);
+    }
+}
+
 /* A script's process has the name of the script; its command line begins with the shell. */
 static void test_script_is_shell(void **state)
 {
@@ -594,7 +637,7 @@ int main(void)
         cmocka_unit_test(test_hidden_leaving), cmocka_unit_test(test_hydra),   cmocka_unit_test(test_ended_by_parent),
         cmocka_unit_test(test_timeout_killed), cmocka_unit_test(test_cleanup), cmocka_unit_test(test_script_is_shell),
         cmocka_unit_test(test_hidden_ranks),   cmocka_unit_test(test_answer),  cmocka_unit_test(test_unread),
-        cmocka_unit_test(test_not_started),    cmocka_unit_test(test_lost),
+        cmocka_unit_test(test_not_started),    cmocka_unit_test(test_lost),    cmocka_unit_test(test_trap),
     };
     return cmocka_run_group_tests_name("report failed", tests, NULL, NULL);
 }
