@@ -214,14 +214,46 @@ class Why(scrytest.TestCase):
                 "\nstuck" in said[-1].stdout
 
         scrytest.wait_until(blocked, 30, lambda: said[-1].stdout if said else "it starts")
-        self.assertEqual(said[-1].stdout.splitlines()[1], "stuck: all of its processes wait, 2 of them until somebody opens a FIFO, which can "
-                         "only be a process that is not of this job")
+        self.assertEqual(said[-1].stdout.splitlines()[1:4], [
+            "stuck: all of its processes wait, 2 of them until somebody opens a FIFO",
+            "  nobody has opened p for writing; no process of this job has that in its script or its command",
+            "  nobody has opened q for reading; no process of this job has that in its script or its command"])
         self.assertRegex(said[-1].stdout, r"\(sh\): waits until somebody opens p for writing\n")
         self.assertEqual(said[-1].returncode, 0)  # somebody may
         processes = [process["pid"] for process in self.ask(path)["processes"]]
         for pid in processes:
             os.kill(pid, signal.SIGKILL)
         job.wait(60 * scrytest.SCALE)
+
+    def test_fifos_crosswise(self):
+        """Each of two processes would open, next, the end that the other one waits for: a deadlock. Of one FIFO who has it in its script is said."""
+        for name, shell, script, second in (
+                ("cross", "bash", "mkfifo p q\n( read x <p; echo a >q ) &\n( read y <q; echo b >p ) &\nwait\n", "deadlock: 2 processes wait for each other to open FIFOs"),
+                ("dash", "dash", "mkfifo p q\n( read x <p; echo a >q ) &\n( read y <q; echo b >p ) &\nwait\n", "deadlock: 2 processes wait for each other to open FIFOs"),
+                ("cat", "bash", "mkfifo p q\ncat p >q &\ncat q >p &\nwait\n", "deadlock: 2 processes wait for each other to open FIFOs"),
+                ("outside", "bash", "mkfifo p q\n( cat p; true ) &\n( cat q; true ) &\nwait\n", "stuck: all of its processes wait, 2 of them until somebody opens a FIFO"),
+                ("later", "bash", "mkfifo p\n( read x <p; true ) &\nwait\necho a >p\n", "stuck: all of its processes wait, 1 of them until somebody opens a FIFO")):
+            with self.subTest(name):
+                work = self.box.path("work", name)
+                os.makedirs(work)
+                with open(os.path.join(work, "job.sh"), "w", encoding="ascii") as file:
+                    file.write(script)
+                path, said = os.path.join(work, "job"), []
+                job = self.box.start(self.box.scry("run", "-q", "-o", path, "--", shell, "job.sh"), cwd=work)
+
+                def stands():
+                    if os.path.exists(os.path.join(path, "job.json")):
+                        said.append(self.box.run(self.box.scry("why", path)))
+                    return said and second in said[-1].stdout
+
+                scrytest.wait_until(stands, 30, lambda: said[-1].stdout if said else "it starts")
+                self.assertEqual(said[-1].stdout.splitlines()[1], second)
+                self.assertEqual(said[-1].returncode, 3 if second.startswith("deadlock") else 0)
+                if name == "later":
+                    self.assertRegex(said[-1].stdout, r"\n  nobody has opened p for writing; that stands in the script or the command of process \d+ \(bash\)\n")
+                for process in json.loads(self.box.run(self.box.scry("why", "--json", path)).stdout)["processes"]:
+                    os.kill(process["pid"], signal.SIGKILL)
+                job.wait(60 * scrytest.SCALE)
 
     def test_ended(self):
         """Of a job that is over: how it ended, what it said last, what is missing; never that nothing is left."""

@@ -17,6 +17,7 @@
 #include "base/system/log.h"
 #include "cli/common/cli.h"
 #include "cli/common/find.h"
+#include "cli/why/fifos.h"
 #include "cli/why/json.h"
 #include "cli/why/locks.h"
 #include "cli/why/nodes.h"
@@ -462,7 +463,7 @@ static void put_text(struct buf *out, const struct why *why)
         why_stall_text(out, why->report.model.stall, &why->set);
     size_t count;
     _cleanup_(freep) pid_t *list = runs(why) && is_here(why) ? other_processes(why, &count) : NULL;
-    if (list && !why->has_mpi)
+    if (list && !why->has_mpi && !why->lock_count)
         why_fifos_text(out, list, count);
     why_locks_text(out, why->locks, why->lock_count);
     if (why->has_mpi && why->lock_count)
