@@ -123,6 +123,19 @@ static void test_disk_full(void **state)
     assert_string_equal(told.evidence, "[2,1]");
 }
 
+/* A job that is too short for a record before its end: it says what was free when the job began. */
+static void test_disk_full_soon(void **state)
+{
+    for (int first = 0; first <= 90000; first += 90000) {
+        PUT("{s:s, s:f, s:f, s:[{s:s, s:i, s:i, s:i, s:i, s:i}]}", "type", "health", "t", 99.9, "seconds", 1.0,
+            "filesystems", "path", first ? "/work" : "/before", "total_bytes", 100000, "free_bytes", 3, "inodes", 100,
+            "free_inodes", 50, "first_free_bytes", first);
+        expect(ask(TWO), first ? NOTE_cause_disk_full : NOTE_cause_process, false,
+               first ? "probably the disk of /work was full"
+                     : "probably worker (pid 20), which ended with exit status 1");
+    }
+}
+
 /* The job need not write where scry records. */
 static void test_disk_of_scry(void **state)
 {
@@ -1197,6 +1210,7 @@ int main(void)
         ROW(test_memory_of_one),
         ROW(test_disk),
         ROW(test_disk_full),
+        ROW(test_disk_full_soon),
         ROW(test_said),
         ROW(test_credential),
         ROW(test_memory_short),

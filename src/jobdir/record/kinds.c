@@ -254,6 +254,7 @@ static const struct field filesystem_fields[] = {
     {"free_bytes", FIELD_BYTES, .about = "for this user"},
     {"inodes", FIELD_COUNT},
     {"free_inodes", FIELD_COUNT},
+    {"first_free_bytes", FIELD_BYTES, .flags = FIELD_OPTIONAL, .about = "when the job was seen first"},
     {0}};
 static const struct field cgroup_fields[] = {{"version", FIELD_COUNT},
                                              {"path", FIELD_TEXT},

@@ -171,7 +171,7 @@ struct health_record {
     struct traffic_fields { /* a second */
         double disk_read_bytes, disk_written_bytes, received_bytes, sent_bytes, network_errors;
     } traffic;
-    json_t *filesystems; /* [{path, uses, total_bytes, free_bytes, inodes, free_inodes}, ...] */
+    json_t *filesystems; /* [{path, uses, total_bytes, free_bytes, inodes, free_inodes, first_free_bytes}, ...] */
     json_t *cgroup;      /* {version, path, memory_bytes, memory_peak_bytes, memory_limit_bytes, ...}; NULL: none */
     json_t *processes;   /* [[pid, read_bytes, written_bytes, open_files, open_files_limit], ...]; NULL: none */
 };

@@ -563,10 +563,11 @@ static void apply_filesystem(struct layers *layers, const json_t *row, double se
         system->least_free_bytes = system->free_bytes;
         system->least_at = seconds;
     }
-    if (first)
-        system->was_full =
-            (system->inodes > 0 && system->free_inodes == 0) ||
-            (system->total_bytes > 0 && system->free_bytes >= 0 && system->free_bytes <= system->total_bytes / 1000);
+    if (first) { /* a short job has only a record of its end */
+        int64_t had = get_size(row, "first_free_bytes"), bytes = had >= 0 ? had : system->free_bytes;
+        system->was_full = (system->inodes > 0 && system->free_inodes == 0) ||
+                           (system->total_bytes > 0 && bytes >= 0 && bytes <= system->total_bytes / 1000);
+    }
     if (first || (system->free_inodes >= 0 && system->free_inodes < system->least_free_inodes))
         system->least_free_inodes = system->free_inodes;
 }
