@@ -181,6 +181,20 @@ static void put_exception_place(struct buf *out, const struct python_exception_r
         buf_printf(out, ":%lld", (long long)line);
 }
 
+/* What had failed below the process, as a program that it ran by subprocess: the exception only tells its status. */
+static void put_child_said(struct buf *out, const struct job_end *end, pid_t pid)
+{
+    _cleanup_(buf_done) struct buf said = BUF_INIT;
+    const char *name = json_string_value(json_object_get(json_array_get(end->chain, 0), "name"));
+    if (cause_chain_at(end, pid) <= 0 || !name)
+        return;
+    cause_put_said_by(&said, end, name, cause_chain_end(end, 0));
+    if (!said.len)
+        return;
+    cause_end_sentence(out);
+    buf_printf(out, ", which said: %s", said.data);
+}
+
 bool cause_find_exception(const struct job_end *end, struct cause *cause, bool sure)
 {
     const json_t *record;
@@ -196,6 +210,7 @@ bool cause_find_exception(const struct job_end *end, struct cause *cause, bool s
             cause_cut(&cause->what, row.message);
         }
         put_exception_place(&cause->where, &row);
+        put_child_said(&cause->what, end, row.pid);
         cause_add(cause, record);
         cause->note = NOTE(cause_exception, .exception = cause_text(&cause->what), .place = cause_text(&cause->where),
                            .sure = sure);

@@ -411,6 +411,21 @@ static void test_exception_said(void **state)
     expect(ask(TWO), NOTE_cause_log, false, "probably what stderr says: KeyError: 'gamma', at key.py:3");
 }
 
+/* subprocess.run(check=True) tells the status of what it ran; that has said why. */
+static void test_exception_of_child(void **state)
+{
+    static const char chain[] = "[{\"pid\": 21, \"name\": \"grep\", \"end_seconds\": 99.8, \"exit_code\": 2},"
+                                " {\"pid\": 10, \"name\": \"python3\", \"end_seconds\": 100, \"exit_code\": 1}]";
+    put_log(99.8, "warning", "grep: missing.csv: No such file or directory");
+    put_exception(99.9, 10, "CalledProcessError", "Command 'grep' returned non-zero exit status 2.");
+    expect(ask(chain), NOTE_cause_exception, true,
+           "an exception of Python that nothing caught, at steer.py:12: CalledProcessError: Command 'grep' returned "
+           "non-zero exit status 2, which said: grep: missing.csv: No such file or directory");
+    expect(ask(ONE), NOTE_cause_exception, true,
+           "an exception of Python that nothing caught, at steer.py:12: CalledProcessError: Command 'grep' returned "
+           "non-zero exit status 2.");
+}
+
 /* What a library has raised is where the user's own code called it. */
 static void test_exception_in_library(void **state)
 {
@@ -1223,6 +1238,7 @@ int main(void)
         ROW(test_address_limit_of_crash),
         ROW(test_exception),
         ROW(test_exception_said),
+        ROW(test_exception_of_child),
         ROW(test_exception_in_library),
         ROW(test_exception_elsewhere),
         ROW(test_exception_of_thread),
