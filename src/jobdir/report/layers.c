@@ -382,6 +382,7 @@ json_t *job_report_last(const struct job_report *report)
                                 .reason = result.reason,
                                 .not_started = !result.started,
                                 .peak_rss = result.processes == 1 ? result.peak_rss_bytes : 0,
+                                .largest_rss = result.peak_rss_bytes,
                                 .seconds = result.wall_seconds};
     json_t *last = last_json(&end);
     look_elsewhere(report, &end, last);
@@ -473,6 +474,22 @@ static uint64_t kills_for_memory(const struct job_model *model)
     return kills;
 }
 
+/* The process that ended by SIGKILL; NULL: none, or several. */
+static const struct job_process *only_killed(const struct job_model *model)
+{
+    const struct job_process *killed = NULL;
+    for (size_t i = 0; i < model->ended_count; i++) {
+        const struct job_process *process = &model->ended[i];
+        if (process->status == JOB_STATUS_UNKNOWN || !WIFSIGNALED(process->status) ||
+            WTERMSIG(process->status) != SIGKILL)
+            continue;
+        if (killed)
+            return NULL;
+        killed = process;
+    }
+    return killed;
+}
+
 /* MPICH's launcher may end with 0 after it has killed all ranks but one that left them. Where MPI was counted the ranks say it. */
 static bool find_hidden_leaving(const struct job_model *model, struct buf *out)
 {
@@ -543,8 +560,8 @@ json_t *job_report_hidden(const struct job_report *report)
     } else if (find_hidden_ranks(report, &what)) {
         ; /* it says why */
     } else if (kills) {
-        buf_printf(&what, "the kernel killed %llu process%s for lack of memory", (unsigned long long)kills,
-                   kills == 1 ? "" : "es");
+        buf_puts(&what, "for lack of memory the kernel killed ");
+        cause_put_killed(&what, &report->model, only_killed(&report->model), result.peak_rss_bytes, kills);
     } else if (!find_hidden_process(&report->model, &what) &&
                (report->mpi || !find_hidden_leaving(&report->model, &what)) &&
                last_error(layers, result.wall_seconds)) {

@@ -527,9 +527,11 @@ static void test_hidden_memory(void **state)
     note(&report.model, NOTE(node_out_of_memory, .processes = 4));
     expect_hidden(&report, "");
     sample_kills(&report.model, 90, 8);
-    expect_hidden(&report, "the kernel killed 1 process for lack of memory");
+    expect_hidden(&report, "for lack of memory the kernel killed worker (pid 11)");
+    report.info.result.peak_rss_bytes = 98 << 20;
+    expect_hidden(&report, "for lack of memory the kernel killed worker (pid 11), which had 98 MB");
     note(&report.model, NOTE(out_of_memory, .processes = 3, .own_group = true)); /* two of them after the last sample */
-    expect_hidden(&report, "the kernel killed 3 processes for lack of memory");
+    expect_hidden(&report, "for lack of memory the kernel killed 3 processes");
     report.info.result.exit_code = 1; /* hides nothing */
     expect_hidden(&report, "");
     job_model_done(&report.model);
