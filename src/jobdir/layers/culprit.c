@@ -91,8 +91,7 @@ static bool is_harmless(const struct job_process *process, const struct job_proc
                                              culprit_status(parent) != culprit_status(process);
 }
 
-/* What is asked, and says no by its status. */
-static bool is_answer(const struct job_process *process)
+bool culprit_is_answer(const struct job_process *process)
 {
     static const char *const names[] = {"grep", "egrep", "fgrep", "zgrep", "pgrep", "test", "[", "diff", "cmp", "expr"};
     bool answers = false;
@@ -127,7 +126,7 @@ static bool was_answered(const struct job_model *model, const struct job_process
     const json_t *said = model->layers.last_lines;
     const char *file = json_string_value(json_object_get(said, "file"));
     double quiet = json_number_value(json_object_get(said, "quiet_seconds")), at = record_seconds(said) - quiet;
-    if (!is_answer(process) || !starter_is_shell(shell->name, shell->argv))
+    if (!culprit_is_answer(process) || !starter_is_shell(shell->name, shell->argv))
         return false;
     bool spoke = said && quiet >= 0 && file && strcmp(file, "stderr") == 0 && at > process->end + TICK &&
                  at <= shell->end + TICK;
@@ -172,7 +171,7 @@ static bool is_before_cleanup(const struct job_process *shell, const struct job_
 {
     enum { STATUS_OF_MANY = 2 };
     if (!starter_is_shell(shell->name, shell->argv) || culprit_status(first) == culprit_status(shell) ||
-        is_answer(same))
+        culprit_is_answer(same))
         return false;
     return culprit_status(shell) > STATUS_OF_MANY ||
            (WIFEXITED(first->status) && is_utility(first) && first->start <= same->end + CLEANUP_SECONDS);

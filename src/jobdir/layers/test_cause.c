@@ -1130,6 +1130,26 @@ static void test_process(void **state)
     expect(told, NOTE_cause_process, false, "probably worker (pid 20), which ended with exit status 1");
 }
 
+/* A shell's fork that executed nothing has no name of its own. */
+static void test_not_executed(void **state)
+{
+    static const char *const rows[][2] = {
+        {"127", "probably a command of job.sh (pid 20), which ended with exit status 127: its program was not found"},
+        {"126",
+         "probably a command of job.sh (pid 20), which ended with exit status 126: its program may not be executed"},
+        {"3", "probably job.sh (pid 20), which ended with exit status 3"},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        char chain[500];
+        snprintf(chain, sizeof chain,
+                 "[{\"pid\": 20, \"name\": \"job.sh\", \"argv\": [\"/bin/bash\", \"./job.sh\"], \"end_seconds\": 99.9, "
+                 "\"exit_code\": %s}, {\"pid\": 10, \"name\": \"job.sh\", \"argv\": [\"/bin/bash\", \"./job.sh\"], "
+                 "\"end_seconds\": 100, \"exit_code\": %s}]",
+                 rows[i][0], rows[i][0]);
+        expect(ask(chain), NOTE_cause_process, false, rows[i][1]);
+    }
+}
+
 static void put_last(double quiet_seconds, const char *line)
 {
     PUT("{s:s, s:f, s:s, s:f, s:[s, s]}", "type", "log_last", "t", 100.0, "file", "stderr", "quiet_seconds",
@@ -1260,6 +1280,7 @@ int main(void)
         ROW(test_pipeline),
         ROW(test_pipefail),
         ROW(test_process),
+        ROW(test_not_executed),
         ROW(test_disk_of_scry),
         ROW(test_survived),
         ROW(test_consequence),

@@ -499,6 +499,33 @@ static void test_hidden(void **state)
     job_model_done(&report.model);
 }
 
+/* A stage of a pipeline that failed, of whose words nothing is known: not what grep says no with, nor what nobody read. */
+static void test_hidden_stage(void **state)
+{
+    static const struct {
+        const char *stderr_is, *name;
+        double end;
+        const char *what;
+    } rows[] = {
+        {"unwatched", "gzip", 0.4, "gzip (pid 11) failed with 1 in a pipeline"},
+        {"unwatched", "grep", 0.4, ""},
+        {"unwatched", "gzip", 0.6, ""},  /* the reader had ended */
+        {"unwatched", "gzip", 0.05, ""}, /* one after the other */
+        {"watched", "gzip", 0.4, ""},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        struct job_report report = {.info = {.ended = true, .result = {.started = true, .wall_seconds = 100}}};
+        assert_int_equal(job_model_init(&report.model, 100), 0);
+        put_now(&report.model, json_pack("{s:s, s:f, s:s, s:s}", "type", "log_file", "t", 0.0, "file", "stderr",
+                                         "state", rows[i].stderr_is));
+        add(&report.model, 11, 10, rows[i].name, rows[i].end < 0.1 ? 0 : 0.1, rows[i].end, EXIT_1);
+        add(&report.model, 12, 10, "sort", 0.11, 0.5, 0);
+        add(&report.model, 10, SUPERVISOR, "bash", 0, 1, 0);
+        expect_hidden(&report, rows[i].what);
+        job_model_done(&report.model);
+    }
+}
+
 static void sample_kills(struct job_model *model, double seconds, int kills)
 {
     json_t *record = json_pack("{s:s, s:f, s:{s:i}}", "type", "health", "t", seconds, "cgroup", "oom_kills", kills);
@@ -640,6 +667,7 @@ int main(void)
         cmocka_unit_test(test_timeout_killed), cmocka_unit_test(test_cleanup), cmocka_unit_test(test_script_is_shell),
         cmocka_unit_test(test_hidden_ranks),   cmocka_unit_test(test_answer),  cmocka_unit_test(test_unread),
         cmocka_unit_test(test_not_started),    cmocka_unit_test(test_lost),    cmocka_unit_test(test_trap),
+        cmocka_unit_test(test_hidden_stage),
     };
     return cmocka_run_group_tests_name("report failed", tests, NULL, NULL);
 }
