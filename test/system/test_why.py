@@ -267,6 +267,15 @@ class Why(scrytest.TestCase):
         self.assertEqual(ended("exit 0"), "ended: exit status 0\n")
         self.assertEqual(ended("echo solver diverged in step 7 >&2; exec false"),
                          "ended: exit status 1\n  said last  solver diverged in step 7\n")
+        more = "ended: exit status 2\n  reason     not known: nothing that was recorded says why"
+        self.assertEqual(ended("exit 2"), more + "\n")  # of dash nothing more can be had
+        with open(self.box.path("work", "job.sh"), "w", encoding="ascii") as file:
+            file.write(":\nexit 2\n")
+        script = "exec bash " + self.box.path("work", "job.sh")
+        self.assertEqual(ended(script), more + "; scry run --script calls records which command of a script fails\n")
+        self.assertEqual(ended(script, "--script", "calls"), more + "\n")
+        self.assertEqual(ended("exec python3 -c 'import os; os._exit(2)'"),
+                         more + "; scry run --script calls records exceptions of Python, also those that are caught\n")
         self.assertEqual(ended("kill -9 $$").splitlines()[0], "ended: sh was killed by SIGKILL, probably from outside: "
                          "by a batch system's limit, or by somebody")
         self.assertRegex(ended("for i in $(seq 300); do /bin/true; done; exec sh -c 'exit 2'", "--max-size", "20K"),
