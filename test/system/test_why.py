@@ -3,6 +3,7 @@
 
 import json
 import os
+import re
 import shutil
 import signal
 import sys
@@ -66,7 +67,7 @@ class Why(scrytest.TestCase):
 
         scrytest.wait_until(blocked, 30, lambda: said[-1] if said else "it starts")
         (parent,) = scrytest.children(job.pid)
-        self.assertEqual(said[-1].count(f"): waits for a lock or a semaphore in memory that it shares with process {parent} (python3); "), 3)
+        self.assertEqual(said[-1].count(f"): waits for a lock of multiprocessing, in memory that it shares with process {parent} (python3); "), 3)
         workers = [process for process in self.ask(path)["processes"] if process["pid"] != parent]
         self.assertEqual([process["threads"][0]["waits_for"] for process in workers], [[parent]] * 3)
         job.terminate()
@@ -251,6 +252,33 @@ class Why(scrytest.TestCase):
                 self.assertEqual(said[-1].returncode, 3 if second.startswith("deadlock") else 0)
                 if name == "later":
                     self.assertRegex(said[-1].stdout, r"\n  nobody has opened p for writing; that stands in the script or the command of process \d+ \(bash\)\n")
+                for process in json.loads(self.box.run(self.box.scry("why", "--json", path)).stdout)["processes"]:
+                    os.kill(process["pid"], signal.SIGKILL)
+                job.wait(60 * scrytest.SCALE)
+
+    def test_python_waits(self):
+        """What a Python program waits for is said in its words, with the line of its own code."""
+        program = self.box.path("work", "q.py")
+        with open(program, "w", encoding="ascii") as file:
+            file.write("import multiprocessing as mp, queue, sys, threading\n"
+                       "def get(q):\n    return q.get()\n"
+                       "def locked(lock):\n    with lock:\n        pass\n"
+                       "if sys.argv[1] == 'queue':\n    get(mp.Queue())\n"
+                       "elif sys.argv[1] == 'lock':\n    lock = mp.Lock()\n    lock.acquire()\n    locked(lock)\n"
+                       "else:\n    threading.Thread(target=get, args=(queue.Queue(),)).start()\n")
+        for way, said in (("queue", r"waits for an item in a queue of multiprocessing \(reads from a pipe [^\n]*\), at get \(q\.py:3\)\n"),
+                          ("lock", r"waits for a lock of multiprocessing, in memory that it shares with [^\n]*, at locked \(q\.py:5\)\n"),
+                          ("thread", r"waits for an item in a queue, at get \(q\.py:3\)\n")):
+            with self.subTest(way):
+                path, last = self.box.path("work", way), []
+                job = self.box.start(self.box.scry("run", "-q", "-o", path, "--", sys.executable, program, way))
+
+                def stands():
+                    if os.path.exists(os.path.join(path, "job.json")):
+                        last.append(self.box.run(self.box.scry("why", path)).stdout)
+                    return last and re.search(said, last[-1])
+
+                scrytest.wait_until(stands, 30, lambda: last[-1] if last else "it starts")
                 for process in json.loads(self.box.run(self.box.scry("why", "--json", path)).stdout)["processes"]:
                     os.kill(process["pid"], signal.SIGKILL)
                 job.wait(60 * scrytest.SCALE)

@@ -90,6 +90,9 @@ static const struct call {
     {SYS_io_getevents, "io_getevents", "waits for asynchronous I/O", ABOUT_NOTHING},
 };
 
+static const char waits_for_another[] = "waits for another thread",
+                  waits_for_shared[] = "waits for a lock or a semaphore";
+
 /* ---- small files ---- */
 
 static ssize_t read_file(const char *path, char *room, size_t size)
@@ -416,7 +419,7 @@ static bool put_shared(struct buf *out, struct blocked *thread, pid_t own, uint6
     proc_maps_done(&maps); /* its path is gone */
     if (map.private || !map.inode)
         return false;
-    buf_puts(out, "waits for a lock or a semaphore in memory that it shares with ");
+    buf_printf(out, "%s in memory that it shares with ", waits_for_shared);
     DIR *processes = opendir("/proc");
     for (struct dirent *entry; processes && (entry = readdir(processes));) {
         pid_t pid = (pid_t)atoi(entry->d_name);
@@ -458,7 +461,7 @@ static void put_futex(struct buf *out, struct blocked *thread, pid_t pid, uint64
         buf_puts(out, wait.kind == THREAD_WAITS_END ? "waits for the end of " : "waits for a mutex that is held by ");
         put_thread(out, thread, pid, wait.tid);
     } else if (!put_shared(out, thread, pid, address)) {
-        buf_puts(out, "waits for another thread (a condition, a semaphore, or a lock whose owner is not known)");
+        buf_printf(out, "%s (a condition, a semaphore, or a lock whose owner is not known)", waits_for_another);
     }
 }
 
@@ -697,6 +700,20 @@ static void put_event_loop(struct blocked *thread)
     thread->text = text;
 }
 
+/* What it waits for in the words of its program; what that is to the kernel stands behind it, where that says more. */
+static void put_python_wait(struct blocked *thread, const char *what)
+{
+    const char *rest = thread->text.data ? thread->text.data : "";
+    struct buf text = BUF_INIT;
+    buf_printf(&text, "waits for %s", what);
+    if (strncmp(rest, waits_for_shared, strlen(waits_for_shared)) == 0)
+        buf_printf(&text, ",%s", rest + strlen(waits_for_shared));
+    else if (*rest && strncmp(rest, waits_for_another, strlen(waits_for_another)) != 0)
+        buf_printf(&text, " (%s)", rest);
+    buf_done(&thread->text);
+    thread->text = text;
+}
+
 static void look_at_python(struct blocked *threads, size_t count, pid_t pid)
 {
     struct python_places places;
@@ -708,6 +725,9 @@ static void look_at_python(struct blocked *threads, size_t count, pid_t pid)
             continue;
         if (loop && strncmp(threads[i].syscall, "epoll", strlen("epoll")) == 0)
             put_event_loop(&threads[i]);
+        const char *what = threads[i].syscall[0] ? python_places_waits(&places, threads[i].tid) : NULL;
+        if (what)
+            put_python_wait(&threads[i], what);
         threads[i].python_function = strdup(frame->function);
         threads[i].python_file = strdup(frame->file);
         threads[i].python_line = frame->line;
