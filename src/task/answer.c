@@ -115,12 +115,14 @@ json_t *task_scaling_schema(void)
         {"id", FIELD_TEXT},
         {"name", FIELD_TEXT},
         {"processes", FIELD_COUNT},
+        {"threads", FIELD_COUNT, .flags = FIELD_OR_NULL,
+         .about = "of each process, by OMP_NUM_THREADS of its environment; null: that has no number"},
         {"runs", FIELD_COUNT, .about = "that ended well"},
         {"seconds", FIELD_NUMBER, .flags = FIELD_OR_NULL, .about = "the median of these; null: there is none"},
         {"least_seconds", FIELD_NUMBER, .flags = FIELD_OR_NULL, .about = "of the quickest of these"},
         {"most_seconds", FIELD_NUMBER, .flags = FIELD_OR_NULL, .about = "of the slowest"},
         {"speedup", FIELD_NUMBER, .flags = FIELD_OR_NULL, .about = "against the first with seconds"},
-        {"efficiency", FIELD_NUMBER, .flags = FIELD_OR_NULL, .about = "speed-up for each process more"},
+        {"efficiency", FIELD_NUMBER, .flags = FIELD_OR_NULL, .about = "speed-up for each process, or thread, more"},
         {"mpi_share", FIELD_NUMBER, .flags = FIELD_OR_NULL,
          .about = "of the ranks' time, in MPI, the mean of these runs; null, as the next: not known"},
         {"uneven_share", FIELD_NUMBER, .flags = FIELD_OR_NULL,
@@ -132,7 +134,9 @@ json_t *task_scaling_schema(void)
         {"verdict", FIELD_TEXT, .flags = FIELD_OR_NULL,
          .about = "how far it scales, and what keeps it from more, as far as MPI was measured; null: one number "
                   "of processes alone"},
-        {"tasks", FIELD_LIST, .of = task, .about = "by their numbers of processes"},
+        {"by", FIELD_CHOICE, .choices = "processes|threads",
+         .about = "what they are compared by: threads where all have as many processes, and other numbers of threads"},
+        {"tasks", FIELD_LIST, .of = task, .about = "by their numbers of these"},
         {0}};
     return fields_schema(whole);
 }
@@ -307,11 +311,37 @@ json_t *task_answer_list(const struct task_store *store, size_t limit, struct er
 
 /* ---- scaling ---- */
 
-static int by_processes(const void *a, const void *b)
+static int by_width(const void *a, const void *b, void *by)
 {
-    json_int_t one = json_integer_value(json_object_get(*(json_t *const *)a, "processes"));
-    json_int_t other = json_integer_value(json_object_get(*(json_t *const *)b, "processes"));
+    json_int_t one = json_integer_value(json_object_get(*(json_t *const *)a, by));
+    json_int_t other = json_integer_value(json_object_get(*(json_t *const *)b, by));
     return (one > other) - (one < other);
+}
+
+/* What the tasks are compared by: processes, or, where only these differ, threads. */
+static const char *scaling_by(const json_t *tasks)
+{
+    const json_t *first = json_array_get(tasks, 0), *task;
+    bool threads = false;
+    size_t i;
+    json_array_foreach(tasks, i, task)
+    {
+        if (!json_equal(json_object_get(task, "processes"), json_object_get(first, "processes")) ||
+            !json_is_integer(json_object_get(task, "threads")))
+            return "processes";
+        threads |= !json_equal(json_object_get(task, "threads"), json_object_get(first, "threads"));
+    }
+    return threads ? "threads" : "processes";
+}
+
+/* Of OpenMP, as its environment has it; "4,2" is for teams within teams. */
+static json_t *threads_json(const struct task *task)
+{
+    const char *text =
+        json_string_value(json_object_get(json_object_get(task->spec, "environment"), "OMP_NUM_THREADS"));
+    char *end;
+    long threads = text ? strtol(text, &end, 10) : 0;
+    return threads > 0 && (!*end || *end == ',') ? json_integer(threads) : json_null();
 }
 
 /* The mean of the runs that ended well, where all of them have it; < 0: they have not. */
@@ -350,12 +380,13 @@ static void add_scaling(json_t *list, const struct task *task)
     const json_t *runs = json_object_get(task->state, "runs");
     struct task_took took = task_took(runs);
     json_array_append_new(
-        list, json_pack("{s:s, s:O, s:O, s:I, s:o, s:o, s:o, s:n, s:n, s:o, s:o, s:b}", "id", task->id, "name",
-                        task_member(task->spec, "name"), "processes", task_member(task->spec, "processes"), "runs",
-                        (json_int_t)took.runs, "seconds", number_or_null(took.median), "least_seconds",
-                        number_or_null(took.least), "most_seconds", number_or_null(took.most), "speedup", "efficiency",
-                        "mpi_share", number_or_null(mean_of_runs(runs, "mpi_share")), "uneven_share",
-                        number_or_null(mean_of_runs(runs, "uneven_share")), "node_shared", was_shared(runs)));
+        list,
+        json_pack("{s:s, s:O, s:O, s:o, s:I, s:o, s:o, s:o, s:n, s:n, s:o, s:o, s:b}", "id", task->id, "name",
+                  task_member(task->spec, "name"), "processes", task_member(task->spec, "processes"), "threads",
+                  threads_json(task), "runs", (json_int_t)took.runs, "seconds", number_or_null(took.median),
+                  "least_seconds", number_or_null(took.least), "most_seconds", number_or_null(took.most), "speedup",
+                  "efficiency", "mpi_share", number_or_null(mean_of_runs(runs, "mpi_share")), "uneven_share",
+                  number_or_null(mean_of_runs(runs, "uneven_share")), "node_shared", was_shared(runs)));
 }
 
 static int add_series(const struct task_store *store, json_t *list, const char *series, struct err *err)
@@ -381,8 +412,9 @@ static int compare(json_t **list)
     size_t count = json_array_size(*list), i;
     json_t *sorted = json_array(), *task, *base = NULL, **all = calloc(count + 1, sizeof *all);
     json_array_foreach(*list, i, task) if (all) all[i] = task;
+    const char *by = scaling_by(*list);
     if (all)
-        qsort(all, count, sizeof *all, by_processes);
+        qsort_r(all, count, sizeof *all, by_width, (void *)by);
     for (i = 0; all && i < count; i++) {
         json_t *seconds = json_object_get(all[i], "seconds");
         json_array_append(sorted, all[i]);
@@ -390,8 +422,7 @@ static int compare(json_t **list)
             continue;
         base = base ? base : all[i];
         double speedup = json_number_value(json_object_get(base, "seconds")) / json_number_value(seconds);
-        double more = json_number_value(json_object_get(all[i], "processes")) /
-                      json_number_value(json_object_get(base, "processes"));
+        double more = json_number_value(json_object_get(all[i], by)) / json_number_value(json_object_get(base, by));
         json_object_set_new(all[i], "speedup", json_real(speedup));
         json_object_set_new(all[i], "efficiency", json_real(speedup / more));
     }
@@ -407,37 +438,36 @@ static double number_of(const json_t *task, const char *member)
 }
 
 /* Up to which number of processes each of them does at least SCALES_LEAST of what one did at first, and what more of them bring. */
-static void put_scales(struct buf *out, const json_t *base, const json_t *good, const json_t *most)
+static void put_scales(struct buf *out, const char *by, const json_t *base, const json_t *good, const json_t *most)
 {
-    double first = number_of(base, "processes"), last = number_of(most, "processes"),
-           speedup = number_of(most, "speedup"), efficiency = 100 * number_of(most, "efficiency");
+    double first = number_of(base, by), last = number_of(most, by), speedup = number_of(most, "speedup"),
+           efficiency = 100 * number_of(most, "efficiency");
     if (good == most)
-        buf_printf(out, "it scales to %.0f processes: %.1f times as fast as with %.0f, efficiency %.0f %%", last,
-                   speedup, first, efficiency);
+        buf_printf(out, "it scales to %.0f %s: %.1f times as fast as with %.0f, efficiency %.0f %%", last, by, speedup,
+                   first, efficiency);
     else if (good != base && speedup < number_of(good, "speedup"))
-        buf_printf(out, "it scales to %.0f processes, efficiency %.0f %%; with %.0f it is slower than with these",
-                   number_of(good, "processes"), 100 * number_of(good, "efficiency"), last);
+        buf_printf(out, "it scales to %.0f %s, efficiency %.0f %%; with %.0f it is slower than with these",
+                   number_of(good, by), by, 100 * number_of(good, "efficiency"), last);
     else if (good != base)
         buf_printf(out,
-                   "it scales to %.0f processes, efficiency %.0f %%; with %.0f it is %.1f times as fast as with %.0f, "
+                   "it scales to %.0f %s, efficiency %.0f %%; with %.0f it is %.1f times as fast as with %.0f, "
                    "efficiency %.0f %%",
-                   number_of(good, "processes"), 100 * number_of(good, "efficiency"), last, speedup, first, efficiency);
+                   number_of(good, by), by, 100 * number_of(good, "efficiency"), last, speedup, first, efficiency);
     else if (speedup < 1)
-        buf_printf(out, "more processes make it slower: with %.0f it takes %.1f times as long as with %.0f", last,
+        buf_printf(out, "more %s make it slower: with %.0f it takes %.1f times as long as with %.0f", by, last,
                    1 / speedup, first);
     else
-        buf_printf(out,
-                   "more processes help little: with %.0f it is %.1f times as fast as with %.0f, efficiency %.0f %%",
+        buf_printf(out, "more %s help little: with %.0f it is %.1f times as fast as with %.0f, efficiency %.0f %%", by,
                    last, speedup, first, efficiency);
 }
 
 /* What keeps the most processes from doing more, where their runs say it: others on their node; or MPI, where that takes a larger
  * share of their time than of the fewest's. Nothing where each does about as much as one did. */
-static void put_limit(struct buf *out, const json_t *base, const json_t *most)
+static void put_limit(struct buf *out, const char *by, const json_t *base, const json_t *most)
 {
     static const double ENOUGH = 0.9, MUCH = 0.1;
-    double in_mpi = number_of(most, "mpi_share"), uneven = number_of(most, "uneven_share"),
-           last = number_of(most, "processes"), more = in_mpi - number_of(base, "mpi_share");
+    double in_mpi = number_of(most, "mpi_share"), uneven = number_of(most, "uneven_share"), last = number_of(most, by),
+           more = in_mpi - number_of(base, "mpi_share");
     if (number_of(most, "efficiency") >= ENOUGH)
         return;
     if (json_is_true(json_object_get(most, "node_shared")))
@@ -452,6 +482,7 @@ static void put_limit(struct buf *out, const json_t *base, const json_t *most)
 json_t *task_scaling_verdict(const json_t *tasks)
 {
     static const double SCALES_LEAST = 0.7;
+    const char *by = scaling_by(tasks);
     const json_t *base = NULL, *good = NULL, *most = NULL, *task;
     _cleanup_(buf_done) struct buf text = BUF_INIT;
     bool falls = false;
@@ -465,10 +496,10 @@ json_t *task_scaling_verdict(const json_t *tasks)
         falls |= number_of(task, "efficiency") < SCALES_LEAST;
         good = falls ? good : task;
     }
-    if (!base || number_of(most, "processes") <= number_of(base, "processes"))
+    if (!base || number_of(most, by) <= number_of(base, by))
         return json_null();
-    put_scales(&text, base, good, most);
-    put_limit(&text, base, most);
+    put_scales(&text, by, base, good, most);
+    put_limit(&text, by, base, most);
     return text_json(text.data);
 }
 
@@ -490,7 +521,8 @@ json_t *task_answer_scaling(const struct task_store *store, const char *const *i
         code = err_set(err, -EINVAL,
                        "none of these tasks has a run that ended well: wait for them, or see scry task show");
     if (code == 0)
-        return json_pack("{s:o, s:o}", "verdict", task_scaling_verdict(list), "tasks", list);
+        return json_pack("{s:o, s:s, s:o}", "verdict", task_scaling_verdict(list), "by", scaling_by(list), "tasks",
+                         list);
     json_decref(list);
     return NULL;
 }

@@ -203,6 +203,21 @@ static void test_scaling_verdict(void **state)
     }
 }
 
+/* Of OpenMP the threads are what varies. */
+static void test_scaling_of_threads(void **state)
+{
+    (void)state;
+    json_t *tasks = json_pack("[{s:i, s:i, s:f, s:f}, {s:i, s:i, s:f, s:f}]", "processes", 1, "threads", 1, "speedup",
+                              1.0, "efficiency", 1.0, "processes", 1, "threads", 4, "speedup", 3.6, "efficiency", 0.9);
+    json_t *verdict = task_scaling_verdict(tasks);
+    assert_string_equal(json_string_value(verdict),
+                        "it scales to 4 threads: 3.6 times as fast as with 1, efficiency 90 %");
+    json_decref(verdict);
+    json_object_set_new(json_array_get(tasks, 1), "threads", json_null());
+    assert_true(json_is_null(task_scaling_verdict(tasks)));
+    json_decref(tasks);
+}
+
 /* What nobody could compile with hooks is not traced. */
 static void test_python(void **state)
 {
@@ -681,11 +696,21 @@ static void test_clean(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_defaults),        cmocka_unit_test(test_refused),   cmocka_unit_test(test_alone),
-        cmocka_unit_test(test_scaling_verdict), cmocka_unit_test(test_python),    cmocka_unit_test(test_files),
-        cmocka_unit_test(test_names),           cmocka_unit_test(test_expected),  cmocka_unit_test(test_estimate),
-        cmocka_unit_test(test_estimate_clock),  cmocka_unit_test(test_clean),     cmocka_unit_test(test_hostile_host),
-        cmocka_unit_test(test_mpi_of_library),  cmocka_unit_test(test_far_start), cmocka_unit_test(test_left_far)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_defaults),
+                                       cmocka_unit_test(test_refused),
+                                       cmocka_unit_test(test_alone),
+                                       cmocka_unit_test(test_scaling_verdict),
+                                       cmocka_unit_test(test_scaling_of_threads),
+                                       cmocka_unit_test(test_python),
+                                       cmocka_unit_test(test_files),
+                                       cmocka_unit_test(test_names),
+                                       cmocka_unit_test(test_expected),
+                                       cmocka_unit_test(test_estimate),
+                                       cmocka_unit_test(test_estimate_clock),
+                                       cmocka_unit_test(test_clean),
+                                       cmocka_unit_test(test_hostile_host),
+                                       cmocka_unit_test(test_mpi_of_library),
+                                       cmocka_unit_test(test_far_start),
+                                       cmocka_unit_test(test_left_far)};
     return cmocka_run_group_tests(tests, begin, end);
 }

@@ -2,6 +2,7 @@
 /* A shell script: its commands stand one behind the other, each within the lines that it is said to have. */
 #include "fuzz.h"
 #include "job/scripts/scripts.h"
+#include "job/scripts/script_trap.h"
 #include "job/scripts/shell.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
@@ -22,6 +23,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         place_move(&place, text, at);
         fuzz_expect(place.last_line >= place.first_line && place.last_line <= text->line_count);
     }
+#include "job/scripts/script_trap.h"
     script_source_free(text);
     return 0;
 }

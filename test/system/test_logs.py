@@ -159,6 +159,23 @@ class Logs(JobCase):
         self.assertIn(last["seq"], report["reason"]["evidence"])
         self.assertEqual(report["said_last"], ["step 7", "the mesh has no cells"])
 
+    def test_traps(self):
+        """What a script's trap fails at is none of why the script failed, also where the trap's status is the script's."""
+        clean = 'trap "rm scratch.tmp" EXIT\n'
+        for name, shell, script, status, reason in (
+                ("a", "bash", clean + "set -e\ncp input.dat w/x\n", 1, "what stderr says: cp: cannot stat 'input.dat'"),
+                ("b", "dash", clean + "set -e\ncp input.dat w/x\n", 1, "what stderr says: cp: cannot stat 'input.dat'"),
+                ("c", "bash", clean + "cp input.dat w/x || exit 3\n", 3, "what stderr says: cp: cannot stat 'input.dat'"),
+                ("d", "bash", clean + "set -e\n" + sys.executable + """ -c 'print({}["gamma"])'\n""", 1, "what stderr says: KeyError: 'gamma'"),
+                ("e", "bash", "set -e\nfinish() { no_such_tool 2>/dev/null; rmdir w; }\ntrap finish EXIT\ncp input.dat w/x\n", 127,
+                 "what stderr says: cp: cannot stat 'input.dat'"),
+                ("f", "bash", clean + "exit 4\n", 4, None)): # nobody knows why it left
+            with self.subTest(name):
+                self.write(name + ".sh", script)
+                self.assertEqual(self.run_job(f"exec {shell} {name}.sh", streams=f">{name}.out 2>{name}.err").returncode, status)
+                found = (self.report()["last"]["reason"] or {}).get("text")
+                self.assertTrue(found is None if reason is None else found and found.startswith("probably " + reason), found)
+
     def test_workers(self):
         """What a worker of a pool raised is the reason, or that a child took too long; not that Python then killed its children."""
         self.write("workers.py", """

@@ -231,6 +231,17 @@ class Programs(mpitest.MpiCase):
 
 
     @mpitest.both
+    def test_truncated_receive(self):
+        """A receive whose buffer is too short is an error of its call, and none that got the message: that stays unreceived."""
+        done = self.job(2, self.target("truncated.c"), options=["--mpi", "trace"])
+        self.assertEqual((done.returncode, done.stdout), (0, "truncated\n"), done.stderr)
+        report = self.report()
+        self.assertEqual((mpitest.matrix_of(report["mpi"]), mpitest.received_of(report["mpi"])), ({(0, 1): (2, 48)}, {(0, 1): (1, 8)}))
+        receives, = (row for row in report["mpi"]["calls"] if row["name"] == "MPI_Recv")
+        self.assertEqual((receives["calls"], receives["received_bytes"]), (2, 8))
+        self.assertEqual((report["mpi_trace"]["messages"], report["mpi_trace"]["unreceived"], report["mpi_trace"]["unsent"]), (1, 1, 0))
+
+    @mpitest.both
     def test_unmeasured(self):
         """What --mpi-metrics leaves out is not zero: it is "-", and null."""
         done = self.job(2, self.target("ending.c"), "finalize", options=["--mpi-metrics", "none"])

@@ -46,6 +46,16 @@ class Tasks(TaskCase):
                  r"the ranks wait \d\d % of their time for the one that computes longest")
         self.assertRegex(figures["verdict"], rf"^more processes (make it slower|help little): with 3 .*; with 3 {limit}$")
 
+    def test_scaling_of_threads(self):
+        """Tasks of one process that differ in OMP_NUM_THREADS are compared by their threads."""
+        ids = [self.submit("--by", "plain", "--env", f"OMP_NUM_THREADS={threads}", "--wait", "sleep", 0.2)[0] for threads in (4, 1)]
+        figures = json.loads(self.task("scaling", "--json", *ids).stdout)
+        self.fits("task-scaling", figures)
+        self.assertEqual((figures["by"], [(each["processes"], each["threads"]) for each in figures["tasks"]]), ("threads", [(1, 1), (1, 4)]))
+        self.assertRegex(figures["verdict"], "^more threads (help little|make it slower): with 4 ")
+        self.assertRegex(self.task("scaling", *ids).stdout, r"(?m)^  threads  runs    seconds .*\n        1     1 ")
+        self.assertEqual(json.loads(self.task("scaling", "--json", ids[0]).stdout)["by"], "processes")
+
     def test_series(self):
         name = "<script>\n../\x1b[31m"
         refused = self.box.run(self.box.scry("submit", "--by", "plain", "-n", "1,2", "--name", name, "true"))

@@ -3,6 +3,7 @@
 
 import json
 import os
+import re
 import shutil
 import signal
 import sys
@@ -66,7 +67,7 @@ class Why(scrytest.TestCase):
 
         scrytest.wait_until(blocked, 30, lambda: said[-1] if said else "it starts")
         (parent,) = scrytest.children(job.pid)
-        self.assertEqual(said[-1].count(f"): waits for a lock or a semaphore in memory that it shares with process {parent} (python3); "), 3)
+        self.assertEqual(said[-1].count(f"): waits for a lock of multiprocessing, in memory that it shares with process {parent} (python3); "), 3)
         workers = [process for process in self.ask(path)["processes"] if process["pid"] != parent]
         self.assertEqual([process["threads"][0]["waits_for"] for process in workers], [[parent]] * 3)
         job.terminate()
@@ -214,14 +215,73 @@ class Why(scrytest.TestCase):
                 "\nstuck" in said[-1].stdout
 
         scrytest.wait_until(blocked, 30, lambda: said[-1].stdout if said else "it starts")
-        self.assertEqual(said[-1].stdout.splitlines()[1], "stuck: all of its processes wait, 2 of them until somebody opens a FIFO, which can "
-                         "only be a process that is not of this job")
+        self.assertEqual(said[-1].stdout.splitlines()[1:4], [
+            "stuck: all of its processes wait, 2 of them until somebody opens a FIFO",
+            "  nobody has opened p for writing; no process of this job has that in its script or its command",
+            "  nobody has opened q for reading; no process of this job has that in its script or its command"])
         self.assertRegex(said[-1].stdout, r"\(sh\): waits until somebody opens p for writing\n")
         self.assertEqual(said[-1].returncode, 0)  # somebody may
         processes = [process["pid"] for process in self.ask(path)["processes"]]
         for pid in processes:
             os.kill(pid, signal.SIGKILL)
         job.wait(60 * scrytest.SCALE)
+
+    def test_fifos_crosswise(self):
+        """Each of two processes would open, next, the end that the other one waits for: a deadlock. Of one FIFO who has it in its script is said."""
+        for name, shell, script, second in (
+                ("cross", "bash", "mkfifo p q\n( read x <p; echo a >q ) &\n( read y <q; echo b >p ) &\nwait\n", "deadlock: 2 processes wait for each other to open FIFOs"),
+                ("dash", "dash", "mkfifo p q\n( read x <p; echo a >q ) &\n( read y <q; echo b >p ) &\nwait\n", "deadlock: 2 processes wait for each other to open FIFOs"),
+                ("cat", "bash", "mkfifo p q\ncat p >q &\ncat q >p &\nwait\n", "deadlock: 2 processes wait for each other to open FIFOs"),
+                ("outside", "bash", "mkfifo p q\n( cat p; true ) &\n( cat q; true ) &\nwait\n", "stuck: all of its processes wait, 2 of them until somebody opens a FIFO"),
+                ("later", "bash", "mkfifo p\n( read x <p; true ) &\nwait\necho a >p\n", "stuck: all of its processes wait, 1 of them until somebody opens a FIFO")):
+            with self.subTest(name):
+                work = self.box.path("work", name)
+                os.makedirs(work)
+                with open(os.path.join(work, "job.sh"), "w", encoding="ascii") as file:
+                    file.write(script)
+                path, said = os.path.join(work, "job"), []
+                job = self.box.start(self.box.scry("run", "-q", "-o", path, "--", shell, "job.sh"), cwd=work)
+
+                def stands():
+                    if os.path.exists(os.path.join(path, "job.json")):
+                        said.append(self.box.run(self.box.scry("why", path)))
+                    return said and second in said[-1].stdout
+
+                scrytest.wait_until(stands, 30, lambda: said[-1].stdout if said else "it starts")
+                self.assertEqual(said[-1].stdout.splitlines()[1], second)
+                self.assertEqual(said[-1].returncode, 3 if second.startswith("deadlock") else 0)
+                if name == "later":
+                    self.assertRegex(said[-1].stdout, r"\n  nobody has opened p for writing; that stands in the script or the command of process \d+ \(bash\)\n")
+                for process in json.loads(self.box.run(self.box.scry("why", "--json", path)).stdout)["processes"]:
+                    os.kill(process["pid"], signal.SIGKILL)
+                job.wait(60 * scrytest.SCALE)
+
+    def test_python_waits(self):
+        """What a Python program waits for is said in its words, with the line of its own code."""
+        program = self.box.path("work", "q.py")
+        with open(program, "w", encoding="ascii") as file:
+            file.write("import multiprocessing as mp, queue, sys, threading\n"
+                       "def get(q):\n    return q.get()\n"
+                       "def locked(lock):\n    with lock:\n        pass\n"
+                       "if sys.argv[1] == 'queue':\n    get(mp.Queue())\n"
+                       "elif sys.argv[1] == 'lock':\n    lock = mp.Lock()\n    lock.acquire()\n    locked(lock)\n"
+                       "else:\n    threading.Thread(target=get, args=(queue.Queue(),)).start()\n")
+        for way, said in (("queue", r"waits for an item in a queue of multiprocessing \(reads from a pipe [^\n]*\), at get \(q\.py:3\)\n"),
+                          ("lock", r"waits for a lock of multiprocessing, in memory that it shares with [^\n]*, at locked \(q\.py:5\)\n"),
+                          ("thread", r"waits for an item in a queue, at get \(q\.py:3\)\n")):
+            with self.subTest(way):
+                path, last = self.box.path("work", way), []
+                job = self.box.start(self.box.scry("run", "-q", "-o", path, "--", sys.executable, program, way))
+
+                def stands():
+                    if os.path.exists(os.path.join(path, "job.json")):
+                        last.append(self.box.run(self.box.scry("why", path)).stdout)
+                    return last and re.search(said, last[-1])
+
+                scrytest.wait_until(stands, 30, lambda: last[-1] if last else "it starts")
+                for process in json.loads(self.box.run(self.box.scry("why", "--json", path)).stdout)["processes"]:
+                    os.kill(process["pid"], signal.SIGKILL)
+                job.wait(60 * scrytest.SCALE)
 
     def test_ended(self):
         """Of a job that is over: how it ended, what it said last, what is missing; never that nothing is left."""
@@ -235,6 +295,15 @@ class Why(scrytest.TestCase):
         self.assertEqual(ended("exit 0"), "ended: exit status 0\n")
         self.assertEqual(ended("echo solver diverged in step 7 >&2; exec false"),
                          "ended: exit status 1\n  said last  solver diverged in step 7\n")
+        more = "ended: exit status 2\n  reason     not known: nothing that was recorded says why"
+        self.assertEqual(ended("exit 2"), more + "\n")  # of dash nothing more can be had
+        with open(self.box.path("work", "job.sh"), "w", encoding="ascii") as file:
+            file.write(":\nexit 2\n")
+        script = "exec bash " + self.box.path("work", "job.sh")
+        self.assertEqual(ended(script), more + "; scry run --script calls records which command of a script fails\n")
+        self.assertEqual(ended(script, "--script", "calls"), more + "\n")
+        self.assertEqual(ended("exec python3 -c 'import os; os._exit(2)'"),
+                         more + "; scry run --script calls records exceptions of Python, also those that are caught\n")
         self.assertEqual(ended("kill -9 $$").splitlines()[0], "ended: sh was killed by SIGKILL, probably from outside: "
                          "by a batch system's limit, or by somebody")
         self.assertRegex(ended("for i in $(seq 300); do /bin/true; done; exec sh -c 'exit 2'", "--max-size", "20K"),

@@ -254,10 +254,11 @@ static int scaling(const struct task_store *store, const struct options *options
     const char *verdict = json_string_value(json_object_get(json, "verdict"));
     if (verdict)
         buf_printf(&out, "%c%s.\n\n", toupper((unsigned char)verdict[0]), verdict + 1);
-    buf_puts(&out, "processes  runs    seconds      least       most   speed-up efficiency  task\n");
+    const char *by = tasks_text_of(json, "by");
+    buf_printf(&out, "%9s  %s", by, "runs    seconds      least       most   speed-up efficiency  task\n");
     json_array_foreach(json_object_get(json, "tasks"), i, each)
     {
-        buf_printf(&out, "%9.0f  %4.0f", tasks_number_of(each, "processes"), tasks_number_of(each, "runs"));
+        buf_printf(&out, "%9.0f  %4.0f", tasks_number_of(each, by), tasks_number_of(each, "runs"));
         put_figure(&out, "%11.3f", tasks_number_of(each, "seconds"));
         put_figure(&out, "%11.3f", tasks_number_of(each, "least_seconds"));
         put_figure(&out, "%11.3f", tasks_number_of(each, "most_seconds"));

@@ -10,6 +10,7 @@
 #include "base/data/cleanup.h"
 #include "base/system/proc_file.h"
 #include "base/system/wait_world.h"
+#include "cli/why/fifos.h"
 #include "job/places/blocked.h"
 #include "job/places/where.h"
 #include "jobdir/text/text.h"
@@ -130,25 +131,32 @@ static bool look_again(struct process *process)
 struct waiting {
     pid_t pid, by[BLOCKED_WAITED];
     size_t count;
-    uint64_t ran_ns; /* a process that has run between two looks has had what it waited for */
-    bool file, free; /* it waits for the lock of a file; it may go on */
+    uint64_t ran_ns;       /* a process that has run between two looks has had what it waited for */
+    bool file, fifo, free; /* it waits for the lock of a file; for a FIFO to be opened; it may go on */
 };
 
-static bool look_at(struct waiting *ret_waiting, pid_t pid)
+static bool look_at(struct waiting *ret_waiting, pid_t pid, const pid_t *pids, size_t count)
 {
     struct proc_stat stat;
     struct blocked *threads;
-    size_t count;
+    size_t found;
     struct wait_thread ran = wait_look_thread(pid, pid);
     if (!ran.timed || proc_stat_of(pid, 0, &stat) < 0 || stat.threads != 1 || stat.state != 'S' ||
-        blocked_read(pid, &threads, &count, NULL) < 0)
+        blocked_read(pid, &threads, &found, NULL) < 0)
         return false;
     const struct blocked *first = &threads[0];
-    bool good = count == 1 && first->only_these && first->waits_count;
-    *ret_waiting = (struct waiting){.pid = pid, .count = first->waits_count, .ran_ns = ran.ran_ns};
+    *ret_waiting = (struct waiting){.pid = pid, .ran_ns = ran.ran_ns};
     ret_waiting->file = strcmp(first->syscall, "flock") == 0 || strcmp(first->syscall, "fcntl") == 0;
-    memcpy(ret_waiting->by, first->waits_for, sizeof ret_waiting->by);
-    blocked_free(threads, count);
+    ret_waiting->fifo = first->fifo && *first->fifo;
+    if (ret_waiting->fifo) {
+        ret_waiting->count =
+            fifo_openers(pids, count, pid, first->fifo, first->fifo_writes, ret_waiting->by, BLOCKED_WAITED);
+    } else if (first->only_these) {
+        ret_waiting->count = first->waits_count;
+        memcpy(ret_waiting->by, first->waits_for, sizeof ret_waiting->by);
+    }
+    bool good = found == 1 && ret_waiting->count && (!ret_waiting->fifo || ret_waiting->count < BLOCKED_WAITED);
+    blocked_free(threads, found);
     return good;
 }
 
@@ -172,6 +180,16 @@ static void set_free(struct waiting *list, size_t count)
     }
 }
 
+/* Of those that may let it go on, one that waits for a FIFO, too, if there is one: a parent that waits for both is no part of that circle. */
+static struct waiting *next_of(struct waiting *list, size_t count, const struct waiting *at)
+{
+    struct waiting *next = NULL, *each;
+    for (size_t i = 0; i < at->count && !(at->fifo && next && next->fifo); i++)
+        if ((each = waiting_of(list, count, at->by[i])) != NULL && (!next || each->fifo))
+            next = each;
+    return next;
+}
+
 /* The circle that begins with the process, if that is the lowest in it: 0 if there is none. Nobody on the way may go on. */
 static size_t circle_from(struct waiting *list, size_t count, struct waiting *start, struct waiting **ret_circle)
 {
@@ -179,9 +197,13 @@ static size_t circle_from(struct waiting *list, size_t count, struct waiting *st
     struct waiting *at = start;
     do {
         ret_circle[length++] = at;
-        at = waiting_of(list, count, at->by[0]);
+        at = next_of(list, count, at);
     } while (at && at->pid > start->pid && length < count);
-    return at == start ? length : 0;
+    size_t fifos = 0;
+    for (size_t i = 0; i < length; i++)
+        fifos += ret_circle[i]->fifo;
+    return at == start && fifos != 1 ? length
+                                     : 0; /* that its parent has the FIFO in its script may mean the process itself */
 }
 
 static void add_processes(struct why_lock **locks, size_t *count, struct waiting *const *circle, size_t length)
@@ -189,6 +211,7 @@ static void add_processes(struct why_lock **locks, size_t *count, struct waiting
     struct why_lock *larger = realloc(*locks, (*count + 1) * sizeof *larger);
     struct why_lock lock = {.processes = true,
                             .files = true,
+                            .fifos = true,
                             .pid = circle[0]->pid,
                             .threads = calloc(length, sizeof *lock.threads),
                             .count = length};
@@ -201,6 +224,7 @@ static void add_processes(struct why_lock **locks, size_t *count, struct waiting
     for (size_t i = 0; i < length; i++) {
         pid_t pid = circle[i]->pid;
         lock.files &= circle[i]->file;
+        lock.fifos &= circle[i]->fifo;
         lock.threads[i] = (struct why_lock_thread){.pid = pid, .tid = pid, .text = BUF_INIT};
         proc_comm(pid, 0, lock.threads[i].name, sizeof lock.threads[i].name);
         why_lock_threads_tell(&lock.threads[i], 1, pid);
@@ -209,10 +233,10 @@ static void add_processes(struct why_lock **locks, size_t *count, struct waiting
 }
 
 /* Both looks have found it as it is, and it has not run between them. */
-static bool is_unchanged(const struct waiting *before)
+static bool is_unchanged(const struct waiting *before, const pid_t *pids, size_t count)
 {
     struct waiting now;
-    return look_at(&now, before->pid) && now.ran_ns == before->ran_ns && now.count == before->count &&
+    return look_at(&now, before->pid, pids, count) && now.ran_ns == before->ran_ns && now.count == before->count &&
            memcmp(now.by, before->by, before->count * sizeof *now.by) == 0;
 }
 
@@ -236,7 +260,7 @@ static void find_processes(struct why_lock **ret_locks, size_t *found, const pid
     size_t waiting = 0;
     bool all = are_all_seen(pids, count);
     for (size_t i = 0; list && circle && i < count; i++)
-        waiting += look_at(&list[waiting], pids[i]) && (all || list[waiting].file);
+        waiting += look_at(&list[waiting], pids[i], pids, count) && (all || list[waiting].file);
     set_free(list, waiting);
     for (size_t i = 0; i < waiting; i++) {
         size_t length = list[i].free ? 0 : circle_from(list, waiting, &list[i], circle);
@@ -244,68 +268,10 @@ static void find_processes(struct why_lock **ret_locks, size_t *found, const pid
         if (length)
             wait_poll(NULL, 0, LOCKS_BETWEEN_MS);
         for (size_t k = 0; k < length && same; k++)
-            same = is_unchanged(circle[k]);
+            same = is_unchanged(circle[k], pids, count);
         if (same)
             add_processes(ret_locks, found, circle, length);
     }
-}
-
-/* ---- FIFOs ---- */
-
-static bool is_one_of(pid_t pid, const pid_t *pids, size_t count)
-{
-    for (size_t i = 0; i < count; i++)
-        if (pids[i] == pid)
-            return true;
-    return false;
-}
-
-/* Whether the process waits for a FIFO to be opened, or only for others of the job. *ret_ran_ns: it runs until it waits. */
-static bool waits_for_fifo(pid_t pid, const pid_t *pids, size_t count, bool *ret_opens, uint64_t *ret_ran_ns)
-{
-    struct blocked *threads;
-    size_t found;
-    struct wait_thread ran = wait_look_thread(pid, pid);
-    if (!ran.timed || blocked_read(pid, &threads, &found, NULL) < 0)
-        return false;
-    bool shell = strcmp(threads[0].syscall, "rt_sigsuspend") == 0; /* for its children, in `wait` of dash */
-    bool good = found == 1 && (threads[0].opens_fifo || shell || (threads[0].only_these && threads[0].waits_count));
-    for (size_t i = 0; good && i < threads[0].waits_count; i++)
-        good = is_one_of(threads[0].waits_for[i], pids, count);
-    *ret_opens = good && threads[0].opens_fifo;
-    *ret_ran_ns = ran.ran_ns;
-    blocked_free(threads, found);
-    return good;
-}
-
-/* How many of them wait for FIFOs; 0: not all of them wait. */
-static size_t count_fifos(const pid_t *pids, size_t count, uint64_t *ret_ran_ns)
-{
-    size_t opening = 0;
-    *ret_ran_ns = 0;
-    for (size_t i = 0; i < count && count <= PROCESSES_MOST; i++) {
-        bool opens;
-        uint64_t ran_ns;
-        if (!waits_for_fifo(pids[i], pids, count, &opens, &ran_ns))
-            return 0;
-        opening += opens;
-        *ret_ran_ns += ran_ns;
-    }
-    return opening;
-}
-
-void why_fifos_text(struct buf *out, const pid_t *pids, size_t count)
-{
-    uint64_t before_ns, now_ns;
-    size_t opening = count_fifos(pids, count, &before_ns);
-    if (opening)
-        wait_poll(NULL, 0, LOCKS_BETWEEN_MS);
-    if (opening && count_fifos(pids, count, &now_ns) == opening && now_ns == before_ns)
-        buf_printf(
-            out,
-            "stuck: all of its processes wait, %zu of them until somebody opens a FIFO, which can only be a process "
-            "that is not of this job\n",
-            opening);
 }
 
 /* ---- all ---- */
@@ -350,7 +316,9 @@ static void put_head(struct buf *out, const struct why_lock *lock)
 {
     if (lock->processes) {
         buf_printf(out, "deadlock: %zu processes wait for each other%s", lock->count,
-                   lock->files ? "'s locks of files" : "");
+                   lock->files   ? "'s locks of files"
+                   : lock->fifos ? " to open FIFOs"
+                                 : "");
         return;
     }
     if (lock->count == 1)

@@ -24,6 +24,7 @@ struct why_lock_thread {
 struct why_lock {   /* a circle, in its order */
     bool processes; /* else of threads of one process */
     bool files;     /* of processes: all by locks of files */
+    bool fifos;     /* all by waiting until somebody opens a FIFO */
     pid_t pid;      /* of the first */
     char name[32];  /* of the process */
     struct why_lock_thread *threads;
@@ -37,8 +38,6 @@ void why_lock_threads_done(struct why_lock_thread *threads, size_t count);
 /* The circles in running processes. It takes a moment if there are any, because only threads that stand still count.
  * The caller passes them to why_locks_free. */
 size_t why_locks_find(struct why_lock **ret_locks, const pid_t *pids, size_t count);
-/* A line where all of the processes wait, some for a FIFO to be opened and the others for these, as far as it may be seen. */
-void why_fifos_text(struct buf *out, const pid_t *pids, size_t count);
 void why_locks_free(struct why_lock *locks, size_t count);
 
 void why_locks_text(struct buf *out, const struct why_lock *locks, size_t count);

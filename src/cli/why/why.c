@@ -17,6 +17,7 @@
 #include "base/system/log.h"
 #include "cli/common/cli.h"
 #include "cli/common/find.h"
+#include "cli/why/fifos.h"
 #include "cli/why/json.h"
 #include "cli/why/locks.h"
 #include "cli/why/nodes.h"
@@ -421,7 +422,37 @@ static void put_head(struct buf *out, const struct why *why)
     buf_putc(out, '\n');
 }
 
-/* Of a job that failed and of which it is not known why: what there is, and what is missing. */
+/* Whether scripts have told what they do, and their exceptions. */
+static bool was_told_inside(const struct layers *layers)
+{
+    bool inside = layers->failures.total || layers->uncaught.total || layers->caught.total;
+    for (const struct layer_place *place = layers->places; place && !inside; place = place->hh.next) {
+        const char *how = json_string_value(json_object_get(place->line, "how"));
+        inside = how && strcmp(how, "outside") != 0;
+    }
+    return inside;
+}
+
+/* What would have recorded more of such a command; "": nothing that is known. */
+static const char *more_with(const struct why *why)
+{
+    const struct job_process *command = NULL;
+    for (size_t i = 0; i < why->report.model.ended_count; i++)
+        if (why->report.model.ended[i].pid == why->report.info.root)
+            command = &why->report.model.ended[i];
+    if (!command || was_told_inside(&why->report.model.layers))
+        return "";
+    const char *program = json_string_value(json_array_get(command->argv, 0));
+    const char *name = program ? text_base(program) : command->name; /* a script's process has the script's name */
+    const char *script = json_string_value(json_array_get(command->argv, 1));
+    if (strcmp(name, "bash") == 0 && script && *script != '-') /* of what stands behind -c nothing more can be had */
+        return "; scry run --script calls records which command of a script fails";
+    if (strncmp(name, "python", strlen("python")) == 0)
+        return "; scry run --script calls records exceptions of Python, also those that are caught";
+    return "";
+}
+
+/* Of a job that failed and of which it is not known why: what there is, what is missing, and what would have recorded it. */
 static void put_unknown(struct buf *out, const struct why *why)
 {
     static const char *const missing[] = {"recording_stopped", "disk_hangs", "job_json", "lost", "gap"};
@@ -434,7 +465,8 @@ static void put_unknown(struct buf *out, const struct why *why)
         return;
     if (!said) {
         text_label(out, "reason");
-        buf_printf(out, "not known: %s\n", unknown ? unknown : "nothing that was recorded says why");
+        buf_printf(out, "not known: %s%s\n", unknown ? unknown : "nothing that was recorded says why",
+                   unknown ? "" : more_with(why));
     }
     json_array_foreach(job_report_warnings(&why->report), index, warning)
     {
@@ -462,7 +494,7 @@ static void put_text(struct buf *out, const struct why *why)
         why_stall_text(out, why->report.model.stall, &why->set);
     size_t count;
     _cleanup_(freep) pid_t *list = runs(why) && is_here(why) ? other_processes(why, &count) : NULL;
-    if (list && !why->has_mpi)
+    if (list && !why->has_mpi && !why->lock_count)
         why_fifos_text(out, list, count);
     why_locks_text(out, why->locks, why->lock_count);
     if (why->has_mpi && why->lock_count)

@@ -117,6 +117,8 @@ static bool take_answer(struct filesystems *all, size_t at, const struct ask_ans
             add_use(&all->of[i], one->uses);
             return false;
         }
+    if (!one->known)
+        one->first_free_bytes = answer->free_bytes;
     one->known |= answer->there;
     return one->known;
 }
@@ -180,10 +182,11 @@ json_t *filesystems_json(const struct filesystems *all)
         const struct filesystem *one = &all->of[i];
         if (one->now.there)
             json_array_append_new(list,
-                                  json_pack("{s:o, s:s, s:I, s:I, s:I, s:I}", "path", text_json(one->path), "uses",
+                                  json_pack("{s:o, s:s, s:I, s:I, s:I, s:I, s:I}", "path", text_json(one->path), "uses",
                                             one->uses, "total_bytes", (json_int_t)one->now.total_bytes, "free_bytes",
                                             (json_int_t)one->now.free_bytes, "inodes", (json_int_t)one->now.inodes,
-                                            "free_inodes", (json_int_t)one->now.free_inodes));
+                                            "free_inodes", (json_int_t)one->now.free_inodes, "first_free_bytes",
+                                            (json_int_t)one->first_free_bytes));
     }
     if (!json_array_size(list)) {
         json_decref(list);

@@ -19,7 +19,8 @@ struct filesystem {
     bool known;                 /* it has answered once */
     struct ask *ask;            /* it has not answered yet */
     uint64_t asked_ns;
-    struct ask_answer now; /* what it answered last */
+    struct ask_answer now;    /* what it answered last */
+    int64_t first_free_bytes; /* what was free when it answered first */
     struct trend room, room_inodes;
     struct alarm low, filling, low_inodes, filling_inodes, silent;
 };

@@ -206,6 +206,7 @@ static void remove_process(struct channel *channel, const struct process_end_rec
     ended->start = row->process.start;
     ended->end = row->end;
     ended->status = row->status;
+    ended->command = &row->process.command;
     each(channel, call_ended, ended);
     free(process);
 }

@@ -30,7 +30,8 @@ struct observed_process {
     double start;  /* seconds since the start of the job */
     double end;    /* once it has ended: the same, and the status as of wait(2), -1: unknown */
     int32_t status;
-    bool lines_inside; /* a source tells its lines from inside; others need not */
+    const struct command_fields *command; /* the same, as far as it is known; only while that is told */
+    bool lines_inside;                    /* a source tells its lines from inside; others need not */
     UT_hash_handle hh;
 };
 

@@ -19,6 +19,7 @@
 #include "base/system/file.h"
 #include "base/system/proc_file.h"
 #include "job/places/where.h"
+#include "jobdir/layers/starter.h"
 #include "jobdir/text/text.h"
 #include "jobdir/mpi/thread_wait.h"
 
@@ -34,6 +35,7 @@ enum about { /* the meaning of the arguments */
              ABOUT_CHILD,  /* of wait4 */
              ABOUT_CHILD2, /* of waitid: kind, then number */
              ABOUT_LOCK,   /* of fcntl: only F_SETLKW blocks */
+             ABOUT_SIGNAL, /* of dash, which waits so for its children */
 };
 
 static const struct call {
@@ -79,7 +81,7 @@ static const struct call {
     {SYS_epoll_pwait, "epoll_pwait", "waits for events of", ABOUT_EPOLL},
     {SYS_nanosleep, "nanosleep", "sleeps", ABOUT_NOTHING},
     {SYS_clock_nanosleep, "clock_nanosleep", "sleeps", ABOUT_NOTHING},
-    {SYS_rt_sigsuspend, "rt_sigsuspend", "waits for a signal", ABOUT_NOTHING},
+    {SYS_rt_sigsuspend, "rt_sigsuspend", "waits for a signal", ABOUT_SIGNAL},
     {SYS_rt_sigtimedwait, "rt_sigtimedwait", "waits for a signal", ABOUT_NOTHING},
     {SYS_msgrcv, "msgrcv", "receives from a System V message queue", ABOUT_NOTHING},
     {SYS_msgsnd, "msgsnd", "sends to a System V message queue", ABOUT_NOTHING},
@@ -87,6 +89,9 @@ static const struct call {
     {SYS_semop, "semop", "waits for a System V semaphore", ABOUT_NOTHING},
     {SYS_io_getevents, "io_getevents", "waits for asynchronous I/O", ABOUT_NOTHING},
 };
+
+static const char waits_for_another[] = "waits for another thread",
+                  waits_for_shared[] = "waits for a lock or a semaphore";
 
 /* ---- small files ---- */
 
@@ -343,14 +348,16 @@ static void put_open(struct blocked *thread, pid_t pid, const uint64_t *args)
 {
     char path[PATH_MAX];
     bool known = read_path(pid, args[1], path);
-    thread->opens_fifo = waits_for_partner(thread, pid);
-    buf_puts(&thread->text, thread->opens_fifo ? "waits until somebody opens " : "opens ");
+    if (waits_for_partner(thread, pid))
+        thread->fifo = strdup(known ? path : "");
+    thread->fifo_writes = (args[2] & O_ACCMODE) == O_RDONLY;
+    buf_puts(&thread->text, thread->fifo ? "waits until somebody opens " : "opens ");
     if (known)
         text_show(&thread->text, path);
     else
         buf_puts(&thread->text, "a file");
-    if (thread->opens_fifo)
-        buf_puts(&thread->text, (args[2] & O_ACCMODE) == O_RDONLY ? " for writing" : " for reading");
+    if (thread->fifo)
+        buf_puts(&thread->text, thread->fifo_writes ? " for writing" : " for reading");
 }
 
 static void put_thread(struct buf *out, struct blocked *thread, pid_t pid, pid_t tid)
@@ -412,7 +419,7 @@ static bool put_shared(struct buf *out, struct blocked *thread, pid_t own, uint6
     proc_maps_done(&maps); /* its path is gone */
     if (map.private || !map.inode)
         return false;
-    buf_puts(out, "waits for a lock or a semaphore in memory that it shares with ");
+    buf_printf(out, "%s in memory that it shares with ", waits_for_shared);
     DIR *processes = opendir("/proc");
     for (struct dirent *entry; processes && (entry = readdir(processes));) {
         pid_t pid = (pid_t)atoi(entry->d_name);
@@ -454,7 +461,7 @@ static void put_futex(struct buf *out, struct blocked *thread, pid_t pid, uint64
         buf_puts(out, wait.kind == THREAD_WAITS_END ? "waits for the end of " : "waits for a mutex that is held by ");
         put_thread(out, thread, pid, wait.tid);
     } else if (!put_shared(out, thread, pid, address)) {
-        buf_puts(out, "waits for another thread (a condition, a semaphore, or a lock whose owner is not known)");
+        buf_printf(out, "%s (a condition, a semaphore, or a lock whose owner is not known)", waits_for_another);
     }
 }
 
@@ -533,6 +540,15 @@ static const struct call *call_of(long number)
     return NULL;
 }
 
+static bool is_shell(pid_t pid)
+{
+    char link[PROC_PATH_SIZE], program[PATH_MAX];
+    proc_path(link, pid, 0, "exe");
+    ssize_t len = readlink(link, program, sizeof program - 1);
+    program[len < 0 ? 0 : len] = 0;
+    return starter_of(text_base(program)) == STARTER_SHELL;
+}
+
 static void put_call(struct blocked *thread, pid_t pid, const struct call *call, const uint64_t *args,
                      const char *syscall)
 {
@@ -570,6 +586,11 @@ static void put_call(struct blocked *thread, pid_t pid, const struct call *call,
     case ABOUT_CHILD2:
         buf_printf(out, "%s ", call->text);
         put_children(out, thread, pid, args[0] == 1 ? (int32_t)args[1] : -1);
+        break;
+    case ABOUT_SIGNAL:
+        buf_puts(out, is_shell(pid) ? "waits for the end of " : call->text);
+        if (is_shell(pid))
+            put_children(out, thread, pid, -1);
         break;
     case ABOUT_NOTHING:
         buf_puts(out, call->text);
@@ -679,6 +700,20 @@ static void put_event_loop(struct blocked *thread)
     thread->text = text;
 }
 
+/* What it waits for in the words of its program; what that is to the kernel stands behind it, where that says more. */
+static void put_python_wait(struct blocked *thread, const char *what)
+{
+    const char *rest = thread->text.data ? thread->text.data : "";
+    struct buf text = BUF_INIT;
+    buf_printf(&text, "waits for %s", what);
+    if (strncmp(rest, waits_for_shared, strlen(waits_for_shared)) == 0)
+        buf_printf(&text, ",%s", rest + strlen(waits_for_shared));
+    else if (*rest && strncmp(rest, waits_for_another, strlen(waits_for_another)) != 0)
+        buf_printf(&text, " (%s)", rest);
+    buf_done(&thread->text);
+    thread->text = text;
+}
+
 static void look_at_python(struct blocked *threads, size_t count, pid_t pid)
 {
     struct python_places places;
@@ -690,6 +725,9 @@ static void look_at_python(struct blocked *threads, size_t count, pid_t pid)
             continue;
         if (loop && strncmp(threads[i].syscall, "epoll", strlen("epoll")) == 0)
             put_event_loop(&threads[i]);
+        const char *what = threads[i].syscall[0] ? python_places_waits(&places, threads[i].tid) : NULL;
+        if (what)
+            put_python_wait(&threads[i], what);
         threads[i].python_function = strdup(frame->function);
         threads[i].python_file = strdup(frame->file);
         threads[i].python_line = frame->line;
@@ -739,6 +777,7 @@ void blocked_free(struct blocked *threads, size_t count)
 {
     for (size_t i = 0; i < count; i++) {
         buf_done(&threads[i].text);
+        free(threads[i].fifo);
         free(threads[i].python_function);
         free(threads[i].python_file);
     }

@@ -26,8 +26,9 @@ struct blocked {
     struct buf text;                 /* for people: "reads from standard input, a pipe that process 12 (cat) writes" */
     pid_t waits_for[BLOCKED_WAITED]; /* processes, or threads of this one */
     size_t waits_count;
-    bool opens_fifo; /* it waits until somebody has opened the other end */
-    bool only_these; /* nobody else can let it go on: it holds a lock, has the other end of a pipe, is to end */
+    char *fifo; /* it waits until somebody has opened its other end; "": its name is not known; NULL: it does not */
+    bool fifo_writes; /* until for writing */
+    bool only_these;  /* nobody else can let it go on: it holds a lock, has the other end of a pipe, is to end */
     char *python_function, *python_file; /* where in a Python program; NULL: in none, or it is not known */
     int64_t python_line;                 /* -1: unknown */
 };

@@ -55,6 +55,14 @@ const struct python_frame *python_places_find(const struct python_places *places
     return NULL;
 }
 
+const char *python_places_waits(const struct python_places *places, pid_t tid)
+{
+    for (size_t i = 0; i < places->stacks.count; i++)
+        if (places->stacks.threads[i].tid == tid)
+            return python_waits_for(&places->stacks.threads[i]);
+    return NULL;
+}
+
 void python_place_put(struct buf *out, const struct python_frame *frame)
 {
     text_show(out, frame->function);

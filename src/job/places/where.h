@@ -46,6 +46,8 @@ void python_places_done(struct python_places *places);
 /* NULL: it is not in Python, or not known where. *ret_loop: it is in asyncio's event loop, which that runs; may be
  * NULL. */
 const struct python_frame *python_places_find(const struct python_places *places, pid_t tid, bool *ret_loop);
+/* As python_waits_for. */
+const char *python_places_waits(const struct python_places *places, pid_t tid);
 /* Appends "solve (wait.py:12)". */
 void python_place_put(struct buf *out, const struct python_frame *frame);
 

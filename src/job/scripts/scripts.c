@@ -1,11 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "job/scripts/scripts.h"
 
+#include "base/data/buf.h"
+#include "base/data/cleanup.h"
 #include "base/data/grow.h"
 #include "base/data/hash.h"
 #include "base/system/clock.h"
 #include "base/system/proc_file.h"
+#include "job/scripts/script_trap.h"
 #include "job/scripts/shell.h"
+#include "jobdir/layers/starter.h"
 #include "jobdir/text/text.h"
 #include "shm/waits.h"
 
@@ -121,6 +125,9 @@ enum {
     SELDOM = 2000,         /* then one in ten seconds */
     RECORDS_A_SECOND = 20, /* of lines */
     LOOK_SHARE = 500,      /* of a processor: one of so many */
+    TRAPS_MOST =
+        1000, /* looks for traps of scripts that failed, and records of them; the command may come after these */
+    TRAP_BYTES = 1 << 20, /* of the script */
 };
 
 struct shell {
@@ -152,8 +159,11 @@ struct scripts {
     struct shell *shells;        /* hash by pid */
     struct script_sources texts;
     struct loop_source *timer;
-    uint64_t pause_ns;   /* until the next look */
-    uint64_t allowed_ns; /* from which time on a record is allowed */
+    uint64_t pause_ns;          /* until the next look */
+    uint64_t allowed_ns;        /* from which time on a record is allowed */
+    unsigned traps;             /* scripts in which they were looked for, and records of them */
+    struct script_key trap_key; /* the last of these, */
+    json_t *trap_commands;      /* and what they start; NULL: nothing */
 };
 
 static const char *language(const struct shell *shell)
@@ -420,6 +430,64 @@ static void remove_shell(struct scripts *scripts, struct shell *shell)
     free(shell);
 }
 
+/* A new reference; NULL: there are none, or the script is not known. */
+static json_t *trap_commands(struct scripts *scripts, const struct observed_process *process)
+{
+    const struct command_fields *command = process->command;
+    struct shell *parent;
+    _cleanup_(buf_done) struct buf args = BUF_INIT;
+    const char *text, *word;
+    size_t index;
+    json_t *each, *commands = NULL;
+    struct stat stat_of;
+    char path[PATH_MAX];
+    json_array_foreach(command->argv, index, each)
+    {
+        word = json_string_value(each);
+        buf_append(&args, word ? word : "", word ? strlen(word) + 1 : 1);
+    }
+    if (!args.len || args.failed)
+        return NULL;
+    enum shell_source source = shell_source_of(args.data, args.len, &text);
+    if (source == SHELL_FROM_OPTION)
+        return text ? script_trap_commands(text, strlen(text)) : NULL;
+    if (source != SHELL_FROM_FILE || (*text != '/' && !command->cwd))
+        return NULL;
+    int len = *text == '/' ? snprintf(path, sizeof path, "%s", text)
+                           : snprintf(path, sizeof path, "%s/%s", command->cwd, text);
+    if (len < 0 || (size_t)len >= sizeof path || stat(path, &stat_of) < 0 || stat_of.st_size > TRAP_BYTES)
+        return NULL;
+    struct script_key key = script_key_of(&stat_of);
+    HASH_FIND_INT(scripts->shells, &process->ppid, parent);
+    if (parent && parent->seen && script_key_same(&key, &parent->key)) /* its fork: that has no traps */
+        return NULL;
+    if (script_key_same(&key, &scripts->trap_key))
+        return json_incref(scripts->trap_commands);
+    scripts->traps++;
+    struct script_source *script = script_source_get(&scripts->texts, path, &stat_of);
+    if (script && script->text)
+        commands = script_trap_commands(script->text, script->len);
+    script_source_put(&scripts->texts, script);
+    json_decref(scripts->trap_commands);
+    scripts->trap_commands = json_incref(commands);
+    scripts->trap_key = key;
+    return commands;
+}
+
+/* What a script that failed starts after that. It is looked for when it is over: most are too short to be seen before. */
+static void put_trap(struct scripts *scripts, const struct observed_process *process)
+{
+    const struct command_fields *command = process->command;
+    bool failed = process->status > 0 && command && starter_is_shell(process->name, command->argv);
+    if (!failed || (scripts->traps >= TRAPS_MOST && process->pid != scripts->observer->root))
+        return;
+    json_t *commands = trap_commands(scripts, process);
+    scripts->traps += commands != NULL;
+    if (commands)
+        observe_put(scripts->observer, RECORD(script_trap, .pid = process->pid, .commands = commands));
+    json_decref(commands);
+}
+
 static void on_process_ended(void *state, const struct observed_process *process)
 {
     struct scripts *scripts = state;
@@ -427,6 +495,7 @@ static void on_process_ended(void *state, const struct observed_process *process
     HASH_FIND_INT(scripts->shells, &process->pid, shell);
     bool told = shell_inside_has(scripts->inside, process->pid);
     shell_inside_process_ended(scripts->inside, process);
+    put_trap(scripts, process);
     if (!shell)
         return;
     if (!told)
@@ -445,6 +514,7 @@ static void on_end(void *state)
     }
     shell_inside_free(scripts->inside);
     loop_remove(scripts->timer);
+    json_decref(scripts->trap_commands);
     free(scripts);
 }
 

@@ -679,19 +679,21 @@ static enum shell_kind kind_of(pid_t pid)
     return strcmp(name, "dash") == 0 ? SHELL_DASH : SHELL_NONE;
 }
 
-enum shell_source shell_source_of(const char *args, size_t len)
+enum shell_source shell_source_of(const char *args, size_t len, const char **ret_text)
 {
     const char *end = args + len, *arg = args + strnlen(args, len) + 1;
+    bool commands = false;
+    *ret_text = NULL;
     for (; arg < end; arg += strnlen(arg, (size_t)(end - arg)) + 1) {
         bool is_long = strncmp(arg, "--", 2) == 0;
         if ((*arg != '-' && *arg != '+') || strcmp(arg, "-") == 0 || strcmp(arg, "--") == 0) {
             if (*arg == '-')
                 arg += strlen(arg) + 1;
-            return arg < end ? SHELL_FROM_FILE : SHELL_FROM_INPUT;
+            *ret_text = arg < end ? arg : NULL;
+            return commands ? SHELL_FROM_OPTION : *ret_text ? SHELL_FROM_FILE : SHELL_FROM_INPUT;
         }
-        if (!is_long && *arg == '-' && strchr(arg, 'c'))
-            return SHELL_FROM_OPTION;
-        if (!is_long && *arg == '-' && strchr(arg, 's'))
+        commands |= !is_long && *arg == '-' && strchr(arg, 'c');
+        if (!commands && !is_long && *arg == '-' && strchr(arg, 's'))
             return SHELL_FROM_INPUT;
         if (strcmp(arg, "--rcfile") == 0 || strcmp(arg, "--init-file") == 0 ||
             (!is_long && (strchr(arg, 'o') || strchr(arg, 'O'))))
@@ -699,7 +701,7 @@ enum shell_source shell_source_of(const char *args, size_t len)
         if (arg >= end)
             break;
     }
-    return SHELL_FROM_INPUT;
+    return commands ? SHELL_FROM_OPTION : SHELL_FROM_INPUT;
 }
 
 void shell_fd_path(char path[SHELL_FD_PATH], pid_t pid, int fd)
@@ -750,7 +752,7 @@ struct shell_script shell_find(pid_t pid)
     }
     if (proc_file_read(pid, 0, "cmdline", args, sizeof args, &len) < 0 || len == 0)
         return script;
-    enum shell_source source = shell_source_of(args, len);
+    enum shell_source source = shell_source_of(args, len, &(const char *){NULL});
     if (source == SHELL_FROM_INPUT && shell_position(pid, 0, &stat, &position))
         script.fd = 0;
     for (int fd = DASH_FD; source == SHELL_FROM_FILE && script.kind == SHELL_DASH && fd <= DASH_FD_LAST; fd++)

@@ -124,7 +124,8 @@ struct shell_script shell_find(pid_t pid);
 
 /* The arguments, one behind the other, each with its NUL: is the script an argument, or does standard input have it? */
 enum shell_source { SHELL_FROM_FILE, SHELL_FROM_INPUT, SHELL_FROM_OPTION };
-enum shell_source shell_source_of(const char *args, size_t len);
+/* *ret_text: the script's name, or behind -c the commands; NULL: none. */
+enum shell_source shell_source_of(const char *args, size_t len, const char **ret_text);
 
 /* What the kernel says of the descriptor. false: it is no open regular file. */
 bool shell_position(pid_t pid, int fd, struct stat *ret_stat, uint64_t *ret_position);

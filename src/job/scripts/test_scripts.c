@@ -15,6 +15,7 @@
 
 #include "base/data/buf.h"
 #include "job/scripts/scripts.h"
+#include "job/scripts/script_trap.h"
 #include "job/scripts/shell.h"
 
 /* Each command of these texts, as "first-last". */
@@ -107,18 +108,21 @@ static void test_source(void **state)
     static const struct {
         const char *args; /* with a blank for each NUL */
         enum shell_source source;
+        const char *text;
     } lines[] = {
         {"bash", SHELL_FROM_INPUT},
-        {"bash x", SHELL_FROM_FILE},
-        {"bash -e -- x y", SHELL_FROM_FILE},
-        {"sh -ec x", SHELL_FROM_OPTION},
+        {"bash x", SHELL_FROM_FILE, "x"},
+        {"bash -e -- x y", SHELL_FROM_FILE, "x"},
+        {"sh -ec x", SHELL_FROM_OPTION, "x"},
         {"sh -s x", SHELL_FROM_INPUT},
         {"bash -o errexit", SHELL_FROM_INPUT},
-        {"bash -eo pipefail x", SHELL_FROM_FILE},
+        {"bash -eo pipefail x", SHELL_FROM_FILE, "x"},
         {"bash --rcfile a", SHELL_FROM_INPUT},
         {"bash -", SHELL_FROM_INPUT},
-        {"bash --posix x", SHELL_FROM_FILE},
+        {"bash --posix x", SHELL_FROM_FILE, "x"},
         {"bash -o", SHELL_FROM_INPUT},
+        {"bash -c -e x y", SHELL_FROM_OPTION, "x"},
+        {"bash -c", SHELL_FROM_OPTION},
     };
     for (size_t i = 0; i < sizeof lines / sizeof *lines; i++) {
         char args[64];
@@ -126,9 +130,49 @@ static void test_source(void **state)
         memcpy(args, lines[i].args, len);
         for (size_t at = 0; at < len; at++)
             args[at] = args[at] == ' ' ? '\0' : args[at];
-        if (shell_source_of(args, len) != lines[i].source)
-            fail_msg("%s", lines[i].args);
+        const char *text;
+        enum shell_source source = shell_source_of(args, len, &text);
+        if (source != lines[i].source || strcmp(text ? text : "", lines[i].text ? lines[i].text : "") != 0)
+            fail_msg("%s: %s", lines[i].args, text);
     }
+}
+
+/* The names of the programs in a script's traps. */
+static const struct {
+    const char *script, *names;
+} traps[] = {
+    {"", ""},
+    {"set -e\nrm x\n", ""},
+    {"trap 'rm -f \"$tmp\"; /usr/bin/tar x | gzip' EXIT\n", "rm tar gzip"},
+    {"trap \"rm x\" INT\ntrap -- 'rmdir y' 0\n# trap 'mv a b' EXIT\n", "rmdir"},
+    {"trap 'echo failed; cd /; X=1 notify; exit 3' ERR\n", "notify"},
+    {"cleanup() { nosuch 2>/dev/null; rmdir w; }\nfunction other {\n rm x\n}\ntrap cleanup EXIT INT\n", "nosuch rmdir"},
+    {"cleanup ()\n{\n  if [ -d w ]; then\n    rm -r w\n  fi\n  for i in a b; do other $i; done\n}\nother() { mv $1 "
+     "$(date +%s); "
+     "}\nif true; then trap cleanup EXIT; fi\ncp a b\n",
+     "rm mv date"},
+    {"f() { f; f; rm; g; }\ng() { f; g; g; }\ntrap f EXIT\n", "rm"},
+    {"trap - EXIT\ntrap '' EXIT\n", ""},
+    {"a; trap './sweep.sh \\\n -a' EXIT", "sweep.sh"},
+    {"trap 'rm EXIT", ""},
+};
+
+static void test_traps(void **state)
+{
+    for (size_t i = 0; i < sizeof traps / sizeof *traps; i++)
+        for (size_t len = 0; len <= strlen(traps[i].script); len++) { /* any beginning is safe */
+            char *script = strndup(traps[i].script, len);
+            json_t *names = script_trap_commands(script, len), *name;
+            struct buf found = BUF_INIT;
+            size_t index;
+            json_array_foreach(names, index, name)
+                buf_printf(&found, "%s%s", index ? " " : "", json_string_value(name));
+            if (len == strlen(traps[i].script) && strcmp(found.len ? found.data : "", traps[i].names) != 0)
+                fail_msg("%s\nhas '%s', not '%s'", script, found.data, traps[i].names);
+            buf_done(&found);
+            json_decref(names);
+            free(script);
+        }
 }
 
 static void check_place(const struct place *place, uint32_t first, uint32_t last, bool exact)
@@ -248,7 +292,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_commands),    cmocka_unit_test(test_cut),   cmocka_unit_test(test_show),
         cmocka_unit_test(test_source),      cmocka_unit_test(test_place), cmocka_unit_test(test_fits),
-        cmocka_unit_test(test_memory_goes),
+        cmocka_unit_test(test_memory_goes), cmocka_unit_test(test_traps),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -17,6 +17,12 @@ static void test_two_receive(void **state)
     assert_int_equal(scene.why.stuck, 3);
     assert_int_equal(scene.why.computing, 1);
     assert_string_equal(finding->text, "deadlock: ranks 0 and 1 wait for each other");
+    struct buf text = BUF_INIT;
+    mpi_why_text(&text, &scene.why); /* the answer is first, then the numbers, then all ranks */
+    assert_memory_equal(text.data, finding->text, strlen(finding->text));
+    const char *head = strstr(text.data, "\n\n4 ranks: 3 stuck, 1 computes"), *ranks = strstr(text.data, "\n\nRanks\n");
+    assert_true(head && ranks && head < ranks);
+    buf_done(&text);
     done(&scene);
 }
 

@@ -88,7 +88,7 @@ static void test_head_of_others(void **state)
     for (size_t i = 0; i < scene.why.count; i++)
         scene.why.ranks[i].state = MPI_WHY_ENDED;
     scene.why.ranks[0].state = MPI_WHY_MOVES;
-    scene.why.waiting = scene.why.polling = scene.why.computing = scene.why.stuck = 0;
+    scene.why.waiting = scene.why.polling = scene.why.computing = scene.why.stuck = scene.why.finding_count = 0;
     mpi_why_text(&text, &scene.why);
     char head[128];
     snprintf(head, sizeof head, "%zu ranks: 1 is in a call that waits for nobody, or just began, 1 has ended",

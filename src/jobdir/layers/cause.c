@@ -25,6 +25,12 @@ void cause_cut(struct buf *out, const char *text)
         buf_append(out, text, text_fit(text, strcspn(text, "\n"), TEXT_COLUMNS));
 }
 
+void cause_end_sentence(struct buf *out)
+{
+    if (out->len > 1 && out->data[out->len - 1] == '.' && out->data[out->len - 2] != '.')
+        out->data[--out->len] = '\0';
+}
+
 const char *cause_text(const struct buf *buf)
 {
     return buf->data ? buf->data : "";

@@ -54,6 +54,7 @@ struct job_end {
     const char *reason;            /* of the signal, or why it was not started; "" or NULL: not known */
     double seconds;                /* when it ended, or until when it was watched */
     uint64_t peak_rss;             /* of a job of one process, in bytes, which samples may have missed; 0: not known */
+    uint64_t largest_rss;          /* of the largest process of the job; 0: not known */
     const struct cause_said *said; /* cause_find sets it for its rules */
 };
 
@@ -77,6 +78,11 @@ struct cause_left {
 };
 /* starter: the pid of the launcher or the daemon. false: it has not. */
 bool cause_find_left(const struct job_model *model, pid_t starter, struct cause_left *ret_left);
+
+/* "grid (pid 20), which had 98 MB: the job's control group may have 100 MB", of a process that the kernel has killed for lack of memory;
+ * of several, or with killed NULL, their number. largest_rss: as in struct job_end. */
+void cause_put_killed(struct buf *out, const struct job_model *model, const struct job_process *killed,
+                      uint64_t largest_rss, uint64_t processes);
 
 /* The moment, but not after the process ended: records may be written a little later than what they tell of. */
 double cause_before_end(const struct job_end *end, pid_t pid, double seconds);

@@ -11,6 +11,7 @@
 
 /* What belongs together happens within that. */
 #define CAUSE_AT_ONCE_SECONDS 1
+enum { CAUSE_SHELL_SIGNAL = 128 }; /* and the signal's number: the status that a shell gives to it */
 
 typedef bool cause_rule(const struct job_end *end, struct cause *cause, bool sure);
 cause_rule cause_find_memory, cause_find_error, cause_find_credential, cause_find_crash, cause_find_limit,
@@ -45,11 +46,24 @@ void cause_put_said_by(struct buf *out, const struct job_end *end, const char *n
 /* What the at-th of the chain said last on standard error, by its name there, or as it may have given up with that. The record; NULL: none. */
 const json_t *cause_put_last_words(struct buf *out, const struct job_end *end, int at);
 
+/* Of a process of the chain, as wait(2) has it. */
+int cause_chain_status(const json_t *process);
+/* Whether timeout(1) has ended what it had started. */
+bool cause_timed_out(const struct job_end *end);
+/* The last signal from outside that came before the end; NULL: none, or long before. */
+const json_t *cause_signal_came(const struct job_end *end);
+/* A tool, or a page, has asked for a signal. */
+bool cause_was_requested(const struct job_end *end);
+/* Somebody or something asked the job to end: what the ranks do then is no failure of theirs. */
+bool cause_was_asked(const struct job_end *end);
+
 /* Of a command that failed, ulimit -v; 0: none, or not known. */
 uint64_t cause_address_limit(const struct job_end *end);
 void cause_add(struct cause *cause, const json_t *record); /* as evidence; NULL is fine */
 /* The first line of a text, which may be NULL, cut to what a line has room for. */
 void cause_cut(struct buf *out, const char *text);
+/* Takes the full stop off, so that it may go on. */
+void cause_end_sentence(struct buf *out);
 const char *cause_text(const struct buf *buf);
 bool cause_is_near(const struct job_end *end, double seconds); /* to the end of the job */
 /* When the at-th of the chain ended. */

@@ -9,31 +9,45 @@
 
 static const double FULL_SHARE = 0.001; /* of a disk, that is left */
 
-/* The process, if only one was killed: "grid (pid 20), which had 98 MB: the job's control group may have 100 MB". */
-static void put_killed(struct buf *out, const struct job_end *end, uint64_t processes, bool own_group)
+/* What it had, as far as is known: the kernel knows the peak of the largest process, which samples may have missed. */
+static uint64_t peak_of(const struct job_model *model, const struct job_process *process, uint64_t largest_rss)
 {
-    const json_t *first = json_array_get(end->chain, 0), *name = json_object_get(first, "name");
-    const struct job_process *killed = NULL;
-    pid_t pid = (pid_t)json_integer_value(json_object_get(first, "pid"));
+    for (size_t i = 0; i < model->ended_count; i++)
+        if (model->ended[i].peak_rss > process->peak_rss)
+            return process->peak_rss;
+    return largest_rss > process->peak_rss ? largest_rss : process->peak_rss;
+}
+
+void cause_put_killed(struct buf *out, const struct job_model *model, const struct job_process *killed,
+                      uint64_t largest_rss, uint64_t processes)
+{
     int64_t limit =
-        json_integer_value(json_object_get(json_object_get(end->model->layers.health, "cgroup"), "memory_limit_bytes"));
-    for (size_t i = end->model->ended_count; i-- > 0 && !killed;)
-        killed = end->model->ended[i].pid == pid ? &end->model->ended[i] : NULL;
-    if (processes != 1 || !own_group || !json_is_string(name) || cause_signal(end) != SIGKILL) {
+        json_integer_value(json_object_get(json_object_get(model->layers.health, "cgroup"), "memory_limit_bytes"));
+    if (processes != 1 || !killed) {
         buf_printf(out, "%llu process%s", (unsigned long long)processes, processes == 1 ? "" : "es");
         return;
     }
-    cause_cut(out, json_string_value(name));
-    buf_printf(out, " (pid %d)", (int)pid);
-    /* it may have grown after the last sample */
-    if (killed && killed->peak_rss && (limit <= 0 || killed->peak_rss > (uint64_t)limit / 2)) {
+    cause_cut(out, killed->name);
+    buf_printf(out, " (pid %d)", (int)killed->pid);
+    uint64_t peak = peak_of(model, killed, largest_rss);
+    if (peak && (limit <= 0 || peak > (uint64_t)limit / 2)) { /* it may have grown after the last sample */
         buf_puts(out, ", which had ");
-        text_size(out, killed->peak_rss);
+        text_size(out, peak);
     }
     if (limit > 0) {
         buf_puts(out, ": the job's control group may have ");
         text_size(out, (uint64_t)limit);
     }
+}
+
+/* The process that failed first, if it was killed. */
+static const struct job_process *killed_first(const struct job_end *end)
+{
+    pid_t pid = (pid_t)json_integer_value(json_object_get(json_array_get(end->chain, 0), "pid"));
+    for (size_t i = end->model->ended_count; i-- > 0 && cause_signal(end) == SIGKILL;)
+        if (end->model->ended[i].pid == pid)
+            return &end->model->ended[i];
+    return NULL;
 }
 
 bool cause_find_memory(const struct job_end *end, struct cause *cause, bool sure)
@@ -46,7 +60,7 @@ bool cause_find_memory(const struct job_end *end, struct cause *cause, bool sure
     json_int_t counted = json_integer_value(cause_warning_field(warning, "processes"));
     cause_add(cause, warning ? warning : end->model->layers.health);
     uint64_t processes = warning && counted > 0 ? (uint64_t)counted : kills ? kills : 1;
-    put_killed(&cause->what, end, processes, own);
+    cause_put_killed(&cause->what, end->model, own ? killed_first(end) : NULL, end->largest_rss, processes);
     cause->note = NOTE(cause_memory, .processes = processes, .what = cause_text(&cause->what), .sure = sure);
     return true;
 }

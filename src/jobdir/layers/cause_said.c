@@ -452,6 +452,7 @@ bool cause_find_log(const struct job_end *end, struct cause *cause, bool sure)
     cause_cut(&cause->what, json_string_value(json_object_get(record, "text")));
     const char *place = json_string_value(json_object_get(record, "place"));
     if (place) {
+        cause_end_sentence(&cause->what);
         buf_puts(&cause->said, ", at ");
         cause_cut(&cause->said, text_base(place));
     }

@@ -123,6 +123,19 @@ static void test_disk_full(void **state)
     assert_string_equal(told.evidence, "[2,1]");
 }
 
+/* A job that is too short for a record before its end: it says what was free when the job began. */
+static void test_disk_full_soon(void **state)
+{
+    for (int first = 0; first <= 90000; first += 90000) {
+        PUT("{s:s, s:f, s:f, s:[{s:s, s:i, s:i, s:i, s:i, s:i}]}", "type", "health", "t", 99.9, "seconds", 1.0,
+            "filesystems", "path", first ? "/work" : "/before", "total_bytes", 100000, "free_bytes", 3, "inodes", 100,
+            "free_inodes", 50, "first_free_bytes", first);
+        expect(ask(TWO), first ? NOTE_cause_disk_full : NOTE_cause_process, false,
+               first ? "probably the disk of /work was full"
+                     : "probably worker (pid 20), which ended with exit status 1");
+    }
+}
+
 /* The job need not write where scry records. */
 static void test_disk_of_scry(void **state)
 {
@@ -396,6 +409,21 @@ static void test_exception_said(void **state)
         "exception", "level", "error", "text", "KeyError: 'gamma'", "line", 7, "folded", 0, "place",
         "/home/u/key.py:3");
     expect(ask(TWO), NOTE_cause_log, false, "probably what stderr says: KeyError: 'gamma', at key.py:3");
+}
+
+/* subprocess.run(check=True) tells the status of what it ran; that has said why. */
+static void test_exception_of_child(void **state)
+{
+    static const char chain[] = "[{\"pid\": 21, \"name\": \"grep\", \"end_seconds\": 99.8, \"exit_code\": 2},"
+                                " {\"pid\": 10, \"name\": \"python3\", \"end_seconds\": 100, \"exit_code\": 1}]";
+    put_log(99.8, "warning", "grep: missing.csv: No such file or directory");
+    put_exception(99.9, 10, "CalledProcessError", "Command 'grep' returned non-zero exit status 2.");
+    expect(ask(chain), NOTE_cause_exception, true,
+           "an exception of Python that nothing caught, at steer.py:12: CalledProcessError: Command 'grep' returned "
+           "non-zero exit status 2, which said: grep: missing.csv: No such file or directory");
+    expect(ask(ONE), NOTE_cause_exception, true,
+           "an exception of Python that nothing caught, at steer.py:12: CalledProcessError: Command 'grep' returned "
+           "non-zero exit status 2.");
 }
 
 /* What a library has raised is where the user's own code called it. */
@@ -1102,6 +1130,26 @@ static void test_process(void **state)
     expect(told, NOTE_cause_process, false, "probably worker (pid 20), which ended with exit status 1");
 }
 
+/* A shell's fork that executed nothing has no name of its own. */
+static void test_not_executed(void **state)
+{
+    static const char *const rows[][2] = {
+        {"127", "probably a command of job.sh (pid 20), which ended with exit status 127: its program was not found"},
+        {"126",
+         "probably a command of job.sh (pid 20), which ended with exit status 126: its program may not be executed"},
+        {"3", "probably job.sh (pid 20), which ended with exit status 3"},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        char chain[500];
+        snprintf(chain, sizeof chain,
+                 "[{\"pid\": 20, \"name\": \"job.sh\", \"argv\": [\"/bin/bash\", \"./job.sh\"], \"end_seconds\": 99.9, "
+                 "\"exit_code\": %s}, {\"pid\": 10, \"name\": \"job.sh\", \"argv\": [\"/bin/bash\", \"./job.sh\"], "
+                 "\"end_seconds\": 100, \"exit_code\": %s}]",
+                 rows[i][0], rows[i][0]);
+        expect(ask(chain), NOTE_cause_process, false, rows[i][1]);
+    }
+}
+
 static void put_last(double quiet_seconds, const char *line)
 {
     PUT("{s:s, s:f, s:s, s:f, s:[s, s]}", "type", "log_last", "t", 100.0, "file", "stderr", "quiet_seconds",
@@ -1197,6 +1245,7 @@ int main(void)
         ROW(test_memory_of_one),
         ROW(test_disk),
         ROW(test_disk_full),
+        ROW(test_disk_full_soon),
         ROW(test_said),
         ROW(test_credential),
         ROW(test_memory_short),
@@ -1209,6 +1258,7 @@ int main(void)
         ROW(test_address_limit_of_crash),
         ROW(test_exception),
         ROW(test_exception_said),
+        ROW(test_exception_of_child),
         ROW(test_exception_in_library),
         ROW(test_exception_elsewhere),
         ROW(test_exception_of_thread),
@@ -1230,6 +1280,7 @@ int main(void)
         ROW(test_pipeline),
         ROW(test_pipefail),
         ROW(test_process),
+        ROW(test_not_executed),
         ROW(test_disk_of_scry),
         ROW(test_survived),
         ROW(test_consequence),

@@ -254,6 +254,7 @@ static const struct field filesystem_fields[] = {
     {"free_bytes", FIELD_BYTES, .about = "for this user"},
     {"inodes", FIELD_COUNT},
     {"free_inodes", FIELD_COUNT},
+    {"first_free_bytes", FIELD_BYTES, .flags = FIELD_OPTIONAL, .about = "when the job was seen first"},
     {0}};
 static const struct field cgroup_fields[] = {{"version", FIELD_COUNT},
                                              {"path", FIELD_TEXT},
@@ -406,6 +407,14 @@ static const struct field script_end_fields[] = {
     {0}};
 #undef ROW
 
+#define ROW script_trap_record
+static const struct field script_trap_fields[] = {
+    {"pid", FIELD_COUNT, AT(pid)},
+    {"commands", FIELD_LIST, AT(commands), .of = fields_texts, .between = ", ",
+     .about = "names of programs in the traps of its exit and of its errors, by its text"},
+    {0}};
+#undef ROW
+
 static const struct field thread_fields[] = {
     {"tid", FIELD_COUNT},
     {"name", FIELD_TEXT, .flags = FIELD_OPTIONAL},
@@ -531,6 +540,8 @@ const struct record_kind record_kinds[RECORD_TYPES] = {
                                "{pid} {file}[:{line}][ in {function}] failed with {status}[ ({stages})][: {command}]"},
     [RECORD_script_end] = {"script_end", STREAM_SCRIPT, script_end_fields, "A script ended.",
                            "{pid} {file} ended[ with {status}] after {seconds}"},
+    [RECORD_script_trap] = {"script_trap", STREAM_SCRIPT, script_trap_fields,
+                            "What a script that failed starts after that.", "{pid} starts at its end: {commands}"},
     [RECORD_python_stack] = {"python_stack", STREAM_PYTHON, python_stack_fields,
                              "Where the threads of a Python program are.", "{pid} {threads}"},
     [RECORD_python_exception] = {"python_exception", STREAM_PYTHON, python_exception_fields,

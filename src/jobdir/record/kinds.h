@@ -171,7 +171,7 @@ struct health_record {
     struct traffic_fields { /* a second */
         double disk_read_bytes, disk_written_bytes, received_bytes, sent_bytes, network_errors;
     } traffic;
-    json_t *filesystems; /* [{path, uses, total_bytes, free_bytes, inodes, free_inodes}, ...] */
+    json_t *filesystems; /* [{path, uses, total_bytes, free_bytes, inodes, free_inodes, first_free_bytes}, ...] */
     json_t *cgroup;      /* {version, path, memory_bytes, memory_peak_bytes, memory_limit_bytes, ...}; NULL: none */
     json_t *processes;   /* [[pid, read_bytes, written_bytes, open_files, open_files_limit], ...]; NULL: none */
 };
@@ -250,6 +250,11 @@ struct script_end_record {
     json_t *lines;   /* [{file, line, command, count, failed, seconds}, ...], of most time first; NULL: not counted */
 };
 
+struct script_trap_record {
+    int32_t pid;
+    json_t *commands; /* names */
+};
+
 /* ---- Python (job/python) ---- */
 
 struct python_stack_record { /* of all threads, taken from outside */
@@ -296,7 +301,7 @@ struct end_record {
 #define RECORD_KINDS(KIND) \
     KIND(spool) KIND(node) KIND(method) KIND(tracing) KIND(script) KIND(untraced) KIND(setting) KIND(request) KIND(process) \
     KIND(process_end) KIND(withdrawn) KIND(sample) KIND(health) KIND(gap) KIND(warning) KIND(crash) \
-    KIND(script_line) KIND(command_failed) KIND(script_end) KIND(python_stack) KIND(python_exception) \
+    KIND(script_line) KIND(command_failed) KIND(script_end) KIND(script_trap) KIND(python_stack) KIND(python_exception) \
     KIND(python_calls) KIND(functions) KIND(log) KIND(log_folded) KIND(log_file) KIND(log_last) KIND(progress) KIND(stall) \
     KIND(rule) KIND(rules) KIND(end)
 /* clang-format on */

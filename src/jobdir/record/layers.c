@@ -99,6 +99,7 @@ static void drop_place(struct layer_place *place)
 {
     json_decref(place->line);
     json_decref(place->stack);
+    json_decref(place->trap);
 }
 
 void layers_init(struct layers *layers)
@@ -285,6 +286,13 @@ static void apply_stack(struct layers *layers, const json_t *record)
     struct layer_place *place = touch_place(layers, (json_int_t)get_count(record, "pid"));
     if (place)
         replace(&place->stack, record);
+}
+
+static void apply_trap(struct layers *layers, const json_t *record)
+{
+    struct layer_place *place = touch_place(layers, (json_int_t)get_count(record, "pid"));
+    if (place)
+        replace(&place->trap, json_object_get(record, "commands"));
 }
 
 static int64_t row_size(const json_t *row, size_t index)
@@ -555,10 +563,11 @@ static void apply_filesystem(struct layers *layers, const json_t *row, double se
         system->least_free_bytes = system->free_bytes;
         system->least_at = seconds;
     }
-    if (first)
-        system->was_full =
-            (system->inodes > 0 && system->free_inodes == 0) ||
-            (system->total_bytes > 0 && system->free_bytes >= 0 && system->free_bytes <= system->total_bytes / 1000);
+    if (first) { /* a short job has only a record of its end */
+        int64_t had = get_size(row, "first_free_bytes"), bytes = had >= 0 ? had : system->free_bytes;
+        system->was_full = (system->inodes > 0 && system->free_inodes == 0) ||
+                           (system->total_bytes > 0 && bytes >= 0 && bytes <= system->total_bytes / 1000);
+    }
     if (first || (system->free_inodes >= 0 && system->free_inodes < system->least_free_inodes))
         system->least_free_inodes = system->free_inodes;
 }
@@ -600,6 +609,9 @@ void layers_apply(struct layers *layers, enum record_type type, const json_t *re
         return;
     case RECORD_script_end:
         apply_script_end(layers, record);
+        return;
+    case RECORD_script_trap:
+        apply_trap(layers, record);
         return;
     case RECORD_python_stack:
         apply_stack(layers, record);

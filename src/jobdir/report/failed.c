@@ -6,205 +6,12 @@
 #include <string.h>
 #include <sys/wait.h>
 
-#include "jobdir/layers/starter.h"
+#include "jobdir/layers/culprit.h"
 #include "jobdir/report/internal.h"
 #include "jobdir/text/fields.h"
 #include "jobdir/text/text.h"
 
 enum { CHAIN_MOST = 64, COMMAND_BYTES = 240, WHYS_SHOWN = 3 };
-static const double TICK = 0.05; /* times of what was only seen in /proc are that coarse */
-static const double CLEANUP_SECONDS =
-    30; /* within that a script begins to clean up what failed with the status of many things */
-
-/* ---- finding ---- */
-
-static bool has_failed(const struct job_process *process)
-{
-    return process->status != JOB_STATUS_UNKNOWN && process->status != 0;
-}
-
-/* As a shell has it: its own status is this one if it ends with that of a child. */
-static int shell_status(const struct job_process *process)
-{
-    return WIFSIGNALED(process->status) ? 128 + WTERMSIG(process->status) : WEXITSTATUS(process->status);
-}
-
-/* Numbers may be given again. */
-static bool is_child(const struct job_process *process, const struct job_process *parent)
-{
-    return process != parent && process->ppid == parent->pid && process->start >= parent->start - TICK &&
-           process->start <= parent->end + TICK;
-}
-
-static double last_start(const struct job_model *model, const struct job_process *parent)
-{
-    double last = -1;
-    for (size_t i = 0; i < model->ended_count; i++)
-        if (is_child(&model->ended[i], parent) && model->ended[i].start > last)
-            last = model->ended[i].start;
-    for (const struct job_process *process = model->alive; process; process = process->hh.next)
-        if (is_child(process, parent) && process->start > last)
-            last = process->start;
-    return last;
-}
-
-/* What others are ended by because somebody wants them to end, or does not read on. */
-static bool is_effect(const struct job_process *process)
-{
-    int signo = WIFSIGNALED(process->status) ? WTERMSIG(process->status) : 0;
-    return signo == SIGTERM || signo == SIGHUP || signo == SIGINT || signo == SIGPIPE;
-}
-
-/* It ended what it had started, as that took too long: nothing below it failed by itself. */
-static bool has_timed_out(const struct job_process *process)
-{
-    struct starter_timeout timeout;
-    return starter_timed_out(process->name, process->argv, process->end - process->start, process->status, &timeout);
-}
-
-/* The kernel has ended something for lack of memory, of the job or of others on its node. */
-static bool was_short_of_memory(const struct job_model *model)
-{
-    size_t index;
-    json_t *warning;
-    json_array_foreach(model->warnings.records, index, warning)
-    {
-        if (note_json_kind(warning) == NOTE_out_of_memory)
-            return true;
-    }
-    return model->layers.oom_kills > 0;
-}
-
-/* Ended by its parent, as far as is known: that had an end of its own. */
-static bool is_of_parent(const struct job_process *process, const struct job_process *parent)
-{
-    int signo = WIFSIGNALED(process->status) ? WTERMSIG(process->status) : 0;
-    return (signo == SIGTERM || signo == SIGINT || signo == SIGHUP || signo == SIGKILL) &&
-           starter_lived_on(parent->name, parent->argv, parent->status, signo);
-}
-
-/* Ended by what is no failure of its parent's: others do not read on, which a shell minds with pipefail only, and then has that status;
- * or the parent was killed itself, by another signal. */
-static bool is_harmless(const struct job_process *process, const struct job_process *parent)
-{
-    if (!is_effect(process))
-        return false;
-    int signo = WTERMSIG(process->status);
-    return WIFSIGNALED(parent->status) ? WTERMSIG(parent->status) != signo
-                                       : signo == SIGPIPE && starter_is_shell(parent->name, parent->argv) &&
-                                             shell_status(parent) != shell_status(process);
-}
-
-/* What is asked, and says no by its status. */
-static bool is_answer(const struct job_process *process)
-{
-    static const char *const names[] = {"grep", "egrep", "fgrep", "zgrep", "pgrep", "test", "[", "diff", "cmp", "expr"};
-    bool answers = false;
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-        answers |= strcmp(process->name, names[i]) == 0;
-    return answers && shell_status(process) == 1;
-}
-
-/* A shell that has recorded all of its commands that failed, and none that ended it. */
-static bool left_by_itself(const struct job_model *model, const struct job_process *shell)
-{
-    const struct layer_place *place = layers_place(&model->layers, shell->pid);
-    const char *how = json_string_value(json_object_get(place ? place->line : NULL, "how"));
-    size_t index;
-    json_t *record;
-    if (!how || strcmp(how, "inside") != 0)
-        return false;
-    json_array_foreach(model->layers.failures.records, index, record)
-    {
-        if (json_integer_value(json_object_get(record, "pid")) == shell->pid &&
-            json_integer_value(json_object_get(record, "status")) == shell_status(shell))
-            return false;
-    }
-    return true;
-}
-
-/* A shell that has asked, and went on to an end of its own: it has another status, is known to have failed at no command, or has said
- * something since. */
-static bool was_answered(const struct job_model *model, const struct job_process *process,
-                         const struct job_process *shell)
-{
-    const json_t *said = model->layers.last_lines;
-    const char *file = json_string_value(json_object_get(said, "file"));
-    double quiet = json_number_value(json_object_get(said, "quiet_seconds")), at = record_seconds(said) - quiet;
-    if (!is_answer(process) || !starter_is_shell(shell->name, shell->argv))
-        return false;
-    bool spoke = said && quiet >= 0 && file && strcmp(file, "stderr") == 0 && at > process->end + TICK &&
-                 at <= shell->end + TICK;
-    return shell_status(shell) != shell_status(process) || spoke || left_by_itself(model, shell);
-}
-
-static const struct job_process *culprit(const struct job_model *model, const struct job_process *parent);
-
-/* A launcher's daemon on this node that ended well although what it had started failed, of several that of the first which did;
- * NULL: there is none. */
-static const struct job_process *silent_daemon(const struct job_model *model, const struct job_process *launcher)
-{
-    const struct job_process *found = NULL, *first = NULL;
-    for (size_t i = 0; starter_of(launcher->name) == STARTER_LAUNCHER && i < model->ended_count; i++) {
-        const struct job_process *process = &model->ended[i];
-        if (process->status || starter_of(process->name) != STARTER_DAEMON || !is_child(process, launcher))
-            continue;
-        const struct job_process *failed = culprit(model, process);
-        if (failed && (!first || failed->end < first->end)) {
-            first = failed;
-            found = process;
-        }
-    }
-    return found;
-}
-
-/* What scripts clean up with. */
-static bool is_utility(const struct job_process *process)
-{
-    static const char *const names[] = {"rm",    "rmdir",  "mv",     "cp",    "ln",        "ls",    "mkdir",
-                                        "touch", "chmod",  "chown",  "find",  "tar",       "zip",   "gzip",
-                                        "xz",    "bzip2",  "zstd",   "pigz",  "scp",       "rsync", "kill",
-                                        "ps",    "unlink", "umount", "pkill", "fusermount"};
-    bool is_one = false;
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-        is_one |= strcmp(process->name, names[i]) == 0;
-    return is_one;
-}
-
-/* Whether a shell failed because of `same`, which has its status, rather than of `first`, which came later and has not: what a trap
- * of its exit starts does not change its status. 1 and 2 are what many things have, and `program || exit 1` has them, too. */
-static bool is_before_cleanup(const struct job_process *shell, const struct job_process *same,
-                              const struct job_process *first)
-{
-    enum { STATUS_OF_MANY = 2 };
-    if (!starter_is_shell(shell->name, shell->argv) || shell_status(first) == shell_status(shell) || is_answer(same))
-        return false;
-    return shell_status(shell) > STATUS_OF_MANY ||
-           (WIFEXITED(first->status) && is_utility(first) && first->start <= same->end + CLEANUP_SECONDS);
-}
-
-/* The child that made it fail, or NULL. */
-static const struct job_process *culprit(const struct job_model *model, const struct job_process *parent)
-{
-    const struct job_process *first = NULL, *same = NULL;
-    double started = last_start(model, parent);
-    bool by_kernel = was_short_of_memory(model);
-    for (size_t i = 0; i < model->ended_count; i++) {
-        const struct job_process *process = &model->ended[i];
-        if (!has_failed(process) || !is_child(process, parent) || process->end > parent->end + TICK ||
-            (!by_kernel && is_of_parent(process, parent)) || is_harmless(process, parent) ||
-            was_answered(model, process, parent))
-            continue;
-        bool before = !first || (is_effect(process) == is_effect(first) ? process->end < first->end : is_effect(first));
-        if (process->end >= started && before)
-            first = process;
-        if (shell_status(process) == shell_status(parent) && (!same || process->end > same->end))
-            same = process;
-    }
-    if (first && same)
-        return is_before_cleanup(parent, same, first) ? same : first;
-    return first ? first : same ? same : silent_daemon(model, parent);
-}
 
 static const struct job_process *find_command(const struct job_model *model, pid_t supervisor)
 {
@@ -256,10 +63,10 @@ static const struct field failed_process_fields[] = {
 static json_t *chain_from(const struct job_model *model, const struct job_process *command)
 {
     json_t *chain = json_array();
-    command = command && has_failed(command) ? command : NULL;
+    command = command && culprit_has_failed(command) ? command : NULL;
     for (unsigned i = 0; command && i < CHAIN_MOST; i++) {
         json_array_insert_new(chain, 0, fields_json(failed_process_fields, command, model));
-        command = has_timed_out(command) ? NULL : culprit(model, command);
+        command = culprit_of(model, command);
     }
     return chain;
 }
@@ -285,7 +92,7 @@ json_t *report_failed_with_json(const struct job_model *model, int status)
     const struct job_process *last = NULL;
     for (size_t i = 0; i < model->ended_count; i++) {
         const struct job_process *process = &model->ended[i];
-        if (has_failed(process) && (shell_status(process) == status || has_crashed(process)) &&
+        if (culprit_has_failed(process) && (culprit_status(process) == status || has_crashed(process)) &&
             (!last || process->end > last->end))
             last = process;
     }
@@ -298,7 +105,7 @@ static json_t *first_json(const void *row, const void *all)
     const struct job_process *first = NULL;
     for (size_t i = 0; i < model->ended_count; i++) {
         const struct job_process *process = &model->ended[i];
-        if (has_failed(process) && (!first || process->end < first->end))
+        if (culprit_has_failed(process) && (!first || process->end < first->end))
             first = process;
     }
     return first ? fields_json(failed_process_fields, first, all) : json_null();
@@ -330,7 +137,7 @@ static const struct field failed_fields[] = {
      .about = "what made the command fail: the process that failed first, then its parents up to the command, which is "
               "the last; empty: the command did not fail. Of the children of one that failed it is the first to fail "
               "after which it started nothing more, else the last whose status it ended with itself; of a shell, which "
-              "may clean up after a failure, rather the last with its status"},
+              "may clean up after a failure, rather the last with its status, and one before what its traps start"},
     {0}};
 
 json_t *report_failed_json(const struct job_model *model, pid_t supervisor)

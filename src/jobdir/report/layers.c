@@ -10,8 +10,10 @@
 #include "base/data/cleanup.h"
 #include "base/system/pause.h"
 #include "jobdir/analysis/why.h"
+#include "jobdir/layers/culprit.h"
 #include "jobdir/layers/last.h"
 #include "jobdir/layers/sections.h"
+#include "jobdir/layers/starter.h"
 #include "jobdir/mpi/look.h"
 #include "jobdir/record/mirror.h"
 #include "jobdir/report/failed.h"
@@ -382,6 +384,7 @@ json_t *job_report_last(const struct job_report *report)
                                 .reason = result.reason,
                                 .not_started = !result.started,
                                 .peak_rss = result.processes == 1 ? result.peak_rss_bytes : 0,
+                                .largest_rss = result.peak_rss_bytes,
                                 .seconds = result.wall_seconds};
     json_t *last = last_json(&end);
     look_elsewhere(report, &end, last);
@@ -434,6 +437,48 @@ static const char *said_by(const struct layers *layers, const char *name)
     return NULL;
 }
 
+/* Whether it ran beside others that its shell had started at once, and before whose end it ended: else they did not read on, which many
+ * programs take for an error. */
+static bool is_stage(const struct job_model *model, const struct job_process *process)
+{
+    static const double AT_ONCE = 0.05;
+    const struct job_process *shell = NULL;
+    bool beside = false;
+    for (size_t i = 0; i < model->ended_count; i++) {
+        const struct job_process *other = &model->ended[i];
+        shell = other->pid == process->ppid ? other : shell;
+        if (other == process || other->ppid != process->ppid || other->start > process->end ||
+            fabs(other->start - process->start) > AT_ONCE || other->end < process->start)
+            continue;
+        if (other->end < process->end)
+            return false;
+        beside = true;
+    }
+    return beside && shell && !shell->status && starter_is_shell(shell->name, shell->argv);
+}
+
+/* Where standard error is not read nothing is known of what it said. */
+static bool find_hidden_stage(const struct job_model *model, struct buf *out)
+{
+    enum { LOOKS_MOST = 64 }; /* each takes a look at all processes */
+    const struct layer_last *state;
+    HASH_FIND_STR(model->layers.log_files, "stderr", state);
+    const char *how = json_string_value(json_object_get(state ? state->record : NULL, "state"));
+    size_t looks = 0;
+    for (size_t i = model->ended_count; how && strcmp(how, "watched") != 0 && i-- > 0 && looks < LOOKS_MOST;) {
+        const struct job_process *process = &model->ended[i];
+        if (!culprit_has_failed(process) || !WIFEXITED(process->status) || culprit_is_answer(process))
+            continue;
+        looks++;
+        if (!is_stage(model, process))
+            continue;
+        buf_printf(out, "%s (pid %d) failed with %d in a pipeline", process->name, (int)process->pid,
+                   WEXITSTATUS(process->status));
+        return true;
+    }
+    return false;
+}
+
 static bool find_hidden_process(const struct job_model *model, struct buf *out)
 {
     char room[32];
@@ -471,6 +516,22 @@ static uint64_t kills_for_memory(const struct job_model *model)
             kills = (uint64_t)json_integer_value(count);
     }
     return kills;
+}
+
+/* The process that ended by SIGKILL; NULL: none, or several. */
+static const struct job_process *only_killed(const struct job_model *model)
+{
+    const struct job_process *killed = NULL;
+    for (size_t i = 0; i < model->ended_count; i++) {
+        const struct job_process *process = &model->ended[i];
+        if (process->status == JOB_STATUS_UNKNOWN || !WIFSIGNALED(process->status) ||
+            WTERMSIG(process->status) != SIGKILL)
+            continue;
+        if (killed)
+            return NULL;
+        killed = process;
+    }
+    return killed;
 }
 
 /* MPICH's launcher may end with 0 after it has killed all ranks but one that left them. Where MPI was counted the ranks say it. */
@@ -543,9 +604,9 @@ json_t *job_report_hidden(const struct job_report *report)
     } else if (find_hidden_ranks(report, &what)) {
         ; /* it says why */
     } else if (kills) {
-        buf_printf(&what, "the kernel killed %llu process%s for lack of memory", (unsigned long long)kills,
-                   kills == 1 ? "" : "es");
-    } else if (!find_hidden_process(&report->model, &what) &&
+        buf_puts(&what, "for lack of memory the kernel killed ");
+        cause_put_killed(&what, &report->model, only_killed(&report->model), result.peak_rss_bytes, kills);
+    } else if (!find_hidden_process(&report->model, &what) && !find_hidden_stage(&report->model, &what) &&
                (report->mpi || !find_hidden_leaving(&report->model, &what)) &&
                last_error(layers, result.wall_seconds)) {
         const char *said = last_error(layers, result.wall_seconds);

@@ -209,6 +209,49 @@ static void test_cleanup(void **state)
     }
 }
 
+/* What a shell starts in a trap of its exit is none of what failed before, whatever both ended with; but where nothing did, and the
+ * shell has its status, the trap is the reason. A command that is not found has no name but the shell's. */
+static void test_trap(void **state)
+{
+    enum { EXIT_5 = 5 << 8 };
+    static const struct {
+        const char *commands; /* of the trap; NULL: not known */
+        struct {
+            const char *name;
+            int status;
+        } children[3]; /* one after the other: 11, 12, 13 */
+        int status;
+        const char *chain;
+    } rows[] = {
+        {"[\"rm\"]", {{"cp", EXIT_1}, {"rm", EXIT_1}}, EXIT_1, "11 10"},
+        {"[\"rm\"]", {{"cp", EXIT_1}, {"rm", EXIT_1}}, EXIT_5, "11 10"}, /* cp || exit 5 */
+        {"[\"mv\", \"rm\"]", {{"model", EXIT_2}, {"mv", EXIT_1}, {"rm", EXIT_1}}, EXIT_1, "11 10"},
+        {"[\"rm\"]", {{"mkdir", EXIT_1}, {"cp", EXIT_1}, {"rm", 0}}, EXIT_1, "12 10"},
+        {"[\"umount_it\"]", {{"model", EXIT_1}, {"bash", EXIT_127}}, EXIT_127, "11 10"},
+        {"[\"umount_it\", \"rmdir\"]", {{"model", EXIT_1}, {"bash", EXIT_127}, {"rmdir", EXIT_1}}, EXIT_1, "11 10"},
+        {"[\"rm\"]", {{"cp", EXIT_1}, {"bash", EXIT_127}, {"rm", 0}}, EXIT_127, "12 10"}, /* cp; nosuch */
+        {"[\"rm\"]", {{"rm", EXIT_1}}, EXIT_1, "11 10"},
+        {"[\"rm\"]", {{"rm", EXIT_1}}, EXIT_5, "10"},
+        {"[\"rm\"]", {{"cp", EXIT_1}, {"rm", EXIT_1}, {"tar", EXIT_1}}, EXIT_1, "13 10"},
+        {NULL, {{"cp", EXIT_1}, {"rm", EXIT_1}}, EXIT_1, "12 10"},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        struct job_model model;
+        assert_int_equal(job_model_init(&model, 100), 0);
+        for (int k = 0; k < 3 && rows[i].children[k].name; k++)
+            add(&model, 11 + k, 10, rows[i].children[k].name, 0.1 * (k + 1), 0.1 * (k + 1) + 0.05,
+                rows[i].children[k].status);
+        add(&model, 10, SUPERVISOR, "bash", 0, 0.5, rows[i].status);
+        if (rows[i].commands)
+            put_now(&model, json_pack("{s:s, s:f, s:i, s:o}", "type", "script_trap", "t", 0.5, "pid", 10, "commands",
+                                      json_loads(rows[i].commands, 0, NULL)));
+        json_t *failed = failed_of(&model);
+        if (strcmp(chain(failed), rows[i].chain) != 0)
+            fail_msg("%zu: %s", i, chain(failed));
+        json_decref(failed);
+    }
+}
+
 /* A script's process has the name of the script; its command line begins with the shell. */
 static void test_script_is_shell(void **state)
 {
@@ -456,6 +499,33 @@ static void test_hidden(void **state)
     job_model_done(&report.model);
 }
 
+/* A stage of a pipeline that failed, of whose words nothing is known: not what grep says no with, nor what nobody read. */
+static void test_hidden_stage(void **state)
+{
+    static const struct {
+        const char *stderr_is, *name;
+        double end;
+        const char *what;
+    } rows[] = {
+        {"unwatched", "gzip", 0.4, "gzip (pid 11) failed with 1 in a pipeline"},
+        {"unwatched", "grep", 0.4, ""},
+        {"unwatched", "gzip", 0.6, ""},  /* the reader had ended */
+        {"unwatched", "gzip", 0.05, ""}, /* one after the other */
+        {"watched", "gzip", 0.4, ""},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        struct job_report report = {.info = {.ended = true, .result = {.started = true, .wall_seconds = 100}}};
+        assert_int_equal(job_model_init(&report.model, 100), 0);
+        put_now(&report.model, json_pack("{s:s, s:f, s:s, s:s}", "type", "log_file", "t", 0.0, "file", "stderr",
+                                         "state", rows[i].stderr_is));
+        add(&report.model, 11, 10, rows[i].name, rows[i].end < 0.1 ? 0 : 0.1, rows[i].end, EXIT_1);
+        add(&report.model, 12, 10, "sort", 0.11, 0.5, 0);
+        add(&report.model, 10, SUPERVISOR, "bash", 0, 1, 0);
+        expect_hidden(&report, rows[i].what);
+        job_model_done(&report.model);
+    }
+}
+
 static void sample_kills(struct job_model *model, double seconds, int kills)
 {
     json_t *record = json_pack("{s:s, s:f, s:{s:i}}", "type", "health", "t", seconds, "cgroup", "oom_kills", kills);
@@ -484,9 +554,11 @@ static void test_hidden_memory(void **state)
     note(&report.model, NOTE(node_out_of_memory, .processes = 4));
     expect_hidden(&report, "");
     sample_kills(&report.model, 90, 8);
-    expect_hidden(&report, "the kernel killed 1 process for lack of memory");
+    expect_hidden(&report, "for lack of memory the kernel killed worker (pid 11)");
+    report.info.result.peak_rss_bytes = 98 << 20;
+    expect_hidden(&report, "for lack of memory the kernel killed worker (pid 11), which had 98 MB");
     note(&report.model, NOTE(out_of_memory, .processes = 3, .own_group = true)); /* two of them after the last sample */
-    expect_hidden(&report, "the kernel killed 3 processes for lack of memory");
+    expect_hidden(&report, "for lack of memory the kernel killed 3 processes");
     report.info.result.exit_code = 1; /* hides nothing */
     expect_hidden(&report, "");
     job_model_done(&report.model);
@@ -594,7 +666,8 @@ int main(void)
         cmocka_unit_test(test_hidden_leaving), cmocka_unit_test(test_hydra),   cmocka_unit_test(test_ended_by_parent),
         cmocka_unit_test(test_timeout_killed), cmocka_unit_test(test_cleanup), cmocka_unit_test(test_script_is_shell),
         cmocka_unit_test(test_hidden_ranks),   cmocka_unit_test(test_answer),  cmocka_unit_test(test_unread),
-        cmocka_unit_test(test_not_started),    cmocka_unit_test(test_lost),
+        cmocka_unit_test(test_not_started),    cmocka_unit_test(test_lost),    cmocka_unit_test(test_trap),
+        cmocka_unit_test(test_hidden_stage),
     };
     return cmocka_run_group_tests_name("report failed", tests, NULL, NULL);
 }

@@ -285,6 +285,12 @@ static void test_left_out(void **state)
     job_functions_text(&text, functions, NULL, 0);
     assert_null(strstr(text.data, " 0 ns  at"));
     buf_clear(&text);
+    functions->too_deep = 12; /* the limit is named */
+    job_functions_summary(&text, functions, NULL);
+    assert_non_null(
+        strstr(text.data, "; 12 calls are missing: more than 131072 are inside each other, or there was no memory"));
+    buf_clear(&text);
+    functions->too_deep = 0;
     functions->events = 0; /* calls that are only counted are all counted */
     functions->functions->counted = 7;
     job_functions_summary(&text, functions, NULL);

@@ -458,29 +458,44 @@ static void put_head(struct buf *out, const struct mpi_why *why)
     buf_putc(out, '\n');
 }
 
-/* What it comes from, a line or a few each, with an empty line before. */
-static void put_reasons(struct buf *out, const struct mpi_why *why)
+static void put_findings(struct buf *out, const struct mpi_why *why)
 {
     for (size_t i = 0; i < why->finding_count; i++)
         put_finding(out, why, &why->findings[i]);
+}
+
+/* With an empty line before each. */
+static void put_doubts(struct buf *out, const struct mpi_why *why)
+{
     put_starved(out, why);
     put_unseen(out, why);
     put_late(out, why);
 }
 
+static const char *without_newline(const struct buf *text)
+{
+    return text->data ? text->data + strspn(text->data, "\n") : "";
+}
+
+/* What it comes from is the answer: that is first. */
 void mpi_why_text(struct buf *out, const struct mpi_why *why)
 {
+    _cleanup_(buf_done) struct buf findings = BUF_INIT;
+    put_findings(&findings, why);
+    if (findings.len)
+        buf_printf(out, "%s\n", without_newline(&findings));
     put_head(out, why);
-    put_reasons(out, why);
+    put_doubts(out, why);
     put_all(out, why);
 }
 
 void mpi_why_line(struct buf *out, const struct mpi_why *why)
 {
     _cleanup_(buf_done) struct buf text = BUF_INIT;
-    put_reasons(&text, why);
+    put_findings(&text, why);
+    put_doubts(&text, why);
     if (!text.len)
         put_head(&text, why);
-    const char *line = text.data ? text.data + strspn(text.data, "\n") : "";
+    const char *line = without_newline(&text);
     buf_append(out, line, strcspn(line, "\n"));
 }

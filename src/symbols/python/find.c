@@ -183,6 +183,49 @@ const struct python_frame *python_own_frame(const struct python_thread *thread)
     return thread->count ? &thread->frames[0] : NULL;
 }
 
+static bool ends_with(const char *text, const char *end)
+{
+    size_t len = strlen(text), end_len = strlen(end);
+    return len >= end_len && strcmp(text + len - end_len, end) == 0;
+}
+
+const char *python_waits_for(const struct python_thread *thread)
+{
+    static const struct {
+        const char *file, *function; /* NULL: any */
+        const char *what;
+    } waits[] = {
+        {"/multiprocessing/queues.py", "get", "an item in a queue of multiprocessing"},
+        {"/multiprocessing/queues.py", "put", "room in a queue of multiprocessing"},
+        {"/multiprocessing/queues.py", "join", "the queue's items to be done (task_done)"},
+        {"/multiprocessing/synchronize.py", "wait_for", "a condition of multiprocessing"},
+        {"/multiprocessing/synchronize.py", "wait", "an event or a condition of multiprocessing"},
+        {"/multiprocessing/synchronize.py", NULL, "a lock of multiprocessing"},
+        {"/multiprocessing/connection.py", NULL, "a message from a connection of multiprocessing"},
+        {"/multiprocessing/managers.py", NULL, "the answer of a manager of multiprocessing"},
+        {"/multiprocessing/pool.py", NULL, "the workers of a pool of multiprocessing"},
+        {"/concurrent/futures/_base.py", NULL, "the result of a future"},
+        {"/concurrent/futures/process.py", NULL, "the workers of a pool of processes"},
+        {"/concurrent/futures/thread.py", NULL, "the workers of a pool of threads"},
+        {"/queue.py", "get", "an item in a queue"},
+        {"/queue.py", "put", "room in a queue"},
+        {"/queue.py", "join", "the queue's items to be done (task_done)"},
+        {"/threading.py", "join", "the end of a thread"},
+        {"/threading.py", "acquire", "a semaphore or a lock of threading"},
+        {"/threading.py", "__enter__", "a semaphore or a lock of threading"},
+        {"/threading.py", "wait", "an event, a condition or a barrier of threading"},
+        {"/threading.py", "wait_for", "a condition of threading"},
+    };
+    const struct python_frame *own = python_own_frame(thread);
+    if (!own || own == thread->frames)
+        return NULL;
+    const char *dot = strrchr(own[-1].function, '.'), *function = dot ? dot + 1 : own[-1].function;
+    for (size_t i = 0; i < sizeof waits / sizeof *waits; i++)
+        if (ends_with(own[-1].file, waits[i].file) && (!waits[i].function || strcmp(function, waits[i].function) == 0))
+            return waits[i].what;
+    return NULL;
+}
+
 bool python_is_in_asyncio(const struct python_thread *thread)
 {
     static const char function[] = "_run_once", file[] = "/asyncio/base_events.py";

@@ -98,6 +98,8 @@ void python_stacks_done(struct python_stacks *stacks);
 bool python_is_own_code(const char *file);
 /* The innermost frame of the user's own code, or else the innermost one. NULL: there are no frames. */
 const struct python_frame *python_own_frame(const struct python_thread *thread);
+/* What the user's own code waits for in a function of Python's library that it called, as "an item in a queue"; NULL: not known. */
+const char *python_waits_for(const struct python_thread *thread);
 /* Is it in asyncio's event loop, and not in a task of it? */
 bool python_is_in_asyncio(const struct python_thread *thread);
 

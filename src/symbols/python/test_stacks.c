@@ -137,6 +137,34 @@ static void check(const char *python)
     stop(&child);
 }
 
+/* What the user's own code called is what it waits for, whatever that is in. */
+static void waits_for(void **state)
+{
+    static const char library[] = "/usr/lib/python3.11";
+    static const struct {
+        const char *file, *function, *what;
+    } rows[] = {
+        {"/multiprocessing/queues.py", "get", "an item in a queue of multiprocessing"},
+        {"/multiprocessing/queues.py", "Queue.put", "room in a queue of multiprocessing"},
+        {"/multiprocessing/synchronize.py", "SemLock.__enter__", "a lock of multiprocessing"},
+        {"/queue.py", "Queue.get", "an item in a queue"},
+        {"/threading.py", "Thread.join", "the end of a thread"},
+        {"/threading.py", "Thread.run", NULL},
+        {"/myqueue.py", "get", NULL},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        char file[128];
+        snprintf(file, sizeof file, "%s%s", library, rows[i].file);
+        struct python_frame frames[] = {{"Condition.wait", "/usr/lib/python3.11/threading.py", 327, false},
+                                        {rows[i].function, file, 10, false},
+                                        {"work", "/home/u/steer.py", 3, false}};
+        const struct python_thread thread = {.frames = frames, .count = 3}, own = {.frames = frames + 2, .count = 1};
+        const char *what = python_waits_for(&thread);
+        assert_string_equal(what ? what : "", rows[i].what ? rows[i].what : "");
+        assert_null(python_waits_for(&own));
+    }
+}
+
 static void known_lines(void **state)
 {
     char list[1024];
@@ -204,7 +232,7 @@ static void no_python(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(known_lines), cmocka_unit_test(damaged),
-                                       cmocka_unit_test(no_python)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(waits_for), cmocka_unit_test(known_lines),
+                                       cmocka_unit_test(damaged), cmocka_unit_test(no_python)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

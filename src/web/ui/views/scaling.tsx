@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // A series of the same task over numbers of processes: seconds, speed-up and efficiency, beside what would be ideal.
-import { useEffect, useLayoutEffect, useRef, useState } from 'preact/hooks';
+import { useEffect, useLayoutEffect, useMemo, useRef, useState } from 'preact/hooks';
 import uPlot from 'uplot';
 import { query, useAnswer, useTasks, type TaskRow, type TaskScaling } from '../api';
 import { useColours } from '../design/colours';
@@ -14,7 +14,8 @@ import { href, useParam } from '../state';
 import { taskTitle } from '../tasks/list';
 
 type Series = TaskScaling;
-type Point = Series['tasks'][number];
+type By = Series['by']; // processes, or threads of each
+type Point = Series['tasks'][number] & { width: number };
 
 const HEIGHT = 300;
 
@@ -85,7 +86,7 @@ function spread(point: Point, value: number | null): [number, number] | null {
 const SERIF = 4; // CSS pixels to each side of the end of such a bar
 
 /** A curve by uPlot, with a bar from the slowest run to the quickest; what would be ideal is dashed. log: a power of two is as high as the next, so that it is a straight line. */
-function Curve({ points, value, ideal, label, colours, log }: { points: Point[]; value: (point: Point) => number | null; ideal: (point: Point) => number; label: string; colours: Colours; log?: boolean }) {
+function Curve({ points, by, value, ideal, label, colours, log }: { points: Point[]; by: By; value: (point: Point) => number | null; ideal: (point: Point) => number; label: string; colours: Colours; log?: boolean }) {
   const box = useRef<HTMLDivElement>(null), width = Math.max(240, useWidth(box));
   useLayoutEffect(() => {
     const axis = { stroke: colours.soft, grid: { stroke: colours.line, width: 1 }, ticks: { stroke: colours.line, width: 1 }, font: `11px ${FONT}` };
@@ -93,7 +94,7 @@ function Curve({ points, value, ideal, label, colours, log }: { points: Point[];
     const all = [...values, ...bars.flat(), ...points.map(ideal)].flatMap(one => one ?? []), [low, high] = powers(all);
     const drawBars = (plot: uPlot) => bars.forEach((bar, i) => {
       if (!bar) return;
-      const x = plot.valToPos(points[i]!.processes, 'x', true), [slow, quick] = bar.map(end => plot.valToPos(end, 'y', true)) as [number, number], serif = SERIF * devicePixelRatio;
+      const x = plot.valToPos(points[i]!.width, 'x', true), [slow, quick] = bar.map(end => plot.valToPos(end, 'y', true)) as [number, number], serif = SERIF * devicePixelRatio;
       plot.ctx.beginPath();
       for (const [from, to, at] of [[slow, slow, serif], [slow, quick, 0], [quick, quick, serif]] as const) (plot.ctx.moveTo(x - at, from), plot.ctx.lineTo(x + at, to));
       plot.ctx.strokeStyle = colours.c1;
@@ -104,51 +105,52 @@ function Curve({ points, value, ideal, label, colours, log }: { points: Point[];
     const plot = new uPlot({
       width, height: HEIGHT, cursor: { drag: { x: false, y: false } },
       scales: { x: { time: false, distr: 3, log: 2 }, y: log ? { distr: 3, log: 2, range: () => [2 ** low, 2 ** high] } : { range: () => [0, Math.max(1, ...all) * 1.05] } },
-      axes: [{ ...axis, label: 'processes', labelSize: 16, size: 28, labelFont: `11px ${FONT}` }, { ...axis, label, labelFont: `11px ${FONT}`, ...(log ? { values: (_plot, splits) => splits.map(powerText) } : {}) }],
-      series: [{ label: 'processes' }, { label, stroke: colours.c1, width: 2, points: { show: true, size: 7, fill: colours.c1 } }, { label: 'ideal', stroke: colours.soft, dash: [5, 5], width: 1, points: { show: false } }],
+      axes: [{ ...axis, label: by, labelSize: 16, size: 28, labelFont: `11px ${FONT}` }, { ...axis, label, labelFont: `11px ${FONT}`, ...(log ? { values: (_plot, splits) => splits.map(powerText) } : {}) }],
+      series: [{ label: by }, { label, stroke: colours.c1, width: 2, points: { show: true, size: 7, fill: colours.c1 } }, { label: 'ideal', stroke: colours.soft, dash: [5, 5], width: 1, points: { show: false } }],
       hooks: { draw: [drawBars] },
-    }, [points.map(point => point.processes), values, points.map(ideal)], box.current!);
+    }, [points.map(point => point.width), values, points.map(ideal)], box.current!);
     return () => plot.destroy();
-  }, [points, colours, width]);
-  return <div class="scaling-curve" ref={box} role="img" aria-label={`${label} over the number of processes; the table has the figures`} />;
+  }, [points, by, colours, width]);
+  return <div class="scaling-curve" ref={box} role="img" aria-label={`${label} over the number of ${by}; the table has the figures`} />;
 }
 
-function drawing(points: Point[], c: Colours): string {
+function drawing(points: Point[], by: By, c: Colours): string {
   const pen = svgPen(900, 340, c.surface), shown = points.filter(point => point.speedup !== null && point.speedup > 0);
-  const low = Math.log2(shown[0]?.processes ?? 1), high = Math.log2(shown[shown.length - 1]?.processes ?? 2), first = shown[0]?.processes ?? 1;
-  const [least, most] = powers(shown.flatMap(point => [point.speedup!, point.processes / first, ...spread(point, point.speedup) ?? []]));
+  const low = Math.log2(shown[0]?.width ?? 1), high = Math.log2(shown[shown.length - 1]?.width ?? 2), first = shown[0]?.width ?? 1;
+  const [least, most] = powers(shown.flatMap(point => [point.speedup!, point.width / first, ...spread(point, point.speedup) ?? []]));
   const x = (n: number) => 60 + (Math.log2(n) - low) / Math.max(1e-9, high - low) * 800, y = (value: number) => 300 - (Math.log2(value) - least) / (most - least) * 260;
   for (let power = least; power <= most; power++) {
     pen.line([60, y(2 ** power), 860, y(2 ** power)], c.line);
     pen.text(powerText(2 ** power), 52, y(2 ** power) + 4, { colour: c.soft, size: 11, align: 'end' });
   }
   for (const point of shown) {
-    pen.text(String(point.processes), x(point.processes), 320, { colour: c.soft, size: 11, align: 'middle' });
-    const bar = spread(point, point.speedup)?.map(y), at = x(point.processes);
+    pen.text(String(point.width), x(point.width), 320, { colour: c.soft, size: 11, align: 'middle' });
+    const bar = spread(point, point.speedup)?.map(y), at = x(point.width);
     if (bar) pen.lines([at, bar[0]!, at, bar[1]!, ...bar.flatMap(end => [at - SERIF, end, at + SERIF, end])], c.c1, 1, 1);
     pen.text(digits(point.speedup!, 2), at, (bar?.[1] ?? y(point.speedup!)) - 8, { colour: c.ink, size: 11, align: 'middle' });
   }
-  pen.text('speed-up over processes; dashed: ideal; bars: from the slowest run to the quickest', 60, 22, { colour: c.ink, size: 13 });
+  pen.text(`speed-up over ${by}; dashed: ideal; bars: from the slowest run to the quickest`, 60, 22, { colour: c.ink, size: 13 });
   pen.line([60, 300, 860, 300], c.edge);
-  pen.line(shown.flatMap(point => [x(point.processes), y(point.processes / first)]), c.soft, 1, [5, 5]);
-  pen.line(shown.flatMap(point => [x(point.processes), y(point.speedup!)]), c.c1, 2);
+  pen.line(shown.flatMap(point => [x(point.width), y(point.width / first)]), c.soft, 1, [5, 5]);
+  pen.line(shown.flatMap(point => [x(point.width), y(point.speedup!)]), c.c1, 2);
   return pen.svg();
 }
 
 function Curves({ series, of }: { series: Series; of: string }) {
-  const colours = useColours(), points = series.tasks, first = points.find(point => point.seconds !== null)?.processes ?? 1;
+  const colours = useColours(), { by } = series, points = useMemo(() => series.tasks.map(task => ({ ...task, width: task[by] ?? task.processes })), [series]);
+  const first = points.find(point => point.seconds !== null)?.width ?? 1;
   return (
-    <PictureFrame title={points[0]!.name || 'Series'} of={of.split(',')[0]!} about="Seconds are the median of the runs; bars reach from the slowest to the quickest. Speed-up is over the fewest processes; efficiency is the share of what is ideal, which is dashed." picture={{
-      name: 'scaling', svg: paper => drawing(points, paper),
-      table: () => ({ columns: ['task', 'processes', 'runs', 'seconds', 'least_seconds', 'most_seconds', 'speedup', 'efficiency'], rows: points.map(point => [point.id, point.processes, point.runs, point.seconds, point.least_seconds, point.most_seconds, point.speedup, point.efficiency]) }),
+    <PictureFrame title={points[0]!.name || 'Series'} of={of.split(',')[0]!} about="Seconds are the median of the runs; bars reach from the slowest to the quickest. Speed-up is over the fewest of them; efficiency is the share of what is ideal, which is dashed." picture={{
+      name: 'scaling', svg: paper => drawing(points, by, paper),
+      table: () => ({ columns: ['task', by, 'runs', 'seconds', 'least_seconds', 'most_seconds', 'speedup', 'efficiency'], rows: points.map(point => [point.id, point.width, point.runs, point.seconds, point.least_seconds, point.most_seconds, point.speedup, point.efficiency]) }),
     }}>
       {series.verdict && <p class="reason">{sentence(series.verdict)}</p>}
       <div class="scaling">
-        <Curve log points={points} colours={colours} label="speed-up" value={point => point.speedup} ideal={point => point.processes / first} />
-        <Curve points={points} colours={colours} label="efficiency in %" value={point => point.efficiency === null ? null : point.efficiency * 100} ideal={() => 100} />
+        <Curve log points={points} by={by} colours={colours} label="speed-up" value={point => point.speedup} ideal={point => point.width / first} />
+        <Curve points={points} by={by} colours={colours} label="efficiency in %" value={point => point.efficiency === null ? null : point.efficiency * 100} ideal={() => 100} />
       </div>
       <Table label="The series" rows={points} rowKey={point => point.id} columns={[
-        { key: 'n', title: 'Processes', number: true, cell: point => point.processes, value: point => point.processes },
+        { key: 'n', title: by === 'threads' ? 'Threads' : 'Processes', number: true, cell: point => point.width, value: point => point.width },
         { key: 'seconds', title: 'Seconds', number: true, cell: point => point.seconds === null ? '–' : seconds(point.seconds), value: point => point.seconds },
         { key: 'apart', title: 'Runs took', number: true, about: 'the quickest and the slowest of them', cell: point => point.runs < 2 ? '–' : `${seconds(point.least_seconds!)} to ${seconds(point.most_seconds!)}`, value: point => point.runs < 2 ? null : point.most_seconds! - point.least_seconds! },
         { key: 'speedup', title: 'Speed-up', number: true, cell: point => point.speedup === null ? '–' : digits(point.speedup, 2), value: point => point.speedup },

@@ -1,0 +1,194 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "job/scripts/script_trap.h"
+
+#include <ctype.h>
+#include <stdbool.h>
+#include <string.h>
+
+#include "base/data/buf.h"
+
+enum { DEPTH_MOST = 4, COMMANDS_MOST = 500 };
+
+struct search {
+    struct span script;
+    json_t *names;
+    unsigned commands; /* that were looked at */
+};
+
+/* What is left of a text. */
+struct words {
+    const char *at, *end;
+};
+
+static struct words words_of(struct span text)
+{
+    return (struct words){text.ptr, text.ptr + text.len};
+}
+
+static bool is_blank(char c)
+{
+    return c == ' ' || c == '\t';
+}
+
+static bool ends_command(char c)
+{
+    return c == '\n' || c == ';' || c == '&' || c == '|' || c == '(' || c == ')' || c == '`';
+}
+
+/* Behind the quote that closes the one at `at`, or the end. */
+static const char *quote_end(const char *at, const char *end)
+{
+    char quote = *at++;
+    while (at < end && *at != quote)
+        at += quote == '"' && *at == '\\' && at + 1 < end ? 2 : 1;
+    return at < end ? at + 1 : end;
+}
+
+/* The next word of the same command, with its quotes; empty: the command has no more. */
+static struct span word_next(struct words *words)
+{
+    const char *end = words->end, *at = words->at;
+    while (at < end && (is_blank(*at) || (*at == '\\' && at + 1 < end && at[1] == '\n')))
+        at += *at == '\\' ? 2 : 1;
+    const char *start = at;
+    if (at < end && *at == '#') { /* a comment */
+        while (at < end && *at != '\n')
+            at++;
+        start = at;
+    }
+    while (at < end && !is_blank(*at) && !ends_command(*at))
+        at = *at == '\'' || *at == '"' ? quote_end(at, end) : at + (*at == '\\' && at + 1 < end ? 2 : 1);
+    words->at = at;
+    return span_of(start, (size_t)(at - start));
+}
+
+static bool is_one_of(struct span word, const char *const *list)
+{
+    for (size_t i = 0; list[i]; i++)
+        if (span_is(word, list[i]))
+            return true;
+    return false;
+}
+
+/* The name of the next command, before which others and variables may stand; its other words are left in `words`. false: there is none. */
+static bool command_next(struct words *words, struct span *ret_name)
+{
+    static const char *const before[] = {"{",     "}",     "!",  "then", "do",   "else",    "if",   "elif",
+                                         "while", "until", "fi", "done", "time", "command", "exec", NULL};
+    while (words->at < words->end) {
+        struct span word = word_next(words);
+        if (!word.len) {
+            words->at += words->at < words->end ? 1 : 0;
+            continue;
+        }
+        if (memchr(word.ptr, '=', word.len) || is_one_of(word, before))
+            continue;
+        *ret_name = word;
+        return true;
+    }
+    return false;
+}
+
+/* ---- functions ---- */
+
+/* From "NAME ()" or "function NAME" at the beginning of a line to the brace that ends this line, or begins a later one. */
+static struct span function_body(struct span script, struct span name)
+{
+    static const char function[] = "function ";
+    const char *end = script.ptr + script.len;
+    for (const char *line = script.ptr, *next; line < end; line = next) {
+        const char *newline = memchr(line, '\n', (size_t)(end - line)), *at = line, *stop = newline ? newline : end;
+        next = newline ? newline + 1 : end;
+        while (at < stop && is_blank(*at))
+            at++;
+        bool named = (size_t)(stop - at) > strlen(function) && memcmp(at, function, strlen(function)) == 0;
+        at += named ? strlen(function) : 0;
+        if ((size_t)(stop - at) < name.len || memcmp(at, name.ptr, name.len) != 0)
+            continue;
+        at += name.len;
+        while (at < stop && is_blank(*at))
+            at++;
+        if (!named && (at == stop || *at != '('))
+            continue;
+        while (stop > at && isspace((unsigned char)stop[-1]))
+            stop--;
+        if (stop > at && stop[-1] == '}')
+            return span_of(at, (size_t)(stop - at));
+        while (next < end && *next != '}') {
+            newline = memchr(next, '\n', (size_t)(end - next));
+            next = newline ? newline + 1 : end;
+        }
+        return span_of(at, (size_t)(next - at));
+    }
+    return span_of(NULL, 0);
+}
+
+/* ---- commands ---- */
+
+static bool is_file_name(struct span name)
+{
+    for (size_t i = 0; i < name.len; i++)
+        if (!isalnum((unsigned char)name.ptr[i]) && !strchr("._+-/", name.ptr[i]))
+            return false;
+    return name.len && *name.ptr != '-';
+}
+
+static void add_name(json_t *names, struct span name)
+{
+    size_t index;
+    json_t *known;
+    const char *slash = memrchr(name.ptr, '/', name.len);
+    struct span base = slash ? span_of(slash + 1, (size_t)(name.ptr + name.len - slash - 1)) : name;
+    json_array_foreach(names, index, known)
+    {
+        if (span_is(base, json_string_value(known)))
+            return;
+    }
+    if (base.len && index < SCRIPT_TRAP_COMMANDS)
+        json_array_append_new(names, json_stringn(base.ptr, base.len));
+}
+
+static void add_commands(struct search *search, struct span text, unsigned depth)
+{
+    static const char *const builtins[] = {
+        ".",        ":",       "[",       "[[",     "break",  "case", "cd",       "continue", "declare", "echo",
+        "esac",     "eval",    "exit",    "export", "false",  "for",  "function", "in",       "jobs",    "kill",
+        "let",      "local",   "popd",    "printf", "pushd",  "pwd",  "read",     "return",   "set",     "shift",
+        "shopt",    "source",  "test",    "trap",   "true",   "type", "umask",    "unset",    "wait",    "select",
+        "readonly", "typeset", "builtin", "disown", "ulimit", "hash", "alias",    "getopts",  NULL};
+    struct words words = words_of(text);
+    struct span name;
+    while (search->commands++ < COMMANDS_MOST && command_next(&words, &name)) {
+        struct span body = is_file_name(name) ? function_body(search->script, name) : span_of(NULL, 0);
+        if (body.len && depth < DEPTH_MOST)
+            add_commands(search, body, depth + 1);
+        if (!body.len && is_file_name(name) && !is_one_of(name, builtins))
+            add_name(search->names, name);
+        while (word_next(&words).len)
+            ;
+    }
+}
+
+json_t *script_trap_commands(const char *text, size_t len)
+{
+    static const char *const events[] = {"EXIT", "0", "ERR", "exit", "err", NULL};
+    struct search search = {.script = span_of(text, len), .names = json_array()};
+    struct words words = words_of(search.script);
+    struct span name, word;
+    while (command_next(&words, &name)) {
+        struct span action = word_next(&words);
+        bool of_end = false;
+        if (span_is(action, "--"))
+            action = word_next(&words);
+        while ((word = word_next(&words)).len)
+            of_end |= is_one_of(word, events);
+        if (!span_is(name, "trap") || !of_end || !action.len)
+            continue;
+        bool quoted = action.len > 1 && (*action.ptr == '\'' || *action.ptr == '"');
+        add_commands(&search, quoted ? span_of(action.ptr + 1, action.len - 2) : action, 0);
+    }
+    if (json_array_size(search.names))
+        return search.names;
+    json_decref(search.names);
+    return NULL;
+}

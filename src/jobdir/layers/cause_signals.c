@@ -1,0 +1,418 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What ended the job from outside: time limits, signals and who sent them, launchers; and what it stood still in until then. */
+#include "jobdir/layers/cause_internal.h"
+
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+
+#include "base/data/cleanup.h"
+#include "jobdir/layers/starter.h"
+#include "jobdir/text/text.h"
+
+enum { TIMEOUT_STATUS = 124 };
+static const double LEFT_SECONDS = 5; /* that a launcher may take to see that a rank has left: Open MPI takes 1 */
+
+/* ---- standing still until it was ended ---- */
+
+/* As a shell has it. */
+static int end_status(const struct job_end *end)
+{
+    return end->signal ? CAUSE_SHELL_SIGNAL + end->signal : end->exit_code;
+}
+
+/* Signals by which a person or a batch system ends a job, and timeout(1). */
+static bool was_ended(const struct job_end *end)
+{
+    int signo = cause_signal(end), status = end_status(end);
+    if (!signo && status > CAUSE_SHELL_SIGNAL)
+        signo = status - CAUSE_SHELL_SIGNAL;
+    if (!signo && end->stuck && (status == SIGTERM || status == SIGKILL))
+        signo = status; /* mpiexec of MPICH ends with the number of the signal that ended its ranks */
+    return signo == SIGTERM || signo == SIGKILL || signo == SIGINT || signo == SIGHUP || signo == SIGQUIT ||
+           signo == SIGABRT || status == TIMEOUT_STATUS;
+}
+
+bool cause_find_mpi_stall(const struct job_end *end, struct cause *cause, bool sure)
+{
+    const json_t *stall = end->model->stall;
+    struct stall_record row;
+    if (sure || !(stall || end->stuck) || !was_ended(end))
+        return false;
+    if (!stall) { /* not for so long that it was recorded while it ran */
+        cause_cut(&cause->what, end->stuck);
+        cause->note = NOTE(cause_mpi_stall, .ranks = end->stuck_ranks, .why = cause_text(&cause->what));
+        return true;
+    }
+    record_read(stall, RECORD_stall, &row);
+    const json_t *warning = cause_warning(end, NOTE_mpi_stalled);
+    const char *finding = json_string_value(cause_warning_field(warning, "finding"));
+    cause_cut(&cause->what, finding ? finding : row.why);
+    cause_add(cause, stall);
+    if (finding)
+        cause_add(cause, warning);
+    cause->note = NOTE(cause_mpi_stall, .ranks = row.ranks, .why = cause_text(&cause->what));
+    return true;
+}
+
+bool cause_find_standstill(const struct job_end *end, struct cause *cause, bool sure)
+{
+    const json_t *warning = cause_named(end, "stands_still");
+    if (sure || !warning || !was_ended(end))
+        return false;
+    cause_cut(&cause->what, json_string_value(json_object_get(warning, "text")));
+    cause_add(cause, warning);
+    cause->note = NOTE(cause_standstill, .text = cause_text(&cause->what));
+    return true;
+}
+
+/* ---- time limits ---- */
+
+/* As wait(2) has it. */
+int cause_chain_status(const json_t *process)
+{
+    const json_t *code = json_object_get(process, "exit_code"), *signal = json_object_get(process, "signal");
+    if (json_is_integer(code))
+        return W_EXITCODE((int)json_integer_value(code), 0);
+    return json_is_integer(signal) ? (int)json_integer_value(signal) : JOB_STATUS_UNKNOWN;
+}
+
+/* timeout(1) of the chain that ended what it had started: where it is there, and what that was; -1: none. */
+static int timed_out(const struct job_end *end, struct starter_timeout *ret_timeout)
+{
+    size_t index;
+    json_t *process;
+    json_array_foreach(end->chain, index, process)
+    {
+        double start = json_number_value(json_object_get(process, "start_seconds"));
+        if (!starter_timed_out(json_string_value(json_object_get(process, "name")), json_object_get(process, "argv"),
+                               cause_chain_end(end, (int)index) - start, cause_chain_status(process), ret_timeout))
+            continue;
+        const json_t *child = index ? json_array_get(end->chain, index - 1) : NULL;
+        const char *name = json_string_value(json_object_get(child, "name"));
+        ret_timeout->program = name ? name : ret_timeout->program ? ret_timeout->program : "its program";
+        return (int)index;
+    }
+    return -1;
+}
+
+bool cause_timed_out(const struct job_end *end)
+{
+    struct starter_timeout timeout;
+    return timed_out(end, &timeout) >= 0;
+}
+
+/* The time of timeout(1) was over: sure, unless it stood still, which is why it took so long. */
+bool cause_find_timeout(const struct job_end *end, struct cause *cause, bool sure)
+{
+    struct starter_timeout timeout;
+    bool stood_still = end->stuck || end->model->stall || cause_named(end, "stands_still");
+    if (timed_out(end, &timeout) < 0 || (sure && (timeout.seconds < 0 || stood_still)))
+        return false;
+    cause_cut(&cause->where, timeout.program);
+    if (timeout.seconds >= 0)
+        buf_printf(&cause->what, "the %g s that timeout(1) gave it", timeout.seconds);
+    else
+        buf_puts(&cause->what, "the time that timeout(1) was given");
+    if (timeout.more >= 0)
+        buf_printf(&cause->what, ", and %g s more after the first signal", timeout.more);
+    cause_add(cause, end->model->end);
+    cause->note = NOTE(cause_limit, .program = cause_text(&cause->where),
+                       .signal = text_signal(timeout.signo, cause->signal, sizeof cause->signal),
+                       .reason = cause_text(&cause->what), .sure = sure);
+    return true;
+}
+
+/* ---- signals and who sent them ---- */
+
+/* The last signal from outside that came before the end; NULL: none, or long before. SIGUSR1 and SIGUSR2 announce things
+ * that a job goes on after. */
+const json_t *cause_signal_came(const struct job_end *end)
+{
+    const json_t *came = cause_warning(end, NOTE_signal_came);
+    const char *name = json_string_value(cause_warning_field(came, "signal"));
+    if (!came || !cause_is_near(end, record_seconds(came)))
+        return NULL;
+    bool announces = name && strncmp(name, "SIGUSR", strlen("SIGUSR")) == 0;
+    return announces && record_seconds(came) < end->seconds - CAUSE_AT_ONCE_SECONDS ? NULL : came;
+}
+
+static bool say_signal(const struct job_end *end, struct cause *cause, const json_t *record, const char *why)
+{
+    double before = end->seconds - record_seconds(record);
+    cause_add(cause, record);
+    cause->note = NOTE(cause_signal, .signal = cause->signal, .sender = cause_text(&cause->where),
+                       .seconds = before > 0 ? before : 0, .why = why);
+    return true;
+}
+
+/* Who could have sent it. The kernel sends these for a terminal; "(pid N)" stands behind the name of any program. */
+static const char *why_sent(const char *signal, const char *sender)
+{
+    static const struct {
+        const char *signal, *sender, *why;
+    } keys[] = {
+        {"SIGINT", SENDER_TERMINAL, "somebody pressed Ctrl-C"},
+        {"SIGQUIT", SENDER_TERMINAL, "somebody pressed Ctrl-\\"},
+        {"SIGHUP", SENDER_KERNEL, "its terminal was closed"},
+    };
+    for (size_t i = 0; signal && sender && i < sizeof keys / sizeof *keys; i++)
+        if (strcmp(signal, keys[i].signal) == 0 && strcmp(sender, keys[i].sender) == 0)
+            return keys[i].why;
+    return "a batch system's limit, or somebody";
+}
+
+/* `why` NULL: that is for the sender to say. */
+static bool say_came(const struct job_end *end, struct cause *cause, const json_t *came, const char *why)
+{
+    const char *name = json_string_value(cause_warning_field(came, "signal"));
+    const char *sender = json_string_value(cause_warning_field(came, "sender"));
+    cause_cut(&cause->where, sender);
+    snprintf(cause->signal, sizeof cause->signal, "%s", name ? name : "a signal");
+    return say_signal(end, cause, came, why ? why : why_sent(name, sender));
+}
+
+bool cause_find_signal(const struct job_end *end, struct cause *cause, bool sure)
+{
+    const json_t *came = sure ? NULL : cause_signal_came(end);
+    return came && say_came(end, cause, came, NULL);
+}
+
+static bool say_asked(const struct job_end *end, struct cause *cause, int signo, const json_t *record, const char *who,
+                      bool remote)
+{
+    const char *name = json_string_value(json_object_get(json_array_get(end->chain, 0), "name"));
+    cause_add(cause, record);
+    cause_cut(&cause->where, name ? name : "the command");
+    cause->note = NOTE(cause_asked, .program = cause_text(&cause->where),
+                       .signal = text_signal(signo, cause->signal, sizeof cause->signal), .who = who, .remote = remote,
+                       .why = cause_text(&cause->what));
+    return true;
+}
+
+/* Its runner of tasks has asked it to end, and killed it if it did not. */
+bool cause_find_task(const struct job_end *end, struct cause *cause, bool sure)
+{
+    const json_t *stopped = sure ? NULL : cause_warning(end, NOTE_task_stopped), *came = cause_signal_came(end);
+    const char *why = json_string_value(cause_warning_field(stopped, "why"));
+    int killed = cause_signal(end);
+    if (why && (killed == SIGTERM || killed == SIGKILL)) {
+        buf_puts(&cause->what, "because ");
+        cause_cut(&cause->what, why);
+        return say_asked(end, cause, killed, stopped, "scry-tasks", false);
+    }
+    if (!why || !came)
+        return false;
+    cause_cut(&cause->what, why);
+    cause_add(cause, stopped);
+    return say_came(end, cause, came, cause_text(&cause->what));
+}
+
+/* The launcher that has ended what it had started, from there on in the chain, for a reason of its own, rather than its daemon on
+ * that node; NULL. What a signal has ended it passes on as its status, as shells do, or as the number alone. */
+static const json_t *launcher_of(const struct job_end *end, int signo, size_t from)
+{
+    const json_t *daemon = NULL;
+    size_t index;
+    json_t *process;
+    json_array_foreach(end->chain, index, process)
+    {
+        enum starter starter = starter_of(json_string_value(json_object_get(process, "name")));
+        json_int_t status = json_integer_value(json_object_get(process, "exit_code"));
+        if (index < from || !status || (starter != STARTER_LAUNCHER && starter != STARTER_DAEMON))
+            continue;
+        bool passes = status == signo || status == CAUSE_SHELL_SIGNAL + signo;
+        if (starter == STARTER_LAUNCHER)
+            return passes ? NULL : process;
+        daemon = daemon || passes ? daemon : process;
+    }
+    return daemon;
+}
+
+/* What a request sends: the signal, of those that end what does not handle them (0: none), and by what way of scry, which says
+ * so before the signal (job_send_signal); NULL: by a tool. */
+struct asked {
+    int signo;
+    const char *way;
+};
+
+static struct asked asked_of(const char *request)
+{
+    static const int ending[] = {SIGTERM, SIGKILL, SIGINT, SIGHUP, SIGQUIT, SIGABRT};
+    static const char page[] = "\"page\"", stop[] = "\"stop\"";
+    const char *at = request ? strstr(request, "send_signal(") : NULL, *comma = NULL, *word = NULL;
+    struct asked asked = {0};
+    for (bool in = false; at && *at && (in || *at != ')'); at += 1 + (in && *at == '\\' && at[1])) {
+        if (*at == '"' && (in = !in))
+            word = at;
+        if (*at == ',' && !in)
+            comma = at;
+    }
+    int signo = comma ? atoi(comma + 1) : 0;
+    for (size_t i = 0; i < sizeof ending / sizeof *ending; i++)
+        asked.signo = signo == ending[i] ? signo : asked.signo;
+    if (word && comma && strncmp(word, page, sizeof page - 1) == 0)
+        asked.way = "somebody asked for it on a page of scry";
+    if (word && comma && strncmp(word, stop, sizeof stop - 1) == 0)
+        asked.way = "somebody asked for it by scry stop";
+    return asked;
+}
+
+/* Killed by what a tool had asked a monitor to send, or ended after it with a status of its own; or its launcher was asked, which
+ * ends its ranks as it likes. */
+bool cause_find_asked(const struct job_end *end, struct cause *cause, bool sure)
+{
+    const json_t *request = end->model->request;
+    const char *who = json_string_value(json_object_get(request, "who"));
+    const char *serial = json_string_value(json_object_get(request, "serial"));
+    struct asked asked = asked_of(json_string_value(json_object_get(request, "request")));
+    int killed = cause_signal(end);
+    bool remote = serial && *serial;
+    bool by_it = killed == asked.signo, passed_on = !killed || launcher_of(end, killed, 1);
+    if (sure || !who || !asked.signo || !(by_it || passed_on) || !cause_is_near(end, record_seconds(request)))
+        return false;
+    if (!by_it) {
+        cause_cut(&cause->where, who);
+        text_signal(asked.signo, cause->signal, sizeof cause->signal);
+        return say_signal(end, cause, request,
+                          asked.way ? asked.way
+                          : remote  ? "it was sent through a broker"
+                                    : "it was sent by a tool on its node");
+    }
+    buf_puts(&cause->what, asked.way ? "because " : "by ");
+    cause_cut(&cause->what, asked.way ? asked.way : who);
+    if (!asked.way)
+        buf_puts(&cause->what, remote ? ", who sent it through a broker" : ", a tool on its node");
+    else if (remote) {
+        buf_puts(&cause->what, ", with the key ");
+        cause_cut(&cause->what, who);
+    }
+    return say_asked(end, cause, asked.signo, request, who, remote);
+}
+
+/* A tool, or a page, asked for it. */
+bool cause_was_requested(const struct job_end *end)
+{
+    const json_t *request = end->model->request;
+    return asked_of(json_string_value(json_object_get(request, "request"))).signo &&
+           cause_is_near(end, record_seconds(request));
+}
+
+/* Somebody or something asked the job to end: what the ranks do then is no failure of theirs. */
+bool cause_was_asked(const struct job_end *end)
+{
+    return cause_was_requested(end) || cause_signal_came(end) || cause_warning(end, NOTE_task_stopped) ||
+           cause_timed_out(end);
+}
+
+/* ---- launchers ---- */
+
+/* What launchers end the other ranks by. */
+static bool is_killed_by_launcher(int status)
+{
+    return status != JOB_STATUS_UNKNOWN && WIFSIGNALED(status) &&
+           (WTERMSIG(status) == SIGTERM || WTERMSIG(status) == SIGKILL);
+}
+
+bool cause_launched_ended(const struct job_end *end)
+{
+    const json_t *first = json_array_get(end->chain, 0), *process;
+    int status = cause_chain_status(first);
+    enum starter starter = starter_of(json_string_value(json_object_get(first, "name")));
+    bool launched = false;
+    size_t index;
+    json_array_foreach(end->chain, index, process)
+    {
+        enum starter its = starter_of(json_string_value(json_object_get(process, "name")));
+        launched = launched || (index && (its == STARTER_LAUNCHER || its == STARTER_DAEMON));
+    }
+    return (was_ended(end) && (end->stuck || end->model->stall || cause_signal_came(end))) ||
+           (end->rank && end->rank->status != JOB_STATUS_UNKNOWN) ||
+           (launched && status != JOB_STATUS_UNKNOWN && !is_killed_by_launcher(status) && starter != STARTER_LAUNCHER &&
+            starter != STARTER_DAEMON);
+}
+
+bool cause_find_left(const struct job_model *model, pid_t starter, struct cause_left *ret_left)
+{
+    const struct job_process *by = NULL;
+    *ret_left = (struct cause_left){0};
+    for (size_t i = 0; i < model->ended_count; i++) {
+        const struct job_process *process = &model->ended[i];
+        by = process->pid == starter ? process : by;
+        if (process->ppid == starter && is_killed_by_launcher(process->status) &&
+            (!ret_left->killed || process->end < ret_left->killed->end))
+            ret_left->killed = process;
+    }
+    enum starter kind = starter_of(by ? by->name : NULL);
+    if (!ret_left->killed || (kind != STARTER_LAUNCHER && kind != STARTER_DAEMON))
+        return false;
+    ret_left->launcher = by->name;
+    for (size_t i = 0; i < model->ended_count; i++) {
+        const struct job_process *process = &model->ended[i], *killed = ret_left->killed;
+        double before = killed->end - process->end;
+        if (kind == STARTER_DAEMON && process->pid == by->ppid && starter_of(process->name) == STARTER_LAUNCHER)
+            ret_left->launcher = process->name;
+        if (process->ppid == starter && !process->status && strcmp(process->name, killed->name) == 0 && before >= 0 &&
+            before <= LEFT_SECONDS && (!ret_left->left || process->end < ret_left->left->end))
+            ret_left->left = process;
+    }
+    return ret_left->left != NULL;
+}
+
+/* Of MPI nothing was counted: else the ranks are known. */
+static bool say_left(const struct job_end *end, struct cause *cause)
+{
+    struct cause_left left;
+    _cleanup_(buf_done) struct buf said = BUF_INIT;
+    pid_t starter = (pid_t)json_integer_value(json_object_get(json_array_get(end->chain, 1), "pid"));
+    if (end->rank || cause_was_asked(end) || !cause_find_left(end->model, starter, &left))
+        return false;
+    cause_cut(&cause->where, left.left->name);
+    cause_cut(&cause->what, left.launcher);
+    cause_put_said(&said, end, SAID_HINT, left.left->end);
+    if (said.len)
+        buf_printf(&cause->said, ": %s", said.data);
+    cause->note = NOTE(cause_left, .program = cause_text(&cause->where), .pid = (uint64_t)left.left->pid,
+                       .launcher = cause_text(&cause->what),
+                       .signal = text_signal(WTERMSIG(left.killed->status), cause->signal, sizeof cause->signal),
+                       .said = cause_text(&cause->said));
+    return true;
+}
+
+bool cause_find_killed(const struct job_end *end, struct cause *cause, bool sure)
+{
+    int signo = cause_signal(end);
+    const struct job_rank *rank = end->rank;
+    bool killed = rank && rank->status != JOB_STATUS_UNKNOWN && WIFSIGNALED(rank->status);
+    if (sure || !(killed || (signo && was_ended(end))) || cause_outlived(end))
+        return false;
+    cause_add(cause, end->model->end);
+    if (say_left(end, cause))
+        return true;
+    const char *name = json_string_value(json_object_get(json_array_get(end->chain, 0), "name"));
+    if (killed && WTERMSIG(rank->status) == SIGKILL) {
+        signo = SIGKILL;
+        buf_printf(&cause->where, "rank %d of %d", rank->rank, rank->ranks);
+        if (rank->node) {
+            buf_puts(&cause->where, " on node ");
+            cause_cut(&cause->where, rank->node);
+        }
+    } else {
+        rank = NULL;
+        cause_cut(&cause->where, name ? name : "the command");
+    }
+    const json_t *launcher = launcher_of(end, signo, rank ? 0 : 1);
+    if (launcher) {
+        cause_cut(&cause->what, json_string_value(json_object_get(launcher, "name")));
+        cause->note = NOTE(cause_launcher, .program = cause_text(&cause->where),
+                           .signal = text_signal(signo, cause->signal, sizeof cause->signal),
+                           .launcher = cause_text(&cause->what),
+                           .status = json_integer_value(json_object_get(launcher, "exit_code")));
+        return true;
+    }
+    cause->note = NOTE(cause_killed, .program = cause_text(&cause->where),
+                       .signal = text_signal(signo, cause->signal, sizeof cause->signal));
+    return true;
+}

@@ -1,0 +1,272 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "jobdir/layers/culprit.h"
+
+#include <math.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/wait.h>
+
+#include "jobdir/layers/starter.h"
+#include "jobdir/text/fields.h"
+#include "jobdir/text/text.h"
+
+static const double TICK = 0.05; /* times of what was only seen in /proc are that coarse */
+static const double CLEANUP_SECONDS =
+    30; /* within that a script begins to clean up what failed with the status of many things */
+
+bool culprit_has_failed(const struct job_process *process)
+{
+    return process->status != JOB_STATUS_UNKNOWN && process->status != 0;
+}
+
+int culprit_status(const struct job_process *process)
+{
+    return WIFSIGNALED(process->status) ? 128 + WTERMSIG(process->status) : WEXITSTATUS(process->status);
+}
+
+/* Numbers may be given again. */
+static bool is_child(const struct job_process *process, const struct job_process *parent)
+{
+    return process != parent && process->ppid == parent->pid && process->start >= parent->start - TICK &&
+           process->start <= parent->end + TICK;
+}
+
+/* Of the children that began before `before`. */
+static double last_start(const struct job_model *model, const struct job_process *parent, double before)
+{
+    double last = -1;
+    for (size_t i = 0; i < model->ended_count; i++)
+        if (is_child(&model->ended[i], parent) && model->ended[i].start > last && model->ended[i].start < before)
+            last = model->ended[i].start;
+    for (const struct job_process *process = model->alive; process; process = process->hh.next)
+        if (is_child(process, parent) && process->start > last && process->start < before)
+            last = process->start;
+    return last;
+}
+
+/* What others are ended by because somebody wants them to end, or does not read on. */
+static bool is_effect(const struct job_process *process)
+{
+    int signo = WIFSIGNALED(process->status) ? WTERMSIG(process->status) : 0;
+    return signo == SIGTERM || signo == SIGHUP || signo == SIGINT || signo == SIGPIPE;
+}
+
+/* It ended what it had started, as that took too long: nothing below it failed by itself. */
+static bool has_timed_out(const struct job_process *process)
+{
+    struct starter_timeout timeout;
+    return starter_timed_out(process->name, process->argv, process->end - process->start, process->status, &timeout);
+}
+
+/* The kernel has ended something for lack of memory, of the job or of others on its node. */
+static bool was_short_of_memory(const struct job_model *model)
+{
+    size_t index;
+    json_t *warning;
+    json_array_foreach(model->warnings.records, index, warning)
+    {
+        if (note_json_kind(warning) == NOTE_out_of_memory)
+            return true;
+    }
+    return model->layers.oom_kills > 0;
+}
+
+/* Ended by its parent, as far as is known: that had an end of its own. */
+static bool is_of_parent(const struct job_process *process, const struct job_process *parent)
+{
+    int signo = WIFSIGNALED(process->status) ? WTERMSIG(process->status) : 0;
+    return (signo == SIGTERM || signo == SIGINT || signo == SIGHUP || signo == SIGKILL) &&
+           starter_lived_on(parent->name, parent->argv, parent->status, signo);
+}
+
+/* Ended by what is no failure of its parent's: others do not read on, which a shell minds with pipefail only, and then has that status;
+ * or the parent was killed itself, by another signal. */
+static bool is_harmless(const struct job_process *process, const struct job_process *parent)
+{
+    if (!is_effect(process))
+        return false;
+    int signo = WTERMSIG(process->status);
+    return WIFSIGNALED(parent->status) ? WTERMSIG(parent->status) != signo
+                                       : signo == SIGPIPE && starter_is_shell(parent->name, parent->argv) &&
+                                             culprit_status(parent) != culprit_status(process);
+}
+
+bool culprit_is_answer(const struct job_process *process)
+{
+    static const char *const names[] = {"grep", "egrep", "fgrep", "zgrep", "pgrep", "test", "[", "diff", "cmp", "expr"};
+    bool answers = false;
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        answers |= strcmp(process->name, names[i]) == 0;
+    return answers && culprit_status(process) == 1;
+}
+
+/* A shell that has recorded all of its commands that failed, and none that ended it. */
+static bool left_by_itself(const struct job_model *model, const struct job_process *shell)
+{
+    const struct layer_place *place = layers_place(&model->layers, shell->pid);
+    const char *how = json_string_value(json_object_get(place ? place->line : NULL, "how"));
+    size_t index;
+    json_t *record;
+    if (!how || strcmp(how, "inside") != 0)
+        return false;
+    json_array_foreach(model->layers.failures.records, index, record)
+    {
+        if (json_integer_value(json_object_get(record, "pid")) == shell->pid &&
+            json_integer_value(json_object_get(record, "status")) == culprit_status(shell))
+            return false;
+    }
+    return true;
+}
+
+/* A shell that has asked, and went on to an end of its own: it has another status, is known to have failed at no command, or has said
+ * something since. */
+static bool was_answered(const struct job_model *model, const struct job_process *process,
+                         const struct job_process *shell)
+{
+    const json_t *said = model->layers.last_lines;
+    const char *file = json_string_value(json_object_get(said, "file"));
+    double quiet = json_number_value(json_object_get(said, "quiet_seconds")), at = record_seconds(said) - quiet;
+    if (!culprit_is_answer(process) || !starter_is_shell(shell->name, shell->argv))
+        return false;
+    bool spoke = said && quiet >= 0 && file && strcmp(file, "stderr") == 0 && at > process->end + TICK &&
+                 at <= shell->end + TICK;
+    return culprit_status(shell) != culprit_status(process) || spoke || left_by_itself(model, shell);
+}
+
+/* A launcher's daemon on this node that ended well although what it had started failed, of several that of the first which did;
+ * NULL: there is none. */
+static const struct job_process *silent_daemon(const struct job_model *model, const struct job_process *launcher)
+{
+    const struct job_process *found = NULL, *first = NULL;
+    for (size_t i = 0; starter_of(launcher->name) == STARTER_LAUNCHER && i < model->ended_count; i++) {
+        const struct job_process *process = &model->ended[i];
+        if (process->status || starter_of(process->name) != STARTER_DAEMON || !is_child(process, launcher))
+            continue;
+        const struct job_process *failed = culprit_of(model, process);
+        if (failed && (!first || failed->end < first->end)) {
+            first = failed;
+            found = process;
+        }
+    }
+    return found;
+}
+
+/* What scripts clean up with. */
+static bool is_utility(const struct job_process *process)
+{
+    static const char *const names[] = {"rm",    "rmdir",  "mv",     "cp",    "ln",        "ls",    "mkdir",
+                                        "touch", "chmod",  "chown",  "find",  "tar",       "zip",   "gzip",
+                                        "xz",    "bzip2",  "zstd",   "pigz",  "scp",       "rsync", "kill",
+                                        "ps",    "unlink", "umount", "pkill", "fusermount"};
+    bool is_one = false;
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        is_one |= strcmp(process->name, names[i]) == 0;
+    return is_one;
+}
+
+/* Whether a shell failed because of `same`, which has its status, rather than of `first`, which came later and has not: what a trap
+ * of its exit starts does not change its status. 1 and 2 are what many things have, and `program || exit 1` has them, too. */
+static bool is_before_cleanup(const struct job_process *shell, const struct job_process *same,
+                              const struct job_process *first)
+{
+    enum { STATUS_OF_MANY = 2 };
+    if (!starter_is_shell(shell->name, shell->argv) || culprit_status(first) == culprit_status(shell) ||
+        culprit_is_answer(same))
+        return false;
+    return culprit_status(shell) > STATUS_OF_MANY ||
+           (WIFEXITED(first->status) && is_utility(first) && first->start <= same->end + CLEANUP_SECONDS);
+}
+
+/* ---- what a shell starts in the traps of its exit and of its errors ---- */
+
+/* Any of the names; `missing`: whether one is a child's of none. */
+static bool is_of_trap(const json_t *commands, const struct job_process *process, const struct job_process *shell,
+                       bool missing)
+{
+    enum { NOT_EXECUTABLE = 126, NOT_FOUND = 127 };
+    size_t index;
+    const json_t *command;
+    const char *program = json_string_value(json_array_get(process->argv, 0));
+    json_array_foreach(commands, index, command)
+    {
+        const char *name = json_string_value(command);
+        if (name && (strcmp(name, process->name) == 0 || (program && strcmp(name, text_base(program)) == 0)))
+            return true;
+    }
+    int status = process->status != JOB_STATUS_UNKNOWN ? culprit_status(process) : 0;
+    return missing && (status == NOT_FOUND || status == NOT_EXECUTABLE) && strcmp(process->name, shell->name) == 0 &&
+           json_equal(process->argv, shell->argv); /* a fork that executed nothing */
+}
+
+/* A program in the traps that nothing of that name was started for: perhaps it was not found. */
+static bool has_missing(const struct job_model *model, const struct job_process *shell, const json_t *commands)
+{
+    size_t index;
+    json_t *command;
+    json_array_foreach(commands, index, command)
+    {
+        bool started = false;
+        for (size_t i = 0; i < model->ended_count && !started; i++)
+            started = is_child(&model->ended[i], shell) &&
+                      strcmp(model->ended[i].name, json_string_value(command) ? json_string_value(command) : "") == 0;
+        if (!started)
+            return true;
+    }
+    return false;
+}
+
+/* When the first of the children began after which it started nothing else; INFINITY: none is known. */
+static double trap_start(const struct job_model *model, const struct job_process *shell)
+{
+    const struct layer_place *place = layers_place(&model->layers, shell->pid);
+    const json_t *commands = place ? place->trap : NULL;
+    double other = -1, first = INFINITY;
+    if (!commands)
+        return INFINITY;
+    bool missing = has_missing(model, shell, commands);
+    for (size_t i = 0; i < model->ended_count; i++)
+        if (is_child(&model->ended[i], shell) && !is_of_trap(commands, &model->ended[i], shell, missing))
+            other = fmax(other, model->ended[i].start);
+    for (size_t i = 0; i < model->ended_count; i++)
+        if (is_child(&model->ended[i], shell) && model->ended[i].start > other)
+            first = fmin(first, model->ended[i].start);
+    return first;
+}
+
+/* The child that made it fail of those that began before `before`, or NULL. */
+static const struct job_process *culprit_before(const struct job_model *model, const struct job_process *parent,
+                                                double before)
+{
+    const struct job_process *first = NULL, *same = NULL;
+    double started = last_start(model, parent, before);
+    bool by_kernel = was_short_of_memory(model);
+    for (size_t i = 0; i < model->ended_count; i++) {
+        const struct job_process *process = &model->ended[i];
+        if (!culprit_has_failed(process) || !is_child(process, parent) || process->start >= before ||
+            process->end > parent->end + TICK || (!by_kernel && is_of_parent(process, parent)) ||
+            is_harmless(process, parent) || was_answered(model, process, parent))
+            continue;
+        bool earlier =
+            !first || (is_effect(process) == is_effect(first) ? process->end < first->end : is_effect(first));
+        if (process->end >= started && earlier)
+            first = process;
+        if (culprit_status(process) == culprit_status(parent) && (!same || process->end > same->end))
+            same = process;
+    }
+    if (first && same)
+        return is_before_cleanup(parent, same, first) ? same : first;
+    return first ? first : same ? same : silent_daemon(model, parent);
+}
+
+/* A trap began when what failed had ended; it fails the shell itself only with its own status. */
+const struct job_process *culprit_of(const struct job_model *model, const struct job_process *parent)
+{
+    if (has_timed_out(parent))
+        return NULL;
+    double trap = trap_start(model, parent);
+    const struct job_process *found = culprit_before(model, parent, trap);
+    if (found || isinf(trap))
+        return found;
+    found = culprit_before(model, parent, INFINITY);
+    return found && culprit_status(found) == culprit_status(parent) ? found : NULL;
+}
