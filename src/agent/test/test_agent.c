@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "agent/test/test_monitor.h"
+#include "base/system/test_rounds.h"
 
 #include <stdarg.h>
 #include <setjmp.h>
@@ -192,15 +193,270 @@ static void follows_forks(void **state)
     follows_fork("clone");
 }
 
+static void waits_for_ever(struct mini *mini, struct mini_area *area)
+{
+    area->view.area->young_ticks = UINT64_C(1) << 50;
+}
+
+/* Ticks; the last child lives for twice as long. */
+static uint64_t brief;
+
+static void waits_briefly(struct mini *mini, struct mini_area *area)
+{
+    area->view.area->young_ticks = brief;
+}
+
+enum { FOLLOWED = 32, BROOD = 40 }; /* children from their start; the children before the last one */
+
+static void run_brood(struct mini *mini, const char *kind, void (*prepare)(struct mini *, struct mini_area *))
+{
+    char count[16];
+    mini_init(mini);
+    mini->prepare = prepare;
+    snprintf(count, sizeof count, "%d", BROOD);
+    mini_run(mini, target(builds[0]), kind, count);
+    ended_well(mini);
+}
+
+/* How the last child ended, as of waitpid. */
+static int status_said(const struct mini *mini)
+{
+    int count = 0, status = -1;
+    assert_int_equal(sscanf(mini->output, "done %d %d", &count, &status), 2);
+    return status;
+}
+
+/* Of very many children that end soon the first ones are followed; the others ask for nothing, and are counted. */
+static void leaves_the_young_alone(void **state)
+{
+    struct mini mini;
+    run_brood(&mini, "brood", waits_for_ever);
+    assert_int_equal(mini.hellos, 1 + FOLLOWED);
+    assert_int_equal(mini.areas[0].view.area->young, BROOD + 1 - FOLLOWED);
+    tree_is(&mini, FOLLOWED, 1, "in_child(leaf())");
+    mini_done(&mini);
+    run_brood(&mini, "brood", NULL); /* as long as nothing is said, all are followed */
+    assert_int_equal(mini.count, 1 + BROOD + 1);
+    assert_int_equal(mini.areas[0].view.area->young, 0);
+    mini_done(&mini);
+}
+
+static void waits_not_with_mpi(struct mini *mini, struct mini_area *area)
+{
+    waits_for_ever(mini, area);
+    area->view.area->mpi = 1;
+}
+
+/* Where MPI is reported, whenever that began, all are followed. */
+static void follows_all_with_mpi(void **state)
+{
+    struct mini mini;
+    run_brood(&mini, "brood", waits_not_with_mpi);
+    assert_int_equal(mini.count, 1 + BROOD + 1);
+    mini_done(&mini);
+}
+
+/* Those that call nothing miss nothing. */
+static void counts_the_young_that_call(void **state)
+{
+    struct mini mini;
+    run_brood(&mini, "brood-idle", waits_for_ever);
+    assert_int_equal(mini.hellos, 1);
+    assert_int_equal(mini.areas[0].view.area->young, 0);
+    mini_done(&mini);
+}
+
+/* Who did not wait itself has a part of its parent's children. */
+static void follows_some_of_a_tree(void **state)
+{
+    struct mini mini;
+    mini_init(&mini);
+    mini.prepare = waits_for_ever;
+    mini_run(&mini, target(builds[0]), "brood-breeds", "0");
+    ended_well(&mini);
+    assert_int_equal(mini.hellos, 1 + 1 + (FOLLOWED - 1) / 4);
+    assert_int_equal(mini.areas[0].view.area->young, 0);
+    assert_int_equal(mini.areas[1].view.area->young, 20 - (FOLLOWED - 1) / 4);
+    mini_done(&mini);
+}
+
+/* Until the last child has waited: now and then one is followed from its start. `environment`: NAME=VALUE, or NULL. */
+static void run_waiting(struct mini *mini, const char *kind, uint64_t ticks, const char *environment)
+{
+    char lifetime[64], count[16];
+    snprintf(lifetime, sizeof lifetime, "TEST_LIFETIME=%lu", (unsigned long)(2 * ticks));
+    snprintf(count, sizeof count, "%d", BROOD);
+    brief = ticks;
+    for (int tries = 0; tries < 20; tries++) {
+        mini_init(mini);
+        mini->prepare = waits_briefly;
+        mini->environment[0] = lifetime;
+        mini->environment[1] = environment;
+        mini_run(mini, target(builds[0]), kind, count);
+        ended_well(mini);
+        assert_int_equal(status_said(mini), 0);
+        /* who has waited, and is followed, counts twice */
+        if (mini->areas[0].view.area->young + mini->count - 1 == BROOD + 2)
+            return;
+        mini_done(mini);
+    }
+    fail_msg("%s never waits", kind);
+}
+
+enum { SOON = 100000000, LATE = 1000000000 };
+
+/* One that lives longer is followed later, with the calls that are open then. */
+static void grown_is(const char *kind, const char *expected)
+{
+    struct mini mini;
+    struct mini_totals totals;
+    run_waiting(&mini, kind, SOON, NULL);
+    assert_int_equal(mini.areas[mini.count - 1].hello.ppid, mini.areas[0].hello.pid);
+    tree_is(&mini, mini.count - 1, 1, expected);
+    mini_pair(&mini, &mini.areas[mini.count - 1], &totals);
+    assert_int_equal(totals.open, 0);
+    mini_done(&mini);
+}
+
+static void follows_the_grown(void **state)
+{
+    grown_is("brood-grows", "grows(in_parent(leaf()))");
+    grown_is("brood-outlasts", "outlasts(lasts()leaf())");
+    grown_is("brood-leapt", "leapt(lands(grows(in_parent(leaf()))))");
+    grown_is("brood-vforks", "grows_by_vfork(grows(in_parent(leaf())))");
+    grown_is("brood-leads", "twice(leaf()leaf())");
+}
+
+/* Of the first two calls. */
+static void entry_times(void *ctx, const struct mini_event *event)
+{
+    uint64_t *times = ctx;
+    if (event->id == RECORD_ENTRY && times[0] < 2)
+        times[1 + times[0]++] = event->time;
+}
+
+/* The times are those of the calls, not of when they were recorded. */
+static void knows_when_it_grew(void **state)
+{
+    struct mini mini;
+    uint64_t times[3] = {0};
+    run_waiting(&mini, "brood-grows", SOON, NULL);
+    mini_each(&mini, &mini.areas[mini.count - 1], entry_times, times);
+    assert_int_equal(times[0], 2);
+    assert_true(times[2] - times[1] >= 2 * SOON);
+    mini_done(&mini);
+}
+
+/* A handler that calls functions comes while a call is noted: it changes nothing of that. In a thorough run at each
+ * instruction; else where the note is written, by 230, and before and after. */
+static void notes_while_interrupted(void **state)
+{
+    int first = (int)test_rounds(180, 1), last = (int)test_rounds(270, 400);
+    for (int step = first; step < last; step += (int)test_rounds(3, 1)) {
+        struct mini mini;
+        char at[32];
+        snprintf(at, sizeof at, "TEST_STEP=%d", step);
+        run_waiting(&mini, "brood-steps", SOON, at);
+        print_message("# %s\n", at);
+        tree_is(&mini, mini.count - 1, 1, "grows(in_parent(leaf()))");
+        mini_done(&mini);
+    }
+}
+
+/* No more calls are noted than there is room for: the outermost. */
+static void follows_the_deep(void **state)
+{
+    struct mini mini;
+    struct mini_totals totals;
+    run_waiting(&mini, "brood-deepens", SOON, NULL);
+    mini_pair(&mini, &mini.areas[mini.count - 1], &totals);
+    assert_int_equal(totals.open, 0);
+    assert_int_equal(totals.unwound, 0);
+    assert_int_equal(totals.entries, 56 + 2 + 101); /* noted; in_parent and leaf; leaf before each return */
+    mini_done(&mini);
+}
+
+/* The same of one that calls much, and of one whose handlers come meanwhile. */
+static void follows_the_busy(void **state)
+{
+    static const char *const kinds[] = {"brood-busy", "brood-storms", "brood-storms-jumping"};
+    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
+        struct mini mini;
+        struct mini_totals totals;
+        run_waiting(&mini, kinds[i], i == 2 ? LATE : SOON, NULL);
+        mini_pair(&mini, &mini.areas[mini.count - 1], &totals);
+        print_message("# %s: %lu entries\n", kinds[i], (unsigned long)totals.entries);
+        assert_in_range(totals.entries, 1000, UINT32_MAX);
+        assert_int_equal(totals.entries, totals.exits + totals.unwound + totals.lost + totals.open);
+        mini_done(&mini);
+    }
+}
+
+/* One that crashes says so, however young it is; also if two threads do. */
+static void notes_crashes_of_the_young(void **state)
+{
+    static const char *const kinds[] = {"brood-crashes", "brood-crashes-together"};
+    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
+        struct mini mini;
+        run_brood(&mini, kinds[i], waits_for_ever);
+        assert_int_equal(WTERMSIG(status_said(&mini)), SIGSEGV);
+        assert_int_equal(mini.hellos, 1 + FOLLOWED + 1);
+        const struct area_crash *crash = &mini.areas[FOLLOWED + 1].view.area->crash;
+        assert_int_equal(crash->valid, 1);
+        assert_int_equal(crash->signal, SIGSEGV);
+        mini_done(&mini);
+    }
+}
+
+/* ... but not where it would die of that, of another signal. */
+static void lets_the_young_crash(void **state)
+{
+    struct mini mini;
+    run_brood(&mini, "brood-crashes-narrowly", waits_for_ever);
+    assert_int_equal(WTERMSIG(status_said(&mini)), SIGABRT);
+    assert_int_equal(mini.hellos, 1 + FOLLOWED);
+    mini_done(&mini);
+    run_brood(&mini, "brood-crashes-barely", waits_for_ever); /* it has room */
+    assert_int_equal(WTERMSIG(status_said(&mini)), SIGABRT);
+    assert_int_equal(mini.areas[FOLLOWED + 1].view.area->crash.signal, SIGABRT);
+    mini_done(&mini);
+}
+
+/* One that restricts itself may not even read the time: its hooks leave it alone. */
+static void leaves_the_sealed_young_alone(void **state)
+{
+    struct mini mini;
+    run_brood(&mini, "brood-seals", waits_for_ever);
+    assert_int_equal(status_said(&mini), 0);
+    assert_int_equal(mini.hellos, 1 + FOLLOWED);
+    mini_done(&mini);
+}
+
+/* So it is of a program that does not let itself read the time, and of its children. */
+static void lives_without_the_time(void **state)
+{
+    struct mini mini;
+    mini_init(&mini);
+    mini.prepare = waits_for_ever;
+    mini_run(&mini, target(builds[0]), "brood-tells-no-time", "0");
+    ended_well(&mini);
+    assert_int_equal(status_said(&mini), 0);
+    mini_done(&mini);
+    run_brood(&mini, "brood-tells-no-time", waits_for_ever);
+    assert_int_equal(status_said(&mini), 0);
+    mini_done(&mini);
+}
+
 /* A child that begins in the middle of a hook: nothing that the hook knows is there. */
 static void survives_forks_in_signals(void **state)
 {
-    for (unsigned i = 0; i < BUILDS; i++) {
+    for (unsigned i = 0; i < 2 * BUILDS; i++) {
         struct mini mini;
         mini_init(&mini);
-        mini_run(&mini, target(builds[i]), "fork-storm", "10");
+        mini.prepare = i < BUILDS ? NULL : waits_for_ever;
+        mini_run(&mini, target(builds[i % BUILDS]), "fork-storm", "30");
         ended_well(&mini);
-        assert_string_equal(mini.output, "done 10 0\n");
+        assert_string_equal(mini.output, "done 30 0\n");
         mini_done(&mini);
     }
 }
@@ -750,6 +1006,19 @@ int main(void)
         cmocka_unit_test(survives_signals_on_their_stack),
         cmocka_unit_test(survives_jumps_out_of_signals),
         cmocka_unit_test(follows_forks),
+        cmocka_unit_test(leaves_the_young_alone),
+        cmocka_unit_test(follows_all_with_mpi),
+        cmocka_unit_test(counts_the_young_that_call),
+        cmocka_unit_test(follows_some_of_a_tree),
+        cmocka_unit_test(follows_the_grown),
+        cmocka_unit_test(knows_when_it_grew),
+        cmocka_unit_test(notes_while_interrupted),
+        cmocka_unit_test(follows_the_deep),
+        cmocka_unit_test(follows_the_busy),
+        cmocka_unit_test(notes_crashes_of_the_young),
+        cmocka_unit_test(lets_the_young_crash),
+        cmocka_unit_test(leaves_the_sealed_young_alone),
+        cmocka_unit_test(lives_without_the_time),
         cmocka_unit_test(survives_forks_in_signals),
         cmocka_unit_test(leaves_vfork_alone),
         cmocka_unit_test(follows_a_thousand_threads),

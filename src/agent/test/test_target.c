@@ -9,11 +9,15 @@
 #include <setjmp.h>
 #include <signal.h>
 #include <stdatomic.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
+#include <linux/seccomp.h>
+#include <sys/auxv.h>
+#include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <sys/time.h>
 #include <sys/wait.h>
@@ -267,6 +271,285 @@ APART void forks(int raw)
     }
     waitpid(pid, NULL, 0);
     in_parent();
+}
+
+/* ---- brood: children of fork in quick succession, and a last one that lives on, or does something else ---- */
+
+static int brood(int n, void (*child)(void), void (*last)(void));
+
+/* Ticks that it lives for. */
+static HIDDEN uint64_t lifetime(void)
+{
+    const char *ticks = getenv("TEST_LIFETIME");
+    return ticks ? strtoull(ticks, NULL, 10) : 0;
+}
+
+static HIDDEN void linger(void)
+{
+    uint64_t begin = __builtin_ia32_rdtsc(), most = lifetime();
+    while (__builtin_ia32_rdtsc() - begin < most)
+        ;
+}
+
+/* Calls something at once, and again when it has lived for a while. */
+APART void grows(void)
+{
+    leaf(7);
+    linger();
+    in_parent();
+}
+
+APART void lasts(void)
+{
+    leaf(7);
+    linger();
+}
+
+/* What it does next is to return from a call. */
+APART void outlasts(void)
+{
+    lasts();
+    leaf(8);
+}
+
+static jmp_buf young_back;
+
+APART void leaps(int n)
+{
+    if (n)
+        leaps(n - 1);
+    else
+        longjmp(young_back, 1);
+    sink = n;
+}
+
+/* Its frame is so large that what it calls lies below all that was left. */
+APART void lands(void)
+{
+    volatile char room[4096];
+    room[0] = 1;
+    grows();
+    sink = room[0];
+}
+
+/* What was left by longjmp is not open any more. */
+APART void leapt(void)
+{
+    if (!setjmp(young_back))
+        leaps(3);
+    lands();
+}
+
+/* A handler that calls functions comes at one instruction of the hook. */
+static volatile long steps_left;
+
+static HIDDEN void step_handler(int number, siginfo_t *info, void *context)
+{
+    enum { TRAP_FLAG = 0x100 };
+    if (--steps_left > 0)
+        return;
+    ((ucontext_t *)context)->uc_mcontext.gregs[REG_EFL] &= ~TRAP_FLAG;
+    twice(2);
+}
+
+static HIDDEN void steps(void)
+{
+    struct sigaction action = {.sa_sigaction = step_handler, .sa_flags = SA_SIGINFO};
+    const char *step = getenv("TEST_STEP");
+    sigaction(SIGTRAP, &action, NULL);
+    steps_left = step ? strtol(step, NULL, 10) : 1;
+    __asm__ volatile("subq $128, %%rsp; pushfq; orl $0x100, (%%rsp); popfq; addq $128, %%rsp" ::: "memory", "cc");
+    grows();
+}
+
+/* Calls very much, and goes on with that. */
+APART void busy(void)
+{
+    uint64_t begin = __builtin_ia32_rdtsc(), most = lifetime();
+    while (__builtin_ia32_rdtsc() - begin < most)
+        leaf(7);
+}
+
+/* Deeper than can be noted. */
+APART void sinks(int n)
+{
+    leaf(n);
+    if (n)
+        sinks(n - 1);
+    else
+        grows();
+    leaf(n);
+}
+
+APART void deepens(void)
+{
+    sinks(100);
+}
+
+/* Handlers come, at any moment. */
+APART void storms_young(void)
+{
+    uint64_t begin = __builtin_ia32_rdtsc(), most = lifetime();
+    while (__builtin_ia32_rdtsc() - begin < most)
+        storm(storms + 10, 0, 0);
+}
+
+/* They leave what they interrupt; not while it asks the monitor, after half of its life. */
+APART void storms_jumping(void)
+{
+    uint64_t begin = __builtin_ia32_rdtsc(), most = lifetime(), age;
+    while ((age = __builtin_ia32_rdtsc() - begin) < most)
+        if (age > most / 10 * 4 && age < most / 10 * 6)
+            twice(1);
+        else
+            storm(storms + 10, 0, 1);
+}
+
+/* Another thread is the first to live long enough. */
+static void *grows_beside(void *arg)
+{
+    linger();
+    return twice(1) ? arg : NULL;
+}
+
+APART void leads(void)
+{
+    pthread_t id;
+    leaf(7);
+    pthread_create(&id, NULL, grows_beside, NULL);
+    pthread_join(id, NULL);
+    leaf(8);
+}
+
+APART void crashes(void)
+{
+    leaf(7);
+    raise(SIGSEGV);
+}
+
+static pthread_barrier_t crash_barrier;
+
+static void *crashes_beside(void *arg)
+{
+    pthread_barrier_wait(&crash_barrier);
+    raise(SIGSEGV);
+    return arg;
+}
+
+APART void crashes_together(void)
+{
+    pthread_t ids[2];
+    leaf(7);
+    pthread_barrier_init(&crash_barrier, NULL, 3);
+    for (int i = 0; i < 2; i++)
+        pthread_create(&ids[i], NULL, crashes_beside, NULL);
+    crashes_beside(NULL);
+}
+
+/* On a stack for handlers that has so much room beside the kernel's frame. */
+static HIDDEN void crash_within(size_t room)
+{
+    size_t size = getauxval(AT_MINSIGSTKSZ) + room;
+    stack_t stack = {.ss_size = size};
+    size_t pages = (size + 4095) / 4096 * 4096;
+    char *at = mmap(NULL, pages + 4096, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    mprotect(at + 4096, pages, PROT_READ | PROT_WRITE);
+    stack.ss_sp = at + 4096 + pages - size;
+    sigaltstack(&stack, NULL);
+    abort();
+}
+
+APART void crashes_narrowly(void)
+{
+    leaf(7);
+    crash_within(2048);
+}
+
+APART void crashes_barely(void)
+{
+    leaf(7);
+    crash_within(8192 + 512);
+}
+
+/* It may not read the time any more. */
+APART void tells_no_time(void)
+{
+    leaf(7);
+    prctl(PR_SET_TSC, PR_TSC_SIGSEGV);
+    leaf(8);
+    _exit(brood(2, in_child, in_child));
+}
+
+APART void seals(void)
+{
+    leaf(7);
+    signal(SIGSEGV, SIG_IGN); /* so that nobody mends what is not allowed */
+    prctl(PR_SET_SECCOMP, SECCOMP_MODE_STRICT);
+    leaf(8);
+    syscall(SYS_exit, 0);
+}
+
+static HIDDEN void idles(void)
+{
+}
+
+/* Its parent goes on after its child of vfork has left calls open. */
+APART void grows_by_vfork(void)
+{
+    leaf(7);
+    if (vfork() == 0) {
+        leaf(1);
+        _exit(0);
+    }
+    grows();
+}
+
+static HIDDEN void breeds(void)
+{
+    leaf(7);
+    brood(20, in_child, idles);
+}
+
+static const struct kind {
+    const char *name;
+    void (*child)(void), (*last)(void);
+} kinds[] = {
+    {"brood", in_child, in_child},
+    {"brood-idle", idles, idles},
+    {"brood-breeds", in_child, breeds},
+    {"brood-grows", in_child, grows},
+    {"brood-outlasts", in_child, outlasts},
+    {"brood-leapt", in_child, leapt},
+    {"brood-steps", in_child, steps},
+    {"brood-deepens", in_child, deepens},
+    {"brood-busy", in_child, busy},
+    {"brood-storms", in_child, storms_young},
+    {"brood-storms-jumping", in_child, storms_jumping},
+    {"brood-leads", in_child, leads},
+    {"brood-vforks", in_child, grows_by_vfork},
+    {"brood-crashes", in_child, crashes},
+    {"brood-crashes-together", in_child, crashes_together},
+    {"brood-crashes-narrowly", in_child, crashes_narrowly},
+    {"brood-crashes-barely", in_child, crashes_barely},
+    {"brood-tells-no-time", in_child, tells_no_time},
+    {"brood-seals", in_child, seals},
+};
+
+/* n children that end soon, then the last. Returns its status as of waitpid. */
+APART int brood(int n, void (*child)(void), void (*last)(void))
+{
+    int status = 0;
+    for (int i = 0; i <= n; i++) {
+        pid_t pid = fork();
+        if (pid == 0) {
+            (i < n ? child : last)();
+            _exit(0);
+        }
+        waitpid(pid, &status, 0);
+        if (status && i < n)
+            _exit(1);
+    }
+    return status;
 }
 
 APART void vforks(void)
@@ -570,6 +853,9 @@ static HIDDEN int run(const char *what, const char *argument, int n)
         slow(n);
     else if (strcmp(what, "descriptors") == 0)
         return descriptors();
+    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
+        if (strcmp(what, kinds[i].name) == 0)
+            return brood(n, kinds[i].child, kinds[i].last);
     return 0;
 }
 
