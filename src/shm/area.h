@@ -376,8 +376,7 @@ struct area {
     _Atomic uint64_t ranges[AREA_RANGES][2]; /* from, to (exclusive): addresses of functions */
     _Atomic uint32_t messages;               /* 1: messages of MPI are recorded (RECORD_MESSAGE) */
     _Atomic uint32_t thin;                   /* enum area_thin */
-    _Atomic uint32_t promised;    /* the program itself may have memory for packets below this index, if none is free */
-    _Atomic uint64_t young_ticks; /* how long children of fork wait that come in quick succession; 0: not at all */
+    _Atomic uint32_t promised; /* the program itself may have memory for packets below this index, if none is free */
 
     /* ---- the agent's side ---- */
     _Alignas(64) _Atomic uint32_t agent_state;
@@ -394,7 +393,6 @@ struct area {
                                        row nobody waits until packets are freed */
     _Atomic uint64_t waits_dropped; /* records discarded because of these */
     _Atomic uint32_t tallies;       /* functions that are AREA_TALLY, or were */
-    _Atomic uint64_t young;         /* children of fork that waited, and called something: they write it */
     _Atomic uint32_t mpi; /* 1: MPI calls are reported; set before `modules` grows: then they get their slots */
     /* Closed libraries that called the hooks: their number, where the last ones lay (by their numbers, from 1), and the
      * calls of dlclose in progress, in which libraries may be gone that are not reported yet. */

@@ -30,7 +30,6 @@
 #define AGENT_SLICE_MS 20    /* of waiting for an answer */
 #define THIN_OWN_NS 500      /* a call that takes less itself tells little: its records cost a tenth of that */
 #define QUIET_MS 25          /* a function of which 2^17 calls are tallied in this is not even tallied any more */
-#define YOUNG_MS 20          /* of children of fork that come faster most end sooner: they are not traced until then */
 #define THIN_AFTER_MS 50     /* for so long, or for some packets, all calls of a process are recorded all the same */
 #define TALLY_REFILL_NS (10 * 1000 * 1000) /* one more line is recorded in this time */
 

@@ -80,15 +80,6 @@ class Programs(mpitest.MpiCase):
         self.assertEqual(matrix_of(mpi), {(0, 1): (10, 160), (0, 2): (10, 160)})
         self.assertEqual(received_of(mpi), matrix_of(mpi))
 
-    def test_children_of_loaded_library(self):
-        """Where there is MPI, however late it came, children of fork are traced from their start, however many."""
-        plugin = self.target("sender.c", "-DPLUGIN", "-shared", "-fPIC")
-        done = self.job(2, mpitest.compile_program(None, "loader.c", "-finstrument-functions", name="tracedloader"), plugin, 300)
-        self.assertEqual(done.returncode, 0, done.stderr)
-        self.assertNotIn("in quick succession", done.stderr)
-        self.assertEqual({row["name"]: row["calls"] for row in self.report()["functions"] if row["name"] == "child_work"},
-                         {"child_work": 600})
-
     def test_registered_plugin(self):
         """A plugin that registers itself where it is opened is seen from the next call of MPI on."""
         program = self.target("registers.c", "-rdynamic")

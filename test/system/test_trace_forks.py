@@ -37,35 +37,7 @@ class Forks(ForksCase):
         wait_until(lambda: not areas_left(self.box), message="areas are left over")
 
     def test_own_functions(self):
-        """Where nobody said what to record, most of very many short children are left alone; all that shows them says so."""
-        many = CHILDREN + 300
-        done = self.scry_run("--", forks(), many)
-        said = re.search(r"at least (\d+) processes that came in quick succession were not traced in the first 20 ms",
-                         done.stderr)
-        self.assertTrue(said, done.stderr)
-        young = int(said.group(1))
-        self.assertIn(self.calls()["child_work"], range(1 + many - young - self.untraced(done), 1 + many), done.stderr)
-        self.assertLessEqual(young, many - 32)
-        report, text = self.report(), self.scry("report", "@last").stdout
-        self.assertEqual([(note["note"], note["fields"]) for note in report["warnings"] if note["note"] == "young"],
-                         [("young", {"processes": young, "limit_ms": 20})])
-        self.assertEqual((report["trace"]["complete"], report["trace"]["untraced_children"]), (False, young))
-        self.assertEqual({row["calls_at_least"] for row in report["functions"]}, {True})
-        self.assertRegex(text, r"child_work .*\(or more\)")
-        self.assertIn(f"; what at least {young} processes called in the first 20 ms is missing", text)
-        wait_until(lambda: not areas_left(self.box), message="areas are left over")
-
-    def test_all(self):
-        self.check("--trace", "all")
-        report = self.report()
-        self.assertEqual((report["trace"]["complete"], report["trace"]["untraced_children"]), (True, 0))
-        self.assertEqual({row["calls_at_least"] for row in report["functions"]}, {False})
-
-    def test_rule(self):
-        """Who wants to know of calls hears of all."""
-        done = self.scry_run("--rule", 'ct_function_called([], "fn:child_work") : print(["called"])', "--", forks(), CHILDREN)
-        self.assertNotIn("in the first 20 ms", done.stderr)
-        self.assertEqual(self.calls(), {"child_work": 1 + CHILDREN - self.untraced(done)})
+        self.check()
 
     def test_selection(self):
         self.check("--trace", "fn:child_*")

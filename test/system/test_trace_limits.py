@@ -47,7 +47,7 @@ class LimitsCase(TracerCase):
 
     def check_together(self, count):
         """All the children of one program at the same time: each is traced as a whole, or counted as untraced."""
-        done = self.run_target(target("privileges"), "together", count, options=["--trace", "all"], timeout=60)
+        done = self.run_target(target("privileges"), "together", count, timeout=60)
         self.assertEqual(done.stdout, f"early {count} late {count}\n")
         untraced = self.untraced(done)
         traced = self.calls() if untraced < count else {"early": 0, "late": 0}

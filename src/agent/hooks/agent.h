@@ -157,7 +157,6 @@ struct agent_thread {
     uint32_t freed_seen;  /* area.freed when there was none */
     uint32_t last_stack_id;
     bool refused_once;
-    bool young; /* the child that it forks, or in which it began, waits: young.h */
     uint64_t switches;
     uint64_t own_low, own_high; /* the thread's own stack; 0: not known yet */
     uint64_t next_seq;

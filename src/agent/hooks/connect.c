@@ -19,7 +19,6 @@
 #include "agent/safety/signals.h"
 #include "agent/safety/values.h"
 #include "agent/hooks/mpi.h"
-#include "agent/hooks/young.h"
 #include "agent/system/world.h"
 #include "shm/waits.h"
 
@@ -204,35 +203,9 @@ void agent_fault(const char *text)
 void agent_seal(const char *text)
 {
     agent_mpi_seal(text);
-    young_seal();
     agent_fault(text);
     connect_settings.socket[0] = '\0'; /* no other connection, */
     known_pid = 0;                     /* nor in children */
-}
-
-static void wait_for_other(void);
-
-/* Connecting takes that much of the stack. A handler's own may be small. */
-enum { CONNECT_STACK = 8192 };
-
-static bool stack_suffices(const ucontext_t *context)
-{
-    uint64_t sp = (uint64_t)__builtin_frame_address(0), low = (uint64_t)context->uc_stack.ss_sp;
-    if (sp - low >= context->uc_stack.ss_size) { /* it is none of the handlers' */
-        low = agent_self.own_low;
-        if (!agent_self.own_high || sp >= agent_self.own_high)
-            return false;
-    }
-    return sp > low && sp - low >= CONNECT_STACK;
-}
-
-/* A child that waits crashes: it waits no longer. Another thread may have come to that before. */
-static void crash_comes(const ucontext_t *context)
-{
-    if (!young_crashes() || !stack_suffices(context))
-        return;
-    fork_noticed();
-    wait_for_other();
 }
 
 static struct area_thread *crash_thread(void)
@@ -329,7 +302,7 @@ static void hold(int how, uint64_t most_ms)
 static void parts_start(int how)
 {
     static const struct agent_crash_ops crash_ops = {
-        .comes = crash_comes, .thread = crash_thread, .record = crash_record, .fault = hook_fault};
+        .thread = crash_thread, .record = crash_record, .fault = hook_fault};
     agent_read_init(&agent_hot.view);
     agent_crash_init(&agent_hot.view, agent_hot.bell, &crash_ops);
     agent_act_init(&agent_hot.view, agent_hot.bell, agent_hot.cells);
@@ -383,14 +356,11 @@ static bool converse(struct agent_hello *hello, enum wait_kind wait, take_functi
 /* 8 KB: too much for the stack of a signal handler, which a child of a raw clone may be in; one thread at a time */
 static struct agent_hello hello_own AGENT_LARGE;
 
-static _Atomic bool by_mpi; /* a child of fork does not look: the linker's lock may be another thread's */
-
 bool agent_connect_mpi(const struct hello_mpi *mpi, struct mpi_shared *ret_shared)
 {
     static struct agent_hello hello AGENT_LARGE; /* the interposer is loaded once */
     uint64_t hold_ms;
     hello.mpi = *mpi;
-    atomic_store(&by_mpi, true);
     hello_fill(&hello, CONNECT_START, AGENT_COUNTS_MPI);
     return converse(&hello, WAIT_HELLO, take_mpi, ret_shared, &hold_ms);
 }
@@ -418,10 +388,7 @@ static void fork_comes(void)
 {
     static const char text[] = "it gave up its user's rights, so the processes that it starts are not traced";
     struct area *area = agent_hot.area;
-    if (!known_pid) /* no system call is to be made any more: agent_seal() */
-        return;
-    young_judge(area, atomic_load(&by_mpi) || (area && atomic_load(&area->mpi)));
-    if (!area)
+    if (!area) /* it may also be that no system call is to be made any more: agent_seal() */
         return;
     /* A program that is not its user's any more: to the monitor, which is, no child gets. */
     if (!area->fault[0] && (uint32_t)sys_call0(SYS_geteuid) != connected_user)
@@ -497,15 +464,16 @@ void agent_connect(int how)
     if (flags)
         prepare();
     uint64_t hold_ms = 0;
+    static bool by_mpi; /* a child of fork does not look: the linker's lock may be another thread's */
     if (flags && how != CONNECT_FORK)
-        atomic_store(&by_mpi, agent_mpi_found() || atomic_load(&by_mpi));
+        by_mpi = agent_mpi_found();
     bool behind = how == CONNECT_DLOPEN || (how == CONNECT_START && !early_was_first());
     unsigned constructed = flags && behind ? agent_constructed(NULL) : 0;
     if (constructed)
         flags |= AGENT_CONSTRUCTED | (constructed < UINT16_MAX ? constructed : UINT16_MAX) << AGENT_CONSTRUCTED_SHIFT;
     if (!flags) {
         say(how, 0);
-    } else if (ask(how, flags | (atomic_load(&by_mpi) ? AGENT_BY_MPI : 0u), &hold_ms)) {
+    } else if (ask(how, flags | (by_mpi ? AGENT_BY_MPI : 0u), &hold_ms)) {
         known_pid = pid;
         known_serial = agent_hot.area->serial;
         connected_user = (uint32_t)sys_call0(SYS_geteuid);
@@ -525,7 +493,6 @@ void fork_happened(void)
     if (!known_pid)
         return;             /* no system call any more: agent_seal() */
     agent_signals_forked(); /* in each: a child of vfork, that one may make, is not to be taken for it */
-    young_begin();
     if (agent_hot.area)
         return;
     thread_forget(&agent_self);
@@ -563,10 +530,8 @@ void fork_noticed(void)
     }
     atomic_store(&connecting, (int32_t)sys_call0(SYS_gettid));
     known_incarnation++;
-    young_end();
     agent_filter_clear();
     thread_forget(&agent_self);
     agent_connect(CONNECT_FORK);
-    young_tell();
     atomic_store(&connecting, 0);
 }

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Entries that take the long way, and calls that wait until they have lasted long enough. See agent.h. */
 #include "agent/hooks/hooks.h"
-#include "agent/hooks/young.h"
 #include "agent/safety/moves.h"
 #include "shm/mpi_told.h"
 
@@ -9,14 +8,13 @@ struct entry {
     struct agent_thread *self;
     enum guard guard;
     uint64_t function, callsite, site, sp;
-    uint64_t hook;                   /* stack pointer of who is at work here */
     struct capture_frame *registers; /* NULL: not as found */
     bool kept;                       /* but for those that calls keep */
     struct area *area;
     struct area_slot *slot;
     uint32_t mode;
     struct agent_frame *frame;
-    uint64_t time; /* of the entry; before it is recorded: 0: now */
+    uint64_t time; /* of the entry */
 };
 
 enum { STACK_TRIED_AT = 1024 }; /* calls that are only counted */
@@ -185,6 +183,7 @@ static void entry_record(struct entry *e, bool wanted)
         if (e->registers && (e->mode & (AREA_VALUES | AREA_CALLER)))
             entry_keep_values(e);
         flags = FRAME_WAITING;
+        frame->time = agent_ticks();
     } else if (wanted) {
         if (self->waiting && e->guard == GUARD_OUTER)
             hooks_flush_waiting(self, e->guard);
@@ -194,13 +193,13 @@ static void entry_record(struct entry *e, bool wanted)
             done = entry_with_values(e);
         } else {
             const uint32_t word = entry_word(frame);
-            frame->time = record_put(self, e->guard, RECORD_ENTRY, e->time, &word, sizeof word, NULL, 0);
+            frame->time = record_put(self, e->guard, RECORD_ENTRY, 0, &word, sizeof word, NULL, 0);
             done = frame->time != 0;
         }
         flags = done ? FRAME_RECORDED : frame_dropped(self, e->guard);
     }
     if (!frame->time)
-        frame->time = e->time ? e->time : agent_ticks();
+        frame->time = agent_ticks();
     if (e->mode & AREA_COUNT) {
         flags |= FRAME_COUNT;
         atomic_fetch_add_explicit(&e->slot->calls, 1, memory_order_relaxed);
@@ -242,87 +241,57 @@ static void entry_drop(struct entry *e, unsigned count)
         agent_add_local(&e->self->block->discarded, count);
 }
 
-/* What is to be done at it; false: nothing more. */
-static bool entry_begin(struct entry *e)
-{
-    struct agent_thread *self = e->self;
-    e->area = agent_hot.area;
-    if (!e->area || !atomic_load_explicit(&e->area->on, memory_order_relaxed) || self->off)
-        return false;
-    e->slot = hook_slot(e->area, e->function, &e->mode);
-    if (!e->slot || !e->mode || (!self->block && !thread_attach(self)))
-        return false;
-    if (e->mode & AREA_TALLY) {
-        uint64_t before = atomic_fetch_add_explicit(&e->slot->thinned, 1, memory_order_relaxed);
-        /* else its stack is found: from then on it goes the short way. That may fail, and is not tried at each call. */
-        if (e->mode == AREA_TALLY && (self->size || before % STACK_TRIED_AT))
-            return false;
-    }
-    return true;
-}
-
-/* false: it was dropped. */
-static bool entry_put(struct entry *e)
-{
-    struct agent_thread *self = e->self;
-    e->guard = thread_guard(self, e->hook);
-    if (e->guard == GUARD_STUCK) {
-        entry_drop(e, 1);
-        return false;
-    }
-    if (!in_stack(self, e->sp) && (e->guard > GUARD_OUTER || !stack_switch(self, e->guard, e->sp, true))) {
-        entry_drop(e, e->guard > GUARD_OUTER ? 1 : 2);
-        thread_unguard(self, e->guard);
-        return false;
-    }
-    stack_unwind_entry(self, e->guard, e->sp, e->site, e->callsite);
-    if (atomic_load_explicit(&self->block->depth, memory_order_relaxed) >= self->frame_limit &&
-        !stack_grow(self, e->guard)) {
-        atomic_fetch_add_explicit(&e->area->too_deep, 1, memory_order_relaxed);
-    } else {
-        bool wanted = entry_wanted(e);
-        if (wanted || (e->mode & (AREA_COUNT | AREA_ACT_EXIT))) {
-            entry_push(e);
-            entry_record(e, wanted);
-        }
-    }
-    thread_unguard(self, e->guard);
-    return true;
-}
-
 void hook_enter(uint64_t function, uint64_t callsite, struct capture_frame *registers, uint32_t full)
 {
-    if (!agent_hot.area && !young_entered(function, callsite, registers))
+    struct agent_thread *self = &agent_self;
+    if (!agent_hot.area)
         fork_noticed();
     struct entry e = {
-        .self = &agent_self,
+        .self = self,
         .function = function,
         .callsite = callsite,
         .site = registers->gpr[16],
         .sp = registers->gpr[7],
-        .hook = registers->gpr[7] - 8,
         .registers = full ? registers : NULL,
         .kept = full == 2,
+        .area = agent_hot.area,
     };
-    if (!entry_begin(&e))
+    if (!e.area || !atomic_load_explicit(&e.area->on, memory_order_relaxed) || self->off)
         return;
+    e.slot = hook_slot(e.area, function, &e.mode);
+    if (!e.slot || !e.mode || (!self->block && !thread_attach(self)))
+        return;
+    if (e.mode & AREA_TALLY) {
+        uint64_t before = atomic_fetch_add_explicit(&e.slot->thinned, 1, memory_order_relaxed);
+        /* else its stack is found: from then on it goes the short way. That may fail, and is not tried at each call. */
+        if (e.mode == AREA_TALLY && (self->size || before % STACK_TRIED_AT))
+            return;
+    }
     if (e.mode == MODE_VALUES && !registers->has_result)
         agent_moves_learn(&agent_hot.view, e.site);
-    if (entry_put(&e) && e.mode & AREA_ACT_ENTER)
-        entry_act(&e);
-}
 
-void hook_entered_before(const struct agent_frame *frame)
-{
-    struct entry e = {
-        .self = &agent_self,
-        .function = frame->function,
-        .callsite = frame->callsite,
-        .site = frame->site,
-        .sp = frame->sp,
-        .hook = (uint64_t)__builtin_frame_address(0),
-        .time = frame->time,
-    };
-    if (entry_begin(&e))
-        entry_put(&e);
+    e.guard = thread_guard(self, e.sp - 8);
+    if (e.guard == GUARD_STUCK) {
+        entry_drop(&e, 1);
+        return;
+    }
+    if (!in_stack(self, e.sp) && (e.guard > GUARD_OUTER || !stack_switch(self, e.guard, e.sp, true))) {
+        entry_drop(&e, e.guard > GUARD_OUTER ? 1 : 2);
+        thread_unguard(self, e.guard);
+        return;
+    }
+    stack_unwind_entry(self, e.guard, e.sp, e.site, callsite);
+    if (atomic_load_explicit(&self->block->depth, memory_order_relaxed) >= self->frame_limit &&
+        !stack_grow(self, e.guard)) {
+        atomic_fetch_add_explicit(&e.area->too_deep, 1, memory_order_relaxed);
+    } else {
+        bool wanted = entry_wanted(&e);
+        if (wanted || (e.mode & (AREA_COUNT | AREA_ACT_EXIT))) {
+            entry_push(&e);
+            entry_record(&e, wanted);
+        }
+    }
+    thread_unguard(self, e.guard);
+    if (e.mode & AREA_ACT_ENTER)
+        entry_act(&e);
 }

@@ -70,8 +70,6 @@ void reading_end(struct agent_thread *self, struct reading reading);
 
 void hook_enter(uint64_t function, uint64_t callsite, struct capture_frame *registers, uint32_t full);
 void hook_leave(uint64_t function, uint64_t callsite, struct capture_frame *registers, uint32_t full);
-/* A call of this thread, on its own stack, that began at frame->time, before the process had its area. */
-void hook_entered_before(const struct agent_frame *frame);
 
 /* Does the list of actions. */
 static inline void hook_act(struct agent_thread *self, uint32_t list, struct agent_call *call,

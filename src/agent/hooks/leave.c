@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Exits that take the long way. See agent.h. */
 #include "agent/hooks/hooks.h"
-#include "agent/hooks/young.h"
 #include "agent/safety/moves.h"
 
 struct exit_call {
@@ -131,9 +130,11 @@ static void exit_drop(struct agent_thread *self, uint64_t function)
 void hook_leave(uint64_t function, uint64_t callsite, struct capture_frame *registers, uint32_t full)
 {
     struct agent_thread *self = &agent_self;
-    if (!agent_hot.area && !young_left(function, callsite, registers))
+    if (!agent_hot.area) {
         fork_noticed();
-    if (!agent_hot.area || !self->block)
+        return;
+    }
+    if (!self->block)
         return;
     uint64_t sp = registers->gpr[7];
     struct exit_call x = {

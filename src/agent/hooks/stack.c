@@ -5,7 +5,6 @@
  */
 #include "agent/hooks/agent.h"
 #include "agent/hooks/connect.h"
-#include "agent/hooks/young.h"
 #include "agent/system/large.h"
 #include "agent/system/proc_text.h"
 
@@ -177,13 +176,11 @@ bool stack_is_alternate(uint64_t sp)
 void agent_stack_jump(uint64_t mangled)
 {
     struct agent_thread *self = &agent_self;
+    if (!agent_hot.area || !self->block)
+        return;
     uint64_t sp = mangled, guard_word;
     __asm__("movq %%fs:0x30, %0" : "=r"(guard_word));
     sp = (sp >> 17 | sp << 47) ^ guard_word;
-    if (!agent_hot.area)
-        young_jumped(sp);
-    if (!agent_hot.area || !self->block)
-        return;
     uint64_t here = (uint64_t)__builtin_frame_address(0);
     enum guard guard = thread_guard(self, here);
     if (guard != GUARD_OUTER) {

@@ -3,7 +3,6 @@
  * Threads: their blocks in the area, from the first hook to the end.
  */
 #include "agent/hooks/agent.h"
-#include "agent/hooks/young.h"
 #include "agent/safety/signals.h"
 
 #include <pthread.h>
@@ -230,10 +229,9 @@ __attribute__((visibility("default"))) int pthread_create(pthread_t *thread, con
             return 11; /* EAGAIN */
         atomic_store(&next, create);
     }
-    bool follows = agent_hot.area || young_waits();
-    long at = follows ? sys_call6(SYS_mmap, 0, sizeof(struct start), PROT_READ | PROT_WRITE,
-                                  MAP_PRIVATE | MAP_ANONYMOUS, -1, 0)
-                      : 0;
+    long at = agent_hot.area ? sys_call6(SYS_mmap, 0, sizeof(struct start), PROT_READ | PROT_WRITE,
+                                         MAP_PRIVATE | MAP_ANONYMOUS, -1, 0)
+                             : 0;
     if (at <= 0)
         return create(thread, attr, run, arg);
     struct start *start = (struct start *)at;

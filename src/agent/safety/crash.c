@@ -139,8 +139,6 @@ void agent_crash_note(int signal, const siginfo_t *info, const ucontext_t *conte
                                       REG_R9,  REG_R10, REG_R11, REG_R12, REG_R13, REG_R14, REG_R15, REG_RIP};
     const greg_t *regs = context->uc_mcontext.gregs;
     uint32_t none = 0;
-    if (crash.ops.comes)
-        crash.ops.comes(context);
     if (!crash.area || !crash.process || agent_read_process() != crash.process ||
         !atomic_compare_exchange_strong(&crash.noted, &none, 1))
         return;

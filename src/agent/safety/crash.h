@@ -15,11 +15,8 @@
 #include "shm/area.h"
 
 /* What the crash handler needs from the recording side; each may be NULL. Called in a signal handler, at any point of
- * the program or of a hook: must not wait, but for `comes`. */
+ * the program or of a hook: must not wait. */
 struct agent_crash_ops {
-    /* A signal is about to be noted, whose handler runs now: may get the area of a child of fork, which waits as its first
-     * hook would. */
-    void (*comes)(const ucontext_t *context);
     struct area_thread *(*thread)(void); /* block of this thread; NULL: has none */
     /* Writes RECORD_SIGNAL and hands in the packet of this thread. */
     void (*record)(int32_t signal, int32_t code, uint64_t address, uint64_t pc);

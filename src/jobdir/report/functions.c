@@ -313,7 +313,6 @@ static int add_counts(struct job_functions *all, const struct trace *trace)
     all->overwritten += trace_number(trace, "overwritten");
     all->thinned += trace_number(trace, "thinned");
     all->tallied += trace_number(trace, "tallied");
-    all->untraced_children += trace_number(trace, "young");
     all->min_time_ns = job_most(all->min_time_ns, trace_number(trace, "min_time"));
     all->limited |= trace_value(trace, "limited") != NULL;
     all->min_time_partly |= trace_value(trace, "min_time_least") != NULL;
@@ -577,8 +576,6 @@ int job_functions_load(struct job_functions **ret_functions, const char *jobdir,
         job_functions_free(all);
         return err_set(err, code, "out of memory");
     }
-    for (struct job_function *each = all->functions; each; each = each->hh.next)
-        each->calls_at_least |= all->untraced_children != 0; /* which ones these have called nobody knows */
     HASH_SRT(hh, all->functions, by_self);
     HASH_SRT(hh, all->edges, by_total);
     report_sites_sort(all);

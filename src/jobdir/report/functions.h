@@ -46,7 +46,7 @@ struct job_function {
     uint64_t unkept; /* of the calls, those whose records were overwritten, or beyond a limit: time in the total only */
     uint64_t thinned;    /* further calls, that were not recorded to keep the rate (--rate), */
     uint64_t tallied;    /* and of these, those for which records cost more than they tell: in their callers' time */
-    bool calls_at_least; /* there were more, that were not even counted, or in processes that were not traced */
+    bool calls_at_least; /* there were more of these, that were not even counted */
     uint64_t calls, unwound, open; /* open: never ended; their time counts until the end of the trace */
     uint64_t lost;                 /* ended, and when is not known: their time counts for nothing */
     double total_ns, self_ns, min_ns, max_ns, sum_ns; /* sum_ns: of all calls, also those inside each other */
@@ -161,7 +161,6 @@ struct job_functions {
         waits_dropped; /* --overflow wait: how often in vain, how many of `discarded` because of it */
     uint64_t tallied;  /* of thinned, those that nobody asked for, see job_function */
     bool calls_at_least;
-    uint64_t untraced_children; /* that came in quick succession: they, or their begin; more may be missing */
     uint64_t thinned, min_time_ns, max_depth; /* what was left out as was asked for; 0: nothing */
     bool min_time_partly;                     /* min_time_ns was not in force all the time */
     double cost_seconds, self_ns;             /* self_ns: of all functions together */

@@ -80,8 +80,6 @@ void report_put_remarks(struct buf *out, const struct job_function *function)
                    function->calls + function->thinned);
     else if (function->thinned)
         buf_printf(out, "  (of %" PRIu64 ": --rate)", function->calls + function->thinned);
-    if (function->calls_at_least && !function->tallied)
-        buf_puts(out, "  (or more)");
     if (function->counted && !report_only_counted(function))
         buf_printf(out, "  (%" PRIu64 " only counted)", function->counted);
     if (function->unkept)
@@ -225,8 +223,7 @@ static const struct field count_fields[] = {
          "of thinned, those that were only counted, since records cost more than they tell: from then on the function "
          "has no times, they are its callers'"},
     {"calls_at_least", FIELD_BOOL, FIELD_AT(struct job_function, calls_at_least),
-     .about = "of tallied there were more: to count them, too, would have cost as much as they do; or there are "
-              "trace.untraced_children, which may have called it"},
+     .about = "of tallied there were more: to count them, too, would have cost as much as they do"},
     {"end_missing", FIELD_COUNT, FIELD_AT(struct job_function, lost),
      .about = "calls that ended, but the record of that is missing: they count for no time"},
     {"unkept", FIELD_COUNT, FIELD_AT(struct job_function, unkept),

@@ -12,7 +12,6 @@
 #include "jobdir/report/functions_internal.h"
 #include "jobdir/report/internal.h"
 #include "shm/area.h"
-#include "shm/waits.h"
 
 enum { SUMMARY_FUNCTIONS = 4, SUMMARY_PROBLEMS = 3 };
 
@@ -109,11 +108,6 @@ static void put_cost(struct buf *out, const struct job_functions *functions)
         buf_printf(out, "; %" PRIu64 " calls were left out to keep the rate (--rate)",
                    functions->thinned - functions->tallied);
     put_tallied(out, functions);
-    if (functions->untraced_children)
-        buf_printf(out,
-                   "; what at least %" PRIu64
-                   " process%s called in the first %d ms is missing: its time is in that of its callers",
-                   functions->untraced_children, functions->untraced_children == 1 ? "" : "es", YOUNG_MS);
     bool only_counted = !functions->events && counted; /* those are not left out */
     if (functions->min_time_ns && !only_counted) {
         buf_puts(out, "; calls shorter than ");
@@ -253,7 +247,7 @@ static json_t *complete_json(const void *row, const void *all)
     const struct job_functions *functions = row;
     return json_boolean(!functions->incomplete && !functions->unfinished && !functions->discarded &&
                         !functions->overwritten && !functions->functions_omitted && !functions->threads_omitted &&
-                        !functions->too_deep && !functions->untraced_children);
+                        !functions->too_deep);
 }
 
 static json_t *problem_texts(const void *row, const void *all)
@@ -288,19 +282,14 @@ static const struct field trace_fields[] = {
      .about = "calls that were deeper than can be followed (131072), or for which there was no memory"},
     {"processes", FIELD_COUNT, FIELD_AT(struct job_functions, processes), .about = "that have a trace"},
     {"complete", FIELD_BOOL, .json = complete_json,
-     .about =
-         "false: something is missing of what was to be recorded: one of discarded, overwritten, threads_omitted, "
-         "functions_omitted, too_deep and untraced_children is not 0, a trace has no end, or only a part was read"},
+     .about = "false: something is missing of what was to be recorded: one of discarded, overwritten, threads_omitted, "
+              "functions_omitted and too_deep is not 0, a trace has no end, or only a part was read"},
     {"thinned", FIELD_COUNT, FIELD_AT(struct job_functions, thinned),
      .about = "calls that were left out to keep the rate (--rate), or tallied"},
     {"tallied", FIELD_COUNT, FIELD_AT(struct job_functions, tallied),
      .about = "of thinned, those that were only counted, since records cost more than they tell (without --trace)"},
     {"calls_at_least", FIELD_BOOL, FIELD_AT(struct job_functions, calls_at_least),
      .about = "of tallied there were more, that were not even counted"},
-    {"untraced_children", FIELD_COUNT, FIELD_AT(struct job_functions, untraced_children),
-     .about =
-         "at least so many children of fork came in quick succession, and were not traced in their first 20 ms, in "
-         "which most of such end (without --trace)"},
     {"min_time_ns", FIELD_NS, FIELD_AT(struct job_functions, min_time_ns),
      .about = "shorter calls were left out (--min-time); 0: none"},
     {"max_depth", FIELD_COUNT, FIELD_AT(struct job_functions, max_depth),

@@ -462,7 +462,6 @@ int agent_demand(struct agent *agent, const struct agent_demand *wanted,
     while (*at)
         at = &(*at)->next;
     *at = demand;
-    atomic_store(&agent->view.area->young_ticks, 0); /* it is for its children, too */
     if (!demand->selection || agent_indexes_ready(agent))
         resolve(agent, demand);
     else

@@ -369,12 +369,6 @@ static void describe_missing(const struct agents *agents, const struct trace_job
                              .reason = job->refused_why));
     if (job->late)
         add_note(state, NOTE(late, .processes = job->late));
-    uint64_t young = job->young;
-    for (const struct agent *agent = agents->list; agent; agent = agent->next)
-        if (agent->job == job && agent->view.area)
-            young += atomic_load(&agent->view.area->young);
-    if (young && (!job->settings.off || state->events)) /* it may have been off only in the end */
-        add_note(state, NOTE(young, .processes = young, .limit_ms = YOUNG_MS));
     if (job->mpi_no_room)
         add_note(state, NOTE(mpi_no_room, .processes = job->mpi_no_room, .room_mb = job->mpi_room >> 20));
     if (job->constructed && state->events)

@@ -84,13 +84,6 @@ static enum area_thin thins(const struct agent *agent, const struct trace_settin
     return limited || trace_settings_plain(settings) ? AREA_THIN_TALLY : AREA_THIN_NOT;
 }
 
-/* Very many children of its forks need not be looked at from their start: nobody waits for what they do. */
-static bool children_wait(const struct agent *agent, const struct trace_settings *settings)
-{
-    return agent->job && (settings->off || trace_settings_plain(settings)) && !agent->demands && !agent->overrides &&
-           !agent->job->rule_note_count;
-}
-
 static void set_switches(struct agent *agent)
 {
     const struct trace_settings *settings = agent->job ? &agent->job->settings : NULL;
@@ -104,7 +97,6 @@ static void set_switches(struct agent *agent)
     atomic_store(&area->max_depth, settings->max_depth);
     atomic_store(&area->rate, settings->rate);
     atomic_store(&area->thin, thins(agent, settings));
-    atomic_store(&area->young_ticks, children_wait(agent, settings) ? agents->ticks_per_second / 1000 * YOUNG_MS : 0);
     atomic_store(&area->wait_us, settings->wait_us);
     atomic_store(&area->ticks_per_second, agents->ticks_per_second);
     atomic_store(&area->min_ticks,

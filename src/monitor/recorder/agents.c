@@ -70,8 +70,6 @@ static void functions_free(struct agent *agent)
         collect_close(agent, "exited");
     }
     agent->events = agent->discarded = 0; /* the job has them */
-    if (agent->job && agent->view.area)
-        agent->job->young += atomic_load(&agent->view.area->young);
     agent_compile_free(agent);
     agent_demands_free(agent);
     agent_select_free(agent);

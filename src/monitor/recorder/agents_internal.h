@@ -83,7 +83,6 @@ struct trace_job {
     uint64_t mpi_room;    /* what that leaves the first */
     unsigned constructed; /* libraries whose constructors ran too early to be traced */
     unsigned late;        /* processes that went on untraced because the monitor did not answer in time */
-    uint64_t young;       /* children of forks that were not looked at from their start, of agents that are gone */
     struct refused_process
         *refused_list; /* those that could not be traced for another reason, each once however often */
     unsigned refused;  /* it asked, up to REFUSED_LIMIT */

@@ -140,8 +140,6 @@ static void write_counts(struct agent *agent)
     trace_writer_set(writer, "waits_ran_out", "%" PRIu64, atomic_load(&area->waits_ran_out));
     trace_writer_set(writer, "waits_dropped", "%" PRIu64, atomic_load(&area->waits_dropped));
     trace_writer_set(writer, "too_deep", "%" PRIu64, atomic_load(&area->too_deep));
-    if (atomic_load(&area->young))
-        trace_writer_set(writer, "young", "%" PRIu64, atomic_load(&area->young));
     trace_writer_set(writer, "overwritten", "%" PRIu64,
                      atomic_load(&area->flight_overwritten_records) + agent->skipped);
     trace_writer_set(writer, "flight_overwritten", "%" PRIu64, atomic_load(&area->flight_overwritten));

@@ -206,36 +206,6 @@ static void test_refused_again(void **state)
     child_end(&child, 0);
 }
 
-/* Of how many children the job says that they were not looked at from their start. */
-static uint64_t young_said(void)
-{
-    struct agents_job_state job_state;
-    assert_int_equal(agents_job_state(agents, job, &job_state), 0);
-    for (size_t i = 0; i < job_state.note_count; i++)
-        if (job_state.notes[i].kind == NOTE_young)
-            return job_state.notes[i].young.processes;
-    return 0;
-}
-
-/* They are not if nobody said what to record. */
-static void test_young(void **state)
-{
-    (void)state;
-    struct err err;
-    assert_int_equal(agents_job_set(agents, job, NULL, NULL, &err), 0);
-    struct child child = child_new(fake_agent);
-    child_tell(&child, 'c', 0);
-    struct area *area = agents_find(agents, child.pid)->view.area;
-    assert_true(atomic_load(&area->young_ticks) > 0);
-    assert_int_equal(young_said(), 0);
-    atomic_store(&area->young, 3);
-    assert_int_equal(young_said(), 3);
-    assert_int_equal(agents_job_set(agents, job, "trace", "all", &err), 0);
-    assert_int_equal(atomic_load(&area->young_ticks), 0);
-    child_end(&child, 0);
-    assert_int_equal(young_said(), 3);
-}
-
 /* A program that writes over the area loses its trace, nothing else. */
 static void test_garbage(void **state)
 {
@@ -338,8 +308,8 @@ int main(void)
 {
 #define ROW(name) cmocka_unit_test_setup_teardown(name, start, fixture_stop)
     const struct CMUnitTest tests[] = {
-        ROW(test_refused),       ROW(test_long_texts), ROW(test_newline),  ROW(test_no_hooks), ROW(test_ends_at_once),
-        ROW(test_refused_again), ROW(test_garbage),    ROW(test_commands), ROW(test_young),
+        ROW(test_refused),      ROW(test_long_texts),    ROW(test_newline), ROW(test_no_hooks),
+        ROW(test_ends_at_once), ROW(test_refused_again), ROW(test_garbage), ROW(test_commands),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
