@@ -53,16 +53,33 @@ class Layers(unittest.TestCase):
     def test_downward_include(self):
         self.refused("src/service/omis/x.c", SPDX + '#include "monitor/engine/y.h"\n#include <stdio.h>\n', None)
 
-    def test_large_room(self):
+    def test_one_place_for_one_concept(self):
+        """Small files, and headers for one user, do not become more; tests do not count."""
+        tool = open(TOOL, encoding="utf-8").read()
+        lone, small = (int(number) for number in re.search(r"SMALL_FILES_MOST = (\d+), \d+, (\d+)", tool).groups())
         with tempfile.TemporaryDirectory() as root:
-            os.makedirs(os.path.join(root, "src", "lang"))
-            for name in ["test_x.c"] + [f"x{i}.c" for i in range(40)]:
-                with open(os.path.join(root, "src", "lang", name), "w", encoding="utf-8") as file:
-                    file.write(SPDX + "\n" * 200)
+            folder = os.path.join(root, "src", "lang")
+            os.makedirs(folder)
+
+            def write(name, lines):
+                with open(os.path.join(folder, name), "w", encoding="utf-8") as file:
+                    file.write(SPDX + "\n" * lines)
+
+            for number in range(max(lone, small)):
+                write(f"x{number}.c", 9 if number < small else 90)
+                write(f"test_y{number}.c", 9)
+            for number in range(lone):
+                write(f"x{number}.h", 90)
             self.assertEqual(check(root).stdout, "")
-            with open(os.path.join(root, "src", "lang", "x.c"), "w", encoding="utf-8") as file:
-                file.write(SPDX + "\n" * 2000)
-            self.assertEqual(check(root).stdout, "src/lang:1: 41 files with 10041 lines: at most 40 and 10000\n")
+            write("z.h", 9)
+            self.assertEqual([line.split(":")[2].split()[0] for line in check(root).stdout.splitlines()], [str(lone + 1), str(small + 1)])
+
+    def test_drawn(self):
+        done = subprocess.run([sys.executable, TOOL, "--draw", scrytest.SOURCE], capture_output=True, text=True, check=True)
+        rooms = [line.split()[0] for line in done.stdout.splitlines()]
+        self.assertLess(rooms.index("base/data"), rooms.index("cli/main"))
+        self.assertRegex(done.stdout, r"(?m)^cli/main .*\bjob/run \d")
+        self.assertRegex(done.stdout.splitlines()[-1], r"^\d+ files, \d+ lines; \d+ headers ")
 
     def test_unit_tests_are_exempt(self):
         self.refused("src/lang/test_x.c", SPDX + '#include "daemon/y.h"\n', None)
