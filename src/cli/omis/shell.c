@@ -1041,4 +1041,5 @@ void omis_shell_run(struct omis_session *session)
     session->interrupt_fd = -1;
     session->interrupted = 0;
     close_editor(&shell);
+    the_shell = NULL;
 }
