@@ -245,7 +245,7 @@ class Killed(ExactCase):
 
     def test_monitor_and_program(self):
         """Both are gone when the next monitor comes."""
-        run, pid = self.busy("--buffer", "1M")
+        run, pid = self.busy("--trace", "all", "--buffer", "1M")  # else what is called too often is not even counted
         self.box.stop_monitor(signal.SIGKILL)
         os.kill(pid, signal.SIGKILL)
         self.assertEqual(run.wait(), 128 + signal.SIGKILL)
