@@ -125,5 +125,14 @@ class Steps(ServiceTest):
         self.assertEqual(tracer_of(self.target_.pid), 0)
         self.target_.quit()
 
+    def test_deleted_before_continued(self):
+        """What an action changes in conditional requests holds for the actions behind it, also on other nodes."""
+        self.target_.send("1")
+        self.triggered(self.number)
+        _, csr = self.enable("thread_has_been_continued([]) : thread_stop([$thread])")
+        self.ask(f": csr_delete([{csr}]) thread_continue([{self.process}])")
+        self.assertEqual(self.target_.line(), "2")
+        self.target_.quit()
+
 
 scrytest.main()

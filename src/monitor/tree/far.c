@@ -341,28 +341,36 @@ static void here_ready(struct session *session)
         run_home(far);
 }
 
-/* The others first: they work while we do. */
+/* Whether the home's actions stand before those of all others. */
+static bool home_is_first(const struct phase *phase)
+{
+    if (!phase->slice_count || phase->slices[0].place != PLACE_HOME)
+        return false;
+    for (size_t i = 1; i < phase->slice_count; i++)
+        if (phase->slices[i].actions[0] <= phase->slices[0].actions[0])
+            return false;
+    return true;
+}
+
+/* The others first: they work while we do. But what stands before all that they have to do is done before: what it changes in
+ * conditional requests is told to their nodes then, before what follows. */
 static void begin_phase(struct far_request *far)
 {
     const struct phase *phase = &far->cut.phases[far->phase++];
-    const struct slice *home = NULL;
-    far->waiting = 1;
+    const struct slice *home = phase->slice_count && phase->slices[0].place == PLACE_HOME ? &phase->slices[0] : NULL;
+    bool first = home_is_first(phase);
+    far->waiting = 1 + (unsigned)phase->slice_count;
     far->part_count = 0;
-    for (size_t i = 0; i < phase->slice_count; i++) {
-        const struct slice *slice = &phase->slices[i];
-        far->waiting++;
-        if (slice->place == PLACE_HOME) {
-            home = slice;
-            continue;
-        }
+    far->home = home;
+    if (first)
+        run_home(far);
+    for (size_t i = home ? 1 : 0; i < phase->slice_count; i++) {
         struct far_part *part = &far->parts[far->part_count++];
-        *part = (struct far_part){.slice = slice};
+        *part = (struct far_part){.slice = &phase->slices[i]};
         send_part(far, part);
     }
-    if (home) {
-        far->home = home;
+    if (home && !first)
         run_home(far);
-    }
     one_less(far);
 }
 
