@@ -15,6 +15,7 @@
 #include "base/system/file.h"
 #include "base/system/proc_file.h"
 #include "base/system/wait_world.h"
+#include "cli/why/processes.h"
 #include "job/places/aside.h"
 #include "job/places/blocked.h"
 #include "job/scripts/shell.h"
@@ -23,7 +24,7 @@
 #include "jobdir/text/text.h"
 #include "shm/waits.h"
 
-enum { ARGUMENTS = 16384, SCRIPT_BYTES = 256 << 10, PROCESSES_MOST = 256, OPENERS_SHOWN = 3, SHOWN = 8 };
+enum { ARGUMENTS = 16384, SCRIPT_BYTES = 256 << 10, PROCESSES_MOST = 256, USERS_SHOWN = 3, SHOWN = 8 };
 
 /* ---- who may open one ---- */
 
@@ -40,22 +41,28 @@ static bool has_one_of(struct span text, const char *const *words)
     return false;
 }
 
-/* As an argument: of what makes or removes it, or names it only, that says nothing; else it is read, unless what follows names a mode. */
-static bool is_argument_of(const char *text, const char *at, bool writes)
+static const char *const write_modes[] = {"\"w", "'w", "\"a", "'a", "O_WRONLY", NULL};
+
+/* As an argument: of what makes or removes it, or names it only, that says nothing. Else a mode that follows says it; without one it is
+ * probably read, but a program may write to what it is given, too. */
+static enum fifo_use use_of_argument(const char *text, const char *at, bool writes)
 {
     static const char *const others[] = {"mkfifo", "mknod", "rm ", "unlink", "remove", "echo", "printf", "chmod", NULL};
-    static const char *const modes[] = {"\"w", "'w", "\"a", "'a", "O_WRONLY", NULL};
     const char *start = at;
     while (start > text && !strchr("\n;&|", start[-1]))
         start--;
-    return !has_one_of(span_of(start, (size_t)(at - start)), others) &&
-           has_one_of(span_of(at, strcspn(at, "\n")), modes) == writes;
+    if (has_one_of(span_of(start, (size_t)(at - start)), others))
+        return FIFO_UNNAMED;
+    if (has_one_of(span_of(at, strcspn(at, "\n")), write_modes))
+        return writes ? FIFO_OPENED : FIFO_UNNAMED;
+    return writes ? FIFO_NAMED : FIFO_OPENED;
 }
 
-bool fifo_is_opened_in(const char *text, const char *path, bool writes)
+static enum fifo_use use_in_text(const char *text, const char *path, bool writes)
 {
     const char *name = text_base(path), *before;
     size_t len = strlen(name);
+    enum fifo_use most = FIFO_UNNAMED;
     for (const char *at = text; len && (at = strstr(at, name)) != NULL; at += len) {
         if (is_of_name(at[len]) || (at > text && is_of_name(at[-1])))
             continue;
@@ -64,10 +71,36 @@ bool fifo_is_opened_in(const char *text, const char *path, bool writes)
         while (before > text && (before[-1] == ' ' || before[-1] == '\t'))
             before--;
         char redirection = before > text && (before[-1] == '<' || before[-1] == '>') ? before[-1] : '\0';
-        if (redirection ? redirection == (writes ? '>' : '<') : is_argument_of(text, at, writes))
-            return true;
+        enum fifo_use use = redirection ? redirection == (writes ? '>' : '<') ? FIFO_OPENED : FIFO_UNNAMED
+                                        : use_of_argument(text, at, writes);
+        most = use > most ? use : most;
     }
+    return most;
+}
+
+/* Whether a script writes to a file whose name it does not have itself: open(name, "w"), > "$2". */
+static bool writes_to_given(const char *script)
+{
+    for (size_t i = 0; write_modes[i]; i++)
+        for (const char *at = script; (at = strstr(at, write_modes[i])) != NULL; at++) {
+            const char *start = at;
+            while (start > script && !strchr("(\n", start[-1]))
+                start--;
+            if (!memchr(start, '"', (size_t)(at - start)) && !memchr(start, '\'', (size_t)(at - start)))
+                return true;
+        }
+    for (const char *at = script; (at = strchr(at, '>')) != NULL;)
+        if (*(at += strspn(at, "> \"")) == '$')
+            return true;
     return false;
+}
+
+enum fifo_use fifo_use_in(const char *command, const char *script, const char *path, bool writes)
+{
+    enum fifo_use given = use_in_text(command, path, writes), own = use_in_text(script, path, writes);
+    if (given == FIFO_NAMED && writes_to_given(script))
+        return FIFO_OPENED;
+    return own > given ? own : given;
 }
 
 static void put_script(struct buf *out, pid_t pid, const char *script)
@@ -86,8 +119,9 @@ static void put_script(struct buf *out, pid_t pid, const char *script)
 }
 
 /* Its command line, and its script's text, if it is an interpreter's. */
-static void put_text(struct buf *out, pid_t pid)
+static enum fifo_use use_of(pid_t pid, const char *fifo, bool writes)
 {
+    _cleanup_(buf_done) struct buf text = BUF_INIT;
     char args[ARGUMENTS], link[PROC_PATH_SIZE], program[PATH_MAX], path[PATH_MAX];
     size_t len;
     const char *script;
@@ -96,51 +130,46 @@ static void put_text(struct buf *out, pid_t pid)
     program[got < 0 ? 0 : got] = 0;
     const char *name = text_base(program);
     if (proc_file_read(pid, 0, "cmdline", args, sizeof args, &len) < 0 || !len)
-        return;
+        return FIFO_UNNAMED;
     bool is_file = shell_source_of(args, len, &script) == SHELL_FROM_FILE;
     snprintf(path, sizeof path, "%s", is_file ? script : "");
     for (size_t i = 0; i + 1 < len; i++)
         args[i] = args[i] ? args[i] : ' ';
-    buf_puts(out, args);
-    buf_putc(out, '\n');
     if (is_file &&
         (starter_of(name) == STARTER_SHELL || strncmp(name, "python", 6) == 0 || strncmp(name, "perl", 4) == 0))
-        put_script(out, pid, path);
+        put_script(&text, pid, path);
+    return fifo_use_in(args, text.len && !text.failed ? text.data : "", fifo, writes);
 }
 
 struct question {
     const pid_t *pids;
     size_t count;
-    pid_t own;
     const char *path;
     bool writes;
 };
 
-static json_t *find_openers(const void *ctx)
+static json_t *find_users(const void *ctx)
 {
     const struct question *question = ctx;
     json_t *list = json_array();
     for (size_t i = 0; i < question->count; i++) {
-        _cleanup_(buf_done) struct buf text = BUF_INIT;
-        if (question->pids[i] == question->own)
-            continue;
-        put_text(&text, question->pids[i]);
-        if (text.len && !text.failed && fifo_is_opened_in(text.data, question->path, question->writes))
-            json_array_append_new(list, json_integer(question->pids[i]));
+        enum fifo_use use = use_of(question->pids[i], question->path, question->writes);
+        if (use != FIFO_UNNAMED)
+            json_array_append_new(list, json_pack("[i, i]", (int)question->pids[i], (int)use));
     }
     return list;
 }
 
-size_t fifo_openers(const pid_t *pids, size_t count, pid_t own, const char *path, bool writes, pid_t *ret_pids,
-                    size_t most)
+size_t fifo_users(const pid_t *pids, size_t count, const char *path, bool writes, struct fifo_user *ret_users)
 {
-    const struct question question = {pids, count, own, path, writes};
-    json_t *list = aside_run(find_openers, &question, WHERE_TIMEOUT_MS), *pid;
+    const struct question question = {pids, count, path, writes};
+    json_t *list = aside_run(find_users, &question, WHERE_TIMEOUT_MS), *user;
     size_t index, found = 0;
-    json_array_foreach(list, index, pid)
+    json_array_foreach(list, index, user)
     {
-        if (found < most)
-            ret_pids[found++] = (pid_t)json_integer_value(pid);
+        if (found < count)
+            ret_users[found++] = (struct fifo_user){(pid_t)json_integer_value(json_array_get(user, 0)),
+                                                    (enum fifo_use)json_integer_value(json_array_get(user, 1))};
     }
     json_decref(list);
     return found;
@@ -202,23 +231,40 @@ static size_t find_wanted(struct wanted *ret_wanted, const pid_t *pids, size_t c
     return found;
 }
 
+static void put_user(struct buf *out, const struct fifo_user *user, const struct wanted *wanted)
+{
+    _cleanup_(buf_done) struct buf blocked = BUF_INIT;
+    char name[64];
+    proc_comm(user->pid, 0, name, sizeof name);
+    buf_printf(out, "    process %d (", user->pid);
+    text_show(out, name);
+    buf_printf(out, ") has %s in its script or its command", user->use == FIFO_OPENED ? "that" : "its name");
+    if (user->pid == wanted->pid)
+        buf_puts(out, ", but is the one that waits here");
+    else if (why_processes_blocked(&blocked, user->pid, user->pid) && !blocked.failed)
+        buf_printf(out, ", and itself %s", blocked.data);
+    buf_putc(out, '\n');
+}
+
+/* Those that open it so; if there are none, those that name it. A child of a shell has the text of its parent, so the one that waits
+ * counts only where nobody else has it. */
 static void put_wanted(struct buf *out, const struct wanted *wanted, const pid_t *pids, size_t count)
 {
-    pid_t openers[OPENERS_SHOWN];
-    char name[64];
-    size_t found = *wanted->path
-                       ? fifo_openers(pids, count, wanted->pid, wanted->path, wanted->writes, openers, OPENERS_SHOWN)
-                       : 0;
+    _cleanup_(freep) struct fifo_user *users = calloc(count + 1, sizeof *users);
+    _cleanup_(buf_done) struct buf lines = BUF_INIT;
+    size_t found = users && *wanted->path ? fifo_users(pids, count, wanted->path, wanted->writes, users) : 0;
+    size_t shown = 0;
+    for (int pass = 0; pass < 3 && !shown; pass++)
+        for (size_t i = 0; i < found && shown < USERS_SHOWN; i++)
+            if (users[i].use == (pass < 2 ? FIFO_OPENED : FIFO_NAMED) && (users[i].pid == wanted->pid) == (pass == 1)) {
+                put_user(&lines, &users[i], wanted);
+                shown++;
+            }
     buf_puts(out, "  nobody has opened ");
     text_show(out, *wanted->path ? wanted->path : "it");
     buf_puts(out, wanted->writes ? " for writing" : " for reading");
-    for (size_t i = 0; i < found; i++) {
-        proc_comm(openers[i], 0, name, sizeof name);
-        buf_printf(out, "%sprocess %d (", i ? ", " : "; that stands in the script or the command of ", openers[i]);
-        text_show(out, name);
-        buf_putc(out, ')');
-    }
-    buf_puts(out, found ? "\n" : "; no process of this job has that in its script or its command\n");
+    buf_puts(out, shown ? "\n" : "; no process of this job has that in its script or its command\n");
+    buf_append(out, lines.data, lines.len);
 }
 
 void why_fifos_text(struct buf *out, const pid_t *pids, size_t count)

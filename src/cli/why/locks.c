@@ -135,6 +135,15 @@ struct waiting {
     bool file, fifo, free; /* it waits for the lock of a file; for a FIFO to be opened; it may go on */
 };
 
+static void find_openers(struct waiting *waiting, const pid_t *pids, size_t count, const char *path, bool writes)
+{
+    _cleanup_(freep) struct fifo_user *users = calloc(count + 1, sizeof *users);
+    size_t found = users ? fifo_users(pids, count, path, writes, users) : 0;
+    for (size_t i = 0; i < found && waiting->count < BLOCKED_WAITED; i++)
+        if (users[i].use == FIFO_OPENED && users[i].pid != waiting->pid)
+            waiting->by[waiting->count++] = users[i].pid;
+}
+
 static bool look_at(struct waiting *ret_waiting, pid_t pid, const pid_t *pids, size_t count)
 {
     struct proc_stat stat;
@@ -149,8 +158,7 @@ static bool look_at(struct waiting *ret_waiting, pid_t pid, const pid_t *pids, s
     ret_waiting->file = strcmp(first->syscall, "flock") == 0 || strcmp(first->syscall, "fcntl") == 0;
     ret_waiting->fifo = first->fifo && *first->fifo;
     if (ret_waiting->fifo) {
-        ret_waiting->count =
-            fifo_openers(pids, count, pid, first->fifo, first->fifo_writes, ret_waiting->by, BLOCKED_WAITED);
+        find_openers(ret_waiting, pids, count, first->fifo, first->fifo_writes);
     } else if (first->only_these) {
         ret_waiting->count = first->waits_count;
         memcpy(ret_waiting->by, first->waits_for, sizeof ret_waiting->by);
