@@ -129,11 +129,13 @@ json_t *task_scaling_schema(void)
          .about = "of their time, what the ranks have less to compute than the one that computes longest"},
         {"node_shared", FIELD_BOOL,
          .about = "in one of these runs others had the node's processors (note processors_taken)"},
+        {"error", FIELD_OBJECT, .flags = FIELD_OR_NULL, .of = error_fields, .about = "why it failed; null: it did not"},
         {0}};
     static const struct field whole[] = {
         {"verdict", FIELD_TEXT, .flags = FIELD_OR_NULL,
-         .about = "how far it scales, and what keeps it from more, as far as MPI was measured; null: one number "
-                  "of processes alone"},
+         .about =
+             "which tasks failed, and why the first did; whether the node was shared; how far it scales, and what "
+             "keeps it from more, as far as MPI was measured; null: one number of processes alone, and none failed"},
         {"by", FIELD_CHOICE, .choices = "processes|threads",
          .about = "what they are compared by: threads where all have as many processes, and other numbers of threads"},
         {"tasks", FIELD_LIST, .of = task, .about = "by their numbers of these"},
@@ -379,14 +381,15 @@ static void add_scaling(json_t *list, const struct task *task)
 {
     const json_t *runs = json_object_get(task->state, "runs");
     struct task_took took = task_took(runs);
-    json_array_append_new(
-        list,
-        json_pack("{s:s, s:O, s:O, s:o, s:I, s:o, s:o, s:o, s:n, s:n, s:o, s:o, s:b}", "id", task->id, "name",
-                  task_member(task->spec, "name"), "processes", task_member(task->spec, "processes"), "threads",
-                  threads_json(task), "runs", (json_int_t)took.runs, "seconds", number_or_null(took.median),
-                  "least_seconds", number_or_null(took.least), "most_seconds", number_or_null(took.most), "speedup",
-                  "efficiency", "mpi_share", number_or_null(mean_of_runs(runs, "mpi_share")), "uneven_share",
-                  number_or_null(mean_of_runs(runs, "uneven_share")), "node_shared", was_shared(runs)));
+    json_array_append_new(list,
+                          json_pack("{s:s, s:O, s:O, s:o, s:I, s:o, s:o, s:o, s:n, s:n, s:o, s:o, s:b, s:O?}", "id",
+                                    task->id, "name", task_member(task->spec, "name"), "processes",
+                                    task_member(task->spec, "processes"), "threads", threads_json(task), "runs",
+                                    (json_int_t)took.runs, "seconds", number_or_null(took.median), "least_seconds",
+                                    number_or_null(took.least), "most_seconds", number_or_null(took.most), "speedup",
+                                    "efficiency", "mpi_share", number_or_null(mean_of_runs(runs, "mpi_share")),
+                                    "uneven_share", number_or_null(mean_of_runs(runs, "uneven_share")), "node_shared",
+                                    was_shared(runs), "error", json_object_get(task->state, "error")));
 }
 
 static int add_series(const struct task_store *store, json_t *list, const char *series, struct err *err)
@@ -461,27 +464,76 @@ static void put_scales(struct buf *out, const char *by, const json_t *base, cons
                    last, speedup, first, efficiency);
 }
 
-/* What keeps the most processes from doing more, where their runs say it: others on their node; or MPI, where that takes a larger
- * share of their time than of the fewest's. Nothing where each does about as much as one did. */
+/* What keeps the most processes from doing more, where their runs say it: MPI, where that takes a larger share of their time than of the
+ * fewest's. */
 static void put_limit(struct buf *out, const char *by, const json_t *base, const json_t *most)
 {
-    static const double ENOUGH = 0.9, MUCH = 0.1;
+    static const double MUCH = 0.1;
     double in_mpi = number_of(most, "mpi_share"), uneven = number_of(most, "uneven_share"), last = number_of(most, by),
            more = in_mpi - number_of(base, "mpi_share");
-    if (number_of(most, "efficiency") >= ENOUGH)
-        return;
-    if (json_is_true(json_object_get(most, "node_shared")))
-        buf_printf(out, "; with %.0f others had processors of the node, too", last);
-    else if (more >= MUCH && uneven - number_of(base, "uneven_share") >= more / 2)
+    if (more >= MUCH && uneven - number_of(base, "uneven_share") >= more / 2)
         buf_printf(out, "; with %.0f the ranks wait %.0f %% of their time for the one that computes longest", last,
                    100 * uneven);
     else if (more >= MUCH)
         buf_printf(out, "; with %.0f the ranks are in MPI for %.0f %% of their time", last, 100 * in_mpi);
 }
 
+static bool has_failed(const json_t *task)
+{
+    return json_is_object(json_object_get(task, "error"));
+}
+
+static bool is_shared(const json_t *task)
+{
+    return json_is_number(json_object_get(task, "speedup")) && json_is_true(json_object_get(task, "node_shared"));
+}
+
+/* "1, 2 and 4 processes", of those of which it holds. Returns the first of them; NULL, and appends nothing: there is none. */
+static const json_t *put_widths(struct buf *out, const json_t *tasks, const char *by, bool (*holds)(const json_t *))
+{
+    const json_t *first = NULL, *task;
+    size_t left = 0, i;
+    json_array_foreach(tasks, i, task) left += holds(task);
+    json_array_foreach(tasks, i, task)
+    {
+        if (!holds(task))
+            continue;
+        left--;
+        buf_printf(out, "%s%.0f", !first ? "" : left ? ", " : " and ", number_of(task, by));
+        if (!left)
+            buf_printf(out, " %s",
+                       first || number_of(task, by) != 1 ? by
+                       : strcmp(by, "processes") == 0    ? "process"
+                                                         : "thread");
+        first = first ? first : task;
+    }
+    return first;
+}
+
+/* Those that failed, and why the first of them did. */
+static void put_failed(struct buf *out, const char *by, const json_t *tasks)
+{
+    _cleanup_(buf_done) struct buf widths = BUF_INIT;
+    const json_t *first = put_widths(&widths, tasks, by, has_failed);
+    const char *why = json_string_value(json_object_get(json_object_get(first, "error"), "text"));
+    if (first)
+        buf_printf(out, "with %s it failed: %s", widths.data ? widths.data : "?", why ? why : "nobody knows why");
+}
+
+/* Others had processors of the node: these figures are of both. */
+static bool put_shared(struct buf *out, const char *by, const json_t *tasks)
+{
+    _cleanup_(buf_done) struct buf widths = BUF_INIT;
+    bool any = put_widths(&widths, tasks, by, is_shared) != NULL;
+    if (any)
+        buf_printf(out, "the node was shared, so the figures say little: others had processors of it in runs with %s; ",
+                   widths.data ? widths.data : "?");
+    return any;
+}
+
 json_t *task_scaling_verdict(const json_t *tasks)
 {
-    static const double SCALES_LEAST = 0.7;
+    static const double SCALES_LEAST = 0.7, ENOUGH = 0.9;
     const char *by = scaling_by(tasks);
     const json_t *base = NULL, *good = NULL, *most = NULL, *task;
     _cleanup_(buf_done) struct buf text = BUF_INIT;
@@ -496,11 +548,17 @@ json_t *task_scaling_verdict(const json_t *tasks)
         falls |= number_of(task, "efficiency") < SCALES_LEAST;
         good = falls ? good : task;
     }
-    if (!base || number_of(most, by) <= number_of(base, by))
-        return json_null();
-    put_scales(&text, by, base, good, most);
-    put_limit(&text, by, base, most);
-    return text_json(text.data);
+    put_failed(&text, by, tasks);
+    if (base && number_of(most, by) > number_of(base, by)) {
+        buf_puts(&text, text.len ? "; " : "");
+        bool less =
+            number_of(most, "efficiency") < ENOUGH; /* else each does about as much as one did, if that was alone */
+        bool shared = (less || is_shared(base)) && put_shared(&text, by, tasks);
+        put_scales(&text, by, base, good, most);
+        if (less && !shared)
+            put_limit(&text, by, base, most);
+    }
+    return text.len ? text_json(text.data) : json_null();
 }
 
 json_t *task_answer_scaling(const struct task_store *store, const char *const *ids, size_t count, struct err *err)

@@ -163,9 +163,9 @@ static void test_scaling_verdict(void **state)
          {0.01, 0.5},
          {0, 0.4},
          true,
-         "it scales to 4 processes, efficiency 80 %; with 8 it is slower than with these; with 8 others had processors "
-         "of the "
-         "node, too"},
+         "the node was shared, so the figures say little: others had processors of it in runs with 8 processes; it "
+         "scales to "
+         "4 processes, efficiency 80 %; with 8 it is slower than with these"},
         {{1, 0.3, 0.2},
          {0.5, 0.55},
          {0.3, 0.3},
@@ -194,6 +194,48 @@ static void test_scaling_verdict(void **state)
             double in_mpi = rows[i].in_mpi[k == 2], uneven = rows[i].uneven[k == 2];
             json_object_set_new(task, "mpi_share", in_mpi < 0 ? json_null() : json_real(in_mpi));
             json_object_set_new(task, "uneven_share", uneven < 0 ? json_null() : json_real(uneven));
+            json_array_append_new(tasks, task);
+        }
+        json_t *verdict = task_scaling_verdict(tasks);
+        assert_string_equal(json_string_value(verdict), rows[i].verdict);
+        json_decref(verdict);
+        json_decref(tasks);
+    }
+}
+
+/* What failed is said first, and that the node was shared, also of the fewest. */
+static void test_scaling_failed(void **state)
+{
+    (void)state;
+    static const struct {
+        bool failed[3], shared[3];
+        const char *verdict;
+    } rows[] = {
+        {{false, true, false},
+         {0},
+         "with 2 processes it failed: run 1 ended with exit status 8; it scales to 4 processes: "
+         "4.0 times as fast as with 1, efficiency 100 %"},
+        {{true, true, false}, {0}, "with 1 and 2 processes it failed: run 1 ended with exit status 8"},
+        {{false, true, true}, {true}, "with 2 and 4 processes it failed: run 1 ended with exit status 8"},
+        {{0},
+         {true},
+         "the node was shared, so the figures say little: others had processors of it in runs with 1 process; "
+         "it scales to 4 processes: 4.0 times as fast as with 1, efficiency 100 %"},
+        {{0},
+         {true, true, true},
+         "the node was shared, so the figures say little: others had processors of it in runs with 1, 2 and 4 "
+         "processes; "
+         "it scales to 4 processes: 4.0 times as fast as with 1, efficiency 100 %"},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        json_t *tasks = json_array();
+        for (int k = 0; k < 3; k++) {
+            json_t *error =
+                rows[i].failed[k] ? json_pack("{s:s}", "text", "run 1 ended with exit status 8") : json_null();
+            json_t *task =
+                json_pack("{s:i, s:b, s:o}", "processes", 1 << k, "node_shared", rows[i].shared[k], "error", error);
+            if (!rows[i].failed[k])
+                json_object_update_new(task, json_pack("{s:f, s:f}", "speedup", (double)(1 << k), "efficiency", 1.0));
             json_array_append_new(tasks, task);
         }
         json_t *verdict = task_scaling_verdict(tasks);
@@ -696,21 +738,14 @@ static void test_clean(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_defaults),
-                                       cmocka_unit_test(test_refused),
-                                       cmocka_unit_test(test_alone),
-                                       cmocka_unit_test(test_scaling_verdict),
-                                       cmocka_unit_test(test_scaling_of_threads),
-                                       cmocka_unit_test(test_python),
-                                       cmocka_unit_test(test_files),
-                                       cmocka_unit_test(test_names),
-                                       cmocka_unit_test(test_expected),
-                                       cmocka_unit_test(test_estimate),
-                                       cmocka_unit_test(test_estimate_clock),
-                                       cmocka_unit_test(test_clean),
-                                       cmocka_unit_test(test_hostile_host),
-                                       cmocka_unit_test(test_mpi_of_library),
-                                       cmocka_unit_test(test_far_start),
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_defaults),       cmocka_unit_test(test_refused),
+                                       cmocka_unit_test(test_alone),          cmocka_unit_test(test_scaling_verdict),
+                                       cmocka_unit_test(test_scaling_failed), cmocka_unit_test(test_scaling_of_threads),
+                                       cmocka_unit_test(test_python),         cmocka_unit_test(test_files),
+                                       cmocka_unit_test(test_names),          cmocka_unit_test(test_expected),
+                                       cmocka_unit_test(test_estimate),       cmocka_unit_test(test_estimate_clock),
+                                       cmocka_unit_test(test_clean),          cmocka_unit_test(test_hostile_host),
+                                       cmocka_unit_test(test_mpi_of_library), cmocka_unit_test(test_far_start),
                                        cmocka_unit_test(test_left_far)};
     return cmocka_run_group_tests(tests, begin, end);
 }

@@ -471,8 +471,8 @@ static void look_at_hanging(struct health *health)
     health->hanging_ns = health->look.now_ns;
 }
 
-/* Whether a record is due. */
-static bool look_at_all(struct health *health, bool hanging)
+/* Whether a record is due. last: the job is over. */
+static bool look_at_all(struct health *health, bool hanging, bool last)
 {
     const struct look *look = &health->look;
     struct node_state node;
@@ -481,6 +481,8 @@ static bool look_at_all(struct health *health, bool hanging)
     processes_look(&health->processes, look);
     read_group(health);
     judge_look(&health->judge, look, &node, &health->group_state, &health->processes.motion);
+    if (last)
+        judge_end(&health->judge, look, &node, &health->group_state, &health->processes.motion);
     judge_clocks_read(&clocks);
     judge_clocks_look(&health->judge, look, &clocks);
     stall_look(&health->stall, look, &health->processes.motion, output_bytes(health),
@@ -496,7 +498,7 @@ static void tick(void *state)
     health->look.now_ns = clock_now_ns();
     if (health->looked && health->look.now_ns < health->window.last.time_ns + HEALTH_LEAST_NS)
         return;
-    if (look_at_all(health, true))
+    if (look_at_all(health, true, false))
         put_record(health);
     health->look.quiet = false;
 }
@@ -526,7 +528,7 @@ static void end(void *state)
     health->look.now_ns = clock_now_ns();
     bool again = !health->hanging_ns || health->look.now_ns >= health->hanging_ns + HEALTH_LEAST_NS;
     bool due = health->look.now_ns >= health->window.from.time_ns + HEALTH_LAST_NS;
-    due |= look_at_all(health, again);
+    due |= look_at_all(health, again, true);
     if (due || window_rooms_moved(&health->window, &health->group_state,
                                   filesystems_least_share(&health->filesystems))) /* its disk has just become full */
         put_record(health);

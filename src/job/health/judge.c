@@ -111,7 +111,8 @@ double trend_left_seconds(const struct trend *trend)
 #define BUSY 0.95       /* of the processors are */
 #define TAKEN_HIGH 0.25 /* of the processors others have; and of the time that the job could compute it has none */
 #define TAKEN_LOW 0.1
-#define SWAPPING_HIGH (4 * MB) /* a second, in and out */
+#define TAKEN_LEAST_NS (UINT64_C(3) * NS_PER_SECOND) /* of the last, short window; what is shorter says nothing */
+#define SWAPPING_HIGH (4 * MB)             /* a second, in and out */
 #define SWAPPING_LOW (1 * MB)
 
 /* ---- memory ---- */
@@ -168,6 +169,15 @@ static void judge_killed(struct judge *judge, const struct look *look, const str
 
 /* ---- over some seconds ---- */
 
+/* Of the periods since the window began, of those in which its group was kept from the processors; 0: or it is not known. */
+static double throttled_share(const struct judge *judge, const struct cgroup_state *group)
+{
+    int64_t periods = group->periods - judge->group_window.periods;
+    int64_t kept = group->throttled_periods - judge->group_window.throttled_periods;
+    bool known = judge->group_window.periods >= 0 && periods > 0 && kept >= 0;
+    return known ? (double)kept / (double)periods : 0;
+}
+
 /* The job is not alone: its processes are ready to run, and others have the processors. Who is kept waiting by a limit of
  * its own, on processors to which it is bound (by taskset, by mpirun) and which it has itself, is not told that it is others. */
 static void judge_taken(struct judge *judge, const struct look *look, const struct node_state *node,
@@ -196,10 +206,7 @@ static void judge_window(struct judge *judge, const struct look *look, const str
     double in = node_rate(&judge->window, node, NODE_SWAPPED_IN) * page;
     double out = node_rate(&judge->window, node, NODE_SWAPPED_OUT) * page;
     double both = in < out ? in : out;
-    int64_t periods = group->periods - judge->group_window.periods;
-    int64_t kept = group->throttled_periods - judge->group_window.throttled_periods;
-    bool known = judge->group_window.periods >= 0 && periods > 0 && kept >= 0;
-    double throttled = known ? (double)kept / (double)periods : 0;
+    double throttled = throttled_share(judge, group);
 
     if (alarm_rings(&judge->pressure, look, waited > PRESSURE_HIGH, waited < PRESSURE_LOW, waited))
         look->say(look->ctx, NOTE(memory_pressure, .percent = 100 * waited, .seconds = seconds));
@@ -238,6 +245,13 @@ void judge_look(struct judge *judge, const struct look *look, const struct node_
     judge->motion_window = *motion;
     judge->lacking = 0;
     judge->window_ns = look->now_ns;
+}
+
+void judge_end(struct judge *judge, const struct look *look, const struct node_state *node,
+               const struct cgroup_state *group, const struct process_motion *motion)
+{
+    if (look->now_ns >= judge->window_ns + TAKEN_LEAST_NS)
+        judge_taken(judge, look, node, motion, throttled_share(judge, group) > THROTTLED_LOW);
 }
 
 void judge_group_changed(struct judge *judge, const struct cgroup_state *group)

@@ -70,6 +70,10 @@ struct judge {
 void judge_look(struct judge *judge, const struct look *look, const struct node_state *node,
                 const struct cgroup_state *group, const struct process_motion *motion);
 
+/* It is over, and was looked at: whether others had the processors meanwhile, of which a shorter time is enough then. */
+void judge_end(struct judge *judge, const struct look *look, const struct node_state *node,
+               const struct cgroup_state *group, const struct process_motion *motion);
+
 /* The job is in another control group now. */
 void judge_group_changed(struct judge *judge, const struct cgroup_state *group);
 

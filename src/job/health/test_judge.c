@@ -234,18 +234,26 @@ static void test_group(void **unused)
     tree_done(&tree);
 }
 
-/* Ten seconds of four processors that are all busy. The job has `own` of them, and lacks `lacks`. */
-static void pass_busy(struct judge *judge, struct tree *tree, struct node_state *node, const struct cgroup_state *group,
-                      struct process_motion *motion, double own, double lacks)
+/* Some seconds of four processors that are all busy. The job has `own` of them, and lacks `lacks`. */
+static void pass_seconds(struct judge *judge, struct tree *tree, struct node_state *node,
+                         const struct cgroup_state *group, struct process_motion *motion, double own, double lacks,
+                         unsigned seconds)
 {
-    long ticks = 4 * 10 * sysconf(_SC_CLK_TCK);
-    tree_pass(tree, 10);
+    long ticks = 4 * (long)seconds * sysconf(_SC_CLK_TCK);
+    tree_pass(tree, seconds);
     node->time_ns = tree->look.now_ns;
     node->count[NODE_CPU_TOTAL] += ticks;
     node->count[NODE_CPU_BUSY] += ticks;
-    motion->spent_ns += (uint64_t)(own * 10 * NS_PER_SECOND);
-    motion->waited_ns += (uint64_t)(lacks * 10 * NS_PER_SECOND);
+    motion->spent_ns += (uint64_t)(own * seconds * NS_PER_SECOND);
+    motion->waited_ns += (uint64_t)(lacks * seconds * NS_PER_SECOND);
     judge_look(judge, &tree->look, node, group, motion);
+}
+
+/* Of as many as one window has. */
+static void pass_busy(struct judge *judge, struct tree *tree, struct node_state *node, const struct cgroup_state *group,
+                      struct process_motion *motion, double own, double lacks)
+{
+    pass_seconds(judge, tree, node, group, motion, own, lacks, 10);
 }
 
 static void test_taken(void **unused)
@@ -284,6 +292,34 @@ static void test_taken(void **unused)
     pass_busy(&judge, &tree, &node, &group, &motion, 0.5, 1.5);
     tree_assert_said(&tree, "processors_taken");
     tree_done(&tree);
+}
+
+/* A job that ends before a window is full: three seconds are enough. */
+static void test_taken_at_end(void **unused)
+{
+    static const struct {
+        double own, lacks;
+        unsigned seconds;
+        const char *said;
+    } rows[] = {
+        {0.5, 1.5, 6, "processors_taken: the node is shared: other processes use 3.5 of its 4 CPUs; in the last 6 s"},
+        {0.5, 1.5, 2, ""},
+        {2, 0, 6, ""}};
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        struct tree tree;
+        struct judge judge = {0};
+        struct node_state node = node_with(5000 * MB);
+        struct cgroup_state group = no_group();
+        struct process_motion motion = {.whole = true};
+        tree_init(&tree);
+        node.time_ns = tree.look.now_ns;
+        judge_look(&judge, &tree.look, &node, &group, &motion);
+        pass_seconds(&judge, &tree, &node, &group, &motion, rows[i].own, rows[i].lacks, rows[i].seconds);
+        tree_assert_said(&tree, "");
+        judge_end(&judge, &tree.look, &node, &group, &motion);
+        tree_assert_said(&tree, rows[i].said);
+        tree_done(&tree);
+    }
 }
 
 static void test_clocks(void **unused)
@@ -343,10 +379,11 @@ static void test_stall(void **unused)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_trend),  cmocka_unit_test(test_disk_fills),
-                                       cmocka_unit_test(test_inodes), cmocka_unit_test(test_same_file_system),
-                                       cmocka_unit_test(test_silent), cmocka_unit_test(test_memory),
-                                       cmocka_unit_test(test_group),  cmocka_unit_test(test_taken),
-                                       cmocka_unit_test(test_clocks), cmocka_unit_test(test_stall)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_trend),        cmocka_unit_test(test_disk_fills),
+                                       cmocka_unit_test(test_inodes),       cmocka_unit_test(test_same_file_system),
+                                       cmocka_unit_test(test_silent),       cmocka_unit_test(test_memory),
+                                       cmocka_unit_test(test_group),        cmocka_unit_test(test_taken),
+                                       cmocka_unit_test(test_taken_at_end), cmocka_unit_test(test_clocks),
+                                       cmocka_unit_test(test_stall)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
