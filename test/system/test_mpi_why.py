@@ -92,24 +92,32 @@ class Why(mpitest.MpiCase):
         self.assertEqual(ranks[0]["python"], "exchange (wait.py:5)")
         self.assertRegex(text, r"sleeps, at exchange\s+\(wait.py:7\)")
 
-    @scrytest.hasten(5)
-    def test_deadlock_that_was_ended(self):
+    def ended(self, ranks, reason, *command):
         """Long before that it stands still is recorded: the reason is what the ranks were in, not the signal."""
-        job = self.start_job(4, mpitest.example("mpi_deadlock", self.mpi), stdout=subprocess.DEVNULL)
+        job = self.start_job(ranks, *command, stdout=subprocess.DEVNULL)
         path = self.box.path("work", "job")
         scrytest.wait_until(lambda: os.path.exists(os.path.join(path, "job.json")), 20, "the job starts")
         scrytest.wait_until(lambda: (self.why(path)[0]["mpi"] or {"still_seconds": 0})["still_seconds"] > 3, 60, "it stands still")
         (launcher,) = scrytest.children(job.pid)
         os.kill(launcher, signal.SIGTERM)
         job.wait(60 * scrytest.SCALE)
-        reason = "probably stuck in MPI until it was ended: deadlock: 4 ranks wait for each other"
+        reason = f"probably stuck in MPI until it was ended: deadlock: {reason}"
         text = self.box.run(self.box.scry("why", path)).stdout.replace("\n    ", " ")
         report = self.report(path)
         if report["exit_code"]:
             self.assertTrue(report["last"]["reason"]["text"].startswith(reason), report["last"]["reason"])
         else: # as MPICH's launcher may end
-            reason = "the exit status is 0, but 4 ranks were killed: " + reason
+            reason = f"the exit status is 0, but {ranks} ranks were killed: " + reason
         self.assertIn(reason, text)
+
+    @scrytest.hasten(5)
+    def test_deadlock_that_was_ended(self):
+        self.ended(4, "4 ranks wait for each other", mpitest.example("mpi_deadlock", self.mpi))
+
+    @scrytest.hasten(5)
+    def test_other_tag_that_was_ended(self):
+        """A message with another tag lies there, and nobody has seen the rank look at it."""
+        self.ended(3, "ranks 0 and 1 wait for each other", self.target("stuck.c", "-Wno-stringop-overflow"), "tag")
 
     def test_deadlock(self):
         answer, status, text = self.ask(self.only("deadlock", [0, 1, 2, 3], []), 4, mpitest.example("mpi_deadlock", self.mpi))

@@ -256,6 +256,17 @@ static void test_other_tag(void **state)
                         "MPI_Recv from rank 1, tag 5 on MPI_COMM_WORLD; 1 message that rank 1 sent there has "
                         "not been received: another tag?");
     buf_done(&text);
+    /* ranks that were ended, of which nobody has seen whether they looked: six seconds are enough of five */
+    struct mpi_why_options options = {.settled_ns = 5 * UINT64_C(1000000000)};
+    now_of(&scene, 1)->age_ns = now_of(&scene, 0)->age_ns;
+    assert_int_equal(mpi_why_find(&scene.why, &scene.set, &options, &scene.arena), 0);
+    assert_int_equal(scene.why.stuck, 0);
+    options.came_ns = options.settled_ns;
+    assert_int_equal(mpi_why_find(&scene.why, &scene.set, &options, &scene.arena), 0);
+    assert_int_equal(scene.why.stuck, 2);
+    now_of(&scene, 0)->age_ns = 4 * UINT64_C(1000000000);
+    assert_int_equal(mpi_why_find(&scene.why, &scene.set, &options, &scene.arena), 0);
+    assert_int_equal(scene.why.stuck, 0);
     done(&scene);
 }
 

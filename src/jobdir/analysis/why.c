@@ -495,6 +495,8 @@ int mpi_why_find(struct mpi_why *ret_why, const struct mpi_stats_set *set, const
     const uint64_t apart = options ? options->apart_ns : 0, spread = spread_of(set, false) + apart;
     if (work.settled_ns < spread)
         work.settled_ns = spread;
+    if (options && options->came_ns)
+        work.came_ns = options->came_ns > work.settled_ns ? options->came_ns : work.settled_ns;
     work.unheard_move = some_wait_since(set, work.settled_ns, spread_of(set, true) + apart);
     ret_why->ranks = arena_zalloc(arena, set->count + 1, sizeof *ret_why->ranks);
     work.table = arena_zalloc(arena, work.table_size, sizeof(struct why_group *));

@@ -137,7 +137,10 @@ struct mpi_why {
 
 struct mpi_why_options {
     uint64_t settled_ns; /* 0: MPI_WHY_SETTLED_NS */
-    uint64_t apart_ns;   /* how far the times of two ranks may be off each other (why_align.h) */
+    uint64_t
+        came_ns; /* a receive that has waited for so long has looked at each message that lies there, though nobody has seen it
+                            look; 0: some times settled_ns */
+    uint64_t apart_ns; /* how far the times of two ranks may be off each other (why_align.h) */
 };
 
 /* Borrows `set`, which must outlive the result; all memory from `arena`. 0 or -ENOMEM. */

@@ -574,6 +574,8 @@ bool why_has_waited(const struct why_work *work, const struct mpi_stats_thread *
 {
     bool looked = thread->attends == MPI_ATTENDS || thread->polls;
     uint64_t age_ns = thread->polls ? thread->polls_ns : thread->now.age_ns;
+    if (work->came_ns && age_ns >= work->came_ns)
+        return true;
     return age_ns >= (looked ? LOOKED_FACTOR : SLOW_FACTOR) * work->settled_ns;
 }
 

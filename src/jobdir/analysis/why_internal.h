@@ -31,7 +31,7 @@ struct why_work {
     struct mpi_why *why;
     const struct mpi_stats_set *set;
     struct arena *arena;
-    uint64_t settled_ns;
+    uint64_t settled_ns, came_ns; /* struct mpi_why_options; the latter is no less, or 0 */
     struct why_world *worlds;
     struct why_group *groups;
     struct why_group **table;

@@ -131,7 +131,9 @@ static const char *find_stuck(const struct job_report *report, struct buf *ret_t
 {
     struct arena arena = {0};
     struct mpi_why why;
-    struct mpi_why_options options = {.settled_ns = time_hasten(STUCK_MS) * 1000000};
+    const uint64_t stuck_ns =
+        time_hasten(STUCK_MS) * 1000000; /* as long as a rank that lives has to wait for a message that lies there */
+    struct mpi_why_options options = {.settled_ns = stuck_ns, .came_ns = stuck_ns};
     size_t count = report->mpi ? report->mpi->set.count : 0, ended = 0;
     _cleanup_(freep) struct mpi_stats *ranks = calloc(count + 1, sizeof *ranks);
     for (size_t i = 0; ranks && i < count; i++) {
