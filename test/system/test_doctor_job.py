@@ -231,6 +231,22 @@ class DoctorJob(scrytest.TestCase):
         scrytest.wait_until(unmatched)
         self.assert_found(self.doctor(status=1, job=job), "calls", "fail", "", "scry set")
 
+    def test_launchers(self):
+        """Of the node: all MPIs that are there, each once."""
+        folder = self.box.path("work", "bin")
+        os.makedirs(folder)
+        for name, target in (("orterun", None), ("hydra", None), ("mpirun.openmpi", "orterun"), ("mpirun.mpich", "hydra"), ("mpirun", "mpirun.openmpi"),
+                             ("mpiexec", "hydra")):
+            path = os.path.join(folder, name)
+            if target:
+                os.symlink(target, path)
+                continue
+            with open(path, "w", encoding="ascii"):
+                os.chmod(path, 0o755)
+        done = self.box.run(self.box.scry("doctor", "--json"), env={"PATH": folder})
+        (found,) = [check for check in json.loads(done.stdout)["checks"] if check["name"] == "mpi"]
+        self.assertEqual(found["text"], f"{folder}/mpirun -> {folder}/orterun, {folder}/mpirun.mpich -> {folder}/hydra")
+
     def test_no_job(self):
         done = self.box.run(self.box.scry("doctor", "--job", "nothing"))
         self.assertEqual((done.returncode, done.stdout), (2, ""))

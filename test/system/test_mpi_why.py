@@ -464,8 +464,9 @@ class Why(mpitest.MpiCase):
     def test_opened_fifo(self):
         os.mkfifo(self.box.path("work", "some-fifo"))
         expected = "2 ranks wait for rank 1, which waits until somebody opens some-fifo for writing"
-        answer, _ = self.found("fifo", self.only("straggler", [1], [0, 2], expected))
+        answer, _, text = self.stuck("fifo", self.only("straggler", [1], [0, 2], expected))
         self.assertEqual(answer["mpi"]["findings"][0]["text"], expected)
+        self.assertIn("3 ranks: 2 wait, 1 is blocked outside of MPI", text)
 
     def test_accept(self):
         """Nobody of the job connects: somebody else may, so it is not stuck."""

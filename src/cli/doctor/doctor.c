@@ -630,19 +630,25 @@ static bool find_in_path(const char *name, char *ret_path, size_t size)
     return false;
 }
 
+/* All there are: a node may have several, and Debian's mpirun is a link to a link to the own name of one of them. */
 static void doctor_mpi(struct finding *finding)
 {
-    static const char *const launchers[] = {"mpirun", "mpiexec", "srun"};
-    char path[PATH_MAX];
-    for (size_t i = 0; i < sizeof launchers / sizeof *launchers; i++)
-        if (find_in_path(launchers[i], path, sizeof path)) {
-            /* Debian's mpirun is a link to a link to the implementation's own name */
-            char real[PATH_MAX];
-            const char *target = realpath(path, real) && strcmp(real, path) != 0 ? real : NULL;
-            finding_set(finding, FINDING_OK, "%.200s%s%.200s", path, target ? " -> " : "", target ? target : "");
-            return;
-        }
-    finding_set(finding, FINDING_OK, "no launcher in PATH (needed by MPI jobs only)");
+    static const char *const launchers[] = {"mpirun",          "mpirun.openmpi", "mpirun.mpich", "mpiexec",
+                                            "mpiexec.openmpi", "mpiexec.mpich",  "srun"};
+    _cleanup_(buf_done) struct buf text = BUF_INIT;
+    char path[PATH_MAX], real[sizeof launchers / sizeof *launchers][PATH_MAX];
+    size_t count = 0;
+    for (size_t i = 0; i < sizeof launchers / sizeof *launchers; i++) {
+        bool known = !find_in_path(launchers[i], path, sizeof path) || !realpath(path, real[count]);
+        for (size_t k = 0; k < count && !known; k++)
+            known = strcmp(real[k], real[count]) == 0;
+        if (known)
+            continue;
+        bool linked = strcmp(real[count], path) != 0;
+        buf_printf(&text, "%s%.200s%s%.200s", count ? ", " : "", path, linked ? " -> " : "", linked ? real[count] : "");
+        count++;
+    }
+    finding_set(finding, FINDING_OK, "%s", text.data ? text.data : "no launcher in PATH (needed by MPI jobs only)");
 }
 
 /* scry doctor: what works on this machine, what does not, why, and what to do. */

@@ -22,6 +22,11 @@ static void test_two_receive(void **state)
     assert_memory_equal(text.data, finding->text, strlen(finding->text));
     const char *head = strstr(text.data, "\n\n4 ranks: 3 stuck, 1 computes"), *ranks = strstr(text.data, "\n\nRanks\n");
     assert_true(head && ranks && head < ranks);
+    buf_clear(&text);
+    scene.why.ranks[3].where = "waits until somebody opens p for writing";
+    scene.why.ranks[3].blocked = true;
+    mpi_why_text(&text, &scene.why);
+    assert_non_null(strstr(text.data, "\n\n4 ranks: 3 stuck, 1 is blocked outside of MPI;"));
     buf_done(&text);
     done(&scene);
 }

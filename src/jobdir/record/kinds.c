@@ -574,7 +574,7 @@ const struct record_kind record_kinds[RECORD_TYPES] = {
     [RECORD_crash] = {"crash", STREAM_PROCESS, crash_fields, "A process was killed by the signal of a fault.",
                       "{pid} {name} crashed: {signal:signal}{core_dumped?, with a core file|}"},
     [RECORD_stall] = {"stall", STREAM_MPI, stall_fields, "No rank began or ended a call of MPI for so long.",
-                      "{ranks} rank{ranks?|s} {ranks?stands|stand} still for {seconds}: {why}"},
+                      "{ranks} rank{ranks?|s} {ranks?stands|stand} still for {seconds}: {why:line}"},
     [RECORD_rule] = {"rule", STREAM_RULE, rule_fields, "A rule fired; of each rule the first times.",
                      "{rule} (time {fired})[: {results}]"},
     [RECORD_rules] = {"rules", STREAM_RULE, rules_fields, "How often each rule fired in all; at the end.", "{list}"},

@@ -28,6 +28,9 @@ static void test_lines(void **state)
     assert_said(RECORD(crash, .pid = 7, .name = "a.out", .signal = 6, .core_dumped = true),
                 "7 a.out crashed: SIGABRT, with a core file");
     assert_said(RECORD(setting, .key = "rate", .value = "5", .taken = false), "rate = 5, refused");
+    assert_said(RECORD(stall, .seconds = 60, .ranks = 2,
+                       .why = "deadlock: ranks 0 and 1 wait for each other\n  rank 0: MPI_Recv"),
+                "2 ranks stand still for 60.0 s: deadlock: ranks 0 and 1 wait for each other");
     struct process_end_record end = {{7, 1, 0.5, "sh", {0}}, .cpu_ns = 1500000, .peak_rss = 2048, .status = 0};
     assert_said(RECORD_process_end, &end, "7 sh ended: 1.50 ms of CPU time, 2.0 KB");
     end.status = 3 << 8;

@@ -429,9 +429,13 @@ static void put_other_states(struct buf *out, const struct mpi_why *why, const c
     }
 }
 
-/* How many wait. */
+/* How many wait. Who computes as far as MPI knows, but was seen to be blocked, does not. */
 static void put_head(struct buf *out, const struct mpi_why *why)
 {
+    size_t outside = 0;
+    for (size_t i = 0; i < why->count; i++)
+        outside += why->ranks[i].state == MPI_WHY_COMPUTES && why->ranks[i].blocked;
+    size_t computing = why->computing - outside;
     buf_printf(out, "%zu rank%s: ", why->count, why->count == 1 ? "" : "s");
     size_t before = out->len;
     if (why->waiting || why->polling || why->computing) {
@@ -443,7 +447,10 @@ static void put_head(struct buf *out, const struct mpi_why *why)
             buf_printf(out, " (%zu of them stuck)", why->stuck);
         if (why->polling)
             buf_printf(out, ", %zu poll%s", why->polling, why->polling == 1 ? "s" : "");
-        buf_printf(out, ", %zu compute%s", why->computing, why->computing == 1 ? "s" : "");
+        if (outside)
+            buf_printf(out, ", %zu %s blocked outside of MPI", outside, outside == 1 ? "is" : "are");
+        if (computing || !outside)
+            buf_printf(out, ", %zu compute%s", computing, computing == 1 ? "s" : "");
         put_other_states(out, why, ", ");
     } else {
         put_other_states(out, why, "");

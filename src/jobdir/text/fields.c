@@ -673,6 +673,9 @@ static void put_formed(struct buf *out, const struct place *place, const struct 
         buf_printf(out, "%.0f %%", json_number_value(json) * 100);
     } else if (place->form_len == 6 && memcmp(form, ":words", 6) == 0) {
         put_words(out, json);
+    } else if (place->form_len == 5 && memcmp(form, ":line", 5) == 0) {
+        const char *text = json_string_value(json);
+        buf_append(out, text ? text : "", text ? strcspn(text, "\n") : 0);
     } else if (place->form_len == 7 && memcmp(form, ":signal", 7) == 0) {
         put_signal(out, number);
     } else if (place->form_len == 5 && memcmp(form, ":wait", 5) == 0) {

@@ -127,7 +127,7 @@ void fields_read(const struct field *fields, const json_t *object, void *ret_row
 /* Appends what an object says to people, as `form` has it, in which {name} is the member of that name, and {name.other}
  * the member of a member: sizes and times with their units, lists and objects as what is in them. {name.1} has one
  * decimal, {name:signal} and {name:wait} are of signals and wait statuses, {name:percent} is of a share, {name:words}
- * is of the words of a command, quoted as a shell needs it, {name?one|other} is the one for 1 and true.
+ * is of the words of a command, quoted as a shell needs it, {name:line} is of a text's first line, {name?one|other} is the one for 1 and true.
  * [...] is there only if all members in it are: not null, 0, empty or false. form NULL: all members, as name=value.
  * Nothing is escaped. */
 void fields_say(struct buf *out, const struct field *fields, const char *form, const json_t *object);
