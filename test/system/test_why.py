@@ -275,9 +275,11 @@ class Why(scrytest.TestCase):
                        "def locked(lock):\n    with lock:\n        pass\n"
                        "if sys.argv[1] == 'queue':\n    get(mp.Queue())\n"
                        "elif sys.argv[1] == 'lock':\n    lock = mp.Lock()\n    lock.acquire()\n    locked(lock)\n"
+                       "elif sys.argv[1] == 'accept':\n    import socket\n    socket.create_server(('127.0.0.1', 0)).accept()\n"
                        "else:\n    threading.Thread(target=get, args=(queue.Queue(),)).start()\n")
         for way, said in (("queue", r"waits for an item in a queue of multiprocessing \(reads from a pipe [^\n]*\), at get \(q\.py:3\)\n"),
                           ("lock", r"waits for a lock of multiprocessing, in memory that it shares with [^\n]*, at locked \(q\.py:5\)\n"),
+                          ("accept", r"waits for a client at TCP port \d+, at <module> \(q\.py:15\)\n"),
                           ("thread", r"waits for an item in a queue, at get \(q\.py:3\)\n")):
             with self.subTest(way):
                 path, last = self.box.path("work", way), []

@@ -316,8 +316,8 @@
     NOTE(credential_unreadable, "credential", "the {credential} {path} cannot be read: {reason}", \
          STRING(credential) STRING(path) STRING(reason)) \
     NOTE(stands_still, "stalled", \
-         "idle for {seconds.0} s: no process of the job computed, read or wrote; the last was {program} (pid {pid}), which " \
-         "{last}", \
+         "idle for {seconds.0} s: no process of the job computed, read or wrote; the last to do anything was {program} " \
+         "(pid {pid}): it {last}", \
          FLOATING(seconds) INTEGER(pid) STRING(program) STRING(last)) \
     /* about what programs write (job/logs) */ \
     NOTE(log_unwatched, "log", "{file} is not watched: {reason}", STRING(file) STRING(reason)) \

@@ -568,9 +568,13 @@ static bool tell_end(const char *id, const json_t *task)
     const char *why = tasks_text_of(json_object_get(task, "error"), "text");
     _cleanup_(buf_done) struct buf shown = BUF_INIT;
     text_show(&shown, why);
-    fprintf(stderr, "scry: task %s is %s%s%s\n", id, task ? tasks_text_of(task, "state") : "gone", *why ? ": " : "",
-            shown.data ? shown.data : "");
-    return strcmp(tasks_text_of(task, "state"), "done") == 0;
+    const char *state = task ? tasks_text_of(task, "state") : "gone";
+    fprintf(stderr, "scry: task %s %s %s%s%s\n", id,
+            strcmp(state, "failed") == 0      ? "has"
+            : strcmp(state, "cancelled") == 0 ? "was"
+                                              : "is",
+            state, *why ? ": " : "", shown.data ? shown.data : "");
+    return strcmp(state, "done") == 0;
 }
 
 /* Waits for the end of a task; a change wakes it up, and so does a second, for what no inotify tells. */

@@ -16,7 +16,7 @@ static const char *what_moved(const struct stall *stall, const struct look *look
     double passed_ns = (double)(look->now_ns - stall->moved_ns);
     double worked_ns = (double)(motion->cpu_ns - stall->seen.cpu_ns);
     if (motion->changes != stall->seen.changes)
-        return "began, executed or ended";
+        return motion->ended ? "ended" : "began";
     if (output_bytes != stall->output_bytes)
         return "wrote output";
     if (motion->bytes != stall->seen.bytes)
@@ -112,7 +112,7 @@ double trend_left_seconds(const struct trend *trend)
 #define TAKEN_HIGH 0.25 /* of the processors others have; and of the time that the job could compute it has none */
 #define TAKEN_LOW 0.1
 #define TAKEN_LEAST_NS (UINT64_C(3) * NS_PER_SECOND) /* of the last, short window; what is shorter says nothing */
-#define SWAPPING_HIGH (4 * MB)             /* a second, in and out */
+#define SWAPPING_HIGH (4 * MB)                       /* a second, in and out */
 #define SWAPPING_LOW (1 * MB)
 
 /* ---- memory ---- */

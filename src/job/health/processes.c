@@ -69,6 +69,7 @@ void processes_add(struct processes *processes, pid_t pid, pid_t ppid, const cha
     process->looks = 0; /* limits may be others */
     snprintf(process->name, sizeof process->name, "%s", name);
     processes->motion.changes++;
+    processes->motion.ended = false;
     moved(processes, process);
 }
 
@@ -90,6 +91,7 @@ void processes_ended(struct processes *processes, const struct look *look, pid_t
         processes->motion.changes++;
         moved(processes, process);
     }
+    processes->motion.ended = true;
     if (!process)
         return;
     if (processes->ended < PROCESSES_ENDED && !process->ended && read_stat(look, pid, &stat) && stat.state == 'Z') {

@@ -42,6 +42,7 @@ struct processes {
         uint64_t cpu_ns, bytes, changes; /* changes: they came, executed something, or ended */
         pid_t pid;                       /* who did something last */
         char name[64];
+        bool ended;   /* of changes the last: it ended */
         bool stopped; /* all of those that were looked at last are stopped */
         bool whole;   /* each look is at all of them */
         /* Computed, at most: what a short one did counts when its parent has waited for it, maybe once more. */

@@ -357,9 +357,10 @@ static void test_stall(void **unused)
     }
     tree_assert_said(&tree, "");
     stall_look(&stall, &tree.look, &motion, 100, 51);
-    tree_assert_said(&tree,
-                     "stands_still: idle for 51 s: no process of the job computed, read or wrote; the last was solver "
-                     "(pid 12), which began");
+    tree_assert_said(
+        &tree,
+        "stands_still: idle for 51 s: no process of the job computed, read or wrote; the last to do anything was "
+        "solver (pid 12): it began");
     tree_pass(&tree, 100);
     stall_look(&stall, &tree.look, &motion, 100, 50);
     tree_assert_said(&tree, "");

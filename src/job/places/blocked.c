@@ -62,8 +62,8 @@ static const struct call {
     {SYS_recvmsg, "recvmsg", "receives from", ABOUT_FD},
     {SYS_sendto, "sendto", "sends to", ABOUT_FD},
     {SYS_sendmsg, "sendmsg", "sends to", ABOUT_FD},
-    {SYS_accept, "accept", "waits for a connection at", ABOUT_FD},
-    {SYS_accept4, "accept4", "waits for a connection at", ABOUT_FD},
+    {SYS_accept, "accept", "waits for a client at", ABOUT_FD},
+    {SYS_accept4, "accept4", "waits for a client at", ABOUT_FD},
     {SYS_connect, "connect", "connects", ABOUT_FD},
     {SYS_openat, "openat", "opens", ABOUT_PATH},
     {SYS_close, "close", "closes", ABOUT_FD},
@@ -257,6 +257,10 @@ static bool put_internet(struct buf *out, pid_t pid, const char *table, unsigned
             number != inode)
             continue;
         found = true;
+        if (state < sizeof states / sizeof *states && strcmp(states[state], "listening") == 0) {
+            buf_printf(out, "TCP port %u", local_port);
+            continue;
+        }
         unsigned a = 0;
         buf_printf(out, "a %.3s connection", table);
         if (strlen(remote) == 8 && sscanf(remote, "%x", &a) == 1 && port)

@@ -235,10 +235,19 @@ static bool was_there(const struct events *events, pid_t pid)
     return false;
 }
 
+/* Python's own importer, of which there is no file. */
+static bool is_frozen(const json_t *place)
+{
+    const char *file = json_string_value(json_object_get(place, "file"));
+    return file && strncmp(file, "<frozen ", 8) == 0;
+}
+
 static void add_python_stack(struct events *events, const json_t *record)
 {
     const json_t *thread = json_array_get(json_object_get(record, "threads"), 0);
     const json_t *frames = json_object_get(thread, "frames"), *inner = json_array_get(frames, 0);
+    for (size_t i = 1; inner && is_frozen(inner); i++)
+        inner = json_array_get(frames, i);
     struct event *event = inner ? add(events, STREAM_PYTHON, record_seconds(record), WEIGHT_PLACE) : NULL;
     if (!event)
         return;
@@ -257,7 +266,7 @@ static void add_places(struct events *events)
     for (const struct layer_place *place = events->end->model->layers.places; place; place = place->hh.next) {
         if ((!place->line && !place->stack) || !was_there(events, place->pid))
             continue;
-        if (place->line)
+        if (place->line && !is_frozen(place->line))
             add_record(events, place->line, WEIGHT_PLACE);
         if (place->stack)
             add_python_stack(events, place->stack);
@@ -395,6 +404,43 @@ static int by_weight(const void *a, const void *b)
     return by_time(b, a);
 }
 
+/* The signal in the arguments of a request, its last number: ("/a,9)", "stop", 15). 0: none is there. */
+static int signal_in(const char *arguments)
+{
+    const char *last = NULL;
+    bool quoted = false;
+    for (const char *at = arguments; *at && (quoted || *at != ')'); at++) {
+        if (quoted && *at == '\\' && at[1])
+            at++;
+        else if (*at == '"')
+            quoted = !quoted;
+        else if (!quoted && *at == ',')
+            last = at + 1;
+    }
+    return last ? atoi(last) : 0;
+}
+
+/* What a tool asked for, in words; other requests by the name of the service. */
+static void add_request(struct events *events, const json_t *record)
+{
+    struct event *event = add_record(events, record, WEIGHT_HINT);
+    const char *request = json_string_value(json_object_get(record, "request"));
+    const char *who = json_string_value(json_object_get(record, "who"));
+    const char *name = request ? request + strspn(request, ": ") : "", *signal = strstr(name, "_send_signal(");
+    char room[32];
+    int signo = signal ? signal_in(signal) : 0;
+    size_t len = strcspn(name, "(");
+    if (!event || !len || !who || (request && strspn(request, ": ") == 0))
+        return; /* a conditional one: as it is */
+    buf_clear(&event->text);
+    buf_printf(&event->text, "%s ", who);
+    if (signo > 0)
+        buf_printf(&event->text, "sent %s to %s", text_signal(signo, room, sizeof room),
+                   strncmp(name, "job_", 4) == 0 ? "the job" : "processes of the job");
+    else
+        buf_printf(&event->text, "asked for %.*s", (int)len, name);
+}
+
 static void collect(struct events *events)
 {
     const struct job_model *model = events->end->model;
@@ -404,7 +450,7 @@ static void collect(struct events *events)
     add_scripts(events);
     add_logs(events);
     if (model->request && in_window(events, model->request))
-        add_record(events, model->request, WEIGHT_HINT);
+        add_request(events, model->request);
     if (model->stall)
         add_record(events, model->stall, WEIGHT_FAILURE);
     add_records(events, model->firings, WEIGHT_HINT);
@@ -532,10 +578,11 @@ static json_t *unknown_json(const struct job_end *end, const json_t *reason, con
     /* Many programs say on standard output why they end; an abort's words are on standard error. */
     if (strcmp(log_state(end, "stdout"), "watched") != 0 && !json_is_object(reason))
         buf_puts(&text,
-                 "what it wrote to standard output and standard error was not read, since they are no files: run it "
+                 "what it wrote to standard output and standard error was not read, because they are not files: run it "
                  "with >out.txt 2>err.txt");
     else
-        buf_puts(&text, "what it wrote to standard error was not read, since that is no file: run it with 2>err.txt");
+        buf_puts(&text,
+                 "what it wrote to standard error was not read, because it is not a file: run it with 2>err.txt");
     if (!json_is_object(reason) && first && strncmp(first, python, sizeof python - 1) == 0)
         buf_puts(&text, ", or with scry run --script calls, which records exceptions of Python");
     return text_json(text.data ? text.data : "");

@@ -45,6 +45,34 @@ static void put_place(double seconds, int pid, int line)
         "line", line, "how", "inside");
 }
 
+/* Python's importer is no place of the program, and a request is said in words. */
+static void test_words(void **state)
+{
+    static const struct {
+        const char *request, *said;
+    } rows[] = {{":job_send_signal(\"/a,9)/\\\"b\",\"stop\",15)", "scry sent SIGTERM to the job"},
+                {": proc_send_signal([p_1_1, p_1_2], 10)", "scry sent SIGUSR1 to processes of the job"},
+                {": job_set([], \"sample\", \"1\")", "scry asked for job_set"}};
+    put_place(99.4, 33, 8);
+    PUT("{s:s, s:f, s:i, s:s, s:i, s:s}", "type", "script_line", "t", 99.5, "pid", 33, "file",
+        "<frozen importlib._bootstrap>", "line", 405, "how", "outside");
+    PUT("{s:s, s:f, s:i, s:[{s:i, s:s, s:[{s:s, s:s, s:i}, {s:s, s:s, s:i}]}]}", "type", "python_stack", "t", 99.6,
+        "pid", 33, "threads", "tid", 33, "name", "main", "frames", "function", "f", "file",
+        "<frozen importlib._bootstrap>", "line", 405, "function", "g", "file", "/home/u/a.py", "line", 3);
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        PUT("{s:s, s:f, s:s, s:s, s:s}", "type", "request", "t", 90.0, "who", "scry", "request", rows[i].request,
+            "status", "OMIS_OK");
+        json_t *last = last_of(ONE);
+        _cleanup_(buf_done) struct buf text = BUF_INIT;
+        last_text(&text, last, true, NULL);
+        if (!strstr(text.data, rows[i].said) || strstr(text.data, "OMIS_OK") ||
+            strstr(text.data, "script    33 <frozen") || strstr(text.data, "was in f at <frozen") ||
+            !strstr(text.data, "33 was in g at /home/u/a.py:3"))
+            fail_msg("%s", text.data);
+        json_decref(last);
+    }
+}
+
 /* Scripts that ended well have done their work; a program that fails in a script that goes on has answered a question. */
 static void test_asides(void **state)
 {
@@ -134,14 +162,14 @@ static void test_unknown(void **state)
     expect_text(ONE, "");
     PUT("{s:s, s:f, s:s, s:s}", "type", "log_file", "t", 0.0, "file", "stderr", "state", "unwatched");
     expect_text(
-        ONE, "  reason     not known: what it wrote to standard output and standard error was not read, since they are "
-             "no files: run it with >out.txt 2>err.txt\n");
+        ONE, "  reason     not known: what it wrote to standard output and standard error was not read, because they "
+             "are not files: run it with >out.txt 2>err.txt\n");
     PUT("{s:s, s:f, s:s, s:s}", "type", "log_file", "t", 0.0, "file", "stdout", "state", "watched");
-    expect_text(ONE,
-                "  reason     not known: what it wrote to standard error was not read, since that is no file: run it "
-                "with 2>err.txt\n");
+    expect_text(
+        ONE, "  reason     not known: what it wrote to standard error was not read, because it is not a file: run it "
+             "with 2>err.txt\n");
     expect_text(python,
-                "  reason     not known: what it wrote to standard error was not read, since that is no file: run "
+                "  reason     not known: what it wrote to standard error was not read, because it is not a file: run "
                 "it with 2>err.txt, or with scry run --script calls, which records exceptions of Python\n");
     put_last("worker", "bash");
     expect_text(ONE, "  said last  worker\n             bash\n");
@@ -274,7 +302,7 @@ static void test_abort_unread(void **state)
     static const char chain[] = "[{\"pid\": 10, \"name\": \"python3\", \"end_seconds\": 100, \"signal\": 6}]";
     static const char crash[] = "  reason     python3 crashed by SIGABRT\n",
                       hint[] = "             what it wrote to standard error was not read, "
-                               "since that is no file: run it with 2>err.txt";
+                               "because it is not a file: run it with 2>err.txt";
     for (int unread = 0; unread < 2; unread++) {
         _cleanup_(buf_done) struct buf text = BUF_INIT;
         if (unread)
@@ -292,8 +320,9 @@ static void test_abort_unread(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        ROW(test_abort_unread), ROW(test_line), ROW(test_said_last), ROW(test_unknown),  ROW(test_asides),
-        ROW(test_once),         ROW(test_room), ROW(test_quiet),     ROW(test_sections), ROW(test_section_texts),
+        ROW(test_abort_unread), ROW(test_line),          ROW(test_said_last), ROW(test_unknown),
+        ROW(test_asides),       ROW(test_once),          ROW(test_room),      ROW(test_quiet),
+        ROW(test_sections),     ROW(test_section_texts), ROW(test_words),
     };
     return cmocka_run_group_tests_name("layers last", tests, NULL, NULL);
 }

@@ -6,6 +6,7 @@
 #include <string.h>
 #include <sys/wait.h>
 
+#include "base/data/cleanup.h"
 #include "jobdir/layers/culprit.h"
 #include "jobdir/report/internal.h"
 #include "jobdir/text/fields.h"
@@ -173,25 +174,16 @@ const struct field report_failed_fields[] = {
 
 bool report_command(struct buf *out, const json_t *argv, bool cut, size_t most)
 {
-    size_t index, start = out->len;
+    size_t index;
     const json_t *arg;
+    _cleanup_(buf_done) struct buf whole = BUF_INIT;
     json_array_foreach(argv, index, arg)
     {
-        struct buf word = BUF_INIT;
         const char *text = json_string_value(arg);
-        text_show(&word, text ? text : "?");
-        size_t len = word.data ? word.len : 0, left = most > out->len - start ? most - (out->len - start) : 0;
-        buf_puts(out, index ? " " : "");
-        if (len == 0)
-            buf_puts(out, "''");
-        else
-            buf_append(out, word.data, len < left ? len : text_fit(word.data, len, left));
-        buf_done(&word);
-        if (len >= left && (len > left || index + 1 < json_array_size(argv))) {
-            buf_puts(out, " ...");
-            return true;
-        }
+        buf_puts(&whole, index ? " " : "");
+        text_show(&whole, !text ? "?" : *text ? text : "''");
     }
+    text_cut(out, whole.data ? whole.data : "", most);
     buf_puts(out, cut ? " ..." : "");
     return json_array_size(argv) > 0;
 }

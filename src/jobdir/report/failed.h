@@ -29,7 +29,8 @@ json_t *report_failed_with_json(const struct job_model *model, int status);
  * statuses are not known. */
 void report_failed_text(struct buf *out, const json_t *failed, uint64_t elsewhere, bool all);
 
-/* The command line as people read it, cut to about so many bytes; false: it is not known. */
+/* The command line as people read it, of so many columns: it is cut in the middle, for what a command was about is often its last
+ * word. false: it is not known. */
 bool report_command(struct buf *out, const json_t *argv, bool cut, size_t most);
 
 /* Of a struct job_process: how it ended; what is known of its command. */

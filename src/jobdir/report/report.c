@@ -367,13 +367,15 @@ static void put_sections(struct buf *out, const struct job_report *report, struc
 
 void job_report_summary(struct buf *out, const struct job_report *report, struct report_style style)
 {
+    size_t start = out->len;
     put_sections(out, report, style, IN_SUMMARY);
-    if (report->path && !report->path[0])
-        return; /* nothing was recorded that could be read */
-    text_label(out, "more");
-    buf_puts(out, "scry report ");
-    text_show(out, report->info.id);
-    buf_putc(out, '\n');
+    if (!report->path || report->path[0]) { /* else nothing was recorded that could be read */
+        text_label(out, "more");
+        buf_puts(out, "scry report ");
+        text_show(out, report->info.id);
+        buf_putc(out, '\n');
+    }
+    text_wrap(out, start, style.columns);
 }
 
 void job_report_text(struct buf *out, const struct job_report *report, struct report_style style)

@@ -441,8 +441,8 @@ static void test_command(void **state)
         const char *text;
     } rows[] = {{"[\"a\", \"b c\", \"\"]", 80, "a b c ''"},
                 {"[\"12345\", \"67890\"]", 11, "12345 67890"},
-                {"[\"12345\", \"67890\"]", 8, "12345 678 ..."},
-                {"[\"12345\", \"67890\"]", 5, "12345 ..."},
+                {"[\"12345\", \"67890\"]", 10, "1234...890"},
+                {"[\"cc1\", \"-quiet\", \"-o\", \"/tmp/a.s\", \"util.c\"]", 20, "cc1 -quie...s util.c"},
                 {"[\"\\u001b[1m\"]", 80, "\\x1b[1m"}};
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         struct buf text = BUF_INIT;

@@ -48,7 +48,7 @@ static void test_controls(void **state)
 {
     static const struct {
         const char *text, *shown;
-    } cases[] = {{"a\tb\x7f", "a\\x09b\\x7f"},
+    } cases[] = {{"a\tb\x7f", "a b\\x7f"},
                  {"\xc2\x9b"
                   "1m",
                   "\\xc2\\x9b"

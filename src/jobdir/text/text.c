@@ -21,7 +21,9 @@ static void append_text(struct buf *out, const char *text, size_t limit, bool es
             return;
         }
         size_t len = utf8_length(at, left);
-        if (len == 0 || (escape_controls && utf8_starts_control(at, len))) {
+        if (escape_controls && *at == '\t') {
+            buf_putc(out, ' ');
+        } else if (len == 0 || (escape_controls && utf8_starts_control(at, len))) {
             buf_printf(out, "\\x%02x", at[0]);
             len = len ? len : 1;
             for (size_t i = 1; i < len; i++)

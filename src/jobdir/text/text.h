@@ -30,7 +30,7 @@ void text_show_json(struct buf *out, const char *json, size_t size);
  * `out.failed`. */
 void text_put_json(struct buf *out, json_t *json_take);
 
-/* Appends the text for a terminal or a report: control characters as \xNN. */
+/* Appends the text for a terminal or a report: control characters as \xNN, a tab as a blank. */
 void text_show(struct buf *out, const char *text);
 
 /* Appends the text as one word of a shell, in quotation marks. */
