@@ -183,6 +183,7 @@
 #define HEALTH_GROUP_NS (30 * WAITS_NS_PER_SECOND)     /* until it is looked again in which control group the job is */
 #define HEALTH_LAST_NS (500 * WAITS_NS_PER_MS)         /* less than that makes no window at a job's end */
 #define JUDGE_WINDOW_NS (10 * WAITS_NS_PER_SECOND)     /* over so much of the past it is judged */
+#define JUDGE_LEAST_NS (3 * WAITS_NS_PER_SECOND)       /* or, at the end of a job, over so much at least */
 #define JUDGE_SOON_SECONDS 120                         /* memory that is used up within so long: that is said */
 #define JUDGE_JUMP_NS INT64_C(1000000000)              /* a clock that differs by more was set, or the machine slept */
 #define CPU_SOON_SECONDS 600                           /* a limit of processor time that is near: that is said */

@@ -111,8 +111,7 @@ double trend_left_seconds(const struct trend *trend)
 #define BUSY 0.95       /* of the processors are */
 #define TAKEN_HIGH 0.25 /* of the processors others have; and of the time that the job could compute it has none */
 #define TAKEN_LOW 0.1
-#define TAKEN_LEAST_NS (UINT64_C(3) * NS_PER_SECOND) /* of the last, short window; what is shorter says nothing */
-#define SWAPPING_HIGH (4 * MB)                       /* a second, in and out */
+#define SWAPPING_HIGH (4 * MB) /* a second, in and out */
 #define SWAPPING_LOW (1 * MB)
 
 /* ---- memory ---- */
@@ -250,7 +249,7 @@ void judge_look(struct judge *judge, const struct look *look, const struct node_
 void judge_end(struct judge *judge, const struct look *look, const struct node_state *node,
                const struct cgroup_state *group, const struct process_motion *motion)
 {
-    if (look->now_ns >= judge->window_ns + TAKEN_LEAST_NS)
+    if (look->now_ns >= judge->window_ns + JUDGE_LEAST_NS)
         judge_taken(judge, look, node, motion, throttled_share(judge, group) > THROTTLED_LOW);
 }
 

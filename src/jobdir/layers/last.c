@@ -238,8 +238,9 @@ static bool was_there(const struct events *events, pid_t pid)
 /* Python's own importer, of which there is no file. */
 static bool is_frozen(const json_t *place)
 {
+    static const char frozen[] = "<frozen ";
     const char *file = json_string_value(json_object_get(place, "file"));
-    return file && strncmp(file, "<frozen ", 8) == 0;
+    return file && strncmp(file, frozen, strlen(frozen)) == 0;
 }
 
 static void add_python_stack(struct events *events, const json_t *record)
