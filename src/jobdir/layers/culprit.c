@@ -179,23 +179,29 @@ static bool is_before_cleanup(const struct job_process *shell, const struct job_
 
 /* ---- what a shell starts in the traps of its exit and of its errors ---- */
 
+static bool is_named(const json_t *names, const struct job_process *process)
+{
+    size_t index;
+    const json_t *each;
+    const char *program = json_string_value(json_array_get(process->argv, 0));
+    json_array_foreach(names, index, each)
+    {
+        const char *name = json_string_value(each);
+        if (name && (strcmp(name, process->name) == 0 || (program && strcmp(name, text_base(program)) == 0)))
+            return true;
+    }
+    return false;
+}
+
 /* Any of the names; `missing`: whether one is a child's of none. */
 static bool is_of_trap(const json_t *commands, const struct job_process *process, const struct job_process *shell,
                        bool missing)
 {
     enum { NOT_EXECUTABLE = 126, NOT_FOUND = 127 };
-    size_t index;
-    const json_t *command;
-    const char *program = json_string_value(json_array_get(process->argv, 0));
-    json_array_foreach(commands, index, command)
-    {
-        const char *name = json_string_value(command);
-        if (name && (strcmp(name, process->name) == 0 || (program && strcmp(name, text_base(program)) == 0)))
-            return true;
-    }
     int status = process->status != JOB_STATUS_UNKNOWN ? culprit_status(process) : 0;
-    return missing && (status == NOT_FOUND || status == NOT_EXECUTABLE) && strcmp(process->name, shell->name) == 0 &&
-           json_equal(process->argv, shell->argv); /* a fork that executed nothing */
+    return is_named(commands, process) ||
+           (missing && (status == NOT_FOUND || status == NOT_EXECUTABLE) && strcmp(process->name, shell->name) == 0 &&
+            json_equal(process->argv, shell->argv)); /* a fork that executed nothing */
 }
 
 /* A program in the traps that nothing of that name was started for: perhaps it was not found. */
@@ -215,8 +221,7 @@ static bool has_missing(const struct job_model *model, const struct job_process 
     return false;
 }
 
-/* When the first of the children began after which it started nothing else; INFINITY: none is known. */
-static double trap_start(const struct job_model *model, const struct job_process *shell)
+double culprit_trap_start(const struct job_model *model, const struct job_process *shell)
 {
     const struct layer_place *place = layers_place(&model->layers, shell->pid);
     const json_t *commands = place ? place->trap : NULL;
@@ -258,15 +263,19 @@ static const struct job_process *culprit_before(const struct job_model *model, c
     return first ? first : same ? same : silent_daemon(model, parent);
 }
 
-/* A trap began when what failed had ended; it fails the shell itself only with its own status. */
+/* A trap began when what failed had ended; it fails the shell itself only with its own status. So does what began it: of a program that
+ * only traps start it is sure where nothing else failed. */
 const struct job_process *culprit_of(const struct job_model *model, const struct job_process *parent)
 {
     if (has_timed_out(parent))
         return NULL;
-    double trap = trap_start(model, parent);
+    double trap = culprit_trap_start(model, parent);
     const struct job_process *found = culprit_before(model, parent, trap);
     if (found || isinf(trap))
         return found;
     found = culprit_before(model, parent, INFINITY);
-    return found && culprit_status(found) == culprit_status(parent) ? found : NULL;
+    const struct layer_place *place = layers_place(&model->layers, parent->pid);
+    bool only = found && is_named(place ? place->trap_only : NULL, found);
+    return found && culprit_status(found) == culprit_status(parent) && (!only || left_by_itself(model, parent)) ? found
+                                                                                                                : NULL;
 }

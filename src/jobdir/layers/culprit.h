@@ -17,6 +17,9 @@ int culprit_status(const struct job_process *process);
 /* What is asked, and says no by its status, as grep. */
 bool culprit_is_answer(const struct job_process *process);
 
+/* When the first of the children of a shell began after which it started nothing but the programs of its traps; INFINITY: none is known. */
+double culprit_trap_start(const struct job_model *model, const struct job_process *shell);
+
 /* The child that made it fail, which has failed; NULL: it failed by itself, as far as is known. */
 const struct job_process *culprit_of(const struct job_model *model, const struct job_process *parent);
 

@@ -210,7 +210,8 @@ static void test_cleanup(void **state)
 }
 
 /* What a shell starts in a trap of its exit is none of what failed before, whatever both ended with; but where nothing did, and the
- * shell has its status, the trap is the reason. A command that is not found has no name but the shell's. */
+ * shell has its status, the trap is the reason: of a program that stands only there that is known where the shell has told of all commands
+ * that failed. A command that is not found has no name but the shell's. */
 static void test_trap(void **state)
 {
     enum { EXIT_5 = 5 << 8 };
@@ -222,6 +223,7 @@ static void test_trap(void **state)
         } children[3]; /* one after the other: 11, 12, 13 */
         int status;
         const char *chain;
+        bool only, inside;
     } rows[] = {
         {"[\"rm\"]", {{"cp", EXIT_1}, {"rm", EXIT_1}}, EXIT_1, "11 10"},
         {"[\"rm\"]", {{"cp", EXIT_1}, {"rm", EXIT_1}}, EXIT_5, "11 10"}, /* cp || exit 5 */
@@ -234,6 +236,9 @@ static void test_trap(void **state)
         {"[\"rm\"]", {{"rm", EXIT_1}}, EXIT_5, "10"},
         {"[\"rm\"]", {{"cp", EXIT_1}, {"rm", EXIT_1}, {"tar", EXIT_1}}, EXIT_1, "13 10"},
         {NULL, {{"cp", EXIT_1}, {"rm", EXIT_1}}, EXIT_1, "12 10"},
+        {"[\"rm\"]", {{"cp", EXIT_1}, {"rm", EXIT_1}}, EXIT_1, "11 10", .only = true},
+        {"[\"rm\"]", {{"cp", 0}, {"rm", EXIT_1}}, EXIT_1, "10", .only = true},
+        {"[\"rm\"]", {{"cp", 0}, {"rm", EXIT_1}}, EXIT_1, "12 10", .only = true, .inside = true},
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         struct job_model model;
@@ -243,8 +248,12 @@ static void test_trap(void **state)
                 rows[i].children[k].status);
         add(&model, 10, SUPERVISOR, "bash", 0, 0.5, rows[i].status);
         if (rows[i].commands)
-            put_now(&model, json_pack("{s:s, s:f, s:i, s:o}", "type", "script_trap", "t", 0.5, "pid", 10, "commands",
-                                      json_loads(rows[i].commands, 0, NULL)));
+            put_now(&model, json_pack("{s:s, s:f, s:i, s:o, s:o*}", "type", "script_trap", "t", 0.5, "pid", 10,
+                                      "commands", json_loads(rows[i].commands, 0, NULL), "only",
+                                      rows[i].only ? json_loads(rows[i].commands, 0, NULL) : NULL));
+        if (rows[i].inside)
+            put_now(&model, json_pack("{s:s, s:f, s:i, s:s, s:i, s:s}", "type", "script_line", "t", 0.5, "pid", 10,
+                                      "file", "job.sh", "line", 3, "how", "inside"));
         json_t *failed = failed_of(&model);
         if (strcmp(chain(failed), rows[i].chain) != 0)
             fail_msg("%zu: %s", i, chain(failed));
