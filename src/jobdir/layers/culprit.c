@@ -279,3 +279,99 @@ const struct job_process *culprit_of(const struct job_model *model, const struct
     return found && culprit_status(found) == culprit_status(parent) && (!only || left_by_itself(model, parent)) ? found
                                                                                                                 : NULL;
 }
+
+/* ---- in a job that ended well ---- */
+
+/* Where it ended before the others began, they ran beside each other, or the shell cannot have waited for it. */
+bool culprit_is_stage(const struct job_model *model, const struct job_process *process)
+{
+    static const double NO_WAIT = 0.0003;
+    const struct job_process *shell = NULL;
+    bool beside = false;
+    unsigned late = 0;
+    double last_start = 0, first_end = INFINITY; /* of those that were late */
+    for (size_t i = 0; i < model->ended_count; i++) {
+        const struct job_process *other = &model->ended[i];
+        shell = other->pid == process->ppid ? other : shell;
+        if (other == process || other->ppid != process->ppid || other->start < process->start ||
+            other->start > process->start + TICK)
+            continue;
+        if (other->start > process->end + NO_WAIT) {
+            late++;
+            last_start = fmax(last_start, other->start);
+            first_end = fmin(first_end, other->end);
+            continue;
+        }
+        if (other->end < process->end)
+            return false;
+        beside = true;
+    }
+    beside |= late > 1 && last_start < first_end;
+    return beside && shell && !shell->status && starter_is_shell(shell->name, shell->argv);
+}
+
+/* Whether the shell tells of its commands, and of none that failed when this one did. */
+static bool was_condition(const struct job_model *model, const struct job_process *process,
+                          const struct job_process *shell)
+{
+    static const double LATE = 1; /* so long after it its shell has noticed at the latest */
+    const struct layer_place *place = layers_place(&model->layers, shell->pid);
+    const struct layer_list *failures = &model->layers.failures;
+    const char *how = json_string_value(json_object_get(place ? place->line : NULL, "how"));
+    size_t index;
+    json_t *record;
+    if (!how || strcmp(how, "inside") != 0 || failures->total > json_array_size(failures->records))
+        return false;
+    json_array_foreach(failures->records, index, record)
+    {
+        double after = record_seconds(record) - process->end;
+        if (json_integer_value(json_object_get(record, "pid")) == shell->pid && after >= -TICK && after <= LATE)
+            return false;
+    }
+    return true;
+}
+
+/* With the same words; `stage`: not only with the same script or command in front of others. */
+static bool is_same_program(const struct job_process *one, const struct job_process *other, bool stage)
+{
+    const json_t *first = json_array_get(one->argv, 1);
+    const char *word = json_string_value(first);
+    bool same_first = word && *word != '-' && json_equal(first, json_array_get(other->argv, 1));
+    return strcmp(one->name, other->name) == 0 && (json_equal(one->argv, other->argv) || (same_first && !stage));
+}
+
+static bool is_make(const struct job_process *process)
+{
+    return strcmp(process->name, "make") == 0 || strcmp(process->name, "gmake") == 0;
+}
+
+bool culprit_is_handled(const struct job_model *model, const struct job_process *process)
+{
+    enum { DEPTH_MOST = 16, NOT_EXECUTABLE = 126, NOT_FOUND = 127 };
+    double all = 0;
+    for (size_t i = 0; i < model->ended_count; i++)
+        all = fmax(all, model->ended[i].end);
+    for (int depth = 0; process && depth < DEPTH_MOST; depth++) {
+        const struct job_process *parent = NULL;
+        bool again = false, behind = false, stage = culprit_is_stage(model, process);
+        for (size_t i = 0; i < model->ended_count; i++) {
+            const struct job_process *other = &model->ended[i];
+            parent = other != process && is_child(process, other) ? other : parent;
+            bool later = other->ppid == process->ppid && other->start >= process->end - TICK && other != process;
+            behind |= later && other->end > process->end;
+            again |= later && !other->status && is_same_program(other, process, stage);
+        }
+        if (!parent || !WIFEXITED(process->status))
+            return false;
+        if (parent->status) {
+            process = again ? NULL : parent; /* that has failed with it */
+            continue;
+        }
+        int status = WEXITSTATUS(process->status);
+        bool missing = status == NOT_EXECUTABLE || status == NOT_FOUND;
+        bool about_it = process->end - process->start > all / 2;
+        return is_make(parent) || again ||
+               (!stage && !missing && (was_condition(model, process, parent) || (behind && !about_it)));
+    }
+    return !process;
+}
