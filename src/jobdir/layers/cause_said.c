@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
 
 #include "base/data/cleanup.h"
 #include "jobdir/layers/culprit.h"
@@ -305,13 +306,40 @@ static json_t *all_lines(const struct layers *layers)
     return lines;
 }
 
+/* What Python says of an exception, with the line of the user's code that raised it. */
+static bool is_traceback(const json_t *record)
+{
+    const char *pattern = json_string_value(json_object_get(record, "pattern"));
+    return pattern && strcmp(pattern, "exception") == 0 && json_is_string(json_object_get(record, "place"));
+}
+
+/* Whether one program of Python alone can have said what was said then: with others, their exceptions follow of the first one. */
+static bool is_python_alone(const struct job_end *end, double seconds)
+{
+    static const char python[] = "python";
+    const struct job_model *model = end->model;
+    size_t index, failed = 0;
+    json_t *process;
+    json_array_foreach(end->chain, index, process)
+    {
+        if (starter_of(json_string_value(json_object_get(process, "name"))) == STARTER_LAUNCHER)
+            return false;
+    }
+    for (size_t i = 0; i < model->ended_count; i++)
+        failed += culprit_has_failed(&model->ended[i]) && WIFEXITED(model->ended[i].status) &&
+                  model->ended[i].end >= seconds - CAUSE_AT_ONCE_SECONDS &&
+                  strncmp(model->ended[i].name, python, sizeof python - 1) == 0;
+    return !end->rank && failed < 2;
+}
+
 /* What programs said of the failure. Errors come in bursts: a program goes on after one, tells what follows of it, or others fail
- * because of it. So it is the first line of the last burst; of it one that names a cause outside the program, if it has one. */
+ * because of it. So it is the first line of the last burst; of it one that names a cause outside the program, if it has one. But of
+ * exceptions the last one ended the program, which had handled the others; one that is raised once more was raised first. */
 void cause_look_at_said(const struct job_end *end, struct cause_said *ret_said)
 {
     json_t *lines = all_lines(&end->model->layers), *record;
     size_t count = json_array_size(lines), index;
-    const json_t *first = NULL, *outside = NULL;
+    const json_t *first = NULL, *outside = NULL, *exception = NULL;
     enum said most = SAID_NOTHING;
     const char *text;
     double burst = 0;
@@ -335,9 +363,14 @@ void cause_look_at_said(const struct job_end *end, struct cause_said *ret_said)
         int error = error_of(record, &text);
         burst = burst < seconds ? burst : seconds;
         first = record;
+        if (is_traceback(record) &&
+            (!exception || json_equal(json_object_get(record, "text"), json_object_get(exception, "text"))))
+            exception = record;
         if (error >= 0 && (errors[error].error || !errors[error].once))
             outside = record;
     }
+    if (exception && is_traceback(first) && is_python_alone(end, burst))
+        first = exception;
     free(others.before.list);
     free(others.after.list);
     free(others.traps);

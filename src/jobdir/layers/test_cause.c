@@ -1101,6 +1101,25 @@ static void test_of_trap(void **state)
     }
 }
 
+static void put_traceback(double seconds, const char *text, const char *place)
+{
+    PUT("{s:s, s:f, s:s, s:s, s:s, s:s, s:s, s:i}", "type", "log", "t", seconds, "file", "stderr", "pattern",
+        "exception", "level", "error", "text", text, "place", place, "folded", 0);
+}
+
+/* The last one of a program, where that raised it first; of several programs the first, of which the others follow. */
+static void test_tracebacks(void **state)
+{
+    put_traceback(99.5, "KeyError: 'size'", "/w/run.py:3");
+    put_traceback(99.6, "ConfigError: no size", "/w/run.py:4");
+    put_traceback(99.7, "ConfigError: no size", "/w/run.py:9");
+    expect(ask(TWO), NOTE_cause_log, false, "probably what stderr says: ConfigError: no size, at run.py:4");
+    put_failed(99.7, 31, "python3");
+    expect(ask(TWO), NOTE_cause_log, false, "probably what stderr says: ConfigError: no size, at run.py:4");
+    put_failed(99.8, 32, "python3");
+    expect(ask(TWO), NOTE_cause_log, false, "probably what stderr says: KeyError: 'size', at run.py:3");
+}
+
 /* The script ends as the last command of its trap does; its words are those of the command that failed before. */
 static void test_failed_cleanup(void **state)
 {
@@ -1340,6 +1359,7 @@ int main(void)
         ROW(test_of_another),
         ROW(test_of_cleanup),
         ROW(test_of_trap),
+        ROW(test_tracebacks),
         ROW(test_failed_cleanup),
         ROW(test_many_others),
         ROW(test_age),
