@@ -503,8 +503,8 @@ const struct log_pattern log_patterns[] = {
      "an illegal instruction: built for another processor?"},
     {"floating_point_exception", ERROR, "floating point exception|sigfpe",
      "(?i:\\bfloating point exception\\b)|\\bSIGFPE\\b", "such as an integer divided by zero"},
-    {"cxx_exception", ERROR, "terminate called|terminating with uncaught|terminating due to uncaught|caught standard",
-     "\\bterminate called (?:after throwing|without an active|recursively)|\\bterminating (?:with|due to) uncaught|"
+    {"cxx_exception", ERROR, "pure virtual |terminate called|terminating with uncaught|terminating due to uncaught|caught standard",
+     "(?i:^pure virtual (?:method|function) called)|\\bterminate called (?:after throwing|without an active|recursively)|\\bterminating (?:with|due to) uncaught|"
      "\\bCaught standard std::exception", "an exception of C++ that nothing caught",
      "throwing an instance of|Caught standard", "^\\s*what\\(\\): |^ \\S", 4},
     {"assertion", ERROR, "assertion|assert failed|check failed: |cpassert",
@@ -520,6 +520,8 @@ const struct log_pattern log_patterns[] = {
     {"fortran_error", ERROR, "forrtl: |fortran runtime error|fio-|error stop|unrecoverable library",
      "\\bforrtl: (?:severe|error)|Fortran runtime error: |\\bFIO-[FES]-\\d+/|\\bERROR STOP\\b|\\bUNRECOVERABLE library error",
      "an error of Fortran's run-time library", "UNRECOVERABLE library", "\\w", 2},
+    {"fortran_place", LOG_SEVERITY_INFO, "at line ", "(?:^|[\\]:>] ?)At line \\d+ of file \\S", "where an error of gfortran's run-time library was, above it",
+     "At line", "^Fortran runtime error: ", 2, "fortran_error"},
     {"library_error", ERROR, "hdf5-diag: |netcdf: |petsc error: ",
      "\\bHDF5-DIAG: Error detected|\\bPETSC ERROR: (?!\\s*$)|"
      "\\bNetCDF: .*(?i:not found|error|unknown|exceed|invalid|not valid|denied|not permitted|cannot|can't|failure|mismatch)\\b",

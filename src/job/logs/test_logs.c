@@ -163,6 +163,7 @@ static const struct example {
     {"java_exception", "Exception in thread \"main\" java.lang.NullPointerException", "no exception in threads"},
     {"panic", "thread 'main' panicked at src/main.rs:2:5:", "do not panic: all is well"},
     {"fortran_error", "forrtl: severe (64): input conversion error", "forrtl: info (1)"},
+    {"fortran_place", "At line 3 of file a.f90", "look at line 3 of file a.f90"},
     {"library_error", "NetCDF: Variable not found", "NetCDF: yes"},
     {"link_error", "a.c:(.text+0x9): undefined reference to `solve'", "no undefined reference to it"},
     {"shell_error", "job.sh: line 3: MESH: unbound variable", "the unbound variable is x"},
