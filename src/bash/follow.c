@@ -27,6 +27,7 @@ struct frame {
     bool leaves;     /* exit, return: its status is not its own, */
     bool returns;    /* but of what called the function */
     int failed;      /* status of the last one in it that was reported; 0: none */
+    int trapped;     /* with which it began the trap of errors, whose own may be another; 0: it did not */
     uint32_t size;   /* of the text: bash may have freed the command when its end is noticed */
     char text[TALLY_TEXT];
 };
@@ -78,11 +79,14 @@ static void end_frame(int status, bool known, bool here)
         outer->failed = failed;
 }
 
-/* Those that bash has left by a longjmp. What made it do that is the innermost one, if it failed. */
+/* Those that bash has left by a longjmp. What made it do that is the innermost one, if it failed; not what its trap failed at then. */
 static void end_left(const char *stack)
 {
-    while (depth && frames[depth - 1].stack <= stack)
-        end_frame(*shell.last_command_exit_value, true, false);
+    int status = *shell.last_command_exit_value;
+    while (depth && frames[depth - 1].stack <= stack) {
+        status = frames[depth - 1].trapped ? frames[depth - 1].trapped : status;
+        end_frame(status, true, false);
+    }
 }
 
 /* ---- its beginning ---- */
@@ -101,7 +105,7 @@ static void begin_frame(const struct shell_command *command, const char *stack, 
     frame->stack = stack;
     frame->has_status = alone;
     frame->counted = false;
-    frame->failed = 0;
+    frame->failed = frame->trapped = 0;
     frame->leaves = frame->returns = false;
     frame->ignored = ignored || (command->flags & (SHELL_IGNORED | SHELL_INVERTED)) != 0;
     if (!leaf || (leaf != command && !alone))
@@ -146,6 +150,8 @@ int follow_command(struct shell_command *command, int asynchronous, int pipe_in,
     if (!*shell.interactive_shell && command && is_ready()) {
         /* the trap of its exit: all is left, although that may be deeper */
         end_left(*shell.running_trap == SHELL_EXIT_TRAP ? (const char *)UINTPTR_MAX : stack);
+        if (*shell.running_trap == SHELL_ERROR_TRAP && depth && !frames[depth - 1].trapped)
+            frames[depth - 1].trapped = *shell.last_command_exit_value;
         if (!*shell.running_trap && depth < FRAMES) {
             own = depth;
             bool piped = pipe_in != SHELL_NO_PIPE || pipe_out != SHELL_NO_PIPE;

@@ -2,6 +2,7 @@
 #ifndef SCRY_BASH_SHELL_H
 #define SCRY_BASH_SHELL_H
 
+#include <signal.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -14,7 +15,8 @@
 
 enum { SHELL_INVERTED = 0x04, SHELL_IGNORED = 0x08 }; /* "!"; its failure ends no shell with set -e: a condition */
 enum { SHELL_NO_PIPE = -1 };
-enum { SHELL_EXIT_TRAP = 1 }; /* running_trap: the number of the signal, which is 0, and one */
+/* running_trap: the number of the signal and one; that is 0 for the exit, and behind those of all signals and DEBUG for errors */
+enum { SHELL_EXIT_TRAP = 1, SHELL_ERROR_TRAP = NSIG + 2 };
 
 struct shell_word {
     char *text;

@@ -23,7 +23,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         place_move(&place, text, at);
         fuzz_expect(place.last_line >= place.first_line && place.last_line <= text->line_count);
     }
-#include "job/scripts/script_trap.h"
+    struct script_trap trap = script_trap_find((const char *)data, size);
+    fuzz_expect(json_array_size(trap.only) <= json_array_size(trap.commands));
+    script_trap_done(&trap);
     script_source_free(text);
     return 0;
 }

@@ -185,7 +185,9 @@ class Inside(JobCase):
                 ("set -u\n{ : $none; } 2>/dev/null\n", (2, None, ": $none", 1)),
                 ("set -eo pipefail\ntrap 'true; false; true' EXIT\nfalse | true\n", (3, None, "false | true", 1)),
                 ("set -e\ntrap '(exit 7) || true' EXIT\nsh -c 'exit 6'\n", (3, None, "sh -c 'exit 6'", 6)),
-                ("set -e\ntrap 'sh -c \"exit 7\"' EXIT\nsh -c 'exit 6'\n", (3, None, "sh -c 'exit 6'", 6), 7)):
+                ("set -e\ntrap 'sh -c \"exit 7\"' EXIT\nsh -c 'exit 6'\n", (3, None, "sh -c 'exit 6'", 6), 7),
+                ("set -Ee\ntrap 'true; sh -c \"exit 7\"' ERR\nf() {\n  test -r /none\n}\nf\n", (4, "f", "test -r /none", 1), 7),
+                ("set -Ee\ng() { sh -c 'exit 7'; }\ntrap g ERR\n[ a = b ]\n", (4, None, "[ a = b ]", 1), 7)):
             with self.subTest(script=text):
                 self.run_script(text, "calls", status=ends[0] if ends else found[3])
                 self.assertEqual(self.failures(), [found])

@@ -216,6 +216,9 @@ if __name__ == "__main__":
         self.assertIsNone(run("seq 100000 | head -n 1; grep no /dev/null; true"))
         self.assertEqual(run("echo 'ERROR: the mesh is empty' >&2; true"), "the exit status is 0, but an error was said: ERROR: the mesh is empty")
         self.assertRegex(run("gzip -dc missing.gz | sort | wc -l; true"), r"^the exit status is 0, but gzip \(pid \d+\) failed with 1: gzip: missing.gz: No such")
+        self.assertRegex(run("./solver --mesh a.msh; true"), r"^the exit status is 0, but bash \(pid \d+\) failed with 127: bash: line 1: ./solver: No such file")
+        self.assertRegex(run("seq 9 | awk '{ print \"awk: no row \" $1 >\"/dev/stderr\"; exit 7 }' | wc -l; true"), r"^the exit status is 0, but awk \(pid \d+\) failed with 7: awk: no row 1$")
+        self.assertIsNone(run("until cat ready; do touch ready; done; rm ready; true"))
         self.assertRegex(run("(sh -c 'kill -SEGV $$'); true"), r"^the exit status is 0, but sh \(pid \d+\) crashed by SIGSEGV$")
         self.assertRegex(self.scry("ps").stdout, r"  ! sh \(pid \d+\) crashed by SIGSEGV\n") # STATE says the rest
 

@@ -110,7 +110,8 @@ class Status(RunCase):
                        "    struct three *volatile none = 0;\n"
                        "    switch (argv[1][0]) {\n    case 'd': return deep(0);\n    case 'n': return none->c;\n"
                        "    case 'w': return *(volatile char *)0x123456789000;\n"
-                       "    case 'g': return *(volatile char *)0x8000000000000000;\n    }\n"
+                       "    case 'g': return *(volatile char *)0x8000000000000000;\n"
+                       "    case 'z': return argc / *(volatile int *)&(int){0};\n    }\n"
                        "    for (;;) ;\n}\n")
         program = self.box.path("work", "faults")
         done = self.box.run(["gcc", "-w", "-O1", "-fno-optimize-sibling-calls", "-o", program, source])
@@ -133,8 +134,11 @@ class Status(RunCase):
                     self.assertRegex(done.stderr, rf"was killed by SIGSEGV \(Segmentation fault\)(, core dumped)?: {reason}\n")
                 if address:
                     self.assertRegex(done.stderr, rf"crash .*SIGSEGV .*: ({reason}, )?address {address}")
-            done = self.scry_run("sh", "-c", f"{limit}kill -SEGV $$")
-            self.assertIsNone(self.report()["reason"])
+            self.scry_run("sh", "-c", f"{limit}exec {program} z")
+            self.assertEqual(self.report()["crashes"][0]["reason"], "an integer was divided by zero")
+            for sent in "SEGV", "FPE":
+                done = self.scry_run("sh", "-c", f"{limit}kill -{sent} $$")
+                self.assertIsNone(self.report()["reason"])
 
     def test_reason_of_a_limit(self):
         done = self.scry_run("sh", "-c", "ulimit -t 1; while :; do :; done")

@@ -385,7 +385,7 @@ static const struct field functions_list[] = {
      .about = "traced functions of living processes, most time of their own first"},
     {0}};
 
-static const struct field fields[] = {
+static const struct field top_fields[] = {
     {"id", FIELD_TEXT, FIELD_AT(struct row, id)},
     {"status", FIELD_TEXT, FIELD_AT(struct row, status), .about = "as in report.schema.json"},
     {"wall_seconds", FIELD_SECONDS, FIELD_AT(struct row, wall_seconds)},
@@ -408,12 +408,12 @@ static json_t *top_json(const struct job_report *report, const struct rank_list 
                             .now = {&report->model, job_report_result(report).wall_seconds},
                             .ranks = ranks,
                             .functions = functions};
-    return fields_json(fields, &row, NULL);
+    return fields_json(top_fields, &row, NULL);
 }
 
 json_t *top_schema(void)
 {
-    return fields_schema(fields);
+    return fields_schema(top_fields);
 }
 
 /* scry top: shows a job live. It reads the job's spool as it grows, so it also works on another node with a shared

@@ -422,17 +422,6 @@ static void put_head(struct buf *out, const struct why *why)
     buf_putc(out, '\n');
 }
 
-/* Whether scripts have told what they do, and their exceptions. */
-static bool was_told_inside(const struct layers *layers)
-{
-    bool inside = layers->failures.total || layers->uncaught.total || layers->caught.total;
-    for (const struct layer_place *place = layers->places; place && !inside; place = place->hh.next) {
-        const char *how = json_string_value(json_object_get(place->line, "how"));
-        inside = how && strcmp(how, "outside") != 0;
-    }
-    return inside;
-}
-
 /* What would have recorded more of such a command; "": nothing that is known. */
 static const char *more_with(const struct why *why)
 {
@@ -440,13 +429,10 @@ static const char *more_with(const struct why *why)
     for (size_t i = 0; i < why->report.model.ended_count; i++)
         if (why->report.model.ended[i].pid == why->report.info.root)
             command = &why->report.model.ended[i];
-    if (!command || was_told_inside(&why->report.model.layers))
+    if (!command || last_was_told_inside(&why->report.model.layers))
         return "";
     const char *program = json_string_value(json_array_get(command->argv, 0));
-    const char *name = program ? text_base(program) : command->name; /* a script's process has the script's name */
-    const char *script = json_string_value(json_array_get(command->argv, 1));
-    if (strcmp(name, "bash") == 0 && script && *script != '-') /* of what stands behind -c nothing more can be had */
-        return "; scry run --script calls records which command of a script fails";
+    const char *name = program ? text_base(program) : command->name;
     if (strncmp(name, "python", strlen("python")) == 0)
         return "; scry run --script calls records exceptions of Python, also those that are caught";
     return "";
@@ -463,7 +449,7 @@ static void put_unknown(struct buf *out, const struct why *why)
     json_t *warning;
     if (why->cause || (!result.exit_code && !result.signal))
         return;
-    if (!said) {
+    if (!said || unknown) {
         text_label(out, "reason");
         buf_printf(out, "not known: %s%s\n", unknown ? unknown : "nothing that was recorded says why",
                    unknown ? "" : more_with(why));

@@ -406,6 +406,54 @@ static bool matches_part(struct log_matcher *matcher, size_t row, enum log_head_
                       compiled(&matcher->expressions->heads[LOG_HEAD_PARTS * row + part], pattern, parts[part]), line);
 }
 
+/* Of a traceback of Python: '  File "run.py", line 3, in step'. */
+static void take_place(struct log_head *head, const struct log_line *line)
+{
+    static const char begin[] = "File \"", middle[] = "\", line ";
+    size_t skip = 0;
+    char file[sizeof head->place];
+    while (skip < line->len && strchr(" |+", line->bytes[skip]))
+        skip++;
+    const char *name = line->bytes + skip, *end = line->bytes + line->len;
+    if (!skip || (size_t)(end - name) < sizeof begin || memcmp(name, begin, sizeof begin - 1) != 0)
+        return;
+    name += sizeof begin - 1;
+    const char *close = memmem(name, (size_t)(end - name), middle, sizeof middle - 1);
+    const char *number = close ? close + sizeof middle - 1 : end;
+    size_t digits = 0;
+    while (number + digits < end && isdigit((unsigned char)number[digits]))
+        digits++;
+    if (!digits || (size_t)(close - name) + digits + 2 > sizeof file)
+        return;
+    size_t length = (size_t)(close - name);
+    memcpy(file, name, length);
+    file[length] = 0;
+    if (!python_is_own_code(file))
+        return;
+    memcpy(head->place, file, length);
+    head->place[length] = ':';
+    memcpy(head->place + length + 1, number, digits);
+    head->place[length + 1 + digits] = 0;
+}
+
+/* 'At line 11 of file a.f90 (unit = 10)' of gfortran. */
+static void take_fortran_place(struct log_head *head, const struct log_line *line)
+{
+    static const char begin[] = "At line ", middle[] = " of file ", unit[] = " (unit = ";
+    if (line->len < sizeof begin || memcmp(line->bytes, begin, sizeof begin - 1) != 0)
+        return;
+    const char *number = line->bytes + sizeof begin - 1, *end = line->bytes + line->len;
+    const char *name = memmem(number, (size_t)(end - number), middle, sizeof middle - 1);
+    if (!name)
+        return;
+    int digits = (int)(name - number);
+    name += sizeof middle - 1;
+    const char *stop = memmem(name, (size_t)(end - name), unit, sizeof unit - 1);
+    int length = (int)((stop ? stop : end) - name);
+    if ((size_t)(length + digits + 2) <= sizeof head->place)
+        snprintf(head->place, sizeof head->place, "%.*s:%.*s", length, name, digits, number);
+}
+
 /* It announces a message: then it is no record before that comes. */
 static bool begin_head(struct log_matcher *matcher, size_t row, const struct log_line *line)
 {
@@ -426,6 +474,10 @@ static bool begin_head(struct log_matcher *matcher, size_t row, const struct log
     head->other.len = 0;
     head->other_recorded = false;
     head->place[0] = '\0';
+    struct log_line rest = *line;
+    rest.bytes += head->label_len;
+    rest.len -= head->label_len;
+    take_fortran_place(head, &rest);
     return true;
 }
 
@@ -477,36 +529,6 @@ static void keep_other(struct log_head *head, const struct log_line *line)
     head->other.bytes = room;
     memcpy(room, line->bytes, head->other.len);
     head->lines = head->lines < OTHER_LINES ? head->lines : OTHER_LINES;
-}
-
-/* Of a traceback of Python: '  File "run.py", line 3, in step'. */
-static void take_place(struct log_head *head, const struct log_line *line)
-{
-    static const char begin[] = "File \"", middle[] = "\", line ";
-    size_t skip = 0;
-    char file[sizeof head->place];
-    while (skip < line->len && strchr(" |+", line->bytes[skip]))
-        skip++;
-    const char *name = line->bytes + skip, *end = line->bytes + line->len;
-    if (!skip || (size_t)(end - name) < sizeof begin || memcmp(name, begin, sizeof begin - 1) != 0)
-        return;
-    name += sizeof begin - 1;
-    const char *close = memmem(name, (size_t)(end - name), middle, sizeof middle - 1);
-    const char *number = close ? close + sizeof middle - 1 : end;
-    size_t digits = 0;
-    while (number + digits < end && isdigit((unsigned char)number[digits]))
-        digits++;
-    if (!digits || (size_t)(close - name) + digits + 2 > sizeof file)
-        return;
-    size_t length = (size_t)(close - name);
-    memcpy(file, name, length);
-    file[length] = 0;
-    if (!python_is_own_code(file))
-        return;
-    memcpy(head->place, file, length);
-    head->place[length] = ':';
-    memcpy(head->place + length + 1, number, digits);
-    head->place[length + 1 + digits] = 0;
 }
 
 /* A line while a message is awaited: that, or a part of it; kept as what may be it; another one of this program, of which

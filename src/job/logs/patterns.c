@@ -423,6 +423,7 @@ const char log_harmless[] =
     "\\bFATAL, \\d+ = ERROR\\b|\"level\"\\s*:\\s*\"\\w+\"\\s*\\}\\}|"
     /* words of statistics and of documents */
     "\\b(?:error|critical|fatal) (?:bars?|model|count|total|rate|norm|estimates?|tolerance|handl\\w+|correct\\w+|messages? (?:go|are)|levels?|bounds?|log)\\b|"
+    "(?:^|/)(?:etc/\\S+|\\.(?:bashrc|bash_profile|profile)): line \\d+: [^:]+: No such file or directory$|" /* each login says it */
     "^\\W*(?:if|in case|whenever)\\b.*\\berror|^\\s*(?:#|//) |\\b(?:re-?trying|ignored)\\b|"
     /* tables of the system's errors */
     "^\\s*(?:errno\\s+)?\\d+:?\\s+E(?!RROR)[A-Z]{2,14}\\s|^\\s*(?:#\\s*define\\s+)?E(?!RROR)[A-Z]{2,14}\\s*[=:]?\\s*\\d+\\b|"
@@ -502,8 +503,8 @@ const struct log_pattern log_patterns[] = {
      "an illegal instruction: built for another processor?"},
     {"floating_point_exception", ERROR, "floating point exception|sigfpe",
      "(?i:\\bfloating point exception\\b)|\\bSIGFPE\\b", "such as an integer divided by zero"},
-    {"cxx_exception", ERROR, "terminate called|terminating with uncaught|terminating due to uncaught|caught standard",
-     "\\bterminate called (?:after throwing|without an active|recursively)|\\bterminating (?:with|due to) uncaught|"
+    {"cxx_exception", ERROR, "pure virtual |terminate called|terminating with uncaught|terminating due to uncaught|caught standard",
+     "(?i:^pure virtual (?:method|function) called)|\\bterminate called (?:after throwing|without an active|recursively)|\\bterminating (?:with|due to) uncaught|"
      "\\bCaught standard std::exception", "an exception of C++ that nothing caught",
      "throwing an instance of|Caught standard", "^\\s*what\\(\\): |^ \\S", 4},
     {"assertion", ERROR, "assertion|assert failed|check failed: |cpassert",
@@ -519,6 +520,8 @@ const struct log_pattern log_patterns[] = {
     {"fortran_error", ERROR, "forrtl: |fortran runtime error|fio-|error stop|unrecoverable library",
      "\\bforrtl: (?:severe|error)|Fortran runtime error: |\\bFIO-[FES]-\\d+/|\\bERROR STOP\\b|\\bUNRECOVERABLE library error",
      "an error of Fortran's run-time library", "UNRECOVERABLE library", "\\w", 2},
+    {"fortran_place", LOG_SEVERITY_INFO, "at line ", "(?:^|[\\]:>] ?)At line \\d+ of file \\S", "where an error of gfortran's run-time library was, above it",
+     "At line", "^Fortran runtime error: ", 2, "fortran_error"},
     {"library_error", ERROR, "hdf5-diag: |netcdf: |petsc error: ",
      "\\bHDF5-DIAG: Error detected|\\bPETSC ERROR: (?!\\s*$)|"
      "\\bNetCDF: .*(?i:not found|error|unknown|exceed|invalid|not valid|denied|not permitted|cannot|can't|failure|mismatch)\\b",
@@ -526,9 +529,15 @@ const struct log_pattern log_patterns[] = {
      "(?:^\\s*#\\d+: |PETSC ERROR: (?!\\s*$|-))", 4},
     {"link_error", ERROR, "undefined reference to|cannot find -l", "\\bundefined reference to [`']|\\bcannot find -l\\S+",
      "a program could not be linked"},
-    {"shell_error", ERROR, "unbound variable|parameter not set|parameter null or|bad substitution|syntax error|ambiguous redirect",
+    {"shell_error", ERROR,
+     "unbound variable|parameter not set|parameter null or|bad substitution|syntax error|ambiguous redirect|no such file or directory|permission denied|is a directory|cannot execute|bad interpreter|verzeichnis nicht gefunden|"
+     "dossier de ce nom|keine berechtigung|permission non accord",
      ": unbound variable$|: parameter (?:not set|null or not set)$|: [Bb]ad substitution$|: ambiguous redirect$|"
-     ": syntax error (?:near|:)|: Syntax error: |: syntax error: unexpected end", "an error in a shell script"},
+     ": syntax error (?:near|:)|: Syntax error: |: syntax error: unexpected end|"
+     /* what it was to execute or open */
+     "(?:: (?:line|Zeile|ligne) \\d+|^(?:ba|da)?sh): [^:]+: (?:No such file or directory$|Permission denied$|Is a directory$|cannot execute\\b|Datei oder Verzeichnis nicht gefunden$|"
+     "Keine Berechtigung$|Aucun fichier ou dossier de ce (?:nom|type)$|Permission non accord)|: \\d+: [^ :]+: Permission denied$|: bad interpreter: ",
+     "an error in a shell script, or what it could not execute or open"},
     {"perl_die", ERROR, " line ", "\\S at \\S+ line \\d+(?:, <\\w*> (?:line|chunk) \\d+)?\\.$", "a Perl program gave up"},
     {"killed", ERROR, "<killed>|sigkill|killed by signal|<get\xc3\xb6tet>", "(?:^|[\\d:)] +)(?:Killed|Get\xc3\xb6tet)\\b|\\bSIGKILL\\b|\\b[Kk]illed by signal", "killed"},
     {"scheduler_error", ERROR, "slurmstepd: error|srun: error", "\\b(?:slurmstepd|srun): error: ",

@@ -278,15 +278,17 @@ static void explain_fault(const struct job *job, json_t *crash)
     const char *reason = reason_of_arithmetic(signo, (int)json_integer_value(json_object_get(crash, "code")));
     json_object_del(crash, "sp");
     json_object_del(crash, "code");
-    if ((!address || !sp) && signo == SIGSEGV &&
-        reason_find_logged(&logged, (pid_t)json_integer_value(json_object_get(crash, "pid")), name,
-                           job->recorder.start_ns) &&
-        !logged.out_of_memory) {
+    bool unknown = signo == SIGSEGV ? !address || !sp : signo == SIGFPE && !reason;
+    bool found = unknown && reason_find_logged(&logged, (pid_t)json_integer_value(json_object_get(crash, "pid")), name,
+                                               job->recorder.start_ns);
+    if (found && signo == SIGFPE && logged.divided)
+        reason = reason_of_arithmetic(signo, FPE_INTDIV);
+    if (found && signo == SIGSEGV && !logged.out_of_memory && !logged.divided) {
         json_object_set_new(crash, "address", json_integer((json_int_t)logged.address));
         address = json_object_get(crash, "address");
         sp = logged.sp;
     }
-    if (address)
+    if (address && signo != SIGFPE)
         reason = reason_of_fault(signo, (uint64_t)json_integer_value(address), sp);
     if (reason)
         json_object_set_new(crash, "reason", json_string(reason));

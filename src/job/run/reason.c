@@ -162,18 +162,30 @@ static void take_name(struct reason_logged *logged, const char *from, const char
     snprintf(logged->name, sizeof logged->name, "%.*s", (int)(to - from), from);
 }
 
+/* "NAME[PID" up to `at`. */
+static void take_process(struct reason_logged *logged, const char *line, const char *at)
+{
+    const char *number = at;
+    while (number > line && number[-1] != '[')
+        number--;
+    take_name(logged, line, number > line ? number - 1 : line);
+    logged->pid = (pid_t)strtol(number, NULL, 10);
+}
+
 bool reason_parse(struct reason_logged *ret_logged, const char *line)
 {
-    static const char fault[] = "]: segfault at ", killed[] = "ut of memory: Killed process ";
-    const char *at = strstr(line, fault), *end = strchr(line, '\n');
+    static const char fault[] = "]: segfault at ", traps[] = "traps: ", divided[] = "] trap divide error ",
+                      killed[] = "ut of memory: Killed process ";
+    const char *at = strstr(line, divided), *end = strchr(line, '\n');
     *ret_logged = (struct reason_logged){.pid = 0};
     end = end ? end : line + strlen(line);
+    if (at && at < end && strncmp(line, traps, sizeof traps - 1) == 0) {
+        take_process(ret_logged, line + sizeof traps - 1, at);
+        return ret_logged->divided = true;
+    }
+    at = strstr(line, fault);
     if (at && at < end) {
-        const char *number = at;
-        while (number > line && number[-1] != '[')
-            number--;
-        take_name(ret_logged, line, number > line ? number - 1 : line);
-        ret_logged->pid = (pid_t)strtol(number, NULL, 10);
+        take_process(ret_logged, line, at);
         return sscanf(at + strlen(fault), "%" SCNx64 " ip %*x sp %" SCNx64, &ret_logged->address, &ret_logged->sp) == 2;
     }
     at = strstr(line, killed);

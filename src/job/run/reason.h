@@ -43,7 +43,8 @@ struct reason_logged { /* a line of the kernel's log about a process that it kil
     pid_t pid;
     char name[32];
     bool out_of_memory;
-    uint64_t address, sp; /* else: of a SIGSEGV */
+    bool divided;         /* an integer by zero, else: */
+    uint64_t address, sp; /* of a SIGSEGV */
 };
 bool reason_parse(struct reason_logged *ret_logged, const char *line);
 /* The last such line since `since_ns` (CLOCK_MONOTONIC). false: none, or the log is not readable. */

@@ -85,6 +85,13 @@ static void test_log(void **state)
     assert_true(logged.out_of_memory);
     assert_true(reason_parse(&logged, "Out of memory: Killed process 13 (a b) total-vm:1kB"));
     assert_string_equal(logged.name, "a b");
+    assert_true(reason_parse(
+        &logged,
+        "traps: a [b][14] trap divide error ip:5557ad94f2b4 sp:7fff5d1a2ab0 error:0 in seg[12b4,5557ad94f000+1000]"));
+    assert_int_equal(logged.pid, 14);
+    assert_string_equal(logged.name, "a [b]");
+    assert_true(logged.divided && !logged.out_of_memory);
+    assert_false(reason_parse(&logged, "traps: a[14] general protection fault ip:5557ad94f2b4"));
     assert_false(reason_parse(&logged, "]: segfault at"));
     assert_false(reason_parse(&logged, "]: segfault at zz ip 0 sp 0"));
     assert_false(reason_parse(&logged, "Out of memory: Killed process "));

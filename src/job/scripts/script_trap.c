@@ -7,12 +7,21 @@
 
 #include "base/data/buf.h"
 
-enum { DEPTH_MOST = 4, COMMANDS_MOST = 500 };
+enum { DEPTH_MOST = 4, COMMANDS_MOST = 500, PARTS_MOST = 64 };
+
+/* A part of the script that is executed in traps: an action, or a function with its name. */
+struct part {
+    struct span name; /* of the function; empty: an action */
+    struct span text;
+    bool outside; /* it is called outside of them, too */
+};
 
 struct search {
     struct span script;
     json_t *names;
     unsigned commands; /* that were looked at */
+    struct part parts[PARTS_MOST];
+    size_t part_count; /* may be more than have room: then what stands elsewhere is not known */
 };
 
 /* What is left of a text. */
@@ -33,6 +42,12 @@ static bool is_blank(char c)
 static bool ends_command(char c)
 {
     return c == '\n' || c == ';' || c == '&' || c == '|' || c == '(' || c == ')' || c == '`';
+}
+
+/* ">&2", "2>&1", "&>log": it is part of a word. */
+static bool is_redirection(const char *start, const char *at, const char *end)
+{
+    return *at == '&' && ((at > start && strchr("<>", at[-1])) || (at + 1 < end && at[1] == '>'));
 }
 
 /* Behind the quote that closes the one at `at`, or the end. */
@@ -56,7 +71,7 @@ static struct span word_next(struct words *words)
             at++;
         start = at;
     }
-    while (at < end && !is_blank(*at) && !ends_command(*at))
+    while (at < end && !is_blank(*at) && (!ends_command(*at) || is_redirection(start, at, end)))
         at = *at == '\'' || *at == '"' ? quote_end(at, end) : at + (*at == '\\' && at + 1 < end ? 2 : 1);
     words->at = at;
     return span_of(start, (size_t)(at - start));
@@ -91,7 +106,7 @@ static bool command_next(struct words *words, struct span *ret_name)
 
 /* ---- functions ---- */
 
-/* From "NAME ()" or "function NAME" at the beginning of a line to the brace that ends this line, or begins a later one. */
+/* From behind the name in "NAME ()" or "function NAME" at the beginning of a line to the brace that ends this line, or begins a later one. */
 static struct span function_body(struct span script, struct span name)
 {
     static const char function[] = "function ";
@@ -148,6 +163,25 @@ static void add_name(json_t *names, struct span name)
         json_array_append_new(names, json_stringn(base.ptr, base.len));
 }
 
+static void add_part(struct search *search, struct span name, struct span text)
+{
+    for (size_t i = 0; i < search->part_count && i < PARTS_MOST; i++)
+        if (search->parts[i].text.ptr == text.ptr)
+            return;
+    if (search->part_count < PARTS_MOST)
+        search->parts[search->part_count] = (struct part){.name = name, .text = text};
+    search->part_count += search->part_count <= PARTS_MOST;
+}
+
+/* A function with its name, which stands before its body. */
+static void add_function(struct search *search, struct span name, struct span body)
+{
+    const char *start = body.ptr;
+    while (is_blank(start[-1]))
+        start--;
+    add_part(search, name, span_of(start - name.len, (size_t)(body.ptr - start) + name.len + body.len));
+}
+
 static void add_commands(struct search *search, struct span text, unsigned depth)
 {
     static const char *const builtins[] = {
@@ -160,8 +194,10 @@ static void add_commands(struct search *search, struct span text, unsigned depth
     struct span name;
     while (search->commands++ < COMMANDS_MOST && command_next(&words, &name)) {
         struct span body = is_file_name(name) ? function_body(search->script, name) : span_of(NULL, 0);
-        if (body.len && depth < DEPTH_MOST)
+        if (body.len && depth < DEPTH_MOST) {
+            add_function(search, name, body);
             add_commands(search, body, depth + 1);
+        }
         if (!body.len && is_file_name(name) && !is_one_of(name, builtins))
             add_name(search->names, name);
         while (word_next(&words).len)
@@ -169,10 +205,64 @@ static void add_commands(struct search *search, struct span text, unsigned depth
     }
 }
 
-json_t *script_trap_commands(const char *text, size_t len)
+/* ---- what stands elsewhere in the script ---- */
+
+static bool is_of_name(char c)
+{
+    return isalnum((unsigned char)c) || c == '_' || c == '-' || c == '.';
+}
+
+/* Whether the name stands as a word where it is not only for traps. */
+static bool is_outside(const struct search *search, struct span name)
+{
+    const char *at = search->script.ptr, *end = at + search->script.len;
+    while ((at = memmem(at, (size_t)(end - at), name.ptr, name.len)) != NULL) {
+        const char *behind = at + name.len;
+        bool inside = (at > search->script.ptr && is_of_name(at[-1])) || (behind < end && is_of_name(*behind));
+        for (size_t i = 0; i < search->part_count && !inside; i++) {
+            const struct part *part = &search->parts[i];
+            inside = !part->outside && at >= part->text.ptr && behind <= part->text.ptr + part->text.len;
+            behind = inside ? part->text.ptr + part->text.len : behind;
+        }
+        if (!inside)
+            return true;
+        at = behind;
+    }
+    return false;
+}
+
+/* A new reference; NULL: none of them. */
+static json_t *names_of_traps_only(struct search *search)
+{
+    json_t *only = json_array(), *name;
+    size_t index;
+    bool changed = search->part_count <= PARTS_MOST;
+    while (changed) { /* what a function calls that is called outside of traps is so, too */
+        changed = false;
+        for (size_t i = 0; i < search->part_count; i++) {
+            struct part *part = &search->parts[i];
+            bool outside = !part->outside && part->name.len && is_outside(search, part->name);
+            part->outside |= outside;
+            changed |= outside;
+        }
+    }
+    json_array_foreach(search->names, index, name)
+    {
+        const char *text = json_string_value(name);
+        if (text && search->part_count <= PARTS_MOST && !is_outside(search, span_of(text, strlen(text))))
+            json_array_append(only, name);
+    }
+    if (json_array_size(only))
+        return only;
+    json_decref(only);
+    return NULL;
+}
+
+struct script_trap script_trap_find(const char *text, size_t len)
 {
     static const char *const events[] = {"EXIT", "0", "ERR", "exit", "err", NULL};
     struct search search = {.script = span_of(text, len), .names = json_array()};
+    struct script_trap trap = {0};
     struct words words = words_of(search.script);
     struct span name, word;
     while (command_next(&words, &name)) {
@@ -185,10 +275,20 @@ json_t *script_trap_commands(const char *text, size_t len)
         if (!span_is(name, "trap") || !of_end || !action.len)
             continue;
         bool quoted = action.len > 1 && (*action.ptr == '\'' || *action.ptr == '"');
+        add_part(&search, span_of(NULL, 0), action);
         add_commands(&search, quoted ? span_of(action.ptr + 1, action.len - 2) : action, 0);
     }
-    if (json_array_size(search.names))
-        return search.names;
+    if (json_array_size(search.names)) {
+        trap.commands = json_incref(search.names);
+        trap.only = names_of_traps_only(&search);
+    }
     json_decref(search.names);
-    return NULL;
+    return trap;
+}
+
+void script_trap_done(struct script_trap *trap)
+{
+    json_decref(trap->commands);
+    json_decref(trap->only);
+    *trap = (struct script_trap){0};
 }

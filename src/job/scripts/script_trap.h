@@ -13,7 +13,13 @@
 
 enum { SCRIPT_TRAP_COMMANDS = 32 }; /* the rest is left out */
 
-/* Their names, each once, without a directory. A new reference; NULL: there are none. */
-json_t *script_trap_commands(const char *text, size_t len);
+struct script_trap {
+    json_t *commands; /* names, each once, without a directory; NULL: there are none */
+    json_t *only;     /* those of them that stand nowhere else in the script; NULL: none does */
+};
+
+/* Pass it to script_trap_done. */
+struct script_trap script_trap_find(const char *text, size_t len);
+void script_trap_done(struct script_trap *trap);
 
 #endif

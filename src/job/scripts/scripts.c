@@ -163,7 +163,7 @@ struct scripts {
     uint64_t allowed_ns;        /* from which time on a record is allowed */
     unsigned traps;             /* scripts in which they were looked for, and records of them */
     struct script_key trap_key; /* the last of these, */
-    json_t *trap_commands;      /* and what they start; NULL: nothing */
+    struct script_trap trap;    /* and what they start */
 };
 
 static const char *language(const struct shell *shell)
@@ -430,15 +430,16 @@ static void remove_shell(struct scripts *scripts, struct shell *shell)
     free(shell);
 }
 
-/* A new reference; NULL: there are none, or the script is not known. */
-static json_t *trap_commands(struct scripts *scripts, const struct observed_process *process)
+/* As script_trap_find; nothing where the script is not known. */
+static struct script_trap find_trap(struct scripts *scripts, const struct observed_process *process)
 {
     const struct command_fields *command = process->command;
     struct shell *parent;
     _cleanup_(buf_done) struct buf args = BUF_INIT;
     const char *text, *word;
     size_t index;
-    json_t *each, *commands = NULL;
+    json_t *each;
+    struct script_trap trap = {0};
     struct stat stat_of;
     char path[PATH_MAX];
     json_array_foreach(command->argv, index, each)
@@ -447,31 +448,30 @@ static json_t *trap_commands(struct scripts *scripts, const struct observed_proc
         buf_append(&args, word ? word : "", word ? strlen(word) + 1 : 1);
     }
     if (!args.len || args.failed)
-        return NULL;
+        return trap;
     enum shell_source source = shell_source_of(args.data, args.len, &text);
     if (source == SHELL_FROM_OPTION)
-        return text ? script_trap_commands(text, strlen(text)) : NULL;
+        return text ? script_trap_find(text, strlen(text)) : trap;
     if (source != SHELL_FROM_FILE || (*text != '/' && !command->cwd))
-        return NULL;
+        return trap;
     int len = *text == '/' ? snprintf(path, sizeof path, "%s", text)
                            : snprintf(path, sizeof path, "%s/%s", command->cwd, text);
     if (len < 0 || (size_t)len >= sizeof path || stat(path, &stat_of) < 0 || stat_of.st_size > TRAP_BYTES)
-        return NULL;
+        return trap;
     struct script_key key = script_key_of(&stat_of);
     HASH_FIND_INT(scripts->shells, &process->ppid, parent);
     if (parent && parent->seen && script_key_same(&key, &parent->key)) /* its fork: that has no traps */
-        return NULL;
-    if (script_key_same(&key, &scripts->trap_key))
-        return json_incref(scripts->trap_commands);
-    scripts->traps++;
-    struct script_source *script = script_source_get(&scripts->texts, path, &stat_of);
-    if (script && script->text)
-        commands = script_trap_commands(script->text, script->len);
-    script_source_put(&scripts->texts, script);
-    json_decref(scripts->trap_commands);
-    scripts->trap_commands = json_incref(commands);
-    scripts->trap_key = key;
-    return commands;
+        return trap;
+    if (!script_key_same(&key, &scripts->trap_key)) {
+        scripts->traps++;
+        struct script_source *script = script_source_get(&scripts->texts, path, &stat_of);
+        script_trap_done(&scripts->trap);
+        if (script && script->text)
+            scripts->trap = script_trap_find(script->text, script->len);
+        script_source_put(&scripts->texts, script);
+        scripts->trap_key = key;
+    }
+    return (struct script_trap){json_incref(scripts->trap.commands), json_incref(scripts->trap.only)};
 }
 
 /* What a script that failed starts after that. It is looked for when it is over: most are too short to be seen before. */
@@ -481,11 +481,12 @@ static void put_trap(struct scripts *scripts, const struct observed_process *pro
     bool failed = process->status > 0 && command && starter_is_shell(process->name, command->argv);
     if (!failed || (scripts->traps >= TRAPS_MOST && process->pid != scripts->observer->root))
         return;
-    json_t *commands = trap_commands(scripts, process);
-    scripts->traps += commands != NULL;
-    if (commands)
-        observe_put(scripts->observer, RECORD(script_trap, .pid = process->pid, .commands = commands));
-    json_decref(commands);
+    struct script_trap trap = find_trap(scripts, process);
+    scripts->traps += trap.commands != NULL;
+    if (trap.commands)
+        observe_put(scripts->observer,
+                    RECORD(script_trap, .pid = process->pid, .commands = trap.commands, .only = trap.only));
+    script_trap_done(&trap);
 }
 
 static void on_process_ended(void *state, const struct observed_process *process)
@@ -514,7 +515,7 @@ static void on_end(void *state)
     }
     shell_inside_free(scripts->inside);
     loop_remove(scripts->timer);
-    json_decref(scripts->trap_commands);
+    script_trap_done(&scripts->trap);
     free(scripts);
 }
 

@@ -137,40 +137,53 @@ static void test_source(void **state)
     }
 }
 
-/* The names of the programs in a script's traps. */
+/* The names of the programs in a script's traps, and those that stand nowhere else. */
 static const struct {
-    const char *script, *names;
+    const char *script, *names, *only;
 } traps[] = {
-    {"", ""},
-    {"set -e\nrm x\n", ""},
-    {"trap 'rm -f \"$tmp\"; /usr/bin/tar x | gzip' EXIT\n", "rm tar gzip"},
-    {"trap \"rm x\" INT\ntrap -- 'rmdir y' 0\n# trap 'mv a b' EXIT\n", "rmdir"},
-    {"trap 'echo failed; cd /; X=1 notify; exit 3' ERR\n", "notify"},
-    {"cleanup() { nosuch 2>/dev/null; rmdir w; }\nfunction other {\n rm x\n}\ntrap cleanup EXIT INT\n", "nosuch rmdir"},
+    {"", "", ""},
+    {"set -e\nrm x\n", "", ""},
+    {"trap 'rm -f \"$tmp\"; /usr/bin/tar x | gzip' EXIT\n", "rm tar gzip", "rm tar gzip"},
+    {"trap \"rm x\" INT\ntrap -- 'rmdir y' 0\n# trap 'mv a b' EXIT\n", "rmdir", "rmdir"},
+    {"trap 'echo failed; cd /; X=1 notify; exit 3' ERR\n", "notify", "notify"},
+    {"cleanup() { nosuch 2>/dev/null; rmdir w; }\nfunction other {\n rm x\n}\ntrap cleanup EXIT INT\n", "nosuch rmdir",
+     "nosuch rmdir"},
     {"cleanup ()\n{\n  if [ -d w ]; then\n    rm -r w\n  fi\n  for i in a b; do other $i; done\n}\nother() { mv $1 "
      "$(date +%s); "
      "}\nif true; then trap cleanup EXIT; fi\ncp a b\n",
-     "rm mv date"},
-    {"f() { f; f; rm; g; }\ng() { f; g; g; }\ntrap f EXIT\n", "rm"},
-    {"trap - EXIT\ntrap '' EXIT\n", ""},
-    {"a; trap './sweep.sh \\\n -a' EXIT", "sweep.sh"},
-    {"trap 'rm EXIT", ""},
+     "rm mv date", "rm mv date"},
+    {"f() { f; f; rm; g; }\ng() { f; g; g; }\ntrap f EXIT\n", "rm", "rm"},
+    {"trap - EXIT\ntrap '' EXIT\n", "", ""},
+    {"a; trap './sweep.sh \\\n -a' EXIT", "sweep.sh", "sweep.sh"},
+    {"trap 'rm EXIT", "", ""},
+    {"trap 'echo \"$0\" >&2; du -s /tmp >&2; ls &>log; wc x& tail y' ERR\n", "du ls wc tail", "du ls wc tail"},
+    {"trap 'rm x; du y' EXIT\nx=\"$(/usr/bin/du -s .)\"\nrmdir z\n", "rm du", "rm"},
+    {"g() { mv a b; }\nf() { rm x; g; }\nh() { ls y; }\ntrap 'f; h' EXIT\nh\n", "rm mv ls", "rm mv"},
+    {"g() { mv a b; }\nf() { rm x; g; }\ntrap f EXIT\nif ! make; then f; fi\n", "rm mv", ""},
 };
+
+static void check_names(const char *script, const json_t *names, const char *expected)
+{
+    struct buf found = BUF_INIT;
+    size_t index;
+    json_t *name;
+    json_array_foreach(names, index, name) buf_printf(&found, "%s%s", index ? " " : "", json_string_value(name));
+    if (strcmp(found.len ? found.data : "", expected) != 0)
+        fail_msg("%s\nhas '%s', not '%s'", script, found.data, expected);
+    buf_done(&found);
+}
 
 static void test_traps(void **state)
 {
     for (size_t i = 0; i < sizeof traps / sizeof *traps; i++)
         for (size_t len = 0; len <= strlen(traps[i].script); len++) { /* any beginning is safe */
             char *script = strndup(traps[i].script, len);
-            json_t *names = script_trap_commands(script, len), *name;
-            struct buf found = BUF_INIT;
-            size_t index;
-            json_array_foreach(names, index, name)
-                buf_printf(&found, "%s%s", index ? " " : "", json_string_value(name));
-            if (len == strlen(traps[i].script) && strcmp(found.len ? found.data : "", traps[i].names) != 0)
-                fail_msg("%s\nhas '%s', not '%s'", script, found.data, traps[i].names);
-            buf_done(&found);
-            json_decref(names);
+            struct script_trap trap = script_trap_find(script, len);
+            if (len == strlen(traps[i].script)) {
+                check_names(script, trap.commands, traps[i].names);
+                check_names(script, trap.only, traps[i].only);
+            }
+            script_trap_done(&trap);
             free(script);
         }
 }

@@ -4,12 +4,15 @@
 
 #include <ctype.h>
 #include <errno.h>
+#include <math.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
 
 #include "base/data/cleanup.h"
+#include "jobdir/layers/culprit.h"
 #include "jobdir/layers/starter.h"
 #include "jobdir/text/text.h"
 
@@ -158,9 +161,17 @@ struct names {
     size_t count;
 };
 
+/* Programs that a script starts in its traps only, and when the first of them may have begun. */
+struct trap_words {
+    const json_t *names;
+    double start;
+};
+
 struct others {
     struct names before; /* the job has survived those */
     struct names after;  /* begun when it had failed: a script that cleans up */
+    struct trap_words *traps;
+    size_t trap_count;
 };
 
 static int by_name(const void *a, const void *b)
@@ -182,6 +193,53 @@ static void find_names(const struct job_end *end, bool after, struct names *ret_
     }
     if (ret_names->count)
         qsort(ret_names->list, ret_names->count, sizeof(char *), by_name);
+}
+
+/* Of the scripts of the chain. Without memory for them none is known. Free the list. */
+static void find_traps(const struct job_end *end, struct others *others)
+{
+    const struct job_model *model = end->model;
+    others->traps = calloc(json_array_size(end->chain) + 1, sizeof *others->traps);
+    others->trap_count = 0;
+    for (size_t at = 0; others->traps && at < json_array_size(end->chain); at++) {
+        pid_t pid = (pid_t)json_integer_value(json_object_get(json_array_get(end->chain, at), "pid"));
+        const struct layer_place *place = layers_place(&model->layers, pid);
+        double start = at ? cause_chain_end(end, (int)at - 1) : INFINITY;
+        if (!place || !place->trap_only)
+            continue;
+        for (size_t i = 0; i < model->ended_count; i++)
+            if (model->ended[i].pid == pid)
+                start = fmin(start, culprit_trap_start(model, &model->ended[i]));
+        others->traps[others->trap_count++] = (struct trap_words){place->trap_only, start};
+    }
+}
+
+/* What stands behind "job.sh: line 4: " of bash, or "job.sh: 4: " of others. */
+static const char *behind_script(const char *text)
+{
+    static const char line[] = "line ";
+    const char *at = strstr(text, ": ");
+    if (!at)
+        return text;
+    at += strlen(": ");
+    at += strncmp(at, line, strlen(line)) == 0 ? strlen(line) : 0;
+    size_t digits = strspn(at, "0123456789");
+    return digits && strncmp(at + digits, ": ", strlen(": ")) == 0 ? at + digits + strlen(": ") : text;
+}
+
+/* With the name of a program that a script started in a trap, or that it did not find there. */
+static bool is_of_trap(const struct others *others, const char *text, double seconds)
+{
+    size_t index;
+    const json_t *name;
+    for (size_t i = 0; text && i < others->trap_count; i++)
+        json_array_foreach(others->traps[i].names, index, name)
+        {
+            if (seconds >= others->traps[i].start && (begins_with(text, json_string_value(name)) ||
+                                                      begins_with(behind_script(text), json_string_value(name))))
+                return true;
+        }
+    return false;
 }
 
 /* With the name of one of them, and of none of the chain. */
@@ -222,7 +280,7 @@ static enum said said_of(const struct job_end *end, const struct others *others,
         return SAID_CONSEQUENCE;
     if (begins_with_name(end, 0, text) && is_just_before(cause_chain_end(end, 0), seconds))
         return SAID_BY_ITSELF;
-    if (is_of_another(end, &others->after, text))
+    if (is_of_another(end, &others->after, text) || is_of_trap(others, text, seconds))
         return SAID_NOTHING;
     if (level == LINE_ERROR)
         return is_older(end, seconds) || is_of_another(end, &others->before, text) ? SAID_OF_ANOTHER : SAID_ERROR;
@@ -248,19 +306,47 @@ static json_t *all_lines(const struct layers *layers)
     return lines;
 }
 
+/* What Python says of an exception, with the line of the user's code that raised it. */
+static bool is_traceback(const json_t *record)
+{
+    const char *pattern = json_string_value(json_object_get(record, "pattern"));
+    return pattern && strcmp(pattern, "exception") == 0 && json_is_string(json_object_get(record, "place"));
+}
+
+/* Whether one program of Python alone can have said what was said then: with others, their exceptions follow of the first one. */
+static bool is_python_alone(const struct job_end *end, double seconds)
+{
+    static const char python[] = "python";
+    const struct job_model *model = end->model;
+    size_t index, failed = 0;
+    json_t *process;
+    json_array_foreach(end->chain, index, process)
+    {
+        if (starter_of(json_string_value(json_object_get(process, "name"))) == STARTER_LAUNCHER)
+            return false;
+    }
+    for (size_t i = 0; i < model->ended_count; i++)
+        failed += culprit_has_failed(&model->ended[i]) && WIFEXITED(model->ended[i].status) &&
+                  model->ended[i].end >= seconds - CAUSE_AT_ONCE_SECONDS &&
+                  strncmp(model->ended[i].name, python, sizeof python - 1) == 0;
+    return !end->rank && failed < 2;
+}
+
 /* What programs said of the failure. Errors come in bursts: a program goes on after one, tells what follows of it, or others fail
- * because of it. So it is the first line of the last burst; of it one that names a cause outside the program, if it has one. */
+ * because of it. So it is the first line of the last burst; of it one that names a cause outside the program, if it has one. But of
+ * exceptions the last one ended the program, which had handled the others; one that is raised once more was raised first. */
 void cause_look_at_said(const struct job_end *end, struct cause_said *ret_said)
 {
     json_t *lines = all_lines(&end->model->layers), *record;
     size_t count = json_array_size(lines), index;
-    const json_t *first = NULL, *outside = NULL;
+    const json_t *first = NULL, *outside = NULL, *exception = NULL;
     enum said most = SAID_NOTHING;
     const char *text;
     double burst = 0;
     struct others others;
     find_names(end, false, &others.before);
     find_names(end, true, &others.after);
+    find_traps(end, &others);
     _cleanup_(freep) enum said *said = calloc(count + 1, sizeof *said);
     for (index = 0; said && index < count; index++) {
         record = json_array_get(lines, index);
@@ -277,11 +363,17 @@ void cause_look_at_said(const struct job_end *end, struct cause_said *ret_said)
         int error = error_of(record, &text);
         burst = burst < seconds ? burst : seconds;
         first = record;
+        if (is_traceback(record) &&
+            (!exception || json_equal(json_object_get(record, "text"), json_object_get(exception, "text"))))
+            exception = record;
         if (error >= 0 && (errors[error].error || !errors[error].once))
             outside = record;
     }
+    if (exception && is_traceback(first) && is_python_alone(end, burst))
+        first = exception;
     free(others.before.list);
     free(others.after.list);
+    free(others.traps);
     json_decref(lines); /* the layers have them, too */
     *ret_said = (struct cause_said){.record = outside ? outside : first, .said = most};
 }

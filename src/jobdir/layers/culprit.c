@@ -179,23 +179,29 @@ static bool is_before_cleanup(const struct job_process *shell, const struct job_
 
 /* ---- what a shell starts in the traps of its exit and of its errors ---- */
 
+static bool is_named(const json_t *names, const struct job_process *process)
+{
+    size_t index;
+    const json_t *each;
+    const char *program = json_string_value(json_array_get(process->argv, 0));
+    json_array_foreach(names, index, each)
+    {
+        const char *name = json_string_value(each);
+        if (name && (strcmp(name, process->name) == 0 || (program && strcmp(name, text_base(program)) == 0)))
+            return true;
+    }
+    return false;
+}
+
 /* Any of the names; `missing`: whether one is a child's of none. */
 static bool is_of_trap(const json_t *commands, const struct job_process *process, const struct job_process *shell,
                        bool missing)
 {
     enum { NOT_EXECUTABLE = 126, NOT_FOUND = 127 };
-    size_t index;
-    const json_t *command;
-    const char *program = json_string_value(json_array_get(process->argv, 0));
-    json_array_foreach(commands, index, command)
-    {
-        const char *name = json_string_value(command);
-        if (name && (strcmp(name, process->name) == 0 || (program && strcmp(name, text_base(program)) == 0)))
-            return true;
-    }
     int status = process->status != JOB_STATUS_UNKNOWN ? culprit_status(process) : 0;
-    return missing && (status == NOT_FOUND || status == NOT_EXECUTABLE) && strcmp(process->name, shell->name) == 0 &&
-           json_equal(process->argv, shell->argv); /* a fork that executed nothing */
+    return is_named(commands, process) ||
+           (missing && (status == NOT_FOUND || status == NOT_EXECUTABLE) && strcmp(process->name, shell->name) == 0 &&
+            json_equal(process->argv, shell->argv)); /* a fork that executed nothing */
 }
 
 /* A program in the traps that nothing of that name was started for: perhaps it was not found. */
@@ -215,8 +221,7 @@ static bool has_missing(const struct job_model *model, const struct job_process 
     return false;
 }
 
-/* When the first of the children began after which it started nothing else; INFINITY: none is known. */
-static double trap_start(const struct job_model *model, const struct job_process *shell)
+double culprit_trap_start(const struct job_model *model, const struct job_process *shell)
 {
     const struct layer_place *place = layers_place(&model->layers, shell->pid);
     const json_t *commands = place ? place->trap : NULL;
@@ -258,15 +263,109 @@ static const struct job_process *culprit_before(const struct job_model *model, c
     return first ? first : same ? same : silent_daemon(model, parent);
 }
 
-/* A trap began when what failed had ended; it fails the shell itself only with its own status. */
+/* A trap began when what failed had ended; it fails the shell itself only with its own status. So does what began it: of a program that
+ * only traps start it is sure where nothing else failed. */
 const struct job_process *culprit_of(const struct job_model *model, const struct job_process *parent)
 {
     if (has_timed_out(parent))
         return NULL;
-    double trap = trap_start(model, parent);
+    double trap = culprit_trap_start(model, parent);
     const struct job_process *found = culprit_before(model, parent, trap);
     if (found || isinf(trap))
         return found;
     found = culprit_before(model, parent, INFINITY);
-    return found && culprit_status(found) == culprit_status(parent) ? found : NULL;
+    const struct layer_place *place = layers_place(&model->layers, parent->pid);
+    bool only = found && is_named(place ? place->trap_only : NULL, found);
+    return found && culprit_status(found) == culprit_status(parent) && (!only || left_by_itself(model, parent)) ? found
+                                                                                                                : NULL;
+}
+
+/* ---- in a job that ended well ---- */
+
+/* Where it ended before the others began, they ran beside each other, or the shell cannot have waited for it. */
+bool culprit_is_stage(const struct job_model *model, const struct job_process *process)
+{
+    static const double NO_WAIT = 0.0003;
+    const struct job_process *shell = NULL;
+    bool beside = false;
+    unsigned late = 0;
+    double last_start = 0, first_end = INFINITY; /* of those that were late */
+    for (size_t i = 0; i < model->ended_count; i++) {
+        const struct job_process *other = &model->ended[i];
+        shell = other->pid == process->ppid ? other : shell;
+        if (other == process || other->ppid != process->ppid || other->start < process->start ||
+            other->start > process->start + TICK)
+            continue;
+        if (other->start > process->end + NO_WAIT) {
+            late++;
+            last_start = fmax(last_start, other->start);
+            first_end = fmin(first_end, other->end);
+            continue;
+        }
+        if (other->end < process->end)
+            return false;
+        beside = true;
+    }
+    beside |= late > 1 && last_start < first_end;
+    return beside && shell && !shell->status && starter_is_shell(shell->name, shell->argv);
+}
+
+/* Whether the shell tells of its commands, and of none that failed when this one did. */
+static bool was_condition(const struct job_model *model, const struct job_process *process,
+                          const struct job_process *shell)
+{
+    static const double LATE = 1; /* so long after it its shell has noticed at the latest */
+    const struct layer_place *place = layers_place(&model->layers, shell->pid);
+    const struct layer_list *failures = &model->layers.failures;
+    const char *how = json_string_value(json_object_get(place ? place->line : NULL, "how"));
+    size_t index;
+    json_t *record;
+    if (!how || strcmp(how, "inside") != 0 || failures->total > json_array_size(failures->records))
+        return false;
+    json_array_foreach(failures->records, index, record)
+    {
+        double after = record_seconds(record) - process->end;
+        if (json_integer_value(json_object_get(record, "pid")) == shell->pid && after >= -TICK && after <= LATE)
+            return false;
+    }
+    return true;
+}
+
+/* With the same words; `stage`: not only with the same script or command in front of others. */
+static bool is_same_program(const struct job_process *one, const struct job_process *other, bool stage)
+{
+    const json_t *first = json_array_get(one->argv, 1);
+    const char *word = json_string_value(first);
+    bool same_first = word && *word != '-' && json_equal(first, json_array_get(other->argv, 1));
+    return strcmp(one->name, other->name) == 0 && (json_equal(one->argv, other->argv) || (same_first && !stage));
+}
+
+static bool is_make(const struct job_process *process)
+{
+    return strcmp(process->name, "make") == 0 || strcmp(process->name, "gmake") == 0;
+}
+
+bool culprit_is_handled(const struct job_model *model, const struct job_process *process)
+{
+    enum { DEPTH_MOST = 16, NOT_EXECUTABLE = 126, NOT_FOUND = 127 };
+    for (int depth = 0; process && depth < DEPTH_MOST; depth++) {
+        const struct job_process *parent = NULL;
+        bool again = false, stage = culprit_is_stage(model, process);
+        for (size_t i = 0; i < model->ended_count; i++) {
+            const struct job_process *other = &model->ended[i];
+            parent = other != process && is_child(process, other) ? other : parent;
+            again |= other != process && other->ppid == process->ppid && other->start >= process->end - TICK &&
+                     !other->status && is_same_program(other, process, stage);
+        }
+        if (!parent || !WIFEXITED(process->status))
+            return false;
+        if (parent->status) {
+            process = again ? NULL : parent; /* that has failed with it */
+            continue;
+        }
+        int status = WEXITSTATUS(process->status);
+        bool missing = status == NOT_EXECUTABLE || status == NOT_FOUND;
+        return is_make(parent) || again || (!stage && !missing && was_condition(model, process, parent));
+    }
+    return !process;
 }

@@ -17,6 +17,18 @@ int culprit_status(const struct job_process *process);
 /* What is asked, and says no by its status, as grep. */
 bool culprit_is_answer(const struct job_process *process);
 
+/* Of a pipeline, not the last: whether it ran beside others that its shell started at once behind it, and before whose end it ended: else
+ * they did not read on, which many programs take for an error. */
+bool culprit_is_stage(const struct job_model *model, const struct job_process *process);
+
+/* Of a process that failed with a status in a job that did not: whether whoever started it has handled that, as far as is known. It was
+ * started again and succeeded; or a shell that tells of its commands from inside tells of none that failed; or it is make that ended
+ * well. That a script only went on says nothing: most go on behind whatever fails. */
+bool culprit_is_handled(const struct job_model *model, const struct job_process *process);
+
+/* When the first of the children of a shell began after which it started nothing but the programs of its traps; INFINITY: none is known. */
+double culprit_trap_start(const struct job_model *model, const struct job_process *shell);
+
 /* The child that made it fail, which has failed; NULL: it failed by itself, as far as is known. */
 const struct job_process *culprit_of(const struct job_model *model, const struct job_process *parent);
 

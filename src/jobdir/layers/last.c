@@ -10,6 +10,7 @@
 #include "base/data/cleanup.h"
 #include "base/data/grow.h"
 #include "jobdir/layers/cause_internal.h"
+#include "jobdir/layers/starter.h"
 #include "jobdir/text/fields.h"
 #include "jobdir/text/text.h"
 
@@ -567,24 +568,60 @@ static const char *log_state(const struct job_end *end, const char *name)
     return state ? state : "";
 }
 
+bool last_was_told_inside(const struct layers *layers)
+{
+    bool inside = layers->failures.total || layers->uncaught.total || layers->caught.total;
+    for (const struct layer_place *place = layers->places; place && !inside; place = place->hh.next) {
+        const char *how = json_string_value(json_object_get(place->line, "how"));
+        inside = how && strcmp(how, "outside") != 0;
+    }
+    return inside;
+}
+
+/* Of a script whose shell failed by itself, how to know at which command; NULL: it is no such, or that is known. Of what stands behind -c
+ * nothing more can be had. */
+static const char *more_of_script(const struct job_end *end)
+{
+    const json_t *first = json_array_get(end->chain, 0), *argv = json_object_get(first, "argv");
+    const char *name = json_string_value(json_object_get(first, "name"));
+    const char *shell = json_string_value(json_array_get(argv, 0)), *word;
+    size_t at = 1;
+    if (!shell || !starter_is_shell(name, argv) || !json_is_integer(json_object_get(first, "exit_code")) ||
+        last_was_told_inside(&end->model->layers))
+        return NULL;
+    while ((word = json_string_value(json_array_get(argv, at))) != NULL && *word == '-' && !strchr(word, 'c'))
+        at++;
+    if (!word || *word == '-')
+        return NULL;
+    return strcmp(text_base(shell), "bash") == 0
+               ? "scry run --script calls records which command of a script fails"
+               : "scry run --script calls records which command of a script fails, if bash executes it";
+}
+
 /* Without a reason: what would have shown it, if that is known. */
 static json_t *unknown_json(const struct job_end *end, const json_t *reason, const json_t *said)
 {
     static const char python[] = "python";
     const char *first = json_string_value(json_object_get(json_array_get(end->chain, 0), "name"));
-    if ((json_is_object(reason) && !is_wordless_abort(reason)) || json_array_size(said) ||
-        strcmp(log_state(end, "stderr"), "unwatched") != 0)
+    const char *more = json_is_object(reason) ? NULL : more_of_script(end);
+    bool unread = (!json_is_object(reason) || is_wordless_abort(reason)) && !json_array_size(said) &&
+                  strcmp(log_state(end, "stderr"), "unwatched") == 0;
+    if (!unread && !more)
         return json_null();
     _cleanup_(buf_done) struct buf text = BUF_INIT;
     /* Many programs say on standard output why they end; an abort's words are on standard error. */
-    if (strcmp(log_state(end, "stdout"), "watched") != 0 && !json_is_object(reason))
+    if (!unread)
+        buf_puts(&text, "nothing that was recorded says why");
+    else if (strcmp(log_state(end, "stdout"), "watched") != 0 && !json_is_object(reason))
         buf_puts(&text,
                  "what it wrote to standard output and standard error was not read, because they are not files: run it "
                  "with >out.txt 2>err.txt");
     else
         buf_puts(&text,
                  "what it wrote to standard error was not read, because it is not a file: run it with 2>err.txt");
-    if (!json_is_object(reason) && first && strncmp(first, python, sizeof python - 1) == 0)
+    if (more)
+        buf_printf(&text, "; %s", more);
+    else if (!json_is_object(reason) && first && strncmp(first, python, sizeof python - 1) == 0)
         buf_puts(&text, ", or with scry run --script calls, which records exceptions of Python");
     return text_json(text.data ? text.data : "");
 }

@@ -1064,6 +1064,62 @@ static void test_of_cleanup(void **state)
         "or directory");
 }
 
+/* Nor is what a program says that only its traps start, or do not find: the command that failed may have said nothing. */
+static void test_of_trap(void **state)
+{
+    static const char chain[] = "[{\"pid\": 10, \"name\": \"bash\", \"start_seconds\": 0, \"end_seconds\": 100, "
+                                "\"exit_code\": 1}]";
+    static const struct {
+        double seconds;
+        const char *text;
+        bool is_reason, is_said; /* by itself; with the command that failed */
+    } rows[] = {
+        {99.95, "du: cannot access '/no/scratch': No such file or directory", false},
+        {99.95, "job.sh: line 3: du: command not found", false},
+        {99.95, "job.sh: 3: du: not found", false},
+        {99.95, "job.sh: line 3: mesh: command not found", true, true},
+        {99.95, "rm: cannot remove 'x': No such file or directory", true,
+         true}, /* the rest of the script has it, too */
+        {99.7, "du: cannot access '/no/scratch': No such file or directory", true},
+        {99.95, "duplicate: no such mesh", true, true},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        job_model_done(&model);
+        assert_int_equal(job_model_init(&model, 100), 0);
+        put_failed(99.9, 21, "du");
+        PUT("{s:s, s:f, s:i, s:i, s:s, s:f, s:f, s:i, s:s}", "type", "process_end", "t", 100.0, "pid", 10, "ppid", 1,
+            "name", "bash", "start", 0.0, "end", 100.0, "status", 1 << 8, "source", "event");
+        PUT("{s:s, s:f, s:i, s:[s, s], s:[s]}", "type", "script_trap", "t", 100.0, "pid", 10, "commands", "du", "rm",
+            "only", "du");
+        put_log(rows[i].seconds, "error", rows[i].text);
+        if ((ask(chain).kind == NOTE_cause_log) != rows[i].is_reason)
+            fail_msg("%s", rows[i].text);
+        put_failure(99.75, 10, 4, 1);
+        struct told told = ask(chain);
+        if ((strstr(told.text, rows[i].text) != NULL) != rows[i].is_said)
+            fail_msg("%s", told.text);
+    }
+}
+
+static void put_traceback(double seconds, const char *text, const char *place)
+{
+    PUT("{s:s, s:f, s:s, s:s, s:s, s:s, s:s, s:i}", "type", "log", "t", seconds, "file", "stderr", "pattern",
+        "exception", "level", "error", "text", text, "place", place, "folded", 0);
+}
+
+/* The last one of a program, where that raised it first; of several programs the first, of which the others follow. */
+static void test_tracebacks(void **state)
+{
+    put_traceback(99.5, "KeyError: 'size'", "/w/run.py:3");
+    put_traceback(99.6, "ConfigError: no size", "/w/run.py:4");
+    put_traceback(99.7, "ConfigError: no size", "/w/run.py:9");
+    expect(ask(TWO), NOTE_cause_log, false, "probably what stderr says: ConfigError: no size, at run.py:4");
+    put_failed(99.7, 31, "python3");
+    expect(ask(TWO), NOTE_cause_log, false, "probably what stderr says: ConfigError: no size, at run.py:4");
+    put_failed(99.8, 32, "python3");
+    expect(ask(TWO), NOTE_cause_log, false, "probably what stderr says: KeyError: 'size', at run.py:3");
+}
+
 /* The script ends as the last command of its trap does; its words are those of the command that failed before. */
 static void test_failed_cleanup(void **state)
 {
@@ -1302,6 +1358,8 @@ int main(void)
         ROW(test_launched),
         ROW(test_of_another),
         ROW(test_of_cleanup),
+        ROW(test_of_trap),
+        ROW(test_tracebacks),
         ROW(test_failed_cleanup),
         ROW(test_many_others),
         ROW(test_age),

@@ -175,6 +175,36 @@ static void test_unknown(void **state)
     expect_text(ONE, "  said last  worker\n             bash\n");
 }
 
+/* Of a script whose shell failed by itself, as set -e does at a builtin: how to know where, also where something was said. */
+static void test_unknown_script(void **state)
+{
+#define OF_SHELL(argv) \
+    "[{\"pid\": 10, \"name\": \"job.sh\", \"argv\": [" argv "], \"end_seconds\": 100, \"exit_code\": 1}]"
+#define MORE "scry run --script calls records which command of a script fails"
+    static const char bash[] = OF_SHELL("\"/bin/bash\", \"-e\", \"./job.sh\"");
+    static const char none[] = "  reason     not known: nothing that was recorded says why; " MORE;
+    char expected[300];
+    snprintf(expected, sizeof expected, "%s\n", none);
+    expect_text(bash, expected);
+    snprintf(expected, sizeof expected, "%s, if bash executes it\n", none);
+    expect_text(OF_SHELL("\"sh\", \"job.sh\""), expected);
+    expect_text(OF_SHELL("\"bash\", \"-ec\", \"exit 1\""), "");
+    expect_text(OF_SHELL("\"make\", \"all\""), "");
+    PUT("{s:s, s:f, s:s, s:s}", "type", "log_file", "t", 0.0, "file", "stderr", "state", "unwatched");
+    PUT("{s:s, s:f, s:s, s:s}", "type", "log_file", "t", 0.0, "file", "stdout", "state", "watched");
+    expect_text(bash,
+                "  reason     not known: what it wrote to standard error was not read, because it is not a file: run "
+                "it with 2>err.txt; " MORE "\n");
+    put_last("failed in step 7", "bye");
+    snprintf(expected, sizeof expected, "%s\n  said last  failed in step 7\n             bye\n", none);
+    expect_text(bash, expected);
+    PUT("{s:s, s:f, s:i, s:s, s:i, s:s}", "type", "script_line", "t", 40.0, "pid", 10, "file", "job.sh", "line", 3,
+        "how", "inside");
+    json_t *last = last_of(bash);
+    assert_true(json_is_null(json_object_get(last, "unknown")));
+    json_decref(last);
+}
+
 /* An error that was handled does not hide what was said last; the reason is not said twice. */
 static void test_said_last(void **state)
 {
@@ -320,9 +350,9 @@ static void test_abort_unread(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        ROW(test_abort_unread), ROW(test_line),          ROW(test_said_last), ROW(test_unknown),
-        ROW(test_asides),       ROW(test_once),          ROW(test_room),      ROW(test_quiet),
-        ROW(test_sections),     ROW(test_section_texts), ROW(test_words),
+        ROW(test_abort_unread),   ROW(test_line),   ROW(test_said_last), ROW(test_unknown),
+        ROW(test_unknown_script), ROW(test_asides), ROW(test_once),      ROW(test_room),
+        ROW(test_quiet),          ROW(test_words),  ROW(test_sections),  ROW(test_section_texts),
     };
     return cmocka_run_group_tests_name("layers last", tests, NULL, NULL);
 }

@@ -412,6 +412,8 @@ static const struct field script_trap_fields[] = {
     {"pid", FIELD_COUNT, AT(pid)},
     {"commands", FIELD_LIST, AT(commands), .of = fields_texts, .between = ", ",
      .about = "names of programs in the traps of its exit and of its errors, by its text"},
+    {"only", FIELD_LIST, AT(only), .of = fields_texts, .flags = FIELD_WHERE_KNOWN,
+     .about = "those of them that stand nowhere else in it"},
     {0}};
 #undef ROW
 

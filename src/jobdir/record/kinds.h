@@ -253,6 +253,7 @@ struct script_end_record {
 struct script_trap_record {
     int32_t pid;
     json_t *commands; /* names */
+    json_t *only;     /* those that stand nowhere else in the script; NULL: none */
 };
 
 /* ---- Python (job/python) ---- */

@@ -100,6 +100,7 @@ static void drop_place(struct layer_place *place)
     json_decref(place->line);
     json_decref(place->stack);
     json_decref(place->trap);
+    json_decref(place->trap_only);
 }
 
 void layers_init(struct layers *layers)
@@ -291,8 +292,10 @@ static void apply_stack(struct layers *layers, const json_t *record)
 static void apply_trap(struct layers *layers, const json_t *record)
 {
     struct layer_place *place = touch_place(layers, (json_int_t)get_count(record, "pid"));
-    if (place)
-        replace(&place->trap, json_object_get(record, "commands"));
+    if (!place)
+        return;
+    replace(&place->trap, json_object_get(record, "commands"));
+    replace(&place->trap_only, json_object_get(record, "only"));
 }
 
 static int64_t row_size(const json_t *row, size_t index)

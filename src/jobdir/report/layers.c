@@ -24,6 +24,7 @@
 
 enum {
     SAID_COLUMNS = 160,
+    LOOKS_MOST = 64, /* each takes a look at all processes */
     SILENT_SAMPLES = 4,
     STUCK_MS = 5000 /* ranks that were ended had waited for each other for so long at least */
 };
@@ -410,24 +411,63 @@ static bool may_be_data(const struct layers *layers, const json_t *record)
            !(state && json_array_size(json_object_get(state->record, "expressions")));
 }
 
-/* The last error of a log. The job has got over those of long before its end. */
-static const char *last_error(const struct layers *layers, double end)
+/* "(attempt 2)": what is said once more is no failure of a job that ended well. */
+static bool is_of_attempt(const char *text)
 {
+    static const char *const words[] = {"attempt ", "attempt#", "attempt #", "retry ", "try again", "trying again"};
+    for (size_t i = 0; text && i < sizeof words / sizeof *words; i++)
+        if (strcasestr(text, words[i]))
+            return true;
+    return false;
+}
+
+/* Whether it is of processes alone whose failure whoever started them has handled: it begins with their name, or is what Python says of
+ * an exception. */
+static bool is_of_handled(const struct job_model *model, const json_t *record)
+{
+    static const char python[] = "python";
+    const char *text = json_string_value(json_object_get(record, "text"));
+    const char *pattern = json_string_value(json_object_get(record, "pattern"));
+    bool exception = pattern && (strcmp(pattern, "exception") == 0 || strcmp(pattern, "traceback") == 0), any = false;
+    double seconds = record_seconds(record);
+    size_t looks = 0;
+    for (size_t i = model->ended_count; text && i-- > 0;) {
+        const struct job_process *process = &model->ended[i];
+        size_t len = strlen(process->name);
+        bool its = (exception && strncmp(process->name, python, sizeof python - 1) == 0) ||
+                   (strncmp(text, process->name, len) == 0 && text[len] == ':');
+        if (!its || !culprit_has_failed(process) || process->start > seconds ||
+            process->end < seconds - AT_ONCE_SECONDS)
+            continue;
+        if (looks++ >= LOOKS_MOST || !culprit_is_handled(model, process))
+            return false;
+        any = true;
+    }
+    return any;
+}
+
+/* The last error of a log. The job has got over those of long before its end. */
+static const char *last_error(const struct job_model *model, double end)
+{
+    const struct layers *layers = &model->layers;
     const json_t *record;
     for (size_t i = json_array_size(layers->errors.records); i-- > 0;) {
         record = json_array_get(layers->errors.records, i);
-        if (record_seconds(record) >= end - NEAR_SECONDS && !may_be_data(layers, record))
-            return json_string_value(json_object_get(record, "text"));
+        const char *text = json_string_value(json_object_get(record, "text"));
+        if (record_seconds(record) >= end - NEAR_SECONDS && !may_be_data(layers, record) && !is_of_attempt(text) &&
+            !is_of_handled(model, record))
+            return text;
     }
     return NULL;
 }
 
-/* Of a process that failed, the line that begins with its name: what fails and says nothing may be a test, or end by SIGPIPE because
- * nobody wants more. */
+/* Of a process that failed, the line that begins with its name, also of the last ones: what fails and says nothing may be a test, or end by
+ * SIGPIPE because nobody wants more. */
 static const char *said_by(const struct layers *layers, const char *name)
 {
     size_t index, len = strlen(name);
     json_t *record;
+    const char *file = json_string_value(json_object_get(layers->last_lines, "file"));
     json_array_foreach(layers->logs.records, index, record)
     {
         const char *text = json_string_value(json_object_get(record, "text"));
@@ -436,33 +476,18 @@ static const char *said_by(const struct layers *layers, const char *name)
             !may_be_data(layers, record))
             return text;
     }
-    return NULL;
-}
-
-/* Whether it ran beside others that its shell had started at once, and before whose end it ended: else they did not read on, which many
- * programs take for an error. */
-static bool is_stage(const struct job_model *model, const struct job_process *process)
-{
-    static const double AT_ONCE = 0.05;
-    const struct job_process *shell = NULL;
-    bool beside = false;
-    for (size_t i = 0; i < model->ended_count; i++) {
-        const struct job_process *other = &model->ended[i];
-        shell = other->pid == process->ppid ? other : shell;
-        if (other == process || other->ppid != process->ppid || other->start > process->end ||
-            fabs(other->start - process->start) > AT_ONCE || other->end < process->start)
-            continue;
-        if (other->end < process->end)
-            return false;
-        beside = true;
+    json_array_foreach(json_object_get(layers->last_lines, "lines"), index, record)
+    {
+        const char *text = json_string_value(record);
+        if (file && strcmp(file, "stderr") == 0 && text && strncmp(text, name, len) == 0 && text[len] == ':')
+            return text;
     }
-    return beside && shell && !shell->status && starter_is_shell(shell->name, shell->argv);
+    return NULL;
 }
 
 /* Where standard error is not read nothing is known of what it said. */
 static bool find_hidden_stage(const struct job_model *model, struct buf *out)
 {
-    enum { LOOKS_MOST = 64 }; /* each takes a look at all processes */
     const struct layer_last *state;
     HASH_FIND_STR(model->layers.log_files, "stderr", state);
     const char *how = json_string_value(json_object_get(state ? state->record : NULL, "state"));
@@ -472,7 +497,7 @@ static bool find_hidden_stage(const struct job_model *model, struct buf *out)
         if (!culprit_has_failed(process) || !WIFEXITED(process->status) || culprit_is_answer(process))
             continue;
         looks++;
-        if (!is_stage(model, process))
+        if (!culprit_is_stage(model, process))
             continue;
         buf_printf(out, "%s (pid %d) failed with %d in a pipeline", process->name, (int)process->pid,
                    WEXITSTATUS(process->status));
@@ -484,13 +509,14 @@ static bool find_hidden_stage(const struct job_model *model, struct buf *out)
 static bool find_hidden_process(const struct job_model *model, struct buf *out)
 {
     char room[32];
+    size_t looks = 0;
     for (size_t i = model->ended_count; i-- > 0;) {
         const struct job_process *process = &model->ended[i];
-        if (process->status == JOB_STATUS_UNKNOWN || !process->status)
+        if (!culprit_has_failed(process) || culprit_is_answer(process))
             continue;
         bool crashed = WIFSIGNALED(process->status) && job_signal_is_fault(WTERMSIG(process->status));
         const char *said = WIFEXITED(process->status) ? said_by(&model->layers, process->name) : NULL;
-        if (!crashed && !said)
+        if (!crashed && (!said || looks++ >= LOOKS_MOST || culprit_is_handled(model, process)))
             continue;
         buf_printf(out, "%s (pid %d) ", process->name, (int)process->pid);
         if (crashed)
@@ -597,7 +623,6 @@ json_t *job_report_hidden(const struct job_report *report)
     struct job_result result = job_report_result(report);
     _cleanup_(buf_done) struct buf what = BUF_INIT, how = BUF_INIT;
     struct job_rank rank;
-    const struct layers *layers = &report->model.layers;
     uint64_t kills = kills_for_memory(&report->model);
     if (result.exit_code || result.signal || report->one_rank)
         return NULL;
@@ -610,8 +635,8 @@ json_t *job_report_hidden(const struct job_report *report)
         cause_put_killed(&what, &report->model, only_killed(&report->model), result.peak_rss_bytes, kills);
     } else if (!find_hidden_process(&report->model, &what) && !find_hidden_stage(&report->model, &what) &&
                (report->mpi || !find_hidden_leaving(&report->model, &what)) &&
-               last_error(layers, result.wall_seconds)) {
-        const char *said = last_error(layers, result.wall_seconds);
+               last_error(&report->model, result.wall_seconds)) {
+        const char *said = last_error(&report->model, result.wall_seconds);
         buf_printf(&what, "an error was said: %.*s", (int)text_fit(said, strlen(said), SAID_COLUMNS), said);
     }
     struct note note = NOTE(hidden_failure, .what = what.data);

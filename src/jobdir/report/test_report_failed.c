@@ -210,7 +210,8 @@ static void test_cleanup(void **state)
 }
 
 /* What a shell starts in a trap of its exit is none of what failed before, whatever both ended with; but where nothing did, and the
- * shell has its status, the trap is the reason. A command that is not found has no name but the shell's. */
+ * shell has its status, the trap is the reason: of a program that stands only there that is known where the shell has told of all commands
+ * that failed. A command that is not found has no name but the shell's. */
 static void test_trap(void **state)
 {
     enum { EXIT_5 = 5 << 8 };
@@ -222,6 +223,7 @@ static void test_trap(void **state)
         } children[3]; /* one after the other: 11, 12, 13 */
         int status;
         const char *chain;
+        bool only, inside;
     } rows[] = {
         {"[\"rm\"]", {{"cp", EXIT_1}, {"rm", EXIT_1}}, EXIT_1, "11 10"},
         {"[\"rm\"]", {{"cp", EXIT_1}, {"rm", EXIT_1}}, EXIT_5, "11 10"}, /* cp || exit 5 */
@@ -234,6 +236,9 @@ static void test_trap(void **state)
         {"[\"rm\"]", {{"rm", EXIT_1}}, EXIT_5, "10"},
         {"[\"rm\"]", {{"cp", EXIT_1}, {"rm", EXIT_1}, {"tar", EXIT_1}}, EXIT_1, "13 10"},
         {NULL, {{"cp", EXIT_1}, {"rm", EXIT_1}}, EXIT_1, "12 10"},
+        {"[\"rm\"]", {{"cp", EXIT_1}, {"rm", EXIT_1}}, EXIT_1, "11 10", .only = true},
+        {"[\"rm\"]", {{"cp", 0}, {"rm", EXIT_1}}, EXIT_1, "10", .only = true},
+        {"[\"rm\"]", {{"cp", 0}, {"rm", EXIT_1}}, EXIT_1, "12 10", .only = true, .inside = true},
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         struct job_model model;
@@ -243,8 +248,12 @@ static void test_trap(void **state)
                 rows[i].children[k].status);
         add(&model, 10, SUPERVISOR, "bash", 0, 0.5, rows[i].status);
         if (rows[i].commands)
-            put_now(&model, json_pack("{s:s, s:f, s:i, s:o}", "type", "script_trap", "t", 0.5, "pid", 10, "commands",
-                                      json_loads(rows[i].commands, 0, NULL)));
+            put_now(&model, json_pack("{s:s, s:f, s:i, s:o, s:o*}", "type", "script_trap", "t", 0.5, "pid", 10,
+                                      "commands", json_loads(rows[i].commands, 0, NULL), "only",
+                                      rows[i].only ? json_loads(rows[i].commands, 0, NULL) : NULL));
+        if (rows[i].inside)
+            put_now(&model, json_pack("{s:s, s:f, s:i, s:s, s:i, s:s}", "type", "script_line", "t", 0.5, "pid", 10,
+                                      "file", "job.sh", "line", 3, "how", "inside"));
         json_t *failed = failed_of(&model);
         if (strcmp(chain(failed), rows[i].chain) != 0)
             fail_msg("%zu: %s", i, chain(failed));
@@ -499,6 +508,96 @@ static void test_hidden(void **state)
     job_model_done(&report.model);
 }
 
+/* What a script or make has handled is no trouble: tried again, or ignored. Nor is what is said of an attempt. That a script went on is
+ * not enough. */
+static void test_hidden_handled(void **state)
+{
+    struct process {
+        const char *name;
+        double start, end;
+        int status;
+    };
+    static const struct {
+        const char *parent, *text;
+        struct process children[3]; /* 11, 12, 13 */
+        const char *what;
+        bool inside;
+    } rows[] = {
+        {"bash", "cat: ready: No such file", {{"cat", 1, 2, EXIT_1}, {"cat", 2, 9, 0}}, ""},
+        {"bash",
+         "cat: ready: No such file",
+         {{"cat", 8, 9, EXIT_1}},
+         "cat (pid 11) failed with 1: cat: ready: No such file"},
+        {"bash", "cat: ready: No such file", {{"cat", 8, 9, EXIT_1}}, "", .inside = true},
+        {"bash",
+         "sim: no mesh",
+         {{"sim", 1, 2, EXIT_1}, {"plot", 2, 9, 0}},
+         "sim (pid 11) failed with 1: sim: no mesh"},
+        {"bash", "sim: no mesh", {{"sim", 1, 8, EXIT_1}, {"sim", 8, 9, 0}}, ""},
+        {"bash",
+         "bash: line 1: sim: not there",
+         {{"bash", 1, 2, EXIT_127}, {"rm", 2, 9, 0}},
+         "bash (pid 11) failed with 127: bash: line 1: sim: not there"},
+        {"bash",
+         "gzip: x: no such file",
+         {{"gzip", 8, 8.5, EXIT_1}, {"sort", 8, 9, 0}},
+         "gzip (pid 11) failed with 1: gzip: x: no such file"},
+        {"bash",
+         "gzip: x: no such file",
+         {{"gzip", 8, 8.01, EXIT_1}, {"sort", 8.0102, 9, 0}},
+         "gzip (pid 11) failed with 1: gzip: x: no such file"},
+        {"bash",
+         "gzip: x: no such file",
+         {{"gzip", 8, 8.01, EXIT_1}, {"sort", 8.012, 9, 0}, {"wc", 8.013, 9.1, 0}},
+         "gzip (pid 11) failed with 1: gzip: x: no such file"},
+        {"bash",
+         "grep: no mesh",
+         {{"seq", 8, 8.01, 0}, {"grep", 8.001, 8.02, EXIT_2}, {"wc", 8.002, 8.03, 0}},
+         "grep (pid 12) failed with 2: grep: no mesh"},
+        {"make", "rm: cannot remove 'x'", {{"rm", 8, 9, EXIT_1}}, ""},
+        {"python3",
+         "cat: ready: No such file",
+         {{"cat", 8, 9, EXIT_1}},
+         "cat (pid 11) failed with 1: cat: ready: No such file"},
+        {"bash", "ERROR: connection refused (attempt 2)", {{"sleep", 8, 9, 0}}, ""},
+        {"bash", "ERROR: connection refused", {{"sleep", 8, 9, 0}}, "an error was said: ERROR: connection refused"},
+        {"bash",
+         "grep: x: No such file",
+         {{"grep", 1, 8, EXIT_2}, {"grep", 8, 9, EXIT_1}},
+         "grep (pid 11) failed with 2: grep: x: No such file"},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        struct job_report report = {.info = {.ended = true, .result = {.started = true, .wall_seconds = 10}}};
+        assert_int_equal(job_model_init(&report.model, 100), 0);
+        const struct process *first = rows[i].children;
+        say(&report.model, first->end, "stderr", rows[i].text);
+        for (int k = 0; k < 3 && first[k].name; k++)
+            add(&report.model, 11 + k, 10, first[k].name, first[k].start, first[k].end, first[k].status);
+        add(&report.model, 10, SUPERVISOR, rows[i].parent, 0, 10, 0);
+        if (rows[i].inside)
+            put_now(&report.model, json_pack("{s:s, s:f, s:i, s:s, s:i, s:s}", "type", "script_line", "t", 5.0, "pid",
+                                             10, "file", "job.sh", "line", 3, "how", "inside"));
+        expect_hidden(&report, rows[i].what);
+        job_model_done(&report.model);
+    }
+}
+
+/* What Python says of an exception is of the processes that ended by it. */
+static void test_hidden_exception(void **state)
+{
+    for (int status = EXIT_1; status >= 0; status -= EXIT_1) {
+        struct job_report report = {.info = {.ended = true, .result = {.started = true, .wall_seconds = 10}}};
+        assert_int_equal(job_model_init(&report.model, 100), 0);
+        put_now(&report.model, json_pack("{s:s, s:f, s:s, s:s, s:s, s:s}", "type", "log", "t", 3.1, "file", "stderr",
+                                         "pattern", "exception", "level", "error", "text", "OSError: server is busy"));
+        add(&report.model, 11, 10, "python3", 1, 3, status);
+        add(&report.model, 12, 10, "python3", 4, 9, 0);
+        add(&report.model, 10, SUPERVISOR, "bash", 0, 10, 0);
+        expect_hidden(&report, status ? "" : "an error was said: OSError: server is busy");
+        job_model_done(&report.model);
+    }
+}
+
 /* A stage of a pipeline that failed, of whose words nothing is known: not what grep says no with, nor what nobody read. */
 static void test_hidden_stage(void **state)
 {
@@ -660,14 +759,30 @@ static void test_lost(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_make),           cmocka_unit_test(test_effects), cmocka_unit_test(test_with_status),
-        cmocka_unit_test(test_script),         cmocka_unit_test(test_unknown), cmocka_unit_test(test_number_again),
-        cmocka_unit_test(test_command),        cmocka_unit_test(test_hidden),  cmocka_unit_test(test_hidden_memory),
-        cmocka_unit_test(test_hidden_leaving), cmocka_unit_test(test_hydra),   cmocka_unit_test(test_ended_by_parent),
-        cmocka_unit_test(test_timeout_killed), cmocka_unit_test(test_cleanup), cmocka_unit_test(test_script_is_shell),
-        cmocka_unit_test(test_hidden_ranks),   cmocka_unit_test(test_answer),  cmocka_unit_test(test_unread),
-        cmocka_unit_test(test_not_started),    cmocka_unit_test(test_lost),    cmocka_unit_test(test_trap),
+        cmocka_unit_test(test_make),
+        cmocka_unit_test(test_effects),
+        cmocka_unit_test(test_with_status),
+        cmocka_unit_test(test_script),
+        cmocka_unit_test(test_unknown),
+        cmocka_unit_test(test_number_again),
+        cmocka_unit_test(test_command),
+        cmocka_unit_test(test_hidden),
+        cmocka_unit_test(test_hidden_memory),
+        cmocka_unit_test(test_hidden_leaving),
+        cmocka_unit_test(test_hydra),
+        cmocka_unit_test(test_ended_by_parent),
+        cmocka_unit_test(test_timeout_killed),
+        cmocka_unit_test(test_cleanup),
+        cmocka_unit_test(test_script_is_shell),
+        cmocka_unit_test(test_hidden_ranks),
+        cmocka_unit_test(test_answer),
+        cmocka_unit_test(test_unread),
+        cmocka_unit_test(test_not_started),
+        cmocka_unit_test(test_lost),
+        cmocka_unit_test(test_trap),
         cmocka_unit_test(test_hidden_stage),
+        cmocka_unit_test(test_hidden_handled),
+        cmocka_unit_test(test_hidden_exception),
     };
     return cmocka_run_group_tests_name("report failed", tests, NULL, NULL);
 }
