@@ -11,7 +11,8 @@
 #include <stdint.h>
 #include <stdio.h>
 
-/* Splits a stream into requests, one a line. A newline inside binary data (LENGTH
+/* Splits a stream into requests, one a line. A newline inside binary data (LENGTH#BYTES) ends nothing. One inside a
+ * string does, since a string cannot contain it: so a forgotten quote costs only one line. */
 
 /* Zero-initialised is ready. */
 struct omis_lines {

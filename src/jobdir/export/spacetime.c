@@ -599,11 +599,6 @@ static const struct {
     [SPACETIME_ONESIDED] = {"one-sided", "#1a9a93"},  [SPACETIME_IO] = {"file I/O", "#b4553f"},
     [SPACETIME_OTHER] = {"other MPI", "#8b97a3"}};
 
-static const char *spacetime_class_colour(enum spacetime_class class)
-{
-    return looks[class].colour;
-}
-
 static void spacetime_put_text(struct buf *out, const char *text)
 {
     for (const unsigned char *c = (const unsigned char *)text; *c; c++) {
