@@ -53,7 +53,7 @@ class Elsewhere(TaskCase):
         self.assertEqual(self.task("cancel", like).returncode, 0)
         self.waits_for(like, "cancelled")
         self.assertEqual(waiting.communicate(timeout=LONG)[1],
-                         f"scry: task {like} waits for: PartitionTimeLimit\nscry: task {like} is cancelled\n")
+                         f"scry: task {like} waits for: PartitionTimeLimit\nscry: task {like} was cancelled\n")
         slurm.run("scontrol", "update", "PartitionName=main", "MaxTime=INFINITE")
         with open(shown["runs"][0]["directory"] + ".out", encoding="ascii") as file:
             self.assertGreater(int(file.read()), 0)

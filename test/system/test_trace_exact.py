@@ -177,7 +177,8 @@ class Limit(ExactCase):
 
 class Killed(ExactCase):
     def busy(self, *options):
-        run = self.box.start(self.command("busy", options=["-q", *options]))
+        # by default what is called too often is not even counted
+        run = self.box.start(self.command("busy", options=["-q", "--trace", "all", *options]))
         wait_until(lambda: self.traces() and len(self.said_now()) == 4 and min(self.said_now()) > 10000, 20)
         (pid,) = {int(trace_process(path)["pid"][0]) for path in self.traces()}
         return run, pid
@@ -245,7 +246,7 @@ class Killed(ExactCase):
 
     def test_monitor_and_program(self):
         """Both are gone when the next monitor comes."""
-        run, pid = self.busy("--trace", "all", "--buffer", "1M")  # else what is called too often is not even counted
+        run, pid = self.busy("--buffer", "1M")
         self.box.stop_monitor(signal.SIGKILL)
         os.kill(pid, signal.SIGKILL)
         self.assertEqual(run.wait(), 128 + signal.SIGKILL)
