@@ -143,7 +143,7 @@ static struct span function_body(struct span script, struct span name)
 static bool is_file_name(struct span name)
 {
     for (size_t i = 0; i < name.len; i++)
-        if (!isalnum((unsigned char)name.ptr[i]) && !strchr("._+-/", name.ptr[i]))
+        if (!isalnum((unsigned char)name.ptr[i]) && (!name.ptr[i] || !strchr("._+-/", name.ptr[i])))
             return false;
     return name.len && *name.ptr != '-';
 }
@@ -216,7 +216,7 @@ static bool is_of_name(char c)
 static bool is_outside(const struct search *search, struct span name)
 {
     const char *at = search->script.ptr, *end = at + search->script.len;
-    while ((at = memmem(at, (size_t)(end - at), name.ptr, name.len)) != NULL) {
+    while (name.len && (at = memmem(at, (size_t)(end - at), name.ptr, name.len)) != NULL) {
         const char *behind = at + name.len;
         bool inside = (at > search->script.ptr && is_of_name(at[-1])) || (behind < end && is_of_name(*behind));
         for (size_t i = 0; i < search->part_count && !inside; i++) {

@@ -186,6 +186,10 @@ static void test_traps(void **state)
             script_trap_done(&trap);
             free(script);
         }
+    static const char binary[] = "trap '\0rm x' EXIT"; /* behind a script may stand what it unpacks */
+    struct script_trap trap = script_trap_find(binary, sizeof binary - 1);
+    assert_null(trap.only);
+    script_trap_done(&trap);
 }
 
 static void check_place(const struct place *place, uint32_t first, uint32_t last, bool exact)
