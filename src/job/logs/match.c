@@ -446,12 +446,12 @@ static void take_fortran_place(struct log_head *head, const struct log_line *lin
     const char *name = memmem(number, (size_t)(end - number), middle, sizeof middle - 1);
     if (!name)
         return;
-    int digits = (int)(name - number);
+    size_t digits = (size_t)(name - number);
     name += sizeof middle - 1;
     const char *stop = memmem(name, (size_t)(end - name), unit, sizeof unit - 1);
-    int length = (int)((stop ? stop : end) - name);
-    if ((size_t)(length + digits + 2) <= sizeof head->place)
-        snprintf(head->place, sizeof head->place, "%.*s:%.*s", length, name, digits, number);
+    size_t length = (size_t)((stop ? stop : end) - name);
+    if (length + digits + 2 <= sizeof head->place)
+        snprintf(head->place, sizeof head->place, "%.*s:%.*s", (int)length, name, (int)digits, number);
 }
 
 /* It announces a message: then it is no record before that comes. */
