@@ -39,7 +39,7 @@
 #include "shm/code.h"
 
 enum {
-    AREA_VERSION = 12,
+    AREA_VERSION = 13,
     AREA_FILTER = 65536,
     AREA_PAGE = 4096,
     AREA_THREAD_SIZE = 3 * AREA_PAGE,
@@ -376,6 +376,7 @@ struct area {
     _Atomic uint64_t ranges[AREA_RANGES][2]; /* from, to (exclusive): addresses of functions */
     _Atomic uint32_t messages;               /* 1: messages of MPI are recorded (RECORD_MESSAGE) */
     _Atomic uint32_t thin;                   /* enum area_thin */
+    _Atomic uint32_t forks_thin;             /* 1: children of fork that come in quick succession are not traced */
     _Atomic uint32_t promised; /* the program itself may have memory for packets below this index, if none is free */
 
     /* ---- the agent's side ---- */
@@ -387,6 +388,7 @@ struct area {
     _Atomic uint32_t full_packets; /* roughly */
     _Atomic uint32_t raised;       /* grows with each raised event */
     _Atomic uint64_t functions_omitted, threads_omitted, too_deep; /* calls, threads, calls */
+    _Atomic uint64_t children_omitted;                             /* of fork, because of forks_thin */
     _Atomic uint64_t flight_overwritten;                           /* packets */
     _Atomic uint64_t flight_overwritten_records;                   /* entries and exits in them */
     _Atomic uint64_t waits_ran_out; /* AREA_WAIT: no room came within wait_us, or there is no monitor; after a few in a

@@ -32,6 +32,7 @@
 #define QUIET_MS 25          /* a function of which 2^17 calls are tallied in this is not even tallied any more */
 #define THIN_AFTER_MS 50     /* for so long, or for some packets, all calls of a process are recorded all the same */
 #define TALLY_REFILL_NS (10 * 1000 * 1000) /* one more line is recorded in this time */
+#define FORK_REFILL_MS 50                  /* one more child of fork is traced in this time */
 
 /* base, wire, client: how a monitor is found and spoken to */
 #define CACHE_LEFTOVER_S 3600                        /* a temporary file that old belongs to nobody */

@@ -37,7 +37,23 @@ class Forks(ForksCase):
         wait_until(lambda: not areas_left(self.box), message="areas are left over")
 
     def test_own_functions(self):
-        self.check()
+        self.check("--trace", "all")
+
+    def test_quick_succession(self):
+        """Nobody asked for them: some are traced, the others are said."""
+        many = 10 * CHILDREN
+        done = self.scry_run("--", forks(), many)
+        trace = self.report()["trace"]
+        omitted = trace["children_omitted"]
+        self.assertGreater(omitted, many / 2)
+        self.assertEqual(self.calls(), {"child_work": 1 + many - omitted - self.untraced(done)})
+        self.assertFalse(trace["complete"])
+        self.assertIn(f"up to {omitted} children of fork were not traced", self.scry("report", "@last").stdout)
+
+    def test_quick_succession_with_a_rule(self):
+        """Somebody waits for what each of them does."""
+        done = self.scry_run("--rule", 'ct_function_called([], "fn:child_work") : print(["called"])', "--", forks(), 2 * CHILDREN)
+        self.assertEqual(self.report()["trace"]["children_omitted"], 0, done.stderr)
 
     def test_selection(self):
         self.check("--trace", "fn:child_*")

@@ -157,6 +157,7 @@ struct agent_thread {
     uint32_t freed_seen;  /* area.freed when there was none */
     uint32_t last_stack_id;
     bool refused_once;
+    bool child_left_alone; /* that of the fork that is under way */
     uint64_t switches;
     uint64_t own_low, own_high; /* the thread's own stack; 0: not known yet */
     uint64_t next_seq;

@@ -192,6 +192,44 @@ static void follows_forks(void **state)
     follows_fork("clone");
 }
 
+static void let_thin_forks(struct mini *mini, struct mini_area *area)
+{
+    area->view.area->forks_thin = 1;
+    area->view.area->ticks_per_second = UINT64_C(1) << 35; /* few more while they are made */
+}
+
+/* Of children in quick succession the first ones are traced, and the others counted; a child's children have half of what it had
+ * left, and none if it has not been traced itself. */
+static void leaves_many_forks_alone(void **state)
+{
+    enum { AT_ONCE = 64, MOST = AT_ONCE + 30 };
+    for (int thin = 0; thin < 2; thin++) {
+        const char *count = thin ? "150" : "50";
+        unsigned children = (unsigned)strtoul(count, NULL, 10), traced = 0, left = 0;
+        struct mini mini;
+        mini_init(&mini);
+        mini.prepare = thin ? let_thin_forks : NULL;
+        mini_run(&mini, target(builds[0]), "forks", count);
+        ended_well(&mini);
+        for (unsigned i = 1; i < mini.count; i++) {
+            bool is_child = mini.areas[i].hello.ppid == mini.areas[0].hello.pid;
+            traced += is_child;
+            left += !is_child;
+            left += (unsigned)mini.areas[i].view.area->children_omitted;
+            tree_is(&mini, i, 1, is_child ? "in_child(leaf())in_child(leaf())" : "in_child(leaf())");
+        }
+        assert_int_equal(traced + mini.areas[0].view.area->children_omitted, children);
+        assert_int_equal(left, traced); /* its child, traced or not */
+        if (thin) {
+            assert_in_range(traced, AT_ONCE, MOST);
+            assert_in_range(mini.count - 1, traced + AT_ONCE / 2, 2 * MOST - 1);
+        } else {
+            assert_int_equal(mini.count - 1, 2 * children);
+        }
+        mini_done(&mini);
+    }
+}
+
 /* A child that begins in the middle of a hook: nothing that the hook knows is there. */
 static void survives_forks_in_signals(void **state)
 {
@@ -750,6 +788,7 @@ int main(void)
         cmocka_unit_test(survives_signals_on_their_stack),
         cmocka_unit_test(survives_jumps_out_of_signals),
         cmocka_unit_test(follows_forks),
+        cmocka_unit_test(leaves_many_forks_alone),
         cmocka_unit_test(survives_forks_in_signals),
         cmocka_unit_test(leaves_vfork_alone),
         cmocka_unit_test(follows_a_thousand_threads),

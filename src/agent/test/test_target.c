@@ -269,6 +269,23 @@ APART void forks(int raw)
     in_parent();
 }
 
+/* One after the other; each child forks, too. */
+APART void forks_many(int n)
+{
+    for (int i = 0; i < n; i++) {
+        pid_t pid = fork();
+        if (pid == 0) {
+            in_child();
+            pid = fork();
+            in_child();
+            if (pid > 0)
+                waitpid(pid, NULL, 0);
+            _exit(0);
+        }
+        waitpid(pid, NULL, 0);
+    }
+}
+
 APART void vforks(void)
 {
     static volatile int ran;
@@ -546,6 +563,8 @@ static HIDDEN int run(const char *what, const char *argument, int n)
         storm(n, 1, 1);
     else if (strcmp(what, "fork") == 0)
         forks(0);
+    else if (strcmp(what, "forks") == 0)
+        forks_many(n);
     else if (strcmp(what, "clone") == 0)
         forks(1);
     else if (strcmp(what, "fork-storm") == 0)

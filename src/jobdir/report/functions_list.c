@@ -269,7 +269,8 @@ void report_put_not_whole(struct buf *out, const struct job_functions *functions
                    missing, times ? "; their time counts as that of the calls around them" : "");
     else if (functions->incomplete)
         buf_puts(out, "  not whole: only a part of the trace was read\n");
-    else if (functions->functions_omitted || functions->threads_omitted || functions->too_deep)
+    else if (functions->functions_omitted || functions->threads_omitted || functions->children_omitted ||
+             functions->too_deep)
         buf_puts(out, "  not whole: some calls are missing (see Tracing)\n");
 }
 

@@ -97,6 +97,12 @@ static void put_cost(struct buf *out, const struct job_functions *functions)
                    functions->waits_dropped == 1 ? "" : "s");
     if (functions->threads_omitted)
         buf_printf(out, "; %" PRIu64 " threads were too many and are missing", functions->threads_omitted);
+    if (functions->children_omitted)
+        buf_printf(out,
+                   "; up to %" PRIu64
+                   " child%s of fork %s not traced, since they came so fast (`--trace all` traces each)",
+                   functions->children_omitted, functions->children_omitted == 1 ? "" : "ren",
+                   functions->children_omitted == 1 ? "was" : "were");
     if (functions->functions_omitted)
         buf_printf(out,
                    "; %" PRIu64 " call%s missing: the table of functions, with those of closed libraries, had no room",
@@ -247,7 +253,7 @@ static json_t *complete_json(const void *row, const void *all)
     const struct job_functions *functions = row;
     return json_boolean(!functions->incomplete && !functions->unfinished && !functions->discarded &&
                         !functions->overwritten && !functions->functions_omitted && !functions->threads_omitted &&
-                        !functions->too_deep);
+                        !functions->children_omitted && !functions->too_deep);
 }
 
 static json_t *problem_texts(const void *row, const void *all)
@@ -276,6 +282,10 @@ static const struct field trace_fields[] = {
               "and, where nothing is missing, what its functions took"},
     {"threads_omitted", FIELD_COUNT, FIELD_AT(struct job_functions, threads_omitted),
      .about = "threads that there was no place for"},
+    {"children_omitted", FIELD_COUNT, FIELD_AT(struct job_functions, children_omitted),
+     .about =
+         "children of fork that were not traced, since they came in quick succession (without --trace); those that "
+         "executed another program are counted, too"},
     {"functions_omitted", FIELD_COUNT, FIELD_AT(struct job_functions, functions_omitted),
      .about = "calls of functions that there was no place for"},
     {"too_deep", FIELD_COUNT, FIELD_AT(struct job_functions, too_deep),
@@ -283,7 +293,7 @@ static const struct field trace_fields[] = {
     {"processes", FIELD_COUNT, FIELD_AT(struct job_functions, processes), .about = "that have a trace"},
     {"complete", FIELD_BOOL, .json = complete_json,
      .about = "false: something is missing of what was to be recorded: one of discarded, overwritten, threads_omitted, "
-              "functions_omitted and too_deep is not 0, a trace has no end, or only a part was read"},
+              "children_omitted, functions_omitted and too_deep is not 0, a trace has no end, or only a part was read"},
     {"thinned", FIELD_COUNT, FIELD_AT(struct job_functions, thinned),
      .about = "calls that were left out to keep the rate (--rate), or tallied"},
     {"tallied", FIELD_COUNT, FIELD_AT(struct job_functions, tallied),

@@ -462,6 +462,7 @@ int agent_demand(struct agent *agent, const struct agent_demand *wanted,
     while (*at)
         at = &(*at)->next;
     *at = demand;
+    agent_forks_update(agent);
     if (!demand->selection || agent_indexes_ready(agent))
         resolve(agent, demand);
     else
@@ -477,8 +478,10 @@ void agent_undemand(struct agent *agent, const struct csr *csr)
     while (*at != demand)
         at = &(*at)->next;
     *at = demand->next;
-    if (!agent->ended)
+    if (!agent->ended) {
         update_slots(agent, demand->slots, demand->slot_count);
+        agent_forks_update(agent);
+    }
     demand_free(demand);
 }
 

@@ -84,6 +84,14 @@ static enum area_thin thins(const struct agent *agent, const struct trace_settin
     return limited || trace_settings_plain(settings) ? AREA_THIN_TALLY : AREA_THIN_NOT;
 }
 
+/* What somebody waits for happens in each child. */
+void agent_forks_update(struct agent *agent)
+{
+    const struct trace_settings *settings = agent->job ? &agent->job->settings : NULL;
+    bool plain = settings && thins(agent, settings) == AREA_THIN_QUIET && !agent->overrides && !agent->demands;
+    atomic_store(&agent->view.area->forks_thin, plain);
+}
+
 static void set_switches(struct agent *agent)
 {
     const struct trace_settings *settings = agent->job ? &agent->job->settings : NULL;
@@ -97,6 +105,7 @@ static void set_switches(struct agent *agent)
     atomic_store(&area->max_depth, settings->max_depth);
     atomic_store(&area->rate, settings->rate);
     atomic_store(&area->thin, thins(agent, settings));
+    agent_forks_update(agent);
     atomic_store(&area->wait_us, settings->wait_us);
     atomic_store(&area->ticks_per_second, agents->ticks_per_second);
     atomic_store(&area->min_ticks,

@@ -25,7 +25,8 @@ bool agent_inherit(struct agent *agent, const struct agent *parent); /* the pare
 /* Whether something is to be recorded: an agent may be there only for what is done at calls of MPI. */
 bool agent_records(const struct agent *agent);
 void agent_go(struct agent *agent);
-void agent_settle(struct agent *agent); /* lets main go on if everything is in place */
+void agent_forks_update(struct agent *agent); /* after a change of what is demanded */
+void agent_settle(struct agent *agent);       /* lets main go on if everything is in place */
 void agent_filter_update(struct agent *agent);
 bool agent_modes_new(struct agent *agent);
 void agent_mode_update(struct agent *agent, uint32_t slot); /* settings and demands of one slot */
