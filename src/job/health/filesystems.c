@@ -123,26 +123,31 @@ static bool take_answer(struct filesystems *all, size_t at, const struct ask_ans
     return one->known;
 }
 
-/* Asks, or looks for the answer. false: as above. */
-static bool look_at(struct filesystems *all, size_t at, const struct look *look, int wait_ms)
+/* In a thread each, all at once: another machine may not answer for hours. */
+static void ask_aside(struct filesystems *all, const struct look *look)
+{
+    for (size_t i = 0; i < all->count; i++) {
+        struct filesystem *one = &all->of[i];
+        bool due = one->now.elsewhere && look->now_ns >= one->asked_ns + FILESYSTEMS_ELSEWHERE_NS;
+        if (one->ask || (one->known && !due))
+            continue;
+        one->asked_ns = look->now_ns;
+        one->ask =
+            ask_start(all->how ? all->how : ask_now, one->path, strlen(one->path) + 1, sizeof(struct ask_answer));
+    }
+}
+
+/* false: as above. */
+static bool look_at(struct filesystems *all, size_t at, const struct look *look)
 {
     struct filesystem *one = &all->of[at];
+    bool first = !one->known && one->asked_ns == look->now_ns, here = one->known && !one->now.elsewhere;
     struct ask_answer answer;
-    if (!one->ask) {
-        if (one->known && one->now.elsewhere && look->now_ns < one->asked_ns + FILESYSTEMS_ELSEWHERE_NS)
-            return true;
-        one->asked_ns = look->now_ns;
-        bool aside = !one->known || one->now.elsewhere;
-        if (aside)
-            one->ask =
-                ask_start(all->how ? all->how : ask_now, one->path, strlen(one->path) + 1, sizeof(struct ask_answer));
-        else
-            ask_now(one->path, &answer);
-        if (aside && !one->ask)
-            return true; /* the next time */
-        wait_ms = one->known ? 0 : wait_ms;
-    }
-    if (one->ask && !ask_take(one->ask, wait_ms, &answer)) {
+    if (!one->ask && !here)
+        return true; /* it was asked a moment ago, or there was no thread */
+    if (!one->ask)
+        ask_now(one->path, &answer);
+    else if (!ask_take(one->ask, first ? FILESYSTEMS_FIRST_MS / FILESYSTEMS : 0, &answer)) {
         judge_silence(one, look);
         return true;
     }
@@ -155,9 +160,9 @@ static bool look_at(struct filesystems *all, size_t at, const struct look *look,
 
 void filesystems_look(struct filesystems *all, const struct look *look)
 {
+    ask_aside(all, look);
     for (size_t i = 0; i < all->count;) {
-        bool first = !all->of[i].ask && !all->of[i].known;
-        if (look_at(all, i, look, first ? FILESYSTEMS_FIRST_MS / FILESYSTEMS : 0))
+        if (look_at(all, i, look))
             i++;
         else
             remove_one(all, i);

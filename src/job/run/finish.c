@@ -841,7 +841,9 @@ void finish(struct job *job, int exit_code, struct buf *text)
     job->info.progress = progress;
     scribe_close_spool(&recorder->scribe);
     bool failed = job->info.result.exit_code || job->info.result.signal;
-    finish_put_info(job, !failed); /* else once more, with the cause: one wait for the disk is enough */
+    /* one wait for the disk is enough: if it failed, with the cause; and none as in wait_and_sync() of record/scribe.c */
+    bool lasted = job->info.result.wall_seconds * NS_PER_SECOND >= SCRIBE_SYNC_NS;
+    finish_put_info(job, lasted && !failed);
     int code = 0;
     if (scribe_wait(&recorder->scribe)) {
         code = note_unwritten(job);
@@ -857,7 +859,7 @@ void finish(struct job *job, int exit_code, struct buf *text)
     }
     if (cause || failed) {
         job->info.cause = cause; /* lists of jobs show it */
-        finish_put_info(job, true);
+        finish_put_info(job, lasted);
         if (failed && code == 0 && scribe_wait(&recorder->scribe) && note_unwritten(job) < 0)
             report.model = recorder->model;
     }

@@ -258,19 +258,33 @@ static void warn_late(struct job *job)
         recorder_note(&job->recorder, NOTE(rules_interrupted));
 }
 
-/* Has the monitor follow the held child; else the job runs without it. */
+static void start_observer(struct job *job)
+{
+    job->observer.recorder = &job->recorder;
+    job->observer.sources = observe_sources;
+    job->observer.given =
+        (struct observer){.options = job->options, .root = job->launch.pid, .dir = job->dir, .cwd = job->cwd};
+    if (!job->dir[0])
+        return;
+    observer_start(&job->observer);
+}
+
+/* Has the monitor follow the held child; else the job runs without it. The observer is made while the monitor works. */
 static void start_watching(struct job *job)
 {
     struct err err = {0};
     struct watch *watch = &job->watch;
-    if (watch_connect(watch, &err) < 0) {
+    int code = watch_connect(watch, &err);
+    if (code == 0)
+        watch_create(watch);
+    start_observer(job);
+    if (code < 0) {
         recorder_note(
             &job->recorder,
             NOTE(no_monitor, .functions = job->options->trace_wanted || job->options->rule_count, .reason = err.text));
         watch->retry_ns = clock_now_ns() + NS_PER_SECOND;
         watch->tries = 4;
     } else {
-        watch_create(watch);
         bool ready = watch_wait(watch, SUPERVISE_START_MS);
         if ((!ready && watch->phase == WATCH_IDLE) || watch->rules.lost)
             warn_late(job);
@@ -415,17 +429,6 @@ static void on_recorded(void *ctx, enum record_type type, json_t *record)
         observer_tell_take(&job->observer, json_incref(record));
 }
 
-static void start_observer(struct job *job)
-{
-    job->observer.recorder = &job->recorder;
-    job->observer.sources = observe_sources;
-    job->observer.given =
-        (struct observer){.options = job->options, .root = job->launch.pid, .dir = job->dir, .cwd = job->cwd};
-    if (!job->dir[0])
-        return;
-    observer_start(&job->observer);
-}
-
 static void start_publisher(struct job *job)
 {
     const struct broker_url *url = job->dir[0] ? job->options->broker : NULL;
@@ -485,7 +488,6 @@ static int start(struct job *job, struct err *err)
                                 .options = job->options,
                                 .changed = on_changed,
                                 .ctx = job};
-    start_observer(job); /* it starts while the monitor is asked */
     start_watching(job);
     code = check_refused(job, err);
     if (code < 0) {
