@@ -166,8 +166,8 @@ class Damaged(JobCase):
                 self.fresh()
 
     def test_by_chance(self):
-        """Some files at a time."""
-        for seed in range(scrytest.rounds(5, 300)):
+        """Some files at a time. SCRY_TEST_ROUNDS=10000 runs so many."""
+        for seed in range(int(os.environ.get("SCRY_TEST_ROUNDS", scrytest.rounds(5, 300)))):
             chance = random.Random(seed)
             self.fresh()
             done = []
