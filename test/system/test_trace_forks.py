@@ -48,7 +48,12 @@ class Forks(ForksCase):
         self.assertGreater(omitted, many / 2)
         self.assertEqual(self.calls(), {"child_work": 1 + many - omitted - self.untraced(done)})
         self.assertFalse(trace["complete"])
-        self.assertIn(f"up to {omitted} children of fork were not traced", self.scry("report", "@last").stdout)
+        self.assertIn(f"{omitted} processes were not traced: children of fork", done.stderr)
+
+    def test_quick_succession_off(self):
+        """Nothing is recorded, so nothing is missing."""
+        done = self.scry_run("--trace", "off", "--", forks(), 10 * CHILDREN)
+        self.assertNotIn("not traced", done.stderr)
 
     def test_quick_succession_with_a_rule(self):
         """Somebody waits for what each of them does."""
