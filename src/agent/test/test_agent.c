@@ -127,6 +127,20 @@ static void follows_signal_stacks(void **state)
     expect("alternate", NULL, "main(alternate([1]handler(leaf())[0]leaf()[1]handler(leaf())[0]))");
 }
 
+/* Two entries and two exits are not recorded there. */
+static void leaves_small_signal_stacks_alone(void **state)
+{
+    struct mini mini;
+    struct mini_totals totals;
+    mini_init(&mini);
+    mini_run(&mini, target(builds[0]), "alternate-small", NULL);
+    ended_well(&mini);
+    tree_is(&mini, 0, 1, "main(alternate_small(leaf()))");
+    mini_pair(&mini, &mini.areas[0], &totals);
+    assert_int_equal(totals.discarded, 4);
+    mini_done(&mini);
+}
+
 /* Whatever a signal interrupts: what is recorded pairs, and all that is missing is counted. */
 static void storm(const char *scenario, bool jumps)
 {
@@ -778,6 +792,7 @@ int main(void)
         cmocka_unit_test(goes_deep),
         cmocka_unit_test(follows_coroutines),
         cmocka_unit_test(follows_signal_stacks),
+        cmocka_unit_test(leaves_small_signal_stacks_alone),
         cmocka_unit_test(survives_signals),
         cmocka_unit_test(survives_signals_on_their_stack),
         cmocka_unit_test(survives_jumps_out_of_signals),
