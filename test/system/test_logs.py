@@ -84,6 +84,18 @@ class Logs(JobCase):
         self.assertEqual(run.wait(), 0)
         self.assertEqual([(line["pattern"], line["line"]) for line in self.records("log")], [("bus_error", 1), ("bus_error", 1), ("segfault", 2)])
 
+    def test_redirected_for_a_command(self):
+        """What a script sends to a file of its own is read, too, and says why."""
+        os.mkfifo(os.path.join(self.work, "go"))
+        self.write("solver", "#!/bin/sh\necho 'ERROR: mesh is empty'; read line <go; exit 3\n")
+        run = self.box.start(["sh", "-c", 'exec "$0" "$@" >job.out 2>job.err', *self.box.scry(
+            "run", "-q", "--", "sh", "-c", "sh solver >solver.log 2>&1; exit $?")], cwd=self.work)
+        wait_until(lambda: "mesh is empty" in self.spool())
+        self.write("go", "go\n")
+        self.assertEqual(run.wait(), 3)
+        reason = self.report()["last"]["reason"]
+        self.assertEqual((reason["fields"]["file"], reason["fields"]["text"]), ("solver.log", "ERROR: mesh is empty"))
+
     def test_patterns_of_files(self):
         self.write("a=1.log", "x 0\n")
         self.run_job("for i in 1 2 3; do echo x $i >>n$i.log; mv n$i.log m$i.log; done; echo x 4 >>a=1.log",

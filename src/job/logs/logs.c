@@ -24,6 +24,7 @@ struct logs {
     struct observer *observer;
     struct log_sink sink;
     struct log_files files;
+    uint64_t rows; /* of the built-in patterns */
     struct log_rule *rules;
     size_t rule_count;
     struct loop_source *timer;
@@ -228,6 +229,7 @@ static bool add_names(struct logs *logs, uint64_t rows)
 {
     uint64_t built_in = rows ? rows : LOG_PATTERNS_ALL;
     bool good = true;
+    logs->rows = rows;
     for (size_t i = 0; i < logs->rule_count; i++) {
         const struct log_rule *rule = &logs->rules[i];
         good &= log_files_add(&logs->files, rule->file, rule->expression ? UINT64_C(1) << i : 0,
@@ -259,6 +261,7 @@ static void *logs_start(struct observer *observer, struct err *err)
     logs->files.cwd = observer->cwd;
     logs->files.root = observer->root;
     logs->files.now_ns = clock_now_ns;
+    logs->files.start_ns = observer->restarted ? UINT64_MAX : clock_ns(CLOCK_REALTIME_COARSE);
     logs->files.silent = observer->restarted;
     if (take_rules(logs, observer->options, err) < 0 || take_rows(observer->options, &rows, err) < 0) {
         free_logs(logs);
@@ -304,12 +307,27 @@ static void logs_changed(void *state, const char *key, const char *value)
     add_names(logs, rows);
     HASH_ITER(hh, logs->files.files, file, next)
     {
+        file->matcher.rows |= file->found ? rows : 0;
         if (file->matcher.given || file->matcher.rows)
             continue;
         log_match_rest(&file->matcher, now_ns, true);
         say_skipped(logs, file);
         log_files_forget(file);
     }
+    logs->idle_ns = LOGS_SOON_MS * MS_NS;
+    loop_set_timer(logs->timer, MS_NS, 0);
+}
+
+/* The command's own are read as what it was started with. */
+static void logs_process(void *state, const struct observed_process *process)
+{
+    struct logs *logs = state;
+    if (process->pid == logs->observer->root)
+        return;
+    size_t before = logs->files.found_count;
+    log_files_add_streams(&logs->files, process->pid, logs->rows);
+    if (logs->files.found_count == before)
+        return;
     logs->idle_ns = LOGS_SOON_MS * MS_NS;
     loop_set_timer(logs->timer, MS_NS, 0);
 }
@@ -369,14 +387,16 @@ static double quiet_seconds(const struct tail *tail)
     return now_ns > tail->last_ns ? (double)(now_ns - tail->last_ns) / NS_PER_SECOND : 0;
 }
 
-/* What is known where no pattern matches: of standard error, or else of standard output. */
+/* What is known where no pattern matches: of standard error, or else of what was written last. */
 static void put_last(struct logs *logs)
 {
     const struct log_file *said = NULL;
     json_t *lines = NULL;
     for (const struct log_file *file = logs->files.files; file; file = file->hh.next) {
         bool stream = file->tail.stream && file->matcher.rows;
-        json_t *its = stream && (!said || strcmp(file->name, "stderr") == 0) ? last_lines(file) : NULL;
+        bool better = !said || strcmp(file->name, "stderr") == 0 ||
+                      (strcmp(said->name, "stderr") != 0 && file->tail.last_ns > said->tail.last_ns);
+        json_t *its = stream && better ? last_lines(file) : NULL;
         if (!its)
             continue;
         json_decref(lines);
@@ -414,4 +434,4 @@ static void logs_end(void *state)
 }
 
 const struct observe_source logs_source = {
-    .name = "logs", .start = logs_start, .changed = logs_changed, .end = logs_end};
+    .name = "logs", .start = logs_start, .process = logs_process, .changed = logs_changed, .end = logs_end};

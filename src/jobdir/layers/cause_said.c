@@ -428,7 +428,7 @@ const json_t *cause_put_last_words(struct buf *out, const struct job_end *end, i
     record_read(record, RECORD_log_last, &row);
     const char *last = json_string_value(json_array_get(row.lines, json_array_size(row.lines) - 1));
     double after = record_seconds(record) - row.quiet_seconds - cause_chain_end(end, at);
-    if (row.quiet_seconds < 0 || after < -FAILURE_SECONDS || !row.file || strcmp(row.file, "stderr") != 0)
+    if (row.quiet_seconds < 0 || after < -FAILURE_SECONDS || !row.file || strcmp(row.file, "stdout") == 0)
         return NULL;
     for (size_t i = json_array_size(row.lines); i-- > 0 && !said;) {
         const char *line = json_string_value(json_array_get(row.lines, i));
