@@ -231,6 +231,8 @@ if __name__ == "__main__":
         self.assertRegex(run("./solver --mesh a.msh; true"), r"^the exit status is 0, but bash \(pid \d+\) failed with 127: bash: line 1: ./solver: No such file")
         self.assertRegex(run("seq 9 | awk '{ print \"awk: no row \" $1 >\"/dev/stderr\"; exit 7 }' | wc -l; true"), r"^the exit status is 0, but awk \(pid \d+\) failed with 7: awk: no row 1$")
         self.assertIsNone(run("until cat ready; do touch ready; done; rm ready; true"))
+        self.assertIsNone(run("cat missing || echo none; if ! cp missing x; then true; fi; rm missing && false || true"))
+        self.assertRegex(run("cat missing || echo none; cat missing; true"), r"^the exit status is 0, but cat \(pid \d+\) failed with 1: cat: missing: No such")
         self.assertRegex(run("(sh -c 'kill -SEGV $$'); true"), r"^the exit status is 0, but sh \(pid \d+\) crashed by SIGSEGV$")
         self.assertRegex(self.scry("ps").stdout, r"  ! sh \(pid \d+\) crashed by SIGSEGV\n") # STATE says the rest
 

@@ -331,6 +331,47 @@ static bool was_condition(const struct job_model *model, const struct job_proces
     return true;
 }
 
+/* Whether its words begin with these; the first may be a script's, which an interpreter executes. */
+static bool has_words(const struct job_process *process, const char *words)
+{
+    enum { INTERPRETERS = 2 }; /* also its option, or env */
+    size_t count = json_array_size(process->argv), len;
+    for (size_t first = 0; first <= INTERPRETERS && first < count; first++) {
+        const char *at = words;
+        size_t i = first;
+        for (; *at && i < count; i++, at += at[len] ? len + 1 : len) {
+            const char *word = json_string_value(json_array_get(process->argv, i));
+            len = strcspn(at, " ");
+            const char *base = memrchr(at, '/', len);
+            bool same = word && strlen(word) == len && strncmp(word, at, len) == 0;
+            base = base ? base + 1 : at;
+            same |= word && i == first && strlen(text_base(word)) == (size_t)(at + len - base) &&
+                    strncmp(text_base(word), base, (size_t)(at + len - base)) == 0;
+            if (!same)
+                break;
+        }
+        if (!*at && i > first)
+            return true;
+    }
+    return false;
+}
+
+/* Whether the text of the script tests the status of this command wherever it has it. */
+static bool was_tested(const struct job_model *model, const struct job_process *process,
+                       const struct job_process *shell)
+{
+    const struct layer_place *place = layers_place(&model->layers, shell->pid);
+    size_t index;
+    json_t *command;
+    json_array_foreach(place ? place->tested : NULL, index, command)
+    {
+        const char *words = json_string_value(command);
+        if (words && *words && has_words(process, words))
+            return true;
+    }
+    return false;
+}
+
 /* With the same words; `stage`: not only with the same script or command in front of others. */
 static bool is_same_program(const struct job_process *one, const struct job_process *other, bool stage)
 {
@@ -365,7 +406,8 @@ bool culprit_is_handled(const struct job_model *model, const struct job_process 
         }
         int status = WEXITSTATUS(process->status);
         bool missing = status == NOT_EXECUTABLE || status == NOT_FOUND;
-        return is_make(parent) || again || (!stage && !missing && was_condition(model, process, parent));
+        return is_make(parent) || again || (!stage && !missing && was_condition(model, process, parent)) ||
+               (!missing && was_tested(model, process, parent));
     }
     return !process;
 }

@@ -417,6 +417,14 @@ static const struct field script_trap_fields[] = {
     {0}};
 #undef ROW
 
+#define ROW script_tested_record
+static const struct field script_tested_fields[] = {{"pid", FIELD_COUNT, AT(pid)},
+                                                    {"commands", FIELD_LIST, AT(commands), .of = fields_texts,
+                                                     .between = ", ",
+                                                     .about = "the plain words with which they begin, by its text"},
+                                                    {0}};
+#undef ROW
+
 static const struct field thread_fields[] = {
     {"tid", FIELD_COUNT},
     {"name", FIELD_TEXT, .flags = FIELD_OPTIONAL},
@@ -544,6 +552,9 @@ const struct record_kind record_kinds[RECORD_TYPES] = {
                            "{pid} {file} ended[ with {status}] after {seconds}"},
     [RECORD_script_trap] = {"script_trap", STREAM_SCRIPT, script_trap_fields,
                             "What a script that failed starts after that.", "{pid} starts at its end: {commands}"},
+    [RECORD_script_tested] = {"script_tested", STREAM_SCRIPT, script_tested_fields,
+                              "Of which commands a script in which something failed tests everywhere whether they do.",
+                              "{pid} tests the status of {commands}"},
     [RECORD_python_stack] = {"python_stack", STREAM_PYTHON, python_stack_fields,
                              "Where the threads of a Python program are.", "{pid} {threads}"},
     [RECORD_python_exception] = {"python_exception", STREAM_PYTHON, python_exception_fields,

@@ -256,6 +256,11 @@ struct script_trap_record {
     json_t *only;     /* those that stand nowhere else in the script; NULL: none */
 };
 
+struct script_tested_record {
+    int32_t pid;
+    json_t *commands; /* the plain words with which they begin */
+};
+
 /* ---- Python (job/python) ---- */
 
 struct python_stack_record { /* of all threads, taken from outside */
@@ -302,8 +307,8 @@ struct end_record {
 #define RECORD_KINDS(KIND) \
     KIND(spool) KIND(node) KIND(method) KIND(tracing) KIND(script) KIND(untraced) KIND(setting) KIND(request) KIND(process) \
     KIND(process_end) KIND(withdrawn) KIND(sample) KIND(health) KIND(gap) KIND(warning) KIND(crash) \
-    KIND(script_line) KIND(command_failed) KIND(script_end) KIND(script_trap) KIND(python_stack) KIND(python_exception) \
-    KIND(python_calls) KIND(functions) KIND(log) KIND(log_folded) KIND(log_file) KIND(log_last) KIND(progress) KIND(stall) \
+    KIND(script_line) KIND(command_failed) KIND(script_end) KIND(script_trap) KIND(script_tested) KIND(python_stack) \
+    KIND(python_exception) KIND(python_calls) KIND(functions) KIND(log) KIND(log_folded) KIND(log_file) KIND(log_last) KIND(progress) KIND(stall) \
     KIND(rule) KIND(rules) KIND(end)
 /* clang-format on */
 

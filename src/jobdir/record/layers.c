@@ -101,6 +101,7 @@ static void drop_place(struct layer_place *place)
     json_decref(place->stack);
     json_decref(place->trap);
     json_decref(place->trap_only);
+    json_decref(place->tested);
 }
 
 void layers_init(struct layers *layers)
@@ -296,6 +297,13 @@ static void apply_trap(struct layers *layers, const json_t *record)
         return;
     replace(&place->trap, json_object_get(record, "commands"));
     replace(&place->trap_only, json_object_get(record, "only"));
+}
+
+static void apply_tested(struct layers *layers, const json_t *record)
+{
+    struct layer_place *place = touch_place(layers, (json_int_t)get_count(record, "pid"));
+    if (place)
+        replace(&place->tested, json_object_get(record, "commands"));
 }
 
 static int64_t row_size(const json_t *row, size_t index)
@@ -615,6 +623,9 @@ void layers_apply(struct layers *layers, enum record_type type, const json_t *re
         return;
     case RECORD_script_trap:
         apply_trap(layers, record);
+        return;
+    case RECORD_script_tested:
+        apply_tested(layers, record);
         return;
     case RECORD_python_stack:
         apply_stack(layers, record);

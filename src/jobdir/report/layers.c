@@ -446,6 +446,23 @@ static bool is_of_handled(const struct job_model *model, const json_t *record)
     return any;
 }
 
+/* Whether only processes can have said it whose failure was handled: at that time no others were there but shells and make. */
+static bool is_of_handled_alone(const struct job_model *model, double seconds)
+{
+    bool any = false;
+    size_t looks = 0;
+    for (size_t i = model->ended_count; i-- > 0;) {
+        const struct job_process *process = &model->ended[i];
+        if (process->start > seconds || process->end < seconds - AT_ONCE_SECONDS ||
+            starter_is_shell(process->name, process->argv) || strcmp(process->name, "make") == 0)
+            continue;
+        if (!culprit_has_failed(process) || looks++ >= LOOKS_MOST || !culprit_is_handled(model, process))
+            return false;
+        any = true;
+    }
+    return any;
+}
+
 /* The last error of a log. The job has got over those of long before its end. */
 static const char *last_error(const struct job_model *model, double end)
 {
@@ -455,7 +472,7 @@ static const char *last_error(const struct job_model *model, double end)
         record = json_array_get(layers->errors.records, i);
         const char *text = json_string_value(json_object_get(record, "text"));
         if (record_seconds(record) >= end - NEAR_SECONDS && !may_be_data(layers, record) && !is_of_attempt(text) &&
-            !is_of_handled(model, record))
+            !is_of_handled(model, record) && !is_of_handled_alone(model, record_seconds(record)))
             return text;
     }
     return NULL;

@@ -522,6 +522,7 @@ static void test_hidden_handled(void **state)
         struct process children[3]; /* 11, 12, 13 */
         const char *what;
         bool inside;
+        const char *tested; /* by the script's text */
     } rows[] = {
         {"bash", "cat: ready: No such file", {{"cat", 1, 2, EXIT_1}, {"cat", 2, 9, 0}}, ""},
         {"bash",
@@ -529,6 +530,18 @@ static void test_hidden_handled(void **state)
          {{"cat", 8, 9, EXIT_1}},
          "cat (pid 11) failed with 1: cat: ready: No such file"},
         {"bash", "cat: ready: No such file", {{"cat", 8, 9, EXIT_1}}, "", .inside = true},
+        {"bash", "cat: ready: No such file", {{"cat", 8, 9, EXIT_1}}, "", .tested = "cat"},
+        {"bash", "ERROR: not ready", {{"cat", 8, 9, EXIT_1}}, "", .tested = "cat"},
+        {"bash",
+         "ERROR: not ready",
+         {{"cat", 8, 9, EXIT_1}, {"sim", 8, 10, 0}},
+         "an error was said: ERROR: not ready",
+         .tested = "cat"},
+        {"bash",
+         "cat: ready: No such file",
+         {{"cat", 8, 9, EXIT_1}},
+         "cat (pid 11) failed with 1: cat: ready: No such file",
+         .tested = "cat steady"},
         {"bash",
          "sim: no mesh",
          {{"sim", 1, 2, EXIT_1}, {"plot", 2, 9, 0}},
@@ -577,6 +590,9 @@ static void test_hidden_handled(void **state)
         if (rows[i].inside)
             put_now(&report.model, json_pack("{s:s, s:f, s:i, s:s, s:i, s:s}", "type", "script_line", "t", 5.0, "pid",
                                              10, "file", "job.sh", "line", 3, "how", "inside"));
+        if (rows[i].tested)
+            put_now(&report.model, json_pack("{s:s, s:f, s:i, s:[s]}", "type", "script_tested", "t", 10.0, "pid", 10,
+                                             "commands", rows[i].tested));
         expect_hidden(&report, rows[i].what);
         job_model_done(&report.model);
     }
