@@ -524,12 +524,24 @@ bool cause_says_why(const struct job_end *end)
     return says_why(end, cause_chain_end(end, 0), cause_signal(end) != SIGABRT);
 }
 
+/* What its parent has ended itself is not in the chain. */
+bool cause_was_told(const struct job_end *end)
+{
+    const json_t *parent = json_array_get(end->chain, 1);
+    int signo = json_integer_value(json_object_get(json_array_get(end->chain, 0), "signal")) ? cause_signal(end) : 0;
+    return parent && (signo == SIGKILL || signo == SIGTERM || signo == SIGINT || signo == SIGHUP) &&
+           json_is_integer(json_object_get(parent, "exit_code")) &&
+           starter_lived_on(json_string_value(json_object_get(parent, "name")), json_object_get(parent, "argv"),
+                            cause_chain_status(parent), signo);
+}
+
 /* Whether what the parent said is why it ended, not that a process was killed which it had started: it lived on. */
 bool cause_outlived(const struct job_end *end)
 {
     const json_t *parent = json_array_get(end->chain, 1), *code = json_object_get(parent, "exit_code");
     int signo = cause_signal(end);
-    return signo && json_is_integer(code) && json_integer_value(code) != 128 + signo && end->said->said >= SAID_ERROR &&
+    return signo && json_is_integer(code) && json_integer_value(code) != 128 + signo && !cause_was_told(end) &&
+           end->said->said >= SAID_ERROR &&
            record_seconds(end->said->record) >= cause_chain_end(end, 0) - CAUSE_AT_ONCE_SECONDS;
 }
 

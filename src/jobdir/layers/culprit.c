@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "jobdir/layers/culprit.h"
 
+#include <ctype.h>
 #include <math.h>
 #include <signal.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
 
@@ -69,6 +71,51 @@ static bool was_short_of_memory(const struct job_model *model)
             return true;
     }
     return model->layers.oom_kills > 0;
+}
+
+/* "SIGKILL", "signal 9" or "-9", as exit statuses are in Python; or that it is gone at all. */
+static bool mentions_end(const char *text, int signo)
+{
+    static const char *const gone[] = {"BrokenProcessPool", "terminated abruptly", "TerminatedWorkerError",
+                                       "WorkerLostError"};
+    static const char *const numbers[] = {"signal ", "-"};
+    const char *name = sigabbrev_np(signo);
+    for (size_t i = 0; i < sizeof gone / sizeof *gone; i++)
+        if (strstr(text, gone[i]))
+            return true;
+    for (const char *at = text; name && (at = strstr(at, "SIG")) != NULL; at += strlen("SIG"))
+        if (strncmp(at + strlen("SIG"), name, strlen(name)) == 0)
+            return true;
+    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
+        for (const char *at = text; (at = strstr(at, numbers[i])) != NULL;) {
+            char *end;
+            bool begins = at == text || !isalnum((unsigned char)at[-1]);
+            at += strlen(numbers[i]);
+            if (begins && isdigit((unsigned char)*at) && strtol(at, &end, 10) == signo && *end != '.')
+                return true;
+        }
+    return false;
+}
+
+bool culprit_was_told(const struct job_model *model, const struct job_process *process,
+                      const struct job_process *parent)
+{
+    static const double LATE = 1; /* a line is read so long after it was written, at most */
+    const struct layer_list *lists[] = {&model->layers.errors, &model->layers.uncaught};
+    size_t index;
+    json_t *record;
+    for (size_t i = 0; i < 2 && WIFSIGNALED(process->status); i++)
+        json_array_foreach(lists[i]->records, index, record)
+        {
+            const char *text = json_string_value(json_object_get(record, i ? "message" : "text"));
+            const char *name = i ? json_string_value(json_object_get(record, "name")) : NULL;
+            double seconds = record_seconds(record);
+            if (seconds >= process->end - TICK && seconds <= parent->end + LATE &&
+                ((text && mentions_end(text, WTERMSIG(process->status))) ||
+                 (name && mentions_end(name, WTERMSIG(process->status)))))
+                return true;
+        }
+    return false;
 }
 
 /* Ended by its parent, as far as is known: that had an end of its own. */
@@ -238,17 +285,26 @@ double culprit_trap_start(const struct job_model *model, const struct job_proces
     return first;
 }
 
+/* xargs(1) starts others after one has failed, and says in the end that one had. */
+static bool has_gone_on(const struct job_process *parent)
+{
+    enum { SOME_FAILED = 123, ONE_KILLED = 125 };
+    int status = culprit_status(parent);
+    return strcmp(parent->name, "xargs") == 0 && status >= SOME_FAILED && status <= ONE_KILLED;
+}
+
 /* The child that made it fail of those that began before `before`, or NULL. */
 static const struct job_process *culprit_before(const struct job_model *model, const struct job_process *parent,
                                                 double before)
 {
     const struct job_process *first = NULL, *same = NULL;
-    double started = last_start(model, parent, before);
+    double started = has_gone_on(parent) ? -1 : last_start(model, parent, before);
     bool by_kernel = was_short_of_memory(model);
     for (size_t i = 0; i < model->ended_count; i++) {
         const struct job_process *process = &model->ended[i];
         if (!culprit_has_failed(process) || !is_child(process, parent) || process->start >= before ||
-            process->end > parent->end + TICK || (!by_kernel && is_of_parent(process, parent)) ||
+            process->end > parent->end + TICK ||
+            (!by_kernel && is_of_parent(process, parent) && !culprit_was_told(model, process, parent)) ||
             is_harmless(process, parent) || was_answered(model, process, parent))
             continue;
         bool earlier =

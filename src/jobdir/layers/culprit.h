@@ -14,6 +14,11 @@ bool culprit_has_failed(const struct job_process *process);
 /* Of a process that has ended, as a shell has it: its own status is this one if it ends with that of a child. */
 int culprit_status(const struct job_process *process);
 
+/* Whether the parent of a process that a signal has ended, which lived on, says itself that this is why it failed, as with an exception
+ * of a pool whose worker is gone: then it has not sent it. */
+bool culprit_was_told(const struct job_model *model, const struct job_process *process,
+                      const struct job_process *parent);
+
 /* What is asked, and says no by its status, as grep. */
 bool culprit_is_answer(const struct job_process *process);
 

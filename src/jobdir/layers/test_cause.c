@@ -594,6 +594,18 @@ static void test_killed_by_launcher(void **state)
            "tool was killed by SIGTERM, probably from outside: by a batch system's limit, or by somebody");
 }
 
+/* An exception of a pool only says that its worker is gone. */
+static void test_killed_worker(void **state)
+{
+    put_log(100, "error", "RuntimeError: worker failed with -9");
+    expect(ask_end("[{\"pid\": 20, \"name\": \"python3\", \"end_seconds\": 99.5, \"exit_code\": null, \"signal\": 9},"
+                   " {\"pid\": 10, \"name\": \"python3\", \"end_seconds\": 100, \"exit_code\": 1, \"signal\": null}]",
+                   1, 0, NULL),
+           NOTE_cause_killed, false,
+           "python3 (pid 20), a child of python3 (pid 10), was killed by SIGKILL, probably from outside: by a batch "
+           "system's limit, or by somebody");
+}
+
 /* Of a process that mpiexec or its daemon has started. */
 static void put_end(int pid, int ppid, const char *name, double end, int status)
 {
@@ -1297,6 +1309,7 @@ int main(void)
         ROW(test_no_last_words),
         ROW(test_make),
         ROW(test_nothing),
+        ROW(test_killed_worker),
         ROW(test_memory),
         ROW(test_memory_of_one),
         ROW(test_disk),
