@@ -559,20 +559,17 @@ static bool is_wordless_abort(const json_t *reason)
     return note_json_kind(reason) == NOTE_cause_crash && signal && strcmp(signal, "SIGABRT") == 0;
 }
 
-/* A program that ended with a status says why on standard error, or its script does: that it did so is no reason either. */
-static bool is_wordless_end(const json_t *reason)
+/* A program that ended with a status says why on standard error, or its script does: that it did so is no reason either. Of what was
+ * not found, or may not be executed, that is. */
+static bool is_wordless_end(const struct job_end *end, const json_t *reason)
 {
-    static const char by_status[] = "with exit status ", not_executed[] = "a command of ";
-    const json_t *fields = json_object_get(reason, "fields");
-    const char *said = json_string_value(json_object_get(fields, "said"));
-    const char *how = json_string_value(json_object_get(fields, "how"));
-    const char *program = json_string_value(json_object_get(fields, "program"));
+    enum { NOT_EXECUTABLE = 126, NOT_FOUND = 127 };
+    const char *said = json_string_value(json_object_get(json_object_get(reason, "fields"), "said"));
+    const json_t *code = json_object_get(json_array_get(end->chain, 0), "exit_code");
+    json_int_t status = json_integer_value(code);
     enum note_kind kind = note_json_kind(reason);
-    if (!said || *said)
-        return false;
-    return kind == NOTE_cause_command || (kind == NOTE_cause_rank && how && strstr(how, by_status + strlen("with "))) ||
-           (kind == NOTE_cause_process && how && strncmp(how, by_status, strlen(by_status)) == 0 && program &&
-            strncmp(program, not_executed, strlen(not_executed)) != 0);
+    return said && !*said && json_is_integer(code) && status != NOT_EXECUTABLE && status != NOT_FOUND &&
+           (kind == NOTE_cause_process || kind == NOTE_cause_command || kind == NOTE_cause_rank);
 }
 
 /* Of what a job's command writes; "": nothing is known of it. */
@@ -620,7 +617,7 @@ static json_t *unknown_json(const struct job_end *end, const json_t *reason, con
     static const char python[] = "python";
     const char *first = json_string_value(json_object_get(json_array_get(end->chain, 0), "name"));
     const char *more = json_is_object(reason) ? NULL : more_of_script(end);
-    bool none = !json_is_object(reason) || is_wordless_end(reason);
+    bool none = !json_is_object(reason) || is_wordless_end(end, reason);
     bool unread = (none || is_wordless_abort(reason)) && !json_array_size(said) &&
                   strcmp(log_state(end, "stderr"), "unwatched") == 0;
     if (!unread && !more)
