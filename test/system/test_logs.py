@@ -96,6 +96,24 @@ class Logs(JobCase):
         reason = self.report()["last"]["reason"]
         self.assertEqual((reason["fields"]["file"], reason["fields"]["text"]), ("solver.log", "ERROR: mesh is empty"))
 
+    def test_own_words(self):
+        """What a script sent to a file for a command that failed is what that said, whatever the script says then."""
+        os.mkfifo(os.path.join(self.work, "go"))
+        self.write("solver", "#!/bin/sh\necho 'residual 1e9 at step 17'; read line <go; exit 3\n")
+        run = self.box.start(["sh", "-c", 'exec "$0" "$@" >job.out 2>job.err', *self.box.scry(
+            "run", "-q", "--", "sh", "-c", "sh solver >solver.log 2>&1 || echo see solver.log; exit 3")], cwd=self.work)
+        wait_until(lambda: "solver.log" in self.spool())
+        self.write("go", "go\n")
+        self.assertEqual(run.wait(), 3)
+        self.assertRegex(self.report()["last"]["reason"]["text"], r"^probably sh \(pid \d+\), which ended with exit status 3.*; it said: residual 1e9 at step 17$")
+
+    def test_through_tee(self):
+        """A script that sends its own output through tee does not wait for that."""
+        self.write("job.sh", "exec > >(tee job.log) 2>&1\necho begin\nsleep 0.3\necho 'ERROR: no mesh'\nexit 3\n")
+        self.assertEqual(self.box.run(["sh", "-c", 'exec "$0" "$@" >job.out 2>job.err', *self.box.scry("run", "-q", "--", "bash", "job.sh")],
+                                      cwd=self.work).returncode, 3)
+        self.assertEqual(self.report()["last"]["reason"]["text"], "probably what stdout says: ERROR: no mesh")
+
     def test_patterns_of_files(self):
         self.write("a=1.log", "x 0\n")
         self.run_job("for i in 1 2 3; do echo x $i >>n$i.log; mv n$i.log m$i.log; done; echo x 4 >>a=1.log",

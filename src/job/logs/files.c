@@ -211,6 +211,8 @@ void tail_look(struct tail *tail, bool at_end)
         mine.st_nlink = 1;
     bool there = stat(tail->path, &named) == 0, missing = !there && (errno == ENOENT || errno == ENOTDIR);
     bool other = there && (named.st_dev != tail->identity.device || named.st_ino != tail->identity.inode);
+    if (other && tail->stream && !S_ISREG(named.st_mode))
+        other = false; /* exec > >(tee log) of a script: tee writes to the file that was there */
     bool removed = missing || (tail->stream && !other && !mine.st_nlink && !tail->unlinked);
     if (!other && !removed) {
         tail->quiet = 0;
@@ -506,7 +508,7 @@ static void add_found(struct log_files *files, pid_t pid, int fd, uint64_t rows)
     if (!file)
         return;
     files->found_count++;
-    file->found = true;
+    file->found = pid;
     file->matcher.rows = rows;
     file->tail.start_ns = flags & O_APPEND || files->start_ns == UINT64_MAX ? files->start_ns : 0;
     tail_look(&file->tail, false);

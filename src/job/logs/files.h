@@ -92,10 +92,11 @@ struct log_file {
     struct log_files *files;
     struct tail tail;
     struct log_matcher matcher;
-    bool asked; /* by --log; else only the built-in patterns want it */
-    bool seen;  /* it was there */
-    bool wild;  /* found by a wild name: it is forgotten when it is gone */
-    bool found; /* a process of the job has it as its standard output or error */
+    bool asked;  /* by --log; else only the built-in patterns want it */
+    bool seen;   /* it was there */
+    bool wild;   /* found by a wild name: it is forgotten when it is gone */
+    pid_t found; /* a process of the job that has it as its standard output or error; 0: it was not found so */
+    bool failed; /* that has failed */
     uint64_t skipped_bytes;
     struct fold states; /* of records about the file itself */
     uint64_t skipped_unsaid;

@@ -3,10 +3,12 @@
 
 #include <ctype.h>
 #include <errno.h>
+#include <poll.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/system/clock.h"
+#include "base/system/proc_file.h"
 #include "job/logs/files.h"
 #include "job/logs/patterns.h"
 #include "jobdir/text/text.h"
@@ -332,6 +334,13 @@ static void logs_process(void *state, const struct observed_process *process)
     loop_set_timer(logs->timer, MS_NS, 0);
 }
 
+static void logs_process_ended(void *state, const struct observed_process *process)
+{
+    struct logs *logs = state;
+    for (struct log_file *file = logs->files.files; file && process->status > 0; file = file->hh.next)
+        file->failed |= file->found && file->found == process->pid;
+}
+
 /* What was asked for, and never was there. */
 static void say_missing(struct logs *logs)
 {
@@ -387,6 +396,19 @@ static double quiet_seconds(const struct tail *tail)
     return now_ns > tail->last_ns ? (double)(now_ns - tail->last_ns) / NS_PER_SECOND : 0;
 }
 
+/* Of processes that failed, and had a file for themselves. */
+static void put_last_words(struct logs *logs)
+{
+    for (const struct log_file *file = logs->files.files; file; file = file->hh.next) {
+        json_t *lines = file->failed && file->matcher.rows ? last_lines(file) : NULL;
+        if (lines)
+            observe_put(logs->observer,
+                        RECORD(log_last, .file = file->name, .quiet_seconds = quiet_seconds(&file->tail),
+                               .lines = lines, .pid = file->found));
+        json_decref(lines);
+    }
+}
+
 /* What is known where no pattern matches: of standard error, or else of what was written last. */
 static void put_last(struct logs *logs)
 {
@@ -404,9 +426,22 @@ static void put_last(struct logs *logs)
         said = file;
     }
     if (lines)
-        observe_put(logs->observer,
-                    RECORD(log_last, .file = said->name, .quiet_seconds = quiet_seconds(&said->tail), .lines = lines));
+        observe_put(logs->observer, RECORD(log_last, .file = said->name, .quiet_seconds = quiet_seconds(&said->tail),
+                                           .lines = lines, .pid = -1));
     json_decref(lines);
+}
+
+/* What `exec > >(tee log)` has started writes the last lines when the script has ended, which does not wait for it. */
+static void wait_for_tees(const struct logs *logs)
+{
+    uint64_t until_ns = clock_now_ns() + LOGS_TEE_MS * MS_NS;
+    for (const struct observed_process *each = logs->observer->processes; each; each = each->hh.next)
+        while (strcmp(each->name, "tee") == 0 && clock_now_ns() < until_ns) {
+            char state = proc_letter(each->pid, 0);
+            if (!state || state == 'Z')
+                break;
+            poll(NULL, 0, 1);
+        }
 }
 
 static void logs_end(void *state)
@@ -415,6 +450,7 @@ static void logs_end(void *state)
     uint64_t until_ns = clock_now_ns() + LOGS_END_MS * MS_NS;
     bool any = false;
     loop_remove(logs->timer);
+    wait_for_tees(logs);
     logs->scan_ns = 0;
     scan(logs, clock_now_ns());
     for (int i = 0; i <= TAIL_QUIET_LOOKS; i++) { /* also what has another file's name now */
@@ -429,9 +465,14 @@ static void logs_end(void *state)
     for (struct log_file *file = logs->files.files; file; file = file->hh.next)
         say_skipped(logs, file);
     say_missing(logs);
+    put_last_words(logs);
     put_last(logs);
     free_logs(logs);
 }
 
-const struct observe_source logs_source = {
-    .name = "logs", .start = logs_start, .process = logs_process, .changed = logs_changed, .end = logs_end};
+const struct observe_source logs_source = {.name = "logs",
+                                           .start = logs_start,
+                                           .process = logs_process,
+                                           .process_ended = logs_process_ended,
+                                           .changed = logs_changed,
+                                           .end = logs_end};

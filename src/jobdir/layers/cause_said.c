@@ -396,8 +396,37 @@ void cause_put_said_by(struct buf *out, const struct job_end *end, const char *n
     }
 }
 
-/* Whether it ended as its language ends a program that gives up with a text: sys.exit("text") of Python, die of Perl. */
-static bool gives_up_with_text(const json_t *process)
+/* What a shell says where a script is to end: it may as well have told of a step before. */
+static bool is_complaint(const char *text)
+{
+    static const char *const words[] = {
+        "error",   "errors", "fail",    "failed",  "failure", "cannot", "can't",   "not",     "no",      "unable",
+        "giving",  "abort",  "aborted", "missing", "invalid", "usage",  "must",    "lost",    "denied",  "refused",
+        "illegal", "fatal",  "unknown", "bad",     "wrong",   "empty",  "corrupt", "damaged", "exiting", "unexpected"};
+    for (const char *at = text; *at; at++) {
+        size_t len = 0;
+        while (isalpha((unsigned char)at[len]) || (len && at[len] == '\''))
+            len++;
+        for (size_t i = 0; len && i < sizeof words / sizeof *words; i++)
+            if (strlen(words[i]) == len && strncasecmp(at, words[i], len) == 0)
+                return true;
+        at += len ? len - 1 : 0;
+    }
+    return false;
+}
+
+/* It began with the name of a program that is over. */
+static bool is_of_program(const struct job_model *model, const char *text)
+{
+    bool found = false;
+    for (size_t i = 0; i < model->ended_count && !found; i++)
+        found = begins_with(text, model->ended[i].name);
+    return found;
+}
+
+/* Whether it ended as its language ends a program that gives up with a text: sys.exit("text") of Python, die of Perl, echo and exit of
+ * a shell. */
+static bool gives_up_with_text(const struct job_model *model, const json_t *process, const char *text)
 {
     static const struct {
         const char *language;
@@ -406,6 +435,8 @@ static bool gives_up_with_text(const json_t *process)
     const char *name = json_string_value(json_object_get(process, "name"));
     const char *program = json_string_value(json_array_get(json_object_get(process, "argv"), 0));
     json_int_t status = json_integer_value(json_object_get(process, "exit_code"));
+    if (status && starter_is_shell(name, json_object_get(process, "argv")))
+        return is_complaint(text) && !is_of_program(model, text);
     for (size_t i = 0; i < sizeof ways / sizeof *ways; i++) {
         size_t len = strlen(ways[i].language);
         bool is_it = (name && strncmp(name, ways[i].language, len) == 0) ||
@@ -416,6 +447,21 @@ static bool gives_up_with_text(const json_t *process)
     return false;
 }
 
+/* What stands at the end of a file that it had for itself. NULL: it had none. */
+static const json_t *put_own_words(struct buf *out, const struct job_end *end, int at)
+{
+    const json_t *record, *pid = json_object_get(json_array_get(end->chain, (size_t)at), "pid");
+    for (size_t i = 0; (record = cause_last(&end->model->layers.last_words, i)) != NULL; i++) {
+        const json_t *lines = json_object_get(record, "lines");
+        const char *last = json_string_value(json_array_get(lines, json_array_size(lines) - 1));
+        if (!last || !*last || isspace((unsigned char)*last) || !json_equal(pid, json_object_get(record, "pid")))
+            continue;
+        cause_cut(out, last);
+        return record;
+    }
+    return NULL;
+}
+
 /* The last line that begins with its name; else what the last one was, if it may have given up with that, and it came not after, from
  * whatever started it. An indented one goes on with another. */
 const json_t *cause_put_last_words(struct buf *out, const struct job_end *end, int at)
@@ -423,8 +469,9 @@ const json_t *cause_put_last_words(struct buf *out, const struct job_end *end, i
     const json_t *record = end->model->layers.last_lines;
     struct log_last_record row;
     const char *said = NULL;
-    if (!record || at < 0)
-        return NULL;
+    const json_t *own = at < 0 ? NULL : put_own_words(out, end, at);
+    if (!record || at < 0 || own)
+        return own;
     record_read(record, RECORD_log_last, &row);
     const char *last = json_string_value(json_array_get(row.lines, json_array_size(row.lines) - 1));
     double after = record_seconds(record) - row.quiet_seconds - cause_chain_end(end, at);
@@ -435,7 +482,7 @@ const json_t *cause_put_last_words(struct buf *out, const struct job_end *end, i
         said = begins_with_name(end, (size_t)at, line) ? line : NULL;
     }
     if (!said && last && *last && !isspace((unsigned char)*last) && after <= SEEN_SECONDS &&
-        gives_up_with_text(json_array_get(end->chain, (size_t)at)))
+        gives_up_with_text(end->model, json_array_get(end->chain, (size_t)at), last))
         said = last;
     if (!said)
         return NULL;

@@ -330,6 +330,8 @@ static const struct field log_last_fields[] = {
     {"file", FIELD_TEXT, AT(file)},
     {"quiet_seconds", FIELD_NUMBER, AT(quiet_seconds), UNKNOWN, .about = "since the last of the lines was written"},
     {"lines", FIELD_LIST, AT(lines), .of = fields_texts, .about = "whatever they say; long ones are cut"},
+    {"pid", FIELD_COUNT, AT(pid), .flags = FIELD_NEGATIVE_IS_NULL | FIELD_OPTIONAL,
+     .about = "of a process that failed, and for which a script had sent its output to this file"},
     {0}};
 #undef ROW
 
@@ -575,9 +577,10 @@ const struct record_kind record_kinds[RECORD_TYPES] = {
                            "{file} {level}: {lines} more line{lines?|s} matched {pattern}"},
     [RECORD_log_file] = {"log_file", STREAM_LOG, log_file_fields, "What became of a log.",
                          "{file} {state}[, {bytes}][: {reason}]"},
-    [RECORD_log_last] = {"log_last", STREAM_LOG, log_last_fields,
-                         "What standard error, or standard output, ended with when the job did.",
-                         "{file} ended with: {lines}"},
+    [RECORD_log_last] =
+        {"log_last", STREAM_LOG, log_last_fields,
+         "What standard error, or standard output, ended with when the job did, and of a process that failed its own.",
+         "{file} ended with: {lines}"},
     [RECORD_progress] = {"progress", STREAM_LOG, progress_fields, "How far the job is, as a log says.",
                          "{source}: {done} of {total}[, {left_seconds.0} s left]"},
     [RECORD_gap] = {"gap", STREAM_JOB, gap_fields, "Nothing was observed in between.",

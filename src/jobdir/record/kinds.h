@@ -207,6 +207,7 @@ struct log_last_record { /* of what the job wrote, when it ended */
     const char *file;
     double quiet_seconds; /* since it was written last; -1: unknown */
     json_t *lines;
+    int64_t pid; /* of the process that failed, and had this file for itself; -1: it is of the job */
 };
 
 struct progress_record {

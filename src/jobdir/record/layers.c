@@ -121,8 +121,8 @@ void layers_done(struct layers *layers)
     HASH_FREE_ALL(layers->log_files, json_decref(each->record));
     HASH_FREE_ALL(layers->progress, json_decref(each->record));
     HASH_FREE_ALL(layers->filesystems);
-    struct layer_list *lists[] = {&layers->failures, &layers->uncaught, &layers->caught, &layers->logs,
-                                  &layers->errors};
+    struct layer_list *lists[] = {&layers->failures, &layers->uncaught, &layers->caught,
+                                  &layers->logs,     &layers->errors,   &layers->last_words};
     for (size_t i = 0; i < sizeof lists / sizeof *lists; i++)
         json_decref(lists[i]->records);
     json_decref(layers->health);
@@ -650,7 +650,10 @@ void layers_apply(struct layers *layers, enum record_type type, const json_t *re
         apply_last(&layers->log_files, get_text(record, "file"), record);
         return;
     case RECORD_log_last:
-        replace(&layers->last_lines, record);
+        if (get_count(record, "pid"))
+            list_add(&layers->last_words, record, LAYER_FAILURES);
+        else
+            replace(&layers->last_lines, record);
         return;
     case RECORD_progress:
         apply_last(&layers->progress, get_text(record, "source"), record);

@@ -158,6 +158,7 @@ struct layers {
     struct layer_place *places;                   /* hash by pid, the longest unchanged first */
     struct layer_list failures, uncaught, caught; /* command_failed, python_exception */
     struct layer_list logs, errors;               /* log; those of level error */
+    struct layer_list last_words;                 /* log_last of single processes */
     struct layer_line *lines;                     /* hash by key */
     struct layer_script *scripts;                 /* hash by file */
     struct layer_function *python, *functions;    /* hash by key */
