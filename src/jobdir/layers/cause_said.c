@@ -100,15 +100,17 @@ static bool say_error(const struct job_end *end, struct cause *cause, const json
 }
 
 /* What is printed when a program has ended already, or gives up, whatever the reason is. */
-static bool is_consequence(const json_t *log)
+static bool is_consequence(const struct job_end *end, const json_t *log)
 {
     static const char *const patterns[] = {"mpi_abort", "gave_up",  "killed",    "abort",
                                            "traceback", "segfault", "bus_error", "illegal_instruction"};
     const char *pattern = json_string_value(json_object_get(log, "pattern"));
+    const char *text = json_string_value(json_object_get(log, "text"));
     for (size_t i = 0; pattern && i < sizeof patterns / sizeof *patterns; i++)
         if (strcmp(pattern, patterns[i]) == 0)
             return true;
-    return false;
+    int signo = json_array_size(end->chain) > 1 ? cause_signal(end) : 0;
+    return signo && text && culprit_mentions_end(text, signo);
 }
 
 /* When something failed, or just before. */
@@ -276,7 +278,7 @@ static enum said said_of(const struct job_end *end, const struct others *others,
     double seconds = record_seconds(record);
     if (seconds < cause_chain_end(end, 0) - NEAR_SECONDS || seconds > end->seconds + CAUSE_AT_ONCE_SECONDS)
         return SAID_NOTHING;
-    if (level == LINE_ERROR && is_consequence(record))
+    if (level == LINE_ERROR && is_consequence(end, record))
         return SAID_CONSEQUENCE;
     if (begins_with_name(end, 0, text) && is_just_before(cause_chain_end(end, 0), seconds))
         return SAID_BY_ITSELF;
@@ -475,7 +477,9 @@ const json_t *cause_put_last_words(struct buf *out, const struct job_end *end, i
     record_read(record, RECORD_log_last, &row);
     const char *last = json_string_value(json_array_get(row.lines, json_array_size(row.lines) - 1));
     double after = record_seconds(record) - row.quiet_seconds - cause_chain_end(end, at);
-    if (row.quiet_seconds < 0 || after < -FAILURE_SECONDS || !row.file || strcmp(row.file, "stdout") == 0)
+    pid_t pid = (pid_t)json_integer_value(json_object_get(json_array_get(end->chain, (size_t)at), "pid"));
+    if (row.quiet_seconds < 0 || after < -FAILURE_SECONDS || !row.file ||
+        (strcmp(row.file, "stdout") == 0 && !culprit_has_tee(end->model, pid)))
         return NULL;
     for (size_t i = json_array_size(row.lines); i-- > 0 && !said;) {
         const char *line = json_string_value(json_array_get(row.lines, i));

@@ -74,7 +74,7 @@ static bool was_short_of_memory(const struct job_model *model)
 }
 
 /* "SIGKILL", "signal 9" or "-9", as exit statuses are in Python; or that it is gone at all. */
-static bool mentions_end(const char *text, int signo)
+bool culprit_mentions_end(const char *text, int signo)
 {
     static const char *const gone[] = {"BrokenProcessPool", "terminated abruptly", "TerminatedWorkerError",
                                        "WorkerLostError"};
@@ -111,8 +111,8 @@ bool culprit_was_told(const struct job_model *model, const struct job_process *p
             const char *name = i ? json_string_value(json_object_get(record, "name")) : NULL;
             double seconds = record_seconds(record);
             if (seconds >= process->end - TICK && seconds <= parent->end + LATE &&
-                ((text && mentions_end(text, WTERMSIG(process->status))) ||
-                 (name && mentions_end(name, WTERMSIG(process->status)))))
+                ((text && culprit_mentions_end(text, WTERMSIG(process->status))) ||
+                 (name && culprit_mentions_end(name, WTERMSIG(process->status)))))
                 return true;
         }
     return false;
@@ -364,6 +364,20 @@ bool culprit_is_stage(const struct job_model *model, const struct job_process *p
     }
     beside |= late > 1 && last_start < first_end;
     return beside && shell && !shell->status && starter_is_shell(shell->name, shell->argv);
+}
+
+bool culprit_has_tee(const struct job_model *model, pid_t pid)
+{
+    const struct job_process *process = NULL;
+    for (size_t i = model->ended_count; i-- > 0 && !process;)
+        process = model->ended[i].pid == pid ? &model->ended[i] : NULL;
+    for (size_t i = 0; process && i < model->ended_count; i++) {
+        const struct job_process *other = &model->ended[i];
+        if (other->ppid == process->ppid && strcmp(other->name, "tee") == 0 && other->start <= process->end &&
+            other->start <= process->start + TICK && other->end >= process->end)
+            return true;
+    }
+    return false;
 }
 
 /* Whether the shell tells of its commands, and of none that failed when this one did. */

@@ -19,6 +19,12 @@ int culprit_status(const struct job_process *process);
 bool culprit_was_told(const struct job_model *model, const struct job_process *process,
                       const struct job_process *parent);
 
+/* Whether a text is that something was ended by this signal, or that a worker of a pool is gone. */
+bool culprit_mentions_end(const char *text, int signo);
+
+/* Whether tee(1) ran beside it in a pipeline: what it says is where that writes. */
+bool culprit_has_tee(const struct job_model *model, pid_t pid);
+
 /* What is asked, and says no by its status, as grep. */
 bool culprit_is_answer(const struct job_process *process);
 

@@ -606,6 +606,17 @@ static void test_killed_worker(void **state)
            "system's limit, or by somebody");
 }
 
+/* Nor is it what the worker said before it aborted. */
+static void test_aborted_worker(void **state)
+{
+    PUT("{s:s, s:f, s:i, s:s, s:i}", "type", "crash", "t", 99.5, "pid", 20, "name", "python3", "signal", 6);
+    put_log(100, "error", "concurrent.futures.process.BrokenProcessPool: A process was terminated abruptly");
+    expect(ask_end("[{\"pid\": 20, \"name\": \"python3\", \"end_seconds\": 99.5, \"exit_code\": null, \"signal\": 6},"
+                   " {\"pid\": 10, \"name\": \"python3\", \"end_seconds\": 100, \"exit_code\": 1, \"signal\": null}]",
+                   1, 0, NULL),
+           NOTE_cause_crash, true, "python3 crashed by SIGABRT");
+}
+
 /* Of a process that mpiexec or its daemon has started. */
 static void put_end(int pid, int ppid, const char *name, double end, int status)
 {
@@ -1323,6 +1334,7 @@ int main(void)
         ROW(test_make),
         ROW(test_nothing),
         ROW(test_killed_worker),
+        ROW(test_aborted_worker),
         ROW(test_memory),
         ROW(test_memory_of_one),
         ROW(test_disk),

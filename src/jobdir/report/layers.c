@@ -502,19 +502,19 @@ static const char *said_by(const struct layers *layers, const char *name)
     return NULL;
 }
 
-/* Where standard error is not read nothing is known of what it said. */
+/* Where standard error is not read, or goes to tee, nothing is known of what it said. */
 static bool find_hidden_stage(const struct job_model *model, struct buf *out)
 {
     const struct layer_last *state;
     HASH_FIND_STR(model->layers.log_files, "stderr", state);
     const char *how = json_string_value(json_object_get(state ? state->record : NULL, "state"));
     size_t looks = 0;
-    for (size_t i = model->ended_count; how && strcmp(how, "watched") != 0 && i-- > 0 && looks < LOOKS_MOST;) {
+    for (size_t i = model->ended_count; how && i-- > 0 && looks < LOOKS_MOST;) {
         const struct job_process *process = &model->ended[i];
         if (!culprit_has_failed(process) || !WIFEXITED(process->status) || culprit_is_answer(process))
             continue;
         looks++;
-        if (!culprit_is_stage(model, process))
+        if (!culprit_is_stage(model, process) || (strcmp(how, "watched") == 0 && !culprit_has_tee(model, process->pid)))
             continue;
         buf_printf(out, "%s (pid %d) failed with %d in a pipeline", process->name, (int)process->pid,
                    WEXITSTATUS(process->status));

@@ -670,13 +670,15 @@ static void test_hidden_stage(void **state)
     static const struct {
         const char *stderr_is, *name;
         double end;
-        const char *what;
+        const char *what, *reader;
     } rows[] = {
         {"unwatched", "gzip", 0.4, "gzip (pid 11) failed with 1 in a pipeline"},
         {"unwatched", "grep", 0.4, ""},
         {"unwatched", "gzip", 0.6, ""},  /* the reader had ended */
         {"unwatched", "gzip", 0.05, ""}, /* one after the other */
         {"watched", "gzip", 0.4, ""},
+        {"watched", "gzip", 0.4, "gzip (pid 11) failed with 1 in a pipeline",
+         .reader = "tee"}, /* what it said, perhaps, too */
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         struct job_report report = {.info = {.ended = true, .result = {.started = true, .wall_seconds = 100}}};
@@ -684,7 +686,7 @@ static void test_hidden_stage(void **state)
         put_now(&report.model, json_pack("{s:s, s:f, s:s, s:s}", "type", "log_file", "t", 0.0, "file", "stderr",
                                          "state", rows[i].stderr_is));
         add(&report.model, 11, 10, rows[i].name, rows[i].end < 0.1 ? 0 : 0.1, rows[i].end, EXIT_1);
-        add(&report.model, 12, 10, "sort", 0.11, 0.5, 0);
+        add(&report.model, 12, 10, rows[i].reader ? rows[i].reader : "sort", 0.11, 0.5, 0);
         add(&report.model, 10, SUPERVISOR, "bash", 0, 1, 0);
         expect_hidden(&report, rows[i].what);
         job_model_done(&report.model);
