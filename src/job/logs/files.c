@@ -306,6 +306,8 @@ static void on_state(void *ctx, enum tail_state state, bool first, uint64_t byte
         file->seen = true;
         file->matcher.line = first ? 0 : -1;
     }
+    if (file->data)
+        return;
     file->skipped_bytes += bytes;
     file->skipped_unsaid += bytes;
     if (file->files->silent && (state == TAIL_WATCHED || state == TAIL_WAITED_FOR || state == TAIL_UNWATCHED))
@@ -509,14 +511,15 @@ static void add_found(struct log_files *files, pid_t pid, int fd, uint64_t rows)
         return;
     files->found_count++;
     file->found = pid;
-    file->matcher.rows = rows;
+    file->data = fd == STDOUT_FILENO;
+    file->matcher.rows = file->data ? 0 : rows;
     file->tail.start_ns = flags & O_APPEND || files->start_ns == UINT64_MAX ? files->start_ns : 0;
     tail_look(&file->tail, false);
 }
 
 void log_files_add_streams(struct log_files *files, pid_t pid, uint64_t rows)
 {
-    for (int fd = STDOUT_FILENO; fd <= STDERR_FILENO && rows && files->found_count < LOG_FOUND_MOST; fd++)
+    for (int fd = STDERR_FILENO; fd >= STDOUT_FILENO && rows && files->found_count < LOG_FOUND_MOST; fd--)
         add_found(files, pid, fd, rows);
 }
 
