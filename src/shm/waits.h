@@ -206,6 +206,7 @@
 #define LOGS_SELDOM_MS 1000   /* then it takes twice as long again and again, until that */
 #define LOGS_REST_MS 1000     /* between looks at what is held back, and for files with wild names */
 #define LOGS_END_MS 400       /* for the last lines, when the job has ended */
+#define LOGS_TEE_MS 200       /* for tee(1), which writes them when the script that sent it its output has ended */
 #define LOGS_NEVER_NS (3600 * WAITS_NS_PER_SECOND) /* until scry set wants something */
 #define PROGRESS_APART_SECONDS 4                   /* points of a progress are at least so far apart */
 #define SCRIPTS_LOOK_NS (100 * 1000 * 1000)        /* between two looks, while something changes */

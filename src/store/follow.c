@@ -69,6 +69,7 @@ struct follower {
     struct followed *list;
     char id[32], where[512], lost[256], trouble[ERR_TEXT_SIZE];
     bool flush_armed, refused;
+    bool follows;                /* all subscriptions were granted, and that was said */
     unsigned asked_for, granted; /* subscriptions of this connection */
     unsigned asking;
     uint64_t heard_ns, keep_ns, dropped;
@@ -637,6 +638,12 @@ static void on_subscribed(void *ctx, int id, bool granted)
         log_error("%s does not let us read the jobs of %s", follower->where,
                   follower->options->all ? "all users" : follower->options->owner);
     follower->refused |= !granted;
+    if (follower->follows || follower->refused || follower->granted < follower->asked_for || follower->options->quiet)
+        return;
+    follower->follows = true; /* from now on no job is missed that begins */
+    printf("following the jobs of %s at %s into %s\n", follower->options->all ? "all users" : follower->options->owner,
+           follower->where, store_name(follower->store));
+    fflush(stdout);
 }
 
 static void on_published(void *ctx, int id)
@@ -777,9 +784,6 @@ int follow_run(struct store *store, const struct follow_options *said, struct er
         code = start(&follower, &url, err);
     explicit_bzero(url.password, sizeof url.password);
     if (code == 0) {
-        if (!options.quiet)
-            printf("following the jobs of %s at %s into %s\n", options.all ? "all users" : options.owner,
-                   follower.where, store_name(store));
         if (!options.quiet && *follower.teller.address)
             printf("metrics are at %s\n", follower.teller.address);
         fflush(stdout);

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """What programs write to files: `scry run --log`, and the built-in patterns for standard error and standard output."""
 
+import contextlib
+import glob
 import json
 import os
 import re
@@ -34,6 +36,18 @@ class Logs(JobCase):
             return ""
         with open(path, encoding="utf-8") as file:
             return file.read()
+
+    def wait_until_found(self, name):
+        """Until not only who writes the file has it open."""
+        path = os.path.realpath(os.path.join(self.work, name))
+        def holders():
+            found = set()
+            for link in glob.glob("/proc/[0-9]*/fd/*"):
+                with contextlib.suppress(OSError):
+                    if os.readlink(link) == path:
+                        found.add(link.split("/")[2])
+            return found
+        wait_until(lambda: len(holders()) > 1)
 
     def notes(self):
         return [record["note"] for record in self.records("warning") if record["note"].startswith("log_")]
@@ -83,6 +97,50 @@ class Logs(JobCase):
         self.write("go", "go\n")
         self.assertEqual(run.wait(), 0)
         self.assertEqual([(line["pattern"], line["line"]) for line in self.records("log")], [("bus_error", 1), ("bus_error", 1), ("segfault", 2)])
+
+    def test_redirected_for_a_command(self):
+        """What a script sends to a file of its own is read, too, and says why."""
+        os.mkfifo(os.path.join(self.work, "go"))
+        self.write("solver", "#!/bin/sh\necho 'ERROR: mesh is empty'; read line <go; exit 3\n")
+        run = self.box.start(["sh", "-c", 'exec "$0" "$@" >job.out 2>job.err', *self.box.scry(
+            "run", "-q", "--", "sh", "-c", "sh solver >solver.log 2>&1; exit $?")], cwd=self.work)
+        wait_until(lambda: "mesh is empty" in self.spool())
+        self.write("go", "go\n")
+        self.assertEqual(run.wait(), 3)
+        reason = self.report()["last"]["reason"]
+        self.assertEqual((reason["fields"]["file"], reason["fields"]["text"]), ("solver.log", "ERROR: mesh is empty"))
+
+    def test_output_for_a_command(self):
+        """What a script sends to a file of the output alone may be data, unless that command fails."""
+        os.mkfifo(os.path.join(self.work, "go"))
+        self.write("solver", "#!/bin/sh\necho 'ERROR: mesh is empty'; read line <go; exit $1\n")
+        for status, reason in ((3, "probably what solver.log says: ERROR: mesh is empty"), (0, None)):
+            run = self.box.start(["sh", "-c", 'exec "$0" "$@" >job.out 2>job.err', *self.box.scry(
+                "run", "-q", "--", "sh", "-c", f"sh solver {status} >solver.log; exit {status}")], cwd=self.work)
+            self.wait_until_found("solver.log")
+            self.write("go", "go\n")
+            self.assertEqual(run.wait(), status)
+            last = self.report()["last"]
+            self.assertEqual(last and last["reason"]["text"], reason)
+            self.assertEqual([line["text"] for line in self.records("log")], ["ERROR: mesh is empty"] if reason else [])
+
+    def test_own_words(self):
+        """What a script sent to a file for a command that failed is what that said, whatever the script says then."""
+        os.mkfifo(os.path.join(self.work, "go"))
+        self.write("solver", "#!/bin/sh\necho 'residual 1e9 at step 17'; read line <go; exit 3\n")
+        run = self.box.start(["sh", "-c", 'exec "$0" "$@" >job.out 2>job.err', *self.box.scry(
+            "run", "-q", "--", "sh", "-c", "sh solver >solver.log 2>&1 || echo see solver.log; exit 3")], cwd=self.work)
+        self.wait_until_found("solver.log")
+        self.write("go", "go\n")
+        self.assertEqual(run.wait(), 3)
+        self.assertRegex(self.report()["last"]["reason"]["text"], r"^probably sh \(pid \d+\), which ended with exit status 3.*; it said: residual 1e9 at step 17$")
+
+    def test_through_tee(self):
+        """A script that sends its own output through tee does not wait for that."""
+        self.write("job.sh", "exec > >(tee job.log) 2>&1\necho begin\nsleep 0.3\necho 'ERROR: no mesh'\nexit 3\n")
+        self.assertEqual(self.box.run(["sh", "-c", 'exec "$0" "$@" >job.out 2>job.err', *self.box.scry("run", "-q", "--", "bash", "job.sh")],
+                                      cwd=self.work).returncode, 3)
+        self.assertEqual(self.report()["last"]["reason"]["text"], "probably what stdout says: ERROR: no mesh")
 
     def test_patterns_of_files(self):
         self.write("a=1.log", "x 0\n")
@@ -219,6 +277,8 @@ if __name__ == "__main__":
         self.assertRegex(run("./solver --mesh a.msh; true"), r"^the exit status is 0, but bash \(pid \d+\) failed with 127: bash: line 1: ./solver: No such file")
         self.assertRegex(run("seq 9 | awk '{ print \"awk: no row \" $1 >\"/dev/stderr\"; exit 7 }' | wc -l; true"), r"^the exit status is 0, but awk \(pid \d+\) failed with 7: awk: no row 1$")
         self.assertIsNone(run("until cat ready; do touch ready; done; rm ready; true"))
+        self.assertIsNone(run("cat missing || echo none; if ! cp missing x; then true; fi; rm missing && false || true"))
+        self.assertRegex(run("cat missing || echo none; cat missing; true"), r"^the exit status is 0, but cat \(pid \d+\) failed with 1: cat: missing: No such")
         self.assertRegex(run("(sh -c 'kill -SEGV $$'); true"), r"^the exit status is 0, but sh \(pid \d+\) crashed by SIGSEGV$")
         self.assertRegex(self.scry("ps").stdout, r"  ! sh \(pid \d+\) crashed by SIGSEGV\n") # STATE says the rest
 

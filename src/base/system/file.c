@@ -85,6 +85,28 @@ int file_read(const char *path, char **ret_bytes, size_t *ret_len)
     return fd < 0 ? -errno : read_all(fd, SIZE_MAX, ret_bytes, ret_len);
 }
 
+int file_read_start(const char *path, char *ret_text, size_t size, size_t *ret_len)
+{
+    _cleanup_(closep) int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+    size_t len = 0;
+    if (fd < 0)
+        return -errno;
+    while (len < size - 1) {
+        ssize_t got = read(fd, ret_text + len, size - 1 - len);
+        if (got < 0 && errno == EINTR)
+            continue;
+        if (got < 0)
+            return -errno;
+        if (got == 0)
+            break;
+        len += (size_t)got;
+    }
+    ret_text[len] = 0;
+    if (ret_len)
+        *ret_len = len;
+    return 0;
+}
+
 /* The descriptor if it is that of a regular file, else closes it. */
 static int keep_regular(int fd)
 {

@@ -25,8 +25,11 @@ void file_unlink_own(const char *path, int fd);
 
 /* Reads a whole small file (also in /proc, where sizes are 0) into a malloc'ed, NUL-terminated block. 0 or -errno. */
 int file_read(const char *path, char **ret_bytes, size_t *ret_len);
+/* Reads at most size - 1 bytes from its beginning, and ends them with a NUL, without an allocation: for /proc and /sys. Waits for
+ * no fifo and no terminal. ret_len may be NULL. 0 or -errno. */
+int file_read_start(const char *path, char *ret_text, size_t size, size_t *ret_len);
 
-/* The same of a file that somebody else may have put there: regular (else -EINVAL), of at most FILE_PLAIN_MOST bytes
+/* The same as file_read of a file that somebody else may have put there: regular (else -EINVAL), of at most FILE_PLAIN_MOST bytes
  * (else -EFBIG). Nothing keeps the reader waiting: no pipe, no device. */
 int file_read_plain(const char *path, char **ret_bytes, size_t *ret_len);
 int file_open_read(const char *path);    /* its descriptor, or -errno */

@@ -3,7 +3,6 @@
 
 #include <dirent.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -50,24 +49,8 @@ int proc_file_read(pid_t pid, pid_t tid, const char *name, char *ret_text, size_
 {
     char path[PROC_PATH_SIZE];
     proc_path(path, pid, tid, name);
-    _cleanup_(closep) int fd = open(path, O_RDONLY | O_CLOEXEC);
-    if (fd < 0)
-        return errno == ENOENT && tid ? -ESRCH : proc_errno(pid, errno);
-    size_t len = 0;
-    while (len < size - 1) {
-        ssize_t got = read(fd, ret_text + len, size - 1 - len);
-        if (got < 0 && errno == EINTR)
-            continue;
-        if (got < 0)
-            return proc_errno(pid, errno);
-        if (got == 0)
-            break;
-        len += (size_t)got;
-    }
-    ret_text[len] = 0;
-    if (ret_len)
-        *ret_len = len;
-    return 0;
+    int code = file_read_start(path, ret_text, size, ret_len);
+    return code == -ENOENT && tid ? -ESRCH : code < 0 ? proc_errno(pid, -code) : 0;
 }
 
 /* What follows "Name:" at the start of a line. NULL: no such line. */

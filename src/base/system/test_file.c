@@ -106,6 +106,20 @@ static void files_are_read_and_replaced(void **state)
     assert_int_equal(file_replace(in_dir("none/file"), "x", 1, 0600), -ENOENT);
 }
 
+static void the_start_of_a_file_is_read_and_no_pipe_is_waited_for(void **state)
+{
+    char text[4];
+    size_t len;
+    assert_int_equal(file_replace(in_dir("file"), "abcdef", 6, 0600), 0);
+    assert_int_equal(file_read_start(path, text, sizeof text, &len), 0);
+    assert_string_equal(text, "abc");
+    assert_int_equal(len, 3);
+    assert_int_equal(file_read_start(in_dir("none"), text, sizeof text, NULL), -ENOENT);
+    assert_int_equal(mkfifo(in_dir("fifo"), 0600), 0);
+    assert_int_equal(file_read_start(path, text, sizeof text, &len), 0);
+    assert_int_equal(len, 0);
+}
+
 static void a_failed_replacement_keeps_the_old_file(void **state)
 {
     assert_int_equal(mkdir(in_dir("directory"), 0700), 0);
@@ -247,7 +261,7 @@ int main(void)
         EACH(a_failed_replacement_keeps_the_old_file), EACH(what_others_may_have_put_there_keeps_no_reader),
         EACH(what_is_written_in_place_is_a_file),      EACH(a_link_is_replaced_and_not_followed),
         EACH(a_new_file_takes_its_place_or_goes),      EACH(a_directory_is_ones_own),
-        EACH(a_killed_writer_leaves_nothing),
+        EACH(a_killed_writer_leaves_nothing),          EACH(the_start_of_a_file_is_read_and_no_pipe_is_waited_for),
     };
     return cmocka_run_group_tests_name("file", tests, NULL, NULL);
 }

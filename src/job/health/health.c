@@ -3,6 +3,7 @@
 
 #include "base/data/cleanup.h"
 #include "base/system/clock.h"
+#include "base/system/file.h"
 #include "job/health/credentials.h"
 #include "job/health/filesystems.h"
 #include "job/health/judge.h"
@@ -10,7 +11,6 @@
 #include "shm/waits.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <limits.h>
 #include <linux/magic.h>
 #include <math.h>
@@ -140,26 +140,6 @@ bool ask_take(struct ask *ask, int wait_ms, void *ret_answer)
     return true;
 }
 
-static int read_file(const char *path, char *ret_text, size_t size)
-{
-    _cleanup_(closep) int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
-    if (fd < 0)
-        return -errno;
-    size_t len = 0;
-    while (len < size - 1) {
-        ssize_t got = read(fd, ret_text + len, size - 1 - len);
-        if (got < 0 && errno == EINTR)
-            continue;
-        if (got < 0)
-            return -errno;
-        if (got == 0)
-            break;
-        len += (size_t)got;
-    }
-    ret_text[len] = 0;
-    return 0;
-}
-
 static int read_at(const char *root, char *ret_text, size_t size, const char *format, va_list args)
 {
     char path[2 * PATH_MAX];
@@ -170,7 +150,7 @@ static int read_at(const char *root, char *ret_text, size_t size, const char *fo
     if (more < 0 || (size_t)at + (size_t)more >= sizeof path)
         return -ENAMETOOLONG;
     *ret_text = 0;
-    return read_file(path, ret_text, size);
+    return file_read_start(path, ret_text, size, NULL);
 }
 
 int look_read(const char *root, char *ret_text, size_t size, const char *format, ...)

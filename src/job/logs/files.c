@@ -3,6 +3,7 @@
 
 #include "base/data/cleanup.h"
 #include "base/system/clock.h"
+#include "base/system/proc_file.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -210,6 +211,8 @@ void tail_look(struct tail *tail, bool at_end)
         mine.st_nlink = 1;
     bool there = stat(tail->path, &named) == 0, missing = !there && (errno == ENOENT || errno == ENOTDIR);
     bool other = there && (named.st_dev != tail->identity.device || named.st_ino != tail->identity.inode);
+    if (other && tail->stream && !S_ISREG(named.st_mode))
+        other = false; /* exec > >(tee log) of a script: tee writes to the file that was there */
     bool removed = missing || (tail->stream && !other && !mine.st_nlink && !tail->unlinked);
     if (!other && !removed) {
         tail->quiet = 0;
@@ -303,6 +306,8 @@ static void on_state(void *ctx, enum tail_state state, bool first, uint64_t byte
         file->seen = true;
         file->matcher.line = first ? 0 : -1;
     }
+    if (file->data)
+        return;
     file->skipped_bytes += bytes;
     file->skipped_unsaid += bytes;
     if (file->files->silent && (state == TAIL_WATCHED || state == TAIL_WAITED_FOR || state == TAIL_UNWATCHED))
@@ -460,6 +465,64 @@ static bool add_stream(struct log_files *files, int fd, uint64_t given, uint64_t
     return file != NULL;
 }
 
+/* How a process has a file open: the flags of open(2). -1: it is gone, or we may not look. */
+static long stream_flags(pid_t pid, int fd)
+{
+    char name[32], text[256];
+    snprintf(name, sizeof name, "fdinfo/%d", fd);
+    const char *at = proc_file_read(pid, 0, name, text, sizeof text, NULL) == 0 ? strstr(text, "flags:") : NULL;
+    return at ? strtol(at + strlen("flags:"), NULL, 8) : -1;
+}
+
+/* Whether it is read already, by any name. */
+static bool is_open(const struct log_files *files, const struct stat *status)
+{
+    for (const struct log_file *file = files->files; file; file = file->hh.next)
+        if (file->tail.fd >= 0 && file->tail.identity.device == status->st_dev &&
+            file->tail.identity.inode == status->st_ino)
+            return true;
+    return false;
+}
+
+/* As people know it: from the job's directory on. */
+static const char *path_from(const struct log_files *files, const char *path)
+{
+    size_t len = strlen(files->cwd);
+    return strncmp(path, files->cwd, len) == 0 && path[len] == '/' ? path + len + 1 : path;
+}
+
+static void add_found(struct log_files *files, pid_t pid, int fd, uint64_t rows)
+{
+    char link[64], path[PATH_MAX];
+    struct stat status, named;
+    stream_path(link, pid, fd);
+    if (stat(link, &status) < 0 || !S_ISREG(status.st_mode) || status.st_uid != geteuid() || is_open(files, &status))
+        return;
+    long flags = stream_flags(pid, fd);
+    ssize_t len = readlink(link, path, sizeof path - 1);
+    if (flags < 0 || (flags & O_ACCMODE) == O_RDONLY || len <= 0)
+        return;
+    path[len] = 0;
+    if (stat(path, &named) < 0 || named.st_dev != status.st_dev || named.st_ino != status.st_ino ||
+        find_file(files, path) || HASH_COUNT(files->files) >= LOG_FILES_MOST)
+        return;
+    struct log_file *file = add_file(files, path, path_from(files, path), true);
+    if (!file)
+        return;
+    files->found_count++;
+    file->found = pid;
+    file->data = fd == STDOUT_FILENO;
+    file->matcher.rows = file->data ? 0 : rows;
+    file->tail.start_ns = flags & O_APPEND || files->start_ns == UINT64_MAX ? files->start_ns : 0;
+    tail_look(&file->tail, false);
+}
+
+void log_files_add_streams(struct log_files *files, pid_t pid, uint64_t rows)
+{
+    for (int fd = STDERR_FILENO; fd >= STDOUT_FILENO && rows && files->found_count < LOG_FOUND_MOST; fd--)
+        add_found(files, pid, fd, rows);
+}
+
 static bool is_wild(const char *pattern)
 {
     for (; *pattern; pattern++) {
@@ -532,9 +595,7 @@ bool log_files_add(struct log_files *files, const char *file, uint64_t given, ui
 /* As people know it: from the job's directory on, if the pattern was relative. */
 static const char *shown_path(const struct log_files *files, const struct log_name *name, const char *path)
 {
-    size_t len = strlen(files->cwd);
-    bool inside = *name->shown != '/' && strncmp(path, files->cwd, len) == 0 && path[len] == '/';
-    return inside ? path + len + 1 : path;
+    return *name->shown != '/' ? path_from(files, path) : path;
 }
 
 static void take_path(struct log_files *files, const struct log_name *name, const char *path, bool at_end)

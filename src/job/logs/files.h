@@ -80,9 +80,10 @@ void tail_skip(struct tail *tail, uint64_t keep, const char *reason);
 /* The job has ended: a last line may have no end. */
 void tail_end(struct tail *tail);
 
-/* Which files are watched for which expressions: those that --log names, as they appear, and the job's own streams. */
+/* Which files are watched for which expressions: those that --log names, as they appear, the job's own streams, and what its
+ * processes have as theirs, as a script redirects them. */
 
-enum { LOG_FILES_MOST = 128, LOG_RULES_MOST = RUN_LOGS, LOG_LEFT = 256 };
+enum { LOG_FILES_MOST = 128, LOG_FOUND_MOST = 32, LOG_RULES_MOST = RUN_LOGS, LOG_LEFT = 256 };
 
 struct log_files;
 
@@ -91,9 +92,13 @@ struct log_file {
     struct log_files *files;
     struct tail tail;
     struct log_matcher matcher;
-    bool asked; /* by --log; else only the built-in patterns want it */
-    bool seen;  /* it was there */
-    bool wild;  /* found by a wild name: it is forgotten when it is gone */
+    bool asked;  /* by --log; else only the built-in patterns want it */
+    bool seen;   /* it was there */
+    bool wild;   /* found by a wild name: it is forgotten when it is gone */
+    pid_t found; /* a process of the job that has it as its standard output or error; 0: it was not found so */
+    bool data;   /* it is only its standard output: that may be data, and is only looked at if it fails */
+    bool failed; /* that has failed, */
+    double end;  /* then, in seconds since the start of the job */
     uint64_t skipped_bytes;
     struct fold states; /* of records about the file itself */
     uint64_t skipped_unsaid;
@@ -124,14 +129,20 @@ struct log_files {
     struct log_expressions expressions;
     const char *cwd;
     pid_t root;
+    uint64_t
+        start_ns; /* CLOCK_REALTIME_COARSE: of the job; UINT64_MAX: what is found was read by another observer before */
     struct fold states; /* of records about files with wild names, of which there may be many */
     bool full;          /* more than LOG_FILES_MOST were found, and that was said */
+    size_t found_count; /* of streams of processes, since the start */
     bool silent;        /* files that are there are no news */
     uint64_t (*now_ns)(void);
 };
 
 /* Wants `file`, as --log gives it, for these expressions and rows. false: out of memory. */
 bool log_files_add(struct log_files *files, const char *file, uint64_t given, uint64_t rows, bool asked);
+/* Wants what a process has as standard output and standard error, where that are regular files of this user that it may write, and that
+ * nobody else has named. What is standard error is read from the beginning; what was there before the job and is only appended to, from its end on. */
+void log_files_add_streams(struct log_files *files, pid_t pid, uint64_t rows);
 /* Nothing is wanted any more: add anew what is. Files that are still wanted are read on. */
 void log_files_want_none(struct log_files *files);
 /* Looks for files that wild names have now; `at_end`: they were there before the job. */

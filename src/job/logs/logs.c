@@ -3,10 +3,12 @@
 
 #include <ctype.h>
 #include <errno.h>
+#include <poll.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/system/clock.h"
+#include "base/system/proc_file.h"
 #include "job/logs/files.h"
 #include "job/logs/patterns.h"
 #include "jobdir/text/text.h"
@@ -24,6 +26,7 @@ struct logs {
     struct observer *observer;
     struct log_sink sink;
     struct log_files files;
+    uint64_t rows; /* of the built-in patterns */
     struct log_rule *rules;
     size_t rule_count;
     struct loop_source *timer;
@@ -177,6 +180,8 @@ static bool read_files(struct logs *logs, uint64_t cpu_most_ns, uint64_t until_n
     while (more) {
         more = false;
         for (struct log_file *file = logs->files.files; file; file = file->hh.next) {
+            if (file->data)
+                file->tail.offset += tail_backlog(&file->tail);
             if (!tail_read(&file->tail))
                 continue;
             *ret_any = more = true;
@@ -190,7 +195,7 @@ static bool read_files(struct logs *logs, uint64_t cpu_most_ns, uint64_t until_n
 static void skip(struct logs *logs, uint64_t above, uint64_t keep, const char *reason)
 {
     for (struct log_file *file = logs->files.files; file; file = file->hh.next)
-        if (tail_backlog(&file->tail) > above)
+        if (!file->data && tail_backlog(&file->tail) > above)
             tail_skip(&file->tail, keep, reason);
 }
 
@@ -228,6 +233,7 @@ static bool add_names(struct logs *logs, uint64_t rows)
 {
     uint64_t built_in = rows ? rows : LOG_PATTERNS_ALL;
     bool good = true;
+    logs->rows = rows;
     for (size_t i = 0; i < logs->rule_count; i++) {
         const struct log_rule *rule = &logs->rules[i];
         good &= log_files_add(&logs->files, rule->file, rule->expression ? UINT64_C(1) << i : 0,
@@ -259,6 +265,7 @@ static void *logs_start(struct observer *observer, struct err *err)
     logs->files.cwd = observer->cwd;
     logs->files.root = observer->root;
     logs->files.now_ns = clock_now_ns;
+    logs->files.start_ns = observer->restarted ? UINT64_MAX : clock_ns(CLOCK_REALTIME_COARSE);
     logs->files.silent = observer->restarted;
     if (take_rules(logs, observer->options, err) < 0 || take_rows(observer->options, &rows, err) < 0) {
         free_logs(logs);
@@ -304,7 +311,8 @@ static void logs_changed(void *state, const char *key, const char *value)
     add_names(logs, rows);
     HASH_ITER(hh, logs->files.files, file, next)
     {
-        if (file->matcher.given || file->matcher.rows)
+        file->matcher.rows |= file->found && !file->data ? rows : 0;
+        if (file->matcher.given || file->matcher.rows || (file->data && rows))
             continue;
         log_match_rest(&file->matcher, now_ns, true);
         say_skipped(logs, file);
@@ -312,6 +320,48 @@ static void logs_changed(void *state, const char *key, const char *value)
     }
     logs->idle_ns = LOGS_SOON_MS * MS_NS;
     loop_set_timer(logs->timer, MS_NS, 0);
+}
+
+/* The command's own are read as what it was started with. */
+static void logs_process(void *state, const struct observed_process *process)
+{
+    struct logs *logs = state;
+    if (process->pid == logs->observer->root)
+        return;
+    size_t before = logs->files.found_count;
+    log_files_add_streams(&logs->files, process->pid, logs->rows);
+    if (logs->files.found_count == before)
+        return;
+    logs->idle_ns = LOGS_SOON_MS * MS_NS;
+    loop_set_timer(logs->timer, MS_NS, 0);
+}
+
+static void logs_process_ended(void *state, const struct observed_process *process)
+{
+    struct logs *logs = state;
+    for (struct log_file *file = logs->files.files; file && process->status > 0; file = file->hh.next)
+        if (file->found && file->found == process->pid) {
+            file->failed = true;
+            file->end = process->end;
+        }
+}
+
+/* What a program that fails writes to its standard output is no data, at least not the end of it. */
+static void match_failed(struct logs *logs)
+{
+    static const double NEAR_SECONDS = 5; /* to the end of the job: lines count as written then */
+    double now = observe_seconds(logs->observer, clock_now_ns());
+    for (struct log_file *file = logs->files.files; file; file = file->hh.next) {
+        const char *bytes = file->tail.last, *first = bytes;
+        if (!file->data || !file->failed || !bytes || file->end < now - NEAR_SECONDS)
+            continue;
+        if (file->tail.last_len == TAIL_LAST_BYTES) /* it is cut */
+            first = memchr(bytes, '\n', file->tail.last_len);
+        file->matcher.rows = logs->rows;
+        if (first)
+            log_match_lines(&file->matcher, clock_now_ns(), first, file->tail.last_len - (size_t)(first - bytes),
+                            false);
+    }
 }
 
 /* What was asked for, and never was there. */
@@ -369,14 +419,29 @@ static double quiet_seconds(const struct tail *tail)
     return now_ns > tail->last_ns ? (double)(now_ns - tail->last_ns) / NS_PER_SECOND : 0;
 }
 
-/* What is known where no pattern matches: of standard error, or else of standard output. */
+/* Of processes that failed, and had a file for themselves. */
+static void put_last_words(struct logs *logs)
+{
+    for (const struct log_file *file = logs->files.files; file; file = file->hh.next) {
+        json_t *lines = file->failed && logs->rows ? last_lines(file) : NULL;
+        if (lines)
+            observe_put(logs->observer,
+                        RECORD(log_last, .file = file->name, .quiet_seconds = quiet_seconds(&file->tail),
+                               .lines = lines, .pid = file->found));
+        json_decref(lines);
+    }
+}
+
+/* What is known where no pattern matches: of standard error, or else of what was written last. */
 static void put_last(struct logs *logs)
 {
     const struct log_file *said = NULL;
     json_t *lines = NULL;
     for (const struct log_file *file = logs->files.files; file; file = file->hh.next) {
         bool stream = file->tail.stream && file->matcher.rows;
-        json_t *its = stream && (!said || strcmp(file->name, "stderr") == 0) ? last_lines(file) : NULL;
+        bool better = !said || strcmp(file->name, "stderr") == 0 ||
+                      (strcmp(said->name, "stderr") != 0 && file->tail.last_ns > said->tail.last_ns);
+        json_t *its = stream && better ? last_lines(file) : NULL;
         if (!its)
             continue;
         json_decref(lines);
@@ -384,9 +449,22 @@ static void put_last(struct logs *logs)
         said = file;
     }
     if (lines)
-        observe_put(logs->observer,
-                    RECORD(log_last, .file = said->name, .quiet_seconds = quiet_seconds(&said->tail), .lines = lines));
+        observe_put(logs->observer, RECORD(log_last, .file = said->name, .quiet_seconds = quiet_seconds(&said->tail),
+                                           .lines = lines, .pid = -1));
     json_decref(lines);
+}
+
+/* What `exec > >(tee log)` has started writes the last lines when the script has ended, which does not wait for it. */
+static void wait_for_tees(const struct logs *logs)
+{
+    uint64_t until_ns = clock_now_ns() + LOGS_TEE_MS * MS_NS;
+    for (const struct observed_process *each = logs->observer->processes; each; each = each->hh.next)
+        while (strcmp(each->name, "tee") == 0 && clock_now_ns() < until_ns) {
+            char state = proc_letter(each->pid, 0);
+            if (!state || state == 'Z')
+                break;
+            poll(NULL, 0, 1);
+        }
 }
 
 static void logs_end(void *state)
@@ -395,6 +473,7 @@ static void logs_end(void *state)
     uint64_t until_ns = clock_now_ns() + LOGS_END_MS * MS_NS;
     bool any = false;
     loop_remove(logs->timer);
+    wait_for_tees(logs);
     logs->scan_ns = 0;
     scan(logs, clock_now_ns());
     for (int i = 0; i <= TAIL_QUIET_LOOKS; i++) { /* also what has another file's name now */
@@ -405,13 +484,19 @@ static void logs_end(void *state)
     }
     for (struct log_file *file = logs->files.files; file; file = file->hh.next)
         tail_end(&file->tail);
+    match_failed(logs);
     say_rest(logs, clock_now_ns(), true);
     for (struct log_file *file = logs->files.files; file; file = file->hh.next)
         say_skipped(logs, file);
     say_missing(logs);
+    put_last_words(logs);
     put_last(logs);
     free_logs(logs);
 }
 
-const struct observe_source logs_source = {
-    .name = "logs", .start = logs_start, .changed = logs_changed, .end = logs_end};
+const struct observe_source logs_source = {.name = "logs",
+                                           .start = logs_start,
+                                           .process = logs_process,
+                                           .process_ended = logs_process_ended,
+                                           .changed = logs_changed,
+                                           .end = logs_end};

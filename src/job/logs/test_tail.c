@@ -6,13 +6,16 @@
 #include <cmocka.h>
 
 #include <fcntl.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/data/buf.h"
+#include "base/system/clock.h"
 #include "job/logs/files.h"
 
 static char dir[] = "/tmp/scry-tail-XXXXXX", path[64], other[64];
@@ -238,14 +241,83 @@ static void test_pieces(void **state)
     }
 }
 
+static void no_put(void *ctx, enum record_type type, const void *row)
+{
+}
+
+static void no_note(void *ctx, struct note note)
+{
+}
+
+/* A process that has the file as its standard output and error, and has written there, if it may. */
+static pid_t start_writer(const char *file, int flags, int ends[2])
+{
+    char byte;
+    assert_int_equal(pipe(ends), 0);
+    pid_t pid = fork();
+    if (pid == 0) {
+        int fd = open(file, flags, 0600);
+        dup2(dup2(fd, STDOUT_FILENO), STDERR_FILENO);
+        close(ends[0]);
+        if (!(flags & O_ACCMODE) || write(STDOUT_FILENO, "mine\n", 5) == 5)
+            close(ends[1]); /* the other end sees that it is so far */
+        pause();
+        _exit(0);
+    }
+    close(ends[1]);
+    assert_int_equal(read(ends[0], &byte, 1), 0);
+    close(ends[0]);
+    return pid;
+}
+
+/* How many files are found, and from where on the first is read. */
+static size_t find_streams(const char *file, int flags, uint64_t *ret_offset)
+{
+    const struct log_sink sink = {NULL, no_put, no_note};
+    struct log_files files = {
+        .expressions.sink = &sink, .cwd = dir, .now_ns = clock_now_ns, .start_ns = UINT64_MAX - 1};
+    int ends[2];
+    pid_t pid = start_writer(file, flags, ends);
+    log_files_add_streams(&files, pid, 1);
+    log_files_add_streams(&files, pid, 1); /* it is known */
+    size_t count = HASH_COUNT(files.files);
+    assert_int_equal(files.found_count, count);
+    *ret_offset = count ? files.files->tail.offset : 0;
+    if (count)
+        assert_string_equal(files.files->name, "log");
+    log_files_done(&files);
+    kill(pid, SIGKILL);
+    assert_int_equal(waitpid(pid, NULL, 0), pid);
+    return count;
+}
+
+/* What a script redirects: a file that is written anew is read whole, of what is appended to only what is new. */
+static void test_streams_of_processes(void **state)
+{
+    uint64_t offset;
+    append(path, "of before\n");
+    assert_int_equal(find_streams(path, O_WRONLY | O_TRUNC, &offset), 1);
+    assert_int_equal(offset, 0);
+    assert_int_equal(find_streams(path, O_WRONLY | O_APPEND, &offset), 1);
+    assert_int_equal(offset, 10);
+    assert_int_equal(find_streams(path, O_RDONLY, &offset), 0);
+    assert_int_equal(find_streams("/dev/null", O_WRONLY, &offset), 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_teardown(test_grows, clean),     cmocka_unit_test_teardown(test_appears_and_goes, clean),
-        cmocka_unit_test_teardown(test_rotates, clean),   cmocka_unit_test_teardown(test_is_cut_short, clean),
-        cmocka_unit_test_teardown(test_long_line, clean), cmocka_unit_test_teardown(test_hole, clean),
-        cmocka_unit_test_teardown(test_skips, clean),     cmocka_unit_test_teardown(test_pipe, clean),
-        cmocka_unit_test_teardown(test_no_files, clean),  cmocka_unit_test_teardown(test_pieces, clean),
+        cmocka_unit_test_teardown(test_grows, clean),
+        cmocka_unit_test_teardown(test_appears_and_goes, clean),
+        cmocka_unit_test_teardown(test_rotates, clean),
+        cmocka_unit_test_teardown(test_is_cut_short, clean),
+        cmocka_unit_test_teardown(test_long_line, clean),
+        cmocka_unit_test_teardown(test_hole, clean),
+        cmocka_unit_test_teardown(test_skips, clean),
+        cmocka_unit_test_teardown(test_pipe, clean),
+        cmocka_unit_test_teardown(test_streams_of_processes, clean),
+        cmocka_unit_test_teardown(test_no_files, clean),
+        cmocka_unit_test_teardown(test_pieces, clean),
     };
     if (!mkdtemp(dir))
         return 1;

@@ -32,6 +32,7 @@ enum {
     LIFE_PERIODS = 5,      /* so seldom it is looked whether the process lives */
     RINGS_MOST = 4096,     /* of one job at one time */
     RECORDS_MOST = 100000, /* of one ring at one look */
+    REASONS = 8,           /* more kinds of them there are not */
 };
 
 struct ring {
@@ -56,6 +57,7 @@ struct script_rings {
     uint64_t start_ticks, start_ns;
     uint32_t pid_namespace; /* ours */
     bool too_many;
+    char *told[REASONS]; /* reasons why one is not watched */
 };
 
 /* ---- containers ---- */
@@ -102,9 +104,27 @@ uint64_t script_rings_ns(const struct script_rings *rings, const struct script_r
 
 /* ---- a record ---- */
 
+char *script_text_copy(const struct script_text *text)
+{
+    return strndup(text->bytes ? text->bytes : "", text->bytes ? text->size : 0);
+}
+
+void script_rings_note_aside(struct script_rings *rings, const struct script_rings_ring *ring,
+                             const struct script_event *event)
+{
+    _cleanup_(freep) char *reason = script_text_copy(&event->texts[SCRIPT_MESSAGE]);
+    size_t at = 0;
+    while (reason && at < REASONS && rings->told[at] && strcmp(rings->told[at], reason) != 0)
+        at++;
+    if (!reason || at == REASONS || rings->told[at])
+        return;
+    rings->told[at] = TAKE_PTR(reason);
+    observe_note(rings->observer, NOTE(script_aside, .pid = (uint64_t)ring->pid, .reason = rings->told[at]));
+}
+
 static json_t *text_of(const struct script_text *text)
 {
-    _cleanup_(freep) char *ended = strndup(text->bytes ? text->bytes : "", text->bytes ? text->size : 0);
+    _cleanup_(freep) char *ended = script_text_copy(text);
     return ended ? text_json(ended) : NULL;
 }
 

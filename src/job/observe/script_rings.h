@@ -42,6 +42,12 @@ void script_rings_free(struct script_rings *rings);
 /* Is so much free where the files are made? */
 bool script_rings_have_room(const struct script_rings *rings, uint64_t bytes);
 
+/* A copy; "": there is none. NULL: out of memory. */
+char *script_text_copy(const struct script_text *text);
+/* Why a process is not watched any more, as the record says: each reason is noted once. */
+void script_rings_note_aside(struct script_rings *rings, const struct script_rings_ring *ring,
+                             const struct script_event *event);
+
 /* The frames of a record, [{function, file, line}, ...]; "" where there is none. NULL: out of memory. */
 json_t *script_frames_json(const struct script_event *event);
 

@@ -63,8 +63,7 @@ static json_t *python_stacks_json(const struct python_stacks *stacks, pid_t pid,
 enum {
     WINDOW_FUNCTIONS = 20, /* in one record */
     WHOLE_ROWS = 200,
-    TIDS = 64, /* threads of a process whose exceptions are on their way */
-    REASONS = 8,
+    TIDS = 64,              /* threads of a process whose exceptions are on their way */
     EXCEPTIONS_MOST = 2000, /* of a process */
     RING_CALLS = 600 << 10, /* so much a process takes of the runtime directory, at least */
     RING_LINES = 1300 << 10,
@@ -72,7 +71,6 @@ enum {
 
 struct state {
     struct observer *observer;
-    char *told[REASONS]; /* reasons why one is not watched, which are noted once */
     struct script_rings *rings;
     bool no_room; /* was noted */
 };
@@ -100,11 +98,6 @@ struct row {
     uint32_t index;
     uint64_t count, total, self, failed;
 };
-
-static char *copy(const struct script_text *text)
-{
-    return strndup(text->bytes ? text->bytes : "", text->bytes ? text->size : 0);
-}
 
 /* ---- exceptions ---- */
 
@@ -154,10 +147,10 @@ static void on_exception(struct state *state, struct process *process, const str
         .time_ns = event->time_ns,
         .row = {.pid = event->pid,
                 .tid = event->tid,
-                .name = copy(&event->texts[SCRIPT_COMMAND]),
-                .message = copy(&event->texts[SCRIPT_MESSAGE]),
-                .file = copy(&event->texts[SCRIPT_FILE]),
-                .function = copy(&event->texts[SCRIPT_FUNCTION]),
+                .name = script_text_copy(&event->texts[SCRIPT_COMMAND]),
+                .message = script_text_copy(&event->texts[SCRIPT_MESSAGE]),
+                .file = script_text_copy(&event->texts[SCRIPT_FILE]),
+                .function = script_text_copy(&event->texts[SCRIPT_FUNCTION]),
                 .line = event->line,
                 .message_cut = event->cut >> SCRIPT_MESSAGE & 1,
                 .traceback = script_frames_json(event),
@@ -177,21 +170,6 @@ static void tell_late(struct state *state, struct process *process)
             tell_raised(state, process, &process->raised[i], true);
 }
 
-/* Adopts it. */
-static bool is_new(struct state *state, char *reason)
-{
-    for (size_t i = 0; reason && i < REASONS; i++) {
-        if (!state->told[i]) {
-            state->told[i] = reason;
-            return true;
-        }
-        if (strcmp(state->told[i], reason) == 0)
-            break;
-    }
-    free(reason);
-    return false;
-}
-
 static void on_record(void *ctx, struct script_rings_ring *ring, const struct script_event *event)
 {
     struct state *state = ctx;
@@ -201,18 +179,16 @@ static void on_record(void *ctx, struct script_rings_ring *ring, const struct sc
     if (event->kind == SCRIPT_STARTED) {
         free(process->file);
         free(process->version);
-        process->file = copy(&event->texts[SCRIPT_FILE]);
-        process->version = copy(&event->texts[SCRIPT_COMMAND]);
+        process->file = script_text_copy(&event->texts[SCRIPT_FILE]);
+        process->version = script_text_copy(&event->texts[SCRIPT_COMMAND]);
         process->began_ns = event->time_ns;
     } else if (event->kind == SCRIPT_EXCEPTION) {
         on_exception(state, process, event);
     } else if (event->kind == SCRIPT_WENT_ON) {
         process->aside = false;
     } else if (event->kind == SCRIPT_STEPPED_ASIDE) {
-        char *reason = copy(&event->texts[SCRIPT_MESSAGE]);
         process->aside = true;
-        if (is_new(state, reason))
-            observe_note(state->observer, NOTE(script_aside, .pid = (uint64_t)ring->pid, .reason = reason));
+        script_rings_note_aside(state->rings, ring, event);
     }
 }
 
@@ -436,8 +412,6 @@ static void inside_end(void *ctx)
 {
     struct state *state = ctx;
     script_rings_free(state->rings);
-    for (size_t i = 0; i < REASONS; i++)
-        free(state->told[i]);
     free(state);
 }
 

@@ -3,9 +3,11 @@
 
 #include <ctype.h>
 #include <stdbool.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/data/buf.h"
+#include "base/data/cleanup.h"
 
 enum { DEPTH_MOST = 4, COMMANDS_MOST = 500, PARTS_MOST = 64 };
 
@@ -291,4 +293,254 @@ void script_trap_done(struct script_trap *trap)
     json_decref(trap->commands);
     json_decref(trap->only);
     *trap = (struct script_trap){0};
+}
+
+/* ---- commands whose status is tested ---- */
+
+enum { LIST_MOST = 32, HERE_MOST = 4, NESTED_MOST = 64 };
+
+/* The commands of a list (a && b || c) or of the one that is over, whose status may still be asked for. */
+struct list {
+    struct span command[LIST_MOST];
+    size_t count;
+};
+
+struct tests {
+    struct words words;
+    json_t *tested, *others; /* texts of commands */
+    struct list now, over;
+    struct outer {
+        struct list list;
+        bool in_word; /* a substitution: words of its command may follow */
+    } outer[NESTED_MOST];
+    size_t depth;
+    const char *start;
+    struct span here[HERE_MOST]; /* ends of here documents that begin on the next line */
+    size_t here_count;
+    bool condition; /* between if, while, until and their then, do */
+    bool negated;
+};
+
+static bool is_plain(char c)
+{
+    return isalnum((unsigned char)c) || (c && strchr("._+-/,:=@%", c));
+}
+
+/* The word without quotes that stand around all of it; empty: it is only known when it is executed. */
+static struct span plain_word(struct span word)
+{
+    bool quoted = word.len > 2 && (*word.ptr == '\'' || *word.ptr == '"') && word.ptr[word.len - 1] == *word.ptr;
+    struct span inner = quoted ? span_of(word.ptr + 1, word.len - 2) : word;
+    for (size_t i = 0; i < inner.len; i++)
+        if (!is_plain(inner.ptr[i]))
+            return span_of(NULL, 0);
+    return inner;
+}
+
+/* The plain words that it begins with, one blank between them. A new reference; NULL: the first is none. */
+static json_t *command_text(struct span command)
+{
+    struct words words = words_of(command);
+    _cleanup_(buf_done) struct buf text = BUF_INIT;
+    for (struct span word; (word = plain_word(word_next(&words))).len;) {
+        if (text.len)
+            buf_putc(&text, ' ');
+        buf_append(&text, word.ptr, word.len);
+    }
+    return text.len && !text.failed ? json_stringn(text.data, text.len) : NULL;
+}
+
+static void list_take(struct list *list, json_t *texts)
+{
+    for (size_t i = 0; i < list->count && json_array_size(texts) < SCRIPT_TESTED_MOST; i++) {
+        json_t *text = command_text(list->command[i]);
+        if (text)
+            json_array_append_new(texts, text);
+    }
+    list->count = 0;
+}
+
+static void list_end(struct tests *tests)
+{
+    list_take(&tests->over, tests->others);
+    if (tests->negated)
+        list_take(&tests->now, tests->tested);
+    tests->negated = false;
+    tests->over = tests->now;
+    tests->now.count = 0;
+}
+
+/* Of a pipeline the last one is asked. */
+static void pipe_on(struct tests *tests)
+{
+    struct list stage = {.count = tests->now.count > 0};
+    if (stage.count)
+        stage.command[0] = tests->now.command[--tests->now.count];
+    list_take(&stage, tests->others);
+}
+
+static void skip_here(struct tests *tests)
+{
+    struct words *words = &tests->words;
+    for (size_t i = 0; i < tests->here_count; i++)
+        for (bool found = false; !found && words->at < words->end;) {
+            const char *newline = memchr(words->at, '\n', (size_t)(words->end - words->at));
+            const char *stop = newline ? newline : words->end, *line = words->at;
+            while (line < stop && *line == '\t')
+                line++;
+            found = (size_t)(stop - line) == tests->here[i].len &&
+                    memcmp(line, tests->here[i].ptr, tests->here[i].len) == 0;
+            words->at = newline ? newline + 1 : words->end;
+        }
+    tests->here_count = 0;
+}
+
+/* "<<END", or "<<" before it. */
+static void see_here(struct tests *tests, struct span word)
+{
+    for (size_t i = 0; i + 1 < word.len && tests->here_count < HERE_MOST; i++) {
+        if (word.ptr[i] != '<' || word.ptr[i + 1] != '<')
+            continue;
+        i += 2;
+        if (i < word.len && word.ptr[i] == '<') /* a string */
+            return;
+        i += i < word.len && word.ptr[i] == '-';
+        struct span end = i < word.len ? span_of(word.ptr + i, word.len - i) : word_next(&tests->words);
+        bool quoted = end.len > 2 && strchr("'\"", *end.ptr);
+        end = quoted ? span_of(end.ptr + 1, end.len - 2) : end;
+        end = end.len > 1 && *end.ptr == '\\' ? span_of(end.ptr + 1, end.len - 1) : end;
+        tests->here[tests->here_count++] = end;
+        return;
+    }
+}
+
+/* What is no command, but words of one that has begun. */
+static void skip_words(struct tests *tests)
+{
+    for (struct span word; (word = word_next(&tests->words)).len;)
+        see_here(tests, word);
+}
+
+/* What stands between two words. */
+static void see_end_of_word(struct tests *tests)
+{
+    struct words *words = &tests->words;
+    char c = *words->at++, next = words->at < words->end ? *words->at : 0;
+    if (c == '\n') {
+        list_end(tests);
+        skip_here(tests);
+    } else if (c == ';' || (c == '&' && next != '&')) {
+        list_end(tests);
+        if (c == '&') /* nobody waits for it here */
+            list_take(&tests->over, tests->others);
+    } else if (c == '|' && next != '|') {
+        words->at += next == '&';
+        pipe_on(tests);
+    } else if (c == '|') {
+        words->at++;
+        list_take(&tests->now, tests->tested);
+    } else if (c == '&') {
+        words->at++;
+    } else if (c == '(' && next == ')') { /* a function */
+        words->at++;
+        tests->now.count -= tests->now.count > 0;
+    } else if (c == '(' && tests->depth < NESTED_MOST) {
+        list_take(&tests->over, tests->others);
+        bool in_word = words->at - 1 > tests->start && strchr("$<>=", words->at[-2]);
+        tests->outer[tests->depth++] = (struct outer){tests->now, in_word};
+        tests->now.count = 0;
+    } else if (c == ')' && tests->depth) {
+        list_end(tests);
+        list_take(&tests->over, tests->others);
+        tests->now = tests->outer[--tests->depth].list;
+        if (tests->outer[tests->depth].in_word && tests->now.count)
+            skip_words(tests);
+    } else if (c == ')') { /* a pattern of case */
+        tests->now.count = 0;
+    }
+}
+
+static bool is_assignment(struct span word)
+{
+    size_t name = 0;
+    while (name < word.len && (isalnum((unsigned char)word.ptr[name]) || word.ptr[name] == '_'))
+        name++;
+    return name && name < word.len && word.ptr[name] == '=';
+}
+
+static bool asks_status(struct span word)
+{
+    return memmem(word.ptr, word.len, "$?", 2) || memmem(word.ptr, word.len, "PIPESTATUS", strlen("PIPESTATUS"));
+}
+
+/* true: no command begins with it, but one may behind it. */
+static bool see_reserved(struct tests *tests, struct span word)
+{
+    static const char *const begins[] = {"if", "elif", "while", "until", NULL}, *const over[] = {"then", "do", NULL};
+    static const char *const others[] = {"else", "fi", "done", "esac", "{", "}", "time", "command", "exec", NULL};
+    bool condition = is_one_of(word, begins);
+    if (is_one_of(word, over) && tests->condition)
+        list_take(&tests->over, tests->tested);
+    if (is_one_of(word, over))
+        tests->condition = false;
+    tests->condition |= condition;
+    tests->negated |= span_is(word, "!");
+    if (is_assignment(word) && asks_status(word))
+        list_take(&tests->over, tests->tested);
+    return condition || is_assignment(word) || is_one_of(word, over) || is_one_of(word, others) || span_is(word, "!");
+}
+
+/* The words of a command. */
+static void see_command(struct tests *tests, struct span first)
+{
+    static const char *const loops[] = {"for", "select", "case", "function", NULL};
+    const char *end = first.ptr + first.len;
+    for (struct span word = first; word.len; word = word_next(&tests->words)) {
+        if (asks_status(word))
+            list_take(&tests->over, tests->tested);
+        see_here(tests, word);
+        end = word.ptr + word.len;
+    }
+    if (!is_one_of(first, loops) && tests->now.count < LIST_MOST)
+        tests->now.command[tests->now.count++] = span_of(first.ptr, (size_t)(end - first.ptr));
+}
+
+/* Whether one of them begins with the other. */
+static bool is_like(const char *one, const char *other)
+{
+    size_t len = strlen(one), more = strlen(other), least = len < more ? len : more;
+    return strncmp(one, other, least) == 0 && (len == more || (len < more ? other : one)[least] == ' ');
+}
+
+json_t *script_tested_find(const char *text, size_t len)
+{
+    struct tests *tests = calloc(1, sizeof *tests);
+    json_t *only = json_array(), *one, *other;
+    size_t i, k;
+    if (!tests)
+        return only;
+    *tests = (struct tests){
+        .words = words_of(span_of(text, len)), .tested = json_array(), .others = json_array(), .start = text};
+    while (tests->words.at < tests->words.end) {
+        struct span word = word_next(&tests->words);
+        if (!word.len && tests->words.at < tests->words.end)
+            see_end_of_word(tests);
+        else if (word.len && !see_reserved(tests, word))
+            see_command(tests, word);
+    }
+    list_end(tests);
+    list_take(&tests->over, tests->others);
+    bool whole = json_array_size(tests->others) < SCRIPT_TESTED_MOST;
+    json_array_foreach(tests->tested, i, one)
+    {
+        bool alone = whole;
+        json_array_foreach(tests->others, k, other) alone &= !is_like(json_string_value(one), json_string_value(other));
+        json_array_foreach(only, k, other) alone &= !json_equal(one, other);
+        if (alone)
+            json_array_append(only, one);
+    }
+    json_decref(tests->tested);
+    json_decref(tests->others);
+    free(tests);
+    return only;
 }

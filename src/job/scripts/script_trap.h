@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The programs that a shell script starts after it has failed: in the traps of its exit and of its errors, and in the
- * functions that these call. By the words of its text, not as a shell understands it: what stands in quotes, or is only
- * known when it is executed, is not found. Pure; safe on any bytes.
+ * What a shell script says of the programs that it starts: which it starts after it has failed, in the traps of its exit and of
+ * its errors, and in the functions that these call; and of which it tests whether they fail. By the words of its text, not as a
+ * shell understands it: what stands in quotes, or is only known when it is executed, is not found. Pure; safe on any bytes.
  */
 #ifndef SCRY_JOB_SCRIPTS_SCRIPT_TRAP_H
 #define SCRY_JOB_SCRIPTS_SCRIPT_TRAP_H
@@ -21,5 +21,11 @@ struct script_trap {
 /* Pass it to script_trap_done. */
 struct script_trap script_trap_find(const char *text, size_t len);
 void script_trap_done(struct script_trap *trap);
+
+enum { SCRIPT_TESTED_MOST = 200 }; /* commands of a script; of one that has more nothing is said */
+
+/* ["grep -q x", ...]: the plain words with which commands begin whose status the script asks for, in if, while, until, behind !,
+ * before ||, or by $?, everywhere it has them. A new reference. */
+json_t *script_tested_find(const char *text, size_t len);
 
 #endif

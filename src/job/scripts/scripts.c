@@ -153,6 +153,11 @@ struct shell {
     UT_hash_handle hh;
 };
 
+struct failed {
+    pid_t pid;
+    UT_hash_handle hh;
+};
+
 struct scripts {
     struct observer *observer;
     struct shell_inside *inside; /* NULL: nothing is told from inside */
@@ -163,7 +168,9 @@ struct scripts {
     uint64_t allowed_ns;        /* from which time on a record is allowed */
     unsigned traps;             /* scripts in which they were looked for, and records of them */
     struct script_key trap_key; /* the last of these, */
-    struct script_trap trap;    /* and what they start */
+    struct script_trap trap;    /* what they start, */
+    json_t *tested;             /* and of what they test whether it fails */
+    struct failed *failed;      /* what started something that failed; hash by pid */
 };
 
 static const char *language(const struct shell *shell)
@@ -430,8 +437,9 @@ static void remove_shell(struct scripts *scripts, struct shell *shell)
     free(shell);
 }
 
-/* As script_trap_find; nothing where the script is not known. */
-static struct script_trap find_trap(struct scripts *scripts, const struct observed_process *process)
+/* As script_trap_find and script_tested_find, of which there is a new reference; nothing where the script is not known. */
+static struct script_trap find_trap(struct scripts *scripts, const struct observed_process *process,
+                                    json_t **ret_tested)
 {
     const struct command_fields *command = process->command;
     struct shell *parent;
@@ -450,8 +458,10 @@ static struct script_trap find_trap(struct scripts *scripts, const struct observ
     if (!args.len || args.failed)
         return trap;
     enum shell_source source = shell_source_of(args.data, args.len, &text);
-    if (source == SHELL_FROM_OPTION)
+    if (source == SHELL_FROM_OPTION) {
+        *ret_tested = text ? script_tested_find(text, strlen(text)) : NULL;
         return text ? script_trap_find(text, strlen(text)) : trap;
+    }
     if (source != SHELL_FROM_FILE || (*text != '/' && !command->cwd))
         return trap;
     int len = *text == '/' ? snprintf(path, sizeof path, "%s", text)
@@ -466,27 +476,56 @@ static struct script_trap find_trap(struct scripts *scripts, const struct observ
         scripts->traps++;
         struct script_source *script = script_source_get(&scripts->texts, path, &stat_of);
         script_trap_done(&scripts->trap);
-        if (script && script->text)
+        json_decref(scripts->tested);
+        scripts->tested = NULL;
+        if (script && script->text) {
             scripts->trap = script_trap_find(script->text, script->len);
+            scripts->tested = script_tested_find(script->text, script->len);
+        }
         script_source_put(&scripts->texts, script);
         scripts->trap_key = key;
     }
+    *ret_tested = json_incref(scripts->tested);
     return (struct script_trap){json_incref(scripts->trap.commands), json_incref(scripts->trap.only)};
 }
 
-/* What a script that failed starts after that. It is looked for when it is over: most are too short to be seen before. */
+/* Whether something failed that it had started. */
+static bool has_failed_below(struct scripts *scripts, const struct observed_process *process)
+{
+    struct failed *failed;
+    HASH_FIND_INT(scripts->failed, &process->pid, failed);
+    bool found = failed != NULL;
+    if (failed)
+        HASH_DEL(scripts->failed, failed);
+    free(failed);
+    HASH_FIND_INT(scripts->failed, &process->ppid, failed);
+    if (process->status > 0 && !failed && HASH_COUNT(scripts->failed) < SHELLS_MOST &&
+        (failed = calloc(1, sizeof *failed)) != NULL) {
+        failed->pid = process->ppid;
+        HASH_ADD_INT(scripts->failed, pid, failed);
+    }
+    return found;
+}
+
+/* What a script that failed starts after that, or of one in which something failed, that it expected that. It is looked for when it is
+ * over: most are too short to be seen before. */
 static void put_trap(struct scripts *scripts, const struct observed_process *process)
 {
     const struct command_fields *command = process->command;
-    bool failed = process->status > 0 && command && starter_is_shell(process->name, command->argv);
-    if (!failed || (scripts->traps >= TRAPS_MOST && process->pid != scripts->observer->root))
+    bool failed = process->status > 0, below = has_failed_below(scripts, process);
+    json_t *tested = NULL;
+    if ((!failed && !below) || !command || !starter_is_shell(process->name, command->argv) ||
+        (scripts->traps >= TRAPS_MOST && process->pid != scripts->observer->root))
         return;
-    struct script_trap trap = find_trap(scripts, process);
-    scripts->traps += trap.commands != NULL;
-    if (trap.commands)
+    struct script_trap trap = find_trap(scripts, process, &tested);
+    scripts->traps += trap.commands || tested;
+    if (trap.commands && failed)
         observe_put(scripts->observer,
                     RECORD(script_trap, .pid = process->pid, .commands = trap.commands, .only = trap.only));
+    if (json_array_size(tested) && !failed)
+        observe_put(scripts->observer, RECORD(script_tested, .pid = process->pid, .commands = tested));
     script_trap_done(&trap);
+    json_decref(tested);
 }
 
 static void on_process_ended(void *state, const struct observed_process *process)
@@ -516,6 +555,13 @@ static void on_end(void *state)
     shell_inside_free(scripts->inside);
     loop_remove(scripts->timer);
     script_trap_done(&scripts->trap);
+    json_decref(scripts->tested);
+    struct failed *failed, *after;
+    HASH_ITER(hh, scripts->failed, failed, after)
+    {
+        HASH_DEL(scripts->failed, failed);
+        free(failed);
+    }
     free(scripts);
 }
 

@@ -925,7 +925,6 @@ enum {
     OFTEN = 200,          /* records of lines of one shell: then one a second, */
     SELDOM = 2000,        /* then one in ten seconds */
     FAILURES_MOST = 2000, /* of a shell */
-    REASONS = 8,
 };
 
 /* A shell with its subshells. */
@@ -945,27 +944,21 @@ struct shell_inside {
     pid_t ending;           /* the process that ends; 0: none */
     int32_t status;         /* its status, as $? */
     double end;             /* and when, in seconds since the start of the job */
-    char *told[REASONS];    /* reasons why one is not followed, which are noted once */
 };
-
-static char *copy(const struct script_text *text)
-{
-    return text->bytes && text->size ? strndup(text->bytes, text->size) : NULL;
-}
 
 /* ---- records ---- */
 
 static struct line_fields line_of(const struct script_event *event, char *texts[3])
 {
-    texts[0] = copy(&event->texts[SCRIPT_FILE]);
-    texts[1] = copy(&event->texts[SCRIPT_FUNCTION]);
-    texts[2] = copy(&event->texts[SCRIPT_COMMAND]);
+    texts[0] = script_text_copy(&event->texts[SCRIPT_FILE]);
+    texts[1] = script_text_copy(&event->texts[SCRIPT_FUNCTION]);
+    texts[2] = script_text_copy(&event->texts[SCRIPT_COMMAND]);
     return (struct line_fields){.pid = event->pid,
                                 .language = "bash",
                                 .file = texts[0] ? texts[0] : "",
                                 .line = event->line,
-                                .function = texts[1],
-                                .command = texts[2]};
+                                .function = texts[1] && *texts[1] ? texts[1] : NULL,
+                                .command = texts[2] && *texts[2] ? texts[2] : NULL};
 }
 
 static bool is_due(struct script *script, uint64_t now_ns)
@@ -993,8 +986,8 @@ static void on_line(struct shell_inside *inside, struct script *script, const st
 /* "1 0" as [1, 0]; NULL: none. A new reference. */
 static json_t *stages_of(const struct script_event *event)
 {
-    _cleanup_(freep) char *text = copy(&event->texts[SCRIPT_MESSAGE]);
-    json_t *stages = text ? json_array() : NULL;
+    _cleanup_(freep) char *text = script_text_copy(&event->texts[SCRIPT_MESSAGE]);
+    json_t *stages = text && *text ? json_array() : NULL;
     char *rest = NULL;
     for (const char *word = text ? strtok_r(text, " ", &rest) : NULL; word; word = strtok_r(NULL, " ", &rest))
         json_array_append_new(stages, json_integer(atoi(word)));
@@ -1017,38 +1010,21 @@ static void on_failed(struct shell_inside *inside, struct script *script, const 
         free(texts[i]);
 }
 
-/* Adopts it. */
-static bool is_new(struct shell_inside *inside, char *reason)
-{
-    for (size_t i = 0; reason && i < REASONS; i++) {
-        if (!inside->told[i]) {
-            inside->told[i] = reason;
-            return true;
-        }
-        if (strcmp(inside->told[i], reason) == 0)
-            break;
-    }
-    free(reason);
-    return false;
-}
-
 static void on_record(void *ctx, struct script_rings_ring *ring, const struct script_event *event)
 {
     struct shell_inside *inside = ctx;
     struct script *script = ring->own;
     if (!script)
         return;
-    if (event->kind == SCRIPT_STARTED && !script->file) {
-        script->file = copy(&event->texts[SCRIPT_FILE]);
+    if (event->kind == SCRIPT_STARTED && !script->file && event->texts[SCRIPT_FILE].size) {
+        script->file = script_text_copy(&event->texts[SCRIPT_FILE]);
         script->began_ns = event->time_ns;
     } else if (event->kind == SCRIPT_LINE) {
         on_line(inside, script, event);
     } else if (event->kind == SCRIPT_FAILED) {
         on_failed(inside, script, event);
     } else if (event->kind == SCRIPT_STEPPED_ASIDE) {
-        char *reason = copy(&event->texts[SCRIPT_MESSAGE]);
-        if (is_new(inside, reason))
-            observe_note(inside->observer, NOTE(script_aside, .pid = (uint64_t)ring->pid, .reason = reason));
+        script_rings_note_aside(inside->rings, ring, event);
     }
 }
 
@@ -1225,7 +1201,5 @@ void shell_inside_free(struct shell_inside *inside)
     if (!inside)
         return;
     script_rings_free(inside->rings);
-    for (size_t i = 0; i < REASONS; i++)
-        free(inside->told[i]);
     free(inside);
 }

@@ -192,6 +192,49 @@ static void test_traps(void **state)
     script_trap_done(&trap);
 }
 
+static void test_tested(void **state)
+{
+    static const struct {
+        const char *script, *commands;
+    } scripts[] = {
+        {"solver a || true\nother b\n", "solver a"},
+        {"./solver >log 2>&1 || { echo no; exit 1; }\n", "./solver"},
+        {"if ! solver a; then echo no; fi", "solver a"},
+        {"if a 1; b 2; then c 3; fi\n", "b 2"},
+        {"while ! ping -c 1 host >/dev/null\ndo\n sleep 1\ndone\n", "ping -c 1 host"},
+        {"a && b && c || d\n", "a b c"},
+        {"a && b\n", ""},
+        {"a | b || c\n", "b"},
+        {"! a | b\n", "b"},
+        {"a x\nrc=$?\nb y\n", "a x"},
+        {"a x; if [ $? -ne 0 ]; then b; fi\n", "a x"},
+        {"a x || true\na y\n", "a x"},
+        {"a x || true\na $1\n", ""}, /* it may be the same */
+        {"a x || true\na x y\n", ""},
+        {"a \"$1\" || true\n", "a"},
+        {"\"$a\" b || true\n", ""},
+        {"f() { a; }\nf || true\n", "f"},
+        {"cat <<END\na || true\nEND\nb || true\n", "b"},
+        {"case x in\na) b || true;;\nesac\n", "b"},
+        {"for i in 1 2; do a $i || break; done\n", "a"},
+        {"(a; b) || true\n", ""},
+        {"x=$(a 1) && b || c\n", "b"},
+        {"a & b || c\n", "b"},
+        {"# a || b\nLC_ALL=C a || c # d\n", "a"},
+        {"cp $(find . -name x) to || true\n", "cp"},
+        {"a \\\n  b || c\n", "a b"},
+    };
+    for (size_t i = 0; i < sizeof scripts / sizeof *scripts; i++)
+        for (size_t len = 0; len <= strlen(scripts[i].script); len++) { /* any beginning is safe */
+            char *script = strndup(scripts[i].script, len);
+            json_t *tested = script_tested_find(script, len);
+            if (len == strlen(scripts[i].script))
+                check_names(script, json_array_size(tested) ? tested : NULL, scripts[i].commands);
+            json_decref(tested);
+            free(script);
+        }
+}
+
 static void check_place(const struct place *place, uint32_t first, uint32_t last, bool exact)
 {
     assert_int_equal(place->first_line, first);
@@ -309,7 +352,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_commands),    cmocka_unit_test(test_cut),   cmocka_unit_test(test_show),
         cmocka_unit_test(test_source),      cmocka_unit_test(test_place), cmocka_unit_test(test_fits),
-        cmocka_unit_test(test_memory_goes), cmocka_unit_test(test_traps),
+        cmocka_unit_test(test_memory_goes), cmocka_unit_test(test_traps), cmocka_unit_test(test_tested),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

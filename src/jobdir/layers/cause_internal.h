@@ -36,6 +36,8 @@ bool cause_says_why(const struct job_end *end);
 bool cause_explains_abort(const struct job_end *end, double seconds);
 /* Whether the process that failed first was killed, and its parent went on to an error of its own. */
 bool cause_outlived(const struct job_end *end);
+/* Whether a signal ended the process that failed first, and its parent, which says so, went on to an error of its own. */
+bool cause_was_told(const struct job_end *end);
 /* Whether something is known to have failed that a launcher of MPI had started, or to have ended that from outside: the launcher
  * then says so in words of its own. */
 bool cause_launched_ended(const struct job_end *end);

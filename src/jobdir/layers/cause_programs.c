@@ -201,7 +201,8 @@ bool cause_find_exception(const struct job_end *end, struct cause *cause, bool s
         struct python_exception_record row;
         record_read(record, RECORD_python_exception, &row);
         bool own = cause_ended_its_process(end, record);
-        if (!is_error(row.name) || (sure ? !own : !cause_is_near(end, record_seconds(record))))
+        if (!is_error(row.name) || (cause_chain_at(end, row.pid) > 0 && cause_was_told(end)) ||
+            (sure ? !own : !cause_is_near(end, record_seconds(record))))
             continue;
         cause_cut(&cause->what, row.name);
         if (row.message && *row.message) {

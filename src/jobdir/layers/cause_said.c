@@ -100,15 +100,17 @@ static bool say_error(const struct job_end *end, struct cause *cause, const json
 }
 
 /* What is printed when a program has ended already, or gives up, whatever the reason is. */
-static bool is_consequence(const json_t *log)
+static bool is_consequence(const struct job_end *end, const json_t *log)
 {
     static const char *const patterns[] = {"mpi_abort", "gave_up",  "killed",    "abort",
                                            "traceback", "segfault", "bus_error", "illegal_instruction"};
     const char *pattern = json_string_value(json_object_get(log, "pattern"));
+    const char *text = json_string_value(json_object_get(log, "text"));
     for (size_t i = 0; pattern && i < sizeof patterns / sizeof *patterns; i++)
         if (strcmp(pattern, patterns[i]) == 0)
             return true;
-    return false;
+    int signo = json_array_size(end->chain) > 1 ? cause_signal(end) : 0;
+    return signo && text && culprit_mentions_end(text, signo);
 }
 
 /* When something failed, or just before. */
@@ -276,7 +278,7 @@ static enum said said_of(const struct job_end *end, const struct others *others,
     double seconds = record_seconds(record);
     if (seconds < cause_chain_end(end, 0) - NEAR_SECONDS || seconds > end->seconds + CAUSE_AT_ONCE_SECONDS)
         return SAID_NOTHING;
-    if (level == LINE_ERROR && is_consequence(record))
+    if (level == LINE_ERROR && is_consequence(end, record))
         return SAID_CONSEQUENCE;
     if (begins_with_name(end, 0, text) && is_just_before(cause_chain_end(end, 0), seconds))
         return SAID_BY_ITSELF;
@@ -396,8 +398,37 @@ void cause_put_said_by(struct buf *out, const struct job_end *end, const char *n
     }
 }
 
-/* Whether it ended as its language ends a program that gives up with a text: sys.exit("text") of Python, die of Perl. */
-static bool gives_up_with_text(const json_t *process)
+/* What a shell says where a script is to end: it may as well have told of a step before. */
+static bool is_complaint(const char *text)
+{
+    static const char *const words[] = {
+        "error",   "errors", "fail",    "failed",  "failure", "cannot", "can't",   "not",     "no",      "unable",
+        "giving",  "abort",  "aborted", "missing", "invalid", "usage",  "must",    "lost",    "denied",  "refused",
+        "illegal", "fatal",  "unknown", "bad",     "wrong",   "empty",  "corrupt", "damaged", "exiting", "unexpected"};
+    for (const char *at = text; *at; at++) {
+        size_t len = 0;
+        while (isalpha((unsigned char)at[len]) || (len && at[len] == '\''))
+            len++;
+        for (size_t i = 0; len && i < sizeof words / sizeof *words; i++)
+            if (strlen(words[i]) == len && strncasecmp(at, words[i], len) == 0)
+                return true;
+        at += len ? len - 1 : 0;
+    }
+    return false;
+}
+
+/* It began with the name of a program that is over. */
+static bool is_of_program(const struct job_model *model, const char *text)
+{
+    bool found = false;
+    for (size_t i = 0; i < model->ended_count && !found; i++)
+        found = begins_with(text, model->ended[i].name);
+    return found;
+}
+
+/* Whether it ended as its language ends a program that gives up with a text: sys.exit("text") of Python, die of Perl, echo and exit of
+ * a shell. */
+static bool gives_up_with_text(const struct job_model *model, const json_t *process, const char *text)
 {
     static const struct {
         const char *language;
@@ -406,6 +437,8 @@ static bool gives_up_with_text(const json_t *process)
     const char *name = json_string_value(json_object_get(process, "name"));
     const char *program = json_string_value(json_array_get(json_object_get(process, "argv"), 0));
     json_int_t status = json_integer_value(json_object_get(process, "exit_code"));
+    if (status && starter_is_shell(name, json_object_get(process, "argv")))
+        return is_complaint(text) && !is_of_program(model, text);
     for (size_t i = 0; i < sizeof ways / sizeof *ways; i++) {
         size_t len = strlen(ways[i].language);
         bool is_it = (name && strncmp(name, ways[i].language, len) == 0) ||
@@ -416,6 +449,21 @@ static bool gives_up_with_text(const json_t *process)
     return false;
 }
 
+/* What stands at the end of a file that it had for itself. NULL: it had none. */
+static const json_t *put_own_words(struct buf *out, const struct job_end *end, int at)
+{
+    const json_t *record, *pid = json_object_get(json_array_get(end->chain, (size_t)at), "pid");
+    for (size_t i = 0; (record = cause_last(&end->model->layers.last_words, i)) != NULL; i++) {
+        const json_t *lines = json_object_get(record, "lines");
+        const char *last = json_string_value(json_array_get(lines, json_array_size(lines) - 1));
+        if (!last || !*last || isspace((unsigned char)*last) || !json_equal(pid, json_object_get(record, "pid")))
+            continue;
+        cause_cut(out, last);
+        return record;
+    }
+    return NULL;
+}
+
 /* The last line that begins with its name; else what the last one was, if it may have given up with that, and it came not after, from
  * whatever started it. An indented one goes on with another. */
 const json_t *cause_put_last_words(struct buf *out, const struct job_end *end, int at)
@@ -423,19 +471,22 @@ const json_t *cause_put_last_words(struct buf *out, const struct job_end *end, i
     const json_t *record = end->model->layers.last_lines;
     struct log_last_record row;
     const char *said = NULL;
-    if (!record || at < 0)
-        return NULL;
+    const json_t *own = at < 0 ? NULL : put_own_words(out, end, at);
+    if (!record || at < 0 || own)
+        return own;
     record_read(record, RECORD_log_last, &row);
     const char *last = json_string_value(json_array_get(row.lines, json_array_size(row.lines) - 1));
     double after = record_seconds(record) - row.quiet_seconds - cause_chain_end(end, at);
-    if (row.quiet_seconds < 0 || after < -FAILURE_SECONDS || !row.file || strcmp(row.file, "stderr") != 0)
+    pid_t pid = (pid_t)json_integer_value(json_object_get(json_array_get(end->chain, (size_t)at), "pid"));
+    if (row.quiet_seconds < 0 || after < -FAILURE_SECONDS || !row.file ||
+        (strcmp(row.file, "stdout") == 0 && !culprit_has_tee(end->model, pid)))
         return NULL;
     for (size_t i = json_array_size(row.lines); i-- > 0 && !said;) {
         const char *line = json_string_value(json_array_get(row.lines, i));
         said = begins_with_name(end, (size_t)at, line) ? line : NULL;
     }
     if (!said && last && *last && !isspace((unsigned char)*last) && after <= SEEN_SECONDS &&
-        gives_up_with_text(json_array_get(end->chain, (size_t)at)))
+        gives_up_with_text(end->model, json_array_get(end->chain, (size_t)at), last))
         said = last;
     if (!said)
         return NULL;
@@ -524,12 +575,24 @@ bool cause_says_why(const struct job_end *end)
     return says_why(end, cause_chain_end(end, 0), cause_signal(end) != SIGABRT);
 }
 
+/* What its parent has ended itself is not in the chain. */
+bool cause_was_told(const struct job_end *end)
+{
+    const json_t *parent = json_array_get(end->chain, 1);
+    int signo = json_integer_value(json_object_get(json_array_get(end->chain, 0), "signal")) ? cause_signal(end) : 0;
+    return parent && (signo == SIGKILL || signo == SIGTERM || signo == SIGINT || signo == SIGHUP) &&
+           json_is_integer(json_object_get(parent, "exit_code")) &&
+           starter_lived_on(json_string_value(json_object_get(parent, "name")), json_object_get(parent, "argv"),
+                            cause_chain_status(parent), signo);
+}
+
 /* Whether what the parent said is why it ended, not that a process was killed which it had started: it lived on. */
 bool cause_outlived(const struct job_end *end)
 {
     const json_t *parent = json_array_get(end->chain, 1), *code = json_object_get(parent, "exit_code");
     int signo = cause_signal(end);
-    return signo && json_is_integer(code) && json_integer_value(code) != 128 + signo && end->said->said >= SAID_ERROR &&
+    return signo && json_is_integer(code) && json_integer_value(code) != 128 + signo && !cause_was_told(end) &&
+           end->said->said >= SAID_ERROR &&
            record_seconds(end->said->record) >= cause_chain_end(end, 0) - CAUSE_AT_ONCE_SECONDS;
 }
 

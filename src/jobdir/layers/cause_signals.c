@@ -381,6 +381,17 @@ static bool say_left(const struct job_end *end, struct cause *cause)
     return true;
 }
 
+/* Mostly both have one name. */
+static void put_worker(struct buf *out, const struct job_end *end)
+{
+    const json_t *parent = json_array_get(end->chain, 1);
+    const char *name = json_string_value(json_object_get(parent, "name"));
+    buf_printf(out, " (pid %d), a child of ",
+               (int)json_integer_value(json_object_get(json_array_get(end->chain, 0), "pid")));
+    cause_cut(out, name ? name : "?");
+    buf_printf(out, " (pid %d),", (int)json_integer_value(json_object_get(parent, "pid")));
+}
+
 bool cause_find_killed(const struct job_end *end, struct cause *cause, bool sure)
 {
     int signo = cause_signal(end);
@@ -402,6 +413,8 @@ bool cause_find_killed(const struct job_end *end, struct cause *cause, bool sure
     } else {
         rank = NULL;
         cause_cut(&cause->where, name ? name : "the command");
+        if (cause_was_told(end))
+            put_worker(&cause->where, end);
     }
     const json_t *launcher = launcher_of(end, signo, rank ? 0 : 1);
     if (launcher) {

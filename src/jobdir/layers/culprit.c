@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "jobdir/layers/culprit.h"
 
+#include <ctype.h>
 #include <math.h>
 #include <signal.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
 
@@ -69,6 +71,51 @@ static bool was_short_of_memory(const struct job_model *model)
             return true;
     }
     return model->layers.oom_kills > 0;
+}
+
+/* "SIGKILL", "signal 9" or "-9", as exit statuses are in Python; or that it is gone at all. */
+bool culprit_mentions_end(const char *text, int signo)
+{
+    static const char *const gone[] = {"BrokenProcessPool", "terminated abruptly", "TerminatedWorkerError",
+                                       "WorkerLostError"};
+    static const char *const numbers[] = {"signal ", "-"};
+    const char *name = sigabbrev_np(signo);
+    for (size_t i = 0; i < sizeof gone / sizeof *gone; i++)
+        if (strstr(text, gone[i]))
+            return true;
+    for (const char *at = text; name && (at = strstr(at, "SIG")) != NULL; at += strlen("SIG"))
+        if (strncmp(at + strlen("SIG"), name, strlen(name)) == 0)
+            return true;
+    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
+        for (const char *at = text; (at = strstr(at, numbers[i])) != NULL;) {
+            char *end;
+            bool begins = at == text || !isalnum((unsigned char)at[-1]);
+            at += strlen(numbers[i]);
+            if (begins && isdigit((unsigned char)*at) && strtol(at, &end, 10) == signo && *end != '.')
+                return true;
+        }
+    return false;
+}
+
+bool culprit_was_told(const struct job_model *model, const struct job_process *process,
+                      const struct job_process *parent)
+{
+    static const double LATE = 1; /* a line is read so long after it was written, at most */
+    const struct layer_list *lists[] = {&model->layers.errors, &model->layers.uncaught};
+    size_t index;
+    json_t *record;
+    for (size_t i = 0; i < 2 && WIFSIGNALED(process->status); i++)
+        json_array_foreach(lists[i]->records, index, record)
+        {
+            const char *text = json_string_value(json_object_get(record, i ? "message" : "text"));
+            const char *name = i ? json_string_value(json_object_get(record, "name")) : NULL;
+            double seconds = record_seconds(record);
+            if (seconds >= process->end - TICK && seconds <= parent->end + LATE &&
+                ((text && culprit_mentions_end(text, WTERMSIG(process->status))) ||
+                 (name && culprit_mentions_end(name, WTERMSIG(process->status)))))
+                return true;
+        }
+    return false;
 }
 
 /* Ended by its parent, as far as is known: that had an end of its own. */
@@ -238,17 +285,26 @@ double culprit_trap_start(const struct job_model *model, const struct job_proces
     return first;
 }
 
+/* xargs(1) starts others after one has failed, and says in the end that one had. */
+static bool has_gone_on(const struct job_process *parent)
+{
+    enum { SOME_FAILED = 123, ONE_KILLED = 125 };
+    int status = culprit_status(parent);
+    return strcmp(parent->name, "xargs") == 0 && status >= SOME_FAILED && status <= ONE_KILLED;
+}
+
 /* The child that made it fail of those that began before `before`, or NULL. */
 static const struct job_process *culprit_before(const struct job_model *model, const struct job_process *parent,
                                                 double before)
 {
     const struct job_process *first = NULL, *same = NULL;
-    double started = last_start(model, parent, before);
+    double started = has_gone_on(parent) ? -1 : last_start(model, parent, before);
     bool by_kernel = was_short_of_memory(model);
     for (size_t i = 0; i < model->ended_count; i++) {
         const struct job_process *process = &model->ended[i];
         if (!culprit_has_failed(process) || !is_child(process, parent) || process->start >= before ||
-            process->end > parent->end + TICK || (!by_kernel && is_of_parent(process, parent)) ||
+            process->end > parent->end + TICK ||
+            (!by_kernel && is_of_parent(process, parent) && !culprit_was_told(model, process, parent)) ||
             is_harmless(process, parent) || was_answered(model, process, parent))
             continue;
         bool earlier =
@@ -310,6 +366,20 @@ bool culprit_is_stage(const struct job_model *model, const struct job_process *p
     return beside && shell && !shell->status && starter_is_shell(shell->name, shell->argv);
 }
 
+bool culprit_has_tee(const struct job_model *model, pid_t pid)
+{
+    const struct job_process *process = NULL;
+    for (size_t i = model->ended_count; i-- > 0 && !process;)
+        process = model->ended[i].pid == pid ? &model->ended[i] : NULL;
+    for (size_t i = 0; process && i < model->ended_count; i++) {
+        const struct job_process *other = &model->ended[i];
+        if (other->ppid == process->ppid && strcmp(other->name, "tee") == 0 && other->start <= process->end &&
+            other->start <= process->start + TICK && other->end >= process->end)
+            return true;
+    }
+    return false;
+}
+
 /* Whether the shell tells of its commands, and of none that failed when this one did. */
 static bool was_condition(const struct job_model *model, const struct job_process *process,
                           const struct job_process *shell)
@@ -329,6 +399,47 @@ static bool was_condition(const struct job_model *model, const struct job_proces
             return false;
     }
     return true;
+}
+
+/* Whether its words begin with these; the first may be a script's, which an interpreter executes. */
+static bool has_words(const struct job_process *process, const char *words)
+{
+    enum { INTERPRETERS = 2 }; /* also its option, or env */
+    size_t count = json_array_size(process->argv), len;
+    for (size_t first = 0; first <= INTERPRETERS && first < count; first++) {
+        const char *at = words;
+        size_t i = first;
+        for (; *at && i < count; i++, at += at[len] ? len + 1 : len) {
+            const char *word = json_string_value(json_array_get(process->argv, i));
+            len = strcspn(at, " ");
+            const char *base = memrchr(at, '/', len);
+            bool same = word && strlen(word) == len && strncmp(word, at, len) == 0;
+            base = base ? base + 1 : at;
+            same |= word && i == first && strlen(text_base(word)) == (size_t)(at + len - base) &&
+                    strncmp(text_base(word), base, (size_t)(at + len - base)) == 0;
+            if (!same)
+                break;
+        }
+        if (!*at && i > first)
+            return true;
+    }
+    return false;
+}
+
+/* Whether the text of the script tests the status of this command wherever it has it. */
+static bool was_tested(const struct job_model *model, const struct job_process *process,
+                       const struct job_process *shell)
+{
+    const struct layer_place *place = layers_place(&model->layers, shell->pid);
+    size_t index;
+    json_t *command;
+    json_array_foreach(place ? place->tested : NULL, index, command)
+    {
+        const char *words = json_string_value(command);
+        if (words && *words && has_words(process, words))
+            return true;
+    }
+    return false;
 }
 
 /* With the same words; `stage`: not only with the same script or command in front of others. */
@@ -365,7 +476,8 @@ bool culprit_is_handled(const struct job_model *model, const struct job_process 
         }
         int status = WEXITSTATUS(process->status);
         bool missing = status == NOT_EXECUTABLE || status == NOT_FOUND;
-        return is_make(parent) || again || (!stage && !missing && was_condition(model, process, parent));
+        return is_make(parent) || again || (!stage && !missing && was_condition(model, process, parent)) ||
+               (!missing && was_tested(model, process, parent));
     }
     return !process;
 }

@@ -14,6 +14,17 @@ bool culprit_has_failed(const struct job_process *process);
 /* Of a process that has ended, as a shell has it: its own status is this one if it ends with that of a child. */
 int culprit_status(const struct job_process *process);
 
+/* Whether the parent of a process that a signal has ended, which lived on, says itself that this is why it failed, as with an exception
+ * of a pool whose worker is gone: then it has not sent it. */
+bool culprit_was_told(const struct job_model *model, const struct job_process *process,
+                      const struct job_process *parent);
+
+/* Whether a text is that something was ended by this signal, or that a worker of a pool is gone. */
+bool culprit_mentions_end(const char *text, int signo);
+
+/* Whether tee(1) ran beside it in a pipeline: what it says is where that writes. */
+bool culprit_has_tee(const struct job_model *model, pid_t pid);
+
 /* What is asked, and says no by its status, as grep. */
 bool culprit_is_answer(const struct job_process *process);
 
@@ -22,8 +33,8 @@ bool culprit_is_answer(const struct job_process *process);
 bool culprit_is_stage(const struct job_model *model, const struct job_process *process);
 
 /* Of a process that failed with a status in a job that did not: whether whoever started it has handled that, as far as is known. It was
- * started again and succeeded; or a shell that tells of its commands from inside tells of none that failed; or it is make that ended
- * well. That a script only went on says nothing: most go on behind whatever fails. */
+ * started again and succeeded; or a shell that tells of its commands from inside tells of none that failed, or by its text tests the
+ * command's status; or it is make that ended well. That a script only went on says nothing: most go on behind whatever fails. */
 bool culprit_is_handled(const struct job_model *model, const struct job_process *process);
 
 /* When the first of the children of a shell began after which it started nothing but the programs of its traps; INFINITY: none is known. */

@@ -559,6 +559,19 @@ static bool is_wordless_abort(const json_t *reason)
     return note_json_kind(reason) == NOTE_cause_crash && signal && strcmp(signal, "SIGABRT") == 0;
 }
 
+/* A program that ended with a status says why on standard error, or its script does: that it did so is no reason either. Of what was
+ * not found, or may not be executed, that is. */
+static bool is_wordless_end(const struct job_end *end, const json_t *reason)
+{
+    enum { NOT_EXECUTABLE = 126, NOT_FOUND = 127 };
+    const char *said = json_string_value(json_object_get(json_object_get(reason, "fields"), "said"));
+    const json_t *code = json_object_get(json_array_get(end->chain, 0), "exit_code");
+    json_int_t status = json_integer_value(code);
+    enum note_kind kind = note_json_kind(reason);
+    return said && !*said && json_is_integer(code) && status != NOT_EXECUTABLE && status != NOT_FOUND &&
+           (kind == NOTE_cause_process || kind == NOTE_cause_command || kind == NOTE_cause_rank);
+}
+
 /* Of what a job's command writes; "": nothing is known of it. */
 static const char *log_state(const struct job_end *end, const char *name)
 {
@@ -598,13 +611,14 @@ static const char *more_of_script(const struct job_end *end)
                : "scry run --script calls records which command of a script fails, if bash executes it";
 }
 
-/* Without a reason: what would have shown it, if that is known. */
+/* Without a reason, or with one that only says who ended: what would have shown it, if that is known. */
 static json_t *unknown_json(const struct job_end *end, const json_t *reason, const json_t *said)
 {
     static const char python[] = "python";
     const char *first = json_string_value(json_object_get(json_array_get(end->chain, 0), "name"));
     const char *more = json_is_object(reason) ? NULL : more_of_script(end);
-    bool unread = (!json_is_object(reason) || is_wordless_abort(reason)) && !json_array_size(said) &&
+    bool none = !json_is_object(reason) || is_wordless_end(end, reason);
+    bool unread = (none || is_wordless_abort(reason)) && !json_array_size(said) &&
                   strcmp(log_state(end, "stderr"), "unwatched") == 0;
     if (!unread && !more)
         return json_null();
@@ -612,7 +626,7 @@ static json_t *unknown_json(const struct job_end *end, const json_t *reason, con
     /* Many programs say on standard output why they end; an abort's words are on standard error. */
     if (!unread)
         buf_puts(&text, "nothing that was recorded says why");
-    else if (strcmp(log_state(end, "stdout"), "watched") != 0 && !json_is_object(reason))
+    else if (strcmp(log_state(end, "stdout"), "watched") != 0 && none)
         buf_puts(&text,
                  "what it wrote to standard output and standard error was not read, because they are not files: run it "
                  "with >out.txt 2>err.txt");
@@ -621,7 +635,7 @@ static json_t *unknown_json(const struct job_end *end, const json_t *reason, con
                  "what it wrote to standard error was not read, because it is not a file: run it with 2>err.txt");
     if (more)
         buf_printf(&text, "; %s", more);
-    else if (!json_is_object(reason) && first && strncmp(first, python, sizeof python - 1) == 0)
+    else if (none && first && strncmp(first, python, sizeof python - 1) == 0)
         buf_puts(&text, ", or with scry run --script calls, which records exceptions of Python");
     return text_json(text.data ? text.data : "");
 }
@@ -667,7 +681,8 @@ const struct field last_fields[] = {
     {"reason", FIELD_OBJECT, .flags = FIELD_OR_NULL, .of = last_reason_fields,
      .about = "the most probable one, a [note](notes.md); null: nothing that was recorded says why"},
     {"unknown", FIELD_TEXT, .flags = FIELD_OR_NULL,
-     .about = "of a job without a reason, or that aborted, what would have shown it; null: nothing that is known"},
+     .about = "of a job without a reason, or whose reason is only that a program ended, what would have shown it; "
+              "null: nothing that is known"},
     {"said_last", FIELD_LIST, .of = fields_texts,
      .about = "the last lines of standard error, or else of standard output, where the reason is not among them"},
     {"events", FIELD_LIST, .of = event_fields, .about = "in the order of their times"},

@@ -31,6 +31,12 @@ enum starter starter_of(const char *name)
         {"orted", STARTER_DAEMON, false},
         {"prted", STARTER_DAEMON, false},
         {"hydra_pmi_proxy", STARTER_DAEMON, false},
+        {"xargs", STARTER_RUNNER, false},
+        {"make", STARTER_RUNNER, false},
+        {"gmake", STARTER_RUNNER, false},
+        {"ninja", STARTER_RUNNER, false},
+        {"find", STARTER_RUNNER, false},
+        {"time", STARTER_RUNNER, false},
     };
     for (size_t i = 0; name && i < sizeof rows / sizeof *rows; i++) {
         size_t len = strlen(rows[i].name);

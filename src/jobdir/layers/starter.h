@@ -15,6 +15,7 @@ enum starter {
     STARTER_SHELL,
     STARTER_LAUNCHER, /* of MPI, or of a batch system: it ends the other ranks when one has failed */
     STARTER_DAEMON,   /* of such a launcher, on each node; whether a rank failed is not always in its status */
+    STARTER_RUNNER,   /* runs others, waits for them, and ends none */
 };
 enum starter starter_of(const char *name); /* NULL: STARTER_NONE */
 

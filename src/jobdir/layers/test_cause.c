@@ -594,6 +594,29 @@ static void test_killed_by_launcher(void **state)
            "tool was killed by SIGTERM, probably from outside: by a batch system's limit, or by somebody");
 }
 
+/* An exception of a pool only says that its worker is gone. */
+static void test_killed_worker(void **state)
+{
+    put_log(100, "error", "RuntimeError: worker failed with -9");
+    expect(ask_end("[{\"pid\": 20, \"name\": \"python3\", \"end_seconds\": 99.5, \"exit_code\": null, \"signal\": 9},"
+                   " {\"pid\": 10, \"name\": \"python3\", \"end_seconds\": 100, \"exit_code\": 1, \"signal\": null}]",
+                   1, 0, NULL),
+           NOTE_cause_killed, false,
+           "python3 (pid 20), a child of python3 (pid 10), was killed by SIGKILL, probably from outside: by a batch "
+           "system's limit, or by somebody");
+}
+
+/* Nor is it what the worker said before it aborted. */
+static void test_aborted_worker(void **state)
+{
+    PUT("{s:s, s:f, s:i, s:s, s:i}", "type", "crash", "t", 99.5, "pid", 20, "name", "python3", "signal", 6);
+    put_log(100, "error", "concurrent.futures.process.BrokenProcessPool: A process was terminated abruptly");
+    expect(ask_end("[{\"pid\": 20, \"name\": \"python3\", \"end_seconds\": 99.5, \"exit_code\": null, \"signal\": 6},"
+                   " {\"pid\": 10, \"name\": \"python3\", \"end_seconds\": 100, \"exit_code\": 1, \"signal\": null}]",
+                   1, 0, NULL),
+           NOTE_cause_crash, true, "python3 crashed by SIGABRT");
+}
+
 /* Of a process that mpiexec or its daemon has started. */
 static void put_end(int pid, int ppid, const char *name, double end, int status)
 {
@@ -1236,11 +1259,24 @@ static void test_last_words(void **state)
            "probably python3.11 (pid 20), which ended with exit status 3");
     expect(ask(ONE), NOTE_NONE, false, ""); /* a program in C may end so after any line */
     expect(ask(TWO), NOTE_cause_process, false, "probably worker (pid 20), which ended with exit status 1");
+    static const char shell[] = "[{\"pid\": 10, \"name\": \"job.sh\", \"argv\": [\"/bin/bash\", \"./job.sh\"], "
+                                "\"end_seconds\": 99.9, \"exit_code\": 1, \"signal\": null}]";
+    static const char own[] = "[{\"pid\": 21, \"name\": \"solver\", \"end_seconds\": 98, \"exit_code\": 3}" OF_BASH;
+    expect(ask(shell), NOTE_cause_process, false,
+           "probably job.sh (pid 10), which ended with exit status 1; it said: the mesh has no cells");
+    put_last(0.15, "step 8");
+    expect(ask(shell), NOTE_NONE, false, "");
+    expect(ask(own), NOTE_cause_process, false, "probably solver (pid 21), which ended with exit status 3");
+    PUT("{s:s, s:f, s:s, s:f, s:[s], s:i}", "type", "log_last", "t", 100.0, "file", "run.log", "quiet_seconds", 2.0,
+        "lines", "residual 1e9", "pid", 21); /* it had that file for itself */
+    expect(ask(own), NOTE_cause_process, false,
+           "probably solver (pid 21), which ended with exit status 3; it said: residual 1e9");
+    put_last(0.15, "the mesh has no cells");
     put_failure(99.95, 10, 4, 1);
     told = ask(python);
     expect(told, NOTE_cause_command, true,
            "the command at job.sh:4, which failed with 1: make all, which said: the mesh has no cells");
-    assert_string_equal(told.evidence, "[1,0]");
+    assert_string_equal(told.evidence, "[4,3]");
 }
 
 /* make tells that something failed, with a number of its depth; what failed has said why, with its name. A shell of a rule is no more than
@@ -1297,6 +1333,8 @@ int main(void)
         ROW(test_no_last_words),
         ROW(test_make),
         ROW(test_nothing),
+        ROW(test_killed_worker),
+        ROW(test_aborted_worker),
         ROW(test_memory),
         ROW(test_memory_of_one),
         ROW(test_disk),

@@ -347,12 +347,40 @@ static void test_abort_unread(void **state)
     }
 }
 
+/* That a program ended with a status does not say why: it did so where nobody read. */
+static void test_end_unread(void **state)
+{
+    static const char script[] = "[{\"pid\": 11, \"name\": \"solver\", \"end_seconds\": 100, \"exit_code\": 3},"
+                                 " {\"pid\": 10, \"name\": \"PARENT\", \"end_seconds\": 100, \"exit_code\": 3}]";
+    for (int unread = 0; unread < 2; unread++)
+        for (int launcher = 0; launcher < 2; launcher++) {
+            char chain[sizeof script + 8], expected[300];
+            const char *at = strstr(script, "PARENT");
+            snprintf(chain, sizeof chain, "%.*s%s%s", (int)(at - script), script, launcher ? "mpirun" : "bash",
+                     at + strlen("PARENT"));
+            if (unread)
+                PUT("{s:s, s:f, s:s, s:s}", "type", "log_file", "t", 0.1, "file", "stderr", "state", "unwatched");
+            snprintf(expected, sizeof expected,
+                     "  reason     probably solver (pid 11), which ended with exit status 3\n%s",
+                     unread ? "             what it wrote to standard output and standard error was not read, because "
+                              "they are not files: run it with >out.txt 2>err.txt\n"
+                            : "");
+            expect_text(chain, expected);
+        }
+    put_last("no mesh", "bye"); /* it was read */
+    expect_text("[{\"pid\": 11, \"name\": \"solver\", \"end_seconds\": 100, \"exit_code\": 3},"
+                " {\"pid\": 10, \"name\": \"bash\", \"end_seconds\": 100, \"exit_code\": 3}]",
+                "  reason     probably solver (pid 11), which ended with exit status 3\n"
+                "  said last  no mesh\n             bye\n");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        ROW(test_abort_unread),   ROW(test_line),   ROW(test_said_last), ROW(test_unknown),
-        ROW(test_unknown_script), ROW(test_asides), ROW(test_once),      ROW(test_room),
-        ROW(test_quiet),          ROW(test_words),  ROW(test_sections),  ROW(test_section_texts),
+        ROW(test_end_unread),    ROW(test_abort_unread),   ROW(test_line),   ROW(test_said_last),
+        ROW(test_unknown),       ROW(test_unknown_script), ROW(test_asides), ROW(test_once),
+        ROW(test_room),          ROW(test_quiet),          ROW(test_words),  ROW(test_sections),
+        ROW(test_section_texts),
     };
     return cmocka_run_group_tests_name("layers last", tests, NULL, NULL);
 }

@@ -330,6 +330,8 @@ static const struct field log_last_fields[] = {
     {"file", FIELD_TEXT, AT(file)},
     {"quiet_seconds", FIELD_NUMBER, AT(quiet_seconds), UNKNOWN, .about = "since the last of the lines was written"},
     {"lines", FIELD_LIST, AT(lines), .of = fields_texts, .about = "whatever they say; long ones are cut"},
+    {"pid", FIELD_COUNT, AT(pid), .flags = FIELD_NEGATIVE_IS_NULL | FIELD_OPTIONAL,
+     .about = "of a process that failed, and for which a script had sent its output to this file"},
     {0}};
 #undef ROW
 
@@ -415,6 +417,14 @@ static const struct field script_trap_fields[] = {
     {"only", FIELD_LIST, AT(only), .of = fields_texts, .flags = FIELD_WHERE_KNOWN,
      .about = "those of them that stand nowhere else in it"},
     {0}};
+#undef ROW
+
+#define ROW script_tested_record
+static const struct field script_tested_fields[] = {{"pid", FIELD_COUNT, AT(pid)},
+                                                    {"commands", FIELD_LIST, AT(commands), .of = fields_texts,
+                                                     .between = ", ",
+                                                     .about = "the plain words with which they begin, by its text"},
+                                                    {0}};
 #undef ROW
 
 static const struct field thread_fields[] = {
@@ -544,6 +554,9 @@ const struct record_kind record_kinds[RECORD_TYPES] = {
                            "{pid} {file} ended[ with {status}] after {seconds}"},
     [RECORD_script_trap] = {"script_trap", STREAM_SCRIPT, script_trap_fields,
                             "What a script that failed starts after that.", "{pid} starts at its end: {commands}"},
+    [RECORD_script_tested] = {"script_tested", STREAM_SCRIPT, script_tested_fields,
+                              "Of which commands a script in which something failed tests everywhere whether they do.",
+                              "{pid} tests the status of {commands}"},
     [RECORD_python_stack] = {"python_stack", STREAM_PYTHON, python_stack_fields,
                              "Where the threads of a Python program are.", "{pid} {threads}"},
     [RECORD_python_exception] = {"python_exception", STREAM_PYTHON, python_exception_fields,
@@ -564,9 +577,10 @@ const struct record_kind record_kinds[RECORD_TYPES] = {
                            "{file} {level}: {lines} more line{lines?|s} matched {pattern}"},
     [RECORD_log_file] = {"log_file", STREAM_LOG, log_file_fields, "What became of a log.",
                          "{file} {state}[, {bytes}][: {reason}]"},
-    [RECORD_log_last] = {"log_last", STREAM_LOG, log_last_fields,
-                         "What standard error, or standard output, ended with when the job did.",
-                         "{file} ended with: {lines}"},
+    [RECORD_log_last] =
+        {"log_last", STREAM_LOG, log_last_fields,
+         "What standard error, or standard output, ended with when the job did, and of a process that failed its own.",
+         "{file} ended with: {lines}"},
     [RECORD_progress] = {"progress", STREAM_LOG, progress_fields, "How far the job is, as a log says.",
                          "{source}: {done} of {total}[, {left_seconds.0} s left]"},
     [RECORD_gap] = {"gap", STREAM_JOB, gap_fields, "Nothing was observed in between.",

@@ -207,6 +207,7 @@ struct log_last_record { /* of what the job wrote, when it ended */
     const char *file;
     double quiet_seconds; /* since it was written last; -1: unknown */
     json_t *lines;
+    int64_t pid; /* of the process that failed, and had this file for itself; -1: it is of the job */
 };
 
 struct progress_record {
@@ -256,6 +257,11 @@ struct script_trap_record {
     json_t *only;     /* those that stand nowhere else in the script; NULL: none */
 };
 
+struct script_tested_record {
+    int32_t pid;
+    json_t *commands; /* the plain words with which they begin */
+};
+
 /* ---- Python (job/python) ---- */
 
 struct python_stack_record { /* of all threads, taken from outside */
@@ -302,8 +308,8 @@ struct end_record {
 #define RECORD_KINDS(KIND) \
     KIND(spool) KIND(node) KIND(method) KIND(tracing) KIND(script) KIND(untraced) KIND(setting) KIND(request) KIND(process) \
     KIND(process_end) KIND(withdrawn) KIND(sample) KIND(health) KIND(gap) KIND(warning) KIND(crash) \
-    KIND(script_line) KIND(command_failed) KIND(script_end) KIND(script_trap) KIND(python_stack) KIND(python_exception) \
-    KIND(python_calls) KIND(functions) KIND(log) KIND(log_folded) KIND(log_file) KIND(log_last) KIND(progress) KIND(stall) \
+    KIND(script_line) KIND(command_failed) KIND(script_end) KIND(script_trap) KIND(script_tested) KIND(python_stack) \
+    KIND(python_exception) KIND(python_calls) KIND(functions) KIND(log) KIND(log_folded) KIND(log_file) KIND(log_last) KIND(progress) KIND(stall) \
     KIND(rule) KIND(rules) KIND(end)
 /* clang-format on */
 

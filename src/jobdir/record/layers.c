@@ -101,6 +101,7 @@ static void drop_place(struct layer_place *place)
     json_decref(place->stack);
     json_decref(place->trap);
     json_decref(place->trap_only);
+    json_decref(place->tested);
 }
 
 void layers_init(struct layers *layers)
@@ -120,8 +121,8 @@ void layers_done(struct layers *layers)
     HASH_FREE_ALL(layers->log_files, json_decref(each->record));
     HASH_FREE_ALL(layers->progress, json_decref(each->record));
     HASH_FREE_ALL(layers->filesystems);
-    struct layer_list *lists[] = {&layers->failures, &layers->uncaught, &layers->caught, &layers->logs,
-                                  &layers->errors};
+    struct layer_list *lists[] = {&layers->failures, &layers->uncaught, &layers->caught,
+                                  &layers->logs,     &layers->errors,   &layers->last_words};
     for (size_t i = 0; i < sizeof lists / sizeof *lists; i++)
         json_decref(lists[i]->records);
     json_decref(layers->health);
@@ -296,6 +297,13 @@ static void apply_trap(struct layers *layers, const json_t *record)
         return;
     replace(&place->trap, json_object_get(record, "commands"));
     replace(&place->trap_only, json_object_get(record, "only"));
+}
+
+static void apply_tested(struct layers *layers, const json_t *record)
+{
+    struct layer_place *place = touch_place(layers, (json_int_t)get_count(record, "pid"));
+    if (place)
+        replace(&place->tested, json_object_get(record, "commands"));
 }
 
 static int64_t row_size(const json_t *row, size_t index)
@@ -616,6 +624,9 @@ void layers_apply(struct layers *layers, enum record_type type, const json_t *re
     case RECORD_script_trap:
         apply_trap(layers, record);
         return;
+    case RECORD_script_tested:
+        apply_tested(layers, record);
+        return;
     case RECORD_python_stack:
         apply_stack(layers, record);
         return;
@@ -639,7 +650,10 @@ void layers_apply(struct layers *layers, enum record_type type, const json_t *re
         apply_last(&layers->log_files, get_text(record, "file"), record);
         return;
     case RECORD_log_last:
-        replace(&layers->last_lines, record);
+        if (get_count(record, "pid"))
+            list_add(&layers->last_words, record, LAYER_FAILURES);
+        else
+            replace(&layers->last_lines, record);
         return;
     case RECORD_progress:
         apply_last(&layers->progress, get_text(record, "source"), record);

@@ -67,6 +67,7 @@ struct layer_place {
     json_t *line, *stack; /* the last script_line and python_stack; NULL: none */
     json_t *trap;         /* script_trap.commands; NULL: none are known */
     json_t *trap_only;    /* script_trap.only */
+    json_t *tested;       /* script_tested.commands */
     double over;          /* when the script of `line` ended; 0: it has not */
     /* From the last health record that had it; -1: unknown. */
     int64_t read_bytes, written_bytes, open_files, open_files_limit;
@@ -157,6 +158,7 @@ struct layers {
     struct layer_place *places;                   /* hash by pid, the longest unchanged first */
     struct layer_list failures, uncaught, caught; /* command_failed, python_exception */
     struct layer_list logs, errors;               /* log; those of level error */
+    struct layer_list last_words;                 /* log_last of single processes */
     struct layer_line *lines;                     /* hash by key */
     struct layer_script *scripts;                 /* hash by file */
     struct layer_function *python, *functions;    /* hash by key */

@@ -444,6 +444,7 @@ void job_model_apply(struct job_model *model, const json_t *record)
     case RECORD_command_failed:
     case RECORD_script_end:
     case RECORD_script_trap:
+    case RECORD_script_tested:
     case RECORD_python_stack:
     case RECORD_python_exception:
     case RECORD_python_calls:

@@ -446,6 +446,23 @@ static bool is_of_handled(const struct job_model *model, const json_t *record)
     return any;
 }
 
+/* Whether only processes can have said it whose failure was handled: at that time no others were there but shells and make. */
+static bool is_of_handled_alone(const struct job_model *model, double seconds)
+{
+    bool any = false;
+    size_t looks = 0;
+    for (size_t i = model->ended_count; i-- > 0;) {
+        const struct job_process *process = &model->ended[i];
+        if (process->start > seconds || process->end < seconds - AT_ONCE_SECONDS ||
+            starter_is_shell(process->name, process->argv) || strcmp(process->name, "make") == 0)
+            continue;
+        if (!culprit_has_failed(process) || looks++ >= LOOKS_MOST || !culprit_is_handled(model, process))
+            return false;
+        any = true;
+    }
+    return any;
+}
+
 /* The last error of a log. The job has got over those of long before its end. */
 static const char *last_error(const struct job_model *model, double end)
 {
@@ -455,7 +472,7 @@ static const char *last_error(const struct job_model *model, double end)
         record = json_array_get(layers->errors.records, i);
         const char *text = json_string_value(json_object_get(record, "text"));
         if (record_seconds(record) >= end - NEAR_SECONDS && !may_be_data(layers, record) && !is_of_attempt(text) &&
-            !is_of_handled(model, record))
+            !is_of_handled(model, record) && !is_of_handled_alone(model, record_seconds(record)))
             return text;
     }
     return NULL;
@@ -485,19 +502,19 @@ static const char *said_by(const struct layers *layers, const char *name)
     return NULL;
 }
 
-/* Where standard error is not read nothing is known of what it said. */
+/* Where standard error is not read, or goes to tee, nothing is known of what it said. */
 static bool find_hidden_stage(const struct job_model *model, struct buf *out)
 {
     const struct layer_last *state;
     HASH_FIND_STR(model->layers.log_files, "stderr", state);
     const char *how = json_string_value(json_object_get(state ? state->record : NULL, "state"));
     size_t looks = 0;
-    for (size_t i = model->ended_count; how && strcmp(how, "watched") != 0 && i-- > 0 && looks < LOOKS_MOST;) {
+    for (size_t i = model->ended_count; how && i-- > 0 && looks < LOOKS_MOST;) {
         const struct job_process *process = &model->ended[i];
         if (!culprit_has_failed(process) || !WIFEXITED(process->status) || culprit_is_answer(process))
             continue;
         looks++;
-        if (!culprit_is_stage(model, process))
+        if (!culprit_is_stage(model, process) || (strcmp(how, "watched") == 0 && !culprit_has_tee(model, process->pid)))
             continue;
         buf_printf(out, "%s (pid %d) failed with %d in a pipeline", process->name, (int)process->pid,
                    WEXITSTATUS(process->status));

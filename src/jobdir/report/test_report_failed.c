@@ -108,6 +108,56 @@ static void test_effects(void **state)
     json_decref(failed);
 }
 
+/* xargs goes on after one has failed. */
+static void test_xargs(void **state)
+{
+    enum { EXIT_123 = 123 << 8, EXIT_125 = 125 << 8 };
+    for (int killed = 0; killed < 2; killed++) {
+        struct job_model model;
+        assert_int_equal(job_model_init(&model, 100), 0);
+        add(&model, 12, 11, "conv", 0.1, 0.2, 0);
+        add(&model, 13, 11, "conv", 0.3, 0.4, killed ? KILLED : EXIT_1);
+        add(&model, 14, 11, "conv", 0.5, 0.6, 0);
+        add(&model, 11, 10, "xargs", 0, 0.7, killed ? EXIT_125 : EXIT_123);
+        add(&model, 10, SUPERVISOR, "bash", 0, 1, killed ? EXIT_125 : EXIT_123);
+        json_t *failed = failed_of(&model);
+        assert_string_equal(chain(failed), "13 11 10");
+        json_decref(failed);
+    }
+}
+
+static void put_error(struct job_model *model, double seconds, const char *text)
+{
+    json_t *record = json_pack("{s:s, s:f, s:s, s:s, s:s, s:s}", "type", "log", "t", seconds, "file", "stderr",
+                               "pattern", "exception", "level", "error", "text", text);
+    job_model_apply(model, record);
+    json_decref(record);
+}
+
+/* A worker that was killed, and whose parent says so; but not what the parent has ended itself. */
+static void test_worker(void **state)
+{
+    static const struct {
+        const char *text, *chain;
+    } rows[] = {{"BrokenProcessPool: A process in the process pool was terminated abruptly", "12 10"},
+                {"RuntimeError: worker failed with -9", "12 10"},
+                {"CalledProcessError: Command 'a' died with <Signals.SIGKILL: 9>.", "12 10"},
+                {"TimeoutExpired: Command 'a' timed out after 9 seconds", "10"},
+                {"ValueError: row 3-9 has no weight", "10"},
+                {"ValueError: -9.5 is too small", "10"}};
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        struct job_model model;
+        assert_int_equal(job_model_init(&model, 100), 0);
+        add(&model, 12, 10, "python3", 0.1, 2, KILLED);
+        add(&model, 13, 10, "python3", 0.1, 2.1, 15);
+        put_error(&model, 2.2, rows[i].text);
+        add(&model, 10, SUPERVISOR, "python3", 0, 2.15, EXIT_1);
+        json_t *failed = failed_of(&model);
+        assert_string_equal(chain(failed), rows[i].chain);
+        json_decref(failed);
+    }
+}
+
 /* What nobody read is no failure: of a command that was killed, or of a shell with another status. */
 static void test_unread(void **state)
 {
@@ -522,6 +572,7 @@ static void test_hidden_handled(void **state)
         struct process children[3]; /* 11, 12, 13 */
         const char *what;
         bool inside;
+        const char *tested; /* by the script's text */
     } rows[] = {
         {"bash", "cat: ready: No such file", {{"cat", 1, 2, EXIT_1}, {"cat", 2, 9, 0}}, ""},
         {"bash",
@@ -529,6 +580,18 @@ static void test_hidden_handled(void **state)
          {{"cat", 8, 9, EXIT_1}},
          "cat (pid 11) failed with 1: cat: ready: No such file"},
         {"bash", "cat: ready: No such file", {{"cat", 8, 9, EXIT_1}}, "", .inside = true},
+        {"bash", "cat: ready: No such file", {{"cat", 8, 9, EXIT_1}}, "", .tested = "cat"},
+        {"bash", "ERROR: not ready", {{"cat", 8, 9, EXIT_1}}, "", .tested = "cat"},
+        {"bash",
+         "ERROR: not ready",
+         {{"cat", 8, 9, EXIT_1}, {"sim", 8, 10, 0}},
+         "an error was said: ERROR: not ready",
+         .tested = "cat"},
+        {"bash",
+         "cat: ready: No such file",
+         {{"cat", 8, 9, EXIT_1}},
+         "cat (pid 11) failed with 1: cat: ready: No such file",
+         .tested = "cat steady"},
         {"bash",
          "sim: no mesh",
          {{"sim", 1, 2, EXIT_1}, {"plot", 2, 9, 0}},
@@ -577,6 +640,9 @@ static void test_hidden_handled(void **state)
         if (rows[i].inside)
             put_now(&report.model, json_pack("{s:s, s:f, s:i, s:s, s:i, s:s}", "type", "script_line", "t", 5.0, "pid",
                                              10, "file", "job.sh", "line", 3, "how", "inside"));
+        if (rows[i].tested)
+            put_now(&report.model, json_pack("{s:s, s:f, s:i, s:[s]}", "type", "script_tested", "t", 10.0, "pid", 10,
+                                             "commands", rows[i].tested));
         expect_hidden(&report, rows[i].what);
         job_model_done(&report.model);
     }
@@ -604,13 +670,15 @@ static void test_hidden_stage(void **state)
     static const struct {
         const char *stderr_is, *name;
         double end;
-        const char *what;
+        const char *what, *reader;
     } rows[] = {
         {"unwatched", "gzip", 0.4, "gzip (pid 11) failed with 1 in a pipeline"},
         {"unwatched", "grep", 0.4, ""},
         {"unwatched", "gzip", 0.6, ""},  /* the reader had ended */
         {"unwatched", "gzip", 0.05, ""}, /* one after the other */
         {"watched", "gzip", 0.4, ""},
+        {"watched", "gzip", 0.4, "gzip (pid 11) failed with 1 in a pipeline",
+         .reader = "tee"}, /* what it said, perhaps, too */
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         struct job_report report = {.info = {.ended = true, .result = {.started = true, .wall_seconds = 100}}};
@@ -618,7 +686,7 @@ static void test_hidden_stage(void **state)
         put_now(&report.model, json_pack("{s:s, s:f, s:s, s:s}", "type", "log_file", "t", 0.0, "file", "stderr",
                                          "state", rows[i].stderr_is));
         add(&report.model, 11, 10, rows[i].name, rows[i].end < 0.1 ? 0 : 0.1, rows[i].end, EXIT_1);
-        add(&report.model, 12, 10, "sort", 0.11, 0.5, 0);
+        add(&report.model, 12, 10, rows[i].reader ? rows[i].reader : "sort", 0.11, 0.5, 0);
         add(&report.model, 10, SUPERVISOR, "bash", 0, 1, 0);
         expect_hidden(&report, rows[i].what);
         job_model_done(&report.model);
@@ -760,6 +828,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_make),
+        cmocka_unit_test(test_xargs),
+        cmocka_unit_test(test_worker),
         cmocka_unit_test(test_effects),
         cmocka_unit_test(test_with_status),
         cmocka_unit_test(test_script),
