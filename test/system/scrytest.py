@@ -605,6 +605,13 @@ def hasten(times):
     return mark
 
 
+def thorough(case):
+    """Of a case, or all of a class, that is a variant of others, or takes long for what seldom breaks: it runs in thorough runs, and
+    where it is named on the command line."""
+    case.thorough = True
+    return case
+
+
 class TestCase(unittest.TestCase):
     """A test case with a sandbox of its own, self.box. `user` may be set to Sandbox.ordinary_user(), `where` to another
     folder, of another file system."""
@@ -628,4 +635,4 @@ def main():
     if os.environ.get("SCRY_TEST_SPREAD") == "thorough" and not THOROUGH:
         print("TAP version 13\n1..0 # SKIP over several hosts: in thorough runs")
         return
-    tapcases.run(sys.modules["__main__"], SCALE * (4 if THOROUGH else 1), _abandon_all)
+    tapcases.run(sys.modules["__main__"], SCALE * (4 if THOROUGH else 1), _abandon_all, THOROUGH)

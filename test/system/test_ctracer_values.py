@@ -279,6 +279,7 @@ class Values(TracerCase):
         if complete:
             self.assertEqual(comparison.missing, 0)
 
+    @scrytest.thorough
     def test_wide_strings(self):
         """Strings of wchar_t, char16_t and char32_t are shown as text, as others are, and cut where they are long."""
         source = self.box.path("work", "wide.c")
@@ -377,6 +378,7 @@ class Values(TracerCase):
         if complete:  # but for what stands behind long vectors on the stack
             self.assertLessEqual(comparison.missing, 1)
 
+    @scrytest.thorough
     def test_unusual_arguments(self):
         """Arguments whose way into a function depends on more than their class, or is not the usual one at all: right,
         or not available."""
@@ -386,6 +388,7 @@ class Values(TracerCase):
             with self.subTest(compiler=compiler, level=level):
                 self.check_unusual(compilers[compiler], compiler, level, complete=level == "-O0" and compiler[0] == "g")
 
+    @scrytest.thorough
     def test_names_and_functions(self):
         """Types and functions are named as people write them, and so are functions without hooks that values point to."""
         program = self.compile("library.cc", "-O1", "-finstrument-functions-exclude-file-list=/usr/include", compiler="g++")

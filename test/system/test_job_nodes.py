@@ -49,6 +49,7 @@ class Shared(Nodes):
         self.assertNotIn("--log was watched", done.stderr)
         self.check_whole(self.report(), os.path.basename(self.over_hosts), {"MPI_Init": 4, "MPI_Sendrecv": 4 * SELF_MESSAGES})
 
+    @scrytest.thorough
     @mpitest.only("openmpi")
     def test_clocks(self):
         """Parts that nobody has to bring have their clocks compared all the same."""
@@ -65,6 +66,7 @@ class Shared(Nodes):
         job.terminate()
         job.wait(60)
 
+    @scrytest.thorough
     @mpitest.both
     def test_failure_is_as_without_scry(self):
         plain = self.plain(self.over_hosts, 3)
@@ -127,6 +129,7 @@ class Shared(Nodes):
         self.assertEqual([part["name"] for part in report["parts"]], list(HOSTS[1:]))
         self.assertEqual([rank["rank"] for rank in report["mpi"]["ranks"]], list(range(6)))
 
+    @scrytest.thorough
     @mpitest.both
     def test_without_scry_elsewhere(self):
         """A node on which there is no scry does its part of the job all the same."""

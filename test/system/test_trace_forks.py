@@ -39,6 +39,7 @@ class Forks(ForksCase):
     def test_own_functions(self):
         self.check()
 
+    @scrytest.thorough
     def test_selection(self):
         self.check("--trace", "fn:child_*")
 
