@@ -74,7 +74,7 @@ class Shared(Nodes):
         self.assertEqual(done.returncode, plain.returncode)
         self.assertEqual({part["failed"]["count"] for part in self.report()["parts"]} - {0, 1, 2, 3}, set())
 
-    @mpitest.both
+    @mpitest.only("openmpi")
     def test_reason_elsewhere(self):
         """A rank crashes, and the launcher ends the others: the reason is the former."""
         script = os.path.join(self.box.path("work"), "rank.sh")
@@ -90,7 +90,7 @@ class Shared(Nodes):
         self.assertEqual(there["chain"][-1]["pid"], 0)
         self.assertEqual(report["last"]["reason"]["note"], "cause_crash")
 
-    @mpitest.both
+    @mpitest.only("openmpi")
     def test_rank_elsewhere(self):
         """The first rank that failed is named with its node, also where its launcher says nothing of it."""
         script = os.path.join(self.box.path("work"), "rank.sh")
@@ -101,7 +101,7 @@ class Shared(Nodes):
         self.assertRegex(report["last"]["reason"]["text"], r"^rank 2 of 4 on node n3 was killed by SIGSEGV")
         self.assertEqual((report["failed_elsewhere"]["node"], report["failed_elsewhere"]["chain"][0]["signal"]), ("n3", 11))
 
-    @mpitest.both
+    @mpitest.only("openmpi")
     def test_lost_node(self):
         """All that runs on a node is gone at once: the reason names the node and its ranks, not the launcher's ssh."""
         job = self.start_job(self.over_hosts, "wait")

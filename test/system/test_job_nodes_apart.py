@@ -77,7 +77,6 @@ class OwnFiles(Nodes):
         job.wait(60)
 
     @scrytest.thorough
-    @mpitest.both
     def test_program_missing_on_a_node(self):
         """What the launcher says of it is the reason, not how it ended the other ranks."""
         for name in HOSTS[:3]:
@@ -144,7 +143,7 @@ class OrdinaryUser(Nodes):
     """Nothing of it needs root, on any node."""
     options = {"ordinary": True}
 
-    @mpitest.both
+    @mpitest.only("openmpi")
     def test_each_rank(self):
         done = self.run_job(self.over_hosts)
         self.assertEqual((done.returncode, sorted_lines(done.stdout)), (0, [f"rank {i} got 9" for i in range(4)]), done.stderr)

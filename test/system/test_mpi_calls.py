@@ -198,7 +198,6 @@ class Fortran(mpitest.MpiCase):
     def test_use_mpi(self):
         self.check_style("calls_use.f90")
 
-    @mpitest.both
     def test_use_mpi_f08(self):
         self.check_style("calls_f08.f90")
 

@@ -74,7 +74,6 @@ class Changes(Messages):
         self.assertEqual(zero.do("recv -1 -1"), "got 1 5 20 2")
         self.finish()
 
-    @mpitest.both
     def test_insert(self):
         """A message that nobody has sent: created, filled, inserted at the end of the queue, received."""
         zero, one = self.launch(2)
@@ -122,7 +121,6 @@ class Changes(Messages):
         self.assertEqual(self.sizes(zero), [1])
         self.finish()
 
-    @mpitest.both
     def test_too_large_a_tag(self):
         """One that the sender's MPI does not take is no reason for the program to end."""
         zero, one = self.launch(2)
@@ -251,7 +249,6 @@ class Conversions(Messages):
         self.ask(f": message_tag([{', '.join(tokens)}], {self.number})")
         return [row[0] for rank in self.ranks for row in self.info(rank, TOKEN | TAG) if row[1] == str(self.number)]
 
-    @mpitest.both
     def test_down_and_up(self):
         zero, (first, second, third), (other,) = self.zero, *self.inside
         every = [first, second, third, other]

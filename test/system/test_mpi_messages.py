@@ -227,7 +227,6 @@ class Tags(Messages):
         self.refused(f": message_tag([{tokens[4]}], 1)", UNKNOWN_OBJECT, "received already|not exist")
         self.finish()
 
-    @mpitest.both
     def test_completed_out_of_order(self):
         zero, one = self.launch(2)
         number = self.tagged(zero, "7, 9")

@@ -150,7 +150,6 @@ class Programs(mpitest.MpiCase):
         rows = {row["name"]: row["calls"] for row in mpi["calls"]}
         self.assertEqual((rows["MPI_Send"], rows["MPI_Recv"]), (10, 10))
 
-    @mpitest.both
     def test_tool_in_the_program(self):
         """Linked into it, its MPI_Send cannot be told from the program's own functions: what it calls is counted, and a line
         says so."""
@@ -163,7 +162,6 @@ class Programs(mpitest.MpiCase):
         self.assertIn("\n  14 of these calls are of functions MPI_Finalize and MPI_Send that the program itself has, a tool that "
                       "is linked into it: ", self.box.run(self.box.scry("report", "@last")).stdout)
 
-    @mpitest.both
     def test_initialised_by_a_library(self):
         """In its constructor: counting begins before it."""
         library = self.target("early.c", "-DLIBRARY", "-shared", "-fPIC", name="libearly")
@@ -236,7 +234,6 @@ class Programs(mpitest.MpiCase):
         self.assertIsNone(self.report()["mpi"])
 
 
-    @mpitest.both
     def test_truncated_receive(self):
         """A receive whose buffer is too short is an error of its call, and none that got the message: that stays unreceived."""
         done = self.job(2, self.target("truncated.c"), options=["--mpi", "trace"])
@@ -247,7 +244,6 @@ class Programs(mpitest.MpiCase):
         self.assertEqual((receives["calls"], receives["received_bytes"]), (2, 8))
         self.assertEqual((report["mpi_trace"]["messages"], report["mpi_trace"]["unreceived"], report["mpi_trace"]["unsent"]), (1, 1, 0))
 
-    @mpitest.both
     def test_unmeasured(self):
         """What --mpi-metrics leaves out is not zero: it is "-", and null."""
         done = self.job(2, self.target("ending.c"), "finalize", options=["--mpi-metrics", "none"])
@@ -287,7 +283,7 @@ class Ends(mpitest.MpiCase):
         self.check_statuses("status")
         self.assertEqual(matrix_of(self.mpi_report()), ring(3))
 
-    @mpitest.both
+    @mpitest.only("openmpi")
     def test_killed_rank(self):
         """What it did before is known to the last message."""
         self.check_statuses("kill")
@@ -300,7 +296,7 @@ class Ends(mpitest.MpiCase):
         self.assertEqual((end["signal"], end["exit_code"], end["first"]), (signal.SIGKILL, None, True))
         self.check_first(1, "was killed by SIGKILL", text)
 
-    @mpitest.both
+    @mpitest.only("openmpi")
     def test_reason(self):
         """Under every launcher the first rank that failed, with its words: in the summary, in the list of jobs, and in scry why."""
         for way, reason in (("leave", r"rank 1 of 3 exited with status 0 without MPI_Finalize: ERROR: the mesh is empty"),

@@ -256,7 +256,6 @@ class Here(Served):
         self.finish(process, release)
         wait_until(lambda: [row["state"] for row in activity().values()] == ["ended"] * 3, 30)
 
-    @mpitest.both
     def test_ranks(self):
         process, ranks, release = self.blocked()
         self.assertEqual(len({row["namespace"] for row in ranks.values()}), 1)

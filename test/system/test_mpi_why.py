@@ -374,7 +374,6 @@ class Why(mpitest.MpiCase):
         self.assertEqual(([each["state"] for each in answer["mpi"]["ranks"]], status), (["polls", "computes", "waits"], 0))
         self.assertRegex(text, r"polls: MPI_Iprobe from any rank, tag 3 on MPI_COMM_WORLD, at poll_with \(stuck.c:\d+\)")
 
-    @mpitest.both
     def test_polls_a_window(self):
         """MPI_Win_sync in a loop: it polls, and whatever holds the window's locks is not accused."""
         def found(answer):
@@ -404,7 +403,6 @@ class Why(mpitest.MpiCase):
                                r"    thread \d+ \(stuck\S*\): MPI_Recv of 8 B from rank 1, tag 4 on MPI_COMM_WORLD, at receive "
                                r"\(stuck.c:\d+\), for ")
 
-    @mpitest.both
     def test_thread_that_may_send(self):
         """It has not called MPI yet: no deadlock, for it will send. (And the MPI library's own threads are none of these.)"""
         fifo = self.box.path("work", "fifo")

@@ -108,7 +108,8 @@ int main(int argc, char **argv)
 
 def compiled(case, name, text, *command):
     source = scrytest.kept(case.script(text, f"{name}.c"))
-    return scrytest.compiled(name, [*command, "-g", "-O1", "-finstrument-functions", source, "-lpthread"], source)
+    rest = [] if command[0] == "cc" or scrytest.THOROUGH else ["-Wl,--no-as-needed", mpitest.compiled_rest()]
+    return scrytest.compiled(name, [*command, "-g", "-O1", "-finstrument-functions", source, *rest, "-lpthread"], source)
 
 
 class Program(mpitest.MpiCase):
@@ -169,7 +170,6 @@ class Program(mpitest.MpiCase):
 class Stommel(Program):
     RANKS, STEPS = 4, 30
 
-    @mpitest.both
     def test_all(self):
         name = "stommel" if self.mpi == "openmpi" else "stommel_mpich"
         job = self.traced(self.RANKS, scrytest.example(name), 48, 40, self.STEPS, 10)

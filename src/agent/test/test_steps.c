@@ -5,8 +5,8 @@
  * calls of MPI.
  *
  * To come to an instruction all those before it are stepped through. So each handler comes at each EVERYth instruction
- * only, the next one at those beside them: together they come at all. In a thorough run each one does, and always the
- * one that only calls and returns.
+ * only, the next one at those beside them: together they come at nearly all. In a thorough run each one does, and always
+ * the one that only calls and returns.
  */
 #include "agent/test/test_monitor.h"
 #include "base/system/test_rounds.h"
@@ -125,7 +125,7 @@ static void mpi_look(void *ctx, const struct mini_event *event)
 
 /* ---- programs ---- */
 
-enum { EVERY = 7 };
+enum { EVERY = 29 };
 
 static void target_steps(const char *target, bool mpi, const char *mode, const char *which)
 {
@@ -135,7 +135,7 @@ static void target_steps(const char *target, bool mpi, const char *mode, const c
     mini_init(&mini);
     bool all = strcmp(mode, "calls") == 0;         /* the commonest case, and soon done */
     bool most = !mpi && strcmp(mode, "jump") == 0; /* more instructions than all others: what was left is looked for */
-    snprintf(every, sizeof every, "TEST_EVERY=%ld:%d", all ? 1 : test_rounds(most ? 4 * EVERY + 1 : EVERY, 1),
+    snprintf(every, sizeof every, "TEST_EVERY=%ld:%d", all ? 1 : test_rounds(most ? 3 * EVERY + 1 : EVERY, 1),
              all ? 0 : turn++ % EVERY);
     mini.environment[0] = every;
     mini.buffer_bytes = 16 << 20;
