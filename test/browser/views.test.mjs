@@ -89,7 +89,7 @@ test('functions of Python: where it says how a job ended, by self and total time
   assert.deepEqual(page.faults, []);
 });
 
-test('functions of all processes compared: sums and imbalance', async () => {
+variant('functions of all processes compared: sums and imbalance', async () => {
   const page = await at('functions?over=all&top=1000', { colorScheme: 'dark' });
   assert.deepEqual(plainly(await figures(page, 'Functions: Self time')), add(report.functions, (one) => one.self_ns));
   const jacobi = report.functions.find((one) => one.name === 'do_jacobi'), times = jacobi.ranks.map((rank) => rank.self_ns);

@@ -8,7 +8,7 @@ import path from 'node:path';
 import test, { before } from 'node:test';
 import { openStage, rounds, serveStage, shoot, until, violations } from './harness.mjs';
 
-const LONG = 'a_very_long_name_'.repeat(30), MARKUP = '<script>alert(1)</script>', MARK = 'z'.repeat(MARKUP.length), FUNCTIONS = 3000;
+const LONG = 'a_very_long_name_'.repeat(30), MARKUP = '<script>alert(1)</script>', MARK = 'z'.repeat(MARKUP.length), FUNCTIONS = rounds(1000, 3000);
 const PROGRAM = `#include <pthread.h>
 #include <unistd.h>
 static volatile int sink;

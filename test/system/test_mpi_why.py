@@ -206,6 +206,7 @@ class Why(mpitest.MpiCase):
         answer, status, text = self.stuck("left", self.only("mismatch", [0], [1, 2], "rank 0 waits in MPI_Reduce with rank 0 as its root"))
         self.assertEqual(status, 3, text)
 
+    @scrytest.thorough
     def test_alone(self):
         """A receive that no send can match: there is nobody else."""
         answer, status, text = self.stuck("alone", self.only("unmatched", [0], [1, 2]))
@@ -216,6 +217,7 @@ class Why(mpitest.MpiCase):
         self.assertRegex(text, r"MPI_Recv of 8 B from any rank, "
                                r"tag 1 on MPI_COMM_SELF, at main \(stuck.c:\d+\)")
 
+    @scrytest.thorough
     def test_lock(self):
         """Who wants a lock waits for its holder, not for the target, which may itself want it."""
         answer, status = self.found("lock", self.only("straggler", [0], [1, 2], "which sleeps"))
@@ -245,6 +247,7 @@ class Why(mpitest.MpiCase):
         self.assertEqual(finding["text"], "2 ranks wait for rank 1, which sleeps")
         self.assertRegex(text, r"MPI_Win_(start|complete) on .*; waits for rank 1 to call MPI_Win_post, at access_epoch ")
 
+    @scrytest.thorough
     def test_complete(self):
         answer, status, text = self.stuck("complete", self.only("deadlock", [1, 2], [0]))
         (finding,) = answer["mpi"]["findings"]
@@ -403,6 +406,7 @@ class Why(mpitest.MpiCase):
                                r"    thread \d+ \(stuck\S*\): MPI_Recv of 8 B from rank 1, tag 4 on MPI_COMM_WORLD, at receive "
                                r"\(stuck.c:\d+\), for ")
 
+    @scrytest.thorough
     def test_thread_that_may_send(self):
         """It has not called MPI yet: no deadlock, for it will send. (And the MPI library's own threads are none of these.)"""
         fifo = self.box.path("work", "fifo")
@@ -433,6 +437,7 @@ class Why(mpitest.MpiCase):
         answer, status = self.found("idle", self.only("deadlock", [0, 1], [2]))
         self.assertEqual((sorted(answer["mpi"]["findings"][0]["ranks"]), status), ([0, 1], 3))
 
+    @scrytest.thorough
     def test_thread_that_wants_a_mutex(self):
         """Who holds it waits in MPI."""
         answer, status = self.found("held", self.only("deadlock", [0, 1], [2]))
@@ -548,6 +553,7 @@ class Why(mpitest.MpiCase):
         self.assertEqual((answer["mpi"]["findings"][0]["ranks"], status), (list(range(ranks)), 3))
         self.assertIn("rank 0 is in MPI_Allreduce, rank 1 in MPI_Barrier", text)
 
+    @scrytest.thorough
     def test_communicator_of_a_group(self):
         self.communicators("group", 2)
 

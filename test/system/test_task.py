@@ -21,7 +21,7 @@ class Tasks(TaskCase):
         So each one's first call is main, however many begin at once; algorithm 1: without MPI, too."""
         if not os.path.exists(os.path.join(scrytest.BUILD, "examples", "stommel")):
             self.skipTest("no MPI")
-        ranks = scrytest.rounds(12, 24)
+        ranks = scrytest.rounds(8, 24)
         many, = self.submit("-n", ranks, "--trace", "all", "--wait", scrytest.example("stommel"), 48, 48, 2)
         found, untraced = self.first_calls(many), self.show(many)["runs"][0]["untraced_processes"]
         self.assertEqual(found, dict.fromkeys(found, "main"))

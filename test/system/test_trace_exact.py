@@ -2,6 +2,7 @@
 """Nothing is lost in silence: entries and exits of a program = events + discarded + overwritten, however it and the
 monitor end, and nothing stays behind in the runtime directory."""
 
+import itertools
 import os
 import re
 import shutil
@@ -138,11 +139,11 @@ class Ends(ExactCase):
         self.assertIn(len(self.traces()), (traced - 3, 2))
 
     def test_ways_with_little_room(self):
-        for way, status in (("_exit", 0), ("kill", 128 + signal.SIGKILL), ("exec", 0), ("fork", 0)):
-            for overflow in ("drop", "flight", "wait"):
-                with self.subTest(way=way, overflow=overflow):
-                    self.begin_again()
-                    self.ended(way, 25000, options=["--buffer", "1M", "--overflow", overflow], status=status)
+        ways, overflows = (("_exit", 0), ("kill", 128 + signal.SIGKILL), ("exec", 0), ("fork", 0)), ("drop", "flight", "wait")
+        for (way, status), overflow in scrytest.rounds(zip(ways, itertools.cycle(overflows)), itertools.product(ways, overflows)):
+            with self.subTest(way=way, overflow=overflow):
+                self.begin_again()
+                self.ended(way, 25000, options=["--buffer", "1M", "--overflow", overflow], status=status)
 
 
 class Threads(ExactCase):
