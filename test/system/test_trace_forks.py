@@ -60,6 +60,7 @@ class Forks(ForksCase):
         done = self.scry_run("--rule", 'ct_function_called([], "fn:child_work") : print(["called"])', "--", forks(), 2 * CHILDREN)
         self.assertEqual(self.report()["trace"]["children_omitted"], 0, done.stderr)
 
+    @scrytest.thorough
     def test_selection(self):
         self.check("--trace", "fn:child_*")
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "agent/test/test_monitor.h"
+#include "base/system/test_rounds.h"
 
 #include <stdarg.h>
 #include <setjmp.h>
@@ -148,7 +149,7 @@ static void storm(const char *scenario, bool jumps)
         struct mini mini;
         mini_init(&mini);
         mini.buffer_bytes = 16 << 20;
-        mini_run(&mini, target(builds[i]), scenario, "1000");
+        mini_run(&mini, target(builds[i]), scenario, test_rounds(0, 1) ? "1000" : "300");
         ended_well(&mini);
         struct mini_totals totals;
         mini_pair(&mini, &mini.areas[0], &totals);
