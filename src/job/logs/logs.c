@@ -11,6 +11,7 @@
 #include "base/system/proc_file.h"
 #include "job/logs/files.h"
 #include "job/logs/patterns.h"
+#include "jobdir/layers/cause.h"
 #include "jobdir/text/text.h"
 #include "shm/waits.h"
 
@@ -349,11 +350,10 @@ static void logs_process_ended(void *state, const struct observed_process *proce
 /* What a program that fails writes to its standard output is no data, at least not the end of it. */
 static void match_failed(struct logs *logs)
 {
-    static const double NEAR_SECONDS = 5; /* to the end of the job: lines count as written then */
     double now = observe_seconds(logs->observer, clock_now_ns());
     for (struct log_file *file = logs->files.files; file; file = file->hh.next) {
         const char *bytes = file->tail.last, *first = bytes;
-        if (!file->data || !file->failed || !bytes || file->end < now - NEAR_SECONDS)
+        if (!file->data || !file->failed || !bytes || file->end < now - CAUSE_FAILURE_SECONDS)
             continue;
         if (file->tail.last_len == TAIL_LAST_BYTES) /* it is cut */
             first = memchr(bytes, '\n', file->tail.last_len);
