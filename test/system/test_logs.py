@@ -38,16 +38,17 @@ class Logs(JobCase):
             return file.read()
 
     def wait_until_found(self, name):
-        """Until not only who writes the file has it open."""
+        """Until the observer reads the file."""
         path = os.path.realpath(os.path.join(self.work, name))
         def holders():
             found = set()
             for link in glob.glob("/proc/[0-9]*/fd/*"):
                 with contextlib.suppress(OSError):
                     if os.readlink(link) == path:
-                        found.add(link.split("/")[2])
+                        with open(link.replace("/fd/", "/fdinfo/"), encoding="ascii") as file:
+                            found.add(int(re.search(r"flags:\s+(\d+)", file.read())[1], 8) & os.O_ACCMODE)
             return found
-        wait_until(lambda: len(holders()) > 1)
+        wait_until(lambda: os.O_RDONLY in holders())
 
     def notes(self):
         return [record["note"] for record in self.records("warning") if record["note"].startswith("log_")]
@@ -93,7 +94,7 @@ class Logs(JobCase):
         run = self.box.start(["sh", "-c", 'exec "$0" "$@" 2>job.err', *self.box.scry(
             "run", "-q", "--", "sh", "-c", "echo Bus error >&2; exec 2>new.err; echo Bus error >&2; read line <go; echo Segmentation fault >&2")],
                              cwd=self.work)
-        wait_until(lambda: '"rotated"' in self.spool())
+        wait_until(lambda: '"new.err"' in self.spool())
         self.write("go", "go\n")
         self.assertEqual(run.wait(), 0)
         self.assertEqual([(line["pattern"], line["line"]) for line in self.records("log")], [("bus_error", 1), ("bus_error", 1), ("segfault", 2)])

@@ -92,13 +92,13 @@ struct log_file {
     struct log_files *files;
     struct tail tail;
     struct log_matcher matcher;
-    bool asked;  /* by --log; else only the built-in patterns want it */
-    bool seen;   /* it was there */
-    bool wild;   /* found by a wild name: it is forgotten when it is gone */
-    pid_t found; /* a process of the job that has it as its standard output or error; 0: it was not found so */
-    bool data;   /* it is only its standard output: that may be data, and is only looked at if it fails */
-    bool failed; /* that has failed, */
-    double end;  /* then, in seconds since the start of the job */
+    bool asked;   /* by --log; else only the built-in patterns want it */
+    bool seen;    /* it was there */
+    bool wild;    /* found by a wild name: it is forgotten when it is gone */
+    pid_t found;  /* a process of the job that has it as its standard output or error; 0: it was not found so */
+    bool data;    /* it is only its standard output: that may be data, and is only looked at if it fails */
+    pid_t failed; /* that, or what it had started so, has failed, */
+    double end;   /* then, in seconds since the start of the job */
     uint64_t skipped_bytes;
     struct fold states; /* of records about the file itself */
     uint64_t skipped_unsaid;

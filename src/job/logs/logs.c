@@ -153,6 +153,7 @@ static void say_skipped(struct logs *logs, const struct log_file *file)
 static void look(struct logs *logs)
 {
     struct log_file *file, *next;
+    log_files_add_streams(&logs->files, logs->observer->root, logs->rows);
     HASH_ITER(hh, logs->files.files, file, next)
     {
         tail_look(&file->tail, false);
@@ -323,12 +324,9 @@ static void logs_changed(void *state, const char *key, const char *value)
     loop_set_timer(logs->timer, MS_NS, 0);
 }
 
-/* The command's own are read as what it was started with. */
 static void logs_process(void *state, const struct observed_process *process)
 {
     struct logs *logs = state;
-    if (process->pid == logs->observer->root)
-        return;
     size_t before = logs->files.found_count;
     log_files_add_streams(&logs->files, process->pid, logs->rows);
     if (logs->files.found_count == before)
@@ -340,14 +338,18 @@ static void logs_process(void *state, const struct observed_process *process)
 static void logs_process_ended(void *state, const struct observed_process *process)
 {
     struct logs *logs = state;
-    for (struct log_file *file = logs->files.files; file && process->status > 0; file = file->hh.next)
-        if (file->found && file->found == process->pid) {
-            file->failed = true;
-            file->end = process->end;
-        }
+    for (struct log_file *file = logs->files.files; file && process->status > 0; file = file->hh.next) {
+        /* dash opens it for its command; what failed just before the shell has said why */
+        bool own = file->found == process->pid, of_shell = file->found == process->ppid;
+        if (!file->found || (!own && !of_shell) ||
+            (own && file->failed && file->end > process->end - CAUSE_FAILURE_SECONDS))
+            continue;
+        file->failed = process->pid;
+        file->end = process->end;
+    }
 }
 
-/* What a program that fails writes to its standard output is no data, at least not the end of it. */
+/* What a program that fails writes to its standard output is no data, at least not the end of it. It counts as written now. */
 static void match_failed(struct logs *logs)
 {
     double now = observe_seconds(logs->observer, clock_now_ns());
@@ -427,7 +429,7 @@ static void put_last_words(struct logs *logs)
         if (lines)
             observe_put(logs->observer,
                         RECORD(log_last, .file = file->name, .quiet_seconds = quiet_seconds(&file->tail),
-                               .lines = lines, .pid = file->found));
+                               .lines = lines, .pid = file->failed));
         json_decref(lines);
     }
 }
