@@ -247,7 +247,7 @@ class Inside(JobCase):
         """Every program of the table prints and returns the same at each level."""
         self.compare(DEBIANS)
 
-    @unittest.skipUnless(os.environ.get("SCRY_TEST_THOROUGH"), "thorough: all versions of Python that are here")
+    @scrytest.thorough  # all versions of Python that are here
     def test_unchanged_in_all_versions(self):
         for python in pythons().values():
             with self.subTest(python=python):
