@@ -381,8 +381,8 @@
          STRING(place) INTEGER(status) STRING(command) STRING(said) FLAG(sure)) \
     NOTE(cause_log, "cause", "probably what {file} says: {text}{place}{when}", STRING(file) STRING(text) STRING(when) \
          STRING(place)) \
-    NOTE(cause_process, "cause", "probably {program} (pid {pid}), which ended {how}{said}", \
-         STRING(program) INTEGER(pid) STRING(how) STRING(said)) \
+    NOTE(cause_process, "cause", "{sure?|probably }{program} (pid {pid}){sure?|, which} ended {how}{said}", \
+         STRING(program) INTEGER(pid) STRING(how) STRING(said) FLAG(sure)) \
     /* about writing */ \
     NOTE(disk_hangs, "disk_hangs", \
          "the disk with the job directory does not answer: the rest is written when it does",) \
