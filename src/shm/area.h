@@ -80,6 +80,7 @@ enum agent_hello_flag {
     AGENT_CONSTRUCTED = 64,       /* constructors of libraries ran before the agent's, and may have called the hooks, */
     AGENT_COUNTS_MPI = 128,       /* asks for the MPI area instead, for the interposer; `mpi` is filled in */
     AGENT_NO_DATA = 256,          /* as AGENT_NO_ROOM: the limit of data (RLIMIT_DATA) leaves too little; no answer */
+    AGENT_LEFT_ALONE = 512,       /* a child of fork that is not traced: forks_thin; no answer */
     AGENT_CONSTRUCTED_SHIFT = 16, /* of so many */
 };
 /* The part of a limited address space (RLIMIT_AS), 1/PART, that the area may take. With MPI it is smaller: its
@@ -388,7 +389,6 @@ struct area {
     _Atomic uint32_t full_packets; /* roughly */
     _Atomic uint32_t raised;       /* grows with each raised event */
     _Atomic uint64_t functions_omitted, threads_omitted, too_deep; /* calls, threads, calls */
-    _Atomic uint64_t children_omitted;                             /* of fork, because of forks_thin */
     _Atomic uint64_t flight_overwritten;                           /* packets */
     _Atomic uint64_t flight_overwritten_records;                   /* entries and exits in them */
     _Atomic uint64_t waits_ran_out; /* AREA_WAIT: no room came within wait_us, or there is no monitor; after a few in a

@@ -2,7 +2,7 @@
 // What stands around each page: the session, the address, the line to the server, help; and the parts that pages are made of.
 import assert from 'node:assert/strict';
 import test from 'node:test';
-import { fakeServer, openPage, shoot, until, violations } from './harness.mjs';
+import { fakeServer, openPage, shoot, until, variant, violations } from './harness.mjs';
 
 const session = { user: 'user', rights: ['observe', 'control', 'site'], version: '0.1.0' };
 const job = { id: '20260101T000000-n1-1-aaaaaa', path: '/x', state: 'running', status: 'running', name: 'long', host: 'n1', argv: ['./long'], started_seconds: 1767225600, batch: null, exit_code: null, signal: null, wall_seconds: 10, cpu_seconds: 9, peak_tree_rss_bytes: 1e6, progress: null, processes: [], ranks: [] };
@@ -60,7 +60,7 @@ test('a server that goes away and comes back', async () => {
   assert.deepEqual(page.faults, []);
 });
 
-test('a proxy whose server starts anew', async () => {
+variant('a proxy whose server starts anew', async () => {
   let starts = false;
   let dialled = 0;
   const gone = (response) => void response.writeHead(502, { 'Content-Type': 'text/html' }).end('<h1>502 Bad Gateway</h1>');
@@ -140,7 +140,7 @@ test('from a problem of the site to its job; the list says what it leaves out', 
   assert.deepEqual(page.faults, []);
 });
 
-test('a site without a record is no fault: the page says how to have one', async () => {
+variant('a site without a record is no fault: the page says how to have one', async () => {
   const server = await fakeServer({ ...api, site: (request, response) => json(response, 422, { error: { kind: 'failed', text: 'there is no record in /x' } }) });
   const page = await openPage();
   await page.goto(`${server.url}#/site`);
@@ -200,7 +200,7 @@ test('keys: help, jobs, up; colours by the switch, kept', async () => {
   assert.deepEqual(page.faults, []);
 });
 
-test('two keys are one command, whatever is drawn anew between them', async () => {
+variant('two keys are one command, whatever is drawn anew between them', async () => {
   const server = await fakeServer(api);
   const page = await openPage();
   await page.goto(`${server.url}#/jobs/${job.id}`);
@@ -213,7 +213,7 @@ test('two keys are one command, whatever is drawn anew between them', async () =
   assert.deepEqual(page.faults, []);
 });
 
-test('the form of a task is checked also when the server had too much to do; a folder that takes long to read takes nothing back', async () => {
+variant('the form of a task is checked also when the server had too much to do; a folder that takes long to read takes nothing back', async () => {
   let asked = 0;
   const server = await fakeServer({
     session: { ...session, rights: ['submit'] }, 'tasks/ways': { ways: [{ by: 'plain', available: true, root_variables: [] }] },
@@ -246,7 +246,7 @@ test('after a fault of one page another one can be opened', async () => {
   assert.equal(await page.getByText('This page has a fault').count(), 0);
 });
 
-test('keys of a table mean the row that has the focus, whatever came before it meanwhile', async () => {
+variant('keys of a table mean the row that has the focus, whatever came before it meanwhile', async () => {
   const named = (name, at) => ({ ...job, id: `2026-${name}`, name, started_seconds: job.started_seconds + at });
   const jobs = [named('first', 0), named('second', 1)];
   const server = await fakeServer({ ...api, jobs: () => ({ jobs }) });
@@ -339,7 +339,7 @@ test('a table of 100 000 rows has only those in sight in the page, and all by ke
   assert.deepEqual(page.faults, []);
 });
 
-test('jobs of several users have their users; what is too long in a list is cut where the list ends, and ends in dots', async () => {
+variant('jobs of several users have their users; what is too long in a list is cut where the list ends, and ends in dots', async () => {
   const one = (i, user, more) => ({ ...job, id: `${job.id}${i}`, name: `job${i}${'_long_name'.repeat(20)}`, user, argv: ['./program', '--with', 'many words '.repeat(40)], ...more });
   const own = [one(1, 'ann'), one(2, 'ann', { progress: { source: 'log', done: 1, total: 2, share: 0.5, left_seconds: 600 } })];
   let jobs = own;
@@ -364,7 +364,7 @@ test('jobs of several users have their users; what is too long in a list is cut 
   assert.deepEqual(page.faults, []);
 });
 
-test('a job that its own key has not signed is called unsigned, in the list and on its page', async () => {
+variant('a job that its own key has not signed is called unsigned, in the list and on its page', async () => {
   const one = (i, signed) => ({ ...job, id: `${job.id}${i}`, name: `job${i}`, ...(signed === undefined ? {} : { signed }) });
   const jobs = [one(1, true), one(2, null), one(3), one(4, false)];
   const server = await fakeServer({ ...api, jobs: { jobs }, ...Object.fromEntries(jobs.map(({ id }) => [`jobs/${id}`, { ...top, id }])) });
@@ -386,7 +386,7 @@ test('a job that its own key has not signed is called unsigned, in the list and 
   }
 });
 
-test('why ranks stand still is read line by line, and what a list leaves out is said', async () => {
+variant('why ranks stand still is read line by line, and what a list leaves out is said', async () => {
   const why = 'deadlock: 2 ranks wait for each other\n  rank 0: MPI_Send\n  rank 1: MPI_Send';
   const ranks = Array.from({ length: 70 }, (_, rank) => ({ rank, pid: rank, threads: [{ tid: rank, text: `waits for rank ${rank + 1}` }] }));
   const server = await fakeServer({
@@ -407,7 +407,7 @@ test('why ranks stand still is read line by line, and what a list leaves out is 
   assert.deepEqual(page.faults, []);
 });
 
-test('a Python program is at one place, that of its stack', async () => {
+variant('a Python program is at one place, that of its stack', async () => {
   const at = { pid: 7, file: '/x/a.py', line: 4, function: 'work' };
   const server = await fakeServer({
     ...api,

@@ -7,7 +7,7 @@ import http from 'node:http';
 import { createRequire } from 'node:module';
 import os from 'node:os';
 import path from 'node:path';
-import { after, afterEach, beforeEach } from 'node:test';
+import test, { after, afterEach, beforeEach } from 'node:test';
 
 const source = path.resolve(import.meta.dirname, '../..');
 export const build = path.resolve(process.env.SCRY_BUILD ?? path.join(source, 'build/check'));
@@ -26,6 +26,10 @@ after(async () => {
 /** How long a test waits for anything: a busy machine is no fault. */
 export const PATIENCE = 60_000;
 const thorough = process.env.SCRY_TEST_THOROUGH === '1', pictures = thorough || process.env.SCRY_TEST_PICTURES === '1';
+/** A test that is a variant of others: in a thorough run. */
+export const variant = thorough ? test : () => {};
+/** How much to do of what has variants: `many` in a thorough run. */
+export const rounds = (few, many) => (thorough ? many : few);
 const screenshots = path.join(build, 'test/browser/screenshots');
 
 /** A directory of this test's own. */

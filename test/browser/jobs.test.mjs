@@ -3,7 +3,7 @@
 import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
 import test, { before } from 'node:test';
-import { openPage, openStage, serveStage, shoot, until, violations } from './harness.mjs';
+import { openPage, openStage, serveStage, shoot, until, variant, violations } from './harness.mjs';
 
 const SCRIPT = '<img src=x onerror=alert(1)>';
 let stage, server;
@@ -78,7 +78,7 @@ test('a job that failed: the reason, what happened last, and who failed first, a
   }
 });
 
-test('a crash in a traced program: the calls that were open', async () => {
+variant('a crash in a traced program: the calls that were open', async () => {
   stage.write('crash.c', 'static void deep(int *p) { *p = 1; }\nint main(int argc, char **argv) { deep(argc > 9 ? &argc : (int *)0); return argv == 0; }\n');
   execFileSync('gcc', ['-g', '-O0', '-finstrument-functions', 'crash.c', '-o', 'crash'], { cwd: stage.work });
   await stage.run(['run', '-q', '--name', 'crashed', '--trace', 'fn:*', '--', './crash']);
@@ -117,7 +117,7 @@ test('a job that runs: its progress and its script, as they go on; then how it e
   assert.deepEqual(page.faults, []);
 });
 
-test('a log that was followed, and of which no line matched, is named', async () => {
+variant('a log that was followed, and of which no line matched, is named', async () => {
   stage.write('quiet.log', '');
   await stage.run(['run', '-q', '--name', 'quiet', '--log', 'quiet.log=step', '--', 'true']);
   await stage.run(['run', '-q', '--name', 'half', '--log', 'quiet.log=st.p', '--log', 'quiet.log=begins', '--', 'sh', '-c', 'echo begins >>quiet.log']);
@@ -133,7 +133,7 @@ test('a log that was followed, and of which no line matched, is named', async ()
   assert.deepEqual(page.faults, []);
 });
 
-test('who may only look gets no buttons that change', async () => {
+variant('who may only look gets no buttons that change', async () => {
   const job = stage.start(['run', '-q', '--name', 'held', '--', 'sh', '-c', 'until [ -e let-go ]; do sleep 0.1; done']);
   const page = await openPage();
   await page.goto(await server.link('observe'));

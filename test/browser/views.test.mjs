@@ -4,7 +4,7 @@
 import assert from 'node:assert/strict';
 import fs from 'node:fs';
 import test, { before } from 'node:test';
-import { example, openPage, openStage, serveStage, shoot, until, violations } from './harness.mjs';
+import { example, openPage, openStage, serveStage, shoot, until, variant, violations } from './harness.mjs';
 
 let stage, server, report, diff, plain, counted, valued, failed, python;
 
@@ -89,7 +89,7 @@ test('functions of Python: where it says how a job ended, by self and total time
   assert.deepEqual(page.faults, []);
 });
 
-test('functions of all processes compared: sums and imbalance', async () => {
+variant('functions of all processes compared: sums and imbalance', async () => {
   const page = await at('functions?over=all&top=1000', { colorScheme: 'dark' });
   assert.deepEqual(plainly(await figures(page, 'Functions: Self time')), add(report.functions, (one) => one.self_ns));
   const jacobi = report.functions.find((one) => one.name === 'do_jacobi'), times = jacobi.ranks.map((rank) => rank.self_ns);
@@ -109,7 +109,7 @@ test('functions of all processes compared: sums and imbalance', async () => {
   assert.deepEqual(page.faults, []);
 });
 
-test('the begin and the end of MPI can be left out, and what is left out is said', async () => {
+variant('the begin and the end of MPI can be left out, and what is left out is said', async () => {
   const page = await at('functions?top=1000&setup=out'), setup = /^MPI_(Init|Finalize)$/;
   assert.deepEqual(plainly(await figures(page, 'Functions: Self time')), add(report.functions.filter((one) => !setup.test(one.name)), (one) => one.self_ns));
   await page.getByText(/^Left out: MPI_Init and MPI_Finalize, .* % of self time\.$/).waitFor();
@@ -217,7 +217,7 @@ test('space and time: keys and the address, a search, a call, sums of the window
   assert.deepEqual(page.faults, []);
 });
 
-test('space and time: where calls of MPI were only counted, no time is called computing, and the way to more is said', async () => {
+variant('space and time: where calls of MPI were only counted, no time is called computing, and the way to more is said', async () => {
   const page = await at('space', {}, counted), legend = page.getByRole('list', { name: 'Colours' });
   await legend.getByText('computing or in MPI').waitFor();
   assert.equal(await legend.getByText('computing', { exact: true }).count(), 0);
@@ -433,7 +433,7 @@ test('what is taken away is well-formed, has all rows, and says its units', asyn
   assert.deepEqual(page.faults, []);
 });
 
-for (const [where, viewport] of [['a desk', { width: 1400, height: 900 }], ['a phone', { width: 360, height: 740 }]]) test(`what is there stays where it is while the rest comes: on ${where}`, async () => {
+for (const [where, viewport] of [['a desk', { width: 1400, height: 900 }], ['a phone', { width: 360, height: 740 }]]) (where === 'a desk' ? test : variant)(`what is there stays where it is while the rest comes: on ${where}`, async () => {
   const page = await at('#/jobs', { viewport });
   await page.addInitScript(() => {
     const name = (node) => node && `${node.nodeName} ${node.className}`;
@@ -509,7 +509,7 @@ test('without a trace each picture says how to get one; narrow, dark and printed
   assert.deepEqual(page.faults, []);
 });
 
-test('on paper a page is light, fits, and has nothing to press', async () => {
+variant('on paper a page is light, fits, and has nothing to press', async () => {
   const page = await at('space', { colorScheme: 'dark' }); // with these grounds: #151e22, #0a1013
   const job = `#/jobs/${report.id}`;
   for (const hash of ['#/jobs', job, ...['space', 'functions?over=all', 'matrix', 'tree', 'distributions', 'source'].map((view) => `${job}/${view}`), `#/compare?a=${counted}&b=${report.id}`]) {

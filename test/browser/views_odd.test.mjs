@@ -6,9 +6,9 @@ import { execFileSync } from 'node:child_process';
 import fs from 'node:fs';
 import path from 'node:path';
 import test, { before } from 'node:test';
-import { openStage, serveStage, shoot, until, violations } from './harness.mjs';
+import { openStage, rounds, serveStage, shoot, until, violations } from './harness.mjs';
 
-const LONG = 'a_very_long_name_'.repeat(30), MARKUP = '<script>alert(1)</script>', MARK = 'z'.repeat(MARKUP.length), FUNCTIONS = 3000;
+const LONG = 'a_very_long_name_'.repeat(30), MARKUP = '<script>alert(1)</script>', MARK = 'z'.repeat(MARKUP.length), FUNCTIONS = rounds(1000, 3000);
 const PROGRAM = `#include <pthread.h>
 #include <unistd.h>
 static volatile int sink;
@@ -56,7 +56,7 @@ test('thousands of functions, long names, markup as a name: figures stay in sigh
   const page = await at(odd.id, 'functions');
   await page.getByText(MARKUP).first().waitFor();
   await page.getByText(`${odd.functions.filter((one) => one.self_ns > 0).length - 20} others`).waitFor();
-  for (const [width, colorScheme] of [[1400, 'light'], [768, 'light'], [360, 'dark']]) {
+  for (const [width, colorScheme] of rounds([[1400, 'light'], [360, 'dark']], [[1400, 'light'], [768, 'light'], [360, 'dark']])) {
     await page.setViewportSize({ width, height: 800 });
     await page.emulateMedia({ colorScheme });
     for (const view of VIEWS) {

@@ -175,6 +175,7 @@ class Flaky(Run):
             self.assertIn(f"flaky    {program} (failed {times} of up to 3 times; ", self.output)
 
 
+@scrytest.thorough
 class TooFlaky(Run):
     """One more, of programs that do not fail the same way again."""
 

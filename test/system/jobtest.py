@@ -17,13 +17,15 @@ SHARED_FILES = {"doorbell", "cells"}
 
 
 def pythons():
-    """{version: path} of the interpreters that --script calls and lines know: Debian's, and those of a version manager."""
+    """{version: path} of the interpreters that --script calls and lines know: Debian's, and those of a version manager; if this is no
+    thorough run, of those the oldest and the newest."""
     found = {"Debian's": "/usr/bin/python3"}
     for path in sorted(glob.glob(os.path.expanduser("~/.pyenv/versions/3.*/bin/python3"))):
         minor = int(path.split("/versions/3.")[1].split(".")[0])
         if 9 <= minor <= 13 and os.access(path, os.X_OK):
             found[f"3.{minor}"] = path
-    return found
+    managed = sorted(found.keys() - {"Debian's"}, key=lambda version: int(version[2:]))
+    return found if scrytest.THOROUGH else {version: path for version, path in found.items() if version not in managed[1:-1]}
 
 
 def target(name="traced"):

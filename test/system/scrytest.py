@@ -49,8 +49,8 @@ SCALE = tapcases.SCALE
 INDEX_CACHE = ".cache/scry/symbols"  # of a home
 INDEXES = os.path.join(BUILD, "symbol-indexes")
 THOROUGH = os.environ.get("SCRY_TEST_THOROUGH") == "1"
-# SCRY_TEST_SPREAD=3 spreads what tests of services observe over hosts (spreadtest.py); "thorough": over 3, in a thorough run.
-SPREAD = int(os.environ.get("SCRY_TEST_SPREAD", "0").replace("thorough", "3"))
+# SCRY_TEST_SPREAD=3 spreads what tests of services observe over hosts (spreadtest.py).
+SPREAD = int(os.environ.get("SCRY_TEST_SPREAD", "0"))
 
 # A run in the background ignores signals that the programs tested here are to be ended by, and they would inherit that.
 for each in (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGTERM):
@@ -605,6 +605,13 @@ def hasten(times):
     return mark
 
 
+def thorough(case):
+    """Of a case, or all of a class, that is a variant of others, or takes long for what seldom breaks: it runs in thorough runs, and
+    where it is named on the command line."""
+    case.thorough = True
+    return case
+
+
 class TestCase(unittest.TestCase):
     """A test case with a sandbox of its own, self.box. `user` may be set to Sandbox.ordinary_user(), `where` to another
     folder, of another file system."""
@@ -625,7 +632,4 @@ class TestCase(unittest.TestCase):
 
 def main():
     """Runs the calling module's tests (or those named as arguments) and prints TAP."""
-    if os.environ.get("SCRY_TEST_SPREAD") == "thorough" and not THOROUGH:
-        print("TAP version 13\n1..0 # SKIP over several hosts: in thorough runs")
-        return
-    tapcases.run(sys.modules["__main__"], SCALE * (4 if THOROUGH else 1), _abandon_all)
+    tapcases.run(sys.modules["__main__"], SCALE * (4 if THOROUGH else 1), _abandon_all, THOROUGH)

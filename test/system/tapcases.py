@@ -103,32 +103,31 @@ def _cases(suite):
             yield test
 
 
-def _named(suite, words):
-    """The cases that a person asks for, by parts of their names."""
-    if not words:
-        return suite
-    found = [test for test in _cases(suite) if any(word in _name(test) for word in words)]
-    if not found:
-        sys.exit(f"no case is named like {' or '.join(words)}; there are {', '.join(map(_name, _cases(suite)))}")
-    return unittest.TestSuite(found)
+def _is_thorough(test):
+    return any(getattr(each, "thorough", False) for each in (type(test), getattr(test, getattr(test, "_testMethodName", ""), None)))
 
 
-def _chosen(suite):
-    """The cases that are to run again: SCRY_TEST_ONLY has what was printed of each on a line of its own, a subtest's
-    name behind that of its case. All, if none of them is known here."""
+def _suite(every, words, thorough):
+    """What is to run of all cases. In a run that repeats what failed: SCRY_TEST_ONLY has what was printed of each on a line of its
+    own, a subtest's name behind that of its case. Else what a person asks for, by parts of names. Else all, without those for
+    thorough runs unless this is one."""
     only = os.environ.get("SCRY_TEST_ONLY", "").splitlines()
-    chosen = [test for test in _cases(suite) if any(f"{line} ".startswith(f"{_name(test)} ") for line in only)]
-    return unittest.TestSuite(chosen) if chosen else suite
+    if again := [test for test in every if any(f"{line} ".startswith(f"{_name(test)} ") for line in only)]:
+        return again
+    if words:
+        found = [test for test in every if any(word in _name(test) for word in words)]
+        return found or sys.exit(f"no case is named like {' or '.join(words)}; there are {', '.join(map(_name, every))}")
+    return [test for test in every if thorough or not _is_thorough(test)]
 
 
-def run(module, limits_scale, when_ended):
+def run(module, limits_scale, when_ended, thorough):
     """Runs a module's tests, or those that an argument is a part of whose name, prints TAP, and exits. `limits_scale` stretches the limits of
-    the cases; `when_ended` is called if SIGTERM ends the run."""
+    the cases; `when_ended` is called if SIGTERM ends the run; `thorough`: those marked so (scrytest.thorough), too."""
     global scale
     scale = limits_scale
     loader = unittest.TestLoader()
     names = [name for name in sys.argv[1:] if not name.startswith("-")]
-    suite = _chosen(_named(loader.loadTestsFromModule(module), names))
+    suite = unittest.TestSuite(_suite(list(_cases(loader.loadTestsFromModule(module))), names, thorough))
     result = _Tap()
     signal.signal(signal.SIGTERM, when_ended)
     signal.signal(signal.SIGALRM, _too_long)

@@ -587,7 +587,7 @@ class Mpi(mpitest.MpiCase):
     def test_ranks(self):
         """Where the ranks were when they published last."""
         with brokertest.Mosquitto(self.box) as broker:
-            job = self.start_job(2, scrytest.example("mpi_deadlock"),
+            job = self.start_job(2, mpitest.example("mpi_deadlock", self.mpi),
                                  options=("--broker", broker.url), stdout=subprocess.DEVNULL)
             url = f"{broker.tcp_url}/{pwd.getpwuid(os.geteuid()).pw_name}/@last"
             watcher = broker.client("scry/v1/#")

@@ -279,9 +279,11 @@ class Costs(JobCase):
     def test_openmpi_trace(self):
         self.mpi("openmpi", "trace")
 
+    @scrytest.thorough
     def test_mpich_stats(self):
         self.mpi("mpich", "stats")
 
+    @scrytest.thorough
     def test_mpich_trace(self):
         self.mpi("mpich", "trace")
 

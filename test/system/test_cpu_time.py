@@ -111,6 +111,7 @@ class CpuTime(TracerCase):
         self.assertRegex(" ".join(self.report(self.job)["trace"]["unwatched"]), f"^cputime: {reason}")
         self.assertRegex(self.scry("report", self.job).stdout, f"cpu and waiting: not known of all of (cputime|2 processes \\(cputime\\)): {reason}")
 
+    @scrytest.thorough
     def test_often(self):
         """Who switches too often is left alone."""
         rows, _ = self.run_it("100000")

@@ -59,6 +59,7 @@ class Callers(TracerCase):
                   return 0;
               }"""
 
+    @scrytest.thorough
     def test_each_of_many(self):
         """They are in the packet of their call, however little is left in one, and handlers of signals come not between:
         none is missing, and each is its own call's."""

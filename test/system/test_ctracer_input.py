@@ -204,6 +204,7 @@ class Programs(TracerCase):
         self.assertTrue(self.lines_said(summary, "split.debug", "another build"), summary)
         self.assertNotIn("leaf", replay.stdout)
 
+    @scrytest.thorough
     def test_replaced_while_it_runs(self):
         """The new file's names and places are not those of what runs."""
         program, other = self.build("first"), self.build("second", "-DTHE_OTHER", "-O2")
@@ -425,6 +426,7 @@ class Sockets(SocketCase):
 
 
 class Ends(TracerCase):
+    @scrytest.thorough
     def test_killed_while_it_writes(self):
         """SIGKILL in the middle of a storm of records with values: every record that is there is whole, and its ends
         are told."""

@@ -90,6 +90,7 @@ class Pairs(TracerCase):
                 self.assertGreaterEqual(event["ts"], begun["ts"])
         self.assertEqual([calls for calls in open_calls.values() if calls], [])
 
+    @scrytest.thorough
     def test_c_O0(self):
         self.check("pairs.c", "-O0", status=5)
 
@@ -102,21 +103,25 @@ class Pairs(TracerCase):
     def test_c_clang_O0(self):
         self.check("pairs.c", "-O0", compiler="clang-14", status=5)
 
+    @scrytest.thorough
     def test_c_clang_O2(self):
         self.check("pairs.c", "-O2", compiler="clang-14", status=5)
 
     def test_exceptions_O0(self):
         self.check("pairs.cc", "-O0", compiler="g++")
 
+    @scrytest.thorough
     def test_exceptions_O2(self):
         self.check("pairs.cc", "-O2", compiler="g++")
 
+    @scrytest.thorough
     def test_exceptions_clang_O0(self):
         self.check("pairs.cc", "-O0", compiler="clang++-14")
 
     def test_exceptions_clang_O2(self):
         self.check("pairs.cc", "-O2", compiler="clang++-14")
 
+    @scrytest.thorough
     def test_coroutines_O0(self):
         self.check("pairs.cc", "-O0", "-std=c++20", "-DCOROUTINES", compiler="g++")
 
@@ -126,6 +131,7 @@ class Pairs(TracerCase):
     def test_coroutines_clang_O0(self):
         self.check("pairs.cc", "-O0", "-std=c++20", "-DCOROUTINES", compiler="clang++-14")
 
+    @scrytest.thorough
     def test_coroutines_clang_O2(self):
         self.check("pairs.cc", "-O2", "-std=c++20", "-DCOROUTINES", compiler="clang++-14")
 

@@ -157,9 +157,11 @@ class Valgrind(TracerCase):
         self.assertEqual([self.memcheck(program).returncode, self.memcheck(program, "wrong").returncode], [0, 9])
         self.check(program)
 
+    @scrytest.thorough
     def test_optimised(self):
         self.check(self.compile("unset.c", "-O1", "-w"))
 
+    @scrytest.thorough
     def test_deep(self):
         """Valgrind maps no memory again, which is how shadow stacks grow elsewhere."""
         source = self.box.path("work", "deep.c")
@@ -194,6 +196,7 @@ class Gdb(TracerCase):
         self.assertEqual(len(frames), 6, done.stdout)
         self.assertEqual(self.calls()["deep"], 6)
 
+    @scrytest.thorough
     def test_break_in_a_traced_function(self):
         program = scrytest.built("test", "system", "targets", "traced")
         done = self.box.run([*self.box.scry("run", "-q", "--trace", "file:traced.c", *EVERYTHING, "--"), "gdb", "-batch", "-nx",

@@ -152,6 +152,7 @@ class Statics(TracerCase):
                     if compiler == "g++":
                         self.as_gdb(program, shown)
 
+    @scrytest.thorough
     def test_objects_with_destructors(self):
         """They live on when the function returns."""
         program = self.compile(self.write("objects.cc", OBJECTS), "-O0", compiler="g++")

@@ -110,6 +110,8 @@ MUTATIONS = (a_pipe, a_socket, a_directory, a_link, sparse, sparse_before, cut, 
 
 
 class Damaged(JobCase):
+    case_seconds = max(120, int(os.environ.get("SCRY_TEST_ROUNDS", 0)))
+
     def setUp(self):
         super().setUp()
         self.whole = self.box.path("work", "whole")

@@ -88,6 +88,7 @@ class Nodes(labtest.LabCase):
 
     hosts = ("n1", "n2", "n3")
 
+    @scrytest.thorough
     def test_distributed(self):
         for host in self.lab:
             host.scry()

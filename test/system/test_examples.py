@@ -25,6 +25,7 @@ class Stommel(scrytest.TestCase):
         self.assertRegex(done.stdout, r"\nchecked  against .*: equal\n")
         return [float(number) for number in re.search(r"^result   sum (\S+), largest (\S+)$", done.stdout, re.M).groups()]
 
+    @scrytest.thorough
     def test_same_result_for_any_number_of_ranks(self):
         """On 1, 2, 3 (one row of blocks) and 6 (blocks of different sizes); each is also checked by the program."""
         results = [self.result(self.run_ranks(ranks, 61, 47, 300)) for ranks in (1, 2, 3, 6)]

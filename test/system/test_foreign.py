@@ -160,6 +160,7 @@ class Foreign(JobCase):
             os.chmod(os.path.join(self.job, folder), 0o777)
         self.assert_untouched()
 
+    @scrytest.thorough
     def test_own_with_links(self):
         """Somebody else's, out of an archive: all of it belongs to the reader now."""
         for link in (self.link_files, self.link_folders):

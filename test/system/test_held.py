@@ -78,6 +78,7 @@ class Held:
             self.assertEqual(process_state(killed), "Z")
         self.assertGreater(self.end(), 50)
 
+    @scrytest.thorough
     def test_killed_for_good(self):
         """Nobody is there to start another."""
         os.kill(self.run_.pid, signal.SIGSTOP)

@@ -116,6 +116,7 @@ class Says(HostileTest):
 class Floods(HostileTest):
     """It sends more than anybody wants."""
 
+    @scrytest.thorough
     def test_nodes(self):
         self.reach_evil()
         data = b"".join(node(2 + i, os.urandom(16), b"n" * 200) for i in range(1000))
@@ -134,11 +135,13 @@ class Floods(HostileTest):
         self.evil.wait(lambda kind, *rest: kind == 0)
         self.is_well()
 
+    @scrytest.thorough
     def test_small_frames(self):
         self.reach_evil()
         self.flood(frame(NODE_GONE) * 100000, 100)
         self.is_well()
 
+    @scrytest.thorough
     def test_questions_without_reading(self):
         self.reach_evil()
         self.evil.reads = False

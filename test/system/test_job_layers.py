@@ -162,6 +162,7 @@ class Layers(JobCase):
         self.assertEqual(reason["fields"]["path"], self.work)
         self.assertEqual(evidence, ["log", "health"])
 
+    @scrytest.thorough
     def test_file_limit(self):
         """A file grows beyond a limit: there is room on the disk, so nobody says that it is full."""
         limited = ["sh", "-c", 'ulimit -f 40960; exec "$@"', "sh", *self.command("disk")]
@@ -171,6 +172,7 @@ class Layers(JobCase):
         self.assertEqual((reason["note"], reason["sure"]), ("cause_limit", False))
         self.assertEqual(reason["fields"]["program"], "dd")
 
+    @scrytest.thorough
     def test_expired_proxy(self):
         proxy, key, request = (self.box.path("work", name) for name in ("proxy", "key", "request"))
         for command in (["req", "-new", "-newkey", "rsa:2048", "-nodes", "-keyout", key, "-subj", "/CN=user", "-out", request],

@@ -49,6 +49,7 @@ class Shared(Nodes):
         self.assertNotIn("--log was watched", done.stderr)
         self.check_whole(self.report(), os.path.basename(self.over_hosts), {"MPI_Init": 4, "MPI_Sendrecv": 4 * SELF_MESSAGES})
 
+    @scrytest.thorough
     @mpitest.only("openmpi")
     def test_clocks(self):
         """Parts that nobody has to bring have their clocks compared all the same."""
@@ -65,6 +66,7 @@ class Shared(Nodes):
         job.terminate()
         job.wait(60)
 
+    @scrytest.thorough
     @mpitest.both
     def test_failure_is_as_without_scry(self):
         plain = self.plain(self.over_hosts, 3)
@@ -72,7 +74,7 @@ class Shared(Nodes):
         self.assertEqual(done.returncode, plain.returncode)
         self.assertEqual({part["failed"]["count"] for part in self.report()["parts"]} - {0, 1, 2, 3}, set())
 
-    @mpitest.both
+    @mpitest.only("openmpi")
     def test_reason_elsewhere(self):
         """A rank crashes, and the launcher ends the others: the reason is the former."""
         script = os.path.join(self.box.path("work"), "rank.sh")
@@ -88,7 +90,7 @@ class Shared(Nodes):
         self.assertEqual(there["chain"][-1]["pid"], 0)
         self.assertEqual(report["last"]["reason"]["note"], "cause_crash")
 
-    @mpitest.both
+    @mpitest.only("openmpi")
     def test_rank_elsewhere(self):
         """The first rank that failed is named with its node, also where its launcher says nothing of it."""
         script = os.path.join(self.box.path("work"), "rank.sh")
@@ -99,7 +101,7 @@ class Shared(Nodes):
         self.assertRegex(report["last"]["reason"]["text"], r"^rank 2 of 4 on node n3 was killed by SIGSEGV")
         self.assertEqual((report["failed_elsewhere"]["node"], report["failed_elsewhere"]["chain"][0]["signal"]), ("n3", 11))
 
-    @mpitest.both
+    @mpitest.only("openmpi")
     def test_lost_node(self):
         """All that runs on a node is gone at once: the reason names the node and its ranks, not the launcher's ssh."""
         job = self.start_job(self.over_hosts, "wait")
@@ -127,6 +129,7 @@ class Shared(Nodes):
         self.assertEqual([part["name"] for part in report["parts"]], list(HOSTS[1:]))
         self.assertEqual([rank["rank"] for rank in report["mpi"]["ranks"]], list(range(6)))
 
+    @scrytest.thorough
     @mpitest.both
     def test_without_scry_elsewhere(self):
         """A node on which there is no scry does its part of the job all the same."""

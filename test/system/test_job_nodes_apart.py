@@ -44,6 +44,7 @@ class OwnFiles(Nodes):
         self.box.run(self.box.scry("rm", self.job))
         self.assertFalse(os.path.exists(self.box.path("work", "job")))
 
+    @scrytest.thorough
     @mpitest.only("openmpi")
     def test_full_disk_on_a_node(self):
         """It stays full: the result is right, and the node is named."""
@@ -58,6 +59,7 @@ class OwnFiles(Nodes):
         self.assertRegex(done.stderr, r"what ran on node n2 was not watched: nothing of the job was recorded there")
         self.assertEqual([part["name"] for part in self.report()["parts"]], ["n3", "n4"])
 
+    @scrytest.thorough
     @mpitest.only("openmpi")
     def test_begins_after_scry_set(self):
         """A part has the options of the moment at which it begins."""
@@ -74,7 +76,7 @@ class OwnFiles(Nodes):
         job.terminate()
         job.wait(60)
 
-    @mpitest.both
+    @scrytest.thorough
     def test_program_missing_on_a_node(self):
         """What the launcher says of it is the reason, not how it ended the other ranks."""
         for name in HOSTS[:3]:
@@ -141,7 +143,7 @@ class OrdinaryUser(Nodes):
     """Nothing of it needs root, on any node."""
     options = {"ordinary": True}
 
-    @mpitest.both
+    @mpitest.only("openmpi")
     def test_each_rank(self):
         done = self.run_job(self.over_hosts)
         self.assertEqual((done.returncode, sorted_lines(done.stdout)), (0, [f"rank {i} got 9" for i in range(4)]), done.stderr)

@@ -62,6 +62,7 @@ class Slurm(labtest.LabCase):
 
     start_job_when_told, set_and_go = Nodes.start_job_when_told, Nodes.set_and_go
 
+    @scrytest.thorough
     def test_begins_after_scry_set(self):
         """A part that nobody here starts is told when it comes."""
         scry = self.lab.here("bin", "scry")

@@ -133,6 +133,10 @@ class OrdinaryUser(Following):
     def test_ranks(self):
         self.skipTest("done as root")
 
+    @scrytest.thorough
+    def test_many_on_all_processors(self):
+        super().test_many_on_all_processors()
+
 
 class Listing(CheckedCase):
     def jobs(self, *arguments):

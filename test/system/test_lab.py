@@ -121,6 +121,7 @@ class Mpi(labtest.LabCase):
     def test_openmpi(self):
         self.check("openmpi")
 
+    @scrytest.thorough
     def test_mpich(self):
         self.check("mpich")
 

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """What programs write to files: `scry run --log`, and the built-in patterns for standard error and standard output."""
 
+import contextlib
+import glob
 import json
 import os
 import re
@@ -34,6 +36,19 @@ class Logs(JobCase):
             return ""
         with open(path, encoding="utf-8") as file:
             return file.read()
+
+    def wait_until_found(self, name):
+        """Until the observer reads the file."""
+        path = os.path.realpath(os.path.join(self.work, name))
+        def holders():
+            found = set()
+            for link in glob.glob("/proc/[0-9]*/fd/*"):
+                with contextlib.suppress(OSError):
+                    if os.readlink(link) == path:
+                        with open(link.replace("/fd/", "/fdinfo/"), encoding="ascii") as file:
+                            found.add(int(re.search(r"flags:\s+(\d+)", file.read())[1], 8) & os.O_ACCMODE)
+            return found
+        wait_until(lambda: os.O_RDONLY in holders())
 
     def notes(self):
         return [record["note"] for record in self.records("warning") if record["note"].startswith("log_")]
@@ -79,7 +94,7 @@ class Logs(JobCase):
         run = self.box.start(["sh", "-c", 'exec "$0" "$@" 2>job.err', *self.box.scry(
             "run", "-q", "--", "sh", "-c", "echo Bus error >&2; exec 2>new.err; echo Bus error >&2; read line <go; echo Segmentation fault >&2")],
                              cwd=self.work)
-        wait_until(lambda: '"rotated"' in self.spool())
+        wait_until(lambda: '"new.err"' in self.spool())
         self.write("go", "go\n")
         self.assertEqual(run.wait(), 0)
         self.assertEqual([(line["pattern"], line["line"]) for line in self.records("log")], [("bus_error", 1), ("bus_error", 1), ("segfault", 2)])
@@ -96,13 +111,27 @@ class Logs(JobCase):
         reason = self.report()["last"]["reason"]
         self.assertEqual((reason["fields"]["file"], reason["fields"]["text"]), ("solver.log", "ERROR: mesh is empty"))
 
+    def test_output_for_a_command(self):
+        """What a script sends to a file of the output alone may be data, unless that command fails."""
+        os.mkfifo(os.path.join(self.work, "go"))
+        self.write("solver", "#!/bin/sh\necho 'ERROR: mesh is empty'; read line <go; exit $1\n")
+        for status, reason in ((3, "probably what solver.log says: ERROR: mesh is empty"), (0, None)):
+            run = self.box.start(["sh", "-c", 'exec "$0" "$@" >job.out 2>job.err', *self.box.scry(
+                "run", "-q", "--", "sh", "-c", f"sh solver {status} >solver.log; exit {status}")], cwd=self.work)
+            self.wait_until_found("solver.log")
+            self.write("go", "go\n")
+            self.assertEqual(run.wait(), status)
+            last = self.report()["last"]
+            self.assertEqual(last and last["reason"]["text"], reason)
+            self.assertEqual([line["text"] for line in self.records("log")], ["ERROR: mesh is empty"] if reason else [])
+
     def test_own_words(self):
         """What a script sent to a file for a command that failed is what that said, whatever the script says then."""
         os.mkfifo(os.path.join(self.work, "go"))
         self.write("solver", "#!/bin/sh\necho 'residual 1e9 at step 17'; read line <go; exit 3\n")
         run = self.box.start(["sh", "-c", 'exec "$0" "$@" >job.out 2>job.err', *self.box.scry(
             "run", "-q", "--", "sh", "-c", "sh solver >solver.log 2>&1 || echo see solver.log; exit 3")], cwd=self.work)
-        wait_until(lambda: "solver.log" in self.spool())
+        self.wait_until_found("solver.log")
         self.write("go", "go\n")
         self.assertEqual(run.wait(), 3)
         self.assertRegex(self.report()["last"]["reason"]["text"], r"^probably sh \(pid \d+\), which ended with exit status 3.*; it said: residual 1e9 at step 17$")

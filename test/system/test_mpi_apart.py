@@ -56,6 +56,7 @@ class Apart(mpitest.MpiCase):
         self.assertRegex(self.shown("report", job),
                          r"\n  counting began anew on 2 ranks \(MPI_Pcontrol\(2\), or a tool\), [\d.]+ \w+ after MPI_Init: ")
 
+    @scrytest.thorough
     def test_off(self):
         """The time without counting is reported, only where there was one."""
         mpi = self.mpi_report(self.run_part(2, "off"))
@@ -66,6 +67,7 @@ class Apart(mpitest.MpiCase):
         done = self.job(2, self.target("apart.c"), "merged", options=["-q"])
         self.assertEqual((done.returncode, [rank["paused_ns"] for rank in self.mpi_report()["ranks"]]), (0, [0, 0]))
 
+    @scrytest.thorough
     def test_diff(self):
         """Two runs side by side."""
         for name, part in (("a", "persistent"), ("b", "thread")):
@@ -116,6 +118,7 @@ class Apart(mpitest.MpiCase):
             heights = {bar.find(SVG + "title").text.split(",")[0]: float(bar.get("height")) for bar in lane}
             self.assertLess(heights["MPI_Wait in another thread"], heights["MPI_Barrier"])
 
+    @scrytest.thorough
     def test_replay(self):
         """Ranks in their order, each with its number; calls with the line that they came from."""
         job = self.run_part(3, "persistent", "--mpi", "trace")

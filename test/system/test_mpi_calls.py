@@ -190,13 +190,14 @@ class Fortran(mpitest.MpiCase):
             near = "".join(text[max(0, site["line"] - 4):site["line"]])
             self.assertIn(site["name"].upper(), near, site)
 
+    @scrytest.thorough
     def test_mpif(self):
         self.check_style("calls_mpif.f")
 
+    @scrytest.thorough
     def test_use_mpi(self):
         self.check_style("calls_use.f90")
 
-    @mpitest.both
     def test_use_mpi_f08(self):
         self.check_style("calls_f08.f90")
 

@@ -168,6 +168,7 @@ class Events(EachMpiTest):
         self.check_time(float(self.ask(f": pa_timer_read([{timer}])").result()), counted[0], waits=True)
         self.check_barriers([number for number, _ in barriers], counted)
 
+    @scrytest.thorough
     def test_performance_analysis_in_the_program(self):
         """The same by a tool that wants no replies: nothing waits for the monitor."""
         self.start(3)
@@ -300,6 +301,7 @@ class Events(EachMpiTest):
         self.assertEqual(tool.read(*counters), expected)
         self.assertEqual(tool.read(failed, total), [3, -3])
 
+    @scrytest.thorough
     def test_outermost_calls_only(self):
         """What a function of the program calls from inside MPI_Comm_dup is not its own call."""
         self.start(2)
@@ -316,6 +318,7 @@ class Events(EachMpiTest):
 
     # ---- when ----
 
+    @scrytest.thorough
     def test_all_calls_from_the_first_one(self):
         """Defined before there is a process: as many of all calls as the statistics have, MPI_Init among them."""
         numbers_of = {}
@@ -366,6 +369,7 @@ class Events(EachMpiTest):
             self.assertEqual(len(self.all_triggered(number)), expected)
         self.assertEqual(len(tokens), 2)
 
+    @scrytest.thorough
     def test_one_thread(self):
         """A request that names a thread means its calls only."""
         tokens = self.start(2)
@@ -407,6 +411,7 @@ class Events(EachMpiTest):
         counted = self.run_to_end()
         self.assertEqual((counted[0]["sends"], counted[0]["barriers"]), (ROUNDS, 3))
 
+    @scrytest.thorough
     def test_the_monitor_dies(self):
         """The calls go on, and are no longer reported."""
         self.start(2)
@@ -418,6 +423,7 @@ class Events(EachMpiTest):
         counted = self.run_to_end()
         self.assertEqual((counted[0]["sends"], counted[0]["barriers"]), (ROUNDS, 3))
 
+    @scrytest.thorough
     def test_detached(self):
         """A process that is detached in the middle is left alone."""
         tokens = self.start(2)
@@ -468,6 +474,7 @@ class Events(EachMpiTest):
         self.assertEqual(len(told), 4 * ROUNDS)
         self.assertEqual(sorted(told.count(text) for text in set(told)), [ROUNDS] * 4)
 
+    @scrytest.thorough
     def test_fortran(self):
         """The parameters are those of the C function."""
         self.start(2, source="told.f90")

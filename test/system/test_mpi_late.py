@@ -47,6 +47,7 @@ class Late(EachMpiTest):
         self.assertEqual(self.process.wait(timeout=60 * scrytest.SCALE), 0)
         return [lines_of(f"{self.out}.{rank}") for rank in range(count)]
 
+    @scrytest.thorough
     @mpitest.both
     def test_library_calls(self):
         """A request for them brings the interposer."""
@@ -153,6 +154,7 @@ class Late(EachMpiTest):
         rows = [row for row in self.rank_rows("")[1] if row["token"] in tokens.values()]
         return len(rows) == len(tokens) and all(row["state"] == "running" for row in rows) and rows
 
+    @scrytest.thorough
     def test_inside_of_mpi(self):
         """A rank that waits in MPI is not touched, and goes on; once it leaves MPI, it is loaded."""
         tokens, (zero, one), outs = self.messengers()

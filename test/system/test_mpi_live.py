@@ -81,6 +81,7 @@ class Live(mpitest.MpiCase):
         lines = [line for line in text.splitlines() if re.search(rf"\b{ranks[0]['pid']}\b", line)]
         self.assertEqual(len(lines), 1, "a rank is listed once, not as a process again")
 
+    @scrytest.thorough
     def test_top(self):
         self.start(3, self.target("stuck.c", "-Wno-stringop-overflow"), "ibarrier")
         self.until([("in_call", "MPI_Wait"), ("computing", None), ("in_call", "MPI_Wait")],
@@ -109,6 +110,7 @@ class Live(mpitest.MpiCase):
         finally:
             screen.close()
 
+    @scrytest.thorough
     def test_died(self):
         """A rank that is killed while others wait stays in the list, as dead. Open MPI's launcher would end all."""
         self.start(3, self.target("stuck.c", "-Wno-stringop-overflow"), "tag")

@@ -59,6 +59,7 @@ class Changes(Messages):
         self.assertEqual(len(content), int(length))
         return [*fields, content]
 
+    @scrytest.thorough
     def test_clear(self):
         zero, one, two = self.launch(3)
         for rank in (one, two):
@@ -73,7 +74,6 @@ class Changes(Messages):
         self.assertEqual(zero.do("recv -1 -1"), "got 1 5 20 2")
         self.finish()
 
-    @mpitest.both
     def test_insert(self):
         """A message that nobody has sent: created, filled, inserted at the end of the queue, received."""
         zero, one = self.launch(2)
@@ -94,6 +94,7 @@ class Changes(Messages):
         self.assertEqual(printed(self.triggered(number)), [message, "25"])
         self.finish()
 
+    @scrytest.thorough
     def test_copies(self):
         zero, one = self.launch(2)
         one.do("send 0 5 10 1")
@@ -110,6 +111,7 @@ class Changes(Messages):
         self.assertEqual(self.info(zero), [])
         self.finish()
 
+    @scrytest.thorough
     def test_never_received(self):
         """What was inserted and never received is no reason for the program to hang."""
         zero, one = self.launch(2)
@@ -119,7 +121,6 @@ class Changes(Messages):
         self.assertEqual(self.sizes(zero), [1])
         self.finish()
 
-    @mpitest.both
     def test_too_large_a_tag(self):
         """One that the sender's MPI does not take is no reason for the program to end."""
         zero, one = self.launch(2)
@@ -131,6 +132,7 @@ class Changes(Messages):
         self.assertEqual(self.sizes(zero), [1] if reply.ok() else [])
         self.finish()
 
+    @scrytest.thorough
     def test_large(self):
         """No more can be inserted than the sender gets rid of at once; and that is never received."""
         zero, one = self.launch(2)
@@ -173,6 +175,7 @@ class Changes(Messages):
         self.assertEqual(zero.do("iprobe 1 5"), "nothing")
         self.finish()
 
+    @scrytest.thorough
     def test_in_an_action_list(self):
         """Every message with a tag is taken out before it can be received."""
         zero, one = self.launch(2)
@@ -183,6 +186,7 @@ class Changes(Messages):
         self.assertEqual(self.info(zero), [])
         self.finish()
 
+    @scrytest.thorough
     def test_nothing_is_done_later(self):
         """7.2.3: where nothing can wait for the process, nothing is answered and done later."""
         zero, one = self.launch(2)
@@ -209,6 +213,7 @@ class Changes(Messages):
             self.assertEqual(zero.do("recv 1 5"), f"got 1 5 {text}")
         self.finish()
 
+    @scrytest.thorough
     def test_who_makes_no_call(self):
         """Nothing is done, and the answer says so."""
         zero, one = self.launch(2)
@@ -244,7 +249,6 @@ class Conversions(Messages):
         self.ask(f": message_tag([{', '.join(tokens)}], {self.number})")
         return [row[0] for rank in self.ranks for row in self.info(rank, TOKEN | TAG) if row[1] == str(self.number)]
 
-    @mpitest.both
     def test_down_and_up(self):
         zero, (first, second, third), (other,) = self.zero, *self.inside
         every = [first, second, third, other]
@@ -272,6 +276,7 @@ class Conversions(Messages):
         self.received()
         self.finish()
 
+    @scrytest.thorough
     def test_events(self):
         """An event on queues names nodes, processes, or messages; its actions convert what it reports."""
         zero, (first, *_), _ = self.zero, *self.inside
@@ -334,6 +339,7 @@ class Conversions(Messages):
         self.assertEqual(self.ask(": message_destroy([])").objects(), [held])
         self.finish()
 
+    @scrytest.thorough
     def test_thousands(self):
         """Named several times they are still each one object, and others do not wait."""
         self.one.do("burst 0 9 3000")

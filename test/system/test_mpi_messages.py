@@ -69,6 +69,7 @@ class Queues(Messages):
         zero.do("free 2")
         self.finish()
 
+    @scrytest.thorough
     def test_cancelled_receives(self):
         zero, one = self.launch(2)
         zero.do("irecv 0 1 5")
@@ -102,6 +103,7 @@ class Queues(Messages):
         self.assertEqual(self.sizes(zero), [])
         self.finish()
 
+    @scrytest.thorough
     def test_doubts_are_said(self):
         """What a receive from anybody gets whose request was freed is not seen."""
         zero, one = self.launch(2)
@@ -118,6 +120,7 @@ class Queues(Messages):
         zero.do("recv 1 6")
         self.finish()
 
+    @scrytest.thorough
     def test_who_has_no_queue(self):
         self.launch(2)
         target = self.target()
@@ -163,6 +166,7 @@ class LargeCounts(Messages):
     """Functions with counts of MPI_Count send and receive messages as others do."""
     options = ("-DLARGE_COUNTS",)
 
+    @scrytest.thorough
     @mpitest.only("mpich")
     def test_queue(self):
         if self.mpi != "mpich":
@@ -223,7 +227,6 @@ class Tags(Messages):
         self.refused(f": message_tag([{tokens[4]}], 1)", UNKNOWN_OBJECT, "received already|not exist")
         self.finish()
 
-    @mpitest.both
     def test_completed_out_of_order(self):
         zero, one = self.launch(2)
         number = self.tagged(zero, "7, 9")
@@ -257,6 +260,7 @@ class Tags(Messages):
         self.assertEqual(self.told(number)[2:], [msg, sender, "33", "77"])
         self.finish()
 
+    @scrytest.thorough
     def test_at_the_call_that_sends_it(self):
         """As an action of the call: the message does not exist yet when it is tagged."""
         zero, one = self.launch(2)
@@ -270,6 +274,7 @@ class Tags(Messages):
         self.assertEqual(self.told(number)[3:], [self.thread(one), "20", "12"])
         self.finish()
 
+    @scrytest.thorough
     def test_other_tags_and_threads(self):
         zero, one = self.launch(2)
         other = self.tagged(zero, "8")
@@ -281,6 +286,7 @@ class Tags(Messages):
         self.omis.quiet(sender)
         self.finish()
 
+    @scrytest.thorough
     def test_the_receiver_is_stopped(self):
         zero, one = self.launch(2)
         self.enable(f"thread_has_received_tagged_msg([{zero.token}], []): thread_stop([$thread])")
@@ -295,6 +301,7 @@ class Tags(Messages):
         self.assertEqual(zero.answer(), "got 1 5 20 2")
         self.finish()
 
+    @scrytest.thorough
     def test_nobody_hears_of_it(self):
         """The monitor is stopped while the receiver waits for it, and dies then."""
         zero, one = self.launch(2)

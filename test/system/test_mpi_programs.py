@@ -37,6 +37,7 @@ class Stommel(mpitest.MpiCase):
         self.assertEqual(sent, received_of(mpi))
         return sent, mpi
 
+    @scrytest.thorough
     def test_two_ranks(self):
         """Two blocks side by side: one edge, a line of the grid, each way in each step."""
         sent, mpi = self.check(2)
@@ -80,6 +81,7 @@ class Programs(mpitest.MpiCase):
         self.assertEqual(matrix_of(mpi), {(0, 1): (10, 160), (0, 2): (10, 160)})
         self.assertEqual(received_of(mpi), matrix_of(mpi))
 
+    @scrytest.thorough
     def test_registered_plugin(self):
         """A plugin that registers itself where it is opened is seen from the next call of MPI on."""
         program = self.target("registers.c", "-rdynamic")
@@ -118,6 +120,7 @@ class Programs(mpitest.MpiCase):
         self.assertRegex(done.stderr, "no MPI calls were counted: .*something replaced LD_PRELOAD")
         self.assertIsNone(self.report()["mpi"])
 
+    @scrytest.thorough
     @mpitest.both
     def test_launcher_of_another(self):
         """The mpirun of another MPI starts each rank as a program of its own."""
@@ -134,6 +137,7 @@ class Programs(mpitest.MpiCase):
         self.assertIn("2 programs of one rank each: were they started by the mpirun of another MPI", done.stderr)
         self.assertEqual([(rank["rank"], rank["world"]) for rank in self.mpi_report()["ranks"]], [(0, 0), (0, 1)])
 
+    @scrytest.thorough
     def test_own_tool(self):
         """A tool of the user's, by the profiling interface, counts as before, and each call counts once here, too."""
         tool = self.target("tool.c", "-shared", "-fPIC")
@@ -146,7 +150,6 @@ class Programs(mpitest.MpiCase):
         rows = {row["name"]: row["calls"] for row in mpi["calls"]}
         self.assertEqual((rows["MPI_Send"], rows["MPI_Recv"]), (10, 10))
 
-    @mpitest.both
     def test_tool_in_the_program(self):
         """Linked into it, its MPI_Send cannot be told from the program's own functions: what it calls is counted, and a line
         says so."""
@@ -159,7 +162,6 @@ class Programs(mpitest.MpiCase):
         self.assertIn("\n  14 of these calls are of functions MPI_Finalize and MPI_Send that the program itself has, a tool that "
                       "is linked into it: ", self.box.run(self.box.scry("report", "@last")).stdout)
 
-    @mpitest.both
     def test_initialised_by_a_library(self):
         """In its constructor: counting begins before it."""
         library = self.target("early.c", "-DLIBRARY", "-shared", "-fPIC", name="libearly")
@@ -183,6 +185,7 @@ class Programs(mpitest.MpiCase):
         self.assertEqual(matrix_of(mpi), ring(3, 3, 80))
         self.assertEqual({rank["thread_level"] for rank in mpi["ranks"]}, {3})
 
+    @scrytest.thorough
     def test_threads(self):
         """MPI_THREAD_MULTIPLE, four threads of each rank at once: nothing is lost."""
         threads, steps = 4, 500
@@ -205,6 +208,7 @@ class Programs(mpitest.MpiCase):
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertEqual(matrix_of(self.mpi_report()), ring(2))
 
+    @scrytest.thorough
     def test_off(self):
         program = self.target("ending.c")
         done = self.job(2, program, options=["-q", "--mpi", "off"])
@@ -230,7 +234,6 @@ class Programs(mpitest.MpiCase):
         self.assertIsNone(self.report()["mpi"])
 
 
-    @mpitest.both
     def test_truncated_receive(self):
         """A receive whose buffer is too short is an error of its call, and none that got the message: that stays unreceived."""
         done = self.job(2, self.target("truncated.c"), options=["--mpi", "trace"])
@@ -241,7 +244,6 @@ class Programs(mpitest.MpiCase):
         self.assertEqual((receives["calls"], receives["received_bytes"]), (2, 8))
         self.assertEqual((report["mpi_trace"]["messages"], report["mpi_trace"]["unreceived"], report["mpi_trace"]["unsent"]), (1, 1, 0))
 
-    @mpitest.both
     def test_unmeasured(self):
         """What --mpi-metrics leaves out is not zero: it is "-", and null."""
         done = self.job(2, self.target("ending.c"), "finalize", options=["--mpi-metrics", "none"])
@@ -281,7 +283,7 @@ class Ends(mpitest.MpiCase):
         self.check_statuses("status")
         self.assertEqual(matrix_of(self.mpi_report()), ring(3))
 
-    @mpitest.both
+    @mpitest.only("openmpi")
     def test_killed_rank(self):
         """What it did before is known to the last message."""
         self.check_statuses("kill")
@@ -294,7 +296,7 @@ class Ends(mpitest.MpiCase):
         self.assertEqual((end["signal"], end["exit_code"], end["first"]), (signal.SIGKILL, None, True))
         self.check_first(1, "was killed by SIGKILL", text)
 
-    @mpitest.both
+    @mpitest.only("openmpi")
     def test_reason(self):
         """Under every launcher the first rank that failed, with its words: in the summary, in the list of jobs, and in scry why."""
         for way, reason in (("leave", r"rank 1 of 3 exited with status 0 without MPI_Finalize: ERROR: the mesh is empty"),
@@ -321,6 +323,7 @@ class Ends(mpitest.MpiCase):
                 self.assertRegex(job["cause"], f"^{reason}$")
                 self.assertRegex(self.box.run(self.box.scry("why", "@last")).stdout, rf"\Ajob \S+ ended: {reason}\n")
 
+    @scrytest.thorough
     @mpitest.both
     def test_left_uncounted(self):
         """Without statistics of MPI the process is known that was the first to end, and that its launcher then killed the others."""
@@ -355,6 +358,7 @@ class Ends(mpitest.MpiCase):
         self.check_first(1, "called MPI_Abort with 3", self.box.run(self.box.scry("report", "@last")).stdout)
         self.assertEqual(matrix_of(mpi)[1, 2], (STEPS, STEPS * 8))
 
+    @scrytest.thorough
     @mpitest.both
     def test_abort_with_0(self):
         """The launcher may then end with 0: that hides nothing."""
@@ -364,12 +368,14 @@ class Ends(mpitest.MpiCase):
         self.assertIn(said, done.stderr)
         self.assertRegex(self.box.run(self.box.scry("ps")).stdout, rf"  (!|->) {what}")
 
+    @scrytest.thorough
     def test_exit_without_finalize(self):
         self.job(3, self.target("ending.c"), "exit", options=["-q"])
         mpi = self.mpi_report()
         self.assertEqual(set(self.states(mpi).values()), {"died without MPI_Finalize"})
         self.assertEqual(matrix_of(mpi), ring(3))
 
+    @scrytest.thorough
     def test_restricted(self):
         """One that forbids itself system calls would be killed by those of the interposer: it is counted up to there."""
         for mode in "stats", "trace":
@@ -392,6 +398,7 @@ class Ends(mpitest.MpiCase):
             self.assertEqual({rank["state"] for rank in mpi["ranks"]}, {"never called MPI_Init"})
             self.assertEqual(mpi["matrix"], [])
 
+    @scrytest.thorough
     def test_standard_input(self):
         """It gets to rank 0, byte for byte."""
         text = "".join(f"line {number}\n" for number in range(1000))
@@ -408,6 +415,7 @@ class Ends(mpitest.MpiCase):
             pids[int(rank)] = int(pid)
         return job, pids
 
+    @scrytest.thorough
     def test_killed_from_outside(self):
         job, pids = self.waiting()
         os.kill(pids[2], signal.SIGKILL)
@@ -416,6 +424,7 @@ class Ends(mpitest.MpiCase):
         self.assertEqual(self.states(mpi)[2], "died without MPI_Finalize")
         self.assertEqual(matrix_of(mpi), ring(3))
 
+    @scrytest.thorough
     @mpitest.both
     def test_killed_launcher(self):
         job, pids = self.waiting()
@@ -477,6 +486,7 @@ class Names(mpitest.MpiCase):
 class Both(scrytest.TestCase):
     """Both MPIs in one job: each with its own library, ranks kept apart."""
 
+    @scrytest.thorough
     def test_both(self):
         if not all(mpitest.available(mpi) for mpi in mpitest.MPIS):
             self.skipTest("needs both MPIs")

@@ -24,6 +24,7 @@ class Room(mpitest.MpiCase):
             ran += 1
         self.assertGreater(ran, 0)
 
+    @scrytest.thorough
     def test_counted(self):
         self.check()
 

@@ -184,6 +184,7 @@ class Services(Served):
         self.refused(f": mpi_get_distribution([{ranks[0]['token']}], \"MPI_Nothing.size\")", PARAMETER_ERROR, "latency")
         self.finish(process, release)
 
+    @scrytest.thorough
     def test_matrix_and_communicators(self):
         process, ranks, release = self.blocked()
         for rank, row in ranks.items():
@@ -205,6 +206,7 @@ class Services(Served):
             self.assertIn((-3, half[0], "MPI_Allreduce"), rows)
         self.finish(process, release)
 
+    @scrytest.thorough
     def test_reset(self):
         """Each thread starts again with its next call: the current waits of ranks 0 and 2 are not counted."""
         process, ranks, release = self.blocked()
@@ -217,6 +219,7 @@ class Services(Served):
             expected = {0: {"MPI_Wait": 1, "MPI_Barrier": 1}, 1: {"MPI_Send": 2, "MPI_Barrier": 1}, 2: {}}[rank]
             self.assertEqual({name: call["count"] for name, call in calls.items()}, {**expected, "MPI_Finalize": 1})
 
+    @scrytest.thorough
     def test_switched_off(self):
         self.ask(f': job_set("{self.jobdir}", "mpi", "off")')
         release = self.box.path("work", "release")
@@ -231,6 +234,7 @@ class Services(Served):
 class Here(Served):
     """What is about the machine beside the tool: its files, its monitor, what one reply has of it."""
 
+    @scrytest.thorough
     def test_activity(self):
         """What the ranks are in, all at once; also of those that have ended."""
         process, ranks, release = self.blocked()
@@ -252,7 +256,6 @@ class Here(Served):
         self.finish(process, release)
         wait_until(lambda: [row["state"] for row in activity().values()] == ["ended"] * 3, 30)
 
-    @mpitest.both
     def test_ranks(self):
         process, ranks, release = self.blocked()
         self.assertEqual(len({row["namespace"] for row in ranks.values()}), 1)
@@ -328,6 +331,7 @@ class Here(Served):
         for stats in files.values():
             self.check_schema(stats)
 
+    @scrytest.thorough
     def test_killed(self):
         """What was counted is there, although nothing in the program ended as it should."""
         process, ranks, _ = self.blocked()
@@ -345,6 +349,7 @@ class Here(Served):
         communicated = files[0]["threads"][0]["outermost"]["communicate_ns"]
         self.assertGreater(communicated, files[0]["threads"][0]["now"]["age_ns"])
 
+    @scrytest.thorough
     def test_monitor_killed(self):
         """Another monitor continues with what the first one left, and loses nothing."""
         process, ranks, release = self.blocked()
@@ -362,6 +367,7 @@ class Here(Served):
         for stats in files.values():
             self.assertEqual((stats["state"], calls_of(stats)["MPI_Sendrecv"]["count"]), ("ended", MESSAGES))
 
+    @scrytest.thorough
     def test_directory_made_again(self):
         """Ranks of a job whose directory was removed are not those of the next one that has it."""
         process, ranks, release = self.blocked()
@@ -382,6 +388,7 @@ class Here(Served):
         self.drained()
         self.assertEqual({rank: stats["pid"] for rank, stats in self.written().items()}, pids)
 
+    @scrytest.thorough
     @mpitest.both
     def test_without_agent(self):
         """Ranks that were started without us are found, and nothing else is known of them."""

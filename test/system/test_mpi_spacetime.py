@@ -93,6 +93,7 @@ class Stommel(Traced):
         for tip in tips:
             self.assertTrue(any(begin <= tip["ts"] <= end for begin, end in slices[tip["pid"], tip["tid"]]), tip)
 
+    @scrytest.thorough
     def test_table(self):
         rows = self.messages()
         self.check_halo(neighbours((int(row["from"]), int(row["to"]), int(row["bytes"])) for row in rows))
@@ -178,6 +179,7 @@ class Late(Traced):
             self.assertRegex(wait["waits"]["where"], rf"{function} \(late.c:\d+\)")
             self.assertGreater(wait["total_ns"], 30_000_000)
 
+    @scrytest.thorough
     def test_order(self):
         """Receives that completed in the reverse order are those of the sends in their order."""
         rows = [row for row in self.messages() if row["send_call"] == "MPI_Isend"]
@@ -247,6 +249,7 @@ class Meeting(Traced):
             if name == "uri" or name.startswith("port-"):
                 os.unlink(self.box.path("work", name))
 
+    @scrytest.thorough
     @mpitest.only("openmpi")
     def test_met(self):
         commands = self.commands()
@@ -302,6 +305,7 @@ class Killed(Traced):
 
 
 class Thinned(Traced):
+    @scrytest.thorough
     def test_rate(self):
         """A rate leaves out calls, no messages."""
         job, count = self.box.path("work", "job"), 20000
@@ -350,6 +354,7 @@ class Switched(Traced):
         self.assertIn("`scry run --mpi trace`", text)
         self.assertIn("begins after MPI_Init", self.export("spacetime"))
 
+    @scrytest.thorough
     def test_on_from_the_start(self):
         states = self.finish(self.waiting("--mpi", "trace"))
         self.assertEqual(states, {"matched": sorted([*range(100, 105), *range(200, 203), *self.LATER])})
@@ -363,6 +368,7 @@ class Switched(Traced):
         self.assertEqual(job.wait(60 * scrytest.SCALE), 0)
         self.assertEqual({row["state"] for row in self.messages()}, {"ambiguous"})
 
+    @scrytest.thorough
     def test_off_and_killed(self):
         """So it is where the ranks do not come to MPI_Finalize."""
         job = self.waiting("--mpi", "trace", how=("kill",))

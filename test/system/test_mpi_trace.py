@@ -140,6 +140,7 @@ class Trace(mpitest.MpiCase):
         self.assertRegex(text, r"(?m)^ +[\d.]+      MPI_Allreduce\(comm = 0, bytes = 32")
         self.assertNotIn("MPI_Type_size", text)
 
+    @scrytest.thorough
     def test_failed(self):
         self.traced(1, "fails")
         self.assertRegex(self.replayed(), r"MPI_Send\(dest = -3, tag = 1, .*(\n.*  end of MPI_Send)?  = \d+ ")
@@ -164,6 +165,7 @@ class Trace(mpitest.MpiCase):
         self.assertEqual(sorted(self.traces()), [0, 1])
         self.assertEqual(len(re.findall(r"MPI_Barrier\(", self.replayed())), 2)
 
+    @scrytest.thorough
     def test_threads(self):
         threads, steps = 4, 200
         program = self.target("hammer.c", "-Wno-stringop-overflow")
@@ -176,6 +178,7 @@ class Trace(mpitest.MpiCase):
                 self.assertEqual(sum(what == kind and call in ("MPI_Isend", "MPI_Irecv", "MPI_Sendrecv")
                                      for what, call, *_ in found), threads * steps, (rank, kind))
 
+    @scrytest.thorough
     def test_many(self):
         """Nothing is lost, and the summary's numbers are those of the calls."""
         count = 20000
@@ -204,6 +207,7 @@ class Trace(mpitest.MpiCase):
         for path in traces.values():
             self.assertEqual(sum(message[0] == "sent" for message in self.messages(path)), 100)
 
+    @scrytest.thorough
     def test_abort(self):
         self.job(2, self.target("ending.c"), "abort", options=["-q", "-o", self.box.path("work", "job"), "--mpi", "trace"])
         self.assertIn("MPI_Abort(", self.replayed())
@@ -235,6 +239,7 @@ class Trace(mpitest.MpiCase):
         self.assertEqual(job.wait(60 * scrytest.SCALE), 0)
         self.assertEqual(sorted(set(re.findall(r"MPI_\w+\(", self.replayed()))), ["MPI_Barrier(", "MPI_Finalize("])
 
+    @scrytest.thorough
     def test_switched_off(self):
         job, _ = self.waiting("--mpi", "trace")
         self.set("mpi=stats")
@@ -245,6 +250,7 @@ class Trace(mpitest.MpiCase):
         self.assertNotIn("MPI_Finalize(", found)
         self.assertEqual(matrix_of(self.mpi_report(self.box.path("work", "job")))[0, 1], (100, 800))
 
+    @scrytest.thorough
     def test_switched_twice(self):
         job, _ = self.waiting("--mpi", "trace")
         for how in ("stats", "off", "trace"):
@@ -254,6 +260,7 @@ class Trace(mpitest.MpiCase):
         found = set(re.findall(r"MPI_\w+\(", self.replayed()))
         self.assertTrue({"MPI_Sendrecv(", "MPI_Barrier(", "MPI_Finalize("} <= found, found)
 
+    @scrytest.thorough
     def test_calls_left_out(self):
         """Neither --min-time, --rate nor --max-depth leaves out messages, and nothing is reported as missing."""
         for options in (["--min-time", "1s"], ["--rate", "5"], ["--max-depth", "1"]):

@@ -77,6 +77,7 @@ class Why(mpitest.MpiCase):
         (thread,) = (each for each in found["threads"] if each["is_rank"])
         return thread
 
+    @scrytest.thorough
     @mpitest.only("openmpi")
     def test_python(self):
         """The line of a Python program that called MPI, and that of one which others wait for."""
@@ -114,6 +115,7 @@ class Why(mpitest.MpiCase):
     def test_deadlock_that_was_ended(self):
         self.ended(4, "4 ranks wait for each other", mpitest.example("mpi_deadlock", self.mpi))
 
+    @scrytest.thorough
     @scrytest.hasten(5)
     def test_other_tag_that_was_ended(self):
         """A message with another tag lies there, and nobody has seen the rank look at it."""
@@ -160,12 +162,14 @@ class Why(mpitest.MpiCase):
         """Without the text, which is made of the answer, as others show."""
         return self.stuck(way, until, None)[:2]
 
+    @scrytest.thorough
     def test_another_tag(self):
         answer, _, text = self.stuck("tag", self.only("deadlock", [0, 1], [2]), "another tag")
         self.assertEqual((answer["mpi"]["findings"][0]["ranks"], answer["mpi"]["findings"][0]["victims"]), ([0, 1], [2]))
         self.assertEqual(self.thread(answer, 0)["waits_for"][0]["unreceived"], 1)
         self.assertIn("another tag?", text)
 
+    @scrytest.thorough
     def test_anybody(self):
         answer, _ = self.found("wildcard", self.only("deadlock", [0, 1, 2]))
         self.assertEqual(answer["mpi"]["findings"][0]["ranks"], [0, 1, 2])
@@ -175,6 +179,7 @@ class Why(mpitest.MpiCase):
         self.assertEqual((answer["mpi"]["findings"][0]["ranks"], answer["mpi"]["findings"][0]["victims"]), ([0, 1], [2]))
         self.assertEqual(self.thread(answer, 0)["call"], "MPI_Waitall")
 
+    @scrytest.thorough
     def test_made_communicator(self):
         """Its rank 0 is rank 2 of MPI_COMM_WORLD."""
         answer, _ = self.found("split", self.only("deadlock", [0, 2]))
@@ -186,6 +191,7 @@ class Why(mpitest.MpiCase):
         self.assertIn(0, answer["mpi"]["findings"][0]["ranks"])
         self.assertEqual((self.thread(answer, 1)["call"], status), ("MPI_Finalize", 3))
 
+    @scrytest.thorough
     def test_roots(self):
         # before rank 0 has come, 1 and 2 disagree
         self.stuck("roots", self.only("mismatch", text="its root is rank 0 for rank 0, rank 1 for rank 1"))
@@ -194,11 +200,13 @@ class Why(mpitest.MpiCase):
         """The program's own line comes first."""
         self.stuck("clock", self.only("straggler", [1], [0, 2]), r"computes: in look_at_clock \(stuck\.c:\d+\), in \S*clock_gettime ")
 
+    @scrytest.thorough
     def test_left_behind(self):
         """The others have left the collective already, for what they wanted of each other came."""
         answer, status, text = self.stuck("left", self.only("mismatch", [0], [1, 2], "rank 0 waits in MPI_Reduce with rank 0 as its root"))
         self.assertEqual(status, 3, text)
 
+    @scrytest.thorough
     def test_alone(self):
         """A receive that no send can match: there is nobody else."""
         answer, status, text = self.stuck("alone", self.only("unmatched", [0], [1, 2]))
@@ -209,6 +217,7 @@ class Why(mpitest.MpiCase):
         self.assertRegex(text, r"MPI_Recv of 8 B from any rank, "
                                r"tag 1 on MPI_COMM_SELF, at main \(stuck.c:\d+\)")
 
+    @scrytest.thorough
     def test_lock(self):
         """Who wants a lock waits for its holder, not for the target, which may itself want it."""
         answer, status = self.found("lock", self.only("straggler", [0], [1, 2], "which sleeps"))
@@ -216,6 +225,7 @@ class Why(mpitest.MpiCase):
         self.assertEqual((finding["ranks"], finding["victims"], status), ([0], [1, 2], 0))
         self.assertEqual(finding["text"], "2 ranks wait for rank 0, which sleeps")
 
+    @scrytest.thorough
     def test_locked(self):
         """0 and 2 for each other; 1, whose window it is, waits for them in a barrier."""
         answer, status = self.found("locked", self.only("deadlock", [0, 2], [1]))
@@ -225,6 +235,7 @@ class Why(mpitest.MpiCase):
     def waits_for(self, answer, rank):
         return [(each["reason"], each["for_ranks"], each["all"]) for each in self.thread(answer, rank)["waits_for"]]
 
+    @scrytest.thorough
     def test_post(self):
         def wants_access(answer):  # the ranks meet for the window before
             return self.waits_for(answer, 0) == [("post", [1], True)]
@@ -236,6 +247,7 @@ class Why(mpitest.MpiCase):
         self.assertEqual(finding["text"], "2 ranks wait for rank 1, which sleeps")
         self.assertRegex(text, r"MPI_Win_(start|complete) on .*; waits for rank 1 to call MPI_Win_post, at access_epoch ")
 
+    @scrytest.thorough
     def test_complete(self):
         answer, status, text = self.stuck("complete", self.only("deadlock", [1, 2], [0]))
         (finding,) = answer["mpi"]["findings"]
@@ -270,6 +282,7 @@ class Why(mpitest.MpiCase):
             os.kill(pid, signal.SIGCONT)
         self.assertEqual(job.wait(60 * scrytest.SCALE), 0)
 
+    @scrytest.thorough
     def test_stopped_by_a_rule(self):
         """At its first receive, and until a tool lets it go on."""
         rule = 'thread_has_started_lib_call([], "MPI_Recv", "peer == 1") : thread_stop([$thread])'
@@ -342,6 +355,7 @@ class Why(mpitest.MpiCase):
                                r"MPI_COMM_WORLD, at poll_with \(stuck.c:\d+\), for [\d.]+ ")
         self.assertIn("2 wait, 1 polls, 0 compute", text)
 
+    @scrytest.thorough
     def test_polls_with_testall(self):
         finding, thread, _ = self.polls("testall")
         self.assertEqual((sorted(finding["ranks"]), finding["victims"]), ([0, 1], [2]))
@@ -350,6 +364,7 @@ class Why(mpitest.MpiCase):
         self.assertEqual((thread["call"], [(each["peer"], each["tag"]) for each in thread["waits_for"]]),
                          ("MPI_Testall", [(1, 5), (1, 6)]))
 
+    @scrytest.thorough
     def test_polls_with_iprobe(self):
         expected = [("straggler", [1], [0], "1 rank polls for rank 1, which sleeps"),
                     ("straggler", [0], [2], "1 rank waits for rank 0, which polls for any rank")]
@@ -362,7 +377,6 @@ class Why(mpitest.MpiCase):
         self.assertEqual(([each["state"] for each in answer["mpi"]["ranks"]], status), (["polls", "computes", "waits"], 0))
         self.assertRegex(text, r"polls: MPI_Iprobe from any rank, tag 3 on MPI_COMM_WORLD, at poll_with \(stuck.c:\d+\)")
 
-    @mpitest.both
     def test_polls_a_window(self):
         """MPI_Win_sync in a loop: it polls, and whatever holds the window's locks is not accused."""
         def found(answer):
@@ -374,6 +388,7 @@ class Why(mpitest.MpiCase):
         self.assertEqual((thread["state"], thread["call"], thread["waits_for"], status), ("polls", "MPI_Win_sync", [], 0))
         self.assertRegex(text, r"polls: MPI_Win_sync on MPI_Win_allocate 1 of MPI_COMM_WORLD, at look_into_window \(stuck.c:\d+\), for ")
 
+    @scrytest.thorough
     def test_joined_threads(self):
         answer, status = self.found("joined", self.only("deadlock", [0, 1], [2]))
         (finding,) = answer["mpi"]["findings"]
@@ -391,7 +406,7 @@ class Why(mpitest.MpiCase):
                                r"    thread \d+ \(stuck\S*\): MPI_Recv of 8 B from rank 1, tag 4 on MPI_COMM_WORLD, at receive "
                                r"\(stuck.c:\d+\), for ")
 
-    @mpitest.both
+    @scrytest.thorough
     def test_thread_that_may_send(self):
         """It has not called MPI yet: no deadlock, for it will send. (And the MPI library's own threads are none of these.)"""
         fifo = self.box.path("work", "fifo")
@@ -416,11 +431,13 @@ class Why(mpitest.MpiCase):
             opened.write(b"go")
             self.assertEqual(job.wait(60 * scrytest.SCALE), 0)
 
+    @scrytest.thorough
     def test_threads_without_work(self):
         """Others of their process would have to give it."""
         answer, status = self.found("idle", self.only("deadlock", [0, 1], [2]))
         self.assertEqual((sorted(answer["mpi"]["findings"][0]["ranks"]), status), ([0, 1], 3))
 
+    @scrytest.thorough
     def test_thread_that_wants_a_mutex(self):
         """Who holds it waits in MPI."""
         answer, status = self.found("held", self.only("deadlock", [0, 1], [2]))
@@ -428,6 +445,7 @@ class Why(mpitest.MpiCase):
         (thread,) = answer["mpi"]["ranks"][0]["other_threads"]
         self.assertEqual((thread["may_act"], "waits for a mutex that is held by thread" in thread["text"]), (False, True))
 
+    @scrytest.thorough
     def test_own_mutex(self):
         answer, status, text = self.stuck("mutex", self.only("deadlock", [1], [0, 2]))
         self.assertEqual((answer["mpi"]["findings"][0]["text"], status),
@@ -447,9 +465,11 @@ class Why(mpitest.MpiCase):
         scrytest.wait_until(lambda: found("top", rf"\n +1 .* {in_top}\n", "--once", path), 30, lambda: shown["top"])
         scrytest.wait_until(lambda: found("ps", rf"\b{in_ps}\b"), 30, lambda: shown["ps"])
 
+    @scrytest.thorough
     def test_mutex_elsewhere(self):
         self.elsewhere("mutex", "waits for a mutex that it holds itself", "1 waiting for a mutex")
 
+    @scrytest.thorough
     def test_join_elsewhere(self):
         self.elsewhere("joined", r"waits for the end of thread \d+", "2 waiting for a thread")
 
@@ -461,6 +481,7 @@ class Why(mpitest.MpiCase):
                                r"\(stuck.c:\d+\).*\n    thread \d+ \(.*\): waits for a mutex that is held by thread \d+ \(.*\), at "
                                r"take_both \(stuck.c:\d+\)")
 
+    @scrytest.thorough
     def test_opened_fifo(self):
         os.mkfifo(self.box.path("work", "some-fifo"))
         expected = "2 ranks wait for rank 1, which waits until somebody opens some-fifo for writing"
@@ -468,6 +489,7 @@ class Why(mpitest.MpiCase):
         self.assertEqual(answer["mpi"]["findings"][0]["text"], expected)
         self.assertIn("3 ranks: 2 wait, 1 is blocked outside of MPI", text)
 
+    @scrytest.thorough
     def test_accept(self):
         """Nobody of the job connects: somebody else may, so it is not stuck."""
         text = "2 ranks wait for rank 0, which waits in MPI_Comm_accept, and no program of this job calls MPI_Comm_connect"
@@ -518,6 +540,7 @@ class Why(mpitest.MpiCase):
         self.assertEqual([each["reason"] for each in self.thread(answer, 0)["waits_for"]], ["collective"])
         self.assertRegex(text, r"MPI_File_write_all of 7.8 KB of together \(collective 1\), at file \(stuck.c:\d+\)")
 
+    @scrytest.thorough
     def test_files_mismatch(self):
         answer, status, text = self.stuck("views", self.only("mismatch", [0, 1, 2]))
         self.assertEqual((answer["mpi"]["findings"][0]["ranks"], status), ([0, 1, 2], 3))
@@ -530,12 +553,15 @@ class Why(mpitest.MpiCase):
         self.assertEqual((answer["mpi"]["findings"][0]["ranks"], status), (list(range(ranks)), 3))
         self.assertIn("rank 0 is in MPI_Allreduce, rank 1 in MPI_Barrier", text)
 
+    @scrytest.thorough
     def test_communicator_of_a_group(self):
         self.communicators("group", 2)
 
+    @scrytest.thorough
     def test_communicator_with_a_topology(self):
         self.communicators("cart", 3)
 
+    @scrytest.thorough
     def test_intercommunicator(self):
         in_barrier = self.calls({0: "MPI_Barrier", 2: "MPI_Barrier"})  # and no longer in what makes the communicator
         answer, status, text = self.stuck("inter", self.both(self.only("straggler", [1], [0, 2]), in_barrier))
@@ -543,12 +569,15 @@ class Why(mpitest.MpiCase):
         self.assertEqual((finding["ranks"], finding["victims"], status), ([1], [0, 2], 0))
         self.assertIn("MPI_Barrier on MPI_Intercomm_create", text)
 
+    @scrytest.thorough
     def test_merged_communicator(self):
         self.communicators("merged", 3)
 
+    @scrytest.thorough
     def test_communicator_made_later(self):
         self.communicators("later", 3)
 
+    @scrytest.thorough
     def test_outside_of_mpi(self):
         os.mkfifo(self.box.path("work", "fifo"))
         answer, _, text = self.stuck("read", self.only("straggler", [1], [0, 2], "reads from"))
@@ -609,6 +638,7 @@ class Why(mpitest.MpiCase):
         self.assertGreaterEqual(answer["stall"]["seconds"], 1)
         self.assertIn("exchange (mpi_deadlock.c:", answer["stall"]["text"])
 
+    @scrytest.thorough
     def test_it_goes_on(self):
         """Asking changes nothing of a program that is not stuck."""
         program = self.target("ending.c")

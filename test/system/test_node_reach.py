@@ -228,6 +228,7 @@ class Copy(NodeCase):
             reply = omis.request(f': node_attach2("localhost") proc_attach3([n_1], {program.pid}, "") thread_stop([])')
             self.assertTrue(reply.ok(), reply)
 
+    @scrytest.thorough
     def test_by_hand(self):
         far = self.bare()
         done = self.box.run(self.box.scry("link", "copy", "n2"))
@@ -281,6 +282,7 @@ class Copy(NodeCase):
         self.bare(SCRY_CACHE_DIR="/proc/nowhere")
         self.refused("n2", "could not be copied", "/proc/nowhere", env={"SCRY_COPY": "yes"})
 
+    @scrytest.thorough
     def test_login_that_talks(self):
         self.node("n3", force='printf "hi\\nscry-copy"; eval "$SSH_ORIGINAL_COMMAND"',
                   env={each: None for each in ("SCRY_LIBEXEC", "PATH")})

@@ -120,6 +120,7 @@ class Requests(NodesTest):
 
 
 class Joining(NodesTest):
+    @scrytest.thorough
     def test_many_at_once(self):
         """More than one monitor takes: those below it reach the others."""
         nodes = self.nodes(40)

@@ -113,6 +113,7 @@ class OpenCalls(TracerCase):
 
 
 class EndedThreads(TracerCase):
+    @scrytest.thorough
     def test_cancelled(self):
         """Calls of a thread that is cancelled or calls pthread_exit end with it, not with the process; none is missing."""
         self.compile("cancelled.c", "-O1", "-g")

@@ -364,6 +364,7 @@ class Inside(JobCase):
                     reason = self.report()["last"]["reason"]["text"]
                     self.assertRegex(reason, r"^an exception of Python that nothing caught, at \w+\.py" + said + "$")
 
+    @scrytest.thorough
     def test_exceptions_in_threads(self):
         """Those that end a thread, one that the library catches, and one that is caught."""
         text = """

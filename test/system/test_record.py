@@ -229,6 +229,7 @@ class Import(RecordCase):
 
 
 class Follow(RecordCase):
+    @scrytest.thorough
     def test_job_and_its_directory_gone(self):
         """Followed from its start; then the record alone says all that the directory said."""
         with brokertest.Mosquitto(self.box) as broker:
@@ -477,6 +478,7 @@ class Owner(RecordCase):
     def test_second_recorder(self):
         self.check_second()
 
+    @scrytest.thorough
     @scrytest.hasten(4)
     def test_second_recorder_of_a_server(self):
         self.check_second("--store", recordtest.postgres().url)
@@ -589,6 +591,7 @@ class PostgreSQL(RecordCase):
         self.scry("record", "--store", server.url, "--remove", "copy0")
         self.assertEqual(server.query("SELECT count(*) AS n FROM jobs"), [{"n": 2}])
 
+    @scrytest.thorough
     def test_server_restarts(self):
         """What comes while the server is away is stored when it is back."""
         server = recordtest.postgres()

@@ -459,6 +459,7 @@ class Crashes(FaultCase):
         crash, = self.report()["crashes"]
         self.assertEqual((crash["name"], crash["signal"]), ("crash", signal.SIGSEGV))
 
+    @scrytest.thorough
     def test_grandchild(self):
         """A process that lived long enough to be seen, of a parent that hides its end."""
         done = self.box.run(self.box.scry("run", "sh", "-c", f"{scrytest.example('crash')} abort main 1; exit 0"))
@@ -546,6 +547,7 @@ class Crashes(FaultCase):
                                           'for i in 1 2 3; do sh -c "exit $i"; echo $?; done | cat; kill -TERM $$'))
         self.assertEqual((done.returncode, done.stdout), (143, "1\n2\n3\n"))
 
+    @scrytest.thorough
     def test_crash_stack_takes_privileges(self):
         """Linux gives traced programs none, setuid, setgid or capabilities: one warning says so."""
         user = scrytest.Sandbox.ordinary_user()

@@ -289,6 +289,7 @@ class Serve(servetest.ServeCase):
         self.assertLessEqual(len(numbers) + lost, count + 1)
         self.assertGreaterEqual(len(numbers) + lost, count)
 
+    @scrytest.thorough
     def test_pages_of_the_list(self):
         """Asked for piece by piece, the list is the same as at once: no job twice, none left out, the latest first."""
         first = self.job("--", "true")

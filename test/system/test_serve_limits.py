@@ -49,6 +49,7 @@ class Limits(servetest.ServeCase):
         with open(self.box.path("jobs", job, "spool", "records.jsonl"), encoding="utf-8") as file:
             self.assertEqual([data["seq"] for _event, data, _id in records.seen], [json.loads(line)["seq"] for line in file])
 
+    @scrytest.thorough
     def test_ids_that_nobody_has(self):
         """Of a list that is long, they cost the server nothing once it has read it; a job that comes is found all the same."""
         name, drop = "20250101T000000-x-1-aa", self.box.path("work", "drop")

@@ -280,6 +280,7 @@ class Security(servetest.ServeCase):
             self.assertIn(b" 400 ", sock.recv(65536))
         self.assertEqual(self.server.ask("api/session").status, 401)
 
+    @scrytest.thorough
     @scrytest.hasten(4)
     def test_slow_and_many(self):
         """Those who send nothing, or a byte at a time, or hold very many connections, keep out nobody else for long."""

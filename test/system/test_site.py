@@ -366,6 +366,7 @@ class OpenTelemetry(RecorderCase):
             self.assertAlmostEqual(int(record["timeUnixNano"]) / 1e9, times[job_id, seq], 3)
             self.assertEqual(record["severityText"] == "DEBUG", kind in ("sample", "health", "script_line", "python_stack"))
 
+    @scrytest.thorough
     def test_once(self):
         """A recorder that ends by itself has sent all before, whatever its database."""
         server = recordtest.postgres()

@@ -105,6 +105,7 @@ class Step(SlurmCase):
         self.assertEqual(plain.split()[:4], ["777", "yes", "1", "0"])
         self.assertEqual(self.srun("--scry", *arguments, preexec_fn=limited).stdout, plain)
 
+    @scrytest.thorough
     def test_many_tasks(self):
         """The tasks of a node are one job, or each is one."""
         shell = ["sh", "-c", "echo $SLURM_PROCID $(basename $SCRY_JOB)$SCRY_HANDED$SCRY_STEP$SCRY_BATCH_MEMORY"]
@@ -190,6 +191,7 @@ class Script(SlurmCase):
         wait_until(lambda: self.jobs() and self.only_job()["state"] == "ended", message=lambda: self.jobs())
         self.assertEqual((self.only_job()["name"], self.only_job()["batch"]["step"]), ("bare", None))
 
+    @scrytest.thorough
     def test_array(self):
         number = self.slurm.submit("--array=3-4", "--scry", script=SCRIPT + "exit 0\n")
         def both():
@@ -226,6 +228,7 @@ class ControlGroups(SlurmCase):
         """Here all of scry's own processes get the signal, too."""
         self.check_cancelled()
 
+    @scrytest.thorough
     def test_published(self):
         self.check_published()
 

@@ -87,7 +87,6 @@ class Nodes(labtest.LabCase):
 class Apart(Nodes):
     """No file system is shared."""
 
-    @mpitest.both
     def test_straggler(self):
         if self.mpi == "mpich":
             self.not_shared()

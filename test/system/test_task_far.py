@@ -13,6 +13,7 @@ from tasktest import LONG, STOMMEL, TaskCase
 
 
 class Elsewhere(TaskCase):
+    @scrytest.thorough
     def test_slurm_clock_that_is_set(self):
         """How long Slurm may let a run go on is by a clock of this machine that nobody sets."""
         slurm = slurmtest.Slurm(self.box)
@@ -91,6 +92,7 @@ class Elsewhere(TaskCase):
         refused, = self.submit("--by", "slurm", "--partition", "nowhere", "--wait", "true")
         self.assertIn("Invalid partition", self.show(refused)["error"]["text"])
 
+    @scrytest.thorough
     def test_slurm_kills(self):
         """What Slurm ends itself, by its own limits, is told as that."""
         slurm = slurmtest.Slurm(self.box, cgroups=True)
@@ -156,6 +158,7 @@ class Elsewhere(TaskCase):
         self.assertEqual(os.listdir(there), [])
         self.waits_for(behind, "done")
 
+    @scrytest.thorough
     @scrytest.hasten(5)
     def test_ssh_is_slow(self):
         """What comes home says how far it is: by its bytes, of those that are there."""
@@ -218,6 +221,7 @@ esac
             with open(os.path.join(files, f"runs/{runs}.out"), encoding="ascii") as file:
                 self.assertEqual(file.read(), self.box.run(["cksum"], stdin=open(os.path.join(files, "files/result"), "rb")).stdout)
 
+    @scrytest.thorough
     @scrytest.hasten(5)
     def test_ssh_what_does_not_listen(self):
         """Cancelled while the connection is lost, the run is ended there with all that it began."""
@@ -232,6 +236,7 @@ esac
         scrytest.wait_until(lambda: not list(far.box.processes("sleep")), LONG)
 
 
+    @scrytest.thorough
     def test_ssh_what_went_away(self):
         """What has left the session and its parents does not outlive a run that listens and is cancelled."""
         far = sshtest.Node(self, "n2")
@@ -242,6 +247,7 @@ esac
         self.assertEqual(self.waits_for(task, "cancelled", "failed")["runs"][0]["signal"], signal.SIGTERM)
         self.assertEqual(list(far.box.processes("sleep")), [])
 
+    @scrytest.thorough
     @scrytest.hasten(5)
     def test_ssh_what_it_leaves_behind(self):
         """What goes on there when the run is over is ended, before it comes home, and the task says so."""

@@ -136,6 +136,7 @@ class OverHosts(TaskCase, labtest.LabCase):
     def test_open_mpi(self):
         self.check("openmpi", scrytest.example("stommel"))
 
+    @scrytest.thorough
     def test_mpich(self):
         program = mpitest.over_hosts("mpich", os.path.join(scrytest.SOURCE, "examples", "stommel.c"))[-1]
         self.check("mpich", program, "MPI_Init")  # its functions are not instrumented

@@ -255,6 +255,7 @@ class Limits(TraceCase):
                 self.assertEqual(text.count(f"  not whole: of {events} events {missing} are missing"),
                                  text.count("\nFunctions") + text.count("\nWho calls") + text.count("\nSlowest"), text)
 
+    @scrytest.thorough
     def test_hottest_only_counted(self):
         """Without an option: functions whose records cost more than they tell are counted only, and named."""
         done, said = self.traced("storm", 250000)

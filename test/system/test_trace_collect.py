@@ -110,6 +110,7 @@ class Whole(CollectCase):
             crash, = json.loads(self.box.run(self.box.scry("report", "--json", "@last")).stdout)["crashes"]
             self.assertEqual(crash.get("reason"), reason, crash)
 
+    @scrytest.thorough
     def test_size_limit(self):
         calls = 3000000 * scrytest.SCALE  # so many that a slow monitor sees the limit while there are some
         done = self.scry_run("--max-size", "2M", "--trace", "fn:hot", "--", target(), "storm", calls)
@@ -358,6 +359,7 @@ class Restarted(CollectCase):
             for i, call in zip(range(count - len(with_values), count), with_values):
                 self.check_call(name, i, call)
 
+    @scrytest.thorough
     def test_layouts_lost(self):
         """Without the first trace's layouts no value is shown wrongly, and those to come are right again."""
         run = self.start()

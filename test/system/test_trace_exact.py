@@ -2,6 +2,7 @@
 """Nothing is lost in silence: entries and exits of a program = events + discarded + overwritten, however it and the
 monitor end, and nothing stays behind in the runtime directory."""
 
+import itertools
 import os
 import re
 import shutil
@@ -138,11 +139,11 @@ class Ends(ExactCase):
         self.assertIn(len(self.traces()), (traced - 3, 2))
 
     def test_ways_with_little_room(self):
-        for way, status in (("_exit", 0), ("kill", 128 + signal.SIGKILL), ("exec", 0), ("fork", 0)):
-            for overflow in ("drop", "flight", "wait"):
-                with self.subTest(way=way, overflow=overflow):
-                    self.begin_again()
-                    self.ended(way, 25000, options=["--buffer", "1M", "--overflow", overflow], status=status)
+        ways, overflows = (("_exit", 0), ("kill", 128 + signal.SIGKILL), ("exec", 0), ("fork", 0)), ("drop", "flight", "wait")
+        for (way, status), overflow in scrytest.rounds(zip(ways, itertools.cycle(overflows)), itertools.product(ways, overflows)):
+            with self.subTest(way=way, overflow=overflow):
+                self.begin_again()
+                self.ended(way, 25000, options=["--buffer", "1M", "--overflow", overflow], status=status)
 
 
 class Threads(ExactCase):
@@ -150,6 +151,7 @@ class Threads(ExactCase):
         """More of them than there are packets, at first: each takes one for itself."""
         self.ended("threads", 1000)
 
+    @scrytest.thorough
     def test_with_little_room(self):
         self.ended("threads", 1000, options=["--buffer", "1M"])
 
@@ -162,6 +164,7 @@ class Threads(ExactCase):
 
 
 class Limit(ExactCase):
+    @scrytest.thorough
     def test_size(self):
         """The last records, written at the end, are below the limit, too."""
         for limit, way in ((1, "_exit"), (2, "fork")):
@@ -197,6 +200,7 @@ class Killed(ExactCase):
         self.check(2 * sum(said), 2 * sum(said) + 2 * len(said), gone)
         return len(said)
 
+    @scrytest.thorough
     def test_in_the_middle_of_calls(self):
         for overflow in ("drop", "flight", "wait"):
             with self.subTest(overflow=overflow):
@@ -226,6 +230,7 @@ class Killed(ExactCase):
         self.assertEqual(states.count("exited"), 1, states)
         self.assertEqual(states.count("continued"), len(states) - 1, states)
 
+    @scrytest.thorough
     def test_monitor_that_is_stopped(self):
         """Some waits run out, and the program goes on: the record has their number, and what was dropped."""
         run, pid = self.busy("--buffer", "1M", "--overflow", "wait")
@@ -244,6 +249,7 @@ class Killed(ExactCase):
         self.assertEqual(WAITS.findall(report.stdout), [tuple(map(str, self.waits()))], report.stdout)
         self.assertGreater(self.waits()[1], 0)
 
+    @scrytest.thorough
     def test_monitor_and_program(self):
         """Both are gone when the next monitor comes."""
         run, pid = self.busy("--buffer", "1M")

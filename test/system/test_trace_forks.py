@@ -48,13 +48,19 @@ class Forks(ForksCase):
         self.assertGreater(omitted, many / 2)
         self.assertEqual(self.calls(), {"child_work": 1 + many - omitted - self.untraced(done)})
         self.assertFalse(trace["complete"])
-        self.assertIn(f"up to {omitted} children of fork were not traced", self.scry("report", "@last").stdout)
+        self.assertIn(f"{omitted} processes were not traced: children of fork", done.stderr)
+
+    def test_quick_succession_off(self):
+        """Nothing is recorded, so nothing is missing."""
+        done = self.scry_run("--trace", "off", "--", forks(), 10 * CHILDREN)
+        self.assertNotIn("not traced", done.stderr)
 
     def test_quick_succession_with_a_rule(self):
         """Somebody waits for what each of them does."""
         done = self.scry_run("--rule", 'ct_function_called([], "fn:child_work") : print(["called"])', "--", forks(), 2 * CHILDREN)
         self.assertEqual(self.report()["trace"]["children_omitted"], 0, done.stderr)
 
+    @scrytest.thorough
     def test_selection(self):
         self.check("--trace", "fn:child_*")
 

@@ -76,6 +76,7 @@ class Reused(TracerCase):
     def of_each(self, calls, name):
         return [sum(call.get("function") == f"{name}{number}" for call in calls) for number in range(self.COUNT)]
 
+    @scrytest.thorough
     def test_one_after_the_other(self):
         self.make()
         for options in ([], ["--args"]):
@@ -116,6 +117,7 @@ class Reused(TracerCase):
             elif name.startswith("mark"):
                 self.assertEqual(name.replace("mark", "plugin"), following)
 
+    @scrytest.thorough
     def test_constructors_of_one_that_comes_again(self):
         """More often than there is room for. With a selection by name, those of the first time are not known."""
         self.make("__attribute__((constructor))", kinds=1)
@@ -126,6 +128,7 @@ class Reused(TracerCase):
                 said = self.scry("report", "@last").stdout
                 self.assertEqual("may be missing: the constructors" in " ".join(said.split()), trace != "all", said)
 
+    @scrytest.thorough
     def test_in_threads(self):
         """Some may be without a name, none has another one's."""
         self.make()

@@ -98,6 +98,7 @@ class LittleRoom(LimitsCase):
         events, missing = trace["events"], trace["discarded"] + trace["overwritten"]
         self.assertEqual(events + missing, 2 * calls, done.stderr)
 
+    @scrytest.thorough
     def test_full(self):
         """Nothing of it is left: the program hears nothing of it."""
         done = self.run_target(target("traced"), "calls", 3)
@@ -167,14 +168,17 @@ class LittleDisk(LimitsCase):
         self.mount("4m")
         self.check_run(2400, said="tracing +.*nearly full")
 
+    @scrytest.thorough
     def test_small_buffer(self):
         self.mount("3m")  # where the monitor is slow, most finds no room in the buffer, and little comes to the disk
         self.check_run(3500, "--buffer", "1M", said="tracing +.*nearly full")
 
+    @scrytest.thorough
     def test_runs_full_while_waiting(self):
         self.mount("4m")
         self.check_run(2400, "--overflow", "wait", said="tracing +.*nearly full")
 
+    @scrytest.thorough
     def test_tiny(self):
         self.mount("1m")
         self.check_run(1000, said="tracing +.*nearly full")
@@ -187,6 +191,7 @@ class LittleDisk(LimitsCase):
         self.assertIn("not kept)", shown)
         self.assertNotIn("(preempted", shown)
 
+    @scrytest.thorough
     def test_filled_by_somebody_else(self):
         """At once: no look at the disk came before."""
         self.mount("60m")
@@ -337,6 +342,7 @@ class MemoryLimit(LimitsCase):
 
 
 class ManyAtOnce(LimitsCase):
+    @scrytest.thorough
     def test_thousand(self):
         self.mount_runtime("4g")
         done, untraced = self.check_together(1000)
@@ -482,6 +488,7 @@ class Privileged(LimitsCase):
     def test_setuid(self):
         self.check(self.program(0o4755))
 
+    @scrytest.thorough
     def test_setgid(self):
         self.check(self.program(0o2755))
 
@@ -526,6 +533,7 @@ class StoppedMonitor(LimitsCase):
         self.assertIn("was stopped", said)
         self.assertNotIn("compile the program", said)
 
+    @scrytest.thorough
     def test_after_another_died(self):
         """The next monitor is stopped as it starts: neither the job's processes nor its end wait for it."""
         script = f"echo up; read line; for i in $(seq 200); do {target('traced')} calls 1; done"

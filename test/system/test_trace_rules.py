@@ -237,6 +237,7 @@ class Set(TraceCase):
         self.assertEqual(self.scry_set(), shown)  # of an ended job: as it was recorded
         self.assertIn("on=no\n", shown)
 
+    @scrytest.thorough
     def test_earlier_selection(self):
         """A new selection ends the warning about the earlier one."""
         run = self.start_steps("--sample", "0.1", "--trace", "fn:nothing")

@@ -108,7 +108,8 @@ int main(int argc, char **argv)
 
 def compiled(case, name, text, *command):
     source = scrytest.kept(case.script(text, f"{name}.c"))
-    return scrytest.compiled(name, [*command, "-g", "-O1", "-finstrument-functions", source, "-lpthread"], source)
+    rest = [] if command[0] == "cc" or scrytest.THOROUGH else ["-Wl,--no-as-needed", mpitest.compiled_rest()]
+    return scrytest.compiled(name, [*command, "-g", "-O1", "-finstrument-functions", source, *rest, "-lpthread"], source)
 
 
 class Program(mpitest.MpiCase):
@@ -169,7 +170,6 @@ class Program(mpitest.MpiCase):
 class Stommel(Program):
     RANKS, STEPS = 4, 30
 
-    @mpitest.both
     def test_all(self):
         name = "stommel" if self.mpi == "openmpi" else "stommel_mpich"
         job = self.traced(self.RANKS, scrytest.example(name), 48, 40, self.STEPS, 10)
@@ -185,6 +185,7 @@ class Stommel(Program):
         with View(self.box, job) as view:
             self.assertEqual(view.ask("volume")["notes"], [f"1 of {self.RANKS} ranks have no statistics of MPI here: they are left out"])
 
+    @scrytest.thorough
     def test_hosts(self):
         """A rank whose node's clock is an hour ahead is where it belongs, and sums stay those of the report."""
         name = "stommel" if self.mpi == "openmpi" else "stommel_mpich"
@@ -411,6 +412,7 @@ class Plain(jobtest.JobCase):
         with View(self.box, self.run_job("--", "true"), "0"):  # scry serve --keep-pictures 0
             scrytest.wait_until(lambda: not os.path.exists(path), 60, "what was kept goes")
 
+    @scrytest.thorough
     def test_answers_about_all_of_it_are_kept(self):
         """What was asked of a whole job once is answered from what was kept, as it was; parts are read again."""
         job = self.run_job("--trace", "fn:*", "--overflow", "wait", "--", compiled(self, "view_long", LONG, "cc"))
@@ -456,6 +458,7 @@ class Plain(jobtest.JobCase):
             self.assertGreater(list(said.values()).count("forgotten"), 30)
             self.assertIn("functions", view.ask("selection", to=first + 10 ** 9))
 
+    @scrytest.thorough
     def test_who_goes_away_is_forgotten(self):
         """A browser that moves on leaves no work behind in scry serve."""
         job = self.run_job("--trace", "fn:*", "--overflow", "wait", "--", compiled(self, "view_long", LONG, "cc"))
@@ -651,6 +654,7 @@ class Plain(jobtest.JobCase):
         os.chown(source, 65534, 65534)
         self.assertEqual(lines(), 3)
 
+    @scrytest.thorough
     def test_hidden_sources(self):
         """The files of a task lie below ~/.local and are shown; what is hidden elsewhere is not."""
         def lines(where, job):

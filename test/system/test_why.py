@@ -42,6 +42,7 @@ class Why(scrytest.TestCase):
         os.kill(job.pid, signal.SIGTERM)
         job.wait(60 * scrytest.SCALE)
 
+    @scrytest.thorough
     def test_pool(self):
         """Workers of Python wait for a lock that the parent holds: who shares it and does not wait for it is named, once for all."""
         program, path, said = self.box.path("work", "pool.py"), self.box.path("work", "job"), []
@@ -182,6 +183,7 @@ class Why(scrytest.TestCase):
                                rf"for a mutex that is held by thread {other} \(hang\), at take_both \(hang.c:{line}\)\n  thread "
                                rf"{other} ")
 
+    @scrytest.thorough
     def test_own_lock(self):
         """Of C++, beside a thread that goes on."""
         source = self.box.path("work", "own.cc")
@@ -226,6 +228,7 @@ class Why(scrytest.TestCase):
             os.kill(pid, signal.SIGKILL)
         job.wait(60 * scrytest.SCALE)
 
+    @scrytest.thorough
     def test_fifos_crosswise(self):
         """Each of two processes would open, next, the end that the other one waits for: a deadlock. Of one FIFO who has it in its script is said."""
         users = {"later": r"\(bash\) has that in its script or its command, and itself waits for the end of [^\n]*",

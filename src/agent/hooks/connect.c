@@ -45,7 +45,7 @@ static int32_t known_pid, known_incarnation;
 static _Atomic int32_t connecting; /* tid */
 static uint64_t known_serial;
 static uint32_t connected_user;
-static bool left_alone; /* a child of fork that is not traced, since there were too many: fork_is_left_alone() */
+static bool left_alone; /* a child of fork that is not traced: fork_is_left_alone() */
 
 /* ---- what hello says ---- */
 
@@ -386,31 +386,29 @@ static uint8_t *filter_open_make(long at, int flags)
 }
 
 /* To trace a child costs several times what fork does. Where nobody asked for all, FORKS_AT_ONCE children are traced however
- * fast they come, and then one in FORK_REFILL_MS; the others are left alone for good, and so are their own children. */
+ * fast they come, and then one in FORK_REFILL_MS. The others say at their first traced call that they are left alone. What they
+ * fork is so, too. Not by the time stamp counter, which the program may have forbidden. */
 enum { FORKS_AT_ONCE = 64 };
-static _Atomic uint64_t forks_paid; /* ticks: each traced child moves it on by FORK_REFILL_MS, to now at most */
+static bool forks_thin;                /* as the area says, or said that of the parent */
+static _Atomic uint64_t forks_paid_ms; /* each traced child moves it on by FORK_REFILL_MS, to now at most */
 
-static bool fork_is_left_alone(struct area *area)
+static bool fork_is_left_alone(void)
 {
-    uint64_t refill = atomic_load_explicit(&area->ticks_per_second, memory_order_relaxed) / 1000 * FORK_REFILL_MS;
-    if (!atomic_load_explicit(&area->forks_thin, memory_order_relaxed))
-        return false;
-    uint64_t now = agent_ticks(), before = atomic_load(&forks_paid), paid;
+    const uint64_t most = FORKS_AT_ONCE * FORK_REFILL_MS;
+    uint64_t now = agent_now_ms(), before = atomic_load(&forks_paid_ms), paid;
     do {
-        paid = before + FORKS_AT_ONCE * refill < now ? now - FORKS_AT_ONCE * refill : before;
-        if (paid + refill > now) {
-            atomic_fetch_add(&area->children_omitted, 1);
+        paid = before + most < now ? now - most : before;
+        if (paid + FORK_REFILL_MS > now)
             return true;
-        }
-    } while (!atomic_compare_exchange_weak(&forks_paid, &before, paid + refill));
+    } while (!atomic_compare_exchange_weak(&forks_paid_ms, &before, paid + FORK_REFILL_MS));
     return false;
 }
 
-/* A child has half of what its parent had left: else children that fork, too, would each have all of it. */
+/* A child that is traced has half of what its parent has left: else children that fork, too, would each have all of it. */
 static void forks_share(void)
 {
-    uint64_t now = agent_ticks(), paid = atomic_load(&forks_paid);
-    atomic_store(&forks_paid, paid < now ? now - (now - paid) / 2 : now);
+    uint64_t now = agent_now_ms(), paid = atomic_load(&forks_paid_ms);
+    atomic_store(&forks_paid_ms, paid < now ? now - (now - paid) / 2 : now);
 }
 
 static void fork_comes(void)
@@ -418,13 +416,17 @@ static void fork_comes(void)
     static const char text[] = "it gave up its user's rights, so the processes that it starts are not traced";
     struct area *area = agent_hot.area;
     agent_self.child_left_alone = false;
-    if (!area) /* it may also be that no system call is to be made any more: agent_seal() */
+    if (!known_pid) /* no system call any more: agent_seal() */
+        return;
+    if (area)
+        forks_thin = atomic_load_explicit(&area->forks_thin, memory_order_relaxed);
+    agent_self.child_left_alone = forks_thin && !left_alone && fork_is_left_alone();
+    if (!area)
         return;
     /* A program that is not its user's any more: to the monitor, which is, no child gets. */
     if (!area->fault[0] && (uint32_t)sys_call0(SYS_geteuid) != connected_user)
         raw_copy(area->fault, text, sizeof text);
-    agent_self.child_left_alone = fork_is_left_alone(area);
-    if (agent_self.child_left_alone || atomic_load(&filter_open))
+    if (atomic_load(&filter_open))
         return;
     uint8_t *made = filter_open_make(0, 0), *none = NULL;
     if (made && !atomic_compare_exchange_strong(&filter_open, &none, made)) /* another thread forks, too */
@@ -462,10 +464,10 @@ static void say(int how, uint32_t flags)
     agent_ask(&question);
 }
 
-void agent_say(uint32_t flags)
+void agent_say(int how, uint32_t flags)
 {
     if (connect_settings.socket[0] && busy_take((int32_t)sys_call0(SYS_getpid))) {
-        say(CONNECT_START, flags);
+        say(how, flags);
         atomic_store(&busy, 0);
     }
 }
@@ -524,14 +526,10 @@ void fork_happened(void)
     if (!known_pid)
         return;             /* no system call any more: agent_seal() */
     agent_signals_forked(); /* in each: a child of vfork, that one may make, is not to be taken for it */
-    if (agent_hot.area || left_alone)
+    if (agent_hot.area)
         return;
-    left_alone = agent_self.child_left_alone;
+    left_alone |= agent_self.child_left_alone;
     thread_forget(&agent_self);
-    if (left_alone) {
-        agent_filter_clear();
-        return;
-    }
     const uint8_t *open = atomic_exchange(&filter_open, NULL);
     bool moved = open && sys_call6(SYS_mremap, (long)open, AREA_FILTER, AREA_FILTER, MREMAP_MAYMOVE | MREMAP_FIXED,
                                    (long)agent_filter, 0) == (long)agent_filter;
@@ -566,10 +564,13 @@ void fork_noticed(void)
     }
     atomic_store(&connecting, (int32_t)sys_call0(SYS_gettid));
     known_incarnation++;
-    left_alone = false; /* it says something itself: scry_mark_text() */
-    forks_share();
     agent_filter_clear();
     thread_forget(&agent_self);
-    agent_connect(CONNECT_FORK);
+    if (left_alone) {
+        agent_say(CONNECT_FORK, AGENT_HAS_HOOKS | AGENT_LEFT_ALONE);
+    } else {
+        forks_share();
+        agent_connect(CONNECT_FORK);
+    }
     atomic_store(&connecting, 0);
 }

@@ -20,7 +20,7 @@ extern struct connect_settings connect_settings;
 /* Bytes of address space that are left below RLIMIT_AS; UINT64_MAX: no limit. */
 uint64_t agent_address_room(void);
 /* Tells the monitor something that needs no answer: bits of enum agent_hello_flag. */
-void agent_say(uint32_t flags);
+void agent_say(int how, uint32_t flags);
 /* Asks for the MPI area, for the interposer; once. false: nothing may be counted. */
 bool agent_connect_mpi(const struct hello_mpi *mpi, struct mpi_shared *ret_shared);
 extern bool agent_was_connected; /* in this process or one that it was forked from */

@@ -845,6 +845,12 @@ agent_hooks_end:
         .type   .Lslow, @function
 .Lslow:
         .cfi_startproc
+        movq    agent_altstack_low@gottpoff(%rip), %r10
+        movq    %fs:(%r10), %r10
+        negq    %r10
+        addq    %rsp, %r10
+        cmpq    $HOOK_STACK, %r10
+        jb      .Lslow_small
         leaq    -(REGS_SIZE + 8)(%rsp), %rsp
         .cfi_adjust_cfa_offset REGS_SIZE + 8
         movq    %rdx, 1*8(%rsp)
@@ -877,6 +883,17 @@ agent_hooks_end:
         leaq    (REGS_SIZE + 8)(%rsp), %rsp
         .cfi_adjust_cfa_offset -(REGS_SIZE + 8)
         ret
+
+        /* A handler's stack has no room for it: the call is not recorded. */
+.Lslow_small:
+        cmpq    $0, agent_hot+HOT_AREA(%rip)
+        je      1f
+        movq    agent_self@gottpoff(%rip), %r10
+        movq    %fs:SELF_BLOCK(%r10), %r10
+        testq   %r10, %r10
+        jz      1f
+        incq    BLOCK_DISCARDED(%r10)
+1:      ret
         .cfi_endproc
 
         .p2align 4

@@ -139,7 +139,7 @@ static bool has_room(void)
 {
     if (agent_address_room() / AREA_ROOM_PART_MPI >= ROOM)
         return true;
-    agent_say(AGENT_MPI_NO_ROOM);
+    agent_say(CONNECT_START, AGENT_MPI_NO_ROOM);
     return false;
 }
 

@@ -369,11 +369,18 @@ EXPORT int signalfd(int fd, const sigset_t *mask, int flags)
     return NEXT(signalfd)(fd, mask, flags);
 }
 
+/* Where the thread's stack for signals begins, for hooks_x86_64.S; 0: it has none. */
+extern _Thread_local uint64_t agent_altstack_low __attribute__((tls_model("initial-exec"), visibility("hidden")));
+_Thread_local uint64_t agent_altstack_low;
+
 SLOT(sigaltstack);
 EXPORT int sigaltstack(const stack_t *restrict stack, stack_t *restrict old)
 {
     agent_read_altstack();
-    return NEXT(sigaltstack)(stack, old);
+    int result = NEXT(sigaltstack)(stack, old);
+    if (result == 0 && stack)
+        agent_altstack_low = stack->ss_flags & SS_DISABLE ? 0 : (uint64_t)stack->ss_sp;
+    return result;
 }
 
 /* ---- jumps that restore a mask ---- */

@@ -72,6 +72,7 @@
 #define BLOCK_END 24
 #define BLOCK_LAST_TIME 40
 #define BLOCK_DEPTH 48
+#define BLOCK_DISCARDED 64
 #define BLOCK_COUNTS 8192
 
 /* struct area_count */
@@ -112,6 +113,8 @@
 #define MOVES_KIND_NEAR 2
 #define MOVES_KIND_VARYING 3
 #define MOVE_SIZE 16
+
+#define HOOK_STACK 4096 /* on a stack for signals with less room the long way is not gone */
 
 /* From the rsp of a hook, in the red zone: where it keeps what is below, and where steps may put numbers. */
 #define KEPT_SIZE (-8)   /* of values whose steps are over */

@@ -14,7 +14,7 @@
 #include "shm/area.h"
 #include "shm/record.h"
 
-enum { MINI_AREAS = 256 };
+enum { MINI_AREAS = 400 };
 
 struct mini_packet {
     uint64_t order;

@@ -12,6 +12,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/auxv.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
@@ -213,6 +214,24 @@ APART void alternate(void)
     raise(SIGUSR1);
     leaf(1);
     raise(SIGUSR1);
+}
+
+/* It has room for what the kernel needs and for the handler; what lies below is the program's. */
+APART void alternate_small(void)
+{
+    struct {
+        char below[8192], stack[16384];
+    } *memory = malloc(sizeof *memory);
+    memset(memory->below, 0x55, sizeof memory->below);
+    sigaltstack(&(stack_t){.ss_sp = memory->stack, .ss_size = getauxval(AT_MINSIGSTKSZ) + 768}, NULL);
+    struct sigaction action = {.sa_handler = handler, .sa_flags = SA_ONSTACK};
+    sigaction(SIGUSR1, &action, NULL);
+    leaf(1); /* the linker has found the hooks: that takes more than the handler */
+    raise(SIGUSR1);
+    for (size_t i = 0; i < sizeof memory->below; i++)
+        if (memory->below[i] != 0x55)
+            _exit(9);
+    free(memory);
 }
 
 /* ---- storm: signals at any moment, some of which are left by siglongjmp ---- */
@@ -553,6 +572,8 @@ static HIDDEN int run(const char *what, const char *argument, int n)
         swap();
     else if (strcmp(what, "alternate") == 0)
         alternate();
+    else if (strcmp(what, "alternate-small") == 0)
+        alternate_small();
     else if (strcmp(what, "storm") == 0)
         storm(n, 0, 0);
     else if (strcmp(what, "storm-alternate") == 0)

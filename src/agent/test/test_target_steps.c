@@ -322,6 +322,8 @@ static HIDDEN int once(long steps)
 
 static HIDDEN void all_steps(void)
 {
+    if (every > to - from + 1) /* some at least */
+        every = to - from + 1;
     for (volatile long steps = to > from ? from + first % every : from; steps <= to; steps += every) {
         inner_steps = 0;
         volatile int over = 0;

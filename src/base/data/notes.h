@@ -34,6 +34,10 @@
          INTEGER(pid) STRING(program) FLAG(indexed) INTEGER(limit_seconds)) \
     NOTE(refused, "trace", "{at_least?at least |}{processes} process{processes? was|es were} not traced: {reason}", \
          INTEGER(processes) FLAG(at_least) STRING(reason)) \
+    NOTE(left_alone, "trace", \
+         "{processes} process{processes? was|es were} not traced: children of fork that came in quick succession " \
+         "(`--trace all` traces each)", \
+         INTEGER(processes)) \
     NOTE(late, "trace", \
          "{processes} process{processes? was|es were} not traced: the monitor did not answer in time on this busy node, " \
          "or it was stopped", \

@@ -202,7 +202,8 @@ void tail_look(struct tail *tail, bool at_end)
 {
     struct stat mine, named;
     if (tail->fd < 0) {
-        open_file(tail, at_end, TAIL_WATCHED);
+        if (!tail->stream || !tail->refused)
+            open_file(tail, at_end, TAIL_WATCHED);
         return;
     }
     if (fstat(tail->fd, &mine) == 0)
@@ -211,8 +212,9 @@ void tail_look(struct tail *tail, bool at_end)
         mine.st_nlink = 1;
     bool there = stat(tail->path, &named) == 0, missing = !there && (errno == ENOENT || errno == ENOTDIR);
     bool other = there && (named.st_dev != tail->identity.device || named.st_ino != tail->identity.inode);
-    if (other && tail->stream && !S_ISREG(named.st_mode))
-        other = false; /* exec > >(tee log) of a script: tee writes to the file that was there */
+    if (other && tail->stream)
+        other =
+            false; /* a script's shell has it elsewhere for a time, as dash for each command that it redirects; others write on */
     bool removed = missing || (tail->stream && !other && !mine.st_nlink && !tail->unlinked);
     if (!other && !removed) {
         tail->quiet = 0;
@@ -306,6 +308,8 @@ static void on_state(void *ctx, enum tail_state state, bool first, uint64_t byte
         file->seen = true;
         file->matcher.line = first ? 0 : -1;
     }
+    if (file->data)
+        return;
     file->skipped_bytes += bytes;
     file->skipped_unsaid += bytes;
     if (file->files->silent && (state == TAIL_WATCHED || state == TAIL_WAITED_FOR || state == TAIL_UNWATCHED))
@@ -472,14 +476,14 @@ static long stream_flags(pid_t pid, int fd)
     return at ? strtol(at + strlen("flags:"), NULL, 8) : -1;
 }
 
-/* Whether it is read already, by any name. */
-static bool is_open(const struct log_files *files, const struct stat *status)
+/* The one that is read already, by any name; NULL: none is. */
+static struct log_file *find_open(const struct log_files *files, const struct stat *status)
 {
-    for (const struct log_file *file = files->files; file; file = file->hh.next)
+    for (struct log_file *file = files->files; file; file = file->hh.next)
         if (file->tail.fd >= 0 && file->tail.identity.device == status->st_dev &&
             file->tail.identity.inode == status->st_ino)
-            return true;
-    return false;
+            return file;
+    return NULL;
 }
 
 /* As people know it: from the job's directory on. */
@@ -494,7 +498,14 @@ static void add_found(struct log_files *files, pid_t pid, int fd, uint64_t rows)
     char link[64], path[PATH_MAX];
     struct stat status, named;
     stream_path(link, pid, fd);
-    if (stat(link, &status) < 0 || !S_ISREG(status.st_mode) || status.st_uid != geteuid() || is_open(files, &status))
+    if (stat(link, &status) < 0 || !S_ISREG(status.st_mode) || status.st_uid != geteuid())
+        return;
+    struct log_file *file = find_open(files, &status);
+    if (file && file->found && pid != files->root) { /* mostly its shell has opened it */
+        file->failed = file->found == pid ? file->failed : 0;
+        file->found = pid;
+    }
+    if (file)
         return;
     long flags = stream_flags(pid, fd);
     ssize_t len = readlink(link, path, sizeof path - 1);
@@ -504,19 +515,20 @@ static void add_found(struct log_files *files, pid_t pid, int fd, uint64_t rows)
     if (stat(path, &named) < 0 || named.st_dev != status.st_dev || named.st_ino != status.st_ino ||
         find_file(files, path) || HASH_COUNT(files->files) >= LOG_FILES_MOST)
         return;
-    struct log_file *file = add_file(files, path, path_from(files, path), true);
+    file = add_file(files, path, path_from(files, path), true);
     if (!file)
         return;
     files->found_count++;
     file->found = pid;
-    file->matcher.rows = rows;
+    file->data = fd == STDOUT_FILENO;
+    file->matcher.rows = file->data ? 0 : rows;
     file->tail.start_ns = flags & O_APPEND || files->start_ns == UINT64_MAX ? files->start_ns : 0;
     tail_look(&file->tail, false);
 }
 
 void log_files_add_streams(struct log_files *files, pid_t pid, uint64_t rows)
 {
-    for (int fd = STDOUT_FILENO; fd <= STDERR_FILENO && rows && files->found_count < LOG_FOUND_MOST; fd++)
+    for (int fd = STDERR_FILENO; fd >= STDOUT_FILENO && rows && files->found_count < LOG_FOUND_MOST; fd--)
         add_found(files, pid, fd, rows);
 }
 

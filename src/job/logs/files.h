@@ -92,11 +92,13 @@ struct log_file {
     struct log_files *files;
     struct tail tail;
     struct log_matcher matcher;
-    bool asked;  /* by --log; else only the built-in patterns want it */
-    bool seen;   /* it was there */
-    bool wild;   /* found by a wild name: it is forgotten when it is gone */
-    pid_t found; /* a process of the job that has it as its standard output or error; 0: it was not found so */
-    bool failed; /* that has failed */
+    bool asked;   /* by --log; else only the built-in patterns want it */
+    bool seen;    /* it was there */
+    bool wild;    /* found by a wild name: it is forgotten when it is gone */
+    pid_t found;  /* a process of the job that has it as its standard output or error; 0: it was not found so */
+    bool data;    /* it is only its standard output: that may be data, and is only looked at if it fails */
+    pid_t failed; /* that, or what it had started so, has failed, */
+    double end;   /* then, in seconds since the start of the job */
     uint64_t skipped_bytes;
     struct fold states; /* of records about the file itself */
     uint64_t skipped_unsaid;
@@ -139,7 +141,7 @@ struct log_files {
 /* Wants `file`, as --log gives it, for these expressions and rows. false: out of memory. */
 bool log_files_add(struct log_files *files, const char *file, uint64_t given, uint64_t rows, bool asked);
 /* Wants what a process has as standard output and standard error, where that are regular files of this user that it may write, and that
- * nobody else has named. It is read from the beginning; what was there before the job and is only appended to, from its end on. */
+ * nobody else has named. What is standard error is read from the beginning; what was there before the job and is only appended to, from its end on. */
 void log_files_add_streams(struct log_files *files, pid_t pid, uint64_t rows);
 /* Nothing is wanted any more: add anew what is. Files that are still wanted are read on. */
 void log_files_want_none(struct log_files *files);

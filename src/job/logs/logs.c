@@ -11,6 +11,7 @@
 #include "base/system/proc_file.h"
 #include "job/logs/files.h"
 #include "job/logs/patterns.h"
+#include "jobdir/layers/cause.h"
 #include "jobdir/text/text.h"
 #include "shm/waits.h"
 
@@ -152,6 +153,7 @@ static void say_skipped(struct logs *logs, const struct log_file *file)
 static void look(struct logs *logs)
 {
     struct log_file *file, *next;
+    log_files_add_streams(&logs->files, logs->observer->root, logs->rows);
     HASH_ITER(hh, logs->files.files, file, next)
     {
         tail_look(&file->tail, false);
@@ -180,6 +182,8 @@ static bool read_files(struct logs *logs, uint64_t cpu_most_ns, uint64_t until_n
     while (more) {
         more = false;
         for (struct log_file *file = logs->files.files; file; file = file->hh.next) {
+            if (file->data)
+                file->tail.offset += tail_backlog(&file->tail);
             if (!tail_read(&file->tail))
                 continue;
             *ret_any = more = true;
@@ -193,7 +197,7 @@ static bool read_files(struct logs *logs, uint64_t cpu_most_ns, uint64_t until_n
 static void skip(struct logs *logs, uint64_t above, uint64_t keep, const char *reason)
 {
     for (struct log_file *file = logs->files.files; file; file = file->hh.next)
-        if (tail_backlog(&file->tail) > above)
+        if (!file->data && tail_backlog(&file->tail) > above)
             tail_skip(&file->tail, keep, reason);
 }
 
@@ -309,8 +313,8 @@ static void logs_changed(void *state, const char *key, const char *value)
     add_names(logs, rows);
     HASH_ITER(hh, logs->files.files, file, next)
     {
-        file->matcher.rows |= file->found ? rows : 0;
-        if (file->matcher.given || file->matcher.rows)
+        file->matcher.rows |= file->found && !file->data ? rows : 0;
+        if (file->matcher.given || file->matcher.rows || (file->data && rows))
             continue;
         log_match_rest(&file->matcher, now_ns, true);
         say_skipped(logs, file);
@@ -320,12 +324,9 @@ static void logs_changed(void *state, const char *key, const char *value)
     loop_set_timer(logs->timer, MS_NS, 0);
 }
 
-/* The command's own are read as what it was started with. */
 static void logs_process(void *state, const struct observed_process *process)
 {
     struct logs *logs = state;
-    if (process->pid == logs->observer->root)
-        return;
     size_t before = logs->files.found_count;
     log_files_add_streams(&logs->files, process->pid, logs->rows);
     if (logs->files.found_count == before)
@@ -337,8 +338,32 @@ static void logs_process(void *state, const struct observed_process *process)
 static void logs_process_ended(void *state, const struct observed_process *process)
 {
     struct logs *logs = state;
-    for (struct log_file *file = logs->files.files; file && process->status > 0; file = file->hh.next)
-        file->failed |= file->found && file->found == process->pid;
+    for (struct log_file *file = logs->files.files; file && process->status > 0; file = file->hh.next) {
+        /* dash opens it for its command; what failed just before the shell has said why */
+        bool own = file->found == process->pid, of_shell = file->found == process->ppid;
+        if (!file->found || (!own && !of_shell) ||
+            (own && file->failed && file->end > process->end - CAUSE_FAILURE_SECONDS))
+            continue;
+        file->failed = process->pid;
+        file->end = process->end;
+    }
+}
+
+/* What a program that fails writes to its standard output is no data, at least not the end of it. It counts as written now. */
+static void match_failed(struct logs *logs)
+{
+    double now = observe_seconds(logs->observer, clock_now_ns());
+    for (struct log_file *file = logs->files.files; file; file = file->hh.next) {
+        const char *bytes = file->tail.last, *first = bytes;
+        if (!file->data || !file->failed || !bytes || file->end < now - CAUSE_FAILURE_SECONDS)
+            continue;
+        if (file->tail.last_len == TAIL_LAST_BYTES) /* it is cut */
+            first = memchr(bytes, '\n', file->tail.last_len);
+        file->matcher.rows = logs->rows;
+        if (first)
+            log_match_lines(&file->matcher, clock_now_ns(), first, file->tail.last_len - (size_t)(first - bytes),
+                            false);
+    }
 }
 
 /* What was asked for, and never was there. */
@@ -400,11 +425,11 @@ static double quiet_seconds(const struct tail *tail)
 static void put_last_words(struct logs *logs)
 {
     for (const struct log_file *file = logs->files.files; file; file = file->hh.next) {
-        json_t *lines = file->failed && file->matcher.rows ? last_lines(file) : NULL;
+        json_t *lines = file->failed && logs->rows ? last_lines(file) : NULL;
         if (lines)
             observe_put(logs->observer,
                         RECORD(log_last, .file = file->name, .quiet_seconds = quiet_seconds(&file->tail),
-                               .lines = lines, .pid = file->found));
+                               .lines = lines, .pid = file->failed));
         json_decref(lines);
     }
 }
@@ -461,6 +486,7 @@ static void logs_end(void *state)
     }
     for (struct log_file *file = logs->files.files; file; file = file->hh.next)
         tail_end(&file->tail);
+    match_failed(logs);
     say_rest(logs, clock_now_ns(), true);
     for (struct log_file *file = logs->files.files; file; file = file->hh.next)
         say_skipped(logs, file);

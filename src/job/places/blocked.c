@@ -12,6 +12,7 @@
 #include <string.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
+#include <sys/xattr.h>
 #include <unistd.h>
 
 #include "base/data/cleanup.h"
@@ -275,12 +276,16 @@ static bool put_internet(struct buf *out, pid_t pid, const char *table, unsigned
     return found;
 }
 
-static void put_socket(struct buf *out, pid_t pid, const char *target)
+/* Only the table of its protocol is read: for each the kernel goes through all that this node may have of connections. */
+static void put_socket(struct buf *out, pid_t pid, int fd, const char *target)
 {
-    static const char *const tables[] = {"tcp", "tcp6", "udp", "udp6"};
+    static const char *const tables[][2] = {{"tcp", "TCP"}, {"tcp6", "TCPv6"}, {"udp", "UDP"}, {"udp6", "UDPv6"}};
+    char path[64], protocol[64] = "";
     unsigned long inode = strtoul(target + strlen("socket:["), NULL, 10);
+    snprintf(path, sizeof path, "/proc/%d/fd/%d", pid, fd);
+    bool known = getxattr(path, "system.sockprotoname", protocol, sizeof protocol - 1) > 0;
     for (size_t i = 0; i < sizeof tables / sizeof *tables; i++)
-        if (put_internet(out, pid, tables[i], inode))
+        if ((!known || strcmp(protocol, tables[i][1]) == 0) && put_internet(out, pid, tables[i][0], inode))
             return;
     buf_puts(out, "a local socket");
 }
@@ -303,7 +308,7 @@ static void put_fd(struct buf *out, struct blocked *thread, pid_t pid, int fd, b
         buf_puts(out, "a pipe");
         put_other_end(out, thread, pid, target, reads);
     } else if (strncmp(target, "socket:", 7) == 0) {
-        put_socket(out, pid, target);
+        put_socket(out, pid, fd, target);
     } else {
         text_show(out, target);
         if (known && target[0] == '/' && strncmp(target, "/dev/", 5) != 0)

@@ -18,6 +18,8 @@
 #define SENDER_TERMINAL "the terminal"
 #define SENDER_KERNEL "the terminal or the kernel"
 
+#define CAUSE_FAILURE_SECONDS 5 /* a line that is written so shortly before a failure may say why */
+
 /* Of an MPI program, the first rank that failed. */
 struct job_rank {
     int rank, ranks; /* its number; how many there are */

@@ -16,8 +16,8 @@
 #include "jobdir/layers/starter.h"
 #include "jobdir/text/text.h"
 
-static const double FAILURE_SECONDS = 5, NEAR_SECONDS = 60; /* before it */
-static const double SEEN_SECONDS = 0.05;                    /* times of what was only seen are that coarse */
+static const double NEAR_SECONDS = 60;   /* before it */
+static const double SEEN_SECONDS = 0.05; /* times of what was only seen are that coarse */
 
 /* Errors that have a cause outside the program: the C library's text, or a built-in pattern of logs. 0, NULL: none.
  * `once`: it comes again only where the same is tried again. */
@@ -68,7 +68,7 @@ static bool is_no_space(int error)
 static const char *put_when(struct cause *cause, const struct job_end *end, const json_t *record)
 {
     double before = cause_chain_end(end, 0) - record_seconds(record);
-    if (before > FAILURE_SECONDS)
+    if (before > CAUSE_FAILURE_SECONDS)
         snprintf(cause->when, sizeof cause->when, ", %.0f s before it failed", before);
     return cause->when;
 }
@@ -120,7 +120,7 @@ static bool is_consequence(const struct job_end *end, const json_t *log)
 /* When something failed, or just before. */
 static bool is_just_before(double failed, double seconds)
 {
-    return seconds >= failed - FAILURE_SECONDS && seconds <= failed + CAUSE_AT_ONCE_SECONDS;
+    return seconds >= failed - CAUSE_FAILURE_SECONDS && seconds <= failed + CAUSE_AT_ONCE_SECONDS;
 }
 
 /* "sort: ..." or "make[1]: ...", as programs begin what they say of errors. */
@@ -309,7 +309,7 @@ static enum said said_of(const struct job_end *end, const struct others *others,
     if (level == LINE_ERROR)
         return is_older(end, seconds) || is_of_another(end, &others->before, text) ? SAID_OF_ANOTHER : SAID_ERROR;
     bool number = !pattern || strcmp(pattern, "nan") == 0; /* many programs go on with these */
-    return level == LINE_WARNING && !number && seconds >= cause_chain_end(end, 0) - FAILURE_SECONDS &&
+    return level == LINE_WARNING && !number && seconds >= cause_chain_end(end, 0) - CAUSE_FAILURE_SECONDS &&
                    !is_older(end, seconds) && !is_of_another(end, &others->before, text)
                ? SAID_HINT
                : SAID_NOTHING;
@@ -565,7 +565,7 @@ const json_t *cause_put_last_words(struct buf *out, const struct job_end *end, i
     bool older =
         json_is_number(start) && record_seconds(record) - row.quiet_seconds < json_number_value(start) - SEEN_SECONDS;
     pid_t pid = (pid_t)json_integer_value(json_object_get(json_array_get(end->chain, (size_t)at), "pid"));
-    if (row.quiet_seconds < 0 || after < -FAILURE_SECONDS || older || !row.file ||
+    if (row.quiet_seconds < 0 || after < -CAUSE_FAILURE_SECONDS || older || !row.file ||
         (strcmp(row.file, "stdout") == 0 && !culprit_has_tee(end->model, pid)))
         return NULL;
     for (size_t i = json_array_size(row.lines); i-- > 0 && !said;) {

@@ -425,8 +425,7 @@ static const struct field script_tested_fields[] = {
     {"commands", FIELD_LIST, AT(commands), .of = fields_texts, .between = ", ",
      .about = "the plain words with which they begin, by its text"},
     {"piped", FIELD_LIST, AT(piped), .of = fields_texts, .between = ", ", .flags = FIELD_WHERE_KNOWN,
-     .about = "the same of commands in front of a | whose errors it "
-              "does not throw away"},
+     .about = "the same of commands in pipelines, but not the last of one, whose errors it does not throw away"},
     {0}};
 #undef ROW
 

@@ -310,7 +310,6 @@ static int add_counts(struct job_functions *all, const struct trace *trace)
     all->waits_ran_out += trace_number(trace, "waits_ran_out");
     all->waits_dropped += trace_number(trace, "waits_dropped");
     all->too_deep += trace_number(trace, "too_deep");
-    all->children_omitted += trace_number(trace, "children_omitted");
     all->overwritten += trace_number(trace, "overwritten");
     all->thinned += trace_number(trace, "thinned");
     all->tallied += trace_number(trace, "tallied");

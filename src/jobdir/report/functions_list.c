@@ -269,9 +269,10 @@ void report_put_not_whole(struct buf *out, const struct job_functions *functions
                    missing, times ? "; their time counts as that of the calls around them" : "");
     else if (functions->incomplete)
         buf_puts(out, "  not whole: only a part of the trace was read\n");
-    else if (functions->functions_omitted || functions->threads_omitted || functions->children_omitted ||
-             functions->too_deep)
+    else if (functions->functions_omitted || functions->threads_omitted || functions->too_deep)
         buf_puts(out, "  not whole: some calls are missing (see Tracing)\n");
+    else if (functions->children_omitted)
+        buf_printf(out, "  not whole: %" PRIu64 " children of fork were not traced\n", functions->children_omitted);
 }
 
 static void put_functions(struct buf *out, const struct job_functions *functions, size_t columns)

@@ -97,12 +97,6 @@ static void put_cost(struct buf *out, const struct job_functions *functions)
                    functions->waits_dropped == 1 ? "" : "s");
     if (functions->threads_omitted)
         buf_printf(out, "; %" PRIu64 " threads were too many and are missing", functions->threads_omitted);
-    if (functions->children_omitted)
-        buf_printf(out,
-                   "; up to %" PRIu64
-                   " child%s of fork %s not traced, since they came so fast (`--trace all` traces each)",
-                   functions->children_omitted, functions->children_omitted == 1 ? "" : "ren",
-                   functions->children_omitted == 1 ? "was" : "were");
     if (functions->functions_omitted)
         buf_printf(out,
                    "; %" PRIu64 " call%s missing: the table of functions, with those of closed libraries, had no room",
@@ -283,9 +277,8 @@ static const struct field trace_fields[] = {
     {"threads_omitted", FIELD_COUNT, FIELD_AT(struct job_functions, threads_omitted),
      .about = "threads that there was no place for"},
     {"children_omitted", FIELD_COUNT, FIELD_AT(struct job_functions, children_omitted),
-     .about =
-         "children of fork that were not traced, since they came in quick succession (without --trace); those that "
-         "executed another program are counted, too"},
+     .about = "processes that were not traced, since they are children of fork that came in quick succession (without "
+              "--trace)"},
     {"functions_omitted", FIELD_COUNT, FIELD_AT(struct job_functions, functions_omitted),
      .about = "calls of functions that there was no place for"},
     {"too_deep", FIELD_COUNT, FIELD_AT(struct job_functions, too_deep),

@@ -169,7 +169,16 @@ int job_report_load_functions(struct job_report *report, const struct job_functi
     with_start.all_ended =
         report->info.ended ? !report->info.result.left_running : report->model.end && !HASH_COUNT(report->model.alive);
     with_start.cpu_seconds = with_start.all_ended ? job_report_result(report).cpu_seconds : 0;
-    return job_functions_load(&report->functions, report->path, &with_start, err);
+    int code = job_functions_load(&report->functions, report->path, &with_start, err);
+    size_t index;
+    const json_t *warning;
+    json_array_foreach(job_report_warnings(report), index, warning)
+    {
+        const json_t *fields = json_object_get(warning, "fields");
+        if (code == 0 && note_json_kind(warning) == NOTE_left_alone)
+            report->functions->children_omitted += (uint64_t)json_integer_value(json_object_get(fields, "processes"));
+    }
+    return code;
 }
 
 int job_report_load_messages(struct job_report *report, void (*progress)(void *ctx, double share), void *ctx,

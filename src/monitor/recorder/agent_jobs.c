@@ -367,6 +367,8 @@ static void describe_missing(const struct agents *agents, const struct trace_job
     if (job->refused)
         add_note(state, NOTE(refused, .processes = job->refused, .at_least = job->refused == REFUSED_LIMIT,
                              .reason = job->refused_why));
+    if (job->left_alone && !job->settings.off)
+        add_note(state, NOTE(left_alone, .processes = job->left_alone));
     if (job->late)
         add_note(state, NOTE(late, .processes = job->late));
     if (job->mpi_no_room)

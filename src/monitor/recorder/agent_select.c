@@ -84,12 +84,13 @@ static enum area_thin thins(const struct agent *agent, const struct trace_settin
     return limited || trace_settings_plain(settings) ? AREA_THIN_TALLY : AREA_THIN_NOT;
 }
 
-/* What somebody waits for happens in each child. */
+/* Not where somebody waits for what happens in each child, and not while the settings of its job are not known. */
 void agent_forks_update(struct agent *agent)
 {
-    const struct trace_settings *settings = agent->job ? &agent->job->settings : NULL;
-    bool plain = settings && thins(agent, settings) == AREA_THIN_QUIET && !agent->overrides && !agent->demands;
-    atomic_store(&agent->view.area->forks_thin, plain);
+    const struct trace_settings *settings = agent->job && !agent->as_left ? &agent->job->settings : NULL;
+    bool thin =
+        settings && (settings->off || (settings->on && agent->writer && thins(agent, settings) == AREA_THIN_QUIET));
+    atomic_store(&agent->view.area->forks_thin, thin && !agent->overrides && !agent->demands);
 }
 
 static void set_switches(struct agent *agent)

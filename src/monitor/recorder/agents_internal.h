@@ -84,8 +84,9 @@ struct trace_job {
     unsigned constructed; /* libraries whose constructors ran too early to be traced */
     unsigned late;        /* processes that went on untraced because the monitor did not answer in time */
     struct refused_process
-        *refused_list; /* those that could not be traced for another reason, each once however often */
-    unsigned refused;  /* it asked, up to REFUSED_LIMIT */
+        *refused_list;   /* those that could not be traced for another reason, each once however often */
+    unsigned refused;    /* it asked, up to REFUSED_LIMIT */
+    uint64_t left_alone; /* children of fork: AGENT_LEFT_ALONE */
     char refused_why[PROBLEM_SIZE - 64]; /* of the first */
     struct kept_note problem;            /* the first one is the cause of the others */
     struct kept_note unmatched;          /* worth a word if nothing was recorded at all */

@@ -78,8 +78,8 @@ static void read_streams(struct agent *agent, const char *trace, struct trace_su
 static void put_line(struct buf *out, const struct agent *agent, const char *line, const struct trace_sums *sums)
 {
     static const char *const goes_on[] = {
-        "overwritten", "flight_overwritten", "functions_omitted", "threads_omitted", "waits_ran_out", "waits_dropped",
-        "too_deep",    "children_omitted",   "counted",           "thinned",         "tallied"};
+        "overwritten",   "flight_overwritten", "functions_omitted", "threads_omitted", "waits_ran_out",
+        "waits_dropped", "too_deep",           "counted",           "thinned",         "tallied"};
     const struct area *area = agent->view.area;
     size_t key = strcspn(line, "\t");
     if (strcmp(line, "state\trunning") == 0) {

@@ -139,7 +139,6 @@ static void write_counts(struct agent *agent)
     trace_writer_set(writer, "threads_omitted", "%" PRIu64, atomic_load(&area->threads_omitted));
     trace_writer_set(writer, "waits_ran_out", "%" PRIu64, atomic_load(&area->waits_ran_out));
     trace_writer_set(writer, "waits_dropped", "%" PRIu64, atomic_load(&area->waits_dropped));
-    trace_writer_set(writer, "children_omitted", "%" PRIu64, atomic_load(&area->children_omitted));
     trace_writer_set(writer, "too_deep", "%" PRIu64, atomic_load(&area->too_deep));
     trace_writer_set(writer, "overwritten", "%" PRIu64,
                      atomic_load(&area->flight_overwritten_records) + agent->skipped);

@@ -117,7 +117,8 @@ struct agent *ct_agent(const struct process *process, struct err *err)
     if (!agent)
         err_set(err, -EOPNOTSUPP,
                 "process %d has no agent: start it with `scry run` or `scry exec`, compiled with "
-                "-finstrument-functions; then its functions are seen",
+                "-finstrument-functions; then its functions are seen (those of children of fork in quick succession "
+                "with --trace all)",
                 process->pid);
     return agent;
 }

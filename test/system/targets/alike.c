@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Twelve threads that wait in the same place, and one that computes. */
+/* Twelve threads that wait in the same place, and one that computes, and leaves the processor to all others. */
 #include <pthread.h>
 #include <unistd.h>
 
@@ -27,6 +27,8 @@ static void *runner(void *none)
 int main(void)
 {
     pthread_t thread;
+    if (nice(19) < 0)
+        return 2;
     for (int i = 0; i < 12; i++)
         pthread_create(&thread, NULL, worker, NULL);
     pthread_create(&thread, NULL, runner, NULL);

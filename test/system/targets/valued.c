@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* valued NUMBER: a thread that waits, one that runs, and one that does both in turn, with variables that never change.
- * Compiled in several ways by the test. */
+ * Compiled in several ways by the test. What spins leaves the processor to all others. */
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -52,6 +52,8 @@ int main(int argc, char **argv)
 {
     struct point start = {1.5, 2.5, "start"};
     int number = argc > 1 ? atoi(argv[1]) : 0;
+    if (nice(19) < 0)
+        return 2;
     pthread_t spinning, blinking;
     pthread_create(&spinning, NULL, spin, &number);
     pthread_create(&blinking, NULL, blink, &number);
