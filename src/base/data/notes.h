@@ -349,7 +349,7 @@
     NOTE(cause_disk_full, "cause", \
          "{sure?|probably }the disk of {path} was full{inodes?: no more files fit on it|}", \
          STRING(path) FLAG(inodes) FLAG(sure)) \
-    NOTE(cause_said, "cause", "{sure?|probably }{what}: '{text}'{when}", STRING(what) STRING(text) STRING(when) FLAG(sure)) \
+    NOTE(cause_said, "cause", "{sure?|probably }{what}: {text}{when}", STRING(what) STRING(text) STRING(when) FLAG(sure)) \
     NOTE(cause_crash, "cause", "{sure?|probably }{program} crashed by {signal}{place}", \
          STRING(program) STRING(signal) STRING(place) FLAG(sure)) \
     NOTE(cause_gave_up, "cause", "{sure?|probably }{program} gave up{place}: {text}", \

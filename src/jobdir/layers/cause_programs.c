@@ -107,6 +107,20 @@ static bool ended_its_parent(const struct job_end *end, int at, int signo)
            cause_chain_end(end, at + 1) <= cause_chain_end(end, at) + CAUSE_AT_ONCE_SECONDS;
 }
 
+/* What failed first began after it: that may be because of the crash, or not. */
+static void put_later(struct buf *out, const struct job_end *end)
+{
+    const json_t *first = json_array_get(end->chain, 0);
+    const char *name = json_string_value(json_object_get(first, "name"));
+    int status = cause_chain_status(first);
+    if (!name || status == JOB_STATUS_UNKNOWN || !WIFEXITED(status))
+        return;
+    buf_puts(out, "; ");
+    cause_cut(out, name);
+    buf_printf(out, " (pid %d) then ended with exit status %d", (int)json_integer_value(json_object_get(first, "pid")),
+               WEXITSTATUS(status));
+}
+
 static bool find_crash(const struct job_end *end, struct cause *cause, bool sure, bool survived)
 {
     for (size_t i = json_array_size(end->crashes); i-- > 0;) {
@@ -129,6 +143,8 @@ static bool find_crash(const struct job_end *end, struct cause *cause, bool sure
             cause_put_backtrace(&cause->what, end, cause_before_end(end, pid, record_seconds(crash)));
         if (signo == SIGSEGV)
             put_address_limit(&cause->what, end, pid);
+        if (survived)
+            put_later(&cause->what, end);
         cause_add(cause, crash);
         if (signo == SIGABRT)
             cause_put_said(&cause->said, end, SAID_ERROR, record_seconds(crash));

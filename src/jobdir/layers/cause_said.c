@@ -86,7 +86,7 @@ static bool say_error(const struct job_end *end, struct cause *cause, const json
         cause_say_full(cause, end, system, sure);
         return true;
     }
-    cause_cut(&cause->what, text);
+    cause_cut(&cause->what, text ? text + strspn(text, " \t") : NULL);
     buf_puts(&cause->where, errors[error].what);
     if (errors[error].error == ENOMEM && cause_address_limit(end)) {
         buf_puts(&cause->where, " (its address space may have ");
@@ -397,13 +397,25 @@ static void drop_caught(const struct job_end *end, const json_t *lines, enum sai
     }
 }
 
+/* Of a builtin of the shell that failed first, by itself, as "job.sh: line 5: cd: run2: No such file or directory": with the status of
+ * the last one it ended, the others it has gone on after. */
+static bool is_of_builtin(const struct job_end *end, const json_t *record)
+{
+    const json_t *first = json_array_get(end->chain, 0), *parent = json_array_get(end->chain, 1);
+    const json_t *argv = json_object_get(first, "argv");
+    const char *text = json_string_value(json_object_get(record, "text"));
+    return text && starter_is_shell(json_string_value(json_object_get(first, "name")), argv) &&
+           !(parent && json_equal(argv, json_object_get(parent, "argv"))) && begins_with_name(end, 0, text) &&
+           behind_script(text) != text;
+}
+
 /* What programs said of the failure. Errors come in bursts: a program goes on after one, tells what follows of it, or others fail
  * because of it. So it is the first line of the last burst; of it one that names a cause outside the program, if it has one. But of
  * exceptions the last one ended the program, which had handled the others; one that is raised once more was raised first. */
 void cause_look_at_said(const struct job_end *end, struct cause_said *ret_said)
 {
     json_t *lines = all_lines(&end->model->layers), *record;
-    size_t count = json_array_size(lines), index;
+    size_t count = json_array_size(lines), index, builtins = 0;
     const json_t *first = NULL, *outside = NULL, *exception = NULL;
     enum said most = SAID_NOTHING;
     const char *text;
@@ -431,6 +443,9 @@ void cause_look_at_said(const struct job_end *end, struct cause_said *ret_said)
             continue;
         int error = error_of(record, &text);
         burst = burst < seconds ? burst : seconds;
+        bool builtin = is_of_builtin(end, record);
+        if (builtin && builtins++)
+            continue;
         first = record;
         if (is_traceback(record) &&
             (!exception || json_equal(json_object_get(record, "text"), json_object_get(exception, "text"))))

@@ -142,15 +142,14 @@ static void test_disk_of_scry(void **state)
     put_disk_of(60, "/jobs/ID", 100000, 5000);
     put_disk_of(99, "/jobs/ID", 100000, 3);
     put_log(99.5, "error", "dd: No space left on device");
-    expect(ask(TWO), NOTE_cause_said, false, "probably a disk was full: 'dd: No space left on device'");
+    expect(ask(TWO), NOTE_cause_said, false, "probably a disk was full: dd: No space left on device");
 }
 
 /* A script went on without a program that was not found, or on a disk with too little space, and failed later. */
 static void test_survived(void **state)
 {
     put_matched(97, "command_not_found", "error", "bash: line 1: tool: command not found");
-    expect(ask(TWO), NOTE_cause_said, false,
-           "probably a program was not found: 'bash: line 1: tool: command not found'");
+    expect(ask(TWO), NOTE_cause_said, false, "probably a program was not found: bash: line 1: tool: command not found");
     put_matched(99.9, "traceback", "error", "Traceback (most recent call last):");
     put_matched(99.9, "exception", "error", "ValueError: 99");
     expect(ask(TWO), NOTE_cause_log, false, "probably what stderr says: ValueError: 99");
@@ -163,7 +162,7 @@ static void test_consequence(void **state)
 {
     put_matched(85, "mpi_abort", "error", "MPI_ABORT was invoked on rank 0");
     expect(ask(TWO), NOTE_cause_said, false,
-           "probably an MPI program gave up: 'MPI_ABORT was invoked on rank 0', 15 s before it failed");
+           "probably an MPI program gave up: MPI_ABORT was invoked on rank 0, 15 s before it failed");
     put_matched(99.5, "exception", "error", "ValueError: 99");
     put_matched(99.9, "mpi_abort", "error", "MPI_ABORT was invoked on rank 1");
     put_matched(99.95, "killed", "error", "worker: Killed");
@@ -173,10 +172,10 @@ static void test_consequence(void **state)
 static void test_said(void **state)
 {
     put_log(99.5, "error", "tee: out: No space left on device\n");
-    expect(ask(TWO), NOTE_cause_said, false, "probably a disk was full: 'tee: out: No space left on device'");
+    expect(ask(TWO), NOTE_cause_said, false, "probably a disk was full: tee: out: No space left on device");
     put_exception(99.6, 20, "OSError", "[Errno 24] Too many open files: 'x'");
     expect(ask(TWO), NOTE_cause_said, true,
-           "a process had too many open files (ulimit -n): '[Errno 24] Too many open files: 'x''");
+           "a process had too many open files (ulimit -n): [Errno 24] Too many open files: 'x'");
 }
 
 static void put_named(double seconds, const char *name, const char *text)
@@ -240,7 +239,7 @@ static void test_abort(void **state)
     put_matched(99.8, "out_of_memory", "error", "  what():  std::bad_alloc");
     put_matched(99.95, "abort", "error", "job.sh: line 3: 20 Aborted");
     put_failure(99.95, 10, 3, 134);
-    expect(ask(ABORTED), NOTE_cause_said, false, "probably there was not enough memory: '  what():  std::bad_alloc'");
+    expect(ask(ABORTED), NOTE_cause_said, false, "probably there was not enough memory: what():  std::bad_alloc");
 }
 
 /* It was dealt with: what was said after it is why. What stderr says of another signal need not be why. */
@@ -250,8 +249,7 @@ static void test_abort_later(void **state)
     put_matched(90, "out_of_memory", "error", "grid: Cannot allocate memory");
     expect(ask(ABORTED), NOTE_cause_crash, true, "grid crashed by SIGABRT");
     put_matched(97, "out_of_memory", "error", "grid: Cannot allocate memory");
-    expect(ask(ABORTED), NOTE_cause_said, false,
-           "probably there was not enough memory: 'grid: Cannot allocate memory'");
+    expect(ask(ABORTED), NOTE_cause_said, false, "probably there was not enough memory: grid: Cannot allocate memory");
     put_matched(99.9, "assertion", "error", "grid: grid.c:7: main: Assertion `cells' failed.");
     expect(ask(ABORTED), NOTE_cause_gave_up, true, "grid gave up: grid: grid.c:7: main: Assertion `cells' failed.");
 }
@@ -263,7 +261,8 @@ static void test_crash_survived(void **state)
         "[{\"pid\": 20, \"name\": \"sort\", \"start_seconds\": 99.4, \"end_seconds\": 99.9, \"exit_code\": 2},"
         " {\"pid\": 10, \"name\": \"bash\", \"start_seconds\": 0, \"end_seconds\": 100, \"exit_code\": 2}]";
     put_crash(99.3, 15);
-    expect(ask(later), NOTE_cause_crash, false, "probably crashy crashed by SIGSEGV, a NULL pointer");
+    expect(ask(later), NOTE_cause_crash, false,
+           "probably crashy crashed by SIGSEGV, a NULL pointer; sort (pid 20) then ended with exit status 2");
     put_log(99.8, "warning", "sort: cannot read: missing: No such file or directory");
     expect(ask(later), NOTE_cause_log, false,
            "probably what stderr says: sort: cannot read: missing: No such file or directory");
@@ -368,10 +367,9 @@ static void test_address_limit(void **state)
 {
     put_matched(99.9, "out_of_memory", "error", "a.out: malloc: Cannot allocate memory");
     put_address_limit();
-    expect(
-        ask(ONE), NOTE_cause_said, false,
-        "probably there was not enough memory (its address space may have 200 MB: ulimit -v): 'a.out: malloc: Cannot "
-        "allocate memory'");
+    expect(ask(ONE), NOTE_cause_said, false,
+           "probably there was not enough memory (its address space may have 200 MB: ulimit -v): a.out: malloc: Cannot "
+           "allocate memory");
 }
 
 static void test_address_limit_of_crash(void **state)
@@ -529,7 +527,7 @@ static void test_not_found_elsewhere(void **state)
     expect(ask_end("[{\"pid\": 20, \"name\": \"tool\", \"end_seconds\": 97.5, \"exit_code\": null, \"signal\": 15}]",
                    132, 0, NULL),
            NOTE_cause_said, false,
-           "probably a program was not found: 'mpirun was unable to launch the specified application'");
+           "probably a program was not found: mpirun was unable to launch the specified application");
 }
 
 /* By somebody who may, from elsewhere; what was refused, and what was long ago, killed nobody. */
@@ -791,7 +789,7 @@ static void test_command(void **state)
     put_log(99.9, "error", "tee: out: No space left on device");
     assert_int_equal(ask(TWO).kind, NOTE_cause_command);
     put_log(99.9, "error", "worker: out: No space left on device"); /* it says why it failed */
-    expect(ask(TWO), NOTE_cause_said, false, "probably a disk was full: 'worker: out: No space left on device'");
+    expect(ask(TWO), NOTE_cause_said, false, "probably a disk was full: worker: out: No space left on device");
 }
 
 /* Any command of a pipeline may be it. */
@@ -1383,6 +1381,17 @@ static void test_outlived_crash(void **state)
         "ended by SIGSEGV; it said: table.csv has no column rho");
 }
 
+/* The last command of a shell that failed has the status with which it ended. */
+static void test_builtins(void **state)
+{
+    static const char chain[] = "[{\"pid\": 10, \"name\": \"bash\", \"argv\": [\"bash\", \"job.sh\"], "
+                                "\"end_seconds\": 100, \"exit_code\": 1}]";
+    put_log(99.9, "warning", "job.sh: line 3: cd: run1: No such file or directory");
+    put_log(99.9, "warning", "job.sh: line 5: cd: run2: No such file or directory");
+    expect(ask(chain), NOTE_cause_log, false,
+           "probably what stderr says: job.sh: line 5: cd: run2: No such file or directory");
+}
+
 /* gfortran says where below what it says. */
 static void test_fortran(void **state)
 {
@@ -1473,6 +1482,7 @@ int main(void)
         ROW(test_outlived_crash),
         ROW(test_caught),
         ROW(test_fortran),
+        ROW(test_builtins),
         ROW(test_make),
         ROW(test_nothing),
         ROW(test_killed_worker),
