@@ -26,9 +26,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     struct script_trap trap = script_trap_find((const char *)data, size);
     fuzz_expect(json_array_size(trap.only) <= json_array_size(trap.commands));
     script_trap_done(&trap);
-    json_t *tested = script_tested_find((const char *)data, size);
-    fuzz_expect(json_array_size(tested) <= SCRIPT_TESTED_MOST);
+    json_t *piped, *tested = script_tested_find((const char *)data, size, &piped);
+    fuzz_expect(json_array_size(tested) <= SCRIPT_TESTED_MOST && json_array_size(piped) <= SCRIPT_TESTED_MOST);
     json_decref(tested);
+    json_decref(piped);
     script_source_free(text);
     return 0;
 }

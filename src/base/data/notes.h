@@ -349,7 +349,7 @@
     NOTE(cause_disk_full, "cause", \
          "{sure?|probably }the disk of {path} was full{inodes?: no more files fit on it|}", \
          STRING(path) FLAG(inodes) FLAG(sure)) \
-    NOTE(cause_said, "cause", "{sure?|probably }{what}: '{text}'{when}", STRING(what) STRING(text) STRING(when) FLAG(sure)) \
+    NOTE(cause_said, "cause", "{sure?|probably }{what}: {text}{when}", STRING(what) STRING(text) STRING(when) FLAG(sure)) \
     NOTE(cause_crash, "cause", "{sure?|probably }{program} crashed by {signal}{place}", \
          STRING(program) STRING(signal) STRING(place) FLAG(sure)) \
     NOTE(cause_gave_up, "cause", "{sure?|probably }{program} gave up{place}: {text}", \
@@ -385,8 +385,8 @@
          STRING(place) INTEGER(status) STRING(command) STRING(said) FLAG(sure)) \
     NOTE(cause_log, "cause", "probably what {file} says: {text}{place}{when}", STRING(file) STRING(text) STRING(when) \
          STRING(place)) \
-    NOTE(cause_process, "cause", "probably {program} (pid {pid}), which ended {how}{said}", \
-         STRING(program) INTEGER(pid) STRING(how) STRING(said)) \
+    NOTE(cause_process, "cause", "{sure?|probably }{program} (pid {pid}){sure?|, which} ended {how}{said}", \
+         STRING(program) INTEGER(pid) STRING(how) STRING(said) FLAG(sure)) \
     /* about writing */ \
     NOTE(disk_hangs, "disk_hangs", \
          "the disk with the job directory does not answer: the rest is written when it does",) \

@@ -409,8 +409,8 @@ static void put_head(struct buf *out, const struct why *why)
     if (runs(why)) {
         buf_printf(out, "is %s", job_state_name(why->report.state));
     } else if (left) {
-        buf_printf(out, "%s: its command has, and %zu rank%s of it still run%s", job_state_name(why->report.state),
-                   left, left == 1 ? "" : "s", left == 1 ? "s" : "");
+        buf_printf(out, "%s, but %zu of its ranks still run%s", job_state_name(why->report.state), left,
+                   left == 1 ? "s" : "");
     } else if (cause && !job_report_is_lost(&why->report)) {
         buf_printf(out, "%s: ", job_state_name(why->report.state));
         text_show(out, cause);
@@ -422,37 +422,19 @@ static void put_head(struct buf *out, const struct why *why)
     buf_putc(out, '\n');
 }
 
-/* What would have recorded more of such a command; "": nothing that is known. */
-static const char *more_with(const struct why *why)
-{
-    const struct job_process *command = NULL;
-    for (size_t i = 0; i < why->report.model.ended_count; i++)
-        if (why->report.model.ended[i].pid == why->report.info.root)
-            command = &why->report.model.ended[i];
-    if (!command || last_was_told_inside(&why->report.model.layers))
-        return "";
-    const char *program = json_string_value(json_array_get(command->argv, 0));
-    const char *name = program ? text_base(program) : command->name;
-    if (strncmp(name, "python", strlen("python")) == 0)
-        return "; scry run --script calls records exceptions of Python, also those that are caught";
-    return "";
-}
-
 /* Of a job that failed and of which it is not known why: what there is, what is missing, and what would have recorded it. */
 static void put_unknown(struct buf *out, const struct why *why)
 {
     static const char *const missing[] = {"recording_stopped", "disk_hangs", "job_json", "lost", "gap"};
     const char *unknown = json_string_value(json_object_get(why->last, "unknown"));
     struct job_result result = job_report_result(&why->report);
-    bool said = json_array_size(json_object_get(why->last, "said_last"));
     size_t index;
     json_t *warning;
     if (why->cause || (!result.exit_code && !result.signal))
         return;
-    if (!said || unknown) {
+    if (unknown) {
         text_label(out, "reason");
-        buf_printf(out, "not known: %s%s\n", unknown ? unknown : "nothing that was recorded says why",
-                   unknown ? "" : more_with(why));
+        buf_printf(out, "not known: %s\n", unknown);
     }
     json_array_foreach(job_report_warnings(&why->report), index, warning)
     {

@@ -423,6 +423,10 @@ const char log_harmless[] =
     "\\bFATAL, \\d+ = ERROR\\b|\"level\"\\s*:\\s*\"\\w+\"\\s*\\}\\}|"
     /* words of statistics and of documents */
     "\\b(?:error|critical|fatal) (?:bars?|model|count|total|rate|norm|estimates?|tolerance|handl\\w+|correct\\w+|messages? (?:go|are)|levels?|bounds?|log)\\b|"
+    "\\bcritical (?:temperatures?|points?|exponents?|values?|paths?|sections?|pressures?|densit\\w+|speeds?|velocit\\w+|radius|mass|angles?|currents?|fields?|regions?|loads?|slopes?|depths?|numbers?)\\b|"
+    "\\bout of memory (?:handl\\w+|protection|detection|checks?|guard|killer)\\b|"
+    /* of a run before this one */
+    "^\\W*(?:exit status of )?(?:the )?(?:previous|last|earlier) (?:run|job|attempt)\\b|"
     "(?:^|/)(?:etc/\\S+|\\.(?:bashrc|bash_profile|profile)): line \\d+: [^:]+: No such file or directory$|" /* each login says it */
     "^\\W*(?:if|in case|whenever)\\b.*\\berror|^\\s*(?:#|//) |\\b(?:re-?trying|ignored)\\b|"
     /* tables of the system's errors */
@@ -480,6 +484,8 @@ const struct log_pattern log_patterns[] = {
     {"mpi_abort", ERROR, "mpi_abort|bad termination|noticed that process rank|primary job ",
      "MPI_ABORT was invoked|application called MPI_Abort|BAD TERMINATION OF ONE OF YOUR APPLICATION|"
      "noticed that process rank \\d+|\\bPrimary job +terminated normally, but", "an MPI program gave up"},
+    {"fortran_backtrace", ERROR, "backtrace", "^Error termination\\. Backtrace:|^Backtrace for this error:",
+     "where gfortran's run-time library ended a program", "Backtrace", "^\\s+at (?!\\.)\\S+:\\d+$", 60},
     {"gave_up", ERROR,
      "error termination|execution halted|collect2: |*** [|build stopped|rsync error: |exited with |exiting prematurely|"
      "not been completed|not end normally|ended abnormally|terminated abnormally|abnormal termination|job execution failed|childfailederror|terminated with an error|could not be accomplished|configuring incomplete|fatal error|srun: error: ",
@@ -495,7 +501,7 @@ const struct log_pattern log_patterns[] = {
      "\\bcorrupted (?:size vs|double-linked list|unsorted chunks)", "the C library found the heap damaged"},
     {"sanitizer", ERROR, "sanitizer|: runtime error: ",
      "(?:ERROR|WARNING): (?:Address|Leak|Memory|Thread|HWAddress)Sanitizer|:\\d+:\\d+: runtime error: ",
-     "a sanitizer found an error"},
+     "a sanitizer found an error", "ERROR: \\w+Sanitizer: ", "^SUMMARY: \\w+Sanitizer: ", 1000, "sanitizer"},
     {"segfault", ERROR, "segmentation |segfault|sigsegv|speicherzugriffsfehler|de segmentation",
      "(?i:\\bsegmentation (?:fault|violation)\\b|\\bsegfault\\b|\\bSpeicherzugriffsfehler|\\berreur de segmentation)|\\bSIGSEGV\\b", "a segmentation fault"},
     {"bus_error", ERROR, "bus error|sigbus", "(?i:\\bbus error\\b)|\\bSIGBUS\\b", "a bus error"},
@@ -515,6 +521,9 @@ const struct log_pattern log_patterns[] = {
      "Traceback", "^(?:[\\w<>]+\\.)*\\w*(?:Error|Exception|Warning|Interrupt|Exit|Iteration)(?:: |:?\\s*$)", 1000, "exception",
      "^(?!\\.\\.\\.)[^\\s|+]"},
     {"java_exception", ERROR, "exception in thread", "\\bException in thread \"", "an exception of Java"},
+    {"python_unraised", LOG_SEVERITY_INFO, "exception in thread |exception ignored in|was never retrieved|<process ",
+     "^Exception in thread (?!\").*:$|^Exception ignored in|\\bexception was never retrieved$|^Process \\S+:$",
+     "of which thread or task an exception of Python was, above it"},
     {"panic", ERROR, "panicked at|<panic: ", "\\bpanicked at\\b|^panic: ", "a Rust or Go program gave up",
      "panicked at \\S+:\\d+:\\d+:\\s*$", "\\S", 2},
     {"fortran_error", ERROR, "forrtl: |fortran runtime error|fio-|error stop|unrecoverable library",
@@ -539,7 +548,7 @@ const struct log_pattern log_patterns[] = {
      "Keine Berechtigung$|Aucun fichier ou dossier de ce (?:nom|type)$|Permission non accord)|: \\d+: [^ :]+: Permission denied$|: bad interpreter: ",
      "an error in a shell script, or what it could not execute or open"},
     {"perl_die", ERROR, " line ", "\\S at \\S+ line \\d+(?:, <\\w*> (?:line|chunk) \\d+)?\\.$", "a Perl program gave up"},
-    {"killed", ERROR, "<killed>|sigkill|killed by signal|<get\xc3\xb6tet>", "(?:^|[\\d:)] +)(?:Killed|Get\xc3\xb6tet)\\b|\\bSIGKILL\\b|\\b[Kk]illed by signal", "killed"},
+    {"killed", ERROR, "<killed>|sigkill|killed by signal|<get\xc3\xb6tet>", "^(?:Killed|Get\xc3\xb6tet)\\s*$|[\\d:)] +(?:Killed|Get\xc3\xb6tet)\\b|\\bSIGKILL\\b|\\b[Kk]illed by signal", "killed"},
     {"scheduler_error", ERROR, "slurmstepd: error|srun: error", "\\b(?:slurmstepd|srun): error: ",
      "the batch system reports an error"},
     {"exception", ERROR, "error: |exception: |notfound: |exception in rule|error in rule|notfound in rule|unhandled exception|exited with exception|exitedexception: |caused by: |error)|exception)|lua|psiexception",

@@ -307,11 +307,12 @@ struct list {
 
 struct tests {
     struct words words;
-    json_t *tested, *others; /* texts of commands */
+    json_t *tested, *others, *piped; /* texts of commands */
     struct list now, over;
     struct outer {
         struct list list;
-        bool in_word; /* a substitution: words of its command may follow */
+        bool in_word;  /* a substitution: words of its command may follow */
+        bool assigned; /* to a variable: the command's status is that of the last one in it */
     } outer[NESTED_MOST];
     size_t depth;
     const char *start;
@@ -370,12 +371,29 @@ static void list_end(struct tests *tests)
     tests->now.count = 0;
 }
 
+/* Its errors are thrown away: they are expected. */
+static bool is_silenced(struct span command)
+{
+    static const char *const words[] = {"2>/dev/null", "2> /dev/null", "&>/dev/null", "&> /dev/null"};
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++)
+        if (memmem(command.ptr, command.len, words[i], strlen(words[i])))
+            return true;
+    return false;
+}
+
 /* Of a pipeline the last one is asked. */
 static void pipe_on(struct tests *tests)
 {
     struct list stage = {.count = tests->now.count > 0};
-    if (stage.count)
-        stage.command[0] = tests->now.command[--tests->now.count];
+    if (!stage.count)
+        return;
+    stage.command[0] = tests->now.command[--tests->now.count];
+    const char *from = stage.command[0].ptr;
+    json_t *text = command_text(stage.command[0]);
+    if (text && json_array_size(tests->piped) < SCRIPT_TESTED_MOST &&
+        !is_silenced(span_of(from, (size_t)(tests->words.at - from))))
+        json_array_append(tests->piped, text);
+    json_decref(text);
     list_take(&stage, tests->others);
 }
 
@@ -447,13 +465,20 @@ static void see_end_of_word(struct tests *tests)
     } else if (c == '(' && tests->depth < NESTED_MOST) {
         list_take(&tests->over, tests->others);
         bool in_word = words->at - 1 > tests->start && strchr("$<>=", words->at[-2]);
-        tests->outer[tests->depth++] = (struct outer){tests->now, in_word};
+        bool assigned = words->at - 2 > tests->start && words->at[-2] == '$' && words->at[-3] == '=';
+        tests->outer[tests->depth++] = (struct outer){tests->now, in_word, assigned};
         tests->now.count = 0;
     } else if (c == ')' && tests->depth) {
         list_end(tests);
+        struct span last = tests->over.count ? tests->over.command[tests->over.count - 1] : span_of(NULL, 0);
+        const struct outer *outer = &tests->outer[--tests->depth];
+        bool assigned = outer->assigned && last.len && outer->list.count < LIST_MOST;
+        tests->over.count -= assigned;
         list_take(&tests->over, tests->others);
-        tests->now = tests->outer[--tests->depth].list;
-        if (tests->outer[tests->depth].in_word && tests->now.count)
+        tests->now = outer->list;
+        if (assigned)
+            tests->now.command[tests->now.count++] = last;
+        else if (tests->outer[tests->depth].in_word && tests->now.count)
             skip_words(tests);
     } else if (c == ')') { /* a pattern of case */
         tests->now.count = 0;
@@ -512,15 +537,19 @@ static bool is_like(const char *one, const char *other)
     return strncmp(one, other, least) == 0 && (len == more || (len < more ? other : one)[least] == ' ');
 }
 
-json_t *script_tested_find(const char *text, size_t len)
+json_t *script_tested_find(const char *text, size_t len, json_t **ret_piped)
 {
     struct tests *tests = calloc(1, sizeof *tests);
     json_t *only = json_array(), *one, *other;
     size_t i, k;
+    *ret_piped = json_array();
     if (!tests)
         return only;
-    *tests = (struct tests){
-        .words = words_of(span_of(text, len)), .tested = json_array(), .others = json_array(), .start = text};
+    *tests = (struct tests){.words = words_of(span_of(text, len)),
+                            .tested = json_array(),
+                            .others = json_array(),
+                            .piped = *ret_piped,
+                            .start = text};
     while (tests->words.at < tests->words.end) {
         struct span word = word_next(&tests->words);
         if (!word.len && tests->words.at < tests->words.end)

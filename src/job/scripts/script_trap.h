@@ -25,7 +25,8 @@ void script_trap_done(struct script_trap *trap);
 enum { SCRIPT_TESTED_MOST = 200 }; /* commands of a script; of one that has more nothing is said */
 
 /* ["grep -q x", ...]: the plain words with which commands begin whose status the script asks for, in if, while, until, behind !,
- * before ||, or by $?, everywhere it has them. A new reference. */
-json_t *script_tested_find(const char *text, size_t len);
+ * before ||, or by $?, everywhere it has them; *ret_piped: those of commands in front of a |, of which it wants to see the errors. New
+ * references. */
+json_t *script_tested_find(const char *text, size_t len, json_t **ret_piped);
 
 #endif

@@ -169,7 +169,7 @@ struct scripts {
     unsigned traps;             /* scripts in which they were looked for, and records of them */
     struct script_key trap_key; /* the last of these, */
     struct script_trap trap;    /* what they start, */
-    json_t *tested;             /* and of what they test whether it fails */
+    json_t *tested, *piped;     /* and of what they test whether it fails, and what they have in pipelines */
     struct failed *failed;      /* what started something that failed; hash by pid */
 };
 
@@ -437,9 +437,9 @@ static void remove_shell(struct scripts *scripts, struct shell *shell)
     free(shell);
 }
 
-/* As script_trap_find and script_tested_find, of which there is a new reference; nothing where the script is not known. */
+/* As script_trap_find and script_tested_find, of which there are new references; nothing where the script is not known. */
 static struct script_trap find_trap(struct scripts *scripts, const struct observed_process *process,
-                                    json_t **ret_tested)
+                                    json_t **ret_tested, json_t **ret_piped)
 {
     const struct command_fields *command = process->command;
     struct shell *parent;
@@ -459,7 +459,7 @@ static struct script_trap find_trap(struct scripts *scripts, const struct observ
         return trap;
     enum shell_source source = shell_source_of(args.data, args.len, &text);
     if (source == SHELL_FROM_OPTION) {
-        *ret_tested = text ? script_tested_find(text, strlen(text)) : NULL;
+        *ret_tested = text ? script_tested_find(text, strlen(text), ret_piped) : NULL;
         return text ? script_trap_find(text, strlen(text)) : trap;
     }
     if (source != SHELL_FROM_FILE || (*text != '/' && !command->cwd))
@@ -470,22 +470,24 @@ static struct script_trap find_trap(struct scripts *scripts, const struct observ
         return trap;
     struct script_key key = script_key_of(&stat_of);
     HASH_FIND_INT(scripts->shells, &process->ppid, parent);
-    if (parent && parent->seen && script_key_same(&key, &parent->key)) /* its fork: that has no traps */
-        return trap;
     if (!script_key_same(&key, &scripts->trap_key)) {
         scripts->traps++;
         struct script_source *script = script_source_get(&scripts->texts, path, &stat_of);
         script_trap_done(&scripts->trap);
         json_decref(scripts->tested);
-        scripts->tested = NULL;
+        json_decref(scripts->piped);
+        scripts->tested = scripts->piped = NULL;
         if (script && script->text) {
             scripts->trap = script_trap_find(script->text, script->len);
-            scripts->tested = script_tested_find(script->text, script->len);
+            scripts->tested = script_tested_find(script->text, script->len, &scripts->piped);
         }
         script_source_put(&scripts->texts, script);
         scripts->trap_key = key;
     }
     *ret_tested = json_incref(scripts->tested);
+    *ret_piped = json_incref(scripts->piped);
+    if (parent && parent->seen && script_key_same(&key, &parent->key)) /* its fork: that has no traps */
+        return trap;
     return (struct script_trap){json_incref(scripts->trap.commands), json_incref(scripts->trap.only)};
 }
 
@@ -513,19 +515,20 @@ static void put_trap(struct scripts *scripts, const struct observed_process *pro
 {
     const struct command_fields *command = process->command;
     bool failed = process->status > 0, below = has_failed_below(scripts, process);
-    json_t *tested = NULL;
+    json_t *tested = NULL, *piped = NULL;
     if ((!failed && !below) || !command || !starter_is_shell(process->name, command->argv) ||
         (scripts->traps >= TRAPS_MOST && process->pid != scripts->observer->root))
         return;
-    struct script_trap trap = find_trap(scripts, process, &tested);
+    struct script_trap trap = find_trap(scripts, process, &tested, &piped);
     scripts->traps += trap.commands || tested;
     if (trap.commands && failed)
         observe_put(scripts->observer,
                     RECORD(script_trap, .pid = process->pid, .commands = trap.commands, .only = trap.only));
-    if (json_array_size(tested) && !failed)
-        observe_put(scripts->observer, RECORD(script_tested, .pid = process->pid, .commands = tested));
+    if (tested && !failed)
+        observe_put(scripts->observer, RECORD(script_tested, .pid = process->pid, .commands = tested, .piped = piped));
     script_trap_done(&trap);
     json_decref(tested);
+    json_decref(piped);
 }
 
 static void on_process_ended(void *state, const struct observed_process *process)
@@ -556,6 +559,7 @@ static void on_end(void *state)
     loop_remove(scripts->timer);
     script_trap_done(&scripts->trap);
     json_decref(scripts->tested);
+    json_decref(scripts->piped);
     struct failed *failed, *after;
     HASH_ITER(hh, scripts->failed, failed, after)
     {

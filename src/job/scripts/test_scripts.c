@@ -218,7 +218,11 @@ static void test_tested(void **state)
         {"case x in\na) b || true;;\nesac\n", "b"},
         {"for i in 1 2; do a $i || break; done\n", "a"},
         {"(a; b) || true\n", ""},
-        {"x=$(a 1) && b || c\n", "b"},
+        {"x=$(a 1) && b || c\n", "a 1 b"},
+        {"x=$(a; b 1) || x=none\n", "b 1"},
+        {"x=$(a | b 1) || x=none\n", "b 1"},
+        {"echo $(a 1) || b\n", "echo"},
+        {"x=$(a 1)\n", ""},
         {"a & b || c\n", "b"},
         {"# a || b\nLC_ALL=C a || c # d\n", "a"},
         {"cp $(find . -name x) to || true\n", "cp"},
@@ -227,12 +231,33 @@ static void test_tested(void **state)
     for (size_t i = 0; i < sizeof scripts / sizeof *scripts; i++)
         for (size_t len = 0; len <= strlen(scripts[i].script); len++) { /* any beginning is safe */
             char *script = strndup(scripts[i].script, len);
-            json_t *tested = script_tested_find(script, len);
+            json_t *piped, *tested = script_tested_find(script, len, &piped);
             if (len == strlen(scripts[i].script))
                 check_names(script, json_array_size(tested) ? tested : NULL, scripts[i].commands);
             json_decref(tested);
+            json_decref(piped);
             free(script);
         }
+}
+
+static void test_piped(void **state)
+{
+    static const struct {
+        const char *script, *commands;
+    } scripts[] = {
+        {"a; a || b\nb && c\n", ""},
+        {"set -o pipefail\ngzip -dc x | sort -n | tail\n", "gzip -dc x sort -n"},
+        {"ls /x* 2>/dev/null | sort | tail\n", "sort"}, /* it may fail */
+        {"x=$(a 1 | b)\n", "a 1"},
+        {"a |& b\n", "a"},
+        {"for i in 1 2; do a; done | b\n", ""},
+    };
+    for (size_t i = 0; i < sizeof scripts / sizeof *scripts; i++) {
+        json_t *piped, *tested = script_tested_find(scripts[i].script, strlen(scripts[i].script), &piped);
+        check_names(scripts[i].script, json_array_size(piped) ? piped : NULL, scripts[i].commands);
+        json_decref(tested);
+        json_decref(piped);
+    }
 }
 
 static void check_place(const struct place *place, uint32_t first, uint32_t last, bool exact)
@@ -353,6 +378,7 @@ int main(void)
         cmocka_unit_test(test_commands),    cmocka_unit_test(test_cut),   cmocka_unit_test(test_show),
         cmocka_unit_test(test_source),      cmocka_unit_test(test_place), cmocka_unit_test(test_fits),
         cmocka_unit_test(test_memory_goes), cmocka_unit_test(test_traps), cmocka_unit_test(test_tested),
+        cmocka_unit_test(test_piped),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,14 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "jobdir/layers/cause.h"
 
+#include <math.h>
 #include <string.h>
+#include <sys/wait.h>
 
+#include "base/data/cleanup.h"
 #include "jobdir/layers/cause_internal.h"
+#include "jobdir/layers/culprit.h"
+#include "jobdir/layers/starter.h"
+#include "jobdir/record/info.h"
 #include "jobdir/text/fields.h"
 #include "jobdir/text/text.h"
 
 enum { TEXT_COLUMNS = 200 };
-static const double NEAR_SECONDS = 30; /* before the end: what may still have to do with it */
+static const double NEAR_SECONDS = 30;   /* before the end: what may still have to do with it */
+static const double SEEN_SECONDS = 0.05; /* times of what was only seen are that coarse */
 
 /* ---- what rules share ---- */
 
@@ -78,6 +85,85 @@ int cause_signal(const struct job_end *end)
 {
     const json_t *signal = json_object_get(json_array_get(end->chain, 0), "signal");
     return json_is_integer(signal) ? (int)json_integer_value(signal) : end->signal;
+}
+
+bool cause_is_of_end(const struct job_end *end, double seconds)
+{
+    const json_t *start = json_object_get(json_array_get(end->chain, 0), "start_seconds");
+    return seconds >= cause_chain_end(end, 0) - NEAR_SECONDS && json_number_value(start) <= seconds;
+}
+
+bool cause_was_tolerated(const struct job_end *end, double seconds)
+{
+    return seconds < end->tolerated;
+}
+
+/* Whether a process failed beside it, or when it had begun and before `until`, of which *ret_first is the first that did. */
+static bool ran_beside_failure(const struct job_model *model, const struct job_process *process, double until,
+                               double *ret_first)
+{
+    *ret_first = until;
+    for (size_t i = 0; i < model->ended_count; i++) {
+        const struct job_process *other = &model->ended[i];
+        if (other == process || other->ppid != process->ppid || !culprit_has_failed(other) || other->start >= until ||
+            other->end < process->start)
+            continue;
+        if (other->start <= process->end)
+            return true;
+        *ret_first = other->start < *ret_first ? other->start : *ret_first;
+    }
+    return false;
+}
+
+/* Before when a script of the chain went on: a command of it began then and succeeded, and ended before that one began which failed
+ * with the status of the job. Make and the like go on with other things, and fail of the first. */
+static double find_tolerated(const struct job_end *end)
+{
+    enum { LOOKS_MOST = 100 };
+    static const double LATE_SECONDS = 0.2; /* a line is read a little after it was written */
+    const struct job_model *model = end->model;
+    int status = end->signal ? CAUSE_SHELL_SIGNAL + end->signal : end->exit_code;
+    double tolerated = -1;
+    for (size_t at = 0; at + 1 < json_array_size(end->chain); at++) {
+        const json_t *failed = json_array_get(end->chain, at), *parent = json_array_get(end->chain, at + 1);
+        pid_t pid = (pid_t)json_integer_value(json_object_get(parent, "pid"));
+        enum starter starter = starter_of(json_string_value(json_object_get(parent, "name")));
+        int own = cause_chain_status(failed);
+        double start = json_number_value(json_object_get(failed, "start_seconds"));
+        own = WIFSIGNALED(own) ? CAUSE_SHELL_SIGNAL + WTERMSIG(own) : WEXITSTATUS(own);
+        if (own != status || (starter != STARTER_SHELL && starter != STARTER_NONE))
+            continue;
+        for (size_t i = model->ended_count, looks = 0; i-- > 0 && looks < LOOKS_MOST;) {
+            const struct job_process *process = &model->ended[i];
+            double until = start - SEEN_SECONDS;
+            if (process->ppid != pid || process->status || process->end > start + SEEN_SECONDS ||
+                process->start >= until || (looks++, ran_beside_failure(model, process, until, &until)))
+                continue;
+            tolerated = fmax(tolerated, fmin(until, process->start + LATE_SECONDS));
+            break;
+        }
+    }
+    return tolerated;
+}
+
+/* Whether a fault ended the process that failed first, whose parent, no shell, went on to an end of its own, with last words that are of
+ * something else. */
+static bool went_on(const struct job_end *end)
+{
+    _cleanup_(buf_done) struct buf said = BUF_INIT;
+    const json_t *first = json_array_get(end->chain, 0), *parent = json_array_get(end->chain, 1);
+    const char *name = json_string_value(json_object_get(first, "name"));
+    int status = cause_chain_status(first);
+    if (!parent || !name || status == JOB_STATUS_UNKNOWN || !WIFSIGNALED(status) ||
+        !job_signal_is_fault(WTERMSIG(status)) ||
+        !starter_lived_on(json_string_value(json_object_get(parent, "name")), json_object_get(parent, "argv"),
+                          cause_chain_status(parent), WTERMSIG(status)))
+        return false;
+    const json_t *last = cause_put_last_words(&said, end, 1);
+    double quiet = json_number_value(json_object_get(last, "quiet_seconds"));
+    return last && record_seconds(last) - quiet >= cause_chain_end(end, 0) - SEEN_SECONDS &&
+           cause_is_complaint(cause_text(&said)) && !culprit_mentions_end(cause_text(&said), WTERMSIG(status)) &&
+           !strstr(cause_text(&said), name);
 }
 
 uint64_t cause_address_limit(const struct job_end *end)
@@ -170,12 +256,24 @@ void cause_find(const struct job_end *end, struct cause *ret_cause)
         say_start(end, ret_cause);
         return;
     }
-    cause_look_at_said(end, &said);
+    known.tolerated = find_tolerated(end);
+    if (known.rank && known.rank->status != JOB_STATUS_UNKNOWN && !cause_is_of_end(end, known.rank->seconds))
+        known.rank = NULL; /* the job went on */
+    json_auto_t *chain = NULL;
+    if (went_on(&known)) {
+        known.outlived = (pid_t)json_integer_value(json_object_get(json_array_get(end->chain, 0), "pid"));
+        chain = json_copy((json_t *)end->chain);
+        json_array_remove(chain, 0);
+        known.chain = chain;
+    }
+    cause_look_at_said(&known, &said);
     known.said = &said;
     for (int sure = 1; sure >= 0; sure--)
         for (size_t i = 0; i < sizeof rules / sizeof *rules; i++)
             if (rules[i](&known, ret_cause, sure)) {
-                ret_cause->sure = sure;
+                /* the command itself; what it said last is only told */
+                ret_cause->sure =
+                    sure || (ret_cause->note.kind == NOTE_cause_process && ret_cause->note.cause_process.sure);
                 return;
             }
 }

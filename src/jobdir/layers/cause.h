@@ -57,7 +57,9 @@ struct job_end {
     double seconds;                /* when it ended, or until when it was watched */
     uint64_t peak_rss;             /* of a job of one process, in bytes, which samples may have missed; 0: not known */
     uint64_t largest_rss;          /* of the largest process of the job; 0: not known */
-    const struct cause_said *said; /* cause_find sets it for its rules */
+    const struct cause_said *said; /* cause_find sets it for its rules; */
+    double tolerated;              /* and that: what failed before then the job went on after; */
+    pid_t outlived;                /* and that process, whose parent went on after it had crashed; 0: none */
 };
 
 struct cause {

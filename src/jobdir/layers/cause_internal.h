@@ -48,6 +48,11 @@ void cause_put_said_by(struct buf *out, const struct job_end *end, const char *n
 /* What the at-th of the chain said last on standard error, by its name there, or as it may have given up with that. The record; NULL: none. */
 const json_t *cause_put_last_words(struct buf *out, const struct job_end *end, int at);
 
+/* Where gfortran's run-time library says that a program ended then; false: it says nothing. */
+bool cause_put_backtrace(struct buf *out, const struct job_end *end, double seconds);
+/* Whether it has words of failure. */
+bool cause_is_complaint(const char *text);
+
 /* Of a process of the chain, as wait(2) has it. */
 int cause_chain_status(const json_t *process);
 /* Whether timeout(1) has ended what it had started. */
@@ -70,6 +75,11 @@ const char *cause_text(const struct buf *buf);
 bool cause_is_near(const struct job_end *end, double seconds); /* to the end of the job */
 /* When the at-th of the chain ended. */
 double cause_chain_end(const struct job_end *end, int at);
+/* Whether what failed then did not end the job: its script went on, other commands of it succeeded, and one that began later ended with
+ * the status of the job. */
+bool cause_was_tolerated(const struct job_end *end, double seconds);
+/* Whether it happened while the process ran that failed first, and not long before that failed: else the job has gone on. */
+bool cause_is_of_end(const struct job_end *end, double seconds);
 /* The signal that killed the process that failed first, or the command; 0: none. */
 int cause_signal(const struct job_end *end);
 /* The last record but `back`; NULL: there is none. */

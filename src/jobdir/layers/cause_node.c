@@ -4,6 +4,7 @@
 
 #include <signal.h>
 #include <string.h>
+#include <sys/wait.h>
 
 #include "jobdir/text/text.h"
 
@@ -50,12 +51,46 @@ static const struct job_process *killed_first(const struct job_end *end)
     return NULL;
 }
 
+/* Whether a process of the job died by SIGKILL, or one that is not known, and it did not go on after that. */
+static bool has_lost_one(const struct job_end *end)
+{
+    const struct job_rank *rank = end->rank;
+    bool known = false;
+    if (cause_signal(end) == SIGKILL ||
+        (rank && rank->status != JOB_STATUS_UNKNOWN && WIFSIGNALED(rank->status) && WTERMSIG(rank->status) == SIGKILL))
+        return true;
+    for (size_t i = 0; i < end->model->ended_count; i++) {
+        const struct job_process *process = &end->model->ended[i];
+        if (process->status == JOB_STATUS_UNKNOWN || !WIFSIGNALED(process->status) ||
+            WTERMSIG(process->status) != SIGKILL)
+            continue;
+        if (!cause_was_tolerated(end, process->end))
+            return true;
+        known = true;
+    }
+    return !known;
+}
+
+/* Whether the node was short of memory, or one process of the job alone had much of it, or nothing is known of it. */
+static bool was_node_short(const struct job_end *end)
+{
+    static const double LITTLE = 0.1, MUCH = 0.25; /* of all */
+    const json_t *memory = json_object_get(end->model->layers.health, "memory");
+    const json_t *least = json_object_get(memory, "available_least_bytes");
+    double total = (double)json_integer_value(json_object_get(memory, "total_bytes"));
+    double left = (double)json_integer_value(least ? least : json_object_get(memory, "available_bytes"));
+    const json_t *low = cause_named(end, "memory_low"), *filling = cause_named(end, "memory_filling");
+    return total <= 0 || left < LITTLE * total || (double)end->largest_rss > MUCH * total ||
+           (low && cause_is_near(end, record_seconds(low))) || (filling && cause_is_near(end, record_seconds(filling)));
+}
+
 bool cause_find_memory(const struct job_end *end, struct cause *cause, bool sure)
 {
     const json_t *warning = cause_warning(end, NOTE_out_of_memory);
     uint64_t kills = end->model->layers.oom_kills;
     bool own = kills || json_is_true(cause_warning_field(warning, "own_group"));
-    if ((!warning && !kills) || (sure && (!own || cause_signal(end) != SIGKILL)))
+    if ((!warning && !kills) || (sure && (!own || cause_signal(end) != SIGKILL)) || !has_lost_one(end) ||
+        (!own && !was_node_short(end)))
         return false;
     json_int_t counted = json_integer_value(cause_warning_field(warning, "processes"));
     cause_add(cause, warning ? warning : end->model->layers.health);

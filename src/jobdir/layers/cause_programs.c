@@ -16,7 +16,6 @@
 #include "symbols/python/python.h"
 
 enum { NEARLY_PERCENT = 85 };
-static const double RANK_SECONDS = 30;    /* that its launcher may take to end the others, and itself */
 static const double SILENT_SECONDS = 900; /* that a batch system may take to find a node off: Slurm 300, unless told */
 static const double SEEN_SECONDS = 0.05;  /* times of what was only seen are that coarse */
 
@@ -108,6 +107,20 @@ static bool ended_its_parent(const struct job_end *end, int at, int signo)
            cause_chain_end(end, at + 1) <= cause_chain_end(end, at) + CAUSE_AT_ONCE_SECONDS;
 }
 
+/* What failed first began after it: that may be because of the crash, or not. */
+static void put_later(struct buf *out, const struct job_end *end)
+{
+    const json_t *first = json_array_get(end->chain, 0);
+    const char *name = json_string_value(json_object_get(first, "name"));
+    int status = cause_chain_status(first);
+    if (!name || status == JOB_STATUS_UNKNOWN || !WIFEXITED(status))
+        return;
+    buf_puts(out, "; ");
+    cause_cut(out, name);
+    buf_printf(out, " (pid %d) then ended with exit status %d", (int)json_integer_value(json_object_get(first, "pid")),
+               WEXITSTATUS(status));
+}
+
 static bool find_crash(const struct job_end *end, struct cause *cause, bool sure, bool survived)
 {
     for (size_t i = json_array_size(end->crashes); i-- > 0;) {
@@ -117,16 +130,21 @@ static bool find_crash(const struct job_end *end, struct cause *cause, bool sure
         pid_t pid = (pid_t)json_integer_value(json_object_get(crash, "pid"));
         int at = cause_chain_at(end, pid);
         bool own = at >= 0 && ended_its_parent(end, at, signo);
-        if (sure ? !own : !cause_is_near(end, record_seconds(crash)))
+        if (pid == end->outlived || (sure ? !own : !cause_is_near(end, record_seconds(crash))))
             continue;
-        if (was_survived(end, pid, cause_before_end(end, pid, record_seconds(crash))) != survived)
+        double seconds = cause_before_end(end, pid, record_seconds(crash));
+        if (was_survived(end, pid, seconds) != survived || (survived && cause_was_tolerated(end, seconds)))
             continue;
         if (signo == SIGABRT && cause_explains_abort(end, record_seconds(crash)))
             continue; /* that is why */
         cause_cut(&cause->where, name ? name : "?");
         put_crash_place(&cause->what, crash);
+        if (!json_array_size(json_object_get(crash, "frames")))
+            cause_put_backtrace(&cause->what, end, cause_before_end(end, pid, record_seconds(crash)));
         if (signo == SIGSEGV)
             put_address_limit(&cause->what, end, pid);
+        if (survived)
+            put_later(&cause->what, end);
         cause_add(cause, crash);
         if (signo == SIGABRT)
             cause_put_said(&cause->said, end, SAID_ERROR, record_seconds(crash));
@@ -202,7 +220,8 @@ bool cause_find_exception(const struct job_end *end, struct cause *cause, bool s
         record_read(record, RECORD_python_exception, &row);
         bool own = cause_ended_its_process(end, record);
         if (!is_error(row.name) || (cause_chain_at(end, row.pid) > 0 && cause_was_told(end)) ||
-            (sure ? !own : !cause_is_near(end, record_seconds(record))))
+            (sure ? !own : !cause_is_near(end, record_seconds(record))) ||
+            cause_was_tolerated(end, record_seconds(record)))
             continue;
         cause_cut(&cause->what, row.name);
         if (row.message && *row.message) {
@@ -221,13 +240,6 @@ bool cause_find_exception(const struct job_end *end, struct cause *cause, bool s
 
 /* ---- nodes and ranks ---- */
 
-/* It happened while the process ran that failed first, and not long before that failed: else the job has gone on. */
-static bool is_of_end(const struct job_end *end, double seconds)
-{
-    const json_t *start = json_object_get(json_array_get(end->chain, 0), "start_seconds");
-    return seconds >= cause_chain_end(end, 0) - RANK_SECONDS && json_number_value(start) <= seconds;
-}
-
 static bool say_lost(const struct job_lost *lost, struct cause *cause, bool sure)
 {
     cause->note =
@@ -238,7 +250,7 @@ static bool say_lost(const struct job_lost *lost, struct cause *cause, bool sure
 /* What its launcher, or ssh, then ends with says nothing of it. */
 bool cause_find_lost(const struct job_end *end, struct cause *cause, bool sure)
 {
-    return sure && end->lost && !end->lost->silent && is_of_end(end, end->lost->broke) &&
+    return sure && end->lost && !end->lost->silent && cause_is_of_end(end, end->lost->broke) &&
            say_lost(end->lost, cause, sure);
 }
 
@@ -307,7 +319,7 @@ bool cause_find_rank(const struct job_end *end, struct cause *cause, bool sure)
     if (!sure || !rank || rank->status == JOB_STATUS_UNKNOWN || cause_was_asked(end))
         return false;
     bool by_itself = rank->aborted || WIFEXITED(rank->status) || job_signal_is_fault(WTERMSIG(rank->status));
-    if (!by_itself || !is_of_end(end, rank->seconds))
+    if (!by_itself || !cause_is_of_end(end, rank->seconds))
         return false;
     if (rank->node) {
         buf_puts(&cause->where, " on node ");
@@ -519,8 +531,9 @@ bool cause_find_process(const struct job_end *end, struct cause *cause, bool sur
         buf_printf(&cause->said, "; it said: %s", cause_text(&said));
         cause_add(cause, last);
     }
-    cause->note = NOTE(cause_process, .program = cause_text(&cause->where),
-                       .pid = (uint64_t)json_integer_value(json_object_get(first, "pid")),
-                       .how = cause_text(&cause->what), .said = cause_text(&cause->said));
+    cause->note =
+        NOTE(cause_process, .program = cause_text(&cause->where),
+             .pid = (uint64_t)json_integer_value(json_object_get(first, "pid")), .how = cause_text(&cause->what),
+             .said = cause_text(&cause->said), .sure = last && !child.len && at + 1 == json_array_size(end->chain));
     return true;
 }

@@ -86,7 +86,7 @@ static bool say_error(const struct job_end *end, struct cause *cause, const json
         cause_say_full(cause, end, system, sure);
         return true;
     }
-    cause_cut(&cause->what, text);
+    cause_cut(&cause->what, text ? text + strspn(text, " \t") : NULL);
     buf_puts(&cause->where, errors[error].what);
     if (errors[error].error == ENOMEM && cause_address_limit(end)) {
         buf_puts(&cause->where, " (its address space may have ");
@@ -102,13 +102,17 @@ static bool say_error(const struct job_end *end, struct cause *cause, const json
 /* What is printed when a program has ended already, or gives up, whatever the reason is. */
 static bool is_consequence(const struct job_end *end, const json_t *log)
 {
-    static const char *const patterns[] = {"mpi_abort", "gave_up",  "killed",    "abort",
-                                           "traceback", "segfault", "bus_error", "illegal_instruction"};
+    static const char *const patterns[] = {"mpi_abort",        "gave_up",  "killed",    "abort",
+                                           "traceback",        "segfault", "bus_error", "illegal_instruction",
+                                           "fortran_backtrace"};
+    static const char no_backtrace[] = "Could not print backtrace"; /* of gfortran */
     const char *pattern = json_string_value(json_object_get(log, "pattern"));
     const char *text = json_string_value(json_object_get(log, "text"));
     for (size_t i = 0; pattern && i < sizeof patterns / sizeof *patterns; i++)
         if (strcmp(pattern, patterns[i]) == 0)
             return true;
+    if (text && strstr(text, no_backtrace))
+        return true;
     int signo = json_array_size(end->chain) > 1 ? cause_signal(end) : 0;
     return signo && text && culprit_mentions_end(text, signo);
 }
@@ -270,13 +274,31 @@ static bool is_older(const struct job_end *end, double seconds)
            seconds < json_number_value(start) - SEEN_SECONDS;
 }
 
+/* What a launcher says that the job has gone on after: it may be read only later. */
+static bool is_of_tolerated_launcher(const struct job_end *end, const char *pattern)
+{
+    bool tolerated = false;
+    if (!pattern || strcmp(pattern, "mpi_abort") != 0 || end->rank)
+        return false;
+    for (size_t i = 0; i < end->model->ended_count; i++) {
+        const struct job_process *process = &end->model->ended[i];
+        if (starter_of(process->name) != STARTER_LAUNCHER)
+            continue;
+        if (!cause_was_tolerated(end, process->end))
+            return false;
+        tolerated = true;
+    }
+    return tolerated;
+}
+
 static enum said said_of(const struct job_end *end, const struct others *others, const json_t *record)
 {
     enum line_level level = line_level_of(json_string_value(json_object_get(record, "level")));
     const char *text = json_string_value(json_object_get(record, "text"));
     const char *pattern = json_string_value(json_object_get(record, "pattern"));
     double seconds = record_seconds(record);
-    if (seconds < cause_chain_end(end, 0) - NEAR_SECONDS || seconds > end->seconds + CAUSE_AT_ONCE_SECONDS)
+    if (seconds < cause_chain_end(end, 0) - NEAR_SECONDS || seconds > end->seconds + CAUSE_AT_ONCE_SECONDS ||
+        cause_was_tolerated(end, seconds) || is_of_tolerated_launcher(end, pattern))
         return SAID_NOTHING;
     if (level == LINE_ERROR && is_consequence(end, record))
         return SAID_CONSEQUENCE;
@@ -334,13 +356,66 @@ static bool is_python_alone(const struct job_end *end, double seconds)
     return !end->rank && failed < 2;
 }
 
+/* Whether Python ended otherwise than by an exception that nobody caught, and said something else last, or nothing but a signal ended it:
+ * it has caught the exceptions that it has told of. */
+static bool has_caught(const struct job_end *end, double seconds)
+{
+    static const char python[] = "python";
+    const json_t *first = json_array_get(end->chain, 0), *last = end->model->layers.last_lines;
+    const json_t *lines = json_object_get(last, "lines");
+    const char *name = json_string_value(json_object_get(first, "name"));
+    const char *line = json_string_value(json_array_get(lines, json_array_size(lines) - 1));
+    const char *file = json_string_value(json_object_get(last, "file"));
+    int status = cause_chain_status(first);
+    if (!name || strncmp(name, python, sizeof python - 1) != 0 || status == JOB_STATUS_UNKNOWN || !status ||
+        (WIFEXITED(status) && WEXITSTATUS(status) == 1) || !is_python_alone(end, seconds))
+        return false;
+    return WIFSIGNALED(status) || (file && strcmp(file, "stderr") == 0 && line && *line);
+}
+
+static bool is_last_line(const struct job_end *end, const json_t *record)
+{
+    const json_t *lines = json_object_get(end->model->layers.last_lines, "lines");
+    const char *line = json_string_value(json_array_get(lines, json_array_size(lines) - 1));
+    const char *text = json_string_value(json_object_get(record, "text"));
+    return line && text && strcmp(line, text) == 0;
+}
+
+/* Those do not count, nor what stands directly above one of them, as logging.exception writes it. */
+static void drop_caught(const struct job_end *end, const json_t *lines, enum said *said)
+{
+    for (size_t i = json_array_size(lines); i-- > 0;) {
+        const json_t *record = json_array_get(lines, i);
+        double seconds = record_seconds(record);
+        if (!is_traceback(record) || !has_caught(end, seconds) || (!cause_signal(end) && is_last_line(end, record)))
+            continue;
+        said[i] = SAID_NOTHING;
+        for (; i > 0 && !is_traceback(json_array_get(lines, i - 1)) &&
+               record_seconds(json_array_get(lines, i - 1)) >= seconds - SEEN_SECONDS;
+             i--)
+            said[i - 1] = SAID_NOTHING;
+    }
+}
+
+/* Of a builtin of the shell that failed first, by itself, as "job.sh: line 5: cd: run2: No such file or directory": with the status of
+ * the last one it ended, the others it has gone on after. */
+static bool is_of_builtin(const struct job_end *end, const json_t *record)
+{
+    const json_t *first = json_array_get(end->chain, 0), *parent = json_array_get(end->chain, 1);
+    const json_t *argv = json_object_get(first, "argv");
+    const char *text = json_string_value(json_object_get(record, "text"));
+    return text && starter_is_shell(json_string_value(json_object_get(first, "name")), argv) &&
+           !(parent && json_equal(argv, json_object_get(parent, "argv"))) && begins_with_name(end, 0, text) &&
+           behind_script(text) != text;
+}
+
 /* What programs said of the failure. Errors come in bursts: a program goes on after one, tells what follows of it, or others fail
  * because of it. So it is the first line of the last burst; of it one that names a cause outside the program, if it has one. But of
  * exceptions the last one ended the program, which had handled the others; one that is raised once more was raised first. */
 void cause_look_at_said(const struct job_end *end, struct cause_said *ret_said)
 {
     json_t *lines = all_lines(&end->model->layers), *record;
-    size_t count = json_array_size(lines), index;
+    size_t count = json_array_size(lines), index, builtins = 0;
     const json_t *first = NULL, *outside = NULL, *exception = NULL;
     enum said most = SAID_NOTHING;
     const char *text;
@@ -353,7 +428,11 @@ void cause_look_at_said(const struct job_end *end, struct cause_said *ret_said)
     for (index = 0; said && index < count; index++) {
         record = json_array_get(lines, index);
         said[index] = said_of(end, &others, record);
-        double seconds = record_seconds(record);
+    }
+    if (said)
+        drop_caught(end, lines, said);
+    for (index = 0; said && index < count; index++) {
+        double seconds = record_seconds(json_array_get(lines, index));
         burst = said[index] > most || (said[index] == most && seconds > burst) ? seconds : burst;
         most = said[index] > most ? said[index] : most;
     }
@@ -364,6 +443,9 @@ void cause_look_at_said(const struct job_end *end, struct cause_said *ret_said)
             continue;
         int error = error_of(record, &text);
         burst = burst < seconds ? burst : seconds;
+        bool builtin = is_of_builtin(end, record);
+        if (builtin && builtins++)
+            continue;
         first = record;
         if (is_traceback(record) &&
             (!exception || json_equal(json_object_get(record, "text"), json_object_get(exception, "text"))))
@@ -399,7 +481,7 @@ void cause_put_said_by(struct buf *out, const struct job_end *end, const char *n
 }
 
 /* What a shell says where a script is to end: it may as well have told of a step before. */
-static bool is_complaint(const char *text)
+bool cause_is_complaint(const char *text)
 {
     static const char *const words[] = {
         "error",   "errors", "fail",    "failed",  "failure", "cannot", "can't",   "not",     "no",      "unable",
@@ -426,27 +508,44 @@ static bool is_of_program(const struct job_model *model, const char *text)
     return found;
 }
 
-/* Whether it ended as its language ends a program that gives up with a text: sys.exit("text") of Python, die of Perl, echo and exit of
- * a shell. */
+/* "solver: no convergence after 500 iterations", with whatever name a program has for itself: what it could not do, or what it lacks. */
+static bool tells_of_failure(const char *text)
+{
+    static const char *const words[] = {"cannot ",    "can't ",    "could not ", "unable to ",
+                                        "failed to ", "giving up", "must be "};
+    static const char lacks[] = "no ";
+    size_t len = 0;
+    while (isalnum((unsigned char)text[len]) || (text[len] && strchr("_-./[]", text[len])))
+        len++;
+    if (!len || text[len] != ':' || text[len + 1] != ' ')
+        return false;
+    text += len + strlen(": ");
+    bool tells = strncasecmp(text, lacks, strlen(lacks)) == 0 && islower((unsigned char)text[strlen(lacks)]);
+    for (size_t i = 0; i < sizeof words / sizeof *words && !tells; i++)
+        tells = strcasestr(text, words[i]) != NULL;
+    return tells;
+}
+
+/* Whether it ended as its language ends a program that gives up with a text: sys.exit("text") of Python, die of Perl, STOP of Fortran,
+ * echo and exit of a shell; another program with a complaint. */
 static bool gives_up_with_text(const struct job_model *model, const json_t *process, const char *text)
 {
-    static const struct {
-        const char *language;
-        bool any; /* status, not only 1 */
-    } ways[] = {{"python", false}, {"perl", true}};
+    static const char *const languages[] = {"python", "perl"};
+    static const char stop[] = "STOP ";
     const char *name = json_string_value(json_object_get(process, "name"));
     const char *program = json_string_value(json_array_get(json_object_get(process, "argv"), 0));
-    json_int_t status = json_integer_value(json_object_get(process, "exit_code"));
-    if (status && starter_is_shell(name, json_object_get(process, "argv")))
-        return is_complaint(text) && !is_of_program(model, text);
-    for (size_t i = 0; i < sizeof ways / sizeof *ways; i++) {
-        size_t len = strlen(ways[i].language);
-        bool is_it = (name && strncmp(name, ways[i].language, len) == 0) ||
-                     (program && strncmp(text_base(program), ways[i].language, len) == 0);
-        if (is_it && (status == 1 || (status && ways[i].any)))
+    bool shell = starter_is_shell(name, json_object_get(process, "argv"));
+    if (!json_integer_value(json_object_get(process, "exit_code")))
+        return false;
+    for (size_t i = 0; i < sizeof languages / sizeof *languages && !shell; i++) {
+        size_t len = strlen(languages[i]);
+        if ((name && strncmp(name, languages[i], len) == 0) ||
+            (program && strncmp(text_base(program), languages[i], len) == 0))
             return true;
     }
-    return false;
+    if (strncmp(text, stop, sizeof stop - 1) == 0)
+        return true;
+    return (shell ? cause_is_complaint(text) : tells_of_failure(text)) && !is_of_program(model, text);
 }
 
 /* What stands at the end of a file that it had for itself. NULL: it had none. */
@@ -477,8 +576,11 @@ const json_t *cause_put_last_words(struct buf *out, const struct job_end *end, i
     record_read(record, RECORD_log_last, &row);
     const char *last = json_string_value(json_array_get(row.lines, json_array_size(row.lines) - 1));
     double after = record_seconds(record) - row.quiet_seconds - cause_chain_end(end, at);
+    const json_t *start = json_object_get(json_array_get(end->chain, (size_t)at), "start_seconds");
+    bool older =
+        json_is_number(start) && record_seconds(record) - row.quiet_seconds < json_number_value(start) - SEEN_SECONDS;
     pid_t pid = (pid_t)json_integer_value(json_object_get(json_array_get(end->chain, (size_t)at), "pid"));
-    if (row.quiet_seconds < 0 || after < -CAUSE_FAILURE_SECONDS || !row.file ||
+    if (row.quiet_seconds < 0 || after < -CAUSE_FAILURE_SECONDS || older || !row.file ||
         (strcmp(row.file, "stdout") == 0 && !culprit_has_tee(end->model, pid)))
         return NULL;
     for (size_t i = json_array_size(row.lines); i-- > 0 && !said;) {
@@ -504,7 +606,8 @@ bool cause_find_error(const struct job_end *end, struct cause *cause, bool sure)
         const char *text;
         bool full = !is_no_space(error_of(record, &text)) || cause_full_disk(end);
         bool own = full && cause_ended_its_process(end, record);
-        if ((own || !sure) && cause_is_near(end, record_seconds(record)) && say_error(end, cause, record, sure))
+        if (!cause_was_tolerated(end, record_seconds(record)) && (own || !sure) &&
+            cause_is_near(end, record_seconds(record)) && say_error(end, cause, record, sure))
             return true;
     }
     const char *text;
@@ -596,6 +699,24 @@ bool cause_outlived(const struct job_end *end)
            record_seconds(end->said->record) >= cause_chain_end(end, 0) - CAUSE_AT_ONCE_SECONDS;
 }
 
+/* "Error termination. Backtrace: at /home/u/grid.f90:6" */
+bool cause_put_backtrace(struct buf *out, const struct job_end *end, double seconds)
+{
+    static const char at[] = " at ";
+    const json_t *record;
+    for (size_t i = 0; (record = cause_last(&end->model->layers.logs, i)) != NULL; i++) {
+        const char *pattern = json_string_value(json_object_get(record, "pattern"));
+        const char *text = json_string_value(json_object_get(record, "text"));
+        const char *place = pattern && text && strcmp(pattern, "fortran_backtrace") == 0 ? strstr(text, at) : NULL;
+        if (!place || fabs(record_seconds(record) - seconds) > CAUSE_AT_ONCE_SECONDS)
+            continue;
+        buf_puts(out, ", at ");
+        cause_cut(out, text_base(place + strlen(at)));
+        return true;
+    }
+    return false;
+}
+
 bool cause_find_log(const struct job_end *end, struct cause *cause, bool sure)
 {
     const json_t *record = sure ? NULL : end->said->record;
@@ -606,10 +727,13 @@ bool cause_find_log(const struct job_end *end, struct cause *cause, bool sure)
     cause_cut(&cause->where, file ? file : "?");
     cause_cut(&cause->what, json_string_value(json_object_get(record, "text")));
     const char *place = json_string_value(json_object_get(record, "place"));
+    const char *pattern = json_string_value(json_object_get(record, "pattern"));
     if (place) {
         cause_end_sentence(&cause->what);
         buf_puts(&cause->said, ", at ");
         cause_cut(&cause->said, text_base(place));
+    } else if (pattern && strcmp(pattern, "fortran_error") == 0) {
+        cause_put_backtrace(&cause->said, end, record_seconds(record));
     }
     cause_add(cause, record);
     cause->note = NOTE(cause_log, .file = cause_text(&cause->where), .text = cause_text(&cause->what),

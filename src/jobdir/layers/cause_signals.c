@@ -403,8 +403,8 @@ bool cause_find_killed(const struct job_end *end, struct cause *cause, bool sure
     if (say_left(end, cause))
         return true;
     const char *name = json_string_value(json_object_get(json_array_get(end->chain, 0), "name"));
-    if (killed && WTERMSIG(rank->status) == SIGKILL) {
-        signo = SIGKILL;
+    if (killed && (WTERMSIG(rank->status) == SIGKILL || !signo)) {
+        signo = WTERMSIG(rank->status);
         buf_printf(&cause->where, "rank %d of %d", rank->rank, rank->ranks);
         if (rank->node) {
             buf_puts(&cause->where, " on node ");

@@ -338,6 +338,45 @@ const struct job_process *culprit_of(const struct job_model *model, const struct
 
 /* ---- in a job that ended well ---- */
 
+/* Whether its words begin with these; the first may be a script's, which an interpreter executes. */
+static bool has_words(const struct job_process *process, const char *words)
+{
+    enum { INTERPRETERS = 2 }; /* also its option, or env */
+    size_t count = json_array_size(process->argv), len;
+    for (size_t first = 0; first <= INTERPRETERS && first < count; first++) {
+        const char *at = words;
+        size_t i = first;
+        for (; *at && i < count; i++, at += at[len] ? len + 1 : len) {
+            const char *word = json_string_value(json_array_get(process->argv, i));
+            len = strcspn(at, " ");
+            const char *base = memrchr(at, '/', len);
+            bool same = word && strlen(word) == len && strncmp(word, at, len) == 0;
+            base = base ? base + 1 : at;
+            same |= word && i == first && strlen(text_base(word)) == (size_t)(at + len - base) &&
+                    strncmp(text_base(word), base, (size_t)(at + len - base)) == 0;
+            if (!same)
+                break;
+        }
+        if (!*at && i > first)
+            return true;
+    }
+    return false;
+}
+
+/* Whether its words begin with those of one of these commands. */
+static bool is_command_of(const json_t *commands, const struct job_process *process)
+{
+    size_t index;
+    json_t *command;
+    json_array_foreach(commands, index, command)
+    {
+        const char *words = json_string_value(command);
+        if (words && *words && has_words(process, words))
+            return true;
+    }
+    return false;
+}
+
 /* Where it ended before the others began, they ran beside each other, or the shell cannot have waited for it. */
 bool culprit_is_stage(const struct job_model *model, const struct job_process *process)
 {
@@ -346,6 +385,9 @@ bool culprit_is_stage(const struct job_model *model, const struct job_process *p
     bool beside = false;
     unsigned late = 0;
     double last_start = 0, first_end = INFINITY; /* of those that were late */
+    const struct layer_place *place = layers_place(&model->layers, process->ppid);
+    if (place && place->piped && !is_command_of(place->piped, process))
+        return false; /* by the script's text: two that follow each other at once look like a pipeline */
     for (size_t i = 0; i < model->ended_count; i++) {
         const struct job_process *other = &model->ended[i];
         shell = other->pid == process->ppid ? other : shell;
@@ -401,45 +443,12 @@ static bool was_condition(const struct job_model *model, const struct job_proces
     return true;
 }
 
-/* Whether its words begin with these; the first may be a script's, which an interpreter executes. */
-static bool has_words(const struct job_process *process, const char *words)
-{
-    enum { INTERPRETERS = 2 }; /* also its option, or env */
-    size_t count = json_array_size(process->argv), len;
-    for (size_t first = 0; first <= INTERPRETERS && first < count; first++) {
-        const char *at = words;
-        size_t i = first;
-        for (; *at && i < count; i++, at += at[len] ? len + 1 : len) {
-            const char *word = json_string_value(json_array_get(process->argv, i));
-            len = strcspn(at, " ");
-            const char *base = memrchr(at, '/', len);
-            bool same = word && strlen(word) == len && strncmp(word, at, len) == 0;
-            base = base ? base + 1 : at;
-            same |= word && i == first && strlen(text_base(word)) == (size_t)(at + len - base) &&
-                    strncmp(text_base(word), base, (size_t)(at + len - base)) == 0;
-            if (!same)
-                break;
-        }
-        if (!*at && i > first)
-            return true;
-    }
-    return false;
-}
-
 /* Whether the text of the script tests the status of this command wherever it has it. */
 static bool was_tested(const struct job_model *model, const struct job_process *process,
                        const struct job_process *shell)
 {
     const struct layer_place *place = layers_place(&model->layers, shell->pid);
-    size_t index;
-    json_t *command;
-    json_array_foreach(place ? place->tested : NULL, index, command)
-    {
-        const char *words = json_string_value(command);
-        if (words && *words && has_words(process, words))
-            return true;
-    }
-    return false;
+    return is_command_of(place ? place->tested : NULL, process);
 }
 
 /* With the same words; `stage`: not only with the same script or command in front of others. */
@@ -459,6 +468,7 @@ static bool is_make(const struct job_process *process)
 bool culprit_is_handled(const struct job_model *model, const struct job_process *process)
 {
     enum { DEPTH_MOST = 16, NOT_EXECUTABLE = 126, NOT_FOUND = 127 };
+    const struct job_process *command = process; /* what a fork of a shell has executed last, if it is one */
     for (int depth = 0; process && depth < DEPTH_MOST; depth++) {
         const struct job_process *parent = NULL;
         bool again = false, stage = culprit_is_stage(model, process);
@@ -470,6 +480,8 @@ bool culprit_is_handled(const struct job_model *model, const struct job_process 
         }
         if (!parent || !WIFEXITED(process->status))
             return false;
+        bool fork = starter_is_shell(parent->name, parent->argv) && json_equal(parent->argv, process->argv);
+        command = fork && process->status == command->status ? command : process;
         if (parent->status) {
             process = again ? NULL : parent; /* that has failed with it */
             continue;
@@ -477,7 +489,7 @@ bool culprit_is_handled(const struct job_model *model, const struct job_process 
         int status = WEXITSTATUS(process->status);
         bool missing = status == NOT_EXECUTABLE || status == NOT_FOUND;
         return is_make(parent) || again || (!stage && !missing && was_condition(model, process, parent)) ||
-               (!missing && was_tested(model, process, parent));
+               (!missing && was_tested(model, command, parent));
     }
     return !process;
 }

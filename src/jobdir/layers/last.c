@@ -620,7 +620,10 @@ static json_t *unknown_json(const struct job_end *end, const json_t *reason, con
     bool none = !json_is_object(reason) || is_wordless_end(end, reason);
     bool unread = (none || is_wordless_abort(reason)) && !json_array_size(said) &&
                   strcmp(log_state(end, "stderr"), "unwatched") == 0;
-    if (!unread && !more)
+    bool silent = !json_is_object(reason) && (end->exit_code || end->signal) && !json_array_size(said);
+    bool is_python =
+        none && first && strncmp(first, python, sizeof python - 1) == 0 && !last_was_told_inside(&end->model->layers);
+    if (!unread && !more && !silent)
         return json_null();
     _cleanup_(buf_done) struct buf text = BUF_INIT;
     /* Many programs say on standard output why they end; an abort's words are on standard error. */
@@ -635,8 +638,9 @@ static json_t *unknown_json(const struct job_end *end, const json_t *reason, con
                  "what it wrote to standard error was not read, because it is not a file: run it with 2>err.txt");
     if (more)
         buf_printf(&text, "; %s", more);
-    else if (none && first && strncmp(first, python, sizeof python - 1) == 0)
-        buf_puts(&text, ", or with scry run --script calls, which records exceptions of Python");
+    else if (is_python)
+        buf_puts(&text, unread ? ", or with scry run --script calls, which records exceptions of Python"
+                               : "; scry run --script calls records exceptions of Python, also those that are caught");
     return text_json(text.data ? text.data : "");
 }
 

@@ -420,11 +420,13 @@ static const struct field script_trap_fields[] = {
 #undef ROW
 
 #define ROW script_tested_record
-static const struct field script_tested_fields[] = {{"pid", FIELD_COUNT, AT(pid)},
-                                                    {"commands", FIELD_LIST, AT(commands), .of = fields_texts,
-                                                     .between = ", ",
-                                                     .about = "the plain words with which they begin, by its text"},
-                                                    {0}};
+static const struct field script_tested_fields[] = {
+    {"pid", FIELD_COUNT, AT(pid)},
+    {"commands", FIELD_LIST, AT(commands), .of = fields_texts, .between = ", ",
+     .about = "the plain words with which they begin, by its text"},
+    {"piped", FIELD_LIST, AT(piped), .of = fields_texts, .between = ", ", .flags = FIELD_WHERE_KNOWN,
+     .about = "the same of commands in pipelines, but not the last of one, whose errors it does not throw away"},
+    {0}};
 #undef ROW
 
 static const struct field thread_fields[] = {

@@ -260,6 +260,7 @@ struct script_trap_record {
 struct script_tested_record {
     int32_t pid;
     json_t *commands; /* the plain words with which they begin */
+    json_t *piped;    /* the same of those in pipelines; NULL: not known */
 };
 
 /* ---- Python (job/python) ---- */

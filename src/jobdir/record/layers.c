@@ -102,6 +102,7 @@ static void drop_place(struct layer_place *place)
     json_decref(place->trap);
     json_decref(place->trap_only);
     json_decref(place->tested);
+    json_decref(place->piped);
 }
 
 void layers_init(struct layers *layers)
@@ -302,8 +303,10 @@ static void apply_trap(struct layers *layers, const json_t *record)
 static void apply_tested(struct layers *layers, const json_t *record)
 {
     struct layer_place *place = touch_place(layers, (json_int_t)get_count(record, "pid"));
-    if (place)
-        replace(&place->tested, json_object_get(record, "commands"));
+    if (!place)
+        return;
+    replace(&place->tested, json_object_get(record, "commands"));
+    replace(&place->piped, json_object_get(record, "piped"));
 }
 
 static int64_t row_size(const json_t *row, size_t index)

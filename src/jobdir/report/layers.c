@@ -411,10 +411,11 @@ static bool may_be_data(const struct layers *layers, const json_t *record)
            !(state && json_array_size(json_object_get(state->record, "expressions")));
 }
 
-/* "(attempt 2)": what is said once more is no failure of a job that ended well. */
+/* "(attempt 2)": what is said once more is no failure of a job that ended well, nor that there is no version to be told. */
 static bool is_of_attempt(const char *text)
 {
-    static const char *const words[] = {"attempt ", "attempt#", "attempt #", "retry ", "try again", "trying again"};
+    static const char *const words[] = {"attempt ",  "attempt#",     "attempt #",           "retry ",
+                                        "try again", "trying again", "not a git repository"};
     for (size_t i = 0; text && i < sizeof words / sizeof *words; i++)
         if (strcasestr(text, words[i]))
             return true;
@@ -446,25 +447,69 @@ static bool is_of_handled(const struct job_model *model, const json_t *record)
     return any;
 }
 
-/* Whether only processes can have said it whose failure was handled: at that time no others were there but shells and make. */
+/* The last one that failed shortly before: a line is read a little after it was written, and others may have begun since. */
+static const struct job_process *last_failure(const struct job_model *model, double seconds)
+{
+    static const double LATE_SECONDS = 0.2;
+    const struct job_process *found = NULL;
+    for (size_t i = model->ended_count; i-- > 0 && model->ended[i].end >= seconds - AT_ONCE_SECONDS;) {
+        const struct job_process *process = &model->ended[i];
+        if (culprit_has_failed(process) && process->end <= seconds && process->end >= seconds - LATE_SECONDS &&
+            (!found || process->end > found->end))
+            found = process;
+    }
+    return found;
+}
+
+/* Whether only processes can have said it whose failure was handled: beside the last one that failed, or at that time, no others were
+ * there but shells and make. */
 static bool is_of_handled_alone(const struct job_model *model, double seconds)
 {
+    const struct job_process *last = last_failure(model, seconds);
+    double from = last ? last->start : seconds - AT_ONCE_SECONDS, until = last ? last->end : seconds;
     bool any = false;
     size_t looks = 0;
     for (size_t i = model->ended_count; i-- > 0;) {
         const struct job_process *process = &model->ended[i];
-        if (process->start > seconds || process->end < seconds - AT_ONCE_SECONDS ||
+        bool failed = culprit_has_failed(process);
+        if (process->start >= until || process->end < (failed ? seconds - AT_ONCE_SECONDS : from) ||
             starter_is_shell(process->name, process->argv) || strcmp(process->name, "make") == 0)
             continue;
-        if (!culprit_has_failed(process) || looks++ >= LOOKS_MOST || !culprit_is_handled(model, process))
+        if (!failed || looks++ >= LOOKS_MOST || !culprit_is_handled(model, process))
             return false;
         any = true;
     }
     return any;
 }
 
+/* What Python says of an exception that it has caught: it ended well, and it was none that ended a thread, or a task. */
+static bool is_caught(const struct job_model *model, const json_t *record)
+{
+    static const char python[] = "python";
+    const char *pattern = json_string_value(json_object_get(record, "pattern"));
+    double seconds = record_seconds(record);
+    size_t index;
+    const json_t *other;
+    if (!pattern || strcmp(pattern, "exception") != 0 || !json_is_string(json_object_get(record, "place")))
+        return false;
+    json_array_foreach(model->layers.logs.records, index, other)
+    {
+        const char *its = json_string_value(json_object_get(other, "pattern"));
+        if (its && strcmp(its, "python_unraised") == 0 && record_seconds(other) >= seconds - AT_ONCE_SECONDS &&
+            record_seconds(other) <= seconds)
+            return false;
+    }
+    for (size_t i = model->ended_count; i-- > 0;) {
+        const struct job_process *process = &model->ended[i];
+        if (process->start <= seconds && process->end >= seconds - AT_ONCE_SECONDS &&
+            strncmp(process->name, python, sizeof python - 1) == 0)
+            return !process->status;
+    }
+    return false;
+}
+
 /* The last error of a log. The job has got over those of long before its end. */
-static const char *last_error(const struct job_model *model, double end)
+static const json_t *last_error(const struct job_model *model, double end)
 {
     const struct layers *layers = &model->layers;
     const json_t *record;
@@ -472,8 +517,9 @@ static const char *last_error(const struct job_model *model, double end)
         record = json_array_get(layers->errors.records, i);
         const char *text = json_string_value(json_object_get(record, "text"));
         if (record_seconds(record) >= end - NEAR_SECONDS && !may_be_data(layers, record) && !is_of_attempt(text) &&
-            !is_of_handled(model, record) && !is_of_handled_alone(model, record_seconds(record)))
-            return text;
+            !is_of_handled(model, record) && !is_of_handled_alone(model, record_seconds(record)) &&
+            !is_caught(model, record))
+            return record;
     }
     return NULL;
 }
@@ -653,8 +699,12 @@ json_t *job_report_hidden(const struct job_report *report)
     } else if (!find_hidden_process(&report->model, &what) && !find_hidden_stage(&report->model, &what) &&
                (report->mpi || !find_hidden_leaving(&report->model, &what)) &&
                last_error(&report->model, result.wall_seconds)) {
-        const char *said = last_error(&report->model, result.wall_seconds);
-        buf_printf(&what, "an error was said: %.*s", (int)text_fit(said, strlen(said), SAID_COLUMNS), said);
+        const json_t *error = last_error(&report->model, result.wall_seconds);
+        const char *said = json_string_value(json_object_get(error, "text"));
+        const char *place = json_string_value(json_object_get(error, "place"));
+        said = said ? said : "";
+        buf_printf(&what, "an error was said: %.*s%s%s", (int)text_fit(said, strlen(said), SAID_COLUMNS), said,
+                   place ? ", at " : "", place ? text_base(place) : "");
     }
     struct note note = NOTE(hidden_failure, .what = what.data);
     return what.len && !what.failed ? note_json(&note) : NULL;

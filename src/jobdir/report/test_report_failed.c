@@ -671,6 +671,7 @@ static void test_hidden_stage(void **state)
         const char *stderr_is, *name;
         double end;
         const char *what, *reader;
+        const char *piped; /* by the script's text; NULL: not known */
     } rows[] = {
         {"unwatched", "gzip", 0.4, "gzip (pid 11) failed with 1 in a pipeline"},
         {"unwatched", "grep", 0.4, ""},
@@ -678,7 +679,9 @@ static void test_hidden_stage(void **state)
         {"unwatched", "gzip", 0.05, ""}, /* one after the other */
         {"watched", "gzip", 0.4, ""},
         {"watched", "gzip", 0.4, "gzip (pid 11) failed with 1 in a pipeline",
-         .reader = "tee"}, /* what it said, perhaps, too */
+         .reader = "tee"},                               /* what it said, perhaps, too */
+        {"unwatched", "gzip", 0.4, "", .piped = "sort"}, /* two that follow each other at once */
+        {"unwatched", "gzip", 0.4, "gzip (pid 11) failed with 1 in a pipeline", .piped = "gzip"},
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         struct job_report report = {.info = {.ended = true, .result = {.started = true, .wall_seconds = 100}}};
@@ -688,6 +691,9 @@ static void test_hidden_stage(void **state)
         add(&report.model, 11, 10, rows[i].name, rows[i].end < 0.1 ? 0 : 0.1, rows[i].end, EXIT_1);
         add(&report.model, 12, 10, rows[i].reader ? rows[i].reader : "sort", 0.11, 0.5, 0);
         add(&report.model, 10, SUPERVISOR, "bash", 0, 1, 0);
+        if (rows[i].piped)
+            put_now(&report.model, json_pack("{s:s, s:f, s:i, s:[], s:[s]}", "type", "script_tested", "t", 1.0, "pid",
+                                             10, "commands", "piped", rows[i].piped));
         expect_hidden(&report, rows[i].what);
         job_model_done(&report.model);
     }
