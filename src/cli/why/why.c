@@ -17,23 +17,24 @@
 #include "base/system/log.h"
 #include "cli/common/cli.h"
 #include "cli/common/find.h"
-#include "cli/why/fifos.h"
 #include "cli/why/json.h"
-#include "cli/why/locks.h"
 #include "cli/why/nodes.h"
 #include "cli/why/processes.h"
 #include "cli/why/stall.h"
 #include "client/client.h"
-#include "shm/waits.h"
+#include "job/places/blocked.h"
+#include "job/places/deadlocks.h"
+#include "job/places/fifos.h"
 #include "job/places/place_names.h"
 #include "job/places/where.h"
+#include "jobdir/analysis/why.h"
+#include "jobdir/analysis/why_align.h"
 #include "jobdir/layers/last.h"
 #include "jobdir/mpi/look.h"
 #include "jobdir/record/parts.h"
-#include "jobdir/analysis/why.h"
-#include "jobdir/analysis/why_align.h"
 #include "jobdir/report/report.h"
 #include "jobdir/text/text.h"
+#include "shm/waits.h"
 
 enum {
     WHERE_RANKS = 4, /* computing ranks, that others wait for, whose place is shown */
@@ -46,7 +47,7 @@ struct why {
     struct mpi_stats_set set;
     struct mpi_why mpi;
     struct arena arena;
-    struct why_lock *locks; /* of processes that are no ranks */
+    struct deadlock *locks; /* of processes that are no ranks */
     size_t lock_count;
     bool has_mpi, all;
     bool remote; /* a mirror: its processes are elsewhere */
@@ -183,7 +184,7 @@ static void find_where(struct why *why, struct mpi_why_rank *rank)
     pid_t tid = thread && thread->tid > 0 ? thread->tid : rank->stats->pid;
     if (rank->where || !is_near(why, rank) || (rank->state != MPI_WHY_COMPUTES && rank->state != MPI_WHY_STARTS))
         return;
-    rank->blocked = why_processes_blocked(&text, rank->stats->pid, tid);
+    rank->blocked = blocked_put(&text, rank->stats->pid, tid);
     if (!rank->blocked) {
         buf_puts(&text, "in ");
         if (where_computes(rank->stats->pid, tid, &text, &err) < 0) {
@@ -207,12 +208,12 @@ static void find_locked(struct why *why, struct mpi_why_rank *rank)
 {
     const struct mpi_why_thread *shown = rank->shown < rank->thread_count ? &rank->threads[rank->shown] : NULL;
     size_t count = rank->circle_count + (rank->state == MPI_WHY_BLOCKED && shown);
-    _cleanup_(freep) struct why_lock_thread *threads = calloc(count + 1, sizeof *threads);
+    _cleanup_(freep) struct deadlock_thread *threads = calloc(count + 1, sizeof *threads);
     if (!count || !threads || !is_near(why, rank))
         return;
     for (size_t i = 0; i < count; i++)
         threads[i].tid = i < rank->circle_count ? rank->actors[rank->circle[i]].seen->tid : shown->thread->tid;
-    why_lock_threads_tell(threads, count, rank->stats->pid);
+    deadlock_threads_tell(threads, count, rank->stats->pid);
     for (size_t i = 0; i < count; i++) {
         const struct buf *text = &threads[i].text;
         const char *where = text->len && !text->failed ? arena_dup(&why->arena, text->data, text->len) : NULL;
@@ -223,7 +224,7 @@ static void find_locked(struct why *why, struct mpi_why_rank *rank)
             rank->blocked = where != NULL;
         }
     }
-    why_lock_threads_done(threads, count);
+    deadlock_threads_done(threads, count);
 }
 
 /* Which line of a Python program called MPI. */
@@ -481,8 +482,8 @@ static void put_text(struct buf *out, const struct why *why)
     size_t count;
     _cleanup_(freep) pid_t *list = runs(why) && is_here(why) ? other_processes(why, &count) : NULL;
     if (list && !why->has_mpi && !why->lock_count)
-        why_fifos_text(out, list, count);
-    why_locks_text(out, why->locks, why->lock_count);
+        fifos_text(out, list, count);
+    deadlocks_text(out, why->locks, why->lock_count);
     if (why->has_mpi && why->lock_count)
         buf_putc(out, '\n');
     if (why->has_mpi)
@@ -526,7 +527,7 @@ static void find_locks(struct why *why)
     size_t count;
     _cleanup_(freep) pid_t *list = runs(why) && is_here(why) ? other_processes(why, &count) : NULL;
     if (list)
-        why->lock_count = why_locks_find(&why->locks, list, count);
+        why->lock_count = deadlocks_find(&why->locks, list, count);
 }
 
 static int show(const struct why *why, bool json)
@@ -566,7 +567,7 @@ static int why(const char *job, struct why *why, bool json)
         find_cause(why);
         status = show(why, json);
     }
-    why_locks_free(why->locks, why->lock_count);
+    deadlocks_free(why->locks, why->lock_count);
     if (client_connected())
         omis_finalize();
     why_nodes_done(&why->nodes);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "cli/why/locks.h"
+#include "job/places/deadlocks.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -10,11 +10,11 @@
 #include "base/data/cleanup.h"
 #include "base/system/proc_file.h"
 #include "base/system/wait_world.h"
-#include "cli/why/fifos.h"
 #include "job/places/blocked.h"
+#include "job/places/fifos.h"
 #include "job/places/where.h"
-#include "jobdir/text/text.h"
 #include "jobdir/mpi/thread_wait.h"
+#include "jobdir/text/text.h"
 #include "shm/waits.h"
 
 enum {
@@ -24,7 +24,7 @@ enum {
 
 /* ---- what its threads are blocked in ---- */
 
-void why_lock_threads_tell(struct why_lock_thread *threads, size_t count, pid_t pid)
+void deadlock_threads_tell(struct deadlock_thread *threads, size_t count, pid_t pid)
 {
     struct blocked *blocked = NULL;
     size_t blocked_count = 0;
@@ -35,14 +35,21 @@ void why_lock_threads_tell(struct why_lock_thread *threads, size_t count, pid_t 
     if (blocked_read(pid, &blocked, &blocked_count, NULL) < 0)
         blocked_count = 0;
     for (size_t i = 0; i < count; i++) {
-        struct why_lock_thread *thread = &threads[i];
-        for (size_t k = 0; k < blocked_count; k++)
-            if (blocked[k].tid == thread->tid && blocked[k].text.data)
-                buf_puts(&thread->text, blocked[k].text.data);
+        struct deadlock_thread *thread = &threads[i];
         json_t *place = json_array_get(places, i);
-        if (!json_is_object(place))
+        for (size_t k = 0; k < blocked_count; k++) {
+            if (blocked[k].tid != thread->tid)
+                continue;
+            buf_puts(&thread->text, blocked[k].text.data ? blocked[k].text.data : "");
+            if (blocked[k].python_file) /* below that are only frames of its interpreter */
+                thread->place = json_pack("{s:s*, s:s, s:I}", "function", blocked[k].python_function, "file",
+                                          blocked[k].python_file, "line", (json_int_t)blocked[k].python_line);
+        }
+        if (thread->place || !json_is_object(place))
             continue;
         thread->place = json_incref(place);
+        if (!json_object_get(place, "function"))
+            continue;
         buf_puts(&thread->text, thread->text.len ? ", at " : "at ");
         where_put(&thread->text, place);
     }
@@ -51,7 +58,7 @@ void why_lock_threads_tell(struct why_lock_thread *threads, size_t count, pid_t 
         blocked_free(blocked, blocked_count);
 }
 
-void why_lock_threads_done(struct why_lock_thread *threads, size_t count)
+void deadlock_threads_done(struct deadlock_thread *threads, size_t count)
 {
     for (size_t i = 0; i < count; i++) {
         buf_done(&threads[i].text);
@@ -77,11 +84,11 @@ static bool has_circle(const struct thread_seen *threads, size_t count)
     return false;
 }
 
-static void add(struct why_lock **locks, size_t *count, const struct process *process, const size_t *circle,
+static void add(struct deadlock **locks, size_t *count, const struct process *process, const size_t *circle,
                 size_t length)
 {
-    struct why_lock *larger = realloc(*locks, (*count + 1) * sizeof *larger);
-    struct why_lock lock = {.pid = process->pid, .threads = calloc(length, sizeof *lock.threads), .count = length};
+    struct deadlock *larger = realloc(*locks, (*count + 1) * sizeof *larger);
+    struct deadlock lock = {.pid = process->pid, .threads = calloc(length, sizeof *lock.threads), .count = length};
     *locks = larger ? larger : *locks;
     if (!larger || !lock.threads) {
         free(lock.threads);
@@ -92,14 +99,14 @@ static void add(struct why_lock **locks, size_t *count, const struct process *pr
         const struct thread_seen *seen = &process->threads[circle[i]];
         if (seen->tid == process->pid)
             memcpy(lock.name, seen->name, sizeof lock.name);
-        lock.threads[i] = (struct why_lock_thread){.pid = process->pid, .tid = seen->tid, .text = BUF_INIT};
+        lock.threads[i] = (struct deadlock_thread){.pid = process->pid, .tid = seen->tid, .text = BUF_INIT};
         memcpy(lock.threads[i].name, seen->name, sizeof seen->name);
     }
-    why_lock_threads_tell(lock.threads, length, process->pid);
+    deadlock_threads_tell(lock.threads, length, process->pid);
     larger[(*count)++] = lock;
 }
 
-static void find_in(struct why_lock **locks, size_t *count, const struct process *process)
+static void find_in(struct deadlock **locks, size_t *count, const struct process *process)
 {
     _cleanup_(freep) size_t *circle = calloc(process->count + 1, sizeof *circle);
     _cleanup_(freep) bool *told = calloc(process->count + 1, sizeof *told);
@@ -131,8 +138,9 @@ static bool look_again(struct process *process)
 struct waiting {
     pid_t pid, by[BLOCKED_WAITED];
     size_t count;
-    uint64_t ran_ns;       /* a process that has run between two looks has had what it waited for */
-    bool file, fifo, free; /* it waits for the lock of a file; for a FIFO to be opened; it may go on */
+    uint64_t ran_ns;        /* a process that has run between two looks has had what it waited for */
+    bool file, fifo, child; /* it waits for the lock of a file; for a FIFO to be opened; for the end of a child, */
+    bool free;              /* it may go on */
 };
 
 static void find_openers(struct waiting *waiting, const pid_t *pids, size_t count, const char *path, bool writes)
@@ -157,6 +165,8 @@ static bool look_at(struct waiting *ret_waiting, pid_t pid, const pid_t *pids, s
     *ret_waiting = (struct waiting){.pid = pid, .ran_ns = ran.ran_ns};
     ret_waiting->file = strcmp(first->syscall, "flock") == 0 || strcmp(first->syscall, "fcntl") == 0;
     ret_waiting->fifo = first->fifo && *first->fifo;
+    ret_waiting->child =
+        strncmp(first->syscall, "wait", strlen("wait")) == 0 || strcmp(first->syscall, "rt_sigsuspend") == 0;
     if (ret_waiting->fifo) {
         find_openers(ret_waiting, pids, count, first->fifo, first->fifo_writes);
     } else if (first->only_these) {
@@ -214,15 +224,16 @@ static size_t circle_from(struct waiting *list, size_t count, struct waiting *st
                                      : 0; /* that its parent has the FIFO in its script may mean the process itself */
 }
 
-static void add_processes(struct why_lock **locks, size_t *count, struct waiting *const *circle, size_t length)
+static void add_processes(struct deadlock **locks, size_t *count, struct waiting *const *circle, size_t length)
 {
-    struct why_lock *larger = realloc(*locks, (*count + 1) * sizeof *larger);
-    struct why_lock lock = {.processes = true,
+    struct deadlock *larger = realloc(*locks, (*count + 1) * sizeof *larger);
+    struct deadlock lock = {.processes = true,
                             .files = true,
                             .fifos = true,
                             .pid = circle[0]->pid,
                             .threads = calloc(length, sizeof *lock.threads),
                             .count = length};
+    bool any_file = false;
     *locks = larger ? larger : *locks;
     if (!larger || !lock.threads) {
         free(lock.threads);
@@ -231,12 +242,14 @@ static void add_processes(struct why_lock **locks, size_t *count, struct waiting
     proc_comm(lock.pid, 0, lock.name, sizeof lock.name);
     for (size_t i = 0; i < length; i++) {
         pid_t pid = circle[i]->pid;
-        lock.files &= circle[i]->file;
+        lock.files &= circle[i]->file || circle[i]->child;
+        any_file |= circle[i]->file;
         lock.fifos &= circle[i]->fifo;
-        lock.threads[i] = (struct why_lock_thread){.pid = pid, .tid = pid, .text = BUF_INIT};
+        lock.threads[i] = (struct deadlock_thread){.pid = pid, .tid = pid, .text = BUF_INIT};
         proc_comm(pid, 0, lock.threads[i].name, sizeof lock.threads[i].name);
-        why_lock_threads_tell(&lock.threads[i], 1, pid);
+        deadlock_threads_tell(&lock.threads[i], 1, pid);
     }
+    lock.files &= any_file;
     larger[(*count)++] = lock;
 }
 
@@ -261,7 +274,7 @@ static bool are_all_seen(const pid_t *pids, size_t count)
 }
 
 /* Who holds the lock of a file stands in /proc/locks, whoever else there is. */
-static void find_processes(struct why_lock **ret_locks, size_t *found, const pid_t *pids, size_t count)
+static void find_processes(struct deadlock **ret_locks, size_t *found, const pid_t *pids, size_t count)
 {
     _cleanup_(freep) struct waiting *list = calloc(count + 1, sizeof *list);
     _cleanup_(freep) struct waiting **circle = calloc(count + 1, sizeof *circle);
@@ -284,7 +297,7 @@ static void find_processes(struct why_lock **ret_locks, size_t *found, const pid
 
 /* ---- all ---- */
 
-size_t why_locks_find(struct why_lock **ret_locks, const pid_t *pids, size_t count)
+size_t deadlocks_find(struct deadlock **ret_locks, const pid_t *pids, size_t count)
 {
     _cleanup_(freep) struct process *processes = calloc(count + 1, sizeof *processes);
     size_t found = 0;
@@ -309,10 +322,10 @@ size_t why_locks_find(struct why_lock **ret_locks, const pid_t *pids, size_t cou
     return found;
 }
 
-void why_locks_free(struct why_lock *locks, size_t count)
+void deadlocks_free(struct deadlock *locks, size_t count)
 {
     for (size_t i = 0; i < count; i++) {
-        why_lock_threads_done(locks[i].threads, locks[i].count);
+        deadlock_threads_done(locks[i].threads, locks[i].count);
         free(locks[i].threads);
     }
     free(locks);
@@ -320,7 +333,7 @@ void why_locks_free(struct why_lock *locks, size_t count)
 
 /* ---- output ---- */
 
-static void put_head(struct buf *out, const struct why_lock *lock)
+static void put_head(struct buf *out, const struct deadlock *lock)
 {
     if (lock->processes) {
         buf_printf(out, "deadlock: %zu processes wait for each other%s", lock->count,
@@ -337,10 +350,10 @@ static void put_head(struct buf *out, const struct why_lock *lock)
     buf_puts(out, lock->count == 1 ? ") waits for a mutex that it holds itself" : ") wait for each other");
 }
 
-void why_locks_text(struct buf *out, const struct why_lock *locks, size_t count)
+void deadlocks_text(struct buf *out, const struct deadlock *locks, size_t count)
 {
     for (size_t i = 0; i < count; i++) {
-        const struct why_lock *lock = &locks[i];
+        const struct deadlock *lock = &locks[i];
         buf_puts(out, i ? "\n" : "");
         put_head(out, lock);
         buf_putc(out, '\n');
@@ -356,13 +369,13 @@ void why_locks_text(struct buf *out, const struct why_lock *locks, size_t count)
 
 static json_t *thread_text_json(const void *row, const void *all)
 {
-    const struct buf *text = &((const struct why_lock_thread *)row)->text;
+    const struct buf *text = &((const struct deadlock_thread *)row)->text;
     return text_json(text->data ? text->data : "");
 }
 
 static json_t *place_json(const void *row, const char *member)
 {
-    json_t *value = json_object_get(((const struct why_lock_thread *)row)->place, member);
+    json_t *value = json_object_get(((const struct deadlock_thread *)row)->place, member);
     return value ? json_incref(value) : json_null();
 }
 
@@ -378,7 +391,7 @@ static json_t *file_json(const void *row, const void *all)
 
 static json_t *line_json(const void *row, const void *all)
 {
-    bool known = json_object_get(((const struct why_lock_thread *)row)->place, "file");
+    bool known = json_object_get(((const struct deadlock_thread *)row)->place, "file");
     return known ? place_json(row, "line") : json_null();
 }
 
@@ -387,9 +400,9 @@ static json_t *module_json(const void *row, const void *all)
     return place_json(row, "module");
 }
 
-static const struct field thread_fields[] = {{"pid", FIELD_INTEGER, FIELD_AT(struct why_lock_thread, pid)},
-                                             {"tid", FIELD_INTEGER, FIELD_AT(struct why_lock_thread, tid)},
-                                             {"name", FIELD_TEXT, FIELD_AT(struct why_lock_thread, name)},
+static const struct field thread_fields[] = {{"pid", FIELD_INTEGER, FIELD_AT(struct deadlock_thread, pid)},
+                                             {"tid", FIELD_INTEGER, FIELD_AT(struct deadlock_thread, tid)},
+                                             {"name", FIELD_TEXT, FIELD_AT(struct deadlock_thread, name)},
                                              {"text", FIELD_TEXT, .json = thread_text_json},
                                              {"function", FIELD_TEXT, .flags = FIELD_OR_NULL, .json = function_json,
                                               .about = "from where in the program it came to that"},
@@ -409,12 +422,12 @@ static json_t *head_json(const void *row, const void *all)
 
 static json_t *threads_json(const void *row, const void *all)
 {
-    const struct why_lock *lock = row;
+    const struct deadlock *lock = row;
     return fields_list(thread_fields, lock->threads, lock->count, sizeof *lock->threads, NULL);
 }
 
-const struct field why_lock_fields[] = {{"pid", FIELD_INTEGER, FIELD_AT(struct why_lock, pid), .about = "of the first"},
-                                        {"name", FIELD_TEXT, FIELD_AT(struct why_lock, name)},
+const struct field deadlock_fields[] = {{"pid", FIELD_INTEGER, FIELD_AT(struct deadlock, pid), .about = "of the first"},
+                                        {"name", FIELD_TEXT, FIELD_AT(struct deadlock, name)},
                                         {"text", FIELD_TEXT, .json = head_json},
                                         {"threads", FIELD_LIST, .json = threads_json, .of = thread_fields,
                                          .about = "in the order of the circle: each waits for the next"},

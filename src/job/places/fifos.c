@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "cli/why/fifos.h"
+#include "job/places/fifos.h"
 
 #include <ctype.h>
 #include <limits.h>
@@ -15,7 +15,6 @@
 #include "base/system/file.h"
 #include "base/system/proc_file.h"
 #include "base/system/wait_world.h"
-#include "cli/why/processes.h"
 #include "job/places/aside.h"
 #include "job/places/blocked.h"
 #include "job/scripts/shell.h"
@@ -241,7 +240,7 @@ static void put_user(struct buf *out, const struct fifo_user *user, const struct
     buf_printf(out, ") has %s in its script or its command", user->use == FIFO_OPENED ? "that" : "its name");
     if (user->pid == wanted->pid)
         buf_puts(out, ", but is the one that waits here");
-    else if (why_processes_blocked(&blocked, user->pid, user->pid) && !blocked.failed)
+    else if (blocked_put(&blocked, user->pid, user->pid) && !blocked.failed)
         buf_printf(out, ", and itself %s", blocked.data);
     buf_putc(out, '\n');
 }
@@ -267,7 +266,7 @@ static void put_wanted(struct buf *out, const struct wanted *wanted, const pid_t
     buf_append(out, lines.data, lines.len);
 }
 
-void why_fifos_text(struct buf *out, const pid_t *pids, size_t count)
+void fifos_text(struct buf *out, const pid_t *pids, size_t count)
 {
     uint64_t before_ns, now_ns;
     _cleanup_(freep) struct wanted *wanted = calloc(count + 1, sizeof *wanted);
