@@ -50,6 +50,7 @@ struct why {
     struct deadlock *locks; /* of processes that are no ranks */
     size_t lock_count;
     bool has_mpi, all;
+    bool at_end; /* mpi: what ranks waited for each other in when they were ended */
     bool remote; /* a mirror: its processes are elsewhere */
     const struct found_job *found;
     struct why_nodes nodes; /* that have looked at their ranks */
@@ -316,10 +317,11 @@ static int look_at_mpi(struct why *why, struct err *err)
     code = job_report_find_ends(&why->report, &why->set);
     if (code < 0)
         return err_set(err, code, "out of memory");
-    mpi_stats_set_forget_ended(&why->set);
     mpi_names_find(&why->set, path, MPI_NAMES_TIMEOUT_MS, &unnamed);
+    why->at_end = !runs(why) && mpi_why_find_at_end(&why->mpi, &why->set, &why->arena);
+    mpi_stats_set_forget_ended(&why->set);
     struct mpi_why_options options = {.settled_ns = why->settled_ns, .apart_ns = align(why)};
-    code = mpi_why_find(&why->mpi, &why->set, &options, &why->arena);
+    code = why->at_end ? 0 : mpi_why_find(&why->mpi, &why->set, &options, &why->arena);
     if (code < 0)
         return err_set(err, code, "out of memory");
     why->has_mpi = true;
@@ -412,6 +414,11 @@ static void put_head(struct buf *out, const struct why *why)
     } else if (left) {
         buf_printf(out, "%s: its command has, and %zu rank%s of it still run%s", job_state_name(why->report.state),
                    left, left == 1 ? "" : "s", left == 1 ? "s" : "");
+        if (cause) {
+            buf_putc(out, '\n');
+            text_label(out, "reason");
+            text_show(out, cause);
+        }
     } else if (cause && !job_report_is_lost(&why->report)) {
         buf_printf(out, "%s: ", job_state_name(why->report.state));
         text_show(out, cause);
@@ -476,8 +483,9 @@ static void put_text(struct buf *out, const struct why *why)
     last_said_text(out, why->last);
     if (!runs(why) && !still_running(&why->set))
         put_unknown(out, why);
-    mpi_ends_text(out, &why->set, "");
-    if (!runs(why))
+    if (!why->at_end) /* all were ended */
+        mpi_ends_text(out, &why->set, "");
+    if (!runs(why) && !why->at_end)
         why_stall_text(out, why->report.model.stall, &why->set);
     size_t count;
     _cleanup_(freep) pid_t *list = runs(why) && is_here(why) ? other_processes(why, &count) : NULL;
@@ -486,6 +494,8 @@ static void put_text(struct buf *out, const struct why *why)
     deadlocks_text(out, why->locks, why->lock_count);
     if (why->has_mpi && why->lock_count)
         buf_putc(out, '\n');
+    if (why->at_end)
+        buf_puts(out, "what its ranks were in at the end:\n");
     if (why->has_mpi)
         mpi_why_text(out, &why->mpi);
     if (runs(why) && (!why->has_mpi || why->all)) {
@@ -544,7 +554,8 @@ static int show(const struct why *why, bool json)
         return EXIT_ERRORS;
     }
     fwrite(out.data, 1, out.len, stdout);
-    return why->lock_count || mpi_why_is_stuck(&why->mpi) ? EXIT_STUCK : 0;
+    bool stuck = mpi_why_is_stuck(&why->mpi) && (!why->at_end || still_running(&why->set));
+    return why->lock_count || stuck ? EXIT_STUCK : 0;
 }
 
 static int why(const char *job, struct why *why, bool json)

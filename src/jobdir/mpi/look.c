@@ -153,6 +153,12 @@ bool mpi_ended_badly(const struct mpi_stats *stats)
     return stats->aborted || (!stats->running && stats->state == MPIA_RUNNING);
 }
 
+bool mpi_ended_by_itself(const struct mpi_stats *stats)
+{
+    int status = stats->end.status;
+    return stats->aborted || WIFEXITED(status) || job_signal_is_fault(WTERMSIG(status));
+}
+
 static void put_way(struct buf *out, const struct mpi_stats *stats, const char *was)
 {
     char name[32];
