@@ -478,12 +478,12 @@ static void put_unknown(struct buf *out, const struct why *why)
 static void put_text(struct buf *out, const struct why *why)
 {
     put_head(out, why);
-    if (why->cause)
+    if (why->cause && json_is_object(json_object_get(why->last, "reason"))) /* else job.json knows more */
         last_unknown_text(out, why->last);
     last_said_text(out, why->last);
     if (!runs(why) && !still_running(&why->set))
         put_unknown(out, why);
-    if (!why->at_end) /* all were ended */
+    if (!why->cause) /* that says how they ended, if they did not end well */
         mpi_ends_text(out, &why->set, "");
     if (!runs(why) && !why->at_end)
         why_stall_text(out, why->report.model.stall, &why->set);

@@ -2,6 +2,7 @@
 #include "job/places/deadlocks.h"
 
 #include <errno.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,6 +20,7 @@
 
 enum {
     SHOWN_THREADS = 16,
+    LINE_SHOWN = 4,
     PROCESSES_MOST = 256 /* each is looked at, and who has the other end of its pipe */
 };
 
@@ -66,6 +68,27 @@ void deadlock_threads_done(struct deadlock_thread *threads, size_t count)
     }
 }
 
+/* ---- signals ---- */
+
+/* Which it handles: bit n - 1 for signal n. All, where that is not known. */
+static uint64_t signals_handled(pid_t pid)
+{
+    static const char caught[] = "\nSigCgt:";
+    char text[4096];
+    const char *at = proc_file_read(pid, 0, "status", text, sizeof text, NULL) < 0 ? NULL : strstr(text, caught);
+    return at ? strtoull(at + sizeof caught - 1, NULL, 16) : UINT64_MAX;
+}
+
+/* A handler could wake a thread: of signals other than those of faults, and those that runtimes catch by themselves. */
+static bool handles_signals(pid_t pid)
+{
+    static const int others[] = {SIGINT, SIGILL, SIGTRAP, SIGABRT, SIGBUS, SIGFPE, SIGSEGV, SIGPIPE, SIGXFSZ, SIGSYS};
+    uint64_t mask = UINT64_C(0x7fffffff); /* the rest are of the C library, or for real time */
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++)
+        mask &= ~(UINT64_C(1) << (others[i] - 1));
+    return signals_handled(pid) & mask;
+}
+
 /* ---- finding circles ---- */
 
 struct process {
@@ -84,15 +107,32 @@ static bool has_circle(const struct thread_seen *threads, size_t count)
     return false;
 }
 
-static void add(struct deadlock **locks, size_t *count, const struct process *process, const size_t *circle,
-                size_t length)
+/* All of its threads wait for what only another one of them could give. */
+static bool is_asleep(const struct process *process)
+{
+    struct proc_stat stat;
+    size_t waiting = 0;
+    bool others = false;
+    for (size_t i = 0; i < process->count; i++) {
+        enum thread_wait_kind kind = process->threads[i].wait.kind;
+        if (kind == THREAD_MAY_ACT || !process->threads[i].timed)
+            return false;
+        waiting += kind != THREAD_HAS_ENDED;
+        others |= kind == THREAD_WAITS_OTHERS;
+    }
+    return others && waiting > 1 && proc_stat_of(process->pid, 0, &stat) == 0 &&
+           stat.threads == (int64_t)process->count && !handles_signals(process->pid);
+}
+
+static struct deadlock *add(struct deadlock **locks, size_t *count, const struct process *process, const size_t *circle,
+                            size_t length)
 {
     struct deadlock *larger = realloc(*locks, (*count + 1) * sizeof *larger);
     struct deadlock lock = {.pid = process->pid, .threads = calloc(length, sizeof *lock.threads), .count = length};
     *locks = larger ? larger : *locks;
     if (!larger || !lock.threads) {
         free(lock.threads);
-        return;
+        return NULL;
     }
     memcpy(lock.name, process->threads[0].name, sizeof lock.name); /* of its first thread */
     for (size_t i = 0; i < length; i++) {
@@ -103,20 +143,32 @@ static void add(struct deadlock **locks, size_t *count, const struct process *pr
         memcpy(lock.threads[i].name, seen->name, sizeof seen->name);
     }
     deadlock_threads_tell(lock.threads, length, process->pid);
-    larger[(*count)++] = lock;
+    larger[*count] = lock;
+    return &larger[(*count)++];
 }
 
 static void find_in(struct deadlock **locks, size_t *count, const struct process *process)
 {
     _cleanup_(freep) size_t *circle = calloc(process->count + 1, sizeof *circle);
     _cleanup_(freep) bool *told = calloc(process->count + 1, sizeof *told);
+    bool any = false;
     for (size_t i = 0; circle && told && i < process->count; i++) {
         size_t length = told[i] ? 0 : threads_circle(process->threads, process->count, i, circle);
         for (size_t k = 0; k < length; k++)
             told[circle[k]] = true;
         if (length)
             add(locks, count, process, circle, length);
+        any |= length > 0;
     }
+    if (!circle || any || !is_asleep(process))
+        return;
+    size_t length = 0;
+    for (size_t i = 0; i < process->count; i++)
+        if (process->threads[i].wait.kind != THREAD_HAS_ENDED)
+            circle[length++] = i;
+    struct deadlock *lock = add(locks, count, process, circle, length);
+    if (lock)
+        lock->asleep = true;
 }
 
 static bool look_again(struct process *process)
@@ -173,6 +225,8 @@ static bool look_at(struct waiting *ret_waiting, pid_t pid, const pid_t *pids, s
         ret_waiting->count = first->waits_count;
         memcpy(ret_waiting->by, first->waits_for, sizeof ret_waiting->by);
     }
+    if (ret_waiting->file && signals_handled(pid) & UINT64_C(1) << (SIGALRM - 1)) /* as flock -w, after a time */
+        ret_waiting->count = 0;
     bool good = found == 1 && ret_waiting->count && (!ret_waiting->fifo || ret_waiting->count < BLOCKED_WAITED);
     blocked_free(threads, found);
     return good;
@@ -308,7 +362,7 @@ size_t deadlocks_find(struct deadlock **ret_locks, const pid_t *pids, size_t cou
         process->pid = pids[i];
         if (threads_look(&process->threads, &process->count, pids[i]) < 0)
             continue;
-        process->candidate = has_circle(process->threads, process->count);
+        process->candidate = has_circle(process->threads, process->count) || is_asleep(process);
         any |= process->candidate;
     }
     if (any)
@@ -345,7 +399,7 @@ static void put_head(struct buf *out, const struct deadlock *lock)
     if (lock->count == 1)
         buf_printf(out, "deadlock: thread %d of process %d (", lock->threads[0].tid, lock->pid);
     else
-        buf_printf(out, "deadlock: %zu threads of process %d (", lock->count, lock->pid);
+        buf_printf(out, "deadlock: %s%zu threads of process %d (", lock->asleep ? "all " : "", lock->count, lock->pid);
     text_show(out, lock->name);
     buf_puts(out, lock->count == 1 ? ") waits for a mutex that it holds itself" : ") wait for each other");
 }
@@ -365,6 +419,49 @@ void deadlocks_text(struct buf *out, const struct deadlock *locks, size_t count)
         if (lock->count > SHOWN_THREADS)
             buf_printf(out, "  ... and %zu more (--json lists them)\n", lock->count - SHOWN_THREADS);
     }
+}
+
+/* "solver (pid 12), a (pid 13) and 2 more", or the places of threads. */
+static void put_list(struct buf *out, const struct deadlock *lock)
+{
+    size_t shown = lock->count > LINE_SHOWN ? LINE_SHOWN - 1 : lock->count;
+    for (size_t i = 0; i < shown; i++) {
+        const struct deadlock_thread *thread = &lock->threads[i];
+        bool placed = json_object_get(thread->place, "function");
+        buf_puts(out, !i ? "" : i + 1 == lock->count ? " and " : ", ");
+        if (lock->processes) {
+            text_show(out, thread->name);
+            buf_printf(out, " (pid %d)%s", thread->pid, placed ? " " : "");
+        } else if (!placed) {
+            buf_printf(out, "thread %d", thread->tid);
+        }
+        if (placed) {
+            buf_puts(out, "at ");
+            where_put(out, thread->place);
+        }
+    }
+    if (shown < lock->count)
+        buf_printf(out, " and %zu more", lock->count - shown);
+}
+
+void deadlocks_line(struct buf *out, const struct deadlock *lock)
+{
+    if (lock->processes) {
+        put_list(out, lock);
+        buf_printf(out, " wait for each other%s",
+                   lock->files   ? "'s locks of files"
+                   : lock->fifos ? " to open FIFOs"
+                                 : "");
+        return;
+    }
+    if (lock->count == 1)
+        buf_puts(out, "a thread of ");
+    else
+        buf_printf(out, "%s%zu threads of ", lock->asleep ? "all " : "", lock->count);
+    text_show(out, lock->name);
+    buf_printf(out, " (pid %d) %s, ", lock->pid,
+               lock->count == 1 ? "waits for a mutex that it holds itself" : "wait for each other");
+    put_list(out, lock);
 }
 
 static json_t *thread_text_json(const void *row, const void *all)

@@ -25,8 +25,10 @@ struct deadlock {   /* a circle, in its order */
     bool processes; /* else of threads of one process */
     bool files;     /* of processes: all by locks of files, or by the end of a child that waits for one */
     bool fifos;     /* all by waiting until somebody opens a FIFO */
-    pid_t pid;      /* of the first */
-    char name[32];  /* of the process */
+    bool
+        asleep; /* all threads of one process, each for what only another one could give: a lock, a condition, its end */
+    pid_t pid;  /* of the first */
+    char name[32]; /* of the process */
     struct deadlock_thread *threads;
     size_t count;
 };
@@ -41,6 +43,8 @@ size_t deadlocks_find(struct deadlock **ret_locks, const pid_t *pids, size_t cou
 void deadlocks_free(struct deadlock *locks, size_t count);
 
 void deadlocks_text(struct buf *out, const struct deadlock *locks, size_t count);
+/* The first of them in a line, without that it is one: "2 threads of lock (pid 12) wait for each other, at mover (lock.c:5) and ...". */
+void deadlocks_line(struct buf *out, const struct deadlock *locks);
 extern const struct field deadlock_fields[]; /* of a struct deadlock */
 
 #endif

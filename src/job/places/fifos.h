@@ -33,5 +33,7 @@ size_t fifo_users(const pid_t *pids, size_t count, const char *path, bool writes
 /* Where all of the processes wait, some for a FIFO to be opened and the others for these, as far as it may be seen: that, and who
  * of them should open it, and what that one does. */
 void fifos_text(struct buf *out, const pid_t *pids, size_t count);
+/* In a line, for the first of these; nothing where not all wait so. */
+void fifos_line(struct buf *out, const pid_t *pids, size_t count);
 
 #endif

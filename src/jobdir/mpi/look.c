@@ -6,6 +6,7 @@
 #include "base/system/process.h"
 #include "base/system/wait_world.h"
 #include "jobdir/mpi/text.h"
+#include "jobdir/record/info.h"
 #include "jobdir/text/text.h"
 #include "shm/waits.h"
 
