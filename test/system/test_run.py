@@ -10,8 +10,8 @@ import resource
 import shutil
 import signal
 import subprocess
-import tempfile
 import sys
+import tempfile
 
 import scrytest
 from jobtest import JobCase
