@@ -171,9 +171,10 @@ class RecorderCase(SiteCase):
     def recorder(self, *arguments):
         """A recorder with metrics on a free port: its process, and the address."""
         process = self.box.start(self.box.scry("record", "--broker", self.broker.url, "--metrics", "0", *arguments), stderr=subprocess.STDOUT)
-        said = [process.stdout.readline() for _ in range(2)]
-        self.assertIn("metrics are at http://127.0.0.1:", said[1])
-        return process, said[1].split()[-1]
+        metrics, follows = sorted((process.stdout.readline() for _ in range(2)), reverse=True)  # it follows when the broker has answered
+        self.assertIn("metrics are at http://127.0.0.1:", metrics)
+        self.assertIn("following the jobs of", follows)
+        return process, metrics.split()[-1]
 
     def scrape(self, url, accept=""):
         with urllib.request.urlopen(urllib.request.Request(url, headers={"Accept": accept}), timeout=20) as answer:
