@@ -464,7 +464,8 @@ static bool memory_short(const struct site_job *job, struct site_verdict *ret)
                 (double)job->memory_used_bytes >= MEMORY_NEAR * (double)job->memory_asked_bytes;
     put_memory(ret, job);
     if (job->oom_kills > 0)
-        buf_printf(&ret->text, "; the kernel killed processes for memory, %lld times", (long long)job->oom_kills);
+        buf_printf(&ret->text, "; the kernel killed %lld process%s for lack of memory", (long long)job->oom_kills,
+                   job->oom_kills == 1 ? "" : "es");
     buf_puts(&ret->advice, "ask for more memory; scry report says which process needs it");
     return job->oom_kills > 0 || near;
 }
@@ -522,8 +523,8 @@ static bool node_memory(const struct site_node *node, struct site_verdict *ret)
         buf_printf(&ret->text, "%stasks waited for memory %.0f %% of the time", ret->text.len ? "; " : "",
                    100 * node->pressure);
     if (node->oom_kills > 0)
-        buf_printf(&ret->text, "%sprocesses were killed for memory, %lld times", ret->text.len ? "; " : "",
-                   (long long)node->oom_kills);
+        buf_printf(&ret->text, "%s%lld process%s killed for lack of memory", ret->text.len ? "; " : "",
+                   (long long)node->oom_kills, node->oom_kills == 1 ? " was" : "es were");
     buf_puts(&ret->advice, "limit the memory of jobs (control groups), or place fewer there");
     return low || node->pressure >= PRESSED || node->oom_kills > 0;
 }

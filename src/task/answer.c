@@ -443,6 +443,7 @@ static double number_of(const json_t *task, const char *member)
 /* Up to which number of processes each of them does at least SCALES_LEAST of what one did at first, and what more of them bring. */
 static void put_scales(struct buf *out, const char *by, const json_t *base, const json_t *good, const json_t *most)
 {
+    static const double ALIKE = 1.05; /* closer than runs of one program are to each other */
     double first = number_of(base, by), last = number_of(most, by), speedup = number_of(most, "speedup"),
            efficiency = 100 * number_of(most, "efficiency");
     if (good == most)
@@ -456,6 +457,8 @@ static void put_scales(struct buf *out, const char *by, const json_t *base, cons
                    "it scales to %.0f %s, efficiency %.0f %%; with %.0f it is %.1f times as fast as with %.0f, "
                    "efficiency %.0f %%",
                    number_of(good, by), by, 100 * number_of(good, "efficiency"), last, speedup, first, efficiency);
+    else if (speedup > 1 / ALIKE && speedup < ALIKE)
+        buf_printf(out, "more %s change nothing: with %.0f it takes as long as with %.0f", by, last, first);
     else if (speedup < 1)
         buf_printf(out, "more %s make it slower: with %.0f it takes %.1f times as long as with %.0f", by, last,
                    1 / speedup, first);
@@ -531,6 +534,16 @@ static bool put_shared(struct buf *out, const char *by, const json_t *tasks)
     return any;
 }
 
+/* Of short runs the start is most. */
+static void put_short(struct buf *out, const char *by, const json_t *base)
+{
+    static const double LEAST = 3; /* seconds */
+    const json_t *seconds = json_object_get(base, "seconds");
+    if (json_is_number(seconds) && json_number_value(seconds) < LEAST)
+        buf_printf(out, "the runs are too short to judge by: %.1f s with the fewest %s, and %.0f s are the least; ",
+                   json_number_value(seconds), by, LEAST);
+}
+
 json_t *task_scaling_verdict(const json_t *tasks)
 {
     static const double SCALES_LEAST = 0.7, ENOUGH = 0.9;
@@ -551,6 +564,7 @@ json_t *task_scaling_verdict(const json_t *tasks)
     put_failed(&text, by, tasks);
     if (base && number_of(most, by) > number_of(base, by)) {
         buf_puts(&text, text.len ? "; " : "");
+        put_short(&text, by, base);
         bool less =
             number_of(most, "efficiency") < ENOUGH; /* else each does about as much as one did, if that was alone */
         bool shared = (less || is_shared(base)) && put_shared(&text, by, tasks);

@@ -139,7 +139,22 @@ static void test_scaling_verdict(void **state)
         double in_mpi[2], uneven[2];
         bool shared;
         const char *verdict;
+        double seconds; /* with 1; 0: not known */
     } rows[] = {
+        {{1, 0.2, 0.12},
+         {0, 0},
+         {0, 0},
+         false,
+         "the runs are too short to judge by: 1.1 s with the fewest processes, and 3 s are the least; more processes "
+         "change "
+         "nothing: with 8 it takes as long as with 1",
+         1.1},
+        {{1, 0.2, 0.1},
+         {0, 0},
+         {0, 0},
+         false,
+         "more processes make it slower: with 8 it takes 1.2 times as long as with 1",
+         3.1},
         {{1, 0.98, 0.95},
          {0, 0.4},
          {0, 0.1},
@@ -192,6 +207,9 @@ static void test_scaling_verdict(void **state)
                                      rows[i].efficiency[k] * processes[k], "efficiency", rows[i].efficiency[k],
                                      "node_shared", rows[i].shared && k == 2);
             double in_mpi = rows[i].in_mpi[k == 2], uneven = rows[i].uneven[k == 2];
+            if (rows[i].seconds > 0)
+                json_object_set_new(task, "seconds",
+                                    json_real(rows[i].seconds / (processes[k] * rows[i].efficiency[k])));
             json_object_set_new(task, "mpi_share", in_mpi < 0 ? json_null() : json_real(in_mpi));
             json_object_set_new(task, "uneven_share", uneven < 0 ? json_null() : json_real(uneven));
             json_array_append_new(tasks, task);

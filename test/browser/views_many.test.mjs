@@ -3,7 +3,7 @@
 // nothing piles up, and that one gets everywhere. Times are printed, and only what is our own work in a frame is judged.
 import assert from 'node:assert/strict';
 import test from 'node:test';
-import { fakeServer, openPage, shoot, until, violations } from './harness.mjs';
+import { fakeServer, openPage, shoot, until, variant, violations } from './harness.mjs';
 import { madeUp } from './made_up.mjs';
 
 async function open(lanes, events, hash = '') {
@@ -61,7 +61,7 @@ test('ten million events of 64 ranks: moving costs little at all scales, and ask
   assert.deepEqual(page.faults, []);
 });
 
-test('a thousand ranks scroll, by keys too; searches go on behind a thousand calls, both ways', async () => {
+variant('a thousand ranks scroll, by keys too; searches go on behind a thousand calls, both ways', async () => {
   const { page, settled } = await open(1000, 1e6, '?q=do_jacobi&shape=flat');
   await settled();
   await page.locator('.space-canvas canvas').focus();

@@ -6,7 +6,7 @@ import { execFileSync } from 'node:child_process';
 import fs from 'node:fs';
 import path from 'node:path';
 import test, { before } from 'node:test';
-import { openStage, rounds, serveStage, shoot, until, violations } from './harness.mjs';
+import { openStage, rounds, serveStage, shoot, until, variant, violations } from './harness.mjs';
 
 const LONG = 'a_very_long_name_'.repeat(30), MARKUP = '<script>alert(1)</script>', MARK = 'z'.repeat(MARKUP.length), FUNCTIONS = rounds(1000, 3000);
 const PROGRAM = `#include <pthread.h>
@@ -91,7 +91,7 @@ test('a trace that was cut shows what is left of it; without MPI and trace each 
   assert.deepEqual(page.faults, []);
 });
 
-test('a job that runs grows in the picture', async () => {
+variant('a job that runs grows in the picture', async () => {
   const child = stage.start(['run', '--name', 'runs', '--trace', 'fn:*', '--', './odd', 'on']);
   let id;
   await until(async () => (id = JSON.parse((await stage.run(['ps', '--json'])).out).jobs.find((job) => job.name === 'runs')?.id), 'it is listed');

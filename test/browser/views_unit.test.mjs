@@ -39,6 +39,24 @@ test('functions are called computing only where calls of MPI would have been see
   assert.deepEqual(classes(picture(0, ['compute'], { complete: false, running: true })), ['unsplit']);
 });
 
+test('what ranks do between their calls of MPI has a name where only these were traced', () => {
+  const lane = { lane: 0, rank: 0, from_ns: 10, to_ns: 90 };
+  const picture = (classes, more = {}) => data.withOutside({ complete: true, lanes: [lane], functions: classes.map((kind, id) => ({ id, class: kind })), ...more });
+  assert.equal(picture(['p2p', 'compute']).outside, undefined, 'the program has functions of its own');
+  assert.equal(picture(['p2p'], { lanes: [lane, { rank: null }] }).outside, undefined, 'a thread that is no rank may not compute');
+  const only = picture(['p2p', 'other']);
+  assert.deepEqual([only.outside, only.functions[2].class], [2, 'compute']);
+  const filled = (raw, from, to, of = only) => data.fillOutside(data.decodeTile({ from_ns: from, to_ns: to, lanes: [{ lane: 0, ...raw }] }, 4), of).lanes[0];
+  const calls = (one) => Array.from(one.begin, (begin, i) => [begin, one.end[i], one.callFunction[i], one.callDepth[i]]);
+  // before its first and after its last record nobody knows what it does; a gap that goes on in the next tile has no end here
+  assert.deepEqual(calls(filled({ calls: [10, 20, 1, 0, 12, 15, 0, 1, 40, 60, 0, 0] }, 0, 70)), [[20, 40, 2, 0], [60, 71, 2, 0], [10, 20, 1, 0], [12, 15, 0, 1], [40, 60, 0, 0]]);
+  assert.deepEqual(calls(filled({ calls: [] }, 70, 140)), [[69, 90, 2, 0]]);
+  const columns = filled({ calls: 9, depth: 1, columns: [0, 255, 0, 100, -1, 0, -1, 0] }, 0, 120);
+  assert.deepEqual([Array.from(columns.columnFunction), Array.from(columns.columnShare)], [[0, 2, 2, -1], [255, 155, 255, 0]]);
+  assert.deepEqual(calls(filled({ calls: [10, 20, 0, 0] }, 0, 70, { ...only, outside: undefined })), [[10, 20, 0, 0]]);
+  assert.equal(data.thereIn([lane, { from_ns: 50, to_ns: 60 }], 20, 55), 40);
+});
+
 test('a zoom keeps the time under the pointer, and the whole is the end of it', () => {
   const whole = { from: 0, to: 1e12 };
   let span = whole;

@@ -277,6 +277,19 @@ def _placed_programs():
 open_boxes = []
 
 
+def _process_entries():
+    with os.scandir("/proc") as entries:
+        return [(entry.name, entry.inode()) for entry in entries if entry.name.isdigit()]
+
+
+_older = set(_process_entries())  # nothing of it comes from a sandbox of this program, which is one of them
+
+
+def _newer_processes():
+    """The numbers of the processes that came after this program; one that has the number of another has another inode, too."""
+    return [name for name, inode in _process_entries() if (name, inode) not in _older]
+
+
 def _abandon_all(sig=None, _frame=None):
     """If the test itself is ended (time-out, Ctrl-C): quickly and by force, but completely."""
     for box in list(open_boxes):
@@ -434,12 +447,9 @@ class Sandbox:
         """Processes that come from this sandbox, also those that nobody remembers (a monitor whose pid file is gone, a job
         that outlived its supervisor), by SCRY_RUNTIME_DIR or `mark` in their environment; of programs named prefix... only."""
         mark = (mark or f"SCRY_RUNTIME_DIR={self.path('run')}").encode()
-        for entry in os.listdir("/proc"):
-            if not entry.isdigit() or int(entry) == os.getpid():
-                continue
+        for entry in _newer_processes():
             try:
-                name = os.path.basename(os.readlink(f"/proc/{entry}/exe").removesuffix(" (deleted)"))
-                if not name.startswith(prefix):
+                if prefix and not os.readlink(f"/proc/{entry}/exe").rpartition("/")[2].startswith(prefix):
                     continue
                 with open(f"/proc/{entry}/environ", "rb") as file:
                     environment = file.read().split(b"\0")
@@ -499,7 +509,7 @@ class Sandbox:
             session.close()
         for process in self.started:
             _end(process)
-        for pid in (*self.processes("scry-link"), *self.processes("scry-tasks")):  # they wait for somebody to come
+        for pid in self.processes(("scry-link", "scry-tasks")):  # they wait for somebody to come
             _kill(pid, signal.SIGTERM)
         try:
             wait_until(self._is_left, 10, "the tracer ends after the monitor")

@@ -10,7 +10,6 @@ import os
 import shutil
 import signal
 import subprocess
-import unittest
 
 import brokertest
 import jobtest
@@ -177,7 +176,7 @@ class FigureOne(AnywhereCase):
     def test_open_mpi(self):
         self.figure_one("openmpi")
 
-    @unittest.skipUnless(scrytest.THOROUGH, "in thorough runs")
+    @scrytest.thorough
     def test_mpich(self):
         self.figure_one("mpich")
 

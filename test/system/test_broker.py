@@ -176,7 +176,7 @@ class Cluster(LinkedCase):
 
     case_seconds = 120
 
-    @unittest.skipUnless(scrytest.THOROUGH, "in thorough runs; JobThroughCluster has a node die, too")
+    @scrytest.thorough  # JobThroughCluster has a node die, too
     def test_a_node_dies(self):
         """Published at one node, read at another; first the publisher's node is killed, and comes back, then the reader's."""
         with brokertest.NatsCluster(self.box) as nats:

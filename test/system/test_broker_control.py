@@ -8,7 +8,6 @@ import re
 import signal
 import subprocess
 import time
-import unittest
 
 import brokertest
 import jobtest
@@ -271,7 +270,7 @@ class Control(ControlCase):
 
 
 class Why(ControlCase):
-    @unittest.skipUnless(scrytest.THOROUGH, "in thorough runs; test_anywhere.py asks such a job, too")
+    @scrytest.thorough  # test_anywhere.py asks such a job, too
     def test_deadlock(self):
         """Ranks that wait for each other in a circle: asked now, through the broker, and told as on the node."""
         mpi = next(mpi for mpi in mpitest.MPIS if mpitest.available(mpi))
@@ -315,7 +314,7 @@ class Attacks(ControlCase):
         self.omis(": version()")
         self.assertEqual(len(self.records("request")), 1)
 
-    @unittest.skipUnless(scrytest.THOROUGH, "in thorough runs: it waits for what expires")
+    @scrytest.thorough  # it waits for what expires
     def test_kept_back(self):
         """Requests that the broker kept until their sender was gone: the session has never begun, so nothing is done."""
         with brokertest.Mosquitto(self.box, "other") as other:

@@ -327,7 +327,7 @@ if os.path.getsize({broken!r}):
     def test_very_many(self):
         """All jobs are listed, also by a broker that drops what it has no room for: mosquitto has room for 1000 messages. The
         first lines come before the last ones, and nobody goes on when the command was ended."""
-        count = scrytest.rounds(3000, 20000)
+        count = scrytest.rounds(2000, 20000)
         with brokertest.Mosquitto(self.box, acl=["topic readwrite #"]) as broker:
             self.retain_many(broker, count, running=200)
             few = self.scry("ps", broker.tcp_url)

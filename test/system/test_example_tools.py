@@ -58,6 +58,7 @@ class Tools(scrytest.TestCase):
         program.communicate("", timeout=20 * scrytest.SCALE)
         self.assertRegex(tool.communicate(timeout=30 * scrytest.SCALE)[0], r"(?m)^\S+;work;step \d+$")
 
+    @scrytest.thorough
     def test_sampler_of_a_shell_that_becomes_a_program(self):
         """It has the names of what the process executes later, too."""
         program = self.box.start(["sh", "-c", 'read line; exec "$0" 2 3', scrytest.example("threads")], stdin=subprocess.PIPE)

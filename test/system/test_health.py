@@ -163,6 +163,20 @@ class Health(JobCase):
         self.scry_run("-q", "--stall", "0", "--sample", "0.1", "sleep", "1")
         self.assertEqual(self.notes("stands_still"), [])
 
+    @scrytest.hasten(20)
+    def test_stuck(self):
+        """Threads that wait for each other: it is a warning, and the reason when the job is ended. Not of one that sleeps."""
+        run, job = self.start_waiting(scrytest.example("hang"))
+        stuck = self.wait_for_note("stuck", job)
+        self.assertTrue(stuck["deadlock"])
+        self.assertRegex(stuck["text"], r"^2 threads of hang \(pid \d+\) wait for each other, at take_both \(hang.c:\d+\) and at take_both")
+        run.terminate()
+        run.wait()
+        reason = json.loads(self.scry("report", "--json", job).stdout)["last"]["reason"]["text"]
+        self.assertTrue(reason.startswith("probably a deadlock, until it was ended by SIGTERM"), reason)
+        self.scry_run("-q", "--sample", "0.1", "sleep", "2")
+        self.assertEqual(self.notes("stuck"), [])
+
     def test_open_files(self):
         opens = "import os, time\nfiles = [open('/dev/null') for _ in range(90)]\nwhile not os.path.exists('go'): time.sleep(0.05)"
         run, job = self.start_waiting("sh", "-c", f"ulimit -n 100; exec {sys.executable} -c \"$0\"", opens)

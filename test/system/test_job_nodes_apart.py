@@ -28,6 +28,7 @@ class OwnFiles(Nodes):
             self.assertGreater(clock["bound_ns"], 0)
             self.assertLessEqual(abs(clock["offset_ns"]), clock["bound_ns"])
 
+    @scrytest.thorough
     @mpitest.only("openmpi")
     def test_no_part(self):
         """What cannot come is not waited for, and the summary says whose it is."""

@@ -95,6 +95,7 @@ class Following(CheckedCase):
         self.scry_run("-q", "sleep", "0.3")
         self.assertLess(self.report()["peak_rss_bytes"], 3 << 20)
 
+    @scrytest.thorough
     def test_ranks(self):
         done = self.scry_run("mpirun", "--oversubscribe", "-n", 2, scrytest.example("stommel"), 60, 60, 500)
         self.assertEqual(done.returncode, 0, done.stderr)

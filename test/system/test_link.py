@@ -10,7 +10,6 @@ import socket
 import ssl
 import struct
 import subprocess
-import unittest
 
 import linktest
 import scrytest
@@ -135,7 +134,7 @@ class Broken(linktest.LinkCase):
             self.assertTrue(omis.reply(number, timeout=20).ok())
         self.assertEqual(self.said().count("state=begun"), 1)
 
-    @unittest.skipUnless(scrytest.THOROUGH, "in thorough runs: it waits for a lease")
+    @scrytest.thorough  # it waits for a lease
     @scrytest.hasten(8)
     def test_nobody_comes_back(self):
         port = self.serve()

@@ -92,6 +92,7 @@ class Programs(mpitest.MpiCase):
             calls = mpitest.calls_of(rank)
             self.assertEqual((calls["MPI_Barrier"]["calls"], calls["MPI_Allreduce"]["calls"]), (1, 3))
 
+    @scrytest.thorough
     @mpitest.only("openmpi")
     def test_spawned(self):
         """Processes that the program starts itself are followed, and named as what they are."""
@@ -439,6 +440,7 @@ class Ends(mpitest.MpiCase):
 
         scrytest.wait_until(written, 10, "what they sent is known")
 
+    @scrytest.thorough
     def test_while_it_runs(self):
         """The report of a running job is as new as scry why made it."""
         job, pids = self.waiting()

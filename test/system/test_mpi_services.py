@@ -290,6 +290,7 @@ class Here(Served):
         self.assertIn("rank 1", text)
         self.finish(process, release)
 
+    @scrytest.thorough
     def test_stall(self):
         """Told once, with the reason; not while calls come and go."""
         number, _ = self.enable(f'mpi_job_has_stalled("{self.jobdir}", 0.5): print([$job, $seconds, $ranks, $text, $finding])')

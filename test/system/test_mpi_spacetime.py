@@ -192,6 +192,7 @@ class Late(Traced):
 class Family(Traced):
     """Programs that start others: nobody says which of their communicators are the same."""
 
+    @scrytest.thorough
     @mpitest.only("openmpi")
     def test_spawned(self):
         program = self.target("family.c")

@@ -93,7 +93,7 @@ class Why(mpitest.MpiCase):
         self.assertEqual(ranks[0]["python"], "exchange (wait.py:5)")
         self.assertRegex(text, r"sleeps, at exchange\s+\(wait.py:7\)")
 
-    def ended(self, ranks, reason, *command):
+    def ended(self, ranks, reason, shown, *command):
         """Long before that it stands still is recorded: the reason is what the ranks were in, not the signal."""
         job = self.start_job(ranks, *command, stdout=subprocess.DEVNULL)
         path = self.box.path("work", "job")
@@ -110,16 +110,17 @@ class Why(mpitest.MpiCase):
         else: # as MPICH's launcher may end
             reason = f"the exit status is 0, but {ranks} ranks were killed: " + reason
         self.assertIn(reason, text)
+        self.assertRegex(text, r"\nwhat its ranks were in at the end:\ndeadlock: [^\n]*\n  rank 0 \(\S+, process \d+\): " + shown)
 
     @scrytest.hasten(5)
     def test_deadlock_that_was_ended(self):
-        self.ended(4, "4 ranks wait for each other", mpitest.example("mpi_deadlock", self.mpi))
+        self.ended(4, "4 ranks wait for each other", r"MPI_Send of 7.6 MB to rank 1, tag 7 .*mpi_deadlock.c:\d+", mpitest.example("mpi_deadlock", self.mpi))
 
     @scrytest.thorough
     @scrytest.hasten(5)
     def test_other_tag_that_was_ended(self):
         """A message with another tag lies there, and nobody has seen the rank look at it."""
-        self.ended(3, "ranks 0 and 1 wait for each other", self.target("stuck.c", "-Wno-stringop-overflow"), "tag")
+        self.ended(3, "ranks 0 and 1 wait for each other", r"MPI_Recv [^*]*another tag\?", self.target("stuck.c", "-Wno-stringop-overflow"), "tag")
 
     def test_deadlock(self):
         answer, status, text = self.ask(self.only("deadlock", [0, 1, 2, 3], []), 4, mpitest.example("mpi_deadlock", self.mpi))

@@ -49,8 +49,6 @@ class Faults(labtest.LabCase):
     def setUp(self):
         if not mpitest.available("openmpi"):
             self.skipTest("needs Open MPI")
-        if self._testMethodName != "test_one_after_the_other" and not scrytest.THOROUGH and not sys.argv[1:]:
-            self.skipTest("in thorough runs: a fault in a job of its own")
         if "clock" in self._testMethodName:
             self.options = {**self.options, "walls": {"n2": 0}}
         super().setUp()
@@ -517,6 +515,10 @@ def table():
         print(f"| {row.fault} | {row.told} | {after} | {row.result} | {row.missing} |")
     sys.exit(not result.wasSuccessful())
 
+
+for name, fault in vars(Faults).items():
+    if name.startswith("test_") and name != "test_one_after_the_other":
+        scrytest.thorough(fault)  # in a job of its own
 
 if __name__ == "__main__":
     if sys.argv[1:] == ["--table"]:

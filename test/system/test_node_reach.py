@@ -252,6 +252,7 @@ class Copy(NodeCase):
         user.terminate()
         user.wait()
 
+    @scrytest.thorough
     def test_many_at_once(self):
         far = self.bare()
         wires = [self.wire("n2", {"SCRY_COPY": "yes"}) for _ in range(scrytest.rounds(3, 6))]

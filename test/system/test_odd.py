@@ -7,7 +7,6 @@ import os
 import re
 import shutil
 import subprocess
-import unittest
 
 import scrytest
 from jobtest import JobCase
@@ -148,13 +147,13 @@ class Odd(JobCase):
             if scrytest.THOROUGH or re.match(CORE, name):
                 self.compare(name, [program, name], LEVELS if scrytest.THOROUGH else ["all"])
 
-    @unittest.skipUnless(scrytest.THOROUGH, "in thorough runs: the programs of others")
+    @scrytest.thorough  # the programs of others
     def test_languages(self):
         for name, command in PROGRAMS.items():
             if shutil.which(command[0]):
                 self.compare(name, [word.replace("SCRY", self.box.scry()[0]) for word in command], LEVELS)
 
-    @unittest.skipUnless(scrytest.THOROUGH, "in thorough runs: built in other ways")
+    @scrytest.thorough  # built in other ways
     def test_builds(self):
         for build in list(BUILDS)[1:]:
             with self.subTest(build=build):

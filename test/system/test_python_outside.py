@@ -163,6 +163,7 @@ space["run"](main())
             self.await_line("<stdin>", 3)
             self.release()
 
+    @scrytest.thorough
     def test_other_versions(self):
         """Those that are installed beside the one that runs the tests, also by pyenv."""
         path = self.write("old.py", "def wait():\n    WAIT\n\nwait()\n")

@@ -203,7 +203,7 @@ class Kills(JobCase):
             alone = self.box.run(self.timed(name, command))
             expected[name] = (alone.returncode, sorted(alone.stdout.splitlines()), self.seconds_of(name))
         only = os.environ.get("SCRY_TEST_ROUND")
-        count = int(os.environ.get("SCRY_TEST_ROUNDS", scrytest.rounds(6, 200)))
+        count = int(os.environ.get("SCRY_TEST_ROUNDS", scrytest.rounds(4, 200)))
         with brokertest.Mosquitto(self.box) as broker:
             for number in [int(only)] if only else range(count):
                 self.pair_round(number, expected, broker)

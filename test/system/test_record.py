@@ -184,7 +184,7 @@ class Import(RecordCase):
                 start = len(self.lines(place))
                 for seq in range(start, start + lines):
                     file.write(json.dumps({"seq": seq, "t": 0.5, "type": "untraced", "text": f"line {seq} " + "x" * 200}) + "\n")
-        rounds, kills = scrytest.rounds(50, 100), 0
+        rounds, kills = scrytest.rounds(25, 100), 0
         for turn in range(rounds):
             run = self.box.start(self.box.scry("record", "--import", *places))
             time.sleep(random.random() * 0.12)  # anywhere: it is not waited for anything

@@ -10,6 +10,7 @@ import resource
 import shutil
 import signal
 import subprocess
+import tempfile
 import sys
 
 import scrytest
@@ -63,24 +64,31 @@ class Status(RunCase):
             self.assertEqual(self.report()["exit_code"], status)
             self.assertIsNone(self.report()["signal"])
 
-    def test_failed_job_waits_for_the_disk_once(self):
-        """At its end job.json is written twice, the second time with the cause."""
+    def waits_for_the_disk(self, command):
+        """How often a job that fails has its job.json brought to disk at its end."""
         if not shutil.which("strace"):
             self.skipTest("strace is not installed")
-        prefix = self.box.path("work", "synced")
+        folder = tempfile.mkdtemp(dir=self.box.path("work"))
         done = self.box.run(["sh", "-c", 'exec "$@" >/dev/null 2>&1', "sh",  # strace lives as long as the monitor
-                             "strace", "-D", "-ff", "-y", "-e", "trace=fsync", "-o", prefix,
-                             *self.box.scry("run", "-q", "sh", "-c", "/nowhere/program; exit 3")])
+                             "strace", "-D", "-ff", "-y", "-e", "trace=fsync", "-o", os.path.join(folder, "synced"),
+                             *self.box.scry("run", "-q", "sh", "-c", command)])
         self.assertEqual(done.returncode, 3)
         self.assertEqual(self.report()["exit_code"], 3)
         self.box.stop_monitor()
         wait_until(lambda: not list(self.box.processes("strace")))
         synced = []
-        for path in glob.glob(f"{prefix}.*"):
+        for path in glob.glob(f"{folder}/synced.*"):
             with open(path, encoding="utf-8", errors="replace") as file:
                 synced += re.findall(r"^fsync\(.*job\.json.*= 0$", file.read(), re.M)
         # what is synced under its own name was written a second before, see SCRIBE_SYNC_NS
-        self.assertEqual(len([line for line in synced if "/job.json>" not in line]), 1, synced)
+        return len([line for line in synced if "/job.json>" not in line])
+
+    def test_failed_job_waits_for_the_disk_once(self):
+        """At its end job.json is written twice, the second time with the cause."""
+        self.assertEqual(self.waits_for_the_disk("sleep 1; /nowhere/program; exit 3"), 1)
+
+    def test_short_job_does_not_wait_for_the_disk(self):
+        self.assertEqual(self.waits_for_the_disk("exit 3"), 0)
 
     def test_killed_by_a_signal(self):
         for number in (signal.SIGTERM, signal.SIGKILL, signal.SIGINT, signal.SIGSEGV, signal.SIGRTMIN):

@@ -260,6 +260,7 @@ class Serve(servetest.ServeCase):
         places = [(data["node"], data["seq"]) for _event, data, _id in seen]
         self.assertEqual(len(set(places)), len(places))
 
+    @scrytest.thorough
     def test_who_is_slow_is_skipped_forward(self):
         """One that does not read holds up nobody, and is told how many records were left out."""
         name, count = "20250101T000000-x-1-aa", 60000

@@ -224,6 +224,7 @@ class Ranks(SnapshotCase, mpitest.MpiCase):
                                      "tag": 7, "comm": 0, "bytes": 64})
         self.assertIsNone(self.tree()["operations"])
 
+    @scrytest.thorough
     def test_messages(self):
         """What was sent and not received."""
         program = mpitest.compile_program(self.mpi, "unreceived.c")

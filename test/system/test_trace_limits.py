@@ -213,6 +213,7 @@ class LittleDisk(LimitsCase):
         self.addCleanup(filler.join)
         self.check_run(10000, said="tracing +.*(No space left on device|full)", waits_for=[filled])
 
+    @scrytest.thorough
     def test_full_for_a_while(self):
         """When there is room again the trace goes on, and says what is missing between."""
         self.mount("16m")

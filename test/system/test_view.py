@@ -295,6 +295,7 @@ class Alone(Program):
 
 
 class Many(Program):
+    @scrytest.thorough
     def test_scales(self):
         program = compiled(self, f"view_many_{self.mpi}", MANY, mpitest.MPIS[self.mpi]["c"])
         job = self.traced(2, program)

@@ -104,6 +104,30 @@ class Why(scrytest.TestCase):
     def test_fcntl(self):
         self.files("lockf", "fcntl")
 
+    def shells(self, *lines):
+        script = self.box.path("work", "flock.sh")
+        with open(script, "w", encoding="ascii") as file:
+            file.write("\n".join(lines) + "\n")
+        answer, text = self.deadlock(lambda answer: answer["deadlocks"], "bash", script)
+        self.assertIn("wait for each other's locks of files\n", text)
+        self.assertNotIn("offset", text)
+        names = {process["pid"]: process["name"] for process in answer["processes"]}
+        return [names[thread["pid"]] for thread in answer["deadlocks"][0]["threads"]], text
+
+    def test_flock_of_shells(self):
+        """flock(1) takes a lock for the shell that has the open file, and has ended since."""
+        if not shutil.which("flock"):
+            self.skipTest("there is no flock")
+        names, text = self.shells("two() { exec 7>$1; flock 7; echo >$3; read <$4; exec 6>$2; flock 6; }", "mkfifo x y",
+                                  "two a b x y & { exec 7>b; flock 7; read <x; echo >y; exec 6>a; flock 6; } & wait")
+        self.assertEqual(names, ["bash", "flock"] * 2, text)
+
+    def test_flock_of_a_parent(self):
+        if not shutil.which("flock"):
+            self.skipTest("there is no flock")
+        names, text = self.shells("exec 9>a; flock 9", "( exec 8>a; flock 8; echo inner )")
+        self.assertEqual(names, ["bash", "bash", "flock"], text)
+
     def test_pipes_of_each_other(self):
         """Each of two processes writes more than its pipe holds before it reads; both have all ends. Then one can go on."""
         program = self.box.path("work", "pipes.py")

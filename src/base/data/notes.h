@@ -320,9 +320,9 @@
     NOTE(credential_unreadable, "credential", "the {credential} {path} cannot be read: {reason}", \
          STRING(credential) STRING(path) STRING(reason)) \
     NOTE(stands_still, "stalled", \
-         "idle for {seconds.0} s: no process of the job computed, read or wrote; the last to do anything was {program} " \
-         "(pid {pid}): it {last}", \
+         "idle for {seconds.0} s: no process of the job computed, read or wrote since {program} (pid {pid}) {last}", \
          FLOATING(seconds) INTEGER(pid) STRING(program) STRING(last)) \
+    NOTE(stuck, "stalled", "{deadlock?deadlock|stuck}: {text}", FLAG(deadlock) STRING(text)) \
     /* about what programs write (job/logs) */ \
     NOTE(log_unwatched, "log", "{file} is not watched: {reason}", STRING(file) STRING(reason)) \
     NOTE(log_missing, "log", "{file} is what --log names, but there was no such file (the job began in {directory})", \
@@ -365,6 +365,8 @@
          "{sure?|probably }an exception of Python that nothing caught, at {place}: {exception}", \
          STRING(place) STRING(exception) FLAG(sure)) \
     NOTE(cause_mpi_stall, "cause", "probably stuck in MPI until it was ended: {why}", INTEGER(ranks) STRING(why)) \
+    NOTE(cause_stuck, "cause", "probably {deadlock?a deadlock|stuck}, until it was ended{by}: {text}", \
+         FLAG(deadlock) STRING(by) STRING(text)) \
     NOTE(cause_killed, "cause", \
          "{program} was killed by {signal}, probably from outside: by a batch system's limit, or by somebody", \
          STRING(program) STRING(signal)) \
@@ -376,8 +378,8 @@
          "others by {signal}{said}", \
          STRING(program) INTEGER(pid) STRING(launcher) STRING(signal) STRING(said)) \
     NOTE(cause_signal, "cause", \
-         "probably {signal}, which came from {sender} {seconds.1} s before the end: {why}", \
-         STRING(signal) STRING(sender) FLOATING(seconds) STRING(why)) \
+         "probably {signal}, which came from {sender}{more}", \
+         STRING(signal) STRING(sender) FLOATING(seconds) STRING(why) STRING(more)) \
     NOTE(cause_asked, "cause", \
          "{program} was killed by {signal}, probably {why}", \
          STRING(program) STRING(signal) STRING(who) FLAG(remote) STRING(why)) \

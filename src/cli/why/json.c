@@ -15,7 +15,7 @@ static json_t *mpi_json(const void *row, const void *all)
 static json_t *locks_json(const void *row, const void *all)
 {
     const struct why_row *why = row;
-    return fields_list(why_lock_fields, why->locks, why->lock_count, sizeof *why->locks, NULL);
+    return fields_list(deadlock_fields, why->locks, why->lock_count, sizeof *why->locks, NULL);
 }
 
 static json_t *stall_json(const void *row, const void *all)
@@ -35,7 +35,7 @@ static const struct field fields[] = {
      .about =
          "of a job that failed the most probable reason, a [note](notes.md); null: it did not, or nothing says why"},
     {"mpi", FIELD_OBJECT, .flags = FIELD_OR_NULL, .json = mpi_json, .of = mpi_why_fields},
-    {"deadlocks", FIELD_LIST, .json = locks_json, .of = why_lock_fields,
+    {"deadlocks", FIELD_LIST, .json = locks_json, .of = deadlock_fields,
      .about = "of a running job, of processes that are no ranks: threads that wait for each other in a circle"},
     {"stall", FIELD_OBJECT, .flags = FIELD_OR_NULL, .json = stall_json, .of = why_stall_fields,
      .about = "when the job last recorded that its ranks stood still, and why they did then (scry run --mpi-stall)"},

@@ -7,7 +7,7 @@
 
 #include <jansson.h>
 
-#include "cli/why/locks.h"
+#include "job/places/deadlocks.h"
 #include "jobdir/analysis/why.h"
 
 struct why_row {
@@ -16,7 +16,7 @@ struct why_row {
     const struct mpi_stats_set *set;
     const json_t *stall; /* its record, or NULL */
     json_t *cause;       /* or NULL */
-    const struct why_lock *locks;
+    const struct deadlock *locks;
     size_t lock_count;
     const pid_t *processes; /* that are no ranks */
     size_t process_count;

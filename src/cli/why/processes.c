@@ -175,19 +175,3 @@ bool why_processes_use_mpi(pid_t pid)
         fclose(file);
     return found;
 }
-
-bool why_processes_blocked(struct buf *out, pid_t pid, pid_t tid)
-{
-    struct blocked *threads;
-    size_t count;
-    bool found = false;
-    if (blocked_read(pid, &threads, &count, NULL) < 0)
-        return false;
-    for (size_t i = 0; i < count; i++)
-        if (threads[i].tid == tid && threads[i].syscall[0]) {
-            buf_puts(out, threads[i].text.data ? threads[i].text.data : "?");
-            found = true;
-        }
-    blocked_free(threads, count);
-    return found;
-}

@@ -15,9 +15,6 @@
 void why_processes_text(struct buf *out, const pid_t *pids, size_t count);
 extern const struct field why_process_fields[];
 json_t *why_processes_json(const pid_t *pids, size_t count); /* a new reference */
-/* Appends what blocks a thread, to follow "computes in". false: it runs, or is gone. */
-bool why_processes_blocked(struct buf *out, pid_t pid, pid_t tid);
-
 /* Is a library of MPI loaded in the process? */
 bool why_processes_use_mpi(pid_t pid);
 

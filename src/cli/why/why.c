@@ -17,23 +17,24 @@
 #include "base/system/log.h"
 #include "cli/common/cli.h"
 #include "cli/common/find.h"
-#include "cli/why/fifos.h"
 #include "cli/why/json.h"
-#include "cli/why/locks.h"
 #include "cli/why/nodes.h"
 #include "cli/why/processes.h"
 #include "cli/why/stall.h"
 #include "client/client.h"
-#include "shm/waits.h"
+#include "job/places/blocked.h"
+#include "job/places/deadlocks.h"
+#include "job/places/fifos.h"
 #include "job/places/place_names.h"
 #include "job/places/where.h"
+#include "jobdir/analysis/why.h"
+#include "jobdir/analysis/why_align.h"
 #include "jobdir/layers/last.h"
 #include "jobdir/mpi/look.h"
 #include "jobdir/record/parts.h"
-#include "jobdir/analysis/why.h"
-#include "jobdir/analysis/why_align.h"
 #include "jobdir/report/report.h"
 #include "jobdir/text/text.h"
+#include "shm/waits.h"
 
 enum {
     WHERE_RANKS = 4, /* computing ranks, that others wait for, whose place is shown */
@@ -46,9 +47,10 @@ struct why {
     struct mpi_stats_set set;
     struct mpi_why mpi;
     struct arena arena;
-    struct why_lock *locks; /* of processes that are no ranks */
+    struct deadlock *locks; /* of processes that are no ranks */
     size_t lock_count;
     bool has_mpi, all;
+    bool at_end; /* mpi: what ranks waited for each other in when they were ended */
     bool remote; /* a mirror: its processes are elsewhere */
     const struct found_job *found;
     struct why_nodes nodes; /* that have looked at their ranks */
@@ -183,7 +185,7 @@ static void find_where(struct why *why, struct mpi_why_rank *rank)
     pid_t tid = thread && thread->tid > 0 ? thread->tid : rank->stats->pid;
     if (rank->where || !is_near(why, rank) || (rank->state != MPI_WHY_COMPUTES && rank->state != MPI_WHY_STARTS))
         return;
-    rank->blocked = why_processes_blocked(&text, rank->stats->pid, tid);
+    rank->blocked = blocked_put(&text, rank->stats->pid, tid);
     if (!rank->blocked) {
         buf_puts(&text, "in ");
         if (where_computes(rank->stats->pid, tid, &text, &err) < 0) {
@@ -207,12 +209,12 @@ static void find_locked(struct why *why, struct mpi_why_rank *rank)
 {
     const struct mpi_why_thread *shown = rank->shown < rank->thread_count ? &rank->threads[rank->shown] : NULL;
     size_t count = rank->circle_count + (rank->state == MPI_WHY_BLOCKED && shown);
-    _cleanup_(freep) struct why_lock_thread *threads = calloc(count + 1, sizeof *threads);
+    _cleanup_(freep) struct deadlock_thread *threads = calloc(count + 1, sizeof *threads);
     if (!count || !threads || !is_near(why, rank))
         return;
     for (size_t i = 0; i < count; i++)
         threads[i].tid = i < rank->circle_count ? rank->actors[rank->circle[i]].seen->tid : shown->thread->tid;
-    why_lock_threads_tell(threads, count, rank->stats->pid);
+    deadlock_threads_tell(threads, count, rank->stats->pid);
     for (size_t i = 0; i < count; i++) {
         const struct buf *text = &threads[i].text;
         const char *where = text->len && !text->failed ? arena_dup(&why->arena, text->data, text->len) : NULL;
@@ -223,7 +225,7 @@ static void find_locked(struct why *why, struct mpi_why_rank *rank)
             rank->blocked = where != NULL;
         }
     }
-    why_lock_threads_done(threads, count);
+    deadlock_threads_done(threads, count);
 }
 
 /* Which line of a Python program called MPI. */
@@ -315,10 +317,11 @@ static int look_at_mpi(struct why *why, struct err *err)
     code = job_report_find_ends(&why->report, &why->set);
     if (code < 0)
         return err_set(err, code, "out of memory");
-    mpi_stats_set_forget_ended(&why->set);
     mpi_names_find(&why->set, path, MPI_NAMES_TIMEOUT_MS, &unnamed);
+    why->at_end = !runs(why) && mpi_why_find_at_end(&why->mpi, &why->set, &why->arena);
+    mpi_stats_set_forget_ended(&why->set);
     struct mpi_why_options options = {.settled_ns = why->settled_ns, .apart_ns = align(why)};
-    code = mpi_why_find(&why->mpi, &why->set, &options, &why->arena);
+    code = why->at_end ? 0 : mpi_why_find(&why->mpi, &why->set, &options, &why->arena);
     if (code < 0)
         return err_set(err, code, "out of memory");
     why->has_mpi = true;
@@ -411,6 +414,11 @@ static void put_head(struct buf *out, const struct why *why)
     } else if (left) {
         buf_printf(out, "%s, but %zu of its ranks still run%s", job_state_name(why->report.state), left,
                    left == 1 ? "s" : "");
+        if (cause) {
+            buf_putc(out, '\n');
+            text_label(out, "reason");
+            text_show(out, cause);
+        }
     } else if (cause && !job_report_is_lost(&why->report)) {
         buf_printf(out, "%s: ", job_state_name(why->report.state));
         text_show(out, cause);
@@ -452,21 +460,24 @@ static void put_unknown(struct buf *out, const struct why *why)
 static void put_text(struct buf *out, const struct why *why)
 {
     put_head(out, why);
-    if (why->cause)
+    if (why->cause && json_is_object(json_object_get(why->last, "reason"))) /* else job.json knows more */
         last_unknown_text(out, why->last);
     last_said_text(out, why->last);
     if (!runs(why) && !still_running(&why->set))
         put_unknown(out, why);
-    mpi_ends_text(out, &why->set, "");
-    if (!runs(why))
+    if (!why->cause) /* that says how they ended, if they did not end well */
+        mpi_ends_text(out, &why->set, "");
+    if (!runs(why) && !why->at_end)
         why_stall_text(out, why->report.model.stall, &why->set);
     size_t count;
     _cleanup_(freep) pid_t *list = runs(why) && is_here(why) ? other_processes(why, &count) : NULL;
     if (list && !why->has_mpi && !why->lock_count)
-        why_fifos_text(out, list, count);
-    why_locks_text(out, why->locks, why->lock_count);
+        fifos_text(out, list, count);
+    deadlocks_text(out, why->locks, why->lock_count);
     if (why->has_mpi && why->lock_count)
         buf_putc(out, '\n');
+    if (why->at_end)
+        buf_puts(out, "what its ranks were in at the end:\n");
     if (why->has_mpi)
         mpi_why_text(out, &why->mpi);
     if (runs(why) && (!why->has_mpi || why->all)) {
@@ -508,7 +519,7 @@ static void find_locks(struct why *why)
     size_t count;
     _cleanup_(freep) pid_t *list = runs(why) && is_here(why) ? other_processes(why, &count) : NULL;
     if (list)
-        why->lock_count = why_locks_find(&why->locks, list, count);
+        why->lock_count = deadlocks_find(&why->locks, list, count);
 }
 
 static int show(const struct why *why, bool json)
@@ -525,7 +536,8 @@ static int show(const struct why *why, bool json)
         return EXIT_ERRORS;
     }
     fwrite(out.data, 1, out.len, stdout);
-    return why->lock_count || mpi_why_is_stuck(&why->mpi) ? EXIT_STUCK : 0;
+    bool stuck = mpi_why_is_stuck(&why->mpi) && (!why->at_end || still_running(&why->set));
+    return why->lock_count || stuck ? EXIT_STUCK : 0;
 }
 
 static int why(const char *job, struct why *why, bool json)
@@ -548,7 +560,7 @@ static int why(const char *job, struct why *why, bool json)
         find_cause(why);
         status = show(why, json);
     }
-    why_locks_free(why->locks, why->lock_count);
+    deadlocks_free(why->locks, why->lock_count);
     if (client_connected())
         omis_finalize();
     why_nodes_done(&why->nodes);

@@ -345,6 +345,7 @@ struct health {
     struct processes processes;
     struct credentials credentials;
     struct stall stall;
+    struct stuck stuck;
     bool looked;         /* at more than what is counted */
     uint64_t hanging_ns; /* when it was looked at what may hang; 0: never */
 };
@@ -467,6 +468,8 @@ static bool look_at_all(struct health *health, bool hanging, bool last)
     judge_clocks_look(&health->judge, look, &clocks);
     stall_look(&health->stall, look, &health->processes.motion, output_bytes(health),
                health->observer->options->still_seconds);
+    if (!last && health->observer->options->still_seconds > 0)
+        stuck_look(&health->stuck, look, &health->stall, &health->processes);
     if (hanging)
         look_at_hanging(health);
     return window_add(&health->window, &node, &health->group_state, filesystems_least_share(&health->filesystems));
@@ -515,6 +518,7 @@ static void end(void *state)
     filesystems_done(&health->filesystems);
     credentials_done(&health->credentials);
     processes_done(&health->processes);
+    stuck_done(&health->stuck);
     free(health);
 }
 

@@ -28,6 +28,23 @@ void stall_look(struct stall *stall, const struct look *look, const struct proce
                 double after_seconds);
 
 /*
+ * Whether a job that does nothing can never go on: what `scry why` would say of it, asked when it has been idle for some seconds, and
+ * once more for what may take longer. Nothing is stopped for that (job/places/blocked.h).
+ */
+
+struct stuck {
+    struct ask *ask;
+    uint64_t moved_ns; /* as in struct stall, of the time for which it has been asked */
+    unsigned asked;    /* then */
+    bool said;
+};
+
+/* After stall_look. */
+void stuck_look(struct stuck *stuck, const struct look *look, const struct stall *stall,
+                const struct processes *processes);
+void stuck_done(struct stuck *stuck);
+
+/*
  * How fast something is used up, and when it will be. Keeps a few points, of up to two minutes. Pure.
  */
 

@@ -142,17 +142,21 @@ size_t file_locks_parse(char *text, struct file_lock **ret_locks)
     for (char *line = strtok_r(text, "\n", &rest); line; line = strtok_r(NULL, "\n", &rest)) {
         long long id;
         int at = 0, pid;
+        struct file_lock lock = {0};
         char kind[16];
         if (sscanf(line, "%lld: %n", &id, &at) != 1 || !at)
             continue;
         bool waits = strncmp(line + at, "->", 2) == 0;
-        if (sscanf(line + at + (waits ? 2 : 0), "%15s %*s %*s %d", kind, &pid) != 2)
+        if (sscanf(line + at + (waits ? 2 : 0), "%15s %*s %*s %d %47s", kind, &pid, lock.file) != 3)
             continue;
         if (!waits) {
             held_id = id;
             holds = pid;
         } else if (id == held_id && holds > 0 && pid > 0 && GROW(locks, count, room)) {
-            locks[count++] = (struct file_lock){pid, holds, strcmp(kind, "FLOCK") == 0};
+            lock.waits = pid;
+            lock.holds = holds;
+            lock.flock = strcmp(kind, "FLOCK") == 0;
+            locks[count++] = lock;
         }
     }
     *ret_locks = locks;
@@ -167,18 +171,18 @@ size_t file_locks_read(struct file_lock **ret_locks)
     return file_read("/proc/locks", &text, &len) == 0 ? file_locks_parse(text, ret_locks) : 0;
 }
 
-static void put_holder(struct buf *out, struct blocked *thread, pid_t pid, bool flock)
+/* "lock:\t1: FLOCK  ADVISORY  WRITE 3517 fd:00:2531452 0 EOF": as in /proc/locks. */
+bool file_lock_is_in(const struct file_lock *lock, const char *fdinfo)
 {
-    _cleanup_(freep) struct file_lock *locks = NULL;
-    size_t count = file_locks_read(&locks), found = 0;
-    for (size_t i = 0; i < count; i++) {
-        if (locks[i].waits != pid || locks[i].flock != flock)
-            continue;
-        buf_puts(out, found++ ? " and " : ", which is held by ");
-        put_process(out, locks[i].holds);
-        add_waited(thread, locks[i].holds);
+    static const char before[] = "lock:";
+    for (const char *at = fdinfo; (at = strstr(at, before)) != NULL; at += sizeof before - 1) {
+        char kind[16], file[sizeof lock->file];
+        int pid;
+        if (sscanf(at + sizeof before - 1, " %*d: %15s %*s %*s %d %47s", kind, &pid, file) == 3 && pid == lock->holds &&
+            (strcmp(kind, "FLOCK") == 0) == lock->flock && strcmp(file, lock->file) == 0)
+            return true;
     }
-    thread->only_these = found > 0;
+    return false;
 }
 
 /* ---- descriptors ---- */
@@ -201,6 +205,79 @@ static bool fd_info(pid_t pid, const char *fd, unsigned *ret_flags, uint64_t *re
         return false;
     *ret_offset = offset;
     return true;
+}
+
+/* Whether a process has an open file of that name that holds the lock. */
+static bool has_lock(pid_t pid, const struct file_lock *lock, const char *name)
+{
+    char path[320], target[PATH_MAX], text[1024];
+    bool has = false;
+    snprintf(path, sizeof path, "/proc/%d/fd", pid);
+    DIR *fds = opendir(path);
+    for (struct dirent *fd; fds && !has && (fd = readdir(fds));) {
+        snprintf(path, sizeof path, "/proc/%d/fdinfo/%s", pid, fd->d_name);
+        has = fd->d_name[0] != '.' && fd_target(pid, fd->d_name, target) && strcmp(target, name) == 0 &&
+              read_file(path, text, sizeof text) > 0 && file_lock_is_in(lock, text);
+    }
+    if (fds)
+        closedir(fds);
+    return has;
+}
+
+/* Those that have the open file of a lock by flock: each may give it up. Returns how many, at most BLOCKED_WAITED: those first that
+ * were not started by another one of them, which is who the lock is for. */
+static size_t find_holders(const struct file_lock *lock, const char *name, pid_t ret_holders[BLOCKED_WAITED],
+                           size_t *ret_first)
+{
+    pid_t all[BLOCKED_WAITED];
+    size_t count = 0, found = 0;
+    DIR *processes = opendir("/proc");
+    for (struct dirent *entry; processes && count < BLOCKED_WAITED && (entry = readdir(processes));) {
+        pid_t pid = (pid_t)atoi(entry->d_name);
+        if (pid > 0 && has_lock(pid, lock, name))
+            all[count++] = pid;
+    }
+    if (processes)
+        closedir(processes);
+    for (int pass = 0; pass < 2; pass++) {
+        for (size_t i = 0; i < count; i++) {
+            struct proc_stat stat;
+            bool inherited = false;
+            for (size_t k = 0; k < count && proc_stat_of(all[i], 0, &stat) == 0; k++)
+                inherited |= all[k] == stat.ppid;
+            if (inherited == (pass == 1))
+                ret_holders[found++] = all[i];
+        }
+        *ret_first = pass ? *ret_first : found;
+    }
+    return found;
+}
+
+static void put_holder(struct buf *out, struct blocked *thread, pid_t pid, bool flock)
+{
+    _cleanup_(freep) struct file_lock *locks = NULL;
+    char number[16], name[PATH_MAX];
+    size_t count = file_locks_read(&locks), shown = 0;
+    snprintf(number, sizeof number, "%d", thread->fd);
+    for (size_t i = 0; i < count; i++) {
+        pid_t holders[BLOCKED_WAITED] = {locks[i].holds};
+        size_t first = 1, found = 1;
+        if (locks[i].waits != pid || locks[i].flock != flock)
+            continue;
+        if (flock && fd_target(pid, number, name))
+            found = find_holders(&locks[i], name, holders, &first);
+        thread->only_these = found > 0 && found < BLOCKED_WAITED;
+        if (!found)
+            buf_puts(out, ", which a process holds that is not to be seen");
+        for (size_t k = 0; k < found; k++) {
+            if (k < first) {
+                buf_puts(out, shown++ ? " and " : ", which is held by ");
+                put_process(out, holders[k]);
+            }
+            if (holders[k] != pid)
+                add_waited(thread, holders[k]);
+        }
+    }
 }
 
 /* Puts the processes that have the other end of a pipe, as far as we may see them. */
@@ -290,7 +367,8 @@ static void put_socket(struct buf *out, pid_t pid, int fd, const char *target)
     buf_puts(out, "a local socket");
 }
 
-static void put_fd(struct buf *out, struct blocked *thread, pid_t pid, int fd, bool reads)
+/* at_offset: whether that means something in this call. */
+static void put_fd(struct buf *out, struct blocked *thread, pid_t pid, int fd, bool reads, bool at_offset)
 {
     static const char *const names[] = {"standard input", "standard output", "standard error"};
     char number[16], target[PATH_MAX];
@@ -311,7 +389,7 @@ static void put_fd(struct buf *out, struct blocked *thread, pid_t pid, int fd, b
         put_socket(out, pid, fd, target);
     } else {
         text_show(out, target);
-        if (known && target[0] == '/' && strncmp(target, "/dev/", 5) != 0)
+        if (known && at_offset && target[0] == '/' && strncmp(target, "/dev/", 5) != 0)
             buf_printf(out, " at offset %llu", (unsigned long long)offset);
     }
 }
@@ -489,7 +567,7 @@ static void put_poll(struct buf *out, struct blocked *thread, pid_t pid, const u
     }
     for (size_t i = 0; i < count; i++) {
         buf_puts(out, i ? "; " : "");
-        put_fd(out, thread, pid, list[i].fd, list[i].events & (POLLIN | POLLPRI));
+        put_fd(out, thread, pid, list[i].fd, list[i].events & (POLLIN | POLLPRI), true);
     }
     if (args[1] > count)
         buf_printf(out, "; and %llu more", (unsigned long long)args[1] - count);
@@ -505,7 +583,7 @@ static void put_epoll(struct buf *out, struct blocked *thread, pid_t pid, const 
     for (const char *at = text; (at = strstr(at, "tfd:")); at += 4) {
         if (all++ < POLLED_SHOWN) {
             buf_puts(out, shown++ ? "; " : "");
-            put_fd(out, thread, pid, atoi(at + 4), true);
+            put_fd(out, thread, pid, atoi(at + 4), true, true);
         }
     }
     if (!all)
@@ -569,7 +647,7 @@ static void put_call(struct blocked *thread, pid_t pid, const struct call *call,
     case ABOUT_LOCK:
         thread->fd = (int)args[0];
         buf_printf(out, "%s ", call->text);
-        put_fd(out, thread, pid, thread->fd, reads);
+        put_fd(out, thread, pid, thread->fd, reads, call->number != SYS_flock && call->about != ABOUT_LOCK);
         if (call->number == SYS_flock || call->about == ABOUT_LOCK)
             put_holder(out, thread, pid, call->number == SYS_flock);
         break;
@@ -791,4 +869,20 @@ void blocked_free(struct blocked *threads, size_t count)
         free(threads[i].python_file);
     }
     free(threads);
+}
+
+bool blocked_put(struct buf *out, pid_t pid, pid_t tid)
+{
+    struct blocked *threads;
+    size_t count;
+    bool found = false;
+    if (blocked_read(pid, &threads, &count, NULL) < 0)
+        return false;
+    for (size_t i = 0; i < count; i++)
+        if (threads[i].tid == tid && threads[i].syscall[0]) {
+            buf_puts(out, threads[i].text.data ? threads[i].text.data : "?");
+            found = true;
+        }
+    blocked_free(threads, count);
+    return found;
 }

@@ -34,17 +34,24 @@ struct blocked {
 };
 
 /* Locks of files for which somebody waits (/proc/locks): who waits for whom, processes of the reader's namespace. Of locks
- * of open descriptions (F_OFD_SETLKW) the kernel does not say who holds them. The caller frees them. */
+ * of open descriptions (F_OFD_SETLKW) the kernel does not say who waits for them. The caller frees them. */
 struct file_lock {
-    pid_t waits, holds;
-    bool flock; /* else fcntl */
+    pid_t waits, holds; /* by flock: who has taken it, which may have ended */
+    bool flock;         /* else fcntl */
+    char file[48];      /* its device and number: "fd:00:2531452" */
 };
 size_t file_locks_read(struct file_lock **ret_locks);
 /* The same from the text of that file. */
 size_t file_locks_parse(char *text, struct file_lock **ret_locks);
+/* Whether the open file of a text of /proc/PID/fdinfo has that lock. By flock every process has it that has inherited the open
+ * file, as a shell has it for which flock(1) took it. */
+bool file_lock_is_in(const struct file_lock *lock, const char *fdinfo);
 
 /* The caller passes the list to blocked_free. 0, -ESRCH: it has ended; -EACCES, -ENOMEM. */
 int blocked_read(pid_t pid, struct blocked **ret_threads, size_t *ret_count, struct err *err);
 void blocked_free(struct blocked *threads, size_t count);
+
+/* Appends what blocks a thread, to follow "computes in". false: it runs, or is gone. */
+bool blocked_put(struct buf *out, pid_t pid, pid_t tid);
 
 #endif

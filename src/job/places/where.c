@@ -159,14 +159,14 @@ bool where_put(struct buf *out, const json_t *place)
     const char *function = json_string_value(json_object_get(place, "function"));
     const char *file = json_string_value(json_object_get(place, "file"));
     const char *module = json_string_value(json_object_get(place, "module"));
-    if (!module)
+    if (!module && !function)
         return false;
     text_show(out, function ? function : text_base(module));
     if (file) {
         buf_puts(out, " (");
         text_show(out, text_base(file));
         buf_printf(out, ":%d)", (int)json_integer_value(json_object_get(place, "line")));
-    } else if (function) {
+    } else if (function && module) {
         buf_puts(out, " (");
         text_show(out, text_base(module));
         buf_putc(out, ')');

@@ -535,11 +535,44 @@ static void test_accept(void **state)
     done(&scene);
 }
 
+static void killed(struct scene *scene, size_t rank, int status, double seconds)
+{
+    scene->set.ranks[rank].running = false;
+    scene->set.ranks[rank].end = (struct mpi_stats_end){.known = true, .status = status, .seconds = seconds};
+    now_of(scene, rank)->age_ns = 8 * UINT64_C(1000000000);
+}
+
+/* They were ended from outside, or outlived their launcher: what they were in then. */
+static void test_at_end(void **state)
+{
+    enum { EXIT_1 = 1 << 8, SEGV = 11, TERM = 15 };
+    for (int way = 0; way < 6; way++) {
+        struct scene scene = scene_of(2);
+        receives(&scene, 0, MPIA_RANK_ANY, 7);
+        now_of(&scene, 1)->call = CALL_MPI_Finalize;
+        scene.set.ranks[1].state = MPIA_ENDED;
+        killed(&scene, 0, way == 1 ? SEGV : TERM, 20);
+        killed(&scene, 1, way == 2 ? EXIT_1 : way == 3 ? 0 : TERM, 20);
+        if (way == 4) { /* when they were left */
+            scene.set.ranks[0].running = scene.set.ranks[1].running = true;
+            scene.set.ranks[0].end = scene.set.ranks[1].end = (struct mpi_stats_end){0};
+        }
+        if (way == 5)
+            now_of(&scene, 0)->age_ns = 3 * UINT64_C(1000000000);
+        bool found = mpi_why_find_at_end(&scene.why, &scene.set, &scene.arena);
+        assert_int_equal(found, way == 0 || way == 3 || way == 4);
+        if (found)
+            assert_true(scene.why.ranks[0].stuck);
+        done(&scene);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_accept),
         cmocka_unit_test(test_two_receive),
+        cmocka_unit_test(test_at_end),
         cmocka_unit_test(test_circle),
         cmocka_unit_test(test_calls_that_just_began),
         cmocka_unit_test(test_straggler),

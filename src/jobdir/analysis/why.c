@@ -7,6 +7,14 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/system/pause.h"
+#include "jobdir/mpi/look.h"
+#include "jobdir/record/info.h"
+
+enum { STUCK_MS = 5000 /* ranks that were ended had waited for each other for so long at least */ };
+static const double TOGETHER_SECONDS =
+    30; /* within which the ranks of one program are ended; others were earlier ones */
+
 /*
  * One-sided epochs of MPI_Win_start and MPI_Win_post: who has begun, and ended, how many with whom. Each side counts by
  * pairs, so that groups may be different ones each time: an origin waits for targets for which it has begun more epochs
@@ -519,4 +527,42 @@ int mpi_why_find(struct mpi_why *ret_why, const struct mpi_stats_set *set, const
     }
     ret_why->still_ns = still_for(ret_why, work.settled_ns);
     return 0;
+}
+
+/* ---- at the end ---- */
+
+static bool is_end_known(const struct mpi_stats *stats)
+{
+    return stats->end.known && stats->end.status != JOB_STATUS_UNKNOWN;
+}
+
+bool mpi_why_find_at_end(struct mpi_why *ret_why, const struct mpi_stats_set *set, struct arena *arena)
+{
+    const uint64_t stuck_ns =
+        time_hasten(STUCK_MS) * 1000000; /* so long a rank that lives waits for a message that lies there */
+    const struct mpi_why_options options = {.settled_ns = stuck_ns, .came_ns = stuck_ns};
+    struct mpi_stats_set living = {.ranks = arena_zalloc(arena, set->count + 1, sizeof *living.ranks),
+                                   .count = set->count};
+    double last = 0;
+    *ret_why = (struct mpi_why){0};
+    if (!living.ranks)
+        return false;
+    for (size_t i = 0; i < set->count; i++)
+        if (set->ranks[i].end.known && set->ranks[i].end.seconds > last)
+            last = set->ranks[i].end.seconds;
+    for (size_t i = 0; i < set->count; i++) {
+        struct mpi_stats *stats = &living.ranks[i];
+        *stats = set->ranks[i];
+        if (!is_end_known(stats) || mpi_ended_by_itself(stats) || stats->end.seconds < last - TOGETHER_SECONDS)
+            continue;
+        stats->running = true;
+        stats->end = (struct mpi_stats_end){0};
+    }
+    mpi_stats_set_forget_ended(&living); /* earlier programs of the job */
+    for (size_t i = 0; i < living.count; i++) {
+        const struct mpi_stats *stats = &living.ranks[i];
+        if (!stats->running && (!is_end_known(stats) || mpi_ended_badly(stats) || stats->end.status))
+            return false;
+    }
+    return mpi_why_find(ret_why, &living, &options, arena) == 0 && mpi_why_is_stuck(ret_why);
 }

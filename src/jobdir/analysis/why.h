@@ -147,6 +147,11 @@ struct mpi_why_options {
 int mpi_why_find(struct mpi_why *ret_why, const struct mpi_stats_set *set, const struct mpi_why_options *options,
                  struct arena *arena);
 
+/* Did the ranks wait for each other when they were ended from outside, or when the job ended and left them? Those are looked at as if
+ * they lived, in what they were in then, and only what had lasted some seconds counts: then they waited at the same time. false: none
+ * was stuck, one ended by itself, or not all ends are known. As mpi_why_find else; the set is in its order. */
+bool mpi_why_find_at_end(struct mpi_why *ret_why, const struct mpi_stats_set *set, struct arena *arena);
+
 /* Says again in the findings what those do that others wait for, after the caller has set `where` and `blocked`. */
 void mpi_why_found_where(struct mpi_why *why, struct arena *arena);
 

@@ -57,17 +57,6 @@ bool cause_find_mpi_stall(const struct job_end *end, struct cause *cause, bool s
     return true;
 }
 
-bool cause_find_standstill(const struct job_end *end, struct cause *cause, bool sure)
-{
-    const json_t *warning = cause_named(end, "stands_still");
-    if (sure || !warning || !was_ended(end))
-        return false;
-    cause_cut(&cause->what, json_string_value(json_object_get(warning, "text")));
-    cause_add(cause, warning);
-    cause->note = NOTE(cause_standstill, .text = cause_text(&cause->what));
-    return true;
-}
-
 /* ---- time limits ---- */
 
 /* As wait(2) has it. */
@@ -108,7 +97,8 @@ bool cause_timed_out(const struct job_end *end)
 bool cause_find_timeout(const struct job_end *end, struct cause *cause, bool sure)
 {
     struct starter_timeout timeout;
-    bool stood_still = end->stuck || end->model->stall || cause_named(end, "stands_still");
+    bool stood_still =
+        end->stuck || end->model->stall || cause_named(end, "stands_still") || cause_warning(end, NOTE_stuck);
     if (timed_out(end, &timeout) < 0 || (sure && (timeout.seconds < 0 || stood_still)))
         return false;
     cause_cut(&cause->where, timeout.program);
@@ -122,6 +112,65 @@ bool cause_find_timeout(const struct job_end *end, struct cause *cause, bool sur
     cause->note = NOTE(cause_limit, .program = cause_text(&cause->where),
                        .signal = text_signal(timeout.signo, cause->signal, sizeof cause->signal),
                        .reason = cause_text(&cause->what), .sure = sure);
+    return true;
+}
+
+/* ---- idle until it was ended ---- */
+
+/* Processes began after that: it was not the end. */
+static bool went_on(const struct job_end *end, double seconds)
+{
+    for (size_t i = 0; i < end->model->ended_count; i++)
+        if (end->model->ended[i].start > seconds)
+            return true;
+    return false;
+}
+
+/* "by timeout(1) after 16 s", "by SIGTERM from bash (pid 7)". */
+static void put_ended_by(struct buf *out, const struct job_end *end)
+{
+    char room[32];
+    struct starter_timeout timeout;
+    const json_t *came = cause_signal_came(end);
+    const char *name = json_string_value(cause_warning_field(came, "signal")),
+               *sender = json_string_value(cause_warning_field(came, "sender"));
+    int signo = cause_signal(end);
+    if (timed_out(end, &timeout) >= 0 && timeout.seconds >= 0) {
+        buf_printf(out, " by timeout(1) after %g s", timeout.seconds);
+    } else if (name && sender) {
+        buf_printf(out, " by %s from ", name);
+        cause_cut(out, sender);
+    } else if (signo) {
+        buf_printf(out, " by %s", text_signal(signo, room, sizeof room));
+    }
+}
+
+/* While it stood still it was seen why. */
+static bool say_stuck(const struct job_end *end, struct cause *cause)
+{
+    const json_t *stuck = cause_warning(end, NOTE_stuck);
+    if (!stuck || went_on(end, record_seconds(stuck)))
+        return false;
+    put_ended_by(&cause->where, end);
+    cause_cut(&cause->what, json_string_value(cause_warning_field(stuck, "text")));
+    cause_add(cause, stuck);
+    cause->note = NOTE(cause_stuck, .deadlock = json_is_true(cause_warning_field(stuck, "deadlock")),
+                       .by = cause_text(&cause->where), .text = cause_text(&cause->what));
+    return true;
+}
+
+bool cause_find_standstill(const struct job_end *end, struct cause *cause, bool sure)
+{
+    const json_t *warning = cause_named(end, "stands_still");
+    if (sure || !was_ended(end))
+        return false;
+    if (say_stuck(end, cause))
+        return true;
+    if (!warning)
+        return false;
+    cause_cut(&cause->what, json_string_value(json_object_get(warning, "text")));
+    cause_add(cause, warning);
+    cause->note = NOTE(cause_standstill, .text = cause_text(&cause->what));
     return true;
 }
 
@@ -141,14 +190,19 @@ const json_t *cause_signal_came(const struct job_end *end)
 
 static bool say_signal(const struct job_end *end, struct cause *cause, const json_t *record, const char *why)
 {
+    static const double AT_THE_END = 0.05;
     double before = end->seconds - record_seconds(record);
     cause_add(cause, record);
+    if (before >= AT_THE_END)
+        buf_printf(&cause->said, " %.1f s before the end", before);
+    if (*why)
+        buf_printf(&cause->said, ": %s", why);
     cause->note = NOTE(cause_signal, .signal = cause->signal, .sender = cause_text(&cause->where),
-                       .seconds = before > 0 ? before : 0, .why = why);
+                       .seconds = before > 0 ? before : 0, .why = why, .more = cause_text(&cause->said));
     return true;
 }
 
-/* Who could have sent it. The kernel sends these for a terminal; "(pid N)" stands behind the name of any program. */
+/* Who could have sent it; "": the sender says it. The kernel sends these for a terminal; "(pid N)" stands behind the name of any program. */
 static const char *why_sent(const char *signal, const char *sender)
 {
     static const struct {
@@ -158,10 +212,15 @@ static const char *why_sent(const char *signal, const char *sender)
         {"SIGQUIT", SENDER_TERMINAL, "somebody pressed Ctrl-\\"},
         {"SIGHUP", SENDER_KERNEL, "its terminal was closed"},
     };
+    static const char *const batch[] = {"slurm", "pbs", "sge", "condor", "sbatchd", "flux"};
     for (size_t i = 0; signal && sender && i < sizeof keys / sizeof *keys; i++)
         if (strcmp(signal, keys[i].signal) == 0 && strcmp(sender, keys[i].sender) == 0)
             return keys[i].why;
-    return "a batch system's limit, or somebody";
+    /* "(pid N)" stands behind the name of any program */
+    bool named = sender && *sender && sender[strlen(sender) - 1] == ')';
+    for (size_t i = 0; named && i < sizeof batch / sizeof *batch; i++)
+        named = strncmp(sender, batch[i], strlen(batch[i])) != 0;
+    return named ? "" : "a batch system's limit, or somebody";
 }
 
 /* `why` NULL: that is for the sender to say. */

@@ -213,6 +213,29 @@ static void test_standstill(void **state)
            "probably it stood still until it was ended: idle for 30 s: no process of the job computed, read or wrote");
 }
 
+/* Why it did nothing, as was seen while it did. */
+static void test_stuck(void **state)
+{
+    put_warning(12, NOTE(stuck, .deadlock = true,
+                         .text = "2 threads of lock (pid 20) wait for each other, at mover (lock.c:5)"));
+    expect(ask(ONE), NOTE_NONE, false, "");
+    expect(ask_end("[]", 143, 15, NULL), NOTE_cause_stuck, false,
+           "probably a deadlock, until it was ended by SIGTERM: 2 threads of lock (pid 20) wait for each other, at "
+           "mover (lock.c:5)");
+    assert_int_equal(ask_end("[{\"pid\": 10, \"name\": \"timeout\", \"start_seconds\": 10, \"end_seconds\": 99, "
+                             "\"exit_code\": 124, \"argv\": [\"timeout\", \"2\", \"./solver\"]}]",
+                             124, 0, NULL)
+                         .kind,
+                     NOTE_cause_stuck);
+    put_warning(99.9, NOTE(signal_came, .signal = "SIGTERM", .sender = "bash (pid 7)"));
+    expect(ask_end("[]", 143, 15, NULL), NOTE_cause_stuck, false,
+           "probably a deadlock, until it was ended by SIGTERM from bash (pid 7): 2 threads of lock (pid 20) wait for "
+           "each other, at mover (lock.c:5)");
+    PUT("{s:s, s:f, s:i, s:i, s:s, s:f, s:f, s:i}", "type", "process_end", "t", 99.5, "pid", 20, "ppid", 10, "name",
+        "solver", "start", 50.0, "end", 99.5, "status", 15); /* it went on */
+    assert_int_not_equal(ask_end("[]", 143, 15, NULL).kind, NOTE_cause_stuck);
+}
+
 static void put_crash(double seconds, int pid)
 {
     PUT("{s:s, s:f, s:i, s:s, s:i, s:b, s:s, s:[]}", "type", "crash", "t", seconds, "pid", pid, "name", "crashy",
@@ -493,7 +516,7 @@ static void test_ended_ranks(void **state)
     assert_int_equal(ask_end(chain, 15, 0, NULL).kind, NOTE_cause_said); /* nothing else is known */
     put_warning(99.7, NOTE(signal_came, .signal = "SIGTERM", .sender = "bash (pid 7)"));
     expect(ask_end(chain, 15, 0, NULL), NOTE_cause_signal, false,
-           "probably SIGTERM, which came from bash (pid 7) 0.3 s before the end: a batch system's limit, or somebody");
+           "probably SIGTERM, which came from bash (pid 7) 0.3 s before the end");
     PUT("{s:s, s:f, s:f, s:i, s:s}", "type", "stall", "t", 50.0, "seconds", 2.0, "ranks", 2, "why",
         "ranks 0 and 1 wait for each other");
     expect(ask_end(chain, 15, 0, NULL), NOTE_cause_mpi_stall, false,
@@ -706,8 +729,7 @@ static void test_signal(void **state)
     assert_string_equal(told.evidence, "[1]");
     put_warning(99, NOTE(signal_came, .signal = "SIGTERM", .sender = "scry-serve (pid 8)")); /* a name proves nothing */
     expect(ask_end("[]", 143, 15, NULL), NOTE_cause_signal, false,
-           "probably SIGTERM, which came from scry-serve (pid 8) 1.0 s before the end: a batch system's limit, or "
-           "somebody");
+           "probably SIGTERM, which came from scry-serve (pid 8) 1.0 s before the end");
 }
 
 static void test_terminal(void **state)
@@ -723,8 +745,7 @@ static void test_terminal(void **state)
            "probably SIGINT, which came from the terminal 1.0 s before the end: somebody pressed Ctrl-C");
     put_warning(99, NOTE(signal_came, .signal = "SIGINT", .sender = "the terminal (pid 7)"));
     expect(ask_end("[]", 130, 2, NULL), NOTE_cause_signal, false,
-           "probably SIGINT, which came from the terminal (pid 7) 1.0 s before the end: a batch system's limit, or "
-           "somebody");
+           "probably SIGINT, which came from the terminal (pid 7) 1.0 s before the end");
 }
 
 /* By the request that a page made, not by its program's name; a directory may have any. */
@@ -1496,6 +1517,7 @@ int main(void)
         ROW(test_credential),
         ROW(test_memory_short),
         ROW(test_standstill),
+        ROW(test_stuck),
         ROW(test_crash),
         ROW(test_crash_in_library),
         ROW(test_crash_in_template),

@@ -6,6 +6,7 @@
 #include "base/system/process.h"
 #include "base/system/wait_world.h"
 #include "jobdir/mpi/text.h"
+#include "jobdir/record/info.h"
 #include "jobdir/text/text.h"
 #include "shm/waits.h"
 
@@ -151,6 +152,12 @@ int mpi_ends_find(struct mpi_stats_set *set, const struct mpi_ends_of *of)
 bool mpi_ended_badly(const struct mpi_stats *stats)
 {
     return stats->aborted || (!stats->running && stats->state == MPIA_RUNNING);
+}
+
+bool mpi_ended_by_itself(const struct mpi_stats *stats)
+{
+    int status = stats->end.status;
+    return stats->aborted || WIFEXITED(status) || job_signal_is_fault(WTERMSIG(status));
 }
 
 static void put_way(struct buf *out, const struct mpi_stats *stats, const char *was)

@@ -55,6 +55,8 @@ int mpi_ends_find(struct mpi_stats_set *set, const struct mpi_ends_of *of);
 
 /* Not by MPI_Finalize: MPI_Abort, or without. */
 bool mpi_ended_badly(const struct mpi_stats *stats);
+/* By MPI_Abort, by its own exit, or by a fault; else by a signal, of its launcher or from outside. How it ended is known. */
+bool mpi_ended_by_itself(const struct mpi_stats *stats);
 
 /* "killed by SIGKILL", "exited with status 5 without MPI_Finalize", "called MPI_Abort with 7", "never called MPI_Init",
  * ...; nothing of one that runs or has ended as it should. For any number of ranks. */

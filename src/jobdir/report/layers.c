@@ -25,8 +25,7 @@
 enum {
     SAID_COLUMNS = 160,
     LOOKS_MOST = 64, /* each takes a look at all processes */
-    SILENT_SAMPLES = 4,
-    STUCK_MS = 5000 /* ranks that were ended had waited for each other for so long at least */
+    SILENT_SAMPLES = 4
 };
 static const double LEAST_SILENT_SECONDS = 4; /* without any record of a node that takes samples each second */
 static const double NEAR_SECONDS = 30,
@@ -59,21 +58,15 @@ static json_t *numbered_crashes(const struct job_report *report)
 
 /* ---- ranks ---- */
 
-static bool ended_by_itself(const struct mpi_stats *stats)
-{
-    int status = stats->end.status;
-    return stats->aborted || WIFEXITED(status) || job_signal_is_fault(WTERMSIG(status));
-}
-
-/* Without MPI_Finalize, or with another status than 0 behind it; not ended by its launcher. */
+/* Without MPI_Finalize, or with another status than 0 behind it; not ended by its launcher, or as that was. */
 static bool rank_failed(const struct mpi_stats *stats)
 {
     if (stats->rank >= 0 && stats->aborted)
         return true; /* whatever is known of its end */
     if (!stats->end.known || stats->end.status == JOB_STATUS_UNKNOWN || stats->rank < 0)
         return false;
-    return mpi_ended_badly(stats) ? ended_by_itself(stats) || WTERMSIG(stats->end.status) == SIGKILL
-                                  : stats->state == MPIA_ENDED && stats->end.status != 0;
+    bool failed = mpi_ended_by_itself(stats) || WTERMSIG(stats->end.status) == SIGKILL;
+    return mpi_ended_badly(stats) ? failed : stats->state == MPIA_ENDED && stats->end.status != 0 && failed;
 }
 
 /* Launchers kill the others within milliseconds: who ended by itself then was the first. */
@@ -82,9 +75,9 @@ static bool failed_before(const struct mpi_stats *stats, const struct mpi_stats 
     static const double together_seconds = 0.05;
     if (stats->aborted != other->aborted)
         return stats->aborted;
-    if (ended_by_itself(stats) != ended_by_itself(other) &&
+    if (mpi_ended_by_itself(stats) != mpi_ended_by_itself(other) &&
         fabs(stats->end.seconds - other->end.seconds) < together_seconds)
-        return ended_by_itself(stats);
+        return mpi_ended_by_itself(stats);
     return stats->end.seconds < other->end.seconds;
 }
 
@@ -126,27 +119,12 @@ static const struct job_rank *find_rank(const struct job_report *report, struct 
     return ret_rank;
 }
 
-/* Did the ranks wait for each other when they were ended from outside? All of them are looked at as if they lived, in what they
- * were when they ended, and only what had lasted a while counts: then they waited at the same time. NULL: they did not. */
+/* What the ranks waited for each other in when they were ended; NULL: they did not. */
 static const char *find_stuck(const struct job_report *report, struct buf *ret_text, uint64_t *ret_ranks)
 {
     struct arena arena = {0};
     struct mpi_why why;
-    const uint64_t stuck_ns =
-        time_hasten(STUCK_MS) * 1000000; /* as long as a rank that lives has to wait for a message that lies there */
-    struct mpi_why_options options = {.settled_ns = stuck_ns, .came_ns = stuck_ns};
-    size_t count = report->mpi ? report->mpi->set.count : 0, ended = 0;
-    _cleanup_(freep) struct mpi_stats *ranks = calloc(count + 1, sizeof *ranks);
-    for (size_t i = 0; ranks && i < count; i++) {
-        const struct mpi_stats *stats = &report->mpi->set.ranks[i];
-        bool known = stats->end.known && stats->end.status != JOB_STATUS_UNKNOWN;
-        ended += known && mpi_ended_badly(stats) && !ended_by_itself(stats);
-        ranks[i] = *stats;
-        ranks[i].running = true;
-        ranks[i].end = (struct mpi_stats_end){0};
-    }
-    const struct mpi_stats_set set = {.ranks = ranks, .count = count};
-    if (count && ended == count && mpi_why_find(&why, &set, &options, &arena) == 0 && mpi_why_is_stuck(&why)) {
+    if (report->mpi && mpi_why_find_at_end(&why, &report->mpi->set, &arena)) {
         mpi_why_line(ret_text, &why);
         *ret_ranks = why.stuck;
     }
@@ -663,7 +641,7 @@ static bool find_hidden_ranks(const struct job_report *report, struct buf *out)
     for (size_t i = 0; report->mpi && i < report->mpi->set.count; i++) {
         const struct mpi_stats *stats = &report->mpi->set.ranks[i];
         bool known = stats->end.known && stats->end.status != JOB_STATUS_UNKNOWN;
-        if (!known || !mpi_ended_badly(stats) || ended_by_itself(stats))
+        if (!known || mpi_ended_by_itself(stats))
             continue;
         killed++;
         end.signal = WTERMSIG(stats->end.status);
@@ -689,10 +667,12 @@ json_t *job_report_hidden(const struct job_report *report)
     uint64_t kills = kills_for_memory(&report->model);
     if (result.exit_code || result.signal || report->one_rank)
         return NULL;
-    if (find_rank(report, &rank, &how)) {
-        buf_printf(&what, "rank %d of %d %s", rank.rank, rank.ranks, rank.how);
-    } else if (find_hidden_ranks(report, &what)) {
+    bool failed = find_rank(report, &rank, &how);
+    bool killed = failed && !rank.aborted && WIFSIGNALED(rank.status) && !job_signal_is_fault(WTERMSIG(rank.status));
+    if ((!failed || killed) && find_hidden_ranks(report, &what)) {
         ; /* it says why */
+    } else if (failed) {
+        buf_printf(&what, "rank %d of %d %s", rank.rank, rank.ranks, rank.how);
     } else if (kills) {
         buf_puts(&what, "for lack of memory the kernel killed ");
         cause_put_killed(&what, &report->model, only_killed(&report->model), result.peak_rss_bytes, kills);

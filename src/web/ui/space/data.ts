@@ -4,6 +4,8 @@
 
 export interface LaneInfo {
   lane: number; label: string; rank: number | null; world: number | null; node: string; pid: number; thread: number; depth: number; calls: number;
+  /** When its records begin and end. */
+  from_ns: number; to_ns: number;
 }
 export interface FunctionInfo { id: number; name: string; file: string; line: number; class: string; /** Some of its calls have arguments, locals or a result. */ values?: boolean }
 export interface Picture {
@@ -12,6 +14,8 @@ export interface Picture {
   running?: boolean; until_ns?: number;
   /** There are ranks, and their calls of MPI were not traced: see `withUnsplit`. */
   unsplit?: boolean;
+  /** Number of the function that stands for what ranks do between their calls of MPI: see `withOutside`. */
+  outside?: number;
 }
 
 /** As the server has it, but what may as well be a call of MPI is not called computing: the class of functions of a job with ranks whose
@@ -20,6 +24,21 @@ export function withUnsplit(picture: Picture): Picture {
   if (!(picture.complete || picture.running) || !picture.lanes.some(lane => lane.rank !== null) || picture.functions.some(one => one.class !== 'compute'))
     return picture;
   return { ...picture, unsplit: true, functions: picture.functions.map(one => ({ ...one, class: 'unsplit' })) };
+}
+
+export const OUTSIDE = 'computing, outside MPI';
+
+/** Where only calls of MPI were traced, what a rank does between them has a name, too: nothing there would look as if it did nothing. */
+export function withOutside(picture: Picture): Picture {
+  const { lanes, functions } = picture;
+  if (!(picture.complete || picture.running) || !functions.length || !lanes.every(lane => lane.rank !== null) || functions.some(one => ['compute', 'unsplit'].includes(one.class)))
+    return picture;
+  return { ...picture, outside: functions.length, functions: [...functions, { id: functions.length, name: OUTSIDE, file: '', line: 0, class: 'compute' }] };
+}
+
+/** How long the lanes of a picture are there in a part of it. */
+export function thereIn(lanes: readonly LaneInfo[], from: number, to: number): number {
+  return lanes.reduce((all, lane) => all + Math.max(0, Math.min(to, lane.to_ns) - Math.max(from, lane.from_ns)), 0);
 }
 
 /** One lane of a tile: either single calls, or for each column and depth the function that has most of it. */
@@ -109,6 +128,45 @@ export function decodeTile(json: unknown, columns: number): Tile {
     })),
     collectiveStep: raw.collective_step ?? 1,
   };
+}
+
+/** Gaps between the outermost calls become calls of their own, before all others: these are drawn over them. Those that reach over an end of
+ * the tile have no begin or end there. */
+function fillCalls(lane: TileLane, outside: number, from: number, to: number, info: LaneInfo): void {
+  const begins: number[] = [], ends: number[] = [];
+  let at = Math.max(from - 1, info.from_ns);
+  const gap = (end: number) => end > at && (begins.push(at), ends.push(end));
+  for (let i = 0; i < lane.count; i++)
+    if (lane.callDepth![i] === 0) {
+      gap(lane.begin![i]!);
+      at = Math.max(at, lane.end![i]!);
+    }
+  gap(Math.min(to + 1, info.to_ns));
+  const gaps = (value: number) => begins.map(() => value);
+  Object.assign(lane, {
+    count: begins.length + lane.count, depth: Math.max(1, lane.depth), begin: Float64Array.from([...begins, ...lane.begin!]), end: Float64Array.from([...ends, ...lane.end!]),
+    callFunction: Int32Array.from([...gaps(outside), ...lane.callFunction!]), callDepth: Uint8Array.from([...gaps(0), ...lane.callDepth!]),
+    callOpen: Uint8Array.from([...gaps(0), ...lane.callOpen!]),
+  });
+}
+
+/** Columns that have less of calls than of what is between them. */
+function fillColumns(lane: TileLane, outside: number, from: number, to: number, info: LaneInfo): void {
+  const width = (to - from) / lane.columns;
+  for (let column = 0; column < lane.columns; column++) {
+    const middle = from + (column + 0.5) * width, cell = column * lane.depth, share = lane.columnFunction![cell]! < 0 ? 0 : lane.columnShare![cell]!;
+    if (middle < info.from_ns || middle > info.to_ns || share >= 128)
+      continue;
+    lane.columnFunction![cell] = outside;
+    lane.columnShare![cell] = 255 - share;
+  }
+}
+
+/** The tile with what ranks do between their calls of MPI, if the picture has that. */
+export function fillOutside(tile: Tile, picture: Picture): Tile {
+  for (const lane of picture.outside === undefined ? [] : tile.lanes)
+    (lane.columnFunction ? fillColumns : lane.begin ? fillCalls : () => {})(lane, picture.outside!, tile.from, tile.to, picture.lanes[lane.lane]!);
+  return tile;
 }
 
 /** What a tile is made of, to be handed from one thread to another without a copy. */

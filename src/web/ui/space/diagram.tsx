@@ -18,7 +18,7 @@ import { CLASSES, functionColours, hex, schemeOf } from './colours';
 import type { Options, Pointed } from './control';
 import { Control } from './control';
 import type { Picture } from './data';
-import { withUnsplit } from './data';
+import { OUTSIDE, withOutside, withUnsplit } from './data';
 import { Minimap } from './minimap';
 import { CallPanel, SelectionPanel, Tip } from './panels';
 import type { CallAnswer } from './panels';
@@ -34,7 +34,7 @@ const FOUND_MOST = 1000, NOTES_SEEN = 3, LANES_MOST = 1000;
 
 export function SpaceTime({ id }: ViewProps) {
   const picture = usePicture(id);
-  const shown = useMemo(() => picture.value && withUnsplit(picture.value), [picture.value]);
+  const shown = useMemo(() => picture.value && withOutside(withUnsplit(picture.value)), [picture.value]);
   if (picture.error?.kind === 'no_trace')
     return <NoTrace id={id} text={picture.error.message} />;
   return (
@@ -173,7 +173,7 @@ function useSearch(id: string, control: Control | null) {
 /** What is there, and its colour. */
 function legendOf(picture: Picture, by: ColourBy, scheme: Scheme): [string, string][] {
   const there = new Set(picture.functions.map(one => one.class)), own = functionColours(picture.functions, by, scheme);
-  return by === 'kind' ? CLASSES.filter(kind => there.has(kind)).map(kind => [classLabels[kind as CallClass], hex(scheme.classes[kind])]) :
+  return by === 'kind' ? CLASSES.filter(kind => there.has(kind)).map(kind => [kind === 'compute' && picture.outside !== undefined ? OUTSIDE : classLabels[kind as CallClass], hex(scheme.classes[kind])]) :
     picture.functions.map((one, i) => [one.name, hex(own[i]!)]);
 }
 
@@ -267,7 +267,7 @@ function Diagram({ id, picture }: { id: string; picture: Picture }) {
   const clicked = (at: Pointed, control: Control) => {
     if (at.message) {
       ways.follow(at.message, at.lane);
-    } else if (at.id >= 0) {
+    } else if (at.id >= 0 && at.id !== picture.outside) {
       control.scene.current = at.mark;
       setCall({ lane: at.lane, at: at.mark ? Math.max(at.mark.begin, at.time) : at.time, depth: at.mark?.depth ?? -1 });
     }

@@ -8,8 +8,10 @@ import { href, useParam } from '../state';
 import { classLabels } from '../design/colours';
 import type { CallClass } from '../design/colours';
 import type { Picture } from './data';
+import { OUTSIDE, thereIn } from './data';
 import type { Mark, Scene } from './scene';
 import type { Named, Selection } from './source';
+import { lanesOf } from './source';
 import { timeText } from './ticks';
 import type { Span } from './window';
 
@@ -17,7 +19,11 @@ export function SelectionPanel(props: { id: string; span: Span; chosen: boolean;
   const { span, picture } = props;
   const [by, setBy] = useParam('sum', 'functions');
   const answer = useAnswer<Selection>(jobPath(props.id, 'selection') + query({ from: Math.floor(span.from), to: Math.ceil(span.to), lanes: props.lanes }), picture.complete ? 0 : 3);
-  const width = span.to - span.from;
+  const width = span.to - span.from, chosen = lanesOf(props.lanes, picture.lanes.length);
+  /** Time between the calls of MPI, where only these were traced. */
+  const outside = (sums: Selection) => picture.outside === undefined ? 0 :
+    Math.max(0, thereIn(picture.lanes.filter(one => !chosen.size || chosen.has(one.lane)), span.from, span.to) - sums.functions.reduce((all, one) => all + one.self_ns, 0));
+  const between = (sums: Selection) => outside(sums) ? [{ id: picture.outside!, name: OUTSIDE, class: OUTSIDE, calls: 0, total_ns: outside(sums), self_ns: outside(sums) }] : [];
   return (
     <section aria-label="In this part">
       <h3>{props.chosen ? 'Chosen part' : 'In the window'}</h3>
@@ -31,15 +37,15 @@ export function SelectionPanel(props: { id: string; span: Span; chosen: boolean;
         {sums => (
           <>
             {by === 'classes' ? (
-              <Table label="Kinds of calls in this part" rows={sums.classes} rowKey={row => row.class} sort="-time" sortParam="ks" columns={[
+              <Table label="Kinds of calls in this part" rows={[...between(sums), ...sums.classes]} rowKey={row => row.class} sort="-time" sortParam="ks" columns={[
                 { key: 'kind', title: 'Kind', cell: row => classLabels[(picture.unsplit && row.class === 'compute' ? 'unsplit' : row.class) as CallClass] ?? row.class, value: row => row.class },
-                { key: 'calls', title: 'Calls', cell: row => count(row.calls), value: row => row.calls, number: true },
+                { key: 'calls', title: 'Calls', cell: row => row.calls ? count(row.calls) : '', value: row => row.calls, number: true },
                 { key: 'time', title: 'Time', cell: row => ns(row.total_ns), value: row => row.total_ns, number: true },
               ]} />
             ) : (
-              <Table label="Functions in this part" rows={sums.functions} rowKey={row => row.id} sort="-self" sortParam="fs" visible={14} onOpen={row => props.onSearch(row.name)} columns={[
+              <Table label="Functions in this part" rows={[...between(sums), ...sums.functions]} rowKey={row => row.id} sort="-self" sortParam="fs" visible={14} onOpen={row => row.id !== picture.outside && props.onSearch(row.name)} columns={[
                 { key: 'name', title: 'Function', cell: row => <span title={row.name}>{row.name}</span>, value: row => row.name },
-                { key: 'calls', title: 'Calls', cell: row => count(row.calls), value: row => row.calls, number: true },
+                { key: 'calls', title: 'Calls', cell: row => row.calls ? count(row.calls) : '', value: row => row.calls, number: true },
                 { key: 'total', title: 'Total', cell: row => ns(row.total_ns), value: row => row.total_ns, number: true },
                 { key: 'self', title: 'Self', cell: row => ns(row.self_ns), value: row => row.self_ns, number: true },
               ]} />
@@ -145,7 +151,7 @@ export function Tip({ scene, x, y, lane, id, part, mark, message }: {
       ) : (
         <>
           <b>{one!.name}</b> <small>{picture.lanes[lane]?.label}</small>
-          <br />{mark ? <>{mark.beyond && 'at least '}{ns(mark.end - mark.begin)}, from {timeText(mark.begin, span)}</> : <>{share(part)} of this column</>}
+          <br />{mark ? <>{mark.beyond && 'at least '}{ns(mark.end - mark.begin)}, from {timeText(mark.begin, span)}</> : id === picture.outside && part === 1 ? null : <>{share(part)} of this column</>}
           {mark?.open && <>, {picture.running ? 'still runs' : 'had not ended'}</>}
           {one!.class !== 'compute' && <small> {classLabels[one!.class as CallClass]}</small>}
         </>

@@ -178,7 +178,7 @@ export class Drawing {
       for (let k = 0; k < lane.count; k++) {
         const row = layout.stacked ? lane.callDepth![k]! : 0, id = lane.callFunction![k]!, begin = lane.begin![k]!;
         const room = (begin < scene.view.from ? this.endOf(scene, level, index, i, begin, lane.callDepth![k]!).end - scene.view.from : 0) * perNs;
-        if (begin >= scene.view.from || (scene.view.from - begin) * perNs < 8 * ratio || room < 30 * ratio || row >= layout.rows[i]!)
+        if (id === scene.picture.outside || begin >= scene.view.from || (scene.view.from - begin) * perNs < 8 * ratio || room < 30 * ratio || row >= layout.rows[i]!)
           continue;
         if (!layout.stacked && callAt(lane, edge, null) !== k)
           continue;
@@ -282,6 +282,8 @@ export class Drawing {
       const call = callAt(found, time, depth);
       if (call < 0)
         return nothing;
+      if (found.callFunction![call] === scene.picture.outside) // of a gap that tiles have parts of nobody knows the ends
+        return { ...nothing, id: scene.picture.outside!, share: 1 };
       const begin = found.begin![call]!, row = found.callDepth![call]!, { end, whole, open } = this.endOf(scene, level, index, lane, begin, row);
       return { lane, time, id: found.callFunction![call]!, share: 1, mark: { lane, begin, end, depth: row, open, beyond: !whole } };
     }

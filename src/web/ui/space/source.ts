@@ -2,6 +2,7 @@
 // What the server answers of a job's picture, with types (doc/reference/api.json).
 import { ask, jobPath, query, useAnswer } from '../api';
 import type { Picture, Tile } from './data';
+import { fillOutside } from './data';
 import type { Decoded, Undecoded } from './decoder';
 import { LANES_EACH, TileCache } from './tiles';
 
@@ -56,7 +57,7 @@ export function tilesOf(id: string, picture: () => Picture): TileCache<Tile> {
   return new TileCache<Tile>(async (tile, signal) => {
     const now = picture(), first = tile.block * LANES_EACH, last = Math.min(now.lanes.length, first + LANES_EACH) - 1;
     const path = jobPath(id, `tiles/${tile.level}/${tile.index}`) + query({ lanes: `${first}-${last}` });
-    return decode(await ask<ArrayBuffer>(path, { signal }, answer => answer.arrayBuffer()), now.columns);
+    return fillOutside(await decode(await ask<ArrayBuffer>(path, { signal }, answer => answer.arrayBuffer()), now.columns), now);
   });
 }
 

@@ -120,7 +120,7 @@ export class Strips {
         const left = Math.max(0, (lane.begin[k]! - tile.from) * scale), right = Math.min(width, (lane.end![k]! - tile.from) * scale);
         const row = lane.callDepth![k]!, id = lane.callFunction![k]!;
         const hidden = (tile.from - lane.begin[k]!) * scale; // its begin has the name already, if there was room for one
-        if (hidden > least || right - left < least || row >= layout.rows[i]! || !layout.stacked && this.covered(lane, k, least / scale))
+        if (id === picture.outside || hidden > least || right - left < least || row >= layout.rows[i]! || !layout.stacked && this.covered(lane, k, least / scale))
           continue;
         const name = picture.functions[id]?.name ?? '';
         const text = this.cut(context, name, right - left - 8 * look.ratio);
@@ -143,7 +143,7 @@ export class Strips {
         const id = functions[column * depth + row]!;
         for (next = column + 1; next < columns && functions[next * depth + row] === id && share[next * depth + row]! >= 200; next++);
         const left = column * width / columns, room = (next - column) * width / columns - 8 * ratio;
-        if (id < 0 || share[column * depth + row]! < 128 || room < 22 * ratio || column === 0 && !begins)
+        if (id < 0 || id === picture.outside || share[column * depth + row]! < 128 || room < 22 * ratio || column === 0 && !begins)
           continue;
         const text = this.cut(context, picture.functions[id]?.name ?? '', room);
         if (!text)

@@ -154,7 +154,7 @@ export function drawOn(pen: Pen, shown: Shown, { stacked, messages, collectives 
     for (let before = Math.min(FADE, right - left); bar.open && before > 0; before -= FADE_STEP)
       pen.rect(right - before, y, before, thick, hex(mix(lane, colour, (fadedShade(before) + 1) / SHADES)));
     const name = shown.picture.functions[bar.id]?.name ?? '', letters = Math.floor((right - left - 8) / LETTER);
-    if (bar.single && stacked && layout.rowHeight >= 11 && letters >= Math.min(4, name.length))
+    if (bar.single && bar.id !== shown.picture.outside && stacked && layout.rowHeight >= 11 && letters >= Math.min(4, name.length))
       pen.text(name.length <= letters ? name : `${name.slice(0, letters - 1)}…`, left + 4, y + layout.rowHeight / 2 + 3.5, { colour: inkOn(hex(colour)), size: 10 });
   }
   if (collectives)

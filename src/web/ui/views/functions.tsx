@@ -7,18 +7,26 @@ import { base, count, ns } from '../format';
 import type { ViewProps } from '../frame/view';
 import { Measured } from './measured';
 import { NoTrace } from './parts';
-import type { Profile, Row } from './profile';
-import { kindOf, valueOf } from './profile';
+import { OUTSIDE, withOutside } from '../space/data';
+import { usePicture } from '../space/source';
+import type { Process, Profile, Row } from './profile';
+import { kindOf, sum, valueOf } from './profile';
 
 export function Functions({ id }: ViewProps) {
-  const answer = useAnswer<Profile>(jobPath(id, 'profile'));
+  const answer = useAnswer<Profile>(jobPath(id, 'profile')), picture = usePicture(id).value;
   if (answer.error?.kind === 'no_trace')
     return <NoTrace id={id} text={answer.error.message} />;
   return (
     <Answered of={answer} wait="Adding up the calls of all processes …">
       {profile => {
         const place = (one: { file: string; line: number }) => one.file ? `${base(one.file)}:${one.line}` : '';
+        const lanes = picture && withOutside(picture).outside !== undefined ? picture.lanes : [];
+        /** What a rank does between its calls of MPI, where only these were traced. */
+        const outside = (process: Process, i: number) => Math.max(0, sum(lanes.filter(one => one.node === process.node && one.pid === process.pid).map(one => one.to_ns - one.from_ns)) -
+          sum(profile.functions.map(one => one.self_ns[i] ?? 0)));
+        const between = lanes.length ? profile.processes.map(outside) : [];
         const rows = (of: 'self_ns' | 'total_ns' | 'calls'): Row[] => [
+          { key: 'outside', name: OUTSIDE, about: '', class: 'compute', values: of === 'calls' ? [] : between, all: of === 'calls' ? 0 : sum(between) },
           ...profile.functions.map((one, i) => ({ key: String(i), name: one.name, about: place(one), class: kindOf(one.name), values: one[of] })),
           ...profile.python_functions.map((one, i) => ({ key: `python ${i}`, name: one.function, about: place(one), class: 'compute', values: [], all: one[of] })),
         ];
@@ -31,7 +39,7 @@ export function Functions({ id }: ViewProps) {
               { key: 'total', title: 'Total time', unit: 'ns', format: ns, rows: rows('total_ns') },
               { key: 'calls', title: 'Calls', unit: 'calls', format: count, rows: rows('calls') },
             ]}
-            also={(row, process) => row.key === '\0others' ? [] : [{ title: 'Calls', text: count(calls(row, process)), value: calls(row, process) }]}
+            also={(row, process) => ['\0others', 'outside'].includes(row.key) ? [] : [{ title: 'Calls', text: count(calls(row, process)), value: calls(row, process) }]}
             empty={<NoTrace id={id} notes={profile.notes} />} />
         );
       }}

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "cli/why/locks.h"
+#include "job/places/deadlocks.h"
 
 #include <errno.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,21 +11,22 @@
 #include "base/data/cleanup.h"
 #include "base/system/proc_file.h"
 #include "base/system/wait_world.h"
-#include "cli/why/fifos.h"
 #include "job/places/blocked.h"
+#include "job/places/fifos.h"
 #include "job/places/where.h"
-#include "jobdir/text/text.h"
 #include "jobdir/mpi/thread_wait.h"
+#include "jobdir/text/text.h"
 #include "shm/waits.h"
 
 enum {
     SHOWN_THREADS = 16,
+    LINE_SHOWN = 4,
     PROCESSES_MOST = 256 /* each is looked at, and who has the other end of its pipe */
 };
 
 /* ---- what its threads are blocked in ---- */
 
-void why_lock_threads_tell(struct why_lock_thread *threads, size_t count, pid_t pid)
+void deadlock_threads_tell(struct deadlock_thread *threads, size_t count, pid_t pid)
 {
     struct blocked *blocked = NULL;
     size_t blocked_count = 0;
@@ -35,14 +37,21 @@ void why_lock_threads_tell(struct why_lock_thread *threads, size_t count, pid_t 
     if (blocked_read(pid, &blocked, &blocked_count, NULL) < 0)
         blocked_count = 0;
     for (size_t i = 0; i < count; i++) {
-        struct why_lock_thread *thread = &threads[i];
-        for (size_t k = 0; k < blocked_count; k++)
-            if (blocked[k].tid == thread->tid && blocked[k].text.data)
-                buf_puts(&thread->text, blocked[k].text.data);
+        struct deadlock_thread *thread = &threads[i];
         json_t *place = json_array_get(places, i);
-        if (!json_is_object(place))
+        for (size_t k = 0; k < blocked_count; k++) {
+            if (blocked[k].tid != thread->tid)
+                continue;
+            buf_puts(&thread->text, blocked[k].text.data ? blocked[k].text.data : "");
+            if (blocked[k].python_file) /* below that are only frames of its interpreter */
+                thread->place = json_pack("{s:s*, s:s, s:I}", "function", blocked[k].python_function, "file",
+                                          blocked[k].python_file, "line", (json_int_t)blocked[k].python_line);
+        }
+        if (thread->place || !json_is_object(place))
             continue;
         thread->place = json_incref(place);
+        if (!json_object_get(place, "function"))
+            continue;
         buf_puts(&thread->text, thread->text.len ? ", at " : "at ");
         where_put(&thread->text, place);
     }
@@ -51,12 +60,33 @@ void why_lock_threads_tell(struct why_lock_thread *threads, size_t count, pid_t 
         blocked_free(blocked, blocked_count);
 }
 
-void why_lock_threads_done(struct why_lock_thread *threads, size_t count)
+void deadlock_threads_done(struct deadlock_thread *threads, size_t count)
 {
     for (size_t i = 0; i < count; i++) {
         buf_done(&threads[i].text);
         json_decref(threads[i].place);
     }
+}
+
+/* ---- signals ---- */
+
+/* Which it handles: bit n - 1 for signal n. All, where that is not known. */
+static uint64_t signals_handled(pid_t pid)
+{
+    static const char caught[] = "\nSigCgt:";
+    char text[4096];
+    const char *at = proc_file_read(pid, 0, "status", text, sizeof text, NULL) < 0 ? NULL : strstr(text, caught);
+    return at ? strtoull(at + sizeof caught - 1, NULL, 16) : UINT64_MAX;
+}
+
+/* A handler could wake a thread: of signals other than those of faults, and those that runtimes catch by themselves. */
+static bool handles_signals(pid_t pid)
+{
+    static const int others[] = {SIGINT, SIGILL, SIGTRAP, SIGABRT, SIGBUS, SIGFPE, SIGSEGV, SIGPIPE, SIGXFSZ, SIGSYS};
+    uint64_t mask = UINT64_C(0x7fffffff); /* the rest are of the C library, or for real time */
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++)
+        mask &= ~(UINT64_C(1) << (others[i] - 1));
+    return signals_handled(pid) & mask;
 }
 
 /* ---- finding circles ---- */
@@ -77,39 +107,68 @@ static bool has_circle(const struct thread_seen *threads, size_t count)
     return false;
 }
 
-static void add(struct why_lock **locks, size_t *count, const struct process *process, const size_t *circle,
-                size_t length)
+/* All of its threads wait for what only another one of them could give. */
+static bool is_asleep(const struct process *process)
 {
-    struct why_lock *larger = realloc(*locks, (*count + 1) * sizeof *larger);
-    struct why_lock lock = {.pid = process->pid, .threads = calloc(length, sizeof *lock.threads), .count = length};
+    struct proc_stat stat;
+    size_t waiting = 0;
+    bool others = false;
+    for (size_t i = 0; i < process->count; i++) {
+        enum thread_wait_kind kind = process->threads[i].wait.kind;
+        if (kind == THREAD_MAY_ACT || !process->threads[i].timed)
+            return false;
+        waiting += kind != THREAD_HAS_ENDED;
+        others |= kind == THREAD_WAITS_OTHERS;
+    }
+    return others && waiting > 1 && proc_stat_of(process->pid, 0, &stat) == 0 &&
+           stat.threads == (int64_t)process->count && !handles_signals(process->pid);
+}
+
+static struct deadlock *add(struct deadlock **locks, size_t *count, const struct process *process, const size_t *circle,
+                            size_t length)
+{
+    struct deadlock *larger = realloc(*locks, (*count + 1) * sizeof *larger);
+    struct deadlock lock = {.pid = process->pid, .threads = calloc(length, sizeof *lock.threads), .count = length};
     *locks = larger ? larger : *locks;
     if (!larger || !lock.threads) {
         free(lock.threads);
-        return;
+        return NULL;
     }
     memcpy(lock.name, process->threads[0].name, sizeof lock.name); /* of its first thread */
     for (size_t i = 0; i < length; i++) {
         const struct thread_seen *seen = &process->threads[circle[i]];
         if (seen->tid == process->pid)
             memcpy(lock.name, seen->name, sizeof lock.name);
-        lock.threads[i] = (struct why_lock_thread){.pid = process->pid, .tid = seen->tid, .text = BUF_INIT};
+        lock.threads[i] = (struct deadlock_thread){.pid = process->pid, .tid = seen->tid, .text = BUF_INIT};
         memcpy(lock.threads[i].name, seen->name, sizeof seen->name);
     }
-    why_lock_threads_tell(lock.threads, length, process->pid);
-    larger[(*count)++] = lock;
+    deadlock_threads_tell(lock.threads, length, process->pid);
+    larger[*count] = lock;
+    return &larger[(*count)++];
 }
 
-static void find_in(struct why_lock **locks, size_t *count, const struct process *process)
+static void find_in(struct deadlock **locks, size_t *count, const struct process *process)
 {
     _cleanup_(freep) size_t *circle = calloc(process->count + 1, sizeof *circle);
     _cleanup_(freep) bool *told = calloc(process->count + 1, sizeof *told);
+    bool any = false;
     for (size_t i = 0; circle && told && i < process->count; i++) {
         size_t length = told[i] ? 0 : threads_circle(process->threads, process->count, i, circle);
         for (size_t k = 0; k < length; k++)
             told[circle[k]] = true;
         if (length)
             add(locks, count, process, circle, length);
+        any |= length > 0;
     }
+    if (!circle || any || !is_asleep(process))
+        return;
+    size_t length = 0;
+    for (size_t i = 0; i < process->count; i++)
+        if (process->threads[i].wait.kind != THREAD_HAS_ENDED)
+            circle[length++] = i;
+    struct deadlock *lock = add(locks, count, process, circle, length);
+    if (lock)
+        lock->asleep = true;
 }
 
 static bool look_again(struct process *process)
@@ -131,8 +190,9 @@ static bool look_again(struct process *process)
 struct waiting {
     pid_t pid, by[BLOCKED_WAITED];
     size_t count;
-    uint64_t ran_ns;       /* a process that has run between two looks has had what it waited for */
-    bool file, fifo, free; /* it waits for the lock of a file; for a FIFO to be opened; it may go on */
+    uint64_t ran_ns;        /* a process that has run between two looks has had what it waited for */
+    bool file, fifo, child; /* it waits for the lock of a file; for a FIFO to be opened; for the end of a child, */
+    bool free;              /* it may go on */
 };
 
 static void find_openers(struct waiting *waiting, const pid_t *pids, size_t count, const char *path, bool writes)
@@ -157,12 +217,16 @@ static bool look_at(struct waiting *ret_waiting, pid_t pid, const pid_t *pids, s
     *ret_waiting = (struct waiting){.pid = pid, .ran_ns = ran.ran_ns};
     ret_waiting->file = strcmp(first->syscall, "flock") == 0 || strcmp(first->syscall, "fcntl") == 0;
     ret_waiting->fifo = first->fifo && *first->fifo;
+    ret_waiting->child =
+        strncmp(first->syscall, "wait", strlen("wait")) == 0 || strcmp(first->syscall, "rt_sigsuspend") == 0;
     if (ret_waiting->fifo) {
         find_openers(ret_waiting, pids, count, first->fifo, first->fifo_writes);
     } else if (first->only_these) {
         ret_waiting->count = first->waits_count;
         memcpy(ret_waiting->by, first->waits_for, sizeof ret_waiting->by);
     }
+    if (ret_waiting->file && signals_handled(pid) & UINT64_C(1) << (SIGALRM - 1)) /* as flock -w, after a time */
+        ret_waiting->count = 0;
     bool good = found == 1 && ret_waiting->count && (!ret_waiting->fifo || ret_waiting->count < BLOCKED_WAITED);
     blocked_free(threads, found);
     return good;
@@ -214,15 +278,16 @@ static size_t circle_from(struct waiting *list, size_t count, struct waiting *st
                                      : 0; /* that its parent has the FIFO in its script may mean the process itself */
 }
 
-static void add_processes(struct why_lock **locks, size_t *count, struct waiting *const *circle, size_t length)
+static void add_processes(struct deadlock **locks, size_t *count, struct waiting *const *circle, size_t length)
 {
-    struct why_lock *larger = realloc(*locks, (*count + 1) * sizeof *larger);
-    struct why_lock lock = {.processes = true,
+    struct deadlock *larger = realloc(*locks, (*count + 1) * sizeof *larger);
+    struct deadlock lock = {.processes = true,
                             .files = true,
                             .fifos = true,
                             .pid = circle[0]->pid,
                             .threads = calloc(length, sizeof *lock.threads),
                             .count = length};
+    bool any_file = false;
     *locks = larger ? larger : *locks;
     if (!larger || !lock.threads) {
         free(lock.threads);
@@ -231,12 +296,14 @@ static void add_processes(struct why_lock **locks, size_t *count, struct waiting
     proc_comm(lock.pid, 0, lock.name, sizeof lock.name);
     for (size_t i = 0; i < length; i++) {
         pid_t pid = circle[i]->pid;
-        lock.files &= circle[i]->file;
+        lock.files &= circle[i]->file || circle[i]->child;
+        any_file |= circle[i]->file;
         lock.fifos &= circle[i]->fifo;
-        lock.threads[i] = (struct why_lock_thread){.pid = pid, .tid = pid, .text = BUF_INIT};
+        lock.threads[i] = (struct deadlock_thread){.pid = pid, .tid = pid, .text = BUF_INIT};
         proc_comm(pid, 0, lock.threads[i].name, sizeof lock.threads[i].name);
-        why_lock_threads_tell(&lock.threads[i], 1, pid);
+        deadlock_threads_tell(&lock.threads[i], 1, pid);
     }
+    lock.files &= any_file;
     larger[(*count)++] = lock;
 }
 
@@ -261,7 +328,7 @@ static bool are_all_seen(const pid_t *pids, size_t count)
 }
 
 /* Who holds the lock of a file stands in /proc/locks, whoever else there is. */
-static void find_processes(struct why_lock **ret_locks, size_t *found, const pid_t *pids, size_t count)
+static void find_processes(struct deadlock **ret_locks, size_t *found, const pid_t *pids, size_t count)
 {
     _cleanup_(freep) struct waiting *list = calloc(count + 1, sizeof *list);
     _cleanup_(freep) struct waiting **circle = calloc(count + 1, sizeof *circle);
@@ -284,7 +351,7 @@ static void find_processes(struct why_lock **ret_locks, size_t *found, const pid
 
 /* ---- all ---- */
 
-size_t why_locks_find(struct why_lock **ret_locks, const pid_t *pids, size_t count)
+size_t deadlocks_find(struct deadlock **ret_locks, const pid_t *pids, size_t count)
 {
     _cleanup_(freep) struct process *processes = calloc(count + 1, sizeof *processes);
     size_t found = 0;
@@ -295,7 +362,7 @@ size_t why_locks_find(struct why_lock **ret_locks, const pid_t *pids, size_t cou
         process->pid = pids[i];
         if (threads_look(&process->threads, &process->count, pids[i]) < 0)
             continue;
-        process->candidate = has_circle(process->threads, process->count);
+        process->candidate = has_circle(process->threads, process->count) || is_asleep(process);
         any |= process->candidate;
     }
     if (any)
@@ -309,10 +376,10 @@ size_t why_locks_find(struct why_lock **ret_locks, const pid_t *pids, size_t cou
     return found;
 }
 
-void why_locks_free(struct why_lock *locks, size_t count)
+void deadlocks_free(struct deadlock *locks, size_t count)
 {
     for (size_t i = 0; i < count; i++) {
-        why_lock_threads_done(locks[i].threads, locks[i].count);
+        deadlock_threads_done(locks[i].threads, locks[i].count);
         free(locks[i].threads);
     }
     free(locks);
@@ -320,7 +387,7 @@ void why_locks_free(struct why_lock *locks, size_t count)
 
 /* ---- output ---- */
 
-static void put_head(struct buf *out, const struct why_lock *lock)
+static void put_head(struct buf *out, const struct deadlock *lock)
 {
     if (lock->processes) {
         buf_printf(out, "deadlock: %zu processes wait for each other%s", lock->count,
@@ -332,15 +399,15 @@ static void put_head(struct buf *out, const struct why_lock *lock)
     if (lock->count == 1)
         buf_printf(out, "deadlock: thread %d of process %d (", lock->threads[0].tid, lock->pid);
     else
-        buf_printf(out, "deadlock: %zu threads of process %d (", lock->count, lock->pid);
+        buf_printf(out, "deadlock: %s%zu threads of process %d (", lock->asleep ? "all " : "", lock->count, lock->pid);
     text_show(out, lock->name);
     buf_puts(out, lock->count == 1 ? ") waits for a mutex that it holds itself" : ") wait for each other");
 }
 
-void why_locks_text(struct buf *out, const struct why_lock *locks, size_t count)
+void deadlocks_text(struct buf *out, const struct deadlock *locks, size_t count)
 {
     for (size_t i = 0; i < count; i++) {
-        const struct why_lock *lock = &locks[i];
+        const struct deadlock *lock = &locks[i];
         buf_puts(out, i ? "\n" : "");
         put_head(out, lock);
         buf_putc(out, '\n');
@@ -354,15 +421,58 @@ void why_locks_text(struct buf *out, const struct why_lock *locks, size_t count)
     }
 }
 
+/* "solver (pid 12), a (pid 13) and 2 more", or the places of threads. */
+static void put_list(struct buf *out, const struct deadlock *lock)
+{
+    size_t shown = lock->count > LINE_SHOWN ? LINE_SHOWN - 1 : lock->count;
+    for (size_t i = 0; i < shown; i++) {
+        const struct deadlock_thread *thread = &lock->threads[i];
+        bool placed = json_object_get(thread->place, "function");
+        buf_puts(out, !i ? "" : i + 1 == lock->count ? " and " : ", ");
+        if (lock->processes) {
+            text_show(out, thread->name);
+            buf_printf(out, " (pid %d)%s", thread->pid, placed ? " " : "");
+        } else if (!placed) {
+            buf_printf(out, "thread %d", thread->tid);
+        }
+        if (placed) {
+            buf_puts(out, "at ");
+            where_put(out, thread->place);
+        }
+    }
+    if (shown < lock->count)
+        buf_printf(out, " and %zu more", lock->count - shown);
+}
+
+void deadlocks_line(struct buf *out, const struct deadlock *lock)
+{
+    if (lock->processes) {
+        put_list(out, lock);
+        buf_printf(out, " wait for each other%s",
+                   lock->files   ? "'s locks of files"
+                   : lock->fifos ? " to open FIFOs"
+                                 : "");
+        return;
+    }
+    if (lock->count == 1)
+        buf_puts(out, "a thread of ");
+    else
+        buf_printf(out, "%s%zu threads of ", lock->asleep ? "all " : "", lock->count);
+    text_show(out, lock->name);
+    buf_printf(out, " (pid %d) %s, ", lock->pid,
+               lock->count == 1 ? "waits for a mutex that it holds itself" : "wait for each other");
+    put_list(out, lock);
+}
+
 static json_t *thread_text_json(const void *row, const void *all)
 {
-    const struct buf *text = &((const struct why_lock_thread *)row)->text;
+    const struct buf *text = &((const struct deadlock_thread *)row)->text;
     return text_json(text->data ? text->data : "");
 }
 
 static json_t *place_json(const void *row, const char *member)
 {
-    json_t *value = json_object_get(((const struct why_lock_thread *)row)->place, member);
+    json_t *value = json_object_get(((const struct deadlock_thread *)row)->place, member);
     return value ? json_incref(value) : json_null();
 }
 
@@ -378,7 +488,7 @@ static json_t *file_json(const void *row, const void *all)
 
 static json_t *line_json(const void *row, const void *all)
 {
-    bool known = json_object_get(((const struct why_lock_thread *)row)->place, "file");
+    bool known = json_object_get(((const struct deadlock_thread *)row)->place, "file");
     return known ? place_json(row, "line") : json_null();
 }
 
@@ -387,9 +497,9 @@ static json_t *module_json(const void *row, const void *all)
     return place_json(row, "module");
 }
 
-static const struct field thread_fields[] = {{"pid", FIELD_INTEGER, FIELD_AT(struct why_lock_thread, pid)},
-                                             {"tid", FIELD_INTEGER, FIELD_AT(struct why_lock_thread, tid)},
-                                             {"name", FIELD_TEXT, FIELD_AT(struct why_lock_thread, name)},
+static const struct field thread_fields[] = {{"pid", FIELD_INTEGER, FIELD_AT(struct deadlock_thread, pid)},
+                                             {"tid", FIELD_INTEGER, FIELD_AT(struct deadlock_thread, tid)},
+                                             {"name", FIELD_TEXT, FIELD_AT(struct deadlock_thread, name)},
                                              {"text", FIELD_TEXT, .json = thread_text_json},
                                              {"function", FIELD_TEXT, .flags = FIELD_OR_NULL, .json = function_json,
                                               .about = "from where in the program it came to that"},
@@ -409,12 +519,12 @@ static json_t *head_json(const void *row, const void *all)
 
 static json_t *threads_json(const void *row, const void *all)
 {
-    const struct why_lock *lock = row;
+    const struct deadlock *lock = row;
     return fields_list(thread_fields, lock->threads, lock->count, sizeof *lock->threads, NULL);
 }
 
-const struct field why_lock_fields[] = {{"pid", FIELD_INTEGER, FIELD_AT(struct why_lock, pid), .about = "of the first"},
-                                        {"name", FIELD_TEXT, FIELD_AT(struct why_lock, name)},
+const struct field deadlock_fields[] = {{"pid", FIELD_INTEGER, FIELD_AT(struct deadlock, pid), .about = "of the first"},
+                                        {"name", FIELD_TEXT, FIELD_AT(struct deadlock, name)},
                                         {"text", FIELD_TEXT, .json = head_json},
                                         {"threads", FIELD_LIST, .json = threads_json, .of = thread_fields,
                                          .about = "in the order of the circle: each waits for the next"},

@@ -3,8 +3,8 @@
  * Who may open a FIFO, by what processes have in their command lines and scripts. That is no more than probable:
  * what stands there may never be executed, or may have been.
  */
-#ifndef SCRY_CLI_WHY_FIFOS_H
-#define SCRY_CLI_WHY_FIFOS_H
+#ifndef SCRY_JOB_PLACES_FIFOS_H
+#define SCRY_JOB_PLACES_FIFOS_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -32,6 +32,8 @@ size_t fifo_users(const pid_t *pids, size_t count, const char *path, bool writes
 
 /* Where all of the processes wait, some for a FIFO to be opened and the others for these, as far as it may be seen: that, and who
  * of them should open it, and what that one does. */
-void why_fifos_text(struct buf *out, const pid_t *pids, size_t count);
+void fifos_text(struct buf *out, const pid_t *pids, size_t count);
+/* In a line, for the first of these; nothing where not all wait so. */
+void fifos_line(struct buf *out, const pid_t *pids, size_t count);
 
 #endif

@@ -6,7 +6,7 @@
 
 #include <cmocka.h>
 
-#include "cli/why/fifos.h"
+#include "job/places/fifos.h"
 
 /* Where a script, or a command, opens the FIFO p. */
 static void test_fifos(void **state)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "cli/why/fifos.h"
+#include "job/places/fifos.h"
 
 #include <ctype.h>
 #include <limits.h>
@@ -15,7 +15,6 @@
 #include "base/system/file.h"
 #include "base/system/proc_file.h"
 #include "base/system/wait_world.h"
-#include "cli/why/processes.h"
 #include "job/places/aside.h"
 #include "job/places/blocked.h"
 #include "job/scripts/shell.h"
@@ -238,11 +237,13 @@ static void put_user(struct buf *out, const struct fifo_user *user, const struct
     proc_comm(user->pid, 0, name, sizeof name);
     buf_printf(out, "    process %d (", user->pid);
     text_show(out, name);
-    buf_printf(out, ") has %s in its script or its command", user->use == FIFO_OPENED ? "that" : "its name");
+    buf_puts(out, user->use == FIFO_OPENED ? wanted->writes ? ") would write to it, by its script or command"
+                                                            : ") would read it, by its script or command"
+                                           : ") names it in its script or command");
     if (user->pid == wanted->pid)
         buf_puts(out, ", but is the one that waits here");
-    else if (why_processes_blocked(&blocked, user->pid, user->pid) && !blocked.failed)
-        buf_printf(out, ", and itself %s", blocked.data);
+    else if (blocked_put(&blocked, user->pid, user->pid) && !blocked.failed)
+        buf_printf(out, ", but %s", blocked.data);
     buf_putc(out, '\n');
 }
 
@@ -267,21 +268,42 @@ static void put_wanted(struct buf *out, const struct wanted *wanted, const pid_t
     buf_append(out, lines.data, lines.len);
 }
 
-void why_fifos_text(struct buf *out, const pid_t *pids, size_t count)
+/* Those that wait for FIFOs, where all processes wait, and none has run between two looks: 0: it is not so. */
+static size_t find_settled(struct wanted *ret_wanted, const pid_t *pids, size_t count)
 {
     uint64_t before_ns, now_ns;
-    _cleanup_(freep) struct wanted *wanted = calloc(count + 1, sizeof *wanted);
     _cleanup_(freep) struct wanted *again = calloc(count + 1, sizeof *again);
-    size_t found = wanted && again ? find_wanted(wanted, pids, count, &before_ns) : 0;
+    size_t found = again ? find_wanted(ret_wanted, pids, count, &before_ns) : 0;
     if (!found)
-        return;
+        return 0;
     wait_poll(NULL, 0, LOCKS_BETWEEN_MS);
     size_t still = find_wanted(again, pids, count, &now_ns);
-    if (still == found && now_ns == before_ns) {
+    wanted_done(again, still);
+    if (still == found && now_ns == before_ns)
+        return found;
+    wanted_done(ret_wanted, found);
+    return 0;
+}
+
+void fifos_text(struct buf *out, const pid_t *pids, size_t count)
+{
+    _cleanup_(freep) struct wanted *wanted = calloc(count + 1, sizeof *wanted);
+    size_t found = wanted ? find_settled(wanted, pids, count) : 0;
+    if (found)
         buf_printf(out, "stuck: all of its processes wait, %zu of them until somebody opens a FIFO\n", found);
-        for (size_t i = 0; i < found && i < SHOWN; i++)
-            put_wanted(out, &wanted[i], pids, count);
+    for (size_t i = 0; i < found && i < SHOWN; i++)
+        put_wanted(out, &wanted[i], pids, count);
+    wanted_done(wanted, found);
+}
+
+void fifos_line(struct buf *out, const pid_t *pids, size_t count)
+{
+    _cleanup_(freep) struct wanted *wanted = calloc(count + 1, sizeof *wanted);
+    size_t found = wanted ? find_settled(wanted, pids, count) : 0;
+    if (found) {
+        buf_puts(out, "all of its processes wait until somebody opens ");
+        text_show(out, *wanted->path ? wanted->path : "a FIFO");
+        buf_puts(out, wanted->writes ? " for writing" : " for reading");
     }
     wanted_done(wanted, found);
-    wanted_done(again, still);
 }

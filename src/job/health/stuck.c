@@ -1,0 +1,90 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "job/health/judge.h"
+
+#include <string.h>
+
+#include "base/data/cleanup.h"
+#include "base/system/pause.h"
+#include "job/places/deadlocks.h"
+#include "job/places/fifos.h"
+#include "jobdir/text/text.h"
+#include "shm/waits.h"
+
+enum { PROCESSES_MOST = 256, TEXT_BYTES = 400 };
+
+struct question {
+    size_t count;
+    pid_t pids[PROCESSES_MOST];
+    bool fifos; /* too */
+};
+
+struct answer {
+    bool deadlock;
+    char text[TEXT_BYTES]; /* "": it is not stuck */
+};
+
+/* An ask_fn: in a thread of its own. */
+static void find(const void *data, void *ret_answer)
+{
+    const struct question *question = data;
+    struct answer *answer = ret_answer;
+    _cleanup_(buf_done) struct buf text = BUF_INIT;
+    struct deadlock *locks = NULL;
+    size_t count = deadlocks_find(&locks, question->pids, question->count);
+    answer->deadlock = count > 0;
+    if (count)
+        deadlocks_line(&text, &locks[0]);
+    else if (question->fifos)
+        fifos_line(&text, question->pids, question->count);
+    if (text.len && !text.failed)
+        memcpy(answer->text, text.data, text_fit(text.data, text.len, TEXT_BYTES - 1));
+    deadlocks_free(locks, count);
+}
+
+/* Of too many it is not asked: each is looked at, and those that have the other ends of its pipes. */
+static struct ask *ask_begin(const struct processes *processes, bool fifos)
+{
+    struct question question = {.fifos = fifos};
+    for (const struct process_health *process = processes->all; process; process = process->hh.next) {
+        if (process->ended)
+            continue;
+        if (question.count == PROCESSES_MOST)
+            return NULL;
+        question.pids[question.count++] = process->pid;
+    }
+    return question.count ? ask_start(find, &question, sizeof question, sizeof(struct answer)) : NULL;
+}
+
+static void take(struct stuck *stuck, const struct look *look)
+{
+    struct answer answer;
+    if (!stuck->ask || !ask_take(stuck->ask, 0, &answer))
+        return;
+    stuck->ask = NULL;
+    if (stuck->said || !*answer.text)
+        return;
+    stuck->said = true;
+    look->say(look->ctx, NOTE(stuck, .deadlock = answer.deadlock, .text = answer.text));
+}
+
+void stuck_look(struct stuck *stuck, const struct look *look, const struct stall *stall,
+                const struct processes *processes)
+{
+    static const uint64_t after_ms[] = {STUCK_DEADLOCK_MS, STUCK_FIFO_MS};
+    if (stall->moved_ns != stuck->moved_ns) { /* it goes on */
+        stuck_done(stuck);
+        *stuck = (struct stuck){.moved_ns = stall->moved_ns};
+        return;
+    }
+    take(stuck, look);
+    if (stuck->ask || stuck->said || stuck->asked == sizeof after_ms / sizeof *after_ms ||
+        look->now_ns - stall->moved_ns < time_hasten(after_ms[stuck->asked]) * WAITS_NS_PER_MS)
+        return;
+    stuck->ask = ask_begin(processes, ++stuck->asked == sizeof after_ms / sizeof *after_ms);
+}
+
+void stuck_done(struct stuck *stuck)
+{
+    ask_drop(stuck->ask);
+    stuck->ask = NULL;
+}

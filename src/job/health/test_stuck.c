@@ -1,0 +1,134 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "job/health/test_tree.h"
+
+#include <pthread.h>
+#include <semaphore.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+
+#include "job/health/judge.h"
+
+static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+static sem_t semaphore;
+
+static void *wait_for_semaphore(void *unused)
+{
+    sem_wait(&semaphore);
+    return NULL;
+}
+
+static void lock_twice(void)
+{
+    pthread_mutex_lock(&mutex);
+    pthread_mutex_lock(&mutex);
+}
+
+/* Of two threads one waits for the end of the other one, which waits for what nobody gives. */
+static void join(void)
+{
+    pthread_t thread;
+    pthread_create(&thread, NULL, wait_for_semaphore, NULL);
+    pthread_join(thread, NULL);
+}
+
+static void handler(int signo)
+{
+}
+
+/* As a handler may. */
+static void join_with_handler(void)
+{
+    signal(SIGUSR1, handler);
+    join();
+}
+
+static void wait_alone(void)
+{
+    sem_wait(&semaphore);
+}
+
+static void read_pipe(void)
+{
+    int ends[2];
+    char byte;
+    if (pipe(ends) == 0 && read(ends[0], &byte, 1) != 1)
+        _exit(1);
+}
+
+static void sleep_long(void)
+{
+    sleep(1000);
+}
+
+/* Asks once it is idle: until it has said something, or, of what is not stuck, once. */
+static void ask(struct tree *tree, pid_t pid, bool until_said)
+{
+    struct processes processes = {0};
+    struct stuck stuck = {0};
+    struct stall stall = {0};
+    processes_add(&processes, pid, getpid(), "a");
+    do {
+        stall.moved_ns = tree->look.now_ns; /* it has moved: it may not have been blocked yet */
+        stuck_look(&stuck, &tree->look, &stall, &processes);
+        tree_pass(tree, 9);
+        stuck_look(&stuck, &tree->look, &stall, &processes);
+        assert_null(stuck.ask);
+        tree_pass(tree, 1);
+        stuck_look(&stuck, &tree->look, &stall, &processes);
+        assert_non_null(stuck.ask);
+        while (stuck.ask) {
+            usleep(1000);
+            stuck_look(&stuck, &tree->look, &stall, &processes);
+        }
+    } while (until_said && !tree->said.len);
+    tree_pass(tree, 20);
+    stuck_look(&stuck, &tree->look, &stall, &processes);
+    assert_null(stuck.ask); /* once is enough */
+    stuck_done(&stuck);
+    processes_done(&processes);
+}
+
+static void test_stuck(void **unused)
+{
+    static const struct {
+        void (*fn)(void);
+        const char *said;
+    } rows[] = {
+        {lock_twice, "stuck: deadlock: a thread of %s (pid %d) waits for a mutex that it holds itself, at lock_twice "
+                     "(test_stuck.c:"},
+        {join, "stuck: deadlock: all 2 threads of %s (pid %d) wait for each other, at join (test_stuck.c:"},
+        {join_with_handler, NULL},
+        {wait_alone, NULL},
+        {read_pipe, NULL},
+        {sleep_long, NULL},
+    };
+    sem_init(&semaphore, 0, 0);
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        struct tree tree;
+        char said[256], name[32] = "";
+        tree_init(&tree);
+        pid_t pid = fork();
+        if (pid == 0) {
+            prctl(PR_SET_PDEATHSIG, SIGKILL);
+            rows[i].fn();
+            _exit(0);
+        }
+        ask(&tree, pid, rows[i].said);
+        FILE *comm = fopen("/proc/self/comm", "r");
+        assert_non_null(fgets(name, sizeof name, comm));
+        fclose(comm);
+        name[strcspn(name, "\n")] = '\0';
+        snprintf(said, sizeof said, rows[i].said ? rows[i].said : "%s%d", name, pid);
+        tree_assert_said(&tree, rows[i].said ? said : "");
+        kill(pid, SIGKILL);
+        waitpid(pid, NULL, 0);
+        tree_done(&tree);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_stuck)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

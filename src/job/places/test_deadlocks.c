@@ -1,0 +1,113 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "job/places/blocked.h"
+#include "job/places/deadlocks.h"
+
+static void handler(int signo)
+{
+}
+
+/* As a shell does: `exec 8>first; flock 8` takes the lock in a child, which ends. Then it waits for the other file's lock. */
+static pid_t lock_two(const char *first, const char *other, int ready, int go, bool limited)
+{
+    char byte = 0;
+    pid_t pid = fork();
+    if (pid)
+        return pid;
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (limited)
+        signal(SIGALRM, handler);
+    int own = open(first, O_RDWR | O_CREAT, 0600);
+    pid_t taker = fork();
+    if (taker == 0)
+        _exit(flock(own, LOCK_EX) ? 1 : 0);
+    waitpid(taker, NULL, 0);
+    if (write(ready, &byte, 1) == 1 && read(go, &byte, 1) == 1)
+        flock(open(other, O_RDWR | O_CREAT, 0600), LOCK_EX);
+    _exit(0);
+}
+
+static bool waits_for_lock(pid_t pid)
+{
+    struct file_lock *locks;
+    bool waits = false;
+    size_t count = file_locks_read(&locks);
+    for (size_t i = 0; i < count; i++)
+        waits |= locks[i].waits == pid;
+    free(locks);
+    return waits;
+}
+
+/* limited: as by flock -w, after a time they give up. */
+static void lock_crosswise(bool limited)
+{
+    char dir[] = "/tmp/scry-test-XXXXXX", a[64], b[64], byte[2] = {0};
+    int ready[2], go[2];
+    assert_non_null(mkdtemp(dir));
+    assert_int_equal(pipe2(ready, O_CLOEXEC), 0);
+    assert_int_equal(pipe2(go, O_CLOEXEC), 0);
+    snprintf(a, sizeof a, "%s/a", dir);
+    snprintf(b, sizeof b, "%s/b", dir);
+    pid_t pids[] = {lock_two(a, b, ready[1], go[0], limited), lock_two(b, a, ready[1], go[0], limited)};
+    for (int i = 0; i < 2; i++)
+        assert_int_equal(read(ready[0], byte, 1), 1);
+    assert_int_equal(write(go[1], byte, 2), 2);
+    struct deadlock *locks = NULL;
+    size_t count = 0;
+    while (!waits_for_lock(pids[0]) || !waits_for_lock(pids[1]))
+        usleep(1000);
+    while (!(count = deadlocks_find(&locks, pids, 2)) && !limited)
+        deadlocks_free(locks, 0);
+    assert_int_equal(count, limited ? 0 : 1);
+    struct buf text = BUF_INIT;
+    deadlocks_text(&text, locks, count);
+    char expected[128];
+    assert_true(limited || strstr(text.data, "deadlock: 2 processes wait for each other's locks of files\n"));
+    for (int i = 0; i < 2; i++) {
+        snprintf(expected, sizeof expected, "waits for the lock (flock) of %s, which is held by process %d (",
+                 i ? a : b, pids[!i]);
+        assert_true(limited || strstr(text.data, expected));
+        kill(pids[i], SIGKILL);
+        waitpid(pids[i], NULL, 0);
+    }
+    buf_done(&text);
+    deadlocks_free(locks, count);
+    unlink(a);
+    unlink(b);
+    rmdir(dir);
+}
+
+static void test_flock_of_a_child(void **state)
+{
+    lock_crosswise(false);
+}
+
+static void test_flock_with_a_limit(void **state)
+{
+    lock_crosswise(true);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_flock_of_a_child),
+                                       cmocka_unit_test(test_flock_with_a_limit)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
