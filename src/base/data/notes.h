@@ -212,7 +212,7 @@
     /* about processes */ \
     NOTE(out_of_memory, "out_of_memory", \
          "out of memory: the kernel killed {processes} process{processes?|es} {own_group?of this job's control group|on " \
-         "this node meanwhile, probably this job's among them}", \
+         "this node meanwhile, of whatever job}", \
          INTEGER(processes) FLAG(own_group)) \
     NOTE(killed, "killed", \
          "killed by SIGKILL; the kernel has counted no kill for lack of memory",) \
