@@ -292,8 +292,9 @@ static void put_lane(struct buf *out, const struct view *view, const struct view
         buf_puts(out, ",\"rank\":null,\"world\":null");
     buf_puts(out, ",\"node\":");
     view_put_text(out, trace_node(trace));
-    buf_printf(out, ",\"pid\":%d,\"thread\":%" PRIu32 ",\"depth\":%" PRIu32 ",\"calls\":%" PRIu64
-               ",\"from_ns\":%" PRId64 ",\"to_ns\":%" PRId64 "}",
+    buf_printf(out,
+               ",\"pid\":%d,\"thread\":%" PRIu32 ",\"depth\":%" PRIu32 ",\"calls\":%" PRIu64 ",\"from_ns\":%" PRId64
+               ",\"to_ns\":%" PRId64 "}",
                (int)trace_pid(trace), lane->key.tid, lane->depth, lane->calls, lane->from_ns, lane->to_ns);
 }
 
