@@ -40,6 +40,12 @@ static void remember_unknown(pid_t tid, int status)
             stop_forget_unknown(tid);
         return;
     }
+    if (status >> 16 ==
+        PTRACE_EVENT_EXIT) { /* who made it was killed before that was told: nobody else lets it go on */
+        stop_forget_unknown(tid);
+        ptrace(PTRACE_CONT, tid, NULL, NULL);
+        return;
+    }
     if (!unknown) {
         unknown = calloc(1, sizeof *unknown);
         if (!unknown)

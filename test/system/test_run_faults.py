@@ -526,6 +526,12 @@ class Crashes(FaultCase):
         self.assertEqual([frame["function"] for frame in crash["frames"] if frame.get("language") == "python"], ["inner", "outer", "<module>"])
         self.assertNotIn("language", crash["frames"][0])
 
+    def test_crash_stack_of_what_makes_threads(self):
+        """Killed while a thread of it begins, of which the tracer has not heard: that has to be let go, too."""
+        program = scrytest.built("test", "system", "targets", "beginners")
+        done = self.box.run(self.box.scry("run", "-q", "--crash-stack", program, 30))
+        self.assertEqual((done.returncode, done.stdout), (0, "done\n"), done.stderr)
+
     def test_crash_stack_of_a_child(self):
         """Of a process that lived for a millisecond, whose parent keeps its end to itself."""
         script = f"{scrytest.example('crash')} bus; true"
