@@ -24,6 +24,7 @@ GREAT = 8 << 30
 COMMANDS = (("report", "JOB"), ("report", "--json", "JOB"), ("why", "JOB"), ("replay", "JOB"), ("rm", "--dry-run", "--force", "JOB"), ("watch", "--json", "JOB"),
             ("export", "-f", "csv", "-o", "-", "JOB"), ("top", "--once", "JOB"), ("ps", "--all", "--json"), ("snapshot", "JOB"),
             ("diff", "--json", "JOB", "WHOLE"))
+COMMANDS += tuple(("export", "-f", name, "-o", "-", "JOB") for name in scrytest.rounds((), ("chrome", "folded", "folded-waiting", "messages", "spacetime")))
 # of scry serve, below api/jobs/ID
 ROUTES = ("", "/report", "/why", "/snapshot", "/files", "/picture", "/tiles/0/0?lanes=0-3", "/selection?from=0&to=1000000000&lanes=0-3",
           "/search?function=*&from=0&to=1000000000&limit=3", "/profile", "/volume", "/tree", "/distributions")

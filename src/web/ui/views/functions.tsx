@@ -26,7 +26,7 @@ export function Functions({ id }: ViewProps) {
           sum(profile.functions.map(one => one.self_ns[i] ?? 0)));
         const between = lanes.length ? profile.processes.map(outside) : [];
         const rows = (of: 'self_ns' | 'total_ns' | 'calls'): Row[] => [
-          { key: 'outside', name: OUTSIDE, about: '', class: 'compute', values: of === 'calls' ? [] : between, all: of === 'calls' ? 0 : sum(between) },
+          ...between.length ? [{ key: 'outside', name: OUTSIDE, about: '', class: 'compute', values: of === 'calls' ? [] : between, all: of === 'calls' ? 0 : sum(between) }] : [],
           ...profile.functions.map((one, i) => ({ key: String(i), name: one.name, about: place(one), class: kindOf(one.name), values: one[of] })),
           ...profile.python_functions.map((one, i) => ({ key: `python ${i}`, name: one.function, about: place(one), class: 'compute', values: [], all: one[of] })),
         ];
