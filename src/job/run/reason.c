@@ -207,8 +207,15 @@ static bool sees_numbers_of_log(void)
     return stat("/proc/self/ns/pid", &info) == 0 && info.st_ino == INITIAL_NAMESPACE;
 }
 
+/* The log's clock is not corrected as the monotonic one is: by how much they may differ after so long. */
+static uint64_t log_clock_off(uint64_t up_ns)
+{
+    return NS_PER_SECOND / 10 + up_ns / 5000; /* 200 ppm */
+}
+
 bool reason_find_logged(struct reason_logged *ret_logged, pid_t pid, const char *name, uint64_t since_ns)
 {
+    uint64_t off_ns = log_clock_off(clock_now_ns());
     char record[RECORD];
     bool found = false;
     _cleanup_(closep) int fd = sees_numbers_of_log() ? open("/dev/kmsg", O_RDONLY | O_NONBLOCK | O_CLOEXEC) : -1;
@@ -222,7 +229,7 @@ bool reason_find_logged(struct reason_logged *ret_logged, pid_t pid, const char 
             break;
         record[got] = '\0';
         const char *text = strchr(record, ';');
-        if (!text || sscanf(record, "%*u,%*u,%llu", &since_us) != 1 || since_us * 1000 < since_ns ||
+        if (!text || sscanf(record, "%*u,%*u,%llu", &since_us) != 1 || since_us * 1000 + off_ns < since_ns ||
             !reason_parse(&logged, text + 1) || logged.pid != pid || (name && strcmp(logged.name, name) != 0))
             continue;
         *ret_logged = logged;
