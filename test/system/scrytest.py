@@ -71,6 +71,23 @@ def can_read_kernel_log():
         return file.read().strip() == "1" and os.readlink("/proc/self/ns/pid") == "pid:[4026531836]"
 
 
+def in_kernel_log(pid):
+    """Whether the kernel has a line of a fault of that process: of many it says ten in five seconds."""
+    log = os.open("/dev/kmsg", os.O_RDONLY | os.O_NONBLOCK)
+    try:
+        while True:
+            try:
+                text = os.read(log, 8192).decode(errors="replace").split(";", 1)[-1]
+            except BrokenPipeError:  # it was overwritten meanwhile
+                continue
+            except BlockingIOError:
+                return False
+            if f"[{pid}] " in text or f"[{pid}]: " in text:
+                return True
+    finally:
+        os.close(log)
+
+
 def wait_until(condition, timeout=tapcases.PATIENCE, message=None):
     """Polls until condition() is true and returns its value; AssertionError after `timeout` seconds, at least PATIENCE. A condition that
     takes long, for it starts a program, has a rest as long: what it waits for wants the processor, too."""
