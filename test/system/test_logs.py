@@ -341,7 +341,7 @@ if __name__ == "__main__":
         os.mkfifo(os.path.join(self.work, "go"))
         run = self.start_run("-q", "--log", "out.log=x", "--", "sh", "-c", "echo x 1 >>out.log; read line <go; echo x 2 >>out.log",
                              cwd=self.work)
-        wait_until(lambda: "x 1" in self.spool())
+        wait_until(lambda: '"text":"x 1"' in self.spool())
 
         def observer():
             """Its pid, once it has the file open."""

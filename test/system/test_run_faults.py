@@ -341,7 +341,7 @@ class FullDisk(FaultCase):
         spool = f"{directory}/spool/records.jsonl"
         script = (f"while ! grep -q sample {spool}; do sleep 0.01; done; dd if=/dev/zero of={disk}/fill bs=4096 2>/dev/null; "
                   f"before=0; while now=$(wc -c <{spool}); sleep 0.5; [ $now != $before ]; do before=$now; done; "
-                  f"rm {disk}/fill; while ! grep -q gap {spool}; do sleep 0.05; done; sleep 0.2; exit 4")
+                  f"rm {disk}/fill; while ! grep -q '\"type\":\"gap\"' {spool}; do sleep 0.05; done; sleep 0.2; exit 4")
         done = self.box.run(self.box.scry("run", "--sample", "0.01", "-o", directory, "sh", "-c", script), timeout=100)
         self.assertEqual(done.returncode, 4)
         self.assertRegex(done.stderr, r"(disk|free)")
