@@ -346,8 +346,9 @@ struct health {
     struct credentials credentials;
     struct stall stall;
     struct stuck stuck;
-    bool looked;         /* at more than what is counted */
-    uint64_t hanging_ns; /* when it was looked at what may hang; 0: never */
+    bool looked;        /* at more than what is counted */
+    bool due;           /* a record is, by the look when the command had ended, */
+    uint64_t ending_ns; /* which was then; 0: there was none */
 };
 
 static void say(void *ctx, struct note note)
@@ -449,11 +450,10 @@ static void look_at_hanging(struct health *health)
         begin(health);
     filesystems_look(&health->filesystems, &health->look);
     credentials_look(&health->credentials, &health->look, (int64_t)time(NULL));
-    health->hanging_ns = health->look.now_ns;
 }
 
-/* Whether a record is due. last: the job is over. */
-static bool look_at_all(struct health *health, bool hanging, bool last)
+/* Whether a record is due. last: the command has ended. */
+static bool look_at_all(struct health *health, bool last)
 {
     const struct look *look = &health->look;
     struct node_state node;
@@ -462,16 +462,13 @@ static bool look_at_all(struct health *health, bool hanging, bool last)
     processes_look(&health->processes, look);
     read_group(health);
     judge_look(&health->judge, look, &node, &health->group_state, &health->processes.motion);
-    if (last)
-        judge_end(&health->judge, look, &node, &health->group_state, &health->processes.motion);
     judge_clocks_read(&clocks);
     judge_clocks_look(&health->judge, look, &clocks);
     stall_look(&health->stall, look, &health->processes.motion, output_bytes(health),
                health->observer->options->still_seconds);
     if (!last && health->observer->options->still_seconds > 0)
         stuck_look(&health->stuck, look, &health->stall, &health->processes);
-    if (hanging)
-        look_at_hanging(health);
+    look_at_hanging(health);
     return window_add(&health->window, &node, &health->group_state, filesystems_least_share(&health->filesystems));
 }
 
@@ -481,7 +478,7 @@ static void tick(void *state)
     health->look.now_ns = clock_now_ns();
     if (health->looked && health->look.now_ns < health->window.last.time_ns + HEALTH_LEAST_NS)
         return;
-    if (look_at_all(health, true, false))
+    if (look_at_all(health, false))
         put_record(health);
     health->look.quiet = false;
 }
@@ -501,17 +498,19 @@ static void process_ended(void *state, const struct observed_process *process)
 static void ending(void *state)
 {
     struct health *health = state;
-    health->look.now_ns = clock_now_ns();
-    look_at_hanging(health);
+    health->ending_ns = health->look.now_ns = clock_now_ns();
+    health->due = look_at_all(health, true);
 }
 
+/* scry run waits for this: it looks again only if the job's other processes lived on for a while. */
 static void end(void *state)
 {
     struct health *health = state;
     health->look.now_ns = clock_now_ns();
-    bool again = !health->hanging_ns || health->look.now_ns >= health->hanging_ns + HEALTH_LEAST_NS;
-    bool due = health->look.now_ns >= health->window.from.time_ns + HEALTH_LAST_NS;
-    due |= look_at_all(health, again, true);
+    bool due = health->due || health->look.now_ns >= health->window.from.time_ns + HEALTH_LAST_NS;
+    if (!health->ending_ns || health->look.now_ns >= health->ending_ns + HEALTH_LEAST_NS)
+        due |= look_at_all(health, true);
+    judge_end(&health->judge, &health->look, &health->window.last, &health->group_state, &health->processes.motion);
     if (due || window_rooms_moved(&health->window, &health->group_state,
                                   filesystems_least_share(&health->filesystems))) /* its disk has just become full */
         put_record(health);

@@ -404,6 +404,7 @@ void watch_end(struct job *job)
     uint64_t until = clock_now_ns() + END_WAIT_MS * UINT64_C(1000000);
     uint64_t lost_until = clock_now_ns() + END_LOST_MS * UINT64_C(1000000);
     uint64_t spread_until = clock_now_ns() + END_SPREAD_MS * UINT64_C(1000000);
+    bool more = !watch->traces.known || watch->traces.live || watch->traces.draining;
     while (watch->phase == WATCH_IDLE) { /* again if many ended at once: the kernel reports one after the other */
         watch_tick(watch);
         job->seen_to_end = watch_wait(watch, END_ANSWER_MS);
@@ -411,9 +412,10 @@ void watch_end(struct job *job)
         bool hopeless = watch->lost && clock_now_ns() > lost_until; /* the records of their ends may be lost */
         if (!job->seen_to_end || (!watch->coming && !follows) || hopeless || clock_now_ns() > until)
             break;
+        more = true;
         poll(NULL, 0, END_COMING_POLL_MS);
     }
-    if (watch->phase == WATCH_IDLE && job->preload.library[0] && job->seen_to_end && !watch->traces.draining)
+    if (more && watch->phase == WATCH_IDLE && job->preload.library[0] && job->seen_to_end && !watch->traces.draining)
         wait_for_traces(job); /* for those whose ends were not known before */
 }
 

@@ -497,7 +497,6 @@ static int start(struct job *job, struct err *err)
         watch_gone(&job->watch);
         return code;
     }
-    observer_await(&job->observer);
     if (job->dir[0]) {
         job->recorder.recorded = on_recorded;
         job->recorder.ctx = job;
@@ -509,8 +508,9 @@ static int start(struct job *job, struct err *err)
     job->info.started_ns = clock_wall_ns();
     job->recorder.start_ns = job->info.began_ns = clock_now_ns();
     observer_started(&job->observer);
-    job->recorder.started = true;
     write_info(job);
+    observer_await(&job->observer);
+    job->recorder.started = true;
     if (job->dir[0])
         step_offer(job->dir);
     return 0;
