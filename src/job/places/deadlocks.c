@@ -107,7 +107,7 @@ static bool has_circle(const struct thread_seen *threads, size_t count)
     return false;
 }
 
-/* All of its threads wait for what only another one of them could give. */
+/* All of its threads wait for what only another one of them could give; there may be none. */
 static bool is_asleep(const struct process *process)
 {
     struct proc_stat stat;
@@ -120,8 +120,8 @@ static bool is_asleep(const struct process *process)
         waiting += kind != THREAD_HAS_ENDED;
         others |= kind == THREAD_WAITS_OTHERS;
     }
-    return others && waiting > 1 && proc_stat_of(process->pid, 0, &stat) == 0 &&
-           stat.threads == (int64_t)process->count && !handles_signals(process->pid);
+    return others && waiting && proc_stat_of(process->pid, 0, &stat) == 0 && stat.threads == (int64_t)process->count &&
+           !handles_signals(process->pid);
 }
 
 static struct deadlock *add(struct deadlock **locks, size_t *count, const struct process *process, const size_t *circle,
@@ -387,6 +387,14 @@ void deadlocks_free(struct deadlock *locks, size_t count)
 
 /* ---- output ---- */
 
+/* What the threads of one process do. */
+static const char *waits_text(const struct deadlock *lock)
+{
+    return lock->count > 1 ? "wait for each other"
+           : lock->asleep  ? "waits for another thread, and there is none"
+                           : "waits for a mutex that it holds itself";
+}
+
 static void put_head(struct buf *out, const struct deadlock *lock)
 {
     if (lock->processes) {
@@ -401,7 +409,7 @@ static void put_head(struct buf *out, const struct deadlock *lock)
     else
         buf_printf(out, "deadlock: %s%zu threads of process %d (", lock->asleep ? "all " : "", lock->count, lock->pid);
     text_show(out, lock->name);
-    buf_puts(out, lock->count == 1 ? ") waits for a mutex that it holds itself" : ") wait for each other");
+    buf_printf(out, ") %s", waits_text(lock));
 }
 
 void deadlocks_text(struct buf *out, const struct deadlock *locks, size_t count)
@@ -459,8 +467,7 @@ void deadlocks_line(struct buf *out, const struct deadlock *lock)
     else
         buf_printf(out, "%s%zu threads of ", lock->asleep ? "all " : "", lock->count);
     text_show(out, lock->name);
-    buf_printf(out, " (pid %d) %s, ", lock->pid,
-               lock->count == 1 ? "waits for a mutex that it holds itself" : "wait for each other");
+    buf_printf(out, " (pid %d) %s, ", lock->pid, waits_text(lock));
     put_list(out, lock);
 }
 

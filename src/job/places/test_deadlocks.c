@@ -9,6 +9,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
+#include <semaphore.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -105,9 +106,36 @@ static void test_flock_with_a_limit(void **state)
     lock_crosswise(true);
 }
 
+/* A semaphore that nobody can post: its process has no other thread, and no handler of signals. */
+static void test_semaphore(void **state)
+{
+    struct deadlock *locks = NULL;
+    size_t count = 0;
+    pid_t pid = fork();
+    if (pid == 0) {
+        sem_t semaphore;
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
+        sem_init(&semaphore, 0, 0);
+        sem_wait(&semaphore);
+        _exit(0);
+    }
+    while (!(count = deadlocks_find(&locks, &pid, 1)))
+        deadlocks_free(locks, 0);
+    struct buf text = BUF_INIT;
+    char expected[128];
+    deadlocks_text(&text, locks, count);
+    snprintf(expected, sizeof expected, "deadlock: thread %d of process %d (", pid, pid);
+    assert_int_equal(strncmp(text.data, expected, strlen(expected)), 0);
+    assert_non_null(strstr(text.data, ") waits for another thread, and there is none\n"));
+    kill(pid, SIGKILL);
+    waitpid(pid, NULL, 0);
+    buf_done(&text);
+    deadlocks_free(locks, count);
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_flock_of_a_child),
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_semaphore), cmocka_unit_test(test_flock_of_a_child),
                                        cmocka_unit_test(test_flock_with_a_limit)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
