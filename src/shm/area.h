@@ -39,7 +39,7 @@
 #include "shm/code.h"
 
 enum {
-    AREA_VERSION = 13,
+    AREA_VERSION = 14,
     AREA_FILTER = 65536,
     AREA_PAGE = 4096,
     AREA_THREAD_SIZE = 3 * AREA_PAGE,
@@ -389,8 +389,9 @@ struct area {
     _Atomic uint32_t full_packets; /* roughly */
     _Atomic uint32_t raised;       /* grows with each raised event */
     _Atomic uint64_t functions_omitted, threads_omitted, too_deep; /* calls, threads, calls */
-    _Atomic uint64_t flight_overwritten;                           /* packets */
-    _Atomic uint64_t flight_overwritten_records;                   /* entries and exits in them */
+    _Atomic uint64_t unplaced; /* calls on too small stacks for signals, of threads that have nothing of it yet */
+    _Atomic uint64_t flight_overwritten;         /* packets */
+    _Atomic uint64_t flight_overwritten_records; /* entries and exits in them */
     _Atomic uint64_t waits_ran_out; /* AREA_WAIT: no room came within wait_us, or there is no monitor; after a few in a
                                        row nobody waits until packets are freed */
     _Atomic uint64_t waits_dropped; /* records discarded because of these */

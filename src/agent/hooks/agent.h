@@ -380,6 +380,8 @@ static inline uint32_t stack_recorded(const struct agent_thread *self)
 }
 /* Whether an address lies on the thread's stack for signal handlers. */
 bool stack_is_alternate(uint64_t sp);
+/* Whether it has run out of that stack, downwards. */
+bool stack_is_left(uint64_t sp);
 void stack_context(uint64_t low, uint64_t size); /* a stack given to makecontext */
 /* longjmp goes to a frame of this stack pointer, as the C library keeps it: what lies below is unwound. */
 void agent_stack_jump(uint64_t mangled);

@@ -204,6 +204,8 @@ void agent_fault(const char *text)
 void agent_seal(const char *text)
 {
     agent_mpi_seal(text);
+    if (!agent_hot.area) /* a child that has not been traced yet: each call would go on coming through */
+        agent_filter_clear();
     agent_fault(text);
     connect_settings.socket[0] = '\0'; /* no other connection, */
     known_pid = 0;                     /* nor in children */
@@ -223,6 +225,8 @@ static bool hook_fault(ucontext_t *context, int32_t signal, uint64_t address)
     greg_t *gregs = context->uc_mcontext.gregs;
     const struct capture_frame *saved = agent_self.registers;
     uint64_t pc = (uint64_t)gregs[REG_RIP];
+    if (stack_is_left((uint64_t)gregs[REG_RSP]))
+        return false; /* this handler's own frame lies where that of the interrupted one was */
     if ((pc >= (uint64_t)agent_hooks_begin && pc < (uint64_t)agent_hooks_end) ||
         (pc >= (uint64_t)agent_moves_begin && pc < (uint64_t)agent_moves_end)) {
         gregs[REG_RIP] = *(const greg_t *)gregs[REG_RSP];

@@ -58,6 +58,7 @@ SAME(BLOCK_PENDING, area_thread, pending);
 SAME(BLOCK_END, area_thread, end);
 SAME(BLOCK_LAST_TIME, area_thread, last_time);
 SAME(BLOCK_DEPTH, area_thread, depth);
+SAME(AREA_UNPLACED, area, unplaced);
 SAME(BLOCK_DISCARDED, area_thread, discarded);
 SAME(COUNT_CALLS, area_count, calls);
 SAME(COUNT_TICKS, area_count, ticks);

@@ -849,8 +849,9 @@ agent_hooks_end:
         movq    %fs:(%r10), %r10
         negq    %r10
         addq    %rsp, %r10
-        cmpq    $HOOK_STACK, %r10
+        cmpq    $HOOK_CONNECT_STACK, %r10
         jb      .Lslow_small
+.Lslow_fits:
         leaq    -(REGS_SIZE + 8)(%rsp), %rsp
         .cfi_adjust_cfa_offset REGS_SIZE + 8
         movq    %rdx, 1*8(%rsp)
@@ -887,13 +888,20 @@ agent_hooks_end:
         /* A handler's stack has no room for it: the call is not recorded. */
 .Lslow_small:
         cmpq    $0, agent_hot+HOT_AREA(%rip)
-        je      1f
+        je      2f
+        cmpq    $HOOK_STACK, %r10
+        jae     .Lslow_fits
         movq    agent_self@gottpoff(%rip), %r10
         movq    %fs:SELF_BLOCK(%r10), %r10
         testq   %r10, %r10
         jz      1f
         incq    BLOCK_DISCARDED(%r10)
-1:      ret
+        ret
+1:      movq    agent_hot+HOT_AREA(%rip), %r10
+        testq   %r10, %r10
+        jz      2f
+        lock incq AREA_UNPLACED(%r10)
+2:      ret
         .cfi_endproc
 
         .p2align 4

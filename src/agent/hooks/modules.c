@@ -59,29 +59,6 @@ void *agent_next(const char *name)
     return real_dlsym()(RTLD_NEXT, name);
 }
 
-static void *no_function(void)
-{
-    return NULL;
-}
-
-/* The next definition of a function, looked up once. */
-static void *next(_Atomic(void *) *known, const char *name)
-{
-    void *found = atomic_load_explicit(known, memory_order_relaxed);
-    if (!found) {
-        found = agent_next(name);
-        if (!found)
-            found = (void *)no_function;
-        atomic_store_explicit(known, found, memory_order_relaxed);
-    }
-    return found;
-}
-#define NEXT(name) \
-    __extension__({ \
-        static _Atomic(void *) known_; \
-        (__typeof__(&name))next(&known_, #name); \
-    })
-
 /* ---- looking again ---- */
 
 static int count_changes(struct dl_phdr_info *object, size_t size, void *ctx)
@@ -208,6 +185,7 @@ static void will_open(void)
     agent_mpi_opens();
 }
 
+NEXT_LATE(dlopen);
 void *modules_dlopen(void)
 {
     int kept = errno;
@@ -216,6 +194,7 @@ void *modules_dlopen(void)
     return (void *)NEXT(dlopen);
 }
 
+NEXT_LATE(dlmopen);
 void *modules_dlmopen(void)
 {
     int kept = errno;
@@ -248,6 +227,7 @@ void *modules_dlsym(void *handle, const char *name)
     return to;
 }
 
+NEXT_LATE(dlclose);
 EXPORTED int dlclose(void *handle)
 {
     int before = errno;
@@ -268,6 +248,7 @@ void modules_init(uint64_t changes)
 
 /* ---- stacks ---- */
 
+NEXT_LATE(makecontext);
 void *modules_makecontext(const ucontext_t *context)
 {
     if (context)
@@ -307,6 +288,7 @@ static int exec_failed(unsigned before)
 }
 
 #define EXEC(name, parameters, arguments) \
+    NEXT_EARLY(name); \
     EXPORTED int name parameters \
     { \
         if (!agent_was_connected) \
@@ -362,6 +344,7 @@ EXPORTED int execle(const char *path, const char *arg, ...)
 
 /* The child has the caller's mask. */
 #define SPAWN(name) \
+    NEXT_EARLY(name); \
     EXPORTED int name(pid_t *pid, const char *path, const posix_spawn_file_actions_t *actions, \
                       const posix_spawnattr_t *attributes, char *const argv[], char *const envp[]) \
     { \

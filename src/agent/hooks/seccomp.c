@@ -7,9 +7,11 @@
 #include <stdarg.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
+#include <unistd.h>
 
 #include "agent/hooks/agent.h"
 #include "agent/hooks/modules.h"
+#include "agent/safety/signals.h"
 
 #define EXPORTED __attribute__((visibility("default")))
 
@@ -17,17 +19,9 @@ enum { SET_MODE_STRICT, SET_MODE_FILTER }; /* <linux/seccomp.h> */
 
 static const char sealed[] = "the program restricted its system calls (seccomp)";
 
-typedef int prctl_fn(int, unsigned long, unsigned long, unsigned long, unsigned long);
-typedef long syscall_fn(long, ...);
-
+NEXT_EARLY(prctl);
 EXPORTED int prctl(int option, ...)
 {
-    static _Atomic(prctl_fn *) known;
-    prctl_fn *next = atomic_load_explicit(&known, memory_order_relaxed);
-    if (!next) {
-        next = (prctl_fn *)agent_next("prctl");
-        atomic_store_explicit(&known, next, memory_order_relaxed);
-    }
     va_list rest;
     va_start(rest, option);
     unsigned long a = va_arg(rest, unsigned long), b = va_arg(rest, unsigned long);
@@ -35,19 +29,16 @@ EXPORTED int prctl(int option, ...)
     va_end(rest);
     if (option == PR_SET_SECCOMP)
         agent_seal(sealed);
-    return next(option, a, b, c, d);
+    return NEXT(prctl)(option, a, b, c, d);
 }
 
 /* libseccomp has no other way to the system call than this one. */
-void *modules_syscall(long number, long operation)
+NEXT_EARLY(syscall);
+void *modules_syscall(long number, long first)
 {
-    static _Atomic(syscall_fn *) known;
-    syscall_fn *next = atomic_load_explicit(&known, memory_order_relaxed);
-    if (!next) {
-        next = (syscall_fn *)agent_next("syscall");
-        atomic_store_explicit(&known, next, memory_order_relaxed);
-    }
-    if (number == SYS_seccomp && (operation == SET_MODE_STRICT || operation == SET_MODE_FILTER))
+    if (number == SYS_seccomp && (first == SET_MODE_STRICT || first == SET_MODE_FILTER))
         agent_seal(sealed);
-    return (void *)next;
+    if (number == SYS_sigaltstack)
+        agent_altstack_comes((const void *)first); /* NOLINT(performance-no-int-to-ptr) */
+    return (void *)NEXT(syscall);
 }

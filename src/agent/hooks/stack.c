@@ -172,6 +172,14 @@ bool stack_is_alternate(uint64_t sp)
            sp - (uint64_t)alternate.ss_sp < alternate.ss_size;
 }
 
+bool stack_is_left(uint64_t sp)
+{
+    enum { STACK_LEFT = 64 << 10 };
+    stack_t alternate;
+    return sys_call2(SYS_sigaltstack, 0, (long)&alternate) == 0 && !(alternate.ss_flags & SS_DISABLE) &&
+           (uint64_t)alternate.ss_sp - sp < STACK_LEFT;
+}
+
 /* longjmp: setjmp keeps stack pointers mangled (PTR_MANGLE of the C library on x86-64). */
 void agent_stack_jump(uint64_t mangled)
 {

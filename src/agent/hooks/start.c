@@ -9,6 +9,7 @@
 #include "agent/system/large.h"
 #include "agent/hooks/mpi.h"
 #include "agent/safety/read.h"
+#include "agent/safety/signals.h"
 #include "agent/system/valgrind.h"
 #include "shm/late.h"
 
@@ -96,6 +97,7 @@ static char long_job[AREA_PATH] AGENT_LARGE;
 static void start(int argc, char **argv, char **envp)
 {
     struct environment environment;
+    agent_next_find();
     environment_scan(__environ ? __environ : envp, &environment);
     drop_asan(&environment);
     if (is(environment.off, "off") ||

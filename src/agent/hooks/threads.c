@@ -105,6 +105,7 @@ bool thread_attach(struct agent_thread *self)
     }
     block_init(self, block);
     stack_own(self);
+    agent_altstack_look(); /* it may have come before us */
     self->state = AGENT_THREAD_LIVE;
     agent_signal_fence();
     self->block = block;

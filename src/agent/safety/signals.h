@@ -66,6 +66,33 @@ void agent_signals_doubt(uint64_t mask);
 /* 1: pointers lead to reads that take time, for direct ones are not possible, or not without a look at the mask. */
 extern _Atomic uint32_t agent_signals_careful __attribute__((visibility("hidden")));
 
+/* ---- the thread's stack for signals, as hooks_x86_64.S wants to know it ---- */
+
+/* The program is about to give the kernel this one: a stack_t; NULL: none. */
+void agent_altstack_comes(const void *given);
+/* Asks the kernel. */
+void agent_altstack_look(void);
+
+/* ---- the next definition of a function that the agent defines, too ---- */
+
+/* libc's, or that of another preloaded library. Programs call many of them in handlers of signals, where dlsym must not be
+ * used: it takes a lock, and more of the stack than there may be. So they are looked up before the program runs; NEXT_LATE is
+ * for those that are not in each libc, or never called there. */
+struct next_entry {
+    _Atomic(void *) *function;
+    const char *name;
+};
+
+#define NEXT_LATE(name) static _Atomic(void *) next_##name
+#define NEXT_EARLY(name) \
+    NEXT_LATE(name); \
+    static struct next_entry next_entry_##name __attribute__((section("next_entries"), used)) = {&next_##name, #name}
+#define NEXT(name) ((__typeof__(&name))agent_next_of(&next_##name, #name))
+
+void *agent_next_of(_Atomic(void *) *function, const char *name);
+/* Once, when the library starts. */
+void agent_next_find(void);
+
 /* ---- for read.c ---- */
 
 /* How many calls that wait with a mask of their own this thread is in, inside each other. */

@@ -2,7 +2,7 @@
 /*
  * The functions of libc that set dispositions and masks of signals, as the program finds them: see
  * agent/safety/signals.h. Each goes on to the next of its name (libc's, or that of another preloaded library) unless
- * the agent keeps what it is about. The next one is looked up when it is first needed.
+ * the agent keeps what it is about.
  */
 #include <dlfcn.h>
 #include <errno.h>
@@ -20,21 +20,40 @@
 #include "agent/safety/read.h"
 #include "agent/safety/signals.h"
 #include "agent/safety/signals_internal.h"
+#include "agent/system/sys.h"
 
 #define EXPORT __attribute__((visibility("default")))
 
-/* The next definition of the function it is used in. */
-#define NEXT(name) ((__typeof__(&name))next(&slot_##name, #name))
-#define SLOT(name) static _Atomic(void *) slot_##name
+/* hooks/modules.c; not in tests of this part alone. */
+extern void *agent_next(const char *name) __attribute__((weak));
 
-static void *next(_Atomic(void *) *slot, const char *name)
+static void *no_function(void)
 {
-    void *function = atomic_load_explicit(slot, memory_order_relaxed);
-    if (!function) {
-        function = dlsym(RTLD_NEXT, name);
-        atomic_store_explicit(slot, function, memory_order_relaxed);
+    return NULL;
+}
+
+void *agent_next_of(_Atomic(void *) *function, const char *name)
+{
+    void *found = atomic_load_explicit(function, memory_order_relaxed);
+    if (!found) {
+        found = agent_next ? agent_next(name) : dlsym(RTLD_NEXT, name);
+        if (!found)
+            found = (void *)no_function;
+        atomic_store_explicit(function, found, memory_order_relaxed);
     }
-    return function;
+    return found;
+}
+
+void agent_find_sigsetjmp(void);
+extern struct next_entry __start_next_entries[] __attribute__((visibility("hidden"))); /* by the linker */
+extern struct next_entry __stop_next_entries[] __attribute__((visibility("hidden")));
+
+void agent_next_find(void)
+{
+    for (const struct next_entry *entry = __start_next_entries; entry < __stop_next_entries; entry++)
+        if (agent_next_of(entry->function, entry->name) == (void *)no_function)
+            dlerror(); /* the program does not hear of it */
+    agent_find_sigsetjmp();
 }
 
 static int result_of(int error)
@@ -50,10 +69,10 @@ static uint64_t word_of(const sigset_t *set)
     return set->__val[0];
 }
 
-/* Where libc reads no mask itself: others the kernel refuses (EFAULT), and we must not read. */
-static bool is_mask(const sigset_t *set)
+/* Where libc does not read itself: others the kernel refuses (EFAULT), and we must not read. */
+static bool is_address(const void *given)
 {
-    return (uintptr_t)set >= 4096 && (intptr_t)set > 0;
+    return (uintptr_t)given >= 4096 && (intptr_t)given > 0;
 }
 
 static void word_to(sigset_t *set, uint64_t word)
@@ -63,7 +82,7 @@ static void word_to(sigset_t *set, uint64_t word)
 
 /* ---- dispositions ---- */
 
-SLOT(sigaction);
+NEXT_EARLY(sigaction);
 EXPORT int sigaction(int signal, const struct sigaction *restrict action, struct sigaction *restrict old)
 {
     struct kernel_action set, was;
@@ -106,7 +125,7 @@ static sighandler_t set_handler(int signal, sighandler_t handler, int flags, uin
     return sigaction(signal, &action, &old) == 0 ? old.sa_handler : SIG_ERR;
 }
 
-SLOT(signal);
+NEXT_EARLY(signal);
 EXPORT sighandler_t signal(int number, sighandler_t handler)
 {
     if (!signals_mine(number))
@@ -115,7 +134,7 @@ EXPORT sighandler_t signal(int number, sighandler_t handler)
 }
 
 sighandler_t bsd_signal(int number, sighandler_t handler);
-SLOT(bsd_signal);
+NEXT_LATE(bsd_signal);
 EXPORT sighandler_t bsd_signal(int number, sighandler_t handler)
 {
     if (!signals_mine(number))
@@ -123,7 +142,7 @@ EXPORT sighandler_t bsd_signal(int number, sighandler_t handler)
     return signal(number, handler);
 }
 
-SLOT(ssignal);
+NEXT_LATE(ssignal);
 EXPORT sighandler_t ssignal(int number, sighandler_t handler)
 {
     if (!signals_mine(number))
@@ -131,7 +150,7 @@ EXPORT sighandler_t ssignal(int number, sighandler_t handler)
     return signal(number, handler);
 }
 
-SLOT(sysv_signal);
+NEXT_LATE(sysv_signal);
 EXPORT sighandler_t sysv_signal(int number, sighandler_t handler)
 {
     if (!signals_mine(number))
@@ -140,7 +159,7 @@ EXPORT sighandler_t sysv_signal(int number, sighandler_t handler)
 }
 
 sighandler_t __sysv_signal(int number, sighandler_t handler);
-SLOT(__sysv_signal);
+NEXT_LATE(__sysv_signal);
 EXPORT sighandler_t __sysv_signal(int number, sighandler_t handler)
 {
     if (!signals_mine(number))
@@ -150,7 +169,7 @@ EXPORT sighandler_t __sysv_signal(int number, sighandler_t handler)
 
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wdeprecated-declarations" /* obsolete they are, and still called */
-SLOT(sigset);
+NEXT_EARLY(sigset);
 EXPORT sighandler_t sigset(int number, sighandler_t disposition)
 {
     struct kernel_action old;
@@ -171,7 +190,7 @@ EXPORT sighandler_t sigset(int number, sighandler_t disposition)
     return mask & bit ? SIG_HOLD : before;
 }
 
-SLOT(sigignore);
+NEXT_LATE(sigignore);
 EXPORT int sigignore(int number)
 {
     if (!signals_mine(number))
@@ -197,7 +216,7 @@ static int mask_of_thread(int how, const sigset_t *set, sigset_t *old)
     return -error;
 }
 
-SLOT(pthread_sigmask);
+NEXT_EARLY(pthread_sigmask);
 EXPORT int pthread_sigmask(int how, const sigset_t *restrict set, sigset_t *restrict old)
 {
     if (signals_masking())
@@ -206,7 +225,7 @@ EXPORT int pthread_sigmask(int how, const sigset_t *restrict set, sigset_t *rest
     return NEXT(pthread_sigmask)(how, set, old);
 }
 
-SLOT(sigprocmask);
+NEXT_EARLY(sigprocmask);
 EXPORT int sigprocmask(int how, const sigset_t *restrict set, sigset_t *restrict old)
 {
     if (signals_masking())
@@ -221,7 +240,7 @@ static int mask_one(int how, int number)
     return result_of(signals_mask(how, &bit, NULL));
 }
 
-SLOT(sighold);
+NEXT_EARLY(sighold);
 EXPORT int sighold(int number)
 {
     if (signals_masking() && signals_mine(number))
@@ -230,13 +249,13 @@ EXPORT int sighold(int number)
     return NEXT(sighold)(number);
 }
 
-SLOT(sigrelse);
+NEXT_EARLY(sigrelse);
 EXPORT int sigrelse(int number)
 {
     return signals_masking() && signals_mine(number) ? mask_one(SIG_UNBLOCK, number) : NEXT(sigrelse)(number);
 }
 
-SLOT(sigblock);
+NEXT_LATE(sigblock);
 EXPORT int sigblock(int mask)
 {
     uint64_t set = (uint32_t)mask, old = 0;
@@ -248,7 +267,7 @@ EXPORT int sigblock(int mask)
     return (int)old;
 }
 
-SLOT(sigsetmask);
+NEXT_LATE(sigsetmask);
 EXPORT int sigsetmask(int mask)
 {
     uint64_t set = (uint32_t)mask, old = 0;
@@ -269,43 +288,43 @@ EXPORT int sigsetmask(int mask)
     signals_wait_end(wait); \
     return result
 
-SLOT(sigsuspend);
+NEXT_EARLY(sigsuspend);
 EXPORT int sigsuspend(const sigset_t *mask)
 {
-    if (!is_mask(mask))
+    if (!is_address(mask))
         return NEXT(sigsuspend)(mask);
     WAITING(word_of(mask), sigsuspend, mask);
 }
 
-SLOT(ppoll);
+NEXT_EARLY(ppoll);
 EXPORT int ppoll(struct pollfd *fds, nfds_t count, const struct timespec *limit, const sigset_t *mask)
 {
-    if (!is_mask(mask))
+    if (!is_address(mask))
         return NEXT(ppoll)(fds, count, limit, mask);
     WAITING(word_of(mask), ppoll, fds, count, limit, mask);
 }
 
 /* ppoll, where a program is compiled with checks of sizes. */
 int __ppoll_chk(struct pollfd *fds, nfds_t count, const struct timespec *limit, const sigset_t *mask, size_t size);
-SLOT(__ppoll_chk);
+NEXT_LATE(__ppoll_chk);
 EXPORT int __ppoll_chk(struct pollfd *fds, nfds_t count, const struct timespec *limit, const sigset_t *mask,
                        size_t size)
 {
-    if (!is_mask(mask))
+    if (!is_address(mask))
         return NEXT(__ppoll_chk)(fds, count, limit, mask, size);
     WAITING(word_of(mask), __ppoll_chk, fds, count, limit, mask, size);
 }
 
 /* Those of System V and of BSD: <signal.h> calls either of them sigpause. */
 int __xpg_sigpause(int number);
-SLOT(__xpg_sigpause);
+NEXT_LATE(__xpg_sigpause);
 EXPORT int __xpg_sigpause(int number)
 {
     WAITING(0, __xpg_sigpause, number);
 }
 
 int __sigpause(int what, int is_number);
-SLOT(__sigpause);
+NEXT_LATE(__sigpause);
 EXPORT int __sigpause(int what, int is_number)
 {
     WAITING(is_number ? 0 : (uint32_t)what, __sigpause, what, is_number);
@@ -317,69 +336,88 @@ EXPORT int bsd_sigpause(int mask)
     return __sigpause(mask, 0);
 }
 
-SLOT(pselect);
+NEXT_EARLY(pselect);
 EXPORT int pselect(int count, fd_set *restrict reading, fd_set *restrict writing, fd_set *restrict special,
                    const struct timespec *restrict limit, const sigset_t *restrict mask)
 {
-    if (!is_mask(mask))
+    if (!is_address(mask))
         return NEXT(pselect)(count, reading, writing, special, limit, mask);
     WAITING(word_of(mask), pselect, count, reading, writing, special, limit, mask);
 }
 
-SLOT(epoll_pwait);
+NEXT_LATE(epoll_pwait);
 EXPORT int epoll_pwait(int fd, struct epoll_event *events, int count, int limit, const sigset_t *mask)
 {
-    if (!is_mask(mask))
+    if (!is_address(mask))
         return NEXT(epoll_pwait)(fd, events, count, limit, mask);
     WAITING(word_of(mask), epoll_pwait, fd, events, count, limit, mask);
 }
 
-SLOT(epoll_pwait2);
+NEXT_LATE(epoll_pwait2);
 EXPORT int epoll_pwait2(int fd, struct epoll_event *events, int count, const struct timespec *limit,
                         const sigset_t *mask)
 {
-    if (!is_mask(mask))
+    if (!is_address(mask))
         return NEXT(epoll_pwait2)(fd, events, count, limit, mask);
     WAITING(word_of(mask), epoll_pwait2, fd, events, count, limit, mask);
 }
 
-SLOT(sigwait);
+NEXT_LATE(sigwait);
 EXPORT int sigwait(const sigset_t *restrict set, int *restrict number)
 {
     WAITING(0, sigwait, set, number);
 }
 
-SLOT(sigwaitinfo);
+NEXT_LATE(sigwaitinfo);
 EXPORT int sigwaitinfo(const sigset_t *restrict set, siginfo_t *restrict info)
 {
     WAITING(0, sigwaitinfo, set, info);
 }
 
-SLOT(sigtimedwait);
+NEXT_LATE(sigtimedwait);
 EXPORT int sigtimedwait(const sigset_t *restrict set, siginfo_t *restrict info, const struct timespec *restrict limit)
 {
     WAITING(0, sigtimedwait, set, info, limit);
 }
 
-SLOT(signalfd);
+NEXT_LATE(signalfd);
 EXPORT int signalfd(int fd, const sigset_t *mask, int flags)
 {
-    if (is_mask(mask))
+    if (is_address(mask))
         signals_step_aside(word_of(mask));
     return NEXT(signalfd)(fd, mask, flags);
 }
 
 /* Where the thread's stack for signals begins, for hooks_x86_64.S; 0: it has none. */
 extern _Thread_local uint64_t agent_altstack_low __attribute__((tls_model("initial-exec"), visibility("hidden")));
-_Thread_local uint64_t agent_altstack_low;
+_Thread_local uint64_t agent_altstack_low __attribute__((tls_model("initial-exec")));
 
-SLOT(sigaltstack);
-EXPORT int sigaltstack(const stack_t *restrict stack, stack_t *restrict old)
+static uint64_t low_of(const stack_t *stack)
+{
+    return stack->ss_flags & SS_DISABLE ? 0 : (uint64_t)stack->ss_sp;
+}
+
+/* A signal may come as soon as the kernel knows the stack. */
+void agent_altstack_comes(const void *given)
 {
     agent_read_altstack();
-    int result = NEXT(sigaltstack)(stack, old);
-    if (result == 0 && stack)
-        agent_altstack_low = stack->ss_flags & SS_DISABLE ? 0 : (uint64_t)stack->ss_sp;
+    if (is_address(given))
+        agent_altstack_low = low_of(given);
+}
+
+void agent_altstack_look(void)
+{
+    stack_t stack;
+    agent_altstack_low = sys_call2(__NR_sigaltstack, 0, (long)&stack) == 0 ? low_of(&stack) : 0;
+}
+
+NEXT_EARLY(sigaltstack);
+EXPORT int sigaltstack(const stack_t *restrict stack, stack_t *restrict old)
+{
+    agent_altstack_comes(stack);
+    int result = NEXT(sigaltstack)(stack, old); /* which may have written to *stack */
+    if (stack)
+        agent_altstack_look();
     return result;
 }
 
@@ -389,10 +427,10 @@ _Static_assert(offsetof(struct __jmp_buf_tag, __saved_mask.__val[15]) == SIGNALS
 
 extern void *agent_real_sigsetjmp __attribute__((visibility("hidden")));
 void *agent_real_sigsetjmp;
-void agent_find_sigsetjmp(void);
 void agent_find_sigsetjmp(void)
 {
-    agent_real_sigsetjmp = dlsym(RTLD_NEXT, "__sigsetjmp");
+    static _Atomic(void *) found;
+    agent_real_sigsetjmp = agent_next_of(&found, "__sigsetjmp");
 }
 
 /* Recorded calls that are left (stack.c); not in tests of this part alone. */
@@ -410,7 +448,7 @@ static void jump(const struct __jmp_buf_tag *to)
 }
 
 #define JUMP(name) \
-    SLOT(name); \
+    NEXT_EARLY(name); \
     EXPORT _Noreturn void name(struct __jmp_buf_tag to[1], int value) \
     { \
         jump(to); \
@@ -445,7 +483,7 @@ static void *map(void *address, size_t size, int protection, int flags, int fd, 
         static _Atomic uint32_t looking; \
         __typeof__(&map) real = (__typeof__(&map))atomic_load_explicit(&slot, memory_order_relaxed); \
         if (!real && !atomic_exchange(&looking, 1)) \
-            real = (__typeof__(&map))next(&slot, symbol); \
+            real = (__typeof__(&map))agent_next_of(&slot, symbol); \
         void *result = (real ? real : map)(address, size, protection, flags, fd, at); \
         if (result != MAP_FAILED && fd >= 0 && !(flags & MAP_ANONYMOUS)) \
             agent_read_mapped((uintptr_t)result, size, fd); \

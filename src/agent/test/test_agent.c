@@ -128,18 +128,34 @@ static void follows_signal_stacks(void **state)
     expect("alternate", NULL, "main(alternate([1]handler(leaf())[0]leaf()[1]handler(leaf())[0]))");
 }
 
-/* Two entries and two exits are not recorded there. */
+/* Two entries and two exits are not recorded there; of a thread that has no frames, exits do not count. */
 static void leaves_small_signal_stacks_alone(void **state)
 {
-    struct mini mini;
-    struct mini_totals totals;
-    mini_init(&mini);
-    mini_run(&mini, target(builds[0]), "alternate-small", NULL);
-    ended_well(&mini);
-    tree_is(&mini, 0, 1, "main(alternate_small(leaf()))");
-    mini_pair(&mini, &mini.areas[0], &totals);
-    assert_int_equal(totals.discarded, 4);
-    mini_done(&mini);
+    static const char *const ways[] = {"", "swapped", "raw", "thread"};
+    for (size_t i = 0; i < sizeof ways / sizeof *ways; i++) {
+        struct mini mini;
+        struct mini_totals totals;
+        mini_init(&mini);
+        mini_run(&mini, target(builds[0]), "alternate-small", ways[i]);
+        ended_well(&mini);
+        tree_is(&mini, 0, 1, "main(alternate_small(leaf()))");
+        mini_pair(&mini, &mini.areas[0], &totals);
+        assert_int_equal(totals.discarded + mini.areas[0].view.area->unplaced, strcmp(ways[i], "thread") == 0 ? 2 : 4);
+        mini_done(&mini);
+    }
+}
+
+/* Nothing is looked up there for a jump, and a child does not connect from there. */
+static void needs_little_of_signal_stacks(void **state)
+{
+    static const char *const ways[] = {"jump", "fork"};
+    for (size_t i = 0; i < sizeof ways / sizeof *ways; i++) {
+        struct mini mini;
+        mini_init(&mini);
+        mini_run(&mini, target(builds[0]), "alternate-small", ways[i]);
+        ended_well(&mini);
+        mini_done(&mini);
+    }
 }
 
 /* Whatever a signal interrupts: what is recorded pairs, and all that is missing is counted. */
@@ -794,6 +810,7 @@ int main(void)
         cmocka_unit_test(follows_coroutines),
         cmocka_unit_test(follows_signal_stacks),
         cmocka_unit_test(leaves_small_signal_stacks_alone),
+        cmocka_unit_test(needs_little_of_signal_stacks),
         cmocka_unit_test(survives_signals),
         cmocka_unit_test(survives_signals_on_their_stack),
         cmocka_unit_test(survives_jumps_out_of_signals),

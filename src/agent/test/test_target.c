@@ -9,6 +9,7 @@
 #include <setjmp.h>
 #include <signal.h>
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -216,18 +217,61 @@ APART void alternate(void)
     raise(SIGUSR1);
 }
 
+static sigjmp_buf small_back;
+
+static void small_jump(int number)
+{
+    void (*volatile to)(sigjmp_buf, int) = siglongjmp; /* that the linker has found */
+    to(small_back, number);
+}
+
+static void small_fork(int number)
+{
+    int status = 0;
+    pid_t pid = fork();
+    if (pid == 0)
+        _exit(leaf(number) == number + 1 ? 0 : 9);
+    if (waitpid(pid, &status, 0) != pid || status != 0)
+        _exit(9);
+}
+
+static HIDDEN void *small_handle(void *stack)
+{
+    sigaltstack(stack, NULL);
+    raise(SIGUSR1);
+    sigaltstack(&(stack_t){.ss_flags = SS_DISABLE}, NULL);
+    return NULL;
+}
+
 /* It has room for what the kernel needs and for the handler; what lies below is the program's. */
-APART void alternate_small(void)
+APART void alternate_small(const char *how)
 {
     struct {
         char below[8192], stack[16384];
     } *memory = malloc(sizeof *memory);
     memset(memory->below, 0x55, sizeof memory->below);
-    sigaltstack(&(stack_t){.ss_sp = memory->stack, .ss_size = getauxval(AT_MINSIGSTKSZ) + 768}, NULL);
-    struct sigaction action = {.sa_handler = handler, .sa_flags = SA_ONSTACK};
+    bool jumps = strcmp(how, "jump") == 0, forks = strcmp(how, "fork") == 0;
+    size_t room = jumps ? 256 : forks ? 4600 : 768;
+    stack_t stack = {.ss_sp = memory->stack, .ss_size = getauxval(AT_MINSIGSTKSZ) + room}, own = stack;
+    struct sigaction action = {.sa_handler = jumps ? small_jump : forks ? small_fork : handler, .sa_flags = SA_ONSTACK};
     sigaction(SIGUSR1, &action, NULL);
     leaf(1); /* the linker has found the hooks: that takes more than the handler */
-    raise(SIGUSR1);
+    if (strcmp(how, "thread") == 0) {
+        pthread_t thread;
+        pthread_create(&thread, NULL, small_handle, &stack);
+        pthread_join(thread, NULL);
+    } else {
+        if (strcmp(how, "swapped") == 0)
+            sigaltstack(&stack, &stack);
+        else if (strcmp(how, "raw") == 0)
+            syscall(SYS_sigaltstack, &stack, NULL);
+        else
+            sigaltstack(&stack, NULL);
+        if (!jumps || sigsetjmp(small_back, 1) == 0)
+            raise(SIGUSR1);
+        own.ss_flags = SS_DISABLE;
+        sigaltstack(&own, NULL);
+    }
     for (size_t i = 0; i < sizeof memory->below; i++)
         if (memory->below[i] != 0x55)
             _exit(9);
@@ -573,7 +617,7 @@ static HIDDEN int run(const char *what, const char *argument, int n)
     else if (strcmp(what, "alternate") == 0)
         alternate();
     else if (strcmp(what, "alternate-small") == 0)
-        alternate_small();
+        alternate_small(argument);
     else if (strcmp(what, "storm") == 0)
         storm(n, 0, 0);
     else if (strcmp(what, "storm-alternate") == 0)

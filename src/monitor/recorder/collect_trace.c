@@ -106,7 +106,9 @@ void agent_counts(const struct agent *agent, struct agent_counts *ret_counts)
     uint64_t made = agent->events + agent->discarded + agent->skipped;
     if (agent->view.area) /* what was overwritten had to be written first */
         made += atomic_load(&agent->view.area->flight_overwritten_records);
-    uint64_t ticks = made * agents->event_ticks;
+    uint64_t ticks = made * agents->event_ticks, unplaced = 0;
+    if (agent->view.area)
+        unplaced = atomic_load(&agent->view.area->unplaced);
     for (uint32_t i = 0; agent->view.area && i < agent->view.thread_count; i++) {
         const struct area_thread *thread = area_thread_at(&agent->view, i);
         if (atomic_load(&thread->state) == AREA_THREAD_FREE && !thread->serial)
@@ -115,7 +117,7 @@ void agent_counts(const struct agent *agent, struct agent_counts *ret_counts)
     }
     *ret_counts =
         (struct agent_counts){.events = agent->events,
-                              .discarded = agent->discarded,
+                              .discarded = agent->discarded + unplaced,
                               .bytes = agent->writer ? trace_writer_bytes(agent->writer) : 0,
                               .cost_ns = (uint64_t)((unsigned __int128)ticks * NS_PER_SECOND /
                                                     (agents->ticks_per_second ? agents->ticks_per_second : 1))};
