@@ -5,6 +5,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <cmocka.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "agent/hooks/record.c"
@@ -173,6 +174,22 @@ static void test_discarded_reported(void **state)
     assert_int_equal(head->events_discarded, 3);
 }
 
+/* What the flight recorder overwrites is lost, but for what the monitor has written of it before. */
+static void test_overwritten(void **state)
+{
+    static _Alignas(64) uint8_t memory[PACKETS * PACKET_SIZE];
+    struct packet_head *head = (void *)memory;
+    const uint32_t exits[5] = {RECORD_EXIT, RECORD_EXIT, RECORD_EXIT, RECORD_EXIT, RECORD_EXIT};
+    *head = (struct packet_head){.stream = 2, .content_size = (sizeof *head + sizeof exits) * 8};
+    memcpy(head + 1, exits, sizeof exits);
+    agent_hot.view.base = memory;
+    agent_hot.view.packet_size = PACKET_SIZE;
+    area.policy = AREA_FLIGHT;
+    assert_int_equal(takes(0), 0);
+    assert_int_equal(area.flight_overwritten, 1);
+    assert_int_equal(area.flight_overwritten_records, 3);
+}
+
 /* Where none is free, another one of those that are promised gets its memory here; of the rest nothing is touched. */
 static void test_made(void **state)
 {
@@ -215,10 +232,11 @@ static void test_made(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup(test_freed, setup),     cmocka_unit_test_setup(test_one_that_sleeps, setup),
-        cmocka_unit_test_setup(test_starved, setup),   cmocka_unit_test_setup(test_in_vain, setup),
-        cmocka_unit_test_setup(test_none, setup),      cmocka_unit_test_setup(test_made, setup),
-        cmocka_unit_test_setup(test_discarded, setup), cmocka_unit_test_setup(test_discarded_reported, setup),
+        cmocka_unit_test_setup(test_freed, setup),       cmocka_unit_test_setup(test_one_that_sleeps, setup),
+        cmocka_unit_test_setup(test_starved, setup),     cmocka_unit_test_setup(test_in_vain, setup),
+        cmocka_unit_test_setup(test_none, setup),        cmocka_unit_test_setup(test_made, setup),
+        cmocka_unit_test_setup(test_discarded, setup),   cmocka_unit_test_setup(test_discarded_reported, setup),
+        cmocka_unit_test_setup(test_overwritten, setup),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
