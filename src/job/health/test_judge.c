@@ -291,6 +291,12 @@ static void test_taken(void **unused)
     motion.lacking = 2; /* bound to two, it has a half of one */
     pass_busy(&judge, &tree, &node, &group, &motion, 0.5, 1.5);
     tree_assert_said(&tree, "processors_taken");
+    motion.lacking = 1;
+    pass_busy(&judge, &tree, &node, &group, &motion, 1, 3);
+    tree_assert_said(&tree, "");
+    motion.lacking = 0; /* bound no more: others have three of four */
+    pass_busy(&judge, &tree, &node, &group, &motion, 1, 3);
+    tree_assert_said(&tree, "processors_taken");
     tree_done(&tree);
 }
 
