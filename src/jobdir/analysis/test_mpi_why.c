@@ -329,6 +329,13 @@ static void test_requests(void **state)
     look(&scene);
     assert_int_equal(scene.why.stuck, 0);
     done(&scene);
+    scene = scene_of(2); /* one of another program may come yet; the other one has ended */
+    wait_for(&scene, 0, CALL_MPI_Waitall, 2, (int32_t[]){MPIA_RANK_FOREIGN, 1}, true);
+    ends(&scene, 1, MPIA_ENDED);
+    look(&scene);
+    assert_string_equal(only(&scene, MPI_WHY_UNMATCHED)->text,
+                        "a receive that nothing can match: rank 0 waits in MPI_Waitall for rank 1, which has ended");
+    done(&scene);
     scene = scene_of(2); /* sends that are buffered prove nothing alone, but when both only send */
     wait_for(&scene, 0, CALL_MPI_Wait, 1, (int32_t[]){1}, false);
     wait_for(&scene, 1, CALL_MPI_Wait, 1, (int32_t[]){0}, false);
