@@ -194,6 +194,12 @@ static void test_cancelled(void **state)
     match_undone(match, first, MPIM_DOUBT_CANCELLED);
     assert_int_equal(done(second, 1, 9), 1);
     assert_int_equal(got_from(1, 9)->doubts, 0);
+    /* one that waits for that itself waits no more */
+    post(MPIA_RANK_ANY, 4, 0);
+    second = post(1, 4, 0);
+    assert_int_equal(got_from(1, 4)->waiting, 1);
+    match_undone(match, second, MPIM_DOUBT_CANCELLED);
+    assert_int_equal(got_from(1, 4)->waiting, 0);
 }
 
 static void test_freed(void **state)
