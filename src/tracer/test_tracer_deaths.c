@@ -157,6 +157,21 @@ static void a_called_function_returns(void **state)
     assert_ends_well(pid, "a call");
 }
 
+/* Where a program's code was changed under a breakpoint, the change stays. */
+static void what_was_written_stays(void **state)
+{
+    (void)state;
+    static const uint8_t nop = 0x90;
+    pid_t pid = hold_at(0).pid;
+    assert_int_equal(tracer_break_set(tracer, pid, ADDR(called), 2, NULL, NULL, NULL), 0);
+    assert_int_equal(tracer_write_memory(tracer, pid, ADDR(called), &nop, 1), 0);
+    assert_int_equal(byte_at(pid, ADDR(called)), 0xcc);
+    kill_tracer(pid);
+    WAIT_FOR(byte_at(pid, ADDR(called)) != 0xcc);
+    assert_int_equal(byte_at(pid, ADDR(called)), nop);
+    assert_ends_well(pid, "changed code");
+}
+
 /* ---- the guard ---- */
 
 static pid_t guard_of(pid_t pid)
@@ -354,15 +369,11 @@ int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, test_setup, test_teardown)
-        TEST(a_held_thread_goes_on),
-        TEST(a_thread_between_steps_goes_on),
-        TEST(a_held_signal_arrives),
-        TEST(a_called_function_returns),
-        TEST(a_dead_guard_is_replaced),
-        TEST(an_orderly_end_leaves_no_guard),
-        TEST(a_stopped_monitor_stops_nobody),
-        TEST(a_stopped_tracer_stops_nobody),
-        TEST(few_of_the_busy_die),
+        TEST(a_held_thread_goes_on),          TEST(a_thread_between_steps_goes_on),
+        TEST(a_held_signal_arrives),          TEST(a_called_function_returns),
+        TEST(what_was_written_stays),         TEST(a_dead_guard_is_replaced),
+        TEST(an_orderly_end_leaves_no_guard), TEST(a_stopped_monitor_stops_nobody),
+        TEST(a_stopped_tracer_stops_nobody),  TEST(few_of_the_busy_die),
     };
     if (argc > 1)
         cmocka_set_test_filter(argv[1]);
