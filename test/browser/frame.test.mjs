@@ -268,7 +268,7 @@ variant('keys of a table mean the row that has the focus, whatever came before i
 
 test('a function whose name has spaces is found in the call tree; the pair that is pointed at stays in a matrix that is looked at closer', async () => {
   const node = (name, parent) => ({ function: name, class: 'compute', parent, calls: 1, total_ns: 100, self_ns: 50 });
-  const matrix = Array.from({ length: 8 }, (_, from) => ({ world: 0, from, to: 7 - from, messages: 1, bytes: 8, received_messages: 1, received_bytes: 8, one_sided: 0, one_sided_bytes: 0 }));
+  const matrix = Array.from({ length: 8 }, (_, from) => ({ world: 0, from, to: 7 - from, messages: 1, bytes: 8, received_messages: 1, received_bytes: 9, one_sided: 0, one_sided_bytes: 0 }));
   const server = await fakeServer({
     ...api, [`jobs/${job.id}/profile`]: { processes: [], functions: [], python_functions: [] }, [`jobs/${job.id}/tree`]: { nodes: [node('main', null), node('operator new(unsigned long)', 0), node('operate', 0)] },
     [`jobs/${job.id}/report`]: { mpi: { matrix } }, [`jobs/${job.id}/volume`]: { processes: [], calls: [], notes: [] },
@@ -285,6 +285,8 @@ test('a function whose name has spaces is found in the call tree; the pair that 
   const marked = () => picture.evaluate((canvas, bad) => new Uint32Array(canvas.getContext('2d').getImageData(0, 0, canvas.width, canvas.height).data.buffer).includes(bad), 0xff1e26b3);
   for (let i = 0; i < 7; i++) for (const key of ['ArrowDown', 'ArrowRight']) await page.keyboard.press(key);
   await page.getByText('rank 7 → rank 7').waitFor();
+  const first = page.getByRole('table', { name: 'Pairs of ranks' }).locator('tbody tr').first();
+  assert.deepEqual(await first.locator('td').allInnerTexts(), ['0', '7', '1', '8 B', '9 B']);
   assert.ok(await marked());
   await page.keyboard.press('+');
   await page.getByText('ranks 4–7 of 8').waitFor();
