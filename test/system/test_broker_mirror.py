@@ -280,6 +280,23 @@ if os.path.getsize({broken!r}):
 
     # ---- made-up jobs ----
 
+    def test_heard_before(self):
+        """What the broker remembers was heard when it was sent: a job that is gone since then is not called alive for longer."""
+        with brokertest.Mosquitto(self.box) as broker:
+            fake = FakePublisher(broker, "20260101T000001-h-1-aaaaaa", answers=False)
+            fake.say_state()
+            fake.beat(ahead=-10)
+
+            def heard():
+                for name in glob.glob(self.box.path("home", ".cache", "scry", "mirrors", "*", "*", fake.job, "remote.json")):
+                    with open(name, encoding="utf-8") as file:
+                        return json.load(file).get("heard")
+
+            report = self.box.start(self.box.scry("report", self.url(broker, fake.job)))
+            self.assertLess(wait_until(heard, 20), time.time() - 9)
+            report.kill()
+            report.wait()
+
     def test_states(self):
         """Running by a clock that is hours off; unreachable; lost, when the node was started again; never dead without that."""
         with brokertest.Mosquitto(self.box) as broker:
