@@ -45,6 +45,26 @@ class Queues(Messages):
             self.assertEqual(len(self.info(zero)), rest)
         self.finish()
 
+    def test_two_programs(self):
+        """What another program of the job has sent to its own rank 0 is not for this one's."""
+        zero, _ = self.launch(2)
+        folder = self.box.path("work", "other")
+        os.mkdir(folder)
+        for rank in range(2):
+            os.mkfifo(os.path.join(folder, f"{rank}.in"))
+        with self.box.start([*mpitest.MPIS[self.mpi]["run"], "-n", "2", mpitest.compile_program(self.mpi, "messenger.c", name="messenger"), folder],
+                            env={**mpitest.QUIET, **self.environment()}) as other:
+            with open(os.path.join(folder, "0.in"), "w", encoding="ascii") as receiver, \
+                 open(os.path.join(folder, "1.in"), "w", encoding="ascii") as sender:
+                print("send 0 5 10 1", file=sender, flush=True)
+                with open(os.path.join(folder, "1.out"), encoding="ascii") as out:
+                    wait_until(lambda: "sent" in out.read(), 30)
+                self.assertEqual(self.info(zero), [])
+                print("recv 1 5\nend", file=receiver, flush=True)
+                print("end", file=sender, flush=True)
+            self.assertEqual(other.wait(timeout=60 * scrytest.SCALE), 0)
+        self.finish()
+
     @mpitest.both
     def test_posted_receives(self):
         """A message that a posted receive gets is in no queue, in whatever way it was posted."""
