@@ -260,6 +260,21 @@ class Serve(servetest.ServeCase):
         places = [(data["node"], data["seq"]) for _event, data, _id in seen]
         self.assertEqual(len(set(places)), len(places))
 
+    def test_records_of_a_node_whose_clock_is_ahead(self):
+        """They stand among the others by the job's clock."""
+        name = "20250101T000000-x-1-aa"
+        own, part = self.fake_job(name, "node1")
+        with open(self.box.path("work", "drop", name, "parts", "node1", "clock.json"), "w", encoding="utf-8") as file:
+            json.dump({"offset_ns": 50 * 10**9, "bound_ns": 1000, "at_ns": 0}, file)
+        for spool, seq, t in ((own, 1, 10), (part, 1, 70), (own, 2, 30)):
+            spool.write(json.dumps({"seq": seq, "t": t, "type": "warning", "kind": "x", "text": "y"}) + "\n")
+        server = servetest.Server(self.box, "--jobs", self.box.path("work", "drop"))
+        server.log_in()
+        events = servetest.Events(server, f"api/jobs/{name}/records?types=warning")
+        seen = events.wait(lambda got: len(got) >= 3, "all records")
+        self.assertEqual([(data["node"], data["seq"]) for _event, data, _id in seen], [("node0", 1), ("node1", 1), ("node0", 2)])
+        events.close()
+
     @scrytest.thorough
     def test_who_is_slow_is_skipped_forward(self):
         """One that does not read holds up nobody, and is told how many records were left out."""
