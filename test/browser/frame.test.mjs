@@ -294,6 +294,19 @@ test('a function whose name has spaces is found in the call tree; the pair that 
   assert.deepEqual(page.faults, []);
 });
 
+test('of two runs that are compared each has its own columns', async () => {
+  const calls = [{ name: 'MPI_Send', a: { calls: 1, total_ns: 1000, bytes: 2048 }, b: { calls: 3, total_ns: 4000, bytes: 5120 } }];
+  const values = [{ name: 'process_count', a: 6, b: 7, ratio: 7 / 6 }];
+  const server = await fakeServer({ ...api, tasks: { tasks: [] }, compare: { a: { id: 'a' }, b: { id: 'b' }, verdict: null, values, functions: [], mpi: { values: [], calls } } });
+  const page = await openPage();
+  await page.goto(`${server.url}#/compare?a=a&b=b`);
+  const cells = (name) => page.getByRole('table', { name }).locator('tbody td').allTextContents();
+  await page.getByRole('table', { name: 'Calls of MPI of both' }).waitFor();
+  assert.deepEqual(await cells('Calls of MPI of both'), ['MPI_Send', '1', '3', '1.00 us', '4.00 us', '4.00 ×', '2.0 KB', '5.0 KB']);
+  assert.deepEqual(await cells('Figures of both'), ['Processes', '6', '7', '1.17 ×']);
+  assert.deepEqual(page.faults, []);
+});
+
 test('the design page: each part, in light, dark, on paper and on a phone', async () => {
   const server = await fakeServer(api);
   for (const [name, options] of Object.entries({ light: {}, dark: { colorScheme: 'dark' }, phone: { viewport: { width: 360, height: 740 } } })) {
