@@ -132,9 +132,10 @@ static void equal_results_become_one(void **state)
     answer(&box);
     reply_service(&box.answer);
     result(&box, "p_3_4", OMIS_OS_ERROR, "b");
+    result(&box, "p_3_5", OMIS_OK, ""); /* no text is another one than none */
     add_one(&box, 0);
     finish(&box);
-    assert_action(&box, 0, "p_2_9,p_2_2,p_1_2=b; p_1_1=a; p_3_4!b; p_1_3");
+    assert_action(&box, 0, "p_2_9,p_2_2,p_1_2=b; p_1_1=a; p_3_4!b; p_3_5=; p_1_3");
     box_done(&box);
 }
 
