@@ -33,6 +33,10 @@ static void test_filters(void **state)
                  "   0.001000  main()  main.c:10\n"
                  "   0.001020    -- half\n"
                  "   0.002001  end of main  still open at the end  1.00 ms\n");
+    check_replay(place, (struct replay_options){.filter.max_depth = 1, .start_ns = START + 1500000}, /* of the job */
+                 "-  0.000500  main()  main.c:10\n"
+                 "-  0.000480    -- half\n"
+                 "   0.000501  end of main  still open at the end  1.00 ms\n");
     check_replay(place, (struct replay_options){.filter.thread = 99}, "");
     check_replay(place,
                  (struct replay_options){.filter = {.function = "solve", .to_ns = START + 1002000}, .value_columns = 4},

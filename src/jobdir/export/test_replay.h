@@ -64,7 +64,7 @@ static inline char *replayed(struct place *place, struct replay_options options)
     size_t len;
     open_trace(place);
     FILE *out = open_memstream(&text, &len);
-    options.start_ns = START;
+    options.start_ns = options.start_ns ? options.start_ns : START;
     assert_int_equal(replay_new(&replay, place->trace, &options, out), 0);
     assert_int_equal(trace_cursor_new(&cursor, place->trace, false, NULL), 0);
     int code = 0;
