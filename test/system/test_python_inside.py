@@ -412,6 +412,7 @@ class Inside(JobCase):
             import os, signal
             def child():
                 return 1
+            child()
             for way in range(3):
                 if os.fork() == 0:
                     child()
@@ -419,7 +420,10 @@ class Inside(JobCase):
                 os.wait()
             child()
             """)
-        self.assertEqual(rows["child"]["calls"], 4)
+        self.assertEqual(rows["child"]["calls"], 5)
+        children = [row["calls"] for record in self.records("python_calls") if record["whole"]
+                    for row in record["functions"] if row["function"] == "child"]
+        self.assertEqual(sorted(children), [1, 1, 1, 2])  # each process has its own
 
     def test_debugger_goes_first(self):
         """A trace function of the program is noted: until 3.11 it is in the place of ours."""
