@@ -10,6 +10,7 @@ import socket
 import ssl
 import struct
 import subprocess
+import time
 
 import linktest
 import scrytest
@@ -132,6 +133,19 @@ class Broken(linktest.LinkCase):
             network.silent = False
             network.cut()
             self.assertTrue(omis.reply(number, timeout=20).ok())
+        self.assertEqual(self.said().count("state=begun"), 1)
+
+    @scrytest.hasten(12)
+    def test_who_came_back_stays(self):
+        """The lease of a connection that was lost means nothing to the next one."""
+        network = self.network(self.serve())
+        with self.box.omis("--connect", f"tls://127.0.0.1:{network.port}") as omis:
+            self.big(omis, 1, 10)
+            network.cut()
+            self.big(omis, 2, 10)
+            until = time.monotonic() + 60 / 12 + 2  # the lease, and a look at it
+            scrytest.wait_until(lambda: "nobody came back" in self.said() or time.monotonic() > until, 20)
+            self.big(omis, 3, 10)
         self.assertEqual(self.said().count("state=begun"), 1)
 
     @scrytest.thorough  # it waits for a lease
