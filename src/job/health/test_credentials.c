@@ -188,6 +188,7 @@ static void test_tickets(void **unused)
 
 static struct tree *variables_of;
 static const char *proxy_name, *token_name;
+static bool has_runtime; /* the directory is the tree's root */
 
 static char *variable(const char *name)
 {
@@ -197,6 +198,8 @@ static char *variable(const char *name)
                                                                 : NULL;
     if (strcmp(name, "KRB5CCNAME") == 0)
         return none;
+    if (strcmp(name, "XDG_RUNTIME_DIR") == 0 && has_runtime)
+        return variables_of->root;
     if (!file)
         return NULL;
     snprintf(path, sizeof path, "%s/%s", variables_of->root, file);
@@ -250,6 +253,36 @@ static void test_stages(void **unused)
     tree_done(&tree);
 }
 
+/* Where nobody has named one, a file that somebody else has put there is none of ours. */
+static void test_of_somebody_else(void **unused)
+{
+    struct tree tree;
+    struct credentials credentials;
+    char name[40], path[PATH_MAX];
+    tree_init(&tree);
+    variables_of = &tree;
+    proxy_name = token_name = NULL;
+    has_runtime = true;
+    snprintf(name, sizeof name, "/bt_u%u", getuid());
+    snprintf(path, sizeof path, "%s%s", tree.root, name);
+    tree_write(&tree, name, "x");
+    credentials_init(&credentials, variable, "/");
+    assert_string_equal(credentials.of[1].path, path);
+    credentials_done(&credentials);
+    bool root = chown(path, getuid() + 1, (gid_t)-1) == 0;
+    if (root) {
+        credentials_init(&credentials, variable, "/");
+        assert_true(!credentials.of[1].path || strcmp(credentials.of[1].path, path) != 0);
+        credentials_done(&credentials);
+    }
+    has_runtime = false;
+    tree_done(&tree);
+    if (!root) {
+        print_message("SKIP: only root gives files away\n");
+        skip();
+    }
+}
+
 static int answers[2]; /* a pipe: a byte is an answer */
 
 static int answer_late(const char *bytes, size_t len, int64_t *ret_expires, struct err *err)
@@ -293,8 +326,8 @@ static void test_silent(void **unused)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_proxy), cmocka_unit_test(test_token),
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_proxy),   cmocka_unit_test(test_token),
                                        cmocka_unit_test(test_tickets), cmocka_unit_test(test_stages),
-                                       cmocka_unit_test(test_silent)};
+                                       cmocka_unit_test(test_silent),  cmocka_unit_test(test_of_somebody_else)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
