@@ -365,7 +365,6 @@ class Inside(JobCase):
                     reason = self.report()["last"]["reason"]["text"]
                     self.assertRegex(reason, r"^an exception of Python that nothing caught, at \w+\.py" + said + "$")
 
-    @scrytest.thorough
     def test_exceptions_in_threads(self):
         """Those that end a thread, one that the library catches, and one that is caught."""
         text = """
@@ -384,8 +383,8 @@ class Inside(JobCase):
             with concurrent.futures.ThreadPoolExecutor(1) as pool:
                 pool.submit(bad, "pool").exception()
             """
-        for version, python in pythons().items():
-            with self.subTest(python=version):
+        for python in scrytest.rounds([DEBIANS], pythons().values()):
+            with self.subTest(python=python):
                 self.functions(python, text, "lines")
                 found = {record["message"]: record["caught"] for record in self.records("python_exception")}
                 self.assertEqual(found, {"thread": False, "caught": True, "pool": True})
