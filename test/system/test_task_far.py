@@ -5,6 +5,7 @@ import json
 import os
 import signal
 import subprocess
+import time
 
 import scrytest
 import slurmtest
@@ -44,12 +45,17 @@ class Elsewhere(TaskCase):
         self.assertEqual((shown["state"], len(shown["runs"])), ("done", 2), shown)
         # while Slurm's own queue has it, nothing is said of how far it is, though a run before it took a moment only; but why
         slurm.run("scontrol", "update", "PartitionName=main", "MaxTime=1")
-        waiting = self.box.start(self.box.scry("submit", "--by", "slurm", "--partition", "main", "--wait", "sh", "-c", "echo $SLURM_JOB_ID"),
-                                 stderr=subprocess.PIPE)
+        begun = time.monotonic()
+        waiting = self.box.start(self.box.scry("submit", "--by", "slurm", "--partition", "main", "--limit-time", "1s", "--wait",
+                                               "sh", "-c", "echo $SLURM_JOB_ID"), stderr=subprocess.PIPE)
         like = waiting.stdout.readline().strip()
         scrytest.wait_until(lambda: self.show(like)["state"] == "running", LONG)
         self.assertIsNone(self.show(like)["progress"])
         scrytest.wait_until(lambda: self.show(like)["waits_for"] == "PartitionTimeLimit", LONG, lambda: json.dumps(self.show(like)))
+        looks = 0
+        while looks < 2:  # its limit of time begins when Slurm begins it
+            looks += time.monotonic() > begun + 1
+            self.submit("--by", "plain", "--wait", "true")  # so the runner has looked again
         self.assertIn("running, waiting for: PartitionTimeLimit\n", self.task("show", like).stdout)
         self.assertEqual(self.task("cancel", like).returncode, 0)
         self.waits_for(like, "cancelled")
