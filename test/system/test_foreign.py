@@ -182,6 +182,25 @@ class Foreign(JobCase):
         with open(os.path.join(self.job, "stats", "sites.json"), encoding="utf-8") as file:
             self.assertIn("traced.c", file.read())
 
+    def test_names_are_kept_by_the_reader(self):
+        """Of somebody else's job, and of one's own that others can write to, names are kept in the reader's cache, and read from there."""
+        cache = self.box.path("home", ".cache", "scry", "names")
+        for uid, mode in ((ATTACKER, 0o755), (0, 0o777)):
+            with self.subTest(uid=uid):
+                self.give(uid)
+                os.chmod(self.job, mode)
+                before = tree(self.job)
+                self.assertIn("traced.c", self.scry("replay", self.job).stdout)
+                kept, = os.listdir(cache)
+                with open(os.path.join(cache, kept), "r+", encoding="utf-8") as file:
+                    text = file.read()
+                    self.assertIn("traced.c", text)
+                    file.seek(0)
+                    file.write(text.replace("traced.c", "cached.c"))
+                self.assertIn("cached.c", self.scry("replay", os.path.relpath(self.job, self.box.path("work"))).stdout)
+                self.assertEqual(tree(self.job), before)
+            shutil.rmtree(cache, ignore_errors=True)
+
     def names(self):
         """Of every file that is in a job's directory, or may be."""
         return sorted({*files(self.job), *ALSO, "spool/records.jsonl", "control", "keys.json", "report.json"})

@@ -2,7 +2,9 @@
 #include "job/places/place_names.h"
 
 #include "base/data/cleanup.h"
+#include "base/data/sum.h"
 #include "base/system/clock.h"
+#include "base/system/dirs.h"
 #include "base/system/file.h"
 #include "job/places/aside.h"
 #include "jobdir/text/text.h"
@@ -168,11 +170,11 @@ int trace_names_sites(struct job_functions *functions, const char *jobdir, struc
 
 /*
  * Finds the source lines of places in programs: function, file and line, by the debug information of the module, if it
- * is still the one that ran (by build-id). Found names are kept in stats/sites.json of the job directory, so that a
- * program that is rebuilt or removed later keeps its names.
+ * is still the one that ran (by build-id). Found names are kept in stats/sites.json of the job directory, or where others
+ * may write there in the reader's cache, so that a program that is rebuilt or removed later keeps its names.
  */
 
-enum { PLACES_MOST = 200000 };
+enum { PLACES_MOST = 200000, NAMES_MOST_BYTES = 64 << 20 };
 
 /* A place in the code, shared by all ranks, calls and processes that have it. */
 struct place {
@@ -362,23 +364,50 @@ static int open_own_stats(const char *jobdir)
     return stats >= 0 && file_check_own_directory(stats, "stats", NULL) == 0 ? TAKE_FD(stats) : -1;
 }
 
-/* Keeps nothing if the job directory is read-only, another user's, or one that others can write to. */
-static void keep(const char *jobdir, json_t *kept, const json_t *found)
+/* With what was kept before (NULL: nothing), as text. */
+static char *text_to_keep(const json_t *kept, const json_t *found)
+{
+    json_t *all = json_array();
+    json_array_extend(all, json_object_get(kept, "sites"));
+    json_array_extend(all, (json_t *)found);
+    json_t *whole = json_pack("{s:i, s:o}", "version", 1, "sites", all);
+    char *text = whole ? json_dumps(whole, JSON_INDENT(1)) : NULL;
+    json_decref(whole);
+    return text;
+}
+
+static bool keep_there(const char *jobdir, const json_t *kept, const json_t *found)
 {
     _cleanup_(file_fresh_done) struct file_fresh fresh = FILE_FRESH_INIT;
     _cleanup_(closep) int stats = open_own_stats(jobdir);
-    if (stats < 0)
-        return;
-    json_t *all = json_is_array(json_object_get(kept, "sites")) ? json_object_get(kept, "sites") : json_array();
-    json_array_extend(all, (json_t *)found);
-    json_t *whole = json_pack("{s:i, s:O}", "version", 1, "sites", all);
-    _cleanup_(freep) char *text = whole ? json_dumps(whole, JSON_INDENT(1)) : NULL;
-    if (text && file_fresh_open(&fresh, stats, "sites.json", 0600) == 0 &&
-        file_write_all(fresh.fd, text, strlen(text)) == 0)
-        file_fresh_place(&fresh, false);
-    json_decref(whole);
-    if (all != json_object_get(kept, "sites"))
-        json_decref(all);
+    _cleanup_(freep) char *text = stats >= 0 ? text_to_keep(kept, found) : NULL;
+    return text && file_fresh_open(&fresh, stats, "sites.json", 0600) == 0 &&
+           file_write_all(fresh.fd, text, strlen(text)) == 0 && file_fresh_place(&fresh, false) == 0;
+}
+
+/* Of a job directory that is read-only, another user's, or one that others can write to. */
+static void keep_in_cache(const char *path, const json_t *kept, const json_t *found)
+{
+    char directory[PATH_MAX];
+    _cleanup_(freep) char *text = text_to_keep(kept, found);
+    if (text && dirs_cache("names", directory, sizeof directory, NULL) == 0 && dirs_make(directory, 0700) == 0)
+        cache_file_write(path, &(struct iovec){text, strlen(text)}, 1, NAMES_MOST_BYTES, NULL, NULL, NULL);
+}
+
+/* Of this job directory; "": none. */
+static void find_in_cache(const char *jobdir, char *ret_path, size_t size)
+{
+    char directory[PATH_MAX], whole[PATH_MAX];
+    if (!realpath(jobdir, whole) || dirs_cache("names", directory, sizeof directory, NULL) < 0 ||
+        (size_t)snprintf(ret_path, size, "%s/%016" PRIx64, directory, sum_add(0, whole, strlen(whole))) >= size)
+        *ret_path = '\0';
+}
+
+static json_t *read_kept(const char *path)
+{
+    _cleanup_(freep) char *text = NULL;
+    size_t len;
+    return file_read_plain(path, &text, &len) == 0 ? json_loadb(text, len, JSON_REJECT_DUPLICATES, NULL) : NULL;
 }
 
 static size_t count_unknown(const struct place_names *names)
@@ -393,14 +422,14 @@ static size_t count_unknown(const struct place_names *names)
  */
 static int place_names_find(struct place_names *names, const char *jobdir, unsigned timeout_ms, struct err *err)
 {
-    char path[PATH_MAX + 32];
-    _cleanup_(freep) char *text = NULL;
-    size_t len;
+    char there[PATH_MAX + 32], cached[PATH_MAX + 32];
     if (!names->places)
         return names->failed ? -ENOMEM : 0;
-    snprintf(path, sizeof path, "%s/stats/sites.json", jobdir);
-    json_t *kept = file_read_plain(path, &text, &len) == 0 ? json_loadb(text, len, JSON_REJECT_DUPLICATES, NULL) : NULL;
-    take(names, json_object_get(kept, "sites"));
+    snprintf(there, sizeof there, "%s/stats/sites.json", jobdir);
+    find_in_cache(jobdir, cached, sizeof cached);
+    json_t *kept_there = read_kept(there), *kept_cached = read_kept(cached);
+    take(names, json_object_get(kept_there, "sites"));
+    take(names, json_object_get(kept_cached, "sites"));
     size_t unknown = count_unknown(names);
     if (unknown && !names->failed) {
         /* An eighth is left for the answer to be written, and for one module whose information takes long. */
@@ -409,14 +438,15 @@ static int place_names_find(struct place_names *names, const char *jobdir, unsig
         const json_t *sites = json_object_get(answer, "sites");
         const char *problem = json_string_value(json_object_get(answer, "problem"));
         take(names, sites);
-        if (json_array_size(sites))
-            keep(jobdir, kept, sites);
+        if (json_array_size(sites) && !keep_there(jobdir, kept_there, sites) && *cached)
+            keep_in_cache(cached, kept_cached, sites);
         unknown = count_unknown(names);
         if (unknown)
             err_set(err, -ENODATA, "%zu call sites have no names: %s", unknown,
                     problem ? problem : "their debug information took too long to read");
         json_decref(answer);
     }
-    json_decref(kept);
+    json_decref(kept_there);
+    json_decref(kept_cached);
     return names->failed ? -ENOMEM : unknown > 0;
 }
