@@ -157,6 +157,8 @@ class Damaged(JobCase):
 
     def test_each_file(self):
         """Each file in its turn, in every way that is no matter of chance."""
+        self.scry("replay", self.whole)  # the names that it finds are a file, too
+        self.assertIn("sites.json", [os.path.basename(path) for path in files(self.whole)])
         self.fresh()
         chance = random.Random(1)
         for mutate in (a_pipe, a_link, sparse, sparse_before):
