@@ -26,7 +26,9 @@ char agent_monitor_state(void)
 
 bool stack_room(struct agent_room *room, uint64_t size)
 {
-    return false;
+    static _Alignas(64) uint8_t memory[1 << 16];
+    *room = (struct agent_room){memory, size};
+    return size <= sizeof memory;
 }
 
 void agent_ring(void)
@@ -229,14 +231,96 @@ static void test_made(void **state)
     agent_hot.view.packet_size = PACKET_SIZE;
 }
 
+/* ---- functions that are recorded at more than they tell; a tick is a nanosecond ---- */
+
+enum { HOT = 1, OTHER, HOT_NS = 100, OTHER_NS = THIN_OWN_NS };
+
+static void put_record(uint8_t **at, uint32_t id, uint64_t time, const uint32_t *slot)
+{
+    uint32_t word = (uint32_t)time << (32 - RECORD_TIME_BITS) | id;
+    memcpy(*at, &word, sizeof word);
+    if (slot)
+        memcpy(*at + sizeof word, slot, sizeof *slot);
+    *at += slot ? 2 * sizeof word : sizeof word;
+}
+
+/* A packet is full of `others` and then `hot` calls, one each apart_ns; those of HOT take hot_ns. Is HOT not recorded from then on,
+ * as with `before` packets, and after_ns from the start of the first one to the end of this one? */
+static bool is_thinned(uint32_t others, uint32_t hot, uint64_t hot_ns, uint64_t apart_ns, uint32_t before,
+                       uint64_t after_ns)
+{
+    static _Alignas(64) uint8_t memory[1 << 15];
+    static struct area_slot slots[4];
+    static struct area_thread block;
+    static struct agent_store store;
+    struct agent_thread self = {.block = &block, .store = &store};
+    struct packet_head *head = (void *)memory;
+    uint8_t *at = memory + sizeof *head;
+    uint64_t time = head->time_begin = WAITS_NS_PER_SECOND;
+    for (uint32_t i = 0; i < others + hot; i++, time += apart_ns) {
+        const uint32_t slot = i < others ? OTHER : HOT;
+        put_record(&at, RECORD_ENTRY, time, &slot);
+        put_record(&at, RECORD_EXIT, time + (slot == HOT ? hot_ns : OTHER_NS), NULL);
+    }
+    assert_true(at <= memory + sizeof memory);
+    memset(slots, 0, sizeof slots);
+    slots[HOT].mode = slots[OTHER].mode = AREA_RECORD | AREA_ACT_EXIT;
+    block.cursor = (uint64_t)(at - memory);
+    block.packet = 0;
+    area.ticks_per_second = WAITS_NS_PER_SECOND;
+    area.full_packets = before;
+    area.tallies = 0;
+    agent_hot.view.base = memory;
+    agent_hot.view.packet_size = sizeof memory;
+    agent_hot.view.slot_mask = 3;
+    agent_hot.slots = slots;
+    agent_hot.first_packet = time - after_ns;
+    thin_judge(&self, time);
+    bool is = slots[HOT].mode == (AREA_TALLY | AREA_ACT_EXIT);
+    assert_int_equal(slots[HOT].mode, is ? AREA_TALLY | AREA_ACT_EXIT : AREA_RECORD | AREA_ACT_EXIT);
+    assert_int_equal(slots[OTHER].mode, AREA_RECORD | AREA_ACT_EXIT);
+    assert_int_equal(area.tallies, is);
+    agent_hot.view.packet_size = PACKET_SIZE;
+    return is;
+}
+
+/* A record costs 50 ns: a call that takes ten times as long itself tells enough. */
+static void test_thin_by_own_time(void **state)
+{
+    assert_true(is_thinned(0, 100, 499, 1000, THIN_PACKETS, 0));
+    assert_false(is_thinned(0, 100, 500, 1000, THIN_PACKETS, 0));
+}
+
+/* More than 100 000 times a second; where there are 500 000 calls a second, a hundredth of them. */
+static void test_thin_by_rate(void **state)
+{
+    assert_true(is_thinned(0, 100, HOT_NS, 10000, THIN_PACKETS, 0));
+    assert_false(is_thinned(0, 100, HOT_NS, 10001, THIN_PACKETS, 0));
+    assert_true(is_thinned(100, 100, HOT_NS, 5000, THIN_PACKETS, 0));
+    assert_false(is_thinned(100, 98, HOT_NS, 5000, THIN_PACKETS, 0));
+    assert_true(is_thinned(1980, 20, HOT_NS, 1999, THIN_PACKETS, 0));
+    assert_false(is_thinned(1981, 19, HOT_NS, 1999, THIN_PACKETS, 0));
+    assert_false(is_thinned(1980, 20, HOT_NS, 2000, THIN_PACKETS, 0));
+    assert_false(is_thinned(0, 15, HOT_NS, 1000, THIN_PACKETS, 0));
+}
+
+/* All calls of the first 50 ms are recorded, unless they are many packets'. */
+static void test_thin_at_last(void **state)
+{
+    assert_false(is_thinned(0, 100, HOT_NS, 1000, THIN_PACKETS - 1, 50 * WAITS_NS_PER_MS - 1));
+    assert_true(is_thinned(0, 100, HOT_NS, 1000, THIN_PACKETS - 1, 50 * WAITS_NS_PER_MS));
+    assert_true(is_thinned(0, 100, HOT_NS, 1000, THIN_PACKETS, 50 * WAITS_NS_PER_MS - 1));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup(test_freed, setup),       cmocka_unit_test_setup(test_one_that_sleeps, setup),
-        cmocka_unit_test_setup(test_starved, setup),     cmocka_unit_test_setup(test_in_vain, setup),
-        cmocka_unit_test_setup(test_none, setup),        cmocka_unit_test_setup(test_made, setup),
-        cmocka_unit_test_setup(test_discarded, setup),   cmocka_unit_test_setup(test_discarded_reported, setup),
-        cmocka_unit_test_setup(test_overwritten, setup),
+        cmocka_unit_test_setup(test_freed, setup),        cmocka_unit_test_setup(test_one_that_sleeps, setup),
+        cmocka_unit_test_setup(test_starved, setup),      cmocka_unit_test_setup(test_in_vain, setup),
+        cmocka_unit_test_setup(test_none, setup),         cmocka_unit_test_setup(test_made, setup),
+        cmocka_unit_test_setup(test_discarded, setup),    cmocka_unit_test_setup(test_discarded_reported, setup),
+        cmocka_unit_test_setup(test_overwritten, setup),  cmocka_unit_test_setup(test_thin_by_own_time, setup),
+        cmocka_unit_test_setup(test_thin_by_rate, setup), cmocka_unit_test_setup(test_thin_at_last, setup),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
