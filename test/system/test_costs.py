@@ -13,7 +13,7 @@ import subprocess
 
 import mpitest
 import scrytest
-from jobtest import JobCase
+from jobtest import JobCase, trace_process, traces_of
 from scrytest import wait_until
 from servicetest import *
 
@@ -164,8 +164,8 @@ class Counted:
     """A program of test/costs that runs in a job, and whose calls are counted."""
 
     def __init__(self, box, name, *options):
-        self.box = box
-        self.run = box.start(box.scry("run", "-q", "-o", box.path("work", f"job-{len(box.started)}"), "--sample", "60", *options,
+        self.box, self.job = box, box.path("work", f"job-{len(box.started)}")
+        self.run = box.start(box.scry("run", "-q", "-o", self.job, "--sample", "60", *options,
                                       "--", scrytest.built("test", "costs", name)), stdin=subprocess.PIPE, env=mpitest.QUIET)
         self.pid = int(self.run.stdout.readline())
 
@@ -239,6 +239,18 @@ class Costs(JobCase):
 
     def test_flight(self):
         self.hooks("hook, flight recorder", ["--trace", "all", "--overflow", "flight"])
+
+    def test_behind_max_size(self):
+        """Once nothing is kept any more, a call of what is often called is only counted, in the shortest way."""
+        counted = Counted(self.box, "calls_O2", "--trace", "all", "--max-size", "256K")
+
+        def is_full():
+            counted.do("warm 100000")
+            return any(trace_process(trace)["problem"] for trace in traces_of(counted.job))
+        wait_until(is_full)
+        counted.do("warm 3000000")
+        (costs,) = counted.count("count 1")
+        self.compare({"hook, behind --max-size: two": costs["two"]})
 
     def test_arguments_plain(self):
         self.hooks("arguments, -O0", ["--trace", "all", "--args"], "O0", ("two", *KINDS))

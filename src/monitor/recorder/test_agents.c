@@ -389,16 +389,24 @@ static void test_limit(void **state)
     (void)state;
     struct err err;
     assert_int_equal(agents_job_set(agents, job, "max-size", "256K", &err), 0);
+    assert_int_equal(agents_job_set(agents, job, "trace", "all", &err), 0);
     struct child child = child_new(fake_agent);
     child_tell(&child, 'c', 0);
     struct agent *agent = agents_find(agents, child.pid);
+    assert_int_equal(atomic_load(&agent_view(agent)->area->thin), AREA_THIN_NOT);
     for (unsigned i = 0; i < 10; i++)
         child_tell(&child, 'n', 5000);
     agent_collect(agent);
     assert_int_equal(atomic_load(&agent_view(agent)->area->policy), AREA_FLIGHT);
+    assert_int_equal(atomic_load(&agent_view(agent)->area->thin),
+                     AREA_THIN_TALLY); /* what is not kept is to cost little */
     struct agents_job_state job_state;
     assert_int_equal(agents_job_state(agents, job, &job_state), 0);
     assert_int_equal(job_state.problems[0].kind, NOTE_trace_full);
+    struct child later = child_new(fake_agent); /* and so are those that begin then */
+    child_tell(&later, 'c', 0);
+    assert_int_equal(atomic_load(&agent_view(agents_find(agents, later.pid))->area->thin), AREA_THIN_TALLY);
+    child_end(&later, 0);
     child_end(&child, 0);
     step_until(agents_count(agents) == 0);
 }
