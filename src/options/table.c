@@ -48,7 +48,7 @@ const struct option_row option_rows[] = {
     {"max-size", 0, "SIZE", OPTION_SIZE, RUN, TRACE, "of the job directory: recording stops there", "2G",
      .expected = "a size such as 500M or 2G"},
     {"trace", 0, "SEL", OPTION_SELECTION, RUN, TRACE | OPTION_MANY | OPTION_TRACING,
-     "functions: fn:GLOB file:GLOB lib:GLOB !SEL all; off (else all, of the hottest the number)", .words = "fn: file: lib: addr: all off"},
+     "functions: fn:GLOB file:GLOB lib:GLOB !SEL all; off (default: all, of the hottest the number)", .words = "fn: file: lib: addr: all off"},
     {"args", 0, NULL, OPTION_SWITCH, RUN, TRACE | OPTION_TRACING, "with the values of arguments and results (needs -g, not -g1)"},
     {"locals", 0, NULL, OPTION_SWITCH, RUN, TRACE | OPTION_TRACING, "with local variables: the caller's at a call, its own at the return"},
     {"statics", 0, "FILES", OPTION_LIST, RUN, TRACE | OPTION_TRACING, "with static variables of source files: GLOB,GLOB",

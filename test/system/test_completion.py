@@ -120,6 +120,8 @@ class Completion(scrytest.TestCase):
             experts = EXPERTS if command == "run" else set()
             self.assertEqual(set(re.findall(r"^ {2,6}(?:-\w, )?(--[a-z-]+)", said, re.M)), self.options(command) - experts, command)
             self.assertEqual(f"More options, which few need: scry-{command}(1)." in said, experts != set())
+            if command == "run":  # it records functions unless it is told not to
+                self.assertRegex(" ".join(said.split()), r"--trace SEL functions: [^()]*; off \(default: all, of the hottest the number\) --args ")
 
     def test_man_pages(self):
         """Each has every option of its command; what is not described, or not there, is an error of the build."""
