@@ -248,7 +248,7 @@ class Controls(JobCase):
                     text = content(os.path.join(path, file)).decode()
                     lines = text.strip().split("\n") if file.endswith("l") else [text]
                     put(os.path.join(path, file), "".join(json.dumps(self.change(json.loads(line))) + "\n" for line in lines).encode())
-            for words in (("report", path), ("report", "--all", path), ("ps",), ("ps", "--all"), ("watch", path), ("why", path),
+            for words in (("report", path), ("ps",), ("ps", "--all"), ("watch", path), ("why", path),
                           ("doctor", "--job", path), ("rm", "--dry-run", path), ("record", "--import", path), ("site",),
                           ("top", "--once", path), ("snapshot", path), ("replay", path)):
                 done = self.box.run(self.box.scry(*words))
@@ -265,11 +265,25 @@ class Controls(JobCase):
             put(os.path.join(trace, ".functions"),
                 "".join("\t".join([*line[:2], line[2] + escaped, line[3] + escaped, *line[4:]]) + "\n" for line in lines).encode())
         name = self.CONTROLS.replace("\n", "")
-        for words in (("replay", path), ("report", "--all", path), ("top", "--once", path),
+        for words in (("replay", path), ("report", path), ("top", "--once", path),
                       ("replay", "--fn", f"no{name}", path), ("export", "-f", "folded", "--fn", f"no{name}", "-o", "-", path)):
             done = self.box.run(self.box.scry(*words))
             self.check(done.stdout + done.stderr, words)
             self.assertTrue(done.stdout + done.stderr, words)
+
+    def test_values(self):
+        """A text that was recorded as an argument and a result."""
+        source = scrytest.kept(self.script("char *say(char *said) { return said; } int main(int n, char **words) { return !say(words[1]); }", "say.c"))
+        program = scrytest.compiled("say", ["cc", "-g", "-O0", "-finstrument-functions", source], source)
+        self.scry_run("-q", "--trace", "all", "--args", "--string-bytes", "3000", "--", program, self.CONTROLS)
+        done = self.scry("replay", "@last")
+        self.check(done.stdout + done.stderr, "replay")
+        self.assertIn(r"\e", done.stdout)
+        self.assertIn(r"\342\200\256", done.stdout)  # U+202E
+        for words in (("replay", "--json"), ("export", "-f", "csv", "-o", "-"), ("export", "-f", "chrome", "-o", "-")):
+            said = self.at_a_terminal(*words, "@last")
+            self.check(said, words)
+            self.assertIn(r"\342", said, words)
 
     def at_a_terminal(self, *words):
         main, side = pty.openpty()
