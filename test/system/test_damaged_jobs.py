@@ -250,7 +250,8 @@ class Controls(JobCase):
                     put(os.path.join(path, file), "".join(json.dumps(self.change(json.loads(line))) + "\n" for line in lines).encode())
             for words in (("report", path), ("ps",), ("ps", "--all"), ("watch", path), ("why", path),
                           ("doctor", "--job", path), ("rm", "--dry-run", path), ("record", "--import", path), ("site",),
-                          ("top", "--once", path), ("snapshot", path), ("replay", path)):
+                          ("top", "--once", path), ("snapshot", path), ("replay", path), ("diff", path, path), ("set", path),
+                          ("set", path, f"trace={name}"), ("set", path, f"{name}=1"), ("task", "show", path), ("task", "show", name)):
                 done = self.box.run(self.box.scry(*words))
                 self.check(done.stdout + done.stderr, (changed, words))
                 self.assertTrue(done.stdout + done.stderr, words)
@@ -270,6 +271,41 @@ class Controls(JobCase):
             done = self.box.run(self.box.scry(*words))
             self.check(done.stdout + done.stderr, words)
             self.assertTrue(done.stdout + done.stderr, words)
+
+    def test_tasks(self):
+        """Names and commands of tasks, and words of those that are wrong."""
+        name = "t\x1b[31m\u202e\u200b\u2028\x9b\u061c\ufeff"
+        for words in (("submit", "--by", "plain", "--wait", "--name", name, "--", "sh", "-c", "echo \"$0\" >&2; exit 3", name),
+                      ("submit", "--by", name, "true"), ("submit", "--hosts", name, "--by", "plain", "true"),
+                      ("task", "ls", "--all"), ("task", "show", name), ("task", "cancel", name), ("task", "scaling", name), ("task", "compare", name, name), ("task", name), ("ps", "--all")):
+            done = self.box.run(self.box.scry(*words))
+            self.check(done.stdout + done.stderr, words)
+            self.assertTrue(done.stdout + done.stderr, words)
+        self.assertIn("t\\x1b[31m", self.scry("task", "ls", "--all").stdout)
+
+    def test_ranks(self):
+        """Hosts, programs, threads, call sites and communicators of MPI."""
+        path = self.box.path("jobs", "mpi")
+        self.scry_run("-q", "-o", path, "true")
+        self.assertEqual(self.box.run([scrytest.built("test", "system", "targets", "mpi_ranks"), path, 2, 1, 2]).returncode, 0)
+        for file in files(os.path.join(path, "stats")):
+            stats = json.loads(content(file))
+            stats.update({key: self.change(stats[key]) for key in ("exe", "processor", "library_version", "node")}, state="running")
+            stats["threads"][0]["name"] = self.change("ocean")
+            stats["threads"][0]["now"].update(call="MPI_Recv", peer=1 - stats["rank"], comm=0, module=self.change("ocean"), build_id="00")
+            for table in (stats["communicators"], stats["sites"]):
+                changed = [table["columns"].index(name) for name in ("name", "module", "function", "file") if name in table["columns"]]
+                table["rows"] = [[self.change(each) if at in changed else each for at, each in enumerate(row)] for row in table["rows"]]
+            put(file, json.dumps(stats).encode())
+        for words in (("report", path), ("report", "--rank", "1", path), ("why", path), ("snapshot", path), ("diff", path, path), ("ps", "--all"),
+                      ("top", "--once", path), ("doctor", "--job", path)):
+            done = self.box.run(self.box.scry(*words))
+            self.check(done.stdout + done.stderr, words)
+            self.assertTrue(done.stdout + done.stderr, words)
+            if words == ("report", path):
+                self.assertIn("MPI_COMM_WORLD", done.stdout)  # it has read them
+        for words in (("report",), ("why",), ("diff", path)):
+            self.check(self.at_a_terminal(words[0], "--json", *words[1:], path), words)
 
     def test_values(self):
         """A text that was recorded as an argument and a result."""

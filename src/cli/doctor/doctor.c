@@ -743,8 +743,7 @@ static void print_json(const struct doctor_out *out, const char *what, const cha
                              "warnings", out->counts[FINDING_WARN], "checks", out->list);
     if (name)
         json_object_set_new(root, what, json_text(name));
-    json_dumpf(root, stdout, JSON_INDENT(2) | text_json_flags());
-    putchar('\n');
+    text_print_json(root, JSON_INDENT(2));
     json_decref(root);
 }
 

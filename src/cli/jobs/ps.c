@@ -570,8 +570,7 @@ int cmd_ps(const struct options *options)
     jobdir_list_free(paths, count);
     if (json) {
         json_t *whole = json_pack("{s:O}", "jobs", listing.list);
-        json_dumpf(whole, stdout, JSON_INDENT(2) | JSON_REAL_PRECISION(15) | text_json_flags());
-        putchar('\n');
+        text_print_json(whole, JSON_INDENT(2) | JSON_REAL_PRECISION(15));
         json_decref(whole);
     } else {
         fputs(out.data ? out.data : "", stdout);

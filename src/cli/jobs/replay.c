@@ -273,8 +273,7 @@ static void put_rules(const struct job_traces *traces, const struct choice *choi
             (choice->has_to && seconds * NS_PER_SECOND > (double)choice->to_ns))
             continue;
         if (choice->replay.json) {
-            json_dumpf(event, stdout, JSON_COMPACT | JSON_REAL_PRECISION(15) | text_json_flags());
-            putchar('\n');
+            text_print_json(event, JSON_COMPACT | JSON_REAL_PRECISION(15));
             continue;
         }
         _cleanup_(buf_done) struct buf line = BUF_INIT;

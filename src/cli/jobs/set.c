@@ -286,8 +286,7 @@ static int show(const char *word, bool json)
     job_info_done(&info);
     find_close(&job);
     if (json) {
-        json_dumpf(settings, stdout, JSON_INDENT(2) | text_json_flags());
-        putchar('\n');
+        text_print_json(settings, JSON_INDENT(2));
     } else {
         print_settings(settings);
     }

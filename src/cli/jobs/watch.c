@@ -241,8 +241,7 @@ static bool is_wanted(const struct watching *watching, const struct source *sour
 static void put_json(struct watching *watching, const struct source *source, json_t *record)
 {
     spool_reader_complete(&source->reader, record);
-    _cleanup_(freep) char *text = json_dumps(record, JSON_COMPACT | JSON_REAL_PRECISION(12) | text_json_flags());
-    buf_puts(&watching->line, text ? text : "");
+    text_dump_json(&watching->line, record, JSON_COMPACT | JSON_REAL_PRECISION(12));
 }
 
 static void put_text(struct watching *watching, const struct source *source, const json_t *record,

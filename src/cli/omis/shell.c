@@ -224,7 +224,7 @@ static json_t *json_result(const Omis_object_result *result, bool action)
 
 /* Prints one JSON object on one line: {"request":N,"services":[[{"objects":[...],"status":N,"result":"..."}]]}. Results
  * that are not UTF-8 are in "result_base64" instead. */
-static void omis_print_json(FILE *out, Omis_reply reply, uint32_t number)
+static void omis_print_json(Omis_reply reply, uint32_t number)
 {
     json_t *services = json_array();
     for (size_t i = 0; reply[i]; i++) {
@@ -234,9 +234,7 @@ static void omis_print_json(FILE *out, Omis_reply reply, uint32_t number)
         json_array_append_new(services, service);
     }
     json_t *root = json_pack("{s:I, s:o}", "request", (json_int_t)number, "services", services);
-    if (root)
-        json_dumpf(root, out, JSON_COMPACT | text_json_flags());
-    fputc('\n', out);
+    text_print_json(root, JSON_COMPACT);
     json_decref(root);
 }
 
@@ -570,8 +568,7 @@ static void list_one(void *ctx, const char *name)
     if (session->json) {
         json_t *object = json_pack("{s:s, s:s, s:s, s:s, s:s, s:s}", "name", info.name, "kind", info.kind, "signature",
                                    info.signature, "class", info.class, "doc", info.doc, "state", info.unsupported);
-        json_dumpf(object, stdout, JSON_COMPACT | text_json_flags());
-        putchar('\n');
+        text_print_json(object, JSON_COMPACT);
         json_decref(object);
     } else {
         printf("%-32s %-12s %s  %s\n", info.name, info.kind, info.class, info.doc);
@@ -598,7 +595,7 @@ static void print(struct omis_session *session, Omis_reply reply, uint32_t numbe
     if (session->before_output)
         session->before_output(session->ctx);
     if (session->json)
-        omis_print_json(stdout, reply, number);
+        omis_print_json(reply, number);
     else
         omis_print_text(stdout, reply, number, session->color);
     fflush(stdout);

@@ -862,8 +862,7 @@ static int run_json(const struct view *view)
     json_t *root = top_json(&view->report, &view->ranks.known, &view->functions);
     if (!root)
         return EXIT_ERRORS;
-    json_dumpf(root, stdout, JSON_INDENT(2) | JSON_REAL_PRECISION(15) | text_json_flags());
-    putchar('\n');
+    text_print_json(root, JSON_INDENT(2) | JSON_REAL_PRECISION(15));
     json_decref(root);
     return 0;
 }

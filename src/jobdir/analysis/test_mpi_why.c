@@ -216,7 +216,7 @@ static void test_other_communicator(void **state)
             comms[1] = comms[0];
             comms[1].parent = comms[0].number;
             comms[1].number = comms[1].ordinal = 1;
-            comms[1].name = "ocean";
+            comms[1].name = "oc\x1b[31m\xe2\x80\xae"; /* which a terminal may obey */
             scene.set.ranks[i].comm_count = 2;
         }
         receives(&scene, 0, 1, 5);
@@ -235,6 +235,12 @@ static void test_other_communicator(void **state)
         mpi_why_call_text(&text, &scene.why, &scene.why.ranks[0], &scene.why.ranks[0].threads[0]);
         assert_non_null(strstr(text.data, "; rank 1 has sent to it on"));
         assert_non_null(strstr(text.data, "and that has not been received: another communicator?"));
+        assert_non_null(strstr(text.data, "oc\\x1b[31m\\xe2\\x80\\xae"));
+        assert_null(strchr(text.data, '\x1b'));
+        buf_clear(&text);
+        mpi_why_text(&text, &scene.why);
+        assert_non_null(strstr(text.data, "oc\\x1b[31m\\xe2\\x80\\xae"));
+        assert_null(strchr(text.data, '\x1b'));
         buf_done(&text);
         done(&scene);
     }

@@ -216,9 +216,12 @@ void job_report_diff_text(struct buf *out, const struct job_report *a, const str
 {
     struct report_compared rows[COMPARED];
     compare(a, b, rows);
-    put_verdict(out, a, b);
-    if (out->len)
+    _cleanup_(buf_done) struct buf verdict = BUF_INIT;
+    put_verdict(&verdict, a, b);
+    if (verdict.len) {
+        text_show(out, verdict.data);
         buf_puts(out, "\n\n");
+    }
     for (int i = 0; i < 2; i++) {
         const struct job_info *info = i ? &b->info : &a->info;
         buf_puts(out, i ? "B  " : "A  ");

@@ -414,11 +414,6 @@ json_t *text_json(const char *bytes)
     return json;
 }
 
-size_t text_json_flags(void)
-{
-    return isatty(STDOUT_FILENO) ? JSON_ENSURE_ASCII : 0;
-}
-
 void text_show_json(struct buf *out, const char *json, size_t size)
 {
     for (size_t at = 0, len; at < size; at += len) {
@@ -434,12 +429,31 @@ void text_show_json(struct buf *out, const char *json, size_t size)
     }
 }
 
-void text_put_json(struct buf *out, json_t *json_take)
+void text_dump_json(struct buf *out, const json_t *json, size_t flags)
 {
-    char *text = json_take ? json_dumps(json_take, JSON_INDENT(2) | JSON_REAL_PRECISION(15) | text_json_flags()) : NULL;
-    json_decref(json_take);
-    buf_puts(out, text ? text : "");
-    buf_putc(out, '\n');
+    bool shown = isatty(STDOUT_FILENO);
+    char *text = json ? json_dumps(json, flags | (shown ? JSON_ENSURE_ASCII : 0)) : NULL;
+    if (text && shown)
+        text_show_json(out, text, strlen(text)); /* DEL is ASCII */
+    else
+        buf_puts(out, text ? text : "");
     out->failed |= !text;
     free(text);
+}
+
+void text_print_json(const json_t *json, size_t flags)
+{
+    struct buf out = BUF_INIT;
+    text_dump_json(&out, json, flags);
+    buf_putc(&out, '\n');
+    if (!out.failed)
+        fwrite(out.data, 1, out.len, stdout);
+    buf_done(&out);
+}
+
+void text_put_json(struct buf *out, json_t *json_take)
+{
+    text_dump_json(out, json_take, JSON_INDENT(2) | JSON_REAL_PRECISION(15));
+    buf_putc(out, '\n');
+    json_decref(json_take);
 }

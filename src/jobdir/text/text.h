@@ -21,10 +21,12 @@ void text_clean(struct buf *out, const char *bytes);
 
 /* A JSON string; a new reference, or NULL when out of memory. NULL becomes JSON null. */
 json_t *text_json(const char *bytes);
-/* For json_dumps and the like of what goes to standard output: at a terminal only ASCII, since it may obey other
- * characters (base/data/buf.h). */
-size_t text_json_flags(void);
-/* The same for text of JSON that is there already: \uXXXX for what a terminal may obey. Line feeds stay. */
+/* Appends JSON for standard output, as json_dumps has it with these flags: at a terminal only ASCII, since it may obey other
+ * characters (base/data/buf.h). NULL is out of memory: `out.failed`. */
+void text_dump_json(struct buf *out, const json_t *json, size_t flags);
+/* Prints the same, and a line feed, to standard output. */
+void text_print_json(const json_t *json, size_t flags);
+/* For text of JSON that is there already: \uXXXX for what a terminal may obey. Line feeds stay. */
 void text_show_json(struct buf *out, const char *json, size_t size);
 /* Appends the whole as people and programs read it at standard output, and a line feed. NULL is out of memory:
  * `out.failed`. */
