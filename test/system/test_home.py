@@ -5,7 +5,10 @@ as systemd does at logout. One monitor serves it all the same; no call waits, no
 import contextlib
 import os
 import shutil
+import socket
+import stat
 import subprocess
+import unittest
 
 import scrytest
 from jobtest import JobCase, target
@@ -206,6 +209,36 @@ class InMemory(Home, JobCase):
         self.remove_directory()
         self.assertEqual(idle.wait(20 * scrytest.SCALE), 0)
         self.assertFalse(os.path.exists(self.runtime))
+
+
+@unittest.skipUnless(os.getuid() == 0, "only root can be two other users")
+class TakenName(JobCase):
+    user = scrytest.Sandbox.ordinary_user()
+    USER, OTHER = 852516353, 12345  # the first one is a user whom no machine has
+
+    def test_traced(self):
+        """Somebody else has made /tmp/scry-UID: jobs are traced all the same, and scry doctor says where."""
+        taken = f"/tmp/scry-{self.USER}"
+        os.mkdir(taken, 0o700)
+        self.addCleanup(os.rmdir, taken)
+        os.chown(taken, self.OTHER, self.OTHER)
+        for folder, folders, names in os.walk(self.box.root):
+            for name in [".", *folders, *names]:
+                os.chown(os.path.join(folder, name), self.USER, self.USER, follow_symlinks=False)
+        self.box.identity = {"user": self.USER, "group": self.USER, "extra_groups": []}
+        del self.box.env["SCRY_RUNTIME_DIR"]
+        self.box.env["SCRY_IDLE"] = "0.2"
+
+        def here():
+            return list(self.box.processes("scry", f"HOME={self.box.path('home')}"))
+        self.addCleanup(wait_until, lambda: not here(), 20, "the monitor ends")
+        done = self.scry_run("--trace", "all", "--", self.box.program(target()), "calls", 3)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertNotIn("no monitor", done.stderr)
+        self.assertEqual(self.calls()["leaf"], 6)
+        used = self.box.path("home", ".local", "state", "scry", f"run-{socket.gethostname()}")
+        self.assertEqual(stat.S_IMODE(os.stat(used).st_mode), 0o700)
+        self.assertIn(f"{used} is used: {taken} is somebody else's", " ".join(self.box.run(self.box.scry("doctor")).stdout.split()))
 
 
 del Home
