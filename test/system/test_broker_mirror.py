@@ -418,6 +418,10 @@ if os.path.getsize({broken!r}):
                 job, = [job for job in json.loads(listing.stdout.read())["jobs"] if job["id"] == fake.job]
                 self.assertEqual(job["state"], "running")
                 self.assertTrue(28 <= job["wall_seconds"] < 60, job)
+                url = self.url(broker, fake.job)
+                for status, out, err in self.watch_fake(fake, ("report", "--json", url), ("top", "--once", "--json", url)):
+                    self.assertEqual(status, 0, err)
+                    self.assertTrue(28 <= json.loads(out)["wall_seconds"] < 60, out)
                 recorder = self.box.start(self.box.scry("record", "--broker", broker.url, "--store", self.box.path("work", fake.job)))
                 def recorded():
                     fake.beat(3, ahead=ahead, age=28.5)
@@ -443,7 +447,8 @@ if os.path.getsize({broken!r}):
         with open(path, "w", encoding="utf-8") as file:
             json.dump(info, file)
         self.assertLess(seconds("ps", "--json"), 60)
-        self.assertLess(json.loads(self.scry("report", "--json", "@last").stdout)["wall_seconds"], 60)
+        for words in (("report", "--json"), ("top", "--once", "--json")):
+            self.assertLess(json.loads(self.scry(*words, "@last").stdout)["wall_seconds"], 60, words)
         self.go()
         run.wait(20)
 
