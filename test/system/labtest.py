@@ -128,6 +128,20 @@ int gettimeofday(struct timeval *restrict at, void *restrict zone)
 """
 
 
+def wall_clock(folder):
+    """The library to preload; `folder` is one to write into. SCRY_LAB_WALL names the file that set_wall writes."""
+    path = os.path.join(folder, "wall.c")
+    with open(path, "w", encoding="ascii") as file:
+        file.write(WALL_CLOCK)
+    source = scrytest.kept(path)
+    return scrytest.compiled("wall.so", ["cc", "-O2", "-shared", "-fPIC", source], source)
+
+
+def set_wall(path, seconds):
+    with open(path, "r+b" if os.path.exists(path) else "wb") as file:
+        file.write(f"{seconds:<31}\n".encode())
+
+
 @functools.cache
 def why_not():
     """Why there can be no lab here, or None."""
@@ -178,7 +192,7 @@ class Host(scrytest.Sandbox):
         self.env = {key: value.replace(self.root, lab.path("here")) for key, value in self.env.items()}
         self.env.update(USER=lab.user.pw_name, LOGNAME=lab.user.pw_name, SHELL="/bin/sh")
         if name in lab.walls:
-            self.env.update(LD_PRELOAD=lab.wall_clock(), SCRY_LAB_WALL=lab.here("wall"))
+            self.env.update(LD_PRELOAD=wall_clock(lab.path()), SCRY_LAB_WALL=lab.here("wall"))
             lab.set_wall(name, lab.walls[name])
         if lab.visible:  # one pause() holds whoever comes first on any host
             self.env["SCRY_TEST_PAUSES"] = lab.path(next(iter(lab.hosts), name), "pauses")
@@ -383,17 +397,9 @@ class Lab:
         """A path that is on each host its own file."""
         return self.path("here", *parts)
 
-    def wall_clock(self):
-        with open(self.path("wall.c"), "w", encoding="ascii") as file:
-            file.write(WALL_CLOCK)
-        source = scrytest.kept(self.path("wall.c"))
-        return scrytest.compiled("wall.so", ["cc", "-O2", "-shared", "-fPIC", source], source)
-
     def set_wall(self, name, seconds):
         """From now on the host's programs read a wall clock that is so far ahead; the host is one of `walls`."""
-        path = self.path(name, "wall")
-        with open(path, "r+b" if os.path.exists(path) else "wb") as file:
-            file.write(f"{seconds:<31}\n".encode())
+        set_wall(self.path(name, "wall"), seconds)
 
     def _write_etc(self, names):
         os.mkdir(self.path("etc"))

@@ -11,6 +11,7 @@ import time
 
 import brokertest
 import jobtest
+import labtest
 import mpitest
 import scrytest
 
@@ -362,6 +363,19 @@ class Attacks(ControlCase):
         self.assertEqual(len(self.records("request")), 1)
         note = scrytest.wait_until(lambda: [r for r in self.records("warning") if r["note"] == "requests_refused"], 10)[0]
         self.assertRegex(note["text"], r"through the broker were refused: \d+ damaged")
+
+    def test_another_hour(self):
+        """The job's clock is set: what was sent before is refused, and no attack."""
+        wall = self.box.path("work", "wall")
+        labtest.set_wall(wall, 0)
+        self.start_job(env={"LD_PRELOAD": labtest.wall_clock(self.box.path("work")), "SCRY_LAB_WALL": wall})
+        self.ask()
+        late = self.reader.wait(lambda: self.reader.of("/request"))[0].payload
+        labtest.set_wall(wall, 600)
+        for payload in (late, late, b"x"):
+            self.reader.publish(f"scry/v1/{self.owner}/{self.job}/request", payload)
+        note, = scrytest.wait_until(lambda: [r for r in self.records("warning") if r["note"] == "requests_refused"], 10)
+        self.assertRegex(note["text"], r"through the broker were refused: 1 damaged$")
 
     def test_another_job(self):
         """A request for one job, sent to another one of the same user."""
