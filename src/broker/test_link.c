@@ -16,7 +16,7 @@
 
 #include "base/system/clock.h"
 #include "base/system/pause.h"
-#include "broker/link.h"
+#include "broker/link.c"
 #include "shm/waits.h"
 
 static char dir[64], config[80], sock[80];
@@ -63,7 +63,7 @@ static void on_subscribed(void *ctx, int id, bool granted)
         seen->refused++;
 }
 
-static void on_message(void *ctx, const char *topic, struct span payload, bool retained)
+static void on_text(void *ctx, const char *topic, struct span payload, bool retained)
 {
     struct seen *seen = ctx;
     seen->messages++;
@@ -76,7 +76,7 @@ static void on_message(void *ctx, const char *topic, struct span payload, bool r
     }
 }
 
-static const struct link_events events = {on_connected, on_lost, on_published, on_subscribed, on_message};
+static const struct link_events events = {on_connected, on_lost, on_published, on_subscribed, on_text};
 
 static void start_broker(void)
 {
@@ -296,6 +296,15 @@ static void two_of_one_name(void **state)
     assert_non_null(strstr(seen[0].why, "perhaps another client is connected there by this one's name, same"));
 }
 
+/* TLS sets no errno when the other end is gone: that is no "Success". */
+static void what_has_no_errno(void **state)
+{
+    errno = 0;
+    assert_string_equal(explain(MOSQ_ERR_ERRNO), "the connection was lost");
+    errno = ECONNRESET;
+    assert_string_equal(explain(MOSQ_ERR_ERRNO), "Connection reset by peer");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -304,6 +313,7 @@ int main(void)
         cmocka_unit_test(the_rest_follows_an_outage),
         cmocka_unit_test(a_broker_that_is_not_there),
         cmocka_unit_test(two_of_one_name),
+        cmocka_unit_test(what_has_no_errno),
     };
     return cmocka_run_group_tests(tests, setup, teardown);
 }

@@ -158,6 +158,7 @@ class Broken(linktest.LinkCase):
             network.close()
             self.assertEqual(omis.process.wait(75), 1)
             self.assertIn("was lost 60 s ago: ", omis.stderr())
+            self.assertNotIn("Success", omis.stderr())
         scrytest.wait_until(lambda: "nobody came back" in self.said(), 20)
 
     @scrytest.hasten(8)
@@ -171,6 +172,7 @@ class Broken(linktest.LinkCase):
                 return omis.process.poll() is not None
             scrytest.wait_until(ended, 40, "the session ends")
             self.assertIn("was lost 60 s ago: ", omis.stderr())
+            self.assertNotIn("Success", omis.stderr())
 
     def test_server_that_was_started_again(self):
         port = self.serve()

@@ -545,22 +545,15 @@ class Faults(TaskCase):
 
     def test_the_clock_is_set(self):
         """Neither a day back nor a day on makes a task longer or shorter than it is."""
-        with open(self.box.path("work", "wall.c"), "w", encoding="ascii") as file:
-            file.write(labtest.WALL_CLOCK)
-        source = scrytest.kept(self.box.path("work", "wall.c"))
         wall = self.box.path("work", "wall")
-
-        def set_wall(seconds):
-            with open(wall, "r+b" if os.path.exists(wall) else "wb") as file:
-                file.write(f"{seconds:<31}\n".encode())
-        set_wall(0)
-        preload = scrytest.compiled("wall.so", ["cc", "-O2", "-shared", "-fPIC", source], source)
-        runner = self.box.start([scrytest.built("src", "task", "scry-tasks")], env={"LD_PRELOAD": preload, "SCRY_LAB_WALL": wall})
+        labtest.set_wall(wall, 0)
+        runner = self.box.start([scrytest.built("src", "task", "scry-tasks")],
+                                env={"LD_PRELOAD": labtest.wall_clock(self.box.path("work")), "SCRY_LAB_WALL": wall})
         scrytest.wait_until(lambda: list(self.box.processes("scry-tasks")), LONG)
         task, = self.submit("--by", "plain", self.program("#!/bin/sh\ntrap 'echo asked' TERM\n" + self.waiting() + "\n" + self.waiting("on")))
         self.began()
         for seconds in (86400, -86400):
-            set_wall(seconds)
+            labtest.set_wall(wall, seconds)
             other, = self.submit("--by", "slurm", "true")  # fails at once, there is none: so the runner has looked
             self.waits_for(other, "failed")
             self.assertEqual(self.show(task)["state"], "running")
