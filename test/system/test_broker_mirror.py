@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """A job seen through a broker: the same as from its directory, whenever one looks, and whatever the network does."""
 
+import contextlib
 import glob
 import json
 import os
+import pty
 import pwd
 import re
 import signal
@@ -364,6 +366,27 @@ if os.path.getsize({broken!r}):
             pids = wait_until(lambda: self.box.processes("scry-mirror"), 20, "it is asked")
             listing.terminate()
             wait_until(lambda: all(map(scrytest.process_gone, pids)), 5, "nobody asks any more")
+
+    def test_progress(self):
+        """While a list is waited for, a person at a terminal sees how far it is; nothing of that stays."""
+        with brokertest.Mosquitto(self.box) as broker:
+            self.retain_many(broker, 20)
+            fake = FakePublisher(broker, "20260201T000000-h-1-bbbbbb")
+            fake.say_state()
+            fake.beat(ahead=3600)  # by a clock that is another one: what this job says next is waited for
+            main, side = pty.openpty()
+            listing = self.box.start(self.box.scry("ps", "--all", broker.tcp_url), stderr=side)
+            os.close(side)
+            said = ""
+            while not re.search(r"\rasking the broker: +[1-9]\d* %", said):
+                said += os.read(main, 1 << 12).decode()
+            fake.beat(2, ahead=3600)
+            self.assertEqual(listing.stdout.read().count("\n"), 22)
+            with contextlib.suppress(OSError):
+                while piece := os.read(main, 1 << 12):
+                    said += piece.decode()
+            os.close(main)
+            self.assertRegex(said, r"\A(\rasking the broker: +\d+ %)+\r\x1b\[K\Z")
 
     def test_list_that_is_not_complete(self):
         """What the broker does not send is said to be missing."""

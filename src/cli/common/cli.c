@@ -138,6 +138,7 @@ void progress_end(struct progress *progress)
 {
     if (progress->shown)
         fputs(gone, stderr);
+    progress->shown = false;
     progress->off = true;
 }
 
