@@ -714,6 +714,22 @@ class Signed(MirrorCase):
             recorder.terminate()
             recorder.wait(20)
 
+    def test_one_signature_a_batch(self):
+        """Of many records that are published together only the whole is signed."""
+        with brokertest.Mosquitto(self.box) as broker, broker.client("scry/v1/#") as watcher:
+            self.scry_run("-q", "--", "sh", "-c", "i=0; while [ $((i += 1)) -le 300 ]; do /bin/true; done")
+            own = [json.loads(line)["seq"] for line in self.records(self.own_directory()) if '"process_end"' in line]
+            self.assertGreaterEqual(len(own), 200)
+            self.scry("publish", "--broker", broker.tcp_url, self.own_directory())
+
+            def published():
+                batches = [[json.loads(line) for line in message.payload.splitlines()] for message in watcher.messages if b'"process_end"' in message.payload]
+                return batches if {record["seq"] for batch in batches for record in batch} >= set(own) else None
+            batches = wait_until(published, 20, "all is published")
+            kinds = [[record["type"] == "signature" for record in batch] for batch in batches]
+            self.assertEqual(kinds, [[False] * (len(batch) - 1) + [True] for batch in batches])
+            self.assertLess(len(batches), len(own) / 10)
+
     @scrytest.hasten(4)
     def test_afterwards(self):
         """When nobody publishes the job any more: what is known of it stays, and who comes late is told that it is unsigned."""
