@@ -351,7 +351,7 @@ class Attacks(ControlCase):
     def test_forged_and_damaged(self):
         self.start_job()
         self.ask()
-        good = self.reader.of("/request")[1].payload
+        good = self.reader.wait(lambda: self.reader.of("/request")[1:])[0].payload
         topic = f"scry/v1/{self.owner}/{self.job}/request"
         for payload in (b"", b"x", b"\0" * 1000, good[:-1], good[:40], good + b"x", bytes(500_000),
                         bytes([good[0] ^ 1]) + good[1:], good[:50] + bytes([good[50] ^ 128]) + good[51:]):
