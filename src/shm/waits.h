@@ -65,6 +65,7 @@
 #define SWITCH_RESTART_NS 500000
 #define TRACER_TURN_NS (2 * 1000 * 1000)       /* of reading from the tracer, before others have their turn */
 #define TRACER_TICK_US 2000                    /* between two ticks of the tracer, while somebody waits for it */
+#define TRACER_UNKNOWN_NS WAITS_NS_PER_SECOND  /* for the news of who made a process; then nobody will tell */
 #define TRACER_HOT_NS 100000                   /* requests so close together are waited for without a sleep, */
 #define TRACER_SPIN_NS 40000                   /* for so long, */
 #define TRACER_YIELD_NS 8000                   /* of which so much without giving way; */

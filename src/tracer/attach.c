@@ -53,8 +53,7 @@ static int explain(pid_t pid, int code, struct err *err)
     return err_set(err, -EPERM, "the kernel forbids tracing process %d (it is protected, or a kernel thread)", pid);
 }
 
-/* Is this thread traced by us already (attached when its creator cloned it)? */
-static bool traced_by_us(pid_t tid)
+bool attach_is_traced(pid_t tid)
 {
     return proc_status_number(tid, 0, "TracerPid") == getpid();
 }
@@ -68,7 +67,7 @@ static int seize_thread(struct process *process, pid_t tid)
         char state = proc_letter(tid, 0);
         if (!state || strchr("ZX", state))
             return -ESRCH; /* the kernel says EPERM for the dead */
-        if (!traced_by_us(tid))
+        if (!attach_is_traced(tid))
             return code;
         struct thread *thread = thread_new(process, tid); /* its status will come, or is waiting as an unknown one */
         if (thread)
@@ -331,4 +330,5 @@ void attach_release_all(void)
         leave(process);
     }
     pump_until(nothing_left, NULL);
+    stop_adopt_unknowns(0);
 }

@@ -370,11 +370,8 @@ void breakpoint_in_place_stopped(struct thread *thread)
 
 /* ---- memory ---- */
 
-void breakpoint_clean_child(struct process *child)
+static void clean(struct process *child, const struct space *inherited, bool certain)
 {
-    struct space *inherited = child->inherited;
-    if (!inherited)
-        return;
     struct breakpoint *breakpoint, *next;
     HASH_ITER(hh, inherited->breakpoints, breakpoint, next)
     {
@@ -383,9 +380,29 @@ void breakpoint_clean_child(struct process *child)
             space_write_raw(child, breakpoint->addr, &breakpoint->original, 1);
     }
     for (struct scratch *scratch = inherited->scratches; scratch; scratch = scratch->next)
-        space_restore_bytes(child, scratch, scratch->stub_written);
+        if (certain || space_has_stub(child, scratch))
+            space_restore_bytes(child, scratch, scratch->stub_written);
+}
+
+void breakpoint_clean_child(struct process *child)
+{
+    struct space *inherited = child->inherited;
+    if (!inherited)
+        return;
+    clean(child, inherited, true);
     child->inherited = NULL;
     space_put(inherited);
+}
+
+/* Other programs have other code at those addresses, and hardly an int3 that is executed. */
+void breakpoint_clean_stranger(struct process *child)
+{
+    const struct space *space;
+    for (unsigned i = 0; (space = space_lost(i)); i++)
+        clean(child, space, false);
+    for (const struct process *other = all_processes; other; other = other->hh.next)
+        if (other != child)
+            clean(child, other->space, false);
 }
 
 int breakpoint_write(struct process *process, uint64_t addr, const void *bytes, size_t len)

@@ -109,7 +109,8 @@ char **original_environment;
 static volatile int woken; /* by SIGIO: the socket; by SIGALRM: time to look again */
 static volatile sig_atomic_t ticked;
 static struct buf in, out;
-static bool ticks_wanted, pumping, waited_for; /* waited_for: threads are held, or were when it was looked last */
+static bool ticks_wanted, pumping;
+static bool waited_for; /* threads are held, or nobody told of them yet; or it was so when it was looked last */
 
 /* ---- signals ---- */
 
@@ -137,11 +138,20 @@ void tick_request(void)
     set_tick();
 }
 
+void look_request(void)
+{
+    if (waited_for)
+        return;
+    waited_for = true;
+    set_tick();
+}
+
 static void on_tick(void)
 {
     bool waited_before = waited_for, wanted_before = ticks_wanted;
     ticked = 0;
-    waited_for = waited_for && patience_tick();
+    bool unknown = stop_adopt_unknowns(time_hasten(TRACER_UNKNOWN_NS));
+    waited_for = waited_for && (patience_tick() || unknown);
     ticks_wanted = false;
     struct process *process, *next;
     if (wanted_before)
@@ -219,10 +229,7 @@ void event_hold(struct thread *thread, struct tracer_event *event)
             event_send(event);
         return;
     }
-    if (!waited_for) {
-        waited_for = true;
-        set_tick();
-    }
+    look_request();
     event->hold = thread->hold = ++serial << TID_BITS | (uint64_t)thread->tid;
     thread_park(thread); /* before anybody knows that it waits */
     event_send(event);

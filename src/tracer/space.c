@@ -15,7 +15,7 @@
 #include "base/system/proc_file.h"
 #include "tracer/tracee.h"
 
-enum { SCRATCH_SIZE_LIMIT = 4096, PHDR_LIMIT = 64 };
+enum { SCRATCH_SIZE_LIMIT = 4096, PHDR_LIMIT = 64, LOST_SPACES = 4 };
 
 /*
  * Where called functions return to, see call_x86_64.c: an int3, and behind it mov $15, %eax; syscall (rt_sigreturn), by
@@ -41,10 +41,27 @@ struct space *space_get(struct space *space)
     return space;
 }
 
+static struct space *lost[LOST_SPACES]; /* the latest first */
+
+const struct space *space_lost(unsigned index)
+{
+    return index < LOST_SPACES ? lost[index] : NULL;
+}
+
 void space_put(struct space *space)
 {
     if (!space || --space->references)
         return;
+    unwinder_free(space->unwinder);
+    space->unwinder = NULL;
+    if (space->lost_child && (space->breakpoints || space->scratches)) {
+        struct space *oldest = lost[LOST_SPACES - 1];
+        memmove(lost + 1, lost, (LOST_SPACES - 1) * sizeof *lost);
+        lost[0] = space;
+        space = oldest;
+        if (!space)
+            return;
+    }
     struct breakpoint *breakpoint, *next;
     HASH_ITER(hh, space->breakpoints, breakpoint, next)
     {
@@ -65,7 +82,6 @@ void space_put(struct space *space)
     }
     if (space->mem_fd >= 0)
         close(space->mem_fd);
-    unwinder_free(space->unwinder);
     free(space);
 }
 
@@ -296,6 +312,14 @@ void space_leave_stubs(struct process *process)
     for (const struct scratch *scratch = process->space->scratches; scratch; scratch = scratch->next)
         if (scratch->stub_written)
             space_write_raw(process, scratch->start, &stub_nop, 1);
+}
+
+bool space_has_stub(struct process *process, const struct scratch *scratch)
+{
+    uint8_t bytes[sizeof stub_code];
+    return scratch->stub_written &&
+           space_read_raw(process, scratch->start, bytes, sizeof bytes) == (ssize_t)sizeof bytes &&
+           (bytes[0] == stub_trap || bytes[0] == stub_nop) && memcmp(bytes + 1, stub_code + 1, sizeof bytes - 1) == 0;
 }
 
 void space_restore_bytes(struct process *process, const struct scratch *scratch, bool keep_stub)

@@ -2,21 +2,29 @@
 /* What wait4 reported: which kind of stop it is, what follows from it, whom to tell. Never waits. */
 #include <errno.h>
 #include <signal.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/ptrace.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <utlist.h>
 
+#include "base/data/cleanup.h"
+#include "base/system/clock.h"
+#include "base/system/file.h"
+#include "base/system/pause.h"
+#include "base/system/proc_file.h"
 #include "base/system/siginfo.h"
 #include "tracer/tracee.h"
 
-/* Statuses of children that came before their parent's fork event: the order can invert. */
+/* Statuses of children that came before their maker's fork event: the order can invert. */
 struct unknown {
     pid_t tid;
     int status;
+    uint64_t since_ns;
     struct unknown *next;
 };
 static struct unknown *unknowns;
@@ -51,7 +59,9 @@ static void remember_unknown(pid_t tid, int status)
         if (!unknown)
             return;
         unknown->tid = tid;
+        unknown->since_ns = clock_now_ns();
         LL_PREPEND(unknowns, unknown);
+        look_request();
     }
     unknown->status = status;
 }
@@ -85,46 +95,135 @@ static void resolve_child(struct thread *parent, struct thread *child, pid_t chi
         attach_try_leave(child->process);
 }
 
-static void announce_child(struct thread *parent)
+static struct thread *child_new(const struct thread *parent, pid_t tid)
 {
-    unsigned long message = 0;
     char path[64];
-    if (ptrace(PTRACE_GETEVENTMSG, parent->tid, NULL, &message) < 0)
-        return;
-    pid_t tid = (pid_t)message;
     snprintf(path, sizeof path, "/proc/%d/task/%d", parent->process->pid, tid);
     bool is_thread = access(path, F_OK) == 0;
-    struct thread *child = thread_find(tid);
-    if (!child) {
-        struct process *process = parent->process;
-        if (!is_thread) {
-            snprintf(path, sizeof path, "/proc/%d", tid);
-            if (access(path, F_OK) < 0) { /* came and went */
-                stop_forget_unknown(tid);
-                return;
-            }
-            bool shares = attach_shares_memory(parent->process->pid, tid);
-            process = process_new(tid, shares ? space_get(process->space) : space_new());
-            if (process && !shares)
-                process->inherited = space_get(parent->process->space);
-        }
-        child = process ? thread_new(process, tid) : NULL;
-        if (!child)
-            return;
+    struct process *process = parent->process;
+    if (!is_thread) {
+        bool shares = attach_shares_memory(parent->tid, tid);
+        process = process_new(tid, shares ? space_get(process->space) : space_new());
+        if (process && !shares)
+            process->inherited = space_get(parent->process->space);
+    }
+    struct thread *child = process ? thread_new(process, tid) : NULL;
+    if (child) {
         child->fresh = true;
         child->leaving = is_thread && parent->process->releasing;
     }
-    if (!child->fresh)
-        return;
-    child->parent_tid = parent->tid;
-    parent->new_child = tid;
+    return child;
+}
+
+/* False: there is no such child. */
+static bool announce_child(struct thread *parent, pid_t tid)
+{
+    struct thread *child = thread_find(tid);
     struct unknown *unknown;
     LL_SEARCH_SCALAR(unknowns, unknown, tid, tid);
+    if (!child && !unknown && !attach_is_traced(tid)) /* came and went, or was let go already */
+        return false;
+    if (!child)
+        child = child_new(parent, tid);
+    if (!child || !child->fresh)
+        return true;
+    child->parent_tid = parent->tid;
+    parent->new_child = tid;
     if (unknown) {
         int status = unknown->status;
         stop_forget_unknown(tid);
         stop_handle(tid, status);
     }
+    return true;
+}
+
+/* In fork, vfork, clone or clone3, as 64-bit programs number them or 32-bit ones. */
+static bool makes_tasks(const struct thread *thread)
+{
+    static const long calls[] = {SYS_fork, SYS_vfork, SYS_clone, SYS_clone3, 2, 190, 120};
+    long number = ptrace(PTRACE_PEEKUSER, thread->tid, offsetof(struct user, regs.orig_rax), NULL);
+    for (size_t i = 0; i < sizeof calls / sizeof *calls; i++)
+        if (calls[i] == number)
+            return true;
+    return false;
+}
+
+/*
+ * Who is killed inside fork tells of no child. A thread dies with its maker; a process lives on, and nobody would let
+ * it go on after its first stop. Here, at its end, the maker still is its parent, unless it said CLONE_PARENT.
+ */
+static void announce_untold(struct thread *maker)
+{
+    char path[PROC_PATH_SIZE];
+    _cleanup_(freep) char *children = NULL;
+    size_t len;
+    if (!makes_tasks(maker))
+        return;
+    maker->process->space->lost_child = true;
+    proc_path(path, maker->process->pid, maker->tid, "children");
+    if (file_read(path, &children, &len) < 0)
+        return;
+    for (char *at = children, *end; *at; at = end) {
+        pid_t tid = (pid_t)strtol(at, &end, 10);
+        if (end == at)
+            break;
+        const struct thread *known = thread_find(tid);
+        if (!known || known->fresh)
+            announce_child(maker, tid);
+    }
+}
+
+static void handle_fork(struct thread *parent)
+{
+    unsigned long message = 0;
+    pause_at("tracer.forked");
+    if (ptrace(PTRACE_GETEVENTMSG, parent->tid, NULL, &message) < 0)
+        return;
+    /* killed meanwhile, and in its last stop already, with another message? */
+    if (!announce_child(parent, (pid_t)message))
+        announce_untold(parent);
+}
+
+/* Nobody has told of it: a process that its maker made for its own parent, for instance. Should somebody do so after
+ * all (see announce_child), then it is not reported, but has gone on. */
+static struct thread *unknown_adopt(pid_t tid)
+{
+    pid_t pid = (pid_t)proc_status_number(tid, 0, "Tgid");
+    struct process *process = process_find(pid), *sharing = all_processes;
+    bool stranger = !process && pid == tid;
+    if (stranger) {
+        while (sharing && !attach_shares_memory(process_live_tid(sharing), tid))
+            sharing = sharing->hh.next;
+        process = process_new(pid, sharing ? space_get(sharing->space) : space_new());
+    }
+    struct thread *thread = process ? thread_new(process, tid) : NULL;
+    if (!thread)
+        return NULL;
+    thread->fresh = true;
+    if (stranger && !sharing)
+        breakpoint_clean_stranger(process);
+    return thread;
+}
+
+bool stop_adopt_unknowns(uint64_t limit_ns)
+{
+    uint64_t now_ns = clock_now_ns();
+    struct unknown *unknown = unknowns;
+    while (unknown) {
+        if (now_ns - unknown->since_ns < limit_ns) {
+            unknown = unknown->next;
+            continue;
+        }
+        pid_t tid = unknown->tid;
+        int status = unknown->status;
+        stop_forget_unknown(tid);
+        if (thread_find(tid) || unknown_adopt(tid))
+            stop_handle(tid, status);
+        else
+            ptrace(PTRACE_DETACH, tid, NULL, NULL);
+        unknown = unknowns; /* which may have changed */
+    }
+    return unknowns;
 }
 
 /* The process has a new program. Its thread is now called like the process, the others are gone. */
@@ -189,6 +288,7 @@ static void handle_exit_event(struct thread *thread)
         struct tracer_event event = {.kind = TRACER_THREAD_EXIT};
         event_hold(thread, &event);
     }
+    announce_untold(thread);
 }
 
 static void describe_fault(struct thread *thread, struct tracer_event *event)
@@ -313,6 +413,8 @@ static void handle_end(struct thread *thread)
     struct space *space = space_get(process->space);
     struct thread *parent = thread->fresh ? thread_find(thread->parent_tid) : NULL;
     pid_t tid = thread->tid;
+    /* killed in its last stop, too: what it made was not looked for */
+    space->lost_child |= !thread->exited;
     if (tid == process->pid) /* reported when the others are gone */
         process_remove(process);
     else
@@ -361,7 +463,7 @@ void stop_handle(pid_t tid, int status)
     case PTRACE_EVENT_FORK:
     case PTRACE_EVENT_VFORK:
         thread->stop = STOP_EVENT;
-        announce_child(thread);
+        handle_fork(thread);
         break;
     case PTRACE_EVENT_EXEC:
         thread->stop = STOP_EVENT;

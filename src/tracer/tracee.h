@@ -104,6 +104,7 @@ struct space {
     struct scratch *scratches;
     bool scratch_searched;
     bool settled;            /* no thread is inside a fork that began before we traced it */
+    bool lost_child;         /* a thread was killed that may have made a child and not told of it */
     struct thread *in_place; /* runs an instruction in its place; the others pause */
     bool in_place_running;
     uint64_t in_place_addr;
@@ -113,6 +114,9 @@ struct space {
 struct space *space_new(void);
 struct space *space_get(struct space *space);
 void space_put(struct space *space);
+/* The latest of those that are no process's any more, but may be a lost child's: it inherited what was in them. NULL
+ * behind the last. */
+const struct space *space_lost(unsigned index);
 /* The memory as the program sees it: without int3 of ours. Return what was transferred, or -EIO. */
 int space_read(struct process *process, uint64_t addr, void *ret_bytes, size_t len);
 int space_read_some(struct process *process, uint64_t addr, void *ret_bytes, size_t len, size_t *ret_done);
@@ -135,6 +139,8 @@ bool space_translate(const struct space *space, uint64_t pc, uint64_t *ret_pc);
 /* Gives the scratch areas their bytes back. With keep_stubs, functions in progress can still return by themselves. */
 void space_restore_scratch(struct process *process, bool keep_stubs);
 void space_restore_bytes(struct process *process, const struct scratch *scratch, bool keep_stub);
+/* Is a stub there that this scratch area of another process may have had? */
+bool space_has_stub(struct process *process, const struct scratch *scratch);
 
 /* ---- processes and threads (thread.c) ---- */
 enum stop_kind {
@@ -271,6 +277,8 @@ void thread_regs_changed(struct thread *thread); /* by somebody who wants it to 
 
 /* ---- stops.c ---- */
 void stop_handle(pid_t tid, int status);
+/* Those that wait for so long to be told of are let go: who made them was killed. True: others wait. */
+bool stop_adopt_unknowns(uint64_t limit_ns);
 bool process_reports(const struct thread *thread); /* are its events anybody's business? */
 
 /* ---- events and waiting (main.c) ---- */
@@ -283,6 +291,7 @@ typedef bool pump_fn(void *ctx);
 int pump_until(pump_fn *done, void *ctx);
 void pump_ready(void);   /* handles what there is, without waiting */
 void tick_request(void); /* breakpoint_in_place_try is called again soon */
+void look_request(void); /* patience_tick and stop_adopt_unknowns are, every PATIENCE_LOOK_NS, as long as they say so */
 extern code_cell *cells;
 extern pid_t monitor_pid;
 extern bool monitor_gone;
@@ -318,6 +327,8 @@ bool breakpoint_step_over(struct thread *thread, struct breakpoint *breakpoint, 
 void breakpoint_in_place_stopped(struct thread *thread); /* or died */
 void breakpoint_in_place_try(struct space *space);
 void breakpoint_clean_child(struct process *child); /* of what it inherited */
+/* Of what it may have inherited: nobody knows who made it. */
+void breakpoint_clean_stranger(struct process *child);
 /* Writes memory of the program, keeping int3 bytes. */
 int breakpoint_write(struct process *process, uint64_t addr, const void *bytes, size_t len);
 
@@ -326,6 +337,7 @@ int attach_seize(pid_t pid, struct err *err);
 /* Seizes the threads of a process that are not known yet. How many, or -errno. */
 int attach_seize_new(struct process *process);
 void attach_release(struct process *process);
+bool attach_is_traced(pid_t tid); /* by us, known or not: it is attached when its maker makes it */
 /* Consumes what our int3 left behind and detaches; the thread is in a stop. */
 void attach_detach_thread(struct thread *thread);
 /* Is a SIGTRAP queued for the thread that our int3 or step caused? */

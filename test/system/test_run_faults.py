@@ -528,8 +528,15 @@ class Crashes(FaultCase):
 
     def test_crash_stack_of_what_makes_threads(self):
         """Killed while a thread of it begins, of which the tracer has not heard: that has to be let go, too."""
+        self.run_beginners(30)
+
+    def test_crash_stack_of_what_forks(self):
+        """The like, and the child lives on."""
+        self.run_beginners(scrytest.rounds(100, 1000), "fork")
+
+    def run_beginners(self, *arguments):
         program = scrytest.built("test", "system", "targets", "beginners")
-        done = self.box.run(self.box.scry("run", "-q", "--crash-stack", program, 30))
+        done = self.box.run(self.box.scry("run", "-q", "--crash-stack", program, *arguments))
         self.assertEqual((done.returncode, done.stdout), (0, "done\n"), done.stderr)
 
     def test_crash_stack_of_a_child(self):

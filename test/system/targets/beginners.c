@@ -1,9 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Kills COUNT children, one after the other, that do nothing but make threads; a little later each. */
+/*
+ * beginners COUNT [fork]: kills COUNT children, one after the other, that do nothing but make threads, or processes; a
+ * little later each. Goes on when all of them have ended.
+ */
 #include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -21,9 +25,21 @@ static void make_threads(void)
             pthread_detach(thread);
 }
 
+static void make_processes(void)
+{
+    for (;;) {
+        pid_t pid = fork();
+        if (pid == 0)
+            _exit(0);
+        waitpid(pid, NULL, 0);
+    }
+}
+
 int main(int argc, char **argv)
 {
     int count = argc > 1 ? atoi(argv[1]) : 1;
+    void (*make)(void) = argc > 2 ? make_processes : make_threads;
+    prctl(PR_SET_CHILD_SUBREAPER, 1);
     for (int i = 0; i < count; i++) {
         int ready[2], status;
         char byte;
@@ -32,7 +48,7 @@ int main(int argc, char **argv)
         pid_t pid = fork();
         if (pid == 0) {
             if (write(ready[1], "", 1) == 1)
-                make_threads();
+                make();
             _exit(2);
         }
         if (pid < 0 || read(ready[0], &byte, 1) != 1)
@@ -41,8 +57,12 @@ int main(int argc, char **argv)
         kill(pid, SIGKILL);
         if (waitpid(pid, &status, 0) != pid || !WIFSIGNALED(status))
             return 1;
-        close(ready[0]);
         close(ready[1]);
+        if (read(ready[0], &byte, 1) != 0) /* nobody has the other end any more */
+            return 1;
+        close(ready[0]);
+        while (waitpid(-1, NULL, WNOHANG) > 0)
+            continue;
     }
     puts("done");
     return 0;
