@@ -7,13 +7,13 @@ import { test } from 'node:test';
 
 const ui = path.join(import.meta.dirname, '../../src/web/ui');
 const esbuild = createRequire(path.join(ui, 'package.json'))('esbuild');
-const names = ['space/ticks', 'space/window', 'space/layout', 'space/tiles', 'space/colours', 'space/raster', 'space/data', 'space/scene', 'space/vector', 'views/flame'];
+const names = ['space/ticks', 'space/window', 'space/layout', 'space/tiles', 'space/colours', 'space/raster', 'space/data', 'space/scene', 'space/strips', 'space/control', 'space/vector', 'views/flame'];
 const { outputFiles } = esbuild.buildSync({
   stdin: { contents: names.map((name) => `export * as ${path.basename(name)} from './${name}';`).join('\n'), resolveDir: ui, loader: 'ts' },
   bundle: true, format: 'esm', write: false,
 });
 globalThis.matchMedia = () => ({}); // colours of pages ask for it
-const { ticks, window, layout, tiles, colours, raster, data, scene, vector, flame } = await import(`data:text/javascript;base64,${Buffer.from(outputFiles[0].text).toString('base64')}`);
+const { ticks, window, layout, tiles, colours, raster, data, scene, strips, control, vector, flame } = await import(`data:text/javascript;base64,${Buffer.from(outputFiles[0].text).toString('base64')}`);
 
 test('marks are round, as many as fit, in the unit of the zoom', () => {
   for (let span = 100; span < 3e15; span *= 3.7)
@@ -103,6 +103,7 @@ test('few lanes use the height', () => {
   const made = layout.layoutOf([3, 3], true, 0, 500);
   assert.ok(made.tops[2] > 180 && made.tops[2] <= 500);
   assert.ok(layout.layoutOf(Array(1000).fill(3), true, 0, 500).rowHeight === 5);
+  for (const stacked of [true, false]) assert.ok(layout.layoutOf(Array(8).fill(1), stacked, 0, 500).tops[8] > 400, 'lanes of one row, too');
 });
 
 test('many collectives are drawn as evenly whatever a tile left out', () => {
@@ -250,6 +251,43 @@ test('a call that reaches over tiles is as long under the pointer as they know t
   assert.deepEqual(mark(1000), { lane: 0, begin: 100, end: 900, depth: 0, open: false, beyond: false });
   const { end, beyond } = mark(500);
   assert.ok(beyond && end > 350 && end <= 500, `${end}`);
+});
+
+/** A context of a canvas that does nothing but remember its text. */
+const paper = (texts = []) => new Proxy({ measureText: (text) => ({ width: 6 * text.length }), fillText: (text, x, y) => void texts.push([text, Math.round(x), Math.round(y)]) }, { get: (of, name) => of[name] ?? (() => {}), set: () => true });
+
+test('bars of columns have names where nearly all of their time is of one function, once', () => {
+  const texts = [];
+  globalThis.OffscreenCanvas = class { getContext() { return paper(texts); } };
+  globalThis.ImageData = class { constructor(width, height) { Object.assign(this, { width, height, data: new Uint8ClampedArray(4 * width * height) }); } };
+  // ten columns of 20 pixels; outer: all main, then half of it; inner: solve in four, three that change, solve in one: too narrow
+  const outer = [0, 255, 0, 255, 0, 255, 0, 255, 0, 255, 0, 255, 0, 255, 0, 255, 0, 100, 0, 100], inner = [1, 255, 1, 250, 1, 250, 1, 210, 2, 255, 1, 255, 2, 255, 1, 255, -1, 0, -1, 0];
+  const cells = Array.from({ length: 10 }, (_, i) => [...outer.slice(2 * i, 2 * i + 2), ...inner.slice(2 * i, 2 * i + 2)]).flat();
+  const tile = (from_ns) => data.decodeTile({ from_ns, to_ns: from_ns + 1000, lanes: [{ lane: 0, depth: 2, calls: 90000, columns: cells }] }, 10);
+  const look = { layout: layout.layoutOf([2], true, 20, 0), inks: { shades: new Uint32Array(3 * colours.SHADES), functions: 3, lane: 0, edge: 0 }, labelCss: [], inkCss: '', font: '', background: 0, messages: false, collectives: false, ratio: 1, version: 1 };
+  const picture = { from_ns: 0, functions: [{ name: 'main' }, { name: 'solve' }, { name: 'io' }] };
+  const painted = (from) => (texts.splice(0), new strips.Strips().paint('', tile(from), picture, 0, 1, 200, look), texts.map(([text, x, y]) => `${text} ${x} ${y}`));
+  assert.deepEqual(painted(0), ['main 4 10', 'solve 4 30']);
+  assert.deepEqual(painted(1000), [], 'what comes from the tile before has its name there');
+});
+
+test('what the pointer is told of a call leaves with the zoom, the move and the scroll', () => {
+  globalThis.requestAnimationFrame = () => 1;
+  const on = {}, told = [];
+  const canvas = { addEventListener: (name, act) => void (on[name] = act), getContext: () => paper(), getBoundingClientRect: () => ({ left: 0, top: 0, width: 400, height: 100 }), width: 0, height: 0 };
+  const picture = { from_ns: 0, to_ns: 1e9, columns: 8, levels: 10, lanes: Array.from({ length: 20 }, () => ({ depth: 2 })), functions: [{ name: 'main', class: 'compute' }] };
+  const tile = data.decodeTile({ from_ns: 0, to_ns: 1e9, lanes: picture.lanes.map((_, lane) => ({ lane, calls: [0, 1e9, 0, 0] })) }, 8);
+  const scheme = { classes: new Proxy({}, { get: () => [0, 0, 0] }), functions: [[0, 0, 0]], lane: [0, 0, 0], background: [0, 0, 0], ink: [0, 0, 0], soft: [0, 0, 0], grid: [0, 0, 0], accent: [0, 0, 0] };
+  const one = new control.Control(canvas, picture, { get: () => tile, want() {}, loading: 0 }, scheme, { stacked: true, row: 0, by: 'kind' }, null, { moved() {}, pointed: (at) => void told.push(at?.mark?.depth), clicked() {}, chosen() {}, drawn() {}, loaded() {} });
+  const at = (more) => ({ clientX: 200, clientY: 25, preventDefault() {}, deltaMode: 0, deltaX: 0, deltaY: 0, ...more });
+  for (const [name, event] of [['wheel', { deltaY: -300 }], ['wheel', { deltaY: 100, shiftKey: true }], ['wheel', { deltaY: 40, altKey: true }]]) {
+    on.pointermove(at({ pointerId: 1 }));
+    assert.ok(one.scene.hover);
+    on[name](at(event));
+    assert.equal(one.scene.hover, null);
+  }
+  on.wheel(at({ deltaY: -30 }));
+  assert.deepEqual(told, [0, undefined, 0, undefined, 0, undefined], 'once: nothing is drawn anew for nothing');
 });
 
 test('functions have colours by their names, spread evenly', () => {

@@ -45,6 +45,7 @@ export class Control {
   private readonly pointers = new Map<number, { x: number; y: number }>();
   private drag: { kind: 'pan' | 'select'; x: number; y: number; at: number; moved: boolean } | null = null;
   private pinch = 0;
+  private isPointed = false;
   private readonly still = matchMedia('(prefers-reduced-motion: reduce)');
   /** Fingers and mice select instead of moving. */
   selecting = false;
@@ -75,7 +76,7 @@ export class Control {
     canvas.addEventListener('pointermove', this.move);
     canvas.addEventListener('pointerup', this.up);
     canvas.addEventListener('pointercancel', this.up);
-    canvas.addEventListener('pointerleave', this.leave);
+    canvas.addEventListener('pointerleave', this.unpoint);
     canvas.addEventListener('dblclick', this.double);
     canvas.addEventListener('keydown', this.key);
   }
@@ -158,8 +159,10 @@ export class Control {
   }
 
   scrollTo(top: number): void {
-    const [all, seen] = this.heights;
-    this.scene.scroll = Math.round(Math.max(0, Math.min(top, all - seen)) * this.scene.look.ratio);
+    const [all, seen] = this.heights, scroll = Math.round(Math.max(0, Math.min(top, all - seen)) * this.scene.look.ratio);
+    if (scroll !== this.scene.scroll)
+      this.unpoint();
+    this.scene.scroll = scroll;
     this.redraw();
   }
 
@@ -174,6 +177,7 @@ export class Control {
   }
 
   go(span: Span, smooth = true): void {
+    this.unpoint();
     this.aim = clamp(span, this.scene.whole);
     if (!smooth || this.still.matches)
       this.scene.view = this.aim;
@@ -336,10 +340,21 @@ export class Control {
 
   private point(at: { x: number; y: number }): void {
     const found = this.pointed(at);
+    this.isPointed = !!found;
     this.scene.hover = found?.mark ?? null;
     this.listener.pointed(found);
     this.redraw();
   }
+
+  /** What was pointed at is not under the pointer any more. */
+  private readonly unpoint = (): void => {
+    if (!this.isPointed)
+      return;
+    this.isPointed = false;
+    this.scene.hover = null;
+    this.listener.pointed(null);
+    this.redraw();
+  };
 
   private readonly up = (event: PointerEvent): void => {
     this.pointers.delete(event.pointerId);
@@ -354,12 +369,6 @@ export class Control {
       if (found)
         this.listener.clicked(found);
     }
-  };
-
-  private readonly leave = (): void => {
-    this.scene.hover = null;
-    this.listener.pointed(null);
-    this.redraw();
   };
 
   private readonly double = (event: MouseEvent): void => {
