@@ -13,7 +13,7 @@ globalThis.addEventListener = () => {};
 globalThis.matchMedia = () => ({ matches: false });
 globalThis.document = { documentElement: { dataset: {} } };
 globalThis.localStorage = { getItem: () => null };
-const { format, state, status, pictures, series, curves, control, live, verdict } = await bundled({ format: './format', state: './state', status: './pages/status', pictures: './pictures', series: './pages/series', curves: './pages/curves', control: './pages/control', live: './pages/live', verdict: './pages/verdict' });
+const { format, state, status, pictures, series, curves, control, live, verdict, profile } = await bundled({ format: './format', state: './state', status: './pages/status', pictures: './pictures', series: './pages/series', curves: './pages/curves', control: './pages/control', live: './pages/live', verdict: './pages/verdict', profile: './views/profile' });
 
 test('figures are written as the command line writes them', () => {
   const rows = [...fs.readFileSync(path.join(source, 'src/jobdir/text/test_numbers.inc'), 'utf8').matchAll(/\{"(\w+)", ([\d.e+-]+), "([^"]+)"\}/g)];
@@ -176,6 +176,40 @@ test('a standstill is one as long as no rank has moved since; its finding comes 
   assert.deepEqual(verdict.stillOf(stall, ranks(185, 190), 200), { now: true, since: 15, finding: 'deadlock: 2 ranks wait for each other', lines: ['rank 0: MPI_Recv', 'rank 1: MPI_Recv'] });
   assert.equal(verdict.stillOf(stall, ranks(185, 100), 200).now, false, 'one has moved');
   assert.deepEqual(verdict.stillOf({ ...stall, why: '2 ranks: 1 waits' }, [], 200), { now: true, since: 15, finding: '2 ranks: 1 waits', lines: [] });
+});
+
+test('nothing moves: without ranks for five seconds, with ranks if none begins or ends a call, and one is in one', () => {
+  const ranks = (...of) => of.map(([state, since_seconds], rank) => ({ rank, state, since_seconds }));
+  assert.deepEqual([4.9, 5].map((now) => verdict.isQuiet([], 0, now)), [false, true]);
+  assert.ok(verdict.isQuiet(ranks(['in_call', 6], ['computing', 9]), 100, 100), 'processors that poll are busy');
+  assert.ok(!verdict.isQuiet(ranks(['in_call', 6], ['in_call', 2]), 0, 100), 'one has moved');
+  assert.ok(!verdict.isQuiet(ranks(['computing', 60], ['computing', 60]), 0, 100), 'all compute');
+  assert.ok(verdict.isQuiet(ranks(['in_call', 6], ['ended', 0]), 0, 100), 'one that has ended waits for nobody');
+  assert.ok(verdict.isQuiet(ranks(['ended', 0]), 0, 100), 'nor are there ranks when all have ended');
+});
+
+test('what a rank waits for has its place in the source, who called it, and its time, as scry why says it', () => {
+  const thread = { text: 'MPI_Send of 8 B to rank 1', call: 'MPI_Send', at: { function: 'exchange', file: '/x/y/../ocean.c', line: 17 }, seconds: 72.2 };
+  assert.equal(verdict.waitText(thread), 'MPI_Send of 8 B to rank 1, at exchange (ocean.c:17), for 72.2 s');
+  assert.equal(verdict.waitText({ ...thread, at: null }, 'step (ocean.py:3)'), 'MPI_Send of 8 B to rank 1, called by step (ocean.py:3), for 72.2 s');
+  assert.equal(verdict.waitText({ text: 'computes: solve (ocean.c:9)', call: null, at: null, seconds: 0 }, 'step (ocean.py:3)'), 'computes: solve (ocean.c:9)');
+});
+
+test('tabs of which nothing was recorded are known: no single calls, no functions, no ranks, no lines', () => {
+  const report = ({ functions = 0, python = 0, ranks = 0, sites = [] }) => ({ functions: Array(functions).fill({}), mpi: ranks ? { ranks: Array(ranks).fill({}), sites } : null, scripts: { python_functions: [] }, parts: [{ scripts: { python_functions: Array(python).fill({}) } }] });
+  const empty = (of) => verdict.emptyViews(report(of)).sort().join();
+  assert.equal(empty({}), 'communication,distributions,functions,source,space,tree,values');
+  assert.equal(empty({ functions: 1 }), 'communication,distributions');
+  assert.equal(empty({ python: 1 }), 'communication,distributions,source,space,values', 'of another node, and no single calls');
+  assert.equal(empty({ ranks: 2, sites: [{ file: null }] }), 'functions,source,space,tree,values', 'counted, not traced');
+  assert.equal(empty({ ranks: 2, sites: [{ file: 'ocean.c' }] }), 'functions,space,tree,values');
+  assert.equal(verdict.emptyViews(undefined, { functions: [], ranks: [{}] }).sort().join(), 'functions,space,tree,values');
+  assert.deepEqual(verdict.emptyViews(undefined, undefined), [], 'nothing is known yet');
+});
+
+test('two figures differ from 5 % on, and what changed least of all for nothing', () => {
+  assert.deepEqual([[100, 104], [100, 106], [106, 100], [0, 3], [null, 3]].map(([a, b]) => profile.changeOf(a, b)), ['', 'more', 'less', 'more', '']);
+  assert.deepEqual([9, 11].map((b) => profile.changeOf(0, b, 1000)), ['', 'more']);
 });
 
 test('what the time of ranks went into: who was waited for, else how much of it was MPI', () => {

@@ -415,7 +415,7 @@ variant('why ranks stand still is read line by line, and what a list leaves out 
   const page = await openPage();
   await page.goto(`${server.url}#/jobs/${job.id}`);
   await page.getByText('No rank has moved').waitFor();
-  assert.deepEqual((await page.locator('.notice.bad').innerText()).split(/\n+/), ['It stands still: deadlock: 2 ranks wait for each other', 'rank 0: MPI_Send', 'rank 1: MPI_Send', 'No rank has moved for 75.0 s.']);
+  assert.deepEqual((await page.locator('.notice.bad').innerText()).split(/\n+/), ['It stands still. Deadlock: 2 ranks wait for each other.', 'rank 0: MPI_Send', 'rank 1: MPI_Send', 'No rank has moved for 75.0 s.']);
   await page.getByRole('button', { name: 'Look why' }).click();
   await page.getByText('waits for rank 64').waitFor();
   await page.getByText('and 6 more', { exact: true }).waitFor();

@@ -80,12 +80,14 @@ static const struct field value_fields[] = {
 
 struct run {
     const char *id, *status;
-    int exit_code;
+    int exit_code, signal;
 };
 
 static const struct field run_fields[] = {{"id", FIELD_TEXT, FIELD_AT(struct run, id)},
                                           {"status", FIELD_TEXT, FIELD_AT(struct run, status)},
                                           {"exit_code", FIELD_COUNT, FIELD_AT(struct run, exit_code)},
+                                          {"signal", FIELD_COUNT, FIELD_AT(struct run, signal), FIELD_ZERO_IS_NULL,
+                                           .about = "that killed its command; null: none did"},
                                           {0}};
 
 struct diff {
@@ -109,7 +111,8 @@ static const struct field diff_fields[] = {
 
 static struct run run_of(const struct job_report *report)
 {
-    return (struct run){report->info.id, job_report_status(report), job_report_result(report).exit_code};
+    struct job_result result = job_report_result(report);
+    return (struct run){report->info.id, job_report_status(report), result.exit_code, result.signal};
 }
 
 static bool has_failed(const struct job_report *report)

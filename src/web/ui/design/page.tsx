@@ -80,7 +80,7 @@ export function Design() {
         </Figures>
         <Progress share={0.4} label="an example of progress" />
         <h3>States</h3>
-        <div class="bar">{(Object.keys(signs) as (keyof typeof signs)[]).map((kind) => <State key={kind} of={{ kind, text: kind === 'warn' ? 'in doubt' : kind }} />)}</div>
+        <div class="bar">{(Object.keys(signs) as (keyof typeof signs)[]).map((kind) => <State key={kind} of={{ kind, text: kind === 'warn' ? 'unknown' : kind }} />)}</div>
       </section>
       <section class="panel" aria-label="Notices">
         <h2>Notices</h2>

@@ -29,7 +29,7 @@ export type Tone = 'good' | 'warn' | 'bad' | 'plain';
 export function Notice(props: { tone?: Tone; title: ComponentChildren; advice?: ComponentChildren; children?: ComponentChildren; live?: boolean }) {
   return (
     <div class={`notice ${props.tone ?? 'plain'}`} role={props.live ? 'status' : undefined}>
-      <p class="notice-title">{props.title}</p>
+      {props.title && <p class="notice-title">{props.title}</p>}
       {props.children}
       {props.advice && <p class="advice">{props.advice}</p>}
     </div>

@@ -84,7 +84,7 @@ function Stack({ crash, open }: { crash: Crash; open: Report['crash_calls'] }) {
       <ol class="frames">
         {crash.frames.map((f, k) => (
           <li key={k}>
-            <span class="mono">{f.function || '?'}</span> <span class="mono soft">{f.file ? `${f.file}:${f.line}` : f.module}</span>
+            <span class="mono">{f.function || '?'}</span> <span class="mono soft" title={f.file ? `${f.file}:${f.line}` : undefined}>{f.file ? `${format.base(f.file)}:${f.line}` : f.module && format.base(f.module)}</span>
           </li>
         ))}
       </ol>

@@ -10,6 +10,7 @@ import { After } from './after';
 import { title } from './jobs';
 import { Live } from './live';
 import { outcome, State, Unsigned } from './status';
+import { emptyViews } from './verdict';
 
 /** The task that the job is a run of. */
 function OfTask({ id, task }: { id: string; task: Answer<Task> }) {
@@ -87,12 +88,4 @@ export function Job({ id, tab: asked, session }: { id: string; tab: string; sess
       </Answered>}
     </div>
   );
-}
-
-/** Pictures of which nothing was recorded, as far as is known. */
-function emptyViews(report: Report | undefined, top: Top | undefined): string[] {
-  if (!report && !top) return [];
-  const functions = report ? report.functions.length > 0 || [report, ...report.parts].some((one) => one.scripts.python_functions.length > 0) : (top!.functions ?? []).length > 0;
-  const mpi = report ? (report.mpi?.ranks.length ?? 0) > 0 : top!.ranks.length > 0;
-  return [...(functions ? [] : ['functions', 'tree', 'values', 'source']), ...(mpi ? [] : ['communication', 'distributions']), ...(functions || mpi ? [] : ['space'])];
 }

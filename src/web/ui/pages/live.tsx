@@ -8,7 +8,7 @@ import * as format from '../format';
 import { Control } from './control';
 import { Curves } from './curves';
 import { idle, Model, modelTypes, Series, unmatched, type Curve, type CurveName } from './series';
-import { stillOf } from './verdict';
+import { isQuiet, stillOf, type Still } from './verdict';
 import { Why } from './why';
 
 /** The records of the job as they come; drawn again at most four times a second. */
@@ -267,21 +267,18 @@ function ProgressPanel({ top, model }: { top: Top; model: Model }) {
 
 type Warning = Extract<JobRecord, { type: 'warning' }>;
 
-/** That it stands still, and why; what else may be wrong. */
-function Verdict({ top, model, warnings, quiet }: { top: Top; model: Model; warnings: Warning[]; quiet: Warning | undefined }) {
-  const now = Math.max(top.wall_seconds, model.seconds);
-  const still = model.stall && stillOf(model.stall, top.ranks, now);
+/** That it stands still, and why. */
+function Verdict({ now, still, model, quiet, short }: { now: number; still: Still | undefined; model: Model; quiet: Warning | undefined; /** What each rank waits for stands below. */ short: boolean }) {
   return (
     <>
       {still?.now && (
-        <Notice tone="bad" live title={<span class="reason">It stands still: {still.finding}</span>}>
-          {still.lines.length > 0 && <ul class="why">{still.lines.map((line, i) => <li key={i}>{line}</li>)}</ul>}
+        <Notice tone="bad" live title={<span class="reason">It stands still. {format.sentence(still.finding)}</span>}>
+          {!short && still.lines.length > 0 && <ul class="why">{still.lines.map((line, i) => <li key={i}>{line}</li>)}</ul>}
           <p>No rank has moved for {format.seconds(now - still.since)}.</p>
         </Notice>
       )}
-      {still && !still.now && <Notice title={`It stood still for ${format.seconds(model.stall!.seconds)}, at ${format.seconds(model.stall!.t)}, and has moved since.`} advice={still.finding} />}
+      {still && !still.now && <Notice title={`It stood still for ${format.seconds(model.stall!.seconds)}, at ${format.seconds(model.stall!.t)}, and has moved since.`} advice={format.sentence(still.finding)} />}
       {quiet && <Notice tone="bad" live title={<span class="reason">It has stood still for {format.seconds(now - quiet.t + Number(quiet.fields?.seconds ?? 0))}</span>} advice={format.sentence(quiet.text.replace(/^idle for [^:]*: /, ''))} />}
-      {warnings.filter((w) => w !== quiet && (!still || w.kind !== 'stalled')).slice(-3).reverse().map((w) => <Notice key={`${w.t} ${w.note}`} tone="warn" title={format.sentence(w.text)} advice={`At ${format.seconds(w.t)}.`} />)}
     </>
   );
 }
@@ -292,13 +289,16 @@ export function Live({ id, top, session, name }: { id: string; top: Top; session
   const functions = (top.functions ?? []) as TopFunction[];
   const warnings = model.seconds || !top.layers.warning ? model.warnings : [top.layers.warning as Warning];
   const last = warnings.filter((w) => w.note === 'stands_still').pop(), quiet = last && model.moved <= last.t ? last : undefined;
+  const now = Math.max(top.wall_seconds, model.seconds), still = model.stall && stillOf(model.stall, top.ranks, now);
+  const stops = version > 0 && model.seconds > 0 && (!!quiet || isQuiet(top.ranks, model.moved, now));
   const looks = useRef(false);
-  looks.current ||= !!quiet && !top.ranks.length; // what was asked once stays to be read
+  looks.current ||= stops; // what was asked once stays to be read
   if (!version) return <p class="waiting" role="status">Reading what it did so far …</p>; // what it has to say first comes with them
   return (
     <>
-      <Verdict top={top} model={model} warnings={warnings} quiet={quiet} />
-      {looks.current && <Why id={id} mpi={false} still />}
+      <Verdict now={now} still={still} model={model} quiet={quiet} short={looks.current} />
+      {looks.current && <Why id={id} mpi={top.ranks.length > 0} still={stops} told={still?.now ? still.finding : undefined} />}
+      {warnings.filter((w) => w !== quiet && (!still || w.kind !== 'stalled')).slice(-3).reverse().map((w) => <Notice key={`${w.t} ${w.note}`} tone="warn" title={format.sentence(w.text)} advice={`At ${format.seconds(w.t)}.`} />)}
       <ProgressPanel top={top} model={model} />
       <div class="panel">
         <Figures>

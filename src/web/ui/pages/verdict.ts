@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a job's page says first, in a sentence: that ranks stand still and why, or what the time of ranks went into. Pure functions.
-import type { Report, Top } from '../api';
-import { seconds, share } from '../format';
+// What a job's page says first, in a sentence: that ranks stand still and why, or what the time of ranks went into; and which of its tabs are empty. Pure functions.
+import type { Report, Top, Why } from '../api';
+import { base, seconds, share } from '../format';
 
 export interface Still {
   /** No rank has moved since. */
@@ -20,6 +20,23 @@ export function stillOf(stall: { t: number; seconds: number; why: string }, rank
   const parts = stall.why.split(/\n\s*\n/);
   const [finding = '', ...lines] = (parts.find((part) => /^[a-z][a-z_ ]*: /.test(part)) ?? parts[0]!).split('\n');
   return { now: since <= stall.t, since: Math.max(0, since), finding, lines: lines.map((line) => line.trim()) };
+}
+
+/** It asks why by itself when nothing has moved for so long. */
+export const QUIET_SECONDS = 5;
+
+/** Nothing moves, as far as is seen from here: no rank begins or ends a call, and one at least is in one; without ranks, nothing since `moved`. `now` as well in seconds after the start. */
+export function isQuiet(ranks: Top['ranks'], moved: number, now: number): boolean {
+  const live = ranks.filter((rank) => rank.state === 'computing' || rank.state === 'in_call' || rank.state === 'starting');
+  if (!live.length) return now - moved >= QUIET_SECONDS;
+  return live.every((rank) => rank.since_seconds >= QUIET_SECONDS) && live.some((rank) => rank.state === 'in_call');
+}
+
+type RankThread = NonNullable<Why['mpi']>['ranks'][number]['threads'][number];
+/** What a thread of a rank waits for, where, and for how long: as scry why says it. `python`: where Python has called it. */
+export function waitText({ text, call, at, seconds: age }: RankThread, python: string | null = null): string {
+  const where = !call ? '' : at?.function ? `, at ${at.function}${at.file ? ` (${base(at.file)}:${at.line})` : ''}` : '';
+  return `${text}${where}${call && python ? `, called by ${python}` : ''}${age > 0 ? `, for ${seconds(age)}` : ''}`;
 }
 
 const median = (values: number[]) => [...values].sort((a, b) => a - b)[(values.length - 1) >> 1]!;
@@ -44,4 +61,13 @@ export function ranksText(mpi: Pick<NonNullable<Report['mpi']>, 'ranks' | 'time'
   }
   const [call, ns] = callOf(ranks), { communication_ns, total_ns } = mpi.time;
   return `the ${ranks.length} ranks were in MPI for ${share(communication_ns / total_ns)} of their time${ns > communication_ns / 2 ? `, most of it in ${call}` : ''}`;
+}
+
+/** Pictures of which nothing was recorded, as far as is known. Python's functions are counted: there are no single calls of them. */
+export function emptyViews(report: Pick<Report, 'functions' | 'mpi' | 'scripts' | 'parts'> | undefined, top: Pick<Top, 'functions' | 'ranks'> | undefined): string[] {
+  if (!report && !top) return [];
+  const traced = report ? report.functions.length > 0 : (top!.functions ?? []).length > 0;
+  const python = !!report && [report, ...report.parts].some((one) => one.scripts.python_functions.length > 0);
+  const mpi = report ? (report.mpi?.ranks.length ?? 0) > 0 : top!.ranks.length > 0, lines = report ? report.mpi?.sites.some((site) => site.file) : mpi;
+  return [...(traced ? [] : ['space', 'values']), ...(traced || python ? [] : ['functions', 'tree']), ...(traced || lines ? [] : ['source']), ...(mpi ? [] : ['communication', 'distributions'])];
 }

@@ -119,7 +119,7 @@ function Pairs({ id, report }: { id: string; report: Report }) {
         {!at && 'Most: '}{told >= 0 && <>{rank(Math.floor(told / field.cells))} → {rank(told % field.cells)}: <b>{text(field.values[told] ?? 0)}</b></>}
         {part && <> (ranks {range.from}–{range.to} of {ranks})</>}
       </p>
-      <div class="matrix">
+      <div class="matrix" style={{ '--picture': `${sideOf(SIDE + LEFT + 8, field.cells) + LEFT + 8}px` }}>
         <Drawn draw={marked} height={width => sideOf(width, field.cells) + TOP + 8} label={`${ranks} by ${ranks} ranks. Arrows move, plus and minus and Ctrl with the wheel zoom; the table has the same.`} onKey={keys}
           onMove={(x, y, width) => { const cell = cellAt(x - LEFT, y - TOP, sideOf(width, field.cells), field.cells); if (cell && (cell[0] !== at?.[0] || cell[1] !== at[1])) setAt(cell); }}
           onWheel={event => { if (!event.ctrlKey) return; event.preventDefault(); if (event.deltaY < 0) closer(); else if (part) farther(); }} />

@@ -30,6 +30,12 @@ export function greatest(values: readonly number[]): number {
   return most;
 }
 
+const APART = 0.05, COUNTS = 0.01;
+
+/** How the second of two figures differs from the first, to be coloured: within 5 % they are the same, and what changed by less than 1 % of the greatest change counts for nothing. */
+export const changeOf = (a: number | null, b: number | null, most = 0): 'more' | 'less' | '' =>
+  a === null || b === null || Math.abs(b - a) <= Math.max(APART * Math.min(a, b), COUNTS * most) ? '' : b > a ? 'more' : 'less';
+
 export const whereGreatest = (values: readonly number[]): number => values.indexOf(greatest(values));
 
 /** The value of a row in one process, or of all together. */

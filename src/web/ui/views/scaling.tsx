@@ -152,10 +152,11 @@ function Curves({ series, of }: { series: Series; of: string }) {
       <Table label="The series" rows={points} rowKey={point => point.id} columns={[
         { key: 'n', title: by === 'threads' ? 'Threads' : 'Processes', number: true, cell: point => point.width, value: point => point.width },
         { key: 'seconds', title: 'Seconds', number: true, cell: point => point.seconds === null ? '–' : seconds(point.seconds), value: point => point.seconds },
-        { key: 'apart', title: 'Runs took', number: true, about: 'the quickest and the slowest of them', cell: point => point.runs < 2 ? '–' : `${seconds(point.least_seconds!)} to ${seconds(point.most_seconds!)}`, value: point => point.runs < 2 ? null : point.most_seconds! - point.least_seconds! },
+        { key: 'apart', title: 'Runs took', number: true, wide: true, about: 'the quickest and the slowest of them', cell: point => point.runs < 2 ? '–' : `${seconds(point.least_seconds!)} to ${seconds(point.most_seconds!)}`, value: point => point.runs < 2 ? null : point.most_seconds! - point.least_seconds! },
         { key: 'speedup', title: 'Speed-up', number: true, cell: point => point.speedup === null ? '–' : digits(point.speedup, 2), value: point => point.speedup },
         { key: 'efficiency', title: 'Efficiency', number: true, cell: point => point.efficiency === null ? '–' : `${digits(point.efficiency * 100, 1)} %`, value: point => point.efficiency },
-        { key: 'runs', title: 'Runs', number: true, cell: point => point.runs, value: point => point.runs },
+        { key: 'runs', title: 'Runs', number: true, wide: true, cell: point => point.runs, value: point => point.runs },
+        ...(points.some(point => point.node_shared) ? [{ key: 'node', title: 'Node', about: 'shared: others had processors of it during a run, so its figures say little', cell: (point: Point) => point.node_shared && <span class="tag">shared</span>, value: (point: Point) => Number(point.node_shared) }] : []),
         { key: 'task', title: 'Task', wide: true, cell: point => <a href={href(['tasks', point.id])}>{point.id}</a> },
       ]} />
     </PictureFrame>
