@@ -133,10 +133,13 @@ test('from a problem of the site to its job; the list says what it leaves out', 
   });
   const page = await openPage();
   await page.goto(`${server.url}#/site`);
+  await page.getByRole('table', { name: 'Nodes' }).waitFor();
+  assert.deepEqual((await page.getByRole('table', { name: 'Nodes' }).locator('th').allInnerTexts()).map((text) => text.replace('▲', '').trim()).slice(0, 5), ['Node', 'Running', 'Jobs', 'Failed', 'Unreachable']);
   await page.getByRole('table', { name: 'Problems' }).getByRole('link', { name: 'long' }).click();
   await page.getByRole('heading', { name: 'Control' }).waitFor();
   await page.goto(`${server.url}#/jobs`);
   await page.getByText('drop/<b> is left out').waitFor();
+  assert.deepEqual(await page.getByRole('group', { name: 'State' }).getByRole('button').allInnerTexts(), ['All', 'Running', 'Failed', 'Finished', 'Unknown']);
   assert.deepEqual(page.faults, []);
 });
 
@@ -162,6 +165,7 @@ test('a signal is sent only after a question', async () => {
   const page = await openPage();
   await page.goto(`${server.url}#/jobs/${job.id}`);
   await page.getByRole('button', { name: 'Send …' }).click();
+  await page.getByText('It gets it at once, and the job may end.').waitFor();
   await page.getByRole('button', { name: 'Leave it' }).click();
   await page.getByRole('textbox', { name: 'Trace' }).fill('fn:solve');
   await page.getByRole('button', { name: 'Set', exact: true }).click();
@@ -401,24 +405,121 @@ variant('a job that its own key has not signed is called unsigned, in the list a
   }
 });
 
-variant('why ranks stand still is read line by line, and what a list leaves out is said', async () => {
-  const why = 'deadlock: 2 ranks wait for each other\n  rank 0: MPI_Send\n  rank 1: MPI_Send';
-  const ranks = Array.from({ length: 70 }, (_, rank) => ({ rank, pid: rank, threads: [{ tid: rank, text: `waits for rank ${rank + 1}` }] }));
+/** Records of a job as its stream has them. */
+const recordsOf = (...records) => (request, response) => {
+  response.writeHead(200, { 'Content-Type': 'text/event-stream' });
+  for (const [seq, record] of records.entries()) response.write(`event: ${record.type}\nid: ${seq}\ndata: ${JSON.stringify({ seq, node: 'n1', ...record })}\n\n`);
+};
+const sample = (t, cpu_seconds) => ({ type: 'sample', t, tree: { cpu_ns: cpu_seconds * 1e9, rss: 1e6 } });
+const rankIn = (rank, since_seconds, state = 'in_call') => ({ rank, mpi_job: '1', host: 'n1', pid: 100 + rank, state, doing: 'MPI_Recv from rank 1', since_seconds, recent_mpi_share: 1, mpi_share: 1, fault: null });
+const whyOf = (ranks, findings = [], more = {}) => ({ mpi: { ranks, waiting: ranks.length, polling: 0, computing: 0, stuck: findings.length && ranks.length, still_seconds: 0, findings }, processes: [], deadlocks: [], stall: null, ...more });
+const threadIn = (rank) => ({ tid: rank, text: `MPI_Recv from rank ${1 - rank}`, call: 'MPI_Recv', at: { function: 'exchange', file: '/x/ocean.c', line: 17 }, seconds: 6 });
+
+test('a job that runs: what stands still is first, and why is asked by itself; then where it is; nothing is empty', async () => {
+  const asked = [], finding = { kind: 'deadlock', text: 'deadlock: 2 ranks wait for each other', ranks: [0, 1], victims: [2] };
   const server = await fakeServer({
-    ...api,
-    'jobs/[^/]+/why': { mpi: { ranks, waiting: 70, polling: 0, computing: 0, stuck: 0, still_seconds: 0, findings: [] }, processes: [], deadlocks: [] },
-    'jobs/[^/]+/records': (request, response) => {
-      response.writeHead(200, { 'Content-Type': 'text/event-stream' });
-      response.write(`event: stall\nid: 1\ndata: ${JSON.stringify({ seq: 1, t: 90, type: 'stall', seconds: 75, ranks: 2, why })}\n\n`);
-    },
+    ...api, [`jobs/${job.id}`]: { ...top, ranks: [0, 1, 2].map((rank) => rankIn(rank, 6)), processes: [{ pid: 100, node: 'n1', name: 'ocean', argv: ['./ocean'], cpu_seconds: 1, peak_rss_bytes: 1e6, threads: 1 }] },
+    'jobs/[^/]+/records': recordsOf(sample(8, 1), sample(9, 1.5), sample(10, 1.6), { type: 'warning', t: 9, note: 'processors_taken', kind: 'node', text: 'the node is shared' }),
+    'jobs/[^/]+/why': () => (asked.push('why'), whyOf([0, 1, 2].map((rank) => ({ rank, pid: 100 + rank, python: null, threads: [threadIn(rank)] })), [finding])),
   });
   const page = await openPage();
   await page.goto(`${server.url}#/jobs/${job.id}`);
-  await page.getByText('No rank has moved').waitFor();
-  assert.deepEqual((await page.locator('.notice.bad').innerText()).split(/\n+/), ['It stands still. Deadlock: 2 ranks wait for each other.', 'rank 0: MPI_Send', 'rank 1: MPI_Send', 'No rank has moved for 75.0 s.']);
-  await page.getByRole('button', { name: 'Look why' }).click();
+  await page.getByText('Deadlock: 2 ranks wait for each other').waitFor();
+  assert.deepEqual(await page.locator('.panel > h2, .panel > header > h2').allInnerTexts(), ['What it waits for', 'Ranks', 'Health', 'Processes', 'Control']);
+  assert.deepEqual(await page.locator('main .notice-title').allInnerTexts(), ['Deadlock: 2 ranks wait for each other', 'The node is shared.']);
+  assert.deepEqual(await page.locator('.notice .why li').allInnerTexts(), [0, 1].map((rank) => `rank ${rank} MPI_Recv from rank ${1 - rank}, at exchange (ocean.c:17), for 6.00 s`));
+  await page.getByText('Waiting for these: rank 2').waitFor();
+  assert.equal(await page.locator('.why li').count(), 3, 'each rank once');
+  await page.getByText('3 are stuck.').waitFor();
+  assert.deepEqual([await page.locator('.sparks').count(), await page.locator('.spark').count(), await page.locator('.uplot').count()], [1, 2, 0], 'health is a row of small curves');
+  assert.deepEqual(await page.locator('.tabs .without').allInnerTexts(), ['Space and time', 'Functions', 'Call tree', 'Values']);
+  assert.deepEqual(asked, ['why']);
+  assert.deepEqual(await violations(page), []);
+  assert.deepEqual(page.faults, []);
+});
+
+variant('a job that goes on, and stops again, is asked why again; of a standstill that was recorded, each rank stands once; what a list leaves out is said', async () => {
+  const why = 'deadlock: 2 ranks wait for each other\n  rank 0: MPI_Send\n  rank 1: MPI_Send';
+  let ranks = Array.from({ length: 70 }, (_, rank) => rankIn(rank, 6)), asked = 0;
+  const server = await fakeServer({
+    ...api, [`jobs/${job.id}`]: () => ({ ...top, wall_seconds: 95, ranks }),
+    'jobs/[^/]+/records': recordsOf({ type: 'stall', t: 90, seconds: 75, ranks: 2, why }),
+    'jobs/[^/]+/why': () => (asked++, whyOf(ranks.map(({ rank, pid }) => ({ rank, pid, python: null, threads: [{ tid: rank, text: `waits for rank ${rank + 1}` }] })))),
+  });
+  const page = await openPage();
+  await page.goto(`${server.url}#/jobs/${job.id}`);
   await page.getByText('waits for rank 64').waitFor();
   await page.getByText('and 6 more', { exact: true }).waitFor();
+  ranks = ranks.map((rank) => ({ ...rank, since_seconds: 80 }));
+  await page.getByText('It stands still. Deadlock: 2 ranks wait for each other.').waitFor();
+  assert.equal(await page.getByText('rank 0: MPI_Send').count(), 0, 'what it waits for stands below');
+  ranks = ranks.map((rank) => ({ ...rank, since_seconds: 1 }));
+  await page.getByText('It has moved since.').waitFor();
+  await page.getByText('It stood still for 75.0 s').waitFor();
+  assert.equal(asked, 1);
+  ranks = ranks.map((rank) => ({ ...rank, since_seconds: 5 }));
+  await until(() => asked === 2, 'it is asked again');
+  assert.deepEqual(page.faults, []);
+});
+
+/** A report with no more in it than pages need. */
+const reportOf = (more) => ({
+  id: job.id, host: 'n1', node: null, status: 'exited', wall_seconds: 60, parts: [], mirror: null, last: null, failed: null, failed_elsewhere: null, processes: [], crashes: [], crash_calls: [], functions: [], mpi: null, warnings: [], problems: [],
+  all_nodes: { cpu_seconds: 1, peak_rss_bytes: 1e6, sum_of_peaks_bytes: 1e6, process_count: 1, left_running: 0, lost_records: 0 }, timeline: { cpus: { window_seconds: 1, max: [] }, rss_bytes: { window_seconds: 1, max: [] } }, health: { curves: [] },
+  logs: { errors: [], lines: [], files: [], patterns: [] }, scripts: { lines: [], python_functions: [], failed_commands: [], exceptions: [] }, ...more,
+});
+
+test('a job that failed, one that finished, two compared, and a series: each fact once, with the words of the field', async () => {
+  const line = (t, text) => ({ t, file: 'stderr', level: 'error', pattern: 'p', text }), warning = { t: 5, note: 'processors_taken', text: 'the node is shared' };
+  const event = (stream, text, more) => ({ seconds: 60, before_end_seconds: 1, stream, weight: 'trouble', text, ...more });
+  const ended = (pid, name, more) => ({ pid, name, start_seconds: 0, end_seconds: 60, exit_code: 1, signal: null, argv: null, argv_cut: false, cwd: null, ...more });
+  const reports = {
+    failed: reportOf({
+      logs: { ...reportOf().logs, errors: [line(58, 'ValueError: no rows')], lines: [line(58, 'ValueError: no rows')] }, warnings: [warning], failed: { chain: [ended(1, 'python3'), ended(2, 'sh')] },
+      last: { reason: { text: 'ValueError: no rows', sure: true, evidence: [7] }, unknown: null, said_last: [], events: [event('warning', warning.text), event('python', 'ValueError: no rows', { seq: 7, stack: ['rows at table.py:8', 'main at table.py:14'] })] },
+      crashes: [{ pid: 3, name: 'crash', signal: 11, reason: 'a NULL pointer', frames: [{ pc: 1, function: 'inner', file: '/x/../crash.c', line: 52 }, { pc: 2, function: 'start', module: '/lib/libc.so.6' }] }],
+    }),
+    finished: reportOf({ mpi: { time: { communication_ns: 6e10, total_ns: 1.2e11 }, sites: [], ranks: [[0, 0], [1, 60]].map(([rank, s]) => ({ rank, time: { computation_ns: s * 1e9, communication_ns: 6e10 - s * 1e9, total_ns: 6e10 }, calls: [{ name: 'MPI_Allreduce', class: 'collective', total_ns: 6e10 - s * 1e9 }] })) } }),
+  };
+  const run = (self_ns) => ({ self_ns, total_ns: self_ns, calls: 1, line: 1 }), row = (name, a, b) => ({ name, file: '/x/ocean.c', a: run(a), b: run(b) });
+  const figure = (name, a, b) => ({ name, a, b, ratio: b / a });
+  const diff = { verdict: null, a: { id: 'x', status: 'exited', exit_code: 0, signal: null }, b: { id: 'y', status: 'signaled', exit_code: 0, signal: 11 }, mpi: null,
+    values: [figure('wall_seconds', 10, 20), figure('cpu_seconds', 10, 5), figure('process_count', 1, 9)], functions: [row('same', 1e9, 1.01e9), row('quicker', 2e9, 1e9), row('slower', 1e9, 3e9)] };
+  const task = (processes, node_shared) => ({ id: `t${processes}`, name: 'ocean', processes, threads: null, runs: 2, seconds: 10 / processes, least_seconds: 9 / processes, most_seconds: 11 / processes, speedup: processes, efficiency: 1, node_shared, error: null });
+  const over = (id) => ({ ...job, id, name: id, state: 'ended', status: 'exited', exit_code: id === 'failed' ? 1 : 0, cause: null });
+  const server = await fakeServer({
+    ...api, jobs: { jobs: ['failed', 'finished'].map(over) }, 'tasks/events': recordsOf(), tasks: { tasks: [] },
+    ...Object.fromEntries(Object.entries(reports).flatMap(([id, report]) => [[`jobs/${id}`, { ...top, id, status: 'exited' }], [`jobs/${id}/report`, report]])),
+    compare: diff, scaling: { verdict: 'the node was shared, so the figures say little: others had processors of it in runs with 2 processes', by: 'processes', tasks: [task(1, false), task(2, true)] },
+  });
+  const page = await openPage(), texts = (selector) => page.locator(selector).allInnerTexts(), to = (hash) => page.goto(`${server.url}${hash}`);
+  await to('#/jobs/failed');
+  await page.getByText('The reason: ValueError: no rows').waitFor();
+  assert.deepEqual(await texts('main h2'), ['What happened last', 'Order of failures', 'crash was killed by SIGSEGV: a NULL pointer'], 'no log again, no strip of boxes');
+  assert.equal(await page.getByText('the node is shared').count(), 1, 'a warning is said once');
+  assert.equal(await page.getByText('supports the reason').count(), 1);
+  assert.deepEqual(await texts('.plain-table .mono'), ['rows at table.py:8 ← main at table.py:14']);
+  assert.deepEqual(await texts('.frames li'), ['inner crash.c:52', 'start libc.so.6'].map((text) => text.replace(' ', '\n')));
+  assert.deepEqual(await texts('.tabs .without'), ['Space and time', 'Functions', 'Communication', 'Distributions', 'Call tree', 'Values', 'Source']);
+
+  await to('#/jobs/finished');
+  await page.getByText('Rank 1 computed for 60.0 s; rank 0 waited in MPI_Allreduce, for 60.0 s.').waitFor();
+  assert.deepEqual(await texts('main h2'), [], 'and nothing that is empty');
+
+  await to('#/compare?a=x&b=y');
+  const table = page.getByRole('table', { name: 'Figures of both' });
+  await table.waitFor();
+  assert.deepEqual((await table.locator('tbody tr').first().innerText()).split('\t').map((cell) => cell.replace(/\s+/g, ' ').trim()), ['Outcome', '✓ finished', '✗ killed by SIGSEGV', '']);
+  assert.deepEqual([await texts('.compare-figures .more'), await texts('.compare-figures .less')], [['2.00 ×'], ['0.50 ×']], 'more processes are neither better nor worse');
+  const functions = page.getByRole('table', { name: 'Functions of both' });
+  assert.deepEqual(await functions.locator('.measured-name').allInnerTexts(), ['slower ocean.c', 'quicker ocean.c', 'same ocean.c']);
+  assert.deepEqual(await functions.locator('.col-change .change').evaluateAll((list) => list.map((one) => one.className)), ['change more', 'change less', 'change ']);
+  await table.getByRole('button', { name: 'Ratio' }).click();
+  assert.deepEqual((await table.locator('tbody .col-name').allInnerTexts()), ['Outcome', 'Processes', 'Wall time', 'CPU time']);
+
+  await to('#/scaling?tasks=t1,t2');
+  await page.getByText('The node was shared, so the figures say little').waitFor();
+  assert.deepEqual(await page.getByRole('table', { name: 'The series' }).locator('tbody .col-node').allInnerTexts(), ['', 'shared']);
   assert.deepEqual(page.faults, []);
 });
 
