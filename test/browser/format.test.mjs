@@ -180,12 +180,13 @@ test('a standstill is one as long as no rank has moved since; its finding comes 
 
 test('nothing moves: without ranks for five seconds, with ranks if none begins or ends a call, and one is in one', () => {
   const ranks = (...of) => of.map(([state, since_seconds], rank) => ({ rank, state, since_seconds }));
-  assert.deepEqual([4.9, 5].map((now) => verdict.isQuiet([], 0, now)), [false, true]);
-  assert.ok(verdict.isQuiet(ranks(['in_call', 6], ['computing', 9]), 100, 100), 'processors that poll are busy');
-  assert.ok(!verdict.isQuiet(ranks(['in_call', 6], ['in_call', 2]), 0, 100), 'one has moved');
-  assert.ok(!verdict.isQuiet(ranks(['computing', 60], ['computing', 60]), 0, 100), 'all compute');
-  assert.ok(verdict.isQuiet(ranks(['in_call', 6], ['ended', 0]), 0, 100), 'one that has ended waits for nobody');
-  assert.ok(verdict.isQuiet(ranks(['ended', 0]), 0, 100), 'nor are there ranks when all have ended');
+  assert.deepEqual([4.9, 5].map((known) => verdict.isQuiet([], 0, known, 6)), [false, true]);
+  assert.ok(!verdict.isQuiet([], 0, 20, 30), 'records that are still to come may say that it moves');
+  assert.ok(verdict.isQuiet(ranks(['in_call', 6], ['computing', 9]), 100, 100, 100), 'processors that poll are busy');
+  assert.ok(!verdict.isQuiet(ranks(['in_call', 6], ['in_call', 2]), 0, 100, 100), 'one has moved');
+  assert.ok(!verdict.isQuiet(ranks(['computing', 60], ['computing', 60]), 0, 100, 100), 'all compute');
+  assert.ok(verdict.isQuiet(ranks(['in_call', 6], ['ended', 0]), 0, 100, 100), 'one that has ended waits for nobody');
+  assert.ok(verdict.isQuiet(ranks(['ended', 0]), 0, 100, 100), 'nor are there ranks when all have ended');
 });
 
 test('what a rank waits for has its place in the source, who called it, and its time, as scry why says it', () => {
@@ -205,6 +206,14 @@ test('tabs of which nothing was recorded are known: no single calls, no function
   assert.equal(empty({ ranks: 2, sites: [{ file: 'ocean.c' }] }), 'functions,space,tree,values');
   assert.equal(verdict.emptyViews(undefined, { functions: [], ranks: [{}] }).sort().join(), 'functions,space,tree,values');
   assert.deepEqual(verdict.emptyViews(undefined, undefined), [], 'nothing is known yet');
+});
+
+test('warnings that differ by their figures alone are one, with its times', () => {
+  const shared = (t, cpus) => ({ t, text: `the node is shared: others use ${cpus} of 2 CPUs` });
+  const found = verdict.alike([shared(10, 1.8), { t: 20, text: 'the disk is full' }, shared(414, '1')]);
+  assert.deepEqual(found, [{ text: shared(0, '1').text, times: [10, 414] }, { text: 'the disk is full', times: [20] }]);
+  assert.deepEqual([[3], [3, 4], [3, 4, 9], [1, 3, 4, 9], [1, 2, 3, 4, 9]].map(verdict.timesText),
+    ['At 3.00 s.', 'At 3.00 s and 4.00 s.', 'At 3.00 s, 4.00 s and 9.00 s.', 'At 3.00 s, 4.00 s and 9.00 s, and 1 time before.', 'At 3.00 s, 4.00 s and 9.00 s, and 2 times before.']);
 });
 
 test('two figures differ from 5 % on, and what changed least of all for nothing', () => {

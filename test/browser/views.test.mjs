@@ -514,6 +514,31 @@ test('without a trace each picture says how to get one; narrow, dark and printed
   assert.deepEqual(page.faults, []);
 });
 
+variant('axe finds nothing on any page, on a desk, a tablet and a phone, light and dark; none is wider than its window', async () => {
+  const held = stage.start(['run', '-q', '--name', 'held', '--', 'sh', '-c', 'until [ -e let-go ]; do sleep 0.1; done']), job = `#/jobs/${report.id}`;
+  const id = await until(async () => JSON.parse((await stage.run(['ps', '--json'])).out).jobs.find((one) => one.name === 'held')?.id, 'it is listed');
+  const pages = ['#/jobs', '#/tasks', '#/submit', '#/site', '#/design', '#/scaling', '#/compare', `#/compare?a=${counted}&b=${report.id}`, `#/compare?a=${counted}&b=${report.id}&over=ranks`, `#/jobs/${id}`, `#/jobs/${failed}`, `#/jobs/${plain}`, `#/jobs/${plain}/space`, `#/jobs/${plain}/communication`,
+    `#/jobs/${valued}/values?q=find_root`, `#/jobs/${python.id}/tree`, job, ...['space', 'functions?over=all', 'communication', 'distributions', 'tree', 'values', 'source'].map((view) => `${job}/${view}`)];
+  const found = [];
+  for (const colorScheme of ['light', 'dark'])
+    for (const width of [1440, 800, 390]) {
+      const page = await at('#/jobs', { viewport: { width, height: 900 }, colorScheme });
+      for (const hash of pages) {
+        await page.evaluate((to) => (location.hash = to), hash);
+        await page.locator('main h1, main .empty-title').first().waitFor();
+        await page.locator('.waiting').waitFor({ state: 'detached' });
+        if (hash.endsWith('space')) await page.locator('.space-count, .empty').first().waitFor();
+        found.push(...(await violations(page)).map((one) => `${hash}, ${width}, ${colorScheme}: ${one}`));
+        if (await page.evaluate(() => document.documentElement.scrollWidth > innerWidth)) found.push(`${hash}, ${width}: wider than its window`);
+      }
+      found.push(...page.faults);
+      await page.context().close();
+    }
+  stage.write('let-go', '');
+  await until(() => held.exitCode !== null, 'the job ends');
+  assert.deepEqual(found, []);
+});
+
 variant('on paper a page is light, fits, and has nothing to press', async () => {
   const page = await at('space', { colorScheme: 'dark' }); // with these grounds: #151e22, #0a1013
   const job = `#/jobs/${report.id}`;

@@ -9,7 +9,7 @@ import { logOf } from './series';
 import { signalName } from './status';
 import { Scripts } from './scripts';
 import { LastEvents } from './timeline';
-import { ranksText } from './verdict';
+import { alike, ranksText, timesText } from './verdict';
 
 type Chain = NonNullable<Report['failed']>['chain'];
 
@@ -164,7 +164,7 @@ export function After({ report, name, cause }: { report: Report; name: string; c
         </Figures>
       </div>
       <PostMortem report={report} name={name} />
-      {report.warnings.filter((w) => !told.has(w.text)).map((w, i) => <Notice key={i} tone="warn" title={format.sentence(w.text)} advice={`At ${format.seconds(w.t)}.`} />)}
+      {alike(report.warnings.filter((w) => !told.has(w.text))).map((w) => <Notice key={w.text} tone="warn" title={format.sentence(w.text)} advice={timesText(w.times)} />)}
       {report.problems.map((p, i) => <Notice key={i} tone="warn" title={p} advice="A part of the job directory could not be read; the rest is shown." />)}
       <div class="columns">
         {report.functions.length > 0 && <Functions of="of all processes" rows={report.functions} />}

@@ -8,7 +8,7 @@ import * as format from '../format';
 import { Control } from './control';
 import { Curves } from './curves';
 import { idle, Model, modelTypes, Series, unmatched, type Curve, type CurveName } from './series';
-import { isQuiet, stillOf, type Still } from './verdict';
+import { alike, isQuiet, stillOf, timesText, type Still } from './verdict';
 import { Why } from './why';
 
 /** The records of the job as they come; drawn again at most four times a second. */
@@ -266,6 +266,7 @@ function ProgressPanel({ top, model }: { top: Top; model: Model }) {
 }
 
 type Warning = Extract<JobRecord, { type: 'warning' }>;
+const WARNINGS = 3;
 
 /** That it stands still, and why. */
 function Verdict({ now, still, model, quiet, short }: { now: number; still: Still | undefined; model: Model; quiet: Warning | undefined; /** What each rank waits for stands below. */ short: boolean }) {
@@ -290,15 +291,14 @@ export function Live({ id, top, session, name }: { id: string; top: Top; session
   const warnings = model.seconds || !top.layers.warning ? model.warnings : [top.layers.warning as Warning];
   const last = warnings.filter((w) => w.note === 'stands_still').pop(), quiet = last && model.moved <= last.t ? last : undefined;
   const now = Math.max(top.wall_seconds, model.seconds), still = model.stall && stillOf(model.stall, top.ranks, now);
-  const stops = version > 0 && model.seconds > 0 && (!!quiet || isQuiet(top.ranks, model.moved, now));
-  const looks = useRef(false);
-  looks.current ||= stops; // what was asked once stays to be read
+  const stops = version > 0 && (!!quiet || isQuiet(top.ranks, model.moved, model.seconds, now));
+  const why = <Why key="why" id={id} mpi={top.ranks.length > 0} still={stops} told={still?.now ? still.finding : undefined} />;
   if (!version) return <p class="waiting" role="status">Reading what it did so far …</p>; // what it has to say first comes with them
   return (
     <>
-      <Verdict now={now} still={still} model={model} quiet={quiet} short={looks.current} />
-      {looks.current && <Why id={id} mpi={top.ranks.length > 0} still={stops} told={still?.now ? still.finding : undefined} />}
-      {warnings.filter((w) => w !== quiet && (!still || w.kind !== 'stalled')).slice(-3).reverse().map((w) => <Notice key={`${w.t} ${w.note}`} tone="warn" title={format.sentence(w.text)} advice={`At ${format.seconds(w.t)}.`} />)}
+      <Verdict now={now} still={still} model={model} quiet={quiet} short={stops} />
+      {stops && why}
+      {alike(warnings.filter((w) => w !== quiet && (!still || w.kind !== 'stalled'))).slice(0, WARNINGS).map((w) => <Notice key={w.text} tone="warn" title={format.sentence(w.text)} advice={timesText(w.times)} />)}
       <ProgressPanel top={top} model={model} />
       <div class="panel">
         <Figures>
@@ -321,7 +321,7 @@ export function Live({ id, top, session, name }: { id: string; top: Top; session
       </div>
       <Health of={name} model={model} version={version} />
       {top.processes.length > 0 ? <Processes processes={top.processes} /> : <Empty title="No process lives at the moment." />}
-      {!looks.current && <Why id={id} mpi={top.ranks.length > 0} />}
+      {!stops && why}
       {session.rights.includes('control') && <Control id={id} />}
       <NotHere model={model} functions={functions.length > 0} />
     </>

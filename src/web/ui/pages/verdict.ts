@@ -25,12 +25,30 @@ export function stillOf(stall: { t: number; seconds: number; why: string }, rank
 /** It asks why by itself when nothing has moved for so long. */
 export const QUIET_SECONDS = 5;
 
-/** Nothing moves, as far as is seen from here: no rank begins or ends a call, and one at least is in one; without ranks, nothing since `moved`. `now` as well in seconds after the start. */
-export function isQuiet(ranks: Top['ranks'], moved: number, now: number): boolean {
+/** Nothing moves, as far as is seen from here: no rank begins or ends a call, and one at least is in one; without ranks, nothing since `moved`. Records are `known` up to then, and count
+ * when they have come up to `now`; all in seconds after the start. */
+export function isQuiet(ranks: Top['ranks'], moved: number, known: number, now: number): boolean {
   const live = ranks.filter((rank) => rank.state === 'computing' || rank.state === 'in_call' || rank.state === 'starting');
-  if (!live.length) return now - moved >= QUIET_SECONDS;
+  if (!live.length) return known - moved >= QUIET_SECONDS && now - known < QUIET_SECONDS;
   return live.every((rank) => rank.since_seconds >= QUIET_SECONDS) && live.some((rank) => rank.state === 'in_call');
 }
+
+/** Warnings that differ by nothing but their figures, as one: the text of the last, and all of their times. The newest first. */
+export function alike(warnings: readonly { t: number; text: string }[]): { text: string; times: number[] }[] {
+  const by = new Map<string, { text: string; times: number[] }>();
+  for (const { t, text } of warnings) {
+    const key = text.replace(/\d[\d.]*/g, ''), before = by.get(key);
+    by.delete(key);
+    by.set(key, { text, times: [...(before?.times ?? []), t] });
+  }
+  return [...by.values()].reverse();
+}
+const TIMES = 3;
+/** "At 3.00 s, 4.00 s and 9.00 s." */
+export const timesText = (times: readonly number[]) => {
+  const shown = times.slice(-TIMES).map(seconds), left = times.length - shown.length;
+  return `At ${shown.length > 1 ? `${shown.slice(0, -1).join(', ')} and ${shown[shown.length - 1]}` : shown[0]}${left > 0 ? `, and ${left} ${left === 1 ? 'time' : 'times'} before` : ''}.`;
+};
 
 type RankThread = NonNullable<Why['mpi']>['ranks'][number]['threads'][number];
 /** What a thread of a rank waits for, where, and for how long: as scry why says it. `python`: where Python has called it. */

@@ -64,21 +64,22 @@ function Findings({ why, told: toldAbove }: { why: WhyAnswer; told?: string }) {
   );
 }
 
-/** `still`: nothing moves, so that nobody need ask; undefined: nobody looks. When it has moved and stops again, it is asked again. */
-export function Why({ id, mpi, still, told }: { id: string; mpi: boolean; still?: boolean; told?: string }) {
-  const [asked, setAsked] = useState(still ?? false), was = useRef(still);
+/** `still`: nothing moves, so that nobody need ask. When it has moved and stops again, it is asked again. */
+export function Why({ id, mpi, still, told }: { id: string; mpi: boolean; still: boolean; told?: string }) {
+  const [asked, setAsked] = useState(still), was = useRef(still), stopped = useRef(still);
+  stopped.current ||= still;
   useEffect(() => {
-    if (still && was.current === false) answer.again();
+    if (still && !was.current) (setAsked(true), asked && answer.again());
     was.current = still;
   }, [still]);
   const answer = useAnswer<WhyAnswer>(asked ? jobPath(id, 'why') : null);
   return (
     <section class="panel no-print" aria-labelledby="why-title">
       <header>
-        <h2 id="why-title">{still !== undefined ? 'What it waits for' : 'Does it stand still?'}</h2>
+        <h2 id="why-title">{still ? 'What it waits for' : 'Does it stand still?'}</h2>
         <button type="button" onClick={() => (asked ? answer.again() : setAsked(true))}>{asked ? 'Look again' : 'Look why'}</button>
       </header>
-      {still === false && <p class="soft">It has moved since.</p>}
+      {!still && stopped.current && <p class="soft">It has moved since.</p>}
       {asked ? <Answered of={answer} wait="Looking into each process …">{(why) => <Findings why={why} told={told} />}</Answered>
         : <p class="soft">Looks what each {mpi ? 'rank' : 'process'} waits for; nothing is stopped meanwhile. The same as <code>scry why</code>.</p>}
     </section>
