@@ -475,8 +475,8 @@ test('a job that failed, one that finished, two compared, and a series: each fac
   const ended = (pid, name, more) => ({ pid, name, start_seconds: 0, end_seconds: 60, exit_code: 1, signal: null, argv: null, argv_cut: false, cwd: null, ...more });
   const reports = {
     failed: reportOf({
-      logs: { ...reportOf().logs, errors: [line(58, 'ValueError: no rows')], lines: [line(58, 'ValueError: no rows')] }, warnings: [warning], failed: { chain: [ended(1, 'python3'), ended(2, 'sh')] },
-      last: { reason: { text: 'ValueError: no rows', sure: true, evidence: [7] }, unknown: null, said_last: [], events: [event('warning', warning.text), event('python', 'ValueError: no rows', { seq: 7, stack: ['rows at table.py:8', 'main at table.py:14'] })] },
+      logs: { ...reportOf().logs, errors: [line(58, 'ValueError: no rows')], lines: [line(58, 'ValueError: no rows')] }, warnings: [warning, { t: 6, note: 'mpi_stands_still', kind: 'stalled', text: 'no rank began or ended a call' }], failed: { chain: [ended(1, 'python3'), ended(2, 'sh')] },
+      last: { reason: { text: 'ValueError: no rows', sure: true, evidence: [7] }, unknown: null, said_last: [], events: [event('warning', warning.text), event('mpi', '2 ranks stand still: deadlock', { weight: 'failure' }), event('python', 'ValueError: no rows', { seq: 7, stack: ['rows at table.py:8', 'main at table.py:14'] })] },
       crashes: [{ pid: 3, name: 'crash', signal: 11, reason: 'a NULL pointer', frames: [{ pc: 1, function: 'inner', file: '/x/../crash.c', line: 52 }, { pc: 2, function: 'start', module: '/lib/libc.so.6' }] }],
     }),
     finished: reportOf({ mpi: { time: { communication_ns: 6e10, total_ns: 1.2e11 }, sites: [], ranks: [[0, 0], [1, 60]].map(([rank, s]) => ({ rank, time: { computation_ns: s * 1e9, communication_ns: 6e10 - s * 1e9, total_ns: 6e10 }, calls: [{ name: 'MPI_Allreduce', class: 'collective', total_ns: 6e10 - s * 1e9 }] })) } }),
@@ -497,6 +497,7 @@ test('a job that failed, one that finished, two compared, and a series: each fac
   await page.getByText('The reason: ValueError: no rows').waitFor();
   assert.deepEqual(await texts('main h2'), ['What happened last', 'Order of failures', 'crash was killed by SIGSEGV: a NULL pointer'], 'no log again, no strip of boxes');
   assert.equal(await page.getByText('the node is shared').count(), 1, 'a warning is said once');
+  assert.deepEqual(await texts('main .notice-title'), ['The reason: ValueError: no rows'], 'and that it stood still');
   assert.equal(await page.getByText('supports the reason').count(), 1);
   assert.deepEqual(await texts('.plain-table .mono'), ['rows at table.py:8 ← main at table.py:14']);
   assert.deepEqual(await texts('.frames li'), ['inner crash.c:52', 'start libc.so.6'].map((text) => text.replace(' ', '\n')));

@@ -262,12 +262,15 @@ test('bars of columns have names where nearly all of their time is of one functi
   globalThis.ImageData = class { constructor(width, height) { Object.assign(this, { width, height, data: new Uint8ClampedArray(4 * width * height) }); } };
   // ten columns of 20 pixels; outer: all main, then half of it; inner: solve in four, three that change, solve in one: too narrow
   const outer = [0, 255, 0, 255, 0, 255, 0, 255, 0, 255, 0, 255, 0, 255, 0, 255, 0, 100, 0, 100], inner = [1, 255, 1, 250, 1, 250, 1, 210, 2, 255, 1, 255, 2, 255, 1, 255, -1, 0, -1, 0];
-  const cells = Array.from({ length: 10 }, (_, i) => [...outer.slice(2 * i, 2 * i + 2), ...inner.slice(2 * i, 2 * i + 2)]).flat();
-  const tile = (from_ns) => data.decodeTile({ from_ns, to_ns: from_ns + 1000, lanes: [{ lane: 0, depth: 2, calls: 90000, columns: cells }] }, 10);
+  const cells = (of) => Array.from({ length: 10 }, (_, i) => [...of.slice(2 * i, 2 * i + 2), ...inner.slice(2 * i, 2 * i + 2)]).flat();
+  const tile = (from_ns, of) => data.decodeTile({ from_ns, to_ns: from_ns + 1000, lanes: [{ lane: 0, depth: 2, calls: 90000, columns: cells(of) }] }, 10);
   const look = { layout: layout.layoutOf([2], true, 20, 0), inks: { shades: new Uint32Array(3 * colours.SHADES), functions: 3, lane: 0, edge: 0 }, labelCss: [], inkCss: '', font: '', background: 0, messages: false, collectives: false, ratio: 1, version: 1 };
   const picture = { from_ns: 0, functions: [{ name: 'main' }, { name: 'solve' }, { name: 'io' }] };
-  const painted = (from) => (texts.splice(0), new strips.Strips().paint('', tile(from), picture, 0, 1, 200, look), texts.map(([text, x, y]) => `${text} ${x} ${y}`));
+  const late = [...outer];
+  late[1] = 30; // main begins within the first column
+  const painted = (from, of = outer) => (texts.splice(0), new strips.Strips().paint('', tile(from, of), picture, 0, 1, 200, look), texts.map(([text, x, y]) => `${text} ${x} ${y}`));
   assert.deepEqual(painted(0), ['main 4 10', 'solve 4 30']);
+  assert.deepEqual(painted(0, late), ['main 24 10', 'solve 4 30']);
   assert.deepEqual(painted(1000), [], 'what comes from the tile before has its name there');
 });
 

@@ -141,6 +141,7 @@ export function After({ report, name, cause }: { report: Report; name: string; c
   const all = report.all_nodes, nodes = [report, ...report.parts];
   const ranks = report.mpi?.ranks.length ?? 0, inRanks = report.mpi?.time;
   // of one that failed they stand among what happened last
+  const stood = report.last?.events.some((e) => e.stream === 'mpi' && e.weight === 'failure');
   const told = new Set(report.last?.events.filter((e) => e.stream === 'warning').map((e) => e.text));
   const logged = log.lines.some((line) => !report.last?.events.some((e) => e.text.includes(line.text)));
   const hasFunctions = report.functions.length > 0 || nodes.some((one) => one.scripts.python_functions.length > 0);
@@ -164,7 +165,7 @@ export function After({ report, name, cause }: { report: Report; name: string; c
         </Figures>
       </div>
       <PostMortem report={report} name={name} />
-      {alike(report.warnings.filter((w) => !told.has(w.text))).map((w) => <Notice key={w.text} tone="warn" title={format.sentence(w.text)} advice={timesText(w.times)} />)}
+      {alike(report.warnings.filter((w) => !told.has(w.text) && !(stood && w.kind === 'stalled'))).map((w) => <Notice key={w.text} tone="warn" title={format.sentence(w.text)} advice={timesText(w.times)} />)}
       {report.problems.map((p, i) => <Notice key={i} tone="warn" title={p} advice="A part of the job directory could not be read; the rest is shown." />)}
       <div class="columns">
         {report.functions.length > 0 && <Functions of="of all processes" rows={report.functions} />}

@@ -142,8 +142,9 @@ export class Strips {
       for (let column = 0, next; column < columns; column = next) {
         const id = functions[column * depth + row]!;
         for (next = column + 1; next < columns && functions[next * depth + row] === id && share[next * depth + row]! >= 200; next++);
-        const left = column * width / columns, room = (next - column) * width / columns - 8 * ratio;
-        if (id < 0 || id === picture.outside || share[column * depth + row]! < 128 || room < 22 * ratio || column === 0 && !begins)
+        const first = share[column * depth + row]! < 128 ? column + 1 : column; // it begins within the column
+        const left = first * width / columns, room = (next - first) * width / columns - 8 * ratio;
+        if (id < 0 || id === picture.outside || room < 22 * ratio || column === 0 && !begins)
           continue;
         const text = this.cut(context, picture.functions[id]?.name ?? '', room);
         if (!text)
