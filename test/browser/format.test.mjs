@@ -102,6 +102,25 @@ test('stacks: functions that only call one other stand in one row', () => {
   assert.deepEqual(rows.map((r) => [r.depth, r.chain.map((n) => n.number)]), [[0, [1, 2]], [1, [3]], [1, [4, 5]], [0, [9]]]);
 });
 
+test('a snapshot says which ranks are where, in functions that their user knows, those of the program first', () => {
+  const processes = [0, 1, 2].map((rank) => ({ rank, name: 'ocean', pid: 10 + rank })).concat({ rank: -1, name: 'mpirun', pid: 9 });
+  const node = (number, parent, fn, of, innermost = 0, more = {}) => ({ number, parent, language: 'native', function: fn, module: '/x/ocean', file: null, line: null, threads: of.length, running: innermost, innermost, processes: of, ...more });
+  const libc = { module: '/usr/lib/libc.so.6' }, mpi = { module: '/usr/lib/libmpi.so.40' }, all = [0, 1, 2];
+  const nodes = [
+    node(1, 0, '_start', all), node(2, 1, '__libc_start_main_impl', all, 0, libc), node(3, 2, 'main', all, 0, { file: '/x/y/ocean.c', line: 35 }),
+    node(4, 3, 'PMPI_Send', [0, 2], 0, mpi), node(5, 4, 'progress', [0, 2], 1, mpi), node(6, 5, 'sched_yield', [0, 2], 1, libc), node(7, 3, 'solve', [1], 1, { file: '/x/y/ocean.c', line: 9 }),
+    node(8, 0, 'clone3', [0, 1, 2, 3], 0, libc), node(9, 8, 'event_loop', [0, 1, 2, 3], 0, { module: '/usr/lib/libevent.so' }), node(10, 9, 'epoll_wait', all, 3, libc), node(11, 9, 'poll', [3], 1, libc),
+  ];
+  assert.deepEqual(control.stackLines({ nodes, processes }), [
+    { who: 'ranks 0, 2', threads: 2, running: 2, text: 'main (ocean.c:35) › MPI_Send' }, { who: 'rank 1', threads: 1, running: 1, text: 'main (ocean.c:35) › solve (ocean.c:9)' },
+    { who: 'ranks 0-2', threads: 3, running: 3, text: 'event_loop' }, { who: 'mpirun (9)', threads: 1, running: 1, text: 'event_loop' },
+  ]);
+  const python = (fn, line) => ({ language: 'python', function: fn, file: '/x/a.py', line, module: null });
+  const script = [node(1, 0, 'Py_BytesMain', [3], 0, { module: '/usr/bin/python3.11' }), node(2, 1, null, [3], 0, python('work', 4)), node(3, 2, null, [3], 0, { module: '/usr/lib/python3/MPI.so' }), node(4, 3, 'PMPI_Barrier', [3], 1, mpi)];
+  assert.deepEqual(control.stackLines({ nodes: script, processes }).map((line) => line.text), ['work (a.py:4) › MPI_Barrier']);
+  assert.deepEqual(control.stackLines({ nodes: [node(1, 0, '_start', [3], 1)], processes }).map((line) => line.text), ['_start'], 'one that has only begun keeps what it has');
+});
+
 test('marks of a time axis are round, and few', () => {
   for (const [from, to] of [[0, 15], [3.3, 3.4], [0, 1e6], [86000, 90000]]) {
     const marks = curves.timeTicks(from, to, 8);

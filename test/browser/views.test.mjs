@@ -527,7 +527,8 @@ variant('axe finds nothing on any page, on a desk, a tablet and a phone, light a
         await page.evaluate((to) => (location.hash = to), hash);
         await page.locator('main h1, main .empty-title').first().waitFor();
         await page.locator('.waiting').waitFor({ state: 'detached' });
-        if (hash.endsWith('space')) await page.locator('.space-count, .empty').first().waitFor();
+        await page.locator('.untitled').waitFor({ state: 'detached' });
+        if (hash.endsWith('space')) await page.locator('.space-legend li, .empty').first().waitFor();
         found.push(...(await violations(page)).map((one) => `${hash}, ${width}, ${colorScheme}: ${one}`));
         if (await page.evaluate(() => document.documentElement.scrollWidth > innerWidth)) found.push(`${hash}, ${width}: wider than its window`);
       }

@@ -66,9 +66,80 @@ export function stackRows(nodes: readonly Node[]): { depth: number; chain: Node[
   return rows;
 }
 
+const begins = (text: string | null, names: readonly string[]) => names.some((name) => text?.startsWith(name));
+const isLibrary = (n: Node) => n.language === 'native' && (begins(n.module, ['/lib/', '/lib64/', '/usr/lib/', '/usr/lib64/', '[']) || (!n.file && !!n.module && format.base(n.module).includes('.so')));
+const isStart = (n: Node) => n.language === 'native' && begins(n.function, ['_start', '__libc_start', 'start_thread', 'clone', '__clone', '__GI___clone']);
+const isMpi = (n: Node) => n.language === 'native' && begins(n.function, ['MPI_', 'PMPI_']);
+const isInterpreter = (n: Node) => n.language === 'native' && !!n.module && begins(format.base(n.module), ['python', 'libpython']);
+
+/** Of a stack from the outermost on, what its user knows, as scry snapshot shows it: not how it began, nor what libraries and MPI do within themselves. */
+function known(stack: readonly Node[]): Node[] {
+  const python = stack.some((n) => n.language === 'python'), began = stack.map(isStart).lastIndexOf(true) + 1, kept: Node[] = [];
+  for (const n of stack.slice(began === stack.length ? 0 : began)) {
+    let outer = kept[kept.length - 1];
+    if (outer && isMpi(n) && isLibrary(outer) && !outer.function) (kept.pop(), (outer = undefined)); // a library without names, as that of mpi4py, says less
+    if ((python && isInterpreter(n)) || (outer && (isMpi(outer) || (isLibrary(outer) && isLibrary(n)) || (!outer.function && !n.function && outer.module === n.module)))) continue;
+    kept.push(n);
+  }
+  return kept;
+}
+const frameText = (n: Node) => `${n.function?.replace(/^PMPI_/, 'MPI_') ?? (n.module ? format.base(n.module) : '?')}${n.file && !isLibrary(n) ? ` (${format.base(n.file)}:${n.line ?? '?'})` : ''}`;
+
+/** "0-2, 7" */
+function ranges(numbers: readonly number[]): string {
+  const parts: [number, number][] = [];
+  for (const n of [...new Set(numbers)].sort((a, b) => a - b)) {
+    const last = parts[parts.length - 1];
+    if (last?.[1] === n - 1) last[1] = n;
+    else parts.push([n, n]);
+  }
+  return parts.map(([from, to]) => (from === to ? from : `${from}-${to}`)).join(', ');
+}
+
+export interface StackLine { who: string; threads: number; running: number; text: string }
+/** Stacks that are alike in what is known of them are one line: ranks first, and in the program before what is in a library only. */
+export function stackLines({ nodes, processes }: Pick<Snapshot, 'nodes' | 'processes'>): StackLine[] {
+  const by = new Map(nodes.map((n) => [n.number, n])), found = new Map<string, { of: Set<number>; own: boolean; threads: number; running: number; text: string }>();
+  for (const leaf of nodes) {
+    if (!leaf.innermost) continue;
+    const stack: Node[] = [];
+    for (let n: Node | undefined = leaf; n; n = by.get(n.parent)) stack.unshift(n);
+    const shown = known(stack), text = shown.map(frameText).join(' › '), ranked = leaf.processes.some((p) => (processes[p]?.rank ?? -1) >= 0), key = `${ranked} ${text}`;
+    const one = found.get(key) ?? { of: new Set(), own: shown.some((n) => !isLibrary(n)), threads: 0, running: 0, text };
+    leaf.processes.forEach((p) => one.of.add(p));
+    found.set(key, { ...one, threads: one.threads + leaf.innermost, running: one.running + Math.min(leaf.innermost, leaf.running) });
+  }
+  const lines = [...found.values()].map((one) => {
+    const of = [...one.of].flatMap((p) => processes[p] ?? []), ranks = of.flatMap((p) => (p.rank >= 0 ? p.rank : []));
+    const who = ranks.length ? `rank${ranks.length === 1 ? '' : 's'} ${ranges(ranks)}` : of.map((p) => `${p.name} (${p.pid})`).join(', ');
+    return { who, threads: one.threads, running: one.running, text: one.text, order: (ranks.length ? 0 : 2) + (one.own ? 0 : 1) };
+  });
+  return lines.sort((a, b) => a.order - b.order || b.threads - a.threads).map(({ order: _, ...line }) => line);
+}
+
 const STACKS = 500; // rows
-/** The tree of stacks: which functions, in how many threads. */
+/** Where threads are, as far as their user knows the functions; and every frame. */
 function Stacks({ of }: { of: Snapshot }) {
+  const lines = stackLines(of);
+  return (
+    <>
+      <div class="table-box" tabIndex={0} role="region" aria-label="Where the threads are">
+        <table class="plain-table">
+          <thead><tr><th scope="col">Who</th><th class="number wide" scope="col">Threads</th><th class="number wide" scope="col">Running</th><th scope="col" title="from the outermost function">Where</th></tr></thead>
+          <tbody>{lines.slice(0, STACKS).map((line, i) => <tr key={i}><td class="who">{line.who}</td><td class="number wide">{line.threads}</td><td class="number wide">{line.running || ''}</td><td class="mono">{line.text}</td></tr>)}</tbody>
+        </table>
+        <More than={STACKS} of={lines.length} />
+      </div>
+      <details>
+        <summary>Every frame</summary>
+        <Frames of={of} />
+      </details>
+    </>
+  );
+}
+
+/** The tree of stacks: which functions, in how many threads. */
+function Frames({ of }: { of: Snapshot }) {
   const rows = stackRows(of.nodes);
   const name = (n: Node) => n.function ?? (n.module ? format.base(n.module) : '?');
   return (

@@ -85,7 +85,7 @@ export function Site() {
                 {site.problems.length ? <Table label="Problems" columns={problemColumns} rows={site.problems} rowKey={(p) => `${p.rule} ${p.node} ${p.job?.id}`} sortParam="problems" /> : <p class="soft">No job and no node breaks a rule of scry-site(1).</p>}
               </section>
               <div class="stack">
-                <section class="panel" aria-label="Nodes">
+                <section class="panel nodes" aria-label="Nodes">
                   <h2>Nodes</h2>
                   <Table label="Nodes" columns={nodeColumns} rows={site.nodes} rowKey={(n) => n.node} sortParam="nodes" sort="node" />
                 </section>

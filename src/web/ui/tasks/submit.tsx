@@ -286,7 +286,7 @@ function Filled() {
           <div class="fields">
             {text('program', 'Program', { mono: true, placeholder: './ocean', hint: 'A path on the server, a name in its PATH, or a file below.' })}
             {text('arguments', 'Arguments', { mono: true, placeholder: "320 320 'two words'", hint: 'As in a shell, with quotes.' })}
-            {text('name', 'Name', { placeholder: format.base(form.program) || 'for people', hint: 'For people; otherwise that of the program.' })}
+            {text('name', 'Name', { placeholder: format.base(form.program) || 'ocean', hint: 'For people; otherwise that of the program.' })}
           </div>
           <Files files={files} program={form.program.replace(/^\.\//, '')} error={errorOf('files')} set={(next, program) => change({ ...draftNow(), form: { ...draftNow().form, ...(program === undefined ? {} : { program }) }, files: next })} />
           <div class="fields">

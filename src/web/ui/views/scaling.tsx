@@ -157,7 +157,7 @@ function Curves({ series, of }: { series: Series; of: string }) {
         { key: 'efficiency', title: 'Efficiency', number: true, cell: point => point.efficiency === null ? '–' : `${digits(point.efficiency * 100, 1)} %`, value: point => point.efficiency },
         { key: 'runs', title: 'Runs', number: true, wide: true, cell: point => point.runs, value: point => point.runs },
         ...(points.some(point => point.node_shared) ? [{ key: 'node', title: 'Node', about: 'shared: others had processors of it during a run, so its figures say little', cell: (point: Point) => point.node_shared && <span class="tag">shared</span>, value: (point: Point) => Number(point.node_shared) }] : []),
-        { key: 'task', title: 'Task', wide: true, cell: point => <a href={href(['tasks', point.id])}>{point.id}</a> },
+        { key: 'task', title: 'Task', wide: true, fill: true, cell: point => <a href={href(['tasks', point.id])}>{point.id}</a> },
       ]} />
     </PictureFrame>
   );
