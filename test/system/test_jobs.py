@@ -216,6 +216,9 @@ class Listing(CheckedCase):
         wall, = [value for value in diff["values"] if value["name"] == "wall_seconds"]
         self.assertGreater(wall["ratio"], 1.5)
         self.assertEqual((diff["a"]["exit_code"], diff["b"]["exit_code"]), (0, 2))
+        self.scry_run("-q", "-o", "c", "sh", "-c", "kill -9 $$")
+        killed = self.checked("report-diff", "diff", "--json", "a", "c")
+        self.assertEqual([killed[run]["signal"] for run in "ab"], [None, 9])
         text = self.box.run(self.box.scry("diff", "a", "b")).stdout
         self.assertEqual(text.splitlines()[0], diff["verdict"])
         self.assertTrue(diff["verdict"].startswith("B failed, A did not: "), text)
