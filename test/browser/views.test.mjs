@@ -83,9 +83,11 @@ test('functions of Python: where it says how a job ended, by self and total time
     assert.deepEqual(plainly(await figures(page, `Functions: ${measure === 'calls' ? 'Calls' : measure === 'self' ? 'Self time' : 'Total time'}`)), add(of.map((one) => ({ ...one, name: one.function })), (one) => one[key]));
   }
   assert.match(await downloads(page, 'Functions', 'CSV'), /^Function,defined,all calls\r\n[^]*inner,work\.py:1,40\r\n/);
+  assert.equal(await page.locator('.notice').count(), 0, 'that there is no trace says nothing of them');
   await shoot(page, 'functions-python');
   await page.evaluate((hash) => (location.hash = hash), `#/jobs/${python.id}/tree`);
   assert.match(await downloads(page, 'Call tree', 'CSV'), /\(Python\)[^]*inner/);
+  assert.equal(await page.locator('.notice').count(), 0);
   assert.deepEqual(page.faults, []);
 });
 

@@ -33,7 +33,7 @@ export function Functions({ id }: ViewProps) {
         const callRows = new Map(rows('calls').map(row => [row.key, row]));
         const calls = (row: Row, process: number | null) => valueOf(callRows.get(row.key)!, process);
         return (
-          <Measured id={id} title="Functions" name="functions" what="Function" processes={profile.processes} notes={profile.notes}
+          <Measured id={id} title="Functions" name="functions" what="Function" processes={profile.processes} notes={profile.functions.length ? profile.notes : undefined /* Python's have no trace, and need none */}
             measures={[
               { key: 'self', title: 'Self time', unit: 'ns', format: ns, rows: rows('self_ns') },
               { key: 'total', title: 'Total time', unit: 'ns', format: ns, rows: rows('total_ns') },

@@ -8,7 +8,7 @@ import type { CallClass, Colours } from '../design/colours';
 import { Choice, Notice } from '../design/parts';
 import type { Column } from '../design/table';
 import { Table } from '../design/table';
-import { count, digits, share } from '../format';
+import { count, digits, sentence, share } from '../format';
 import { PictureFrame, svgPen } from '../pictures';
 import type { Pen } from '../pictures';
 import { go, useNumber, useParam } from '../state';
@@ -74,7 +74,7 @@ export function Measured(props: Props) {
         <label>top <select aria-label="Rows" value={String(most)} onChange={e => setMost(Number(e.currentTarget.value))}>{TOPS.map(n => <option key={n} value={String(n)}>{n}</option>)}</select></label>
       </>
     }>
-      {shown.rows.length > 0 && notesOf(props.notes).map(text => <Notice key={text} title={text} />)}
+      {shown.rows.length > 0 && notesOf(props.notes).map(text => <Notice key={text} title={sentence(text)} />)}
       {sums && (compared || number !== null) && <p class="left-out">Functions of Python are not here: of them the sums over all processes are known.</p>}
       {setup.told(`${measure.format(leftOut)}${all + leftOut > 0 ? `, ${share(leftOut / (all + leftOut))}` : ''} of ${measure.title.toLowerCase()}.${measure.key === 'total' ? ' What calls them still has their time.' : ''}`)}
       {shown.rows.length === 0 ? props.empty : (

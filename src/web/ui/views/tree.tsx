@@ -6,7 +6,7 @@ import { inkOn } from '../design/colours';
 import type { Colours } from '../design/colours';
 import { Answered, Notice } from '../design/parts';
 import { Table } from '../design/table';
-import { count, ns, share } from '../format';
+import { count, ns, sentence, share } from '../format';
 import type { ViewProps } from '../frame/view';
 import { Drawn, PictureFrame, svgPen } from '../pictures';
 import type { Pen } from '../pictures';
@@ -32,7 +32,7 @@ export function CallTree({ id }: ViewProps) {
     return <NoTrace id={id} text={answer.error.message} />;
   return (
     <Answered of={profile.waiting ? { ...answer, value: undefined, waiting: true } : answer} wait="Adding up all calls …">
-      {tree => nodes.length ? <Flame id={id} nodes={nodes} notes={notesOf(tree.notes)} processes={processes} process={process} onProcess={setProcess} /> : <NoTrace id={id} notes={tree.notes} />}
+      {tree => nodes.length ? <Flame id={id} nodes={nodes} notes={profile.value?.functions.length ? notesOf(tree.notes) : []} processes={processes} process={process} onProcess={setProcess} /> : <NoTrace id={id} notes={tree.notes} />}
     </Answered>
   );
 }
@@ -140,7 +140,7 @@ function Flame({ id, nodes: every, notes, processes, process, onProcess }: { id:
         {text.trim() && <span role="status">{found.size ? `${share(foundTime(nodes, found) / Math.max(1, all))} of the time` : 'none'}</span>}
       </>
     }>
-      {notes.map(note => <Notice key={note} title={note} />)}
+      {notes.map(note => <Notice key={note} title={sentence(note)} />)}
       {setup.told(`${leftOut}.`)}
       <nav class="flame-path" aria-label="Path">
         <button type="button" class="quiet" onClick={() => setFocus(-1)}>all</button>
