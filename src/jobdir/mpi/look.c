@@ -139,7 +139,9 @@ int mpi_ends_find(struct mpi_stats_set *set, const struct mpi_ends_of *of)
             ranks[k]->running = false; /* its last statistics may come later than the news of its end */
         }
     }
-    bool in_order = is_in_order(model);
+    for (size_t i = 0; i < count && of->lost; i++)
+        ranks[i]->running &= !(ranks[i]->dir && strcmp(ranks[i]->dir, of->dir) == 0);
+    bool in_order = !of->lost && is_in_order(model);
     for (size_t i = 0; i < count && in_order; i++)
         find_later(ranks[i], model, ((double)ranks[i]->started_wall_ns - (double)started_ns) / 1e9);
     for (size_t from = 0, to; from < set->count; from = to)

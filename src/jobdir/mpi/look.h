@@ -47,6 +47,7 @@ struct mpi_ends_of {
     const char *dir;     /* of the part; statistics that are in it are of its processes, too. NULL: none */
     uint64_t started_ns; /* wall clock of its start, there */
     double shift;        /* of its times, to those of the job */
+    bool lost;           /* the part: nobody will say any more how its ranks ended, or when */
 };
 
 /* Fills `end` of the ranks that have ended, which then do not run. A process that the model does not know, or that ran

@@ -131,11 +131,10 @@ int job_report_find_ends(const struct job_report *report, struct mpi_stats_set *
                                   .host = part->info.host ? part->info.host : "",
                                   .dir = part->path,
                                   .started_ns = part->info.started_ns,
-                                  .shift = part->shift};
+                                  .shift = part->shift,
+                                  .lost = part->state == JOB_LOST ||
+                                          (part->state == JOB_UNREACHABLE && report->info.ended && !part->info.ended)};
         code = mpi_ends_find(set, &of);
-        for (size_t k = 0; k < set->count && part->state == JOB_LOST; k++) /* nobody will say any more how they ended */
-            if (set->ranks[k].dir && strcmp(set->ranks[k].dir, part->path) == 0)
-                set->ranks[k].running = false;
     }
     return code;
 }

@@ -13,6 +13,7 @@
 #include "base/data/cleanup.h"
 #include "jobdir/mpi/look.h"
 #include "jobdir/report/mpi_report.h"
+#include "jobdir/report/report.h"
 #include "shm/mpi_told.h"
 
 enum { US = 1000, MS = 1000 * US, SECOND = 1000 * MS, ROOM = 8 };
@@ -357,6 +358,47 @@ static void test_death_later_than_the_records(void **state)
     }
 }
 
+/* The records of a lost node end while its rank runs. After the job that one does not run, and those that were killed for it are not
+ * the first. */
+static void test_lost_node(void **state)
+{
+    static const struct {
+        enum job_state part;
+        bool ended; /* the job */
+        const char *lost, *ends;
+    } cases[] = {
+        {JOB_LOST, true, "died without MPI_Finalize", "3 ranks ended without MPI_Finalize\n"},
+        {JOB_LOST, false, "died without MPI_Finalize", "3 ranks ended without MPI_Finalize\n"},
+        {JOB_UNREACHABLE, true, "died without MPI_Finalize", "3 ranks ended without MPI_Finalize\n"},
+        {JOB_UNREACHABLE, false, "running", "rank 0 was killed by SIGTERM, the first of 2 ranks "},
+        {JOB_RUNNING, true, "running", "rank 0 was killed by SIGTERM, the first of 2 ranks "},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        _cleanup_(mpi_report_freep) struct mpi_report *report = made(3);
+        struct job_process ended[] = {{.pid = 100, .end = 1.5, .status = 15}, {.pid = 101, .end = 1.625, .status = 15}};
+        struct job_process last = {.pid = 102, .end = -1};
+        struct job_report part = {.path = "job/parts/m", .state = cases[i].part, .info = {.host = "m"}};
+        const struct job_report job = {.path = "job",
+                                       .info = {.host = "n", .ended = cases[i].ended},
+                                       .model = {.ended = ended, .ended_count = 2},
+                                       .parts = &part,
+                                       .part_count = 1};
+        HASH_ADD_INT(part.model.alive, pid, &last);
+        for (size_t k = 0; k < 3; k++)
+            report->set.ranks[k].state = MPIA_RUNNING;
+        report->set.ranks[2].running = true;
+        report->set.ranks[2].node = "m";
+        report->set.ranks[2].dir = part.path;
+        assert_int_equal(job_report_find_ends(&job, &report->set), 0);
+        assert_string_equal(mpi_report_fate(&report->set.ranks[2]), cases[i].lost);
+        _cleanup_(buf_done) struct buf text = BUF_INIT;
+        mpi_ends_text(&text, &report->set, "");
+        buf_putc(&text, '\0');
+        check_has(&text, cases[i].ends);
+        HASH_CLEAR(hh, part.model.alive);
+    }
+}
+
 static void test_paused(void **state)
 {
     _cleanup_(mpi_report_freep) struct mpi_report *report = made(3);
@@ -585,8 +627,8 @@ int main(void)
         cmocka_unit_test(test_completions),   cmocka_unit_test(test_deaths),
         cmocka_unit_test(test_unmeasured),    cmocka_unit_test(test_requests_omitted),
         cmocka_unit_test(test_errors),        cmocka_unit_test(test_death_later_than_the_records),
-        cmocka_unit_test(test_paused),        cmocka_unit_test(test_programs),
-        cmocka_unit_test(test_sessions),      cmocka_unit_test(test_one_sided),
-        cmocka_unit_test(test_open)};
+        cmocka_unit_test(test_lost_node),     cmocka_unit_test(test_paused),
+        cmocka_unit_test(test_programs),      cmocka_unit_test(test_sessions),
+        cmocka_unit_test(test_one_sided),     cmocka_unit_test(test_open)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
