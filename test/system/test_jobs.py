@@ -330,7 +330,7 @@ class Stopped(CheckedCase):
         done = self.box.run(self.box.scry("stop", "@last"))
         self.assertEqual(done.returncode, 1)
         self.assertIn("only a running job can be ended", done.stderr)
-        for word, meant in (("kill", "stop"), ("status", "ps"), ("logs", "watch"), ("repot", "report")):
+        for word, meant in (("kill", "stop"), ("status", "ps"), ("logs", "watch"), ("attach", "top"), ("repot", "report")):
             self.assertIn(f'no command "{word}" (did you mean {meant}?)', self.box.run(self.box.scry(word)).stderr)
 
 

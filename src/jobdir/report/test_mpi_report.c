@@ -455,6 +455,46 @@ static void test_unmeasured(void **state)
     json_decref(all);
 }
 
+/* --mpi-metrics clocks: only those were. */
+static void test_only_clocks(void **state)
+{
+    _cleanup_(mpi_report_freep) struct mpi_report *report = made(2);
+    static struct mpi_stats_row rows[2] = {
+        {.call = CALL_MPI_Send, .count = 1, .total_ns = MS, .args_bytes = 100, .sent_bytes = 100},
+        {.call = CALL_MPI_Irecv, .count = 1, .total_ns = MS, .args_bytes = 100}};
+    for (size_t i = 0; i < 2; i++) {
+        struct mpi_stats *stats = &report->set.ranks[i];
+        stats->rows = rows;
+        stats->row_count = 2;
+        stats->span_count = stats->peer_count = 0;
+        stats->peers_off = stats->requests_off = true;
+    }
+    _cleanup_(buf_done) struct buf text = text_of(report, -1);
+    check_has(&text, "\nBalance over ranks");
+    check_has(&text, "\n  the user's messages           400 B      200 B          -\n");
+    check_has_not(&text, "it was not measured (--mpi-metrics)");
+    assert_string_equal(line_of(&text, "MPI_Irecv") + strlen(line_of(&text, "MPI_Irecv")) - 2, " -");
+    json_t *all = json_object();
+    mpi_report_json(all, report);
+    const json_t *mpi = json_object_get(all, "mpi"), *rank = json_array_get(json_object_get(mpi, "ranks"), 0);
+    char *unmeasured = json_dumps(json_object_get(mpi, "unmeasured"), JSON_COMPACT);
+    assert_string_equal(unmeasured, "[\"peers\",\"requests\"]");
+    free(unmeasured);
+    static const char *const names[] = {"run_ns", "communication_ns", "share", "time", "blocking"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        assert_false(json_is_null(json_object_get(rank, names[i])));
+    const json_t *call;
+    size_t index;
+    json_array_foreach(json_object_get(mpi, "calls"), index, call)
+        assert_true(json_is_null(json_object_get(call, "received_bytes")) ==
+                    (strcmp(json_string_value(json_object_get(call, "name")), "MPI_Irecv") == 0));
+    const json_t *world = json_array_get(json_object_get(mpi, "communicators"), 0);
+    static const char *const unknown[] = {"messages", "bytes"};
+    for (size_t i = 0; i < sizeof unknown / sizeof *unknown; i++)
+        assert_true(json_is_null(json_object_get(world, unknown[i])));
+    json_decref(all);
+}
+
 /* More than there is room for: what they are, each by itself. */
 static void test_requests_omitted(void **state)
 {
@@ -620,15 +660,24 @@ static void test_open(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_other_threads), cmocka_unit_test(test_one_thread),
-        cmocka_unit_test(test_merged),        cmocka_unit_test(test_resets),
-        cmocka_unit_test(test_freed),         cmocka_unit_test(test_freed_receives_may_have_got),
-        cmocka_unit_test(test_completions),   cmocka_unit_test(test_deaths),
-        cmocka_unit_test(test_unmeasured),    cmocka_unit_test(test_requests_omitted),
-        cmocka_unit_test(test_errors),        cmocka_unit_test(test_death_later_than_the_records),
-        cmocka_unit_test(test_lost_node),     cmocka_unit_test(test_paused),
-        cmocka_unit_test(test_programs),      cmocka_unit_test(test_sessions),
-        cmocka_unit_test(test_one_sided),     cmocka_unit_test(test_open)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_other_threads),
+                                       cmocka_unit_test(test_one_thread),
+                                       cmocka_unit_test(test_merged),
+                                       cmocka_unit_test(test_resets),
+                                       cmocka_unit_test(test_freed),
+                                       cmocka_unit_test(test_freed_receives_may_have_got),
+                                       cmocka_unit_test(test_completions),
+                                       cmocka_unit_test(test_deaths),
+                                       cmocka_unit_test(test_unmeasured),
+                                       cmocka_unit_test(test_only_clocks),
+                                       cmocka_unit_test(test_requests_omitted),
+                                       cmocka_unit_test(test_errors),
+                                       cmocka_unit_test(test_death_later_than_the_records),
+                                       cmocka_unit_test(test_lost_node),
+                                       cmocka_unit_test(test_paused),
+                                       cmocka_unit_test(test_programs),
+                                       cmocka_unit_test(test_sessions),
+                                       cmocka_unit_test(test_one_sided),
+                                       cmocka_unit_test(test_open)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
