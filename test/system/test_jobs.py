@@ -216,6 +216,7 @@ class Listing(CheckedCase):
         wall, = [value for value in diff["values"] if value["name"] == "wall_seconds"]
         self.assertGreater(wall["ratio"], 1.5)
         self.assertEqual((diff["a"]["exit_code"], diff["b"]["exit_code"]), (0, 2))
+        self.assertEqual((diff["a"]["functions_complete"], diff["b"]["functions_complete"]), (None, None))
         text = self.box.run(self.box.scry("diff", "a", "b")).stdout
         self.assertEqual(text.splitlines()[0], diff["verdict"])
         self.assertTrue(diff["verdict"].startswith("B failed, A did not: "), text)

@@ -371,8 +371,8 @@
          "{program} was killed by {signal}, probably from outside: by a batch system's limit, or by somebody", \
          STRING(program) STRING(signal)) \
     NOTE(cause_launcher, "cause", \
-         "{program} was killed by {signal}, probably by {launcher}, which ended with exit status {status} and has said why", \
-         STRING(program) STRING(signal) STRING(launcher) INTEGER(status)) \
+         "{program} was killed by {signal}, probably by {launcher}, which ended with exit status {status}{said}", \
+         STRING(program) STRING(signal) STRING(launcher) INTEGER(status) STRING(said)) \
     NOTE(cause_left, "cause", \
          "{program} (pid {pid}) ended first, with exit status 0, probably without MPI_Finalize; {launcher} then killed the " \
          "others by {signal}{said}", \
