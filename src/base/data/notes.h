@@ -320,8 +320,8 @@
     NOTE(credential_unreadable, "credential", "the {credential} {path} cannot be read: {reason}", \
          STRING(credential) STRING(path) STRING(reason)) \
     NOTE(stands_still, "stalled", \
-         "idle for {seconds.0} s: no process of the job computed, read or wrote since {program} (pid {pid}) {last}", \
-         FLOATING(seconds) INTEGER(pid) STRING(program) STRING(last)) \
+         "idle for {seconds.0} s: no process of the job computed, read or wrote since {program} (pid {pid}) {last}{where}", \
+         FLOATING(seconds) INTEGER(pid) STRING(program) STRING(last) STRING(where)) \
     NOTE(stuck, "stalled", "{deadlock?deadlock|stuck}: {text}", FLAG(deadlock) STRING(text)) \
     /* about what programs write (job/logs) */ \
     NOTE(log_unwatched, "log", "{file} is not watched: {reason}", STRING(file) STRING(reason)) \
