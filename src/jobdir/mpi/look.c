@@ -149,6 +149,15 @@ int mpi_ends_find(struct mpi_stats_set *set, const struct mpi_ends_of *of)
     return 0;
 }
 
+void mpi_ends_lost(struct mpi_stats_set *set)
+{
+    for (size_t from = 0, to; from < set->count; from = to) {
+        to = end_of_world(set, from);
+        for (size_t i = from; i < to && (int64_t)(to - from) < set->ranks[from].world_size; i++)
+            set->ranks[i].end.first &= mpi_ended_by_itself(&set->ranks[i]);
+    }
+}
+
 /* ---- text ---- */
 
 bool mpi_ended_badly(const struct mpi_stats *stats)

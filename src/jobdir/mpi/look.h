@@ -54,6 +54,10 @@ struct mpi_ends_of {
  * elsewhere, stays as it is. For a job with parts, call it for each of them. 0 or -ENOMEM (then nothing is). */
 int mpi_ends_find(struct mpi_stats_set *set, const struct mpi_ends_of *of);
 
+/* After that, where a node was lost: of programs with ranks of which nothing is known, as their statistics went with it, none that was
+ * killed is said to be the first. */
+void mpi_ends_lost(struct mpi_stats_set *set);
+
 /* Not by MPI_Finalize: MPI_Abort, or without. */
 bool mpi_ended_badly(const struct mpi_stats *stats);
 /* By MPI_Abort, by its own exit, or by a fault; else by a signal, of its launcher or from outside. How it ended is known. */

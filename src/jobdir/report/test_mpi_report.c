@@ -399,6 +399,42 @@ static void test_lost_node(void **state)
     }
 }
 
+/* Of its rank nothing may be left at all. Who ended by itself may be the first all the same. */
+static void test_lost_rank(void **state)
+{
+    static const struct {
+        enum job_state part;
+        int world, status; /* of rank 0 */
+        const char *ends;
+    } cases[] = {
+        {JOB_LOST, 3, 15, "2 ranks ended without MPI_Finalize\n"},
+        {JOB_LOST, 3, 3 << 8, "rank 0 exited with status 3 without MPI_Finalize, the first of 2 ranks "},
+        {JOB_LOST, 2, 15, "rank 0 was killed by SIGTERM, the first of 2 ranks "},
+        {JOB_ENDED, 3, 15, "rank 0 was killed by SIGTERM, the first of 2 ranks "},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        _cleanup_(mpi_report_freep) struct mpi_report *report = made(2);
+        struct job_process ended[] = {{.pid = 100, .end = 1.5, .status = cases[i].status},
+                                      {.pid = 101, .end = 1.625, .status = 15}};
+        struct job_report parts[] = {{.path = "job/parts/m", .state = cases[i].part, .info = {.host = "m"}},
+                                     {.path = "job/parts/o", .state = JOB_ENDED, .info = {.host = "o"}}};
+        const struct job_report job = {.path = "job",
+                                       .info = {.host = "n", .ended = true},
+                                       .model = {.ended = ended, .ended_count = 2},
+                                       .parts = parts,
+                                       .part_count = 2};
+        for (size_t k = 0; k < 2; k++) {
+            report->set.ranks[k].state = MPIA_RUNNING;
+            report->set.ranks[k].world_size = cases[i].world;
+        }
+        assert_int_equal(job_report_find_ends(&job, &report->set), 0);
+        _cleanup_(buf_done) struct buf text = BUF_INIT;
+        mpi_ends_text(&text, &report->set, "");
+        buf_putc(&text, '\0');
+        check_has(&text, cases[i].ends);
+    }
+}
+
 static void test_paused(void **state)
 {
     _cleanup_(mpi_report_freep) struct mpi_report *report = made(3);
@@ -674,6 +710,7 @@ int main(void)
                                        cmocka_unit_test(test_errors),
                                        cmocka_unit_test(test_death_later_than_the_records),
                                        cmocka_unit_test(test_lost_node),
+                                       cmocka_unit_test(test_lost_rank),
                                        cmocka_unit_test(test_paused),
                                        cmocka_unit_test(test_programs),
                                        cmocka_unit_test(test_sessions),
