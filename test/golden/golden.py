@@ -12,6 +12,7 @@ So it is also held that what this version recorded stays readable."""
 
 import glob
 import hashlib
+import json
 import os
 import shutil
 import subprocess
@@ -135,6 +136,8 @@ def outputs():
         for columns in (60, 80, 120):  # the list of all of them
             text = box.run(box.scry("ps", "--all"), env={"SCRY_STATE_DIR": box.path("work", "jobs"), "COLUMNS": str(columns)}).stdout
             found.append((f"ps --all, {columns} columns", text))
+        text = box.run(box.scry("ps", "--all", "--json"), env={"SCRY_STATE_DIR": box.path("work", "jobs")}).stdout
+        found.append(("ps --all --json: the causes", "".join(f"{job['name']}: {job['cause']}\n" for job in json.loads(text)["jobs"])))
         return found
     finally:
         box.close()

@@ -158,13 +158,17 @@ class Inside(JobCase):
             if (exit 3) | cat; then :; fi
             set -o pipefail
             (exit 5) | ls /none 2>/dev/null | cat
+            sleep 0.2 | true
             exit 0
             """)
         self.assertEqual([(record["line"], record["command"], record["status"], record["stages"])
                           for record in self.records("command_failed")],
                          [(5, "... | ls /none | cat", 2, [5, 2, 0])])
         end, = self.records("script_end")
-        self.assertEqual({row["line"]: row["command"] for row in end["lines"] if row["line"] == 1}, {1: "seq 1000000 | head -n 1"})
+        rows = {row["line"]: row for row in end["lines"]}
+        self.assertEqual((rows[1]["command"], rows[6]["command"]), ("seq 1000000 | head -n 1", "sleep 0.2 | true"))
+        self.assertGreaterEqual(rows[6]["seconds"], 0.2)
+        self.assertEqual(max(rows.values(), key=lambda row: row["seconds"])["line"], 6)
 
     def test_stacks(self):
         """Through functions and a sourced file, also where set -e leaves them; none where there is no call."""

@@ -114,7 +114,9 @@ class Completion(scrytest.TestCase):
 
     def test_help(self):
         said = self.box.run(self.box.scry("--help")).stdout
-        self.assertEqual(set(re.findall(r"^  (\w+) ", said.split("Commands:")[1], re.M)), self.commands())
+        ours, plumbing = (re.findall(r"^  (\w+) ", part, re.M) for part in said.split("Commands:")[1].split("For launchers, sites and tools:"))
+        self.assertEqual({*ours, *plumbing}, self.commands())
+        self.assertEqual(set(plumbing), {"exec", "site", "record", "publish", "broker", "keys", "link", "monitor", "omis"})
         for command in self.commands():
             said = self.box.run(self.box.scry(command, "--help")).stdout
             experts = EXPERTS if command == "run" else set()

@@ -111,10 +111,12 @@ class Shared(Nodes):
         scrytest.wait_until(lambda: os.path.exists(spool) and os.path.getsize(spool), 60, "n3 is known")
         self.lab.host("n3").kill_all()
         self.assertNotEqual(job.wait(120), 0)
-        reason = self.report()["last"]["reason"]
+        report = self.report()
+        reason = report["last"]["reason"]
         self.assertEqual(reason["note"], "cause_node_lost", reason)
+        self.assertEqual([rank["rank"] for rank in report["mpi"]["ranks"] if rank["state"] == "running" or (rank["end"] or {}).get("first")], [])
         self.assertRegex(reason["text"], r"^node n3 was lost at [\d.]+ s: nothing was heard from it any more, with rank 2$")
-        self.assertNotIn("it still runs", self.box.run(self.box.scry("report", self.job)).stdout)
+        self.assertNotRegex(self.box.run(self.box.scry("report", self.job)).stdout, "it still runs|the first of")
 
     @mpitest.only("mpich")
     def test_exec_makes_a_part(self):

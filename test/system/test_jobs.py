@@ -219,6 +219,7 @@ class Listing(CheckedCase):
         self.scry_run("-q", "-o", "c", "sh", "-c", "kill -9 $$")
         killed = self.checked("report-diff", "diff", "--json", "a", "c")
         self.assertEqual([killed[run]["signal"] for run in "ab"], [None, 9])
+        self.assertEqual((diff["a"]["functions_complete"], diff["b"]["functions_complete"]), (None, None))
         text = self.box.run(self.box.scry("diff", "a", "b")).stdout
         self.assertEqual(text.splitlines()[0], diff["verdict"])
         self.assertTrue(diff["verdict"].startswith("B failed, A did not: "), text)
@@ -333,7 +334,7 @@ class Stopped(CheckedCase):
         done = self.box.run(self.box.scry("stop", "@last"))
         self.assertEqual(done.returncode, 1)
         self.assertIn("only a running job can be ended", done.stderr)
-        for word, meant in (("kill", "stop"), ("status", "ps"), ("logs", "watch"), ("repot", "report")):
+        for word, meant in (("kill", "stop"), ("status", "ps"), ("logs", "watch"), ("attach", "top"), ("repot", "report")):
             self.assertIn(f'no command "{word}" (did you mean {meant}?)', self.box.run(self.box.scry(word)).stderr)
 
 

@@ -297,6 +297,15 @@ if __name__ == "__main__":
         self.assertGreater(skipped, 2 << 30)
         self.assertEqual(self.notes(), ["log_skipped"])
 
+    def test_much_at_once_of_a_stream(self):
+        """The same of standard output, for which nobody asked."""
+        done = self.run_job("echo 'ERROR: first'; truncate -s 3G job.out; echo; echo 'ERROR: mesh is empty'; exit 3", streams=">>job.out 2>job.err")
+        self.assertEqual(done.returncode, 3)
+        self.assertEqual(self.records("log")[-1]["text"], "ERROR: mesh is empty")
+        self.assertGreater(sum(file["bytes"] or 0 for file in self.records("log_file")), 2 << 30)
+        self.assertEqual(self.notes(), ["log_skipped"])
+        self.assertEqual(self.report()["last"]["reason"]["fields"]["file"], "stdout")
+
     def test_many_lines_are_folded(self):
         self.run_job("seq 1000 | sed 's/^/x /' >>x.log", "--log", "x.log=^x")
         lines, folded = self.records("log"), self.records("log_folded")

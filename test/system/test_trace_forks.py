@@ -40,13 +40,14 @@ class Forks(ForksCase):
         self.check("--trace", "all")
 
     def test_quick_succession(self):
-        """Nobody asked for them: some are traced, the others are said."""
+        """Nobody asked for them: some are traced, the others are said. Of those that crash it is said what would trace them."""
         many = 10 * CHILDREN
-        done = self.scry_run("--", forks(), many)
+        done = self.scry_run("--", forks(), many, "crash")
         trace = self.report()["trace"]
         omitted = trace["children_omitted"]
         self.assertGreater(omitted, many / 2)
         self.assertEqual(self.calls(), {"child_work": 1 + many - omitted - self.untraced(done)})
+        self.assertIn("no core file: use `ulimit -c unlimited` or --crash-stack for backtraces, or `--trace all`, as children of fork were not traced\n", done.stderr)
         self.assertFalse(trace["complete"])
         self.assertIn(f"{omitted} processes were not traced: children of fork", done.stderr)
 

@@ -364,6 +364,8 @@ class Why(scrytest.TestCase):
         report = self.box.run(self.box.scry("report", path)).stdout
         self.assertIn(f"was lost: {lost}\n", report)
         self.assertNotIn("  reason ", report)
+        listed, = json.loads(self.box.run(self.box.scry("ps", "--all", "--json"), env={"SCRY_STATE_DIR": self.box.path("work")}).stdout)["jobs"]
+        self.assertEqual((listed["state"], listed["cause"]), ("lost", lost))
 
     def test_wrong_arguments(self):
         for arguments in ((), ("a", "b"), ("--settled", "x", "a"), ("--nonsense", "a")):

@@ -320,8 +320,8 @@
     NOTE(credential_unreadable, "credential", "the {credential} {path} cannot be read: {reason}", \
          STRING(credential) STRING(path) STRING(reason)) \
     NOTE(stands_still, "stalled", \
-         "idle for {seconds.0} s: no process of the job computed, read or wrote since {program} (pid {pid}) {last}", \
-         FLOATING(seconds) INTEGER(pid) STRING(program) STRING(last)) \
+         "idle for {seconds.0} s: no process of the job computed, read or wrote since {program} (pid {pid}) {last}{where}", \
+         FLOATING(seconds) INTEGER(pid) STRING(program) STRING(last) STRING(where)) \
     NOTE(stuck, "stalled", "{deadlock?deadlock|stuck}: {text}", FLAG(deadlock) STRING(text)) \
     /* about what programs write (job/logs) */ \
     NOTE(log_unwatched, "log", "{file} is not watched: {reason}", STRING(file) STRING(reason)) \
@@ -371,8 +371,8 @@
          "{program} was killed by {signal}, probably from outside: by a batch system's limit, or by somebody", \
          STRING(program) STRING(signal)) \
     NOTE(cause_launcher, "cause", \
-         "{program} was killed by {signal}, probably by {launcher}, which ended with exit status {status} and has said why", \
-         STRING(program) STRING(signal) STRING(launcher) INTEGER(status)) \
+         "{program} was killed by {signal}, probably by {launcher}, which ended with exit status {status}{said}", \
+         STRING(program) STRING(signal) STRING(launcher) INTEGER(status) STRING(said)) \
     NOTE(cause_left, "cause", \
          "{program} (pid {pid}) ended first, with exit status 0, probably without MPI_Finalize; {launcher} then killed the " \
          "others by {signal}{said}", \

@@ -126,7 +126,7 @@ static const struct field result_fields[] = {
     {"status", FIELD_TEXT, FIELD_AT(struct row, status), FIELD_OPTIONAL, .about = "as in report.schema.json"},
     {"exit_code", FIELD_INTEGER, .flags = FIELD_OR_NULL | FIELD_OPTIONAL, .json = exit_code_json},
     {"cause", FIELD_TEXT, FIELD_AT(struct row, cause), FIELD_ZERO_IS_NULL | FIELD_OPTIONAL,
-     .about = "why it failed, or what its exit status of 0 hides; null: not known, or it did not"},
+     .about = "why it failed, or what its exit status of 0 hides, or that it was lost; null: not known, or it did not"},
     {"signal", FIELD_INTEGER, FIELD_AT(struct row, result.signal), FIELD_ZERO_IS_NULL | FIELD_OPTIONAL},
     {"wall_seconds", FIELD_SECONDS, FIELD_AT(struct row, result.wall_seconds), FIELD_OPTIONAL},
     {"cpu_seconds", FIELD_SECONDS, FIELD_AT(struct row, result.cpu_seconds), FIELD_OPTIONAL},
@@ -150,7 +150,8 @@ static bool ps_is_measured(const struct job_report *report, const struct job_res
 /* Why it failed, or what its exit status of 0 hides, as far as is known; NULL: nothing. */
 static const char *ps_reason(const struct job_report *report)
 {
-    return json_string_value(json_object_get(report->info.cause, "text"));
+    const char *cause = json_string_value(json_object_get(report->info.cause, "text"));
+    return !cause && job_report_is_lost(report) ? JOB_LOST_TEXT : cause;
 }
 
 /* One of .jobs, with its ranks (none if it is over). */
@@ -371,7 +372,7 @@ static void add_job(struct table *table, const struct job_report *report, const 
         text_size(&cells[COLUMN_PEAK], result.peak_tree_rss_bytes);
     }
     now_progress_text(&cells[COLUMN_PROGRESS], ps_progress(report), is_over(report) ? -1 : result.wall_seconds);
-    const char *reason = job_report_is_lost(report) && !ps_reason(report) ? JOB_LOST_TEXT : ps_reason(report);
+    const char *reason = ps_reason(report);
     bool beside = reason && table->width >= REASON_BESIDE;
     _cleanup_(buf_done) struct buf command = BUF_INIT;
     command_line(report, &command);

@@ -464,6 +464,7 @@ static bool look_at_all(struct health *health, bool last)
     judge_look(&health->judge, look, &node, &health->group_state, &health->processes.motion);
     judge_clocks_read(&clocks);
     judge_clocks_look(&health->judge, look, &clocks);
+    health->stall.where = health->stuck.where;
     stall_look(&health->stall, look, &health->processes.motion, output_bytes(health),
                health->observer->options->still_seconds);
     if (!last && health->observer->options->still_seconds > 0)

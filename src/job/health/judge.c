@@ -43,9 +43,13 @@ void stall_look(struct stall *stall, const struct look *look, const struct proce
     if (stall->said || after_seconds <= 0 || seconds < after_seconds)
         return;
     stall->said = true;
+    char where[STUCK_WHERE + 16] = "";
+    if (stall->where && *stall->where)
+        snprintf(where, sizeof where, "; it %s", stall->where);
     if (!look->quiet)
-        look->say(look->ctx, NOTE(stands_still, .seconds = seconds, .pid = (uint64_t)stall->seen.pid,
-                                  .program = stall->seen.name, .last = stall->last ? stall->last : "began"));
+        look->say(look->ctx,
+                  NOTE(stands_still, .seconds = seconds, .pid = (uint64_t)stall->seen.pid, .program = stall->seen.name,
+                       .last = stall->last ? stall->last : "began", .where = where));
 }
 
 /* Room for more: half of the points twice as far apart, or without the oldest. */

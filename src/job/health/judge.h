@@ -21,6 +21,7 @@ struct stall {
     const char *last; /* what moved last, for people */
     struct process_motion seen;
     int64_t output_bytes;
+    const char *where; /* of struct stuck; NULL */
 };
 
 /* `output_bytes`: how far it has come in the files that it writes its output to. `after_seconds` 0: never warns. */
@@ -32,11 +33,15 @@ void stall_look(struct stall *stall, const struct look *look, const struct proce
  * once more for what may take longer. Nothing is stopped for that (job/places/blocked.h).
  */
 
+enum { STUCK_WHERE = 240 };
+
 struct stuck {
     struct ask *ask;
     uint64_t moved_ns; /* as in struct stall, of the time for which it has been asked */
     unsigned asked;    /* then */
     bool said;
+    char where
+        [STUCK_WHERE]; /* "writes to a pipe ..., at step (solver.c:5)", of who did something last; "": not known, or not yet */
 };
 
 /* After stall_look. */

@@ -16,12 +16,24 @@ struct question {
     size_t count;
     pid_t pids[PROCESSES_MOST];
     bool fifos; /* too */
+    pid_t last; /* the process that did something last; 0: it has ended, or is not asked for */
 };
 
 struct answer {
     bool deadlock;
-    char text[TEXT_BYTES]; /* "": it is not stuck */
+    char text[TEXT_BYTES];   /* "": it is not stuck */
+    char where[STUCK_WHERE]; /* as in struct stuck */
 };
+
+/* Of a process that does nothing, what its first thread waits in, and where. */
+static void put_where(char *ret_where, pid_t pid)
+{
+    struct deadlock_thread thread = {.tid = pid};
+    deadlock_threads_tell(&thread, 1, pid);
+    if (thread.text.len && !thread.text.failed)
+        memcpy(ret_where, thread.text.data, text_fit(thread.text.data, thread.text.len, STUCK_WHERE - 1));
+    deadlock_threads_done(&thread, 1);
+}
 
 /* An ask_fn: in a thread of its own. */
 static void find(const void *data, void *ret_answer)
@@ -39,18 +51,22 @@ static void find(const void *data, void *ret_answer)
     if (text.len && !text.failed)
         memcpy(answer->text, text.data, text_fit(text.data, text.len, TEXT_BYTES - 1));
     deadlocks_free(locks, count);
+    if (!*answer->text && question->last)
+        put_where(answer->where, question->last);
 }
 
 /* Of too many it is not asked: each is looked at, and those that have the other ends of its pipes. */
-static struct ask *ask_begin(const struct processes *processes, bool fifos)
+static struct ask *ask_begin(const struct processes *processes, bool again)
 {
-    struct question question = {.fifos = fifos};
+    struct question question = {.fifos = again};
     for (const struct process_health *process = processes->all; process; process = process->hh.next) {
         if (process->ended)
             continue;
         if (question.count == PROCESSES_MOST)
             return NULL;
         question.pids[question.count++] = process->pid;
+        if (again && process->pid == processes->motion.pid)
+            question.last = process->pid;
     }
     return question.count ? ask_start(find, &question, sizeof question, sizeof(struct answer)) : NULL;
 }
@@ -61,6 +77,7 @@ static void take(struct stuck *stuck, const struct look *look)
     if (!stuck->ask || !ask_take(stuck->ask, 0, &answer))
         return;
     stuck->ask = NULL;
+    memcpy(stuck->where, answer.where, sizeof stuck->where);
     if (stuck->said || !*answer.text)
         return;
     stuck->said = true;

@@ -380,6 +380,12 @@ static void test_stall(void **unused)
     tree_pass(&tree, 49);
     stall_look(&stall, &tree.look, &motion, 101, 50);
     tree_assert_said(&tree, "");
+    tree_pass(&tree, 1);
+    stall.where = "writes to standard output, a pipe that can be read by less (pid 9), at step (solver.c:5)";
+    stall_look(&stall, &tree.look, &motion, 101, 50);
+    tree_assert_said(&tree, "stands_still: idle for 50 s: no process of the job computed, read or wrote since solver "
+                            "(pid 12) computed; it writes to standard output, a pipe that can be read by less (pid 9), "
+                            "at step (solver.c:5)");
     tree_done(&tree);
 }
 

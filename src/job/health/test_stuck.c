@@ -99,7 +99,8 @@ static void test_stuck(void **unused)
                      "(test_stuck.c:"},
         {join, "stuck: deadlock: all 2 threads of %s (pid %d) wait for each other, at join (test_stuck.c:"},
         {join_with_handler, NULL},
-        {wait_alone, NULL},
+        {wait_alone, "stuck: deadlock: a thread of %s (pid %d) waits for another thread, and there is none, at "
+                     "wait_alone (test_stuck.c:"},
         {read_pipe, NULL},
         {sleep_long, NULL},
     };
@@ -127,8 +128,51 @@ static void test_stuck(void **unused)
     }
 }
 
+/* Of one that is not stuck, as far as may be known: what it waits in, and where. Only once it has been idle for long. */
+static void test_where(void **unused)
+{
+    static const struct {
+        void (*fn)(void);
+        const char *waits, *at;
+    } rows[] = {
+        {read_pipe, "reads from a pipe that can be written by ", ", at read_pipe (test_stuck.c:"},
+        {sleep_long, "sleeps", ", at sleep_long (test_stuck.c:"},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        struct tree tree;
+        struct processes processes = {0};
+        struct stuck stuck = {0};
+        tree_init(&tree);
+        struct stall stall = {.moved_ns = tree.look.now_ns};
+        pid_t pid = fork();
+        if (pid == 0) {
+            prctl(PR_SET_PDEATHSIG, SIGKILL);
+            rows[i].fn();
+            _exit(0);
+        }
+        processes_add(&processes, pid, getpid(), "a");
+        stuck_look(&stuck, &tree.look, &stall, &processes);
+        for (unsigned asked = 1; asked <= 2; asked++) {
+            tree_pass(&tree, asked == 1 ? 10 : 50);
+            do {
+                usleep(1000);
+                stuck_look(&stuck, &tree.look, &stall, &processes);
+            } while (stuck.ask);
+            if (asked == 1)
+                assert_string_equal(stuck.where, "");
+        }
+        if (strncmp(stuck.where, rows[i].waits, strlen(rows[i].waits)) != 0 || !strstr(stuck.where, rows[i].at))
+            fail_msg("\"%s\" is not \"%s...%s\"", stuck.where, rows[i].waits, rows[i].at);
+        stuck_done(&stuck);
+        processes_done(&processes);
+        kill(pid, SIGKILL);
+        waitpid(pid, NULL, 0);
+        tree_done(&tree);
+    }
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_stuck)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_stuck), cmocka_unit_test(test_where)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -311,7 +311,10 @@ static void explain_one(const struct job *job, json_t *crash, bool *advised)
     } else if (!job->options->crash_stack && !*advised) {
         *advised = true;
         json_object_set_new(crash, "note",
-                            json_string("no core file: use `ulimit -c unlimited` or --crash-stack for backtraces"));
+                            json_sprintf("no core file: use `ulimit -c unlimited` or --crash-stack for backtraces%s",
+                                         tracing_note(&job->watch.traces, NOTE_left_alone)
+                                             ? ", or `--trace all`, as children of fork were not traced"
+                                             : ""));
     }
 }
 

@@ -477,11 +477,16 @@ bool cause_find_killed(const struct job_end *end, struct cause *cause, bool sure
     }
     const json_t *launcher = launcher_of(end, signo, rank ? 0 : 1);
     if (launcher) {
+        _cleanup_(buf_done) struct buf said = BUF_INIT;
         cause_cut(&cause->what, json_string_value(json_object_get(launcher, "name")));
-        cause->note = NOTE(cause_launcher, .program = cause_text(&cause->where),
-                           .signal = text_signal(signo, cause->signal, sizeof cause->signal),
-                           .launcher = cause_text(&cause->what),
-                           .status = json_integer_value(json_object_get(launcher, "exit_code")));
+        if (rank) /* it was ended for what it said itself */
+            cause_put_said(&said, end, SAID_HINT, rank->seconds);
+        buf_puts(&cause->said, said.len ? ": " : " and has said why");
+        buf_append(&cause->said, said.data, said.len);
+        cause->note = NOTE(
+            cause_launcher, .program = cause_text(&cause->where),
+            .signal = text_signal(signo, cause->signal, sizeof cause->signal), .launcher = cause_text(&cause->what),
+            .status = json_integer_value(json_object_get(launcher, "exit_code")), .said = cause_text(&cause->said));
         return true;
     }
     cause->note = NOTE(cause_killed, .program = cause_text(&cause->where),

@@ -978,6 +978,61 @@ static void test_rank_killed_by_launcher(void **state)
     first_rank = NULL;
 }
 
+/* Under MPICH, of the job's own node and of another one: what the rank did and said, not what its launcher does and says. */
+static void test_rank_of_mpich(void **state)
+{
+    static const char error[] =
+        "Abort(6) on node 1 (rank 1 in comm 0): Fatal error in internal_Send: Invalid rank, error stack:";
+    static const struct {
+        const char *how, *pattern, *said;
+        int status, launcher, proxy;
+        bool aborted;
+        enum note_kind kind;
+        const char *more; /* behind how */
+    } rows[] = {
+        {"exited with status 3 without MPI_Finalize", "error", "ERROR: no mesh", 3 << 8, 3, 0, false, NOTE_cause_rank,
+         ": ERROR: no mesh"},
+        {"exited with status 5 after MPI_Finalize", NULL, NULL, 5 << 8, 5, 0, false, NOTE_cause_rank, ""},
+        {"called MPI_Abort with 3", "mpi_abort", "Abort(3) on node 1 (rank 1 in comm 0): application called MPI_Abort",
+         3 << 8, 3, 0, true, NOTE_cause_rank, ""},
+        {"exited with status 6 without MPI_Finalize", "mpi_error", error, 6 << 8, 6, 0, false, NOTE_cause_rank,
+         ": Abort(6) on node 1 (rank 1 in comm 0): Fatal error in internal_Send: Invalid rank, error stack:"},
+        {"was killed by SIGKILL", "mpi_error", error, 9, 6, 6, false, NOTE_cause_launcher,
+         ", probably by mpiexec.mpich, which ended with exit status 6: Abort(6) on node 1 (rank 1 in comm 0): Fatal "
+         "error in internal_Send: Invalid rank, error stack:"},
+        {"was killed by SIGKILL", NULL, NULL, 9, 9, 0, false, NOTE_cause_killed,
+         ", probably from outside: by a batch system's limit, or by somebody"},
+    };
+    for (size_t i = 0; i < 2 * sizeof rows / sizeof *rows; i++) {
+        char chain[512], text[300];
+        const bool elsewhere = i % 2;
+        const struct job_rank rank = {.rank = 1,
+                                      .ranks = 2,
+                                      .pid = 21,
+                                      .node = elsewhere ? "n2" : NULL,
+                                      .how = rows[i / 2].how,
+                                      .status = rows[i / 2].status,
+                                      .aborted = rows[i / 2].aborted,
+                                      .seconds = 99,
+                                      .model = &model};
+        first_rank = &rank;
+        if (rows[i / 2].said)
+            put_matched(98.9, rows[i / 2].pattern, "error", rows[i / 2].said);
+        put_matched(99.2, "mpi_abort", "error", "BAD TERMINATION OF ONE OF YOUR APPLICATION PROCESSES");
+        snprintf(chain, sizeof chain,
+                 "[{\"pid\": 15, \"name\": \"hydra_pmi_proxy\", \"end_seconds\": 99.5, \"exit_code\": %d}, "
+                 "{\"pid\": 10, \"name\": \"mpiexec.mpich\", \"end_seconds\": 100, \"exit_code\": %d}]",
+                 rows[i / 2].proxy, rows[i / 2].launcher);
+        snprintf(text, sizeof text, "rank 1 of 2%s %s%s", elsewhere ? " on node n2" : "", rows[i / 2].how,
+                 rows[i / 2].more);
+        expect(ask_end(chain, rows[i / 2].launcher, 0, NULL), rows[i / 2].kind, rows[i / 2].kind == NOTE_cause_rank,
+               text);
+        first_rank = NULL;
+        job_model_done(&model);
+        assert_int_equal(job_model_init(&model, 100), 0);
+    }
+}
+
 /* What timeout(1) has ended: when, by its command line, and how long it had. */
 static void test_timeout(void **state)
 {
@@ -1559,6 +1614,7 @@ int main(void)
         ROW(test_disk_of_exception),
         ROW(test_log_of_script),
         ROW(test_rank),
+        ROW(test_rank_of_mpich),
         ROW(test_lost),
         ROW(test_silent),
         ROW(test_rank_asked),

@@ -139,12 +139,23 @@ int mpi_ends_find(struct mpi_stats_set *set, const struct mpi_ends_of *of)
             ranks[k]->running = false; /* its last statistics may come later than the news of its end */
         }
     }
-    bool in_order = is_in_order(model);
+    for (size_t i = 0; i < count && of->lost; i++)
+        ranks[i]->running &= !(ranks[i]->dir && strcmp(ranks[i]->dir, of->dir) == 0);
+    bool in_order = !of->lost && is_in_order(model);
     for (size_t i = 0; i < count && in_order; i++)
         find_later(ranks[i], model, ((double)ranks[i]->started_wall_ns - (double)started_ns) / 1e9);
     for (size_t from = 0, to; from < set->count; from = to)
         find_first(set, from, to = end_of_world(set, from));
     return 0;
+}
+
+void mpi_ends_lost(struct mpi_stats_set *set)
+{
+    for (size_t from = 0, to; from < set->count; from = to) {
+        to = end_of_world(set, from);
+        for (size_t i = from; i < to && (int64_t)(to - from) < set->ranks[from].world_size; i++)
+            set->ranks[i].end.first &= mpi_ended_by_itself(&set->ranks[i]);
+    }
 }
 
 /* ---- text ---- */

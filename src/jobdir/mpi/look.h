@@ -47,11 +47,16 @@ struct mpi_ends_of {
     const char *dir;     /* of the part; statistics that are in it are of its processes, too. NULL: none */
     uint64_t started_ns; /* wall clock of its start, there */
     double shift;        /* of its times, to those of the job */
+    bool lost;           /* the part: nobody will say any more how its ranks ended, or when */
 };
 
 /* Fills `end` of the ranks that have ended, which then do not run. A process that the model does not know, or that ran
  * elsewhere, stays as it is. For a job with parts, call it for each of them. 0 or -ENOMEM (then nothing is). */
 int mpi_ends_find(struct mpi_stats_set *set, const struct mpi_ends_of *of);
+
+/* After that, where a node was lost: of programs with ranks of which nothing is known, as their statistics went with it, none that was
+ * killed is said to be the first. */
+void mpi_ends_lost(struct mpi_stats_set *set);
 
 /* Not by MPI_Finalize: MPI_Abort, or without. */
 bool mpi_ended_badly(const struct mpi_stats *stats);

@@ -81,14 +81,25 @@ static const struct field value_fields[] = {
 struct run {
     const char *id, *status;
     int exit_code, signal;
+    const struct job_functions *functions; /* NULL: none was traced */
 };
 
-static const struct field run_fields[] = {{"id", FIELD_TEXT, FIELD_AT(struct run, id)},
-                                          {"status", FIELD_TEXT, FIELD_AT(struct run, status)},
-                                          {"exit_code", FIELD_COUNT, FIELD_AT(struct run, exit_code)},
-                                          {"signal", FIELD_COUNT, FIELD_AT(struct run, signal), FIELD_ZERO_IS_NULL,
-                                           .about = "that killed its command; null: none did"},
-                                          {0}};
+static json_t *complete_json(const void *row, const void *all)
+{
+    const struct run *run = row;
+    return run->functions ? json_boolean(job_functions_complete(run->functions)) : json_null();
+}
+
+static const struct field run_fields[] = {
+    {"id", FIELD_TEXT, FIELD_AT(struct run, id)},
+    {"status", FIELD_TEXT, FIELD_AT(struct run, status)},
+    {"exit_code", FIELD_COUNT, FIELD_AT(struct run, exit_code)},
+    {"signal", FIELD_COUNT, FIELD_AT(struct run, signal), FIELD_ZERO_IS_NULL,
+     .about = "that killed its command; null: none did"},
+    {"functions_complete", FIELD_BOOL, .flags = FIELD_OR_NULL, .json = complete_json,
+     .about =
+         "false: calls of its functions are missing, as trace.complete in report.schema.json; null: none was traced"},
+    {0}};
 
 struct diff {
     const char *verdict;
@@ -112,7 +123,9 @@ static const struct field diff_fields[] = {
 static struct run run_of(const struct job_report *report)
 {
     struct job_result result = job_report_result(report);
-    return (struct run){report->info.id, job_report_status(report), result.exit_code, result.signal};
+    bool traced = report->functions && report->functions->processes;
+    return (struct run){report->info.id, job_report_status(report), result.exit_code, result.signal,
+                        traced ? report->functions : NULL};
 }
 
 static bool has_failed(const struct job_report *report)

@@ -212,6 +212,8 @@ void job_functions_summary(struct buf *out, const struct job_functions *function
 bool job_functions_crash(struct buf *out, const struct job_functions *functions, pid_t pid, size_t most);
 /* The sections of the report, for so many columns (0: as many as it takes). */
 void job_functions_text(struct buf *out, const struct job_functions *functions, const json_t *warnings, size_t columns);
+/* Nothing is missing of what was to be recorded. */
+bool job_functions_complete(const struct job_functions *functions);
 /* Sets .functions, .calls, .call_sites, .slowest_calls, .trace, .last_calls of the report. `functions` may be NULL. */
 void job_functions_json(json_t *report, const struct job_functions *functions);
 void job_functions_diff_text(struct buf *out, const struct job_functions *a, const struct job_functions *b);

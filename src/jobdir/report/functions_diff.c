@@ -118,6 +118,12 @@ void job_functions_diff_text(struct buf *out, const struct job_functions *a, con
     _cleanup_(freep) struct pair *pairs = pairs_of(a, b, &count);
     count = count < SHOWN_FUNCTIONS ? count : SHOWN_FUNCTIONS;
     fields_table(out, &(struct field_table){report_function_diff_fields}, pairs, count, sizeof *pairs, NULL);
+    bool a_lacks = !job_functions_complete(a), b_lacks = !job_functions_complete(b);
+    if (a_lacks || b_lacks)
+        buf_printf(out, "  of %s calls are missing: `scry report` says why\n",
+                   a_lacks && b_lacks ? "both"
+                   : a_lacks          ? "A"
+                                      : "B");
 }
 
 json_t *job_functions_diff_json(const struct job_functions *a, const struct job_functions *b)

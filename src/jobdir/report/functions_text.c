@@ -242,12 +242,16 @@ void report_trace_text(struct buf *out, const struct job_report *report, struct 
 
 /* ---- for programs ---- */
 
+bool job_functions_complete(const struct job_functions *functions)
+{
+    return !functions->incomplete && !functions->unfinished && !functions->discarded && !functions->overwritten &&
+           !functions->functions_omitted && !functions->threads_omitted && !functions->children_omitted &&
+           !functions->too_deep;
+}
+
 static json_t *complete_json(const void *row, const void *all)
 {
-    const struct job_functions *functions = row;
-    return json_boolean(!functions->incomplete && !functions->unfinished && !functions->discarded &&
-                        !functions->overwritten && !functions->functions_omitted && !functions->threads_omitted &&
-                        !functions->children_omitted && !functions->too_deep);
+    return json_boolean(job_functions_complete(row));
 }
 
 static json_t *problem_texts(const void *row, const void *all)

@@ -125,18 +125,21 @@ int job_report_find_ends(const struct job_report *report, struct mpi_stats_set *
 {
     struct mpi_ends_of of = {.model = &report->model, .host = report->info.host, .started_ns = report->info.started_ns};
     int code = mpi_ends_find(set, &of);
+    bool lost = false;
     for (size_t i = 0; i < report->part_count && code == 0; i++) {
         const struct job_report *part = &report->parts[i];
         of = (struct mpi_ends_of){.model = &part->model,
                                   .host = part->info.host ? part->info.host : "",
                                   .dir = part->path,
                                   .started_ns = part->info.started_ns,
-                                  .shift = part->shift};
+                                  .shift = part->shift,
+                                  .lost = part->state == JOB_LOST ||
+                                          (part->state == JOB_UNREACHABLE && report->info.ended && !part->info.ended)};
         code = mpi_ends_find(set, &of);
-        for (size_t k = 0; k < set->count && part->state == JOB_LOST; k++) /* nobody will say any more how they ended */
-            if (set->ranks[k].dir && strcmp(set->ranks[k].dir, part->path) == 0)
-                set->ranks[k].running = false;
+        lost |= of.lost;
     }
+    if (code == 0 && lost)
+        mpi_ends_lost(set);
     return code;
 }
 

@@ -13,6 +13,7 @@
 #include "base/data/cleanup.h"
 #include "jobdir/mpi/look.h"
 #include "jobdir/report/mpi_report.h"
+#include "jobdir/report/report.h"
 #include "shm/mpi_told.h"
 
 enum { US = 1000, MS = 1000 * US, SECOND = 1000 * MS, ROOM = 8 };
@@ -357,6 +358,83 @@ static void test_death_later_than_the_records(void **state)
     }
 }
 
+/* The records of a lost node end while its rank runs. After the job that one does not run, and those that were killed for it are not
+ * the first. */
+static void test_lost_node(void **state)
+{
+    static const struct {
+        enum job_state part;
+        bool ended; /* the job */
+        const char *lost, *ends;
+    } cases[] = {
+        {JOB_LOST, true, "died without MPI_Finalize", "3 ranks ended without MPI_Finalize\n"},
+        {JOB_LOST, false, "died without MPI_Finalize", "3 ranks ended without MPI_Finalize\n"},
+        {JOB_UNREACHABLE, true, "died without MPI_Finalize", "3 ranks ended without MPI_Finalize\n"},
+        {JOB_UNREACHABLE, false, "running", "rank 0 was killed by SIGTERM, the first of 2 ranks "},
+        {JOB_RUNNING, true, "running", "rank 0 was killed by SIGTERM, the first of 2 ranks "},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        _cleanup_(mpi_report_freep) struct mpi_report *report = made(3);
+        struct job_process ended[] = {{.pid = 100, .end = 1.5, .status = 15}, {.pid = 101, .end = 1.625, .status = 15}};
+        struct job_process last = {.pid = 102, .end = -1};
+        struct job_report part = {.path = "job/parts/m", .state = cases[i].part, .info = {.host = "m"}};
+        const struct job_report job = {.path = "job",
+                                       .info = {.host = "n", .ended = cases[i].ended},
+                                       .model = {.ended = ended, .ended_count = 2},
+                                       .parts = &part,
+                                       .part_count = 1};
+        HASH_ADD_INT(part.model.alive, pid, &last);
+        for (size_t k = 0; k < 3; k++)
+            report->set.ranks[k].state = MPIA_RUNNING;
+        report->set.ranks[2].running = true;
+        report->set.ranks[2].node = "m";
+        report->set.ranks[2].dir = part.path;
+        assert_int_equal(job_report_find_ends(&job, &report->set), 0);
+        assert_string_equal(mpi_report_fate(&report->set.ranks[2]), cases[i].lost);
+        _cleanup_(buf_done) struct buf text = BUF_INIT;
+        mpi_ends_text(&text, &report->set, "");
+        buf_putc(&text, '\0');
+        check_has(&text, cases[i].ends);
+        HASH_CLEAR(hh, part.model.alive);
+    }
+}
+
+/* Of its rank nothing may be left at all. Who ended by itself may be the first all the same. */
+static void test_lost_rank(void **state)
+{
+    static const struct {
+        enum job_state part;
+        int world, status; /* of rank 0 */
+        const char *ends;
+    } cases[] = {
+        {JOB_LOST, 3, 15, "2 ranks ended without MPI_Finalize\n"},
+        {JOB_LOST, 3, 3 << 8, "rank 0 exited with status 3 without MPI_Finalize, the first of 2 ranks "},
+        {JOB_LOST, 2, 15, "rank 0 was killed by SIGTERM, the first of 2 ranks "},
+        {JOB_ENDED, 3, 15, "rank 0 was killed by SIGTERM, the first of 2 ranks "},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        _cleanup_(mpi_report_freep) struct mpi_report *report = made(2);
+        struct job_process ended[] = {{.pid = 100, .end = 1.5, .status = cases[i].status},
+                                      {.pid = 101, .end = 1.625, .status = 15}};
+        struct job_report parts[] = {{.path = "job/parts/m", .state = cases[i].part, .info = {.host = "m"}},
+                                     {.path = "job/parts/o", .state = JOB_ENDED, .info = {.host = "o"}}};
+        const struct job_report job = {.path = "job",
+                                       .info = {.host = "n", .ended = true},
+                                       .model = {.ended = ended, .ended_count = 2},
+                                       .parts = parts,
+                                       .part_count = 2};
+        for (size_t k = 0; k < 2; k++) {
+            report->set.ranks[k].state = MPIA_RUNNING;
+            report->set.ranks[k].world_size = cases[i].world;
+        }
+        assert_int_equal(job_report_find_ends(&job, &report->set), 0);
+        _cleanup_(buf_done) struct buf text = BUF_INIT;
+        mpi_ends_text(&text, &report->set, "");
+        buf_putc(&text, '\0');
+        check_has(&text, cases[i].ends);
+    }
+}
+
 static void test_paused(void **state)
 {
     _cleanup_(mpi_report_freep) struct mpi_report *report = made(3);
@@ -410,6 +488,46 @@ static void test_unmeasured(void **state)
     const json_t *receive = json_array_get(json_object_get(mpi, "calls"), 0);
     assert_string_equal(json_string_value(json_object_get(receive, "name")), "MPI_Irecv");
     assert_true(json_is_null(json_object_get(receive, "received_bytes")));
+    json_decref(all);
+}
+
+/* --mpi-metrics clocks: only those were. */
+static void test_only_clocks(void **state)
+{
+    _cleanup_(mpi_report_freep) struct mpi_report *report = made(2);
+    static struct mpi_stats_row rows[2] = {
+        {.call = CALL_MPI_Send, .count = 1, .total_ns = MS, .args_bytes = 100, .sent_bytes = 100},
+        {.call = CALL_MPI_Irecv, .count = 1, .total_ns = MS, .args_bytes = 100}};
+    for (size_t i = 0; i < 2; i++) {
+        struct mpi_stats *stats = &report->set.ranks[i];
+        stats->rows = rows;
+        stats->row_count = 2;
+        stats->span_count = stats->peer_count = 0;
+        stats->peers_off = stats->requests_off = true;
+    }
+    _cleanup_(buf_done) struct buf text = text_of(report, -1);
+    check_has(&text, "\nBalance over ranks");
+    check_has(&text, "\n  the user's messages           400 B      200 B          -\n");
+    check_has_not(&text, "it was not measured (--mpi-metrics)");
+    assert_string_equal(line_of(&text, "MPI_Irecv") + strlen(line_of(&text, "MPI_Irecv")) - 2, " -");
+    json_t *all = json_object();
+    mpi_report_json(all, report);
+    const json_t *mpi = json_object_get(all, "mpi"), *rank = json_array_get(json_object_get(mpi, "ranks"), 0);
+    char *unmeasured = json_dumps(json_object_get(mpi, "unmeasured"), JSON_COMPACT);
+    assert_string_equal(unmeasured, "[\"peers\",\"requests\"]");
+    free(unmeasured);
+    static const char *const names[] = {"run_ns", "communication_ns", "share", "time", "blocking"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        assert_false(json_is_null(json_object_get(rank, names[i])));
+    const json_t *call;
+    size_t index;
+    json_array_foreach(json_object_get(mpi, "calls"), index, call)
+        assert_true(json_is_null(json_object_get(call, "received_bytes")) ==
+                    (strcmp(json_string_value(json_object_get(call, "name")), "MPI_Irecv") == 0));
+    const json_t *world = json_array_get(json_object_get(mpi, "communicators"), 0);
+    static const char *const unknown[] = {"messages", "bytes"};
+    for (size_t i = 0; i < sizeof unknown / sizeof *unknown; i++)
+        assert_true(json_is_null(json_object_get(world, unknown[i])));
     json_decref(all);
 }
 
@@ -578,15 +696,25 @@ static void test_open(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_other_threads), cmocka_unit_test(test_one_thread),
-        cmocka_unit_test(test_merged),        cmocka_unit_test(test_resets),
-        cmocka_unit_test(test_freed),         cmocka_unit_test(test_freed_receives_may_have_got),
-        cmocka_unit_test(test_completions),   cmocka_unit_test(test_deaths),
-        cmocka_unit_test(test_unmeasured),    cmocka_unit_test(test_requests_omitted),
-        cmocka_unit_test(test_errors),        cmocka_unit_test(test_death_later_than_the_records),
-        cmocka_unit_test(test_paused),        cmocka_unit_test(test_programs),
-        cmocka_unit_test(test_sessions),      cmocka_unit_test(test_one_sided),
-        cmocka_unit_test(test_open)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_other_threads),
+                                       cmocka_unit_test(test_one_thread),
+                                       cmocka_unit_test(test_merged),
+                                       cmocka_unit_test(test_resets),
+                                       cmocka_unit_test(test_freed),
+                                       cmocka_unit_test(test_freed_receives_may_have_got),
+                                       cmocka_unit_test(test_completions),
+                                       cmocka_unit_test(test_deaths),
+                                       cmocka_unit_test(test_unmeasured),
+                                       cmocka_unit_test(test_only_clocks),
+                                       cmocka_unit_test(test_requests_omitted),
+                                       cmocka_unit_test(test_errors),
+                                       cmocka_unit_test(test_death_later_than_the_records),
+                                       cmocka_unit_test(test_lost_node),
+                                       cmocka_unit_test(test_lost_rank),
+                                       cmocka_unit_test(test_paused),
+                                       cmocka_unit_test(test_programs),
+                                       cmocka_unit_test(test_sessions),
+                                       cmocka_unit_test(test_one_sided),
+                                       cmocka_unit_test(test_open)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

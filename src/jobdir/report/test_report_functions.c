@@ -2,6 +2,7 @@
 /* What reports make of made traces. */
 #include "jobdir/mpi/test_mpi_trace.h"
 #include "jobdir/export/test_replay.h"
+#include "jobdir/report/report.h"
 
 /* What took all of the time leaves a blank between its time and its share. */
 static void test_all_of_the_time(void **state)
@@ -316,6 +317,47 @@ static void test_left_out(void **state)
     job_functions_free(functions);
 }
 
+/* Two runs compared: of which of them calls are missing. */
+static void test_compared(void **state)
+{
+    struct place *place = *state;
+    struct job_functions *functions;
+    make_solver(place);
+    made_process(place->dir, 100, "state\texited\nevents\t10\n");
+    struct buf text = summary_of(place, &functions);
+    struct job_functions lacking = *functions;
+    lacking.discarded = 3;
+    const struct {
+        const struct job_functions *a, *b;
+        const char *said; /* NULL: nothing */
+    } rows[] = {
+        {functions, functions, NULL},
+        {&lacking, functions, "\n  of A calls are missing: `scry report` says why\n"},
+        {functions, &lacking, "\n  of B calls are missing: `scry report` says why\n"},
+        {&lacking, &lacking, "\n  of both calls are missing: `scry report` says why\n"},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        const struct job_report a = {.info = {.id = "a", .name = "a", .ended = true}, .functions = (void *)rows[i].a},
+                                b = {.info = {.id = "b", .name = "b", .ended = true}, .functions = (void *)rows[i].b};
+        buf_clear(&text);
+        job_report_diff_text(&text, &a, &b);
+        buf_putc(&text, '\0');
+        assert_non_null(strstr(text.data, "Functions: own A"));
+        if (rows[i].said)
+            assert_non_null(strstr(text.data, rows[i].said));
+        else
+            assert_null(strstr(text.data, "missing"));
+        json_t *json = job_report_diff_json(&a, &b);
+        assert_int_equal(json_is_true(json_object_get(json_object_get(json, "a"), "functions_complete")),
+                         rows[i].a == functions);
+        assert_int_equal(json_is_false(json_object_get(json_object_get(json, "b"), "functions_complete")),
+                         rows[i].b != functions);
+        json_decref(json);
+    }
+    buf_done(&text);
+    job_functions_free(functions);
+}
+
 /* Some calls of a function were recorded, others only counted: its own time is that of those recorded, and that is
  * said.
  */
@@ -473,6 +515,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_unfinished, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_lost_ends, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_left_out, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_compared, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_partly_counted, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_executed, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_ranks_of_programs, set_up, tear_down),

@@ -98,6 +98,31 @@ static void requests(void)
     CHECK_EQUAL(count_peer(0, right, CALL_NONE).sent_count, MANY);
 }
 
+/* More at once than there is room for: their calls are counted, and how many nothing else is known of. */
+static void too_many(void)
+{
+    enum { BEYOND = 50, ALL = MPIA_REQUESTS + BEYOND };
+    static char out, in[ALL];
+    static MPI_Request request[ALL];
+    if (size > 1) /* it takes longer, and shows no more */
+        return;
+    count_reset();
+    for (int i = 0; i < ALL; i++)
+        W(MPI_Irecv)(&in[i], 1, MPI_CHAR, left, TAG, MPI_COMM_WORLD, &request[i]);
+    uint64_t omitted = mpi_thread_at(area, 0)->requests_omitted, kept = ALL - omitted;
+    CHECK(omitted >= BEYOND && kept > MPIA_REQUESTS / 4 * 3); /* some find no place near their own */
+    CHECK_EQUAL(count_pending(), kept);
+    for (int i = 0; i < ALL; i++)
+        W(MPI_Send)(&out, 1, MPI_CHAR, right, TAG, MPI_COMM_WORLD);
+    W(MPI_Waitall)(ALL, request, MPI_STATUSES_IGNORE);
+    CHECK_EQUAL(count_pending(), 0);
+    CHECK_EQUAL(mpi_thread_at(area, 0)->requests_omitted, omitted);
+    CHECK_EQUAL(ROW(MPI_Irecv).count, ALL);
+    CHECK_EQUAL(ROW(MPI_Irecv).got_bytes, kept);
+    CHECK_EQUAL(SPAN(MPI_Irecv).count, kept);
+    CHECK_EQUAL(count_peer(0, left, CALL_NONE).got_count, kept);
+}
+
 static void completions(void)
 {
     char out[16] = {0}, in[8][16];
@@ -286,7 +311,7 @@ int main(int argc, char **argv)
     left = (rank + size - 1) % size;
     CHECK_EQUAL(area->rank, rank);
     CHECK_EQUAL(area->world_size, size);
-    void (*const parts[])(void) = {blocking,   derived, requests,  completions,
+    void (*const parts[])(void) = {blocking,   derived, requests,  too_many,     completions,
                                    persistent, probed,  cancelled, distributions};
     for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
         parts[i]();

@@ -1,15 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A server's way: forks COUNT children one after the other, each of which calls a function and ends; with "idle" they
- * call nothing; with "much" a child says that it has called the function, and calls it 99 999 times more at the end of
+ * call nothing; with "crash" the last ones end by SIGSEGV; with "much" a child says that it has called the function, and calls it 99 999 times more at the end of
  * its input. Prints how long a child took, in microseconds.
  */
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
+
+enum { CRASHES = 3 };
 
 #define QUIET __attribute__((no_instrument_function))
 
@@ -41,14 +44,17 @@ QUIET int main(int argc, char **argv)
 {
     int count = argc > 1 ? atoi(argv[1]) : 1;
     int idle = argc > 2 && strcmp(argv[2], "idle") == 0, much = argc > 2 && strcmp(argv[2], "much") == 0;
+    int good = argc > 2 && strcmp(argv[2], "crash") == 0 ? count - CRASHES : count;
     double begin = now();
     child_work(0);
     for (int i = 0; i < count; i++) {
         pid_t pid = fork();
         int status = 0;
+        if (pid == 0 && i >= good && child_work(i))
+            raise(SIGSEGV);
         if (pid == 0)
             _exit(idle ? 0 : child_work(i) != i + 1 || (much && call_much()));
-        if (pid < 0 || waitpid(pid, &status, 0) != pid || status)
+        if (pid < 0 || waitpid(pid, &status, 0) != pid || (status && i < good))
             return 1;
     }
     printf("%.0f\n", (now() - begin) / count);
