@@ -22,7 +22,7 @@
 void patience_again(struct patience *patience, uint64_t since_ns)
 {
     patience->since_ns = since_ns;
-    patience->looked = false;
+    patience->cpu_ns = wait_look(patience->pid).cpu_ns;
 }
 
 void patience_begin(struct patience *ret_patience, int fd)
@@ -35,16 +35,13 @@ void patience_begin(struct patience *ret_patience, int fd)
     patience_again(ret_patience, wait_now_ns());
 }
 
-bool patience_over(struct patience *patience, unsigned limit_ms, struct err *err)
+bool patience_over(const struct patience *patience, unsigned limit_ms, struct err *err)
 {
     const struct wait_policy *policy = &wait_policies[WAIT_ANSWER];
     uint64_t passed_ns = wait_now_ns() - patience->since_ns;
     if (passed_ns < limit_ms * WAITS_NS_PER_MS && passed_ns < policy->look_ms * WAITS_NS_PER_MS)
         return false; /* mostly it answers at once: to look at it would take as long */
     struct wait_process process = wait_look(patience->pid);
-    if (!patience->looked)
-        patience->cpu_ns = process.cpu_ns;
-    patience->looked = true;
     const struct wait_seen seen = {.passed_ns = passed_ns,
                                    .limit_ns = limit_ms * WAITS_NS_PER_MS,
                                    .cpu_ns = process.cpu_ns > patience->cpu_ns ? process.cpu_ns - patience->cpu_ns : 0,

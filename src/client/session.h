@@ -38,9 +38,7 @@
  */
 struct patience {
     pid_t pid; /* 0: unknown (another machine or name space): only the time counts */
-    uint64_t since_ns;
-    bool looked;     /* at its process, since then: it had used */
-    uint64_t cpu_ns; /* so much */
+    uint64_t since_ns, cpu_ns;
 };
 
 /* Starts waiting for the monitor at the other end of a connected local socket: something was asked now. */
@@ -48,7 +46,7 @@ void patience_begin(struct patience *ret_patience, int fd);
 /* Starts again, for the same monitor. */
 void patience_again(struct patience *patience, uint64_t since_ns);
 /* true: waiting is useless, and err (-ETIMEDOUT) says why and what to do. Uses the row WAIT_ANSWER, with `limit_ms`. */
-bool patience_over(struct patience *patience, unsigned limit_ms, struct err *err);
+bool patience_over(const struct patience *patience, unsigned limit_ms, struct err *err);
 
 enum {
     BUFFERED_REQUESTS_LIMIT = 1 << 20, /* bytes buffered for OMIS_BUFFER_REQUEST; more are sent at once */
