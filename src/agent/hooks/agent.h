@@ -63,7 +63,8 @@ struct agent_hot {
     struct doorbell *bell;
     code_cell *cells;
     int32_t pid;
-    bool valgrind; /* see valgrind.h */
+    _Atomic uint32_t noticed; /* 1: not, or no longer, a child of fork that was not looked at; see fork_noticed() */
+    bool valgrind;            /* see valgrind.h */
     _Atomic uint32_t thread_serial;
     _Atomic bool has_stacks; /* some thread has, or had, another one than its own */
     _Atomic uint32_t packet_hint, packet_freed;

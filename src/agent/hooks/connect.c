@@ -41,7 +41,8 @@ enum {
 struct connect_settings connect_settings;
 
 /* What the child of a fork may still know, for agent_hot is empty then. */
-static int32_t known_pid, known_incarnation;
+static bool follows_forks; /* an area was had, here or in a process that this one comes from, and nothing is sealed */
+static int32_t known_incarnation;
 static _Atomic int32_t connecting; /* tid */
 static uint64_t known_serial;
 static uint32_t connected_user;
@@ -141,6 +142,7 @@ static bool take_over(const int fds[FDS], uint32_t *trouble, struct mpi_shared *
             agent_hot.places = view.places;
             agent_hot.place_mask = view.place_mask;
             agent_hot.pid = (int32_t)sys_call0(SYS_getpid);
+            atomic_store(&agent_hot.noticed, 1);
             mpi_short_forget();
             atomic_thread_fence(memory_order_seq_cst);
             agent_hot.area = view.area;
@@ -198,7 +200,6 @@ void agent_fault(const char *text)
     agent_ring();
     /* hooks that are under way find nothing to do; the mappings stay, for they may still be in use */
     agent_hot.area = NULL;
-    known_pid = (int32_t)sys_call0(SYS_getpid);
 }
 
 void agent_seal(const char *text)
@@ -208,7 +209,7 @@ void agent_seal(const char *text)
         agent_filter_clear();
     agent_fault(text);
     connect_settings.socket[0] = '\0'; /* no other connection, */
-    known_pid = 0;                     /* nor in children */
+    follows_forks = false;             /* nor in children */
 }
 
 static struct area_thread *crash_thread(void)
@@ -420,7 +421,7 @@ static void fork_comes(void)
     static const char text[] = "it gave up its user's rights, so the processes that it starts are not traced";
     struct area *area = agent_hot.area;
     agent_self.child_left_alone = false;
-    if (!known_pid) /* no system call any more: agent_seal() */
+    if (!follows_forks) /* no system call any more: agent_seal() */
         return;
     if (area)
         forks_thin = atomic_load_explicit(&area->forks_thin, memory_order_relaxed);
@@ -511,7 +512,7 @@ void agent_connect(int how)
     if (!flags) {
         say(how, 0);
     } else if (ask(how, flags | (by_mpi ? AGENT_BY_MPI : 0u), &hold_ms)) {
-        known_pid = pid;
+        follows_forks = true;
         known_serial = agent_hot.area->serial;
         connected_user = (uint32_t)sys_call0(SYS_geteuid);
         parts_start(how);
@@ -527,8 +528,10 @@ void agent_connect(int how)
  * and execute something else. Which functions are traced may change until then, so each call comes through. */
 void fork_happened(void)
 {
-    if (!known_pid)
+    if (!follows_forks)
         return;             /* no system call any more: agent_seal() */
+    atomic_store(&busy, 0); /* whatever the parent's other threads were at; numbers may be the same */
+    atomic_store(&connecting, 0);
     agent_signals_forked(); /* in each: a child of vfork, that one may make, is not to be taken for it */
     if (agent_hot.area)
         return;
@@ -554,15 +557,13 @@ static void wait_for_other(void)
 
 void fork_noticed(void)
 {
-    if (agent_hot.area || !known_pid)
+    if (agent_hot.area || !follows_forks)
         return;
-    int32_t pid = (int32_t)sys_call0(SYS_getpid), before = known_pid;
     const _Atomic int32_t *whose = agent_read_wiped();
     int32_t owner = whose ? atomic_load(whose) : 0;
-    if (owner && owner != pid) /* a child of vfork, in the memory of one that is not connected yet */
+    if (owner && owner != (int32_t)sys_call0(SYS_getpid)) /* a child of vfork, in the memory of one not connected yet */
         return;
-    if (before == pid ||
-        !__atomic_compare_exchange_n(&known_pid, &before, pid, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST)) {
+    if (atomic_exchange(&agent_hot.noticed, 1)) { /* not by the number: in a namespace a child may have its parent's */
         wait_for_other();
         return;
     }

@@ -223,6 +223,28 @@ static void follows_forks(void **state)
     follows_fork("clone");
 }
 
+/* A child may have the number of its parent. */
+static void follows_forks_into_namespaces(void **state)
+{
+    static const char *const scenarios[] = {"fork-nested", "clone-nested"};
+    for (unsigned i = 0; i < 2; i++) {
+        struct mini mini;
+        mini_init(&mini);
+        mini_run(&mini, target(builds[0]), scenarios[i], "3");
+        ended_well(&mini);
+        bool has_none = mini.output && strstr(mini.output, "no namespaces");
+        for (unsigned k = 1; k < mini.count && !has_none; k++)
+            assert_int_equal(mini.areas[k].hello.pid, 1);
+        if (!has_none)
+            assert_int_equal(mini.count, 4);
+        if (has_none)
+            print_message("SKIP: there are no namespaces of processes here\n");
+        mini_done(&mini);
+        if (has_none)
+            skip();
+    }
+}
+
 static void let_thin_forks(struct mini *mini, struct mini_area *area)
 {
     area->view.area->forks_thin = 1;
@@ -815,6 +837,7 @@ int main(void)
         cmocka_unit_test(survives_signals_on_their_stack),
         cmocka_unit_test(survives_jumps_out_of_signals),
         cmocka_unit_test(follows_forks),
+        cmocka_unit_test(follows_forks_into_namespaces),
         cmocka_unit_test(leaves_many_forks_alone),
         cmocka_unit_test(survives_forks_in_signals),
         cmocka_unit_test(leaves_vfork_alone),

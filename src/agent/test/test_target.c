@@ -5,6 +5,7 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <pthread.h>
+#include <sched.h>
 #include <semaphore.h>
 #include <setjmp.h>
 #include <signal.h>
@@ -349,6 +350,24 @@ APART void forks_many(int n)
     }
 }
 
+/* Each is the first process of a namespace inside its parent's: all but the outermost have the same number. */
+APART void forks_nested(int depth, int raw)
+{
+    bool none = !raw && unshare(CLONE_NEWPID) != 0 && unshare(CLONE_NEWUSER | CLONE_NEWPID) != 0;
+    pid_t pid = none ? -1 : raw ? (pid_t)syscall(SYS_clone, SIGCHLD | CLONE_NEWPID, 0, 0, 0, 0) : fork();
+    if (pid == 0) {
+        in_child();
+        if (depth > 1)
+            forks_nested(depth - 1, raw);
+        _exit(0);
+    }
+    if (pid < 0) {
+        printf("no namespaces\n");
+        fflush(stdout);
+    }
+    waitpid(pid, NULL, 0);
+}
+
 APART void vforks(void)
 {
     static volatile int ran;
@@ -632,6 +651,10 @@ static HIDDEN int run(const char *what, const char *argument, int n)
         forks_many(n);
     else if (strcmp(what, "clone") == 0)
         forks(1);
+    else if (strcmp(what, "fork-nested") == 0)
+        forks_nested(n, 0);
+    else if (strcmp(what, "clone-nested") == 0)
+        forks_nested(n, 1);
     else if (strcmp(what, "fork-storm") == 0)
         return fork_storm(n);
     else if (strcmp(what, "fork-vfork") == 0)
