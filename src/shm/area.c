@@ -24,7 +24,7 @@ static uint32_t table_size(uint32_t count)
 /* Where things lie follows from the counts alone. */
 static void lay_out(struct area *area)
 {
-    uint64_t at = AREA_PAGE;
+    uint64_t at = 2 * AREA_PAGE; /* struct area_forks is the second */
     area->filter_at = at;
     at += AREA_FILTER;
     area->slots_at = at;
@@ -126,6 +126,7 @@ bool area_take(struct area_view *ret_view, void *base, uint64_t size)
     *ret_view = (struct area_view){
         .area = base,
         .base = bytes,
+        .forks = (struct area_forks *)(void *)(bytes + AREA_PAGE),
         .filter = bytes + own.filter_at,
         .slots = (struct area_slot *)(void *)(bytes + own.slots_at),
         .places = (struct area_place *)(void *)(bytes + own.places_at),

@@ -5,6 +5,7 @@
  * wrote, and a new monitor finds it. In the order of the file:
  *
  *   struct area          geometry, switches (monitor writes), state and crash note (agent writes)
+ *   struct area_forks    what the processes that it forks, and all that these fork, have in common
  *   filter               AREA_FILTER bytes by area_filter_index(function): AREA_ENTER | AREA_EXIT, 0: nothing there
  *   slots                open-addressed hash of functions: what to do at their calls, and their counts
  *   places               hash of where functions are called from: what entries in the trace name
@@ -80,7 +81,6 @@ enum agent_hello_flag {
     AGENT_CONSTRUCTED = 64,       /* constructors of libraries ran before the agent's, and may have called the hooks, */
     AGENT_COUNTS_MPI = 128,       /* asks for the MPI area instead, for the interposer; `mpi` is filled in */
     AGENT_NO_DATA = 256,          /* as AGENT_NO_ROOM: the limit of data (RLIMIT_DATA) leaves too little; no answer */
-    AGENT_LEFT_ALONE = 512,       /* a child of fork that is not traced: forks_thin; no answer */
     AGENT_CONSTRUCTED_SHIFT = 16, /* of so many */
 };
 /* The part of a limited address space (RLIMIT_AS), 1/PART, that the area may take. With MPI it is smaller: its
@@ -403,7 +403,8 @@ struct area {
     _Atomic uint64_t closings[AREA_CLOSINGS][2]; /* from, to (exclusive) */
     char fault[200];                             /* why the agent switched itself off, or another message */
     struct area_crash crash;
-    _Atomic uint64_t left; /* ticks when it began to exit, or to execute another program; 0: not yet */
+    _Atomic uint64_t left;   /* ticks when it began to exit, or to execute another program; 0: not yet */
+    _Atomic uint32_t forked; /* 1: it has, so that others may have its struct area_forks */
 
     /* ---- the monitor's notes for its successor, should it be killed: what is on disk ---- */
     uint64_t written_bytes, written_events; /* in the trace that it writes now */
@@ -412,6 +413,18 @@ struct area {
     uint64_t next_layout;                   /* ids of layouts in sites and records are below */
 };
 _Static_assert(sizeof(struct area) <= AREA_PAGE, "the header is a page");
+
+/* ---- children of fork ---- */
+
+/* A page that a program's first process maps, and that all its descendants by fork keep (those that execute another program do
+ * not): what they have in common, and what those of them say that have no area. For that, no system call, descriptor or right is
+ * needed. The monitor takes from it what can be any numbers. */
+struct area_forks {
+    _Atomic uint64_t paid_ms;    /* the time up to which traced children have used up what all may have */
+    _Atomic uint32_t left_alone; /* children that called a traced function and were not traced: forks_thin */
+    _Atomic uint32_t unreached;  /* that were not traced since they could not reach the monitor */
+    _Atomic uint32_t closed;     /* the monitor: 1: nobody reads this any more */
+};
 
 /* ---- the doorbell: one file for all agents of a monitor ---- */
 
@@ -461,6 +474,7 @@ static inline uint64_t area_slot_live(const struct area_slot *slot)
 struct area_view {
     struct area *area;
     uint8_t *base;
+    struct area_forks *forks;
     uint8_t *filter;
     struct area_slot *slots;
     struct area_place *places;

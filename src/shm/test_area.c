@@ -52,7 +52,8 @@ static void parts_lie_apart_and_aligned(void **state)
 {
     struct fixture f;
     setup(&f, AREA_SLOTS);
-    assert_ptr_equal(f.view.filter, f.view.base + AREA_PAGE);
+    assert_ptr_equal(f.view.forks, f.view.base + AREA_PAGE);
+    assert_true((uint8_t *)(f.view.forks + 1) <= f.view.filter);
     assert_int_equal((uintptr_t)f.view.filter % AREA_PAGE, 0);
     assert_int_equal((uintptr_t)f.view.slots % sizeof(struct area_slot), 0);
     assert_true(f.view.filter + AREA_FILTER <= (uint8_t *)f.view.slots);

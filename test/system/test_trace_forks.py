@@ -51,10 +51,27 @@ class Forks(ForksCase):
         self.assertFalse(trace["complete"])
         self.assertIn(f"{omitted} processes were not traced: children of fork", done.stderr)
 
+    def test_quick_succession_then_one(self):
+        """Children that call nothing take nothing from one that does."""
+        done = self.scry_run("--", forks(), 10 * CHILDREN, "last")
+        self.assertEqual(self.calls(), {"child_work": 2}, done.stderr)
+        trace = self.report()["trace"]
+        self.assertEqual((trace["children_omitted"], trace["complete"]), (0, True))
+
+    def test_out_of_reach(self):
+        """Children that cannot say so are counted, even where all are wanted."""
+        for options in ((), ("--trace", "all")):
+            done = self.scry_run(*options, "--", forks(), CHILDREN, "nofile")
+            self.assertEqual(self.calls(), {"child_work": 1})
+            trace = self.report()["trace"]
+            self.assertEqual((trace["children_omitted"], trace["complete"]), (CHILDREN, False))
+            self.assertIn(f"{CHILDREN} processes were not traced: children of fork that did not reach the monitor", done.stderr)
+
     def test_quick_succession_off(self):
         """Nothing is recorded, so nothing is missing."""
-        done = self.scry_run("--trace", "off", "--", forks(), 10 * CHILDREN)
-        self.assertNotIn("not traced", done.stderr)
+        for how in "", "nofile":
+            done = self.scry_run("--trace", "off", "--", forks(), 10 * CHILDREN, how)
+            self.assertNotIn("not traced", done.stderr)
 
     def test_quick_succession_with_a_rule(self):
         """Somebody waits for what each of them does."""

@@ -439,6 +439,7 @@ class Restricted(LimitsCase):
         self.assertEqual(done.stdout, "early 10 late 1000\n")
         self.assertEqual(self.calls(), {"early": 10})
         self.assertEqual(len(self.lines_said(done.stderr, "switched itself off", "seccomp")), 1, done.stderr)
+        self.assertFalse(self.report()["trace"]["complete"])
 
     def test_strictly(self):
         self.check("strict")
@@ -525,6 +526,7 @@ class StoppedMonitor(LimitsCase):
                     said = self.box.run(self.box.scry("replay", "@last")).stderr
                     self.assertIn("the monitor did not answer in time", said)
                     self.assertNotIn("compile the program", said)
+                    self.assertFalse(self.report()["trace"]["complete"])
 
     def test_to_the_end(self):
         monitor = self.monitor()

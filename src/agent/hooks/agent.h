@@ -46,6 +46,9 @@ enum {
     AGENT_LEVELS = 30,           /* hooks in handlers that interrupted a hook in a handler that ... */
 };
 
+/* FORK_NEW: perhaps the child of a fork, which was not looked at yet; see fork_noticed(). */
+enum agent_noticed { FORK_NEW, FORK_NOTICED, FORK_LEFT_ALONE };
+
 /* What hooks look at first. A page of its own that a fork wipes, whichever way it was made: a child finds area NULL. */
 struct agent_hot {
     struct area *area;
@@ -63,7 +66,7 @@ struct agent_hot {
     struct doorbell *bell;
     code_cell *cells;
     int32_t pid;
-    _Atomic uint32_t noticed; /* 1: not, or no longer, a child of fork that was not looked at; see fork_noticed() */
+    _Atomic uint32_t noticed; /* enum agent_noticed */
     bool valgrind;            /* see valgrind.h */
     _Atomic uint32_t thread_serial;
     _Atomic bool has_stacks; /* some thread has, or had, another one than its own */
@@ -158,7 +161,7 @@ struct agent_thread {
     uint32_t freed_seen;  /* area.freed when there was none */
     uint32_t last_stack_id;
     bool refused_once;
-    bool child_left_alone; /* that of the fork that is under way */
+    bool child_thin; /* forks_thin for that of the fork that is under way */
     uint64_t switches;
     uint64_t own_low, own_high; /* the thread's own stack; 0: not known yet */
     uint64_t next_seq;
@@ -400,12 +403,14 @@ void threads_init(void);
 /* ---- connect.c, start.c, modules.c ---- */
 
 enum { CONNECT_START, CONNECT_FORK, CONNECT_DLOPEN, CONNECT_MPI };
-void agent_connect(int how);
+/* false: the monitor was not reached, and knows nothing of this process. */
+bool agent_connect(int how);
 void fork_happened(void); /* in the child: everything of the parent's is forgotten, nothing is connected yet */
-/* Looks whether this is the child of a fork; then it gets an area of its own. */
+/* Looks whether this is the child of a fork; then it gets an area of its own, or is left alone. */
 void fork_noticed(void);
-void modules_init(uint64_t changes);              /* how often libraries had come and gone at the start */
-void *agent_next(const char *name);               /* the next definition of a function after ours */
+bool fork_waits(void);               /* it is one that was not looked at yet: its first traced call is awaited */
+void modules_init(uint64_t changes); /* how often libraries had come and gone at the start */
+void *agent_next(const char *name);  /* the next definition of a function after ours */
 void *(*agent_dlsym(void))(void *, const char *); /* the C library's own */
 
 #endif

@@ -243,6 +243,8 @@ int agent_ask(const struct agent_question *question)
     if (fd < 0)
         return fd;
     int code = say(fd, question, since_ns);
+    if (question->ret_said)
+        *question->ret_said = code == 0;
     if (code == 0 && question->welcome_size)
         code = hear(fd, question, since_ns);
     sys_call2(SYS_close, fd, 0);

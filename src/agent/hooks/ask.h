@@ -22,6 +22,7 @@ struct agent_question {
     int *fds; /* received with the answer, else -1: the caller closes them in any case */
     uint32_t fd_count;
     enum wait_kind wait; /* limit for all of it: WAIT_HELLO or WAIT_HELLO_FORK */
+    bool *ret_said;      /* NULL, or: the hello is with the monitor */
     bool alone;          /* only one thread, and the program has not begun: any descriptor number is fine */
 };
 

@@ -41,12 +41,14 @@ enum {
 struct connect_settings connect_settings;
 
 /* What the child of a fork may still know, for agent_hot is empty then. */
-static bool follows_forks; /* an area was had, here or in a process that this one comes from, and nothing is sealed */
+static struct area_forks *forks; /* NULL: no area was had, here or in a process that this one comes from */
+static bool sealed;              /* agent_seal(), in one of these */
 static int32_t known_incarnation;
 static _Atomic int32_t connecting; /* tid */
 static uint64_t known_serial;
 static uint32_t connected_user;
-static bool left_alone; /* a child of fork that is not traced: fork_is_left_alone() */
+static bool forks_thin;     /* in a child of fork that has no area, or had none yet: as its parent's said */
+static bool filter_is_open; /* it is what filter_open_make() has made */
 
 /* ---- what hello says ---- */
 
@@ -115,6 +117,18 @@ static void unmap(void *at, uint64_t size)
         sys_call2(SYS_munmap, (long)at, (long)size);
 }
 
+/* Its descendants by fork keep it. */
+static bool forks_take(int fd, const struct area_view *view)
+{
+    if (forks)
+        return true;
+    long at = sys_call6(SYS_mmap, 0, AREA_PAGE, PROT_READ | PROT_WRITE, MAP_SHARED, fd,
+                        (long)((uint8_t *)view->forks - view->base));
+    if (at > 0 || at <= -4096)
+        forks = (struct area_forks *)at;
+    return forks != NULL;
+}
+
 static bool take_over(const int fds[FDS], uint32_t *trouble, struct mpi_shared *unused)
 {
     (void)unused;
@@ -133,7 +147,8 @@ static bool take_over(const int fds[FDS], uint32_t *trouble, struct mpi_shared *
                   0);
         long filter = sys_call6(SYS_mmap, (long)agent_filter, AREA_FILTER, PROT_READ, MAP_SHARED | MAP_FIXED,
                                 fds[FD_AREA], (long)(view.filter - view.base));
-        if (filter == (long)agent_filter) {
+        if (filter == (long)agent_filter && forks_take(fds[FD_AREA], &view)) {
+            filter_is_open = forks_thin = false;
             agent_hot.view = view;
             agent_hot.bell = bell;
             agent_hot.cells = cells;
@@ -142,7 +157,7 @@ static bool take_over(const int fds[FDS], uint32_t *trouble, struct mpi_shared *
             agent_hot.places = view.places;
             agent_hot.place_mask = view.place_mask;
             agent_hot.pid = (int32_t)sys_call0(SYS_getpid);
-            atomic_store(&agent_hot.noticed, 1);
+            atomic_store(&agent_hot.noticed, FORK_NOTICED);
             mpi_short_forget();
             atomic_thread_fence(memory_order_seq_cst);
             agent_hot.area = view.area;
@@ -174,7 +189,30 @@ static bool take_mpi(const int fds[FDS], uint32_t *trouble, struct mpi_shared *r
 
 void agent_filter_clear(void)
 {
+    filter_is_open = false;
     sys_call6(SYS_mmap, (long)agent_filter, AREA_FILTER, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
+}
+
+/* What a child of fork has in place of the filter: each call comes through. Made once, in the parent, since to fill it takes a
+ * child as long as all the rest. NULL: not yet, or there was no memory. */
+static uint8_t *_Atomic filter_open;
+
+static uint8_t *filter_open_make(long at, int flags)
+{
+    at = sys_call6(SYS_mmap, at, AREA_FILTER, PROT_READ | PROT_WRITE,
+                   MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE | flags, -1, 0);
+    if (at < 0 && at > -4096)
+        return NULL;
+    for (uint64_t i = 0; i < AREA_FILTER / sizeof(uint64_t); i++)
+        ((volatile uint64_t *)at)[i] = UINT64_C(0x0101010101010101) * (AREA_ENTER | AREA_EXIT);
+    return (uint8_t *)at;
+}
+
+static void filter_open_here(void)
+{
+    filter_is_open = filter_open_make((long)agent_filter, MAP_FIXED) != NULL;
+    if (!filter_is_open)
+        agent_filter_clear(); /* what was there may be gone */
 }
 
 /* ---- switching off ---- */
@@ -208,8 +246,10 @@ void agent_seal(const char *text)
     if (!agent_hot.area) /* a child that has not been traced yet: each call would go on coming through */
         agent_filter_clear();
     agent_fault(text);
+    if (!sealed && fork_waits() && !filter_is_open) /* its first call is to be counted, then without a system call */
+        filter_open_here();
     connect_settings.socket[0] = '\0'; /* no other connection, */
-    follows_forks = false;             /* nor in children */
+    sealed = true;                     /* nor in children */
 }
 
 static struct area_thread *crash_thread(void)
@@ -327,9 +367,9 @@ static _Atomic bool unanswered;
 
 typedef bool take_function(const int fds[FDS], uint32_t *trouble, struct mpi_shared *ret_shared);
 
-/* Asks for what `take` then maps. */
+/* Asks for what `take` then maps. *ret_heard: the monitor knows that there is such a process. */
 static bool converse(struct agent_hello *hello, enum wait_kind wait, take_function *take, struct mpi_shared *ret_shared,
-                     uint64_t *ret_hold_ms)
+                     uint64_t *ret_hold_ms, bool *ret_heard)
 {
     struct agent_welcome welcome = {.status = -1};
     int fds[FDS] = {-1, -1, -1};
@@ -340,8 +380,12 @@ static bool converse(struct agent_hello *hello, enum wait_kind wait, take_functi
                                       .welcome_size = sizeof welcome,
                                       .fds = fds,
                                       .fd_count = FDS,
+                                      .ret_said = ret_heard,
                                       .wait = wait};
+    *ret_heard = false;
     int code = agent_ask(&question);
+    /* unless it closed the connection unread, or took it for a stranger's */
+    *ret_heard &= code == -ETIMEDOUT || code == -EMFILE || (code == 0 && welcome.status != -EPROTO);
     if (code == -ETIMEDOUT)
         atomic_store(&unanswered, true);
     bool welcomed = welcome.magic == AREA_MAGIC && welcome.version == AREA_VERSION && welcome.status == 0;
@@ -366,68 +410,46 @@ bool agent_connect_mpi(const struct hello_mpi *mpi, struct mpi_shared *ret_share
 {
     static struct agent_hello hello AGENT_LARGE; /* the interposer is loaded once */
     uint64_t hold_ms;
+    bool heard;
     hello.mpi = *mpi;
     hello_fill(&hello, CONNECT_START, AGENT_COUNTS_MPI);
-    return converse(&hello, WAIT_HELLO, take_mpi, ret_shared, &hold_ms);
+    return converse(&hello, WAIT_HELLO, take_mpi, ret_shared, &hold_ms, &heard);
 }
 
 /* What crtbeginS.o, which we are linked without, has: pthread_atfork says with it whose the function is. */
 extern const char __dso_handle;
 const char __dso_handle __attribute__((visibility("hidden")));
 
-/* What a child of fork has in place of the filter: each call comes through. Made once, in the parent, since to fill it takes a
- * child as long as all the rest. NULL: not yet, or there was no memory. */
-static uint8_t *_Atomic filter_open;
-
-static uint8_t *filter_open_make(long at, int flags)
-{
-    at = sys_call6(SYS_mmap, at, AREA_FILTER, PROT_READ | PROT_WRITE,
-                   MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE | flags, -1, 0);
-    if (at < 0 && at > -4096)
-        return NULL;
-    for (uint64_t i = 0; i < AREA_FILTER / sizeof(uint64_t); i++)
-        ((volatile uint64_t *)at)[i] = UINT64_C(0x0101010101010101) * (AREA_ENTER | AREA_EXIT);
-    return (uint8_t *)at;
-}
-
-/* To trace a child costs several times what fork does. Where nobody asked for all, FORKS_AT_ONCE children are traced however
- * fast they come, and then one in FORK_REFILL_MS. The others say at their first traced call that they are left alone. What they
- * fork is so, too. Not by the time stamp counter, which the program may have forbidden. */
+/* To trace a child costs several times what fork does. Where nobody asked for all, of those that a program and its descendants fork
+ * FORKS_AT_ONCE are traced however fast they come, and then one in FORK_REFILL_MS. This is decided, and the others are counted, at
+ * the first traced call: those that execute something else take nothing away. Not by the time stamp counter, which the program may
+ * have forbidden. */
 enum { FORKS_AT_ONCE = 64 };
-static bool forks_thin;                /* as the area says, or said that of the parent */
-static _Atomic uint64_t forks_paid_ms; /* each traced child moves it on by FORK_REFILL_MS, to now at most */
 
 static bool fork_is_left_alone(void)
 {
     const uint64_t most = FORKS_AT_ONCE * FORK_REFILL_MS;
-    uint64_t now = agent_now_ms(), before = atomic_load(&forks_paid_ms), paid;
+    uint64_t now = agent_now_ms(), before = atomic_load(&forks->paid_ms), paid;
     do {
         paid = before + most < now ? now - most : before;
-        if (paid + FORK_REFILL_MS > now)
-            return true;
-    } while (!atomic_compare_exchange_weak(&forks_paid_ms, &before, paid + FORK_REFILL_MS));
+        if (paid + FORK_REFILL_MS > now) {
+            atomic_fetch_add(&forks->left_alone, 1);
+            return !atomic_load(&forks->closed); /* else that may count for nothing */
+        }
+    } while (!atomic_compare_exchange_weak(&forks->paid_ms, &before, paid + FORK_REFILL_MS));
     return false;
-}
-
-/* A child that is traced has half of what its parent has left: else children that fork, too, would each have all of it. */
-static void forks_share(void)
-{
-    uint64_t now = agent_now_ms(), paid = atomic_load(&forks_paid_ms);
-    atomic_store(&forks_paid_ms, paid < now ? now - (now - paid) / 2 : now);
 }
 
 static void fork_comes(void)
 {
     static const char text[] = "it gave up its user's rights, so the processes that it starts are not traced";
     struct area *area = agent_hot.area;
-    agent_self.child_left_alone = false;
-    if (!follows_forks) /* no system call any more: agent_seal() */
+    if (!forks || sealed) /* sealed: no system call any more */
         return;
-    if (area)
-        forks_thin = atomic_load_explicit(&area->forks_thin, memory_order_relaxed);
-    agent_self.child_left_alone = forks_thin && !left_alone && fork_is_left_alone();
+    agent_self.child_thin = area ? atomic_load_explicit(&area->forks_thin, memory_order_relaxed) : forks_thin;
     if (!area)
         return;
+    atomic_store_explicit(&area->forked, 1, memory_order_relaxed);
     /* A program that is not its user's any more: to the monitor, which is, no child gets. */
     if (!area->fault[0] && (uint32_t)sys_call0(SYS_geteuid) != connected_user)
         raw_copy(area->fault, text, sizeof text);
@@ -477,31 +499,32 @@ void agent_say(int how, uint32_t flags)
     }
 }
 
-static bool ask(int how, uint32_t flags, uint64_t *ret_hold_ms)
+static bool ask(int how, uint32_t flags, uint64_t *ret_hold_ms, bool *ret_heard)
 {
     hello_fill(&hello_own, how, flags);
-    return converse(&hello_own, how == CONNECT_FORK ? WAIT_HELLO_FORK : WAIT_HELLO, take_over, NULL, ret_hold_ms);
+    return converse(&hello_own, how == CONNECT_FORK ? WAIT_HELLO_FORK : WAIT_HELLO, take_over, NULL, ret_hold_ms,
+                    ret_heard);
 }
 
-void agent_connect(int how)
+bool agent_connect(int how)
 {
-    if (!connect_settings.socket[0] || left_alone)
-        return;
+    if (!connect_settings.socket[0] || atomic_load(&agent_hot.noticed) == FORK_LEFT_ALONE)
+        return true;
     uint64_t changes = 0;
     bool has_hooks = how == CONNECT_FORK || agent_imports_hooks(&changes);
     uint32_t flags = (has_hooks ? AGENT_HAS_HOOKS : 0u) | (how == CONNECT_MPI ? AGENT_HAS_MPI : 0u);
     if (how == CONNECT_START)
         modules_init(changes);
     if ((!flags && !(connect_settings.wanted && how == CONNECT_START)) || agent_hot.area)
-        return;
+        return true;
     if ((how == CONNECT_DLOPEN || how == CONNECT_MPI) && atomic_load(&unanswered))
-        return;
-    int32_t pid = (int32_t)sys_call0(SYS_getpid);
-    if (!busy_take(pid))
-        return;
+        return true;
+    if (!busy_take((int32_t)sys_call0(SYS_getpid)))
+        return true;
     if (flags)
         prepare();
     uint64_t hold_ms = 0;
+    bool heard = true;
     static bool by_mpi; /* a child of fork does not look: the linker's lock may be another thread's */
     if (flags && how != CONNECT_FORK)
         by_mpi = agent_mpi_found();
@@ -511,8 +534,7 @@ void agent_connect(int how)
         flags |= AGENT_CONSTRUCTED | (constructed < UINT16_MAX ? constructed : UINT16_MAX) << AGENT_CONSTRUCTED_SHIFT;
     if (!flags) {
         say(how, 0);
-    } else if (ask(how, flags | (by_mpi ? AGENT_BY_MPI : 0u), &hold_ms)) {
-        follows_forks = true;
+    } else if (ask(how, flags | (by_mpi ? AGENT_BY_MPI : 0u), &hold_ms, &heard)) {
         known_serial = agent_hot.area->serial;
         connected_user = (uint32_t)sys_call0(SYS_geteuid);
         parts_start(how);
@@ -520,28 +542,37 @@ void agent_connect(int how)
         hold(how, hold_ms);
     }
     atomic_store(&busy, 0);
+    return heard;
 }
 
 /* ---- fork ---- */
 
-/* The areas are not inherited (MADV_DONTFORK). The child connects when it first calls a traced function: many call none
- * and execute something else. Which functions are traced may change until then, so each call comes through. */
+/* Of the areas only struct area_forks is inherited (else MADV_DONTFORK). The child connects, or is left alone, when it first calls
+ * a traced function: many call none and execute something else. Which functions are traced may change until then, so each call comes
+ * through. */
 void fork_happened(void)
 {
-    if (!follows_forks)
-        return;             /* no system call any more: agent_seal() */
+    if (!forks || sealed)
+        return;             /* sealed: no system call any more */
     atomic_store(&busy, 0); /* whatever the parent's other threads were at; numbers may be the same */
     atomic_store(&connecting, 0);
     agent_signals_forked(); /* in each: a child of vfork, that one may make, is not to be taken for it */
     if (agent_hot.area)
         return;
-    left_alone |= agent_self.child_left_alone;
+    forks_thin = agent_self.child_thin;
     thread_forget(&agent_self);
     const uint8_t *open = atomic_exchange(&filter_open, NULL);
     bool moved = open && sys_call6(SYS_mremap, (long)open, AREA_FILTER, AREA_FILTER, MREMAP_MAYMOVE | MREMAP_FIXED,
                                    (long)agent_filter, 0) == (long)agent_filter;
-    if (!moved && !filter_open_make((long)agent_filter, MAP_FIXED))
-        agent_filter_clear(); /* what was there may be gone */
+    if (moved)
+        filter_is_open = true;
+    else
+        filter_open_here();
+}
+
+bool fork_waits(void)
+{
+    return forks && !agent_hot.area && atomic_load(&agent_hot.noticed) == FORK_NEW;
 }
 
 /* Another thread of the child is at it: calls made meanwhile are not to be lost. */
@@ -555,27 +586,39 @@ static void wait_for_other(void)
     }
 }
 
+/* The first traced call of a child that may make no system call any more. */
+static void sealed_noticed(void)
+{
+    for (uint64_t i = 0; filter_is_open && i < AREA_FILTER / sizeof(uint64_t); i++)
+        ((volatile uint64_t *)(void *)agent_filter)[i] = 0;
+    atomic_fetch_add(&forks->unreached, 1);
+}
+
 void fork_noticed(void)
 {
-    if (agent_hot.area || !follows_forks)
+    if (agent_hot.area || !forks)
         return;
-    const _Atomic int32_t *whose = agent_read_wiped();
+    const _Atomic int32_t *whose = sealed ? NULL : agent_read_wiped();
     int32_t owner = whose ? atomic_load(whose) : 0;
     if (owner && owner != (int32_t)sys_call0(SYS_getpid)) /* a child of vfork, in the memory of one not connected yet */
         return;
-    if (atomic_exchange(&agent_hot.noticed, 1)) { /* not by the number: in a namespace a child may have its parent's */
+    uint32_t new = FORK_NEW; /* not known by its number: in a namespace a child may have its parent's */
+    bool first = atomic_compare_exchange_strong(&agent_hot.noticed, &new, FORK_NOTICED);
+    if (sealed && first)
+        sealed_noticed();
+    else if (!first && !sealed)
         wait_for_other();
+    if (sealed || !first)
         return;
-    }
     atomic_store(&connecting, (int32_t)sys_call0(SYS_gettid));
     known_incarnation++;
     agent_filter_clear();
     thread_forget(&agent_self);
-    if (left_alone) {
-        agent_say(CONNECT_FORK, AGENT_HAS_HOOKS | AGENT_LEFT_ALONE);
-    } else {
-        forks_share();
-        agent_connect(CONNECT_FORK);
+    bool there = agent_read_there((uint64_t)forks); /* its file may have been cut */
+    if (forks_thin && there && fork_is_left_alone()) {
+        atomic_store(&agent_hot.noticed, FORK_LEFT_ALONE);
+    } else if (!agent_connect(CONNECT_FORK) && there) {
+        atomic_fetch_add(&forks->unreached, 1);
     }
     atomic_store(&connecting, 0);
 }

@@ -140,6 +140,11 @@ static void look_again(bool wait)
     bool anew = changed(), waits = wait && area && hooked != atomic_load(&waited_for);
     if (anew) {
         agent_mpi_detect();
+        if (fork_waits()) { /* nobody needs to know until it calls something; then this is looked at anew */
+            unseen_here = true;
+            atomic_store(&seen_changes, UINT64_MAX);
+            return;
+        }
         if (!area) {
             agent_connect(CONNECT_DLOPEN);
             return;

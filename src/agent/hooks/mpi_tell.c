@@ -74,6 +74,8 @@ void mpi_long_ends(uint32_t call, uint64_t site, struct mpi_told *told, const st
 /* A monitor that made the area after this report has put everything in place before it let us go. */
 bool agent_mpi_tell(bool on)
 {
+    if (on)
+        fork_noticed();
     if (on && !agent_hot.area)
         agent_connect(CONNECT_MPI);
     struct area *area = agent_hot.area;

@@ -87,8 +87,8 @@ _Atomic int32_t *agent_read_wiped(void)
 
 /* ---- the thread's own stack ---- */
 
-/* Whether one word can be read, found out without a fault: the kernel reads the mask before it refuses `how`. */
-static bool page_there(uint64_t address)
+/* The kernel reads the mask before it refuses `how`. */
+bool agent_read_there(uint64_t address)
 {
     return sys_call4(__NR_rt_sigprocmask, -1, (long)(address & ~UINT64_C(7)), 0, 8) == -EINVAL;
 }
@@ -109,7 +109,7 @@ static bool stack_find(uint64_t sp)
     if (self.stack_high == block && sp < self.stack_low)
         end = self.stack_low; /* deeper than before */
     if (sp < end && end - sp <= STACK_SEARCH)
-        while (at < end && page_there(at))
+        while (at < end && agent_read_there(at))
             at += PAGE;
     if (at < end || sp >= end) {
         self.foreign = (sp >> 16) + 1;
@@ -130,7 +130,7 @@ static bool stack_room(uint64_t sp)
 {
     if (self.stack_high != reader.main_high && sp - reader.room < self.stack_low) {
         uint64_t low = (sp - reader.room - STACK_AHEAD) & -(uint64_t)PAGE;
-        while (self.stack_low > low && page_there(self.stack_low - PAGE))
+        while (self.stack_low > low && agent_read_there(self.stack_low - PAGE))
             self.stack_low -= PAGE;
     }
     return sp - reader.room >= self.stack_low;

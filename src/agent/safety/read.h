@@ -43,6 +43,9 @@ int agent_read_again(void *dst, uint64_t address, size_t size);
 unsigned agent_read_begin(void);
 void agent_read_end(unsigned before);
 
+/* Whether the word at an address can be read, found out without a fault, by a system call. */
+bool agent_read_there(uint64_t address);
+
 /* The number of bad addresses in this thread so far; and who is told of each (hooks/, not in tests of this part alone). */
 uint64_t agent_read_faults(void);
 extern void agent_read_failed(uint64_t faults) __attribute__((weak));

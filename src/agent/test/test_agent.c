@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "agent/test/test_monitor.h"
+#include "base/system/clock.h"
 #include "base/system/test_rounds.h"
+#include "shm/waits.h"
 
 #include <stdarg.h>
 #include <setjmp.h>
@@ -250,29 +252,61 @@ static void let_thin_forks(struct mini *mini, struct mini_area *area)
     area->view.area->forks_thin = 1;
 }
 
-/* Of children in quick succession the first ones are traced. The others, and theirs, say that they are there. */
+/* Of children in quick succession, and of theirs, the first ones are traced. The others count themselves. */
 static void leaves_many_forks_alone(void **state)
 {
-    enum { AT_ONCE = 64, CHILDREN = 200 };
+    enum { AT_ONCE = 64, CHILDREN = 200, FEW = 70 };
     for (int thin = 0; thin < 2; thin++) {
-        unsigned children = 0;
         struct mini mini;
         mini_init(&mini);
         mini.prepare = thin ? let_thin_forks : NULL;
+        uint64_t since_ns = clock_now_ns();
         mini_run(&mini, target(builds[0]), "forks", thin ? "200" : "70");
+        uint64_t more = (clock_now_ns() - since_ns) / (FORK_REFILL_MS * WAITS_NS_PER_MS) + 1;
         ended_well(&mini);
         for (unsigned i = 1; i < mini.count; i++) {
             bool is_child = mini.areas[i].hello.ppid == mini.areas[0].hello.pid;
-            children += is_child;
             tree_is(&mini, i, 1, is_child ? "in_child(leaf())in_child(leaf())" : "in_child(leaf())");
         }
-        assert_int_equal(mini.hellos, 1 + 2 * (thin ? CHILDREN : 70));
-        if (thin) {
-            assert_in_range(children, AT_ONCE, CHILDREN - 1);
-            assert_in_range(mini.count - 1, children + AT_ONCE / 2, 2 * children - 1);
-        } else {
-            assert_int_equal(mini.count - 1, 2 * children);
-        }
+        const struct area_forks *forks = mini.areas[0].view.forks;
+        assert_int_equal(mini.hellos, mini.count);
+        assert_int_equal(mini.count - 1 + forks->left_alone, 2 * (thin ? CHILDREN : FEW));
+        assert_int_equal(forks->unreached, 0);
+        if (thin)
+            assert_in_range(mini.count - 1, AT_ONCE, AT_ONCE + more);
+        else
+            assert_int_equal(forks->left_alone, 0);
+        mini_done(&mini);
+    }
+}
+
+/* They count as little as if they executed something else. */
+static void counts_no_forks_that_call_nothing(void **state)
+{
+    struct mini mini;
+    mini_init(&mini);
+    mini.prepare = let_thin_forks;
+    mini_run(&mini, target(builds[0]), "forks-idle", "200");
+    ended_well(&mini);
+    assert_int_equal(mini.count, 2);
+    tree_is(&mini, 1, 1, "in_child(leaf())");
+    assert_int_equal(mini.areas[0].view.forks->left_alone, 0);
+    assert_int_equal(mini.areas[0].view.forks->unreached, 0);
+    mini_done(&mini);
+}
+
+/* Children that cannot say hello, or may not, are counted once each, whoever they are. */
+static void counts_forks_that_reach_nobody(void **state)
+{
+    static const char *const scenarios[] = {"forks-nofile", "forks-sealed"};
+    for (unsigned i = 0; i < 2; i++) {
+        struct mini mini;
+        mini_init(&mini);
+        mini_run(&mini, target(builds[0]), scenarios[i], "10");
+        ended_well(&mini);
+        assert_int_equal(mini.hellos, 1);
+        assert_int_equal(mini.areas[0].view.forks->unreached, 10);
+        assert_int_equal(mini.areas[0].view.forks->left_alone, 0);
         mini_done(&mini);
     }
 }
@@ -839,6 +873,8 @@ int main(void)
         cmocka_unit_test(follows_forks),
         cmocka_unit_test(follows_forks_into_namespaces),
         cmocka_unit_test(leaves_many_forks_alone),
+        cmocka_unit_test(counts_no_forks_that_call_nothing),
+        cmocka_unit_test(counts_forks_that_reach_nobody),
         cmocka_unit_test(survives_forks_in_signals),
         cmocka_unit_test(leaves_vfork_alone),
         cmocka_unit_test(follows_a_thousand_threads),

@@ -137,7 +137,7 @@ static void greet(struct mini *mini)
     assert_true(agent_hello_whole(&area.hello, (size_t)got, &exe));
     assert_true(exe && *exe == '/');
     mini->hellos++;
-    if ((area.hello.flags & AGENT_HAS_HOOKS) && !(area.hello.flags & AGENT_LEFT_ALONE)) {
+    if (area.hello.flags & AGENT_HAS_HOOKS) {
         assert_true(mini->count < MINI_AREAS);
         int area_fd = area_make(mini, &area);
         mini->areas[mini->count] = area;

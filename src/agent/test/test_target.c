@@ -4,6 +4,8 @@
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
 #include <pthread.h>
 #include <sched.h>
 #include <semaphore.h>
@@ -16,6 +18,7 @@
 #include <string.h>
 #include <sys/auxv.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
 #include <sys/time.h>
@@ -333,6 +336,30 @@ APART void forks(int raw)
     in_parent();
 }
 
+/* So many children that do something first, and then call something; with "idle" they call nothing. */
+APART void forks_after(const char *how, int n)
+{
+    for (int i = 0; i < n; i++) {
+        pid_t pid = i % 3 ? fork() : (pid_t)syscall(SYS_clone, SIGCHLD, 0, 0, 0, 0);
+        if (pid == 0) {
+            struct sock_filter allow[] = {BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW)};
+            struct sock_fprog program = {1, allow};
+            if (strcmp(how, "forks-nofile") == 0)
+                setrlimit(RLIMIT_NOFILE, &(struct rlimit){0, 0});
+            if (strcmp(how, "forks-sealed") == 0)
+                prctl(PR_SET_SECCOMP, i % 2 ? SECCOMP_MODE_FILTER : SECCOMP_MODE_STRICT, i % 2 ? &program : NULL, 0, 0);
+            for (int k = 0; strcmp(how, "forks-idle") != 0 && k < 3; k++)
+                in_child();
+            syscall(SYS_exit, 0);
+        }
+        int status;
+        if (waitpid(pid, &status, 0) != pid || status)
+            _exit(1);
+    }
+    if (strcmp(how, "forks-idle") == 0)
+        forks(0);
+}
+
 /* One after the other; each child forks, too. */
 APART void forks_many(int n)
 {
@@ -647,6 +674,8 @@ static HIDDEN int run(const char *what, const char *argument, int n)
         storm(n, 1, 1);
     else if (strcmp(what, "fork") == 0)
         forks(0);
+    else if (strncmp(what, "forks-", 6) == 0)
+        forks_after(what, n);
     else if (strcmp(what, "forks") == 0)
         forks_many(n);
     else if (strcmp(what, "clone") == 0)

@@ -38,6 +38,10 @@
          "{processes} process{processes? was|es were} not traced: children of fork that came in quick succession " \
          "(`--trace all` traces each)", \
          INTEGER(processes)) \
+    NOTE(unreached, "trace", \
+         "{processes} process{processes? was|es were} not traced: children of fork that did not reach the monitor (another " \
+         "user or root directory, a limit of open files, seccomp; or it did not answer)", \
+         INTEGER(processes)) \
     NOTE(late, "trace", \
          "{processes} process{processes? was|es were} not traced: the monitor did not answer in time on this busy node, " \
          "or it was stopped", \

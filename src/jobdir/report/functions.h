@@ -157,7 +157,8 @@ struct job_functions {
     size_t processes;                                      /* that have traces: one of each program that they ran */
     uint64_t events, discarded, overwritten, bytes;        /* overwritten: by the flight recorder */
     uint64_t functions_omitted, threads_omitted, too_deep; /* calls, threads, calls that there was no place for */
-    uint64_t children_omitted;                             /* of fork: NOTE_left_alone */
+    uint64_t children_omitted;                             /* of fork: NOTE_left_alone, NOTE_unreached */
+    uint64_t processes_omitted;                            /* that were to be traced: NOTE_refused, NOTE_late */
     uint64_t waits_ran_out,
         waits_dropped; /* --overflow wait: how often in vain, how many of `discarded` because of it */
     uint64_t tallied;  /* of thinned, those that nobody asked for, see job_function */

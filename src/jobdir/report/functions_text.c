@@ -244,9 +244,16 @@ void report_trace_text(struct buf *out, const struct job_report *report, struct 
 
 bool job_functions_complete(const struct job_functions *functions)
 {
+    const json_t *note;
+    size_t index;
+    json_array_foreach(functions->problems, index, note)
+    {
+        if (note_json_kind(note) == NOTE_agent_off)
+            return false;
+    }
     return !functions->incomplete && !functions->unfinished && !functions->discarded && !functions->overwritten &&
            !functions->functions_omitted && !functions->threads_omitted && !functions->children_omitted &&
-           !functions->too_deep;
+           !functions->processes_omitted && !functions->too_deep;
 }
 
 static json_t *complete_json(const void *row, const void *all)
@@ -281,8 +288,9 @@ static const struct field trace_fields[] = {
     {"threads_omitted", FIELD_COUNT, FIELD_AT(struct job_functions, threads_omitted),
      .about = "threads that there was no place for"},
     {"children_omitted", FIELD_COUNT, FIELD_AT(struct job_functions, children_omitted),
-     .about = "processes that were not traced, since they are children of fork that came in quick succession (without "
-              "--trace)"},
+     .about =
+         "children of fork that were not traced, since they came in quick succession (without --trace), or did not "
+         "reach the monitor"},
     {"functions_omitted", FIELD_COUNT, FIELD_AT(struct job_functions, functions_omitted),
      .about = "calls of functions that there was no place for"},
     {"too_deep", FIELD_COUNT, FIELD_AT(struct job_functions, too_deep),
@@ -290,7 +298,9 @@ static const struct field trace_fields[] = {
     {"processes", FIELD_COUNT, FIELD_AT(struct job_functions, processes), .about = "that have a trace"},
     {"complete", FIELD_BOOL, .json = complete_json,
      .about = "false: something is missing of what was to be recorded: one of discarded, overwritten, threads_omitted, "
-              "children_omitted, functions_omitted and too_deep is not 0, a trace has no end, or only a part was read"},
+              "children_omitted, functions_omitted and too_deep is not 0, a process was refused, came too late, or "
+              "switched its agent "
+              "off, a trace has no end, or only a part was read"},
     {"thinned", FIELD_COUNT, FIELD_AT(struct job_functions, thinned),
      .about = "calls that were left out to keep the rate (--rate), or tallied"},
     {"tallied", FIELD_COUNT, FIELD_AT(struct job_functions, tallied),

@@ -177,9 +177,13 @@ int job_report_load_functions(struct job_report *report, const struct job_functi
     const json_t *warning;
     json_array_foreach(job_report_warnings(report), index, warning)
     {
-        const json_t *fields = json_object_get(warning, "fields");
-        if (code == 0 && note_json_kind(warning) == NOTE_left_alone)
-            report->functions->children_omitted += (uint64_t)json_integer_value(json_object_get(fields, "processes"));
+        uint64_t processes =
+            (uint64_t)json_integer_value(json_object_get(json_object_get(warning, "fields"), "processes"));
+        enum note_kind kind = note_json_kind(warning);
+        if (code == 0 && (kind == NOTE_left_alone || kind == NOTE_unreached))
+            report->functions->children_omitted += processes;
+        if (code == 0 && (kind == NOTE_refused || kind == NOTE_late))
+            report->functions->processes_omitted += processes;
     }
     return code;
 }

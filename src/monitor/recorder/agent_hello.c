@@ -302,11 +302,6 @@ static void take_hello(struct agents *agents, int fd, const struct agent_hello *
         job->hooked = true;
     if (job && hello->flags & AGENT_CONSTRUCTED)
         job->constructed += hello->flags >> AGENT_CONSTRUCTED_SHIFT;
-    if (hello->flags & AGENT_LEFT_ALONE) {
-        if (job)
-            job->left_alone++;
-        return;
-    }
     if (strchr(hello->exe, '\n')) { /* lines of text have it: of traces, of /proc/self/maps */
         struct err err;
         err_set(&err, -EINVAL, "the path of its program has a newline");

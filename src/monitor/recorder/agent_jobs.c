@@ -156,6 +156,7 @@ void job_put(struct agents *agents, struct trace_job *job)
         return;
     if (!job->replaced)
         HASH_DELETE(hh, agents->jobs, job);
+    agents_forks_free(agents, job);
     collect_release_reserve(job);
     trace_settings_done(&job->settings);
     for (size_t i = 0; i < job->noted_count; i++)
@@ -367,8 +368,11 @@ static void describe_missing(const struct agents *agents, const struct trace_job
     if (job->refused)
         add_note(state, NOTE(refused, .processes = job->refused, .at_least = job->refused == REFUSED_LIMIT,
                              .reason = job->refused_why));
-    if (job->left_alone && !job->settings.off)
-        add_note(state, NOTE(left_alone, .processes = job->left_alone));
+    struct forks_counts forks = agents_forks_count(agents, job);
+    if (forks.left_alone && !job->settings.off)
+        add_note(state, NOTE(left_alone, .processes = forks.left_alone));
+    if (forks.unreached && !job->settings.off)
+        add_note(state, NOTE(unreached, .processes = forks.unreached));
     if (job->late)
         add_note(state, NOTE(late, .processes = job->late));
     if (job->mpi_no_room)

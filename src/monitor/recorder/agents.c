@@ -74,6 +74,7 @@ static void functions_free(struct agent *agent)
     agent_demands_free(agent);
     agent_select_free(agent);
     agent_modules_free(agent);
+    agent_forks_end(agent);
     agent_area_unmap(agent);
     area_file_end(agent->agents, &agent->files[AREA_FUNCTIONS]);
     struct collect_thread *thread, *next;

@@ -91,7 +91,7 @@ const char *agents_job_home(const struct agents *agents, const char *dir);
  * of that name. */
 bool agents_job_has(struct agents *agents, const char *dir, pid_t pid);
 
-enum { AGENTS_NOTES = 8 };
+enum { AGENTS_NOTES = 9 };
 
 /* Why a program calls no hooks. */
 enum noted_why { NOTED_NO_HOOKS, NOTED_OWN_HOOKS, NOTED_SYSTEM, NOTED_WHYS };

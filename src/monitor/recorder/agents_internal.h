@@ -37,6 +37,11 @@ enum {
 
 /* ---- jobs ---- */
 
+/* Children of fork that called a traced function; see struct area_forks. */
+struct forks_counts {
+    uint64_t left_alone, unreached;
+};
+
 struct trace_job {
     char *dir;
     char *home; /* of a part of a job: the job's directory, that programs may name instead; NULL: it is no part */
@@ -84,9 +89,9 @@ struct trace_job {
     unsigned constructed; /* libraries whose constructors ran too early to be traced */
     unsigned late;        /* processes that went on untraced because the monitor did not answer in time */
     struct refused_process
-        *refused_list;   /* those that could not be traced for another reason, each once however often */
-    unsigned refused;    /* it asked, up to REFUSED_LIMIT */
-    uint64_t left_alone; /* children of fork: AGENT_LEFT_ALONE */
+        *refused_list;         /* those that could not be traced for another reason, each once however often */
+    unsigned refused;          /* it asked, up to REFUSED_LIMIT */
+    struct forks_counts forks; /* of areas that are gone, but for pages that are kept */
     char refused_why[PROBLEM_SIZE - 64]; /* of the first */
     struct kept_note problem;            /* the first one is the cause of the others */
     struct kept_note unmatched;          /* worth a word if nothing was recorded at all */
@@ -230,6 +235,8 @@ struct agents {
     struct agent *by_pid, *list;
     unsigned count;
     uint64_t last_serial;
+    struct forks_page *forks; /* agent_forks.c */
+    unsigned forks_count;
 
     /* the doorbell and the thread that waits at it */
     struct doorbell *bell;
@@ -344,6 +351,12 @@ void agent_area_started(struct agent *agent);             /* it was let go: as m
 void agent_area_learn(const struct agent *agent);         /* it has ended: was it short, and its buffer too large? */
 void agent_area_grow(struct agent *agent);                /* more packets, if most are in use; more blocks of threads */
 void agent_area_unmap(struct agent *agent);
+
+/* agent_forks.c */
+enum { FORKS_KEPT = 1024 };                /* pages of areas that are gone */
+void agent_forks_end(struct agent *agent); /* before its area is unmapped: what its descendants say is still heard */
+struct forks_counts agents_forks_count(const struct agents *agents, const struct trace_job *job);
+void agents_forks_free(struct agents *agents, const struct trace_job *job); /* the job is over */
 
 /* agent_helper.c: the program scry-symbols, in the background; few at once, the others wait. The function is called for
  * each answer, and with NULL at the end, after which the job is gone. */

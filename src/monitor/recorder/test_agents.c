@@ -7,8 +7,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/statvfs.h>
 #include <unistd.h>
 
@@ -470,6 +472,73 @@ static void add_shown(void *ctx, const char *key, const char *value)
     buf_printf(ctx, "%s=%s ", key, value);
 }
 
+/* In a note of a kind; 0: there is none. */
+static uint64_t noted(enum note_kind kind)
+{
+    struct agents_job_state job_state;
+    assert_int_equal(agents_job_state(agents, job, &job_state), 0);
+    for (unsigned i = 0; i < job_state.note_count; i++)
+        if (job_state.notes[i].kind == kind)
+            return kind == NOTE_left_alone ? job_state.notes[i].left_alone.processes
+                                           : job_state.notes[i].unreached.processes;
+    return 0;
+}
+
+/* The page as a child of fork has it, which outlives the process. *ret_fd: the file. */
+static struct area_forks *forks_of(const struct child *child, int *ret_fd)
+{
+    struct agent *agent = agents_find(agents, child->pid);
+    assert_non_null(agent);
+    atomic_store(&agent->view.area->forked, 1);
+    *ret_fd = dup(agent->files[AREA_FUNCTIONS].fd);
+    void *at = mmap(NULL, AREA_PAGE, PROT_READ | PROT_WRITE, MAP_SHARED, *ret_fd, AREA_PAGE);
+    assert_true(at != MAP_FAILED);
+    return at;
+}
+
+/* What children of fork that are not traced say is heard, also after the process that they come from. */
+static void test_forks(void **state)
+{
+    (void)state;
+    int fd, other_fd;
+    struct stat before, after;
+    struct child child = child_new(fake_agent);
+    child_tell(&child, 'c', 0);
+    struct area_forks *forks = forks_of(&child, &fd);
+    assert_int_equal(noted(NOTE_left_alone), 0);
+    atomic_store(&forks->left_alone, 3);
+    assert_int_equal(noted(NOTE_left_alone), 3);
+    assert_int_equal(noted(NOTE_unreached), 0);
+    assert_int_equal(fstat(fd, &before), 0);
+    child_end(&child, 0);
+    step_until(agents_count(agents) == 0);
+    atomic_fetch_add(&forks->left_alone, 4);
+    atomic_fetch_add(&forks->unreached, 5);
+    assert_int_equal(noted(NOTE_left_alone), 7);
+    assert_int_equal(noted(NOTE_unreached), 5);
+    assert_int_equal(fstat(fd, &after), 0);
+    assert_true(after.st_blocks < before.st_blocks / 8); /* the rest of it takes no memory any more */
+    /* a program may write any numbers */
+    atomic_store(&forks->left_alone, UINT32_MAX);
+    child = child_new(fake_agent);
+    child_tell(&child, 'c', 0);
+    struct area_forks *other = forks_of(&child, &other_fd);
+    atomic_store(&other->left_alone, UINT32_MAX);
+    assert_true(noted(NOTE_left_alone) == 2 * (uint64_t)UINT32_MAX);
+    /* the page kept longest gives way, and is counted for the last time */
+    agents->forks_count = FORKS_KEPT;
+    child_end(&child, 0);
+    step_until(agents_count(agents) == 0);
+    assert_int_equal(atomic_load(&forks->closed), 1);
+    assert_int_equal(atomic_load(&other->closed), 0);
+    atomic_store(&forks->left_alone, 0);
+    assert_true(noted(NOTE_left_alone) == 2 * (uint64_t)UINT32_MAX);
+    munmap(forks, AREA_PAGE);
+    munmap(other, AREA_PAGE);
+    close(fd);
+    close(other_fd);
+}
+
 static void test_settings(void **state)
 {
     (void)state;
@@ -541,6 +610,7 @@ int main(void)
         ROW(test_restart_after_death),
         ROW(test_limit),
         ROW(test_disk_full_for_a_while),
+        ROW(test_forks),
         ROW(test_settings),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

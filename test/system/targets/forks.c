@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A server's way: forks COUNT children one after the other, each of which calls a function and ends; with "idle" they
- * call nothing; with "crash" the last ones end by SIGSEGV; with "much" a child says that it has called the function, and calls it 99 999 times more at the end of
- * its input. Prints how long a child took, in microseconds.
+ * call nothing, with "last" none but the last does; with "nofile" they may open no files; with "crash" the last ones end by
+ * SIGSEGV; with "much" a child says that it has called the function, and calls it 99 999 times more at the end of its input.
+ * Prints how long a child took, in microseconds.
  */
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -40,11 +42,20 @@ QUIET static int call_much(void)
     return 0;
 }
 
+QUIET static int child(const char *how, int i, int is_last)
+{
+    if (strcmp(how, "idle") == 0 || (strcmp(how, "last") == 0 && !is_last))
+        return 0;
+    if (strcmp(how, "nofile") == 0 && setrlimit(RLIMIT_NOFILE, &(struct rlimit){0, 0}) < 0)
+        return 1;
+    return child_work(i) != i + 1 || (strcmp(how, "much") == 0 && call_much());
+}
+
 QUIET int main(int argc, char **argv)
 {
     int count = argc > 1 ? atoi(argv[1]) : 1;
-    int idle = argc > 2 && strcmp(argv[2], "idle") == 0, much = argc > 2 && strcmp(argv[2], "much") == 0;
-    int good = argc > 2 && strcmp(argv[2], "crash") == 0 ? count - CRASHES : count;
+    const char *how = argc > 2 ? argv[2] : "";
+    int good = strcmp(how, "crash") == 0 ? count - CRASHES : count;
     double begin = now();
     child_work(0);
     for (int i = 0; i < count; i++) {
@@ -53,7 +64,7 @@ QUIET int main(int argc, char **argv)
         if (pid == 0 && i >= good && child_work(i))
             raise(SIGSEGV);
         if (pid == 0)
-            _exit(idle ? 0 : child_work(i) != i + 1 || (much && call_much()));
+            _exit(child(how, i, i == count - 1));
         if (pid < 0 || waitpid(pid, &status, 0) != pid || (status && i < good))
             return 1;
     }
