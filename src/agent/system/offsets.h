@@ -116,7 +116,7 @@
 
 #define HOOK_STACK 4096         /* on a stack for signals with less room the long way is not gone, */
 #define HOOK_CONNECT_STACK 8192 /* nor, with less than this, in a process that is not connected */
-#define AREA_UNPLACED 440 /* of struct area */
+#define AREA_UNPLACED 440       /* of struct area */
 
 /* From the rsp of a hook, in the red zone: where it keeps what is below, and where steps may put numbers. */
 #define KEPT_SIZE (-8)   /* of values whose steps are over */
