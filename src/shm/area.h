@@ -81,6 +81,7 @@ enum agent_hello_flag {
     AGENT_CONSTRUCTED = 64,       /* constructors of libraries ran before the agent's, and may have called the hooks, */
     AGENT_COUNTS_MPI = 128,       /* asks for the MPI area instead, for the interposer; `mpi` is filled in */
     AGENT_NO_DATA = 256,          /* as AGENT_NO_ROOM: the limit of data (RLIMIT_DATA) leaves too little; no answer */
+    AGENT_LEFT_ALONE = 512,       /* a child of fork that is not traced, where it can be said nowhere else; no answer */
     AGENT_CONSTRUCTED_SHIFT = 16, /* of so many */
 };
 /* The part of a limited address space (RLIMIT_AS), 1/PART, that the area may take. With MPI it is smaller: its
@@ -420,11 +421,12 @@ _Static_assert(sizeof(struct area) <= AREA_PAGE, "the header is a page");
  * not): what they have in common, and what those of them say that have no area. For that, no system call, descriptor or right is
  * needed. The monitor takes from it what can be any numbers. */
 struct area_forks {
-    _Atomic uint64_t paid_ms;    /* the time up to which traced children have used up what all may have */
-    _Atomic uint32_t left_alone; /* children that called a traced function and were not traced: forks_thin */
-    _Atomic uint32_t unreached;  /* that were not traced since they could not reach the monitor */
-    _Atomic uint32_t closed;     /* the monitor: 1: nobody reads this any more */
+    _Atomic uint64_t paid_ms; /* the time up to which traced children have used up what all may have */
+    _Atomic uint32_t
+        left_alone; /* children that called a traced function and were not traced: forks_thin; with a bit: */
+    _Atomic uint32_t unreached; /* that were not traced since they could not reach the monitor */
 };
+#define AREA_FORKS_CLOSED (UINT32_C(1) << 31) /* the monitor: nobody reads this any more */
 
 /* ---- the doorbell: one file for all agents of a monitor ---- */
 

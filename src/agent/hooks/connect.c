@@ -432,12 +432,20 @@ static bool fork_is_left_alone(void)
     uint64_t now = agent_now_ms(), before = atomic_load(&forks->paid_ms), paid;
     do {
         paid = before + most < now ? now - most : before;
-        if (paid + FORK_REFILL_MS > now) {
-            atomic_fetch_add(&forks->left_alone, 1);
-            return !atomic_load(&forks->closed); /* else that may count for nothing */
-        }
+        if (paid + FORK_REFILL_MS > now)
+            return true;
     } while (!atomic_compare_exchange_weak(&forks->paid_ms, &before, paid + FORK_REFILL_MS));
     return false;
+}
+
+/* In the page, or where nobody reads that any more by a hello. */
+static void left_alone_count(void)
+{
+    uint32_t count = atomic_load(&forks->left_alone);
+    while (!(count & AREA_FORKS_CLOSED))
+        if (atomic_compare_exchange_weak(&forks->left_alone, &count, count + 1))
+            return;
+    agent_say(CONNECT_FORK, AGENT_HAS_HOOKS | AGENT_LEFT_ALONE);
 }
 
 static void fork_comes(void)
@@ -446,7 +454,9 @@ static void fork_comes(void)
     struct area *area = agent_hot.area;
     if (!forks || sealed) /* sealed: no system call any more */
         return;
-    agent_self.child_thin = area ? atomic_load_explicit(&area->forks_thin, memory_order_relaxed) : forks_thin;
+    if (area) /* kept, for the agent may be off when it forks the next one */
+        forks_thin = atomic_load_explicit(&area->forks_thin, memory_order_relaxed);
+    agent_self.child_thin = forks_thin;
     if (!area)
         return;
     atomic_store_explicit(&area->forked, 1, memory_order_relaxed);
@@ -615,8 +625,10 @@ void fork_noticed(void)
     agent_filter_clear();
     thread_forget(&agent_self);
     bool there = agent_read_there((uint64_t)forks); /* its file may have been cut */
-    if (forks_thin && there && fork_is_left_alone()) {
+    bool other_user = (uint32_t)sys_call0(SYS_geteuid) != connected_user;
+    if (forks_thin && there && !other_user && fork_is_left_alone()) {
         atomic_store(&agent_hot.noticed, FORK_LEFT_ALONE);
+        left_alone_count();
     } else if (!agent_connect(CONNECT_FORK) && there) {
         atomic_fetch_add(&forks->unreached, 1);
     }

@@ -13,7 +13,7 @@ void *modules_dlopen(void);
 void *modules_dlmopen(void);
 void *modules_dlsym(void *handle, const char *name);
 void *modules_makecontext(const ucontext_t *context);
-void *modules_syscall(long number, long first);
+void *modules_syscall(long number, long first, long second);
 
 /* Has the monitor look at the libraries and apply its selection before the program goes on; waits only a little, even
  * if it never answers. */

@@ -4,6 +4,7 @@
  * may kill them (see seccomp(2); strict mode even takes the time stamp counter away). So before the restriction comes,
  * the agent is switched off, in this process and in those that it will fork.
  */
+#include <errno.h>
 #include <stdarg.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
@@ -32,13 +33,25 @@ EXPORTED int prctl(int option, ...)
     return NEXT(prctl)(option, a, b, c, d);
 }
 
+static _Thread_local long answer __attribute__((tls_model("initial-exec")));
+
+static long give_answer(void)
+{
+    return answer;
+}
+
 /* libseccomp has no other way to the system call than this one. */
 NEXT_EARLY(syscall);
-void *modules_syscall(long number, long first)
+void *modules_syscall(long number, long first, long second)
 {
     if (number == SYS_seccomp && (first == SET_MODE_STRICT || first == SET_MODE_FILTER))
         agent_seal(sealed);
-    if (number == SYS_sigaltstack)
-        agent_altstack_comes((const void *)first); /* NOLINT(performance-no-int-to-ptr) */
-    return (void *)NEXT(syscall);
+    if (number != SYS_sigaltstack)
+        return (void *)NEXT(syscall);
+    long result = NEXT(syscall)(number, first, second);
+    int kept = errno;
+    agent_altstack_look();
+    errno = kept;
+    answer = result;
+    return (void *)give_answer;
 }

@@ -68,9 +68,7 @@ extern _Atomic uint32_t agent_signals_careful __attribute__((visibility("hidden"
 
 /* ---- the thread's stack for signals, as hooks_x86_64.S wants to know it ---- */
 
-/* The program is about to give the kernel this one: a stack_t; NULL: none. */
-void agent_altstack_comes(const void *given);
-/* Asks the kernel. */
+/* It may be another one now: asks the kernel. */
 void agent_altstack_look(void);
 
 /* ---- the next definition of a function that the agent defines, too ---- */

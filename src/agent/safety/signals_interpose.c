@@ -397,25 +397,18 @@ static uint64_t low_of(const stack_t *stack)
     return stack->ss_flags & SS_DISABLE ? 0 : (uint64_t)stack->ss_sp;
 }
 
-/* A signal may come as soon as the kernel knows the stack. */
-void agent_altstack_comes(const void *given)
-{
-    agent_read_altstack();
-    if (is_address(given))
-        agent_altstack_low = low_of(given);
-}
-
+/* Not by what the program gives the kernel: that may be no address, or be refused. */
 void agent_altstack_look(void)
 {
     stack_t stack;
+    agent_read_altstack();
     agent_altstack_low = sys_call2(__NR_sigaltstack, 0, (long)&stack) == 0 ? low_of(&stack) : 0;
 }
 
 NEXT_EARLY(sigaltstack);
 EXPORT int sigaltstack(const stack_t *restrict stack, stack_t *restrict old)
 {
-    agent_altstack_comes(stack);
-    int result = NEXT(sigaltstack)(stack, old); /* which may have written to *stack */
+    int result = NEXT(sigaltstack)(stack, old);
     if (stack)
         agent_altstack_look();
     return result;

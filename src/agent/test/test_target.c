@@ -2,6 +2,7 @@
 /* Programs for test_agent.c, one a scenario; compiled with -finstrument-functions. */
 #include <alloca.h>
 #include <dlfcn.h>
+#include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
 #include <linux/filter.h>
@@ -254,6 +255,10 @@ APART void alternate_small(const char *how)
         char below[8192], stack[16384];
     } *memory = malloc(sizeof *memory);
     memset(memory->below, 0x55, sizeof memory->below);
+    void *nowhere = (void *)0x10000; /* NOLINT: where nothing is mapped */
+    if (sigaltstack(nowhere, NULL) == 0 || errno != EFAULT || syscall(SYS_sigaltstack, nowhere, NULL) == 0 ||
+        errno != EFAULT)
+        _exit(9);
     bool jumps = strcmp(how, "jump") == 0, forks = strcmp(how, "fork") == 0;
     size_t room = jumps ? 256 : forks ? 4600 : 768;
     stack_t stack = {.ss_sp = memory->stack, .ss_size = getauxval(AT_MINSIGSTKSZ) + room}, own = stack;

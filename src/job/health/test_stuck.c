@@ -5,7 +5,9 @@
 #include <semaphore.h>
 #include <signal.h>
 #include <sys/prctl.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
+#include <unistd.h>
 
 #include "job/health/judge.h"
 
@@ -52,7 +54,7 @@ static void read_pipe(void)
 {
     int ends[2];
     char byte;
-    if (pipe(ends) == 0 && read(ends[0], &byte, 1) != 1)
+    if (pipe(ends) == 0 && syscall(SYS_read, ends[0], &byte, 1) != 1) /* not by a sanitizer's own read() */
         _exit(1);
 }
 

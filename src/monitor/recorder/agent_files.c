@@ -400,7 +400,7 @@ static void adopt(void *ctx, const char *folder, const char *name)
         return;
     }
     if (!agent->announced)
-        agent->ended = has_ended(agent) || (mpi && !runs(agent));
+        agent->gone = agent->ended = has_ended(agent) || (mpi && !runs(agent));
     if (!mpi)
         adopt_functions(agent, &sidecar);
     if (!agent->announced)

@@ -285,8 +285,10 @@ static void take_hello(struct agents *agents, int fd, const struct agent_hello *
               !!(hello->flags & AGENT_HAS_HOOKS), !!(hello->flags & AGENT_HAS_MPI), hello->mpi != NULL,
               hello->fork_of != 0, hello->flags, LOG_TEXT(hello->job), LOG_TEXT(hello->exe));
     struct agent *before = agents_known(agents, peer->pid);
-    if (before && before->image != hello->image) /* it has executed another program */
+    if (before && before->image != hello->image) { /* it has executed another program */
+        before->gone = true;
         agent_ended(before);
+    }
     struct trace_job *job = *hello->job ? job_of_program(agents, hello->job) : NULL;
     if (hello->flags & AGENT_MPI_NO_ROOM) {
         if (job && !job->mpi_no_room++)
@@ -302,6 +304,11 @@ static void take_hello(struct agents *agents, int fd, const struct agent_hello *
         job->hooked = true;
     if (job && hello->flags & AGENT_CONSTRUCTED)
         job->constructed += hello->flags >> AGENT_CONSTRUCTED_SHIFT;
+    if (hello->flags & AGENT_LEFT_ALONE) {
+        if (job)
+            job->forks.left_alone++;
+        return;
+    }
     if (strchr(hello->exe, '\n')) { /* lines of text have it: of traces, of /proc/self/maps */
         struct err err;
         err_set(&err, -EINVAL, "the path of its program has a newline");

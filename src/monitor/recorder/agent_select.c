@@ -88,8 +88,8 @@ static enum area_thin thins(const struct agent *agent, const struct trace_settin
 void agent_forks_update(struct agent *agent)
 {
     const struct trace_settings *settings = agent->job && !agent->as_left ? &agent->job->settings : NULL;
-    bool thin =
-        settings && (settings->off || (settings->on && agent->writer && thins(agent, settings) == AREA_THIN_QUIET));
+    bool records = agent->writer || agent->opens_late;
+    bool thin = settings && (settings->off || (settings->on && records && thins(agent, settings) == AREA_THIN_QUIET));
     atomic_store(&agent->view.area->forks_thin, thin && !agent->overrides && !agent->demands);
 }
 

@@ -217,6 +217,7 @@ void agent_open(struct agent *agent)
         agent_set_problem(agent, NOTE(nothing_recorded, .reason = err.text));
         atomic_store(&agent->view.area->on, 0);
     }
+    agent_forks_update(agent);
     agent_layouts_write(agent);
     agent_note(agent);
 }

@@ -136,6 +136,7 @@ struct agent { /* an entry of the registry: from its first hello until a process
         int32_t hint, hint_size; /* as the launcher said; -1: did not */
     } rank;
     bool ended, adopted, announced, orphans_taken;
+    bool gone;       /* of one that has ended: its program is over, so that nobody writes to its area */
     bool drained;    /* of one that has ended: its functions are on disk and freed */
     bool as_left;    /* by the monitor before this one: nothing is changed until somebody says what is wanted */
     bool forked;     /* from a traced process */

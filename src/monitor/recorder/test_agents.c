@@ -519,20 +519,20 @@ static void test_forks(void **state)
     assert_int_equal(fstat(fd, &after), 0);
     assert_true(after.st_blocks < before.st_blocks / 8); /* the rest of it takes no memory any more */
     /* a program may write any numbers */
-    atomic_store(&forks->left_alone, UINT32_MAX);
+    atomic_store(&forks->left_alone, INT32_MAX);
     child = child_new(fake_agent);
     child_tell(&child, 'c', 0);
     struct area_forks *other = forks_of(&child, &other_fd);
-    atomic_store(&other->left_alone, UINT32_MAX);
-    assert_true(noted(NOTE_left_alone) == 2 * (uint64_t)UINT32_MAX);
+    atomic_store(&other->left_alone, INT32_MAX);
+    assert_true(noted(NOTE_left_alone) == 2 * (uint64_t)INT32_MAX);
     /* the page kept longest gives way, and is counted for the last time */
     agents->forks_count = FORKS_KEPT;
     child_end(&child, 0);
     step_until(agents_count(agents) == 0);
-    assert_int_equal(atomic_load(&forks->closed), 1);
-    assert_int_equal(atomic_load(&other->closed), 0);
+    assert_int_equal(atomic_load(&forks->left_alone), INT32_MAX | AREA_FORKS_CLOSED);
+    assert_int_equal(atomic_load(&other->left_alone), INT32_MAX);
     atomic_store(&forks->left_alone, 0);
-    assert_true(noted(NOTE_left_alone) == 2 * (uint64_t)UINT32_MAX);
+    assert_true(noted(NOTE_left_alone) == 2 * (uint64_t)INT32_MAX);
     munmap(forks, AREA_PAGE);
     munmap(other, AREA_PAGE);
     close(fd);
