@@ -171,6 +171,7 @@ struct job_functions {
                           each */
     bool limited;      /* the traces could not grow: from --max-size on, or while the disk was full */
     bool incomplete;   /* there was no time to read all of them: functions are missing */
+    bool cut_off;      /* no monitor at the end of the job: NOTE_unwatched_to_end */
     size_t unread;     /* processes of which then nothing was read, nor what the monitor counted */
 };
 

@@ -251,9 +251,9 @@ bool job_functions_complete(const struct job_functions *functions)
         if (note_json_kind(note) == NOTE_agent_off)
             return false;
     }
-    return !functions->incomplete && !functions->unfinished && !functions->discarded && !functions->overwritten &&
-           !functions->functions_omitted && !functions->threads_omitted && !functions->children_omitted &&
-           !functions->processes_omitted && !functions->too_deep;
+    return !functions->incomplete && !functions->cut_off && !functions->unfinished && !functions->discarded &&
+           !functions->overwritten && !functions->functions_omitted && !functions->threads_omitted &&
+           !functions->children_omitted && !functions->processes_omitted && !functions->too_deep;
 }
 
 static json_t *complete_json(const void *row, const void *all)
@@ -300,7 +300,7 @@ static const struct field trace_fields[] = {
      .about = "false: something is missing of what was to be recorded: one of discarded, overwritten, threads_omitted, "
               "children_omitted, functions_omitted and too_deep is not 0, a process was refused, came too late, or "
               "switched its agent "
-              "off, a trace has no end, or only a part was read"},
+              "off, a trace has no end, the monitor did not answer at the end, or only a part was read"},
     {"thinned", FIELD_COUNT, FIELD_AT(struct job_functions, thinned),
      .about = "calls that were left out to keep the rate (--rate), or tallied"},
     {"tallied", FIELD_COUNT, FIELD_AT(struct job_functions, tallied),

@@ -184,6 +184,8 @@ int job_report_load_functions(struct job_report *report, const struct job_functi
             report->functions->children_omitted += processes;
         if (code == 0 && (kind == NOTE_refused || kind == NOTE_late))
             report->functions->processes_omitted += processes;
+        if (code == 0 && kind == NOTE_unwatched_to_end) /* what children of fork said then, nobody has read */
+            report->functions->cut_off = true;
     }
     return code;
 }
