@@ -428,7 +428,11 @@ static void take_place(struct log_head *head, const struct log_line *line)
     size_t length = (size_t)(close - name);
     memcpy(file, name, length);
     file[length] = 0;
-    if (!python_is_own_code(file))
+    /* Cython has only names in its package: what a library called is of that */
+    bool of_library =
+        !python_is_own_code(file) || (head->library && *file != '/' && (strstr(file, ".pyx") || strstr(file, ".pxi")));
+    head->library = of_library;
+    if (of_library)
         return;
     memcpy(head->place, file, length);
     head->place[length] = ':';
@@ -474,6 +478,7 @@ static bool begin_head(struct log_matcher *matcher, size_t row, const struct log
     head->other.len = 0;
     head->other_recorded = false;
     head->place[0] = '\0';
+    head->library = false;
     struct log_line rest = *line;
     rest.bytes += head->label_len;
     rest.len -= head->label_len;

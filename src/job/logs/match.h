@@ -146,6 +146,7 @@ struct log_head {
     struct log_line other; /* the message if no better one comes, in `text`; len 0: none */
     bool other_recorded;   /* by itself: it is an error of another kind */
     char place[256];       /* of a traceback, FILE:LINE of the innermost line so far that is of no library; "" */
+    bool library;          /* the line before was of one */
 };
 
 struct log_matcher {

@@ -330,11 +330,20 @@ static json_t *all_lines(const struct layers *layers)
     return lines;
 }
 
-/* What Python says of an exception, with the line of the user's code that raised it. */
+/* What Python says of an exception. */
+static bool is_exception(const json_t *record)
+{
+    static const char assertion[] = "AssertionError";
+    const char *pattern = json_string_value(json_object_get(record, "pattern"));
+    const char *text = json_string_value(json_object_get(record, "text"));
+    return pattern && (strcmp(pattern, "exception") == 0 ||
+                       (text && strcmp(pattern, "assertion") == 0 && strncmp(text, assertion, strlen(assertion)) == 0));
+}
+
+/* The same, with the line of the user's code that raised it. */
 static bool is_traceback(const json_t *record)
 {
-    const char *pattern = json_string_value(json_object_get(record, "pattern"));
-    return pattern && strcmp(pattern, "exception") == 0 && json_is_string(json_object_get(record, "place"));
+    return is_exception(record) && json_is_string(json_object_get(record, "place"));
 }
 
 /* Whether one program of Python alone can have said what was said then: with others, their exceptions follow of the first one. */
@@ -453,7 +462,7 @@ void cause_look_at_said(const struct job_end *end, struct cause_said *ret_said)
         if (error >= 0 && (errors[error].error || !errors[error].once))
             outside = record;
     }
-    if (exception && is_traceback(first) && is_python_alone(end, burst))
+    if (exception && is_exception(first) && is_python_alone(end, burst))
         first = exception;
     free(others.before.list);
     free(others.after.list);

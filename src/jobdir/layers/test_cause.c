@@ -1200,7 +1200,7 @@ static void test_of_trap(void **state)
 
 static void put_traceback(double seconds, const char *text, const char *place)
 {
-    PUT("{s:s, s:f, s:s, s:s, s:s, s:s, s:s, s:i}", "type", "log", "t", seconds, "file", "stderr", "pattern",
+    PUT("{s:s, s:f, s:s, s:s, s:s, s:s, s:s?, s:i}", "type", "log", "t", seconds, "file", "stderr", "pattern",
         "exception", "level", "error", "text", text, "place", place, "folded", 0);
 }
 
@@ -1215,6 +1215,18 @@ static void test_tracebacks(void **state)
     expect(ask(TWO), NOTE_cause_log, false, "probably what stderr says: ConfigError: no size, at run.py:4");
     put_failed(99.8, 32, "python3");
     expect(ask(TWO), NOTE_cause_log, false, "probably what stderr says: KeyError: 'size', at run.py:3");
+}
+
+/* Also where the first ones were raised in a library, which called no line of the user's. */
+static void test_tracebacks_of_libraries(void **state)
+{
+    put_traceback(99.5, "KeyError: 'rate'", NULL);
+    put_traceback(99.6, "configparser.NoOptionError: No option 'rate'", "/w/during.py:4");
+    expect(ask(TWO), NOTE_cause_log, false,
+           "probably what stderr says: configparser.NoOptionError: No option 'rate', at during.py:4");
+    put_traceback(99.7, "KeyError: 'temperature'", NULL);
+    put_traceback(99.8, "KeyError: 'temperature'", "/w/analyse.py:6");
+    expect(ask(TWO), NOTE_cause_log, false, "probably what stderr says: KeyError: 'temperature', at analyse.py:6");
 }
 
 /* The script ends as the last command of its trap does; its words are those of the command that failed before. */
@@ -1628,6 +1640,7 @@ int main(void)
         ROW(test_of_cleanup),
         ROW(test_of_trap),
         ROW(test_tracebacks),
+        ROW(test_tracebacks_of_libraries),
         ROW(test_failed_cleanup),
         ROW(test_many_others),
         ROW(test_age),
