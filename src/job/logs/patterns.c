@@ -524,6 +524,8 @@ const struct log_pattern log_patterns[] = {
     {"python_unraised", LOG_SEVERITY_INFO, "exception in thread |exception ignored in|was never retrieved|<process ",
      "^Exception in thread (?!\").*:$|^Exception ignored in|\\bexception was never retrieved$|^Process \\S+:$",
      "of which thread or task an exception of Python was, above it"},
+    {"tests", LOG_SEVERITY_INFO, "<ran ", "^Ran \\d+ tests? in [\\d.]+s$", "how tests of Python's unittest ended, that said what is above it",
+     "^Ran", "^(?:OK|FAILED)\\b", 2},
     {"panic", ERROR, "panicked at|<panic: ", "\\bpanicked at\\b|^panic: ", "a Rust or Go program gave up",
      "panicked at \\S+:\\d+:\\d+:\\s*$", "\\S", 2},
     {"fortran_error", ERROR, "forrtl: |fortran runtime error|fio-|error stop|unrecoverable library",

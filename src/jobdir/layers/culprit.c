@@ -408,6 +408,23 @@ bool culprit_is_stage(const struct job_model *model, const struct job_process *p
     return beside && shell && !shell->status && starter_is_shell(shell->name, shell->argv);
 }
 
+bool culprit_is_unread(const struct job_model *model, const struct job_process *process)
+{
+    const struct job_process *shell = NULL;
+    bool left = false;
+    const struct layer_place *place = layers_place(&model->layers, process->ppid);
+    if (place && place->piped && !is_command_of(place->piped, process))
+        return false;
+    for (size_t i = 0; i < model->ended_count; i++) {
+        const struct job_process *other = &model->ended[i];
+        shell = other->pid == process->ppid ? other : shell;
+        bool beside = other != process && other->ppid == process->ppid && other->start >= process->start &&
+                      other->start <= process->start + TICK && other->start <= process->end;
+        left |= beside && other->end <= process->end && !other->status;
+    }
+    return left && shell && starter_is_shell(shell->name, shell->argv);
+}
+
 bool culprit_has_tee(const struct job_model *model, pid_t pid)
 {
     const struct job_process *process = NULL;

@@ -32,6 +32,9 @@ bool culprit_is_answer(const struct job_process *process);
  * they did not read on, which many programs take for an error. */
 bool culprit_is_stage(const struct job_model *model, const struct job_process *process);
 
+/* Of a pipeline: whether what its shell started at once behind it had ended well before, and so wanted no more, as head. */
+bool culprit_is_unread(const struct job_model *model, const struct job_process *process);
+
 /* Of a process that failed with a status in a job that did not: whether whoever started it has handled that, as far as is known. It was
  * started again and succeeded; or a shell that tells of its commands from inside tells of none that failed, or by its text tests the
  * command's status; or it is make that ended well. That a script only went on says nothing: most go on behind whatever fails. */

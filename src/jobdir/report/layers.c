@@ -486,6 +486,47 @@ static bool is_caught(const struct job_model *model, const json_t *record)
     return false;
 }
 
+/* Whether it is that a pipe is broken, and its reader was in a pipeline and wanted no more. */
+static bool is_of_unread(const struct job_model *model, const char *text, double seconds)
+{
+    size_t looks = 0;
+    if (!text || (!strcasestr(text, "broken pipe") && !strstr(text, "BrokenPipe")))
+        return false;
+    for (size_t i = model->ended_count; i-- > 0 && looks < LOOKS_MOST;) {
+        const struct job_process *process = &model->ended[i];
+        if (!culprit_has_failed(process) || process->start > seconds || process->end < seconds - AT_ONCE_SECONDS)
+            continue;
+        looks++;
+        if (culprit_is_unread(model, process))
+            return true;
+    }
+    return false;
+}
+
+/* Whether tests of Python's unittest said it which then all passed: they try what fails, too. */
+static bool is_of_tests(const struct job_model *model, const json_t *record)
+{
+    double seconds = record_seconds(record);
+    size_t index;
+    const json_t *other;
+    json_array_foreach(model->layers.logs.records, index, other)
+    {
+        const char *pattern = json_string_value(json_object_get(other, "pattern"));
+        const char *text = json_string_value(json_object_get(other, "text"));
+        double passed = record_seconds(other);
+        if (!pattern || strcmp(pattern, "tests") != 0 || !text || !strstr(text, "s OK") || passed < seconds ||
+            !json_equal(json_object_get(other, "file"), json_object_get(record, "file")))
+            continue;
+        for (size_t i = model->ended_count; i-- > 0;) {
+            const struct job_process *process = &model->ended[i];
+            if (process->start <= seconds && process->end >= passed - AT_ONCE_SECONDS && !process->status &&
+                !starter_is_shell(process->name, process->argv) && strcmp(process->name, "make") != 0)
+                return true;
+        }
+    }
+    return false;
+}
+
 /* The last error of a log. The job has got over those of long before its end. */
 static const json_t *last_error(const struct job_model *model, double end)
 {
@@ -496,7 +537,8 @@ static const json_t *last_error(const struct job_model *model, double end)
         const char *text = json_string_value(json_object_get(record, "text"));
         if (record_seconds(record) >= end - NEAR_SECONDS && !may_be_data(layers, record) && !is_of_attempt(text) &&
             !is_of_handled(model, record) && !is_of_handled_alone(model, record_seconds(record)) &&
-            !is_caught(model, record))
+            !is_caught(model, record) && !is_of_unread(model, text, record_seconds(record)) &&
+            !is_of_tests(model, record))
             return record;
     }
     return NULL;
@@ -557,7 +599,8 @@ static bool find_hidden_process(const struct job_model *model, struct buf *out)
             continue;
         bool crashed = WIFSIGNALED(process->status) && job_signal_is_fault(WTERMSIG(process->status));
         const char *said = WIFEXITED(process->status) ? said_by(&model->layers, process->name) : NULL;
-        if (!crashed && (!said || looks++ >= LOOKS_MOST || culprit_is_handled(model, process)))
+        if (!crashed && (!said || looks++ >= LOOKS_MOST || culprit_is_handled(model, process) ||
+                         is_of_unread(model, said, process->end)))
             continue;
         buf_printf(out, "%s (pid %d) ", process->name, (int)process->pid);
         if (crashed)

@@ -617,6 +617,24 @@ static void test_hidden_handled(void **state)
          "grep: no mesh",
          {{"seq", 8, 8.01, 0}, {"grep", 8.001, 8.02, EXIT_2}, {"wc", 8.002, 8.03, 0}},
          "grep (pid 12) failed with 2: grep: no mesh"},
+        /* head wanted no more */
+        {"bash", "BrokenPipeError: [Errno 32] Broken pipe", {{"python3", 8, 8.2, EXIT_1}, {"head", 8.001, 8.1, 0}}, ""},
+        {"bash",
+         "sort: write failed: 'standard output': Broken pipe",
+         {{"sort", 8, 8.2, EXIT_2}, {"head", 8.001, 8.1, 0}},
+         ""},
+        {"bash",
+         "BrokenPipeError: [Errno 32] Broken pipe",
+         {{"python3", 8, 8.2, EXIT_1}, {"plot", 8.001, 8.1, EXIT_1}},
+         "an error was said: BrokenPipeError: [Errno 32] Broken pipe"},
+        {"bash",
+         "BrokenPipeError: [Errno 32] Broken pipe",
+         {{"python3", 8, 8.2, EXIT_1}},
+         "an error was said: BrokenPipeError: [Errno 32] Broken pipe"},
+        {"bash",
+         "ValueError: no cells",
+         {{"python3", 8, 8.2, EXIT_1}, {"head", 8.001, 8.1, 0}},
+         "an error was said: ValueError: no cells"},
         {"make", "rm: cannot remove 'x'", {{"rm", 8, 9, EXIT_1}}, ""},
         {"python3",
          "cat: ready: No such file",
@@ -660,6 +678,36 @@ static void test_hidden_exception(void **state)
         add(&report.model, 12, 10, "python3", 4, 9, 0);
         add(&report.model, 10, SUPERVISOR, "bash", 0, 10, 0);
         expect_hidden(&report, status ? "" : "an error was said: OSError: server is busy");
+        job_model_done(&report.model);
+    }
+}
+
+/* Tests that pass log errors that they look for. */
+static void test_hidden_tests(void **state)
+{
+    static const struct {
+        const char *file, *summary, *what;
+        double seconds;
+        int status;
+    } rows[] = {
+        {"stderr", "Ran 2 tests in 0.001s OK", "", 3.1, 0},
+        {"stderr", "Ran 2 tests in 0.001s OK (skipped=1)", "", 3.1, 0},
+        {"stderr", "Ran 2 tests in 0.001s FAILED (errors=1)", "an error was said: ERROR:root:no mesh", 3.1, 0},
+        {"stderr", "Ran 2 tests in 0.001s OK", "an error was said: ERROR:root:no mesh", 2.9, 0},
+        {"other.txt", "Ran 2 tests in 0.001s OK", "an error was said: ERROR:root:no mesh", 3.1, 0},
+        {"stderr", "Ran 2 tests in 0.001s OK", "an error was said: ERROR:root:no mesh", 3.1, EXIT_1},
+        {"stderr", "Ran 2 tests in 0.001s OK", "an error was said: ERROR:root:no mesh", 8.9, 0}, /* of other tests */
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        struct job_report report = {.info = {.ended = true, .result = {.started = true, .wall_seconds = 10}}};
+        assert_int_equal(job_model_init(&report.model, 100), 0);
+        say(&report.model, 3, "stderr", "ERROR:root:no mesh");
+        put_now(&report.model, json_pack("{s:s, s:f, s:s, s:s, s:s, s:s}", "type", "log", "t", rows[i].seconds, "file",
+                                         rows[i].file, "pattern", "tests", "level", "info", "text", rows[i].summary));
+        add(&report.model, 11, 10, "python3", 1, 3.1, rows[i].status);
+        add(&report.model, 12, 10, "plot", 8, 9, 0);
+        add(&report.model, 10, SUPERVISOR, "bash", 0, 10, 0);
+        expect_hidden(&report, rows[i].what);
         job_model_done(&report.model);
     }
 }
@@ -858,6 +906,7 @@ int main(void)
         cmocka_unit_test(test_hidden_stage),
         cmocka_unit_test(test_hidden_handled),
         cmocka_unit_test(test_hidden_exception),
+        cmocka_unit_test(test_hidden_tests),
     };
     return cmocka_run_group_tests_name("report failed", tests, NULL, NULL);
 }
