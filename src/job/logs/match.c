@@ -482,6 +482,7 @@ static bool begin_head(struct log_matcher *matcher, size_t row, const struct log
     struct log_line rest = *line;
     rest.bytes += head->label_len;
     rest.len -= head->label_len;
+    take_place(head, &rest);
     take_fortran_place(head, &rest);
     return true;
 }

@@ -524,6 +524,8 @@ const struct log_pattern log_patterns[] = {
     {"python_unraised", LOG_SEVERITY_INFO, "exception in thread |exception ignored in|was never retrieved|<process ",
      "^Exception in thread (?!\").*:$|^Exception ignored in|\\bexception was never retrieved$|^Process \\S+:$",
      "of which thread or task an exception of Python was, above it"},
+    {"python_place", LOG_SEVERITY_INFO, "file \"", "(?:^|[\\]:>]) +File \"[^\"]+\", line \\d+$", "where Python could not read a program, above the error",
+     "File", "^(?:Syntax|Indentation|Tab)Error: ", 6, "exception"},
     {"tests", LOG_SEVERITY_INFO, "<ran ", "^Ran \\d+ tests? in [\\d.]+s$", "how tests of Python's unittest ended, that said what is above it",
      "^Ran", "^(?:OK|FAILED)\\b", 2},
     {"panic", ERROR, "panicked at|<panic: ", "\\bpanicked at\\b|^panic: ", "a Rust or Go program gave up",

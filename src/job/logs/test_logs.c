@@ -164,6 +164,7 @@ static const struct example {
     {"java_exception", "Exception in thread \"main\" java.lang.NullPointerException", "no exception in threads"},
     {"python_unraised", "Exception in thread reader:", "Exception in threads: none"},
     {"python_unraised", "Task exception was never retrieved", "the mail was never retrieved"},
+    {"python_place", "  File \"run.py\", line 3", "  File \"run.py\", line 3, in solve"},
     {"tests", "Ran 2 tests in 0.001s", "Ran 2 tests in all"},
     {"panic", "thread 'main' panicked at src/main.rs:2:5:", "do not panic: all is well"},
     {"fortran_error", "forrtl: severe (64): input conversion error", "forrtl: info (1)"},
