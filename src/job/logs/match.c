@@ -341,7 +341,7 @@ static void record(struct log_matcher *matcher, size_t index, const struct log_l
                            RECORD(log, .file = matcher->file, .pattern = expression->name,
                                   .level = log_severity_names[expression->severity], .text = expressions->text,
                                   .text_cut = !whole, .line = line->number, .folded = folded, .fields = fields,
-                                  .place = line->place));
+                                  .place = line->place, .above = line->above));
     json_decref(fields);
 }
 
@@ -458,6 +458,16 @@ static void take_fortran_place(struct log_head *head, const struct log_line *lin
         snprintf(head->place, sizeof head->place, "%.*s:%.*s", (int)length, name, (int)digits, number);
 }
 
+/* The first line of a block follows the last one of the block before. */
+static void take_above(struct log_matcher *matcher, const struct log_line *line)
+{
+    struct line_place above = line->at ? line_at(line->block, line->at, line->at - 1)
+                                       : (struct line_place){matcher->above, matcher->above_len, 0};
+    size_t len = above.len < LOG_ABOVE_MOST ? above.len : LOG_ABOVE_MOST;
+    memcpy(matcher->head.above, above.start, len);
+    matcher->head.above[len] = '\0';
+}
+
 /* It announces a message: then it is no record before that comes. */
 static bool begin_head(struct log_matcher *matcher, size_t row, const struct log_line *line)
 {
@@ -484,12 +494,15 @@ static bool begin_head(struct log_matcher *matcher, size_t row, const struct log
     rest.len -= head->label_len;
     take_place(head, &rest);
     take_fortran_place(head, &rest);
+    take_above(matcher, line);
     return true;
 }
 
 /* With its message, or what may be that, or without. Rows that nobody wants are none of it. */
 static void end_head(struct log_matcher *matcher, const struct log_line *message)
 {
+    static const char told[] =
+        "CalledProcessError: Command "; /* of Python: something failed, which may have said why */
     struct log_head *head = &matcher->head;
     if (!message && head->other.len && !head->other_recorded)
         message = &head->other;
@@ -522,6 +535,7 @@ static void end_head(struct log_matcher *matcher, const struct log_line *message
     const struct log_expression *expression =
         compiled(&matcher->expressions->built_in[row], &log_patterns[row], log_patterns[row].expression);
     line.place = *head->place ? head->place : NULL;
+    line.above = *head->above && memmem(line.bytes, line.len, told, sizeof told - 1) ? head->above : NULL;
     if (matcher->rows >> row & 1)
         record(matcher, expression->regex ? row : head->row, &line);
 }
@@ -678,7 +692,8 @@ void log_match_lines(struct log_matcher *matcher, uint64_t now_ns, const char *b
         if (!matcher->given && !matcher->head.lines && (at = find_next(expressions->words, bytes, len, at)) == len)
             break;
         struct line_place place = line_at(bytes, len, at);
-        struct log_line line = {place.start, place.len, cut, -1, now_ns};
+        struct log_line line = {
+            place.start, place.len, cut, -1, now_ns, .block = bytes, .at = (size_t)(place.start - bytes)};
         for (; line.len && !*line.bytes; line.len--)
             line.bytes++; /* a hole: the file was made empty, and its writer went on where it was */
         if (line.len > LINE_MOST) {
@@ -698,6 +713,9 @@ void log_match_lines(struct log_matcher *matcher, uint64_t now_ns, const char *b
     }
     if (matcher->line >= 0)
         matcher->line += (int64_t)lines_count(bytes + counted, len - counted);
+    struct line_place last = len ? line_at(bytes, len, len - 1) : (struct line_place){bytes, 0, 0};
+    matcher->above_len = last.len < LOG_ABOVE_MOST ? last.len : LOG_ABOVE_MOST;
+    memcpy(matcher->above, last.start, matcher->above_len);
 }
 
 void log_match_rest(struct log_matcher *matcher, uint64_t now_ns, bool end)

@@ -132,8 +132,12 @@ struct log_line {
     bool cut;
     int64_t number; /* -1: unknown */
     uint64_t now_ns;
-    const char *place; /* as of struct log_record */
+    const char *place, *above; /* as of struct log_record */
+    const char *block;         /* that it is in, */
+    size_t at;                 /* and where it begins there, with holes */
 };
+
+enum { LOG_ABOVE_MOST = 200 }; /* bytes of a line that stands above another one */
 
 /* A line that announces a message, until that comes. */
 struct log_head {
@@ -147,6 +151,7 @@ struct log_head {
     bool other_recorded;   /* by itself: it is an error of another kind */
     char place[256];       /* of a traceback, FILE:LINE of the innermost line so far that is of no library; "" */
     bool library;          /* the line before was of one */
+    char above[LOG_ABOVE_MOST + 1]; /* the line above; "" */
 };
 
 struct log_matcher {
@@ -157,6 +162,8 @@ struct log_matcher {
     struct log_found *found; /* of the rows, then of the given ones; NULL: nothing yet */
     size_t found_room;
     struct log_head head;
+    char above[LOG_ABOVE_MOST]; /* the last line of the block before */
+    size_t above_len;
     int64_t line; /* so many have ended; -1: unknown */
 };
 

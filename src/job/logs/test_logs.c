@@ -193,7 +193,7 @@ static const struct example {
 /* What a test has seen. */
 static struct seen {
     unsigned records, folded_records, progress, notes;
-    char pattern[64], text[64], place[64]; /* of the last */
+    char pattern[64], text[64], place[64], above[64]; /* of the last */
     int64_t line;
     uint64_t folded, lines_folded;
     bool cut;
@@ -213,6 +213,7 @@ static void see(void *ctx, enum record_type type, const void *row)
         snprintf(seen.pattern, sizeof seen.pattern, "%s", record->pattern);
         snprintf(seen.text, sizeof seen.text, "%s", record->text);
         snprintf(seen.place, sizeof seen.place, "%s", record->place ? record->place : "");
+        snprintf(seen.above, sizeof seen.above, "%s", record->above ? record->above : "");
         seen.len = strlen(record->text);
         json_decref(seen.fields);
         seen.fields = json_incref(record->fields);
@@ -370,6 +371,33 @@ static void test_places(void **state)
     match_traceback(&matcher, "Traceback (most recent call last):\n  File \"/x.py\", line\n  File \"/y\nKeyError: 1\n",
                     "");
     log_matcher_done(&matcher);
+}
+
+/* Of an exception that tells that a command failed, what stands above is probably what that said. */
+static void test_above(void **state)
+{
+    static const char traceback[] = "Traceback (most recent call last):\n  File \"/w/x.py\", line 1\n";
+    static const char told[] = "subprocess.CalledProcessError: Command 'x' returned non-zero exit status 3.\n";
+    static const struct {
+        const char *before, *same, *message, *above;
+    } rows[] = {
+        {"x\n", "no such station\n", told, "no such station"},
+        {"no such station\n", "", told, "no such station"},
+        {"no such station\n", "\n", told, ""},
+        {"x\nno such station\n", "", "ValueError: x\n", ""},
+        {"", "", told, ""},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        char text[400];
+        struct log_matcher matcher = matcher_of(NULL);
+        match_text(&matcher, 0, rows[i].before);
+        snprintf(text, sizeof text, "%s%s", rows[i].same, traceback);
+        match_text(&matcher, 0, text);
+        match_text(&matcher, 0, rows[i].message);
+        assert_string_equal(seen.place, "/w/x.py:1");
+        assert_string_equal(seen.above, rows[i].above);
+        log_matcher_done(&matcher);
+    }
 }
 
 /* The name of an exception comes before what only stands there; errors of another kind are recorded meanwhile; the next
@@ -618,6 +646,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_severity, forget, forget),
         cmocka_unit_test_setup_teardown(test_tracebacks, forget, forget),
         cmocka_unit_test_setup_teardown(test_places, forget, forget),
+        cmocka_unit_test_setup_teardown(test_above, forget, forget),
         cmocka_unit_test_setup_teardown(test_excluded_message, forget, forget),
         cmocka_unit_test_setup_teardown(test_long_line, forget, forget),
         cmocka_unit_test_setup_teardown(test_harmless_stays, forget, forget),

@@ -27,6 +27,7 @@ enum said { SAID_NOTHING, SAID_CONSEQUENCE, SAID_HINT, SAID_OF_ANOTHER, SAID_ERR
 struct cause_said {
     const json_t *record; /* NULL: none does */
     enum said said;
+    const json_t *told; /* Python ended, then or later, as a command failed that it had started; NULL: it did not */
 };
 void cause_look_at_said(const struct job_end *end, struct cause_said *ret_said);
 

@@ -418,6 +418,19 @@ static bool is_of_builtin(const struct job_end *end, const json_t *record)
            behind_script(text) != text;
 }
 
+/* Of the exceptions the last one, if it is that a command failed. */
+static const json_t *find_told(const json_t *lines, const enum said *said)
+{
+    static const char told[] = "CalledProcessError: Command ";
+    for (size_t i = json_array_size(lines); i-- > 0;) {
+        const json_t *record = json_array_get(lines, i);
+        const char *text = json_string_value(json_object_get(record, "text"));
+        if (is_traceback(record) && said[i] >= SAID_ERROR)
+            return text && strstr(text, told) ? record : NULL;
+    }
+    return NULL;
+}
+
 /* What programs said of the failure. Errors come in bursts: a program goes on after one, tells what follows of it, or others fail
  * because of it. So it is the first line of the last burst; of it one that names a cause outside the program, if it has one. But of
  * exceptions the last one ended the program, which had handled the others; one that is raised once more was raised first. */
@@ -467,8 +480,12 @@ void cause_look_at_said(const struct job_end *end, struct cause_said *ret_said)
     free(others.before.list);
     free(others.after.list);
     free(others.traps);
+    first = outside ? outside : first;
+    const json_t *told = said ? find_told(lines, said) : NULL;
+    if (told && first && record_seconds(told) < record_seconds(first))
+        told = NULL;
     json_decref(lines); /* the layers have them, too */
-    *ret_said = (struct cause_said){.record = outside ? outside : first, .said = most};
+    *ret_said = (struct cause_said){.record = first, .said = most, .told = told};
 }
 
 void cause_put_said(struct buf *out, const struct job_end *end, enum said least, double seconds)
@@ -726,6 +743,26 @@ bool cause_put_backtrace(struct buf *out, const struct job_end *end, double seco
     return false;
 }
 
+/* "; then CalledProcessError: Command 'stage.sh' returned non-zero exit status 3, at run.py:2" */
+static void put_told(struct cause *cause, const json_t *told)
+{
+    const char *place = json_string_value(json_object_get(told, "place"));
+    buf_puts(&cause->said, "; then ");
+    cause_cut(&cause->said, json_string_value(json_object_get(told, "text")));
+    cause_end_sentence(&cause->said);
+    buf_puts(&cause->said, ", at ");
+    cause_cut(&cause->said, text_base(place));
+    cause_add(cause, told);
+}
+
+/* What stood above the exception of Python that tells that a command failed, if that may be its words; NULL: nothing. */
+static const char *words_above(const struct job_end *end, const json_t *told)
+{
+    const char *above = json_string_value(json_object_get(told, "above"));
+    bool words = above && (begins_with_name(end, 0, above) || cause_is_complaint(above) || tells_of_failure(above));
+    return words ? above : NULL;
+}
+
 bool cause_find_log(const struct job_end *end, struct cause *cause, bool sure)
 {
     const json_t *record = sure ? NULL : end->said->record;
@@ -734,10 +771,12 @@ bool cause_find_log(const struct job_end *end, struct cause *cause, bool sure)
         return false;
     const char *file = json_string_value(json_object_get(record, "file"));
     cause_cut(&cause->where, file ? file : "?");
-    cause_cut(&cause->what, json_string_value(json_object_get(record, "text")));
+    const json_t *told = end->said->told;
+    const char *above = told && told == record ? words_above(end, told) : NULL;
+    cause_cut(&cause->what, above ? above : json_string_value(json_object_get(record, "text")));
     const char *place = json_string_value(json_object_get(record, "place"));
     const char *pattern = json_string_value(json_object_get(record, "pattern"));
-    if (place) {
+    if (place && !above) {
         cause_end_sentence(&cause->what);
         buf_puts(&cause->said, ", at ");
         cause_cut(&cause->said, text_base(place));
@@ -745,6 +784,10 @@ bool cause_find_log(const struct job_end *end, struct cause *cause, bool sure)
         cause_put_backtrace(&cause->said, end, record_seconds(record));
     }
     cause_add(cause, record);
+    if (above || (told && told != record)) {
+        cause_end_sentence(&cause->what);
+        put_told(cause, told);
+    }
     cause->note = NOTE(cause_log, .file = cause_text(&cause->where), .text = cause_text(&cause->what),
                        .when = put_when(cause, end, record), .place = cause_text(&cause->said));
     return true;

@@ -1229,6 +1229,47 @@ static void test_tracebacks_of_libraries(void **state)
     expect(ask(TWO), NOTE_cause_log, false, "probably what stderr says: KeyError: 'temperature', at analyse.py:6");
 }
 
+static void put_told(double seconds, const char *text, const char *above)
+{
+    PUT("{s:s, s:f, s:s, s:s, s:s, s:s, s:s, s:s?, s:i}", "type", "log", "t", seconds, "file", "stderr", "pattern",
+        "exception", "level", "error", "text", text, "place", "/w/run.py:2", "above", above, "folded", 0);
+}
+
+/* That a command failed, and what it said: what is a reason by itself, and what only stands above. */
+static void test_command_of_python(void **state)
+{
+    static const char chain[] = "[{\"pid\": 20, \"name\": \"stage.sh\", \"start_seconds\": 99, \"end_seconds\": 99.9, "
+                                "\"exit_code\": 3}, {\"pid\": 10, \"name\": \"python3\", \"start_seconds\": 0, "
+                                "\"end_seconds\": 100, \"exit_code\": 1}]";
+    static const char told[] = "subprocess.CalledProcessError: Command 'stage.sh' returned non-zero exit status 3.";
+    static const char text[] = "probably what stderr says: %s; then subprocess.CalledProcessError: Command 'stage.sh' "
+                               "returned non-zero exit status 3, at run.py:2";
+    static const struct {
+        const char *level, *said, *above, *text;
+    } rows[] = {
+        {NULL, NULL, "stage.sh: station ZRH", "stage.sh: station ZRH"},
+        {NULL, NULL, "There is no such station.", "There is no such station"},
+        {"error", "ERROR: the mesh is empty", "ERROR: the mesh is empty", "ERROR: the mesh is empty"},
+        {"warning", "stage.sh: cannot open a.nc", "stage.sh: cannot open a.nc", "stage.sh: cannot open a.nc"},
+    };
+    char expected[300];
+    put_told(99.95, told, "step 7 of 9");
+    expect(ask_end(chain, 1, 0, NULL), NOTE_cause_log, false,
+           "probably what stderr says: subprocess.CalledProcessError: Command 'stage.sh' returned non-zero exit status "
+           "3, at run.py:2");
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        job_model_done(&model);
+        assert_int_equal(job_model_init(&model, 100), 0);
+        if (rows[i].said)
+            put_log(99.9, rows[i].level, rows[i].said);
+        put_told(99.95, told, rows[i].above);
+        snprintf(expected, sizeof expected, text, rows[i].text);
+        expect(ask_end(chain, 1, 0, NULL), NOTE_cause_log, false, expected);
+        put_traceback(99.96, "RuntimeError: no input", "/w/run.py:9");
+        assert_null(strstr(ask_end(chain, 1, 0, NULL).text, "; then ")); /* what ended it is another one */
+    }
+}
+
 /* The script ends as the last command of its trap does; its words are those of the command that failed before. */
 static void test_failed_cleanup(void **state)
 {
@@ -1641,6 +1682,7 @@ int main(void)
         ROW(test_of_trap),
         ROW(test_tracebacks),
         ROW(test_tracebacks_of_libraries),
+        ROW(test_command_of_python),
         ROW(test_failed_cleanup),
         ROW(test_many_others),
         ROW(test_age),

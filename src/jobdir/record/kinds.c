@@ -302,6 +302,8 @@ static const struct field log_fields[] = {
     {"fields", FIELD_OBJECT, AT(fields), .flags = FIELD_WHERE_KNOWN, .about = "named groups of the expression"},
     {"place", FIELD_TEXT, AT(place), .flags = FIELD_WHERE_KNOWN,
      .about = "of an exception of Python, by its traceback: FILE:LINE of the innermost line that is of no library"},
+    {"above", FIELD_TEXT, AT(above), .flags = FIELD_WHERE_KNOWN,
+     .about = "of an exception of Python that tells that a command failed: the line above its traceback"},
     {0}};
 #undef ROW
 

@@ -189,6 +189,7 @@ struct log_record {
     json_t *fields;  /* named groups; NULL: none */
     const char *
         place; /* of an exception of Python: "FILE:LINE" of the innermost line of the user's own code; NULL: not known */
+    const char *above; /* of one that tells that a command failed: the line above its traceback; NULL: none */
 };
 
 struct log_folded_record { /* at the end, and when a rest is left */
