@@ -35,6 +35,16 @@ bool cause_is_library(const json_t *frame)
     return false;
 }
 
+/* Of Python's own modules and of packages, in C or Python. */
+static bool is_of_package(const json_t *frame)
+{
+    const char *module = json_string_value(json_object_get(frame, "module"));
+    const char *file = json_string_value(json_object_get(frame, "file"));
+    if (json_is_string(json_object_get(frame, "language")))
+        return file && strcmp(file, "<string>") != 0 && !python_is_own_code(file); /* python3 -c */
+    return module && !python_is_own_code(module);
+}
+
 /* Of the frame in which it crashed, or which called a library that did; functions without debug information have no line. */
 static void put_crash_place(struct buf *out, const json_t *crash)
 {
@@ -46,7 +56,7 @@ static void put_crash_place(struct buf *out, const json_t *crash)
         if (!json_is_string(json_object_get(frame, "function")))
             continue;
         any = any ? any : frame;
-        if (cause_is_library(frame))
+        if (cause_is_library(frame) || is_of_package(frame))
             continue;
         if (!best || json_is_integer(line))
             best = frame;

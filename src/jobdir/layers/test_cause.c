@@ -339,6 +339,35 @@ static void test_crash(void **state)
            "probably python3 crashed by SIGSEGV, a NULL pointer, in step at physics.c:20");
 }
 
+/* A crash in a package of Python, or one below ctypes, has the user's own line; one in a library of the user's has that. */
+static void test_crash_below_python(void **state)
+{
+    static const char format[] =
+        "{\"type\": \"crash\", \"t\": 99.8, \"pid\": 20, \"name\": \"python3\", \"signal\": 11, \"core_dumped\": "
+        "false, \"frames\": [{\"pc\": 1, \"function\": \"string_at\", \"module\": \"%s\", \"file\": "
+        "\"/build/work.c\", \"line\": 5564}, {\"pc\": 2, \"function\": \"ffi_call\", \"module\": "
+        "\"/usr/lib/libffi.so.8\"}, {\"pc\": 3, \"language\": \"python\", \"function\": \"string_at\", \"file\": "
+        "\"/usr/lib/python3.11/ctypes/__init__.py\", \"line\": 519}, {\"pc\": 3, \"language\": \"python\", "
+        "\"function\": \"peek\", \"file\": \"%s\", \"line\": 2}]}";
+    static const struct {
+        const char *module, *file, *text;
+    } rows[] = {
+        {"/usr/lib/python3.11/lib-dynload/_ctypes.so", "/w/seg.py", "in peek at seg.py:2"},
+        {"/venv/lib/python3.11/site-packages/numpy/core.so", "/w/seg.py", "in peek at seg.py:2"},
+        {"/usr/lib/python3.11/lib-dynload/_ctypes.so", "<string>", "in peek at <string>:2"},
+        {"/w/libwork.so", "/w/seg.py", "in string_at at work.c:5564"},
+    };
+    char text[1000], expected[200];
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        json_array_clear(model.crashes);
+        snprintf(text, sizeof text, format, rows[i].module, rows[i].file);
+        PUT("o", json_loads(text, 0, NULL));
+        snprintf(expected, sizeof expected, "python3 crashed by SIGSEGV, %s", rows[i].text);
+        expect(ask_end("[{\"pid\": 20, \"name\": \"python3\", \"end_seconds\": 99.9, \"signal\": 11}]", 0, 11, NULL),
+               NOTE_cause_crash, true, expected);
+    }
+}
+
 /* Where a program aborted is not in the library that does it. */
 static void test_crash_in_library(void **state)
 {
@@ -1628,6 +1657,7 @@ int main(void)
         ROW(test_stuck),
         ROW(test_crash),
         ROW(test_crash_in_library),
+        ROW(test_crash_below_python),
         ROW(test_crash_in_template),
         ROW(test_limit),
         ROW(test_address_limit),
