@@ -209,7 +209,8 @@
 #define LOGS_END_MS 400       /* for the last lines, when the job has ended */
 #define LOGS_TEE_MS 200       /* for tee(1), which writes them when the script that sent it its output has ended */
 #define LOGS_NEVER_NS (3600 * WAITS_NS_PER_SECOND) /* until scry set wants something */
-#define PROGRESS_APART_SECONDS 4                   /* points of a progress are at least so far apart */
+#define LOGS_NEAR_SECONDS 60     /* an error so long before the end may say why: logs of programs are left alone */
+#define PROGRESS_APART_SECONDS 4 /* points of a progress are at least so far apart */
 #define SCRIPTS_LOOK_NS (100 * 1000 * 1000)        /* between two looks, while something changes */
 #define SCRIPTS_SOON_NS (1 * 1000 * 1000)          /* after a process was seen: more of them come at once */
 #define SCRIPTS_SELDOM_NS (1000 * 1000 * 1000)     /* while nothing changes */

@@ -125,6 +125,25 @@ class Logs(JobCase):
             self.assertEqual(last and last["reason"]["text"], reason)
             self.assertEqual([line["text"] for line in self.records("log")], ["ERROR: mesh is empty"] if reason else [])
 
+    def test_log_of_a_program(self):
+        """What a program that fails wrote last into a log that it has opened itself is why, if it has said nothing else."""
+        os.mkfifo(os.path.join(self.work, "go"))
+        said = "ERROR: negative density in cell 4711"
+        self.write("solve.py", "import sys\nlog = open('solver.log', 'w')\n"
+                   f"log.write('step 1\\n' + sys.argv[2] + '\\n')\nlog.flush()\nopen('go').read()\n"
+                   "sys.stderr.write(sys.argv[3])\nsys.exit(int(sys.argv[1]))\n")
+        for status, line, error, reason in ((3, said, "", "probably what solver.log says: " + said),
+                                            (3, said, "ERROR: no mesh\n", "probably what stderr says: ERROR: no mesh"),
+                                            (3, "step 2", "", None), (0, said, "", None)):
+            run = self.box.start(["sh", "-c", 'exec "$0" "$@" >job.out 2>job.err', *self.box.scry(
+                "run", "-q", "--sample", "0.1", "--", sys.executable, "solve.py", str(status), line, error)], cwd=self.work)
+            self.wait_until_found("solver.log")
+            self.write("go", "go\n")
+            self.assertEqual(run.wait(), status)
+            last = self.report()["last"]
+            self.assertEqual(last and last["reason"] and last["reason"]["text"], reason)
+            self.assertNotIn("trouble", self.scry("report", "@last").stdout)
+
     def test_own_words(self):
         """What a script sent to a file for a command that failed is what that said, whatever the script says then."""
         os.mkfifo(os.path.join(self.work, "go"))

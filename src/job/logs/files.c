@@ -4,7 +4,9 @@
 #include "base/data/cleanup.h"
 #include "base/system/clock.h"
 #include "base/system/proc_file.h"
+#include "jobdir/text/text.h"
 
+#include <ctype.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <glob.h>
@@ -493,34 +495,53 @@ static const char *path_from(const struct log_files *files, const char *path)
     return strncmp(path, files->cwd, len) == 0 && path[len] == '/' ? path + len + 1 : path;
 }
 
+/* By its name. */
+static bool is_log(const char *path)
+{
+    static const char *const ends[] = {".log", ".out", ".err"}, word[] = "log";
+    const char *name = text_base(path), *at = name;
+    size_t len = strlen(name);
+    for (size_t i = 0; i < sizeof ends / sizeof *ends; i++)
+        if (len > strlen(ends[i]) && strcmp(name + len - strlen(ends[i]), ends[i]) == 0)
+            return true;
+    for (; (at = strcasestr(at, word)) != NULL; at++)
+        if ((at == name || !isalpha((unsigned char)at[-1])) && !isalpha((unsigned char)at[strlen(word)]))
+            return true;
+    return false;
+}
+
 static void add_found(struct log_files *files, pid_t pid, int fd, uint64_t rows)
 {
     char link[64], path[PATH_MAX];
     struct stat status, named;
+    bool log = fd > STDERR_FILENO;
     stream_path(link, pid, fd);
-    if (stat(link, &status) < 0 || !S_ISREG(status.st_mode) || status.st_uid != geteuid())
+    ssize_t len = readlink(link, path, sizeof path - 1);
+    if (len <= 0)
+        return;
+    path[len] = 0;
+    if ((log && !is_log(path)) || stat(link, &status) < 0 || !S_ISREG(status.st_mode) || status.st_uid != geteuid())
         return;
     struct log_file *file = find_open(files, &status);
-    if (file && file->found && pid != files->root) { /* mostly its shell has opened it */
+    if (file && file->found && pid != files->root && !log) { /* mostly its shell has opened it */
         file->failed = file->found == pid ? file->failed : 0;
         file->found = pid;
     }
     if (file)
         return;
     long flags = stream_flags(pid, fd);
-    ssize_t len = readlink(link, path, sizeof path - 1);
-    if (flags < 0 || (flags & O_ACCMODE) == O_RDONLY || len <= 0)
+    if (flags < 0 || (flags & O_ACCMODE) == O_RDONLY)
         return;
-    path[len] = 0;
     if (stat(path, &named) < 0 || named.st_dev != status.st_dev || named.st_ino != status.st_ino ||
         find_file(files, path) || HASH_COUNT(files->files) >= LOG_FILES_MOST)
         return;
     file = add_file(files, path, path_from(files, path), true);
     if (!file)
         return;
-    files->found_count++;
+    *(log ? &files->log_count : &files->found_count) += 1;
     file->found = pid;
-    file->data = fd == STDOUT_FILENO;
+    file->log = log;
+    file->data = fd != STDERR_FILENO;
     file->matcher.rows = file->data ? 0 : rows;
     file->tail.start_ns = flags & O_APPEND || files->start_ns == UINT64_MAX ? files->start_ns : 0;
     tail_look(&file->tail, false);
@@ -529,6 +550,13 @@ static void add_found(struct log_files *files, pid_t pid, int fd, uint64_t rows)
 void log_files_add_streams(struct log_files *files, pid_t pid, uint64_t rows)
 {
     for (int fd = STDERR_FILENO; fd >= STDOUT_FILENO && rows && files->found_count < LOG_FOUND_MOST; fd--)
+        add_found(files, pid, fd, rows);
+}
+
+void log_files_add_logs(struct log_files *files, pid_t pid, uint64_t rows)
+{
+    enum { FDS_MOST = 32 }; /* those are opened early */
+    for (int fd = STDERR_FILENO + 1; fd < FDS_MOST && rows && files->log_count < LOG_OPENED_MOST; fd++)
         add_found(files, pid, fd, rows);
 }
 

@@ -83,7 +83,7 @@ void tail_end(struct tail *tail);
 /* Which files are watched for which expressions: those that --log names, as they appear, the job's own streams, and what its
  * processes have as theirs, as a script redirects them. */
 
-enum { LOG_FILES_MOST = 128, LOG_FOUND_MOST = 32, LOG_RULES_MOST = RUN_LOGS, LOG_LEFT = 256 };
+enum { LOG_FILES_MOST = 128, LOG_FOUND_MOST = 32, LOG_OPENED_MOST = 16, LOG_RULES_MOST = RUN_LOGS, LOG_LEFT = 256 };
 
 struct log_files;
 
@@ -96,7 +96,8 @@ struct log_file {
     bool seen;    /* it was there */
     bool wild;    /* found by a wild name: it is forgotten when it is gone */
     pid_t found;  /* a process of the job that has it as its standard output or error; 0: it was not found so */
-    bool data;    /* it is only its standard output: that may be data, and is only looked at if it fails */
+    bool data;    /* it is not its standard error: that may be data, and is only looked at if it fails */
+    bool log;     /* it is none of its streams */
     pid_t failed; /* that, or what it had started so, has failed, */
     double end;   /* then, in seconds since the start of the job */
     uint64_t skipped_bytes;
@@ -134,6 +135,7 @@ struct log_files {
     struct fold states; /* of records about files with wild names, of which there may be many */
     bool full;          /* more than LOG_FILES_MOST were found, and that was said */
     size_t found_count; /* of streams of processes, since the start */
+    size_t log_count;   /* and of logs that they have opened themselves */
     bool silent;        /* files that are there are no news */
     uint64_t (*now_ns)(void);
 };
@@ -143,6 +145,8 @@ bool log_files_add(struct log_files *files, const char *file, uint64_t given, ui
 /* Wants what a process has as standard output and standard error, where that are regular files of this user that it may write, and that
  * nobody else has named. What is standard error is read from the beginning; what was there before the job and is only appended to, from its end on. */
 void log_files_add_streams(struct log_files *files, pid_t pid, uint64_t rows);
+/* The same of what a process has opened by itself to write, and has the name of a log: "solver.log", "log.simpleFoam", "run.err". */
+void log_files_add_logs(struct log_files *files, pid_t pid, uint64_t rows);
 /* Nothing is wanted any more: add anew what is. Files that are still wanted are read on. */
 void log_files_want_none(struct log_files *files);
 /* Looks for files that wild names have now; `at_end`: they were there before the job. */

@@ -34,11 +34,16 @@ struct logs {
     uint64_t idle_ns, rest_ns, scan_ns; /* the wait; when these are due */
     int64_t spare_ns;                   /* of processor time; below 0: taken in advance */
     uint64_t spare_at_ns;
+    uint64_t error_ns; /* when the last error was recorded; 0: none was */
+    size_t looked;     /* at so many processes for the logs that they have opened */
 };
 
 static void put(void *ctx, enum record_type type, const void *row)
 {
     struct logs *logs = ctx;
+    if (type == RECORD_log &&
+        strcmp(((const struct log_record *)row)->level, log_severity_names[LOG_SEVERITY_ERROR]) == 0)
+        logs->error_ns = clock_now_ns();
     observe_put(logs->observer, type, row);
 }
 
@@ -335,6 +340,22 @@ static void logs_process(void *state, const struct observed_process *process)
     loop_set_timer(logs->timer, MS_NS, 0);
 }
 
+/* Which logs processes have opened: a few of them each time. */
+static void logs_tick(void *state)
+{
+    enum { LOOKS_MOST = 16 };
+    struct logs *logs = state;
+    size_t at = 0, count = HASH_COUNT(logs->observer->processes), before = logs->files.log_count;
+    for (const struct observed_process *each = logs->observer->processes; each; each = each->hh.next, at++)
+        if ((at + count - logs->looked % count) % count < LOOKS_MOST)
+            log_files_add_logs(&logs->files, each->pid, logs->rows);
+    logs->looked += LOOKS_MOST;
+    if (logs->files.log_count == before)
+        return;
+    logs->idle_ns = LOGS_SOON_MS * MS_NS;
+    loop_set_timer(logs->timer, MS_NS, 0);
+}
+
 static void logs_process_ended(void *state, const struct observed_process *process)
 {
     struct logs *logs = state;
@@ -349,13 +370,29 @@ static void logs_process_ended(void *state, const struct observed_process *proce
     }
 }
 
-/* What a program that fails writes to its standard output is no data, at least not the end of it. It counts as written now. */
-static void match_failed(struct logs *logs)
+/* Since the last line was written; -1: not known, for scry itself or a launcher wrote behind it. */
+static double quiet_seconds(const struct tail *tail)
+{
+    uint64_t now_ns = clock_wall_ns();
+    size_t len = tail->last_len, start;
+    while (len && isspace((unsigned char)tail->last[len - 1]))
+        len--;
+    for (start = len; start && tail->last[start - 1] != '\n';)
+        start--;
+    if (log_is_own(tail->last + start, len - start) || log_is_of_launcher(tail->last + start, len - start))
+        return -1;
+    return now_ns > tail->last_ns ? (double)(now_ns - tail->last_ns) / NS_PER_SECOND : 0;
+}
+
+/* What a program that fails writes to its standard output, or into a log, is no data, at least not the end of it. It counts as written
+ * now. */
+static void match_failed(struct logs *logs, bool log)
 {
     double now = observe_seconds(logs->observer, clock_now_ns());
     for (struct log_file *file = logs->files.files; file; file = file->hh.next) {
         const char *bytes = file->tail.last, *first = bytes;
-        if (!file->data || !file->failed || !bytes || file->end < now - CAUSE_FAILURE_SECONDS)
+        if (!file->data || file->log != log || !file->failed || !bytes || file->end < now - CAUSE_FAILURE_SECONDS ||
+            (log && quiet_seconds(&file->tail) > now - file->end + CAUSE_FAILURE_SECONDS))
             continue;
         if (file->tail.last_len == TAIL_LAST_BYTES) /* it is cut */
             first = memchr(bytes, '\n', file->tail.last_len);
@@ -407,25 +444,11 @@ static json_t *last_lines(const struct log_file *file)
     return NULL;
 }
 
-/* Since the last of them was written; -1: not known, for scry itself or a launcher wrote behind it. */
-static double quiet_seconds(const struct tail *tail)
-{
-    uint64_t now_ns = clock_wall_ns();
-    size_t len = tail->last_len, start;
-    while (len && isspace((unsigned char)tail->last[len - 1]))
-        len--;
-    for (start = len; start && tail->last[start - 1] != '\n';)
-        start--;
-    if (log_is_own(tail->last + start, len - start) || log_is_of_launcher(tail->last + start, len - start))
-        return -1;
-    return now_ns > tail->last_ns ? (double)(now_ns - tail->last_ns) / NS_PER_SECOND : 0;
-}
-
 /* Of processes that failed, and had a file for themselves. */
 static void put_last_words(struct logs *logs)
 {
     for (const struct log_file *file = logs->files.files; file; file = file->hh.next) {
-        json_t *lines = file->failed && logs->rows ? last_lines(file) : NULL;
+        json_t *lines = file->failed && logs->rows && !file->log ? last_lines(file) : NULL;
         if (lines)
             observe_put(logs->observer,
                         RECORD(log_last, .file = file->name, .quiet_seconds = quiet_seconds(&file->tail),
@@ -440,7 +463,7 @@ static void put_last(struct logs *logs)
     const struct log_file *said = NULL;
     json_t *lines = NULL;
     for (const struct log_file *file = logs->files.files; file; file = file->hh.next) {
-        bool stream = file->tail.stream && file->matcher.rows;
+        bool stream = file->tail.stream && file->matcher.rows && !file->log;
         bool better = !said || strcmp(file->name, "stderr") == 0 ||
                       (strcmp(said->name, "stderr") != 0 && file->tail.last_ns > said->tail.last_ns);
         json_t *its = stream && better ? last_lines(file) : NULL;
@@ -486,7 +509,9 @@ static void logs_end(void *state)
     }
     for (struct log_file *file = logs->files.files; file; file = file->hh.next)
         tail_end(&file->tail);
-    match_failed(logs);
+    match_failed(logs, false);
+    if (!logs->error_ns || clock_now_ns() - logs->error_ns > LOGS_NEAR_SECONDS * (uint64_t)NS_PER_SECOND)
+        match_failed(logs, true);
     say_rest(logs, clock_now_ns(), true);
     for (struct log_file *file = logs->files.files; file; file = file->hh.next)
         say_skipped(logs, file);
@@ -500,5 +525,6 @@ const struct observe_source logs_source = {.name = "logs",
                                            .start = logs_start,
                                            .process = logs_process,
                                            .process_ended = logs_process_ended,
+                                           .tick = logs_tick,
                                            .changed = logs_changed,
                                            .end = logs_end};

@@ -304,6 +304,40 @@ static void test_streams_of_processes(void **state)
     assert_int_equal(find_streams("/dev/null", O_WRONLY, &offset), 0);
 }
 
+/* What a program has opened by itself, to write, and is called a log. */
+static void test_logs_of_processes(void **state)
+{
+    static const struct {
+        const char *name;
+        int flags;
+        bool found;
+    } rows[] = {
+        {"log", O_WRONLY, true},         {"solver.log", O_WRONLY, true},  {"log.simpleFoam", O_RDWR, true},
+        {"run_LOG.txt", O_WRONLY, true}, {"model.3.err", O_WRONLY, true}, {"solver.log", O_RDONLY, false},
+        {"catalog", O_WRONLY, false},    {"login.db", O_WRONLY, false},   {"grid.nc", O_WRONLY, false},
+    };
+    const struct log_sink sink = {NULL, no_put, no_note};
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        struct log_files files = {
+            .expressions.sink = &sink, .cwd = dir, .now_ns = clock_now_ns, .start_ns = UINT64_MAX - 1};
+        char name[128];
+        snprintf(name, sizeof name, "%s/%s", dir, rows[i].name);
+        int fd = open(name, rows[i].flags | O_CREAT, 0600);
+        assert_true(fd >= 0);
+        log_files_add_logs(&files, getpid(), 1);
+        log_files_add_logs(&files, getpid(), 1); /* it is known */
+        if (HASH_COUNT(files.files) != rows[i].found)
+            fail_msg("%s", rows[i].name);
+        if (rows[i].found) {
+            assert_string_equal(files.files->name, rows[i].name);
+            assert_true(files.files->data && files.files->log);
+        }
+        log_files_done(&files);
+        close(fd);
+        unlink(name);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -316,6 +350,7 @@ int main(void)
         cmocka_unit_test_teardown(test_skips, clean),
         cmocka_unit_test_teardown(test_pipe, clean),
         cmocka_unit_test_teardown(test_streams_of_processes, clean),
+        cmocka_unit_test_teardown(test_logs_of_processes, clean),
         cmocka_unit_test_teardown(test_no_files, clean),
         cmocka_unit_test_teardown(test_pieces, clean),
     };

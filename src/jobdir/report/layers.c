@@ -489,8 +489,9 @@ static bool is_caught(const struct job_model *model, const json_t *record)
 /* Whether it is that a pipe is broken, and its reader was in a pipeline and wanted no more. */
 static bool is_of_unread(const struct job_model *model, const char *text, double seconds)
 {
+    static const char system[] = "broken pipe", python[] = "BrokenPipe";
     size_t looks = 0;
-    if (!text || (!strcasestr(text, "broken pipe") && !strstr(text, "BrokenPipe")))
+    if (!text || (!strcasestr(text, system) && !strstr(text, python)))
         return false;
     for (size_t i = model->ended_count; i-- > 0 && looks < LOOKS_MOST;) {
         const struct job_process *process = &model->ended[i];
@@ -506,6 +507,7 @@ static bool is_of_unread(const struct job_model *model, const char *text, double
 /* Whether tests of Python's unittest said it which then all passed: they try what fails, too. */
 static bool is_of_tests(const struct job_model *model, const json_t *record)
 {
+    static const char all[] = "s OK";
     double seconds = record_seconds(record);
     size_t index;
     const json_t *other;
@@ -514,7 +516,7 @@ static bool is_of_tests(const struct job_model *model, const json_t *record)
         const char *pattern = json_string_value(json_object_get(other, "pattern"));
         const char *text = json_string_value(json_object_get(other, "text"));
         double passed = record_seconds(other);
-        if (!pattern || strcmp(pattern, "tests") != 0 || !text || !strstr(text, "s OK") || passed < seconds ||
+        if (!pattern || strcmp(pattern, "tests") != 0 || !text || !strstr(text, all) || passed < seconds ||
             !json_equal(json_object_get(other, "file"), json_object_get(record, "file")))
             continue;
         for (size_t i = model->ended_count; i-- > 0;) {
