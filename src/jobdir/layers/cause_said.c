@@ -548,6 +548,15 @@ static bool gives_up_with_text(const struct job_model *model, const json_t *proc
     return (shell ? cause_is_complaint(text) : tells_of_failure(text)) && !is_of_program(model, text);
 }
 
+/* Whether the line is all that standard error has, and no other program's, nor a shell's: that may as well have told of a step. */
+static bool is_all_it_said(const struct job_model *model, const json_t *process, const struct log_last_record *row)
+{
+    const char *line = json_string_value(json_array_get(row->lines, 0));
+    return line && json_array_size(row->lines) == 1 && strcmp(row->file, "stderr") == 0 &&
+           json_integer_value(json_object_get(process, "exit_code")) && !is_of_program(model, line) &&
+           !starter_is_shell(json_string_value(json_object_get(process, "name")), json_object_get(process, "argv"));
+}
+
 /* What stands at the end of a file that it had for itself. NULL: it had none. */
 static const json_t *put_own_words(struct buf *out, const struct job_end *end, int at)
 {
@@ -587,8 +596,9 @@ const json_t *cause_put_last_words(struct buf *out, const struct job_end *end, i
         const char *line = json_string_value(json_array_get(row.lines, i));
         said = begins_with_name(end, (size_t)at, line) ? line : NULL;
     }
+    const json_t *process = json_array_get(end->chain, (size_t)at);
     if (!said && last && *last && !isspace((unsigned char)*last) && after <= SEEN_SECONDS &&
-        gives_up_with_text(end->model, json_array_get(end->chain, (size_t)at), last))
+        (gives_up_with_text(end->model, process, last) || is_all_it_said(end->model, process, &row)))
         said = last;
     if (!said)
         return NULL;

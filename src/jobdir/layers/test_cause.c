@@ -1367,6 +1367,32 @@ static void put_command(int pid, const char *name, double start, double seconds,
         name, "start", start, "end", seconds, "status", status);
 }
 
+/* A program of any language ends so after its only line on standard error; a shell may have told of a step. */
+static void test_only_line(void **state)
+{
+#define ONLY_LINE "{s:s, s:f, s:s, s:f, s:[s]}", "type", "log_last", "t", 100.0, "file"
+    static const char shell[] = "[{\"pid\": 10, \"name\": \"job.sh\", \"argv\": [\"/bin/bash\", \"./job.sh\"], "
+                                "\"end_seconds\": 100, \"exit_code\": 1, \"signal\": null}]";
+    static const char later[] =
+        "[{\"pid\": 20, \"name\": \"worker\", \"start_seconds\": 99.95, \"end_seconds\": 99.97, "
+        "\"exit_code\": 3}" OF_BASH;
+    PUT(ONLY_LINE, "stderr", "quiet_seconds", 0.15, "lines", "*** stop: negative volume in element 12");
+    struct told told = ask(ONE);
+    expect(told, NOTE_cause_process, true,
+           "a.out (pid 10) ended with exit status 1; it said: *** stop: negative volume in element 12");
+    assert_string_equal(told.evidence, "[0]");
+    expect(ask(TWO), NOTE_cause_process, false,
+           "probably worker (pid 20), which ended with exit status 1; it said: *** stop: negative volume in element "
+           "12");
+    expect(ask(shell), NOTE_NONE, false, "");
+    expect(ask(later), NOTE_cause_process, false, "probably worker (pid 20), which ended with exit status 3");
+    PUT(ONLY_LINE, "stdout", "quiet_seconds", 0.15, "lines", "done");
+    expect(ask(ONE), NOTE_NONE, false, "");
+    put_command(30, "solver", 1, 2, 0);
+    PUT(ONLY_LINE, "stderr", "quiet_seconds", 0.15, "lines", "solver: 3 steps");
+    expect(ask(ONE), NOTE_NONE, false, "");
+}
+
 #define LATER \
     "[{\"pid\": 20, \"name\": \"solver\", \"start_seconds\": 99, \"end_seconds\": 99.9, \"exit_code\": 5}," \
     " {\"pid\": 10, \"name\": \"bash\", \"start_seconds\": 0, \"end_seconds\": 100, \"exit_code\": 5}]"
@@ -1551,6 +1577,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         ROW(test_last_words),
+        ROW(test_only_line),
         ROW(test_no_last_words),
         ROW(test_tolerated),
         ROW(test_tolerated_end),
