@@ -30,6 +30,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     fuzz_expect(json_array_size(tested) <= SCRIPT_TESTED_MOST && json_array_size(piped) <= SCRIPT_TESTED_MOST);
     json_decref(tested);
     json_decref(piped);
+    json_t *kills = script_kills_find((const char *)data, size);
+    fuzz_expect(json_array_size(kills) <= SCRIPT_KILLS_MOST);
+    json_decref(kills);
     script_source_free(text);
     return 0;
 }

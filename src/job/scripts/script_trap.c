@@ -8,6 +8,7 @@
 
 #include "base/data/buf.h"
 #include "base/data/cleanup.h"
+#include "jobdir/layers/starter.h"
 
 enum { DEPTH_MOST = 4, COMMANDS_MOST = 500, PARTS_MOST = 64 };
 
@@ -572,4 +573,52 @@ json_t *script_tested_find(const char *text, size_t len, json_t **ret_piped)
     json_decref(tests->others);
     free(tests);
     return only;
+}
+
+/* ---- signals that it sends ---- */
+
+static bool is_self(const char *word)
+{
+    static const char *const texts[] = {"$$", "-$$", "$BASHPID", "0"};
+    word += *word == '"';
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
+        if (strncmp(word, texts[i], strlen(texts[i])) == 0 &&
+            (!word[strlen(texts[i])] || word[strlen(texts[i])] == '"'))
+            return true;
+    return false;
+}
+
+json_t *script_kills_find(const char *text, size_t len)
+{
+    json_t *kills = json_array(), *each;
+    struct words words = words_of(span_of(text, len));
+    struct span name, word;
+    json_int_t line = 1;
+    const char *counted = text;
+    while (json_array_size(kills) < SCRIPT_KILLS_MOST && command_next(&words, &name)) {
+        json_t *argv = json_pack("[s%]", name.ptr, name.len);
+        bool self = false, known = false;
+        size_t index;
+        while ((word = word_next(&words)).len) {
+            json_t *argument = json_stringn(word.ptr, word.len);
+            self |= argument && is_self(json_string_value(argument));
+            json_array_append_new(argv, argument);
+        }
+        for (; counted < name.ptr; counted++)
+            line += *counted == '\n';
+        int signo = starter_kill_signal(argv);
+        json_decref(argv);
+        json_array_foreach(kills, index, each)
+        {
+            known |= json_integer_value(json_object_get(each, "signal")) == signo &&
+                     json_is_true(json_object_get(each, "self")) == self;
+        }
+        if (signo && !known)
+            json_array_append_new(kills,
+                                  json_pack("{s:I, s:i, s:b}", "line", line, "signal", signo, "self", (int)self));
+    }
+    if (json_array_size(kills))
+        return kills;
+    json_decref(kills);
+    return NULL;
 }

@@ -260,6 +260,38 @@ static void test_piped(void **state)
     }
 }
 
+/* Where, which signal, and whether to itself. */
+static void test_kills(void **state)
+{
+    static const struct {
+        const char *script, *kills;
+    } scripts[] = {
+        {"a\n(sleep 1; kill -9 $c) &\nkill -KILL $d\n", "2 9 0;"},
+        {"/bin/kill -s KILL 12\nkill 13\n", "1 9 0;2 15 0;"},
+        {"if ! kill -0 $p; then\n echo; fi\n", ""},
+        {"kill -n 2 -- -12\nkill -TERM $$; kill -15 \"$BASHPID\"\n", "1 2 0;2 15 1;"},
+        {"kill -$S 12; kill -l; kill\n", ""},
+        {"pkill -9 -f solver\npkill -u me x\nkillall -s INT x\n", "1 9 0;2 15 0;3 2 0;"},
+        {"kill -9 0", "1 9 1;"},
+        {"echo kill -9 0 # kill -9 $$\nskill x", ""},
+    };
+    for (size_t i = 0; i < sizeof scripts / sizeof *scripts; i++)
+        for (size_t len = 0; len <= strlen(scripts[i].script); len++) { /* any beginning is safe */
+            struct buf found = BUF_INIT;
+            size_t index;
+            char *script = strndup(scripts[i].script, len);
+            json_t *kills = script_kills_find(script, len), *kill;
+            json_array_foreach(kills, index, kill) buf_printf(
+                &found, "%d %d %d;", (int)json_integer_value(json_object_get(kill, "line")),
+                (int)json_integer_value(json_object_get(kill, "signal")), json_is_true(json_object_get(kill, "self")));
+            if (len == strlen(scripts[i].script))
+                assert_string_equal(found.data ? found.data : "", scripts[i].kills);
+            json_decref(kills);
+            free(script);
+            buf_done(&found);
+        }
+}
+
 static void check_place(const struct place *place, uint32_t first, uint32_t last, bool exact)
 {
     assert_int_equal(place->first_line, first);
@@ -378,7 +410,7 @@ int main(void)
         cmocka_unit_test(test_commands),    cmocka_unit_test(test_cut),   cmocka_unit_test(test_show),
         cmocka_unit_test(test_source),      cmocka_unit_test(test_place), cmocka_unit_test(test_fits),
         cmocka_unit_test(test_memory_goes), cmocka_unit_test(test_traps), cmocka_unit_test(test_tested),
-        cmocka_unit_test(test_piped),
+        cmocka_unit_test(test_piped),       cmocka_unit_test(test_kills),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

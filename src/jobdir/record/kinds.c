@@ -429,6 +429,19 @@ static const struct field script_tested_fields[] = {
     {0}};
 #undef ROW
 
+static const struct field kill_fields[] = {{"line", FIELD_COUNT},
+                                           {"signal", FIELD_COUNT},
+                                           {"self", FIELD_BOOL, .about = "to the shell itself, or its group"},
+                                           {0}};
+
+#define ROW script_kills_record
+static const struct field script_kills_fields[] = {
+    {"pid", FIELD_COUNT, AT(pid)},
+    {"file", FIELD_TEXT, AT(file), .flags = FIELD_WHERE_KNOWN, .about = "of a shell with -c there is none"},
+    {"kills", FIELD_LIST, AT(kills), .of = kill_fields, .about = "by its text"},
+    {0}};
+#undef ROW
+
 static const struct field thread_fields[] = {
     {"tid", FIELD_COUNT},
     {"name", FIELD_TEXT, .flags = FIELD_OPTIONAL},
@@ -559,6 +572,9 @@ const struct record_kind record_kinds[RECORD_TYPES] = {
     [RECORD_script_tested] = {"script_tested", STREAM_SCRIPT, script_tested_fields,
                               "Of which commands a script in which something failed tests everywhere whether they do.",
                               "{pid} tests the status of {commands}"},
+    [RECORD_script_kills] = {"script_kills", STREAM_SCRIPT, script_kills_fields,
+                             "Where a script that failed as something in it did sends signals.",
+                             "{pid} sends signals[: {file}]"},
     [RECORD_python_stack] = {"python_stack", STREAM_PYTHON, python_stack_fields,
                              "Where the threads of a Python program are.", "{pid} {threads}"},
     [RECORD_python_exception] = {"python_exception", STREAM_PYTHON, python_exception_fields,

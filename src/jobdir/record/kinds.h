@@ -263,6 +263,12 @@ struct script_tested_record {
     json_t *piped;    /* the same of those in pipelines; NULL: not known */
 };
 
+struct script_kills_record {
+    int32_t pid;
+    const char *file; /* NULL: its command line has the commands */
+    json_t *kills;    /* [{line, signal, self}, ...] */
+};
+
 /* ---- Python (job/python) ---- */
 
 struct python_stack_record { /* of all threads, taken from outside */
@@ -309,7 +315,7 @@ struct end_record {
 #define RECORD_KINDS(KIND) \
     KIND(spool) KIND(node) KIND(method) KIND(tracing) KIND(script) KIND(untraced) KIND(setting) KIND(request) KIND(process) \
     KIND(process_end) KIND(withdrawn) KIND(sample) KIND(health) KIND(gap) KIND(warning) KIND(crash) \
-    KIND(script_line) KIND(command_failed) KIND(script_end) KIND(script_trap) KIND(script_tested) KIND(python_stack) \
+    KIND(script_line) KIND(command_failed) KIND(script_end) KIND(script_trap) KIND(script_tested) KIND(script_kills) KIND(python_stack) \
     KIND(python_exception) KIND(python_calls) KIND(functions) KIND(log) KIND(log_folded) KIND(log_file) KIND(log_last) KIND(progress) KIND(stall) \
     KIND(rule) KIND(rules) KIND(end)
 /* clang-format on */
