@@ -298,7 +298,7 @@ void script_trap_done(struct script_trap *trap)
 
 /* ---- commands whose status is tested ---- */
 
-enum { LIST_MOST = 32, HERE_MOST = 4, NESTED_MOST = 64 };
+enum { LIST_MOST = 32, HERE_MOST = 4, NESTED_MOST = 64, WORD_MOST = 200 };
 
 /* The commands of a list (a && b || c) or of the one that is over, whose status may still be asked for. */
 struct list {
@@ -308,7 +308,7 @@ struct list {
 
 struct tests {
     struct words words;
-    json_t *tested, *others, *piped; /* texts of commands */
+    json_t *tested, *others, *piped, *either; /* texts of commands; either: tested by || alone */
     struct list now, over;
     struct outer {
         struct list list;
@@ -328,18 +328,21 @@ static bool is_plain(char c)
     return isalnum((unsigned char)c) || (c && strchr("._+-/,:=@%", c));
 }
 
-/* The word without quotes that stand around all of it; empty: it is only known when it is executed. */
+/* The word without quotes that stand around all of it; empty: it is only known when it is executed, or is too long to be kept. */
 static struct span plain_word(struct span word)
 {
     bool quoted = word.len > 2 && (*word.ptr == '\'' || *word.ptr == '"') && word.ptr[word.len - 1] == *word.ptr;
     struct span inner = quoted ? span_of(word.ptr + 1, word.len - 2) : word;
-    for (size_t i = 0; i < inner.len; i++)
-        if (!is_plain(inner.ptr[i]))
+    for (size_t i = 0; i < inner.len; i++) {
+        char c = inner.ptr[i];
+        bool as_it_is = quoted && c && c != *word.ptr && (*word.ptr == '\'' || !strchr("$`\\!", c));
+        if (!is_plain(c) && !as_it_is)
             return span_of(NULL, 0);
-    return inner;
+    }
+    return inner.len <= WORD_MOST ? inner : span_of(NULL, 0);
 }
 
-/* The plain words that it begins with, one blank between them. A new reference; NULL: the first is none. */
+/* The words that it begins with and that are known, one blank between them. A new reference; NULL: the first is none. */
 static json_t *command_text(struct span command)
 {
     struct words words = words_of(command);
@@ -457,6 +460,8 @@ static void see_end_of_word(struct tests *tests)
         pipe_on(tests);
     } else if (c == '|') {
         words->at++;
+        struct list now = tests->now;
+        list_take(&now, tests->either);
         list_take(&tests->now, tests->tested);
     } else if (c == '&') {
         words->at++;
@@ -538,18 +543,33 @@ static bool is_like(const char *one, const char *other)
     return strncmp(one, other, least) == 0 && (len == more || (len < more ? other : one)[least] == ' ');
 }
 
-json_t *script_tested_find(const char *text, size_t len, json_t **ret_piped)
+/* Those of the texts that stand in no other way, each once. A new reference. */
+static json_t *texts_alone(const json_t *texts, const json_t *others)
 {
-    struct tests *tests = calloc(1, sizeof *tests);
     json_t *only = json_array(), *one, *other;
     size_t i, k;
-    *ret_piped = json_array();
+    json_array_foreach(texts, i, one)
+    {
+        bool alone = true;
+        json_array_foreach(others, k, other) alone &= !is_like(json_string_value(one), json_string_value(other));
+        json_array_foreach(only, k, other) alone &= !json_equal(one, other);
+        if (alone)
+            json_array_append(only, one);
+    }
+    return only;
+}
+
+struct script_tested script_tested_find(const char *text, size_t len)
+{
+    struct script_tested found = {.piped = json_array()};
+    struct tests *tests = calloc(1, sizeof *tests);
     if (!tests)
-        return only;
+        return found;
     *tests = (struct tests){.words = words_of(span_of(text, len)),
                             .tested = json_array(),
                             .others = json_array(),
-                            .piped = *ret_piped,
+                            .either = json_array(),
+                            .piped = found.piped,
                             .start = text};
     while (tests->words.at < tests->words.end) {
         struct span word = word_next(&tests->words);
@@ -560,19 +580,23 @@ json_t *script_tested_find(const char *text, size_t len, json_t **ret_piped)
     }
     list_end(tests);
     list_take(&tests->over, tests->others);
-    bool whole = json_array_size(tests->others) < SCRIPT_TESTED_MOST;
-    json_array_foreach(tests->tested, i, one)
-    {
-        bool alone = whole;
-        json_array_foreach(tests->others, k, other) alone &= !is_like(json_string_value(one), json_string_value(other));
-        json_array_foreach(only, k, other) alone &= !json_equal(one, other);
-        if (alone)
-            json_array_append(only, one);
-    }
+    if (json_array_size(tests->others) >= SCRIPT_TESTED_MOST)
+        json_array_clear(tests->tested);
+    found.commands = texts_alone(tests->tested, tests->others);
+    found.conditions = texts_alone(found.commands, tests->either);
     json_decref(tests->tested);
     json_decref(tests->others);
+    json_decref(tests->either);
     free(tests);
-    return only;
+    return found;
+}
+
+void script_tested_done(struct script_tested *tested)
+{
+    json_decref(tested->commands);
+    json_decref(tested->conditions);
+    json_decref(tested->piped);
+    *tested = (struct script_tested){0};
 }
 
 /* ---- signals that it sends ---- */

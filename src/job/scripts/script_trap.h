@@ -24,10 +24,17 @@ void script_trap_done(struct script_trap *trap);
 
 enum { SCRIPT_TESTED_MOST = 200 }; /* commands of a script; of one that has more nothing is said */
 
-/* ["grep -q x", ...]: the plain words with which commands begin whose status the script asks for, in if, while, until, behind !,
- * before ||, or by $?, everywhere it has them; *ret_piped: those of commands in front of a |, of which it wants to see the errors. New
- * references. */
-json_t *script_tested_find(const char *text, size_t len, json_t **ret_piped);
+/* Lists of the words with which commands begin, as far as they are known before it is executed: ["grep -q x", ...]. */
+struct script_tested {
+    json_t *
+        commands; /* whose status the script asks for, in if, while, until, behind !, before ||, or by $?, everywhere it has them */
+    json_t *conditions; /* those of them of which none is only before || */
+    json_t *piped;      /* in front of a |, of which it wants to see the errors */
+};
+
+/* Pass it to script_tested_done. */
+struct script_tested script_tested_find(const char *text, size_t len);
+void script_tested_done(struct script_tested *tested);
 
 enum { SCRIPT_KILLS_MOST = 8 };
 

@@ -155,7 +155,8 @@ struct shell {
 /* What the text of a script, or of -c, says; NULL: nothing. */
 struct script_says {
     struct script_trap trap;
-    json_t *tested, *piped, *kills;
+    struct script_tested tested;
+    json_t *kills;
 };
 
 struct failed {
@@ -443,16 +444,14 @@ static void remove_shell(struct scripts *scripts, struct shell *shell)
 
 static struct script_says script_says_find(const char *text, size_t len)
 {
-    struct script_says says = {.trap = script_trap_find(text, len), .kills = script_kills_find(text, len)};
-    says.tested = script_tested_find(text, len, &says.piped);
-    return says;
+    return (struct script_says){script_trap_find(text, len), script_tested_find(text, len),
+                                script_kills_find(text, len)};
 }
 
 static void script_says_done(struct script_says *says)
 {
     script_trap_done(&says->trap);
-    json_decref(says->tested);
-    json_decref(says->piped);
+    script_tested_done(&says->tested);
     json_decref(says->kills);
     *says = (struct script_says){0};
 }
@@ -499,8 +498,10 @@ static bool find_says(struct scripts *scripts, const struct observed_process *pr
     }
     const struct script_says *says = &scripts->says;
     *ret_file = text;
+    const struct script_tested *tested = &says->tested;
     *ret_says = (struct script_says){
-        .tested = json_incref(says->tested), .piped = json_incref(says->piped), .kills = json_incref(says->kills)};
+        .tested = {json_incref(tested->commands), json_incref(tested->conditions), json_incref(tested->piped)},
+        .kills = json_incref(says->kills)};
     if (!(parent && parent->seen && script_key_same(&key, &parent->key))) /* its fork: that has no traps */
         ret_says->trap = (struct script_trap){json_incref(says->trap.commands), json_incref(says->trap.only)};
     return true;
@@ -538,12 +539,13 @@ static void put_says(struct scripts *scripts, const struct observed_process *pro
         (scripts->looks >= LOOKS_MOST && process->pid != observer->root) ||
         !find_says(scripts, process, &says, &args, &file))
         return;
-    scripts->looks += says.trap.commands || says.tested || says.kills;
-    if (says.trap.commands && failed)
+    scripts->looks += says.trap.commands || says.tested.commands || says.kills;
+    if (says.trap.commands)
         observe_put(observer,
                     RECORD(script_trap, .pid = process->pid, .commands = says.trap.commands, .only = says.trap.only));
-    if (says.tested && !failed)
-        observe_put(observer, RECORD(script_tested, .pid = process->pid, .commands = says.tested, .piped = says.piped));
+    if (says.tested.commands && !failed)
+        observe_put(observer, RECORD(script_tested, .pid = process->pid, .commands = says.tested.commands,
+                                     .conditions = says.tested.conditions, .piped = says.tested.piped));
     if (says.kills && failed)
         observe_put(observer, RECORD(script_kills, .pid = process->pid, .file = file, .kills = says.kills));
     script_says_done(&says);

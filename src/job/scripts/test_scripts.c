@@ -195,19 +195,19 @@ static void test_traps(void **state)
 static void test_tested(void **state)
 {
     static const struct {
-        const char *script, *commands;
+        const char *script, *commands, *conditions;
     } scripts[] = {
         {"solver a || true\nother b\n", "solver a"},
         {"./solver >log 2>&1 || { echo no; exit 1; }\n", "./solver"},
-        {"if ! solver a; then echo no; fi", "solver a"},
-        {"if a 1; b 2; then c 3; fi\n", "b 2"},
-        {"while ! ping -c 1 host >/dev/null\ndo\n sleep 1\ndone\n", "ping -c 1 host"},
+        {"if ! solver a; then echo no; fi", "solver a", "solver a"},
+        {"if a 1; b 2; then c 3; fi\n", "b 2", "b 2"},
+        {"while ! ping -c 1 host >/dev/null\ndo\n sleep 1\ndone\n", "ping -c 1 host", "ping -c 1 host"},
         {"a && b && c || d\n", "a b c"},
         {"a && b\n", ""},
         {"a | b || c\n", "b"},
-        {"! a | b\n", "b"},
-        {"a x\nrc=$?\nb y\n", "a x"},
-        {"a x; if [ $? -ne 0 ]; then b; fi\n", "a x"},
+        {"! a | b\n", "b", "b"},
+        {"a x\nrc=$?\nb y\n", "a x", "a x"},
+        {"a x; if [ $? -ne 0 ]; then b; fi\n", "a x", "a x"},
         {"a x || true\na y\n", "a x"},
         {"a x || true\na $1\n", ""}, /* it may be the same */
         {"a x || true\na x y\n", ""},
@@ -227,15 +227,21 @@ static void test_tested(void **state)
         {"# a || b\nLC_ALL=C a || c # d\n", "a"},
         {"cp $(find . -name x) to || true\n", "cp"},
         {"a \\\n  b || c\n", "a b"},
+        {"if a x; then b; fi\na x || true\n", "a x"},
+        {"p -c \"import numpyx\" || echo; p -c 'print(\"$x\")'\n", "p -c import numpyx"},
+        {"p -c 'a b' || c\np -c 'a'\n", ""}, /* it may be the same */
+        {"p \"$x y\" || c\n", "p"},
+        {"p 'a'\"b c\" || c\n", "p"},
     };
     for (size_t i = 0; i < sizeof scripts / sizeof *scripts; i++)
         for (size_t len = 0; len <= strlen(scripts[i].script); len++) { /* any beginning is safe */
             char *script = strndup(scripts[i].script, len);
-            json_t *piped, *tested = script_tested_find(script, len, &piped);
-            if (len == strlen(scripts[i].script))
-                check_names(script, json_array_size(tested) ? tested : NULL, scripts[i].commands);
-            json_decref(tested);
-            json_decref(piped);
+            struct script_tested tested = script_tested_find(script, len);
+            if (len == strlen(scripts[i].script)) {
+                check_names(script, tested.commands, scripts[i].commands);
+                check_names(script, tested.conditions, scripts[i].conditions ? scripts[i].conditions : "");
+            }
+            script_tested_done(&tested);
             free(script);
         }
 }
@@ -253,10 +259,9 @@ static void test_piped(void **state)
         {"for i in 1 2; do a; done | b\n", ""},
     };
     for (size_t i = 0; i < sizeof scripts / sizeof *scripts; i++) {
-        json_t *piped, *tested = script_tested_find(scripts[i].script, strlen(scripts[i].script), &piped);
-        check_names(scripts[i].script, json_array_size(piped) ? piped : NULL, scripts[i].commands);
-        json_decref(tested);
-        json_decref(piped);
+        struct script_tested tested = script_tested_find(scripts[i].script, strlen(scripts[i].script));
+        check_names(scripts[i].script, tested.piped, scripts[i].commands);
+        script_tested_done(&tested);
     }
 }
 

@@ -423,7 +423,9 @@ static const struct field script_trap_fields[] = {
 static const struct field script_tested_fields[] = {
     {"pid", FIELD_COUNT, AT(pid)},
     {"commands", FIELD_LIST, AT(commands), .of = fields_texts, .between = ", ",
-     .about = "the plain words with which they begin, by its text"},
+     .about = "the words with which they begin, by its text"},
+    {"conditions", FIELD_LIST, AT(conditions), .of = fields_texts, .between = ", ", .flags = FIELD_WHERE_KNOWN,
+     .about = "those of them that it tests otherwise than by what stands behind ||"},
     {"piped", FIELD_LIST, AT(piped), .of = fields_texts, .between = ", ", .flags = FIELD_WHERE_KNOWN,
      .about = "the same of commands in pipelines, but not the last of one, whose errors it does not throw away"},
     {0}};
@@ -568,7 +570,8 @@ const struct record_kind record_kinds[RECORD_TYPES] = {
     [RECORD_script_end] = {"script_end", STREAM_SCRIPT, script_end_fields, "A script ended.",
                            "{pid} {file} ended[ with {status}] after {seconds}"},
     [RECORD_script_trap] = {"script_trap", STREAM_SCRIPT, script_trap_fields,
-                            "What a script that failed starts after that.", "{pid} starts at its end: {commands}"},
+                            "What a script that failed, or in which something did, starts when it ends.",
+                            "{pid} starts at its end: {commands}"},
     [RECORD_script_tested] = {"script_tested", STREAM_SCRIPT, script_tested_fields,
                               "Of which commands a script in which something failed tests everywhere whether they do.",
                               "{pid} tests the status of {commands}"},

@@ -259,8 +259,9 @@ struct script_trap_record {
 
 struct script_tested_record {
     int32_t pid;
-    json_t *commands; /* the plain words with which they begin */
-    json_t *piped;    /* the same of those in pipelines; NULL: not known */
+    json_t *commands;   /* the words with which they begin */
+    json_t *conditions; /* those of them that are nowhere only before ||; NULL: not known */
+    json_t *piped;      /* the same of those in pipelines; NULL: not known */
 };
 
 struct script_kills_record {

@@ -102,6 +102,7 @@ static void drop_place(struct layer_place *place)
     json_decref(place->trap);
     json_decref(place->trap_only);
     json_decref(place->tested);
+    json_decref(place->conditions);
     json_decref(place->piped);
     json_decref(place->kills);
 }
@@ -307,6 +308,7 @@ static void apply_tested(struct layers *layers, const json_t *record)
     if (!place)
         return;
     replace(&place->tested, json_object_get(record, "commands"));
+    replace(&place->conditions, json_object_get(record, "conditions"));
     replace(&place->piped, json_object_get(record, "piped"));
 }
 

@@ -400,6 +400,26 @@ static bool is_of_attempt(const char *text)
     return false;
 }
 
+/* Whether it begins with that name, or with a path to it. */
+static bool begins_with_name(const char *text, const char *name)
+{
+    size_t len = strlen(name), path = strcspn(text, ": \t");
+    const char *base = memrchr(text, '/', path);
+    return (strncmp(text, name, len) == 0 && text[len] == ':') ||
+           (base && text[path] == ':' && (size_t)(text + path - base - 1) == len && strncmp(base + 1, name, len) == 0);
+}
+
+/* Whether what started it, or that, failed, and that was handled. */
+static bool is_below_handled(const struct job_model *model, const struct job_process *process)
+{
+    for (size_t i = 0; i < model->ended_count; i++) {
+        const struct job_process *parent = &model->ended[i];
+        if (parent->pid == process->ppid && parent->start <= process->start && parent->end >= process->end)
+            return culprit_has_failed(parent) && culprit_is_handled(model, parent);
+    }
+    return false;
+}
+
 /* Whether it is of processes alone whose failure whoever started them has handled: it begins with their name, or is what Python says of
  * an exception. */
 static bool is_of_handled(const struct job_model *model, const json_t *record)
@@ -412,9 +432,8 @@ static bool is_of_handled(const struct job_model *model, const json_t *record)
     size_t looks = 0;
     for (size_t i = model->ended_count; text && i-- > 0;) {
         const struct job_process *process = &model->ended[i];
-        size_t len = strlen(process->name);
         bool its = (exception && strncmp(process->name, python, sizeof python - 1) == 0) ||
-                   (strncmp(text, process->name, len) == 0 && text[len] == ':');
+                   begins_with_name(text, process->name);
         if (!its || !culprit_has_failed(process) || process->start > seconds ||
             process->end < seconds - AT_ONCE_SECONDS)
             continue;
@@ -453,9 +472,9 @@ static bool is_of_handled_alone(const struct job_model *model, double seconds)
         if (process->start >= until || process->end < (failed ? seconds - AT_ONCE_SECONDS : from) ||
             starter_is_shell(process->name, process->argv) || strcmp(process->name, "make") == 0)
             continue;
-        if (!failed || looks++ >= LOOKS_MOST || !culprit_is_handled(model, process))
+        if (looks++ >= LOOKS_MOST || !(failed ? culprit_is_handled(model, process) : is_below_handled(model, process)))
             return false;
-        any = true;
+        any |= failed;
     }
     return any;
 }
@@ -557,7 +576,8 @@ static bool find_hidden_process(const struct job_model *model, struct buf *out)
             continue;
         bool crashed = WIFSIGNALED(process->status) && job_signal_is_fault(WTERMSIG(process->status));
         const char *said = WIFEXITED(process->status) ? said_by(&model->layers, process->name) : NULL;
-        if (!crashed && (!said || looks++ >= LOOKS_MOST || culprit_is_handled(model, process)))
+        if ((!crashed && (!said || looks >= LOOKS_MOST)) ||
+            (looks++ < LOOKS_MOST && culprit_is_handled(model, process)))
             continue;
         buf_printf(out, "%s (pid %d) ", process->name, (int)process->pid);
         if (crashed)

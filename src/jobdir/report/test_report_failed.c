@@ -573,6 +573,8 @@ static void test_hidden_handled(void **state)
         const char *what;
         bool inside;
         const char *tested; /* by the script's text */
+        bool condition;     /* not by || */
+        const char *trap;   /* a program in its traps */
     } rows[] = {
         {"bash", "cat: ready: No such file", {{"cat", 1, 2, EXIT_1}, {"cat", 2, 9, 0}}, ""},
         {"bash",
@@ -617,6 +619,22 @@ static void test_hidden_handled(void **state)
          "grep: no mesh",
          {{"seq", 8, 8.01, 0}, {"grep", 8.001, 8.02, EXIT_2}, {"wc", 8.002, 8.03, 0}},
          "grep (pid 12) failed with 2: grep: no mesh"},
+        {"bash", "cat: ready: No such file", {{"cat", 8, 9, EXIT_1}}, "", .tested = "cat an argument"},
+        {"bash",
+         "cat: ready: No such file",
+         {{"cat", 8, 9, EXIT_1}},
+         "cat (pid 11) failed with 1: cat: ready: No such file",
+         .tested = "cat an argument more"},
+        {"bash", "rm: cannot remove 'x'", {{"sim", 1, 8, 0}, {"rm", 8, 9, EXIT_1}}, "", .trap = "rm"},
+        {"bash",
+         "rm: cannot remove 'x'",
+         {{"rm", 1, 8, EXIT_1}, {"sim", 8, 9, 0}},
+         "rm (pid 11) failed with 1: rm: cannot remove 'x'",
+         .trap = "rm"},
+        {"bash", "a crash", {{"sim", 8, 9, CRASHED}}, "sim (pid 11) crashed by SIGSEGV"},
+        {"bash", "a crash", {{"sim", 8, 9, CRASHED}}, "sim (pid 11) crashed by SIGSEGV", .tested = "sim"},
+        {"bash", "a crash", {{"sim", 8, 9, CRASHED}}, "", .tested = "sim", .condition = true},
+        {"bash", "/usr/bin/ld: cannot find -lx", {{"ld", 8, 9, EXIT_1}, {"sim", 8, 10, 0}}, "", .tested = "ld"},
         {"make", "rm: cannot remove 'x'", {{"rm", 8, 9, EXIT_1}}, ""},
         {"python3",
          "cat: ready: No such file",
@@ -641,9 +659,32 @@ static void test_hidden_handled(void **state)
             put_now(&report.model, json_pack("{s:s, s:f, s:i, s:s, s:i, s:s}", "type", "script_line", "t", 5.0, "pid",
                                              10, "file", "job.sh", "line", 3, "how", "inside"));
         if (rows[i].tested)
-            put_now(&report.model, json_pack("{s:s, s:f, s:i, s:[s]}", "type", "script_tested", "t", 10.0, "pid", 10,
-                                             "commands", rows[i].tested));
+            put_now(&report.model,
+                    json_pack("{s:s, s:f, s:i, s:[s], s:[s*]}", "type", "script_tested", "t", 10.0, "pid", 10,
+                              "commands", rows[i].tested, "conditions", rows[i].condition ? rows[i].tested : NULL));
+        if (rows[i].trap)
+            put_now(&report.model, json_pack("{s:s, s:f, s:i, s:[s]}", "type", "script_trap", "t", 10.0, "pid", 10,
+                                             "commands", rows[i].trap));
         expect_hidden(&report, rows[i].what);
+        job_model_done(&report.model);
+    }
+}
+
+/* What a program had started that failed, which was handled, is none that may have said it. */
+static void test_hidden_below(void **state)
+{
+    for (int handled = 0; handled < 2; handled++) {
+        struct job_report report = {.info = {.ended = true, .result = {.started = true, .wall_seconds = 10}}};
+        assert_int_equal(job_model_init(&report.model, 100), 0);
+        say(&report.model, 4.1, "stderr", "ERROR: nothing to link");
+        add(&report.model, 12, 11, "cc1", 1, 2, 0);
+        add(&report.model, 13, 11, "collect2", 2, 3.9, EXIT_1);
+        add(&report.model, 11, 10, "gcc", 1, 4, EXIT_1);
+        add(&report.model, 10, SUPERVISOR, "bash", 0, 10, 0);
+        if (handled)
+            put_now(&report.model, json_pack("{s:s, s:f, s:i, s:[s]}", "type", "script_tested", "t", 10.0, "pid", 10,
+                                             "commands", "gcc"));
+        expect_hidden(&report, handled ? "" : "an error was said: ERROR: nothing to link");
         job_model_done(&report.model);
     }
 }
@@ -857,6 +898,7 @@ int main(void)
         cmocka_unit_test(test_trap),
         cmocka_unit_test(test_hidden_stage),
         cmocka_unit_test(test_hidden_handled),
+        cmocka_unit_test(test_hidden_below),
         cmocka_unit_test(test_hidden_exception),
     };
     return cmocka_run_group_tests_name("report failed", tests, NULL, NULL);
