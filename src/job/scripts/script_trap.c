@@ -308,7 +308,7 @@ struct list {
 
 struct tests {
     struct words words;
-    json_t *tested, *others, *piped, *either; /* texts of commands; either: tested by || alone */
+    json_t *tested, *others, *piped, *either; /* texts of commands; either: by || alone, or silenced */
     struct list now, over;
     struct outer {
         struct list list;
@@ -365,24 +365,40 @@ static void list_take(struct list *list, json_t *texts)
     list->count = 0;
 }
 
+/* Its errors are thrown away: they are expected. */
+static bool is_silenced(struct span command)
+{
+    static const char *const words[] = {"2>/dev/null",  "2> /dev/null",    "&>/dev/null",
+                                        "&> /dev/null", ">/dev/null 2>&1", "> /dev/null 2>&1"};
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++)
+        if (memmem(command.ptr, command.len, words[i], strlen(words[i])))
+            return true;
+    return false;
+}
+
+/* Nobody asks for their status. */
+static void list_leave(struct tests *tests, struct list *list)
+{
+    struct list expected = {0}, others = {0};
+    for (size_t i = 0; i < list->count; i++) {
+        struct list *to = is_silenced(list->command[i]) ? &expected : &others;
+        to->command[to->count++] = list->command[i];
+    }
+    struct list either = expected;
+    list_take(&either, tests->either);
+    list_take(&expected, tests->tested);
+    list_take(&others, tests->others);
+    list->count = 0;
+}
+
 static void list_end(struct tests *tests)
 {
-    list_take(&tests->over, tests->others);
+    list_leave(tests, &tests->over);
     if (tests->negated)
         list_take(&tests->now, tests->tested);
     tests->negated = false;
     tests->over = tests->now;
     tests->now.count = 0;
-}
-
-/* Its errors are thrown away: they are expected. */
-static bool is_silenced(struct span command)
-{
-    static const char *const words[] = {"2>/dev/null", "2> /dev/null", "&>/dev/null", "&> /dev/null"};
-    for (size_t i = 0; i < sizeof words / sizeof *words; i++)
-        if (memmem(command.ptr, command.len, words[i], strlen(words[i])))
-            return true;
-    return false;
 }
 
 /* Of a pipeline the last one is asked. */
@@ -398,7 +414,7 @@ static void pipe_on(struct tests *tests)
         !is_silenced(span_of(from, (size_t)(tests->words.at - from))))
         json_array_append(tests->piped, text);
     json_decref(text);
-    list_take(&stage, tests->others);
+    list_leave(tests, &stage);
 }
 
 static void skip_here(struct tests *tests)
@@ -454,7 +470,7 @@ static void see_end_of_word(struct tests *tests)
     } else if (c == ';' || (c == '&' && next != '&')) {
         list_end(tests);
         if (c == '&') /* nobody waits for it here */
-            list_take(&tests->over, tests->others);
+            list_leave(tests, &tests->over);
     } else if (c == '|' && next != '|') {
         words->at += next == '&';
         pipe_on(tests);
@@ -469,7 +485,7 @@ static void see_end_of_word(struct tests *tests)
         words->at++;
         tests->now.count -= tests->now.count > 0;
     } else if (c == '(' && tests->depth < NESTED_MOST) {
-        list_take(&tests->over, tests->others);
+        list_leave(tests, &tests->over);
         bool in_word = words->at - 1 > tests->start && strchr("$<>=", words->at[-2]);
         bool assigned = words->at - 2 > tests->start && words->at[-2] == '$' && words->at[-3] == '=';
         tests->outer[tests->depth++] = (struct outer){tests->now, in_word, assigned};
@@ -480,7 +496,7 @@ static void see_end_of_word(struct tests *tests)
         const struct outer *outer = &tests->outer[--tests->depth];
         bool assigned = outer->assigned && last.len && outer->list.count < LIST_MOST;
         tests->over.count -= assigned;
-        list_take(&tests->over, tests->others);
+        list_leave(tests, &tests->over);
         tests->now = outer->list;
         if (assigned)
             tests->now.command[tests->now.count++] = last;
@@ -579,7 +595,7 @@ struct script_tested script_tested_find(const char *text, size_t len)
             see_command(tests, word);
     }
     list_end(tests);
-    list_take(&tests->over, tests->others);
+    list_leave(tests, &tests->over);
     if (json_array_size(tests->others) >= SCRIPT_TESTED_MOST)
         json_array_clear(tests->tested);
     found.commands = texts_alone(tests->tested, tests->others);

@@ -27,8 +27,9 @@ enum { SCRIPT_TESTED_MOST = 200 }; /* commands of a script; of one that has more
 /* Lists of the words with which commands begin, as far as they are known before it is executed: ["grep -q x", ...]. */
 struct script_tested {
     json_t *
-        commands; /* whose status the script asks for, in if, while, until, behind !, before ||, or by $?, everywhere it has them */
-    json_t *conditions; /* those of them of which none is only before || */
+        commands; /* whose status the script asks for, in if, while, until, behind !, before ||, or by $?, or whose errors it
+                         throws away, everywhere it has them */
+    json_t *conditions; /* those of them that are in if, while, until, behind !, or tested by $? */
     json_t *piped;      /* in front of a |, of which it wants to see the errors */
 };
 

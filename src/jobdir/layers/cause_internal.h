@@ -50,8 +50,6 @@ const json_t *cause_put_last_words(struct buf *out, const struct job_end *end, i
 
 /* Where gfortran's run-time library says that a program ended then; false: it says nothing. */
 bool cause_put_backtrace(struct buf *out, const struct job_end *end, double seconds);
-/* Whether it has words of failure. */
-bool cause_is_complaint(const char *text);
 
 /* Of a process of the chain, as wait(2) has it. */
 int cause_chain_status(const json_t *process);

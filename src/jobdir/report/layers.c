@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Sections of a report: what happened last, scripts, logs, health. jobdir/layers makes them. */
+#include <ctype.h>
 #include <math.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -521,31 +522,75 @@ static const json_t *last_error(const struct job_model *model, double end)
     return NULL;
 }
 
+/* Whether the line begins with its name, or with that of the script that it executes. */
+static bool is_of_process(const char *text, const struct job_process *process)
+{
+    size_t index;
+    const json_t *word;
+    if (begins_with_name(text, process->name))
+        return true;
+    json_array_foreach(process->argv, index, word)
+    {
+        const char *script = json_string_value(word);
+        if (index && script && *script != '-')
+            return begins_with_name(text, text_base(script));
+    }
+    return false;
+}
+
 /* Of a process that failed, the line that begins with its name, also of the last ones: what fails and says nothing may be a test, or end by
  * SIGPIPE because nobody wants more. */
-static const char *said_by(const struct layers *layers, const char *name)
+static const char *said_by(const struct layers *layers, const struct job_process *process)
 {
-    size_t index, len = strlen(name);
+    size_t index;
     json_t *record;
     const char *file = json_string_value(json_object_get(layers->last_lines, "file"));
     json_array_foreach(layers->logs.records, index, record)
     {
         const char *text = json_string_value(json_object_get(record, "text"));
         enum line_level level = line_level_of(json_string_value(json_object_get(record, "level")));
-        if (text && level <= LINE_WARNING && strncmp(text, name, len) == 0 && text[len] == ':' &&
-            !may_be_data(layers, record))
+        if (text && level <= LINE_WARNING && is_of_process(text, process) && !may_be_data(layers, record))
             return text;
     }
     json_array_foreach(json_object_get(layers->last_lines, "lines"), index, record)
     {
         const char *text = json_string_value(record);
-        if (file && strcmp(file, "stderr") == 0 && text && strncmp(text, name, len) == 0 && text[len] == ':')
+        if (file && strcmp(file, "stderr") == 0 && text && is_of_process(text, process))
             return text;
     }
     return NULL;
 }
 
-/* Where standard error is not read, or goes to tee, nothing is known of what it said. */
+/* The last line of standard error, if it has words of failure, was written while the process was there, and has no other's name. `alone`: nor was there another
+ * program, but shells. */
+static const char *said_meanwhile(const struct job_model *model, const struct job_process *process, bool alone)
+{
+    static const double COARSE_SECONDS = 0.01; /* times of files */
+    const json_t *last = model->layers.last_lines, *lines = json_object_get(last, "lines");
+    const char *file = json_string_value(json_object_get(last, "file"));
+    const char *line = json_string_value(json_array_get(lines, json_array_size(lines) - 1));
+    double quiet = json_number_value(json_object_get(last, "quiet_seconds")), at = record_seconds(last) - quiet;
+    if (!file || strcmp(file, "stderr") != 0 || !line || !*line || isspace((unsigned char)*line) || quiet < 0 ||
+        at < process->start - COARSE_SECONDS || at > process->end + COARSE_SECONDS || is_of_attempt(line) ||
+        !cause_is_complaint(line) || starter_is_shell(process->name, process->argv))
+        return NULL;
+    for (size_t i = 0; i < model->ended_count; i++) {
+        const struct job_process *other = &model->ended[i];
+        bool beside = other->start < process->end && other->end > process->start;
+        if (other != process &&
+            ((alone && beside && !starter_is_shell(other->name, other->argv)) || begins_with_name(line, other->name)))
+            return NULL;
+    }
+    return line;
+}
+
+static void put_said(struct buf *out, const char *said)
+{
+    buf_printf(out, ": %.*s", (int)text_fit(said, strlen(said), SAID_COLUMNS), said);
+}
+
+/* Where standard error is not read, or goes to tee, nothing is known of what it said. What has said nothing, and ended with 1, may be a
+ * test. */
 static bool find_hidden_stage(const struct job_model *model, struct buf *out)
 {
     const struct layer_last *state;
@@ -557,16 +602,22 @@ static bool find_hidden_stage(const struct job_model *model, struct buf *out)
         if (!culprit_has_failed(process) || !WIFEXITED(process->status) || culprit_is_answer(process))
             continue;
         looks++;
-        if (!culprit_is_stage(model, process) || (strcmp(how, "watched") == 0 && !culprit_has_tee(model, process->pid)))
+        const char *said = culprit_is_stage(model, process) ? said_meanwhile(model, process, false) : NULL;
+        if (!culprit_is_stage(model, process) ||
+            (strcmp(how, "watched") == 0 && !said && culprit_status(process) == 1 &&
+             !culprit_has_tee(model, process->pid)))
             continue;
         buf_printf(out, "%s (pid %d) failed with %d in a pipeline", process->name, (int)process->pid,
                    WEXITSTATUS(process->status));
+        if (said)
+            put_said(out, said);
         return true;
     }
     return false;
 }
 
-static bool find_hidden_process(const struct job_model *model, struct buf *out)
+/* `named`: what it said begins with its name; else it was alone when that was said. */
+static bool find_hidden_process(const struct job_model *model, struct buf *out, bool named)
 {
     char room[32];
     size_t looks = 0;
@@ -575,16 +626,19 @@ static bool find_hidden_process(const struct job_model *model, struct buf *out)
         if (!culprit_has_failed(process) || culprit_is_answer(process))
             continue;
         bool crashed = WIFSIGNALED(process->status) && job_signal_is_fault(WTERMSIG(process->status));
-        const char *said = WIFEXITED(process->status) ? said_by(&model->layers, process->name) : NULL;
+        const char *said = !WIFEXITED(process->status) ? NULL
+                           : named                     ? said_by(&model->layers, process)
+                                                       : said_meanwhile(model, process, true);
         if ((!crashed && (!said || looks >= LOOKS_MOST)) ||
             (looks++ < LOOKS_MOST && culprit_is_handled(model, process)))
             continue;
         buf_printf(out, "%s (pid %d) ", process->name, (int)process->pid);
-        if (crashed)
+        if (crashed) {
             buf_printf(out, "crashed by %s", text_signal(WTERMSIG(process->status), room, sizeof room));
-        else
-            buf_printf(out, "failed with %d: %.*s", WEXITSTATUS(process->status),
-                       (int)text_fit(said, strlen(said), SAID_COLUMNS), said);
+        } else {
+            buf_printf(out, "failed with %d", WEXITSTATUS(process->status));
+            put_said(out, said);
+        }
         return true;
     }
     return false;
@@ -696,7 +750,8 @@ json_t *job_report_hidden(const struct job_report *report)
     } else if (kills) {
         buf_puts(&what, "for lack of memory the kernel killed ");
         cause_put_killed(&what, &report->model, only_killed(&report->model), result.peak_rss_bytes, kills);
-    } else if (!find_hidden_process(&report->model, &what) && !find_hidden_stage(&report->model, &what) &&
+    } else if (!find_hidden_process(&report->model, &what, true) && !find_hidden_stage(&report->model, &what) &&
+               !find_hidden_process(&report->model, &what, false) &&
                (report->mpi || !find_hidden_leaving(&report->model, &what)) &&
                last_error(&report->model, result.wall_seconds)) {
         const json_t *error = last_error(&report->model, result.wall_seconds);

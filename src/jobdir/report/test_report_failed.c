@@ -740,6 +740,81 @@ static void test_hidden_stage(void **state)
     }
 }
 
+/* The last line of standard error, which was written at `seconds`. */
+static void say_last(struct job_model *model, double seconds, const char *text)
+{
+    put_now(model, json_pack("{s:s, s:f, s:s, s:f, s:[s, s]}", "type", "log_last", "t", 10.0, "file", "stderr",
+                             "quiet_seconds", 10 - seconds, "lines", "step 1", text));
+}
+
+/* What said something without its name when it was alone; a stage of a pipeline need not be. */
+static void test_hidden_words(void **state)
+{
+    enum { EXIT_4 = 4 << 8 };
+    struct process {
+        const char *name;
+        double start, end;
+        int status;
+    };
+    static const struct {
+        struct process children[3]; /* 11, 12, 13 */
+        double seconds;
+        const char *text, *what, *piped, *tested;
+    } rows[] = {
+        {{{"perr", 1, 2, EXIT_4}, {"ls", 2.001, 3, 0}},
+         1.995,
+         "mesh.dat: no file",
+         "perr (pid 11) failed with 4: mesh.dat: no file"},
+        {{{"perr", 1, 2, EXIT_4}, {"ls", 2.001, 3, 0}}, 2.5, "no step 2", ""},
+        {{{"perr", 1, 2, EXIT_4}, {"ls", 2.001, 3, 0}}, 0.9, "no step 2", ""},
+        {{{"perr", 1, 2, EXIT_4}, {"ls", 2.001, 3, 0}}, 1.995, "ls: no step 2", ""},
+        {{{"perr", 1, 2, EXIT_4}, {"sim", 0.5, 3, 0}}, 1.5, "no step 2", ""},
+        {{{"perr", 1, 2, EXIT_4}, {"bash", 0.5, 3, 0}}, 1.5, "no step 2", "perr (pid 11) failed with 4: no step 2"},
+        {{{"perr", 1, 2, EXIT_4}}, 1.5, "starting step 2", ""},
+        {{{"perr", 1, 2, EXIT_4}}, 1.5, "no server (attempt 2)", ""},
+        {{{"grep", 1, 2, EXIT_1}}, 1.5, "no step 2", ""},
+        {{{"perr", 1, 2, EXIT_4}}, 1.5, "no step 2", "", .tested = "perr"},
+        {{{"bash", 1, 2, EXIT_4}}, 1.5, "no step 2", ""},
+        {{{"cat", 1, 2, 0}, {"stage", 1.01, 2, EXIT_4}, {"sort", 1.02, 2.1, 0}},
+         1.99,
+         "bad station",
+         "stage (pid 12) failed with 4 in a pipeline: bad station"},
+        {{{"cat", 1, 2, 0}, {"stage", 1.01, 2, EXIT_4}, {"sort", 1.02, 2.1, 0}},
+         3,
+         "no step 2",
+         "stage (pid 12) failed with 4 in a pipeline"},
+        {{{"cat", 1, 2, 0}, {"stage", 1.01, 2, EXIT_1}, {"sort", 1.02, 2.1, 0}}, 3, "no step 2", ""},
+        {{{"cat", 1, 2, 0}, {"stage", 1.01, 2, EXIT_4}, {"sort", 1.02, 2.1, 0}},
+         1.99,
+         "bad station",
+         "",
+         .piped = "cat"},
+        {{{"cat", 1, 2, 0}, {"python3", 1.01, 2, EXIT_4}, {"sort", 1.02, 2.1, 0}},
+         3,
+         "an argument: bad scale",
+         "python3 (pid 12) failed with 4: an argument: bad scale"},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        struct job_report report = {.info = {.ended = true, .result = {.started = true, .wall_seconds = 10}}};
+        assert_int_equal(job_model_init(&report.model, 100), 0);
+        const struct process *first = rows[i].children;
+        put_now(&report.model,
+                json_pack("{s:s, s:f, s:s, s:s}", "type", "log_file", "t", 0.0, "file", "stderr", "state", "watched"));
+        for (int k = 0; k < 3 && first[k].name; k++)
+            add(&report.model, 11 + k, 10, first[k].name, first[k].start, first[k].end, first[k].status);
+        add(&report.model, 10, SUPERVISOR, "bash", 0, 10, 0);
+        say_last(&report.model, rows[i].seconds, rows[i].text);
+        if (rows[i].piped)
+            put_now(&report.model, json_pack("{s:s, s:f, s:i, s:[], s:[s]}", "type", "script_tested", "t", 10.0, "pid",
+                                             10, "commands", "piped", rows[i].piped));
+        if (rows[i].tested)
+            put_now(&report.model, json_pack("{s:s, s:f, s:i, s:[s]}", "type", "script_tested", "t", 10.0, "pid", 10,
+                                             "commands", rows[i].tested));
+        expect_hidden(&report, rows[i].what);
+        job_model_done(&report.model);
+    }
+}
+
 static void sample_kills(struct job_model *model, double seconds, int kills)
 {
     json_t *record = json_pack("{s:s, s:f, s:{s:i}}", "type", "health", "t", seconds, "cgroup", "oom_kills", kills);
@@ -897,6 +972,7 @@ int main(void)
         cmocka_unit_test(test_lost),
         cmocka_unit_test(test_trap),
         cmocka_unit_test(test_hidden_stage),
+        cmocka_unit_test(test_hidden_words),
         cmocka_unit_test(test_hidden_handled),
         cmocka_unit_test(test_hidden_below),
         cmocka_unit_test(test_hidden_exception),
