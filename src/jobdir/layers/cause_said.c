@@ -606,6 +606,28 @@ const json_t *cause_put_last_words(struct buf *out, const struct job_end *end, i
     return record;
 }
 
+/* What it says not to find, or an exception, is there, but its interpreter is not: "./run.py: its interpreter /opt/python is not there". */
+bool cause_find_unexecuted(const struct job_end *end, struct cause *cause, bool sure)
+{
+    static const char why[] = ": its ";
+    const char *unexecuted = json_string_value(json_object_get(end->model->end, "unexecuted"));
+    const json_t *records[] = {end->said->record, cause_last(&end->model->layers.uncaught, 0)};
+    const char *behind = unexecuted ? strstr(unexecuted, why) : NULL, *text;
+    for (size_t i = 0; sure && behind && i < sizeof records / sizeof *records; i++) {
+        if (!records[i] || cause_was_tolerated(end, record_seconds(records[i])))
+            continue;
+        error_of(records[i], &text);
+        if (!text || !memmem(text, strlen(text), unexecuted, (size_t)(behind - unexecuted)))
+            continue;
+        cause_cut(&cause->what, unexecuted);
+        cause_add(cause, records[i]);
+        cause_add(cause, end->model->end);
+        cause->note = NOTE(cause_start, .reason = cause_text(&cause->what));
+        return true;
+    }
+    return false;
+}
+
 /* An error that nobody caught is why its process ended. What a log says may have been dealt with: it is only sure where
  * the disk was indeed full. So is that a disk was full: any program can say that. */
 bool cause_find_error(const struct job_end *end, struct cause *cause, bool sure)

@@ -1399,6 +1399,22 @@ static void test_last_words(void **state)
     assert_string_equal(told.evidence, "[7,6]");
 }
 
+/* Shells and Python say that a script is not there if its interpreter is not. */
+static void test_unexecuted(void **state)
+{
+    static const char chain[] = "[{\"pid\": 20, \"name\": \"sh\", \"end_seconds\": 99.9, \"exit_code\": 127}" OF_BASH;
+    static const char why[] = "./run.py: its interpreter /opt/python is not there";
+    PUT("{s:s, s:f, s:i, s:s}", "type", "end", "t", 100.0, "exit_code", 1, "unexecuted", why);
+    put_matched(80, "command_not_found", "error", "job.sh: 2: ./plot.py: not found");
+    assert_int_equal(ask(chain).kind, NOTE_cause_said);
+    put_matched(99.9, "command_not_found", "error", "job.sh: 3: ./run.py: not found");
+    struct told told = ask(chain);
+    expect(told, NOTE_cause_start, true, why);
+    assert_string_equal(told.evidence, "[2,0]");
+    put_exception(99.9, 20, "FileNotFoundError", "[Errno 2] No such file or directory: './run.py'");
+    expect(ask(chain), NOTE_cause_start, true, why);
+}
+
 /* A command of the script that failed at `seconds`, or ended well. */
 static void put_command(int pid, const char *name, double start, double seconds, int status)
 {
@@ -1619,6 +1635,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         ROW(test_last_words),
         ROW(test_only_line),
+        ROW(test_unexecuted),
         ROW(test_no_last_words),
         ROW(test_tolerated),
         ROW(test_tolerated_end),

@@ -518,6 +518,8 @@ static const struct field end_fields[] = {
     {"reason", FIELD_TEXT, AT(reason), .flags = FIELD_OR_NULL,
      .about = "of the signal, or why it was not started, where it is known"},
     {"core_dumped", FIELD_BOOL, AT(core_dumped)},
+    {"unexecuted", FIELD_TEXT, AT(unexecuted), .flags = FIELD_WHERE_KNOWN,
+     .about = "why a program that something in the job did not find, although it is there, could not be executed"},
     {"address_limit_bytes", FIELD_BYTES, AT(address_limit_bytes), .flags = FIELD_WHERE_KNOWN,
      .about = "of a command that failed, the limit of its address space (ulimit -v)"},
     {"wall_seconds", FIELD_SECONDS, AT(wall_seconds)},
