@@ -308,7 +308,7 @@ struct list {
 
 struct tests {
     struct words words;
-    json_t *tested, *others, *piped, *either; /* texts of commands; either: by || alone, or silenced */
+    json_t *tested, *others, *piped, *either; /* texts of commands; either: by || alone, silenced, or only told */
     struct list now, over;
     struct outer {
         struct list list;
@@ -540,9 +540,13 @@ static bool see_reserved(struct tests *tests, struct span word)
 /* The words of a command. */
 static void see_command(struct tests *tests, struct span first)
 {
-    static const char *const loops[] = {"for", "select", "case", "function", NULL};
+    static const char *const loops[] = {"for", "select", "case", "function", NULL}, *const tells[] = {"echo", "printf",
+                                                                                                      NULL};
     const char *end = first.ptr + first.len;
     for (struct span word = first; word.len; word = word_next(&tests->words)) {
+        struct list told = tests->over;
+        if (asks_status(word) && is_one_of(first, tells))
+            list_take(&told, tests->either);
         if (asks_status(word))
             list_take(&tests->over, tests->tested);
         see_here(tests, word);

@@ -29,7 +29,7 @@ struct script_tested {
     json_t *
         commands; /* whose status the script asks for, in if, while, until, behind !, before ||, or by $?, or whose errors it
                          throws away, everywhere it has them */
-    json_t *conditions; /* those of them that are in if, while, until, behind !, or tested by $? */
+    json_t *conditions; /* those of them that are in if, while, until, behind !, or tested by $?, not only told */
     json_t *piped;      /* in front of a |, of which it wants to see the errors */
 };
 

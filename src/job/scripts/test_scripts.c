@@ -234,6 +234,7 @@ static void test_tested(void **state)
         {"p 'a'\"b c\" || c\n", "p"},
         {"rm x 2>/dev/null\na y >/dev/null 2>&1; b > /dev/null\n", "rm x a y"}, /* errors are expected */
         {"rm x 2>/dev/null\nrm x\n", ""},
+        {"a x; echo $?; b; exit $?\n", "a x b", "b"},
     };
     for (size_t i = 0; i < sizeof scripts / sizeof *scripts; i++)
         for (size_t len = 0; len <= strlen(scripts[i].script); len++) { /* any beginning is safe */

@@ -616,6 +616,13 @@ static bool find_hidden_stage(const struct job_model *model, struct buf *out)
     return false;
 }
 
+/* The limit that the kernel has killed it for, as the shell calls it; NULL: none. */
+static const char *killed_for(const struct job_process *process)
+{
+    int signo = process->status != JOB_STATUS_UNKNOWN && WIFSIGNALED(process->status) ? WTERMSIG(process->status) : 0;
+    return signo == SIGXFSZ ? "ulimit -f" : signo == SIGXCPU ? "ulimit -t" : NULL;
+}
+
 /* `named`: what it said begins with its name; else it was alone when that was said. */
 static bool find_hidden_process(const struct job_model *model, struct buf *out, bool named)
 {
@@ -626,15 +633,19 @@ static bool find_hidden_process(const struct job_model *model, struct buf *out, 
         if (!culprit_has_failed(process) || culprit_is_answer(process))
             continue;
         bool crashed = WIFSIGNALED(process->status) && job_signal_is_fault(WTERMSIG(process->status));
+        const char *limit = killed_for(process);
         const char *said = !WIFEXITED(process->status) ? NULL
                            : named                     ? said_by(&model->layers, process)
                                                        : said_meanwhile(model, process, true);
-        if ((!crashed && (!said || looks >= LOOKS_MOST)) ||
+        if ((!crashed && !limit && (!said || looks >= LOOKS_MOST)) ||
             (looks++ < LOOKS_MOST && culprit_is_handled(model, process)))
             continue;
         buf_printf(out, "%s (pid %d) ", process->name, (int)process->pid);
         if (crashed) {
             buf_printf(out, "crashed by %s", text_signal(WTERMSIG(process->status), room, sizeof room));
+        } else if (limit) {
+            buf_printf(out, "was killed by %s, because of a limit (%s)",
+                       text_signal(WTERMSIG(process->status), room, sizeof room), limit);
         } else {
             buf_printf(out, "failed with %d", WEXITSTATUS(process->status));
             put_said(out, said);

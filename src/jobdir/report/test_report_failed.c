@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What failed first, and what made its parents fail, from records. */
 #include <setjmp.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -634,6 +635,15 @@ static void test_hidden_handled(void **state)
         {"bash", "a crash", {{"sim", 8, 9, CRASHED}}, "sim (pid 11) crashed by SIGSEGV"},
         {"bash", "a crash", {{"sim", 8, 9, CRASHED}}, "sim (pid 11) crashed by SIGSEGV", .tested = "sim"},
         {"bash", "a crash", {{"sim", 8, 9, CRASHED}}, "", .tested = "sim", .condition = true},
+        {"bash",
+         "a limit",
+         {{"head", 8, 9, SIGXFSZ}},
+         "head (pid 11) was killed by SIGXFSZ, because of a limit (ulimit -f)"},
+        {"bash",
+         "a limit",
+         {{"sim", 8, 9, SIGXCPU}},
+         "sim (pid 11) was killed by SIGXCPU, because of a limit (ulimit -t)"},
+        {"bash", "a limit", {{"head", 8, 9, SIGXFSZ}}, "", .tested = "head", .condition = true},
         {"bash", "/usr/bin/ld: cannot find -lx", {{"ld", 8, 9, EXIT_1}, {"sim", 8, 10, 0}}, "", .tested = "ld"},
         {"make", "rm: cannot remove 'x'", {{"rm", 8, 9, EXIT_1}}, ""},
         {"python3",
