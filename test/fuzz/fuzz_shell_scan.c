@@ -26,10 +26,14 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     struct script_trap trap = script_trap_find((const char *)data, size);
     fuzz_expect(json_array_size(trap.only) <= json_array_size(trap.commands));
     script_trap_done(&trap);
-    json_t *piped, *tested = script_tested_find((const char *)data, size, &piped);
-    fuzz_expect(json_array_size(tested) <= SCRIPT_TESTED_MOST && json_array_size(piped) <= SCRIPT_TESTED_MOST);
-    json_decref(tested);
-    json_decref(piped);
+    struct script_tested tested = script_tested_find((const char *)data, size);
+    fuzz_expect(json_array_size(tested.commands) <= SCRIPT_TESTED_MOST &&
+                json_array_size(tested.conditions) <= json_array_size(tested.commands) &&
+                json_array_size(tested.piped) <= SCRIPT_TESTED_MOST);
+    script_tested_done(&tested);
+    json_t *kills = script_kills_find((const char *)data, size);
+    fuzz_expect(json_array_size(kills) <= SCRIPT_KILLS_MOST);
+    json_decref(kills);
     script_source_free(text);
     return 0;
 }

@@ -372,8 +372,7 @@
     NOTE(cause_stuck, "cause", "probably {deadlock?a deadlock|stuck}, until it was ended{by}: {text}", \
          FLAG(deadlock) STRING(by) STRING(text)) \
     NOTE(cause_killed, "cause", \
-         "{program} was killed by {signal}, probably from outside: by a batch system's limit, or by somebody", \
-         STRING(program) STRING(signal)) \
+         "{program} was killed by {signal}, probably by {by}", STRING(program) STRING(signal) STRING(by)) \
     NOTE(cause_launcher, "cause", \
          "{program} was killed by {signal}, probably by {launcher}, which ended with exit status {status}{said}", \
          STRING(program) STRING(signal) STRING(launcher) INTEGER(status) STRING(said)) \

@@ -225,6 +225,32 @@ static void read_interpreter(const char *path, char ret_interpreter[PATH_MAX], b
     }
 }
 
+static void put_interpreter(struct buf *out, const char *path, const char *interpreter, bool crlf)
+{
+    if (crlf) {
+        buf_puts(out, ": its first line ends with a carriage return (CRLF, as Windows ends lines): sed -i 's/\\r$//' ");
+        text_show(out, path);
+    } else {
+        buf_puts(out, ": its interpreter ");
+        text_show(out, interpreter);
+        buf_puts(out, " is not there");
+    }
+}
+
+bool program_explain_interpreter(struct buf *out, const char *name, const char *path)
+{
+    char interpreter[PATH_MAX];
+    bool crlf = false;
+    if (!is_file(path, X_OK))
+        return false;
+    read_interpreter(path, interpreter, &crlf);
+    if (!*interpreter || (!crlf && access(interpreter, F_OK) == 0))
+        return false;
+    text_show(out, name);
+    put_interpreter(out, path, interpreter, crlf);
+    return true;
+}
+
 void program_explain(struct buf *out, const char *command, int code)
 {
     char path[PATH_MAX], interpreter[PATH_MAX] = "";
@@ -240,13 +266,8 @@ void program_explain(struct buf *out, const char *command, int code)
         read_interpreter(path, interpreter, &crlf);
     if (code == -ENOENT && !found) {
         buf_printf(out, ": there is no such %s", strchr(command, '/') ? "file" : "command");
-    } else if (code == -ENOENT && crlf) {
-        buf_puts(out, ": its first line ends with a carriage return (CRLF, as Windows ends lines): sed -i 's/\\r$//' ");
-        text_show(out, path);
-    } else if (code == -ENOENT && *interpreter) {
-        buf_puts(out, ": its interpreter ");
-        text_show(out, interpreter);
-        buf_puts(out, " is not there");
+    } else if (code == -ENOENT && (crlf || *interpreter)) {
+        put_interpreter(out, path, interpreter, crlf);
     } else if (code == -EACCES && found && S_ISDIR(st.st_mode)) {
         buf_puts(out, " is a directory");
     } else if (code == -EACCES && found && access(path, X_OK) < 0 && statvfs(path, &system) == 0 &&

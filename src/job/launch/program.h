@@ -27,6 +27,9 @@ void program_look(struct program *ret_program, const char *command);
  * code: -errno. */
 void program_explain(struct buf *out, const char *command, int code);
 
+/* Of a file that is there: "name: its interpreter /opt/python is not there", if that is so. */
+bool program_explain_interpreter(struct buf *out, const char *name, const char *path);
+
 /* What an ELF file offers for tracing. What cannot be read is absent. */
 struct program_symbols {
     bool hooks, own_hooks; /* calls go to the loaded library; calls stay in the file */

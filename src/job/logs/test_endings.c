@@ -38,13 +38,13 @@ static void note_said(void *ctx, struct note note)
 {
 }
 
-/* The last line, whatever it says: of a program that is not said to have given up with it. */
+/* The last line, whatever it says: of a program that is not said to have given up with it, for it has told of a step before. */
 static void put_last(const struct buf *lines)
 {
     const char *end = lines->data + lines->len - 1, *line = end;
     while (line > lines->data && line[-1] != '\n')
         line--;
-    json_t *list = json_pack("[s%]", line, (size_t)(end - line));
+    json_t *list = json_pack("[ss%]", "step 1", line, (size_t)(end - line));
     if (list) /* not of text that is none */
         put_said(NULL, RECORD_log_last, &(struct log_last_record){.file = "stderr", .lines = list});
     json_decref(list);

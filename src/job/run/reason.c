@@ -17,6 +17,7 @@
 #include "base/system/file.h"
 #include "base/system/proc_file.h"
 #include "base/system/wait_world.h"
+#include "job/launch/program.h"
 #include "jobdir/layers/cause.h"
 #include "jobdir/text/fields.h"
 #include "jobdir/text/text.h"
@@ -153,6 +154,55 @@ bool reason_of_limits(struct buf *out, const struct reason_limits *limits, int s
     bool sure = signo == SIGXCPU || limits->cpu_ns >= limit_ns;
     buf_printf(out, "%sits limit of processor time (ulimit -t %" PRIu64 ")", sure ? "" : "probably ", seconds);
     return true;
+}
+
+/* ---- what is there, and cannot be executed ---- */
+
+static bool explain_in(struct buf *out, const char *name, const char *cwd)
+{
+    char path[PATH_MAX];
+    int len = *name == '/' ? snprintf(path, sizeof path, "%s", name) : snprintf(path, sizeof path, "%s/%s", cwd, name);
+    return len > 0 && (size_t)len < sizeof path && program_explain_interpreter(out, name, path);
+}
+
+/* Relative to the directory of a process that failed, of the last first, or to that of the job. */
+static bool explain_name(struct buf *out, const struct job_model *model, const char *name, const char *cwd)
+{
+    enum { LOOKS_MOST = 16 };
+    for (size_t i = model->ended_count, looks = 0; i-- > 0 && looks < LOOKS_MOST;) {
+        const char *its = json_string_value(model->ended[i].cwd);
+        if (!its || model->ended[i].status <= 0)
+            continue;
+        looks++;
+        if (explain_in(out, name, its))
+            return true;
+    }
+    return explain_in(out, name, cwd);
+}
+
+bool reason_of_interpreter(struct buf *out, const struct job_model *model, const char *cwd)
+{
+    enum { LINES_MOST = 10 };
+    static const char quotes[] = "'\" ", between[] = ": ";
+    const json_t *records = model->layers.errors.records;
+    for (size_t i = json_array_size(records), looks = 0; i-- > 0 && looks < LINES_MOST; looks++) {
+        const char *text = json_string_value(json_object_get(json_array_get(records, i), "text"));
+        for (const char *at = text, *end; at; at = *end ? end + strlen(between) : NULL) {
+            char name[PATH_MAX];
+            end = strstr(at, between);
+            end = end ? end : at + strlen(at);
+            at += strspn(at, quotes);
+            size_t len = end > at ? (size_t)(end - at) : 0;
+            while (len && strchr(quotes, at[len - 1]))
+                len--;
+            if (!len || len >= sizeof name || !memchr(at, '/', len))
+                continue;
+            snprintf(name, sizeof name, "%.*s", (int)len, at);
+            if (explain_name(out, model, name, cwd))
+                return true;
+        }
+    }
+    return false;
 }
 
 /* ---- the kernel's log ---- */

@@ -39,6 +39,10 @@ void reason_signal_came(struct recorder *recorder, const struct signalfd_siginfo
  * a signal (task/advance.c, task/far.c). */
 void reason_task_stopped(struct recorder *recorder, const char *dir);
 
+/* The job has failed. Appends that the interpreter of a file is not there, which a program says not to find, if it has said so: shells and
+ * Python say the same where a file itself is not there. false: none has. */
+bool reason_of_interpreter(struct buf *out, const struct job_model *model, const char *cwd);
+
 struct reason_logged { /* a line of the kernel's log about a process that it killed */
     pid_t pid;
     char name[32];

@@ -7,6 +7,7 @@
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -134,11 +135,56 @@ static void test_sender(void **state)
     assert_non_null(strstr(sender, own));
 }
 
+/* A file that is there, of what a shell or Python says. */
+static void test_interpreter(void **state)
+{
+    static const char script[] = "#!/nosuch/python9\n", good[] = "#!/bin/sh\n";
+    static const struct {
+        const char *said, *reason;
+    } rows[] = {
+        {"job.sh: 1: ./bad: not found", "./bad: its interpreter /nosuch/python9 is not there"},
+        {"job.sh: line 1: ./bad: cannot execute: required file not found",
+         "./bad: its interpreter /nosuch/python9 is not there"},
+        {"FileNotFoundError: [Errno 2] No such file or directory: './bad'",
+         "./bad: its interpreter /nosuch/python9 is not there"},
+        {"job.sh: 1: ./good: not found", ""},
+        {"job.sh: 1: ./none: not found", ""},
+        {"job.sh: 1: bad: not found", ""},
+    };
+    char dir[] = "/tmp/scry-reason-XXXXXX", path[64];
+    assert_non_null(mkdtemp(dir));
+    for (int i = 0; i < 2; i++) {
+        snprintf(path, sizeof path, "%s/%s", dir, i ? "good" : "bad");
+        FILE *file = fopen(path, "w");
+        fputs(i ? good : script, file);
+        fclose(file);
+        chmod(path, 0755);
+    }
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        struct job_model model;
+        struct buf text = BUF_INIT;
+        assert_int_equal(job_model_init(&model, 100), 0);
+        json_t *record = json_pack("{s:s, s:f, s:s, s:s, s:s, s:s}", "type", "log", "t", 1.0, "file", "stderr",
+                                   "pattern", "error", "level", "error", "text", rows[i].said);
+        job_model_apply(&model, record);
+        json_decref(record);
+        assert_int_equal(reason_of_interpreter(&text, &model, dir), *rows[i].reason != 0);
+        assert_string_equal(text.data ? text.data : "", rows[i].reason);
+        buf_done(&text);
+        job_model_done(&model);
+    }
+    for (int i = 0; i < 2; i++) {
+        snprintf(path, sizeof path, "%s/%s", dir, i ? "good" : "bad");
+        unlink(path);
+    }
+    rmdir(dir);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_faults), cmocka_unit_test(test_arithmetic), cmocka_unit_test(test_limits),
-        cmocka_unit_test(test_log),    cmocka_unit_test(test_sender),
+        cmocka_unit_test(test_interpreter), cmocka_unit_test(test_faults), cmocka_unit_test(test_arithmetic),
+        cmocka_unit_test(test_limits),      cmocka_unit_test(test_log),    cmocka_unit_test(test_sender),
     };
     return cmocka_run_group_tests_name("reason", tests, NULL, NULL);
 }

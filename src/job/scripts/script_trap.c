@@ -8,6 +8,7 @@
 
 #include "base/data/buf.h"
 #include "base/data/cleanup.h"
+#include "jobdir/layers/starter.h"
 
 enum { DEPTH_MOST = 4, COMMANDS_MOST = 500, PARTS_MOST = 64 };
 
@@ -297,7 +298,7 @@ void script_trap_done(struct script_trap *trap)
 
 /* ---- commands whose status is tested ---- */
 
-enum { LIST_MOST = 32, HERE_MOST = 4, NESTED_MOST = 64 };
+enum { LIST_MOST = 32, HERE_MOST = 4, NESTED_MOST = 64, WORD_MOST = 200 };
 
 /* The commands of a list (a && b || c) or of the one that is over, whose status may still be asked for. */
 struct list {
@@ -307,7 +308,7 @@ struct list {
 
 struct tests {
     struct words words;
-    json_t *tested, *others, *piped; /* texts of commands */
+    json_t *tested, *others, *piped, *either; /* texts of commands; either: by || alone, silenced, or only told */
     struct list now, over;
     struct outer {
         struct list list;
@@ -327,18 +328,21 @@ static bool is_plain(char c)
     return isalnum((unsigned char)c) || (c && strchr("._+-/,:=@%", c));
 }
 
-/* The word without quotes that stand around all of it; empty: it is only known when it is executed. */
+/* The word without quotes that stand around all of it; empty: it is only known when it is executed, or is too long to be kept. */
 static struct span plain_word(struct span word)
 {
     bool quoted = word.len > 2 && (*word.ptr == '\'' || *word.ptr == '"') && word.ptr[word.len - 1] == *word.ptr;
     struct span inner = quoted ? span_of(word.ptr + 1, word.len - 2) : word;
-    for (size_t i = 0; i < inner.len; i++)
-        if (!is_plain(inner.ptr[i]))
+    for (size_t i = 0; i < inner.len; i++) {
+        char c = inner.ptr[i];
+        bool as_it_is = quoted && c && c != *word.ptr && (*word.ptr == '\'' || !strchr("$`\\!", c));
+        if (!is_plain(c) && !as_it_is)
             return span_of(NULL, 0);
-    return inner;
+    }
+    return inner.len <= WORD_MOST ? inner : span_of(NULL, 0);
 }
 
-/* The plain words that it begins with, one blank between them. A new reference; NULL: the first is none. */
+/* The words that it begins with and that are known, one blank between them. A new reference; NULL: the first is none. */
 static json_t *command_text(struct span command)
 {
     struct words words = words_of(command);
@@ -361,24 +365,40 @@ static void list_take(struct list *list, json_t *texts)
     list->count = 0;
 }
 
+/* Its errors are thrown away: they are expected. */
+static bool is_silenced(struct span command)
+{
+    static const char *const words[] = {"2>/dev/null",  "2> /dev/null",    "&>/dev/null",
+                                        "&> /dev/null", ">/dev/null 2>&1", "> /dev/null 2>&1"};
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++)
+        if (memmem(command.ptr, command.len, words[i], strlen(words[i])))
+            return true;
+    return false;
+}
+
+/* Nobody asks for their status. */
+static void list_leave(struct tests *tests, struct list *list)
+{
+    struct list expected = {0}, others = {0};
+    for (size_t i = 0; i < list->count; i++) {
+        struct list *to = is_silenced(list->command[i]) ? &expected : &others;
+        to->command[to->count++] = list->command[i];
+    }
+    struct list either = expected;
+    list_take(&either, tests->either);
+    list_take(&expected, tests->tested);
+    list_take(&others, tests->others);
+    list->count = 0;
+}
+
 static void list_end(struct tests *tests)
 {
-    list_take(&tests->over, tests->others);
+    list_leave(tests, &tests->over);
     if (tests->negated)
         list_take(&tests->now, tests->tested);
     tests->negated = false;
     tests->over = tests->now;
     tests->now.count = 0;
-}
-
-/* Its errors are thrown away: they are expected. */
-static bool is_silenced(struct span command)
-{
-    static const char *const words[] = {"2>/dev/null", "2> /dev/null", "&>/dev/null", "&> /dev/null"};
-    for (size_t i = 0; i < sizeof words / sizeof *words; i++)
-        if (memmem(command.ptr, command.len, words[i], strlen(words[i])))
-            return true;
-    return false;
 }
 
 /* Of a pipeline the last one is asked. */
@@ -394,7 +414,7 @@ static void pipe_on(struct tests *tests)
         !is_silenced(span_of(from, (size_t)(tests->words.at - from))))
         json_array_append(tests->piped, text);
     json_decref(text);
-    list_take(&stage, tests->others);
+    list_leave(tests, &stage);
 }
 
 static void skip_here(struct tests *tests)
@@ -450,12 +470,14 @@ static void see_end_of_word(struct tests *tests)
     } else if (c == ';' || (c == '&' && next != '&')) {
         list_end(tests);
         if (c == '&') /* nobody waits for it here */
-            list_take(&tests->over, tests->others);
+            list_leave(tests, &tests->over);
     } else if (c == '|' && next != '|') {
         words->at += next == '&';
         pipe_on(tests);
     } else if (c == '|') {
         words->at++;
+        struct list now = tests->now;
+        list_take(&now, tests->either);
         list_take(&tests->now, tests->tested);
     } else if (c == '&') {
         words->at++;
@@ -463,7 +485,7 @@ static void see_end_of_word(struct tests *tests)
         words->at++;
         tests->now.count -= tests->now.count > 0;
     } else if (c == '(' && tests->depth < NESTED_MOST) {
-        list_take(&tests->over, tests->others);
+        list_leave(tests, &tests->over);
         bool in_word = words->at - 1 > tests->start && strchr("$<>=", words->at[-2]);
         bool assigned = words->at - 2 > tests->start && words->at[-2] == '$' && words->at[-3] == '=';
         tests->outer[tests->depth++] = (struct outer){tests->now, in_word, assigned};
@@ -474,7 +496,7 @@ static void see_end_of_word(struct tests *tests)
         const struct outer *outer = &tests->outer[--tests->depth];
         bool assigned = outer->assigned && last.len && outer->list.count < LIST_MOST;
         tests->over.count -= assigned;
-        list_take(&tests->over, tests->others);
+        list_leave(tests, &tests->over);
         tests->now = outer->list;
         if (assigned)
             tests->now.command[tests->now.count++] = last;
@@ -518,9 +540,13 @@ static bool see_reserved(struct tests *tests, struct span word)
 /* The words of a command. */
 static void see_command(struct tests *tests, struct span first)
 {
-    static const char *const loops[] = {"for", "select", "case", "function", NULL};
+    static const char *const loops[] = {"for", "select", "case", "function", NULL}, *const tells[] = {"echo", "printf",
+                                                                                                      NULL};
     const char *end = first.ptr + first.len;
     for (struct span word = first; word.len; word = word_next(&tests->words)) {
+        struct list told = tests->over;
+        if (asks_status(word) && is_one_of(first, tells))
+            list_take(&told, tests->either);
         if (asks_status(word))
             list_take(&tests->over, tests->tested);
         see_here(tests, word);
@@ -537,18 +563,33 @@ static bool is_like(const char *one, const char *other)
     return strncmp(one, other, least) == 0 && (len == more || (len < more ? other : one)[least] == ' ');
 }
 
-json_t *script_tested_find(const char *text, size_t len, json_t **ret_piped)
+/* Those of the texts that stand in no other way, each once. A new reference. */
+static json_t *texts_alone(const json_t *texts, const json_t *others)
 {
-    struct tests *tests = calloc(1, sizeof *tests);
     json_t *only = json_array(), *one, *other;
     size_t i, k;
-    *ret_piped = json_array();
+    json_array_foreach(texts, i, one)
+    {
+        bool alone = true;
+        json_array_foreach(others, k, other) alone &= !is_like(json_string_value(one), json_string_value(other));
+        json_array_foreach(only, k, other) alone &= !json_equal(one, other);
+        if (alone)
+            json_array_append(only, one);
+    }
+    return only;
+}
+
+struct script_tested script_tested_find(const char *text, size_t len)
+{
+    struct script_tested found = {.piped = json_array()};
+    struct tests *tests = calloc(1, sizeof *tests);
     if (!tests)
-        return only;
+        return found;
     *tests = (struct tests){.words = words_of(span_of(text, len)),
                             .tested = json_array(),
                             .others = json_array(),
-                            .piped = *ret_piped,
+                            .either = json_array(),
+                            .piped = found.piped,
                             .start = text};
     while (tests->words.at < tests->words.end) {
         struct span word = word_next(&tests->words);
@@ -558,18 +599,70 @@ json_t *script_tested_find(const char *text, size_t len, json_t **ret_piped)
             see_command(tests, word);
     }
     list_end(tests);
-    list_take(&tests->over, tests->others);
-    bool whole = json_array_size(tests->others) < SCRIPT_TESTED_MOST;
-    json_array_foreach(tests->tested, i, one)
-    {
-        bool alone = whole;
-        json_array_foreach(tests->others, k, other) alone &= !is_like(json_string_value(one), json_string_value(other));
-        json_array_foreach(only, k, other) alone &= !json_equal(one, other);
-        if (alone)
-            json_array_append(only, one);
-    }
+    list_leave(tests, &tests->over);
+    if (json_array_size(tests->others) >= SCRIPT_TESTED_MOST)
+        json_array_clear(tests->tested);
+    found.commands = texts_alone(tests->tested, tests->others);
+    found.conditions = texts_alone(found.commands, tests->either);
     json_decref(tests->tested);
     json_decref(tests->others);
+    json_decref(tests->either);
     free(tests);
-    return only;
+    return found;
+}
+
+void script_tested_done(struct script_tested *tested)
+{
+    json_decref(tested->commands);
+    json_decref(tested->conditions);
+    json_decref(tested->piped);
+    *tested = (struct script_tested){0};
+}
+
+/* ---- signals that it sends ---- */
+
+static bool is_self(const char *word)
+{
+    static const char *const texts[] = {"$$", "-$$", "$BASHPID", "0"};
+    word += *word == '"';
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
+        if (strncmp(word, texts[i], strlen(texts[i])) == 0 &&
+            (!word[strlen(texts[i])] || word[strlen(texts[i])] == '"'))
+            return true;
+    return false;
+}
+
+json_t *script_kills_find(const char *text, size_t len)
+{
+    json_t *kills = json_array(), *each;
+    struct words words = words_of(span_of(text, len));
+    struct span name, word;
+    json_int_t line = 1;
+    const char *counted = text;
+    while (json_array_size(kills) < SCRIPT_KILLS_MOST && command_next(&words, &name)) {
+        json_t *argv = json_pack("[s%]", name.ptr, name.len);
+        bool self = false, known = false;
+        size_t index;
+        while ((word = word_next(&words)).len) {
+            json_t *argument = json_stringn(word.ptr, word.len);
+            self |= argument && is_self(json_string_value(argument));
+            json_array_append_new(argv, argument);
+        }
+        for (; counted < name.ptr; counted++)
+            line += *counted == '\n';
+        int signo = starter_kill_signal(argv);
+        json_decref(argv);
+        json_array_foreach(kills, index, each)
+        {
+            known |= json_integer_value(json_object_get(each, "signal")) == signo &&
+                     json_is_true(json_object_get(each, "self")) == self;
+        }
+        if (signo && !known)
+            json_array_append_new(kills,
+                                  json_pack("{s:I, s:i, s:b}", "line", line, "signal", signo, "self", (int)self));
+    }
+    if (json_array_size(kills))
+        return kills;
+    json_decref(kills);
+    return NULL;
 }

@@ -125,9 +125,8 @@ enum {
     SELDOM = 2000,         /* then one in ten seconds */
     RECORDS_A_SECOND = 20, /* of lines */
     LOOK_SHARE = 500,      /* of a processor: one of so many */
-    TRAPS_MOST =
-        1000, /* looks for traps of scripts that failed, and records of them; the command may come after these */
-    TRAP_BYTES = 1 << 20, /* of the script */
+    LOOKS_MOST = 1000,     /* into scripts for what they say, and records of that; the command may come after these */
+    TRAP_BYTES = 1 << 20,  /* of the script */
 };
 
 struct shell {
@@ -153,6 +152,13 @@ struct shell {
     UT_hash_handle hh;
 };
 
+/* What the text of a script, or of -c, says; NULL: nothing. */
+struct script_says {
+    struct script_trap trap;
+    struct script_tested tested;
+    json_t *kills;
+};
+
 struct failed {
     pid_t pid;
     UT_hash_handle hh;
@@ -166,10 +172,9 @@ struct scripts {
     struct loop_source *timer;
     uint64_t pause_ns;          /* until the next look */
     uint64_t allowed_ns;        /* from which time on a record is allowed */
-    unsigned traps;             /* scripts in which they were looked for, and records of them */
-    struct script_key trap_key; /* the last of these, */
-    struct script_trap trap;    /* what they start, */
-    json_t *tested, *piped;     /* and of what they test whether it fails, and what they have in pipelines */
+    unsigned looks;             /* scripts that were read for what they say, and records of that */
+    struct script_key says_key; /* the last of these, */
+    struct script_says says;    /* and what it says */
     struct failed *failed;      /* what started something that failed; hash by pid */
 };
 
@@ -437,58 +442,69 @@ static void remove_shell(struct scripts *scripts, struct shell *shell)
     free(shell);
 }
 
-/* As script_trap_find and script_tested_find, of which there are new references; nothing where the script is not known. */
-static struct script_trap find_trap(struct scripts *scripts, const struct observed_process *process,
-                                    json_t **ret_tested, json_t **ret_piped)
+static struct script_says script_says_find(const char *text, size_t len)
+{
+    return (struct script_says){script_trap_find(text, len), script_tested_find(text, len),
+                                script_kills_find(text, len)};
+}
+
+static void script_says_done(struct script_says *says)
+{
+    script_trap_done(&says->trap);
+    script_tested_done(&says->tested);
+    json_decref(says->kills);
+    *says = (struct script_says){0};
+}
+
+/* *ret_file: the script's name; NULL: it is none. false: what it says is not known. Pass *ret_says to script_says_done. */
+static bool find_says(struct scripts *scripts, const struct observed_process *process, struct script_says *ret_says,
+                      struct buf *args, const char **ret_file)
 {
     const struct command_fields *command = process->command;
     struct shell *parent;
-    _cleanup_(buf_done) struct buf args = BUF_INIT;
     const char *text, *word;
     size_t index;
     json_t *each;
-    struct script_trap trap = {0};
     struct stat stat_of;
     char path[PATH_MAX];
     json_array_foreach(command->argv, index, each)
     {
         word = json_string_value(each);
-        buf_append(&args, word ? word : "", word ? strlen(word) + 1 : 1);
+        buf_append(args, word ? word : "", word ? strlen(word) + 1 : 1);
     }
-    if (!args.len || args.failed)
-        return trap;
-    enum shell_source source = shell_source_of(args.data, args.len, &text);
-    if (source == SHELL_FROM_OPTION) {
-        *ret_tested = text ? script_tested_find(text, strlen(text), ret_piped) : NULL;
-        return text ? script_trap_find(text, strlen(text)) : trap;
+    if (!args->len || args->failed)
+        return false;
+    enum shell_source source = shell_source_of(args->data, args->len, &text);
+    if (source == SHELL_FROM_OPTION && text) {
+        *ret_says = script_says_find(text, strlen(text));
+        return true;
     }
     if (source != SHELL_FROM_FILE || (*text != '/' && !command->cwd))
-        return trap;
+        return false;
     int len = *text == '/' ? snprintf(path, sizeof path, "%s", text)
                            : snprintf(path, sizeof path, "%s/%s", command->cwd, text);
     if (len < 0 || (size_t)len >= sizeof path || stat(path, &stat_of) < 0 || stat_of.st_size > TRAP_BYTES)
-        return trap;
+        return false;
     struct script_key key = script_key_of(&stat_of);
     HASH_FIND_INT(scripts->shells, &process->ppid, parent);
-    if (!script_key_same(&key, &scripts->trap_key)) {
-        scripts->traps++;
+    if (!script_key_same(&key, &scripts->says_key)) {
+        scripts->looks++;
         struct script_source *script = script_source_get(&scripts->texts, path, &stat_of);
-        script_trap_done(&scripts->trap);
-        json_decref(scripts->tested);
-        json_decref(scripts->piped);
-        scripts->tested = scripts->piped = NULL;
-        if (script && script->text) {
-            scripts->trap = script_trap_find(script->text, script->len);
-            scripts->tested = script_tested_find(script->text, script->len, &scripts->piped);
-        }
+        script_says_done(&scripts->says);
+        if (script && script->text)
+            scripts->says = script_says_find(script->text, script->len);
         script_source_put(&scripts->texts, script);
-        scripts->trap_key = key;
+        scripts->says_key = key;
     }
-    *ret_tested = json_incref(scripts->tested);
-    *ret_piped = json_incref(scripts->piped);
-    if (parent && parent->seen && script_key_same(&key, &parent->key)) /* its fork: that has no traps */
-        return trap;
-    return (struct script_trap){json_incref(scripts->trap.commands), json_incref(scripts->trap.only)};
+    const struct script_says *says = &scripts->says;
+    *ret_file = text;
+    const struct script_tested *tested = &says->tested;
+    *ret_says = (struct script_says){
+        .tested = {json_incref(tested->commands), json_incref(tested->conditions), json_incref(tested->piped)},
+        .kills = json_incref(says->kills)};
+    if (!(parent && parent->seen && script_key_same(&key, &parent->key))) /* its fork: that has no traps */
+        ret_says->trap = (struct script_trap){json_incref(says->trap.commands), json_incref(says->trap.only)};
+    return true;
 }
 
 /* Whether something failed that it had started. */
@@ -509,26 +525,30 @@ static bool has_failed_below(struct scripts *scripts, const struct observed_proc
     return found;
 }
 
-/* What a script that failed starts after that, or of one in which something failed, that it expected that. It is looked for when it is
- * over: most are too short to be seen before. */
-static void put_trap(struct scripts *scripts, const struct observed_process *process)
+/* What a script that failed starts after that, and where it sent signals; or of one in which something failed, that it expected that. It is
+ * looked for when it is over: most are too short to be seen before. */
+static void put_says(struct scripts *scripts, const struct observed_process *process)
 {
     const struct command_fields *command = process->command;
     bool failed = process->status > 0, below = has_failed_below(scripts, process);
-    json_t *tested = NULL, *piped = NULL;
+    struct observer *observer = scripts->observer;
+    struct script_says says = {0};
+    _cleanup_(buf_done) struct buf args = BUF_INIT;
+    const char *file = NULL;
     if ((!failed && !below) || !command || !starter_is_shell(process->name, command->argv) ||
-        (scripts->traps >= TRAPS_MOST && process->pid != scripts->observer->root))
+        (scripts->looks >= LOOKS_MOST && process->pid != observer->root) ||
+        !find_says(scripts, process, &says, &args, &file))
         return;
-    struct script_trap trap = find_trap(scripts, process, &tested, &piped);
-    scripts->traps += trap.commands || tested;
-    if (trap.commands && failed)
-        observe_put(scripts->observer,
-                    RECORD(script_trap, .pid = process->pid, .commands = trap.commands, .only = trap.only));
-    if (tested && !failed)
-        observe_put(scripts->observer, RECORD(script_tested, .pid = process->pid, .commands = tested, .piped = piped));
-    script_trap_done(&trap);
-    json_decref(tested);
-    json_decref(piped);
+    scripts->looks += says.trap.commands || says.tested.commands || says.kills;
+    if (says.trap.commands)
+        observe_put(observer,
+                    RECORD(script_trap, .pid = process->pid, .commands = says.trap.commands, .only = says.trap.only));
+    if (says.tested.commands && !failed)
+        observe_put(observer, RECORD(script_tested, .pid = process->pid, .commands = says.tested.commands,
+                                     .conditions = says.tested.conditions, .piped = says.tested.piped));
+    if (says.kills && failed)
+        observe_put(observer, RECORD(script_kills, .pid = process->pid, .file = file, .kills = says.kills));
+    script_says_done(&says);
 }
 
 static void on_process_ended(void *state, const struct observed_process *process)
@@ -538,7 +558,7 @@ static void on_process_ended(void *state, const struct observed_process *process
     HASH_FIND_INT(scripts->shells, &process->pid, shell);
     bool told = shell_inside_has(scripts->inside, process->pid);
     shell_inside_process_ended(scripts->inside, process);
-    put_trap(scripts, process);
+    put_says(scripts, process);
     if (!shell)
         return;
     if (!told)
@@ -557,9 +577,7 @@ static void on_end(void *state)
     }
     shell_inside_free(scripts->inside);
     loop_remove(scripts->timer);
-    script_trap_done(&scripts->trap);
-    json_decref(scripts->tested);
-    json_decref(scripts->piped);
+    script_says_done(&scripts->says);
     struct failed *failed, *after;
     HASH_ITER(hh, scripts->failed, failed, after)
     {

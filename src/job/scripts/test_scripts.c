@@ -195,19 +195,19 @@ static void test_traps(void **state)
 static void test_tested(void **state)
 {
     static const struct {
-        const char *script, *commands;
+        const char *script, *commands, *conditions;
     } scripts[] = {
         {"solver a || true\nother b\n", "solver a"},
         {"./solver >log 2>&1 || { echo no; exit 1; }\n", "./solver"},
-        {"if ! solver a; then echo no; fi", "solver a"},
-        {"if a 1; b 2; then c 3; fi\n", "b 2"},
-        {"while ! ping -c 1 host >/dev/null\ndo\n sleep 1\ndone\n", "ping -c 1 host"},
+        {"if ! solver a; then echo no; fi", "solver a", "solver a"},
+        {"if a 1; b 2; then c 3; fi\n", "b 2", "b 2"},
+        {"while ! ping -c 1 host >/dev/null\ndo\n sleep 1\ndone\n", "ping -c 1 host", "ping -c 1 host"},
         {"a && b && c || d\n", "a b c"},
         {"a && b\n", ""},
         {"a | b || c\n", "b"},
-        {"! a | b\n", "b"},
-        {"a x\nrc=$?\nb y\n", "a x"},
-        {"a x; if [ $? -ne 0 ]; then b; fi\n", "a x"},
+        {"! a | b\n", "b", "b"},
+        {"a x\nrc=$?\nb y\n", "a x", "a x"},
+        {"a x; if [ $? -ne 0 ]; then b; fi\n", "a x", "a x"},
         {"a x || true\na y\n", "a x"},
         {"a x || true\na $1\n", ""}, /* it may be the same */
         {"a x || true\na x y\n", ""},
@@ -227,15 +227,24 @@ static void test_tested(void **state)
         {"# a || b\nLC_ALL=C a || c # d\n", "a"},
         {"cp $(find . -name x) to || true\n", "cp"},
         {"a \\\n  b || c\n", "a b"},
+        {"if a x; then b; fi\na x || true\n", "a x"},
+        {"p -c \"import numpyx\" || echo; p -c 'print(\"$x\")'\n", "p -c import numpyx"},
+        {"p -c 'a b' || c\np -c 'a'\n", ""}, /* it may be the same */
+        {"p \"$x y\" || c\n", "p"},
+        {"p 'a'\"b c\" || c\n", "p"},
+        {"rm x 2>/dev/null\na y >/dev/null 2>&1; b > /dev/null\n", "rm x a y"}, /* errors are expected */
+        {"rm x 2>/dev/null\nrm x\n", ""},
+        {"a x; echo $?; b; exit $?\n", "a x b", "b"},
     };
     for (size_t i = 0; i < sizeof scripts / sizeof *scripts; i++)
         for (size_t len = 0; len <= strlen(scripts[i].script); len++) { /* any beginning is safe */
             char *script = strndup(scripts[i].script, len);
-            json_t *piped, *tested = script_tested_find(script, len, &piped);
-            if (len == strlen(scripts[i].script))
-                check_names(script, json_array_size(tested) ? tested : NULL, scripts[i].commands);
-            json_decref(tested);
-            json_decref(piped);
+            struct script_tested tested = script_tested_find(script, len);
+            if (len == strlen(scripts[i].script)) {
+                check_names(script, tested.commands, scripts[i].commands);
+                check_names(script, tested.conditions, scripts[i].conditions ? scripts[i].conditions : "");
+            }
+            script_tested_done(&tested);
             free(script);
         }
 }
@@ -253,11 +262,42 @@ static void test_piped(void **state)
         {"for i in 1 2; do a; done | b\n", ""},
     };
     for (size_t i = 0; i < sizeof scripts / sizeof *scripts; i++) {
-        json_t *piped, *tested = script_tested_find(scripts[i].script, strlen(scripts[i].script), &piped);
-        check_names(scripts[i].script, json_array_size(piped) ? piped : NULL, scripts[i].commands);
-        json_decref(tested);
-        json_decref(piped);
+        struct script_tested tested = script_tested_find(scripts[i].script, strlen(scripts[i].script));
+        check_names(scripts[i].script, tested.piped, scripts[i].commands);
+        script_tested_done(&tested);
     }
+}
+
+/* Where, which signal, and whether to itself. */
+static void test_kills(void **state)
+{
+    static const struct {
+        const char *script, *kills;
+    } scripts[] = {
+        {"a\n(sleep 1; kill -9 $c) &\nkill -KILL $d\n", "2 9 0;"},
+        {"/bin/kill -s KILL 12\nkill 13\n", "1 9 0;2 15 0;"},
+        {"if ! kill -0 $p; then\n echo; fi\n", ""},
+        {"kill -n 2 -- -12\nkill -TERM $$; kill -15 \"$BASHPID\"\n", "1 2 0;2 15 1;"},
+        {"kill -$S 12; kill -l; kill\n", ""},
+        {"pkill -9 -f solver\npkill -u me x\nkillall -s INT x\n", "1 9 0;2 15 0;3 2 0;"},
+        {"kill -9 0", "1 9 1;"},
+        {"echo kill -9 0 # kill -9 $$\nskill x", ""},
+    };
+    for (size_t i = 0; i < sizeof scripts / sizeof *scripts; i++)
+        for (size_t len = 0; len <= strlen(scripts[i].script); len++) { /* any beginning is safe */
+            struct buf found = BUF_INIT;
+            size_t index;
+            char *script = strndup(scripts[i].script, len);
+            json_t *kills = script_kills_find(script, len), *kill;
+            json_array_foreach(kills, index, kill) buf_printf(
+                &found, "%d %d %d;", (int)json_integer_value(json_object_get(kill, "line")),
+                (int)json_integer_value(json_object_get(kill, "signal")), json_is_true(json_object_get(kill, "self")));
+            if (len == strlen(scripts[i].script))
+                assert_string_equal(found.data ? found.data : "", scripts[i].kills);
+            json_decref(kills);
+            free(script);
+            buf_done(&found);
+        }
 }
 
 static void check_place(const struct place *place, uint32_t first, uint32_t last, bool exact)
@@ -378,7 +418,7 @@ int main(void)
         cmocka_unit_test(test_commands),    cmocka_unit_test(test_cut),   cmocka_unit_test(test_show),
         cmocka_unit_test(test_source),      cmocka_unit_test(test_place), cmocka_unit_test(test_fits),
         cmocka_unit_test(test_memory_goes), cmocka_unit_test(test_traps), cmocka_unit_test(test_tested),
-        cmocka_unit_test(test_piped),
+        cmocka_unit_test(test_piped),       cmocka_unit_test(test_kills),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -226,11 +226,11 @@ bool cause_ended_its_process(const struct job_end *end, const json_t *exception)
 
 /* In order of strength. Each is asked twice: whether it is sure, then whether it is probable. */
 static cause_rule *const rules[] = {
-    cause_find_lost,        cause_find_memory,         cause_find_error,      cause_find_credential, cause_find_rank,
-    cause_find_crash,       cause_find_limit,          cause_find_exception,  cause_find_full_disk,  cause_find_silent,
-    cause_find_mpi_stall,   cause_find_memory_short,   cause_find_standstill, cause_find_timeout,    cause_find_task,
-    cause_find_asked,       cause_find_signal,         cause_find_killed,     cause_find_command,    cause_find_log,
-    cause_find_lost_before, cause_find_survived_crash, cause_find_process,
+    cause_find_lost,   cause_find_memory,      cause_find_unexecuted,     cause_find_error,      cause_find_credential,
+    cause_find_rank,   cause_find_crash,       cause_find_limit,          cause_find_exception,  cause_find_full_disk,
+    cause_find_silent, cause_find_mpi_stall,   cause_find_memory_short,   cause_find_standstill, cause_find_timeout,
+    cause_find_task,   cause_find_asked,       cause_find_signal,         cause_find_killed,     cause_find_command,
+    cause_find_log,    cause_find_lost_before, cause_find_survived_crash, cause_find_process,
 };
 
 /* The command could not be executed: nothing else can be the reason. */

@@ -92,6 +92,8 @@ void cause_put_killed(struct buf *out, const struct job_model *model, const stru
 double cause_before_end(const struct job_end *end, pid_t pid, double seconds);
 /* Of the C library, those of C++ and of the compiler, or of Python: where programs end, but not why. */
 bool cause_is_library(const json_t *frame);
+/* Whether a text has words of failure. */
+bool cause_is_complaint(const char *text);
 /* 0 for the process that failed first, 1 for its parent...; -1: it is none of the chain. */
 int cause_chain_at(const struct job_end *end, pid_t pid);
 

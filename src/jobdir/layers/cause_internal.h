@@ -14,10 +14,10 @@
 enum { CAUSE_SHELL_SIGNAL = 128 }; /* and the signal's number: the status that a shell gives to it */
 
 typedef bool cause_rule(const struct job_end *end, struct cause *cause, bool sure);
-cause_rule cause_find_memory, cause_find_error, cause_find_credential, cause_find_crash, cause_find_limit,
-    cause_find_exception, cause_find_full_disk, cause_find_mpi_stall, cause_find_memory_short, cause_find_standstill,
-    cause_find_asked, cause_find_signal, cause_find_killed, cause_find_command, cause_find_log, cause_find_process,
-    cause_find_survived_crash, cause_find_task, cause_find_rank, cause_find_lost, cause_find_silent,
+cause_rule cause_find_unexecuted, cause_find_memory, cause_find_error, cause_find_credential, cause_find_crash,
+    cause_find_limit, cause_find_exception, cause_find_full_disk, cause_find_mpi_stall, cause_find_memory_short,
+    cause_find_standstill, cause_find_asked, cause_find_signal, cause_find_killed, cause_find_command, cause_find_log,
+    cause_find_process, cause_find_survived_crash, cause_find_task, cause_find_rank, cause_find_lost, cause_find_silent,
     cause_find_lost_before, cause_find_timeout;
 
 /* How much a line has to do with the failure. */
@@ -51,8 +51,6 @@ const json_t *cause_put_last_words(struct buf *out, const struct job_end *end, i
 
 /* Where gfortran's run-time library says that a program ended then; false: it says nothing. */
 bool cause_put_backtrace(struct buf *out, const struct job_end *end, double seconds);
-/* Whether it has words of failure. */
-bool cause_is_complaint(const char *text);
 
 /* Of a process of the chain, as wait(2) has it. */
 int cause_chain_status(const json_t *process);

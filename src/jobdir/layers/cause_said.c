@@ -574,6 +574,15 @@ static bool gives_up_with_text(const struct job_model *model, const json_t *proc
     return (shell ? cause_is_complaint(text) : tells_of_failure(text)) && !is_of_program(model, text);
 }
 
+/* Whether the line is all that standard error has, and no other program's, nor a shell's: that may as well have told of a step. */
+static bool is_all_it_said(const struct job_model *model, const json_t *process, const struct log_last_record *row)
+{
+    const char *line = json_string_value(json_array_get(row->lines, 0));
+    return line && json_array_size(row->lines) == 1 && strcmp(row->file, "stderr") == 0 &&
+           json_integer_value(json_object_get(process, "exit_code")) && !is_of_program(model, line) &&
+           !starter_is_shell(json_string_value(json_object_get(process, "name")), json_object_get(process, "argv"));
+}
+
 /* What stands at the end of a file that it had for itself. NULL: it had none. */
 static const json_t *put_own_words(struct buf *out, const struct job_end *end, int at)
 {
@@ -613,13 +622,36 @@ const json_t *cause_put_last_words(struct buf *out, const struct job_end *end, i
         const char *line = json_string_value(json_array_get(row.lines, i));
         said = begins_with_name(end, (size_t)at, line) ? line : NULL;
     }
+    const json_t *process = json_array_get(end->chain, (size_t)at);
     if (!said && last && *last && !isspace((unsigned char)*last) && after <= SEEN_SECONDS &&
-        gives_up_with_text(end->model, json_array_get(end->chain, (size_t)at), last))
+        (gives_up_with_text(end->model, process, last) || is_all_it_said(end->model, process, &row)))
         said = last;
     if (!said)
         return NULL;
     cause_cut(out, said);
     return record;
+}
+
+/* What it says not to find, or an exception, is there, but its interpreter is not: "./run.py: its interpreter /opt/python is not there". */
+bool cause_find_unexecuted(const struct job_end *end, struct cause *cause, bool sure)
+{
+    static const char why[] = ": its ";
+    const char *unexecuted = json_string_value(json_object_get(end->model->end, "unexecuted"));
+    const json_t *records[] = {end->said->record, cause_last(&end->model->layers.uncaught, 0)};
+    const char *behind = unexecuted ? strstr(unexecuted, why) : NULL, *text;
+    for (size_t i = 0; sure && behind && i < sizeof records / sizeof *records; i++) {
+        if (!records[i] || cause_was_tolerated(end, record_seconds(records[i])))
+            continue;
+        error_of(records[i], &text);
+        if (!text || !memmem(text, strlen(text), unexecuted, (size_t)(behind - unexecuted)))
+            continue;
+        cause_cut(&cause->what, unexecuted);
+        cause_add(cause, records[i]);
+        cause_add(cause, end->model->end);
+        cause->note = NOTE(cause_start, .reason = cause_text(&cause->what));
+        return true;
+    }
+    return false;
 }
 
 /* An error that nobody caught is why its process ended. What a log says may have been dealt with: it is only sure where

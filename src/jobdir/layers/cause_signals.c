@@ -13,7 +13,8 @@
 #include "jobdir/text/text.h"
 
 enum { TIMEOUT_STATUS = 124 };
-static const double LEFT_SECONDS = 5; /* that a launcher may take to see that a rank has left: Open MPI takes 1 */
+static const double SEEN_SECONDS = 0.05; /* times of what was only seen are that coarse */
+static const double LEFT_SECONDS = 5;    /* that a launcher may take to see that a rank has left: Open MPI takes 1 */
 
 /* ---- standing still until it was ended ---- */
 
@@ -451,6 +452,73 @@ static void put_worker(struct buf *out, const struct job_end *end)
     buf_printf(out, " (pid %d),", (int)json_integer_value(json_object_get(parent, "pid")));
 }
 
+/* kill(1), pkill or killall, which the job has run then with that signal, for this process, its group, or programs of its name. */
+static const struct job_process *killer_of(const struct job_end *end, pid_t pid, const char *name, double ended,
+                                           int signo)
+{
+    const struct job_model *model = end->model;
+    char number[16], group[16];
+    size_t index;
+    json_t *word;
+    snprintf(number, sizeof number, "%d", (int)pid);
+    snprintf(group, sizeof group, "-%d", (int)pid);
+    for (size_t i = model->ended_count; i-- > 0;) {
+        const struct job_process *process = &model->ended[i];
+        if (process->start > ended + SEEN_SECONDS || process->end < ended - CAUSE_AT_ONCE_SECONDS ||
+            starter_kill_signal(process->argv) != signo)
+            continue;
+        json_array_foreach(process->argv, index, word)
+        {
+            const char *text = json_string_value(word);
+            if (index && text && (strcmp(text, number) == 0 || strcmp(text, group) == 0 || strcmp(text, name) == 0))
+                return process;
+        }
+    }
+    return NULL;
+}
+
+/* Of the at-th of the chain: a kill in its script, by its text, of what it had started, or of itself. */
+static bool put_kill(struct buf *out, struct cause *cause, const struct job_end *end, size_t at, int signo)
+{
+    const json_t *process = json_array_get(end->chain, at), *kill;
+    const struct layer_place *place =
+        layers_place(&end->model->layers, (pid_t)json_integer_value(json_object_get(process, "pid")));
+    const char *file = json_string_value(json_object_get(place ? place->kills : NULL, "file"));
+    size_t index;
+    if (at && !json_is_integer(json_object_get(process, "exit_code")))
+        return false; /* it was ended, too */
+    json_array_foreach(json_object_get(place ? place->kills : NULL, "kills"), index, kill)
+    {
+        if (json_integer_value(json_object_get(kill, "signal")) != signo ||
+            (!at && !json_is_true(json_object_get(kill, "self"))))
+            continue;
+        buf_puts(out, "its own script");
+        if (file) {
+            buf_puts(out, " (");
+            cause_cut(out, text_base(file));
+            buf_printf(out, ":%lld)", (long long)json_integer_value(json_object_get(kill, "line")));
+        }
+        cause_add(cause, place->kills);
+        return true;
+    }
+    return false;
+}
+
+/* Who has sent it, as far as is known. */
+static void put_killer(struct buf *out, struct cause *cause, const struct job_end *end, pid_t pid, const char *name,
+                       double ended, int signo)
+{
+    const struct job_process *killer = killer_of(end, pid, name, ended, signo);
+    if (killer) {
+        cause_cut(out, killer->name);
+        buf_printf(out, " (pid %d) of its own job", (int)killer->pid);
+    }
+    for (size_t at = 0; !out->len && at < json_array_size(end->chain); at++)
+        put_kill(out, cause, end, at, signo);
+    if (!out->len)
+        buf_puts(out, "its own job, or from outside: by a batch system's limit, or by somebody");
+}
+
 bool cause_find_killed(const struct job_end *end, struct cause *cause, bool sure)
 {
     int signo = cause_signal(end);
@@ -489,7 +557,10 @@ bool cause_find_killed(const struct job_end *end, struct cause *cause, bool sure
             .status = json_integer_value(json_object_get(launcher, "exit_code")), .said = cause_text(&cause->said));
         return true;
     }
-    cause->note = NOTE(cause_killed, .program = cause_text(&cause->where),
-                       .signal = text_signal(signo, cause->signal, sizeof cause->signal));
+    pid_t pid = rank ? rank->pid : (pid_t)json_integer_value(json_object_get(json_array_get(end->chain, 0), "pid"));
+    put_killer(&cause->said, cause, end, pid, name ? name : "", rank ? rank->seconds : cause_chain_end(end, 0), signo);
+    cause->note =
+        NOTE(cause_killed, .program = cause_text(&cause->where),
+             .signal = text_signal(signo, cause->signal, sizeof cause->signal), .by = cause_text(&cause->said));
     return true;
 }

@@ -338,7 +338,7 @@ const struct job_process *culprit_of(const struct job_model *model, const struct
 
 /* ---- in a job that ended well ---- */
 
-/* Whether its words begin with these; the first may be a script's, which an interpreter executes. */
+/* Whether its words begin with these, which may have blanks; the first may be a script's, which an interpreter executes. */
 static bool has_words(const struct job_process *process, const char *words)
 {
     enum { INTERPRETERS = 2 }; /* also its option, or env */
@@ -350,7 +350,9 @@ static bool has_words(const struct job_process *process, const char *words)
             const char *word = json_string_value(json_array_get(process->argv, i));
             len = strcspn(at, " ");
             const char *base = memrchr(at, '/', len);
-            bool same = word && strlen(word) == len && strncmp(word, at, len) == 0;
+            if (word && i > first && strlen(word) > len)
+                len = strnlen(at, strlen(word));
+            bool same = word && strlen(word) == len && strncmp(word, at, len) == 0 && (!at[len] || at[len] == ' ');
             base = base ? base + 1 : at;
             same |= word && i == first && strlen(text_base(word)) == (size_t)(at + len - base) &&
                     strncmp(text_base(word), base, (size_t)(at + len - base)) == 0;
@@ -468,6 +470,23 @@ static bool was_tested(const struct job_model *model, const struct job_process *
     return is_command_of(place ? place->tested : NULL, process);
 }
 
+/* Of a crash: it is not only that something else is done then. */
+static bool was_expected(const struct job_model *model, const struct job_process *process,
+                         const struct job_process *shell)
+{
+    const struct layer_place *place = layers_place(&model->layers, shell->pid);
+    return !shell->status && is_command_of(place ? place->conditions : NULL, process);
+}
+
+/* Whether a shell started it in a trap, by its text. */
+static bool was_cleanup(const struct job_model *model, const struct job_process *process,
+                        const struct job_process *shell)
+{
+    const struct layer_place *place = layers_place(&model->layers, shell->pid);
+    return place && place->trap && is_of_trap(place->trap, process, shell, has_missing(model, shell, place->trap)) &&
+           (is_named(place->trap_only, process) || process->start >= culprit_trap_start(model, shell));
+}
+
 /* With the same words; `stage`: not only with the same script or command in front of others. */
 static bool is_same_program(const struct job_process *one, const struct job_process *other, bool stage)
 {
@@ -496,7 +515,7 @@ bool culprit_is_handled(const struct job_model *model, const struct job_process 
                      !other->status && is_same_program(other, process, stage);
         }
         if (!parent || !WIFEXITED(process->status))
-            return false;
+            return parent && was_expected(model, process, parent);
         bool fork = starter_is_shell(parent->name, parent->argv) && json_equal(parent->argv, process->argv);
         command = fork && process->status == command->status ? command : process;
         if (parent->status) {
@@ -506,7 +525,7 @@ bool culprit_is_handled(const struct job_model *model, const struct job_process 
         int status = WEXITSTATUS(process->status);
         bool missing = status == NOT_EXECUTABLE || status == NOT_FOUND;
         return is_make(parent) || again || (!stage && !missing && was_condition(model, process, parent)) ||
-               (!missing && was_tested(model, command, parent));
+               (!missing && was_tested(model, command, parent)) || was_cleanup(model, process, parent);
     }
     return !process;
 }

@@ -35,9 +35,9 @@ bool culprit_is_stage(const struct job_model *model, const struct job_process *p
 /* Of a pipeline: whether what its shell started at once behind it had ended well before, and so wanted no more, as head. */
 bool culprit_is_unread(const struct job_model *model, const struct job_process *process);
 
-/* Of a process that failed with a status in a job that did not: whether whoever started it has handled that, as far as is known. It was
+/* Of a process that failed in a job that did not: whether whoever started it has handled that, as far as is known. It was
  * started again and succeeded; or a shell that tells of its commands from inside tells of none that failed, or by its text tests the
- * command's status; or it is make that ended well. That a script only went on says nothing: most go on behind whatever fails. */
+ * command's status, of a crash otherwise than by ||, or starts it in its traps; or it is make that ended well. That a script only went on says nothing: most go on behind whatever fails. */
 bool culprit_is_handled(const struct job_model *model, const struct job_process *process);
 
 /* When the first of the children of a shell began after which it started nothing but the programs of its traps; INFINITY: none is known. */

@@ -154,3 +154,36 @@ bool starter_timed_out(const char *name, const json_t *argv, double lived_second
         return WIFEXITED(status) && code == TIMEOUT_STATUS;
     return over && (killed || code == TIMEOUT_STATUS || (line.keeps_status && code));
 }
+
+/* ---- kill(1) ---- */
+
+int starter_kill_signal(const json_t *argv)
+{
+    static const struct {
+        const char *name;
+        char option, other; /* behind which the signal stands; 0: none */
+    } programs[] = {{"kill", 's', 'n'}, {"killall", 's', 0}, {"pkill", 0, 0}};
+    const char *name = json_string_value(json_array_get(argv, 0)), *word, *value;
+    size_t row = 0, at = 1, count = sizeof programs / sizeof *programs;
+    int signo = SIGTERM;
+    while (row < count && !(name && strcmp(text_base(name), programs[row].name) == 0))
+        row++;
+    if (row == count)
+        return 0;
+    for (; (word = json_string_value(json_array_get(argv, at))) != NULL && *word == '-' && word[1]; at++) {
+        if (strcmp(word, "--") == 0) {
+            at++;
+            break;
+        }
+        bool named = (value = value_of(argv, &at, programs[row].option, "--signal")) != NULL ||
+                     (programs[row].other && (value = value_of(argv, &at, programs[row].other, "--signal")) != NULL);
+        int sent = signal_in(named ? value : word + 1);
+        if (named || row == 0 || sent)
+            signo = sent;
+        if (row == 0) { /* what follows may be a group, as -123 */
+            at++;
+            break;
+        }
+    }
+    return json_array_get(argv, at) && signo > 0 && signo < NSIG ? signo : 0;
+}

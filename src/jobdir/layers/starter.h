@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Programs that start others and have an end of their own: launchers of MPI, shells, and timeout(1), which ends what it has
- * started. By their names and command lines. Pure functions.
+ * Programs that start others and have an end of their own: launchers of MPI, shells, timeout(1), which ends what it has
+ * started, and kill(1). By their names and command lines. Pure functions.
  */
 #ifndef SCRY_JOBDIR_LAYERS_STARTER_H
 #define SCRY_JOBDIR_LAYERS_STARTER_H
@@ -35,5 +35,8 @@ struct starter_timeout {
 /* Of a process that lived so long. argv may be NULL. status: of wait(2). */
 bool starter_timed_out(const char *name, const json_t *argv, double lived_seconds, int status,
                        struct starter_timeout *ret_timeout);
+
+/* The signal that a command line of kill(1), pkill or killall sends; 0: it is none of these, or that is not known. argv may be NULL. */
+int starter_kill_signal(const json_t *argv);
 
 #endif

@@ -588,7 +588,8 @@ static void test_asked(void **state)
     PUT("{s:s, s:f, s:s, s:s, s:s}", "type", "request", "t", 99.8, "who", "eve", "status", "OMIS_NO_PERMISSION",
         "request", ": proc_send_signal");
     expect(ask_end("[]", 143, 15, NULL), NOTE_cause_killed, false,
-           "the command was killed by SIGTERM, probably from outside: by a batch system's limit, or by somebody");
+           "the command was killed by SIGTERM, probably by its own job, or from outside: by a batch system's limit, or "
+           "by somebody");
     PUT("{s:s, s:f, s:s, s:s, s:s, s:s}", "type", "request", "t", 99.9, "who", "laptop", "serial", "01ab", "status",
         "OMIS_OK", "request", ": proc_send_signal([p_1_1], 15)");
     expect(ask_end("[]", 143, 15, NULL), NOTE_cause_asked, false,
@@ -641,7 +642,8 @@ static void test_killed_by_launcher(void **state)
            "tool was killed by SIGTERM, probably by srun, which ended with exit status 132 and has said why");
     snprintf(text, sizeof text, chain, 143);
     expect(ask_end(text, 143, 0, NULL), NOTE_cause_killed, false,
-           "tool was killed by SIGTERM, probably from outside: by a batch system's limit, or by somebody");
+           "tool was killed by SIGTERM, probably by its own job, or from outside: by a batch system's limit, or by "
+           "somebody");
 }
 
 /* An exception of a pool only says that its worker is gone. */
@@ -652,7 +654,8 @@ static void test_killed_worker(void **state)
                    " {\"pid\": 10, \"name\": \"python3\", \"end_seconds\": 100, \"exit_code\": 1, \"signal\": null}]",
                    1, 0, NULL),
            NOTE_cause_killed, false,
-           "python3 (pid 20), a child of python3 (pid 10), was killed by SIGKILL, probably from outside: by a batch "
+           "python3 (pid 20), a child of python3 (pid 10), was killed by SIGKILL, probably by its own job, or from "
+           "outside: by a batch "
            "system's limit, or by somebody");
 }
 
@@ -727,9 +730,11 @@ static void test_left(void **state)
 static void test_killed(void **state)
 {
     expect(ask_end("[]", 143, 15, NULL), NOTE_cause_killed, false,
-           "the command was killed by SIGTERM, probably from outside: by a batch system's limit, or by somebody");
+           "the command was killed by SIGTERM, probably by its own job, or from outside: by a batch system's limit, or "
+           "by somebody");
     expect(ask(KILLED), NOTE_cause_killed, false,
-           "worker was killed by SIGKILL, probably from outside: by a batch system's limit, or by somebody");
+           "worker was killed by SIGKILL, probably by its own job, or from outside: by a batch system's limit, or by "
+           "somebody");
     expect(ask_end("[{\"pid\": 20, \"name\": \"sleep\", \"end_seconds\": 99.9, \"exit_code\": null, \"signal\": 15},"
                    " {\"pid\": 10, \"name\": \"timeout\", \"end_seconds\": 100, \"exit_code\": 124, \"signal\": null}]",
                    124, 0, NULL),
@@ -741,6 +746,37 @@ static void test_killed(void **state)
                    124, 0, NULL),
            NOTE_cause_limit, true,
            "solver was killed by SIGTERM, because of a limit: the 60 s that timeout(1) gave it");
+}
+
+static void put_kills(int pid, const char *file, int signo, bool self)
+{
+    PUT("{s:s, s:f, s:i, s:s*, s:[{s:i, s:i, s:b}]}", "type", "script_kills", "t", 100.0, "pid", pid, "file", file,
+        "kills", "line", 5, "signal", signo, "self", self);
+}
+
+/* By a kill in the text of a script that lived on, or killed itself; by a program that does so. */
+static void test_killed_by_itself(void **state)
+{
+    static const char unknown[] = "worker was killed by SIGKILL, probably by its own job, or from outside: by a batch "
+                                  "system's limit, or by somebody";
+    static const char both[] =
+        "[{\"pid\": 20, \"name\": \"worker\", \"end_seconds\": 99.9, \"signal\": 9}, {\"pid\": 10, \"name\": \"bash\", "
+        "\"end_seconds\": 100, \"signal\": 9}]";
+    static const char alone[] = "[{\"pid\": 10, \"name\": \"bash\", \"end_seconds\": 100, \"signal\": 9}]";
+    put_kills(10, "/home/u/kill9.sh", 15, false);
+    assert_string_equal(ask(KILLED).text, unknown);
+    put_kills(10, "/home/u/kill9.sh", 9, false);
+    struct told told = ask(KILLED);
+    expect(told, NOTE_cause_killed, false, "worker was killed by SIGKILL, probably by its own script (kill9.sh:5)");
+    assert_string_equal(told.evidence, "[1]");
+    assert_string_equal(ask_end(both, 0, 9, NULL).text, unknown);
+    assert_null(strstr(ask_end(alone, 0, 9, NULL).text, "script"));
+    put_kills(10, NULL, 9, true);
+    assert_string_equal(ask_end(alone, 0, 9, NULL).text, "bash was killed by SIGKILL, probably by its own script");
+    PUT("{s:s, s:f, s:i, s:i, s:s, s:f, s:f, s:i, s:[s, s, s]}", "type", "process_end", "t", 99.9, "pid", 30, "ppid",
+        10, "name", "kill", "start", 99.89, "end", 99.9, "status", 0, "argv", "/bin/kill", "-9", "20");
+    expect(ask(KILLED), NOTE_cause_killed, false,
+           "worker was killed by SIGKILL, probably by kill (pid 30) of its own job");
 }
 
 /* A script that handles it ends with what it likes. */
@@ -978,7 +1014,8 @@ static void test_rank_killed(void **state)
     first_rank = &rank;
     put_matched(99.2, "mpi_abort", "error", "BAD TERMINATION OF ONE OF YOUR APPLICATION PROCESSES");
     expect(ask(MPIRUN), NOTE_cause_killed, false,
-           "rank 1 of 3 was killed by SIGKILL, probably from outside: by a batch system's limit, or by somebody");
+           "rank 1 of 3 was killed by SIGKILL, probably by its own job, or from outside: by a batch system's limit, or "
+           "by somebody");
     put_warning(100, NOTE(out_of_memory, .processes = 1, .own_group = 0));
     assert_int_equal(ask(MPIRUN).kind, NOTE_cause_memory);
     first_rank = NULL;
@@ -1003,7 +1040,8 @@ static void test_rank_killed_by_launcher(void **state)
            "rank 1 of 2 was killed by SIGKILL, probably by mpiexec.mpich, which ended with exit status 6 and has said "
            "why");
     expect(ask_end(HYDRA("0", "9"), 9, 0, NULL), NOTE_cause_killed, false,
-           "rank 1 of 2 was killed by SIGKILL, probably from outside: by a batch system's limit, or by somebody");
+           "rank 1 of 2 was killed by SIGKILL, probably by its own job, or from outside: by a batch system's limit, or "
+           "by somebody");
     first_rank = NULL;
 }
 
@@ -1030,7 +1068,7 @@ static void test_rank_of_mpich(void **state)
          ", probably by mpiexec.mpich, which ended with exit status 6: Abort(6) on node 1 (rank 1 in comm 0): Fatal "
          "error in internal_Send: Invalid rank, error stack:"},
         {"was killed by SIGKILL", NULL, NULL, 9, 9, 0, false, NOTE_cause_killed,
-         ", probably from outside: by a batch system's limit, or by somebody"},
+         ", probably by its own job, or from outside: by a batch system's limit, or by somebody"},
     };
     for (size_t i = 0; i < 2 * sizeof rows / sizeof *rows; i++) {
         char chain[512], text[300];
@@ -1148,7 +1186,8 @@ static void test_outlived(void **state)
                                 "\"signal\": 9}, {\"pid\": 10, \"name\": \"bash\", \"end_seconds\": 100, "
                                 "\"exit_code\": 1, \"signal\": null}]";
     expect(ask_end(chain, 1, 0, NULL), NOTE_cause_killed, false,
-           "solver was killed by SIGKILL, probably from outside: by a batch system's limit, or by somebody");
+           "solver was killed by SIGKILL, probably by its own job, or from outside: by a batch system's limit, or by "
+           "somebody");
     put_matched(99.9, "exception", "error", "subprocess.TimeoutExpired: Command 'solver' timed out after 2 seconds");
     expect(ask_end(chain, 1, 0, NULL), NOTE_cause_log, false,
            "probably what stderr says: subprocess.TimeoutExpired: Command 'solver' timed out after 2 seconds");
@@ -1442,11 +1481,53 @@ static void test_last_words(void **state)
     assert_string_equal(told.evidence, "[7,6]");
 }
 
+/* Shells and Python say that a script is not there if its interpreter is not. */
+static void test_unexecuted(void **state)
+{
+    static const char chain[] = "[{\"pid\": 20, \"name\": \"sh\", \"end_seconds\": 99.9, \"exit_code\": 127}" OF_BASH;
+    static const char why[] = "./run.py: its interpreter /opt/python is not there";
+    PUT("{s:s, s:f, s:i, s:s}", "type", "end", "t", 100.0, "exit_code", 1, "unexecuted", why);
+    put_matched(80, "command_not_found", "error", "job.sh: 2: ./plot.py: not found");
+    assert_int_equal(ask(chain).kind, NOTE_cause_said);
+    put_matched(99.9, "command_not_found", "error", "job.sh: 3: ./run.py: not found");
+    struct told told = ask(chain);
+    expect(told, NOTE_cause_start, true, why);
+    assert_string_equal(told.evidence, "[2,0]");
+    put_exception(99.9, 20, "FileNotFoundError", "[Errno 2] No such file or directory: './run.py'");
+    expect(ask(chain), NOTE_cause_start, true, why);
+}
+
 /* A command of the script that failed at `seconds`, or ended well. */
 static void put_command(int pid, const char *name, double start, double seconds, int status)
 {
     PUT("{s:s, s:f, s:i, s:i, s:s, s:f, s:f, s:i}", "type", "process_end", "t", seconds, "pid", pid, "ppid", 10, "name",
         name, "start", start, "end", seconds, "status", status);
+}
+
+/* A program of any language ends so after its only line on standard error; a shell may have told of a step. */
+static void test_only_line(void **state)
+{
+#define ONLY_LINE "{s:s, s:f, s:s, s:f, s:[s]}", "type", "log_last", "t", 100.0, "file"
+    static const char shell[] = "[{\"pid\": 10, \"name\": \"job.sh\", \"argv\": [\"/bin/bash\", \"./job.sh\"], "
+                                "\"end_seconds\": 100, \"exit_code\": 1, \"signal\": null}]";
+    static const char later[] =
+        "[{\"pid\": 20, \"name\": \"worker\", \"start_seconds\": 99.95, \"end_seconds\": 99.97, "
+        "\"exit_code\": 3}" OF_BASH;
+    PUT(ONLY_LINE, "stderr", "quiet_seconds", 0.15, "lines", "*** stop: negative volume in element 12");
+    struct told told = ask(ONE);
+    expect(told, NOTE_cause_process, true,
+           "a.out (pid 10) ended with exit status 1; it said: *** stop: negative volume in element 12");
+    assert_string_equal(told.evidence, "[0]");
+    expect(ask(TWO), NOTE_cause_process, false,
+           "probably worker (pid 20), which ended with exit status 1; it said: *** stop: negative volume in element "
+           "12");
+    expect(ask(shell), NOTE_NONE, false, "");
+    expect(ask(later), NOTE_cause_process, false, "probably worker (pid 20), which ended with exit status 3");
+    PUT(ONLY_LINE, "stdout", "quiet_seconds", 0.15, "lines", "done");
+    expect(ask(ONE), NOTE_NONE, false, "");
+    put_command(30, "solver", 1, 2, 0);
+    PUT(ONLY_LINE, "stderr", "quiet_seconds", 0.15, "lines", "solver: 3 steps");
+    expect(ask(ONE), NOTE_NONE, false, "");
 }
 
 #define LATER \
@@ -1502,7 +1583,8 @@ static void test_tolerated_end(void **state)
     rank.seconds = 99.5; /* of another node: while the last one ran */
     rank.status = 15;
     expect(ask_end(LATER, 5, 0, NULL), NOTE_cause_killed, false,
-           "rank 1 of 2 was killed by SIGTERM, probably from outside: by a batch system's limit, or by somebody");
+           "rank 1 of 2 was killed by SIGTERM, probably by its own job, or from outside: by a batch system's limit, or "
+           "by somebody");
     first_rank = NULL;
     put_command(16, "grid", 96, 97, 9);
     put_warning(97.1, NOTE(out_of_memory, .processes = 1, .own_group = 1));
@@ -1517,7 +1599,8 @@ static void test_memory_of_others(void **state)
     PUT("{s:s, s:f, s:{s:i, s:i}}", "type", "health", "t", 99.0, "memory", "total_bytes", 1000000, "available_bytes",
         900000);
     expect(ask(KILLED), NOTE_cause_killed, false,
-           "worker was killed by SIGKILL, probably from outside: by a batch system's limit, or by somebody");
+           "worker was killed by SIGKILL, probably by its own job, or from outside: by a batch system's limit, or by "
+           "somebody");
     PUT("{s:s, s:f, s:{s:i, s:i, s:i}}", "type", "health", "t", 99.5, "memory", "total_bytes", 1000000,
         "available_bytes", 900000, "available_least_bytes", 20000);
     expect(ask(KILLED), NOTE_cause_memory, false, "probably out of memory: the kernel killed 3 processes");
@@ -1633,6 +1716,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         ROW(test_last_words),
+        ROW(test_only_line),
+        ROW(test_unexecuted),
         ROW(test_no_last_words),
         ROW(test_tolerated),
         ROW(test_tolerated_end),
@@ -1644,6 +1729,7 @@ int main(void)
         ROW(test_make),
         ROW(test_nothing),
         ROW(test_killed_worker),
+        ROW(test_killed_by_itself),
         ROW(test_aborted_worker),
         ROW(test_memory),
         ROW(test_memory_of_one),

@@ -425,9 +425,24 @@ static const struct field script_trap_fields[] = {
 static const struct field script_tested_fields[] = {
     {"pid", FIELD_COUNT, AT(pid)},
     {"commands", FIELD_LIST, AT(commands), .of = fields_texts, .between = ", ",
-     .about = "the plain words with which they begin, by its text"},
+     .about = "the words with which they begin, by its text"},
+    {"conditions", FIELD_LIST, AT(conditions), .of = fields_texts, .between = ", ", .flags = FIELD_WHERE_KNOWN,
+     .about = "those of them that it tests otherwise than by what stands behind ||"},
     {"piped", FIELD_LIST, AT(piped), .of = fields_texts, .between = ", ", .flags = FIELD_WHERE_KNOWN,
      .about = "the same of commands in pipelines, but not the last of one, whose errors it does not throw away"},
+    {0}};
+#undef ROW
+
+static const struct field kill_fields[] = {{"line", FIELD_COUNT},
+                                           {"signal", FIELD_COUNT},
+                                           {"self", FIELD_BOOL, .about = "to the shell itself, or its group"},
+                                           {0}};
+
+#define ROW script_kills_record
+static const struct field script_kills_fields[] = {
+    {"pid", FIELD_COUNT, AT(pid)},
+    {"file", FIELD_TEXT, AT(file), .flags = FIELD_WHERE_KNOWN, .about = "of a shell with -c there is none"},
+    {"kills", FIELD_LIST, AT(kills), .of = kill_fields, .about = "by its text"},
     {0}};
 #undef ROW
 
@@ -505,6 +520,8 @@ static const struct field end_fields[] = {
     {"reason", FIELD_TEXT, AT(reason), .flags = FIELD_OR_NULL,
      .about = "of the signal, or why it was not started, where it is known"},
     {"core_dumped", FIELD_BOOL, AT(core_dumped)},
+    {"unexecuted", FIELD_TEXT, AT(unexecuted), .flags = FIELD_WHERE_KNOWN,
+     .about = "why a program that something in the job did not find, although it is there, could not be executed"},
     {"address_limit_bytes", FIELD_BYTES, AT(address_limit_bytes), .flags = FIELD_WHERE_KNOWN,
      .about = "of a command that failed, the limit of its address space (ulimit -v)"},
     {"wall_seconds", FIELD_SECONDS, AT(wall_seconds)},
@@ -557,10 +574,14 @@ const struct record_kind record_kinds[RECORD_TYPES] = {
     [RECORD_script_end] = {"script_end", STREAM_SCRIPT, script_end_fields, "A script ended.",
                            "{pid} {file} ended[ with {status}] after {seconds}"},
     [RECORD_script_trap] = {"script_trap", STREAM_SCRIPT, script_trap_fields,
-                            "What a script that failed starts after that.", "{pid} starts at its end: {commands}"},
+                            "What a script that failed, or in which something did, starts when it ends.",
+                            "{pid} starts at its end: {commands}"},
     [RECORD_script_tested] = {"script_tested", STREAM_SCRIPT, script_tested_fields,
                               "Of which commands a script in which something failed tests everywhere whether they do.",
                               "{pid} tests the status of {commands}"},
+    [RECORD_script_kills] = {"script_kills", STREAM_SCRIPT, script_kills_fields,
+                             "Where a script that failed as something in it did sends signals.",
+                             "{pid} sends signals[: {file}]"},
     [RECORD_python_stack] = {"python_stack", STREAM_PYTHON, python_stack_fields,
                              "Where the threads of a Python program are.", "{pid} {threads}"},
     [RECORD_python_exception] = {"python_exception", STREAM_PYTHON, python_exception_fields,

@@ -260,8 +260,15 @@ struct script_trap_record {
 
 struct script_tested_record {
     int32_t pid;
-    json_t *commands; /* the plain words with which they begin */
-    json_t *piped;    /* the same of those in pipelines; NULL: not known */
+    json_t *commands;   /* the words with which they begin */
+    json_t *conditions; /* those of them that are nowhere only before ||; NULL: not known */
+    json_t *piped;      /* the same of those in pipelines; NULL: not known */
+};
+
+struct script_kills_record {
+    int32_t pid;
+    const char *file; /* NULL: its command line has the commands */
+    json_t *kills;    /* [{line, signal, self}, ...] */
 };
 
 /* ---- Python (job/python) ---- */
@@ -302,6 +309,7 @@ struct end_record {
     bool started, core_dumped;
     int32_t exit_code, signal; /* -1, 0: none */
     const char *reason;
+    const char *unexecuted;      /* NULL: nothing is known of such */
     int64_t address_limit_bytes; /* 0: none, or not known */
     double wall_seconds, cpu_seconds;
 };
@@ -310,7 +318,7 @@ struct end_record {
 #define RECORD_KINDS(KIND) \
     KIND(spool) KIND(node) KIND(method) KIND(tracing) KIND(script) KIND(untraced) KIND(setting) KIND(request) KIND(process) \
     KIND(process_end) KIND(withdrawn) KIND(sample) KIND(health) KIND(gap) KIND(warning) KIND(crash) \
-    KIND(script_line) KIND(command_failed) KIND(script_end) KIND(script_trap) KIND(script_tested) KIND(python_stack) \
+    KIND(script_line) KIND(command_failed) KIND(script_end) KIND(script_trap) KIND(script_tested) KIND(script_kills) KIND(python_stack) \
     KIND(python_exception) KIND(python_calls) KIND(functions) KIND(log) KIND(log_folded) KIND(log_file) KIND(log_last) KIND(progress) KIND(stall) \
     KIND(rule) KIND(rules) KIND(end)
 /* clang-format on */

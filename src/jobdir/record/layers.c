@@ -102,7 +102,9 @@ static void drop_place(struct layer_place *place)
     json_decref(place->trap);
     json_decref(place->trap_only);
     json_decref(place->tested);
+    json_decref(place->conditions);
     json_decref(place->piped);
+    json_decref(place->kills);
 }
 
 void layers_init(struct layers *layers)
@@ -306,7 +308,15 @@ static void apply_tested(struct layers *layers, const json_t *record)
     if (!place)
         return;
     replace(&place->tested, json_object_get(record, "commands"));
+    replace(&place->conditions, json_object_get(record, "conditions"));
     replace(&place->piped, json_object_get(record, "piped"));
+}
+
+static void apply_kills(struct layers *layers, const json_t *record)
+{
+    struct layer_place *place = touch_place(layers, (json_int_t)get_count(record, "pid"));
+    if (place)
+        replace(&place->kills, record);
 }
 
 static int64_t row_size(const json_t *row, size_t index)
@@ -629,6 +639,9 @@ void layers_apply(struct layers *layers, enum record_type type, const json_t *re
         return;
     case RECORD_script_tested:
         apply_tested(layers, record);
+        return;
+    case RECORD_script_kills:
+        apply_kills(layers, record);
         return;
     case RECORD_python_stack:
         apply_stack(layers, record);

@@ -445,6 +445,7 @@ void job_model_apply(struct job_model *model, const json_t *record)
     case RECORD_script_end:
     case RECORD_script_trap:
     case RECORD_script_tested:
+    case RECORD_script_kills:
     case RECORD_python_stack:
     case RECORD_python_exception:
     case RECORD_python_calls:

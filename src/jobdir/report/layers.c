@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Sections of a report: what happened last, scripts, logs, health. jobdir/layers makes them. */
+#include <ctype.h>
 #include <math.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -400,6 +401,26 @@ static bool is_of_attempt(const char *text)
     return false;
 }
 
+/* Whether it begins with that name, or with a path to it. */
+static bool begins_with_name(const char *text, const char *name)
+{
+    size_t len = strlen(name), path = strcspn(text, ": \t");
+    const char *base = memrchr(text, '/', path);
+    return (strncmp(text, name, len) == 0 && text[len] == ':') ||
+           (base && text[path] == ':' && (size_t)(text + path - base - 1) == len && strncmp(base + 1, name, len) == 0);
+}
+
+/* Whether what started it, or that, failed, and that was handled. */
+static bool is_below_handled(const struct job_model *model, const struct job_process *process)
+{
+    for (size_t i = 0; i < model->ended_count; i++) {
+        const struct job_process *parent = &model->ended[i];
+        if (parent->pid == process->ppid && parent->start <= process->start && parent->end >= process->end)
+            return culprit_has_failed(parent) && culprit_is_handled(model, parent);
+    }
+    return false;
+}
+
 /* Whether it is of processes alone whose failure whoever started them has handled: it begins with their name, or is what Python says of
  * an exception. */
 static bool is_of_handled(const struct job_model *model, const json_t *record)
@@ -412,9 +433,8 @@ static bool is_of_handled(const struct job_model *model, const json_t *record)
     size_t looks = 0;
     for (size_t i = model->ended_count; text && i-- > 0;) {
         const struct job_process *process = &model->ended[i];
-        size_t len = strlen(process->name);
         bool its = (exception && strncmp(process->name, python, sizeof python - 1) == 0) ||
-                   (strncmp(text, process->name, len) == 0 && text[len] == ':');
+                   begins_with_name(text, process->name);
         if (!its || !culprit_has_failed(process) || process->start > seconds ||
             process->end < seconds - AT_ONCE_SECONDS)
             continue;
@@ -453,9 +473,9 @@ static bool is_of_handled_alone(const struct job_model *model, double seconds)
         if (process->start >= until || process->end < (failed ? seconds - AT_ONCE_SECONDS : from) ||
             starter_is_shell(process->name, process->argv) || strcmp(process->name, "make") == 0)
             continue;
-        if (!failed || looks++ >= LOOKS_MOST || !culprit_is_handled(model, process))
+        if (looks++ >= LOOKS_MOST || !(failed ? culprit_is_handled(model, process) : is_below_handled(model, process)))
             return false;
-        any = true;
+        any |= failed;
     }
     return any;
 }
@@ -546,31 +566,75 @@ static const json_t *last_error(const struct job_model *model, double end)
     return NULL;
 }
 
+/* Whether the line begins with its name, or with that of the script that it executes. */
+static bool is_of_process(const char *text, const struct job_process *process)
+{
+    size_t index;
+    const json_t *word;
+    if (begins_with_name(text, process->name))
+        return true;
+    json_array_foreach(process->argv, index, word)
+    {
+        const char *script = json_string_value(word);
+        if (index && script && *script != '-')
+            return begins_with_name(text, text_base(script));
+    }
+    return false;
+}
+
 /* Of a process that failed, the line that begins with its name, also of the last ones: what fails and says nothing may be a test, or end by
  * SIGPIPE because nobody wants more. */
-static const char *said_by(const struct layers *layers, const char *name)
+static const char *said_by(const struct layers *layers, const struct job_process *process)
 {
-    size_t index, len = strlen(name);
+    size_t index;
     json_t *record;
     const char *file = json_string_value(json_object_get(layers->last_lines, "file"));
     json_array_foreach(layers->logs.records, index, record)
     {
         const char *text = json_string_value(json_object_get(record, "text"));
         enum line_level level = line_level_of(json_string_value(json_object_get(record, "level")));
-        if (text && level <= LINE_WARNING && strncmp(text, name, len) == 0 && text[len] == ':' &&
-            !may_be_data(layers, record))
+        if (text && level <= LINE_WARNING && is_of_process(text, process) && !may_be_data(layers, record))
             return text;
     }
     json_array_foreach(json_object_get(layers->last_lines, "lines"), index, record)
     {
         const char *text = json_string_value(record);
-        if (file && strcmp(file, "stderr") == 0 && text && strncmp(text, name, len) == 0 && text[len] == ':')
+        if (file && strcmp(file, "stderr") == 0 && text && is_of_process(text, process))
             return text;
     }
     return NULL;
 }
 
-/* Where standard error is not read, or goes to tee, nothing is known of what it said. */
+/* The last line of standard error, if it has words of failure, was written while the process was there, and has no other's name. `alone`: nor was there another
+ * program, but shells. */
+static const char *said_meanwhile(const struct job_model *model, const struct job_process *process, bool alone)
+{
+    static const double COARSE_SECONDS = 0.01; /* times of files */
+    const json_t *last = model->layers.last_lines, *lines = json_object_get(last, "lines");
+    const char *file = json_string_value(json_object_get(last, "file"));
+    const char *line = json_string_value(json_array_get(lines, json_array_size(lines) - 1));
+    double quiet = json_number_value(json_object_get(last, "quiet_seconds")), at = record_seconds(last) - quiet;
+    if (!file || strcmp(file, "stderr") != 0 || !line || !*line || isspace((unsigned char)*line) || quiet < 0 ||
+        at < process->start - COARSE_SECONDS || at > process->end + COARSE_SECONDS || is_of_attempt(line) ||
+        !cause_is_complaint(line) || starter_is_shell(process->name, process->argv))
+        return NULL;
+    for (size_t i = 0; i < model->ended_count; i++) {
+        const struct job_process *other = &model->ended[i];
+        bool beside = other->start < process->end && other->end > process->start;
+        if (other != process &&
+            ((alone && beside && !starter_is_shell(other->name, other->argv)) || begins_with_name(line, other->name)))
+            return NULL;
+    }
+    return line;
+}
+
+static void put_said(struct buf *out, const char *said)
+{
+    buf_printf(out, ": %.*s", (int)text_fit(said, strlen(said), SAID_COLUMNS), said);
+}
+
+/* Where standard error is not read, or goes to tee, nothing is known of what it said. What has said nothing, and ended with 1, may be a
+ * test. */
 static bool find_hidden_stage(const struct job_model *model, struct buf *out)
 {
     const struct layer_last *state;
@@ -582,16 +646,29 @@ static bool find_hidden_stage(const struct job_model *model, struct buf *out)
         if (!culprit_has_failed(process) || !WIFEXITED(process->status) || culprit_is_answer(process))
             continue;
         looks++;
-        if (!culprit_is_stage(model, process) || (strcmp(how, "watched") == 0 && !culprit_has_tee(model, process->pid)))
+        const char *said = culprit_is_stage(model, process) ? said_meanwhile(model, process, false) : NULL;
+        if (!culprit_is_stage(model, process) ||
+            (strcmp(how, "watched") == 0 && !said && culprit_status(process) == 1 &&
+             !culprit_has_tee(model, process->pid)))
             continue;
         buf_printf(out, "%s (pid %d) failed with %d in a pipeline", process->name, (int)process->pid,
                    WEXITSTATUS(process->status));
+        if (said)
+            put_said(out, said);
         return true;
     }
     return false;
 }
 
-static bool find_hidden_process(const struct job_model *model, struct buf *out)
+/* The limit that the kernel has killed it for, as the shell calls it; NULL: none. */
+static const char *killed_for(const struct job_process *process)
+{
+    int signo = process->status != JOB_STATUS_UNKNOWN && WIFSIGNALED(process->status) ? WTERMSIG(process->status) : 0;
+    return signo == SIGXFSZ ? "ulimit -f" : signo == SIGXCPU ? "ulimit -t" : NULL;
+}
+
+/* `named`: what it said begins with its name; else it was alone when that was said. */
+static bool find_hidden_process(const struct job_model *model, struct buf *out, bool named)
 {
     char room[32];
     size_t looks = 0;
@@ -600,16 +677,23 @@ static bool find_hidden_process(const struct job_model *model, struct buf *out)
         if (!culprit_has_failed(process) || culprit_is_answer(process))
             continue;
         bool crashed = WIFSIGNALED(process->status) && job_signal_is_fault(WTERMSIG(process->status));
-        const char *said = WIFEXITED(process->status) ? said_by(&model->layers, process->name) : NULL;
-        if (!crashed && (!said || looks++ >= LOOKS_MOST || culprit_is_handled(model, process) ||
-                         is_of_unread(model, said, process->end)))
+        const char *limit = killed_for(process);
+        const char *said = !WIFEXITED(process->status) ? NULL
+                           : named                     ? said_by(&model->layers, process)
+                                                       : said_meanwhile(model, process, true);
+        if ((!crashed && !limit && (!said || looks >= LOOKS_MOST || is_of_unread(model, said, process->end))) ||
+            (looks++ < LOOKS_MOST && culprit_is_handled(model, process)))
             continue;
         buf_printf(out, "%s (pid %d) ", process->name, (int)process->pid);
-        if (crashed)
+        if (crashed) {
             buf_printf(out, "crashed by %s", text_signal(WTERMSIG(process->status), room, sizeof room));
-        else
-            buf_printf(out, "failed with %d: %.*s", WEXITSTATUS(process->status),
-                       (int)text_fit(said, strlen(said), SAID_COLUMNS), said);
+        } else if (limit) {
+            buf_printf(out, "was killed by %s, because of a limit (%s)",
+                       text_signal(WTERMSIG(process->status), room, sizeof room), limit);
+        } else {
+            buf_printf(out, "failed with %d", WEXITSTATUS(process->status));
+            put_said(out, said);
+        }
         return true;
     }
     return false;
@@ -721,7 +805,8 @@ json_t *job_report_hidden(const struct job_report *report)
     } else if (kills) {
         buf_puts(&what, "for lack of memory the kernel killed ");
         cause_put_killed(&what, &report->model, only_killed(&report->model), result.peak_rss_bytes, kills);
-    } else if (!find_hidden_process(&report->model, &what) && !find_hidden_stage(&report->model, &what) &&
+    } else if (!find_hidden_process(&report->model, &what, true) && !find_hidden_stage(&report->model, &what) &&
+               !find_hidden_process(&report->model, &what, false) &&
                (report->mpi || !find_hidden_leaving(&report->model, &what)) &&
                last_error(&report->model, result.wall_seconds)) {
         const json_t *error = last_error(&report->model, result.wall_seconds);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What failed first, and what made its parents fail, from records. */
 #include <setjmp.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -573,6 +574,8 @@ static void test_hidden_handled(void **state)
         const char *what;
         bool inside;
         const char *tested; /* by the script's text */
+        bool condition;     /* not by || */
+        const char *trap;   /* a program in its traps */
     } rows[] = {
         {"bash", "cat: ready: No such file", {{"cat", 1, 2, EXIT_1}, {"cat", 2, 9, 0}}, ""},
         {"bash",
@@ -635,6 +638,31 @@ static void test_hidden_handled(void **state)
          "ValueError: no cells",
          {{"python3", 8, 8.2, EXIT_1}, {"head", 8.001, 8.1, 0}},
          "an error was said: ValueError: no cells"},
+        {"bash", "cat: ready: No such file", {{"cat", 8, 9, EXIT_1}}, "", .tested = "cat an argument"},
+        {"bash",
+         "cat: ready: No such file",
+         {{"cat", 8, 9, EXIT_1}},
+         "cat (pid 11) failed with 1: cat: ready: No such file",
+         .tested = "cat an argument more"},
+        {"bash", "rm: cannot remove 'x'", {{"sim", 1, 8, 0}, {"rm", 8, 9, EXIT_1}}, "", .trap = "rm"},
+        {"bash",
+         "rm: cannot remove 'x'",
+         {{"rm", 1, 8, EXIT_1}, {"sim", 8, 9, 0}},
+         "rm (pid 11) failed with 1: rm: cannot remove 'x'",
+         .trap = "rm"},
+        {"bash", "a crash", {{"sim", 8, 9, CRASHED}}, "sim (pid 11) crashed by SIGSEGV"},
+        {"bash", "a crash", {{"sim", 8, 9, CRASHED}}, "sim (pid 11) crashed by SIGSEGV", .tested = "sim"},
+        {"bash", "a crash", {{"sim", 8, 9, CRASHED}}, "", .tested = "sim", .condition = true},
+        {"bash",
+         "a limit",
+         {{"head", 8, 9, SIGXFSZ}},
+         "head (pid 11) was killed by SIGXFSZ, because of a limit (ulimit -f)"},
+        {"bash",
+         "a limit",
+         {{"sim", 8, 9, SIGXCPU}},
+         "sim (pid 11) was killed by SIGXCPU, because of a limit (ulimit -t)"},
+        {"bash", "a limit", {{"head", 8, 9, SIGXFSZ}}, "", .tested = "head", .condition = true},
+        {"bash", "/usr/bin/ld: cannot find -lx", {{"ld", 8, 9, EXIT_1}, {"sim", 8, 10, 0}}, "", .tested = "ld"},
         {"make", "rm: cannot remove 'x'", {{"rm", 8, 9, EXIT_1}}, ""},
         {"python3",
          "cat: ready: No such file",
@@ -659,9 +687,32 @@ static void test_hidden_handled(void **state)
             put_now(&report.model, json_pack("{s:s, s:f, s:i, s:s, s:i, s:s}", "type", "script_line", "t", 5.0, "pid",
                                              10, "file", "job.sh", "line", 3, "how", "inside"));
         if (rows[i].tested)
-            put_now(&report.model, json_pack("{s:s, s:f, s:i, s:[s]}", "type", "script_tested", "t", 10.0, "pid", 10,
-                                             "commands", rows[i].tested));
+            put_now(&report.model,
+                    json_pack("{s:s, s:f, s:i, s:[s], s:[s*]}", "type", "script_tested", "t", 10.0, "pid", 10,
+                              "commands", rows[i].tested, "conditions", rows[i].condition ? rows[i].tested : NULL));
+        if (rows[i].trap)
+            put_now(&report.model, json_pack("{s:s, s:f, s:i, s:[s]}", "type", "script_trap", "t", 10.0, "pid", 10,
+                                             "commands", rows[i].trap));
         expect_hidden(&report, rows[i].what);
+        job_model_done(&report.model);
+    }
+}
+
+/* What a program had started that failed, which was handled, is none that may have said it. */
+static void test_hidden_below(void **state)
+{
+    for (int handled = 0; handled < 2; handled++) {
+        struct job_report report = {.info = {.ended = true, .result = {.started = true, .wall_seconds = 10}}};
+        assert_int_equal(job_model_init(&report.model, 100), 0);
+        say(&report.model, 4.1, "stderr", "ERROR: nothing to link");
+        add(&report.model, 12, 11, "cc1", 1, 2, 0);
+        add(&report.model, 13, 11, "collect2", 2, 3.9, EXIT_1);
+        add(&report.model, 11, 10, "gcc", 1, 4, EXIT_1);
+        add(&report.model, 10, SUPERVISOR, "bash", 0, 10, 0);
+        if (handled)
+            put_now(&report.model, json_pack("{s:s, s:f, s:i, s:[s]}", "type", "script_tested", "t", 10.0, "pid", 10,
+                                             "commands", "gcc"));
+        expect_hidden(&report, handled ? "" : "an error was said: ERROR: nothing to link");
         job_model_done(&report.model);
     }
 }
@@ -742,6 +793,81 @@ static void test_hidden_stage(void **state)
         if (rows[i].piped)
             put_now(&report.model, json_pack("{s:s, s:f, s:i, s:[], s:[s]}", "type", "script_tested", "t", 1.0, "pid",
                                              10, "commands", "piped", rows[i].piped));
+        expect_hidden(&report, rows[i].what);
+        job_model_done(&report.model);
+    }
+}
+
+/* The last line of standard error, which was written at `seconds`. */
+static void say_last(struct job_model *model, double seconds, const char *text)
+{
+    put_now(model, json_pack("{s:s, s:f, s:s, s:f, s:[s, s]}", "type", "log_last", "t", 10.0, "file", "stderr",
+                             "quiet_seconds", 10 - seconds, "lines", "step 1", text));
+}
+
+/* What said something without its name when it was alone; a stage of a pipeline need not be. */
+static void test_hidden_words(void **state)
+{
+    enum { EXIT_4 = 4 << 8 };
+    struct process {
+        const char *name;
+        double start, end;
+        int status;
+    };
+    static const struct {
+        struct process children[3]; /* 11, 12, 13 */
+        double seconds;
+        const char *text, *what, *piped, *tested;
+    } rows[] = {
+        {{{"perr", 1, 2, EXIT_4}, {"ls", 2.001, 3, 0}},
+         1.995,
+         "mesh.dat: no file",
+         "perr (pid 11) failed with 4: mesh.dat: no file"},
+        {{{"perr", 1, 2, EXIT_4}, {"ls", 2.001, 3, 0}}, 2.5, "no step 2", ""},
+        {{{"perr", 1, 2, EXIT_4}, {"ls", 2.001, 3, 0}}, 0.9, "no step 2", ""},
+        {{{"perr", 1, 2, EXIT_4}, {"ls", 2.001, 3, 0}}, 1.995, "ls: no step 2", ""},
+        {{{"perr", 1, 2, EXIT_4}, {"sim", 0.5, 3, 0}}, 1.5, "no step 2", ""},
+        {{{"perr", 1, 2, EXIT_4}, {"bash", 0.5, 3, 0}}, 1.5, "no step 2", "perr (pid 11) failed with 4: no step 2"},
+        {{{"perr", 1, 2, EXIT_4}}, 1.5, "starting step 2", ""},
+        {{{"perr", 1, 2, EXIT_4}}, 1.5, "no server (attempt 2)", ""},
+        {{{"grep", 1, 2, EXIT_1}}, 1.5, "no step 2", ""},
+        {{{"perr", 1, 2, EXIT_4}}, 1.5, "no step 2", "", .tested = "perr"},
+        {{{"bash", 1, 2, EXIT_4}}, 1.5, "no step 2", ""},
+        {{{"cat", 1, 2, 0}, {"stage", 1.01, 2, EXIT_4}, {"sort", 1.02, 2.1, 0}},
+         1.99,
+         "bad station",
+         "stage (pid 12) failed with 4 in a pipeline: bad station"},
+        {{{"cat", 1, 2, 0}, {"stage", 1.01, 2, EXIT_4}, {"sort", 1.02, 2.1, 0}},
+         3,
+         "no step 2",
+         "stage (pid 12) failed with 4 in a pipeline"},
+        {{{"cat", 1, 2, 0}, {"stage", 1.01, 2, EXIT_1}, {"sort", 1.02, 2.1, 0}}, 3, "no step 2", ""},
+        {{{"cat", 1, 2, 0}, {"stage", 1.01, 2, EXIT_4}, {"sort", 1.02, 2.1, 0}},
+         1.99,
+         "bad station",
+         "",
+         .piped = "cat"},
+        {{{"cat", 1, 2, 0}, {"python3", 1.01, 2, EXIT_4}, {"sort", 1.02, 2.1, 0}},
+         3,
+         "an argument: bad scale",
+         "python3 (pid 12) failed with 4: an argument: bad scale"},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        struct job_report report = {.info = {.ended = true, .result = {.started = true, .wall_seconds = 10}}};
+        assert_int_equal(job_model_init(&report.model, 100), 0);
+        const struct process *first = rows[i].children;
+        put_now(&report.model,
+                json_pack("{s:s, s:f, s:s, s:s}", "type", "log_file", "t", 0.0, "file", "stderr", "state", "watched"));
+        for (int k = 0; k < 3 && first[k].name; k++)
+            add(&report.model, 11 + k, 10, first[k].name, first[k].start, first[k].end, first[k].status);
+        add(&report.model, 10, SUPERVISOR, "bash", 0, 10, 0);
+        say_last(&report.model, rows[i].seconds, rows[i].text);
+        if (rows[i].piped)
+            put_now(&report.model, json_pack("{s:s, s:f, s:i, s:[], s:[s]}", "type", "script_tested", "t", 10.0, "pid",
+                                             10, "commands", "piped", rows[i].piped));
+        if (rows[i].tested)
+            put_now(&report.model, json_pack("{s:s, s:f, s:i, s:[s]}", "type", "script_tested", "t", 10.0, "pid", 10,
+                                             "commands", rows[i].tested));
         expect_hidden(&report, rows[i].what);
         job_model_done(&report.model);
     }
@@ -904,7 +1030,9 @@ int main(void)
         cmocka_unit_test(test_lost),
         cmocka_unit_test(test_trap),
         cmocka_unit_test(test_hidden_stage),
+        cmocka_unit_test(test_hidden_words),
         cmocka_unit_test(test_hidden_handled),
+        cmocka_unit_test(test_hidden_below),
         cmocka_unit_test(test_hidden_exception),
         cmocka_unit_test(test_hidden_tests),
     };
