@@ -29,18 +29,28 @@ static bool was_ended(const struct job_end *end)
     int signo = cause_signal(end), status = end_status(end);
     if (!signo && status > CAUSE_SHELL_SIGNAL)
         signo = status - CAUSE_SHELL_SIGNAL;
-    if (!signo && end->stuck && (status == SIGTERM || status == SIGKILL))
+    if (!signo && (end->stuck || end->late) && (status == SIGTERM || status == SIGKILL))
         signo = status; /* mpiexec of MPICH ends with the number of the signal that ended its ranks */
     return signo == SIGTERM || signo == SIGKILL || signo == SIGINT || signo == SIGHUP || signo == SIGQUIT ||
            signo == SIGABRT || status == TIMEOUT_STATUS;
 }
 
+static void put_ended_by(struct buf *out, const struct job_end *end);
+
 bool cause_find_mpi_stall(const struct job_end *end, struct cause *cause, bool sure)
 {
     const json_t *stall = end->model->stall;
     struct stall_record row;
-    if (sure || !(stall || end->stuck) || !was_ended(end))
+    if (sure || !(stall || end->stuck || end->late) || !was_ended(end))
         return false;
+    if (end->late && !end->stuck) {
+        put_ended_by(&cause->where, end);
+        cause_cut(&cause->what, end->late);
+        cause_add(cause, stall);
+        cause->note = NOTE(cause_mpi_late, .ranks = end->late_ranks, .text = cause_text(&cause->what),
+                           .by = cause_text(&cause->where));
+        return true;
+    }
     if (!stall) { /* not for so long that it was recorded while it ran */
         cause_cut(&cause->what, end->stuck);
         cause->note = NOTE(cause_mpi_stall, .ranks = end->stuck_ranks, .why = cause_text(&cause->what));
@@ -49,7 +59,7 @@ bool cause_find_mpi_stall(const struct job_end *end, struct cause *cause, bool s
     record_read(stall, RECORD_stall, &row);
     const json_t *warning = cause_warning(end, NOTE_mpi_stalled);
     const char *finding = json_string_value(cause_warning_field(warning, "finding"));
-    cause_cut(&cause->what, finding ? finding : row.why);
+    cause_cut(&cause->what, end->stuck ? end->stuck : finding ? finding : row.why); /* the end has names, too */
     cause_add(cause, stall);
     if (finding)
         cause_add(cause, warning);
@@ -97,8 +107,8 @@ bool cause_timed_out(const struct job_end *end)
 bool cause_find_timeout(const struct job_end *end, struct cause *cause, bool sure)
 {
     struct starter_timeout timeout;
-    bool stood_still =
-        end->stuck || end->model->stall || cause_named(end, "stands_still") || cause_warning(end, NOTE_stuck);
+    bool stood_still = end->stuck || end->late || end->model->stall || cause_named(end, "stands_still") ||
+                       cause_warning(end, NOTE_stuck);
     if (timed_out(end, &timeout) < 0 || (sure && (timeout.seconds < 0 || stood_still)))
         return false;
     cause_cut(&cause->where, timeout.program);
@@ -387,7 +397,7 @@ bool cause_launched_ended(const struct job_end *end)
         enum starter its = starter_of(json_string_value(json_object_get(process, "name")));
         launched = launched || (index && (its == STARTER_LAUNCHER || its == STARTER_DAEMON));
     }
-    return (was_ended(end) && (end->stuck || end->model->stall || cause_signal_came(end))) ||
+    return (was_ended(end) && (end->stuck || end->late || end->model->stall || cause_signal_came(end))) ||
            (end->rank && end->rank->status != JOB_STATUS_UNKNOWN) ||
            (launched && status != JOB_STATUS_UNKNOWN && !is_killed_by_launcher(status) && starter != STARTER_LAUNCHER &&
             starter != STARTER_DAEMON);

@@ -21,7 +21,7 @@ struct told {
 
 static const struct job_rank *first_rank; /* of the next question */
 static const struct job_lost *lost_node;
-static const char *stuck;
+static const char *stuck, *late;
 
 static struct told ask_end(const char *chain_text, int exit_code, int signal, const char *reason)
 {
@@ -33,6 +33,7 @@ static struct told ask_end(const char *chain_text, int exit_code, int signal, co
                                 .rank = first_rank,
                                 .lost = lost_node,
                                 .stuck = stuck,
+                                .late = late,
                                 .chain = chain,
                                 .exit_code = exit_code,
                                 .signal = signal,
@@ -490,6 +491,18 @@ static void test_mpi_stuck(void **state)
     stuck = NULL;
 }
 
+/* They waited for one that was late: that is no standstill, but what the end came in. */
+static void test_mpi_late(void **state)
+{
+    late = "rank 1 computed for 67.0 s while 1 rank waited for it, in MPI_Barrier at main (a.c:4)";
+    expect(ask_end("[]", 143, 15, NULL), NOTE_cause_mpi_late, false,
+           "probably a late rank, until it was ended by SIGTERM: rank 1 computed for 67.0 s while 1 rank waited for "
+           "it, in "
+           "MPI_Barrier at main (a.c:4)");
+    expect(ask(ONE), NOTE_NONE, false, "");
+    late = NULL;
+}
+
 static void test_mpi_stall(void **state)
 {
     PUT("{s:s, s:f, s:f, s:i, s:s}", "type", "stall", "t", 50.0, "seconds", 2.0, "ranks", 2, "why",
@@ -503,6 +516,11 @@ static void test_mpi_stall(void **state)
     struct told told = ask_end("[]", 143, 15, NULL);
     expect(told, NOTE_cause_mpi_stall, false, "probably stuck in MPI until it was ended: deadlock: rank 0");
     assert_string_equal(told.evidence, "[0,1]");
+    stuck = "deadlock: ranks 0 and 1 wait for each other, in MPI_Recv at exchange (recv.c:2)";
+    expect(ask_end("[]", 143, 15, NULL), NOTE_cause_mpi_stall, false,
+           "probably stuck in MPI until it was ended: deadlock: ranks 0 and 1 wait for each other, in MPI_Recv at "
+           "exchange (recv.c:2)");
+    stuck = NULL;
 }
 
 /* What MPICH's launcher says of ranks that were ended by SIGTERM, as it was itself, is no reason: what they were ended for is. */
@@ -1586,6 +1604,7 @@ int main(void)
         ROW(test_exception_elsewhere),
         ROW(test_exception_of_thread),
         ROW(test_mpi_stuck),
+        ROW(test_mpi_late),
         ROW(test_mpi_stall),
         ROW(test_ended_ranks),
         ROW(test_asked),
