@@ -30,6 +30,7 @@
 #include "jobdir/analysis/why.h"
 #include "jobdir/analysis/why_align.h"
 #include "jobdir/layers/last.h"
+#include "jobdir/layers/workers.h"
 #include "jobdir/mpi/look.h"
 #include "jobdir/record/parts.h"
 #include "jobdir/report/report.h"
@@ -457,6 +458,17 @@ static void put_unknown(struct buf *out, const struct why *why)
     }
 }
 
+/* Of a program that does not compute: it may wait for what they owe. */
+static void put_lost_workers(struct buf *out, const struct why *why)
+{
+    static const double IDLE_SHARE = 0.1;
+    const struct job_model *model = &why->report.model;
+    if (!runs(why) || why->has_mpi || model->cpu_share >= IDLE_SHARE)
+        return;
+    if (workers_put_lost(out, model, model->last_seconds, true))
+        buf_puts(out, why->lock_count ? "\n" : ", and may wait for what that owes\n");
+}
+
 static void put_text(struct buf *out, const struct why *why)
 {
     put_head(out, why);
@@ -474,6 +486,7 @@ static void put_text(struct buf *out, const struct why *why)
     if (list && !why->has_mpi && !why->lock_count)
         fifos_text(out, list, count);
     deadlocks_text(out, why->locks, why->lock_count);
+    put_lost_workers(out, why);
     if (why->has_mpi && why->lock_count)
         buf_putc(out, '\n');
     if (why->at_end)

@@ -10,6 +10,7 @@
 
 #include "base/data/cleanup.h"
 #include "jobdir/layers/starter.h"
+#include "jobdir/layers/workers.h"
 #include "jobdir/text/text.h"
 
 enum { TIMEOUT_STATUS = 124 };
@@ -155,6 +156,14 @@ static void put_ended_by(struct buf *out, const struct job_end *end)
     }
 }
 
+/* Whose workers had failed before, for what they owe it may have waited. */
+static void put_lost_workers(struct buf *out, const struct job_end *end, double seconds)
+{
+    _cleanup_(buf_done) struct buf lost = BUF_INIT;
+    if (workers_put_lost(&lost, end->model, seconds, false) && !lost.failed)
+        buf_printf(out, "; before, %s", lost.data);
+}
+
 /* While it stood still it was seen why. */
 static bool say_stuck(const struct job_end *end, struct cause *cause)
 {
@@ -163,6 +172,7 @@ static bool say_stuck(const struct job_end *end, struct cause *cause)
         return false;
     put_ended_by(&cause->where, end);
     cause_cut(&cause->what, json_string_value(cause_warning_field(stuck, "text")));
+    put_lost_workers(&cause->what, end, record_seconds(stuck));
     cause_add(cause, stuck);
     cause->note = NOTE(cause_stuck, .deadlock = json_is_true(cause_warning_field(stuck, "deadlock")),
                        .by = cause_text(&cause->where), .text = cause_text(&cause->what));
@@ -179,6 +189,7 @@ bool cause_find_standstill(const struct job_end *end, struct cause *cause, bool 
     if (!warning)
         return false;
     cause_cut(&cause->what, json_string_value(json_object_get(warning, "text")));
+    put_lost_workers(&cause->what, end, record_seconds(warning));
     cause_add(cause, warning);
     cause->note = NOTE(cause_standstill, .text = cause_text(&cause->what));
     return true;
@@ -200,13 +211,15 @@ const json_t *cause_signal_came(const struct job_end *end)
 
 static bool say_signal(const struct job_end *end, struct cause *cause, const json_t *record, const char *why)
 {
-    static const double AT_THE_END = 0.05;
+    static const double AT_THE_END = 0.05, IDLE_SHARE = 0.1;
     double before = end->seconds - record_seconds(record);
     cause_add(cause, record);
     if (before >= AT_THE_END)
         buf_printf(&cause->said, " %.1f s before the end", before);
     if (*why)
         buf_printf(&cause->said, ": %s", why);
+    if (end->model->cpu_share < IDLE_SHARE) /* so it may have been ended because it did nothing */
+        put_lost_workers(&cause->said, end, record_seconds(record) - CAUSE_AT_ONCE_SECONDS);
     cause->note = NOTE(cause_signal, .signal = cause->signal, .sender = cause_text(&cause->where),
                        .seconds = before > 0 ? before : 0, .why = why, .more = cause_text(&cause->said));
     return true;

@@ -237,6 +237,42 @@ static void test_stuck(void **state)
     assert_int_not_equal(ask_end("[]", 143, 15, NULL).kind, NOTE_cause_stuck);
 }
 
+static void put_ended_worker(int pid, int parent, const char *name, double start, double end, int status)
+{
+    PUT("{s:s, s:f, s:i, s:i, s:s, s:f, s:f, s:i}", "type", "process_end", "t", end, "pid", pid, "ppid", parent, "name",
+        name, "start", start, "end", end, "status", status);
+}
+
+/* It waited for what its workers owed it: those that failed, while it lived on. */
+static void test_lost_workers(void **state)
+{
+    put_warning(12, NOTE(stuck, .deadlock = true, .text = "python3 (pid 20) waits for itself"));
+    put_ended_worker(21, 20, "python3", 1, 2, 1 << 8);
+    put_ended_worker(22, 20, "python3", 1, 2.25, 9);
+    put_ended_worker(23, 20, "python3", 1, 2.5, 15); /* its parent has ended it */
+    put_ended_worker(24, 20, "grep", 1, 2.75, 1 << 8);
+    put_ended_worker(20, 10, "python3", 1, 99.5, 15);
+    expect(
+        ask_end("[]", 143, 15, NULL), NOTE_cause_stuck, false,
+        "probably a deadlock, until it was ended by SIGTERM: python3 (pid 20) waits for itself; before, python3 (pid "
+        "20) had lost 2 workers: pid 21, exit status 1 at 2.0 s, and pid 22, SIGKILL at 2.2 s");
+}
+
+/* Without that it was seen to stand still: if it was idle when the signal came. */
+static void test_lost_before_signal(void **state)
+{
+    put_ended_worker(22, 20, "python3", 1, 2.5, 9);
+    put_warning(99.5, NOTE(signal_came, .signal = "SIGTERM", .sender = "bash (pid 7)"));
+    put_ended_worker(20, 10, "python3", 1, 100, 15);
+    expect(ask_end("[]", 143, 15, NULL), NOTE_cause_signal, false,
+           "probably SIGTERM, which came from bash (pid 7) 0.5 s before the end; before, python3 (pid 20) had lost a "
+           "worker: pid 22, SIGKILL at 2.5 s");
+    put_ended_worker(31, 30, "bash", 1, 3, 9); /* a subshell */
+    put_ended_worker(30, 10, "bash", 1, 100, 15);
+    struct told told = ask_end("[]", 143, 15, NULL);
+    assert_null(strstr(told.text, "bash (pid 30)"));
+}
+
 static void put_crash(double seconds, int pid)
 {
     PUT("{s:s, s:f, s:i, s:s, s:i, s:b, s:s, s:[]}", "type", "crash", "t", seconds, "pid", pid, "name", "crashy",
@@ -1591,6 +1627,8 @@ int main(void)
         ROW(test_memory_short),
         ROW(test_standstill),
         ROW(test_stuck),
+        ROW(test_lost_workers),
+        ROW(test_lost_before_signal),
         ROW(test_crash),
         ROW(test_crash_in_library),
         ROW(test_crash_in_template),
