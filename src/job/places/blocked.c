@@ -683,6 +683,7 @@ static void put_call(struct blocked *thread, pid_t pid, const struct call *call,
     case ABOUT_EPOLL:
         thread->fd = (int)args[0];
         put_epoll(out, thread, pid, args);
+        thread->limited = (int32_t)args[3] >= 0;
         thread->only_these = thread->own_pipe = false;
         break;
     case ABOUT_CHILD:
@@ -788,22 +789,30 @@ static int by_tid(const void *a, const void *b)
     return left->tid < right->tid ? -1 : left->tid > right->tid;
 }
 
-/* One that waits for nothing but a time, or its own threads and signals, has only a local socket of its own to wait at. */
+/* One that waits for nothing but a time, or its own threads and signals, has only a local socket of its own to wait at, which may stand behind what else it
+ * waits for. */
 static void put_event_loop(struct blocked *thread)
 {
-    static const char at[] = "waits for events at ", own[] = "a local socket", and[] = " and ";
+    static const char at[] = "waits for events at ", own[] = "a local socket", between[] = "; ", more[] = " and ";
+    const size_t own_len = strlen(own), between_len = strlen(between);
     const char *rest = thread->text.data ? thread->text.data : "";
-    if (strncmp(rest, at, sizeof at - 1) != 0)
+    if (strncmp(rest, at, strlen(at)) != 0)
         return;
-    rest += sizeof at - 1;
-    if (strncmp(rest, own, sizeof own - 1) == 0)
-        rest += sizeof own - 1;
+    rest += strlen(at);
+    size_t len = strlen(rest);
+    bool first = strncmp(rest, own, own_len) == 0;
+    rest += first ? own_len : 0;
+    len -= first ? own_len : 0;
+    if (!first && len > own_len + between_len && strcmp(rest + len - own_len, own) == 0)
+        len -= own_len + between_len;
     struct buf text = BUF_INIT;
     buf_puts(&text, "waits in asyncio's event loop: no task can go on");
-    buf_puts(&text, *rest ? " until there is something at " : "");
-    bool others = strncmp(rest, and, sizeof and-1) == 0;
+    buf_puts(&text, len ? " until there is something at " : thread->limited ? " before some time has passed" : "");
+    thread->own_loop = !len && !thread->limited;
+    bool others = first && strncmp(rest, more, strlen(more)) == 0;
+    size_t skip = others ? strlen(more) : strspn(rest, between);
     buf_puts(&text, others ? "one of " : "");
-    buf_puts(&text, rest + (others ? sizeof and-1 : strspn(rest, "; ")));
+    buf_append(&text, rest + skip, len - skip);
     buf_puts(&text, others ? " descriptors" : "");
     buf_done(&thread->text);
     thread->text = text;

@@ -192,7 +192,7 @@ struct waiting {
     size_t count;
     uint64_t ran_ns;        /* a process that has run between two looks has had what it waited for */
     bool file, fifo, child; /* it waits for the lock of a file; for a FIFO to be opened; for the end of a child, */
-    bool writes;            /* to a pipe that only itself could read */
+    enum deadlock_own own;  /* that only itself could end; */
     bool free;              /* it may go on */
 };
 
@@ -228,10 +228,10 @@ static bool look_at(struct waiting *ret_waiting, pid_t pid, const pid_t *pids, s
         strncmp(first->syscall, "wait", strlen("wait")) == 0 || strcmp(first->syscall, "rt_sigsuspend") == 0;
     if (ret_waiting->fifo) {
         find_openers(ret_waiting, pids, count, first->fifo, first->fifo_writes);
-    } else if (first->own_pipe) {
+    } else if (first->own_pipe || first->own_loop) {
         ret_waiting->by[0] = pid;
         ret_waiting->count = !handler_may_act(pid, first->python_file);
-        ret_waiting->writes = strstr(first->syscall, "write") != NULL;
+        ret_waiting->own = first->own_loop ? OWN_LOOP : strstr(first->syscall, "write") ? OWN_WRITES : OWN_READS;
     } else if (first->only_these) {
         ret_waiting->count = first->waits_count;
         memcpy(ret_waiting->by, first->waits_for, sizeof ret_waiting->by);
@@ -295,7 +295,7 @@ static void add_processes(struct deadlock **locks, size_t *count, struct waiting
     struct deadlock lock = {.processes = true,
                             .files = true,
                             .fifos = true,
-                            .writes = circle[0]->writes,
+                            .own = circle[0]->own,
                             .pid = circle[0]->pid,
                             .threads = calloc(length, sizeof *lock.threads),
                             .count = length};
@@ -411,8 +411,13 @@ static const char *waits_text(const struct deadlock *lock)
 /* What processes do. */
 static const char *processes_text(const struct deadlock *lock)
 {
-    return lock->count == 1 ? lock->writes ? "waits for itself: it writes to a pipe that no other process can read"
-                                           : "waits for itself: it reads a pipe that no other process can write"
+    static const char *const own[] = {
+        [OWN_NOTHING] = "waits for itself",
+        [OWN_READS] = "waits for itself: it reads a pipe that no other process can write",
+        [OWN_WRITES] = "waits for itself: it writes to a pipe that no other process can read",
+        [OWN_LOOP] = "waits for itself: no task of its event loop can go on",
+    };
+    return lock->count == 1 ? own[lock->own]
            : lock->files    ? "wait for each other's locks of files"
            : lock->fifos    ? "wait for each other to open FIFOs"
                             : "wait for each other";
