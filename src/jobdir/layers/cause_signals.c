@@ -11,6 +11,7 @@
 #include "base/data/cleanup.h"
 #include "jobdir/layers/starter.h"
 #include "jobdir/layers/workers.h"
+#include "jobdir/record/info.h"
 #include "jobdir/text/text.h"
 
 enum { TIMEOUT_STATUS = 124 };
@@ -24,6 +25,21 @@ static int end_status(const struct job_end *end)
     return end->signal ? CAUSE_SHELL_SIGNAL + end->signal : end->exit_code;
 }
 
+bool cause_fell_when_asked(const struct job_end *end, const char *name, int signo, double seconds)
+{
+    const json_t *came = cause_signal_came(end);
+    enum starter starter = starter_of(name);
+    return came && (starter == STARTER_LAUNCHER || starter == STARTER_DAEMON) && job_signal_is_fault(signo) &&
+           record_seconds(came) <= seconds;
+}
+
+/* The first that failed is such a launcher. */
+static bool launcher_fell(const struct job_end *end)
+{
+    const char *name = json_string_value(json_object_get(json_array_get(end->chain, 0), "name"));
+    return cause_fell_when_asked(end, name, cause_signal(end), cause_chain_end(end, 0));
+}
+
 /* Signals by which a person or a batch system ends a job, and timeout(1). */
 static bool was_ended(const struct job_end *end)
 {
@@ -33,7 +49,7 @@ static bool was_ended(const struct job_end *end)
     if (!signo && (end->stuck || end->late) && (status == SIGTERM || status == SIGKILL))
         signo = status; /* mpiexec of MPICH ends with the number of the signal that ended its ranks */
     return signo == SIGTERM || signo == SIGKILL || signo == SIGINT || signo == SIGHUP || signo == SIGQUIT ||
-           signo == SIGABRT || status == TIMEOUT_STATUS;
+           signo == SIGABRT || status == TIMEOUT_STATUS || launcher_fell(end);
 }
 
 static void put_ended_by(struct buf *out, const struct job_end *end);

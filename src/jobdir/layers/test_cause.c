@@ -527,6 +527,23 @@ static void test_mpi_stuck(void **state)
     stuck = NULL;
 }
 
+/* A launcher that crashes when it is to end its ranks hides nothing. */
+static void test_launcher_fell(void **state)
+{
+    static const char fell[] = "[{\"pid\": 20, \"name\": \"mpirun\", \"end_seconds\": 100, \"exit_code\": null, "
+                               "\"signal\": 11}]";
+    PUT("{s:s, s:f, s:i, s:s, s:i, s:b}", "type", "crash", "t", 99.95, "pid", 20, "name", "mpirun", "signal", 11,
+        "core_dumped", 0);
+    assert_int_equal(ask_end(fell, 139, 11, NULL).kind, NOTE_cause_crash);
+    put_warning(99.5, NOTE(signal_came, .signal = "SIGTERM", .sender = "bash (pid 7)"));
+    expect(ask_end(fell, 139, 11, NULL), NOTE_cause_signal, false,
+           "probably SIGTERM, which came from bash (pid 7) 0.5 s before the end");
+    stuck = "deadlock: ranks 0 and 1 wait for each other";
+    expect(ask_end(fell, 139, 11, NULL), NOTE_cause_mpi_stall, false,
+           "probably stuck in MPI until it was ended: deadlock: ranks 0 and 1 wait for each other");
+    stuck = NULL;
+}
+
 /* They waited for one that was late: that is no standstill, but what the end came in. */
 static void test_mpi_late(void **state)
 {
@@ -1643,6 +1660,7 @@ int main(void)
         ROW(test_exception_of_thread),
         ROW(test_mpi_stuck),
         ROW(test_mpi_late),
+        ROW(test_launcher_fell),
         ROW(test_mpi_stall),
         ROW(test_ended_ranks),
         ROW(test_asked),
