@@ -267,6 +267,18 @@ static void find_wheres(struct why *why)
     mpi_why_found_where(&why->mpi, &why->arena);
 }
 
+/* At the end nobody can be asked where it is: but whether it computed is known. */
+static void find_idle(struct why *why)
+{
+    const struct mpi_why_finding *late = mpi_why_late(&why->mpi);
+    struct mpi_why_rank *rank = late ? &why->mpi.ranks[late->ranks[0]] : NULL;
+    if (!rank || !job_report_was_idle(&why->report, rank->stats, why->mpi.still_ns))
+        return;
+    rank->where = "sleeps or waits";
+    rank->blocked = true;
+    mpi_why_found_where(&why->mpi, &why->arena);
+}
+
 /* Takes the times of other nodes' ranks to this clock, and notes what is not known of them, or not as new as asked for.
  * Returns how far the times may be off each other. */
 static uint64_t align(struct why *why)
@@ -320,6 +332,8 @@ static int look_at_mpi(struct why *why, struct err *err)
         return err_set(err, code, "out of memory");
     mpi_names_find(&why->set, path, MPI_NAMES_TIMEOUT_MS, &unnamed);
     why->at_end = !runs(why) && mpi_why_find_at_end(&why->mpi, &why->set, &why->arena);
+    if (why->at_end)
+        find_idle(why);
     mpi_stats_set_forget_ended(&why->set);
     struct mpi_why_options options = {.settled_ns = why->settled_ns, .apart_ns = align(why)};
     code = why->at_end ? 0 : mpi_why_find(&why->mpi, &why->set, &options, &why->arena);

@@ -120,8 +120,7 @@ static const struct job_rank *find_rank(const struct job_report *report, struct 
     return ret_rank;
 }
 
-/* Of a rank that was outside of MPI for so long: a program that waits needs the processor now and then. */
-static const char *did(const struct job_report *report, const struct mpi_stats *stats, uint64_t ns)
+bool job_report_was_idle(const struct job_report *report, const struct mpi_stats *stats, uint64_t ns)
 {
     enum { IDLE = 20 }; /* it has used the processor for less than that part of it */
     const struct job_model *model = &report->model;
@@ -130,8 +129,8 @@ static const char *did(const struct job_report *report, const struct mpi_stats *
             model = &report->parts[i].model;
     for (size_t i = model->ended_count; i-- > 0;)
         if (model->ended[i].pid == stats->pid)
-            return model->ended[i].cpu_ns > ns / IDLE ? "computed" : "was idle outside of MPI";
-    return "was outside of MPI";
+            return model->ended[i].cpu_ns < ns / IDLE;
+    return false;
 }
 
 /* "rank 1 computed for 67 s while 3 ranks waited for it, rank 0 in MPI_Barrier at solve (a.c:4)". */
@@ -139,7 +138,8 @@ static void put_late(struct buf *out, const struct job_report *report, const str
                      const struct mpi_why_finding *finding)
 {
     const struct mpi_why_rank *late = &why->ranks[finding->ranks[0]], *victim = &why->ranks[finding->victims[0]];
-    buf_printf(out, "rank %d %s for ", late->stats->rank, did(report, late->stats, why->still_ns));
+    bool idle = job_report_was_idle(report, late->stats, why->still_ns);
+    buf_printf(out, "rank %d %s for ", late->stats->rank, idle ? "slept or waited outside of MPI" : "computed");
     text_seconds(out, (double)why->still_ns / NS_PER_SECOND);
     buf_printf(out, " while %zu rank%s waited for it, ", finding->victim_count, finding->victim_count == 1 ? "" : "s");
     if (finding->victim_count > 1)
