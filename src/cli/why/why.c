@@ -481,6 +481,12 @@ static void put_lost_workers(struct buf *out, const struct why *why)
         return;
     if (workers_put_lost(out, model, model->last_seconds, true))
         buf_puts(out, why->lock_count ? "\n" : ", and may wait for what that owes\n");
+    _cleanup_(buf_done) struct buf said = BUF_INIT;
+    if (why->lock_count && workers_put_exception(&said, model, -1)) {
+        buf_puts(out, "before, it said: ");
+        text_show(out, said.data);
+        buf_putc(out, '\n');
+    }
 }
 
 static void put_text(struct buf *out, const struct why *why)

@@ -189,6 +189,9 @@ static bool say_stuck(const struct job_end *end, struct cause *cause)
     put_ended_by(&cause->where, end);
     cause_cut(&cause->what, json_string_value(cause_warning_field(stuck, "text")));
     put_lost_workers(&cause->what, end, record_seconds(stuck));
+    _cleanup_(buf_done) struct buf said = BUF_INIT;
+    if (workers_put_exception(&said, end->model, record_seconds(stuck)) && !said.failed)
+        buf_printf(&cause->what, "; it had said: %s", said.data);
     cause_add(cause, stuck);
     cause->note = NOTE(cause_stuck, .deadlock = json_is_true(cause_warning_field(stuck, "deadlock")),
                        .by = cause_text(&cause->where), .text = cause_text(&cause->what));

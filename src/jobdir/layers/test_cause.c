@@ -258,6 +258,23 @@ static void test_lost_workers(void **state)
         "20) had lost 2 workers: pid 21, exit status 1 at 2.0 s, and pid 22, SIGKILL at 2.2 s");
 }
 
+/* Or for a thread that an exception has ended. */
+static void test_exception_before(void **state)
+{
+    static const char said[] =
+        "probably a deadlock, until it was ended by SIGTERM: a thread of python3 (pid 20) waits; it had said: "
+        "ValueError: bad item";
+    struct note note = NOTE(stuck, .deadlock = true, .text = "a thread of python3 (pid 20) waits");
+    put_matched(2, "exception", "error", "ValueError: bad item");
+    put_warning(12, note);
+    expect(ask_end("[]", 143, 15, NULL), NOTE_cause_stuck, false, said);
+    put_log(90, "info", "going on"); /* it was not the last */
+    put_warning(95, note);
+    assert_null(strstr(ask_end("[]", 143, 15, NULL).text, "ValueError"));
+    put_matched(20, "exception", "error", "ValueError: bad item"); /* long before */
+    assert_null(strstr(ask_end("[]", 143, 15, NULL).text, "ValueError"));
+}
+
 /* Without that it was seen to stand still: if it was idle when the signal came. */
 static void test_lost_before_signal(void **state)
 {
@@ -1645,6 +1662,7 @@ int main(void)
         ROW(test_standstill),
         ROW(test_stuck),
         ROW(test_lost_workers),
+        ROW(test_exception_before),
         ROW(test_lost_before_signal),
         ROW(test_crash),
         ROW(test_crash_in_library),

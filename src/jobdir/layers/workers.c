@@ -9,7 +9,8 @@
 #include "jobdir/layers/starter.h"
 #include "jobdir/text/text.h"
 
-enum { SHOWN = 3 };
+enum { SHOWN = 3, TEXT_COLUMNS = 160, LOGS_MOST = 16 };
+static const double SOON_SECONDS = 30; /* it takes some of them until it is known that a program stands still */
 
 /* By a signal that is not what a parent ends its workers with, or with a status. */
 static bool is_lost(const struct job_process *process)
@@ -79,5 +80,31 @@ bool workers_put_lost(struct buf *out, const struct job_model *model, double sec
     }
     if (count > SHOWN)
         buf_printf(out, ", and %zu before", count - SHOWN);
+    return true;
+}
+
+static const char *member(const json_t *record, const char *name)
+{
+    const char *text = json_string_value(json_object_get(record, name));
+    return text ? text : "";
+}
+
+bool workers_put_exception(struct buf *out, const struct job_model *model, double seconds)
+{
+    const json_t *logs = model->layers.logs.records;
+    size_t count = json_array_size(logs);
+    const json_t *last = count ? json_array_get(logs, count - 1) : NULL;
+    double at = json_number_value(json_object_get(last, "t"));
+    const char *text = member(last, "text"), *place = "";
+    if (strcmp(member(last, "pattern"), "exception") != 0 || strcmp(member(last, "level"), "error") != 0 || !*text ||
+        (seconds >= 0 && (at > seconds || at < seconds - SOON_SECONDS)))
+        return false;
+    for (size_t i = count; i-- > 0 && count - i <= LOGS_MOST && !*place;) {
+        const json_t *same = json_array_get(logs, i);
+        place = strcmp(member(same, "text"), text) == 0 ? member(same, "place") : ""; /* others of them said it, too */
+    }
+    buf_append(out, text, text_fit(text, strcspn(text, "\n"), TEXT_COLUMNS));
+    if (*place)
+        buf_printf(out, ", at %s", text_base(place));
     return true;
 }
