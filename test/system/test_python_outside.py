@@ -139,11 +139,29 @@ space["run"](main())
 """)
         self.start(sys.executable, path)
         self.await_line(path, 6)
-        process, = [process for process in json.loads(self.scry("why", "--json", "@last").stdout)["processes"]]
+        answer = json.loads(self.scry("why", "--json", "@last", status=3).stdout)
+        (process,), (lock,) = answer["processes"], answer["deadlocks"]
         self.assertRegex(process["threads"][0]["text"],
                          r"\Awaits in asyncio's event loop: no task can go on, at <module> \(loop.py:6\)\Z")
+        self.assertRegex(lock["text"], rf"\Adeadlock: process {process['pid']} \(.*\) waits for itself: no task of its event loop can go on\Z")
         self.box.run(["kill", str(process["pid"])])
         self.job.wait()
+
+    def test_event_loop_that_may_go_on(self):
+        """One that waits for a time, a client, or a signal is no deadlock."""
+        for name, line, at in (("time.py", "await asyncio.sleep(1000)", " before some time has passed"),
+                               ("client.py", "await (await asyncio.start_server(print, '127.0.0.1', 0)).serve_forever()",
+                                r" until there is something at TCP port \d+"),
+                               ("signal.py", "asyncio.get_running_loop().add_signal_handler(15, print); await asyncio.Event().wait()", "")):
+            path = self.write(f"loop_{name}", f"import asyncio\nasync def main():\n    {line}\nasyncio.run(main())\n")
+            self.start(sys.executable, path)
+            self.await_line(path, 4)
+            answer = json.loads(self.scry("why", "--json", "@last").stdout)
+            (process,) = answer["processes"]
+            self.assertRegex(process["threads"][0]["text"], rf"\Awaits in asyncio's event loop: no task can go on{at}, at <module> ")
+            self.assertEqual(answer["deadlocks"], [])
+            self.box.run(["kill", "-9", str(process["pid"])])
+            self.job.wait()
 
     def test_deleted_script_in_a_child(self):
         """A script that removes itself, started by a shell and another Python."""

@@ -369,6 +369,8 @@
          "{sure?|probably }an exception of Python that nothing caught, at {place}: {exception}", \
          STRING(place) STRING(exception) FLAG(sure)) \
     NOTE(cause_mpi_stall, "cause", "probably stuck in MPI until it was ended: {why}", INTEGER(ranks) STRING(why)) \
+    NOTE(cause_mpi_late, "cause", "probably a late rank, until it was ended{by}: {text}", INTEGER(ranks) STRING(by) \
+         STRING(text)) \
     NOTE(cause_stuck, "cause", "probably {deadlock?a deadlock|stuck}, until it was ended{by}: {text}", \
          FLAG(deadlock) STRING(by) STRING(text)) \
     NOTE(cause_killed, "cause", \

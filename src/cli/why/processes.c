@@ -1,13 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "cli/why/processes.h"
 
+#include <dirent.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/data/cleanup.h"
+#include "base/system/proc_file.h"
 #include "job/places/blocked.h"
+#include "job/places/where.h"
 #include "jobdir/text/text.h"
 
 enum { SHOWN_PROCESSES = 40, SHOWN_THREADS = 16 };
@@ -56,11 +59,58 @@ static void put_threads(struct buf *out, const struct blocked *threads, size_t c
     }
 }
 
-static void put_process(struct buf *out, pid_t pid)
+/* Of the threads that run, the one that has run longest: to sample a place takes a moment, so no other one is asked. */
+struct busiest {
+    pid_t pid, tid;
+    uint64_t ran_ns;
+};
+
+static void look_at_threads(struct busiest *busiest, pid_t pid)
+{
+    char path[PROC_PATH_SIZE];
+    proc_path(path, pid, 0, "task");
+    DIR *dir = opendir(path);
+    for (struct dirent *entry; dir && (entry = readdir(dir));) {
+        struct proc_stat stat;
+        pid_t tid = (pid_t)atoi(entry->d_name);
+        if (tid <= 0 || proc_stat_of(pid, tid, &stat) < 0 || stat.state != 'R')
+            continue;
+        uint64_t ran_ns = stat.user_ns + stat.system_ns;
+        if (!busiest->tid || ran_ns > busiest->ran_ns)
+            *busiest = (struct busiest){pid, tid, ran_ns};
+    }
+    if (dir)
+        closedir(dir);
+}
+
+static struct busiest find_busiest(const pid_t *pids, size_t count)
+{
+    struct busiest busiest = {0};
+    for (size_t i = 0; i < count; i++)
+        look_at_threads(&busiest, pids[i]);
+    return busiest;
+}
+
+/* As blocked_read, with the place of the busiest one: of Python it is there already. */
+static int read_threads(pid_t pid, const struct busiest *busiest, struct blocked **ret_threads, size_t *ret_count)
+{
+    int code = blocked_read(pid, ret_threads, ret_count, NULL);
+    for (size_t i = 0; code == 0 && pid == busiest->pid && i < *ret_count; i++) {
+        struct blocked *thread = &(*ret_threads)[i];
+        _cleanup_(buf_done) struct buf place = BUF_INIT;
+        if (thread->tid != busiest->tid || *thread->syscall || thread->python_file ||
+            where_computes(pid, thread->tid, &place, NULL) < 0 || place.failed)
+            continue;
+        buf_printf(&thread->text, ", in %s", place.data);
+    }
+    return code;
+}
+
+static void put_process(struct buf *out, pid_t pid, const struct busiest *busiest)
 {
     struct blocked *threads;
     size_t count;
-    if (blocked_read(pid, &threads, &count, NULL) < 0)
+    if (read_threads(pid, busiest, &threads, &count) < 0)
         return; /* it has just ended */
     const struct blocked *first = &threads[0];
     buf_printf(out, "  process %d (", pid);
@@ -80,9 +130,10 @@ void why_processes_text(struct buf *out, const pid_t *pids, size_t count)
         return;
     memcpy(list, pids, count * sizeof *list);
     qsort(list, count, sizeof *list, by_pid);
+    struct busiest busiest = find_busiest(list, count);
     buf_puts(out, "\nProcesses\n");
     for (size_t i = 0; i < count && i < SHOWN_PROCESSES; i++)
-        put_process(out, list[i]);
+        put_process(out, list[i], &busiest);
     if (count > SHOWN_PROCESSES)
         buf_printf(out, "  ... and %zu more (--json lists them)\n", count - SHOWN_PROCESSES);
 }
@@ -152,9 +203,10 @@ const struct field why_process_fields[] = {{"pid", FIELD_INTEGER, FIELD_AT(struc
 json_t *why_processes_json(const pid_t *pids, size_t count)
 {
     json_t *list = json_array();
+    struct busiest busiest = find_busiest(pids, count);
     for (size_t i = 0; i < count; i++) {
         struct process_row row = {.pid = pids[i]};
-        if (blocked_read(pids[i], &row.threads, &row.count, NULL) < 0)
+        if (read_threads(pids[i], &busiest, &row.threads, &row.count) < 0)
             continue;
         row.name = row.threads[0].name;
         json_array_append_new(list, fields_json(why_process_fields, &row, NULL));

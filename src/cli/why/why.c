@@ -30,6 +30,7 @@
 #include "jobdir/analysis/why.h"
 #include "jobdir/analysis/why_align.h"
 #include "jobdir/layers/last.h"
+#include "jobdir/layers/workers.h"
 #include "jobdir/mpi/look.h"
 #include "jobdir/record/parts.h"
 #include "jobdir/report/report.h"
@@ -266,6 +267,18 @@ static void find_wheres(struct why *why)
     mpi_why_found_where(&why->mpi, &why->arena);
 }
 
+/* At the end nobody can be asked where it is: but whether it computed is known. */
+static void find_idle(struct why *why)
+{
+    const struct mpi_why_finding *late = mpi_why_late(&why->mpi);
+    struct mpi_why_rank *rank = late ? &why->mpi.ranks[late->ranks[0]] : NULL;
+    if (!rank || !job_report_was_idle(&why->report, rank->stats, why->mpi.still_ns))
+        return;
+    rank->where = "sleeps or waits";
+    rank->blocked = true;
+    mpi_why_found_where(&why->mpi, &why->arena);
+}
+
 /* Takes the times of other nodes' ranks to this clock, and notes what is not known of them, or not as new as asked for.
  * Returns how far the times may be off each other. */
 static uint64_t align(struct why *why)
@@ -319,6 +332,8 @@ static int look_at_mpi(struct why *why, struct err *err)
         return err_set(err, code, "out of memory");
     mpi_names_find(&why->set, path, MPI_NAMES_TIMEOUT_MS, &unnamed);
     why->at_end = !runs(why) && mpi_why_find_at_end(&why->mpi, &why->set, &why->arena);
+    if (why->at_end)
+        find_idle(why);
     mpi_stats_set_forget_ended(&why->set);
     struct mpi_why_options options = {.settled_ns = why->settled_ns, .apart_ns = align(why)};
     code = why->at_end ? 0 : mpi_why_find(&why->mpi, &why->set, &options, &why->arena);
@@ -457,6 +472,23 @@ static void put_unknown(struct buf *out, const struct why *why)
     }
 }
 
+/* Of a program that does not compute: it may wait for what they owe. */
+static void put_lost_workers(struct buf *out, const struct why *why)
+{
+    static const double IDLE_SHARE = 0.1;
+    const struct job_model *model = &why->report.model;
+    if (!runs(why) || why->has_mpi || model->cpu_share >= IDLE_SHARE)
+        return;
+    if (workers_put_lost(out, model, model->last_seconds, true))
+        buf_puts(out, why->lock_count ? "\n" : ", and may wait for what that owes\n");
+    _cleanup_(buf_done) struct buf said = BUF_INIT;
+    if (why->lock_count && workers_put_exception(&said, model, -1)) {
+        buf_puts(out, "before, it said: ");
+        text_show(out, said.data);
+        buf_putc(out, '\n');
+    }
+}
+
 static void put_text(struct buf *out, const struct why *why)
 {
     put_head(out, why);
@@ -474,6 +506,7 @@ static void put_text(struct buf *out, const struct why *why)
     if (list && !why->has_mpi && !why->lock_count)
         fifos_text(out, list, count);
     deadlocks_text(out, why->locks, why->lock_count);
+    put_lost_workers(out, why);
     if (why->has_mpi && why->lock_count)
         buf_putc(out, '\n');
     if (why->at_end)

@@ -50,12 +50,19 @@ static void wait_alone(void)
     sem_wait(&semaphore);
 }
 
+static int shared_ends[2]; /* of a pipe that the test has, too */
+
 static void read_pipe(void)
 {
-    int ends[2];
     char byte;
-    if (pipe(ends) == 0 && syscall(SYS_read, ends[0], &byte, 1) != 1) /* not by a sanitizer's own read() */
+    if (syscall(SYS_read, shared_ends[0], &byte, 1) != 1) /* not by a sanitizer's own read() */
         _exit(1);
+}
+
+static void read_own_pipe(void)
+{
+    if (pipe(shared_ends) == 0)
+        read_pipe();
 }
 
 static void sleep_long(void)
@@ -99,10 +106,11 @@ static void test_stuck(void **unused)
     } rows[] = {
         {lock_twice, "stuck: deadlock: a thread of %s (pid %d) waits for a mutex that it holds itself, at lock_twice "
                      "(test_stuck.c:"},
-        {join, "stuck: deadlock: all 2 threads of %s (pid %d) wait for each other, at join (test_stuck.c:"},
+        {join, "stuck: deadlock: both threads of %s (pid %d) wait for each other, at join (test_stuck.c:"},
         {join_with_handler, NULL},
-        {wait_alone, "stuck: deadlock: a thread of %s (pid %d) waits for another thread, and there is none, at "
-                     "wait_alone (test_stuck.c:"},
+        {wait_alone, "stuck: deadlock: a thread of %s (pid %d) waits for a semaphore or a condition that nobody can "
+                     "give any more (its process has no other thread), at wait_alone (test_stuck.c:"},
+        {read_own_pipe, "stuck: deadlock: %s (pid %d) at read_pipe (test_stuck.c:"},
         {read_pipe, NULL},
         {sleep_long, NULL},
     };
@@ -175,6 +183,8 @@ static void test_where(void **unused)
 
 int main(void)
 {
+    if (pipe(shared_ends) < 0)
+        return 1;
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_stuck), cmocka_unit_test(test_where)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

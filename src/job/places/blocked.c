@@ -24,7 +24,7 @@
 #include "jobdir/text/text.h"
 #include "jobdir/mpi/thread_wait.h"
 
-enum { THREADS_MOST = 65536, POLLED_SHOWN = 6 };
+enum { THREADS_MOST = 65536, POLLED_LOOKED = 6 };
 
 enum about { /* the meaning of the arguments */
              ABOUT_NOTHING,
@@ -91,8 +91,7 @@ static const struct call {
     {SYS_io_getevents, "io_getevents", "waits for asynchronous I/O", ABOUT_NOTHING},
 };
 
-static const char waits_for_another[] = "waits for another thread",
-                  waits_for_shared[] = "waits for a lock or a semaphore";
+static const char waits_for_another[] = "waits for a semaphore", waits_for_shared[] = "waits for a lock or a semaphore";
 
 /* ---- small files ---- */
 
@@ -285,6 +284,7 @@ static void put_other_end(struct buf *out, struct blocked *thread, pid_t own, co
 {
     char target[PATH_MAX], path[320];
     size_t found = 0;
+    bool own_end = false;
     DIR *processes = opendir("/proc");
     for (struct dirent *entry; processes && (entry = readdir(processes));) {
         pid_t pid = (pid_t)atoi(entry->d_name);
@@ -293,8 +293,8 @@ static void put_other_end(struct buf *out, struct blocked *thread, pid_t own, co
         snprintf(path, sizeof path, "/proc/%s/fd", entry->d_name);
         DIR *fds = opendir(path);
         bool has = false;
+        unsigned flags = 0;
         for (struct dirent *fd; fds && !has && (fd = readdir(fds));) {
-            unsigned flags;
             uint64_t offset;
             has = fd->d_name[0] != '.' && fd_target(pid, fd->d_name, target) && strcmp(target, pipe) == 0 &&
                   fd_info(pid, fd->d_name, &flags, &offset) &&
@@ -304,6 +304,7 @@ static void put_other_end(struct buf *out, struct blocked *thread, pid_t own, co
             closedir(fds);
         if (!has || found >= BLOCKED_WAITED)
             continue;
+        own_end |= pid == own && (flags & O_ACCMODE) != O_RDWR;
         buf_puts(out, found++ ? ", " : writers ? " that can be written by " : " that can be read by ");
         put_process(out, pid);
         if (pid != own)
@@ -312,6 +313,7 @@ static void put_other_end(struct buf *out, struct blocked *thread, pid_t own, co
     if (processes)
         closedir(processes);
     thread->only_these = found < BLOCKED_WAITED;
+    thread->own_pipe = own_end && found == 1;
     if (!found)
         buf_puts(out, writers ? " that no visible process writes" : " that no visible process reads");
 }
@@ -548,14 +550,31 @@ static void put_futex(struct buf *out, struct blocked *thread, pid_t pid, uint64
         buf_puts(out, wait.kind == THREAD_WAITS_END ? "waits for the end of " : "waits for a mutex that is held by ");
         put_thread(out, thread, pid, wait.tid);
     } else if (!put_shared(out, thread, pid, address)) {
-        buf_printf(out, "%s (a condition, a semaphore, or a lock whose owner is not known)", waits_for_another);
+        buf_printf(out, "%s%s", waits_for_another,
+                   proc_status_number(pid, 0, "Threads") == 1 ? " or a condition, and its process has no other thread"
+                                                              : ", a condition, or a lock whose owner is not known");
     }
+}
+
+/* Of several descriptors the first stands for all: what each is makes a sentence that nobody reads. */
+static size_t shown_of(uint64_t count)
+{
+    return count > 2 ? 1 : (size_t)count;
+}
+
+/* Cuts the text after those that are shown: who has the others is known. */
+static void put_more(struct buf *out, size_t end, uint64_t more)
+{
+    if (!more || out->failed)
+        return;
+    out->len = end;
+    buf_printf(out, " and %llu more", (unsigned long long)more);
 }
 
 static void put_poll(struct buf *out, struct blocked *thread, pid_t pid, const uint64_t *args)
 {
-    struct pollfd list[POLLED_SHOWN];
-    size_t count = args[1] < POLLED_SHOWN ? (size_t)args[1] : POLLED_SHOWN;
+    struct pollfd list[POLLED_LOOKED];
+    size_t count = args[1] < POLLED_LOOKED ? (size_t)args[1] : POLLED_LOOKED;
     if (args[1] == 0) {
         buf_puts(out, "sleeps (poll of nothing)");
         return;
@@ -565,31 +584,31 @@ static void put_poll(struct buf *out, struct blocked *thread, pid_t pid, const u
         buf_printf(out, "one of %llu descriptors", (unsigned long long)args[1]);
         return;
     }
+    size_t shown = shown_of(args[1]), end = 0;
     for (size_t i = 0; i < count; i++) {
         buf_puts(out, i ? "; " : "");
         put_fd(out, thread, pid, list[i].fd, list[i].events & (POLLIN | POLLPRI), true);
+        end = i < shown ? out->len : end;
     }
-    if (args[1] > count)
-        buf_printf(out, "; and %llu more", (unsigned long long)args[1] - count);
+    put_more(out, end, args[1] - shown);
 }
 
 static void put_epoll(struct buf *out, struct blocked *thread, pid_t pid, const uint64_t *args)
 {
     char path[64], text[4096];
     snprintf(path, sizeof path, "/proc/%d/fdinfo/%d", pid, (int)args[0]);
-    unsigned shown = 0, all = 0;
+    size_t all = 0, at_fd = 0, end = 0;
     read_file(path, text, sizeof text);
-    buf_puts(out, "waits for events at ");
-    for (const char *at = text; (at = strstr(at, "tfd:")); at += 4) {
-        if (all++ < POLLED_SHOWN) {
-            buf_puts(out, shown++ ? "; " : "");
-            put_fd(out, thread, pid, atoi(at + 4), true, true);
-        }
+    for (const char *at = text; (at = strstr(at, "tfd:")); at += 4)
+        all++;
+    buf_puts(out, all ? "waits for events at " : "waits for events at no descriptor");
+    for (const char *at = text; (at = strstr(at, "tfd:")) && at_fd < POLLED_LOOKED; at += 4) {
+        buf_puts(out, at_fd ? "; " : "");
+        put_fd(out, thread, pid, atoi(at + 4), true, true);
+        end = at_fd++ < shown_of(all) ? out->len : end;
     }
-    if (!all)
-        buf_puts(out, "no descriptor");
-    else if (all > shown)
-        buf_printf(out, "; and %u more", all - shown);
+    if (all)
+        put_more(out, end, all - shown_of(all));
 }
 
 static void put_children(struct buf *out, struct blocked *thread, pid_t pid, int64_t wanted)
@@ -659,12 +678,13 @@ static void put_call(struct blocked *thread, pid_t pid, const struct call *call,
         break;
     case ABOUT_POLL:
         put_poll(out, thread, pid, args);
-        thread->only_these = false; /* one of several, or a time */
+        thread->only_these = thread->own_pipe = false; /* one of several, or a time */
         break;
     case ABOUT_EPOLL:
         thread->fd = (int)args[0];
         put_epoll(out, thread, pid, args);
-        thread->only_these = false;
+        thread->limited = (int32_t)args[3] >= 0;
+        thread->only_these = thread->own_pipe = false;
         break;
     case ABOUT_CHILD:
         buf_printf(out, "%s ", call->text);
@@ -769,20 +789,31 @@ static int by_tid(const void *a, const void *b)
     return left->tid < right->tid ? -1 : left->tid > right->tid;
 }
 
-/* One that waits for nothing but a time, or its own threads and signals, has only a local socket of its own to wait at. */
+/* One that waits for nothing but a time, or its own threads and signals, has only a local socket of its own to wait at, which may stand behind what else it
+ * waits for. */
 static void put_event_loop(struct blocked *thread)
 {
-    static const char at[] = "waits for events at ", own[] = "a local socket";
+    static const char at[] = "waits for events at ", own[] = "a local socket", between[] = "; ", more[] = " and ";
+    const size_t own_len = strlen(own), between_len = strlen(between);
     const char *rest = thread->text.data ? thread->text.data : "";
-    if (strncmp(rest, at, sizeof at - 1) != 0)
+    if (strncmp(rest, at, strlen(at)) != 0)
         return;
-    rest += sizeof at - 1;
-    if (strncmp(rest, own, sizeof own - 1) == 0)
-        rest += sizeof own - 1;
+    rest += strlen(at);
+    size_t len = strlen(rest);
+    bool first = strncmp(rest, own, own_len) == 0;
+    rest += first ? own_len : 0;
+    len -= first ? own_len : 0;
+    if (!first && len > own_len + between_len && strcmp(rest + len - own_len, own) == 0)
+        len -= own_len + between_len;
     struct buf text = BUF_INIT;
     buf_puts(&text, "waits in asyncio's event loop: no task can go on");
-    buf_puts(&text, *rest ? " until there is something at " : "");
-    buf_puts(&text, rest + strspn(rest, "; "));
+    buf_puts(&text, len ? " until there is something at " : thread->limited ? " before some time has passed" : "");
+    thread->own_loop = !len && !thread->limited;
+    bool others = first && strncmp(rest, more, strlen(more)) == 0;
+    size_t skip = others ? strlen(more) : strspn(rest, between);
+    buf_puts(&text, others ? "one of " : "");
+    buf_append(&text, rest + skip, len - skip);
+    buf_puts(&text, others ? " descriptors" : "");
     buf_done(&thread->text);
     thread->text = text;
 }

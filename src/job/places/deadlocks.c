@@ -192,6 +192,7 @@ struct waiting {
     size_t count;
     uint64_t ran_ns;        /* a process that has run between two looks has had what it waited for */
     bool file, fifo, child; /* it waits for the lock of a file; for a FIFO to be opened; for the end of a child, */
+    enum deadlock_own own;  /* that only itself could end; */
     bool free;              /* it may go on */
 };
 
@@ -202,6 +203,12 @@ static void find_openers(struct waiting *waiting, const pid_t *pids, size_t coun
     for (size_t i = 0; i < found && waiting->count < BLOCKED_WAITED; i++)
         if (users[i].use == FIFO_OPENED && users[i].pid != waiting->pid)
             waiting->by[waiting->count++] = users[i].pid;
+}
+
+/* A handler may write to its own pipe: programs wait so for signals. Python always handles SIGINT, others only for a purpose. */
+static bool handler_may_act(pid_t pid, bool python)
+{
+    return handles_signals(pid) || (!python && signals_handled(pid) & UINT64_C(1) << (SIGINT - 1));
 }
 
 static bool look_at(struct waiting *ret_waiting, pid_t pid, const pid_t *pids, size_t count)
@@ -221,6 +228,10 @@ static bool look_at(struct waiting *ret_waiting, pid_t pid, const pid_t *pids, s
         strncmp(first->syscall, "wait", strlen("wait")) == 0 || strcmp(first->syscall, "rt_sigsuspend") == 0;
     if (ret_waiting->fifo) {
         find_openers(ret_waiting, pids, count, first->fifo, first->fifo_writes);
+    } else if (first->own_pipe || first->own_loop) {
+        ret_waiting->by[0] = pid;
+        ret_waiting->count = !handler_may_act(pid, first->python_file);
+        ret_waiting->own = first->own_loop ? OWN_LOOP : strstr(first->syscall, "write") ? OWN_WRITES : OWN_READS;
     } else if (first->only_these) {
         ret_waiting->count = first->waits_count;
         memcpy(ret_waiting->by, first->waits_for, sizeof ret_waiting->by);
@@ -284,6 +295,7 @@ static void add_processes(struct deadlock **locks, size_t *count, struct waiting
     struct deadlock lock = {.processes = true,
                             .files = true,
                             .fifos = true,
+                            .own = circle[0]->own,
                             .pid = circle[0]->pid,
                             .threads = calloc(length, sizeof *lock.threads),
                             .count = length};
@@ -391,23 +403,53 @@ void deadlocks_free(struct deadlock *locks, size_t count)
 static const char *waits_text(const struct deadlock *lock)
 {
     return lock->count > 1 ? "wait for each other"
-           : lock->asleep  ? "waits for another thread, and there is none"
+           : lock->asleep  ? "waits for a semaphore or a condition that nobody can give any more (its process has no "
+                             "other thread)"
                            : "waits for a mutex that it holds itself";
+}
+
+/* What processes do. */
+static const char *processes_text(const struct deadlock *lock)
+{
+    static const char *const own[] = {
+        [OWN_NOTHING] = "waits for itself",
+        [OWN_READS] = "waits for itself: it reads a pipe that no other process can write",
+        [OWN_WRITES] = "waits for itself: it writes to a pipe that no other process can read",
+        [OWN_LOOP] = "waits for itself: no task of its event loop can go on",
+    };
+    return lock->count == 1 ? own[lock->own]
+           : lock->files    ? "wait for each other's locks of files"
+           : lock->fifos    ? "wait for each other to open FIFOs"
+                            : "wait for each other";
+}
+
+/* "both threads", "all 3 threads", "2 threads". */
+static void put_threads(struct buf *out, const struct deadlock *lock)
+{
+    if (lock->asleep && lock->count == 2)
+        buf_puts(out, "both threads");
+    else
+        buf_printf(out, "%s%zu threads", lock->asleep ? "all " : "", lock->count);
 }
 
 static void put_head(struct buf *out, const struct deadlock *lock)
 {
+    buf_puts(out, "deadlock: ");
+    if (lock->processes && lock->count > 1) {
+        buf_printf(out, "%zu processes %s", lock->count, processes_text(lock));
+        return;
+    }
     if (lock->processes) {
-        buf_printf(out, "deadlock: %zu processes wait for each other%s", lock->count,
-                   lock->files   ? "'s locks of files"
-                   : lock->fifos ? " to open FIFOs"
-                                 : "");
+        buf_printf(out, "process %d (", lock->pid);
+        text_show(out, lock->name);
+        buf_printf(out, ") %s", processes_text(lock));
         return;
     }
     if (lock->count == 1)
-        buf_printf(out, "deadlock: thread %d of process %d (", lock->threads[0].tid, lock->pid);
+        buf_printf(out, "thread %d", lock->threads[0].tid);
     else
-        buf_printf(out, "deadlock: %s%zu threads of process %d (", lock->asleep ? "all " : "", lock->count, lock->pid);
+        put_threads(out, lock);
+    buf_printf(out, " of process %d (", lock->pid);
     text_show(out, lock->name);
     buf_printf(out, ") %s", waits_text(lock));
 }
@@ -456,16 +498,14 @@ void deadlocks_line(struct buf *out, const struct deadlock *lock)
 {
     if (lock->processes) {
         put_list(out, lock);
-        buf_printf(out, " wait for each other%s",
-                   lock->files   ? "'s locks of files"
-                   : lock->fifos ? " to open FIFOs"
-                                 : "");
+        buf_printf(out, " %s", processes_text(lock));
         return;
     }
     if (lock->count == 1)
-        buf_puts(out, "a thread of ");
+        buf_puts(out, "a thread");
     else
-        buf_printf(out, "%s%zu threads of ", lock->asleep ? "all " : "", lock->count);
+        put_threads(out, lock);
+    buf_puts(out, " of ");
     text_show(out, lock->name);
     buf_printf(out, " (pid %d) %s, ", lock->pid, waits_text(lock));
     put_list(out, lock);

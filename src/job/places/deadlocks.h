@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Threads of one process that wait for each other in a circle, with and without MPI; and processes that do so: by locks of
- * files (flock, fcntl), by pipes, and by waiting for the end of others. */
+ * files (flock, fcntl), by pipes, and by waiting for the end of others. A process may wait for itself: at a pipe whose other end
+ * nobody else has, or in an event loop to which nothing can come. */
 #ifndef SCRY_JOB_PLACES_DEADLOCKS_H
 #define SCRY_JOB_PLACES_DEADLOCKS_H
 
@@ -21,10 +22,18 @@ struct deadlock_thread {
     json_t *place;   /* job/places/where.h; NULL: not known */
 };
 
-struct deadlock {   /* a circle, in its order */
-    bool processes; /* else of threads of one process */
-    bool files;     /* of processes: all by locks of files, or by the end of a child that waits for one */
-    bool fifos;     /* all by waiting until somebody opens a FIFO */
+enum deadlock_own {
+    OWN_NOTHING,
+    OWN_READS,
+    OWN_WRITES,
+    OWN_LOOP
+}; /* a pipe of its own; in an event loop without any event */
+
+struct deadlock {          /* a circle, in its order */
+    bool processes;        /* else of threads of one process */
+    bool files;            /* of processes: all by locks of files, or by the end of a child that waits for one */
+    bool fifos;            /* all by waiting until somebody opens a FIFO */
+    enum deadlock_own own; /* of one process: how it waits for itself */
     bool
         asleep; /* all threads of one process, each for what only another one could give: a lock, a condition, its end */
     pid_t pid;  /* of the first */

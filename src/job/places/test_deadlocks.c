@@ -126,16 +126,112 @@ static void test_semaphore(void **state)
     deadlocks_text(&text, locks, count);
     snprintf(expected, sizeof expected, "deadlock: thread %d of process %d (", pid, pid);
     assert_int_equal(strncmp(text.data, expected, strlen(expected)), 0);
-    assert_non_null(strstr(text.data, ") waits for another thread, and there is none\n"));
+    assert_non_null(strstr(text.data, ") waits for a semaphore or a condition that nobody can give any more (its "
+                                      "process has no other thread)\n"));
+    assert_non_null(strstr(text.data, "): waits for a semaphore or a condition, and its process has no other thread"));
     kill(pid, SIGKILL);
     waitpid(pid, NULL, 0);
     buf_done(&text);
     deadlocks_free(locks, count);
 }
 
+/* What a process reads or writes, and for what. */
+enum own_pipe { READS_OWN, WRITES_OWN, READS_SHARED, READS_FOR_SIGINT, READS_FOR_EVER };
+
+static void use_pipe(enum own_pipe use, int *shared)
+{
+    char bytes[4096] = {0}, path[32];
+    int own[2];
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (use == READS_FOR_SIGINT) /* its handler may write to the pipe */
+        signal(SIGINT, handler);
+    if (use != READS_SHARED) {
+        close(shared[1]);
+        shared = pipe(own) ? shared : own;
+    }
+    if (use == READS_FOR_EVER) { /* as a shell that sleeps: read <> <(:) */
+        snprintf(path, sizeof path, "/proc/self/fd/%d", own[0]);
+        int both = open(path, O_RDWR);
+        close(own[0]);
+        close(own[1]);
+        own[0] = both;
+    }
+    while (use == WRITES_OWN && write(own[1], bytes, sizeof bytes) > 0)
+        ;
+    _exit(read(shared[0], bytes, 1) == 1);
+}
+
+/* A pipe whose other end only the process itself has: unless that is so for a purpose. */
+static void test_own_pipe(void **state)
+{
+    static const struct {
+        enum own_pipe use;
+        const char *syscall, *text;
+    } rows[] = {{READS_OWN, "read", ") waits for itself: it reads a pipe that no other process can write\n"},
+                {WRITES_OWN, "write", ") waits for itself: it writes to a pipe that no other process can read\n"},
+                {READS_SHARED, "read", NULL},
+                {READS_FOR_SIGINT, "read", NULL},
+                {READS_FOR_EVER, "read", NULL}};
+    int shared[2];
+    assert_int_equal(pipe(shared), 0);
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        struct deadlock *locks = NULL;
+        struct blocked *threads;
+        size_t count = 0, found;
+        bool blocked = false;
+        struct buf text = BUF_INIT;
+        pid_t pid = fork();
+        if (pid == 0)
+            use_pipe(rows[i].use, shared);
+        while (!blocked) {
+            assert_int_equal(blocked_read(pid, &threads, &found, NULL), 0);
+            blocked = strcmp(threads[0].syscall, rows[i].syscall) == 0;
+            blocked_free(threads, found);
+        }
+        while (!(count = deadlocks_find(&locks, &pid, 1)) && rows[i].text)
+            deadlocks_free(locks, 0);
+        assert_int_equal(count, rows[i].text != NULL);
+        deadlocks_text(&text, locks, count);
+        if (rows[i].text && !strstr(text.data, rows[i].text))
+            fail_msg("%s", text.data);
+        kill(pid, SIGKILL);
+        waitpid(pid, NULL, 0);
+        buf_done(&text);
+        deadlocks_free(locks, count);
+    }
+}
+
+/* Of many descriptors the first is named. */
+static void test_polled(void **state)
+{
+    struct blocked *threads;
+    size_t found;
+    pid_t pid = fork();
+    if (pid == 0) {
+        struct pollfd polled[4];
+        int ends[2];
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
+        for (int i = 0; i < 4; i++)
+            polled[i] = (struct pollfd){.fd = pipe(ends) ? -1 : ends[0], .events = POLLIN};
+        poll(polled, 4, -1);
+        _exit(0);
+    }
+    for (bool polls = false; !polls;) {
+        assert_int_equal(blocked_read(pid, &threads, &found, NULL), 0);
+        polls = strstr(threads[0].syscall, "poll") != NULL;
+        const char *text = threads[0].text.data, *pipe = polls ? strstr(text, "a pipe that can be written by ") : "";
+        if (polls && (!pipe || strstr(pipe + 1, "a pipe") || !strstr(pipe, ") and 3 more")))
+            fail_msg("%s", text);
+        blocked_free(threads, found);
+    }
+    kill(pid, SIGKILL);
+    waitpid(pid, NULL, 0);
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_semaphore), cmocka_unit_test(test_flock_of_a_child),
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_semaphore), cmocka_unit_test(test_own_pipe),
+                                       cmocka_unit_test(test_polled), cmocka_unit_test(test_flock_of_a_child),
                                        cmocka_unit_test(test_flock_with_a_limit)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -27,6 +27,17 @@ static void test_two_receive(void **state)
     scene.why.ranks[3].blocked = true;
     mpi_why_text(&text, &scene.why);
     assert_non_null(strstr(text.data, "\n\n4 ranks: 3 stuck, 1 is blocked outside of MPI;"));
+    buf_clear(&text);
+    for (size_t i = 0; i < 2; i++)
+        now_of(&scene, i)->site =
+            (struct mpi_stats_site){.function = "exchange", .file = "/src/recv.c", .line = 2, .module = "recv"};
+    mpi_why_reason(&text, &scene.why);
+    assert_string_equal(text.data, "deadlock: ranks 0 and 1 wait for each other, in MPI_Recv at exchange (recv.c:2)");
+    buf_clear(&text);
+    now_of(&scene, 1)->site.line = 7;
+    mpi_why_reason(&text, &scene.why);
+    assert_string_equal(text.data, "deadlock: ranks 0 and 1 wait for each other: rank 0 in MPI_Recv at exchange "
+                                   "(recv.c:2), rank 1 in MPI_Recv at exchange (recv.c:7)");
     buf_done(&text);
     done(&scene);
 }
@@ -580,12 +591,37 @@ static void test_at_end(void **state)
     }
 }
 
+/* Ranks waited for one that was outside of MPI: only for as long as counts as a stall. */
+static void test_late_at_end(void **state)
+{
+    enum { TERM = 15 };
+    static const uint64_t seconds[] = {70, 50};
+    for (size_t i = 0; i < 2; i++) {
+        struct scene scene = scene_of(3);
+        receives(&scene, 0, 1, 7);
+        receives(&scene, 2, 1, 7);
+        for (size_t k = 0; k < 3; k++) {
+            killed(&scene, k, TERM, 90);
+            now_of(&scene, k)->age_ns = seconds[i] * NS_PER_SECOND;
+        }
+        assert_int_equal(mpi_why_find_at_end(&scene.why, &scene.set, &scene.arena), i == 0);
+        const struct mpi_why_finding *late = mpi_why_late(&scene.why);
+        assert_int_equal(late != NULL, i == 0);
+        if (late) {
+            assert_list(late->ranks, late->rank_count, "1");
+            assert_list(late->victims, late->victim_count, "0 2");
+        }
+        done(&scene);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_accept),
         cmocka_unit_test(test_two_receive),
         cmocka_unit_test(test_at_end),
+        cmocka_unit_test(test_late_at_end),
         cmocka_unit_test(test_circle),
         cmocka_unit_test(test_calls_that_just_began),
         cmocka_unit_test(test_straggler),

@@ -149,8 +149,12 @@ int mpi_why_find(struct mpi_why *ret_why, const struct mpi_stats_set *set, const
 
 /* Did the ranks wait for each other when they were ended from outside, or when the job ended and left them? Those are looked at as if
  * they lived, in what they were in then, and only what had lasted some seconds counts: then they waited at the same time. false: none
- * was stuck, one ended by itself, or not all ends are known. As mpi_why_find else; the set is in its order. */
+ * was stuck, nor did they wait for one that was late, one ended by itself, or not all ends are known. As mpi_why_find else; the set is in its order. */
 bool mpi_why_find_at_end(struct mpi_why *ret_why, const struct mpi_stats_set *set, struct arena *arena);
+
+/* That ranks wait for one that is outside of MPI, and none has begun or ended a call for as long as counts as a stall; NULL: it is not
+ * so. */
+const struct mpi_why_finding *mpi_why_late(const struct mpi_why *why);
 
 /* Says again in the findings what those do that others wait for, after the caller has set `where` and `blocked`. */
 void mpi_why_found_where(struct mpi_why *why, struct arena *arena);
@@ -181,5 +185,9 @@ void mpi_why_actor_text(struct buf *out, const struct mpi_why_actor *actor);
 void mpi_why_text(struct buf *out, const struct mpi_why *why);
 /* The line of it that says most, without its end: the first finding, or how many wait. */
 void mpi_why_line(struct buf *out, const struct mpi_why *why);
+/* The same as the reason of an end: with the calls of a circle, and where they are. */
+void mpi_why_reason(struct buf *out, const struct mpi_why *why);
+/* "MPI_Recv at exchange (recv.c:2)"; nothing of one that is in no call. */
+void mpi_why_call_at(struct buf *out, const struct mpi_why_rank *rank);
 
 #endif

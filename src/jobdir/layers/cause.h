@@ -50,6 +50,9 @@ struct job_end {
     const struct job_lost *lost; /* NULL: none was */
     const char *stuck;           /* what its ranks waited for in vain when they were ended; NULL: they did not */
     uint64_t stuck_ranks;
+    const char
+        *late; /* what some ranks did while others waited for them, for as long as counts as a stall; NULL: none */
+    uint64_t late_ranks;
     const json_t *chain; /* .failed.chain: the process that failed first, then its parents up to the command */
     int exit_code, signal;
     bool not_started;              /* the command could not be executed */

@@ -58,6 +58,8 @@ int cause_chain_status(const json_t *process);
 bool cause_timed_out(const struct job_end *end);
 /* The last signal from outside that came before the end; NULL: none, or long before. */
 const json_t *cause_signal_came(const struct job_end *end);
+/* Whether a launcher, or its daemon, crashed when it had been asked to end, at that time at most: that is not what it was ended for. */
+bool cause_fell_when_asked(const struct job_end *end, const char *name, int signo, double seconds);
 /* A tool, or a page, has asked for a signal. */
 bool cause_was_requested(const struct job_end *end);
 /* Somebody or something asked the job to end: what the ranks do then is no failure of theirs. */

@@ -142,6 +142,8 @@ static bool find_crash(const struct job_end *end, struct cause *cause, bool sure
         bool own = at >= 0 && ended_its_parent(end, at, signo);
         if (pid == end->outlived || (sure ? !own : !cause_is_near(end, record_seconds(crash))))
             continue;
+        if (cause_fell_when_asked(end, name, signo, record_seconds(crash)))
+            continue;
         double seconds = cause_before_end(end, pid, record_seconds(crash));
         if (was_survived(end, pid, seconds) != survived || (survived && cause_was_tolerated(end, seconds)))
             continue;

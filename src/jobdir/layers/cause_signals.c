@@ -10,6 +10,8 @@
 
 #include "base/data/cleanup.h"
 #include "jobdir/layers/starter.h"
+#include "jobdir/layers/workers.h"
+#include "jobdir/record/info.h"
 #include "jobdir/text/text.h"
 
 enum { TIMEOUT_STATUS = 124 };
@@ -24,24 +26,49 @@ static int end_status(const struct job_end *end)
     return end->signal ? CAUSE_SHELL_SIGNAL + end->signal : end->exit_code;
 }
 
+bool cause_fell_when_asked(const struct job_end *end, const char *name, int signo, double seconds)
+{
+    const json_t *came = cause_signal_came(end);
+    enum starter starter = starter_of(name);
+    return came && (starter == STARTER_LAUNCHER || starter == STARTER_DAEMON) && job_signal_is_fault(signo) &&
+           record_seconds(came) <= seconds;
+}
+
+/* The first that failed is such a launcher. */
+static bool launcher_fell(const struct job_end *end)
+{
+    const char *name = json_string_value(json_object_get(json_array_get(end->chain, 0), "name"));
+    return cause_fell_when_asked(end, name, cause_signal(end), cause_chain_end(end, 0));
+}
+
 /* Signals by which a person or a batch system ends a job, and timeout(1). */
 static bool was_ended(const struct job_end *end)
 {
     int signo = cause_signal(end), status = end_status(end);
     if (!signo && status > CAUSE_SHELL_SIGNAL)
         signo = status - CAUSE_SHELL_SIGNAL;
-    if (!signo && end->stuck && (status == SIGTERM || status == SIGKILL))
+    if (!signo && (end->stuck || end->late) && (status == SIGTERM || status == SIGKILL))
         signo = status; /* mpiexec of MPICH ends with the number of the signal that ended its ranks */
     return signo == SIGTERM || signo == SIGKILL || signo == SIGINT || signo == SIGHUP || signo == SIGQUIT ||
-           signo == SIGABRT || status == TIMEOUT_STATUS;
+           signo == SIGABRT || status == TIMEOUT_STATUS || launcher_fell(end);
 }
+
+static void put_ended_by(struct buf *out, const struct job_end *end);
 
 bool cause_find_mpi_stall(const struct job_end *end, struct cause *cause, bool sure)
 {
     const json_t *stall = end->model->stall;
     struct stall_record row;
-    if (sure || !(stall || end->stuck) || !was_ended(end))
+    if (sure || !(stall || end->stuck || end->late) || !was_ended(end))
         return false;
+    if (end->late && !end->stuck) {
+        put_ended_by(&cause->where, end);
+        cause_cut(&cause->what, end->late);
+        cause_add(cause, stall);
+        cause->note = NOTE(cause_mpi_late, .ranks = end->late_ranks, .text = cause_text(&cause->what),
+                           .by = cause_text(&cause->where));
+        return true;
+    }
     if (!stall) { /* not for so long that it was recorded while it ran */
         cause_cut(&cause->what, end->stuck);
         cause->note = NOTE(cause_mpi_stall, .ranks = end->stuck_ranks, .why = cause_text(&cause->what));
@@ -50,7 +77,7 @@ bool cause_find_mpi_stall(const struct job_end *end, struct cause *cause, bool s
     record_read(stall, RECORD_stall, &row);
     const json_t *warning = cause_warning(end, NOTE_mpi_stalled);
     const char *finding = json_string_value(cause_warning_field(warning, "finding"));
-    cause_cut(&cause->what, finding ? finding : row.why);
+    cause_cut(&cause->what, end->stuck ? end->stuck : finding ? finding : row.why); /* the end has names, too */
     cause_add(cause, stall);
     if (finding)
         cause_add(cause, warning);
@@ -98,8 +125,8 @@ bool cause_timed_out(const struct job_end *end)
 bool cause_find_timeout(const struct job_end *end, struct cause *cause, bool sure)
 {
     struct starter_timeout timeout;
-    bool stood_still =
-        end->stuck || end->model->stall || cause_named(end, "stands_still") || cause_warning(end, NOTE_stuck);
+    bool stood_still = end->stuck || end->late || end->model->stall || cause_named(end, "stands_still") ||
+                       cause_warning(end, NOTE_stuck);
     if (timed_out(end, &timeout) < 0 || (sure && (timeout.seconds < 0 || stood_still)))
         return false;
     cause_cut(&cause->where, timeout.program);
@@ -146,6 +173,14 @@ static void put_ended_by(struct buf *out, const struct job_end *end)
     }
 }
 
+/* Whose workers had failed before, for what they owe it may have waited. */
+static void put_lost_workers(struct buf *out, const struct job_end *end, double seconds)
+{
+    _cleanup_(buf_done) struct buf lost = BUF_INIT;
+    if (workers_put_lost(&lost, end->model, seconds, false) && !lost.failed)
+        buf_printf(out, "; before, %s", lost.data);
+}
+
 /* While it stood still it was seen why. */
 static bool say_stuck(const struct job_end *end, struct cause *cause)
 {
@@ -154,6 +189,10 @@ static bool say_stuck(const struct job_end *end, struct cause *cause)
         return false;
     put_ended_by(&cause->where, end);
     cause_cut(&cause->what, json_string_value(cause_warning_field(stuck, "text")));
+    put_lost_workers(&cause->what, end, record_seconds(stuck));
+    _cleanup_(buf_done) struct buf said = BUF_INIT;
+    if (workers_put_exception(&said, end->model, record_seconds(stuck)) && !said.failed)
+        buf_printf(&cause->what, "; it had said: %s", said.data);
     cause_add(cause, stuck);
     cause->note = NOTE(cause_stuck, .deadlock = json_is_true(cause_warning_field(stuck, "deadlock")),
                        .by = cause_text(&cause->where), .text = cause_text(&cause->what));
@@ -170,6 +209,7 @@ bool cause_find_standstill(const struct job_end *end, struct cause *cause, bool 
     if (!warning)
         return false;
     cause_cut(&cause->what, json_string_value(json_object_get(warning, "text")));
+    put_lost_workers(&cause->what, end, record_seconds(warning));
     cause_add(cause, warning);
     cause->note = NOTE(cause_standstill, .text = cause_text(&cause->what));
     return true;
@@ -191,13 +231,15 @@ const json_t *cause_signal_came(const struct job_end *end)
 
 static bool say_signal(const struct job_end *end, struct cause *cause, const json_t *record, const char *why)
 {
-    static const double AT_THE_END = 0.05;
+    static const double AT_THE_END = 0.05, IDLE_SHARE = 0.1;
     double before = end->seconds - record_seconds(record);
     cause_add(cause, record);
     if (before >= AT_THE_END)
         buf_printf(&cause->said, " %.1f s before the end", before);
     if (*why)
         buf_printf(&cause->said, ": %s", why);
+    if (end->model->cpu_share < IDLE_SHARE) /* so it may have been ended because it did nothing */
+        put_lost_workers(&cause->said, end, record_seconds(record) - CAUSE_AT_ONCE_SECONDS);
     cause->note = NOTE(cause_signal, .signal = cause->signal, .sender = cause_text(&cause->where),
                        .seconds = before > 0 ? before : 0, .why = why, .more = cause_text(&cause->said));
     return true;
@@ -388,7 +430,7 @@ bool cause_launched_ended(const struct job_end *end)
         enum starter its = starter_of(json_string_value(json_object_get(process, "name")));
         launched = launched || (index && (its == STARTER_LAUNCHER || its == STARTER_DAEMON));
     }
-    return (was_ended(end) && (end->stuck || end->model->stall || cause_signal_came(end))) ||
+    return (was_ended(end) && (end->stuck || end->late || end->model->stall || cause_signal_came(end))) ||
            (end->rank && end->rank->status != JOB_STATUS_UNKNOWN) ||
            (launched && status != JOB_STATUS_UNKNOWN && !is_killed_by_launcher(status) && starter != STARTER_LAUNCHER &&
             starter != STARTER_DAEMON);

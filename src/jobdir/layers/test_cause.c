@@ -21,7 +21,7 @@ struct told {
 
 static const struct job_rank *first_rank; /* of the next question */
 static const struct job_lost *lost_node;
-static const char *stuck;
+static const char *stuck, *late;
 
 static struct told ask_end(const char *chain_text, int exit_code, int signal, const char *reason)
 {
@@ -33,6 +33,7 @@ static struct told ask_end(const char *chain_text, int exit_code, int signal, co
                                 .rank = first_rank,
                                 .lost = lost_node,
                                 .stuck = stuck,
+                                .late = late,
                                 .chain = chain,
                                 .exit_code = exit_code,
                                 .signal = signal,
@@ -234,6 +235,59 @@ static void test_stuck(void **state)
     PUT("{s:s, s:f, s:i, s:i, s:s, s:f, s:f, s:i}", "type", "process_end", "t", 99.5, "pid", 20, "ppid", 10, "name",
         "solver", "start", 50.0, "end", 99.5, "status", 15); /* it went on */
     assert_int_not_equal(ask_end("[]", 143, 15, NULL).kind, NOTE_cause_stuck);
+}
+
+static void put_ended_worker(int pid, int parent, const char *name, double start, double end, int status)
+{
+    PUT("{s:s, s:f, s:i, s:i, s:s, s:f, s:f, s:i}", "type", "process_end", "t", end, "pid", pid, "ppid", parent, "name",
+        name, "start", start, "end", end, "status", status);
+}
+
+/* It waited for what its workers owed it: those that failed, while it lived on. */
+static void test_lost_workers(void **state)
+{
+    put_warning(12, NOTE(stuck, .deadlock = true, .text = "python3 (pid 20) waits for itself"));
+    put_ended_worker(21, 20, "python3", 1, 2, 1 << 8);
+    put_ended_worker(22, 20, "python3", 1, 2.25, 9);
+    put_ended_worker(23, 20, "python3", 1, 2.5, 15); /* its parent has ended it */
+    put_ended_worker(24, 20, "grep", 1, 2.75, 1 << 8);
+    put_ended_worker(20, 10, "python3", 1, 99.5, 15);
+    expect(
+        ask_end("[]", 143, 15, NULL), NOTE_cause_stuck, false,
+        "probably a deadlock, until it was ended by SIGTERM: python3 (pid 20) waits for itself; before, python3 (pid "
+        "20) had lost 2 workers: pid 21, exit status 1 at 2.0 s, and pid 22, SIGKILL at 2.2 s");
+}
+
+/* Or for a thread that an exception has ended. */
+static void test_exception_before(void **state)
+{
+    static const char said[] =
+        "probably a deadlock, until it was ended by SIGTERM: a thread of python3 (pid 20) waits; it had said: "
+        "ValueError: bad item";
+    struct note note = NOTE(stuck, .deadlock = true, .text = "a thread of python3 (pid 20) waits");
+    put_matched(2, "exception", "error", "ValueError: bad item");
+    put_warning(12, note);
+    expect(ask_end("[]", 143, 15, NULL), NOTE_cause_stuck, false, said);
+    put_log(90, "info", "going on"); /* it was not the last */
+    put_warning(95, note);
+    assert_null(strstr(ask_end("[]", 143, 15, NULL).text, "ValueError"));
+    put_matched(20, "exception", "error", "ValueError: bad item"); /* long before */
+    assert_null(strstr(ask_end("[]", 143, 15, NULL).text, "ValueError"));
+}
+
+/* Without that it was seen to stand still: if it was idle when the signal came. */
+static void test_lost_before_signal(void **state)
+{
+    put_ended_worker(22, 20, "python3", 1, 2.5, 9);
+    put_warning(99.5, NOTE(signal_came, .signal = "SIGTERM", .sender = "bash (pid 7)"));
+    put_ended_worker(20, 10, "python3", 1, 100, 15);
+    expect(ask_end("[]", 143, 15, NULL), NOTE_cause_signal, false,
+           "probably SIGTERM, which came from bash (pid 7) 0.5 s before the end; before, python3 (pid 20) had lost a "
+           "worker: pid 22, SIGKILL at 2.5 s");
+    put_ended_worker(31, 30, "bash", 1, 3, 9); /* a subshell */
+    put_ended_worker(30, 10, "bash", 1, 100, 15);
+    struct told told = ask_end("[]", 143, 15, NULL);
+    assert_null(strstr(told.text, "bash (pid 30)"));
 }
 
 static void put_crash(double seconds, int pid)
@@ -519,6 +573,35 @@ static void test_mpi_stuck(void **state)
     stuck = NULL;
 }
 
+/* A launcher that crashes when it is to end its ranks hides nothing. */
+static void test_launcher_fell(void **state)
+{
+    static const char fell[] = "[{\"pid\": 20, \"name\": \"mpirun\", \"end_seconds\": 100, \"exit_code\": null, "
+                               "\"signal\": 11}]";
+    PUT("{s:s, s:f, s:i, s:s, s:i, s:b}", "type", "crash", "t", 99.95, "pid", 20, "name", "mpirun", "signal", 11,
+        "core_dumped", 0);
+    assert_int_equal(ask_end(fell, 139, 11, NULL).kind, NOTE_cause_crash);
+    put_warning(99.5, NOTE(signal_came, .signal = "SIGTERM", .sender = "bash (pid 7)"));
+    expect(ask_end(fell, 139, 11, NULL), NOTE_cause_signal, false,
+           "probably SIGTERM, which came from bash (pid 7) 0.5 s before the end");
+    stuck = "deadlock: ranks 0 and 1 wait for each other";
+    expect(ask_end(fell, 139, 11, NULL), NOTE_cause_mpi_stall, false,
+           "probably stuck in MPI until it was ended: deadlock: ranks 0 and 1 wait for each other");
+    stuck = NULL;
+}
+
+/* They waited for one that was late: that is no standstill, but what the end came in. */
+static void test_mpi_late(void **state)
+{
+    late = "rank 1 computed for 67.0 s while 1 rank waited for it, in MPI_Barrier at main (a.c:4)";
+    expect(ask_end("[]", 143, 15, NULL), NOTE_cause_mpi_late, false,
+           "probably a late rank, until it was ended by SIGTERM: rank 1 computed for 67.0 s while 1 rank waited for "
+           "it, in "
+           "MPI_Barrier at main (a.c:4)");
+    expect(ask(ONE), NOTE_NONE, false, "");
+    late = NULL;
+}
+
 static void test_mpi_stall(void **state)
 {
     PUT("{s:s, s:f, s:f, s:i, s:s}", "type", "stall", "t", 50.0, "seconds", 2.0, "ranks", 2, "why",
@@ -532,6 +615,11 @@ static void test_mpi_stall(void **state)
     struct told told = ask_end("[]", 143, 15, NULL);
     expect(told, NOTE_cause_mpi_stall, false, "probably stuck in MPI until it was ended: deadlock: rank 0");
     assert_string_equal(told.evidence, "[0,1]");
+    stuck = "deadlock: ranks 0 and 1 wait for each other, in MPI_Recv at exchange (recv.c:2)";
+    expect(ask_end("[]", 143, 15, NULL), NOTE_cause_mpi_stall, false,
+           "probably stuck in MPI until it was ended: deadlock: ranks 0 and 1 wait for each other, in MPI_Recv at "
+           "exchange (recv.c:2)");
+    stuck = NULL;
 }
 
 /* What MPICH's launcher says of ranks that were ended by SIGTERM, as it was itself, is no reason: what they were ended for is. */
@@ -1741,6 +1829,9 @@ int main(void)
         ROW(test_memory_short),
         ROW(test_standstill),
         ROW(test_stuck),
+        ROW(test_lost_workers),
+        ROW(test_exception_before),
+        ROW(test_lost_before_signal),
         ROW(test_crash),
         ROW(test_crash_in_library),
         ROW(test_crash_below_python),
@@ -1755,6 +1846,8 @@ int main(void)
         ROW(test_exception_elsewhere),
         ROW(test_exception_of_thread),
         ROW(test_mpi_stuck),
+        ROW(test_mpi_late),
+        ROW(test_launcher_fell),
         ROW(test_mpi_stall),
         ROW(test_ended_ranks),
         ROW(test_asked),

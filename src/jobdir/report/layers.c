@@ -9,6 +9,7 @@
 
 #include "base/data/arena.h"
 #include "base/data/cleanup.h"
+#include "base/system/clock.h"
 #include "base/system/pause.h"
 #include "jobdir/analysis/why.h"
 #include "jobdir/layers/culprit.h"
@@ -120,17 +121,53 @@ static const struct job_rank *find_rank(const struct job_report *report, struct 
     return ret_rank;
 }
 
-/* What the ranks waited for each other in when they were ended; NULL: they did not. */
-static const char *find_stuck(const struct job_report *report, struct buf *ret_text, uint64_t *ret_ranks)
+bool job_report_was_idle(const struct job_report *report, const struct mpi_stats *stats, uint64_t ns)
+{
+    enum { IDLE = 20 }; /* it has used the processor for less than that part of it */
+    const struct job_model *model = &report->model;
+    for (size_t i = 0; i < report->part_count; i++)
+        if (stats->dir && strcmp(stats->dir, report->parts[i].path) == 0)
+            model = &report->parts[i].model;
+    for (size_t i = model->ended_count; i-- > 0;)
+        if (model->ended[i].pid == stats->pid)
+            return model->ended[i].cpu_ns < ns / IDLE;
+    return false;
+}
+
+/* "rank 1 computed for 67 s while 3 ranks waited for it, rank 0 in MPI_Barrier at solve (a.c:4)". */
+static void put_late(struct buf *out, const struct job_report *report, const struct mpi_why *why,
+                     const struct mpi_why_finding *finding)
+{
+    const struct mpi_why_rank *late = &why->ranks[finding->ranks[0]], *victim = &why->ranks[finding->victims[0]];
+    bool idle = job_report_was_idle(report, late->stats, why->still_ns);
+    buf_printf(out, "rank %d %s for ", late->stats->rank, idle ? "slept or waited outside of MPI" : "computed");
+    text_seconds(out, (double)why->still_ns / NS_PER_SECOND);
+    buf_printf(out, " while %zu rank%s waited for it, ", finding->victim_count, finding->victim_count == 1 ? "" : "s");
+    if (finding->victim_count > 1)
+        buf_printf(out, "rank %d ", victim->stats->rank);
+    buf_puts(out, "in ");
+    mpi_why_call_at(out, victim);
+}
+
+/* What the ranks waited for each other in when they were ended, or for one that was late. */
+static void find_waits(const struct job_report *report, struct buf *ret_text, struct job_end *ret_end)
 {
     struct arena arena = {0};
     struct mpi_why why;
     if (report->mpi && mpi_why_find_at_end(&why, &report->mpi->set, &arena)) {
-        mpi_why_line(ret_text, &why);
-        *ret_ranks = why.stuck;
+        if (mpi_why_is_stuck(&why)) {
+            mpi_why_reason(ret_text, &why);
+            ret_end->stuck_ranks = why.stuck;
+            ret_end->stuck = ret_text->data;
+        } else {
+            put_late(ret_text, report, &why, mpi_why_late(&why));
+            ret_end->late_ranks = why.waiting;
+            ret_end->late = ret_text->data;
+        }
     }
     arena_done(&arena);
-    return ret_text->len && !ret_text->failed ? ret_text->data : NULL;
+    if (!ret_text->len || ret_text->failed)
+        ret_end->stuck = ret_end->late = NULL;
 }
 
 /* ---- over several nodes ---- */
@@ -351,23 +388,21 @@ json_t *job_report_last(const struct job_report *report)
     struct job_rank rank;
     struct job_lost lost;
     _cleanup_(buf_done) struct buf how = BUF_INIT, ranks = BUF_INIT, stuck = BUF_INIT;
-    uint64_t stuck_ranks = 0;
-    const struct job_end end = {.model = &report->model,
-                                .rank = find_rank(report, &rank, &how),
-                                .lost = find_lost(report, &lost, &ranks),
-                                .stuck = find_stuck(report, &stuck, &stuck_ranks),
-                                .stuck_ranks = stuck_ranks,
-                                .dir = report->path,
-                                .warnings = job_report_warnings(report),
-                                .crashes = crashes,
-                                .chain = json_object_get(failed, "chain"),
-                                .exit_code = result.exit_code,
-                                .signal = result.signal,
-                                .reason = result.reason,
-                                .not_started = !result.started,
-                                .peak_rss = result.processes == 1 ? result.peak_rss_bytes : 0,
-                                .largest_rss = result.peak_rss_bytes,
-                                .seconds = result.wall_seconds};
+    struct job_end end = {.model = &report->model,
+                          .rank = find_rank(report, &rank, &how),
+                          .lost = find_lost(report, &lost, &ranks),
+                          .dir = report->path,
+                          .warnings = job_report_warnings(report),
+                          .crashes = crashes,
+                          .chain = json_object_get(failed, "chain"),
+                          .exit_code = result.exit_code,
+                          .signal = result.signal,
+                          .reason = result.reason,
+                          .not_started = !result.started,
+                          .peak_rss = result.processes == 1 ? result.peak_rss_bytes : 0,
+                          .largest_rss = result.peak_rss_bytes,
+                          .seconds = result.wall_seconds};
+    find_waits(report, &stuck, &end);
     json_t *last = last_json(&end);
     look_elsewhere(report, &end, last);
     if (job_report_is_lost(report)) /* nobody knows that it failed */
@@ -777,11 +812,12 @@ static bool find_hidden_ranks(const struct job_report *report, struct buf *out)
     }
     if (!killed)
         return false;
-    end.stuck = find_stuck(report, &stuck, &end.stuck_ranks);
+    find_waits(report, &stuck, &end);
     json_t *reason = last_reason_json(&end);
     enum note_kind kind = note_json_kind(reason);
     const char *text = json_string_value(json_object_get(reason, "text"));
-    bool found = kind == NOTE_cause_mpi_stall || kind == NOTE_cause_signal || kind == NOTE_cause_asked;
+    bool found = kind == NOTE_cause_mpi_stall || kind == NOTE_cause_mpi_late || kind == NOTE_cause_signal ||
+                 kind == NOTE_cause_asked;
     if (found)
         buf_printf(out, "%zu rank%s killed: %s", killed, killed == 1 ? " was" : "s were", text ? text : "");
     json_decref(reason);

@@ -63,6 +63,8 @@ struct job_result job_report_total(const struct job_report *report);
 void job_report_parts_done(struct job_report *report);
 /* How the ranks ended, by the records of the job and its parts. 0 or -ENOMEM. */
 int job_report_find_ends(const struct job_report *report, struct mpi_stats_set *set);
+/* Of a rank that has ended, and was outside of MPI for so long at the end: whether it slept or waited, rather than computed. */
+bool job_report_was_idle(const struct job_report *report, const struct mpi_stats *stats, uint64_t ns);
 /* Those that were noted, as records of spool.h, without those that are only counted (record/kept.h); borrowed, may be NULL. */
 const json_t *job_report_warnings(const struct job_report *report);
 uint64_t job_report_warning_count(const struct job_report *report);   /* all */

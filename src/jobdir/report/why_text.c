@@ -506,3 +506,47 @@ void mpi_why_line(struct buf *out, const struct mpi_why *why)
     const char *line = without_newline(&text);
     buf_append(out, line, strcspn(line, "\n"));
 }
+
+void mpi_why_call_at(struct buf *out, const struct mpi_why_rank *rank)
+{
+    const struct mpi_why_thread *thread = shown_thread(rank);
+    const struct mpi_stats_now *now = thread ? mpi_why_call_of(thread) : NULL;
+    _cleanup_(buf_done) struct buf site = BUF_INIT;
+    if (!now || now->call == CALL_NONE)
+        return;
+    mpi_text_site(&site, &now->site);
+    buf_puts(out, call_info(now->call)->name);
+    if (site.len && !site.failed)
+        buf_printf(out, " at %s", site.data);
+}
+
+/* Those of a finding: once where they are alike, else of the first two. */
+static void put_calls_of(struct buf *out, const struct mpi_why *why, const struct mpi_why_finding *finding)
+{
+    enum { SHOWN = 2 };
+    _cleanup_(buf_done) struct buf first = BUF_INIT;
+    bool alike = true;
+    for (size_t i = 0; i < finding->rank_count; i++) {
+        _cleanup_(buf_done) struct buf each = BUF_INIT;
+        mpi_why_call_at(i ? &each : &first, &why->ranks[finding->ranks[i]]);
+        if (!first.len || first.failed || each.failed || (i && !each.len))
+            return;
+        alike = alike && (!i || strcmp(each.data, first.data) == 0);
+    }
+    if (alike && first.len)
+        buf_printf(out, ", in %s", first.data);
+    for (size_t i = 0; i < finding->rank_count && i < SHOWN && !alike; i++) {
+        buf_printf(out, "%srank %d in ", i ? ", " : ": ", why->ranks[finding->ranks[i]].stats->rank);
+        mpi_why_call_at(out, &why->ranks[finding->ranks[i]]);
+    }
+    if (!alike && finding->rank_count > SHOWN)
+        buf_printf(out, " and %zu more", finding->rank_count - SHOWN);
+}
+
+void mpi_why_reason(struct buf *out, const struct mpi_why *why)
+{
+    mpi_why_line(out, why);
+    if (why->finding_count &&
+        (why->findings[0].kind == MPI_WHY_DEADLOCK || why->findings[0].kind == MPI_WHY_POLLS_IN_VAIN))
+        put_calls_of(out, why, &why->findings[0]);
+}
