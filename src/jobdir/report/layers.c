@@ -26,7 +26,8 @@
 
 enum {
     SAID_COLUMNS = 160,
-    LOOKS_MOST = 64, /* each takes a look at all processes */
+    SHELL_SIGNAL = 128, /* and the signal's number: the status that a shell gives to it */
+    LOOKS_MOST = 64,    /* each takes a look at all processes */
     SILENT_SAMPLES = 4
 };
 static const double LEAST_SILENT_SECONDS = 4; /* without any record of a node that takes samples each second */
@@ -640,6 +641,13 @@ static const char *said_by(const struct layers *layers, const struct job_process
     return NULL;
 }
 
+/* With the status that shells give to a signal by which others are ended that are wanted no more: programs that handle it end so, too. */
+static bool ended_as_wanted(const struct job_process *process)
+{
+    int signo = WIFEXITED(process->status) ? WEXITSTATUS(process->status) - SHELL_SIGNAL : 0;
+    return signo == SIGTERM || signo == SIGINT || signo == SIGHUP || signo == SIGPIPE;
+}
+
 /* The last line of standard error, if it has words of failure, was written while the process was there, and has no other's name. `alone`: nor was there another
  * program, but shells. */
 static const char *said_meanwhile(const struct job_model *model, const struct job_process *process, bool alone)
@@ -651,7 +659,7 @@ static const char *said_meanwhile(const struct job_model *model, const struct jo
     double quiet = json_number_value(json_object_get(last, "quiet_seconds")), at = record_seconds(last) - quiet;
     if (!file || strcmp(file, "stderr") != 0 || !line || !*line || isspace((unsigned char)*line) || quiet < 0 ||
         at < process->start - COARSE_SECONDS || at > process->end + COARSE_SECONDS || is_of_attempt(line) ||
-        !cause_is_complaint(line) || starter_is_shell(process->name, process->argv))
+        ended_as_wanted(process) || !cause_is_complaint(line) || starter_is_shell(process->name, process->argv))
         return NULL;
     for (size_t i = 0; i < model->ended_count; i++) {
         const struct job_process *other = &model->ended[i];
@@ -678,7 +686,8 @@ static bool find_hidden_stage(const struct job_model *model, struct buf *out)
     size_t looks = 0;
     for (size_t i = model->ended_count; how && i-- > 0 && looks < LOOKS_MOST;) {
         const struct job_process *process = &model->ended[i];
-        if (!culprit_has_failed(process) || !WIFEXITED(process->status) || culprit_is_answer(process))
+        if (!culprit_has_failed(process) || !WIFEXITED(process->status) || culprit_is_answer(process) ||
+            ended_as_wanted(process))
             continue;
         looks++;
         const char *said = culprit_is_stage(model, process) ? said_meanwhile(model, process, false) : NULL;

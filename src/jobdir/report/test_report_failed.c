@@ -808,7 +808,7 @@ static void say_last(struct job_model *model, double seconds, const char *text)
 /* What said something without its name when it was alone; a stage of a pipeline need not be. */
 static void test_hidden_words(void **state)
 {
-    enum { EXIT_4 = 4 << 8 };
+    enum { EXIT_4 = 4 << 8, EXIT_143 = 143 << 8 };
     struct process {
         const char *name;
         double start, end;
@@ -829,6 +829,7 @@ static void test_hidden_words(void **state)
         {{{"perr", 1, 2, EXIT_4}, {"sim", 0.5, 3, 0}}, 1.5, "no step 2", ""},
         {{{"perr", 1, 2, EXIT_4}, {"bash", 0.5, 3, 0}}, 1.5, "no step 2", "perr (pid 11) failed with 4: no step 2"},
         {{{"perr", 1, 2, EXIT_4}}, 1.5, "starting step 2", ""},
+        {{{"server", 1, 2, EXIT_143}}, 1.5, "no more clients", ""},
         {{{"perr", 1, 2, EXIT_4}}, 1.5, "no server (attempt 2)", ""},
         {{{"grep", 1, 2, EXIT_1}}, 1.5, "no step 2", ""},
         {{{"perr", 1, 2, EXIT_4}}, 1.5, "no step 2", "", .tested = "perr"},
