@@ -122,6 +122,27 @@ class Why(mpitest.MpiCase):
         """A message with another tag lies there, and nobody has seen the rank look at it."""
         self.ended(3, "ranks 0 and 1 wait for each other", r"MPI_Recv [^*]*another tag\?", self.target("stuck.c", "-Wno-stringop-overflow"), "tag")
 
+    @scrytest.hasten(20)
+    def test_late_that_was_ended(self):
+        """Ranks waited for one that computed, for as long as a stall: that is the reason, with its place."""
+        job = self.start_job(2, mpitest.example("mpi_straggler", self.mpi), 1, 1000, options=["--mpi-stall", "1", "--sample", "0.1"],
+                             stdout=subprocess.DEVNULL)
+        path = self.box.path("work", "job")
+        spool = os.path.join(path, "spool", "records.jsonl")
+
+        def seen():
+            if not os.path.exists(spool):
+                return False
+            with open(spool, encoding="utf-8") as file:
+                return '"mpi_late"' in file.read() and (self.why(path)[0]["mpi"] or {"still_seconds": 0})["still_seconds"] > 4
+        scrytest.wait_until(seen, 60, "it is seen where the late rank computes")
+        (launcher,) = scrytest.children(job.pid)
+        os.kill(launcher, signal.SIGTERM)
+        job.wait(60 * scrytest.SCALE)
+        text = " ".join(self.box.run(self.box.scry("why", path)).stdout.split())
+        self.assertRegex(text, r"probably a late rank, until it was ended[^:]*: rank 1 computed in large_part \(mpi_straggler.c:\d+\) for [\d.]+ s "
+                               r"while 1 rank waited for it, in MPI_Allreduce at main \(mpi_straggler.c:\d+\)")
+
     def test_deadlock(self):
         answer, status, text = self.ask(self.only("deadlock", [0, 1, 2, 3], []), 4, mpitest.example("mpi_deadlock", self.mpi))
         (finding,) = answer["mpi"]["findings"]

@@ -8,6 +8,8 @@
 #include "job/health/filesystems.h"
 #include "job/health/judge.h"
 #include "job/health/processes.h"
+#include "job/places/where.h"
+#include "jobdir/text/text.h"
 #include "shm/waits.h"
 
 #include <errno.h>
@@ -346,6 +348,10 @@ struct health {
     struct credentials credentials;
     struct stall stall;
     struct stuck stuck;
+    struct late {
+        struct ask *ask;
+        pid_t pid;
+    } late;
     bool looked;        /* at more than what is counted */
     bool due;           /* a record is, by the look when the command had ended, */
     uint64_t ending_ns; /* which was then; 0: there was none */
@@ -473,10 +479,44 @@ static bool look_at_all(struct health *health, bool last)
     return window_add(&health->window, &node, &health->group_state, filesystems_least_share(&health->filesystems));
 }
 
+/* ---- a rank for which others wait ---- */
+
+struct late_answer {
+    char where[STUCK_WHERE];
+};
+
+/* An ask_fn: to sample a place takes a moment, and its name needs debug information. */
+static void find_late(const void *question, void *ret_answer)
+{
+    pid_t pid = *(const pid_t *)question;
+    struct late_answer *answer = ret_answer;
+    _cleanup_(buf_done) struct buf text = BUF_INIT;
+    if (where_computes(pid, pid, &text, NULL) == 0 && !text.failed)
+        memcpy(answer->where, text.data, text_fit(text.data, text.len, sizeof answer->where - 1));
+}
+
+static void late(void *state, pid_t pid)
+{
+    struct health *health = state;
+    if (!health->late.ask)
+        health->late = (struct late){ask_start(find_late, &pid, sizeof pid, sizeof(struct late_answer)), pid};
+}
+
+static void take_late(struct health *health)
+{
+    struct late_answer answer;
+    if (!health->late.ask || !ask_take(health->late.ask, 0, &answer))
+        return;
+    health->late.ask = NULL;
+    if (*answer.where)
+        observe_note(health->observer, NOTE(mpi_late, .pid = (uint64_t)health->late.pid, .where = answer.where));
+}
+
 static void tick(void *state)
 {
     struct health *health = state;
     health->look.now_ns = clock_now_ns();
+    take_late(health);
     if (health->looked && health->look.now_ns < health->window.last.time_ns + HEALTH_LEAST_NS)
         return;
     if (look_at_all(health, false))
@@ -519,6 +559,7 @@ static void end(void *state)
     credentials_done(&health->credentials);
     processes_done(&health->processes);
     stuck_done(&health->stuck);
+    ask_drop(health->late.ask);
     free(health);
 }
 
@@ -527,5 +568,6 @@ const struct observe_source health_source = {.name = "health",
                                              .process = process,
                                              .process_ended = process_ended,
                                              .tick = tick,
+                                             .late = late,
                                              .ending = ending,
                                              .end = end};

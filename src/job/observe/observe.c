@@ -165,6 +165,12 @@ static void call_ending(const struct observe_source *source, void *state, const 
         source->ending(state);
 }
 
+static void call_late(const struct observe_source *source, void *state, const void *pid)
+{
+    if (source->late)
+        source->late(state, *(const pid_t *)pid);
+}
+
 struct change {
     const char *key, *value;
 };
@@ -239,6 +245,11 @@ static void on_record(void *ctx, json_t *record, struct span line)
             return;
         each(channel, call_changed, &(struct change){row.key, row.value});
         plan_tick(channel);
+    } else if (type == RECORD_stall) {
+        struct stall_record row;
+        record_read(record, type, &row);
+        if (row.late)
+            each(channel, call_late, &(pid_t){(pid_t)row.late});
     } else if (channel_is(record, CHANNEL_STARTED)) {
         observer->start_ns = (uint64_t)json_integer_value(json_object_get(record, "ns"));
         plan_tick(channel);

@@ -52,6 +52,7 @@ struct observe_source {
         void *state); /* the command has ended: looks at what may take a moment, while scry run asks the monitor */
     /* The command's processes are known, too: looks a last time, within a second if at all possible. Frees the state. */
     void (*end)(void *state);
+    void (*late)(void *state, pid_t pid); /* ranks of MPI wait for long for that one, which computes */
 };
 
 struct observer {

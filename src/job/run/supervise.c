@@ -425,7 +425,7 @@ static void on_recorded(void *ctx, enum record_type type, json_t *record)
     raise_record(&job->watch.raises, type, record);
     if (type == RECORD_process)
         part_look_at(job, record);
-    if (type == RECORD_process || type == RECORD_process_end || type == RECORD_setting)
+    if (type == RECORD_process || type == RECORD_process_end || type == RECORD_setting || type == RECORD_stall)
         observer_tell_take(&job->observer, json_incref(record));
 }
 

@@ -135,14 +135,12 @@ static const struct decode_field asked_fields[] = {
 
 struct stall {
     double seconds;
-    uint64_t ranks;
+    uint64_t ranks, late;
     const char *text, *finding;
 };
-static const struct decode_field stall_fields[] = {DECODE(struct stall, seconds),
-                                                   DECODE(struct stall, ranks),
-                                                   DECODE(struct stall, text),
-                                                   DECODE(struct stall, finding),
-                                                   {0}};
+static const struct decode_field stall_fields[] = {DECODE(struct stall, seconds), DECODE(struct stall, ranks),
+                                                   DECODE(struct stall, text),    DECODE(struct stall, finding),
+                                                   DECODE(struct stall, late),    {0}};
 
 /* Of the action behind the colon. */
 static const struct omis_value *printed(struct omis_reader *reader)
@@ -199,7 +197,8 @@ void tracing_stalled(struct recorder *recorder, Omis_reply reply)
     _cleanup_(omis_reader_freep) struct omis_reader *reader = omis_reader_new(reply);
     if (!decode_printed(printed(reader), stall_fields, &stall))
         return;
-    recorder_put(recorder, RECORD(stall, .seconds = stall.seconds, .ranks = stall.ranks, .why = stall.text));
+    recorder_put(recorder,
+                 RECORD(stall, .seconds = stall.seconds, .ranks = stall.ranks, .why = stall.text, .late = stall.late));
     recorder_note(recorder, NOTE(mpi_stalled, .seconds = stall.seconds, .finding = stall.finding));
 }
 

@@ -181,7 +181,12 @@ static const struct field crash_fields[] = {{"pid", FIELD_COUNT, AT(pid)},
 
 #define ROW stall_record
 static const struct field stall_fields[] = {
-    {"seconds", FIELD_SECONDS, AT(seconds)}, {"ranks", FIELD_COUNT, AT(ranks)}, {"why", FIELD_TEXT, AT(why)}, {0}};
+    {"seconds", FIELD_SECONDS, AT(seconds)},
+    {"ranks", FIELD_COUNT, AT(ranks)},
+    {"why", FIELD_TEXT, AT(why)},
+    {"late", FIELD_COUNT, AT(late), FIELD_OPTIONAL,
+     .about = "the process of a rank that computes while others wait for it; 0: there is none"},
+    {0}};
 #undef ROW
 
 static const struct field result_fields[] = {{"action", FIELD_COUNT},

@@ -142,6 +142,7 @@ struct stall_record {
     double seconds;
     uint64_t ranks;
     const char *why;
+    uint64_t late; /* the process of a rank that computes while others wait for it; 0: there is none */
 };
 
 struct rule_record {

@@ -862,11 +862,12 @@ const struct scry_service mpi_services[] = {
      "cannot be done at all, the error says why. Enabling an event of library calls does it, too."},
     {"mpi_job_has_stalled", SCRY_EVENT,
      "string job, floating<s> seconds -> { string job; floating<s> seconds; integer ranks; string text; string "
-     "finding }",
+     "finding; integer late }",
      SCRY_OPTIONAL, NULL,
      "For this time no rank of a job has begun or ended a call, and at least one is in a call (" JOB "). Reported once "
      "for each stall. ranks: the number of ranks on this node. text: why they do not move, from mpi_get_wait_graph. "
-     "finding: its first finding, in a line.",
+     "finding: its first finding, in a line. late: of a rank that computes while others wait for it, the number of its "
+     "process; 0: there is none.",
      .event = &mpi_stalled_ops},
     SERVICE_END,
 };

@@ -17,9 +17,9 @@
 #include "service/omis/service.h"
 #include "shm/waits.h"
 
-enum { LOOKS = 4 /* in the requested time */ };
+enum { LOOKS = 12 /* in the requested time */ };
 
-enum { OUT_JOB, OUT_SECONDS, OUT_RANKS, OUT_TEXT, OUT_FINDING, OUTPUTS };
+enum { OUT_JOB, OUT_SECONDS, OUT_RANKS, OUT_TEXT, OUT_FINDING, OUT_LATE, OUTPUTS };
 
 struct stall { /* csr->event_data */
     struct mpi_stall judged;
@@ -38,12 +38,15 @@ static void look_at(void *ctx, struct mpi_process *process)
 static void tell(struct monitor *monitor, const char *dir, struct stall *stall, unsigned ranks, uint64_t since_ns)
 {
     struct buf text = BUF_INIT, finding = BUF_INIT;
-    mpi_job_why_text(monitor, dir, &text, &finding);
+    pid_t late = 0;
+    mpi_job_why_text(monitor, dir, &text, &finding, &late);
     uint64_t now = clock_now_ns();
     struct value outputs[OUTPUTS] = {value_string(span_str(dir ? dir : "")),
-                                     value_floating((double)(now - since_ns) / 1e9), value_uint(ranks),
+                                     value_floating((double)(now - since_ns) / 1e9),
+                                     value_uint(ranks),
                                      value_string(span_of(text.data ? text.data : "", text.len)),
-                                     value_string(span_of(finding.data ? finding.data : "", finding.len))};
+                                     value_string(span_of(finding.data ? finding.data : "", finding.len)),
+                                     value_uint((uint64_t)late)};
     struct event event = {.service = registry_find(monitor->registry, span_str("mpi_job_has_stalled")),
                           .time_ns = now,
                           .outputs = outputs,

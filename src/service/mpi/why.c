@@ -167,7 +167,15 @@ static void question_done(struct question *question)
     mpi_stats_set_done(&question->set);
 }
 
-int mpi_job_why_text(struct monitor *monitor, const char *dir, struct buf *out, struct buf *line)
+/* The first rank that computes of those for which others wait; 0: there is none. */
+static pid_t late_of(const struct mpi_why *why)
+{
+    const struct mpi_why_finding *finding = why->finding_count ? &why->findings[0] : NULL;
+    const struct mpi_why_rank *rank = finding && finding->rank_count ? &why->ranks[finding->ranks[0]] : NULL;
+    return rank && finding->kind == MPI_WHY_STRAGGLER && rank->state == MPI_WHY_COMPUTES ? rank->stats->pid : 0;
+}
+
+int mpi_job_why_text(struct monitor *monitor, const char *dir, struct buf *out, struct buf *line, pid_t *ret_late)
 {
     struct question question = {.monitor = monitor, .dir = dir};
     struct arena arena = ARENA_INIT;
@@ -178,6 +186,7 @@ int mpi_job_why_text(struct monitor *monitor, const char *dir, struct buf *out, 
     if (code == 0) {
         mpi_why_text(out, &why);
         mpi_why_line(line, &why);
+        *ret_late = late_of(&why);
     }
     question_done(&question);
     arena_done(&arena);
