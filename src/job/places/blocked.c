@@ -283,7 +283,7 @@ static void put_holder(struct buf *out, struct blocked *thread, pid_t pid, bool 
 static void put_other_end(struct buf *out, struct blocked *thread, pid_t own, const char *pipe, bool writers)
 {
     char target[PATH_MAX], path[320];
-    size_t found = 0;
+    size_t found = 0, start = out->len;
     bool own_end = false;
     DIR *processes = opendir("/proc");
     for (struct dirent *entry; processes && (entry = readdir(processes));) {
@@ -314,6 +314,10 @@ static void put_other_end(struct buf *out, struct blocked *thread, pid_t own, co
         closedir(processes);
     thread->only_these = found < BLOCKED_WAITED;
     thread->own_pipe = own_end && found == 1;
+    if (thread->own_pipe && !out->failed) {
+        out->len = start;
+        buf_puts(out, writers ? " that nobody but itself can write" : " that nobody but itself can read");
+    }
     if (!found)
         buf_puts(out, writers ? " that no visible process writes" : " that no visible process reads");
 }
