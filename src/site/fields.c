@@ -321,6 +321,18 @@ static size_t put_rule(struct buf *out, const struct site *site, size_t first)
     return behind;
 }
 
+/* Jobs that failed by themselves are no problem of a site. */
+static void put_no_problem(struct buf *out, const struct site *site)
+{
+    int64_t wrong = 0;
+    for (const struct site_user *user = site->users; user; user = user->hh.next)
+        wrong += user->wrong;
+    buf_putc(out, '\n');
+    if (wrong)
+        buf_printf(out, "%lld job%s failed: `scry ps --all` says why. ", (long long)wrong, wrong == 1 ? "" : "s");
+    buf_printf(out, "No job or node has %s problem that scry knows.\n", wrong ? "another" : "a");
+}
+
 void site_print(struct buf *out, const struct site *site, size_t columns)
 {
     size_t start = out->len;
@@ -336,6 +348,6 @@ void site_print(struct buf *out, const struct site *site, size_t columns)
         i = put_rule(out, site, i);
     }
     if (!site->problem_count)
-        buf_puts(out, "\nNo job or node has a problem that scry knows.\n");
+        put_no_problem(out, site);
     text_wrap(out, start, columns);
 }

@@ -148,6 +148,14 @@ class Site(SiteCase):
         self.assertIn("an age", self.scry("site", "--since", "soon", status=2).stderr)
         self.scry("site", "extra", status=2)
 
+    def test_nothing_but_failures(self):
+        """That a job has failed is no problem of the site; where the reason is, is said."""
+        run = self.box.run(self.box.scry("run", "-q", "--name", "bad", "-o", self.box.path("bad"), "--", "sh", "-c", "exit 3"))
+        self.assertEqual(run.returncode, 3)
+        self.scry("record", "-q", "--import", self.box.path("bad"))
+        self.assertIn("\n1 job failed: `scry ps --all` says why. No job or node has another problem that scry knows.\n",
+                      self.scry("site", "--since", "1h").stdout)
+
     def test_older_format(self):
         """A record of the first format is brought up to date by the recorder, and only by it."""
         self.maker.job("idle")
