@@ -51,6 +51,14 @@ class Forks(ForksCase):
         self.assertFalse(trace["complete"])
         self.assertIn(f"{omitted} processes were not traced: children of fork", done.stderr)
 
+    def test_quick_succession_of_a_worker(self):
+        """A server's worker is a child of fork itself."""
+        many = 10 * CHILDREN
+        done = self.scry_run("--", forks(), many, "worker")
+        omitted = self.report()["trace"]["children_omitted"]
+        self.assertGreater(omitted, many / 2)
+        self.assertEqual(self.calls(), {"child_work": 1 + many - omitted - self.untraced(done)})
+
     def test_quick_succession_then_one(self):
         """Children that call nothing take nothing from one that does."""
         done = self.scry_run("--", forks(), 10 * CHILDREN, "last")
@@ -98,6 +106,23 @@ class Forks(ForksCase):
         traces = [name for _, names, _ in os.walk(self.box.path("jobs")) for name in names
                   if re.fullmatch(r"\d+-\d+", name)]
         self.assertEqual(len(traces), 1)
+
+
+    def test_after_their_parent(self):
+        """Who was not made by fork() looks at its parent's memory until its first call, also when the parent has long been forgotten."""
+        run = self.start_run("--", "sh", "-c", f"{forks()} 5 orphans | cat", stdin=subprocess.PIPE)
+        wait_until(self.ended, message="the parent's trace is over")
+        run.stdin.close()
+        self.assertEqual(run.wait(scrytest.room(30)), 0)
+        self.assertEqual(self.calls(), {"child_work": 5})
+        self.assertTrue(self.report()["trace"]["complete"])
+
+    def ended(self):
+        for place, _, names in os.walk(self.box.path("jobs")):
+            if ".process" in names:
+                with open(os.path.join(place, ".process"), encoding="utf-8") as file:
+                    return "\nstate\texited\n" in file.read()
+        return False
 
 
 class Hurry(ForksCase):

@@ -2,7 +2,8 @@
 /*
  * A server's way: forks COUNT children one after the other, each of which calls a function and ends; with "idle" they
  * call nothing, with "last" none but the last does; with "nofile" they may open no files; with "crash" the last ones end by
- * SIGSEGV; with "much" a child says that it has called the function, and calls it 99 999 times more at the end of its input.
+ * SIGSEGV; with "worker" a child does all that, and calls the function first; with "orphans" they are not made by
+ * fork(), outlive their parent, and call the function at the end of its input; with "much" a child says that it has called the function, and calls it 99 999 times more at the end of its input.
  * Prints how long a child took, in microseconds.
  */
 #include <signal.h>
@@ -10,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -42,6 +44,15 @@ QUIET static int call_much(void)
     return 0;
 }
 
+QUIET static int leave_orphans(int count)
+{
+    char byte;
+    for (int i = 0; i < count; i++)
+        if (syscall(SYS_clone, SIGCHLD, 0, 0, 0, 0) == 0)
+            _exit(read(STDIN_FILENO, &byte, 1) != 0 || child_work(i) != i + 1);
+    return 0;
+}
+
 QUIET static int child(const char *how, int i, int is_last)
 {
     if (strcmp(how, "idle") == 0 || (strcmp(how, "last") == 0 && !is_last))
@@ -55,6 +66,11 @@ QUIET int main(int argc, char **argv)
 {
     int count = argc > 1 ? atoi(argv[1]) : 1;
     const char *how = argc > 2 ? argv[2] : "";
+    int worker = strcmp(how, "worker") == 0 ? fork() : 0, ended = 1;
+    if (worker)
+        return waitpid(worker, &ended, 0) != worker || ended;
+    if (strcmp(how, "orphans") == 0)
+        return leave_orphans(count);
     int good = strcmp(how, "crash") == 0 ? count - CRASHES : count;
     double begin = now();
     child_work(0);
