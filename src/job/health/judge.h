@@ -40,8 +40,8 @@ struct stuck {
     uint64_t moved_ns; /* as in struct stall, of the time for which it has been asked */
     unsigned asked;    /* then */
     bool said;
-    char where
-        [STUCK_WHERE]; /* "writes to a pipe ..., at step (solver.c:5)", of who did something last; "": not known, or not yet */
+    /* "writes to a pipe ..., at step (solver.c:5)", of who did something last; "": not known, or not yet */
+    char where[STUCK_WHERE];
 };
 
 /* After stall_look. */

@@ -29,8 +29,8 @@ struct blocked {
     char *fifo; /* it waits until somebody has opened its other end; "": its name is not known; NULL: it does not */
     bool fifo_writes; /* until for writing */
     bool limited;     /* of one that waits for events: only for a time */
-    bool
-        own_loop; /* it waits in asyncio's event loop, without a limit, and for nothing but its own threads and signals */
+    /* it waits in asyncio's event loop, without a limit, and for nothing but its own threads and signals */
+    bool own_loop;
     bool own_pipe;   /* it reads or writes a pipe whose other end nobody has but itself, by a descriptor of its own */
     bool only_these; /* nobody else can let it go on: it holds a lock, has the other end of a pipe, is to end */
     char *python_function, *python_file; /* where in a Python program; NULL: in none, or it is not known */

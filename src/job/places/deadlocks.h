@@ -22,12 +22,8 @@ struct deadlock_thread {
     json_t *place;   /* job/places/where.h; NULL: not known */
 };
 
-enum deadlock_own {
-    OWN_NOTHING,
-    OWN_READS,
-    OWN_WRITES,
-    OWN_LOOP
-}; /* a pipe of its own; in an event loop without any event */
+/* How a process waits for itself: it reads or writes a pipe of its own, or is in an event loop without any event. */
+enum deadlock_own { OWN_NOTHING, OWN_READS, OWN_WRITES, OWN_LOOP };
 
 struct deadlock {          /* a circle, in its order */
     bool processes;        /* else of threads of one process */
