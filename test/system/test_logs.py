@@ -7,6 +7,7 @@ import json
 import os
 import re
 import signal
+import subprocess
 import sys
 
 import schematest
@@ -124,6 +125,23 @@ class Logs(JobCase):
             last = self.report()["last"]
             self.assertEqual(last and last["reason"]["text"], reason)
             self.assertEqual([line["text"] for line in self.records("log")], ["ERROR: mesh is empty"] if reason else [])
+
+    def test_data_of_a_shell(self):
+        """What a script itself wrote to a file is nothing that a command said that fails later."""
+        for name in ("1", "2", "go"):
+            os.mkfifo(os.path.join(self.work, name))
+        self.write("steps.sh", "for each in 1 2; do echo $each,store; read line <$each; done >data.csv\nsh -c 'read line <go; exit 3' >step.csv\nexit $?\n")
+        run = self.box.start(self.box.scry("run", "-q", "--", "sh", "steps.sh"), cwd=self.work, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        self.wait_until_found("data.csv")
+        for name in ("1", "2"):
+            self.write(name, "\n")
+        self.wait_until_found("step.csv")
+        self.write("go", "\n")
+        _, said = run.communicate()
+        self.assertEqual(run.returncode, 3, said)
+        last = self.report()["last"]
+        self.assertEqual((last["said_last"], self.records("log_last"), self.notes()), ([], [], []))
+        self.assertNotIn("store", json.dumps(last))
 
     def test_log_of_a_program(self):
         """What a program that fails wrote last into a log that it has opened itself is why, if it has said nothing else."""

@@ -547,6 +547,17 @@ static void add_found(struct log_files *files, pid_t pid, int fd, uint64_t rows)
     tail_look(&file->tail, false);
 }
 
+void log_files_leave_outputs(struct log_files *files, pid_t pid)
+{
+    char link[64];
+    struct stat status;
+    stream_path(link, pid, STDOUT_FILENO);
+    for (struct log_file *file = files->files; file; file = file->hh.next)
+        if (file->data && !file->log && file->found == pid && stat(link, &status) == 0 &&
+            (status.st_dev != file->tail.identity.device || status.st_ino != file->tail.identity.inode))
+            file->found = LOG_FOUND_LEFT;
+}
+
 void log_files_add_streams(struct log_files *files, pid_t pid, uint64_t rows)
 {
     for (int fd = STDERR_FILENO; fd >= STDOUT_FILENO && rows && files->found_count < LOG_FOUND_MOST; fd--)

@@ -84,6 +84,7 @@ void tail_end(struct tail *tail);
  * processes have as theirs, as a script redirects them. */
 
 enum { LOG_FILES_MOST = 128, LOG_FOUND_MOST = 32, LOG_OPENED_MOST = 16, LOG_RULES_MOST = RUN_LOGS, LOG_LEFT = 256 };
+enum { LOG_FOUND_LEFT = -1 }; /* in place of a process: it has its output elsewhere now */
 
 struct log_files;
 
@@ -92,10 +93,11 @@ struct log_file {
     struct log_files *files;
     struct tail tail;
     struct log_matcher matcher;
-    bool asked;   /* by --log; else only the built-in patterns want it */
-    bool seen;    /* it was there */
-    bool wild;    /* found by a wild name: it is forgotten when it is gone */
-    pid_t found;  /* a process of the job that has it as its standard output or error; 0: it was not found so */
+    bool asked; /* by --log; else only the built-in patterns want it */
+    bool seen;  /* it was there */
+    bool wild;  /* found by a wild name: it is forgotten when it is gone */
+    pid_t
+        found; /* a process of the job that has it as its standard output or error; 0: it was not found so; or LOG_FOUND_LEFT */
     bool data;    /* it is not its standard error: that may be data, and is only looked at if it fails */
     bool log;     /* it is none of its streams */
     pid_t failed; /* that, or what it had started so, has failed, */
@@ -147,6 +149,8 @@ bool log_files_add(struct log_files *files, const char *file, uint64_t given, ui
 void log_files_add_streams(struct log_files *files, pid_t pid, uint64_t rows);
 /* The same of what a process has opened by itself to write, and has the name of a log: "solver.log", "log.simpleFoam", "run.err". */
 void log_files_add_logs(struct log_files *files, pid_t pid, uint64_t rows);
+/* A shell that starts another process may have its output elsewhere again: what that says is in none of the files before. */
+void log_files_leave_outputs(struct log_files *files, pid_t pid);
 /* Nothing is wanted any more: add anew what is. Files that are still wanted are read on. */
 void log_files_want_none(struct log_files *files);
 /* Looks for files that wild names have now; `at_end`: they were there before the job. */

@@ -333,6 +333,7 @@ static void logs_process(void *state, const struct observed_process *process)
 {
     struct logs *logs = state;
     size_t before = logs->files.found_count;
+    log_files_leave_outputs(&logs->files, process->ppid);
     log_files_add_streams(&logs->files, process->pid, logs->rows);
     if (logs->files.found_count == before)
         return;

@@ -687,7 +687,7 @@ void log_match_lines(struct log_matcher *matcher, uint64_t now_ns, const char *b
         return;
     if (!GROW_ZERO_TO(matcher->found, found_count(expressions), matcher->found_room))
         return;
-    size_t counted = 0, at = 0;
+    size_t counted = 0, at = matcher->given || matcher->rows ? 0 : len;
     while (at < len) {
         if (!matcher->given && !matcher->head.lines && (at = find_next(expressions->words, bytes, len, at)) == len)
             break;

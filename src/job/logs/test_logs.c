@@ -307,6 +307,17 @@ static void test_lines_of_a_block(void **state)
     log_matcher_done(&matcher);
 }
 
+/* Data of which nothing is looked for yet, before anything else was read. */
+static void test_nothing_to_look_for(void **state)
+{
+    struct log_expressions none = {.sink = expressions.sink};
+    struct log_matcher matcher = {.file = "data", .expressions = &none};
+    log_match_lines(&matcher, 0, "Bus error\n", 10, false);
+    assert_int_equal(seen.records, 0);
+    log_matcher_done(&matcher);
+    log_expressions_done(&none);
+}
+
 /* A line that announces a message has that in its record; lines of other ranks stand between. Of the two, one record. */
 static void test_messages(void **state)
 {
@@ -642,6 +653,7 @@ int main(void)
         cmocka_unit_test(test_expressions_that_explode),
         cmocka_unit_test_setup_teardown(test_each_pattern, forget, forget),
         cmocka_unit_test_setup_teardown(test_lines_of_a_block, forget, forget),
+        cmocka_unit_test_setup_teardown(test_nothing_to_look_for, forget, forget),
         cmocka_unit_test_setup_teardown(test_messages, forget, forget),
         cmocka_unit_test_setup_teardown(test_severity, forget, forget),
         cmocka_unit_test_setup_teardown(test_tracebacks, forget, forget),
