@@ -7,7 +7,6 @@
 #include "jobdir/text/text.h"
 #include "shm/waits.h"
 #include "symbols/index/lines.h"
-#include "symbols/index/sample.h"
 
 #include <errno.h>
 #include <inttypes.h>

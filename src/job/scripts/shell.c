@@ -8,7 +8,7 @@
 #include "base/system/proc_file.h"
 #include "job/observe/script_rings.h"
 #include "jobdir/text/text.h"
-#include "symbols/python/find.h"
+#include "symbols/python/python.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -16,7 +16,7 @@
 #include "jobdir/trace/trace.h"
 #include "monitor/recorder/agent_mpi.h"
 #include "monitor/recorder/agents_internal.h"
-#include "symbols/index/selection_glob.h"
+#include "symbols/index/names.h"
 
 /* ---- indexes ---- */
 

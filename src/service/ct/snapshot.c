@@ -24,7 +24,7 @@
 #include <unistd.h>
 
 /*
- * ct_get_stacks and ct_get_stack_values: where all threads of processes are, read by scry-symbols (symbols/helper/stacks.h), which stops
+ * ct_get_stacks and ct_get_stack_values: where all threads of processes are, read by scry-symbols (symbols/helper/jobs.h), which stops
  * nothing. The answers have no addresses and no numbers of processes, so processes that do the same have the same one,
  * which is sent once.
  */

@@ -19,7 +19,7 @@ struct eightbytes {
     bool uncertain;  /* compilers differ here, or debug information does not say what it is */
 };
 
-static void merge(struct eightbytes *eightbytes, uint64_t offset, uint64_t size, enum abi_class class)
+static void class_merge(struct eightbytes *eightbytes, uint64_t offset, uint64_t size, enum abi_class class)
 {
     for (uint64_t i = offset / 8; i <= (offset + (size ? size : 1) - 1) / 8 && i < 2; i++) {
         enum abi_class *old = &eightbytes->classes[i];
@@ -35,11 +35,11 @@ static void merge(struct eightbytes *eightbytes, uint64_t offset, uint64_t size,
 }
 
 /* Of 16 bytes: one register has them all. */
-static void merge_wide(struct eightbytes *eightbytes, uint64_t offset, uint64_t size)
+static void class_merge_wide(struct eightbytes *eightbytes, uint64_t offset, uint64_t size)
 {
-    merge(eightbytes, offset, size < 8 ? size : 8, ABI_SSE);
+    class_merge(eightbytes, offset, size < 8 ? size : 8, ABI_SSE);
     if (size > 8)
-        merge(eightbytes, offset + 8, size - 8, ABI_SSEUP);
+        class_merge(eightbytes, offset + 8, size - 8, ABI_SSEUP);
 }
 
 static uint64_t align_of(Dwarf_Die *type, unsigned nest);
@@ -63,7 +63,7 @@ static bool classify_members(Dwarf_Die *type, uint64_t offset, struct eightbytes
         if (bits) {
             if (offset * 8 + bit + bits > 128)
                 return false;
-            merge(eightbytes, offset + bit / 8, (bit % 8 + bits + 7) / 8, ABI_INTEGER);
+            class_merge(eightbytes, offset + bit / 8, (bit % 8 + bits + 7) / 8, ABI_INTEGER);
             continue;
         }
         uint64_t align = align_of(&member, nest);
@@ -98,9 +98,9 @@ static void classify_other(Dwarf_Die *stripped, uint64_t offset, uint64_t size, 
     uint64_t encoding = 0;
     die_number(stripped, DW_AT_encoding, &encoding);
     if (encoding == DW_ATE_float || encoding == DW_ATE_decimal_float)
-        merge_wide(eightbytes, offset, size);
+        class_merge_wide(eightbytes, offset, size);
     else
-        merge(eightbytes, offset, size, encoding == DW_ATE_complex_float ? ABI_SSE : ABI_INTEGER);
+        class_merge(eightbytes, offset, size, encoding == DW_ATE_complex_float ? ABI_SSE : ABI_INTEGER);
     eightbytes->uncertain |= size == 0 || encoding == 0;
 }
 
@@ -117,12 +117,12 @@ static bool classify(Dwarf_Die *type, uint64_t offset, struct eightbytes *eightb
     case TYPE_FLOAT:
         if (size == 16)
             return false; /* x87, in an aggregate of at most 16 bytes: in memory as an argument */
-        merge(eightbytes, offset, size, ABI_SSE);
+        class_merge(eightbytes, offset, size, ABI_SSE);
         return true;
     case TYPE_COMPLEX:
         if (size > 16)
             return false;
-        merge(eightbytes, offset, size, ABI_SSE);
+        class_merge(eightbytes, offset, size, ABI_SSE);
         return true;
     case TYPE_STRUCT:
     case TYPE_UNION:
@@ -130,7 +130,7 @@ static bool classify(Dwarf_Die *type, uint64_t offset, struct eightbytes *eightb
         return classify_members(&stripped, offset, eightbytes, nest);
     case TYPE_ARRAY:
         if (die_flag(&stripped, DW_AT_GNU_vector)) {
-            merge_wide(eightbytes, offset, size);
+            class_merge_wide(eightbytes, offset, size);
             eightbytes->uncertain |= is_odd_vector(&stripped);
             return true;
         }
@@ -144,7 +144,7 @@ static bool classify(Dwarf_Die *type, uint64_t offset, struct eightbytes *eightb
         classify_other(&stripped, offset, size, eightbytes);
         return size > 0;
     default:
-        merge(eightbytes, offset, size, ABI_INTEGER);
+        class_merge(eightbytes, offset, size, ABI_INTEGER);
         return true;
     }
 }
@@ -330,7 +330,7 @@ bool abi_has_hidden_pointer(const struct abi_type *result)
     return (result->classes[0] == ABI_MEMORY && !result->on_x87) || result->classes[0] == ABI_BY_ADDRESS;
 }
 
-static void lose(struct abi_arguments *arguments, unsigned what, struct abi_place *place)
+static void arguments_lose(struct abi_arguments *arguments, unsigned what, struct abi_place *place)
 {
     arguments->lost |= what;
     place->unknown = true;
@@ -342,7 +342,7 @@ static void next_on_stack(struct abi_arguments *arguments, const struct abi_type
     uint64_t align = type->align > 8 ? type->align : 8, at = (arguments->stack + align - 1) / align * align;
     bool doubtful = (type->aggregate && !type->align_given) || (arguments->clang && type->classes[0] == ABI_INTEGER);
     if (arguments->lost & ABI_LOST_STACK || (at != arguments->stack && (doubtful || (align & (align - 1))))) {
-        lose(arguments, ABI_LOST_STACK, place);
+        arguments_lose(arguments, ABI_LOST_STACK, place);
         return;
     }
     place->in_memory = true;
@@ -354,7 +354,7 @@ static void next_by_address(struct abi_arguments *arguments, struct abi_place *p
 {
     place->by_address = true;
     if (arguments->lost & ABI_LOST_INTEGERS) {
-        lose(arguments, ABI_LOST_STACK, place);
+        arguments_lose(arguments, ABI_LOST_STACK, place);
     } else if (arguments->integers < INTEGER_REGISTERS) {
         place->registers[place->count++] = integers[arguments->integers++];
     } else if (arguments->lost & ABI_LOST_STACK) {
@@ -378,7 +378,7 @@ static bool is_lost(struct abi_arguments *arguments, const struct abi_type *type
     unsigned wanted = (need_integers ? ABI_LOST_INTEGERS : 0) | (need_floats ? ABI_LOST_FLOATS : 0);
     if (!(arguments->lost & wanted))
         return false;
-    lose(arguments, wanted | ABI_LOST_STACK, place);
+    arguments_lose(arguments, wanted | ABI_LOST_STACK, place);
     place->doubted = split; /* only its first half is described */
     return true;
 }
@@ -388,7 +388,8 @@ void abi_next(struct abi_arguments *arguments, const struct abi_type *type, stru
     unsigned need_integers = 0, need_floats = 0, parts = type->wide ? 1 : 2;
     *ret_place = (struct abi_place){.size = type->size, .used = {type->used[0], type->used[1]}, .wide = type->wide};
     if (type->uncertain) { /* more than 16 bytes of a vector, or anything */
-        lose(arguments, ABI_LOST_FLOATS | ABI_LOST_STACK | (type->size > 16 ? 0 : ABI_LOST_INTEGERS), ret_place);
+        arguments_lose(arguments, ABI_LOST_FLOATS | ABI_LOST_STACK | (type->size > 16 ? 0 : ABI_LOST_INTEGERS),
+                       ret_place);
         return;
     }
     if (type->classes[0] == ABI_BY_ADDRESS) {

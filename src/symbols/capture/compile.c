@@ -11,7 +11,7 @@
 #include "symbols/capture/site.h"
 #include "symbols/index/index_build.h"
 
-static void tell(const struct job *job, uint64_t address, const char *text)
+static void say_problem(const struct job *job, uint64_t address, const char *text)
 {
     job->output->problem(job->output->ctx, address, text);
 }
@@ -79,7 +79,7 @@ static int hand_over(struct site *site)
         buf_puts(&emitter->text, ",:y)");
     }
     if (!emitter_finish(emitter)) {
-        tell(job, site->pc, "too many values for one record here");
+        say_problem(job, site->pc, "too many values for one record here");
         return 0;
     }
     int r = layout_id_of(job, &emitter->text, &id);
@@ -296,7 +296,7 @@ static int emit_unwind(struct site *site)
     if (location_unwind(job->compiler, site->pc, &emitter) && emitter_finish(&emitter))
         job->output->site(job->output->ctx, CAPTURE_UNWIND, site->returns, 0, emitter.code.data, emitter.code.len);
     else
-        tell(job, site->pc, "the call frame information does not tell the caller's registers");
+        say_problem(job, site->pc, "the call frame information does not tell the caller's registers");
     emitter_done(&emitter);
     return 0;
 }
@@ -325,9 +325,9 @@ static int compile_hook(struct job *job, const struct hook_site *hook)
     struct capture_compiler *compiler = job->compiler;
     struct emitter emitter;
     if (hook->jump) {
-        tell(job, hook->address,
-             "an exit hook is a tail call (-fno-optimize-sibling-calls keeps the frame): "
-             "no locals and no result there");
+        say_problem(job, hook->address,
+                    "an exit hook is a tail call (-fno-optimize-sibling-calls keeps the frame): "
+                    "no locals and no result there");
         return 0;
     }
     struct site *site = calloc(1, sizeof *site);
@@ -521,7 +521,7 @@ int capture_compile_function(struct capture_compiler *compiler, uint64_t address
     site_codes_limit(compiler);
     variables_limit(compiler);
     if (compiler->code.slot_count == 0 && !compiler->code.enter) {
-        tell(&job, address, "nothing in this file calls hooks: compile it with -finstrument-functions");
+        say_problem(&job, address, "nothing in this file calls hooks: compile it with -finstrument-functions");
         return 0;
     }
     if (!scopes_function(compiler, address, &job.function)) {
@@ -531,7 +531,7 @@ int capture_compile_function(struct capture_compiler *compiler, uint64_t address
         else if (scopes_lines_only(compiler, address, NULL))
             output->lines_only(output->ctx, address);
         else
-            tell(&job, address, "no debug information about this function: compile its file with -g");
+            say_problem(&job, address, "no debug information about this function: compile its file with -g");
         return 0;
     }
     if (scopes_lines_only(compiler, address, &job.function))
@@ -540,7 +540,7 @@ int capture_compile_function(struct capture_compiler *compiler, uint64_t address
     job.code = site_code(compiler, &job.function);
     int r = job.code ? 0 : -ENOMEM;
     if (r == 0 && job.code->hook_count == 0) {
-        tell(&job, address, "the function calls no hooks: compile its file with -finstrument-functions");
+        say_problem(&job, address, "the function calls no hooks: compile its file with -finstrument-functions");
         return 0;
     }
     for (size_t i = 0; r == 0 && i < job.code->hook_count; i++) {

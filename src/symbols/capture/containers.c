@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "symbols/capture/containers.h"
 
-#include "symbols/capture/container_values.h"
-
 #include <ctype.h>
 #include <dwarf.h>
 #include <stdio.h>
@@ -114,7 +112,8 @@ static bool is_called(Dwarf_Die *die, const char *name, size_t length)
 enum { NEST = 16 };
 
 /* The nearest of that name: in the class itself, then in what is in it, in order. Adds where it is. */
-static bool find(Dwarf_Die *type, const char *name, size_t length, unsigned nest, Dwarf_Die *ret_type, uint64_t *offset)
+static bool container_find(Dwarf_Die *type, const char *name, size_t length, unsigned nest, Dwarf_Die *ret_type,
+                           uint64_t *offset)
 {
     Dwarf_Die stripped, first, child;
     uint64_t bit, bits;
@@ -136,7 +135,8 @@ static bool find(Dwarf_Die *type, const char *name, size_t length, unsigned nest
             continue;
         enum type_kind kind = type_kind_of(&inner);
         at += bit / 8;
-        if ((kind == TYPE_STRUCT || kind == TYPE_UNION) && find(&inner, name, length, nest + 1, ret_type, &at)) {
+        if ((kind == TYPE_STRUCT || kind == TYPE_UNION) &&
+            container_find(&inner, name, length, nest + 1, ret_type, &at)) {
             *offset = at;
             return true;
         }
@@ -151,7 +151,7 @@ bool container_member(Dwarf_Die *type, const char *path, Dwarf_Die *ret_type, ui
     for (const char *name = path; *name;) {
         size_t length = strcspn(name, ".");
         Dwarf_Die next;
-        if (!find(&at, name, length, 0, &next, &offset))
+        if (!container_find(&at, name, length, 0, &next, &offset))
             return false;
         at = next;
         name += length + (name[length] == '.');
@@ -162,7 +162,7 @@ bool container_member(Dwarf_Die *type, const char *path, Dwarf_Die *ret_type, ui
 }
 
 /* Of a class that is only declared here, as clang has those that the library instantiates, the name has to do. */
-static const struct container *declared(const char *name)
+static const struct container *container_declared(const char *name)
 {
     bool libcxx = strstr(name, "std::__1::") || strstr(name, "std::__ndk1::");
     return strncmp(name, "basic_string<", 13) != 0 ? NULL : &containers[libcxx ? 1 : 0];
@@ -188,7 +188,7 @@ const struct container *type_container(Dwarf_Die *stripped)
     if (!name || !name[length])
         return NULL;
     if (die_flag(stripped, DW_AT_declaration))
-        return declared(name);
+        return container_declared(name);
     for (size_t i = 0; i < sizeof containers / sizeof *containers; i++) {
         const struct container *container = &containers[i];
         char first[64];

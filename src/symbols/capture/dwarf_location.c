@@ -27,10 +27,10 @@ struct machine {
     bool failed; /* not available */
 };
 
-static void evaluate(struct machine *machine, const Dwarf_Op *ops, size_t count, Dwarf_Attribute *attribute,
-                     struct place *ret_place);
+static void expression_evaluate(struct machine *machine, const Dwarf_Op *ops, size_t count, Dwarf_Attribute *attribute,
+                                struct place *ret_place);
 
-static void push(struct machine *machine, struct entry entry)
+static void stack_push(struct machine *machine, struct entry entry)
 {
     if (machine->depth == STACK_DEPTH)
         machine->failed = true;
@@ -38,7 +38,7 @@ static void push(struct machine *machine, struct entry entry)
         machine->stack[machine->depth++] = entry;
 }
 
-static struct entry pop(struct machine *machine)
+static struct entry stack_pop(struct machine *machine)
 {
     if (machine->depth == 0) {
         machine->failed = true;
@@ -49,7 +49,7 @@ static struct entry pop(struct machine *machine)
 
 static void push_constant(struct machine *machine, uint64_t value)
 {
-    push(machine, (struct entry){.is_constant = true, .offset = (int64_t)value});
+    stack_push(machine, (struct entry){.is_constant = true, .offset = (int64_t)value});
 }
 
 /* Registers that a call leaves as they were (System V): rbx, rbp, rsp, r12-r15. */
@@ -69,7 +69,7 @@ static void push_register(struct machine *machine, uint64_t reg, int64_t offset)
         machine->failed = true;
         return;
     }
-    push(machine, (struct entry){.base = (uint8_t)reg, .offset = offset, .frame = reg == 7});
+    stack_push(machine, (struct entry){.base = (uint8_t)reg, .offset = offset, .frame = reg == 7});
 }
 
 /* Addresses of the file are as far from the program counter in all processes, wherever the file is mapped. */
@@ -79,13 +79,13 @@ static void push_address(struct machine *machine, uint64_t address)
     uint64_t here = machine->location->emitter->here;
     address += compiler->dwarf_bias;
     if (here)
-        push(machine, (struct entry){.base = PC, .offset = (int64_t)(address - here)});
+        stack_push(machine, (struct entry){.base = PC, .offset = (int64_t)(address - here)});
     else
         push_constant(machine, address + compiler->bias);
 }
 
 /* The entry as the number of a value. */
-static unsigned materialise(struct machine *machine, struct entry entry)
+static unsigned stack_materialise(struct machine *machine, struct entry entry)
 {
     struct emitter *emitter = machine->location->emitter;
     if (!entry.is_constant && entry.offset == 0 && entry.base >= CAPTURE_TEMP)
@@ -98,9 +98,9 @@ static unsigned materialise(struct machine *machine, struct entry entry)
     return temp;
 }
 
-static void binary(struct machine *machine, enum capture_alu kind)
+static void stack_binary(struct machine *machine, enum capture_alu kind)
 {
-    struct entry b = pop(machine), a = pop(machine);
+    struct entry b = stack_pop(machine), a = stack_pop(machine);
     if (machine->failed)
         return;
     if (a.is_constant && b.is_constant) {
@@ -110,24 +110,24 @@ static void binary(struct machine *machine, enum capture_alu kind)
     if (kind == CAPTURE_ADD && (a.is_constant || b.is_constant)) {
         struct entry sum = a.is_constant ? b : a;
         if (!__builtin_add_overflow(a.offset, b.offset, &sum.offset)) {
-            push(machine, sum);
+            stack_push(machine, sum);
             return;
         }
     }
     if (kind == CAPTURE_SUB && b.is_constant && !__builtin_sub_overflow(a.offset, b.offset, &a.offset)) {
-        push(machine, a);
+        stack_push(machine, a);
         return;
     }
-    unsigned right = materialise(machine, b), left = emit_temp(machine->location->emitter);
-    unsigned from = materialise(machine, a);
+    unsigned right = stack_materialise(machine, b), left = emit_temp(machine->location->emitter);
+    unsigned from = stack_materialise(machine, a);
     emit(machine->location->emitter, CAPTURE_LEA, left, from, 0);
     emit(machine->location->emitter, CAPTURE_ALU, left, kind, right);
-    push(machine, (struct entry){.base = (uint8_t)left});
+    stack_push(machine, (struct entry){.base = (uint8_t)left});
 }
 
-static void dereference(struct machine *machine, uint64_t size)
+static void stack_dereference(struct machine *machine, uint64_t size)
 {
-    struct entry address = pop(machine);
+    struct entry address = stack_pop(machine);
     struct emitter *emitter = machine->location->emitter;
     if (machine->failed || size == 0 || size > 8) {
         machine->failed = true;
@@ -135,13 +135,13 @@ static void dereference(struct machine *machine, uint64_t size)
     }
     struct place place = {.kind = PLACE_MEMORY, .frame = address.frame, .offset = address.offset};
     if (address.is_constant) {
-        place.base = (uint8_t)materialise(machine, address);
+        place.base = (uint8_t)stack_materialise(machine, address);
         place.offset = 0;
     } else
         place.base = address.base;
     int value = emit_load(emitter, &place, (unsigned)size);
     machine->failed |= value < 0;
-    push(machine, (struct entry){.base = (uint8_t)value});
+    stack_push(machine, (struct entry){.base = (uint8_t)value});
 }
 
 static void push_frame_base(struct machine *machine, int64_t offset)
@@ -158,14 +158,14 @@ static void push_frame_base(struct machine *machine, int64_t offset)
         return;
     }
     struct machine inner = {.location = location, .nest = machine->nest + 1};
-    evaluate(&inner, ops, count, &attribute, &base);
+    expression_evaluate(&inner, ops, count, &attribute, &base);
     if ((base.kind != PLACE_MEMORY && base.kind != PLACE_REGISTER) || inner.failed) {
         machine->failed = true;
         return;
     }
     /* a register's location as frame base means its value */
     int64_t at = base.kind == PLACE_REGISTER ? 0 : base.offset;
-    push(machine, (struct entry){.base = base.base, .offset = at + offset, .frame = true});
+    stack_push(machine, (struct entry){.base = base.base, .offset = at + offset, .frame = true});
 }
 
 static void push_cfa(struct machine *machine)
@@ -174,7 +174,7 @@ static void push_cfa(struct machine *machine)
     int64_t offset;
     if (location_cfa(machine->location->compiler, machine->location->pc, &base, &offset) &&
         !(machine->location->unknown >> base & 1))
-        push(machine, (struct entry){.base = base, .offset = offset, .frame = true});
+        stack_push(machine, (struct entry){.base = base, .offset = offset, .frame = true});
     else
         machine->failed = true;
 }
@@ -195,18 +195,18 @@ static void push_entry_value(struct machine *machine, const Dwarf_Op *op, Dwarf_
     }
     int value = emit_load(location->emitter, &place, 8);
     machine->failed |= value < 0;
-    push(machine, (struct entry){.base = (uint8_t)value});
+    stack_push(machine, (struct entry){.base = (uint8_t)value});
 }
 
 /* The value as one of an integer type: cut to its size and extended as it is signed. */
-static void convert(struct machine *machine, const Dwarf_Op *op, Dwarf_Attribute *attribute)
+static void stack_convert(struct machine *machine, const Dwarf_Op *op, Dwarf_Attribute *attribute)
 {
-    struct entry value = pop(machine);
+    struct entry value = stack_pop(machine);
     struct emitter *emitter = machine->location->emitter;
     Dwarf_Attribute result;
     Dwarf_Die type;
     if (op->number == 0) { /* to the generic type */
-        push(machine, value);
+        stack_push(machine, value);
         return;
     }
     if (machine->failed || dwarf_getlocation_attr(attribute, op, &result) != 0 || !dwarf_formref_die(&result, &type)) {
@@ -221,14 +221,14 @@ static void convert(struct machine *machine, const Dwarf_Op *op, Dwarf_Attribute
     }
     if (size < 8) {
         enum capture_alu right = kind != TYPE_UNSIGNED && type_is_signed(&type) ? CAPTURE_SAR : CAPTURE_SHR;
-        unsigned from = materialise(machine, value), temp = emit_temp(emitter), bits = emit_temp(emitter);
+        unsigned from = stack_materialise(machine, value), temp = emit_temp(emitter), bits = emit_temp(emitter);
         emit(emitter, CAPTURE_LEA, temp, from, 0);
         emit_constant(emitter, bits, 64 - size * 8);
         emit(emitter, CAPTURE_ALU, temp, CAPTURE_SHL, bits);
         emit(emitter, CAPTURE_ALU, temp, right, bits);
         value = (struct entry){.base = (uint8_t)temp};
     }
-    push(machine, value);
+    stack_push(machine, value);
 }
 
 static void stack_operation(struct machine *machine, const Dwarf_Op *op)
@@ -242,22 +242,22 @@ static void stack_operation(struct machine *machine, const Dwarf_Op *op)
         if (index >= machine->depth)
             machine->failed = true;
         else
-            push(machine, machine->stack[machine->depth - 1 - index]);
+            stack_push(machine, machine->stack[machine->depth - 1 - index]);
         break;
     }
     case DW_OP_drop:
-        pop(machine);
+        stack_pop(machine);
         break;
     default: /* DW_OP_swap */
-        a = pop(machine);
-        b = pop(machine);
-        push(machine, a);
-        push(machine, b);
+        a = stack_pop(machine);
+        b = stack_pop(machine);
+        stack_push(machine, a);
+        stack_push(machine, b);
     }
 }
 
 /* Operations that only compute with what is on the stack; false: it is another one. */
-static bool compute(struct machine *machine, const Dwarf_Op *op)
+static bool stack_compute(struct machine *machine, const Dwarf_Op *op)
 {
     static const struct {
         uint8_t atom, kind;
@@ -266,24 +266,24 @@ static bool compute(struct machine *machine, const Dwarf_Op *op)
                     {DW_OP_shl, CAPTURE_SHL},  {DW_OP_shr, CAPTURE_SHR},   {DW_OP_shra, CAPTURE_SAR}};
     for (size_t i = 0; i < sizeof binaries / sizeof binaries[0]; i++)
         if (binaries[i].atom == op->atom) {
-            binary(machine, binaries[i].kind);
+            stack_binary(machine, binaries[i].kind);
             return true;
         }
     switch (op->atom) {
     case DW_OP_plus_uconst:
         push_constant(machine, op->number);
-        binary(machine, CAPTURE_ADD);
+        stack_binary(machine, CAPTURE_ADD);
         return true;
     case DW_OP_neg: {
-        struct entry value = pop(machine);
+        struct entry value = stack_pop(machine);
         push_constant(machine, 0);
-        push(machine, value);
-        binary(machine, CAPTURE_SUB);
+        stack_push(machine, value);
+        stack_binary(machine, CAPTURE_SUB);
         return true;
     }
     case DW_OP_not:
         push_constant(machine, UINT64_MAX);
-        binary(machine, CAPTURE_XOR);
+        stack_binary(machine, CAPTURE_XOR);
         return true;
     case DW_OP_dup:
     case DW_OP_over:
@@ -300,9 +300,9 @@ static bool compute(struct machine *machine, const Dwarf_Op *op)
 }
 
 /* Operations that leave a value on the stack; false: unknown. */
-static bool step(struct machine *machine, const Dwarf_Op *op, Dwarf_Attribute *attribute)
+static bool expression_step(struct machine *machine, const Dwarf_Op *op, Dwarf_Attribute *attribute)
 {
-    if (compute(machine, op))
+    if (stack_compute(machine, op))
         return true;
     if (op->atom >= DW_OP_lit0 && op->atom <= DW_OP_lit31)
         push_constant(machine, op->atom - DW_OP_lit0);
@@ -325,7 +325,7 @@ static bool step(struct machine *machine, const Dwarf_Op *op, Dwarf_Attribute *a
             const struct place *object = machine->location->object;
             if (!object || object->kind != PLACE_MEMORY)
                 return false;
-            push(machine, (struct entry){.frame = object->frame, .base = object->base, .offset = object->offset});
+            stack_push(machine, (struct entry){.frame = object->frame, .base = object->base, .offset = object->offset});
             break;
         }
         case DW_OP_addr:
@@ -341,10 +341,10 @@ static bool step(struct machine *machine, const Dwarf_Op *op, Dwarf_Attribute *a
             break;
         }
         case DW_OP_deref:
-            dereference(machine, 8);
+            stack_dereference(machine, 8);
             break;
         case DW_OP_deref_size:
-            dereference(machine, op->number);
+            stack_dereference(machine, op->number);
             break;
         case DW_OP_entry_value:
         case DW_OP_GNU_entry_value:
@@ -354,7 +354,7 @@ static bool step(struct machine *machine, const Dwarf_Op *op, Dwarf_Attribute *a
         case DW_OP_GNU_convert:
         case DW_OP_reinterpret:
         case DW_OP_GNU_reinterpret:
-            convert(machine, op, attribute);
+            stack_convert(machine, op, attribute);
             break;
         default:
             return false;
@@ -367,7 +367,7 @@ static struct place memory_of(struct machine *machine, struct entry top)
 {
     struct place place = {.kind = PLACE_MEMORY, .frame = top.frame, .base = top.base, .offset = top.offset};
     if (top.is_constant) {
-        place.base = (uint8_t)materialise(machine, top);
+        place.base = (uint8_t)stack_materialise(machine, top);
         place.offset = 0;
     }
     return place;
@@ -379,7 +379,7 @@ static struct place value_of(struct machine *machine, struct entry top)
         return (struct place){.kind = PLACE_CONSTANT, .constant = (uint64_t)top.offset, .size = 8};
     if (top.offset == 0)
         return (struct place){.kind = PLACE_REGISTER, .base = top.base, .size = 8};
-    return (struct place){.kind = PLACE_REGISTER, .base = (uint8_t)materialise(machine, top), .size = 8};
+    return (struct place){.kind = PLACE_REGISTER, .base = (uint8_t)stack_materialise(machine, top), .size = 8};
 }
 
 static struct place register_place(const struct location *location, uint64_t reg)
@@ -421,8 +421,8 @@ static void add_piece(struct place *whole, const struct place *part, uint64_t si
                                                          .size = (uint32_t)size};
 }
 
-static void evaluate(struct machine *machine, const Dwarf_Op *ops, size_t count, Dwarf_Attribute *attribute,
-                     struct place *ret_place)
+static void expression_evaluate(struct machine *machine, const Dwarf_Op *ops, size_t count, Dwarf_Attribute *attribute,
+                                struct place *ret_place)
 {
     struct place whole = {.kind = PLACE_PIECES}, now = {.kind = PLACE_OPTIMISED_OUT};
     bool pending = false; /* `now` holds a location that is not on the stack */
@@ -435,7 +435,7 @@ static void evaluate(struct machine *machine, const Dwarf_Op *ops, size_t count,
             now = register_place(machine->location, op->number);
             pending = true;
         } else if (op->atom == DW_OP_stack_value) {
-            now = value_of(machine, pop(machine));
+            now = value_of(machine, stack_pop(machine));
             pending = true;
         } else if (op->atom == DW_OP_implicit_value) {
             now = implicit_value(op, attribute);
@@ -445,11 +445,11 @@ static void evaluate(struct machine *machine, const Dwarf_Op *ops, size_t count,
             pending = true;
         } else if (op->atom == DW_OP_piece) {
             if (!pending && machine->depth > 0)
-                now = memory_of(machine, pop(machine));
+                now = memory_of(machine, stack_pop(machine));
             add_piece(&whole, &now, op->number, &machine->failed);
             now = (struct place){.kind = PLACE_OPTIMISED_OUT};
             pending = false;
-        } else if (!step(machine, op, attribute))
+        } else if (!expression_step(machine, op, attribute))
             machine->failed = true;
     }
     if (!machine->failed && whole.piece_count > 0) {
@@ -460,7 +460,7 @@ static void evaluate(struct machine *machine, const Dwarf_Op *ops, size_t count,
         return;
     }
     if (!pending && machine->depth > 0 && !machine->failed)
-        now = memory_of(machine, pop(machine));
+        now = memory_of(machine, stack_pop(machine));
     *ret_place = machine->failed ? (struct place){.kind = PLACE_NOT_AVAILABLE} : now;
 }
 
@@ -468,7 +468,7 @@ void location_evaluate(struct location *location, const Dwarf_Op *ops, size_t co
                        struct place *ret_place)
 {
     struct machine machine = {.location = location};
-    evaluate(&machine, ops, count, attribute, ret_place);
+    expression_evaluate(&machine, ops, count, attribute, ret_place);
 }
 
 /* ---- variables ---- */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "symbols/capture/internal.h"
-#include "symbols/index/cxx_names.h"
+#include "symbols/index/names.h"
 #include "symbols/index/lines.h"
 
 #include <dwarf.h>
@@ -657,7 +657,7 @@ static bool method_is_special(Dwarf_Die *method, const char *class_name)
     return count == 1 && copies;
 }
 
-static bool nontrivial(Dwarf_Die *type, unsigned nest)
+static bool die_is_nontrivial(Dwarf_Die *type, unsigned nest)
 {
     uint64_t convention;
     Dwarf_Die child, inner;
@@ -687,7 +687,7 @@ static bool nontrivial(Dwarf_Die *type, unsigned nest)
         for (int i = 0; i < 8 && dwarf_tag(&inner) == DW_TAG_array_type; i++)
             if (!type_of(&inner, &inner) || !type_strip(&inner, &inner))
                 break;
-        if (nontrivial(&inner, nest + 1))
+        if (die_is_nontrivial(&inner, nest + 1))
             return true;
     } while (dwarf_siblingof(&child, &child) == 0);
     return false;
@@ -695,10 +695,10 @@ static bool nontrivial(Dwarf_Die *type, unsigned nest)
 
 bool type_is_nontrivial(Dwarf_Die *stripped)
 {
-    return nontrivial(stripped, 0);
+    return die_is_nontrivial(stripped, 0);
 }
 
-static bool destructs(Dwarf_Die *type, unsigned nest)
+static bool die_destructs(Dwarf_Die *type, unsigned nest)
 {
     Dwarf_Die child, inner;
     if (nest > CHAIN_LIMIT || !type_strip(type, &inner))
@@ -719,7 +719,7 @@ static bool destructs(Dwarf_Die *type, unsigned nest)
             !(die_number(&child, DW_AT_defaulted, &defaulted) && defaulted == DW_DEFAULTED_in_class))
             return true;
         if ((tag == DW_TAG_member || tag == DW_TAG_inheritance) && !die_flag(&child, DW_AT_external) &&
-            type_of(&child, &inner) && destructs(&inner, nest + 1))
+            type_of(&child, &inner) && die_destructs(&inner, nest + 1))
             return true;
     } while (dwarf_siblingof(&child, &child) == 0);
     return false;
@@ -727,5 +727,5 @@ static bool destructs(Dwarf_Die *type, unsigned nest)
 
 bool type_has_destructor(Dwarf_Die *type)
 {
-    return destructs(type, 0);
+    return die_destructs(type, 0);
 }

@@ -2,7 +2,7 @@
 /* Containers with any number of elements: texts, arrays, bits, blocks of elements, nodes (capture/containers.c). */
 #include <dwarf.h>
 
-#include "symbols/capture/container_values.h"
+#include "symbols/capture/containers.h"
 
 enum {
     NEST_LIMIT = 40,

@@ -135,7 +135,7 @@ unsigned emit_temp(struct emitter *emitter)
 }
 
 /* Copies of adjacent memory become one. */
-static bool merged(struct emitter *emitter, enum capture_op op, unsigned r, unsigned n, int64_t off)
+static bool emit_merged(struct emitter *emitter, enum capture_op op, unsigned r, unsigned n, int64_t off)
 {
     struct capture_insn last;
     size_t len = emitter->code.len;
@@ -159,7 +159,7 @@ void emit(struct emitter *emitter, enum capture_op op, unsigned r, unsigned n, i
     }
     if (op == CAPTURE_XMM || op == CAPTURE_XREG)
         emitter->wants_xmm = true;
-    if (merged(emitter, op, r, n, off))
+    if (emit_merged(emitter, op, r, n, off))
         return;
     struct capture_insn insn = {(uint8_t)op, (uint8_t)r, (uint16_t)n, (int32_t)off};
     buf_append(&emitter->code, &insn, sizeof insn);
@@ -339,7 +339,8 @@ static void mark_missing(struct place *place, uint64_t from, uint64_t size)
 }
 
 /* Writes one piece to scratch at `at`; what has no place is marked. */
-static void spill(struct emitter *emitter, const struct piece *piece, unsigned at, uint64_t from, struct place *whole)
+static void emit_spill(struct emitter *emitter, const struct piece *piece, unsigned at, uint64_t from,
+                       struct place *whole)
 {
     struct place place = {.kind = piece->kind,
                           .base = piece->base,
@@ -390,7 +391,7 @@ struct place emit_place_in_memory(struct emitter *emitter, const struct place *p
         struct piece piece = pieces[i];
         if (piece.size > size - from)
             piece.size = (uint32_t)(size - from);
-        spill(emitter, &piece, at + (unsigned)from, from, &memory);
+        emit_spill(emitter, &piece, at + (unsigned)from, from, &memory);
         from += piece.size;
     }
     mark_missing(&memory, from, size - from);

@@ -1,14 +1,35 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "symbols/capture/indexes.h"
 
-#include "base/data/number.h"
-#include "shm/code.h"
-
+#include <ctype.h>
 #include <dwarf.h>
+#include <errno.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "base/data/number.h"
+#include "shm/code.h"
+#include "symbols/capture/internal.h"
+#include "symbols/client/client.h"
+
+/* Numbers and indexes of conditions. All functions: 0, or -EINVAL with what is wrong, and where, in *parser->problem. */
+
+struct parser { /* of one expression */
+    struct emitter *emitter;
+    const char *text, *at;
+    numbers_find_fn *find;
+    void *ctx;
+    struct number_problem *problem;
+    unsigned nest;
+    bool calculates; /* indexes; else they are integers */
+};
+
+static inline int parser_fail(struct parser *parser, enum number_problem_kind kind)
+{
+    *parser->problem = (struct number_problem){.kind = kind, .at = (unsigned)(parser->at - parser->text) + 1};
+    return -EINVAL;
+}
 
 enum { NEST_LIMIT = 16 };
 
@@ -18,7 +39,7 @@ static inline void skip_blanks(struct parser *parser)
         parser->at++;
 }
 
-/* An identifier, with :: in C++; memo.c: and function: in front belong to it. */
+/* An identifier, with :: in C++; file.c: and function: in front belong to it. */
 static inline size_t name_length(const char *at)
 {
     size_t n = 0;
@@ -44,9 +65,9 @@ static int numbers_size_of(struct parser *parser, int64_t *ret_size);
  */
 
 /* Of a name that stands here. */
-static int unknown(struct parser *parser, enum number_problem_kind kind, size_t length)
+static int parser_fail_unknown(struct parser *parser, enum number_problem_kind kind, size_t length)
 {
-    int r = bad(parser, kind);
+    int r = parser_fail(parser, kind);
     snprintf(parser->problem->name, sizeof parser->problem->name, "%.*s", (int)length, parser->at);
     return r;
 }
@@ -58,33 +79,33 @@ static int in_memory(struct parser *parser, struct resolved *at)
     if (at->place.kind == PLACE_MEMORY)
         return 0;
     if (at->place.kind == PLACE_OPTIMISED_OUT || at->place.kind == PLACE_NOT_AVAILABLE)
-        return bad(parser, at->place.kind == PLACE_OPTIMISED_OUT ? NUMBER_OPTIMISED_OUT : NUMBER_NOT_AVAILABLE);
+        return parser_fail(parser, at->place.kind == PLACE_OPTIMISED_OUT ? NUMBER_OPTIMISED_OUT : NUMBER_NOT_AVAILABLE);
     at->place = emit_place_in_memory(parser->emitter, &at->place, type_size(&at->type));
-    return at->place.kind == PLACE_MEMORY ? 0 : bad(parser, NUMBER_NOT_AVAILABLE);
+    return at->place.kind == PLACE_MEMORY ? 0 : parser_fail(parser, NUMBER_NOT_AVAILABLE);
 }
 
 /* Goes on behind the pointer at the place. */
-static int follow(struct parser *parser, struct resolved *at, Dwarf_Die *pointee)
+static int parser_follow(struct parser *parser, struct resolved *at, Dwarf_Die *pointee)
 {
     if (at->bits)
-        return bad(parser, NUMBER_NO_POINTER);
+        return parser_fail(parser, NUMBER_NO_POINTER);
     int value = emit_load(parser->emitter, &at->place, 8);
     if (value < 0)
-        return bad(parser, at->place.kind == PLACE_OPTIMISED_OUT ? NUMBER_OPTIMISED_OUT : NUMBER_NOT_AVAILABLE);
+        return parser_fail(parser, at->place.kind == PLACE_OPTIMISED_OUT ? NUMBER_OPTIMISED_OUT : NUMBER_NOT_AVAILABLE);
     at->place = (struct place){.kind = PLACE_MEMORY, .base = (uint8_t)value};
     at->type = *pointee;
     return 0;
 }
 
-static int follow_reference(struct parser *parser, struct resolved *at)
+static int parser_follow_reference(struct parser *parser, struct resolved *at)
 {
     Dwarf_Die stripped, pointee;
     if (type_strip(&at->type, &stripped) && type_kind_of(&stripped) == TYPE_REFERENCE && type_of(&stripped, &pointee))
-        return follow(parser, at, &pointee);
+        return parser_follow(parser, at, &pointee);
     return 0;
 }
 
-static int dereference(struct parser *parser, struct resolved *at)
+static int parser_dereference(struct parser *parser, struct resolved *at)
 {
     Dwarf_Die stripped, pointee;
     if (at->address) {
@@ -92,7 +113,7 @@ static int dereference(struct parser *parser, struct resolved *at)
         return 0;
     }
     if (!type_strip(&at->type, &stripped))
-        return bad(parser, NUMBER_NO_POINTER);
+        return parser_fail(parser, NUMBER_NO_POINTER);
     enum type_kind kind = type_kind_of(&stripped);
     if (kind == TYPE_ARRAY && type_of(&stripped, &pointee)) {
         at->type = pointee;
@@ -101,12 +122,12 @@ static int dereference(struct parser *parser, struct resolved *at)
     uint64_t offset;
     if (kind == TYPE_STRUCT && container_pointer(&stripped, false, &offset, &pointee)) {
         at->place = place_at(&at->place, offset);
-        return follow(parser, at, &pointee);
+        return parser_follow(parser, at, &pointee);
     }
     if (kind != TYPE_POINTER || !type_of(&stripped, &pointee))
-        return bad(parser, NUMBER_NO_POINTER);
-    int r = follow(parser, at, &pointee);
-    return r < 0 ? r : follow_reference(parser, at);
+        return parser_fail(parser, NUMBER_NO_POINTER);
+    int r = parser_follow(parser, at, &pointee);
+    return r < 0 ? r : parser_follow_reference(parser, at);
 }
 
 /* Finds a member by name, also in bases and unnamed members. Adds its position. */
@@ -138,35 +159,35 @@ static bool find_member(Dwarf_Die *type, const char *name, size_t length, unsign
     return false;
 }
 
-static int member(struct parser *parser, struct resolved *at)
+static int parse_member(struct parser *parser, struct resolved *at)
 {
     skip_blanks(parser);
     size_t length = name_length(parser->at);
     Dwarf_Die stripped;
     uint64_t bit = 0;
     if (length == 0)
-        return bad(parser, NUMBER_NO_EXPRESSION);
+        return parser_fail(parser, NUMBER_NO_EXPRESSION);
     if (!type_strip(&at->type, &stripped) ||
         (type_kind_of(&stripped) != TYPE_STRUCT && type_kind_of(&stripped) != TYPE_UNION))
-        return bad(parser, NUMBER_NO_STRUCT);
+        return parser_fail(parser, NUMBER_NO_STRUCT);
     int r = in_memory(parser, at);
     if (r < 0)
         return r;
     if (!type_complete(parser->emitter->types, &stripped, &stripped) ||
         !find_member(&stripped, parser->at, length, 0, at, &bit))
-        return unknown(parser, NUMBER_NO_MEMBER, length);
+        return parser_fail_unknown(parser, NUMBER_NO_MEMBER, length);
     at->place = place_at(&at->place, bit / 8);
     at->bit = bit % 8;
     parser->at += length;
-    return at->bits ? 0 : follow_reference(parser, at);
+    return at->bits ? 0 : parser_follow_reference(parser, at);
 }
 
 /* [i] or, of arrays of arrays, all of [i][j]... at once. */
-static int element(struct parser *parser, struct resolved *at)
+static int parse_element(struct parser *parser, struct resolved *at)
 {
     Dwarf_Die stripped, type;
     if (!type_strip(&at->type, &stripped))
-        return bad(parser, NUMBER_NO_ARRAY);
+        return parser_fail(parser, NUMBER_NO_ARRAY);
     uint64_t counts[8], pointer_at;
     unsigned dimensions = 1;
     bool array = type_kind_of(&stripped) == TYPE_ARRAY;
@@ -175,60 +196,60 @@ static int element(struct parser *parser, struct resolved *at)
         dimensions = array_dimensions(&stripped, counts, 8);
         for (unsigned i = 0; i < dimensions; i++)
             if (counts[i] == UINT64_MAX && die_is_fortran(&stripped))
-                return bad(parser, NUMBER_NO_BOUNDS);
-        r = type_of(&stripped, &type) ? in_memory(parser, at) : bad(parser, NUMBER_NO_ARRAY);
+                return parser_fail(parser, NUMBER_NO_BOUNDS);
+        r = type_of(&stripped, &type) ? in_memory(parser, at) : parser_fail(parser, NUMBER_NO_ARRAY);
         at->type = type;
     } else if (type_kind_of(&stripped) == TYPE_STRUCT && container_pointer(&stripped, true, &pointer_at, &type)) {
         at->place = place_at(&at->place, pointer_at);
-        r = follow(parser, at, &type);
+        r = parser_follow(parser, at, &type);
     } else
-        r = dereference(parser, at);
+        r = parser_dereference(parser, at);
     if (r == 0)
         r = indexes_follow(parser, at, dimensions, counts);
-    return r < 0 ? r : follow_reference(parser, at);
+    return r < 0 ? r : parser_follow_reference(parser, at);
 }
 
-static int primary(struct parser *parser, struct resolved *at)
+static int parse_primary(struct parser *parser, struct resolved *at)
 {
     skip_blanks(parser);
     if (*parser->at == '(') {
         if (++parser->nest > NEST_LIMIT)
-            return bad(parser, NUMBER_TOO_DEEP);
+            return parser_fail(parser, NUMBER_TOO_DEEP);
         parser->at++;
         int r = numbers_unary(parser, at);
         skip_blanks(parser);
         if (r == 0 && *parser->at != ')')
-            r = bad(parser, NUMBER_NO_EXPRESSION);
+            r = parser_fail(parser, NUMBER_NO_EXPRESSION);
         parser->at += r == 0;
         return r;
     }
     size_t length = name_length(parser->at);
     if (length == 0)
-        return bad(parser, NUMBER_NO_EXPRESSION);
+        return parser_fail(parser, NUMBER_NO_EXPRESSION);
     *at = (struct resolved){0};
     if (!parser->find(parser->ctx, parser->emitter, parser->at, length, &at->type, &at->place))
-        return unknown(parser, NUMBER_NO_VARIABLE, length);
+        return parser_fail_unknown(parser, NUMBER_NO_VARIABLE, length);
     parser->at += length;
-    return follow_reference(parser, at);
+    return parser_follow_reference(parser, at);
 }
 
-static int postfix(struct parser *parser, struct resolved *at)
+static int parse_postfix(struct parser *parser, struct resolved *at)
 {
-    int r = primary(parser, at);
+    int r = parse_primary(parser, at);
     while (r == 0) {
         skip_blanks(parser);
         if (at->address && (*parser->at == '.' || *parser->at == '['))
-            return bad(parser, NUMBER_NO_STRUCT);
+            return parser_fail(parser, NUMBER_NO_STRUCT);
         if (*parser->at == '.') {
             parser->at++;
-            r = member(parser, at);
+            r = parse_member(parser, at);
         } else if (parser->at[0] == '-' && parser->at[1] == '>') {
-            r = dereference(parser, at);
+            r = parser_dereference(parser, at);
             parser->at += 2;
             if (r == 0)
-                r = member(parser, at);
+                r = parse_member(parser, at);
         } else if (*parser->at == '[')
-            r = element(parser, at);
+            r = parse_element(parser, at);
         else
             break;
     }
@@ -241,17 +262,17 @@ static int numbers_unary(struct parser *parser, struct resolved *at)
     skip_blanks(parser);
     char op = *parser->at;
     if (op != '*' && op != '&')
-        return postfix(parser, at);
+        return parse_postfix(parser, at);
     if (++parser->nest > NEST_LIMIT)
-        return bad(parser, NUMBER_TOO_DEEP);
+        return parser_fail(parser, NUMBER_TOO_DEEP);
     parser->at++;
     int r = numbers_unary(parser, at);
     if (r < 0)
         return r;
     if (op == '*')
-        return dereference(parser, at);
+        return parser_dereference(parser, at);
     if (at->place.kind != PLACE_MEMORY || at->bits || at->address)
-        return bad(parser, NUMBER_NO_ADDRESS);
+        return parser_fail(parser, NUMBER_NO_ADDRESS);
     at->address = true;
     return 0;
 }
@@ -259,7 +280,7 @@ static int numbers_unary(struct parser *parser, struct resolved *at)
 static bool is_all(struct parser *parser)
 {
     skip_blanks(parser);
-    return *parser->at == 0 || bad(parser, NUMBER_NO_EXPRESSION) == 0;
+    return *parser->at == 0 || parser_fail(parser, NUMBER_NO_EXPRESSION) == 0;
 }
 
 bool numbers_resolve(struct emitter *emitter, const char *expression, numbers_find_fn *find, void *ctx,
@@ -316,25 +337,25 @@ static int emit_bits_of(struct parser *parser, struct resolved *at, enum code_ty
     Dwarf_Die stripped;
     *ret_type = CODE_UNSIGNED;
     if (at->address)
-        return emit_address(emitter, &at->place) ? 0 : bad(parser, NUMBER_NO_ADDRESS);
+        return emit_address(emitter, &at->place) ? 0 : parser_fail(parser, NUMBER_NO_ADDRESS);
     if (!type_strip(&at->type, &stripped))
-        return bad(parser, NUMBER_NO_NUMBER);
+        return parser_fail(parser, NUMBER_NO_NUMBER);
     uint64_t size = type_size(&stripped), bits = at->bits ? at->bits : size * 8;
     enum type_kind kind = type_kind_of(&stripped);
     if (kind == TYPE_ARRAY)
-        return emit_address(emitter, &at->place) ? 0 : bad(parser, NUMBER_NO_ADDRESS);
+        return emit_address(emitter, &at->place) ? 0 : parser_fail(parser, NUMBER_NO_ADDRESS);
     if (kind == TYPE_FLOAT) {
         *ret_type = size == 4 ? CODE_SINGLE : CODE_FLOATING;
-        return emit_real(emitter, &at->place, size) ? 0 : bad(parser, NUMBER_NOT_AVAILABLE);
+        return emit_real(emitter, &at->place, size) ? 0 : parser_fail(parser, NUMBER_NOT_AVAILABLE);
     }
     uint64_t bytes = (at->bit + bits + 7) / 8;
     if (!(numbers_is_whole(kind) || kind == TYPE_POINTER) || bytes == 0 || bytes > 8)
-        return bad(parser, NUMBER_NO_NUMBER);
+        return parser_fail(parser, NUMBER_NO_NUMBER);
     bool known = at->place.size == 0 || at->place.size >= bytes;
     bool is_signed = kind != TYPE_POINTER && kind != TYPE_BOOL && type_is_signed(&stripped);
     int value = known ? emit_load(emitter, &at->place, (unsigned)bytes) : -1;
     if (value < 0)
-        return bad(parser, at->place.kind == PLACE_OPTIMISED_OUT ? NUMBER_OPTIMISED_OUT : NUMBER_NOT_AVAILABLE);
+        return parser_fail(parser, at->place.kind == PLACE_OPTIMISED_OUT ? NUMBER_OPTIMISED_OUT : NUMBER_NOT_AVAILABLE);
     *ret_type = is_signed ? CODE_SIGNED : CODE_UNSIGNED;
     emit(emitter, CAPTURE_BITS, (unsigned)value, 8, (int64_t)CAPTURE_BITS_OFF(at->bit, bits, (uint64_t)is_signed));
     return 0;
@@ -379,7 +400,7 @@ bool numbers_emit(struct emitter *emitter, const char *expression, numbers_find_
     struct parser parser = {emitter, expression, expression, find, ctx, ret_problem, 0, true};
     bool good = emit_number(&parser, &type) == 0;
     if (good && emitter->failed)
-        good = bad(&parser, NUMBER_TOO_DEEP) == 0;
+        good = parser_fail(&parser, NUMBER_TOO_DEEP) == 0;
     emit_number_end(emitter, block, type);
     if (!good || emitter->failed) {
         emitter_reset(emitter, &mark);
@@ -424,9 +445,9 @@ static int join_known(struct parser *parser, enum capture_alu how, int64_t a, in
                  : how == CAPTURE_MUL ? __builtin_mul_overflow(a, b, ret_number)
                                       : false;
     if (large)
-        return bad(parser, NUMBER_LARGE_INDEX);
+        return parser_fail(parser, NUMBER_LARGE_INDEX);
     if ((how == CAPTURE_DIV_SIGNED || how == CAPTURE_MOD) && b == 0)
-        return bad(parser, NUMBER_INDEX_BY_0);
+        return parser_fail(parser, NUMBER_INDEX_BY_0);
     if (how == CAPTURE_MOD)
         *ret_number = b == -1 ? 0 : a % b;
     else if (how > CAPTURE_MUL)
@@ -442,7 +463,7 @@ static unsigned emit_join(struct parser *parser, enum capture_alu how, struct te
 }
 
 /* The lowest temporary number that a and b have, or the next one: what is above is free once they are joined. */
-static unsigned lowest(const struct emitter *emitter, struct term a, struct term b)
+static unsigned terms_lowest(const struct emitter *emitter, struct term a, struct term b)
 {
     unsigned low = emitter->temps;
     if (!a.known && a.value >= CAPTURE_TEMP && a.value < low)
@@ -451,14 +472,14 @@ static unsigned lowest(const struct emitter *emitter, struct term a, struct term
 }
 
 /* CAPTURE_MOD has a sign here. */
-static int join(struct parser *parser, enum capture_alu how, struct term a, struct term b, struct term *ret_term)
+static int terms_join(struct parser *parser, enum capture_alu how, struct term a, struct term b, struct term *ret_term)
 {
     if (a.known && b.known) {
         ret_term->known = true;
         return join_known(parser, how, a.number, b.number, &ret_term->number);
     }
     struct emitter *emitter = parser->emitter;
-    unsigned low = lowest(emitter, a, b), right = b.known ? term_copy(parser, b) : b.value;
+    unsigned low = terms_lowest(emitter, a, b), right = b.known ? term_copy(parser, b) : b.value;
     if (how == CAPTURE_DIV_SIGNED || how == CAPTURE_MOD)
         emit(emitter, CAPTURE_REQUIRE, right, CAPTURE_INVALID, 0);
     unsigned result = emit_join(parser, how == CAPTURE_MOD ? CAPTURE_DIV_SIGNED : how, a, right);
@@ -467,7 +488,7 @@ static int join(struct parser *parser, enum capture_alu how, struct term a, stru
         result = emit_join(parser, CAPTURE_SUB, a, result);
     }
     if (emitter->failed)
-        return bad(parser, NUMBER_TOO_DEEP);
+        return parser_fail(parser, NUMBER_TOO_DEEP);
     if (result != low)
         emit(emitter, CAPTURE_LEA, low, result, 0);
     emitter->temps = low + 1;
@@ -476,13 +497,13 @@ static int join(struct parser *parser, enum capture_alu how, struct term a, stru
 }
 
 /* The number of `bits` bits from bit `bit` on. */
-static int cut(struct parser *parser, struct term term, uint64_t bit, uint64_t bits, bool is_signed,
-               struct term *ret_term)
+static int terms_cut(struct parser *parser, struct term term, uint64_t bit, uint64_t bits, bool is_signed,
+                     struct term *ret_term)
 {
     const struct term left = {.known = true, .number = (int64_t)(64 - bits - bit)},
                       right = {.known = true, .number = (int64_t)(64 - bits)};
-    int r = join(parser, CAPTURE_SHL, term, left, &term);
-    return r < 0 ? r : join(parser, is_signed ? CAPTURE_SAR : CAPTURE_SHR, term, right, ret_term);
+    int r = terms_join(parser, CAPTURE_SHL, term, left, &term);
+    return r < 0 ? r : terms_join(parser, is_signed ? CAPTURE_SAR : CAPTURE_SHR, term, right, ret_term);
 }
 
 /* `scratch`: what was used of it before the expression, which is not needed once its value is there. */
@@ -491,17 +512,17 @@ static int term_of(struct parser *parser, struct resolved *at, unsigned scratch,
     Dwarf_Die stripped;
     uint64_t bits = at->bits;
     if (at->address || !type_strip(&at->type, &stripped) || !numbers_is_whole(type_kind_of(&stripped)))
-        return bad(parser, NUMBER_NO_INDEX);
+        return parser_fail(parser, NUMBER_NO_INDEX);
     if (!bits)
         bits = type_size(&stripped) * 8;
     uint64_t bytes = (at->bit + bits + 7) / 8;
     bool known = bytes > 0 && bytes <= 8 && (at->place.size == 0 || at->place.size >= bytes);
     int value = known ? emit_load(parser->emitter, &at->place, (unsigned)bytes) : -1;
     if (value < 0)
-        return bad(parser, NUMBER_NOT_AVAILABLE);
+        return parser_fail(parser, NUMBER_NOT_AVAILABLE);
     parser->emitter->scratch = scratch;
-    return cut(parser, (struct term){.value = (unsigned)value}, at->bit, bits,
-               type_kind_of(&stripped) != TYPE_BOOL && type_is_signed(&stripped), ret_term);
+    return terms_cut(parser, (struct term){.value = (unsigned)value}, at->bit, bits,
+                     type_kind_of(&stripped) != TYPE_BOOL && type_is_signed(&stripped), ret_term);
 }
 
 /* `sizeof(...)`: nothing is read for it. */
@@ -523,7 +544,7 @@ static int numbers_size_of(struct parser *parser, int64_t *ret_size)
         return 0;
     }
     if (*parser->at != '(')
-        return bad(parser, NUMBER_NO_EXPRESSION);
+        return parser_fail(parser, NUMBER_NO_EXPRESSION);
     struct emitter_mark mark = emitter_mark(parser->emitter);
     parser->at++;
     int r = numbers_unary(parser, &at);
@@ -533,7 +554,7 @@ static int numbers_size_of(struct parser *parser, int64_t *ret_size)
         return r;
     *ret_size = (int64_t)(at.address ? sizeof(uint64_t) : type_size(&at.type));
     if (at.bits || *ret_size == 0 || *parser->at != ')')
-        return bad(parser, *parser->at != ')' ? NUMBER_NO_EXPRESSION : NUMBER_NO_SIZE);
+        return parser_fail(parser, *parser->at != ')' ? NUMBER_NO_EXPRESSION : NUMBER_NO_SIZE);
     parser->at++;
     return 0;
 }
@@ -544,13 +565,13 @@ static int index_cast(struct parser *parser, const struct number_type *type, str
 {
     const struct term zero = {.known = true};
     if (type->is_floating)
-        return bad(parser, NUMBER_NO_INDEX);
+        return parser_fail(parser, NUMBER_NO_INDEX);
     int r = index_value(parser, UINT_MAX, ret_term);
     if (r == 0 && type->bits == 1) {
-        r = join(parser, CAPTURE_EQUAL, *ret_term, zero, ret_term);
-        return r < 0 ? r : join(parser, CAPTURE_EQUAL, *ret_term, zero, ret_term);
+        r = terms_join(parser, CAPTURE_EQUAL, *ret_term, zero, ret_term);
+        return r < 0 ? r : terms_join(parser, CAPTURE_EQUAL, *ret_term, zero, ret_term);
     }
-    return r < 0 ? r : cut(parser, *ret_term, 0, type->bits, type->is_signed, ret_term);
+    return r < 0 ? r : terms_cut(parser, *ret_term, 0, type->bits, type->is_signed, ret_term);
 }
 
 /* (*p).n, or a sum: what stands in them shows at their end. */
@@ -572,7 +593,7 @@ static int index_parentheses(struct parser *parser, struct term *ret_term)
     int r = index_value(parser, 0, ret_term);
     skip_blanks(parser);
     if (r == 0 && *parser->at != ')')
-        r = bad(parser, NUMBER_NO_EXPRESSION);
+        r = parser_fail(parser, NUMBER_NO_EXPRESSION);
     parser->at += r == 0;
     return r;
 }
@@ -583,7 +604,7 @@ static int index_number(struct parser *parser, struct term *ret_term)
     errno = 0;
     *ret_term = (struct term){.known = true, .number = strtoll(parser->at, &end, 0)};
     if (end == parser->at || errno)
-        return bad(parser, NUMBER_NO_INDEX);
+        return parser_fail(parser, NUMBER_NO_INDEX);
     parser->at = end + strspn(end, "uUlL");
     return 0;
 }
@@ -597,15 +618,15 @@ static int index_operand(struct parser *parser, struct term *ret_term)
     if (!parser->calculates || isdigit((unsigned char)c))
         return index_number(parser, ret_term);
     if (++parser->nest > NEST_LIMIT)
-        return bad(parser, NUMBER_TOO_DEEP);
+        return parser_fail(parser, NUMBER_TOO_DEEP);
     if (c == '(')
         return index_parentheses(parser, ret_term);
     if (c == '-' || c == '+' || c == '~') {
         parser->at++;
         int r = index_value(parser, UINT_MAX, ret_term);
-        return r < 0 || c == '+'
-                   ? r
-                   : join(parser, c == '-' ? CAPTURE_SUB : CAPTURE_XOR, c == '-' ? zero : ones, *ret_term, ret_term);
+        return r < 0 || c == '+' ? r
+                                 : terms_join(parser, c == '-' ? CAPTURE_SUB : CAPTURE_XOR, c == '-' ? zero : ones,
+                                              *ret_term, ret_term);
     }
     if (c == '\'' && parser->at[1] && parser->at[1] != '\\' && parser->at[2] == '\'') {
         *ret_term = (struct term){.known = true, .number = parser->at[1]};
@@ -643,7 +664,7 @@ static int index_value(struct parser *parser, unsigned level, struct term *ret_t
         parser->at += strlen(operators[i].token);
         r = index_value(parser, operators[i].level + 1, &right);
         if (r == 0)
-            r = join(parser, operators[i].how, *ret_term, right, ret_term);
+            r = terms_join(parser, operators[i].how, *ret_term, right, ret_term);
     }
     return r;
 }
@@ -652,15 +673,15 @@ static int index_value(struct parser *parser, unsigned level, struct term *ret_t
 static int go_on_by(struct parser *parser, struct resolved *at, struct term index)
 {
     const struct term size = {.known = true, .number = (int64_t)type_size(&at->type)};
-    int r = join(parser, CAPTURE_MUL, index, size, &index);
+    int r = terms_join(parser, CAPTURE_MUL, index, size, &index);
     if (r == 0 && index.known && (index.number > INT32_MAX / 2 || index.number < INT32_MIN / 2))
-        return bad(parser, NUMBER_LARGE_INDEX);
+        return parser_fail(parser, NUMBER_LARGE_INDEX);
     if (r < 0 || index.known) {
         at->place.offset += r == 0 ? index.number : 0;
         return r;
     }
     if (at->place.scratch)
-        return bad(parser, NUMBER_NOT_AVAILABLE);
+        return parser_fail(parser, NUMBER_NOT_AVAILABLE);
     emit(parser->emitter, CAPTURE_ALU, index.value, CAPTURE_ADD, at->place.base);
     at->place = (struct place){.kind = PLACE_MEMORY, .base = (uint8_t)index.value, .offset = at->place.offset};
     return 0;
@@ -675,17 +696,17 @@ static int indexes_follow(struct parser *parser, struct resolved *at, unsigned d
         const struct term count = {.known = true, .number = i > 0 ? (int64_t)counts[i] : 1};
         skip_blanks(parser);
         if (*parser->at != '[')
-            return bad(parser, NUMBER_NO_DIMENSION);
+            return parser_fail(parser, NUMBER_NO_DIMENSION);
         parser->at++;
         r = index_value(parser, 0, &number);
         skip_blanks(parser);
         if (r == 0 && *parser->at != ']')
-            r = bad(parser, NUMBER_NO_INDEX);
+            r = parser_fail(parser, NUMBER_NO_INDEX);
         parser->at += r == 0;
         if (r == 0)
-            r = join(parser, CAPTURE_MUL, index, count, &index);
+            r = terms_join(parser, CAPTURE_MUL, index, count, &index);
         if (r == 0)
-            r = join(parser, CAPTURE_ADD, index, number, &index);
+            r = terms_join(parser, CAPTURE_ADD, index, number, &index);
     }
     if (r == 0)
         r = go_on_by(parser, at, index);

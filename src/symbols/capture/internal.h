@@ -2,19 +2,18 @@
 /*
  * Inside symbols: what the compiler of captures is made of. From the bottom up:
  *
- *     dwarf_types      questions about types
- *     dwarf_names      names of types
- *     dwarf_containers the C++ library's containers
- *     capture_emit     programs and layouts: places and types in, instructions and text out
- *     dwarf_location   where DWARF says that something is
- *     capture_abi      in which registers arguments and results are passed (System V, x86-64)
- *     capture_scopes   functions
- *     capture_variables    inlined instances, variables in scope
- *     capture_places, capture_result, capture_bounds   where variables, results and bounds of arrays are
- *     capture_types    values of types; capture_arrays, capture_fortran: of arrays and texts; capture_containers
- *     capture_memo     fields, and what pointers lead to, compiled once
- *     capture_numbers, capture_indexes    expressions of conditions
- *     capture_compile  all of them together
+ *     dwarf_types          questions about types, and their names
+ *     emit                 programs and layouts: places and types in, instructions and text out
+ *     dwarf_location       where DWARF says that something is
+ *     abi                  in which registers arguments and results are passed (System V, x86-64)
+ *     variables            functions, inlined instances, variables in scope
+ *     statics              variables at fixed addresses
+ *     site, places, result where variables and results are at hooks and calls (site.h)
+ *     types, arrays        values of types
+ *     containers, elements the C++ library's containers (containers.h)
+ *     memo                 fields, and what pointers lead to, compiled once
+ *     indexes              expressions of conditions
+ *     compile              all of them together
  */
 #ifndef SCRY_SYMBOLS_CAPTURE_INTERNAL_H
 #define SCRY_SYMBOLS_CAPTURE_INTERNAL_H
@@ -31,7 +30,6 @@
 #include "shm/capture.h"
 #include "symbols/capture/compile.h"
 #include "symbols/code/code.h"
-#include "symbols/code/place.h"
 #include "symbols/code/track.h"
 
 /* ---- dwarf_types.c ---- */
@@ -425,11 +423,39 @@ bool variable_is_static(Dwarf_Die *variable);
 
 bool die_is_named(Dwarf_Die *die, const char *name, size_t length);
 /* The static variable NAME (DW_TAG_variable), or the type of the enumerator NAME (DW_TAG_enumeration_type), of the
- * unit, or of all units (NULL); NAME may have scopes, and memo.c: or function: in front. */
+ * unit, or of all units (NULL); NAME may have scopes, and file.c: or function: in front. */
 bool statics_find(struct capture_compiler *compiler, Dwarf_Die *unit, int tag, const char *name, size_t length,
                   Dwarf_Die *ret_die);
 /* That of a function. */
 bool statics_find_in(Dwarf_Die *function, int tag, const char *name, size_t length, Dwarf_Die *ret_die);
 void statics_done(struct capture_compiler *compiler);
+
+/* Inside symbols: what the writers of values of all kinds of types share. */
+
+enum { DIMENSIONS = 8 };
+#define UNKNOWN_COUNT UINT64_MAX
+
+struct array {
+    Dwarf_Die element;
+    const uint64_t *counts;
+    unsigned dimensions;
+    uint64_t stride; /* of the outermost */
+};
+
+void layout_put(struct emitter *emitter, const char *text);
+void layout_put_missing(struct emitter *emitter, enum place_kind kind);
+/* Whether all of its bytes are available. */
+bool place_is_there(const struct place *place, uint64_t size);
+bool type_is_scalar(Dwarf_Die *type);
+bool layout_put_scalar(struct emitter *emitter, Dwarf_Die *type, uint64_t size);
+/* Text of `total` characters. */
+void emit_text(struct emitter *emitter, const struct place *place, uint64_t total);
+/* A text of Fortran, whose length may be known only to the program. */
+void emit_fortran_text(struct emitter *emitter, Dwarf_Die *type, const struct place *place);
+/* An array of which only the program knows where it is, or how many elements it has. */
+void emit_fortran_array(struct emitter *emitter, Dwarf_Die *type, const struct place *place, unsigned depth,
+                        unsigned nest);
+void emit_array(struct emitter *emitter, const struct array *array_of, const struct place *place, unsigned depth,
+                unsigned nest);
 
 #endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "symbols/capture/internal.h"
 #include "symbols/capture/site.h"
-#include "symbols/capture/values.h"
 #include "symbols/index/lines.h"
 #include "symbols/layout/layout.h"
 
@@ -270,20 +269,20 @@ struct memo_entry {
     char content[]; /* fixups, from the piece's beginning on; code, text */
 };
 
-static size_t left(size_t limit, size_t used)
+static size_t room_left(size_t limit, size_t used)
 {
     return limit > used ? limit - used : 0;
 }
 
-static unsigned more(unsigned a, unsigned b)
+static unsigned room_is_more(unsigned a, unsigned b)
 {
     return a > b ? a : b;
 }
 
 static struct room room_at(const struct emitter *emitter, size_t text, size_t code, unsigned minimum)
 {
-    return (struct room){left(emitter->text_limit, text), left(emitter->code_limit, code),
-                         left(emitter->options->bytes, minimum)};
+    return (struct room){room_left(emitter->text_limit, text), room_left(emitter->code_limit, code),
+                         room_left(emitter->options->bytes, minimum)};
 }
 
 static struct room room_now(const struct emitter *emitter)
@@ -302,7 +301,7 @@ static size_t size_of(const struct memo_entry *entry)
 }
 
 /* What was emitted since `from`, or that it failed. */
-static void remember(struct emitter *emitter, struct memo_entry *what, const struct emitter_mark *from)
+static void memo_add(struct emitter *emitter, struct memo_entry *what, const struct emitter_mark *from)
 {
     struct memo *memo = emitter->memo;
     if (!what->failed) {
@@ -329,7 +328,7 @@ static void remember(struct emitter *emitter, struct memo_entry *what, const str
     free(before);
 }
 
-static void repeat(struct emitter *emitter, const struct memo_entry *entry)
+static void memo_repeat(struct emitter *emitter, const struct memo_entry *entry)
 {
     const char *from = entry->content;
     emitter_saw(emitter, emitter->text.len + entry->room.text, emitter->code.len + entry->room.code);
@@ -343,12 +342,12 @@ static void repeat(struct emitter *emitter, const struct memo_entry *entry)
     buf_append(&emitter->text, from + entry->code_size, entry->text_size);
     emitter->minimum += entry->minimum;
     emitter->text_shared += entry->text_shared;
-    emitter->temps_used = more(emitter->temps_used, entry->temps_used);
-    emitter->scratch_used = more(emitter->scratch_used, entry->scratch_used);
+    emitter->temps_used = room_is_more(emitter->temps_used, entry->temps_used);
+    emitter->scratch_used = room_is_more(emitter->scratch_used, entry->scratch_used);
     emitter->wants_xmm |= entry->wants_xmm;
 }
 
-static const struct memo_entry *find(struct memo *memo, const struct memo_key *key)
+static const struct memo_entry *memo_find(struct memo *memo, const struct memo_key *key)
 {
     struct memo_entry *entry = NULL;
     if (memo)
@@ -357,7 +356,7 @@ static const struct memo_entry *find(struct memo *memo, const struct memo_key *k
 }
 
 /* Repeats it if it fits. */
-static enum memo_answer answer(struct emitter *emitter, const struct memo_entry *entry)
+static enum memo_answer memo_say(struct emitter *emitter, const struct memo_entry *entry)
 {
     struct room now = room_now(emitter);
     if (!entry)
@@ -368,7 +367,7 @@ static enum memo_answer answer(struct emitter *emitter, const struct memo_entry 
         return entry->key.field ? MEMO_NOTHING : MEMO_TOO_MUCH;
     if (emitter->fixup_count + entry->fixup_count > sizeof emitter->fixups / sizeof(struct fixup))
         return MEMO_NOTHING;
-    repeat(emitter, entry);
+    memo_repeat(emitter, entry);
     return MEMO_DONE;
 }
 
@@ -390,7 +389,7 @@ static struct memo_key field_key(const Dwarf_Die *type, const struct place *plac
 enum memo_answer memo_field(struct emitter *emitter, const Dwarf_Die *type, const struct place *place, unsigned depth)
 {
     struct memo_key key = field_key(type, place, depth);
-    return answer(emitter, find(emitter->memo, &key));
+    return memo_say(emitter, memo_find(emitter->memo, &key));
 }
 
 void memo_field_keep(struct emitter *emitter, const Dwarf_Die *type, const struct place *place, unsigned depth,
@@ -407,13 +406,14 @@ void memo_field_keep(struct emitter *emitter, const Dwarf_Die *type, const struc
     } else
         what.room = room_at(emitter, from->text, from->code, from->minimum);
     if (!fits || !emitter->cut)
-        remember(emitter, &what, from);
+        memo_add(emitter, &what, from);
 }
 
 /* ---- what pointers lead to ---- */
 
 /* Within the limits that are set, and remembers it. A key without type: not to be remembered. */
-static void make(struct emitter *emitter, Dwarf_Die *type, unsigned depth, unsigned nest, struct memo_entry *made)
+static void pointee_compile(struct emitter *emitter, Dwarf_Die *type, unsigned depth, unsigned nest,
+                            struct memo_entry *made)
 {
     struct place target = {.kind = PLACE_MEMORY, .base = made->key.base};
     struct emitter before = *emitter; /* only its figures */
@@ -434,21 +434,22 @@ static void make(struct emitter *emitter, Dwarf_Die *type, unsigned depth, unsig
     emit_fixups(emitter, from.fixup_count);
     /* it may have failed by what came before it; where more is left arrays may take more */
     if (emitter->memo && made->key.type && (made->failed ? too_much : !emitter->cut || emitter->generous))
-        remember(emitter, made, &from);
+        memo_add(emitter, made, &from);
     emitter->cut |= before.cut;
     emitter_saw(emitter, before.text_seen, before.code_seen);
-    emitter->temps_used = more(emitter->temps_used, before.temps_used);
-    emitter->scratch_used = more(emitter->scratch_used, before.scratch_used);
+    emitter->temps_used = room_is_more(emitter->temps_used, before.temps_used);
+    emitter->scratch_used = room_is_more(emitter->scratch_used, before.scratch_used);
 }
 
 /* Makes it as if it were the first of its field, so that nobody has to do it again who has more left, and takes it
  * back: what is left here may be too little. */
-static void make_first(struct emitter *emitter, Dwarf_Die *type, unsigned depth, unsigned nest, struct memo_entry *made)
+static void pointee_compile_first(struct emitter *emitter, Dwarf_Die *type, unsigned depth, unsigned nest,
+                                  struct memo_entry *made)
 {
     struct emitter_mark mark = emitter_mark(emitter);
     struct emitter before = *emitter; /* only its figures */
     emitter_be_generous(emitter);
-    make(emitter, type, depth, nest, made);
+    pointee_compile(emitter, type, depth, nest, made);
     emitter_reset(emitter, &mark);
     emitter->generous = false;
     emitter->cut = before.cut;
@@ -471,14 +472,14 @@ void emit_followed(struct emitter *emitter, Dwarf_Die *type, unsigned value, uns
                                       .blocks = (uint8_t)emitter->blocks,
                                       .depth = depth,
                                       .nest = nest}};
-    if (memo && !find(memo, &made.key) && !emitter->generous && memo->used < MEMO_LIMIT)
-        make_first(emitter, type, depth, nest, &made);
-    enum memo_answer known = answer(emitter, find(memo, &made.key));
+    if (memo && !memo_find(memo, &made.key) && !emitter->generous && memo->used < MEMO_LIMIT)
+        pointee_compile_first(emitter, type, depth, nest, &made);
+    enum memo_answer known = memo_say(emitter, memo_find(memo, &made.key));
     if (known == MEMO_TOO_MUCH) {
         emitter_saw(emitter, emitter->text_limit + 1, 0);
         emitter->failed = true;
     } else if (known == MEMO_NOTHING)
-        make(emitter, type, depth, nest, &made);
+        pointee_compile(emitter, type, depth, nest, &made);
     emit_block_end(emitter, block);
 }
 

@@ -15,7 +15,7 @@
 #include <string.h>
 
 #include "symbols/capture/site.h"
-#include "symbols/capture/values.h"
+#include "symbols/capture/internal.h"
 
 enum { WHOLE_MAX = 64 }; /* larger ones are not written part by part */
 

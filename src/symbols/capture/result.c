@@ -8,7 +8,7 @@
 
 #include "symbols/capture/site.h"
 #include "symbols/code/step.h"
-#include "symbols/capture/values.h"
+#include "symbols/capture/internal.h"
 
 enum {
     PC = 16,           /* of values: the hook's return address */
@@ -25,7 +25,7 @@ struct result {
 static int load_value(struct result *result, const struct tracked *value);
 
 /* Puts a value into the temporary `to`; those above it are free again. */
-static int settle(struct emitter *emitter, unsigned to, unsigned value)
+static int value_settle(struct emitter *emitter, unsigned to, unsigned value)
 {
     if (value != to)
         emit(emitter, CAPTURE_LEA, to, value, 0);
@@ -33,7 +33,7 @@ static int settle(struct emitter *emitter, unsigned to, unsigned value)
     return (int)to;
 }
 
-static void shift(struct emitter *emitter, unsigned temp, enum capture_alu how, unsigned bits)
+static void value_shift(struct emitter *emitter, unsigned temp, enum capture_alu how, unsigned bits)
 {
     unsigned count = emit_temp(emitter);
     emit_constant(emitter, count, bits);
@@ -41,16 +41,16 @@ static void shift(struct emitter *emitter, unsigned temp, enum capture_alu how, 
 }
 
 /* Of the low bytes, a number of 64 bits. */
-static void extend(struct emitter *emitter, unsigned temp, unsigned size, bool is_signed)
+static void value_extend(struct emitter *emitter, unsigned temp, unsigned size, bool is_signed)
 {
     if (size >= 8)
         return;
-    shift(emitter, temp, CAPTURE_SHL, 64 - 8 * size);
-    shift(emitter, temp, is_signed ? CAPTURE_SAR : CAPTURE_SHR, 64 - 8 * size);
+    value_shift(emitter, temp, CAPTURE_SHL, 64 - 8 * size);
+    value_shift(emitter, temp, is_signed ? CAPTURE_SAR : CAPTURE_SHR, 64 - 8 * size);
 }
 
 /* b ^ ((a ^ b) & (c ? all bits : 0)) */
-static void choose(struct emitter *emitter, unsigned temp, unsigned b, unsigned c)
+static void value_choose(struct emitter *emitter, unsigned temp, unsigned b, unsigned c)
 {
     unsigned bits = emit_temp(emitter);
     emit_constant(emitter, bits, 0);
@@ -71,16 +71,16 @@ static int load_node(struct result *result, const struct track_node *node)
         return -1;
     if (how == TRACK_LOAD) {
         emit(emitter, CAPTURE_PEEK, temp, (unsigned)node->size << 8 | (unsigned)a, 0);
-        return settle(emitter, temp, temp);
+        return value_settle(emitter, temp, temp);
     }
     emit(emitter, CAPTURE_LEA, temp, (unsigned)a, 0);
     if (how == TRACK_SELECT)
-        choose(emitter, temp, (unsigned)b, (unsigned)c);
+        value_choose(emitter, temp, (unsigned)b, (unsigned)c);
     else if (one)
-        extend(emitter, temp, (unsigned)node->b.add, how == TRACK_SIGN_EXTEND);
+        value_extend(emitter, temp, (unsigned)node->b.add, how == TRACK_SIGN_EXTEND);
     else
         emit(emitter, CAPTURE_ALU, temp, how, b);
-    return settle(emitter, temp, temp);
+    return value_settle(emitter, temp, temp);
 }
 
 /* What is read may not be there where the program does not read it. */
@@ -137,7 +137,7 @@ static int load_value(struct result *result, const struct tracked *value)
     emit(emitter, CAPTURE_LEA, temp, (unsigned)plain, 0);
     emit_constant(emitter, bits, value->mask);
     emit(emitter, CAPTURE_ALU, temp, CAPTURE_AND, bits);
-    return settle(emitter, to, temp);
+    return value_settle(emitter, to, temp);
 }
 
 bool site_place_of(const struct track *track, struct tracked value, unsigned size, struct emitter *emitter,

@@ -3,7 +3,7 @@
 #include "symbols/capture/internal.h"
 #include "symbols/capture/site.h"
 #include "symbols/index/lines.h"
-#include "symbols/index/selection_glob.h"
+#include "symbols/index/names.h"
 
 #include <dwarf.h>
 #include <stdio.h>
@@ -11,7 +11,7 @@
 #include <string.h>
 
 /*
- * What has one value in all of a file, by name: static variables (globals, those of one source file (memo.c:name),
+ * What has one value in all of a file, by name: static variables (globals, those of one source file (file.c:name),
  * static ones in functions (function:name), static members of classes), and enumerators.
  */
 
@@ -287,7 +287,7 @@ static void put_name(Dwarf_Die *variable, const char *name, struct buf *out)
     free(scopes);
 }
 
-static void found(struct statics *statics, Dwarf_Die *variable)
+static void statics_found(struct statics *statics, Dwarf_Die *variable)
 {
     const char *name = dwarf_diename(variable);
     if (!name || statics->count >= STATICS_MAX || die_flag(variable, DW_AT_artificial) ||
@@ -301,7 +301,7 @@ static void found(struct statics *statics, Dwarf_Die *variable)
     statics->fn(statics->site, variable, full.data);
 }
 
-static void walk(struct statics *statics, Dwarf_Die *around, unsigned nest)
+static void statics_walk(struct statics *statics, Dwarf_Die *around, unsigned nest)
 {
     Dwarf_Die child;
     if (nest > NEST_MOST || dwarf_child(around, &child) != 0)
@@ -309,15 +309,15 @@ static void walk(struct statics *statics, Dwarf_Die *around, unsigned nest)
     do {
         int tag = dwarf_tag(&child);
         if (tag == DW_TAG_variable && !dwarf_hasattr(&child, DW_AT_declaration)) /* nor what it specifies */
-            found(statics, &child);
+            statics_found(statics, &child);
         else if (tag == DW_TAG_namespace || tag == DW_TAG_module)
-            walk(statics, &child, nest + 1);
+            statics_walk(statics, &child, nest + 1);
     } while (statics->count < STATICS_MAX && dwarf_siblingof(&child, &child) == 0);
 }
 
-static void local(void *ctx, Dwarf_Die *variable, const char *name)
+static void statics_local(void *ctx, Dwarf_Die *variable, const char *name)
 {
-    found(ctx, variable);
+    statics_found(ctx, variable);
 }
 
 void statics_each(struct site *site, statics_fn *fn)
@@ -326,7 +326,7 @@ void statics_each(struct site *site, statics_fn *fn)
     Dwarf_Die unit;
     if (!is_chosen(site, &site->scope))
         return;
-    scopes_locals(site->job->compiler, &site->scope, site->pc, local, &statics);
+    scopes_locals(site->job->compiler, &site->scope, site->pc, statics_local, &statics);
     if (dwarf_diecu(&site->scope, &unit, NULL, NULL))
-        walk(&statics, &unit, 0);
+        statics_walk(&statics, &unit, 0);
 }

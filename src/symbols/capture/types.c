@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "symbols/capture/containers.h"
-#include "symbols/index/cxx_names.h"
+#include "symbols/index/names.h"
 
 enum {
     NEST_LIMIT = 40, /* of types; layouts may have more */

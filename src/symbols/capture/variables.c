@@ -58,7 +58,7 @@ static const void *find_range(const void *entries, size_t count, size_t size, ui
 }
 
 /* Doubles where the count is a power of two. */
-static bool grow(void *array, size_t count, size_t size)
+static bool ranges_grow(void *array, size_t count, size_t size)
 {
     void **items = array;
     if (count & (count - 1))
@@ -75,7 +75,7 @@ static void add_unit(struct capture_compiler *compiler, Dwarf_Die *unit)
     struct unit_functions *functions = calloc(1, sizeof *functions);
     bool owner = true;
     for (ptrdiff_t at = 0; functions && (at = dwarf_ranges(unit, at, &base, &low, &high)) > 0;) {
-        if (high <= low || !grow(&compiler->units, compiler->unit_count, sizeof *compiler->units))
+        if (high <= low || !ranges_grow(&compiler->units, compiler->unit_count, sizeof *compiler->units))
             continue;
         compiler->units[compiler->unit_count++] =
             (struct unit_entry){{low + compiler->dwarf_bias, high + compiler->dwarf_bias}, *unit, functions, owner};
@@ -122,7 +122,7 @@ static void list_functions(struct capture_compiler *compiler, struct unit_functi
         int tag = dwarf_tag(&child);
         if (tag == DW_TAG_subprogram)
             for (ptrdiff_t at = 0; (at = dwarf_ranges(&child, at, &base, &low, &high)) > 0;)
-                if (high > low && grow(&functions->entries, functions->count, sizeof *functions->entries))
+                if (high > low && ranges_grow(&functions->entries, functions->count, sizeof *functions->entries))
                     functions->entries[functions->count++] =
                         (struct function_entry){{low + compiler->dwarf_bias, high + compiler->dwarf_bias}, child};
         if (tag == DW_TAG_subprogram || tag == DW_TAG_namespace || tag == DW_TAG_lexical_block ||
@@ -532,7 +532,7 @@ void variables_limit(struct capture_compiler *compiler)
         variables_done(compiler);
 }
 
-static bool holds(struct capture_compiler *compiler, const struct item *item, uint64_t pc)
+static bool die_holds(struct capture_compiler *compiler, const struct item *item, uint64_t pc)
 {
     Dwarf_Die die = item->die;
     pc -= compiler->dwarf_bias;
@@ -549,7 +549,7 @@ static bool find_inlined(struct capture_compiler *compiler, Dwarf_Die *scope, ui
     for (size_t i = 0; i < content->count && nest <= NEST_LIMIT; i++) {
         const struct item *item = &content->items[i];
         Dwarf_Die die = item->die;
-        if (!holds(compiler, item, pc))
+        if (!die_holds(compiler, item, pc))
             continue;
         if (item->tag == DW_TAG_inlined_subroutine && (!origin || item->origin == origin)) {
             *ret_inlined = die;
@@ -574,7 +574,7 @@ static bool find_around(struct capture_compiler *compiler, Dwarf_Die *scope, uin
     for (size_t i = 0; i < content->count && nest <= NEST_LIMIT; i++) {
         const struct item *item = &content->items[i];
         Dwarf_Die die = item->die;
-        if (!holds(compiler, item, pc))
+        if (!die_holds(compiler, item, pc))
             continue;
         *ret_around = around;
         if (die.addr == inlined)
@@ -668,8 +668,8 @@ struct locals {
     size_t count;
 };
 
-static void collect(struct capture_compiler *compiler, struct locals *locals, Dwarf_Die *scope, uint64_t pc,
-                    unsigned nest)
+static void variables_collect(struct capture_compiler *compiler, struct locals *locals, Dwarf_Die *scope, uint64_t pc,
+                              unsigned nest)
 {
     const struct content_entry *content = content_of(compiler, scope);
     if (nest > NEST_LIMIT)
@@ -679,8 +679,8 @@ static void collect(struct capture_compiler *compiler, struct locals *locals, Dw
             locals->variables[locals->count++] = &content->items[i];
     for (size_t i = 0; i < content->count; i++) {
         Dwarf_Die block = content->items[i].die;
-        if (content->items[i].tag == DW_TAG_lexical_block && holds(compiler, &content->items[i], pc))
-            collect(compiler, locals, &block, pc, nest + 1);
+        if (content->items[i].tag == DW_TAG_lexical_block && die_holds(compiler, &content->items[i], pc))
+            variables_collect(compiler, locals, &block, pc, nest + 1);
     }
 }
 
@@ -688,7 +688,7 @@ void scopes_locals(struct capture_compiler *compiler, Dwarf_Die *scope, uint64_t
 {
     struct locals locals;
     locals.count = 0;
-    collect(compiler, &locals, scope, pc, 0);
+    variables_collect(compiler, &locals, scope, pc, 0);
     for (size_t i = 0; i < locals.count; i++) {
         Dwarf_Die die = locals.variables[i]->die;
         const char *name = locals.variables[i]->name;

@@ -253,7 +253,7 @@ int helper_split(char *line, char *ret_fields[HELPER_FIELDS])
     return count;
 }
 
-static bool parse(const char *field, int base, uint64_t *ret)
+static bool number_parse(const char *field, int base, uint64_t *ret)
 {
     char *end;
     if (!*field || strspn(field, base == 10 ? "0123456789" : "0123456789abcdefABCDEF") != strlen(field))
@@ -266,7 +266,7 @@ static bool parse(const char *field, int base, uint64_t *ret)
 bool helper_number(const char *field, uint64_t low, uint64_t high, uint64_t *ret_number)
 {
     uint64_t number;
-    if (!parse(field, 10, &number) || number < low || number > high)
+    if (!number_parse(field, 10, &number) || number < low || number > high)
         return false;
     *ret_number = number;
     return true;
@@ -274,7 +274,7 @@ bool helper_number(const char *field, uint64_t low, uint64_t high, uint64_t *ret
 
 bool helper_address(const char *field, uint64_t *ret_address)
 {
-    return strncmp(field, "0x", 2) == 0 && parse(field + 2, 16, ret_address);
+    return strncmp(field, "0x", 2) == 0 && number_parse(field + 2, 16, ret_address);
 }
 
 static int make_pipes(int in[2], int out[2], struct err *err)
@@ -353,8 +353,8 @@ static void helper_process_end(struct helper_process *process, bool now)
         continue;
 }
 
-static int converse(struct helper_process *process, const struct buf *request, uint64_t time_ns, size_t limit,
-                    struct helper_reader *reader, struct err *err)
+static int process_converse(struct helper_process *process, const struct buf *request, uint64_t time_ns, size_t limit,
+                            struct helper_reader *reader, struct err *err)
 {
     uint64_t deadline = clock_now_ns() + time_ns;
     size_t written = 0, total = 0;
@@ -389,7 +389,7 @@ int helper_process_run(const char *job, const struct buf *request, uint64_t time
     int code = helper_process_start(&process, argv, err);
     if (code < 0)
         return code;
-    code = converse(&process, request, time_ns, limit, ret_reader, err);
+    code = process_converse(&process, request, time_ns, limit, ret_reader, err);
     helper_process_end(&process, code < 0);
     return code;
 }
@@ -402,7 +402,7 @@ static void number_line(struct buf *out, const char *word, uint64_t number)
     helper_line(out, word, text, NULL);
 }
 
-static unsigned limited(unsigned value, unsigned low, unsigned high)
+static unsigned limit_put(unsigned value, unsigned low, unsigned high)
 {
     return value < low ? low : value > high ? high : value;
 }
@@ -410,10 +410,10 @@ static unsigned limited(unsigned value, unsigned low, unsigned high)
 void helper_compile_begin(struct buf *out, const struct helper_compile *compile)
 {
     number_line(out, "pid", (uint64_t)compile->pid);
-    number_line(out, "depth", limited(compile->depth, 0, HELPER_DEPTH_MAX));
-    number_line(out, "bytes", limited(compile->bytes, HELPER_BYTES_MIN, HELPER_BYTES_MAX));
-    number_line(out, "array", limited(compile->array, 0, HELPER_ARRAY_MAX));
-    number_line(out, "string", limited(compile->string, 0, HELPER_STRING_MAX));
+    number_line(out, "depth", limit_put(compile->depth, 0, HELPER_DEPTH_MAX));
+    number_line(out, "bytes", limit_put(compile->bytes, HELPER_BYTES_MIN, HELPER_BYTES_MAX));
+    number_line(out, "array", limit_put(compile->array, 0, HELPER_ARRAY_MAX));
+    number_line(out, "string", limit_put(compile->string, 0, HELPER_STRING_MAX));
     if (compile->args)
         helper_line(out, "want", "args", NULL);
     if (compile->locals)

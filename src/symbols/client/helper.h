@@ -50,7 +50,7 @@
  *        failed REASON
  *
  *   scry-symbols variable                 finds a variable by name, see symbols/helper/variable.h
- *   scry-symbols stacks                   says where the threads of processes are, see symbols/helper/stacks.h
+ *   scry-symbols stacks                   says where the threads of processes are, see symbols/helper/jobs.h
  *
  * Numbers are decimal; ADDRESS and BIAS hexadecimal with 0x.
  */

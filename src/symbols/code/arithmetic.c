@@ -307,7 +307,7 @@ static struct tracked plain(struct track *track, const struct insn *insn, unsign
 }
 
 /* Of rdx:rax by an operand; the quotient to rax, the rest to rdx. */
-static void divide(struct track *track, const struct insn *insn, bool is_signed)
+static void track_divide(struct track *track, const struct insn *insn, bool is_signed)
 {
     unsigned size = insn->operands[0].size / 8, extension = is_signed ? TRACK_SIGN_EXTEND : TRACK_ZERO_EXTEND;
     struct tracked a = track->values[0], high = track->values[1], b = track_operand(track, &insn->operands[0], size);
@@ -479,7 +479,7 @@ static bool step_fixed(struct track *track, const struct insn *insn)
         return true;
     case ZYDIS_MNEMONIC_DIV:
     case ZYDIS_MNEMONIC_IDIV:
-        divide(track, insn, insn->zydis.mnemonic == ZYDIS_MNEMONIC_IDIV);
+        track_divide(track, insn, insn->zydis.mnemonic == ZYDIS_MNEMONIC_IDIV);
         track->flags.kind = FLAGS_UNKNOWN;
         return true;
     case ZYDIS_MNEMONIC_MUL:

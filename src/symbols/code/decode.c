@@ -11,15 +11,13 @@
 #include <string.h>
 
 #include "symbols/code/track.h"
-#include "symbols/code/x86_64.h"
+#include "symbols/code/step.h"
 
 enum {
     SITES_MAX = 4096, /* hooks in one function */
     ACCESSES_MAX = 1 << 18,
     SITES_OF_FILE_MAX = 1 << 24,
     FUNCTION_MAX = 1 << 24, /* bytes; corrupt debug information has larger ones */
-    RBP = 6,                /* DWARF numbers */
-    RSP = 7,
 };
 
 /* ---- the file ---- */

@@ -15,7 +15,7 @@ static struct tracked narrowed(struct tracked value, unsigned size)
 /* ---- memory ---- */
 
 /* What is written to: of what is left of a slot the content is unknown. */
-static void forget(struct track *track, unsigned base, int64_t offset, unsigned size)
+static void track_forget(struct track *track, unsigned base, int64_t offset, unsigned size)
 {
     unsigned kept = 0;
     for (unsigned i = 0; i < track->slot_count; i++) {
@@ -36,7 +36,7 @@ void track_store(struct track *track, struct tracked address, unsigned size, str
         track->memory_lost = true; /* somewhere; slots of the frame whose address nobody has are as they were */
         return;
     }
-    forget(track, address.base, address.add, size);
+    track_forget(track, address.base, address.add, size);
     value = narrowed(value, size);
     if (track->slot_count == TRACK_SLOTS) {
         track->memory_lost = true;
@@ -89,7 +89,7 @@ static struct tracked load_elsewhere(struct track *track, struct tracked address
     return track_compute(track, TRACK_LOAD, size, address, track_constant(0));
 }
 
-static struct tracked load(struct track *track, struct tracked address, unsigned size)
+static struct tracked track_load(struct track *track, struct tracked address, unsigned size)
 {
     if (!is_address(address))
         return load_elsewhere(track, address, size);
@@ -109,11 +109,12 @@ static struct tracked load(struct track *track, struct tracked address, unsigned
             if (size != 8 || !track->nodes)
                 return unknown;
             high.add += 4; /* of two parts */
-            struct tracked low = track_compute(track, TRACK_ZERO_EXTEND, 8, load(track, address, 4), track_constant(4));
+            struct tracked low =
+                track_compute(track, TRACK_ZERO_EXTEND, 8, track_load(track, address, 4), track_constant(4));
             return track_compute(
                 track, CAPTURE_OR, 8, low,
                 track_compute(track, CAPTURE_SHL, 8,
-                              track_compute(track, TRACK_ZERO_EXTEND, 8, load(track, high, 4), track_constant(4)),
+                              track_compute(track, TRACK_ZERO_EXTEND, 8, track_load(track, high, 4), track_constant(4)),
                               track_constant(32)));
         }
     }
@@ -147,7 +148,7 @@ static bool is_high_byte(const ZydisDecodedOperand *op)
 struct tracked track_operand(struct track *track, const ZydisDecodedOperand *op, unsigned size)
 {
     if (op->type == ZYDIS_OPERAND_TYPE_MEMORY)
-        return load(track, address_of(track, op), size);
+        return track_load(track, address_of(track, op), size);
     if (op->type == ZYDIS_OPERAND_TYPE_IMMEDIATE)
         return track_constant(op->imm.value.u);
     if (op->type != ZYDIS_OPERAND_TYPE_REGISTER)
@@ -173,7 +174,7 @@ struct tracked track_half(struct track *track, const ZydisDecodedOperand *op, un
             address.add += 8 * (int64_t)half;
         else if (half)
             return unknown;
-        return load(track, address, 8);
+        return track_load(track, address, 8);
     }
     int number = op->type == ZYDIS_OPERAND_TYPE_REGISTER ? insn_register(op->reg.value) : -1;
     return number < XMM0 ? unknown : narrowed(track->values[half ? high_half(number) : (unsigned)number], 8);
@@ -363,7 +364,7 @@ static struct tracked pushed_x87(struct track *track, const struct insn *insn)
     return extended;
 }
 
-static void push(struct track *track, const ZydisDecodedOperand *op)
+static void stack_push(struct track *track, const ZydisDecodedOperand *op)
 {
     struct tracked value = track_operand(track, op, 8);
     if (is_address(track->values[RSP]))
@@ -371,9 +372,9 @@ static void push(struct track *track, const ZydisDecodedOperand *op)
     track_store(track, track->values[RSP], 8, value);
 }
 
-static void pop(struct track *track, const ZydisDecodedOperand *op)
+static void stack_pop(struct track *track, const ZydisDecodedOperand *op)
 {
-    struct tracked value = load(track, track->values[RSP], 8);
+    struct tracked value = track_load(track, track->values[RSP], 8);
     if (is_address(track->values[RSP]))
         track->values[RSP].add += 8;
     if (op)
@@ -404,14 +405,14 @@ void track_step(struct track *track, const struct insn *insn)
     }
     switch (insn->zydis.mnemonic) {
     case ZYDIS_MNEMONIC_PUSH:
-        push(track, &insn->operands[0]);
+        stack_push(track, &insn->operands[0]);
         break;
     case ZYDIS_MNEMONIC_POP:
-        pop(track, &insn->operands[0]);
+        stack_pop(track, &insn->operands[0]);
         break;
     case ZYDIS_MNEMONIC_LEAVE:
         track->values[RSP] = track->values[RBP];
-        pop(track, NULL);
+        stack_pop(track, NULL);
         break;
     case ZYDIS_MNEMONIC_ADD:
         add_to(track, insn, false);

@@ -3,8 +3,29 @@
 #ifndef SCRY_SYMBOLS_CODE_STEP_H
 #define SCRY_SYMBOLS_CODE_STEP_H
 
+#include <Zydis/Zydis.h>
+#include <stdbool.h>
+#include <stdint.h>
+
 #include "symbols/code/track.h"
-#include "symbols/code/x86_64.h"
+
+/* Inside symbols: decoded instructions. Registers are numbered as in DWARF: 0-15 general, and 16-31 the vector ones. */
+
+struct elf_code;
+
+struct insn {
+    uint64_t address, next;
+    ZydisDecodedInstruction zydis;
+    ZydisDecodedOperand operands[ZYDIS_MAX_OPERAND_COUNT];
+};
+
+bool insn_decode(const struct elf_code *code, uint64_t address, struct insn *ret_insn);
+/* -1: neither a general nor a vector register. */
+int insn_register(ZydisRegister reg);
+/* Of direct calls and jumps. */
+bool insn_target(const struct insn *insn, uint64_t *ret_target);
+/* Of an operand [rip + x]. */
+bool insn_rip_address(const struct insn *insn, unsigned operand, uint64_t *ret_address);
 
 enum { RSP = 7, RBP = 6, XMM0 = 16 }; /* of track.values */
 

@@ -22,7 +22,7 @@ struct join {
 };
 
 /* What is known at the meeting of two ways. */
-static void meet(struct track *track, const struct track *other)
+static void track_meet(struct track *track, const struct track *other)
 {
     if (!track->reachable) {
         *track = *other;
@@ -54,7 +54,7 @@ static void meet(struct track *track, const struct track *other)
     track->memory_lost |= other->memory_lost;
 }
 
-static void start(struct track *track, const struct elf_code *code)
+static void track_start(struct track *track, const struct elf_code *code)
 {
     memset(track, 0, sizeof *track);
     for (unsigned i = 0; i < TRACK_VALUES; i++)
@@ -68,14 +68,14 @@ bool track_entry(struct track *track, const struct elf_code *code, uint64_t begi
 {
     struct join joins[JOINS_MAX];
     unsigned join_count = 0;
-    start(track, code);
+    track_start(track, code);
     uint64_t at = begin;
     for (unsigned n = 0; n < INSNS_MAX && at < end; n++) {
         struct insn insn;
         uint64_t target;
         for (unsigned i = 0; i < join_count; i++)
             if (joins[i].at == at)
-                meet(track, &joins[i].track);
+                track_meet(track, &joins[i].track);
         if (!insn_decode(code, at, &insn))
             return false;
         int category = insn.zydis.meta.category;
@@ -95,11 +95,11 @@ bool track_entry(struct track *track, const struct elf_code *code, uint64_t begi
     }
     for (unsigned i = 0; i < join_count; i++)
         if (joins[i].at == end)
-            meet(track, &joins[i].track);
+            track_meet(track, &joins[i].track);
     return at == end && track->reachable;
 }
 
-static bool parts(const struct insn *insn)
+static bool insn_leaves(const struct insn *insn)
 {
     int category = insn->zydis.meta.category;
     return category == ZYDIS_CATEGORY_CALL || category == ZYDIS_CATEGORY_RET || category == ZYDIS_CATEGORY_COND_BR ||
@@ -113,7 +113,7 @@ bool track_behind(struct track *now, uint64_t begin, track_look_fn *look, void *
     for (unsigned n = 0; n < INSNS_MAX; n++) {
         if (look(ctx, now, at))
             return true;
-        if (!insn_decode(now->code, at, &insn) || parts(&insn))
+        if (!insn_decode(now->code, at, &insn) || insn_leaves(&insn))
             return false;
         track_step(now, &insn);
         at = insn.next;
@@ -123,7 +123,7 @@ bool track_behind(struct track *now, uint64_t begin, track_look_fn *look, void *
 
 void track_start_behind(struct track *ret, struct track_nodes *nodes, const struct elf_code *code, unsigned frame)
 {
-    start(ret, code);
+    track_start(ret, code);
     track_called(ret);
     ret->memory_lost = false; /* the hook changes nothing in the program's frames */
     nodes->count = 0;
@@ -184,7 +184,7 @@ static void join_results(struct track *track, const struct track *other, struct 
 }
 
 /* On to the return. A call is one that does not come back: a check that failed, an exception that goes on. */
-static enum outcome walk(struct way *way, struct track *track, uint64_t at, unsigned forks)
+static enum outcome track_walk(struct way *way, struct track *track, uint64_t at, unsigned forks)
 {
     struct insn insn;
     uint64_t target;
@@ -207,8 +207,8 @@ static enum outcome walk(struct way *way, struct track *track, uint64_t at, unsi
                 return OUTCOME_LOST;
             struct tracked condition = track_condition(track, opcode & 15);
             struct track there = *track;
-            enum outcome other = walk(way, &there, target, forks - 1);
-            enum outcome here = other == OUTCOME_LOST ? OUTCOME_LOST : walk(way, track, at, forks - 1);
+            enum outcome other = track_walk(way, &there, target, forks - 1);
+            enum outcome here = other == OUTCOME_LOST ? OUTCOME_LOST : track_walk(way, track, at, forks - 1);
             if (here == OUTCOME_LOST || other != OUTCOME_RETURNS)
                 return here;
             if (here == OUTCOME_CALLS)
@@ -230,7 +230,7 @@ bool track_exit(struct track *track, struct track_nodes *nodes, const struct elf
 {
     struct way way = {code, INSNS_MAX};
     track_start_behind(track, nodes, code, 0);
-    return walk(&way, track, begin, FORKS_MAX) == OUTCOME_RETURNS;
+    return track_walk(&way, track, begin, FORKS_MAX) == OUTCOME_RETURNS;
 }
 
 /* ---- answers ---- */

@@ -142,7 +142,7 @@ static struct tracked of_lanes(struct track *track, const struct computation *co
     return pair(track, parts[0], parts[1]);
 }
 
-static void compute(struct track *track, const struct computation *computation, const struct sources *sources)
+static void vector_compute(struct track *track, const struct computation *computation, const struct sources *sources)
 {
     unsigned how = computation->how, size = computation->size;
     struct tracked parts[2];
@@ -170,7 +170,7 @@ static struct tracked converted(struct track *track, unsigned how, unsigned size
     return track_compute(track, how, size, track_constant(0), value);
 }
 
-static bool convert(struct track *track, const struct insn *insn, const struct sources *sources)
+static bool vector_convert(struct track *track, const struct insn *insn, const struct sources *sources)
 {
     enum { SINGLE = CAPTURE_SINGLES - CAPTURE_FLOATS };
     unsigned size = sources->b->size / 8, how;
@@ -224,8 +224,8 @@ static bool convert(struct track *track, const struct insn *insn, const struct s
 
 /* ---- what is put elsewhere ---- */
 
-static void shuffle(struct track *track, const struct sources *sources, const ZydisDecodedOperand *low,
-                    const ZydisDecodedOperand *high)
+static void vector_shuffle(struct track *track, const struct sources *sources, const ZydisDecodedOperand *low,
+                           const ZydisDecodedOperand *high)
 {
     struct tracked parts[4];
     for (unsigned i = 0; i < 4; i++)
@@ -233,7 +233,7 @@ static void shuffle(struct track *track, const struct sources *sources, const Zy
     set_both(track, sources, pair(track, parts[0], parts[1]), pair(track, parts[2], parts[3]));
 }
 
-static void interleave(struct track *track, const struct sources *sources, unsigned from)
+static void vector_interleave(struct track *track, const struct sources *sources, unsigned from)
 {
     struct tracked parts[4];
     for (unsigned i = 0; i < 4; i++)
@@ -242,7 +242,7 @@ static void interleave(struct track *track, const struct sources *sources, unsig
 }
 
 /* Of `size` bytes; from memory or a general register the rest is 0. */
-static bool move_low(struct track *track, const struct sources *sources, unsigned size)
+static bool vector_move_low(struct track *track, const struct sources *sources, unsigned size)
 {
     bool vector = sources->b->type == ZYDIS_OPERAND_TYPE_REGISTER && insn_register(sources->b->reg.value) >= XMM0;
     if (sources->to->type != ZYDIS_OPERAND_TYPE_REGISTER || insn_register(sources->to->reg.value) < XMM0)
@@ -257,17 +257,17 @@ static bool move_low(struct track *track, const struct sources *sources, unsigne
     return true;
 }
 
-static bool move(struct track *track, const struct insn *insn, const struct sources *sources)
+static bool vector_move(struct track *track, const struct insn *insn, const struct sources *sources)
 {
     const ZydisDecodedOperand *a = sources->a, *b = sources->b;
     bool store = sources->to->type == ZYDIS_OPERAND_TYPE_MEMORY;
     switch (insn->zydis.mnemonic) {
     case BOTH(MOVSD):
-        return b->type != ZYDIS_OPERAND_TYPE_MEMORY || !store ? move_low(track, sources, 8) : false;
+        return b->type != ZYDIS_OPERAND_TYPE_MEMORY || !store ? vector_move_low(track, sources, 8) : false;
     case BOTH(MOVSS):
-        return move_low(track, sources, 4);
+        return vector_move_low(track, sources, 4);
     case BOTH(MOVD):
-        return move_low(track, sources, 4);
+        return vector_move_low(track, sources, 4);
     case BOTH(MOVQ):
         if (store || insn_register(sources->to->reg.value) < XMM0)
             return false;
@@ -301,17 +301,17 @@ static bool move(struct track *track, const struct insn *insn, const struct sour
         return true;
     case BOTH(UNPCKLPS):
     case BOTH(PUNPCKLDQ):
-        interleave(track, sources, 0);
+        vector_interleave(track, sources, 0);
         return true;
     case BOTH(UNPCKHPS):
     case BOTH(PUNPCKHDQ):
-        interleave(track, sources, 2);
+        vector_interleave(track, sources, 2);
         return true;
     case BOTH(SHUFPS):
-        shuffle(track, sources, a, b);
+        vector_shuffle(track, sources, a, b);
         return true;
     case BOTH(PSHUFD):
-        shuffle(track, sources, b, b);
+        vector_shuffle(track, sources, b, b);
         return true;
     case BOTH(SHUFPD):
         set_both(track, sources, track_half(track, a, sources->immediate & 1),
@@ -330,8 +330,8 @@ bool track_vector(struct track *track, const struct insn *insn)
         return false;
     const struct sources sources = sources_of(insn);
     if (computation_of(insn, &computation)) {
-        compute(track, &computation, &sources);
+        vector_compute(track, &computation, &sources);
         return true;
     }
-    return convert(track, insn, &sources) || move(track, insn, &sources);
+    return vector_convert(track, insn, &sources) || vector_move(track, insn, &sources);
 }

@@ -58,7 +58,7 @@ static void request_done(struct request *request)
 
 /* ---- reading ---- */
 /* Room for one more; arrays grow at powers of two. */
-static void *grow(void *array, size_t count, size_t limit, size_t each)
+static void *list_grow(void *array, size_t count, size_t limit, size_t each)
 {
     if (count >= limit)
         return NULL;
@@ -132,7 +132,7 @@ static bool take_statics(struct request *request, char **fields)
 
 static bool take_module(struct request *request, char **fields)
 {
-    struct module *grown = grow(request->modules, request->module_count, MODULES_MAX, sizeof *grown);
+    struct module *grown = list_grow(request->modules, request->module_count, MODULES_MAX, sizeof *grown);
     uint64_t bias;
     if (!grown)
         return false;
@@ -148,7 +148,7 @@ static bool take_module(struct request *request, char **fields)
 
 static bool new_params(struct request *request)
 {
-    struct params *grown = grow(request->params, request->params_count, LISTS_MAX, sizeof *grown);
+    struct params *grown = list_grow(request->params, request->params_count, LISTS_MAX, sizeof *grown);
     if (!grown)
         return false;
     request->params = grown;
@@ -171,7 +171,7 @@ static bool take_param(struct request *request, char **fields)
 
 static bool take_function(struct request *request, char **fields)
 {
-    struct function *grown = grow(request->functions, request->function_count, FUNCTIONS_MAX, sizeof *grown);
+    struct function *grown = list_grow(request->functions, request->function_count, FUNCTIONS_MAX, sizeof *grown);
     uint64_t address;
     if (!grown)
         return false;
@@ -356,7 +356,7 @@ static void put_param_problem(void *ctx, enum capture_site_kind kind, uint64_t a
                 at, problem->name, NULL);
 }
 
-static int flush(struct buf *answer, FILE *out)
+static int answer_flush(struct buf *answer, FILE *out)
 {
     if (answer->failed)
         return -ENOMEM;
@@ -390,7 +390,7 @@ static int compile_module(struct request *request, size_t i, size_t *ret_next, s
         if (done < 0)
             put_problem(answer, function->address, err.code ? err.text : strerror(-done));
         put_function(answer, function->address);
-        r = flush(&answer->out, out);
+        r = answer_flush(&answer->out, out);
         pause_at("symbols.function");
     }
     capture_compiler_free(compiler);
@@ -407,7 +407,7 @@ int helper_compile(FILE *in, FILE *out)
     int r = read_request(&request, in, &err);
     if (r < 0) {
         helper_line(&answer.out, "failed", err.text, NULL);
-        flush(&answer.out, out);
+        answer_flush(&answer.out, out);
         return 1;
     }
     answer.next_block = request.block;
@@ -415,7 +415,7 @@ int helper_compile(FILE *in, FILE *out)
         r = compile_module(&request, i, &i, &answer, out);
     if (r == 0) {
         helper_line(&answer.out, "done", NULL);
-        r = flush(&answer.out, out);
+        r = answer_flush(&answer.out, out);
     }
     return r < 0;
 }

@@ -1,17 +1,23 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* scry-symbols: everything that needs elfutils, in a process of its own that may take its time, and may fail. */
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <sys/sysinfo.h>
 #include <unistd.h>
 
-#include "base/system/sanitized.h"
+#include "base/data/cleanup.h"
 #include "base/system/own_memory.h"
+#include "base/system/sanitized.h"
+#include "shm/waits.h"
+#include "symbols/client/helper.h"
 #include "symbols/helper/jobs.h"
-#include "symbols/helper/stacks.h"
 #include "symbols/helper/variable.h"
+#include "symbols/index/index_build.h"
 
 #define GIGABYTE ((rlim_t)1 << 30)
 
@@ -20,16 +26,6 @@ void helper_guard(unsigned long long bytes)
 {
     unsigned long long more_s = bytes >> 24;
     alarm(60 + (unsigned)(more_s < 3600 ? more_s : 3600));
-}
-
-/* When memory gets short for the job, this goes first. */
-static void volunteer(void)
-{
-    FILE *file = fopen("/proc/self/oom_score_adj", "we");
-    if (file) {
-        fputs("1000", file);
-        fclose(file);
-    }
 }
 
 /* Half of the machine's memory, but at least what big debug information needs: mapped files count, too. */
@@ -42,38 +38,122 @@ static rlim_t memory_limit(void)
 
 static void limit_memory(void)
 {
-    struct rlimit limit;
+    struct rlimit limit, none = {0, 0};
+    FILE *file = fopen("/proc/self/oom_score_adj", "we");
+    if (file) { /* when memory gets short for the job, this goes first */
+        fputs("1000", file);
+        fclose(file);
+    }
     if (!SANITIZED && getrlimit(RLIMIT_DATA, &limit) == 0 && limit.rlim_cur > memory_limit()) {
         limit.rlim_cur = memory_limit();
         setrlimit(RLIMIT_DATA, &limit);
     }
-    struct rlimit none = {0, 0};
     setrlimit(RLIMIT_CORE, &none); /* nobody wants a core of this */
 }
 
-static int variable(void)
+/* ---- scry-symbols index: builds what is missing in the cache ---- */
+/* The cache cannot be written: the index lives in our memory, for as long as we do. */
+static bool keep_in_memory(const struct buf *image, char *ret_path, size_t size)
 {
-    return variable_main(stdin, stdout) < 0;
+    int fd = memfd_create("scry-index", MFD_CLOEXEC);
+    if (fd < 0)
+        return false;
+    for (size_t done = 0; done < image->len;) {
+        ssize_t put = write(fd, image->data + done, image->len - done);
+        if (put < 0 && errno == EINTR)
+            continue;
+        if (put <= 0) {
+            close(fd);
+            return false;
+        }
+        done += (size_t)put;
+    }
+    snprintf(ret_path, size, "/proc/%d/fd/%d", getpid(), fd);
+    return true;
 }
 
-static int compile(void)
+/* Returns whether there is something in memory for the one who asked. ret_key: of what was put into the cache. */
+static bool index_one(const char *file, struct buf *answer, char ret_key[INDEX_KEY_SIZE])
 {
-    return helper_compile(stdin, stdout);
+    _cleanup_(buf_done) struct buf image = BUF_INIT;
+    char key[INDEX_KEY_SIZE], path[64];
+    ret_key[0] = 0;
+    struct index *index = NULL;
+    struct err err = {0};
+    if (index_key(file, key, &err) == 0 && index_open_key(&index, key, NULL) == 0) {
+        index_close(index);
+        helper_line(answer, "ok", key, file, NULL);
+        return false;
+    }
+    err.code = 0;
+    if (index_build(file, &image, key, &err) < 0) {
+        helper_line(answer, "failed", file, err.text, NULL);
+        return false;
+    }
+    if (index_store(&image, key, &err) == 0) {
+        memcpy(ret_key, key, sizeof key);
+        helper_line(answer, "ok", key, file, NULL);
+        return false;
+    }
+    if (keep_in_memory(&image, path, sizeof path)) {
+        helper_line(answer, "memory", key, file, path, err.text, NULL);
+        return true;
+    }
+    helper_line(answer, "failed", file, err.text, NULL);
+    return false;
 }
 
-static int stacks(void)
+/* In a process of its own: whoever asked goes on meanwhile, and ends us. */
+static void settle(char (*keys)[INDEX_KEY_SIZE], int count)
 {
-    return stacks_main(stdin, stdout) < 0;
+    if (fork() != 0)
+        return;
+    setsid();
+    for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++)
+        close(fd);
+    alarm(INDEX_MOST_SECONDS);
+    for (int i = 0; i < count; i++)
+        if (*keys[i])
+            index_settle(keys[i]);
+    _exit(0);
 }
 
+static int index_files(char *const *files, int count)
+{
+    bool wait = false, stored = false;
+    char(*keys)[INDEX_KEY_SIZE] = calloc((size_t)count + 1, sizeof *keys);
+    if (!keys)
+        return 1;
+    for (int i = 0; i < count; i++) {
+        _cleanup_(buf_done) struct buf answer = BUF_INIT;
+        struct stat st;
+        helper_guard(stat(files[i], &st) == 0 && st.st_size > 0 ? (unsigned long long)st.st_size : 0);
+        wait |= index_one(files[i], &answer, keys[i]);
+        stored |= *keys[i] != 0;
+        if (answer.failed)
+            helper_line(&answer, "failed", files[i], "out of memory", NULL);
+        fwrite(answer.data, 1, answer.len, stdout);
+        if (fflush(stdout) != 0)
+            break;
+    }
+    alarm(0);
+    if (stored)
+        settle(keys, count);
+    while (wait && fgetc(stdin) != EOF)
+        ;
+    free(keys);
+    return ferror(stdout) != 0;
+}
+
+/* ---- the program ---- */
 static const struct {
     const char *name, *arguments, *what;
-    int (*run)(void);
+    int (*run)(FILE *in, FILE *out);
 } jobs[] = {
     {"index", " FILE...", "builds the symbol indexes of files that have none", NULL},
-    {"compile", "", "compiles what to record of functions; the request comes on standard input", compile},
-    {"variable", "", "reads or writes a variable of a process; likewise", variable},
-    {"stacks", "", "says where all threads of processes are; likewise", stacks},
+    {"compile", "", "compiles what to record of functions; the request comes on standard input", helper_compile},
+    {"variable", "", "reads or writes a variable of a process; likewise", variable_main},
+    {"stacks", "", "says where all threads of processes are; likewise", stacks_main},
 };
 
 static int usage(FILE *to)
@@ -93,14 +173,13 @@ static int run(int argc, char **argv)
         return 0;
     }
     unsetenv("DEBUGINFOD_URLS"); /* nothing is fetched from the network */
-    volunteer();
     limit_memory();
     helper_guard(0);
     if (argc >= 3 && strcmp(argv[1], jobs[0].name) == 0)
-        return helper_index(argv + 2, argc - 2, stdin, stdout);
+        return index_files(argv + 2, argc - 2);
     for (size_t i = 1; argc == 2 && i < sizeof jobs / sizeof *jobs; i++)
         if (strcmp(argv[1], jobs[i].name) == 0)
-            return jobs[i].run();
+            return jobs[i].run(stdin, stdout) != 0;
     return usage(stderr);
 }
 

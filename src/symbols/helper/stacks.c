@@ -1,9 +1,37 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Where all threads of processes are, native functions and Python's together. The helper's job `stacks`; on standard
+ * input, one a line (fields separated by tabs, escaped):
+ *
+ *     process PID       several
+ *     depth N           frames of a stack at most, the innermost (1 .. 256)
+ *     values N          arguments and locals of native frames, with N levels of pointers; not of the system's libraries
+ *     seconds N         what is not read by then is answered with a problem
+ *     end
+ *
+ * answers, for each process in the order of the request:
+ *
+ *     process PID NAME PROBLEM
+ *                       NAME of its program; PROBLEM for people, "" if there is none
+ *     stack THREADS RUNNING FIRST NAME
+ *                       threads of that name that are in the same frames, which follow; how many of them run; 1 if the
+ *                       process's first thread is one of them
+ *     frame LANGUAGE FUNCTION FILE LINE MODULE
+ *                       innermost first. native, python, or note: FUNCTION says why nothing is known of frames there
+ *     value 0 NAME TYPE TEXT
+ *                       of the frame before it, with `values`. NAME "": TEXT says why nothing is known of them
+ *
+ * and `done`; or `failed REASON`. Nothing is stopped: a thread that waits is unwound from its stack pointer
+ * (lines_callers), a thread that runs is sampled (symbols/index/lines.h), and Python's frames are read from memory (python.h).
+ * Answers have neither addresses nor numbers of threads: processes that do the same say the same, and are sent once.
+ */
 #define HASH_NONFATAL_OOM 1
 #include <uthash.h>
 
-#include "symbols/helper/stacks.h"
+#include "symbols/helper/jobs.h"
 
+#include "base/data/arena.h"
+#include "base/data/buf.h"
 #include "base/data/cleanup.h"
 #include "base/data/err.h"
 #include "base/data/grow.h"
@@ -11,7 +39,7 @@
 #include "base/system/proc_file.h"
 #include "symbols/client/helper.h"
 #include "symbols/helper/variable.h"
-#include "symbols/index/sample.h"
+#include "symbols/index/lines.h"
 #include "symbols/python/python.h"
 
 #include <dirent.h>
@@ -44,25 +72,25 @@ struct stack_name_entry {
     UT_hash_handle hh;
 };
 
-static const char *keep(struct stack_names *names, const char *text)
+static const char *names_keep(struct stack_names *names, const char *text)
 {
     const char *copy = text ? arena_dup(&names->arena, text, strlen(text)) : NULL;
     return copy ? copy : "";
 }
 
-static const struct stack_name *look(struct stack_names *names, struct lines *lines, uint64_t addr)
+static const struct stack_name *names_look_up(struct stack_names *names, struct lines *lines, uint64_t addr)
 {
     struct line_location where;
     const struct stack_name *outer = NULL;
     if (lines_find(lines, addr, &where) < 0 || !where.module)
         return NULL;
-    const char *module = keep(names, where.module);
+    const char *module = names_keep(names, where.module);
     for (size_t i = where.count; i-- > 0;) {
         struct stack_name *name = arena_alloc(&names->arena, sizeof *name);
         if (!name)
             break;
-        *name = (struct stack_name){.function = keep(names, where.frames[i].function),
-                                    .file = keep(names, where.frames[i].file),
+        *name = (struct stack_name){.function = names_keep(names, where.frames[i].function),
+                                    .file = names_keep(names, where.frames[i].file),
                                     .module = module,
                                     .line = where.frames[i].file ? where.frames[i].line : 0,
                                     .outer = outer};
@@ -88,7 +116,7 @@ static const struct stack_name *stack_name_of(struct stack_names *names, struct 
     if (!entry)
         return NULL;
     entry->key = key;
-    entry->name = look(names, lines, addr);
+    entry->name = names_look_up(names, lines, addr);
     HASH_ADD_KEYPTR(hh, names->entries, entry->key, strlen(entry->key), entry);
     return entry->name;
 }
@@ -418,7 +446,7 @@ static void put_stack(const struct work *work, struct buf *out, const struct sta
 
 /* ---- threads ---- */
 
-static void unwind(struct work *work, struct stack *stack, const struct lines_thread *thread)
+static void thread_unwind(struct work *work, struct stack *stack, const struct lines_thread *thread)
 {
     stack->count = lines_unwind(work->lines, thread, stack->addrs, work->values ? stack->registers : NULL, work->depth,
                                 &stack->whole);
@@ -502,7 +530,7 @@ static enum seen read_waiting(struct work *work, pid_t tid)
         if (seen != SEEN_WAITS)
             return seen;
         work->ran_on = work->values && (runs < 0 || i + 1 == STACKS_TRIES);
-        unwind(work, &stack, &thread);
+        thread_unwind(work, &stack, &thread);
         if (look_at(work->pid, tid, after, &again) == SEEN_WAITS && strcmp(before, after) == 0 &&
             (!work->values || work->ran_on || runs == proc_status_number(work->pid, tid, "voluntary_ctxt_switches"))) {
             add_thread(work, tid, &stack, false);
@@ -535,7 +563,7 @@ static void read_running(struct work *work, const pid_t *tids, size_t count)
                                                 .stack_size = sample->stack_size};
             work->ran_on = false;
             if (sample->code == 0)
-                unwind(work, &stack, &thread);
+                thread_unwind(work, &stack, &thread);
             else
                 stack.note = sample->code == -EAGAIN
                                  ? "not read: it runs, but had no processor, or is in the kernel"

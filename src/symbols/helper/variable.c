@@ -187,7 +187,7 @@ struct lookup {
     bool found;
 };
 
-static void match(void *ctx, Dwarf_Die *die, const char *name)
+static void match_name(void *ctx, Dwarf_Die *die, const char *name)
 {
     (void)name;
     struct lookup *lookup = ctx;
@@ -199,9 +199,9 @@ static void match(void *ctx, Dwarf_Die *die, const char *name)
 
 static bool find_in_scope(struct variable_found *at, Dwarf_Die *scope, struct lookup *lookup)
 {
-    scopes_locals(at->module->compiler, scope, at->pc, match, lookup);
+    scopes_locals(at->module->compiler, scope, at->pc, match_name, lookup);
     if (!lookup->found)
-        scopes_parameters(at->module->compiler, scope, match, lookup);
+        scopes_parameters(at->module->compiler, scope, match_name, lookup);
     return lookup->found;
 }
 
@@ -626,8 +626,8 @@ static int split_scope(struct question *question)
     return question->scope ? 0 : -ENOMEM;
 }
 
-static bool find(void *ctx, struct emitter *emitter, const char *name, size_t length, Dwarf_Die *ret_type,
-                 struct place *ret_place)
+static bool lookup_find(void *ctx, struct emitter *emitter, const char *name, size_t length, Dwarf_Die *ret_type,
+                        struct place *ret_place)
 {
     struct question *question = ctx;
     _cleanup_(buf_done) struct buf whole = BUF_INIT;
@@ -650,7 +650,7 @@ static struct type_index *types_of(struct question *question)
     return compiler ? &compiler->types : NULL;
 }
 
-static struct emitter begin(struct question *question)
+static struct emitter lookup_begin(struct question *question)
 {
     struct emitter emitter;
     emitter_init(&emitter, &question->job->options, types_of(question), false);
@@ -659,25 +659,26 @@ static struct emitter begin(struct question *question)
 }
 
 /* Finds the variable and its type, for messages and for what comes then. */
-static int look_up(struct question *question)
+static int lookup_name(struct question *question)
 {
-    struct emitter emitter = begin(question);
-    bool good = numbers_resolve(&emitter, question->expression, find, question, &question->resolved, &question->err);
+    struct emitter emitter = lookup_begin(question);
+    bool good =
+        numbers_resolve(&emitter, question->expression, lookup_find, question, &question->resolved, &question->err);
     emitter_done(&emitter);
     return good ? 0 : -EINVAL;
 }
 
-static void locate(void *ctx, struct emitter *emitter, struct place *ret_place)
+static void lookup_locate(void *ctx, struct emitter *emitter, struct place *ret_place)
 {
     struct question *question = ctx;
-    if (!numbers_resolve(emitter, question->expression, find, question, &question->resolved, &question->err))
+    if (!numbers_resolve(emitter, question->expression, lookup_find, question, &question->resolved, &question->err))
         *ret_place = (struct place){.kind = PLACE_NOT_AVAILABLE};
     else
         *ret_place = question->resolved.place;
 }
 
 /* A bit field: its bits as a number of its type. */
-static void show_bits(struct question *question, struct emitter *emitter)
+static void value_show_bits(struct question *question, struct emitter *emitter)
 {
     struct resolved *at = &question->resolved;
     struct place place;
@@ -685,21 +686,21 @@ static void show_bits(struct question *question, struct emitter *emitter)
     buf_puts(&emitter->text, "result(:");
     struct emitter_block block = emit_block_begin(emitter, CAPTURE_TRY, 0, NULL);
     buf_putc(&emitter->text, '?');
-    locate(question, emitter, &place);
+    lookup_locate(question, emitter, &place);
     emit_bit_field(emitter, &type, &place, at->bit, at->bits);
     emit_block_end(emitter, block);
     buf_putc(&emitter->text, ')');
 }
 
-static bool show(struct question *question, struct buf *text)
+static bool value_show(struct question *question, struct buf *text)
 {
-    struct emitter emitter = begin(question);
+    struct emitter emitter = lookup_begin(question);
     Dwarf_Die type = question->resolved.type;
     if (question->resolved.bits)
-        show_bits(question, &emitter);
+        value_show_bits(question, &emitter);
     else {
         buf_puts(&emitter.text, "result(");
-        emit_field(&emitter, "", &type, locate, question);
+        emit_field(&emitter, "", &type, lookup_locate, question);
         buf_putc(&emitter.text, ')');
     }
     bool good = variable_show(question->job, &emitter, question->found.frame, text);
@@ -710,10 +711,10 @@ static bool show(struct question *question, struct buf *text)
 /* Where it is in the process; false: in no memory. */
 static bool address_of(struct question *question, uint64_t *ret_address)
 {
-    struct emitter emitter = begin(question);
+    struct emitter emitter = lookup_begin(question);
     struct place place;
     question->where_only = true;
-    locate(question, &emitter, &place);
+    lookup_locate(question, &emitter, &place);
     question->where_only = false;
     unsigned temp = emit_temp(&emitter);
     emit(&emitter, CAPTURE_LEA, temp, place.base, place.offset);
@@ -779,7 +780,7 @@ static int answer_read(struct question *question, struct buf *out)
         buf_puts(&type, " *");
         snprintf(size, sizeof size, "8");
     } else {
-        if (!show(question, &text))
+        if (!value_show(question, &text))
             return err_set(&question->err, -EFAULT, "%s: its memory cannot be read", question->job->name);
         snprintf(size, sizeof size, "%" PRIu64, type_size(&question->resolved.type));
     }
@@ -797,11 +798,11 @@ static int answer_write(struct question *question, struct buf *out)
     if (question->resolved.address || !address_of(question, &address))
         return err_set(&question->err, -EINVAL, "%s: it is in no memory here, so it cannot be written",
                        question->job->name);
-    show(question, &before);
+    value_show(question, &before);
     int r = write_value(question, address);
     if (r < 0)
         return question->err.code ? r : err_errno(&question->err, r, "%s: it cannot be written", question->job->name);
-    show(question, &after);
+    value_show(question, &after);
     type_put_name(types_of(question), &question->resolved.type, true, &type);
     helper_line(out, "written", type.data ? type.data : "", before.data ? before.data : "",
                 after.data ? after.data : "", NULL);
@@ -810,7 +811,7 @@ static int answer_write(struct question *question, struct buf *out)
 
 /* ---- all variables of all frames ---- */
 
-static void list_all(struct variable_job *job, struct buf *out)
+static void job_list(struct variable_job *job, struct buf *out)
 {
     for (size_t i = 0; i < job->frame_count; i++) {
         struct variable_found at = {0};
@@ -823,7 +824,7 @@ static void list_all(struct variable_job *job, struct buf *out)
 
 /* ---- the job ---- */
 
-static int run(struct variable_job *job, FILE *in, struct buf *out, struct err *err)
+static int job_run(struct variable_job *job, FILE *in, struct buf *out, struct err *err)
 {
     int r = read_job(job, in, err);
     if (r < 0)
@@ -831,7 +832,7 @@ static int run(struct variable_job *job, FILE *in, struct buf *out, struct err *
     variable_read_process(job->pid);
     variable_unwind(job);
     if (strcmp(job->name, "*") == 0) {
-        list_all(job, out);
+        job_list(job, out);
         return 0;
     }
     _cleanup_(freep) struct question *question = calloc(1, sizeof *question);
@@ -840,7 +841,7 @@ static int run(struct variable_job *job, FILE *in, struct buf *out, struct err *
     question->job = job;
     r = split_scope(question);
     if (r == 0)
-        r = look_up(question);
+        r = lookup_name(question);
     if (r == 0)
         r = job->write ? answer_write(question, out) : answer_read(question, out);
     if (r < 0)
@@ -858,7 +859,7 @@ int variable_main(FILE *in, FILE *out)
     int r = job ? 0 : -ENOMEM;
     if (job) {
         job->options = (struct capture_options){.depth = 1, .bytes = HELPER_BYTES_MAX, .array = 64, .string = 256};
-        r = run(job, in, &answer, &err);
+        r = job_run(job, in, &answer, &err);
         job_free(job);
     }
     if (r < 0 || answer.failed) {

@@ -41,20 +41,17 @@ struct reading {
     bool failed; /* out of memory */
 };
 
-static void thread_done(struct core_thread *thread)
-{
-    for (size_t i = 0; i < thread->count; i++)
-        line_location_done(&thread->frames[i].where);
-    free(thread->frames);
-    free(thread->incomplete);
-}
-
 void core_free(struct core *core)
 {
     if (!core)
         return;
-    for (size_t i = 0; i < core->count; i++)
-        thread_done(&core->threads[i]);
+    for (size_t i = 0; i < core->count; i++) {
+        struct core_thread *thread = &core->threads[i];
+        for (size_t j = 0; j < thread->count; j++)
+            line_location_done(&thread->frames[j].where);
+        free(thread->frames);
+        free(thread->incomplete);
+    }
     free(core->threads);
     free(core->program);
     free(core);
@@ -189,7 +186,7 @@ static void read_notes(struct reading *reading)
 }
 
 /* ---- stacks ---- */
-static int take_frame(Dwfl_Frame *state, void *arg)
+static int frame_keep(Dwfl_Frame *state, void *arg)
 {
     struct reading *reading = arg;
     struct core_thread *thread = reading->thread;
@@ -204,10 +201,10 @@ static int take_frame(Dwfl_Frame *state, void *arg)
     struct core_frame *frame = &thread->frames[thread->count++];
     frame->pc = pc;
     /* Where a call returns to may belong to the next line, or function; where a signal struck is exact. */
-    return location_find(&reading->lines, exact ? pc : pc - 1, &frame->where) < 0 ? -1 : DWARF_CB_OK;
+    return lines_find(&reading->lines, exact ? pc : pc - 1, &frame->where) < 0 ? -1 : DWARF_CB_OK;
 }
 
-static int take_thread(Dwfl_Thread *state, void *arg)
+static int thread_keep(Dwfl_Thread *state, void *arg)
 {
     struct reading *reading = arg;
     struct core *core = reading->core;
@@ -231,23 +228,12 @@ static int take_thread(Dwfl_Thread *state, void *arg)
         if (reading->signals[i].tid == thread->tid)
             thread->signo = reading->signals[i].signo;
     reading->thread = thread;
-    if (dwfl_thread_getframes(state, take_frame, reading) < 0)
+    if (dwfl_thread_getframes(state, frame_keep, reading) < 0)
         thread->incomplete = strdup(dwfl_errmsg(-1));
     struct core_frame *fitting = realloc(thread->frames, (thread->count + 1) * sizeof *fitting);
     if (fitting)
         thread->frames = fitting;
     return DWARF_CB_OK;
-}
-
-static void put_crashing_first(struct reading *reading)
-{
-    struct core *core = reading->core;
-    for (size_t i = 1; i < core->count && reading->signal_count; i++)
-        if (core->threads[i].tid == reading->signals[0].tid) {
-            struct core_thread first = core->threads[i];
-            memmove(core->threads + 1, core->threads, i * sizeof first);
-            core->threads[0] = first;
-        }
 }
 
 static int read_stacks(struct reading *reading, const char *path, struct err *err)
@@ -264,11 +250,17 @@ static int read_stacks(struct reading *reading, const char *path, struct err *er
         return err_set(err, -EIO, "core file %s: its load modules: %s", path, dwfl_errmsg(-1));
     if (dwfl_core_file_attach(reading->lines.dwfl, reading->elf) < 0)
         return err_set(err, -EIO, "core file %s: its threads: %s", path, dwfl_errmsg(-1));
-    if (dwfl_getthreads(reading->lines.dwfl, take_thread, reading) < 0 && reading->core->count == 0)
+    if (dwfl_getthreads(reading->lines.dwfl, thread_keep, reading) < 0 && reading->core->count == 0)
         return err_set(err, -EIO, "core file %s: its threads: %s", path, dwfl_errmsg(-1));
     if (reading->failed)
         return err_set(err, -ENOMEM, "out of memory for the threads of core file %s", path);
-    put_crashing_first(reading);
+    struct core *core = reading->core;
+    for (size_t i = 1; i < core->count && reading->signal_count; i++)
+        if (core->threads[i].tid == reading->signals[0].tid) { /* the one that crashed comes first */
+            struct core_thread first = core->threads[i];
+            memmove(core->threads + 1, core->threads, i * sizeof first);
+            core->threads[0] = first;
+        }
     return 0;
 }
 
@@ -303,7 +295,7 @@ int core_read(struct core **ret_core, const char *path, const char *program, str
     struct reading reading = {.fd = -1};
     symbols_stay_local();
     int r = read_all(&reading, path, program, err);
-    location_forget(&reading.lines);
+    lines_forget(&reading.lines);
     if (reading.lines.dwfl)
         dwfl_end(reading.lines.dwfl);
     elf_end(reading.elf);

@@ -1,144 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "symbols/index/elf_files.h"
+/* Names of source files, and lines of functions, by .debug_line (DWARF 5, section 6.2). */
+#include "symbols/index/index_build.h"
 
 #include <dwarf.h>
-#include <elfutils/libdwfl.h>
+#include <elfutils/libdw.h>
 #include <gelf.h>
 #include <stdlib.h>
 #include <string.h>
 #include <uthash.h>
-
-/* Functions by the symbol tables, and what kind of program it is (elf(5); the gABI's dynamic section). */
-
-static const char hook[] = "__cyg_profile_func_enter";
-
-static bool is_code(Elf *elf, GElf_Word section)
-{
-    GElf_Shdr header;
-    Elf_Scn *scn = section != SHN_UNDEF && section < SHN_LORESERVE ? elf_getscn(elf, section) : NULL;
-    return scn && gelf_getshdr(scn, &header) && (header.sh_flags & SHF_EXECINSTR);
-}
-
-/* Symbols without a size (assembler) reach to the next one, or to the end of their section. */
-static void give_sizes(struct builder *builder, Elf *elf)
-{
-    for (size_t i = 0; i < builder->count; i++) {
-        struct built_function *function = &builder->functions[i];
-        if (function->size)
-            continue;
-        uint64_t end = i + 1 < builder->count ? builder->functions[i + 1].address : UINT64_MAX;
-        for (Elf_Scn *scn = NULL; (scn = elf_nextscn(elf, scn));) {
-            GElf_Shdr header;
-            if (gelf_getshdr(scn, &header) && (header.sh_flags & SHF_ALLOC) &&
-                function->address - header.sh_addr < header.sh_size) {
-                uint64_t section_end = header.sh_addr + header.sh_size;
-                function->size = (end < section_end ? end : section_end) - function->address;
-                break;
-            }
-        }
-    }
-}
-
-static void collect(struct builder *builder, Dwfl_Module *module)
-{
-    int count = dwfl_module_getsymtab(module);
-    for (int i = 1; i < count; i++) {
-        GElf_Sym symbol;
-        GElf_Addr address;
-        GElf_Word section;
-        Elf *elf;
-        const char *name = dwfl_module_getsym_info(module, i, &symbol, &address, &section, &elf, NULL);
-        if (!name || !*name || section == SHN_UNDEF)
-            continue;
-        int type = GELF_ST_TYPE(symbol.st_info);
-        if (type != STT_FUNC && type != STT_GNU_IFUNC)
-            continue;
-        if (strcmp(name, hook) == 0)
-            builder->flags |= INDEX_OWN_HOOKS;
-        if (!is_code(elf, section))
-            continue;
-        struct built_function *function = builder_add(builder);
-        if (!function)
-            return;
-        function->address = address;
-        function->size = symbol.st_size;
-        function->linkage = name;
-        function->global = GELF_ST_BIND(symbol.st_info) != STB_LOCAL;
-        function->in_symtab = true;
-    }
-}
-
-/* ---- what kind of program ---- */
-static bool is_sanitizer(const char *name)
-{
-    return name && (strncmp(name, "libasan.so", 10) == 0 || strncmp(name, "libclang_rt.asan", 16) == 0);
-}
-
-static void read_dynamic(Elf *elf, Elf_Scn *scn, const GElf_Shdr *header, unsigned *flags, bool *pie)
-{
-    Elf_Data *data = elf_getdata(scn, NULL);
-    GElf_Dyn entry;
-    for (int i = 0; data && gelf_getdyn(data, i, &entry) && entry.d_tag != DT_NULL; i++) {
-        if (entry.d_tag == DT_NEEDED && is_sanitizer(elf_strptr(elf, header->sh_link, entry.d_un.d_val)))
-            *flags |= INDEX_NEEDS_ASAN;
-        if (entry.d_tag == DT_FLAGS_1 && (entry.d_un.d_val & DF_1_PIE))
-            *pie = true;
-    }
-}
-
-static void read_dynamic_symbols(Elf *elf, Elf_Scn *scn, const GElf_Shdr *header, unsigned *flags)
-{
-    Elf_Data *data = elf_getdata(scn, NULL);
-    GElf_Sym symbol;
-    for (int i = 1; data && gelf_getsym(data, i, &symbol); i++) {
-        const char *name = elf_strptr(elf, header->sh_link, symbol.st_name);
-        if (name && strcmp(name, hook) == 0)
-            *flags |= symbol.st_shndx == SHN_UNDEF ? INDEX_HAS_HOOKS : INDEX_OWN_HOOKS;
-    }
-}
-
-static void read_kind(struct builder *builder, Elf *elf)
-{
-    size_t count = 0;
-    bool interpreted = false, pie = false;
-    GElf_Ehdr header;
-    if (!gelf_getehdr(elf, &header))
-        return;
-    elf_getphdrnum(elf, &count);
-    for (size_t i = 0; i < count; i++) {
-        GElf_Phdr segment;
-        if (gelf_getphdr(elf, (int)i, &segment) && segment.p_type == PT_INTERP)
-            interpreted = true;
-    }
-    for (Elf_Scn *scn = NULL; (scn = elf_nextscn(elf, scn));) {
-        GElf_Shdr section;
-        if (!gelf_getshdr(scn, &section))
-            continue;
-        if (section.sh_type == SHT_DYNAMIC)
-            read_dynamic(elf, scn, &section, &builder->flags, &pie);
-        else if (section.sh_type == SHT_DYNSYM)
-            read_dynamic_symbols(elf, scn, &section, &builder->flags);
-    }
-    if (!interpreted && (header.e_type == ET_EXEC || (header.e_type == ET_DYN && pie)))
-        builder->flags |= INDEX_STATIC;
-    /* a program that defines the hooks itself does it to be called; of a static one the C library's stands there */
-    if ((builder->flags & INDEX_OWN_HOOKS) && (header.e_type == ET_EXEC || pie))
-        builder->flags |= INDEX_HAS_HOOKS;
-    if (builder->flags & INDEX_STATIC)
-        builder->flags &= ~(unsigned)INDEX_OWN_HOOKS;
-}
-
-void build_symbols(struct builder *builder, Dwfl_Module *module)
-{
-    GElf_Addr bias;
-    Elf *elf = dwfl_module_getelf(module, &bias);
-    collect(builder, module);
-    builder_sort(builder);
-    if (elf) {
-        read_kind(builder, elf);
-        give_sizes(builder, elf);
-    }
-}
 
 enum {
     UNITS = 256,     /* tables kept at a time */
@@ -188,7 +57,7 @@ struct reader {
     const struct sections *sections;
 };
 
-static uint64_t take(struct reader *reader, size_t size)
+static uint64_t reader_number(struct reader *reader, size_t size)
 {
     uint64_t value = 0;
     if (reader->failed || (size_t)(reader->end - reader->at) < size) {
@@ -201,11 +70,11 @@ static uint64_t take(struct reader *reader, size_t size)
     return value;
 }
 
-static uint64_t take_leb(struct reader *reader)
+static uint64_t reader_leb(struct reader *reader)
 {
     uint64_t value = 0;
     for (unsigned shift = 0; !reader->failed; shift += 7) {
-        uint64_t byte = take(reader, 1);
+        uint64_t byte = reader_number(reader, 1);
         if (shift < 64)
             value |= (byte & 0x7f) << shift;
         if (!(byte & 0x80))
@@ -214,7 +83,7 @@ static uint64_t take_leb(struct reader *reader)
     return value;
 }
 
-static const char *take_string(struct reader *reader)
+static const char *reader_string(struct reader *reader)
 {
     const uint8_t *nul = reader->failed ? NULL : memchr(reader->at, 0, (size_t)(reader->end - reader->at));
     if (!nul) {
@@ -234,7 +103,7 @@ static const char *string_of(const Elf_Data *data, uint64_t at)
 }
 
 /* ---- tables ---- */
-static bool add(struct entry **entries, size_t *count, const char *name, uint64_t directory)
+static bool entry_add(struct entry **entries, size_t *count, const char *name, uint64_t directory)
 {
     if (*count >= FILES)
         return false;
@@ -252,52 +121,52 @@ static void read_old_table(struct reader *reader, struct unit *unit)
 {
     const char *name;
     unit->first = 1;
-    while (*(name = take_string(reader)))
-        if (!add(&unit->directories, &unit->directory_count, name, 0))
+    while (*(name = reader_string(reader)))
+        if (!entry_add(&unit->directories, &unit->directory_count, name, 0))
             return;
-    while (*(name = take_string(reader))) {
-        uint64_t directory = take_leb(reader);
-        take_leb(reader); /* time of change, size */
-        take_leb(reader);
-        if (reader->failed || !add(&unit->files, &unit->file_count, name, directory))
+    while (*(name = reader_string(reader))) {
+        uint64_t directory = reader_leb(reader);
+        reader_leb(reader); /* time of change, size */
+        reader_leb(reader);
+        if (reader->failed || !entry_add(&unit->files, &unit->file_count, name, directory))
             return;
     }
 }
 
-static bool take_form(struct reader *reader, uint64_t form, uint64_t *ret_number, const char **ret_string)
+static bool reader_form(struct reader *reader, uint64_t form, uint64_t *ret_number, const char **ret_string)
 {
     *ret_number = 0;
     *ret_string = "";
     switch (form) {
     case DW_FORM_string:
-        *ret_string = take_string(reader);
+        *ret_string = reader_string(reader);
         break;
     case DW_FORM_line_strp:
-        *ret_string = string_of(reader->sections->line_str, take(reader, reader->wide ? 8 : 4));
+        *ret_string = string_of(reader->sections->line_str, reader_number(reader, reader->wide ? 8 : 4));
         break;
     case DW_FORM_strp:
-        *ret_string = string_of(reader->sections->str, take(reader, reader->wide ? 8 : 4));
+        *ret_string = string_of(reader->sections->str, reader_number(reader, reader->wide ? 8 : 4));
         break;
     case DW_FORM_udata:
-        *ret_number = take_leb(reader);
+        *ret_number = reader_leb(reader);
         break;
     case DW_FORM_data1:
-        *ret_number = take(reader, 1);
+        *ret_number = reader_number(reader, 1);
         break;
     case DW_FORM_data2:
-        *ret_number = take(reader, 2);
+        *ret_number = reader_number(reader, 2);
         break;
     case DW_FORM_data4:
-        *ret_number = take(reader, 4);
+        *ret_number = reader_number(reader, 4);
         break;
     case DW_FORM_data8:
-        *ret_number = take(reader, 8);
+        *ret_number = reader_number(reader, 8);
         break;
     case DW_FORM_data16:
-        take(reader, 16);
+        reader_number(reader, 16);
         break;
     case DW_FORM_block:
-        take(reader, take_leb(reader));
+        reader_number(reader, reader_leb(reader));
         break;
     default: /* strings by index are for split units, whose places are not looked for */
         return false;
@@ -307,14 +176,14 @@ static bool take_form(struct reader *reader, uint64_t form, uint64_t *ret_number
 
 static bool read_new_table(struct reader *reader, struct entry **entries, size_t *ret_count)
 {
-    uint64_t formats[FORMATS][2], format_count = take(reader, 1);
+    uint64_t formats[FORMATS][2], format_count = reader_number(reader, 1);
     if (format_count > FORMATS)
         return false;
     for (uint64_t i = 0; i < format_count; i++) {
-        formats[i][0] = take_leb(reader);
-        formats[i][1] = take_leb(reader);
+        formats[i][0] = reader_leb(reader);
+        formats[i][1] = reader_leb(reader);
     }
-    uint64_t count = take_leb(reader);
+    uint64_t count = reader_leb(reader);
     if (reader->failed || count > FILES || (count && !format_count))
         return false;
     for (uint64_t i = 0; i < count; i++) {
@@ -323,14 +192,14 @@ static bool read_new_table(struct reader *reader, struct entry **entries, size_t
         for (uint64_t j = 0; j < format_count; j++) {
             uint64_t number;
             const char *string;
-            if (!take_form(reader, formats[j][1], &number, &string))
+            if (!reader_form(reader, formats[j][1], &number, &string))
                 return false;
             if (formats[j][0] == DW_LNCT_path)
                 name = string;
             else if (formats[j][0] == DW_LNCT_directory_index)
                 directory = number;
         }
-        if (!add(entries, ret_count, name, directory))
+        if (!entry_add(entries, ret_count, name, directory))
             return false;
     }
     return true;
@@ -339,31 +208,31 @@ static bool read_new_table(struct reader *reader, struct entry **entries, size_t
 static void read_header(struct reader *reader, struct unit *unit)
 {
     struct program program = {0};
-    uint64_t length = take(reader, 4);
+    uint64_t length = reader_number(reader, 4);
     if (length == 0xffffffff) {
         reader->wide = true;
-        length = take(reader, 8);
+        length = reader_number(reader, 8);
     }
     if (reader->failed || length > (uint64_t)(reader->end - reader->at))
         return;
     reader->end = program.end = reader->at + length;
-    reader->version = (unsigned)take(reader, 2);
+    reader->version = (unsigned)reader_number(reader, 2);
     if (reader->version < 2 || reader->version > 5)
         return;
     if (reader->version >= 5)
-        take(reader, 2); /* sizes of addresses and segments */
-    length = take(reader, reader->wide ? 8 : 4);
+        reader_number(reader, 2); /* sizes of addresses and segments */
+    length = reader_number(reader, reader->wide ? 8 : 4);
     if (reader->failed || length > (uint64_t)(reader->end - reader->at))
         return;
     reader->end = program.start = reader->at + length;
-    program.step = (unsigned)take(reader, 1);
-    bool wide_words = reader->version >= 4 && take(reader, 1) > 1; /* not of any machine of ours */
-    take(reader, 1);                                               /* default_is_stmt */
-    program.base = (int)(take(reader, 1) ^ 0x80) - 0x80;           /* signed */
-    program.range = (unsigned)take(reader, 1);
-    program.opcodes = (unsigned)take(reader, 1);
+    program.step = (unsigned)reader_number(reader, 1);
+    bool wide_words = reader->version >= 4 && reader_number(reader, 1) > 1; /* not of any machine of ours */
+    reader_number(reader, 1);                                               /* default_is_stmt */
+    program.base = (int)(reader_number(reader, 1) ^ 0x80) - 0x80;           /* signed */
+    program.range = (unsigned)reader_number(reader, 1);
+    program.opcodes = (unsigned)reader_number(reader, 1);
     program.lengths = reader->at;
-    take(reader, program.opcodes ? program.opcodes - 1 : 0);
+    reader_number(reader, program.opcodes ? program.opcodes - 1 : 0);
     if (reader->failed)
         return;
     if (program.range && program.opcodes >= 10 && !wide_words)
@@ -403,22 +272,30 @@ static const struct sections *sections_of(struct elf_files *files, Dwarf *dwarf)
     return sections;
 }
 
-static void unit_free(struct unit *unit)
-{
-    free(unit->directories);
-    free(unit->files);
-    free(unit);
-}
-
-static void forget_all(struct elf_files *files)
+static void units_forget(struct elf_files *files)
 {
     struct unit *unit, *next;
     HASH_ITER(hh, files->units, unit, next)
     {
         HASH_DEL(files->units, unit);
-        unit_free(unit);
+        free(unit->directories);
+        free(unit->files);
+        free(unit);
     }
     files->unit_count = 0;
+}
+
+struct elf_files *elf_files_new(void)
+{
+    return calloc(1, sizeof(struct elf_files));
+}
+
+void elf_files_free(struct elf_files *files)
+{
+    if (!files)
+        return;
+    units_forget(files);
+    free(files);
 }
 
 static struct unit *read_unit(struct elf_files *files, Dwarf_CU *key)
@@ -427,7 +304,7 @@ static struct unit *read_unit(struct elf_files *files, Dwarf_CU *key)
     Dwarf_Attribute attr;
     Dwarf_Word offset;
     if (files->unit_count >= UNITS)
-        forget_all(files);
+        units_forget(files);
     struct unit *unit = calloc(1, sizeof *unit);
     if (!unit)
         return NULL;
@@ -450,7 +327,7 @@ static struct unit *read_unit(struct elf_files *files, Dwarf_CU *key)
 }
 
 /* DWARF before 5: directory 0 is the compiler's own; since 5 it stands in the table. */
-static uint32_t path_of(struct builder *builder, const struct unit *unit, const struct entry *file)
+static uint32_t entry_path(struct builder *builder, const struct unit *unit, const struct entry *file)
 {
     const char *directory = "", *base = unit->directory;
     if (!*file->name)
@@ -488,7 +365,7 @@ uint32_t elf_files_find(struct elf_files *files, struct builder *builder, Dwarf_
         return 0;
     struct entry *file = &unit->files[number - unit->first];
     if (!file->path)
-        file->path = path_of(builder, unit, file);
+        file->path = entry_path(builder, unit, file);
     return file->path;
 }
 
@@ -505,7 +382,7 @@ static int compare_lines(const void *left, const void *right)
 }
 
 /* The first row at a wanted address says where the function begins. */
-static void take_row(const struct row *row, struct elf_line *lines, size_t count)
+static void lines_take_row(const struct row *row, struct elf_line *lines, size_t count)
 {
     size_t low = 0, high = count;
     while (low < high) {
@@ -522,12 +399,12 @@ static void take_row(const struct row *row, struct elf_line *lines, size_t count
         }
 }
 
-static int64_t take_signed_leb(struct reader *reader)
+static int64_t reader_signed_leb(struct reader *reader)
 {
     uint64_t value = 0, byte = 0;
     unsigned shift = 0;
     do {
-        byte = take(reader, 1);
+        byte = reader_number(reader, 1);
         if (shift < 64)
             value |= (byte & 0x7f) << shift;
         shift += 7;
@@ -537,15 +414,15 @@ static int64_t take_signed_leb(struct reader *reader)
 
 static void run_extended(struct reader *reader, struct row *row)
 {
-    uint64_t length = take_leb(reader), opcode = take(reader, length ? 1 : 0);
+    uint64_t length = reader_leb(reader), opcode = reader_number(reader, length ? 1 : 0);
     if (!length)
         return;
     if (opcode == DW_LNE_end_sequence)
         *row = (struct row){0, 1, 1};
     if (opcode == DW_LNE_set_address)
-        row->address = take(reader, length - 1);
+        row->address = reader_number(reader, length - 1);
     else
-        take(reader, length - 1);
+        reader_number(reader, length - 1);
 }
 
 /* Returns whether a row is complete. */
@@ -555,23 +432,23 @@ static bool run_standard(struct reader *reader, const struct program *program, u
     case DW_LNS_copy:
         return true;
     case DW_LNS_advance_pc:
-        row->address += take_leb(reader) * program->step;
+        row->address += reader_leb(reader) * program->step;
         break;
     case DW_LNS_advance_line:
-        row->line = (int64_t)((uint64_t)row->line + (uint64_t)take_signed_leb(reader));
+        row->line = (int64_t)((uint64_t)row->line + (uint64_t)reader_signed_leb(reader));
         break;
     case DW_LNS_set_file:
-        row->file = take_leb(reader);
+        row->file = reader_leb(reader);
         break;
     case DW_LNS_const_add_pc:
         row->address += (255 - program->opcodes) / program->range * program->step;
         break;
     case DW_LNS_fixed_advance_pc:
-        row->address += take(reader, 2);
+        row->address += reader_number(reader, 2);
         break;
     default:
         for (unsigned i = program->lengths[opcode - 1]; i > 0; i--)
-            take_leb(reader);
+            reader_leb(reader);
     }
     return false;
 }
@@ -581,7 +458,7 @@ static void run_program(const struct program *program, struct elf_line *lines, s
     struct reader reader = {.at = program->start, .end = program->end};
     struct row row = {0, 1, 1};
     while (!reader.failed && reader.at < reader.end) {
-        uint64_t opcode = take(&reader, 1);
+        uint64_t opcode = reader_number(&reader, 1);
         bool complete = true;
         if (opcode >= program->opcodes) {
             unsigned special = (unsigned)opcode - program->opcodes;
@@ -594,7 +471,7 @@ static void run_program(const struct program *program, struct elf_line *lines, s
             complete = false;
         }
         if (complete)
-            take_row(&row, lines, count);
+            lines_take_row(&row, lines, count);
     }
 }
 
@@ -608,17 +485,4 @@ void elf_files_lines(struct elf_files *files, struct builder *builder, Dwarf_CU 
     run_program(&unit->program, lines, count);
     for (size_t i = 0; i < count; i++)
         lines[i].file = lines[i].line ? elf_files_find(files, builder, key, lines[i].file) : 0;
-}
-
-struct elf_files *elf_files_new(void)
-{
-    return calloc(1, sizeof(struct elf_files));
-}
-
-void elf_files_free(struct elf_files *files)
-{
-    if (!files)
-        return;
-    forget_all(files);
-    free(files);
 }

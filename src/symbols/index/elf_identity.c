@@ -29,7 +29,7 @@ struct source {
     bool has_ended; /* the process, while it was read */
 };
 
-static bool take(struct source *source, void *bytes, size_t len, uint64_t at)
+static bool source_read(struct source *source, void *bytes, size_t len, uint64_t at)
 {
     if (source->fd < 0) {
         struct iovec local = {bytes, len}, remote = {(void *)(uintptr_t)(source->start + at), len};
@@ -65,16 +65,16 @@ static bool read_header(struct source *source, Elf64_Ehdr *ret)
         Elf64_Ehdr wide;
         Elf32_Ehdr narrow;
     } header = {0};
-    if (!take(source, &header.ident, EI_NIDENT, 0) || memcmp(header.ident, ELFMAG, SELFMAG) != 0)
+    if (!source_read(source, &header.ident, EI_NIDENT, 0) || memcmp(header.ident, ELFMAG, SELFMAG) != 0)
         return false;
     if (header.ident[EI_CLASS] == ELFCLASS64) {
-        if (!take(source, &header.wide, sizeof header.wide, 0))
+        if (!source_read(source, &header.wide, sizeof header.wide, 0))
             return false;
         *ret = header.wide;
         return true;
     }
     const Elf32_Ehdr *n = &header.narrow;
-    if (!take(source, &header.narrow, sizeof header.narrow, 0))
+    if (!source_read(source, &header.narrow, sizeof header.narrow, 0))
         return false;
     *ret = (Elf64_Ehdr){.e_type = n->e_type,
                         .e_machine = n->e_machine,
@@ -102,9 +102,9 @@ static bool read_phdrs(struct source *source, struct elf_identity *identity)
         return false;
     identity->phdr_count = h->e_phnum;
     if (wide)
-        return take(source, identity->phdrs, h->e_phnum * sizeof(Elf64_Phdr), h->e_phoff);
+        return source_read(source, identity->phdrs, h->e_phnum * sizeof(Elf64_Phdr), h->e_phoff);
     Elf32_Phdr narrow[ELF_PHDRS];
-    if (!take(source, narrow, h->e_phnum * sizeof *narrow, h->e_phoff))
+    if (!source_read(source, narrow, h->e_phnum * sizeof *narrow, h->e_phoff))
         return false;
     for (size_t i = 0; i < identity->phdr_count; i++)
         identity->phdrs[i] = widen_phdr(&narrow[i]);
@@ -144,7 +144,8 @@ static void read_build_id(struct source *source, struct elf_identity *identity, 
         if (p->p_type != PT_NOTE || p->p_filesz == 0 || p->p_filesz > NOTES_SIZE)
             continue;
         _cleanup_(freep) uint8_t *notes = malloc(p->p_filesz);
-        if (notes && take(source, notes, p->p_filesz, source->fd < 0 ? bias + p->p_vaddr - source->start : p->p_offset))
+        if (notes &&
+            source_read(source, notes, p->p_filesz, source->fd < 0 ? bias + p->p_vaddr - source->start : p->p_offset))
             find_in_notes(identity, notes, p->p_filesz, p->p_align == 8 ? 8 : 4);
     }
 }
@@ -177,7 +178,7 @@ static int read_process(struct source *source, struct elf_identity *identity)
 {
     char magic[SELFMAG];
     uint64_t bias;
-    if (!take(source, magic, sizeof magic, 0))
+    if (!source_read(source, magic, sizeof magic, 0))
         return errno == EPERM || errno == EACCES || errno == ENOSYS ? -EACCES : -ENOEXEC;
     if (!read_header(source, &identity->header))
         return -ENOEXEC;
@@ -220,7 +221,7 @@ static Elf64_Shdr *read_sections(const struct elf_identity *identity, struct sou
         h->e_shstrndx >= h->e_shnum)
         return NULL;
     Elf64_Shdr *sections = calloc(h->e_shnum, sizeof *sections);
-    if (sections && take(source, sections, h->e_shnum * sizeof *sections, h->e_shoff))
+    if (sections && source_read(source, sections, h->e_shnum * sizeof *sections, h->e_shoff))
         return sections;
     free(sections);
     return NULL;
@@ -230,7 +231,7 @@ static Elf64_Shdr *read_sections(const struct elf_identity *identity, struct sou
 static char *read_strings(struct source *source, const Elf64_Shdr *section, size_t limit)
 {
     char *text = section->sh_size && section->sh_size <= limit ? malloc(section->sh_size) : NULL;
-    if (text && take(source, text, section->sh_size, section->sh_offset)) {
+    if (text && source_read(source, text, section->sh_size, section->sh_offset)) {
         text[section->sh_size - 1] = 0;
         return text;
     }
@@ -247,7 +248,7 @@ static bool has_symbol(struct source *source, const Elf64_Shdr *symbols, const E
     for (uint64_t at = 0; text && at + sizeof *some <= symbols->sh_size && at < SYMBOLS_SIZE;) {
         uint64_t left = symbols->sh_size - at;
         size_t count = (size_t)(left < sizeof some ? left : sizeof some) / sizeof *some;
-        if (!take(source, some, count * sizeof *some, symbols->sh_offset + at))
+        if (!source_read(source, some, count * sizeof *some, symbols->sh_offset + at))
             return false;
         for (size_t i = 0; i < count; i++)
             if ((some[i].st_shndx != SHN_UNDEF) == defined && some[i].st_name < strings->sh_size &&

@@ -78,7 +78,7 @@ static const char *string_at(const struct index *index, uint32_t at)
     return at < index->header.strings_size ? index->strings + at : "";
 }
 
-static bool check(struct index *index)
+static bool index_check(struct index *index)
 {
     struct index_header *h = &index->header;
     if (index->size < sizeof *h)
@@ -117,7 +117,7 @@ int index_map(struct index **ret_index, int fd, const char *name, const char *ke
         return r;
     }
     index->bytes = bytes;
-    if (!check(index) || (key && strcmp(string_at(index, index->header.key), key) != 0)) {
+    if (!index_check(index) || (key && strcmp(string_at(index, index->header.key), key) != 0)) {
         index_close(index);
         return err_set(err, -EBADMSG, "%s is damaged, or the index of something else: it has to be built again", name);
     }

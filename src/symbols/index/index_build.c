@@ -6,11 +6,9 @@
 #include "base/data/buf.h"
 #include "base/data/sum.h"
 #include "base/system/file.h"
-#include "symbols/index/cxx_names.h"
+#include "symbols/index/names.h"
 #include "symbols/index/elf_identity.h"
-#include "symbols/index/selection_glob.h"
 
-#include <ctype.h>
 #include <elfutils/libdwfl.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -44,7 +42,7 @@ void index_settle(const char *key)
         to_disk(fd);
 }
 
-static bool is_good(const char *path)
+static bool index_file_is_good(const char *path)
 {
     char key[INDEX_KEY_SIZE + 16];
     struct index *index = NULL;
@@ -60,9 +58,9 @@ int index_store(const struct buf *image, const char *key, struct err *err)
     char path[PATH_MAX];
     const struct iovec whole = {image->data, image->len};
     int r = index_file_path(path, sizeof path, key, true, err);
-    return r < 0
-               ? r
-               : cache_file_write(path, &whole, 1, CACHE_MOST_BYTES, index_boot() == 0 ? to_disk : NULL, is_good, err);
+    return r < 0 ? r
+                 : cache_file_write(path, &whole, 1, CACHE_MOST_BYTES, index_boot() == 0 ? to_disk : NULL,
+                                    index_file_is_good, err);
 }
 
 /* Readable names of functions. */
@@ -104,15 +102,6 @@ static size_t parameters_at(struct span text)
     return text.len;
 }
 
-static bool is_operator(struct span text, size_t at)
-{
-    static const char word[] = "operator";
-    size_t len = sizeof word - 1;
-    return text.len - at > len && memcmp(text.ptr + at, word, len) == 0 &&
-           !isalnum((unsigned char)text.ptr[at + len]) && text.ptr[at + len] != '_' &&
-           (at == 0 || (!isalnum((unsigned char)text.ptr[at - 1]) && text.ptr[at - 1] != '_'));
-}
-
 /* Templates have their result in front: where the name begins. Blanks in brackets and after "operator" are its own, and
  * so are those of the qualifiers of a function that it is local to. */
 static size_t name_at(struct span text)
@@ -122,7 +111,7 @@ static size_t name_at(struct span text)
     int depth = 0;
     for (size_t i = 0; i < text.len; i++) {
         char c = text.ptr[i];
-        if (depth == 0 && c == 'o' && is_operator(text, i))
+        if (depth == 0 && c == 'o' && name_operator_end(text, i) > i)
             break;
         if (c == '<' || c == '(' || c == '{' || c == '[')
             depth++;
@@ -216,7 +205,7 @@ struct text {
     char bytes[];
 };
 
-static void free_interned(struct interned **table)
+static void interned_free(struct interned **table)
 {
     struct interned *entry, *next;
     HASH_ITER(hh, *table, entry, next)
@@ -232,8 +221,8 @@ static void builder_done(struct builder *builder)
     free(builder->aliases);
     buf_done(&builder->strings);
     buf_done(&builder->problems);
-    free_interned(&builder->interned);
-    free_interned(&builder->paths);
+    interned_free(&builder->interned);
+    interned_free(&builder->paths);
     for (struct text *text = builder->texts, *next; text; text = next) {
         next = text->next;
         free(text);
@@ -253,16 +242,8 @@ struct built_function *builder_add(struct builder *builder)
     return function;
 }
 
-static void builder_add_alias(struct builder *builder, uint64_t address, const char *name)
-{
-    if (GROW(builder->aliases, builder->alias_count, builder->alias_room))
-        builder->aliases[builder->alias_count++] = (struct built_alias){address, name};
-    else
-        builder->failed = true;
-}
-
-static struct interned *remember(struct builder *builder, struct interned **table, const char *key, size_t len,
-                                 uint32_t at)
+static struct interned *interned_add(struct builder *builder, struct interned **table, const char *key, size_t len,
+                                     uint32_t at)
 {
     struct interned *entry = malloc(sizeof *entry + len + 1);
     if (!entry) {
@@ -295,7 +276,7 @@ static uint32_t builder_intern(struct builder *builder, const char *string)
         return 0;
     HASH_FIND(hh, builder->interned, string, len, entry);
     if (!entry)
-        entry = remember(builder, &builder->interned, string, len, add_string(builder, string, len));
+        entry = interned_add(builder, &builder->interned, string, len, add_string(builder, string, len));
     return entry ? entry->at : 0;
 }
 
@@ -338,7 +319,7 @@ uint32_t builder_intern_path(struct builder *builder, const char *path)
         return 0;
     }
     clean_path(clean);
-    entry = remember(builder, &builder->paths, path, len, builder_intern(builder, clean));
+    entry = interned_add(builder, &builder->paths, path, len, builder_intern(builder, clean));
     return entry ? entry->at : 0;
 }
 
@@ -429,8 +410,12 @@ void builder_sort(struct builder *builder)
             builder->functions[kept++] = *function;
             continue;
         }
-        if (strcmp(before->linkage, function->linkage) != 0)
-            builder_add_alias(builder, function->address, function->linkage);
+        if (strcmp(before->linkage, function->linkage) != 0) {
+            if (GROW(builder->aliases, builder->alias_count, builder->alias_room))
+                builder->aliases[builder->alias_count++] = (struct built_alias){function->address, function->linkage};
+            else
+                builder->failed = true;
+        }
         if (!before->die) {
             before->die = function->die;
             before->die_name = function->die_name;
@@ -673,7 +658,7 @@ static bool has_section(Elf *elf, const char *wanted)
     return false;
 }
 
-static void tell_missing(struct builder *builder, Elf *elf, const char *reason)
+static void builder_say_missing(struct builder *builder, Elf *elf, const char *reason)
 {
     bool stripped = true;
     for (Elf_Scn *scn = NULL; (scn = elf_nextscn(elf, scn));) {
@@ -711,7 +696,7 @@ static void read_module(struct builder *builder, Dwfl_Module *module, const stru
         build_dwarf(builder, dwarf, dwarf_bias, elf_path);
     } else {
         find_debug_paths(builder, elf, identity, elf_path);
-        tell_missing(builder, elf, reason);
+        builder_say_missing(builder, elf, reason);
     }
 }
 

@@ -2,14 +2,14 @@
 #ifndef SCRY_SYMBOLS_INDEX_INDEX_BUILD_H
 #define SCRY_SYMBOLS_INDEX_INDEX_BUILD_H
 
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
 #include "base/data/buf.h"
 #include "base/data/err.h"
 #include "symbols/index/index.h"
 #include "symbols/index/index_format.h"
-
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
 
 /*
  * Inside symbols: building the index of an ELF file, from its symbol tables first and then its DWARF, as far as they
@@ -73,6 +73,7 @@ void builder_sort(struct builder *builder);
 
 /* ---- the parts of the building that elfutils is needed for ---- */
 struct Dwarf;
+struct Dwarf_CU;
 struct Dwfl_Module;
 /* Functions of .symtab, .dynsym and .gnu_debugdata; flags. */
 void build_symbols(struct builder *builder, struct Dwfl_Module *module);
@@ -85,5 +86,27 @@ void build_dwarf(struct builder *builder, struct Dwarf *dwarf, uint64_t bias, co
 void readable_name(const char *linkage, struct buf *ret_name, struct buf *ret_full);
 /* Takes a demangled function apart, in place of a demangler's own knowledge; for tests. */
 void split_demangled(const char *demangled, struct buf *ret_name, struct buf *ret_full);
+
+/* ---- names of source files ---- */
+/*
+ * By the headers of .debug_line (DWARF 2 to 5, section 6.2.4), without
+ * decoding the line programs behind them as elfutils does, which takes ten times as long as all the rest.
+ */
+
+struct elf_files;
+
+struct elf_files *elf_files_new(void); /* NULL: out of memory */
+void elf_files_free(struct elf_files *files);
+/* The file (a string of the builder's) that a unit's DW_AT_decl_file number means; 0: not known. */
+uint32_t elf_files_find(struct elf_files *files, struct builder *builder, struct Dwarf_CU *unit, uint64_t number);
+
+struct elf_line {
+    uint64_t address;    /* wanted */
+    size_t function;     /* the caller's */
+    uint32_t file, line; /* 0: not known */
+};
+/* Looks for lines of a unit that begin at these addresses; sorts them by address. */
+void elf_files_lines(struct elf_files *files, struct builder *builder, struct Dwarf_CU *unit, struct elf_line *lines,
+                     size_t count);
 
 #endif

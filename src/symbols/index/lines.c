@@ -2,7 +2,7 @@
 #include "symbols/index/lines.h"
 
 #include "base/data/grow.h"
-#include "symbols/index/cxx_names.h"
+#include "symbols/index/names.h"
 
 #include <dlfcn.h>
 #include <dwarf.h>
@@ -93,7 +93,7 @@ static const Dwfl_Callbacks file_callbacks = {
     .section_address = dwfl_offline_section_address,
 };
 
-static int begin(struct lines **ret_lines, const Dwfl_Callbacks *callbacks, struct err *err)
+static int lines_new(struct lines **ret_lines, const Dwfl_Callbacks *callbacks, struct err *err)
 {
     symbols_stay_local();
     struct lines *lines = calloc(1, sizeof *lines);
@@ -110,7 +110,7 @@ static int begin(struct lines **ret_lines, const Dwfl_Callbacks *callbacks, stru
 int lines_open_process(struct lines **ret_lines, pid_t pid, struct err *err)
 {
     struct lines *lines;
-    int r = begin(&lines, &process_callbacks, err);
+    int r = lines_new(&lines, &process_callbacks, err);
     if (r < 0)
         return r;
     int failed = dwfl_linux_proc_report(lines->dwfl, pid); /* an errno, or -1 with dwfl_errmsg */
@@ -134,7 +134,7 @@ int lines_open_process(struct lines **ret_lines, pid_t pid, struct err *err)
 int lines_open_modules(struct lines **ret_lines, const struct lines_module *modules, size_t count, struct err *err)
 {
     struct lines *lines;
-    int r = begin(&lines, &file_callbacks, err);
+    int r = lines_new(&lines, &file_callbacks, err);
     if (r < 0)
         return r;
     size_t found = 0;
@@ -156,7 +156,7 @@ void lines_close(struct lines *lines)
 {
     if (!lines)
         return;
-    location_forget(lines);
+    lines_forget(lines);
     dwfl_end(lines->dwfl);
     free(lines);
 }
@@ -329,7 +329,7 @@ static size_t add_functions(struct lines *lines, Dwfl_Module *module, Dwarf_Die 
     return found;
 }
 
-int location_find(struct lines *lines, uint64_t addr, struct line_location *ret_location)
+int lines_find(struct lines *lines, uint64_t addr, struct line_location *ret_location)
 {
     *ret_location = (struct line_location){0};
     Dwfl_Module *module = dwfl_addrmodule(lines->dwfl, addr);
@@ -366,7 +366,7 @@ int location_find(struct lines *lines, uint64_t addr, struct line_location *ret_
     return 0;
 }
 
-void location_forget(struct lines *lines)
+void lines_forget(struct lines *lines)
 {
     struct line_path *path, *next;
     HASH_ITER(hh, lines->paths, path, next)
@@ -377,11 +377,6 @@ void location_forget(struct lines *lines)
     }
     free(lines->symbol.name);
     scopes_free(&lines->scopes);
-}
-
-int lines_find(struct lines *lines, uint64_t addr, struct line_location *ret_location)
-{
-    return location_find(lines, addr, ret_location);
 }
 
 const char *lines_module(struct lines *lines, uint64_t addr, uint64_t *ret_start)

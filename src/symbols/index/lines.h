@@ -2,9 +2,6 @@
 #ifndef SCRY_SYMBOLS_INDEX_LINES_H
 #define SCRY_SYMBOLS_INDEX_LINES_H
 
-#include "base/data/buf.h"
-#include "base/data/err.h"
-
 #include <elfutils/libdw.h>
 #include <elfutils/libdwfl.h>
 #include <stdbool.h>
@@ -12,6 +9,9 @@
 #include <stdint.h>
 #include <sys/types.h>
 #include <uthash.h>
+
+#include "base/data/buf.h"
+#include "base/data/err.h"
 
 /*
  * From addresses to functions, files and lines, inlined calls included, by the symbol tables and DWARF of a process's
@@ -55,6 +55,27 @@ struct lines_registers { /* of a frame */
 /* ret_registers: of each address; NULL: not wanted. */
 size_t lines_unwind(struct lines *lines, const struct lines_thread *thread, uint64_t *ret_addrs,
                     struct lines_registers *ret_registers, size_t most, bool *ret_whole);
+
+/*
+ * Registers and stacks of threads that run, without stopping them: the kernel's clock event interrupts each where it
+ * is, copies both, and lets it go on (perf_event_open(2): PERF_SAMPLE_REGS_USER, PERF_SAMPLE_STACK_USER). That takes
+ * some microseconds, which nothing in the program sees: no signal, no interrupted system call.
+ */
+enum {
+    SAMPLE_STACK = 16384, /* bytes of the stack, at most */
+    SAMPLE_BATCH = 8,     /* threads at once: what all users may lock in memory is little */
+};
+
+struct sample {
+    pid_t tid;
+    int code; /* 0; -EAGAIN: it did not run; -EACCES: not permitted; other -errno */
+    uint64_t registers[LINES_REGISTERS];
+    size_t stack_size;
+    char stack[SAMPLE_STACK];
+};
+
+/* Of at most SAMPLE_BATCH threads, whose tid is set. Returns when all have run, or SAMPLE_WAIT_MS are over. */
+void samples_take(struct sample *samples, size_t count);
 
 /* The load module of an address: its file, and where its first address lies. NULL: there is none. */
 const char *lines_module(struct lines *lines, uint64_t addr, uint64_t *ret_start);
@@ -120,12 +141,7 @@ struct lines {
 };
 
 /* A core file's stacks are named with a struct lines of their own, which has a dwfl and nothing else. */
-int location_find(struct lines *lines, uint64_t addr, struct line_location *ret_location);
-void location_forget(struct lines *lines); /* what was kept for the next one */
-
-/* ---- scopes.c ---- */
-
-struct scopes;
+void lines_forget(struct lines *lines); /* what was kept for the next one */
 
 /* Debug information is looked for beside the file and under /usr/lib/debug only. */
 void symbols_stay_local(void);

@@ -89,8 +89,8 @@ static int try_file(const char *path, const struct proc_map *map, struct elf_ide
 
 static const char deleted[] = " (deleted)";
 
-static void find_file(const struct scan *scan, const struct proc_map *map, struct elf_identity *loaded,
-                      struct module *module)
+static void module_find_file(const struct scan *scan, const struct proc_map *map, struct elf_identity *loaded,
+                             struct module *module)
 {
     char real[PATH_MAX];
     size_t len = strlen(map->path);
@@ -100,9 +100,9 @@ static void find_file(const struct scan *scan, const struct proc_map *map, struc
     snprintf(module->name, sizeof module->name, "%.255s", slash ? slash + 1 : real);
 
     int refused = 0;
-    for (int way = 0; way < 4; way++) {
+    for (int attempt = 0; attempt < 4; attempt++) {
         int length = 0, r;
-        switch (way) {
+        switch (attempt) {
         case 0: /* its file system may be another than ours */
             length = snprintf(module->path, sizeof module->path, "%s", real);
             break;
@@ -117,13 +117,13 @@ static void find_file(const struct scan *scan, const struct proc_map *map, struc
                               map->start, map->end);
             break;
         }
-        if ((way < 2 && gone && !loaded->build_id_size) || (way == 2 && !module->is_program) ||
+        if ((attempt < 2 && gone && !loaded->build_id_size) || (attempt == 2 && !module->is_program) ||
             length >= (int)sizeof module->path)
             continue;
-        r = try_file(module->path, map, loaded, way >= 2, module->key);
+        r = try_file(module->path, map, loaded, attempt >= 2, module->key);
         if (r == 1)
             return;
-        if (r < 0 && r != -ENOENT && way < 2)
+        if (r < 0 && r != -ENOENT && attempt < 2)
             refused = r;
     }
     module->path[0] = 0;
@@ -135,15 +135,6 @@ static void find_file(const struct scan *scan, const struct proc_map *map, struc
 }
 
 /* ---- modules ---- */
-static struct module *add_module(struct scan *scan)
-{
-    if (!GROW(scan->modules, scan->count, scan->room))
-        return NULL;
-    struct module *module = &scan->modules[scan->count++];
-    memset(module, 0, sizeof *module);
-    return module;
-}
-
 static uint64_t mapped_end(const struct scan *scan, const struct proc_map *map)
 {
     uint64_t end = map->end;
@@ -155,7 +146,7 @@ static uint64_t mapped_end(const struct scan *scan, const struct proc_map *map)
 }
 
 /* A module that begins at this map, if one does. *ret_end: behind it. */
-static int look_at(struct scan *scan, const struct proc_map *map, uint64_t *ret_end)
+static int scan_add_module(struct scan *scan, const struct proc_map *map, uint64_t *ret_end)
 {
     char place[PATH_MAX];
     struct stat st;
@@ -171,15 +162,16 @@ static int look_at(struct scan *scan, const struct proc_map *map, uint64_t *ret_
         return r; /* it has ended meanwhile: libraries that cannot be seen were not closed */
     if (r < 0 && r != -EACCES)
         return 0;
-    struct module *module = add_module(scan);
-    if (!module)
+    if (!GROW(scan->modules, scan->count, scan->room))
         return -ENOMEM;
+    struct module *module = &scan->modules[scan->count++];
+    memset(module, 0, sizeof *module);
     module->is_program = scan->exe[0] && strcmp(scan->exe, map->path) == 0;
     if (r < 0)
         loaded.phdr_count = 0;
     else
         elf_identity_id(&loaded, module->loaded);
-    find_file(scan, map, &loaded, module);
+    module_find_file(scan, map, &loaded, module);
     if (loaded.phdr_count && elf_identity_bias(&loaded, map->start, &module->bias) &&
         elf_identity_span(&loaded, &low, &high)) {
         module->start = module->bias + low;
@@ -200,7 +192,7 @@ static int look_at(struct scan *scan, const struct proc_map *map, uint64_t *ret_
 }
 
 /* Where the path says nothing (bind mounts, file systems with odd names) the inode does. */
-static void find_program(struct scan *scan)
+static void scan_find_program(struct scan *scan)
 {
     char path[64];
     struct stat exe, st;
@@ -215,7 +207,7 @@ static void find_program(struct scan *scan)
         }
 }
 
-static int read_all(struct scan *scan, struct err *err)
+static int scan_read(struct scan *scan, struct err *err)
 {
     char path[64];
     int r = proc_maps_read(scan->pid, &scan->maps);
@@ -229,18 +221,18 @@ static int read_all(struct scan *scan, struct err *err)
         const struct proc_map *map = &scan->maps.maps[i];
         if (map->offset != 0 || map->inode == 0 || map->path[0] != '/' || map->start < end || !has_code(scan, i))
             continue;
-        r = look_at(scan, map, &end);
+        r = scan_add_module(scan, map, &end);
         if (r < 0)
             return err_errno(err, r, "what process %d has loaded", scan->pid);
     }
-    find_program(scan);
+    scan_find_program(scan);
     return 0;
 }
 
 int modules_read(pid_t pid, struct module **ret_modules, size_t *ret_count, struct err *err)
 {
     struct scan scan = {.pid = pid};
-    int r = read_all(&scan, err);
+    int r = scan_read(&scan, err);
     proc_maps_done(&scan.maps);
     if (r < 0) {
         free(scan.modules);

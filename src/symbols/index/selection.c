@@ -7,9 +7,8 @@
 #include <string.h>
 
 #include "base/data/grow.h"
-#include "symbols/index/cxx_names.h"
+#include "symbols/index/names.h"
 #include "symbols/index/index.h"
-#include "symbols/index/selection_glob.h"
 
 enum kind { BY_NAME, BY_FILE, BY_LIBRARY, BY_ADDRESS, EVERYTHING };
 
@@ -195,7 +194,7 @@ static bool needle_find(struct item *item)
 }
 
 /* As the index has names: default arguments of the C++ library's templates left out. */
-static void as_written(char *glob)
+static void glob_tidy(char *glob)
 {
     struct buf name = BUF_INIT;
     cxx_name_put(&name, glob);
@@ -226,7 +225,7 @@ static int parse_item(struct item *item, char *text, size_t column, struct err *
                        "'%.100s' at character %zu has a [ that is not closed: write \\[ for the character itself", text,
                        column);
     if (item->kind == BY_NAME && strchr(item->glob, '<'))
-        as_written(item->glob);
+        glob_tidy(item->glob);
     if (item->kind == BY_FILE)
         while (strncmp(item->glob, "./", 2) == 0)
             item->glob += 2;
@@ -394,7 +393,7 @@ static bool places_add(struct places *places, const struct index *index, const c
 }
 
 /* What a glob without wildcards can match has the same short name, or the glob for a linkage name. */
-static bool places_of(struct places *places, const struct index *index, const struct item *item)
+static bool places_add_item(struct places *places, const struct index *index, const struct item *item)
 {
     char last[512];
     struct span part = name_short(span_str(item->glob));
@@ -410,7 +409,7 @@ bool selection_candidates(const struct selection *selection, const struct index 
     for (size_t i = 0; few && i < selection->count; i++) {
         const struct item *item = &selection->items[i];
         if (!item->excludes)
-            few = item->kind == BY_NAME && item->literal && places_of(&places, index, item);
+            few = item->kind == BY_NAME && item->literal && places_add_item(&places, index, item);
     }
     if (!few) {
         free(places.list);

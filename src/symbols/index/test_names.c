@@ -7,7 +7,7 @@
 
 #include <cmocka.h>
 
-#include "symbols/index/cxx_names.h"
+#include "symbols/index/names.h"
 #include "symbols/index/index_build.h"
 
 static void test_parts(void **state)

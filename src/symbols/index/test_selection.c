@@ -12,7 +12,7 @@
 #include <cmocka.h>
 
 #include "symbols/index/index.h"
-#include "symbols/index/selection_glob.h"
+#include "symbols/index/names.h"
 
 static const struct module program = {
     .name = "stommel", .is_program = true, .bias = 0x1000, .start = 0x1000, .end = 0x9000};

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "symbols/python/find.h"
+#include "symbols/python/python.h"
 
 #include "base/data/cleanup.h"
 #include "base/system/proc_file.h"
-#include "symbols/python/python.h"
 
 #include <ctype.h>
 #include <elf.h>
@@ -265,24 +264,24 @@ static uint32_t version_of(const struct exports *exports)
 }
 
 /* A program that is no position-independent one may have its own copy of a library's variable. */
-static uint64_t variable(const struct exports *program, const struct exports *library, const char *name)
+static uint64_t program_variable(const struct exports *program, const struct exports *library, const char *name)
 {
     uint64_t at = program->bucket_count ? exports_find(program, name) : 0;
     return at ? at : exports_find(library, name);
 }
 
-static int take(struct python_program *ret_program, const struct exports *main, const struct exports *exports)
+static int program_set(struct python_program *ret_program, const struct exports *main, const struct exports *exports)
 {
     ret_program->runtime = exports_find(exports, "_PyRuntime");
     if (!ret_program->runtime)
         return -ENOENT;
     ret_program->version = version_of(exports);
-    ret_program->code_type = variable(main, exports, "PyCode_Type");
-    ret_program->text_type = variable(main, exports, "PyUnicode_Type");
-    ret_program->bytes_type = variable(main, exports, "PyBytes_Type");
+    ret_program->code_type = program_variable(main, exports, "PyCode_Type");
+    ret_program->text_type = program_variable(main, exports, "PyUnicode_Type");
+    ret_program->bytes_type = program_variable(main, exports, "PyBytes_Type");
     int r = python_layout_find(&ret_program->layout, ret_program->version, exports->memory, ret_program->runtime);
     if (ret_program->layout.objects)
-        ret_program->frame_type = variable(main, exports, "PyFrame_Type");
+        ret_program->frame_type = program_variable(main, exports, "PyFrame_Type");
     if (r == 0 && (!ret_program->code_type || !ret_program->text_type || !ret_program->bytes_type ||
                    (ret_program->layout.objects && !ret_program->frame_type)))
         return -ENOTSUP;
@@ -290,7 +289,7 @@ static int take(struct python_program *ret_program, const struct exports *main, 
 }
 
 /* Not the extensions, "_ctypes.cpython-311-x86_64-linux-gnu.so". */
-static bool may_have_it(const char *path)
+static bool may_be_python(const char *path)
 {
     const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
     return strncmp(name, "libpython", strlen("libpython")) == 0 || strncmp(name, "python", strlen("python")) == 0;
@@ -313,13 +312,13 @@ int python_find(struct python_program *ret_program, pid_t pid)
     for (size_t i = 0; i < maps.count && result == -ENOENT; i++) {
         const struct proc_map *map = &maps.maps[i];
         const bool main = *exe && strcmp(map->path, exe) == 0 && !program.bucket_count;
-        if (map->offset || !map->read || (!main && !may_have_it(map->path)))
+        if (map->offset || !map->read || (!main && !may_be_python(map->path)))
             continue;
         r = exports_open(main ? &program : &library, &memory, map->start);
         if (r == -ESRCH || r == -EACCES)
             return r;
         if (r == 0)
-            result = take(ret_program, &program, main ? &program : &library);
+            result = program_set(ret_program, &program, main ? &program : &library);
     }
     return result;
 }

@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "symbols/python/python.h"
 
+#include <errno.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+
 #include "base/data/cleanup.h"
 #include "base/data/grow.h"
 #include "base/system/proc_file.h"
 #include "base/system/pthread_fields.h"
-
-#include <errno.h>
-#include <stdlib.h>
-#include <string.h>
 
 #define MINOR(version) ((version) >> 16)
 
@@ -308,7 +309,7 @@ struct reading {
     size_t described[PYTHON_FRAMES]; /* which frame of the first walk each one is */
 };
 
-static int get(const struct reading *reading, uint64_t address, void *ret_bytes, size_t size)
+static int memory_get(const struct reading *reading, uint64_t address, void *ret_bytes, size_t size)
 {
     return python_get(reading->memory, address, ret_bytes, size);
 }
@@ -335,7 +336,7 @@ static bool measure_frame(struct reading *reading)
     return high - low <= FRAME_BYTES - sizeof(uint64_t);
 }
 
-static uint64_t word(const struct reading *reading, const uint8_t *bytes, uint32_t offset)
+static uint64_t memory_word(const struct reading *reading, const uint8_t *bytes, uint32_t offset)
 {
     uint64_t value;
     memcpy(&value, bytes + (offset - reading->frame_from), sizeof value);
@@ -347,16 +348,16 @@ static bool decode_frame(const struct reading *reading, uint64_t address, const 
                          struct raw_frame *ret_frame)
 {
     const struct python_layout *layout = &reading->program->layout;
-    const unsigned owner = layout->frame_owner ? word(reading, bytes, layout->frame_owner) & 255 : 0;
-    const unsigned entry = layout->frame_entry ? word(reading, bytes, layout->frame_entry) & 255 : 0;
-    const uint64_t at = word(reading, bytes, layout->frame_at);
-    if ((layout->objects && word(reading, bytes, layout->object_type) != reading->program->frame_type) ||
+    const unsigned owner = layout->frame_owner ? memory_word(reading, bytes, layout->frame_owner) & 255 : 0;
+    const unsigned entry = layout->frame_entry ? memory_word(reading, bytes, layout->frame_entry) & 255 : 0;
+    const uint64_t at = memory_word(reading, bytes, layout->frame_at);
+    if ((layout->objects && memory_word(reading, bytes, layout->object_type) != reading->program->frame_type) ||
         owner > layout->shims + 1U || entry > 1)
         return false;
     *ret_frame = (struct raw_frame){
         .address = address,
-        .code = word(reading, bytes, layout->frame_code) & ~(uint64_t)7, /* 3.14 has tags there */
-        .previous = word(reading, bytes, layout->frame_previous),
+        .code = memory_word(reading, bytes, layout->frame_code) & ~(uint64_t)7, /* 3.14 has tags there */
+        .previous = memory_word(reading, bytes, layout->frame_previous),
         .at = layout->objects ? (uint64_t)((int64_t)(int32_t)at * layout->at_unit) : at,
         .shim = layout->frame_owner && owner >= layout->shims,
         .entry = layout->objects || entry,
@@ -378,16 +379,16 @@ static int find_top(const struct reading *reading, uint64_t thread, struct walk 
     const struct python_layout *layout = &reading->program->layout;
     walk->top_count = 1;
     walk->top_at[0] = thread + layout->thread_frame;
-    int r = get(reading, walk->top_at[0], &walk->top[0], sizeof walk->top[0]);
+    int r = memory_get(reading, walk->top_at[0], &walk->top[0], sizeof walk->top[0]);
     if (r < 0 || !layout->by_cframe || !walk->top[0])
         return r;
     walk->top_count = 2;
     walk->top_at[1] = walk->top[0] + layout->cframe_frame;
-    return get(reading, walk->top_at[1], &walk->top[1], sizeof walk->top[1]);
+    return memory_get(reading, walk->top_at[1], &walk->top[1], sizeof walk->top[1]);
 }
 
 /* From the innermost frame outwards. 0, or -EFAULT: the thread went on meanwhile. */
-static int follow(const struct reading *reading, uint64_t thread, struct walk *walk)
+static int stack_follow(const struct reading *reading, uint64_t thread, struct walk *walk)
 {
     uint8_t bytes[FRAME_BYTES];
     walk->count = 0;
@@ -401,7 +402,7 @@ static int follow(const struct reading *reading, uint64_t thread, struct walk *w
         }
         if (address % sizeof address)
             return -EFAULT;
-        r = get(reading, address + reading->frame_from, bytes, reading->frame_size);
+        r = memory_get(reading, address + reading->frame_from, bytes, reading->frame_size);
         if (r == 0 && !decode_frame(reading, address, bytes, &walk->frames[walk->count]))
             return -EFAULT;
         if (r == 0)
@@ -440,7 +441,7 @@ static bool is_as_before(const struct reading *reading, const struct walk *walk)
 }
 
 /* How many of the outermost frames both have. What is inside one that went on has not been inside it all the time. */
-static size_t agree(const struct walk *a, const struct walk *b)
+static size_t stacks_agree(const struct walk *a, const struct walk *b)
 {
     size_t same = 0;
     while (same < a->count && same < b->count) {
@@ -468,13 +469,13 @@ static int64_t line_at(const struct reading *reading, uint64_t table, int64_t fi
     uint8_t room[1024];
     _cleanup_(freep) uint8_t *large = size > sizeof room ? malloc(size) : NULL;
     uint8_t *bytes = size > sizeof room ? large : room;
-    if (!bytes || get(reading, table + layout->bytes_data, bytes, size) < 0)
+    if (!bytes || memory_get(reading, table + layout->bytes_data, bytes, size) < 0)
         return -1;
     return python_line(layout->lines, bytes, size, first_line, at);
 }
 
 /* False: it is no code object. */
-static bool describe(const struct reading *reading, const struct raw_frame *raw, struct python_frame *ret_frame)
+static bool frame_describe(const struct reading *reading, const struct raw_frame *raw, struct python_frame *ret_frame)
 {
     const struct python_layout *layout = &reading->program->layout;
     uint64_t type, file, name, table;
@@ -504,7 +505,7 @@ static bool describe(const struct reading *reading, const struct raw_frame *raw,
 }
 
 /* From that frame of the walk on outwards. Which of them could not be understood has no function. */
-static void describe_all(struct reading *reading, size_t from, struct python_thread *thread)
+static void frames_describe(struct reading *reading, size_t from, struct python_thread *thread)
 {
     const struct walk *walk = reading->first;
     thread->count = 0;
@@ -518,7 +519,7 @@ static void describe_all(struct reading *reading, size_t from, struct python_thr
         }
         reading->described[thread->count] = i;
         struct python_frame *frame = &thread->frames[thread->count++];
-        if (!describe(reading, &walk->frames[i], frame))
+        if (!frame_describe(reading, &walk->frames[i], frame))
             frame->function = NULL;
         else if (reading->own && python_is_own_code(frame->file))
             break;
@@ -540,7 +541,7 @@ static bool keep_outer(const struct reading *reading, struct python_thread *thre
 }
 
 /* How many of the outermost frames of the first walk are there each time. */
-static size_t look_again(const struct reading *reading, uint64_t address, bool *ret_moved)
+static size_t stack_look_again(const struct reading *reading, uint64_t address, bool *ret_moved)
 {
     size_t same = reading->first->count;
     *ret_moved = false;
@@ -548,8 +549,8 @@ static size_t look_again(const struct reading *reading, uint64_t address, bool *
         if (is_as_before(reading, reading->first))
             continue;
         size_t both = 0;
-        if (follow(reading, address, reading->second) == 0) {
-            both = agree(reading->first, reading->second);
+        if (stack_follow(reading, address, reading->second) == 0) {
+            both = stacks_agree(reading->first, reading->second);
             *ret_moved |= both < reading->first->count || both < reading->second->count;
             same = both < same ? both : same;
         } else {
@@ -568,7 +569,7 @@ static int read_frames(struct reading *reading, uint64_t address, struct python_
 {
     size_t outer = SIZE_MAX;
     for (int attempt = 0; attempt < ATTEMPTS; attempt++) {
-        int r = follow(reading, address, reading->first);
+        int r = stack_follow(reading, address, reading->first);
         if (r == -ESRCH || r == -EACCES)
             return r;
         thread->moved = true;
@@ -576,8 +577,8 @@ static int read_frames(struct reading *reading, uint64_t address, struct python_
         if (r < 0)
             continue;
         const size_t count = reading->first->count;
-        describe_all(reading, outer < count ? count - outer : 0, thread);
-        const size_t same = look_again(reading, address, &thread->moved);
+        frames_describe(reading, outer < count ? count - outer : 0, thread);
+        const size_t same = stack_look_again(reading, address, &thread->moved);
         thread->moved |= outer < count;
         if (!keep_outer(reading, thread, same))
             thread->count = 0;
@@ -598,11 +599,11 @@ static pid_t thread_number(const struct reading *reading, uint64_t thread)
     uint32_t offset = pthread_field("_thread_db_pthread_tid");
     int32_t tid = 0;
     if (layout->thread_tid)
-        return get(reading, thread + layout->thread_tid, &number, sizeof number) == 0 && number <= INT32_MAX
+        return memory_get(reading, thread + layout->thread_tid, &number, sizeof number) == 0 && number <= INT32_MAX
                    ? (pid_t)number
                    : 0;
-    if (!offset || get(reading, thread + layout->thread_pthread, &descriptor, sizeof descriptor) < 0 ||
-        get(reading, descriptor + offset, &tid, sizeof tid) < 0)
+    if (!offset || memory_get(reading, thread + layout->thread_pthread, &descriptor, sizeof descriptor) < 0 ||
+        memory_get(reading, descriptor + offset, &tid, sizeof tid) < 0)
         return 0;
     return tid;
 }
@@ -638,7 +639,7 @@ static int read_threads(struct reading *reading, uint64_t interpreter)
 {
     const struct python_layout *layout = &reading->program->layout;
     uint64_t thread = 0, its = 0, next = 0;
-    int r = get(reading, interpreter + layout->interpreter_threads, &thread, sizeof thread);
+    int r = memory_get(reading, interpreter + layout->interpreter_threads, &thread, sizeof thread);
     for (size_t i = 0; r == 0 && thread; i++, thread = next) {
         const struct python_part parts[] = {{thread + layout->thread_interpreter, &its, sizeof its},
                                             {thread + layout->thread_next, &next, sizeof next}};
@@ -679,11 +680,11 @@ static int read_interpreters(struct reading *reading)
 {
     const struct python_layout *layout = &reading->program->layout;
     uint64_t interpreter = 0;
-    int r = get(reading, reading->program->runtime + layout->interpreters, &interpreter, sizeof interpreter);
+    int r = memory_get(reading, reading->program->runtime + layout->interpreters, &interpreter, sizeof interpreter);
     for (int i = 0; r == 0 && interpreter && i < INTERPRETERS; i++) {
         r = read_threads(reading, interpreter);
         if (r == 0)
-            r = get(reading, interpreter + layout->interpreter_next, &interpreter, sizeof interpreter);
+            r = memory_get(reading, interpreter + layout->interpreter_next, &interpreter, sizeof interpreter);
     }
     return r;
 }
@@ -719,4 +720,91 @@ void python_stacks_done(struct python_stacks *stacks)
     free(stacks->threads);
     arena_done(&stacks->memory);
     *stacks = (struct python_stacks){0};
+}
+
+enum { UNIT = 2 /* bytes of a code unit */, NO_LINE = -128 };
+
+static int64_t checked(int64_t line)
+{
+    return line >= 0 && line <= INT32_MAX ? line : -1;
+}
+
+/* Pairs: so many bytes on, so many lines on. */
+static int64_t by_lnotab(const uint8_t *table, size_t size, int64_t line, int64_t at)
+{
+    int64_t address = 0;
+    for (size_t i = 0; i + 1 < size; i += 2) {
+        address += table[i];
+        if (address > at)
+            break;
+        line += (int8_t)table[i + 1];
+    }
+    return line;
+}
+
+/* Pairs: a range of so many bytes, so many lines on from the one before. */
+static int64_t by_ranges(const uint8_t *table, size_t size, int64_t line, int64_t at)
+{
+    int64_t end = 0;
+    for (size_t i = 0; i + 1 < size; i += 2) {
+        int delta = table[i + 1] < 128 ? table[i + 1] : table[i + 1] - 256;
+        end += table[i];
+        line += delta == NO_LINE ? 0 : delta;
+        if (at < end)
+            return delta == NO_LINE ? -1 : line;
+    }
+    return -1;
+}
+
+/* A number in pieces of six bits, the lowest first; bit 6: more follow. False: the table ends in it. */
+static bool get_number(const uint8_t *table, size_t size, size_t *i, uint64_t *ret_number)
+{
+    uint64_t number = 0;
+    for (unsigned shift = 0; shift < 36; shift += 6) {
+        if (*i >= size)
+            return false;
+        uint8_t byte = table[(*i)++];
+        number |= (uint64_t)(byte & 63) << shift;
+        if (!(byte & 64)) {
+            *ret_number = number;
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Entries: the first byte has bit 7, what follows it has not. */
+static int64_t by_locations(const uint8_t *table, size_t size, int64_t line, int64_t at)
+{
+    enum { ONE_LINE = 10, NO_COLUMNS = 13, LONG = 14, NONE = 15 };
+    int64_t end = 0;
+    for (size_t i = 0; i < size;) {
+        const uint8_t first = table[i++];
+        const int kind = first >> 3 & 15;
+        uint64_t number;
+        if (!(first & 128))
+            return -1;
+        end += ((first & 7) + 1) * UNIT;
+        if (kind == NO_COLUMNS || kind == LONG) {
+            if (!get_number(table, size, &i, &number))
+                return -1;
+            line += number & 1 ? -(int64_t)(number >> 1) : (int64_t)(number >> 1);
+        } else if (kind >= ONE_LINE && kind < NO_COLUMNS) {
+            line += kind - ONE_LINE;
+        }
+        if (at < end)
+            return kind == NONE ? -1 : line;
+        while (i < size && !(table[i] & 128))
+            i++;
+    }
+    return -1;
+}
+
+int64_t python_line(enum python_lines kind, const uint8_t *table, size_t size, int64_t first_line, int64_t at)
+{
+    if (at < 0)
+        return checked(first_line);
+    return checked(kind == PYTHON_LINES_LNOTAB   ? by_lnotab(table, size, first_line, at)
+                   : kind == PYTHON_LINES_RANGES ? by_ranges(table, size, first_line, at)
+                                                 : by_locations(table, size, first_line, at));
 }

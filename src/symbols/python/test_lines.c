@@ -8,7 +8,7 @@
 
 #include <cmocka.h>
 
-#include "symbols/python/lines.h"
+#include "symbols/python/python.h"
 
 #define SIZED(...) \
     (const uint8_t[]){__VA_ARGS__}, sizeof(const uint8_t[]) \

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Places in the source of the functions of an index: a walk over the units' outer entries only. Bodies are entered only
- * in units that still hold functions without a place (nested functions). Functions that no symbol table has are added.
+ * The functions of an index: by the symbol tables, and their places in the source by DWARF. That is a walk over the units' outer
+ * entries only. Bodies are entered only in units that still hold functions without a place (nested functions). Functions that no
+ * symbol table has are added.
  */
 #include <dwarf.h>
 #include <elfutils/libdw.h>
@@ -11,10 +12,140 @@
 #include <string.h>
 
 #include "base/data/grow.h"
-#include "symbols/index/lines.h"
-#include "symbols/index/elf_files.h"
 #include "symbols/index/index_build.h"
+#include "symbols/index/lines.h"
 
+/* ---- symbol tables, and what kind of program it is (elf(5); the gABI's dynamic section) ---- */
+static const char hook_name[] = "__cyg_profile_func_enter";
+
+static bool section_has_code(Elf *elf, GElf_Word section)
+{
+    GElf_Shdr header;
+    Elf_Scn *scn = section != SHN_UNDEF && section < SHN_LORESERVE ? elf_getscn(elf, section) : NULL;
+    return scn && gelf_getshdr(scn, &header) && (header.sh_flags & SHF_EXECINSTR);
+}
+
+/* Symbols without a size (assembler) reach to the next one, or to the end of their section. */
+static void symbols_give_sizes(struct builder *builder, Elf *elf)
+{
+    for (size_t i = 0; i < builder->count; i++) {
+        struct built_function *function = &builder->functions[i];
+        if (function->size)
+            continue;
+        uint64_t end = i + 1 < builder->count ? builder->functions[i + 1].address : UINT64_MAX;
+        for (Elf_Scn *scn = NULL; (scn = elf_nextscn(elf, scn));) {
+            GElf_Shdr header;
+            if (gelf_getshdr(scn, &header) && (header.sh_flags & SHF_ALLOC) &&
+                function->address - header.sh_addr < header.sh_size) {
+                uint64_t section_end = header.sh_addr + header.sh_size;
+                function->size = (end < section_end ? end : section_end) - function->address;
+                break;
+            }
+        }
+    }
+}
+
+static void symbols_collect(struct builder *builder, Dwfl_Module *module)
+{
+    int count = dwfl_module_getsymtab(module);
+    for (int i = 1; i < count; i++) {
+        GElf_Sym symbol;
+        GElf_Addr address;
+        GElf_Word section;
+        Elf *elf;
+        const char *name = dwfl_module_getsym_info(module, i, &symbol, &address, &section, &elf, NULL);
+        if (!name || !*name || section == SHN_UNDEF)
+            continue;
+        int type = GELF_ST_TYPE(symbol.st_info);
+        if (type != STT_FUNC && type != STT_GNU_IFUNC)
+            continue;
+        if (strcmp(name, hook_name) == 0)
+            builder->flags |= INDEX_OWN_HOOKS;
+        if (!section_has_code(elf, section))
+            continue;
+        struct built_function *function = builder_add(builder);
+        if (!function)
+            return;
+        function->address = address;
+        function->size = symbol.st_size;
+        function->linkage = name;
+        function->global = GELF_ST_BIND(symbol.st_info) != STB_LOCAL;
+        function->in_symtab = true;
+    }
+}
+
+static bool is_sanitizer(const char *name)
+{
+    return name && (strncmp(name, "libasan.so", 10) == 0 || strncmp(name, "libclang_rt.asan", 16) == 0);
+}
+
+static void read_dynamic(Elf *elf, Elf_Scn *scn, const GElf_Shdr *header, unsigned *flags, bool *pie)
+{
+    Elf_Data *data = elf_getdata(scn, NULL);
+    GElf_Dyn entry;
+    for (int i = 0; data && gelf_getdyn(data, i, &entry) && entry.d_tag != DT_NULL; i++) {
+        if (entry.d_tag == DT_NEEDED && is_sanitizer(elf_strptr(elf, header->sh_link, entry.d_un.d_val)))
+            *flags |= INDEX_NEEDS_ASAN;
+        if (entry.d_tag == DT_FLAGS_1 && (entry.d_un.d_val & DF_1_PIE))
+            *pie = true;
+    }
+}
+
+static void read_dynamic_symbols(Elf *elf, Elf_Scn *scn, const GElf_Shdr *header, unsigned *flags)
+{
+    Elf_Data *data = elf_getdata(scn, NULL);
+    GElf_Sym symbol;
+    for (int i = 1; data && gelf_getsym(data, i, &symbol); i++) {
+        const char *name = elf_strptr(elf, header->sh_link, symbol.st_name);
+        if (name && strcmp(name, hook_name) == 0)
+            *flags |= symbol.st_shndx == SHN_UNDEF ? INDEX_HAS_HOOKS : INDEX_OWN_HOOKS;
+    }
+}
+
+static void program_kind_read(struct builder *builder, Elf *elf)
+{
+    size_t count = 0;
+    bool interpreted = false, pie = false;
+    GElf_Ehdr header;
+    if (!gelf_getehdr(elf, &header))
+        return;
+    elf_getphdrnum(elf, &count);
+    for (size_t i = 0; i < count; i++) {
+        GElf_Phdr segment;
+        if (gelf_getphdr(elf, (int)i, &segment) && segment.p_type == PT_INTERP)
+            interpreted = true;
+    }
+    for (Elf_Scn *scn = NULL; (scn = elf_nextscn(elf, scn));) {
+        GElf_Shdr section;
+        if (!gelf_getshdr(scn, &section))
+            continue;
+        if (section.sh_type == SHT_DYNAMIC)
+            read_dynamic(elf, scn, &section, &builder->flags, &pie);
+        else if (section.sh_type == SHT_DYNSYM)
+            read_dynamic_symbols(elf, scn, &section, &builder->flags);
+    }
+    if (!interpreted && (header.e_type == ET_EXEC || (header.e_type == ET_DYN && pie)))
+        builder->flags |= INDEX_STATIC;
+    /* a program that defines the hooks itself does it to be called; of a static one the C library's stands there */
+    if ((builder->flags & INDEX_OWN_HOOKS) && (header.e_type == ET_EXEC || pie))
+        builder->flags |= INDEX_HAS_HOOKS;
+    if (builder->flags & INDEX_STATIC)
+        builder->flags &= ~(unsigned)INDEX_OWN_HOOKS;
+}
+
+void build_symbols(struct builder *builder, Dwfl_Module *module)
+{
+    GElf_Addr bias;
+    Elf *elf = dwfl_module_getelf(module, &bias);
+    symbols_collect(builder, module);
+    builder_sort(builder);
+    if (elf) {
+        program_kind_read(builder, elf);
+        symbols_give_sizes(builder, elf);
+    }
+}
+
+/* ---- debug information ---- */
 enum { NESTING = 64, RANGES = 1 << 16, SCOPES = 512 };
 
 struct walk {
@@ -42,7 +173,7 @@ struct attributes {
     bool has_low_pc, has_ranges, is_declaration;
 };
 
-static int take_attribute(Dwarf_Attribute *attr, void *ctx)
+static int attribute_keep(Dwarf_Attribute *attr, void *ctx)
 {
     struct attributes *attributes = ctx;
     switch (dwarf_whatattr(attr)) {
@@ -131,7 +262,7 @@ static void set_place(struct walk *walk, struct built_function *function, Dwarf_
         place_by_line(walk, function);
 }
 
-static bool is_code(const struct walk *walk, uint64_t address)
+static bool is_in_code(const struct walk *walk, uint64_t address)
 {
     for (size_t i = 0; i < walk->code_count; i++)
         if (address >= walk->code[i].start && address < walk->code[i].end)
@@ -143,7 +274,7 @@ static bool is_code(const struct walk *walk, uint64_t address)
 static void add_unknown(struct walk *walk, Dwarf_Die *die, uint64_t address, uint64_t end)
 {
     Dwarf_Attribute attr;
-    if (!is_code(walk, address))
+    if (!is_in_code(walk, address))
         return;
     const char *linkage = dwarf_formstring(dwarf_attr_integrate(die, DW_AT_linkage_name, &attr));
     if (!linkage)
@@ -161,11 +292,11 @@ static void add_unknown(struct walk *walk, Dwarf_Die *die, uint64_t address, uin
         walk->builder->count--; /* nobody could call it by anything */
 }
 
-static void take_function(struct walk *walk, Dwarf_Die *die)
+static void function_read(struct walk *walk, Dwarf_Die *die)
 {
     struct attributes attributes = {0};
     Dwarf_Addr base, start, end;
-    if (dwarf_getattrs(die, take_attribute, &attributes, 0) == -1) {
+    if (dwarf_getattrs(die, attribute_keep, &attributes, 0) == -1) {
         walk->damaged = true;
         return;
     }
@@ -211,7 +342,7 @@ static void visit(struct walk *walk, Dwarf_Die *die, int depth)
 {
     switch (dwarf_tag(die)) {
     case DW_TAG_subprogram:
-        take_function(walk, die);
+        function_read(walk, die);
         if (walk->deep)
             visit_children(walk, die, depth + 1);
         break;
@@ -274,7 +405,7 @@ static bool lacks_places(struct walk *walk, Dwarf_Die *unit)
 }
 
 /* Of as many as there is room for it is remembered where they would be. */
-static void take_missing(struct walk *walk, Dwarf_Die *skeleton)
+static void skeleton_count_missing(struct walk *walk, Dwarf_Die *skeleton)
 {
     struct buf path = BUF_INIT;
     if (!walk->missing_count++)
@@ -284,7 +415,7 @@ static void take_missing(struct walk *walk, Dwarf_Die *skeleton)
     buf_done(&path);
 }
 
-static void tell_missing(struct walk *walk)
+static void skeletons_say_missing(struct walk *walk)
 {
     if (walk->missing_count > 1)
         builder_problem(walk->builder, "%s (and that of %zu others)", walk->missing.data, walk->missing_count - 1);
@@ -304,7 +435,7 @@ static void visit_units(struct walk *walk, Dwarf *dwarf)
             continue;
         if (!unit_content(&die, &content)) {
             if (!walk->deep)
-                take_missing(walk, &die);
+                skeleton_count_missing(walk, &die);
             continue;
         }
         int language = type == DW_UT_partial ? -1 : dwarf_srclang(&content);
@@ -320,7 +451,7 @@ static void visit_units(struct walk *walk, Dwarf *dwarf)
     walk->damaged |= r < 0;
 }
 
-static bool find_code(struct walk *walk, Elf *elf)
+static bool walk_find_code(struct walk *walk, Elf *elf)
 {
     size_t count = 0;
     if (!elf || elf_getshdrnum(elf, &count) < 0 || !(walk->code = calloc(count + 1, sizeof *walk->code)))
@@ -337,7 +468,7 @@ static bool find_code(struct walk *walk, Elf *elf)
 void build_dwarf(struct builder *builder, Dwarf *dwarf, uint64_t bias, const char *path)
 {
     struct walk walk = {.builder = builder, .bias = bias, .path = path, .files = elf_files_new()};
-    if (!walk.files || !find_code(&walk, dwarf_getelf(dwarf))) {
+    if (!walk.files || !walk_find_code(&walk, dwarf_getelf(dwarf))) {
         builder->failed = true;
     } else {
         visit_units(&walk, dwarf);
@@ -347,7 +478,7 @@ void build_dwarf(struct builder *builder, Dwarf *dwarf, uint64_t bias, const cha
         builder->flags |= INDEX_HAS_DWARF;
         builder_sort(builder);
     }
-    tell_missing(&walk);
+    skeletons_say_missing(&walk);
     if (walk.damaged)
         builder_problem(builder, "its debug information is damaged: some places are not known");
     free(walk.code);

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "symbols/index/cxx_names.h"
+#include "symbols/index/names.h"
 
 #include <ctype.h>
 #include <string.h>
 
 #include "base/data/cleanup.h"
 
+/* ---- as people write them ---- */
 enum { NEST_LIMIT = 64, ARGUMENTS = 64, NAME_LIMIT = 1 << 16 };
 
 /* The library's templates whose last arguments are mostly left out. */
@@ -64,7 +65,7 @@ struct names {
 static bool put_until_end(struct names *names, struct buf *out, bool argument);
 
 /* The last word of what was put out, where it begins; false: it is none of the templates. */
-static bool known_template(const struct buf *out, size_t *ret_begin)
+static bool is_known_template(const struct buf *out, size_t *ret_begin)
 {
     size_t begin = out->len;
     while (begin > 0 && is_word(out->data[begin - 1]))
@@ -89,7 +90,7 @@ static bool is_default(const char *argument, const char *first)
 }
 
 /* basic_string<char> is string. */
-static bool put_short(struct buf *out, size_t begin, const char *argument)
+static bool put_string_name(struct buf *out, size_t begin, const char *argument)
 {
     static const char basic[] = "basic_";
     enum { BASIC = sizeof basic - 1 };
@@ -108,7 +109,7 @@ static bool put_short(struct buf *out, size_t begin, const char *argument)
 }
 
 /* 3ul is 3. */
-static void drop_suffix(struct buf *argument)
+static void drop_number_suffix(struct buf *argument)
 {
     size_t digits = 0;
     while (digits < argument->len && isdigit((unsigned char)argument->data[digits]))
@@ -124,7 +125,7 @@ static bool put_arguments(struct names *names, struct buf *out)
 {
     struct buf arguments[ARGUMENTS];
     size_t count = 0, begin;
-    bool known = known_template(out, &begin), good = false;
+    bool known = is_known_template(out, &begin), good = false;
     while (count < ARGUMENTS) {
         struct buf *argument = &arguments[count++];
         *argument = (struct buf)BUF_INIT;
@@ -135,7 +136,7 @@ static bool put_arguments(struct names *names, struct buf *out)
         buf_putc(argument, ' '); /* so that there is a text */
         while (argument->len > 0 && argument->data[argument->len - 1] == ' ')
             argument->data[--argument->len] = 0;
-        drop_suffix(argument);
+        drop_number_suffix(argument);
         good = *names->at == '>';
         names->at++;
         if (good)
@@ -145,7 +146,7 @@ static bool put_arguments(struct names *names, struct buf *out)
         size_t shown = count;
         while (known && shown > 1 && is_default(arguments[shown - 1].data, arguments[0].data))
             shown--;
-        if (shown > 1 || !put_short(out, begin, arguments[0].data)) {
+        if (shown > 1 || !put_string_name(out, begin, arguments[0].data)) {
             buf_putc(out, '<');
             for (size_t i = 0; i < shown; i++) {
                 buf_puts(out, i > 0 ? ", " : "");
@@ -174,7 +175,7 @@ static void put_operator(struct names *names, struct buf *out)
 }
 
 /* The library's own inline namespaces. */
-static bool skip_inner(struct names *names)
+static bool skip_inner_namespace(struct names *names)
 {
     static const char *const inner[] = {"std::__cxx11::", "std::__1::", "std::__ndk1::", "std::_V2::"};
     for (size_t i = 0; i < sizeof inner / sizeof *inner; i++)
@@ -205,7 +206,7 @@ static bool put_until_end(struct names *names, struct buf *out, bool argument)
             last = ')';
             continue;
         }
-        if (begins && c == 's' && skip_inner(names)) {
+        if (begins && c == 's' && skip_inner_namespace(names)) {
             buf_puts(out, "std::");
             last = ':';
             continue;
@@ -252,4 +253,213 @@ bool fortran_name_put(struct buf *out, const char *name)
         return false;
     buf_printf(out, "%.*s::%s", (int)(end - module), module, end + sizeof mark - 1);
     return true;
+}
+
+/* ---- globs ---- */
+/* The end of the set that begins at glob[0] == '['; NULL: it is none. */
+static const char *set_end(const char *glob)
+{
+    const char *c = glob + 1;
+    if (*c == '!' || *c == '^')
+        c++;
+    if (*c == ']')
+        c++;
+    while (*c && *c != ']')
+        c += *c == '\\' && c[1] ? 2 : 1;
+    return *c ? c : NULL;
+}
+
+static unsigned char set_char(const char **at)
+{
+    if (**at == '\\' && (*at)[1])
+        ++*at;
+    return (unsigned char)*(*at)++;
+}
+
+static bool in_set(const char *glob, const char *end, unsigned char c)
+{
+    const char *at = glob + 1;
+    bool negated = *at == '!' || *at == '^', found = false;
+    at += negated;
+    while (at < end) {
+        unsigned char low = set_char(&at), high = low;
+        if (at + 1 < end && *at == '-') {
+            at++;
+            high = set_char(&at);
+        }
+        found = found || (c >= low && c <= high);
+    }
+    return found != negated;
+}
+
+/* One element of the glob against one character; *ret_next: behind the element. */
+static bool matches_one(const char *glob, char c, const char **ret_next)
+{
+    const char *end;
+    *ret_next = glob + 1;
+    if (*glob == '?')
+        return true;
+    if (*glob == '[' && (end = set_end(glob))) {
+        *ret_next = end + 1;
+        return in_set(glob, end, (unsigned char)c);
+    }
+    if (*glob == '\\' && glob[1]) {
+        *ret_next = glob + 2;
+        return glob[1] == c;
+    }
+    return *glob && *glob == c;
+}
+
+bool glob_matches(const char *glob, struct span text)
+{
+    const char *star = NULL; /* behind the last star passed: only that one has to be tried again */
+    size_t at = 0, star_at = 0;
+    while (at < text.len) {
+        const char *next;
+        if (*glob == '*') {
+            star = ++glob;
+            star_at = at;
+        } else if (matches_one(glob, text.ptr[at], &next)) {
+            glob = next;
+            at++;
+        } else if (star) {
+            glob = star;
+            at = ++star_at;
+        } else {
+            return false;
+        }
+    }
+    while (*glob == '*')
+        glob++;
+    return !*glob;
+}
+
+/* ---- parts of names ---- */
+size_t name_operator_end(struct span name, size_t at)
+{
+    static const char word[] = "operator";
+    static const char *const signs[] = {
+        "()", "[]", "<=>", "<<=", ">>=", "->*", "<<", ">>", "<=", ">=", "==", "!=", "&&",
+        "||", "++", "--",  "+=",  "-=",  "*=",  "/=", "%=", "^=", "&=", "|=", "->", "<",
+        ">",  "=",  "!",   "+",   "-",   "*",   "/",  "%",  "^",  "&",  "|",  "~",  ","};
+    size_t len = sizeof word - 1, left = name.len - at;
+    if (left < len || memcmp(name.ptr + at, word, len) != 0 || (at > 0 && is_word(name.ptr[at - 1])) ||
+        (left > len && is_word(name.ptr[at + len])))
+        return at;
+    at += len;
+    left -= len;
+    for (size_t i = 0; i < sizeof signs / sizeof *signs; i++) { /* longer ones first */
+        size_t size = strlen(signs[i]);
+        if (left >= size && memcmp(name.ptr + at, signs[i], size) == 0)
+            return at + size;
+    }
+    return at;
+}
+
+/* An operator's name begins there: to its last letter. */
+static bool pass_operator(struct span name, size_t *at)
+{
+    size_t end = name.ptr[*at] == 'o' ? name_operator_end(name, *at) : *at;
+    if (end == *at)
+        return false;
+    *at = end - 1;
+    return true;
+}
+
+const char *glob_unclosed(const char *glob)
+{
+    struct span all = span_str(glob);
+    for (size_t at = 0; at < all.len; at++) {
+        if (pass_operator(all, &at))
+            continue;
+        if (glob[at] == '\\' && glob[at + 1]) {
+            at++;
+        } else if (glob[at] == '[') {
+            const char *end = set_end(glob + at);
+            if (!end && glob[at + 1] != ']')
+                return glob + at;
+            at = end ? (size_t)(end - glob) : at + 1;
+        }
+    }
+    return NULL;
+}
+
+struct span name_last_part(struct span name)
+{
+    size_t last = 0;
+    int depth = 0;
+    for (size_t i = 0; i < name.len; i++) {
+        if (pass_operator(name, &i))
+            continue;
+        switch (name.ptr[i]) { /* names of templates have thousands of letters */
+        case '<':
+        case '(':
+        case '{':
+        case '[':
+            depth++;
+            break;
+        case '>':
+            depth -= depth > 0 && !(i > 0 && name.ptr[i - 1] == '-');
+            break;
+        case ')':
+        case '}':
+        case ']':
+            depth -= depth > 0;
+            break;
+        case ':':
+            if (depth == 0 && i + 1 < name.len && name.ptr[i + 1] == ':')
+                last = i++ + 2;
+            break;
+        default:
+            break;
+        }
+    }
+    return span_of(name.ptr + last, name.len - last);
+}
+
+struct span name_without_template(struct span name)
+{
+    if (name.len < 2 || name.ptr[name.len - 1] != '>')
+        return name;
+    int depth = 0;
+    for (size_t i = 0; i < name.len; i++) {
+        if (pass_operator(name, &i))
+            continue;
+        char c = name.ptr[i];
+        if (c == '<' && depth++ == 0) {
+            /* does this one close at the end? */
+            int inner = 0;
+            for (size_t j = i; j < name.len; j++) {
+                inner += (name.ptr[j] == '<') - (name.ptr[j] == '>' && name.ptr[j - 1] != '-');
+                if (inner == 0 && j + 1 == name.len)
+                    return span_of(name.ptr, i > 0 && name.ptr[i - 1] == ' ' ? i - 1 : i);
+                if (inner == 0)
+                    break;
+            }
+        } else if (c == '>' && depth > 0 && name.ptr[i - 1] != '-') {
+            depth--;
+        }
+    }
+    return name;
+}
+
+struct span name_short(struct span name)
+{
+    return name_last_part(name_without_template(name_without_clone(name)));
+}
+
+struct span name_without_clone(struct span name)
+{
+    static const char *const marks[] = {".part.", ".constprop.", ".isra.", ".cold", ".lto_priv.", ".llvm."};
+    const char *dot = name.len ? memchr(name.ptr + 1, '.', name.len - 1) : NULL;
+    if (!dot)
+        return name;
+    for (size_t i = 0; i < sizeof marks / sizeof *marks; i++) {
+        size_t len = strlen(marks[i]);
+        for (const char *at = dot; at && (size_t)(name.ptr + name.len - at) >= len;
+             at = memchr(at + 1, '.', (size_t)(name.ptr + name.len - at - 1)))
+            if (memcmp(at, marks[i], len) == 0)
+                return name_without_clone(span_of(name.ptr, (size_t)(at - name.ptr)));
+    }
+    return name;
 }

@@ -2,13 +2,25 @@
 /*
  * The callers of a thread that is blocked, by call frame information (.eh_frame) and its stack in memory. Functions
  * that were not optimised have their frame where %rbp points to, which is not known; by the first instructions of such
- * a one it is known how far the stack pointer is from it.
+ * a one it is known how far the stack pointer is from it. And samples of threads that run, whose registers are all known.
  */
-#include <string.h>
-#include <sys/uio.h>
-
 #include "symbols/index/lines.h"
 
+#include <errno.h>
+#include <linux/perf_event.h>
+#include <poll.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+#include "base/system/clock.h"
+#include "shm/waits.h"
+
+/* ---- callers ---- */
 enum {
     REG_RBP = 6,
     REG_RSP = 7,
@@ -93,7 +105,7 @@ static void keep_registers(Dwfl_Frame *frame, Dwarf_Addr pc, struct lines_regist
             ret_registers->known |= 1U << i;
 }
 
-static int each_frame(Dwfl_Frame *frame, void *ctx)
+static int frame_add(Dwfl_Frame *frame, void *ctx)
 {
     struct walk *walk = ctx;
     Dwarf_Addr pc;
@@ -193,7 +205,7 @@ static uint64_t base_of(pid_t pid, const uint8_t *code, uint64_t sp)
 }
 
 /* From the last frame that is known to its caller, into lines->sp, pc and bp; false: not known. */
-static bool step(struct lines *lines, const struct walk *walk)
+static bool step_to_caller(struct lines *lines, const struct walk *walk)
 {
     uint64_t pc = walk->addrs[walk->count - 1], size, frame[2];
     uint8_t code[PROLOGUE];
@@ -255,9 +267,9 @@ size_t lines_unwind(struct lines *lines, const struct lines_thread *thread, uint
         lines->attached = lines->pid && dwfl_attach_state(lines->dwfl, NULL, lines->pid, &callbacks, lines);
     for (size_t i = 0, before; i < STEPS_MOST && lines->attached && walk.count < most && !walk.ended; i++) {
         before = walk.count;
-        bool done = dwfl_getthread_frames(lines->dwfl, lines->pid, each_frame, &walk) == 0;
+        bool done = dwfl_getthread_frames(lines->dwfl, lines->pid, frame_add, &walk) == 0;
         walk.ended |= done && (lines->sampled || is_outermost(lines, &walk));
-        if (walk.count == before || walk.ended || !step(lines, &walk))
+        if (walk.count == before || walk.ended || !step_to_caller(lines, &walk))
             break;
         lines->sampled = false; /* of the frame that was stepped to, only these are known */
     }
@@ -270,4 +282,108 @@ size_t lines_unwind(struct lines *lines, const struct lines_thread *thread, uint
 size_t lines_callers(struct lines *lines, uint64_t sp, uint64_t pc, uint64_t *ret_addrs, size_t most)
 {
     return lines_unwind(lines, &(struct lines_thread){.sp = sp, .pc = pc}, ret_addrs, NULL, most, NULL);
+}
+
+/* ---- samples of threads that run ---- */
+enum { RING_PAGES = 8, SAMPLED = 17 };
+
+/* ax, bx, cx, dx, si, di, bp, sp, ip, r8 ... r15, as <asm/perf_regs.h> numbers them, and their DWARF numbers. */
+#define REGISTERS_MASK UINT64_C(0xff01ff)
+static const unsigned char dwarf_numbers[SAMPLED] = {0, 3, 2, 1, 4, 5, 6, 7, 16, 8, 9, 10, 11, 12, 13, 14, 15};
+
+struct ring {
+    int fd;
+    struct perf_event_mmap_page *page;
+    size_t page_size;
+};
+
+/* A thread that spins in a call of the kernel is there most of the time, so that is sampled, too, where it is allowed
+ * (perf_event_paranoid); the registers are the program's own in any case. */
+static int ring_open(struct ring *ring, pid_t tid)
+{
+    struct perf_event_attr attr = {.type = PERF_TYPE_SOFTWARE,
+                                   .size = sizeof attr,
+                                   .config = PERF_COUNT_SW_TASK_CLOCK,
+                                   .sample_period = SAMPLE_PERIOD_NS,
+                                   .sample_type = PERF_SAMPLE_REGS_USER | PERF_SAMPLE_STACK_USER,
+                                   .sample_regs_user = REGISTERS_MASK,
+                                   .sample_stack_user = SAMPLE_STACK,
+                                   .exclude_hv = 1,
+                                   .exclude_callchain_user = 1};
+    ring->page_size = (size_t)sysconf(_SC_PAGESIZE);
+    ring->page = MAP_FAILED;
+    ring->fd = (int)syscall(SYS_perf_event_open, &attr, tid, -1, -1, PERF_FLAG_FD_CLOEXEC);
+    if (ring->fd < 0 && errno == EACCES) {
+        attr.exclude_kernel = 1;
+        ring->fd = (int)syscall(SYS_perf_event_open, &attr, tid, -1, -1, PERF_FLAG_FD_CLOEXEC);
+    }
+    if (ring->fd >= 0)
+        ring->page = mmap(NULL, (RING_PAGES + 1) * ring->page_size, PROT_READ | PROT_WRITE, MAP_SHARED, ring->fd, 0);
+    if (ring->page != MAP_FAILED)
+        return 0;
+    return errno == EPERM ? -EACCES : -errno;
+}
+
+static void ring_close(struct ring *ring)
+{
+    if (ring->page != MAP_FAILED)
+        munmap(ring->page, (RING_PAGES + 1) * ring->page_size);
+    if (ring->fd >= 0)
+        close(ring->fd);
+}
+
+/* The first record: it lies at the start of the ring, so it does not wrap. */
+static bool ring_take(const struct ring *ring, struct sample *sample)
+{
+    const char *data = (const char *)ring->page + ring->page_size, *at = data;
+    uint64_t head = atomic_load_explicit((const _Atomic uint64_t *)&ring->page->data_head, memory_order_acquire);
+    struct perf_event_header header;
+    uint64_t abi, value, size = 0, used = 0;
+    if (head < sizeof header + sizeof abi)
+        return false;
+    memcpy(&header, at, sizeof header);
+    memcpy(&abi, at + sizeof header, sizeof abi);
+    at += sizeof header + sizeof abi;
+    if (header.type != PERF_RECORD_SAMPLE || abi != PERF_SAMPLE_REGS_ABI_64 || header.size > head ||
+        header.size < sizeof header + sizeof abi + SAMPLED * sizeof value + sizeof size)
+        return false;
+    for (int i = 0; i < SAMPLED; i++, at += sizeof value) {
+        memcpy(&value, at, sizeof value);
+        sample->registers[dwarf_numbers[i]] = value;
+    }
+    memcpy(&size, at, sizeof size);
+    at += sizeof size;
+    uint64_t left = header.size - (uint64_t)(at - data);
+    if (size && size <= SAMPLE_STACK && size + sizeof used <= left) {
+        memcpy(&used, at + size, sizeof used);
+        sample->stack_size = used < size ? used : size;
+        memcpy(sample->stack, at, sample->stack_size);
+    }
+    return true;
+}
+
+void samples_take(struct sample *samples, size_t count)
+{
+    struct ring rings[SAMPLE_BATCH];
+    size_t waiting = 0;
+    count = count > SAMPLE_BATCH ? SAMPLE_BATCH : count;
+    for (size_t i = 0; i < count; i++) {
+        samples[i].stack_size = 0;
+        samples[i].code = ring_open(&rings[i], samples[i].tid);
+        if (samples[i].code == 0) {
+            samples[i].code = -EAGAIN;
+            waiting++;
+        }
+    }
+    const uint64_t until = clock_now_ns() + SAMPLE_WAIT_MS * UINT64_C(1000000);
+    while (waiting && clock_now_ns() < until) {
+        poll(NULL, 0, SAMPLE_LOOK_MS);
+        for (size_t i = 0; i < count; i++)
+            if (samples[i].code == -EAGAIN && ring_take(&rings[i], &samples[i])) {
+                samples[i].code = 0;
+                waiting--;
+            }
+    }
+    for (size_t i = 0; i < count; i++)
+        ring_close(&rings[i]);
 }

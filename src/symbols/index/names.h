@@ -1,13 +1,24 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Inside symbols: globs of selections, and the parts of demangled names that they are tried on. Linear in time but for
- * the last star's backtracking: no pattern is expensive. */
-#ifndef SCRY_SYMBOLS_INDEX_SELECTION_GLOB_H
-#define SCRY_SYMBOLS_INDEX_SELECTION_GLOB_H
+/*
+ * Names of functions: of C++ and Fortran as people write them, their parts, and globs that are tried on them. All of it is linear
+ * in time but for the backtracking of a glob's last star: no pattern is expensive.
+ */
+#ifndef SCRY_SYMBOLS_INDEX_NAMES_H
+#define SCRY_SYMBOLS_INDEX_NAMES_H
 
 #include <stdbool.h>
 #include <stddef.h>
 
 #include "base/data/buf.h"
+
+/* Appends a name or a declaration as demanglers and compilers have it, without what the C++ library adds to it:
+ * "std::vector<std::__cxx11::basic_string<char, std::char_traits<char>, std::allocator<char> >, ...>" becomes
+ * "std::vector<std::string>". What it does not understand is left as it is. */
+void cxx_name_put(struct buf *out, const char *name);
+
+/* Appends "ocean::fact" of gfortran's symbol "__ocean_MOD_fact". False: it is no such symbol, and nothing is appended.
+ */
+bool fortran_name_put(struct buf *out, const char *name);
 
 /* * ? [a-z] [!a-z] and backslash; a [ that is never closed is a letter. */
 bool glob_matches(const char *glob, struct span text);
