@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a packet holds: CTF 1.8 as it comes to lie on disk (trace metadata in jobdir/trace/ctf_metadata.c says the same
+ * What a packet holds: CTF 1.8 as it comes to lie on disk (trace metadata in jobdir/trace/write.c says the same
  * in TSDL). Little-endian, byte-aligned. A packet: struct packet_head, then records. A record:
  *
  *     u32  id (low 5 bits) | low 27 bits of its time stamp (ticks of the time stamp counter)

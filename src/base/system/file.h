@@ -50,7 +50,7 @@ int file_replace(const char *path, const void *bytes, size_t len, mode_t mode);
 int file_replace_soon(const char *path, const void *bytes, size_t len, mode_t mode);
 
 /* The same step by step, for what is written piece by piece, open as fd until it takes its place. So long it has no name, and
- * whoever is killed leaves nothing behind; where a file system cannot do that (NFS), .NAME.DIGITS.tmp, as jobdir/record/remove.c
+ * whoever is killed leaves nothing behind; where a file system cannot do that (NFS), .NAME.DIGITS.tmp, as jobdir/record/dir.c
  * knows it. */
 struct file_fresh {
     int dir, fd; /* -1: none */

@@ -12,7 +12,6 @@
 #include "cli/common/table.h"
 #include "jobdir/record/dir.h"
 #include "jobdir/record/mirror.h"
-#include "jobdir/record/remove.h"
 #include "jobdir/text/fields.h"
 #include "jobdir/text/text.h"
 #include "shm/waits.h"

@@ -18,7 +18,6 @@
 #include "jobdir/record/dir.h"
 #include "jobdir/record/info.h"
 #include "jobdir/record/mirror.h"
-#include "jobdir/record/remove.h"
 #include "jobdir/text/text.h"
 
 /* The sums of what was removed, or would be. */

@@ -28,7 +28,6 @@
 #include "job/places/place_names.h"
 #include "job/places/where.h"
 #include "jobdir/analysis/why.h"
-#include "jobdir/analysis/why_align.h"
 #include "jobdir/layers/last.h"
 #include "jobdir/layers/workers.h"
 #include "jobdir/mpi/look.h"

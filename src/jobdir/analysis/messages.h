@@ -17,18 +17,17 @@
 #ifndef SCRY_JOBDIR_ANALYSIS_MESSAGES_H
 #define SCRY_JOBDIR_ANALYSIS_MESSAGES_H
 
+#include <jansson.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/types.h>
-
-#include <jansson.h>
 #include <uthash.h>
 
 #include "base/data/buf.h"
 #include "base/data/err.h"
-#include "jobdir/mpi/stats.h"
 #include "jobdir/analysis/timeline.h"
+#include "jobdir/mpi/stats.h"
 #include "jobdir/trace/trace.h"
 
 enum {

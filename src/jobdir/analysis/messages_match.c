@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "jobdir/analysis/messages_match.h"
+#include "jobdir/analysis/messages_internal.h"
 
 #include "base/data/cleanup.h"
 #include "base/data/grow.h"
@@ -45,7 +45,7 @@ static const struct mpi_stats_comm *parent_of(const struct mpi_stats *stats, con
 }
 
 /* In a world, all have one of their ranks in the place of that rank. */
-static int note(struct join *join, uint32_t index, const struct mpi_stats_comm *comm)
+static int join_add(struct join *join, uint32_t index, const struct mpi_stats_comm *comm)
 {
     const struct mpi_message_rank *rank = &join->messages->ranks[index];
     struct shared *shared = NULL;
@@ -73,14 +73,14 @@ static int note(struct join *join, uint32_t index, const struct mpi_stats_comm *
     return 0;
 }
 
-static int gather(struct join *join)
+static int join_gather(struct join *join)
 {
     int code = 0;
     for (uint32_t i = 0; code == 0 && i < join->messages->rank_count; i++) {
         const struct mpi_stats *stats = join->messages->ranks[i].stats;
         for (size_t k = 0; code == 0 && stats && k < stats->comm_count; k++)
             if (is_shared(&stats->comms[k]))
-                code = note(join, i, &stats->comms[k]);
+                code = join_add(join, i, &stats->comms[k]);
     }
     return code;
 }
@@ -174,7 +174,7 @@ static bool mpi_shared_fit(const struct shared *a, const struct shared *b)
     return true;
 }
 
-static struct shared *find(const struct join *join, uint32_t world, uint64_t identity)
+static struct shared *join_find(const struct join *join, uint32_t world, uint64_t identity)
 {
     for (size_t i = 0; identity && i < join->count; i++)
         if (join->list[i].world == world && join->list[i].comm->identity == identity)
@@ -190,13 +190,13 @@ static bool is_pair(const struct join *join, const struct shared *a, const struc
         return false;
     if (call_is(a->comm->call, CALL_IS_SPAWNS))
         return b->comm->call == CALL_MPI_Comm_get_parent && a->from <= b->from && b->from <= b->to && b->to <= a->to;
-    const struct shared *parent = find(join, a->world, a->parent), *twin = find(join, b->world, b->parent);
+    const struct shared *parent = join_find(join, a->world, a->parent), *twin = join_find(join, b->world, b->parent);
     return parent && twin && parent->same && parent->same == twin->same && a->comm->call == b->comm->call &&
            a->comm->ordinal == b->comm->ordinal;
 }
 
 /* The one that it can be in that world; NULL: there is none, or more than one. */
-static struct shared *only(const struct join *join, const struct shared *of, uint32_t world)
+static struct shared *join_find_only(const struct join *join, const struct shared *of, uint32_t world)
 {
     struct shared *found = NULL;
     for (size_t i = 0; i < join->count; i++) {
@@ -213,8 +213,9 @@ static bool join_worlds(const struct join *join, struct shared *shared)
 {
     bool united = false;
     for (uint32_t world = 0; world < join->messages->worlds; world++) {
-        struct shared *other = world == shared->world ? NULL : only(join, shared, world);
-        if (!other || only(join, other, shared->world) != shared || (other->same && other->same == shared->same))
+        struct shared *other = world == shared->world ? NULL : join_find_only(join, shared, world);
+        if (!other || join_find_only(join, other, shared->world) != shared ||
+            (other->same && other->same == shared->same))
             continue;
         if (other->same && shared->same) /* three worlds, which have found two of the three pairs already */
             continue;
@@ -253,7 +254,7 @@ static int others_set(struct mpi_message_comm *comm, const struct join *join, co
     return 0;
 }
 
-static int spread(const struct join *join)
+static int join_store(const struct join *join)
 {
     int code = 0;
     for (size_t i = 0; code == 0 && i < join->count; i++) {
@@ -272,7 +273,7 @@ static int spread(const struct join *join)
 int mpi_messages_join(struct mpi_messages *messages)
 {
     struct join join = {.messages = messages};
-    int code = messages->worlds > 1 ? gather(&join) : 0;
+    int code = messages->worlds > 1 ? join_gather(&join) : 0;
     if (code == 0)
         find_times(&join);
     if (code == 0)
@@ -284,7 +285,7 @@ int mpi_messages_join(struct mpi_messages *messages)
                 more = join_worlds(&join, &join.list[i]) || more;
     }
     if (code == 0)
-        code = spread(&join);
+        code = join_store(&join);
     for (size_t i = 0; i < join.count; i++)
         free(join.list[i].own);
     free(join.list);
@@ -345,7 +346,7 @@ static bool is_to_connect(const struct shared *shared)
 }
 
 /* All who have one left; who has met one has not met another, so that others may have one left then. */
-static bool connect(const struct join *join)
+static bool join_connect(const struct join *join)
 {
     bool united = false;
     for (size_t i = 0; i < join->count; i++)
@@ -422,7 +423,7 @@ void mpi_messages_meet(const struct join *join)
         if (shared->meeting && !shared->same && shared->comm->call == CALL_MPI_Comm_join)
             meet_on_socket(join, shared);
     }
-    while (connect(join))
+    while (join_connect(join))
         ;
 }
 
@@ -582,7 +583,7 @@ static void note_left(struct mpi_messages *messages, const struct mpi_left *left
     messages->left[place] = *left;
 }
 
-static void leave_alone(struct mpi_end *ends, const uint32_t *list, size_t count, uint64_t why)
+static void ends_leave(struct mpi_end *ends, const uint32_t *list, size_t count, uint64_t why)
 {
     for (size_t i = 0; i < count; i++)
         ends[list[i]].other = why;
@@ -598,8 +599,8 @@ struct side {      /* of a channel */
     size_t count;
 };
 
-static void pair(struct mpi_messages *messages, struct mpi_end *send, uint32_t sent, struct mpi_end *receive,
-                 uint32_t got)
+static void ends_pair(struct mpi_messages *messages, struct mpi_end *send, uint32_t sent, struct mpi_end *receive,
+                      uint32_t got)
 {
     send->other = got;
     receive->other = sent;
@@ -661,7 +662,7 @@ static bool all_have_orders(const struct mpi_end *ends, const struct side *side,
 }
 
 /* Nothing is recorded at the other end. If that went on without being recorded, it may have been there all the same. */
-static void left_alone(struct mpi_end *end, bool stopped, uint64_t *alone, uint64_t *unsure)
+static void end_leave(struct mpi_end *end, bool stopped, uint64_t *alone, uint64_t *unsure)
 {
     end->other = stopped ? MPI_OTHER_AMBIGUOUS : MPI_OTHER_NONE;
     ++*(stopped ? unsure : alone);
@@ -688,12 +689,12 @@ static void match_late(struct match *match, const struct side *sends, const stru
             left->got_unsure++;
             k++;
         } else if (send && receive) {
-            pair(messages, send, sends->list[i++], receive, gets->list[k++]);
+            ends_pair(messages, send, sends->list[i++], receive, gets->list[k++]);
         } else if (send) {
-            left_alone(send, messages->ranks[gets->rank].stopped, &left->sent, &left->sent_unsure);
+            end_leave(send, messages->ranks[gets->rank].stopped, &left->sent, &left->sent_unsure);
             i++;
         } else {
-            left_alone(receive, messages->ranks[sends->rank].stopped, &left->got, &left->got_unsure);
+            end_leave(receive, messages->ranks[sends->rank].stopped, &left->got, &left->got_unsure);
             k++;
         }
     }
@@ -716,12 +717,12 @@ static void match_channel(struct match *match, const struct side *sends, const s
         sure == sends->count && sure_got == gets->count && from->certain == UINT64_MAX && to->certain == UINT64_MAX;
     size_t count = sure < sure_got ? sure : sure_got;
     for (size_t i = 0; i < count; i++)
-        pair(messages, &from->sent[sends->list[i]], sends->list[i], &to->got[gets->list[i]], gets->list[i]);
+        ends_pair(messages, &from->sent[sends->list[i]], sends->list[i], &to->got[gets->list[i]], gets->list[i]);
     if (whole) {
         for (size_t i = count; i < sends->count; i++)
-            left_alone(&from->sent[sends->list[i]], to->stopped, &left.sent, &left.sent_unsure);
+            end_leave(&from->sent[sends->list[i]], to->stopped, &left.sent, &left.sent_unsure);
         for (size_t i = count; i < gets->count; i++)
-            left_alone(&to->got[gets->list[i]], from->stopped, &left.got, &left.got_unsure);
+            end_leave(&to->got[gets->list[i]], from->stopped, &left.got, &left.got_unsure);
     } else {
         match_late(match, sends, gets, count, &left);
     }
@@ -749,13 +750,13 @@ static struct side far_side(const struct mpi_messages *messages, const struct si
 static bool has_no_other(struct mpi_messages *messages, struct mpi_end *ends, const struct side *side, ptrdiff_t other)
 {
     if (side->peer == MPIA_RANK_NULL) {
-        leave_alone(ends, side->list, side->count, MPI_OTHER_FAILED);
+        ends_leave(ends, side->list, side->count, MPI_OTHER_FAILED);
         return true;
     }
     if (other >= 0 && messages->comm_list[side->comm]->key.identity != 0)
         return false;
     messages->foreign += side->count;
-    leave_alone(ends, side->list, side->count, MPI_OTHER_FOREIGN);
+    ends_leave(ends, side->list, side->count, MPI_OTHER_FOREIGN);
     return true;
 }
 

@@ -7,7 +7,7 @@
 
 #include <cmocka.h>
 
-#include "jobdir/analysis/messages_match.h"
+#include "jobdir/analysis/messages_internal.h"
 
 enum { MOST = 8, PORT = 101, SOCKET = 201, SOCKET_HERE = 203 };
 

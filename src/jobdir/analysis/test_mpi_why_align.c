@@ -2,7 +2,7 @@
 /* Ranks of several nodes, each with the record of its own monitor. */
 #include "jobdir/analysis/test_mpi_why.h"
 
-#include "jobdir/analysis/why_align.h"
+#include "jobdir/analysis/why.h"
 
 #define SECOND UINT64_C(1000000000)
 #define NOW (UINT64_C(1700000000) * SECOND)

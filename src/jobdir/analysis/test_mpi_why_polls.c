@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Ranks that ask again and again: how it is seen, and what is said of those that wait for them. */
-#include "jobdir/analysis/messages_waits.h"
 #include "jobdir/analysis/test_mpi_why.h"
 
 enum { PASSED_NS = 100000000 };

@@ -73,7 +73,7 @@ static void timeline_know(struct timeline *timeline, struct trace *const *traces
     timeline->hosts[home].known_ns = timeline->hosts[home].known_bound_ns = 0;
 }
 
-static uint64_t distance(int64_t a, int64_t b)
+static uint64_t time_distance(int64_t a, int64_t b)
 {
     return a > b ? (uint64_t)a - (uint64_t)b : (uint64_t)b - (uint64_t)a;
 }
@@ -89,7 +89,7 @@ static void timeline_drift(struct mpi_messages *messages)
     }
     for (size_t i = 0; i < messages->timeline.host_count && first <= last; i++) {
         struct timeline_host *host = &messages->timeline.hosts[i];
-        uint64_t before = distance(first, host->known_at_ns), after = distance(last, host->known_at_ns);
+        uint64_t before = time_distance(first, host->known_at_ns), after = time_distance(last, host->known_at_ns);
         if (host->known_bound_ns > 0)
             host->known_bound_ns += (double)clock_drift_ns(before > after ? before : after);
     }
@@ -231,7 +231,7 @@ static int take_step(struct correction *correction, size_t index)
 }
 
 /* Each rank as far as it goes, as long as one gets on. A circle can only be of a damaged trace: what it holds stays. */
-static int walk(struct correction *correction)
+static int correction_walk(struct correction *correction)
 {
     const struct mpi_messages *messages = correction->messages;
     for (bool moved = true; moved;) {
@@ -256,7 +256,7 @@ static int64_t with_knots(void *ctx, int64_t ns)
 }
 
 /* The times are on the common line but for the knots. */
-static void apply(struct mpi_messages *messages)
+static void knots_apply(struct mpi_messages *messages)
 {
     for (size_t i = 0; i < messages->rank_count; i++) {
         struct timeline_trace *trace = &messages->timeline.traces[messages->ranks[i].trace];
@@ -274,9 +274,9 @@ int timeline_correct(struct mpi_messages *messages)
     for (size_t i = 0; code == 0 && i < messages->rank_count; i++)
         code = course_init(&correction.courses[i], &messages->ranks[i]);
     if (code == 0)
-        code = walk(&correction);
+        code = correction_walk(&correction);
     if (code == 0)
-        apply(messages);
+        knots_apply(messages);
     for (size_t i = 0; correction.courses && i < messages->rank_count; i++) {
         free(correction.courses[i].steps);
         free(correction.courses[i].sent);
@@ -461,7 +461,7 @@ static void note_least(struct least *least, int64_t ns, int64_t at)
         *least = (struct least){true, ns, at};
 }
 
-static void sample(struct estimate *estimate, uint32_t from, uint32_t to, int64_t sent, int64_t received)
+static void pair_sample(struct estimate *estimate, uint32_t from, uint32_t to, int64_t sent, int64_t received)
 {
     if (from == to)
         return;
@@ -523,8 +523,8 @@ static int sample_operation(void *ctx, const struct mpi_operation *operation)
     for (uint32_t other = first + 1; other < timeline->host_count; other++) {
         if (!hosts[other].seen)
             continue;
-        sample(estimate, first, other, hosts[first].begin, hosts[other].end);
-        sample(estimate, other, first, hosts[other].begin, hosts[first].end);
+        pair_sample(estimate, first, other, hosts[first].begin, hosts[other].end);
+        pair_sample(estimate, other, first, hosts[other].begin, hosts[first].end);
     }
     return estimate->code;
 }
@@ -537,8 +537,8 @@ static int sample_all(struct estimate *estimate)
         for (size_t k = 0; k < rank->got_count; k++) {
             const struct mpi_end *got = &rank->got[k], *sent = mpi_sent_of(messages, rank, got, &from);
             if (sent)
-                sample(estimate, messages->timeline.traces[from->trace].host,
-                       messages->timeline.traces[rank->trace].host, sent->begin, got->end);
+                pair_sample(estimate, messages->timeline.traces[from->trace].host,
+                            messages->timeline.traces[rank->trace].host, sent->begin, got->end);
         }
     }
     int code = mpi_messages_each_operation(messages, sample_operation, estimate);
@@ -547,24 +547,24 @@ static int sample_all(struct estimate *estimate)
 
 /* ---- from the delays to offsets ---- */
 
-static bool both(const struct between *pair, enum part part)
+static bool pair_knows_both(const struct between *pair, enum part part)
 {
     return pair->least[part][0].known && pair->least[part][1].known;
 }
 
 /* How far the clock of `host` is ahead of the other's, from the least delays in both directions: the real ones are
  * taken to be the same. */
-static double ahead(const struct between *pair, enum part part, bool host_is_high)
+static double pair_ahead(const struct between *pair, enum part part, bool host_is_high)
 {
     double high = ((double)pair->least[part][0].ns - (double)pair->least[part][1].ns) / 2;
     return host_is_high ? high : -high;
 }
 
 /* When that was, by the clock of a host. */
-static double moment(const struct between *pair, enum part part, bool host_is_high)
+static double pair_moment(const struct between *pair, enum part part, bool host_is_high)
 {
     double low = ((double)pair->least[part][0].at + (double)pair->least[part][1].at) / 2;
-    return host_is_high ? low + ahead(pair, part, true) : low;
+    return host_is_high ? low + pair_ahead(pair, part, true) : low;
 }
 
 /* When the message of one direction was at a host, by its clock. */
@@ -575,7 +575,7 @@ static double moment_of(const struct least *least, unsigned direction, bool host
 }
 
 /* How far that may be off: nothing arrives before it was sent, so no further than the least delays allow. */
-static double bound(const struct between *pair, enum part part, const struct timeline_host *from)
+static double pair_bound(const struct between *pair, enum part part, const struct timeline_host *from)
 {
     double both_ways = (double)pair->least[part][0].ns + (double)pair->least[part][1].ns;
     return from->bound_ns < 0 ? -1 : from->bound_ns + (both_ways > 0 ? both_ways / 2 : 0);
@@ -607,16 +607,16 @@ static void set_one_way(struct between *pair, const struct timeline_host *from, 
 
 static void set_both_ways(struct between *pair, const struct timeline_host *from, struct timeline_host *to, bool high)
 {
-    double start = moment(pair, FIRST, high), end = moment(pair, LAST, high);
-    double drift = (ahead(pair, LAST, high) - ahead(pair, FIRST, high)) / (end > start ? end - start : 1);
-    bool twice = both(pair, FIRST) && both(pair, LAST) && end > start && fabs(drift) < DRIFT_MOST;
+    double start = pair_moment(pair, FIRST, high), end = pair_moment(pair, LAST, high);
+    double drift = (pair_ahead(pair, LAST, high) - pair_ahead(pair, FIRST, high)) / (end > start ? end - start : 1);
+    bool twice = pair_knows_both(pair, FIRST) && pair_knows_both(pair, LAST) && end > start && fabs(drift) < DRIFT_MOST;
     enum part first = twice ? FIRST : EVER, last = twice ? LAST : EVER;
     to->how = twice ? TIMELINE_BOTH_WAYS : TIMELINE_ONCE;
-    to->start_ns = moment(pair, first, high);
-    to->end_ns = moment(pair, last, high);
-    to->offset_start_ns = offset_at(from, moment(pair, first, !high)) - ahead(pair, first, high);
-    to->offset_end_ns = offset_at(from, moment(pair, last, !high)) - ahead(pair, last, high);
-    to->bound_ns = fmax(bound(pair, first, from), bound(pair, last, from));
+    to->start_ns = pair_moment(pair, first, high);
+    to->end_ns = pair_moment(pair, last, high);
+    to->offset_start_ns = offset_at(from, pair_moment(pair, first, !high)) - pair_ahead(pair, first, high);
+    to->offset_end_ns = offset_at(from, pair_moment(pair, last, !high)) - pair_ahead(pair, last, high);
+    to->bound_ns = fmax(pair_bound(pair, first, from), pair_bound(pair, last, from));
 }
 
 /* `host` from one that is known: by their messages, or by what monitors have found, if that is nearer to the truth and
@@ -625,7 +625,7 @@ static void set_host(struct timeline *timeline, struct between *pair, uint32_t r
 {
     struct timeline_host *to = &timeline->hosts[host], compared;
     const struct timeline_host *from = &timeline->hosts[known];
-    bool high = host == pair->key.high, two = both(pair, EVER);
+    bool high = host == pair->key.high, two = pair_knows_both(pair, EVER);
     pair->used = true;
     if (two)
         set_both_ways(pair, from, to, high);
@@ -649,8 +649,8 @@ static struct between *best_pair(const struct estimate *estimate, const bool *kn
     for (struct between *pair = estimate->pairs; pair; pair = pair->hh.next) {
         if (known[pair->key.low] == known[pair->key.high])
             continue;
-        bool better = !best || both(pair, EVER) > both(best, EVER) ||
-                      (both(pair, EVER) == both(best, EVER) && pair->messages > best->messages);
+        bool better = !best || pair_knows_both(pair, EVER) > pair_knows_both(best, EVER) ||
+                      (pair_knows_both(pair, EVER) == pair_knows_both(best, EVER) && pair->messages > best->messages);
         best = better ? pair : best;
     }
     return best;

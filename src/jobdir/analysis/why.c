@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "jobdir/analysis/why.h"
 
-#include "jobdir/analysis/why_internal.h"
-
 #include <errno.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "base/system/pause.h"
+#include "jobdir/analysis/why_internal.h"
 #include "jobdir/mpi/look.h"
 #include "jobdir/record/info.h"
+#include "jobdir/text/text.h"
 
 enum {
     STUCK_MS = 5000, /* ranks that were ended had waited for each other for so long at least, */
@@ -194,7 +195,7 @@ bool why_may_act(const struct why_work *work, const struct mpi_why_thread *threa
 }
 
 /* Whatever can be set free by those that may act. Both ways in turn, so that long chains do not take as many rounds. */
-static void spread(const struct why_work *work, bool *live)
+static void spread_live(const struct why_work *work, bool *live)
 {
     size_t count = work->why->count;
     for (bool changed = true, up = true; changed; up = !up) {
@@ -242,7 +243,7 @@ static const char *comm_name(const struct why_work *work, uint32_t index, uint32
 }
 
 /* How often a rank has completed a collective on a communicator. */
-static uint64_t completed(const struct mpi_stats *stats, uint32_t comm, uint32_t call)
+static uint64_t collectives_completed(const struct mpi_stats *stats, uint32_t comm, uint32_t call)
 {
     uint64_t count = 0;
     for (size_t i = 0; i < stats->peer_count; i++)
@@ -262,7 +263,7 @@ static bool went_past_another(const struct why_work *work, const struct why_grou
     if (ahead->thread->thread->now.ordinal <= behind->thread->thread->now.ordinal || here == MPI_WHY_NONE ||
         there == MPI_WHY_NONE || slow->omitted || fast->omitted || behind->thread->condition_count)
         return false;
-    return completed(fast, there, call) <= completed(slow, here, call);
+    return collectives_completed(fast, there, call) <= collectives_completed(slow, here, call);
 }
 
 static const char *mismatch_text(struct why_work *work, const struct told *one, const struct told *other)
@@ -413,7 +414,7 @@ static void find_live(struct why_work *work, bool *live)
     memset(live, 0, work->why->count);
     for (size_t i = 0; i < work->why->count; i++)
         live[i] = why_rank_may_act(work, &work->why->ranks[i], live);
-    spread(work, live);
+    spread_live(work, live);
 }
 
 static void find_in_vain(struct why_work *work, bool *live)
@@ -458,7 +459,7 @@ static void find_stuck(struct why_work *work, bool *live)
     find_in_vain(work, live);
 }
 
-static uint64_t still_for(const struct mpi_why *why, uint64_t settled_ns)
+static uint64_t unchanged_for(const struct mpi_why *why, uint64_t settled_ns)
 {
     uint64_t least = UINT64_MAX;
     for (size_t i = 0; i < why->count; i++)
@@ -528,7 +529,7 @@ int mpi_why_find(struct mpi_why *ret_why, const struct mpi_stats_set *set, const
         ret_why->finding_count = 0;
         return -ENOMEM;
     }
-    ret_why->still_ns = still_for(ret_why, work.settled_ns);
+    ret_why->still_ns = unchanged_for(ret_why, work.settled_ns);
     return 0;
 }
 
@@ -579,4 +580,231 @@ bool mpi_why_find_at_end(struct mpi_why *ret_why, const struct mpi_stats_set *se
             return false;
     }
     return mpi_why_find(ret_why, &living, &options, arena) == 0 && (mpi_why_is_stuck(ret_why) || mpi_why_late(ret_why));
+}
+
+/* ---- threads that poll ---- */
+
+enum { POLLS_LEAST = 3 /* times between the looks: else it computes, and asks now and then */ };
+
+static const struct mpi_stats *same_process(const struct mpi_stats_set *before, size_t index,
+                                            const struct mpi_stats *stats)
+{
+    for (size_t i = 0; i < before->count; i++) {
+        const struct mpi_stats *other = &before->ranks[(index + i) % before->count]; /* most are in the same place */
+        if (other->pid == stats->pid && other->rank == stats->rank &&
+            other->started_wall_ns == stats->started_wall_ns && other->node && stats->node &&
+            strcmp(other->node, stats->node) == 0)
+            return other;
+    }
+    return NULL;
+}
+
+static uint64_t of_part(const struct mpi_stats_row *row, bool main)
+{
+    uint64_t others = row->others_count < row->count ? row->others_count : row->count;
+    return main ? row->count - others : others;
+}
+
+static uint64_t count_before(const struct mpi_stats_row *rows, size_t count, uint32_t call, bool main)
+{
+    for (size_t i = 0; i < count; i++)
+        if (rows[i].call == call)
+            return of_part(&rows[i], main);
+    return 0;
+}
+
+/* The thread that is the rank, or all others: between the looks it did nothing but ask. Whatever is less than it was,
+ * was set to nothing meanwhile. */
+static bool only_asked(const struct mpi_stats *stats, const struct mpi_stats *before, bool main)
+{
+    for (size_t i = 0; i < stats->row_count; i++) {
+        const struct mpi_stats_row *row = &stats->rows[i];
+        if (row->call < CALL_COUNT && !call_is(row->call, CALL_IS_LOCAL) && !call_info(row->call)->polls &&
+            of_part(row, main) != count_before(before->rows, before->row_count, row->call, main))
+            return false;
+    }
+    for (size_t i = 0; i < stats->span_count; i++)
+        if (of_part(&stats->spans[i], main) !=
+            count_before(before->spans, before->span_count, stats->spans[i].call, main))
+            return false; /* something came */
+    return true;
+}
+
+/* Since it came out of a call that blocks, or began what it asks for: whichever was later. */
+static uint64_t in_vain_for(const struct mpi_stats *stats, const struct mpi_stats_thread *thread)
+{
+    uint64_t ns = thread->blocking.compute_open_ns;
+    size_t known = thread->last.flags & MPIA_NOW_REQUESTS ? thread->last.waiting : 0;
+    for (size_t i = 0; i < known && i < MPIA_WAITS; i++)
+        for (size_t k = 0; k < stats->request_count; k++)
+            if (stats->requests[k].handle == thread->last.waits[i] && stats->requests[k].age_ns < ns)
+                ns = stats->requests[k].age_ns;
+    return ns;
+}
+
+static void thread_find_polls(const struct mpi_stats *stats, struct mpi_stats_thread *thread,
+                              const struct mpi_stats_thread *before, uint64_t passed_ns)
+{
+    uint64_t calls = thread->outermost.count - before->outermost.count;
+    if (thread->ended || thread->tid != before->tid || thread->outermost.count < before->outermost.count ||
+        calls < POLLS_LEAST)
+        return;
+    if (thread->now.call != CALL_NONE)
+        thread->last = thread->now;
+    if (!call_info(thread->last.call)->polls)
+        return;
+    thread->polls = true;
+    thread->polls_ns = in_vain_for(stats, thread);
+    thread->polls_per_second = (double)calls * 1e9 / (double)passed_ns;
+}
+
+void mpi_polls_find(struct mpi_stats_set *set, const struct mpi_stats_set *before)
+{
+    for (size_t i = 0; i < set->count; i++) {
+        struct mpi_stats *stats = &set->ranks[i];
+        const struct mpi_stats *old = stats->running ? same_process(before, i, stats) : NULL;
+        if (!old || stats->state != MPIA_RUNNING || stats->taken_wall_ns <= old->taken_wall_ns ||
+            stats->resets != old->resets)
+            continue;
+        bool asked[2] = {only_asked(stats, old, false), only_asked(stats, old, true)};
+        for (size_t k = 0; k < stats->thread_count && k < old->thread_count; k++)
+            if (asked[stats->threads[k].is_main])
+                thread_find_polls(stats, &stats->threads[k], &old->threads[k],
+                                  stats->taken_wall_ns - old->taken_wall_ns);
+    }
+}
+
+/* ---- records of several nodes' monitors ---- */
+
+enum { SHOWN_MISSING = 8 };
+
+static bool is_of_part(const struct mpi_stats *stats, const struct mpi_why_part *part)
+{
+    return stats->dir && strcmp(stats->dir, part->dir) == 0;
+}
+
+static void time_shift(uint64_t *inout_ns, int64_t offset_ns)
+{
+    if (*inout_ns && (offset_ns < 0 || *inout_ns > (uint64_t)offset_ns))
+        *inout_ns -= (uint64_t)offset_ns;
+}
+
+static void note_separate(struct buf *note)
+{
+    buf_puts(note, note->len ? "; " : "");
+}
+
+/* `now_ns`: when the others were looked at. */
+static void mark_unheard(struct mpi_stats_set *set, const struct mpi_why_part *part, uint64_t since_ns, uint64_t now_ns)
+{
+    for (size_t i = 0; i < set->count; i++) {
+        struct mpi_stats *stats = &set->ranks[i];
+        if (is_of_part(stats, part) && stats->rank >= 0 && stats->running &&
+            stats->taken_wall_ns + part->bound_ns < since_ns)
+            stats->unheard_ns = now_ns - stats->taken_wall_ns;
+    }
+}
+
+static void note_part(struct buf *note, const struct mpi_stats_set *set, const struct mpi_why_part *part)
+{
+    size_t ranks = 0, late = 0;
+    uint64_t oldest_ns = 0;
+    bool timed = true;
+    for (size_t i = 0; i < set->count; i++) {
+        const struct mpi_stats *stats = &set->ranks[i];
+        if (!is_of_part(stats, part) || stats->rank < 0)
+            continue;
+        ranks++;
+        late += stats->unheard_ns > 0;
+        timed &= !stats->unheard_ns || stats->taken_wall_ns;
+        oldest_ns = stats->unheard_ns > oldest_ns ? stats->unheard_ns : oldest_ns;
+    }
+    if (ranks && !late)
+        return;
+    note_separate(note);
+    buf_puts(note, "node ");
+    text_show(note, part->node);
+    if (!ranks) {
+        buf_puts(note, " has told of no rank");
+        return;
+    }
+    buf_printf(note, ": what %zu rank%s in is ", late, late == 1 ? " is" : "s are");
+    if (timed)
+        text_seconds(note, (double)oldest_ns / 1e9);
+    buf_puts(note, timed ? " old" : "of an unknown time");
+}
+
+static bool is_known(const struct mpi_stats_set *set, const char *namespace, int32_t rank)
+{
+    size_t low = 0, high = set->count; /* sorted by (namespace, rank, pid) */
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        const struct mpi_stats *stats = &set->ranks[middle];
+        int order = strcmp(stats->namespace, namespace);
+        if (order < 0 || (order == 0 && stats->rank < rank))
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low < set->count && set->ranks[low].rank == rank && strcmp(set->ranks[low].namespace, namespace) == 0;
+}
+
+/* Of one program; its ranks stand one behind the other, the first at `from`. */
+static void note_missing(struct buf *note, const struct mpi_stats_set *set, size_t from)
+{
+    const struct mpi_stats *first = &set->ranks[from];
+    size_t missing = 0;
+    if (first->world_size <= 0 || (size_t)first->world_size <= set->count - from) {
+        size_t known = 0;
+        for (size_t i = from; i < set->count && strcmp(set->ranks[i].namespace, first->namespace) == 0; i++)
+            known += i == from || set->ranks[i].rank != set->ranks[i - 1].rank;
+        if (first->world_size <= 0 || known >= (size_t)first->world_size)
+            return;
+    }
+    for (int32_t rank = 0; rank < first->world_size; rank++) {
+        if (is_known(set, first->namespace, rank))
+            continue;
+        if (!missing++) {
+            note_separate(note);
+            buf_puts(note, "nothing is known of rank ");
+        } else if (missing <= SHOWN_MISSING) {
+            buf_puts(note, ", ");
+        }
+        if (missing <= SHOWN_MISSING)
+            buf_printf(note, "%" PRId32, rank);
+    }
+    if (missing > SHOWN_MISSING)
+        buf_printf(note, " and %zu more", missing - SHOWN_MISSING);
+    buf_printf(note, " (of %" PRId32 ")", first->world_size);
+}
+
+uint64_t mpi_why_align(struct mpi_stats_set *set, const struct mpi_why_part *parts, size_t count, uint64_t since_ns,
+                       bool asked, struct buf *note)
+{
+    uint64_t widest = 0, second = 0, now_ns = since_ns;
+    for (size_t i = 0; i < count; i++) {
+        for (size_t k = 0; k < set->count; k++)
+            if (is_of_part(&set->ranks[k], &parts[i])) {
+                time_shift(&set->ranks[k].taken_wall_ns, parts[i].offset_ns);
+                time_shift(&set->ranks[k].started_wall_ns, parts[i].offset_ns);
+            }
+        if (parts[i].bound_ns > widest) {
+            second = widest;
+            widest = parts[i].bound_ns;
+        } else if (parts[i].bound_ns > second) {
+            second = parts[i].bound_ns;
+        }
+    }
+    for (size_t k = 0; k < set->count; k++)
+        now_ns = set->ranks[k].taken_wall_ns > now_ns ? set->ranks[k].taken_wall_ns : now_ns;
+    for (size_t i = 0; i < count; i++) {
+        mark_unheard(set, &parts[i], since_ns, now_ns);
+        note_part(note, set, &parts[i]);
+    }
+    for (size_t k = 0; k < set->count && !asked; k++)
+        set->ranks[k].unheard_ns = 0;
+    for (size_t i = 0; i < set->count; i++)
+        if (i == 0 || strcmp(set->ranks[i].namespace, set->ranks[i - 1].namespace) != 0)
+            note_missing(note, set, i);
+    return widest + second;
 }

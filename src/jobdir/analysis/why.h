@@ -2,14 +2,14 @@
 #ifndef SCRY_JOBDIR_ANALYSIS_WHY_H
 #define SCRY_JOBDIR_ANALYSIS_WHY_H
 
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
 #include "base/data/arena.h"
 #include "base/data/buf.h"
 #include "base/data/err.h"
 #include "jobdir/mpi/stats.h"
-
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
 
 /*
  * Why the ranks of an MPI job do not move, from what each rank's statistics say it is in: the wait-for graph, and what
@@ -23,7 +23,7 @@
  * others of its process (jobdir/mpi/thread_wait.h). The statistics of ranks are not of one moment, so only calls that
  * have lasted longer than `settled_ns` count as waiting: ranks that wait through that time wait at the same moment.
  *
- * A thread that polls (jobdir/analysis/messages_waits.h) may do something else between its polls, so it is never stuck. What it
+ * A thread that polls (jobdir/analysis/messages.h) may do something else between its polls, so it is never stuck. What it
  * polls for are weak edges: a second round finds the ranks that could not act if it did nothing but poll, and reports
  * them as just that.
  *
@@ -140,7 +140,7 @@ struct mpi_why_options {
     uint64_t
         came_ns; /* a receive that has waited for so long has looked at each message that lies there, though nobody has seen it
                             look; 0: some times settled_ns */
-    uint64_t apart_ns; /* how far the times of two ranks may be off each other (why_align.h) */
+    uint64_t apart_ns; /* how far the times of two ranks may be off each other (mpi_why_align) */
 };
 
 /* Borrows `set`, which must outlive the result; all memory from `arena`. 0 or -ENOMEM. */
@@ -189,5 +189,37 @@ void mpi_why_line(struct buf *out, const struct mpi_why *why);
 void mpi_why_reason(struct buf *out, const struct mpi_why *why);
 /* "MPI_Recv at exchange (recv.c:2)"; nothing of one that is in no call. */
 void mpi_why_call_at(struct buf *out, const struct mpi_why_rank *rank);
+
+/*
+ * The records of several nodes' monitors as one: each monitor has looked at its own ranks, at its own moment,
+ * by its own clock. The wait-for graph joins them by communicators and ranks. What is left is time: ranks wait at the
+ * same moment only if their calls have lasted longer than what lies between the looks. So the times are taken to one
+ * clock, by what is known of the offsets, and what that may be off counts as distance. A node's record may then be of
+ * any age: a rank that has waited since before it, on both sides, still closes a circle. Pure.
+ */
+
+struct mpi_why_part {
+    const char *dir;   /* as mpi_stats.dir has it */
+    const char *node;  /* for people */
+    int64_t offset_ns; /* its clock minus the reader's */
+    uint64_t bound_ns; /* so far that may be off */
+};
+
+/* Takes the times of the ranks of each part to the reader's clock, and sets mpi_stats.unheard_ns of those that were looked at
+ * before `since_ns`, if they were `asked` then; else only the note says how old that is. Returns how far the times of two ranks
+ * may be off each other (for mpi_why_options). Appends to `note`, for people: parts of which no rank is known, those that were
+ * looked at before `since_ns` (on the reader's clock; 0: any time is good), and ranks that nobody has told of; nothing
+ * if there are none. */
+uint64_t mpi_why_align(struct mpi_stats_set *set, const struct mpi_why_part *parts, size_t count, uint64_t since_ns,
+                       bool asked, struct buf *note);
+
+/*
+ * Threads that poll: between two readings of the statistics they called MPI_Test, MPI_Iprobe or similar calls again and
+ * again. Nothing completed, and they called nothing else that makes progress. Such a thread waits for what these calls
+ * ask for. But it may do other things at any moment, so it never counts as stuck for that.
+ */
+
+/* Into polls, polls_ns, polls_per_second and last of the threads of `set`; `before`: the same job, a little earlier. */
+void mpi_polls_find(struct mpi_stats_set *set, const struct mpi_stats_set *before);
 
 #endif

@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "jobdir/analysis/messages_waits.h"
 #include "jobdir/analysis/why_internal.h"
 #include "shm/mpi_told.h"
 
@@ -369,7 +368,7 @@ void why_block_threads(struct mpi_why_rank *rank)
  * others than what is waited for; sooner where the thread is known to have looked meanwhile. */
 enum { SLOW_FACTOR = 25, LOOKED_FACTOR = 5 };
 
-static void *alloc(struct why_work *work, size_t count, size_t size)
+static void *work_alloc(struct why_work *work, size_t count, size_t size)
 {
     static uint64_t nothing[64];
     void *memory = work->failed ? NULL : arena_zalloc(work->arena, count ? count : 1, size);
@@ -385,12 +384,12 @@ struct list { /* of one thread's conditions, while they are made */
     size_t count, room;
 };
 
-static struct mpi_why_condition *add(struct why_work *work, struct list *list, enum mpi_why_reason reason)
+static struct mpi_why_condition *condition_add(struct why_work *work, struct list *list, enum mpi_why_reason reason)
 {
     static struct mpi_why_condition lost;
     if (list->count == list->room) {
         size_t room = list->room ? 2 * list->room : 2;
-        struct mpi_why_condition *larger = alloc(work, room, sizeof *larger);
+        struct mpi_why_condition *larger = work_alloc(work, room, sizeof *larger);
         if (work->failed)
             return &lost;
         if (list->count)
@@ -412,7 +411,7 @@ static uint32_t rank_index(const struct why_work *work, uint32_t index, int32_t 
 
 static void wait_for_one(struct why_work *work, struct mpi_why_condition *condition, uint32_t index)
 {
-    uint32_t *one = alloc(work, 1, sizeof *one);
+    uint32_t *one = work_alloc(work, 1, sizeof *one);
     *one = index;
     condition->for_ranks = one;
     condition->for_count = index != MPI_WHY_NONE;
@@ -423,7 +422,7 @@ static void wait_for_one(struct why_work *work, struct mpi_why_condition *condit
 static void wait_for_any(struct why_work *work, struct mpi_why_condition *condition, uint32_t index,
                          const struct why_group *group)
 {
-    uint32_t *others = alloc(work, group->count, sizeof *others), count = 0;
+    uint32_t *others = work_alloc(work, group->count, sizeof *others), count = 0;
     for (uint32_t i = 0; i < group->count && !work->failed; i++)
         if (group->members[i] != index)
             others[count++] = group->members[i];
@@ -555,7 +554,7 @@ static void need_message(struct why_work *work, struct list *list, uint32_t inde
         return;
     if (group && is_under_way(work, index, &message))
         return;
-    struct mpi_why_condition *condition = add(work, list, receive ? MPI_WHY_FOR_SEND : MPI_WHY_FOR_RECEIVE);
+    struct mpi_why_condition *condition = condition_add(work, list, receive ? MPI_WHY_FOR_SEND : MPI_WHY_FOR_RECEIVE);
     condition->call = call;
     condition->comm = comm;
     condition->peer = peer;
@@ -623,15 +622,15 @@ static const struct why_late *late_ones(struct why_work *work, uint32_t index, u
     for (struct why_late *late = group->late; late; late = late->next)
         if (late->ordinal == ordinal)
             return late;
-    struct why_late *late = alloc(work, 1, sizeof *late);
+    struct why_late *late = work_alloc(work, 1, sizeof *late);
     uint32_t known = work->world_of[index] ? work->world_of[index]->size : 0;
     uint32_t size = own->size < known ? own->size : known, remote = own->remote_ranks ? own->remote_size : 0;
     remote = remote < known ? remote : known;
-    uint32_t *ranks = alloc(work, (size_t)size + remote + group->count, sizeof *ranks);
+    uint32_t *ranks = work_alloc(work, (size_t)size + remote + group->count, sizeof *ranks);
     if (work->failed)
         return NULL;
     *late = (struct why_late){.ordinal = ordinal, .ranks = ranks, .next = group->late};
-    bool *seen = alloc(work, work->set->count, sizeof *seen);
+    bool *seen = work_alloc(work, work->set->count, sizeof *seen);
     for (uint32_t i = 0; i < size + group->count && !work->failed; i++) {
         uint32_t member =
             i < size ? rank_index(work, index, own->ranks ? own->ranks[i] : (int32_t)i) : group->members[i - size];
@@ -652,7 +651,7 @@ static void need_collective(struct why_work *work, struct list *list, uint32_t i
     const struct why_late *late = late_ones(work, index, comm, ordinal);
     if (!late || !late->count)
         return; /* all are in it */
-    struct mpi_why_condition *condition = add(work, list, MPI_WHY_FOR_COLLECTIVE);
+    struct mpi_why_condition *condition = condition_add(work, list, MPI_WHY_FOR_COLLECTIVE);
     condition->call = call;
     condition->comm = comm;
     condition->peer = root;
@@ -719,7 +718,7 @@ static void need_target(struct why_work *work, struct list *list, uint32_t index
 {
     const struct why_group *group = why_group_of(work, index, now->comm);
     uint32_t target = now->peer >= 0 ? rank_index(work, index, now->peer) : MPI_WHY_NONE, count = 0;
-    uint32_t *ranks = alloc(work, (group ? group->count : 0) + 1, sizeof *ranks);
+    uint32_t *ranks = work_alloc(work, (group ? group->count : 0) + 1, sizeof *ranks);
     if (work->failed)
         return;
     for (uint32_t i = 0; group && i < group->count; i++) {
@@ -732,7 +731,7 @@ static void need_target(struct why_work *work, struct list *list, uint32_t index
         ranks[count++] = target;
     if (!count)
         return;
-    struct mpi_why_condition *condition = add(work, list, MPI_WHY_FOR_TARGET);
+    struct mpi_why_condition *condition = condition_add(work, list, MPI_WHY_FOR_TARGET);
     condition->call = now->call;
     condition->comm = now->comm;
     condition->peer = now->peer;
@@ -748,7 +747,7 @@ static bool need_epoch(struct why_work *work, struct list *list, uint32_t index,
     uint32_t count, *ranks = why_epochs(work, index, now->comm, call, &count, &reason);
     if (!count)
         return false;
-    struct mpi_why_condition *condition = add(work, list, reason);
+    struct mpi_why_condition *condition = condition_add(work, list, reason);
     condition->all = true;
     condition->call = now->call;
     condition->comm = now->comm;
@@ -764,7 +763,7 @@ static bool need_epoch(struct why_work *work, struct list *list, uint32_t index,
 static void need_finalize(struct why_work *work, struct list *list, uint32_t index)
 {
     const struct why_world *world = work->world_of[index];
-    uint32_t *others = alloc(work, world ? world->size : 0, sizeof *others), count = 0;
+    uint32_t *others = work_alloc(work, world ? world->size : 0, sizeof *others), count = 0;
     for (uint32_t rank = 0; world && rank < world->size && !work->failed; rank++) {
         uint32_t other = world->by_rank[rank];
         if (other != MPI_WHY_NONE && other != index && work->set->ranks[other].state < MPIA_ENDED)
@@ -772,7 +771,7 @@ static void need_finalize(struct why_work *work, struct list *list, uint32_t ind
     }
     if (!count)
         return;
-    struct mpi_why_condition *condition = add(work, list, MPI_WHY_FOR_FINALIZE);
+    struct mpi_why_condition *condition = condition_add(work, list, MPI_WHY_FOR_FINALIZE);
     condition->all = true;
     condition->call = CALL_MPI_Finalize;
     condition->for_ranks = others;
@@ -791,7 +790,7 @@ static bool calls_something(const struct mpi_stats *stats)
 static void need_start(struct why_work *work, struct list *list, uint32_t index, const struct mpi_stats_now *now)
 {
     const struct why_world *world = work->world_of[index];
-    uint32_t *others = alloc(work, world ? world->size : 0, sizeof *others), count = 0;
+    uint32_t *others = work_alloc(work, world ? world->size : 0, sizeof *others), count = 0;
     for (uint32_t rank = 0; world && rank < world->size && !work->failed; rank++) {
         uint32_t other = world->by_rank[rank];
         const struct mpi_stats *stats = other == MPI_WHY_NONE ? NULL : &work->set->ranks[other];
@@ -800,7 +799,7 @@ static void need_start(struct why_work *work, struct list *list, uint32_t index,
     }
     if (!count || now->age_ns < LOOKED_FACTOR * work->settled_ns)
         return;
-    struct mpi_why_condition *condition = add(work, list, MPI_WHY_FOR_FINALIZE);
+    struct mpi_why_condition *condition = condition_add(work, list, MPI_WHY_FOR_FINALIZE);
     condition->all = true;
     condition->call = CALL_MPI_Init;
     condition->for_ranks = others;
@@ -877,7 +876,7 @@ static enum mpi_why_state state_of_ended(const struct mpi_stats *stats)
     return stats->state == MPIA_RUNNING || stats->aborted ? MPI_WHY_DIED : MPI_WHY_ENDED;
 }
 
-static void look_at(struct why_work *work, uint32_t index)
+static void rank_examine(struct why_work *work, uint32_t index)
 {
     const struct mpi_stats *stats = &work->set->ranks[index];
     struct mpi_why_rank *rank = &work->why->ranks[index];
@@ -942,5 +941,5 @@ void why_graph(struct why_work *work)
     for (uint32_t i = 0; i < work->set->count; i++)
         work->late |= work->set->ranks[i].late;
     for (uint32_t i = 0; i < work->set->count && !work->failed; i++)
-        look_at(work, i);
+        rank_examine(work, i);
 }

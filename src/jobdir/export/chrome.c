@@ -69,7 +69,7 @@ static void put_us(struct exporter *exporter, uint64_t ticks)
     put_us_of_ns(exporter, export_ns(exporter, ticks));
 }
 
-static int begin(struct exporter *exporter)
+static int chrome_begin(struct exporter *exporter)
 {
     exporter->state = calloc(1, sizeof(struct chrome));
     buf_puts(&exporter->text, "{\"displayTimeUnit\":\"ns\",\"traceEvents\":[");
@@ -110,7 +110,7 @@ static void put_arrows(struct exporter *exporter)
     }
 }
 
-static int end(struct exporter *exporter)
+static int chrome_end(struct exporter *exporter)
 {
     put_arrows(exporter);
     buf_puts(&exporter->text, "\n]}\n");
@@ -123,7 +123,7 @@ static void forget_threads(struct chrome *chrome)
     chrome->last = NULL;
 }
 
-static void done(struct exporter *exporter)
+static void chrome_done(struct exporter *exporter)
 {
     struct chrome *chrome = exporter->state;
     if (!chrome)
@@ -134,7 +134,7 @@ static void done(struct exporter *exporter)
     free(chrome);
 }
 
-static int trace_begin(struct exporter *exporter)
+static int chrome_trace_begin(struct exporter *exporter)
 {
     struct chrome *chrome = exporter->state;
     struct seen_process *process;
@@ -171,7 +171,7 @@ static int trace_begin(struct exporter *exporter)
     return 0;
 }
 
-static int trace_end(struct exporter *exporter)
+static int chrome_trace_end(struct exporter *exporter)
 {
     forget_threads(exporter->state);
     return 0;
@@ -236,7 +236,7 @@ static bool put_part(struct exporter *exporter, const char *name, bool first, co
     return false;
 }
 
-static void enter(void *ctx, struct call *call, const struct trace_event *event)
+static void chrome_enter(void *ctx, struct call *call, const struct trace_event *event)
 {
     struct exporter *exporter = ctx;
     const struct trace_function *known = trace_function(exporter->trace, call->function);
@@ -271,7 +271,7 @@ static void enter(void *ctx, struct call *call, const struct trace_event *event)
     export_flush(exporter, false);
 }
 
-static void leave(void *ctx, struct call *call, const struct trace_event *event)
+static void chrome_leave(void *ctx, struct call *call, const struct trace_event *event)
 {
     struct exporter *exporter = ctx;
     put_head(exporter, event->alone ? "X" : "E", event->alone ? event->entry_time : event->time, call->thread,
@@ -361,7 +361,7 @@ static bool is_mpi_call(const struct exporter *exporter, const struct call *call
     return known && !*known->file && strncmp(known->name, "MPI_", 4) == 0;
 }
 
-static void other(void *ctx, const struct call *innermost, const struct trace_event *event)
+static void chrome_other(void *ctx, const struct call *innermost, const struct trace_event *event)
 {
     struct exporter *exporter = ctx;
     struct buf *out = &exporter->text;
@@ -393,10 +393,10 @@ static void other(void *ctx, const struct call *innermost, const struct trace_ev
 const struct export_format export_chrome = {
     .name = "chrome",
     .messages = EXPORT_WITH_MESSAGES,
-    .begin = begin,
-    .trace_begin = trace_begin,
-    .trace_end = trace_end,
-    .end = end,
-    .done = done,
-    .visitor = {.enter = enter, .leave = leave, .other = other},
+    .begin = chrome_begin,
+    .trace_begin = chrome_trace_begin,
+    .trace_end = chrome_trace_end,
+    .end = chrome_end,
+    .done = chrome_done,
+    .visitor = {.enter = chrome_enter, .leave = chrome_leave, .other = chrome_other},
 };

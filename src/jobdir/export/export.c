@@ -15,7 +15,7 @@ static void export_put_field(struct buf *out, const char *text, size_t len);
 
 /* A line a call, in the order in which they end, as RFC 4180 has it (lines end with CR LF). */
 
-static int begin(struct exporter *exporter)
+static int export_begin(struct exporter *exporter)
 {
     buf_puts(&exporter->text,
              "process,thread,depth,function,file,line,start_s,duration_ns,how,args,locals,result,rank,caller,signature,"
@@ -23,7 +23,7 @@ static int begin(struct exporter *exporter)
     return 0;
 }
 
-static void enter(void *ctx, struct call *call, const struct trace_event *event)
+static void export_enter(void *ctx, struct call *call, const struct trace_event *event)
 {
     struct exporter *exporter = ctx;
     call->site = mpi_trace_site(exporter->mpi, event);
@@ -53,7 +53,7 @@ static void put_caller(struct exporter *exporter, const struct call *call, const
     export_put_field(&exporter->text, caller, strlen(caller));
 }
 
-static void leave(void *ctx, struct call *call, const struct trace_event *event)
+static void export_leave(void *ctx, struct call *call, const struct trace_event *event)
 {
     struct exporter *exporter = ctx;
     struct buf *out = &exporter->text;
@@ -102,15 +102,15 @@ static void leave(void *ctx, struct call *call, const struct trace_event *event)
     export_flush(exporter, false);
 }
 
-static void other(void *ctx, const struct call *innermost, const struct trace_event *event)
+static void export_other(void *ctx, const struct call *innermost, const struct trace_event *event)
 {
 }
 
 const struct export_format export_csv = {
     .name = "csv",
     .messages = EXPORT_WITH_MESSAGES,
-    .begin = begin,
-    .visitor = {.enter = enter, .leave = leave, .other = other},
+    .begin = export_begin,
+    .visitor = {.enter = export_enter, .leave = export_leave, .other = export_other},
 };
 
 /*

@@ -112,7 +112,7 @@ static int begin_part(struct exporter *exporter, enum folded_part part)
     return folded ? 0 : -ENOMEM;
 }
 
-static int begin(struct exporter *exporter)
+static int folded_begin(struct exporter *exporter)
 {
     return begin_part(exporter, FOLDED_TIME);
 }
@@ -127,7 +127,7 @@ static int begin_waiting(struct exporter *exporter)
     return begin_part(exporter, FOLDED_WAITING);
 }
 
-static int end(struct exporter *exporter)
+static int folded_end(struct exporter *exporter)
 {
     const struct folded *folded = exporter->state;
     if (folded->unknown)
@@ -137,7 +137,7 @@ static int end(struct exporter *exporter)
     return 0;
 }
 
-static void done(struct exporter *exporter)
+static void folded_done(struct exporter *exporter)
 {
     struct folded *folded = exporter->state;
     if (!folded)
@@ -147,7 +147,7 @@ static void done(struct exporter *exporter)
     free(folded);
 }
 
-static int trace_begin(struct exporter *exporter)
+static int folded_trace_begin(struct exporter *exporter)
 {
     struct folded *folded = exporter->state;
     if (!folded->room && !grow(folded))
@@ -183,7 +183,7 @@ static void put_path(struct exporter *exporter, uint32_t at)
     }
 }
 
-static int trace_end(struct exporter *exporter)
+static int folded_trace_end(struct exporter *exporter)
 {
     const struct folded *folded = exporter->state;
     for (uint32_t i = 1; i < folded->count; i++) {
@@ -216,12 +216,12 @@ static uint64_t part_of(struct folded *folded, const struct trace *trace, const 
 }
 
 /* call->mark is its path, call->value the time inside the calls it made. */
-static void enter(void *ctx, struct call *call, const struct trace_event *event)
+static void folded_enter(void *ctx, struct call *call, const struct trace_event *event)
 {
     call->mark = path_of(ctx, call->around ? call->around->mark : 0, call->function);
 }
 
-static void leave(void *ctx, struct call *call, const struct trace_event *event)
+static void folded_leave(void *ctx, struct call *call, const struct trace_event *event)
 {
     struct exporter *exporter = ctx;
     struct folded *folded = exporter->state;
@@ -238,15 +238,16 @@ static void leave(void *ctx, struct call *call, const struct trace_event *event)
         call->around->value += span;
 }
 
-static void other(void *ctx, const struct call *innermost, const struct trace_event *event)
+static void folded_other(void *ctx, const struct call *innermost, const struct trace_event *event)
 {
 }
 
 #define FOLDED(name_, begin_) \
     { \
-        .name = (name_), .begin = (begin_), .trace_begin = trace_begin, .trace_end = trace_end, .end = end, \
-        .done = done, .visitor = {.enter = enter, .leave = leave, .other = other}, \
+        .name = (name_), .begin = (begin_), .trace_begin = folded_trace_begin, .trace_end = folded_trace_end, \
+        .end = folded_end, .done = folded_done, \
+        .visitor = {.enter = folded_enter, .leave = folded_leave, .other = folded_other}, \
     }
-const struct export_format export_folded = FOLDED("folded", begin);
+const struct export_format export_folded = FOLDED("folded", folded_begin);
 const struct export_format export_folded_cpu = FOLDED("folded-cpu", begin_cpu);
 const struct export_format export_folded_waiting = FOLDED("folded-waiting", begin_waiting);

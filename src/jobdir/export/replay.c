@@ -217,7 +217,7 @@ enum mark { WAITING = 1, OPENED };
 
 /* ---- pieces of a line ---- */
 
-static void dim(const struct replay *replay, struct buf *out, bool on)
+static void put_dim(const struct replay *replay, struct buf *out, bool on)
 {
     if (replay->options.colour)
         buf_puts(out, on ? TEXT_FAINT : TEXT_PLAIN);
@@ -231,7 +231,7 @@ static void alarm_colour(struct replay *replay, bool on)
 
 static void put_wall(struct replay *replay, uint64_t wall)
 {
-    dim(replay, &replay->out, true);
+    put_dim(replay, &replay->out, true);
     if (replay->options.full_times) {
         char text[32];
         time_t seconds = (time_t)(wall / NS_PER_SECOND);
@@ -245,7 +245,7 @@ static void put_wall(struct replay *replay, uint64_t wall)
         buf_printf(&replay->out, "%s%*" PRIu64 ".%06" PRIu64, before ? "-" : "", before ? 3 : 4, ns / NS_PER_SECOND,
                    ns % NS_PER_SECOND / 1000);
     }
-    dim(replay, &replay->out, false);
+    put_dim(replay, &replay->out, false);
 }
 
 static void put_time(struct replay *replay, uint64_t ticks)
@@ -298,9 +298,9 @@ static void put_source(struct replay *replay, const struct call *call)
     const char *file = call_file(replay->trace, call->function);
     if (call->site) {
         buf_puts(&replay->out, "  ");
-        dim(replay, &replay->out, true);
+        put_dim(replay, &replay->out, true);
         mpi_text_site(&replay->out, call->site);
-        dim(replay, &replay->out, false);
+        put_dim(replay, &replay->out, false);
         return;
     }
     _cleanup_(buf_done) struct buf place = BUF_INIT;
@@ -308,13 +308,13 @@ static void put_source(struct replay *replay, const struct call *call)
     if (!*file && !place.len)
         return;
     buf_puts(&replay->out, "  ");
-    dim(replay, &replay->out, true);
+    put_dim(replay, &replay->out, true);
     text_show(&replay->out, file);
     if (*file && known->line)
         buf_printf(&replay->out, ":%" PRIu32, known->line);
     if (place.len)
         buf_printf(&replay->out, "%sfrom %.*s", *file ? " " : "", (int)place.len, place.data);
-    dim(replay, &replay->out, false);
+    put_dim(replay, &replay->out, false);
 }
 
 /* Types are those of the values: of a call of MPI they are chosen, not declared. */
@@ -325,9 +325,9 @@ static void put_signature(struct replay *replay, const struct call *call, const 
         !call_put_signature(&signature, replay->trace, call, event) || !signature.data)
         return;
     buf_puts(&replay->out, "  ");
-    dim(replay, &replay->out, true);
+    put_dim(replay, &replay->out, true);
     text_show(&replay->out, signature.data);
-    dim(replay, &replay->out, false);
+    put_dim(replay, &replay->out, false);
 }
 
 static void put_name(struct buf *out, const struct trace *trace, uint32_t function)
@@ -543,7 +543,7 @@ static void put_caller(struct replay *replay, struct buf *out, const struct trac
     buf_printf(out, " {%s}", locals.data);
 }
 
-static void enter(void *ctx, struct call *call, const struct trace_event *event)
+static void text_enter(void *ctx, struct call *call, const struct trace_event *event)
 {
     struct replay *replay = ctx;
     put_overdue(replay, event->time);
@@ -557,7 +557,7 @@ static void enter(void *ctx, struct call *call, const struct trace_event *event)
     wait_for_end(replay, call);
 }
 
-static void leave(void *ctx, struct call *call, const struct trace_event *event)
+static void text_leave(void *ctx, struct call *call, const struct trace_event *event)
 {
     struct replay *replay = ctx;
     put_overdue(replay, event->time);
@@ -622,7 +622,7 @@ static void put_message(struct replay *replay, struct call *call, const struct r
     if (message->kind > MESSAGE_UNSENT || call->value++ >= MESSAGES_SHOWN)
         return; /* counts of what was before the trace */
     buf_puts(out, "  ");
-    dim(replay, out, true);
+    put_dim(replay, out, true);
     if (message->kind == MESSAGE_SENT || message->kind == MESSAGE_RECEIVED) {
         buf_puts(out, message->kind == MESSAGE_SENT ? "-> " : "<- ");
         mpi_text_rank(out, message->peer);
@@ -635,10 +635,10 @@ static void put_message(struct replay *replay, struct call *call, const struct r
         if (message->kind == MESSAGE_COLLECTIVE && message->bytes)
             buf_printf(out, " %" PRIu64 " bytes", message->bytes);
     }
-    dim(replay, out, false);
+    put_dim(replay, out, false);
 }
 
-static void other(void *ctx, const struct call *innermost, const struct trace_event *event)
+static void text_other(void *ctx, const struct call *innermost, const struct trace_event *event)
 {
     struct replay *replay = ctx;
     put_overdue(replay, event->time);
@@ -684,8 +684,9 @@ int replay_new(struct replay **ret_replay, const struct trace *trace, const stru
     double ns_per_tick = trace_ticks_ns(trace, 1);
     replay->min_ticks = (uint64_t)((double)options->min_ns / ns_per_tick);
     replay->hold_ticks = (uint64_t)((double)(options->min_ns > HOLD_NS ? options->min_ns : HOLD_NS) / ns_per_tick);
-    replay->visitor =
-        options->json ? replay_json : (struct call_visitor){.enter = enter, .leave = leave, .other = other};
+    replay->visitor = options->json
+                          ? replay_json
+                          : (struct call_visitor){.enter = text_enter, .leave = text_leave, .other = text_other};
     replay->visitor.ctx = replay;
     if (calls_new(&replay->calls, trace, &options->filter, &replay->visitor) < 0) {
         free(replay);
@@ -720,7 +721,7 @@ static void show_json(struct buf *text)
     text->failed |= shown.failed;
 }
 
-static int flush(struct replay *replay, size_t least)
+static int replay_flush(struct replay *replay, size_t least)
 {
     if (replay->out.failed)
         return -ENOMEM;
@@ -741,7 +742,7 @@ int replay_event(struct replay *replay, const struct trace_event *event)
 {
     int code = calls_event(replay->calls, event);
     if (code == 0)
-        code = flush(replay, FLUSH);
+        code = replay_flush(replay, FLUSH);
     if (code == 0 && calls_are_over(replay->calls, event))
         return 1;
     return code;
@@ -765,7 +766,7 @@ int replay_pause(struct replay *replay, uint64_t from_ns, uint64_t to_ns)
             buf_printf(&replay->out, "%.9f}\n", seconds_of(replay, to_ns));
         else
             buf_puts(&replay->out, "null}\n");
-        return flush(replay, FLUSH);
+        return replay_flush(replay, FLUSH);
     }
     while (!replay->min_ticks && replay->first)
         put_beginning(replay, replay->first->call);
@@ -779,7 +780,7 @@ int replay_pause(struct replay *replay, uint64_t from_ns, uint64_t to_ns)
             buf_printf(&replay->out, "%.6f", seconds_of(replay, to_ns));
     }
     buf_putc(&replay->out, '\n');
-    return flush(replay, FLUSH);
+    return replay_flush(replay, FLUSH);
 }
 
 int replay_idle(struct replay *replay)
@@ -787,5 +788,5 @@ int replay_idle(struct replay *replay)
     while (!replay->min_ticks && replay->first)
         put_beginning(replay, replay->first->call);
     lines_print(replay, true);
-    return flush(replay, 0);
+    return replay_flush(replay, 0);
 }

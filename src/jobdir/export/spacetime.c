@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/data/cleanup.h"
 #include "base/data/grow.h"
+#include "jobdir/analysis/timeline.h"
 #include "jobdir/export/export.h"
 #include "jobdir/mpi/text.h"
 #include "jobdir/text/text.h"
@@ -359,7 +360,7 @@ static void choose_window(struct spacetime *spacetime, const struct exporter *ex
         spacetime->to = spacetime->from + 1;
 }
 
-static int begin(struct exporter *exporter)
+static int spacetime_begin(struct exporter *exporter)
 {
     struct gathering *gathering = calloc(1, sizeof *gathering);
     exporter->state = gathering;
@@ -389,7 +390,7 @@ static int begin(struct exporter *exporter)
     return 0;
 }
 
-static int trace_begin(struct exporter *exporter)
+static int spacetime_trace_begin(struct exporter *exporter)
 {
     struct gathering *gathering = exporter->state;
     const struct mpi_message_rank *rank = mpi_messages_of_trace(exporter->messages, exporter->number);
@@ -450,7 +451,7 @@ static void keep_call(struct gathering *gathering, struct spacetime_lane *lane, 
     lane->calls[lane->call_count++] = *call;
 }
 
-static void enter(void *ctx, struct call *call, const struct trace_event *event)
+static void spacetime_enter(void *ctx, struct call *call, const struct trace_event *event)
 {
 }
 
@@ -493,7 +494,7 @@ static void find_waited(const struct spacetime *spacetime, const struct spacetim
         }
 }
 
-static void leave(void *ctx, struct call *call, const struct trace_event *event)
+static void spacetime_leave(void *ctx, struct call *call, const struct trace_event *event)
 {
     struct exporter *exporter = ctx;
     struct gathering *gathering = exporter->state;
@@ -525,13 +526,13 @@ static void leave(void *ctx, struct call *call, const struct trace_event *event)
     keep_call(gathering, lane, &kept);
 }
 
-static void other(void *ctx, const struct call *innermost, const struct trace_event *event)
+static void spacetime_other(void *ctx, const struct call *innermost, const struct trace_event *event)
 {
 }
 
 /* ---- the picture ---- */
 
-static int end(struct exporter *exporter)
+static int spacetime_end(struct exporter *exporter)
 {
     struct gathering *gathering = exporter->state;
     struct spacetime *spacetime = &gathering->spacetime;
@@ -547,7 +548,7 @@ static int end(struct exporter *exporter)
     return 0;
 }
 
-static void done(struct exporter *exporter)
+static void spacetime_done(struct exporter *exporter)
 {
     struct gathering *gathering = exporter->state;
     if (!gathering)
@@ -565,11 +566,11 @@ const struct export_format export_spacetime = {
     .name = "spacetime",
     .messages = EXPORT_NEEDS_MESSAGES,
     .clips = true,
-    .begin = begin,
-    .trace_begin = trace_begin,
-    .end = end,
-    .done = done,
-    .visitor = {.enter = enter, .leave = leave, .other = other},
+    .begin = spacetime_begin,
+    .trace_begin = spacetime_trace_begin,
+    .end = spacetime_end,
+    .done = spacetime_done,
+    .visitor = {.enter = spacetime_enter, .leave = spacetime_leave, .other = spacetime_other},
 };
 
 /* Drawing a space-time picture as SVG 1.1: no scripts, tooltips are <title> elements; dark on light. */

@@ -171,7 +171,7 @@ bool mpi_ended_by_itself(const struct mpi_stats *stats)
     return stats->aborted || WIFEXITED(status) || job_signal_is_fault(WTERMSIG(status));
 }
 
-static void put_way(struct buf *out, const struct mpi_stats *stats, const char *was)
+static void put_death(struct buf *out, const struct mpi_stats *stats, const char *was)
 {
     char name[32];
     int status = stats->end.known ? stats->end.status : JOB_STATUS_UNKNOWN;
@@ -210,7 +210,7 @@ static void put_end(struct buf *out, const struct mpi_stats *stats, const char *
     else if (stats->state == MPIA_LOADED)
         buf_puts(out, mpi_ended_before(stats));
     else if (stats->state == MPIA_RUNNING)
-        put_way(out, stats, was);
+        put_death(out, stats, was);
     else if (stats->state == MPIA_OFF)
         buf_puts(out, "not counted to the end");
 }
@@ -324,7 +324,7 @@ static enum mpi_attends stopped_how(const struct mpi_stats_thread *thread, const
 }
 
 /* Who is stopped. */
-static void look_once(struct mpi_stats_set *set)
+static void look_for_stopped(struct mpi_stats_set *set)
 {
     for (size_t i = 0; i < set->count; i++) {
         const struct mpi_stats *stats = &set->ranks[i];
@@ -392,7 +392,7 @@ int mpi_look_begin(struct mpi_look **ret_look, const struct mpi_stats_set *set)
     return 0;
 }
 
-static enum mpi_attends compare(const struct sample *before, const struct sample *now, uint64_t passed_ns)
+static enum mpi_attends attends_between(const struct sample *before, const struct sample *now, uint64_t passed_ns)
 {
     if (!before || !before->thread.state || !now->thread.state)
         return MPI_ATTENDS_UNKNOWN;
@@ -412,7 +412,7 @@ static bool any_starves(const struct mpi_look *look)
             continue;
         struct sample now = sample_of(look->samples[i].pid, look->samples[i].tid);
         if (!waits_is_stopped(now.thread.state) &&
-            compare(&look->samples[i], &now, wait_now_ns() - look->when_ns) == MPI_STARVED)
+            attends_between(&look->samples[i], &now, wait_now_ns() - look->when_ns) == MPI_STARVED)
             return true;
     }
     return false;
@@ -442,7 +442,7 @@ static const struct process *process_of(const struct mpi_look *look, int32_t pid
 }
 
 /* Into stats->seen, if both looks succeed. */
-static void look_at_all(const struct mpi_look *look, struct mpi_stats *stats, struct arena *arena)
+static void look_at_process(const struct mpi_look *look, struct mpi_stats *stats, struct arena *arena)
 {
     const struct process *before = process_of(look, stats->pid);
     struct thread_seen *threads = NULL;
@@ -461,9 +461,9 @@ static void look_again(const struct mpi_look *look, struct mpi_stats_set *set)
     for (size_t i = 0; i < set->count; i++)
         if (is_here(&set->ranks[i])) {
             set->ranks[i].looked = true;
-            look_at_all(look, &set->ranks[i], set->arena);
+            look_at_process(look, &set->ranks[i], set->arena);
         }
-    look_once(set);
+    look_for_stopped(set);
 }
 
 void mpi_look_end_at_once(struct mpi_look *look, struct mpi_stats_set *set)
@@ -485,7 +485,7 @@ void mpi_look_end(struct mpi_look *look, struct mpi_stats_set *set)
             const struct sample *before = bsearch(&key, look->samples, look->count, sizeof *look->samples, by_thread);
             struct sample now = before || thread->attends == MPI_STOPPED ? sample_of(stats->pid, thread->tid) : key;
             if (thread->attends != MPI_STOPPED)
-                thread->attends = compare(before && before->in_mpi ? before : NULL, &now, passed_ns);
+                thread->attends = attends_between(before && before->in_mpi ? before : NULL, &now, passed_ns);
             else if (waits_is_stopped(now.thread.state))
                 thread->attends = stopped_how(thread, before, &now);
             else

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "jobdir/mpi/matrix.h"
+#include "jobdir/mpi/stats.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -60,7 +60,7 @@ static size_t put_cells(struct mpi_matrix_cell *cells, const struct mpi_stats *s
     return used;
 }
 
-static void join(struct mpi_matrix *matrix)
+static void cells_join(struct mpi_matrix *matrix)
 {
     size_t used = 0;
     for (size_t i = 0; i < matrix->count; i++) {
@@ -135,7 +135,7 @@ int mpi_matrix_make(struct mpi_matrix *ret_matrix, const struct mpi_stats_set *s
     }
     if (ret_matrix->count)
         qsort(ret_matrix->cells, ret_matrix->count, sizeof *ret_matrix->cells, by_place);
-    join(ret_matrix);
+    cells_join(ret_matrix);
     return mark_least(ret_matrix, set, world_of, arena);
 }
 

@@ -125,7 +125,7 @@ struct gathered {
     bool failed;
 };
 
-static void gather(const struct take *take, struct gathered *out, bool sites)
+static void places_gather(const struct take *take, struct gathered *out, bool sites)
 {
     size_t room = 0;
     *out = (struct gathered){0};
@@ -180,7 +180,7 @@ static void take_others(const struct take *take, struct mpi_stats_site *stats, c
 static int take_sites(struct take *take, struct mpi_stats *stats)
 {
     struct gathered all;
-    gather(take, &all, true);
+    places_gather(take, &all, true);
     struct mpi_site *sites = all.rows;
     struct mpi_site *own = arena_alloc(take->arena, (all.main_count + 1) * sizeof *own);
     size_t count = 0;
@@ -281,7 +281,7 @@ static int by_peer(const void *a, const void *b)
 static int take_peers(struct take *take, struct mpi_stats *stats)
 {
     struct gathered all;
-    gather(take, &all, false);
+    places_gather(take, &all, false);
     struct mpi_peer *peers = all.rows;
     size_t count = 0;
     for (size_t i = 0; i < all.count; i++)
@@ -894,7 +894,7 @@ struct merged {
     bool any;
 };
 
-static void merge(const struct take *take, struct merged *merged, const uint32_t *at, size_t count)
+static void histograms_merge(const struct take *take, struct merged *merged, const uint32_t *at, size_t count)
 {
     struct histogram histogram;
     memset(merged, 0, sizeof *merged);
@@ -982,7 +982,7 @@ static int of_call(const struct take *take, struct mpi_stats *stats, struct merg
     for (unsigned kind = 0; kind < KINDS && code == 0; kind++) {
         if (!any[kind])
             continue;
-        merge(take, merged, at[kind], MPIA_THREADS);
+        histograms_merge(take, merged, at[kind], MPIA_THREADS);
         if (merged->any)
             code =
                 put_distribution(take, stats, merged,
@@ -1028,7 +1028,7 @@ static int of_clocks(const struct take *take, struct mpi_stats *stats, struct me
             if (thread && !take_is_shared(thread) && (!has_main || ONCE(thread->is_main)))
                 count += parts_of(thread, kind, at + count);
         }
-        merge(take, merged, at, count);
+        histograms_merge(take, merged, at, count);
         code = put_distribution(take, stats, merged, names[kind], true);
     }
     return code;

@@ -1,10 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "jobdir/mpi/stats_text.h"
-
-#include "base/data/cleanup.h"
-#include "base/system/dirs.h"
-#include "base/system/file.h"
-#include "jobdir/text/text.h"
+/* Statistics of MPI as JSON: one list of fields, of their names and kinds, for writing and reading. */
 
 #include <ctype.h>
 #include <dirent.h>
@@ -17,6 +12,37 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+
+#include "base/data/cleanup.h"
+#include "base/system/dirs.h"
+#include "base/system/file.h"
+#include "jobdir/mpi/stats.h"
+#include "jobdir/text/text.h"
+
+enum mpi_field_kind {
+    FIELD_U32,
+    FIELD_INDEX, /* uint32_t; UINT32_MAX is null */
+    FIELD_I32,
+    FIELD_U64,     /* above INT64_MAX as that: readers of JSON stop there */
+    FIELD_STATE,   /* enum mpi_state as a word */
+    FIELD_KIND,    /* enum mpi_comm_kind as a word */
+    FIELD_ATTENDS, /* enum mpi_attends, likewise */
+    FIELD_WAIT,    /* enum thread_wait_kind, likewise */
+    FIELD_BOOL,
+    FIELD_TEXT,
+    FIELD_CALL,         /* its name; CALL_NONE is null */
+    FIELD_RANKS,        /* of a struct mpi_stats_comm: `size` numbers, or null */
+    FIELD_REMOTE_RANKS, /* `remote_size` */
+    FIELD_WAITS,        /* uint64_t[MPIA_WAITS]; only those that are not 0 */
+    FIELD_REAL,         /* double, to the third digit */
+    FIELD_CHARS,        /* char[MPI_FIELD_CHARS] */
+};
+
+struct mpi_field {
+    const char *name; /* NULL: the end of the list */
+    enum mpi_field_kind kind;
+    size_t offset;
+};
 
 enum { MPI_FIELD_CHARS = sizeof((struct thread_seen *)0)->name };
 
@@ -48,7 +74,7 @@ static const char *const *mpi_field_words(enum mpi_field_kind kind)
     return kind == FIELD_STATE ? states : kind == FIELD_KIND ? kinds : kind == FIELD_ATTENDS ? attends : waits;
 }
 
-const struct mpi_field mpi_stats_fields[] = {
+static const struct mpi_field mpi_stats_fields[] = {
 #define F(member, kind) FIELD(mpi_stats, member, #member, kind)
     F(node, FIELD_TEXT),
     F(pid, FIELD_I32),
@@ -89,7 +115,7 @@ const struct mpi_field mpi_stats_fields[] = {
     END,
 };
 
-const struct mpi_field mpi_clock_fields[] = {
+static const struct mpi_field mpi_clock_fields[] = {
 #define F(member) FIELD(mpi_stats_clock, member, #member, FIELD_U64)
     F(total_ns),
     F(compute_ns),
@@ -105,7 +131,7 @@ const struct mpi_field mpi_clock_fields[] = {
     END,
 };
 
-const struct mpi_field mpi_now_fields[] = {
+static const struct mpi_field mpi_now_fields[] = {
 #define F(member, kind) FIELD(mpi_stats_now, member, #member, kind)
     F(call, FIELD_CALL),
     F(age_ns, FIELD_U64),
@@ -127,7 +153,7 @@ const struct mpi_field mpi_now_fields[] = {
     END,
 };
 
-const struct mpi_field mpi_thread_fields[] = {
+static const struct mpi_field mpi_thread_fields[] = {
 #define F(member, kind) FIELD(mpi_stats_thread, member, #member, kind)
     F(tid, FIELD_I32),
     F(is_main, FIELD_BOOL),
@@ -139,7 +165,7 @@ const struct mpi_field mpi_thread_fields[] = {
     END,
 };
 
-const struct mpi_field mpi_look_fields[] = {
+static const struct mpi_field mpi_look_fields[] = {
 #define F(member, kind) FIELD(mpi_stats_thread, member, #member, kind)
     F(attends, FIELD_ATTENDS),
     F(polls, FIELD_BOOL),

@@ -106,7 +106,7 @@ struct details {
     size_t start;
 };
 
-static void begin(const struct details *details, const char *separator)
+static void details_begin(const struct details *details, const char *separator)
 {
     if (details->out->len > details->start)
         buf_puts(details->out, separator);
@@ -116,14 +116,14 @@ static void put_on(const struct details *details, const struct mpi_stats *stats,
 {
     if (comm >= stats->comm_count)
         return;
-    begin(details, " ");
+    details_begin(details, " ");
     buf_puts(details->out, "on ");
     mpi_text_comm(details->out, stats, comm);
 }
 
 static void put_peer(const struct details *details, const char *from, int32_t peer, int32_t tag)
 {
-    begin(details, " ");
+    details_begin(details, " ");
     buf_printf(details->out, "%s ", from);
     mpi_text_rank(details->out, peer);
     if (tag >= 0)
@@ -163,10 +163,10 @@ static void put_file(const struct details *details, const struct mpi_stats *stat
         return;
     const char *name = stats->comms[now->comm].name;
     if (now->flags & MPIA_NOW_OFFSET) {
-        begin(details, " ");
+        details_begin(details, " ");
         buf_printf(details->out, "at offset %llu", (unsigned long long)now->offset);
     }
-    begin(details, " of ");
+    details_begin(details, " of ");
     text_show(details->out, name && *name ? name : "a file");
     if (now->ordinal)
         buf_printf(details->out, " (collective %u)", now->ordinal);
@@ -176,11 +176,11 @@ static void put_collective(const struct details *details, const struct mpi_stats
                            const struct mpi_stats_now *now)
 {
     if (now->peer >= 0) {
-        begin(details, ", ");
+        details_begin(details, ", ");
         buf_printf(details->out, "root %d", now->peer);
     }
     put_on(details, stats, now->comm);
-    begin(details, " ");
+    details_begin(details, " ");
     buf_printf(details->out, "(collective %u)", now->ordinal);
 }
 

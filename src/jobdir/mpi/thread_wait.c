@@ -151,7 +151,7 @@ struct thread_wait thread_wait_of(pid_t pid, const char *syscall)
 }
 
 /* false: it is none that counts. */
-static bool look(struct thread_seen *thread, pid_t pid)
+static bool thread_look(struct thread_seen *thread, pid_t pid)
 {
     char text[256];
     struct wait_thread now = wait_look_thread(pid, thread->tid);
@@ -182,7 +182,7 @@ static int by_tid(const void *a, const void *b)
     return left->tid < right->tid ? -1 : left->tid > right->tid;
 }
 
-static struct thread_seen *grown(struct thread_seen **threads, size_t count)
+static struct thread_seen *threads_grow(struct thread_seen **threads, size_t count)
 {
     if ((count & (count - 1)) == 0) { /* a power of two, or none: it is full */
         struct thread_seen *larger = realloc(*threads, (count ? 2 * count : 1) * sizeof *larger);
@@ -204,13 +204,13 @@ int threads_look(struct thread_seen **ret_threads, size_t *ret_count, pid_t pid)
     for (struct dirent *entry; code == 0 && count < THREADS_MOST && (entry = readdir(dir));) {
         if (entry->d_name[0] == '.')
             continue;
-        struct thread_seen *thread = grown(&threads, count);
+        struct thread_seen *thread = threads_grow(&threads, count);
         if (!thread) {
             code = -ENOMEM;
             break;
         }
         *thread = (struct thread_seen){.tid = (int32_t)atoi(entry->d_name)};
-        count += look(thread, pid);
+        count += thread_look(thread, pid);
     }
     if (dir)
         closedir(dir);

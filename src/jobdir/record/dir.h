@@ -2,11 +2,11 @@
 #ifndef SCRY_JOBDIR_RECORD_DIR_H
 #define SCRY_JOBDIR_RECORD_DIR_H
 
-#include "base/data/err.h"
-
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+
+#include "base/data/err.h"
 
 /*
  * Job directories by name: making one, finding the one a person means, listing all. A job has an id,
@@ -51,5 +51,19 @@ int picture_file_path(const char *jobdir, bool make, char *ret_path, size_t size
 void picture_files_clean(uint64_t most_bytes);
 /* The job directory is no more. */
 void picture_file_remove(const char *jobdir);
+
+/*
+ * What job directories take on the disk, and removing them. Of a directory that the person named (-o DIR) only what
+ * scry has put there counts and is removed; links are never followed.
+ */
+
+/* The disk space of a job directory, so far as it was seen before `deadline_ns` (clock_now_ns; 0: none). false: that
+ * was not all. */
+bool jobdir_size(const char *path, uint64_t deadline_ns, uint64_t *ret_bytes);
+
+/* Removes a job directory, job.json last: a job that was removed in part is still listed. And its file in the cache
+ * (jobdir/record/dir.h). The caller has seen that it
+ * is over. *ret_kept: the directory stays, for it holds other files, too. 0 or -errno with err. */
+int jobdir_remove(const char *path, bool *ret_kept, struct err *err);
 
 #endif

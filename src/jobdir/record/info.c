@@ -16,7 +16,7 @@
 #include "base/system/file.h"
 #include "base/system/pause.h"
 #include "base/system/proc_file.h"
-#include "jobdir/record/kept.h"
+#include "jobdir/record/model.h"
 #include "jobdir/record/mirror.h"
 #include "jobdir/text/text.h"
 #include "shm/waits.h"

@@ -38,7 +38,7 @@ struct job_info {
     json_t *argv;     /* array of strings; a borrowed reference */
     json_t *batch;    /* object: what the batch system says of its job; a borrowed reference, or NULL: there is none */
     json_t *warnings; /* array of {kind, text}; a borrowed reference, or NULL */
-    json_t *warnings_omitted; /* how many are not among these (record/kept.h); borrowed, or NULL */
+    json_t *warnings_omitted; /* how many are not among these (record/model.h); borrowed, or NULL */
     json_t *crashes;          /* array, as in the records; a borrowed reference, or NULL */
     json_t *progress;         /* how far it was: source, done, total; borrowed, or NULL: it never said */
     json_t *cause;            /* why it failed: a note (jobdir/layers/cause.h); borrowed, or NULL: not known */

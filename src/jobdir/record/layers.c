@@ -181,7 +181,7 @@ enum line_level line_level_of(const char *name)
     return LINE_INFO;
 }
 
-static void replace(json_t **slot, const json_t *record)
+static void record_replace(json_t **slot, const json_t *record)
 {
     json_decref(*slot);
     *slot = json_incref((json_t *)record);
@@ -213,7 +213,7 @@ static void list_add(struct layer_list *list, const json_t *record, size_t most)
 
 /* ---- places ---- */
 
-static void forget(struct layers *layers, struct layer_place *place)
+static void place_forget(struct layers *layers, struct layer_place *place)
 {
     HASH_DEL(layers->places, place);
     drop_place(place);
@@ -249,7 +249,7 @@ void layers_forget(struct layers *layers, pid_t pid, double start)
         free(window);
     }
     if (place)
-        forget(layers, place);
+        place_forget(layers, place);
 }
 
 const struct layer_place *layers_place(const struct layers *layers, pid_t pid)
@@ -273,7 +273,7 @@ static struct layer_place *touch_place(struct layers *layers, json_int_t number)
     }
     HASH_ADD_INT(layers->places, pid, place);
     if (HASH_COUNT(layers->places) > LAYER_PLACES)
-        forget(layers, layers->places);
+        place_forget(layers, layers->places);
     return place;
 }
 
@@ -282,7 +282,7 @@ static void apply_line(struct layers *layers, const json_t *record)
     struct layer_place *place = touch_place(layers, (json_int_t)get_count(record, "pid"));
     if (!place)
         return;
-    replace(&place->line, record);
+    record_replace(&place->line, record);
     place->over = 0;
 }
 
@@ -290,7 +290,7 @@ static void apply_stack(struct layers *layers, const json_t *record)
 {
     struct layer_place *place = touch_place(layers, (json_int_t)get_count(record, "pid"));
     if (place)
-        replace(&place->stack, record);
+        record_replace(&place->stack, record);
 }
 
 static void apply_trap(struct layers *layers, const json_t *record)
@@ -298,8 +298,8 @@ static void apply_trap(struct layers *layers, const json_t *record)
     struct layer_place *place = touch_place(layers, (json_int_t)get_count(record, "pid"));
     if (!place)
         return;
-    replace(&place->trap, json_object_get(record, "commands"));
-    replace(&place->trap_only, json_object_get(record, "only"));
+    record_replace(&place->trap, json_object_get(record, "commands"));
+    record_replace(&place->trap_only, json_object_get(record, "only"));
 }
 
 static void apply_tested(struct layers *layers, const json_t *record)
@@ -307,16 +307,16 @@ static void apply_tested(struct layers *layers, const json_t *record)
     struct layer_place *place = touch_place(layers, (json_int_t)get_count(record, "pid"));
     if (!place)
         return;
-    replace(&place->tested, json_object_get(record, "commands"));
-    replace(&place->conditions, json_object_get(record, "conditions"));
-    replace(&place->piped, json_object_get(record, "piped"));
+    record_replace(&place->tested, json_object_get(record, "commands"));
+    record_replace(&place->conditions, json_object_get(record, "conditions"));
+    record_replace(&place->piped, json_object_get(record, "piped"));
 }
 
 static void apply_kills(struct layers *layers, const json_t *record)
 {
     struct layer_place *place = touch_place(layers, (json_int_t)get_count(record, "pid"));
     if (place)
-        replace(&place->kills, record);
+        record_replace(&place->kills, record);
 }
 
 static int64_t row_size(const json_t *row, size_t index)
@@ -472,7 +472,7 @@ static void apply_functions(struct layers *layers, const json_t *record)
     size_t index;
     json_t *row;
     layers->function_calls += get_count(record, "calls");
-    replace(&layers->last_functions, record);
+    record_replace(&layers->last_functions, record);
     json_array_foreach(json_object_get(record, "list"), index, row)
         add_function(layers, &layers->functions, row, get_text(row, "name"));
 }
@@ -519,7 +519,7 @@ static void apply_last(struct layer_last **table, const char *name, const json_t
             return;
         memcpy(last->name, name, strlen(name) + 1);
     }
-    replace(&last->record, record);
+    record_replace(&last->record, record);
     HASH_ADD_STR(*table, name, last);
     if (HASH_COUNT(*table) > LAYER_NAMED) {
         struct layer_last *first = *table;
@@ -602,7 +602,7 @@ static void apply_health(struct layers *layers, const json_t *record)
     json_t *row;
     if (!layers->curves && !(layers->curves = calloc(LAYER_CURVES, sizeof *layers->curves)))
         return;
-    replace(&layers->health, record);
+    record_replace(&layers->health, record);
     curve_of(layers, CURVE_CPU, record, "load", "cpu_peak");
     curve_of(layers, CURVE_CPU, record, "load", "cpu");
     curve_of(layers, CURVE_IOWAIT, record, "load", "iowait");
@@ -669,7 +669,7 @@ void layers_apply(struct layers *layers, enum record_type type, const json_t *re
         if (get_count(record, "pid"))
             list_add(&layers->last_words, record, LAYER_FAILURES);
         else
-            replace(&layers->last_lines, record);
+            record_replace(&layers->last_lines, record);
         return;
     case RECORD_progress:
         apply_last(&layers->progress, get_text(record, "source"), record);

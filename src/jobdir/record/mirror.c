@@ -7,7 +7,7 @@
 #include "base/system/dirs.h"
 #include "base/system/file.h"
 #include "jobdir/record/kinds.h"
-#include "jobdir/record/remove.h"
+#include "jobdir/record/dir.h"
 #include "jobdir/record/spool.h"
 #include "shm/waits.h"
 
@@ -332,7 +332,7 @@ static bool is_record(const struct mirror *mirror, const json_t *record)
 }
 
 /* One that was too long for a message is a gap: its type has members that are not there. */
-static json_t *as_gap(const json_t *record)
+static json_t *gap_of(const json_t *record)
 {
     char why[160];
     double seconds = json_number_value(json_object_get(record, "t"));
@@ -343,7 +343,7 @@ static json_t *as_gap(const json_t *record)
     return gap;
 }
 
-static int hold(struct mirror *mirror, const char *line, size_t len, uint64_t seq, double seconds)
+static int mirror_hold(struct mirror *mirror, const char *line, size_t len, uint64_t seq, double seconds)
 {
     struct held *held;
     HASH_FIND(hh, mirror->held, &seq, sizeof seq, held);
@@ -389,7 +389,7 @@ static size_t head_len(const struct mirror *mirror, struct span line, const json
     return !head.failed && line.len > head.len && memcmp(line.ptr, head.data, head.len) == 0 ? head.len : 0;
 }
 
-static int take(struct mirror *mirror, struct span line, const json_t *record)
+static int mirror_take_record(struct mirror *mirror, struct span line, const json_t *record)
 {
     uint64_t seq = (uint64_t)json_integer_value(json_object_get(record, "seq"));
     double seconds = json_number_value(json_object_get(record, "t"));
@@ -405,7 +405,7 @@ static int take(struct mirror *mirror, struct span line, const json_t *record)
             return code;
     }
     if (seq && json_object_get(record, "omitted")) {
-        spool_line_take(as_gap(record), seq, &text);
+        spool_line_take(gap_of(record), seq, &text);
     } else {
         size_t head = head_len(mirror, line, record);
         if (head)
@@ -417,7 +417,7 @@ static int take(struct mirror *mirror, struct span line, const json_t *record)
         return -ENOMEM;
     mirror->end = seq + 1 > mirror->end ? seq + 1 : mirror->end;
     if (seq > mirror->next)
-        return hold(mirror, text.data, text.len, seq, seconds);
+        return mirror_hold(mirror, text.data, text.len, seq, seconds);
     put_gap(mirror, seconds);
     put_line(mirror, text.data, text.len, seq, seconds);
     put_held(mirror);
@@ -429,7 +429,7 @@ int mirror_record(struct mirror *mirror, struct span line)
     if (line.len > SPOOL_LINE_LIMIT || memchr(line.ptr, '\n', line.len))
         return -EBADMSG;
     json_t *record = json_loadb(line.ptr, line.len, 0, NULL);
-    int code = is_record(mirror, record) ? take(mirror, line, record) : -EBADMSG;
+    int code = is_record(mirror, record) ? mirror_take_record(mirror, line, record) : -EBADMSG;
     json_decref(record);
     return code;
 }
@@ -440,7 +440,7 @@ static int by_seq(const struct held *a, const struct held *b)
 }
 
 /* Those from mirror->next to before `to` are missing, and what they are is said with the next record. */
-static void miss(struct mirror *mirror, uint64_t to, const char *why)
+static void mirror_miss(struct mirror *mirror, uint64_t to, const char *why)
 {
     if (to <= mirror->next)
         return;
@@ -457,7 +457,7 @@ int mirror_skip(struct mirror *mirror, uint64_t to, const char *why)
     HASH_SORT(mirror->held, by_seq);
     while (mirror->next < to) {
         uint64_t held = mirror->held ? mirror->held->seq : to; /* the first: they stay in order */
-        miss(mirror, held < to ? held : to, why);
+        mirror_miss(mirror, held < to ? held : to, why);
         put_held(mirror);
     }
     mirror->end = mirror->next > mirror->end ? mirror->next : mirror->end;

@@ -30,7 +30,7 @@ int job_model_init(struct job_model *model, size_t keep_limit)
     return model->crashes && model->pauses ? code : -ENOMEM;
 }
 
-static void let_go(const struct job_process *process)
+static void process_done(const struct job_process *process)
 {
     json_decref(process->argv);
     json_decref(process->cwd);
@@ -38,9 +38,9 @@ static void let_go(const struct job_process *process)
 
 void job_model_done(struct job_model *model)
 {
-    HASH_FREE_ALL(model->alive, let_go(each));
+    HASH_FREE_ALL(model->alive, process_done(each));
     for (size_t i = 0; i < model->ended_count; i++)
-        let_go(&model->ended[i]);
+        process_done(&model->ended[i]);
     HASH_FREE_ALL(model->whys);
     HASH_FREE_ALL(model->commands);
     free(model->ended);
@@ -89,12 +89,12 @@ static void keep_ended(struct job_model *model, const struct job_process *proces
     model->peak_rss = job_most(model->peak_rss, process->peak_rss);
     if (model->ended_count >= model->keep_limit) {
         model->ended_omitted++;
-        let_go(process);
+        process_done(process);
         return;
     }
     if (!GROW(model->ended, model->ended_count, model->ended_room)) {
         model->ended_omitted++;
-        let_go(process);
+        process_done(process);
         return;
     }
     model->ended[model->ended_count++] = *process;
@@ -126,7 +126,7 @@ static void apply_command(struct job_process *process, const struct command_fiel
 {
     if (!command->argv && !renamed)
         return;
-    let_go(process);
+    process_done(process);
     process->argv = command->argv ? json_incref(command->argv) : NULL;
     process->cwd = command->argv && command->cwd ? json_string(command->cwd) : NULL;
     process->argv_cut = command->argv_cut;
@@ -221,7 +221,7 @@ static void apply_withdrawn(struct job_model *model, const struct withdrawn_reco
     if (!process)
         return;
     HASH_DEL(model->alive, process);
-    let_go(process);
+    process_done(process);
     free(process);
     model->started_total -= model->started_total > 0;
     model->peak_processes = record->peak_processes;
@@ -256,7 +256,7 @@ static void apply_alive_row(struct job_model *model, const json_t *row, double s
 
 /* Processors that were busy. Samples are recorded a little after they were taken, and the kernel counts in ticks: so
  * the rate may come out as more than there can have been. */
-static double busy(const struct job_model *model, double cpu_seconds, double passed)
+static double processors_busy(const struct job_model *model, double cpu_seconds, double passed)
 {
     double share = cpu_seconds / passed, cpus = (double)get_count(model->node, "cpus"),
            threads = (double)model->peak_threads;
@@ -272,7 +272,7 @@ static void apply_tree(struct job_model *model, const struct tree_fields *tree, 
     model->peak_threads = job_most(model->peak_threads, job_most(model->threads, tree->peak_threads));
     if (passed >= RATE_SECONDS) {
         double used = tree->cpu_ns > model->rated_cpu_ns ? (double)(tree->cpu_ns - model->rated_cpu_ns) / 1e9 : 0;
-        model->cpu_share = busy(model, used, passed);
+        model->cpu_share = processors_busy(model, used, passed);
         series_add_from(&model->cpu_series, model->rated_seconds, seconds, model->cpu_share);
         model->rated_seconds = seconds;
         model->rated_cpu_ns = tree->cpu_ns;
@@ -503,4 +503,89 @@ int job_model_read(struct job_model *model, const char *path, json_t *problems, 
         add_problem(problems, "%llu records are missing in the spool", model->missing_records);
     spool_reader_close(&reader);
     return 0;
+}
+
+const struct field kept_omitted_fields[] = {
+    {"kind", FIELD_TEXT, .about = "their note, or where they have none their kind"}, {"count", FIELD_COUNT}, {0}};
+
+int kept_init(struct kept *kept)
+{
+    *kept = (struct kept){.records = json_array()};
+    return kept->records ? 0 : -ENOMEM;
+}
+
+void kept_done(struct kept *kept)
+{
+    HASH_FREE_ALL(kept->kinds);
+    json_decref(kept->records);
+    *kept = (struct kept){0};
+}
+
+static const char *kind_name(const json_t *record)
+{
+    const char *note = json_string_value(json_object_get(record, "note"));
+    const char *kind = note ? note : json_string_value(json_object_get(record, "kind"));
+    return kind ? kind : "";
+}
+
+static struct kept_kind *kind_of(struct kept *kept, const char *name)
+{
+    struct kept_kind *kind;
+    HASH_FIND_STR(kept->kinds, name, kind);
+    if (kind)
+        return kind;
+    if (HASH_COUNT(kept->kinds) >= KEPT_KINDS) {
+        name = "";
+        HASH_FIND_STR(kept->kinds, name, kind);
+    }
+    size_t size = strlen(name) + 1;
+    kind = kind ? kind : calloc(1, sizeof *kind + size);
+    if (kind && !kind->name[0] && !kind->total) {
+        memcpy(kind->name, name, size);
+        HASH_ADD_STR(kept->kinds, name, kind);
+    }
+    return kind;
+}
+
+/* Leaves of a kind the first and the last KEPT_EACH. Done once for KEPT_EACH records, for it looks at all. */
+static void thin_out(struct kept *kept, const struct kept_kind *kind)
+{
+    json_t *left = json_array(), *record;
+    size_t index, seen = 0;
+    json_array_foreach(kept->records, index, record)
+    {
+        struct kept_kind *its;
+        HASH_FIND_STR(kept->kinds, kind_name(record), its);
+        bool is_one = its ? its == kind : !kind->name[0];
+        if (is_one && seen++ >= KEPT_EACH && seen <= kind->kept - KEPT_EACH)
+            continue;
+        json_array_append(left, record);
+    }
+    json_array_clear(kept->records); /* others have borrowed the array */
+    json_array_extend(kept->records, left);
+    json_decref(left);
+}
+
+void kept_add(struct kept *kept, const json_t *record)
+{
+    struct kept_kind *kind = kind_of(kept, kind_name(record));
+    kept->total++;
+    if (!kind)
+        return; /* no memory: only counted */
+    kind->total++;
+    json_array_append(kept->records, (json_t *)record);
+    if (++kind->kept < 3 * KEPT_EACH)
+        return;
+    thin_out(kept, kind);
+    kind->kept = 2 * KEPT_EACH;
+}
+
+json_t *kept_omitted(const struct kept *kept)
+{
+    json_t *list = json_array();
+    for (const struct kept_kind *kind = kept->kinds; kind; kind = kind->hh.next)
+        if (kind->total > kind->kept)
+            json_array_append_new(
+                list, json_pack("{s:s, s:I}", "kind", kind->name, "count", (json_int_t)(kind->total - kind->kept)));
+    return list;
 }

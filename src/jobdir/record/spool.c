@@ -25,7 +25,7 @@
 enum { RESERVE_BYTES = 192 << 10, FLUSH_BYTES = 256 << 10, FREE_PERCENT = 5, HEADER_MOST = 1 << 20 };
 static const char RESERVE[] = "spool/reserve";
 
-static __attribute__((format(printf, 2, 3))) void stop(struct spool *spool, const char *format, ...)
+static __attribute__((format(printf, 2, 3))) void spool_stop(struct spool *spool, const char *format, ...)
 {
     va_list args;
     va_start(args, format);
@@ -75,7 +75,7 @@ static bool is_nearly_full(const struct spool *spool, unsigned percent)
 }
 
 /* If there is room again. The lines are the first that will be written. */
-static void try_again(struct spool *spool, const char *lines, size_t len)
+static void spool_try_again(struct spool *spool, const char *lines, size_t len)
 {
     uint64_t seq;
     double seconds = 0;
@@ -117,13 +117,13 @@ void spool_open(struct spool *spool, const char *path, const char *id, uint64_t 
     *spool = (struct spool){.fd = -1, .dir_fd = -1, .max_bytes = max_bytes};
     spool->dir_fd = open(path, O_DIRECTORY | O_RDONLY | O_CLOEXEC);
     if (spool->dir_fd < 0) {
-        stop(spool, "%s cannot be opened: %s", path, strerror(errno));
+        spool_stop(spool, "%s cannot be opened: %s", path, strerror(errno));
         return;
     }
     keep_reserve(spool);
     spool->fd = file_open_own(spool->dir_fd, "spool/records.jsonl", O_WRONLY | O_CREAT | O_EXCL | O_APPEND);
     if (spool->fd < 0) {
-        stop(spool, "%s/spool/records.jsonl cannot be made: %s", path, strerror(-spool->fd));
+        spool_stop(spool, "%s/spool/records.jsonl cannot be made: %s", path, strerror(-spool->fd));
         return;
     }
     struct utsname node = {0};
@@ -160,7 +160,7 @@ bool spool_line_of(struct span text, uint64_t seq, double seconds, struct buf *o
 void spool_put_lines(struct spool *spool, const char *lines, size_t len, uint64_t records)
 {
     if (spool->stopped)
-        try_again(spool, lines, len);
+        spool_try_again(spool, lines, len);
     if (spool->stopped) {
         if (!spool->gap_seq && spool->look_ns && !line_begins(lines, len, &spool->gap_seq, &spool->gap_from))
             spool->gap_seq = 0;
@@ -171,7 +171,7 @@ void spool_put_lines(struct spool *spool, const char *lines, size_t len, uint64_
     spool->pending_records += records;
     buf_append(&spool->pending, lines, len);
     if (spool->pending.failed)
-        stop(spool, "out of memory");
+        spool_stop(spool, "out of memory");
     else if (spool->pending.len > FLUSH_BYTES)
         spool_flush(spool);
 }
@@ -190,7 +190,7 @@ static bool has_room(struct spool *spool)
     if (spool->size_bytes + spool->pending.len > spool->max_bytes) {
         struct buf limit = BUF_INIT;
         text_size(&limit, spool->max_bytes);
-        stop(spool, "the job directory reached its limit of %s (--max-size)", limit.data ? limit.data : "");
+        spool_stop(spool, "the job directory reached its limit of %s (--max-size)", limit.data ? limit.data : "");
         buf_done(&limit);
         return false;
     }
@@ -219,7 +219,7 @@ void spool_flush(struct spool *spool)
             if (code == ENOSPC || code == EDQUOT)
                 pause_recording(spool, "the disk with the job directory is full (%s)", strerror(code));
             else
-                stop(spool, "the job directory cannot be written: %s", strerror(code));
+                spool_stop(spool, "the job directory cannot be written: %s", strerror(code));
             return;
         }
         at += put;
@@ -244,7 +244,7 @@ void spool_close(struct spool *spool)
 }
 
 /* Drops what was read of a line that is too long, and passes over holes: there is no end of a line in them. */
-static void skip_on(struct spool_reader *reader)
+static void reader_skip_on(struct spool_reader *reader)
 {
     reader->unread += !reader->skips;
     reader->skips = true;
@@ -288,7 +288,7 @@ static bool next_line(struct spool_reader *reader, struct span *ret_line)
             reader->used = 0;
         }
         if (have > reader->line_most) {
-            skip_on(reader);
+            reader_skip_on(reader);
             if (reader->in_pieces)
                 return false;
             searched = 0;

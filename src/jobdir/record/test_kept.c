@@ -9,7 +9,7 @@
 #include <cmocka.h>
 
 #include "base/data/hash.h"
-#include "jobdir/record/kept.h"
+#include "jobdir/record/model.h"
 
 static void add(struct kept *kept, const char *member, const char *kind, int number)
 {

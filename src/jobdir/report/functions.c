@@ -14,7 +14,7 @@
 #include "jobdir/text/fields.h"
 #include "jobdir/text/text.h"
 #include "jobdir/report/functions_internal.h"
-#include "jobdir/trace/profile_feed.h"
+#include "jobdir/trace/trace.h"
 
 enum {
     LOOK_EVERY = 1 << 16, /* events between looks at the clock */

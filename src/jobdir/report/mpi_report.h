@@ -12,7 +12,6 @@
 #include "base/data/arena.h"
 #include "base/data/buf.h"
 #include "base/data/err.h"
-#include "jobdir/mpi/matrix.h"
 #include "jobdir/mpi/stats.h"
 #include "jobdir/mpi/text.h"
 

@@ -65,7 +65,7 @@ void job_report_parts_done(struct job_report *report);
 int job_report_find_ends(const struct job_report *report, struct mpi_stats_set *set);
 /* Of a rank that has ended, and was outside of MPI for so long at the end: whether it slept or waited, rather than computed. */
 bool job_report_was_idle(const struct job_report *report, const struct mpi_stats *stats, uint64_t ns);
-/* Those that were noted, as records of spool.h, without those that are only counted (record/kept.h); borrowed, may be NULL. */
+/* Those that were noted, as records of spool.h, without those that are only counted (record/model.h); borrowed, may be NULL. */
 const json_t *job_report_warnings(const struct job_report *report);
 uint64_t job_report_warning_count(const struct job_report *report);   /* all */
 json_t *job_report_warnings_omitted(const struct job_report *report); /* those not listed, as kept_omitted */

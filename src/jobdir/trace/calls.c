@@ -83,7 +83,7 @@ static int restore_calls(struct trace_cursor *cursor, struct trace_thread_state 
     return 0;
 }
 
-static int restore(struct trace_cursor *cursor, const struct trace_point *point)
+static int cursor_restore(struct trace_cursor *cursor, const struct trace_point *point)
 {
     char name[32];
     struct packet_head head = {.tid = point->tid, .thread_serial = point->serial};
@@ -123,7 +123,7 @@ int trace_cursor_new_at(struct trace_cursor **ret_cursor, struct trace *trace, c
         return err_set(err, -ENOMEM, "out of memory");
     cursor->first = cursor->trace = trace;
     cursor->again = true;
-    int code = restore(cursor, point);
+    int code = cursor_restore(cursor, point);
     if (code < 0) {
         trace_cursor_free(cursor);
         return err_errno(err, code, "cannot read the trace %s again", trace->path);
@@ -199,7 +199,7 @@ void calls_free(struct calls *calls)
 
 /* ---- the filter ---- */
 
-static bool match_slow(struct calls *calls, uint32_t function)
+static bool function_matches_slow(struct calls *calls, uint32_t function)
 {
     char room[32];
     bool found = fnmatch(calls->filter.function, call_name(calls->trace, function, room, sizeof room), 0) == 0;
@@ -209,19 +209,19 @@ static bool match_slow(struct calls *calls, uint32_t function)
     return found;
 }
 
-static bool matches(struct calls *calls, uint32_t function)
+static bool function_matches(struct calls *calls, uint32_t function)
 {
     if (!calls->filter.function)
         return true;
     if (function < calls->match_room && calls->matches[function])
         return calls->matches[function] == 1;
-    return match_slow(calls, function);
+    return function_matches_slow(calls, function);
 }
 
 static bool is_shown(struct calls *calls, const struct trace_event *event, uint64_t time, uint32_t depth)
 {
     return time >= calls->from_ticks && time <= calls->to_ticks &&
-           (!calls->filter.max_depth || depth < calls->filter.max_depth) && matches(calls, event->function);
+           (!calls->filter.max_depth || depth < calls->filter.max_depth) && function_matches(calls, event->function);
 }
 
 bool calls_are_over(const struct calls *calls, const struct trace_event *event)
@@ -323,7 +323,7 @@ int calls_event(struct calls *calls, const struct trace_event *event)
         return event->kind == TRACE_ENTRY ? enter(calls, track, event) : leave(calls, track, event);
     }
     if (event->time >= calls->from_ticks && event->time <= calls->to_ticks &&
-        (event->kind != TRACE_THINNED || matches(calls, event->function)))
+        (event->kind != TRACE_THINNED || function_matches(calls, event->function)))
         calls->visitor->other(calls->visitor->ctx, track->innermost, event);
     return 0;
 }

@@ -13,29 +13,29 @@
 
 /* ---- the heap ---- */
 
-static inline bool before(const struct trace_stream *a, const struct trace_stream *b)
+static inline bool stream_is_before(const struct trace_stream *a, const struct trace_stream *b)
 {
     return a->time < b->time || (a->time == b->time && a->index < b->index);
 }
 
-static void sift_down(struct trace_cursor *cursor)
+static void heap_sift_down(struct trace_cursor *cursor)
 {
     struct trace_stream **heap = cursor->heap, *stream = heap[0];
     size_t at = 0, count = cursor->heap_count;
     for (size_t child; (child = 2 * at + 1) < count; at = child) {
-        if (child + 1 < count && before(heap[child + 1], heap[child]))
+        if (child + 1 < count && stream_is_before(heap[child + 1], heap[child]))
             child++;
-        if (!before(heap[child], stream))
+        if (!stream_is_before(heap[child], stream))
             break;
         heap[at] = heap[child];
     }
     heap[at] = stream;
 }
 
-static void push(struct trace_cursor *cursor, struct trace_stream *stream)
+static void heap_push(struct trace_cursor *cursor, struct trace_stream *stream)
 {
     size_t at = cursor->heap_count++;
-    for (; at && before(stream, cursor->heap[(at - 1) / 2]); at = (at - 1) / 2)
+    for (; at && stream_is_before(stream, cursor->heap[(at - 1) / 2]); at = (at - 1) / 2)
         cursor->heap[at] = cursor->heap[(at - 1) / 2];
     cursor->heap[at] = stream;
 }
@@ -49,7 +49,7 @@ static void advance_first(struct trace_cursor *cursor)
     if (stream->step == STEP_END)
         cursor->heap[0] = cursor->heap[--cursor->heap_count];
     if (cursor->heap_count > 1)
-        sift_down(cursor);
+        heap_sift_down(cursor);
 }
 
 /* ---- streams ---- */
@@ -87,7 +87,7 @@ static int is_stream(const struct dirent *entry)
 }
 
 /* Looks which streams there are and how long they are; those with something to read come into the heap. */
-static int look(struct trace_cursor *cursor)
+static int cursor_look(struct trace_cursor *cursor)
 {
     struct dirent **entries;
     int count = scandir(cursor->trace->path, &entries, is_stream, versionsort), code = 0;
@@ -108,7 +108,7 @@ static int look(struct trace_cursor *cursor)
         trace_stream_look(stream, window, i < TRACE_OPEN_FILES);
         trace_stream_advance(stream, 0, cursor->follow);
         if (stream->step != STEP_END)
-            push(cursor, stream);
+            heap_push(cursor, stream);
     }
     return code;
 }
@@ -151,7 +151,7 @@ int trace_cursor_new(struct trace_cursor **ret_cursor, struct trace *trace, bool
     trace->thread_count = 0;
     int code = follow ? trace_update(trace, err) : 0;
     if (code == 0)
-        code = look(cursor);
+        code = cursor_look(cursor);
     if (code == 0)
         code = look_at_switches(cursor);
     if (code < 0) {
@@ -305,7 +305,7 @@ static void leave_packets(struct trace_stack *stack)
 }
 
 /* On to the trace that follows. */
-static int go_on(struct trace_cursor *cursor)
+static int cursor_go_on(struct trace_cursor *cursor)
 {
     struct err err;
     check_length(cursor);
@@ -320,15 +320,15 @@ static int go_on(struct trace_cursor *cursor)
     int code = cursor->followed ? trace_update(cursor->trace, &err) : 0;
     if (code == 0)
         code = look_at_switches(cursor);
-    return code < 0 ? code : look(cursor);
+    return code < 0 ? code : cursor_look(cursor);
 }
 
 /* In follow mode: what came since. */
-static int look_again(struct trace_cursor *cursor)
+static int cursor_look_again(struct trace_cursor *cursor)
 {
     struct err err;
     int code = trace_update(cursor->trace, &err);
-    return code < 0 ? code : look(cursor);
+    return code < 0 ? code : cursor_look(cursor);
 }
 
 static int next_event(struct trace_cursor *cursor, struct trace_event *ret_event)
@@ -351,7 +351,7 @@ static int next_event(struct trace_cursor *cursor, struct trace_event *ret_event
                 if (cursor->again && cursor->trace->rest)
                     return 0;
                 if (cursor->trace->rest) {
-                    int code = go_on(cursor);
+                    int code = cursor_go_on(cursor);
                     if (code < 0)
                         return code;
                     continue;
@@ -360,10 +360,10 @@ static int next_event(struct trace_cursor *cursor, struct trace_event *ret_event
                     return 0;
                 continue;
             }
-            int code = looked ? 0 : look_again(cursor);
+            int code = looked ? 0 : cursor_look_again(cursor);
             looked = true;
             if (code == 0 && !cursor->heap_count && cursor->trace->rest)
-                code = go_on(cursor);
+                code = cursor_go_on(cursor);
             if (code < 0 || (!cursor->heap_count && !cursor->look_once_more))
                 return code;
             cursor->look_once_more = false;

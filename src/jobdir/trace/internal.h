@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * How a trace is read. trace.c has what stands beside the streams; trace/stream.c takes one file apart, packet by
- * packet and record by record, with reads into a window (a file that shrinks or cannot be read is an error, not a
- * signal); trace/cursor.c merges the streams by time; trace_calls.c pairs entries and exits; trace/trace.c finds traces.
+ * How a trace is read. trace/trace.c finds traces, and has what stands beside the streams; trace/stream.c takes one file apart,
+ * packet by packet and record by record, with reads into a window (a file that shrinks or cannot be read is an error, not a
+ * signal); trace/cursor.c merges the streams by time; trace_calls.c pairs entries and exits.
  */
 #ifndef SCRY_JOBDIR_TRACE_INTERNAL_H
 #define SCRY_JOBDIR_TRACE_INTERNAL_H
@@ -79,8 +79,6 @@ struct trace {
     unsigned problems_told;
 };
 
-int trace_load_places(struct trace *trace); /* what has been added to .places */
-bool trace_number_of(const char *text, uint64_t *ret_number);
 const char *trace_own_value(const struct trace *trace, const char *key); /* of this one, whatever follows */
 /* The function of an entry's place; UINT32_MAX: not known. The file is read on for it if `tried` is another number
  * than the last time. */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Feeding a profile. The way of a record that nothing new comes with is short; all else is in profile_tables.c. */
+/* Feeding a profile. The way of a record that nothing new comes with is short; all else is in profile_rows.c. */
 #include "jobdir/trace/profile.h"
 
 #include <errno.h>
@@ -57,7 +57,7 @@ void profile_free(struct profile *profile)
 
 /* ---- threads and stacks ---- */
 
-static struct profile_thread *others(struct profile *profile)
+static struct profile_thread *others_thread(struct profile *profile)
 {
     if (!profile->others)
         profile->others = profile_thread_new(profile, PROFILE_OTHERS);
@@ -67,7 +67,7 @@ static struct profile_thread *others(struct profile *profile)
 /* Ended threads go into the one of the others, so that living ones have room. */
 static void make_room(struct profile *profile)
 {
-    if (!others(profile))
+    if (!others_thread(profile))
         return;
     struct profile_thread *thread, *next;
     HASH_ITER(hh, profile->threads, thread, next)
@@ -97,7 +97,7 @@ static struct profile_thread *thread_of(struct profile *profile, uint32_t number
     if (is_full(profile))
         make_room(profile);
     if (is_full(profile) || !(thread = profile_thread_new(profile, number)))
-        return others(profile);
+        return others_thread(profile);
     HASH_ADD(hh, profile->threads, number, sizeof thread->number, thread);
     return thread;
 }
@@ -167,7 +167,7 @@ static struct stack *stack_new(struct profile *profile, uint64_t key)
     return stack;
 }
 
-static struct stack *find_slow(struct profile *profile, uint64_t key, bool make)
+static struct stack *stack_find_slow(struct profile *profile, uint64_t key, bool make)
 {
     struct stack *stack;
     HASH_FIND(hh, profile->stacks, &key, sizeof key, stack);
@@ -178,10 +178,10 @@ static struct stack *find_slow(struct profile *profile, uint64_t key, bool make)
     return stack;
 }
 
-static inline struct stack *find(struct profile *profile, uint32_t thread, uint32_t number, bool make)
+static inline struct stack *stack_find(struct profile *profile, uint32_t thread, uint32_t number, bool make)
 {
     uint64_t key = (uint64_t)thread << 32 | number;
-    return profile->last && profile->last->key == key ? profile->last : find_slow(profile, key, make);
+    return profile->last && profile->last->key == key ? profile->last : stack_find_slow(profile, key, make);
 }
 
 /* ---- calls ---- */
@@ -199,7 +199,7 @@ find_place(struct profile *profile, struct profile_thread *thread, const struct 
 void profile_enter(struct profile *profile, uint32_t thread_number, uint32_t stack_number, uint32_t function,
                    uint64_t time)
 {
-    struct stack *stack = find(profile, thread_number, stack_number, true);
+    struct stack *stack = stack_find(profile, thread_number, stack_number, true);
     if (!stack)
         return;
     if (stack->beyond || (stack->depth == stack->room && !stack_grow(profile, stack))) {
@@ -260,7 +260,7 @@ static void leave_spent(const struct profile *profile, struct stack *stack, uint
 }
 
 /* Ends the innermost call. */
-static inline void leave(const struct profile *profile, struct stack *stack, uint64_t time, bool timed)
+static inline void stack_leave(const struct profile *profile, struct stack *stack, uint64_t time, bool timed)
 {
     struct profile_thread *thread = stack->thread;
     struct frame *frame = &stack->frames[--stack->depth];
@@ -287,13 +287,13 @@ static inline void leave(const struct profile *profile, struct stack *stack, uin
 
 void profile_leave(struct profile *profile, uint32_t thread_number, uint32_t stack_number, uint64_t time)
 {
-    struct stack *stack = find(profile, thread_number, stack_number, false);
+    struct stack *stack = stack_find(profile, thread_number, stack_number, false);
     if (!stack)
         return;
     if (stack->beyond)
         stack->beyond--;
     else if (stack->depth > 1)
-        leave(profile, stack, time, true);
+        stack_leave(profile, stack, time, true);
 }
 
 /* Takes the calls that were too deep to be kept off the count. */
@@ -306,28 +306,28 @@ static uint32_t skip_beyond(struct stack *stack, uint32_t count)
 
 void profile_unwind(struct profile *profile, uint32_t thread, uint32_t stack_number, uint32_t count, uint64_t time)
 {
-    struct stack *stack = find(profile, thread, stack_number, false);
+    struct stack *stack = stack_find(profile, thread, stack_number, false);
     if (!stack)
         return;
     for (count = skip_beyond(stack, count); count && stack->depth > 1; count--) {
         stack->thread->rows[stack->frames[stack->depth - 1].row].unwound++;
-        leave(profile, stack, time, true);
+        stack_leave(profile, stack, time, true);
     }
 }
 
 void profile_lost(struct profile *profile, uint32_t thread, uint32_t stack_number, uint32_t count)
 {
-    struct stack *stack = find(profile, thread, stack_number, false);
+    struct stack *stack = stack_find(profile, thread, stack_number, false);
     if (!stack)
         return;
     for (count = skip_beyond(stack, count); count && stack->depth > 1; count--)
-        leave(profile, stack, 0, false);
+        stack_leave(profile, stack, 0, false);
 }
 
 void profile_leave_of(struct profile *profile, uint32_t thread, uint32_t stack_number, uint32_t function,
                       uint64_t entry_time, uint64_t time)
 {
-    struct stack *stack = find(profile, thread, stack_number, true);
+    struct stack *stack = stack_find(profile, thread, stack_number, true);
     if (!stack)
         return;
     /* Entry times grow from frame to frame: those inside the call are later. */
@@ -341,7 +341,7 @@ void profile_leave_of(struct profile *profile, uint32_t thread, uint32_t stack_n
         depth = ours ? at : depth;
     }
     while (stack->depth > depth)
-        leave(profile, stack, 0, false);
+        stack_leave(profile, stack, 0, false);
     stack->beyond = 0;
     if (!ours) {
         profile_enter(profile, thread, stack_number, function, entry_time);
@@ -355,7 +355,7 @@ void profile_leave_of(struct profile *profile, uint32_t thread, uint32_t stack_n
         if (stack->spent) /* when it began is not in the trace, so what was spent until then is not known */
             stack->spent[depth].begin.unknown -= span;
     }
-    leave(profile, stack, time, true);
+    stack_leave(profile, stack, time, true);
 }
 
 void profile_thread_ended(struct profile *profile, uint32_t number, uint64_t time)

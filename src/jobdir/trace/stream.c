@@ -78,7 +78,7 @@ static void on_stack(struct ahead *ahead, uint32_t stack)
 }
 
 /* Innermost first. */
-static void add(struct ahead *ahead, const struct trace_restored *call)
+static void restored_add(struct ahead *ahead, const struct trace_restored *call)
 {
     struct trace_stream *to = ahead->to;
     if (to->restored_count == ahead->room) {
@@ -102,11 +102,11 @@ static void end_of(struct ahead *ahead, uint32_t function, uint64_t entry_time)
         return;
     }
     ahead->at->count = 0;
-    add(ahead, &(struct trace_restored){ahead->at->stack, function, entry_time, 0});
+    restored_add(ahead, &(struct trace_restored){ahead->at->stack, function, entry_time, 0});
 }
 
 /* Calls that end without being named. */
-static void ends(struct ahead *ahead, uint64_t count)
+static void ahead_count_ends(struct ahead *ahead, uint64_t count)
 {
     uint64_t inner = count < ahead->at->count ? count : ahead->at->count;
     uint64_t depth = ahead->to->head.depth, most = depth > ahead->head_count ? depth - ahead->head_count : 0;
@@ -114,7 +114,8 @@ static void ends(struct ahead *ahead, uint64_t count)
     count -= inner;
     most = most < TRACE_DEPTH ? most : TRACE_DEPTH;
     if (count && most)
-        add(ahead, &(struct trace_restored){ahead->at->stack, UINT32_MAX, 0, (uint32_t)(count < most ? count : most)});
+        restored_add(
+            ahead, &(struct trace_restored){ahead->at->stack, UINT32_MAX, 0, (uint32_t)(count < most ? count : most)});
 }
 
 /* Returns the bytes of the payload; SIZE_MAX: it is no record. */
@@ -134,7 +135,7 @@ static size_t take_record(struct ahead *ahead)
         ahead->at->count++;
         break;
     case RECORD_EXIT:
-        ends(ahead, 1);
+        ahead_count_ends(ahead, 1);
         break;
     case RECORD_EXIT_OF:
     case RECORD_EXIT_VALUES:
@@ -142,7 +143,7 @@ static size_t take_record(struct ahead *ahead)
         break;
     case RECORD_UNWOUND:
     case RECORD_LOST:
-        ends(ahead, trace_u32(stream->payload));
+        ahead_count_ends(ahead, trace_u32(stream->payload));
         break;
     case RECORD_STACK:
         on_stack(ahead, trace_u32(stream->payload));
@@ -236,7 +237,7 @@ void trace_stream_free(struct trace_stream *stream)
 
 /* ---- reading ---- */
 
-static void fail(struct trace_stream *stream, int code)
+static void stream_fail(struct trace_stream *stream, int code)
 {
     trace_tell(stream->trace, "%s/%s: cannot be read: %s", stream->trace->path, stream->name, strerror(-code));
     stream->broken = true;
@@ -279,7 +280,7 @@ void trace_stream_look(struct trace_stream *stream, size_t window, bool keep_ope
         stream->room = grown ? window : stream->room;
     }
     if (code < 0) {
-        fail(stream, code);
+        stream_fail(stream, code);
         return;
     }
     stream->size = (uint64_t)st.st_size;
@@ -287,7 +288,7 @@ void trace_stream_look(struct trace_stream *stream, size_t window, bool keep_ope
 }
 
 /* Puts bytes from `at` on into the window so that there are `size`; false: the file has not so many. */
-static bool fill(struct trace_stream *stream, size_t size)
+static bool stream_fill(struct trace_stream *stream, size_t size)
 {
     if (stream->have - stream->at >= size)
         return true;
@@ -301,7 +302,7 @@ static bool fill(struct trace_stream *stream, size_t size)
     if (size > stream->room) {
         uint8_t *grown = realloc(stream->window, size);
         if (!grown) {
-            fail(stream, -ENOMEM);
+            stream_fail(stream, -ENOMEM);
             return false;
         }
         stream->window = grown;
@@ -322,7 +323,7 @@ static bool fill(struct trace_stream *stream, size_t size)
     }
     done_with_file(stream);
     if (code < 0)
-        fail(stream, code);
+        stream_fail(stream, code);
     return code == 0;
 }
 
@@ -371,7 +372,7 @@ static uint64_t find_packet(struct trace_stream *stream, uint64_t from)
     const uint32_t magic = PACKET_MAGIC;
     for (;;) {
         move_to(stream, from);
-        if (!fill(stream, HEAD))
+        if (!stream_fill(stream, HEAD))
             return stream->size;
         const uint8_t *found = memmem(stream->window + stream->at, stream->have - stream->at, &magic, sizeof magic);
         if (!found) {
@@ -381,7 +382,7 @@ static uint64_t find_packet(struct trace_stream *stream, uint64_t from)
         from = stream->offset + (uint64_t)(found - stream->window);
         move_to(stream, from);
         struct packet_head head;
-        if (!fill(stream, HEAD))
+        if (!stream_fill(stream, HEAD))
             return stream->size;
         memcpy(&head, stream->window + stream->at, HEAD);
         if (head_fits(&head))
@@ -408,7 +409,7 @@ static void next_packet(struct trace_stream *stream, bool follow)
     stream->skip = stream->cut = false;
     stream->has_caller = false;
     move_to(stream, at);
-    if (!fill(stream, HEAD)) {
+    if (!stream_fill(stream, HEAD)) {
         end_here(stream, follow, "the file ends within the head of a packet");
         return;
     }
@@ -473,7 +474,7 @@ bool trace_stream_need(struct trace_stream *stream, size_t size)
         return true;
     /* from the record's start, so that the payload's place in it stays */
     size_t head = (size_t)(stream->payload - stream->window) - stream->at;
-    if (stream->records_end - position(stream) < head + size || !fill(stream, head + size))
+    if (stream->records_end - position(stream) < head + size || !stream_fill(stream, head + size))
         return false;
     uint64_t rest = stream->records_end - position(stream) - head;
     stream->payload = stream->window + stream->at + head;
@@ -508,7 +509,7 @@ static void read_record(struct trace_stream *stream, bool follow)
         return;
     }
     size_t head = RECORD_HEAD;
-    if (rest < head || !fill(stream, head)) {
+    if (rest < head || !stream_fill(stream, head)) {
         cut_off(stream, follow);
         return;
     }
@@ -516,7 +517,7 @@ static void read_record(struct trace_stream *stream, bool follow)
     stream->id = word & 31;
     if (stream->id == RECORD_EXTENDED) {
         head = RECORD_EXTENDED_HEAD;
-        if (rest < head || !fill(stream, head)) {
+        if (rest < head || !stream_fill(stream, head)) {
             cut_off(stream, follow);
             return;
         }

@@ -34,7 +34,7 @@ void switch_log_init(struct switch_log *log, uint64_t from)
     *log = (struct switch_log){.from = from, .floor = from, .entries = BUF_INIT};
 }
 
-static void forget(struct switch_log *log, struct switch_thread *thread)
+static void log_forget(struct switch_log *log, struct switch_thread *thread)
 {
     HASH_DEL(log->threads, thread);
     free(thread);
@@ -44,7 +44,7 @@ void switch_log_done(struct switch_log *log)
 {
     struct switch_thread *thread, *next;
     HASH_ITER(hh, log->threads, thread, next)
-    forget(log, thread);
+    log_forget(log, thread);
     buf_done(&log->entries);
 }
 
@@ -64,7 +64,7 @@ static struct switch_thread *log_thread(struct switch_log *log, uint32_t tid)
     return thread;
 }
 
-static void put(struct switch_log *log, const struct switch_thread *thread, enum trace_off how, uint64_t end)
+static void log_put(struct switch_log *log, const struct switch_thread *thread, enum trace_off how, uint64_t end)
 {
     if (end > thread->since)
         trace_switch_put(&log->entries, &log->last_end, thread->tid, how, thread->since, end);
@@ -92,9 +92,9 @@ void switch_log_take(struct switch_log *log, uint32_t tid, bool in, bool preempt
         return;
     /* One that comes where it is, or leaves where it is not: one switch at least was not seen. */
     if (in)
-        put(log, thread, off_of(thread), time);
+        log_put(log, thread, off_of(thread), time);
     else if (thread->place == WAITS || thread->place == PREEMPTED)
-        put(log, thread, TRACE_OFF_UNKNOWN, time);
+        log_put(log, thread, TRACE_OFF_UNKNOWN, time);
     thread->place = in ? RUNS : preempted ? PREEMPTED : WAITS;
     thread->since = time > thread->since ? time : thread->since;
 }
@@ -106,7 +106,7 @@ void switch_log_gap(struct switch_log *log, uint64_t from, uint64_t to)
         return;
     for (struct switch_thread *thread = log->threads; thread; thread = thread->hh.next) {
         if (thread->place != RUNS)
-            put(log, thread, off_of(thread), from);
+            log_put(log, thread, off_of(thread), from);
         thread->place = NOT_KNOWN;
         thread->since = to;
     }
@@ -123,10 +123,10 @@ void switch_log_until(struct switch_log *log, uint64_t time, switch_lives_fn *li
         if (thread->place == RUNS)
             continue;
         if (thread->place != NOT_KNOWN && !lives(ctx, thread->tid)) {
-            forget(log, thread);
+            log_forget(log, thread);
             continue;
         }
-        put(log, thread, off_of(thread), time);
+        log_put(log, thread, off_of(thread), time);
         thread->since = time > thread->since ? time : thread->since;
     }
 }
@@ -229,7 +229,7 @@ static bool add_off(struct off_thread *thread, const struct off *off)
 }
 
 /* Counts what was spent up to that time. */
-static void spend(struct off_thread *thread, uint64_t time)
+static void off_thread_spend(struct off_thread *thread, uint64_t time)
 {
     size_t over = 0;
     if (time < thread->time)
@@ -265,14 +265,14 @@ static struct off_thread *off_thread_of(struct trace_switches *switches, uint32_
 }
 
 /* From here on the file says nothing. */
-static void end_at(struct trace_switches *switches, uint64_t time)
+static void switches_end_at(struct trace_switches *switches, uint64_t time)
 {
     switches->until = time < switches->until ? time : switches->until;
     close_file(switches);
 }
 
 /* Reads up to that time, and a little further. */
-static void read_on(struct trace_switches *switches, uint64_t time)
+static void switches_read_to(struct trace_switches *switches, uint64_t time)
 {
     while (switches->file && switches->reached < time + AHEAD_TICKS) {
         uint64_t whose, step, length;
@@ -291,15 +291,15 @@ static void read_on(struct trace_switches *switches, uint64_t time)
             off.end = switches->until;
         /* of threads that are not asked about no list grows */
         if (thread && tid && thread->count > 16)
-            spend(thread, switches->time);
+            off_thread_spend(thread, switches->time);
         /* nothing is written of no time: these are no entries, but a hole in the file, which may be as large as a disk */
         if (!thread || !length || (off.end > off.begin && !add_off(thread, &off)))
-            end_at(switches, off.begin);
+            switches_end_at(switches, off.begin);
     }
 }
 
 /* So much of the time is not known of anybody. */
-static void go_to(struct trace_switches *switches, uint64_t time)
+static void switches_count_unknown(struct trace_switches *switches, uint64_t time)
 {
     if (time <= switches->time)
         return;
@@ -308,7 +308,7 @@ static void go_to(struct trace_switches *switches, uint64_t time)
         switches->unknown += (time < switches->from ? time : switches->from) - before;
     if (time > switches->until)
         switches->unknown += time - (before > switches->until ? before : switches->until);
-    spend(&switches->nobody, time);
+    off_thread_spend(&switches->nobody, time);
     switches->time = time;
 }
 
@@ -317,10 +317,10 @@ void trace_switches_go_on(struct trace_switches *switches, const char *directory
 {
     char path[PATH_MAX];
     struct off_thread *thread;
-    read_on(switches, UINT64_MAX - AHEAD_TICKS);
+    switches_read_to(switches, UINT64_MAX - AHEAD_TICKS);
     for (thread = switches->threads; thread; thread = thread->hh.next)
         if (thread->count)
-            spend(thread, thread->list[thread->count - 1].end);
+            off_thread_spend(thread, thread->list[thread->count - 1].end);
     close_file(switches);
     snprintf(path, sizeof path, "%s/.switches", directory);
     switches->file = from && until >= from ? file_open_plain(path) : NULL;
@@ -334,12 +334,12 @@ void trace_switches_go_on(struct trace_switches *switches, const char *directory
 
 void trace_switches_spent(struct trace_switches *switches, uint32_t tid, uint64_t time, struct profile_spent *ret_spent)
 {
-    read_on(switches, time);
-    go_to(switches, time);
+    switches_read_to(switches, time);
+    switches_count_unknown(switches, time);
     struct off_thread *thread = off_thread_of(switches, tid);
     *ret_spent = (struct profile_spent){0};
     if (thread) {
-        spend(thread, time);
+        off_thread_spend(thread, time);
         *ret_spent = thread->spent;
     }
     ret_spent->unknown += switches->unknown + switches->nobody.spent.unknown;

@@ -2,17 +2,17 @@
 #ifndef SCRY_JOBDIR_TRACE_TRACE_H
 #define SCRY_JOBDIR_TRACE_TRACE_H
 
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
 #include "base/data/buf.h"
 #include "base/data/err.h"
 #include "base/data/notes.h"
 #include "jobdir/trace/profile.h"
 #include "shm/record.h"
 #include "symbols/layout/layout.h"
-
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <sys/types.h>
 
 /*
  * Traces of a job directory: trace/NODE/PID-N/ is one CTF 1.8 trace of one process incarnation. In it:
@@ -188,5 +188,24 @@ int trace_next(struct trace_cursor *cursor, struct trace_event *ret_event);
 void trace_cursor_close(struct trace_cursor *cursor); /* ends follow mode */
 /* Bytes of the streams that were read, of so many there are. */
 void trace_cursor_progress(const struct trace_cursor *cursor, uint64_t *ret_read, uint64_t *ret_all);
+
+/* A profile of a trace: what its events say of calls. */
+
+static inline void profile_feed(struct profile *profile, const struct trace_event *event)
+{
+    uint32_t thread = event->thread->serial;
+    if (event->kind == TRACE_ENTRY)
+        profile_enter(profile, thread, event->stack, event->function, event->time);
+    else if (event->kind != TRACE_EXIT)
+        return;
+    else if (event->alone)
+        profile_leave_of(profile, thread, event->stack, event->function, event->entry_time, event->time);
+    else if (event->how == TRACE_RETURNED || event->how == TRACE_OPEN)
+        profile_leave(profile, thread, event->stack, event->time);
+    else if (event->how == TRACE_UNWOUND)
+        profile_unwind(profile, thread, event->stack, 1, event->time);
+    else if (event->how == TRACE_EXIT_LOST)
+        profile_lost(profile, thread, event->stack, 1);
+}
 
 #endif

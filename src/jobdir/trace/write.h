@@ -2,16 +2,15 @@
 #ifndef SCRY_JOBDIR_TRACE_WRITE_H
 #define SCRY_JOBDIR_TRACE_WRITE_H
 
-#include "base/data/buf.h"
-#include "base/data/err.h"
-#include "base/data/notes.h"
-#include "jobdir/trace/ctf_metadata.h"
-#include "shm/record.h"
-
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <uthash.h>
+
+#include "base/data/buf.h"
+#include "base/data/err.h"
+#include "base/data/notes.h"
+#include "shm/record.h"
 
 /*
  * Writing the trace of one process (jobdir/trace/trace.h). Used by the monitor's loop: no JSON, no waiting but for the
@@ -72,6 +71,7 @@ void trace_writer_module(struct trace_writer *writer, uint64_t start, uint64_t e
 /* Where the function is called from, by its number in entries (without RECORD_PLACE). */
 struct trace_place;
 int trace_writer_place(struct trace_writer *writer, uint32_t number, const struct trace_place *place);
+enum { CTF_LAST_LAYOUT = 1000 }; /* those with greater numbers are bytes in the metadata: their types are not used */
 /* A layout in two steps, for few may be used. note: our own readers know it, by its text with references
  * (symbols/layout/layout.h). use: others do, by its whole text, before the first record that has it; above
  * CTF_LAST_LAYOUT any text does. 1: the metadata have to be written before that; 0; -errno. */

@@ -6,7 +6,7 @@
 
 #include "base/data/cleanup.h"
 #include "base/system/log.h"
-#include "jobdir/trace/ctf_metadata.h"
+#include "jobdir/trace/write.h"
 #include "jobdir/trace/trace.h"
 #include "monitor/recorder/agent_mpi.h"
 #include "monitor/recorder/agents_internal.h"

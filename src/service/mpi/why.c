@@ -8,9 +8,7 @@
 #include "base/system/clock.h"
 #include "base/data/grow.h"
 #include "base/system/loop.h"
-#include "jobdir/analysis/messages_waits.h"
 #include "jobdir/analysis/why.h"
-#include "jobdir/analysis/why_align.h"
 #include "jobdir/mpi/look.h"
 #include "jobdir/text/text.h"
 #include "lang/put.h"
@@ -380,7 +378,7 @@ void mpi_look(struct scry_call *call)
 
 /*
  * The wait-for graph over nodes: each looks at its own ranks (mpi_look), then all clocks are compared, since ranks wait at
- * the same moment only by one clock (jobdir/analysis/why_align.h). What nodes send is parsed as foreign bytes.
+ * the same moment only by one clock (jobdir/analysis/why.h). What nodes send is parsed as foreign bytes.
  */
 
 struct asked_node {

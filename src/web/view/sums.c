@@ -3,7 +3,7 @@
 #include "base/data/grow.h"
 #include "jobdir/mpi/text.h"
 #include "jobdir/text/text.h"
-#include "jobdir/trace/profile_feed.h"
+#include "jobdir/trace/trace.h"
 #include "jobdir/trace/switches.h"
 #include "web/view/ask.h"
 #include "web/view/lane.h"
