@@ -269,7 +269,7 @@ const struct option_row *option_find_setting(const char *key, struct err *err)
     return NULL;
 }
 
-static int unknown(enum command command, const char *text, size_t len, struct err *err)
+static int option_unknown(enum command command, const char *text, size_t len, struct err *err)
 {
     struct near_word meant = {.distance = NEAR_NONE};
     for (const struct option_row *row = option_rows; row < option_rows + option_row_count; row++)
@@ -299,8 +299,8 @@ static const struct option_given *find_given(const struct options *options, cons
     return NULL;
 }
 
-static int add(struct options *options, const struct option_row *row, const char *text, unsigned source,
-               const char *from, struct err *err)
+static int options_add(struct options *options, const struct option_row *row, const char *text, unsigned source,
+                       const char *from, struct err *err)
 {
     enum { STEP = 16 };
     const struct option_given *before = find_given(options, row);
@@ -347,7 +347,7 @@ static int parse_long(struct options *options, char **argv, int *at, struct err 
     size_t len = equals ? (size_t)(equals - text) : strlen(text);
     const struct option_row *row = option_find(options->command, text, len);
     if (!row)
-        return unknown(options->command, text, len, err);
+        return option_unknown(options->command, text, len, err);
     const char *value = equals ? equals + 1 : "";
     char from[NEAR_WORD_SIZE];
     snprintf(from, sizeof from, "--%s", row->name);
@@ -356,7 +356,7 @@ static int parse_long(struct options *options, char **argv, int *at, struct err 
             return needs_value(row, from, err);
         value = argv[++*at];
     }
-    return add(options, row, value, FROM_COMMAND_LINE, from, err);
+    return options_add(options, row, value, FROM_COMMAND_LINE, from, err);
 }
 
 /* "-q", "-qo DIR", "-oDIR" */
@@ -370,7 +370,7 @@ static int parse_letters(struct options *options, char **argv, int *at, struct e
         const char *value = !row->argument ? "" : letter[1] ? letter + 1 : argv[++*at];
         if (!is_value(options->command, value))
             return needs_value(row, from, err);
-        int code = add(options, row, value, FROM_COMMAND_LINE, from, err);
+        int code = options_add(options, row, value, FROM_COMMAND_LINE, from, err);
         if (code < 0 || row->argument)
             return code;
     }
@@ -418,7 +418,7 @@ static int read_environment(struct options *options, struct err *err)
         for (int at = 0; at < len; at++)
             name[at] = name[at] == '-' ? '_' : (char)toupper((unsigned char)name[at]);
         const char *value = getenv(name);
-        int code = value && *value ? add(options, row, value, FROM_ENVIRONMENT, name, err) : 0;
+        int code = value && *value ? options_add(options, row, value, FROM_ENVIRONMENT, name, err) : 0;
         if (code < 0)
             return code;
     }
@@ -453,7 +453,7 @@ static int read_line(struct options *options, const char *path, char *line, unsi
         return err_set(err, -EINVAL, "%s: no option of scry %s", from, command_rows[options->command].name);
     if (row->argument && !*value)
         return err_set(err, -EINVAL, "%s needs a value", from);
-    return add(options, row, value, FROM_FILE, from, err);
+    return options_add(options, row, value, FROM_FILE, from, err);
 }
 
 static int read_file(struct options *options, const char *path, struct err *err)
@@ -506,7 +506,7 @@ void options_done(struct options *options)
 
 /* ---- what was given ---- */
 
-static struct option_given get(const struct options *options, const char *name)
+static struct option_given options_get(const struct options *options, const char *name)
 {
     const struct option_row *row = option_find(options->command, name, strlen(name));
     if (!row)
@@ -520,32 +520,32 @@ static struct option_given get(const struct options *options, const char *name)
 
 bool options_given(const struct options *options, const char *name)
 {
-    return find_given(options, get(options, name).row) != NULL;
+    return find_given(options, options_get(options, name).row) != NULL;
 }
 
 bool options_on(const struct options *options, const char *name)
 {
-    return get(options, name).value.on;
+    return options_get(options, name).value.on;
 }
 
 uint64_t options_number(const struct options *options, const char *name)
 {
-    return get(options, name).value.number;
+    return options_get(options, name).value.number;
 }
 
 double options_seconds(const struct options *options, const char *name)
 {
-    return get(options, name).value.seconds;
+    return options_get(options, name).value.seconds;
 }
 
 const char *options_text(const struct options *options, const char *name)
 {
-    return get(options, name).text;
+    return options_get(options, name).text;
 }
 
 const char *options_next(const struct options *options, const char *name, size_t *at)
 {
-    const struct option_row *row = get(options, name).row;
+    const struct option_row *row = options_get(options, name).row;
     while (*at < options->count)
         if (options->given[(*at)++].row == row)
             return options->given[*at - 1].text;
@@ -572,7 +572,7 @@ static void put_wrapped(struct buf *out, const char *text, size_t column)
 }
 
 /* As it is typed: an option, or a setting. */
-static void put_form(struct buf *out, const struct option_row *row, bool setting)
+static void put_option_form(struct buf *out, const struct option_row *row, bool setting)
 {
     const char *argument = row->argument ? row->argument : "";
     if (setting)
@@ -597,7 +597,7 @@ static void put_rows(struct buf *out, enum command command, bool setting)
             _cleanup_(buf_done) struct buf form = BUF_INIT, text = BUF_INIT;
             if (!is_shown(row, command, setting))
                 continue;
-            put_form(&form, row, setting);
+            put_option_form(&form, row, setting);
             if (!printing) {
                 width = form.len > width && form.len <= WIDEST_FORM ? form.len : width;
                 continue;

@@ -24,7 +24,7 @@
 static pid_t pager; /* 0: none */
 
 /* NULL: no pager; "": less. */
-static const char *wanted(void)
+static const char *pager_wanted(void)
 {
     const char *own = getenv("SCRY_PAGER"), *terminal = getenv("TERM");
     const char *command = own ? own : getenv("PAGER");
@@ -51,7 +51,7 @@ static void become(const char *command, int from)
 void pager_start(void)
 {
     int ends[2];
-    const char *command = isatty(STDOUT_FILENO) ? wanted() : NULL;
+    const char *command = isatty(STDOUT_FILENO) ? pager_wanted() : NULL;
     if (!command || pipe(ends) < 0)
         return;
     fflush(stdout);
@@ -143,7 +143,7 @@ void progress_end(struct progress *progress)
 }
 
 /* Each log is one more, until they are off. */
-static void set(json_t *settings, const char *key, json_t *value)
+static void setting_keep(json_t *settings, const char *key, json_t *value)
 {
     const char *text = json_string_value(value), *before = json_string_value(json_object_get(settings, key));
     if (text && before && strcmp(key, "log") == 0 && strcmp(text, "off") != 0 && strcmp(before, "off") != 0)
@@ -163,7 +163,7 @@ void settings_read(const char *path, json_t *settings)
             json_object_update(settings, json_object_get(record, "settings"));
         const char *key = json_string_value(json_object_get(record, "key"));
         if (type && strcmp(type, "setting") == 0 && key && json_is_true(json_object_get(record, "taken")))
-            set(settings, key, json_object_get(record, "value"));
+            setting_keep(settings, key, json_object_get(record, "value"));
     }
     spool_reader_close(&reader);
 }

@@ -51,6 +51,12 @@ int cmd_top(const struct options *options);
 int cmd_watch(const struct options *options);
 int cmd_why(const struct options *options);
 
+/* The schemas of what some print as JSON (cli/main/schemas.c). New references; NULL: out of memory. */
+json_t *ps_schema(void);
+json_t *snapshot_schema(void);
+json_t *top_schema(void);
+json_t *why_schema(void);
+
 /* The width of the terminal at standard output; 0: it is no terminal. */
 size_t cli_columns(void);
 

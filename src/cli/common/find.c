@@ -42,7 +42,7 @@ static bool has_record(void)
 }
 
 /* Its output; the exit status, or -errno with err. */
-static int ask(const char *what, const char *job, struct buf *out, struct err *err)
+static int record_ask(const char *what, const char *job, struct buf *out, struct err *err)
 {
     char path[PATH_MAX];
     int ends[2], status = 0, code = dirs_libexec("scry-record", path, sizeof path, err);
@@ -77,7 +77,7 @@ static int record_fetch(const char *job, char *ret_path, size_t size, struct err
     _cleanup_(buf_done) struct buf out = BUF_INIT;
     if (!has_record())
         return -ENOENT;
-    int code = ask("fetch", job, &out, err);
+    int code = record_ask("fetch", job, &out, err);
     if (code < 0)
         return code;
     if (code == NOT_THERE)
@@ -110,7 +110,7 @@ int record_add(char ***paths, size_t *count, struct err *err)
     _cleanup_(buf_done) struct buf out = BUF_INIT;
     if (!has_record())
         return 0;
-    int code = ask("list", NULL, &out, err);
+    int code = record_ask("list", NULL, &out, err);
     if (code)
         return code < 0 ? code : err_set(err, -EIO, "the jobs of the record could not be listed");
     size_t room = *count, before = *count;

@@ -108,7 +108,7 @@ static void names_done(struct names *names)
     free(names->list);
 }
 
-static int take(struct job_nodes *nodes, struct err *err)
+static int nodes_read(struct job_nodes *nodes, struct err *err)
 {
     static const struct decode_field fields[] = {DECODE(struct job_node, name),
                                                  {"node", DECODE_TEXT, offsetof(struct job_node, token)},
@@ -147,7 +147,7 @@ int job_nodes_request(struct buf *ret_request, const char *jobdir, struct err *e
 int job_nodes_answer(struct job_nodes *ret_nodes, Omis_reply reply_take, struct err *err)
 {
     *ret_nodes = (struct job_nodes){.reply = omis_reader_take(reply_take)};
-    return take(ret_nodes, err);
+    return nodes_read(ret_nodes, err);
 }
 
 int job_nodes_attach(struct job_nodes *ret_nodes, const char *jobdir, struct err *err)

@@ -109,7 +109,7 @@ static size_t all_progress(const struct job_model *model, size_t each, struct no
     return used;
 }
 
-static const json_t *one(const struct job_model *model, enum now_layer layer)
+static const json_t *layer_record(const struct job_model *model, enum now_layer layer)
 {
     switch (layer) {
     case NOW_FUNCTION:
@@ -132,7 +132,7 @@ size_t now_lines(const struct job_model *model, size_t each, struct now_line ret
     size_t most = (NOW_LINES - NOW_LAYERS) / 3, used = 0; /* three layers have several */
     each = each < most ? each : most;
     for (enum now_layer layer = 0; layer < NOW_LAYERS; layer++) {
-        const json_t *record = one(model, layer);
+        const json_t *record = layer_record(model, layer);
         if (layer == NOW_PROGRESS)
             used += all_progress(model, each, ret_lines + used);
         else if (layer == NOW_SCRIPT || layer == NOW_PYTHON)
@@ -303,7 +303,7 @@ static json_t *python_json(const void *row, const void *all)
 
 static json_t *record_or_null(const void *row, enum now_layer layer)
 {
-    const json_t *record = one(((const struct now *)row)->model, layer);
+    const json_t *record = layer_record(((const struct now *)row)->model, layer);
     return record ? json_incref((json_t *)record) : json_null();
 }
 

@@ -251,7 +251,7 @@ static void show_line(struct doctor_out *out, char *line)
     doctor_say(out, name, &finding);
 }
 
-static int start(const char *name, pid_t *ret_pid, FILE **ret_output, struct err *err)
+static int link_look_start(const char *name, pid_t *ret_pid, FILE **ret_output, struct err *err)
 {
     char path[PATH_MAX], word[] = "look", *argv[] = {path, word, (char *)name, NULL};
     int ends[2], code = dirs_libexec("scry-link", path, sizeof path, err);
@@ -278,7 +278,7 @@ static void doctor_node(struct doctor_out *out, const char *name)
     int status = 0;
     char line[2048];
     _cleanup_(fclosep) FILE *output = NULL;
-    if (start(name, &pid, &output, &err) < 0) {
+    if (link_look_start(name, &pid, &output, &err) < 0) {
         finding_set(&finding, FINDING_FAIL, "%s", err.text);
         doctor_say(out, "programs", &finding);
         return;

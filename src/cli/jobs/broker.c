@@ -9,18 +9,18 @@
 
 #include "broker/local.h"
 
-static int fail(const struct err *err)
+static int broker_fail(const struct err *err)
 {
     cli_log_error(err);
     return EXIT_USAGE;
 }
 
-static int show(void)
+static int broker_show(void)
 {
     struct broker_local found;
     struct err err;
     if (broker_local_find(&found, &err) < 0)
-        return fail(&err);
+        return broker_fail(&err);
     if (!found.answers) {
         puts(found.pid ? "a private broker runs, but its socket is gone: scry broker --start starts another"
                        : "no private broker runs: scry broker --start starts one");
@@ -34,18 +34,18 @@ static int show(void)
     return 0;
 }
 
-static int stop(void)
+static int broker_stop(void)
 {
     struct err err;
     int code = broker_local_stop(&err);
     if (code < 0)
-        return fail(&err);
+        return broker_fail(&err);
     puts(code ? "no private broker runs" : "ended");
     return code ? EXIT_ERRORS : 0;
 }
 
 /* The broker starts anew from other directories. What cannot be found is said later. */
-static const char *file(const struct options *options, const char *name, char path[PATH_MAX])
+static const char *file_path(const struct options *options, const char *name, char path[PATH_MAX])
 {
     const char *text = options_text(options, name);
     return text && realpath(text, path) ? path : text;
@@ -64,23 +64,23 @@ int cmd_broker(const struct options *options)
     if (files && !options_given(options, "tls"))
         return cli_usage_error(options, "--cert, --key, --ca and --passwords are for --tls [ADDRESS:]PORT");
     if (stops)
-        return stop();
+        return broker_stop();
     if (status)
-        return show();
+        return broker_show();
 
     char cert[PATH_MAX], key[PATH_MAX], ca[PATH_MAX], passwords[PATH_MAX];
     struct broker_listener listener = {
         .tls = options_text(options, "tls"),
-        .cert = file(options, "cert", cert),
-        .key = file(options, "key", key),
-        .ca = file(options, "ca", ca),
-        .passwords = file(options, "passwords", passwords),
+        .cert = file_path(options, "cert", cert),
+        .key = file_path(options, "key", key),
+        .ca = file_path(options, "ca", ca),
+        .passwords = file_path(options, "passwords", passwords),
     };
     struct err err;
     if (starts) {
         int code = broker_local_start(listener.tls ? &listener : NULL, &err);
-        return code < 0 ? fail(&err) : show();
+        return code < 0 ? broker_fail(&err) : broker_show();
     }
     broker_local_become(listener.tls ? &listener : NULL, &err);
-    return fail(&err);
+    return broker_fail(&err);
 }

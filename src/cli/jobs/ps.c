@@ -1,6 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "cli/jobs/ps.h"
-
 #include "base/data/cleanup.h"
 #include "base/data/number.h"
 #include "base/system/clock.h"
@@ -10,8 +8,10 @@
 #include "cli/common/find.h"
 #include "cli/common/now.h"
 #include "cli/common/table.h"
+#include "cli/jobs/ranks.h"
 #include "jobdir/record/dir.h"
 #include "jobdir/record/mirror.h"
+#include "jobdir/report/report.h"
 #include "jobdir/text/fields.h"
 #include "jobdir/text/text.h"
 #include "shm/waits.h"

@@ -45,7 +45,7 @@ static int by_rank(const void *a, const void *b)
     return order ? order : (one->pid > other->pid) - (one->pid < other->pid);
 }
 
-static struct rank_now *add(struct rank_list *ranks)
+static struct rank_now *ranks_add(struct rank_list *ranks)
 {
     struct rank_now *more = realloc(ranks->list, (ranks->count + 1) * sizeof *more);
     if (!more)
@@ -82,7 +82,7 @@ size_t ranks_same(const struct rank_now *list, size_t count)
 
 /* ---- of this node ---- */
 
-static const char *copy(struct arena *arena, const char *text)
+static const char *text_copy(struct arena *arena, const char *text)
 {
     const char *copied = arena_dup(arena, text, strlen(text));
     return copied ? copied : "";
@@ -94,7 +94,7 @@ static void own_texts(struct rank_now *rank, struct arena *arena)
     const char **texts[] = {&rank->job,   &rank->mpi_job, &rank->host, &rank->library, &rank->fault,
                             &rank->state, &rank->call,    &rank->text, &rank->details};
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
-        *texts[i] = copy(arena, *texts[i]);
+        *texts[i] = text_copy(arena, *texts[i]);
 }
 
 /* Of a rank that only does one of the two, the other may become a little less: ticks are converted at a rate that is measured
@@ -124,7 +124,7 @@ static void find_recent(struct rank_list *ranks, const struct rank_list *before)
 static void keep_elsewhere(struct rank_list *ranks, const struct rank_list *before)
 {
     for (size_t i = 0; i < before->count; i++) {
-        struct rank_now *rank = before->list[i].elsewhere ? add(ranks) : NULL;
+        struct rank_now *rank = before->list[i].elsewhere ? ranks_add(ranks) : NULL;
         if (!rank)
             continue;
         *rank = before->list[i];
@@ -141,7 +141,7 @@ static struct rank_now *place_elsewhere(struct rank_list *ranks, const char *job
         if (rank->elsewhere && rank->pid == pid && strcmp(rank->host, host) == 0 && strcmp(rank->job, job) == 0)
             return rank;
     }
-    struct rank_now *rank = add(ranks);
+    struct rank_now *rank = ranks_add(ranks);
     if (rank)
         *rank = (struct rank_now){.recent = -1, .old_seconds = -1};
     return rank;
@@ -183,7 +183,7 @@ void ranks_take(struct rank_list *ranks, const struct omis_value *rows)
     struct decoder decoder;
     decoder_init(&decoder, MPI_ACTIVITY_ROW, 0, now_fields);
     for (size_t i = 0; i < decoder_rows(&decoder, rows); i++) {
-        struct rank_now *rank = add(&fresh);
+        struct rank_now *rank = ranks_add(&fresh);
         if (!rank)
             break;
         *rank = (struct rank_now){.recent = -1};

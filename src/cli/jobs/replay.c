@@ -200,7 +200,7 @@ static int track_run(struct track *track)
     return code < 0 ? code : replay_idle(track->replay);
 }
 
-static int fail(int code)
+static int replay_fail(int code)
 {
     if (code == -EIO || code == -EPIPE)
         return EXIT_ERRORS; /* main says why, for standard output */
@@ -325,7 +325,7 @@ static int show(struct job_traces *traces, const struct choice *choice)
     if (status)
         return status;
     if (code < 0)
-        return fail(code);
+        return replay_fail(code);
     fflush(stdout);
     return say_nothing(traces, choice, events, wrote);
 }
@@ -448,7 +448,7 @@ static int follow(struct job_traces *traces, const struct choice *choice)
     free(following.tracks);
     job_history_close(&following.history);
     if (code < 0)
-        return fail(code);
+        return replay_fail(code);
     return interrupted ? 0 : say_nothing(traces, choice, events, wrote);
 }
 

@@ -27,7 +27,7 @@ struct sums {
     int status;
 };
 
-static int fail(struct sums *sums, const struct err *err)
+static int sums_fail(struct sums *sums, const struct err *err)
 {
     cli_log_error(err);
     sums->status = EXIT_ERRORS;
@@ -65,7 +65,7 @@ static int remove_job(const struct options *options, const char *path, const str
     bool kept = false;
     int code = options_on(options, "dry-run") ? 0 : jobdir_remove(path, &kept, &err);
     if (code < 0)
-        return fail(sums, &err);
+        return sums_fail(sums, &err);
     sums->jobs++;
     sums->bytes += bytes;
     if (!options_on(options, "quiet"))
@@ -93,7 +93,7 @@ static void remove_remote(const struct options *options, const char *url, struct
         jobdir_size(found.path, 0, &bytes);
     }
     if (code < 0 || (has_mirror && !options_on(options, "dry-run") && mirror_remove(found.path, &err) < 0)) {
-        fail(sums, &err);
+        sums_fail(sums, &err);
     } else {
         sums->jobs++;
         sums->bytes += bytes;
@@ -127,7 +127,7 @@ static void remove_named(const struct options *options, const char *job, struct 
                        info.id, job_state_name(state));
     }
     if (code < 0) {
-        fail(sums, &err);
+        sums_fail(sums, &err);
     } else {
         jobdir_size(path, 0, &bytes);
         remove_job(options, path, &info, bytes, sums);
@@ -198,7 +198,7 @@ static int remove_old(const struct options *options, struct sums *sums)
     size_t count;
     struct err err = {0};
     if (jobdir_list_own(&paths, &count, &err) < 0)
-        return fail(sums, &err);
+        return sums_fail(sums, &err);
     struct old_job *jobs = calloc(count + 1, sizeof *jobs);
     uint64_t left = 0;
     size_t over = jobs ? look_at_all(jobs, paths, count, &left) : 0;
@@ -235,7 +235,7 @@ static void remove_old_remote(const struct options *options, const char *word, s
     struct err err = {0};
     size_t more;
     if (broker_url_parse(word, &url, &err) < 0 || find_list(word, false, add_path, &list, &more, &err) < 0) {
-        fail(sums, &err);
+        sums_fail(sums, &err);
         jobdir_list_free(list.paths, list.count);
         return;
     }

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* scry run: run a job and follow it. */
+/* scry run: runs a job and follows it. scry exec: runs one program with the library that traces its functions, inside any launcher. */
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
+#include <omis.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,7 +13,10 @@
 
 #include "base/system/log.h"
 #include "cli/common/cli.h"
+#include "client/client.h"
 #include "job/launch/launch.h"
+#include "job/launch/preload.h"
+#include "job/launch/spread.h"
 #include "job/logs/logs.h"
 #include "job/logs/patterns.h"
 #include "job/run/supervise.h"
@@ -84,4 +89,57 @@ int cmd_run(const struct options *given)
     }
     run_options_done(&options);
     return status;
+}
+
+/* ---- scry exec ---- */
+
+static bool is_off(const char *name)
+{
+    const char *value = getenv(name);
+    return value && strcasecmp(value, "off") == 0;
+}
+
+static void prepare_exec(const char *command)
+{
+    struct preload preload;
+    struct err err = {0};
+    char offered[PATH_MAX];
+    if (step_find(offered, sizeof offered))
+        setenv("SCRY_JOB", offered, 1);
+    else if (getenv("SCRY_STEP"))
+        log_warning("the program runs outside of the job: no scry run of this step came up on this node");
+    step_forget();
+    const char *job = getenv("SCRY_JOB");
+    bool trace_off = is_off("SCRY_TRACE"), mpi_off = is_off("SCRY_MPI");
+    if (trace_off && mpi_off) {
+        preload = (struct preload){0};
+    } else if (preload_find(&preload, command, false, &err) < 0) {
+        cli_log_error(&err);
+    } else {
+        const char *wanted = getenv("SCRY_TRACE_WANTED");
+        preload.wanted = !trace_off && wanted && strcmp(wanted, "1") == 0; /* as the job has it */
+        preload.mpi_off = mpi_off;
+        if (!job || !*job) { /* there may be no monitor yet; it stays for a while after its last tool is gone */
+            if (omis_init(NULL, NULL, NULL, NULL) == OMIS_OK)
+                omis_finalize();
+            else
+                log_warning("the program runs untraced: there is no monitor: %s", client_error());
+        } else if (access(job, F_OK) < 0 && !getenv("SCRY_PART_HERE")) /* the monitor knows what it means there */
+            log_warning("the program runs untraced: there is no job %s (SCRY_JOB)", job);
+    }
+    preload_apply(&preload);
+}
+
+int cmd_exec(const struct options *options)
+{
+    char **command = options->words;
+    bool has_step = getenv("SCRY_STEP"); /* the batch system knows better who follows this program */
+    if (!is_off("SCRY") && !has_step && spread_is_outside())
+        spread_become_part(command);
+    if (!is_off("SCRY"))
+        prepare_exec(command[0]);
+    execvp(command[0], command);
+    int code = -errno;
+    launch_explain(command[0], code);
+    return launch_exit_code(code);
 }

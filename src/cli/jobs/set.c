@@ -38,8 +38,8 @@ static int reach_monitor(const struct found_job *job, struct err *err)
 }
 
 /* The directory as the monitor knows it: @last can be a link. */
-static int find(const char *word, struct found_job *ret_job, struct job_info *ret_info, enum job_state *ret_state,
-                struct err *err)
+static int job_find_running(const char *word, struct found_job *ret_job, struct job_info *ret_info,
+                            enum job_state *ret_state, struct err *err)
 {
     *ret_info = (struct job_info){0};
     int code = find_job(ret_job, word, err);
@@ -166,7 +166,7 @@ static bool reach_running(const char *word, const char *verb, const char *verbed
     struct job_info info;
     enum job_state state;
     struct err err = {0};
-    int code = find(word, ret_job, &info, &state, &err);
+    int code = job_find_running(word, ret_job, &info, &state, &err);
     if (code == 0 && state != JOB_RUNNING)
         code =
             err_set(&err, -ESRCH, "job %s is %s: only a running job can be %s", info.id, job_state_name(state), verbed);
@@ -269,7 +269,7 @@ static int show(const char *word, bool json)
     struct job_info info;
     enum job_state state;
     struct err err = {0};
-    int code = find(word, &job, &info, &state, &err);
+    int code = job_find_running(word, &job, &info, &state, &err);
     if (code < 0) {
         job_info_done(&info);
         find_close(&job);
@@ -304,7 +304,7 @@ static int check_value(const char *key, const char *value, struct err *err)
 }
 
 /* 0, or -errno after printing what is wrong. Nothing is sent if one of them is wrong. */
-static int check(const struct options *options, char **pairs, size_t count)
+static int settings_check(const struct options *options, char **pairs, size_t count)
 {
     for (size_t i = 0; i < count; i++) {
         struct err err = {0};
@@ -333,7 +333,7 @@ int cmd_set(const struct options *options)
         return cli_usage_error(options, "--json only shows settings");
     if (!count)
         return show(options->words[0], json);
-    return check(options, pairs, count) < 0 ? EXIT_USAGE : change(options->words[0], pairs, count);
+    return settings_check(options, pairs, count) < 0 ? EXIT_USAGE : change(options->words[0], pairs, count);
 }
 
 /* By the job's monitor, which makes it a record of the job. */

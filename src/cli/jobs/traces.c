@@ -54,7 +54,7 @@ static bool is_begun(const struct job_traces *traces, const char *path)
 }
 
 /* Takes the path. */
-static int add(struct job_traces *traces, char *path, pid_t process)
+static int traces_add(struct job_traces *traces, char *path, pid_t process)
 {
     char **paths = realloc(traces->paths, (traces->path_count + 1) * sizeof *paths);
     if (paths)
@@ -113,7 +113,7 @@ int job_traces_again(struct job_traces *traces, pid_t process)
         return code;
     for (size_t i = 0; i < count; i++) {
         if (code == 0 && !is_known(traces, paths[i]) && !is_begun(traces, paths[i]))
-            code = add(traces, paths[i], process);
+            code = traces_add(traces, paths[i], process);
         else
             free(paths[i]);
     }

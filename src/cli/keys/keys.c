@@ -23,7 +23,7 @@
 #include "jobdir/text/text.h"
 #include "keys/authority.h"
 
-static int fail(const struct err *err)
+static int keys_fail(const struct err *err)
 {
     cli_log_error(err);
     return EXIT_ERRORS;
@@ -74,7 +74,7 @@ static int init(const struct options *options)
     struct err err;
     user_name(geteuid(), user, sizeof user);
     if (authority_init(user, &err) < 0 || authority_path("", path, sizeof path, &err) < 0)
-        return fail(&err);
+        return keys_fail(&err);
     printf("made the authority of %s, and your own key with all rights, in %s\n", user, path);
     return 0;
 }
@@ -121,7 +121,7 @@ static int issue(const struct options *options)
     else if (about.kind == KEY_PERSON)
         name_of_file(path, about.name, sizeof about.name);
     if (authority_issue(&about, path, &issued, &err) < 0)
-        return fail(&err);
+        return keys_fail(&err);
     if (issued.kind == KEY_PERSON) {
         buf_printf(&text, "%s may ", issued.name);
         key_put_rights(&text, issued.rights);
@@ -180,13 +180,13 @@ static int publish(const struct options *options)
     _cleanup_(buf_done) struct buf input = BUF_INIT;
     buf_printf(&input, "%s\n", options_text(options, "broker"));
     if (dirs_libexec("scry-mirror", path, sizeof path, &err) < 0 || authority_revoked(&input, &err) < 0)
-        return fail(&err);
+        return keys_fail(&err);
     signal(SIGPIPE, SIG_IGN);
     fflush(stdout);
     pid_t child = pipe2(in, O_CLOEXEC) < 0 || pipe2(out, O_CLOEXEC) < 0 ? -1 : fork();
     if (child < 0) {
         err_errno(&err, -errno, "cannot start scry-mirror");
-        return fail(&err);
+        return keys_fail(&err);
     }
     if (child == 0)
         become_mirror(path, in, out);
@@ -213,7 +213,7 @@ static int revoke_key(const struct options *options)
         return cli_usage_error(options, "which key? its serial or name, as in scry keys list");
     int code = authority_revoke(options->words[1], &about, &err);
     if (code < 0)
-        return fail(&err);
+        return keys_fail(&err);
     printf("%s %s%s%s\n", code ? "was revoked before:" : "revoked", about.serial, about.name[0] ? ", " : "",
            about.name);
     if (options_given(options, "broker"))
@@ -232,7 +232,7 @@ static int list(const struct options *options)
     size_t count = 0, damaged = 0;
     struct err err;
     if (authority_list(&keys, &count, &damaged, &err) < 0)
-        return fail(&err);
+        return keys_fail(&err);
     if (damaged)
         log_warning("%zu files in issued/ cannot be read as certificates", damaged);
     if (options_on(options, "json"))
@@ -269,7 +269,7 @@ static int show(const struct options *options)
     if (code == 0 && (code = key_read(named ? named : own, &key, &err)) == -ENOENT && !named)
         err_set(&err, code, "you have no key here yet (%s): scry keys init makes one; or name a file", own);
     if (code < 0)
-        return fail(&err);
+        return keys_fail(&err);
     key_about(key, &issued.about);
     issued.revoked = is_revoked(&issued.about);
     if (options_on(options, "json"))

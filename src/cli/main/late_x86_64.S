@@ -4,7 +4,7 @@
  * At the start of each `scry run`, and in each of its forks, they cost more than all that it does itself.
  *
  * A function here takes the place of the library's, so that the linker does not ask for the library. The first call of it finds the
- * other one (late.c), and all go there. What is not in the list makes the linker take the library: test_costs.py then names
+ * other one (main.c), and all go there. What is not in the list makes the linker take the library: test_costs.py then names
  * the system calls.
  */
     .macro late library, names:vararg

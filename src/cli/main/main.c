@@ -1,19 +1,49 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The program `scry`: reads a command's options by their table, and calls it. */
-#include "cli/common/cli.h"
-
+#include <dlfcn.h>
 #include <errno.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/data/buf.h"
 #include "base/data/cleanup.h"
-#include "base/system/log.h"
 #include "base/data/near.h"
+#include "base/system/log.h"
 #include "base/system/own_memory.h"
+#include "cli/common/cli.h"
 #include "job/run/supervise.h"
 #include "jobdir/text/text.h"
+
+/* ---- libraries that are loaded when they are needed: late_x86_64.S ---- */
+
+struct late {
+    void *to; /* where a call goes */
+    const char *name, *library;
+};
+
+void *late_find(struct late *late);
+
+/* In the place of one that is not there. All constructors return pointers: their callers take it for a lack of memory. */
+static void *late_absent(void)
+{
+    return NULL;
+}
+
+/* Also in two threads at once. The library stays for good. */
+void *late_find(struct late *late)
+{
+    void *library = dlopen(late->library, RTLD_LAZY | RTLD_LOCAL), *found = library ? dlsym(library, late->name) : NULL;
+    if (!found) {
+        void *(*absent)(void) = late_absent;
+        __builtin_memcpy(&found, &absent, sizeof found);
+    }
+    __atomic_store_n(&late->to, found, __ATOMIC_RELEASE);
+    return found;
+}
+
+/* ---- commands ---- */
 
 static int cmd_help(const struct options *options);
 static int cmd_version(const struct options *options);

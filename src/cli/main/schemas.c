@@ -9,11 +9,8 @@
 
 #include <jansson.h>
 
-#include "cli/jobs/ps.h"
+#include "cli/common/cli.h"
 #include "cli/keys/json.h"
-#include "cli/snapshot/snapshot.h"
-#include "cli/top/top.h"
-#include "cli/why/json.h"
 #include "jobdir/record/kinds.h"
 #include "jobdir/report/report.h"
 #include "site/site.h"

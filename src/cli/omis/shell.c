@@ -432,7 +432,7 @@ struct answer {
     const char *why;                 /* why there are no values, or NULL */
 };
 
-static struct answer ask(struct omis_session *session, const struct buf *request)
+static struct answer session_ask(struct omis_session *session, const struct buf *request)
 {
     struct answer answer = {.reader =
                                 omis_reader_take(request->failed ? NULL : omis_session_query(session, request->data))};
@@ -469,7 +469,7 @@ static bool visit_extension(const struct visit *visit, const char *prefix)
 {
     _cleanup_(buf_done) struct buf request = BUF_INIT;
     PUT_CALL(&request, "services", prefix);
-    _cleanup_(answer_done) struct answer answer = ask(visit->session, &request);
+    _cleanup_(answer_done) struct answer answer = session_ask(visit->session, &request);
     if (answer.why) {
         fprintf(stderr, "scry omis: cannot list the services: %s\n", answer.why);
         return false;
@@ -488,7 +488,7 @@ static bool omis_services_each(struct omis_session *session, void (*fn)(void *ct
         return false;
     _cleanup_(buf_done) struct buf request = BUF_INIT;
     buf_puts(&request, ": extensions()");
-    _cleanup_(answer_done) struct answer answer = ask(session, &request);
+    _cleanup_(answer_done) struct answer answer = session_ask(session, &request);
     if (answer.why) {
         fprintf(stderr, "scry omis: cannot list the extensions: %s\n", answer.why);
         return false;
@@ -515,7 +515,7 @@ static bool get_info(struct omis_session *session, const char *name, struct answ
     _cleanup_(buf_done) struct buf request = BUF_INIT;
     struct decoder decoder;
     PUT_CALL(&request, "scry_service_get_info", name);
-    *ret_answer = ask(session, &request);
+    *ret_answer = session_ask(session, &request);
     decoder_init(&decoder, SERVICE_INFO_RESULT, 0, info_fields);
     decode(&decoder, ret_answer->values, 0, ret_info);
     return !ret_answer->why;

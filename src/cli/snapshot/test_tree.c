@@ -10,7 +10,6 @@
 #include <cmocka.h>
 
 #include "cli/snapshot/snapshot.h"
-#include "cli/snapshot/tree.h"
 
 static struct stack_frame frame(const char *function, unsigned line)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #define HASH_NONFATAL_OOM 1
-#include "cli/snapshot/tree.h"
+#include "cli/snapshot/snapshot.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -28,7 +28,7 @@ void stack_tree_init(struct stack_tree *tree)
     tree->failed = !tree->root;
 }
 
-static const char *keep(struct stack_tree *tree, const char *text)
+static const char *text_keep(struct stack_tree *tree, const char *text)
 {
     const char *copy = arena_dup(&tree->arena, text, strlen(text));
     tree->failed |= !copy;
@@ -52,10 +52,10 @@ static const struct stack_interned *intern(struct stack_tree *tree, const struct
     if (!found && !tree->failed && (found = arena_zalloc(&tree->arena, 1, sizeof *found))) {
         found->key = arena_dup(&tree->arena, key.data, key.len);
         found->number = ++tree->frame_count;
-        found->frame = (struct stack_frame){.language = keep(tree, frame->language),
-                                            .function = keep(tree, frame->function),
-                                            .file = keep(tree, frame->file),
-                                            .module = keep(tree, frame->module),
+        found->frame = (struct stack_frame){.language = text_keep(tree, frame->language),
+                                            .function = text_keep(tree, frame->function),
+                                            .file = text_keep(tree, frame->file),
+                                            .module = text_keep(tree, frame->module),
                                             .line = frame->line};
         if (found->key)
             HASH_ADD_KEYPTR(hh, tree->frames, found->key, key.len, found);

@@ -1,9 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "cli/top/rows.h"
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 
 #include "base/data/cleanup.h"
 #include "base/system/clock.h"
 #include "cli/common/cli.h"
+#include "cli/top/top.h"
 #include "client/client.h"
 #include "client/decode.h"
 #include "jobdir/text/text.h"
@@ -11,14 +15,9 @@
 #include "lang/results.h"
 #include "shm/waits.h"
 
-#include <poll.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
 enum { PROCESSES = 256, ROWS_ASKED = 100 }; /* for a process; more than any screen shows */
 
-static void clear(struct top_functions *functions)
+static void functions_clear(struct top_functions *functions)
 {
     for (size_t i = 0; i < functions->count; i++) {
         free(functions->list[i].name);
@@ -44,7 +43,7 @@ void top_functions_close(struct top_functions *functions)
 {
     if (functions->connected)
         omis_finalize();
-    clear(functions);
+    functions_clear(functions);
     free(functions->attached);
     *functions = (struct top_functions){0};
 }
@@ -71,7 +70,7 @@ static int by_self(const void *a, const void *b)
 }
 
 /* Takes over name and file. */
-static void add(struct top_functions *functions, const struct top_function *function)
+static void function_add(struct top_functions *functions, const struct top_function *function)
 {
     if (function->name && function->file) {
         functions->list[functions->count++] = *function;
@@ -111,19 +110,19 @@ static void merge(struct top_functions *functions)
 
 void top_functions_final(struct top_functions *functions, const struct job_functions *all)
 {
-    clear(functions);
+    functions_clear(functions);
     size_t count = all && !all->incomplete ? HASH_COUNT(all->functions) : 0;
     functions->list = count ? calloc(count, sizeof *functions->list) : NULL;
     for (const struct job_function *each = functions->list ? all->functions : NULL; each; each = each->hh.next) {
         bool timed = each->max_ns >= each->min_ns && each->max_ns > 0;
-        add(functions, &(struct top_function){.name = strdup(each->name),
-                                              .file = strdup(each->file),
-                                              .line = each->line,
-                                              .calls = each->calls,
-                                              .total_ns = (uint64_t)each->total_ns,
-                                              .self_ns = (uint64_t)each->self_ns,
-                                              .min_ns = timed ? (uint64_t)each->min_ns : UINT64_MAX,
-                                              .max_ns = (uint64_t)each->max_ns});
+        function_add(functions, &(struct top_function){.name = strdup(each->name),
+                                                       .file = strdup(each->file),
+                                                       .line = each->line,
+                                                       .calls = each->calls,
+                                                       .total_ns = (uint64_t)each->total_ns,
+                                                       .self_ns = (uint64_t)each->self_ns,
+                                                       .min_ns = timed ? (uint64_t)each->min_ns : UINT64_MAX,
+                                                       .max_ns = (uint64_t)each->max_ns});
     }
     if (functions->count)
         qsort(functions->list, functions->count, sizeof *functions->list, by_self);
@@ -150,14 +149,14 @@ static void take_result(struct top_functions *functions, const struct omis_value
     functions->list = more;
     for (size_t i = 0; i < count; i++) {
         decode(&decoder, rows, i, &row);
-        add(functions, &(struct top_function){.name = strdup(row.name),
-                                              .file = strdup(row.file),
-                                              .line = row.line,
-                                              .calls = row.calls,
-                                              .total_ns = row.total_ns,
-                                              .self_ns = row.self_ns,
-                                              .min_ns = row.max_ns >= 0 ? row.min_ns : UINT64_MAX,
-                                              .max_ns = row.max_ns >= 0 ? (uint64_t)row.max_ns : 0});
+        function_add(functions, &(struct top_function){.name = strdup(row.name),
+                                                       .file = strdup(row.file),
+                                                       .line = row.line,
+                                                       .calls = row.calls,
+                                                       .total_ns = row.total_ns,
+                                                       .self_ns = row.self_ns,
+                                                       .min_ns = row.max_ns >= 0 ? row.min_ns : UINT64_MAX,
+                                                       .max_ns = row.max_ns >= 0 ? (uint64_t)row.max_ns : 0});
     }
 }
 
@@ -167,7 +166,7 @@ static void on_functions(Omis_reply reply, void *param)
     _cleanup_(omis_reader_freep) struct omis_reader *reader = omis_reader_take(reply);
     size_t last = 0;
     functions->asking = false;
-    clear(functions);
+    functions_clear(functions);
     while (reply && reply[last] && reply[last + 1])
         last++;
     /* processes without an agent answer with an error, which has no values: there is nothing to show of them */
@@ -492,7 +491,7 @@ static void on_attached(Omis_reply reply, void *param)
 }
 
 /* It may take a login: meanwhile what is known is shown. */
-static void attach(struct top_ranks *ranks)
+static void nodes_attach(struct top_ranks *ranks)
 {
     struct buf text = BUF_INIT;
     struct err err;
@@ -535,7 +534,7 @@ void top_ranks_ask(struct top_ranks *ranks, bool connected, size_t parts)
         return;
     if (parts != ranks->parts) {
         ranks->parts = parts;
-        attach(ranks);
+        nodes_attach(ranks);
     } else if (parts) {
         ask_others(ranks);
     }

@@ -9,7 +9,6 @@
 #include <cmocka.h>
 
 #include "cli/top/top.h"
-#include "cli/top/rows.h"
 
 static bool type(struct top_choice *choice, const char *keys)
 {

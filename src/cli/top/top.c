@@ -7,8 +7,6 @@
 #include "cli/common/cli.h"
 #include "cli/common/find.h"
 #include "cli/common/now.h"
-#include "cli/common/parts.h"
-#include "cli/top/rows.h"
 #include "client/client.h"
 #include "job/launch/signals.h"
 #include "jobdir/record/spool.h"
@@ -899,7 +897,7 @@ static void read_functions(struct view *view)
 }
 
 /* Ranks first: they need no look at the processes' programs. */
-static void ask(struct view *view)
+static void view_ask(struct view *view)
 {
     if (view->remote)
         return;
@@ -932,7 +930,7 @@ static int run_live(struct view *view)
         measure(view, STDOUT_FILENO);
         if (show(view) < 0)
             break;
-        ask(view);
+        view_ask(view);
         quit = !wait_for_news(view);
         read_info(view);
         read_new(view);
@@ -965,7 +963,7 @@ static int run(const char *job, bool once, bool json)
         if (!over && !found.remote)
             connect_first(&view);
         if (once && !over && !found.remote) {
-            ask(&view);
+            view_ask(&view);
             if (!top_functions_wait(&view.functions, &view.ranks.asking, TOP_ASK_S * 1000))
                 log_warning("the monitor has not answered within %d s: %s are missing here", TOP_ASK_S,
                             view.ranks.asking ? "ranks and functions" : "functions");

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "cli/why/nodes.h"
+#include "cli/why/why.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -60,7 +60,7 @@ static int take_answers(struct why_nodes *nodes, const struct job_nodes *asked, 
     return 0;
 }
 
-static int ask(struct why_nodes *nodes, const char *jobdir, const struct job_nodes *asked, struct err *err)
+static int nodes_ask(struct why_nodes *nodes, const char *jobdir, const struct job_nodes *asked, struct err *err)
 {
     struct buf text = BUF_INIT;
     PUT_CALL(&text, "mpi_get_wait_graph", jobdir, 1);
@@ -71,7 +71,7 @@ static int ask(struct why_nodes *nodes, const char *jobdir, const struct job_nod
 int why_nodes_look_there(struct why_nodes *nodes, const char *jobdir, struct err *err)
 {
     *nodes = (struct why_nodes){0};
-    return ask(nodes, jobdir, NULL, err);
+    return nodes_ask(nodes, jobdir, NULL, err);
 }
 
 int why_nodes_look(struct why_nodes *nodes, const char *jobdir, struct err *err)
@@ -81,7 +81,7 @@ int why_nodes_look(struct why_nodes *nodes, const char *jobdir, struct err *err)
     int code = job_nodes_attach(&asked, jobdir, err);
     if (code == 0) {
         job_nodes_put_problems(&nodes->missing, &asked);
-        code = ask(nodes, jobdir, &asked, err);
+        code = nodes_ask(nodes, jobdir, &asked, err);
     }
     job_nodes_done(&asked);
     return code;
@@ -110,7 +110,7 @@ void why_nodes_done(struct why_nodes *nodes)
 
 /* ---- where their ranks are ---- */
 
-static bool has(const struct stack_node *node, uint32_t process)
+static bool node_has_process(const struct stack_node *node, uint32_t process)
 {
     size_t low = 0, high = node->member_count;
     while (low < high) {
@@ -131,7 +131,7 @@ static void put_place(struct buf *out, const struct stack_frame *frame)
     buf_printf(out, ":%u)", frame->line);
 }
 
-static const char *keep(struct arena *arena, const struct buf *text)
+static const char *text_keep(struct arena *arena, const struct buf *text)
 {
     return text->len && !text->failed ? arena_dup(arena, text->data, text->len) : NULL;
 }
@@ -145,7 +145,7 @@ static void find_where(struct mpi_why_rank *rank, const struct snapshot *snapsho
     _cleanup_(buf_done) struct buf text = BUF_INIT, line = BUF_INIT;
     while (at) {
         const struct stack_node *child = at->first;
-        while (child && !has(child, process))
+        while (child && !node_has_process(child, process))
             child = child->next;
         at = child;
         if (!at)
@@ -161,7 +161,7 @@ static void find_where(struct mpi_why_rank *rank, const struct snapshot *snapsho
     }
     if (python)
         put_place(&line, python);
-    rank->python = keep(arena, &line);
+    rank->python = text_keep(arena, &line);
     if ((rank->state != MPI_WHY_COMPUTES && rank->state != MPI_WHY_STARTS) || rank->where || (!own && !python))
         return;
     rank->blocked = !inner->running && snapshot_is_library(&inner->frame) && *inner->frame.function;
@@ -178,7 +178,7 @@ static void find_where(struct mpi_why_rank *rank, const struct snapshot *snapsho
         buf_puts(&text, own ? ", called by " : "");
         buf_append(&text, line.data, line.len);
     }
-    rank->where = keep(arena, &text);
+    rank->where = text_keep(arena, &text);
     rank->blocked &= rank->where != NULL;
 }
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "cli/why/processes.h"
+#include "cli/why/why.h"
 
 #include <dirent.h>
 #include <limits.h>

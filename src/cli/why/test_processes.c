@@ -15,7 +15,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "cli/why/processes.h"
+#include "cli/why/why.h"
 #include "job/places/where.h"
 
 static volatile uint64_t sink;

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* scry why: what keeps a job from going on. */
 #include <errno.h>
+#include <jansson.h>
 #include <limits.h>
+#include <omis.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,18 +11,12 @@
 #include <time.h>
 #include <unistd.h>
 
-#include <jansson.h>
-#include <omis.h>
-
 #include "base/data/cleanup.h"
 #include "base/system/clock.h"
 #include "base/system/log.h"
 #include "cli/common/cli.h"
 #include "cli/common/find.h"
-#include "cli/why/json.h"
-#include "cli/why/nodes.h"
-#include "cli/why/processes.h"
-#include "cli/why/stall.h"
+#include "cli/why/why.h"
 #include "client/client.h"
 #include "job/places/blocked.h"
 #include "job/places/deadlocks.h"
@@ -31,8 +27,10 @@
 #include "jobdir/layers/last.h"
 #include "jobdir/layers/workers.h"
 #include "jobdir/mpi/look.h"
+#include "jobdir/mpi/text.h"
 #include "jobdir/record/parts.h"
 #include "jobdir/report/report.h"
+#include "jobdir/report/why_json.h"
 #include "jobdir/text/text.h"
 #include "shm/waits.h"
 
@@ -81,7 +79,7 @@ static int ask_remote(struct why *why, size_t *ret_ranks, struct err *err)
 }
 
 /* The same of all nodes. The connection stays. */
-static void ask(struct why *why)
+static void ranks_ask(struct why *why)
 {
     struct err err = {0};
     why_nodes_done(&why->nodes);
@@ -171,7 +169,7 @@ static bool is_overwritten(const struct why *why)
 
 /* ---- where the ranks compute that others wait for ---- */
 
-/* Of those on other nodes (cli/why/nodes.h) processes here may have the numbers. */
+/* Of those on other nodes (cli/why/why.h) processes here may have the numbers. */
 static bool is_near(const struct why *why, const struct mpi_why_rank *rank)
 {
     return strcmp(rank->stats->node, why->report.info.host) == 0;
@@ -313,7 +311,7 @@ static int look_at_mpi(struct why *why, struct err *err)
     why->asked_ns = clock_wall_ns();
     for (int i = 0; i == 0 || (runs(why) && i < ASKS && code >= 0 && !why->note.code && is_overwritten(why)); i++) {
         if (runs(why) && !why->remote)
-            ask(why);
+            ranks_ask(why);
         else if (i == 0 && runs(why))
             ask_there(why, path);
         code = read_stats(why, err);
@@ -350,6 +348,163 @@ static void find_cause(struct why *why)
     why->last = runs(why) ? NULL : job_report_last(&why->report);
     json_t *cause = why->report.info.cause, *reason = json_object_get(why->last, "reason");
     why->cause = json_incref(cause ? cause : json_is_object(reason) ? reason : NULL);
+}
+
+/* ---- the record that a job writes when none of its ranks moves any more (scry run --mpi-stall) ---- */
+
+static const char before_place[] = ", at ";
+
+/* As in the record: the file name without its folder, and the offset in it. */
+static bool is_at(const struct mpi_stats_site *site, const char *text, size_t len)
+{
+    const char *name = text_base(site->module ? site->module : "");
+    size_t name_len = strlen(name);
+    char *end;
+    if (!site->function || !*site->function || !name_len || len <= name_len + 3 || strncmp(text, name, name_len) != 0 ||
+        strncmp(text + name_len, "+0x", 3) != 0)
+        return false;
+    return strtoull(text + name_len + 1, &end, 16) == site->offset && end == text + len;
+}
+
+static const struct mpi_stats_site *site_at(const struct mpi_stats_set *set, const char *text, size_t len)
+{
+    for (size_t i = 0; i < set->count; i++) {
+        const struct mpi_stats *stats = &set->ranks[i];
+        for (size_t k = 0; k < stats->thread_count; k++)
+            if (is_at(&stats->threads[k].now.site, text, len))
+                return &stats->threads[k].now.site;
+        for (size_t k = 0; k < stats->site_count; k++)
+            if (is_at(&stats->sites[k], text, len))
+                return &stats->sites[k];
+    }
+    return NULL;
+}
+
+/* Puts a text like "..., at MODULE+0x1234, for 3 s" with a name in place of the address. */
+static void put_stall_text(struct buf *out, const char *text, const struct mpi_stats_set *set)
+{
+    for (const char *place; (place = strstr(text, before_place)); text = place) {
+        place += sizeof before_place - 1;
+        buf_append(out, text, (size_t)(place - text));
+        size_t len = strcspn(place, ",\n");
+        const struct mpi_stats_site *site = site_at(set, place, len);
+        if (!site)
+            continue;
+        mpi_text_site(out, site);
+        place += len;
+    }
+    buf_puts(out, text);
+}
+
+static const char *stall_text(const json_t *record)
+{
+    const char *text = json_string_value(json_object_get(record, "why"));
+    return text ? text : "";
+}
+
+/* `record` may be NULL. Addresses in it get the names that the call sites in `set` have. */
+static void put_stall(struct buf *out, const json_t *record, const struct mpi_stats_set *set)
+{
+    _cleanup_(buf_done) struct buf named = BUF_INIT;
+    if (!record)
+        return;
+    buf_puts(out, "its ranks last stood still ");
+    text_seconds(out, json_number_value(json_object_get(record, "t")));
+    buf_puts(out, " after the start: for ");
+    text_seconds(out, json_number_value(json_object_get(record, "seconds")));
+    buf_puts(out, " none had begun or ended an MPI call\n");
+    put_stall_text(&named, stall_text(record), set);
+    for (const char *line = named.data ? named.data : ""; *line;) { /* what the job recorded then */
+        size_t len = strcspn(line, "\n");
+        if (len) {
+            _cleanup_(freep) char *copy = strndup(line, len);
+            buf_puts(out, "  | ");
+            text_show(out, copy ? copy : "");
+        }
+        buf_puts(out, len ? "\n" : "  |\n");
+        line += len + (line[len] == '\n');
+    }
+}
+
+struct stall_row {
+    double at, seconds;
+    const char *text;
+};
+
+static const struct field stall_fields[] = {
+    {"at", FIELD_NUMBER, FIELD_AT(struct stall_row, at), .about = "seconds after the start"},
+    {"seconds", FIELD_NUMBER, FIELD_AT(struct stall_row, seconds),
+     .about = "for so long none had begun or ended a call"},
+    {"text", FIELD_TEXT, FIELD_AT(struct stall_row, text)},
+    {0}};
+
+static json_t *stall_record_json(const json_t *record, const struct mpi_stats_set *set)
+{
+    _cleanup_(buf_done) struct buf named = BUF_INIT;
+    if (!record)
+        return json_null();
+    put_stall_text(&named, stall_text(record), set);
+    const struct stall_row row = {json_number_value(json_object_get(record, "t")),
+                                  json_number_value(json_object_get(record, "seconds")), named.data};
+    return fields_json(stall_fields, &row, NULL);
+}
+
+/* ---- for programs ---- */
+
+struct why_row {
+    const char *id, *state, *note; /* note: "": none */
+    const struct mpi_why *mpi;     /* NULL: no ranks are known */
+    const struct mpi_stats_set *set;
+    const json_t *stall; /* its record, or NULL */
+    json_t *cause;       /* or NULL */
+    const struct deadlock *locks;
+    size_t lock_count;
+    const pid_t *processes; /* that are no ranks */
+    size_t process_count;
+};
+
+static json_t *mpi_json(const void *row, const void *all)
+{
+    const struct mpi_why *mpi = ((const struct why_row *)row)->mpi;
+    return mpi ? fields_json(mpi_why_fields, mpi, mpi) : json_null();
+}
+
+static json_t *locks_json(const void *row, const void *all)
+{
+    const struct why_row *why = row;
+    return fields_list(deadlock_fields, why->locks, why->lock_count, sizeof *why->locks, NULL);
+}
+
+static json_t *stall_json(const void *row, const void *all)
+{
+    return stall_record_json(((const struct why_row *)row)->stall, ((const struct why_row *)row)->set);
+}
+
+static json_t *processes_json(const void *row, const void *all)
+{
+    return why_processes_json(((const struct why_row *)row)->processes, ((const struct why_row *)row)->process_count);
+}
+
+static const struct field why_fields[] = {
+    {"id", FIELD_TEXT, FIELD_AT(struct why_row, id)},
+    {"state", FIELD_TEXT, FIELD_AT(struct why_row, state), .about = "of the job"},
+    {"cause", FIELD_OBJECT, FIELD_AT(struct why_row, cause), FIELD_OR_NULL, .of = last_reason_fields,
+     .about =
+         "of a job that failed the most probable reason, a [note](notes.md); null: it did not, or nothing says why"},
+    {"mpi", FIELD_OBJECT, .flags = FIELD_OR_NULL, .json = mpi_json, .of = mpi_why_fields},
+    {"deadlocks", FIELD_LIST, .json = locks_json, .of = deadlock_fields,
+     .about = "of a running job, of processes that are no ranks: threads that wait for each other in a circle"},
+    {"stall", FIELD_OBJECT, .flags = FIELD_OR_NULL, .json = stall_json, .of = stall_fields,
+     .about = "when the job last recorded that its ranks stood still, and why they did then (scry run --mpi-stall)"},
+    {"processes", FIELD_LIST, .json = processes_json, .of = why_process_fields,
+     .about = "of a running job, those that are no ranks"},
+    {"note", FIELD_TEXT, FIELD_AT(struct why_row, note), FIELD_ZERO_IS_NULL,
+     .about = "why something is not as new or as complete as it could be"},
+    {0}};
+
+json_t *why_schema(void)
+{
+    return fields_schema(why_fields);
 }
 
 /* ---- output ---- */
@@ -499,7 +654,7 @@ static void put_text(struct buf *out, const struct why *why)
     if (!why->cause) /* that says how they ended, if they did not end well */
         mpi_ends_text(out, &why->set, "");
     if (!runs(why) && !why->at_end)
-        why_stall_text(out, why->report.model.stall, &why->set);
+        put_stall(out, why->report.model.stall, &why->set);
     size_t count;
     _cleanup_(freep) pid_t *list = runs(why) && is_here(why) ? other_processes(why, &count) : NULL;
     if (list && !why->has_mpi && !why->lock_count)
@@ -529,23 +684,6 @@ static void put_text(struct buf *out, const struct why *why)
     }
 }
 
-static json_t *as_json(const struct why *why)
-{
-    size_t count;
-    _cleanup_(freep) pid_t *list = other_processes(why, &count);
-    return why_json(&(struct why_row){.id = why->report.info.id,
-                                      .state = job_state_name(why->report.state),
-                                      .note = why->note.code ? why->note.text : "",
-                                      .mpi = why->has_mpi ? &why->mpi : NULL,
-                                      .set = &why->set,
-                                      .stall = why->report.model.stall,
-                                      .cause = why->cause,
-                                      .locks = why->locks,
-                                      .lock_count = why->lock_count,
-                                      .processes = list,
-                                      .process_count = runs(why) && list && is_here(why) ? count : 0});
-}
-
 static void find_locks(struct why *why)
 {
     size_t count;
@@ -554,11 +692,29 @@ static void find_locks(struct why *why)
         why->lock_count = deadlocks_find(&why->locks, list, count);
 }
 
-static int show(const struct why *why, bool json)
+static json_t *why_json(const struct why *why)
+{
+    size_t count;
+    _cleanup_(freep) pid_t *list = other_processes(why, &count);
+    const struct why_row row = {.id = why->report.info.id,
+                                .state = job_state_name(why->report.state),
+                                .note = why->note.code ? why->note.text : "",
+                                .mpi = why->has_mpi ? &why->mpi : NULL,
+                                .set = &why->set,
+                                .stall = why->report.model.stall,
+                                .cause = why->cause,
+                                .locks = why->locks,
+                                .lock_count = why->lock_count,
+                                .processes = list,
+                                .process_count = runs(why) && list && is_here(why) ? count : 0};
+    return fields_json(why_fields, &row, NULL);
+}
+
+static int why_show(const struct why *why, bool json)
 {
     _cleanup_(buf_done) struct buf out = BUF_INIT;
     if (json) {
-        text_put_json(&out, as_json(why));
+        text_put_json(&out, why_json(why));
     } else {
         put_text(&out, why);
         text_wrap(&out, 0, text_columns(STDOUT_FILENO));
@@ -590,7 +746,7 @@ static int why(const char *job, struct why *why, bool json)
         note_uncounted(why);
         find_locks(why);
         find_cause(why);
-        status = show(why, json);
+        status = why_show(why, json);
     }
     deadlocks_free(why->locks, why->lock_count);
     if (client_connected())

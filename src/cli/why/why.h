@@ -1,17 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A job on several nodes: has them look at their ranks, and asks them where these are. */
-#ifndef SCRY_CLI_WHY_NODES_H
-#define SCRY_CLI_WHY_NODES_H
+/* What scry why puts together: what other nodes of the job say, and what blocks processes that are no ranks. */
+#ifndef SCRY_CLI_WHY_WHY_H
+#define SCRY_CLI_WHY_WHY_H
 
+#include <jansson.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/types.h>
 
 #include "base/data/arena.h"
 #include "base/data/buf.h"
 #include "base/data/err.h"
 #include "jobdir/analysis/why.h"
 #include "jobdir/mpi/stats.h"
+#include "jobdir/text/fields.h"
+
+/* ---- a job on several nodes: has them look at their ranks, and asks them where these are ---- */
 
 struct why_looked {
     const char *node, *token, *problem;
@@ -36,5 +41,13 @@ void why_nodes_done(struct why_nodes *nodes);
 
 /* Sets `where`, `blocked` and `python` of ranks that are not on this host, of `most` at most. */
 void why_nodes_wheres(struct mpi_why *mpi, const char *jobdir, const char *host, size_t most, struct arena *arena);
+
+/* ---- what blocks the threads of processes that are no ranks (job/places/blocked.h) ---- */
+
+void why_processes_text(struct buf *out, const pid_t *pids, size_t count);
+extern const struct field why_process_fields[];
+json_t *why_processes_json(const pid_t *pids, size_t count); /* a new reference */
+/* Is a library of MPI loaded in the process? */
+bool why_processes_use_mpi(pid_t pid);
 
 #endif

@@ -1,22 +1,23 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "cli/common/parts.h"
-
+/* The parts of a job on other nodes, followed while they grow. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/system/pause.h"
+#include "cli/top/top.h"
+#include "jobdir/record/parts.h"
 #include "shm/waits.h"
 
-struct looking {
+struct parts_adding {
     struct parts *parts;
     struct job_report *report;
 };
 
-static int look_at(void *ctx, const char *dir)
+static int part_add(void *ctx, const char *dir)
 {
-    struct looking *looking = ctx;
-    struct parts *parts = looking->parts;
-    struct job_report *report = looking->report;
+    struct parts_adding *look = ctx;
+    struct parts *parts = look->parts;
+    struct job_report *report = look->report;
     if (dir == report->path)
         return 0;
     for (size_t i = 0; i < report->part_count; i++)
@@ -43,7 +44,7 @@ void parts_look(struct parts *parts, struct job_report *report)
     for (size_t i = 0; i < parts->count; i++)
         if (!report->parts[i].info.ended)
             job_report_look_at_part(report, &report->parts[i]);
-    job_dirs_each(report->path, look_at, &(struct looking){parts, report});
+    job_dirs_each(report->path, part_add, &(struct parts_adding){parts, report});
 }
 
 void parts_read(struct parts *parts, struct job_report *report)
