@@ -1,23 +1,114 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "link/end.h"
 
+#include "base/system/clock.h"
+#include "base/system/pause.h"
+#include "link/link.h"
+#include "shm/waits.h"
+#include "wire/frame.h"
+
+#include <endian.h>
 #include <errno.h>
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
 
-#include "base/system/clock.h"
-#include "base/system/pause.h"
-#include "link/link.h"
-#include "shm/waits.h"
+/* ---- the greeting, and messages ---- */
 
-enum { READ_BYTES = 64 << 10, OUT_BYTES = 256 << 10, LOCAL_BYTES = 256 << 10, TURNS = 32, KEEP_BYTES = 64 << 10 };
+static const char magic[8] = "SCRYLINK";
+enum { HELLO_HEAD = sizeof magic + 4 + CHANNEL_SESSION };
+
+void hello_put(struct buf *out, const struct hello *hello)
+{
+    size_t len = strlen(hello->text);
+    const char head[4] = {(char)(hello->version & 0xff), (char)(hello->version >> 8), (char)hello->flags, (char)len};
+    buf_append(out, magic, sizeof magic);
+    buf_append(out, head, sizeof head);
+    buf_append(out, (const char *)hello->session, CHANNEL_SESSION);
+    buf_append(out, hello->text, len);
+}
+
+/* Where it begins, or where it may still do so. */
+static size_t skip_noise(struct span bytes)
+{
+    const char *found = memmem(bytes.ptr, bytes.len, magic, sizeof magic);
+    if (found)
+        return (size_t)(found - bytes.ptr);
+    return bytes.len < sizeof magic ? 0 : bytes.len - sizeof magic + 1;
+}
+
+ssize_t hello_parse(struct span bytes, bool noisy, struct hello *ret_hello)
+{
+    size_t at = noisy && bytes.len ? skip_noise(bytes) : 0;
+    if (at > HELLO_NOISE_BYTES)
+        return -EBADMSG;
+    struct span rest = span_of(bytes.ptr + at, bytes.len - at);
+    size_t known = rest.len < sizeof magic ? rest.len : sizeof magic;
+    if (!noisy && known && memcmp(rest.ptr, magic, known) != 0)
+        return -EBADMSG;
+    if (rest.len < HELLO_HEAD)
+        return 0;
+    const unsigned char *head = (const unsigned char *)rest.ptr + sizeof magic;
+    size_t len = head[3];
+    if (rest.len < HELLO_HEAD + len)
+        return 0;
+    *ret_hello = (struct hello){.version = (uint16_t)(head[0] | head[1] << 8), .flags = head[2]};
+    memcpy(ret_hello->session, head + 4, CHANNEL_SESSION);
+    memcpy(ret_hello->text, rest.ptr + HELLO_HEAD, len);
+    for (size_t i = 0; i < len; i++)
+        if ((unsigned char)ret_hello->text[i] < ' ' || ret_hello->text[i] == 0x7f)
+            return -EBADMSG;
+    return (ssize_t)(at + HELLO_HEAD + len);
+}
+
+ssize_t hello_message(struct span bytes, struct span *ret_message)
+{
+    uint32_t len;
+    if (bytes.len < sizeof len)
+        return 0;
+    memcpy(&len, bytes.ptr, sizeof len);
+    len = le32toh(len);
+    if (len < CHANNEL_HEADER || len > HELLO_MESSAGE_BYTES)
+        return -EBADMSG;
+    if (bytes.len < sizeof len + len)
+        return 0;
+    *ret_message = span_of(bytes.ptr + sizeof len, len);
+    return (ssize_t)(sizeof len + len);
+}
+
+void frame_edges_pass(struct frame_edges *edges, struct span bytes)
+{
+    while (bytes.len) {
+        size_t part = edges->left < bytes.len ? (size_t)edges->left : bytes.len;
+        if (!edges->left) {
+            part = FRAME_HEADER_SIZE - edges->have < bytes.len ? FRAME_HEADER_SIZE - edges->have : bytes.len;
+            memcpy(edges->head + edges->have, bytes.ptr, part);
+            edges->have += part;
+            if (edges->have == FRAME_HEADER_SIZE) {
+                uint32_t len;
+                memcpy(&len, edges->head, sizeof len);
+                edges->left = le32toh(len);
+                edges->have = 0;
+            }
+        } else {
+            edges->left -= part;
+        }
+        bytes = span_of(bytes.ptr + part, bytes.len - part);
+    }
+}
+
+bool frame_edges_between(const struct frame_edges *edges)
+{
+    return !edges->left && !edges->have;
+}
+
+enum { READ_BYTES = 64 << 10, OUT_BYTES = 256 << 10, LOCAL_BYTES = 256 << 10, READ_TURNS = 32, KEEP_BYTES = 64 << 10 };
 
 static const uint64_t QUIET_NS = LINK_QUIET_SECONDS * (uint64_t)NS_PER_SECOND;
 static const uint64_t DEAD_NS = LINK_DEAD_SECONDS * (uint64_t)NS_PER_SECOND;
 static const uint64_t CLOSING_NS = LINK_CLOSING_SECONDS * (uint64_t)NS_PER_SECOND;
 
-static void break_off(struct end *end, int code, const char *text)
+static void end_break(struct end *end, int code, const char *text)
 {
     if (!end->broken)
         err_set(&end->why, code, "%s", text);
@@ -25,7 +116,7 @@ static void break_off(struct end *end, int code, const char *text)
 }
 
 /* A quiet session of which there may be thousands needs no memory. */
-static void trim(struct buf *buf)
+static void buf_trim(struct buf *buf)
 {
     if (!buf->len && buf->cap > KEEP_BYTES)
         buf_done(buf);
@@ -33,7 +124,7 @@ static void trim(struct buf *buf)
 
 /* ---- the local side ---- */
 
-static void close_local(struct end *end)
+static void local_close(struct end *end)
 {
     loop_remove(end->local_source);
     end->local_source = NULL;
@@ -46,7 +137,7 @@ static void close_local(struct end *end)
     buf_done(&end->to_local);
 }
 
-static void read_local(struct end *end)
+static void local_read(struct end *end)
 {
     while (end->local >= 0 && channel_waiting(&end->channel) < end->most) {
         char *room = buf_reserve(&end->channel.out, READ_BYTES);
@@ -58,13 +149,13 @@ static void read_local(struct end *end)
         if (got < 0 && errno == EAGAIN)
             return;
         if (got <= 0)
-            close_local(end);
+            local_close(end);
         else
             end->channel.out.len += (size_t)got;
     }
 }
 
-static void write_local(struct end *end)
+static void local_write(struct end *end)
 {
     while (end->to_local.len && end->local >= 0) {
         ssize_t sent = send(end->local, end->to_local.data, end->to_local.len, MSG_NOSIGNAL | MSG_DONTWAIT);
@@ -79,11 +170,11 @@ static void write_local(struct end *end)
         }
         buf_drop(&end->to_local, (size_t)sent);
     }
-    trim(&end->to_local);
+    buf_trim(&end->to_local);
 }
 
 /* What came from the other end, as far as the local side takes it. */
-static void hand_on(struct end *end)
+static void local_pass(struct end *end)
 {
     struct buf *in = &end->channel.in;
     while (in->len && (end->local >= 0 || end->closing) && end->to_local.len < LOCAL_BYTES) {
@@ -97,19 +188,19 @@ static void hand_on(struct end *end)
             snprintf(end->end_why, sizeof end->end_why, "out of memory");
             return;
         }
-        write_local(end);
+        local_write(end);
     }
-    trim(in);
+    buf_trim(in);
 }
 
 /* ---- the connection ---- */
 
-static void take_message(struct end *end, struct span bytes)
+static void message_take(struct end *end, struct span bytes)
 {
     struct channel_header header;
     int code = channel_parse(bytes, &header);
     if (code < 0 || memcmp(header.session, end->channel.session, CHANNEL_SESSION) != 0) {
-        break_off(end, -EPROTO, "what came is no message of scry");
+        end_break(end, -EPROTO, "what came is no message of scry");
         return;
     }
     if (header.what == CHANNEL_END) {
@@ -119,32 +210,32 @@ static void take_message(struct end *end, struct span bytes)
     }
     code = channel_take(&end->channel, &header, clock_now_ns());
     if (code < 0)
-        break_off(end, code, code == -ENOMEM ? "out of memory" : "what came is no message of this session");
+        end_break(end, code, code == -ENOMEM ? "out of memory" : "what came is no message of this session");
 }
 
-static void take_messages(struct end *end)
+static void messages_take(struct end *end)
 {
     size_t at = 0;
     while (!end->broken && !end->ended) {
         struct span message;
         ssize_t took = hello_message(span_of(end->in.data + at, end->in.len - at), &message);
         if (took < 0)
-            break_off(end, -EPROTO, "what came is no message of scry");
+            end_break(end, -EPROTO, "what came is no message of scry");
         if (took <= 0)
             break;
-        take_message(end, message);
+        message_take(end, message);
         at += (size_t)took;
     }
     if (at)
         buf_drop(&end->in, at);
 }
 
-static void read_stream(struct end *end)
+static void stream_read(struct end *end)
 {
     end->again = false;
     for (int turn = 0; end->transport && !end->broken && !end->ended; turn++) {
         char *room = buf_reserve(&end->in, READ_BYTES);
-        if (turn == TURNS || !room) {
+        if (turn == READ_TURNS || !room) {
             end->again = true;
             return;
         }
@@ -152,26 +243,26 @@ static void read_stream(struct end *end)
         if (got == -EAGAIN)
             break;
         if (got == 0)
-            break_off(end, -ECONNRESET, "the other end closed the connection");
+            end_break(end, -ECONNRESET, "the other end closed the connection");
         end->broken |= got < 0;
         if (got > 0) {
             end->in.len += (size_t)got;
-            take_messages(end);
-            hand_on(end);
+            messages_take(end);
+            local_pass(end);
         }
     }
-    trim(&end->in);
+    buf_trim(&end->in);
 }
 
-static void put_message(struct end *end)
+static void message_put(struct end *end)
 {
     buf_put_u32(&end->out, (uint32_t)end->message.len);
     buf_append(&end->out, end->message.data, end->message.len);
     if (end->out.failed)
-        break_off(end, -ENOMEM, "out of memory");
+        end_break(end, -ENOMEM, "out of memory");
 }
 
-static void write_stream(struct end *end)
+static void stream_write(struct end *end)
 {
     while (end->transport && !end->broken && end->sent < end->out.len) {
         ssize_t put = transport_write(end->transport, end->out.data + end->sent, end->out.len - end->sent, &end->why);
@@ -184,30 +275,30 @@ static void write_stream(struct end *end)
     }
     buf_clear(&end->out);
     end->sent = 0;
-    trim(&end->out);
+    buf_trim(&end->out);
 }
 
 /* Sends what is due. Returns when more may be. */
-static uint64_t pump(struct end *end, uint64_t now)
+static uint64_t send_due(struct end *end, uint64_t now)
 {
     uint64_t when = UINT64_MAX;
     while (end->transport && !end->broken && !end->said_end) {
         if (end->out.len - end->sent >= OUT_BYTES)
-            write_stream(end);
+            stream_write(end);
         if (end->out.len - end->sent >= OUT_BYTES ||
             !channel_next(&end->channel, now, time_hasten(QUIET_NS), &end->message, &when))
             break;
-        put_message(end);
+        message_put(end);
     }
-    write_stream(end);
-    trim(&end->message);
-    trim(&end->channel.out);
+    stream_write(end);
+    buf_trim(&end->message);
+    buf_trim(&end->channel.out);
     return when;
 }
 
 /* ---- the end of it ---- */
 
-static void say_end(struct end *end, uint64_t now)
+static void end_say(struct end *end, uint64_t now)
 {
     bool late = end->closing && now - end->closing_ns > CLOSING_NS;
     if (!end->closing || end->said_end || !end->transport || (!channel_settled(&end->channel) && !late))
@@ -215,11 +306,11 @@ static void say_end(struct end *end, uint64_t now)
     end->said_end = true;
     buf_clear(&end->message);
     channel_put_end(&end->message, end->channel.session, end->end_why);
-    put_message(end);
-    write_stream(end);
+    message_put(end);
+    stream_write(end);
 }
 
-static bool is_over(const struct end *end)
+static bool end_is_over(const struct end *end)
 {
     if (end->closing && !end->begun) /* nobody has heard of it */
         return true;
@@ -228,7 +319,7 @@ static bool is_over(const struct end *end)
     return end->ended && (end->closing || (!end->to_local.len && !end->channel.in.len));
 }
 
-static void want_events(struct end *end)
+static void events_update(struct end *end)
 {
     bool full = channel_waiting(&end->channel) >= end->most;
     uint32_t local = (full ? 0u : (uint32_t)EPOLLIN) | (end->to_local.len ? (uint32_t)EPOLLOUT : 0u);
@@ -243,7 +334,7 @@ static void want_events(struct end *end)
     end->transport_events = wire;
 }
 
-static void set_timer(struct end *end, uint64_t when, uint64_t now)
+static void timer_update(struct end *end, uint64_t when, uint64_t now)
 {
     uint64_t dead = end->channel.heard_ns + time_hasten(DEAD_NS);
     when = dead < when ? dead : when;
@@ -256,17 +347,17 @@ static void set_timer(struct end *end, uint64_t when, uint64_t now)
 }
 
 /* After everything that happens. Nothing may follow: the end may be gone. */
-static void go_on(struct end *end)
+static void end_advance(struct end *end)
 {
     uint64_t now = clock_now_ns();
-    hand_on(end);
+    local_pass(end);
     if (end->hung_up)
-        read_local(end);
-    uint64_t when = pump(end, now);
-    say_end(end, now);
+        local_read(end);
+    uint64_t when = send_due(end, now);
+    end_say(end, now);
     if (end->ended) /* nothing comes any more but its end */
         end_detach(end);
-    if (is_over(end)) {
+    if (end_is_over(end)) {
         if (end->lingers && end->said_end && !end->broken)
             transport_linger(end->transport);
         end_detach(end);
@@ -280,8 +371,8 @@ static void go_on(struct end *end)
         end->events->lost(end->ctx, &why);
         return;
     }
-    want_events(end);
-    set_timer(end, when, now);
+    events_update(end);
+    timer_update(end, when, now);
 }
 
 static void on_local(void *ctx, int fd, uint32_t events)
@@ -294,9 +385,9 @@ static void on_local(void *ctx, int fd, uint32_t events)
         end->hung_up = true;
     }
     if (events & EPOLLOUT)
-        write_local(end);
-    read_local(end);
-    go_on(end);
+        local_write(end);
+    local_read(end);
+    end_advance(end);
 }
 
 static void on_transport(void *ctx, int fd, uint32_t events)
@@ -304,8 +395,8 @@ static void on_transport(void *ctx, int fd, uint32_t events)
     struct end *end = ctx;
     (void)fd;
     (void)events;
-    read_stream(end);
-    go_on(end);
+    stream_read(end);
+    end_advance(end);
 }
 
 static void on_timer(void *ctx)
@@ -313,10 +404,10 @@ static void on_timer(void *ctx)
     struct end *end = ctx;
     if (!end->transport)
         return;
-    read_stream(end); /* what came while we did not run has come */
+    stream_read(end); /* what came while we did not run has come */
     if (!end->ended && clock_now_ns() - end->channel.heard_ns >= time_hasten(DEAD_NS))
-        break_off(end, -ETIMEDOUT, "the other end has not answered for 10 s");
-    go_on(end);
+        end_break(end, -ETIMEDOUT, "the other end has not answered for 10 s");
+    end_advance(end);
 }
 
 /* ---- from outside ---- */
@@ -346,7 +437,7 @@ void end_detach(struct end *end)
 void end_done(struct end *end)
 {
     end_detach(end);
-    close_local(end);
+    local_close(end);
     loop_remove(end->timer);
     channel_done(&end->channel);
     buf_done(&end->message);
@@ -374,9 +465,9 @@ int end_attach_take(struct end *end, struct transport *transport, struct span ea
     }
     channel_resume(&end->channel, clock_now_ns());
     end->said_end = false;
-    take_messages(end);
-    read_stream(end);
-    go_on(end);
+    messages_take(end);
+    stream_read(end);
+    end_advance(end);
     return 0;
 }
 
@@ -385,5 +476,5 @@ void end_stop(struct end *end, const char *why)
     snprintf(end->end_why, sizeof end->end_why, "%s", why);
     end->closing = end->transport != NULL;
     end->closing_ns = 0;
-    say_end(end, clock_now_ns());
+    end_say(end, clock_now_ns());
 }

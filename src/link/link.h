@@ -12,13 +12,13 @@
  * at once, or the alert that says why would be lost with the bytes that nobody read.
  *
  *     transport.h   a connection: TLS, or the socket of ssh or of scry-link bridge
- *     dialler.h     how one is made
  *     end.h         one end of a session, which outlives its connections (wire/channel.h)
- *     this          the ways to the other end
+ *     this          dial.c: the ways to the other end; serve.c: who comes; node.c: nodes by their names; main.c: the program
  */
 #ifndef SCRY_LINK_LINK_H
 #define SCRY_LINK_LINK_H
 
+#include <netdb.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -57,6 +57,40 @@ int link_way_parse(const char *text, struct link_way *ret_way, struct err *err);
 /* The same, or USER@HOST or HOST, as ssh takes it. */
 int link_way_node(const char *text, struct link_way *ret_way, struct err *err);
 
+/*
+ * A connection to the other end, made within LINK_DIAL_SECONDS, step by step: whoever has more to do waits for the descriptor
+ * and the time in their own loop. The host's addresses are looked up by the first step, which blocks as long as that takes, and
+ * kept for all later connections: a lookup would block longest while the network is away, when somebody dials again.
+ */
+
+struct dialler {
+    const struct link_way *way;     /* borrowed */
+    struct addrinfo *addresses;     /* NULL: not looked up yet */
+    const struct addrinfo *at;      /* the one that is tried; NULL: nothing is under way, or `transport` is */
+    int fd;                         /* that connects */
+    struct tls *tls;                /* until the transport has it */
+    struct transport *transport;    /* that greets in TLS */
+    uint64_t at_until_ns, until_ns; /* for this address, and for all */
+};
+
+/* What to wait for until the next step. */
+struct dialler_wait {
+    int fd;
+    uint32_t events; /* POLLIN or POLLOUT, which are EPOLLIN and EPOLLOUT */
+    uint64_t until_ns;
+};
+
+void dialler_init(struct dialler *dialler, const struct link_way *way);
+void dialler_done(struct dialler *dialler);
+/* Gives up what is under way. */
+void dialler_stop(struct dialler *dialler);
+/* Begins, or goes on. 0: the transport is there, the caller's; -EAGAIN: it goes on when that has come in *ret_wait, or its time
+ * is over; else -errno with one line for people, and nothing is under way. */
+int dialler_step(struct dialler *dialler, struct transport **ret_transport, struct dialler_wait *ret_wait,
+                 struct err *err);
+/* All steps at once, for those that have nothing else to do. */
+int dialler_connect(struct dialler *dialler, struct transport **ret_transport, struct err *err);
+
 /* Starts ssh with the command there; its streams are the connection. An error of ssh's own comes as the transport's
  * (transport_why): unknown host, key that has changed, refused, no such program. */
 int link_over_ssh(const struct link_way *way, const char *command, struct transport **ret_transport, struct err *err);
@@ -77,7 +111,24 @@ struct link_wishes {
     bool beside; /* it ends with standard input, and says to link.log what is wrong later */
 };
 int link_serve(const struct link_wishes *wishes); /* scry-link serve; an exit status */
-int link_bridge(void);                            /* scry-link bridge */
 int link_open_log(const char *dir);               /* link.log in the runtime directory, or -1 */
+
+/*
+ * Nodes by their names: what a monitor has done for node_attach2, and what people ask when that does not work. A name is HOST or
+ * USER@HOST (ssh, with the user's own configuration, no question asked), ssh://, tls://, or unix:PATH.
+ *
+ * ssh executes one script in single quotes, which every login shell passes on: it looks for scry-link of this very build first,
+ * copied or at the same path as here, then beside the scry that it finds. A copy gets its name when the loader
+ * finds all libraries, so nobody sees half of one, and several builds live side by side. A user begins GATE_PLACES logins at a
+ * time on a machine. A name is of the node that was reached by it: what a monitor calls itself gives nobody a name.
+ */
+
+/* Carries frames between fd and the monitor of the node, or says on fd by FRAME_GOODBYE why not. An exit status. */
+int node_run(const char *name, int fd);
+
+/* Puts scry there. An exit status; says on standard error what was wrong. */
+int node_install(const char *name);
+/* Prints what is there, one finding a line: "ok|warn|fail NAME TEXT TAB REMEDY". 0. */
+int node_look(const char *name);
 
 #endif

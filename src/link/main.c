@@ -1,11 +1,23 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * scry-link COMMAND: carries the connections of tools and monitors between machines (link/link.h).
+ *
+ *     connect   for a tool: standard input is a socket of libomis, and the way its first line
+ *     node      for a monitor: standard input is a socket, and the name of the node that it leads to an argument
+ *     beside    the other end, for the monitor that has started it: ends with standard input
+ *     look      for scry doctor: prints whether a node can be reached, and what is there
+ *     serve     the other end (scry link serve)
+ *     bridge    for ssh: from standard input and output to the other end (scry link bridge)
+ *     await     takes monitors that come by themselves (scry link await)
+ *     join      brings the monitor here to it (scry link join)
+ *     copy      puts scry onto a node (scry link copy)
+ */
 #include "base/data/cleanup.h"
 #include "base/system/dirs.h"
 #include "base/system/file.h"
 #include "base/system/log.h"
 #include "client/session.h"
 #include "link/link.h"
-#include "link/node.h"
 #include "options/options.h"
 #include "shm/waits.h"
 #include "wire/stream.h"
@@ -16,6 +28,7 @@
 #include <poll.h>
 #include <signal.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
@@ -25,9 +38,7 @@
  * which is started if it does not run. The session lives there, and outlives this.
  */
 
-enum { BYTES = 64 << 10 };
-
-/* ---- starting scry-link serve ---- */
+enum { FLOW_BYTES = 64 << 10 };
 
 int link_open_log(const char *dir)
 {
@@ -37,7 +48,7 @@ int link_open_log(const char *dir)
 }
 
 /* It listens when it has written its first line. */
-static int start_serve(const char *dir, struct err *err)
+static int bridge_start_serve(const char *dir, struct err *err)
 {
     char path[PATH_MAX], name[] = "scry-link", command[] = "serve", *argv[] = {name, command, NULL}, byte;
     int ends[2], code = dirs_libexec("scry-link", path, sizeof path, err);
@@ -64,7 +75,7 @@ static int start_serve(const char *dir, struct err *err)
                                      : err_set(err, -ECANCELED, "%s could not start: see link.log in %s", path, dir);
 }
 
-static int connect_serve(struct err *err)
+static int bridge_connect(struct err *err)
 {
     char dir[PATH_MAX], path[PATH_MAX + 32];
     int code = dirs_runtime(dir, sizeof dir, err);
@@ -77,92 +88,165 @@ static int connect_serve(struct err *err)
     int fd = local_connect(path, err);
     if (fd != -ENOENT && fd != -ECONNREFUSED)
         return fd;
-    code = start_serve(dir, err);
+    code = bridge_start_serve(dir, err);
     return code < 0 ? code : local_connect(path, err);
 }
 
-/* ---- carrying ---- */
-
-struct half {
+/* Bytes of one direction. */
+struct flow {
     int from, to;
-    char bytes[BYTES];
+    char bytes[FLOW_BYTES];
     size_t at, len;
     bool ended;
 };
 
-static bool is_again(void)
-{
-    return errno == EAGAIN || errno == EINTR;
-}
-
 /* false: nobody takes it any more. */
-static bool move(struct half *half, short from, short to)
+static bool flow_move(struct flow *flow, short from, short to)
 {
-    if (half->at == half->len && from) {
-        ssize_t got = read(half->from, half->bytes, sizeof half->bytes);
-        half->at = 0;
-        half->len = got > 0 ? (size_t)got : 0;
-        half->ended = got == 0 || (got < 0 && !is_again());
+    if (flow->at == flow->len && from) {
+        ssize_t got = read(flow->from, flow->bytes, sizeof flow->bytes);
+        flow->at = 0;
+        flow->len = got > 0 ? (size_t)got : 0;
+        flow->ended = got == 0 || (got < 0 && errno != EAGAIN && errno != EINTR);
         to = POLLOUT; /* it mostly takes it */
     }
-    if (half->at < half->len && to) {
-        ssize_t put = write(half->to, half->bytes + half->at, half->len - half->at);
-        if (put < 0 && !is_again())
+    if (flow->at < flow->len && to) {
+        ssize_t put = write(flow->to, flow->bytes + flow->at, flow->len - flow->at);
+        if (put < 0 && errno != EAGAIN && errno != EINTR)
             return false;
-        half->at += put > 0 ? (size_t)put : 0;
+        flow->at += put > 0 ? (size_t)put : 0;
     }
-    return !half->ended;
+    return !flow->ended;
 }
 
-static void set_events(const struct half *half, struct pollfd *from, struct pollfd *to)
+static void flow_events(const struct flow *flow, struct pollfd *from, struct pollfd *to)
 {
-    *from = (struct pollfd){.fd = half->at == half->len ? half->from : -1, .events = POLLIN};
-    *to = (struct pollfd){.fd = half->at < half->len ? half->to : -1, .events = POLLOUT};
+    *from = (struct pollfd){.fd = flow->at == flow->len ? flow->from : -1, .events = POLLIN};
+    *to = (struct pollfd){.fd = flow->at < flow->len ? flow->to : -1, .events = POLLOUT};
 }
 
 /* Until one side has ended. Standard streams stay as they are: others may have them, too, so they are only touched when
  * they are ready; a write of what a pipe has no room for may wait, which holds nobody but this connection. */
-static void carry(int fd)
+static void bridge_carry(int fd)
 {
-    static struct half up, down;
-    up = (struct half){.from = STDIN_FILENO, .to = fd};
-    down = (struct half){.from = fd, .to = STDOUT_FILENO};
+    static struct flow up, down;
+    up = (struct flow){.from = STDIN_FILENO, .to = fd};
+    down = (struct flow){.from = fd, .to = STDOUT_FILENO};
     for (;;) {
         struct pollfd ready[4];
-        set_events(&up, &ready[0], &ready[1]);
-        set_events(&down, &ready[2], &ready[3]);
+        flow_events(&up, &ready[0], &ready[1]);
+        flow_events(&down, &ready[2], &ready[3]);
         if (poll(ready, 4, -1) < 0 && errno != EINTR)
             return;
-        if (!move(&up, ready[0].revents, ready[1].revents) || !move(&down, ready[2].revents, ready[3].revents))
+        if (!flow_move(&up, ready[0].revents, ready[1].revents) ||
+            !flow_move(&down, ready[2].revents, ready[3].revents))
             return;
     }
 }
 
-int link_bridge(void)
+/* scry-link bridge; an exit status. */
+static int bridge(void)
 {
     struct err err;
-    int fd = connect_serve(&err);
+    int fd = bridge_connect(&err);
     if (fd < 0) {
         log_error("%s", err.text);
         return 1;
     }
-    carry(fd);
+    bridge_carry(fd);
     return 0;
 }
 
 /*
- * scry-link COMMAND: carries the connections of tools and monitors between machines (link/link.h).
- *
- *     connect   for a tool: standard input is a socket of libomis, and the way its first line
- *     node      for a monitor: standard input is a socket, and the name of the node that it leads to an argument
- *     beside    the other end, for the monitor that has started it: ends with standard input
- *     look      for scry doctor: prints whether a node can be reached, and what is there
- *     serve     the other end (scry link serve)
- *     bridge    for ssh: from standard input and output to the other end (scry link bridge)
- *     await     takes monitors that come by themselves (scry link await)
- *     join      brings the monitor here to it (scry link join)
- *     copy      puts scry onto a node (scry link copy)
+ * scry-link join: brings the monitor of this machine to one that awaits it (serve.c). Among the ranks of a job, whom it must not
+ * harm: it returns at once, and what is wrong later is in link.log.
  */
+
+static int hex_digit(char c)
+{
+    return c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
+}
+
+/* Of SCRY_JOIN: tls://HOST:PORT#SECRET. The error does not show it. */
+static int join_parse(const char *text, struct link_way *ret_way, uint8_t secret[TLS_SECRET], struct err *err)
+{
+    char url[LINK_NAME];
+    const char *at = strchr(text, '#');
+    size_t len = at ? (size_t)(at - text) : 0;
+    int code = at && len < sizeof url && strlen(at + 1) == 2 * (size_t)TLS_SECRET ? 0 : -EINVAL;
+    for (size_t i = 0; code == 0 && i < TLS_SECRET; i++) {
+        int high = hex_digit(at[1 + 2 * i]), low = hex_digit(at[2 + 2 * i]);
+        secret[i] = (uint8_t)(high << 4 | low);
+        if (high < 0 || low < 0)
+            code = -EINVAL;
+    }
+    if (code < 0) /* without the text, which may be nearly right */
+        return err_set(err, code, "SCRY_JOIN is not what `scry link await` has printed: tls://HOST:PORT#SECRET");
+    snprintf(url, sizeof url, "%.*s", (int)len, text);
+    code = link_way_parse(url, ret_way, err);
+    if (code == 0 && ret_way->kind != LINK_TLS)
+        code = err_set(err, -EINVAL, "SCRY_JOIN begins with tls://");
+    return code;
+}
+
+/* One of the ranks on a machine does it for all. The lock is held as long as the process lives. */
+static int join_lock(const char *dir, const struct link_way *way, struct err *err)
+{
+    char path[PATH_MAX + LINK_NAME + 32];
+    snprintf(path, sizeof path, "%s/join-%s-%u.lock", dir, way->host, way->port);
+    int fd = file_open_own(AT_FDCWD, path, O_RDWR | O_CREAT);
+    if (fd < 0)
+        return err_errno(err, fd, "cannot open %s", path);
+    if (flock(fd, LOCK_EX | LOCK_NB) == 0)
+        return fd;
+    close(fd);
+    return -EWOULDBLOCK;
+}
+
+/* Away from the job's streams, and from the terminal. */
+static void join_detach(const char *dir)
+{
+    int null = open("/dev/null", O_RDWR | O_CLOEXEC), log = link_open_log(dir);
+    setsid();
+    for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++)
+        dup2(fd == STDERR_FILENO && log >= 0 ? log : null, fd);
+    if (chdir("/") < 0)
+        log_warning("cannot change to /");
+}
+
+/* An exit status. */
+static int join(const char *text)
+{
+    static uint8_t secret[TLS_SECRET];
+    struct link_way way;
+    char dir[PATH_MAX];
+    struct err err;
+    int code = join_parse(text, &way, secret, &err);
+    if (code == 0)
+        code = dirs_runtime(dir, sizeof dir, &err);
+    int lock = code < 0 ? code : join_lock(dir, &way, &err);
+    if (lock == -EWOULDBLOCK)
+        return 0;
+    if (lock < 0) {
+        log_error("%s", err.text);
+        return 1;
+    }
+    way.secret = secret;
+    pid_t pid = fork();
+    if (pid != 0)
+        return pid < 0;
+    join_detach(dir);
+    char path[PATH_MAX + 16];
+    snprintf(path, sizeof path, "%s/monitor.sock", dir);
+    int fd = client_monitor_socket(dir, path, &err);
+    if (fd < 0) {
+        log_error("%s", err.text);
+        return 1;
+    }
+    return link_run(&way, fd);
+}
+
+/* ---- the commands ---- */
 
 enum { EXIT_USAGE = 2 };
 
@@ -211,7 +295,7 @@ static int cmd_beside(int argc, char **argv)
 }
 
 /* The secret is not among the arguments, which everybody sees. */
-static int join(void)
+static int cmd_join(void)
 {
     char line[LINK_NAME + 2 * TLS_SECRET + 16] = "", *text = line;
     static const char name[] = "SCRY_JOIN";
@@ -223,7 +307,7 @@ static int join(void)
     if (strncmp(text, name, sizeof name - 1) == 0 && text[sizeof name - 1] == '=') /* the line as it was printed */
         text += sizeof name;
     unsetenv(name); /* the monitor that is started, and its programs, need not know */
-    return node_join(text);
+    return join(text);
 }
 
 /* What a person may start, as `scry link`. */
@@ -248,9 +332,9 @@ static int run_command(int argc, char **argv)
         if ((strcmp(action, "serve") == 0 || wishes.awaits) && alone)
             status = link_serve(&wishes);
         else if (strcmp(action, "bridge") == 0 && alone && !wishes.count)
-            status = link_bridge();
+            status = bridge();
         else if (strcmp(action, "join") == 0 && alone && !wishes.count)
-            status = join();
+            status = cmd_join();
         else if (strcmp(action, "copy") == 0 && !wishes.count && options.word_count == 2)
             status = node_install(options.words[1]);
         else

@@ -1,15 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "link/serve.h"
-
+/*
+ * scry-link serve [--listen HOST:PORT]...: the end of links beside a monitor. It listens on link.sock in the runtime
+ * directory (scry-link bridge), and by TLS where --listen says so, and nowhere else. Whoever comes says hello in time, and
+ * becomes a session. When it listens, it says so on standard output.
+ */
+#include "base/data/cleanup.h"
 #include "base/system/clock.h"
 #include "base/system/dirs.h"
+#include "base/system/file.h"
 #include "base/system/log.h"
 #include "base/system/pause.h"
+#include "client/client.h"
 #include "client/session.h"
 #include "jobdir/record/dir.h"
 #include "jobdir/record/info.h"
 #include "keys/trust.h"
-#include "link/await.h"
+#include "lang/put.h"
+#include "link/end.h"
 #include "link/link.h"
 #include "shm/waits.h"
 #include "wire/frame.h"
@@ -17,6 +24,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <netdb.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
@@ -25,29 +33,566 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
+#include <sys/random.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <time.h>
-
-static void sessions_take(struct serve *serve, struct transport *transport, const struct key_about *who,
-                          const struct hello *hello, struct span early);
-static void sessions_tick(struct serve *serve, uint64_t now, bool keys_too);
-static void sessions_end(struct serve *serve, const char *why);
-
-/*
- * scry-link serve [--listen HOST:PORT]...: the end of links beside a monitor. It listens on link.sock in the runtime
- * directory (scry-link bridge), and by TLS where --listen says so, and nowhere else. Whoever comes says hello in time, and
- * becomes a session. When it listens, it says so on standard output.
- */
+#include <unistd.h>
 
 enum {
+    SERVE_SESSIONS = 1024,    /* at once */
+    SERVE_KEY_SESSIONS = 128, /* of one key */
+    SERVE_GUESTS = 256,      /* connections on which nobody has said hello yet; the oldest is dropped for another one */
+    SERVE_OVER = 256,        /* sessions that are over are remembered */
+    SERVE_BYTES = 256 << 20, /* under way from monitors, of all sessions */
     LISTENERS = 2 * LINK_LISTEN_MOST,
     GUEST_BYTES = 4 << 10, /* that are read before somebody has said hello */
     FILES_MOST = 8192,
 };
+
+struct link_session;
+struct guest;
+
+struct serve {
+    struct loop *loop;
+    struct key *key; /* NULL: it does not listen on the network, or has a secret instead */
+    struct tls *tls;
+    bool awaits; /* scry-link await */
+    unsigned port;
+    char secret[2 * TLS_SECRET + 1];
+    char dir[PATH_MAX]; /* the runtime directory */
+    struct link_session *sessions;
+    unsigned count;
+    uint8_t over[SERVE_OVER][CHANNEL_SESSION];
+    unsigned over_next;
+    struct guest *guests, **guests_last; /* the oldest first */
+    unsigned guest_count;
+    struct loop_source *timer;
+    uint64_t idle_ns; /* 0: it does not end by itself */
+    uint64_t looked_ns, busy_ns;
+    /* a monitor that is being started for the sessions that wait */
+    pid_t starter;
+    int starter_fd, starter_errors;
+    struct loop_source *starter_source;
+};
+
+/* ---- monitors that come by themselves ---- */
+
+/*
+ * scry-link await: monitors come by themselves, where nobody may start anything on their machines (mpirun, srun). Each becomes
+ * a session, and a node of the monitor here: that one is asked to attach what listens at a socket of ours, the door, and
+ * what it says there goes to the monitor that came. So it is the one here that attaches, as everywhere.
+ *
+ * Whoever comes shows that they know the secret, which is made here and handed out with the job. Nothing else is asked.
+ */
+
+static const char scheme[] = "unix:";
+
+/* A socket at which the monitor here is asked to attach a node. */
+struct door {
+    struct link_session *session; /* NULL: it is gone; the answer is still to come */
+    int fd;                       /* -1: the monitor has come */
+    struct loop_source *source;
+    char name[sizeof scheme + 107];
+    bool answered;
+};
+
+/* Once: with the connection, or -1 and why not; the latter also after the former. The door may be freed in it. */
+static void session_on_door(struct link_session *session, int fd_take, const char *why);
+
+static void door_close(struct door *door)
+{
+    if (door->fd < 0)
+        return;
+    loop_remove(door->source);
+    close(door->fd);
+    unlink(door->name + sizeof scheme - 1);
+    door->fd = -1;
+}
+
+/* NULL is fine. */
+static void door_free(struct door *door)
+{
+    if (!door)
+        return;
+    door_close(door);
+    door->session = NULL;
+    if (door->answered)
+        free(door);
+}
+
+static void on_door(void *ctx, int fd, uint32_t events)
+{
+    struct door *door = ctx;
+    int monitor = accept4(fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+    (void)events;
+    if (monitor < 0)
+        return;
+    door_close(door);
+    session_on_door(door->session, monitor, NULL);
+}
+
+/* Node or error. The session may have gone meanwhile. */
+static void on_answer(Omis_reply reply, void *param)
+{
+    struct door *door = param;
+    const Omis_object_result *results = reply[0]->status == OMIS_OK && reply[1] ? reply[1] : reply[0];
+    const char *text = results->result ? results->result : "";
+    bool fine = results->status == OMIS_OK && results != reply[0];
+    door->answered = true;
+    if (fine)
+        printf("node %s\n", text);
+    fflush(stdout);
+    if (!fine)
+        log_error("a monitor came, and cannot be attached: %s", text);
+    if (!door->session) {
+        free(door);
+    } else if (!fine) {
+        door_close(door);
+        session_on_door(door->session, -1, text);
+    }
+    omis_reply_free(reply);
+}
+
+static int door_open(struct serve *serve, struct link_session *session, struct door **ret_door, struct err *err)
+{
+    static unsigned count;
+    _cleanup_(freep) struct door *door = calloc(1, sizeof *door);
+    _cleanup_(buf_done) struct buf text = BUF_INIT;
+    if (!door)
+        return err_set(err, -ENOMEM, "out of memory at the other end");
+    snprintf(door->name, sizeof door->name, "%s%.90s/join%d.%u", scheme, serve->dir, (int)getpid(), count++);
+    door->session = session;
+    door->fd = local_listen(door->name + sizeof scheme - 1, err);
+    if (door->fd < 0)
+        return door->fd;
+    PUT_CALL(&text, "node_attach2", (const char *)door->name);
+    door->source = loop_add_fd(serve->loop, door->fd, EPOLLIN, on_door, door);
+    if (text.failed || !door->source) {
+        door_close(door);
+        return err_set(err, -ENOMEM, "out of memory at the other end");
+    }
+    *ret_door = door;
+    client_request(span_of(text.data, text.len), on_answer, TAKE_PTR(door), 0);
+    return 0;
+}
+
+static void on_replies(void *ctx, int fd, uint32_t events)
+{
+    struct serve *serve = ctx;
+    (void)fd;
+    (void)events;
+    omis_handler();
+    if (client_connected())
+        return;
+    log_error("the connection to the monitor here is lost");
+    loop_stop(serve->loop);
+}
+
+/* The secret, the monitor here. 0 or -errno with err. */
+static int await_begin(struct serve *serve, struct err *err)
+{
+    uint8_t secret[TLS_SECRET];
+    int id = 0;
+    if (getrandom(secret, sizeof secret, 0) != sizeof secret)
+        return err_errno(err, -errno, "no random numbers");
+    int code = tls_new_shared(&serve->tls, secret, true, err);
+    for (size_t i = 0; i < sizeof secret; i++)
+        snprintf(serve->secret + 2 * i, 3, "%02x", secret[i]);
+    explicit_bzero(secret, sizeof secret);
+    if (code == 0 && omis_init(NULL, NULL, NULL, &id) != OMIS_OK)
+        code = err_set(err, -ECANCELED, "%s", client_error());
+    if (code < 0)
+        return code;
+    return loop_add_fd(serve->loop, omis_fd(), EPOLLIN, on_replies, serve) ? 0 : err_set(err, -ENOMEM, "out of memory");
+}
+
+/* A socket that listens at all addresses of this machine, at a free port; or -errno. */
+static int await_listen(unsigned *ret_port)
+{
+    int no = 0;
+    struct sockaddr_in6 all = {.sin6_family = AF_INET6, .sin6_addr = IN6ADDR_ANY_INIT};
+    struct sockaddr_in all4 = {.sin_family = AF_INET};
+    socklen_t len = sizeof all;
+    _cleanup_(closep) int fd = socket(AF_INET6, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    bool fine = fd >= 0 && setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &no, sizeof no) == 0 &&
+                bind(fd, (struct sockaddr *)&all, sizeof all) == 0;
+    if (!fine) { /* a machine without it */
+        closep(&fd);
+        fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+        fine = fd >= 0 && bind(fd, (struct sockaddr *)&all4, sizeof all4) == 0;
+    }
+    if (!fine || listen(fd, SOMAXCONN) < 0 || getsockname(fd, (struct sockaddr *)&all, &len) < 0)
+        return -errno;
+    *ret_port = ntohs(all.sin6_port); /* at the same place in both */
+    return TAKE_FD(fd);
+}
+
+/* Says on standard output how to come here: at this address, NULL: at serve->port. */
+static void await_tell(const struct serve *serve, const char *address)
+{
+    char host[256] = "localhost";
+    if (gethostname(host, sizeof host - 1) < 0)
+        log_warning("this machine has no name");
+    if (address)
+        printf("SCRY_JOIN=tls://%s#%s\n", address, serve->secret);
+    else
+        printf("SCRY_JOIN=tls://%s:%u#%s\n", host, serve->port, serve->secret);
+    fflush(stdout);
+}
+
+static void await_end(struct serve *serve)
+{
+    explicit_bzero(serve->secret, sizeof serve->secret);
+    omis_finalize();
+}
+
+/* ---- sessions: each has a connection to the monitor, which knows it as a tool, or as another monitor ---- */
+
+struct link_session {
+    struct serve *serve;
+    struct link_session *next;
+    struct end end;
+    bool is_local; /* of this user's own process here: who has no key */
+    struct key_about who;
+    uint64_t lost_ns;  /* 0: it has a connection */
+    struct door *door; /* of scry-link await, or NULL */
+    bool waits;        /* for a monitor that is being started */
+    char name[9];      /* the beginning of its number, for the log */
+};
+
+static void session_free(struct link_session *session)
+{
+    struct serve *serve = session->serve;
+    struct link_session **at = &serve->sessions;
+    while (*at != session)
+        at = &(*at)->next;
+    *at = session->next;
+    serve->count--;
+    memcpy(serve->over[serve->over_next++ % SERVE_OVER], session->end.channel.session, CHANNEL_SESSION);
+    door_free(session->door);
+    end_done(&session->end);
+    free(session);
+}
+
+static void on_lost(void *ctx, const struct err *why)
+{
+    struct link_session *session = ctx;
+    session->lost_ns = clock_now_ns();
+    log_info("link session=%s state=lost why=%s", session->name, LOG_TEXT(why->text));
+}
+
+static void on_over(void *ctx, const char *why)
+{
+    struct link_session *session = ctx;
+    log_info("link session=%s state=over why=%s", session->name, LOG_TEXT(why));
+    session_free(session);
+}
+
+/* Tells the other end, if it hears. */
+static void session_end(struct link_session *session, const char *why)
+{
+    log_info("link session=%s state=ended why=%s", session->name, LOG_TEXT(why));
+    if (session->end.transport)
+        end_stop(&session->end, why);
+    session_free(session);
+}
+
+static int connect_monitor(const struct serve *serve, struct err *err)
+{
+    char path[PATH_MAX + 16];
+    snprintf(path, sizeof path, "%s/monitor.sock", serve->dir);
+    return local_connect(path, err);
+}
+
+static void session_set_monitor(struct link_session *session, int fd)
+{
+    session->waits = false;
+    if (end_set_local_take(&session->end, fd) < 0)
+        session_end(session, "out of memory at the other end");
+}
+
+static void session_on_door(struct link_session *session, int fd, const char *why)
+{
+    if (fd >= 0)
+        session_set_monitor(session, fd);
+    else
+        session_end(session, why);
+}
+
+/* It is there, or could not be started: those who wait hear of it. */
+static void on_started(void *ctx, int fd, uint32_t events)
+{
+    struct serve *serve = ctx;
+    struct err err = {0};
+    char text[256] = "";
+    int status = 0;
+    (void)fd;
+    (void)events;
+    waitpid(serve->starter, &status, 0);
+    ssize_t got = read(serve->starter_errors, text, sizeof text - 1);
+    text[got > 0 ? strcspn(text, "\n") : 0] = 0;
+    loop_remove(serve->starter_source);
+    close(serve->starter_fd);
+    close(serve->starter_errors);
+    serve->starter = 0;
+    for (struct link_session *session = serve->sessions, *next; session; session = next) {
+        next = session->next;
+        if (!session->waits)
+            continue;
+        int monitor = connect_monitor(serve, &err);
+        if (monitor >= 0) {
+            session_set_monitor(session, monitor);
+        } else {
+            err_set(&err, monitor, "no monitor could be started there: %s", *text ? text : "it ended at once");
+            session_end(session, err.text);
+        }
+    }
+}
+
+/* `scry-monitor --daemon`, whose first process ends when it can be connected to. */
+static int start_monitor(struct serve *serve, struct err *err)
+{
+    char path[PATH_MAX], name[] = "scry-monitor", option[] = "--daemon", *argv[] = {name, option, NULL};
+    int ends[2], code = serve->starter ? 0 : dirs_libexec("scry-monitor", path, sizeof path, err);
+    if (code < 0 || serve->starter)
+        return code;
+    if (pipe2(ends, O_CLOEXEC | O_NONBLOCK) < 0)
+        return err_errno(err, -errno, "cannot start the monitor");
+    code =
+        client_spawn((struct spawn){.path = path, .argv = argv, .in = SPAWN_NULL, .out = SPAWN_NULL, .error = ends[1]},
+                     &serve->starter);
+    close(ends[1]);
+    if (code < 0) {
+        close(ends[0]);
+        serve->starter = 0;
+        return err_errno(err, code, "cannot start the monitor %s", path);
+    }
+    serve->starter_errors = ends[0];
+    serve->starter_fd = (int)syscall(SYS_pidfd_open, serve->starter, 0);
+    serve->starter_source = loop_add_fd(serve->loop, serve->starter_fd, EPOLLIN, on_started, serve);
+    if (serve->starter_source)
+        return 0;
+    waitpid(serve->starter, NULL, 0);
+    close(serve->starter_fd);
+    close(serve->starter_errors);
+    serve->starter = 0;
+    return err_set(err, -ENOMEM, "out of memory at the other end");
+}
+
+static bool is_confined(const struct key_about *who)
+{
+    return who->rights != KEY_RIGHTS || strcmp(who->job, "*") != 0;
+}
+
+/* The directory of the job that is meant: the one that was named, or the only one that the key can mean. */
+static int session_find_job(const struct key_about *who, const char *wanted, char dir[PATH_MAX], struct err *err)
+{
+    struct job_info info;
+    const char *job = *wanted ? wanted : who->job;
+    if (!*wanted && strpbrk(job, "*?["))
+        return err_set(err, -EINVAL,
+                       "the key %s is for jobs %s, not for all that you may do here: name the job, tls://HOST:PORT/JOB",
+                       who->name, who->job);
+    if (strchr(job, '/') || job[0] == '.') /* a directory */
+        return err_set(err, -EINVAL, "\"%s\" is no id or name of a job", job);
+    if (jobdir_find(job, dir, PATH_MAX, NULL) < 0)
+        return err_set(err, -ENOENT, "there is no job %s at the other end, or it is none that the key %s is for", job,
+                       who->name);
+    bool may = job_info_read(dir, &info, NULL) == 0 && key_is_for(who, info.id, info.name ? info.name : "");
+    job_info_done(&info);
+    return may ? 0
+               : err_set(err, -EACCES, "there is no job %s at the other end, or it is none that the key %s is for", job,
+                         who->name);
+}
+
+/* The first thing that the monitor hears, before anything of the other end (publish/control.c does the same): what the key may
+ * do, or, if that is everything, only whose it is. */
+static int session_confine(struct link_session *session, const char *wanted, struct err *err)
+{
+    _cleanup_(buf_done) struct buf text = BUF_INIT;
+    char dir[PATH_MAX];
+    const struct key_about *who = &session->who;
+    int code = is_confined(who) ? session_find_job(who, wanted, dir, err) : 0;
+    if (code < 0)
+        return code;
+    if (!is_confined(who))
+        dir[0] = '\0';
+    const char *const texts[] = {dir, who->name, who->serial};
+    buf_put_u32(&text, who->rights);
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
+        buf_append(&text, texts[i], strlen(texts[i]) + 1);
+    frame_append(&session->end.to_local, FRAME_CONFINE, 0, 0, span_of(text.data, text.len), span_of("", 0));
+    return text.failed || session->end.to_local.failed ? err_set(err, -ENOMEM, "out of memory at the other end") : 0;
+}
+
+static struct link_session *session_find(const struct serve *serve, const uint8_t number[CHANNEL_SESSION])
+{
+    struct link_session *at = serve->sessions;
+    while (at && memcmp(at->end.channel.session, number, CHANNEL_SESSION) != 0)
+        at = at->next;
+    return at;
+}
+
+static bool session_was_over(const struct serve *serve, const uint8_t number[CHANNEL_SESSION])
+{
+    for (size_t i = 0; i < SERVE_OVER; i++)
+        if (memcmp(serve->over[i], number, CHANNEL_SESSION) == 0)
+            return true;
+    return false;
+}
+
+static unsigned sessions_of(const struct serve *serve, const struct key_about *who)
+{
+    unsigned count = 0;
+    for (const struct link_session *at = serve->sessions; at; at = at->next)
+        count += !at->is_local && strcmp(at->who.serial, who->serial) == 0;
+    return count;
+}
+
+static int session_set_up(struct link_session *session, const struct hello *hello, struct err *err)
+{
+    struct serve *serve = session->serve;
+    static const struct end_events events = {.lost = on_lost, .over = on_over};
+    int code = end_init(&session->end, serve->loop, hello->session, &events, session);
+    if (code < 0)
+        return err_set(err, code, "out of memory at the other end");
+    if (!session->is_local && !serve->awaits)
+        code = session_confine(session, hello->text, err);
+    if (code < 0)
+        return code;
+    size_t share = SERVE_BYTES / (serve->count + 1);
+    session->end.most = share < END_WAITING_BYTES ? share : END_WAITING_BYTES;
+    if (serve->awaits)
+        return door_open(serve, session, &session->door, err);
+    int fd = connect_monitor(serve, err);
+    if (fd == -ENOENT || fd == -ECONNREFUSED) {
+        session->waits = true;
+        return start_monitor(serve, err);
+    }
+    return fd < 0 ? fd : end_set_local_take(&session->end, fd);
+}
+
+/* Those that were left without a word are kept for who may come back, but not in the way of others. */
+static void session_make_room(struct serve *serve, const struct key_about *who)
+{
+    struct link_session *oldest = NULL;
+    bool all = serve->count >= SERVE_SESSIONS;
+    if (!all && (!who || sessions_of(serve, who) < SERVE_KEY_SESSIONS))
+        return;
+    for (struct link_session *at = serve->sessions; at; at = at->next)
+        if (at->lost_ns && (!oldest || at->lost_ns < oldest->lost_ns) &&
+            (all || (!at->is_local && strcmp(at->who.serial, who->serial) == 0)))
+            oldest = at;
+    if (oldest)
+        session_end(oldest, "another one needs its place");
+}
+
+static struct link_session *session_begin(struct serve *serve, const struct key_about *who, const struct hello *hello,
+                                          struct err *err)
+{
+    struct link_session *session = NULL;
+    session_make_room(serve, who);
+    if (serve->count >= SERVE_SESSIONS)
+        err_set(err, -EBUSY, "the other end has %d sessions already: end some", SERVE_SESSIONS);
+    else if (who && !serve->awaits && sessions_of(serve, who) >= SERVE_KEY_SESSIONS)
+        err_set(err, -EBUSY, "the key %s has %d sessions there already: end some", who->name, SERVE_KEY_SESSIONS);
+    else if (!(session = calloc(1, sizeof *session)))
+        err_set(err, -ENOMEM, "out of memory at the other end");
+    if (!session)
+        return NULL;
+    session->serve = serve;
+    session->is_local = !who;
+    if (who)
+        session->who = *who;
+    for (size_t i = 0; i < sizeof session->name / 2; i++)
+        snprintf(session->name + 2 * i, 3, "%02x", hello->session[i]);
+    session->next = serve->sessions;
+    serve->sessions = session;
+    serve->count++;
+    if (session_set_up(session, hello, err) < 0) {
+        session_free(session);
+        return NULL;
+    }
+    log_info("link session=%s key=%s name=%s state=begun", session->name, who ? who->serial : "-",
+             LOG_TEXT(who ? who->name : ""));
+    return session;
+}
+
+/* The session of this number, if it is of the same key: its number is a secret of both ends. */
+static struct link_session *session_resume(const struct serve *serve, const struct key_about *who,
+                                           const struct hello *hello, struct err *err)
+{
+    struct link_session *session = session_find(serve, hello->session);
+    if (session && session->is_local == !who && (!who || strcmp(session->who.serial, who->serial) == 0))
+        return session;
+    if (!session && session_was_over(serve, hello->session))
+        err_set(err, -ESHUTDOWN, "%s", ""); /* nothing is wrong */
+    else
+        err_set(err, -ECONNRESET,
+                "the session is over: the other end did not hear from here for %d s, or was started again",
+                LINK_LEASE_SECONDS);
+    return NULL;
+}
+
+/* Who has said hello takes or begins a session, or is told why not. `who`: NULL for a user's own process on this machine.
+ * Frees the transport in any case. */
+static void sessions_take(struct serve *serve, struct transport *transport_take, const struct key_about *who,
+                          const struct hello *hello, struct span early)
+{
+    _cleanup_(transport_freep) struct transport *transport = transport_take;
+    _cleanup_(buf_done) struct buf out = BUF_INIT, text = BUF_INIT;
+    struct hello answer = {.version = HELLO_VERSION, .text = SCRY_VERSION};
+    struct link_session *session = NULL;
+    struct err err = {0};
+    memcpy(answer.session, hello->session, CHANNEL_SESSION);
+    hello_put(&out, &answer);
+    if (hello->version != HELLO_VERSION) {
+        transport_write(transport, out.data, out.len, &err);
+        return;
+    }
+    if (hello->flags & HELLO_RESUME || session_find(serve, hello->session))
+        session = session_resume(serve, who, hello, &err);
+    else
+        session = session_begin(serve, who, hello, &err);
+    if (!session) {
+        channel_put_end(&text, hello->session, err.text);
+        buf_put_u32(&out, (uint32_t)text.len);
+        buf_append(&out, text.data, text.len);
+    }
+    bool said = !out.failed && transport_write(transport, out.data, out.len, &err) == (ssize_t)out.len;
+    if (!session || !said)
+        return;
+    session->lost_ns = 0;
+    if (end_attach_take(&session->end, TAKE_PTR(transport), early) < 0)
+        session->lost_ns = clock_now_ns();
+}
+
+/* Once a second or so: those that nobody came back to end, and those whose key is not taken any more. */
+static void sessions_tick(struct serve *serve, uint64_t now, bool keys_too)
+{
+    for (struct link_session *session = serve->sessions, *next; session; session = next) {
+        next = session->next;
+        enum trust trust = keys_too && !session->is_local
+                               ? truster_check_about(tls_truster(serve->tls), &session->who, time(NULL))
+                               : TRUST_FINE;
+        if (trust != TRUST_FINE)
+            session_end(session, trust == TRUST_REVOKED ? "this key was revoked" : "this key has expired");
+        else if (session->lost_ns && now - session->lost_ns > time_hasten(LINK_LEASE_SECONDS * (uint64_t)NS_PER_SECOND))
+            session_end(session, "nobody came back");
+    }
+}
+
+static void sessions_end(struct serve *serve, const char *why)
+{
+    while (serve->sessions)
+        session_end(serve->sessions, why);
+}
+
+/* ---- guests: who has not said hello yet ---- */
 
 struct guest {
     struct serve *serve;
@@ -70,8 +615,6 @@ struct listener {
 static struct listener listeners[LISTENERS];
 static size_t listener_count;
 
-/* ---- guests ---- */
-
 static void guest_free(struct guest *guest)
 {
     struct serve *serve = guest->serve;
@@ -88,7 +631,7 @@ static void guest_free(struct guest *guest)
     free(guest);
 }
 
-static void refuse(struct guest *guest, const char *why)
+static void guest_refuse(struct guest *guest, const char *why)
 {
     log_info("link from=%s refused=%s", guest->from, LOG_TEXT(why));
     guest->leaves = true;
@@ -98,7 +641,7 @@ static void refuse(struct guest *guest, const char *why)
     loop_set_events(guest->source, EPOLLIN);
 }
 
-static void see_off(struct guest *guest)
+static void guest_see_off(struct guest *guest)
 {
     char bytes[GUEST_BYTES];
     ssize_t got = recv(guest->transport->fd, bytes, sizeof bytes, MSG_DONTWAIT);
@@ -115,7 +658,7 @@ static void on_guest(void *ctx, int fd, uint32_t events)
     (void)fd;
     (void)events;
     if (guest->leaves) {
-        see_off(guest);
+        guest_see_off(guest);
         return;
     }
     int code = transport_shake(guest->transport, &err);
@@ -134,7 +677,7 @@ static void on_guest(void *ctx, int fd, uint32_t events)
     if (code == 0 && took == 0 && got == -EAGAIN)
         return;
     if (code < 0) {
-        refuse(guest, err.text);
+        guest_refuse(guest, err.text);
         return;
     }
     if (took <= 0) {
@@ -154,7 +697,11 @@ static void on_guest(void *ctx, int fd, uint32_t events)
     guest_free(guest);
 }
 
-static void tick_soon(struct serve *serve);
+/* Who has nobody to look after does not wake up. */
+static void tick_soon(struct serve *serve)
+{
+    loop_set_timer(serve->timer, NS_PER_SECOND, 0);
+}
 
 static void guest_new(struct listener *listener, int fd, const char *from)
 {
@@ -221,13 +768,6 @@ static void on_listener(void *ctx, int fd, uint32_t events)
 
 /* ---- as time goes by ---- */
 
-static void look_at_keys(struct serve *serve)
-{
-    struct err err;
-    if (serve->key && truster_look(tls_truster(serve->tls), &err) < 0)
-        log_warning("%s", err.text);
-}
-
 static void on_tick(void *ctx)
 {
     struct serve *serve = ctx;
@@ -242,7 +782,9 @@ static void on_tick(void *ctx)
         guest_free(serve->guests);
     if (keys_too) {
         serve->looked_ns = now;
-        look_at_keys(serve);
+        struct err err;
+        if (truster_look(tls_truster(serve->tls), &err) < 0)
+            log_warning("%s", err.text);
     }
     sessions_tick(serve, now, keys_too);
     if (serve->count || serve->guest_count) {
@@ -253,12 +795,6 @@ static void on_tick(void *ctx)
     } else if (serve->idle_ns) {
         loop_set_timer(serve->timer, serve->busy_ns + serve->idle_ns - now + 1, 0);
     }
-}
-
-/* Who has nobody to look after does not wake up. */
-static void tick_soon(struct serve *serve)
-{
-    loop_set_timer(serve->timer, NS_PER_SECOND, 0);
 }
 
 /* ---- listening ---- */
@@ -316,13 +852,6 @@ static int listen_at(struct serve *serve, const char *text, struct err *err)
     return err_errno(err, code, "cannot listen at %s", text);
 }
 
-/* Who may come is decided by keys: without them nobody listens on a network. */
-static int prepare_keys(struct serve *serve, struct err *err)
-{
-    int code = key_own(&serve->key, err);
-    return code < 0 ? code : tls_new(&serve->tls, serve->key, true, err);
-}
-
 /* Another one may be there, which does as well for those who come here. */
 static int listen_locally(struct serve *serve, bool must, struct err *err)
 {
@@ -368,12 +897,6 @@ static void raise_files(void)
     setrlimit(RLIMIT_NOFILE, &files);
 }
 
-static int listen_anywhere(struct serve *serve, struct err *err)
-{
-    int fd = await_listen(&serve->port);
-    return fd < 0 ? err_errno(err, fd, "cannot listen") : add_listener(serve, fd, false, err);
-}
-
 /* A program that started us writes there: when it has ended, nobody needs us. */
 static bool is_pipe(int fd)
 {
@@ -381,12 +904,15 @@ static bool is_pipe(int fd)
     return fstat(fd, &st) == 0 && S_ISFIFO(st.st_mode);
 }
 
-static int start(struct serve *serve, const struct link_wishes *wishes, struct err *err)
+static int serve_start(struct serve *serve, const struct link_wishes *wishes, struct err *err)
 {
     int code = dirs_runtime(serve->dir, sizeof serve->dir, err);
     serve->awaits = wishes->awaits;
-    if (code == 0 && wishes->count && !wishes->awaits)
-        code = prepare_keys(serve, err);
+    if (code == 0 && wishes->count && !wishes->awaits) { /* without keys nobody listens on a network */
+        code = key_own(&serve->key, err);
+        if (code == 0)
+            code = tls_new(&serve->tls, serve->key, true, err);
+    }
     if (code == 0 && (code = loop_new(&serve->loop)) < 0)
         err_errno(err, code, "no event loop");
     if (code == 0 && wishes->awaits)
@@ -405,13 +931,17 @@ static int start(struct serve *serve, const struct link_wishes *wishes, struct e
         return err_set(err, -ENOMEM, "out of memory");
     for (size_t i = 0; i < wishes->count && code == 0; i++)
         code = listen_at(serve, wishes->listen[i], err);
-    if (code == 0 && wishes->awaits)
-        return wishes->count ? 0 : listen_anywhere(serve, err);
+    if (code == 0 && wishes->awaits) {
+        if (wishes->count)
+            return 0;
+        int fd = await_listen(&serve->port);
+        return fd < 0 ? err_errno(err, fd, "cannot listen") : add_listener(serve, fd, false, err);
+    }
     return code < 0 ? code : listen_locally(serve, !wishes->count, err);
 }
 
 /* Whoever started us waits for this line, or for the one on standard error. */
-static void tell(const struct serve *serve, const struct link_wishes *wishes)
+static void announce(const struct serve *serve, const struct link_wishes *wishes)
 {
     if (wishes->awaits) {
         await_tell(serve, wishes->count ? wishes->listen[0] : NULL);
@@ -435,12 +965,12 @@ int link_serve(const struct link_wishes *wishes)
     static struct serve serve;
     struct err err;
     raise_files();
-    int code = start(&serve, wishes, &err);
+    int code = serve_start(&serve, wishes, &err);
     if (code < 0) {
         log_error("%s", err.text);
         return code == -EADDRINUSE ? LOCAL_BUSY : 1;
     }
-    tell(&serve, wishes);
+    announce(&serve, wishes);
     code = loop_run(serve.loop);
     sessions_end(&serve, "the other end was stopped");
     if (serve.awaits)
@@ -458,357 +988,4 @@ int link_serve(const struct link_wishes *wishes)
     tls_free(serve.tls);
     key_free(serve.key);
     return code < 0 ? 1 : 0;
-}
-
-/* The sessions of scry-link serve: each has a connection to the monitor, which knows it as a tool, or as another monitor. */
-
-struct link_session {
-    struct serve *serve;
-    struct link_session *next;
-    struct end end;
-    bool is_local; /* of this user's own process here: who has no key */
-    struct key_about who;
-    uint64_t lost_ns;  /* 0: it has a connection */
-    struct door *door; /* of await.h, or NULL */
-    bool waits;        /* for a monitor that is being started */
-    char name[9];      /* the beginning of its number, for the log */
-};
-
-/* ---- over ---- */
-
-static void session_free(struct link_session *session)
-{
-    struct serve *serve = session->serve;
-    struct link_session **at = &serve->sessions;
-    while (*at != session)
-        at = &(*at)->next;
-    *at = session->next;
-    serve->count--;
-    memcpy(serve->over[serve->over_next++ % SERVE_OVER], session->end.channel.session, CHANNEL_SESSION);
-    door_free(session->door);
-    end_done(&session->end);
-    free(session);
-}
-
-static void on_lost(void *ctx, const struct err *why)
-{
-    struct link_session *session = ctx;
-    session->lost_ns = clock_now_ns();
-    log_info("link session=%s state=lost why=%s", session->name, LOG_TEXT(why->text));
-}
-
-static void on_over(void *ctx, const char *why)
-{
-    struct link_session *session = ctx;
-    log_info("link session=%s state=over why=%s", session->name, LOG_TEXT(why));
-    session_free(session);
-}
-
-/* Tells the other end, if it hears. */
-static void end_now(struct link_session *session, const char *why)
-{
-    log_info("link session=%s state=ended why=%s", session->name, LOG_TEXT(why));
-    if (session->end.transport)
-        end_stop(&session->end, why);
-    session_free(session);
-}
-
-/* ---- the monitor ---- */
-
-static int connect_monitor(const struct serve *serve, struct err *err)
-{
-    char path[PATH_MAX + 16];
-    snprintf(path, sizeof path, "%s/monitor.sock", serve->dir);
-    return local_connect(path, err);
-}
-
-static void set_monitor(struct link_session *session, int fd)
-{
-    session->waits = false;
-    if (end_set_local_take(&session->end, fd) < 0)
-        end_now(session, "out of memory at the other end");
-}
-
-static void on_door(void *ctx, int fd, const char *why)
-{
-    struct link_session *session = ctx;
-    if (fd >= 0)
-        set_monitor(session, fd);
-    else
-        end_now(session, why);
-}
-
-/* It is there, or could not be started: those who wait hear of it. */
-static void on_started(void *ctx, int fd, uint32_t events)
-{
-    struct serve *serve = ctx;
-    struct err err = {0};
-    char text[256] = "";
-    int status = 0;
-    (void)fd;
-    (void)events;
-    waitpid(serve->starter, &status, 0);
-    ssize_t got = read(serve->starter_errors, text, sizeof text - 1);
-    text[got > 0 ? strcspn(text, "\n") : 0] = 0;
-    loop_remove(serve->starter_source);
-    close(serve->starter_fd);
-    close(serve->starter_errors);
-    serve->starter = 0;
-    for (struct link_session *session = serve->sessions, *next; session; session = next) {
-        next = session->next;
-        if (!session->waits)
-            continue;
-        int monitor = connect_monitor(serve, &err);
-        if (monitor >= 0) {
-            set_monitor(session, monitor);
-        } else {
-            err_set(&err, monitor, "no monitor could be started there: %s", *text ? text : "it ended at once");
-            end_now(session, err.text);
-        }
-    }
-}
-
-/* `scry-monitor --daemon`, whose first process ends when it can be connected to. */
-static int start_monitor(struct serve *serve, struct err *err)
-{
-    char path[PATH_MAX], name[] = "scry-monitor", option[] = "--daemon", *argv[] = {name, option, NULL};
-    int ends[2], code = serve->starter ? 0 : dirs_libexec("scry-monitor", path, sizeof path, err);
-    if (code < 0 || serve->starter)
-        return code;
-    if (pipe2(ends, O_CLOEXEC | O_NONBLOCK) < 0)
-        return err_errno(err, -errno, "cannot start the monitor");
-    code =
-        client_spawn((struct spawn){.path = path, .argv = argv, .in = SPAWN_NULL, .out = SPAWN_NULL, .error = ends[1]},
-                     &serve->starter);
-    close(ends[1]);
-    if (code < 0) {
-        close(ends[0]);
-        serve->starter = 0;
-        return err_errno(err, code, "cannot start the monitor %s", path);
-    }
-    serve->starter_errors = ends[0];
-    serve->starter_fd = (int)syscall(SYS_pidfd_open, serve->starter, 0);
-    serve->starter_source = loop_add_fd(serve->loop, serve->starter_fd, EPOLLIN, on_started, serve);
-    if (serve->starter_source)
-        return 0;
-    waitpid(serve->starter, NULL, 0);
-    close(serve->starter_fd);
-    close(serve->starter_errors);
-    serve->starter = 0;
-    return err_set(err, -ENOMEM, "out of memory at the other end");
-}
-
-/* ---- rights ---- */
-
-static bool is_confined(const struct key_about *who)
-{
-    return who->rights != KEY_RIGHTS || strcmp(who->job, "*") != 0;
-}
-
-/* The directory of the job that is meant: the one that was named, or the only one that the key can mean. */
-static int find_job(const struct key_about *who, const char *wanted, char dir[PATH_MAX], struct err *err)
-{
-    struct job_info info;
-    const char *job = *wanted ? wanted : who->job;
-    if (!*wanted && strpbrk(job, "*?["))
-        return err_set(err, -EINVAL,
-                       "the key %s is for jobs %s, not for all that you may do here: name the job, tls://HOST:PORT/JOB",
-                       who->name, who->job);
-    if (strchr(job, '/') || job[0] == '.') /* a directory */
-        return err_set(err, -EINVAL, "\"%s\" is no id or name of a job", job);
-    if (jobdir_find(job, dir, PATH_MAX, NULL) < 0)
-        return err_set(err, -ENOENT, "there is no job %s at the other end, or it is none that the key %s is for", job,
-                       who->name);
-    bool may = job_info_read(dir, &info, NULL) == 0 && key_is_for(who, info.id, info.name ? info.name : "");
-    job_info_done(&info);
-    return may ? 0
-               : err_set(err, -EACCES, "there is no job %s at the other end, or it is none that the key %s is for", job,
-                         who->name);
-}
-
-/* The first thing that the monitor hears, before anything of the other end (publish/control.c does the same): what the key may
- * do, or, if that is everything, only whose it is. */
-static int confine(struct link_session *session, const char *wanted, struct err *err)
-{
-    _cleanup_(buf_done) struct buf text = BUF_INIT;
-    char dir[PATH_MAX];
-    const struct key_about *who = &session->who;
-    int code = is_confined(who) ? find_job(who, wanted, dir, err) : 0;
-    if (code < 0)
-        return code;
-    if (!is_confined(who))
-        dir[0] = '\0';
-    const char *const texts[] = {dir, who->name, who->serial};
-    buf_put_u32(&text, who->rights);
-    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
-        buf_append(&text, texts[i], strlen(texts[i]) + 1);
-    frame_append(&session->end.to_local, FRAME_CONFINE, 0, 0, span_of(text.data, text.len), span_of("", 0));
-    return text.failed || session->end.to_local.failed ? err_set(err, -ENOMEM, "out of memory at the other end") : 0;
-}
-
-/* ---- beginning ---- */
-
-static struct link_session *find(const struct serve *serve, const uint8_t number[CHANNEL_SESSION])
-{
-    struct link_session *at = serve->sessions;
-    while (at && memcmp(at->end.channel.session, number, CHANNEL_SESSION) != 0)
-        at = at->next;
-    return at;
-}
-
-static bool was_over(const struct serve *serve, const uint8_t number[CHANNEL_SESSION])
-{
-    for (size_t i = 0; i < SERVE_OVER; i++)
-        if (memcmp(serve->over[i], number, CHANNEL_SESSION) == 0)
-            return true;
-    return false;
-}
-
-static unsigned count_of(const struct serve *serve, const struct key_about *who)
-{
-    unsigned count = 0;
-    for (const struct link_session *at = serve->sessions; at; at = at->next)
-        count += !at->is_local && strcmp(at->who.serial, who->serial) == 0;
-    return count;
-}
-
-static int set_up(struct link_session *session, const struct hello *hello, struct err *err)
-{
-    struct serve *serve = session->serve;
-    static const struct end_events events = {.lost = on_lost, .over = on_over};
-    int code = end_init(&session->end, serve->loop, hello->session, &events, session);
-    if (code < 0)
-        return err_set(err, code, "out of memory at the other end");
-    if (!session->is_local && !serve->awaits)
-        code = confine(session, hello->text, err);
-    if (code < 0)
-        return code;
-    size_t share = SERVE_BYTES / (serve->count + 1);
-    session->end.most = share < END_WAITING_BYTES ? share : END_WAITING_BYTES;
-    if (serve->awaits)
-        return door_open(serve, on_door, session, &session->door, err);
-    int fd = connect_monitor(serve, err);
-    if (fd == -ENOENT || fd == -ECONNREFUSED) {
-        session->waits = true;
-        return start_monitor(serve, err);
-    }
-    return fd < 0 ? fd : end_set_local_take(&session->end, fd);
-}
-
-/* Those that were left without a word are kept for who may come back, but not in the way of others. */
-static void make_room(struct serve *serve, const struct key_about *who)
-{
-    struct link_session *oldest = NULL;
-    bool all = serve->count >= SERVE_SESSIONS;
-    if (!all && (!who || count_of(serve, who) < SERVE_KEY_SESSIONS))
-        return;
-    for (struct link_session *at = serve->sessions; at; at = at->next)
-        if (at->lost_ns && (!oldest || at->lost_ns < oldest->lost_ns) &&
-            (all || (!at->is_local && strcmp(at->who.serial, who->serial) == 0)))
-            oldest = at;
-    if (oldest)
-        end_now(oldest, "another one needs its place");
-}
-
-static struct link_session *begin(struct serve *serve, const struct key_about *who, const struct hello *hello,
-                                  struct err *err)
-{
-    struct link_session *session = NULL;
-    make_room(serve, who);
-    if (serve->count >= SERVE_SESSIONS)
-        err_set(err, -EBUSY, "the other end has %d sessions already: end some", SERVE_SESSIONS);
-    else if (who && !serve->awaits && count_of(serve, who) >= SERVE_KEY_SESSIONS)
-        err_set(err, -EBUSY, "the key %s has %d sessions there already: end some", who->name, SERVE_KEY_SESSIONS);
-    else if (!(session = calloc(1, sizeof *session)))
-        err_set(err, -ENOMEM, "out of memory at the other end");
-    if (!session)
-        return NULL;
-    session->serve = serve;
-    session->is_local = !who;
-    if (who)
-        session->who = *who;
-    for (size_t i = 0; i < sizeof session->name / 2; i++)
-        snprintf(session->name + 2 * i, 3, "%02x", hello->session[i]);
-    session->next = serve->sessions;
-    serve->sessions = session;
-    serve->count++;
-    if (set_up(session, hello, err) < 0) {
-        session_free(session);
-        return NULL;
-    }
-    log_info("link session=%s key=%s name=%s state=begun", session->name, who ? who->serial : "-",
-             LOG_TEXT(who ? who->name : ""));
-    return session;
-}
-
-/* The session of this number, if it is of the same key: its number is a secret of both ends. */
-static struct link_session *take_again(const struct serve *serve, const struct key_about *who,
-                                       const struct hello *hello, struct err *err)
-{
-    struct link_session *session = find(serve, hello->session);
-    if (session && session->is_local == !who && (!who || strcmp(session->who.serial, who->serial) == 0))
-        return session;
-    if (!session && was_over(serve, hello->session))
-        err_set(err, -ESHUTDOWN, "%s", ""); /* nothing is wrong */
-    else
-        err_set(err, -ECONNRESET,
-                "the session is over: the other end did not hear from here for %d s, or was started again",
-                LINK_LEASE_SECONDS);
-    return NULL;
-}
-
-/* Who has said hello takes or begins a session, or is told why not. `who`: NULL for a user's own process on this machine.
- * Frees the transport in any case. */
-static void sessions_take(struct serve *serve, struct transport *transport_take, const struct key_about *who,
-                          const struct hello *hello, struct span early)
-{
-    _cleanup_(transport_freep) struct transport *transport = transport_take;
-    _cleanup_(buf_done) struct buf out = BUF_INIT, text = BUF_INIT;
-    struct hello answer = {.version = HELLO_VERSION, .text = SCRY_VERSION};
-    struct link_session *session = NULL;
-    struct err err = {0};
-    memcpy(answer.session, hello->session, CHANNEL_SESSION);
-    hello_put(&out, &answer);
-    if (hello->version != HELLO_VERSION) {
-        transport_write(transport, out.data, out.len, &err);
-        return;
-    }
-    if (hello->flags & HELLO_RESUME || find(serve, hello->session))
-        session = take_again(serve, who, hello, &err);
-    else
-        session = begin(serve, who, hello, &err);
-    if (!session) {
-        channel_put_end(&text, hello->session, err.text);
-        buf_put_u32(&out, (uint32_t)text.len);
-        buf_append(&out, text.data, text.len);
-    }
-    bool said = !out.failed && transport_write(transport, out.data, out.len, &err) == (ssize_t)out.len;
-    if (!session || !said)
-        return;
-    session->lost_ns = 0;
-    if (end_attach_take(&session->end, TAKE_PTR(transport), early) < 0)
-        session->lost_ns = clock_now_ns();
-}
-
-/* ---- as time goes by ---- */
-
-/* Once a second or so: those that nobody came back to end, and those whose key is not taken any more. */
-static void sessions_tick(struct serve *serve, uint64_t now, bool keys_too)
-{
-    for (struct link_session *session = serve->sessions, *next; session; session = next) {
-        next = session->next;
-        enum trust trust = keys_too && !session->is_local
-                               ? truster_check_about(tls_truster(serve->tls), &session->who, time(NULL))
-                               : TRUST_FINE;
-        if (trust != TRUST_FINE)
-            end_now(session, trust == TRUST_REVOKED ? "this key was revoked" : "this key has expired");
-        else if (session->lost_ns && now - session->lost_ns > time_hasten(LINK_LEASE_SECONDS * (uint64_t)NS_PER_SECOND))
-            end_now(session, "nobody came back");
-    }
-}
-
-static void sessions_end(struct serve *serve, const char *why)
-{
-    while (serve->sessions)
-        end_now(serve->sessions, why);
 }
