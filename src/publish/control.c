@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "publish/control.h"
+#include "publish/publisher.h"
 
 #include "base/data/buf.h"
 #include "base/data/cleanup.h"
@@ -8,7 +8,6 @@
 #include "base/system/log.h"
 #include "base/system/pause.h"
 #include "keys/sealed.h"
-#include "publish/publisher.h"
 #include "shm/waits.h"
 #include "wire/channel.h"
 #include "wire/frame.h"
@@ -35,79 +34,6 @@ enum {
         1 << 20,       /* of answers that are not there yet; no more are read from the monitor meanwhile */
     CONTROL_OVER = 64, /* sessions that were over last: they are not begun again by what comes late */
 };
-
-static void control_message(struct control *control, struct span payload);
-static void control_revoked(struct control *control, struct span payload);
-
-/* What comes from the broker, by topics. All of it is foreign: it is read with limits, and what is wrong is dropped. */
-
-enum { PAYLOAD_MOST = 4096 };
-
-static void on_ask(struct publisher *publisher, const struct topic *topic, struct span payload)
-{
-    struct ask ask;
-    (void)topic;
-    if (payload.len <= PAYLOAD_MOST && ask_parse(payload, &ask)) {
-        asks_add(&publisher->asks, &ask);
-        publisher->asked_ns = clock_now_ns();
-    } else {
-        log_debug("bad-ask job=%s text=%s", publisher->job, LOG_BYTES(payload.ptr, payload.len));
-    }
-}
-
-static void on_own_beat(struct publisher *publisher, const struct topic *topic, struct span payload)
-{
-    (void)topic, (void)payload;
-    publisher->heard = true;
-}
-
-/* Whoever may write there can put another state in its place, and readers that come later would have only that. */
-static void on_own_state(struct publisher *publisher, const struct topic *topic, struct span payload)
-{
-    (void)topic;
-    const struct buf *sent = &publisher->state_sent;
-    if (!publisher->alone && payload.len && !span_eq(payload, span_of(sent->data, sent->len)))
-        publisher->overwritten = true;
-}
-
-static void on_stored(struct publisher *publisher, const struct topic *topic, struct span payload)
-{
-    json_t *json = payload.len <= PAYLOAD_MOST ? json_loadb(payload.ptr, payload.len, 0, NULL) : NULL;
-    json_t *number = json_object_get(json, "last_seq");
-    size_t at = 0;
-    while (at < publisher->recorder_count && strcmp(publisher->recorders[at].name, topic->rest) != 0)
-        at++;
-    if (json_is_integer(number) && at < PUBLISHER_RECORDERS) {
-        struct publisher_recorder *recorder = &publisher->recorders[at];
-        snprintf(recorder->name, sizeof recorder->name, "%s", topic->rest);
-        recorder->last_seq = json_integer_value(number);
-        recorder->complete = json_is_true(json_object_get(json, "complete"));
-        publisher->recorder_count += at == publisher->recorder_count;
-    }
-    json_decref(json);
-}
-
-static void on_request(struct publisher *publisher, const struct topic *topic, struct span payload)
-{
-    (void)topic;
-    control_message(publisher->control, payload);
-}
-
-static void on_revoked(struct publisher *publisher, const struct topic *topic, struct span payload)
-{
-    (void)topic;
-    control_revoked(publisher->control, payload);
-}
-
-const struct topic_handler publisher_handlers[] = {
-    {TOPIC_ASK, "ask", NULL, on_ask},
-    {TOPIC_BEAT, "beat", NULL, on_own_beat},
-    {TOPIC_STATE, "state", NULL, on_own_state},
-    {TOPIC_STORED, "stored", "+", on_stored},
-    {TOPIC_REVOKED, NULL, NULL, on_revoked}, /* before requests of those in the list can come */
-    {TOPIC_REQUEST, "request", NULL, on_request},
-};
-const size_t publisher_handler_count = sizeof publisher_handlers / sizeof *publisher_handlers;
 
 enum { READ_BYTES = 64 << 10 };
 
@@ -138,13 +64,13 @@ struct control {
     uint64_t said_hours;    /* and of those the ones of another hour */
 };
 
-static void pump_session(struct control_session *session);
+static void session_advance(struct control_session *session);
 
 /* ---- sealed messages ---- */
 
 /* To the other end, whose key is valid until then. 0; -EAGAIN: later; other errors: its key is not taken any more. */
-static int send_sealed(struct control *control, struct span address, time_t until,
-                       const uint8_t session[CHANNEL_SESSION], const char *name, struct span text)
+static int control_send(struct control *control, struct span address, time_t until,
+                        const uint8_t session[CHANNEL_SESSION], const char *name, struct span text)
 {
     _cleanup_(buf_done) struct buf sealed = BUF_INIT;
     uint8_t nonce[16];
@@ -160,22 +86,22 @@ static int send_sealed(struct control *control, struct span address, time_t unti
     return code == -ENOTCONN || code == -ENOMEM ? -EAGAIN : code;
 }
 
-static void name_session(const uint8_t session[CHANNEL_SESSION], char ret_name[2 * CHANNEL_SESSION + 1])
+static void session_put_name(const uint8_t session[CHANNEL_SESSION], char ret_name[2 * CHANNEL_SESSION + 1])
 {
     for (size_t i = 0; i < CHANNEL_SESSION; i++)
         snprintf(ret_name + 2 * i, 3, "%02x", session[i]);
 }
 
-static void send_end(struct control *control, struct span address, time_t until, const uint8_t session[CHANNEL_SESSION],
-                     const char *why)
+static void control_send_end(struct control *control, struct span address, time_t until,
+                             const uint8_t session[CHANNEL_SESSION], const char *why)
 {
     _cleanup_(buf_done) struct buf text = BUF_INIT;
     char name[2 * CHANNEL_SESSION + 1];
-    name_session(session, name);
+    session_put_name(session, name);
     channel_put_end(&text, session, why);
     if (!text.failed)
-        send_sealed(control, address, until, session, name,
-                    span_of(text.data, text.len)); /* lost: it hears nothing more */
+        control_send(control, address, until, session, name,
+                     span_of(text.data, text.len)); /* lost: it hears nothing more */
 }
 
 /* ---- sessions ---- */
@@ -199,17 +125,17 @@ static void session_free(struct control_session *session)
 }
 
 /* Over, with a reason for the other end; NULL: it knows, or must not be told. */
-static void end_session(struct control_session *session, const char *why)
+static void session_end(struct control_session *session, const char *why)
 {
     log_info("control session=%s key=%s state=over why=%s", session->name, session->who.serial,
              LOG_TEXT(why ? why : "the other end closed it"));
     if (why)
-        send_end(session->control, span_of(session->address.data, session->address.len), session->who.until,
-                 session->channel.session, why);
+        control_send_end(session->control, span_of(session->address.data, session->address.len), session->who.until,
+                         session->channel.session, why);
     session_free(session);
 }
 
-static void close_monitor(struct control_session *session)
+static void session_close_monitor(struct control_session *session)
 {
     loop_remove(session->source);
     session->source = NULL;
@@ -220,7 +146,7 @@ static void close_monitor(struct control_session *session)
 }
 
 /* How much of what came may be handed on: whole parts of requests that are not too long. -EMSGSIZE: one is. */
-static ssize_t passable(struct control_session *session)
+static ssize_t session_passable(struct control_session *session)
 {
     const struct buf *in = &session->channel.in;
     size_t bytes = 0;
@@ -239,7 +165,7 @@ static ssize_t passable(struct control_session *session)
 }
 
 /* From the other end to the monitor. false: the session is over. */
-static bool hand_on(struct control_session *session)
+static bool session_write_monitor(struct control_session *session)
 {
     for (;;) {
         while (session->out.len && session->fd >= 0) {
@@ -252,9 +178,9 @@ static bool hand_on(struct control_session *session)
                 return true;
             buf_drop(&session->out, (size_t)sent);
         }
-        ssize_t bytes = passable(session);
+        ssize_t bytes = session_passable(session);
         if (bytes < 0) {
-            end_session(session, "a request through a broker has at most 1 MB");
+            session_end(session, "a request through a broker has at most 1 MB");
             return false;
         }
         if (!bytes)
@@ -262,7 +188,7 @@ static bool hand_on(struct control_session *session)
         if (session->fd >= 0)
             buf_append(&session->out, session->channel.in.data, (size_t)bytes);
         if (session->out.failed || channel_drop(&session->channel, (size_t)bytes) < 0) {
-            end_session(session, "out of memory at the job's node");
+            session_end(session, "out of memory at the job's node");
             return false;
         }
         if (session->fd >= 0 && session->out.len > CONTROL_FRAME_BYTES)
@@ -270,7 +196,7 @@ static bool hand_on(struct control_session *session)
     }
 }
 
-static void want_events(struct control_session *session)
+static void session_update_events(struct control_session *session)
 {
     bool full = channel_waiting(&session->channel) >= CONTROL_WAITING_BYTES;
     if (session->source)
@@ -279,7 +205,7 @@ static void want_events(struct control_session *session)
 }
 
 /* From the monitor to the other end. */
-static void read_monitor(struct control_session *session)
+static void session_read_monitor(struct control_session *session)
 {
     char bytes[READ_BYTES];
     while (session->fd >= 0 && channel_waiting(&session->channel) < CONTROL_WAITING_BYTES) {
@@ -289,7 +215,7 @@ static void read_monitor(struct control_session *session)
         if (got < 0 && errno == EAGAIN)
             return;
         if (got <= 0)
-            close_monitor(session);
+            session_close_monitor(session);
         else
             channel_put(&session->channel, span_of(bytes, (size_t)got));
     }
@@ -300,9 +226,8 @@ static void on_monitor(void *ctx, int fd, uint32_t events)
     struct control_session *session = ctx;
     (void)fd;
     if (events & (EPOLLIN | EPOLLHUP | EPOLLERR))
-        read_monitor(session);
-    if (hand_on(session))
-        pump_session(session);
+        session_read_monitor(session);
+    session_advance(session);
 }
 
 /* ---- beginning ---- */
@@ -318,7 +243,7 @@ static int connect_monitor(struct err *err)
 }
 
 /* The first thing that the monitor hears, before anything of the other end. */
-static void put_confinement(struct control_session *session)
+static void session_put_confinement(struct control_session *session)
 {
     _cleanup_(buf_done) struct buf text = BUF_INIT;
     const char *const texts[] = {session->control->publisher->dir, session->who.name, session->who.serial};
@@ -353,9 +278,9 @@ static struct control_session *session_new(struct control *control, const struct
     control->count++;
     channel_init(&session->channel, header->session, true, clock_now_ns());
     session->channel.owes = true; /* the other end waits for our clock */
-    name_session(header->session, session->name);
+    session_put_name(header->session, session->name);
     buf_append(&session->address, sender->address.ptr, sender->address.len);
-    put_confinement(session);
+    session_put_confinement(session);
     session->source = loop_add_fd(control->publisher->loop, fd, EPOLLIN, on_monitor, session);
     if (!session->source || session->address.failed || session->out.failed) {
         session_free(session);
@@ -367,7 +292,7 @@ static struct control_session *session_new(struct control *control, const struct
     return session;
 }
 
-static bool was_over(const struct control *control, const uint8_t session[CHANNEL_SESSION])
+static bool session_was_over(const struct control *control, const uint8_t session[CHANNEL_SESSION])
 {
     for (size_t i = 0; i < CONTROL_OVER; i++)
         if (memcmp(control->over[i], session, CHANNEL_SESSION) == 0)
@@ -375,7 +300,7 @@ static bool was_over(const struct control *control, const uint8_t session[CHANNE
     return false;
 }
 
-static struct control_session *find(const struct control *control, const uint8_t session[CHANNEL_SESSION])
+static struct control_session *session_find(const struct control *control, const uint8_t session[CHANNEL_SESSION])
 {
     struct control_session *at = control->sessions;
     while (at && memcmp(at->channel.session, session, CHANNEL_SESSION) != 0)
@@ -391,12 +316,13 @@ static unsigned sessions_of(const struct control *control, const char *serial)
     return count;
 }
 
-static struct control_session *begin(struct control *control, const struct channel_header *header,
-                                     const struct sealed_sender *sender)
+static struct control_session *session_begin(struct control *control, const struct channel_header *header,
+                                             const struct sealed_sender *sender)
 {
     struct err err = {0};
     struct control_session *session = NULL;
-    if (was_over(control, header->session) || header->number) /* it begins with nothing that could be done late */
+    if (session_was_over(control, header->session) ||
+        header->number) /* it begins with nothing that could be done late */
         err_set(&err, -ECONNRESET, "the job's end knows no such session any more");
     else if (control->count >= CONTROL_SESSIONS)
         err_set(&err, -EBUSY, "%d others speak with the job already", CONTROL_SESSIONS);
@@ -405,13 +331,13 @@ static struct control_session *begin(struct control *control, const struct chann
     else
         session = session_new(control, header, sender, &err);
     if (!session)
-        send_end(control, sender->address, sender->about.until, header->session, err.text);
+        control_send_end(control, sender->address, sender->about.until, header->session, err.text);
     return session;
 }
 
 /* ---- what comes ---- */
 
-static void tell_refusals(struct control *control)
+static void control_tell_refusals(struct control *control)
 {
     char text[256];
     uint64_t all = 0, now = clock_now_ns();
@@ -433,8 +359,7 @@ static void tell_refusals(struct control *control)
         log_warning("requests that came through the broker were refused: %s", text);
 }
 
-/* The rest does nothing without a control. */
-static void control_message(struct control *control, struct span payload)
+void control_message(struct control *control, struct span payload)
 {
     _cleanup_(buf_done) struct buf room = BUF_INIT;
     struct sealed_sender sender;
@@ -446,7 +371,7 @@ static void control_message(struct control *control, struct span payload)
         sealed_box_refuse(control->box, SEALED_DAMAGED);
         return;
     }
-    struct control_session *session = find(control, header.session);
+    struct control_session *session = session_find(control, header.session);
     bool same = session && strcmp(session->who.serial, sender.about.serial) == 0 &&
                 span_eq(span_of(session->address.data, session->address.len), sender.address);
     if (!sender.about.rights || (session && !same)) { /* another's session */
@@ -455,21 +380,20 @@ static void control_message(struct control *control, struct span payload)
     }
     if (header.what == CHANNEL_END) {
         if (session)
-            end_session(session, NULL);
+            session_end(session, NULL);
         return;
     }
-    if (!session && !(session = begin(control, &header, &sender)))
+    if (!session && !(session = session_begin(control, &header, &sender)))
         return;
     if (channel_take(&session->channel, &header, clock_now_ns()) < 0) {
-        end_session(session, "that is no channel of scry");
+        session_end(session, "that is no channel of scry");
         return;
     }
-    read_monitor(session);
-    if (hand_on(session))
-        pump_session(session);
+    session_read_monitor(session);
+    session_advance(session);
 }
 
-static void control_revoked(struct control *control, struct span payload)
+void control_revoked(struct control *control, struct span payload)
 {
     struct err err;
     if (!control)
@@ -483,13 +407,13 @@ static void control_revoked(struct control *control, struct span payload)
 
 /* ---- what goes ---- */
 
-static bool is_lost(const struct control_session *session, uint64_t now)
+static bool session_is_lost(const struct control_session *session, uint64_t now)
 {
     return now - session->channel.heard_ns > time_hasten(CONTROL_LEASE_SECONDS * (uint64_t)NS_PER_SECOND);
 }
 
 /* Whether its key is taken still: it is sealed for, and thrown away. */
-static bool is_valid(const struct control_session *session)
+static bool session_is_valid(const struct control_session *session)
 {
     _cleanup_(buf_done) struct buf ignored = BUF_INIT;
     uint8_t nonce[16];
@@ -499,13 +423,13 @@ static bool is_valid(const struct control_session *session)
     return code == 0 || code == -ENOMEM;
 }
 
-static void wake_at(struct control *control, uint64_t when_ns)
+static void control_wake_at(struct control *control, uint64_t when_ns)
 {
     uint64_t now = clock_now_ns();
     loop_set_timer(control->timer, when_ns > now ? when_ns - now : 1, 0);
 }
 
-static void send_due(struct control_session *session, uint64_t *ret_when_ns)
+static void session_send_due(struct control_session *session, uint64_t *ret_when_ns)
 {
     _cleanup_(buf_done) struct buf text = BUF_INIT;
     struct span address = span_of(session->address.data, session->address.len);
@@ -516,24 +440,33 @@ static void send_due(struct control_session *session, uint64_t *ret_when_ns)
             return;
         }
         channel_put_clock(&text, time(NULL));
-        if (send_sealed(session->control, address, session->who.until, session->channel.session, session->name,
-                        span_of(text.data, text.len)) < 0)
+        if (control_send(session->control, address, session->who.until, session->channel.session, session->name,
+                         span_of(text.data, text.len)) < 0)
             break; /* as if it were lost: it is repeated */
     }
     uint64_t soon_ns = clock_now_ns() + NS_PER_SECOND;
     *ret_when_ns = soon_ns < *ret_when_ns ? soon_ns : *ret_when_ns;
 }
 
-static void pump_session(struct control_session *session)
+/* The session may be over then. When more is due. */
+static void session_pump(struct control_session *session, uint64_t *ret_when_ns)
+{
+    session_send_due(session, ret_when_ns);
+    session_update_events(session);
+    if (session->closing && channel_settled(&session->channel))
+        session_end(session, "the monitor has closed the connection");
+}
+
+/* After anything that happened to it. */
+static void session_advance(struct control_session *session)
 {
     struct control *control = session->control;
     uint64_t when_ns = UINT64_MAX;
-    send_due(session, &when_ns);
-    want_events(session);
-    if (session->closing && channel_settled(&session->channel))
-        end_session(session, "the monitor has closed the connection");
+    if (!session_write_monitor(session))
+        return;
+    session_pump(session, &when_ns);
     if (when_ns != UINT64_MAX)
-        wake_at(control, when_ns);
+        control_wake_at(control, when_ns);
 }
 
 void control_pump(struct control *control)
@@ -545,21 +478,18 @@ void control_pump(struct control *control)
     control->checked_ns = check ? now : control->checked_ns;
     for (struct control_session *session = control->sessions, *next; session; session = next) {
         next = session->next;
-        if (is_lost(session, now)) {
-            end_session(session, "nothing was heard any more");
-        } else if (check && !is_valid(session)) {
-            end_session(session, "the key has expired or was revoked");
+        if (session_is_lost(session, now)) {
+            session_end(session, "nothing was heard any more");
+        } else if (check && !session_is_valid(session)) {
+            session_end(session, "the key has expired or was revoked");
         } else {
-            read_monitor(session);
-            send_due(session, &when_ns);
-            want_events(session);
-            if (session->closing && channel_settled(&session->channel))
-                end_session(session, "the monitor has closed the connection");
+            session_read_monitor(session);
+            session_pump(session, &when_ns);
         }
     }
-    tell_refusals(control);
+    control_tell_refusals(control);
     if (control->sessions)
-        wake_at(control, when_ns);
+        control_wake_at(control, when_ns);
 }
 
 static void on_timer(void *ctx)
@@ -600,7 +530,7 @@ void control_stop(struct control *control, const char *why)
     if (!control)
         return;
     while (control->sessions)
-        end_session(control->sessions, why);
+        session_end(control->sessions, why);
     if (control->publisher->address == control->address.data)
         control->publisher->address = NULL;
     loop_remove(control->timer);

@@ -7,7 +7,6 @@
 #include "base/system/pause.h"
 #include "jobdir/text/text.h"
 #include "keys/signed.h"
-#include "publish/control.h"
 #include "shm/waits.h"
 
 #include <errno.h>
@@ -22,7 +21,9 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-static bool publisher_is_dropped(const struct publisher *publisher);
+static const uint64_t NS_PER_MS = 1000000;
+
+/* ---- state and beat ---- */
 
 /* Looks again. true: it says something else than before. */
 static bool about_look(struct about *about)
@@ -101,6 +102,8 @@ static void about_put_beat(const struct about *about, uint64_t beat, bool connec
     put_json_take(out, json);
 }
 
+/* ---- what is under way ---- */
+
 bool sent_has_room(const struct sent *sent)
 {
     return sent->count < SENT_MOST && sent->under_way < SENT_UNDER_WAY;
@@ -132,7 +135,7 @@ void sent_over(struct sent *sent, int id)
     }
 }
 
-static void take_out(struct sent *sent, size_t at, struct sent_one *ret_one)
+static void sent_take_out(struct sent *sent, size_t at, struct sent_one *ret_one)
 {
     *ret_one = sent->list[at];
     sent->under_way -= !ret_one->over;
@@ -147,7 +150,7 @@ bool sent_take(struct sent *sent, struct sent_one *ret_one)
     for (size_t i = 1; i < sent->count && sent->list[0].qos0 && !there; i++)
         there = sent->list[i].over && !sent->list[i].qos0;
     if (there)
-        take_out(sent, 0, ret_one);
+        sent_take_out(sent, 0, ret_one);
     return there;
 }
 
@@ -155,11 +158,18 @@ bool sent_take_figures(struct sent *sent, struct sent_one *ret_one)
 {
     for (size_t i = 0; i < sent->count; i++)
         if (sent->list[i].qos0 && sent->list[i].over) {
-            take_out(sent, i, ret_one);
+            sent_take_out(sent, i, ret_one);
             return true;
         }
     sent->figures = 0;
     return false;
+}
+
+/* The broker acknowledges what it is sent, and gives nothing of it back: MQTT 3.1.1 has no other way to refuse it. */
+static bool publisher_is_dropped(const struct publisher *publisher)
+{
+    return !publisher->heard && publisher->echo_ns &&
+           clock_now_ns() - publisher->echo_ns >= time_hasten(PUBLISHER_HEARD_MS * NS_PER_MS);
 }
 
 /*
@@ -170,7 +180,7 @@ bool sent_take_figures(struct sent *sent, struct sent_one *ret_one)
 enum { LINE_MOST = 64 << 10 };
 
 /* Reads what has come. false: the other side is gone. */
-static bool fill(struct publisher *publisher)
+static bool channel_fill(struct publisher *publisher)
 {
     for (;;) {
         char *room = publisher->in.len < LINE_MOST ? buf_reserve(&publisher->in, 4096) : NULL;
@@ -186,7 +196,7 @@ static bool fill(struct publisher *publisher)
 }
 
 /* A new reference, or NULL: there is no whole line. */
-static json_t *take_line(struct publisher *publisher)
+static json_t *channel_take_line(struct publisher *publisher)
 {
     const char *end = publisher->in.len ? memchr(publisher->in.data, '\n', publisher->in.len) : NULL;
     if (!end)
@@ -197,7 +207,7 @@ static json_t *take_line(struct publisher *publisher)
     return json ? json : json_null();
 }
 
-static void take_text(char *ret_text, size_t size, const json_t *settings, const char *name)
+static void setting_copy(char *ret_text, size_t size, const json_t *settings, const char *name)
 {
     const char *text = json_string_value(json_object_get(settings, name));
     snprintf(ret_text, size, "%s", text ? text : "");
@@ -206,15 +216,15 @@ static void take_text(char *ret_text, size_t size, const json_t *settings, const
 int channel_begin(struct publisher *publisher, struct err *err)
 {
     json_t *settings = NULL;
-    while (!(settings = take_line(publisher)))
-        if (!fill(publisher))
+    while (!(settings = channel_take_line(publisher)))
+        if (!channel_fill(publisher))
             return err_set(err, -EINVAL, "it is started by scry run and scry publish, which say what to publish");
     char url[PATH_MAX];
-    take_text(url, sizeof url, settings, "url");
-    take_text(publisher->dir, sizeof publisher->dir, settings, "dir");
-    take_text(publisher->job, sizeof publisher->job, settings, "job");
-    take_text(publisher->key_option, sizeof publisher->key_option, settings, "key");
-    take_text(publisher->owner, sizeof publisher->owner, settings, "owner");
+    setting_copy(url, sizeof url, settings, "url");
+    setting_copy(publisher->dir, sizeof publisher->dir, settings, "dir");
+    setting_copy(publisher->job, sizeof publisher->job, settings, "job");
+    setting_copy(publisher->key_option, sizeof publisher->key_option, settings, "key");
+    setting_copy(publisher->owner, sizeof publisher->owner, settings, "owner");
     publisher->alone = json_is_true(json_object_get(settings, "alone"));
     json_int_t from = json_integer_value(json_object_get(settings, "from"));
     publisher->from = publisher->published = from > 0 ? (uint64_t)from : 0;
@@ -257,8 +267,8 @@ void channel_tell(struct publisher *publisher)
 
 bool channel_read(struct publisher *publisher)
 {
-    bool there = fill(publisher);
-    for (json_t *line; (line = take_line(publisher));) {
+    bool there = channel_fill(publisher);
+    for (json_t *line; (line = channel_take_line(publisher));) {
         const char *type = json_string_value(json_object_get(line, "type"));
         if (type && strcmp(type, "over") == 0)
             publisher->over_told = true;
@@ -267,18 +277,91 @@ bool channel_read(struct publisher *publisher)
     return there;
 }
 
-static const uint64_t NS_PER_MS = 1000000;
-
 static int64_t last_seq(const struct publisher *publisher)
 {
     return (int64_t)publisher->follow.next_seq - 1;
 }
 
+/* ---- what comes from the broker. All of it is foreign: it is read with limits, and what is wrong is dropped ---- */
+
+enum { PAYLOAD_MOST = 4096 };
+
+static void on_ask(struct publisher *publisher, const struct topic *topic, struct span payload)
+{
+    struct ask ask;
+    (void)topic;
+    if (payload.len <= PAYLOAD_MOST && ask_parse(payload, &ask)) {
+        asks_add(&publisher->asks, &ask);
+        publisher->asked_ns = clock_now_ns();
+    } else {
+        log_debug("bad-ask job=%s text=%s", publisher->job, LOG_BYTES(payload.ptr, payload.len));
+    }
+}
+
+static void on_own_beat(struct publisher *publisher, const struct topic *topic, struct span payload)
+{
+    (void)topic, (void)payload;
+    publisher->heard = true;
+}
+
+/* Whoever may write there can put another state in its place, and readers that come later would have only that. */
+static void on_own_state(struct publisher *publisher, const struct topic *topic, struct span payload)
+{
+    (void)topic;
+    const struct buf *sent = &publisher->state_sent;
+    if (!publisher->alone && payload.len && !span_eq(payload, span_of(sent->data, sent->len)))
+        publisher->overwritten = true;
+}
+
+static void on_stored(struct publisher *publisher, const struct topic *topic, struct span payload)
+{
+    json_t *json = payload.len <= PAYLOAD_MOST ? json_loadb(payload.ptr, payload.len, 0, NULL) : NULL;
+    json_t *number = json_object_get(json, "last_seq");
+    size_t at = 0;
+    while (at < publisher->recorder_count && strcmp(publisher->recorders[at].name, topic->rest) != 0)
+        at++;
+    if (json_is_integer(number) && at < PUBLISHER_RECORDERS) {
+        struct publisher_recorder *recorder = &publisher->recorders[at];
+        snprintf(recorder->name, sizeof recorder->name, "%s", topic->rest);
+        recorder->last_seq = json_integer_value(number);
+        recorder->complete = json_is_true(json_object_get(json, "complete"));
+        publisher->recorder_count += at == publisher->recorder_count;
+    }
+    json_decref(json);
+}
+
+static void on_request(struct publisher *publisher, const struct topic *topic, struct span payload)
+{
+    (void)topic;
+    control_message(publisher->control, payload);
+}
+
+static void on_revoked(struct publisher *publisher, const struct topic *topic, struct span payload)
+{
+    (void)topic;
+    control_revoked(publisher->control, payload);
+}
+
+/* A row for each kind of topic, which is subscribed to with QoS 1. */
+static const struct {
+    enum topic_kind kind;
+    const char *name, *rest; /* as topic_put takes them */
+    void (*message)(struct publisher *publisher, const struct topic *topic, struct span payload);
+} handlers[] = {
+    {TOPIC_ASK, "ask", NULL, on_ask},
+    {TOPIC_BEAT, "beat", NULL, on_own_beat},
+    {TOPIC_STATE, "state", NULL, on_own_state},
+    {TOPIC_STORED, "stored", "+", on_stored},
+    {TOPIC_REVOKED, NULL, NULL, on_revoked}, /* before requests of those in the list can come */
+    {TOPIC_REQUEST, "request", NULL, on_request},
+};
+static const size_t handler_count = sizeof handlers / sizeof *handlers;
+
 /* ---- sending ---- */
 
 /* In place of the payload, `room` with the job's signature behind it, if it has a key. */
-static struct span sign(const struct publisher *publisher, const char *name, uint64_t last_seq, struct span payload,
-                        struct buf *room)
+static struct span message_sign(const struct publisher *publisher, const char *name, uint64_t last_seq,
+                                struct span payload, struct buf *room)
 {
     struct topic topic;
     const char *kind = publisher->key && topic_parse(name, &topic) ? topic_signed(&topic) : NULL;
@@ -305,7 +388,7 @@ static int send_one(struct publisher *publisher, const char *name, const char *r
         topic_put(&topic, publisher->owner, publisher->job, name, rest);
     if (topic.failed)
         return -ENOMEM;
-    payload = sign(publisher, topic.data, one.end ? one.end - 1 : publisher->asks.last, payload, &room);
+    payload = message_sign(publisher, topic.data, one.end ? one.end - 1 : publisher->asks.last, payload, &room);
     int code = link_publish(publisher->link, topic.data, payload, one.qos0 ? 0 : 1, retain, &one.id);
     if (code == 0 && retain && strcmp(name, "state") == 0) {
         buf_clear(&publisher->state_sent);
@@ -344,7 +427,7 @@ static int send_state(struct publisher *publisher)
 
 static int send_beat(struct publisher *publisher)
 {
-    bool echoed = publisher->subscribed == publisher_handler_count;
+    bool echoed = publisher->subscribed == handler_count;
     _cleanup_(buf_done) struct buf text = BUF_INIT;
     about_put_beat(&publisher->about, publisher->beat + 1, publisher->phase < PUBLISHER_LEAVES, last_seq(publisher),
                    &text);
@@ -426,20 +509,13 @@ static bool send_answers(struct publisher *publisher, uint64_t now_ns, uint64_t 
 
 /* ---- the end ---- */
 
-static void leave(struct publisher *publisher, bool says)
+static void publisher_leave(struct publisher *publisher, bool says)
 {
     control_stop(publisher->control, "the job has ended");
     publisher->control = NULL;
     link_close(publisher->link, says);
     publisher->link = NULL;
     loop_stop(publisher->loop);
-}
-
-/* The broker acknowledges what it is sent, and gives nothing of it back: MQTT 3.1.1 has no other way to refuse it. */
-static bool publisher_is_dropped(const struct publisher *publisher)
-{
-    return !publisher->heard && publisher->echo_ns &&
-           clock_now_ns() - publisher->echo_ns >= time_hasten(PUBLISHER_HEARD_MS * NS_PER_MS);
 }
 
 /* Recorders that have begun to store the job and have not all of it. */
@@ -452,7 +528,7 @@ static bool is_being_stored(const struct publisher *publisher)
 }
 
 /* Everything that there is now was given to the connection. */
-static void go_on(struct publisher *publisher, uint64_t now_ns)
+static void publisher_advance(struct publisher *publisher, uint64_t now_ns)
 {
     if (publisher->phase == PUBLISHER_ENDS && publisher->sent.under_way == 0) {
         publisher->phase = PUBLISHER_SAYS;
@@ -465,7 +541,7 @@ static void go_on(struct publisher *publisher, uint64_t now_ns)
         channel_tell(publisher);
     } else if (publisher->phase == PUBLISHER_LEAVES && !publisher->beat_wanted && publisher->sent.count == 0) {
         publisher->status = !publisher->heard;
-        leave(publisher, true);
+        publisher_leave(publisher, true);
         return;
     }
     bool stored = !is_being_stored(publisher) ||
@@ -481,16 +557,16 @@ static void go_on(struct publisher *publisher, uint64_t now_ns)
     }
 }
 
-static void pump(void *ctx);
+static void publisher_pump(void *ctx);
 
-static void want_pump(struct publisher *publisher)
+static void publisher_wake(struct publisher *publisher)
 {
     if (!publisher->pump)
-        publisher->pump = loop_add_deferred(publisher->loop, pump, publisher);
+        publisher->pump = loop_add_deferred(publisher->loop, publisher_pump, publisher);
 }
 
 /* Sends what there is to send, as far as there is room; acknowledgements bring it here again. */
-static void pump(void *ctx)
+static void publisher_pump(void *ctx)
 {
     struct publisher *publisher = ctx;
     uint64_t now_ns = clock_now_ns(), asked_ns = 0;
@@ -511,14 +587,14 @@ static void pump(void *ctx)
         loop_set_timer(publisher->due, due_ns > now_ns ? due_ns - now_ns : 1, 0);
     enum publisher_phase phase = publisher->phase;
     if (all)
-        go_on(publisher, now_ns);
+        publisher_advance(publisher, now_ns);
     if (publisher->phase != phase && publisher->link)
-        want_pump(publisher);
+        publisher_wake(publisher);
 }
 
-static void pump_due(void *ctx)
+static void on_due(void *ctx)
 {
-    want_pump(ctx);
+    publisher_wake(ctx);
 }
 
 /* ---- the connection ---- */
@@ -533,20 +609,19 @@ static void on_connected(void *ctx, bool session_present)
     publisher->echo_ns = 0;
     publisher->why[0] = 0;
     publisher->progress_ns = clock_now_ns();
-    for (size_t i = 0; i < publisher_handler_count; i++) {
-        const struct topic_handler *handler = &publisher_handlers[i];
+    for (size_t i = 0; i < handler_count; i++) {
         _cleanup_(buf_done) struct buf topic = BUF_INIT;
-        if (handler->kind == TOPIC_REVOKED)
+        if (handlers[i].kind == TOPIC_REVOKED)
             topic_put_revoked(&topic, publisher->owner);
         else
-            topic_put(&topic, publisher->owner, publisher->job, handler->name, handler->rest);
+            topic_put(&topic, publisher->owner, publisher->job, handlers[i].name, handlers[i].rest);
         int id, code = topic.failed ? -ENOMEM : link_subscribe(publisher->link, topic.data, 1, &id);
         if (code < 0)
             log_warning("cannot subscribe to %s: %s", topic.data ? topic.data : "", strerror(-code));
     }
     publisher->state_wanted = publisher->beat_wanted = true;
     channel_tell(publisher);
-    want_pump(publisher);
+    publisher_wake(publisher);
 }
 
 /* The link sends again what is under way. Figures that the system took are lost, perhaps: they are read again. */
@@ -565,7 +640,7 @@ static void on_lost(void *ctx, const char *why)
     channel_tell(publisher);
     if (publisher->phase >= PUBLISHER_COMPLETE && !is_being_stored(publisher)) { /* the broker has all of it */
         publisher->status = 0;
-        leave(publisher, false);
+        publisher_leave(publisher, false);
     }
 }
 
@@ -601,7 +676,7 @@ static void on_published(void *ctx, int id)
     }
     count_published(publisher);
     publisher->progress_ns = clock_now_ns();
-    want_pump(publisher);
+    publisher_wake(publisher);
 }
 
 static void on_subscribed(void *ctx, int id, bool granted)
@@ -610,9 +685,9 @@ static void on_subscribed(void *ctx, int id, bool granted)
     (void)id;
     if (!granted)
         log_warning("the broker refuses what readers of %s may ask for", publisher->job);
-    if (++publisher->subscribed == publisher_handler_count)
+    if (++publisher->subscribed == handler_count)
         publisher->beat_wanted = true; /* this one comes back */
-    want_pump(publisher);
+    publisher_wake(publisher);
 }
 
 static void on_message(void *ctx, const char *text, struct span payload, bool retained)
@@ -624,15 +699,15 @@ static void on_message(void *ctx, const char *text, struct span payload, bool re
         return;
     if (retained && topic.kind == TOPIC_STATE) /* from before: its own comes now */
         return;
-    for (size_t i = 0; i < publisher_handler_count; i++)
-        if (publisher_handlers[i].kind == topic.kind)
-            publisher_handlers[i].message(publisher, &topic, payload);
-    want_pump(publisher);
+    for (size_t i = 0; i < handler_count; i++)
+        if (handlers[i].kind == topic.kind)
+            handlers[i].message(publisher, &topic, payload);
+    publisher_wake(publisher);
 }
 
 /* ---- the job ---- */
 
-static void watch_spool(struct publisher *publisher)
+static void publisher_watch_spool(struct publisher *publisher)
 {
     _cleanup_(buf_done) struct buf path = BUF_INIT;
     struct err err = {0};
@@ -647,13 +722,13 @@ static void watch_spool(struct publisher *publisher)
 }
 
 /* The spool has grown. */
-static void grown(void *ctx)
+static void on_grown(void *ctx)
 {
     struct publisher *publisher = ctx;
     char events[4096];
     ssize_t got = read(publisher->watch_fd, events, sizeof events);
     (void)got; /* what happened is of no interest */
-    want_pump(publisher);
+    publisher_wake(publisher);
 }
 
 /* Whoever writes the directory is done with it. */
@@ -671,10 +746,10 @@ static bool is_written(struct publisher *publisher, uint64_t now_ns)
            now_ns - publisher->over_ns > time_hasten(PUBLISHER_REPORT_SECONDS * (uint64_t)NS_PER_SECOND);
 }
 
-static void look(struct publisher *publisher)
+static void publisher_look(struct publisher *publisher)
 {
     uint64_t now_ns = clock_now_ns();
-    watch_spool(publisher);
+    publisher_watch_spool(publisher);
     if (about_look(&publisher->about))
         publisher->state_wanted = true;
     if (publisher->phase == PUBLISHER_FOLLOWS)
@@ -686,14 +761,14 @@ static void look(struct publisher *publisher)
     }
     if (publisher->phase == PUBLISHER_ENDS)
         files_look(&publisher->files, now_ns, true);
-    want_pump(publisher);
+    publisher_wake(publisher);
 }
 
-static void give_up(struct publisher *publisher)
+static void publisher_give_up(struct publisher *publisher)
 {
     if (!publisher->why[0])
         snprintf(publisher->why, sizeof publisher->why, "the broker does not answer");
-    leave(publisher, false); /* the last will says that nobody publishes it any more */
+    publisher_leave(publisher, false); /* the last will says that nobody publishes it any more */
 }
 
 static void on_tick(void *ctx)
@@ -702,7 +777,7 @@ static void on_tick(void *ctx)
     if (publisher->overwritten) /* once a tick, whoever goes on with it */
         publisher->state_wanted = true;
     publisher->overwritten = false;
-    look(publisher);
+    publisher_look(publisher);
     channel_tell(publisher);
     uint64_t now_ns = clock_now_ns();
     uint64_t alone_ns =
@@ -713,14 +788,14 @@ static void on_tick(void *ctx)
                     ? (ends || !publisher->was_up) && now_ns - publisher->progress_ns > time_hasten(alone_ns)
                     : publisher->over_ns && now_ns - publisher->over_ns > time_hasten(left_ns);
     if (late && publisher->link)
-        give_up(publisher);
+        publisher_give_up(publisher);
 }
 
 static void on_echo_late(void *ctx)
 {
     struct publisher *publisher = ctx;
     channel_tell(publisher);
-    want_pump(publisher);
+    publisher_wake(publisher);
 }
 
 static void on_beat(void *ctx)
@@ -728,7 +803,7 @@ static void on_beat(void *ctx)
     struct publisher *publisher = ctx;
     if (publisher->phase < PUBLISHER_LEAVES)
         publisher->beat_wanted = true;
-    want_pump(publisher);
+    publisher_wake(publisher);
 }
 
 static void on_channel(void *ctx, int fd, uint32_t events)
@@ -740,7 +815,7 @@ static void on_channel(void *ctx, int fd, uint32_t events)
         close(publisher->channel);
         publisher->channel = -1;
     }
-    look(publisher);
+    publisher_look(publisher);
 }
 
 static int open_link(struct publisher *publisher, struct err *err)
@@ -751,7 +826,7 @@ static int open_link(struct publisher *publisher, struct err *err)
     topic_put(&topic, publisher->owner, publisher->job, "beat", NULL);
     struct span said = span_of(will.data, will.len);
     if (!will.failed && !topic.failed)
-        said = sign(publisher, topic.data, 0, said, &room);
+        said = message_sign(publisher, topic.data, 0, said, &room);
     buf_puts(&client, publisher->alone ? "scry-again-" : "scry-job-");
     topic_put_level(&client, publisher->job);
     if (will.failed || topic.failed || client.failed)
@@ -767,7 +842,7 @@ static int open_link(struct publisher *publisher, struct err *err)
 }
 
 /* Without a key, nothing that is sent is signed, and the job takes no requests. */
-static void read_key(struct publisher *publisher)
+static void publisher_read_key(struct publisher *publisher)
 {
     const char *option = publisher->key_option[0] ? publisher->key_option : NULL;
     struct err err = {0};
@@ -776,7 +851,7 @@ static void read_key(struct publisher *publisher)
     explicit_bzero(publisher->key_option, sizeof publisher->key_option);
 }
 
-static int begin(struct publisher *publisher, struct err *err)
+static int publisher_begin(struct publisher *publisher, struct err *err)
 {
     struct loop *loop = publisher->loop;
     files_init(&publisher->files, publisher->dir);
@@ -785,8 +860,8 @@ static int begin(struct publisher *publisher, struct err *err)
     publisher->progress_ns = clock_now_ns();
     publisher->watch_fd = inotify_init1(IN_NONBLOCK | IN_CLOEXEC);
     if (publisher->watch_fd >= 0)
-        publisher->watch = seldom_new(loop, publisher->watch_fd, PUBLISHER_GROWN_NS, grown, publisher);
-    publisher->due = loop_add_timer(loop, UINT64_MAX / 4, 0, pump_due, publisher);
+        publisher->watch = seldom_new(loop, publisher->watch_fd, PUBLISHER_GROWN_NS, on_grown, publisher);
+    publisher->due = loop_add_timer(loop, UINT64_MAX / 4, 0, on_due, publisher);
     publisher->echo = loop_add_timer(loop, UINT64_MAX / 4, 0, on_echo_late, publisher);
     publisher->tick =
         loop_add_timer(loop, time_hasten(PUBLISHER_TICK_NS), time_hasten(PUBLISHER_TICK_NS), on_tick, publisher);
@@ -796,8 +871,8 @@ static int begin(struct publisher *publisher, struct err *err)
         publisher->channel_source = loop_add_fd(loop, publisher->channel, EPOLLIN, on_channel, publisher);
     if (!publisher->due || !publisher->echo || !publisher->tick || !publisher->beats)
         return err_set(err, -ENOMEM, "out of memory");
-    look(publisher);
-    read_key(publisher);
+    publisher_look(publisher);
+    publisher_read_key(publisher);
     if (!publisher->alone)
         control_start(publisher, &publisher->control);
     return open_link(publisher, err);
@@ -810,7 +885,7 @@ int publisher_run(struct publisher *publisher)
     int code = loop_new(&publisher->loop);
     if (code < 0)
         err_errno(&err, code, "cannot start");
-    else if (begin(publisher, &err) == 0 && (code = loop_run(publisher->loop)) < 0)
+    else if (publisher_begin(publisher, &err) == 0 && (code = loop_run(publisher->loop)) < 0)
         err_errno(&err, code, "cannot wait");
     if (err.code) {
         snprintf(publisher->why, sizeof publisher->why, "%.255s", err.text);

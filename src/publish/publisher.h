@@ -8,9 +8,7 @@
 #include "broker/topics.h"
 #include "broker/url.h"
 #include "jobdir/record/info.h"
-#include "publish/asks.h"
-#include "publish/files.h"
-#include "publish/follow.h"
+#include "publish/feed.h"
 
 #include <limits.h>
 #include <stdbool.h>
@@ -24,10 +22,10 @@
  * is what the disk has. Records go in batches, figures with QoS 0 and all else with QoS 1. A retained `state` says what the job is;
  * a `beat` with a lease, replaced by the last will when the connection is lost, tells running from unreachable: a job without
  * network is never called dead. MQTT keeps only the last message of a topic, so readers ask for the numbers that they lack
- * (asks.h). At the end it waits for readers and recorders, not long; if scry run is killed it says so and stays until the
+ * (feed.h). At the end it waits for readers and recorders, not long; if scry run is killed it says so and stays until the
  * command has ended. It has a session of its own, and ignores the signals that batch systems send to all.
  *
- * The files: follow.h reads, this knows what has arrived, files.h has small files, control.h what comes back.
+ * The files: feed.h reads what is sent, this knows what has arrived, control.c has sealed requests.
  */
 
 /* What is said of a job as a whole: the retained messages `state` and `beat`. */
@@ -79,14 +77,12 @@ bool sent_take(struct sent *sent, struct sent_one *ret_one);
 bool sent_take_figures(struct sent *sent, struct sent_one *ret_one);
 
 /*
- * The program scry-publisher: sends what is in a job directory to a broker, while the job runs or afterwards
- * (doc/reference/broker.md). One thread, one loop. It may wait for the network and the disk as long as they take: nobody
- * waits for it but `scry run`, for a moment, at the end.
+ * One thread, one loop. It may wait for the network and the disk as long as they take: nobody waits for it but `scry run`, for a
+ * moment, at the end.
  *
  * Phases: it follows until the job is over and nobody writes its directory any more; sends the rest; says `complete`;
  * waits for recorders that have begun to store the job; leaves.
  */
-
 enum {
     PUBLISHER_RECORDERS = 64,
 };
@@ -95,15 +91,6 @@ enum publisher_phase { PUBLISHER_FOLLOWS, PUBLISHER_ENDS, PUBLISHER_SAYS, PUBLIS
 
 struct control;
 struct publisher;
-
-/* What comes from the broker: a row of publisher_handlers for each kind of topic. It is subscribed to with QoS 1. */
-struct topic_handler {
-    enum topic_kind kind;
-    const char *name, *rest; /* as topic_put takes them */
-    void (*message)(struct publisher *publisher, const struct topic *topic, struct span payload);
-};
-extern const struct topic_handler publisher_handlers[];
-extern const size_t publisher_handler_count;
 
 struct publisher_recorder {
     char name[TOPIC_LEVEL_SIZE];
@@ -128,7 +115,7 @@ struct publisher {
     struct sent sent;
     struct asks asks;
     enum publisher_phase phase;
-    struct control *control;   /* publish/control.h; NULL: the job takes no requests */
+    struct control *control;   /* NULL: the job takes no requests */
     char key_option[16 << 10]; /* as of --key; "": none was given */
     struct key *key;           /* of the job: what is sent is signed with it; NULL: it has none */
     const char *address;       /* for sealed requests; NULL: none */
@@ -159,6 +146,30 @@ int publisher_run(struct publisher *publisher);
 int publisher_send(struct publisher *publisher, const char *name, const char *rest, struct span payload);
 /* Whether publisher_send would take something. */
 bool publisher_has_room(const struct publisher *publisher);
+
+/*
+ * The control channel at the job's end: opens the sealed requests that come through the broker, and gives them to the
+ * node's monitor, on a connection for each session that is confined to the job and to the rights of the sender's key
+ * (monitor/engine/confine.h). So whatever the other end says, the monitor decides, by the same rules for all.
+ *
+ * A session is a channel (wire/channel.h) with the frames of a tool and a monitor in it. It belongs to the key that
+ * began it, and to that end's address. It begins with a message that asks for nothing; so one that somebody kept
+ * back, and lets through when its sender is long gone, does nothing. It is over when either end says so, when nothing
+ * came for a while, or when the key has expired or was revoked.
+ */
+
+/* Sets the publisher's address. Without a key of the job, and where no address can be made, which is in the log, the job
+ * takes no requests: *ret_control is NULL. */
+void control_start(struct publisher *publisher, struct control **ret_control);
+/* Ends all sessions, and says so to the other ends as far as there is room. NULL is fine. */
+void control_stop(struct control *control, const char *why);
+/* Sends what is due, as far as there is room. */
+void control_pump(struct control *control);
+/* What was refused since the start, "3 expired, 1 forged"; "": nothing. What is only of another hour is in the log. */
+void control_refusals(const struct control *control, char *ret_text, size_t size);
+/* What comes below the job's topic `request`, and the list of keys that were revoked. NULL: nothing is done. */
+void control_message(struct control *control, struct span payload);
+void control_revoked(struct control *control, struct span payload);
 
 /* ---- scry run at the other end ---- */
 

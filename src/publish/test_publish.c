@@ -15,10 +15,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "publish/asks.h"
 #include "jobdir/record/mirror.h"
-#include "publish/files.h"
-#include "publish/follow.h"
+#include "publish/feed.h"
 #include "publish/publisher.h"
 #include "shm/waits.h"
 

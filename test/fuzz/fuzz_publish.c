@@ -12,8 +12,7 @@
 #include <jansson.h>
 
 #include "fuzz.h"
-#include "publish/asks.h"
-#include "publish/follow.h"
+#include "publish/feed.h"
 
 enum { RECORDS_MOST = 4096 };
 static char root[] = "/tmp/scry-fuzz-publish-XXXXXX", spool[64];
