@@ -44,13 +44,13 @@ struct forgetting {
     bool was_up;
 };
 
-static void fail(struct forgetting *forgetting, const struct err *err)
+static void forget_fail(struct forgetting *forgetting, const struct err *err)
 {
     states_stop(&forgetting->states);
     reader_fail(forgetting->reader, err);
 }
 
-static void add_topic(struct forgetting *forgetting, const char *topic)
+static void topic_add(struct forgetting *forgetting, const char *topic)
 {
     for (size_t i = 0; i < forgetting->count; i++)
         if (strcmp(forgetting->topics[i].topic, topic) == 0)
@@ -62,18 +62,18 @@ static void add_topic(struct forgetting *forgetting, const char *topic)
         forgetting->topics[forgetting->count++] = (struct retained){.topic = copy};
 }
 
-static void add_of_job(struct forgetting *forgetting, const char *name)
+static void topic_add_of_job(struct forgetting *forgetting, const char *name)
 {
     _cleanup_(buf_done) struct buf topic = BUF_INIT;
     topic_put(&topic, forgetting->reader->owner, forgetting->job, name, NULL);
     if (!topic.failed)
-        add_topic(forgetting, topic.data);
+        topic_add(forgetting, topic.data);
 }
 
 /* ---- which job, and may it go? ---- */
 
 /* A name that several jobs have is refused, for this cannot be undone. */
-static const struct state *find_only(const struct forgetting *forgetting, struct err *err)
+static const struct state *forget_find_only(const struct forgetting *forgetting, struct err *err)
 {
     const struct state *found = states_find(&forgetting->states, forgetting->job, err);
     if (!found || strcmp(found->job, forgetting->job) == 0 || strcmp(forgetting->job, "@last") == 0)
@@ -90,23 +90,23 @@ static const struct state *find_only(const struct forgetting *forgetting, struct
 }
 
 /* By the last beat, and the clocks of both nodes. */
-static bool is_published(const struct state *job)
+static bool job_is_published(const struct state *job)
 {
     double age = (double)clock_wall_ns() / NS_PER_SECOND - json_number_value(json_object_get(job->beat, "time"));
     double lease = json_number_value(json_object_get(job->beat, "lease_seconds"));
     return json_is_true(json_object_get(job->beat, "connected")) && (job->beats || (age < lease && age > -lease));
 }
 
-static bool is_over(const struct state *job)
+static bool job_is_over(const struct state *job)
 {
     return json_is_object(json_object_get(json_object_get(job->state, "info"), "result"));
 }
 
-static int check(struct forgetting *forgetting, const struct state *job, struct err *err)
+static int forget_check(struct forgetting *forgetting, const struct state *job, struct err *err)
 {
-    if (!is_over(job) && is_published(job))
+    if (!job_is_over(job) && job_is_published(job))
         return err_set(err, -EBUSY, "job %s still runs: the broker forgets it only when it is over", job->job);
-    if (!is_over(job) && forgetting->how != FORGET_UNREACHABLE && !states_node_restarted(&forgetting->states, job))
+    if (!job_is_over(job) && forgetting->how != FORGET_UNREACHABLE && !states_node_restarted(&forgetting->states, job))
         return err_set(err, -EBUSY,
                        "job %s is unreachable, and may still run; --force makes the broker forget it anyway", job->job);
     return 0;
@@ -114,20 +114,20 @@ static int check(struct forgetting *forgetting, const struct state *job, struct 
 
 /* ---- forgetting ---- */
 
-static void say_ready(struct forgetting *forgetting)
+static void forget_say_ready(struct forgetting *forgetting)
 {
     struct reader *reader = forgetting->reader;
     char path[PATH_MAX];
     struct err err = {0};
     if (mirror_path(reader->via, reader->owner, forgetting->job, path, sizeof path, &err) < 0) {
-        fail(forgetting, &err);
+        forget_fail(forgetting, &err);
         return;
     }
     reader_say("ready", path);
     loop_stop(reader->loop);
 }
 
-static void send_some(struct forgetting *forgetting)
+static void forget_send(struct forgetting *forgetting)
 {
     while (forgetting->sending && forgetting->next < forgetting->count &&
            link_publish(forgetting->reader->link, forgetting->topics[forgetting->next].topic, span_str(""), 1, true,
@@ -135,7 +135,7 @@ static void send_some(struct forgetting *forgetting)
         forgetting->next++;
 }
 
-static void start(struct forgetting *forgetting)
+static void forget_start(struct forgetting *forgetting)
 {
     struct reader *reader = forgetting->reader;
     if (forgetting->exact) {
@@ -151,30 +151,30 @@ static void on_all_came(void *ctx)
 {
     struct forgetting *forgetting = ctx;
     struct err err = {0};
-    const struct state *job = find_only(forgetting, &err);
+    const struct state *job = forget_find_only(forgetting, &err);
     /* It is no id, or other jobs know whether its node was started again. */
-    if (!forgetting->saw_all && (job ? !is_over(job) : err.code == -ENOENT)) {
+    if (!forgetting->saw_all && (job ? !job_is_over(job) : err.code == -ENOENT)) {
         forgetting->saw_all = true;
         forgetting->exact = false;
-        start(forgetting);
+        forget_start(forgetting);
         return;
     }
-    forgetting->waiting = job && forgetting->exact && is_over(job) && is_published(job);
+    forgetting->waiting = job && forgetting->exact && job_is_over(job) && job_is_published(job);
     if (forgetting->waiting)
         return;
-    if (!job || check(forgetting, job, &err) < 0) {
-        fail(forgetting, &err);
+    if (!job || forget_check(forgetting, job, &err) < 0) {
+        forget_fail(forgetting, &err);
     } else if (!forgetting->exact) {
         snprintf(forgetting->job, sizeof forgetting->job, "%s", job->job);
         forgetting->exact = true;
-        start(forgetting);
+        forget_start(forgetting);
     } else if (forgetting->how == FORGET_NOTHING) {
-        say_ready(forgetting);
+        forget_say_ready(forgetting);
     } else {
-        add_of_job(forgetting, "beat");
-        add_of_job(forgetting, "state");
+        topic_add_of_job(forgetting, "beat");
+        topic_add_of_job(forgetting, "state");
         forgetting->sending = true;
-        send_some(forgetting);
+        forget_send(forgetting);
     }
 }
 
@@ -182,10 +182,10 @@ static void on_connected(void *ctx, bool session_present)
 {
     struct forgetting *forgetting = ctx;
     forgetting->was_up = true;
-    start(forgetting);
+    forget_start(forgetting);
 }
 
-static void give_up(void *ctx)
+static void forget_give_up(void *ctx)
 {
     struct forgetting *forgetting = ctx;
     struct reader *reader = forgetting->reader;
@@ -198,7 +198,7 @@ static void give_up(void *ctx)
     else
         err_set(&err, -ETIMEDOUT, "the broker %s does not answer%s%s", reader->via, reader->last_loss[0] ? ": " : "",
                 reader->last_loss);
-    fail(forgetting, &err);
+    forget_fail(forgetting, &err);
 }
 
 static void on_lost(void *ctx, const char *why)
@@ -214,16 +214,16 @@ static void on_lost(void *ctx, const char *why)
     forgetting->failed += !forgetting->was_up;
     unsigned places = reader->url.place_count ? (unsigned)reader->url.place_count : 1;
     if (forgetting->lost == TRIES || forgetting->failed == TRIES * places)
-        give_up(forgetting);
+        forget_give_up(forgetting);
 }
 
 static void on_published(void *ctx, int id)
 {
     struct forgetting *forgetting = ctx;
     if (forgetting->sending && ++forgetting->acknowledged == forgetting->count)
-        loop_add_timer(forgetting->reader->loop, time_hasten((uint64_t)FORGET_BACK_SECONDS * NS_PER_SECOND), 0, give_up,
-                       forgetting);
-    send_some(forgetting);
+        loop_add_timer(forgetting->reader->loop, time_hasten((uint64_t)FORGET_BACK_SECONDS * NS_PER_SECOND), 0,
+                       forget_give_up, forgetting);
+    forget_send(forgetting);
 }
 
 static void on_subscribed(void *ctx, int id, bool granted)
@@ -236,10 +236,10 @@ static void on_subscribed(void *ctx, int id, bool granted)
     }
     err_set(&err, -EACCES, "the broker %s does not let you read jobs of %s", forgetting->reader->via,
             forgetting->reader->owner);
-    fail(forgetting, &err);
+    forget_fail(forgetting, &err);
 }
 
-static void take_cleared(struct forgetting *forgetting, const char *topic)
+static void forget_take_cleared(struct forgetting *forgetting, const char *topic)
 {
     size_t cleared = 0;
     for (size_t i = 0; i < forgetting->count; i++) {
@@ -247,7 +247,7 @@ static void take_cleared(struct forgetting *forgetting, const char *topic)
         cleared += forgetting->topics[i].cleared;
     }
     if (forgetting->count && cleared == forgetting->count)
-        say_ready(forgetting);
+        forget_say_ready(forgetting);
 }
 
 static void on_message(void *ctx, const char *name, struct span payload, bool retained)
@@ -257,16 +257,16 @@ static void on_message(void *ctx, const char *name, struct span payload, bool re
     if (!topic_parse(name, &topic) || strcmp(topic.owner, forgetting->reader->owner) != 0)
         return;
     if (forgetting->sending && payload.len == 0)
-        take_cleared(forgetting, name);
+        forget_take_cleared(forgetting, name);
     else if (topic.kind == TOPIC_STORED && payload.len && !forgetting->sending)
-        add_topic(forgetting, name);
+        topic_add(forgetting, name);
     else
         states_message(&forgetting->states, &topic, payload, retained);
     if (forgetting->waiting && topic.kind == TOPIC_BEAT)
         on_all_came(forgetting);
 }
 
-static int run(struct reader *reader, enum how how)
+static int forget(struct reader *reader, enum how how)
 {
     static const struct link_events events = {.connected = on_connected,
                                               .lost = on_lost,
@@ -280,7 +280,7 @@ static int run(struct reader *reader, enum how how)
         (struct states){.reader = reader, .beats_too = true, .all_came = on_all_came, .ctx = &forgetting};
     int code = reader_connect(reader, &events, &forgetting, &err);
     if (code == 0) {
-        loop_add_timer(reader->loop, (uint64_t)FORGET_SECONDS * NS_PER_SECOND, 0, give_up, &forgetting);
+        loop_add_timer(reader->loop, (uint64_t)FORGET_SECONDS * NS_PER_SECOND, 0, forget_give_up, &forgetting);
         code = loop_run(reader->loop);
     } else {
         reader_say_err("error", &err);
@@ -294,15 +294,15 @@ static int run(struct reader *reader, enum how how)
 
 int forget_run(struct reader *reader)
 {
-    return run(reader, FORGET);
+    return forget(reader, FORGET);
 }
 
 int forget_unreachable_run(struct reader *reader)
 {
-    return run(reader, FORGET_UNREACHABLE);
+    return forget(reader, FORGET_UNREACHABLE);
 }
 
 int forget_nothing_run(struct reader *reader)
 {
-    return run(reader, FORGET_NOTHING);
+    return forget(reader, FORGET_NOTHING);
 }

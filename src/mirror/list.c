@@ -38,13 +38,13 @@ static double number_of(const json_t *json, const char *key)
     return json_number_value(json_object_get(json, key));
 }
 
-static bool is_over(const struct state *job)
+static bool job_is_over(const struct state *job)
 {
     return !job->state || json_is_object(json_object_get(json_object_get(job->state, "info"), "result"));
 }
 
 /* Whether its publisher is there, as far as is known by now. */
-static bool is_connected(const struct state *job)
+static bool job_is_connected(const struct state *job)
 {
     double age = (double)clock_wall_ns() / NS_PER_SECOND - number_of(job->beat, "time");
     double lease = number_of(job->beat, "lease_seconds");
@@ -52,15 +52,15 @@ static bool is_connected(const struct state *job)
            (job->beats || (age < lease + 1 && age > -lease - 1));
 }
 
-static void put_remote(struct listing *listing, const struct state *job, json_t *remote)
+static void job_put_remote(struct listing *listing, const struct state *job, json_t *remote)
 {
     state_put_remote(remote, listing->reader, job->state, job->beat, !job->beats);
     state_put_signed(remote, job->state_by);
     listing->unsigned_jobs += job->state_by == SIGNED_NOT;
-    json_object_set_new(remote, "connected", json_boolean(is_connected(job)));
-    if (is_connected(job) && !is_over(job))
+    json_object_set_new(remote, "connected", json_boolean(job_is_connected(job)));
+    if (job_is_connected(job) && !job_is_over(job))
         json_object_set_new(remote, "heard", json_real((double)clock_wall_ns() / NS_PER_SECOND));
-    if (!is_over(job) && !is_connected(job) && states_node_restarted(&listing->states, job))
+    if (!job_is_over(job) && !job_is_connected(job) && states_node_restarted(&listing->states, job))
         json_object_set_new(remote, "state", json_string("lost"));
     if (job->beats)
         json_object_set_new(remote, "clock",
@@ -68,7 +68,7 @@ static void put_remote(struct listing *listing, const struct state *job, json_t 
 }
 
 /* 0, or why its mirror cannot be written. One that another process follows is as new as this. */
-static int put_job(struct listing *listing, const struct state *job, struct err *err)
+static int job_put(struct listing *listing, const struct state *job, struct err *err)
 {
     char path[PATH_MAX];
     struct mirror *mirror = NULL;
@@ -77,7 +77,7 @@ static int put_job(struct listing *listing, const struct state *job, struct err 
         code = mirror_open(&mirror, path, err);
     if (code == 0) {
         json_t *old = mirror_read_remote(path), *remote = old ? json_deep_copy(old) : json_object();
-        put_remote(listing, job, remote);
+        job_put_remote(listing, job, remote);
         code = state_put_info(mirror, path, job->state, job->job);
         if (code == 0 && (!old || !json_equal(old, remote)))
             code = mirror_remote(mirror, remote);
@@ -98,7 +98,7 @@ static int by_start(const void *a, const void *b)
                   (*(const struct state *const *)a)->job); /* ids begin with it */
 }
 
-static void put_end(struct listing *listing)
+static void list_put_end(struct listing *listing)
 {
     char text[200];
     if (listing->states.unsure) {
@@ -132,13 +132,13 @@ static void put_end(struct listing *listing)
     loop_stop(listing->reader->loop);
 }
 
-static void put_some(void *ctx)
+static void list_put_some(void *ctx)
 {
     struct listing *listing = ctx;
     struct err err = {0};
     for (unsigned put = 0; listing->done < listing->count; listing->done++) {
         const struct state *job = listing->list[listing->done];
-        bool over = is_over(job);
+        bool over = job_is_over(job);
         if (put == PUT_AT_ONCE) {
             reader_progress(listing->done, listing->count);
             loop_set_timer(listing->turn, 1, 0);
@@ -147,15 +147,15 @@ static void put_some(void *ctx)
         if (over && listing->over++ >= LIST_NEWEST && listing->newest)
             continue;
         put++;
-        if (put_job(listing, job, &err) < 0) {
+        if (job_put(listing, job, &err) < 0) {
             reader_fail(listing->reader, &err);
             return;
         }
     }
-    put_end(listing);
+    list_put_end(listing);
 }
 
-static void put_all(struct listing *listing)
+static void list_put_all(struct listing *listing)
 {
     if (listing->list)
         return;
@@ -166,7 +166,7 @@ static void put_all(struct listing *listing)
             listing->list[listing->count++] = job;
         else
             listing->strange += job->state != NULL;
-    listing->turn = loop_add_timer(listing->reader->loop, 1, 0, put_some, listing);
+    listing->turn = loop_add_timer(listing->reader->loop, 1, 0, list_put_some, listing);
     if (!listing->list || !listing->turn) {
         reader_fail(listing->reader, &(struct err){-ENOMEM, "out of memory"});
         return;
@@ -175,7 +175,7 @@ static void put_all(struct listing *listing)
 }
 
 /* Those that say that they run must have said so now, or have been given the time to. */
-static void look(void *ctx)
+static void on_look(void *ctx)
 {
     struct listing *listing = ctx;
     double waited = (double)(clock_now_ns() - listing->came_ns) / NS_PER_SECOND, most = 0;
@@ -183,13 +183,13 @@ static void look(void *ctx)
         return;
     for (const struct state *job = listing->states.jobs; job; job = job->hh.next) {
         double lease = number_of(job->beat, "lease_seconds");
-        if (!is_over(job) && json_is_true(json_object_get(job->beat, "connected")) && !is_connected(job) &&
+        if (!job_is_over(job) && json_is_true(json_object_get(job->beat, "connected")) && !job_is_connected(job) &&
             lease > most)
             most = lease;
     }
     most = most < LEASE_MOST ? most : LEASE_MOST;
     if (waited * 1e3 >= (double)time_hasten((uint64_t)(most * 1e3)))
-        put_all(listing);
+        list_put_all(listing);
     else
         reader_progress((uint64_t)(waited * 1000), (uint64_t)(most * 1000));
 }
@@ -199,7 +199,7 @@ static void on_all_came(void *ctx)
     struct listing *listing = ctx;
     listing->all_came = true;
     listing->came_ns = clock_now_ns();
-    look(listing);
+    on_look(listing);
 }
 
 static void on_connected(void *ctx, bool session_present)
@@ -271,7 +271,7 @@ static int list_some(struct reader *reader, bool newest)
         reader_say_err("error", &err);
         return 1;
     }
-    loop_add_timer(reader->loop, MIRROR_LIST_MS * UINT64_C(1000000), MIRROR_LIST_MS * UINT64_C(1000000), look,
+    loop_add_timer(reader->loop, MIRROR_LIST_MS * UINT64_C(1000000), MIRROR_LIST_MS * UINT64_C(1000000), on_look,
                    &listing);
     loop_add_timer(reader->loop, time_hasten((uint64_t)MIRROR_LIST_SECONDS * NS_PER_SECOND), 0, on_patience, &listing);
     int code = loop_run(reader->loop);

@@ -1,4 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * scry-mirror COMMAND [URL]: what scry does through a broker, in a process of its own. Without URL, it is the first line of
+ * standard input: an URL may hold a password, and everybody sees the arguments of a process.
+ *
+ *     follow   the job of the URL: into a mirror, until standard input closes
+ *     list     all jobs of the URL's owner; list-newest: of those that are over only LIST_NEWEST
+ *     relay    a tool's requests to the job of the URL; standard input is a socket of libomis
+ *     reach    is the broker there, and does it take what the owner writes?
+ *     revoke   tells the owner's jobs which keys are revoked
+ *     forget   the broker forgets the job of the URL, if it is over; forget-unreachable: also one of which that is not
+ *              known; forget-nothing: only says whether it could
+ */
 #include "base/data/buf.h"
 #include "base/data/cleanup.h"
 #include "base/system/clock.h"
@@ -18,9 +30,9 @@
 #include <sys/random.h>
 #include <unistd.h>
 
-/* scry-mirror reach: is the broker there, and may the owner write and read below their own topics? For scry doctor. */
+/* ---- reach: is the broker there, and may the owner write and read below their own topics? For scry doctor ---- */
 
-enum { TRIES = 4 };
+enum { REACH_TRIES = 4 };
 
 struct reaching {
     struct reader *reader;
@@ -29,7 +41,7 @@ struct reaching {
     int lost;
 };
 
-static void give_up(void *ctx)
+static void reach_give_up(void *ctx)
 {
     struct reaching *reaching = ctx;
     struct reader *reader = reaching->reader;
@@ -43,43 +55,43 @@ static void give_up(void *ctx)
     reader_fail(reader, &err);
 }
 
-static void on_connected(void *ctx, bool session_present)
+static void reach_on_connected(void *ctx, bool session_present)
 {
     struct reaching *reaching = ctx;
     link_subscribe(reaching->reader->link, reaching->topic.data, 1, NULL);
 }
 
-static void on_subscribed(void *ctx, int id, bool granted)
+static void reach_on_subscribed(void *ctx, int id, bool granted)
 {
     struct reaching *reaching = ctx;
     if (granted && link_publish(reaching->reader->link, reaching->topic.data, span_str("{}"), 1, false, NULL) == 0)
         reaching->sent = true;
 }
 
-static void on_lost(void *ctx, const char *why)
+static void reach_on_lost(void *ctx, const char *why)
 {
     struct reaching *reaching = ctx;
     struct reader *reader = reaching->reader;
     snprintf(reader->last_loss, sizeof reader->last_loss, "%s", why);
-    int tries = reader->url.place_count > TRIES ? reader->url.place_count : TRIES;
+    int tries = reader->url.place_count > REACH_TRIES ? reader->url.place_count : REACH_TRIES;
     if (++reaching->lost == (reaching->sent ? tries : reader->url.place_count ? reader->url.place_count : 1))
-        give_up(reaching);
+        reach_give_up(reaching);
 }
 
-static void on_message(void *ctx, const char *topic, struct span payload, bool retained)
+static void reach_on_message(void *ctx, const char *topic, struct span payload, bool retained)
 {
     struct reaching *reaching = ctx;
     reader_say("ready", topic);
     loop_stop(reaching->reader->loop);
 }
 
-int reach_run(struct reader *reader)
+static int reach_run(struct reader *reader)
 {
-    static const struct link_events events = {.connected = on_connected,
-                                              .lost = on_lost,
+    static const struct link_events events = {.connected = reach_on_connected,
+                                              .lost = reach_on_lost,
                                               .published = reader_published,
-                                              .subscribed = on_subscribed,
-                                              .message = on_message};
+                                              .subscribed = reach_on_subscribed,
+                                              .message = reach_on_message};
     struct reaching reaching = {.reader = reader};
     struct err err = {0};
     char question[64];
@@ -88,7 +100,7 @@ int reach_run(struct reader *reader)
     int code = reaching.topic.failed ? err_set(&err, -ENOMEM, "out of memory")
                                      : reader_connect(reader, &events, &reaching, &err);
     if (code == 0) {
-        loop_add_timer(reader->loop, time_hasten((uint64_t)MIRROR_REACH_SECONDS * NS_PER_SECOND), 0, give_up,
+        loop_add_timer(reader->loop, time_hasten((uint64_t)MIRROR_REACH_SECONDS * NS_PER_SECOND), 0, reach_give_up,
                        &reaching);
         code = loop_run(reader->loop);
     } else {
@@ -99,17 +111,127 @@ int reach_run(struct reader *reader)
 }
 
 /*
- * scry-mirror COMMAND [URL]: what scry does through a broker, in a process of its own. Without URL, it is the first line of
- * standard input: an URL may hold a password, and everybody sees the arguments of a process.
+ * ---- revoke ----
  *
- *     follow   the job of the URL: into a mirror, until standard input closes
- *     list     all jobs of the URL's owner; list-newest: of those that are over only LIST_NEWEST
- *     relay    a tool's requests to the job of the URL; standard input is a socket of libomis
- *     reach    is the broker there, and does it take what the owner writes?
- *     revoke   tells the owner's jobs which keys are revoked
- *     forget   the broker forgets the job of the URL, if it is over; forget-unreachable: also one of which that is not
- *              known; forget-nothing: only says whether it could
+ * Publishes the list of revoked keys, which follows the URL on standard input (PEM), for all jobs of the owner: those that
+ * run, and, as it is retained, those that will. What somebody may not write, some brokers acknowledge and drop, and others
+ * end the connection. So it is over only when the list comes back.
  */
+
+enum { REVOKE_TRIES = 3 };
+#define LIST_END "-----END X509 CRL-----\n"
+
+struct revoking {
+    struct reader *reader;
+    struct buf list, topic;
+    bool sent;
+    unsigned lost; /* connections, after it was sent */
+};
+
+/* Up to its last line: the pipe stays open. */
+static int revoke_read_list(struct buf *list, struct err *err)
+{
+    while (list->len < LINK_MESSAGE_BYTES) {
+        char *to = buf_reserve(list, 4096);
+        ssize_t got = to ? read(STDIN_FILENO, to, 4096) : -1;
+        if (got < 0 && errno == EINTR)
+            continue;
+        if (got <= 0)
+            return err_set(err, -EBADMSG, "the list of revoked keys ends too early");
+        list->len += (size_t)got;
+        if (memmem(list->data, list->len, LIST_END, strlen(LIST_END)))
+            return 0;
+    }
+    return err_set(err, -EMSGSIZE, "the list of revoked keys is too long for a message");
+}
+
+static void revoke_send_list(void *ctx)
+{
+    struct revoking *revoking = ctx;
+    int id;
+    if (revoking->sent || !link_is_up(revoking->reader->link))
+        return;
+    struct span list = span_of(revoking->list.data, revoking->list.len);
+    revoking->sent = link_publish(revoking->reader->link, revoking->topic.data, list, 1, true, &id) == 0;
+}
+
+static void revoke_on_connected(void *ctx, bool session_present)
+{
+    struct revoking *revoking = ctx;
+    int id;
+    revoking->sent = false;
+    link_subscribe(revoking->reader->link, revoking->topic.data, 1, &id);
+    revoke_send_list(revoking);
+}
+
+static void revoke_give_up(void *ctx)
+{
+    struct revoking *revoking = ctx;
+    struct reader *reader = revoking->reader;
+    struct err err = {0};
+    if (link_is_up(reader->link) || revoking->lost)
+        err_set(&err, -EACCES, "the broker %s does not let you publish %s, or read it", reader->via,
+                revoking->topic.data);
+    else
+        err_set(&err, -ETIMEDOUT, "the broker %s does not answer%s%s", reader->via, reader->last_loss[0] ? ": " : "",
+                reader->last_loss);
+    reader_fail(reader, &err);
+}
+
+static void revoke_on_lost(void *ctx, const char *why)
+{
+    struct revoking *revoking = ctx;
+    struct reader *reader = revoking->reader;
+    if (reader_lost(reader, why))
+        return;
+    revoking->lost += revoking->sent;
+    revoking->sent = false;
+    if (revoking->lost == REVOKE_TRIES)
+        revoke_give_up(revoking);
+}
+
+static void revoke_on_subscribed(void *ctx, int id, bool granted)
+{
+}
+
+static void revoke_on_message(void *ctx, const char *topic, struct span payload, bool retained)
+{
+    struct revoking *revoking = ctx;
+    if (!span_eq(payload, span_of(revoking->list.data, revoking->list.len)))
+        return;
+    reader_say("ready", topic);
+    loop_stop(revoking->reader->loop);
+}
+
+static int revoke_run(struct reader *reader)
+{
+    static const struct link_events events = {.connected = revoke_on_connected,
+                                              .lost = revoke_on_lost,
+                                              .published = reader_published,
+                                              .subscribed = revoke_on_subscribed,
+                                              .message = revoke_on_message};
+    struct revoking revoking = {.reader = reader};
+    struct err err = {0};
+    int code = revoke_read_list(&revoking.list, &err);
+    topic_put_revoked(&revoking.topic, reader->owner);
+    if (code == 0 && revoking.topic.failed)
+        code = err_set(&err, -ENOMEM, "out of memory");
+    if (code == 0)
+        code = reader_connect(reader, &events, &revoking, &err);
+    if (code == 0) {
+        loop_add_timer(reader->loop, REVOKE_TRY_MS * UINT64_C(1000000), REVOKE_TRY_MS * UINT64_C(1000000),
+                       revoke_send_list, &revoking);
+        loop_add_timer(reader->loop, (uint64_t)REVOKE_SECONDS * NS_PER_SECOND, 0, revoke_give_up, &revoking);
+        code = loop_run(reader->loop);
+    } else {
+        reader_say_err("error", &err);
+    }
+    buf_done(&revoking.list);
+    buf_done(&revoking.topic);
+    return code < 0 ? 1 : reader->status;
+}
+
+/* ---- the program ---- */
 
 enum { EXIT_USAGE = 2, URL_BYTES = 16 << 10 };
 
@@ -143,7 +265,7 @@ static void on_signal(void *ctx, int fd, uint32_t events)
     loop_stop(ctx);
 }
 
-static int start(struct reader *reader, const char *word, bool of_job, struct err *err)
+static int reader_start(struct reader *reader, const char *word, bool of_job, struct err *err)
 {
     unsigned char random[6] = {0};
     char self[USER_NAME_BYTES];
@@ -183,7 +305,7 @@ int main(int argc, char **argv)
     if (argc == 2 && !line_read(line, sizeof line))
         err_set(&err, -EINVAL, "no URL on standard input");
     if (!err.code)
-        start(&reader, argc == 3 ? argv[2] : line, commands[which].of_job, &err);
+        reader_start(&reader, argc == 3 ? argv[2] : line, commands[which].of_job, &err);
     int code = err.code ? 0 : loop_new(&reader.loop);
     if (code < 0)
         err_errno(&err, code, "no event loop");

@@ -71,8 +71,6 @@ int list_newest_run(struct reader *reader);
 int relay_run(struct reader *reader);
 /* Says to libomis, which waits for frames, why it could not begin. The exit status. */
 int relay_refuse(const struct err *err);
-int revoke_run(struct reader *reader);
-int reach_run(struct reader *reader);
 int forget_run(struct reader *reader);
 int forget_unreachable_run(struct reader *reader);
 int forget_nothing_run(struct reader *reader);

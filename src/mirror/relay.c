@@ -2,7 +2,7 @@
 /*
  * scry-mirror relay: a tool's frames, as they would go to a monitor, through a broker to a job and back. Standard input is
  * a socket of libomis, which started us: first the URL, as a line, then frames in both directions. What cannot be done is
- * said by FRAME_GOODBYE, as a monitor does. The other end is publish/control.h.
+ * said by FRAME_GOODBYE, as a monitor does. The other end is publish/control.c.
  *
  * The messages can be opened by the job alone, and are valid until a time by its clock. That is asked for first, with a
  * message that does nothing: whoever can keep messages back, or lie about the time in beats, cannot have a request carried
@@ -48,12 +48,12 @@ struct relay {
     struct loop_source *input, *timer;
 };
 
-static void pump(struct relay *relay);
-static void want_input(struct relay *relay);
+static void relay_pump(struct relay *relay);
+static void relay_update_input(struct relay *relay);
 
 /* ---- the tool ---- */
 
-static void flush(struct relay *relay)
+static void relay_flush(struct relay *relay)
 {
     while (relay->out.len) {
         ssize_t sent = send(STDIN_FILENO, relay->out.data, relay->out.len, MSG_NOSIGNAL | MSG_DONTWAIT);
@@ -72,14 +72,9 @@ static void flush(struct relay *relay)
         loop_stop(relay->reader->loop);
 }
 
-static void put_goodbye(struct buf *out, const char *why)
-{
-    frame_append(out, FRAME_GOODBYE, 0, 0, span_str(why), span_of("", 0));
-}
-
 /* The tool is told why, and nothing more is done. A frame that has only begun is lost with all before it. */
-static void give_up(struct relay *relay, const char *format, ...) __attribute__((format(printf, 2, 3)));
-static void give_up(struct relay *relay, const char *format, ...)
+static void relay_give_up(struct relay *relay, const char *format, ...) __attribute__((format(printf, 2, 3)));
+static void relay_give_up(struct relay *relay, const char *format, ...)
 {
     char why[512];
     va_list args;
@@ -88,23 +83,23 @@ static void give_up(struct relay *relay, const char *format, ...)
     va_start(args, format);
     vsnprintf(why, sizeof why, format, args);
     va_end(args);
-    put_goodbye(&relay->out, why);
+    frame_append(&relay->out, FRAME_GOODBYE, 0, 0, span_str(why), span_of("", 0));
     relay->over = true;
     relay->reader->status = 1;
-    flush(relay);
-    want_input(relay);
+    relay_flush(relay);
+    relay_update_input(relay);
 }
 
 int relay_refuse(const struct err *err)
 {
     _cleanup_(buf_done) struct buf out = BUF_INIT;
-    put_goodbye(&out, err->text);
+    frame_append(&out, FRAME_GOODBYE, 0, 0, span_str(err->text), span_of("", 0));
     if (!out.failed && send(STDIN_FILENO, out.data, out.len, MSG_NOSIGNAL) < 0)
         return 1;
     return 1;
 }
 
-static void want_input(struct relay *relay)
+static void relay_update_input(struct relay *relay)
 {
     bool reads = relay->answered && !relay->over && channel_waiting(&relay->channel) < WAITING_BYTES;
     if (relay->input)
@@ -112,7 +107,7 @@ static void want_input(struct relay *relay)
 }
 
 /* Before the job has answered, frames wait in the socket. */
-static void read_tool(struct relay *relay)
+static void relay_read_tool(struct relay *relay)
 {
     char bytes[READ_BYTES];
     while (relay->answered && channel_waiting(&relay->channel) < WAITING_BYTES) {
@@ -135,14 +130,14 @@ static void on_input(void *ctx, int fd, uint32_t events)
     struct relay *relay = ctx;
     (void)fd;
     if (events & (EPOLLHUP | EPOLLERR)) {
-        read_tool(relay);
+        relay_read_tool(relay);
         relay->over = true;
         loop_stop(relay->reader->loop);
         return;
     }
-    flush(relay);
-    read_tool(relay);
-    pump(relay);
+    relay_flush(relay);
+    relay_read_tool(relay);
+    relay_pump(relay);
 }
 
 /* ---- the job ---- */
@@ -153,7 +148,7 @@ static time_t job_time(const struct relay *relay)
 }
 
 /* 0; -EAGAIN: it is not sent now, and repeated. */
-static int send_message(struct relay *relay, struct span text)
+static int relay_send(struct relay *relay, struct span text)
 {
     _cleanup_(buf_done) struct buf sealed = BUF_INIT, topic = BUF_INIT;
     uint8_t nonce[16];
@@ -161,7 +156,7 @@ static int send_message(struct relay *relay, struct span text)
     struct span address = span_of(relay->address.data, relay->address.len);
     int code = sealed_put(relay->box, address, NULL, job_time(relay) + RELAY_VALID_SECONDS, text, &sealed, nonce, &err);
     if (code < 0) {
-        give_up(relay, "the job %s cannot be asked: %s", relay->job, err.text);
+        relay_give_up(relay, "the job %s cannot be asked: %s", relay->job, err.text);
         return code;
     }
     topic_put(&topic, relay->reader->owner, relay->job, "request", NULL);
@@ -171,66 +166,67 @@ static int send_message(struct relay *relay, struct span text)
 }
 
 /* How long nothing came of the job. */
-static double silence(const struct relay *relay)
+static double relay_silence(const struct relay *relay)
 {
     uint64_t since = relay->answered ? relay->channel.heard_ns : relay->asked_ns;
     return (double)(clock_now_ns() - since) / 1e9;
 }
 
-static void look_at_silence(struct relay *relay)
+static void relay_look_at_silence(struct relay *relay)
 {
-    if (silence(relay) * 1e3 < time_hasten(wait_policies[WAIT_RELAY].limit_ms))
+    if (relay_silence(relay) * 1e3 < time_hasten(wait_policies[WAIT_RELAY].limit_ms))
         return;
     if (!link_is_up(relay->reader->link))
-        give_up(relay, "the job %s is unreachable: the connection to the broker %s was lost: %s", relay->job,
-                relay->reader->via, relay->reader->last_loss);
+        relay_give_up(relay, "the job %s is unreachable: the connection to the broker %s was lost: %s", relay->job,
+                      relay->reader->via, relay->reader->last_loss);
     else if (relay->answered)
-        give_up(relay, "the job %s is unreachable: nothing was heard of its node for %.0f s", relay->job,
-                silence(relay));
+        relay_give_up(relay, "the job %s is unreachable: nothing was heard of its node for %.0f s", relay->job,
+                      relay_silence(relay));
     else
-        give_up(relay,
-                "the job %s does not answer: it is unreachable, or it does not take this key (`scry keys list` shows "
-                "whether it is revoked)%s%s",
-                relay->job, relay->refused[0] ? "; an answer was refused: " : "", relay->refused);
+        relay_give_up(
+            relay,
+            "the job %s does not answer: it is unreachable, or it does not take this key (`scry keys list` shows "
+            "whether it is revoked)%s%s",
+            relay->job, relay->refused[0] ? "; an answer was refused: " : "", relay->refused);
 }
 
-static void pump(struct relay *relay)
+static void relay_pump(struct relay *relay)
 {
     _cleanup_(buf_done) struct buf text = BUF_INIT;
     uint64_t now = clock_now_ns(), when = now + NS_PER_SECOND;
     if (!relay->found || relay->over)
         return;
-    look_at_silence(relay);
+    relay_look_at_silence(relay);
     while (!relay->over && link_is_up(relay->reader->link) &&
            channel_next(&relay->channel, now, time_hasten(relay->answered ? RELAY_QUIET_NS : RELAY_ASK_NS), &text,
                         &when) &&
-           send_message(relay, span_of(text.data, text.len)) == 0)
+           relay_send(relay, span_of(text.data, text.len)) == 0)
         ;
     uint64_t soon = now + NS_PER_SECOND;
     when = when < soon ? when : soon;
     loop_set_timer(relay->timer, when > now ? when - now : 1, 0);
-    want_input(relay);
+    relay_update_input(relay);
 }
 
 static void on_timer(void *ctx)
 {
-    pump(ctx);
+    relay_pump(ctx);
 }
 
-static void hand_on(struct relay *relay)
+static void relay_write_tool(struct relay *relay)
 {
     while (relay->channel.in.len && relay->out.len < WAITING_BYTES) {
         size_t len = relay->channel.in.len;
         buf_append(&relay->out, relay->channel.in.data, len);
         if (relay->out.failed || channel_drop(&relay->channel, len) < 0)
-            give_up(relay, "out of memory");
-        flush(relay);
+            relay_give_up(relay, "out of memory");
+        relay_flush(relay);
         if (relay->over)
             return;
     }
 }
 
-static void take_reply(struct relay *relay, struct span payload)
+static void relay_take_reply(struct relay *relay, struct span payload)
 {
     _cleanup_(buf_done) struct buf room = BUF_INIT;
     struct sealed_sender sender;
@@ -245,32 +241,26 @@ static void take_reply(struct relay *relay, struct span payload)
         memcmp(header.session, relay->channel.session, CHANNEL_SESSION) != 0)
         return;
     if (header.what == CHANNEL_END) {
-        give_up(relay, "%.*s", SPAN_ARG(header.bytes));
+        relay_give_up(relay, "%.*s", SPAN_ARG(header.bytes));
         return;
     }
     int64_t clock = channel_clock(&header);
     if (clock)
         relay->clock = clock - (int64_t)time(NULL);
     if (channel_take(&relay->channel, &header, clock_now_ns()) < 0) {
-        give_up(relay, "what answers for the job is no scry of this version");
+        relay_give_up(relay, "what answers for the job is no scry of this version");
         return;
     }
     relay->answered |= clock != 0;
-    hand_on(relay);
+    relay_write_tool(relay);
     if (!relay->over)
-        read_tool(relay);
-    pump(relay);
+        relay_read_tool(relay);
+    relay_pump(relay);
 }
 
 /* ---- what is known of the job ---- */
 
-static const char *text_of(const json_t *json, const char *key)
-{
-    const char *text = json_string_value(json_object_get(json, key));
-    return text ? text : "";
-}
-
-static void take_clock(struct relay *relay, const struct state *job)
+static void relay_take_clock(struct relay *relay, const struct state *job)
 {
     double time_there = json_number_value(json_object_get(job->beat, "time"));
     /* The job's own answers tell it better, but none comes if that clock was set: all that is asked has expired then. */
@@ -279,28 +269,23 @@ static void take_clock(struct relay *relay, const struct state *job)
         relay->clock = (int64_t)time_there - (int64_t)time(NULL);
 }
 
-static bool same_address(const struct relay *relay, const char *address)
-{
-    return span_is(span_of(relay->address.data, relay->address.len), address);
-}
-
-static void subscribe(struct relay *relay)
+static void relay_subscribe(struct relay *relay)
 {
     _cleanup_(buf_done) struct buf topic = BUF_INIT, revoked = BUF_INIT;
     topic_put(&topic, relay->reader->owner, relay->job, "reply", relay->session);
     topic_put_revoked(&revoked, relay->reader->owner);
     if (topic.failed || revoked.failed || link_subscribe(relay->reader->link, topic.data, 1, NULL) < 0 ||
         link_subscribe(relay->reader->link, revoked.data, 1, NULL) < 0)
-        give_up(relay, "out of memory");
+        relay_give_up(relay, "out of memory");
 }
 
-static void take_revoked(struct relay *relay, struct span payload)
+static void relay_take_revoked(struct relay *relay, struct span payload)
 {
     struct err err;
     buf_clear(&relay->revoked);
     buf_append(&relay->revoked, payload.ptr, payload.len);
     if (relay->box && sealed_box_revoke(relay->box, payload, &err) == 0 && sealed_box_is_revoked(relay->box))
-        give_up(relay, "this key was revoked: `scry keys issue` makes another one");
+        relay_give_up(relay, "this key was revoked: `scry keys issue` makes another one");
 }
 
 /* The job that is meant is known: begins to ask it. */
@@ -312,24 +297,26 @@ static void on_all_came(void *ctx)
         return;
     const struct state *job = states_find(&relay->states, relay->reader->url.job, &err);
     if (!job) {
-        give_up(relay, "%s", err.text);
+        relay_give_up(relay, "%s", err.text);
         return;
     }
-    const char *address = text_of(job->state, "address");
-    const char *state = text_of(job->state, "state"), *name = text_of(json_object_get(job->state, "info"), "name");
+    const char *address = state_text(job->state, "address");
+    const char *state = state_text(job->state, "state"),
+               *name = state_text(json_object_get(job->state, "info"), "name");
     snprintf(relay->job, sizeof relay->job, "%s", job->job);
     if (*state && strcmp(state, "running") != 0) {
-        give_up(relay, "the job %s is over: %s", job->job, state);
+        relay_give_up(relay, "the job %s is over: %s", job->job, state);
         return;
     }
     if (!*address) {
-        give_up(relay, "the job %s takes no requests: it was started without a key (`scry keys init`, before the job)",
-                job->job);
+        relay_give_up(relay,
+                      "the job %s takes no requests: it was started without a key (`scry keys init`, before the job)",
+                      job->job);
         return;
     }
-    take_clock(relay, job);
+    relay_take_clock(relay, job);
     if (sealed_box_new(&relay->box, relay->key, job->job, name, &err) < 0) {
-        give_up(relay, "%s", err.text);
+        relay_give_up(relay, "%s", err.text);
         return;
     }
     buf_puts(&relay->address, address);
@@ -337,24 +324,24 @@ static void on_all_came(void *ctx)
     relay->asked_ns = clock_now_ns();
     relay->channel.owes = true; /* the first message: it only asks */
     if (relay->revoked.len)
-        take_revoked(relay, span_of(relay->revoked.data, relay->revoked.len));
+        relay_take_revoked(relay, span_of(relay->revoked.data, relay->revoked.len));
     if (!relay->over)
-        subscribe(relay);
-    pump(relay);
+        relay_subscribe(relay);
+    relay_pump(relay);
 }
 
 /* The job was published anew, by a program that knows nothing of our session; or is over. */
-static void look_at_state(struct relay *relay)
+static void relay_look_at_state(struct relay *relay)
 {
     struct state *job;
     HASH_FIND_STR(relay->states.jobs, relay->job, job);
     if (!relay->found || !job || !job->state)
         return;
-    const char *address = text_of(job->state, "address");
-    if (*address && !same_address(relay, address))
-        give_up(relay, "the job %s is published by another program since: connect again", relay->job);
+    const char *address = state_text(job->state, "address");
+    if (*address && !span_is(span_of(relay->address.data, relay->address.len), address))
+        relay_give_up(relay, "the job %s is published by another program since: connect again", relay->job);
     else
-        take_clock(relay, job);
+        relay_take_clock(relay, job);
 }
 
 /* ---- the broker ---- */
@@ -366,8 +353,8 @@ static void on_connected(void *ctx, bool session_present)
     (void)session_present;
     if (relay->found) {
         reader_subscribe(relay->reader, relay->job, "state", 1);
-        subscribe(relay);
-        pump(relay);
+        relay_subscribe(relay);
+        relay_pump(relay);
         return;
     }
     topic_put_revoked(&revoked, relay->reader->owner);
@@ -381,7 +368,7 @@ static void on_lost(void *ctx, const char *why)
     struct relay *relay = ctx;
     snprintf(relay->reader->last_loss, sizeof relay->reader->last_loss, "%s", why);
     if (link_is_in_vain(relay->reader->link))
-        give_up(relay, "the broker %s: %s", relay->reader->via, why);
+        relay_give_up(relay, "the broker %s: %s", relay->reader->via, why);
     states_stop(&relay->states);
 }
 
@@ -391,7 +378,8 @@ static void on_subscribed(void *ctx, int id, bool granted)
     if (granted)
         states_subscribed(&relay->states, id);
     else
-        give_up(relay, "the broker %s does not let you read jobs of %s", relay->reader->via, relay->reader->owner);
+        relay_give_up(relay, "the broker %s does not let you read jobs of %s", relay->reader->via,
+                      relay->reader->owner);
 }
 
 static void on_message(void *ctx, const char *name, struct span payload, bool retained)
@@ -401,13 +389,13 @@ static void on_message(void *ctx, const char *name, struct span payload, bool re
     if (relay->over || !topic_parse(name, &topic) || strcmp(topic.owner, relay->reader->owner) != 0)
         return;
     if (topic.kind == TOPIC_REVOKED) {
-        take_revoked(relay, payload);
+        relay_take_revoked(relay, payload);
     } else if (topic.kind == TOPIC_REPLY) {
         if (relay->found && strcmp(topic.rest, relay->session) == 0)
-            take_reply(relay, payload);
+            relay_take_reply(relay, payload);
     } else if (!relay->found || strcmp(topic.job, relay->job) == 0) {
         states_message(&relay->states, &topic, payload, retained);
-        look_at_state(relay);
+        relay_look_at_state(relay);
     }
 }
 
@@ -415,13 +403,13 @@ static void on_patience(void *ctx)
 {
     struct relay *relay = ctx;
     if (!relay->found)
-        give_up(relay, "the broker %s does not answer%s%s", relay->reader->via, relay->reader->last_loss[0] ? ": " : "",
-                relay->reader->last_loss);
+        relay_give_up(relay, "the broker %s does not answer%s%s", relay->reader->via,
+                      relay->reader->last_loss[0] ? ": " : "", relay->reader->last_loss);
 }
 
 /* ---- the whole ---- */
 
-static int begin(struct relay *relay, struct err *err)
+static int relay_begin(struct relay *relay, struct err *err)
 {
     static const struct link_events events = {.connected = on_connected,
                                               .lost = on_lost,
@@ -449,14 +437,14 @@ static int begin(struct relay *relay, struct err *err)
 }
 
 /* The job's end need not wait until nothing is heard any more. */
-static void say_end(struct relay *relay)
+static void relay_say_end(struct relay *relay)
 {
     _cleanup_(buf_done) struct buf text = BUF_INIT;
     if (!relay->answered || !link_is_up(relay->reader->link))
         return;
     relay->over = true; /* nobody is told if this fails */
     channel_put_end(&text, relay->channel.session, "");
-    if (!text.failed && send_message(relay, span_of(text.data, text.len)) == 0)
+    if (!text.failed && relay_send(relay, span_of(text.data, text.len)) == 0)
         for (int i = 0; i < 20 && link_in_flight(relay->reader->link); i++)
             loop_step(relay->reader->loop, NS_PER_SECOND / 20);
 }
@@ -465,11 +453,11 @@ int relay_run(struct reader *reader)
 {
     struct relay relay = {.reader = reader};
     struct err err = {0};
-    if (begin(&relay, &err) < 0)
+    if (relay_begin(&relay, &err) < 0)
         reader->status = relay_refuse(&err);
     else if (loop_run(reader->loop) < 0)
         reader->status = 1;
-    say_end(&relay);
+    relay_say_end(&relay);
     states_done(&relay.states);
     channel_done(&relay.channel);
     sealed_box_free(relay.box);

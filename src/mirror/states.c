@@ -23,7 +23,7 @@ enum {
 };
 static const char MARKER_JOB[] = "-";
 
-static const char *text_of(const json_t *json, const char *key)
+const char *state_text(const json_t *json, const char *key)
 {
     const char *text = json_string_value(json_object_get(json, key));
     return text ? text : "";
@@ -31,18 +31,18 @@ static const char *text_of(const json_t *json, const char *key)
 
 /* ---- collecting ---- */
 
-static void wait_for_quiet(struct states *states);
+static void states_wait_for_quiet(struct states *states);
 
 /* Markers have numbers: one that comes twice, or late, says nothing of what was asked for since. */
-static void publish_marker(struct states *states)
+static void states_publish_marker(struct states *states)
 {
     _cleanup_(buf_done) struct buf topic = BUF_INIT;
     topic_put_again(&topic, states->reader->owner, MARKER_JOB, states->marker, "end");
     reader_publish_json(states->reader, topic.data, json_pack("{s:i}", "round", (int)++states->round));
-    wait_for_quiet(states);
+    states_wait_for_quiet(states);
 }
 
-static bool is_marker_of_now(const struct states *states, struct span payload)
+static bool states_is_marker_of_now(const struct states *states, struct span payload)
 {
     json_t *json = json_loadb(payload.ptr, payload.len, 0, NULL), *round = json_object_get(json, "round");
     bool is_now = json_is_integer(round) && json_integer_value(round) == (json_int_t)states->round;
@@ -51,7 +51,7 @@ static bool is_marker_of_now(const struct states *states, struct span payload)
 }
 
 /* Those that were not asked in this pass. How many were now. */
-static size_t ask_some(struct states *states)
+static size_t states_ask(struct states *states)
 {
     size_t asked = 0;
     for (struct state *job = states->jobs; job && asked < ASKED_AT_ONCE; job = job->hh.next) {
@@ -66,7 +66,7 @@ static size_t ask_some(struct states *states)
 /* Asks for those that are missing, as long as that is of use. false: there are none, or it is not. The first ones may be
  * such that nobody has published: all have their turn. Where no marker comes back, and each turn takes long, only as long
  * as something came of the last one. */
-static bool ask_for_lacking(struct states *states, bool marked)
+static bool states_ask_for_lacking(struct states *states, bool marked)
 {
     size_t lacking = 0, beatless = 0;
     for (const struct state *job = states->jobs; states->beats_too && job; job = job->hh.next) {
@@ -75,28 +75,28 @@ static bool ask_for_lacking(struct states *states, bool marked)
     }
     size_t all = lacking + beatless;
     bool of_use = all && (marked || !states->asked_for || all < states->asked_for);
-    size_t asked = of_use ? ask_some(states) : 0;
+    size_t asked = of_use ? states_ask(states) : 0;
     if (!states->pass_began) {
         states->pass_began = all;
     } else if (of_use && !asked && all < states->pass_began) {
         states->pass++;
         states->pass_began = all;
-        asked = ask_some(states);
+        asked = states_ask(states);
     }
     states->unsure |= beatless > 0; /* publishers begin with a beat: some were dropped, perhaps also of other jobs */
     states->lacking = lacking;
     states->asked_for = all;
     if (asked)
-        publish_marker(states);
+        states_publish_marker(states);
     return asked > 0;
 }
 
-static void settle(struct states *states, bool marked)
+static void states_settle(struct states *states, bool marked)
 {
-    if (!states->running || ask_for_lacking(states, marked))
+    if (!states->running || states_ask_for_lacking(states, marked))
         return;
     if (!marked && ++states->silent < SILENT_MOST) { /* it may only be slow */
-        publish_marker(states);
+        states_publish_marker(states);
         return;
     }
     states->unsure |= states->lacking || HASH_COUNT(states->jobs) >= JOBS_MOST;
@@ -106,10 +106,10 @@ static void settle(struct states *states, bool marked)
 
 static void on_quiet(void *ctx)
 {
-    settle(ctx, false);
+    states_settle(ctx, false);
 }
 
-static void wait_for_quiet(struct states *states)
+static void states_wait_for_quiet(struct states *states)
 {
     loop_remove(states->quiet);
     states->quiet = loop_add_timer(states->reader->loop, time_hasten(MIRROR_STATES_NS), 0, on_quiet, states);
@@ -144,10 +144,10 @@ void states_stop(struct states *states)
 void states_subscribed(struct states *states, int id)
 {
     if (states->running && id == states->subscription)
-        publish_marker(states);
+        states_publish_marker(states);
 }
 
-static struct state *job_of(struct states *states, const char *id)
+static struct state *states_job(struct states *states, const char *id)
 {
     struct state *job;
     HASH_FIND_STR(states->jobs, id, job);
@@ -163,7 +163,7 @@ static struct state *job_of(struct states *states, const char *id)
     return job;
 }
 
-static void keep(json_t **slot, json_t *json)
+static void json_keep(json_t **slot, json_t *json)
 {
     json_decref(*slot);
     *slot = json;
@@ -190,8 +190,8 @@ void state_put_signed(json_t *remote, enum signed_by by)
 }
 
 /* A state, or a beat. Of a job that signs, only what it has signed. */
-static void take(struct states *states, struct state *job, bool is_state, json_t *json_take, enum signed_by by,
-                 bool retained)
+static void state_take(struct states *states, struct state *job, bool is_state, json_t *json_take, enum signed_by by,
+                       bool retained)
 {
     bool forged = is_state ? !state_may_follow(job->state, job->state_by, json_take, by)
                            : by != SIGNED_JOB && job->state_by == SIGNED_JOB;
@@ -201,35 +201,35 @@ static void take(struct states *states, struct state *job, bool is_state, json_t
         return;
     }
     if (is_state && by == SIGNED_JOB && job->beat && job->beat_by != SIGNED_JOB) {
-        keep(&job->beat, NULL);
+        json_keep(&job->beat, NULL);
         job->beats = false;
         states->forged++;
     }
     if (!is_state)
         job->beats = !retained && json_is_true(json_object_get(json_take, "connected"));
-    keep(is_state ? &job->state : &job->beat, json_take);
+    json_keep(is_state ? &job->state : &job->beat, json_take);
     *(is_state ? &job->state_by : &job->beat_by) = by;
 }
 
 bool states_message(struct states *states, const struct topic *topic, struct span payload, bool retained)
 {
     if (topic->kind == TOPIC_AGAIN && strcmp(topic->rest, states->marker) == 0) {
-        if (is_marker_of_now(states, payload))
-            settle(states, true);
+        if (states_is_marker_of_now(states, payload))
+            states_settle(states, true);
         return true;
     }
     if (topic->kind != TOPIC_STATE && topic->kind != TOPIC_BEAT)
         return false;
     if (states->running)
-        wait_for_quiet(states);
-    struct state *job = job_of(states, topic->job);
+        states_wait_for_quiet(states);
+    struct state *job = states_job(states, topic->job);
     enum signed_by by = reader_check(states->reader, topic, payload, &payload);
     json_t *json = json_loadb(payload.ptr, payload.len, 0, NULL);
     if (!job || !json_is_object(json)) {
         json_decref(json); /* an empty message: the broker is to forget the job */
         return true;
     }
-    take(states, job, topic->kind == TOPIC_STATE, json, by, retained);
+    state_take(states, job, topic->kind == TOPIC_STATE, json, by, retained);
     return true;
 }
 
@@ -248,7 +248,7 @@ static double state_started_ns(const json_t *state)
     return json_number_value(json_object_get(json_object_get(state, "info"), "started_ns"));
 }
 
-static const struct state *newer(const struct state *a, const struct state *b)
+static const struct state *state_newer(const struct state *a, const struct state *b)
 {
     if (!a || state_started_ns(a->state) < state_started_ns(b->state))
         return b;
@@ -259,14 +259,14 @@ const struct state *states_find(const struct states *states, const char *word, s
 {
     const struct state *named = NULL, *last = NULL, *prefixed = NULL, *other = NULL;
     for (const struct state *job = states->jobs; job; job = job->hh.next) {
-        const char *name = text_of(json_object_get(job->state, "info"), "name");
+        const char *name = state_text(json_object_get(job->state, "info"), "name");
         if (!job->state)
             continue;
         if (strcmp(job->job, word) == 0)
             return job;
-        last = newer(last, job);
+        last = state_newer(last, job);
         if (strcmp(name, word) == 0)
-            named = newer(named, job);
+            named = state_newer(named, job);
         if (strncmp(job->job, word, strlen(word)) == 0) {
             other = prefixed;
             prefixed = job;
@@ -287,15 +287,15 @@ const struct state *states_find(const struct states *states, const char *word, s
 
 static bool same_boot(const struct state *a, const struct state *b)
 {
-    return strcmp(text_of(a->state, "boot_id"), text_of(b->state, "boot_id")) == 0;
+    return strcmp(state_text(a->state, "boot_id"), state_text(b->state, "boot_id")) == 0;
 }
 
-static void add_to_node(struct states *states, const struct state *job)
+static void states_add_to_node(struct states *states, const struct state *job)
 {
-    const char *name = text_of(job->state, "node");
+    const char *name = state_text(job->state, "node");
     size_t len = strlen(name);
     struct node *node;
-    if (!len || !*text_of(job->state, "boot_id"))
+    if (!len || !*state_text(job->state, "boot_id"))
         return;
     HASH_FIND(hh, states->nodes, name, len, node);
     if (!node && (node = calloc(1, sizeof *node + len + 1))) {
@@ -304,24 +304,24 @@ static void add_to_node(struct states *states, const struct state *job)
     }
     if (!node)
         return;
-    if (!node->newest || newer(node->newest, job) == job) {
+    if (!node->newest || state_newer(node->newest, job) == job) {
         if (node->newest && !same_boot(node->newest, job))
             node->other = node->newest;
         node->newest = job;
     } else if (!same_boot(node->newest, job)) {
-        node->other = newer(node->other, job);
+        node->other = state_newer(node->other, job);
     }
 }
 
 bool states_node_restarted(struct states *states, const struct state *job)
 {
-    const char *name = text_of(job->state, "node");
+    const char *name = state_text(job->state, "node");
     struct node *node;
     for (const struct state *each = states->nodes ? NULL : states->jobs; each; each = each->hh.next)
-        add_to_node(states, each);
+        states_add_to_node(states, each);
     HASH_FIND(hh, states->nodes, name, strlen(name), node);
     const struct state *later = node && same_boot(node->newest, job) ? node->other : node ? node->newest : NULL;
-    return later && *text_of(job->state, "boot_id") && state_started_ns(later->state) > state_started_ns(job->state);
+    return later && *state_text(job->state, "boot_id") && state_started_ns(later->state) > state_started_ns(job->state);
 }
 
 /* ---- what a mirror gets of it ---- */
@@ -329,10 +329,11 @@ bool states_node_restarted(struct states *states, const struct state *job)
 const json_t *state_info(const json_t *state, const char *job)
 {
     const json_t *info = json_object_get(state, "info");
-    return strcmp(text_of(info, "format"), "scry-job") == 0 && strcmp(text_of(info, "id"), job) == 0 ? info : NULL;
+    return strcmp(state_text(info, "format"), "scry-job") == 0 && strcmp(state_text(info, "id"), job) == 0 ? info
+                                                                                                           : NULL;
 }
 
-static void copy(json_t *to, const char *key, const json_t *from, bool is_right)
+static void remote_copy(json_t *to, const char *key, const json_t *from, bool is_right)
 {
     if (is_right)
         json_object_set(to, key, json_object_get(from, key));
@@ -344,17 +345,17 @@ void state_put_remote(json_t *remote, const struct reader *reader, const json_t 
     const json_t *address = json_object_get(state, "address");
     json_object_set_new(remote, "via", json_string(reader->via));
     json_object_set_new(remote, "owner", json_string(reader->owner));
-    copy(remote, "dir", state, json_is_string(json_object_get(state, "dir")));
-    copy(remote, "state", state, json_is_string(json_object_get(state, "state")));
-    copy(remote, "watched", state, json_is_boolean(json_object_get(state, "watched")));
-    copy(remote, "address", state, json_is_string(address) || json_is_null(address));
-    copy(remote, "lease_seconds", beat, json_is_number(json_object_get(beat, "lease_seconds")));
-    copy(remote, "connected", beat, json_is_boolean(json_object_get(beat, "connected")));
+    remote_copy(remote, "dir", state, json_is_string(json_object_get(state, "dir")));
+    remote_copy(remote, "state", state, json_is_string(json_object_get(state, "state")));
+    remote_copy(remote, "watched", state, json_is_boolean(json_object_get(state, "watched")));
+    remote_copy(remote, "address", state, json_is_string(address) || json_is_null(address));
+    remote_copy(remote, "lease_seconds", beat, json_is_number(json_object_get(beat, "lease_seconds")));
+    remote_copy(remote, "connected", beat, json_is_boolean(json_object_get(beat, "connected")));
     if (!json_is_number(json_object_get(beat, "age")))
         return;
     double now = (double)clock_wall_ns() / NS_PER_SECOND, sent = json_number_value(json_object_get(beat, "time")),
            lease = json_number_value(json_object_get(beat, "lease_seconds"));
-    copy(remote, "age", beat, true);
+    remote_copy(remote, "age", beat, true);
     json_object_set_new(remote, "age_heard", json_real(retained && now - sent > 0 && now - sent < lease ? sent : now));
 }
 
