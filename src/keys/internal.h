@@ -8,7 +8,6 @@
 #include <openssl/x509v3.h>
 
 #include "keys/keys.h"
-#include "keys/trust.h"
 
 struct key {
     X509 *cert, *authority; /* of an authority both are the same */

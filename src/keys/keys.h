@@ -75,4 +75,37 @@ int key_for_job(const char *job_id, const char *option, struct key **ret_key, st
  * -ENOENT: there is none; another -errno; all with err, that it is no key of a person, too. */
 int key_own(struct key **ret_key, struct err *err);
 
+/*
+ * Whom one trusts over a connection on which both sides show certificates (TLS, src/link): keys of one's own authority,
+ * that are valid and not revoked. The list of revoked ones is that of the authority's directory, read again when it has
+ * changed.
+ */
+
+enum trust {
+    TRUST_FINE,
+    TRUST_FOREIGN, /* of another authority */
+    TRUST_FORGED,  /* the signature is wrong */
+    TRUST_EXPIRED, /* or not valid yet */
+    TRUST_REVOKED,
+};
+const char *trust_name(enum trust trust); /* "fine", "of another authority", ... */
+
+struct truster;
+struct x509_st; /* of OpenSSL: X509, EVP_PKEY */
+struct evp_pkey_st;
+/* The key is borrowed. 0; -ENOMEM; -EBADMSG, -EPERM and others: there is a list of revoked keys that cannot be used. */
+int truster_new(struct truster **ret_truster, const struct key *key, struct err *err);
+void truster_free(struct truster *truster);
+DEFINE_FREEP(truster, truster_free)
+/* Reads the list again if it has changed. 1: it had; 0; -errno with err: what was known before holds. */
+int truster_look(struct truster *truster, struct err *err);
+/* *ret_about is what the certificate says, if it is none of TRUST_FOREIGN. */
+enum trust truster_check(const struct truster *truster, struct x509_st *cert, time_t now, struct key_about *ret_about);
+/* Whether a key that was trusted before still is. */
+enum trust truster_check_about(const struct truster *truster, const struct key_about *about, time_t now);
+
+/* Borrowed from the key; the private one may be NULL. */
+struct x509_st *key_cert(const struct key *key);
+struct evp_pkey_st *key_private(const struct key *key);
+
 #endif

@@ -5,6 +5,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 #include <cmocka.h>
 
@@ -194,11 +195,11 @@ static void test_passed_on(void **state)
     uint8_t fresh_key[KEY_BYTES];
     size_t len = KEY_BYTES;
     assert_int_equal(put(person, "x", now + 60, &message), 0);
-    assert_true(decrypt(job, span_of(message.data, message.len), &plain, &encapsulated));
+    assert_true(message_decrypt(job, span_of(message.data, message.len), &plain, &encapsulated));
     EVP_PKEY *fresh = EVP_PKEY_Q_keygen(NULL, NULL, "X25519");
     assert_int_equal(EVP_PKEY_get_raw_public_key(fresh, fresh_key, &len), 1);
     memcpy(to.public_key, second->public_key, KEY_BYTES);
-    assert_true(seal(job, &to, span_of(plain.data, plain.len), fresh, fresh_key, &again));
+    assert_true(message_seal(job, &to, span_of(plain.data, plain.len), fresh, fresh_key, &again));
     assert_int_equal(open_by(second, &again, now), SEALED_FORGED);
     /* nor is one of an earlier end of the same job taken: its key is gone with it */
     assert_int_equal(open_by(second, &message, now), SEALED_DAMAGED);
@@ -308,13 +309,13 @@ static void test_damage(void **state)
         assert_int_equal(open_by(job, &message, now), SEALED_DAMAGED);
         message.data[i] ^= (char)(1 << i % 8);
     }
-    assert_true(decrypt(job, span_of(message.data, message.len), &plain, &encapsulated));
+    assert_true(message_decrypt(job, span_of(message.data, message.len), &plain, &encapsulated));
     for (size_t i = 0; i < plain.len; i++) {
         struct span cut = span_of(plain.data, i);
-        assert_int_not_equal(open_plain(job, cut, encapsulated, now, NULL, &text, &sender), SEALED_FINE);
+        assert_int_not_equal(message_open(job, cut, encapsulated, now, NULL, &text, &sender), SEALED_FINE);
         plain.data[i] ^= (char)(1 << i % 8);
         struct span whole = span_of(plain.data, plain.len);
-        assert_int_not_equal(open_plain(job, whole, encapsulated, now, NULL, &text, &sender), SEALED_FINE);
+        assert_int_not_equal(message_open(job, whole, encapsulated, now, NULL, &text, &sender), SEALED_FINE);
         plain.data[i] ^= (char)(1 << i % 8);
     }
     check_damaged(person, &message);
@@ -361,6 +362,50 @@ static void test_limits(void **state)
     buf_done(&message);
 }
 
+static size_t hex_bytes(const char *text, uint8_t *ret_bytes)
+{
+    size_t len = strlen(text) / 2;
+    for (size_t i = 0; i < len; i++) {
+        char digits[3] = {text[2 * i], text[2 * i + 1]};
+        ret_bytes[i] = (uint8_t)strtoul(digits, NULL, 16);
+    }
+    return len;
+}
+
+/* The first example of RFC 9180, A.1.1: its ciphers have keys of 16 bytes. */
+static void test_example(void **state)
+{
+    uint8_t sender[32], receiver[32], to[32], from[32], key[16], base_nonce[12], sealed[64];
+    struct hpke seals, opens;
+    _cleanup_(buf_done) struct buf out = BUF_INIT, back = BUF_INIT;
+    hex_bytes("52c4a758a802cd8b936eceea314432798d5baf2d7e9235dc084ab1b9cfa2f736", sender);
+    hex_bytes("4612c550263fc8ad58375df3f557aac531d26850903e55a9f23f21d8534e8ac8", receiver);
+    hex_bytes("3948cfe0ad1ddb695d780e59077195da6c56506b027329794ab02bca80815c4d", to);
+    hex_bytes("37fda3567bdbd628e88668c3c8d7e97d1d1253b6d4ea6d44c150f741f1bf4431", from);
+    hex_bytes("4531685d41d65f03dc48f6b8302c05b0", key);
+    hex_bytes("56d890e5accaaf011cff4b7d", base_nonce);
+    size_t len =
+        hex_bytes("f938558b5d72f1a23810b4be2ab4f84331acc02fc97babc53a52ae8218a355a96d8770ac83d07bea87e13c512a", sealed);
+    EVP_PKEY *ours = EVP_PKEY_new_raw_private_key(EVP_PKEY_X25519, NULL, sender, 32);
+    EVP_PKEY *others = EVP_PKEY_new_raw_private_key(EVP_PKEY_X25519, NULL, receiver, 32);
+    struct span info = span_str("Ode on a Grecian Urn"), aad = span_str("Count-0");
+    assert_true(hpke_setup(&seals, ours, to, true, info, 16));
+    assert_memory_equal(seals.key, key, 16);
+    assert_memory_equal(seals.nonce, base_nonce, 12);
+    assert_true(hpke_seal(&seals, aad, span_str("Beauty is truth, truth beauty"), &out));
+    assert_int_equal(out.len, len);
+    assert_memory_equal(out.data, sealed, len);
+    assert_true(hpke_setup(&opens, others, from, false, info, 16));
+    assert_true(hpke_open(&opens, aad, span_of(out.data, out.len), &back));
+    assert_true(span_is(span_of(back.data, back.len), "Beauty is truth, truth beauty"));
+    assert_false(hpke_open(&opens, span_str("Count-1"), span_of(out.data, out.len), &back));
+    /* a public key of small order: the shared secret would be known to everybody */
+    memset(from, 0, sizeof from);
+    assert_false(hpke_setup(&opens, others, from, false, info, 32));
+    EVP_PKEY_free(ours);
+    EVP_PKEY_free(others);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -369,6 +414,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_forged, setup, teardown),
         cmocka_unit_test_setup_teardown(test_passed_on, setup, teardown),
         cmocka_unit_test_setup_teardown(test_when, setup, teardown),
+        cmocka_unit_test(test_example),
         cmocka_unit_test(test_full),
         cmocka_unit_test(test_shares),
         cmocka_unit_test_setup_teardown(test_damage, setup, teardown),

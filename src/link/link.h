@@ -7,7 +7,7 @@
  * Both ends number what they send, so a connection that broke is resumed by another one: nothing is lost or doubled. Who dialled
  * tries again, at the addresses that the name had at first. An end that was not heard for 10 s is given up and dialled again; a
  * session without a connection ends after 60 s. If scry-link serve is killed its sessions are over: a tool must know that its
- * scope is gone. TLS is 1.3 only, with certificates of the user's own authority (keys/trust.h), or a secret of 256 random bits
+ * scope is gone. TLS is 1.3 only, with certificates of the user's own authority (keys/keys.h), or a secret of 256 random bits
  * as pre-shared key (RFC 8446 2.2, with Diffie-Hellman) between `scry link await` and `join`. A refused handshake is not closed
  * at once, or the alert that says why would be lost with the bytes that nobody read.
  *

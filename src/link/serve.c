@@ -14,7 +14,7 @@
 #include "client/session.h"
 #include "jobdir/record/dir.h"
 #include "jobdir/record/info.h"
-#include "keys/trust.h"
+#include "keys/keys.h"
 #include "lang/put.h"
 #include "link/end.h"
 #include "link/link.h"

@@ -4,7 +4,7 @@
 #include "base/system/clock.h"
 #include "base/system/pause.h"
 #include "base/system/process.h"
-#include "keys/trust.h"
+#include "keys/keys.h"
 #include "link/link.h"
 #include "shm/waits.h"
 

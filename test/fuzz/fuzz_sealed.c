@@ -59,7 +59,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         }
     } else if (size > 1 + KEY_BYTES && data[0] == 'P') {
         struct span plain = span_of(input.ptr + KEY_BYTES, input.len - KEY_BYTES);
-        if (open_plain(box, plain, input.ptr, FUZZ_NOW, NULL, &text, &sender) == SEALED_FINE)
+        if (message_open(box, plain, input.ptr, FUZZ_NOW, NULL, &text, &sender) == SEALED_FINE)
             fuzz_expect(sender.about.kind == KEY_PERSON && sender.address.len &&
                         text.ptr + text.len == plain.ptr + plain.len);
     } else if (size > 1 && data[0] == 'A') {
