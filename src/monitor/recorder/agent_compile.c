@@ -6,15 +6,310 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stddef.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <uthash.h>
 
 #include "base/data/cleanup.h"
-#include "jobdir/trace/trace.h"
+#include "base/system/log.h"
 #include "monitor/recorder/agent_mpi.h"
 #include "monitor/recorder/agents_internal.h"
-#include "monitor/recorder/compiled_set.h"
+#include "shm/area.h"
 #include "shm/capture.h"
+#include "symbols/client/client.h"
+
+/* ---- what was compiled for one request ---- */
+
+enum { SETS_LIMIT = 32, SETS_BYTES = 32 << 20, BLOCKS_LIMIT = 1 << 22 };
+
+/* It is the same for all processes of a program, as addresses in its file. It is kept in memory and, for later monitors,
+ * in the cache of symbols (symbols/client/client.h). */
+struct compiled_set {
+    struct agents *agents;
+    char *request;            /* without what is different from process to process */
+    char key[INDEX_KEY_SIZE]; /* of the file; "": it is kept in memory only */
+    struct helper_job *job;   /* NULL: complete */
+    struct buf items;         /* symbols/client/client.h */
+    struct buf programs;      /* all of items, as they lie in an area: made at first need */
+    size_t first_program;
+    struct buf problems;    /* of parameters: struct compiled_problem */
+    bool missing;           /* functions whose debug information is in a file that is not there */
+    uint64_t bare;          /* the first function by address that has no values because of -g1; 0: none */
+    uint64_t functions;     /* of so many, in the order of the request, items are complete; */
+    size_t functions_len;   /* bytes of items */
+    uint32_t layout, block; /* the first ids for the others */
+    bool done;              /* the helper came to its end */
+    bool telling;           /* it is being put into processes */
+    uint64_t used;
+    UT_hash_handle hh;
+};
+
+/* Puts it into the processes that wait for it. */
+static void runs_finish(struct compiled_set *set);
+
+static void compiled_set_free(struct compiled_set *set)
+{
+    HASH_DELETE(hh, set->agents->compiled_sets, set);
+    buf_done(&set->items);
+    buf_done(&set->programs);
+    free(set->request);
+    buf_done(&set->problems);
+    free(set);
+}
+
+/* What another compilation would come to, too, goes into the cache, also if it is not all. */
+static void compiled_set_keep(struct compiled_set *set)
+{
+    struct err err = {0};
+    if (!*set->key || set->items.failed || set->problems.len || set->missing || set->bare ||
+        (!set->done && !set->functions))
+        return;
+    if (!set->done)
+        set->items.len = set->functions_len;
+    if (compiled_store(&set->items, set->done ? COMPILED_ALL : set->functions, set->key, set->request, &err) < 0)
+        log_info("what was compiled is not kept: %s", err.text);
+}
+
+static void compiled_set_complete(struct compiled_set *set)
+{
+    set->job = NULL;
+    set->telling = true;
+    runs_finish(set);
+    set->telling = false;
+    compiled_set_keep(set);
+    if (!set->done || set->items.failed || set->missing)
+        compiled_set_free(set); /* the next process tries again */
+}
+
+/* Blocks are numbered one after the other. */
+static bool item_is_sound(enum helper_answer_kind kind, uint32_t id, const void *code, size_t size)
+{
+    switch (kind) {
+    case HELPER_LAYOUT:
+        return true;
+    case HELPER_BLOCK:
+        return id <= BLOCKS_LIMIT && capture_check_block(code, size);
+    case HELPER_SITE:
+    case HELPER_PARAMS:
+        return capture_check_apart(code, size);
+    default:
+        return false;
+    }
+}
+
+static void compiled_problem_add(struct compiled_set *set, const struct helper_answer *answer)
+{
+    struct compiled_problem problem = {.at_exit = answer->site == HELPER_EXIT, .problem = answer->problem};
+    snprintf(problem.expression, sizeof problem.expression, "%s", answer->text);
+    if (set->problems.len < COMPILED_PROBLEMS * sizeof problem)
+        buf_append(&set->problems, &problem, sizeof problem);
+}
+
+static void compiled_answer(void *ctx, const struct helper_answer *answer)
+{
+    struct compiled_set *set = ctx;
+    if (!answer)
+        compiled_set_complete(set);
+    else if (item_is_sound(answer->kind, answer->id, answer->code, answer->code_size))
+        compiled_add(&set->items, answer);
+    else if (answer->kind == HELPER_PARAM_PROBLEM && number_problem_is_lasting(answer->problem.kind))
+        compiled_problem_add(set, answer);
+    else if (answer->kind == HELPER_LINES_ONLY)
+        set->bare = !set->bare || answer->address < set->bare ? answer->address : set->bare;
+    else if (answer->kind == HELPER_PROBLEM || answer->kind == HELPER_PARAM_PROBLEM || answer->kind == HELPER_MISSING) {
+        set->missing |= answer->kind == HELPER_MISSING;
+        log_info("values of the function at 0x%llx: %s%s", (unsigned long long)answer->address, answer->text,
+                 answer->kind == HELPER_PARAM_PROBLEM ? ": not there" : "");
+    } else if (answer->kind == HELPER_FUNCTION) {
+        set->functions++;
+        set->functions_len = set->items.len;
+    } else if (answer->kind == HELPER_DONE)
+        set->done = true;
+    else if (answer->kind == HELPER_FAILED)
+        log_warning("scry-symbols: %s", answer->text);
+}
+
+/* Room for a new one: complete ones that nobody waits for, the longest unused first. */
+static void compiled_sets_drop(struct agents *agents)
+{
+    size_t bytes = 0;
+    struct compiled_set *oldest = NULL;
+    for (struct compiled_set *set = agents->compiled_sets; set; set = set->hh.next) {
+        bytes += set->items.len + set->programs.len;
+        if (!set->job && !set->telling && (!oldest || set->used < oldest->used))
+            oldest = set;
+    }
+    if (oldest && (bytes > SETS_BYTES || HASH_COUNT(agents->compiled_sets) >= SETS_LIMIT))
+        compiled_set_free(oldest);
+}
+
+void agent_compiled_sets_free(struct agents *agents)
+{
+    struct compiled_set *set, *next;
+    HASH_ITER(hh, agents->compiled_sets, set, next)
+    {
+        helper_cancel(set->job);
+        compiled_set_free(set);
+    }
+}
+
+/* Nobody waits for it any more: what there is goes into the cache. */
+static void compiled_set_cancel(struct compiled_set *set)
+{
+    struct helper_job *job = set->job;
+    if (set->telling)
+        return;
+    compiled_set_keep(set);
+    compiled_set_free(set);
+    helper_cancel(job);
+}
+
+static struct compiled_set *compiled_set_new(struct agents *agents, const char *key, const char *request)
+{
+    compiled_sets_drop(agents);
+    struct compiled_set *set = calloc(1, sizeof *set);
+    if (!set || !(set->request = strdup(request))) {
+        free(set);
+        return NULL;
+    }
+    set->agents = agents;
+    set->used = ++agents->set_uses;
+    snprintf(set->key, sizeof set->key, "%s", key);
+    HASH_ADD_KEYPTR(hh, agents->compiled_sets, set->request, strlen(set->request), set);
+    return set;
+}
+
+/* The first ids that are not in it. */
+static bool items_are_sound(struct compiled_set *set)
+{
+    struct compiled_item item;
+    const void *bytes;
+    set->layout = set->block = 1;
+    for (size_t at = 0; compiled_next(&set->items, &at, &item, &bytes);) {
+        uint32_t *next = item.kind == HELPER_LAYOUT ? &set->layout : item.kind == HELPER_BLOCK ? &set->block : NULL;
+        if (!item_is_sound(item.kind, item.id, bytes, item.size))
+            return false;
+        if (next && *next <= item.id)
+            *next = item.id + 1;
+    }
+    return true;
+}
+
+/* What is known for a request, in memory or in the cache. key "": it is never in the cache. If it is not done and has
+ * no job, it has to be compiled first, from the function `functions` on. NULL: no memory. */
+static struct compiled_set *compiled_set_get(struct agents *agents, const char *key, const char *request)
+{
+    struct compiled_set *set;
+    HASH_FIND_STR(agents->compiled_sets, request, set);
+    if (set) {
+        set->used = ++agents->set_uses;
+        return set;
+    }
+    set = compiled_set_new(agents, key, request);
+    if (set && *key && compiled_load(&set->items, &set->functions, key, request, NULL) < 0)
+        set->functions = 0;
+    if (set && !items_are_sound(set)) {
+        buf_done(&set->items);
+        set->functions = 0;
+        set->layout = set->block = 1;
+    }
+    if (set) {
+        set->done = set->functions == COMPILED_ALL;
+        set->functions_len = set->items.len;
+    }
+    return set;
+}
+
+/* Has it compiled: the helper is given `input`, with what is this process's own. False: that cannot be, it is gone. */
+static bool compiled_set_start(struct compiled_set *set, struct buf *input_take)
+{
+    set->job = helper_start(set->agents, "compile", NULL, 0, input_take, compiled_answer, set);
+    if (set->job)
+        return true;
+    compiled_set_free(set);
+    return false;
+}
+
+/* The bytes that its program takes there. */
+static size_t compiled_program_size(const struct compiled_item *item)
+{
+    return sizeof(struct area_program) + ((item->size + (size_t)7) & ~(size_t)7);
+}
+
+static bool is_program(const struct compiled_item *item)
+{
+    return item->kind == HELPER_SITE || item->kind == HELPER_PARAMS;
+}
+
+/* The blocks, one behind the other; ret_at, by their numbers: where. */
+static void blocks_put(struct compiled_set *set, struct buf *ret_at)
+{
+    struct compiled_item item;
+    const void *bytes;
+    for (size_t at = 0; compiled_next(&set->items, &at, &item, &bytes);) {
+        if (item.kind != HELPER_BLOCK)
+            continue;
+        size_t size = (item.id + (size_t)1) * sizeof(uint64_t);
+        while (ret_at->len < size && !ret_at->failed)
+            buf_append(ret_at, &(uint64_t){UINT64_MAX}, sizeof(uint64_t));
+        if (!ret_at->failed)
+            memcpy(ret_at->data + size - sizeof(uint64_t), &(uint64_t){set->programs.len}, sizeof(uint64_t));
+        buf_append(&set->programs, bytes, item.size);
+    }
+}
+
+/* The numbers of blocks in the program at `at` become distances. One that is not there becomes a distance that nobody
+ * follows. */
+static void blocks_link(struct buf *programs, size_t at, size_t size, const struct buf *blocks)
+{
+    for (size_t pc = sizeof(struct capture_head); pc + sizeof(struct capture_insn) <= size;) {
+        struct capture_insn insn;
+        memcpy(&insn, programs->data + at + pc, sizeof insn);
+        pc += sizeof insn;
+        if (!capture_is_long(insn.op))
+            continue;
+        uint64_t id, block = UINT64_MAX, distance;
+        memcpy(&id, programs->data + at + pc, sizeof id);
+        if (id < blocks->len / sizeof block)
+            memcpy(&block, blocks->data + id * sizeof block, sizeof block);
+        distance = at - block;
+        if (insn.op == CAPTURE_SHARED)
+            memcpy(programs->data + at + pc, &distance, sizeof distance);
+        pc += sizeof id;
+    }
+}
+
+/* All of the set as it lies in an area: its blocks, then its programs as struct area_program, in the order of the items;
+ * and where the first program is. */
+static const struct buf *compiled_set_programs(struct compiled_set *set, size_t *ret_first)
+{
+    static const char zeros[8];
+    struct compiled_item item;
+    struct buf blocks = BUF_INIT;
+    const void *bytes;
+    *ret_first = set->first_program;
+    if (set->programs.len)
+        return &set->programs;
+    blocks_put(set, &blocks);
+    *ret_first = set->first_program = set->programs.len;
+    for (size_t at = 0; compiled_next(&set->items, &at, &item, &bytes);) {
+        const struct area_program head = {.size = item.size};
+        if (!is_program(&item))
+            continue;
+        buf_append(&set->programs, &head, sizeof head);
+        size_t code = set->programs.len;
+        buf_append(&set->programs, bytes, item.size);
+        buf_append(&set->programs, zeros, compiled_program_size(&item) - sizeof head - item.size);
+        if (!set->programs.failed)
+            blocks_link(&set->programs, code, item.size, &blocks);
+    }
+    set->programs.failed |= blocks.failed;
+    buf_done(&blocks);
+    return &set->programs;
+}
+
+/* ---- what was compiled, in one process ---- */
 
 struct compile_run { /* one request of one process: functions of one module */
     struct compiled_set *set;
@@ -28,16 +323,16 @@ struct compile_run { /* one request of one process: functions of one module */
     uint32_t slots[];
 };
 
-static uint64_t next_program(const struct agent *agent)
+static uint64_t program_next(const struct agent *agent)
 {
     return (atomic_load(&agent->view.area->programs_used) + 7) & ~UINT64_C(7);
 }
 
 /* Two pieces behind each other; 0: there is no room. */
-static uint32_t put_program(struct agent *agent, const void *head, size_t head_size, const void *bytes, size_t size)
+static uint32_t program_put(struct agent *agent, const void *head, size_t head_size, const void *bytes, size_t size)
 {
     const struct area_view *view = &agent->view;
-    uint64_t at = next_program(agent);
+    uint64_t at = program_next(agent);
     if (at < 64 || at > view->programs_size || view->programs_size - at < head_size + size)
         return 0;
     off_t offset = (off_t)((uint64_t)(view->programs - view->base) + at);
@@ -51,19 +346,19 @@ static uint32_t put_program(struct agent *agent, const void *head, size_t head_s
 
 uint32_t agent_program_put(struct agent *agent, const void *bytes, size_t size)
 {
-    return put_program(agent, bytes, size, "", 0);
+    return program_put(agent, bytes, size, "", 0);
 }
 
 /* A capture program with its length before it. */
-static uint32_t put_capture(struct agent *agent, const void *code, size_t size)
+static uint32_t capture_put(struct agent *agent, const void *code, size_t size)
 {
     const struct area_program head = {.size = (uint32_t)size};
-    return put_program(agent, &head, sizeof head, code, size);
+    return program_put(agent, &head, sizeof head, code, size);
 }
 
 uint32_t agent_capture_put(struct agent *agent, const void *code, size_t size)
 {
-    return capture_check(code, size) ? put_capture(agent, code, size) : 0;
+    return capture_check(code, size) ? capture_put(agent, code, size) : 0;
 }
 
 /* Its calls are recorded with values. */
@@ -107,10 +402,10 @@ bool agent_site_set(struct agent *agent, uint64_t address, uint32_t program, uin
 
 /* The programs of the set as they lie in it, all at once: as many as there is room for. Where they begin; what does not
  * end at *ret_end or before is not there. */
-static uint64_t put_programs(struct agent *agent, const struct buf *programs, uint64_t *ret_end)
+static uint64_t programs_put(struct agent *agent, const struct buf *programs, uint64_t *ret_end)
 {
     const struct area_view *view = &agent->view;
-    uint64_t at = next_program(agent), room = at < view->programs_size ? view->programs_size - at : 0;
+    uint64_t at = program_next(agent), room = at < view->programs_size ? view->programs_size - at : 0;
     uint64_t size = programs->len < room ? programs->len : room;
     *ret_end = at;
     if (at >= 64 && !programs->failed &&
@@ -123,7 +418,7 @@ static uint64_t put_programs(struct agent *agent, const struct buf *programs, ui
 }
 
 /* `at` is where its program is; 0: nowhere. False: there is no room for it. */
-static bool take_site(struct compile_run *run, const struct compiled_item *answer, uint32_t at)
+static bool site_take(struct compile_run *run, const struct compiled_item *answer, uint32_t at)
 {
     struct agent *agent = run->agent;
     struct area_site *site = at ? area_site_find(&agent->view, answer->address + run->bias, true) : NULL;
@@ -145,7 +440,7 @@ static int by_address(const void *left, const void *right)
 }
 
 /* Of how many functions there are sites among these addresses. */
-static size_t functions_of(const struct compile_run *run, const uint64_t *sites, size_t count)
+static size_t functions_count(const struct compile_run *run, const uint64_t *sites, size_t count)
 {
     _cleanup_(freep) uint64_t *starts = calloc(run->count + 1, sizeof *starts);
     _cleanup_(freep) bool *has = calloc(run->count + 1, sizeof *has);
@@ -170,17 +465,17 @@ static size_t functions_of(const struct compile_run *run, const uint64_t *sites,
     return functions;
 }
 
-static void tell_no_room(const struct compile_run *run, const struct buf *refused)
+static void no_room_tell(const struct compile_run *run, const struct buf *refused)
 {
     struct agent *agent = run->agent;
     size_t count = refused->len / sizeof(uint64_t);
     if (!count)
         return;
-    size_t functions = functions_of(run, (const uint64_t *)(const void *)refused->data, count);
+    size_t functions = functions_count(run, (const uint64_t *)(const void *)refused->data, count);
     agent_set_problem(agent, NOTE(values_no_room, .pid = (uint64_t)agent->pid, .functions = functions));
 }
 
-static void take_layouts(struct compile_run *run)
+static void layouts_take(struct compile_run *run)
 {
     struct compiled_item item;
     const void *bytes;
@@ -189,24 +484,24 @@ static void take_layouts(struct compile_run *run)
             agent_layout_add(run->agent, run->layouts + item.id, bytes);
 }
 
-static void take_sites(struct compile_run *run)
+static void sites_take(struct compile_run *run)
 {
     _cleanup_(buf_done) struct buf refused = BUF_INIT; /* addresses of sites */
     size_t first;
     uint64_t end;
     const struct buf *programs = compiled_set_programs(run->set, &first);
-    uint64_t program = put_programs(run->agent, programs, &end) + first;
+    uint64_t program = programs_put(run->agent, programs, &end) + first;
     struct compiled_item item;
     const void *bytes;
     for (size_t at = 0; compiled_next(&run->set->items, &at, &item, &bytes);) {
         if (item.kind == HELPER_LAYOUT || item.kind == HELPER_BLOCK)
             continue;
         uint64_t next = program + compiled_program_size(&item);
-        if (!take_site(run, &item, next <= end ? (uint32_t)program : 0))
+        if (!site_take(run, &item, next <= end ? (uint32_t)program : 0))
             buf_append(&refused, &item.address, sizeof item.address);
         program = next;
     }
-    tell_no_room(run, &refused);
+    no_room_tell(run, &refused);
 }
 
 static bool module_is_there(const struct compile_run *run)
@@ -229,7 +524,7 @@ static int64_t recorded_slot(const struct compile_run *run, uint64_t address)
 }
 
 /* Somebody asked for values, and there are none of this function: told once, with the remedy. */
-static void tell_bare(struct agent *agent, const struct compile_run *run)
+static void bare_tell(struct agent *agent, const struct compile_run *run)
 {
     struct index_function function = {.name = ""};
     const struct module *module = NULL;
@@ -262,20 +557,20 @@ static void run_free(struct compile_run *run)
 }
 
 /* Puts what was compiled into one process. */
-static void finish_run(struct compile_run *run)
+static void run_finish(struct compile_run *run)
 {
     struct agent *agent = run->agent;
     agent->compile_failed |= !run->set->done;
     bool there = module_is_there(run);
     run->stale |= !there;
     run->layouts = agent->next_layout - 1;
-    take_layouts(run);
+    layouts_take(run);
     if (agent->writer)
         trace_writer_sync(agent->writer, true); /* readers, and a later monitor, know a layout before it is used */
     if (there)
-        take_sites(run);
+        sites_take(run);
     agent_demands_problem(agent, &run->set->problems);
-    tell_bare(agent, run);
+    bare_tell(agent, run);
     for (size_t i = 0; i < run->count && !run->stale; i++)
         if (!(run->again && run->again[i]))
             agent->compiled[run->slots[i] >> 6] |= UINT64_C(1) << (run->slots[i] & 63);
@@ -293,14 +588,14 @@ static void finish_run(struct compile_run *run)
     agent_settle(agent);
 }
 
-void agent_compiled_came(struct compiled_set *set)
+static void runs_finish(struct compiled_set *set)
 {
     struct agents *agents = set->agents;
     agents->collecting++;
     for (struct agent *agent = agents->list, *next; agent; agent = next) {
         next = agent->next;
         if (agent->compile_run && agent->compile_run->set == set)
-            finish_run(agent->compile_run);
+            run_finish(agent->compile_run);
     }
     agents->collecting--;
 }
@@ -324,7 +619,7 @@ static int by_function(const void *left, const void *right, void *ctx)
 
 /* The first module that has functions to be compiled; all of them, by address: where their slots are depends on where
  * the module is mapped, and what is asked for must not. */
-static struct compile_run *next_run(struct agent *agent, size_t *ret_module)
+static struct compile_run *run_next(struct agent *agent, size_t *ret_module)
 {
     const struct area_view *view = &agent->view;
     struct compile_run *run = NULL;
@@ -363,7 +658,7 @@ static struct compile_run *next_run(struct agent *agent, size_t *ret_module)
 
 /* With `set`, what is still to be compiled of it; NULL: as the key, the same for all processes of a program with the
  * same wishes. */
-static void print_request(const struct agent *agent, const struct compile_run *run, const struct module *module,
+static void request_print(const struct agent *agent, const struct compile_run *run, const struct module *module,
                           const struct compiled_set *set, struct buf *out)
 {
     struct trace_settings defaults;
@@ -426,16 +721,16 @@ void agent_compile(struct agent *agent)
         return;
     if (!agent->compiled && !(agent->compiled = calloc(agent->view.slot_mask / 64 + 1, sizeof *agent->compiled)))
         return;
-    struct compile_run *run = next_run(agent, &module);
+    struct compile_run *run = run_next(agent, &module);
     if (!run)
         return;
     _cleanup_(buf_done) struct buf request = BUF_INIT;
-    print_request(agent, run, &agent->modules[module], NULL, &request);
+    request_print(agent, run, &agent->modules[module], NULL, &request);
     const char *key = cache_key(agent, module);
     struct compiled_set *set = request.failed ? NULL : compiled_set_get(agents, key, request.data);
-    if (set && compiled_set_waits(set)) {
+    if (set && !set->job && !set->done && !set->telling) {
         struct buf input = BUF_INIT;
-        print_request(agent, run, &agent->modules[module], set, &input);
+        request_print(agent, run, &agent->modules[module], set, &input);
         set = compiled_set_start(set, &input) ? set : NULL;
     }
     if (!set) {
@@ -445,7 +740,7 @@ void agent_compile(struct agent *agent)
     run->set = set;
     agent->compile_run = run;
     if (!set->job)
-        finish_run(run);
+        run_finish(run);
 }
 
 bool agent_compiling(const struct agent *agent)
@@ -462,7 +757,7 @@ void agent_compile_again(struct agent *agent)
         agent->compile_run->stale = true;
 }
 
-static bool copy_programs(struct agent *agent, const struct agent *parent)
+static bool programs_copy(struct agent *agent, const struct agent *parent)
 {
     const struct area_view *view = &agent->view, *from = &parent->view;
     uint64_t used = atomic_load_explicit(&from->area->programs_used, memory_order_acquire);
@@ -481,7 +776,7 @@ bool agent_compiled_inherit(struct agent *agent, const struct agent *parent)
     if (!parent->compiled)
         return true;
     agent->compiled = calloc(view->slot_mask / 64 + 1, sizeof *agent->compiled);
-    if (!agent->compiled || !copy_programs(agent, parent))
+    if (!agent->compiled || !programs_copy(agent, parent))
         return false;
     for (uint32_t i = 0; i <= from->site_mask; i++) {
         const struct area_site *site = &from->sites[i];

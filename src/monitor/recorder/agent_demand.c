@@ -12,9 +12,7 @@
 
 #include "base/data/cleanup.h"
 #include "base/system/clock.h"
-#include "base/system/log.h"
 #include "monitor/recorder/agents_internal.h"
-#include "monitor/recorder/compiled_set.h"
 #include "monitor/engine/csr.h"
 #include "monitor/engine/monitor.h"
 #include "shm/mpi_told.h"
@@ -538,6 +536,21 @@ void agent_demands_free(struct agent *agent)
             free(params->expressions[i]);
         free(params);
     }
+}
+
+void agent_demands_adopt(struct agent *agent)
+{
+    const struct area_view *view = &agent->view;
+    for (uint32_t i = 0; i <= view->slot_mask; i++) {
+        struct area_slot *slot = &view->slots[i];
+        if (!atomic_load_explicit(&slot->enter_list, memory_order_relaxed) &&
+            !atomic_load_explicit(&slot->exit_list, memory_order_relaxed))
+            continue;
+        atomic_store(&slot->enter_list, 0);
+        atomic_store(&slot->exit_list, 0);
+        atomic_fetch_and(&slot->mode, ~(uint32_t)(AREA_ACT_ENTER | AREA_ACT_EXIT));
+    }
+    agent_release_all(agent); /* they rang for the other one; from now on for us */
 }
 
 /* ---- raised events ---- */

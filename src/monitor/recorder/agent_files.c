@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The files that processes share with us, whatever is in them: the area of functions (agent_area.c) and the area of MPI
- * (monitor/mpi/mpi.c). Each is a file [mpi-]PID-STARTTICKS-SERIAL of the folder of areas (agent_rings.c). A sidecar
- * beside each says whose it is, for the next monitor.
+ * (monitor/mpi/mpi.c). Each is a file [mpi-]PID-STARTTICKS-SERIAL of the folder of areas. A sidecar beside each says
+ * whose it is, for the next monitor (agent_adopt.c).
  *
  * What a program may touch has memory before: writing to a mapped page for which a full tmpfs has none left is SIGBUS,
  * and that must never meet a program. Where a control group that the monitor is in, too, limits memory, areas count as
  * the job's. A job that stays below its limit alone must do so while it is traced: all areas together get a small part
  * of the limit, and they grow only while much of it is unused.
  */
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -21,9 +22,9 @@
 
 #include "base/data/cleanup.h"
 #include "base/system/clock.h"
+#include "base/system/dirs.h"
 #include "base/system/file.h"
 #include "base/system/log.h"
-#include "base/system/pause.h"
 #include "monitor/recorder/agents_internal.h"
 #include "probe/memory_room.h"
 #include "probe/proc.h"
@@ -34,7 +35,6 @@ enum {
     UNUSED_PART = 8,
     PROMISES_PART = 64, /* all that programs may have by themselves */
     PROMISED_PART = 8,  /* one of them, of what is left of that */
-    SIDECAR_LIMIT = 4 * 4096,
 };
 
 static const char *const prefixes[] = {[AREA_FUNCTIONS] = "", [AREA_MPI] = AREA_MPI_PREFIX};
@@ -126,7 +126,7 @@ void area_file_kept(struct agents *agents, struct area_file *file, uint64_t byte
     agents->memory_promised -= bytes;
 }
 
-static int have(struct area_file *file, uint64_t from, uint64_t size)
+static int file_allocate(struct area_file *file, uint64_t from, uint64_t size)
 {
     int code = fallocate(file->fd, 0, (off_t)from, (off_t)size) < 0 ? -errno : 0;
     return code == -EOPNOTSUPP ? 0 : code; /* such a file system has no holes to fall into */
@@ -139,7 +139,7 @@ int area_file_reserve(struct agents *agents, struct area_file *file, uint64_t fr
     if (!memory_take(agents, bytes))
         return -ENOMEM;
     bool room = !file->in_memory || memory_dir_has_room(&agents->memory, bytes);
-    int code = room ? have(file, start, bytes) : -ENOSPC;
+    int code = room ? file_allocate(file, start, bytes) : -ENOSPC;
     if (code == 0)
         file->memory_taken += bytes;
     else
@@ -183,22 +183,7 @@ int area_file_make(struct agent *agent, enum area_kind kind, area_fill_fn *fill,
     return code;
 }
 
-static int area_file_open(struct agents *agents, struct area_file *file, const char *path, uint64_t *ret_size)
-{
-    struct stat st;
-    file->path = strdup(path);
-    file->fd = file_open_own(AT_FDCWD, path, O_RDWR);
-    if (!file->path || file->fd < 0)
-        return file->fd < 0 ? file->fd : -ENOMEM;
-    if (fstat(file->fd, &st) < 0 || st.st_uid != geteuid())
-        return -EBADMSG;
-    file->memory_taken = (uint64_t)st.st_blocks * 512;
-    agents->memory_taken += file->memory_taken;
-    *ret_size = (uint64_t)st.st_size;
-    return 0;
-}
-
-static void remove_at(const char *path)
+void area_file_remove(const char *path)
 {
     static const char *const ends[] = {"", ".job", ".job.new"};
     char file[PATH_MAX + 16];
@@ -211,7 +196,7 @@ static void remove_at(const char *path)
 void area_file_end(struct agents *agents, struct area_file *file)
 {
     if (file->path && file_is_at(file->path, file->fd))
-        remove_at(file->path);
+        area_file_remove(file->path);
     area_file_leave(agents, file);
 }
 
@@ -225,195 +210,225 @@ void area_file_leave(struct agents *agents, struct area_file *file)
     file->fd = -1;
 }
 
-/* ---- sidecars ---- */
+/* ---- the folder ---- */
 
-/* Lines: the job's directory, the program, numbers, the trace, a trace that was begun in its place. */
-struct sidecar {
-    char text[SIDECAR_LIMIT];
-    char *job, *exe, *trace, *begun;
-    uint64_t image;
-    struct agent_rank rank;
-};
+/*
+ * Where areas and the doorbell are: in the runtime directory, RUNTIME/rings. Where that lies on a disk, each area costs
+ * ten times as much, and what programs write into it is written to the disk, too; then RUNTIME/rings is a link to a
+ * folder in memory (base/system/memory_dir.h), and areas for which there is no room lie in RUNTIME/rings.disk. A
+ * monitor that comes later finds those of this one by the link.
+ */
 
-static bool sidecar_read(const char *area_path, struct sidecar *ret_sidecar)
+static const char *const shared[] = {"doorbell", "cells"}; /* by all agents of a monitor */
+
+const char *area_numbers(const char *name)
 {
-    char path[PATH_MAX + 8], *numbers, *at = ret_sidecar->text;
-    struct agent_rank *rank = &ret_sidecar->rank;
-    snprintf(path, sizeof path, "%s.job", area_path);
-    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
-    ssize_t len = fd >= 0 ? read(fd, at, SIDECAR_LIMIT - 1) : -1;
-    if (fd >= 0)
-        close(fd);
-    at[len > 0 ? len : 0] = 0;
-    char **lines[] = {&ret_sidecar->job, &ret_sidecar->exe, &numbers, &ret_sidecar->trace, &ret_sidecar->begun};
-    for (size_t i = 0; i < sizeof lines / sizeof *lines; i++) {
-        char *end = strchr(at, '\n');
-        if (!end)
-            return false;
-        *end = 0;
-        *lines[i] = at;
-        at = end + 1;
-    }
-    return sscanf(numbers, "%" SCNu64 " %" SCNu32 " %" SCNd32 " %" SCNd32 " %" SCNd32, &ret_sidecar->image,
-                  &rank->library, &rank->incarnation, &rank->hint, &rank->hint_size) == 5;
+    return strncmp(name, AREA_MPI_PREFIX, strlen(AREA_MPI_PREFIX)) == 0 ? name + strlen(AREA_MPI_PREFIX) : name;
 }
 
-static void sidecar_write(const char *area_path, const struct buf *text)
+static bool is_area(const char *name)
 {
-    char path[PATH_MAX + 8], fresh[PATH_MAX + 16];
-    snprintf(path, sizeof path, "%s.job", area_path);
-    snprintf(fresh, sizeof fresh, "%s.job.new", area_path);
-    int fd = file_open_own(AT_FDCWD, fresh, O_WRONLY | O_CREAT | O_TRUNC);
-    if (fd < 0)
-        return;
-    pause_at("sidecar.before-write");
-    /* a monitor that is killed here leaves the old one whole: without any, the next can do nothing with the area. Where
-     * there is no room for a new one, the old one, which names another trace, is worse than none. */
-    if (text->failed || write(fd, text->data, text->len) != (ssize_t)text->len || rename(fresh, path) < 0) {
-        unlink(path);
-        unlink(fresh);
-    }
-    close(fd);
+    int pid;
+    uint64_t ticks;
+    return sscanf(area_numbers(name), "%d-%" SCNu64, &pid, &ticks) == 2;
 }
 
-/* begun: "", or a trace that takes the place of the other one as soon as all is in it. */
-static void note(const struct agent *agent, const char *trace, const char *begun)
+/* Whether an area in a folder whose runtime directory is not seen is of a process that is still there: its monitor may
+ * be in another mount namespace. */
+static bool area_lives(const char *name)
 {
-    _cleanup_(buf_done) struct buf text = BUF_INIT;
-    const struct agent_rank *rank = &agent->rank;
-    const struct trace_job *job = agent->job && !agent->job->replaced ? agent->job : NULL;
-    buf_printf(&text, "%s\n%s\n%" PRIu64 " %" PRIu32 " %" PRId32 " %" PRId32 " %" PRId32 "\n%s\n%s\n",
-               job ? job->dir : "", agent->exe, agent->image, rank->library, rank->incarnation, rank->hint,
-               rank->hint_size, job ? trace : "", job ? begun : "");
-    for (size_t i = 0; i < AREA_KINDS; i++)
-        if (agent->files[i].path && file_is_at(agent->files[i].path, agent->files[i].fd)) /* else nobody finds it */
-            sidecar_write(agent->files[i].path, &text);
-}
-
-void agent_note(const struct agent *agent)
-{
-    note(agent, agent_trace_path(agent), "");
-}
-
-/* ---- those of a monitor before this one ---- */
-
-/* The file may have been replaced meanwhile. */
-static bool runs(const struct agent *agent)
-{
-    static const char deleted[] = " (deleted)";
-    char exe[PATH_MAX];
-    size_t len = strlen(agent->exe);
-    if (proc_exe(agent->pid, exe, sizeof exe) < 0)
-        return true;
-    return strncmp(exe, agent->exe, len) == 0 && (!exe[len] || strcmp(exe + len, deleted) == 0);
-}
-
-static bool has_ended(const struct agent *agent)
-{
+    int pid;
+    uint64_t ticks;
     struct proc_stat now;
-    return agent->pid <= 0 || proc_stat_read(agent->pid, 0, &now) < 0 || now.start_ticks != agent->start_ticks ||
-           now.state == 'Z';
+    return sscanf(area_numbers(name), "%d-%" SCNu64, &pid, &ticks) == 2 && pid > 0 &&
+           proc_stat_read(pid, 0, &now) == 0 && now.start_ticks == ticks && now.state != 'Z';
 }
 
-static struct agent *find_adopted(struct agents *agents, pid_t pid, uint64_t ticks, uint64_t image)
+static bool has_areas(const char *folder)
 {
-    struct agent *agent = agents->list;
-    while (agent && (agent->pid != pid || agent->start_ticks != ticks || agent->image != image))
-        agent = agent->next;
-    return agent;
+    DIR *dir = opendir(folder);
+    bool some = false;
+    for (struct dirent *entry; dir && !some && (entry = readdir(dir));)
+        some = is_area(entry->d_name);
+    if (dir)
+        closedir(dir);
+    return some;
 }
 
-static struct agent *new_adopted(struct agents *agents, pid_t pid, uint64_t ticks, const struct sidecar *sidecar)
+static bool leads_to(const char *link, const char *path)
 {
-    struct err err;
-    struct agent *agent = agent_new(agents, pid, sidecar->job, sidecar->exe, &err);
-    if (!agent)
-        return NULL;
-    agent->start_ticks = ticks;
-    agent->image = sidecar->image;
-    agent->rank = sidecar->rank;
-    return agent;
+    char target[PATH_MAX];
+    ssize_t len = readlink(link, target, sizeof target - 1);
+    target[len > 0 ? len : 0] = 0;
+    return strcmp(target, path) == 0 && access(path, F_OK) == 0;
 }
 
-/* The trace before is still the one to go on from; a new one, should we be killed over it, is none. */
-static void adopt_functions(struct agent *agent, const struct sidecar *sidecar)
+/* In place of what is there: a link, or a folder with nothing but what all agents share. */
+static int put_link(const char *place, const char *path)
 {
+    char file[PATH_MAX + 16];
+    struct stat st;
+    if (lstat(place, &st) == 0) {
+        for (size_t i = 0; i < sizeof shared / sizeof *shared && S_ISDIR(st.st_mode); i++) {
+            snprintf(file, sizeof file, "%s/%s", place, shared[i]);
+            if (unlink(file) < 0 && errno != ENOENT)
+                return -errno;
+        }
+        if ((S_ISDIR(st.st_mode) ? rmdir(place) : unlink(place)) < 0)
+            return -errno;
+    }
+    return symlink(path, place) < 0 ? -errno : 0;
+}
+
+/* Whether areas are in memory from now on. */
+static bool open_memory(struct agents *agents, const char *place)
+{
+    struct memory_dir *memory = &agents->memory;
     struct err err = {0};
-    if (*sidecar->begun)
-        collect_adopted_begun(sidecar->begun);
-    collect_adopted(agent, sidecar->trace);
-    if (agent->job && collect_open(agent, &err) < 0)
-        agent_set_problem(agent, NOTE(nothing_recorded, .reason = err.text));
-    if (agent->writer)
-        note(agent, sidecar->trace, trace_writer_path(agent->writer));
-    if (agent->view.area->bell != agent->agents->bell->id)
-        agent_set_problem(agent,
-                          NOTE(requests_not_run, .pid = (uint64_t)agent->pid, .directory = agent->agents->runtime));
-    pause_at("adopt.begun");
-    agent_layouts_write(agent);
-    if (agent->writer)
-        trace_writer_sync(agent->writer, true); /* before the other one is forgotten */
-    pause_at("adopt.written");
-    agent_note(agent);
+    if (memory_dir_is_memory(agents->runtime) || memory_dir_find(memory, MEMORY_DIR_ROOT, agents->runtime) < 0)
+        return false;
+    bool known = leads_to(place, memory->path);
+    if (!known && has_areas(place)) /* of a monitor that had no room in memory; programs know its doorbell */
+        return false;
+    int code = known ? 0 : memory_dir_look(MEMORY_DIR_ROOT, &err);
+    if (code == 0)
+        code = memory_dir_open(memory, agents->runtime, known, &err);
+    if (code == 0 && !known && (code = put_link(place, memory->path)) < 0) {
+        err_errno(&err, code, "%s", place);
+        memory_dir_remove(memory);
+    }
+    if (code < 0)
+        log_info("buffers are on disk, in %s: %s", agents->runtime, err.text);
+    return code == 0;
 }
 
-struct adoption {
-    struct agents *agents;
-    enum area_kind kind;
-};
-
-static void adopt(void *ctx, const char *folder, const char *name)
+int agent_rings_open(struct agents *agents, struct err *err)
 {
-    struct adoption *adoption = ctx;
-    struct agents *agents = adoption->agents;
-    bool mpi = strncmp(name, AREA_MPI_PREFIX, strlen(AREA_MPI_PREFIX)) == 0;
-    const char *numbers = mpi ? name + strlen(AREA_MPI_PREFIX) : name;
-    char path[PATH_MAX];
-    static struct sidecar sidecar; /* of this one thread */
-    int pid, end = 0, code = -EBADMSG;
-    uint64_t ticks, serial, size = 0;
-    if (mpi != (adoption->kind == AREA_MPI) ||
-        sscanf(numbers, "%d-%" SCNu64 "-%" SCNu64 "%n", &pid, &ticks, &serial, &end) != 3 || numbers[end])
-        return;
-    if (serial > agents->last_serial)
-        agents->last_serial = serial;
-    snprintf(path, sizeof path, "%s/%s", folder, name);
-    bool whole = sidecar_read(path, &sidecar);
-    struct agent *agent = whole && mpi ? find_adopted(agents, pid, ticks, sidecar.image) : NULL;
-    if (whole && !agent)
-        agent = new_adopted(agents, pid, ticks, &sidecar);
-    struct area_file *file = agent ? &agent->files[adoption->kind] : NULL;
-    if (file && file->fd < 0) {
-        file->serial = serial;
-        file->in_memory = agent_rings_in_memory(agents, folder);
-        code = area_file_open(agents, file, path, &size);
-        if (code == 0)
-            code = mpi ? agents->mpi->adopt(agent, size) : agent_area_adopt(agent, size);
-        if (code < 0)
-            area_file_leave(agents, file);
-    }
+    char place[PATH_MAX], spill[PATH_MAX];
+    struct stat st;
+    memory_dir_sweep(MEMORY_DIR_ROOT, area_lives);
+    snprintf(place, sizeof place, "%s/rings", agents->runtime);
+    snprintf(spill, sizeof spill, "%s/rings.disk", agents->runtime);
+    bool in_memory = open_memory(agents, place);
+    agents->rings = strdup(in_memory ? agents->memory.path : place);
+    agents->spill = in_memory ? strdup(spill) : NULL;
+    if (!agents->rings || (in_memory && !agents->spill))
+        return err_set(err, -ENOMEM, "out of memory");
+    if (in_memory)
+        return 0;
+    if (lstat(place, &st) == 0 && S_ISLNK(st.st_mode))
+        unlink(place);
+    int code = dirs_make(place, 0700);
+    return code < 0 ? err_errno(err, code, "cannot make %s", place) : 0;
+}
+
+/* Areas that there are stay where they are, with their doorbell, until their programs end: the folder that is left
+ * behind, if it is in memory, is swept then. */
+static int folder_move(struct agents *agents, struct err *err)
+{
+    char place[PATH_MAX], *rings = agents->rings, *spill = agents->spill;
+    struct memory_dir memory = agents->memory;
+    snprintf(place, sizeof place, "%s/rings", agents->runtime);
+    if (has_areas(place))
+        return err_set(err, -EBUSY, "%s has buffers of another monitor", place);
+    agents->rings = agents->spill = NULL;
+    agents->memory = MEMORY_DIR_INIT;
+    int code = agent_rings_open(agents, err);
     if (code < 0) {
-        log_warning("the area %s of a former monitor cannot be read: removed", path);
-        remove_at(path);
-        if (agent && !agent->announced)
-            agent_free(agent);
-        return;
+        free(agents->rings);
+        free(agents->spill);
+        memory_dir_close(&agents->memory);
+        agents->rings = rings;
+        agents->spill = spill;
+        agents->memory = memory;
+        return code;
     }
-    if (!agent->announced)
-        agent->gone = agent->ended = has_ended(agent) || (mpi && !runs(agent));
-    if (!mpi)
-        adopt_functions(agent, &sidecar);
-    if (!agent->announced)
-        agent_enter(agent);
-    if (mpi)
-        agents->mpi->came(agent);
-    else
-        agent_came(agent, NULL);
+    free(rings);
+    free(spill);
+    memory_dir_close(&memory);
+    return 0;
 }
 
-void agents_adopt_all(struct agents *agents)
+int agent_rings_again(struct agents *agents, bool moved, struct err *err)
 {
-    /* functions first: of a program that executed another one, MPI may be there of the former alone */
-    for (enum area_kind kind = 0; kind < AREA_KINDS; kind++)
-        agent_rings_each(agents, adopt, &(struct adoption){agents, kind});
+    char place[PATH_MAX];
+    snprintf(place, sizeof place, "%s/rings", agents->runtime);
+    if (moved)
+        return folder_move(agents, err);
+    if (access(place, F_OK) == 0)
+        return 0;
+    int code = agents->spill ? memory_dir_open(&agents->memory, agents->runtime, true, err) : dirs_make(place, 0700);
+    if (code == 0 && agents->spill)
+        code = put_link(place, agents->memory.path);
+    return code < 0 ? err_errno(err, code, "cannot make %s", place) : 0;
+}
+
+void agent_rings_close(struct agents *agents)
+{
+    char place[PATH_MAX];
+    if (agents->spill)
+        rmdir(agents->spill);
+    if (agents->spill && !has_areas(agents->rings)) {
+        snprintf(place, sizeof place, "%s/rings", agents->runtime);
+        if (leads_to(place, agents->rings))
+            unlink(place);
+        memory_dir_remove(&agents->memory);
+    }
+    memory_dir_close(&agents->memory);
+    memory_dir_sweep(MEMORY_DIR_ROOT, area_lives); /* what was left behind when it moved */
+    free(agents->rings);
+    free(agents->spill);
+}
+
+static int make_file(const char *folder, const char *name, char **ret_path)
+{
+    *ret_path = NULL;
+    if (asprintf(ret_path, "%s/%s", folder, name) < 0) {
+        *ret_path = NULL;
+        return -ENOMEM;
+    }
+    return file_open_own(AT_FDCWD, *ret_path, O_RDWR | O_CREAT | O_EXCL);
+}
+
+int agent_rings_make(struct agents *agents, bool on_disk, const char *name, char **ret_path)
+{
+    if (!on_disk && !agents->spill)
+        return make_file(agents->rings, name, ret_path);
+    *ret_path = NULL;
+    if (on_disk) {
+        int code = dirs_make(agents->spill, 0700);
+        return code < 0 ? code : make_file(agents->spill, name, ret_path);
+    }
+    int code = make_file(agents->rings, name, ret_path);
+    if (code == -ENOENT) {
+        /* somebody tidied /dev/shm up: some systems do so when the user logs out, or between jobs */
+        free(*ret_path);
+        *ret_path = NULL;
+        code = memory_dir_open(&agents->memory, agents->runtime, true, NULL);
+        code = code < 0 ? code : make_file(agents->rings, name, ret_path);
+    }
+    return code;
+}
+
+static void each_in(const char *folder, void (*fn)(void *ctx, const char *folder, const char *name), void *ctx)
+{
+    DIR *dir = opendir(folder);
+    for (struct dirent *entry; dir && (entry = readdir(dir));)
+        if (is_area(entry->d_name) && !strchr(entry->d_name, '.'))
+            fn(ctx, folder, entry->d_name);
+    if (dir)
+        closedir(dir);
+}
+
+void agent_rings_each(struct agents *agents, void (*fn)(void *ctx, const char *folder, const char *name), void *ctx)
+{
+    char spill[PATH_MAX];
+    each_in(agents->rings, fn, ctx);
+    snprintf(spill, sizeof spill, "%s/rings.disk", agents->runtime);
+    each_in(spill, fn, ctx); /* also if areas are no longer in memory */
+}
+
+bool agent_rings_in_memory(const struct agents *agents, const char *folder)
+{
+    return agents->spill && folder == agents->rings;
 }

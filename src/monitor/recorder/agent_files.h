@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The files that processes share with us (agent_files.c), and the folder that they are in (agent_rings.c).
+ * The files that processes share with us, the folder that they are in (agent_files.c), and those that a monitor before
+ * this one has left (agent_adopt.c).
  */
 #ifndef SCRY_MONITOR_RECORDER_AGENT_FILES_H
 #define SCRY_MONITOR_RECORDER_AGENT_FILES_H
@@ -24,7 +25,7 @@ struct area_file {
     bool in_memory;                         /* in agents.memory */
 };
 
-/* agent_rings.c: where areas and the doorbell are */
+/* Where areas and the doorbell are. */
 int agent_rings_open(struct agents *agents, struct err *err);
 /* Likewise where something of it is missing, or everything: the runtime directory is another one. */
 int agent_rings_again(struct agents *agents, bool moved, struct err *err);
@@ -34,7 +35,6 @@ int agent_rings_make(struct agents *agents, bool on_disk, const char *name, char
 void agent_rings_each(struct agents *agents, void (*fn)(void *ctx, const char *folder, const char *name), void *ctx);
 bool agent_rings_in_memory(const struct agents *agents, const char *folder);
 
-/* agent_files.c */
 typedef int area_fill_fn(struct agent *agent, void *ctx);
 /* Makes the file and fills it; where there is no room in memory, once more on disk. 0 or -errno; -ENOMEM: the job's
  * limit of memory leaves no room. */
@@ -49,6 +49,10 @@ void area_file_kept(struct agents *agents, struct area_file *file, uint64_t byte
 void area_file_give_back(struct agents *agents, struct area_file *file);                /* frees all its memory */
 void area_file_end(struct agents *agents, struct area_file *file);                      /* removes and closes it */
 void area_file_leave(struct agents *agents, struct area_file *file); /* closes it, for the next monitor to find */
+const char *area_numbers(const char *name);                          /* PID-STARTTICKS-SERIAL of its name */
+void area_file_remove(const char *path);                             /* with its sidecar */
+
+/* agent_adopt.c */
 void agent_note(const struct agent *agent);   /* whose the areas are, for the next monitor; again when that changes */
 void agents_adopt_all(struct agents *agents); /* what a monitor before this one has left */
 

@@ -10,7 +10,6 @@
 #include <sys/epoll.h>
 #include <sys/wait.h>
 
-#include "base/data/cleanup.h"
 #include "base/system/clock.h"
 #include "base/system/log.h"
 #include "monitor/recorder/agents_internal.h"

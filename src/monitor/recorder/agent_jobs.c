@@ -12,7 +12,6 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "base/data/cleanup.h"
 #include "base/system/clock.h"
 #include "base/system/log.h"
 #include "jobdir/record/parts.h"

@@ -13,7 +13,6 @@
 
 #include "monitor/recorder/agents_internal.h"
 #include "monitor/params/params.h"
-#include "monitor/engine/monitor.h"
 #include "shm/capture.h"
 #include "shm/code.h"
 #include "shm/mpi_area.h"

@@ -12,10 +12,10 @@
 #include <string.h>
 
 #include "base/data/cleanup.h"
-#include "base/system/log.h"
 #include "jobdir/trace/trace.h"
 #include "monitor/recorder/agent_mpi.h"
 #include "monitor/recorder/agents_internal.h"
+#include "shm/mpi_told.h"
 #include "symbols/index/names.h"
 
 /* ---- indexes ---- */
@@ -35,7 +35,7 @@ static struct shared_index *shared_get(struct agents *agents, const char *key)
     return shared;
 }
 
-void agent_index_put(struct agents *agents, struct shared_index *shared)
+static void shared_put(struct agents *agents, struct shared_index *shared)
 {
     if (!shared || --shared->users || shared->building)
         return;
@@ -56,7 +56,7 @@ void agents_indexes_free(struct agents *agents)
 }
 
 /* Indexes that one run of the helper builds. */
-struct build {
+struct index_build {
     struct agents *agents;
     size_t count;
     struct built {
@@ -66,7 +66,7 @@ struct build {
     } all[];
 };
 
-static struct shared_index *built_find(struct build *build, const struct helper_answer *answer)
+static struct shared_index *built_find(struct index_build *build, const struct helper_answer *answer)
 {
     struct shared_index *shared = NULL;
     for (size_t i = 0; i < build->count && !shared; i++) {
@@ -98,7 +98,7 @@ static void indexes_came(struct agents *agents)
 
 static void index_answer(void *ctx, const struct helper_answer *answer)
 {
-    struct build *build = ctx;
+    struct index_build *build = ctx;
     struct shared_index *shared = answer ? built_find(build, answer) : NULL;
     struct err err = {0};
     if (shared && !shared->index && (answer->kind == HELPER_OK || answer->kind == HELPER_MEMORY)) {
@@ -126,7 +126,7 @@ static void index_answer(void *ctx, const struct helper_answer *answer)
                     snprintf(shared->problem, sizeof shared->problem, "scry-symbols did not come to its end");
             }
             shared->users++;
-            agent_index_put(agents, shared); /* goes if nobody waits any more */
+            shared_put(agents, shared); /* goes if nobody waits any more */
         }
         free(build->all[i].file);
     }
@@ -138,7 +138,7 @@ static void index_answer(void *ctx, const struct helper_answer *answer)
 static void build_missing(struct agent *agent)
 {
     struct agents *agents = agent->agents;
-    struct build *build = calloc(1, sizeof *build + agent->module_count * sizeof build->all[0]);
+    struct index_build *build = calloc(1, sizeof *build + agent->module_count * sizeof build->all[0]);
     const char **files = calloc(agent->module_count + 1, sizeof *files);
     if (!build || !files)
         goto out;
@@ -191,10 +191,51 @@ bool agent_module_hooked(const struct agent *agent, size_t module)
 
 /* ---- modules ---- */
 
-void agent_modules_drop(struct agent *agent)
+/*
+ * Libraries that were unloaded, and which library a slot's function is of. What is mapped is read now and then;
+ * the program opens and closes libraries meanwhile, and tells of the latter (agent/hooks/closing.h). A reading is good
+ * for a slot if between it and the slot nothing was closed at its address: else the function may be another library's,
+ * and then it has no name rather than a wrong one. A library that comes back to where it was finds its slots and
+ * captures as they were.
+ */
+
+#define CLOSES_UNKNOWN UINT32_MAX
+struct unloaded_module {
+    uint64_t start, end, bias;
+    uint32_t seen; /* how many libraries had been closed when it was there */
+    struct shared_index *shared;
+    char name[256], *path; /* path: NULL if there was no memory */
+};
+
+struct slot_module { /* that a slot's function is of */
+    const char *name, *path, *key;
+    uint64_t bias;
+    struct shared_index *shared;
+    const struct module *module; /* NULL: it is not mapped any more */
+};
+
+struct modules_reading {
+    struct module *modules;
+    struct shared_index **indexes;
+    uint32_t *modules_seen; /* room for them */
+    size_t count;
+    uint32_t seen; /* how many had been closed when this was read, or CLOSES_UNKNOWN */
+};
+
+enum { UNLOADED_LIMIT = 256 };
+
+struct unloaded_sites { /* of one library at one address */
+    char key[INDEX_KEY_SIZE];
+    uint64_t bias;
+    size_t count;
+    struct unloaded_sites *next;
+    struct area_site sites[];
+};
+
+static void modules_drop(struct agent *agent)
 {
     for (size_t i = 0; i < agent->module_count; i++)
-        agent_index_put(agent->agents, agent->indexes[i]);
+        shared_put(agent->agents, agent->indexes[i]);
     free(agent->indexes);
     free(agent->modules);
     free(agent->modules_seen);
@@ -204,10 +245,360 @@ void agent_modules_drop(struct agent *agent)
     agent->module_count = 0;
 }
 
+void agent_module_write(struct agent *agent, const struct module *module)
+{
+    if (agent->writer && *module->key && !module_is_agent(module))
+        trace_writer_module(agent->writer, module->start, module->end, module->bias, module->key);
+}
+
+static bool module_same(const struct module *one, const struct module *other)
+{
+    return one->bias == other->bias && one->start == other->start && strcmp(one->key, other->key) == 0 &&
+           strcmp(one->name, other->name) == 0;
+}
+
+static const struct module *module_same_in(const struct module *modules, size_t count, const struct module *wanted)
+{
+    for (size_t i = 0; i < count; i++)
+        if (module_same(&modules[i], wanted))
+            return &modules[i];
+    return NULL;
+}
+
+/* ---- which library a slot's function is of ---- */
+
+/* Whether a library there was closed after `seen` closings, up to the one with the number `last`. */
+static bool closed_between(const struct area *area, uint64_t start, uint64_t end, uint32_t seen, uint32_t last)
+{
+    if (last <= seen)
+        return false;
+    if (atomic_load(&area->closes) - seen >= AREA_CLOSINGS)
+        return true;
+    for (uint32_t n = seen + 1; n <= last; n++) {
+        const _Atomic uint64_t *range = area->closings[n % AREA_CLOSINGS];
+        if (start < atomic_load(&range[1]) && atomic_load(&range[0]) < end)
+            return true;
+    }
+    return false;
+}
+
+/* An address by which a slot or a place is known. */
+struct known_address {
+    uint64_t address;
+    uint32_t born, closed; /* of that */
+};
+
+static bool reading_is_good(const struct area *area, const struct known_address *at, uint32_t seen)
+{
+    uint32_t last = at->born ? at->born - 1 : atomic_load(&area->closes);
+    if (seen == CLOSES_UNKNOWN || at->closed >= AREA_CLOSED_SEEN || (at->closed && at->closed <= seen))
+        return false;
+    return !closed_between(area, at->address, at->address + 1, seen, last);
+}
+
+static struct known_address known_of_slot(const struct area_slot *slot)
+{
+    return (struct known_address){area_slot_address(slot), atomic_load(&slot->born), atomic_load(&slot->closed)};
+}
+
+static bool address_module(const struct agent *agent, const struct known_address *at, struct slot_module *ret_module)
+{
+    uint64_t address = at->address;
+    const struct module *module = module_find(agent->modules, agent->module_count, address);
+    size_t i = module ? (size_t)(module - agent->modules) : 0;
+    if (module && reading_is_good(agent->view.area, at, agent->modules_seen[i])) {
+        *ret_module =
+            (struct slot_module){module->name, module->path, module->key, module->bias, agent->indexes[i], module};
+        return true;
+    }
+    for (size_t k = 0; k < agent->unloaded_count; k++) {
+        const struct unloaded_module *unloaded = &agent->unloaded[k];
+        if (address < unloaded->start || address >= unloaded->end ||
+            !reading_is_good(agent->view.area, at, unloaded->seen))
+            continue;
+        *ret_module = (struct slot_module){unloaded->name,
+                                           unloaded->path ? unloaded->path : "",
+                                           unloaded->shared ? unloaded->shared->key : "",
+                                           unloaded->bias,
+                                           unloaded->shared,
+                                           NULL};
+        return true;
+    }
+    return false;
+}
+
+/* false: it is not known for certain. */
+static bool slot_module_find(const struct agent *agent, uint32_t slot, struct slot_module *ret_module)
+{
+    struct known_address at = known_of_slot(&agent->view.slots[slot]);
+    return address_module(agent, &at, ret_module);
+}
+
+/* The module_same of an address by which a place is known: where it is called from, or the hook there. */
+static bool place_module_find(const struct agent *agent, uint32_t place, uint64_t address,
+                              struct slot_module *ret_module)
+{
+    const struct area_place *of = &agent->view.places[place];
+    struct known_address at = {address, atomic_load(&of->born), atomic_load(&of->closed)};
+    return address_module(agent, &at, ret_module);
+}
+
+/* ---- a reading takes the place of the one before ---- */
+
+static void unloaded_add(struct agent *agent, size_t i)
+{
+    const struct module *module = &agent->modules[i];
+    if (!agent->unloaded && !(agent->unloaded = calloc(UNLOADED_LIMIT, sizeof *agent->unloaded)))
+        return;
+    if (agent->unloaded_count == UNLOADED_LIMIT) { /* what was called there has its names by now */
+        shared_put(agent->agents, agent->unloaded[0].shared);
+        free(agent->unloaded[0].path);
+        memmove(agent->unloaded, agent->unloaded + 1, --agent->unloaded_count * sizeof *agent->unloaded);
+    }
+    struct unloaded_module *unloaded = &agent->unloaded[agent->unloaded_count++];
+    *unloaded = (struct unloaded_module){.start = module->start,
+                                         .end = module->end,
+                                         .bias = module->bias,
+                                         .seen = agent->modules_seen[i],
+                                         .shared = agent->indexes[i],
+                                         .path = strdup(module->path)};
+    memcpy(unloaded->name, module->name, sizeof unloaded->name);
+    if (unloaded->shared)
+        unloaded->shared->users++;
+}
+
+/* Takes captures out of their places, so that nobody else's values are read with them. */
+static void sites_withdraw(struct agent *agent, const struct module *module)
+{
+    const struct area_view *view = &agent->view;
+    size_t count = 0;
+    for (uint32_t i = 0; i <= view->site_mask; i++) {
+        uint64_t address = atomic_load_explicit(&view->sites[i].address, memory_order_relaxed);
+        count += address >= module->start && address < module->end;
+    }
+    struct unloaded_sites *all = count ? calloc(1, sizeof *all + count * sizeof all->sites[0]) : NULL;
+    if (all) {
+        memcpy(all->key, module->key, sizeof all->key);
+        all->bias = module->bias;
+        all->next = agent->unloaded_sites;
+        agent->unloaded_sites = all;
+    }
+    for (uint32_t i = 0; count && i <= view->site_mask; i++) {
+        struct area_site *site = &view->sites[i];
+        uint64_t address = atomic_load_explicit(&site->address, memory_order_relaxed);
+        if (address < module->start || address >= module->end)
+            continue;
+        if (all && all->count < count)
+            memcpy(&all->sites[all->count++], site, sizeof *site);
+        agent_site_clear(site);
+    }
+}
+
+static void sites_restore(struct agent *agent, const struct module *module)
+{
+    for (struct unloaded_sites **at = &agent->unloaded_sites, *all; (all = *at);) {
+        if (all->bias != module->bias || strcmp(all->key, module->key) != 0) {
+            at = &all->next;
+            continue;
+        }
+        for (size_t i = 0; i < all->count; i++)
+            agent_site_put_back(agent, &all->sites[i]);
+        *at = all->next;
+        free(all);
+    }
+}
+
+static bool module_has(const struct module *module, uint64_t address)
+{
+    return address >= module->start && address < module->end;
+}
+
+/* Slots and places of a library that has gone without dlclose having been called where the agent hears of it. */
+static void close_unheard(struct agent *agent, const struct module *module, uint32_t seen)
+{
+    for (uint32_t i = 0; i <= agent->view.slot_mask; i++) {
+        struct area_slot *slot = &agent->view.slots[i];
+        uint64_t function = area_slot_live(slot);
+        struct known_address at = known_of_slot(slot);
+        uint32_t none = 0;
+        if (function < module->start || function >= module->end || !reading_is_good(agent->view.area, &at, seen))
+            continue;
+        atomic_compare_exchange_strong(&slot->closed, &none, AREA_CLOSED_SEEN);
+        atomic_compare_exchange_strong(&slot->function, &function, function | AREA_CLOSED);
+    }
+    for (uint32_t i = 0; i < agent->view.place_end; i++) {
+        struct area_place *place = &agent->view.places[i];
+        uint64_t callsite = atomic_load(&place->callsite), hook = atomic_load(&place->hook);
+        struct known_address at = {module_has(module, callsite) ? callsite : hook, atomic_load(&place->born),
+                                   atomic_load(&place->closed)};
+        uint32_t none = 0;
+        if (!module_has(module, at.address) || (callsite & AREA_CLOSED) ||
+            !reading_is_good(agent->view.area, &at, seen))
+            continue;
+        atomic_compare_exchange_strong(&place->closed, &none, AREA_CLOSED_SEEN);
+        atomic_compare_exchange_strong(&place->callsite, &callsite, callsite | AREA_CLOSED);
+    }
+}
+
+/* Whether what was closed is there again, as far as this address of the place says. */
+static bool place_is_back(const struct agent *agent, uint32_t at, uint64_t address, uint32_t seen)
+{
+    const struct module *now = module_find(agent->modules, agent->module_count, address);
+    const struct area *area = agent->view.area;
+    uint32_t closed = atomic_load(&agent->view.places[at].closed);
+    struct slot_module was;
+    if (closed >= AREA_CLOSED_SEEN || atomic_load(&area->closes) - closed >= AREA_CLOSINGS)
+        return false;
+    const _Atomic uint64_t *range = area->closings[closed % AREA_CLOSINGS];
+    if (address < atomic_load(&range[0]) || address >= atomic_load(&range[1]))
+        return true; /* it is of what was not closed */
+    return now && *now->key && agent->modules_seen[now - agent->modules] == seen &&
+           place_module_find(agent, at, address, &was) && was.bias == now->bias && strcmp(was.key, now->key) == 0;
+}
+
+/* As slots_open, of places. */
+static void places_open(struct agent *agent, uint32_t seen)
+{
+    struct area *area = agent->view.area;
+    for (uint32_t i = 0; i < agent->view.place_end; i++) {
+        struct area_place *place = &agent->view.places[i];
+        uint64_t was = atomic_load(&place->callsite), callsite = was & ~AREA_CLOSED;
+        if (callsite == was || !place_is_back(agent, i, callsite, seen) ||
+            !place_is_back(agent, i, atomic_load(&place->hook), seen))
+            continue;
+        if (atomic_load(&area->closes) != seen || atomic_load(&area->closing))
+            return;
+        atomic_store(&place->closed, 0);
+        atomic_store(&place->born, seen + 1);
+        atomic_compare_exchange_strong(&place->callsite, &was, callsite);
+        if (atomic_load(&area->closes) == seen && !atomic_load(&area->closing))
+            continue;
+        atomic_store(&place->closed, AREA_CLOSED_UNSURE);
+        atomic_compare_exchange_strong(&place->callsite, &callsite, callsite | AREA_CLOSED);
+        return;
+    }
+}
+
+/* The slots of libraries that have come back; `seen`: the reading that says so. */
+static void slots_open(struct agent *agent, uint32_t seen)
+{
+    struct area *area = agent->view.area;
+    for (uint32_t i = 0; i <= agent->view.slot_mask; i++) {
+        struct area_slot *slot = &agent->view.slots[i];
+        uint64_t function = atomic_load(&slot->function), address = function & ~AREA_CLOSED;
+        struct slot_module was;
+        if (!(function & AREA_CLOSED))
+            continue;
+        const struct module *now = module_find(agent->modules, agent->module_count, address);
+        if (!now || !*now->key || agent->modules_seen[now - agent->modules] != seen ||
+            !slot_module_find(agent, i, &was) || was.bias != now->bias || strcmp(was.key, now->key) != 0 ||
+            area_slot_find(&agent->view, address, false))
+            continue;
+        if (atomic_load(&area->closes) != seen || atomic_load(&area->closing))
+            return;
+        atomic_store(&slot->closed, 0);
+        atomic_store(&slot->born, seen + 1);
+        atomic_compare_exchange_strong(&slot->function, &function, address);
+        if (atomic_load(&area->closes) == seen && !atomic_load(&area->closing))
+            continue;
+        /* it may have been closed again just then */
+        function = address;
+        atomic_store(&slot->closed, AREA_CLOSED_UNSURE);
+        atomic_compare_exchange_strong(&slot->function, &function, function | AREA_CLOSED);
+        return;
+    }
+}
+
+/* The key of this build-id. */
+static bool key_is_of(const char *key, const char *build_id)
+{
+    size_t len = strlen(build_id);
+    return len && strncmp(key, build_id, len) == 0 && key[len] == '-';
+}
+
+/* Before what is known is replaced: a module whose file was replaced on disk, or cannot be read at this moment, keeps
+ * its key, if its build-id in memory is what it was. Its path stays "": the new file is none to compile captures from.
+ */
+static void modules_keep_known(const struct agent *agent, const struct modules_reading *reading)
+{
+    for (size_t i = 0; i < reading->count; i++) {
+        struct module *module = &reading->modules[i];
+        const struct module *before =
+            *module->key ? NULL : module_find(agent->modules, agent->module_count, module->start);
+        if (!before || before->start != module->start || before->bias != module->bias ||
+            strcmp(before->name, module->name) != 0 || !key_is_of(before->key, module->loaded))
+            continue;
+        memcpy(module->key, before->key, sizeof module->key);
+        module->problem[0] = 0;
+    }
+}
+
+static void modules_replace(struct agent *agent, const struct modules_reading *reading)
+{
+    bool sure = reading->seen != CLOSES_UNKNOWN, back = false;
+    for (size_t i = 0; i < agent->module_count; i++) {
+        const struct module *module = &agent->modules[i];
+        if (!*module->key)
+            continue;
+        if (module_same_in(reading->modules, reading->count, module)) {
+            bool closed =
+                sure && agent->modules_seen[i] != CLOSES_UNKNOWN &&
+                closed_between(agent->view.area, module->start, module->end, agent->modules_seen[i], reading->seen);
+            if (closed) /* and opened again */
+                unloaded_add(agent, i);
+            back |= closed;
+            continue;
+        }
+        unloaded_add(agent, i);
+        if (!agent_module_hooked(agent, i))
+            continue;
+        sites_withdraw(agent, module);
+        if (sure)
+            close_unheard(agent, module, agent->modules_seen[i]);
+    }
+    for (size_t i = 0; i < reading->count; i++) {
+        const struct module *before = module_same_in(agent->modules, agent->module_count, &reading->modules[i]);
+        bool came = !before && agent->module_count;
+        if (!before)
+            agent_module_write(agent, &reading->modules[i]);
+        reading->modules_seen[i] = sure || !before ? reading->seen : agent->modules_seen[before - agent->modules];
+        if (came)
+            sites_restore(agent, &reading->modules[i]);
+        back |= came;
+    }
+    modules_drop(agent);
+    agent->modules = reading->modules;
+    agent->indexes = reading->indexes;
+    agent->modules_seen = reading->modules_seen;
+    agent->module_count = reading->count;
+    if (back && sure && agent->unloaded_count) {
+        slots_open(agent, reading->seen);
+        places_open(agent, reading->seen);
+    }
+}
+
+static void unloaded_free(struct agent *agent)
+{
+    for (size_t k = 0; k < agent->unloaded_count; k++) {
+        shared_put(agent->agents, agent->unloaded[k].shared);
+        free(agent->unloaded[k].path);
+    }
+    free(agent->unloaded);
+    agent->unloaded = NULL;
+    agent->unloaded_count = 0;
+    while (agent->unloaded_sites) {
+        struct unloaded_sites *next = agent->unloaded_sites->next;
+        free(agent->unloaded_sites);
+        agent->unloaded_sites = next;
+    }
+}
+
+/* ---- what is mapped ---- */
+
 void agent_modules_free(struct agent *agent)
 {
-    agent_modules_drop(agent);
-    agent_unloaded_free(agent);
+    modules_drop(agent);
+    unloaded_free(agent);
 }
 
 enum { READINGS = 3 };
@@ -248,7 +639,7 @@ int agent_modules_refresh(struct agent *agent)
         free(modules);
         return -ESRCH;
     }
-    agent_modules_keep_known(agent, &reading);
+    modules_keep_known(agent, &reading);
     struct shared_index **indexes = calloc(count + 1, sizeof *indexes);
     reading.modules_seen = calloc(count + 1, sizeof *reading.modules_seen);
     if (!indexes || !reading.modules_seen) {
@@ -265,7 +656,7 @@ int agent_modules_refresh(struct agent *agent)
             shared->index = NULL;
     }
     reading.indexes = indexes;
-    agent_modules_replace(agent, &reading);
+    modules_replace(agent, &reading);
     build_missing(agent);
     agent_names_again(agent); /* of an area that was adopted they were asked for before */
     return 0;
@@ -306,7 +697,7 @@ bool agent_modules_inherit(struct agent *agent, const struct agent *parent)
 
 /* ---- names ---- */
 
-static const struct module *find_module(const struct agent *agent, uint64_t address, struct shared_index **ret_index)
+static const struct module *module_at(const struct agent *agent, uint64_t address, struct shared_index **ret_index)
 {
     const struct module *module = module_find(agent->modules, agent->module_count, address);
     *ret_index = module ? agent->indexes[module - agent->modules] : NULL;
@@ -321,7 +712,7 @@ static bool slot_address(const struct agent *agent, uint32_t slot, uint64_t *ret
     return *ret_address != 0;
 }
 
-void agent_name_slot(struct agent *agent, uint32_t slot)
+static void slot_name(struct agent *agent, uint32_t slot)
 {
     struct index_function function;
     struct slot_module of = {.name = ""};
@@ -329,7 +720,7 @@ void agent_name_slot(struct agent *agent, uint32_t slot)
     if (!agent->writer || !slot_address(agent, slot, &address) || agent_mpi_name(agent, slot))
         return;
     bool several = atomic_load(&agent->view.slots[slot].closed) == AREA_CLOSED_UNSURE;
-    bool found = agent_slot_module(agent, slot, &of);
+    bool found = slot_module_find(agent, slot, &of);
     if (!several && (agent->named[slot >> 6] >> (slot & 63) & 1))
         return;
     if (found && of.shared && of.shared->index && index_find(of.shared->index, address - of.bias, &function)) {
@@ -358,12 +749,12 @@ static bool is_in_clone(struct agent *agent, uint32_t place, uint64_t hook, cons
 {
     struct slot_module of;
     struct index_function around;
-    return agent_place_module(agent, place, hook, &of) && of.shared && of.shared->index &&
+    return place_module_find(agent, place, hook, &of) && of.shared && of.shared->index &&
            index_find(of.shared->index, hook - 1 - of.bias, &around) &&
            span_eq(name_without_clone(span_str(around.linkage)), name_without_clone(span_str(function->linkage)));
 }
 
-void agent_name_place(struct agent *agent, uint32_t place)
+static void place_name(struct agent *agent, uint32_t place)
 {
     struct index_function function;
     struct slot_module of;
@@ -380,7 +771,7 @@ void agent_name_place(struct agent *agent, uint32_t place)
     bool known = agent_function(agent, slot, &function, &start, NULL);
     bool inlined =
         known && function.size && hook - start >= function.size && !is_in_clone(agent, place, hook, &function);
-    bool found = agent_place_module(agent, place, inlined ? hook : callsite, &of);
+    bool found = place_module_find(agent, place, inlined ? hook : callsite, &of);
     char key[INDEX_KEY_SIZE];
     snprintf(key, sizeof key, "%.*s", found ? build_id_length(of.key) : 0, found ? of.key : "");
     const struct trace_place line = {
@@ -400,6 +791,26 @@ void agent_name_place(struct agent *agent, uint32_t place)
         agent->unnamed = true;
 }
 
+void agent_name(void *ctx, uint32_t function)
+{
+    if (function & RECORD_PLACE)
+        place_name(ctx, function);
+    else
+        slot_name(ctx, function);
+}
+
+void agent_know(struct agent *agent, uint32_t slot)
+{
+    uint32_t at = slot & RECORD_PLACE ? agent_known_place(&agent->view, slot) : slot;
+    uint64_t bit = UINT64_C(1) << (at & 63);
+    if (slot & RECORD_PLACE)
+        agent_know(agent, area_entry_slot(&agent->view, slot));
+    if (agent->known[at >> 6] & bit)
+        return;
+    agent->known[at >> 6] |= bit;
+    agent_name(agent, slot);
+}
+
 void agent_names_again(struct agent *agent)
 {
     if (!agent->unnamed || !agent->known)
@@ -407,11 +818,11 @@ void agent_names_again(struct agent *agent)
     agent->unnamed = false;
     for (uint32_t slot = 0; slot <= agent->view.slot_mask; slot++)
         if (agent->known[slot >> 6] >> (slot & 63) & 1)
-            agent_name_slot(agent, slot);
+            slot_name(agent, slot);
     for (uint32_t place = 0; place < agent->view.place_end; place++) {
         uint32_t at = agent_known_place(&agent->view, place);
         if (agent->known[at >> 6] >> (at & 63) & 1)
-            agent_name_place(agent, place);
+            place_name(agent, place);
     }
     if (agent->writer) /* somebody may be following it */
         trace_writer_sync(agent->writer, true);
@@ -430,7 +841,7 @@ bool agent_function(struct agent *agent, uint32_t slot, struct index_function *r
         return false;
     if (ret_address)
         *ret_address = address;
-    if (!agent_slot_module(agent, slot, &of))
+    if (!slot_module_find(agent, slot, &of))
         return false;
     if (ret_module)
         *ret_module = of.module;
@@ -442,7 +853,7 @@ bool agent_name_address(void *ctx, uint64_t address, struct buf *out)
     struct agent *agent = ctx;
     struct index_function function;
     struct shared_index *shared = NULL;
-    const struct module *module = find_module(agent, address, &shared);
+    const struct module *module = module_at(agent, address, &shared);
     if (!module || !shared || !shared->index || !index_find(shared->index, address - module->bias, &function))
         return false;
     buf_puts(out, function.name);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What functions and values are called: modules and their indexes (agent_names.c), libraries that were unloaded
- * (agent_unloaded.c), and how values are laid out (agent_layouts.c).
+ * What functions and values are called: modules and their indexes, libraries that were unloaded (agent_names.c), and how
+ * values are laid out (agent_layouts.c).
  */
 #ifndef SCRY_MONITOR_RECORDER_AGENT_NAMES_H
 #define SCRY_MONITOR_RECORDER_AGENT_NAMES_H
@@ -17,6 +17,7 @@
 
 struct agent;
 struct agents;
+struct module;
 struct trace;
 
 /* Of all agents. */
@@ -40,63 +41,26 @@ struct agent_layout_text {
     char text[];
 };
 
-/* agent_unloaded.c */
-#define CLOSES_UNKNOWN UINT32_MAX
-struct unloaded_module {
-    uint64_t start, end, bias;
-    uint32_t seen; /* how many libraries had been closed when it was there */
-    struct shared_index *shared;
-    char name[256], *path; /* path: NULL if there was no memory */
-};
-struct unloaded_sites;
-
-struct slot_module { /* that a slot's function is of */
-    const char *name, *path, *key;
-    uint64_t bias;
-    struct shared_index *shared;
-    const struct module *module; /* NULL: it is not mapped any more */
-};
-
 /* agent_names.c */
 int agent_modules_refresh(struct agent *agent);                              /* reads them again, asks for indexes */
 bool agent_modules_inherit(struct agent *agent, const struct agent *parent); /* of the process it was forked from */
 bool agent_module_hooked(const struct agent *agent, size_t module);
 bool agent_indexes_ready(const struct agent *agent); /* none is being built */
-void agent_name_slot(struct agent *agent, uint32_t slot);
-/* The same, the first time that it occurs; with RECORD_PLACE, of a place and its slot. */
+/* Writes the name of a slot, or with RECORD_PLACE of a place, into the trace; a walk_function_fn of an agent. */
+void agent_name(void *agent, uint32_t function);
+/* The same, the first time that it occurs, and with a place also of its slot. */
 void agent_know(struct agent *agent, uint32_t slot);
 /* The place's bit in agent.known and agent.named. */
 static inline uint32_t agent_known_place(const struct area_view *view, uint32_t place)
 {
     return view->slot_mask + 1 + (place & ~RECORD_PLACE);
 }
-void agent_name_place(struct agent *agent, uint32_t place); /* with or without RECORD_PLACE */
-void agent_names_again(struct agent *agent);                /* indexes came */
+void agent_names_again(struct agent *agent); /* indexes came */
 void agent_modules_free(struct agent *agent);
-void agent_modules_drop(struct agent *agent); /* what is mapped now; what was stays known */
-void agent_index_put(struct agents *agents, struct shared_index *shared);
 void agents_indexes_free(struct agents *agents);
 
-/* agent_unloaded.c */
-struct modules_reading {
-    struct module *modules;
-    struct shared_index **indexes;
-    uint32_t *modules_seen; /* room for them */
-    size_t count;
-    uint32_t seen; /* how many had been closed when this was read, or CLOSES_UNKNOWN */
-};
-/* false: it is not known for certain. */
-bool agent_slot_module(const struct agent *agent, uint32_t slot, struct slot_module *ret_module);
-/* The same of an address by which a place is known: where it is called from, or the hook there. */
-bool agent_place_module(const struct agent *agent, uint32_t place, uint64_t address, struct slot_module *ret_module);
-/* Before what is known is replaced: a module whose file was replaced on disk, or cannot be read at this moment, keeps
- * its key, if its build-id in memory is what it was. Its path stays "": the new file is none to compile captures from.
- */
-void agent_modules_keep_known(const struct agent *agent, const struct modules_reading *reading);
-void agent_modules_replace(struct agent *agent, const struct modules_reading *reading);
 /* Into the trace, if there is one. */
 void agent_module_write(struct agent *agent, const struct module *module);
-void agent_unloaded_free(struct agent *agent);
 
 /* agent_layouts.c */
 void agent_layout_add(struct agent *agent, uint32_t id, const char *text);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What is recorded of a process: its settings and the functions that they select (agent_select.c), captured values
- * (agent_compile.c), and what event services ask for (agent_demand.c, agent_raise.c).
+ * (agent_compile.c), and what event services ask for (agent_demand.c).
  */
 #ifndef SCRY_MONITOR_RECORDER_AGENT_SELECT_H
 #define SCRY_MONITOR_RECORDER_AGENT_SELECT_H
@@ -12,6 +12,7 @@
 
 #include "base/data/buf.h"
 #include "shm/area.h"
+#include "symbols/client/client.h"
 
 struct agent;
 struct agents;
@@ -35,6 +36,14 @@ void agent_overrides_free(struct agent *agent);
 void agent_select_free(struct agent *agent);
 
 /* agent_compile.c */
+enum { COMPILED_PROBLEMS = 32, COMPILED_EXPRESSION = 64 };
+
+/* An expression is no number at entries or exits of some function, and never will be there. */
+struct compiled_problem {
+    char expression[COMPILED_EXPRESSION]; /* cut where it is longer */
+    bool at_exit;
+    struct number_problem problem;
+};
 /* Captures of the slots whose modes want values and that have none yet, in the background. */
 void agent_compile(struct agent *agent);
 bool agent_compiling(const struct agent *agent);
@@ -63,7 +72,6 @@ void agent_demands_problem(struct agent *agent, const struct buf *problems);
 bool agent_demands_wait(const struct agent *agent); /* some is not in place yet */
 void agent_demands_indexed(struct agent *agent);    /* modules or indexes changed */
 void agent_demands_free(struct agent *agent);
-void agent_raises(struct agent *agent); /* hands raised events over */
 /* What a monitor before this one wanted done at calls nobody wants any more: the lists go, and threads that wait for it
  * go on. */
 void agent_demands_adopt(struct agent *agent);

@@ -164,6 +164,21 @@ int agent_functions(struct agent *agent, const char *selection,
  * over the settings of its job, until these change. 0, -EINVAL (the selection) or -EAGAIN as above. */
 int agent_select(struct agent *agent, const char *selection, uint32_t mode, struct err *err);
 
+/* ---- commands of processes (agent_hello.c) ---- */
+
+struct agent_command {
+    pid_t pid; /* as it says itself: in a namespace of its own it may be another's here */
+    uint64_t time_ns;
+    struct span directory, args; /* args: NUL-terminated, one after the other; the last perhaps without end */
+    bool whole;                  /* no arguments are missing */
+};
+
+/* Makes the fifo, also anew. Where it cannot be, processes are not heard: that is logged. */
+void agent_commands_listen(struct agents *agents);
+void agent_commands_close(struct agents *agents);
+/* Hands over what was said until now. */
+void agent_commands_read(struct agents *agents);
+
 /* ---- the helper ---- */
 
 /* Runs scry-symbols (symbols/client/helper.h) in the background and calls fn for each of its answers, and with NULL at

@@ -236,7 +236,7 @@ struct agents {
     struct agent *by_pid, *list;
     unsigned count;
     uint64_t last_serial;
-    struct forks_page *forks; /* agent_forks.c */
+    struct forks_page *forks; /* agent_area.c */
     unsigned forks_count;
 
     /* the doorbell and the thread that waits at it */
@@ -327,20 +327,21 @@ void agent_hello_close(struct agents *agents);
 void agent_hello_hear(struct agents *agents);        /* all hellos that have come by now, within a turn's time */
 bool agent_hello_waits(const struct agents *agents); /* a hello that was not read yet */
 
-/* agent_clock.c */
+/* agent_switches.c: the time stamp counter, */
 void agent_clock_start(struct agents *agents);
 void agent_clock_calibrate(struct agents *agents); /* the first time it takes up to 20 ms */
 uint64_t agent_clock_zero_ns(const struct agents *agents);
 uint64_t agent_clock_ticks(void);
 void agent_clock_sample(clockid_t clock, uint64_t *ret_ticks, uint64_t *ret_ns); /* both at the same moment */
 
-/* agent_switches.c: when its threads had a processor, beside its trace */
+/* and when its threads had a processor, beside its trace */
 void agent_switches_start(struct agent *agent); /* from now on, unless it is, or cannot be: the trace says why */
 void agent_switches_write(struct agent *agent, bool all); /* what there is; it may be put off, unless `all` */
 void agent_switches_end(struct agent *agent);
 void agents_switches_free(struct agents *agents);
 
 /* agent_bell.c */
+void agent_release_all(struct agent *agent); /* whoever waits */
 int agent_bell_open(struct agents *agents, struct err *err);
 int agent_bell_start(struct agents *agents); /* the thread; only once there is an agent */
 void agent_bell_close(struct agents *agents);
@@ -353,7 +354,7 @@ void agent_area_learn(const struct agent *agent);         /* it has ended: was i
 void agent_area_grow(struct agent *agent);                /* more packets, if most are in use; more blocks of threads */
 void agent_area_unmap(struct agent *agent);
 
-/* agent_forks.c */
+/* what children of fork say that have none */
 enum { FORKS_KEPT = 1024 };                /* pages of areas that are gone */
 void agent_forks_end(struct agent *agent); /* before its area is unmapped: what its descendants say is still heard */
 struct forks_counts agents_forks_count(const struct agents *agents, const struct trace_job *job);
@@ -365,7 +366,5 @@ struct helper_job *helper_start(struct agents *agents, const char *what, const c
                                 struct buf *input_take, helper_fn *fn, void *ctx);
 void helpers_free(struct agents *agents);
 unsigned helpers_waiting(const struct agents *agents); /* for their turn */
-
-void agents_state_print(void *agents, struct buf *out); /* agent_state.c */
 
 #endif

@@ -7,15 +7,17 @@
  */
 #include <errno.h>
 #include <limits.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/data/cleanup.h"
 #include "base/system/clock.h"
 #include "base/system/log.h"
+#include "base/system/own_memory.h"
 #include "base/system/pause.h"
+#include "monitor/engine/monitor.h"
 #include "monitor/recorder/agents_internal.h"
+#include "shm/waits.h"
 
 struct ordered {
     uint64_t order, seq;
@@ -47,6 +49,54 @@ void collect_free(struct agents *agents)
     free(scratch->full);
     free(scratch);
     agents->scratch = NULL;
+}
+
+/* ---- packets that do not come to the disk: overwritten by the flight recorder, or left out at a limit ---- */
+
+/* Whether packets were overwritten before this one, by its number; how many records they had is known of all threads
+ * together, and shared out by packets. */
+static void note_missing(struct agent *agent, struct collect_thread *thread, const struct packet_head *head)
+{
+    const struct area *area = agent->view.area;
+    uint64_t packets = 0;
+    if (thread->partial && head->packet_seq > thread->partial_seq)
+        packets = head->packet_seq - thread->partial_seq - thread->whole;
+    else if (!thread->partial && !thread->written_to)
+        packets = head->packet_seq;
+    if (!packets)
+        return;
+    uint64_t all = atomic_load(&area->flight_overwritten) - agent->overwritten_seen;
+    uint64_t events = atomic_load(&area->flight_overwritten_records) - agent->overwritten_events_seen;
+    if (!all)
+        return; /* the rest of a piece was empty */
+    uint64_t part = packets < all ? (uint64_t)((unsigned __int128)events * packets / all) : events;
+    agent->overwritten_seen += packets < all ? packets : all;
+    agent->overwritten_events_seen += part;
+    thread->missing_packets += packets;
+    thread->missing_events += part;
+}
+
+/* A packet that is not written, and nothing of it later. */
+static void note_skipped(struct agent *agent, struct collect_thread *thread, uint64_t events)
+{
+    agent->view.area->skipped_events = agent->skipped += events;
+    thread->missing_packets++;
+    thread->missing_events += events;
+}
+
+/* Before the packet with this head: what is missing there. */
+static int put_missing(struct agent *agent, struct collect_thread *thread, const struct packet_head *head)
+{
+    if (!thread->missing_packets)
+        return 0;
+    uint64_t before = trace_writer_bytes(agent->writer);
+    int code =
+        trace_writer_missing(agent->writer, thread->stream, head, thread->missing_packets, thread->missing_events);
+    if (agent->job)
+        agent->job->written += trace_writer_bytes(agent->writer) - before;
+    if (code == 0)
+        thread->missing_packets = thread->missing_events = 0;
+    return code;
 }
 
 /* ---- one packet ---- */
@@ -175,26 +225,6 @@ static void write_failed(struct agent *agent, int code)
         collect_limit(agent->agents, agent->job, NOTE(trace_disk_full));
 }
 
-static void name_function(void *ctx, uint32_t function)
-{
-    if (function & RECORD_PLACE)
-        agent_name_place(ctx, function);
-    else
-        agent_name_slot(ctx, function);
-}
-
-void agent_know(struct agent *agent, uint32_t slot)
-{
-    uint32_t at = slot & RECORD_PLACE ? agent_known_place(&agent->view, slot) : slot;
-    uint64_t bit = UINT64_C(1) << (at & 63);
-    if (slot & RECORD_PLACE)
-        agent_know(agent, area_entry_slot(&agent->view, slot));
-    if (agent->known[at >> 6] & bit)
-        return;
-    agent->known[at >> 6] |= bit;
-    name_function(agent, slot);
-}
-
 /* Whether there is no room for it below the limit. What was not written counts as overwritten. */
 static bool is_too_much(const struct agent *agent, size_t size)
 {
@@ -227,7 +257,7 @@ static void write_packet(struct agent *agent, const struct packet_head *head, ui
     if (!thread)
         return;
     size_t from = 0;
-    collect_note_missing(agent, thread, head);
+    note_missing(agent, thread, head);
     if (thread->partial && thread->partial_seq == head->packet_seq)
         from = thread->partial_to < size ? thread->partial_to : size;
     else if (thread->written_to) /* what the monitor before this one has written of it */
@@ -236,7 +266,7 @@ static void write_packet(struct agent *agent, const struct packet_head *head, ui
         walk_layouts(head, latest, records, size, agent_layout_seen, agent);
     struct walk walk;
     walk_packet(head, latest, records, size, from, from ? scratch->room : NULL, agent->profile, &agent->view,
-                agent->known, name_function, agent, &walk);
+                agent->known, agent_name, agent, &walk);
     agent_layouts_walked(agent);
     thread->partial = true;
     thread->whole = full;
@@ -252,17 +282,17 @@ static void write_packet(struct agent *agent, const struct packet_head *head, ui
     struct area *area = agent->view.area;
     if (is_too_much(agent, walk.size + (thread->missing_packets ? 2 * sizeof *head : 0))) {
         walk_unkept(head, latest, records, walk.end, from, &agent->view);
-        collect_note_skipped(agent, thread, walk.events);
+        note_skipped(agent, thread, walk.events);
         return;
     }
-    int code = collect_put_missing(agent, thread, &walk.head);
+    int code = put_missing(agent, thread, &walk.head);
     if (code < 0 && code != -EPIPE)
         write_failed(agent, code);
     area->writing_events = area->written_events + walk.events;
     atomic_signal_fence(memory_order_seq_cst);
     area->writing_bytes = trace_writer_bytes(agent->writer) + sizeof walk.head + walk.size;
     if (code < 0 || put_packet(agent, thread, &walk.head, walk.records, walk.size, lost) < 0) {
-        collect_note_skipped(agent, thread, walk.events);
+        note_skipped(agent, thread, walk.events);
         agent->discarded += lost;
         thread->discarded += lost;
         return;
@@ -347,21 +377,21 @@ static void skip_packet(struct agent *agent, struct collect_thread *thread, cons
     struct walk walk;
     if (is_late(agent, thread, head)) {
         uint64_t calls = walk_calls(head, now, records, size);
-        collect_note_skipped(agent, thread, calls > head->stream ? calls - head->stream : 0);
+        note_skipped(agent, thread, calls > head->stream ? calls - head->stream : 0);
         return;
     }
     if (thread)
-        collect_note_missing(agent, thread, head);
+        note_missing(agent, thread, head);
     if (thread && thread->partial && thread->partial_seq == head->packet_seq)
         from = thread->partial_to;
     else if (thread && thread->written_to)
         from = walk_until(head, now, records, size, thread->written_to);
     walk_packet(head, now, records, size, from, from ? scratch->room : NULL, NULL, &agent->view, agent->known,
-                name_function, agent, &walk);
+                agent_name, agent, &walk);
     walk_unkept(head, now, records, walk.end, from, &agent->view);
     if (!thread)
         return;
-    collect_note_skipped(agent, thread, walk.events);
+    note_skipped(agent, thread, walk.events);
     thread->partial = thread->whole = true;
     thread->partial_seq = head->packet_seq;
     thread->partial_to = walk.end;
@@ -547,7 +577,7 @@ static void end_thread(struct agent *agent, struct area_thread *block)
                                    .time_end = thread->last_time,
                                    .tid = thread->tid,
                                    .thread_serial = serial};
-        if (missing && (code = collect_put_missing(agent, thread, &head)) < 0 && code != -EPIPE)
+        if (missing && (code = put_missing(agent, thread, &head)) < 0 && code != -EPIPE)
             write_failed(agent, code);
         if (lost)
             put_packet(agent, thread, &head, NULL, 0, lost);
@@ -659,4 +689,129 @@ uint64_t collect_agent(struct agent *agent, uint64_t budget, bool partial, bool 
     if (bytes && job && !job->limited && !bytes_before_limit(job))
         collect_limit(agent->agents, job, NOTE(trace_full));
     return bytes;
+}
+
+/* ---- turns over all agents, by a timer that slows down while there is nothing, before the loop next waits, or because
+ * somebody asks ---- */
+
+enum { NS_PER_MS = 1000000 };
+
+/* What is still to be written of a process that has ended may need the symbols of its modules: names that are numbers
+ * so far, those of functions that were only counted, and where it crashed. Calls of MPI have their names. */
+static bool needs_names(const struct agent *agent)
+{
+    const struct area *area = agent->view.area;
+    return agent->unnamed || agent->counts || agent->rated || agent->skipped ||
+           (area &&
+            (atomic_load(&area->crash.valid) || atomic_load(&area->flight_overwritten) || atomic_load(&area->tallies)));
+}
+
+static bool collect_done(struct agent *agent)
+{
+    /* names are worth a little waiting for: the process was too short for its index to be built */
+    return agent->ended && !agent->drained && !agent->more &&
+           (!needs_names(agent) || agent_indexes_ready(agent) ||
+            clock_now_ns() - agent->ended_ns > wait_policies[WAIT_MAIN].limit_ms * WAITS_NS_PER_MS);
+}
+
+static uint64_t collect_turn(struct agents *agents)
+{
+    uint64_t now = clock_now_ns(), done = 0, records = 0;
+    unsigned left = 0;
+    agents->collecting++;
+    for (struct agent *agent = agents->list, *next; agent; agent = next) {
+        next = agent->next;
+        bool partial = agent->ended || now - agent->partial_ns >= (uint64_t)COLLECT_PARTIAL_MS * NS_PER_MS;
+        uint64_t events = agent->events;
+        if (agent->applies_soon) {
+            agent->applies_soon = false;
+            agent_apply(agent);
+        }
+        if (partial)
+            agent->partial_ns = now;
+        if (done < COLLECT_BUDGET)
+            done += collect_agent(agent, COLLECT_BUDGET - done, partial, false);
+        else
+            agent->more = true;
+        records += agent->events - events;
+        done += agent->events != events;
+        agent_modules_changed(agent);
+        left += agent->more;
+        if (!agent->more)
+            collect_finish(agent, false);
+    }
+    agents->collecting--;
+    log_debug("collect processes=%u records=%llu bytes=%llu left=%u us=%llu", agents->count,
+              (unsigned long long)records, (unsigned long long)done, left,
+              (unsigned long long)(clock_now_ns() - now) / 1000);
+    bool cut = agents->faults != map_guard_faults();
+    agents->faults = map_guard_faults();
+    for (struct agent *agent = agents->list, *next; agent; agent = next) {
+        next = agent->next;
+        if (cut)
+            agent_area_check(agent);
+        if (collect_done(agent))
+            agent_drained(agent);
+    }
+    if (left)
+        collect_soon(agents);
+    return done;
+}
+
+static void on_timer(void *ctx)
+{
+    struct agents *agents = ctx;
+    uint64_t done = collect_turn(agents);
+    if (!agents->list) {
+        loop_remove(agents->timer);
+        agents->timer = NULL;
+        return;
+    }
+    uint64_t shortest = (uint64_t)COLLECT_MIN_MS * NS_PER_MS, longest = (uint64_t)COLLECT_MAX_MS * NS_PER_MS;
+    agents->timer_ns = done ? shortest : 2 * agents->timer_ns > longest ? longest : 2 * agents->timer_ns;
+    loop_set_timer(agents->timer, agents->timer_ns, 0);
+}
+
+static void on_deferred(void *ctx)
+{
+    struct agents *agents = ctx;
+    agents->deferred = NULL;
+    collect_turn(agents);
+    if (!agents->timer && agents->list) {
+        agents->timer_ns = (uint64_t)COLLECT_MIN_MS * NS_PER_MS;
+        agents->timer = loop_add_timer(agents->monitor->loop, agents->timer_ns, 0, on_timer, agents);
+    }
+}
+
+void collect_soon(struct agents *agents)
+{
+    if (!agents->deferred)
+        agents->deferred = loop_add_deferred(agents->monitor->loop, on_deferred, agents);
+}
+
+void agent_collect(struct agent *agent)
+{
+    agent->agents->collecting++;
+    do
+        collect_agent(agent, UINT64_MAX, true, false);
+    while (agent->more);
+    agent->agents->collecting--;
+}
+
+int agent_flush(struct agent *agent, struct err *err)
+{
+    if (!agent->writer)
+        return err_set(err, -ENOENT, "nothing is recorded of pid %d", agent->pid);
+    agent->agents->collecting++;
+    collect_agent(agent, UINT64_MAX, true, true);
+    collect_until(agent);
+    collect_finish(agent, true);
+    agent->agents->collecting--;
+    if (!trace_writer_failed(agent->writer))
+        return 0;
+    struct buf text = BUF_INIT;
+    note_text(&text, &agent->problem.note);
+    err_set(err, -EIO, "%s", text.data ? text.data : "");
+    buf_done(&text);
+    return -EIO;
 }

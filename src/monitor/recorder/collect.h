@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * From packets to disk: in turns over all agents (collect_walk.c, collect.c), what is in a packet (collect_walk.c),
- * what is missing (collect_ends.c), what a process leaves at its end (collect_ends.c), the trace directory
- * (collect_trace.c), and the trace of a monitor that was killed (collect_ends.c).
+ * From packets to disk: in turns over all agents (collect.c), what is in a packet (collect_walk.c), what a process
+ * leaves in its area at its end (collect_ends.c), and the trace directory (collect_trace.c).
  */
 #ifndef SCRY_MONITOR_RECORDER_COLLECT_H
 #define SCRY_MONITOR_RECORDER_COLLECT_H
@@ -14,6 +13,7 @@
 
 #include "base/data/buf.h"
 #include "base/data/err.h"
+#include "base/data/notes.h"
 #include "jobdir/trace/profile.h"
 #include "shm/area.h"
 #include "shm/record.h"
@@ -39,11 +39,6 @@ int collect_new(struct agents *agents);
 void collect_free(struct agents *agents);
 void collect_soon(struct agents *agents); /* in the next turn of the loop */
 uint64_t collect_agent(struct agent *agent, uint64_t budget, bool partial, bool flight); /* bytes written */
-/* Of a packet's thread (collect_ends.c): notes what was overwritten before it; that it is not written, with so many
- * entries and exits; writes how much is missing, before the packet with that head: 0 or -errno. */
-void collect_note_missing(struct agent *agent, struct collect_thread *thread, const struct packet_head *head);
-void collect_note_skipped(struct agent *agent, struct collect_thread *thread, uint64_t events);
-int collect_put_missing(struct agent *agent, struct collect_thread *thread, const struct packet_head *head);
 void collect_limit(struct agents *agents, struct trace_job *job, struct note why); /* from here on the last only, */
 void collect_unlimit(struct agents *agents, struct trace_job *job); /* until there is room on the disk again */
 
@@ -59,12 +54,6 @@ size_t collect_waiting(struct agent *agent, const struct area_thread *block, uin
                        struct packet_head *ret_head, struct buf *out);
 /* collect.c: blocks from the first on that were ever used */
 uint32_t collect_threads_used(const struct area_view *view);
-
-/* collect_ends.c: ends the trace that a killed monitor wrote of an adopted area, and learns from it what is on disk
- */
-void collect_adopted(struct agent *agent, const char *trace);
-/* Removes a trace that was begun in place of that one by a monitor that was killed over it. */
-void collect_adopted_begun(const char *trace);
 
 /* collect_trace.c */
 void collect_finish(struct agent *agent, bool all); /* writes .process; with all, of an ended one, closes the trace */

@@ -10,7 +10,6 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "monitor/recorder/agent_commands.h"
 #include "monitor/recorder/agents_internal.h"
 #include "monitor/recorder/test_area_fixture.h"
 #include "monitor/recorder/test_fake_agent.h"

@@ -425,6 +425,10 @@ void agents_on_change(struct agents *agents, void (*fn)(void *ctx, struct agent 
     agents->change_ctx = ctx;
 }
 
+void agent_commands_read(struct agents *agents)
+{
+}
+
 /* ---- monitor/recorder/agent_mpi.h ---- */
 
 uint32_t agent_mpi_call(const struct agent *at, uint32_t slot)

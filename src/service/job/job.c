@@ -17,7 +17,7 @@
 #include "monitor/engine/process.h"
 #include "monitor/engine/tool.h"
 #include "monitor/mpi/mpi.h"
-#include "monitor/recorder/agent_commands.h"
+#include "monitor/recorder/agents.h"
 #include "monitor/recorder/agents.h"
 #include "monitor/tree/tree.h"
 #include "probe/exits.h"
