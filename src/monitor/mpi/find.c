@@ -5,8 +5,8 @@
  */
 #include <ctype.h>
 #include <dirent.h>
+#include <elf.h>
 #include <errno.h>
-#include <inttypes.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -24,7 +24,7 @@ enum { ANCESTORS_MOST = 64 };
 /* ---- one process ---- */
 
 /* The value of a variable in NUL-separated assignments; NULL. */
-static const char *variable(const struct buf *environment, const char *name)
+static const char *environment_value(const struct buf *environment, const char *name)
 {
     size_t len = strlen(name);
     for (const char *at = environment->data, *end = at + environment->len; at && at < end; at += strlen(at) + 1)
@@ -33,9 +33,9 @@ static const char *variable(const struct buf *environment, const char *name)
     return NULL;
 }
 
-static int32_t number(const struct buf *environment, const char *name)
+static int32_t environment_number(const struct buf *environment, const char *name)
 {
-    const char *text = variable(environment, name);
+    const char *text = environment_value(environment, name);
     char *end;
     long value = text && isdigit((unsigned char)*text) ? strtol(text, &end, 10) : -1;
     return value < 0 || value > INT32_MAX || *end ? -1 : (int32_t)value;
@@ -82,8 +82,9 @@ void mpi_namespace_find(pid_t pid, char *inout_namespace, size_t size)
 
 static void set_namespace(struct mpi_found *found, const struct buf *environment)
 {
-    const char *namespace = variable(environment, "PMIX_NAMESPACE");
-    const char *job = variable(environment, "SLURM_JOB_ID"), *step = variable(environment, "SLURM_STEP_ID");
+    const char *namespace = environment_value(environment, "PMIX_NAMESPACE");
+    const char *job = environment_value(environment, "SLURM_JOB_ID"),
+               *step = environment_value(environment, "SLURM_STEP_ID");
     if (namespace)
         snprintf(found->namespace, sizeof found->namespace, "%s", namespace);
     else
@@ -95,7 +96,8 @@ static void set_namespace(struct mpi_found *found, const struct buf *environment
 bool mpi_spawner_find(pid_t pid, char *ret_namespace, size_t size, int32_t *ret_rank)
 {
     _cleanup_(buf_done) struct buf environment = BUF_INIT;
-    const char *port = proc_environ(pid, &environment) == 0 ? variable(&environment, "OMPI_PARENT_PORT") : NULL;
+    const char *port =
+        proc_environ(pid, &environment) == 0 ? environment_value(&environment, "OMPI_PARENT_PORT") : NULL;
     const char *tag = port ? strrchr(port, ':') : NULL; /* NAMESPACE.RANK:TAG */
     const char *dot = tag ? memrchr(port, '.', (size_t)(tag - port)) : NULL;
     if (!dot || !isdigit((unsigned char)dot[1]))
@@ -110,7 +112,7 @@ bool mpi_spawner_find(pid_t pid, char *ret_namespace, size_t size, int32_t *ret_
 static bool is_in_step(const struct buf *environment)
 {
     enum { OWN_STEPS = 65536 }; /* the highest numbers of 32 bits */
-    const char *step = variable(environment, "SLURM_STEP_ID");
+    const char *step = environment_value(environment, "SLURM_STEP_ID");
     return step && isdigit((unsigned char)*step) && strtoull(step, NULL, 10) < UINT32_MAX - OWN_STEPS;
 }
 
@@ -123,7 +125,7 @@ static bool is_scry(const char *exe)
 }
 
 /* Whether its environment says that it is a rank, or below one. */
-static bool look_at(pid_t pid, struct mpi_found *ret_found)
+static bool process_look(pid_t pid, struct mpi_found *ret_found)
 {
     static const char *const ranks[][2] = {{"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"},
                                            {"PMI_RANK", "PMI_SIZE"},
@@ -135,8 +137,8 @@ static bool look_at(pid_t pid, struct mpi_found *ret_found)
         return false;
     size_t rows = sizeof ranks / sizeof *ranks - !is_in_step(&environment);
     for (size_t i = 0; i < rows && ret_found->rank < 0; i++) {
-        ret_found->rank = number(&environment, ranks[i][0]);
-        ret_found->size = number(&environment, ranks[i][1]);
+        ret_found->rank = environment_number(&environment, ranks[i][0]);
+        ret_found->size = environment_number(&environment, ranks[i][1]);
     }
     if (ret_found->rank < 0)
         return false;
@@ -144,12 +146,176 @@ static bool look_at(pid_t pid, struct mpi_found *ret_found)
         ret_found->exe[0] = 0;
     if (is_scry(ret_found->exe))
         return false;
-    const char *job = variable(&environment, "SCRY_JOB");
+    const char *job = environment_value(&environment, "SCRY_JOB");
     snprintf(ret_found->job, sizeof ret_found->job, "%s", job ? job : "");
     set_namespace(ret_found, &environment);
     ret_found->library = library_of(pid);
     gethostname(ret_found->host, sizeof ret_found->host - 1);
     return true;
+}
+
+/* ---- the table of a launcher ---- */
+
+/*
+ * The table that an MPI launcher keeps for debuggers ("The MPIR Process Acquisition Interface", MPI Forum 2010):
+ * MPIR_proctable and MPIR_proctable_size, which are symbols of its library. They are read from its memory as it runs,
+ * nothing is stopped, and no file is needed: the library's own tables say where they are (System V ABI, chapter 5;
+ * .gnu.hash as in binutils).
+ */
+
+enum {
+    DYNAMIC_MAX = 512,
+    CHAIN_MAX = 1 << 16,
+    RANKS_MAX = 1 << 20,
+    TEXT_MAX = 512,
+};
+
+struct library {
+    pid_t pid;
+    uint64_t bias, symbols, names, hash;
+};
+
+static bool peek(pid_t pid, uint64_t addr, void *bytes, size_t len)
+{
+    return proc_memory_read(pid, addr, bytes, len, NULL) == 0;
+}
+
+/* What is there of a string; "" for none. */
+static void peek_text(pid_t pid, uint64_t addr, char text[TEXT_MAX])
+{
+    size_t done = 0;
+    memset(text, 0, TEXT_MAX);
+    if (addr)
+        proc_memory_read(pid, addr, text, TEXT_MAX - 1, &done);
+    text[done < TEXT_MAX ? done : TEXT_MAX - 1] = 0;
+}
+
+static bool find_tables(struct library *library)
+{
+    Elf64_Ehdr header;
+    Elf64_Phdr phdr;
+    uint64_t dynamic = 0;
+    if (!peek(library->pid, library->bias, &header, sizeof header) || memcmp(header.e_ident, ELFMAG, SELFMAG) != 0 ||
+        header.e_phentsize != sizeof phdr)
+        return false;
+    for (unsigned i = 0; i < header.e_phnum && !dynamic; i++)
+        if (peek(library->pid, library->bias + header.e_phoff + i * sizeof phdr, &phdr, sizeof phdr) &&
+            phdr.p_type == PT_DYNAMIC)
+            dynamic = library->bias + phdr.p_vaddr;
+    for (unsigned i = 0; dynamic && i < DYNAMIC_MAX; i++) {
+        Elf64_Dyn item;
+        if (!peek(library->pid, dynamic + i * sizeof item, &item, sizeof item) || item.d_tag == DT_NULL)
+            break;
+        if (item.d_tag == DT_SYMTAB) /* addresses: the loader has added the bias */
+            library->symbols = item.d_un.d_ptr;
+        else if (item.d_tag == DT_STRTAB)
+            library->names = item.d_un.d_ptr;
+        else if (item.d_tag == DT_GNU_HASH)
+            library->hash = item.d_un.d_ptr;
+    }
+    return library->symbols && library->names && library->hash;
+}
+
+static uint32_t hash_of(const char *name)
+{
+    uint32_t hash = 5381;
+    for (; *name; name++)
+        hash = hash * 33 + (unsigned char)*name;
+    return hash;
+}
+
+static bool is_symbol(const struct library *library, uint32_t index, const char *name, uint64_t *ret_address)
+{
+    Elf64_Sym symbol;
+    char text[TEXT_MAX];
+    if (!peek(library->pid, library->symbols + (uint64_t)index * sizeof symbol, &symbol, sizeof symbol) ||
+        symbol.st_shndx == SHN_UNDEF)
+        return false;
+    peek_text(library->pid, library->names + symbol.st_name, text);
+    *ret_address = library->bias + symbol.st_value;
+    return strcmp(text, name) == 0;
+}
+
+static bool find_symbol(const struct library *library, const char *name, uint64_t *ret_address)
+{
+    struct {
+        uint32_t buckets, first, bloom, shift;
+    } head;
+    uint32_t index, entry, hash = hash_of(name);
+    if (!peek(library->pid, library->hash, &head, sizeof head) || !head.buckets)
+        return false;
+    uint64_t buckets = library->hash + sizeof head + (uint64_t)head.bloom * 8;
+    uint64_t chain = buckets + (uint64_t)head.buckets * 4;
+    if (!peek(library->pid, buckets + (uint64_t)(hash % head.buckets) * 4, &index, sizeof index) || index < head.first)
+        return false;
+    for (unsigned i = 0; i < CHAIN_MAX; i++, index++) {
+        if (!peek(library->pid, chain + (uint64_t)(index - head.first) * 4, &entry, sizeof entry))
+            return false;
+        if ((entry | 1) == (hash | 1) && is_symbol(library, index, name, ret_address))
+            return true;
+        if (entry & 1)
+            return false;
+    }
+    return false;
+}
+
+static bool is_launcher_library(const char *path)
+{
+    static const char *const names[] = {"libopen-rte.so", "libprrte.so", "libmpir.so"};
+    const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (strncmp(name, names[i], strlen(names[i])) == 0)
+            return true;
+    return false;
+}
+
+static int find_library(pid_t pid, struct library *ret_library)
+{
+    struct proc_module *modules;
+    size_t count;
+    int code = proc_modules(pid, &modules, &count);
+    if (code < 0)
+        return code;
+    code = -ENOENT;
+    for (size_t i = 0; i < count && code == -ENOENT; i++) {
+        *ret_library = (struct library){.pid = pid, .bias = modules[i].bias};
+        if (is_launcher_library(modules[i].path) && find_tables(ret_library))
+            code = 0;
+    }
+    proc_modules_free(modules, count);
+    return code;
+}
+
+static int table_read(pid_t launcher, void (*fn)(void *ctx, int rank, int pid, const char *host, const char *exe),
+                      void *ctx, size_t *ret_size)
+{
+    struct library library;
+    struct {
+        uint64_t host, exe;
+        int32_t pid, padding;
+    } row;
+    uint64_t table_at, size_at, table = 0;
+    int32_t size = 0;
+    *ret_size = 0;
+    int code = find_library(launcher, &library);
+    if (code < 0)
+        return code;
+    if (!find_symbol(&library, "MPIR_proctable", &table_at) ||
+        !find_symbol(&library, "MPIR_proctable_size", &size_at) || !peek(launcher, table_at, &table, sizeof table) ||
+        !peek(launcher, size_at, &size, sizeof size))
+        return -ENOENT;
+    if (!table || size <= 0 || size > RANKS_MAX) /* not filled yet */
+        return 0;
+    char host[TEXT_MAX], exe[TEXT_MAX];
+    for (int rank = 0; rank < size; rank++) {
+        if (!peek(launcher, table + (uint64_t)rank * sizeof row, &row, sizeof row) || row.pid <= 0)
+            return -EBADMSG;
+        peek_text(launcher, row.host, host);
+        peek_text(launcher, row.exe, exe);
+        fn(ctx, rank, row.pid, host, exe);
+    }
+    *ret_size = (size_t)size;
+    return 0;
 }
 
 /* ---- all of them ---- */
@@ -163,7 +329,7 @@ struct finding {
     char host[256]; /* this one */
 };
 
-static void add(struct finding *finding, const struct mpi_found *found)
+static void found_add(struct finding *finding, const struct mpi_found *found)
 {
     if (finding->count == finding->room) {
         size_t room = finding->room ? 2 * finding->room : 16;
@@ -189,7 +355,7 @@ static bool is_launcher(const char *comm)
 }
 
 /* A rank of a launcher's table: known already from its environment, or on another node. */
-static void add_row(void *ctx, int rank, int pid, const char *host, const char *exe)
+static void found_add_row(void *ctx, int rank, int pid, const char *host, const char *exe)
 {
     struct finding *finding = ctx;
     bool here = strcmp(host, finding->host) == 0 || strcmp(host, "localhost") == 0;
@@ -203,7 +369,7 @@ static void add_row(void *ctx, int rank, int pid, const char *host, const char *
     snprintf(found.exe, sizeof found.exe, "%s", exe);
     if (here)
         found.library = library_of(pid);
-    add(finding, &found);
+    found_add(finding, &found);
 }
 
 /* The shells and helpers of a rank have its environment, too: of those with one rank the one that has the library
@@ -240,7 +406,7 @@ static void read_tables(struct finding *finding, const pid_t *launchers, size_t 
     for (size_t i = 0; i < count; i++) {
         size_t size, from = finding->count;
         finding->namespace[0] = 0;
-        int code = mpi_table_read(launchers[i], add_row, finding, &size);
+        int code = table_read(launchers[i], found_add_row, finding, &size);
         for (size_t k = from; k < finding->count; k++) { /* what all its ranks share */
             finding->list[k].size = (int32_t)size;
             memcpy(finding->list[k].namespace, finding->namespace, sizeof finding->namespace);
@@ -275,8 +441,8 @@ int mpi_find_ranks(struct mpi_found **ret_found, size_t *ret_count, char *note, 
             continue;
         if (is_launcher(stat.comm) && launcher_count < sizeof launchers / sizeof *launchers)
             launchers[launcher_count++] = pid;
-        else if (look_at(pid, &found))
-            add(&finding, &found);
+        else if (process_look(pid, &found))
+            found_add(&finding, &found);
     }
     closedir(dir);
     keep_likeliest(&finding);

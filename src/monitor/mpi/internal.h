@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the files of the monitor's side of MPI share (mpi.c: registry; mpi/files.c: statistics, to disk; mpi/area.c: the
- * shared memory; mpi/life.c: from hello to end; mpi/find.c, mpi/table.c: ranks from
- * outside). What the services use needs no other file of the agents' side but their clock and memory.
+ * What the files of the monitor's side of MPI share (mpi.c: registry; life.c: from hello to end; record.c: statistics, to
+ * disk; find.c: ranks from outside). What the services use needs no other file of the agents' side but their clock and
+ * memory.
  */
 #ifndef SCRY_MONITOR_MPI_INTERNAL_H
 #define SCRY_MONITOR_MPI_INTERNAL_H
@@ -38,7 +38,7 @@ struct mpi_registry {
     struct mpi_process *list, *last; /* in the order in which they came */
     unsigned count;
     struct mpi_past *past;
-    struct mpi_late *lates; /* mpi/late.c */
+    struct mpi_late *lates; /* late.c */
     struct loop_source *deferred, *timer, *watch;
     uint64_t watch_ns;
     bool (*watch_fn)(void *ctx);
@@ -73,27 +73,19 @@ void mpi_process_leave(struct agent *agent);
 void mpi_process_off(struct agent *agent, const char *why);         /* why NULL: the monitor was too slow */
 void mpi_past_free(struct mpi_registry *registry, const char *dir); /* of a job; NULL: all */
 
-/* mpi/tell.c: MPIA_METRIC_TELL, MPIA_METRIC_MESSAGES, as they are wanted */
+/* life.c: MPIA_METRIC_TELL, MPIA_METRIC_MESSAGES, as they are wanted */
 uint32_t mpi_tell_bits(const struct mpi_process *process);
 void mpi_tell_calls(const struct mpi_process *process); /* which calls are reported; before the bit is set */
 
-/* mpi/files.c */
+/* record.c */
 /* How it has ended, as from wait(2). false: it has not, or the kernel does not tell. */
 bool mpi_process_status(const struct mpi_process *process, int32_t *ret_status);
 int mpi_process_write(struct mpi_process *process, bool distributions, struct err *err);
 
-/* mpi/area.c */
-int mpi_area_make(struct mpi_process *process, const struct hello_mpi *hello, struct err *err);
-int mpi_area_adopt(struct mpi_process *process, uint64_t size);
-
-/* mpi/find.c: what distinguishes MPI jobs where the launcher set nothing; unchanged if there is something already. */
+/* find.c: what distinguishes MPI jobs where the launcher set nothing; unchanged if there is something already. */
 void mpi_namespace_find(pid_t pid, char *inout_namespace, size_t size);
 
 /* The rank that has started this process by MPI_Comm_spawn, as the launcher says (Open MPI's does). */
 bool mpi_spawner_find(pid_t pid, char *ret_namespace, size_t size, int32_t *ret_rank);
-
-/* mpi/table.c: the table of a launcher; NULL-able strings. */
-int mpi_table_read(pid_t launcher, void (*fn)(void *ctx, int rank, int pid, const char *host, const char *exe),
-                   void *ctx, size_t *ret_size);
 
 #endif

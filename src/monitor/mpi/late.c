@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "monitor/mpi/late.h"
-
+/* The interposer in a process that was not started by scry (mpi.h). */
 #include <errno.h>
 #include <limits.h>
 #include <stdio.h>

@@ -1,20 +1,158 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The MPI part in the life of a process: what the agents call from its hello to its end (struct agents_mpi). */
+/*
+ * The MPI part in the life of a process: what the agents call from its hello to its end (struct agents_mpi), its area, and
+ * which of its calls are told.
+ */
 #include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 #include "base/system/log.h"
-#include "monitor/recorder/agent_mpi.h"
 #include "monitor/engine/monitor.h"
 #include "monitor/mpi/internal.h"
-#include "monitor/mpi/message_internal.h"
+#include "monitor/mpi/messages.h"
+#include "monitor/recorder/agent_mpi.h"
 #include "monitor/tracing/tracing.h"
-#include "probe/proc.h"
+
+/* ---- its area (shm/mpi_area.h) ---- */
+
+/* All of the file has memory before the program gets it; the kernel clears the pages only when they are touched. */
+
+static int map_head(struct mpi_process *process)
+{
+    void *page = mmap(NULL, AREA_PAGE, PROT_READ | PROT_WRITE, MAP_SHARED, mpi_process_fd(process), 0);
+    if (page == MAP_FAILED)
+        return -errno;
+    process->head = page;
+    return 0;
+}
+
+static void fill_head(struct mpi_process *process, const struct hello_mpi *hello)
+{
+    const struct agent *agent = process->agent;
+    struct mpi_area *area = process->head;
+    area->version = MPIA_AREA_VERSION;
+    area->calls_hash = CALLS_HASH;
+    area->pid = agent->pid;
+    area->size = MPIA_AREA_SIZE;
+    area->start_ticks = agent->start_ticks;
+    area->serial = agent->files[AREA_MPI].serial;
+    memcpy(area->namespace, hello->namespace, sizeof area->namespace);
+    mpi_namespace_find(agent->pid, area->namespace, sizeof area->namespace);
+    if (!*area->namespace && hello->hint_rank < 0) /* started without a launcher: a job of its own */
+        snprintf(area->namespace, sizeof area->namespace, "pid %d", agent->pid);
+    area->library = hello->library;
+    area->rank = area->world_size = -1;
+    atomic_store(&area->bits, (uint32_t)MPIA_BITS_DEFAULT);
+    atomic_store(&area->metrics, (uint32_t)MPIA_METRIC_ALL);
+    for (size_t i = 0; i < MPI_CALL_WORDS; i++)
+        atomic_store(&area->selected[i], UINT64_MAX);
+    atomic_store(&area->ticks_per_second, agent->agents->ticks_per_second);
+    atomic_store(&area->on, 1u);
+    area->magic = MPIA_AREA_MAGIC;
+}
+
+static int area_fill(struct agent *agent, void *ctx)
+{
+    struct area_file *file = &agent->files[AREA_MPI];
+    int code = ftruncate(file->fd, MPIA_AREA_SIZE) < 0 ? -errno : 0;
+    if (code == 0)
+        code = area_file_reserve(agent->agents, file, 0, MPIA_AREA_SIZE);
+    return code < 0 ? code : map_head(ctx);
+}
+
+static int area_make(struct mpi_process *process, const struct hello_mpi *hello, struct err *err)
+{
+    struct agent *agent = process->agent;
+    struct agents *agents = agent->agents;
+    int code = area_file_make(agent, AREA_MPI, area_fill, process);
+    if (code == -ENOMEM)
+        return err_set(
+            err, code,
+            "no statistics of MPI of pid %d: the limit of memory leaves too little room for them (%d MB); raise "
+            "it, or run the job with --mpi off",
+            agent->pid, MPIA_AREA_SIZE >> 20);
+    if (code < 0)
+        return err_errno(err, code,
+                         "no room for the statistics of MPI of pid %d in %s: free some, or set "
+                         "XDG_RUNTIME_DIR",
+                         agent->pid, agents->spill ? agents->spill : agents->rings);
+    agent_clock_calibrate(agents);
+    fill_head(process, hello);
+    return 0;
+}
+
+static int area_adopt(struct mpi_process *process, uint64_t size)
+{
+    int code = size == MPIA_AREA_SIZE ? map_head(process) : -EBADMSG;
+    const struct mpi_area *area = process->head;
+    if (code < 0)
+        return code;
+    return area->magic == MPIA_AREA_MAGIC && area->version == MPIA_AREA_VERSION && area->calls_hash == CALLS_HASH
+               ? 0
+               : -EBADMSG;
+}
+
+/* ---- which processes tell of their calls: those whose job traces MPI, and those that somebody wants to hear of ---- */
+
+static bool is_traced(const struct mpi_process *process)
+{
+    const struct trace_job *job = mpi_job(process);
+    return job && job->settings.mpi == TRACE_MPI_TRACE;
+}
+
+uint32_t mpi_tell_bits(const struct mpi_process *process)
+{
+    const struct trace_settings *settings = mpi_job(process) ? &mpi_job(process)->settings : NULL;
+    bool numbered = settings && (settings->mpi == TRACE_MPI_MESSAGES || settings->mpi_metrics & MPIA_METRIC_MESSAGES);
+    return (is_traced(process) || process->tell_wishes > 0 ? MPIA_METRIC_TELL : 0u) |
+           (numbered || process->message_wishes > 0 ? MPIA_METRIC_MESSAGES : 0u);
+}
+
+void mpi_tell_calls(const struct mpi_process *process)
+{
+    /* whoever wants calls of a process without saying which wants them all */
+    bool all = is_traced(process) || process->tell_wishes > process->call_requests || !process->call_wishes;
+    for (uint32_t word = 0; word < MPI_CALL_WORDS; word++) {
+        uint64_t told = all ? UINT64_MAX : 0;
+        for (uint32_t call = word * 64; !all && call < CALL_COUNT && call < word * 64 + 64; call++)
+            told |= (uint64_t)(process->call_wishes[call] > 0) << call % 64;
+        atomic_store(&process->head->untold[word], ~told);
+    }
+}
+
+void mpi_process_want(struct mpi_process *process, uint32_t bit, int change)
+{
+    if (bit & MPIA_METRIC_TELL)
+        process->tell_wishes += change;
+    if (bit & MPIA_METRIC_MESSAGES)
+        process->message_wishes += change;
+    if (process->agent->ended || !process->head)
+        return;
+    mpi_tell_calls(process);
+    const uint32_t ours = MPIA_METRIC_TELL | MPIA_METRIC_MESSAGES;
+    uint32_t metrics = atomic_load(&process->head->metrics);
+    atomic_store(&process->head->metrics, (metrics & ~ours) | mpi_tell_bits(process));
+}
+
+int mpi_process_want_calls(struct mpi_process *process, const uint64_t *calls, int change)
+{
+    if (!process->call_wishes && !(process->call_wishes = calloc(CALL_COUNT, sizeof *process->call_wishes)))
+        return -ENOMEM;
+    for (uint32_t call = 1; call < CALL_COUNT; call++)
+        if (calls[call / 64] >> call % 64 & 1)
+            process->call_wishes[call] = (uint16_t)(process->call_wishes[call] + change);
+    process->call_requests += change;
+    mpi_process_want(process, MPIA_METRIC_TELL, change);
+    return 0;
+}
 
 /* ---- settings ---- */
 
-static void apply(struct agent *agent)
+static void settings_apply(struct agent *agent)
 {
     const struct mpi_process *process = agent->mpi;
     const struct trace_job *job = mpi_job(process);
@@ -37,7 +175,7 @@ static void apply(struct agent *agent)
 
 /* ---- it begins ---- */
 
-static const char *check(const struct hello_mpi *hello)
+static const char *hello_check(const struct hello_mpi *hello)
 {
     if (hello->version != MPIA_AREA_VERSION || hello->calls_hash != CALLS_HASH)
         return "the interposer of MPI and the monitor are of different versions of scry";
@@ -47,14 +185,14 @@ static const char *check(const struct hello_mpi *hello)
     return NULL;
 }
 
-static int make(struct agent *agent, const struct hello_mpi *hello, struct err *err)
+static int part_make(struct agent *agent, const struct hello_mpi *hello, struct err *err)
 {
     if (!agent->agents->monitor->mpi)
         return err_set(err, -EPROTO, "this monitor takes no statistics of MPI");
     struct mpi_process *process = mpi_process_new(agent);
     if (!process)
         return err_set(err, -ENOMEM, "out of memory");
-    int code = mpi_area_make(process, hello, err);
+    int code = area_make(process, hello, err);
     if (code < 0) {
         if (agent->job)
             job_set_problem(agent->job, NOTE(nothing_recorded, .reason = err->text));
@@ -67,14 +205,14 @@ static int make(struct agent *agent, const struct hello_mpi *hello, struct err *
                                       .hint_size = hello->hint_size >= 0 ? hello->hint_size : -1};
     if (hello->metrics & MPIA_METRIC_MESSAGES)
         mpi_process_want(process, MPIA_METRIC_MESSAGES, 1);
-    apply(agent);
+    settings_apply(agent);
     return 0;
 }
 
-static int adopt(struct agent *agent, uint64_t size)
+static int part_adopt(struct agent *agent, uint64_t size)
 {
     struct mpi_process *process = mpi_process_new(agent);
-    int code = process ? mpi_area_adopt(process, size) : -ENOMEM;
+    int code = process ? area_adopt(process, size) : -ENOMEM;
     if (code < 0) {
         if (process)
             mpi_process_free(process);
@@ -86,7 +224,7 @@ static int adopt(struct agent *agent, uint64_t size)
     return 0;
 }
 
-static void moved(struct agent *agent)
+static void part_moved(struct agent *agent)
 {
     agent->mpi->agent = agent;
 }
@@ -133,7 +271,7 @@ static void tell_spawner(const struct mpi_process *child)
     }
 }
 
-static void came(struct agent *agent)
+static void part_came(struct agent *agent)
 {
     monitor_enter(agent->agents->monitor);
     mpi_process_came(agent->mpi);
@@ -159,31 +297,31 @@ void mpi_process_describe(struct agent *agent)
 
 /* ---- it ends ---- */
 
-static bool drains(const struct agent *agent)
+static bool part_drains(const struct agent *agent)
 {
     return !agent->mpi->write_failed;
 }
 
 /* ---- messages, for the engine ---- */
 
-static bool has_queue(const struct process *process)
+static bool process_has_queue(const struct process *process)
 {
     return mpi_process_find(process->object.monitor->mpi, process->pid) != NULL;
 }
 
-static struct process *rank(struct monitor *monitor, uint64_t world, int32_t rank)
+static struct process *rank_process(struct monitor *monitor, uint64_t world, int32_t rank)
 {
     return mpi_rank_process(monitor->mpi, world, rank);
 }
 
-static enum message_state state(struct monitor *monitor, const struct message_id *id)
+static enum message_state message_state_of(struct monitor *monitor, const struct message_id *id)
 {
     struct mpi_queued about;
     return mpi_message_state(monitor->mpi, id, &about);
 }
 
-static int queued(struct process *process, struct message_id **ret_ids, size_t *ret_count, struct arena *arena,
-                  struct err *err)
+static int messages_queued(struct process *process, struct message_id **ret_ids, size_t *ret_count, struct arena *arena,
+                           struct err *err)
 {
     struct mpi_queue queue = {0};
     const struct mpi_process *mpi = mpi_process_find(process->object.monitor->mpi, process->pid);
@@ -200,9 +338,10 @@ static int queued(struct process *process, struct message_id **ret_ids, size_t *
     return 0;
 }
 
-static const struct message_source message_source = {has_queue, rank, state, queued};
+static const struct message_source message_source = {process_has_queue, rank_process, message_state_of,
+                                                     messages_queued};
 
-static int start(struct agents *agents, struct err *err)
+static int parts_start(struct agents *agents, struct err *err)
 {
     struct mpi_registry *registry;
     if (mpi_registry_new(&registry, agents) < 0)
@@ -213,7 +352,7 @@ static int start(struct agents *agents, struct err *err)
     return 0;
 }
 
-static void stop(struct agents *agents)
+static void parts_stop(struct agents *agents)
 {
     struct mpi_registry *registry = agents->monitor->mpi;
     agents->monitor->mpi = NULL;
@@ -221,13 +360,13 @@ static void stop(struct agents *agents)
     mpi_registry_free(registry);
 }
 
-static void rung(struct agents *agents)
+static void parts_rung(struct agents *agents)
 {
     if (agents->monitor->mpi)
         mpi_registry_rung(agents->monitor->mpi);
 }
 
-static void job_end(struct agents *agents, const char *dir)
+static void parts_job_end(struct agents *agents, const char *dir)
 {
     if (agents->monitor->mpi)
         mpi_past_free(agents->monitor->mpi, dir);
@@ -243,20 +382,20 @@ static void state_print(const struct agent *agent, struct buf *out)
 }
 
 const struct agents_mpi agents_mpi = {
-    .start = start,
-    .stop = stop,
-    .rung = rung,
-    .check = check,
-    .make = make,
-    .adopt = adopt,
-    .came = came,
+    .start = parts_start,
+    .stop = parts_stop,
+    .rung = parts_rung,
+    .check = hello_check,
+    .make = part_make,
+    .adopt = part_adopt,
+    .came = part_came,
     .refused = mpi_process_off,
-    .moved = moved,
+    .moved = part_moved,
     .ended = mpi_process_ended,
-    .drains = drains,
+    .drains = part_drains,
     .leave = mpi_process_leave,
     .describe = mpi_process_describe,
-    .apply = apply,
-    .job_end = job_end,
+    .apply = settings_apply,
+    .job_end = parts_job_end,
     .state_print = state_print,
 };

@@ -5,12 +5,10 @@
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 #include <sys/mman.h>
 
 #include "monitor/recorder/agent_mpi.h"
 #include "monitor/engine/monitor.h"
-#include "monitor/mpi/message_internal.h"
 #include "monitor/mpi/internal.h"
 
 /* ---- the block ---- */
@@ -124,6 +122,12 @@ uint64_t mpi_comm_identity_of(struct mpi_process *process, uint32_t number)
     return comm && atomic_load(&comm->kind) == MPIA_COMM_INTRA && !comm->ended ? comm->identity : 0;
 }
 
+static bool open_fits(const struct mpim_open *open, const struct message_id *id)
+{
+    return open->identity == id->comm && (open->from == MPIA_RANK_ANY || open->from == id->from) &&
+           (open->tag == MPIA_TAG_ANY || open->tag == id->tag);
+}
+
 /* ---- channels ---- */
 
 struct counts { /* of one channel */
@@ -152,16 +156,10 @@ static struct counts counts_of(struct mpim *sender, struct mpim *receiver, const
     }
     for (uint32_t i = 0; receiver && i < MPIM_OPEN; i++) {
         const struct mpim_open *open = &receiver->open[i];
-        if (open->doubts && mpi_open_fits(open, id))
+        if (open->doubts && open_fits(open, id))
             counts.doubts |= open->doubts;
     }
     return counts;
-}
-
-bool mpi_open_fits(const struct mpim_open *open, const struct message_id *id)
-{
-    return open->identity == id->comm && (open->from == MPIA_RANK_ANY || open->from == id->from) &&
-           (open->tag == MPIA_TAG_ANY || open->tag == id->tag);
 }
 
 /* What the log says of the k-th message of a channel; false: it is forgotten. */
@@ -277,7 +275,7 @@ static void apply_open(struct lines *lines, const struct mpim_open *open, bool a
     unsigned fitting = 0;
     bool certain = true;
     for (struct line *line = lines->first; line; line = line->next) {
-        if (!mpi_open_fits(open, &line->id) || !has_some(line))
+        if (!open_fits(open, &line->id) || !has_some(line))
             continue;
         uint64_t time = time_of_first(line);
         fitting++;
@@ -290,7 +288,7 @@ static void apply_open(struct lines *lines, const struct mpim_open *open, bool a
     if (first && (fitting == 1 || certain))
         first->counts.skipped++;
     for (struct line *line = lines->first; line && fitting > 1 && !certain; line = line->next)
-        if (mpi_open_fits(open, &line->id))
+        if (open_fits(open, &line->id))
             line->counts.doubts |= MPIM_DOUBT_OPEN;
 }
 

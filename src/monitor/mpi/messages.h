@@ -103,7 +103,29 @@ int mpi_message_do(struct mpi_process *process, const struct mpi_message_command
 
 /* ---- between the files of MPI ---- */
 
-struct mpi_messages;
+struct agents;
+struct mpi_message_job;
+
+struct mpi_messages {
+    struct mpi_process *process;
+    void *area; /* all of it, mapped */
+    bool wanted, known;
+    unsigned tagged, extended; /* requests that watch */
+    uint64_t raised;           /* of mpim.raised, those that were handled */
+    unsigned raising;
+    struct mpi_message_job *first, *last; /* to be done; the first is put */
+    uint32_t serial;
+};
+
+void mpi_message_commands_look(struct mpi_process *process, struct mpim *block);
+void mpi_message_commands_end(struct mpi_process *process);
+/* A monitor before this one may have been killed over a command: it is taken back, or its answer thrown away; and the
+ * files of content that it left are removed, before any process is adopted. */
+void mpi_message_commands_adopt(struct mpi_process *process);
+void mpi_message_files_remove(struct agents *agents);
+/* A queue of the job is watched, or is not any more: its ranks get to know which. */
+void mpi_message_watch_all(struct mpi_process *process);
+
 void mpi_messages_report(struct mpi_process *process); /* it may have something to report */
 /* Ends what a monitor before this one wanted to hear of; threads that wait for that monitor go on. */
 void mpi_messages_adopt(struct mpi_process *process);

@@ -12,7 +12,6 @@
 #include "base/system/log.h"
 #include "monitor/engine/monitor.h"
 #include "monitor/mpi/internal.h"
-#include "monitor/mpi/late.h"
 #include "monitor/mpi/messages.h"
 #include "shm/waits.h"
 

@@ -3,18 +3,23 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <stdlib.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/system/clock.h"
 #include "base/system/dirs.h"
+#include "base/system/loop.h"
+#include "monitor/engine/monitor.h"
 #include "monitor/recorder/agent_mpi.h"
 #include "monitor/mpi/mpi.h"
 #include "monitor/mpi/internal.h"
+#include "monitor/mpi/messages.h"
 #include "monitor/engine/object.h"
 #include "monitor/recorder/test_area_fixture.h"
 #include "monitor/mpi/test_fake_interposer.h"
@@ -564,6 +569,54 @@ static void test_no_room_on_disk(void **state)
     assert_non_null(strstr(job_state.problems[0].mpi_unwritten.reason, path));
 }
 
+/* ---- what is to be done with messages at a process's next MPI call, which may not come; there is no process ---- */
+
+enum { SOON_NS = 1000000 };
+static const uint64_t LATER_NS = UINT64_C(60000000000);
+
+static void on_done(void *ctx, struct mpi_message_result *result)
+{
+    *(int *)ctx = result->code;
+}
+
+/* The next one is put when the time of the one before it is over. */
+static void test_one_behind_the_other(void **state)
+{
+    struct monitor bare = {.busy = 1};
+    struct agents bare_agents = {.monitor = &bare};
+    struct agent agent = {.pid = 4711};
+    struct mpi_registry registry = {.agents = &bare_agents};
+    struct mpi_area head = {.messages_at = MPIA_POOL_AT};
+    struct mpi_messages *messages = calloc(1, sizeof *messages);
+    struct mpi_process process = {.registry = &registry, .agent = &agent, .head = &head, .messages = messages};
+    struct mpi_message_command command = {.kind = MPIM_CLEAR};
+    int first = 0, second = 0;
+    messages->process = &process;
+    messages->wanted = true;
+    messages->area = mmap(NULL, MPIA_AREA_SIZE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    assert_ptr_not_equal(messages->area, MAP_FAILED);
+    ((struct mpim *)(void *)((char *)messages->area + MPIA_POOL_AT))->size = sizeof(struct mpim);
+    struct mpim *block = mpi_messages_of(&process);
+    assert_non_null(block);
+    assert_int_equal(loop_new(&bare.loop), 0);
+    command.tag = 1;
+    assert_int_equal(mpi_message_do(&process, &command, SOON_NS, on_done, &first, NULL), 0);
+    command.tag = 2;
+    assert_int_equal(mpi_message_do(&process, &command, LATER_NS, on_done, &second, NULL), 0);
+    assert_int_equal(block->command.tag, 1);
+    while (!first)
+        loop_step(bare.loop, (int64_t)LATER_NS);
+    assert_int_equal(first, -ETIMEDOUT);
+    assert_int_equal(block->command.state, MPIM_COMMAND_PUT);
+    assert_int_equal(block->command.tag, 2);
+    block->command.state = MPIM_COMMAND_DONE;
+    second = 1;
+    mpi_message_commands_look(&process, block);
+    assert_int_equal(second, 0);
+    mpi_messages_forget(&process);
+    loop_free(bare.loop);
+}
+
 int main(void)
 {
     signal(SIGPIPE, SIG_IGN);
@@ -586,6 +639,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_no_memory, start, fixture_stop),
         cmocka_unit_test_setup_teardown(test_garbage, start, fixture_stop),
         cmocka_unit_test_setup_teardown(test_no_room_on_disk, start, fixture_stop),
+        cmocka_unit_test(test_one_behind_the_other),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The files that processes share with us, whatever is in them: the area of functions (agent_area.c) and the area of MPI
- * (monitor/mpi/mpi.c). Each is a file [mpi-]PID-STARTTICKS-SERIAL of the folder of areas. A sidecar beside each says
+ * (monitor/mpi/life.c). Each is a file [mpi-]PID-STARTTICKS-SERIAL of the folder of areas. A sidecar beside each says
  * whose it is, for the next monitor (agent_adopt.c).
  *
  * What a program may touch has memory before: writing to a mapped page for which a full tmpfs has none left is SIGBUS,

@@ -16,7 +16,6 @@
 #include "monitor/engine/csr.h"
 #include "monitor/engine/event.h"
 #include "monitor/engine/lower.h"
-#include "monitor/mpi/late.h"
 #include "monitor/mpi/mpi.h"
 #include "monitor/params/params.h"
 #include "service/ct/condition.h"

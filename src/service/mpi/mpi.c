@@ -7,7 +7,6 @@
 #include "monitor/engine/execute.h"
 #include "monitor/engine/convert.h"
 #include "monitor/engine/object.h"
-#include "monitor/mpi/late.h"
 #include "monitor/mpi/mpi.h"
 #include "monitor/params/params.h"
 #include "monitor/recorder/agents.h"

@@ -9,7 +9,7 @@
 #include "monitor/engine/event.h"
 #include "monitor/engine/monitor.h"
 #include "monitor/engine/process.h"
-#include "monitor/mpi/late.h"
+#include "monitor/mpi/mpi.h"
 #include "service/omis/service.h"
 #include "shm/waits.h"
 
