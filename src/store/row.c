@@ -320,9 +320,11 @@ static void apply_health(struct job_row *row, struct minute *minute, const json_
         row->memory_limit_bytes = json_integer_value(limit);
     if (json_is_number(cpus) && json_number_value(cpus) > 0)
         row->cpus_limit = json_number_value(cpus);
-    if (json_is_integer(json_object_get(cgroup, "memory_peak_bytes")))
-        most(&row->memory_peak_bytes, (uint64_t)json_integer_value(json_object_get(cgroup, "memory_peak_bytes")));
-    most(&row->oom_kills, (uint64_t)json_integer_value(json_object_get(cgroup, "oom_kills")));
+    /* What the group has had before the job is none of the job's. */
+    const json_t *peak = json_object_get(cgroup, "job_memory_peak_bytes");
+    if (json_is_integer(peak))
+        most(&row->memory_peak_bytes, (uint64_t)json_integer_value(peak));
+    most(&row->oom_kills, (uint64_t)json_integer_value(json_object_get(cgroup, "job_oom_kills")));
     if (json_is_number(json_object_get(cgroup, "throttled")))
         most_real(&minute->throttled, json_number_value(json_object_get(cgroup, "throttled")));
     if (health.memory.swap_total_bytes >= 0 && health.memory.swap_free_bytes >= 0 &&

@@ -142,6 +142,28 @@ static void test_foreign(void **state)
 }
 
 /* One beat says it lives; one that was kept by the broker does not. */
+/* A control group may be older than the job: what it has counted before is none of the job's. */
+static void test_control_group(void **state)
+{
+    struct store *store = open_store();
+    struct stored_job *job = store_job(store, "ann", "group");
+    assert_int_equal(put(store, job,
+                         "{\"seq\":0,\"t\":1,\"type\":\"health\",\"cgroup\":{\"version\":2,\"oom_kills\":7,"
+                         "\"memory_peak_bytes\":500,\"job_oom_kills\":0}}"),
+                     0);
+    assert_int_equal(store_flush(store, NULL), 0);
+    assert_int_equal(job->row.oom_kills, 0);
+    assert_int_equal(job->row.memory_peak_bytes, ROW_NULL);
+    assert_int_equal(put(store, job,
+                         "{\"seq\":1,\"t\":2,\"type\":\"health\",\"cgroup\":{\"version\":2,\"oom_kills\":9,"
+                         "\"memory_peak_bytes\":600,\"job_oom_kills\":2,\"job_memory_peak_bytes\":600}}"),
+                     0);
+    assert_int_equal(store_flush(store, NULL), 0);
+    assert_int_equal(job->row.oom_kills, 2);
+    assert_int_equal(job->row.memory_peak_bytes, 600);
+    store_close(store);
+}
+
 static void test_heard(void **state)
 {
     struct store *store = open_store();
@@ -239,8 +261,9 @@ static int make(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_ranges),  cmocka_unit_test(test_once),  cmocka_unit_test(test_two_writers),
-        cmocka_unit_test(test_foreign), cmocka_unit_test(test_heard), cmocka_unit_test(test_signed_end),
+        cmocka_unit_test(test_ranges),     cmocka_unit_test(test_once),          cmocka_unit_test(test_two_writers),
+        cmocka_unit_test(test_foreign),    cmocka_unit_test(test_control_group), cmocka_unit_test(test_heard),
+        cmocka_unit_test(test_signed_end),
     };
     return cmocka_run_group_tests_name("store", tests, make, tidy);
 }

@@ -41,7 +41,7 @@ class Maker:
                     "cpu": 0, "memory": pressure, "memory_full": 0, "io": 0, "io_full": 0}, "memory": {
                         "total_bytes": 64 * GB, "available_bytes": available, "available_least_bytes": available,
                         "swap_total_bytes": 16 * GB, "swap_free_bytes": 16 * GB - swap}, "traffic": {},
-                            "cgroup": {"version": 2, "path": "/x", "throttled": throttled, "oom_kills": oom_kills}})
+                            "cgroup": {"version": 2, "path": "/x", "throttled": throttled, "oom_kills": 5 + oom_kills, "job_oom_kills": oom_kills}})
         records += extra
         records.sort(key=lambda record: record["t"])
         if state != "running":

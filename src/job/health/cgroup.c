@@ -376,7 +376,22 @@ static void put_known_real(json_t *object, const char *name, double number)
         json_object_set_new(object, name, json_real(number));
 }
 
-json_t *cgroup_json(const struct cgroup *group, const struct cgroup_state *state, double throttled)
+/* Of the job: what was counted since it came into the group, and where it was before. */
+static int64_t job_kills(const struct cgroup_before *before, const struct cgroup_state *state)
+{
+    if (before->oom_kills < 0 || state->oom_kills < before->oom_kills)
+        return before->oom_kills_elsewhere;
+    return before->oom_kills_elsewhere + state->oom_kills - before->oom_kills;
+}
+
+void cgroup_enter(struct cgroup_before *before, const struct cgroup_state *left, const struct cgroup_state *state)
+{
+    int64_t kills = left ? job_kills(before, left) : 0;
+    *before = (struct cgroup_before){state->oom_kills, state->memory_peak, kills};
+}
+
+json_t *cgroup_json(const struct cgroup *group, const struct cgroup_state *state, const struct cgroup_before *before,
+                    double throttled)
 {
     int version = group->at[CGROUP_MEMORY].version;
     if (!version || (state->memory < 0 && state->tasks < 0))
@@ -385,11 +400,15 @@ json_t *cgroup_json(const struct cgroup *group, const struct cgroup_state *state
     put_known(object, "memory_bytes", state->memory);
     put_known(object, "memory_needed_bytes", state->memory_needed);
     put_known(object, "memory_peak_bytes", state->memory_peak);
+    if (before->memory_peak >= 0 && state->memory_peak > before->memory_peak)
+        put_known(object, "job_memory_peak_bytes", state->memory_peak);
     put_known(object, "memory_limit_bytes", state->memory_limit);
     put_known(object, "tasks", state->tasks);
     put_known(object, "tasks_limit", state->tasks_limit);
     put_known_real(object, "cpus_limit", state->cpus_limit);
     put_known_real(object, "throttled", throttled);
     put_known(object, "oom_kills", state->oom_kills);
+    if (state->oom_kills >= 0)
+        put_known(object, "job_oom_kills", job_kills(before, state));
     return object;
 }

@@ -52,7 +52,17 @@ bool cgroup_find_memory(const char *root, pid_t pid, struct cgroup_place *ret_pl
 /* Processes that the kernel has killed for memory there; -1: not known. */
 int64_t cgroup_oom_kills(const char *root, const struct cgroup_place *memory);
 
+/* The group is older than the job, or has been that of others: what it had counted when the job came into it. */
+struct cgroup_before {
+    int64_t oom_kills, memory_peak; /* -1: unknown */
+    int64_t oom_kills_elsewhere;    /* of the job, in groups where it was before */
+};
+
+/* The job comes into a group that is now in `state`, or (`left`, else NULL) from one that was so at the last look. */
+void cgroup_enter(struct cgroup_before *before, const struct cgroup_state *left, const struct cgroup_state *state);
+
 /* As the record of the health has it; `throttled` is a share. NULL: nothing is known, or out of memory. */
-json_t *cgroup_json(const struct cgroup *group, const struct cgroup_state *state, double throttled);
+json_t *cgroup_json(const struct cgroup *group, const struct cgroup_state *state, const struct cgroup_before *before,
+                    double throttled);
 
 #endif

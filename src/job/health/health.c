@@ -342,6 +342,7 @@ struct health {
     struct cgroup group;
     uint64_t group_found_ns;
     struct cgroup_state group_state;
+    struct cgroup_before group_before;
     struct health_window window;
     struct judge judge;
     struct processes processes;
@@ -379,6 +380,7 @@ static void *start(struct observer *observer, struct err *err)
     cgroup_find("", observer->root, &health->group);
     health->group_found_ns = health->look.now_ns;
     cgroup_read("", &health->group, &health->group_state);
+    cgroup_enter(&health->group_before, NULL, &health->group_state);
     window_begin(&health->window, &node, &health->group_state, 1);
     judge_look(&health->judge, &health->look, &node, &health->group_state, &health->processes.motion);
     return health;
@@ -405,6 +407,8 @@ static void read_group(struct health *health)
 {
     pid_t root = health->observer->root;
     bool left = cgroup_left("", root, &health->group);
+    size_t limit_len = health->group.at[CGROUP_MEMORY].limit_len; /* of the group whose memory is looked at */
+    struct cgroup_state last = health->group_state;
     struct cgroup *group = NULL;
     if (left || health->look.now_ns >= health->group_found_ns + HEALTH_GROUP_NS) {
         group = malloc(sizeof *group);
@@ -417,6 +421,8 @@ static void read_group(struct health *health)
         free(group);
     }
     cgroup_read("", &health->group, &health->group_state);
+    if (left || health->group.at[CGROUP_MEMORY].limit_len != limit_len)
+        cgroup_enter(&health->group_before, &last, &health->group_state);
     if (left)
         judge_group_changed(&health->judge, &health->group_state);
 }
@@ -439,8 +445,8 @@ static void put_record(struct health *health)
 {
     struct health_record row = window_record(&health->window);
     row.filesystems = filesystems_json(&health->filesystems);
-    row.cgroup =
-        cgroup_json(&health->group, &health->group_state, window_throttled(&health->window, &health->group_state));
+    row.cgroup = cgroup_json(&health->group, &health->group_state, &health->group_before,
+                             window_throttled(&health->window, &health->group_state));
     row.processes = processes_json(&health->processes);
     observe_put(health->observer, RECORD_health, &row);
     json_decref(row.filesystems);

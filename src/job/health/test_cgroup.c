@@ -53,7 +53,9 @@ static void test_version_2(void **unused)
     assert_float_equal(state.cpus_limit, 1.5, 1e-9);
     assert_int_equal(state.periods, 20);
     assert_int_equal(state.throttled_periods, 5);
-    json_t *record = cgroup_json(&group, &state, 0.25);
+    struct cgroup_before before;
+    cgroup_enter(&before, NULL, &state);
+    json_t *record = cgroup_json(&group, &state, &before, 0.25);
     assert_int_equal(json_integer_value(json_object_get(record, "memory_limit_bytes")), 1000);
     json_decref(record);
     tree_done(&tree);
@@ -139,14 +141,46 @@ static void test_damaged(void **unused)
                 assert_null(strstr(group.at[CGROUP_MEMORY].folder, ".."));
                 assert_true(state.memory >= -1 && state.memory_needed >= -1 && state.memory_limit >= -1);
                 assert_true(state.cpus_limit == -1 || state.cpus_limit > 0);
-                json_decref(cgroup_json(&group, &state, -1));
+                struct cgroup_before before;
+                cgroup_enter(&before, NULL, &state);
+                json_decref(cgroup_json(&group, &state, &before, -1));
             }
     tree_done(&tree);
+}
+
+static void expect_own(const struct cgroup_state *state, const struct cgroup_before *before, int kills, int peak)
+{
+    struct cgroup group = {.at[CGROUP_MEMORY].version = 2};
+    json_t *record = cgroup_json(&group, state, before, -1);
+    assert_int_equal(json_integer_value(json_object_get(record, "job_oom_kills")), kills);
+    assert_int_equal(json_integer_value(json_object_get(record, "job_memory_peak_bytes")), peak);
+    json_decref(record);
+}
+
+/* What the group has counted before the job came is not the job's; what it had in another group is. */
+static void test_older_than_the_job(void **unused)
+{
+    struct cgroup_state state = {.memory = 1, .oom_kills = 7, .memory_peak = 500}, last;
+    struct cgroup_before before;
+    cgroup_enter(&before, NULL, &state);
+    expect_own(&state, &before, 0, 0);
+    state.oom_kills = 9;
+    state.memory_peak = 600;
+    expect_own(&state, &before, 2, 600);
+    last = state;
+    state = (struct cgroup_state){.memory = 1, .oom_kills = 40, .memory_peak = 9000};
+    cgroup_enter(&before, &last, &state);
+    expect_own(&state, &before, 2, 0);
+    state.oom_kills = 41;
+    expect_own(&state, &before, 3, 0);
+    state.oom_kills = state.memory_peak = -1;
+    cgroup_enter(&before, NULL, &state);
+    expect_own(&state, &before, 0, 0);
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_version_2), cmocka_unit_test(test_version_1),
-                                       cmocka_unit_test(test_damaged)};
+                                       cmocka_unit_test(test_older_than_the_job), cmocka_unit_test(test_damaged)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

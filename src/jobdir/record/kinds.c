@@ -261,20 +261,26 @@ static const struct field filesystem_fields[] = {
     {"free_inodes", FIELD_COUNT},
     {"first_free_bytes", FIELD_BYTES, .flags = FIELD_OPTIONAL, .about = "when the job was seen first"},
     {0}};
-static const struct field cgroup_fields[] = {{"version", FIELD_COUNT},
-                                             {"path", FIELD_TEXT},
-                                             {"memory_bytes", FIELD_BYTES, .flags = FIELD_OPTIONAL},
-                                             {"memory_needed_bytes", FIELD_BYTES, .flags = FIELD_OPTIONAL,
-                                              .about = "without files, which can be read again; near the limit only"},
-                                             {"memory_peak_bytes", FIELD_BYTES, .flags = FIELD_OPTIONAL},
-                                             {"memory_limit_bytes", FIELD_BYTES, .flags = FIELD_OPTIONAL},
-                                             {"tasks", FIELD_COUNT, .flags = FIELD_OPTIONAL},
-                                             {"tasks_limit", FIELD_COUNT, .flags = FIELD_OPTIONAL},
-                                             {"cpus_limit", FIELD_NUMBER, .flags = FIELD_OPTIONAL},
-                                             {"throttled", FIELD_NUMBER, .flags = FIELD_OPTIONAL,
-                                              .about = "share of the periods in which it was kept from the processors"},
-                                             {"oom_kills", FIELD_COUNT, .flags = FIELD_OPTIONAL},
-                                             {0}};
+static const struct field cgroup_fields[] = {
+    {"version", FIELD_COUNT},
+    {"path", FIELD_TEXT},
+    {"memory_bytes", FIELD_BYTES, .flags = FIELD_OPTIONAL},
+    {"memory_needed_bytes", FIELD_BYTES, .flags = FIELD_OPTIONAL,
+     .about = "without files, which can be read again; near the limit only"},
+    {"memory_peak_bytes", FIELD_BYTES, .flags = FIELD_OPTIONAL,
+     .about = "since there is the group, which may be older than the job"},
+    {"job_memory_peak_bytes", FIELD_BYTES, .flags = FIELD_OPTIONAL,
+     .about = "that, if the peak was while the job was in the group"},
+    {"memory_limit_bytes", FIELD_BYTES, .flags = FIELD_OPTIONAL},
+    {"tasks", FIELD_COUNT, .flags = FIELD_OPTIONAL},
+    {"tasks_limit", FIELD_COUNT, .flags = FIELD_OPTIONAL},
+    {"cpus_limit", FIELD_NUMBER, .flags = FIELD_OPTIONAL},
+    {"throttled", FIELD_NUMBER, .flags = FIELD_OPTIONAL,
+     .about = "share of the periods in which it was kept from the processors"},
+    {"oom_kills", FIELD_COUNT, .flags = FIELD_OPTIONAL, .about = "since there is the group"},
+    {"job_oom_kills", FIELD_COUNT, .flags = FIELD_OPTIONAL,
+     .about = "while the job was in it, and in those where it was before"},
+    {0}};
 
 #define ROW health_record
 static const struct field health_fields[] = {

@@ -564,7 +564,12 @@ static void apply_memory(struct layers *layers, const json_t *record)
 
 static void apply_oom_kills(struct layers *layers, const json_t *record)
 {
-    int64_t kills = get_size(json_object_get(record, "cgroup"), "oom_kills");
+    const json_t *group = json_object_get(record, "cgroup");
+    int64_t kills = get_size(group, "job_oom_kills");
+    if (kills >= 0 && layers->oom_kills_before < 0)
+        layers->oom_kills_before = 0;
+    if (kills < 0) /* of versions before: all of the group, so the first record is the base */
+        kills = get_size(group, "oom_kills");
     if (kills < 0)
         return;
     if (layers->oom_kills_before >= 0 && kills > layers->oom_kills_before)

@@ -182,6 +182,17 @@ static void test_health(void **state)
     assert_int_equal(layers_place(layers, 10)->open_files, 3);
 }
 
+/* What the job had of the kills of its group is said by each record, also by the only one of a short job. */
+static void test_own_kills(void **state)
+{
+    struct job_model *model = *state;
+    static const int own[] = {1, 3, 0, 1}; /* the observer was started again */
+    for (int i = 0; i < 4; i++)
+        APPLY("{s:s, s:f, s:{s:i, s:i}}", "type", "health", "t", 1.0 + i, "cgroup", "oom_kills", 7 + i, "job_oom_kills",
+              own[i]);
+    assert_int_equal(model->layers.oom_kills, 4);
+}
+
 static void test_last(void **state)
 {
     struct job_model *model = *state;
@@ -212,7 +223,8 @@ static void test_nonsense(void **state)
 int main(void)
 {
 #define KEPT(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
-    const struct CMUnitTest tests[] = {KEPT(test_places), KEPT(test_logs), KEPT(test_scripts), KEPT(test_functions),
-                                       KEPT(test_health), KEPT(test_last), KEPT(test_nonsense)};
+    const struct CMUnitTest tests[] = {KEPT(test_places),    KEPT(test_logs),    KEPT(test_scripts),
+                                       KEPT(test_functions), KEPT(test_health),  KEPT(test_own_kills),
+                                       KEPT(test_last),      KEPT(test_nonsense)};
     return cmocka_run_group_tests_name("layers", tests, NULL, NULL);
 }
