@@ -95,6 +95,8 @@ void cause_put_killed(struct buf *out, const struct job_model *model, const stru
 double cause_before_end(const struct job_end *end, pid_t pid, double seconds);
 /* Of the C library, those of C++ and of the compiler, or of Python: where programs end, but not why. */
 bool cause_is_library(const json_t *frame);
+/* A disk that was full near the end; NULL: none was seen. */
+const struct layer_filesystem *cause_full_disk(const struct job_end *end);
 /* Whether a text has words of failure. */
 bool cause_is_complaint(const char *text);
 /* 0 for the process that failed first, 1 for its parent...; -1: it is none of the chain. */

@@ -91,8 +91,6 @@ const json_t *cause_named(const struct job_end *end, const char *name);
 const json_t *cause_warning_field(const json_t *warning, const char *name);
 /* Did the process end because of this exception? */
 bool cause_ended_its_process(const struct job_end *end, const json_t *exception);
-/* A disk that was full near the end; NULL: none was seen. */
-const struct layer_filesystem *cause_full_disk(const struct job_end *end);
 void cause_say_full(struct cause *cause, const struct job_end *end, const struct layer_filesystem *system, bool sure);
 
 #endif

@@ -443,6 +443,27 @@ static bool may_be_data(const struct layers *layers, const json_t *record)
            !(state && json_array_size(json_object_get(state->record, "expressions")));
 }
 
+static bool is_no_space(const json_t *record)
+{
+    const char *pattern = json_string_value(json_object_get(record, "pattern"));
+    return pattern && strcmp(pattern, "no_space") == 0;
+}
+
+/* Whether something ran then that shows the text of others. */
+static bool was_text_shown(const struct job_model *model, double seconds)
+{
+    static const char *const names[] = {"grep", "egrep", "fgrep", "zgrep", "rg",   "sed",  "awk",        "gawk",
+                                        "mawk", "cat",   "zcat",  "tail",  "head", "less", "journalctl", "dmesg"};
+    for (size_t i = model->ended_count; i-- > 0;) {
+        const struct job_process *process = &model->ended[i];
+        for (size_t k = 0; k < sizeof names / sizeof *names; k++)
+            if (process->start <= seconds && process->end >= seconds - AT_ONCE_SECONDS &&
+                strcmp(process->name, names[k]) == 0)
+                return true;
+    }
+    return false;
+}
+
 /* "(attempt 2)": what is said once more is no failure of a job that ended well, nor that there is no version to be told. */
 static bool is_of_attempt(const char *text)
 {
@@ -602,7 +623,8 @@ static bool is_of_tests(const struct job_model *model, const json_t *record)
     return false;
 }
 
-/* The last error of a log. The job has got over those of long before its end. */
+/* The last error of a log. The job has got over those of long before its end, but what a full disk did not take is missing. Programs
+ * that go on after that often say it in standard output. */
 static const json_t *last_error(const struct job_model *model, double end)
 {
     const struct layers *layers = &model->layers;
@@ -610,7 +632,9 @@ static const json_t *last_error(const struct job_model *model, double end)
     for (size_t i = json_array_size(layers->errors.records); i-- > 0;) {
         record = json_array_get(layers->errors.records, i);
         const char *text = json_string_value(json_object_get(record, "text"));
-        if (record_seconds(record) >= end - NEAR_SECONDS && !may_be_data(layers, record) && !is_of_attempt(text) &&
+        bool full = is_no_space(record), data = may_be_data(layers, record);
+        if ((full || record_seconds(record) >= end - NEAR_SECONDS) &&
+            (!data || (full && !was_text_shown(model, record_seconds(record)))) && !is_of_attempt(text) &&
             !is_of_handled(model, record) && !is_of_handled_alone(model, record_seconds(record)) &&
             !is_caught(model, record) && !is_of_unread(model, text, record_seconds(record)) &&
             !is_of_tests(model, record))
@@ -716,6 +740,26 @@ static bool find_hidden_stage(const struct job_model *model, struct buf *out)
                    WEXITSTATUS(process->status));
         if (said)
             put_said(out, said);
+        return true;
+    }
+    return false;
+}
+
+/* Nothing failed, but the disk that the job works on became full: who does not look at what its writes return says nothing. */
+static bool find_full_disk(const struct job_report *report, struct buf *out)
+{
+    const struct job_end end = {
+        .model = &report->model, .dir = report->path, .seconds = job_report_result(report).wall_seconds};
+    const struct layer_filesystem *system = cause_full_disk(&end);
+    size_t index;
+    const json_t *row;
+    json_array_foreach(json_object_get(report->model.layers.health, "filesystems"), index, row)
+    {
+        const char *path = json_string_value(json_object_get(row, "path"));
+        const char *uses = json_string_value(json_object_get(row, "uses"));
+        if (!system || system->was_full || !path || strcmp(path, system->path) != 0 || !uses || !strstr(uses, "work"))
+            continue;
+        buf_printf(out, "the disk of %s became full: what was written there may not be whole", path);
         return true;
     }
     return false;
@@ -856,6 +900,7 @@ json_t *job_report_hidden(const struct job_report *report)
     _cleanup_(buf_done) struct buf what = BUF_INIT, how = BUF_INIT;
     struct job_rank rank;
     uint64_t kills = kills_for_memory(&report->model);
+    const json_t *error;
     if (result.exit_code || result.signal || report->one_rank)
         return NULL;
     bool failed = find_rank(report, &rank, &how);
@@ -870,13 +915,14 @@ json_t *job_report_hidden(const struct job_report *report)
     } else if (!find_hidden_process(&report->model, &what, true) && !find_hidden_stage(&report->model, &what) &&
                !find_hidden_process(&report->model, &what, false) &&
                (report->mpi || !find_hidden_leaving(&report->model, &what)) &&
-               last_error(&report->model, result.wall_seconds)) {
-        const json_t *error = last_error(&report->model, result.wall_seconds);
+               (error = last_error(&report->model, result.wall_seconds))) {
         const char *said = json_string_value(json_object_get(error, "text"));
         const char *place = json_string_value(json_object_get(error, "place"));
         said = said ? said : "";
         buf_printf(&what, "an error was said: %.*s%s%s", (int)text_fit(said, strlen(said), SAID_COLUMNS), said,
                    place ? ", at " : "", place ? text_base(place) : "");
+    } else if (!what.len) {
+        find_full_disk(report, &what);
     }
     struct note note = NOTE(hidden_failure, .what = what.data);
     return what.len && !what.failed ? note_json(&note) : NULL;

@@ -518,13 +518,18 @@ static void test_command(void **state)
     buf_done(&text);
 }
 
-static void say(struct job_model *model, double seconds, const char *file, const char *text)
+static void say_as(struct job_model *model, double seconds, const char *file, const char *pattern, const char *text)
 {
     json_t *record = json_pack("{s:s, s:f, s:s, s:s, s:s, s:s}", "type", "log", "t", seconds, "file", file, "pattern",
-                               "error", "level", "error", "text", text);
+                               pattern, "level", "error", "text", text);
     assert_non_null(record);
     job_model_apply(model, record);
     json_decref(record);
+}
+
+static void say(struct job_model *model, double seconds, const char *file, const char *text)
+{
+    say_as(model, seconds, file, "error", text);
 }
 
 /* What the exit status 0 hides of this job. */
@@ -557,6 +562,48 @@ static void test_hidden(void **state)
     say(&report.model, 99, "stdout", "ERROR: of a log that is shown");
     expect_hidden(&report, "an error was said: ERROR: the mesh is empty");
     job_model_done(&report.model);
+}
+
+static void put_disk(struct job_model *model, double seconds, const char *uses, int free, int first)
+{
+    json_t *record = json_pack("{s:s, s:f, s:[{s:s, s:s, s:i, s:i, s:i, s:i, s:i}]}", "type", "health", "t", seconds,
+                               "filesystems", "path", "/work", "uses", uses, "total_bytes", 1000000, "free_bytes", free,
+                               "inodes", 100, "free_inodes", 50, "first_free_bytes", first);
+    job_model_apply(model, record);
+    json_decref(record);
+}
+
+/* What a disk did not take is missing, however long ago that was, and wherever it was said. A program that shows text shows that of others,
+ * too. Where nothing was said, what is known is that the disk became full. */
+static void test_hidden_full(void **state)
+{
+    struct job_report report = {.info = {.ended = true, .result = {.started = true, .wall_seconds = 100}}};
+    static const char words[] = "could not write: [Errno 28] No space left on device";
+    static const char said[] = "an error was said: could not write: [Errno 28] No space left on device";
+    assert_int_equal(job_model_init(&report.model, 100), 0);
+    add(&report.model, 11, 10, "sim", 0.1, 99, 0);
+    say_as(&report.model, 20, "stdout", "no_space", words);
+    expect_hidden(&report, said);
+    add(&report.model, 12, 10, "grep", 19, 20, 0);
+    expect_hidden(&report, "");
+    say_as(&report.model, 30, "stderr", "no_space", words);
+    expect_hidden(&report, said);
+    job_model_done(&report.model);
+    static const struct {
+        const char *uses;
+        int free, first;
+        bool trouble;
+    } rows[] = {{"work, home", 0, 5000, true},
+                {"work", 0, 0, false}, /* it was full before */
+                {"work", 50000, 60000, false},
+                {"home", 0, 5000, false}};
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        assert_int_equal(job_model_init(&report.model, 100), 0);
+        put_disk(&report.model, 99, rows[i].uses, rows[i].free, rows[i].first);
+        expect_hidden(&report,
+                      rows[i].trouble ? "the disk of /work became full: what was written there may not be whole" : "");
+        job_model_done(&report.model);
+    }
 }
 
 /* What a script or make has handled is no trouble: tried again, or ignored. Nor is what is said of an attempt. That a script went on is
@@ -1017,6 +1064,7 @@ int main(void)
         cmocka_unit_test(test_number_again),
         cmocka_unit_test(test_command),
         cmocka_unit_test(test_hidden),
+        cmocka_unit_test(test_hidden_full),
         cmocka_unit_test(test_hidden_memory),
         cmocka_unit_test(test_hidden_leaving),
         cmocka_unit_test(test_hydra),
