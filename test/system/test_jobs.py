@@ -11,7 +11,7 @@ import sys
 import scrytest
 from jobtest import JobCase
 from schematest import schema, violations
-from scrytest import wait_until
+from scrytest import process_gone, wait_until
 
 # An ordinary user may not get to the one that runs the tests.
 PYTHON = "/usr/bin/python3" if os.path.exists("/usr/bin/python3") else sys.executable
@@ -334,6 +334,27 @@ class Stopped(CheckedCase):
         done = self.box.run(self.box.scry("stop", "@last"))
         self.assertEqual(done.returncode, 1)
         self.assertIn("only a running job can be ended", done.stderr)
+
+    def test_stop_unwatched(self):
+        """Whose scry run was killed: first the command, then what that left, then there is nothing."""
+        run = self.start_run("-q", "--name", "orphan", "sh", "-c", "sleep 1000 & echo $$ $!; wait; exit 3")
+        command, left = map(int, run.stdout.readline().split())
+        try:
+            run.kill()
+            run.wait()
+            for pid, said in ((command, rf"to the command of job \S+ \(pid {command}\), whose scry run was killed: nobody watches it"),
+                              (left, rf"to what the command of job \S+ has left, whose scry run was killed: sleep \(pid {left}\)")):
+                done = self.box.run(self.box.scry("stop", "orphan"))
+                self.assertEqual((done.returncode, done.stderr), (0, ""))
+                self.assertRegex(done.stdout, rf"^SIGTERM was sent {said}; if it goes on: scry stop --kill\n$")
+                wait_until(lambda: process_gone(pid))
+        finally:
+            for pid in (command, left):
+                if not process_gone(pid):
+                    os.kill(pid, signal.SIGKILL)
+        done = self.box.run(self.box.scry("stop", "orphan"))
+        self.assertEqual((done.returncode, done.stdout), (1, ""))
+        self.assertIn("neither its command nor its scry run is there any more", done.stderr)
         for word, meant in (("kill", "stop"), ("status", "ps"), ("logs", "watch"), ("attach", "top"), ("repot", "report")):
             self.assertIn(f'no command "{word}" (did you mean {meant}?)', self.box.run(self.box.scry(word)).stderr)
 

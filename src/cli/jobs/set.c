@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* scry set, scry stop: change what a running job records, and end it. */
+#include <dirent.h>
 #include <errno.h>
 #include <limits.h>
 #include <signal.h>
@@ -15,6 +16,7 @@
 #include "base/data/buf.h"
 #include "base/data/cleanup.h"
 #include "base/system/log.h"
+#include "base/system/proc_file.h"
 #include "cli/common/cli.h"
 #include "cli/common/find.h"
 #include "cli/common/nodes.h"
@@ -160,34 +162,38 @@ static bool is_here(const struct job_info *info)
     return strcmp(host, info->host) == 0;
 }
 
-/* A running job, and a session with its monitor. verb: what is to be done to it. false: that failed, and was said. */
-static bool reach_running(const char *word, const char *verb, const char *verbed, struct found_job *ret_job)
+/* A session with the monitor of a job that must run. verb: what is to be done to it. */
+static int reach_running(const struct found_job *job, const struct job_info *info, enum job_state state,
+                         const char *verb, const char *verbed, struct err *err)
 {
-    struct job_info info;
-    enum job_state state;
-    struct err err = {0};
-    int code = job_find_running(word, ret_job, &info, &state, &err);
-    if (code == 0 && state != JOB_RUNNING)
-        code =
-            err_set(&err, -ESRCH, "job %s is %s: only a running job can be %s", info.id, job_state_name(state), verbed);
-    if (code == 0 && !ret_job->remote && !is_here(&info))
-        code = err_set(&err, -EREMOTE, "job %s runs on %s: %s it there", info.id, info.host, verb);
-    if (code == 0)
-        code = reach_monitor(ret_job, &err);
-    job_info_done(&info);
-    if (code < 0) {
-        cli_log_error(&err);
-        find_close(ret_job);
-    }
-    return code == 0;
+    bool elsewhere = !job->remote && !is_here(info);
+    if (state == JOB_UNWATCHED || state == JOB_LOST)
+        return err_set(err, -ESRCH, "job %s is %s, for its scry run was killed: only a running job can be %s", info->id,
+                       job_state_name(state), verbed);
+    if (state != JOB_RUNNING)
+        return err_set(err, -ESRCH, "job %s is %s: only a running job can be %s", info->id, job_state_name(state),
+                       verbed);
+    if (elsewhere)
+        return err_set(err, -EREMOTE, "job %s runs on %s: %s it there", info->id, info->host, verb);
+    return reach_monitor(job, err);
 }
 
 static int change(const char *word, char **pairs, size_t count)
 {
     struct found_job job;
+    struct job_info info;
+    enum job_state state;
+    struct err err = {0};
     struct buf text = BUF_INIT;
-    if (!reach_running(word, "change", "changed", &job))
+    int code = find(word, &job, &info, &state, &err);
+    if (code == 0)
+        code = reach_running(&job, &info, state, "change", "changed", &err);
+    job_info_done(&info);
+    if (code < 0) {
+        cli_log_error(&err);
+        find_close(&job);
         return EXIT_ERRORS;
+    }
     for (size_t i = 0; i < count; i++) {
         size_t key_len = strcspn(pairs[i], "=");
         _cleanup_(freep) char *key = strndup(pairs[i], key_len);
@@ -336,25 +342,98 @@ int cmd_set(const struct options *options)
     return settings_check(options, pairs, count) < 0 ? EXIT_USAGE : change(options->words[0], pairs, count);
 }
 
+/* ---- ending ---- */
+
 /* By the job's monitor, which makes it a record of the job. */
+static int stop_running(const struct found_job *job, const char *name, int signo)
+{
+    struct buf text = BUF_INIT;
+    PUT_CALL(&text, "job_send_signal", job->dir, "stop", signo);
+    Omis_reply reply = client_ask(&text);
+    int status = reply ? explain(reply, NULL) : EXIT_ERRORS;
+    if (status == 0)
+        printf("%s was sent to the command of job %s%s\n", signo == SIGKILL ? "SIGKILL" : "SIGTERM", name,
+               signo == SIGKILL ? "" : "; if it goes on: scry stop --kill");
+    omis_reply_free(reply);
+    omis_finalize();
+    return status;
+}
+
+/* Processes that say by their environment that they are the job's. How many got the signal; *ret_names: which. */
+static size_t signal_left(const char *path, int signo, struct buf *ret_names)
+{
+    enum { NAMED_MOST = 8 };
+    size_t count = 0;
+    DIR *processes = opendir("/proc");
+    for (struct dirent *entry; processes && (entry = readdir(processes));) {
+        char name[64];
+        pid_t pid = (pid_t)strtol(entry->d_name, NULL, 10);
+        uint64_t ticks = pid > 0 && pid != getpid() && job_has_process(path, pid) ? job_process_ticks(pid) : 0;
+        proc_comm(pid, 0, name, sizeof name);
+        if (!ticks || job_process_signal(pid, ticks, signo) < 0)
+            continue;
+        if (count++ < NAMED_MOST) {
+            buf_puts(ret_names, count == 1 ? "" : ", ");
+            text_show(ret_names, name);
+            buf_printf(ret_names, " (pid %d)", (int)pid);
+        }
+    }
+    if (count > NAMED_MOST)
+        buf_printf(ret_names, " and %zu more", count - NAMED_MOST);
+    if (processes)
+        closedir(processes);
+    return count;
+}
+
+/* Its scry run was killed, so no monitor passes the signal on. The command gets it, or, if that has ended, what it has left. */
+static int stop_unwatched(const struct found_job *job, const struct job_info *info, enum job_state state, int signo,
+                          struct err *err)
+{
+    _cleanup_(buf_done) struct buf names = BUF_INIT;
+    const char *signal = signo == SIGKILL ? "SIGKILL" : "SIGTERM";
+    const char *more = signo == SIGKILL ? "" : "; if it goes on: scry stop --kill";
+    if (state == JOB_UNWATCHED && !job_has_process(job->path, info->root))
+        return err_set(err, -EPERM,
+                       "job %s is unwatched, for its scry run was killed, and process %d does not say that it is its "
+                       "command: kill %d ends it",
+                       info->id, (int)info->root, (int)info->root);
+    int code = state == JOB_UNWATCHED ? job_process_signal(info->root, info->root_ticks, signo) : -ESRCH;
+    if (code == 0)
+        printf("%s was sent to the command of job %s (pid %d), whose scry run was killed: nobody watches it%s\n",
+               signal, info->id, (int)info->root, more);
+    if (code == 0)
+        return 0;
+    if (code != -ESRCH)
+        return err_errno(err, code, "cannot signal process %d, the command of job %s", (int)info->root, info->id);
+    if (!signal_left(job->path, signo, &names))
+        return err_set(err, -ESRCH,
+                       "job %s is lost: neither its command nor its scry run is there any more, and nothing that they "
+                       "left runs here",
+                       info->id);
+    printf("%s was sent to what the command of job %s has left, whose scry run was killed: %s%s\n", signal, info->id,
+           names.data, more);
+    return 0;
+}
+
 int cmd_stop(const struct options *options)
 {
     struct found_job job;
-    struct buf text = BUF_INIT;
-    bool kill = options_on(options, "kill");
-    if (!reach_running(options->words[0], "end", "ended", &job))
-        return EXIT_ERRORS;
-    PUT_CALL(&text, "job_send_signal", job.dir, "stop", kill ? SIGKILL : SIGTERM);
-    Omis_reply reply = client_ask(&text);
-    int status = reply ? explain(reply, NULL) : EXIT_ERRORS;
-    if (status == 0) {
-        _cleanup_(buf_done) struct buf shown = BUF_INIT;
+    struct job_info info;
+    enum job_state state;
+    struct err err = {0};
+    _cleanup_(buf_done) struct buf shown = BUF_INIT;
+    int signo = options_on(options, "kill") ? SIGKILL : SIGTERM, status = 0;
+    int code = job_find_running(options->words[0], &job, &info, &state, &err);
+    bool left = code == 0 && (state == JOB_UNWATCHED || state == JOB_LOST) && !job.remote && is_here(&info);
+    if (left) {
+        code = stop_unwatched(&job, &info, state, signo, &err);
+    } else if (code == 0 && (code = reach_running(&job, &info, state, "end", "ended", &err)) == 0) {
         text_show(&shown, job.remote ? options->words[0] : text_base(job.dir));
-        printf("%s was sent to the command of job %s%s\n", kill ? "SIGKILL" : "SIGTERM", shown.data ? shown.data : "",
-               kill ? "" : "; if it goes on: scry stop --kill");
+        status = stop_running(&job, shown.data ? shown.data : "", signo);
     }
-    omis_reply_free(reply);
-    omis_finalize();
+    if (code < 0)
+        cli_log_error(&err);
+    job_info_done(&info);
     find_close(&job);
-    return status;
+    return code < 0 ? EXIT_ERRORS : status;
 }

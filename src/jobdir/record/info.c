@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -212,6 +213,31 @@ uint64_t job_process_ticks(pid_t pid)
     if (pid <= 0 || proc_stat_of(pid, 0, &stat) < 0 || stat.state == 'Z' || stat.state == 'X')
         return 0; /* of these two, only the parent has not looked yet */
     return stat.start_ticks;
+}
+
+int job_process_signal(pid_t pid, uint64_t ticks, int signo)
+{
+    _cleanup_(closep) int fd = pid > 0 ? (int)syscall(SYS_pidfd_open, pid, 0) : -1;
+    if (fd < 0 || !ticks || job_process_ticks(pid) != ticks)
+        return -ESRCH;
+    return syscall(SYS_pidfd_send_signal, fd, signo, NULL, 0) == 0 ? 0 : -errno;
+}
+
+bool job_has_process(const char *path, pid_t pid)
+{
+    static const char variable[] = "SCRY_JOB=";
+    char name[PROC_PATH_SIZE];
+    _cleanup_(freep) char *environment = NULL;
+    size_t size = 0;
+    struct stat its, named;
+    proc_path(name, pid, 0, "environ");
+    if (pid <= 0 || stat(path, &named) < 0 || file_read(name, &environment, &size) < 0)
+        return false;
+    for (const char *at = environment; at < environment + size; at += strlen(at) + 1)
+        if (strncmp(at, variable, sizeof variable - 1) == 0)
+            return stat(at + sizeof variable - 1, &its) == 0 && its.st_dev == named.st_dev &&
+                   its.st_ino == named.st_ino;
+    return false;
 }
 
 static bool is_alive(pid_t pid, uint64_t ticks)

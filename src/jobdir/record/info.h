@@ -91,5 +91,9 @@ double job_age_seconds(const char *path, const struct job_info *info, double lea
 
 /* When a living process started, in ticks since boot; 0: there is none. */
 uint64_t job_process_ticks(pid_t pid);
+/* To this very process, not to a later one with its number. 0 or -errno. */
+int job_process_signal(pid_t pid, uint64_t ticks, int signo);
+/* Whether the process says itself that it belongs to the job whose directory this is: by its SCRY_JOB. */
+bool job_has_process(const char *path, pid_t pid);
 
 #endif

@@ -19,7 +19,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 /* Tasks that changed, as server-sent events: `task` with what a list says of it, `removed` with its id. */
@@ -196,33 +195,12 @@ static int signal_of(const char *name)
     return 0;
 }
 
-/* To this very process, not to a later one with its number. */
-static int send_signal(pid_t pid, uint64_t ticks, int signal)
-{
-    _cleanup_(closep) int fd = pid > 0 ? (int)syscall(SYS_pidfd_open, pid, 0) : -1;
-    if (fd < 0 || !ticks || job_process_ticks(pid) != ticks)
-        return -ESRCH;
-    return syscall(SYS_pidfd_send_signal, fd, signal, NULL, 0) == 0 ? 0 : -errno;
-}
-
 /* Does the process say itself that it belongs to this job? A directory that somebody made may name any of the user's. */
 static bool is_of_job(const struct named_job *job, pid_t root, pid_t supervisor)
 {
-    static const char variable[] = "SCRY_JOB=";
-    char path[64];
-    _cleanup_(freep) char *environment = NULL;
-    size_t size = 0;
-    struct stat its, named;
     struct proc_stat process;
-    snprintf(path, sizeof path, "/proc/%d/environ", root);
-    if (root <= 0 || proc_stat_of(root, 0, &process) < 0 || (supervisor && process.ppid != supervisor) ||
-        stat(job->path, &named) < 0 || file_read(path, &environment, &size) < 0)
-        return false;
-    for (const char *at = environment; at < environment + size; at += strlen(at) + 1)
-        if (strncmp(at, variable, sizeof variable - 1) == 0)
-            return stat(at + sizeof variable - 1, &its) == 0 && its.st_dev == named.st_dev &&
-                   its.st_ino == named.st_ino;
-    return false;
+    return root > 0 && proc_stat_of(root, 0, &process) == 0 && (!supervisor || process.ppid == supervisor) &&
+           job_has_process(job->path, root);
 }
 
 struct target {
@@ -282,7 +260,7 @@ static void on_signalled(struct visit *visit, const struct answer *answer)
         answer_give(visit, answer);
     } else if (signal) {
         if ((code = aim(&job, signal, &target, &err)) == 0 &&
-            (code = send_signal(target.pid, target.ticks, signal)) < 0)
+            (code = job_process_signal(target.pid, target.ticks, signal)) < 0)
             err_errno(&err, code, "cannot signal the job");
         if (code < 0)
             visit_answer_error(visit, 409, "state", "%s", err.text);
