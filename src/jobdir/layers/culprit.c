@@ -138,10 +138,19 @@ static bool is_harmless(const struct job_process *process, const struct job_proc
                                              culprit_status(parent) != culprit_status(process);
 }
 
+bool culprit_is_lookup(const char *name)
+{
+    static const char *const names[] = {"readlink", "which", "pidof", "pgrep", "getent", "pkg-config"};
+    bool looks_up = false;
+    for (size_t i = 0; name && i < sizeof names / sizeof *names; i++)
+        looks_up |= strcmp(name, names[i]) == 0;
+    return looks_up;
+}
+
 bool culprit_is_answer(const struct job_process *process)
 {
-    static const char *const names[] = {"grep", "egrep", "fgrep", "zgrep", "pgrep", "test", "[", "diff", "cmp", "expr"};
-    bool answers = false;
+    static const char *const names[] = {"grep", "egrep", "fgrep", "zgrep", "test", "[", "diff", "cmp", "expr"};
+    bool answers = culprit_is_lookup(process->name);
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         answers |= strcmp(process->name, names[i]) == 0;
     return answers && culprit_status(process) == 1;

@@ -10,6 +10,7 @@
 #include "base/data/cleanup.h"
 #include "base/data/grow.h"
 #include "jobdir/layers/cause_internal.h"
+#include "jobdir/layers/culprit.h"
 #include "jobdir/layers/starter.h"
 #include "jobdir/text/fields.h"
 #include "jobdir/text/text.h"
@@ -183,7 +184,7 @@ static void add_failed(struct events *events)
         if (at >= 0 && at == command)
             continue;
         bool own = at >= 0;
-        if (!own && others++ >= OTHERS_FAILED)
+        if (!own && (culprit_is_answer(process) || others++ >= OTHERS_FAILED))
             continue;
         bool killed = WIFSIGNALED(process->status) && WTERMSIG(process->status) != SIGPIPE;
         enum weight weight = own ? WEIGHT_FAILURE : killed ? WEIGHT_HINT : WEIGHT_ASIDE;

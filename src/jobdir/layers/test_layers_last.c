@@ -79,6 +79,8 @@ static void test_asides(void **state)
     put_place(99.1, 30, 3);
     put_process(99.2, 30, "bash", 0);
     put_process(99.3, 31, "grep", 1 << 8);
+    for (int i = 0; i < 9; i++) /* of a shim, which are no others that failed */
+        put_process(98.9, 40 + i, "readlink", 1 << 8);
     put_process(99.4, 32, "cat", 9);
     put_process(99.5, 34, "yes", 13); /* nobody has read on */
     put_place(99.6, 10, 7);
@@ -93,6 +95,10 @@ static void test_asides(void **state)
                                    "  last          -0.60 s  process   cat (pid 32) ended by SIGKILL\n"
                                    "                -0.40 s  script    10 /home/u/job.sh:7\n"
                                    "                -0.30 s  script    33 /home/u/job.sh:8\n");
+    _cleanup_(buf_done) struct buf whole = BUF_INIT;
+    last_text(&whole, last, true, NULL);
+    assert_non_null(strstr(whole.data, "yes (pid 34)"));
+    assert_null(strstr(whole.data, "readlink"));
     json_decref(last);
 }
 

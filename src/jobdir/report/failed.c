@@ -106,7 +106,11 @@ static json_t *first_json(const void *row, const void *all)
     const struct job_process *first = NULL;
     for (size_t i = 0; i < model->ended_count; i++) {
         const struct job_process *process = &model->ended[i];
-        if (culprit_has_failed(process) && (!first || process->end < first->end))
+        if (!culprit_has_failed(process))
+            continue;
+        bool after = first && culprit_is_lookup(process->name) > culprit_is_lookup(first->name);
+        bool before = !first || culprit_is_lookup(process->name) < culprit_is_lookup(first->name);
+        if (before || (!after && process->end < first->end))
             first = process;
     }
     return first ? fields_json(failed_process_fields, first, all) : json_null();
@@ -133,7 +137,8 @@ static const struct field failed_fields[] = {
      .about = "processes of which it is not known how they ended"},
     {"unknown_reasons", FIELD_LIST, .json = unknown_json, .of = why_fields},
     {"first", FIELD_OBJECT, .flags = FIELD_OR_NULL, .json = first_json, .of = failed_process_fields,
-     .about = "of all processes the first that failed, whether anybody minded or not"},
+     .about = "of all processes the first that failed, whether anybody minded or not; what only looks something up, as "
+              "readlink, if nothing else did"},
     {"chain", FIELD_LIST, .json = chain_json, .of = failed_process_fields,
      .about = "what made the command fail: the process that failed first, then its parents up to the command, which is "
               "the last; empty: the command did not fail. Of the children of one that failed it is the first to fail "
@@ -281,7 +286,8 @@ void report_failed_text(struct buf *out, const json_t *failed, uint64_t elsewher
     const json_t *cause = json_array_get(chain, 0);
     uint64_t count = (uint64_t)json_integer_value(json_object_get(failed, "count"));
     size_t length = json_array_size(chain);
-    bool other = json_is_object(first) && !json_equal(first, cause);
+    bool other = json_is_object(first) && !json_equal(first, cause) &&
+                 !culprit_is_lookup(json_string_value(json_object_get(first, "name")));
     if (length > 1) { /* of the command itself all is said */
         put_failure(out, "failed", cause, NULL);
         put_parents(out, chain);
@@ -289,7 +295,8 @@ void report_failed_text(struct buf *out, const json_t *failed, uint64_t elsewher
     if (other && all)
         put_failure(out, length > 1 ? "earlier" : "failed", first, NULL);
     if (all) {
-        put_count(out, count, elsewhere, length);
+        if (length > 1 || other || elsewhere)
+            put_count(out, count, elsewhere, length);
         put_unknown(out, failed);
     }
 }

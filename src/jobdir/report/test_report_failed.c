@@ -518,6 +518,31 @@ static void test_command(void **state)
     buf_done(&text);
 }
 
+/* What a shim looks up is nothing that failed; in a job that did, it is not what failed first. */
+static void test_lookups(void **state)
+{
+    struct job_model model;
+    assert_int_equal(job_model_init(&model, 100), 0);
+    for (int i = 0; i < 3; i++)
+        add(&model, 11 + i, 10, "readlink", 0.1, 0.2 + i, EXIT_1);
+    add(&model, 10, SUPERVISOR, "python3", 0, 5, 0);
+    json_t *failed = failed_of(&model);
+    struct buf text = BUF_INIT;
+    report_failed_text(&text, failed, 0, true);
+    assert_int_equal(text.len, 0);
+    json_decref(failed);
+    assert_int_equal(job_model_init(&model, 100), 0);
+    add(&model, 11, 10, "readlink", 0.1, 0.2, EXIT_1);
+    add(&model, 12, 10, "make", 0.3, 0.4, EXIT_2);
+    add(&model, 10, SUPERVISOR, "sh", 0, 1, 0);
+    failed = failed_of(&model);
+    report_failed_text(&text, failed, 0, true);
+    buf_putc(&text, 0);
+    assert_non_null(strstr(text.data, "failed     make (pid 12) exit 2 at 0.40 s\n"));
+    buf_done(&text);
+    json_decref(failed);
+}
+
 static void say_as(struct job_model *model, double seconds, const char *file, const char *pattern, const char *text)
 {
     json_t *record = json_pack("{s:s, s:f, s:s, s:s, s:s, s:s}", "type", "log", "t", seconds, "file", file, "pattern",
@@ -1064,6 +1089,7 @@ int main(void)
         cmocka_unit_test(test_number_again),
         cmocka_unit_test(test_command),
         cmocka_unit_test(test_hidden),
+        cmocka_unit_test(test_lookups),
         cmocka_unit_test(test_hidden_full),
         cmocka_unit_test(test_hidden_memory),
         cmocka_unit_test(test_hidden_leaving),
