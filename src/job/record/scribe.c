@@ -73,7 +73,13 @@ void recorder_note(struct recorder *recorder, struct note note)
 
 int recorder_status(const struct recorder *recorder, pid_t pid)
 {
-    return recorder->command == pid ? recorder->command_status : JOB_STATUS_UNKNOWN;
+    siginfo_t gone = {.si_pid = 0};
+    if (recorder->command == pid)
+        return recorder->command_status;
+    if (pid <= 0 || waitid(P_PID, (id_t)pid, &gone, WEXITED | WNOHANG | WNOWAIT) < 0 || gone.si_pid != pid)
+        return JOB_STATUS_UNKNOWN;
+    return gone.si_code == CLD_EXITED ? W_EXITCODE(gone.si_status, 0)
+                                      : gone.si_status | (gone.si_code == CLD_DUMPED ? WCOREFLAG : 0);
 }
 
 void recorder_ended(struct recorder *recorder, pid_t pid, const char *name, int status)

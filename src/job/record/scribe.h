@@ -96,7 +96,7 @@ void recorder_put(struct recorder *recorder, enum record_type type, const void *
 /* Records a warning. Copies borrowed fields. */
 void recorder_note(struct recorder *recorder, struct note note);
 
-/* The wait status of the command, or JOB_STATUS_UNKNOWN. */
+/* The wait status of the command, also of one that has ended and that nobody has waited for yet, or JOB_STATUS_UNKNOWN. */
 int recorder_status(const struct recorder *recorder, pid_t pid);
 
 /* A process ended with this status. Records a crash if it was one. */

@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -91,8 +92,33 @@ static void counts_what_is_none(void **state)
 
 #define TEST(function) cmocka_unit_test_setup_teardown(function, start, stop)
 
+/* The monitor may tell of the command's end before scry run has waited for it. */
+static void status_before_it_is_waited_for(void **state)
+{
+    struct recorder recorder = {.command = 0};
+    for (int signo = 0; signo <= SIGKILL; signo += SIGKILL) {
+        siginfo_t gone;
+        int status;
+        pid_t pid = fork();
+        if (pid == 0) {
+            raise(signo);
+            _exit(3);
+        }
+        assert_int_equal(waitid(P_PID, (id_t)pid, &gone, WEXITED | WNOWAIT), 0);
+        int told = recorder_status(&recorder, pid);
+        assert_int_equal(waitpid(pid, &status, 0), pid);
+        assert_int_equal(told, status);
+        assert_int_equal(recorder_status(&recorder, pid), JOB_STATUS_UNKNOWN);
+        recorder.command = pid;
+        recorder.command_status = status;
+        assert_int_equal(recorder_status(&recorder, pid), status);
+    }
+    assert_int_equal(recorder_status(&recorder, getpid()), JOB_STATUS_UNKNOWN);
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {TEST(keeps_the_order), TEST(counts_what_is_none)};
+    const struct CMUnitTest tests[] = {TEST(keeps_the_order), cmocka_unit_test(status_before_it_is_waited_for),
+                                       TEST(counts_what_is_none)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
