@@ -364,18 +364,24 @@ static void leave(struct link *link)
         free_link(link);
 }
 
-static void retry_soon(struct link *link)
+/* Until the next try; the half of long pauses is left to chance, a number up to 1023. */
+static uint64_t retry_ns(const struct link *link, uint32_t chance)
 {
     unsigned places = link->url.place_count ? (unsigned)link->url.place_count : 1;
     uint64_t pause = BROKER_FIRST_NS / 5; /* another node is likely to be there */
     if (link->failed >= places || link->brief >= AGAIN_MANY)
         pause = waits_again_ns(link->brief >= AGAIN_MANY ? link->brief : link->failed - places + 1, BROKER_FIRST_NS,
                                BROKER_LONGEST_NS);
-    uint64_t most = pause < AGAIN_SELDOM_NS ? pause : pause + pause / 2; /* the half of it is left to chance */
+    uint64_t most = pause < AGAIN_SELDOM_NS ? pause : pause + pause / 2;
+    return most - pause / 2 * chance / 1024;
+}
+
+static void retry_soon(struct link *link)
+{
     uint32_t chance = 0;
     if (getrandom(&chance, sizeof chance, GRND_NONBLOCK) < 0)
         chance = (uint32_t)clock_now_ns();
-    loop_set_timer(link->retry, time_hasten(most - pause / 2 * (chance % 1024) / 1024), 0);
+    loop_set_timer(link->retry, time_hasten(retry_ns(link, chance % 1024)), 0);
 }
 
 /* The connection is of no use any more; says why, if that is not known yet. */
