@@ -10,7 +10,7 @@
  * to whom.
  *
  * How it works: mpi_get_ranks knows the ranks; thread_has_ended_lib_call reports the end of calls, with their
- * parameters ($peer, $tag and so on mean the same of all calls; doc/reference/mpi-calls.md has them all). The rank
+ * parameters ($peer, $tag and so on mean the same of all calls; doc/reference/mpi-calls.json has them all). The rank
  * waits while its action list runs, so the lines of a rank are in order and none is lost.
  */
 #include "tool.h"

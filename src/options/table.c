@@ -264,7 +264,7 @@ const struct option_row option_rows[] = {
      "take connections from other machines there, of your keys (TLS)", .expected = "HOST:PORT, [ADDRESS]:PORT or *:PORT"},
     {"state", 0, NULL, OPTION_SWITCH, MONITOR, 0, "print what the running monitor holds now, a line each, and end"},
     {"reference", 0, "PAGE", OPTION_CHOICE, MONITOR, OPTION_OPTIONAL,
-     "print the page on services, MPI calls (mpi-calls) or notes, and end", NULL, "mpi-calls notes"},
+     "print the page on services or notes, or the calls of MPI as JSON (mpi-calls), and end", NULL, "mpi-calls notes"},
 
     /* scry broker */
     {"start", 0, NULL, OPTION_SWITCH, BROKER, 0, "start it in the background, unless it runs"},

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What `scry record --metrics` answers (doc/reference/metrics.md): the text of Prometheus (0.0.4), or OpenMetrics
+ * What `scry record --metrics` answers, from which doc/reference/metrics.md is made: the text of Prometheus (0.0.4), or OpenMetrics
  * 1.0. The number of series has a limit, whatever jobs there are: of METRICS_JOBS jobs that run, METRICS_NODES nodes
  * and METRICS_USERS users.
  */

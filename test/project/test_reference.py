@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """doc/reference/services.md says what the tables say. To renew it: scry-monitor --reference >doc/reference/services.md
-(with SCRY_EXT_PATH pointing at the built extensions); so do mpi-calls.md and notes.md: scry-monitor --reference=mpi-calls."""
+(with SCRY_EXT_PATH pointing at the built extensions); so do mpi-calls.json and
+notes.md: scry-monitor --reference=mpi-calls. Of records.md and metrics.md: scry-schemas records.md."""
 
+import json
 import os
 import re
 import sys
@@ -63,10 +65,10 @@ class Reference(scrytest.TestCase):
             self.assertEqual(lines(file.read()), lines(self.printed))
 
     def test_other_pages_are_current(self):
-        for page in ("mpi-calls", "notes"):
-            done = self.box.run([self.box.path("libexec", "scry-monitor"), f"--reference={page}"])
+        for page in ("mpi-calls.json", "notes.md"):
+            done = self.box.run([self.box.path("libexec", "scry-monitor"), f"--reference={page.split('.')[0]}"])
             self.assertEqual(done.returncode, 0, done.stderr)
-            with open(os.path.join(os.path.dirname(PAGE), f"{page}.md"), encoding="utf-8") as file:
+            with open(os.path.join(os.path.dirname(PAGE), page), encoding="utf-8") as file:
                 self.assertEqual(file.read().splitlines(), done.stdout.splitlines())
         done = self.box.run([self.box.path("libexec", "scry-monitor"), "--reference=pvm-calls"])
         self.assertEqual(done.returncode, 2)
@@ -85,10 +87,38 @@ class Reference(scrytest.TestCase):
             with open(os.path.join(os.path.dirname(PAGE), f"{name}.schema.json"), encoding="utf-8") as file:
                 self.assertEqual(file.read().splitlines(), done.stdout.splitlines(), name)
 
-    def test_page_of_records_is_current(self):
-        done = self.box.run([os.path.join(scrytest.BUILD, "src", "cli", "scry-schemas"), "records.md"])
-        with open(os.path.join(os.path.dirname(PAGE), "records.md"), encoding="utf-8") as file:
-            self.assertEqual(file.read().splitlines(), done.stdout.splitlines())
+    def test_calls_of_mpi(self):
+        """The members that doc/reference/omis-readings.md describes."""
+        with open(os.path.join(os.path.dirname(PAGE), "mpi-calls.json"), encoding="utf-8") as file:
+            calls = json.load(file)["calls"]
+        self.assertEqual(calls["MPI_Send"], {
+            "libraries": ["Open MPI", "MPICH"], "parameters": ["buf", "count", "datatype", "dest", "tag", "comm"],
+            "more": ["message", "length"], "about": ["peer", "tag", "comm", "bytes"]})
+        self.assertEqual(calls["MPI_Send_c"]["libraries"], ["MPICH"])
+        self.assertEqual(calls["MPI_Sendrecv"]["more"], ["message", "length"] * 2)
+        self.assertEqual(calls["MPI_Wtime"], {"libraries": ["Open MPI", "MPICH"], "parameters": [], "more": [], "about": []})
+
+    def test_every_reason_is_explained(self):
+        """Each kind of reason, and each error that a log may say, is in the table of doc/howto/why-did-it-fail.md."""
+        with open(os.path.join(scrytest.SOURCE, "doc", "howto", "why-did-it-fail.md"), encoding="utf-8") as file:
+            table = file.read()
+        with open(os.path.join(os.path.dirname(PAGE), "notes.md"), encoding="utf-8") as file:
+            templates = re.findall(r"^\| `(cause_\w+)` \|.*\| (.*) \|$", file.read(), re.M)
+        self.assertGreater(len(templates), 20)
+        for kind, template in templates:
+            words = max(re.split(r"\{[^}]*\}|[:;,](?= )", template), key=len).strip(" :;,()")
+            self.assertTrue(words in table, (kind, words))
+        with open(os.path.join(scrytest.SOURCE, "src", "jobdir", "layers", "cause_said.c"), encoding="utf-8") as file:
+            errors = re.findall(r'\{\w+, (?:NULL|"\w+"), "([^"(]+?)(?: \(.*)?", (?:true|false)\}', file.read())
+        self.assertGreater(len(errors), 12)
+        for error in errors:
+            self.assertTrue(error in table, error)
+
+    def test_pages_of_schemas_are_current(self):
+        for page in ("records.md", "metrics.md"):
+            done = self.box.run([os.path.join(scrytest.BUILD, "src", "cli", "scry-schemas"), page])
+            with open(os.path.join(os.path.dirname(PAGE), page), encoding="utf-8") as file:
+                self.assertEqual(file.read().splitlines(), done.stdout.splitlines(), page)
 
     def test_chapter_8_is_complete(self):
         rows = re.findall(r"^\| `(\w+)` \| (\w+) \| (\w) \|", self.printed.split("## Extension")[0], re.M)

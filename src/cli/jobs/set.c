@@ -185,7 +185,7 @@ static int change(const char *word, char **pairs, size_t count)
     enum job_state state;
     struct err err = {0};
     struct buf text = BUF_INIT;
-    int code = find(word, &job, &info, &state, &err);
+    int code = job_find_running(word, &job, &info, &state, &err);
     if (code == 0)
         code = reach_running(&job, &info, state, "change", "changed", &err);
     job_info_done(&info);
