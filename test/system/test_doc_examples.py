@@ -14,16 +14,19 @@ An example that cannot be run here says why, for the reader of the source, in th
     <!-- skip: installs packages -->           in Markdown
     ; skip: needs a terminal                   in scdoc
 
-It is then counted as skipped with that reason. A page whose first line is `<!-- needs: Slurm -->` has a private one.
+It is then counted as skipped with that reason. `; whole` there, in place of a reason, says that the block shows all that was
+printed, once, on the host node7 to the user ann: ids, times, figures, directories and blanks are not compared (shape_of). A page whose first line is `<!-- needs: Slurm -->` has a private one.
 """
 
 import concurrent.futures
 import contextlib
+import getpass
 import glob
 import os
 import re
 import shlex
 import shutil
+import socket
 import subprocess
 import sys
 import tempfile
@@ -36,6 +39,31 @@ import slurmtest
 FENCE = re.compile(r"^\s*```(\w*)\s*$")
 SLURM = "<!-- needs: Slurm -->\n"
 SKIP = re.compile(r"^(?:<!--|;) skip: (.*?)(?: -->)?$")
+WHOLE = re.compile(r"^(?:<!--|;) whole(?: -->)?$")
+HOST, USER = "node7", "ann"  # in what is shown whole
+NUMBER = r"\d+(?:\.\d+)?(?: ?(?:ns|us|ms|s|min|h|B|KB|MB|GB|TB|%))?(?!\w)"
+SHAPES = [(re.compile(pattern, re.M), word) for pattern, word in [
+    (r"\d{8}T\d{6}-[\w.-]*", "ID"),
+    (r"\w{3} \d+ \w{3} \d{4}, \d\d:\d\d:\d\d \w+", "TIME"),
+    (r"\d{4}-\d\d-\d\d(?:[T ]\d\d:\d\d(?::\d\d)?)?(?: UTC)?", "TIME"),
+    (rf"\b(?:{re.escape(socket.gethostname())}|{HOST})\b", "HOST"),
+    (rf"\b(?:{re.escape(getpass.getuser())}|{USER})\b", "USER"),
+    (r'"/[^"]*"', '"/"'),
+    (r"(?<![\w.)/])/[^\s:,;\"']*/", "/"),  # directories
+    (r"[▁-█][▁-█ ]*", ""),
+    (r"0x[0-9a-f]+|\b[0-9a-f]{12,}\b|(?<=token=)\S+", "HEX"),
+    (r"(?<=[\w\]]):\d{4,5}\b", ":PORT"),
+    (rf"(?<!status )(?<!exit )(?<!rank )(?<!line )(?<![\w:.]){NUMBER}", "N"),
+    (r"[ \t]+", " "),
+    (r"N(?: N)+", "N"),
+    # what was looked at just then
+    (r"^ last | \(N processors busy\)|, N in all together|(?<=of CPU time), N", ""),
+    (r"^ ?(?:-N|end) node .*\n|(?<=^node HOST) .*", ""),
+    (r"^ ?(?:-N|end) (?=process|log|script|warning)", ""),
+    (r"^ commands .*", " commands"),
+    (r"^ ?warning .*\n", ""),
+    (r"^ | $", ""),
+]]
 MARK = "=== next command ==="
 AT_A_TIME = 3  # pages
 CHECK = unittest.TestCase()
@@ -43,15 +71,15 @@ TIMEOUT = 150  # ranks that spin take turns where processors are wanted
 
 
 class Block:
-    """One example: where it is, its text, and why it is not run, if so."""
+    """One example: where it is, its text, why it is not run, if so, and whether it shows all that was printed."""
 
-    def __init__(self, line, text, skip):
-        self.line, self.text, self.skip = line, text, skip
+    def __init__(self, line, text, skip, whole):
+        self.line, self.text, self.skip, self.whole = line, text, skip, whole
 
 
 def blocks_of(path):
     """The examples of a page."""
-    found, opened, lines, skip = [], None, [], None
+    found, opened, lines, skip, whole = [], None, [], None, False
     manual = path.endswith(".scd")
     with open(path, encoding="utf-8") as file:
         for number, line in enumerate(file.read().split("\n"), 1):
@@ -59,18 +87,20 @@ def blocks_of(path):
             if opened and fence:
                 text = "\n".join(re.sub(r"\\(.)", r"\1", each) if manual else each for each in lines)
                 if opened[1] == "sh" or (manual and re.search(r"^\$ ", text, re.M)):
-                    found.append(Block(opened[0], text, skip))
-                elif skip:
-                    raise AssertionError(f"{path}:{opened[0]}: a skip before what is no example")
-                opened, lines, skip = None, [], None
+                    found.append(Block(opened[0], text, skip, whole))
+                elif skip or whole:
+                    raise AssertionError(f"{path}:{opened[0]}: what stands before it is of examples")
+                opened, lines, skip, whole = None, [], None, False
             elif opened:
                 lines.append(line)
             elif fence:
                 opened = (number, fence.group(1))
             elif SKIP.match(line):
                 skip = SKIP.match(line).group(1)
+            elif WHOLE.match(line):
+                whole = True
             elif line.strip():
-                skip = None
+                skip, whole = None, False
     return found
 
 
@@ -94,6 +124,13 @@ def matches(shown, printed):
     """Whether output is as shown, `...` being anything."""
     pattern = ".*".join(re.escape(part.strip("\n")) for part in shown.split("..."))
     return re.fullmatch(pattern, printed.strip("\n"), re.S) is not None
+
+
+def shape_of(text):
+    """Without what differs from run to run."""
+    for pattern, word in SHAPES:
+        text = pattern.sub(word, text)
+    return text.strip("\n")
 
 
 class Page:
@@ -168,7 +205,9 @@ def check_block(box, block):
     last = steps[min(len(printed), len(steps)) - 1][0]
     CHECK.assertEqual((done.returncode, len(printed)), (0, len(steps) + 1), f"{last}\n{printed[-1]}")
     for (command, shown), output in zip(steps, printed):
-        if shown is not None:
+        if block.whole:
+            CHECK.assertEqual(shape_of(shown or "").split("\n"), shape_of(output).split("\n"), f"{command}\nprinted:\n{output}")
+        elif shown is not None:
             CHECK.assertTrue(matches(shown, output), f"{command}\nprinted:\n{output}\nnot:\n{shown}")
 
 
@@ -215,6 +254,18 @@ class Reader(unittest.TestCase):
         self.assertTrue(matches("a", "a\n"))
         self.assertFalse(matches("a", "a\nb\n"))
         self.assertFalse(matches("a.c", "abc"))
+
+    def test_shape(self):
+        shown = "scry: job 20261120T131603-node7-3651-4917 ended\n  time  wall 19.2 s, 1 KB  /home/ann/x/job.sh:25 exit 3\n cpu  ▂█ █ up"
+        printed = shown.replace("19.2 s", "2 min 1 s").replace("3651", "1").replace("/home/ann/x", "/tmp").replace("▂█ █", "▁")
+        self.assertEqual(shape_of(shown), shape_of(printed))
+        for old, new in (("exit 3", "exit 4"), (":25", ":26"), ("ended", "runs"), ("job.sh", "x.sh")):
+            self.assertNotEqual(shape_of(shown), shape_of(shown.replace(old, new)), new)
+
+    def test_every_command_has_a_whole_output(self):
+        pages = [page for page in PAGES if re.search(r"/scry-\w+\.1\.scd$", page.path)]
+        self.assertGreater(len(pages), 20)
+        self.assertEqual([page.name for page in pages if not any(block.whole for block in page.blocks)], [])
 
     def test_there_are_examples(self):
         """At least one page of each kind has one that is run."""
