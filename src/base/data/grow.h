@@ -5,6 +5,10 @@
  *     if (!GROW(list->items, list->count, list->room))
  *         return -ENOMEM;
  *     list->items[list->count++] = item;
+ *
+ * and sorted ones, in which is searched:
+ *
+ *     size_t at = COUNT_BEFORE(list->count, i, list->items[i].address < address);
  */
 #ifndef SCRY_BASE_DATA_GROW_H
 #define SCRY_BASE_DATA_GROW_H
@@ -35,5 +39,20 @@
          } \
          grown_ != NULL; \
      }))
+
+/* For how many of `count` elements the condition on `i`, the index of one, holds: it holds for none behind one for which it does not.
+ */
+#define COUNT_BEFORE(count, i, is_before) \
+    ({ \
+        size_t low_ = 0, high_ = (count); \
+        while (low_ < high_) { \
+            size_t i = low_ + (high_ - low_) / 2; \
+            if (is_before) \
+                low_ = i + 1; \
+            else \
+                high_ = i; \
+        } \
+        low_; \
+    })
 
 #endif

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "base/data/grow.h"
 #include "cli/why/why.h"
 
 #include <errno.h>
@@ -112,14 +113,7 @@ void why_nodes_done(struct why_nodes *nodes)
 
 static bool node_has_process(const struct stack_node *node, uint32_t process)
 {
-    size_t low = 0, high = node->member_count;
-    while (low < high) {
-        size_t middle = low + (high - low) / 2;
-        if (node->members[middle].process < process)
-            low = middle + 1;
-        else
-            high = middle;
-    }
+    size_t low = COUNT_BEFORE(node->member_count, i, node->members[i].process < process);
     return low < node->member_count && node->members[low].process == process;
 }
 

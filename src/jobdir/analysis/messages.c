@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "base/data/cleanup.h"
+#include "base/data/grow.h"
 #include "base/data/hash.h"
 #include "jobdir/analysis/messages_internal.h"
 #include "jobdir/mpi/text.h"
@@ -106,16 +107,10 @@ static int find_ranks(struct mpi_messages *messages, struct trace *const *traces
 
 ptrdiff_t mpi_messages_find(const struct mpi_messages *messages, uint32_t world, int32_t rank)
 {
-    size_t low = 0, high = messages->rank_count;
-    while (low < high) {
-        size_t middle = low + (high - low) / 2;
-        const struct mpi_message_rank *at = &messages->ranks[middle];
-        if (at->world < world || (at->world == world && at->rank < rank))
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    bool found = low < messages->rank_count && messages->ranks[low].world == world && messages->ranks[low].rank == rank;
+    const struct mpi_message_rank *ranks = messages->ranks;
+    size_t low = COUNT_BEFORE(messages->rank_count, i,
+                              ranks[i].world < world || (ranks[i].world == world && ranks[i].rank < rank));
+    bool found = low < messages->rank_count && ranks[low].world == world && ranks[low].rank == rank;
     return found ? (ptrdiff_t)low : -1;
 }
 

@@ -529,15 +529,7 @@ static size_t run_end(const struct mpi_end *ends, const uint32_t *list, size_t c
 static size_t run_begin(const struct mpi_end *ends, const uint32_t *list, size_t count, uint32_t comm, int32_t peer,
                         int32_t tag)
 {
-    size_t low = 0, high = count;
-    while (low < high) {
-        size_t middle = low + (high - low) / 2;
-        if (compare_channel(comm, peer, tag, &ends[list[middle]]) > 0)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return low;
+    return COUNT_BEFORE(count, i, compare_channel(comm, peer, tag, &ends[list[i]]) > 0);
 }
 
 static size_t run_find(const struct mpi_end *ends, const uint32_t *list, size_t count, uint32_t comm, int32_t peer,

@@ -163,14 +163,7 @@ void mpi_messages_probes(struct mpi_message_rank *rank, const uint32_t *sorted)
 {
     for (size_t i = 0; i < rank->probe_count; i++) {
         struct mpi_end *probe = &rank->probes[i];
-        size_t low = 0, high = rank->got_count;
-        while (low < high) {
-            size_t middle = low + (high - low) / 2;
-            if (compare_channels(probe, &rank->got[sorted[middle]]) > 0)
-                low = middle + 1;
-            else
-                high = middle;
-        }
+        size_t low = COUNT_BEFORE(rank->got_count, k, compare_channels(probe, &rank->got[sorted[k]]) > 0);
         const struct mpi_end *got = low < rank->got_count ? &rank->got[sorted[low]] : NULL;
         bool found = got && is_of_channel(probe, got) && got->order != MPI_ORDER_UNKNOWN;
         if (found && rank->lost) /* between them a receive may be missing */
@@ -551,14 +544,7 @@ static void wait_for_sender(const struct mpi_messages *messages, struct item *it
 static bool find_post(const struct mpi_messages *messages, const struct mpi_message_rank *rank, uint64_t got,
                       int64_t *ret_begin, uint32_t *ret_place)
 {
-    size_t low = 0, high = rank->post_count;
-    while (low < high) {
-        size_t middle = low + (high - low) / 2;
-        if (rank->posts[middle].got < got)
-            low = middle + 1;
-        else
-            high = middle;
-    }
+    size_t low = COUNT_BEFORE(rank->post_count, i, rank->posts[i].got < got);
     bool found = low < rank->post_count && rank->posts[low].got == got;
     const struct mpi_end *end = &rank->got[got];
     *ret_begin = found ? rank->posts[low].begin : end->begin;

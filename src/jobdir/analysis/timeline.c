@@ -390,14 +390,8 @@ int64_t timeline_shift_host(const struct timeline *timeline, size_t trace, int64
 
 static int64_t timeline_with_knots(const struct timeline_trace *trace, int64_t ns)
 {
-    size_t low = 0, high = trace->knot_count; /* the last knot at or before */
-    while (low < high) {
-        size_t middle = low + (high - low) / 2;
-        if (trace->knots[middle].at <= ns)
-            low = middle + 1;
-        else
-            high = middle;
-    }
+    /* the last knot at or before */
+    size_t low = COUNT_BEFORE(trace->knot_count, i, trace->knots[i].at <= ns);
     if (!low)
         return ns;
     const struct timeline_knot *knot = &trace->knots[low - 1];

@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/data/grow.h"
 #include "base/system/pause.h"
 #include "jobdir/analysis/why_internal.h"
 #include "jobdir/mpi/look.h"
@@ -736,16 +737,10 @@ static void note_part(struct buf *note, const struct mpi_stats_set *set, const s
 
 static bool is_known(const struct mpi_stats_set *set, const char *namespace, int32_t rank)
 {
-    size_t low = 0, high = set->count; /* sorted by (namespace, rank, pid) */
-    while (low < high) {
-        size_t middle = low + (high - low) / 2;
-        const struct mpi_stats *stats = &set->ranks[middle];
-        int order = strcmp(stats->namespace, namespace);
-        if (order < 0 || (order == 0 && stats->rank < rank))
-            low = middle + 1;
-        else
-            high = middle;
-    }
+    int order; /* sorted by (namespace, rank, pid) */
+    size_t low = COUNT_BEFORE(set->count, i,
+                              (order = strcmp(set->ranks[i].namespace, namespace)) < 0 ||
+                                  (order == 0 && set->ranks[i].rank < rank));
     return low < set->count && set->ranks[low].rank == rank && strcmp(set->ranks[low].namespace, namespace) == 0;
 }
 

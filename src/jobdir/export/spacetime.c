@@ -479,14 +479,7 @@ static void find_waited(const struct spacetime *spacetime, const struct spacetim
                         struct spacetime_call *call)
 {
     const struct mpi_waited *list = lane->rank->waited;
-    size_t low = 0, high = lane->rank->waited_count;
-    while (low < high) {
-        size_t middle = low + (high - low) / 2;
-        if (list[middle].begin < call->begin)
-            low = middle + 1;
-        else
-            high = middle;
-    }
+    size_t low = COUNT_BEFORE(lane->rank->waited_count, i, list[i].begin < call->begin);
     for (; low < lane->rank->waited_count && list[low].begin == call->begin; low++)
         if (list[low].call == call->call) {
             call->waited = list[low].until < call->end ? list[low].until : call->end;

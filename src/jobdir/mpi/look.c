@@ -2,6 +2,7 @@
 #include "jobdir/mpi/look.h"
 
 #include "base/data/cleanup.h"
+#include "base/data/grow.h"
 #include "base/system/proc_file.h"
 #include "base/system/process.h"
 #include "base/system/wait_world.h"
@@ -27,15 +28,7 @@ static int by_pid(const void *a, const void *b)
 
 static size_t first_of(struct mpi_stats *const *ranks, size_t count, int32_t pid)
 {
-    size_t low = 0, high = count;
-    while (low < high) {
-        size_t middle = low + (high - low) / 2;
-        if (ranks[middle]->pid < pid)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return low;
+    return COUNT_BEFORE(count, i, ranks[i]->pid < pid);
 }
 
 /* Whether it may be a process of the job, or the part of it, that these records are of. */

@@ -277,46 +277,32 @@ static struct layer_place *touch_place(struct layers *layers, json_int_t number)
     return place;
 }
 
-static void apply_line(struct layers *layers, const json_t *record)
+/* What a script or a Python program is at: `type` is one of those that touch a place. */
+static void apply_place(struct layers *layers, enum record_type type, const json_t *record)
 {
     struct layer_place *place = touch_place(layers, (json_int_t)get_count(record, "pid"));
     if (!place)
         return;
-    record_replace(&place->line, record);
-    place->over = 0;
-}
-
-static void apply_stack(struct layers *layers, const json_t *record)
-{
-    struct layer_place *place = touch_place(layers, (json_int_t)get_count(record, "pid"));
-    if (place)
+    switch (type) {
+    case RECORD_script_line:
+        record_replace(&place->line, record);
+        place->over = 0;
+        break;
+    case RECORD_python_stack:
         record_replace(&place->stack, record);
-}
-
-static void apply_trap(struct layers *layers, const json_t *record)
-{
-    struct layer_place *place = touch_place(layers, (json_int_t)get_count(record, "pid"));
-    if (!place)
-        return;
-    record_replace(&place->trap, json_object_get(record, "commands"));
-    record_replace(&place->trap_only, json_object_get(record, "only"));
-}
-
-static void apply_tested(struct layers *layers, const json_t *record)
-{
-    struct layer_place *place = touch_place(layers, (json_int_t)get_count(record, "pid"));
-    if (!place)
-        return;
-    record_replace(&place->tested, json_object_get(record, "commands"));
-    record_replace(&place->conditions, json_object_get(record, "conditions"));
-    record_replace(&place->piped, json_object_get(record, "piped"));
-}
-
-static void apply_kills(struct layers *layers, const json_t *record)
-{
-    struct layer_place *place = touch_place(layers, (json_int_t)get_count(record, "pid"));
-    if (place)
+        break;
+    case RECORD_script_trap:
+        record_replace(&place->trap, json_object_get(record, "commands"));
+        record_replace(&place->trap_only, json_object_get(record, "only"));
+        break;
+    case RECORD_script_tested:
+        record_replace(&place->tested, json_object_get(record, "commands"));
+        record_replace(&place->conditions, json_object_get(record, "conditions"));
+        record_replace(&place->piped, json_object_get(record, "piped"));
+        break;
+    default:
         record_replace(&place->kills, record);
+    }
 }
 
 static int64_t row_size(const json_t *row, size_t index)
@@ -631,25 +617,17 @@ void layers_apply(struct layers *layers, enum record_type type, const json_t *re
     layers->records++;
     switch (type) {
     case RECORD_script_line:
-        apply_line(layers, record);
+    case RECORD_script_trap:
+    case RECORD_script_tested:
+    case RECORD_script_kills:
+    case RECORD_python_stack:
+        apply_place(layers, type, record);
         return;
     case RECORD_command_failed:
         list_add(&layers->failures, record, LAYER_FAILURES);
         return;
     case RECORD_script_end:
         apply_script_end(layers, record);
-        return;
-    case RECORD_script_trap:
-        apply_trap(layers, record);
-        return;
-    case RECORD_script_tested:
-        apply_tested(layers, record);
-        return;
-    case RECORD_script_kills:
-        apply_kills(layers, record);
-        return;
-    case RECORD_python_stack:
-        apply_stack(layers, record);
         return;
     case RECORD_python_exception:
         list_add(json_is_true(json_object_get(record, "caught")) ? &layers->caught : &layers->uncaught, record,

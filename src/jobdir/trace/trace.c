@@ -770,14 +770,8 @@ static bool name_address(struct trace *trace, uint64_t address, struct buf *out)
 {
     if (!sort_addresses(trace))
         return false;
-    size_t low = 0, high = trace->by_address_count; /* the last that begins at or before the address */
-    while (low < high) {
-        size_t middle = low + (high - low) / 2;
-        if (trace->by_address[middle]->address <= address)
-            low = middle + 1;
-        else
-            high = middle;
-    }
+    /* the last that begins at or before the address */
+    size_t low = COUNT_BEFORE(trace->by_address_count, i, trace->by_address[i]->address <= address);
     if (low == 0)
         return false;
     const struct trace_function *function = trace->by_address[low - 1];

@@ -124,15 +124,6 @@ static uint64_t fortran_count(Dwarf_Die *array, Dwarf_Die *range)
     return count < 0 ? 0 : (uint64_t)count + 1;
 }
 
-static void counts_reverse(uint64_t *counts, unsigned count)
-{
-    for (unsigned i = 0; i < count / 2; i++) {
-        uint64_t first = counts[i];
-        counts[i] = counts[count - 1 - i];
-        counts[count - 1 - i] = first;
-    }
-}
-
 unsigned array_dimensions(Dwarf_Die *array, uint64_t *ret_counts, unsigned max)
 {
     Dwarf_Die child;
@@ -157,8 +148,11 @@ unsigned array_dimensions(Dwarf_Die *array, uint64_t *ret_counts, unsigned max)
         }
         count++;
     } while (count < max && dwarf_siblingof(&child, &child) == 0);
-    if (fortran)
-        counts_reverse(ret_counts, count);
+    for (unsigned i = 0; fortran && i < count / 2; i++) {
+        uint64_t first = ret_counts[i];
+        ret_counts[i] = ret_counts[count - 1 - i];
+        ret_counts[count - 1 - i] = first;
+    }
     if (fortran && count == max) /* perhaps not all of them */
         ret_counts[0] = UNKNOWN_COUNT;
     return count;

@@ -281,13 +281,6 @@ static void begin_record(struct job *job, struct emitter *emitter, uint64_t here
     emitter->here = here;
 }
 
-static int emit_entry(struct site *site)
-{
-    if (site->job->compiler->options.args)
-        emit_args(site);
-    return hand_over(site);
-}
-
 static int emit_unwind(struct site *site)
 {
     struct emitter emitter;
@@ -344,7 +337,9 @@ static int compile_hook(struct job *job, const struct hook_site *hook)
     site_at_hook(site, hook);
     if (job->param_count > 0)
         emit_params(site);
-    int r = hook->exit ? emit_exit(site) : emit_entry(site);
+    if (!hook->exit && compiler->options.args)
+        emit_args(site);
+    int r = hook->exit ? emit_exit(site) : hand_over(site);
     if (r == 0 && !hook->exit && compiler->options.caller)
         r = dwarf_tag(&site->scope) == DW_TAG_inlined_subroutine ? compile_inlined_caller(job, site)
                                                                  : emit_unwind(site);

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "base/data/grow.h"
 #include "symbols/capture/internal.h"
 #include "symbols/index/names.h"
 #include "symbols/index/lines.h"
@@ -111,14 +112,8 @@ static void put_scopes(struct type_index *index, Dwarf_Die *type, struct buf *ou
         type = &declared;
     const struct name_unit *unit = unit_of(index, type);
     const char *address = type->addr;
-    size_t low = 0, high = unit ? unit->count : 0; /* the last that begins before it */
-    while (low < high) {
-        size_t middle = low + (high - low) / 2;
-        if (unit->scopes[middle].begin < address)
-            low = middle + 1;
-        else
-            high = middle;
-    }
+    /* the last that begins before it */
+    size_t low = COUNT_BEFORE(unit ? unit->count : 0, i, unit->scopes[i].begin < address);
     size_t at = low - 1;                                           /* SIZE_MAX: none */
     for (size_t i = at; i != SIZE_MAX; i = unit->scopes[i].around) /* the last of a scope ends where that does */
         if (unit->scopes[i].end <= address)

@@ -9,16 +9,6 @@
 
 enum { RSP = 7, CODES_LIMIT = 64 << 20 /* bytes */ };
 
-static bool made_by_clang(Dwarf_Die *function)
-{
-    Dwarf_Die unit;
-    Dwarf_Attribute attribute;
-    if (!dwarf_diecu(function, &unit, NULL, NULL))
-        return false;
-    const char *producer = dwarf_formstring(dwarf_attr(&unit, DW_AT_producer, &attribute));
-    return !producer || strstr(producer, "clang") || strstr(producer, "LLVM");
-}
-
 /* Calls are described in optimised code only. */
 static bool is_optimised(Dwarf_Die *function)
 {
@@ -28,7 +18,8 @@ static bool is_optimised(Dwarf_Die *function)
 
 void site_judge(struct site *site)
 {
-    site->by_clang = made_by_clang(&site->function);
+    const char *producer = site_producer(site);
+    site->by_clang = !producer || strstr(producer, "clang") || strstr(producer, "LLVM");
     site->optimised = is_optimised(&site->function);
     site->unused_are_garbage = site->by_clang && site->optimised;
     uint8_t base;

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "base/data/grow.h"
 #include "symbols/capture/internal.h"
 #include "symbols/capture/site.h"
 #include "symbols/index/lines.h"
@@ -45,14 +46,8 @@ static int compare_ranges(const void *a, const void *b)
 static const void *find_range(const void *entries, size_t count, size_t size, uint64_t address)
 {
     const char *first = entries;
-    size_t low = 0, high = count;
-    while (low < high) {
-        size_t middle = low + (high - low) / 2;
-        if (((const struct address_range *)(const void *)(first + middle * size))->low <= address)
-            low = middle + 1;
-        else
-            high = middle;
-    }
+    size_t low =
+        COUNT_BEFORE(count, i, ((const struct address_range *)(const void *)(first + i * size))->low <= address);
     const void *found = low > 0 ? first + (low - 1) * size : NULL;
     return found && address < ((const struct address_range *)found)->high ? found : NULL;
 }

@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/data/grow.h"
 #include "symbols/code/track.h"
 #include "symbols/code/step.h"
 
@@ -30,15 +31,6 @@ static int hook_named(const char *name)
                                                            : -1;
 }
 
-static void add_slot(struct elf_code *code, uint64_t address, bool exit)
-{
-    struct hook_slot *more = realloc(code->slots, (code->slot_count + 1) * sizeof *more);
-    if (!more)
-        return;
-    code->slots = more;
-    code->slots[code->slot_count++] = (struct hook_slot){address, exit};
-}
-
 /* Relocations that put the address of a hook somewhere. */
 static void read_relocations(struct elf_code *code, Elf *elf, Elf_Scn *section, const GElf_Shdr *header)
 {
@@ -57,8 +49,11 @@ static void read_relocations(struct elf_code *code, Elf *elf, Elf_Scn *section, 
             !gelf_getsym(symbol_data, (int)GELF_R_SYM(relocation.r_info), &symbol))
             continue;
         int hook = hook_named(elf_strptr(elf, symbols_header.sh_link, symbol.st_name));
-        if (hook >= 0)
-            add_slot(code, relocation.r_offset, hook == 1);
+        struct hook_slot *more = hook >= 0 ? realloc(code->slots, (code->slot_count + 1) * sizeof *more) : NULL;
+        if (!more)
+            continue;
+        code->slots = more;
+        code->slots[code->slot_count++] = (struct hook_slot){relocation.r_offset, hook == 1};
     }
 }
 
@@ -372,14 +367,7 @@ static void read_sites(struct elf_code *code)
 
 static size_t find_sites(const struct code_sites *sites, uint64_t target, const struct code_site **ret_sites)
 {
-    size_t low = 0, high = sites->count;
-    while (low < high) {
-        size_t middle = low + (high - low) / 2;
-        if (sites->items[middle].target < target)
-            low = middle + 1;
-        else
-            high = middle;
-    }
+    size_t low = COUNT_BEFORE(sites->count, i, sites->items[i].target < target);
     size_t end = low;
     while (end < sites->count && sites->items[end].target == target)
         end++;

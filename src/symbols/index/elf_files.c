@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Names of source files, and lines of functions, by .debug_line (DWARF 5, section 6.2). */
+#include "base/data/grow.h"
 #include "symbols/index/index_build.h"
 
 #include <dwarf.h>
@@ -384,14 +385,7 @@ static int compare_lines(const void *left, const void *right)
 /* The first row at a wanted address says where the function begins. */
 static void lines_take_row(const struct row *row, struct elf_line *lines, size_t count)
 {
-    size_t low = 0, high = count;
-    while (low < high) {
-        size_t middle = low + (high - low) / 2;
-        if (lines[middle].address < row->address)
-            low = middle + 1;
-        else
-            high = middle;
-    }
+    size_t low = COUNT_BEFORE(count, i, lines[i].address < row->address);
     for (; low < count && lines[low].address == row->address; low++)
         if (!lines[low].line && row->line > 0 && row->line <= UINT32_MAX && row->file <= UINT32_MAX) {
             lines[low].line = (uint32_t)row->line;

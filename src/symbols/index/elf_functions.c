@@ -387,16 +387,9 @@ static bool lacks_places(struct walk *walk, Dwarf_Die *unit)
     ptrdiff_t at = 0;
     for (int i = 0; i < RANGES && (at = dwarf_ranges(unit, at, &base, &start, &end)) > 0; i++) {
         struct builder *builder = walk->builder;
-        size_t low = 0, high = builder->sorted;
         start += walk->bias;
         end += walk->bias;
-        while (low < high) {
-            size_t middle = low + (high - low) / 2;
-            if (builder->functions[middle].address < start)
-                low = middle + 1;
-            else
-                high = middle;
-        }
+        size_t low = COUNT_BEFORE(builder->sorted, k, builder->functions[k].address < start);
         for (; low < builder->sorted && builder->functions[low].address < end; low++)
             if (!builder->functions[low].die)
                 return true;

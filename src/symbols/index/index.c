@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "base/data/cleanup.h"
+#include "base/data/grow.h"
 #include "base/data/sum.h"
 #include "base/system/dirs.h"
 #include "symbols/index/index_format.h"
@@ -223,14 +224,8 @@ void index_at(const struct index *index, size_t i, struct index_function *ret_fu
 
 bool index_find(const struct index *index, uint64_t address, struct index_function *ret_function)
 {
-    size_t low = 0, high = index->header.function_count; /* the first one behind the address is in low..high */
-    while (low < high) {
-        size_t middle = low + (high - low) / 2;
-        if (index->rows[middle].address <= address)
-            low = middle + 1;
-        else
-            high = middle;
-    }
+
+    size_t low = COUNT_BEFORE(index->header.function_count, i, index->rows[i].address <= address);
     for (size_t i = low; i > 0 && low - i < NESTING; i--)
         if (address - index->rows[i - 1].address < index->rows[i - 1].size) {
             index_at(index, i - 1, ret_function);
@@ -239,23 +234,10 @@ bool index_find(const struct index *index, uint64_t address, struct index_functi
     return false;
 }
 
-static size_t first_of_hash(const struct index *index, uint32_t hash)
-{
-    size_t low = 0, high = index->header.name_count;
-    while (low < high) {
-        size_t middle = low + (high - low) / 2;
-        if (index->names[middle].hash < hash)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return low;
-}
-
 bool index_next_named(const struct index *index, const char *name, size_t *cursor, size_t *ret_i)
 {
     uint32_t hash = index_hash(name);
-    size_t at = *cursor ? *cursor : first_of_hash(index, hash);
+    size_t at = *cursor ? *cursor : COUNT_BEFORE(index->header.name_count, i, index->names[i].hash < hash);
     uint32_t last = *cursor ? index->names[at - 1].row : UINT32_MAX;
     for (; at < index->header.name_count && index->names[at].hash == hash; at++) {
         struct index_name entry = index->names[at];

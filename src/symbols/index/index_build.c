@@ -430,14 +430,7 @@ void builder_sort(struct builder *builder)
 
 struct built_function *builder_find(struct builder *builder, uint64_t address)
 {
-    size_t low = 0, high = builder->sorted;
-    while (low < high) {
-        size_t middle = low + (high - low) / 2;
-        if (builder->functions[middle].address < address)
-            low = middle + 1;
-        else
-            high = middle;
-    }
+    size_t low = COUNT_BEFORE(builder->sorted, i, builder->functions[i].address < address);
     return low < builder->sorted && builder->functions[low].address == address ? &builder->functions[low] : NULL;
 }
 

@@ -485,14 +485,7 @@ static void spans_cut(struct scopes *scopes)
 
 static const struct scope_span *span_find(const struct scopes *scopes, uint64_t addr)
 {
-    size_t low = 0, high = scopes->span_count;
-    while (low < high) {
-        size_t middle = low + (high - low) / 2;
-        if (scopes->spans[middle].high <= addr)
-            low = middle + 1;
-        else
-            high = middle;
-    }
+    size_t low = COUNT_BEFORE(scopes->span_count, i, scopes->spans[i].high <= addr);
     return low < scopes->span_count && scopes->spans[low].low <= addr ? &scopes->spans[low] : NULL;
 }
 

@@ -250,13 +250,6 @@ bool module_is_agent(const struct module *module)
 
 const struct module *module_find(const struct module *modules, size_t count, uint64_t address)
 {
-    size_t low = 0, high = count;
-    while (low < high) {
-        size_t middle = low + (high - low) / 2;
-        if (modules[middle].start <= address)
-            low = middle + 1;
-        else
-            high = middle;
-    }
+    size_t low = COUNT_BEFORE(count, i, modules[i].start <= address);
     return low && address < modules[low - 1].end ? &modules[low - 1] : NULL;
 }
