@@ -703,12 +703,12 @@ static void need_requests(struct why_work *work, struct list *list, uint32_t ind
 
 /* ---- one-sided ---- */
 
-static bool computes(const struct mpi_stats *stats)
+static bool is_in_mpi(const struct mpi_stats *stats)
 {
     for (size_t i = 0; i < stats->thread_count; i++)
         if (!stats->threads[i].ended && stats->threads[i].now.call != CALL_NONE)
-            return false;
-    return true;
+            return true;
+    return false;
 }
 
 /* Of a target: for those that hold a lock on the window (MPI_Win_lock, and where the library takes locks late, what
@@ -727,7 +727,7 @@ static void need_target(struct why_work *work, struct list *list, uint32_t index
         if (member != index && stats->running && comm != MPI_WHY_NONE && stats->comms[comm].held)
             ranks[count++] = member;
     }
-    if (!count && target != MPI_WHY_NONE && target != index && computes(&work->set->ranks[target]))
+    if (!count && target != MPI_WHY_NONE && target != index && !is_in_mpi(&work->set->ranks[target]))
         ranks[count++] = target;
     if (!count)
         return;
@@ -778,14 +778,6 @@ static void need_finalize(struct why_work *work, struct list *list, uint32_t ind
     condition->for_count = count;
 }
 
-static bool calls_something(const struct mpi_stats *stats)
-{
-    for (size_t i = 0; i < stats->thread_count; i++)
-        if (!stats->threads[i].ended && stats->threads[i].now.call != CALL_NONE)
-            return true;
-    return false;
-}
-
 /* MPI_Init takes its time, and most have all ranks meet in it: after that long, for those that have not called it. */
 static void need_start(struct why_work *work, struct list *list, uint32_t index, const struct mpi_stats_now *now)
 {
@@ -794,7 +786,7 @@ static void need_start(struct why_work *work, struct list *list, uint32_t index,
     for (uint32_t rank = 0; world && rank < world->size && !work->failed; rank++) {
         uint32_t other = world->by_rank[rank];
         const struct mpi_stats *stats = other == MPI_WHY_NONE ? NULL : &work->set->ranks[other];
-        if (stats && other != index && stats->running && stats->state == MPIA_LOADED && !calls_something(stats))
+        if (stats && other != index && stats->running && stats->state == MPIA_LOADED && !is_in_mpi(stats))
             others[count++] = other;
     }
     if (!count || now->age_ns < LOOKED_FACTOR * work->settled_ns)

@@ -102,15 +102,11 @@ static void export_leave(void *ctx, struct call *call, const struct trace_event 
     export_flush(exporter, false);
 }
 
-static void export_other(void *ctx, const struct call *innermost, const struct trace_event *event)
-{
-}
-
 const struct export_format export_csv = {
     .name = "csv",
     .messages = EXPORT_WITH_MESSAGES,
     .begin = export_begin,
-    .visitor = {.enter = export_enter, .leave = export_leave, .other = export_other},
+    .visitor = {.enter = export_enter, .leave = export_leave},
 };
 
 /*

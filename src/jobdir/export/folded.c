@@ -238,15 +238,10 @@ static void folded_leave(void *ctx, struct call *call, const struct trace_event 
         call->around->value += span;
 }
 
-static void folded_other(void *ctx, const struct call *innermost, const struct trace_event *event)
-{
-}
-
 #define FOLDED(name_, begin_) \
     { \
         .name = (name_), .begin = (begin_), .trace_begin = folded_trace_begin, .trace_end = folded_trace_end, \
-        .end = folded_end, .done = folded_done, \
-        .visitor = {.enter = folded_enter, .leave = folded_leave, .other = folded_other}, \
+        .end = folded_end, .done = folded_done, .visitor = {.enter = folded_enter, .leave = folded_leave}, \
     }
 const struct export_format export_folded = FOLDED("folded", folded_begin);
 const struct export_format export_folded_cpu = FOLDED("folded-cpu", begin_cpu);

@@ -451,10 +451,6 @@ static void keep_call(struct gathering *gathering, struct spacetime_lane *lane, 
     lane->calls[lane->call_count++] = *call;
 }
 
-static void spacetime_enter(void *ctx, struct call *call, const struct trace_event *event)
-{
-}
-
 static double in_window(const struct spacetime *spacetime, int64_t from, int64_t to)
 {
     from = from > spacetime->from ? from : spacetime->from;
@@ -519,10 +515,6 @@ static void spacetime_leave(void *ctx, struct call *call, const struct trace_eve
     keep_call(gathering, lane, &kept);
 }
 
-static void spacetime_other(void *ctx, const struct call *innermost, const struct trace_event *event)
-{
-}
-
 /* ---- the picture ---- */
 
 static int spacetime_end(struct exporter *exporter)
@@ -563,7 +555,7 @@ const struct export_format export_spacetime = {
     .trace_begin = spacetime_trace_begin,
     .end = spacetime_end,
     .done = spacetime_done,
-    .visitor = {.enter = spacetime_enter, .leave = spacetime_leave, .other = spacetime_other},
+    .visitor = {.leave = spacetime_leave},
 };
 
 /* Drawing a space-time picture as SVG 1.1: no scripts, tooltips are <title> elements; dark on light. */

@@ -274,7 +274,7 @@ static struct call *call_new(struct calls *calls, const struct trace_event *even
     return call;
 }
 
-static int enter(struct calls *calls, struct track *track, const struct trace_event *event)
+static int call_enter(struct calls *calls, struct track *track, const struct trace_event *event)
 {
     struct call *call = call_new(calls, event, event->time, track->innermost);
     if (!call)
@@ -289,12 +289,13 @@ static int enter(struct calls *calls, struct track *track, const struct trace_ev
         calls->shown++;
         call->layout = event->layout;
         call->caller_layout = event->caller_layout;
-        calls->visitor->enter(calls->visitor->ctx, call, event);
+        if (calls->visitor->enter)
+            calls->visitor->enter(calls->visitor->ctx, call, event);
     }
     return 0;
 }
 
-static int leave(struct calls *calls, struct track *track, const struct trace_event *event)
+static int call_leave(struct calls *calls, struct track *track, const struct trace_event *event)
 {
     struct call *call = event->alone ? NULL : track->innermost;
     bool alone = !call;
@@ -319,10 +320,11 @@ int calls_event(struct calls *calls, const struct trace_event *event)
     struct track *track = track_of(calls, event);
     if (!track)
         return -ENOMEM;
-    if (event->kind == TRACE_ENTRY || event->kind == TRACE_EXIT) {
-        return event->kind == TRACE_ENTRY ? enter(calls, track, event) : leave(calls, track, event);
-    }
-    if (event->time >= calls->from_ticks && event->time <= calls->to_ticks &&
+    if (event->kind == TRACE_ENTRY)
+        return call_enter(calls, track, event);
+    if (event->kind == TRACE_EXIT)
+        return call_leave(calls, track, event);
+    if (calls->visitor->other && event->time >= calls->from_ticks && event->time <= calls->to_ticks &&
         (event->kind != TRACE_THINNED || function_matches(calls, event->function)))
         calls->visitor->other(calls->visitor->ctx, track->innermost, event);
     return 0;

@@ -47,7 +47,7 @@ struct call_filter {
 };
 
 /* `event` is that of the beginning or end; valid during the call. Of calls whose beginning is not in the trace only the
- * end comes, event->alone. */
+ * end comes, event->alone. enter and other may be NULL. */
 struct call_visitor {
     void (*enter)(void *ctx, struct call *call, const struct trace_event *event);
     void (*leave)(void *ctx, struct call *call, const struct trace_event *event);

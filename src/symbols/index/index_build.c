@@ -589,21 +589,33 @@ static int builder_image(struct builder *builder, const char *key, struct buf *i
 /* ---- separate debug information ---- */
 static const char debug_root[] = "/usr/lib/debug";
 
+static Elf_Scn *section_named(Elf *elf, const char *wanted, GElf_Shdr *ret_header)
+{
+    size_t names;
+    if (elf_getshdrstrndx(elf, &names) < 0)
+        return NULL;
+    for (Elf_Scn *scn = NULL; (scn = elf_nextscn(elf, scn));) {
+        const char *name = gelf_getshdr(scn, ret_header) ? elf_strptr(elf, names, ret_header->sh_name) : NULL;
+        if (name && strcmp(name, wanted) == 0)
+            return scn;
+    }
+    return NULL;
+}
+
+static bool has_content(Elf *elf, const char *name)
+{
+    GElf_Shdr header;
+    return section_named(elf, name, &header) && header.sh_type != SHT_NOBITS;
+}
+
 /* The name in .gnu_debuglink (a section of objcopy's: name, checksum); "" if there is none. */
 static void read_debuglink(Elf *elf, char *ret_name, size_t size)
 {
-    size_t names;
-    *ret_name = 0;
-    if (elf_getshdrstrndx(elf, &names) < 0)
-        return;
-    for (Elf_Scn *scn = NULL; (scn = elf_nextscn(elf, scn));) {
-        GElf_Shdr header;
-        const char *name = gelf_getshdr(scn, &header) ? elf_strptr(elf, names, header.sh_name) : NULL;
-        Elf_Data *data = name && strcmp(name, ".gnu_debuglink") == 0 ? elf_getdata(scn, NULL) : NULL;
-        if (data && data->d_buf && memchr(data->d_buf, 0, data->d_size) && !strchr(data->d_buf, '/') &&
-            strlen(data->d_buf) < size)
-            snprintf(ret_name, size, "%s", (const char *)data->d_buf);
-    }
+    GElf_Shdr header;
+    Elf_Scn *scn = section_named(elf, ".gnu_debuglink", &header);
+    Elf_Data *data = scn ? elf_getdata(scn, NULL) : NULL;
+    bool good = data && data->d_buf && memchr(data->d_buf, 0, data->d_size) && !strchr(data->d_buf, '/');
+    snprintf(ret_name, size, "%s", good && strlen(data->d_buf) < size ? (const char *)data->d_buf : "");
 }
 
 static void find_debug_paths(struct builder *builder, Elf *elf, const struct elf_identity *identity,
@@ -637,20 +649,6 @@ static bool has_foreign_debug_file(struct builder *builder)
     return found;
 }
 
-static bool has_section(Elf *elf, const char *wanted)
-{
-    size_t names;
-    if (elf_getshdrstrndx(elf, &names) < 0)
-        return false;
-    for (Elf_Scn *scn = NULL; (scn = elf_nextscn(elf, scn));) {
-        GElf_Shdr header;
-        const char *name = gelf_getshdr(scn, &header) ? elf_strptr(elf, names, header.sh_name) : NULL;
-        if (name && header.sh_type != SHT_NOBITS && strcmp(name, wanted) == 0)
-            return true;
-    }
-    return false;
-}
-
 static void builder_say_missing(struct builder *builder, Elf *elf, const char *reason)
 {
     bool stripped = true;
@@ -661,7 +659,7 @@ static void builder_say_missing(struct builder *builder, Elf *elf, const char *r
     }
     if (has_foreign_debug_file(builder))
         return;
-    if (has_section(elf, ".debug_info") || has_section(elf, ".zdebug_info"))
+    if (has_content(elf, ".debug_info") || has_content(elf, ".zdebug_info"))
         builder_problem(builder, "its debug information cannot be read (%s)", reason ? reason : "damaged");
     else if (stripped && !(builder->flags & INDEX_HAS_DWARF))
         builder_problem(builder,

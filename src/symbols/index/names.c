@@ -160,20 +160,6 @@ static bool put_arguments(struct names *names, struct buf *out)
     return good;
 }
 
-/* "operator" and its sign. */
-static void put_operator(struct names *names, struct buf *out)
-{
-    static const char *const signs[] = {"<=>", "<<=", ">>=", "->*", "<<", ">>", "<=", ">=", "->", "()", "<", ">", ","};
-    buf_puts(out, "operator");
-    names->at += strlen("operator");
-    for (size_t i = 0; i < sizeof signs / sizeof *signs; i++)
-        if (strncmp(names->at, signs[i], strlen(signs[i])) == 0) {
-            buf_puts(out, signs[i]);
-            names->at += strlen(signs[i]);
-            return;
-        }
-}
-
 /* The library's own inline namespaces. */
 static bool skip_inner_namespace(struct names *names)
 {
@@ -201,8 +187,10 @@ static bool put_until_end(struct names *names, struct buf *out, bool argument)
             return true;
         }
         last = c;
-        if (begins && strncmp(names->at, "operator", 8) == 0 && !is_word(names->at[8])) {
-            put_operator(names, out);
+        size_t sign = begins && c == 'o' ? name_operator_end(span_str(names->at), 0) : 0;
+        if (sign) {
+            buf_append(out, names->at, sign);
+            names->at += sign;
             last = ')';
             continue;
         }
