@@ -10,6 +10,7 @@
 
 #include "base/system/clock.h"
 #include "jobdir/record/info.h"
+#include "jobdir/trace/calls.h"
 #include "jobdir/trace/test_trace_events.h"
 
 static void test_description(void **state)
@@ -411,6 +412,251 @@ static void test_list(void **state)
     free(paths);
 }
 
+/* ---- where records are missing: in a packet, or packets ---- */
+
+static void test_lost_exits(void **state)
+{
+    struct place *place = *state;
+    struct made *made = &place->made;
+    begin_in_step(made);
+    made_end(made);
+    made->head.events_discarded = 4;
+    made_begin(made, 7, 200);
+    made->head.depth = 1;
+    check_stream(place,
+                 "100 7 0 +main <-\n110 7 1 +solve <main\n115 7 2 +step <solve\n200 7 2 -step lost 85\n"
+                 "200 7 1 -solve lost 90\n200 7 1 gap 4\n200 7 0 -main open 100\n",
+                 "");
+}
+
+/* Packets are missing: what had been open is over unless its end comes later, and what ends later began in the gap. */
+static void test_missing_packets(void **state)
+{
+    struct place *place = *state;
+    struct made *made = &place->made;
+    begin_in_step(made);
+    made_enter(made, 120, 4);
+    made_end(made);
+    made->head.events_discarded = 9;
+    made_begin(made, 7, 300);
+    made->head.packet_seq = 5;
+    made->head.depth = 4; /* main, solve and two that began in the gap */
+    made_end(made);
+    made_begin(made, 7, 300);
+    made->head.packet_seq = 6;
+    made->head.depth = 4;
+    made_leaf(made, 310, 311, 4);
+    made_count(made, 315, RECORD_UNWOUND, 1); /* which one is not known */
+    made_leaf(made, 316, 317, 4);
+    made_exit_of(made, 320, 3, 250);
+    made_enter(made, 330, 3);
+    made_end(made);
+    made_begin(made, 7, 400);
+    made->head.packet_seq = 7;
+    made->head.depth = 3;
+    made_exit_of(made, 410, 3, 330);
+    made_exit_of(made, 420, 2, 110);
+    made_exit_of(made, 430, 1, 100);
+    check_stream(place,
+                 "100 7 0 +main <-\n110 7 1 +solve <main\n115 7 2 +step <solve\n120 7 3 +norm <step\n"
+                 "120 7 3 -norm lost 0\n120 7 2 -step lost 5\n120 7 2 gap 9\n250 7 2 +step <solve\n"
+                 "310 7 4 +norm <-\n311 7 4 -norm returned 1\n316 7 3 +norm <step\n317 7 3 -norm returned 1\n"
+                 "320 7 2 -step returned 70\n330 7 2 +step <solve\n410 7 2 -step returned 80\n"
+                 "420 7 1 -solve returned 310\n430 7 0 -main returned 330\n",
+                 "");
+}
+
+/* The same at the end of a thread: nothing is known to be open. */
+static void test_missing_to_the_end(void **state)
+{
+    struct place *place = *state;
+    struct made *made = &place->made;
+    made_begin(made, 7, 100);
+    made_enter(made, 100, 1);
+    made_stack(made, 110, 5, 0);
+    made_enter(made, 120, 2);
+    made_end(made);
+    made->head.events_discarded = 1;
+    made_begin(made, 7, 300);
+    made->head.packet_seq = 3;
+    check_stream(
+        place, "100 7 0 +main <-\n120 7/5 0 +solve <-\n120 7/5 0 -solve lost 0\n120 7 0 -main lost 20\n120 7 0 gap 1\n",
+        "");
+}
+
+/* Calls that end after a gap without a name, however many; an exit that names another one is of none of them. */
+static void test_missing_names(void **state)
+{
+    struct place *place = *state;
+    struct made *made = &place->made;
+    made_begin(made, 7, 100);
+    made_enter(made, 100, 1);
+    made_end(made);
+    made->head.events_discarded = 1;
+    made_begin(made, 7, 200);
+    made->head.packet_seq = 3;
+    made_enter(made, 210, 4);
+    made_exit_of(made, 220, UINT32_MAX, 100);
+    made_count(made, 230, RECORD_UNWOUND, 1000000);
+    made_exit_of(made, 240, 1, 100);
+    check_stream(place,
+                 "100 7 0 +main <-\n100 7 1 gap 1\n210 7 1000001 +norm <-\n220 7 1000001 -norm lost 10\n"
+                 "220 7 1000001 -? returned 120 alone\n240 7 0 -main returned 140\n",
+                 "");
+}
+
+/* ---- threads that are read again from points: they give what the first reading gave from there on ---- */
+
+enum { POINTS = 16 };
+
+struct points {
+    struct trace_point *list[POINTS];
+    size_t at[POINTS]; /* in the text so far */
+    size_t count;
+    const struct buf *out;
+};
+
+static void keep(void *ctx, const struct trace_point *point)
+{
+    struct points *points = ctx;
+    size_t size = sizeof *point + point->call_count * sizeof *point->calls;
+    assert_true(points->count < POINTS);
+    points->list[points->count] = malloc(size);
+    memcpy(points->list[points->count], point, size);
+    points->at[points->count++] = points->out->len;
+}
+
+/* The lines of a thread. */
+static void only(struct buf *out, const char *text, uint32_t tid)
+{
+    for (const char *end; (end = strchr(text, '\n')); text = end + 1)
+        if (strtoul(strchr(text, ' '), NULL, 10) == tid)
+            buf_append(out, text, (size_t)(end + 1 - text));
+}
+
+static size_t check_points(struct place *place)
+{
+    struct trace *trace = open_it(place);
+    struct trace_cursor *cursor, *again;
+    struct err err = {0};
+    struct buf out = BUF_INIT;
+    struct points points = {.out = &out};
+    assert_int_equal(trace_cursor_new(&cursor, trace, false, &err), 0);
+    trace_cursor_points(cursor, keep, &points);
+    put_all(&out, trace, cursor);
+    size_t threads = trace_thread_count(trace);
+    for (size_t i = 0; i < points.count; i++) {
+        struct buf expected = BUF_INIT, got = BUF_INIT;
+        only(&expected, out.data + points.at[i], points.list[i]->tid);
+        assert_int_equal(trace_cursor_new_at(&again, trace, points.list[i], &err), 0);
+        put_all(&got, trace, again);
+        assert_string_equal(got.len ? got.data : "", expected.len ? expected.data : "");
+        trace_cursor_free(again);
+        free(points.list[i]);
+        buf_done(&expected);
+        buf_done(&got);
+    }
+    assert_int_equal(trace_thread_count(trace), threads);
+    trace_cursor_free(cursor);
+    trace_close(trace);
+    buf_done(&out);
+    return points.count;
+}
+
+/* Calls with values that began two packets ago, another thread's packets behind them, a second file. */
+static void test_again(void **state)
+{
+    struct place *place = *state;
+    struct made *made = &place->made;
+    begin_in_step(made);
+    made_enter_with(made, 120, 4, 1, 5);
+    made_end(made);
+    made_begin(made, 7, 130);
+    made->head.depth = 4;
+    made->head.packet_seq = 1;
+    made_exit_with(made, 140, 4, 120, 2, 9);
+    made_leaf(made, 150, 151, 4);
+    made_end(made);
+    made_begin(made, 7, 160);
+    made->head.depth = 3;
+    made->head.packet_seq = 2;
+    made_exit_of(made, 170, 3, 115);
+    made_count(made, 180, RECORD_UNWOUND, 2);
+    made_end(made);
+    made_begin(made, 9, 200);
+    made->head.packet_seq = 3;
+    made_enter(made, 210, 1);
+    made_exit(made, 220);
+    made_end(made);
+    made_stream(made, place->dir, "stream-0000");
+    made->bytes.len = 0;
+    made->head.events_discarded = 0;
+    made_begin(made, 8, 105);
+    made->head.depth = 0;
+    made_leaf(made, 111, 222, 2);
+    made_end(made);
+    made_stream(made, place->dir, "stream-0001");
+    assert_int_equal(check_points(place), 5);
+}
+
+/* Calls on two stacks, each of which goes on after the other. */
+static void test_stacks(void **state)
+{
+    struct place *place = *state;
+    struct made *made = &place->made;
+    begin_in_step(made);
+    made_stack(made, 120, 5, 0);
+    made_enter(made, 125, 4);
+    made_end(made);
+    made_begin(made, 7, 130);
+    made->head.stack = 5;
+    made->head.depth = 1;
+    made->head.packet_seq = 1;
+    made_stack(made, 131, 0, 3);
+    made_exit_of(made, 140, 3, 115);
+    made_stack(made, 141, 5, 1);
+    made_exit_of(made, 150, 4, 125);
+    made_stack(made, 160, 0, 2);
+    made_exit_of(made, 170, 2, 110);
+    made_exit_of(made, 180, 1, 100);
+    made_end(made);
+    made_stream(made, place->dir, "stream-0000");
+    assert_int_equal(check_points(place), 2);
+}
+
+/* Where packets are missing there is no point, behind them there is. And points that are wrong harm nothing. */
+static void test_gap_and_lies(void **state)
+{
+    struct place *place = *state;
+    struct made *made = &place->made;
+    begin_in_step(made);
+    made_end(made);
+    made->head.events_discarded = 9;
+    for (unsigned i = 5; i < 7; i++) {
+        made_begin(made, 7, 100 * i);
+        made->head.packet_seq = i;
+        made->head.depth = 1;
+        made_leaf(made, 100 * i + 10, 100 * i + 11, 4);
+        made_end(made);
+    }
+    made_stream(made, place->dir, "stream-0000");
+    assert_int_equal(check_points(place), 2);
+    struct trace *trace = open_it(place);
+    struct err err = {0};
+    struct trace_event event;
+    for (uint32_t i = 0; i < 400; i++) {
+        struct trace_cursor *cursor;
+        const struct trace_point lie = {
+            .tid = 7, .serial = i % 2 ? 7 : 1, .stream = i % 7 == 0, .part = i % 11 == 0, .offset = i, .next_seq = i};
+        if (trace_cursor_new_at(&cursor, trace, &lie, &err) < 0)
+            continue;
+        while (trace_next(cursor, &event) == 1)
+            ;
+        trace_cursor_free(cursor);
+    }
+    trace_close(trace);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -429,6 +675,13 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_follow, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_grows_meanwhile, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_list, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_lost_exits, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_missing_packets, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_missing_to_the_end, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_missing_names, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_again, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_stacks, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_gap_and_lies, set_up, tear_down),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
