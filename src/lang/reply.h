@@ -2,9 +2,7 @@
 #ifndef SCRY_LANG_REPLY_H
 #define SCRY_LANG_REPLY_H
 
-#include "base/data/arena.h"
 #include "base/data/buf.h"
-#include "base/data/err.h"
 
 #include <omis.h>
 #include <scry/omis.h>

@@ -3,7 +3,6 @@
 #include "lang/signature.h"
 
 #include <errno.h>
-#include <math.h>
 #include <stdio.h>
 
 /* ---- reading ---- */

@@ -19,7 +19,6 @@
 #include <fcntl.h>
 #include <jansson.h>
 #include <poll.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

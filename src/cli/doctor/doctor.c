@@ -13,7 +13,6 @@
 #include "cli/common/cli.h"
 #include "cli/common/find.h"
 #include "client/client.h"
-#include "job/launch/preload.h"
 #include "jobdir/text/text.h"
 
 #include <dirent.h>

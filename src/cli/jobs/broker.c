@@ -2,7 +2,6 @@
 /* scry broker: the user's private broker, in the foreground or in the background. */
 #include "cli/common/cli.h"
 
-#include <errno.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>

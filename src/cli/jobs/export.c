@@ -2,7 +2,6 @@
 /* scry export: a job's trace for other programs. */
 #include <errno.h>
 #include <fcntl.h>
-#include <limits.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>

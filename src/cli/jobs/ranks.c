@@ -7,7 +7,6 @@
 #include "base/system/log.h"
 #include "base/system/pause.h"
 #include "base/system/proc_file.h"
-#include "cli/common/cli.h"
 #include "client/client.h"
 #include "client/decode.h"
 #include "jobdir/mpi/text.h"

@@ -2,7 +2,6 @@
 /* scry set, scry stop: change what a running job records, and end it. */
 #include <dirent.h>
 #include <errno.h>
-#include <limits.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -24,7 +23,6 @@
 #include "job/logs/logs.h"
 #include "job/watch/options.h"
 #include "job/watch/tracing.h"
-#include "jobdir/record/dir.h"
 #include "jobdir/record/info.h"
 #include "jobdir/text/text.h"
 #include "lang/put.h"

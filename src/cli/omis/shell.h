@@ -9,7 +9,6 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <stdio.h>
 
 /* Splits a stream into requests, one a line. A newline inside binary data (LENGTH#BYTES) ends nothing. One inside a
  * string does, since a string cannot contain it: so a forgotten quote costs only one line. */

@@ -4,9 +4,7 @@
 
 #include <errno.h>
 #include <fnmatch.h>
-#include <limits.h>
 #include <omis.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>

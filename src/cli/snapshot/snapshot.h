@@ -2,7 +2,6 @@
 #ifndef SCRY_CLI_SNAPSHOT_SNAPSHOT_H
 #define SCRY_CLI_SNAPSHOT_SNAPSHOT_H
 
-#include <jansson.h>
 #include <scry/omis.h>
 #include <stdbool.h>
 #include <stddef.h>

@@ -7,7 +7,6 @@
 #include "cli/common/table.h"
 #include "jobdir/text/text.h"
 #include "task/answer.h"
-#include "task/spec.h"
 #include "task/start.h"
 #include "task/store.h"
 
@@ -20,7 +19,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/inotify.h>
-#include <time.h>
 #include <unistd.h>
 
 /* What is said of a task in a line, from the JSON that task/answer.h has for it. */

@@ -6,7 +6,6 @@
 
 #include "base/data/cleanup.h"
 #include "base/system/clock.h"
-#include "cli/common/cli.h"
 #include "cli/top/top.h"
 #include "client/client.h"
 #include "client/decode.h"

@@ -2,8 +2,6 @@
 #ifndef SCRY_CLI_TOP_TOP_H
 #define SCRY_CLI_TOP_TOP_H
 
-#include <jansson.h>
-#include <omis.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>

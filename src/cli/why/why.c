@@ -2,12 +2,10 @@
 /* scry why: what keeps a job from going on. */
 #include <errno.h>
 #include <jansson.h>
-#include <limits.h>
 #include <omis.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 

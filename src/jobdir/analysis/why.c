@@ -10,7 +10,6 @@
 #include "base/system/pause.h"
 #include "jobdir/analysis/why_internal.h"
 #include "jobdir/mpi/look.h"
-#include "jobdir/record/info.h"
 #include "jobdir/text/text.h"
 
 enum {

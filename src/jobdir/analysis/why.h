@@ -8,7 +8,6 @@
 
 #include "base/data/arena.h"
 #include "base/data/buf.h"
-#include "base/data/err.h"
 #include "jobdir/mpi/stats.h"
 
 /*

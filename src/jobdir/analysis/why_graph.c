@@ -2,7 +2,6 @@
 #include "jobdir/analysis/why_internal.h"
 #include "shm/mpi_told.h"
 
-#include <errno.h>
 #include <string.h>
 
 /* Which processes are the ranks of one MPI_COMM_WORLD, and which of their communicators are the same. */

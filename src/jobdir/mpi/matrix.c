@@ -5,10 +5,8 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "base/data/cleanup.h"
-#include "jobdir/mpi/text.h"
 #include "jobdir/text/fields.h"
 #include "jobdir/text/text.h"
 

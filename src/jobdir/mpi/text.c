@@ -2,7 +2,6 @@
 #include "jobdir/mpi/text.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 #include "base/data/cleanup.h"
 #include "jobdir/text/text.h"

@@ -13,7 +13,6 @@
 #define SCRY_JOBDIR_RECORD_KINDS_H
 
 #include <stdbool.h>
-#include <stddef.h>
 #include <stdint.h>
 
 #include <jansson.h>

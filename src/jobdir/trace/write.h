@@ -5,7 +5,6 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <uthash.h>
 
 #include "base/data/buf.h"
 #include "base/data/err.h"

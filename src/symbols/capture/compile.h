@@ -14,7 +14,6 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "base/data/buf.h"
 #include "base/data/err.h"
 #include "symbols/client/client.h"
 

@@ -4,7 +4,6 @@
  * bytes are certainly emitted at the level where it is. When a level ends, it fills in how much comes after what had to
  * know that (struct fixup).
  */
-#include <stdlib.h>
 #include <string.h>
 
 #include "symbols/capture/internal.h"

@@ -25,7 +25,6 @@
 #include <stdint.h>
 #include <uthash.h>
 
-#include "base/data/arena.h"
 #include "base/data/buf.h"
 #include "shm/capture.h"
 #include "symbols/capture/compile.h"

@@ -5,7 +5,6 @@
  */
 #include <dwarf.h>
 #include <inttypes.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "symbols/capture/containers.h"

@@ -49,7 +49,7 @@
  *        done              the end of all; or one line and nothing else, if the request is not understood:
  *        failed REASON
  *
- *   scry-symbols variable                 finds a variable by name, see symbols/helper/variable.h
+ *   scry-symbols variable                 finds a variable by name, see symbols/helper/jobs.h
  *   scry-symbols stacks                   says where the threads of processes are, see symbols/helper/jobs.h
  *
  * Numbers are decimal; ADDRESS and BIAS hexadecimal with 0x.
@@ -57,13 +57,10 @@
 #ifndef SCRY_SYMBOLS_CLIENT_HELPER_H
 #define SCRY_SYMBOLS_CLIENT_HELPER_H
 
-#include <stdarg.h>
 #include <stdbool.h>
-#include <stddef.h>
 #include <stdint.h>
 
 #include "base/data/buf.h"
-#include "base/data/err.h"
 
 enum {
     HELPER_FIELDS = 32,

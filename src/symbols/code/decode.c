@@ -11,7 +11,6 @@
 #include <string.h>
 
 #include "base/data/grow.h"
-#include "symbols/code/track.h"
 #include "symbols/code/step.h"
 
 enum {

@@ -7,7 +7,6 @@
 #define SCRY_SYMBOLS_CODE_TRACK_H
 
 #include <stdbool.h>
-#include <stddef.h>
 #include <stdint.h>
 
 #include "shm/capture.h"

@@ -16,7 +16,6 @@
 #include "shm/waits.h"
 #include "symbols/client/helper.h"
 #include "symbols/helper/jobs.h"
-#include "symbols/helper/variable.h"
 #include "symbols/index/index_build.h"
 
 #define GIGABYTE ((rlim_t)1 << 30)

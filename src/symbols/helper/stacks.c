@@ -38,7 +38,6 @@
 #include "base/system/clock.h"
 #include "base/system/proc_file.h"
 #include "symbols/client/helper.h"
-#include "symbols/helper/variable.h"
 #include "symbols/index/lines.h"
 #include "symbols/python/python.h"
 

@@ -14,7 +14,7 @@
 #include <ucontext.h>
 #include <unistd.h>
 
-#include "symbols/helper/variable.h"
+#include "symbols/helper/jobs.h"
 
 enum colour { RED, GREEN, BLUE };
 

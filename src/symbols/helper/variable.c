@@ -1,9 +1,30 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "symbols/helper/variable.h"
+/*
+ * Reading and writing variables of a running process by name, from outside. The helper's job `variable`; on standard
+ * input, one a line (fields separated by tabs, escaped):
+ *
+ *     pid PID
+ *     depth N / bytes N / array N / string N
+ *     module PATH BIAS [program|agent]  all of the process, in order; the agent's variables are nobody's
+ *     frame PC CFA REG=VALUE...       innermost first: to look for locals and parameters; none: only those at fixed
+ *                                     addresses. Registers (by DWARF numbers) of the innermost are enough
+ *     name EXPRESSION                 a variable, with .member, ->member, [index], leading * and &; file.c:name and
+ *                                     function:name choose a static one. * alone: all of all frames
+ *     write VALUE                     instead of reading: a number, true/false, a character, an enumerator, or a string
+ *                                     for arrays of char (what fits)
+ *     end
+ *
+ * answers one line: `value TYPE ADDRESS SIZE TEXT` (formatted as by symbols/layout/layout.h; ADDRESS 0x0: in no
+ * memory), `written TYPE OLD NEW`, or `failed REASON`; for *, lines `value FRAME NAME TYPE TEXT` (FRAME 0 the
+ * innermost) and `done`. Memory is read by process_vm_readv and written by process_vm_writev: the process is not
+ * stopped.
+ */
+#include "symbols/helper/jobs.h"
 
 #include "base/data/cleanup.h"
 #include "symbols/capture/site.h"
 #include "symbols/client/helper.h"
+#include "symbols/layout/layout.h"
 
 #include <ctype.h>
 #include <dwarf.h>

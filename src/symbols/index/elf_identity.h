@@ -13,7 +13,6 @@
 #include <sys/stat.h>
 #include <sys/types.h>
 
-#include "base/data/err.h"
 #include "symbols/index/index.h"
 
 enum { ELF_PHDRS = 128, ELF_BUILD_ID = 40 /* longer ones are cut */ };

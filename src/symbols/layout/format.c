@@ -13,7 +13,6 @@
  *   missing      <optimised out>, <not available>, <invalid 0x...>, <cut>, <of unknown size>
  */
 #include <inttypes.h>
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
