@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "store/copy.h"
+#include "store/store.h"
 
 #include "base/data/buf.h"
 #include "base/data/cleanup.h"

@@ -24,12 +24,6 @@
 #include <string.h>
 #include <unistd.h>
 
-enum {
-    ASKS_AT_ONCE = 8,
-};
-
-/* What the recorder knows while it runs: itself, and each job that it follows. */
-
 struct followed {
     struct follower *follower;
     struct stored_job *job;
@@ -84,10 +78,12 @@ struct follower {
 
 static void follower_flush_soon(struct follower *follower);
 
-/* The jobs that the recorder follows: what is missing of each, and what is said of it. */
+/* ---- jobs: what is missing of each, and what is said of it ---- */
 
 static const uint64_t MS = 1000000;
+static const double LEASE_MOST = 3600;
 enum {
+    ASKS_AT_ONCE = 8,
     FAILURES = 7,
     VAIN_MOST = 3,
     NEAR = 1000, /* holes so near to each other are asked for together */
@@ -125,13 +121,6 @@ static void followed_done(struct follower *follower)
     follower->list = NULL;
 }
 
-/* The last flush has changed its job. */
-static void followed_changed(struct follower *follower, struct followed *followed)
-{
-    followed->changed = true;
-    (void)follower;
-}
-
 /* Is this the name of its question? */
 static bool followed_asked(struct followed *followed, const char *reader)
 {
@@ -152,8 +141,8 @@ static void followed_spoke(struct followed *followed)
 
 /* ---- questions ---- */
 
-static void send(struct follower *follower, struct followed *followed, const char *name, const char *rest, bool retain,
-                 json_t *json, bool *ret_sent)
+static void followed_publish(struct follower *follower, struct followed *followed, const char *name, const char *rest,
+                             bool retain, json_t *json, bool *ret_sent)
 {
     _cleanup_(buf_done) struct buf topic = BUF_INIT;
     _cleanup_(freep) char *text = json ? json_dumps(json, JSON_COMPACT) : NULL;
@@ -163,7 +152,7 @@ static void send(struct follower *follower, struct followed *followed, const cha
     *ret_sent = text && !topic.failed && link_publish(follower->link, topic.data, span_str(text), 1, retain, NULL) == 0;
 }
 
-static void subscribe_answer(struct follower *follower, struct followed *followed, bool on)
+static void question_subscribe(struct follower *follower, struct followed *followed, bool on)
 {
     _cleanup_(buf_done) struct buf topic = BUF_INIT;
     const char *owner = followed->job->name, *id = owner + strlen(owner) + 1;
@@ -176,11 +165,11 @@ static void subscribe_answer(struct follower *follower, struct followed *followe
         link_unsubscribe(follower->link, topic.data);
 }
 
-static void end_question(struct follower *follower, struct followed *followed)
+static void question_end(struct follower *follower, struct followed *followed)
 {
     if (!*followed->reader)
         return;
-    subscribe_answer(follower, followed, false);
+    question_subscribe(follower, followed, false);
     *followed->reader = '\0';
     follower->asking--;
 }
@@ -198,12 +187,13 @@ static void followed_connected(struct follower *follower)
     }
 }
 
-static void ask(struct follower *follower, struct followed *followed, int64_t from, int64_t to, uint64_t now_ns)
+static void question_ask(struct follower *follower, struct followed *followed, int64_t from, int64_t to,
+                         uint64_t now_ns)
 {
     bool sent;
     topic_name_question(follower->id, followed->reader, sizeof followed->reader);
     follower->asking++;
-    subscribe_answer(follower, followed, true);
+    question_subscribe(follower, followed, true);
     json_t *question = json_pack("{s:s, s:I, s:I, s:b}", "reader", followed->reader, "from", (json_int_t)from, "to",
                                  (json_int_t)to, "files", (int)followed->files_wanted);
     followed->asked_files = followed->files_wanted;
@@ -212,9 +202,9 @@ static void ask(struct follower *follower, struct followed *followed, int64_t fr
     followed->asked_ns = now_ns;
     followed->answered = followed->doubt = false;
     followed->dropped = false;
-    send(follower, followed, "ask", NULL, false, question, &sent);
+    followed_publish(follower, followed, "ask", NULL, false, question, &sent);
     if (!sent)
-        end_question(follower, followed);
+        question_end(follower, followed);
 }
 
 /* `again/READER/end` came. */
@@ -231,7 +221,7 @@ static void followed_answered(struct follower *follower, struct followed *follow
 }
 
 /* Some brokers change the order, so what was answered may still come behind the end of the answer. */
-static bool all_came(const struct follower *follower, const struct followed *followed, uint64_t now_ns)
+static bool answer_came(const struct follower *follower, const struct followed *followed, uint64_t now_ns)
 {
     int64_t behind, to = followed->answered_to;
     if (now_ns - followed->asked_ns > time_hasten(STORE_GRACE_MS * MS))
@@ -241,7 +231,7 @@ static bool all_came(const struct follower *follower, const struct followed *fol
 }
 
 /* What lies in an answer and did not come, several times, is not on the job's disk either. */
-static void take_answer(struct follower *follower, struct followed *followed, uint64_t now_ns)
+static void answer_take(struct follower *follower, struct followed *followed, uint64_t now_ns)
 {
     int64_t from = followed->asked_from, to = followed->answered_to, behind;
     bool vain = to > from && !followed->dropped && ranges_missing(&followed->job->ranges, from, to, &behind) == from;
@@ -254,11 +244,11 @@ static void take_answer(struct follower *follower, struct followed *followed, ui
     bool useful = to > from || followed->asked_from == followed->asked_to;
     followed->failures = useful ? 0 : followed->failures + 1;
     followed->next_ask_ns = useful ? 0 : now_ns + time_hasten(STORE_REST_MS * MS) * (1u << (followed->failures & 7));
-    end_question(follower, followed);
+    question_end(follower, followed);
 }
 
 /* The first hole, and the holes behind it that are near. */
-static bool find_missing(const struct followed *followed, int64_t *ret_from, int64_t *ret_to)
+static bool followed_find_missing(const struct followed *followed, int64_t *ret_from, int64_t *ret_to)
 {
     int64_t end = followed->job->row.known_seq + 1, behind, next;
     *ret_from = ranges_missing(&followed->job->ranges, 0, end, &behind);
@@ -271,24 +261,24 @@ static bool find_missing(const struct followed *followed, int64_t *ret_from, int
 }
 
 /* It has a connection. A beat of the broker's memory may be of a publisher that is long gone, so it counts for its lease only. */
-static bool answers(const struct followed *followed, uint64_t now_ns)
+static bool publisher_answers(const struct followed *followed, uint64_t now_ns)
 {
     return followed->connected && now_ns < followed->lease_until_ns;
 }
 
-static void look_at(struct follower *follower, struct followed *followed, uint64_t now_ns)
+static void followed_look(struct follower *follower, struct followed *followed, uint64_t now_ns)
 {
     int64_t from, to;
-    bool missing = find_missing(followed, &from, &to);
+    bool missing = followed_find_missing(followed, &from, &to);
     if (*followed->reader && followed->answered) {
-        if (all_came(follower, followed, now_ns))
-            take_answer(follower, followed, now_ns);
+        if (answer_came(follower, followed, now_ns))
+            answer_take(follower, followed, now_ns);
     } else if (*followed->reader &&
                now_ns - followed->asked_ns > time_hasten((followed->doubt ? STORE_DOUBT_MS : STORE_ANSWER_MS) * MS)) {
         followed->failures++;
         followed->next_ask_ns =
             followed->doubt ? 0 : now_ns + time_hasten(STORE_REST_MS * MS) * (1u << (followed->failures & 7));
-        end_question(follower, followed);
+        question_end(follower, followed);
     }
     if (!missing)
         from = to = followed->job->row.known_seq + 1;
@@ -298,15 +288,15 @@ static void look_at(struct follower *follower, struct followed *followed, uint64
     }
     bool patient = missing && !followed->over && followed->job->row.last_seq >= 0 &&
                    now_ns - followed->missing_ns < time_hasten(STORE_PATIENCE_MS * MS);
-    if (*followed->reader || (!missing && !followed->files_wanted) || patient || !answers(followed, now_ns) ||
+    if (*followed->reader || (!missing && !followed->files_wanted) || patient || !publisher_answers(followed, now_ns) ||
         now_ns < followed->next_ask_ns || follower->asking >= ASKS_AT_ONCE || !link_is_up(follower->link))
         return;
-    ask(follower, followed, from, to, now_ns);
+    question_ask(follower, followed, from, to, now_ns);
 }
 
 /* ---- what is said ---- */
 
-static void say_stored(struct follower *follower, struct followed *followed, uint64_t now_ns)
+static void followed_say_stored(struct follower *follower, struct followed *followed, uint64_t now_ns)
 {
     const struct job_row *row = &followed->job->row;
     bool sent;
@@ -316,7 +306,7 @@ static void say_stored(struct follower *follower, struct followed *followed, uin
         return;
     json_t *json = json_pack("{s:I, s:b, s:f}", "last_seq", (json_int_t)row->last_seq, "complete", (int)row->complete,
                              "time", (double)clock_wall_ns() / NS_PER_SECOND);
-    send(follower, followed, "stored", follower->id, true, json, &sent);
+    followed_publish(follower, followed, "stored", follower->id, true, json, &sent);
     if (!sent)
         return;
     followed->changed = false;
@@ -325,7 +315,7 @@ static void say_stored(struct follower *follower, struct followed *followed, uin
     followed->said_ns = now_ns;
 }
 
-static void tell(struct follower *follower, struct followed *followed, const char *what)
+static void followed_tell(struct follower *follower, struct followed *followed, const char *what)
 {
     _cleanup_(buf_done) struct buf shown = BUF_INIT;
     if (followed->told)
@@ -340,29 +330,30 @@ static void tell(struct follower *follower, struct followed *followed, const cha
 }
 
 /* It has ended, or its publisher is gone, and nobody answers any more. */
-static bool is_gone(const struct followed *followed, uint64_t now_ns)
+static bool publisher_is_gone(const struct followed *followed, uint64_t now_ns)
 {
     if (!followed->lease_until_ns && now_ns - followed->follower->heard_ns < time_hasten(STORE_QUIET_MS * MS))
         return false; /* its beat may be on its way */
-    return !answers(followed, now_ns) || followed->failures >= FAILURES;
+    return !publisher_answers(followed, now_ns) || followed->failures >= FAILURES;
 }
 
-static bool settle(struct follower *follower, struct followed *followed, uint64_t now_ns)
+static bool followed_settle(struct follower *follower, struct followed *followed, uint64_t now_ns)
 {
     struct stored_job *job = followed->job;
     int64_t from, to;
     if (job->row.complete) {
-        tell(follower, followed, "stored");
+        followed_tell(follower, followed, "stored");
         return true;
     }
-    bool whole = !find_missing(followed, &from, &to) && !store_pending(follower->store);
-    if (followed->over && whole && (!followed->files_wanted || is_gone(followed, now_ns)) && !*followed->reader) {
+    bool whole = !followed_find_missing(followed, &from, &to) && !store_pending(follower->store);
+    if (followed->over && whole && (!followed->files_wanted || publisher_is_gone(followed, now_ns)) &&
+        !*followed->reader) {
         store_put_complete(follower->store, job);
         return false;
     }
-    if (is_gone(followed, now_ns) && !*followed->reader && !store_pending(follower->store)) {
+    if (publisher_is_gone(followed, now_ns) && !*followed->reader && !store_pending(follower->store)) {
         if (follower->options->once) {
-            tell(follower, followed, "is not whole, and nobody publishes it any more");
+            followed_tell(follower, followed, "is not whole, and nobody publishes it any more");
             follower->status = 1;
         }
         return true;
@@ -380,16 +371,14 @@ static bool followed_tick(struct follower *follower, uint64_t now_ns)
             continue;
         }
         if (!each->job->row.complete)
-            look_at(follower, each, now_ns);
-        all &= settle(follower, each, now_ns);
-        say_stored(follower, each, now_ns);
+            followed_look(follower, each, now_ns);
+        all &= followed_settle(follower, each, now_ns);
+        followed_say_stored(follower, each, now_ns);
     }
     return all;
 }
 
-static const double LEASE_MOST = 3600;
-
-static double wall(void)
+static double wall_seconds(void)
 {
     return (double)clock_wall_ns() / NS_PER_SECOND;
 }
@@ -398,12 +387,12 @@ static double wall(void)
 
 static void on_changed(void *ctx, struct stored_job *job)
 {
-    struct follower *follower = ctx;
-    if (job->user)
-        followed_changed(follower, job->user);
+    struct followed *followed = job->user;
+    if (followed)
+        followed->changed = true;
 }
 
-static void fail(struct follower *follower, const struct err *err)
+static void follower_fail(struct follower *follower, const struct err *err)
 {
     _cleanup_(buf_done) struct buf shown = BUF_INIT;
     text_show(&shown, err->text);
@@ -412,7 +401,7 @@ static void fail(struct follower *follower, const struct err *err)
     loop_stop(follower->loop);
 }
 
-static void tell_trouble(struct follower *follower, const struct err *err)
+static void follower_tell_trouble(struct follower *follower, const struct err *err)
 {
     _cleanup_(buf_done) struct buf shown = BUF_INIT;
     if (strcmp(follower->trouble, err->text) == 0)
@@ -425,16 +414,16 @@ static void tell_trouble(struct follower *follower, const struct err *err)
 enum { OWNER_TRIES = 3 }; /* until another one has the record: it may be a connection of our own, just ended */
 
 /* What is not written stays pending. false: it could not be. */
-static bool flush(struct follower *follower)
+static bool follower_flush(struct follower *follower)
 {
     struct err err = {0};
     int code = store_flush(follower->store, &err);
     if (code == -EBUSY && follower->vain >= OWNER_TRIES) { /* it has taken over while the database was away */
-        fail(follower, &err);
+        follower_fail(follower, &err);
         return false;
     }
     if (code < 0) {
-        tell_trouble(follower, &err);
+        follower_tell_trouble(follower, &err);
         follower->vain++;
         /* a server may have many clients; a disk has one */
         unsigned in_a_row = code == -ENOTCONN || follower->vain < AGAIN_MANY ? follower->vain : AGAIN_MANY - 1;
@@ -445,7 +434,7 @@ static bool flush(struct follower *follower)
         log_warning("the record %s is written again", store_name(follower->store));
     *follower->trouble = '\0';
     follower->vain = 0;
-    follower->flushed = wall();
+    follower->flushed = wall_seconds();
     store_changed(follower->store, on_changed, follower);
     return true;
 }
@@ -453,7 +442,7 @@ static bool flush(struct follower *follower)
 static void on_flush(void *ctx)
 {
     struct follower *follower = ctx;
-    if (flush(follower))
+    if (follower_flush(follower))
         followed_tick(follower, clock_now_ns()); /* a job that is whole now is said to be, soon */
     follower->flush_armed = false;
     follower_flush_soon(follower);
@@ -470,9 +459,9 @@ static void follower_flush_soon(struct follower *follower)
 }
 
 /* Of a store_put_...: makes room if there is none. false: put it in once more. */
-static bool took(struct follower *follower, struct followed *followed, int code, bool first)
+static bool follower_took(struct follower *follower, struct followed *followed, int code, bool first)
 {
-    if (code == -EAGAIN && first && !*follower->trouble && flush(follower))
+    if (code == -EAGAIN && first && !*follower->trouble && follower_flush(follower))
         return false;
     if (code == -EAGAIN || code == -ENOMEM) {
         followed->dropped = true; /* so it is not lost, but missing: it is asked for again */
@@ -483,13 +472,14 @@ static bool took(struct follower *follower, struct followed *followed, int code,
 
 #define PUT(follower, followed, call) \
     do { \
-        if (!took(follower, followed, call, true)) \
-            took(follower, followed, call, false); \
+        if (!follower_took(follower, followed, call, true)) \
+            follower_took(follower, followed, call, false); \
     } while (0)
 
 /* ---- messages ---- */
 
-static void take_lines(struct follower *follower, struct followed *followed, const char *stream, struct span lines)
+static void followed_take_lines(struct follower *follower, struct followed *followed, const char *stream,
+                                struct span lines)
 {
     while (lines.len) {
         const char *end = memchr(lines.ptr, '\n', lines.len);
@@ -501,7 +491,7 @@ static void take_lines(struct follower *follower, struct followed *followed, con
     }
 }
 
-static int take_whole(void *ctx, const char *path, int64_t version, struct span bytes)
+static int followed_take_file(void *ctx, const char *path, int64_t version, struct span bytes)
 {
     struct followed *followed = ctx;
     PUT(followed->follower, followed, store_put_file(followed->follower->store, followed->job, path, version, bytes));
@@ -515,10 +505,10 @@ static uint64_t lease_of(const json_t *beat)
     return (uint64_t)(2 * (seconds > 0 && seconds < LEASE_MOST ? seconds : LEASE_MOST) * NS_PER_SECOND);
 }
 
-static void take_json(struct follower *follower, struct followed *followed, const struct topic *topic,
-                      struct span payload, bool retained)
+static void followed_take_json(struct follower *follower, struct followed *followed, const struct topic *topic,
+                               struct span payload, bool retained)
 {
-    double now = retained ? -wall() : wall(); /* what was kept may have been said long ago */
+    double now = retained ? -wall_seconds() : wall_seconds(); /* what was kept may have been said long ago */
     json_t *json = json_loadb(payload.ptr, payload.len, 0, NULL);
     if (topic->kind == TOPIC_STATE && json_is_object(json)) {
         bool complete = json_is_true(json_object_get(json, "complete")), is_signed = followed->by == SIGNED_JOB;
@@ -541,7 +531,7 @@ static void take_json(struct follower *follower, struct followed *followed, cons
 }
 
 /* Whether what came may be taken: of a job that signs, only what it has signed. */
-static bool is_believed(struct follower *follower, struct followed *followed, enum signed_by by)
+static bool followed_believes(struct follower *follower, struct followed *followed, enum signed_by by)
 {
     if (followed->is_signed && by == SIGNED_NOT) {
         PUT(follower, followed, store_put_refused(follower->store, followed->job));
@@ -571,25 +561,25 @@ static void on_message(void *ctx, const char *name, struct span payload, bool re
     const char *kind = topic_signed(&topic);
     enum signed_by by =
         kind ? signed_check(follower->key, topic.owner, topic.job, kind, payload, &payload) : SIGNED_UNKNOWN;
-    if (kind && !is_believed(follower, followed, by))
+    if (kind && !followed_believes(follower, followed, by))
         return;
     bool again = topic.kind == TOPIC_AGAIN, ours = again && followed_asked(followed, topic.rest);
     if (topic.kind == TOPIC_STREAM)
-        take_lines(follower, followed, topic.name, payload);
+        followed_take_lines(follower, followed, topic.name, payload);
     else if (ours && strcmp(topic.name, "records") == 0)
-        take_lines(follower, followed, NULL, payload);
+        followed_take_lines(follower, followed, NULL, payload);
     else if (topic.kind == TOPIC_FILE || (ours && strcmp(topic.name, "file") == 0))
-        parts_take(&followed->parts, payload, take_whole, followed);
+        parts_take(&followed->parts, payload, followed_take_file, followed);
     else if (topic.kind == TOPIC_STATE || topic.kind == TOPIC_BEAT || (ours && strcmp(topic.name, "end") == 0))
-        take_json(follower, followed, &topic, payload, retained);
+        followed_take_json(follower, followed, &topic, payload, retained);
     if (store_pending(follower->store) > STORE_PENDING_BYTES / 4 && !*follower->trouble)
-        flush(follower);
+        follower_flush(follower);
     follower_flush_soon(follower);
 }
 
 /* ---- the connection ---- */
 
-static void subscribe(struct follower *follower, const char *name)
+static void follower_subscribe(struct follower *follower, const char *name)
 {
     _cleanup_(buf_done) struct buf pattern = BUF_INIT;
     topic_put(&pattern, follower->options->all ? NULL : follower->options->owner, NULL, name, NULL);
@@ -603,10 +593,10 @@ static void on_connected(void *ctx, bool session_present)
     (void)session_present; /* to subscribe again brings what is retained */
     follower->asked_for = follower->granted = 0;
     for (int stream = 0; stream < STREAM_COUNT; stream++)
-        subscribe(follower, record_stream_name((enum record_stream)stream));
-    subscribe(follower, "state");
-    subscribe(follower, "beat");
-    subscribe(follower, "file");
+        follower_subscribe(follower, record_stream_name((enum record_stream)stream));
+    follower_subscribe(follower, "state");
+    follower_subscribe(follower, "beat");
+    follower_subscribe(follower, "file");
     follower->heard_ns = clock_now_ns();
     if (*follower->lost && !follower->options->quiet)
         log_warning("%s is reached again", follower->where);
@@ -652,7 +642,7 @@ static void on_published(void *ctx, int id)
 
 /* ---- the loop ---- */
 
-static void drop_old(struct follower *follower)
+static void follower_drop_old(struct follower *follower)
 {
     const struct follow_options *options = follower->options;
     struct err err = {0};
@@ -661,11 +651,12 @@ static void drop_old(struct follower *follower)
     if ((options->keep_seconds <= 0 && options->keep_minutes_seconds <= 0) || now_ns < follower->keep_ns)
         return;
     follower->keep_ns = now_ns + STORE_KEEP_MS * MS;
-    if (store_keep(follower->store, options->keep_seconds, options->keep_minutes_seconds, wall(), &days, &err) < 0)
-        tell_trouble(follower, &err);
+    if (store_keep(follower->store, options->keep_seconds, options->keep_minutes_seconds, wall_seconds(), &days, &err) <
+        0)
+        follower_tell_trouble(follower, &err);
 }
 
-static void say_health(struct follower *follower, uint64_t now_ns)
+static void follower_say_health(struct follower *follower, uint64_t now_ns)
 {
     const struct record_health health = {.written = store_written(follower->store),
                                          .repeated = store_repeated(follower->store),
@@ -684,9 +675,9 @@ static void on_tick(void *ctx)
     struct follower *follower = ctx;
     uint64_t now_ns = clock_now_ns();
     bool all_over = followed_tick(follower, now_ns);
-    drop_old(follower);
+    follower_drop_old(follower);
     follower_flush_soon(follower);
-    say_health(follower, now_ns);
+    follower_say_health(follower, now_ns);
     bool settled = follower->asked_for && follower->granted >= follower->asked_for &&
                    now_ns - follower->heard_ns > time_hasten(STORE_QUIET_MS * MS) && !store_pending(follower->store);
     if (follower->options->once && settled && all_over)
@@ -699,7 +690,7 @@ static void on_signal(void *ctx, int fd, uint32_t signo)
 }
 
 /* Of this record and owner: the same after a restart, so that the broker knows its session. */
-static void name_self(struct follower *follower)
+static void follower_name_self(struct follower *follower)
 {
     char host[256] = "";
     unsigned hash;
@@ -712,7 +703,7 @@ static void name_self(struct follower *follower)
 }
 
 /* One that was told to end just now may need a moment. */
-static int own_record(struct follower *follower, struct err *err)
+static int follower_own_record(struct follower *follower, struct err *err)
 {
     uint64_t end_ns = clock_now_ns() + time_hasten(STORE_OWNER_MS * MS);
     int code;
@@ -721,7 +712,7 @@ static int own_record(struct follower *follower, struct err *err)
     return code;
 }
 
-static int connect_to(struct follower *follower, const struct broker_url *url, struct err *err)
+static int follower_connect(struct follower *follower, const struct broker_url *url, struct err *err)
 {
     static const struct link_events events = {on_connected, on_lost, on_published, on_subscribed, on_message};
     char client[64];
@@ -736,7 +727,7 @@ static int connect_to(struct follower *follower, const struct broker_url *url, s
     return link_open(&follower->link, follower->loop, &options, err);
 }
 
-static int start(struct follower *follower, const struct broker_url *url, struct err *err)
+static int follower_start(struct follower *follower, const struct broker_url *url, struct err *err)
 {
     if (loop_new(&follower->loop) < 0)
         return err_set(err, -ENOMEM, "out of memory");
@@ -746,10 +737,10 @@ static int start(struct follower *follower, const struct broker_url *url, struct
         !loop_add_signal(follower->loop, SIGTERM, on_signal, follower) ||
         !loop_add_signal(follower->loop, SIGINT, on_signal, follower))
         return err_set(err, -ENOMEM, "out of memory");
-    return connect_to(follower, url, err);
+    return follower_connect(follower, url, err);
 }
 
-static void read_key(struct follower *follower)
+static void follower_read_key(struct follower *follower)
 {
     struct err err = {0};
     int code = signed_key_new(&follower->key, &err);
@@ -769,27 +760,27 @@ int follow_run(struct store *store, const struct follow_options *said, struct er
         options.owner = url.owner;
         options.all = strcmp(url.owner, "all") == 0;
     }
-    code = own_record(&follower, err);
+    code = follower_own_record(&follower, err);
     if (code < 0)
         return code;
-    name_self(&follower);
-    read_key(&follower);
-    follower.started = wall();
+    follower_name_self(&follower);
+    follower_read_key(&follower);
+    follower.started = wall_seconds();
     code = teller_open(&follower.teller, &options.tell, err);
     if (code == 0 && options.tell.otlp)
         code = store_export_begin(store, options.tell.otlp, err);
     if (code == 0)
         code = teller_start(&follower.teller, err);
     if (code == 0)
-        code = start(&follower, &url, err);
+        code = follower_start(&follower, &url, err);
     explicit_bzero(url.password, sizeof url.password);
     if (code == 0) {
         if (!options.quiet && *follower.teller.address)
             printf("metrics are at %s\n", follower.teller.address);
         fflush(stdout);
-        drop_old(&follower);
+        follower_drop_old(&follower);
         code = loop_run(follower.loop);
-        if (!flush(&follower))
+        if (!follower_flush(&follower))
             follower.status = 1;
     }
     teller_end(&follower.teller);

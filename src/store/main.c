@@ -24,12 +24,11 @@
 #include "jobdir/record/dir.h"
 #include "jobdir/text/text.h"
 #include "options/options.h"
-#include "store/copy.h"
 #include "store/follow.h"
 
 enum { FAILED = 1, USAGE = 2, NOT_THERE = 3 };
 
-static int fail(const struct err *err)
+static int print_failure(const struct err *err)
 {
     _cleanup_(buf_done) struct buf shown = BUF_INIT;
     text_show(&shown, err->text);
@@ -51,7 +50,7 @@ static int import_all(struct store *store, const struct options *options)
         if (code == 0)
             code = import_job(store, path, &job, &err);
         if (code < 0) {
-            status = fail(&err);
+            status = print_failure(&err);
         } else if (!options_on(options, "quiet")) {
             _cleanup_(buf_done) struct buf shown = BUF_INIT;
             text_show(&shown, job->id);
@@ -80,14 +79,14 @@ static int remove_all(struct store *store, const struct options *options)
             text_show(&shown, found.id);
         }
         if (code < 0)
-            status = fail(&err);
+            status = print_failure(&err);
         else if (!options_on(options, "quiet"))
             printf("removed %s from the record\n", shown.data ? shown.data : "");
     }
     return status;
 }
 
-static int keep(struct store *store, const struct options *options)
+static int keep_records(struct store *store, const struct options *options)
 {
     struct err err = {0};
     size_t days;
@@ -96,10 +95,10 @@ static int keep(struct store *store, const struct options *options)
                           (double)clock_wall_ns() / NS_PER_SECOND, &days, &err);
     if (code == 0 && days && !options_on(options, "quiet"))
         printf("dropped the records of %zu day%s\n", days, days == 1 ? "" : "s");
-    return code < 0 ? fail(&err) : 0;
+    return code < 0 ? print_failure(&err) : 0;
 }
 
-static int follow(struct store *store, const struct options *options, const char *broker)
+static int follow_broker(struct store *store, const struct options *options, const char *broker)
 {
     char own[USER_NAME_BYTES];
     struct err err = {0};
@@ -117,7 +116,7 @@ static int follow(struct store *store, const struct options *options, const char
         .keep_minutes_seconds = (double)options_number(options, "keep-minutes") / NS_PER_SECOND,
     };
     int code = follow_run(store, &said, &err);
-    return code < 0 ? fail(&err) : code;
+    return code < 0 ? print_failure(&err) : code;
 }
 
 static int cmd_record(int argc, char **argv)
@@ -127,23 +126,23 @@ static int cmd_record(int argc, char **argv)
     struct store *store = NULL;
     char where[PATH_MAX];
     if (options_parse(&options, COMMAND_RECORD, argc, argv, &err) < 0) {
-        fail(&err);
+        print_failure(&err);
         options_done(&options);
         return USAGE;
     }
     const char *broker = options_text(&options, "broker");
     int status = store_place(options_text(&options, "store"), where, sizeof where, &err) < 0 ||
                          store_open(&store, where, DB_WRITE, &err) < 0
-                     ? fail(&err)
+                     ? print_failure(&err)
                      : 0;
     if (status == 0 && options_on(&options, "import"))
         status = import_all(store, &options);
     else if (status == 0 && options_on(&options, "remove"))
         status = remove_all(store, &options);
     else if (status == 0 && broker && setenv("SCRY_RECORD", where, 1) == 0) /* for the program that tells others */
-        status = follow(store, &options, broker);
+        status = follow_broker(store, &options, broker);
     if (status == 0 && !broker && (options_given(&options, "keep") || options_given(&options, "keep-minutes")))
-        status = keep(store, &options);
+        status = keep_records(store, &options);
     store_close(store);
     options_done(&options);
     return status;
@@ -160,7 +159,7 @@ static int cmd_fetch(struct store *store, const char *job)
     if (code == 0)
         code = fetch_job(store, &found, true, path, sizeof path, &err);
     if (code < 0)
-        return code == -ENOENT ? NOT_THERE : fail(&err);
+        return code == -ENOENT ? NOT_THERE : print_failure(&err);
     puts(path);
     return 0;
 }
@@ -200,10 +199,10 @@ static int cmd_list(struct store *store, const char *number)
         if (fetch_job(store, &listing.list[i], false, path, sizeof path, NULL) == 0)
             puts(path);
     free(listing.list);
-    return code < 0 ? fail(&err) : 0;
+    return code < 0 ? print_failure(&err) : 0;
 }
 
-static int look(int argc, char **argv)
+static int cmd_look(int argc, char **argv)
 {
     int at = argc > 2 && strcmp(argv[2], "--") == 0 ? 3 : 2;
     const char *what = argv[1], *word = argv[at];
@@ -213,7 +212,7 @@ static int look(int argc, char **argv)
     if (strcmp(what, "fetch") == 0 && !word)
         return USAGE;
     if (store_place(NULL, where, sizeof where, &err) < 0 || store_open(&store, where, DB_READ, &err) < 0)
-        return err.code == -ENOENT && strcmp(what, "fetch") == 0 ? NOT_THERE : fail(&err);
+        return err.code == -ENOENT && strcmp(what, "fetch") == 0 ? NOT_THERE : print_failure(&err);
     int status = strcmp(what, "fetch") == 0 ? cmd_fetch(store, word) : cmd_list(store, word);
     store_close(store);
     return status;
@@ -230,7 +229,7 @@ int main(int argc, char **argv)
         return status;
     }
     if (argc > 1 && (strcmp(argv[1], "fetch") == 0 || strcmp(argv[1], "list") == 0))
-        return look(argc, argv);
+        return cmd_look(argc, argv);
     fputs("scry-record is a part of scry; use `scry record`\n", stderr);
     return USAGE;
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "store/row.h"
+#include "store/store.h"
 
 #include "base/data/buf.h"
 #include "base/data/cleanup.h"
@@ -514,6 +514,8 @@ void row_apply_info(struct job_row *row, const json_t *info)
     }
 }
 
+/* ---- ranges ---- */
+
 void ranges_done(struct ranges *ranges)
 {
     free(ranges->list);
@@ -521,7 +523,7 @@ void ranges_done(struct ranges *ranges)
 }
 
 /* How many begin at seq or before. */
-static size_t begun(const struct ranges *ranges, int64_t seq)
+static size_t ranges_begun(const struct ranges *ranges, int64_t seq)
 {
     size_t low = 0, high = ranges->count;
     while (low < high) {
@@ -534,19 +536,19 @@ static size_t begun(const struct ranges *ranges, int64_t seq)
     return low;
 }
 
-static bool have(const struct ranges *ranges, int64_t seq)
+static bool ranges_have(const struct ranges *ranges, int64_t seq)
 {
-    size_t at = begun(ranges, seq);
+    size_t at = ranges_begun(ranges, seq);
     return at && seq < ranges->list[at - 1].behind;
 }
 
-static void touch(struct ranges *ranges, int64_t first)
+static void ranges_touch(struct ranges *ranges, int64_t first)
 {
     if (first < ranges->changed)
         ranges->changed = first;
 }
 
-static int insert(struct ranges *ranges, size_t at, int64_t first, int64_t behind, const char *day)
+static int ranges_insert(struct ranges *ranges, size_t at, int64_t first, int64_t behind, const char *day)
 {
     if (ranges->count >= RANGES_MOST)
         return -E2BIG;
@@ -566,14 +568,14 @@ static int insert(struct ranges *ranges, size_t at, int64_t first, int64_t behin
 }
 
 /* That none of them is there is known. */
-static int add(struct ranges *ranges, int64_t first, int64_t behind, const char *day)
+static int ranges_join(struct ranges *ranges, int64_t first, int64_t behind, const char *day)
 {
-    size_t at = begun(ranges, first);
+    size_t at = ranges_begun(ranges, first);
     struct range *before = at ? &ranges->list[at - 1] : NULL, *next = at < ranges->count ? &ranges->list[at] : NULL;
     bool joins = before && before->behind == first && strcmp(before->day, day) == 0;
     bool joined = next && next->first == behind && strcmp(next->day, day) == 0;
     if (joins) {
-        touch(ranges, before->first);
+        ranges_touch(ranges, before->first);
         before->behind = joined ? next->behind : behind;
         if (joined) {
             memmove(next, next + 1, (ranges->count - at - 1) * sizeof *next);
@@ -582,24 +584,24 @@ static int add(struct ranges *ranges, int64_t first, int64_t behind, const char 
         return 0;
     }
     if (joined) {
-        touch(ranges, first);
+        ranges_touch(ranges, first);
         next->first = first;
         return 0;
     }
-    int code = insert(ranges, at, first, behind, day);
+    int code = ranges_insert(ranges, at, first, behind, day);
     if (code == 0)
-        touch(ranges, first);
+        ranges_touch(ranges, first);
     return code;
 }
 
 int ranges_add(struct ranges *ranges, int64_t seq, const char *day)
 {
-    return have(ranges, seq) ? -EEXIST : add(ranges, seq, seq + 1, day);
+    return ranges_have(ranges, seq) ? -EEXIST : ranges_join(ranges, seq, seq + 1, day);
 }
 
 int64_t ranges_missing(const struct ranges *ranges, int64_t from, int64_t end, int64_t *ret_behind)
 {
-    size_t at = begun(ranges, from);
+    size_t at = ranges_begun(ranges, from);
     if (at && from < ranges->list[at - 1].behind)
         from = ranges->list[at - 1].behind;
     while (at < ranges->count && ranges->list[at].first == from)
@@ -613,7 +615,7 @@ int ranges_fill(struct ranges *ranges, int64_t first, int64_t behind, int64_t *r
     int64_t end;
     *ret_added = 0;
     for (int64_t at; (at = ranges_missing(ranges, first, behind, &end)) < behind; first = end) {
-        int code = add(ranges, at, end, "");
+        int code = ranges_join(ranges, at, end, "");
         if (code < 0)
             return code;
         *ret_added += end - at;
@@ -625,7 +627,7 @@ void ranges_cut(struct ranges *ranges, int64_t behind)
 {
     while (ranges->count && ranges->list[ranges->count - 1].behind > behind) {
         struct range *last = &ranges->list[ranges->count - 1];
-        touch(ranges, last->first);
+        ranges_touch(ranges, last->first);
         if (last->first < behind)
             last->behind = behind;
         else
@@ -638,7 +640,7 @@ static int take(void *ctx, const struct db_value *values, int count)
     struct ranges *ranges = ctx;
     char day[DB_DAY_SIZE];
     snprintf(day, sizeof day, "%.*s", SPAN_ARG(values[2].text));
-    return insert(ranges, ranges->count, values[0].integer, values[1].integer, day);
+    return ranges_insert(ranges, ranges->count, values[0].integer, values[1].integer, day);
 }
 
 int ranges_load(struct ranges *ranges, struct db *db, int64_t job, struct err *err)
@@ -655,7 +657,7 @@ int ranges_save(struct ranges *ranges, struct db *db, int64_t job, struct err *e
         return 0;
     struct db_value from[] = {db_integer(job), db_integer(ranges->changed)};
     int code = db_query(db, "DELETE FROM ranges WHERE job = $1 AND first >= $2", from, 2, NULL, NULL, err);
-    for (size_t at = begun(ranges, ranges->changed - 1); at < ranges->count && code == 0; at++) {
+    for (size_t at = ranges_begun(ranges, ranges->changed - 1); at < ranges->count && code == 0; at++) {
         struct range *range = &ranges->list[at];
         struct db_value values[] = {db_integer(job), db_integer(range->first), db_integer(range->behind),
                                     db_string(range->day)};

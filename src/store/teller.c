@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "store/teller.h"
+#include "store/follow.h"
 
 #include "base/system/clock.h"
 #include "base/system/dirs.h"
