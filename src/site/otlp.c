@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "site/otlp.h"
+#include "site/metrics.h"
 
 #include <errno.h>
 #include <math.h>

@@ -8,7 +8,6 @@
 
 #include "fuzz.h"
 #include "site/metrics.h"
-#include "site/otlp.h"
 
 static void fuzz_otlp(struct span record)
 {
