@@ -19,7 +19,6 @@
 #include "task/estimate.h"
 #include "task/store.h"
 #include "task/launch.h"
-#include "task/process.h"
 #include "task/spec.h"
 
 enum {
@@ -585,7 +584,7 @@ static int set_left(struct task *task, void *ctx, struct err *err)
     return 0;
 }
 
-/* Its process is gone. Does something of it go on, for which there is time yet (process.h)? By Slurm that is Slurm's to end, and by ssh
+/* Its process is gone. Does something of it go on, for which there is time yet (process.c)? By Slurm that is Slurm's to end, and by ssh
  * what gathers ends it. */
 static bool left_goes_on(const struct task_store *store, const struct task *task)
 {

@@ -40,10 +40,21 @@ struct task_kin {
 };
 /* Do they have more memory resident together, without scry itself? What they share counts once. */
 bool task_takes_more(const struct task_kin *kin, uint64_t most_bytes);
-/* What of them is not scry's own (process.h), each of which gets the signal; 0: none. A new reference. */
+/* What of them is not scry's own (process.c), each of which gets the signal; 0: none. A new reference. */
 json_t *task_look_left(const struct task_kin *kin, int signal);
 /* SIGKILL for all of them, but for those by which scry run records how they end. */
 void task_kill_command(const struct task_kin *kin, pid_t supervisor);
+
+/*
+ * What a build or a run has left behind: processes that say they are of the task (SCRY_TASK) and went on when its command had
+ * ended. They are ended, as a batch system does it: nobody would hold them to the task's limits, and the next run is to be alone. A
+ * phase of the state says so, `left_behind`: how many they were, and the names of their programs.
+ */
+
+uint64_t task_left_count(const json_t *left);
+
+/* What a run on another machine says of it (far.sh), to the phase of that run. Nothing, if it has left nothing. */
+void task_left_note_far(const struct task *task, uint64_t run);
 
 /* Why that step of the run was no success, though nobody stopped it: of its job `info` and `state`, if code is 0. Nothing in `out` if it
  * was one. Returns the kind of the error. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * scry-tasks, the runner of one user's tasks: takes them out of the queue, one after the other, and follows them. It is
- * started when there is something to do (task/start.h), and ends when there is nothing. Where several are started on a machine,
+ * started when there is something to do (start.c), and ends when there is nothing. Where several are started on a machine,
  * one holds the lock, and the others end at once.
  */
 #include <errno.h>

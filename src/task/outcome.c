@@ -4,7 +4,7 @@
 #include "base/system/file.h"
 #include "jobdir/mpi/stats.h"
 #include "task/advance.h"
-#include "task/far.h"
+#include "task/launch.h"
 #include "task/spec.h"
 
 #include <signal.h>

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "task/process.h"
-
+/* The processes of a run: how they begin, what they take, how they are ended, and what they leave behind (task/advance.h). */
 #include "base/data/cleanup.h"
 #include "base/data/grow.h"
 #include "base/system/clock.h"

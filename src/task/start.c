@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "task/start.h"
-
+/* Starts the runner of a user's tasks (task/store.h). */
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>

@@ -103,7 +103,20 @@ int task_upload_copy(const struct task_store *store, const char *id, const char 
  * begins anew when it has become long. */
 void task_store_touch(const struct task_store *store, const char *id);
 
-/* What the files of the store share. */
+/* ---- the runner (start.c) ---- */
+
+/*
+ * Starts the runner of a user's tasks (scry-tasks), unless one runs. It gets a session, an environment and a umask of its
+ * own, so it outlives whoever starts it, and a task runs alike whoever submits it.
+ */
+
+/* That of the user who calls, to be called after a change of the store. 0 or -errno with err. */
+int task_runner_wake(const struct task_store *store, struct err *err);
+
+/* The same, if something is queued or under way: after the runner was killed, or the machine started again. */
+void task_runner_look(const struct task_store *store);
+
+/* ---- what the files of the store share ---- */
 
 /* A path in the directory that a machine has in the store: with the marks of its tasks, and its runner's lock. "" for
  * `host`: this one. */

@@ -22,12 +22,10 @@
 #include "jobdir/record/info.h"
 #include "task/answer.h"
 #include "task/estimate.h"
-#include "task/far.h"
-#include "task/store.h"
 #include "task/launch.h"
-#include "task/process.h"
+#include "task/store.h"
+#include "task/advance.h"
 #include "task/spec.h"
-#include "task/start.h"
 
 static char home[] = "/tmp/scrytaskXXXXXX";
 static struct task_store store;

@@ -7,7 +7,7 @@
 #include "cli/common/table.h"
 #include "jobdir/text/text.h"
 #include "task/answer.h"
-#include "task/start.h"
+#include "task/spec.h"
 #include "task/store.h"
 
 #include <ctype.h>

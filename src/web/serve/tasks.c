@@ -14,7 +14,6 @@
 #include "task/answer.h"
 #include "task/spec.h"
 #include "task/launch.h"
-#include "task/start.h"
 #include "task/store.h"
 #include "web/serve/question.h"
 #include "web/serve/routes.h"
