@@ -8,7 +8,7 @@
 
 #include "fuzz.h"
 #include "jobdir/trace/profile.h"
-#include "monitor/recorder/agents_internal.h"
+#include "monitor/recorder/collect.h"
 #include "shm/area.h"
 
 enum {

@@ -8,7 +8,7 @@
 #define SCRY_MONITOR_MPI_INTERNAL_H
 
 #include "base/system/loop.h"
-#include "monitor/recorder/agents_internal.h"
+#include "monitor/recorder/agent.h"
 #include "monitor/mpi/mpi.h"
 #include "monitor/params/params.h"
 #include "shm/mpi_area.h"

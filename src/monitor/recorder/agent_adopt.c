@@ -20,7 +20,9 @@
 #include "base/system/log.h"
 #include "base/system/pause.h"
 #include "jobdir/trace/trace.h"
-#include "monitor/recorder/agents_internal.h"
+#include "monitor/recorder/agent.h"
+#include "monitor/recorder/agent_files.h"
+#include "monitor/recorder/collect.h"
 #include "probe/proc.h"
 #include "shm/record.h"
 
@@ -204,9 +206,9 @@ static void trace_adopt(struct agent *agent, const char *trace)
     char path[PATH_MAX], *text;
     size_t len;
     struct trace_sums sums = {0};
-    agent->skipped = agent->view.area->skipped_events;
-    agent->overwritten_seen = atomic_load(&agent->view.area->flight_overwritten);
-    agent->overwritten_events_seen = atomic_load(&agent->view.area->flight_overwritten_records);
+    agent->recording->skipped = agent->view.area->skipped_events;
+    agent->recording->overwritten_seen = atomic_load(&agent->view.area->flight_overwritten);
+    agent->recording->overwritten_events_seen = atomic_load(&agent->view.area->flight_overwritten_records);
     adopt_layouts(agent, trace);
     if (!*trace || snprintf(path, sizeof path, "%s/.process", trace) >= (int)sizeof path ||
         file_read(path, &text, &len) < 0)

@@ -14,7 +14,9 @@
 #include <unistd.h>
 
 #include "monitor/engine/monitor.h"
-#include "monitor/recorder/agents_internal.h"
+#include "monitor/recorder/agent.h"
+#include "monitor/recorder/agent_files.h"
+#include "monitor/recorder/agent_names.h"
 #include "shm/waits.h"
 #include "symbols/index/index.h"
 
@@ -27,10 +29,28 @@ enum {
     PROMISED_FEW = 4 << 20,  /* of packets that a program may have by itself, where there are many */
     FORK_BYTES = 256 << 10,  /* for a child of fork, which is often short-lived */
     FORK_BRIEF = 128 << 10,
-    BRIEF_BYTES = 32 << 10,
     FORK_THREADS = 4,
     MANY_AGENTS = 32, /* from here on each begins with AREA_BUFFER_MIN */
 };
+
+struct agent_link {            /* what the program has of its area */
+    uint64_t room;             /* of address space that the area may take */
+    uint32_t released;         /* packets that are the program's to use, */
+    uint32_t made;             /* and of these, those that have memory; it may have some for the others itself */
+    uint32_t threads_reserved; /* blocks that have memory */
+    bool grow_failed;
+    bool starting; /* its buffer is as small as can be yet */
+};
+
+bool agent_link_new(struct agent *agent)
+{
+    return (agent->link = calloc(1, sizeof *agent->link)) != NULL;
+}
+
+uint32_t agent_packets(const struct agent *agent)
+{
+    return agent->link->released;
+}
 
 /* ---- memory for a part of the file ---- */
 
@@ -48,7 +68,7 @@ static uint64_t packet_at(const struct area_view *view, uint32_t index)
 static int release_some(struct agent *agent, uint32_t count)
 {
     const struct area_view *view = &agent->view;
-    uint32_t from = agent->made, promised = agent->released - from;
+    uint32_t from = agent->link->made, promised = agent->link->released - from;
     if (count > view->packet_count - from)
         count = view->packet_count - from;
     if (promised && count > promised) /* at first those that are promised */
@@ -66,9 +86,9 @@ static int release_some(struct agent *agent, uint32_t count)
         uint64_t unmade = AREA_PACKET_UNMADE; /* else the program was faster */
         atomic_compare_exchange_strong(&view->states[from + i], &unmade, AREA_PACKET_FREE);
     }
-    agent->made += count;
-    if (agent->released < agent->made)
-        agent->released = agent->made;
+    agent->link->made += count;
+    if (agent->link->released < agent->link->made)
+        agent->link->released = agent->link->made;
     return count ? 0 : code;
 }
 
@@ -77,22 +97,22 @@ static void promise_packets(struct agent *agent)
 {
     const struct area_view *view = &agent->view;
     uint32_t most = (agent->agents->count < MANY_AGENTS ? GROW_BYTES : PROMISED_FEW) / view->packet_size;
-    uint32_t more = view->packet_count - agent->released;
+    uint32_t more = view->packet_count - agent->link->released;
     uint64_t bytes = (uint64_t)(more < most ? more : most) * view->packet_size;
     bytes = more ? area_file_promise(agent, &agent->files[AREA_FUNCTIONS], bytes) : 0;
-    agent->released += (uint32_t)(bytes / view->packet_size);
-    atomic_store(&view->area->promised, agent->released);
+    agent->link->released += (uint32_t)(bytes / view->packet_size);
+    atomic_store(&view->area->promised, agent->link->released);
 }
 
 /* The same, and says if there is no memory. */
 static void release_packets(struct agent *agent, uint32_t count)
 {
     int code = release_some(agent, count);
-    if (code == 0 || agent->grow_failed)
+    if (code == 0 || agent->link->grow_failed)
         return;
-    agent->grow_failed = true;
+    agent->link->grow_failed = true;
     bool in_memory = agent->files[AREA_FUNCTIONS].in_memory;
-    uint64_t kilobytes = (uint64_t)agent->made * agent->view.packet_size / 1024;
+    uint64_t kilobytes = (uint64_t)agent->link->made * agent->view.packet_size / 1024;
     if (code == -ENOMEM)
         agent_set_problem(agent, NOTE(buffer_memory, .pid = (uint64_t)agent->pid, .kilobytes = kilobytes));
     else
@@ -124,8 +144,7 @@ void agent_area_learn(const struct agent *agent)
     uint32_t mark, *place = brief_place(agent, &mark);
     if (!place)
         return;
-    if (agent->writer && !agent->discarded && agent->ended_ns - agent->opened_ns < AREA_BRIEF_NS &&
-        trace_writer_bytes(agent->writer) < BRIEF_BYTES)
+    if (collect_was_brief(agent))
         *place = mark;
     else if (*place == mark)
         *place = 0;
@@ -138,8 +157,8 @@ static void release_first(struct agent *agent)
     uint64_t most = agent->forked ? FORK_BYTES : agent->agents->count < MANY_AGENTS ? FIRST_BYTES : AREA_BUFFER_MIN;
     uint32_t step = AREA_BUFFER_MIN / agent->view.packet_size, wanted = (uint32_t)(most / agent->view.packet_size);
     wanted = wanted < agent->view.packet_count ? wanted : agent->view.packet_count;
-    while (agent->made < wanted && poll(&exits, 1, 0) == 0)
-        if (release_some(agent, wanted - agent->made < step ? wanted - agent->made : step) < 0)
+    while (agent->link->made < wanted && poll(&exits, 1, 0) == 0)
+        if (release_some(agent, wanted - agent->link->made < step ? wanted - agent->link->made : step) < 0)
             return; /* worth a word only if more is really needed */
 }
 
@@ -149,8 +168,8 @@ static void start_over(void *ctx)
     loop_remove(agents->start_timer);
     agents->start_timer = NULL;
     for (struct agent *agent = agents->list; agent; agent = agent->next)
-        if (agent->starting) {
-            agent->starting = false;
+        if (agent->link->starting) {
+            agent->link->starting = false;
             if (!agent->ended)
                 release_first(agent);
         }
@@ -159,7 +178,7 @@ static void start_over(void *ctx)
 void agent_area_started(struct agent *agent)
 {
     struct agents *agents = agent->agents;
-    agent->starting = true;
+    agent->link->starting = true;
     if (!agents->start_timer)
         agents->start_timer = loop_add_timer(agents->monitor->loop, AREA_START_NS, 0, start_over, agents);
     if (!agents->start_timer)
@@ -172,18 +191,19 @@ void agent_area_grow(struct agent *agent)
     if (agent->ended)
         return;
     uint32_t live = 0;
-    while (live < view->thread_count && live < agent->threads_reserved &&
+    while (live < view->thread_count && live < agent->link->threads_reserved &&
            atomic_load_explicit(&area_thread_at(view, live)->state, memory_order_relaxed) != AREA_THREAD_FREE)
         live++;
-    if (2 * live > agent->threads_reserved && agent->threads_reserved < view->thread_count) {
-        uint32_t more = agent->threads_reserved;
-        if (more > view->thread_count - agent->threads_reserved)
-            more = view->thread_count - agent->threads_reserved;
-        uint64_t at = (uint64_t)(view->threads - view->base) + (uint64_t)agent->threads_reserved * AREA_THREAD_SIZE;
+    if (2 * live > agent->link->threads_reserved && agent->link->threads_reserved < view->thread_count) {
+        uint32_t more = agent->link->threads_reserved;
+        if (more > view->thread_count - agent->link->threads_reserved)
+            more = view->thread_count - agent->link->threads_reserved;
+        uint64_t at =
+            (uint64_t)(view->threads - view->base) + (uint64_t)agent->link->threads_reserved * AREA_THREAD_SIZE;
         if (reserve(agent, at, (uint64_t)more * AREA_THREAD_SIZE) == 0)
-            agent->threads_reserved += more;
+            agent->link->threads_reserved += more;
     }
-    if (agent->made >= view->packet_count)
+    if (agent->link->made >= view->packet_count)
         return;
     if (agent->job && agent->job->limited) { /* more could not be written */
         atomic_store(&view->area->promised, 0);
@@ -192,20 +212,20 @@ void agent_area_grow(struct agent *agent)
     if (atomic_load(&view->area->policy) == AREA_FLIGHT) { /* it keeps the last of everything it has */
         uint32_t before;
         do { /* at first those that are promised */
-            before = agent->made;
+            before = agent->link->made;
             release_packets(agent, view->packet_count - before);
-        } while (agent->made > before && agent->made < view->packet_count);
+        } while (agent->link->made > before && agent->link->made < view->packet_count);
         return;
     }
     uint32_t unused = 0;
-    for (uint32_t i = 0; i < agent->made; i++) {
+    for (uint32_t i = 0; i < agent->link->made; i++) {
         uint64_t unmade = AREA_PACKET_UNMADE; /* a thread was at it in vain when it was made */
         atomic_compare_exchange_strong(&view->states[i], &unmade, AREA_PACKET_FREE);
         unused += (atomic_load_explicit(&view->states[i], memory_order_relaxed) & 0xff) == AREA_PACKET_FREE;
     }
-    if (2 * unused < agent->made) {
+    if (2 * unused < agent->link->made) {
         uint32_t most = GROW_BYTES / view->packet_size;
-        release_packets(agent, agent->made < most ? agent->made : most);
+        release_packets(agent, agent->link->made < most ? agent->link->made : most);
         promise_packets(agent);
     }
 }
@@ -224,11 +244,11 @@ static uint32_t slots_for(const char *exe)
 static uint32_t slots_for_fork(const struct agent *agent, const struct agent *parent)
 {
     uint64_t usual = slots_for(agent->exe), functions = 0;
-    for (size_t i = 0; parent && i < parent->module_count; i++) {
-        if (parent->indexes[i] && !parent->indexes[i]->index) /* nobody knows what is in it */
+    for (size_t i = 0; parent && i < parent->mapped->count; i++) {
+        if (parent->mapped->indexes[i] && !parent->mapped->indexes[i]->index) /* nobody knows what is in it */
             return (uint32_t)usual;
         if (agent_module_hooked(parent, i))
-            functions += index_count(parent->indexes[i]->index);
+            functions += index_count(parent->mapped->indexes[i]->index);
     }
     uint64_t slots = 2 * functions + SLOTS_FORK;
     return parent && slots < usual ? (uint32_t)slots : (uint32_t)usual;
@@ -258,11 +278,11 @@ static int fill_area(struct agent *agent, struct area *plan, bool small)
 {
     int code = ftruncate(agent->files[AREA_FUNCTIONS].fd, (off_t)plan->size) < 0 ? -errno : 0;
     uint32_t threads = small ? FORK_THREADS : THREADS_RESERVED;
-    agent->threads_reserved = plan->thread_count < threads ? plan->thread_count : threads;
+    agent->link->threads_reserved = plan->thread_count < threads ? plan->thread_count : threads;
     if (code == 0)
         code = reserve(agent, 0, plan->programs_at + AREA_PAGE);
     if (code == 0)
-        code = reserve(agent, plan->threads_at, (uint64_t)agent->threads_reserved * AREA_THREAD_SIZE);
+        code = reserve(agent, plan->threads_at, (uint64_t)agent->link->threads_reserved * AREA_THREAD_SIZE);
     if (code == 0)
         code = reserve(agent, plan->states_at, plan->packets_at - plan->states_at);
     if (code == 0 && pwrite(agent->files[AREA_FUNCTIONS].fd, plan, sizeof *plan, 0) != sizeof *plan)
@@ -277,7 +297,7 @@ static int fill_area(struct agent *agent, struct area *plan, bool small)
     if (is_brief(agent))
         first = small ? FORK_BRIEF : AREA_BUFFER_MIN;
     release_packets(agent, first / plan->packet_size);
-    if (!agent->made)
+    if (!agent->link->made)
         return -ENOSPC;
     promise_packets(agent);
     return 0;
@@ -298,8 +318,8 @@ static int make(struct agent *agent, void *ctx)
     struct area plan;
     int code = -ENOSPC;
     if (making->again) {
-        agent->released = agent->made = 0;
-        agent->grow_failed = false;
+        agent->link->released = agent->link->made = 0;
+        agent->link->grow_failed = false;
         agent->problem.note.kind = NOTE_NONE;
     }
     making->again = true;
@@ -308,8 +328,8 @@ static int make(struct agent *agent, void *ctx)
         area_file_give_back(agents, file);
         area_plan(&plan, attempt ? AREA_BUFFER_MIN : buffer, attempt ? 1024 : slots,
                   attempt ? THREADS_RESERVED : AREA_THREADS);
-        if (plan.size > agent->room)
-            area_plan_within(&plan, agent->room);
+        if (plan.size > agent->link->room)
+            area_plan_within(&plan, agent->link->room);
         if (file->in_memory && !memory_dir_has_room(&agents->memory, plan.size))
             return -ENOSPC; /* on disk it can grow */
         plan.pid = agent->pid;
@@ -322,14 +342,15 @@ static int make(struct agent *agent, void *ctx)
     return code;
 }
 
-int agent_area_make(struct agent *agent, const struct agent *parent, struct err *err)
+int agent_area_make(struct agent *agent, const struct agent *parent, uint64_t room, struct err *err)
 {
     struct agents *agents = agent->agents;
     struct making making = {.parent = parent};
+    agent->link->room = room;
     int code = area_file_make(agent, AREA_FUNCTIONS, make, &making);
     if (code < 0) { /* it may ask again */
         agent_area_unmap(agent);
-        agent->released = agent->made = 0;
+        agent->link->released = agent->link->made = 0;
     }
     if (code == -ENOMEM)
         return err_set(err, code, "the limit of memory leaves no room for the trace buffer of pid %d", agent->pid);
@@ -355,21 +376,21 @@ int agent_area_adopt(struct agent *agent, uint64_t size)
         return code;
     const struct area_view *view = &agent->view;
     uint32_t promised = atomic_load(&view->area->promised);
-    agent->released = promised < view->packet_count ? promised : view->packet_count;
-    agent->made = view->packet_count;
+    agent->link->released = promised < view->packet_count ? promised : view->packet_count;
+    agent->link->made = view->packet_count;
     for (uint32_t i = 0; i < view->packet_count; i++) {
         uint64_t word = atomic_load(&view->states[i]), state = word & 0xff;
         if (state == AREA_PACKET_READ) /* it was at it when it ended */
             atomic_store(&view->states[i], (word & ~UINT64_C(0xff)) | AREA_PACKET_FULL);
-        if (state == AREA_PACKET_UNMADE && agent->made > i)
-            agent->made = i;
-        if (state != AREA_PACKET_UNMADE && agent->released <= i)
-            agent->released = i + 1;
+        if (state == AREA_PACKET_UNMADE && agent->link->made > i)
+            agent->link->made = i;
+        if (state != AREA_PACKET_UNMADE && agent->link->released <= i)
+            agent->link->released = i + 1;
     }
-    if (agent->released > agent->made)
+    if (agent->link->released > agent->link->made)
         area_file_promised(agent->agents, &agent->files[AREA_FUNCTIONS],
-                           (uint64_t)(agent->released - agent->made) * view->packet_size);
-    agent->threads_reserved = THREADS_RESERVED;
+                           (uint64_t)(agent->link->released - agent->link->made) * view->packet_size);
+    agent->link->threads_reserved = THREADS_RESERVED;
     agent_demands_adopt(agent);
     agent->adopted = true;
     agent->as_left = agent->job && atomic_load(&agent->view.area->go);

@@ -22,7 +22,7 @@
 #include "base/system/file.h"
 #include "base/system/log.h"
 #include "monitor/engine/monitor.h"
-#include "monitor/recorder/agents_internal.h"
+#include "monitor/recorder/agent.h"
 #include "probe/cells.h"
 #include "probe/proc.h"
 #include "shm/waits.h"

@@ -14,7 +14,8 @@
 #include "base/data/cleanup.h"
 #include "base/system/log.h"
 #include "monitor/recorder/agent_mpi.h"
-#include "monitor/recorder/agents_internal.h"
+#include "monitor/recorder/agent.h"
+#include "monitor/recorder/agent_names.h"
 #include "shm/area.h"
 #include "shm/capture.h"
 #include "symbols/client/client.h"
@@ -323,6 +324,18 @@ struct compile_run { /* one request of one process: functions of one module */
     uint32_t slots[];
 };
 
+struct agent_compiled {
+    struct compile_run *run;
+    bool failed;     /* one of the runs that followed each other */
+    bool bare_told;  /* that functions have no values because of -g1 */
+    uint64_t *slots; /* bit set of those whose captures are in place or could not be compiled; NULL: of none */
+};
+
+bool agent_compiled_new(struct agent *agent)
+{
+    return (agent->compiled = calloc(1, sizeof *agent->compiled)) != NULL;
+}
+
 static uint64_t program_next(const struct agent *agent)
 {
     return (atomic_load(&agent->view.area->programs_used) + 7) & ~UINT64_C(7);
@@ -359,12 +372,6 @@ static uint32_t capture_put(struct agent *agent, const void *code, size_t size)
 uint32_t agent_capture_put(struct agent *agent, const void *code, size_t size)
 {
     return capture_check(code, size) ? capture_put(agent, code, size) : 0;
-}
-
-/* Its calls are recorded with values. */
-static bool is_recorded(const struct agent *agent, uint32_t slot)
-{
-    return agent->modes && agent->modes[slot] != MODE_OWN && (agent->modes[slot] & AREA_VALUES);
 }
 
 void agent_site_values(struct area_site *site, uint32_t values, uint32_t layout)
@@ -507,8 +514,8 @@ static void sites_take(struct compile_run *run)
 static bool module_is_there(const struct compile_run *run)
 {
     const struct agent *agent = run->agent;
-    for (size_t i = 0; i < agent->module_count; i++)
-        if (agent->modules[i].bias == run->bias && strcmp(agent->modules[i].key, run->key) == 0)
+    for (size_t i = 0; i < agent->mapped->count; i++)
+        if (agent->mapped->modules[i].bias == run->bias && strcmp(agent->mapped->modules[i].key, run->key) == 0)
             return true;
     return false;
 }
@@ -519,7 +526,7 @@ static int64_t recorded_slot(const struct compile_run *run, uint64_t address)
     const struct agent *agent = run->agent;
     for (size_t i = 0; i < run->count; i++)
         if (area_slot_address(&agent->view.slots[run->slots[i]]) == address)
-            return is_recorded(agent, run->slots[i]) ? (int64_t)run->slots[i] : -1;
+            return agent_records_values(agent, run->slots[i]) ? (int64_t)run->slots[i] : -1;
     return -1;
 }
 
@@ -530,20 +537,20 @@ static void bare_tell(struct agent *agent, const struct compile_run *run)
     const struct module *module = NULL;
     uint64_t address = run->set->bare + run->bias;
     int64_t slot = run->set->bare ? recorded_slot(run, address) : -1;
-    if (slot < 0 || agent->bare_told || !agent->writer)
+    if (slot < 0 || agent->compiled->bare_told || !agent->writer)
         return;
     agent_function(agent, (uint32_t)slot, &function, &address, &module);
     trace_writer_problem(agent->writer, &NOTE(values_undescribed, .module = module ? module->name : agent->exe,
                                               .named = *function.name != 0, .function = function.name));
-    agent->bare_told = true;
+    agent->compiled->bare_told = true;
 }
 
 void agent_compile_slot_again(struct agent *agent, uint32_t slot)
 {
-    struct compile_run *run = agent->compile_run;
-    if (!agent->compiled) /* nothing was compiled so far */
+    struct compile_run *run = agent->compiled->run;
+    if (!agent->compiled->slots) /* nothing was compiled so far */
         return;
-    agent->compiled[slot >> 6] &= ~(UINT64_C(1) << (slot & 63));
+    agent->compiled->slots[slot >> 6] &= ~(UINT64_C(1) << (slot & 63));
     for (size_t i = 0; run && i < run->count; i++)
         if (run->slots[i] == slot && (run->again || (run->again = calloc(run->count, sizeof *run->again))))
             run->again[i] = true;
@@ -560,10 +567,10 @@ static void run_free(struct compile_run *run)
 static void run_finish(struct compile_run *run)
 {
     struct agent *agent = run->agent;
-    agent->compile_failed |= !run->set->done;
+    agent->compiled->failed |= !run->set->done;
     bool there = module_is_there(run);
     run->stale |= !there;
-    run->layouts = agent->next_layout - 1;
+    run->layouts = agent_layouts_last(agent);
     layouts_take(run);
     if (agent->writer)
         trace_writer_sync(agent->writer, true); /* readers, and a later monitor, know a layout before it is used */
@@ -573,18 +580,18 @@ static void run_finish(struct compile_run *run)
     bare_tell(agent, run);
     for (size_t i = 0; i < run->count && !run->stale; i++)
         if (!(run->again && run->again[i]))
-            agent->compiled[run->slots[i] >> 6] |= UINT64_C(1) << (run->slots[i] & 63);
+            agent->compiled->slots[run->slots[i] >> 6] |= UINT64_C(1) << (run->slots[i] & 63);
     if (!run->set->done)
         agent_set_problem(agent, NOTE(values_uncompiled, .functions = run->count, .program = agent->exe));
-    agent->compile_run = NULL;
+    agent->compiled->run = NULL;
     run_free(run);
     if (agent->mpi_waits)
         agent_mpi_apply(agent);
     agent_compile(agent);
-    if (agent->compile_run)
+    if (agent->compiled->run)
         return;
-    agent_demands_compiled(agent, !agent->compile_failed);
-    agent->compile_failed = false;
+    agent_demands_compiled(agent, !agent->compiled->failed);
+    agent->compiled->failed = false;
     agent_settle(agent);
 }
 
@@ -594,8 +601,8 @@ static void runs_finish(struct compiled_set *set)
     agents->collecting++;
     for (struct agent *agent = agents->list, *next; agent; agent = next) {
         next = agent->next;
-        if (agent->compile_run && agent->compile_run->set == set)
-            run_finish(agent->compile_run);
+        if (agent->compiled->run && agent->compiled->run->set == set)
+            run_finish(agent->compiled->run);
     }
     agents->collecting--;
 }
@@ -604,9 +611,9 @@ static void runs_finish(struct compiled_set *set)
 
 static bool wants_compiling(const struct agent *agent, uint32_t slot)
 {
-    if (agent->compiled[slot >> 6] >> (slot & 63) & 1)
+    if (agent->compiled->slots[slot >> 6] >> (slot & 63) & 1)
         return false;
-    return is_recorded(agent, slot) || agent_demand_wants(agent, slot);
+    return agent_records_values(agent, slot) || agent_demand_wants(agent, slot);
 }
 
 static int by_function(const void *left, const void *right, void *ctx)
@@ -628,12 +635,12 @@ static struct compile_run *run_next(struct agent *agent, size_t *ret_module)
         uint64_t address = area_slot_live(&view->slots[slot]);
         if (!address || !wants_compiling(agent, slot))
             continue;
-        const struct module *module = module_find(agent->modules, agent->module_count, address);
+        const struct module *module = module_find(agent->mapped->modules, agent->mapped->count, address);
         if (!module || !*module->path) { /* nothing can be told of it */
-            agent->compiled[slot >> 6] |= UINT64_C(1) << (slot & 63);
+            agent->compiled->slots[slot >> 6] |= UINT64_C(1) << (slot & 63);
             continue;
         }
-        size_t index = (size_t)(module - agent->modules);
+        size_t index = (size_t)(module - agent->mapped->modules);
         if (run && index != *ret_module)
             continue;
         if (!run || run->count == cap) {
@@ -666,7 +673,7 @@ static void request_print(const struct agent *agent, const struct compile_run *r
     bool own = !settings && trace_settings_init(&defaults) == 0;
     if (own)
         settings = &defaults;
-    bool demanded = agent->demands != NULL;
+    bool demanded = agent_is_demanded(agent);
     const char *statics = settings ? settings->statics : "";
     if (!*statics && agent_demand_statics(agent))
         statics = "*";
@@ -709,28 +716,29 @@ static void request_print(const struct agent *agent, const struct compile_run *r
  * and nobody would look for it. */
 static const char *cache_key(const struct agent *agent, size_t module)
 {
-    const struct index *index = agent->indexes[module] ? agent->indexes[module]->index : NULL;
-    return index && (index_flags(index) & INDEX_HAS_DWARF) ? agent->modules[module].key : "";
+    const struct index *index = agent->mapped->indexes[module] ? agent->mapped->indexes[module]->index : NULL;
+    return index && (index_flags(index) & INDEX_HAS_DWARF) ? agent->mapped->modules[module].key : "";
 }
 
 void agent_compile(struct agent *agent)
 {
     struct agents *agents = agent->agents;
     size_t module = 0;
-    if (agent->compile_run || agent->ended)
+    if (agent->compiled->run || agent->ended)
         return;
-    if (!agent->compiled && !(agent->compiled = calloc(agent->view.slot_mask / 64 + 1, sizeof *agent->compiled)))
+    if (!agent->compiled->slots &&
+        !(agent->compiled->slots = calloc(agent->view.slot_mask / 64 + 1, sizeof *agent->compiled->slots)))
         return;
     struct compile_run *run = run_next(agent, &module);
     if (!run)
         return;
     _cleanup_(buf_done) struct buf request = BUF_INIT;
-    request_print(agent, run, &agent->modules[module], NULL, &request);
+    request_print(agent, run, &agent->mapped->modules[module], NULL, &request);
     const char *key = cache_key(agent, module);
     struct compiled_set *set = request.failed ? NULL : compiled_set_get(agents, key, request.data);
     if (set && !set->job && !set->done && !set->telling) {
         struct buf input = BUF_INIT;
-        request_print(agent, run, &agent->modules[module], set, &input);
+        request_print(agent, run, &agent->mapped->modules[module], set, &input);
         set = compiled_set_start(set, &input) ? set : NULL;
     }
     if (!set) {
@@ -738,23 +746,23 @@ void agent_compile(struct agent *agent)
         return;
     }
     run->set = set;
-    agent->compile_run = run;
+    agent->compiled->run = run;
     if (!set->job)
         run_finish(run);
 }
 
 bool agent_compiling(const struct agent *agent)
 {
-    return agent->compile_run != NULL;
+    return agent->compiled->run != NULL;
 }
 
 /* What was compiled with other settings is compiled again, and replaced as it comes. */
 void agent_compile_again(struct agent *agent)
 {
-    if (agent->compiled)
-        memset(agent->compiled, 0, (agent->view.slot_mask / 64 + 1) * sizeof *agent->compiled);
-    if (agent->compile_run) /* is with the former ones */
-        agent->compile_run->stale = true;
+    if (agent->compiled->slots)
+        memset(agent->compiled->slots, 0, (agent->view.slot_mask / 64 + 1) * sizeof *agent->compiled->slots);
+    if (agent->compiled->run) /* is with the former ones */
+        agent->compiled->run->stale = true;
 }
 
 static bool programs_copy(struct agent *agent, const struct agent *parent)
@@ -773,10 +781,10 @@ static bool programs_copy(struct agent *agent, const struct agent *parent)
 bool agent_compiled_inherit(struct agent *agent, const struct agent *parent)
 {
     const struct area_view *view = &agent->view, *from = &parent->view;
-    if (!parent->compiled)
+    if (!parent->compiled->slots)
         return true;
-    agent->compiled = calloc(view->slot_mask / 64 + 1, sizeof *agent->compiled);
-    if (!agent->compiled || !programs_copy(agent, parent))
+    agent->compiled->slots = calloc(view->slot_mask / 64 + 1, sizeof *agent->compiled->slots);
+    if (!agent->compiled->slots || !programs_copy(agent, parent))
         return false;
     for (uint32_t i = 0; i <= from->site_mask; i++) {
         const struct area_site *site = &from->sites[i];
@@ -788,12 +796,12 @@ bool agent_compiled_inherit(struct agent *agent, const struct agent *parent)
         atomic_store(&own->unwind, atomic_load(&site->unwind));
     }
     for (uint32_t i = 0; i <= from->slot_mask; i++) {
-        if (!(parent->compiled[i >> 6] >> (i & 63) & 1))
+        if (!(parent->compiled->slots[i >> 6] >> (i & 63) & 1))
             continue;
         const struct area_slot *slot = area_slot_find(view, area_slot_live(&from->slots[i]), false);
         size_t at = slot ? (size_t)(slot - view->slots) : 0;
         if (slot)
-            agent->compiled[at >> 6] |= UINT64_C(1) << (at & 63);
+            agent->compiled->slots[at >> 6] |= UINT64_C(1) << (at & 63);
     }
     agent_layouts_inherit(agent, parent);
     return true;
@@ -803,7 +811,7 @@ bool agent_compiled_inherit(struct agent *agent, const struct agent *parent)
 static bool is_still_wanted(const struct agent *agent)
 {
     for (const struct agent *other = agent->agents->list; other; other = other->next) {
-        bool waits = other->compile_run && other->compile_run->set == agent->compile_run->set;
+        bool waits = other->compiled->run && other->compiled->run->set == agent->compiled->run->set;
         if (!other->ended && other->view.area && (waits || (agent->job && other->job == agent->job)))
             return true;
     }
@@ -813,13 +821,13 @@ static bool is_still_wanted(const struct agent *agent)
 void agent_compile_ended(struct agent *agent)
 {
     struct agents *agents = agent->agents;
-    struct compiled_set *set = agent->compile_run ? agent->compile_run->set : NULL;
+    struct compiled_set *set = agent->compiled->run ? agent->compiled->run->set : NULL;
     if (!set || !set->job || is_still_wanted(agent))
         return;
     for (struct agent *other = agents->list; other; other = other->next)
-        if (other->compile_run && other->compile_run->set == set) {
-            run_free(other->compile_run);
-            other->compile_run = NULL;
+        if (other->compiled->run && other->compiled->run->set == set) {
+            run_free(other->compiled->run);
+            other->compiled->run = NULL;
             agent_demands_compiled(other, false);
         }
     compiled_set_cancel(set);
@@ -827,8 +835,8 @@ void agent_compile_ended(struct agent *agent)
 
 void agent_compile_free(struct agent *agent)
 {
-    run_free(agent->compile_run); /* what it waited for is for others, too */
-    agent->compile_run = NULL;
+    run_free(agent->compiled->run); /* what it waited for is for others, too */
+    agent->compiled->run = NULL;
     agent_layouts_free(agent);
-    free(agent->compiled);
+    free(agent->compiled->slots);
 }

@@ -12,7 +12,8 @@
 
 #include "base/data/cleanup.h"
 #include "base/system/clock.h"
-#include "monitor/recorder/agents_internal.h"
+#include "monitor/recorder/agent.h"
+#include "monitor/recorder/agent_names.h"
 #include "monitor/engine/csr.h"
 #include "monitor/engine/monitor.h"
 #include "shm/mpi_told.h"
@@ -46,12 +47,33 @@ struct demand {
     struct demand *next;
 };
 
+struct agent_demands {
+    struct demand *list;             /* in the order in which they came */
+    bool stale;                      /* libraries came or went, and they are not resolved anew yet */
+    struct slot_params *slot_params; /* hash by slot */
+};
+
+bool agent_demands_new(struct agent *agent)
+{
+    return (agent->demands = calloc(1, sizeof *agent->demands)) != NULL;
+}
+
+bool agent_is_demanded(const struct agent *agent)
+{
+    return agent->demands->list != NULL;
+}
+
+void agent_demands_expire(struct agent *agent)
+{
+    agent->demands->stale = true;
+}
+
 /* ---- parameters ---- */
 
 static struct slot_params *params_find(const struct agent *agent, uint32_t slot)
 {
     struct slot_params *params;
-    HASH_FIND(hh, agent->slot_params, &slot, sizeof slot, params);
+    HASH_FIND(hh, agent->demands->slot_params, &slot, sizeof slot, params);
     return params;
 }
 
@@ -79,7 +101,7 @@ static int params_add(struct agent *agent, const struct demand *demand, uint32_t
         if (!params)
             return -ENOMEM;
         params->slot = slot;
-        HASH_ADD(hh, agent->slot_params, slot, sizeof params->slot, params);
+        HASH_ADD(hh, agent->demands->slot_params, slot, sizeof params->slot, params);
     }
     for (unsigned i = 0; i < demand->param_count; i++) {
         if (param_place(params, demand->params[i]) >= 0)
@@ -117,7 +139,7 @@ static bool in_place(const struct demand *demand)
 
 bool agent_demand_wants(const struct agent *agent, uint32_t slot)
 {
-    for (const struct demand *demand = agent->demands; demand; demand = demand->next)
+    for (const struct demand *demand = agent->demands->list; demand; demand = demand->next)
         if (demand->selection && (demand->values || demand->param_count) && demand_has(demand, slot))
             return true;
     return false;
@@ -125,7 +147,7 @@ bool agent_demand_wants(const struct agent *agent, uint32_t slot)
 
 bool agent_demand_statics(const struct agent *agent)
 {
-    for (const struct demand *demand = agent->demands; demand; demand = demand->next)
+    for (const struct demand *demand = agent->demands->list; demand; demand = demand->next)
         if (demand->statics)
             return true;
     return false;
@@ -134,7 +156,7 @@ bool agent_demand_statics(const struct agent *agent)
 uint32_t agent_demand_mode(const struct agent *agent, uint32_t slot)
 {
     uint32_t mode = 0;
-    for (const struct demand *demand = agent->demands; demand; demand = demand->next)
+    for (const struct demand *demand = agent->demands->list; demand; demand = demand->next)
         if (in_place(demand) && demand_has(demand, slot))
             mode |= (demand->at_exit ? AREA_ACT_EXIT : AREA_ACT_ENTER) | (demand->values ? AREA_VALUES : 0);
     return mode;
@@ -174,7 +196,7 @@ static uint32_t list_for(struct agent *agent, uint32_t slot, bool at_exit, struc
     struct buf bytes = BUF_INIT;
     struct area_list list = {0};
     buf_append(&bytes, &list, sizeof list);
-    for (struct demand *demand = agent->demands; demand; demand = demand->next) {
+    for (struct demand *demand = agent->demands->list; demand; demand = demand->next) {
         if (demand->at_exit != at_exit || !in_place(demand) || !demand_has(demand, slot))
             continue;
         struct area_action action = {.csr = demand->serial, .raise = demand->raise, .enabled = 1};
@@ -284,18 +306,18 @@ static int find_slots(struct agent *agent, struct demand *demand)
     demand->slot_count = 0;
     if (!demand->selection)
         code = find_calls(agent, demand);
-    for (size_t i = 0; demand->selection && code == 0 && i < agent->module_count; i++) {
+    for (size_t i = 0; demand->selection && code == 0 && i < agent->mapped->count; i++) {
         if (!agent_module_hooked(agent, i))
             continue;
-        const struct index *index = agent->indexes[i]->index;
+        const struct index *index = agent->mapped->indexes[i]->index;
         _cleanup_(freep) size_t *few = NULL;
         size_t count = index_count(index);
         bool all = !selection_candidates(demand->selection, index, &few, &count);
         for (size_t k = 0; code == 0 && k < count; k++) {
             struct index_function function;
             index_at(index, all ? k : few[k], &function);
-            if (selection_matches(demand->selection, &agent->modules[i], &function))
-                code = add_slot(agent, demand, function.address + agent->modules[i].bias);
+            if (selection_matches(demand->selection, &agent->mapped->modules[i], &function))
+                code = add_slot(agent, demand, function.address + agent->mapped->modules[i].bias);
         }
     }
     if (demand->slot_count)
@@ -352,7 +374,7 @@ static const struct compiled_problem *problem_of(const struct demand *demand, co
 
 void agent_demands_problem(struct agent *agent, const struct buf *problems)
 {
-    for (struct demand *demand = agent->demands; demand; demand = demand->next) {
+    for (struct demand *demand = agent->demands->list; demand; demand = demand->next) {
         const struct compiled_problem *problem =
             demand->waits_for_compile && demand->slot_count == 1 ? problem_of(demand, problems) : NULL;
         struct buf text = BUF_INIT;
@@ -402,7 +424,7 @@ static void resolve(struct agent *agent, struct demand *demand)
 
 static struct demand *demand_find(const struct agent *agent, const struct csr *csr)
 {
-    for (struct demand *demand = agent->demands; demand; demand = demand->next)
+    for (struct demand *demand = agent->demands->list; demand; demand = demand->next)
         if (demand->csr == csr)
             return demand;
     return NULL;
@@ -456,7 +478,7 @@ int agent_demand(struct agent *agent, const struct agent_demand *wanted,
     agent_undemand(agent, wanted->csr);
     demand->ready = ready;
     demand->ctx = ctx;
-    struct demand **at = &agent->demands;
+    struct demand **at = &agent->demands->list;
     while (*at)
         at = &(*at)->next;
     *at = demand;
@@ -470,7 +492,7 @@ int agent_demand(struct agent *agent, const struct agent_demand *wanted,
 
 void agent_undemand(struct agent *agent, const struct csr *csr)
 {
-    struct demand *demand = demand_find(agent, csr), **at = &agent->demands;
+    struct demand *demand = demand_find(agent, csr), **at = &agent->demands->list;
     if (!demand)
         return;
     while (*at != demand)
@@ -487,8 +509,8 @@ void agent_demands_indexed(struct agent *agent)
 {
     if (agent->ended || !agent_indexes_ready(agent))
         return;
-    agent->demands_stale = false;
-    for (struct demand *demand = agent->demands, *next; demand; demand = next) {
+    agent->demands->stale = false;
+    for (struct demand *demand = agent->demands->list, *next; demand; demand = next) {
         next = demand->next;
         if (demand->selection)
             resolve(agent, demand);
@@ -497,15 +519,15 @@ void agent_demands_indexed(struct agent *agent)
 
 bool agent_demands_wait(const struct agent *agent)
 {
-    for (const struct demand *demand = agent->demands; demand; demand = demand->next)
-        if (!in_place(demand) || (agent->demands_stale && demand->selection))
+    for (const struct demand *demand = agent->demands->list; demand; demand = demand->next)
+        if (!in_place(demand) || (agent->demands->stale && demand->selection))
             return true;
     return false;
 }
 
 void agent_demands_compiled(struct agent *agent, bool ok)
 {
-    for (struct demand *demand = agent->demands, *next; demand; demand = next) {
+    for (struct demand *demand = agent->demands->list, *next; demand; demand = next) {
         next = demand->next;
         if (!demand->waits_for_compile)
             continue;
@@ -522,16 +544,16 @@ void agent_demands_compiled(struct agent *agent, bool ok)
 
 void agent_demands_free(struct agent *agent)
 {
-    while (agent->demands) {
-        struct demand *next = agent->demands->next;
-        tell(agent->demands, -ESRCH, "the process has ended");
-        demand_free(agent->demands);
-        agent->demands = next;
+    while (agent->demands->list) {
+        struct demand *next = agent->demands->list->next;
+        tell(agent->demands->list, -ESRCH, "the process has ended");
+        demand_free(agent->demands->list);
+        agent->demands->list = next;
     }
     struct slot_params *params, *next;
-    HASH_ITER(hh, agent->slot_params, params, next)
+    HASH_ITER(hh, agent->demands->slot_params, params, next)
     {
-        HASH_DELETE(hh, agent->slot_params, params);
+        HASH_DELETE(hh, agent->demands->slot_params, params);
         for (uint32_t i = 0; i < params->count; i++)
             free(params->expressions[i]);
         free(params);

@@ -1,29 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The files that processes share with us, the folder that they are in (agent_files.c), and those that a monitor before
- * this one has left (agent_adopt.c).
+ * The files that processes share with us, and the folder that they are in (agent_files.c).
  */
 #ifndef SCRY_MONITOR_RECORDER_AGENT_FILES_H
 #define SCRY_MONITOR_RECORDER_AGENT_FILES_H
 
-#include <stdbool.h>
-#include <stdint.h>
+#include "monitor/recorder/agent.h"
 
-#include "base/data/err.h"
-
-struct agent;
-struct agents;
-
-/* What a process shares with us, each in a file of its own. */
-enum area_kind { AREA_FUNCTIONS, AREA_MPI, AREA_KINDS };
 #define AREA_MPI_PREFIX "mpi-"
-struct area_file {
-    char *path; /* NULL: there is none, or it stays for the next monitor */
-    int fd;     /* -1: there is none */
-    uint64_t serial;
-    uint64_t memory_taken, memory_promised; /* bytes */
-    bool in_memory;                         /* in agents.memory */
-};
 
 /* Where areas and the doorbell are. */
 int agent_rings_open(struct agents *agents, struct err *err);
@@ -51,9 +35,5 @@ void area_file_end(struct agents *agents, struct area_file *file);              
 void area_file_leave(struct agents *agents, struct area_file *file); /* closes it, for the next monitor to find */
 const char *area_numbers(const char *name);                          /* PID-STARTTICKS-SERIAL of its name */
 void area_file_remove(const char *path);                             /* with its sidecar */
-
-/* agent_adopt.c */
-void agent_note(const struct agent *agent);   /* whose the areas are, for the next monitor; again when that changes */
-void agents_adopt_all(struct agents *agents); /* what a monitor before this one has left */
 
 #endif

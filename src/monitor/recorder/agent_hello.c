@@ -26,7 +26,7 @@
 #include "base/system/log.h"
 #include "base/system/loop.h"
 #include "monitor/engine/monitor.h"
-#include "monitor/recorder/agents_internal.h"
+#include "monitor/recorder/agent.h"
 #include "probe/cells.h"
 #include "probe/proc.h"
 #include "shm/command.h"
@@ -292,11 +292,10 @@ static struct agent *entry_of(struct agents *agents, pid_t pid, const struct gre
 /* The functions of it. */
 static int make_functions(struct agent *agent, const struct greeting *hello, struct agent **ret_parent, struct err *err)
 {
-    agent->room = room_wanted(hello);
     agent->opens_late = true;
     agent->forked = hello->fork_of != 0;
     *ret_parent = parent_of(agent->agents, agent->ppid, hello);
-    int code = agent_area_make(agent, *ret_parent, err);
+    int code = agent_area_make(agent, *ret_parent, room_wanted(hello), err);
     if (code < 0)
         return code;
     agent->only_mpi = !(hello->flags & AGENT_HAS_HOOKS);

@@ -12,7 +12,7 @@
 
 #include "base/system/clock.h"
 #include "base/system/log.h"
-#include "monitor/recorder/agents_internal.h"
+#include "monitor/recorder/agent.h"
 #include "shm/waits.h"
 #include "symbols/client/client.h"
 #include "monitor/engine/monitor.h"

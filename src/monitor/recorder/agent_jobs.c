@@ -17,7 +17,8 @@
 #include "jobdir/record/parts.h"
 #include "lang/value.h"
 #include "monitor/recorder/agent_mpi.h"
-#include "monitor/recorder/agents_internal.h"
+#include "monitor/recorder/agent.h"
+#include "monitor/recorder/agent_select.h"
 #include "monitor/engine/monitor.h"
 #include "probe/proc.h"
 #include "shm/waits.h"
@@ -175,7 +176,7 @@ void job_put(struct agents *agents, struct trace_job *job)
 static void agent_changes_values(struct agent *agent)
 {
     agent_compile_again(agent);
-    agent->applies_soon = true;
+    agent->selection->applies_soon = true;
     collect_soon(agent->agents);
 }
 
@@ -222,7 +223,7 @@ int agents_job_set(struct agents *agents, const char *dir, const char *key, cons
             agent_changes_values(agent);
         } else if (trace_settings_compiled(key))
             agent_changes_values(agent);
-        else if (!agent->applies_soon)
+        else if (!agent->selection->applies_soon)
             agent_apply(agent);
     }
     agents->collecting--;
@@ -353,7 +354,7 @@ static void describe_rules(const struct trace_job *job, struct agents_job_state 
 static void describe_hold(struct agents *agents, const struct trace_job *job, struct agents_job_state *state)
 {
     const struct agent *agent = agents->list;
-    while (agent && (agent->job != job || !agent->hold_timer || agent->ended))
+    while (agent && (agent->job != job || !agent->selection->hold_timer || agent->ended))
         agent = agent->next;
     if (agent)
         add_note(state, NOTE(main_waits, .pid = (uint64_t)agent->pid, .program = agent->exe,
@@ -390,9 +391,9 @@ static void describe_selected(struct agents *agents, const struct trace_job *job
     for (const struct agent *agent = agents->list; agent; agent = agent->next) {
         if (agent->job != job || agent->ended || !agent->writer)
             continue;
-        state->choosing += agent->selection_waits;
-        matched |= !agent->unmatched.note.kind;
-        unmatched = &agent->unmatched.note;
+        state->choosing += agent->selection->waits;
+        matched |= !agent->selection->unmatched.note.kind;
+        unmatched = &agent->selection->unmatched.note;
     }
     if (!unmatched || matched || state->choosing)
         return;
@@ -413,18 +414,15 @@ int agents_job_state(struct agents *agents, const char *dir, struct agents_job_s
     HASH_FIND_STR(agents->jobs, dir, job);
     if (!job)
         return -ENOENT;
-    *ret_state = (struct agents_job_state){.events = job->events, .discarded = job->discarded};
     for (struct agent *agent = agents->list; agent; agent = agent->next) {
-        if (agent->job != job)
-            continue;
         struct pollfd exits = {.fd = agent->pidfd, .events = POLLIN};
-        if (!agent->ended && poll(&exits, 1, 0) > 0) /* whoever asks may know it before the loop does */
+        if (agent->job == job && !agent->ended &&
+            poll(&exits, 1, 0) > 0) /* whoever asks may know it before the loop does */
             agent_exited(agent);
-        ret_state->living += !agent->ended;
-        ret_state->draining += agent_drains(agent);
-        ret_state->events += agent->events;
-        ret_state->discarded += agent->discarded;
     }
+    struct job_sums sums = agents_job_sums(agents, job);
+    *ret_state = (struct agents_job_state){
+        .living = sums.living, .draining = sums.draining, .events = sums.events, .discarded = sums.discarded};
     if (agent_hello_waits(agents)) /* perhaps of this job; if it did not wait any longer, that is still to be counted */
         ret_state->living++;
     describe_problems(job, ret_state);

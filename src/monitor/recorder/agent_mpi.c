@@ -11,7 +11,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "monitor/recorder/agents_internal.h"
+#include "monitor/recorder/agent.h"
+#include "monitor/recorder/agent_select.h"
 #include "monitor/params/params.h"
 #include "shm/capture.h"
 #include "shm/code.h"
@@ -245,7 +246,7 @@ bool agent_mpi_name(struct agent *agent, uint32_t slot)
         return true;
     trace_writer_function(agent->writer, slot, mpi_function(call), call_infos[call].name, "", 0, 0,
                           agent_mpi_library(agent));
-    agent->named[slot >> 6] |= UINT64_C(1) << (slot & 63);
+    agent_named(agent, slot);
     const uint64_t sites[SIDES] = {mpi_function_entry(call), mpi_function_exit(call)};
     for (unsigned side = 0; side < SIDES; side++) {
         const struct area_site *site = area_site_find(&agent->view, sites[side], false);
@@ -333,7 +334,7 @@ void agent_mpi_apply(struct agent *agent)
     uint32_t mode = mode_of(agent), library = agent->rank.library;
     if (mode & AREA_VALUES)
         captures_place(agent);
-    agent->counts |= (mode & AREA_COUNT) != 0;
+    agent->selection->counts |= (mode & AREA_COUNT) != 0;
     for (uint32_t call = 1; call < CALL_COUNT; call++) {
         if (library && !(call_infos[call].libraries >> (library - 1) & 1))
             continue;
@@ -341,7 +342,7 @@ void agent_mpi_apply(struct agent *agent)
         if (!slot)
             continue;
         uint32_t at = (uint32_t)(slot - agent->view.slots);
-        agent->modes[at] = (uint8_t)mode;
+        agent->selection->modes[at] = (uint8_t)mode;
         agent_mode_update(agent, at);
     }
     atomic_store(&area->messages, (mode & AREA_RECORD) != 0);

@@ -14,7 +14,8 @@
 #include "base/data/cleanup.h"
 #include "jobdir/trace/trace.h"
 #include "monitor/recorder/agent_mpi.h"
-#include "monitor/recorder/agents_internal.h"
+#include "monitor/recorder/agent.h"
+#include "monitor/recorder/agent_names.h"
 #include "shm/mpi_told.h"
 #include "symbols/index/names.h"
 
@@ -138,16 +139,16 @@ static void index_answer(void *ctx, const struct helper_answer *answer)
 static void build_missing(struct agent *agent)
 {
     struct agents *agents = agent->agents;
-    struct index_build *build = calloc(1, sizeof *build + agent->module_count * sizeof build->all[0]);
-    const char **files = calloc(agent->module_count + 1, sizeof *files);
+    struct index_build *build = calloc(1, sizeof *build + agent->mapped->count * sizeof build->all[0]);
+    const char **files = calloc(agent->mapped->count + 1, sizeof *files);
     if (!build || !files)
         goto out;
     build->agents = agents;
-    for (size_t i = 0; i < agent->module_count; i++) {
-        struct shared_index *shared = agent->indexes[i];
-        if (!shared || shared->index || shared->failed || shared->building || !*agent->modules[i].path)
+    for (size_t i = 0; i < agent->mapped->count; i++) {
+        struct shared_index *shared = agent->mapped->indexes[i];
+        if (!shared || shared->index || shared->failed || shared->building || !*agent->mapped->modules[i].path)
             continue;
-        char *file = strdup(agent->modules[i].path);
+        char *file = strdup(agent->mapped->modules[i].path);
         if (!file)
             break;
         memcpy(build->all[build->count].key, shared->key, sizeof shared->key);
@@ -175,8 +176,8 @@ out:
 
 bool agent_indexes_ready(const struct agent *agent)
 {
-    for (size_t i = 0; i < agent->module_count; i++)
-        if (agent->indexes[i] && agent->indexes[i]->building)
+    for (size_t i = 0; i < agent->mapped->count; i++)
+        if (agent->mapped->indexes[i] && agent->mapped->indexes[i]->building)
             return false;
     return true;
 }
@@ -184,8 +185,8 @@ bool agent_indexes_ready(const struct agent *agent)
 /* Whether functions of a module call the hooks. (The C library defines hooks, too, but does not call them.) */
 bool agent_module_hooked(const struct agent *agent, size_t module)
 {
-    const struct index *index = agent->indexes[module] ? agent->indexes[module]->index : NULL;
-    unsigned hooks = INDEX_HAS_HOOKS | (agent->modules[module].is_program ? INDEX_OWN_HOOKS : 0u);
+    const struct index *index = agent->mapped->indexes[module] ? agent->mapped->indexes[module]->index : NULL;
+    unsigned hooks = INDEX_HAS_HOOKS | (agent->mapped->modules[module].is_program ? INDEX_OWN_HOOKS : 0u);
     return index && index_count(index) && (index_flags(index) & hooks);
 }
 
@@ -232,17 +233,22 @@ struct unloaded_sites { /* of one library at one address */
     struct area_site sites[];
 };
 
+bool agent_modules_new(struct agent *agent)
+{
+    return (agent->mapped = calloc(1, sizeof *agent->mapped)) != NULL;
+}
+
 static void modules_drop(struct agent *agent)
 {
-    for (size_t i = 0; i < agent->module_count; i++)
-        shared_put(agent->agents, agent->indexes[i]);
-    free(agent->indexes);
-    free(agent->modules);
-    free(agent->modules_seen);
-    agent->indexes = NULL;
-    agent->modules = NULL;
-    agent->modules_seen = NULL;
-    agent->module_count = 0;
+    for (size_t i = 0; i < agent->mapped->count; i++)
+        shared_put(agent->agents, agent->mapped->indexes[i]);
+    free(agent->mapped->indexes);
+    free(agent->mapped->modules);
+    free(agent->mapped->seen);
+    agent->mapped->indexes = NULL;
+    agent->mapped->modules = NULL;
+    agent->mapped->seen = NULL;
+    agent->mapped->count = 0;
 }
 
 void agent_module_write(struct agent *agent, const struct module *module)
@@ -304,15 +310,15 @@ static struct known_address known_of_slot(const struct area_slot *slot)
 static bool address_module(const struct agent *agent, const struct known_address *at, struct slot_module *ret_module)
 {
     uint64_t address = at->address;
-    const struct module *module = module_find(agent->modules, agent->module_count, address);
-    size_t i = module ? (size_t)(module - agent->modules) : 0;
-    if (module && reading_is_good(agent->view.area, at, agent->modules_seen[i])) {
-        *ret_module =
-            (struct slot_module){module->name, module->path, module->key, module->bias, agent->indexes[i], module};
+    const struct module *module = module_find(agent->mapped->modules, agent->mapped->count, address);
+    size_t i = module ? (size_t)(module - agent->mapped->modules) : 0;
+    if (module && reading_is_good(agent->view.area, at, agent->mapped->seen[i])) {
+        *ret_module = (struct slot_module){
+            module->name, module->path, module->key, module->bias, agent->mapped->indexes[i], module};
         return true;
     }
-    for (size_t k = 0; k < agent->unloaded_count; k++) {
-        const struct unloaded_module *unloaded = &agent->unloaded[k];
+    for (size_t k = 0; k < agent->mapped->unloaded_count; k++) {
+        const struct unloaded_module *unloaded = &agent->mapped->unloaded[k];
         if (address < unloaded->start || address >= unloaded->end ||
             !reading_is_good(agent->view.area, at, unloaded->seen))
             continue;
@@ -347,20 +353,22 @@ static bool place_module_find(const struct agent *agent, uint32_t place, uint64_
 
 static void unloaded_add(struct agent *agent, size_t i)
 {
-    const struct module *module = &agent->modules[i];
-    if (!agent->unloaded && !(agent->unloaded = calloc(UNLOADED_LIMIT, sizeof *agent->unloaded)))
+    const struct module *module = &agent->mapped->modules[i];
+    if (!agent->mapped->unloaded &&
+        !(agent->mapped->unloaded = calloc(UNLOADED_LIMIT, sizeof *agent->mapped->unloaded)))
         return;
-    if (agent->unloaded_count == UNLOADED_LIMIT) { /* what was called there has its names by now */
-        shared_put(agent->agents, agent->unloaded[0].shared);
-        free(agent->unloaded[0].path);
-        memmove(agent->unloaded, agent->unloaded + 1, --agent->unloaded_count * sizeof *agent->unloaded);
+    if (agent->mapped->unloaded_count == UNLOADED_LIMIT) { /* what was called there has its names by now */
+        shared_put(agent->agents, agent->mapped->unloaded[0].shared);
+        free(agent->mapped->unloaded[0].path);
+        memmove(agent->mapped->unloaded, agent->mapped->unloaded + 1,
+                --agent->mapped->unloaded_count * sizeof *agent->mapped->unloaded);
     }
-    struct unloaded_module *unloaded = &agent->unloaded[agent->unloaded_count++];
+    struct unloaded_module *unloaded = &agent->mapped->unloaded[agent->mapped->unloaded_count++];
     *unloaded = (struct unloaded_module){.start = module->start,
                                          .end = module->end,
                                          .bias = module->bias,
-                                         .seen = agent->modules_seen[i],
-                                         .shared = agent->indexes[i],
+                                         .seen = agent->mapped->seen[i],
+                                         .shared = agent->mapped->indexes[i],
                                          .path = strdup(module->path)};
     memcpy(unloaded->name, module->name, sizeof unloaded->name);
     if (unloaded->shared)
@@ -380,8 +388,8 @@ static void sites_withdraw(struct agent *agent, const struct module *module)
     if (all) {
         memcpy(all->key, module->key, sizeof all->key);
         all->bias = module->bias;
-        all->next = agent->unloaded_sites;
-        agent->unloaded_sites = all;
+        all->next = agent->mapped->unloaded_sites;
+        agent->mapped->unloaded_sites = all;
     }
     for (uint32_t i = 0; count && i <= view->site_mask; i++) {
         struct area_site *site = &view->sites[i];
@@ -396,7 +404,7 @@ static void sites_withdraw(struct agent *agent, const struct module *module)
 
 static void sites_restore(struct agent *agent, const struct module *module)
 {
-    for (struct unloaded_sites **at = &agent->unloaded_sites, *all; (all = *at);) {
+    for (struct unloaded_sites **at = &agent->mapped->unloaded_sites, *all; (all = *at);) {
         if (all->bias != module->bias || strcmp(all->key, module->key) != 0) {
             at = &all->next;
             continue;
@@ -443,7 +451,7 @@ static void close_unheard(struct agent *agent, const struct module *module, uint
 /* Whether what was closed is there again, as far as this address of the place says. */
 static bool place_is_back(const struct agent *agent, uint32_t at, uint64_t address, uint32_t seen)
 {
-    const struct module *now = module_find(agent->modules, agent->module_count, address);
+    const struct module *now = module_find(agent->mapped->modules, agent->mapped->count, address);
     const struct area *area = agent->view.area;
     uint32_t closed = atomic_load(&agent->view.places[at].closed);
     struct slot_module was;
@@ -452,7 +460,7 @@ static bool place_is_back(const struct agent *agent, uint32_t at, uint64_t addre
     const _Atomic uint64_t *range = area->closings[closed % AREA_CLOSINGS];
     if (address < atomic_load(&range[0]) || address >= atomic_load(&range[1]))
         return true; /* it is of what was not closed */
-    return now && *now->key && agent->modules_seen[now - agent->modules] == seen &&
+    return now && *now->key && agent->mapped->seen[now - agent->mapped->modules] == seen &&
            place_module_find(agent, at, address, &was) && was.bias == now->bias && strcmp(was.key, now->key) == 0;
 }
 
@@ -489,8 +497,8 @@ static void slots_open(struct agent *agent, uint32_t seen)
         struct slot_module was;
         if (!(function & AREA_CLOSED))
             continue;
-        const struct module *now = module_find(agent->modules, agent->module_count, address);
-        if (!now || !*now->key || agent->modules_seen[now - agent->modules] != seen ||
+        const struct module *now = module_find(agent->mapped->modules, agent->mapped->count, address);
+        if (!now || !*now->key || agent->mapped->seen[now - agent->mapped->modules] != seen ||
             !slot_module_find(agent, i, &was) || was.bias != now->bias || strcmp(was.key, now->key) != 0 ||
             area_slot_find(&agent->view, address, false))
             continue;
@@ -524,7 +532,7 @@ static void modules_keep_known(const struct agent *agent, const struct modules_r
     for (size_t i = 0; i < reading->count; i++) {
         struct module *module = &reading->modules[i];
         const struct module *before =
-            *module->key ? NULL : module_find(agent->modules, agent->module_count, module->start);
+            *module->key ? NULL : module_find(agent->mapped->modules, agent->mapped->count, module->start);
         if (!before || before->start != module->start || before->bias != module->bias ||
             strcmp(before->name, module->name) != 0 || !key_is_of(before->key, module->loaded))
             continue;
@@ -536,14 +544,14 @@ static void modules_keep_known(const struct agent *agent, const struct modules_r
 static void modules_replace(struct agent *agent, const struct modules_reading *reading)
 {
     bool sure = reading->seen != CLOSES_UNKNOWN, back = false;
-    for (size_t i = 0; i < agent->module_count; i++) {
-        const struct module *module = &agent->modules[i];
+    for (size_t i = 0; i < agent->mapped->count; i++) {
+        const struct module *module = &agent->mapped->modules[i];
         if (!*module->key)
             continue;
         if (module_same_in(reading->modules, reading->count, module)) {
             bool closed =
-                sure && agent->modules_seen[i] != CLOSES_UNKNOWN &&
-                closed_between(agent->view.area, module->start, module->end, agent->modules_seen[i], reading->seen);
+                sure && agent->mapped->seen[i] != CLOSES_UNKNOWN &&
+                closed_between(agent->view.area, module->start, module->end, agent->mapped->seen[i], reading->seen);
             if (closed) /* and opened again */
                 unloaded_add(agent, i);
             back |= closed;
@@ -554,24 +562,26 @@ static void modules_replace(struct agent *agent, const struct modules_reading *r
             continue;
         sites_withdraw(agent, module);
         if (sure)
-            close_unheard(agent, module, agent->modules_seen[i]);
+            close_unheard(agent, module, agent->mapped->seen[i]);
     }
     for (size_t i = 0; i < reading->count; i++) {
-        const struct module *before = module_same_in(agent->modules, agent->module_count, &reading->modules[i]);
-        bool came = !before && agent->module_count;
+        const struct module *before =
+            module_same_in(agent->mapped->modules, agent->mapped->count, &reading->modules[i]);
+        bool came = !before && agent->mapped->count;
         if (!before)
             agent_module_write(agent, &reading->modules[i]);
-        reading->modules_seen[i] = sure || !before ? reading->seen : agent->modules_seen[before - agent->modules];
+        reading->modules_seen[i] =
+            sure || !before ? reading->seen : agent->mapped->seen[before - agent->mapped->modules];
         if (came)
             sites_restore(agent, &reading->modules[i]);
         back |= came;
     }
     modules_drop(agent);
-    agent->modules = reading->modules;
-    agent->indexes = reading->indexes;
-    agent->modules_seen = reading->modules_seen;
-    agent->module_count = reading->count;
-    if (back && sure && agent->unloaded_count) {
+    agent->mapped->modules = reading->modules;
+    agent->mapped->indexes = reading->indexes;
+    agent->mapped->seen = reading->modules_seen;
+    agent->mapped->count = reading->count;
+    if (back && sure && agent->mapped->unloaded_count) {
         slots_open(agent, reading->seen);
         places_open(agent, reading->seen);
     }
@@ -579,17 +589,17 @@ static void modules_replace(struct agent *agent, const struct modules_reading *r
 
 static void unloaded_free(struct agent *agent)
 {
-    for (size_t k = 0; k < agent->unloaded_count; k++) {
-        shared_put(agent->agents, agent->unloaded[k].shared);
-        free(agent->unloaded[k].path);
+    for (size_t k = 0; k < agent->mapped->unloaded_count; k++) {
+        shared_put(agent->agents, agent->mapped->unloaded[k].shared);
+        free(agent->mapped->unloaded[k].path);
     }
-    free(agent->unloaded);
-    agent->unloaded = NULL;
-    agent->unloaded_count = 0;
-    while (agent->unloaded_sites) {
-        struct unloaded_sites *next = agent->unloaded_sites->next;
-        free(agent->unloaded_sites);
-        agent->unloaded_sites = next;
+    free(agent->mapped->unloaded);
+    agent->mapped->unloaded = NULL;
+    agent->mapped->unloaded_count = 0;
+    while (agent->mapped->unloaded_sites) {
+        struct unloaded_sites *next = agent->mapped->unloaded_sites->next;
+        free(agent->mapped->unloaded_sites);
+        agent->mapped->unloaded_sites = next;
     }
 }
 
@@ -664,43 +674,68 @@ int agent_modules_refresh(struct agent *agent)
 
 bool agent_modules_inherit(struct agent *agent, const struct agent *parent)
 {
-    if (!parent->module_count || parent->modules_looked != atomic_load(&parent->view.area->modules))
+    if (!parent->mapped->count || parent->mapped->looked != atomic_load(&parent->view.area->modules))
         return false;
-    struct module *modules = calloc(parent->module_count, sizeof *modules);
-    struct shared_index **indexes = calloc(parent->module_count + 1, sizeof *indexes);
-    uint32_t *seen = calloc(parent->module_count + 1, sizeof *seen); /* nothing was closed in it yet */
+    struct module *modules = calloc(parent->mapped->count, sizeof *modules);
+    struct shared_index **indexes = calloc(parent->mapped->count + 1, sizeof *indexes);
+    uint32_t *seen = calloc(parent->mapped->count + 1, sizeof *seen); /* nothing was closed in it yet */
     if (!modules || !indexes || !seen) {
         free(modules);
         free(indexes);
         free(seen);
         return false;
     }
-    memcpy(modules, parent->modules, parent->module_count * sizeof *modules);
-    for (size_t i = 0; i < parent->module_count; i++) {
+    memcpy(modules, parent->mapped->modules, parent->mapped->count * sizeof *modules);
+    for (size_t i = 0; i < parent->mapped->count; i++) {
         char *pid = NULL; /* files named by way of the parent's namespace are there as long as the parent */
         if (strncmp(modules[i].path, "/proc/", 6) == 0 && strtol(modules[i].path + 6, &pid, 10) == parent->pid && pid) {
             char path[sizeof modules[i].path];
             if (snprintf(path, sizeof path, "/proc/%d%s", agent->pid, pid) < (int)sizeof path)
                 memcpy(modules[i].path, path, sizeof path);
         }
-        indexes[i] = parent->indexes[i];
+        indexes[i] = parent->mapped->indexes[i];
         if (indexes[i])
             indexes[i]->users++;
     }
     agent_modules_free(agent);
-    agent->modules = modules;
-    agent->indexes = indexes;
-    agent->modules_seen = seen;
-    agent->module_count = parent->module_count;
+    agent->mapped->modules = modules;
+    agent->mapped->indexes = indexes;
+    agent->mapped->seen = seen;
+    agent->mapped->count = parent->mapped->count;
     return true;
 }
 
 /* ---- names ---- */
 
+int agent_names_open(struct agent *agent)
+{
+    size_t words = agent_known_place(&agent->view, agent->view.place_end) / 64 + 1;
+    if (!agent->mapped->known) /* else it was tried before, and the job's directory was not there */
+        agent->mapped->known = calloc(words, sizeof *agent->mapped->known);
+    if (!agent->mapped->named)
+        agent->mapped->named = calloc(words, sizeof *agent->mapped->named);
+    return agent->mapped->known && agent->mapped->named ? 0 : -ENOMEM;
+}
+
+uint64_t *agent_known(const struct agent *agent)
+{
+    return agent->mapped->known;
+}
+
+void agent_named(struct agent *agent, uint32_t slot)
+{
+    agent->mapped->named[slot >> 6] |= UINT64_C(1) << (slot & 63);
+}
+
+bool agent_names_lack(const struct agent *agent)
+{
+    return agent->mapped->unnamed;
+}
+
 static const struct module *module_at(const struct agent *agent, uint64_t address, struct shared_index **ret_index)
 {
-    const struct module *module = module_find(agent->modules, agent->module_count, address);
-    *ret_index = module ? agent->indexes[module - agent->modules] : NULL;
+    const struct module *module = module_find(agent->mapped->modules, agent->mapped->count, address);
+    *ret_index = module ? agent->mapped->indexes[module - agent->mapped->modules] : NULL;
     return module;
 }
 
@@ -721,19 +756,19 @@ static void slot_name(struct agent *agent, uint32_t slot)
         return;
     bool several = atomic_load(&agent->view.slots[slot].closed) == AREA_CLOSED_UNSURE;
     bool found = slot_module_find(agent, slot, &of);
-    if (!several && (agent->named[slot >> 6] >> (slot & 63) & 1))
+    if (!several && (agent->mapped->named[slot >> 6] >> (slot & 63) & 1))
         return;
     if (found && of.shared && of.shared->index && index_find(of.shared->index, address - of.bias, &function)) {
         trace_writer_function(agent->writer, slot, address, function.name, function.file, function.line, function.size,
                               of.name);
-        agent->named[slot >> 6] |= UINT64_C(1) << (slot & 63);
+        agent->mapped->named[slot >> 6] |= UINT64_C(1) << (slot & 63);
         return;
     }
     bool closed = !found && !area_slot_live(&agent->view.slots[slot]);
     char name[64];
     snprintf(name, sizeof name, closed ? "0x%" PRIx64 " (library closed)" : "0x%" PRIx64, address);
     trace_writer_function(agent->writer, slot, address, name, "", 0, 0, of.name);
-    agent->unnamed |= !found || (of.shared && of.shared->building);
+    agent->mapped->unnamed |= !found || (of.shared && of.shared->building);
 }
 
 /* A key that is a build-id (symbols/index/index.h), in hexadecimal digits; 0: it is not. */
@@ -760,7 +795,7 @@ static void place_name(struct agent *agent, uint32_t place)
     struct slot_module of;
     place &= ~RECORD_PLACE;
     uint32_t at = agent_known_place(&agent->view, place);
-    if (!agent->writer || place >= agent->view.place_end || (agent->named[at >> 6] >> (at & 63) & 1))
+    if (!agent->writer || place >= agent->view.place_end || (agent->mapped->named[at >> 6] >> (at & 63) & 1))
         return;
     const struct area_place *from = &agent->view.places[place];
     uint32_t slot = atomic_load(&from->slot);
@@ -786,9 +821,9 @@ static void place_name(struct agent *agent, uint32_t place)
     };
     trace_writer_place(agent->writer, place, &line);
     if (found && known)
-        agent->named[at >> 6] |= UINT64_C(1) << (at & 63);
+        agent->mapped->named[at >> 6] |= UINT64_C(1) << (at & 63);
     else
-        agent->unnamed = true;
+        agent->mapped->unnamed = true;
 }
 
 void agent_name(void *ctx, uint32_t function)
@@ -805,23 +840,23 @@ void agent_know(struct agent *agent, uint32_t slot)
     uint64_t bit = UINT64_C(1) << (at & 63);
     if (slot & RECORD_PLACE)
         agent_know(agent, area_entry_slot(&agent->view, slot));
-    if (agent->known[at >> 6] & bit)
+    if (agent->mapped->known[at >> 6] & bit)
         return;
-    agent->known[at >> 6] |= bit;
+    agent->mapped->known[at >> 6] |= bit;
     agent_name(agent, slot);
 }
 
 void agent_names_again(struct agent *agent)
 {
-    if (!agent->unnamed || !agent->known)
+    if (!agent->mapped->unnamed || !agent->mapped->known)
         return;
-    agent->unnamed = false;
+    agent->mapped->unnamed = false;
     for (uint32_t slot = 0; slot <= agent->view.slot_mask; slot++)
-        if (agent->known[slot >> 6] >> (slot & 63) & 1)
+        if (agent->mapped->known[slot >> 6] >> (slot & 63) & 1)
             slot_name(agent, slot);
     for (uint32_t place = 0; place < agent->view.place_end; place++) {
         uint32_t at = agent_known_place(&agent->view, place);
-        if (agent->known[at >> 6] >> (at & 63) & 1)
+        if (agent->mapped->known[at >> 6] >> (at & 63) & 1)
             place_name(agent, place);
     }
     if (agent->writer) /* somebody may be following it */
@@ -871,18 +906,18 @@ int agent_functions(struct agent *agent, const char *text,
     bool goes_on = agent_indexes_ready(agent);
     if (!goes_on)
         code = err_set(err, -EAGAIN, "the symbols of pid %d are being read: ask again in a moment", agent->pid);
-    for (size_t i = 0; goes_on && i < agent->module_count; i++) {
-        if (module_is_agent(&agent->modules[i]))
+    for (size_t i = 0; goes_on && i < agent->mapped->count; i++) {
+        if (module_is_agent(&agent->mapped->modules[i]))
             continue; /* no part of the program */
-        const struct index *index = agent->indexes[i] ? agent->indexes[i]->index : NULL;
+        const struct index *index = agent->mapped->indexes[i] ? agent->mapped->indexes[i]->index : NULL;
         _cleanup_(freep) size_t *few = NULL;
         size_t count = index ? index_count(index) : 0;
         bool all = !index || !selection_candidates(selection, index, &few, &count);
         for (size_t k = 0; goes_on && k < count; k++) {
             struct index_function function;
             index_at(index, all ? k : few[k], &function);
-            if (selection_matches(selection, &agent->modules[i], &function))
-                goes_on = fn(ctx, &agent->modules[i], &function);
+            if (selection_matches(selection, &agent->mapped->modules[i], &function))
+                goes_on = fn(ctx, &agent->mapped->modules[i], &function);
         }
     }
     selection_free(selection);

@@ -14,10 +14,17 @@
 #include "base/data/cleanup.h"
 #include "base/system/clock.h"
 #include "monitor/recorder/agent_mpi.h"
-#include "monitor/recorder/agents_internal.h"
+#include "monitor/recorder/agent.h"
+#include "monitor/recorder/agent_select.h"
+#include "monitor/recorder/agent_names.h"
 #include "monitor/engine/monitor.h"
 
 enum { NS_PER_MS = 1000000, MANY_FUNCTIONS = 50000 };
+
+bool agent_selection_new(struct agent *agent)
+{
+    return (agent->selection = calloc(1, sizeof *agent->selection)) != NULL;
+}
 
 static const struct trace_settings *settings_of(const struct agent *agent)
 {
@@ -45,13 +52,13 @@ static void futex_wake(_Atomic uint32_t *word)
 
 void agent_go(struct agent *agent)
 {
-    loop_remove(agent->hold_timer);
-    agent->hold_timer = NULL;
+    loop_remove(agent->selection->hold_timer);
+    agent->selection->hold_timer = NULL;
     if (!agent->view.area)
         return;
     atomic_store(&agent->view.area->go, 1);
     futex_wake(&agent->view.area->go);
-    atomic_store(&agent->view.area->modules_seen, agent->modules_looked);
+    atomic_store(&agent->view.area->modules_seen, agent->mapped->looked);
     futex_wake(&agent->view.area->modules_seen);
 }
 
@@ -65,8 +72,8 @@ static void held_long_enough(void *ctx)
 
 static void hold(struct agent *agent)
 {
-    if (!agent->hold_timer && !atomic_load(&agent->view.area->go))
-        agent->hold_timer =
+    if (!agent->selection->hold_timer && !atomic_load(&agent->view.area->go))
+        agent->selection->hold_timer =
             loop_add_timer(agent->agents->monitor->loop, wait_policies[WAIT_MAIN].limit_ms * WAITS_NS_PER_MS, 0,
                            held_long_enough, agent);
 }
@@ -77,7 +84,8 @@ static void hold(struct agent *agent)
  * little. */
 static enum area_thin thins(const struct agent *agent, const struct trace_settings *settings)
 {
-    if (agent->job && trace_settings_plain(settings) && !agent->rated) /* what a rate has left out is told as exact */
+    if (agent->job && trace_settings_plain(settings) &&
+        !agent->selection->rated) /* what a rate has left out is told as exact */
         return AREA_THIN_QUIET;
     bool limited = agent->limited || (agent->job && agent->job->limited);
     return limited || trace_settings_plain(settings) ? AREA_THIN_TALLY : AREA_THIN_NOT;
@@ -89,7 +97,7 @@ void agent_forks_update(struct agent *agent)
     const struct trace_settings *settings = agent->job && !agent->as_left ? &agent->job->settings : NULL;
     bool records = agent->writer || agent->opens_late;
     bool thin = settings && (settings->off || (settings->on && records && thins(agent, settings) == AREA_THIN_QUIET));
-    atomic_store(&agent->view.area->forks_thin, thin && !agent->overrides && !agent->demands);
+    atomic_store(&agent->view.area->forks_thin, thin && !agent->selection->overrides && !agent_is_demanded(agent));
 }
 
 static void set_switches(struct agent *agent)
@@ -110,14 +118,15 @@ static void set_switches(struct agent *agent)
     atomic_store(&area->ticks_per_second, agents->ticks_per_second);
     atomic_store(&area->min_ticks,
                  (uint64_t)((unsigned __int128)settings->min_ns * agents->ticks_per_second / NS_PER_SECOND));
-    agent->rated |= settings->rate != 0;
-    if (settings->min_ns > agent->longest_min_ns)
-        agent->longest_min_ns = settings->min_ns;
-    if (!agent->switched || settings->min_ns < agent->least_min_ns)
-        agent->least_min_ns = settings->min_ns;
-    agent->switched = true;
-    if (settings->max_depth && (!agent->least_max_depth || settings->max_depth < agent->least_max_depth))
-        agent->least_max_depth = settings->max_depth;
+    agent->selection->rated |= settings->rate != 0;
+    if (settings->min_ns > agent->selection->longest_min_ns)
+        agent->selection->longest_min_ns = settings->min_ns;
+    if (!agent->selection->switched || settings->min_ns < agent->selection->least_min_ns)
+        agent->selection->least_min_ns = settings->min_ns;
+    agent->selection->switched = true;
+    if (settings->max_depth &&
+        (!agent->selection->least_max_depth || settings->max_depth < agent->selection->least_max_depth))
+        agent->selection->least_max_depth = settings->max_depth;
     atomic_store(&area->on, settings->on && !(agent->writer && trace_writer_failed(agent->writer)));
 }
 
@@ -127,19 +136,19 @@ static void set_unknown(struct agent *agent, uint32_t mode, const bool *wants)
     struct area *area = agent->view.area;
     uint32_t count = 0;
     atomic_store(&area->unknown_mode, 0);
-    for (size_t i = 0; mode && i < agent->module_count; i++) {
+    for (size_t i = 0; mode && i < agent->mapped->count; i++) {
         if (!wants[i])
             continue;
         if (count == AREA_RANGES) { /* more libraries than ranges: everywhere, slots say where not */
             count = 0;
             break;
         }
-        atomic_store(&area->ranges[count][0], agent->modules[i].start);
-        atomic_store(&area->ranges[count][1], agent->modules[i].end);
+        atomic_store(&area->ranges[count][0], agent->mapped->modules[i].start);
+        atomic_store(&area->ranges[count][1], agent->mapped->modules[i].end);
         count++;
     }
-    bool any = agent->module_count == 0, each = true;
-    for (size_t i = 0; i < agent->module_count; i++) {
+    bool any = agent->mapped->count == 0, each = true;
+    for (size_t i = 0; i < agent->mapped->count; i++) {
         any |= wants[i];
         each &= wants[i];
     }
@@ -170,16 +179,22 @@ static uint32_t own_mode(const struct agent *agent, const struct area_slot *slot
 void agent_mode_update(struct agent *agent, uint32_t slot)
 {
     struct area_slot *at = &agent->view.slots[slot];
-    uint32_t mode = agent->modes[slot] == MODE_OWN ? own_mode(agent, at) : agent->modes[slot];
+    uint32_t mode = agent->selection->modes[slot] == MODE_OWN ? own_mode(agent, at) : agent->selection->modes[slot];
     atomic_store_explicit(&at->mode, mode | agent_demand_mode(agent, slot), memory_order_release);
+}
+
+bool agent_records_values(const struct agent *agent, uint32_t slot)
+{
+    return agent->selection->modes && agent->selection->modes[slot] != MODE_OWN &&
+           (agent->selection->modes[slot] & AREA_VALUES);
 }
 
 bool agent_modes_new(struct agent *agent)
 {
     size_t count = (size_t)agent->view.slot_mask + 1;
-    if (!agent->modes && (agent->modes = malloc(count)))
-        memset(agent->modes, MODE_OWN, count);
-    return agent->modes != NULL;
+    if (!agent->selection->modes && (agent->selection->modes = malloc(count)))
+        memset(agent->selection->modes, MODE_OWN, count);
+    return agent->selection->modes != NULL;
 }
 
 void agent_filter_update(struct agent *agent)
@@ -214,7 +229,7 @@ static uint32_t mode_of(const struct agent *agent, const struct selection *selec
 {
     if (mode && !selection_matches(selection, module, function))
         mode = 0;
-    for (const struct selection_override *override = agent->overrides; override; override = override->next)
+    for (const struct selection_override *override = agent->selection->overrides; override; override = override->next)
         if (selection_matches(override->selection, module, function)) /* the newest is first */
             return override->mode;
     return mode;
@@ -228,7 +243,7 @@ static void set_mode(struct agent *agent, uint64_t address, uint32_t mode)
         return;
     }
     uint32_t at = (uint32_t)(slot - agent->view.slots);
-    agent->modes[at] = (uint8_t)mode;
+    agent->selection->modes[at] = (uint8_t)mode;
     agent_mode_update(agent, at);
 }
 
@@ -236,21 +251,21 @@ static void set_mode(struct agent *agent, uint64_t address, uint32_t mode)
 static size_t choose_indexed(struct agent *agent, const struct selection *selection, uint32_t mode, const bool *wants)
 {
     size_t chosen = 0;
-    for (size_t i = 0; i < agent->module_count; i++) {
-        const struct module *module = &agent->modules[i];
+    for (size_t i = 0; i < agent->mapped->count; i++) {
+        const struct module *module = &agent->mapped->modules[i];
         if (!agent_module_hooked(agent, i))
             continue;
-        const struct index *index = agent->indexes[i]->index;
+        const struct index *index = agent->mapped->indexes[i]->index;
         _cleanup_(freep) size_t *few = NULL;
         size_t count = index_count(index);
-        bool all = wants[i] || agent->overrides || !selection_candidates(selection, index, &few, &count);
+        bool all = wants[i] || agent->selection->overrides || !selection_candidates(selection, index, &few, &count);
         for (size_t k = 0; k < count; k++) {
             struct index_function function;
             index_at(index, all ? k : few[k], &function);
             uint32_t its = mode_of(agent, selection, mode, module, &function);
             chosen += its != 0;
             bool by_itself = wants[i] && its == mode && !(mode & AREA_VALUES);
-            if (by_itself ? agent->selected : its || wants[i])
+            if (by_itself ? agent->selection->selected : its || wants[i])
                 set_mode(agent, function.address + module->bias, its);
         }
     }
@@ -270,7 +285,7 @@ static void choose_others(struct agent *agent, const struct selection *selection
             continue;
         agent_function(agent, slot, &function, &address, &module);
         function.address = module ? address - module->bias : address;
-        agent->modes[slot] = (uint8_t)mode_of(agent, selection, mode, module, &function);
+        agent->selection->modes[slot] = (uint8_t)mode_of(agent, selection, mode, module, &function);
         agent_mode_update(agent, slot);
     }
 }
@@ -278,17 +293,17 @@ static void choose_others(struct agent *agent, const struct selection *selection
 /* Why less is known of a module that calls the hooks than could be; "". */
 static const char *index_lacks(const struct agent *agent, size_t i)
 {
-    const struct index *index = agent->indexes[i] ? agent->indexes[i]->index : NULL;
-    unsigned hooks = INDEX_HAS_HOOKS | (agent->modules[i].is_program ? INDEX_OWN_HOOKS : 0u);
+    const struct index *index = agent->mapped->indexes[i] ? agent->mapped->indexes[i]->index : NULL;
+    unsigned hooks = INDEX_HAS_HOOKS | (agent->mapped->modules[i].is_program ? INDEX_OWN_HOOKS : 0u);
     return index && (index_flags(index) & hooks) ? index_problem(index) : "";
 }
 
 static void tell_index_problems(struct agent *agent)
 {
-    for (size_t i = 0; i < agent->module_count; i++)
+    for (size_t i = 0; i < agent->mapped->count; i++)
         if (*index_lacks(agent, i)) {
-            agent_set_problem(agent,
-                              NOTE(symbols_lacking, .module = agent->modules[i].name, .reason = index_lacks(agent, i)));
+            agent_set_problem(agent, NOTE(symbols_lacking, .module = agent->mapped->modules[i].name,
+                                          .reason = index_lacks(agent, i)));
             return;
         }
 }
@@ -296,34 +311,36 @@ static void tell_index_problems(struct agent *agent)
 static void nothing_matches(struct agent *agent, const char *selection)
 {
     const char *name = strrchr(agent->exe, '/'), *lacks = "";
-    for (size_t i = 0; i < agent->module_count; i++)
-        if (agent->modules[i].is_program && *index_lacks(agent, i)) {
+    for (size_t i = 0; i < agent->mapped->count; i++)
+        if (agent->mapped->modules[i].is_program && *index_lacks(agent, i)) {
             lacks = index_lacks(agent, i);
-        } else if (agent->modules[i].is_program && *agent->modules[i].problem) {
-            agent_set_problem(
-                agent, NOTE(symbols_lacking, .module = agent->modules[i].name, .reason = agent->modules[i].problem));
+        } else if (agent->mapped->modules[i].is_program && *agent->mapped->modules[i].problem) {
+            agent_set_problem(agent, NOTE(symbols_lacking, .module = agent->mapped->modules[i].name,
+                                          .reason = agent->mapped->modules[i].problem));
             return;
-        } else if (agent->modules[i].is_program && agent->indexes[i] && agent->indexes[i]->failed) {
-            const char *why = *agent->indexes[i]->problem ? agent->indexes[i]->problem : "scry-symbols failed";
-            agent_set_problem(agent, NOTE(symbols_unread, .module = agent->modules[i].name, .reason = why));
+        } else if (agent->mapped->modules[i].is_program && agent->mapped->indexes[i] &&
+                   agent->mapped->indexes[i]->failed) {
+            const char *why =
+                *agent->mapped->indexes[i]->problem ? agent->mapped->indexes[i]->problem : "scry-symbols failed";
+            agent_set_problem(agent, NOTE(symbols_unread, .module = agent->mapped->modules[i].name, .reason = why));
             return;
         }
-    note_keep(&agent->unmatched, &NOTE(nothing_selected, .program = name ? name + 1 : agent->exe,
-                                       .selection = selection, .lacking = *lacks != 0, .reason = lacks));
+    note_keep(&agent->selection->unmatched, &NOTE(nothing_selected, .program = name ? name + 1 : agent->exe,
+                                                  .selection = selection, .lacking = *lacks != 0, .reason = lacks));
     if (agent->writer)
-        trace_writer_problem(agent->writer, &agent->unmatched.note);
+        trace_writer_problem(agent->writer, &agent->selection->unmatched.note);
     if (agent->job)
-        note_keep(&agent->job->unmatched, &agent->unmatched.note);
+        note_keep(&agent->job->unmatched, &agent->selection->unmatched.note);
 }
 
 /* What was said of a former selection. */
 static void forget_unmatched(struct agent *agent)
 {
-    if (agent->writer && agent->unmatched.note.kind)
-        trace_writer_problem_over(agent->writer, &agent->unmatched.note);
-    if (agent->job && note_equal(&agent->job->unmatched.note, &agent->unmatched.note))
+    if (agent->writer && agent->selection->unmatched.note.kind)
+        trace_writer_problem_over(agent->writer, &agent->selection->unmatched.note);
+    if (agent->job && note_equal(&agent->job->unmatched.note, &agent->selection->unmatched.note))
         agent->job->unmatched.note.kind = NOTE_NONE;
-    agent->unmatched.note.kind = NOTE_NONE;
+    agent->selection->unmatched.note.kind = NOTE_NONE;
 }
 
 static void select_functions(struct agent *agent, uint32_t mode)
@@ -332,22 +349,23 @@ static void select_functions(struct agent *agent, uint32_t mode)
     const char *text = settings ? settings->selection : "";
     struct selection *selection = NULL;
     struct err err = {0};
-    bool *wants = calloc(agent->module_count + 1, sizeof *wants);
+    bool *wants = calloc(agent->mapped->count + 1, sizeof *wants);
     if (!wants || selection_parse(&selection, text, &err) < 0) {
         free(wants);
         return;
     }
     forget_unmatched(agent);
-    bool unknown = !*text || !agent->module_count; /* what is not known is let through, see set_unknown */
-    for (size_t i = 0; mode && i < agent->module_count; i++)
-        unknown |= wants[i] = selection_wants_unknown(selection, &agent->modules[i]);
+    bool unknown = !*text || !agent->mapped->count; /* what is not known is let through, see set_unknown */
+    for (size_t i = 0; mode && i < agent->mapped->count; i++)
+        unknown |= wants[i] = selection_wants_unknown(selection, &agent->mapped->modules[i]);
     size_t chosen = 0;
-    if (*text || (mode & AREA_VALUES) || agent->overrides || agent->selected)
+    if (*text || (mode & AREA_VALUES) || agent->selection->overrides || agent->selection->selected)
         chosen = choose_indexed(agent, selection, mode, wants);
-    if (agent->selected)
+    if (agent->selection->selected)
         choose_others(agent, selection, mode);
     set_unknown(agent, mode & ~(uint32_t)(AREA_VALUES | AREA_CALLER), wants);
-    for (uint32_t slot = 0; agent->demands && slot <= agent->view.slot_mask; slot++)
+    bool demanded = agent_is_demanded(agent);
+    for (uint32_t slot = 0; demanded && slot <= agent->view.slot_mask; slot++)
         if (atomic_load_explicit(&agent->view.slots[slot].function, memory_order_relaxed))
             agent_mode_update(agent, slot);
     if (mode && !chosen && !unknown)
@@ -357,14 +375,14 @@ static void select_functions(struct agent *agent, uint32_t mode)
     selection_free(selection);
     free(wants);
     agent_filter_update(agent);
-    agent->selected = true;
+    agent->selection->selected = true;
 }
 
 /* Whether the indexes have to be there first. */
 static bool needs_indexes(const struct agent *agent, uint32_t mode)
 {
     const struct trace_settings *settings = settings_of(agent);
-    return (settings && (*settings->selection || (mode & AREA_VALUES))) || agent->overrides;
+    return (settings && (*settings->selection || (mode & AREA_VALUES))) || agent->selection->overrides;
 }
 
 bool agent_applies_long(const struct agent *agent)
@@ -373,9 +391,9 @@ bool agent_applies_long(const struct agent *agent)
     size_t count = 0;
     if (!settings || !needs_indexes(agent, base_mode(settings)))
         return false;
-    for (size_t i = 0; i < agent->module_count; i++)
+    for (size_t i = 0; i < agent->mapped->count; i++)
         if (agent_module_hooked(agent, i))
-            count += index_count(agent->indexes[i]->index);
+            count += index_count(agent->mapped->indexes[i]->index);
     return count > MANY_FUNCTIONS;
 }
 
@@ -383,7 +401,7 @@ bool agent_records(const struct agent *agent)
 {
     const struct trace_settings *settings = settings_of(agent);
     bool hooked = !agent->only_mpi;
-    for (size_t i = 0; i < agent->module_count && !hooked; i++)
+    for (size_t i = 0; i < agent->mapped->count && !hooked; i++)
         hooked = agent_module_hooked(agent, i);
     return (settings && hooked) || agent_mpi_records(agent);
 }
@@ -404,19 +422,19 @@ void agent_apply(struct agent *agent)
     if (agent_records(agent) && !agent->writer && collect_open(agent, &err) < 0)
         agent_set_problem(agent, NOTE(nothing_recorded, .reason = err.text));
     if (agent->as_left) { /* the settings of its job are not known yet, and its area has them */
-        agent->selection_waits = false;
+        agent->selection->waits = false;
         agent_settle(agent);
         return;
     }
     set_switches(agent);
     uint32_t mode = agent->writer ? base_mode(settings) : 0;
-    agent->counts |= (mode & AREA_COUNT) != 0;
+    agent->selection->counts |= (mode & AREA_COUNT) != 0;
     if (needs_indexes(agent, mode) && !agent_indexes_ready(agent)) {
-        agent->selection_waits = true;
+        agent->selection->waits = true;
         hold(agent);
         return;
     }
-    agent->selection_waits = false;
+    agent->selection->waits = false;
     select_functions(agent, mode);
     agent_mpi_apply(agent);
     if (mode & AREA_VALUES)
@@ -429,18 +447,19 @@ void agent_apply(struct agent *agent)
 bool agent_inherit(struct agent *agent, const struct agent *parent)
 {
     const struct area_view *view = &agent->view, *from = &parent->view;
-    if (!parent->selected || parent->selection_waits || parent->compile_run || parent->overrides || parent->demands ||
-        (settings_of(agent) && !parent->writer) || !agent_modes_new(agent))
+    if (!parent->selection->selected || parent->selection->waits || agent_compiling(parent) ||
+        parent->selection->overrides || agent_is_demanded(parent) || (settings_of(agent) && !parent->writer) ||
+        !agent_modes_new(agent))
         return false;
     for (uint32_t i = 0; i <= from->slot_mask; i++) {
-        if (parent->modes[i] == MODE_OWN)
+        if (parent->selection->modes[i] == MODE_OWN)
             continue;
         uint64_t function = area_slot_live(&from->slots[i]);
         struct area_slot *slot = function ? area_slot_find(view, function, true) : NULL;
         if (!slot)
             continue;
-        agent->modes[slot - view->slots] = parent->modes[i];
-        atomic_store(&slot->mode, parent->modes[i]);
+        agent->selection->modes[slot - view->slots] = parent->selection->modes[i];
+        atomic_store(&slot->mode, parent->selection->modes[i]);
     }
     if (!agent_compiled_inherit(agent, parent))
         return false;
@@ -456,14 +475,14 @@ bool agent_inherit(struct agent *agent, const struct agent *parent)
     if (pwrite(agent->files[AREA_FUNCTIONS].fd, from->filter, AREA_FILTER, view->filter - view->base) != AREA_FILTER)
         memcpy(view->filter, from->filter, AREA_FILTER);
     atomic_fetch_add(&view->area->selection, 1);
-    agent->counts = parent->counts;
-    agent->selected = true;
+    agent->selection->counts = parent->selection->counts;
+    agent->selection->selected = true;
     return true;
 }
 
 void agent_settle(struct agent *agent)
 {
-    if (agent->selection_waits || agent_compiling(agent) || agent_demands_wait(agent))
+    if (agent->selection->waits || agent_compiling(agent) || agent_demands_wait(agent))
         hold(agent);
     else
         agent_go(agent);
@@ -473,7 +492,7 @@ void agent_indexed(struct agent *agent)
 {
     if (agent->ended || !agent_indexes_ready(agent))
         return;
-    bool waited = agent->selection_waits;
+    bool waited = agent->selection->waits;
     agent_demands_indexed(agent);
     if (waited)
         agent_apply(agent);
@@ -487,15 +506,15 @@ void agent_modules_changed(struct agent *agent)
     if (agent->ended || !agent->view.area)
         return;
     uint32_t modules = atomic_load(&agent->view.area->modules);
-    if (modules == agent->modules_looked)
+    if (modules == agent->mapped->looked)
         return;
-    agent->modules_looked = modules;
+    agent->mapped->looked = modules;
     /* what was called in libraries that are gone by now gets its names while we know of them */
     collect_agent(agent, UINT64_MAX, true, false);
     if (agent_modules_refresh(agent) == 0) {
-        agent->unnamed = true;
+        agent->mapped->unnamed = true;
         agent_names_again(agent);
-        agent->demands_stale = true; /* the program waits for them, too */
+        agent_demands_expire(agent); /* the program waits for them, too */
         agent_apply(agent);
         agent_demands_indexed(agent);
     }
@@ -517,9 +536,9 @@ int agent_select(struct agent *agent, const char *text, uint32_t mode, struct er
         return code;
     }
     override->mode = mode & (AREA_COUNT | AREA_RECORD | AREA_VALUES | AREA_CALLER);
-    override->next = agent->overrides;
-    agent->counts |= (mode & AREA_COUNT) != 0;
-    agent->overrides = override;
+    override->next = agent->selection->overrides;
+    agent->selection->counts |= (mode & AREA_COUNT) != 0;
+    agent->selection->overrides = override;
     agent->as_left = false;
     agent_apply(agent);
     if (override->mode & AREA_VALUES)
@@ -529,17 +548,17 @@ int agent_select(struct agent *agent, const char *text, uint32_t mode, struct er
 
 void agent_overrides_free(struct agent *agent)
 {
-    while (agent->overrides) {
-        struct selection_override *next = agent->overrides->next;
-        selection_free(agent->overrides->selection);
-        free(agent->overrides);
-        agent->overrides = next;
+    while (agent->selection->overrides) {
+        struct selection_override *next = agent->selection->overrides->next;
+        selection_free(agent->selection->overrides->selection);
+        free(agent->selection->overrides);
+        agent->selection->overrides = next;
     }
 }
 
 void agent_select_free(struct agent *agent)
 {
     agent_overrides_free(agent);
-    loop_remove(agent->hold_timer);
-    free(agent->modes);
+    loop_remove(agent->selection->hold_timer);
+    free(agent->selection->modes);
 }

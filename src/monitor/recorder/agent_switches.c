@@ -21,7 +21,7 @@
 #include "base/system/clock.h"
 #include "jobdir/trace/switches.h"
 #include "monitor/engine/monitor.h"
-#include "monitor/recorder/agents_internal.h"
+#include "monitor/recorder/agent.h"
 #include "probe/proc.h"
 #include "probe/switches.h"
 #include "shm/waits.h"

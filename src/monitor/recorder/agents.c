@@ -11,7 +11,10 @@
 #include "base/system/file.h"
 #include "base/system/log.h"
 #include "monitor/engine/monitor.h"
-#include "monitor/recorder/agents_internal.h"
+#include "monitor/recorder/agent.h"
+#include "monitor/recorder/agent_files.h"
+#include "monitor/recorder/collect.h"
+#include "monitor/recorder/agent_select.h"
 #include "probe/proc.h"
 
 /* ---- problems, for people ---- */
@@ -33,11 +36,33 @@ void agent_set_problem(struct agent *agent, struct note note)
 
 /* ---- agents ---- */
 
+static bool agent_parts_new(struct agent *agent)
+{
+    return agent_link_new(agent) && agent_modules_new(agent) && agent_layouts_new(agent) &&
+           agent_selection_new(agent) && agent_compiled_new(agent) && agent_demands_new(agent) &&
+           collect_recording_new(agent);
+}
+
+static void agent_parts_free(struct agent *agent)
+{
+    if (!agent)
+        return;
+    free(agent->link);
+    free(agent->mapped);
+    free(agent->layouts);
+    free(agent->selection);
+    free(agent->compiled);
+    free(agent->demands);
+    free(agent->recording);
+    free(agent->exe);
+    free(agent);
+}
+
 struct agent *agent_new(struct agents *agents, pid_t pid, const char *dir, const char *exe, struct err *err)
 {
     struct agent *agent = calloc(1, sizeof *agent);
-    if (!agent || !(agent->exe = strdup(exe))) {
-        free(agent);
+    if (!agent || !(agent->exe = strdup(exe)) || !agent_parts_new(agent)) {
+        agent_parts_free(agent);
         err_set(err, -ENOMEM, "out of memory");
         return NULL;
     }
@@ -45,7 +70,6 @@ struct agent *agent_new(struct agents *agents, pid_t pid, const char *dir, const
     agent->pid = pid;
     agent->pidfd = agent->files[AREA_FUNCTIONS].fd = agent->files[AREA_MPI].fd = -1;
     agent->rank = (struct agent_rank){0, -1, -1, -1};
-    agent->next_layout = RECORD_NO_LAYOUT + 1;
     agent->job = *dir == '/' ? job_of_program(agents, dir) : NULL;
     if (agent->job && job_is_older(agent->job, pid))
         agent->job = NULL;
@@ -60,15 +84,15 @@ static void functions_free(struct agent *agent)
     if (agent->drained)
         return;
     agent->drained = true;
-    log_debug("agent pid=%d state=forgotten records=%llu discarded=%llu", agent->pid, (unsigned long long)agent->events,
-              (unsigned long long)agent->discarded);
+    log_debug("agent pid=%d state=forgotten records=%llu discarded=%llu", agent->pid,
+              (unsigned long long)agent->recording->events, (unsigned long long)agent->recording->discarded);
     if (agent->ended && !agent->adopted && agent->view.area)
         agent_area_learn(agent);
     if (agent->writer) {
         agent_names_again(agent);
         collect_close(agent, "exited");
     }
-    agent->events = agent->discarded = 0; /* the job has them */
+    agent->recording->events = agent->recording->discarded = 0; /* the job has them */
     agent_compile_free(agent);
     agent_demands_free(agent);
     agent_select_free(agent);
@@ -77,15 +101,13 @@ static void functions_free(struct agent *agent)
     agent_area_unmap(agent);
     area_file_end(agent->agents, &agent->files[AREA_FUNCTIONS]);
     struct collect_thread *thread, *next;
-    HASH_ITER(hh, agent->threads, thread, next)
+    HASH_ITER(hh, agent->recording->threads, thread, next)
     {
-        HASH_DELETE(hh, agent->threads, thread);
+        HASH_DELETE(hh, agent->recording->threads, thread);
         free(thread);
     }
-    profile_free(agent->profile);
-    free(agent->open_counted);
-    free(agent->known);
-    free(agent->named);
+    profile_free(agent->recording->profile);
+    free(agent->recording->open_counted);
 }
 
 void agent_free(struct agent *agent)
@@ -104,12 +126,11 @@ void agent_free(struct agent *agent)
     loop_remove(agent->exit_source);
     if (agent->pidfd >= 0)
         close(agent->pidfd);
-    free(agent->exe);
     if (agent->job) {
         agent->job->agents--;
         job_put(agents, agent->job);
     }
-    free(agent);
+    agent_parts_free(agent);
 }
 
 void agent_drained(struct agent *agent)
@@ -148,8 +169,8 @@ void agent_ended(struct agent *agent)
     HASH_DELETE(hh, agents->by_pid, agent);
     loop_remove(agent->exit_source);
     agent->exit_source = NULL;
-    loop_remove(agent->hold_timer);
-    agent->hold_timer = NULL;
+    loop_remove(agent->selection->hold_timer);
+    agent->selection->hold_timer = NULL;
     agent_compile_ended(agent);
     if (agents->on_change && agent->view.area)
         agents->on_change(agents->change_ctx, agent, false);
@@ -257,7 +278,7 @@ void agent_came(struct agent *agent, const struct agent *parent)
     inherited = inherited && agent_inherit(agent, parent);
     if (!inherited) /* its choice is made anew, and that looks for the trace */
         agent_open(agent);
-    agent->selection_waits = true; /* whatever is demanded now, main is held until agent_apply */
+    agent->selection->waits = true; /* whatever is demanded now, main is held until agent_apply */
     if (agents->on_change) {
         monitor_enter(agents->monitor);
         agents->on_change(agents->change_ctx, agent, true);
@@ -265,13 +286,13 @@ void agent_came(struct agent *agent, const struct agent *parent)
     }
     if (agent->ended)
         return;
-    if (inherited && !agent->demands) {
-        agent->selection_waits = false;
+    if (inherited && !agent_is_demanded(agent)) {
+        agent->selection->waits = false;
         agent_settle(agent);
     } else {
         agent_open(agent);
-        agent->applies_soon = agent_applies_long(agent);
-        if (agent->applies_soon)
+        agent->selection->applies_soon = agent_applies_long(agent);
+        if (agent->selection->applies_soon)
             agent_settle(agent); /* holds it */
         else
             agent_apply(agent);
@@ -335,7 +356,7 @@ const struct note *agent_problem(const struct agent *agent)
 
 struct profile *agent_profile(struct agent *agent)
 {
-    return agent->profile;
+    return agent->recording->profile;
 }
 
 void agents_on_event(struct agents *agents, void (*fn)(void *ctx, const struct agent_event *event), void *ctx)
@@ -358,6 +379,20 @@ void agents_on_ring(struct agents *agents, void (*fn)(void *ctx), void *ctx)
 
 /* ---- the monitor's state (monitor/engine/monitor.h): jobs, traced processes, helpers ---- */
 
+struct job_sums agents_job_sums(const struct agents *agents, const struct trace_job *job)
+{
+    struct job_sums sums = {.events = job->events, .discarded = job->discarded};
+    for (const struct agent *agent = agents->list; agent; agent = agent->next) {
+        if (agent->job != job)
+            continue;
+        sums.living += !agent->ended;
+        sums.draining += agent_drains(agent);
+        sums.events += agent->recording->events;
+        sums.discarded += agent->recording->discarded;
+    }
+    return sums;
+}
+
 static unsigned long long number(uint64_t value)
 {
     return value;
@@ -365,21 +400,13 @@ static unsigned long long number(uint64_t value)
 
 static void print_job(const struct agents *agents, const struct trace_job *job, struct buf *out)
 {
-    unsigned living = 0, draining = 0;
-    uint64_t records = job->events, discarded = job->discarded;
-    for (const struct agent *agent = agents->list; agent; agent = agent->next) {
-        if (agent->job != job)
-            continue;
-        living += !agent->ended;
-        draining += agent_drains(agent);
-        records += agent->events;
-        discarded += agent->discarded;
-    }
+    struct job_sums sums = agents_job_sums(agents, job);
     buf_printf(out,
                "job dir=%s followed=%d traced=%u draining=%u hooked=%d unhooked_programs=%zu records=%llu "
                "discarded=%llu limited=%d refused=%u late=%u mpi_no_room=%u unreachable=%d",
-               LOG_TEXT(job->dir), !job->ended, living, draining, job->hooked, job->noted_count, number(records),
-               number(discarded), job->limited, job->refused, job->late, job->mpi_no_room, job->unreachable);
+               LOG_TEXT(job->dir), !job->ended, sums.living, sums.draining, job->hooked, job->noted_count,
+               number(sums.events), number(sums.discarded), job->limited, job->refused, job->late, job->mpi_no_room,
+               job->unreachable);
     if (job->refused)
         buf_printf(out, " refused_why=%s", LOG_TEXT(job->refused_why));
     buf_printf(out, " problem=%s\n", note_name(job->problem.note.kind));
@@ -395,8 +422,9 @@ static void print_agent(const struct agent *agent, struct buf *out)
                : agent->adopted ? "adopted"
                                 : "traced",
                LOG_TEXT(agent->job ? agent->job->dir : ""), number(agent->files[AREA_FUNCTIONS].memory_taken),
-               agent->released, number(agent->events), number(agent->discarded), number(agent->skipped),
-               number(agent->damaged), agent->hold_timer != NULL, agent_compiling(agent), LOG_TEXT(agent->exe),
+               agent_packets(agent), number(agent->recording->events), number(agent->recording->discarded),
+               number(agent->recording->skipped), number(agent->recording->damaged),
+               agent->selection->hold_timer != NULL, agent_compiling(agent), LOG_TEXT(agent->exe),
                note_name(agent->problem.note.kind));
 }
 

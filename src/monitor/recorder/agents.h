@@ -16,13 +16,11 @@
 
 #include <stdbool.h>
 #include <stdint.h>
-#include <sys/socket.h>
 #include <sys/types.h>
 
 #include "base/data/buf.h"
 #include "base/data/err.h"
 #include "base/data/notes.h"
-#include "jobdir/trace/profile.h"
 #include "monitor/params/params.h"
 #include "shm/area.h"
 #include "shm/mpi_calls.h"
@@ -33,6 +31,7 @@ struct agents;
 struct agent;
 struct csr;
 struct process;
+struct profile;
 
 /* ---- MPI ---- */
 

@@ -16,7 +16,9 @@
 #include "base/system/own_memory.h"
 #include "base/system/pause.h"
 #include "monitor/engine/monitor.h"
-#include "monitor/recorder/agents_internal.h"
+#include "monitor/recorder/agent.h"
+#include "monitor/recorder/collect.h"
+#include "monitor/recorder/agent_select.h"
 #include "shm/waits.h"
 
 struct ordered {
@@ -51,6 +53,11 @@ void collect_free(struct agents *agents)
     agents->scratch = NULL;
 }
 
+bool collect_recording_new(struct agent *agent)
+{
+    return (agent->recording = calloc(1, sizeof *agent->recording)) != NULL;
+}
+
 /* ---- packets that do not come to the disk: overwritten by the flight recorder, or left out at a limit ---- */
 
 /* Whether packets were overwritten before this one, by its number; how many records they had is known of all threads
@@ -65,13 +72,13 @@ static void note_missing(struct agent *agent, struct collect_thread *thread, con
         packets = head->packet_seq;
     if (!packets)
         return;
-    uint64_t all = atomic_load(&area->flight_overwritten) - agent->overwritten_seen;
-    uint64_t events = atomic_load(&area->flight_overwritten_records) - agent->overwritten_events_seen;
+    uint64_t all = atomic_load(&area->flight_overwritten) - agent->recording->overwritten_seen;
+    uint64_t events = atomic_load(&area->flight_overwritten_records) - agent->recording->overwritten_events_seen;
     if (!all)
         return; /* the rest of a piece was empty */
     uint64_t part = packets < all ? (uint64_t)((unsigned __int128)events * packets / all) : events;
-    agent->overwritten_seen += packets < all ? packets : all;
-    agent->overwritten_events_seen += part;
+    agent->recording->overwritten_seen += packets < all ? packets : all;
+    agent->recording->overwritten_events_seen += part;
     thread->missing_packets += packets;
     thread->missing_events += part;
 }
@@ -79,7 +86,7 @@ static void note_missing(struct agent *agent, struct collect_thread *thread, con
 /* A packet that is not written, and nothing of it later. */
 static void note_skipped(struct agent *agent, struct collect_thread *thread, uint64_t events)
 {
-    agent->view.area->skipped_events = agent->skipped += events;
+    agent->view.area->skipped_events = agent->recording->skipped += events;
     thread->missing_packets++;
     thread->missing_events += events;
 }
@@ -104,14 +111,14 @@ static int put_missing(struct agent *agent, struct collect_thread *thread, const
 struct collect_thread *collect_written(struct agent *agent, uint32_t serial, uint32_t tid, uint64_t to)
 {
     struct collect_thread *thread;
-    HASH_FIND(hh, agent->threads, &serial, sizeof serial, thread);
+    HASH_FIND(hh, agent->recording->threads, &serial, sizeof serial, thread);
     if (!thread) {
         thread = calloc(1, sizeof *thread);
         if (!thread)
             return NULL;
         thread->serial = serial;
         thread->tid = tid;
-        HASH_ADD(hh, agent->threads, serial, sizeof thread->serial, thread);
+        HASH_ADD(hh, agent->recording->threads, serial, sizeof thread->serial, thread);
     }
     if (thread->written_to < to)
         thread->written_to = to;
@@ -207,7 +214,7 @@ void collect_unlimit(struct agents *agents, struct trace_job *job)
         if (agent->writer && trace_writer_again(agent->writer))
             go_on(agent);
         if (!agent->ended && agent->view.area)
-            agent->applies_soon = true; /* the switches of its area as they are set */
+            agent->selection->applies_soon = true; /* the switches of its area as they are set */
     }
     collect_soon(agents);
 }
@@ -262,17 +269,17 @@ static void write_packet(struct agent *agent, const struct packet_head *head, ui
         from = thread->partial_to < size ? thread->partial_to : size;
     else if (thread->written_to) /* what the monitor before this one has written of it */
         from = walk_until(head, latest, records, size, thread->written_to);
-    if (agent->layouts_lost || agent->layouts_noted)
+    if (agent_layouts_unseen(agent))
         walk_layouts(head, latest, records, size, agent_layout_seen, agent);
     struct walk walk;
-    walk_packet(head, latest, records, size, from, from ? scratch->room : NULL, agent->profile, &agent->view,
-                agent->known, agent_name, agent, &walk);
+    walk_packet(head, latest, records, size, from, from ? scratch->room : NULL, agent->recording->profile, &agent->view,
+                agent_known(agent), agent_name, agent, &walk);
     agent_layouts_walked(agent);
     thread->partial = true;
     thread->whole = full;
     thread->partial_seq = head->packet_seq;
     thread->partial_to = walk.end;
-    if (walk.damaged && !agent->damaged++)
+    if (walk.damaged && !agent->recording->damaged++)
         trace_writer_problem(agent->writer, &NOTE(area_damaged));
     uint64_t lost = discarded > thread->discarded ? discarded - thread->discarded : 0;
     if (walk.size == 0 && lost == 0)
@@ -293,7 +300,7 @@ static void write_packet(struct agent *agent, const struct packet_head *head, ui
     area->writing_bytes = trace_writer_bytes(agent->writer) + sizeof walk.head + walk.size;
     if (code < 0 || put_packet(agent, thread, &walk.head, walk.records, walk.size, lost) < 0) {
         note_skipped(agent, thread, walk.events);
-        agent->discarded += lost;
+        agent->recording->discarded += lost;
         thread->discarded += lost;
         return;
     }
@@ -302,8 +309,8 @@ static void write_packet(struct agent *agent, const struct packet_head *head, ui
     area->written_bytes = trace_writer_bytes(agent->writer);
     thread->discarded += lost;
     thread->last_time = walk.head.time_end;
-    agent->events += walk.events;
-    agent->discarded += lost;
+    agent->recording->events += walk.events;
+    agent->recording->discarded += lost;
 }
 
 static bool take_head(const struct agent *agent, const uint8_t *packet, struct packet_head *ret_head)
@@ -340,7 +347,7 @@ static size_t find_full(struct agent *agent)
     const struct area_view *view = &agent->view;
     uint64_t end = agent->ended ? UINT64_MAX : atomic_load(&view->area->packet_order);
     size_t count = 0;
-    for (uint32_t i = 0; i < agent->released; i++) {
+    for (uint32_t i = 0, packets = agent_packets(agent); i < packets; i++) {
         uint64_t word = atomic_load_explicit(&view->states[i], memory_order_acquire);
         if ((word & 0xff) != AREA_PACKET_FULL || (word >> 8 && word >> 8 >= end))
             continue;
@@ -386,7 +393,7 @@ static void skip_packet(struct agent *agent, struct collect_thread *thread, cons
         from = thread->partial_to;
     else if (thread && thread->written_to)
         from = walk_until(head, now, records, size, thread->written_to);
-    walk_packet(head, now, records, size, from, from ? scratch->room : NULL, NULL, &agent->view, agent->known,
+    walk_packet(head, now, records, size, from, from ? scratch->room : NULL, NULL, &agent->view, agent_known(agent),
                 agent_name, agent, &walk);
     walk_unkept(head, now, records, walk.end, from, &agent->view);
     if (!thread)
@@ -439,7 +446,8 @@ static size_t packets_left(const struct agent *agent)
     if (job->settings.max_bytes)
         left = so_far < job->settings.max_bytes ? job->settings.max_bytes - so_far : 0;
     uint64_t part = (left < room ? left : room) / (job->agents + 1);
-    uint64_t threads = (uint64_t)HASH_COUNT(agent->threads) + 1; /* each has a packet that is not full, too */
+    uint64_t threads =
+        (uint64_t)HASH_COUNT(agent->recording->threads) + 1; /* each has a packet that is not full, too */
     return part / size > threads ? part / size - threads : 0;
 }
 
@@ -456,7 +464,7 @@ static uint64_t collect_full(struct agent *agent, uint64_t budget)
     /* oldest first; taken away from this end, so the program's threads find room while we write */
     for (; done < count && done < most; done++)
         collect_one(agent, &scratch->full[done], false);
-    agent->more = done < count;
+    agent->recording->more = done < count;
     if (done) {
         atomic_fetch_add(&area->freed, 1);
         if (atomic_load(&area->policy) == AREA_WAIT)
@@ -471,7 +479,7 @@ static uint64_t collect_full(struct agent *agent, uint64_t budget)
 static bool has_full(const struct agent *agent, uint32_t serial)
 {
     const struct area_view *view = &agent->view;
-    for (uint32_t i = 0; i < agent->released; i++) {
+    for (uint32_t i = 0, packets = agent_packets(agent); i < packets; i++) {
         struct packet_head head;
         if ((atomic_load_explicit(&view->states[i], memory_order_acquire) & 0xff) != AREA_PACKET_FULL)
             continue;
@@ -507,7 +515,7 @@ static void collect_partial(struct agent *agent, struct area_thread *block)
     uint32_t index = atomic_load_explicit(&block->packet, memory_order_acquire);
     uint64_t cursor = atomic_load_explicit(&block->cursor, memory_order_acquire);
     uint64_t pending = atomic_load_explicit(&block->pending, memory_order_acquire);
-    if (index >= agent->released)
+    if (index >= agent_packets(agent))
         return;
     uint64_t at = view->packets_at + (uint64_t)index * view->packet_size;
     /* a hook is under way: its record may not be whole */
@@ -551,7 +559,7 @@ static void put_waiting(struct agent *agent, const struct area_thread *block)
         put_packet(agent, thread, &head, records.data, records.len, 0) < 0)
         return;
     thread->last_time = head.time_end;
-    agent->events += calls;
+    agent->recording->events += calls;
 }
 
 static void end_thread(struct agent *agent, struct area_thread *block)
@@ -559,7 +567,7 @@ static void end_thread(struct agent *agent, struct area_thread *block)
     struct collect_thread *thread;
     uint32_t serial = block->serial;
     uint64_t discarded = atomic_load(&block->discarded);
-    HASH_FIND(hh, agent->threads, &serial, sizeof serial, thread);
+    HASH_FIND(hh, agent->recording->threads, &serial, sizeof serial, thread);
     /* it never had a packet that was written here: all it did is missing */
     if (discarded > (thread ? thread->discarded : 0) && (!thread || !thread->has_stream)) {
         struct packet_head head = {.time_begin = agent_clock_ticks(), .tid = block->tid, .thread_serial = serial};
@@ -581,14 +589,14 @@ static void end_thread(struct agent *agent, struct area_thread *block)
             write_failed(agent, code);
         if (lost)
             put_packet(agent, thread, &head, NULL, 0, lost);
-        agent->discarded += lost;
+        agent->recording->discarded += lost;
     }
     bool lived = agent->ended && atomic_load(&block->state) == AREA_THREAD_LIVE; /* as long as the process */
-    if (agent->profile && !lived)
-        profile_thread_ended(agent->profile, serial, thread->last_time);
+    if (agent->recording->profile && !lived)
+        profile_thread_ended(agent->recording->profile, serial, thread->last_time);
     if (thread->has_stream && !lived) /* where another thread follows in a file, the calls of the one before are over */
         trace_writer_stream_end(agent->writer, thread->stream);
-    HASH_DELETE(hh, agent->threads, thread);
+    HASH_DELETE(hh, agent->recording->threads, thread);
     free(thread);
 }
 
@@ -644,11 +652,11 @@ static void take_positions(struct agent *agent)
         thread->lives = true;
     }
     struct collect_thread *thread, *next;
-    HASH_ITER(hh, agent->threads, thread, next)
+    HASH_ITER(hh, agent->recording->threads, thread, next)
     {
         if (thread->lives)
             continue;
-        HASH_DELETE(hh, agent->threads, thread); /* all of it is on disk */
+        HASH_DELETE(hh, agent->recording->threads, thread); /* all of it is on disk */
         free(thread);
     }
 }
@@ -656,7 +664,7 @@ static void take_positions(struct agent *agent)
 uint64_t collect_agent(struct agent *agent, uint64_t budget, bool partial, bool flight)
 {
     const struct area_view *view = &agent->view;
-    agent->more = false;
+    agent->recording->more = false;
     if (!view->area || !agent->writer)
         return 0;
     if (agent->adopted) {
@@ -674,15 +682,15 @@ uint64_t collect_agent(struct agent *agent, uint64_t budget, bool partial, bool 
     for (uint32_t i = 0; i < used; i++)
         ended[i] = agent->ended ||
                    atomic_load_explicit(&area_thread_at(view, i)->state, memory_order_acquire) == AREA_THREAD_ENDED;
-    if (agent->ended && !agent->orphans_taken) {
-        agent->orphans_taken = true;
-        if (agent->counts)
-            agent->open_counted = agent_open_counted(agent, agent_until(agent));
+    if (agent->ended && !agent->recording->orphans_taken) {
+        agent->recording->orphans_taken = true;
+        if (agent->selection->counts)
+            agent->recording->open_counted = agent_open_counted(agent, agent_until(agent));
         collect_orphans(agent, used);
     }
     agent_area_grow(agent); /* before room is made: now it shows whether there was too little */
     uint64_t bytes = keeps ? 0 : collect_full(agent, budget);
-    if (!agent->more && !keeps)
+    if (!agent->recording->more && !keeps)
         collect_threads(agent, partial, ended, used);
     free(ended);
     struct trace_job *job = agent->job;
@@ -701,7 +709,8 @@ enum { NS_PER_MS = 1000000 };
 static bool needs_names(const struct agent *agent)
 {
     const struct area *area = agent->view.area;
-    return agent->unnamed || agent->counts || agent->rated || agent->skipped ||
+    return agent_names_lack(agent) || agent->selection->counts || agent->selection->rated ||
+           agent->recording->skipped ||
            (area &&
             (atomic_load(&area->crash.valid) || atomic_load(&area->flight_overwritten) || atomic_load(&area->tallies)));
 }
@@ -709,7 +718,7 @@ static bool needs_names(const struct agent *agent)
 static bool collect_done(struct agent *agent)
 {
     /* names are worth a little waiting for: the process was too short for its index to be built */
-    return agent->ended && !agent->drained && !agent->more &&
+    return agent->ended && !agent->drained && !agent->recording->more &&
            (!needs_names(agent) || agent_indexes_ready(agent) ||
             clock_now_ns() - agent->ended_ns > wait_policies[WAIT_MAIN].limit_ms * WAITS_NS_PER_MS);
 }
@@ -721,23 +730,23 @@ static uint64_t collect_turn(struct agents *agents)
     agents->collecting++;
     for (struct agent *agent = agents->list, *next; agent; agent = next) {
         next = agent->next;
-        bool partial = agent->ended || now - agent->partial_ns >= (uint64_t)COLLECT_PARTIAL_MS * NS_PER_MS;
-        uint64_t events = agent->events;
-        if (agent->applies_soon) {
-            agent->applies_soon = false;
+        bool partial = agent->ended || now - agent->recording->partial_ns >= (uint64_t)COLLECT_PARTIAL_MS * NS_PER_MS;
+        uint64_t events = agent->recording->events;
+        if (agent->selection->applies_soon) {
+            agent->selection->applies_soon = false;
             agent_apply(agent);
         }
         if (partial)
-            agent->partial_ns = now;
+            agent->recording->partial_ns = now;
         if (done < COLLECT_BUDGET)
             done += collect_agent(agent, COLLECT_BUDGET - done, partial, false);
         else
-            agent->more = true;
-        records += agent->events - events;
-        done += agent->events != events;
+            agent->recording->more = true;
+        records += agent->recording->events - events;
+        done += agent->recording->events != events;
         agent_modules_changed(agent);
-        left += agent->more;
-        if (!agent->more)
+        left += agent->recording->more;
+        if (!agent->recording->more)
             collect_finish(agent, false);
     }
     agents->collecting--;
@@ -794,7 +803,7 @@ void agent_collect(struct agent *agent)
     agent->agents->collecting++;
     do
         collect_agent(agent, UINT64_MAX, true, false);
-    while (agent->more);
+    while (agent->recording->more);
     agent->agents->collecting--;
 }
 

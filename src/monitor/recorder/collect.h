@@ -6,21 +6,8 @@
 #ifndef SCRY_MONITOR_RECORDER_COLLECT_H
 #define SCRY_MONITOR_RECORDER_COLLECT_H
 
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <uthash.h>
-
-#include "base/data/buf.h"
-#include "base/data/err.h"
-#include "base/data/notes.h"
 #include "jobdir/trace/profile.h"
-#include "shm/area.h"
-#include "shm/record.h"
-
-struct agent;
-struct agents;
-struct trace_job;
+#include "monitor/recorder/agent.h"
 
 struct collect_thread { /* by thread_serial */
     uint32_t serial, tid, stream;
@@ -34,11 +21,22 @@ struct collect_thread { /* by thread_serial */
     UT_hash_handle hh;
 };
 
+struct agent_recording { /* of a process: what its trace has */
+    struct profile *profile;
+    struct collect_thread *threads;
+    uint64_t events, discarded, damaged;
+    uint64_t skipped; /* entries and exits of packets that did not fit below the limit */
+    uint64_t overwritten_seen, overwritten_events_seen; /* by the flight recorder: of which thread is known */
+    uint64_t partial_ns, synced_ns, opened_ns;
+    struct area_calls *open_counted; /* of functions that are only counted, when it ended */
+    bool orphans_taken;
+    bool more; /* packets were left for the next turn */
+};
+
 /* collect.c */
 int collect_new(struct agents *agents);
+bool collect_recording_new(struct agent *agent);
 void collect_free(struct agents *agents);
-void collect_soon(struct agents *agents); /* in the next turn of the loop */
-uint64_t collect_agent(struct agent *agent, uint64_t budget, bool partial, bool flight); /* bytes written */
 void collect_limit(struct agents *agents, struct trace_job *job, struct note why); /* from here on the last only, */
 void collect_unlimit(struct agents *agents, struct trace_job *job); /* until there is room on the disk again */
 
@@ -57,13 +55,10 @@ uint32_t collect_threads_used(const struct area_view *view);
 
 /* collect_trace.c */
 void collect_finish(struct agent *agent, bool all); /* writes .process; with all, of an ended one, closes the trace */
-int collect_open(struct agent *agent, struct err *err); /* the trace directory */
-uint64_t agent_until(const struct agent *agent);        /* the tick at which it ended, or now; 0: not known */
-void collect_until(struct agent *agent);                /* notes that */
+void collect_until(struct agent *agent);            /* notes that */
 void collect_close(struct agent *agent, const char *state);
 /* How much may be written until the disk is checked again; 0: nothing more. Limits the job when it is nearly full. */
 uint64_t collect_disk_left(struct agents *agents, struct trace_job *job);
-void collect_release_reserve(struct trace_job *job);
 
 /* collect_walk.c */
 struct walk {                /* what one packet is made into */

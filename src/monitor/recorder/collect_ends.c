@@ -10,7 +10,8 @@
 #include <string.h>
 
 #include "base/data/buf.h"
-#include "monitor/recorder/agents_internal.h"
+#include "monitor/recorder/agent.h"
+#include "monitor/recorder/collect.h"
 #include "shm/record.h"
 
 /* A thread's open calls at this moment, the outermost first. */
@@ -127,7 +128,7 @@ static uint64_t order_of(const struct agent *agent, const struct packet_head *he
 {
     uint64_t before = 0;
     bool newest = true;
-    for (uint32_t i = 0; i < agent->released; i++) {
+    for (uint32_t i = 0, packets = agent_packets(agent); i < packets; i++) {
         uint64_t word = atomic_load(&agent->view.states[i]), state = word & 0xff;
         if (state != AREA_PACKET_FULL && state != AREA_PACKET_TAKEN)
             continue;
@@ -146,7 +147,7 @@ void collect_orphans(struct agent *agent, uint32_t used)
 {
     const struct area_view *view = &agent->view;
     uint64_t last = atomic_load(&view->area->packet_order);
-    for (uint32_t i = 0; i < agent->released; i++) {
+    for (uint32_t i = 0, packets = agent_packets(agent); i < packets; i++) {
         const struct packet_head *head = head_at(view, i);
         if ((atomic_load(&view->states[i]) & 0xff) == AREA_PACKET_TAKEN && head->magic == PACKET_MAGIC &&
             head->content_size / 8 > sizeof *head && !is_current(view, i, used))

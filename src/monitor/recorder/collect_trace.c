@@ -13,7 +13,10 @@
 #include "base/data/cleanup.h"
 #include "base/system/clock.h"
 #include "base/system/file.h"
-#include "monitor/recorder/agents_internal.h"
+#include "monitor/recorder/agent.h"
+#include "monitor/recorder/collect.h"
+#include "monitor/recorder/agent_select.h"
+#include "monitor/recorder/agent_names.h"
 #include "monitor/engine/monitor.h"
 #include "monitor/engine/object.h"
 
@@ -24,6 +27,7 @@ enum {
     LITTLE_ROOM = 64 << 20,    /* where less is left than this */
     LITTLE_STEP = 1 << 20,
     CRASH_FRAMES = 64,
+    BRIEF_BYTES = 32 << 10,
 };
 
 static const char *boot_id(void)
@@ -51,23 +55,20 @@ int collect_open(struct agent *agent, struct err *err)
                                             .start_ns = clock_wall_ns(),
                                             .ticks_per_second = agents->ticks_per_second,
                                             .tick_zero_ns = agent_clock_zero_ns(agents)};
-    size_t words = agent_known_place(&agent->view, agent->view.place_end) / 64 + 1;
-    if (!agent->known) /* else it was tried before, and the job's directory was not there */
-        agent->known = calloc(words, sizeof *agent->known);
-    if (!agent->named)
-        agent->named = calloc(words, sizeof *agent->named);
-    int code = !agent->known || !agent->named ? -ENOMEM : agent->profile ? 0 : profile_new(&agent->profile, 0);
+    int code = agent_names_open(agent);
+    if (code == 0 && !agent->recording->profile)
+        code = profile_new(&agent->recording->profile, 0);
     if (code < 0)
         return err_set(err, code, "out of memory");
     struct area *area = agent->view.area;
     area->written_bytes = area->written_events = area->writing_bytes = area->writing_events = 0;
-    agent->opened_ns = clock_now_ns();
+    agent->recording->opened_ns = clock_now_ns();
     if (agent->forked) /* often it ends soon: then all its files are written once */
-        agent->synced_ns = agent->opened_ns;
+        agent->recording->synced_ns = agent->recording->opened_ns;
     bool lazy = agent->forked || agent->adopted; /* that of an adopted one is first noted as begun */
     code = trace_writer_new(&agent->writer, agent->job->dir, &identity, lazy, err);
-    for (size_t i = 0; i < agent->module_count && code == 0; i++)
-        agent_module_write(agent, &agent->modules[i]);
+    for (size_t i = 0; i < agent->mapped->count && code == 0; i++)
+        agent_module_write(agent, &agent->mapped->modules[i]);
     /* the monitor before this one may have been killed before it had written where the calls came from that it wrote */
     for (uint32_t i = 0; code == 0 && agent->adopted && i < agent->view.place_end; i++)
         if (atomic_load(&agent->view.places[i].hook))
@@ -103,7 +104,7 @@ static void write_crash(struct agent *agent)
 void agent_counts(const struct agent *agent, struct agent_counts *ret_counts)
 {
     const struct agents *agents = agent->agents;
-    uint64_t made = agent->events + agent->discarded + agent->skipped;
+    uint64_t made = agent->recording->events + agent->recording->discarded + agent->recording->skipped;
     if (agent->view.area) /* what was overwritten had to be written first */
         made += atomic_load(&agent->view.area->flight_overwritten_records);
     uint64_t ticks = made * agents->event_ticks, unplaced = 0;
@@ -116,8 +117,8 @@ void agent_counts(const struct agent *agent, struct agent_counts *ret_counts)
         ticks += atomic_load_explicit(&thread->values_ticks, memory_order_relaxed);
     }
     *ret_counts =
-        (struct agent_counts){.events = agent->events,
-                              .discarded = agent->discarded + unplaced,
+        (struct agent_counts){.events = agent->recording->events,
+                              .discarded = agent->recording->discarded + unplaced,
                               .bytes = agent->writer ? trace_writer_bytes(agent->writer) : 0,
                               .cost_ns = (uint64_t)((unsigned __int128)ticks * NS_PER_SECOND /
                                                     (agents->ticks_per_second ? agents->ticks_per_second : 1))};
@@ -143,14 +144,14 @@ static void write_counts(struct agent *agent)
     trace_writer_set(writer, "waits_dropped", "%" PRIu64, atomic_load(&area->waits_dropped));
     trace_writer_set(writer, "too_deep", "%" PRIu64, atomic_load(&area->too_deep));
     trace_writer_set(writer, "overwritten", "%" PRIu64,
-                     atomic_load(&area->flight_overwritten_records) + agent->skipped);
+                     atomic_load(&area->flight_overwritten_records) + agent->recording->skipped);
     trace_writer_set(writer, "flight_overwritten", "%" PRIu64, atomic_load(&area->flight_overwritten));
-    if (agent->longest_min_ns)
-        trace_writer_set(writer, "min_time", "%" PRIu64, agent->longest_min_ns);
-    if (agent->least_min_ns < agent->longest_min_ns)
-        trace_writer_set(writer, "min_time_least", "%" PRIu64, agent->least_min_ns);
-    if (agent->least_max_depth)
-        trace_writer_set(writer, "max_depth", "%u", agent->least_max_depth);
+    if (agent->selection->longest_min_ns)
+        trace_writer_set(writer, "min_time", "%" PRIu64, agent->selection->longest_min_ns);
+    if (agent->selection->least_min_ns < agent->selection->longest_min_ns)
+        trace_writer_set(writer, "min_time_least", "%" PRIu64, agent->selection->least_min_ns);
+    if (agent->selection->least_max_depth)
+        trace_writer_set(writer, "max_depth", "%u", agent->selection->least_max_depth);
     char fault[sizeof area->fault + 1];
     memcpy(fault, area->fault, sizeof area->fault);
     fault[sizeof area->fault] = 0;
@@ -187,8 +188,8 @@ static void write_calls(struct agent *agent)
     struct buf lines = BUF_INIT;
     uint64_t counted = 0, all_thinned = 0;
     _cleanup_(freep) struct area_calls *now =
-        agent->counts && !agent->ended ? agent_open_counted(agent, agent_clock_ticks()) : NULL;
-    const struct area_calls *open = agent->ended ? agent->open_counted : now;
+        agent->selection->counts && !agent->ended ? agent_open_counted(agent, agent_clock_ticks()) : NULL;
+    const struct area_calls *open = agent->ended ? agent->recording->open_counted : now;
     _cleanup_(freep) struct area_calls *sums = agent_counted(agent);
     if (!sums)
         return;
@@ -210,10 +211,17 @@ static void write_calls(struct agent *agent)
     if (lines.len && trace_writer_counts(agent->writer, &lines) == 0) {
         trace_writer_set(agent->writer, "counted", "%" PRIu64, counted);
         trace_writer_set(agent->writer, "thinned", "%" PRIu64, all_thinned);
-        if (!agent->rated) /* nobody asked for that */
+        if (!agent->selection->rated) /* nobody asked for that */
             trace_writer_set(agent->writer, "tallied", "%" PRIu64, all_thinned);
     }
     buf_done(&lines);
+}
+
+bool collect_was_brief(const struct agent *agent)
+{
+    const struct agent_recording *recording = agent->recording;
+    return agent->writer && !recording->discarded && agent->ended_ns - recording->opened_ns < AREA_BRIEF_NS &&
+           trace_writer_bytes(agent->writer) < BRIEF_BYTES;
 }
 
 /* ---- the room on the disk ---- */
@@ -299,13 +307,13 @@ uint64_t collect_disk_left(struct agents *agents, struct trace_job *job)
 void collect_finish(struct agent *agent, bool all)
 {
     uint64_t now = clock_now_ns();
-    if (!agent->writer || !agent->view.area || (!all && now - agent->synced_ns < NS_PER_SECOND))
+    if (!agent->writer || !agent->view.area || (!all && now - agent->recording->synced_ns < NS_PER_SECOND))
         return;
-    agent->synced_ns = now;
+    agent->recording->synced_ns = now;
     write_counts(agent);
     agent_switches_write(agent, all);
-    if (agent->counts || agent->rated || agent->skipped || atomic_load(&agent->view.area->flight_overwritten) ||
-        atomic_load(&agent->view.area->tallies))
+    if (agent->selection->counts || agent->selection->rated || agent->recording->skipped ||
+        atomic_load(&agent->view.area->flight_overwritten) || atomic_load(&agent->view.area->tallies))
         write_calls(agent);
     write_crash(agent);
     if (agent->job)
@@ -326,7 +334,7 @@ void collect_close(struct agent *agent, const char *state)
     struct agents *agents = agent->agents;
     if (!agent->writer)
         return;
-    if (clock_now_ns() - agent->opened_ns >= NS_PER_SECOND) { /* else what it has is as good */
+    if (clock_now_ns() - agent->recording->opened_ns >= NS_PER_SECOND) { /* else what it has is as good */
         agent_clock_calibrate(agents);
         trace_writer_clock(agent->writer, agents->ticks_per_second, agent_clock_zero_ns(agents));
     }
@@ -337,8 +345,8 @@ void collect_close(struct agent *agent, const char *state)
     agent_switches_end(agent);
     collect_finish(agent, true);
     if (agent->job) {
-        agent->job->events += agent->events;
-        agent->job->discarded += agent->discarded;
+        agent->job->events += agent->recording->events;
+        agent->job->discarded += agent->recording->discarded;
     }
     trace_writer_free(agent->writer);
     agent->writer = NULL;

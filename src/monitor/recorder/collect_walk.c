@@ -8,7 +8,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "monitor/recorder/agent_names.h"
 #include "monitor/recorder/collect.h"
 #include "shm/record_shape.h"
 

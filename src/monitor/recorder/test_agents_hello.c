@@ -10,7 +10,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "monitor/recorder/agents_internal.h"
+#include "monitor/recorder/agent.h"
 #include "monitor/recorder/test_area_fixture.h"
 #include "monitor/recorder/test_fake_agent.h"
 #include "shm/command.h"

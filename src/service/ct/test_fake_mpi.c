@@ -6,6 +6,7 @@
 #include "monitor/recorder/agent_mpi.h"
 #include "monitor/engine/monitor.h"
 #include "monitor/mpi/internal.h"
+#include "monitor/recorder/agent_files.h"
 #include "service/omis/service.h"
 #include "service/ct/test_fake_agents.h"
 

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What the files of the agents' side of the monitor share: the structs of jobs, of agents and of the registry, and what
- * one file has for the others. Files (agent_files.h), names (agent_names.h), what is recorded (agent_select.h) and its
- * way to disk (collect.h) have headers of their own.
+ * one file has for the others. What only few of them look at has a header of its own: files (agent_files.h), modules
+ * (agent_names.h), what is selected (agent_select.h), the way to disk (collect.h).
  */
-#ifndef SCRY_MONITOR_RECORDER_AGENTS_INTERNAL_H
-#define SCRY_MONITOR_RECORDER_AGENTS_INTERNAL_H
+#ifndef SCRY_MONITOR_RECORDER_AGENT_H
+#define SCRY_MONITOR_RECORDER_AGENT_H
 
 #include <pthread.h>
 #include <uthash.h>
@@ -13,11 +13,7 @@
 #include "base/system/loop.h"
 #include "base/system/memory_dir.h"
 #include "jobdir/trace/write.h"
-#include "monitor/recorder/agent_files.h"
-#include "monitor/recorder/agent_names.h"
-#include "monitor/recorder/agent_select.h"
 #include "monitor/recorder/agents.h"
-#include "monitor/recorder/collect.h"
 #include "shm/record.h"
 #include "shm/waits.h"
 #include "symbols/client/client.h"
@@ -32,7 +28,6 @@ enum {
     NOTED_LIMIT = 16,         /* programs of a job without hooks that are remembered by name */
     PROBLEM_SIZE = 512,
     BRIEF_PROGRAMS = 64,
-    MODE_OWN = 0xff, /* in agent.modes: as the program has it */
 };
 
 /* ---- jobs ---- */
@@ -109,15 +104,32 @@ struct refused_process {
     UT_hash_handle hh;
 };
 
-struct demand; /* agent_demand.c */
-struct slot_params;
-struct compile_run; /* agent_compile.c */
+struct agent_link;
+struct agent_mapped;
+struct agent_layouts;
+struct agent_selection;
+struct agent_compiled;
+struct agent_demands;
+struct agent_recording;
 struct compiled_set;
 struct helper_job;
-
+struct shared_index;
+struct trace;
 struct mpi_process; /* monitor/mpi */
 
-struct agent { /* an entry of the registry: from its first hello until a process ends or executes another program */
+/* What a process shares with us, each in a file of its own (agent_files.h). */
+enum area_kind { AREA_FUNCTIONS, AREA_MPI, AREA_KINDS };
+struct area_file {
+    char *path; /* NULL: there is none, or it stays for the next monitor */
+    int fd;     /* -1: there is none */
+    uint64_t serial;
+    uint64_t memory_taken, memory_promised; /* bytes */
+    bool in_memory;                         /* in agents.memory */
+};
+
+/* An entry of the registry: from the first hello of a process until it ends or executes another program. What only some
+ * files look at is in the parts below. */
+struct agent {
     struct agents *agents;
     struct trace_job *job; /* NULL: of no job, nothing is recorded */
     struct agent *next, *previous;
@@ -128,87 +140,39 @@ struct agent { /* an entry of the registry: from its first hello until a process
     char *exe;
     int pidfd;
     struct loop_source *exit_source;
-    struct area_file files[AREA_KINDS];
     struct mpi_process *mpi; /* NULL: has no MPI part */
     struct agent_rank {
         uint32_t library;        /* enum mpi_library; 0: not known */
         int32_t incarnation;     /* N of its files of statistics; -1: not chosen yet */
         int32_t hint, hint_size; /* as the launcher said; -1: did not */
     } rank;
-    bool ended, adopted, announced, orphans_taken;
-    bool gone;       /* of one that has ended: its program is over, so that nobody writes to its area */
-    bool drained;    /* of one that has ended: its functions are on disk and freed */
-    bool as_left;    /* by the monitor before this one: nothing is changed until somebody says what is wanted */
-    bool forked;     /* from a traced process */
-    bool starting;   /* its buffer is as small as can be yet */
-    bool opens_late; /* a child of fork: its trace is made after it was let go */
-    uint64_t room;   /* of address space that the area may take */
+    bool ended, announced;
+    bool gone;                      /* of one that has ended: its program is over, so that nobody writes to its area */
+    bool drained;                   /* of one that has ended: its functions are on disk and freed */
+    bool adopted;                   /* from the monitor before this one: what that has written of it is not known yet */
+    bool as_left;                   /* by that one: nothing is changed until somebody says what is wanted */
+    bool forked;                    /* from a traced process */
+    bool opens_late;                /* a child of fork: its trace is made after it was let go */
+    bool only_mpi;                  /* it said hello for MPI alone, without hooks */
+    bool limited;                   /* its trace cannot grow any more */
+    bool mpi_captured, mpi_waits;   /* agent_mpi.c: of all calls; for a compilation to be over */
+    bool mpi_described;             /* its rank is in its trace */
     uint64_t ended_ns, ended_ticks; /* when that was seen; ticks 0: it was over before this monitor began */
+    struct area_file files[AREA_KINDS];
+    struct area_view view;            /* view.area NULL: its functions are not traced */
+    uint64_t held[AREA_THREADS / 64]; /* agent_bell.c: bit set of blocks whose raised event is being handled */
+    struct trace_writer *writer;      /* NULL: nothing is recorded */
+    struct kept_note problem;
+    struct agent_switches *switches; /* agent_switches.c; NULL: when it had a processor is not recorded */
 
-    struct area_view view;     /* view.area NULL: its functions are not traced */
-    uint32_t released;         /* packets that are the program's to use, */
-    uint32_t made;             /* and of these, those that have memory; it may have some for the others itself */
-    uint32_t threads_reserved; /* blocks that have memory */
-    bool grow_failed;
-
-    struct trace_writer *writer;     /* NULL: nothing is recorded */
-    struct agent_switches *switches; /* NULL: when it had a processor is not recorded */
-    struct profile *profile;
-    struct collect_thread *threads;
-    uint64_t *known; /* bit set of slots, behind them places, that are in the trace, */
-    uint64_t *named; /* and of those that have a name, not only their address, or a module */
-    uint64_t events, discarded, damaged;
-    uint64_t skipped; /* entries and exits of packets that did not fit below the limit */
-    uint64_t overwritten_seen, overwritten_events_seen; /* by the flight recorder: of which thread is known */
-    uint64_t partial_ns, synced_ns, opened_ns;
-    bool bare_told;                        /* that functions have no values because of -g1 */
-    bool counts;                           /* some function is only counted */
-    struct area_calls *open_counted;       /* of those, when it ended */
-    bool rated;                            /* there was a --rate: calls may be missing */
-    bool more;                             /* packets were left for the next turn */
-    uint64_t longest_min_ns, least_min_ns; /* shorter calls may be missing, all the time; 0: none */
-    bool switched;                         /* least_min_ns is known */
-    unsigned least_max_depth;              /* deeper calls may be missing; 0: none */
-    struct kept_note problem, unmatched;   /* the latter by the selection in force */
-
-    struct module *modules;
-    struct shared_index **indexes; /* of the modules */
-    size_t module_count;
-    uint32_t *modules_seen;           /* of each, how many libraries had been closed when it was surely there */
-    struct unloaded_module *unloaded; /* the last ones that were unloaded, the oldest first */
-    size_t unloaded_count;
-    struct unloaded_sites *unloaded_sites; /* what was captured in them */
-    uint32_t modules_looked;               /* the program's count of changes that this is of */
-    bool unnamed;                          /* functions got a number for a name because an index was missing */
-
-    uint8_t *modes; /* of slots, as the settings want them */
-    bool selected, selection_waits;
-    bool applies_soon;          /* in the next turn: it gets its area before its selection is looked for */
-    struct selection_override { /* agent_select; the later ones win */
-        struct selection *selection;
-        uint32_t mode;
-        struct selection_override *next;
-    } * overrides;
-    struct loop_source *hold_timer;
-    struct compile_run *compile_run;
-    bool compile_failed; /* of the runs that followed each other */
-    uint64_t *compiled;  /* bit set of slots whose captures are in place or could not be compiled */
-    uint32_t next_layout;
-    struct agent_layout_text *layouts;
-    uint32_t layouts_noted; /* so many are LAYOUT_NOTED */
-    uint64_t *layouts_seen; /* bit set of those that records have; up to next_layout when it was made: */
-    uint32_t layouts_seen_end;
-    unsigned layouts_turns;           /* how often the metadata were written for some */
-    bool layouts_new;                 /* some are in use that are not on disk yet */
-    bool mpi_captured, mpi_waits;     /* agent_mpi.c: of all calls; for a compilation to be over */
-    bool mpi_described;               /* its rank is in its trace */
-    bool limited;                     /* its trace cannot grow any more */
-    bool only_mpi;                    /* it said hello for MPI alone, without hooks */
-    bool layouts_lost;                /* records may have some that only a monitor before this one knew */
-    uint64_t held[AREA_THREADS / 64]; /* bit set of blocks whose raised event is being handled */
-    struct demand *demands;           /* in the order in which they came */
-    bool demands_stale;               /* libraries came or went, and they are not resolved anew yet */
-    struct slot_params *slot_params;  /* hash by slot */
+    /* these there always are */
+    struct agent_link *link;           /* agent_area.c: what the program has of its area */
+    struct agent_mapped *mapped;       /* agent_names.h: modules and the names in them */
+    struct agent_layouts *layouts;     /* agent_layouts.c: how values are laid out */
+    struct agent_selection *selection; /* agent_select.h: what is to be recorded */
+    struct agent_compiled *compiled;   /* agent_compile.c: captures */
+    struct agent_demands *demands;     /* agent_demand.c: what event services ask for */
+    struct agent_recording *recording; /* collect.h: what its trace has */
 };
 
 struct agent_connection {
@@ -317,6 +281,12 @@ void agent_ended(struct agent *agent);
 void agent_exited(struct agent *agent);
 void agent_free(struct agent *agent);
 
+struct job_sums {
+    unsigned living, draining;
+    uint64_t events, discarded;
+};
+struct job_sums agents_job_sums(const struct agents *agents, const struct trace_job *job); /* agents.c */
+
 void job_note_program(struct trace_job *job, const char *exe);
 void job_note_late(struct trace_job *job); /* a process that was to be traced did not wait any longer; NULL: nothing */
 void job_note_refused(struct trace_job *job, pid_t pid, const char *why); /* why: an err.text */
@@ -346,19 +316,140 @@ int agent_bell_open(struct agents *agents, struct err *err);
 int agent_bell_start(struct agents *agents); /* the thread; only once there is an agent */
 void agent_bell_close(struct agents *agents);
 
-/* agent_area.c; parent: that it was forked from, if that is known */
-int agent_area_make(struct agent *agent, const struct agent *parent, struct err *err);
+/* agent_area.c; parent: that it was forked from, if that is known; */
+bool agent_link_new(struct agent *agent);
+/* room: of address space that it may take */
+int agent_area_make(struct agent *agent, const struct agent *parent, uint64_t room, struct err *err);
 int agent_area_adopt(struct agent *agent, uint64_t size); /* of a file that is open */
 void agent_area_started(struct agent *agent);             /* it was let go: as much as it should have at first */
 void agent_area_learn(const struct agent *agent);         /* it has ended: was it short, and its buffer too large? */
 void agent_area_grow(struct agent *agent);                /* more packets, if most are in use; more blocks of threads */
 void agent_area_unmap(struct agent *agent);
+uint32_t agent_packets(const struct agent *agent); /* the first of its area, which the program may have */
 
 /* what children of fork say that have none */
 enum { FORKS_KEPT = 1024 };                /* pages of areas that are gone */
 void agent_forks_end(struct agent *agent); /* before its area is unmapped: what its descendants say is still heard */
 struct forks_counts agents_forks_count(const struct agents *agents, const struct trace_job *job);
 void agents_forks_free(struct agents *agents, const struct trace_job *job); /* the job is over */
+
+/* agent_adopt.c */
+void agent_note(const struct agent *agent);   /* whose the areas are, for the next monitor; again when that changes */
+void agents_adopt_all(struct agents *agents); /* what a monitor before this one has left */
+
+/* agent_names.c */
+bool agent_modules_new(struct agent *agent);
+int agent_modules_refresh(struct agent *agent);                              /* reads them again, asks for indexes */
+bool agent_modules_inherit(struct agent *agent, const struct agent *parent); /* of the process it was forked from */
+void agent_modules_free(struct agent *agent);
+bool agent_indexes_ready(const struct agent *agent); /* none is being built */
+void agents_indexes_free(struct agents *agents);
+int agent_names_open(struct agent *agent);            /* for a trace; 0 or -ENOMEM */
+bool agent_names_lack(const struct agent *agent);     /* some function has a number for a name */
+void agent_names_again(struct agent *agent);          /* indexes came */
+void agent_named(struct agent *agent, uint32_t slot); /* it has its name in the trace by now */
+/* Writes the name of a slot, or with RECORD_PLACE of a place, into the trace; a walk_function_fn of an agent. */
+void agent_name(void *agent, uint32_t function);
+/* The same, the first time that it occurs, and with a place also of its slot. */
+void agent_know(struct agent *agent, uint32_t slot);
+/* Bit set of what has occurred: slots, behind them places. */
+uint64_t *agent_known(const struct agent *agent);
+static inline uint32_t agent_known_place(const struct area_view *view, uint32_t place)
+{
+    return view->slot_mask + 1 + (place & ~RECORD_PLACE);
+}
+
+/* agent_layouts.c */
+bool agent_layouts_new(struct agent *agent);
+uint32_t agent_layouts_last(const struct agent *agent); /* the greatest number so far */
+bool agent_layouts_unseen(const struct agent *agent); /* records may have some that are not in use yet, or not known */
+void agent_layout_add(struct agent *agent, uint32_t id, const char *text);
+void agent_layouts_write(struct agent *agent);                              /* to a trace made after them */
+void agent_layouts_adopt(struct agent *agent, const struct trace *earlier); /* NULL: it cannot be read */
+void agent_layouts_inherit(struct agent *agent, const struct agent *parent);
+void agent_layouts_free(struct agent *agent);
+/* Layouts of calls that may never come: in the trace from their first use. A new one's number, or RECORD_NO_LAYOUT. */
+uint32_t agent_layout_new(struct agent *agent, const char *text);
+void agent_layout_keep(struct agent *agent, uint32_t id, const char *text);
+void agent_layout_used(struct agent *agent, uint32_t id);
+void agent_layouts_walked(struct agent *agent); /* behind a packet: those that came up in it are in the trace */
+bool agent_layout_seen(void *ctx, uint32_t id); /* as walk_layout_fn, of an agent */
+
+/* agent_select.c */
+bool agent_selection_new(struct agent *agent);
+void agent_apply(struct agent *agent); /* settings to switches and slots; lets it go as soon as that can be */
+bool agent_applies_long(
+    const struct agent *agent);          /* so many functions have to be compared that an answer goes first */
+void agent_indexed(struct agent *agent); /* an index that it waited for is there, or failed */
+bool agent_inherit(struct agent *agent, const struct agent *parent); /* the parent's choice, as it is in place */
+/* Whether something is to be recorded: an agent may be there only for what is done at calls of MPI. */
+bool agent_records(const struct agent *agent);
+void agent_go(struct agent *agent);
+void agent_forks_update(struct agent *agent); /* after a change of what is demanded */
+void agent_settle(struct agent *agent);       /* lets main go on if everything is in place */
+void agent_filter_update(struct agent *agent);
+bool agent_modes_new(struct agent *agent);
+bool agent_records_values(const struct agent *agent, uint32_t slot); /* its calls are recorded with values */
+void agent_mode_update(struct agent *agent, uint32_t slot);          /* settings and demands of one slot */
+void agent_modules_changed(struct agent *agent);                     /* dlopen */
+void agent_overrides_free(struct agent *agent);
+void agent_select_free(struct agent *agent);
+
+/* agent_compile.c */
+enum { COMPILED_PROBLEMS = 32, COMPILED_EXPRESSION = 64 };
+
+/* An expression is no number at entries or exits of some function, and never will be there. */
+struct compiled_problem {
+    char expression[COMPILED_EXPRESSION]; /* cut where it is longer */
+    bool at_exit;
+    struct number_problem problem;
+};
+/* Captures of the slots whose modes want values and that have none yet, in the background. */
+bool agent_compiled_new(struct agent *agent);
+void agent_compile(struct agent *agent);
+bool agent_compiling(const struct agent *agent);
+void agent_compile_again(struct agent *agent);                                  /* the settings of values changed */
+bool agent_compiled_inherit(struct agent *agent, const struct agent *parent);   /* programs, sites and layouts */
+uint32_t agent_capture_put(struct agent *agent, const void *code, size_t size); /* offset of it with its size; 0 */
+bool agent_site_set(struct agent *agent, uint64_t address, uint32_t program, uint32_t layout);
+/* Both at once: a thread must never take the bytes of one program for those of another. */
+void agent_site_values(struct area_site *site, uint32_t values, uint32_t layout);
+void agent_site_clear(struct area_site *site);
+void agent_site_put_back(struct agent *agent, const struct area_site *was);
+void agent_compile_slot_again(struct agent *agent, uint32_t slot); /* more is wanted of it than when it was compiled */
+void agent_compile_ended(struct agent *agent); /* what is compiled for a job stops with its last process */
+void agent_compile_free(struct agent *agent);
+void agent_compiled_sets_free(struct agents *agents);
+uint32_t agent_program_put(struct agent *agent, const void *bytes, size_t size); /* offset in programs; 0: no room */
+
+/* agent_demand.c */
+bool agent_demands_new(struct agent *agent);
+bool agent_is_demanded(const struct agent *agent); /* there is some demand */
+void agent_demands_expire(struct agent *agent);    /* libraries came or went: agent_demands_indexed follows */
+uint32_t agent_demand_mode(const struct agent *agent, uint32_t slot); /* bits that demands add to a slot's mode */
+bool agent_demand_wants(const struct agent *agent, uint32_t slot);    /* something compiled */
+bool agent_demand_statics(const struct agent *agent);                 /* some demand wants them */
+unsigned agent_demand_params(const struct agent *agent, uint32_t slot, const char *const **ret_params);
+void agent_demands_compiled(struct agent *agent, bool ok);
+/* Their parameters are no numbers in some function: struct compiled_problem. */
+void agent_demands_problem(struct agent *agent, const struct buf *problems);
+bool agent_demands_wait(const struct agent *agent); /* some is not in place yet */
+void agent_demands_indexed(struct agent *agent);    /* modules or indexes changed */
+void agent_demands_free(struct agent *agent);
+/* What a monitor before this one wanted done at calls nobody wants any more: the lists go, and threads that wait for it
+ * go on. */
+void agent_demands_adopt(struct agent *agent);
+
+/* agent_mpi.c: what the sites of an MPI call emit for action lists, by names (mpi_params.h). 0 or -ENOSPC. */
+int agent_mpi_params_put(struct agent *agent, uint32_t call, const char *const *names, unsigned count);
+
+/* collect.c, collect_trace.c: packets to disk */
+void collect_soon(struct agents *agents); /* in the next turn of the loop */
+uint64_t collect_agent(struct agent *agent, uint64_t budget, bool partial, bool flight); /* bytes written */
+int collect_open(struct agent *agent, struct err *err);                                  /* the trace directory */
+uint64_t agent_until(const struct agent *agent);   /* the tick at which it ended, or now; 0: not known */
+bool collect_was_brief(const struct agent *agent); /* it has ended soon, and recorded little */
+void collect_release_reserve(struct trace_job *job);
 
 /* agent_helper.c: the program scry-symbols, in the background; few at once, the others wait. The function is called for
  * each answer, and with NULL at the end, after which the job is gone. */
