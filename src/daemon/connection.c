@@ -4,7 +4,6 @@
 #include "base/system/clock.h"
 #include "base/system/log.h"
 #include "base/system/loop.h"
-#include "lang/reply.h"
 #include "monitor/engine/execute.h"
 #include "monitor/engine/monitor.h"
 #include "shm/waits.h"

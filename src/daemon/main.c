@@ -17,11 +17,10 @@
 #include "monitor/engine/tool.h"
 #include "monitor/mpi/mpi.h"
 #include "monitor/params/params.h"
-#include "monitor/parts/lock.h"
+#include "monitor/parts/parts.h"
 #include "monitor/recorder/agents.h"
-#include "monitor/tree/conditional.h"
+#include "monitor/tree/tree.h"
 #include "options/options.h"
-#include "service/all/register.h"
 #include "service/omis/service.h"
 #include "shm/waits.h"
 #include "wire/stream.h"
@@ -43,10 +42,8 @@
 #include <sys/epoll.h>
 #include <sys/file.h>
 #include <sys/inotify.h>
-#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 struct agents;

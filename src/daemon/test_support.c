@@ -7,7 +7,7 @@
 
 #include "base/system/loop.h"
 #include "monitor/engine/monitor.h"
-#include "service/all/register.h"
+#include "service/omis/service.h"
 #include "wire/stream.h"
 
 struct here here;

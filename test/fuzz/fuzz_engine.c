@@ -40,7 +40,7 @@
 #include "probe/node.h"
 #include "probe/proc.h"
 #include "service/job/follow.h"
-#include "service/all/register.h"
+#include "service/omis/service.h"
 
 enum { SESSIONS = 4, REQUESTS = 128, INPUT_LIMIT = 4096, STEPS = 128, STACK = 16384 };
 

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What another monitor tells of an event (monitor/parts/tell.h), from any bytes: it is refused, or printing and reading it
+ * What another monitor tells of an event (monitor/parts/parts.h), from any bytes: it is refused, or printing and reading it
  * again gives the same, and each parameter of the list has a value or none.
  */
 #include <errno.h>
 
 #include "fuzz.h"
 #include "monitor/engine/csr.h"
-#include "monitor/parts/tell.h"
+#include "monitor/parts/parts.h"
 
 static const char list[] = ": print([$par1, $thread, $time]) thread_stop($thread) print([$par1, [$other]])";
 enum { NAMES = 4 };

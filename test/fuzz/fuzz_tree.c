@@ -8,7 +8,6 @@
 #include <string.h>
 
 #include "fuzz.h"
-#include "monitor/tree/merge.h"
 #include "monitor/tree/slice.h"
 
 static int place_of(void *ctx, uint32_t node)

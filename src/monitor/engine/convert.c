@@ -2,7 +2,6 @@
 #include "monitor/engine/convert.h"
 
 #include <errno.h>
-#include <stdio.h>
 #include <string.h>
 #include <sys/syscall.h>
 #include <unistd.h>

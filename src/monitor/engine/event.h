@@ -13,12 +13,12 @@
 #include "lang/value.h"
 #include "monitor/engine/csr.h"
 #include "monitor/engine/object.h"
-#include "monitor/engine/trace_need.h"
 
 struct agent_event;
 struct process;
 struct scry_code;
 struct thread;
+struct trace_need;
 
 enum {
     EVENT_CHAIN_LIMIT = 64,      /* events raised by action lists, one by the other */
@@ -51,7 +51,7 @@ struct event {
     const struct event_told {
         const char *where; /* as event_place says */
         bool (*value)(const struct event_told *told, struct span name, struct value *ret_value);
-    } * told;       /* what is left of it, for one request (monitor/parts/tell.h); NULL: all is there */
+    } * told;       /* what is left of it, for one request (monitor/parts/parts.h); NULL: all is there */
     unsigned chain; /* set by event_queue: raised by a list, which ran for an event raised by a list, ... */
 };
 

@@ -72,7 +72,7 @@ struct checked_request {
     struct service **services;
 };
 
-/* Of a request that was defined at the monitor of its tool (monitor/tree/conditional.h). */
+/* Of a request that was defined at the monitor of its tool (monitor/tree/conditional.c). */
 struct csr_home {
     struct span token;                /* as the tool knows it */
     bool far;                         /* its list is executed there */

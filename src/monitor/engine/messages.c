@@ -2,7 +2,6 @@
 #include "monitor/engine/messages.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 #include "monitor/engine/monitor.h"
 

@@ -7,7 +7,6 @@
 #include "monitor/engine/messages.h"
 #include "monitor/engine/process.h"
 #include "monitor/engine/tool.h"
-#include "monitor/engine/trace_need.h"
 #include "probe/cells.h"
 #include "probe/proc.h"
 #include "tracer/tracer.h"

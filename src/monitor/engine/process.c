@@ -2,14 +2,11 @@
 #include "monitor/engine/process.h"
 
 #include <errno.h>
-#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 #include <sys/epoll.h>
 #include <unistd.h>
 
 #include "base/system/clock.h"
-#include "base/system/log.h"
 #include "monitor/engine/csr.h"
 #include "monitor/engine/event.h"
 #include "monitor/engine/messages.h"

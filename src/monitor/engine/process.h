@@ -14,7 +14,53 @@
 #include "base/data/err.h"
 #include "monitor/engine/object.h"
 #include "monitor/engine/tool.h"
-#include "monitor/engine/trace_need.h"
+#include "tracer/tracer.h"
+
+struct csr;
+struct monitor;
+struct process;
+struct thread;
+
+/* ---- what the engine and event services know of tracing (monitor/tracing) ---- */
+
+struct trace_break {
+    uint64_t addr;
+    uint64_t csr_serial;
+    struct csr *csr;         /* only valid while needs are computed */
+    uint64_t program_serial; /* which of csr's programs the tracer runs there; 0: none, hits are reported */
+    uint8_t original;
+};
+
+struct trace_need {
+    bool any; /* the process must be seized */
+    struct tracer_watch watch;
+    struct trace_break *breaks;
+    size_t break_count, break_cap;
+    bool failed; /* out of memory */
+};
+
+struct trace_state { /* how the tracer is set up now */
+    bool seized;
+    struct tracer_watch watch;
+    struct trace_break *breaks;
+    size_t break_count, break_cap;
+    unsigned holds; /* events being handled for threads of this process */
+};
+
+/* What tracing.h does for the engine: see the functions of these names. */
+struct monitor_tracing {
+    int (*update)(struct process *process, struct csr *csr, struct err *err);
+    void (*unsettle)(struct process *process);
+    void (*settle)(struct monitor *monitor);
+    void (*stop)(struct monitor *monitor);
+    bool (*lost)(const struct monitor *monitor);
+    void (*forget_call)(struct process *process, uint64_t slot);
+    void (*inspect_done)(struct thread *thread);
+    void (*release)(struct tool *tool, struct process *process);
+    void (*loading_ended)(struct process *process, int code);
+};
+
+/* ---- threads and processes ---- */
 
 /* What one tool did to one thread. */
 struct thread_claim {
@@ -60,7 +106,7 @@ struct process {
     struct trace_state trace;
     struct noted_call *calls;       /* in progress, or left to themselves */
     struct switch_watch *switching; /* of scheduling events; NULL */
-    struct loading *loading;        /* monitor/tracing/loading.h; NULL */
+    struct loading *loading;        /* monitor/tracing/tracing.h; NULL */
     struct message_queue *queue;    /* monitor/engine/messages.h; NULL: nobody has asked for it */
     bool terminated, exit_reported;
     bool all_stopped, were_stopped; /* for proc_has_been_stopped/continued: now; since it was last continued */

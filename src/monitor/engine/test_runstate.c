@@ -13,7 +13,7 @@
 #include "fake_tracer.h"
 #include "monitor/engine/process.h"
 #include "monitor/engine/object.h"
-#include "monitor/tracing/runstate.h"
+#include "monitor/tracing/tracing.h"
 #include "monitor/engine/test_support.h"
 #include "probe/proc.h"
 

@@ -17,7 +17,7 @@
 #include <unistd.h>
 
 #include "monitor/engine/object.h"
-#include "service/all/register.h"
+#include "service/omis/service.h"
 
 enum { CHILDREN = 16 };
 

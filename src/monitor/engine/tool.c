@@ -7,7 +7,6 @@
 #include <stdlib.h>
 #include <sys/random.h>
 
-#include "base/system/log.h"
 #include "lang/reply.h"
 #include "monitor/engine/csr.h"
 #include "monitor/engine/execute.h"

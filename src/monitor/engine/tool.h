@@ -61,10 +61,10 @@ struct session {
     void (*other)(struct session *session, uint8_t type, uint32_t id, struct span payload);
     /* Whose session it is does not read: what can be left out is (and counted). NULL: never. */
     bool (*full)(struct session *session);
-    bool blocked; /* by a lock: requests or the one that waits go on when it is over (monitor/parts/lock.h) */
+    bool blocked; /* by a lock: requests or the one that waits go on when it is over (monitor/parts/parts.h) */
     struct session *next_blocked;
     const struct event_list *list; /* of this event are all its requests the list (event.h); NULL: of none */
-    struct told_hold *told;        /* what waits for answers of whose session it is (monitor/parts/tell.h) */
+    struct told_hold *told;        /* what waits for answers of whose session it is (monitor/parts/parts.h) */
     bool mute;                     /* one was waited for too long, and none has come since */
 };
 

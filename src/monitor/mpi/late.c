@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "base/system/process.h"
-#include "monitor/tracing/loading.h"
+#include "monitor/tracing/tracing.h"
 #include "monitor/engine/monitor.h"
 #include "monitor/engine/process.h"
 #include "monitor/mpi/internal.h"

@@ -101,7 +101,7 @@ int mpi_find_ranks(struct mpi_found **ret_found, size_t *ret_count, char *note, 
 /* ---- the interposer is brought into a process later ---- */
 
 /*
- * Bringing the interposer into an MPI process that was not started by scry and is attached (monitor/tracing/loading.h):
+ * Bringing the interposer into an MPI process that was not started by scry and is attached (monitor/tracing/tracing.h):
  * asked for by mpi_load, or needed by an event of library calls. A second request while it is under way waits for
  * the same end.
  *

@@ -15,7 +15,7 @@
 #include "monitor/mpi/internal.h"
 #include "monitor/engine/object.h"
 #include "monitor/engine/process.h"
-#include "monitor/tracing/runstate.h"
+#include "monitor/tracing/tracing.h"
 #include "probe/proc.h"
 
 enum { INCARNATIONS = 100000 };

@@ -16,8 +16,7 @@
 #include "monitor/engine/event.h"
 #include "monitor/engine/process.h"
 #include "monitor/engine/test_support.h"
-#include "monitor/parts/lock.h"
-#include "monitor/parts/tell.h"
+#include "monitor/parts/parts.h"
 #include "probe/proc.h"
 #include "wire/frame.h"
 

@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "monitor/tracing/loading.h"
 
 #include <errno.h>
 #include <stdlib.h>

@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "monitor/tracing/runstate.h"
 
 #include "base/data/grow.h"
 #include "base/system/clock.h"

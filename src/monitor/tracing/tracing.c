@@ -11,8 +11,6 @@
 #include "monitor/engine/monitor.h"
 #include "monitor/engine/process.h"
 #include "monitor/engine/switching.h"
-#include "monitor/tracing/loading.h"
-#include "monitor/tracing/runstate.h"
 #include "probe/cells.h"
 #include "probe/proc.h"
 #include "shm/waits.h"

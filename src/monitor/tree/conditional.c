@@ -1,21 +1,26 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "monitor/tree/conditional.h"
-
-#include "base/system/log.h"
-#include "lang/reply.h"
-#include "lang/token.h"
-#include "monitor/engine/execute.h"
-#include "monitor/engine/csr.h"
-#include "monitor/engine/monitor.h"
-#include "monitor/parts/lock.h"
-#include "monitor/parts/tell.h"
-#include "monitor/tree/merge.h"
-
+/*
+ * Conditional requests over nodes: one lives at its home, and has a part behind each edge that leads to nodes of its event
+ * definition (DEFINE, with the token that the tool knows). If the list concerns only the node of the event (parts/parts.h) it
+ * runs there. Else the event is told to the home, which executes the list over the nodes (far_event.c). Enabling
+ * and the like go to all parts; a node that does not answer is an error of that answer, and does it when it answers again.
+ * What the parts say of it until then is one reply. A request that is part of an event's list says how many events raised each
+ * other before it, so chains over nodes end, too (EVENT_CHAIN_LIMIT). `$time` is translated at each edge
+ * (base/system/clock.h). What locks several nodes is in locks.c.
+ */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-struct arena;
+#include "base/system/log.h"
+#include "lang/reply.h"
+#include "lang/token.h"
+#include "monitor/engine/csr.h"
+#include "monitor/engine/execute.h"
+#include "monitor/engine/monitor.h"
+#include "monitor/parts/parts.h"
+#include "monitor/tree/internal.h"
+#include "monitor/tree/slice.h"
 
 /* What of a conditional request lies behind an edge, and whether that can be done there alone. */
 

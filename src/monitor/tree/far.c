@@ -14,7 +14,6 @@
 #include "lang/token.h"
 #include "monitor/engine/execute.h"
 #include "monitor/tree/internal.h"
-#include "monitor/tree/merge.h"
 #include "monitor/tree/slice.h"
 
 static const char TOO_LONG[] = "the request is too long for so many nodes: send it in parts";

@@ -11,9 +11,8 @@
 #include "monitor/engine/csr.h"
 #include "monitor/engine/event.h"
 #include "monitor/engine/execute.h"
-#include "monitor/parts/lock.h"
-#include "monitor/parts/tell.h"
-#include "monitor/tree/conditional.h"
+#include "monitor/parts/parts.h"
+#include "monitor/tree/internal.h"
 
 /* Why an action cannot be executed with the event's values; OMIS_OK: it can. */
 struct unfit {
@@ -352,7 +351,7 @@ void far_event_came(struct csr *csr, struct via *via, struct span payload)
     told->hold = hold;
     translate(told, csr, edge);
     if (csr->home_token) {
-        tell(csr, told);
+        told_send(csr, told);
         return;
     }
     struct request request;

@@ -8,6 +8,9 @@
 #include "monitor/tree/tree.h"
 #include "wire/stream.h"
 
+struct csr;
+struct event;
+
 /* A number of theirs, of a node that we know, too. */
 struct known_node {
     uint32_t theirs, ours;
@@ -143,5 +146,25 @@ bool places_map(struct tool *tool, struct arena *arena, struct slice_map *ret_ma
 bool places_mention_others(const struct request *request);
 /* Whether it attaches another node by its name, before its last action. */
 bool places_grow(const struct tool *tool, const struct request *request);
+
+/* ---- far_event.c ---- */
+
+/* For csr->elsewhere of requests whose tool is here: executes the list over nodes if it concerns others. */
+bool far_event_elsewhere(struct csr *csr, const struct event *event);
+/* EVENT of a part: its list is executed here, or, if the request is a part itself, at the next monitor. */
+void far_event_came(struct csr *csr, struct via *via, struct span payload);
+void far_events_end(struct session *session); /* nobody waits for their lists */
+
+/* Keeps a reply about a change of state, ours or that of a part, until gather_end sends one of all. false: it is none. */
+bool gather(const struct csr *csr, struct span reply);
+void gather_end(const struct csr *csr);
+
+/* ---- locks.c ---- */
+
+bool locks_take(struct tree *tree, struct far_request *request, const int *places, size_t count);
+void locks_give(struct tree *tree, struct far_request *request);
+bool locks_came(struct via *via, const struct frame *frame); /* LOCK, UNLOCK in a session of ours */
+void locks_lost(struct via *via);
+bool locks_asked(struct session *session, const struct frame *frame); /* in a session of another monitor's tool */
 
 #endif

@@ -9,8 +9,8 @@
 
 #include "base/system/log.h"
 #include "base/system/pause.h"
-#include "monitor/parts/lock.h"
-#include "monitor/tree/conditional.h"
+#include "monitor/parts/parts.h"
+#include "monitor/tree/internal.h"
 #include "shm/waits.h"
 
 /* ---- for other monitors' tools ---- */

@@ -10,7 +10,7 @@
 #include <stdlib.h>
 
 #include "base/system/clock.h"
-#include "monitor/tree/merge.h"
+#include "monitor/tree/slice.h"
 
 /* A request, the answers to it, and the reply. */
 struct box {

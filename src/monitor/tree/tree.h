@@ -25,8 +25,8 @@
  * out numbers. A tool of several processes has a random id, which its home knows; monitors never tell ids to those that they
  * attach. Sessions keep a monitor, edges do not: a tree ends with its tools.
  *
- *   slice.h, far.c, merge.h      a request over nodes: cut, sent, and its answers put together
- *   conditional.h, far_event.c   conditional requests, and their lists over nodes
+ *   slice.h, far.c               a request over nodes: cut, sent, and its answers put together
+ *   conditional.c, far_event.c   conditional requests, and their lists over nodes
  *   locks.c                      lists in braces: all nodes that they touch are locked
  *   reach.c                      how a node is reached: scry-link, or a monitor below that has fewer nodes (EDGE_FANOUT)
  *
@@ -211,5 +211,8 @@ void tree_attach_forget(struct attaching *attaching);
 /* Begins with what tree_attach will ask for: many nodes are reached at the same time. false: it is begun already, or cannot be
  * now. */
 bool tree_attach_ahead(struct tool *tool, const char *name);
+
+/* Sets the hooks of conditional requests (conditional.c). */
+void conditional_start(struct tree *tree);
 
 #endif

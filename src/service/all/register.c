@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "service/all/register.h"
 
 #include <errno.h>
 
@@ -7,7 +6,6 @@
 #include "monitor/engine/monitor.h"
 #include "monitor/engine/object.h"
 #include "monitor/tracing/tracing.h"
-#include "service/job/raise.h"
 #include "service/omis/service.h"
 
 static const struct {

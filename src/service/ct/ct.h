@@ -19,6 +19,7 @@
  * snapshots.
  */
 
+struct mpi_told;
 struct agent;
 struct agent_event;
 struct event_ops;
@@ -109,5 +110,21 @@ int ct_request_frames(struct buf *request, struct thread *thread, struct tracer_
 /* Stops threads of one process, unless they are stopped already, while they are inspected. */
 int ct_threads_stop(struct thread *const *threads, size_t count, struct err *err);
 void ct_threads_continue(struct thread *const *threads, size_t count);
+
+/* ---- lib_call.c ---- */
+
+/*
+ * The events thread_has_started_lib_call and thread_has_ended_lib_call (specification 8.1.3) for MPI. A request is a
+ * demand on MPI calls, which the agent serves like demands on functions (ct/event.c).
+ */
+
+/* An agent raised an event of an MPI call: runs the lists of those who wait for it. */
+void lib_call_raise(struct monitor *monitor, const struct agent_event *seen, const struct mpi_told *told);
+
+/* A process has its agent: arms requests that waited for it. */
+void lib_call_agent_came(struct process *process);
+
+/* A tool follows a new job: like ct_job_created, for processes known only by their MPI. */
+void lib_call_job_created(struct monitor *monitor, struct tool *tool, const char *dir);
 
 #endif

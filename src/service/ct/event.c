@@ -9,7 +9,6 @@
 #include <string.h>
 
 #include "base/data/cleanup.h"
-#include "base/system/clock.h"
 #include "base/system/loop.h"
 #include "lang/request.h"
 #include "monitor/recorder/agent_mpi.h"
@@ -20,7 +19,6 @@
 #include "monitor/engine/lower.h"
 #include "service/ct/condition.h"
 #include "service/ct/ct.h"
-#include "service/ct/lib_call.h"
 #include "service/omis/service.h"
 #include "symbols/layout/layout.h"
 

@@ -4,7 +4,6 @@
  * condition, holds the thread, and hands the event over with all that is known of the call (shm/mpi_told.h). A process
  * reports its calls only while a request is armed in it.
  */
-#include "service/ct/lib_call.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -20,7 +19,9 @@
 #include "monitor/params/params.h"
 #include "service/ct/condition.h"
 #include "service/ct/ct.h"
-#include "service/omis/message.h"
+#include "monitor/engine/messages.h"
+#include "monitor/mpi/messages.h"
+#include "shm/mpi_told.h"
 #include "service/omis/service.h"
 
 struct wanted { /* a process that reports its calls for this request */

@@ -4,7 +4,6 @@
 #include "jobdir/trace/profile.h"
 #include "lang/put.h"
 #include "monitor/engine/execute.h"
-#include "monitor/engine/csr.h"
 #include "monitor/engine/event.h"
 #include "monitor/engine/object.h"
 #include "monitor/recorder/agents.h"

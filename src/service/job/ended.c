@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "service/job/ended.h"
+#include "service/job/follow.h"
 
 #include "base/data/cleanup.h"
 #include "base/data/grow.h"

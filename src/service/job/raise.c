@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "service/job/raise.h"
 
 #include <fnmatch.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "base/data/buf.h"

@@ -25,7 +25,6 @@
 #include "probe/exits.h"
 #include "probe/follow.h"
 #include "probe/proc.h"
-#include "service/job/ended.h"
 #include "service/job/follow.h"
 #include "service/job/test_follow_support.h"
 

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The built-in extension `mpi`, messages: what message_queue_get_info cannot express, and the content of held messages
  * (monitor/engine/messages.h). */
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "monitor/engine/execute.h"
 #include "monitor/engine/convert.h"
-#include "service/omis/message.h"
-#include "service/mpi/mpi.h"
 #include "lang/put.h"
 #include "lang/results.h"
+#include "monitor/engine/messages.h"
+#include "monitor/mpi/messages.h"
+#include "shm/mpi_told.h"
 #include "service/omis/service.h"
 
 /* ---- what is known of a queue ---- */

@@ -4,18 +4,42 @@
  * least one is in a call. Reported once for each stall. Without a request nothing is checked.
  */
 #include <errno.h>
-#include <string.h>
+#include <stdbool.h>
+#include <stdint.h>
 
 #include "base/system/clock.h"
-#include "base/system/log.h"
-#include "monitor/engine/execute.h"
 #include "monitor/engine/event.h"
+#include "monitor/engine/monitor.h"
 #include "monitor/mpi/mpi.h"
 #include "service/ct/ct.h"
 #include "service/mpi/mpi.h"
-#include "service/mpi/stall.h"
-#include "service/omis/service.h"
 #include "shm/waits.h"
+
+/* Pure: the samples and the clock are the caller's. */
+struct mpi_stall_look {
+    uint64_t mark; /* changes with each call that a rank begins or ends */
+    unsigned ranks, in_call;
+};
+
+struct mpi_stall {
+    uint64_t limit_ns;
+    uint64_t mark, since_ns; /* since when nothing has changed, CLOCK_MONOTONIC; at first 0 */
+    bool said;               /* this stall was reported */
+};
+
+/* true: it has stood still for limit_ns, and that was not reported yet. */
+static bool mpi_stall_begins(struct mpi_stall *stall, const struct mpi_stall_look *look, uint64_t now_ns)
+{
+    if (look->mark != stall->mark || !look->in_call || !stall->since_ns) {
+        stall->mark = look->mark;
+        stall->since_ns = now_ns;
+        stall->said = false;
+    }
+    if (stall->said || now_ns - stall->since_ns < stall->limit_ns)
+        return false;
+    stall->said = true;
+    return true;
+}
 
 enum { LOOKS = 12 /* in the requested time */ };
 

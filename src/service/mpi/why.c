@@ -22,7 +22,6 @@
 #include "monitor/tree/tree.h"
 #include "service/ct/ct.h"
 #include "service/mpi/mpi.h"
-#include "service/omis/service.h"
 #include "shm/waits.h"
 
 #include <errno.h>

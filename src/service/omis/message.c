@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "service/omis/message.h"
 
 #include "base/system/log.h"
 #include "lang/put.h"
@@ -10,6 +9,9 @@
 #include "monitor/engine/monitor.h"
 #include "monitor/engine/process.h"
 #include "monitor/mpi/mpi.h"
+#include "monitor/engine/messages.h"
+#include "monitor/mpi/messages.h"
+#include "shm/mpi_told.h"
 #include "service/omis/service.h"
 #include "shm/waits.h"
 

@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "service/omis/proc.h"
 
 #include "lang/put.h"
 #include "lang/results.h"

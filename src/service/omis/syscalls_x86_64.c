@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The system calls of x86-64 Linux: number, number of parameters, name (arch/x86/entry/syscalls/syscall_64.tbl). */
-#include "service/omis/syscalls.h"
+#include "service/omis/service.h"
 
 #include <stddef.h>
-#include <string.h>
 
 static const struct syscall_row rows[] = {
     {0, 3, "read"},

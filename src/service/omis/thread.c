@@ -8,14 +8,13 @@
 #include "monitor/engine/object.h"
 #include "monitor/engine/process.h"
 #include "monitor/engine/switching.h"
-#include "monitor/tracing/runstate.h"
 #include "monitor/tracing/tracing.h"
 #include "probe/proc.h"
 #include "probe/switches.h"
-#include "service/omis/message.h"
-#include "service/omis/proc.h"
+#include "monitor/engine/messages.h"
+#include "monitor/mpi/messages.h"
+#include "shm/mpi_told.h"
 #include "service/omis/service.h"
-#include "service/omis/syscalls.h"
 #include "symbols/python/python.h"
 
 #include <elf.h>
