@@ -15,7 +15,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <ifaddrs.h>
-#include <inttypes.h>
 #include <limits.h>
 #include <math.h>
 #include <net/if_arp.h>

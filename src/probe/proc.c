@@ -3,7 +3,6 @@
 
 #include "base/data/cleanup.h"
 #include "base/data/grow.h"
-#include "base/system/clock.h"
 
 #include <dirent.h>
 #include <elf.h>

@@ -9,7 +9,6 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
@@ -22,7 +21,6 @@
 #include "base/data/buf.h"
 #include "base/system/clock.h"
 #include "base/system/wait_world.h"
-#include "probe/proc.h"
 #include "shm/waits.h"
 #include "tracer/protocol.h"
 

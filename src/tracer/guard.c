@@ -20,14 +20,12 @@
  * process has the agent (agent/safety/signals.c). A thread whose hit or step is being handled goes on at a wrong place
  * or with its trap flag set. A child whose fork is being handled keeps the int3 that it inherited.
  */
-#include <errno.h>
 #include <linux/aio_abi.h>
 #include <linux/futex.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <stddef.h>
-#include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/ptrace.h>

@@ -24,7 +24,7 @@ enum wire_kind {
     WIRE_BYE,
     WIRE_SEIZE,
     WIRE_RELEASE,
-    WIRE_SPAWN, /* payload: see spawn.c; reply a: pid */
+    WIRE_SPAWN, /* payload: see attach.c; reply a: pid */
     WIRE_WATCH, /* payload: struct tracer_watch */
     WIRE_STOP,  /* payload: pid_t[]; reply: int[] */
     WIRE_CONTINUE,

@@ -359,7 +359,7 @@ void guard_trap_forget(uint32_t *inout_number);      /* when the int3 is gone */
 void guard_signal(struct thread *thread, int signo); /* in its signal-delivery-stop */
 void guard_signal_forget(struct thread *thread);
 
-/* ---- step.c, call_x86_64.c, call_x86_64.c, step.c, unwind.c, spawn.c ---- */
+/* ---- breakpoint.c (steps), call_x86_64.c, unwind.c, attach.c (spawning), stops.c (system calls) ---- */
 int step_start(struct thread *thread, enum tracer_step_mode mode, struct err *err);
 bool step_prepare(struct thread *thread);               /* just before it resumes: by PTRACE_SINGLESTEP? */
 void step_trapped(struct thread *thread, bool handler); /* the SIGTRAP of its step has come; a handler was entered */
