@@ -182,7 +182,15 @@ static void find_where(struct why *why, struct mpi_why_rank *rank)
     if (rank->where || !is_near(why, rank) || (rank->state != MPI_WHY_COMPUTES && rank->state != MPI_WHY_STARTS))
         return;
     rank->blocked = blocked_put(&text, rank->stats->pid, tid);
-    if (!rank->blocked) {
+    if (rank->blocked) { /* and from where */
+        struct deadlock_thread told = {.tid = tid};
+        deadlock_threads_tell(&told, 1, rank->stats->pid);
+        if (told.text.len > text.len && !told.text.failed) {
+            buf_clear(&text);
+            buf_append(&text, told.text.data, told.text.len);
+        }
+        deadlock_threads_done(&told, 1);
+    } else {
         buf_puts(&text, "in ");
         if (where_computes(rank->stats->pid, tid, &text, &err) < 0) {
             buf_clear(&text);
@@ -200,25 +208,36 @@ static void find_where(struct why *why, struct mpi_why_rank *rank)
     buf_done(&text);
 }
 
-/* What a rank's threads wait for: those in a circle, and its own, if that is blocked. */
+/* What a rank's threads wait for: those in a circle, or all if none can go on, and its own, if that is blocked. */
 static void find_locked(struct why *why, struct mpi_why_rank *rank)
 {
+    enum { ASLEEP_MOST = 16 };
     const struct mpi_why_thread *shown = rank->shown < rank->thread_count ? &rank->threads[rank->shown] : NULL;
-    size_t count = rank->circle_count + (rank->state == MPI_WHY_BLOCKED && shown);
-    _cleanup_(freep) struct deadlock_thread *threads = calloc(count + 1, sizeof *threads);
-    if (!count || !threads || !is_near(why, rank))
+    size_t room = rank->circle_count + ASLEEP_MOST, own = room, count = 0;
+    _cleanup_(freep) struct deadlock_thread *threads = calloc(room + 1, sizeof *threads);
+    _cleanup_(freep) struct mpi_why_actor **actors = calloc(room + 1, sizeof(struct mpi_why_actor *));
+    if (!threads || !actors || !is_near(why, rank))
         return;
+    for (size_t i = 0; i < rank->circle_count; i++)
+        actors[count++] = &rank->actors[rank->circle[i]];
+    for (size_t i = 0; rank->asleep && !rank->circle_count && i < rank->actor_count && count < ASLEEP_MOST; i++)
+        if (rank->actors[i].seen && rank->actors[i].seen->wait.kind != THREAD_HAS_ENDED)
+            actors[count++] = &rank->actors[i];
     for (size_t i = 0; i < count; i++)
-        threads[i].tid = i < rank->circle_count ? rank->actors[rank->circle[i]].seen->tid : shown->thread->tid;
+        threads[i].tid = actors[i]->seen->tid;
+    if (rank->state == MPI_WHY_BLOCKED && shown)
+        threads[own = count++].tid = shown->thread->tid;
+    if (!count)
+        return;
     deadlock_threads_tell(threads, count, rank->stats->pid);
     for (size_t i = 0; i < count; i++) {
         const struct buf *text = &threads[i].text;
         const char *where = text->len && !text->failed ? arena_dup(&why->arena, text->data, text->len) : NULL;
-        if (i < rank->circle_count) {
-            rank->actors[rank->circle[i]].where = where;
-        } else {
+        if (i == own) {
             rank->where = where;
             rank->blocked = where != NULL;
+        } else {
+            actors[i]->where = where;
         }
     }
     deadlock_threads_done(threads, count);

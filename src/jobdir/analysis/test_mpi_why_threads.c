@@ -105,6 +105,15 @@ static void test_blocked_outside(void **state)
             assert_list(finding->ranks, finding->rank_count, "1");
             assert_list(finding->victims, finding->victim_count, cases[i].stuck ? "0" : "");
         }
+        if (cases[i].seen == joins) { /* none can go on: what each waits for is told */
+            struct buf text = BUF_INIT;
+            for (size_t k = 0; k < scene.why.ranks[1].actor_count; k++)
+                scene.why.ranks[1].actors[k].where = "waits for a semaphore, at work (a.c:2)";
+            mpi_why_text(&text, &scene.why);
+            assert_non_null(strstr(text.data, "    thread 11 (): waits for a semaphore, at work (a.c:2)\n"));
+            assert_null(strstr(text.data, "thread 10 ("));
+            buf_done(&text);
+        }
         done(&scene);
     }
 }

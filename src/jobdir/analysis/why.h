@@ -82,7 +82,7 @@ struct mpi_why_actor {              /* a thread that may do something for its ra
     struct mpi_why_thread *thread;  /* NULL: has not called MPI */
     const struct thread_seen *seen; /* NULL: was not inspected */
     bool free;                      /* may go on */
-    const char *where; /* for the caller to set, of those in the circle: what it waits for, and from where */
+    const char *where; /* for the caller to set, of those in the circle, or asleep: what it waits for, and from where */
 };
 
 struct mpi_why_rank {

@@ -188,12 +188,15 @@ void mpi_why_actor_text(struct buf *out, const struct mpi_why_actor *actor)
         buf_puts(out, wait->kind == THREAD_HAS_ENDED ? "has ended" : "outside of MPI, may call it yet");
 }
 
-/* Of threads that have not called MPI, or are outside: those that keep it from being stuck, and those of a circle. */
+/* Of threads that have not called MPI, or are outside: those that keep it from being stuck, those of a circle, and of one that is asleep
+ * all of which it is known what they wait for. */
 static bool is_told(const struct mpi_why_rank *rank, const struct mpi_why_actor *actor)
 {
     for (size_t i = 0; i < rank->circle_count; i++)
         if (&rank->actors[rank->circle[i]] == actor)
             return !actor->thread || actor->thread != shown_thread(rank);
+    if (rank->asleep && actor->where)
+        return !actor->thread || actor->thread != shown_thread(rank);
     return !actor->thread && actor->free && rank->state == MPI_WHY_WAITS && !rank->stuck;
 }
 
