@@ -338,6 +338,16 @@ int mpi_messages_load_job(struct mpi_messages **ret_messages, const char *jobdir
     return code;
 }
 
+int64_t mpi_messages_waited_ns(const struct mpi_messages *messages)
+{
+    int64_t sum = 0;
+    if (!messages || !messages->rank_count)
+        return -1;
+    for (const struct mpi_wait *wait = messages->waits; wait; wait = wait->hh.next)
+        sum += wait->total_ns;
+    return sum;
+}
+
 void mpi_messages_free(struct mpi_messages *messages)
 {
     if (!messages)

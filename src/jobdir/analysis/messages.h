@@ -229,6 +229,9 @@ struct mpi_messages_options {
     void *ctx;
 };
 
+/* How long ranks waited for each other, all together, in the calls that are judged; -1: not known, there is no trace of messages. */
+int64_t mpi_messages_waited_ns(const struct mpi_messages *messages);
+
 /* Reads the traces, each one process (jobdir/trace/trace.h), and matches. Without calls of MPI in them there are no
  * ranks. 0, -ENOMEM, or what a trace gave that could not be read, with err. */
 int mpi_messages_load(struct mpi_messages **ret_messages, struct trace *const *traces, size_t count,

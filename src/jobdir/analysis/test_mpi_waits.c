@@ -141,6 +141,7 @@ static void test_beside_receives(void **state)
     wait = wait->hh.next;
     assert_int_equal(wait->key.kind, MPI_WAIT_LATE_SENDER);
     assert_int_equal(wait->total_ns, 40 * US);
+    assert_int_equal(mpi_messages_waited_ns(messages), 160 * US);
 }
 
 /* MPI_Waitsome goes on with the first that comes. */

@@ -188,12 +188,13 @@ json_t *job_report_diff_json(const struct job_report *a, const struct job_report
     compare(a, b, rows);
     _cleanup_(buf_done) struct buf verdict = BUF_INIT;
     put_verdict(&verdict, a, b);
+    const struct report_waited waited = {mpi_messages_waited_ns(a->messages), mpi_messages_waited_ns(b->messages)};
     struct diff diff = {.verdict = verdict.data,
                         .a = run_of(a),
                         .b = run_of(b),
                         .values = fields_list(value_fields, rows, COMPARED, sizeof *rows, NULL),
                         .functions = job_functions_diff_json(a->functions, b->functions),
-                        .mpi = mpi_report_diff_json(a->mpi, b->mpi)};
+                        .mpi = mpi_report_diff_json(a->mpi, b->mpi, &waited)};
     json_t *json = fields_json(diff_fields, &diff, NULL);
     json_decref(diff.values);
     json_decref(diff.functions);
@@ -253,6 +254,7 @@ void job_report_diff_text(struct buf *out, const struct job_report *a, const str
     buf_putc(out, '\n');
     for (size_t i = 0; i < COMPARED; i++)
         fields_row(out, report_compared_fields, &rows[i], NULL);
-    mpi_report_diff_text(out, a->mpi, b->mpi);
+    const struct report_waited waited = {mpi_messages_waited_ns(a->messages), mpi_messages_waited_ns(b->messages)};
+    mpi_report_diff_text(out, a->mpi, b->mpi, &waited);
     job_functions_diff_text(out, a->functions, b->functions);
 }

@@ -260,6 +260,11 @@ void report_put_waits(struct buf *out, const struct mpi_messages *messages)
 {
     size_t count = HASH_COUNT(messages->waits), used = 0;
     struct wait_row rows[SHOWN_WAITS];
+    if (count) {
+        buf_puts(out, "  lost: ");
+        text_ns(out, (double)mpi_messages_waited_ns(messages));
+        buf_puts(out, " in which ranks waited for each other, all together\n");
+    }
     for (const struct mpi_wait *wait = messages->waits; wait && used < SHOWN_WAITS; wait = wait->hh.next)
         rows[used++] = wait_row_of(messages, wait);
     fields_table(out,
@@ -422,6 +427,11 @@ void report_put_left(struct buf *out, const struct mpi_messages *messages)
         buf_printf(out, "  ... and %" PRIu64 " more channels\n", messages->left_channels - SHOWN_LEFT);
 }
 
+static json_t *waited_json(const void *row, const void *all)
+{
+    return json_integer(mpi_messages_waited_ns(row));
+}
+
 static json_t *least_json(const void *row, const void *all)
 {
     const struct mpi_messages *messages = row;
@@ -450,6 +460,7 @@ static const struct field messages_fields[] = {
     {"clocks", FIELD_OBJECT, FIELD_AT(struct mpi_messages, timeline), .of = clock_fields,
      .about = "the common time line"},
     {"ranks", FIELD_LIST, .json = ranks_json, .of = rank_fields},
+    {"waited_ns", FIELD_NS, .json = waited_json, .about = "of all \"waits\": what ranks lost, all together"},
     {"waits", FIELD_LIST, .json = waits_json, .of = wait_fields, .about = "by total time"},
     {"waits_judged_ns", FIELD_NS, FIELD_AT(struct mpi_messages, judged_ns),
      .about = "time in blocking calls that are judged: they waited as long as \"waits\" says, or not"},

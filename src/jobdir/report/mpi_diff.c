@@ -9,7 +9,7 @@
 #include "jobdir/report/internal.h"
 #include "jobdir/text/text.h"
 
-enum { SHOWN_CALLS = 12, ROWS = 6 };
+enum { SHOWN_CALLS = 12, ROWS = 7 };
 
 static double clock_of(const struct mpi_report *report, uint64_t ns)
 {
@@ -27,7 +27,9 @@ static double moved_of(const struct mpi_report *report, uint64_t count)
     return report->peers_off ? -1 : (double)count;
 }
 
-static void compare(const struct mpi_report *a, const struct mpi_report *b, struct report_compared ret_rows[ROWS])
+/* Returns how many rows there are: waiting is the last, and known where messages were traced. */
+static size_t compare(const struct mpi_report *a, const struct mpi_report *b, const struct report_waited *waited,
+                      struct report_compared ret_rows[ROWS])
 {
     static const struct mpi_report none;
     a = a ? a : &none;
@@ -41,26 +43,30 @@ static void compare(const struct mpi_report *a, const struct mpi_report *b, stru
         {"share", "in MPI", share_of(a), share_of(b), COMPARED_SHARE},
         {"messages", "messages", moved_of(a, a->matrix.messages), moved_of(b, b->matrix.messages), COMPARED_COUNT},
         {"bytes", "bytes of them", moved_of(a, a->matrix.bytes), moved_of(b, b->matrix.bytes), COMPARED_BYTES},
+        {"waited_ns", "lost waiting", (double)waited->a_ns, (double)waited->b_ns, COMPARED_NS},
     };
     memcpy(ret_rows, rows, sizeof rows);
+    return waited->a_ns < 0 && waited->b_ns < 0 ? ROWS - 1 : ROWS;
 }
 
 struct pair {
     struct mpi_stats_row a, b;
-    uint64_t most_ns;
+    uint64_t most_ns, change_ns;
     const char *name;
 };
 
-static int by_most(const void *left, const void *right)
+static int by_change(const void *left, const void *right)
 {
     const struct pair *one = left, *other = right;
+    if (one->change_ns != other->change_ns)
+        return one->change_ns < other->change_ns ? 1 : -1;
     if (one->most_ns != other->most_ns)
         return one->most_ns < other->most_ns ? 1 : -1;
     uint32_t first = one->a.count ? one->a.call : one->b.call, second = other->a.count ? other->a.call : other->b.call;
     return first < second ? -1 : first > second;
 }
 
-/* The calls that either has made, those that took most first. Returns how many. */
+/* The calls that either has made, those whose time changed most first. Returns how many. */
 static size_t find_pairs(const struct mpi_report *a, const struct mpi_report *b, struct pair ret_pairs[CALL_COUNT])
 {
     size_t count = 0;
@@ -73,11 +79,12 @@ static size_t find_pairs(const struct mpi_report *a, const struct mpi_report *b,
         if (!pair.a.count && !pair.b.count)
             continue;
         pair.most_ns = pair.a.total_ns > pair.b.total_ns ? pair.a.total_ns : pair.b.total_ns;
+        pair.change_ns = pair.most_ns - (pair.a.total_ns + pair.b.total_ns - pair.most_ns);
         pair.name = mpi_text_call(call);
         ret_pairs[count++] = pair;
     }
     if (count)
-        qsort(ret_pairs, count, sizeof *ret_pairs, by_most);
+        qsort(ret_pairs, count, sizeof *ret_pairs, by_change);
     return count;
 }
 
@@ -104,16 +111,17 @@ static const struct field call_fields[] = {
     {.type = FIELD_COUNT, FIELD_AT(struct pair, b.count), .column = {5, 1, 11, "calls B"}},
     {0}};
 
-void mpi_report_diff_text(struct buf *out, const struct mpi_report *a, const struct mpi_report *b)
+void mpi_report_diff_text(struct buf *out, const struct mpi_report *a, const struct mpi_report *b,
+                          const struct report_waited *waited)
 {
     static const struct field_table table = {call_fields, .most = SHOWN_CALLS,
-                                             .more = " with less time (--json lists them)"};
+                                             .more = " that changed less (--json lists them)"};
     struct report_compared rows[ROWS];
     struct pair pairs[CALL_COUNT];
     if (!a && !b)
         return;
-    compare(a, b, rows);
-    fields_table(out, &(struct field_table){report_compared_fields, "MPI"}, rows, ROWS, sizeof *rows, NULL);
+    size_t row_count = compare(a, b, waited, rows);
+    fields_table(out, &(struct field_table){report_compared_fields, "MPI"}, rows, row_count, sizeof *rows, NULL);
     size_t count = find_pairs(a, b, pairs);
     fields_table(out, &table, pairs, count, sizeof *pairs, NULL);
 }
@@ -121,7 +129,7 @@ void mpi_report_diff_text(struct buf *out, const struct mpi_report *a, const str
 /* ---- for programs ---- */
 
 static const struct field value_fields[] = {{"name", FIELD_CHOICE, FIELD_AT(struct report_compared, name),
-                                             .choices = "ranks|run_ns|communication_ns|share|messages|bytes"},
+                                             .choices = "ranks|run_ns|communication_ns|share|messages|bytes|waited_ns"},
                                             {"", FIELD_PART, .of = report_compared_fields},
                                             {0}};
 
@@ -134,15 +142,14 @@ const struct field report_mpi_diff_fields[] = {
     {"calls", FIELD_LIST, FIELD_AT(struct diff, calls), .of = call_fields},
     {0}};
 
-json_t *mpi_report_diff_json(const struct mpi_report *a, const struct mpi_report *b)
+json_t *mpi_report_diff_json(const struct mpi_report *a, const struct mpi_report *b, const struct report_waited *waited)
 {
     struct report_compared rows[ROWS];
     struct pair pairs[CALL_COUNT];
     if (!a && !b)
         return json_null();
-    compare(a, b, rows);
-    size_t count = find_pairs(a, b, pairs);
-    struct diff diff = {.values = fields_list(value_fields, rows, ROWS, sizeof *rows, NULL),
+    size_t row_count = compare(a, b, waited, rows), count = find_pairs(a, b, pairs);
+    struct diff diff = {.values = fields_list(value_fields, rows, row_count, sizeof *rows, NULL),
                         .calls = fields_list(call_fields, pairs, count, sizeof *pairs, NULL)};
     json_t *json = fields_json(report_mpi_diff_fields, &diff, NULL);
     json_decref(diff.values);

@@ -354,6 +354,25 @@ static void test_compared(void **state)
                          rows[i].b != functions);
         json_decref(json);
     }
+    struct mpi_message_rank rank = {.rank = 0};
+    struct mpi_wait wait = {.total_ns = 7000000000};
+    struct mpi_messages traced = {.ranks = &rank, .rank_count = 1}, waited = traced;
+    HASH_ADD(hh, waited.waits, key, sizeof wait.key, &wait);
+    const struct mpi_report mpi = {.world_of = NULL};
+    const struct job_report with = {.info = {.id = "a", .name = "a", .ended = true},
+                                    .mpi = (void *)&mpi,
+                                    .messages = &waited},
+                            none = {.info = {.id = "b", .name = "b", .ended = true}, .mpi = (void *)&mpi};
+    buf_clear(&text);
+    job_report_diff_text(&text, &with, &none); /* what ranks lost, where messages were traced */
+    buf_putc(&text, '\0');
+    assert_non_null(strstr(text.data, "lost waiting"));
+    assert_non_null(strstr(text.data, " 7.00 s"));
+    buf_clear(&text);
+    job_report_diff_text(&text, &none, &none);
+    buf_putc(&text, '\0');
+    assert_null(strstr(text.data, "lost waiting"));
+    HASH_CLEAR(hh, waited.waits);
     buf_done(&text);
     job_functions_free(functions);
 }

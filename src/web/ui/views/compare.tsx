@@ -59,7 +59,7 @@ function Choose({ a, b }: { a: string; b: string }) {
 const VALUE_TEXT = (name: string, value: number) => name.endsWith('_seconds') ? seconds(value) : name.endsWith('bytes') ? size(value) : name === 'share' ? share(value) : name.endsWith('_ns') ? ns(value) : count(value);
 const titles: Record<string, string> = {
   wall_seconds: 'Wall time', cpu_seconds: 'CPU time', peak_rss_bytes: 'Largest process', peak_tree_rss_bytes: 'Memory, all at once', process_count: 'Processes', threads_at_once: 'Threads at once',
-  outcome: 'Outcome', ranks: 'Ranks', run_ns: 'Run time of all ranks', communication_ns: 'of it, communication', share: 'Share in MPI', messages: 'Messages', bytes: 'Bytes of them',
+  outcome: 'Outcome', ranks: 'Ranks', run_ns: 'Run time of all ranks', communication_ns: 'of it, communication', share: 'Share in MPI', messages: 'Messages', bytes: 'Bytes of them', waited_ns: 'Lost waiting for other ranks',
 };
 const plain = (name: string) => titles[name] ?? name.replace(/_(seconds|bytes|ns)$/, '').replaceAll('_', ' ');
 const ratioText = (a: number, b: number) => a > 0 ? `${digits(b / a, 2)} ×` : b > 0 ? 'new' : '';
