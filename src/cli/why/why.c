@@ -284,7 +284,7 @@ static void find_wheres(struct why *why)
 /* At the end nobody can be asked where it is: but whether it computed is known. */
 static void find_idle(struct why *why)
 {
-    const struct mpi_why_finding *late = mpi_why_late(&why->mpi);
+    const struct mpi_why_finding *late = mpi_why_waited(&why->mpi);
     struct mpi_why_rank *rank = late ? &why->mpi.ranks[late->ranks[0]] : NULL;
     if (!rank || !job_report_was_idle(&why->report, rank->stats, why->mpi.still_ns))
         return;

@@ -14,7 +14,7 @@
 
 enum {
     STUCK_MS = 5000, /* ranks that were ended had waited for each other for so long at least, */
-    LATE_MS = 60000  /* or for one that was outside of MPI */
+    LATE_MS = 60000  /* or for one that was outside of MPI: sooner that is only told, and no reason of an end */
 };
 static const double TOGETHER_SECONDS =
     30; /* within which the ranks of one program are ended; others were earlier ones */
@@ -533,15 +533,25 @@ int mpi_why_find(struct mpi_why *ret_why, const struct mpi_stats_set *set, const
     return 0;
 }
 
-const struct mpi_why_finding *mpi_why_late(const struct mpi_why *why)
+static const struct mpi_why_finding *waited(const struct mpi_why *why, uint64_t least_ms)
 {
     const struct mpi_why_finding *finding = why->finding_count ? &why->findings[0] : NULL;
     if (!finding || finding->kind != MPI_WHY_STRAGGLER || finding->rank_count != 1 || !finding->victim_count ||
-        why->still_ns < time_hasten(LATE_MS) * 1000000)
+        why->still_ns < time_hasten(least_ms) * 1000000)
         return NULL;
     bool waits = why->ranks[finding->ranks[0]].state == MPI_WHY_COMPUTES &&
                  why->ranks[finding->victims[0]].state == MPI_WHY_WAITS;
     return waits ? finding : NULL;
+}
+
+const struct mpi_why_finding *mpi_why_late(const struct mpi_why *why)
+{
+    return waited(why, LATE_MS);
+}
+
+const struct mpi_why_finding *mpi_why_waited(const struct mpi_why *why)
+{
+    return waited(why, STUCK_MS);
 }
 
 /* ---- at the end ---- */
@@ -579,7 +589,8 @@ bool mpi_why_find_at_end(struct mpi_why *ret_why, const struct mpi_stats_set *se
         if (!stats->running && (!is_end_known(stats) || mpi_ended_badly(stats) || stats->end.status))
             return false;
     }
-    return mpi_why_find(ret_why, &living, &options, arena) == 0 && (mpi_why_is_stuck(ret_why) || mpi_why_late(ret_why));
+    return mpi_why_find(ret_why, &living, &options, arena) == 0 &&
+           (mpi_why_is_stuck(ret_why) || mpi_why_waited(ret_why));
 }
 
 /* ---- threads that poll ---- */

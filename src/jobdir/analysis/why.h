@@ -154,6 +154,8 @@ bool mpi_why_find_at_end(struct mpi_why *ret_why, const struct mpi_stats_set *se
 /* That ranks wait for one that is outside of MPI, and none has begun or ended a call for as long as counts as a stall; NULL: it is not
  * so. */
 const struct mpi_why_finding *mpi_why_late(const struct mpi_why *why);
+/* The same for some seconds: many programs do that, so it explains nothing by itself. */
+const struct mpi_why_finding *mpi_why_waited(const struct mpi_why *why);
 
 /* Says again in the findings what those do that others wait for, after the caller has set `where` and `blocked`. */
 void mpi_why_found_where(struct mpi_why *why, struct arena *arena);

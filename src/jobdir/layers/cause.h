@@ -53,6 +53,7 @@ struct job_end {
     const char
         *late; /* what some ranks did while others waited for them, for as long as counts as a stall; NULL: none */
     uint64_t late_ranks;
+    const char *waited;  /* the same for some seconds only; NULL: none, or `late` says it */
     const json_t *chain; /* .failed.chain: the process that failed first, then its parents up to the command */
     int exit_code, signal;
     bool not_started;              /* the command could not be executed */

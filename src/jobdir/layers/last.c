@@ -456,6 +456,10 @@ static void collect(struct events *events)
         add_request(events, model->request);
     if (model->stall)
         add_record(events, model->stall, WEIGHT_FAILURE);
+    struct event *waited =
+        events->end->waited && !model->stall ? add(events, STREAM_MPI, events->end->seconds, WEIGHT_HINT) : NULL;
+    if (waited)
+        buf_puts(&waited->text, events->end->waited);
     add_records(events, model->firings, WEIGHT_HINT);
     add_records(events, model->gaps.records, WEIGHT_HINT);
     add_crashes(events);

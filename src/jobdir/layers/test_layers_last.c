@@ -123,6 +123,23 @@ static void test_line(void **state)
     json_decref(last);
 }
 
+/* For whom ranks had waited when they were ended: the last event, unless a record of the stall has it. */
+static void test_waited(void **state)
+{
+    static const char waited[] = "rank 1 computed for 14 s while 2 ranks waited for it";
+    const struct job_end end = {.model = &model, .exit_code = 1, .seconds = 100, .waited = waited};
+    for (int stalled = 0; stalled < 2; stalled++) {
+        if (stalled)
+            PUT("{s:s, s:f, s:f, s:i, s:s}", "type", "stall", "t", 50.0, "seconds", 60.0, "ranks", 2, "why",
+                "they wait");
+        json_t *last = last_json(&end);
+        _cleanup_(buf_done) struct buf text = BUF_INIT;
+        last_text(&text, last, true, NULL);
+        assert_int_equal(text.data && strstr(text.data, waited), !stalled);
+        json_decref(last);
+    }
+}
+
 /* An exit status alone needs no more than the line that says it. */
 static void test_quiet(void **state)
 {
@@ -387,10 +404,10 @@ static void test_end_unread(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        ROW(test_end_unread),    ROW(test_abort_unread),   ROW(test_line),   ROW(test_said_last),
-        ROW(test_unknown),       ROW(test_unknown_script), ROW(test_asides), ROW(test_once),
-        ROW(test_room),          ROW(test_quiet),          ROW(test_words),  ROW(test_sections),
-        ROW(test_section_texts),
+        ROW(test_end_unread), ROW(test_abort_unread),   ROW(test_line),   ROW(test_said_last),
+        ROW(test_unknown),    ROW(test_unknown_script), ROW(test_asides), ROW(test_once),
+        ROW(test_room),       ROW(test_waited),         ROW(test_quiet),  ROW(test_words),
+        ROW(test_sections),   ROW(test_section_texts),
     };
     return cmocka_run_group_tests_name("layers last", tests, NULL, NULL);
 }

@@ -178,14 +178,14 @@ static void find_waits(const struct job_report *report, struct buf *ret_text, st
             ret_end->stuck_ranks = why.stuck;
             ret_end->stuck = ret_text->data;
         } else {
-            put_late(ret_text, report, &why, mpi_why_late(&why));
+            put_late(ret_text, report, &why, mpi_why_waited(&why));
             ret_end->late_ranks = why.waiting;
-            ret_end->late = ret_text->data;
+            *(mpi_why_late(&why) ? &ret_end->late : &ret_end->waited) = ret_text->data;
         }
     }
     arena_done(&arena);
     if (!ret_text->len || ret_text->failed)
-        ret_end->stuck = ret_end->late = NULL;
+        ret_end->stuck = ret_end->late = ret_end->waited = NULL;
 }
 
 /* ---- over several nodes ---- */
