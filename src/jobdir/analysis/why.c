@@ -13,8 +13,9 @@
 #include "jobdir/text/text.h"
 
 enum {
-    STUCK_MS = 5000, /* ranks that were ended had waited for each other for so long at least, */
-    LATE_MS = 60000  /* or for one that was outside of MPI: sooner that is only told, and no reason of an end */
+    STUCK_MS = 5000,      /* ranks that were ended had waited for each other for so long at least, */
+    LATE_MS = 60000,      /* or for one that was outside of MPI: sooner that is only told, and no reason of an end */
+    THREAD_SERIALIZED = 2 /* of mpi_stats.thread_level */
 };
 static const double TOGETHER_SECONDS =
     30; /* within which the ranks of one program are ended; others were earlier ones */
@@ -582,6 +583,9 @@ bool mpi_why_find_at_end(struct mpi_why *ret_why, const struct mpi_stats_set *se
             continue;
         stats->running = true;
         stats->end = (struct mpi_stats_end){0};
+        if (stats->thread_count == 1 &&
+            stats->thread_level > THREAD_SERIALIZED) /* no other thread has ever called MPI */
+            stats->thread_level = THREAD_SERIALIZED;
     }
     mpi_stats_set_forget_ended(&living); /* earlier programs of the job */
     for (size_t i = 0; i < living.count; i++) {
