@@ -166,7 +166,7 @@ class FigureOne(AnywhereCase):
         (job,) = self.json("ps", "--all", "--json")["jobs"]
         self.assertEqual((job["name"], job["signal"]), ("figure-1", signal.SIGTERM))
         report = self.scry("report", "figure-1").stdout
-        for part in ("from       record", "probably stuck in MPI until it was ended: deadlock: ranks 0 and 1 wait for each other", "laptop sent SIGTERM to processes",
+        for part in ("from       record", "probably stuck in MPI, until it was ended", ": deadlock: ranks 0 and 1 wait for each other", "laptop sent SIGTERM to processes",
                      "job.sh:37", "in ocean", "MPI_Send", "exchange (mpi_deadlock.c:17)",
                      "python3", "steer.py", "mpi_deadlock"):
             self.assertIn(part, report)

@@ -370,7 +370,7 @@
     NOTE(cause_exception, "cause", \
          "{sure?|probably }an exception of Python that nothing caught, at {place}: {exception}", \
          STRING(place) STRING(exception) FLAG(sure)) \
-    NOTE(cause_mpi_stall, "cause", "probably stuck in MPI until it was ended: {why}", INTEGER(ranks) STRING(why)) \
+    NOTE(cause_mpi_stall, "cause", "probably stuck in MPI, until it was ended{by}: {why}", INTEGER(ranks) STRING(by) STRING(why)) \
     NOTE(cause_mpi_late, "cause", "probably a late rank, until it was ended{by}: {text}", INTEGER(ranks) STRING(by) \
          STRING(text)) \
     NOTE(cause_stuck, "cause", "probably {deadlock?a deadlock|stuck}, until it was ended{by}: {text}", \

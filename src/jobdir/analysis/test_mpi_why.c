@@ -589,8 +589,11 @@ static void test_at_end(void **state)
             scene.set.ranks[0].thread_count = 2;
         bool found = mpi_why_find_at_end(&scene.why, &scene.set, &scene.arena);
         assert_int_equal(found, way == 0 || way == 3 || way == 4 || way == 6);
-        if (found)
+        if (found) {
             assert_true(scene.why.ranks[0].stuck);
+            assert_int_equal(mpi_why_finalizing_ns(&scene.why),
+                             way == 3 ? 0 : UINT64_C(8000000000)); /* 3: it has ended */
+        }
         done(&scene);
     }
 }

@@ -555,6 +555,20 @@ const struct mpi_why_finding *mpi_why_waited(const struct mpi_why *why)
     return waited(why, STUCK_MS);
 }
 
+uint64_t mpi_why_finalizing_ns(const struct mpi_why *why)
+{
+    uint64_t longest = 0;
+    bool others = false;
+    for (size_t i = 0; i < why->count; i++) {
+        const struct mpi_why_rank *rank = &why->ranks[i];
+        const struct mpi_stats_now *now = rank->stuck ? mpi_why_call_of(&rank->threads[rank->shown]) : NULL;
+        bool there = now && now->call == CALL_MPI_Finalize;
+        others |= now && !there;
+        longest = there && now->age_ns > longest ? now->age_ns : longest;
+    }
+    return others ? longest : 0;
+}
+
 /* ---- at the end ---- */
 
 static bool is_end_known(const struct mpi_stats *stats)

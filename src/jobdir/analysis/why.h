@@ -157,6 +157,9 @@ const struct mpi_why_finding *mpi_why_late(const struct mpi_why *why);
 /* The same for some seconds: many programs do that, so it explains nothing by itself. */
 const struct mpi_why_finding *mpi_why_waited(const struct mpi_why *why);
 
+/* How long one that is stuck has waited in MPI_Finalize, the longest, while others do not come there; 0: none has, or all have come. */
+uint64_t mpi_why_finalizing_ns(const struct mpi_why *why);
+
 /* Says again in the findings what those do that others wait for, after the caller has set `where` and `blocked`. */
 void mpi_why_found_where(struct mpi_why *why, struct arena *arena);
 

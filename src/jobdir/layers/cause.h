@@ -53,7 +53,8 @@ struct job_end {
     const char
         *late; /* what some ranks did while others waited for them, for as long as counts as a stall; NULL: none */
     uint64_t late_ranks;
-    const char *waited;  /* the same for some seconds only; NULL: none, or `late` says it */
+    const char *waited; /* the same for some seconds only; NULL: none, or `late` says it */
+    double left; /* when the first of them began to wait in MPI_Finalize, where others did not come; 0: none did */
     const json_t *chain; /* .failed.chain: the process that failed first, then its parents up to the command */
     int exit_code, signal;
     bool not_started;              /* the command could not be executed */

@@ -49,6 +49,11 @@ void cause_put_said_by(struct buf *out, const struct job_end *end, const char *n
 /* What the at-th of the chain said last on standard error, by its name there, or as it may have given up with that. The record; NULL: none. */
 const json_t *cause_put_last_words(struct buf *out, const struct job_end *end, int at);
 
+/* What said an error when something went wrong then, an exception rather than others; NULL: nothing did. A new reference. */
+json_t *cause_error_of(const struct job_end *end, double seconds);
+/* That it is what this line says; then: what came of it, or "". */
+void cause_say_log(const struct job_end *end, struct cause *cause, const json_t *record, const char *then);
+
 /* Where gfortran's run-time library says that a program ended then; false: it says nothing. */
 bool cause_put_backtrace(struct buf *out, const struct job_end *end, double seconds);
 

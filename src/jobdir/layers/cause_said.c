@@ -795,12 +795,24 @@ static const char *words_above(const struct job_end *end, const json_t *told)
     return words ? above : NULL;
 }
 
-bool cause_find_log(const struct job_end *end, struct cause *cause, bool sure)
+json_t *cause_error_of(const struct job_end *end, double seconds)
 {
-    const json_t *record = sure ? NULL : end->said->record;
-    bool consequence = end->said->said == SAID_CONSEQUENCE;
-    if (!record || (consequence && (cause_launched_ended(end) || is_told_by_parent(end, record))))
-        return false;
+    json_t *lines = all_lines(&end->model->layers), *record, *found = NULL;
+    size_t index;
+    json_array_foreach(lines, index, record)
+    {
+        bool error = line_level_of(json_string_value(json_object_get(record, "level"))) == LINE_ERROR;
+        if (error && !is_consequence(end, record) && is_just_before(seconds, record_seconds(record)) &&
+            (!found || is_exception(record) || !is_exception(found)))
+            found = record;
+    }
+    json_incref(found);
+    json_decref(lines);
+    return found;
+}
+
+void cause_say_log(const struct job_end *end, struct cause *cause, const json_t *record, const char *then)
+{
     const char *file = json_string_value(json_object_get(record, "file"));
     cause_cut(&cause->where, file ? file : "?");
     const json_t *told = end->said->told;
@@ -820,7 +832,20 @@ bool cause_find_log(const struct job_end *end, struct cause *cause, bool sure)
         cause_end_sentence(&cause->what);
         put_told(cause, told);
     }
+    if (*then) {
+        cause_end_sentence(&cause->what);
+        buf_puts(&cause->said, then);
+    }
     cause->note = NOTE(cause_log, .file = cause_text(&cause->where), .text = cause_text(&cause->what),
-                       .when = put_when(cause, end, record), .place = cause_text(&cause->said));
+                       .when = *then ? "" : put_when(cause, end, record), .place = cause_text(&cause->said));
+}
+
+bool cause_find_log(const struct job_end *end, struct cause *cause, bool sure)
+{
+    const json_t *record = sure ? NULL : end->said->record;
+    bool consequence = end->said->said == SAID_CONSEQUENCE;
+    if (!record || (consequence && (cause_launched_ended(end) || is_told_by_parent(end, record))))
+        return false;
+    cause_say_log(end, cause, record, "");
     return true;
 }

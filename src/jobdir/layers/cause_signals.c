@@ -18,74 +18,7 @@ enum { TIMEOUT_STATUS = 124 };
 static const double SEEN_SECONDS = 0.05; /* times of what was only seen are that coarse */
 static const double LEFT_SECONDS = 5;    /* that a launcher may take to see that a rank has left: Open MPI takes 1 */
 
-/* ---- standing still until it was ended ---- */
-
-/* As a shell has it. */
-static int end_status(const struct job_end *end)
-{
-    return end->signal ? CAUSE_SHELL_SIGNAL + end->signal : end->exit_code;
-}
-
-bool cause_fell_when_asked(const struct job_end *end, const char *name, int signo, double seconds)
-{
-    const json_t *came = cause_signal_came(end);
-    enum starter starter = starter_of(name);
-    return came && (starter == STARTER_LAUNCHER || starter == STARTER_DAEMON) && job_signal_is_fault(signo) &&
-           record_seconds(came) <= seconds;
-}
-
-/* The first that failed is such a launcher. */
-static bool launcher_fell(const struct job_end *end)
-{
-    const char *name = json_string_value(json_object_get(json_array_get(end->chain, 0), "name"));
-    return cause_fell_when_asked(end, name, cause_signal(end), cause_chain_end(end, 0));
-}
-
-/* Signals by which a person or a batch system ends a job, and timeout(1). */
-static bool was_ended(const struct job_end *end)
-{
-    int signo = cause_signal(end), status = end_status(end);
-    if (!signo && status > CAUSE_SHELL_SIGNAL)
-        signo = status - CAUSE_SHELL_SIGNAL;
-    if (!signo && (end->stuck || end->late) && (status == SIGTERM || status == SIGKILL))
-        signo = status; /* mpiexec of MPICH ends with the number of the signal that ended its ranks */
-    return signo == SIGTERM || signo == SIGKILL || signo == SIGINT || signo == SIGHUP || signo == SIGQUIT ||
-           signo == SIGABRT || status == TIMEOUT_STATUS || launcher_fell(end);
-}
-
-static void put_ended_by(struct buf *out, const struct job_end *end);
-
-bool cause_find_mpi_stall(const struct job_end *end, struct cause *cause, bool sure)
-{
-    const json_t *stall = end->model->stall;
-    struct stall_record row;
-    if (sure || !(stall || end->stuck || end->late) || !was_ended(end))
-        return false;
-    if (end->late && !end->stuck) {
-        put_ended_by(&cause->where, end);
-        cause_cut(&cause->what, end->late);
-        cause_add(cause, stall);
-        cause->note = NOTE(cause_mpi_late, .ranks = end->late_ranks, .text = cause_text(&cause->what),
-                           .by = cause_text(&cause->where));
-        return true;
-    }
-    if (!stall) { /* not for so long that it was recorded while it ran */
-        cause_cut(&cause->what, end->stuck);
-        cause->note = NOTE(cause_mpi_stall, .ranks = end->stuck_ranks, .why = cause_text(&cause->what));
-        return true;
-    }
-    record_read(stall, RECORD_stall, &row);
-    const json_t *warning = cause_warning(end, NOTE_mpi_stalled);
-    const char *finding = json_string_value(cause_warning_field(warning, "finding"));
-    cause_cut(&cause->what, end->stuck ? end->stuck : finding ? finding : row.why); /* the end has names, too */
-    cause_add(cause, stall);
-    if (finding)
-        cause_add(cause, warning);
-    cause->note = NOTE(cause_mpi_stall, .ranks = row.ranks, .why = cause_text(&cause->what));
-    return true;
-}
-
-/* ---- time limits ---- */
+/* ---- timeout(1) ---- */
 
 /* As wait(2) has it. */
 int cause_chain_status(const json_t *process)
@@ -120,6 +53,101 @@ bool cause_timed_out(const struct job_end *end)
     struct starter_timeout timeout;
     return timed_out(end, &timeout) >= 0;
 }
+
+/* ---- standing still until it was ended ---- */
+
+/* As a shell has it. */
+static int end_status(const struct job_end *end)
+{
+    return end->signal ? CAUSE_SHELL_SIGNAL + end->signal : end->exit_code;
+}
+
+/* When the time of timeout(1) was over that has ended it; -1: none has, or that is not known. */
+static double timeout_seconds(const struct job_end *end)
+{
+    struct starter_timeout timeout;
+    int at = timed_out(end, &timeout);
+    const json_t *start = json_object_get(json_array_get(end->chain, at < 0 ? SIZE_MAX : (size_t)at), "start_seconds");
+    return start && timeout.seconds >= 0 ? json_number_value(start) + timeout.seconds : -1;
+}
+
+bool cause_fell_when_asked(const struct job_end *end, const char *name, int signo, double seconds)
+{
+    const json_t *came = cause_signal_came(end);
+    double asked = came ? record_seconds(came) : timeout_seconds(end);
+    enum starter starter = starter_of(name);
+    return (starter == STARTER_LAUNCHER || starter == STARTER_DAEMON) && job_signal_is_fault(signo) && asked >= 0 &&
+           asked <= seconds + SEEN_SECONDS;
+}
+
+/* The first that failed is such a launcher. */
+static bool launcher_fell(const struct job_end *end)
+{
+    const char *name = json_string_value(json_object_get(json_array_get(end->chain, 0), "name"));
+    return cause_fell_when_asked(end, name, cause_signal(end), cause_chain_end(end, 0));
+}
+
+/* Signals by which a person or a batch system ends a job, and timeout(1). */
+static bool was_ended(const struct job_end *end)
+{
+    int signo = cause_signal(end), status = end_status(end);
+    if (!signo && status > CAUSE_SHELL_SIGNAL)
+        signo = status - CAUSE_SHELL_SIGNAL;
+    if (!signo && (end->stuck || end->late) && (status == SIGTERM || status == SIGKILL))
+        signo = status; /* mpiexec of MPICH ends with the number of the signal that ended its ranks */
+    return signo == SIGTERM || signo == SIGKILL || signo == SIGINT || signo == SIGHUP || signo == SIGQUIT ||
+           signo == SIGABRT || status == TIMEOUT_STATUS || cause_timed_out(end) || launcher_fell(end);
+}
+
+static void put_ended_by(struct buf *out, const struct job_end *end);
+
+/* Where an error had ended the part of one of them, which then waited in MPI_Finalize, that is the reason. */
+static bool say_mpi_stall(const struct job_end *end, struct cause *cause, uint64_t ranks, const char *why)
+{
+    json_t *error = end->left > 0 ? cause_error_of(end, end->left) : NULL;
+    _cleanup_(buf_done) struct buf by = BUF_INIT, then = BUF_INIT;
+    put_ended_by(&by, end);
+    if (error) {
+        buf_printf(&then, "; then stuck in MPI, until it was ended%s: ", cause_text(&by));
+        cause_cut(&then, why);
+        cause_say_log(end, cause, error, cause_text(&then));
+        json_decref(error);
+        return true;
+    }
+    cause_cut(&cause->where, cause_text(&by));
+    cause_cut(&cause->what, why);
+    cause->note =
+        NOTE(cause_mpi_stall, .ranks = ranks, .by = cause_text(&cause->where), .why = cause_text(&cause->what));
+    return true;
+}
+
+bool cause_find_mpi_stall(const struct job_end *end, struct cause *cause, bool sure)
+{
+    const json_t *stall = end->model->stall;
+    struct stall_record row;
+    if (sure || !(stall || end->stuck || end->late) || !was_ended(end))
+        return false;
+    if (end->late && !end->stuck) {
+        put_ended_by(&cause->where, end);
+        cause_cut(&cause->what, end->late);
+        cause_add(cause, stall);
+        cause->note = NOTE(cause_mpi_late, .ranks = end->late_ranks, .text = cause_text(&cause->what),
+                           .by = cause_text(&cause->where));
+        return true;
+    }
+    if (!stall) /* not for so long that it was recorded while it ran */
+        return say_mpi_stall(end, cause, end->stuck_ranks, end->stuck);
+    record_read(stall, RECORD_stall, &row);
+    const json_t *warning = cause_warning(end, NOTE_mpi_stalled);
+    const char *finding = json_string_value(cause_warning_field(warning, "finding"));
+    cause_add(cause, stall);
+    if (finding)
+        cause_add(cause, warning);
+    /* the end has names, too */
+    return say_mpi_stall(end, cause, row.ranks, end->stuck ? end->stuck : finding ? finding : row.why);
+}
+
+/* ---- time limits ---- */
 
 /* The time of timeout(1) was over: sure, unless it stood still, which is why it took so long. */
 bool cause_find_timeout(const struct job_end *end, struct cause *cause, bool sure)
@@ -430,7 +458,8 @@ bool cause_launched_ended(const struct job_end *end)
         enum starter its = starter_of(json_string_value(json_object_get(process, "name")));
         launched = launched || (index && (its == STARTER_LAUNCHER || its == STARTER_DAEMON));
     }
-    return (was_ended(end) && (end->stuck || end->late || end->model->stall || cause_signal_came(end))) ||
+    return cause_timed_out(end) ||
+           (was_ended(end) && (end->stuck || end->late || end->model->stall || cause_signal_came(end))) ||
            (end->rank && end->rank->status != JOB_STATUS_UNKNOWN) ||
            (launched && status != JOB_STATUS_UNKNOWN && !is_killed_by_launcher(status) && starter != STARTER_LAUNCHER &&
             starter != STARTER_DAEMON);

@@ -22,6 +22,7 @@ struct told {
 static const struct job_rank *first_rank; /* of the next question */
 static const struct job_lost *lost_node;
 static const char *stuck, *late;
+static double left_at;
 
 static struct told ask_end(const char *chain_text, int exit_code, int signal, const char *reason)
 {
@@ -34,6 +35,7 @@ static struct told ask_end(const char *chain_text, int exit_code, int signal, co
                                 .lost = lost_node,
                                 .stuck = stuck,
                                 .late = late,
+                                .left = left_at,
                                 .chain = chain,
                                 .exit_code = exit_code,
                                 .signal = signal,
@@ -568,7 +570,7 @@ static void test_mpi_stuck(void **state)
 {
     stuck = "deadlock: ranks 0 and 1 wait for each other";
     expect(ask_end("[]", 143, 15, NULL), NOTE_cause_mpi_stall, false,
-           "probably stuck in MPI until it was ended: deadlock: ranks 0 and 1 wait for each other");
+           "probably stuck in MPI, until it was ended by SIGTERM: deadlock: ranks 0 and 1 wait for each other");
     expect(ask(ONE), NOTE_NONE, false, "");
     stuck = NULL;
 }
@@ -586,7 +588,55 @@ static void test_launcher_fell(void **state)
            "probably SIGTERM, which came from bash (pid 7) 0.5 s before the end");
     stuck = "deadlock: ranks 0 and 1 wait for each other";
     expect(ask_end(fell, 139, 11, NULL), NOTE_cause_mpi_stall, false,
-           "probably stuck in MPI until it was ended: deadlock: ranks 0 and 1 wait for each other");
+           "probably stuck in MPI, until it was ended by SIGTERM from bash (pid 7): deadlock: ranks 0 and 1 wait for "
+           "each other");
+    stuck = NULL;
+}
+
+#define TIMED_OUT \
+    "[{\"pid\": 20, \"name\": \"timeout\", \"start_seconds\": 25, \"end_seconds\": 99.9, \"exit_code\": 124, " \
+    "\"argv\": " \
+    "[\"timeout\", \"74\", \"mpirun\"]}," \
+    " {\"pid\": 10, \"name\": \"bash\", \"start_seconds\": 0, \"end_seconds\": 100, \"exit_code\": 1}]"
+
+/* timeout(1) has ended it: what its launcher says then, or does, is no reason, nor is the status of the script. */
+static void test_timeout_of_launcher(void **state)
+{
+    put_matched(99.9, "mpi_abort", "error", "=   BAD TERMINATION OF ONE OF YOUR APPLICATION PROCESSES");
+    PUT("{s:s, s:f, s:i, s:s, s:i, s:b}", "type", "crash", "t", 99.85, "pid", 21, "name", "mpirun", "signal", 11,
+        "core_dumped", 0);
+    expect(ask(TIMED_OUT), NOTE_cause_limit, true,
+           "mpirun was killed by SIGTERM, because of a limit: the 74 s that timeout(1) gave it");
+    stuck = "deadlock: ranks 0 and 1 wait for each other";
+    expect(ask(TIMED_OUT), NOTE_cause_mpi_stall, false,
+           "probably stuck in MPI, until it was ended by timeout(1) after 74 s: deadlock: ranks 0 and 1 wait for each "
+           "other");
+    stuck = NULL;
+    PUT("{s:s, s:f, s:i, s:s, s:i, s:b}", "type", "crash", "t", 90.0, "pid", 22, "name", "mpirun", "signal", 11,
+        "core_dumped", 0); /* of another one, before */
+    assert_int_not_equal(ask(TIMED_OUT).kind, NOTE_cause_mpi_stall);
+}
+
+/* An error ended one rank, which then waited in MPI_Finalize for the others, and they for it. */
+static void test_stuck_after_error(void **state)
+{
+    stuck = "deadlock: ranks 0 and 1 wait for each other";
+    left_at = 20;
+    put_log(5, "error", "long before");
+    PUT("{s:s, s:f, s:s, s:s, s:s, s:s, s:i, s:i, s:s}", "type", "log", "t", 20.2, "file", "stderr", "pattern",
+        "exception", "level", "error", "text", "KeyError: 'columns'", "line", 7, "folded", 0, "place", "/u/main.py:7");
+    put_log(60, "error", "long after");
+    for (int i = 0; i < 2; i++) {
+        expect(
+            i ? ask_end("[]", 143, 15, NULL) : ask(TIMED_OUT), NOTE_cause_log, false,
+            i ? "probably what stderr says: KeyError: 'columns', at main.py:7; then stuck in MPI, until it was ended "
+                "by SIGTERM: deadlock: ranks 0 and 1 wait for each other"
+              : "probably what stderr says: KeyError: 'columns', at main.py:7; then stuck in MPI, until it was ended "
+                "by timeout(1) after 74 s: deadlock: ranks 0 and 1 wait for each other");
+    }
+    left_at = 40; /* it had nothing to do with that */
+    assert_int_equal(ask(TIMED_OUT).kind, NOTE_cause_mpi_stall);
+    left_at = 0;
     stuck = NULL;
 }
 
@@ -607,17 +657,18 @@ static void test_mpi_stall(void **state)
     PUT("{s:s, s:f, s:f, s:i, s:s}", "type", "stall", "t", 50.0, "seconds", 2.0, "ranks", 2, "why",
         "ranks 0 and 1 wait for each other");
     expect(ask_end("[]", 143, 15, NULL), NOTE_cause_mpi_stall, false,
-           "probably stuck in MPI until it was ended: ranks 0 and 1 wait for each other");
+           "probably stuck in MPI, until it was ended by SIGTERM: ranks 0 and 1 wait for each other");
     expect(ask_end("[]", 124, 0, NULL), NOTE_cause_mpi_stall, false,
-           "probably stuck in MPI until it was ended: ranks 0 and 1 wait for each other");
+           "probably stuck in MPI, until it was ended: ranks 0 and 1 wait for each other");
     expect(ask(ONE), NOTE_NONE, false, "");
     put_warning(52, NOTE(mpi_stalled, .seconds = 3, .finding = "deadlock: rank 0"));
     struct told told = ask_end("[]", 143, 15, NULL);
-    expect(told, NOTE_cause_mpi_stall, false, "probably stuck in MPI until it was ended: deadlock: rank 0");
+    expect(told, NOTE_cause_mpi_stall, false, "probably stuck in MPI, until it was ended by SIGTERM: deadlock: rank 0");
     assert_string_equal(told.evidence, "[0,1]");
     stuck = "deadlock: ranks 0 and 1 wait for each other, in MPI_Recv at exchange (recv.c:2)";
     expect(ask_end("[]", 143, 15, NULL), NOTE_cause_mpi_stall, false,
-           "probably stuck in MPI until it was ended: deadlock: ranks 0 and 1 wait for each other, in MPI_Recv at "
+           "probably stuck in MPI, until it was ended by SIGTERM: deadlock: ranks 0 and 1 wait for each other, in "
+           "MPI_Recv at "
            "exchange (recv.c:2)");
     stuck = NULL;
 }
@@ -637,7 +688,7 @@ static void test_ended_ranks(void **state)
     PUT("{s:s, s:f, s:f, s:i, s:s}", "type", "stall", "t", 50.0, "seconds", 2.0, "ranks", 2, "why",
         "ranks 0 and 1 wait for each other");
     expect(ask_end(chain, 15, 0, NULL), NOTE_cause_mpi_stall, false,
-           "probably stuck in MPI until it was ended: ranks 0 and 1 wait for each other");
+           "probably stuck in MPI, until it was ended by SIGTERM from bash (pid 7): ranks 0 and 1 wait for each other");
 }
 
 /* What a pipeline writes that its last command does not read fails only with pipefail, which says nothing itself. */
@@ -1846,6 +1897,8 @@ int main(void)
         ROW(test_exception_elsewhere),
         ROW(test_exception_of_thread),
         ROW(test_mpi_stuck),
+        ROW(test_timeout_of_launcher),
+        ROW(test_stuck_after_error),
         ROW(test_mpi_late),
         ROW(test_launcher_fell),
         ROW(test_mpi_stall),

@@ -167,6 +167,18 @@ static void put_late(struct buf *out, const struct job_report *report, const str
     mpi_why_call_at(out, victim);
 }
 
+/* When the first of the stuck ones came to MPI_Finalize, if others of them did not; 0: none did, or all. */
+static double find_left(const struct job_report *report, const struct mpi_why *why)
+{
+    uint64_t ago_ns = mpi_why_finalizing_ns(why);
+    double ended = 0;
+    for (size_t i = 0; i < report->mpi->set.count; i++)
+        if (report->mpi->set.ranks[i].end.known)
+            ended = fmax(ended, report->mpi->set.ranks[i].end.seconds);
+    ended = ended > 0 ? ended : job_report_result(report).wall_seconds;
+    return ago_ns ? ended - (double)ago_ns / NS_PER_SECOND : 0;
+}
+
 /* What the ranks waited for each other in when they were ended, or for one that was late. */
 static void find_waits(const struct job_report *report, struct buf *ret_text, struct job_end *ret_end)
 {
@@ -177,6 +189,7 @@ static void find_waits(const struct job_report *report, struct buf *ret_text, st
             mpi_why_reason(ret_text, &why);
             ret_end->stuck_ranks = why.stuck;
             ret_end->stuck = ret_text->data;
+            ret_end->left = find_left(report, &why);
         } else {
             put_late(ret_text, report, &why, mpi_why_waited(&why));
             ret_end->late_ranks = why.waiting;

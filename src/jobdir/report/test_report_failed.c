@@ -1029,7 +1029,8 @@ static void test_hidden_ranks(void **state)
                               "why", "ranks 0 and 1 wait for each other");
     job_model_apply(&report.model, stall);
     json_decref(stall);
-    expect_hidden(&report, "2 ranks were killed: probably stuck in MPI until it was ended: ranks 0 and 1 wait "
+    expect_hidden(&report, "2 ranks were killed: probably stuck in MPI, until it was ended by SIGTERM from bash (pid "
+                           "7): ranks 0 and 1 wait "
                            "for each other");
     job_model_done(&report.model);
 }
