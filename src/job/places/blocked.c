@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
 #include <sys/xattr.h>
@@ -279,6 +280,15 @@ static void put_holder(struct buf *out, struct blocked *thread, pid_t pid, bool 
     }
 }
 
+/* A file system of another node that does not answer is not asked. */
+static bool is_fifo(pid_t pid, const char *fd)
+{
+    char path[320];
+    struct statx status;
+    snprintf(path, sizeof path, "/proc/%d/fd/%s", pid, fd);
+    return statx(AT_FDCWD, path, AT_STATX_DONT_SYNC, STATX_TYPE, &status) == 0 && S_ISFIFO(status.stx_mode);
+}
+
 /* Puts the processes that have the other end of a pipe, as far as we may see them. */
 static void put_other_end(struct buf *out, struct blocked *thread, pid_t own, const char *pipe, bool writers)
 {
@@ -393,6 +403,15 @@ static void put_fd(struct buf *out, struct blocked *thread, pid_t pid, int fd, b
         put_other_end(out, thread, pid, target, reads);
     } else if (strncmp(target, "socket:", 7) == 0) {
         put_socket(out, pid, fd, target);
+    } else if (is_fifo(pid, number)) {
+        buf_puts(out, "the FIFO ");
+        text_show(out, target);
+        put_other_end(out, thread, pid, target, reads);
+        free(thread->fifo);
+        thread->fifo = strdup(target);
+        thread->fifo_writes = reads;
+        thread->fifo_open = true;
+        thread->only_these = thread->own_pipe = false; /* others may open it yet */
     } else {
         text_show(out, target);
         if (known && at_offset && target[0] == '/' && strncmp(target, "/dev/", 5) != 0)
@@ -659,6 +678,14 @@ static bool is_shell(pid_t pid)
     return starter_of(text_base(program)) == STARTER_SHELL;
 }
 
+/* It waits for more than the other end of a pipe. */
+static void forget_others(struct blocked *thread)
+{
+    thread->only_these = thread->own_pipe = thread->fifo_open = false;
+    free(thread->fifo);
+    thread->fifo = NULL;
+}
+
 static void put_call(struct blocked *thread, pid_t pid, const struct call *call, const uint64_t *args,
                      const char *syscall)
 {
@@ -682,13 +709,13 @@ static void put_call(struct blocked *thread, pid_t pid, const struct call *call,
         break;
     case ABOUT_POLL:
         put_poll(out, thread, pid, args);
-        thread->only_these = thread->own_pipe = false; /* one of several, or a time */
+        forget_others(thread); /* one of several, or a time */
         break;
     case ABOUT_EPOLL:
         thread->fd = (int)args[0];
         put_epoll(out, thread, pid, args);
         thread->limited = (int32_t)args[3] >= 0;
-        thread->only_these = thread->own_pipe = false;
+        forget_others(thread);
         break;
     case ABOUT_CHILD:
         buf_printf(out, "%s ", call->text);

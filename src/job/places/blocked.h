@@ -28,7 +28,9 @@ struct blocked {
     size_t waits_count;
     char *fifo; /* it waits until somebody has opened its other end; "": its name is not known; NULL: it does not */
     bool fifo_writes; /* until for writing */
-    bool limited;     /* of one that waits for events: only for a time */
+    bool
+        fifo_open; /* it is open, and it waits until somebody uses its other end: one of waits_for, or who opens it yet */
+    bool limited; /* of one that waits for events: only for a time */
     /* it waits in asyncio's event loop, without a limit, and for nothing but its own threads and signals */
     bool own_loop;
     bool own_pipe;   /* it reads or writes a pipe whose other end nobody has but itself, by a descriptor of its own */

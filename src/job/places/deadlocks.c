@@ -223,7 +223,7 @@ static bool look_at(struct waiting *ret_waiting, pid_t pid, const pid_t *pids, s
     const struct blocked *first = &threads[0];
     *ret_waiting = (struct waiting){.pid = pid, .ran_ns = ran.ran_ns};
     ret_waiting->file = strcmp(first->syscall, "flock") == 0 || strcmp(first->syscall, "fcntl") == 0;
-    ret_waiting->fifo = first->fifo && *first->fifo;
+    ret_waiting->fifo = first->fifo && *first->fifo && !first->fifo_open;
     ret_waiting->child =
         strncmp(first->syscall, "wait", strlen("wait")) == 0 || strcmp(first->syscall, "rt_sigsuspend") == 0;
     if (ret_waiting->fifo) {

@@ -188,7 +188,7 @@ static bool is_one_of(pid_t pid, const pid_t *pids, size_t count)
 struct wanted {
     pid_t pid;
     char *path;
-    bool writes;
+    bool writes, open; /* for writing; its processes that have opened it wait, too */
 };
 
 /* Whether the process waits for a FIFO to be opened, or only for others of the job. ret_wanted->path NULL: for those. Adds the time
@@ -203,7 +203,8 @@ static bool waits_for_fifo(pid_t pid, const pid_t *pids, size_t count, struct wa
     bool good = found == 1 && (threads[0].fifo || (threads[0].only_these && threads[0].waits_count));
     for (size_t i = 0; good && i < threads[0].waits_count; i++)
         good = is_one_of(threads[0].waits_for[i], pids, count);
-    *ret_wanted = (struct wanted){pid, good ? TAKE_PTR(threads[0].fifo) : NULL, threads[0].fifo_writes};
+    *ret_wanted =
+        (struct wanted){pid, good ? TAKE_PTR(threads[0].fifo) : NULL, threads[0].fifo_writes, threads[0].fifo_open};
     *ran_ns += ran.ran_ns;
     blocked_free(threads, found);
     return good;
@@ -255,6 +256,12 @@ static void put_wanted(struct buf *out, const struct wanted *wanted, const pid_t
     _cleanup_(buf_done) struct buf lines = BUF_INIT;
     size_t found = users && *wanted->path ? fifo_users(pids, count, wanted->path, wanted->writes, users) : 0;
     size_t shown = 0;
+    if (wanted->open) {
+        buf_puts(out, "  nobody that has opened ");
+        text_show(out, wanted->path);
+        buf_puts(out, wanted->writes ? " could write to it now\n" : " could read it now\n");
+        return;
+    }
     for (int pass = 0; pass < 3 && !shown; pass++)
         for (size_t i = 0; i < found && shown < USERS_SHOWN; i++)
             if (users[i].use == (pass < 2 ? FIFO_OPENED : FIFO_NAMED) && (users[i].pid == wanted->pid) == (pass == 1)) {
@@ -289,8 +296,12 @@ void fifos_text(struct buf *out, const pid_t *pids, size_t count)
 {
     _cleanup_(freep) struct wanted *wanted = calloc(count + 1, sizeof *wanted);
     size_t found = wanted ? find_settled(wanted, pids, count) : 0;
+    bool open = false;
+    for (size_t i = 0; i < found; i++)
+        open |= wanted[i].open;
     if (found)
-        buf_printf(out, "stuck: all of its processes wait, %zu of them until somebody opens a FIFO\n", found);
+        buf_printf(out, "stuck: all of its processes wait, %zu of them until somebody %s a FIFO\n", found,
+                   open ? "uses" : "opens");
     for (size_t i = 0; i < found && i < SHOWN; i++)
         put_wanted(out, &wanted[i], pids, count);
     wanted_done(wanted, found);
@@ -301,9 +312,12 @@ void fifos_line(struct buf *out, const pid_t *pids, size_t count)
     _cleanup_(freep) struct wanted *wanted = calloc(count + 1, sizeof *wanted);
     size_t found = wanted ? find_settled(wanted, pids, count) : 0;
     if (found) {
-        buf_puts(out, "all of its processes wait until somebody opens ");
+        buf_printf(out, "all of its processes wait until somebody %s ",
+                   !wanted->open    ? "opens"
+                   : wanted->writes ? "writes to"
+                                    : "reads");
         text_show(out, *wanted->path ? wanted->path : "a FIFO");
-        buf_puts(out, wanted->writes ? " for writing" : " for reading");
+        buf_puts(out, wanted->open ? "" : wanted->writes ? " for writing" : " for reading");
     }
     wanted_done(wanted, found);
 }

@@ -16,11 +16,13 @@
 #include <string.h>
 #include <sys/file.h>
 #include <sys/prctl.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "job/places/blocked.h"
 #include "job/places/deadlocks.h"
+#include "job/places/fifos.h"
 
 static void handler(int signo)
 {
@@ -202,6 +204,55 @@ static void test_own_pipe(void **state)
     }
 }
 
+/* A FIFO that is open: who has its other end, and that a job is stuck in which only those have it that wait themselves. */
+static void test_open_fifo(void **state)
+{
+    char dir[] = "/tmp/scry-test-XXXXXX", path[64], expected[256];
+    struct blocked *threads;
+    struct deadlock *locks = NULL;
+    size_t found;
+    assert_non_null(mkdtemp(dir));
+    snprintf(path, sizeof path, "%s/fifo", dir);
+    assert_int_equal(mkfifo(path, 0600), 0);
+    for (int other = 0; other < 2; other++) {
+        int writer = other ? open(path, O_RDWR | O_CLOEXEC) : -1;
+        pid_t pid = fork();
+        if (pid == 0) {
+            char byte;
+            prctl(PR_SET_PDEATHSIG, SIGKILL);
+            close(writer);
+            _exit(read(open(path, O_RDWR), &byte, 1) == 1);
+        }
+        snprintf(expected, sizeof expected, "reads from the FIFO %s that can be written by ", path);
+        for (bool blocked = false; !blocked; blocked_free(threads, found)) {
+            assert_int_equal(blocked_read(pid, &threads, &found, NULL), 0);
+            blocked = strcmp(threads[0].syscall, "read") == 0;
+            const char *text = threads[0].text.data ? threads[0].text.data : "";
+            if (blocked && (strncmp(text, expected, strlen(expected)) != 0 || strstr(text, "offset")))
+                fail_msg("%s", text);
+        }
+        assert_int_equal(deadlocks_find(&locks, &pid, 1), 0); /* somebody else may write to it yet */
+        struct buf text = BUF_INIT, line = BUF_INIT;
+        fifos_text(&text, &pid, 1);
+        fifos_line(&line, &pid, 1);
+        snprintf(expected, sizeof expected,
+                 "stuck: all of its processes wait, 1 of them until somebody uses a FIFO\n"
+                 "  nobody that has opened %s could write to it now\n",
+                 path);
+        assert_string_equal(text.len ? text.data : "", other ? "" : expected);
+        snprintf(expected, sizeof expected, "all of its processes wait until somebody writes to %s", path);
+        assert_string_equal(line.len ? line.data : "", other ? "" : expected);
+        buf_done(&text);
+        buf_done(&line);
+        kill(pid, SIGKILL);
+        waitpid(pid, NULL, 0);
+        if (other)
+            close(writer);
+    }
+    unlink(path);
+    rmdir(dir);
+}
+
 /* Of many descriptors the first is named. */
 static void test_polled(void **state)
 {
@@ -232,8 +283,9 @@ static void test_polled(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_semaphore), cmocka_unit_test(test_own_pipe),
-                                       cmocka_unit_test(test_polled), cmocka_unit_test(test_flock_of_a_child),
-                                       cmocka_unit_test(test_flock_with_a_limit)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_semaphore),        cmocka_unit_test(test_own_pipe),
+        cmocka_unit_test(test_polled),           cmocka_unit_test(test_open_fifo),
+        cmocka_unit_test(test_flock_of_a_child), cmocka_unit_test(test_flock_with_a_limit)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
