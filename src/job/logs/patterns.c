@@ -474,7 +474,7 @@ const struct log_pattern log_patterns[] = {
      "\\bcommand not found\\b|: \\d+: [^ ]+: not found$|\\bunable to (?:launch the specified application|"
      "find the specified executable)|\\bexecvp error on file .+No such|\\berror: execve\\(\\): .+No such file|"
      ": (?:Befehl|Kommando) nicht gefunden|: commande introuvable",
-     "a shell or a launcher found no such program"},
+     "a shell or a launcher found no such program", "mpi\\w+ was unable to", "^Executable: \\S", 10},
     {"gpu_error", ERROR, "cuda error|cuda out of memory|cudaerror|hip error|hiperror|nvrm: xid|nccl error|watchdog caught",
      "\\bCUDA (?:error|out of memory)|\\bcudaError(?!_t)\\w+|\\bHIP error|\\bhipError(?!_t)\\w+|NVRM: Xid|\\bNCCL error\\b|"
      "\\bWatchdog caught collective operation timeout", "an error of a GPU, or of GPUs that talk to each other"},
