@@ -277,6 +277,11 @@ static void test_other_tag(void **state)
     assert_string_equal(text.data,
                         "MPI_Recv from rank 1, tag 5 on MPI_COMM_WORLD; 1 message that rank 1 sent there has "
                         "not been received: another tag?");
+    buf_clear(&text);
+    mpi_why_reason(&text, &scene.why);
+    assert_string_equal(text.data, "deadlock: ranks 0 and 1 wait for each other: rank 0 in MPI_Recv, rank 1 in "
+                                   "MPI_Barrier; rank 0: 1 message that rank 1 sent there has not been received: "
+                                   "another tag?");
     buf_done(&text);
     /* ranks that were ended, of which nobody has seen whether they looked: six seconds are enough of five */
     struct mpi_why_options options = {.settled_ns = 5 * UINT64_C(1000000000)};

@@ -14,7 +14,7 @@
 #include "jobdir/record/info.h"
 #include "jobdir/text/text.h"
 
-enum { TIMEOUT_STATUS = 124 };
+enum { TIMEOUT_STATUS = 124, WHY_COLUMNS = 400 };
 static const double SEEN_SECONDS = 0.05; /* times of what was only seen are that coarse */
 static const double LEFT_SECONDS = 5;    /* that a launcher may take to see that a rank has left: Open MPI takes 1 */
 
@@ -106,16 +106,16 @@ static bool say_mpi_stall(const struct job_end *end, struct cause *cause, uint64
 {
     json_t *error = end->left > 0 ? cause_error_of(end, end->left) : NULL;
     _cleanup_(buf_done) struct buf by = BUF_INIT, then = BUF_INIT;
+    const int shown = (int)text_fit(why, strcspn(why, "\n"), WHY_COLUMNS);
     put_ended_by(&by, end);
     if (error) {
-        buf_printf(&then, "; then stuck in MPI, until it was ended%s: ", cause_text(&by));
-        cause_cut(&then, why);
+        buf_printf(&then, "; then stuck in MPI, until it was ended%s: %.*s", cause_text(&by), shown, why);
         cause_say_log(end, cause, error, cause_text(&then));
         json_decref(error);
         return true;
     }
     cause_cut(&cause->where, cause_text(&by));
-    cause_cut(&cause->what, why);
+    buf_append(&cause->what, why, (size_t)shown);
     cause->note =
         NOTE(cause_mpi_stall, .ranks = ranks, .by = cause_text(&cause->where), .why = cause_text(&cause->what));
     return true;

@@ -26,6 +26,26 @@ static const struct mpi_why_thread *shown_thread(const struct mpi_why_rank *rank
     return rank->shown < rank->thread_count ? &rank->threads[rank->shown] : NULL;
 }
 
+/* What was sent that is not what it waits for. */
+static void put_unreceived(struct buf *out, const struct mpi_why_rank *rank, const struct mpi_why_thread *thread)
+{
+    const struct mpi_why_condition *condition = thread && thread->condition_count == 1 ? &thread->conditions[0] : NULL;
+    if (condition && condition->elsewhere) {
+        buf_printf(out, "; rank %d has sent to it on ", condition->peer);
+        mpi_text_comm(out, rank->stats, condition->elsewhere_comm);
+        buf_puts(out, ", and that has not been received: another communicator?");
+    }
+    if (!condition || !condition->unmatched)
+        return;
+    buf_printf(out, "; %llu message%s that ", (unsigned long long)condition->unmatched,
+               condition->unmatched == 1 ? "" : "s");
+    if (condition->peer >= 0)
+        buf_printf(out, "rank %d sent there %s", condition->peer, condition->unmatched == 1 ? "has" : "have");
+    else
+        buf_puts(out, condition->unmatched == 1 ? "was sent there has" : "were sent there have");
+    buf_puts(out, " not been received: another tag?");
+}
+
 static void put_call(struct buf *out, const struct mpi_why *why, const struct mpi_why_rank *rank,
                      const struct mpi_why_thread *thread)
 {
@@ -58,25 +78,7 @@ static void put_call(struct buf *out, const struct mpi_why *why, const struct mp
     if (thread->state == MPI_WHY_POLLS)
         buf_puts(out, "polls: ");
     mpi_text_now(out, rank->stats, now);
-    for (size_t i = 0; i < thread->condition_count; i++) {
-        const struct mpi_why_condition *condition = &thread->conditions[i];
-        if (thread->condition_count != 1)
-            continue;
-        if (condition->elsewhere) {
-            buf_printf(out, "; rank %d has sent to it on ", condition->peer);
-            mpi_text_comm(out, rank->stats, condition->elsewhere_comm);
-            buf_puts(out, ", and that has not been received: another communicator?");
-        }
-        if (!condition->unmatched)
-            continue;
-        buf_printf(out, "; %llu message%s that ", (unsigned long long)condition->unmatched,
-                   condition->unmatched == 1 ? "" : "s");
-        if (condition->peer >= 0)
-            buf_printf(out, "rank %d sent there %s", condition->peer, condition->unmatched == 1 ? "has" : "have");
-        else
-            buf_puts(out, condition->unmatched == 1 ? "was sent there has" : "were sent there have");
-        buf_puts(out, " not been received: another tag?");
-    }
+    put_unreceived(out, rank, thread);
     for (size_t i = 0; i < thread->condition_count; i++) {
         const struct mpi_why_condition *condition = &thread->conditions[i];
         if (condition->reason != MPI_WHY_FOR_POST && condition->reason != MPI_WHY_FOR_COMPLETE)
@@ -552,4 +554,13 @@ void mpi_why_reason(struct buf *out, const struct mpi_why *why)
     if (why->finding_count &&
         (why->findings[0].kind == MPI_WHY_DEADLOCK || why->findings[0].kind == MPI_WHY_POLLS_IN_VAIN))
         put_calls_of(out, why, &why->findings[0]);
+    bool told = false;
+    for (size_t i = 0; why->finding_count && i < why->findings[0].rank_count && !told; i++) {
+        const struct mpi_why_rank *rank = &why->ranks[why->findings[0].ranks[i]];
+        _cleanup_(buf_done) struct buf hint = BUF_INIT;
+        put_unreceived(&hint, rank, shown_thread(rank));
+        told = hint.len && !hint.failed;
+        if (told)
+            buf_printf(out, "; rank %d: %s", rank->stats->rank, hint.data + strlen("; "));
+    }
 }
