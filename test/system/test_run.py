@@ -525,6 +525,23 @@ while True:
             self.assertFalse(process_gone(pid))
             self.assertIn("1 still running", done.stderr)
             self.assertEqual(self.report()["left_running"], 1)
+            self.assertNotIn("left_running", [warning["note"] for warning in self.report()["warnings"]])
+        finally:
+            os.kill(pid, signal.SIGKILL)
+
+    def test_orphans_of_what_was_ended(self):
+        """A script that SIGTERM ends leaves what it waits for: nobody wanted that to go on, so its names are said."""
+        with open(self.box.path("work", "job.sh"), "w", encoding="ascii") as script:
+            script.write("sh -c 'echo $$ >pid.new; mv pid.new pid; exec sleep 1000 >&- 2>&-'\n")
+        run = self.start_run("sh", "job.sh", stderr=subprocess.PIPE)
+        wait_until(lambda: os.path.exists(self.box.path("work", "pid")), 20, "the job starts")
+        with open(self.box.path("work", "pid"), encoding="ascii") as file:
+            pid = int(file.read())
+        try:
+            wait_until(lambda: "sleep" in [process["name"] for process in self.report()["processes"]], 20, "it is seen")
+            os.kill(run.pid, signal.SIGTERM)
+            said = run.communicate(timeout=20 * scrytest.SCALE)[1]
+            self.assertIn(f"when it was ended, 1 of its processes still ran: sleep (pid {pid})", " ".join(said.split()))
         finally:
             os.kill(pid, signal.SIGKILL)
 

@@ -328,6 +328,8 @@
     NOTE(stands_still, "stalled", \
          "idle for {seconds.0} s: no process of the job computed, read or wrote since {program} (pid {pid}) {last}{where}", \
          FLOATING(seconds) INTEGER(pid) STRING(program) STRING(last) STRING(where)) \
+    NOTE(left_running, "left", "when it was ended, {processes} of its processes still ran: {names}", INTEGER(processes) \
+         STRING(names)) \
     NOTE(stuck, "stalled", "{deadlock?deadlock|stuck}: {text}", FLAG(deadlock) STRING(text)) \
     /* about what programs write (job/logs) */ \
     NOTE(log_unwatched, "log", "{file} is not watched: {reason}", STRING(file) STRING(reason)) \

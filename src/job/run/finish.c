@@ -28,6 +28,7 @@
 
 #include <elf.h>
 #include <errno.h>
+#include <inttypes.h>
 #include <fcntl.h>
 #include <glob.h>
 #include <poll.h>
@@ -561,6 +562,32 @@ static bool is_mpi_launcher(const char *command)
     return false;
 }
 
+/* What a command leaves that ended by itself, it may have meant to leave. Parents are first. */
+static void warn_left(struct job *job)
+{
+    enum { SHOWN = 4 };
+    _cleanup_(buf_done) struct buf names = BUF_INIT;
+    pid_t after = 0;
+    uint64_t left = job->info.result.left_running, shown = 0;
+    if (!left || !job->info.result.signal)
+        return;
+    while (shown < left && shown < SHOWN) {
+        const struct job_process *next = NULL;
+        for (const struct job_process *each = job->recorder.model.alive; each; each = each->hh.next)
+            if (each->pid > after && (!next || each->pid < next->pid))
+                next = each;
+        if (!next)
+            break;
+        after = next->pid;
+        buf_puts(&names, !shown++ ? "" : shown == left ? " and " : ", ");
+        buf_printf(&names, "%s (pid %d)", next->name, (int)next->pid);
+    }
+    if (shown < left)
+        buf_printf(&names, " and %" PRIu64 " more", left - shown);
+    if (names.len && !names.failed)
+        recorder_note(&job->recorder, NOTE(left_running, .processes = left, .names = names.data));
+}
+
 /* Launchers have such statuses of their own: Open MPI's, where a program is missing on a node, is not SIGILL. */
 static void warn_hidden_signal(struct job *job)
 {
@@ -699,6 +726,7 @@ static void add_warnings(struct job *job)
     struct recorder *recorder = &job->recorder;
     warn_memory(job);
     warn_hidden_signal(job);
+    warn_left(job);
     if (!job->recorder.scribe.late)
         reason_task_stopped(recorder, job->dir);
     warn_lost(job);
