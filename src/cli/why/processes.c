@@ -11,9 +11,10 @@
 #include "base/system/proc_file.h"
 #include "job/places/blocked.h"
 #include "job/places/where.h"
+#include "jobdir/record/kinds.h"
 #include "jobdir/text/text.h"
 
-enum { SHOWN_PROCESSES = 40, SHOWN_THREADS = 16 };
+enum { SHOWN_PROCESSES = 40, SHOWN_THREADS = 16, SHOWN_COLUMNS = 120 };
 
 static int by_pid(const void *a, const void *b)
 {
@@ -106,7 +107,28 @@ static int read_threads(pid_t pid, const struct busiest *busiest, struct blocked
     return code;
 }
 
-static void put_process(struct buf *out, pid_t pid, const struct busiest *busiest)
+/* Where the script of a shell is; of Python that is said already. */
+static void put_script(struct buf *out, pid_t pid, const struct layers *layers)
+{
+    const struct layer_place *place = layers ? layers_place(layers, pid) : NULL;
+    struct script_line_record row;
+    if (!place || !place->line || place->over > 0)
+        return;
+    record_read(place->line, RECORD_script_line, &row);
+    if (!row.at.file || row.at.line < 0 || (row.at.language && strcmp(row.at.language, "python") == 0))
+        return;
+    buf_puts(out, ", at ");
+    text_show(out, text_base(row.at.file));
+    buf_printf(out, ":%lld", (long long)row.at.line);
+    if (!row.at.command)
+        return;
+    _cleanup_(buf_done) struct buf command = BUF_INIT;
+    buf_append(&command, row.at.command, text_fit(row.at.command, strcspn(row.at.command, "\n"), SHOWN_COLUMNS));
+    buf_puts(out, ": ");
+    text_show(out, command.data ? command.data : "");
+}
+
+static void put_process(struct buf *out, pid_t pid, const struct busiest *busiest, const struct layers *layers)
 {
     struct blocked *threads;
     size_t count;
@@ -116,14 +138,17 @@ static void put_process(struct buf *out, pid_t pid, const struct busiest *busies
     buf_printf(out, "  process %d (", pid);
     text_show(out, first->name);
     buf_puts(out, count == 1 ? "): " : ")\n");
-    if (count == 1)
-        put_text(out, first);
-    else
+    if (count == 1) {
+        buf_puts(out, first->text.data ? first->text.data : "?");
+        put_script(out, pid, layers);
+        buf_putc(out, '\n');
+    } else {
         put_threads(out, threads, count);
+    }
     blocked_free(threads, count);
 }
 
-void why_processes_text(struct buf *out, const pid_t *pids, size_t count)
+void why_processes_text(struct buf *out, const pid_t *pids, size_t count, const struct layers *layers)
 {
     _cleanup_(freep) pid_t *list = malloc((count + 1) * sizeof *list);
     if (!list || !count)
@@ -133,7 +158,7 @@ void why_processes_text(struct buf *out, const pid_t *pids, size_t count)
     struct busiest busiest = find_busiest(list, count);
     buf_puts(out, "\nProcesses\n");
     for (size_t i = 0; i < count && i < SHOWN_PROCESSES; i++)
-        put_process(out, list[i], &busiest);
+        put_process(out, list[i], &busiest, layers);
     if (count > SHOWN_PROCESSES)
         buf_printf(out, "  ... and %zu more (--json lists them)\n", count - SHOWN_PROCESSES);
 }

@@ -17,6 +17,7 @@
 
 #include "cli/why/why.h"
 #include "job/places/where.h"
+#include "jobdir/record/model.h"
 
 static volatile uint64_t sink;
 
@@ -36,7 +37,7 @@ static void test_busiest(void **state)
     }
     struct err err = {0};
     int code = where_computes(pid, pid, &where, &err);
-    why_processes_text(&text, &pid, 1);
+    why_processes_text(&text, &pid, 1, NULL);
     kill(pid, SIGKILL);
     waitpid(pid, NULL, 0);
     buf_done(&where);
@@ -50,8 +51,36 @@ static void test_busiest(void **state)
     }
 }
 
+/* Of a shell's script, its line, which Python has behind what it waits in. */
+static void test_script(void **state)
+{
+    struct buf text = BUF_INIT;
+    struct job_model model;
+    pid_t pid = fork();
+    if (pid == 0) {
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
+        pause();
+    }
+    for (int python = 0; python < 2; python++) {
+        assert_int_equal(job_model_init(&model, 100), 0);
+        json_t *record =
+            json_pack("{s:s, s:f, s:i, s:s, s:s, s:i, s:s, s:n, s:s}", "type", "script_line", "t", 1.0, "pid", (int)pid,
+                      "language", python ? "python" : "bash", "file", "/home/u/job.sh", "line", 4, "command",
+                      "while [ -e lock ]; do\nsleep 1", "last_line", "how", "outside");
+        job_model_apply(&model, record);
+        json_decref(record);
+        buf_clear(&text);
+        why_processes_text(&text, &pid, 1, &model.layers);
+        assert_int_equal(strstr(text.data, ", at job.sh:4: while [ -e lock ]; do\n") != NULL, !python);
+        job_model_done(&model);
+    }
+    kill(pid, SIGKILL);
+    waitpid(pid, NULL, 0);
+    buf_done(&text);
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_busiest)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_busiest), cmocka_unit_test(test_script)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -686,7 +686,7 @@ static void put_text(struct buf *out, const struct why *why)
         mpi_why_text(out, &why->mpi);
     if (runs(why) && (!why->has_mpi || why->all)) {
         if (is_here(why)) {
-            why_processes_text(out, list, list ? count : 0);
+            why_processes_text(out, list, list ? count : 0, &why->report.model.layers);
             put_elsewhere(out, why);
         } else {
             buf_puts(out, "its processes are on ");

@@ -14,6 +14,7 @@
 #include "base/data/err.h"
 #include "jobdir/analysis/why.h"
 #include "jobdir/mpi/stats.h"
+#include "jobdir/record/layers.h"
 #include "jobdir/text/fields.h"
 
 /* ---- a job on several nodes: has them look at their ranks, and asks them where these are ---- */
@@ -44,7 +45,8 @@ void why_nodes_wheres(struct mpi_why *mpi, const char *jobdir, const char *host,
 
 /* ---- what blocks the threads of processes that are no ranks (job/places/blocked.h) ---- */
 
-void why_processes_text(struct buf *out, const pid_t *pids, size_t count);
+/* layers: for the lines of scripts; NULL: none are known. */
+void why_processes_text(struct buf *out, const pid_t *pids, size_t count, const struct layers *layers);
 extern const struct field why_process_fields[];
 json_t *why_processes_json(const pid_t *pids, size_t count); /* a new reference */
 /* Is a library of MPI loaded in the process? */
