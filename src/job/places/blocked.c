@@ -332,45 +332,132 @@ static void put_other_end(struct buf *out, struct blocked *thread, pid_t own, co
         buf_puts(out, writers ? " that no visible process writes" : " that no visible process reads");
 }
 
-/* Finds a socket in /proc/PID/net/tcp, tcp6, udp and udp6. */
-static bool put_internet(struct buf *out, pid_t pid, const char *table, unsigned long inode)
+/* ---- sockets ---- */
+
+/* One end of a connection, as /proc/PID/net/tcp and tcp6 have it. */
+struct endpoint {
+    char address[33];
+    unsigned port;
+};
+
+/* An IPv4 address is the same in both tables. */
+static bool is_same_endpoint(const struct endpoint *one, const struct endpoint *other)
 {
-    static const char *const states[] = {"?",        "established", "connecting", "SYN received",    "FIN sent",
-                                         "FIN sent", "closing",     "closed",     "peer has closed", "last ACK",
-                                         "listening"};
+    static const char mapped[] = "0000000000000000FFFF0000";
+    const size_t skip = sizeof mapped - 1;
+    const char *a = one->address + (strncmp(one->address, mapped, skip) == 0 ? skip : 0);
+    const char *b = other->address + (strncmp(other->address, mapped, skip) == 0 ? skip : 0);
+    return one->port == other->port && strcmp(a, b) == 0;
+}
+
+struct connection {
+    struct endpoint local, remote;
+    unsigned state;
+    unsigned long inode;
+};
+
+static bool connection_parse(const char *line, struct connection *ret_connection)
+{
+    struct connection *it = ret_connection;
+    return sscanf(line, " %*d: %32[0-9A-F]:%x %32[0-9A-F]:%x %x %*s %*s %*s %*u %*u %lu", it->local.address,
+                  &it->local.port, it->remote.address, &it->remote.port, &it->state, &it->inode) == 6;
+}
+
+/* The one with that number, or with inode 0 the other end of that connection. */
+static bool connection_find(pid_t pid, const char *table, unsigned long inode, const struct connection *other,
+                            struct connection *ret_connection)
+{
     char path[64], line[512];
     snprintf(path, sizeof path, "/proc/%d/net/%s", pid, table);
     FILE *file = fopen(path, "re");
     bool found = false;
-    while (file && !found && fgets(line, sizeof line, file)) {
-        char remote[64];
-        unsigned local_port, port, state;
-        unsigned long number;
-        if (sscanf(line, " %*d: %*[0-9A-F]:%x %63[0-9A-F]:%x %x %*s %*s %*s %*u %*u %lu", &local_port, remote, &port,
-                   &state, &number) != 5 ||
-            number != inode)
-            continue;
-        found = true;
-        if (state < sizeof states / sizeof *states && strcmp(states[state], "listening") == 0) {
-            buf_printf(out, "TCP port %u", local_port);
-            continue;
-        }
-        unsigned a = 0;
-        buf_printf(out, "a %.3s connection", table);
-        if (strlen(remote) == 8 && sscanf(remote, "%x", &a) == 1 && port)
-            buf_printf(out, " with %u.%u.%u.%u port %u", a & 255, a >> 8 & 255, a >> 16 & 255, a >> 24, port);
-        else
-            buf_printf(out, ", port %u", port ? port : local_port);
-        if (state < sizeof states / sizeof *states)
-            buf_printf(out, " (%s)", states[state]);
-    }
+    while (file && !found && fgets(line, sizeof line, file))
+        found = connection_parse(line, ret_connection) &&
+                (other ? is_same_endpoint(&other->local, &ret_connection->remote) &&
+                             is_same_endpoint(&other->remote, &ret_connection->local)
+                       : ret_connection->inode == inode);
     if (file)
         fclose(file);
     return found;
 }
 
+/* Whether both ends are of one address, or of the loopback's. */
+static bool is_within_node(const struct connection *connection)
+{
+    static const char loopback[] = "7F";
+    struct endpoint remote = connection->remote;
+    size_t len = strlen(remote.address);
+    remote.port = connection->local.port;
+    return is_same_endpoint(&connection->local, &remote) ||
+           (len >= 2 && strcmp(remote.address + len - 2, loopback) == 0);
+}
+
+static void put_peer(struct buf *out, struct blocked *thread, pid_t own, const struct connection *connection)
+{
+    static const char *const tables[] = {"tcp", "tcp6"};
+    struct connection peer;
+    bool found = false;
+    char name[64], target[PATH_MAX], path[320];
+    size_t holders = 0;
+    if (!is_within_node(connection))
+        return;
+    for (size_t i = 0; i < sizeof tables / sizeof *tables && !found; i++)
+        found = connection_find(own, tables[i], 0, connection, &peer);
+    if (!found || !peer.inode)
+        return;
+    snprintf(name, sizeof name, "socket:[%lu]", peer.inode);
+    DIR *processes = opendir("/proc");
+    for (struct dirent *entry; processes && (entry = readdir(processes));) {
+        pid_t pid = (pid_t)atoi(entry->d_name);
+        snprintf(path, sizeof path, "/proc/%s/fd", entry->d_name);
+        DIR *fds = pid > 0 ? opendir(path) : NULL;
+        bool has = false;
+        for (struct dirent *fd; fds && !has && (fd = readdir(fds));)
+            has = fd->d_name[0] != '.' && fd_target(pid, fd->d_name, target) && strcmp(target, name) == 0;
+        if (fds)
+            closedir(fds);
+        if (!has || holders >= BLOCKED_WAITED)
+            continue;
+        buf_puts(out, holders++ ? ", " : ", whose other end ");
+        put_process(out, pid);
+        if (pid != own)
+            add_waited(thread, pid);
+    }
+    if (processes)
+        closedir(processes);
+    buf_puts(out, !holders ? "" : holders == 1 ? " has" : " have");
+    thread->only_these = holders && holders < BLOCKED_WAITED;
+}
+
+/* Finds a socket in /proc/PID/net/tcp, tcp6, udp and udp6. */
+static bool put_internet(struct buf *out, struct blocked *thread, pid_t pid, const char *table, unsigned long inode)
+{
+    static const char *const states[] = {"?",        "established", "connecting", "SYN received",    "FIN sent",
+                                         "FIN sent", "closing",     "closed",     "peer has closed", "last ACK",
+                                         "listening"};
+    enum { ESTABLISHED = 1 };
+    struct connection connection;
+    if (!connection_find(pid, table, inode, NULL, &connection))
+        return false;
+    unsigned a = 0, state = connection.state, port = connection.remote.port;
+    if (state < sizeof states / sizeof *states && strcmp(states[state], "listening") == 0) {
+        buf_printf(out, "TCP port %u", connection.local.port);
+        return true;
+    }
+    buf_printf(out, "a %.3s connection", table);
+    if (strlen(connection.remote.address) == 8 && sscanf(connection.remote.address, "%x", &a) == 1 && port)
+        buf_printf(out, " with %u.%u.%u.%u port %u", a & 255, a >> 8 & 255, a >> 16 & 255, a >> 24, port);
+    else
+        buf_printf(out, ", port %u", port ? port : connection.local.port);
+    if (state < sizeof states / sizeof *states)
+        buf_printf(out, " (%s)", states[state]);
+    if (state == ESTABLISHED && strncmp(table, "tcp", 3) == 0)
+        put_peer(out, thread, pid, &connection);
+    return true;
+}
+
 /* Only the table of its protocol is read: for each the kernel goes through all that this node may have of connections. */
-static void put_socket(struct buf *out, pid_t pid, int fd, const char *target)
+static void put_socket(struct buf *out, struct blocked *thread, pid_t pid, int fd, const char *target)
 {
     static const char *const tables[][2] = {{"tcp", "TCP"}, {"tcp6", "TCPv6"}, {"udp", "UDP"}, {"udp6", "UDPv6"}};
     char path[64], protocol[64] = "";
@@ -378,7 +465,7 @@ static void put_socket(struct buf *out, pid_t pid, int fd, const char *target)
     snprintf(path, sizeof path, "/proc/%d/fd/%d", pid, fd);
     bool known = getxattr(path, "system.sockprotoname", protocol, sizeof protocol - 1) > 0;
     for (size_t i = 0; i < sizeof tables / sizeof *tables; i++)
-        if ((!known || strcmp(protocol, tables[i][1]) == 0) && put_internet(out, pid, tables[i][0], inode))
+        if ((!known || strcmp(protocol, tables[i][1]) == 0) && put_internet(out, thread, pid, tables[i][0], inode))
             return;
     buf_puts(out, "a local socket");
 }
@@ -402,7 +489,7 @@ static void put_fd(struct buf *out, struct blocked *thread, pid_t pid, int fd, b
         buf_puts(out, "a pipe");
         put_other_end(out, thread, pid, target, reads);
     } else if (strncmp(target, "socket:", 7) == 0) {
-        put_socket(out, pid, fd, target);
+        put_socket(out, thread, pid, fd, target);
     } else if (is_fifo(pid, number)) {
         buf_puts(out, "the FIFO ");
         text_show(out, target);

@@ -8,6 +8,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <netinet/in.h>
 #include <poll.h>
 #include <semaphore.h>
 #include <signal.h>
@@ -16,6 +17,7 @@
 #include <string.h>
 #include <sys/file.h>
 #include <sys/prctl.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -253,6 +255,65 @@ static void test_open_fifo(void **state)
     rmdir(dir);
 }
 
+static int listening(int family, in_port_t *ret_port)
+{
+    union {
+        struct sockaddr any;
+        struct sockaddr_in v4;
+        struct sockaddr_in6 v6;
+    } address = {.any.sa_family = (sa_family_t)family};
+    socklen_t len = family == AF_INET ? sizeof address.v4 : sizeof address.v6;
+    int fd = socket(family, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    if (fd < 0 || bind(fd, &address.any, len) < 0 || listen(fd, 1) < 0 || getsockname(fd, &address.any, &len) < 0)
+        return -1;
+    *ret_port = family == AF_INET ? address.v4.sin_port : address.v6.sin6_port;
+    return fd;
+}
+
+/* The two ends of a connection on this node: each waits for what the other one sends. */
+static void test_connection(void **state)
+{
+    static const int families[] = {AF_INET, AF_INET6};
+    for (size_t i = 0; i < 2; i++) {
+        struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+        struct deadlock *locks = NULL;
+        size_t count = 0;
+        struct buf text = BUF_INIT;
+        char byte, expected[128];
+        pid_t pids[2];
+        int server = listening(families[i], &address.sin_port);
+        if (server < 0) {
+            printf("SKIP: no IPv6\n");
+            continue;
+        }
+        for (int k = 0; k < 2; k++) {
+            pids[k] = fork();
+            if (pids[k])
+                continue;
+            prctl(PR_SET_PDEATHSIG, SIGKILL);
+            int fd = k ? socket(AF_INET, SOCK_STREAM, 0) : accept(server, NULL, NULL);
+            if (k && connect(fd, (const struct sockaddr *)&address, sizeof address) < 0)
+                _exit(1);
+            _exit(recv(fd, &byte, 1, 0) == 1);
+        }
+        close(server);
+        while (!(count = deadlocks_find(&locks, pids, 2)))
+            deadlocks_free(locks, 0);
+        deadlocks_text(&text, locks, count);
+        assert_int_equal(count, 1);
+        assert_int_equal(strncmp(text.data, "deadlock: 2 processes wait for each other\n", 42), 0);
+        for (int k = 0; k < 2; k++) {
+            snprintf(expected, sizeof expected, " (established), whose other end process %d (", pids[k]);
+            if (!strstr(text.data, expected))
+                fail_msg("%s", text.data);
+            kill(pids[k], SIGKILL);
+            waitpid(pids[k], NULL, 0);
+        }
+        buf_done(&text);
+        deadlocks_free(locks, count);
+    }
+}
+
 /* Of many descriptors the first is named. */
 static void test_polled(void **state)
 {
@@ -283,9 +344,12 @@ static void test_polled(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_semaphore),        cmocka_unit_test(test_own_pipe),
-        cmocka_unit_test(test_polled),           cmocka_unit_test(test_open_fifo),
-        cmocka_unit_test(test_flock_of_a_child), cmocka_unit_test(test_flock_with_a_limit)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_semaphore),
+                                       cmocka_unit_test(test_own_pipe),
+                                       cmocka_unit_test(test_polled),
+                                       cmocka_unit_test(test_open_fifo),
+                                       cmocka_unit_test(test_connection),
+                                       cmocka_unit_test(test_flock_of_a_child),
+                                       cmocka_unit_test(test_flock_with_a_limit)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
