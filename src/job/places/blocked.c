@@ -645,6 +645,8 @@ static bool put_shared(struct buf *out, struct blocked *thread, pid_t own, uint6
     }
     if (!found)
         buf_puts(out, "no process of its session that could give it");
+    thread->shared = true;
+    thread->only_these = found && all && found < BLOCKED_WAITED;
     if (waiting)
         buf_printf(out, "; %zu more process%s for it, too", waiting, waiting == 1 ? " waits" : "es wait");
     return true;
@@ -653,13 +655,16 @@ static bool put_shared(struct buf *out, struct blocked *thread, pid_t own, uint6
 static void put_futex(struct buf *out, struct blocked *thread, pid_t pid, uint64_t address, const char *syscall)
 {
     struct thread_wait wait = thread_wait_of(pid, syscall);
+    thread->inside = wait.kind != THREAD_MAY_ACT && !wait.limited;
     if (wait.kind == THREAD_WAITS_OWNER && wait.tid == thread->tid) {
         buf_puts(out, wait.limited ? "waits for a mutex that it holds itself"
                                    : "waits for a mutex that it holds itself: it will wait for ever");
     } else if (wait.kind == THREAD_WAITS_OWNER || wait.kind == THREAD_WAITS_END) {
         buf_puts(out, wait.kind == THREAD_WAITS_END ? "waits for the end of " : "waits for a mutex that is held by ");
         put_thread(out, thread, pid, wait.tid);
-    } else if (!put_shared(out, thread, pid, address)) {
+    } else if (put_shared(out, thread, pid, address)) {
+        thread->only_these = thread->only_these && !wait.limited;
+    } else {
         buf_printf(out, "%s%s", waits_for_another,
                    proc_status_number(pid, 0, "Threads") == 1 ? " or a condition, and its process has no other thread"
                                                               : ", a condition, or a lock whose owner is not known");

@@ -186,7 +186,7 @@ static bool look_again(struct process *process)
 
 /* ---- processes that wait for each other ---- */
 
-/* A process of one thread, which can do nothing else meanwhile. Any of these may let it go on, and nobody else. */
+/* A process whose threads can do nothing else meanwhile. Any of these may let it go on, and nobody else. */
 struct waiting {
     pid_t pid, by[BLOCKED_WAITED];
     size_t count;
@@ -211,36 +211,77 @@ static bool handler_may_act(pid_t pid, bool python)
     return handles_signals(pid) || (!python && signals_handled(pid) & UINT64_C(1) << (SIGINT - 1));
 }
 
+static void add_waited(struct waiting *waiting, const struct blocked *thread)
+{
+    for (size_t i = 0; i < thread->waits_count; i++) {
+        bool known = false;
+        for (size_t k = 0; k < waiting->count; k++)
+            known |= waiting->by[k] == thread->waits_for[i];
+        if (!known && waiting->count < BLOCKED_WAITED)
+            waiting->by[waiting->count++] = thread->waits_for[i];
+    }
+}
+
+/* The only thread of a process. */
+static void look_at_thread(struct waiting *waiting, const struct blocked *thread, const pid_t *pids, size_t count)
+{
+    waiting->fifo = thread->fifo && *thread->fifo && !thread->fifo_open;
+    if (waiting->fifo) {
+        find_openers(waiting, pids, count, thread->fifo, thread->fifo_writes);
+        if (waiting->count == BLOCKED_WAITED)
+            waiting->count = 0;
+    } else if (thread->own_pipe || thread->own_loop) {
+        waiting->by[0] = waiting->pid;
+        waiting->count = !handler_may_act(waiting->pid, thread->python_file);
+        waiting->own = thread->own_loop ? OWN_LOOP : strstr(thread->syscall, "write") ? OWN_WRITES : OWN_READS;
+    } else if (thread->only_these) {
+        add_waited(waiting, thread);
+    }
+}
+
+/* Of several all have to wait: for other processes, or for each other. */
+static void look_at_threads(struct waiting *waiting, const struct blocked *threads, size_t found)
+{
+    for (size_t i = 0; i < found; i++) {
+        if (!threads[i].inside && (!threads[i].only_these || threads[i].own_pipe)) {
+            waiting->count = 0;
+            return;
+        }
+        if (!threads[i].inside)
+            add_waited(waiting, &threads[i]);
+    }
+    if (waiting->count == BLOCKED_WAITED) /* there may be more */
+        waiting->count = 0;
+}
+
 static bool look_at(struct waiting *ret_waiting, pid_t pid, const pid_t *pids, size_t count)
 {
     struct proc_stat stat;
     struct blocked *threads;
     size_t found;
-    struct wait_thread ran = wait_look_thread(pid, pid);
-    if (!ran.timed || proc_stat_of(pid, 0, &stat) < 0 || stat.threads != 1 || stat.state != 'S' ||
-        blocked_read(pid, &threads, &found, NULL) < 0)
+    bool memory = false;
+    *ret_waiting = (struct waiting){.pid = pid};
+    if (proc_stat_of(pid, 0, &stat) < 0 || stat.state != 'S' || blocked_read(pid, &threads, &found, NULL) < 0)
         return false;
-    const struct blocked *first = &threads[0];
-    *ret_waiting = (struct waiting){.pid = pid, .ran_ns = ran.ran_ns};
-    ret_waiting->file = strcmp(first->syscall, "flock") == 0 || strcmp(first->syscall, "fcntl") == 0;
-    ret_waiting->fifo = first->fifo && *first->fifo && !first->fifo_open;
-    ret_waiting->child =
-        strncmp(first->syscall, "wait", strlen("wait")) == 0 || strcmp(first->syscall, "rt_sigsuspend") == 0;
-    if (ret_waiting->fifo) {
-        find_openers(ret_waiting, pids, count, first->fifo, first->fifo_writes);
-    } else if (first->own_pipe || first->own_loop) {
-        ret_waiting->by[0] = pid;
-        ret_waiting->count = !handler_may_act(pid, first->python_file);
-        ret_waiting->own = first->own_loop ? OWN_LOOP : strstr(first->syscall, "write") ? OWN_WRITES : OWN_READS;
-    } else if (first->only_these) {
-        ret_waiting->count = first->waits_count;
-        memcpy(ret_waiting->by, first->waits_for, sizeof ret_waiting->by);
+    bool good = stat.threads == (int64_t)found;
+    for (size_t i = 0; i < found && good; i++) {
+        const char *syscall = threads[i].syscall;
+        struct wait_thread ran = wait_look_thread(pid, threads[i].tid);
+        good = ran.timed && threads[i].state == 'S';
+        ret_waiting->ran_ns += ran.ran_ns;
+        ret_waiting->file |= strcmp(syscall, "flock") == 0 || strcmp(syscall, "fcntl") == 0;
+        ret_waiting->child |= strncmp(syscall, "wait", strlen("wait")) == 0 || strcmp(syscall, "rt_sigsuspend") == 0;
+        memory |= threads[i].inside || threads[i].shared;
     }
-    if (ret_waiting->file && signals_handled(pid) & UINT64_C(1) << (SIGALRM - 1)) /* as flock -w, after a time */
-        ret_waiting->count = 0;
-    bool good = found == 1 && ret_waiting->count && (!ret_waiting->fifo || ret_waiting->count < BLOCKED_WAITED);
+    if (good && found == 1)
+        look_at_thread(ret_waiting, &threads[0], pids, count);
+    else if (good)
+        look_at_threads(ret_waiting, threads, found);
     blocked_free(threads, found);
-    return good;
+    /* as flock -w, after a time; a handler may give a semaphore */
+    bool handled =
+        (ret_waiting->file && signals_handled(pid) & UINT64_C(1) << (SIGALRM - 1)) || (memory && handles_signals(pid));
+    return good && ret_waiting->count && !handled;
 }
 
 static struct waiting *waiting_of(struct waiting *list, size_t count, pid_t pid)
@@ -263,12 +304,14 @@ static void set_free(struct waiting *list, size_t count)
     }
 }
 
-/* Of those that may let it go on, one that waits for a FIFO, too, if there is one: a parent that waits for both is no part of that circle. */
+/* Of those that may let it go on, one that waits for a FIFO, too, if there is one, or else for no child: a parent that waits for both is
+ * no part of that circle. */
 static struct waiting *next_of(struct waiting *list, size_t count, const struct waiting *at)
 {
     struct waiting *next = NULL, *each;
     for (size_t i = 0; i < at->count && !(at->fifo && next && next->fifo); i++)
-        if ((each = waiting_of(list, count, at->by[i])) != NULL && (!next || each->fifo))
+        if ((each = waiting_of(list, count, at->by[i])) != NULL &&
+            (!next || each->fifo || (next->child && !each->child)))
             next = each;
     return next;
 }

@@ -10,16 +10,19 @@
 #include <fcntl.h>
 #include <netinet/in.h>
 #include <poll.h>
+#include <pthread.h>
 #include <semaphore.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "job/places/blocked.h"
@@ -314,6 +317,112 @@ static void test_connection(void **state)
     }
 }
 
+static sem_t *first_lock; /* of two, in shared memory */
+
+static void take_both(int first, bool limited, int ready, int go)
+{
+    char byte = 0;
+    struct timespec until;
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    sem_wait(&first_lock[first]);
+    clock_gettime(CLOCK_REALTIME, &until);
+    until.tv_sec += 1000;
+    if (write(ready, &byte, 1) != 1 || read(go, &byte, 1) != 1)
+        _exit(1);
+    while (limited ? sem_timedwait(&first_lock[!first], &until) : sem_wait(&first_lock[!first]))
+        ;
+    _exit(0);
+}
+
+static int pipe_of_parent[2];
+
+static void *fill_pipe(void *unused)
+{
+    static const char bytes[4096];
+    while (write(pipe_of_parent[1], bytes, sizeof bytes) > 0)
+        ;
+    return NULL;
+}
+
+enum family { LOCKS, LOCKS_LIMITED, JOINS };
+
+/* As multiprocessing does: a parent that waits for the end of its children. Tells their numbers. */
+static void be_parent(enum family family, int ready, int told)
+{
+    int started[2], go[2];
+    char bytes[2];
+    pid_t pids[2] = {0};
+    pthread_t thread;
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (pipe(started) || pipe(go) || pipe(pipe_of_parent))
+        _exit(1);
+    first_lock = mmap(NULL, 2 * sizeof *first_lock, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    sem_init(&first_lock[0], 1, 1);
+    sem_init(&first_lock[1], 1, 1);
+    for (int i = 0; i < (family == JOINS ? 1 : 2); i++) {
+        pids[i] = fork();
+        if (pids[i])
+            continue;
+        if (family != JOINS)
+            take_both(i, family == LOCKS_LIMITED, started[1], go[0]);
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
+        pthread_create(&thread, NULL, fill_pipe, NULL);
+        pthread_join(thread, NULL);
+        _exit(0);
+    }
+    if (family != JOINS &&
+        (read(started[0], bytes, 1) != 1 || read(started[0], bytes, 1) != 1 || write(go[1], bytes, 2) != 2))
+        _exit(1);
+    if (write(told, pids, sizeof pids) != sizeof pids || write(ready, bytes, 1) != 1)
+        _exit(1);
+    waitpid(pids[0], NULL, 0);
+    _exit(0);
+}
+
+/* Locks in memory that processes share, taken crosswise; and a child that its parent joins before it reads what that writes. */
+static void test_family(void **state)
+{
+    static const char *const expected[] = {"deadlock: 2 processes wait for each other\n", NULL,
+                                           "deadlock: 2 processes wait for each other\n"};
+    for (enum family family = LOCKS; family <= JOINS; family++) {
+        struct deadlock *locks = NULL;
+        struct buf text = BUF_INIT;
+        size_t count = 0;
+        int ready[2], told[2];
+        char byte;
+        pid_t pids[3];
+        assert_int_equal(pipe2(ready, O_CLOEXEC), 0);
+        assert_int_equal(pipe2(told, O_CLOEXEC), 0);
+        pids[0] = fork();
+        if (pids[0] == 0)
+            be_parent(family, ready[1], told[1]);
+        assert_int_equal(read(told[0], &pids[1], 2 * sizeof *pids), 2 * sizeof *pids);
+        assert_int_equal(read(ready[0], &byte, 1), 1);
+        size_t of = family == JOINS ? 2 : 3;
+        struct blocked *threads;
+        size_t found;
+        for (bool waits = false; !waits; blocked_free(threads, found)) { /* the parent is there last */
+            assert_int_equal(blocked_read(pids[0], &threads, &found, NULL), 0);
+            waits = strncmp(threads[0].syscall, "wait", 4) == 0;
+        }
+        while (!(count = deadlocks_find(&locks, pids, of)) && expected[family])
+            deadlocks_free(locks, 0);
+        deadlocks_text(&text, locks, count);
+        if (!expected[family] ? count : count != 1 || strncmp(text.data, expected[family], strlen(expected[family])))
+            fail_msg("%d: %s", family, text.data ? text.data : "");
+        if (family == LOCKS) /* their parent is not one of them */
+            assert_true(locks[0].threads[0].pid != pids[0] && locks[0].threads[1].pid != pids[0]);
+        kill(pids[0], SIGKILL);
+        waitpid(pids[0], NULL, 0);
+        buf_done(&text);
+        deadlocks_free(locks, count);
+        for (int i = 0; i < 2; i++) {
+            close(ready[i]);
+            close(told[i]);
+        }
+    }
+}
+
 /* Of many descriptors the first is named. */
 static void test_polled(void **state)
 {
@@ -344,12 +453,10 @@ static void test_polled(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_semaphore),
-                                       cmocka_unit_test(test_own_pipe),
-                                       cmocka_unit_test(test_polled),
-                                       cmocka_unit_test(test_open_fifo),
-                                       cmocka_unit_test(test_connection),
-                                       cmocka_unit_test(test_flock_of_a_child),
-                                       cmocka_unit_test(test_flock_with_a_limit)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_semaphore),        cmocka_unit_test(test_own_pipe),
+        cmocka_unit_test(test_polled),           cmocka_unit_test(test_family),
+        cmocka_unit_test(test_open_fifo),        cmocka_unit_test(test_connection),
+        cmocka_unit_test(test_flock_of_a_child), cmocka_unit_test(test_flock_with_a_limit)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
