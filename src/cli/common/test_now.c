@@ -95,6 +95,10 @@ static void other_layers(void **state)
     assert_now(200, "done   25 %  out.log\nlog    stderr:8 error: disk full  3 min 18 s ago\n"
                     "warn   beware  3 min 17 s ago\n");
     assert_true(now_left(now_progress(&model), -1) < 0); /* it is over */
+    put(3, RECORD(progress, .source = "stdout", .done = 5, .total = 9, .left_seconds = -1));
+    put(4,
+        RECORD(progress, .source = "stdout", .done = 0, .total = 0, .left_seconds = -1)); /* it is not known any more */
+    assert_true(now_share(now_progress(&model)) == 0.25);
     put(4, RECORD(progress, .source = "/x/two.log", .done = 5, .total = 0, .left_seconds = -1));
     assert_true(now_share(now_progress(&model)) < 0);
     put(5, RECORD(progress, .source = "/x/out.log", .done = 8, .total = 4, .left_seconds = -1));

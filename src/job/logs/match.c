@@ -149,51 +149,6 @@ static uint64_t fold_rest(struct fold *fold, uint64_t now_ns, bool end)
     return rest;
 }
 
-static struct progress_point *point(struct log_progress *progress, unsigned index)
-{
-    return &progress->points[(progress->first + index) % PROGRESS_POINTS];
-}
-
-void log_progress_take(struct log_progress *progress, uint64_t now_ns, double done, double total)
-{
-    if (done < progress->done || total != progress->total) /* something else has begun */
-        progress->count = 0;
-    progress->wants |= !progress->count || done != progress->done;
-    progress->done = done;
-    progress->total = total;
-    progress->now_ns = now_ns;
-    if (progress->count &&
-        now_ns < point(progress, progress->count - 1)->at_ns + PROGRESS_APART_SECONDS * (uint64_t)NS_PER_SECOND)
-        return;
-    if (progress->count == PROGRESS_POINTS)
-        progress->first++;
-    else
-        progress->count++;
-    *point(progress, progress->count - 1) = (struct progress_point){now_ns, done};
-}
-
-/* Whether it is to be said now: at most once a second; `end`: in any case if something changed. */
-static bool log_progress_due(struct log_progress *progress, uint64_t now_ns, bool end)
-{
-    if (!progress->wants || (!end && progress->said && now_ns < progress->said_ns + NS_PER_SECOND))
-        return false;
-    progress->wants = false;
-    progress->said = true;
-    progress->said_ns = now_ns;
-    return true;
-}
-
-double log_progress_left_seconds(const struct log_progress *progress)
-{
-    if (!progress->count)
-        return -1;
-    const struct progress_point *old = &progress->points[progress->first % PROGRESS_POINTS];
-    double passed = (double)(progress->now_ns - old->at_ns) / NS_PER_SECOND, rose = progress->done - old->done;
-    if (progress->done >= progress->total)
-        return 0;
-    return passed > 0 && rose > 0 ? (progress->total - progress->done) * passed / rose : -1;
-}
-
 enum {
     TEXT_ROOM = LINE_MOST + 8,
     ROWS_MOST = 4096, /* of a line that the built-in patterns look at: what they look for stands at its beginning */
@@ -312,13 +267,36 @@ static bool copy_text(char *text, const struct log_line *line)
     return i == line->len;
 }
 
-static void put_progress(struct log_matcher *matcher, struct log_found *found, uint64_t now_ns, bool end)
+static void put_progress(struct log_matcher *matcher, struct log_progress *progress, uint64_t now_ns, bool end)
 {
     const struct log_sink *sink = matcher->expressions->sink;
-    if (log_progress_due(&found->progress, now_ns, end))
-        sink->put(sink->ctx,
-                  RECORD(progress, .source = matcher->file, .done = found->progress.done,
-                         .total = found->progress.total, .left_seconds = log_progress_left_seconds(&found->progress)));
+    if (log_progress_due(progress, now_ns, end))
+        sink->put(sink->ctx, RECORD(progress, .source = matcher->file, .done = progress->done, .total = progress->total,
+                                    .left_seconds = progress->total > 0 ? log_progress_left_seconds(progress) : -1));
+}
+
+/* The last line of a block that tells how far the job is. Nobody says so by expressions of their own: else those know better. */
+static void look_for_progress(struct log_matcher *matcher, uint64_t now_ns, const char *bytes, size_t len)
+{
+    enum { LINES_LOOKED = 8, LINE_LOOKED = 256 };
+    if (!matcher->rows || matcher->expressions->given_count)
+        return;
+    struct line_place places[LINES_LOOKED];
+    size_t count = 0;
+    for (size_t end = len; end > 0 && count < LINES_LOOKED; end = (size_t)(places[count++].start - bytes)) {
+        places[count] = line_at(bytes, len, end - 1);
+    }
+    while (count-- > 0) {
+        char text[LINE_LOOKED];
+        size_t line_len = places[count].len < sizeof text - 1 ? places[count].len : sizeof text - 1;
+        if (log_is_own(places[count].start, line_len))
+            continue;
+        memcpy(text, places[count].start, line_len);
+        line_len = log_take_colours(text, line_len);
+        text[line_len] = 0;
+        log_said_take(&matcher->said, now_ns, text);
+    }
+    put_progress(matcher, &matcher->said.progress, now_ns, false);
 }
 
 static void record(struct log_matcher *matcher, size_t index, const struct log_line *line)
@@ -331,7 +309,7 @@ static void record(struct log_matcher *matcher, size_t index, const struct log_l
     if (log_regex_number(expression->regex, line->bytes, "n", &done) &&
         log_regex_number(expression->regex, line->bytes, "total", &total)) {
         log_progress_take(&found->progress, line->now_ns, done, total);
-        put_progress(matcher, found, line->now_ns, false);
+        put_progress(matcher, &found->progress, line->now_ns, false);
     }
     if (!fold_take(&found->fold, line->now_ns, &folded))
         return;
@@ -688,6 +666,7 @@ void log_match_lines(struct log_matcher *matcher, uint64_t now_ns, const char *b
     if (!GROW_ZERO_TO(matcher->found, found_count(expressions), matcher->found_room))
         return;
     size_t counted = 0, at = matcher->given || matcher->rows ? 0 : len;
+    look_for_progress(matcher, now_ns, bytes, len);
     while (at < len) {
         if (!matcher->given && !matcher->head.lines && (at = find_next(expressions->words, bytes, len, at)) == len)
             break;
@@ -723,10 +702,11 @@ void log_match_rest(struct log_matcher *matcher, uint64_t now_ns, bool end)
     const struct log_sink *sink = matcher->expressions->sink;
     if (matcher->head.lines && (end || now_ns > matcher->head.now_ns + 2 * LOGS_REST_MS * WAITS_NS_PER_MS))
         end_head(matcher, NULL);
+    put_progress(matcher, &matcher->said.progress, now_ns, end);
     for (size_t i = 0; i < matcher->found_room && i < found_count(matcher->expressions); i++) {
         struct log_found *found = &matcher->found[i];
         const struct log_expression *expression = expression_at(matcher->expressions, i);
-        put_progress(matcher, found, now_ns, end);
+        put_progress(matcher, &found->progress, now_ns, end);
         uint64_t rest = fold_rest(&found->fold, now_ns, end);
         if (rest)
             sink->put(sink->ctx, RECORD(log_folded, .file = matcher->file, .pattern = expression->name,

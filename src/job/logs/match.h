@@ -80,8 +80,29 @@ struct log_progress {
 };
 
 void log_progress_take(struct log_progress *progress, uint64_t now_ns, double done, double total);
+/* Whether it is to be said now: at most once a second; `end`: in any case if something changed. */
+bool log_progress_due(struct log_progress *progress, uint64_t now_ns, bool end);
 /* Seconds from the last look on; -1: unknown. */
 double log_progress_left_seconds(const struct log_progress *progress);
+
+/* In which words programs say how far they are; the first ones are of more than those below. */
+enum log_progress_form {
+    LOG_PROGRESS_NONE,
+    LOG_PROGRESS_EPOCHS,   /* Epoch 3/10 */
+    LOG_PROGRESS_STEPS,    /* step 3 of 100; iterations, frames and the like */
+    LOG_PROGRESS_BAR,      /* of tqdm: 34%|###   | 34/100 [ */
+    LOG_PROGRESS_BRACKETS, /* at the begin of a line: [34/100] or [ 34%] */
+    LOG_PROGRESS_PERCENT   /* progress: 34 %; 34% done */
+};
+enum log_progress_form log_progress_parse(const char *text, double *ret_done, double *ret_total);
+
+/* What the lines of a file say so. Zeroed: nothing. What begins again and again is a part of something, and is not taken: total 0 then. */
+struct log_said {
+    enum log_progress_form form;
+    unsigned again; /* bits of forms */
+    struct log_progress progress;
+};
+void log_said_take(struct log_said *said, uint64_t now_ns, const char *text);
 
 /*
  * Matches the lines of one file against its expressions, and makes records of what is found: lines that matched, with
@@ -162,6 +183,7 @@ struct log_matcher {
     struct log_found *found; /* of the rows, then of the given ones; NULL: nothing yet */
     size_t found_room;
     struct log_head head;
+    struct log_said said;
     char above[LOG_ABOVE_MOST]; /* the last line of the block before */
     size_t above_len;
     int64_t line; /* so many have ended; -1: unknown */

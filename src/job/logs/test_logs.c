@@ -578,6 +578,76 @@ static void test_progress(void **state)
     log_matcher_done(&matcher);
 }
 
+/* The forms in which programs say how far they are, and what only looks like them. */
+static void test_progress_forms(void **state)
+{
+    static const struct {
+        const char *text;
+        enum log_progress_form form;
+        double done, total;
+    } rows[] = {{"step 3/100", LOG_PROGRESS_STEPS, 3, 100},
+                {"  Step: 3 of 100, residual 1e-3", LOG_PROGRESS_STEPS, 3, 100},
+                {"Iteration #12 (of 500)", LOG_PROGRESS_STEPS, 12, 500},
+                {"timestep 7 / 20", LOG_PROGRESS_STEPS, 7, 20},
+                {"frames 7/20", LOG_PROGRESS_STEPS, 7, 20},
+                {"Epoch 3/10 - batch 20/100: loss 0.5", LOG_PROGRESS_EPOCHS, 3, 10},
+                {"Epoch [3/10], Step [20/100]", LOG_PROGRESS_EPOCHS, 3, 10},
+                {"epoch 3: step 20/100", LOG_PROGRESS_STEPS, 20, 100},
+                {" 34%|###4      | 34/100 [00:03<00:06, 10.1it/s]", LOG_PROGRESS_BAR, 34, 100},
+                {"train:  34%|###4      | 340/1000 [00:03<00:06, 10.1it/s, loss=3]", LOG_PROGRESS_BAR, 340, 1000},
+                {"[ 45%] Building C object a.o", LOG_PROGRESS_BRACKETS, 45, 100},
+                {"[12/345] Compiling C object a.o", LOG_PROGRESS_BRACKETS, 12, 345},
+                {"progress: 45.5 %", LOG_PROGRESS_PERCENT, 45.5, 100},
+                {"... 45% done", LOG_PROGRESS_PERCENT, 45, 100},
+                {"completed 100%", LOG_PROGRESS_PERCENT, 100, 100},
+                {"step 3", LOG_PROGRESS_NONE},
+                {"step 103/100", LOG_PROGRESS_NONE},
+                {"step 1/1", LOG_PROGRESS_NONE},
+                {"step 10/12/2024", LOG_PROGRESS_NONE},
+                {"footstep 3/100", LOG_PROGRESS_NONE},
+                {"disk 45% full", LOG_PROGRESS_NONE},
+                {"cpu 45%|x| 3/4", LOG_PROGRESS_NONE},
+                {"[2024-01-02] started", LOG_PROGRESS_NONE},
+                {"passed 3/100 tests", LOG_PROGRESS_NONE},
+                {"progress: 450 %", LOG_PROGRESS_NONE},
+                {"step 1234567890123/99999999999999", LOG_PROGRESS_NONE},
+                {"", LOG_PROGRESS_NONE}};
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        double done = 0, total = 0;
+        enum log_progress_form form = log_progress_parse(rows[i].text, &done, &total);
+        if (form != rows[i].form || (form && (done != rows[i].done || total != rows[i].total)))
+            fail_msg("%s: %d %g %g", rows[i].text, form, done, total);
+    }
+}
+
+/* Said without --log; what begins anew counts parts of something, and is known no more; epochs are more than their steps. */
+static void test_progress_said(void **state)
+{
+    struct log_matcher matcher = {.file = "stdout", .expressions = &expressions, .rows = 1, .line = -1};
+    match_text(&matcher, 0, "step 10/100\nx\n\n");
+    assert_int_equal(seen.progress, 1);
+    match_text(&matcher, 2 * (uint64_t)NS_PER_SECOND, "step 19/100\rstep 20/100\r");
+    assert_int_equal(seen.progress, 2);
+    assert_in_range((unsigned)seen.left_seconds, 15, 17);
+    match_text(&matcher, 4 * (uint64_t)NS_PER_SECOND, "step 19/100\n"); /* of another rank */
+    assert_int_equal(seen.progress, 2);
+    match_text(&matcher, 6 * (uint64_t)NS_PER_SECOND, "step 1/100\n");
+    assert_int_equal(seen.progress, 3);
+    assert_true(seen.left_seconds < 0);
+    assert_true(matcher.said.progress.total == 0);
+    match_text(&matcher, 8 * (uint64_t)NS_PER_SECOND, "step 2/100\n");
+    assert_int_equal(seen.progress, 3);
+    match_text(&matcher, 10 * (uint64_t)NS_PER_SECOND, "Epoch 2/5\n");
+    match_text(&matcher, 12 * (uint64_t)NS_PER_SECOND, " 34%|#  | 34/100 [\n");
+    assert_int_equal(seen.progress, 4);
+    assert_true(matcher.said.progress.done == 2 && matcher.said.progress.total == 5);
+    expressions.given_count = 1; /* somebody says which lines count */
+    match_text(&matcher, 14 * (uint64_t)NS_PER_SECOND, "Epoch 3/5\n");
+    expressions.given_count = 0;
+    assert_int_equal(seen.progress, 4);
+    log_matcher_done(&matcher);
+}
+
 /* The rate is that of the recent past, not that of a slow beginning. */
 static void test_progress_recent(void **state)
 {
@@ -668,6 +738,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_folding, forget, forget),
         cmocka_unit_test_setup_teardown(test_progress, forget, forget),
         cmocka_unit_test(test_progress_recent),
+        cmocka_unit_test(test_progress_forms),
+        cmocka_unit_test_setup_teardown(test_progress_said, forget, forget),
         cmocka_unit_test_setup_teardown(test_slow_expression_is_switched_off, forget, forget),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -366,7 +366,8 @@ void raise_record(struct raises *raises, enum record_type type, const json_t *re
         raise_event(raises, WARNED, record);
         return;
     case RECORD_progress:
-        raise_event(raises, PROGRESS, record);
+        if (json_number_value(json_object_get(record, "total")) > 0) /* else it is not known any more */
+            raise_event(raises, PROGRESS, record);
         return;
     default:
         return;

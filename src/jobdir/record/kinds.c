@@ -352,7 +352,7 @@ static const struct field log_last_fields[] = {
 static const struct field progress_fields[] = {
     {"source", FIELD_TEXT, AT(source), .about = "where it was read"},
     {"done", FIELD_NUMBER, AT(done)},
-    {"total", FIELD_NUMBER, AT(total)},
+    {"total", FIELD_NUMBER, AT(total), .about = "0: it is not known any more how far it is"},
     {"left_seconds", FIELD_NUMBER, AT(left_seconds), UNKNOWN, .about = "until it is done, at the rate until now"},
     {0}};
 #undef ROW
@@ -618,7 +618,7 @@ const struct record_kind record_kinds[RECORD_TYPES] = {
          "What standard error, or standard output, ended with when the job did, and of a process that failed its own.",
          "{file} ended with: {lines}"},
     [RECORD_progress] = {"progress", STREAM_LOG, progress_fields, "How far the job is, as a log says.",
-                         "{source}: {done} of {total}[, {left_seconds.0} s left]"},
+                         "{source}: {done}[ of {total}][, {left_seconds.0} s left]"},
     [RECORD_gap] = {"gap", STREAM_JOB, gap_fields, "Nothing was observed in between.",
                     "nothing was seen from {from.1} to {to.1} s: {reason}"},
     [RECORD_warning] = {"warning", STREAM_WARNING, warning_fields,

@@ -515,6 +515,22 @@ static void apply_last(struct layer_last **table, const char *name, const json_t
     }
 }
 
+static void apply_progress(struct layers *layers, const json_t *record)
+{
+    const char *source = get_text(record, "source");
+    struct layer_last *last;
+    if (get_number(record, "done") > 0 || get_number(record, "total") > 0) {
+        apply_last(&layers->progress, source, record);
+        return;
+    }
+    HASH_FIND_STR(layers->progress, source, last); /* it is not known any more */
+    if (last) {
+        HASH_DEL(layers->progress, last);
+        json_decref(last->record);
+        free(last);
+    }
+}
+
 /* ---- health ---- */
 
 static void curve_add(struct layers *layers, enum layer_curve curve, const json_t *record, double value)
@@ -655,7 +671,7 @@ void layers_apply(struct layers *layers, enum record_type type, const json_t *re
             record_replace(&layers->last_lines, record);
         return;
     case RECORD_progress:
-        apply_last(&layers->progress, get_text(record, "source"), record);
+        apply_progress(layers, record);
         return;
     case RECORD_health:
         apply_health(layers, record);
