@@ -53,6 +53,7 @@ SHAPES = [(re.compile(pattern, re.M), word) for pattern, word in [
     (r"[▁-█][▁-█ ]*", ""),
     (r"0x[0-9a-f]+|\b[0-9a-f]{12,}\b|(?<=token=)\S+", "HEX"),
     (r"(?<=[\w\]]):\d{4,5}\b", ":PORT"),
+    (r"[+-](?=\d+\.\d%)", "+"),  # which of two runs took longer
     (rf"(?<!status )(?<!exit )(?<!rank )(?<!line )(?<![\w:.]){NUMBER}", "N"),
     (r"[ \t]+", " "),
     (r"N(?: N)+", "N"),
