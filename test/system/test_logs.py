@@ -143,6 +143,17 @@ class Logs(JobCase):
         self.assertEqual((last["said_last"], self.records("log_last"), self.notes()), ([], [], []))
         self.assertNotIn("store", json.dumps(last))
 
+    def test_progress_of_a_command(self):
+        """How far the job is, as a program says whose output its script sends to a file; the line that is not whole yet says nothing."""
+        os.mkfifo(os.path.join(self.work, "go"))
+        self.write("solver", "#!/bin/sh\necho step 3/100; printf 'step 4/10'; read line <go\n")
+        run = self.box.start(["sh", "-c", 'exec "$0" "$@" >job.out 2>job.err', *self.box.scry(
+            "run", "-q", "--", "sh", "-c", "sh solver >solver.log; exit $?")], cwd=self.work)
+        wait_until(lambda: '"type":"progress"' in self.spool())
+        self.write("go", "go\n")
+        self.assertEqual(run.wait(), 0)
+        self.assertEqual({(line["source"], line["done"], line["total"]) for line in self.records("progress")}, {("solver.log", 3, 100)})
+
     def test_log_of_a_program(self):
         """What a program that fails wrote last into a log that it has opened itself is why, if it has said nothing else."""
         os.mkfifo(os.path.join(self.work, "go"))

@@ -98,10 +98,11 @@ struct log_file {
     bool wild;  /* found by a wild name: it is forgotten when it is gone */
     pid_t
         found; /* a process of the job that has it as its standard output or error; 0: it was not found so; or LOG_FOUND_LEFT */
-    bool data;    /* it is not its standard error: that may be data, and is only looked at if it fails */
-    bool log;     /* it is none of its streams */
-    pid_t failed; /* that, or what it had started so, has failed, */
-    double end;   /* then, in seconds since the start of the job */
+    bool data;          /* it is not its standard error: that may be data, and is only looked at if it fails */
+    bool log;           /* it is none of its streams */
+    uint64_t looked_at; /* so many bytes of data, at whose end was looked */
+    pid_t failed;       /* that, or what it had started so, has failed, */
+    double end;         /* then, in seconds since the start of the job */
     uint64_t skipped_bytes;
     struct fold states; /* of records about the file itself */
     uint64_t skipped_unsaid;

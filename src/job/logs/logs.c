@@ -6,6 +6,7 @@
 #include <poll.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/system/clock.h"
 #include "base/system/proc_file.h"
@@ -170,13 +171,37 @@ static void look(struct logs *logs)
     }
 }
 
+/* Of what may be data the last lines: how far they say that the job is. */
+static void look_at_end(struct log_file *file, uint64_t now_ns)
+{
+    enum { END_BYTES = 512 };
+    struct tail *tail = &file->tail;
+    char bytes[END_BYTES];
+    uint64_t size = tail->offset + tail_backlog(tail), from = size > END_BYTES ? size - END_BYTES : 0;
+    if (tail->fd < 0 || size == file->looked_at)
+        return;
+    file->looked_at = size;
+    from = from > tail->start ? from : tail->start;
+    ssize_t got = size > from ? pread(tail->fd, bytes, (size_t)(size - from), (off_t)from) : 0;
+    size_t first = 0, len = got > 0 ? (size_t)got : 0;
+    while (len && bytes[len - 1] != '\n' && bytes[len - 1] != '\r')
+        len--; /* a line that is not whole */
+    while (from > tail->start && first < len && bytes[first] != '\n' && bytes[first] != '\r')
+        first++;
+    if (first < len)
+        log_match_progress(&file->matcher, now_ns, bytes + first, len - first);
+}
+
 static void say_rest(struct logs *logs, uint64_t now_ns, bool end)
 {
     if (now_ns < logs->rest_ns && !end)
         return;
     logs->rest_ns = now_ns + LOGS_REST_MS * MS_NS;
-    for (struct log_file *file = logs->files.files; file; file = file->hh.next)
+    for (struct log_file *file = logs->files.files; file; file = file->hh.next) {
+        if (file->data && !file->log && logs->rows)
+            look_at_end(file, now_ns);
         log_match_rest(&file->matcher, now_ns, end);
+    }
 }
 
 /* Reads one piece of each file after the other. Returns whether something is left. */

@@ -275,11 +275,10 @@ static void put_progress(struct log_matcher *matcher, struct log_progress *progr
                                     .left_seconds = progress->total > 0 ? log_progress_left_seconds(progress) : -1));
 }
 
-/* The last line of a block that tells how far the job is. Nobody says so by expressions of their own: else those know better. */
-static void look_for_progress(struct log_matcher *matcher, uint64_t now_ns, const char *bytes, size_t len)
+void log_match_progress(struct log_matcher *matcher, uint64_t now_ns, const char *bytes, size_t len)
 {
     enum { LINES_LOOKED = 8, LINE_LOOKED = 256 };
-    if (!matcher->rows || matcher->expressions->given_count)
+    if (matcher->expressions->given_count)
         return;
     struct line_place places[LINES_LOOKED];
     size_t count = 0;
@@ -666,7 +665,8 @@ void log_match_lines(struct log_matcher *matcher, uint64_t now_ns, const char *b
     if (!GROW_ZERO_TO(matcher->found, found_count(expressions), matcher->found_room))
         return;
     size_t counted = 0, at = matcher->given || matcher->rows ? 0 : len;
-    look_for_progress(matcher, now_ns, bytes, len);
+    if (matcher->rows)
+        log_match_progress(matcher, now_ns, bytes, len);
     while (at < len) {
         if (!matcher->given && !matcher->head.lines && (at = find_next(expressions->words, bytes, len, at)) == len)
             break;

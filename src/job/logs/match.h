@@ -198,6 +198,8 @@ bool log_is_of_launcher(const char *bytes, size_t len);
 
 /* Lines, as lines_take hands them over. */
 void log_match_lines(struct log_matcher *matcher, uint64_t now_ns, const char *bytes, size_t len, bool cut);
+/* Only how far the last of them say that the job is; nothing where some --log has an expression, which knows better. */
+void log_match_progress(struct log_matcher *matcher, uint64_t now_ns, const char *bytes, size_t len);
 void log_matcher_done(struct log_matcher *matcher);
 /* The given expressions will be others. */
 void log_match_forget_given(struct log_matcher *matcher);
