@@ -156,7 +156,8 @@ static void find_where(struct mpi_why_rank *rank, const struct snapshot *snapsho
     if (python)
         put_place(&line, python);
     rank->python = text_keep(arena, &line);
-    if ((rank->state != MPI_WHY_COMPUTES && rank->state != MPI_WHY_STARTS) || rank->where || (!own && !python))
+    bool outside = rank->state == MPI_WHY_COMPUTES || rank->state == MPI_WHY_STARTS || rank->state == MPI_WHY_BLOCKED;
+    if (!outside || rank->where || (!own && !python))
         return;
     rank->blocked = !inner->running && snapshot_is_library(&inner->frame) && *inner->frame.function;
     if (rank->blocked) {

@@ -105,6 +105,13 @@ static void test_blocked_outside(void **state)
             assert_list(finding->ranks, finding->rank_count, "1");
             assert_list(finding->victims, finding->victim_count, cases[i].stuck ? "0" : "");
         }
+        if (cases[i].seen == condition) {
+            struct buf text = BUF_INIT;
+            mpi_why_actor_text(&text, &scene.why.ranks[1].actors[0]);
+            buf_putc(&text, 0);
+            assert_string_equal(text.data, "waits for a semaphore, a condition, or a lock whose owner is not known");
+            buf_done(&text);
+        }
         if (cases[i].seen == joins) { /* none can go on: what each waits for is told */
             struct buf text = BUF_INIT;
             for (size_t k = 0; k < scene.why.ranks[1].actor_count; k++)
