@@ -5,7 +5,6 @@ import base64
 import json
 import os
 import pwd
-import re
 import shutil
 import subprocess
 import sys
@@ -40,10 +39,9 @@ def ask_as(user, path, request):
 
 
 def recipe():
-    """What the how-to says to nginx."""
-    with open(os.path.join(scrytest.SOURCE, "doc", "howto", "pages.md"), encoding="utf-8") as file:
-        text = file.read()
-    return re.search(r"^map \$remote_user.*?(?=^```)", text, re.M | re.S)[0]
+    """What examples/site says to nginx."""
+    with open(os.path.join(scrytest.SOURCE, "examples", "site", "nginx.conf"), encoding="utf-8") as file:
+        return file.read()
 
 
 @unittest.skipUnless(os.getuid() == 0, "only root can be several users")
