@@ -53,14 +53,14 @@ SHAPES = [(re.compile(pattern, re.M), word) for pattern, word in [
     (r"[▁-█][▁-█ ]*", ""),
     (r"0x[0-9a-f]+|\b[0-9a-f]{12,}\b|(?<=token=)\S+", "HEX"),
     (r"(?<=[\w\]]):\d{4,5}\b", ":PORT"),
-    (r"[+-](?=\d+\.\d%)", "+"),  # which of two runs took longer
+    (r"(?<=[ \t])[+-](?=\d)", ""),
     (rf"(?<!status )(?<!exit )(?<!rank )(?<!line )(?<![\w:.]){NUMBER}", "N"),
     (r"[ \t]+", " "),
     (r"N(?: N)+", "N"),
     # what was looked at just then
     (r"^ last | \(N processors busy\)|, N in all together|(?<=of CPU time), N", ""),
-    (r"^ ?(?:-N|end) node .*\n|(?<=^node HOST) .*", ""),
-    (r"^ ?(?:-N|end) (?=process|log|script|warning)", ""),
+    (r"^ ?(?:N|end) node .*\n|(?<=^node HOST) .*", ""),
+    (r"^ ?(?:N|end) (?=process|log|script|warning)", ""),
     (r"^ commands .*", " commands"),
     (r"^ ?warning .*\n", ""),
     (r"^ | $", ""),
