@@ -78,7 +78,7 @@ const struct command_row command_rows[COMMANDS] = {
         "Exit status: 0; 1 if nothing could be read of some process; 2 for errors.\n",
         "scry snapshot @last", WORDS_JOBS, 1, 1},
     [COMMAND_REPORT] = {
-        "report", "Show what a run was",
+        "report", "Show what a run was, and why it failed",
         {"[--json] [--process PID] [--rank N] JOB"},
         "Shows a run, also while it lasts: outcome, time, memory, processes, warnings.\n"
         "For traced programs: the functions that took the time, who calls whom, the\n"
