@@ -135,9 +135,9 @@ class Completion(scrytest.TestCase):
             self.assertRegex(made.stdout, rf"(?m)^(?:\*-\w\*, )?\*{option}\*")
         self.assertTrue(made.stdout.startswith("scry-report(1)\n\n# NAME\n\nscry-report - show what a run was"))
         self.assertIn("\n*scry report* [*--json*] [*--process* _PID_] [*--rank* _N_] _JOB_\n", made.stdout)
-        said = self.page("scry-report(1)\n\n# OPTIONS\n\n--json, --process\n\n--record\n\tText.\n\n--rank\n").stdout
+        said = self.page("scry-report(1)\n\n# OPTIONS\n\n--json\n\n--process\n\t+ More.\n\n--record\n\tText.\n\n--rank\n").stdout
         self.assertIn("\n*--json*\n\tPrint JSON (doc/reference/report.schema.json).\n\n"
-                      "*--process* _PID_\n\tOnly functions of this process.\n", said)
+                      "*--process* _PID_\n\tOnly functions of this process. More.\n", said)
         self.assertIn("*--record* _URL_\n\tText.\n\n*--rank* _N_\n\tOnly this MPI rank", said)
         self.assertIn("nothing is said of --rank", self.page(text.replace("\n--rank\n", "\n")).stderr)
         self.assertIn("no option --ran", self.page(text.replace("\n--rank\n", "\n--ran\n")).stderr)
