@@ -8,7 +8,7 @@
 #include "fuzz.h"
 #include "jobdir/trace/test_trace.h"
 #include "web/view/ask.h"
-#include "web/view/pass.h"
+#include "web/view/lane.h"
 
 static struct view view;
 static char root[64];

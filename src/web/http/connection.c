@@ -9,7 +9,6 @@
 #include "base/system/log.h"
 #include "base/system/pause.h"
 #include "shm/waits.h"
-#include "web/http/allowance.h"
 #include "web/http/visit.h"
 #include "wire/stream.h"
 

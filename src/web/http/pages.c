@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/data/cleanup.h"
 #include "base/data/sum.h"
-#include "web/http/files.h"
 #include "web/http/visit.h"
 
 #include <fcntl.h>
@@ -12,7 +11,7 @@
 #include <unistd.h>
 #include <zlib.h>
 
-/* Bytes of answers, which many may share. */
+/* ---- bytes of answers, which many may share ---- */
 
 enum {
     SHORT = 512,    /* bytes that gzip would not make fewer */
@@ -79,7 +78,21 @@ bool blob_zip(struct blob *blob)
     return smaller;
 }
 
-/* The files of the pages: out of the program, or from --pages DIR. */
+/* ---- the files of the pages: out of the program, or from --pages DIR ---- */
+
+#ifdef SCRY_WITHOUT_PAGES
+static const char page[] =
+    "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><title>scry</title></head><body>\n"
+    "<h1>scry was built without its pages</h1>\n"
+    "<p>Install node and what src/web/ui needs (tools/install-deps), then build scry again. Programs are answered all "
+    "the "
+    "same: see <code>api/session</code>.</p>\n"
+    "</body></html>\n";
+
+const struct web_file web_files[] = {
+    {"index.html", "text/html; charset=utf-8", (const unsigned char *)page, sizeof page - 1, NULL, 0, "\"none\""}};
+const size_t web_file_count = 1;
+#endif
 
 enum { FILE_MOST = 64 << 20 };
 

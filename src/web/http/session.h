@@ -3,12 +3,35 @@
 #define SCRY_WEB_HTTP_SESSION_H
 
 #include "base/data/buf.h"
-#include "web/http/allowance.h"
+#include "base/system/clock.h"
 
 #include <stdbool.h>
 #include <stdint.h>
 
+/* ---- a limit of requests: so many a second, of which some may be saved up ---- */
+
+struct allowance {
+    double left;
+    uint64_t at_ns; /* CLOCK_MONOTONIC: so many were left then */
+};
+
+/* May there be one more, now? Then it is counted. */
+static inline bool allowance_take(struct allowance *allowance, double a_second, double saved_most)
+{
+    uint64_t now_ns = clock_now_ns();
+    allowance->left += (double)(now_ns - allowance->at_ns) / NS_PER_SECOND * a_second;
+    if (allowance->left > saved_most)
+        allowance->left = saved_most;
+    allowance->at_ns = now_ns;
+    if (allowance->left < 1)
+        return false;
+    allowance->left -= 1;
+    return true;
+}
+
 /*
+ * ---- sessions ----
+ *
  * Who may ask, and for what. A link has a token, which begins one session; a session has a secret of its own, so one
  * that somebody planted in a browser before is worth nothing. A bearer token is a session that was given to a script.
  * Secrets have 256 random bits, and all of a kind are compared each time, in constant time. They are in memory only:

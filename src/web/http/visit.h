@@ -17,7 +17,7 @@
  * right, limits; then its route is called, which answers now or later, at once or piece by piece.
  *
  * What the server says of a job a command says already as JSON: it runs `scry report`, `top`, `why` ... as children with limits, and
- * passes on what they print (serve/question.h). So a figure on a page is that of the command, for every job that the command
+ * passes on what they print (serve/question.c). So a figure on a page is that of the command, for every job that the command
  * works for. What only pictures need is scry-view's. The server itself parses no trace, and never waits. doc/reference/api.json
  * is the contract, doc/explain/security.md has who gets in.
  */
@@ -149,5 +149,20 @@ void answer_session_post(struct visit *visit);
 void answer_session_delete(struct visit *visit);
 void answer_links_post(struct visit *visit);
 void answer_page(struct visit *visit); /* pages.c */
+
+/* The files of the pages, inside the program. The build of src/web/ui makes the table, sorted by path in the order of strcmp.
+ * Without node it is one page that says what to do (pages.c). */
+
+struct web_file {
+    const char *path; /* relative: "index.html", "assets/app.js" */
+    const char *type; /* "text/html; charset=utf-8" */
+    const unsigned char *bytes;
+    size_t size;
+    const unsigned char *gzip; /* NULL: it would not be smaller */
+    size_t gzip_size;
+    const char *etag; /* with its quotes: a hash of the bytes */
+};
+extern const struct web_file web_files[];
+extern const size_t web_file_count;
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "web/serve/follow.h"
+#include "web/serve/serve.h"
 
 #include "base/data/cleanup.h"
 #include "base/data/hash.h"
@@ -10,9 +10,8 @@
 #include "jobdir/record/spool.h"
 #include "jobdir/text/text.h"
 #include "shm/waits.h"
+#include "jobdir/record/kinds.h"
 #include "web/serve/child.h"
-#include "web/serve/jobs.h"
-#include "web/serve/routes.h"
 
 #include <errno.h>
 #include <fcntl.h>

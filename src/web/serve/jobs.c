@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "web/serve/jobs.h"
+#include "web/serve/serve.h"
 
 #include "base/data/cleanup.h"
 #include "base/data/sum.h"
@@ -7,8 +7,6 @@
 #include "base/system/dirs.h"
 #include "jobdir/text/text.h"
 #include "shm/waits.h"
-#include "web/serve/question.h"
-#include "web/serve/routes.h"
 
 #include <errno.h>
 #include <inttypes.h>

@@ -10,10 +10,7 @@
 #include "web/http/server.h"
 #include "web/http/session.h"
 #include "web/serve/child.h"
-#include "web/serve/follow.h"
-#include "web/serve/jobs.h"
-#include "web/serve/question.h"
-#include "web/serve/routes.h"
+#include "web/serve/serve.h"
 #include "wire/stream.h"
 
 #include <errno.h>

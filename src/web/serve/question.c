@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "web/serve/question.h"
+#include "web/serve/serve.h"
 
 #include <errno.h>
 #include <inttypes.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "web/serve/routes.h"
+#include "web/serve/serve.h"
 
 /* clang-format off */
 const struct route route_rows[] = {

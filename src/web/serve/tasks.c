@@ -4,20 +4,22 @@
  * moment. They are those of the user whose server it is, and run as that user: the runner is a program of its own.
  */
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include "base/data/cleanup.h"
+#include "base/system/file.h"
 #include "jobdir/text/text.h"
 #include "shm/waits.h"
 #include "task/answer.h"
 #include "task/spec.h"
 #include "task/launch.h"
 #include "task/store.h"
-#include "web/serve/question.h"
-#include "web/serve/routes.h"
-#include "web/serve/tree.h"
+#include "web/serve/serve.h"
 
 struct refusal {
     int code, status;
@@ -35,14 +37,15 @@ static const struct refusal *refusal_of(int code)
     return &rows[i];
 }
 
-static void refuse(struct visit *visit, int code, const struct err *err)
+static void refuse_task(struct visit *visit, int code, const struct err *err)
 {
     const struct refusal *row = refusal_of(code);
     visit_answer_error(visit, row->status, row->kind, "%s", err->text);
 }
 
 /* The id in the path, of a task that is there. */
-static int find(const struct visit *visit, struct task_store *ret_store, char ret_id[TASK_ID_SIZE], struct err *err)
+static int task_of_visit(const struct visit *visit, struct task_store *ret_store, char ret_id[TASK_ID_SIZE],
+                         struct err *err)
 {
     struct task task;
     int code = task_store_open(ret_store, err);
@@ -56,7 +59,7 @@ static int find(const struct visit *visit, struct task_store *ret_store, char re
     return code;
 }
 
-static void ask(struct visit *visit, const char *const *argv)
+static void ask_scry(struct visit *visit, const char *const *argv)
 {
     question_ask(visit->server->questions, visit,
                  &(struct question_spec){.argv = argv, .limit_s = TASKS_LIMIT_SECONDS});
@@ -65,7 +68,7 @@ static void ask(struct visit *visit, const char *const *argv)
 void answer_tasks(struct visit *visit)
 {
     static const char *const argv[] = {"task", "ls", "--all", "--json", NULL};
-    ask(visit, argv);
+    ask_scry(visit, argv);
 }
 
 void answer_task(struct visit *visit)
@@ -73,13 +76,13 @@ void answer_task(struct visit *visit)
     struct task_store store;
     char id[TASK_ID_SIZE];
     struct err err = {0};
-    int code = find(visit, &store, id, &err);
+    int code = task_of_visit(visit, &store, id, &err);
     if (code < 0) {
-        refuse(visit, code, &err);
+        refuse_task(visit, code, &err);
         return;
     }
     const char *argv[] = {"task", "show", "--json", id, NULL};
-    ask(visit, argv);
+    ask_scry(visit, argv);
 }
 
 /* ?tasks=ONE,OTHER: ids, of which the command says what is wrong. */
@@ -100,7 +103,7 @@ void answer_scaling(struct visit *visit)
         count++;
     }
     if (count)
-        ask(visit, argv);
+        ask_scry(visit, argv);
     else
         visit_answer_error(visit, 400, "bad_question", "name tasks: ?tasks=ONE,OTHER");
 }
@@ -115,7 +118,7 @@ static void answer_with(struct visit *visit, const struct task_store *store, con
     if (json)
         visit_answer_json(visit, status, json);
     else
-        refuse(visit, err.code, &err);
+        refuse_task(visit, err.code, &err);
 }
 
 void answer_tasks_post(struct visit *visit)
@@ -135,7 +138,7 @@ void answer_tasks_post(struct visit *visit)
     if (code == 0)
         code = task_create(&store, json, id, &err);
     if (code < 0)
-        refuse(visit, code, &err);
+        refuse_task(visit, code, &err);
     else
         answer_with(visit, &store, id, 201);
     json_decref(json);
@@ -157,7 +160,7 @@ void answer_task_check(struct visit *visit)
         return;
     int code = task_spec_check_new(json, &whole, &err);
     if (code < 0)
-        refuse(visit, code, &err);
+        refuse_task(visit, code, &err);
     else
         visit_answer_json(visit, 200, json_pack("{s:O, s:o}", "task", whole, "command", command_json(whole)));
     json_decref(whole);
@@ -197,13 +200,13 @@ void answer_task_do(struct visit *visit)
     size_t i = 0;
     while (strcmp(rows[i].name, visit->route->asks) != 0)
         i++;
-    int code = find(visit, &store, id, &err);
+    int code = task_of_visit(visit, &store, id, &err);
     if (code == 0)
         code = rows[i].act(&store, id, &err);
     if (code == 0 && rows[i].act != remove_soon)
         code = task_runner_wake(&store, &err);
     if (code < 0)
-        refuse(visit, code, &err);
+        refuse_task(visit, code, &err);
     else if (rows[i].act == remove_soon)
         visit_answer_nothing(visit);
     else
@@ -217,9 +220,9 @@ static bool task_dir(struct visit *visit, char ret_dir[PATH_MAX + TASK_ID_SIZE])
     struct task_store store;
     char id[TASK_ID_SIZE];
     struct err err = {0};
-    int code = find(visit, &store, id, &err);
+    int code = task_of_visit(visit, &store, id, &err);
     if (code < 0)
-        refuse(visit, code, &err);
+        refuse_task(visit, code, &err);
     else
         snprintf(ret_dir, PATH_MAX + TASK_ID_SIZE, "%s/%s", store.dir, id);
     return code == 0;
@@ -262,7 +265,7 @@ static int end_upload(struct visit *visit)
     int code = task_upload_end(upload, true, &err);
     upload->fd = -1;
     if (code < 0)
-        refuse(visit, code, &err);
+        refuse_task(visit, code, &err);
     else
         visit_answer_nothing(visit);
     return 0;
@@ -283,7 +286,7 @@ static void refuse_file(struct visit *visit, uint64_t left, int code, const stru
     const struct refusal *row = refusal_of(code);
     if (!left || left > DROP_MOST) {
         visit->close = left > 0;
-        refuse(visit, code, err);
+        refuse_task(visit, code, err);
         return;
     }
     visit->refusal.status = row->status;
@@ -315,7 +318,7 @@ void answer_task_file(struct visit *visit)
     struct err err = {0};
     struct task_upload *upload = malloc(sizeof *upload);
     snprintf(name, sizeof name, "%.*s", SPAN_ARG(visit->parts[1]));
-    int code = upload ? find(visit, &store, id, &err) : err_set(&err, -ENOMEM, "out of memory");
+    int code = upload ? task_of_visit(visit, &store, id, &err) : err_set(&err, -ENOMEM, "out of memory");
     if (code == 0)
         code = task_upload_begin(&store, id, name, upload, &err);
     if (code == 0 && visit->body_size > upload->most) {
@@ -332,4 +335,117 @@ void answer_task_file(struct visit *visit)
     visit->take_body = take_upload;
     if (!visit->body_size)
         end_upload(visit);
+}
+
+/* ---- tasks that changed, as server-sent events: `task` with what a list says of it, `removed` with its id ---- */
+
+enum { CHANGES_QUIET_LOOKS = 50, CHANGES_AT_ONCE = 64 };
+
+struct changes {
+    struct task_store store;
+    struct visit *visit;
+    off_t seen; /* of .changed */
+    unsigned quiet;
+    struct buf text;
+    lws_sorted_usec_list_t timer;
+};
+
+/* false: for want of open files or memory nothing is known of it now. */
+static bool changes_put_task(struct changes *changes, const char *id)
+{
+    struct err err = {0};
+    json_t *head = task_answer_head(&changes->store, id, &err);
+    const char *event = head ? "task" : "removed";
+    if (!head && (err.code == -EMFILE || err.code == -ENFILE || err.code == -ENOMEM))
+        return false;
+    if (!head)
+        head = json_pack("{s:s}", "id", id);
+    _cleanup_(freep) char *line = json_dumps(head, JSON_COMPACT);
+    if (line)
+        buf_printf(&changes->text, "event: %s\ndata: %s\n\n", event, line);
+    json_decref(head);
+    return line;
+}
+
+/* The lines that have come since, each task once. */
+static void changes_read(struct changes *changes)
+{
+    char path[PATH_MAX + 16], lines[CHANGES_AT_ONCE * TASK_ID_SIZE + 1], *rest = lines;
+    struct stat st;
+    snprintf(path, sizeof path, "%s/.changed", changes->store.dir);
+    _cleanup_(closep) int fd = file_open_own(AT_FDCWD, path, O_RDONLY);
+    if (fd < 0 || fstat(fd, &st) < 0)
+        return;
+    if (st.st_size < changes->seen)
+        changes->seen = 0; /* it was begun anew */
+    ssize_t got = pread(fd, lines, sizeof lines - 1, changes->seen);
+    lines[got > 0 ? got : 0] = 0;
+    char *end = strrchr(lines, '\n');
+    if (!end)
+        return;
+    end[1] = 0;
+    for (char *line; (line = strsep(&rest, "\n")) && rest; changes->seen += rest - line)
+        if (task_id_is(line) && !strstr(rest, line) /* its last line will do */ && !changes_put_task(changes, line))
+            return; /* it is the first one of the next look */
+}
+
+static void changes_on_look(lws_sorted_usec_list_t *timer)
+{
+    struct changes *changes = lws_container_of(timer, struct changes, timer);
+    struct visit *visit = changes->visit;
+    if (!changes->text.len) /* who does not read gets no more */
+        changes_read(changes);
+    changes->quiet = changes->text.len ? 0 : changes->quiet + 1;
+    if (changes->quiet > CHANGES_QUIET_LOOKS) {
+        buf_puts(&changes->text, ": \n\n");
+        changes->quiet = 0;
+    }
+    lws_sul_schedule(visit->server->context, 0, &changes->timer, changes_on_look, CHANGES_LOOK_MS * LWS_US_PER_MS);
+    if (changes->text.len)
+        visit_more(visit);
+}
+
+static ssize_t changes_more(struct visit *visit, unsigned char *room, size_t size)
+{
+    struct changes *changes = visit->extra;
+    if (!visit_is_let_in(visit))
+        return -1;
+    size_t len = changes->text.len < size ? changes->text.len : size;
+    if (len) {
+        memcpy(room, changes->text.data, len);
+        buf_drop(&changes->text, len);
+        lws_set_timeout(visit->wsi, PENDING_TIMEOUT_HTTP_CONTENT, CHANGES_SECONDS);
+    }
+    return (ssize_t)len;
+}
+
+static void changes_done(struct visit *visit)
+{
+    struct changes *changes = visit->extra;
+    lws_sul_schedule(visit->server->context, 0, &changes->timer, NULL, LWS_SET_TIMER_USEC_CANCEL);
+    buf_done(&changes->text);
+    free(changes);
+}
+
+void answer_task_events(struct visit *visit)
+{
+    static const struct reply reply = {.status = 200, .type = "text/event-stream", .cache = "no-store"};
+    char path[PATH_MAX + 16];
+    struct stat st;
+    struct err err = {0};
+    struct changes *changes = calloc(1, sizeof *changes);
+    if (!changes || task_store_open(&changes->store, &err) < 0) {
+        free(changes);
+        visit_answer_error(visit, 500, "failed", "%s", *err.text ? err.text : "out of memory");
+        return;
+    }
+    snprintf(path, sizeof path, "%s/.changed", changes->store.dir);
+    changes->seen = stat(path, &st) == 0 ? st.st_size : 0;
+    changes->visit = visit;
+    buf_puts(&changes->text, ": \n\n"); /* so that who asks sees at once that it is heard */
+    visit->extra = changes;
+    visit->done = changes_done;
+    lws_http_mark_sse(visit->wsi);
+    lws_sul_schedule(visit->server->context, 0, &changes->timer, changes_on_look, CHANGES_LOOK_MS * LWS_US_PER_MS);
+    visit_answer_more(visit, &reply, UINT64_MAX, changes_more);
 }

@@ -16,7 +16,7 @@
 #include "shm/waits.h"
 #include "web/view/ask.h"
 #include "web/view/picture.h"
-#include "web/view/pass.h"
+#include "web/view/lane.h"
 
 struct waiting {
     struct asked asked;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "web/view/pass.h"
+#include "web/view/lane.h"
 
 #include "base/data/cleanup.h"
 #include "base/data/grow.h"

@@ -7,7 +7,7 @@
 #include "base/data/cleanup.h"
 #include "base/data/grow.h"
 #include "web/view/ask.h"
-#include "web/view/pass.h"
+#include "web/view/lane.h"
 
 enum {
     TILE_CALLS = 512, /* of a lane, that are given one by one */

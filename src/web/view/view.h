@@ -16,7 +16,7 @@
  * One thread. Between questions it reads the traces, a slice at a time; a question that needs what is not read yet waits
  * in a list while others are answered. What is found fills a pyramid (pyramid.h) for each lane; where few calls are in a column
  * nothing is kept, and the trace is read again from a point nearby (lane.h). So memory depends on lanes and depths, not on the
- * number of calls. Of a job that is over all of it is kept for the next time (saved.h); nobody makes that before the first look,
+ * number of calls. Of a job that is over all of it is kept for the next time (picture.h); nobody makes that before the first look,
  * for it would run beside the next task. Everything in a job directory may be damaged or made up: readers take any bytes,
  * and what grows with the job has a limit.
  */
@@ -145,7 +145,7 @@ static inline int view_between(const struct view *view)
     return view->between && !view->between(view->between_ctx) ? -ECANCELED : 0;
 }
 
-/* ---- load.c ---- */
+/* ---- pass.c ---- */
 
 /* Opens a job directory: its report without traces, its traces, the threads in them. Of a job that is over, also what
  * was kept the last time (web/view/picture.h): then it is complete. 0, or -errno with err. */
@@ -171,7 +171,7 @@ void view_note(struct view *view, const char *line);
 /* How many ranks its MPI programs had, as those say that are known; only where there is a report of MPI. */
 int64_t view_ranks_wanted(struct view *view);
 
-/* ---- lines.c ---- */
+/* ---- lane.c: what goes between lanes ---- */
 
 /* Keeps of the messages what is drawn and added up. 0 or -ENOMEM. */
 int lines_make(struct view *view, const struct mpi_messages *messages);
