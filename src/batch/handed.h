@@ -14,11 +14,57 @@
 #ifndef SCRY_BATCH_HANDED_H
 #define SCRY_BATCH_HANDED_H
 
+#include <errno.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+
 #define HANDED_NAME "SCRY_HANDED"
 #define HANDED_PART "part-"
 
 /* The lines, without the program. */
 enum { HANDED_HOW, HANDED_STEP, HANDED_MEMORY, HANDED_SCRY, HANDED_WORDS, HANDED_LINES };
 enum { HANDED_OPTIONS = 4000, HANDED_SIZE = 16384 };
+
+/* The options in --scry are words with blanks between them. '...' and "..." keep blanks; there are no other signs. */
+
+enum { WORDS_MOST = 60 };
+
+/* Takes the quotes out of the word at *text, and moves behind it. NULL: one is open. */
+static inline char *word_take(char **text)
+{
+    char *word = *text, *to = word, *from = word, quote = '\0';
+    for (; *from && (quote || *from != ' '); from++) {
+        if (!quote && (*from == '\'' || *from == '"'))
+            quote = *from;
+        else if (quote && *from == quote)
+            quote = '\0';
+        else
+            *to++ = *from;
+    }
+    *text = *from ? from + 1 : from;
+    *to = '\0';
+    return quote ? NULL : word;
+}
+
+/* Appends the words to the array of `most` entries, as options: --WORD, malloc'ed, never freed, for they are executed.
+ * Changes the text. 0; -EINVAL: a quote is open; -E2BIG: too many, or no memory. */
+static inline int words_split(char *text, char **words, size_t *count, size_t most)
+{
+    while (*(text += strspn(text, " "))) {
+        char *word = word_take(&text);
+        if (!word)
+            return -EINVAL;
+        word += strspn(word, "-");
+        size_t len = strlen(word);
+        char *option = *count < most ? malloc(len + sizeof "--") : NULL;
+        if (!option)
+            return -E2BIG;
+        option[0] = option[1] = '-';
+        memcpy(option + 2, word, len + 1);
+        words[(*count)++] = option;
+    }
+    return 0;
+}
 
 #endif

@@ -29,7 +29,6 @@
 #include <slurm/spank.h>
 
 #include "batch/handed.h"
-#include "batch/words.h"
 
 #define EXPORTED __attribute__((visibility("default")))
 

@@ -15,7 +15,6 @@
 #include <unistd.h>
 
 #include "batch/handed.h"
-#include "batch/words.h"
 
 enum { NOT_FOUND = 127, NOT_EXECUTED = 126 };
 

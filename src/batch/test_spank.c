@@ -15,7 +15,6 @@
 #include <slurm/spank.h>
 
 #include "batch/handed.h"
-#include "batch/words.h"
 
 extern spank_err_t spank_prepend_task_argv(spank_t spank, int argc, const char *argv[]);
 
