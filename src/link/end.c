@@ -6,12 +6,12 @@
 #include "link/link.h"
 #include "shm/waits.h"
 #include "wire/frame.h"
+#include "wire/stream.h"
 
 #include <endian.h>
 #include <errno.h>
 #include <string.h>
 #include <sys/epoll.h>
-#include <sys/socket.h>
 
 /* ---- the greeting, and messages ---- */
 
@@ -139,38 +139,20 @@ static void local_close(struct end *end)
 
 static void local_read(struct end *end)
 {
-    while (end->local >= 0 && channel_waiting(&end->channel) < end->most) {
-        char *room = buf_reserve(&end->channel.out, READ_BYTES);
-        if (!room)
-            return; /* it stays in the socket */
-        ssize_t got = recv(end->local, room, READ_BYTES, MSG_DONTWAIT);
-        if (got < 0 && errno == EINTR)
-            continue;
-        if (got < 0 && errno == EAGAIN)
-            return;
-        if (got <= 0)
-            local_close(end);
-        else
-            end->channel.out.len += (size_t)got;
-    }
+    size_t waiting = channel_waiting(&end->channel);
+    if (end->local >= 0 && waiting < end->most && local_receive(end->local, &end->channel.out, end->most - waiting) < 0)
+        local_close(end);
 }
 
 static void local_write(struct end *end)
 {
-    while (end->to_local.len && end->local >= 0) {
-        ssize_t sent = send(end->local, end->to_local.data, end->to_local.len, MSG_NOSIGNAL | MSG_DONTWAIT);
-        if (sent < 0 && errno == EINTR)
-            continue;
-        if (sent < 0 && errno == EAGAIN)
-            return;
-        if (sent < 0) { /* it reads nothing any more; what it has said is read still */
-            end->hung_up = true;
-            buf_clear(&end->to_local);
-            return;
-        }
-        buf_drop(&end->to_local, (size_t)sent);
+    int code = end->local >= 0 ? local_send(end->local, &end->to_local) : 0;
+    if (code < 0 && code != -EAGAIN) { /* it reads nothing any more; what it has said is read still */
+        end->hung_up = true;
+        buf_clear(&end->to_local);
+    } else if (code == 0) {
+        buf_trim(&end->to_local);
     }
-    buf_trim(&end->to_local);
 }
 
 /* What came from the other end, as far as the local side takes it. */

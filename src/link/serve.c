@@ -383,11 +383,6 @@ static int start_monitor(struct serve *serve, struct err *err)
     return err_set(err, -ENOMEM, "out of memory at the other end");
 }
 
-static bool is_confined(const struct key_about *who)
-{
-    return who->rights != KEY_RIGHTS || strcmp(who->job, "*") != 0;
-}
-
 /* The directory of the job that is meant: the one that was named, or the only one that the key can mean. */
 static int session_find_job(const struct key_about *who, const char *wanted, char dir[PATH_MAX], struct err *err)
 {
@@ -413,20 +408,14 @@ static int session_find_job(const struct key_about *who, const char *wanted, cha
  * do, or, if that is everything, only whose it is. */
 static int session_confine(struct link_session *session, const char *wanted, struct err *err)
 {
-    _cleanup_(buf_done) struct buf text = BUF_INIT;
-    char dir[PATH_MAX];
+    char dir[PATH_MAX] = "";
     const struct key_about *who = &session->who;
-    int code = is_confined(who) ? session_find_job(who, wanted, dir, err) : 0;
+    bool confined = who->rights != KEY_RIGHTS || strcmp(who->job, "*") != 0;
+    int code = confined ? session_find_job(who, wanted, dir, err) : 0;
     if (code < 0)
         return code;
-    if (!is_confined(who))
-        dir[0] = '\0';
-    const char *const texts[] = {dir, who->name, who->serial};
-    buf_put_u32(&text, who->rights);
-    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
-        buf_append(&text, texts[i], strlen(texts[i]) + 1);
-    frame_append(&session->end.to_local, FRAME_CONFINE, 0, 0, span_of(text.data, text.len), span_of("", 0));
-    return text.failed || session->end.to_local.failed ? err_set(err, -ENOMEM, "out of memory at the other end") : 0;
+    frame_append_confine(&session->end.to_local, who->rights, confined ? dir : "", who->name, who->serial);
+    return session->end.to_local.failed ? err_set(err, -ENOMEM, "out of memory at the other end") : 0;
 }
 
 static struct link_session *session_find(const struct serve *serve, const uint8_t number[CHANNEL_SESSION])

@@ -28,11 +28,9 @@
 #include "shm/waits.h"
 #include "wire/channel.h"
 #include "wire/frame.h"
+#include "wire/stream.h"
 
-enum {
-    WAITING_BYTES = 1 << 20,
-    READ_BYTES = 64 << 10,
-};
+enum { WAITING_BYTES = 1 << 20 };
 
 struct relay {
     struct reader *reader;
@@ -55,20 +53,10 @@ static void relay_update_input(struct relay *relay);
 
 static void relay_flush(struct relay *relay)
 {
-    while (relay->out.len) {
-        ssize_t sent = send(STDIN_FILENO, relay->out.data, relay->out.len, MSG_NOSIGNAL | MSG_DONTWAIT);
-        if (sent < 0 && errno == EINTR)
-            continue;
-        if (sent < 0 && errno == EAGAIN)
-            break;
-        if (sent < 0) {
-            relay->over = true;
-            loop_stop(relay->reader->loop);
-            return;
-        }
-        buf_drop(&relay->out, (size_t)sent);
-    }
-    if (relay->over && !relay->out.len)
+    int code = local_send(STDIN_FILENO, &relay->out);
+    if (code < 0 && code != -EAGAIN)
+        relay->over = true;
+    if (relay->over && code != -EAGAIN)
         loop_stop(relay->reader->loop);
 }
 
@@ -109,20 +97,12 @@ static void relay_update_input(struct relay *relay)
 /* Before the job has answered, frames wait in the socket. */
 static void relay_read_tool(struct relay *relay)
 {
-    char bytes[READ_BYTES];
-    while (relay->answered && channel_waiting(&relay->channel) < WAITING_BYTES) {
-        ssize_t got = recv(STDIN_FILENO, bytes, sizeof bytes, MSG_DONTWAIT);
-        if (got < 0 && errno == EINTR)
-            continue;
-        if (got < 0 && errno == EAGAIN)
-            return;
-        if (got <= 0) {
-            relay->over = true;
-            loop_stop(relay->reader->loop);
-            return;
-        }
-        channel_put(&relay->channel, span_of(bytes, (size_t)got));
-    }
+    size_t waiting = channel_waiting(&relay->channel);
+    if (!relay->answered || waiting >= WAITING_BYTES ||
+        local_receive(STDIN_FILENO, &relay->channel.out, WAITING_BYTES - waiting) == 0)
+        return;
+    relay->over = true;
+    loop_stop(relay->reader->loop);
 }
 
 static void on_input(void *ctx, int fd, uint32_t events)

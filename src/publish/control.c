@@ -22,7 +22,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
-#include <sys/socket.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -34,8 +33,6 @@ enum {
         1 << 20,       /* of answers that are not there yet; no more are read from the monitor meanwhile */
     CONTROL_OVER = 64, /* sessions that were over last: they are not begun again by what comes late */
 };
-
-enum { READ_BYTES = 64 << 10 };
 
 struct control_session {
     struct control *control;
@@ -168,16 +165,9 @@ static ssize_t session_passable(struct control_session *session)
 static bool session_write_monitor(struct control_session *session)
 {
     for (;;) {
-        while (session->out.len && session->fd >= 0) {
-            ssize_t sent = send(session->fd, session->out.data, session->out.len, MSG_NOSIGNAL | MSG_DONTWAIT);
-            if (sent < 0 && errno == EINTR)
-                continue;
-            if (sent < 0 && errno != EAGAIN)
-                break; /* it has closed: what it said before is read first */
-            if (sent < 0)
-                return true;
-            buf_drop(&session->out, (size_t)sent);
-        }
+        /* One that has closed: what it said before is read first. */
+        if (session->fd >= 0 && local_send(session->fd, &session->out) == -EAGAIN)
+            return true;
         ssize_t bytes = session_passable(session);
         if (bytes < 0) {
             session_end(session, "a request through a broker has at most 1 MB");
@@ -207,18 +197,10 @@ static void session_update_events(struct control_session *session)
 /* From the monitor to the other end. */
 static void session_read_monitor(struct control_session *session)
 {
-    char bytes[READ_BYTES];
-    while (session->fd >= 0 && channel_waiting(&session->channel) < CONTROL_WAITING_BYTES) {
-        ssize_t got = recv(session->fd, bytes, sizeof bytes, MSG_DONTWAIT);
-        if (got < 0 && errno == EINTR)
-            continue;
-        if (got < 0 && errno == EAGAIN)
-            return;
-        if (got <= 0)
-            session_close_monitor(session);
-        else
-            channel_put(&session->channel, span_of(bytes, (size_t)got));
-    }
+    size_t waiting = channel_waiting(&session->channel);
+    if (session->fd >= 0 && waiting < CONTROL_WAITING_BYTES &&
+        local_receive(session->fd, &session->channel.out, CONTROL_WAITING_BYTES - waiting) < 0)
+        session_close_monitor(session);
 }
 
 static void on_monitor(void *ctx, int fd, uint32_t events)
@@ -240,20 +222,6 @@ static int connect_monitor(struct err *err)
         return code;
     snprintf(path, sizeof path, "%s/monitor.sock", dir);
     return local_connect(path, err);
-}
-
-/* The first thing that the monitor hears, before anything of the other end. */
-static void session_put_confinement(struct control_session *session)
-{
-    _cleanup_(buf_done) struct buf text = BUF_INIT;
-    const char *const texts[] = {session->control->publisher->dir, session->who.name, session->who.serial};
-    buf_put_u32(&text, session->who.rights);
-    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
-        buf_append(&text, texts[i], strlen(texts[i]) + 1);
-    if (text.failed)
-        session->out.failed = true;
-    else
-        frame_append(&session->out, FRAME_CONFINE, 0, 0, span_of(text.data, text.len), span_of("", 0));
 }
 
 static struct control_session *session_new(struct control *control, const struct channel_header *header,
@@ -280,7 +248,9 @@ static struct control_session *session_new(struct control *control, const struct
     session->channel.owes = true; /* the other end waits for our clock */
     session_put_name(header->session, session->name);
     buf_append(&session->address, sender->address.ptr, sender->address.len);
-    session_put_confinement(session);
+    /* The first thing that the monitor hears, before anything of the other end. */
+    frame_append_confine(&session->out, session->who.rights, control->publisher->dir, session->who.name,
+                         session->who.serial);
     session->source = loop_add_fd(control->publisher->loop, fd, EPOLLIN, on_monitor, session);
     if (!session->source || session->address.failed || session->out.failed) {
         session_free(session);

@@ -42,6 +42,20 @@ void frame_append(struct buf *out, uint8_t type, uint8_t flags, uint32_t id, str
     frame_append_via(out, 0, type, flags, id, head, tail);
 }
 
+void frame_append_confine(struct buf *out, uint32_t rights, const char *dir, const char *name, const char *serial)
+{
+    const char *const texts[] = {dir, name, serial};
+    struct buf payload = BUF_INIT;
+    buf_put_u32(&payload, rights);
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
+        buf_append(&payload, texts[i], strlen(texts[i]) + 1);
+    if (payload.failed)
+        out->failed = true;
+    else
+        frame_append(out, FRAME_CONFINE, 0, 0, span_of(payload.data, payload.len), span_of("", 0));
+    buf_done(&payload);
+}
+
 /* The bytes not handed out yet. */
 static size_t available(const struct frame_reader *reader)
 {

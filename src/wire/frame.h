@@ -80,6 +80,9 @@ void frame_append(struct buf *out, uint8_t type, uint8_t flags, uint32_t id, str
 void frame_append_via(struct buf *out, uint16_t via, uint8_t type, uint8_t flags, uint32_t id, struct span head,
                       struct span tail);
 
+/* FRAME_CONFINE, which is the first thing that a monitor hears. */
+void frame_append_confine(struct buf *out, uint32_t rights, const char *dir, const char *name, const char *serial);
+
 /* Takes foreign bytes apart. Zero-initialised is ready. */
 struct frame_reader {
     struct buf bytes;

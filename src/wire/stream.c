@@ -240,6 +240,33 @@ int local_connect_at_once(const char *path, struct err *err)
     return connect_path(path, SOCK_NONBLOCK, err);
 }
 
+int local_send(int fd, struct buf *out)
+{
+    while (out->len) {
+        ssize_t sent = send(fd, out->data, out->len, MSG_NOSIGNAL | MSG_DONTWAIT);
+        if (sent >= 0)
+            buf_drop(out, (size_t)sent);
+        else if (errno != EINTR)
+            return -errno;
+    }
+    return 0;
+}
+
+int local_receive(int fd, struct buf *to, size_t most)
+{
+    enum { ROOM = 64 << 10 };
+    for (size_t end = to->len + most; to->len < end;) {
+        char *room = buf_reserve(to, ROOM);
+        ssize_t got = room ? recv(fd, room, ROOM, MSG_DONTWAIT) : 0;
+        if (!room || (got < 0 && errno == EAGAIN))
+            return 0;
+        if (got == 0 || (got < 0 && errno != EINTR))
+            return -EPIPE;
+        to->len += got > 0 ? (size_t)got : 0;
+    }
+    return 0;
+}
+
 int local_peer(int fd, uid_t *ret_uid, pid_t *ret_pid)
 {
     struct ucred peer;

@@ -70,6 +70,12 @@ int local_connect(const char *path, struct err *err);
 /* The same without waiting: -EAGAIN, with err, where whoever listens does not accept (it is stopped). Then non-blocking. */
 int local_connect_at_once(const char *path, struct err *err);
 
+/* Bytes between a socket and what carries them further (wire/channel.h), without waiting. local_send: 0: all of it was taken,
+ * -EAGAIN: the rest stays in *out; else the peer takes nothing any more. local_receive appends to *to, until that got `most`
+ * bytes or a few more: 0; -EPIPE: the peer has closed, or is gone. Without memory the rest stays in the socket. */
+int local_send(int fd, struct buf *out);
+int local_receive(int fd, struct buf *to, size_t most);
+
 /* The peer's credentials (SO_PEERCRED). 0 or -errno. */
 int local_peer(int fd, uid_t *ret_uid, pid_t *ret_pid);
 

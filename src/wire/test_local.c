@@ -160,6 +160,44 @@ static void paths_have_a_longest_length(void **state)
     assert_int_equal(local_peer(-1, NULL, NULL), -EBADF);
 }
 
+/* What does not fit stays, in both directions, and what was said before the end is read before the end. */
+static void bytes_wait_for_room(void **state)
+{
+    enum { ALL = 4 << 20, MOST = 256 << 10 };
+    struct buf out = BUF_INIT, in = BUF_INIT;
+    int ends[2], code;
+    assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends), 0);
+    for (size_t i = 0; i < ALL; i++)
+        buf_putc(&out, (char)(i * 2654435761u >> 13));
+    assert_int_equal(local_receive(ends[1], &in, MOST), 0);
+    assert_int_equal(in.len, 0);
+    assert_int_equal(local_send(ends[0], &out), -EAGAIN);
+    size_t left = out.len;
+    assert_true(left > 0 && left < ALL);
+    assert_int_equal(local_receive(ends[1], &in, 1), 0);
+    assert_in_range(in.len, 1, 64 << 10);
+    while ((code = local_send(ends[0], &out)) == -EAGAIN) {
+        size_t before = in.len;
+        assert_int_equal(local_receive(ends[1], &in, MOST), 0);
+        assert_true(in.len < before + MOST + (64 << 10));
+    }
+    assert_int_equal(code, 0);
+    close(ends[0]);
+    while ((code = local_receive(ends[1], &in, MOST)) == 0)
+        ;
+    assert_int_equal(code, -EPIPE);
+    assert_int_equal(in.len, ALL);
+    for (size_t i = 0; i < ALL; i++)
+        if (in.data[i] != (char)(i * 2654435761u >> 13))
+            fail_msg("byte %zu is wrong", i);
+    buf_putc(&out, 'x');
+    assert_int_equal(local_send(ends[1], &out), -EPIPE);
+    assert_int_equal(out.len, 1);
+    close(ends[1]);
+    buf_done(&out);
+    buf_done(&in);
+}
+
 #define EACH(test) cmocka_unit_test_setup_teardown(test, setup, teardown)
 
 int main(void)
@@ -172,6 +210,7 @@ int main(void)
         EACH(a_file_that_is_there_can_be_connected_to),
         EACH(what_is_no_socket_is_left_alone),
         EACH(paths_have_a_longest_length),
+        cmocka_unit_test(bytes_wait_for_room),
     };
     return cmocka_run_group_tests_name("local", tests, NULL, NULL);
 }
