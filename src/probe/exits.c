@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "probe/exits.h"
+#include "probe/follow.h"
 
 #include <errno.h>
 #include <linux/cn_proc.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "probe/memory_room.h"
+#include "probe/node.h"
 
 #include <fcntl.h>
 #include <limits.h>

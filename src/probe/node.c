@@ -5,7 +5,6 @@
 #include "base/system/clock.h"
 #include "base/system/file.h"
 #include "lang/put.h"
-#include "probe/memory_room.h"
 #include "probe/proc.h"
 #include "shm/waits.h"
 

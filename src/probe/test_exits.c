@@ -19,7 +19,7 @@
 #include <cmocka.h>
 
 #include "base/system/clock.h"
-#include "probe/exits.h"
+#include "probe/follow.h"
 
 enum { PATIENCE_MS = 5000, NOBODY = 65534 };
 

@@ -12,7 +12,7 @@
 
 #include <cmocka.h>
 
-#include "probe/memory_room.h"
+#include "probe/node.h"
 
 static char root[] = "/tmp/scry-memory-room-XXXXXX";
 

@@ -10,7 +10,7 @@ connection that is half open), or has a test without MPI (locks: test_nodes_csr.
 
 The job is one of MPI, started by `scry run` on host n1, with a rank on each host. No file system is shared: the parts of
 n2 and n3 are brought over the network. The tool is on n1, too, and has the ranks of n2 and n3. Whatever happens to scry, the
-job's result must be right, and no rank may have been held for longer than the 10 s that monitor/parts/tell.h promises; in a test it is
+job's result must be right, and no rank may have been held for longer than the 10 s that monitor/parts/parts.h promises; in a test it is
 that divided by HASTE, as all limits.
 """
 

@@ -1,10 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "monitor/engine/change.h"
 
 #include "base/system/clock.h"
 #include "lang/request.h"
 #include "monitor/engine/execute.h"
-#include "monitor/engine/convert.h"
 #include "monitor/engine/csr.h"
 #include "monitor/engine/messages.h"
 #include "monitor/engine/monitor.h"

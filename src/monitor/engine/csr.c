@@ -8,9 +8,7 @@
 #include "lang/reply.h"
 #include "monitor/engine/execute.h"
 #include "probe/cells.h"
-#include "monitor/engine/convert.h"
 #include "monitor/engine/event.h"
-#include "monitor/engine/lower.h"
 #include "monitor/engine/monitor.h"
 #include "monitor/engine/process.h"
 

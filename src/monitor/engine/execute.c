@@ -5,7 +5,6 @@
 #include "base/system/log.h"
 #include "lang/token.h"
 #include "monitor/engine/confine.h"
-#include "monitor/engine/convert.h"
 #include "monitor/engine/csr.h"
 #include "monitor/engine/event.h"
 

@@ -7,18 +7,26 @@
 #include "lang/reply.h"
 #include "lang/request.h"
 #include "lang/value.h"
-#include "monitor/engine/change.h"
 #include "monitor/engine/monitor.h"
 #include "monitor/engine/object.h"
 #include "monitor/engine/process.h"
 #include "monitor/engine/tool.h"
 
 #include <stdarg.h>
+#include <omis.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <sys/types.h>
 
 /*
  * The life of a request: parse, check, execute or define, reply. See the architecture, "The life of a request".
  */
 
+struct execution;
+struct request;
+struct scry_call;
+struct session;
+struct tool;
 struct clock_offset;
 struct csr;
 struct event;
@@ -26,6 +34,50 @@ struct message;
 struct message_queue;
 struct process;
 struct service;
+
+/* ---- changes of jobs (change.c) ---- */
+
+/*
+ * Requests that change a job, for the record of it: whose, what, with what result. Refusals of confined tools, too. One
+ * rule for all tools: a request is told when an action of it that changes something has been carried out on a process of
+ * the job, or names the job; a conditional one the first time that this happens. A confined tool is known to speak with
+ * its job, and so is told of whatever needs more than the right to observe, a conditional request when it is defined.
+ *
+ * Not told: what a job's own scry run does, for its rules have records of their own; services for tools on the node only
+ * (SCRY_LOCAL), which change nothing of processes. A request that only looks costs nothing.
+ */
+
+/* The jobs that a request has changed, so far: their directories, in the arena of its execution. */
+enum { CHANGED_JOBS = 4 };
+struct changed_jobs {
+    struct span dirs[CHANGED_JOBS];
+    size_t count;
+};
+
+/* What is told (monitor->on_change). */
+struct change {
+    struct span job;         /* its directory */
+    const struct tool *tool; /* whose it is */
+    pid_t pid;               /* of that tool; 0: it is on another node */
+    struct span text;        /* of the request */
+    Omis_status status;
+    struct span why; /* of an error; empty */
+};
+
+/* An action is about to run, its objects known. Notes the jobs of an unconfined tool that it changes. */
+void change_note(struct execution *execution, const struct scry_call *call);
+
+/* The request with the names of its services only, in the arena: the record of a job goes through brokers as it is,
+ * and so has no values that were read or written. */
+struct span change_shown(const struct request *request, struct arena *arena);
+
+/* Of a confined tool: it has changed its job, or was refused. Refusals at most once a second, of all tools. */
+void change_report_confined(struct session *session, struct span text, Omis_status status, struct span why);
+/* Of any other one: what it has changed. */
+void change_report(const struct session *session, const struct changed_jobs *jobs, struct span text,
+                   Omis_status status);
+/* The same for an execution of a conditional request. false: it has changed none. */
+bool change_report_csr(const struct csr *csr, struct execution *execution);
 
 /* In flags: how many events raised each other before this request, which is part of a list (EVENT_CHAIN_LIMIT). */
 #define EXECUTE_CHAIN UINT32_C(0xff000000)
@@ -183,5 +235,40 @@ static inline struct thread *call_thread(const struct scry_call *call, size_t in
 {
     return (struct thread *)call->objects[index];
 }
+
+/* ---- conversion (convert.c) ---- */
+
+/*
+ * Conversion of tokens (specification 7.2.2): localisation to a containing object, expansion to the contained ones, the
+ * empty list as "all that this tool attached". All conversions of one execution agree: each step is looked up once and
+ * remembered by the execution.
+ */
+
+/* Fills call->objects from the argument the service works on. Tokens that cannot be converted are answered in the
+ * call's reply. Returns false when out of memory (the call was answered). */
+bool convert_objects(struct scry_call *call);
+
+/* The same for any token or list of tokens and class. */
+bool convert_value(struct scry_call *call, const struct value *value, const char *class_name,
+                   struct scry_object ***ret_objects, size_t *ret_count);
+
+/* Localisation: the object of a class that contains this one, or it itself; NULL: none. */
+struct scry_object *convert_localise(struct scry_object *object, const char *class_name);
+
+/* Whether a token of class `from` can become an object of class `to`: one that contains it or, in a list, such as it
+ * contains. */
+bool convert_class_can(const char *from, const char *to, bool in_list);
+
+/* Whether a token names an object, now, after conversion: itself, what it is in, or what is in it. */
+bool convert_names(struct span token, const struct scry_object *object);
+
+/* An argument that is one token beside those the service works on, converted to the class its signature says. NULL: the
+ * call was answered. */
+struct scry_object *convert_arg(struct scry_call *call, size_t index);
+
+/* One token to one object of a class, by localisation only. NULL with a status and err. `attached`: processes must be
+ * attached by the tool. */
+struct scry_object *convert_one(struct scry_call *call, struct span token, const char *class_name, bool attached,
+                                Omis_status *ret_status, struct err *err);
 
 #endif

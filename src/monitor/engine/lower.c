@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "monitor/engine/lower.h"
+#include "monitor/engine/csr.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -8,7 +8,6 @@
 #include "base/system/log.h"
 #include "monitor/engine/execute.h"
 #include "probe/cells.h"
-#include "monitor/engine/convert.h"
 #include "monitor/engine/event.h"
 
 struct code_insn *lower_insn(struct scry_code *code, enum code_op op)

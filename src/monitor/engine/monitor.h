@@ -112,7 +112,7 @@ struct monitor {
     uint64_t last_execution, last_gather;
     unsigned executing; /* action lists that run: one, or more when ends of processes are found meanwhile */
     const struct execution
-        *running;        /* the innermost of them, or an extension's code (extension/session.h); NULL: none */
+        *running;        /* the innermost of them, or an extension's code (extension/extension.c); NULL: none */
     bool programs_stale; /* objects ended that lowered lists may refer to */
     struct scry_object *graveyard;
     struct raised_event *raised_first, *raised_last;
@@ -120,7 +120,7 @@ struct monitor {
     struct lock *lock;                 /* of those */
     struct hold *hold;                 /* of the event whose lists run (event.h); NULL: nobody waits for them */
     unsigned
-        nested; /* less than NESTED_LIMIT: requests that extensions wait for, one in the other (extension/session.h) */
+        nested; /* less than NESTED_LIMIT: requests that extensions wait for, one in the other (extension/extension.c) */
     unsigned mistakes;               /* of extensions, in their calls */
     unsigned cascade;                /* user events raised by user events since the queue was empty */
     struct watched_thread *switched; /* whose context switches are to be read (switching.c) */

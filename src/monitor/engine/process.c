@@ -11,7 +11,6 @@
 #include "monitor/engine/event.h"
 #include "monitor/engine/messages.h"
 #include "monitor/engine/monitor.h"
-#include "monitor/engine/switching.h"
 #include "probe/proc.h"
 #include "shm/waits.h"
 

@@ -16,6 +16,9 @@
 #include "monitor/engine/tool.h"
 #include "tracer/tracer.h"
 
+struct switch_watch;
+struct trace_need;
+struct tracer_event;
 struct csr;
 struct monitor;
 struct process;
@@ -142,5 +145,27 @@ bool thread_visible(const struct thread *thread, const struct tool *tool);
 struct thread_claim *thread_claim(struct thread *thread, struct tool *tool, bool create);
 
 void process_free_all(struct monitor *monitor);
+
+/* ---- scheduling events (switching.c) ---- */
+
+/*
+ * Scheduling events: context switches of watched processes, from the kernel's perf records, as events of the
+ * specification (scheduled, descheduled, blocked, unblocked). They are reported afterwards: the thread is not held.
+ */
+
+/* event_ops.arm, .disarm and .wish of the scheduling events. */
+int switching_arm(struct csr *csr, struct process *process, struct err *err);
+void switching_disarm(struct csr *csr, struct process *process);
+void switching_wish(struct trace_need *need);
+
+/* The tracer is going to interrupt a thread, or to let it go on (tracer/tracer.h): that is no event. */
+void switching_note(struct process *process, const struct tracer_event *raw);
+
+/* Reads records for which no wake-up came; called by the sampler, so that no event is later than its period. */
+void switching_catch_up(struct monitor *monitor);
+
+/* Watches threads that appeared since; called by the sampler. */
+void switching_refresh(struct process *process);
+void switching_end(struct process *process);
 
 #endif

@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "monitor/engine/switching.h"
 
 #include <errno.h>
 #include <stdlib.h>

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the files of the monitor's side of MPI share (mpi.c: registry; life.c: from hello to end; record.c: statistics, to
- * disk; find.c: ranks from outside). What the services use needs no other file of the agents' side but their clock and
- * memory.
+ * What the files of the monitor's side of MPI share (mpi.c: registry, statistics to disk; life.c: from hello to end;
+ * find.c: ranks from outside). What the services use needs no other file of the agents' side but their clock and memory.
  */
 #ifndef SCRY_MONITOR_MPI_INTERNAL_H
 #define SCRY_MONITOR_MPI_INTERNAL_H
@@ -77,7 +76,7 @@ void mpi_past_free(struct mpi_registry *registry, const char *dir); /* of a job;
 uint32_t mpi_tell_bits(const struct mpi_process *process);
 void mpi_tell_calls(const struct mpi_process *process); /* which calls are reported; before the bit is set */
 
-/* record.c */
+/* mpi.c */
 /* How it has ended, as from wait(2). false: it has not, or the kernel does not tell. */
 bool mpi_process_status(const struct mpi_process *process, int32_t *ret_status);
 int mpi_process_write(struct mpi_process *process, bool distributions, struct err *err);

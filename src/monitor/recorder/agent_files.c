@@ -27,7 +27,7 @@
 #include "base/system/log.h"
 #include "monitor/recorder/agent.h"
 #include "monitor/recorder/agent_files.h"
-#include "probe/memory_room.h"
+#include "probe/node.h"
 #include "probe/proc.h"
 #include "shm/waits.h"
 

@@ -10,7 +10,6 @@
 #include "monitor/engine/event.h"
 #include "monitor/engine/monitor.h"
 #include "monitor/engine/process.h"
-#include "monitor/engine/switching.h"
 #include "probe/cells.h"
 #include "probe/proc.h"
 #include "shm/waits.h"

@@ -122,7 +122,7 @@ void reach_tool_gone(struct tree *tree, const struct tool *tool);
 /* An edge of ours leads to this node, or to none. */
 void reach_greeted(struct edge *edge, struct tree_node *node, const char *why);
 
-/* ---- via.c ---- */
+/* ---- edge.c: sessions ---- */
 
 bool tree_keep_vias(
     struct tool *tool); /* there is where its sessions are kept; false: out of memory, or it is confined */

@@ -2,7 +2,7 @@
 #include "base/data/grow.h"
 #include "base/system/clock.h"
 #include "base/system/log.h"
-#include "monitor/engine/convert.h"
+#include "monitor/engine/execute.h"
 #include "monitor/engine/object.h"
 #include "monitor/tree/internal.h"
 #include "monitor/tree/slice.h"

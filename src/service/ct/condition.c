@@ -4,7 +4,6 @@
 #include "base/data/number.h"
 #include "base/system/log.h"
 #include "monitor/engine/csr.h"
-#include "monitor/engine/lower.h"
 #include "monitor/engine/monitor.h"
 #include "monitor/engine/process.h"
 #include "monitor/engine/tool.h"

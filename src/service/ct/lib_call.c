@@ -14,7 +14,6 @@
 #include "monitor/engine/execute.h"
 #include "monitor/engine/csr.h"
 #include "monitor/engine/event.h"
-#include "monitor/engine/lower.h"
 #include "monitor/mpi/mpi.h"
 #include "monitor/params/params.h"
 #include "service/ct/condition.h"

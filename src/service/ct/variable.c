@@ -8,7 +8,6 @@
 #include "base/system/clock.h"
 #include "monitor/recorder/agents.h"
 #include "monitor/engine/execute.h"
-#include "monitor/engine/convert.h"
 #include "monitor/tracing/tracing.h"
 #include "lang/put.h"
 #include "service/ct/ct.h"

@@ -6,7 +6,7 @@
  * not listed. Between samples, the monitor only empties perf's buffers when they fill, and opens a pidfd of a process
  * that says hello.
  *
- * How a process ended comes from the kernel's process events (probe/exits.h). Without them, or if there were too many,
+ * How a process ended comes from the kernel's process events (probe/follow.h). Without them, or if there were too many,
  * it is known of processes with a pidfd, that is, seen by a sample or by their hello, and of those that nobody had
  * waited for yet.
  */
@@ -20,7 +20,6 @@
 
 #include "base/data/buf.h"
 #include "base/data/err.h"
-#include "probe/exits.h"
 #include "probe/follow.h"
 #include "probe/proc.h"
 
@@ -106,7 +105,7 @@ struct job_ended *job_ended_find(struct job_ended_list *list, pid_t pid, uint64_
 const struct job_ended *job_ended_at(const struct job_ended_list *list, uint64_t seq);
 void job_ended_done(struct job_ended_list *list);
 
-/* The kernel's events of ends (probe/exits.h) since the last reading, by process. For one thread. */
+/* The kernel's events of ends (probe/follow.h) since the last reading, by process. For one thread. */
 
 struct job_exits {
     int fd;                  /* -1: no events */

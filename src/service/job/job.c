@@ -7,7 +7,6 @@
 #include "lang/put.h"
 #include "lang/results.h"
 #include "lang/token.h"
-#include "monitor/engine/change.h"
 #include "monitor/engine/csr.h"
 #include "monitor/engine/event.h"
 #include "monitor/engine/execute.h"
@@ -172,7 +171,7 @@ struct asked {
     "integer left_out; string job }"
 
 /*
- * What scry run hears of requests that changed its job (monitor/engine/change.h): the event job_was_requested. Of a job at
+ * What scry run hears of requests that changed its job (monitor/engine/change.c): the event job_was_requested. Of a job at
  * most ASKED_BURST at once and then ASKED_PER_SECOND; what is more is counted,
  * and told before the next one, and with samples: an event with left_out, and nothing else.
  */

@@ -22,7 +22,6 @@
 #include "base/data/arena.h"
 #include "base/system/clock.h"
 #include "lang/request.h"
-#include "probe/exits.h"
 #include "probe/follow.h"
 #include "probe/proc.h"
 #include "service/job/follow.h"

@@ -5,7 +5,6 @@
 #include <string.h>
 
 #include "monitor/engine/execute.h"
-#include "monitor/engine/convert.h"
 #include "lang/put.h"
 #include "lang/results.h"
 #include "monitor/engine/messages.h"

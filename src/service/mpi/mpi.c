@@ -5,7 +5,6 @@
 #include "lang/put.h"
 #include "lang/results.h"
 #include "monitor/engine/execute.h"
-#include "monitor/engine/convert.h"
 #include "monitor/engine/object.h"
 #include "monitor/mpi/mpi.h"
 #include "monitor/params/params.h"

@@ -3,7 +3,6 @@
 #include "base/system/log.h"
 #include "lang/put.h"
 #include "monitor/engine/execute.h"
-#include "monitor/engine/convert.h"
 #include "monitor/engine/csr.h"
 #include "monitor/engine/event.h"
 #include "monitor/engine/monitor.h"

@@ -6,7 +6,6 @@
 #include "monitor/engine/csr.h"
 #include "monitor/engine/event.h"
 #include "monitor/engine/execute.h"
-#include "monitor/engine/lower.h"
 #include "monitor/engine/monitor.h"
 #include "service/omis/service.h"
 

@@ -6,7 +6,7 @@
 #include "monitor/engine/messages.h"
 #include "monitor/engine/monitor.h"
 #include "monitor/engine/object.h"
-#include "monitor/engine/switching.h"
+#include "monitor/engine/process.h"
 #include "monitor/tracing/tracing.h"
 #include "probe/proc.h"
 #include "probe/switches.h"
