@@ -169,7 +169,7 @@ static void confine_connection(struct connection *connection, const struct frame
         say_goodbye(connection, err.text);
 }
 
-static void hello(struct connection *connection, const struct frame *frame)
+static void connection_hello(struct connection *connection, const struct frame *frame)
 {
     char text[192];
     if (frame->payload.len < 8) {
@@ -221,7 +221,7 @@ static void hello(struct connection *connection, const struct frame *frame)
     buf_done(&payload);
 }
 
-static void finalize(struct connection *connection, const struct frame *frame)
+static void connection_finalize(struct connection *connection, const struct frame *frame)
 {
     bool confined = connection->confined.job || (connection->session.tool && connection->session.tool->confined.job);
     if (frame->payload.len >= 4 && frame_number(frame->payload.ptr) && !confined && !connection->edge)
@@ -253,11 +253,11 @@ static void connection_handle_frame(struct connection *connection, const struct 
     } else if (frame->type == FRAME_PEER) {
         become_edge(connection, frame);
     } else if (frame->type == FRAME_HELLO) {
-        hello(connection, frame);
+        connection_hello(connection, frame);
     } else if (frame->type == FRAME_CONFINE) {
         confine_connection(connection, frame);
     } else if (frame->type == FRAME_FINALIZE) {
-        finalize(connection, frame);
+        connection_finalize(connection, frame);
     } else if (frame->type == FRAME_REQUEST && connection->session.tool && frame->payload.len >= 4) {
         struct span text = span_of(frame->payload.ptr + 4, frame->payload.len - 4);
         execute_request(&connection->session, frame->id, frame_number(frame->payload.ptr), text);
@@ -349,7 +349,7 @@ static void connection_free(struct connection *connection)
 }
 
 /* Waits for its next input, or closes it. */
-static void settle(struct connection *connection)
+static void connection_settle(struct connection *connection)
 {
     tell_dropped(connection);
     bool sent = connection->edge || !connection_waiting(connection);
@@ -389,7 +389,7 @@ static void take_turn(struct connection *connection)
         stream_flush(connection->stream);
     if (more && !is_full(connection))
         connection_queue_turn(connection);
-    settle(connection);
+    connection_settle(connection);
 }
 
 static void requests_ready(void *ctx)
@@ -404,7 +404,7 @@ static void connection_ready(void *ctx, uint32_t events)
     struct connection *connection = ctx;
     if (connection->ready_source) { /* handle its requests before its end */
         stream_flush(connection->stream);
-        settle(connection);
+        connection_settle(connection);
         return;
     }
     if (events & (EPOLLIN | EPOLLHUP | EPOLLERR))
@@ -645,7 +645,7 @@ enum {
     PEER_SHARE = 4, /* at most a fourth of the open files */
 };
 
-static void refuse(int fd, const char *why)
+static void connection_refuse(int fd, const char *why)
 {
     struct buf frame = BUF_INIT;
     log_debug("connection state=refused why=%s", LOG_TEXT(why));
@@ -685,18 +685,18 @@ static void add_connection(struct server *server, int fd)
     pid_t pid;
     if (local_peer(fd, &uid, &pid) < 0 || uid != geteuid()) {
         log_warning("a connection of user %u (pid %d) was refused", uid, pid);
-        refuse(fd, "this monitor serves another user");
+        connection_refuse(fd, "this monitor serves another user");
         return;
     }
     if (peer_has_enough(server, pid, why, sizeof why)) {
-        refuse(fd, why);
+        connection_refuse(fd, why);
         return;
     }
     struct connection *connection = connection_new(server);
     if (!connection || stream_new(&connection->stream, server->loop, fd) < 0) {
         if (connection)
             connection_free(connection);
-        refuse(fd, "the monitor is out of memory");
+        connection_refuse(fd, "the monitor is out of memory");
         return;
     }
     connection->session.peer_pid = pid;
@@ -722,7 +722,7 @@ static void accept_ready(void *ctx, int fd, uint32_t events)
         close(server->reserve_fd);
         peer = accept4(fd, NULL, NULL, SOCK_CLOEXEC);
         if (peer >= 0)
-            refuse(peer, "the monitor has no more open files for connections (ulimit -n)");
+            connection_refuse(peer, "the monitor has no more open files for connections (ulimit -n)");
         server->reserve_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
         if (peer < 0)
             return;

@@ -93,7 +93,7 @@ static int is_busy(const struct home *home, struct err *err)
 }
 
 /* -EBUSY: another monitor owns it; -EAGAIN: it was removed meanwhile. */
-static int lock(const struct home *home, int *ret_fd, struct err *err)
+static int home_lock(const struct home *home, int *ret_fd, struct err *err)
 {
     _cleanup_(closep) int fd = open(home->dir, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     if (fd < 0)
@@ -138,7 +138,7 @@ static int home_take(struct home *home, struct err *err)
             return code;
         snprintf(home->socket_path, sizeof home->socket_path, "%s/monitor.sock", home->dir);
         snprintf(home->pid_path, sizeof home->pid_path, "%s/monitor.pid", home->dir);
-        code = lock(home, &home->dir_fd, err);
+        code = home_lock(home, &home->dir_fd, err);
     }
     return code < 0 ? code : take_pid_file(home, err);
 }
@@ -157,15 +157,15 @@ static int home_listen(struct home *home, struct err *err)
 
 /* ---- watching it ---- */
 
-static void look(void *ctx);
+static void home_look(void *ctx);
 
 static void look_in(struct home *home, uint64_t delay_ns)
 {
     if (!home->timer)
-        home->timer = loop_add_timer(home->loop, delay_ns, 0, look, home);
+        home->timer = loop_add_timer(home->loop, delay_ns, 0, home_look, home);
 }
 
-static void notified(void *ctx, int fd, uint32_t events)
+static void home_notified(void *ctx, int fd, uint32_t events)
 {
     struct home *home = ctx;
     char bytes[4096];
@@ -188,12 +188,12 @@ static bool can_be_notified(struct home *home)
         inotify_add_watch(home->notify_fd, home->dir,
                           IN_ONLYDIR | IN_DELETE | IN_DELETE_SELF | IN_MOVE_SELF | IN_MOVED_FROM | IN_MOVED_TO) < 0)
         return false;
-    home->notify = loop_add_fd(home->loop, home->notify_fd, EPOLLIN, notified, home);
+    home->notify = loop_add_fd(home->loop, home->notify_fd, EPOLLIN, home_notified, home);
     return home->notify != NULL;
 }
 
 /* Makes missing files of our directory again, as far as possible. 1: something was missing; 0; or -errno. */
-static int settle(struct home *home, bool moved, struct err *err)
+static int home_settle(struct home *home, bool moved, struct err *err)
 {
     bool listens = file_is_at(home->socket_path, home->socket_file);
     bool named = file_is_at(home->pid_path, home->pid_fd);
@@ -207,17 +207,17 @@ static int settle(struct home *home, bool moved, struct err *err)
     return code < 0 ? code : !listens || !named;
 }
 
-static int move(struct home *home, struct err *err)
+static int home_move(struct home *home, struct err *err)
 {
     struct stat before;
     int fd = -1, former = home->dir_fd;
     int code = dirs_runtime_again(home->dir, err);
     if (code == 0)
-        code = lock(home, &fd, err);
+        code = home_lock(home, &fd, err);
     if (code < 0)
         return code;
     home->dir_fd = fd;
-    code = settle(home, true, err);
+    code = home_settle(home, true, err);
     if (code == -EBUSY) {
         home->dir_fd = former;
         close(fd);
@@ -227,7 +227,7 @@ static int move(struct home *home, struct err *err)
     return code < 0 ? code : 1;
 }
 
-static void look(void *ctx)
+static void home_look(void *ctx)
 {
     struct home *home = ctx;
     struct err err = {.text = ""};
@@ -242,7 +242,7 @@ static void look(void *ctx)
         return;
     }
     pause_at("home.look");
-    int code = here ? settle(home, false, &err) : home->taken ? -EBUSY : move(home, &err);
+    int code = here ? home_settle(home, false, &err) : home->taken ? -EBUSY : home_move(home, &err);
     home->taken |= !here && code == -EBUSY;
     home->lost = code < 0;
     if (home->lost && !was_lost) {
@@ -485,7 +485,7 @@ enum { LISTEN_MOST = 16 };
 
 static const char file_prefix[] = "scry_ext_";
 
-static void load(struct monitor *monitor, const char *name, const char *prefix)
+static void extension_load(struct monitor *monitor, const char *name, const char *prefix)
 {
     struct registry *registry = monitor->registry;
     struct err err;
@@ -547,7 +547,7 @@ static void load_dir(void *ctx, const char *name_of_dir)
             if (len < sizeof prefix) {
                 memcpy(prefix, name + start, len);
                 prefix[len] = 0;
-                load(ctx, path, prefix);
+                extension_load(ctx, path, prefix);
             } else {
                 log_error("extension %s is left out: its prefix is longer than %zu characters", path,
                           sizeof prefix - 1);
@@ -789,7 +789,7 @@ static int await_ready(pid_t child, int fd)
 
 /* The parent waits until the child is ready, so that its own parent can connect, and ends with the status that it gets.
  * In the child, returns the descriptor for that status. */
-static int detach(void)
+static int daemon_detach(void)
 {
     int ready[2];
     if (pipe2(ready, O_CLOEXEC) < 0) {
@@ -810,7 +810,7 @@ static int detach(void)
     return ready[1];
 }
 
-static void tell(int ready, char status)
+static void starter_tell(int ready, char status)
 {
     if (write(ready, &status, 1) != 1)
         log_warning("the process that started the monitor is gone");
@@ -875,7 +875,7 @@ static bool read_options(int argc, char **argv, struct daemon *daemon, bool *ret
     return serve;
 }
 
-static int run(int argc, char **argv)
+static int daemon_run(int argc, char **argv)
 {
     bool as_daemon;
     int status;
@@ -884,7 +884,7 @@ static int run(int argc, char **argv)
     if (!read_options(argc, argv, &daemon, &as_daemon, &status))
         return status;
     close_descriptors();
-    int ready = as_daemon ? detach() : -1;
+    int ready = as_daemon ? daemon_detach() : -1;
     if (as_daemon && chdir("/") < 0)
         log_warning("cannot change to /: %s", strerror(errno));
     umask(077);
@@ -904,7 +904,7 @@ static int run(int argc, char **argv)
     if (code < 0) {
         log_error("%s", err.text);
         if (as_daemon && code == -EBUSY)
-            tell(ready, LOCAL_BUSY);
+            starter_tell(ready, LOCAL_BUSY);
         return EXIT_FAILURE;
     }
     if (as_daemon) { /* from here on, errors go to the log; before, to whoever started us */
@@ -913,7 +913,7 @@ static int run(int argc, char **argv)
     }
     extensions_load(daemon.monitor);
     if (as_daemon)
-        tell(ready, EXIT_SUCCESS);
+        starter_tell(ready, EXIT_SUCCESS);
     start_memory_drop();
     code = loop_run(daemon.loop);
     if (code < 0)
@@ -924,5 +924,5 @@ static int run(int argc, char **argv)
 
 int main(int argc, char **argv)
 {
-    return stack_run(run, argc, argv);
+    return stack_run(daemon_run, argc, argv);
 }

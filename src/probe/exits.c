@@ -37,7 +37,7 @@ static bool is_first(const char *link, unsigned long inode)
     return number && strtoul(number + 1, NULL, 10) == inode;
 }
 
-static int ask(int fd, const struct listen_input *input, uint16_t size)
+static int events_ask(int fd, const struct listen_input *input, uint16_t size)
 {
     _Alignas(NLMSG_ALIGNTO) char request[NLMSG_SPACE(sizeof(struct cn_msg) + sizeof *input)] = {0};
     struct nlmsghdr *header = (struct nlmsghdr *)request;
@@ -54,8 +54,8 @@ static int ask(int fd, const struct listen_input *input, uint16_t size)
 static int listen_to(int fd)
 {
     const struct listen_input input = {PROC_CN_MCAST_LISTEN, EVENT_EXIT};
-    int code = ask(fd, &input, sizeof input.operation);
-    return code < 0 ? code : ask(fd, &input, sizeof input);
+    int code = events_ask(fd, &input, sizeof input.operation);
+    return code < 0 ? code : events_ask(fd, &input, sizeof input);
 }
 
 int exits_open(struct err *err)
@@ -80,7 +80,7 @@ int exits_open(struct err *err)
     return TAKE_FD(fd);
 }
 
-static void take(const char *bytes, size_t size, exits_fn *fn, void *ctx)
+static void event_take(const char *bytes, size_t size, exits_fn *fn, void *ctx)
 {
     const struct nlmsghdr *header = (const struct nlmsghdr *)(const void *)bytes;
     const struct cn_msg *message = NLMSG_DATA(header);
@@ -126,6 +126,6 @@ int exits_read(int fd, exits_fn *fn, void *ctx)
             return errno == EAGAIN ? code : -errno;
         for (int i = 0; i < count; i++)
             if (from[i].nl_pid == 0) /* the kernel */
-                take(bytes[i], messages[i].msg_len, fn, ctx);
+                event_take(bytes[i], messages[i].msg_len, fn, ctx);
     }
 }

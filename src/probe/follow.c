@@ -132,7 +132,7 @@ struct follow {
     size_t raw_count, raw_room;
 };
 
-static struct perf_event_attr attributes(void)
+static struct perf_event_attr perf_attributes(void)
 {
     struct perf_event_attr attr = perf_attr(PERF_COUNT_SW_DUMMY, UINT32_MAX);
     attr.inherit = 1;
@@ -155,7 +155,7 @@ static int open_rings(struct follow *follow)
     if (!cpus)
         return -ENOMEM;
     size_t count = perf_processors(cpus, PERF_CPUS);
-    struct perf_event_attr attr = attributes();
+    struct perf_event_attr attr = perf_attributes();
     follow->rings = calloc(count ? count : 1, sizeof *follow->rings);
     follow->lost = calloc(count ? count : 1, sizeof *follow->lost);
     int r = follow->rings && follow->lost ? 0 : -ENOMEM;
@@ -288,7 +288,7 @@ void follow_close(struct follow *follow)
 
 const char *follow_missing(void)
 {
-    struct perf_event_attr attr = attributes();
+    struct perf_event_attr attr = perf_attributes();
     return perf_missing(&attr, "following processes from outside");
 }
 
@@ -319,8 +319,8 @@ static void ask_lost(struct follow *follow, size_t index, uint64_t time_ns)
 }
 
 /* Takes over a record, unless it came after `until`; false when it makes no sense. */
-static bool take(struct follow *follow, struct perf_ring *ring, const struct perf_event_header *record, uint64_t until,
-                 struct task_record *raw, bool *ret_later)
+static bool record_take(struct follow *follow, struct perf_ring *ring, const struct perf_event_header *record,
+                        uint64_t until, struct task_record *raw, bool *ret_later)
 {
     bool known = task_record_decode(record, raw);
     *ret_later = known && raw->time_ns > until;
@@ -337,7 +337,8 @@ static bool take(struct follow *follow, struct perf_ring *ring, const struct per
 
 /* Everything in a ring up to `until`. What is newer stays for the next time, when the other rings are as far.
  * *doubtful: the kernel may have dropped some, and counts them itself; *ret_lost: about so many made no sense. */
-static int drain(struct follow *follow, struct perf_ring *ring, uint64_t until, bool *doubtful, uint64_t *ret_lost)
+static int rings_drain(struct follow *follow, struct perf_ring *ring, uint64_t until, bool *doubtful,
+                       uint64_t *ret_lost)
 {
     uint64_t dropped = 0;
     const struct perf_event_header *record;
@@ -350,7 +351,7 @@ static int drain(struct follow *follow, struct perf_ring *ring, uint64_t until, 
         if (!raw) {
             perf_ring_unread(ring, record);
             r = -ENOMEM;
-        } else if (!take(follow, ring, record, until, raw, &later)) {
+        } else if (!record_take(follow, ring, record, until, raw, &later)) {
             perf_ring_drop(ring, record, &dropped);
         } else if (!later && raw->type == PERF_RECORD_LOST && (follow->counts_lost || ring == &follow->counts)) {
             *doubtful = true;
@@ -370,12 +371,12 @@ static int drain_all(struct follow *follow, uint64_t until)
     uint64_t lost;
     int r = 0;
     for (size_t i = 0; i < follow->ring_count && r == 0; i++) {
-        r = drain(follow, &follow->rings[i], until, &doubtful, &lost);
+        r = rings_drain(follow, &follow->rings[i], until, &doubtful, &lost);
         if (doubtful)
             ask_lost(follow, i, until);
         add_lost(follow, lost, until);
     }
-    return r < 0 ? r : drain(follow, &follow->counts, until, &doubtful, &lost);
+    return r < 0 ? r : rings_drain(follow, &follow->counts, until, &doubtful, &lost);
 }
 
 /* ---- to records ---- */
@@ -385,17 +386,17 @@ static void drop_ending(struct follow *follow, struct ending *ending)
     free(ending);
 }
 
-static void tell(struct ending *ending, follow_fn *fn, void *ctx)
+static void record_tell(struct ending *ending, follow_fn *fn, void *ctx)
 {
     ending->record.cpu_ns = ending->cpu_ns;
     ending->record.cpu_known = ending->counted;
     fn(ctx, &ending->record);
 }
 
-static void finish(struct follow *follow, struct ending *ending, follow_fn *fn, void *ctx)
+static void ends_finish(struct follow *follow, struct ending *ending, follow_fn *fn, void *ctx)
 {
     if (!ending->reported)
-        tell(ending, fn, ctx);
+        record_tell(ending, fn, ctx);
     drop_ending(follow, ending);
 }
 
@@ -433,7 +434,7 @@ static void give_up(struct follow *follow, struct ending *ending, follow_fn *fn,
 {
     if (!ending->exited)
         ending->record = end_thread(follow, ending->pid, ending->tid, ending->since_ns);
-    finish(follow, ending, fn, ctx);
+    ends_finish(follow, ending, fn, ctx);
 }
 
 static bool writes_reads(const struct follow *follow)
@@ -449,7 +450,7 @@ static void wait_no_more(struct follow *follow, struct ending *ending, uint64_t 
         return;
     }
     if (!ending->reported) {
-        tell(ending, fn, ctx);
+        record_tell(ending, fn, ctx);
         follow->missed_reads += !follow->reads_come && follow->missed_reads < READS_MISSED;
     }
     ending->reported = true;
@@ -473,9 +474,9 @@ static int on_exit_record(struct follow *follow, const struct task_record *raw, 
     if (tid == follow->root && !follow->root_over) { /* later owners of its id have the inherited clock */
         follow->root_over = true;
         ending->counted = read(follow->counts.fd, &ending->cpu_ns, sizeof ending->cpu_ns) == sizeof ending->cpu_ns;
-        finish(follow, ending, fn, ctx);
+        ends_finish(follow, ending, fn, ctx);
     } else if (ending->counted || !writes_reads(follow)) {
-        finish(follow, ending, fn, ctx);
+        ends_finish(follow, ending, fn, ctx);
     }
     return 0;
 }
@@ -496,7 +497,7 @@ static int on_read_record(struct follow *follow, const struct task_record *raw, 
     ending->counted = true;
     ending->cpu_ns = raw->value;
     if (ending->exited)
-        finish(follow, ending, fn, ctx);
+        ends_finish(follow, ending, fn, ctx);
     return 0;
 }
 

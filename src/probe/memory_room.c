@@ -42,7 +42,7 @@ static uint64_t number_of(const char *text, const char *word)
     return 0;
 }
 
-static void take(struct memory_room *room, uint64_t limit, uint64_t used, uint64_t files)
+static void limit_take(struct memory_room *room, uint64_t limit, uint64_t used, uint64_t files)
 {
     used = used > files ? used - files : 0;
     uint64_t left = limit > used ? limit - used : 0;
@@ -62,7 +62,7 @@ static void look_at(const char *directory, bool second, struct memory_room *room
     if (read_text(path, text))
         files = second ? number_of(text, "active_file") + number_of(text, "inactive_file")
                        : number_of(text, "total_active_file") + number_of(text, "total_inactive_file");
-    take(room, limit, used, files);
+    limit_take(room, limit, used, files);
 }
 
 /* Of a line ID:CONTROLLERS:PATH */
@@ -116,6 +116,6 @@ void memory_room_read(struct memory_room *ret_room)
     if (read_text("/proc/meminfo", text)) {
         uint64_t total = 1024 * number_of(text, "MemTotal"), available = 1024 * number_of(text, "MemAvailable");
         if (total)
-            take(ret_room, total, total - (available < total ? available : total), 0);
+            limit_take(ret_room, total, total - (available < total ? available : total), 0);
     }
 }

@@ -439,7 +439,7 @@ static bool from_utmp(struct node_users *users)
     return true;
 }
 
-static bool assigned(const char *text, const char *assignment)
+static bool value_assigned(const char *text, const char *assignment)
 {
     size_t len = strlen(assignment);
     for (const char *line = text; line; line = strchr(line, '\n')) {
@@ -461,12 +461,12 @@ static bool from_sessions(struct node_users *users)
         if (entry->d_name[0] == '.' || strchr(entry->d_name, '.') || /* "1.ref" is a pipe: opening it would wait */
             entry->d_type != DT_REG || !node_read_text(text, sizeof text, "/run/systemd/sessions/%s", entry->d_name))
             continue;
-        if (!assigned(text, "CLASS=user") || assigned(text, "STATE=closing"))
+        if (!value_assigned(text, "CLASS=user") || value_assigned(text, "STATE=closing"))
             continue;
         const char *line = strstr(text, "\nTTY=");
         if (line)
             snprintf(terminal, sizeof terminal, "%.*s", (int)strcspn(line + 5, "\n"), line + 5);
-        count_user(users, assigned(text, "REMOTE=1"), terminal_used(terminal));
+        count_user(users, value_assigned(text, "REMOTE=1"), terminal_used(terminal));
     }
     closedir(dir);
     return true;
@@ -484,7 +484,7 @@ static void node_users_read(struct node_users *ret_users)
  * node has none, as in a container, its virtual interfaces that carry an address stand in. Never the loopback.
  */
 
-static bool has(const char *name, const char *what)
+static bool line_has(const char *name, const char *what)
 {
     char path[PATH_MAX];
     snprintf(path, sizeof path, "/sys/class/net/%s/%s", name, what);
@@ -495,7 +495,7 @@ static const char *type_name(const char *name, int64_t type)
 {
     switch (type) {
     case ARPHRD_ETHER:
-        return has(name, "phy80211") || has(name, "wireless") ? "Wi-Fi" : "Ethernet";
+        return line_has(name, "phy80211") || line_has(name, "wireless") ? "Wi-Fi" : "Ethernet";
     case ARPHRD_INFINIBAND:
         return "InfiniBand";
     case ARPHRD_ATM:
@@ -584,7 +584,7 @@ static int compare_links(const void *a, const void *b)
     return strverscmp(((const struct node_link *)a)->name, ((const struct node_link *)b)->name);
 }
 
-static void collect(struct node_facts *facts, const struct ifaddrs *addresses, bool hardware)
+static void sample_collect(struct node_facts *facts, const struct ifaddrs *addresses, bool hardware)
 {
     DIR *dir = opendir("/sys/class/net");
     if (!dir)
@@ -598,7 +598,7 @@ static void collect(struct node_facts *facts, const struct ifaddrs *addresses, b
         struct node_link link = {.kbytes_per_s = bandwidth(name), .slow = is_serial(type)};
         memcpy(link.name, name, strlen(name) + 1); /* fits: looked at above */
         link_address(addresses, name, link.address);
-        if (hardware ? !has(name, "device") && !link.slow : !link.address[0])
+        if (hardware ? !line_has(name, "device") && !link.slow : !link.address[0])
             continue;
         snprintf(link.type, sizeof link.type, "%s", type_name(name, type));
         facts->links[facts->link_count++] = link;
@@ -613,9 +613,9 @@ static void node_links_read(struct node_facts *facts)
     if (getifaddrs(&addresses) < 0)
         addresses = NULL;
     facts->link_count = 0;
-    collect(facts, addresses, true);
+    sample_collect(facts, addresses, true);
     if (facts->link_count == 0)
-        collect(facts, addresses, false);
+        sample_collect(facts, addresses, false);
     if (addresses)
         freeifaddrs(addresses);
 }
@@ -769,19 +769,19 @@ static void compute_rates(struct printer *printer)
 /* ---- values ---- */
 
 /* What is unknown is -1.0. */
-static double known(double number)
+static double rate_known(double number)
 {
     return isfinite(number) && number >= 0 ? number : -1;
 }
 
 /* Of two counters together, unknown when one of them is. */
-static int64_t rates(const struct printer *printer, enum node_counter one, enum node_counter other)
+static int64_t rates_read(const struct printer *printer, enum node_counter one, enum node_counter other)
 {
     double a = printer->rates[one], b = printer->rates[other];
     return a < 0 || b < 0 ? -1 : (int64_t)(a + b + 0.5);
 }
 
-static int64_t rate(const struct printer *printer, enum node_counter counter)
+static int64_t rate_of(const struct printer *printer, enum node_counter counter)
 {
     double number = printer->rates[counter];
     return number < 0 ? -1 : (int64_t)(number + 0.5);
@@ -815,14 +815,14 @@ static void put_processors(struct printer *printer)
 {
     const struct node_facts *facts = &printer->probe->facts;
     const struct node_bench *bench = bench_of(printer);
-    PUT(printer->out, facts->system.machine, facts->cpus, facts->max_processes, facts->cpu_mhz, known(bench->integer),
-        known(bench->floating));
+    PUT(printer->out, facts->system.machine, facts->cpus, facts->max_processes, facts->cpu_mhz,
+        rate_known(bench->integer), rate_known(bench->floating));
 }
 
 static void put_memory(struct printer *printer)
 {
     const struct node_facts *facts = &printer->probe->facts;
-    PUT(printer->out, facts->pages, facts->page_size, known(bench_of(printer)->memory));
+    PUT(printer->out, facts->pages, facts->page_size, rate_known(bench_of(printer)->memory));
 }
 
 static void put_disks(struct printer *printer)
@@ -854,7 +854,7 @@ static void put_login_limit(struct printer *printer)
 
 static void put_activity(struct printer *printer)
 {
-    PUT(printer->out, rate(printer, COUNT_SWITCHES), -1, -1); /* execs: not counted; nor are calls */
+    PUT(printer->out, rate_of(printer, COUNT_SWITCHES), -1, -1); /* execs: not counted; nor are calls */
 }
 
 static void put_queues(struct printer *printer)
@@ -897,22 +897,23 @@ static void put_free_memory(struct printer *printer)
 static void put_paging(struct printer *printer)
 {
     /* swaps of whole processes do not happen; swapped pages are among those behind */
-    PUT(printer->out, 0, 0, 0, rates(printer, COUNT_PAGE_IN, COUNT_PAGE_OUT), rate(printer, COUNT_PAGE_IN),
-        rate(printer, COUNT_PAGE_OUT));
+    PUT(printer->out, 0, 0, 0, rates_read(printer, COUNT_PAGE_IN, COUNT_PAGE_OUT), rate_of(printer, COUNT_PAGE_IN),
+        rate_of(printer, COUNT_PAGE_OUT));
 }
 
 static void put_disk_rates(struct printer *printer)
 {
-    PUT(printer->out, rate(printer, COUNT_DISK_READS), rate(printer, COUNT_DISK_WRITES), rate(printer, COUNT_NFS_READS),
-        rate(printer, COUNT_NFS_WRITES), -1, -1); /* read and write calls: counted per process only */
+    PUT(printer->out, rate_of(printer, COUNT_DISK_READS), rate_of(printer, COUNT_DISK_WRITES),
+        rate_of(printer, COUNT_NFS_READS), rate_of(printer, COUNT_NFS_WRITES), -1,
+        -1); /* read and write calls: counted per process only */
 }
 
 static void put_packets(struct printer *printer)
 {
-    PUT(printer->out, rate(printer, COUNT_LOCAL_PACKETS), rates(printer, COUNT_FAST_RECEIVED, COUNT_FAST_SENT),
-        rate(printer, COUNT_FAST_RECEIVED), rate(printer, COUNT_FAST_SENT),
-        rates(printer, COUNT_SLOW_RECEIVED, COUNT_SLOW_SENT), rate(printer, COUNT_SLOW_RECEIVED),
-        rate(printer, COUNT_SLOW_SENT));
+    PUT(printer->out, rate_of(printer, COUNT_LOCAL_PACKETS), rates_read(printer, COUNT_FAST_RECEIVED, COUNT_FAST_SENT),
+        rate_of(printer, COUNT_FAST_RECEIVED), rate_of(printer, COUNT_FAST_SENT),
+        rates_read(printer, COUNT_SLOW_RECEIVED, COUNT_SLOW_SENT), rate_of(printer, COUNT_SLOW_RECEIVED),
+        rate_of(printer, COUNT_SLOW_SENT));
 }
 
 static void put_users(struct printer *printer)

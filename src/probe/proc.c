@@ -25,7 +25,7 @@
 
 enum { FLAGS_SIZE = 64 };
 
-static bool starts(const char *text, const char *start)
+static bool text_starts(const char *text, const char *start)
 {
     return strncmp(text, start, strlen(start)) == 0;
 }
@@ -59,12 +59,12 @@ static void put_flags(char flags[FLAGS_SIZE], unsigned long bits)
 static const char *kind_of(char *text, unsigned long flags)
 {
     static const char anonymous[] = "anon_inode:";
-    if (starts(text, "socket:[") || starts(text, "pipe:[")) {
+    if (text_starts(text, "socket:[") || text_starts(text, "pipe:[")) {
         const char *kind = *text == 's' ? "socket" : "pipe";
         *text = '\0';
         return kind;
     }
-    if (starts(text, anonymous)) {
+    if (text_starts(text, anonymous)) {
         char *name = text + strlen(anonymous);
         size_t len = strlen(name);
         bool brackets = len > 2 && name[0] == '[' && name[len - 1] == ']';
@@ -75,13 +75,13 @@ static const char *kind_of(char *text, unsigned long flags)
     }
     if (*text != '/')
         return "other";
-    if (starts(text, "/memfd:"))
+    if (text_starts(text, "/memfd:"))
         return "memory";
     return flags & O_DIRECTORY ? "directory" : "file";
 }
 
 /* As the kernel knows it without asking anybody (statx(2)); a network file system may not answer. */
-static void look(const char *path, struct proc_open_file *file)
+static void loadable_look(const char *path, struct proc_open_file *file)
 {
     struct statx now;
     if (statx(AT_FDCWD, path, AT_STATX_DONT_SYNC | AT_NO_AUTOMOUNT, STATX_TYPE | STATX_SIZE, &now) < 0)
@@ -97,7 +97,7 @@ static void look(const char *path, struct proc_open_file *file)
 }
 
 /* false: it has been closed meanwhile. */
-static bool tell(pid_t pid, int fd, proc_files_fn *fn, void *ctx)
+static bool loadable_tell(pid_t pid, int fd, proc_files_fn *fn, void *ctx)
 {
     char name[32], path[PROC_PATH_SIZE], info[512], text[PATH_MAX + 16], flags[FLAGS_SIZE];
     unsigned long bits = 0;
@@ -118,7 +118,7 @@ static bool tell(pid_t pid, int fd, proc_files_fn *fn, void *ctx)
     put_flags(flags, bits);
     file.kind = kind_of(text, bits);
     if (*text == '/')
-        look(path, &file);
+        loadable_look(path, &file);
     if (strcmp(file.kind, "file") != 0 && strcmp(file.kind, "memory") != 0)
         file.offset = -1;
     fn(ctx, &file);
@@ -137,7 +137,7 @@ ssize_t proc_files_each(pid_t pid, size_t most, proc_files_fn *fn, void *ctx, st
     for (struct dirent *entry; (entry = readdir(dir));) {
         if (entry->d_name[0] < '0' || entry->d_name[0] > '9')
             continue;
-        if (count >= most || tell(from, (int)strtol(entry->d_name, NULL, 10), fn, ctx))
+        if (count >= most || loadable_tell(from, (int)strtol(entry->d_name, NULL, 10), fn, ctx))
             count++;
     }
     closedir(dir);
@@ -192,7 +192,7 @@ static int zombie_status(const struct pidfd_info_v0 *info, int *ret_wait_status)
 }
 
 /* 0 or -errno; info->mask says what is in it. */
-static int ask(int pidfd, struct pidfd_info_v0 *info)
+static int loadable_ask(int pidfd, struct pidfd_info_v0 *info)
 {
     /* ESRCH may also mean that it was waited for while the kernel looked: then the second answer has the status. */
     for (int i = 0; i < 2; i++) {
@@ -209,10 +209,10 @@ static int ask(int pidfd, struct pidfd_info_v0 *info)
 int proc_pidfd_exit_status(int pidfd, int *ret_wait_status)
 {
     struct pidfd_info_v0 info;
-    int r = ask(pidfd, &info);
+    int r = loadable_ask(pidfd, &info);
     if (r == 0 && !(info.mask & PIDFD_INFO_EXIT_BIT)) {
         int status, zombie = zombie_status(&info, &status);
-        r = ask(pidfd, &info); /* waited for meanwhile: what was read may be of another with its number */
+        r = loadable_ask(pidfd, &info); /* waited for meanwhile: what was read may be of another with its number */
         if (r == 0 && !(info.mask & PIDFD_INFO_EXIT_BIT)) {
             if (zombie == 0)
                 *ret_wait_status = status;
@@ -335,7 +335,7 @@ static bool has_room(pid_t pid, const char *status)
     return most >= proc_field(status, "VmSize") * 1024 + ROOM_BYTES;
 }
 
-static bool sees(pid_t pid, const char *path)
+static bool process_sees(pid_t pid, const char *path)
 {
     char there[PATH_MAX + PROC_PATH_SIZE], root[PROC_PATH_SIZE];
     struct stat one, other;
@@ -371,7 +371,7 @@ int proc_loadable(pid_t pid, const char *const *files, struct err *err)
     if (why)
         return err_set(err, -EOPNOTSUPP, "nothing can be brought into process %d: %s", pid, why);
     for (; *files; files++)
-        if (!sees(pid, *files))
+        if (!process_sees(pid, *files))
             return err_set(err, -EOPNOTSUPP, "nothing can be brought into process %d: it does not see the file %s", pid,
                            *files);
     return 0;

@@ -67,7 +67,7 @@ static int64_t move_by_call(pid_t pid, bool write, uint64_t addr, char *bytes, s
     return (int64_t)done;
 }
 
-static int finish(pid_t pid, int64_t last, size_t done, size_t len, size_t *ret_done)
+static int modules_finish(pid_t pid, int64_t last, size_t done, size_t len, size_t *ret_done)
 {
     if (ret_done)
         *ret_done = done;
@@ -81,16 +81,16 @@ static int finish(pid_t pid, int64_t last, size_t done, size_t len, size_t *ret_
 static int read_memory(pid_t pid, uint64_t addr, void *bytes, size_t len, size_t *ret_done)
 {
     if (len == 0)
-        return finish(pid, 0, 0, 0, ret_done);
+        return modules_finish(pid, 0, 0, 0, ret_done);
     int64_t moved = move_by_call(pid, false, addr, bytes, len);
     size_t done = moved > 0 ? (size_t)moved : 0;
     if (done == len || moved == -ESRCH || moved == -EPERM)
-        return finish(pid, moved, done, len, ret_done);
+        return modules_finish(pid, moved, done, len, ret_done);
     _cleanup_(closep) int fd = open_memory(pid, O_RDONLY);
     if (fd < 0)
-        return finish(pid, fd, done, len, ret_done);
+        return modules_finish(pid, fd, done, len, ret_done);
     moved = move_by_file(fd, false, addr + done, (char *)bytes + done, len - done);
-    return finish(pid, moved, done + (moved > 0 ? (size_t)moved : 0), len, ret_done);
+    return modules_finish(pid, moved, done + (moved > 0 ? (size_t)moved : 0), len, ret_done);
 }
 
 int proc_memory_read(pid_t pid, uint64_t addr, void *bytes, size_t len, size_t *ret_done)
@@ -105,15 +105,15 @@ static int write_memory(pid_t pid, uint64_t addr, const void *bytes, size_t len,
     char *from = (char *)(uintptr_t)bytes; /* struct iovec has no const */
     size_t done = 0;
     if (len == 0)
-        return finish(pid, 0, 0, 0, ret_done);
+        return modules_finish(pid, 0, 0, 0, ret_done);
     _cleanup_(closep) int fd = open_memory(pid, O_RDWR);
     int64_t moved = fd < 0 ? fd : move_by_file(fd, true, addr, from, len);
     done += moved > 0 ? (size_t)moved : 0;
     if (done == len || moved == -ESRCH)
-        return finish(pid, moved, done, len, ret_done);
+        return modules_finish(pid, moved, done, len, ret_done);
     /* A kernel may refuse to write through /proc/PID/mem altogether (proc_mem.force_override, hardening). */
     moved = move_by_call(pid, true, addr + done, from + done, len - done);
-    return finish(pid, moved, done + (moved > 0 ? (size_t)moved : 0), len, ret_done);
+    return modules_finish(pid, moved, done + (moved > 0 ? (size_t)moved : 0), len, ret_done);
 }
 
 int proc_memory_write(pid_t pid, uint64_t addr, const void *bytes, size_t len, size_t *ret_done)
@@ -202,7 +202,7 @@ static int add_module(struct scan *scan, const struct proc_module *module, const
     return 0;
 }
 
-static bool known(const struct scan *scan, uint64_t addr)
+static bool module_known(const struct scan *scan, uint64_t addr)
 {
     for (size_t i = 0; i < scan->count; i++) {
         const struct proc_module *m = &scan->modules[i];
@@ -212,7 +212,7 @@ static bool known(const struct scan *scan, uint64_t addr)
     return false;
 }
 
-static void widen(uint64_t *start, uint64_t *len, uint64_t from, uint64_t to)
+static void module_widen(uint64_t *start, uint64_t *len, uint64_t from, uint64_t to)
 {
     uint64_t end = *len ? *start + *len : to;
     if (!*len || from < *start)
@@ -230,10 +230,10 @@ static void lay_out(struct proc_module *module, const Elf64_Phdr *phdrs, size_t 
             continue;
         uint64_t start = bias + ph->p_vaddr;
         if (ph->p_flags & PF_X)
-            widen(&module->code_start, &module->code_len, start, start + ph->p_filesz);
+            module_widen(&module->code_start, &module->code_len, start, start + ph->p_filesz);
         if (ph->p_flags & PF_W) {
             if (ph->p_filesz)
-                widen(&module->data_start, &module->data_len, start, start + ph->p_filesz);
+                module_widen(&module->data_start, &module->data_len, start, start + ph->p_filesz);
             if (ph->p_memsz > ph->p_filesz) {
                 module->bss_start = start + ph->p_filesz;
                 module->bss_len = ph->p_memsz - ph->p_filesz;
@@ -310,7 +310,7 @@ static int add_at(struct scan *scan, uint64_t base, const char *path)
         return 0;
     struct proc_module module;
     lay_out(&module, phdrs, count, bias_of(base, phdrs, count));
-    if (known(scan, module.code_len ? module.code_start : module.data_start))
+    if (module_known(scan, module.code_len ? module.code_start : module.data_start))
         return 0;
     return add_module(scan, &module, path);
 }
@@ -378,7 +378,7 @@ static int add_linked(struct scan *scan, uint64_t at)
         /* By the dynamic section, which lies inside the module even where l_addr is 0. The vdso comes last. */
         const struct proc_map *map = proc_maps_find(&scan->maps, link.dynamic);
         const struct proc_map *start = map && map->inode ? file_start(scan, map) : NULL;
-        if (start && !known(scan, link.dynamic))
+        if (start && !module_known(scan, link.dynamic))
             r = add_at(scan, start->start, start->path);
         at = link.next;
     }
@@ -391,7 +391,7 @@ static int add_mapped(struct scan *scan)
     int r = 0;
     for (size_t i = 0; i < scan->maps.count && r == 0; i++) {
         const struct proc_map *map = &scan->maps.maps[i];
-        if (!map->execute || !map->inode || known(scan, map->start))
+        if (!map->execute || !map->inode || module_known(scan, map->start))
             continue;
         const struct proc_map *start = file_start(scan, map);
         if (start)
@@ -409,7 +409,8 @@ static int add_foreign(struct scan *scan)
     for (int pass = 0; pass < 2; pass++) {
         for (size_t i = 0; i < scan->maps.count; i++) {
             const struct proc_map *map = &scan->maps.maps[i];
-            if (!map->inode || !map->execute || known(scan, map->start) || (strcmp(map->path, exe) == 0) != (pass == 0))
+            if (!map->inode || !map->execute || module_known(scan, map->start) ||
+                (strcmp(map->path, exe) == 0) != (pass == 0))
                 continue;
             struct proc_module module = {0};
             for (size_t k = 0; k < scan->maps.count; k++) {
@@ -417,9 +418,9 @@ static int add_foreign(struct scan *scan)
                 if (part->inode != map->inode || strcmp(part->path, map->path) != 0)
                     continue;
                 if (part->execute)
-                    widen(&module.code_start, &module.code_len, part->start, part->end);
+                    module_widen(&module.code_start, &module.code_len, part->start, part->end);
                 else if (part->write)
-                    widen(&module.data_start, &module.data_len, part->start, part->end);
+                    module_widen(&module.data_start, &module.data_len, part->start, part->end);
             }
             int r = add_module(scan, &module, map->path);
             if (r < 0)
@@ -429,7 +430,7 @@ static int add_foreign(struct scan *scan)
     return 0;
 }
 
-static int collect(struct scan *scan)
+static int modules_collect(struct scan *scan)
 {
     Elf64_Phdr phdrs[PHDRS_MAX];
     size_t phnum;
@@ -459,7 +460,7 @@ int proc_modules(pid_t pid, struct proc_module **ret_modules, size_t *ret_count)
     int r = proc_maps_read(pid, &scan.maps);
     if (r < 0)
         return r;
-    r = scan.maps.count ? collect(&scan) : -ESRCH; /* zombies and kernel threads have no memory */
+    r = scan.maps.count ? modules_collect(&scan) : -ESRCH; /* zombies and kernel threads have no memory */
     if (r == 0 && scan.count == 0)
         r = -ENOEXEC;
     proc_maps_done(&scan.maps);

@@ -359,7 +359,7 @@ void switch_process_close(struct switch_process *process)
 
 /* ---- reading ---- */
 
-static void keep(struct switch_rings *rings, const struct switched *switched)
+static void switch_keep(struct switch_rings *rings, const struct switched *switched)
 {
     if (GROW(rings->waits, rings->wait_count, rings->wait_room))
         rings->waits[rings->wait_count++] = *switched;
@@ -371,10 +371,10 @@ static void keep(struct switch_rings *rings, const struct switched *switched)
 static void keep_gap(struct switch_rings *rings, const struct switch_ring *ring, uint64_t to_ns)
 {
     uint64_t from_ns = ring->last_ns > rings->until_ns ? ring->last_ns : rings->until_ns;
-    keep(rings, &(struct switched){.record.time_ns = to_ns > from_ns ? to_ns : from_ns, .lost_ns = from_ns});
+    switch_keep(rings, &(struct switched){.record.time_ns = to_ns > from_ns ? to_ns : from_ns, .lost_ns = from_ns});
 }
 
-static void drain(struct switch_rings *rings, struct switch_ring *ring, uint64_t now_ns)
+static void ring_drain(struct switch_rings *rings, struct switch_ring *ring, uint64_t now_ns)
 {
     struct perf_ring *perf = &ring->perf;
     const struct perf_event_header *record;
@@ -388,7 +388,7 @@ static void drain(struct switch_rings *rings, struct switch_ring *ring, uint64_t
             keep_gap(rings, ring, id.time_ns);
             ring->last_ns = id.time_ns;
         } else if (switch_decode(record, &switched.record)) {
-            keep(rings, &switched);
+            switch_keep(rings, &switched);
             ring->last_ns = switched.record.time_ns;
         }
     }
@@ -417,7 +417,7 @@ uint64_t switch_rings_read(struct switch_rings *rings, switched_fn *fn, void *ct
     uint64_t now_ns = clock_now_ns();
     size_t reported = 0;
     for (size_t i = 0; i < rings->count; i++)
-        drain(rings, &rings->rings[i], now_ns);
+        ring_drain(rings, &rings->rings[i], now_ns);
     if (rings->wait_count > 1)
         qsort(rings->waits, rings->wait_count, sizeof *rings->waits, by_time);
     for (; reported < rings->wait_count && order_ns(&rings->waits[reported]) <= now_ns; reported++)
@@ -442,7 +442,7 @@ struct switches {
     int epoll; /* edge-triggered: an event whose thread has ended hangs up for ever */
 };
 
-static struct perf_event_attr attributes(void)
+static struct perf_event_attr perf_attributes(void)
 {
     struct perf_event_attr attr = perf_attr(PERF_COUNT_SW_DUMMY, 1);
     attr.context_switch = 1;
@@ -451,7 +451,7 @@ static struct perf_event_attr attributes(void)
 
 int switches_open(struct switches **ret_switches, pid_t tid, struct err *err)
 {
-    struct perf_event_attr attr = attributes();
+    struct perf_event_attr attr = perf_attributes();
     struct switches *switches = calloc(1, sizeof *switches);
     if (!switches)
         return err_set(err, -ENOMEM, "out of memory");
@@ -537,6 +537,6 @@ void switches_close(struct switches *switches)
 
 const char *switches_missing(void)
 {
-    struct perf_event_attr attr = attributes();
+    struct perf_event_attr attr = perf_attributes();
     return perf_missing(&attr, "watching context switches");
 }

@@ -29,7 +29,7 @@ bool attach_shares_memory(pid_t parent, pid_t child)
     return syscall(SYS_kcmp, parent, child, KCMP_VM, 0, 0) == 0;
 }
 
-static int explain(pid_t pid, int code, struct err *err)
+static int attach_explain(pid_t pid, int code, struct err *err)
 {
     if (code != -EPERM && code != -EACCES)
         return err_errno(err, code, "process %d cannot be traced", pid);
@@ -138,7 +138,7 @@ int attach_seize(pid_t pid, struct err *err)
     if (process->dead)
         return err_set(err, -ESRCH, "process %d ended", pid);
     if (found < 0 || !process->threads) {
-        int code = explain(pid, found < 0 ? found : -ESRCH, err);
+        int code = attach_explain(pid, found < 0 ? found : -ESRCH, err);
         if (process->threads)
             attach_release(process);
         else
@@ -151,7 +151,7 @@ int attach_seize(pid_t pid, struct err *err)
 
 /* ---- before the first int3 ---- */
 
-static bool settled(void *ctx)
+static bool threads_settled(void *ctx)
 {
     struct process *process = ctx;
     for (struct thread *thread = process->threads; thread; thread = thread->next)
@@ -175,7 +175,7 @@ static bool may_be_forking(const struct thread *thread)
     return number == SYS_fork || number == SYS_vfork || number == SYS_clone || number == SYS_clone3;
 }
 
-static void unsettle(struct process *process)
+static void threads_unsettle(struct process *process)
 {
     for (struct thread *thread = process->threads; thread; thread = thread->next) {
         if (thread->seen_stop || thread->listening || thread->fresh || !may_be_forking(thread))
@@ -194,8 +194,8 @@ int attach_settle(struct process *process, struct err *err)
         return 0;
     int code, found = 0;
     do {
-        unsettle(process);
-        code = pump_until(settled, process);
+        threads_unsettle(process);
+        code = pump_until(threads_settled, process);
         /* a thread whose creation began before its creator was traced appears only now */
         if (code == 0 && !process->dead && (found = attach_seize_new(process)) < 0)
             code = found;
@@ -256,7 +256,7 @@ void attach_detach_thread(struct thread *thread)
     thread_remove(thread);
 }
 
-static void leave(struct process *process)
+static void process_leave(struct process *process)
 {
     struct thread *thread, *next;
     process->releasing = true;
@@ -281,10 +281,10 @@ void attach_try_leave(struct process *process)
     if (process->space->references > 1 && process->space->inserted_count)
         process_update(process); /* borrows memory with int3 in it: stays until its exec or end */
     else
-        leave(process);
+        process_leave(process);
 }
 
-static bool left(void *ctx)
+static bool process_left(void *ctx)
 {
     struct process *process = ctx;
     if (process->dead)
@@ -299,7 +299,7 @@ void attach_release(struct process *process)
 {
     struct space *space = space_get(process->space);
     process->wanted = false;
-    leave(process);
+    process_leave(process);
     struct process *other, *next;
     HASH_ITER(hh, all_processes, other, next)
     {
@@ -307,7 +307,7 @@ void attach_release(struct process *process)
             attach_try_leave(other);
     }
     if (!process->dead)
-        pump_until(left, process);
+        pump_until(process_left, process);
     space_put(space);
 }
 
@@ -315,7 +315,7 @@ static bool nothing_left(void *ctx)
 {
     (void)ctx;
     for (struct process *process = all_processes; process; process = process->hh.next)
-        if (!left(process))
+        if (!process_left(process))
             return false;
     return true;
 }
@@ -327,7 +327,7 @@ void attach_release_all(void)
     {
         process->wanted = false;
         process->pauses = 0;
-        leave(process);
+        process_leave(process);
     }
     pump_until(nothing_left, NULL);
     stop_adopt_unknowns(0);
@@ -371,7 +371,7 @@ static char **next_list(const char **at, const char *end)
     return list;
 }
 
-static int parse(const char *bytes, size_t len, struct spawn_request *ret)
+static int spawn_parse(const char *bytes, size_t len, struct spawn_request *ret)
 {
     const char *end = bytes + len;
     *ret = (struct spawn_request){.path = (char *)next_string(&bytes, end)};
@@ -386,7 +386,7 @@ static int parse(const char *bytes, size_t len, struct spawn_request *ret)
 }
 
 /* Between fork and exec: only what is safe there. Returns what failed. */
-static int redirect(const struct spawn_request *request, int *ret_which)
+static int spawn_redirect(const struct spawn_request *request, int *ret_which)
 {
     for (int i = 0; i < 3; i++) {
         if (!request->io[i] || !request->io[i][0])
@@ -409,7 +409,7 @@ struct failure {
     int code, what; /* 0..2: that file; 3: the program */
 };
 
-static void fail(int fd, int code, int what)
+static void spawn_fail(int fd, int code, int what)
 {
     struct failure failure = {code, what};
     ssize_t put = write(fd, &failure, sizeof failure);
@@ -428,9 +428,9 @@ static void run_child(const struct spawn_request *request, int go_fd, int error_
     char go;
     if (read(go_fd, &go, 1) != 1)
         _exit(127); /* the tracer died */
-    int which = 0, code = redirect(request, &which);
+    int which = 0, code = spawn_redirect(request, &which);
     if (code < 0)
-        fail(error_fd, code, which);
+        spawn_fail(error_fd, code, which);
     if (error_fd != 3) { /* everything from 3 on is closed, the error's way back by exec */
         dup2(error_fd, 3);
         error_fd = 3;
@@ -438,16 +438,16 @@ static void run_child(const struct spawn_request *request, int go_fd, int error_
     fcntl(3, F_SETFD, FD_CLOEXEC);
     close_range(4, ~0U, 0);
     execve(request->path, request->argv, request->envp);
-    fail(error_fd, -errno, 3);
+    spawn_fail(error_fd, -errno, 3);
 }
 
-static bool executed(void *ctx)
+static bool spawn_executed(void *ctx)
 {
     struct process *process = ctx;
     return process->dead || !process->spawning;
 }
 
-static int start(const struct spawn_request *request, pid_t *ret_pid, struct err *err)
+static int spawn_start(const struct spawn_request *request, pid_t *ret_pid, struct err *err)
 {
     int go[2], errors[2];
     if (pipe2(go, O_CLOEXEC) < 0)
@@ -477,7 +477,7 @@ static int start(const struct spawn_request *request, pid_t *ret_pid, struct err
     if (code == 0) {
         process->wanted = process->spawning = true;
         ssize_t put = write(go[1], "", 1);
-        code = put == 1 ? pump_until(executed, process) : -EPIPE;
+        code = put == 1 ? pump_until(spawn_executed, process) : -EPIPE;
         struct failure failure;
         if (code == 0 && !process->dead) {
             *ret_pid = pid;
@@ -500,9 +500,9 @@ static int start(const struct spawn_request *request, pid_t *ret_pid, struct err
 int spawn_process(const char *bytes, size_t len, pid_t *ret_pid, struct err *err)
 {
     struct spawn_request request;
-    if (parse(bytes, len, &request) < 0)
+    if (spawn_parse(bytes, len, &request) < 0)
         return err_set(err, -EINVAL, "malformed request");
-    int code = start(&request, ret_pid, err);
+    int code = spawn_start(&request, ret_pid, err);
     free(request.argv);
     free(request.envp);
     return code;

@@ -49,7 +49,7 @@ static int read_insn(struct process *process, struct breakpoint *breakpoint)
     return 0;
 }
 
-static int insert(struct process *process, struct breakpoint *breakpoint)
+static int breakpoint_insert(struct process *process, struct breakpoint *breakpoint)
 {
     if (breakpoint->inserted)
         return 0;
@@ -79,7 +79,7 @@ static void take_out(struct process *process, struct breakpoint *breakpoint)
     guard_trap_forget(&breakpoint->guarded);
 }
 
-static struct breakpoint *get(struct process *process, uint64_t addr)
+static struct breakpoint *breakpoint_get(struct process *process, uint64_t addr)
 {
     struct breakpoint *breakpoint = breakpoint_find(process->space, addr);
     if (!breakpoint) {
@@ -111,7 +111,7 @@ int breakpoint_set(struct process *process, uint64_t addr, uint64_t id, const st
             return err_errno(err, -ENOMEM, "breakpoint");
         *copy = *program;
     }
-    struct breakpoint *breakpoint = get(process, addr);
+    struct breakpoint *breakpoint = breakpoint_get(process, addr);
     struct breakpoint_user *user = breakpoint ? breakpoint->users : NULL;
     while (user && (user->process != process || user->id != id || user->step_tid))
         user = user->next;
@@ -122,7 +122,7 @@ int breakpoint_set(struct process *process, uint64_t addr, uint64_t id, const st
         free(copy);
         return err_errno(err, -ENOMEM, "breakpoint");
     }
-    code = insert(process, breakpoint);
+    code = breakpoint_insert(process, breakpoint);
     if (code < 0) {
         free(copy);
         if (!found)
@@ -145,9 +145,9 @@ int breakpoint_set(struct process *process, uint64_t addr, uint64_t id, const st
 int breakpoint_set_step(struct thread *thread, uint64_t addr, uint64_t sp)
 {
     struct process *process = thread->process;
-    struct breakpoint *breakpoint = process->space->settled ? get(process, addr) : NULL;
+    struct breakpoint *breakpoint = process->space->settled ? breakpoint_get(process, addr) : NULL;
     struct breakpoint_user *user = breakpoint ? calloc(1, sizeof *user) : NULL;
-    int code = user ? insert(process, breakpoint) : -ENOMEM;
+    int code = user ? breakpoint_insert(process, breakpoint) : -ENOMEM;
     if (code < 0) {
         free(user);
         return code;
@@ -370,7 +370,7 @@ void breakpoint_in_place_stopped(struct thread *thread)
 
 /* ---- memory ---- */
 
-static void clean(struct process *child, const struct space *inherited, bool certain)
+static void breakpoint_clean(struct process *child, const struct space *inherited, bool certain)
 {
     struct breakpoint *breakpoint, *next;
     HASH_ITER(hh, inherited->breakpoints, breakpoint, next)
@@ -389,7 +389,7 @@ void breakpoint_clean_child(struct process *child)
     struct space *inherited = child->inherited;
     if (!inherited)
         return;
-    clean(child, inherited, true);
+    breakpoint_clean(child, inherited, true);
     child->inherited = NULL;
     space_put(inherited);
 }
@@ -399,10 +399,10 @@ void breakpoint_clean_stranger(struct process *child)
 {
     const struct space *space;
     for (unsigned i = 0; (space = space_lost(i)); i++)
-        clean(child, space, false);
+        breakpoint_clean(child, space, false);
     for (const struct process *other = all_processes; other; other = other->hh.next)
         if (other != child)
-            clean(child, other->space, false);
+            breakpoint_clean(child, other->space, false);
 }
 
 int breakpoint_write(struct process *process, uint64_t addr, const void *bytes, size_t len)

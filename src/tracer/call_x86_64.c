@@ -145,7 +145,7 @@ struct software_bytes { /* struct _fpx_sw_bytes */
 };
 
 /* The registers as rt_sigreturn must find them: it does not restart system calls. */
-static struct user_regs_struct restarted(struct user_regs_struct regs)
+static struct user_regs_struct call_restarted(struct user_regs_struct regs)
 {
     if ((int64_t)regs.orig_rax < 0)
         return regs;
@@ -202,7 +202,7 @@ static uint64_t push_frame(struct thread *thread, const struct call *call, const
     if (!frame)
         return 0;
     ucontext_t context = {0};
-    struct user_regs_struct regs = restarted(call->regs);
+    struct user_regs_struct regs = call_restarted(call->regs);
     fill_context(&context, &regs, xstate_addr);
     memcpy(frame, &stub, sizeof stub);
     memcpy(frame + 8, &context, offsetof(ucontext_t, uc_sigmask));
@@ -303,7 +303,7 @@ const struct call *call_at(const struct thread *thread, uint64_t sp)
 }
 
 /* Before the registers are what they were. */
-static struct tracer_event ended(struct thread *thread, const struct call *call)
+static struct tracer_event call_ended(struct thread *thread, const struct call *call)
 {
     struct tracer_event event = {.kind = TRACER_CALL_ENDED,
                                  .pid = thread->process->pid,
@@ -327,7 +327,7 @@ bool call_returned(struct thread *thread)
         call = call->next;
     if (!call)
         return false;
-    struct tracer_event event = ended(thread, call);
+    struct tracer_event event = call_ended(thread, call);
     bool loads = call->loads;
     while (thread->calls != call) { /* left by longjmp */
         struct call *left = thread->calls;

@@ -42,7 +42,7 @@ struct tracer {
     void *ctx;
 };
 
-static int died(struct tracer *tracer)
+static int tracer_gone(struct tracer *tracer)
 {
     if (!tracer->dead) {
         tracer->dead = true;
@@ -71,7 +71,7 @@ static void queue_event(struct tracer *tracer, const char *bytes, size_t len)
 }
 
 /* Takes the complete messages out of the buffer. 1 when the reply with this number was among them. */
-static int parse(struct tracer *tracer, uint64_t serial, struct wire_message *ret_reply, struct buf *ret_payload)
+static int reply_parse(struct tracer *tracer, uint64_t serial, struct wire_message *ret_reply, struct buf *ret_payload)
 {
     size_t at = 0;
     int found = 0;
@@ -79,7 +79,7 @@ static int parse(struct tracer *tracer, uint64_t serial, struct wire_message *re
     while (tracer->in.len - at >= sizeof message) {
         memcpy(&message, tracer->in.data + at, sizeof message);
         if (message.size < sizeof message || message.size > WIRE_SIZE_LIMIT)
-            return died(tracer);
+            return tracer_gone(tracer);
         if (tracer->in.len - at < message.size)
             break;
         const char *payload = tracer->in.data + at + sizeof message;
@@ -101,12 +101,12 @@ static int parse(struct tracer *tracer, uint64_t serial, struct wire_message *re
 }
 
 /* Reads what there is. 0 or -EPIPE. */
-static int receive(struct tracer *tracer)
+static int message_receive(struct tracer *tracer)
 {
     for (;;) {
         char *to = buf_reserve(&tracer->in, READ_SIZE);
         if (!to)
-            return died(tracer);
+            return tracer_gone(tracer);
         ssize_t got = recv(tracer->fd, to, READ_SIZE, MSG_DONTWAIT);
         if (got > 0)
             tracer->in.len += (size_t)got;
@@ -114,7 +114,7 @@ static int receive(struct tracer *tracer)
             continue;
         if (got > 0 || (got < 0 && errno == EAGAIN))
             return 0;
-        return died(tracer);
+        return tracer_gone(tracer);
     }
 }
 
@@ -142,9 +142,9 @@ static int send_all(struct tracer *tracer, const void *bytes, size_t len, uint64
             done += (size_t)put;
         } else if (put < 0 && errno == EAGAIN) {
             if (wait_ready(tracer, POLLOUT, deadline) < 0)
-                return died(tracer); /* half a message was sent: nothing can follow it */
+                return tracer_gone(tracer); /* half a message was sent: nothing can follow it */
         } else if (put < 0 && errno != EINTR) {
-            return died(tracer);
+            return tracer_gone(tracer);
         }
     }
     return 0;
@@ -155,7 +155,7 @@ struct reply {
     struct buf payload;
 };
 
-static int await(struct tracer *tracer, uint64_t serial, uint64_t since_ns, struct reply *ret)
+static int reply_await(struct tracer *tracer, uint64_t serial, uint64_t since_ns, struct reply *ret)
 {
     const struct wait_policy *policy = &wait_policies[WAIT_TRACER];
     struct wait_seen seen = {.passed_ns = wait_now_ns() - since_ns};
@@ -164,8 +164,8 @@ static int await(struct tracer *tracer, uint64_t serial, uint64_t since_ns, stru
         if (code < 0 && code != -ETIME)
             return code;
         if (code == 0) {
-            int received = receive(tracer);
-            code = parse(tracer, serial, &ret->message, &ret->payload);
+            int received = message_receive(tracer);
+            code = reply_parse(tracer, serial, &ret->message, &ret->payload);
             if (code != 0)
                 return code < 0 ? code : 0;
             if (received < 0)
@@ -178,8 +178,8 @@ static int await(struct tracer *tracer, uint64_t serial, uint64_t since_ns, stru
 }
 
 /* One request and its reply, whose payload the caller frees also on failure. */
-static int call(struct tracer *tracer, struct wire_message message, const void *bytes, size_t len, struct reply *ret,
-                struct err *err)
+static int request_call(struct tracer *tracer, struct wire_message message, const void *bytes, size_t len,
+                        struct reply *ret, struct err *err)
 {
     *ret = (struct reply){.payload = BUF_INIT};
     if (tracer->dead)
@@ -193,7 +193,7 @@ static int call(struct tracer *tracer, struct wire_message message, const void *
     if (code == 0)
         code = send_all(tracer, bytes, len, deadline);
     if (code == 0)
-        code = await(tracer, message.serial, since_ns, ret);
+        code = reply_await(tracer, message.serial, since_ns, ret);
     if (code == -EPIPE)
         return err_set(err, code, "the tracer process died");
     if (code < 0)
@@ -208,7 +208,7 @@ static int call_simple(struct tracer *tracer, struct wire_message message, const
                        struct err *err)
 {
     struct reply reply;
-    int code = call(tracer, message, bytes, len, &reply, err);
+    int code = request_call(tracer, message, bytes, len, &reply, err);
     buf_done(&reply.payload);
     return code;
 }
@@ -218,7 +218,7 @@ static int call_result(struct tracer *tracer, struct wire_message message, const
                        void *ret_bytes, size_t size, struct err *err)
 {
     struct reply reply;
-    int code = call(tracer, message, bytes, len, &reply, err);
+    int code = request_call(tracer, message, bytes, len, &reply, err);
     if (code == 0 && reply.payload.len != size)
         code = -EPROTO;
     if (code == 0 && size)
@@ -280,7 +280,7 @@ int tracer_start(struct tracer **ret_tracer, const char *path, int cells_fd, tra
         return err_errno(err, code, "the tracer cannot be started");
     }
     struct reply hello = {.payload = BUF_INIT};
-    int code = await(tracer, 0, wait_now_ns(), &hello);
+    int code = reply_await(tracer, 0, wait_now_ns(), &hello);
     if (code == 0 && hello.message.a != WIRE_VERSION)
         code = err_set(err, -EPROTO, "%s is of another version of scry", path);
     else if (code == -ETIME)
@@ -301,7 +301,7 @@ int tracer_start(struct tracer **ret_tracer, const char *path, int cells_fd, tra
 static void await_end(struct tracer *tracer)
 {
     uint64_t deadline = wait_now_ns() + 2 * TRACER_TIMEOUT_NS;
-    while (wait_ready(tracer, POLLIN, deadline) == 0 && receive(tracer) == 0)
+    while (wait_ready(tracer, POLLIN, deadline) == 0 && message_receive(tracer) == 0)
         buf_clear(&tracer->in);
 }
 
@@ -344,8 +344,8 @@ void tracer_receive(struct tracer *tracer)
 {
     if (tracer->dead)
         return;
-    receive(tracer);
-    parse(tracer, 0, NULL, NULL);
+    message_receive(tracer);
+    reply_parse(tracer, 0, NULL, NULL);
 }
 
 int tracer_dispatch(struct tracer *tracer)
@@ -405,7 +405,7 @@ int tracer_spawn(struct tracer *tracer, const struct tracer_spawn *spawn, pid_t 
         buf_done(&bytes);
         return err_errno(err, -ENOMEM, "%s", spawn->path);
     }
-    int code = call(tracer, MESSAGE(.kind = WIRE_SPAWN), bytes.data, bytes.len, &reply, err);
+    int code = request_call(tracer, MESSAGE(.kind = WIRE_SPAWN), bytes.data, bytes.len, &reply, err);
     if (code == 0)
         *ret_pid = (pid_t)reply.message.a;
     buf_done(&reply.payload);
@@ -421,7 +421,7 @@ int tracer_watch(struct tracer *tracer, pid_t pid, const struct tracer_watch *wa
 static int switch_threads(struct tracer *tracer, enum wire_kind kind, const pid_t *tids, size_t count, int *ret_codes)
 {
     struct reply reply;
-    int code = call(tracer, MESSAGE(.kind = kind), tids, count * sizeof *tids, &reply, NULL);
+    int code = request_call(tracer, MESSAGE(.kind = kind), tids, count * sizeof *tids, &reply, NULL);
     if (code == 0 && reply.payload.len != count * sizeof *ret_codes)
         code = -EPROTO;
     for (size_t i = 0; i < count; i++) {
@@ -471,7 +471,7 @@ int tracer_set_regs(struct tracer *tracer, pid_t tid, const struct user_regs_str
 int tracer_get_xstate(struct tracer *tracer, pid_t tid, void *ret_bytes, size_t *inout_size)
 {
     struct reply reply;
-    int code = call(tracer, MESSAGE(.kind = WIRE_GET_XSTATE, .id = tid), NULL, 0, &reply, NULL);
+    int code = request_call(tracer, MESSAGE(.kind = WIRE_GET_XSTATE, .id = tid), NULL, 0, &reply, NULL);
     if (code == 0 && reply.payload.len > *inout_size)
         code = -ENOSPC;
     if (code == 0) {
@@ -515,7 +515,7 @@ int tracer_load(struct tracer *tracer, pid_t pid, const struct tracer_load *load
 int tracer_load_result(struct tracer *tracer, pid_t pid, int64_t *ret_result, struct err *err)
 {
     struct reply reply;
-    int code = call(tracer, MESSAGE(.kind = WIRE_LOAD_RESULT, .id = pid), NULL, 0, &reply, err);
+    int code = request_call(tracer, MESSAGE(.kind = WIRE_LOAD_RESULT, .id = pid), NULL, 0, &reply, err);
     if (code == 0)
         *ret_result = (int64_t)reply.message.a;
     buf_done(&reply.payload);
@@ -526,7 +526,7 @@ int tracer_backtrace(struct tracer *tracer, pid_t tid, size_t max_depth, struct 
                      size_t *ret_count, struct err *err)
 {
     struct reply reply;
-    int code = call(tracer, MESSAGE(.kind = WIRE_BACKTRACE, .id = tid, .a = max_depth), NULL, 0, &reply, err);
+    int code = request_call(tracer, MESSAGE(.kind = WIRE_BACKTRACE, .id = tid, .a = max_depth), NULL, 0, &reply, err);
     if (code == 0) {
         *ret_count = reply.payload.len / sizeof **ret_frames;
         *ret_frames = (struct tracer_frame *)buf_take(&reply.payload);
@@ -546,8 +546,8 @@ int tracer_break_set(struct tracer *tracer, pid_t pid, uint64_t addr, uint64_t i
                      uint8_t *ret_original, struct err *err)
 {
     struct reply reply;
-    int code = call(tracer, MESSAGE(.kind = WIRE_BREAK_SET, .id = pid, .a = addr, .b = id), program,
-                    program ? sizeof *program : 0, &reply, err);
+    int code = request_call(tracer, MESSAGE(.kind = WIRE_BREAK_SET, .id = pid, .a = addr, .b = id), program,
+                            program ? sizeof *program : 0, &reply, err);
     if (code == 0 && ret_original)
         *ret_original = (uint8_t)reply.message.a;
     buf_done(&reply.payload);

@@ -72,7 +72,7 @@ static pid_t guard_pid;
 
 /* ---- the guard ---- */
 
-static void undo(void)
+static void trap_undo(void)
 {
     uint32_t end = atomic_load(&table->trap_end);
     for (uint32_t i = 1; i < end; i++) {
@@ -100,7 +100,7 @@ static void on_orphaned(int signo)
 }
 
 /* For how long to sleep until it is looked again, ns. */
-static uint64_t look(pid_t tracer)
+static uint64_t tracer_look(pid_t tracer)
 {
     static uint64_t stopped_ns; /* since when; 0: it is not */
     static bool continued;      /* in this time */
@@ -130,11 +130,11 @@ static int guard_main(void *arg)
     prctl(PR_SET_PDEATHSIG, SIGURG); /* should the futex have been lost */
     uint32_t word;
     while (!((word = atomic_load(&table->tracer)) & FUTEX_OWNER_DIED) && getppid() == tracer) {
-        uint64_t ns = look(tracer);
+        uint64_t ns = tracer_look(tracer);
         const struct timespec timeout = {(time_t)(ns / NS_PER_SECOND), (long)(ns % NS_PER_SECOND)};
         syscall(SYS_futex, &table->tracer, FUTEX_WAIT, word, &timeout, NULL, 0);
     }
-    undo();
+    trap_undo();
     _exit(0);
 }
 

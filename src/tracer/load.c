@@ -414,7 +414,7 @@ static int call_next(struct thread *thread, enum function function, const struct
     return code;
 }
 
-static void end(struct load *load, pid_t pid)
+static void load_end(struct load *load, pid_t pid)
 {
     struct tracer_event event = {.kind = TRACER_LOADED, .pid = pid, .tid = load->tid, .result = load->code};
     load->tid = 0;
@@ -422,14 +422,14 @@ static void end(struct load *load, pid_t pid)
 }
 
 /* The thread stands where it stood before. */
-static void finish(struct thread *thread, int code)
+static void load_finish(struct thread *thread, int code)
 {
     struct load *load = thread->process->load;
     load->code = code;
     if (load->errno_at)
         space_write(thread->process, load->errno_at, &load->errno_value, sizeof load->errno_value);
     regs_set_sigmask(thread, load->sigmask);
-    end(load, thread->process->pid);
+    load_end(load, thread->process->pid);
 }
 
 static int call_text(struct thread *thread, enum function function, const char *text, unsigned number, uint64_t other)
@@ -480,11 +480,11 @@ void load_returned(struct thread *thread, uint64_t result)
         break;
     default:
         load->result = (int64_t)result;
-        finish(thread, 0);
+        load_finish(thread, 0);
         return;
     }
     if (code < 0)
-        finish(thread, code);
+        load_finish(thread, code);
 }
 
 void load_dropped(struct process *process)
@@ -493,12 +493,12 @@ void load_dropped(struct process *process)
     if (!load || !load->tid)
         return;
     load->code = err_set(&load->err, -ESRCH, "thread %d ended, or was left alone, before it was done", load->tid);
-    end(load, process->pid);
+    load_end(load, process->pid);
 }
 
 /* ---- how it begins ---- */
 
-static char *copy(const void *bytes, size_t size)
+static char *load_copy(const void *bytes, size_t size)
 {
     char *to = malloc(size ? size : 1);
     if (to && size)
@@ -521,9 +521,9 @@ static struct load *load_new(const struct tracer_load *wanted)
     struct load *load = calloc(1, sizeof *load);
     if (!load)
         return NULL;
-    load->wanted = (struct tracer_load){.path = copy(wanted->path, strlen(wanted->path) + 1),
-                                        .symbol = copy(wanted->symbol, strlen(wanted->symbol) + 1),
-                                        .data = copy(wanted->data, wanted->data_size),
+    load->wanted = (struct tracer_load){.path = load_copy(wanted->path, strlen(wanted->path) + 1),
+                                        .symbol = load_copy(wanted->symbol, strlen(wanted->symbol) + 1),
+                                        .data = load_copy(wanted->data, wanted->data_size),
                                         .data_size = wanted->data_size,
                                         .tells = wanted->tells};
     if (!load->wanted.path || !load->wanted.symbol || !load->wanted.data) {
@@ -533,7 +533,7 @@ static struct load *load_new(const struct tracer_load *wanted)
     return load;
 }
 
-static int begin(struct thread *thread, struct err *err)
+static int load_begin(struct thread *thread, struct err *err)
 {
     struct load *load = thread->process->load;
     const struct call_wanted nothing = {.addr = 0};
@@ -588,7 +588,7 @@ void load_arrived(struct thread *thread)
 /* ---- the request ---- */
 
 /* All of the process is stopped. */
-static int choose(struct process *process, struct err *err)
+static int thread_choose(struct process *process, struct err *err)
 {
     unsigned count = 0;
     uint64_t place = 0, way_out;
@@ -609,7 +609,7 @@ static int choose(struct process *process, struct err *err)
         struct err why = {0};
         int code = thread->exited ? -ESRCH : check_caller(thread, &way_out, &why);
         if (code == 0)
-            code = begin(thread, &why);
+            code = load_begin(thread, &why);
         if (code == 0)
             return 0;
         if (code == -EAGAIN && !place)
@@ -655,7 +655,7 @@ int load_start(struct process *process, const struct tracer_load *wanted, struct
     if (attach_seize_new(process) > 0)
         code = err_set(err, -EAGAIN, "process %d is creating threads", process->pid);
     else
-        code = choose(process, err);
+        code = thread_choose(process, err);
     process_unpause(process);
     return code;
 }

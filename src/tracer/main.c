@@ -35,7 +35,7 @@ static struct {
     uint64_t let_go, unreported;
 } known;
 
-static void look(void)
+static void statuses_look(void)
 {
     uint64_t now_ns = clock_now_ns();
     if (known.looked_ns && now_ns - known.looked_ns < PATIENCE_LOOK_NS)
@@ -54,7 +54,7 @@ static void look(void)
 bool patience_over(void)
 {
     if (known.over)
-        look();
+        statuses_look();
     return known.over;
 }
 
@@ -78,7 +78,7 @@ bool patience_tick(void)
         known.looked_ns = known.idle_ns = 0;
         return false;
     }
-    look();
+    statuses_look();
     for (; known.over && thread; thread = held_thread()) {
         known.let_go++;
         hold_release(thread->hold);
@@ -384,7 +384,7 @@ static pid_t next_status(int *ret_status)
     return tid;
 }
 
-static void run(void)
+static void tracer_run(void)
 {
     woken = 1;
     while (!monitor_gone) {
@@ -484,7 +484,7 @@ int main(void)
     guard_start();
     struct wire_message hello = {.size = sizeof hello, .kind = WIRE_HELLO, .a = WIRE_VERSION};
     send_message(&hello, NULL, 0);
-    run();
+    tracer_run();
     monitor_gone = true;
     attach_release_all();
     /* A SIGCONT takes back a SIGSTOP that is on its way: LeakSanitizer, which stops its process at the end, waited for

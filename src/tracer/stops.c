@@ -538,7 +538,7 @@ static unsigned syscall_arg_count(uint32_t number)
     return 6;
 }
 
-static bool watched(const uint64_t *set, uint32_t number)
+static bool syscall_watched(const uint64_t *set, uint32_t number)
 {
     return number < TRACER_SYSCALLS && (set[number / 64] >> number % 64 & 1);
 }
@@ -559,7 +559,7 @@ void syscall_stopped(struct thread *thread)
         thread->syscall_number = (uint32_t)info.entry.nr;
         memcpy(thread->syscall_args, info.entry.args, sizeof thread->syscall_args);
         event.kind = TRACER_SYSCALL_ENTER;
-        report = watched(watch->syscall_enter, thread->syscall_number);
+        report = syscall_watched(watch->syscall_enter, thread->syscall_number);
     } else {
         /* one that began before we watched: the kernel keeps its number and, but for rcx and r11, its arguments */
         if (!thread->in_syscall && thread_load_regs(thread) == 0) {
@@ -570,7 +570,7 @@ void syscall_stopped(struct thread *thread)
         }
         thread->in_syscall = false;
         event.result = info.op == PTRACE_SYSCALL_INFO_EXIT ? info.exit.rval : 0;
-        report = watched(watch->syscall_exit, thread->syscall_number);
+        report = syscall_watched(watch->syscall_exit, thread->syscall_number);
     }
     if (!report || thread_loads(thread) || !process_reports(thread))
         return;

@@ -194,7 +194,7 @@ static int each_frame(Dwfl_Frame *state, void *ctx)
 
 /* ---- one backtrace ---- */
 
-static int refresh(struct process *process, struct err *err)
+static int unwinder_refresh(struct process *process, struct err *err)
 {
     struct space *space = process->space;
     files_pid = process_live_tid(process);
@@ -253,7 +253,7 @@ int unwind_thread(struct thread *thread, size_t max_depth, struct buf *ret_frame
         return err_errno(err, code, "the registers of thread %d cannot be read", thread->tid);
     if (process->dead || !process->threads)
         return err_set(err, -ESRCH, "process %d ended", process->pid);
-    code = refresh(process, err);
+    code = unwinder_refresh(process, err);
     if (code < 0)
         return code;
     struct unwinder *unwinder = process->space->unwinder;

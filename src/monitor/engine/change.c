@@ -13,7 +13,7 @@
 
 /* ---- which jobs ---- */
 
-static void add(struct execution *execution, struct span dir)
+static void job_add(struct execution *execution, struct span dir)
 {
     struct changed_jobs *jobs = &execution->changed;
     for (size_t i = 0; i < jobs->count; i++)
@@ -44,11 +44,11 @@ void change_note(struct execution *execution, const struct scry_call *call)
         return;
     for (size_t i = 0; i < call->argc && i < signature->param_count; i++)
         if (confine_names_job(&signature->params[i]) && call->args[i].kind == VALUE_STRING)
-            add(execution, monitor->job_of(monitor, call->tool, 0, call->args[i].text));
+            job_add(execution, monitor->job_of(monitor, call->tool, 0, call->args[i].text));
     for (size_t i = 0; i < call->object_count; i++) {
         const struct process *process = process_of(monitor, call->objects[i]);
         if (process)
-            add(execution, monitor->job_of(monitor, call->tool, process->pid, span_of("", 0)));
+            job_add(execution, monitor->job_of(monitor, call->tool, process->pid, span_of("", 0)));
     }
 }
 

@@ -75,7 +75,7 @@ static struct scry_object *container_of_extension(struct scry_object *object, st
 }
 
 /* The object that it is in; NULL: none, with err. */
-static struct scry_object *container(struct scry_object *object, struct err *err)
+static struct scry_object *object_container(struct scry_object *object, struct err *err)
 {
     if (object_is(object, "m"))
         return queue_of_message((struct message *)object, err);
@@ -89,17 +89,18 @@ static struct scry_object *container(struct scry_object *object, struct err *err
 }
 
 /* From an object to the one of a class that contains it: convert_class_can has said that there are such. */
-static struct scry_object *localise(struct scry_object *object, const char *class_name, struct err *err)
+static struct scry_object *object_localise(struct scry_object *object, const char *class_name, struct err *err)
 {
     while (object && !object_is(object, class_name))
-        object = container(object, err);
+        object = object_container(object, err);
     return object;
 }
 
 struct scry_object *convert_localise(struct scry_object *object, const char *class_name)
 {
     struct err ignored;
-    return convert_class_can(object->class->name, class_name, false) ? localise(object, class_name, &ignored) : NULL;
+    return convert_class_can(object->class->name, class_name, false) ? object_localise(object, class_name, &ignored)
+                                                                     : NULL;
 }
 
 /* Members have no members: their class was there before. */
@@ -112,7 +113,7 @@ static bool member_names(const struct scry_object *group, const char *member, co
 bool convert_names(struct span token, const struct scry_object *object)
 {
     struct err ignored;
-    for (const struct scry_object *at = object; at; at = container((struct scry_object *)at, &ignored))
+    for (const struct scry_object *at = object; at; at = object_container((struct scry_object *)at, &ignored))
         if (span_is(token, at->token))
             return true;
     struct scry_object *named = object_find(object->monitor, token);
@@ -122,7 +123,7 @@ bool convert_names(struct span token, const struct scry_object *object)
             if (member_names(named, member, object))
                 return true;
     return named && class_contains(object->class->name, named->class->name) &&
-           localise(named, object->class->name, &ignored) == object;
+           object_localise(named, object->class->name, &ignored) == object;
 }
 
 /* ---- expansion ---- */
@@ -356,7 +357,7 @@ static Omis_status check_scope(struct scry_call *call, struct scry_object *objec
     if (class_is(object->class->name, "m"))
         return check_message_scope(call, (struct message *)object, err);
     if (object->class->builtin && convert_class_can(object->class->name, "p", false)) {
-        struct process *process = (struct process *)localise(object, "p", err);
+        struct process *process = (struct process *)object_localise(object, "p", err);
         if (!tool_attachment(call->tool, process))
             return not_attached(call, process, err);
     }
@@ -398,7 +399,7 @@ struct scry_object *convert_one(struct scry_call *call, struct span token, const
         return NULL;
     }
     *ret_status = attached ? check_scope(call, object, err) : confine_object(call->tool, object, err);
-    struct scry_object *at = *ret_status == OMIS_OK ? localise(object, class_name, err) : NULL;
+    struct scry_object *at = *ret_status == OMIS_OK ? object_localise(object, class_name, err) : NULL;
     if (*ret_status == OMIS_OK && !at)
         *ret_status = OMIS_UNKNOWN_OBJECT;
     bool other = object_is(object, "m") || !object->class->builtin; /* in scope for its sender, its owner only? */
@@ -436,7 +437,7 @@ static void gather_members(struct gather *gather, struct scry_object *group)
 
 /* Expansion of a token in a list: a node stands for its attached processes, those for their threads, or for their
  * queues and the messages in them. */
-static bool expand(struct gather *gather, struct scry_object *object, struct span token)
+static bool object_expand(struct gather *gather, struct scry_object *object, struct span token)
 {
     if (class_has_members(object->class->name, gather->class_name)) {
         gather_members(gather, object);
@@ -465,7 +466,7 @@ static void gather_token(struct gather *gather, const struct value *value)
     struct err err;
     Omis_status status;
     struct scry_object *object = object_find(call->monitor, value->text);
-    if (object && expand(gather, object, value->text))
+    if (object && object_expand(gather, object, value->text))
         return;
     bool attached = !gather->any_process;
     object = convert_one(call, value->text, gather->class_name, attached, &status, &err);
@@ -477,8 +478,8 @@ static void gather_token(struct gather *gather, const struct value *value)
 }
 
 /* `any_process`: see struct gather. */
-static bool convert(struct scry_call *call, const struct value *value, const char *class_name, bool any_process,
-                    struct scry_object ***ret_objects, size_t *ret_count)
+static bool token_convert(struct scry_call *call, const struct value *value, const char *class_name, bool any_process,
+                          struct scry_object ***ret_objects, size_t *ret_count)
 {
     struct gather gather = {
         .call = call, .class_name = class_name, .serial = ++call->monitor->last_gather, .any_process = any_process};
@@ -508,7 +509,7 @@ static bool convert(struct scry_call *call, const struct value *value, const cha
 bool convert_value(struct scry_call *call, const struct value *value, const char *class_name,
                    struct scry_object ***ret_objects, size_t *ret_count)
 {
-    return convert(call, value, class_name, false, ret_objects, ret_count);
+    return token_convert(call, value, class_name, false, ret_objects, ret_count);
 }
 
 bool convert_objects(struct scry_call *call)
@@ -518,6 +519,6 @@ bool convert_objects(struct scry_call *call)
         return true;
     /* the two services that may get the token of something not attached */
     bool any_process = strcmp(service->row->name, "proc_attach") == 0 || strcmp(service->row->name, "node_attach") == 0;
-    return convert(call, &call->args[service->object_arg], service->object_class, any_process, &call->objects,
-                   &call->object_count);
+    return token_convert(call, &call->args[service->object_arg], service->object_class, any_process, &call->objects,
+                         &call->object_count);
 }

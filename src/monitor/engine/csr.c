@@ -84,8 +84,8 @@ static void reply_change(struct csr *csr, Omis_status change, const struct csr_t
 /* ---- what an event definition covers ---- */
 
 /* Calls match for each token of the event's object argument; [] matches everything. */
-static bool covers(const struct csr *csr, bool (*match)(struct span token, const struct scry_object *object),
-                   const struct scry_object *object)
+static bool csr_covers(const struct csr *csr, bool (*match)(struct span token, const struct scry_object *object),
+                       const struct scry_object *object)
 {
     int index = csr->event_service->object_arg;
     if (index < 0)
@@ -103,13 +103,13 @@ static bool covers(const struct csr *csr, bool (*match)(struct span token, const
 
 bool csr_covers_thread(const struct csr *csr, const struct thread *thread)
 {
-    return covers(csr, convert_names, &thread->object);
+    return csr_covers(csr, convert_names, &thread->object);
 }
 
 /* A process is concerned when it, its node, or anything in it is named. */
 bool csr_covers_process(const struct csr *csr, const struct process *process)
 {
-    return covers(csr, convert_names, &process->object);
+    return csr_covers(csr, convert_names, &process->object);
 }
 
 bool csr_covers_object(const struct csr *csr, const struct scry_object *object)
@@ -118,7 +118,7 @@ bool csr_covers_object(const struct csr *csr, const struct scry_object *object)
     const struct value *arg = index < 0 ? NULL : &csr->event_args[index];
     if (arg && arg->kind == VALUE_LIST && arg->list.count == 0) /* [] is what this tool has */
         return !object->owner || object->owner == csr->object.owner;
-    return covers(csr, convert_names, object);
+    return csr_covers(csr, convert_names, object);
 }
 
 static bool is_thread_token(struct span token, const struct scry_object *object)
@@ -131,7 +131,7 @@ bool csr_names_threads(const struct csr *csr)
 {
     const struct value *arg =
         csr->event_service->object_arg < 0 ? NULL : &csr->event_args[csr->event_service->object_arg];
-    return arg && !(arg->kind == VALUE_LIST && arg->list.count == 0) && covers(csr, is_thread_token, NULL);
+    return arg && !(arg->kind == VALUE_LIST && arg->list.count == 0) && csr_covers(csr, is_thread_token, NULL);
 }
 
 /* ---- arming ---- */
@@ -229,7 +229,7 @@ static void tell_turned(struct csr *csr)
 }
 
 /* Lowers the list anew. False if that gave the same as before. */
-static bool lower(struct csr *csr)
+static bool csr_lower(struct csr *csr)
 {
     struct code_program *now = lower_csr(csr); /* may come back here, when requests enable each other */
     struct code_program *before = csr->program;
@@ -245,7 +245,7 @@ static void arm_all(struct csr *csr)
 {
     csr->enabled = true;
     link_enabled(csr);
-    lower(csr);
+    csr_lower(csr);
     if (concerns_processes(csr))
         for (struct attachment *a = csr->object.owner->attachments; a; a = a->next_of_tool)
             if (csr_covers_process(csr, a->process))
@@ -292,7 +292,7 @@ int csr_gate(struct csr *csr)
         arm_all(csr);
         return csr->gate;
     }
-    lower(csr);
+    csr_lower(csr);
     for (struct csr_target *target = csr->targets; target; target = target->hh.next)
         ops->relowered(csr, target->process);
     return csr->gate;
@@ -481,7 +481,7 @@ void csr_relower(struct monitor *monitor)
     for (struct tool *tool = monitor->tools; tool; tool = tool->hh.next)
         for (struct scry_object *object = tool->owned; object; object = object->next_owned) {
             struct csr *csr = (struct csr *)object;
-            if (!object_is(object, "c") || !csr->enabled || !csr->program || !lower(csr))
+            if (!object_is(object, "c") || !csr->enabled || !csr->program || !csr_lower(csr))
                 continue;
             const struct event_ops *ops = event_ops_of(csr->event_service);
             for (struct csr_target *target = csr->targets; target; target = target->hh.next) {

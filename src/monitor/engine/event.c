@@ -187,7 +187,7 @@ void hold_drop(struct hold *hold)
 
 /* ---- raising ---- */
 
-static bool matches(const struct csr *csr, const struct event *event)
+static bool csr_matches(const struct csr *csr, const struct event *event)
 {
     const struct event_ops *ops = event_ops_of(event->service);
     if (event->process) {
@@ -220,7 +220,7 @@ void event_raise(struct monitor *monitor, struct event *event)
         log_error("out of memory: an event %s is lost", event->service->row->name);
     size_t matched = 0;
     for (struct csr *csr = event->service->enabled; csr && matching; csr = csr->next_enabled)
-        if (matches(csr, event))
+        if (csr_matches(csr, event))
             matching[matched++] = csr;
     request_log_event(event, matched);
     for (size_t i = 0; i < matched; i++)
@@ -230,7 +230,7 @@ void event_raise(struct monitor *monitor, struct event *event)
     monitor_leave(monitor);
 }
 
-static void append(struct monitor *monitor, struct raised_event *raised)
+static void event_append(struct monitor *monitor, struct raised_event *raised)
 {
     if (monitor->raised_last)
         monitor->raised_last->next = raised;
@@ -268,7 +268,7 @@ int event_queue(struct monitor *monitor, const struct event *event)
         }
         raised->event.outputs = outputs;
     }
-    append(monitor, raised);
+    event_append(monitor, raised);
     return 0;
 }
 
@@ -279,7 +279,7 @@ int event_queue_end_inspections(struct monitor *monitor, struct thread **threads
         return -ENOMEM;
     raised->threads = threads_take;
     raised->thread_count = count;
-    append(monitor, raised);
+    event_append(monitor, raised);
     return 0;
 }
 

@@ -441,7 +441,7 @@ struct later {
     void *ctx;
 };
 
-static void answered(struct scry_call *call)
+static void call_answered(struct scry_call *call)
 {
     /* nothing to work on is no error: an OK for "all objects" (7.3.1) */
     if (call->answers == 0)
@@ -472,7 +472,7 @@ static void execute_action(struct execution *execution, struct service *service,
         service->row->run(call);
     }
     if (!execution->later || !execution->later->waits)
-        answered(call);
+        call_answered(call);
 }
 
 /* From an action on to the end, or to where it waits; returns the next one. An unconditional request also ends where
@@ -527,7 +527,7 @@ static void send_reply(struct execution *execution, uint32_t id, bool last, bool
 }
 
 /* For the record of the job. */
-static void report(const struct later *later, Omis_status status)
+static void answer_report(const struct later *later, Omis_status status)
 {
     struct session *session = later->execution.session;
     if (later->changes || status == OMIS_NO_PERMISSION)
@@ -543,7 +543,7 @@ static void later_free(struct later *later)
 }
 
 /* Goes on with the list, and replies if it comes to its end. */
-static void proceed(struct later *later)
+static void later_proceed(struct later *later)
 {
     struct session *session = later->execution.session;
     later->runs = true;
@@ -554,7 +554,7 @@ static void proceed(struct later *later)
         return;
     }
     send_reply(&later->execution, later->id, true, false);
-    report(later, later->execution.reply.first_error);
+    answer_report(later, later->execution.reply.first_error);
     if (later->flags & OMIS_DEBUG)
         session_error(session, OMIS_OK, "executed in %.1f us", (double)(clock_now_ns() - later->began_ns) / 1e3);
     later_free(later);
@@ -590,7 +590,7 @@ static void execute_unconditional(struct session *session, uint32_t id, uint32_t
     reply_begin(&later->execution.reply);
     reply_service(&later->execution.reply);
     reply_result(&later->execution.reply, span_of("", 0), OMIS_OK, NULL);
-    proceed(later);
+    later_proceed(later);
 }
 
 /* ---- actions that take a while ---- */
@@ -626,7 +626,7 @@ void call_later_end(struct later *later, bool done)
     if (done)
         later->waits = false;
     if (done && !later->runs) { /* else it was answered at once, and the list goes on where it is */
-        answered(&later->call);
+        call_answered(&later->call);
         later->answered = true;
         if (!monitor_blocks(monitor, session))
             execute_unblocked(session);
@@ -642,7 +642,7 @@ void execute_unblocked(struct session *session)
         later->answered = false;
         later->execution.attached_known = false; /* some may have ended */
         later->execution.messages = NULL;
-        proceed(later);
+        later_proceed(later);
     }
     if (!session_waits(session))
         session->ready(session);
@@ -658,7 +658,7 @@ void execute_cancel(struct session *session)
     session->waiting = NULL;
     if (!later->answered)
         later->cancel(later->ctx);
-    report(later, OMIS_UNSPECIFIED_ERROR); /* what came before was done */
+    answer_report(later, OMIS_UNSPECIFIED_ERROR); /* what came before was done */
     later_free(later);
 }
 

@@ -42,14 +42,14 @@ void message_queue_end(struct process *process)
 
 /* ---- messages ---- */
 
-static void list(struct message *message)
+static void object_list(struct message *message)
 {
     struct monitor *monitor = message->object.monitor;
     HASH_ADD(hh, monitor->messages, id, sizeof message->id, message);
     message->is_listed = true;
 }
 
-static void unlist(struct message *message)
+static void object_unlist(struct message *message)
 {
     struct monitor *monitor = message->object.monitor;
     if (message->is_listed)
@@ -60,12 +60,12 @@ static void unlist(struct message *message)
 static void message_free(struct scry_object *object)
 {
     struct message *message = (struct message *)object;
-    unlist(message);
+    object_unlist(message);
     free(message->content);
     free(message);
 }
 
-static struct message *make(struct monitor *monitor, struct tool *owner)
+static struct message *message_make(struct monitor *monitor, struct tool *owner)
 {
     struct message *message = calloc(1, sizeof *message);
     if (!message)
@@ -94,22 +94,22 @@ struct message *message_named(struct monitor *monitor, const struct message_id *
     if (message && !message->object.gone)
         return message;
     if (message)
-        unlist(message);
+        object_unlist(message);
     unsigned count = HASH_COUNT(monitor->messages);
     if (count >= MANY && count % MANY == 0)
         messages_sweep(monitor);
-    message = make(monitor, NULL);
+    message = message_make(monitor, NULL);
     if (!message)
         return NULL;
     message->id = *id;
     message->addressed = true;
-    list(message);
+    object_list(message);
     return message;
 }
 
 struct message *message_new(struct monitor *monitor, struct tool *tool)
 {
-    struct message *message = make(monitor, tool);
+    struct message *message = message_make(monitor, tool);
     if (message)
         message->held = true;
     return message;
@@ -117,7 +117,7 @@ struct message *message_new(struct monitor *monitor, struct tool *tool)
 
 void message_hold(struct message *message, struct tool *tool, uint8_t *content_take, uint64_t bytes)
 {
-    unlist(message);
+    object_unlist(message);
     object_give(&message->object, tool);
     free(message->content);
     message->content = content_take;
@@ -131,18 +131,18 @@ void message_queued(struct message *message, const struct message_id *id)
     struct message *other;
     HASH_FIND(hh, message->object.monitor->messages, id, sizeof *id, other);
     if (other) /* somebody has asked for it already: now it has two names */
-        unlist(other);
+        object_unlist(other);
     object_give(&message->object, NULL);
     free(message->content);
     message->content = NULL;
     message->held = false;
     message->addressed = true;
     message->id = *id;
-    list(message);
+    object_list(message);
 }
 
 void message_end(struct message *message)
 {
-    unlist(message);
+    object_unlist(message);
     object_end(&message->object);
 }

@@ -240,7 +240,7 @@ struct object_class *object_class_get(struct monitor *monitor, const char *name)
     return class;
 }
 
-static void own(struct scry_object *object, struct tool *owner)
+static void object_own(struct scry_object *object, struct tool *owner)
 {
     object->owner = owner;
     if (!owner)
@@ -252,7 +252,7 @@ static void own(struct scry_object *object, struct tool *owner)
     owner->owned = object;
 }
 
-static void disown(struct scry_object *object)
+static void object_disown(struct scry_object *object)
 {
     if (!object->owner)
         return;
@@ -268,8 +268,8 @@ void object_give(struct scry_object *object, struct tool *owner)
 {
     if (object->owner == owner || object->gone)
         return;
-    disown(object);
-    own(object, owner);
+    object_disown(object);
+    object_own(object, owner);
 }
 
 void object_init(struct scry_object *object, struct monitor *monitor, struct object_class *class, struct tool *owner)
@@ -284,7 +284,7 @@ void object_init(struct scry_object *object, struct monitor *monitor, struct obj
         snprintf(object->token, sizeof object->token, "%s_%u_%llu", class->name, monitor->node_number,
                  (unsigned long long)object->serial);
     HASH_ADD_KEYPTR(hh, monitor->objects, object->token, strlen(object->token), object);
-    own(object, owner);
+    object_own(object, owner);
 }
 
 void object_end(struct scry_object *object)
@@ -298,7 +298,7 @@ void object_end(struct scry_object *object)
     monitor->programs_stale |= !object->class->builtin || object_is(object, "e");
     if (object->on_end)
         object->on_end(object);
-    disown(object);
+    object_disown(object);
     object->next_grave = monitor->graveyard;
     monitor->graveyard = object;
 }

@@ -33,7 +33,7 @@ struct switch_watch {
     struct watched_thread *threads;
 };
 
-static void raise(struct process *process, struct thread *thread, const char *service, uint64_t time_ns)
+static void switch_raise(struct process *process, struct thread *thread, const char *service, uint64_t time_ns)
 {
     struct monitor *monitor = process->object.monitor;
     struct event event = {.service = registry_find(monitor->registry, span_str(service)),
@@ -45,7 +45,7 @@ static void raise(struct process *process, struct thread *thread, const char *se
         event_raise(monitor, &event);
 }
 
-static void happened(void *ctx, enum switch_event what, uint64_t time_ns)
+static void switch_happened(void *ctx, enum switch_event what, uint64_t time_ns)
 {
     static const struct {
         const char *thread, *process;
@@ -62,9 +62,9 @@ static void happened(void *ctx, enum switch_event what, uint64_t time_ns)
     struct thread *thread = process_thread(process, watched->tid);
     if (!thread)
         return;
-    raise(process, thread, services[what].thread, time_ns);
+    switch_raise(process, thread, services[what].thread, time_ns);
     if (services[what].process)
-        raise(process, NULL, services[what].process, time_ns);
+        switch_raise(process, NULL, services[what].process, time_ns);
 }
 
 static void watched_free(struct watched_thread *watched)
@@ -105,7 +105,7 @@ static bool read_records(struct watched_thread *watched, uint64_t end_ns, uint64
     if (monitor->tracer) /* what led to these records is known now */
         tracer_receive(monitor->tracer);
     while (clock_now_ns() < end_ns && (more = switches_next(watched->switches, &record, inout_lost)))
-        switch_take(&watched->state, &record, happened, watched);
+        switch_take(&watched->state, &record, switch_happened, watched);
     if (!more && switch_asks_stopped(&watched->state)) {
         stopped = is_in_stop(watched);
         if (monitor->tracer && !stopped)
@@ -113,7 +113,7 @@ static bool read_records(struct watched_thread *watched, uint64_t end_ns, uint64
     }
     more |= switches_end(watched->switches); /* newer ones tell where the thread was */
     if (!more)
-        switch_settle(&watched->state, stopped, clock_now_ns(), happened, watched);
+        switch_settle(&watched->state, stopped, clock_now_ns(), switch_happened, watched);
     return more;
 }
 
@@ -158,7 +158,7 @@ static void queue(struct watched_thread *watched)
         monitor->switch_turn = loop_add_deferred(monitor->loop, read_turn, monitor);
 }
 
-static void readable(void *ctx, int fd, uint32_t events)
+static void rings_readable(void *ctx, int fd, uint32_t events)
 {
     (void)fd;
     (void)events;
@@ -208,8 +208,8 @@ static int watch_thread(struct switch_watch *watch, pid_t tid, struct err *err)
         return code;
     }
     watched->state.reported = place_of(watch->process->pid, tid);
-    watched->source =
-        loop_add_fd(watch->process->object.monitor->loop, switches_fd(watched->switches), EPOLLIN, readable, watched);
+    watched->source = loop_add_fd(watch->process->object.monitor->loop, switches_fd(watched->switches), EPOLLIN,
+                                  rings_readable, watched);
     if (!watched->source) {
         watched_free(watched);
         return err_set(err, -ENOMEM, "out of memory");

@@ -77,7 +77,7 @@ static void drop_csrs(struct tool *tool, const struct session *session)
     }
 }
 
-static void release(struct tool *tool)
+static void attachment_release(struct tool *tool)
 {
     if (tool->on_end)
         tool->on_end(tool); /* the code of extensions may still look at what the tool has */
@@ -89,7 +89,7 @@ static void release(struct tool *tool)
 }
 
 /* When its objects are freed, which may refer to the data. */
-static void dispose(struct tool *tool)
+static void tool_dispose(struct tool *tool)
 {
     struct tool_data *data, *next;
     HASH_ITER(hh, tool->data, data, next)
@@ -112,10 +112,10 @@ void tool_leave(struct session *session)
         monitor->parts->session_ends(session);
     bool last = --tool->sessions == 0;
     if (last)
-        release(tool);
+        attachment_release(tool);
     monitor_leave(monitor);
     if (last)
-        dispose(tool);
+        tool_dispose(tool);
     session->tool = NULL;
 }
 
@@ -123,9 +123,9 @@ void tool_end(struct tool *tool)
 {
     struct monitor *monitor = tool->monitor;
     monitor_enter(monitor);
-    release(tool);
+    attachment_release(tool);
     monitor_leave(monitor);
-    dispose(tool);
+    tool_dispose(tool);
 }
 
 void *tool_data(const struct tool *tool, const void *key)

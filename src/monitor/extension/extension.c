@@ -212,7 +212,7 @@ static void request_free(struct ext_session *session, struct ext_request *reques
 }
 
 /* Its last reply has come and was handed out, or nobody wanted it. */
-static void settle(struct ext_session *session, struct ext_request *request)
+static void request_settle(struct ext_session *session, struct ext_request *request)
 {
     if (request->ended && !request->undelivered && !request->executing)
         request_free(session, request);
@@ -267,7 +267,7 @@ static void on_reply(struct session *base, uint32_t id, bool last, bool droppabl
     if (reply_decode(encoded, &reply) < 0)
         reply = local_reply_no_memory();
     reply_take(session, request, reply, last);
-    settle(session, request);
+    request_settle(session, request);
 }
 
 static void on_error(struct session *base, struct span encoded)
@@ -285,7 +285,7 @@ static void on_ready(struct session *base)
 }
 
 /* The oldest reply, to its callback. */
-static void deliver(struct ext_session *session)
+static void reply_deliver(struct ext_session *session)
 {
     struct ext_reply *entry = session->replies;
     struct ext_request *request = entry->request;
@@ -298,12 +298,12 @@ static void deliver(struct ext_session *session)
     ext_leave(&execution);
     free(entry);
     request->undelivered--;
-    settle(session, request);
+    request_settle(session, request);
 }
 
 /* ---- requests ---- */
 
-static void execute(struct ext_session *session, struct ext_request *request)
+static void request_execute(struct ext_session *session, struct ext_request *request)
 {
     struct span text = request->text;
     request->text = span_of(NULL, 0);
@@ -311,7 +311,7 @@ static void execute(struct ext_session *session, struct ext_request *request)
     execute_request(&session->session, request->id, request->flags, text);
     request->executing = false;
     free((char *)text.ptr);
-    settle(session, request);
+    request_settle(session, request);
 }
 
 static void take_turn(void *ctx)
@@ -323,7 +323,7 @@ static void take_turn(void *ctx)
     bool more = last != NULL;
     while (more) {
         more = session->replies != last;
-        deliver(session);
+        reply_deliver(session);
     }
     for (int i = 0; i < TURN_REQUESTS && session->first && !session->session.waiting &&
                     !monitor_blocks(session->session.tool->monitor, &session->session);
@@ -333,7 +333,7 @@ static void take_turn(void *ctx)
         if (!session->first)
             session->last = NULL;
         session->waiting--;
-        execute(session, request);
+        request_execute(session, request);
     }
     if (session->replies || (session->first && !session->session.waiting && !session->session.blocked))
         queue_turn(session);
@@ -342,7 +342,7 @@ static void take_turn(void *ctx)
 /* ---- the end ---- */
 
 /* What was requested for the tool ends, and every callback that is still owed a reply gets the last one. */
-static void end(struct tool *tool)
+static void session_end(struct tool *tool)
 {
     struct ext_session *session = tool->ext;
     session->ending = true;
@@ -362,7 +362,7 @@ static void end(struct tool *tool)
                        local_reply_new(OMIS_UNKNOWN_OBJECT, "the tool has gone before the request was done"), true);
     }
     while (session->replies)
-        deliver(session);
+        reply_deliver(session);
     HASH_ITER(hh, session->requests, request, next)
     {
         request_free(session, request);
@@ -388,7 +388,7 @@ static struct ext_session *session_of(struct tool *tool)
     session->session =
         (struct session){.tool = tool, .peer_pid = asking ? asking->peer_pid : 0, .reply = on_reply, .error = on_error};
     tool->ext = session;
-    tool->on_end = end;
+    tool->on_end = session_end;
     return session;
 }
 
@@ -406,7 +406,7 @@ static Omis_reply request_now(struct ext_session *session, struct ext_request *r
     Omis_reply reply = request->first;
     request->executing = false;
     request->ended |= !request->callback; /* replies of a conditional request that nobody takes are dropped */
-    settle(session, request);
+    request_settle(session, request);
     return reply;
 }
 
@@ -502,7 +502,7 @@ int scry_register_class(const char *token_class, void (*destroy)(void *data), co
 }
 
 /* A class of ours and one that was there before it, so that no class contains itself. */
-static struct object_class *relate(const char *token_class, const char *other_class)
+static struct object_class *object_relate(const char *token_class, const char *other_class)
 {
     struct monitor *monitor = monitor_current();
     struct object_class *class = object_class_find(monitor, span_str(token_class)), *at;
@@ -520,7 +520,7 @@ static struct object_class *relate(const char *token_class, const char *other_cl
 
 int scry_register_container(const char *token_class, const char *container_class, const char *(*container)(void *data))
 {
-    struct object_class *class = relate(token_class, container_class);
+    struct object_class *class = object_relate(token_class, container_class);
     if (!class)
         return -1;
     class->container_class = container_class;
@@ -531,7 +531,7 @@ int scry_register_container(const char *token_class, const char *container_class
 int scry_register_members(const char *token_class, const char *member_class,
                           const char *(*member)(void *data, size_t index))
 {
-    struct object_class *class = relate(token_class, member_class);
+    struct object_class *class = object_relate(token_class, member_class);
     if (!class)
         return -1;
     class->member_class = member_class;

@@ -73,7 +73,7 @@ static int why_not(int64_t result, pid_t pid, struct err *err)
     }
 }
 
-static int prepare(struct mpi_late *late, struct err *err)
+static int late_prepare(struct mpi_late *late, struct err *err)
 {
     char mpi_dir[PATH_MAX];
     int code = agent_library(late->library, sizeof late->library, err);
@@ -107,7 +107,7 @@ static void late_free(struct mpi_late *late)
     free(late);
 }
 
-static void done(void *ctx, int code, int64_t result, const struct err *why)
+static void late_done(void *ctx, int code, int64_t result, const struct err *why)
 {
     struct mpi_late *late = ctx;
     struct monitor *monitor = late->registry->agents->monitor;
@@ -128,7 +128,7 @@ static void done(void *ctx, int code, int64_t result, const struct err *why)
     monitor_leave(monitor);
 }
 
-static struct mpi_late *find(const struct process *process)
+static struct mpi_late *late_find(const struct process *process)
 {
     const struct mpi_registry *registry = process->object.monitor->mpi;
     struct mpi_late *late = registry ? registry->lates : NULL;
@@ -137,7 +137,7 @@ static struct mpi_late *find(const struct process *process)
     return late;
 }
 
-static struct mpi_late *start(struct process *process, struct err *err)
+static struct mpi_late *late_make(struct process *process, struct err *err)
 {
     struct mpi_registry *registry = process->object.monitor->mpi;
     struct mpi_late *late = calloc(1, sizeof *late);
@@ -148,9 +148,9 @@ static struct mpi_late *start(struct process *process, struct err *err)
     late->registry = registry;
     late->pid = process->pid;
     snprintf(late->token, sizeof late->token, "%s", process->object.token);
-    if (prepare(late, err) == 0) {
+    if (late_prepare(late, err) == 0) {
         const struct tracer_load wanted = {late->library, LATE_FUNCTION, &late->start, sizeof late->start, false};
-        late->loading = loading_start(process, &wanted, done, late, err);
+        late->loading = loading_start(process, &wanted, late_done, late, err);
     }
     if (!late->loading) {
         free(late);
@@ -161,7 +161,7 @@ static struct mpi_late *start(struct process *process, struct err *err)
 }
 
 /* true: somebody waited. */
-static bool forget(struct mpi_late *late, const void *ctx, bool ends)
+static bool late_forget(struct mpi_late *late, const void *ctx, bool ends)
 {
     bool waited = false;
     for (struct waiter **at = &late->waiters, *waiter; (waiter = *at) != NULL;) {
@@ -188,12 +188,12 @@ int mpi_late_begin(struct process *process, mpi_late_fn *fn, void *ctx, struct e
     struct waiter *waiter = malloc(sizeof *waiter);
     if (!waiter)
         return err_errno(err, -ENOMEM, "mpi_load");
-    struct mpi_late *late = find(process);
-    if (!late && !(late = start(process, err))) {
+    struct mpi_late *late = late_find(process);
+    if (!late && !(late = late_make(process, err))) {
         free(waiter);
         return err->code;
     }
-    forget(late, ctx, false);
+    late_forget(late, ctx, false);
     *waiter = (struct waiter){late->waiters, fn, ctx};
     late->waiters = waiter;
     return 0;
@@ -201,14 +201,14 @@ int mpi_late_begin(struct process *process, mpi_late_fn *fn, void *ctx, struct e
 
 bool mpi_late_forget(struct process *process, const void *ctx)
 {
-    struct mpi_late *late = find(process);
-    return late && forget(late, ctx, true);
+    struct mpi_late *late = late_find(process);
+    return late && late_forget(late, ctx, true);
 }
 
 void mpi_late_forget_all(struct mpi_registry *registry, const void *ctx)
 {
     for (struct mpi_late *late = registry ? registry->lates : NULL, *next; late; late = next) {
         next = late->next;
-        forget(late, ctx, true);
+        late_forget(late, ctx, true);
     }
 }

@@ -179,7 +179,7 @@ static bool log_find(struct mpim *sender, uint64_t last, uint64_t k, struct mpim
     return false;
 }
 
-static void fill(struct mpi_queued *about, struct mpi_process *sender, const struct mpim_sent *sent)
+static void queue_fill(struct mpi_queued *about, struct mpi_process *sender, const struct mpim_sent *sent)
 {
     uint64_t now = agent_clock_ticks(), second = sender->registry->agents->ticks_per_second;
     about->bytes = sent->bytes;
@@ -203,7 +203,7 @@ enum message_state mpi_message_state(struct mpi_registry *registry, const struct
     ret_about->pid = sender ? sender->agent->pid : 0;
     ret_about->monitor_tag = mpi_message_get_tag(registry, id);
     if (from && id->k <= counts.sent && log_find(from, counts.last, id->k, &sent))
-        fill(ret_about, sender, &sent);
+        queue_fill(ret_about, sender, &sent);
     if (id->k <= counts.got)
         return counts.got == counts.done ? MESSAGE_IS_RECEIVED : MESSAGE_IS_MATCHED;
     return !from ? MESSAGE_IS_UNKNOWN : id->k > counts.sent ? MESSAGE_IS_TO_COME : MESSAGE_IS_QUEUED;
@@ -330,7 +330,7 @@ static void queue_add(struct mpi_queue *queue, struct mpi_process *receiver, con
         known = known && log_find(line->block, number, about->id.k, &sent);
         if (!known)
             continue;
-        fill(about, line->sender, &sent);
+        queue_fill(about, line->sender, &sent);
         number = sent.previous;
     }
     queue->doubts |= left ? line->counts.doubts : 0;

@@ -82,7 +82,7 @@ static void note_problem(struct mpi_process *process, const struct err *err)
 
 /* What is known of one that has ended, from then on, though its area may stay until all is written: that it is not
  * there any more matters to the others. */
-static void remember(struct mpi_process *process)
+static void past_add(struct mpi_process *process)
 {
     struct mpi_registry *registry = process->registry;
     const struct mpi_area *area = process->head;
@@ -148,7 +148,7 @@ void mpi_process_off(struct agent *agent, const char *why)
 }
 
 /* Of one that has ended. false: try again later. */
-static bool finish(struct mpi_process *process)
+static bool process_finish(struct mpi_process *process)
 {
     struct err err = {.text = ""};
     const struct mpi_area *area = process->head;
@@ -166,10 +166,10 @@ static bool finish(struct mpi_process *process)
     return mpi_job(process)->ended || (code != -ENOSPC && code != -EDQUOT);
 }
 
-static void end(struct mpi_process *process)
+static void process_end(struct mpi_process *process)
 {
     struct agent *agent = process->agent;
-    if (!finish(process))
+    if (!process_finish(process))
         return;
     mpi_process_free(process);
     agent_mpi_done(agent);
@@ -193,7 +193,7 @@ static void on_deferred(void *ctx)
     for (struct mpi_process *process = registry->list; process; process = process->next) {
         if (!process->agent->ended || process->write_failed)
             continue;
-        end(process);
+        process_end(process);
         finish_soon(registry);
         return;
     }
@@ -209,7 +209,7 @@ int mpi_job_flush(struct mpi_registry *registry, const char *dir, bool living, s
             continue;
         struct err why = {.text = ""};
         /* the files of one that has ended are not written again at its turn */
-        int result = process->agent->ended && finish(process) ? 0 : mpi_process_write(process, true, &why);
+        int result = process->agent->ended && process_finish(process) ? 0 : mpi_process_write(process, true, &why);
         if (result < 0 && code == 0) {
             code = result;
             err_set(err, code, "%s", why.text);
@@ -260,7 +260,7 @@ static void on_timer(void *ctx)
     struct err err = {.text = ""};
     if (oldest->agent->ended) {
         if (oldest->write_failed)
-            end(oldest);
+            process_end(oldest);
     } else if (mpi_job(oldest) && mark_of(oldest) != oldest->written_mark &&
                mpi_process_write(oldest, false, &err) < 0) {
         note_problem(oldest, &err);
@@ -310,7 +310,7 @@ void mpi_process_ended(struct agent *agent)
     mpi_process_describe(agent);
     log_debug("rank pid=%d rank=%d state=ended", agent->pid, process->head->rank);
     find_alone(process);
-    remember(process);
+    past_add(process);
     finish_soon(process->registry);
 }
 
@@ -431,7 +431,7 @@ void mpi_process_leave(struct agent *agent)
     struct mpi_process *process = agent->mpi;
     struct err err = {.text = ""};
     if (agent->ended) {
-        finish(process);
+        process_finish(process);
     } else {
         if (mpi_job(process) && mpi_process_write(process, true, &err) < 0)
             note_problem(process, &err);
@@ -480,7 +480,7 @@ static int map_whole(const struct mpi_process *process, struct mapping *ret_mapp
     return 0;
 }
 
-static void unmap(struct mapping *mapping)
+static void area_unmap(struct mapping *mapping)
 {
     munmap(mapping->base, MPIA_AREA_SIZE);
 }
@@ -499,7 +499,7 @@ uint64_t mpi_process_mark(const struct mpi_process *process, bool *ret_in_call)
         mark = mark * 31 + atomic_load(&thread->now.seq) + thread->outermost.count;
         *ret_in_call |= thread->now.call != CALL_NONE;
     }
-    unmap(&mapping);
+    area_unmap(&mapping);
     return mark;
 }
 
@@ -580,7 +580,7 @@ static int take_by(struct mpi_process *process, take_fn *take, struct mpi_stats 
     if (code == 0) {
         uint64_t now = process->agent->ended ? process->agent->ended_ticks : agent_clock_ticks();
         code = take(ret_stats, mapping.base, now, arena);
-        unmap(&mapping);
+        area_unmap(&mapping);
     }
     if (code < 0)
         return err_errno(err, code, "the statistics of MPI of pid %d cannot be read", process->agent->pid);

@@ -75,11 +75,11 @@ bool near_home(const struct request *request, struct service *const *services, u
     return true;
 }
 
-static bool uses(const struct value *values, size_t count, const char *param)
+static bool values_use(const struct value *values, size_t count, const char *param)
 {
     for (size_t i = 0; i < count; i++)
         if ((values[i].kind == VALUE_PARAM && span_is(values[i].text, param)) ||
-            (values[i].kind == VALUE_LIST && uses(values[i].list.items, values[i].list.count, param)))
+            (values[i].kind == VALUE_LIST && values_use(values[i].list.items, values[i].list.count, param)))
             return true;
     return false;
 }
@@ -87,7 +87,7 @@ static bool uses(const struct value *values, size_t count, const char *param)
 bool near_uses(const struct request *request, const char *param)
 {
     for (size_t i = 0; i < request->action_count; i++)
-        if (uses(request->actions[i].args, request->actions[i].argc, param))
+        if (values_use(request->actions[i].args, request->actions[i].argc, param))
             return true;
     return false;
 }

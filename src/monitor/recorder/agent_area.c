@@ -54,7 +54,7 @@ uint32_t agent_packets(const struct agent *agent)
 
 /* ---- memory for a part of the file ---- */
 
-static int reserve(struct agent *agent, uint64_t from, uint64_t size)
+static int area_reserve(struct agent *agent, uint64_t from, uint64_t size)
 {
     return area_file_reserve(agent->agents, &agent->files[AREA_FUNCTIONS], from, size);
 }
@@ -76,7 +76,7 @@ static int release_some(struct agent *agent, uint32_t count)
     int code = 0;
     for (; count; count /= 2) {
         uint64_t size = (uint64_t)count * view->packet_size;
-        code = reserve(agent, packet_at(view, from), size);
+        code = area_reserve(agent, packet_at(view, from), size);
         if (code == 0) {
             area_file_kept(agent->agents, &agent->files[AREA_FUNCTIONS], promised ? size : 0);
             break;
@@ -200,7 +200,7 @@ void agent_area_grow(struct agent *agent)
             more = view->thread_count - agent->link->threads_reserved;
         uint64_t at =
             (uint64_t)(view->threads - view->base) + (uint64_t)agent->link->threads_reserved * AREA_THREAD_SIZE;
-        if (reserve(agent, at, (uint64_t)more * AREA_THREAD_SIZE) == 0)
+        if (area_reserve(agent, at, (uint64_t)more * AREA_THREAD_SIZE) == 0)
             agent->link->threads_reserved += more;
     }
     if (agent->link->made >= view->packet_count)
@@ -280,11 +280,11 @@ static int fill_area(struct agent *agent, struct area *plan, bool small)
     uint32_t threads = small ? FORK_THREADS : THREADS_RESERVED;
     agent->link->threads_reserved = plan->thread_count < threads ? plan->thread_count : threads;
     if (code == 0)
-        code = reserve(agent, 0, plan->programs_at + AREA_PAGE);
+        code = area_reserve(agent, 0, plan->programs_at + AREA_PAGE);
     if (code == 0)
-        code = reserve(agent, plan->threads_at, (uint64_t)agent->link->threads_reserved * AREA_THREAD_SIZE);
+        code = area_reserve(agent, plan->threads_at, (uint64_t)agent->link->threads_reserved * AREA_THREAD_SIZE);
     if (code == 0)
-        code = reserve(agent, plan->states_at, plan->packets_at - plan->states_at);
+        code = area_reserve(agent, plan->states_at, plan->packets_at - plan->states_at);
     if (code == 0 && pwrite(agent->files[AREA_FUNCTIONS].fd, plan, sizeof *plan, 0) != sizeof *plan)
         code = -errno;
     if (code == 0)
@@ -308,7 +308,7 @@ struct making {
     bool again; /* there was no room in memory for it */
 };
 
-static int make(struct agent *agent, void *ctx)
+static int area_fill(struct agent *agent, void *ctx)
 {
     struct making *making = ctx;
     struct agents *agents = agent->agents;
@@ -347,7 +347,7 @@ int agent_area_make(struct agent *agent, const struct agent *parent, uint64_t ro
     struct agents *agents = agent->agents;
     struct making making = {.parent = parent};
     agent->link->room = room;
-    int code = area_file_make(agent, AREA_FUNCTIONS, make, &making);
+    int code = area_file_make(agent, AREA_FUNCTIONS, area_fill, &making);
     if (code < 0) { /* it may ask again */
         agent_area_unmap(agent);
         agent->link->released = agent->link->made = 0;

@@ -125,7 +125,7 @@ static void futex_wake(_Atomic uint32_t *word)
     syscall(SYS_futex, word, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);
 }
 
-static void *ringer(void *ctx)
+static void *ringer_run(void *ctx)
 {
     struct agents *agents = ctx;
     struct doorbell *bell = agents->bell;
@@ -164,7 +164,7 @@ static void ringer_end(struct agents *agents)
     pthread_join(agents->ringer, NULL);
 }
 
-static void rung(void *ctx, int fd, uint32_t events)
+static void bell_rung(void *ctx, int fd, uint32_t events)
 {
     struct agents *agents = ctx;
     uint64_t count;
@@ -245,14 +245,14 @@ int agent_bell_start(struct agents *agents)
     agents->ring_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     if (agents->ring_fd < 0)
         return -errno;
-    agents->ring_source = loop_add_fd(agents->monitor->loop, agents->ring_fd, EPOLLIN, rung, agents);
+    agents->ring_source = loop_add_fd(agents->monitor->loop, agents->ring_fd, EPOLLIN, bell_rung, agents);
     pthread_attr_t attributes;
     sigset_t all, before;
     sigfillset(&all);
     pthread_attr_init(&attributes);
     pthread_attr_setstacksize(&attributes, RINGER_STACK < PTHREAD_STACK_MIN ? PTHREAD_STACK_MIN : RINGER_STACK);
     pthread_sigmask(SIG_BLOCK, &all, &before); /* signals are the loop's */
-    int code = agents->ring_source ? pthread_create(&agents->ringer, &attributes, ringer, agents) : ENOMEM;
+    int code = agents->ring_source ? pthread_create(&agents->ringer, &attributes, ringer_run, agents) : ENOMEM;
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     pthread_attr_destroy(&attributes);
     agents->ringer_runs = code == 0;

@@ -162,7 +162,7 @@ uint32_t agent_demand_mode(const struct agent *agent, uint32_t slot)
     return mode;
 }
 
-static int64_t mapped(uint8_t kind, int64_t value, const uint8_t map[CODE_PARAMS])
+static int64_t operand_mapped(uint8_t kind, int64_t value, const uint8_t map[CODE_PARAMS])
 {
     return kind == CODE_PARAM && value >= 0 && value < CODE_PARAMS ? map[value] : value;
 }
@@ -182,8 +182,8 @@ static uint32_t program_for(struct agent *agent, struct demand *demand, uint32_t
         return demand->program_at;
     struct code_program program = demand->program;
     for (uint32_t i = 0; i < program.count; i++) {
-        program.insns[i].a = mapped(program.insns[i].a_kind, program.insns[i].a, map);
-        program.insns[i].b = mapped(program.insns[i].b_kind, program.insns[i].b, map);
+        program.insns[i].a = operand_mapped(program.insns[i].a_kind, program.insns[i].a, map);
+        program.insns[i].b = operand_mapped(program.insns[i].b_kind, program.insns[i].b, map);
     }
     demand->program_at = agent_program_put(
         agent, &program, offsetof(struct code_program, insns) + program.count * sizeof program.insns[0]);
@@ -326,7 +326,7 @@ static int find_slots(struct agent *agent, struct demand *demand)
 }
 
 /* Once; but where functions are missing, again when they have come with a library. */
-static void tell(struct demand *demand, int code, const char *reason)
+static void demand_tell(struct demand *demand, int code, const char *reason)
 {
     void (*ready)(void *ctx, int code, const char *reason) = demand->ready;
     if (code == -ENOENT && demand->missing)
@@ -339,7 +339,8 @@ static void tell(struct demand *demand, int code, const char *reason)
 }
 
 /* A request for all processes of a job is in order if it is met in one of them. */
-static void note(struct agent *agent, const struct demand *demand, bool met, enum note_kind kind, struct span reason)
+static void rule_note_set(struct agent *agent, const struct demand *demand, bool met, enum note_kind kind,
+                          struct span reason)
 {
     struct trace_job *job = agent->job;
     struct rule_note *its = NULL;
@@ -382,7 +383,7 @@ void agent_demands_problem(struct agent *agent, const struct buf *problems)
             continue;
         demand->blind = true;
         number_problem_print(&problem->problem, problem->expression, &text);
-        note(agent, demand, false, NOTE_condition_unseen, span_of(text.data ? text.data : "", text.len));
+        rule_note_set(agent, demand, false, NOTE_condition_unseen, span_of(text.data ? text.data : "", text.len));
         buf_done(&text);
     }
 }
@@ -391,24 +392,25 @@ static void put_in_place(struct agent *agent, struct demand *demand)
 {
     demand->waits_for_compile = false;
     update_slots(agent, demand->slots, demand->slot_count);
-    note(agent, demand, demand->slot_count != 0 && !demand->blind,
-         demand->slot_count ? NOTE_NONE : NOTE_no_such_function, span_str(""));
+    rule_note_set(agent, demand, demand->slot_count != 0 && !demand->blind,
+                  demand->slot_count ? NOTE_NONE : NOTE_no_such_function, span_str(""));
     if (demand->slot_count == 0)
-        tell(demand, -ENOENT, "no function of the program with compiled-in hooks is meant");
+        demand_tell(demand, -ENOENT, "no function of the program with compiled-in hooks is meant");
     else
-        tell(demand, 0, "");
+        demand_tell(demand, 0, "");
 }
 
-static void resolve(struct agent *agent, struct demand *demand)
+static void demand_resolve(struct agent *agent, struct demand *demand)
 {
     demand->waits_for_index = false;
     int code = find_slots(agent, demand);
     if (code < 0) {
         demand->slot_count = 0;
-        tell(demand, code,
-             code == -E2BIG    ? "the requests for one function or call have more than 8 different parameters together"
-             : code == -ENOSPC ? "there is no room for more functions in this process"
-                               : "out of memory");
+        demand_tell(demand, code,
+                    code == -E2BIG
+                        ? "the requests for one function or call have more than 8 different parameters together"
+                    : code == -ENOSPC ? "there is no room for more functions in this process"
+                                      : "out of memory");
         return;
     }
     if (demand->selection && (demand->values || demand->param_count) && demand->slot_count) {
@@ -484,7 +486,7 @@ int agent_demand(struct agent *agent, const struct agent_demand *wanted,
     *at = demand;
     agent_forks_update(agent);
     if (!demand->selection || agent_indexes_ready(agent))
-        resolve(agent, demand);
+        demand_resolve(agent, demand);
     else
         demand->waits_for_index = true;
     return 0;
@@ -513,7 +515,7 @@ void agent_demands_indexed(struct agent *agent)
     for (struct demand *demand = agent->demands->list, *next; demand; demand = next) {
         next = demand->next;
         if (demand->selection)
-            resolve(agent, demand);
+            demand_resolve(agent, demand);
     }
 }
 
@@ -537,8 +539,8 @@ void agent_demands_compiled(struct agent *agent, bool ok)
         }
         demand->waits_for_compile = false; /* of no function: its condition cannot be looked at */
         demand->slot_count = 0;
-        tell(demand, -ENODATA,
-             "the parameters of the condition could not be compiled from the program's debug information");
+        demand_tell(demand, -ENODATA,
+                    "the parameters of the condition could not be compiled from the program's debug information");
     }
 }
 
@@ -546,7 +548,7 @@ void agent_demands_free(struct agent *agent)
 {
     while (agent->demands->list) {
         struct demand *next = agent->demands->list->next;
-        tell(agent->demands->list, -ESRCH, "the process has ended");
+        demand_tell(agent->demands->list, -ESRCH, "the process has ended");
         demand_free(agent->demands->list);
         agent->demands->list = next;
     }

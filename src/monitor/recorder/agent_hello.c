@@ -347,7 +347,7 @@ static bool peer_is_ours(int fd, struct ucred *ret_peer)
 }
 
 /* It cannot have what it asks for. */
-static void refuse(struct trace_job *job, pid_t pid, const struct greeting *hello, const struct err *why)
+static void hello_refuse(struct trace_job *job, pid_t pid, const struct greeting *hello, const struct err *why)
 {
     if (hello->mpi) {
         log_warning("%s", why->text);
@@ -370,7 +370,7 @@ static void process_admit(struct agents *agents, int fd, pid_t pid, const struct
                : hello->mpi ? agents->mpi->make(agent, hello->mpi, &err)
                             : make_functions(agent, hello, &parent, &err);
     if (code < 0) {
-        refuse(job, pid, hello, &err);
+        hello_refuse(job, pid, hello, &err);
         send_welcome(agents, fd, NULL, code, err.text);
         if (agent && !agent->announced)
             agent_free(agent);
@@ -442,7 +442,7 @@ static void take_hello(struct agents *agents, int fd, const struct agent_hello *
     if (strchr(hello->exe, '\n')) { /* lines of text have it: of traces, of /proc/self/maps */
         struct err err;
         err_set(&err, -EINVAL, "the path of its program has a newline");
-        refuse(job, peer->pid, hello, &err);
+        hello_refuse(job, peer->pid, hello, &err);
         send_welcome(agents, fd, NULL, err.code, err.text);
         return;
     }

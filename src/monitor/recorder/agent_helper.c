@@ -79,7 +79,7 @@ static void free_job(struct helper_job *job)
     free(job);
 }
 
-static void finish(struct helper_job *job)
+static void job_finish(struct helper_job *job)
 {
     struct agents *agents = job->agents;
     helper_fn *fn = job->fn;
@@ -94,14 +94,14 @@ static void too_long(void *ctx)
     struct helper_job *job = ctx;
     job->agents->helpers_failed++;
     log_warning("scry-symbols took too long and was ended");
-    finish(job);
+    job_finish(job);
 }
 
 static void cannot_start(void *ctx)
 {
     struct helper_job *job = ctx;
     job->failed = NULL; /* has removed itself */
-    finish(job);
+    job_finish(job);
 }
 
 static void write_input(void *ctx, int fd, uint32_t events)
@@ -139,11 +139,11 @@ static void read_output(void *ctx, int fd, uint32_t events)
         log_warning("scry-symbols: %s", err.text);
     }
     if (got <= 0 || code < 0)
-        finish(job);
+        job_finish(job);
     (void)events;
 }
 
-static int spawn(struct helper_job *job)
+static int job_spawn(struct helper_job *job)
 {
     struct agents *agents = job->agents;
     struct helper_process process;
@@ -167,7 +167,7 @@ static int spawn(struct helper_job *job)
 static void start_job(struct helper_job *job)
 {
     struct loop *loop = job->agents->monitor->loop;
-    int code = spawn(job);
+    int code = job_spawn(job);
     if (code == 0) {
         if (job->input.len)
             job->in_source = loop_add_fd(loop, job->in, EPOLLOUT, write_input, job);

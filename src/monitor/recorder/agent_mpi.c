@@ -146,7 +146,7 @@ static void entry_make(struct maker *maker, const struct call_info *info)
 }
 
 /* Whether it may bring something: its end then says whence and how much. */
-static bool receives(const struct call_info *info)
+static bool call_receives(const struct call_info *info)
 {
     if (info->class == CALL_CLASS_COMPLETION)
         return true;
@@ -159,7 +159,7 @@ static bool receives(const struct call_info *info)
 static void exit_make(struct maker *maker, const struct call_info *info)
 {
     bool floating = strcmp(call_result(info), "double") == 0, plain = strcmp(call_result(info), "int") == 0;
-    if (receives(info)) {
+    if (call_receives(info)) {
         text_put(maker, "locals(", "", "");
         field_put(maker, "source", "i4", 4, AT(got.from));
         field_put(maker, "tag", "i4", 4, AT(got.tag));

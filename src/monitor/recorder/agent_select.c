@@ -70,7 +70,7 @@ static void held_long_enough(void *ctx)
     agent_go(agent);
 }
 
-static void hold(struct agent *agent)
+static void main_hold(struct agent *agent)
 {
     if (!agent->selection->hold_timer && !atomic_load(&agent->view.area->go))
         agent->selection->hold_timer =
@@ -82,7 +82,7 @@ static void hold(struct agent *agent)
 
 /* Nobody said which calls are to be recorded, or there is hardly room for any more: then only as many as cost the program
  * little. */
-static enum area_thin thins(const struct agent *agent, const struct trace_settings *settings)
+static enum area_thin thin_mode(const struct agent *agent, const struct trace_settings *settings)
 {
     if (agent->job && trace_settings_plain(settings) &&
         !agent->selection->rated) /* what a rate has left out is told as exact */
@@ -96,7 +96,8 @@ void agent_forks_update(struct agent *agent)
 {
     const struct trace_settings *settings = agent->job && !agent->as_left ? &agent->job->settings : NULL;
     bool records = agent->writer || agent->opens_late;
-    bool thin = settings && (settings->off || (settings->on && records && thins(agent, settings) == AREA_THIN_QUIET));
+    bool thin =
+        settings && (settings->off || (settings->on && records && thin_mode(agent, settings) == AREA_THIN_QUIET));
     atomic_store(&agent->view.area->forks_thin, thin && !agent->selection->overrides && !agent_is_demanded(agent));
 }
 
@@ -112,7 +113,7 @@ static void set_switches(struct agent *agent)
     atomic_store(&area->reader, settings->reader);
     atomic_store(&area->max_depth, settings->max_depth);
     atomic_store(&area->rate, settings->rate);
-    atomic_store(&area->thin, thins(agent, settings));
+    atomic_store(&area->thin, thin_mode(agent, settings));
     agent_forks_update(agent);
     atomic_store(&area->wait_us, settings->wait_us);
     atomic_store(&area->ticks_per_second, agents->ticks_per_second);
@@ -431,7 +432,7 @@ void agent_apply(struct agent *agent)
     agent->selection->counts |= (mode & AREA_COUNT) != 0;
     if (needs_indexes(agent, mode) && !agent_indexes_ready(agent)) {
         agent->selection->waits = true;
-        hold(agent);
+        main_hold(agent);
         return;
     }
     agent->selection->waits = false;
@@ -483,7 +484,7 @@ bool agent_inherit(struct agent *agent, const struct agent *parent)
 void agent_settle(struct agent *agent)
 {
     if (agent->selection->waits || agent_compiling(agent) || agent_demands_wait(agent))
-        hold(agent);
+        main_hold(agent);
     else
         agent_go(agent);
 }

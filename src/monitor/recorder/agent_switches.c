@@ -142,7 +142,7 @@ static uint64_t ticks_at(const struct switch_feed *feed, uint64_t ns)
 
 /* ---- reading ---- */
 
-static void take(void *ctx, const struct switched *switched)
+static void record_take(void *ctx, const struct switched *switched)
 {
     struct switch_feed *feed = ctx;
     const struct switch_record *record = &switched->record;
@@ -164,7 +164,7 @@ static void take(void *ctx, const struct switched *switched)
     switches->count += !record->in;
 }
 
-static bool lives(void *ctx, uint32_t tid)
+static bool thread_lives(void *ctx, uint32_t tid)
 {
     const struct agent_switches *switches = ctx;
     char path[64];
@@ -173,12 +173,12 @@ static bool lives(void *ctx, uint32_t tid)
 }
 
 /* Puts on disk what is known. `whole`: also what threads are in just now, and so all until now. */
-static int put(struct agent_switches *switches, bool whole)
+static int switches_put(struct agent_switches *switches, bool whole)
 {
     struct agent *agent = switches->agent;
     struct switch_log *log = &switches->log;
     if (whole)
-        switch_log_until(log, switches->until = switches->read_until, lives, switches);
+        switch_log_until(log, switches->until = switches->read_until, thread_lives, switches);
     uint64_t size = log->entries.len;
     int code = log->failed ? -ENOMEM : trace_writer_switches(agent->writer, &log->entries, log->from, switches->until);
     log->entries.len = 0;
@@ -188,38 +188,39 @@ static int put(struct agent_switches *switches, bool whole)
 }
 
 /* Nothing is known from here on. */
-static void stop(struct agent_switches *switches, const char *why)
+static void switches_stop(struct agent_switches *switches, const char *why)
 {
     switch_process_close(switches->watched);
     switches->watched = NULL;
     trace_writer_set(switches->agent->writer, "switches_missing", "%s", why);
 }
 
-static void check(struct agent_switches *switches, const struct switch_rings *rings)
+static void switches_check(struct agent_switches *switches, const struct switch_rings *rings)
 {
     int code = 0;
     size_t threads = switch_log_threads(&switches->log), processors = switch_rings_count(rings);
     uint64_t most = MOST * (threads < processors ? threads : processors);
     if (switches->watched && switches->count > most) {
-        put(switches, true);
-        stop(switches, "the program switches so often that watching it would slow it down");
-    } else if (switches->watched && switches->log.entries.len >= ENTRIES_BYTES && (code = put(switches, false)) < 0) {
-        stop(switches, strerror(-code));
+        switches_put(switches, true);
+        switches_stop(switches, "the program switches so often that watching it would slow it down");
+    } else if (switches->watched && switches->log.entries.len >= ENTRIES_BYTES &&
+               (code = switches_put(switches, false)) < 0) {
+        switches_stop(switches, strerror(-code));
     }
 }
 
 static void read_feed(struct switch_feed *feed)
 {
     clocks_sample(feed);
-    uint64_t until = ticks_at(feed, switch_rings_read(feed->rings, take, feed));
+    uint64_t until = ticks_at(feed, switch_rings_read(feed->rings, record_take, feed));
     for (struct agent_switches *switches = feed->by_pid; switches; switches = switches->hh.next) {
         if (switches->watched)
             switches->read_until = until;
-        check(switches, feed->rings);
+        switches_check(switches, feed->rings);
     }
 }
 
-static void readable(void *ctx, int fd, uint32_t events)
+static void feed_readable(void *ctx, int fd, uint32_t events)
 {
     (void)fd;
     (void)events;
@@ -251,7 +252,7 @@ static int feed_open(struct agents *agents, struct err *err)
     feed->ticks_before = feed->ticks - agents->ticks_per_second;
     int code = switch_rings_open(&feed->rings, err);
     if (code == 0) {
-        feed->source = loop_add_fd(agents->monitor->loop, switch_rings_fd(feed->rings), EPOLLIN, readable, feed);
+        feed->source = loop_add_fd(agents->monitor->loop, switch_rings_fd(feed->rings), EPOLLIN, feed_readable, feed);
         code = feed->source ? 0 : err_set(err, -ENOMEM, "out of memory");
     }
     if (code < 0)
@@ -296,19 +297,19 @@ void agent_switches_write(struct agent *agent, bool all)
         (!all && switch_log_threads(&switches->log) > THREADS_OFTEN && since < whole / SELDOM_PART))
         return;
     if (agent->job->limited) {
-        put(switches, true);
-        stop(switches, "the trace reached its limit");
+        switches_put(switches, true);
+        switches_stop(switches, "the trace reached its limit");
     } else if (!switch_rings_whole(feed->rings)) {
-        stop(switches, "a processor was added to the machine");
+        switches_stop(switches, "a processor was added to the machine");
     } else {
-        int code = put(switches, true);
+        int code = switches_put(switches, true);
         if (code < 0)
-            stop(switches, strerror(-code));
+            switches_stop(switches, strerror(-code));
     }
 }
 
 /* The rings stay. */
-static void end(struct agent_switches *switches)
+static void watching_end(struct agent_switches *switches)
 {
     struct agent *agent = switches->agent;
     agent_switches_write(agent, true);
@@ -349,7 +350,7 @@ void agent_switches_start(struct agent *agent)
     note_threads(switches);
     HASH_FIND(hh, feed->by_pid, &switches->pid, sizeof switches->pid, earlier);
     if (earlier) /* it executed this program */
-        end(earlier);
+        watching_end(earlier);
     HASH_ADD(hh, feed->by_pid, pid, sizeof switches->pid, switches);
     agent->switches = switches;
 }
@@ -359,7 +360,7 @@ void agent_switches_end(struct agent *agent)
     struct agents *agents = agent->agents;
     if (!agent->switches)
         return;
-    end(agent->switches);
+    watching_end(agent->switches);
     if (!agents->switches->by_pid)
         agents_switches_free(agents);
 }

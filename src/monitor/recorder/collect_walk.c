@@ -160,7 +160,7 @@ static bool next_record(struct walker *walker, struct record *ret_record)
     return true;
 }
 
-static void know(struct walker *walker, uint32_t at, uint32_t word)
+static void function_know(struct walker *walker, uint32_t at, uint32_t word)
 {
     uint64_t bit = UINT64_C(1) << (at & 63);
     if (!(walker->known[at >> 6] & bit)) {
@@ -173,7 +173,7 @@ static bool check_function(struct walker *walker, uint32_t function)
 {
     if (function > walker->view->slot_mask)
         return false;
-    know(walker, function, function);
+    function_know(walker, function, function);
     return true;
 }
 
@@ -184,17 +184,17 @@ static bool check_entry(struct walker *walker, uint32_t word, uint32_t *ret_func
     if (!check_function(walker, *ret_function))
         return false;
     if (word & RECORD_PLACE)
-        know(walker, agent_known_place(walker->view, word), word);
+        function_know(walker, agent_known_place(walker->view, word), word);
     return true;
 }
 
-static void shrink(struct walker *walker, uint32_t count)
+static void piece_shrink(struct walker *walker, uint32_t count)
 {
     walker->depth -= count < walker->depth ? count : walker->depth;
 }
 
 /* Follows calls for the depth, the open calls of pieces, and the profile. false: it names a function that cannot be. */
-static bool follow(struct walker *walker, const struct record *record, bool in_piece, struct open_call *ret_left)
+static bool record_follow(struct walker *walker, const struct record *record, bool in_piece, struct open_call *ret_left)
 {
     struct walk_room *room = walker->room;
     struct profile *profile = in_piece ? walker->profile : NULL;
@@ -212,7 +212,7 @@ static bool follow(struct walker *walker, const struct record *record, bool in_p
             profile_enter(profile, walker->thread, walker->stack, first, record->time);
         return true;
     case RECORD_EXIT:
-        shrink(walker, 1);
+        piece_shrink(walker, 1);
         walker->walk->events += in_piece;
         if (room)
             open_pop(room, walker->stack, ret_left);
@@ -223,7 +223,7 @@ static bool follow(struct walker *walker, const struct record *record, bool in_p
     case RECORD_EXIT_VALUES:
         if (!check_function(walker, first))
             return false;
-        shrink(walker, 1);
+        piece_shrink(walker, 1);
         walker->walk->events += in_piece;
         if (room)
             open_pop_value(room, walker->stack, first, get64(record->payload + 4));
@@ -232,7 +232,7 @@ static bool follow(struct walker *walker, const struct record *record, bool in_p
         return true;
     case RECORD_UNWOUND:
     case RECORD_LOST:
-        shrink(walker, first);
+        piece_shrink(walker, first);
         if (room)
             open_pop_many(room, walker->stack, first);
         if (profile && record->id == RECORD_UNWOUND)
@@ -362,7 +362,7 @@ void walk_packet(const struct packet_head *head, uint64_t latest, uint8_t *recor
         bool in_piece = (size_t)(at - records) >= from;
         uint32_t depth = walker.depth, stack = walker.stack;
         struct open_call left = {0};
-        if (!next_record(&walker, &record) || !follow(&walker, &record, in_piece, &left)) {
+        if (!next_record(&walker, &record) || !record_follow(&walker, &record, in_piece, &left)) {
             walker.at = at;
             break;
         }

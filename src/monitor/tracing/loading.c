@@ -22,7 +22,7 @@ struct loading {
     struct err err;
 };
 
-static void tell(void *ctx)
+static void loading_tell(void *ctx)
 {
     struct loading *loading = ctx;
     loop_remove(loading->timer);
@@ -34,7 +34,7 @@ static void tell(void *ctx)
 static void try_again(void *ctx);
 
 /* The process is given back unless something else needs it. */
-static void over(struct loading *loading, int code)
+static void loading_over(struct loading *loading, int code)
 {
     struct process *process = loading->process;
     loading->code = code;
@@ -43,14 +43,14 @@ static void over(struct loading *loading, int code)
     tracing_unsettle(process);
     if (loading->timer)
         loop_remove(loading->timer);
-    loading->timer = loading->fn ? loop_add_timer(loading->monitor->loop, 1, 0, tell, loading) : NULL;
+    loading->timer = loading->fn ? loop_add_timer(loading->monitor->loop, 1, 0, loading_tell, loading) : NULL;
     if (!loading->timer) /* or there is no memory to wait */
-        tell(loading);
+        loading_tell(loading);
 }
 
 /* Told that a thread has come, it is not to be told again before the next try at its time: a program that comes there
  * all the time is not to be stopped all the time. */
-static void attempt(struct loading *loading, bool tells)
+static void loading_attempt(struct loading *loading, bool tells)
 {
     struct process *process = loading->process;
     struct monitor *monitor = loading->monitor;
@@ -77,19 +77,19 @@ static void attempt(struct loading *loading, bool tells)
             err_set(err, -EOPNOTSUPP, "no moment was found at which it is safe, the last time because %s", last.text);
     }
     if (code < 0)
-        over(loading, code);
+        loading_over(loading, code);
     monitor_leave(monitor);
 }
 
 static void try_again(void *ctx)
 {
-    attempt(ctx, true);
+    loading_attempt(ctx, true);
 }
 
 void loading_try(struct process *process)
 {
     if (process->loading && process->loading->timer)
-        attempt(process->loading, false);
+        loading_attempt(process->loading, false);
 }
 
 struct loading *loading_start(struct process *process, const struct tracer_load *load, loading_done_fn *fn, void *ctx,
@@ -123,9 +123,9 @@ void loading_cancel(struct loading *loading)
 {
     loading->fn = NULL;
     if (loading->process && loading->timer) /* it has not begun */
-        over(loading, -ECANCELED);
+        loading_over(loading, -ECANCELED);
     else if (!loading->process)
-        tell(loading);
+        loading_tell(loading);
 }
 
 void loading_ended(struct process *process, int code)
@@ -138,5 +138,5 @@ void loading_ended(struct process *process, int code)
     else
         err_set(&loading->err, code, "process %d ended or was detached, or the tracer ended, before it was done",
                 process->pid);
-    over(loading, code);
+    loading_over(loading, code);
 }

@@ -357,7 +357,7 @@ static void add_new_threads(struct changes *changes, size_t from, size_t end)
     }
 }
 
-static void answer(struct changes *changes, struct thread_change *change)
+static void change_answer(struct changes *changes, struct thread_change *change)
 {
     struct scry_call *call = changes->call;
     struct scry_object *object = &change->thread->object;
@@ -397,7 +397,7 @@ void runstate_apply(struct scry_call *call, enum runstate_change what)
         }
     }
     for (size_t i = 0; i < changes.count; i++)
-        answer(&changes, &changes.list[i]);
+        change_answer(&changes, &changes.list[i]);
     for (size_t i = 0; i < changes.count; i = same_process(&changes, i))
         raise_process_change(call->monitor, changes.list[i].thread->process);
     waiting_end(&changes.waiting, call->monitor);

@@ -31,8 +31,8 @@ struct sighting {
     const struct tracer_event *raw;
 };
 
-static void raise(const struct sighting *seen, const char *service, const struct value *outputs, size_t count,
-                  int first_par)
+static void trace_raise(const struct sighting *seen, const char *service, const struct value *outputs, size_t count,
+                        int first_par)
 {
     struct event event = {.service = registry_find(seen->monitor->registry, span_str(service)),
                           .process = seen->process,
@@ -57,10 +57,10 @@ static void raise_syscall(const struct sighting *seen, bool ended)
     *first = ended ? value_int(raw->result) : value_uint(raw->number);
     for (uint32_t i = 0; i < raw->arg_count && i < 6; i++)
         first[count++] = value_uint(raw->args[i]);
-    raise(seen, ended ? "thread_has_ended_sys_call" : "thread_has_started_sys_call", first, count, 0);
+    trace_raise(seen, ended ? "thread_has_ended_sys_call" : "thread_has_started_sys_call", first, count, 0);
     outputs[0] = *first;
     if (ended)
-        raise(seen, "scry_thread_has_ended_sys_call", outputs, count + 1, 0);
+        trace_raise(seen, "scry_thread_has_ended_sys_call", outputs, count + 1, 0);
 }
 
 static void raise_new_thread(const struct sighting *seen, struct process *process, pid_t tid)
@@ -78,7 +78,7 @@ static void raise_new_thread(const struct sighting *seen, struct process *proces
     if (seen->thread)
         memcpy(thread->parent, seen->thread->object.token, sizeof thread->parent);
     struct value token = value_token(span_str(thread->object.token));
-    raise(seen, "thread_creates_thread", &token, 1, 0);
+    trace_raise(seen, "thread_creates_thread", &token, 1, 0);
 }
 
 /* First the process, then its initial thread (8.1.3, service 4). */
@@ -89,7 +89,7 @@ static void raise_new_process(const struct sighting *seen)
     if (!child)
         return; /* killed before we could look */
     struct value token = value_token(span_str(child->object.token));
-    raise(seen, "thread_creates_proc", &token, 1, 0);
+    trace_raise(seen, "thread_creates_proc", &token, 1, 0);
     raise_new_thread(seen, child, child->pid);
 }
 
@@ -100,7 +100,7 @@ void traced_started_for(struct process *creator, struct thread *thread, pid_t ch
     raise_new_process(&seen);
 }
 
-static void executed(const struct sighting *seen)
+static void process_executed(const struct sighting *seen)
 {
     struct process *process = seen->process;
     char path[PATH_MAX];
@@ -119,7 +119,7 @@ static void executed(const struct sighting *seen)
     tracing_unsettle(process);
     if (seen->raw->hold && proc_denied_privilege(process->pid, path, sizeof path)) {
         struct value file = value_string(span_str(path));
-        raise(seen, "scry_thread_denied_privilege", &file, 1, 0);
+        trace_raise(seen, "scry_thread_denied_privilege", &file, 1, 0);
     }
 }
 
@@ -129,7 +129,7 @@ static void raise_call_ended(const struct sighting *seen)
     memcpy(&floating, &seen->raw->args[0], sizeof floating);
     const struct value outputs[] = {value_uint(seen->raw->addr), value_int(seen->raw->result),
                                     value_floating(floating)};
-    raise(seen, "scry_thread_call_returned", outputs, sizeof outputs / sizeof *outputs, 0);
+    trace_raise(seen, "scry_thread_call_returned", outputs, sizeof outputs / sizeof *outputs, 0);
 }
 
 static void raise_signal(const struct sighting *seen)
@@ -137,7 +137,7 @@ static void raise_signal(const struct sighting *seen)
     const struct tracer_event *raw = seen->raw;
     const struct value fault[] = {value_uint(raw->args[0]), value_uint(raw->args[1])};
     const struct value outputs[] = {value_int(raw->signo), value_list(fault, raw->arg_count)};
-    raise(seen, "thread_received_signal", outputs, sizeof outputs / sizeof *outputs, 0);
+    trace_raise(seen, "thread_received_signal", outputs, sizeof outputs / sizeof *outputs, 0);
 }
 
 /* When the last thread goes, so does the process, and its memory can still be read now. */
@@ -146,7 +146,7 @@ static void thread_exits(const struct sighting *seen)
     struct thread *thread = seen->thread;
     if (!thread || thread->exit_reported)
         return;
-    raise(seen, "thread_has_terminated", NULL, 0, 0);
+    trace_raise(seen, "thread_has_terminated", NULL, 0, 0);
     thread->exit_reported = true;
     process_refresh(seen->process, 0);
     for (struct thread *other = seen->process->threads; other; other = other->hh.next)
@@ -156,11 +156,11 @@ static void thread_exits(const struct sighting *seen)
         seen->process->exit_reported = true;
         struct sighting last = *seen;
         last.thread = NULL;
-        raise(&last, "proc_has_terminated", NULL, 0, 0);
+        trace_raise(&last, "proc_has_terminated", NULL, 0, 0);
     }
 }
 
-static void translate(const struct sighting *seen)
+static void event_translate(const struct sighting *seen)
 {
     const struct tracer_event *raw = seen->raw;
     switch (raw->kind) {
@@ -169,13 +169,13 @@ static void translate(const struct sighting *seen)
     case TRACER_RESUMES:
         break;
     case TRACER_BREAK:
-        raise(seen, "thread_reached_addr", NULL, 0, 0);
+        trace_raise(seen, "thread_reached_addr", NULL, 0, 0);
         break;
     case TRACER_STEP:
         if (raw->number & TRACER_STEP_INTO)
-            raise(seen, "thread_executed_insn", NULL, 0, 0);
+            trace_raise(seen, "thread_executed_insn", NULL, 0, 0);
         if (raw->number & TRACER_STEP_OVER)
-            raise(seen, "thread_executed_insn_call", NULL, 0, 0);
+            trace_raise(seen, "thread_executed_insn_call", NULL, 0, 0);
         break;
     case TRACER_SYSCALL_ENTER:
     case TRACER_SYSCALL_EXIT:
@@ -191,7 +191,7 @@ static void translate(const struct sighting *seen)
         raise_new_thread(seen, seen->process, raw->child);
         break;
     case TRACER_EXEC:
-        executed(seen);
+        process_executed(seen);
         break;
     case TRACER_THREAD_EXIT:
         thread_exits(seen);
@@ -227,7 +227,7 @@ struct traced_hold {
     unsigned tracer_deaths; /* a tracer after this one may use the same number */
 };
 
-static void release(struct hold *hold)
+static void thread_release(struct hold *hold)
 {
     struct traced_hold *traced = (struct traced_hold *)hold;
     struct monitor *monitor = traced->monitor;
@@ -244,7 +244,7 @@ static struct hold *hold_new(const struct sighting *seen)
     struct traced_hold *traced = seen->raw->hold ? calloc(1, sizeof *traced) : NULL;
     if (!traced)
         return NULL;
-    traced->hold.release = release;
+    traced->hold.release = thread_release;
     traced->monitor = seen->monitor;
     traced->raw = seen->raw->hold;
     traced->tracer_deaths = seen->monitor->tracer_deaths;
@@ -281,7 +281,7 @@ static void traced_event(void *ctx, const struct tracer_event *raw)
     if (raw->kind != TRACER_GONE)
         seen.thread = process_thread(seen.process, raw->tid);
     pause_at("traced.held");
-    translate(&seen);
+    event_translate(&seen);
     /* the object may not change its state until the lists of raised user events are done, too */
     event_run_queue(monitor);
     pause_at("traced.done");
@@ -743,7 +743,7 @@ static void tracing_forget_call(struct process *process, uint64_t slot)
 }
 
 /* Puts `len` bytes at `from` over what lies there in a piece of memory that was read. */
-static void show(uint64_t from, const void *shown, size_t len, uint64_t addr, uint8_t *bytes, size_t size)
+static void breaks_show(uint64_t from, const void *shown, size_t len, uint64_t addr, uint8_t *bytes, size_t size)
 {
     for (size_t i = 0; i < len; i++)
         if (from + i - addr < size)
@@ -755,11 +755,11 @@ static void hide_calls(const struct process *process, uint64_t addr, uint8_t *by
     for (const struct noted_call *noted = process->calls; noted; noted = noted->next) {
         const struct tracer_call_place *place = &noted->place;
         uint64_t there = 0;
-        show(place->stub, place->original, sizeof place->original, addr, bytes, len);
+        breaks_show(place->stub, place->original, sizeof place->original, addr, bytes, len);
         /* the stack is the program's: only if that is still the return address */
         if (place->slot + sizeof there - addr < len + sizeof there &&
             proc_memory_read(process->pid, place->slot, &there, sizeof there, NULL) == 0 && there == place->stub)
-            show(place->slot, &place->pc, sizeof place->pc, addr, bytes, len);
+            breaks_show(place->slot, &place->pc, sizeof place->pc, addr, bytes, len);
     }
 }
 

@@ -109,7 +109,7 @@ struct gathered {
 
 static struct gathered *all_gathered;
 
-static struct gathered *find(const struct csr *csr)
+static struct gathered *part_find(const struct csr *csr)
 {
     struct gathered *gathered = all_gathered;
     while (gathered && gathered->csr != csr)
@@ -153,7 +153,7 @@ bool gather(const struct csr *csr, struct span reply)
 {
     static const size_t action = 0;
     Omis_status change = change_of(reply);
-    struct gathered *gathered = find(csr);
+    struct gathered *gathered = part_find(csr);
     if (change != OMIS_CSR_ENABLED && change != OMIS_CSR_DISABLED)
         return false;
     if (gathered && gathered->change != change) {
@@ -167,7 +167,7 @@ bool gather(const struct csr *csr, struct span reply)
 
 void gather_end(const struct csr *csr)
 {
-    struct gathered *gathered = find(csr);
+    struct gathered *gathered = part_find(csr);
     struct reply_builder reply = {0};
     if (!gathered)
         return;
@@ -246,7 +246,7 @@ static bool waits_for(const struct waiting *waiting, const char *token)
 }
 
 /* The requests themselves may be gone. */
-static void answer(const struct waiting *waiting, struct scry_call *call)
+static void part_answer(const struct waiting *waiting, struct scry_call *call)
 {
     struct span why = span_str(waiting->why);
     for (size_t i = 0; i < waiting->count; i++) {
@@ -279,7 +279,7 @@ static void answer_waiting(void *ctx)
             waiting = waiting->next;
             continue;
         }
-        answer(waiting, call_later_begin(later));
+        part_answer(waiting, call_later_begin(later));
         waiting_free(waiting);
         call_later_end(later, true);
         waiting = all.waiting; /* the list that went on may have changed it */
@@ -293,7 +293,7 @@ static void answer_soon(void)
         all.turn = loop_add_deferred(monitor_current()->loop, answer_waiting, NULL);
 }
 
-static void cancel(void *ctx)
+static void part_cancel(void *ctx)
 {
     waiting_free(ctx);
 }
@@ -309,7 +309,7 @@ static bool wait_for_parts(struct scry_call *call)
     for (; waiting->tokens && waiting->count < call->object_count; waiting->count++)
         memcpy(waiting->tokens[waiting->count], call->objects[waiting->count]->token, sizeof *waiting->tokens);
     if (is_asked(waiting)) /* not in the list of an event, or in braces */
-        waiting->later = call_later(call, cancel, waiting);
+        waiting->later = call_later(call, part_cancel, waiting);
     if (!waiting->later) {
         waiting_free(waiting);
         return false;
@@ -364,7 +364,7 @@ static void silent(struct tree *tree)
 }
 
 /* A reply about a change of state: it goes to the tool with those of the other nodes. */
-static bool gathers(const struct csr *csr, struct span reply)
+static bool answers_gather(const struct csr *csr, struct span reply)
 {
     return is_asked_of(csr->object.token) && gather(csr, reply);
 }
@@ -384,14 +384,14 @@ static void change_reply(void *ctx, bool last, struct span reply, const char *lo
     answer_soon();
 }
 
-static uint32_t theirs(void *ctx, uint32_t ours)
+static uint32_t value_theirs(void *ctx, uint32_t ours)
 {
     return edge_theirs(ctx, ours);
 }
 
 static void print_theirs(struct buf *out, struct edge *edge, const struct buf *text)
 {
-    const struct renumber numbers = {.ctx = edge, .ours = theirs};
+    const struct renumber numbers = {.ctx = edge, .ours = value_theirs};
     renumber_text(out, span_of(text->data ? text->data : "", text->len), &numbers);
     out->failed |= text->failed;
 }
@@ -417,7 +417,7 @@ static bool send_change(struct via *via, const char *service, const char *token,
 }
 
 /* `part`: it waits until that is defined. */
-static void ask(struct csr *csr, struct via *via, const char *service, const char *token, struct csr_part *part)
+static void part_ask(struct csr *csr, struct via *via, const char *service, const char *token, struct csr_part *part)
 {
     struct asked *asked = calloc(1, sizeof *asked);
     if (!asked) {
@@ -432,7 +432,7 @@ static void ask(struct csr *csr, struct via *via, const char *service, const cha
 }
 
 /* It is defined, or it will not be: what waited for that. */
-static void settle(struct csr_part *part)
+static void answers_settle(struct csr_part *part)
 {
     struct asked *enables = NULL;
     for (struct asked *asked = all.asked, *next; asked; asked = next) {
@@ -450,14 +450,14 @@ static void settle(struct csr_part *part)
     answer_soon();
 }
 
-static void turn(struct csr_part *part, bool enabled)
+static void part_turn(struct csr_part *part, bool enabled)
 {
     if (part->failed || part->wanted == enabled)
         return;
     part->wanted = enabled;
     bool defined = part->token[0] != 0;
     if (enabled || defined)
-        ask(part->csr, part->via, enabled ? "csr_enable" : "csr_disable", part->token, defined ? NULL : part);
+        part_ask(part->csr, part->via, enabled ? "csr_enable" : "csr_disable", part->token, defined ? NULL : part);
 }
 
 /* ---- what parts say ---- */
@@ -469,7 +469,7 @@ static void part_free(struct csr_part *part)
         at = &(*at)->next;
     *at = part->next;
     part->failed = true;
-    settle(part);
+    answers_settle(part);
     free(part);
 }
 
@@ -510,7 +510,7 @@ static void part_defined(struct csr_part *part, Omis_status status, struct span 
     } else {
         memcpy(part->token, text.ptr, text.len);
     }
-    settle(part);
+    answers_settle(part);
 }
 
 static void part_reply(void *ctx, bool last, struct span reply, const char *lost)
@@ -526,7 +526,7 @@ static void part_reply(void *ctx, bool last, struct span reply, const char *lost
         part_defined(part, status, text, says);
         if (last)
             part_free(part);
-    } else if (csr->session && (status == OMIS_CSR_TRIGGERED || (says && !gathers(csr, reply)))) {
+    } else if (csr->session && (status == OMIS_CSR_TRIGGERED || (says && !answers_gather(csr, reply)))) {
         gather_end(csr);
         csr->session->reply(csr->session, csr->request_id, false, true, reply); /* there may be any number */
     }
@@ -576,7 +576,7 @@ static void part_make(struct csr *csr, struct via *via)
         if (define_there(part, &event)) {
             part->next = csr->parts;
             csr->parts = part;
-            turn(part, csr->enabled);
+            part_turn(part, csr->enabled);
         } else {
             free(part);
         }
@@ -615,21 +615,21 @@ static void on_csr(struct csr *csr, int change)
     for (struct csr_part *part = csr->parts, *next; part; part = next) {
         next = part->next;
         if (change != CSR_DELETED) {
-            turn(part, change == CSR_ENABLED);
+            part_turn(part, change == CSR_ENABLED);
             continue;
         }
         via_forget(part->via, part->id);
         if (!csr->session)
             forget_asked(csr, part->via);
         if (part->token[0] && csr->session)
-            ask(csr, part->via, "csr_delete", part->token, NULL);
+            part_ask(csr, part->via, "csr_delete", part->token, NULL);
         else if (part->token[0]) /* its session has gone */
             send_change(part->via, "csr_delete", part->token, NULL);
         part_free(part);
     }
 }
 
-static void opened(struct tree *tree, struct via *via)
+static void via_opened(struct tree *tree, struct via *via)
 {
     (void)tree;
     struct tool *tool = via_tool(via);
@@ -651,7 +651,7 @@ static struct csr *csr_of(struct via *via, uint32_t id)
     return NULL;
 }
 
-static void came(struct tree *tree, struct via *via, const struct frame *frame)
+static void frame_came(struct tree *tree, struct via *via, const struct frame *frame)
 {
     (void)tree;
     struct csr *csr = frame->type == FRAME_EVENT ? csr_of(via, frame->id) : NULL;
@@ -663,7 +663,7 @@ static void came(struct tree *tree, struct via *via, const struct frame *frame)
         locks_came(via, frame);
 }
 
-static void lost(struct tree *tree, struct via *via, const char *why)
+static void via_lost(struct tree *tree, struct via *via, const char *why)
 {
     (void)tree;
     (void)why;
@@ -685,7 +685,7 @@ static bool asked_to_define(struct edge *edge, struct session *session, const st
     return true;
 }
 
-static bool asked(struct tree *tree, struct edge *edge, struct session *session, const struct frame *frame)
+static bool frame_asked(struct tree *tree, struct edge *edge, struct session *session, const struct frame *frame)
 {
     (void)tree;
     switch (frame->type) {
@@ -714,11 +714,11 @@ static void session_ends(struct session *session)
 
 void conditional_start(struct tree *tree)
 {
-    static const struct tree_hooks hooks = {.came = came,
-                                            .lost = lost,
+    static const struct tree_hooks hooks = {.came = frame_came,
+                                            .lost = via_lost,
                                             .silent = silent,
-                                            .opened = opened,
-                                            .asked = asked,
+                                            .opened = via_opened,
+                                            .asked = frame_asked,
                                             .lock = locks_take,
                                             .unlock = locks_give};
     struct monitor *monitor = monitor_current();
@@ -731,6 +731,6 @@ void conditional_start(struct tree *tree)
     monitor->on_csr = on_csr;
     monitor->knows_node = knows_node;
     monitor->wait_for_parts = wait_for_parts;
-    monitor->gathers = gathers;
+    monitor->gathers = answers_gather;
     tree_set_hooks(tree, &hooks);
 }

@@ -69,7 +69,7 @@ static void say_peer(struct edge *edge)
     buf_done(&payload);
 }
 
-static void ask(struct edge *edge, uint64_t now_ns)
+static void edge_ask(struct edge *edge, uint64_t now_ns)
 {
     struct buf payload = BUF_INIT;
     buf_put_u64(&payload, now_ns);
@@ -79,7 +79,7 @@ static void ask(struct edge *edge, uint64_t now_ns)
     edge->asked_ns = now_ns;
 }
 
-static void answer(struct edge *edge, const struct frame *ping)
+static void edge_answer(struct edge *edge, const struct frame *ping)
 {
     struct buf payload = BUF_INIT;
     if (ping->payload.len != 8 || edge_waiting(edge) > ANSWERS_MOST)
@@ -93,7 +93,7 @@ static void answer(struct edge *edge, const struct frame *ping)
     stream_flush(edge->stream); /* the time that it has to wait is an error of the clock's */
 }
 
-static void answered(struct edge *edge, const struct frame *pong)
+static void edge_answered(struct edge *edge, const struct frame *pong)
 {
     uint64_t now_ns = clock_now_ns();
     if (pong->payload.len != 24)
@@ -101,7 +101,7 @@ static void answered(struct edge *edge, const struct frame *pong)
     clock_offset_add(&edge->clock, get_u64(pong->payload.ptr), get_u64(pong->payload.ptr + 8),
                      get_u64(pong->payload.ptr + 16), now_ns);
     if (edge->clock.count < CLOCK_FIRST)
-        ask(edge, now_ns);
+        edge_ask(edge, now_ns);
 }
 
 /* ---- the end of one ---- */
@@ -159,7 +159,7 @@ void edge_close(struct edge *edge, const char *why)
     queue_turn(edge);
 }
 
-static void refuse(struct edge *edge, const char *why)
+static void edge_refuse(struct edge *edge, const char *why)
 {
     edge_note(edge, FRAME_GOODBYE, 0, span_str(why));
     edge_close(edge, why);
@@ -179,13 +179,13 @@ static bool read_peer(const struct frame *frame, const char **ret_version, const
            *ret_name + strlen(*ret_name) + 1 == frame->payload.ptr + frame->payload.len;
 }
 
-static void greet(struct edge *edge, const struct frame *frame)
+static void edge_greet(struct edge *edge, const struct frame *frame)
 {
     char why[sizeof edge->why + TREE_NAME_SIZE], version[sizeof edge->version], name[TREE_NAME_SIZE];
     const char *said_version, *said_name;
     uint32_t wire = frame->payload.len >= 4 ? (uint32_t)(get_u64(frame->payload.ptr) & UINT32_MAX) : 0;
     if (!read_peer(frame, &said_version, &said_name)) {
-        refuse(edge, "this is no greeting between monitors");
+        edge_refuse(edge, "this is no greeting between monitors");
         return;
     }
     nodes_text(version, sizeof version, span_str(said_version));
@@ -196,13 +196,13 @@ static void greet(struct edge *edge, const struct frame *frame)
                  edge->ours ? name : edge->tree->monitor->node->name, edge->ours ? version : SCRY_VERSION,
                  edge->ours ? wire : (unsigned)EDGE_VERSION, edge->ours ? SCRY_VERSION : version,
                  edge->ours ? EDGE_VERSION : (int)wire);
-        refuse(edge, why);
+        edge_refuse(edge, why);
         return;
     }
     memcpy(edge->version, version, sizeof edge->version);
     struct tree_node *node = nodes_meet(edge->tree, (const unsigned char *)frame->payload.ptr + 4, span_str(name));
     if (!node) {
-        refuse(edge, "out of memory, or there are too many nodes");
+        edge_refuse(edge, "out of memory, or there are too many nodes");
         return;
     }
     bool here = node->number == TREE_HERE, twice = node->edge && node->edge->ours;
@@ -210,7 +210,7 @@ static void greet(struct edge *edge, const struct frame *frame)
         if (!edge->ours)
             say_peer(edge); /* so that the other end sees it, too */
         tell_greeted(edge, node, NULL);
-        refuse(edge, here ? "a monitor has reached itself" : "there is an edge already");
+        edge_refuse(edge, here ? "a monitor has reached itself" : "there is an edge already");
         return;
     }
     edge->state = EDGE_UP;
@@ -220,13 +220,13 @@ static void greet(struct edge *edge, const struct frame *frame)
     log_debug("edge place=%d state=up node=%u name=%s version=%s", edge->place, node->number, LOG_TEXT(name),
               LOG_TEXT(version));
     nodes_route(edge->tree, node, edge, TREE_HERE);
-    ask(edge, clock_now_ns());
+    edge_ask(edge, clock_now_ns());
     tell_greeted(edge, node, NULL);
 }
 
 /* ---- input ---- */
 
-static void goodbye(struct edge *edge, const struct frame *frame)
+static void edge_goodbye(struct edge *edge, const struct frame *frame)
 {
     char why[sizeof edge->why];
     nodes_text(why, sizeof why, frame->payload);
@@ -236,15 +236,15 @@ static void goodbye(struct edge *edge, const struct frame *frame)
 static void own_frame(struct edge *edge, const struct frame *frame)
 {
     if (frame->type == FRAME_GOODBYE)
-        goodbye(edge, frame);
+        edge_goodbye(edge, frame);
     else if (edge->state == EDGE_GREETS && frame->type == FRAME_PEER)
-        greet(edge, frame);
+        edge_greet(edge, frame);
     else if (edge->state == EDGE_GREETS)
-        refuse(edge, "a monitor greets first");
+        edge_refuse(edge, "a monitor greets first");
     else if (frame->type == FRAME_PING)
-        answer(edge, frame);
+        edge_answer(edge, frame);
     else if (frame->type == FRAME_PONG)
-        answered(edge, frame);
+        edge_answered(edge, frame);
     else if (frame->type == FRAME_NODE || frame->type == FRAME_NODE_GONE)
         nodes_came(edge, frame);
 }
@@ -254,7 +254,7 @@ static void handle_frame(struct edge *edge, const struct frame *frame)
     if (!frame->via)
         own_frame(edge, frame);
     else if (edge->state == EDGE_GREETS)
-        refuse(edge, "a monitor greets first");
+        edge_refuse(edge, "a monitor greets first");
     else if ((frame->via & 1) == edge->ours)
         via_came(edge, frame);
     else
@@ -282,7 +282,7 @@ static void handle_frames(struct edge *edge)
     }
 }
 
-static void settle(struct edge *edge)
+static void edge_settle(struct edge *edge)
 {
     if (edge->stream->broken)
         edge_close(edge, edge->state == EDGE_GREETS ? "it ended before it greeted" : "the connection to it ended");
@@ -295,7 +295,7 @@ static void take_turn(void *ctx)
     struct edge *edge = ctx;
     edge->turn = NULL;
     handle_frames(edge);
-    settle(edge);
+    edge_settle(edge);
     if (edge->state == EDGE_GONE) {
         loop_remove(edge->turn);
         edge->turn = NULL;
@@ -314,12 +314,12 @@ static void edge_ready(void *ctx, uint32_t events)
         edge->tree->server.room(edge->tree->server.ctx, edge);
     if (!edge->turn)
         handle_frames(edge);
-    settle(edge);
+    edge_settle(edge);
 }
 
-static void flushed(void *ctx)
+static void edge_flushed(void *ctx)
 {
-    settle(ctx);
+    edge_settle(ctx);
 }
 
 /* ---- alive? ---- */
@@ -352,7 +352,7 @@ static uint64_t look_at(struct edge *edge, uint64_t now_ns)
     }
     bool quiet = quiet_ns >= ask_ns;
     if (asked_ns >= (quiet ? ask_ns : EDGE_CLOCK_NS))
-        ask(edge, now_ns);
+        edge_ask(edge, now_ns);
     return quiet ? time_hasten(NS_PER_SECOND) : ask_ns - quiet_ns;
 }
 
@@ -383,7 +383,7 @@ static struct edge *add_edge(struct tree *tree, struct stream *stream_take, bool
     *edge = (struct edge){.tree = tree, .stream = stream_take, .ours = ours, .place = ++tree->last_place};
     edge->heard_ns = clock_now_ns();
     stream_take->corked = 0;
-    stream_own(stream_take, edge_ready, flushed, edge);
+    stream_own(stream_take, edge_ready, edge_flushed, edge);
     struct edge **at = &tree->edges;
     while (*at)
         at = &(*at)->next;
@@ -403,7 +403,7 @@ void tree_take(struct tree *tree, struct stream *stream_take, const struct frame
     if (!edge)
         return;
     confinement_copy_name(&edge->who, who);
-    greet(edge, peer);
+    edge_greet(edge, peer);
     queue_turn(edge); /* what came behind it */
 }
 
@@ -572,7 +572,7 @@ static void unlink_via(struct via *via)
         *at = via->next;
 }
 
-static void tell(struct via *via, struct via_pending *pending, const char *lost)
+static void via_tell(struct via *via, struct via_pending *pending, const char *lost)
 {
     via_reply_fn *fn = pending->fn;
     void *ctx = pending->ctx;
@@ -585,7 +585,7 @@ static void via_lost(struct via *via, const char *why)
     const struct tree_hooks *hooks = &via->edge->tree->hooks;
     unlink_via(via);
     while (via->pending)
-        tell(via, via->pending, why);
+        via_tell(via, via->pending, why);
     if (via->relay)
         via->edge->tree->server.relayed(via->edge->tree->server.ctx, via->relay, NULL);
     if (via->tool && hooks->lost)
@@ -605,7 +605,7 @@ void via_edge_gone(struct edge *edge, const char *why)
     }
 }
 
-static struct via_pending *impatient(const struct via *via)
+static struct via_pending *via_impatient(const struct via *via)
 {
     struct via_pending *pending = via->pending;
     while (pending && pending->patience != VIA_ANSWER)
@@ -619,8 +619,8 @@ void via_edge_silent(struct edge *edge, const char *why)
     HASH_ITER(hh, edge->vias, via, next)
     {
         struct via_pending *pending;
-        while ((pending = impatient(via))) /* whoever is told may forget others; new ones are refused */
-            tell(via, pending, why);
+        while ((pending = via_impatient(via))) /* whoever is told may forget others; new ones are refused */
+            via_tell(via, pending, why);
     }
     if (edge->tree->hooks.silent)
         edge->tree->hooks.silent(edge->tree);

@@ -134,7 +134,7 @@ struct tool *far_tool(const struct far_request *request)
 
 /* ---- the reply ---- */
 
-static void build(struct far_request *far, struct reply_builder *reply)
+static void slices_build(struct far_request *far, struct reply_builder *reply)
 {
     reply->limit = far->here.tool->confined.job ? CONFINED_REPLY_BYTES : 0;
     struct reply_part refusal;
@@ -156,13 +156,13 @@ static void build(struct far_request *far, struct reply_builder *reply)
     reply_result(reply, span_of("", 0), OMIS_NO_MEMORY, &why);
 }
 
-static void finish(struct far_request *far)
+static void request_finish(struct far_request *far)
 {
     struct session *asker = far->asker;
     struct reply_builder reply = {0};
     far_reply_fn *fn = far->fn;
     void *ctx = far->ctx;
-    build(far, &reply);
+    slices_build(far, &reply);
     if (fn) {
         far_free(far);
         fn(ctx, span_of(reply.bytes.data, reply.bytes.len));
@@ -201,7 +201,7 @@ static void take_turn(void *ctx)
     } else if (far->cut.end < far->request.action_count) {
         go_on(far);
     } else {
-        finish(far);
+        request_finish(far);
     }
     monitor_leave(monitor);
 }
@@ -437,7 +437,7 @@ void tree_locked(struct far_request *far, const char *why)
     one_less(far);
 }
 
-static void begin(struct far_request *far)
+static void phase_begin(struct far_request *far)
 {
     size_t count = 0;
     unknown_tokens(far);
@@ -489,11 +489,11 @@ static void go_on(struct far_request *far)
     for (size_t i = from; i < count; i++)
         merge_fail(far->merge, &i, 1, span_of("", 0), OMIS_UNSPECIFIED_ERROR,
                    span_str(code == -E2BIG ? TOO_LONG : "out of memory, or the service has gone meanwhile"));
-    finish(far);
+    request_finish(far);
 }
 
 /* Cuts it, and takes the arena over. 1: it goes over nodes; 0: it does not; or -errno. */
-static int cut(struct far_request *far, struct checked_request *request)
+static int request_cut(struct far_request *far, struct checked_request *request)
 {
     int code = cut_rest(far, request->arena, request->request, request->services, 0);
     if (code < 0)
@@ -510,7 +510,7 @@ static int cut(struct far_request *far, struct checked_request *request)
     return 1;
 }
 
-static void refuse(struct session *session, uint32_t id, int code)
+static void request_refuse(struct session *session, uint32_t id, int code)
 {
     if (code == -E2BIG)
         reply_status(session, id, true, OMIS_PARAMETER_ERROR, "%s", TOO_LONG);
@@ -529,7 +529,7 @@ static bool refuse_waited_for(struct session *session, const struct checked_requ
                    : -ENOMEM;
     const struct edge *edge = code == 0 ? tree_edge(session->tool->monitor->tree, other_place(&cut)) : NULL;
     if (code < 0)
-        refuse(session, request->id, code);
+        request_refuse(session, request->id, code);
     else if (edge)
         reply_status(session, request->id, true, OMIS_PARAMETER_ERROR,
                      "this request concerns node n_%u (%s): give it a callback, since nothing can wait here for other "
@@ -556,7 +556,7 @@ bool far_take(struct session *session, struct checked_request *request)
     if (!session->ready)
         return refuse_waited_for(session, request);
     if (!far && !(far = far_new(session))) {
-        refuse(session, request->id, -ENOMEM);
+        request_refuse(session, request->id, -ENOMEM);
         return true;
     }
     far->here.reply = here_reply;
@@ -564,15 +564,15 @@ bool far_take(struct session *session, struct checked_request *request)
     far->here.ready = here_ready;
     far->id = request->id;
     far->flags = request->flags;
-    int code = cut(far, request);
+    int code = request_cut(far, request);
     if (code > 0) {
         if (!asked)
             session->away = far;
-        begin(far);
+        phase_begin(far);
         return true;
     }
     if (code < 0)
-        refuse(session, request->id, code);
+        request_refuse(session, request->id, code);
     if (!asked)
         far_free(far);
     return code < 0;

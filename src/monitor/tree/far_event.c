@@ -38,7 +38,7 @@ static struct far_run *runs;
 /* ---- the list with values ---- */
 
 /* false: out of memory. */
-static bool unfit(struct told *told, struct unfit *ret_unfit, Omis_status status, const char *why)
+static bool list_unfit(struct told *told, struct unfit *ret_unfit, Omis_status status, const char *why)
 {
     *ret_unfit = (struct unfit){status, arena_span(&told->arena, span_str(why))};
     return ret_unfit->why.ptr != NULL;
@@ -54,13 +54,13 @@ static bool put_values_of(const struct service *service, struct told *told, stru
     struct err err;
     if (!substitute(&told->arena, told_value, told, action->args, action->argc, &action->args, &changed, &missing)) {
         snprintf(why, sizeof why, EVENT_PARAM_MISSING, SPAN_ARG(missing));
-        return missing.ptr && unfit(told, ret_unfit, OMIS_UNKNOWN_ECP, why);
+        return missing.ptr && list_unfit(told, ret_unfit, OMIS_UNKNOWN_ECP, why);
     }
     enum check_result result = changed ? signature_check(&service->signature, action->name, action->args, action->argc,
                                                          &told->arena, &action->args, &err)
                                        : CHECK_OK;
     return result == CHECK_OK ||
-           (result == CHECK_TYPE_MISMATCH && unfit(told, ret_unfit, OMIS_TYPE_MISMATCH, err.text));
+           (result == CHECK_TYPE_MISMATCH && list_unfit(told, ret_unfit, OMIS_TYPE_MISMATCH, err.text));
 }
 
 static bool put_values(const struct csr *csr, struct told *told, struct request *ret_request, struct unfit *unfits)
@@ -162,7 +162,7 @@ static bool others_run(const struct far_run *run)
     return false;
 }
 
-static void executed(void *ctx, struct span bytes)
+static void list_executed(void *ctx, struct span bytes)
 {
     struct far_run *run = ctx;
     struct monitor *monitor = run->session->tool->monitor;
@@ -181,7 +181,7 @@ static void executed(void *ctx, struct span bytes)
     reply_done(&reply);
 }
 
-static void execute(struct csr *csr, struct told *told_take, const struct request *request, struct unfit *unfits)
+static void list_execute(struct csr *csr, struct told *told_take, const struct request *request, struct unfit *unfits)
 {
     struct far_run *run = calloc(1, sizeof *run);
     struct buf text = BUF_INIT;
@@ -204,9 +204,9 @@ static void execute(struct csr *csr, struct told *told_take, const struct reques
     csr->executing++;
     if (text.len)
         run->request = tree_execute(run->session, &run->list, execute_chain(told_take->chain + 1),
-                                    span_of(text.data, text.len), executed, run);
+                                    span_of(text.data, text.len), list_executed, run);
     if (!text.len) { /* nothing can be */
-        executed(run, span_of("", 0));
+        list_executed(run, span_of("", 0));
     } else if (!run->request) {
         log_error("out of memory: the list of an event of %s is not executed", csr->object.token);
         csr->executing--;
@@ -237,7 +237,7 @@ bool far_event_elsewhere(struct csr *csr, const struct event *event)
         told_free(told);
         return false;
     }
-    execute(csr, told, &request, unfits);
+    list_execute(csr, told, &request, unfits);
     return true;
 }
 
@@ -269,7 +269,7 @@ struct edge_hold {
     uint32_t number;
 };
 
-static void release(struct hold *hold)
+static void event_release(struct hold *hold)
 {
     struct edge_hold *held = (struct edge_hold *)hold;
     struct edge *edge = tree_edge(held->tree, held->place);
@@ -286,7 +286,7 @@ static struct hold *hold_new(struct via *via, uint32_t number)
         via_send(via, FRAME_RELEASE, number, span_of("", 0));
         return NULL;
     }
-    *held = (struct edge_hold){.hold = {.users = 1, .release = release},
+    *held = (struct edge_hold){.hold = {.users = 1, .release = event_release},
                                .tool = via_tool(via),
                                .tree = via_tool(via)->monitor->tree,
                                .place = edge_place(via_edge(via)),
@@ -295,7 +295,7 @@ static struct hold *hold_new(struct via *via, uint32_t number)
 }
 
 /* Times are in our clock from here on, and the request is what it is called here: its home may have no number there. */
-static void translate(struct told *told, const struct csr *csr, const struct edge *edge)
+static void event_translate(struct told *told, const struct csr *csr, const struct edge *edge)
 {
     int64_t offset_ns;
     uint64_t bound_ns;
@@ -349,7 +349,7 @@ void far_event_came(struct csr *csr, struct via *via, struct span payload)
         return;
     }
     told->hold = hold;
-    translate(told, csr, edge);
+    event_translate(told, csr, edge);
     if (csr->home_token) {
         told_send(csr, told);
         return;
@@ -359,7 +359,7 @@ void far_event_came(struct csr *csr, struct via *via, struct span payload)
     if (unfits && put_values(csr, told, &request, unfits)) {
         struct monitor *monitor = csr->object.monitor;
         hold_begin(monitor, hold); /* user events that it raises may keep it, too */
-        execute(csr, told, &request, unfits);
+        list_execute(csr, told, &request, unfits);
         event_run_queue(monitor);
         hold_end(monitor, hold);
     } else {

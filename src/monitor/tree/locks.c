@@ -24,7 +24,7 @@ struct served {
 
 static struct served *served;
 
-static void unserve(struct served *gone)
+static void lock_unserve(struct served *gone)
 {
     struct served **at = &served;
     while (*at != gone)
@@ -43,7 +43,7 @@ static void serve_lost(struct lock_claim *claim)
 {
     struct served *here = (struct served *)claim;
     claim->session->other(claim->session, FRAME_UNLOCK, here->id, span_of("", 0));
-    unserve(here);
+    lock_unserve(here);
 }
 
 bool locks_asked(struct session *session, const struct frame *frame)
@@ -54,7 +54,7 @@ bool locks_asked(struct session *session, const struct frame *frame)
     if (frame->type == FRAME_UNLOCK) {
         if (here) {
             lock_drop(&here->claim);
-            unserve(here);
+            lock_unserve(here);
         }
         return true;
     }
@@ -98,7 +98,7 @@ static const unsigned char *instance_of(struct tree *tree, int place)
     return node->instance;
 }
 
-static void sort(struct locking *locking)
+static void places_sort(struct locking *locking)
 {
     for (size_t i = 1; i < locking->count; i++)
         for (size_t k = i; k > 0 && memcmp(instance_of(locking->tree, locking->places[k - 1]),
@@ -188,7 +188,7 @@ static void here_lost(struct lock_claim *claim)
         go_on_soon(locking);
 }
 
-static bool begin(struct locking *locking)
+static bool lock_begin(struct locking *locking)
 {
     locking->queued = false;
     locking->timer = loop_add_timer(locking->tool->monitor->loop, time_hasten(LOCK_LIMIT_NS), 0, too_long, locking);
@@ -201,7 +201,7 @@ static void begin_next(const struct tool *tool)
     struct locking *next = all;
     while (next && next->tool != tool)
         next = next->next;
-    if (next && next->queued && !begin(next))
+    if (next && next->queued && !lock_begin(next))
         tree_locked(next->request, "out of memory");
 }
 
@@ -224,11 +224,11 @@ bool locks_take(struct tree *tree, struct far_request *request, const int *place
                                 .places = locking->places,
                                 .count = count};
     memcpy(locking->places, places, count * sizeof *places);
-    sort(locking);
+    places_sort(locking);
     for (; *at; at = &(*at)->next)
         locking->queued |= (*at)->tool == locking->tool;
     *at = locking;
-    if (!locking->queued && !begin(locking))
+    if (!locking->queued && !lock_begin(locking))
         tree_locked(request, "out of memory");
     return true;
 }

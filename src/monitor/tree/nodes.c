@@ -24,7 +24,7 @@ static int place_of(void *ctx, uint32_t number)
     return node && node->edge && node->edge->state == EDGE_UP ? node->edge->place : PLACE_UNKNOWN;
 }
 
-static uint32_t theirs(void *ctx, int place, uint32_t number)
+static uint32_t node_theirs(void *ctx, int place, uint32_t number)
 {
     const struct tool *tool = ctx;
     struct edge *edge = tree_edge(tool->monitor->tree, place);
@@ -54,7 +54,7 @@ static bool names_new_node(const struct tool *tool, const struct value *name)
 }
 
 /* Attaching a process attaches its node, too. */
-static bool attaches(void *ctx, const struct call_text *call)
+static bool call_attaches(void *ctx, const struct call_text *call)
 {
     static const char *const names[] = {"node_attach", "proc_attach", "proc_attach3", "proc_create"};
     const struct tool *tool = ctx;
@@ -84,7 +84,7 @@ bool places_map(struct tool *tool, struct arena *arena, struct slice_map *ret_ma
 {
     struct tree *tree = tool->monitor->tree;
     *ret_map = (struct slice_map){
-        .ctx = tool, .place_of = place_of, .theirs = theirs, .on_nodes = on_nodes, .attaches = attaches};
+        .ctx = tool, .place_of = place_of, .theirs = node_theirs, .on_nodes = on_nodes, .attaches = call_attaches};
     size_t most = 1;
     for (struct edge *edge = NULL; (edge = tree_next_edge(tree, edge));)
         most++;
@@ -221,7 +221,7 @@ void edge_tell_nodes(struct edge *edge)
 
 /* ---- ways ---- */
 
-static bool know(struct edge *edge, uint32_t theirs, uint32_t ours)
+static bool node_know(struct edge *edge, uint32_t theirs, uint32_t ours)
 {
     struct known_node *known;
     HASH_FIND(hh, edge->known, &theirs, sizeof theirs, known);
@@ -239,7 +239,7 @@ static bool know(struct edge *edge, uint32_t theirs, uint32_t ours)
 void nodes_route(struct tree *tree, struct tree_node *node, struct edge *edge, uint32_t theirs)
 {
     bool better = !node->edge || (edge->ours && !node->edge->ours); /* who has attached us lets no tools of ours in */
-    if (!know(edge, theirs, node->number) || node->number == TREE_HERE || !better)
+    if (!node_know(edge, theirs, node->number) || node->number == TREE_HERE || !better)
         return;
     node->edge = edge;
     node->theirs = theirs;
@@ -250,7 +250,7 @@ void nodes_route(struct tree *tree, struct tree_node *node, struct edge *edge, u
             tell_node(other, node);
 }
 
-static void unroute(struct tree *tree, struct tree_node *node, const char *why)
+static void node_unroute(struct tree *tree, struct tree_node *node, const char *why)
 {
     struct edge *way = node->edge;
     node->edge = NULL;
@@ -265,7 +265,7 @@ void nodes_edge_gone(struct edge *edge, const char *why)
 {
     for (size_t i = 0; i < edge->tree->node_count; i++)
         if (edge->tree->nodes[i]->edge == edge)
-            unroute(edge->tree, edge->tree->nodes[i], why);
+            node_unroute(edge->tree, edge->tree->nodes[i], why);
     struct known_node *known, *next;
     HASH_ITER(hh, edge->known, known, next)
     {
@@ -283,7 +283,7 @@ static void node_gone(struct edge *edge, const struct frame *frame)
     nodes_text(why, sizeof why, frame->payload);
     /* its tokens may still come in replies that are on their way: the number stays known */
     if (node && node->edge == edge && node != edge->node)
-        unroute(edge->tree, node, why);
+        node_unroute(edge->tree, node, why);
 }
 
 void nodes_came(struct edge *edge, const struct frame *frame)

@@ -31,7 +31,7 @@ struct link_process {
     struct loop_source *source;
 };
 
-static void reap(void *ctx, int fd, uint32_t events)
+static void link_reap(void *ctx, int fd, uint32_t events)
 {
     (void)events;
     struct link_process *process = ctx;
@@ -48,7 +48,7 @@ static void reap_later(struct loop *loop, pid_t pid)
         return;
     *process = (struct link_process){.pid = pid, .fd = (int)syscall(SYS_pidfd_open, pid, 0)};
     if (process->fd >= 0)
-        process->source = loop_add_fd(loop, process->fd, EPOLLIN, reap, process);
+        process->source = loop_add_fd(loop, process->fd, EPOLLIN, link_reap, process);
     if (process->source)
         return;
     if (process->fd >= 0)
@@ -245,7 +245,7 @@ void tree_attach_forget(struct attaching *attaching)
     free(attaching);
 }
 
-static void done(struct attaching *attaching, const char *token, Omis_status status, const char *why)
+static void attaching_done(struct attaching *attaching, const char *token, Omis_status status, const char *why)
 {
     if (!attaching->fn) {
         attaching->ended = true;
@@ -303,7 +303,7 @@ static void take_result(struct attaching *attaching, Omis_service_result result)
         return;
     }
     if (result->status >= OMIS_FIRST_ERROR) {
-        done(attaching, NULL, result->status, result->result);
+        attaching_done(attaching, NULL, result->status, result->result);
         return;
     }
     if (attaching->node)
@@ -312,16 +312,17 @@ static void take_result(struct attaching *attaching, Omis_service_result result)
         snprintf(token, sizeof token, "%s", result->result ? result->result : "");
     struct tree_node *node = token_parse(span_str(token), &parsed) ? tree_node(attaching->tree, parsed.node) : NULL;
     if (!node || parsed.serial) { /* tools put it into requests as it is */
-        done(attaching, NULL, OMIS_INTERNAL_ERROR, "the monitor that was asked to attach it sent what is no node");
+        attaching_done(attaching, NULL, OMIS_INTERNAL_ERROR,
+                       "the monitor that was asked to attach it sent what is no node");
         return;
     }
     if (node->number != TREE_HERE)
         remember_name(node, attaching->name);
-    done(attaching, token, OMIS_OK, NULL);
+    attaching_done(attaching, token, OMIS_OK, NULL);
 }
 
 /* Whoever is told may go on, and begin or forget others. */
-static void answered(void *ctx, bool last, struct span reply, const char *lost)
+static void attach_answered(void *ctx, bool last, struct span reply, const char *lost)
 {
     (void)last;
     struct asking *asking = ctx;
@@ -340,7 +341,7 @@ static void answered(void *ctx, bool last, struct span reply, const char *lost)
         if (fine)
             take_result(attaching, decoded[element]);
         else
-            done(attaching, NULL, OMIS_UNSPECIFIED_ERROR, lost ? lost : "its monitor sent what is no reply");
+            attaching_done(attaching, NULL, OMIS_UNSPECIFIED_ERROR, lost ? lost : "its monitor sent what is no reply");
     }
     free(decoded);
     asking_free(asking);
@@ -349,12 +350,12 @@ static void answered(void *ctx, bool last, struct span reply, const char *lost)
 static void asking_send(struct asking *asking)
 {
     struct err err = {.text = "out of memory"};
-    asking->id = asking->text.failed
-                     ? 0
-                     : via_request(asking->via, FRAME_REQUEST, span_of("\0\0\0\0", 4),
-                                   span_of(asking->text.data, asking->text.len), VIA_ANSWER, answered, asking, &err);
+    asking->id = asking->text.failed ? 0
+                                     : via_request(asking->via, FRAME_REQUEST, span_of("\0\0\0\0", 4),
+                                                   span_of(asking->text.data, asking->text.len), VIA_ANSWER,
+                                                   attach_answered, asking, &err);
     if (!asking->id)
-        answered(asking, true, span_of("", 0), err.text);
+        attach_answered(asking, true, span_of("", 0), err.text);
 }
 
 /* There is a way to the node: attach it for the tool. */
@@ -363,17 +364,17 @@ static void attach_known(struct attaching *attaching, struct tree_node *node)
     attaching->edge = NULL;
     if (node->number == TREE_HERE) {
         attaching->tool->node_attached = true;
-        done(attaching, "n_1", OMIS_OK, NULL);
+        attaching_done(attaching, "n_1", OMIS_OK, NULL);
         return;
     }
     if (!node->edge) {
-        done(attaching, NULL, OMIS_UNKNOWN_OBJECT, node->why);
+        attaching_done(attaching, NULL, OMIS_UNKNOWN_OBJECT, node->why);
         return;
     }
     struct asking *asking = asking_new(tree_via(attaching->tool, node->edge));
     if (!asking || !asking_add(asking, attaching)) {
         free(asking);
-        done(attaching, NULL, OMIS_NO_MEMORY, "out of memory");
+        attaching_done(attaching, NULL, OMIS_NO_MEMORY, "out of memory");
         return;
     }
     attaching->node = node;
@@ -398,7 +399,7 @@ void reach_greeted(struct edge *edge, struct tree_node *node, const char *why)
         if (node)
             attach_known(attaching, node);
         else
-            done(attaching, NULL, OMIS_OS_ERROR, why);
+            attaching_done(attaching, NULL, OMIS_OS_ERROR, why);
     }
 }
 
@@ -423,7 +424,7 @@ static bool is_enough(const struct tree *tree)
 }
 
 /* Whether it can make edges for us, or will when it has greeted. A socket on this machine can be reached only from this machine. */
-static bool fits(const struct edge *edge, const char *name)
+static bool edge_fits(const struct edge *edge, const char *name)
 {
     return edge->ours && edge->state != EDGE_GONE && !edge->silent &&
            (!dial_is_unix(name) || dial_is_unix(edge->asked));
@@ -433,7 +434,7 @@ static bool fits(const struct edge *edge, const char *name)
 static bool is_for_below(const struct tree *tree, const char *name)
 {
     const struct edge *edge = is_enough(tree) ? tree->edges : NULL;
-    while (edge && !fits(edge, name))
+    while (edge && !edge_fits(edge, name))
         edge = edge->next;
     return edge;
 }
@@ -446,7 +447,7 @@ static struct edge *idle_edge(const struct attaching *attaching, size_t *ret_sha
     *ret_sharing = 0;
     for (struct edge *edge = attaching->tree->edges; edge; edge = edge->next) {
         const struct via *via = tree_find_via(attaching->tool, edge);
-        if (!fits(edge, attaching->name) || (via && via->making))
+        if (!edge_fits(edge, attaching->name) || (via && via->making))
             continue;
         ++*ret_sharing;
         size_t count = edge->state == EDGE_UP ? nodes_behind(edge) : SIZE_MAX;
@@ -495,7 +496,7 @@ static void attach_itself(struct attaching *attaching)
     if (!attaching->edge)
         attaching->edge = make_edge(attaching->tree, attaching->name, &err);
     if (!attaching->edge)
-        done(attaching, NULL, OMIS_OS_ERROR, err.text);
+        attaching_done(attaching, NULL, OMIS_OS_ERROR, err.text);
 }
 
 static void attach_name(struct attaching *attaching)
@@ -521,7 +522,7 @@ static bool is_alike(const struct attaching *one, const struct attaching *other)
 }
 
 /* The share of an edge, in one request. False: all have something to do. */
-static bool give(struct attaching *first)
+static bool attaching_give(struct attaching *first)
 {
     struct tree *tree = first->tree;
     size_t sharing, waiting = 0;
@@ -533,7 +534,7 @@ static bool give(struct attaching *first)
     if (!asking || !asking_add(asking, first)) {
         free(asking);
         first->waits = false;
-        done(first, NULL, OMIS_NO_MEMORY, "out of memory");
+        attaching_done(first, NULL, OMIS_NO_MEMORY, "out of memory");
         return true;
     }
     for (const struct attaching *one = tree->attaching; one; one = one->next)
@@ -553,7 +554,7 @@ static bool give(struct attaching *first)
 }
 
 /* Whoever is told that it cannot be may begin and forget others. */
-static void place(void *ctx)
+static void attaching_place(void *ctx)
 {
     struct tree *tree = ctx;
     tree->placing = NULL;
@@ -562,7 +563,7 @@ static void place(void *ctx)
         next = attaching->next;
         if (here)
             attach_name(attaching);
-        if (here || (attaching->waits && give(attaching)))
+        if (here || (attaching->waits && attaching_give(attaching)))
             next = tree->attaching;
     }
 }
@@ -570,7 +571,7 @@ static void place(void *ctx)
 static void place_later(struct tree *tree)
 {
     if (!tree->placing)
-        tree->placing = loop_add_deferred(tree->monitor->loop, place, tree);
+        tree->placing = loop_add_deferred(tree->monitor->loop, attaching_place, tree);
 }
 
 static struct attaching *find_ahead(struct tree *tree, const struct tool *tool, const char *name)
@@ -600,7 +601,8 @@ struct attaching *tree_attach(struct tool *tool, const char *name, tree_attached
     if (attaching && attaching->ended) {
         attaching->fn = fn;
         attaching->ctx = ctx;
-        done(attaching, attaching->token[0] ? attaching->token : NULL, attaching->status, attaching->why.text);
+        attaching_done(attaching, attaching->token[0] ? attaching->token : NULL, attaching->status,
+                       attaching->why.text);
         return NULL;
     }
     if (!attaching)

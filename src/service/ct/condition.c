@@ -50,7 +50,7 @@ struct reader {
     struct ct_condition *condition;
 };
 
-static int expected(const struct reader *reader, const char *what)
+static int token_expected(const struct reader *reader, const char *what)
 {
     size_t at = (size_t)(reader->at - reader->text) + 1;
     return *reader->at
@@ -64,7 +64,7 @@ static void skip_space(struct reader *reader)
         reader->at++;
 }
 
-static bool take(struct reader *reader, const char *token)
+static bool token_take(struct reader *reader, const char *token)
 {
     skip_space(reader);
     size_t len = strlen(token);
@@ -95,7 +95,7 @@ static int take_brackets(struct reader *reader)
     unsigned depth = 0;
     do {
         if (!*reader->at || *reader->at == ';')
-            return expected(reader, closes == ']' ? "']'" : "')'");
+            return token_expected(reader, closes == ']' ? "']'" : "')'");
         depth += *reader->at == opens;
         depth -= *reader->at == closes;
         reader->at++;
@@ -115,7 +115,7 @@ static int take_rest(struct reader *reader)
         } else if (member || *reader->at == '.') {
             reader->at += member ? 2 : 1;
             if (!take_name(reader))
-                return expected(reader, "a name");
+                return token_expected(reader, "a name");
         } else {
             return 0;
         }
@@ -146,7 +146,7 @@ static int take_sizeof(struct reader *reader, bool *ret_is_type, struct operand 
     size_t length = number_type_read(reader->at, &type);
     *ret_is_type = length > 0;
     if (!length)
-        return *reader->at == '(' ? take_brackets(reader) : expected(reader, "'('");
+        return *reader->at == '(' ? take_brackets(reader) : token_expected(reader, "'('");
     reader->at += length;
     *ret_operand = (struct operand){CODE_IMMEDIATE_UNSIGNED, (type.bits + 7) / 8};
     return 0;
@@ -161,7 +161,7 @@ static int read_expression(struct reader *reader, struct operand *ret_operand)
         reader->at++;
     if (!take_name(reader)) {
         reader->at = from;
-        return expected(reader, "a value, as n, p->x, *q, a[i] or a number");
+        return token_expected(reader, "a value, as n, p->x, *q, a[i] or a number");
     }
     bool size = span_is(span_of(from, (size_t)(reader->at - from)), "sizeof");
     int code = size ? take_sizeof(reader, &known, ret_operand) : take_rest(reader);
@@ -206,14 +206,14 @@ static int read_number(struct reader *reader, struct operand *ret_operand)
     } else {
         unsigned long long number = strtoull(digits, &end, 0);
         if (errno || (negative && number > (unsigned long long)INT64_MAX + 1))
-            return expected(reader, "a number of at most 64 bits");
+            return token_expected(reader, "a number of at most 64 bits");
         *ret_operand = (struct operand){negative ? CODE_IMMEDIATE : CODE_IMMEDIATE_UNSIGNED,
                                         (int64_t)(negative ? -number : number)};
     }
     while (*end && strchr("uUlLfF", *end)) /* suffixes as in C */
         end++;
     if (end == digits || is_name_start(*end) || isdigit((unsigned char)*end))
-        return expected(reader, "a number");
+        return token_expected(reader, "a number");
     reader->at = end;
     return 0;
 }
@@ -231,7 +231,7 @@ static int read_character(struct reader *reader, struct operand *ret_operand)
         at += at[1] != 0;
     }
     if (c < 0 || !*at || at[1] != '\'')
-        return expected(reader, "a character, as 'x' or '\\n'");
+        return token_expected(reader, "a character, as 'x' or '\\n'");
     *ret_operand = (struct operand){CODE_IMMEDIATE, c};
     reader->at = at + 2;
     return 0;
@@ -296,10 +296,10 @@ static int read_signed(struct reader *reader, struct operand *ret_operand)
     reader->at += cast;
     if (cast)
         return read_cast(reader, &type, ret_operand);
-    if (number || !take(reader, "("))
+    if (number || !token_take(reader, "("))
         return read_operand(reader, ret_operand);
     int code = read_value(reader, 0, ret_operand);
-    return code < 0 || take(reader, ")") ? code : expected(reader, "an operator or ')'");
+    return code < 0 || token_take(reader, ")") ? code : token_expected(reader, "an operator or ')'");
 }
 
 /* The operator of C at this point; level 0 binds weakest. NULL: none. */
@@ -348,7 +348,7 @@ static int read_more_params(struct reader *reader)
         int code = read_expression(reader, &ignored);
         if (code < 0)
             return code;
-    } while (take(reader, ","));
+    } while (token_take(reader, ","));
     return 0;
 }
 
@@ -408,12 +408,12 @@ int ct_condition_compile(struct arena *arena, struct span text, bool at_exit, st
     bool empty = !*reader.at || *reader.at == ';';
     struct operand value;
     int code = empty ? 0 : read_value(&reader, 0, &value);
-    bool more = code == 0 && take(&reader, ";");
+    bool more = code == 0 && token_take(&reader, ";");
     if (more)
         code = read_more_params(&reader);
     skip_space(&reader);
     if (code == 0 && *reader.at)
-        code = expected(&reader, more ? "',' and another expression" : "an operator, as == or &&, or ';'");
+        code = token_expected(&reader, more ? "',' and another expression" : "an operator, as == or &&, or ';'");
     if (code == 0 && !empty)
         code = emit_check(&reader, &condition.program, value);
     if (code < 0)

@@ -497,14 +497,14 @@ static void ct_get_callers(struct scry_call *call)
 
 /* ---- the state of tracing ---- */
 
-static int flush(struct scry_call *call, struct agent *agent, struct buf *text, struct err *err)
+static int job_flush(struct scry_call *call, struct agent *agent, struct buf *text, struct err *err)
 {
     return agent_flush(agent, err);
 }
 
 static void ct_flush(struct scry_call *call)
 {
-    for_each(call, flush);
+    for_each(call, job_flush);
 }
 
 /* Reads what living threads report about themselves. */

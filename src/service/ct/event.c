@@ -63,7 +63,7 @@ static bool wants_values(const struct csr *csr)
     return uses_values(csr, 0);
 }
 
-static Omis_status define(struct csr *csr, bool at_exit, struct err *err)
+static Omis_status call_define(struct csr *csr, bool at_exit, struct err *err)
 {
     struct definition *definition = arena_zalloc(&csr->arena, 1, sizeof *definition);
     struct span selection = csr->event_args[1].text;
@@ -92,12 +92,12 @@ static Omis_status define(struct csr *csr, bool at_exit, struct err *err)
 
 static Omis_status define_called(struct csr *csr, struct err *err)
 {
-    return define(csr, false, err);
+    return call_define(csr, false, err);
 }
 
 static Omis_status define_returned(struct csr *csr, struct err *err)
 {
-    return define(csr, true, err);
+    return call_define(csr, true, err);
 }
 
 /* ---- arming ---- */
@@ -146,7 +146,7 @@ static void demand_ready(void *ctx, int code, const char *reason)
     monitor_leave(monitor);
 }
 
-static int demand(struct csr *csr, struct process *process, struct err *err)
+static int call_demand(struct csr *csr, struct process *process, struct err *err)
 {
     const struct definition *definition = csr->event_data;
     struct agent *agent = ct_agent(process, err);
@@ -177,7 +177,7 @@ static int demand(struct csr *csr, struct process *process, struct err *err)
     return 1;
 }
 
-static void undemand(struct csr *csr, struct process *process)
+static void call_undemand(struct csr *csr, struct process *process)
 {
     struct agent *agent = call_event_agent(process);
     if (agent)
@@ -186,7 +186,7 @@ static void undemand(struct csr *csr, struct process *process)
 
 /* ---- what happened ---- */
 
-static bool match(const struct csr *csr, const struct event *event)
+static bool call_match(const struct csr *csr, const struct event *event)
 {
     const struct definition *definition = csr->event_data;
     /* a lowered request was served by the agent already */
@@ -198,7 +198,7 @@ static unsigned param_count(const struct csr *csr)
     return ((const struct definition *)csr->event_data)->condition.param_count;
 }
 
-static bool param(const struct csr *csr, const struct event *event, unsigned number, struct value *ret_value)
+static bool call_param(const struct csr *csr, const struct event *event, unsigned number, struct value *ret_value)
 {
     struct code_event params;
     if (number >= param_count(csr) || !event->seen || !agent_event_params(event->seen, csr, &params))
@@ -225,9 +225,9 @@ static bool param(const struct csr *csr, const struct event *event, unsigned num
 /* The two events differ only in their definition. */
 #define CALL_EVENT(define_) \
     { \
-        .object_class = "p", .define = (define_), .arm = demand, .disarm = undemand, .may_come = true, .match = match, \
-        .lower = lower_condition, .relowered = call_event_rearm, .posts = true, .param_count = param_count, \
-        .param = param, \
+        .object_class = "p", .define = (define_), .arm = call_demand, .disarm = call_undemand, .may_come = true, \
+        .match = call_match, .lower = lower_condition, .relowered = call_event_rearm, .posts = true, \
+        .param_count = param_count, .param = call_param, \
     }
 const struct event_ops ct_called_ops = CALL_EVENT(define_called), ct_returned_ops = CALL_EVENT(define_returned);
 
@@ -344,7 +344,7 @@ struct call_hold {
     uint64_t time;
 };
 
-static void release(struct hold *hold)
+static void call_release(struct hold *hold)
 {
     struct call_hold *call = (struct call_hold *)hold;
     if (call->monitor->agents)
@@ -357,7 +357,7 @@ static struct hold *hold_new(struct monitor *monitor, const struct agent_event *
     struct call_hold *call = calloc(1, sizeof *call);
     if (!call)
         return NULL;
-    *call = (struct call_hold){.hold.release = release,
+    *call = (struct call_hold){.hold.release = call_release,
                                .monitor = monitor,
                                .pid = agent_pid(seen->agent),
                                .thread = seen->thread,

@@ -121,7 +121,7 @@ static int check_used(struct definition *definition, const struct value *values,
     return 0;
 }
 
-static int choose(struct definition *definition, struct span text, struct err *err)
+static int calls_choose(struct definition *definition, struct span text, struct err *err)
 {
     struct span wrong;
     const char *near[MPI_NEAR];
@@ -133,14 +133,14 @@ static int choose(struct definition *definition, struct span text, struct err *e
     return 0;
 }
 
-static Omis_status define(struct csr *csr, bool ended, struct err *err)
+static Omis_status lib_define(struct csr *csr, bool ended, struct err *err)
 {
     struct definition *definition = arena_zalloc(&csr->arena, 1, sizeof *definition);
     if (!definition)
         return OMIS_NO_MEMORY;
     definition->ended = ended;
     csr->event_data = definition;
-    int code = choose(definition, csr->event_args[1].text, err);
+    int code = calls_choose(definition, csr->event_args[1].text, err);
     if (code == 0)
         code = ct_condition_compile(&csr->arena, csr->event_args[2].text, false, &definition->condition, err);
     for (unsigned i = 0; code == 0 && i < definition->condition.param_count; i++) {
@@ -158,12 +158,12 @@ static Omis_status define(struct csr *csr, bool ended, struct err *err)
 
 static Omis_status define_started(struct csr *csr, struct err *err)
 {
-    return define(csr, false, err);
+    return lib_define(csr, false, err);
 }
 
 static Omis_status define_ended(struct csr *csr, struct err *err)
 {
-    return define(csr, true, err);
+    return lib_define(csr, true, err);
 }
 
 /* ---- lowering ---- */
@@ -204,7 +204,7 @@ static bool runs_there(const struct csr *csr)
 
 /* ---- which processes report calls ---- */
 
-static bool tells(const struct definition *definition, pid_t pid)
+static bool process_tells(const struct definition *definition, pid_t pid)
 {
     for (const struct wanted *wanted = definition->wanted; wanted; wanted = wanted->next)
         if (wanted->pid == pid)
@@ -212,11 +212,11 @@ static bool tells(const struct definition *definition, pid_t pid)
     return false;
 }
 
-static int want(struct csr *csr, struct mpi_process *process)
+static int lib_want(struct csr *csr, struct mpi_process *process)
 {
     struct definition *definition = csr->event_data;
     pid_t pid = mpi_process_pid(process);
-    if (tells(definition, pid))
+    if (process_tells(definition, pid))
         return 0;
     struct wanted *wanted = definition->unused ? definition->unused : arena_alloc(&csr->arena, sizeof *wanted);
     if (!wanted || mpi_process_want_calls(process, definition->calls, 1) < 0)
@@ -231,7 +231,7 @@ static int want(struct csr *csr, struct mpi_process *process)
 }
 
 /* `process` NULL: it is gone, with its settings. */
-static void unwant(struct csr *csr, pid_t pid, struct mpi_process *process)
+static void lib_unwant(struct csr *csr, pid_t pid, struct mpi_process *process)
 {
     struct definition *definition = csr->event_data;
     for (struct wanted **at = &definition->wanted; *at; at = &(*at)->next) {
@@ -251,7 +251,7 @@ static void unwant(struct csr *csr, pid_t pid, struct mpi_process *process)
 
 /* ---- arming ---- */
 
-static int demand(struct csr *csr, struct agent *agent, struct err *err)
+static int lib_demand(struct csr *csr, struct agent *agent, struct err *err)
 {
     const struct definition *definition = csr->event_data;
     struct code_program *filter = NULL;
@@ -278,7 +278,7 @@ static int no_mpi(struct process *process, const char *why, struct err *err)
 }
 
 /* Where the interposer has come, the process said hello, and the request is armed. */
-static void brought(void *ctx, struct process *process, int code, const struct err *why)
+static void late_brought(void *ctx, struct process *process, int code, const struct err *why)
 {
     struct csr *csr = ctx;
     struct err err = {0};
@@ -286,16 +286,16 @@ static void brought(void *ctx, struct process *process, int code, const struct e
         csr_target_ready(csr, process, no_mpi(process, code < 0 ? why->text : "it has ended", &err), &err);
 }
 
-static int arm(struct csr *csr, struct process *process, struct err *err)
+static int lib_arm(struct csr *csr, struct process *process, struct err *err)
 {
     struct mpi_process *mpi = mpi_process_find(process->object.monitor->mpi, process->pid);
     if (!mpi) {
         struct err why = {0};
-        return mpi_late_begin(process, brought, csr, &why) == 0 ? 1 : no_mpi(process, why.text, err);
+        return mpi_late_begin(process, late_brought, csr, &why) == 0 ? 1 : no_mpi(process, why.text, err);
     }
     struct agent *agent = call_event_agent(process);
-    int code = agent ? demand(csr, agent, err) : 0;
-    if (code == 0 && want(csr, mpi) < 0)
+    int code = agent ? lib_demand(csr, agent, err) : 0;
+    if (code == 0 && lib_want(csr, mpi) < 0)
         code = err_set(err, -ENOMEM, "out of memory");
     if (code < 0)
         return code;
@@ -307,13 +307,13 @@ static int arm(struct csr *csr, struct process *process, struct err *err)
     return agent ? 0 : 1; /* the agent comes with the next call, which waits for it */
 }
 
-static void disarm(struct csr *csr, struct process *process)
+static void lib_disarm(struct csr *csr, struct process *process)
 {
     struct agent *agent = call_event_agent(process);
     mpi_late_forget(process, csr);
     if (agent)
         agent_undemand(agent, csr);
-    unwant(csr, process->pid, mpi_process_find(process->object.monitor->mpi, process->pid));
+    lib_unwant(csr, process->pid, mpi_process_find(process->object.monitor->mpi, process->pid));
 }
 
 /* ---- what happened ---- */
@@ -323,7 +323,7 @@ static uint32_t call_of(const struct event *event)
     return event->seen ? agent_mpi_call(event->seen->agent, event->seen->raise.slot) : CALL_NONE;
 }
 
-static bool match(const struct csr *csr, const struct event *event)
+static bool lib_match(const struct csr *csr, const struct event *event)
 {
     const struct definition *definition = csr->event_data;
     uint32_t call = call_of(event);
@@ -369,7 +369,7 @@ static bool value_of(const struct event *event, struct mpi_param param, const st
     return param.kind != MPI_PARAM_NONE;
 }
 
-static bool param(const struct csr *csr, const struct event *event, unsigned number, struct value *ret_value)
+static bool lib_param(const struct csr *csr, const struct event *event, unsigned number, struct value *ret_value)
 {
     struct mpi_told told;
     uint32_t call = call_of(event);
@@ -378,7 +378,7 @@ static bool param(const struct csr *csr, const struct event *event, unsigned num
            value_of(event, mpi_param_at(call, event->seen->raise.exit, number), &told, ret_value);
 }
 
-static bool named(const struct csr *csr, const struct event *event, struct span name, struct value *ret_value)
+static bool param_named(const struct csr *csr, const struct event *event, struct span name, struct value *ret_value)
 {
     struct mpi_told told;
     uint32_t call = call_of(event);
@@ -395,7 +395,7 @@ static bool named(const struct csr *csr, const struct event *event, struct span 
 }
 
 /* Does any call have an argument of this name? */
-static bool knows(struct span name)
+static bool process_knows(struct span name)
 {
     for (uint32_t call = 1; call < CALL_COUNT; call++)
         if (mpi_param_named(call, true, name).kind != MPI_PARAM_NONE)
@@ -405,9 +405,9 @@ static bool knows(struct span name)
 
 #define LIB_CALL_EVENT(define_) \
     { \
-        .object_class = "t", .define = (define_), .arm = arm, .disarm = disarm, .match = match, \
+        .object_class = "t", .define = (define_), .arm = lib_arm, .disarm = lib_disarm, .match = lib_match, \
         .lower = lower_condition, .relowered = call_event_rearm, .posts = true, .param_count = param_count, \
-        .param = param, .knows = knows, .named = named, .lower_param = lower_param, \
+        .param = lib_param, .knows = process_knows, .named = param_named, .lower_param = lower_param, \
     }
 static const struct event_ops started_ops = LIB_CALL_EVENT(define_started), ended_ops = LIB_CALL_EVENT(define_ended);
 
@@ -445,7 +445,7 @@ void lib_call_raise(struct monitor *monitor, const struct agent_event *seen, con
 
 /* ---- processes that come ---- */
 
-static void renewed(struct process *process)
+static void process_renewed(struct process *process)
 {
     csr_process_renewed(process, &started_ops);
     csr_process_renewed(process, &ended_ops);
@@ -453,13 +453,13 @@ static void renewed(struct process *process)
 
 void lib_call_agent_came(struct process *process)
 {
-    renewed(process);
+    process_renewed(process);
 }
 
-static void forget(const struct service *service, pid_t pid)
+static void wish_forget(const struct service *service, pid_t pid)
 {
     for (struct csr *csr = service->enabled; csr; csr = csr->next_enabled)
-        unwant(csr, pid, NULL);
+        lib_unwant(csr, pid, NULL);
 }
 
 /* A process with MPI, or the same with another program, which has none of the settings of the first. */
@@ -469,11 +469,11 @@ static void on_change(void *ctx, struct mpi_process *mpi, enum mpi_change change
     if (change != MPI_CAME)
         return;
     monitor_enter(monitor);
-    forget(registry_find(monitor->registry, span_str("thread_has_started_lib_call")), mpi_process_pid(mpi));
-    forget(registry_find(monitor->registry, span_str("thread_has_ended_lib_call")), mpi_process_pid(mpi));
+    wish_forget(registry_find(monitor->registry, span_str("thread_has_started_lib_call")), mpi_process_pid(mpi));
+    wish_forget(registry_find(monitor->registry, span_str("thread_has_ended_lib_call")), mpi_process_pid(mpi));
     struct process *process = process_find(monitor, mpi_process_pid(mpi));
     if (process)
-        renewed(process);
+        process_renewed(process);
     struct tool *tool = *mpi_process_job(mpi) ? job_tool(monitor, mpi_process_job(mpi)) : NULL;
     if (tool)
         call_event_attach(tool, mpi_process_pid(mpi), mpi_process_job(mpi));

@@ -132,7 +132,7 @@ static void answer_rest(struct question *question, struct scry_call *call)
     buf_done(&question->text);
 }
 
-static void cancelled(void *ctx)
+static void snapshot_cancelled(void *ctx)
 {
     struct question *question = ctx;
     helper_cancel(question->job);
@@ -203,7 +203,7 @@ static void get_stacks(struct scry_call *call, bool values)
         snprintf(question->tokens[i], TOKEN_TEXT_SIZE, "%s", call->objects[i]->token);
         question->pids[i] = call_process(call, i)->pid;
     }
-    question->later = call->monitor->agents ? call_later(call, cancelled, question) : NULL;
+    question->later = call->monitor->agents ? call_later(call, snapshot_cancelled, question) : NULL;
     struct buf request = BUF_INIT;
     put_request(&request, question, call,
                 question->later ? STACKS_SECONDS : (unsigned)(CT_HELPER_NS / NS_PER_SECOND) - 2);
@@ -290,7 +290,7 @@ static void member(struct buf *json, const char *name)
     buf_printf(json, "%s\"%s\":", last == '{' ? "" : ",", name);
 }
 
-static void element(struct buf *json)
+static void element_put(struct buf *json)
 {
     char last = json->len ? json->data[json->len - 1] : '[';
     buf_puts(json, last == '[' ? "\n" : ",\n");
@@ -376,7 +376,7 @@ static void put_calls(struct snapshot *snapshot, const struct area_thread *block
     }
     if (known)
         for (uint32_t i = depth - first; i-- > 0;) {
-            element(json);
+            element_put(json);
             buf_putc(json, '{');
             member_place(json, snapshot->agent, frames[i].slot);
             member_address(json, "address", frames[i].function);
@@ -398,7 +398,7 @@ static void put_threads(struct snapshot *snapshot)
         const struct area_thread *block = area_thread_at(view, i);
         if (atomic_load(&block->state) != AREA_THREAD_LIVE)
             continue;
-        element(json);
+        element_put(json);
         buf_putc(json, '{');
         member_uint(json, "tid", block->tid);
         member(json, "name");
@@ -420,7 +420,7 @@ static void put_python(struct snapshot *snapshot, bool all)
     buf_putc(json, '[');
     while (more) {
         const struct python_frame *frame = &snapshot->current->frames[snapshot->next++];
-        element(json);
+        element_put(json);
         buf_putc(json, '{');
         member_string(json, "function", frame->function);
         member_string(json, "file", frame->file);
@@ -446,7 +446,7 @@ static void find_python(struct snapshot *snapshot, pid_t tid)
 static void put_frame(struct snapshot *snapshot, const struct tracer_frame *frame, bool innermost, uint32_t number)
 {
     struct buf *json = &snapshot->json, name = BUF_INIT;
-    element(json);
+    element_put(json);
     buf_putc(json, '{');
     member_uint(json, "frame", number);
     member_address(json, "pc", frame->pc);
@@ -463,7 +463,7 @@ static void put_frame(struct snapshot *snapshot, const struct tracer_frame *fram
 
 static void put_variable(struct buf *json, const struct helper_answer *answer, uint32_t number)
 {
-    element(json);
+    element_put(json);
     buf_putc(json, '{');
     member_uint(json, "frame", number);
     member_string(json, "name", answer->name);
@@ -507,7 +507,7 @@ static void put_stack(struct snapshot *snapshot, struct thread *thread)
     uint32_t numbers[CT_FRAMES], shown = 0;
     struct ct_range agent;
     struct err err = {0};
-    element(json);
+    element_put(json);
     buf_putc(json, '{');
     member_uint(json, "tid", (uint64_t)thread->tid);
     find_python(snapshot, thread->tid);
@@ -578,7 +578,7 @@ static void put_tree(struct snapshot *snapshot)
     member(json, "call_tree");
     buf_putc(json, '[');
     for (size_t i = 0; i < count; i++) {
-        element(json);
+        element_put(json);
         buf_putc(json, '{');
         member_uint(json, "depth", nodes[i].depth);
         if (nodes[i].function < PROFILE_OTHERS)
@@ -597,7 +597,7 @@ static void put_range(struct snapshot *snapshot, uint64_t address, uint64_t size
 {
     struct buf *json = &snapshot->json;
     unsigned char *bytes = malloc(size + 1);
-    element(json);
+    element_put(json);
     buf_putc(json, '{');
     member_address(json, "address", address);
     member_uint(json, "size", size);
@@ -682,7 +682,7 @@ static int new_file(const char *dir, char *ret_path, size_t size, struct err *er
     return err_set(err, -EMFILE, "%s/snapshots: there are %d snapshots already", dir, SNAPSHOT_FILES);
 }
 
-static int save(const struct snapshot *snapshot, char *ret_path, size_t size, struct err *err)
+static int value_save(const struct snapshot *snapshot, char *ret_path, size_t size, struct err *err)
 {
     if (snapshot->json.failed)
         return err_set(err, -ENOMEM, "out of memory");
@@ -719,7 +719,7 @@ static int snapshot_take(struct snapshot *snapshot, char *ret_path, size_t size,
     buf_putc(json, '[');
     read_what(snapshot->call, snapshot);
     buf_puts(json, "]}\n");
-    return save(snapshot, ret_path, size, err);
+    return value_save(snapshot, ret_path, size, err);
 }
 
 void ct_snapshot(struct scry_call *call)

@@ -74,8 +74,8 @@ static int make_request(struct buf *request, const struct question *question, st
     return request->failed ? err_set(err, -ENOMEM, "out of memory") : 0;
 }
 
-static void answer(struct scry_call *call, struct scry_object *object, int code, const struct buf *text,
-                   const struct err *err)
+static void variable_answer(struct scry_call *call, struct scry_object *object, int code, const struct buf *text,
+                            const struct err *err)
 {
     if (code < 0)
         call_fail_errno(call, object, code, err);
@@ -111,7 +111,7 @@ static void target_done(struct question *question)
         runstate_inspect_done((struct thread *)object);
 }
 
-static void cancelled(void *ctx)
+static void variable_cancelled(void *ctx)
 {
     struct question *question = ctx;
     helper_cancel(question->job);
@@ -133,7 +133,7 @@ static void said(void *ctx, const struct helper_answer *helper)
         code = err_set(&err, -ETIME, "the debug information was not read within %llu s",
                        (unsigned long long)(CT_HELPER_NS / NS_PER_SECOND));
     if (code) {
-        answer(call, object, code, &text, &err);
+        variable_answer(call, object, code, &text, &err);
         question->answered = true;
     }
     buf_done(&text);
@@ -145,7 +145,7 @@ static void said(void *ctx, const struct helper_answer *helper)
 }
 
 /* Starts the helper for a target. Waits for its end if the answer has to come at once. */
-static bool ask(struct question *question, struct scry_call *call, struct scry_object *object)
+static bool helper_ask(struct question *question, struct scry_call *call, struct scry_object *object)
 {
     struct target *target = &question->targets[question->at];
     struct thread *thread = target->is_thread ? (struct thread *)object : NULL;
@@ -168,7 +168,7 @@ static bool ask(struct question *question, struct scry_call *call, struct scry_o
     }
     if (looks)
         runstate_inspect_done(thread);
-    answer(call, object, code, &text, &err);
+    variable_answer(call, object, code, &text, &err);
     buf_done(&text);
     buf_done(&request);
     return false;
@@ -188,7 +188,7 @@ static void ask_next(struct question *question, struct scry_call *call)
             continue;
         }
         snprintf(target->token, sizeof target->token, "%s", object->token);
-        if (ask(question, call, object))
+        if (helper_ask(question, call, object))
             return;
     }
 }
@@ -218,7 +218,7 @@ static void ask_all(struct scry_call *call, const struct question *wanted)
     }
     if (!question->count)
         return;
-    question->later = call_later(call, cancelled, question);
+    question->later = call_later(call, variable_cancelled, question);
     if (!question->later) {
         ask_next(question, call);
         return;

@@ -93,7 +93,7 @@ void job_exits_close(struct job_exits *exits)
     exits->count = exits->room = 0;
 }
 
-static void take(void *ctx, const struct exit_event *event)
+static void exit_take(void *ctx, const struct exit_event *event)
 {
     struct job_exits *exits = ctx;
     exits->heard++;
@@ -123,7 +123,7 @@ void job_exits_hear(struct job_exits *exits)
 {
     if (exits->fd < 0)
         return;
-    int code = exits_read(exits->fd, take, exits);
+    int code = exits_read(exits->fd, exit_take, exits);
     if (code < 0)
         exits->lost_ns = clock_now_ns();
     if (code < 0 && code != -ENOBUFS) {
@@ -170,7 +170,7 @@ const char *job_exits_why(const struct job_exits *exits, uint64_t end_ns)
     return exits->why.text[0] ? exits->why.text : "the kernel sent no event for its end";
 }
 
-static struct job_ended *slot(const struct job_ended_list *list, uint64_t seq)
+static struct job_ended *exit_slot(const struct job_ended_list *list, uint64_t seq)
 {
     return &list->ring[seq % list->room];
 }
@@ -190,7 +190,7 @@ static void await_no_more(struct job_ended_list *list, struct job_ended *ended)
     ended->awaits = false;
 }
 
-static void know(struct job_ended_list *list, struct job_ended *ended, int status, enum job_ended_source source)
+static void exit_know(struct job_ended_list *list, struct job_ended *ended, int status, enum job_ended_source source)
 {
     ended->status = status;
     ended->source = source;
@@ -199,14 +199,14 @@ static void know(struct job_ended_list *list, struct job_ended *ended, int statu
 }
 
 /* Asks for the status as long as it may still come. */
-static void settle(struct job_ended_list *list, struct job_ended *ended)
+static void ended_settle(struct job_ended_list *list, struct job_ended *ended)
 {
     if (ended->pidfd < 0 && !ended->awaits)
         return;
     uint64_t now = clock_now_ns(), event_ns = list->lost_ns >= ended->end_ns ? ENDED_LOST_NS : ENDED_EVENT_NS;
     int status, code = ended->pidfd < 0 ? -EBADF : proc_pidfd_exit_status(ended->pidfd, &status);
     if (code == 0)
-        know(list, ended, status, JOB_ENDED_BY_PIDFD);
+        exit_know(list, ended, status, JOB_ENDED_BY_PIDFD);
     else if (code != -EAGAIN || now > ended->end_ns + ENDING_NS)
         close_pidfd(list, ended);
     if (ended->awaits && now > ended->end_ns + event_ns) {
@@ -215,7 +215,7 @@ static void settle(struct job_ended_list *list, struct job_ended *ended)
     }
 }
 
-static void leave(struct job_ended_list *list, struct job_ended *ended)
+static void ended_leave(struct job_ended_list *list, struct job_ended *ended)
 {
     close_pidfd(list, ended);
     await_no_more(list, ended);
@@ -230,7 +230,7 @@ static bool make_room(struct job_ended_list *list)
     if (count < list->room)
         return true;
     if (list->room == JOB_ENDED_KEPT) {
-        leave(list, slot(list, list->first++));
+        ended_leave(list, exit_slot(list, list->first++));
         list->forgotten++;
         return true;
     }
@@ -239,7 +239,7 @@ static bool make_room(struct job_ended_list *list)
     if (!more)
         return false;
     for (uint64_t seq = list->first; list->room && seq < list->next; seq++)
-        more[seq % room] = *slot(list, seq);
+        more[seq % room] = *exit_slot(list, seq);
     free(list->ring);
     list->ring = more;
     list->room = room;
@@ -256,16 +256,16 @@ void job_ended_add(struct job_ended_list *list, const struct job_ended *ended)
         job_command_drop(ended->command);
         return;
     }
-    struct job_ended *added = slot(list, list->next++);
+    struct job_ended *added = exit_slot(list, list->next++);
     *added = *ended;
     list->pidfds += added->pidfd >= 0;
     list->awaiting += added->awaits;
     if (added->source != JOB_ENDED_NOT_KNOWN) {
-        know(list, added, ended->status, ended->source);
+        exit_know(list, added, ended->status, ended->source);
         return;
     }
     added->status = JOB_ENDED_STATUS_UNKNOWN;
-    settle(list, added);
+    ended_settle(list, added);
 }
 
 void job_ended_forget(struct job_ended_list *list, uint64_t cursor)
@@ -273,15 +273,15 @@ void job_ended_forget(struct job_ended_list *list, uint64_t cursor)
     if (cursor > list->next)
         return;
     while (list->first < cursor)
-        leave(list, slot(list, list->first++));
+        ended_leave(list, exit_slot(list, list->first++));
 }
 
 uint64_t job_ended_known(struct job_ended_list *list)
 {
     uint64_t seq = list->first;
     for (; seq < list->next; seq++) {
-        settle(list, slot(list, seq));
-        if (slot(list, seq)->pidfd >= 0 || slot(list, seq)->awaits)
+        ended_settle(list, exit_slot(list, seq));
+        if (exit_slot(list, seq)->pidfd >= 0 || exit_slot(list, seq)->awaits)
             break;
     }
     return seq;
@@ -291,13 +291,13 @@ void job_ended_event(struct job_ended_list *list, const struct exit_event *event
 {
     size_t left = list->awaiting;
     for (uint64_t seq = list->next; left && seq-- > list->first;) {
-        struct job_ended *ended = slot(list, seq);
+        struct job_ended *ended = exit_slot(list, seq);
         left -= ended->awaits;
         if (!ended->awaits || ended->pid != event->pid || event->time_ns < ended->start_ns)
             continue;
         int status = job_exits_status(ended->early_status, ended->early_ns, event);
         if (event->time_ns >= ended->event_ns) {
-            know(list, ended, status, JOB_ENDED_BY_EVENT);
+            exit_know(list, ended, status, JOB_ENDED_BY_EVENT);
             return;
         }
         ended->early_status = status;
@@ -308,7 +308,7 @@ void job_ended_event(struct job_ended_list *list, const struct exit_event *event
 struct job_ended *job_ended_find(struct job_ended_list *list, pid_t pid, uint64_t time_ns)
 {
     for (uint64_t seq = list->next; seq-- > list->first;) {
-        struct job_ended *ended = slot(list, seq);
+        struct job_ended *ended = exit_slot(list, seq);
         if (ended->pid == pid && ended->start_ns <= time_ns)
             return ended->end_ns >= time_ns ? ended : NULL;
     }
@@ -317,7 +317,7 @@ struct job_ended *job_ended_find(struct job_ended_list *list, pid_t pid, uint64_
 
 const struct job_ended *job_ended_at(const struct job_ended_list *list, uint64_t seq)
 {
-    return slot(list, seq);
+    return exit_slot(list, seq);
 }
 
 void job_ended_done(struct job_ended_list *list)

@@ -108,7 +108,7 @@ void job_tree_done(struct job_tree *tree)
     free(tree->list);
 }
 
-static const struct job_tree_process *find(const struct job_tree *tree, pid_t pid)
+static const struct job_tree_process *process_of(const struct job_tree *tree, pid_t pid)
 {
     struct job_tree_process key = {.pid = pid};
     return bsearch(&key, tree->list, tree->count, sizeof *tree->list, by_pid);
@@ -117,11 +117,11 @@ static const struct job_tree_process *find(const struct job_tree *tree, pid_t pi
 /* Orphans go to init or to an ancestor that takes them in its place (PR_SET_CHILD_SUBREAPER). */
 static bool may_be_orphan(const struct job_tree *tree, const struct job_tree_process *process, pid_t root)
 {
-    const struct job_tree_process *ancestor = find(tree, root);
+    const struct job_tree_process *ancestor = process_of(tree, root);
     for (unsigned level = 0; ancestor && level < MOST_ANCESTORS; level++) {
         if (process->stat.ppid == ancestor->stat.ppid)
             return true;
-        ancestor = find(tree, ancestor->stat.ppid);
+        ancestor = process_of(tree, ancestor->stat.ppid);
     }
     return process->stat.ppid <= 1;
 }
@@ -162,7 +162,7 @@ void job_tree_mark(struct job_tree *tree, bool (*is_known)(const void *ctx, pid_
             struct job_tree_process *process = &tree->list[i];
             if (process->ours)
                 continue;
-            const struct job_tree_process *parent = find(tree, process->stat.ppid);
+            const struct job_tree_process *parent = process_of(tree, process->stat.ppid);
             process->ours = parent && parent->ours;
             again |= process->ours;
         }
@@ -204,7 +204,7 @@ static void count_threads(struct job_follow *follow, struct tracked *process, ui
     follow->peak_threads = max_count(follow->peak_threads, follow->threads);
 }
 
-static struct tracked *add(struct job_follow *follow, pid_t pid, pid_t ppid, uint64_t start_ns)
+static struct tracked *process_add(struct job_follow *follow, pid_t pid, pid_t ppid, uint64_t start_ns)
 {
     if (HASH_COUNT(follow->alive) >= JOB_FOLLOW_ALIVE)
         return NULL;
@@ -226,7 +226,7 @@ static struct tracked *add(struct job_follow *follow, pid_t pid, pid_t ppid, uin
     return process;
 }
 
-static void drop(struct job_follow *follow, struct tracked *process)
+static void process_drop(struct job_follow *follow, struct tracked *process)
 {
     if (process->pidfd >= 0) {
         close(process->pidfd);
@@ -330,11 +330,11 @@ static void tell_ended(struct job_follow *follow, struct tracked *process, uint6
     job_ended_add(&follow->ended, &ended);
 }
 
-static void end(struct job_follow *follow, struct tracked *process, uint64_t end_ns)
+static void process_end(struct job_follow *follow, struct tracked *process, uint64_t end_ns)
 {
     if (!process->over)
         tell_ended(follow, process, end_ns);
-    drop(follow, process);
+    process_drop(follow, process);
 }
 
 static void on_fork(struct job_follow *follow, const struct follow_record *record)
@@ -343,8 +343,8 @@ static void on_fork(struct job_follow *follow, const struct follow_record *recor
     if (process && record->time_ns <= process->found_ns)
         return; /* /proc was faster than perf */
     if (process)
-        end(follow, process, record->time_ns);
-    process = add(follow, record->pid, record->ppid, record->time_ns);
+        process_end(follow, process, record->time_ns);
+    process = process_add(follow, record->pid, record->ppid, record->time_ns);
     if (!process)
         follow->lost++;
     else if (parent) {
@@ -395,7 +395,7 @@ static void on_exit_record(struct job_follow *follow, const struct follow_record
         return;
     process->cpu_ns += record->cpu_ns;
     if (record->kind == FOLLOW_EXIT)
-        end(follow, process, record->time_ns);
+        process_end(follow, process, record->time_ns);
     else if (process->threads > 1 && record->time_ns > process->counted_ns)
         count_threads(follow, process, process->threads - 1);
 }
@@ -424,7 +424,7 @@ static void leave_out(struct job_follow *follow, struct tracked *process)
     follow->threads -= process->threads;
     follow->peak_processes = most_without(follow->peak_processes, process->most_processes, 1);
     follow->peak_threads = most_without(follow->peak_threads, process->most_threads, process->threads);
-    drop(follow, process);
+    process_drop(follow, process);
 }
 
 static void on_name(struct job_follow *follow, const struct follow_record *record)
@@ -585,7 +585,7 @@ static void sample_one(struct job_follow *follow, struct tracked *process, uint6
     if (!there) {
         /* perf will report its end, with exact figures */
         if (follow->polled)
-            end(follow, process, now);
+            process_end(follow, process, now);
         else
             process->state = 0;
         return;
@@ -624,7 +624,7 @@ static size_t scan_tree(struct job_follow *follow)
         const struct job_tree_process *seen = &tree.list[i];
         if (!seen->ours || job_follow_find(follow, seen->pid))
             continue;
-        struct tracked *process = add(follow, seen->pid, seen->stat.ppid, ticks_to_ns(seen->stat.start_ticks));
+        struct tracked *process = process_add(follow, seen->pid, seen->stat.ppid, ticks_to_ns(seen->stat.start_ticks));
         if (process) {
             process->settled = true;
             apply_stat(follow, process, &seen->stat);
@@ -701,7 +701,7 @@ int job_follow_new(struct job_follow **ret_follow, pid_t root, const char *dir, 
         follow->root_ticks = stat.start_ticks;
         follow->dir = dir ? strdup(dir) : NULL;
         job_exits_open(&follow->exits); /* before perf: every end that perf reports is reported here, too */
-        process = add(follow, root, stat.ppid, ticks_to_ns(stat.start_ticks));
+        process = process_add(follow, root, stat.ppid, ticks_to_ns(stat.start_ticks));
     }
     if (!process) {
         if (follow) {
@@ -733,7 +733,7 @@ void job_follow_free(struct job_follow *follow)
         return;
     struct tracked *process, *next;
     HASH_ITER(hh, follow->alive, process, next)
-    drop(follow, process);
+    process_drop(follow, process);
     follow_close(follow->perf);
     job_exits_close(&follow->exits);
     job_ended_done(&follow->ended);

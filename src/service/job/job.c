@@ -180,16 +180,16 @@ enum { WHO, SERIAL, PID, UID, TEXT, STATUS, WHY, LEFT_OUT, JOB, OUTPUTS };
 enum { TEXT_SHOWN = 4096 /* bytes of a request, in the record */, REFUSED_SHOWN = 256 };
 static const uint64_t TURN_NS = NS_PER_SECOND / ASKED_PER_SECOND;
 
-static bool match(const struct csr *csr, const struct event *event)
+static bool job_match(const struct csr *csr, const struct event *event)
 {
     struct span name = csr->event_args[0].text, dir = event->outputs[JOB].text;
     return span_eq(name, dir) || span_eq(name, job_object_id(dir));
 }
 
-static const struct event_ops asked_ops = {.match = match};
+static const struct event_ops asked_ops = {.match = job_match};
 
 /* Not in the middle of a character. */
-static struct span cut(struct span text, size_t most)
+static struct span text_cut(struct span text, size_t most)
 {
     if (text.len <= most)
         return text;
@@ -262,7 +262,8 @@ static void asked_tell(struct asked *asked, struct monitor *monitor, const struc
                                      [SERIAL] = value_string(span_str(of->who ? of->serial : "")),
                                      [PID] = value_int(of->who ? 0 : change->pid),
                                      [UID] = value_int(geteuid()), /* others cannot connect */
-                                     [TEXT] = value_string(cut(change->text, refused ? REFUSED_SHOWN : TEXT_SHOWN)),
+                                     [TEXT] =
+                                         value_string(text_cut(change->text, refused ? REFUSED_SHOWN : TEXT_SHOWN)),
                                      [STATUS] = value_string(span_str(omis_status_name(change->status & ~OMIS_FATAL))),
                                      [WHY] = value_string(change->why),
                                      [LEFT_OUT] = value_int(0),

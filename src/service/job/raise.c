@@ -56,7 +56,7 @@ static bool means_job(const struct csr *csr, struct span dir)
     return name.len || job->owner == csr->object.owner;
 }
 
-static bool fits(const char *pattern, struct span text)
+static bool value_fits(const char *pattern, struct span text)
 {
     _cleanup_(buf_done) struct buf copy = BUF_INIT;
     buf_append(&copy, text.ptr, text.len);
@@ -66,7 +66,7 @@ static bool fits(const char *pattern, struct span text)
 /* With the directory, and without. */
 static bool fits_path(const char *pattern, struct span path)
 {
-    return fits(pattern, path) || fits(pattern, job_object_id(path));
+    return value_fits(pattern, path) || value_fits(pattern, job_object_id(path));
 }
 
 static bool fits_place(const char *pattern, const struct event *event)
@@ -88,7 +88,7 @@ static const struct compared *compared_of(const struct service *service)
 }
 
 /* The request's pattern, made when it is defined: a string that ends with NUL. */
-static Omis_status define(struct csr *csr, struct err *err)
+static Omis_status raised_define(struct csr *csr, struct err *err)
 {
     struct span pattern = csr->event_args[1].text;
     char *copy = arena_alloc(&csr->arena, pattern.len + 1);
@@ -102,7 +102,7 @@ static Omis_status define(struct csr *csr, struct err *err)
     return OMIS_OK;
 }
 
-static bool match(const struct csr *csr, const struct event *event)
+static bool raised_match(const struct csr *csr, const struct event *event)
 {
     const struct compared *compared = compared_of(event->service);
     const char *pattern = csr->event_data;
@@ -111,7 +111,7 @@ static bool match(const struct csr *csr, const struct event *event)
     if (!*pattern)
         return true;
     for (size_t i = 0; i < sizeof compared->members / sizeof *compared->members && compared->members[i]; i++)
-        if (fits(pattern, output_of(event, compared->members[i])->text))
+        if (value_fits(pattern, output_of(event, compared->members[i])->text))
             return true;
     return compared->place && fits_place(pattern, event);
 }
@@ -144,7 +144,7 @@ static void tell_wanted(struct monitor *monitor, struct service *wanted, struct 
 }
 
 /* Somebody began to wait, or ceased. */
-static void turned(struct csr *csr)
+static void events_turned(struct csr *csr)
 {
     struct monitor *monitor = csr->object.monitor;
     struct service *wanted = registry_find(monitor->registry, span_str(WANTED));
@@ -160,8 +160,8 @@ static bool match_wanted(const struct csr *csr, const struct event *event)
     return means_job(csr, event->outputs[event->output_count - 1].text);
 }
 
-static const struct event_ops raised_ops = {.define = define, .match = match, .turned = turned};
-static const struct event_ops wanted_ops = {.match = match_wanted, .turned = turned};
+static const struct event_ops raised_ops = {.define = raised_define, .match = raised_match, .turned = events_turned};
+static const struct event_ops wanted_ops = {.match = match_wanted, .turned = events_turned};
 
 /* ---- raising ---- */
 

@@ -89,7 +89,7 @@ static void tell_living(void *ctx, struct mpi_process *process)
     arena_done(&arena);
 }
 
-static bool lives(struct scry_call *call, const struct mpi_past *past)
+static bool rank_lives(struct scry_call *call, const struct mpi_past *past)
 {
     struct mpi_process *process = mpi_process_find(call->monitor->mpi, past->pid);
     return process && strcmp(mpi_process_job(process), past->job) == 0;
@@ -98,7 +98,7 @@ static bool lives(struct scry_call *call, const struct mpi_past *past)
 static void tell_past(void *ctx, const struct mpi_past *past)
 {
     struct activity *activity = ctx;
-    if (lives(activity->call, past)) /* it executed another program, and goes on */
+    if (rank_lives(activity->call, past)) /* it executed another program, and goes on */
         return;
     static const struct mpi_stats nothing = {.library = "", .fault = ""};
     put_who(activity, past->job, past->namespace, past->rank, past->size, past->pid);
@@ -279,18 +279,19 @@ struct loads {
 
 static void load_next(struct loads *loads, struct scry_call *call);
 
-static struct process *current(struct loads *loads, struct scry_call *call, Omis_status *ret_status, struct err *err)
+static struct process *rank_current(struct loads *loads, struct scry_call *call, Omis_status *ret_status,
+                                    struct err *err)
 {
     return (struct process *)convert_one(call, span_str(loads->targets[loads->at].token), "p", true, ret_status, err);
 }
 
-static void done(void *ctx, struct process *ignored, int code, const struct err *why)
+static void load_done(void *ctx, struct process *ignored, int code, const struct err *why)
 {
     struct loads *loads = ctx;
     struct scry_call *call = call_later_begin(loads->later);
     struct err err = *why;
     Omis_status status;
-    struct process *process = current(loads, call, &status, &err);
+    struct process *process = rank_current(loads, call, &status, &err);
     if (!process)
         call_fail(call, NULL, status, "%s", err.text);
     else
@@ -300,7 +301,7 @@ static void done(void *ctx, struct process *ignored, int code, const struct err 
     call_later_end(loads->later, loads->at == loads->count);
 }
 
-static void cancelled(void *ctx)
+static void load_cancelled(void *ctx)
 {
     struct loads *loads = ctx;
     mpi_late_forget_all(loads->monitor->mpi, loads);
@@ -312,7 +313,7 @@ static void load_next(struct loads *loads, struct scry_call *call)
     for (; loads->at < loads->count; loads->at++) {
         struct err err = {0};
         Omis_status status;
-        struct process *process = current(loads, call, &status, &err);
+        struct process *process = rank_current(loads, call, &status, &err);
         if (!process) {
             call_fail(call, NULL, status, "%s", err.text);
             continue;
@@ -321,7 +322,7 @@ static void load_next(struct loads *loads, struct scry_call *call)
             call_ok(call, &process->object);
             continue;
         }
-        int code = mpi_late_begin(process, done, loads, &err);
+        int code = mpi_late_begin(process, load_done, loads, &err);
         if (code == 0)
             return;
         call_fail_errno(call, &process->object, code, &err);
@@ -340,7 +341,7 @@ void mpi_load(struct scry_call *call)
     loads->targets = targets;
     for (size_t i = 0; i < call->object_count; i++)
         snprintf(targets[loads->count++].token, TOKEN_TEXT_SIZE, "%s", call->objects[i]->token);
-    loads->later = loads->count ? call_later(call, cancelled, loads) : NULL;
+    loads->later = loads->count ? call_later(call, load_cancelled, loads) : NULL;
     if (!loads->later) {
         if (loads->count)
             call_fail(call, NULL, OMIS_UNSUPPORTED_SERVICE,
@@ -451,7 +452,7 @@ struct line { /* of a primitive, or of a clock */
     uint64_t open; /* of total, what is not in count */
 };
 
-static double average(uint64_t total, uint64_t count)
+static double sum_average(uint64_t total, uint64_t count)
 {
     return count ? (double)total / (double)count : 0;
 }
@@ -487,7 +488,7 @@ static void put_metric(struct buf *text, const struct line *line, size_t metric)
     uint64_t value = *(const uint64_t *)(const void *)((const char *)line + metrics[metric].offset);
     if (metric == METRIC_AVERAGE || metric == METRIC_COMPLETION_AVERAGE) {
         bool whole = metric == METRIC_COMPLETION_AVERAGE;
-        PUT(text, average(whole ? value : value - line->open, whole ? line->completions : line->count));
+        PUT(text, sum_average(whole ? value : value - line->open, whole ? line->completions : line->count));
     } else {
         PUT(text, value);
     }

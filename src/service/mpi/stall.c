@@ -59,7 +59,7 @@ static void look_at(void *ctx, struct mpi_process *process)
     look->in_call += in_call;
 }
 
-static void tell(struct monitor *monitor, const char *dir, struct stall *stall, unsigned ranks, uint64_t since_ns)
+static void stall_tell(struct monitor *monitor, const char *dir, struct stall *stall, unsigned ranks, uint64_t since_ns)
 {
     struct buf text = BUF_INIT, finding = BUF_INIT;
     pid_t late = 0;
@@ -92,7 +92,7 @@ static const char *job_of(const struct csr *csr)
 }
 
 /* true: the event was raised, and the list of requests may have changed. */
-static bool check(struct csr *csr)
+static bool stall_check(struct csr *csr)
 {
     struct monitor *monitor = csr->object.monitor;
     struct stall *stall = csr->event_data;
@@ -103,7 +103,7 @@ static bool check(struct csr *csr)
     mpi_process_each(monitor->mpi, *dir ? dir : NULL, look_at, &look);
     if (!mpi_stall_begins(&stall->judged, &look, clock_now_ns()))
         return false;
-    tell(monitor, *dir ? dir : NULL, stall, look.ranks, stall->judged.since_ns);
+    stall_tell(monitor, *dir ? dir : NULL, stall, look.ranks, stall->judged.since_ns);
     return true;
 }
 
@@ -121,12 +121,12 @@ static bool look_around(void *ctx)
     struct monitor *monitor = ctx;
     struct service *service = registry_find(monitor->registry, span_str("mpi_job_has_stalled"));
     for (struct csr *csr = service->enabled; csr; csr = csr->next_enabled)
-        if (check(csr)) /* go on with the others the next time */
+        if (stall_check(csr)) /* go on with the others the next time */
             break;
     return is_asked(monitor, service);
 }
 
-static Omis_status define(struct csr *csr, struct err *err)
+static Omis_status stall_define(struct csr *csr, struct err *err)
 {
     struct monitor *monitor = csr->object.monitor;
     double seconds = csr->event_args[1].floating.number;
@@ -146,9 +146,9 @@ static Omis_status define(struct csr *csr, struct err *err)
     return mpi_watch(monitor->mpi, stall->judged.limit_ns / LOOKS, look_around, monitor) < 0 ? OMIS_NO_MEMORY : OMIS_OK;
 }
 
-static bool match(const struct csr *csr, const struct event *event)
+static bool stall_match(const struct csr *csr, const struct event *event)
 {
     return ((const struct stall *)csr->event_data)->telling;
 }
 
-const struct event_ops mpi_stalled_ops = {.define = define, .match = match};
+const struct event_ops mpi_stalled_ops = {.define = stall_define, .match = stall_match};

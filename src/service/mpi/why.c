@@ -128,7 +128,7 @@ static bool look_end(struct question *question, bool at_once)
     return !at_once && question->looks < LOOKS && mpi_look_is_unsaid(&question->set);
 }
 
-static int record(struct question *question, struct err *err)
+static int look_record(struct question *question, struct err *err)
 {
     int code = 0;
     for (size_t i = 0; i < question->set.count && code == 0; i++) {
@@ -142,16 +142,16 @@ static int record(struct question *question, struct err *err)
 }
 
 /* All that is known of the ranks, also of those that have ended. */
-static int complete(struct question *question)
+static int look_complete(struct question *question)
 {
     mpi_past_each(question->monitor->mpi, question->dir, gather_past, question);
     mpi_stats_set_sort(&question->set);
     return question->failed ? -ENOMEM : 0;
 }
 
-static int conclude(struct question *question, struct mpi_why *ret_why, struct arena *arena)
+static int why_conclude(struct question *question, struct mpi_why *ret_why, struct arena *arena)
 {
-    int code = complete(question);
+    int code = look_complete(question);
     mpi_stats_set_forget_ended(&question->set);
     return code < 0 ? code : mpi_why_find(ret_why, &question->set, NULL, arena);
 }
@@ -179,7 +179,7 @@ int mpi_job_why_text(struct monitor *monitor, const char *dir, struct buf *out, 
     struct mpi_why why;
     look_begin(&question);
     look_end(&question, true);
-    int code = conclude(&question, &why, &arena);
+    int code = why_conclude(&question, &why, &arena);
     if (code == 0) {
         mpi_why_text(out, &why);
         mpi_why_line(line, &why);
@@ -257,7 +257,7 @@ static int put_graph(struct question *question, struct buf *text)
     struct mpi_why why;
     const struct node *here = question->monitor->node;
     struct why_node node = {.token = here->object.token, .name = here->name, .problem = ""};
-    int code = conclude(question, &why, &arena);
+    int code = why_conclude(question, &why, &arena);
     for (size_t i = 0; code == 0 && i < question->set.count; i++) {
         const struct mpi_stats *stats = &question->set.ranks[i];
         node.ranks += stats->running;
@@ -272,7 +272,7 @@ static int put_graph(struct question *question, struct buf *text)
 /* MPI_LOOKED: what the files of the ranks have, but for what no graph needs. */
 static int put_looked(struct question *question, struct buf *text)
 {
-    int code = complete(question);
+    int code = look_complete(question);
     PUT(text, question->monitor->node->name);
     put_list(text);
     for (size_t i = 0; code == 0 && i < question->set.count; i++) {
@@ -287,11 +287,11 @@ static int put_looked(struct question *question, struct buf *text)
     return code;
 }
 
-static void answer(struct question *question, struct scry_call *call)
+static void why_answer(struct question *question, struct scry_call *call)
 {
     struct buf text = BUF_INIT;
     struct err err = {0};
-    int code = question->failed ? -ENOMEM : question->record ? record(question, &err) : 0;
+    int code = question->failed ? -ENOMEM : question->record ? look_record(question, &err) : 0;
     if (code == 0)
         code = question->node ? put_looked(question, &text) : put_graph(question, &text);
     if (code < 0)
@@ -312,16 +312,16 @@ static void on_timer(void *ctx)
     if (question->look)
         return;
     struct later *later = question->later;
-    answer(question, call_later_begin(later));
+    why_answer(question, call_later_begin(later));
     call_later_end(later, true);
 }
 
-static void cancelled(void *ctx)
+static void why_cancelled(void *ctx)
 {
     question_done(ctx);
 }
 
-static void begin(struct scry_call *call, const struct question *what)
+static void why_begin(struct scry_call *call, const struct question *what)
 {
     const uint64_t look_ns = wait_policies[WAIT_RANKS].look_ms * WAITS_NS_PER_MS;
     struct question *question = arena_zalloc(call->arena, 1, sizeof *question);
@@ -336,11 +336,11 @@ static void begin(struct scry_call *call, const struct question *what)
     look_begin(question);
     if (question->before.count && !question->failed)
         question->timer = loop_add_timer(call->monitor->loop, look_ns, look_ns, on_timer, question);
-    question->later = question->timer ? call_later(call, cancelled, question) : NULL;
+    question->later = question->timer ? call_later(call, why_cancelled, question) : NULL;
     if (question->later)
         return;
     look_end(question, true);
-    answer(question, call);
+    why_answer(question, call);
 }
 
 void mpi_get_wait_graph(struct scry_call *call)
@@ -351,7 +351,7 @@ void mpi_get_wait_graph(struct scry_call *call)
     if (call->tool->spread)
         why_over_nodes(call, dir ? span_str(dir) : name, record);
     else if (dir)
-        begin(call, &(struct question){.dir = dir, .record = record});
+        why_begin(call, &(struct question){.dir = dir, .record = record});
 }
 
 /* A monitor has one node, and a job one part there. */
@@ -364,7 +364,7 @@ void mpi_look(struct scry_call *call)
     if (!dir && name.ptr[0] == '/' && !(dir = call_string(call, 1))) /* its scry run is gone */
         return;
     if (dir) {
-        begin(call, &(struct question){.dir = dir, .record = call_unsigned(call, 2), .node = call->objects[0]});
+        why_begin(call, &(struct question){.dir = dir, .record = call_unsigned(call, 2), .node = call->objects[0]});
         return;
     }
     struct buf text = BUF_INIT;
@@ -416,7 +416,7 @@ static void asking_cancelled(void *ctx)
 
 /* ---- what nodes answer ---- */
 
-static const char *keep(struct asking *asking, struct span text)
+static const char *look_keep(struct asking *asking, struct span text)
 {
     _cleanup_(buf_done) struct buf copy = BUF_INIT;
     buf_append(&copy, text.ptr, text.len);
@@ -443,8 +443,9 @@ static struct asked_node *add_node(struct asking *asking, struct span token)
         return NULL;
     }
     struct asked_node *added = &asking->nodes[asking->count++];
-    *added = (struct asked_node){
-        .said = {.token = keep(asking, token), .name = keep(asking, span_str(node ? node->name : "")), .problem = ""}};
+    *added = (struct asked_node){.said = {.token = look_keep(asking, token),
+                                          .name = look_keep(asking, span_str(node ? node->name : "")),
+                                          .problem = ""}};
     return added;
 }
 
@@ -474,7 +475,7 @@ static int take_records(struct asking *asking, struct why_node *node, struct spa
     if (code == 0 && (count != 2 || values[0].kind != VALUE_STRING || values[1].kind != VALUE_LIST))
         code = err_set(err, -EBADMSG, "that is no answer of mpi_look");
     if (code == 0)
-        node->name = keep(asking, values[0].text);
+        node->name = look_keep(asking, values[0].text);
     for (size_t i = 0; code == 0 && i < values[1].list.count; i++) {
         const struct value *record = &values[1].list.items[i];
         code = record->kind == VALUE_STRING ? take_record(asking, node, record->text, err)
@@ -491,9 +492,9 @@ static void take_looked(struct asking *asking, struct span token, const struct r
     if (!node)
         return;
     if (part->status >= OMIS_FIRST_ERROR)
-        node->said.problem = keep(asking, part->has_text ? part->text : span_str(omis_status_name(part->status)));
+        node->said.problem = look_keep(asking, part->has_text ? part->text : span_str(omis_status_name(part->status)));
     else if (take_records(asking, &node->said, part->text, &err) < 0)
-        node->said.problem = keep(asking, span_str(err.text));
+        node->said.problem = look_keep(asking, span_str(err.text));
 }
 
 /* NODE_CLOCK_RESULT */
@@ -538,7 +539,7 @@ static void take_results(struct asking *asking, struct span reply,
 /* ---- the answer ---- */
 
 /* Takes all times to this node's clock, and notes what is missing. *ret_apart_ns: how far they may be off each other. */
-static int align(struct asking *asking, struct buf *note, uint64_t *ret_apart_ns)
+static int looks_align(struct asking *asking, struct buf *note, uint64_t *ret_apart_ns)
 {
     _cleanup_(freep) struct mpi_why_part *parts = calloc(asking->count + 1, sizeof *parts);
     size_t count = 0;
@@ -572,7 +573,7 @@ static int put_answer(struct asking *asking, struct buf *text)
     struct mpi_why why;
     mpi_stats_set_sort(&asking->set);
     mpi_stats_set_forget_ended(&asking->set);
-    int code = nodes ? align(asking, &note, &options.apart_ns) : -ENOMEM;
+    int code = nodes ? looks_align(asking, &note, &options.apart_ns) : -ENOMEM;
     for (size_t i = 0; nodes && i < asking->count; i++)
         nodes[i] = asking->nodes[i].said;
     if (code == 0)
@@ -600,7 +601,7 @@ static void asking_answer(struct asking *asking)
 
 /* ---- the questions ---- */
 
-static void ask(struct asking *asking, far_reply_fn *fn)
+static void ranks_ask(struct asking *asking, far_reply_fn *fn)
 {
     asking->asked_ns = clock_wall_ns();
     asking->far =
@@ -630,14 +631,14 @@ static void looks_came(void *ctx, struct span reply)
     if (asking->err.code || asking->request.failed)
         asking_answer(asking);
     else
-        ask(asking, clocks_came);
+        ranks_ask(asking, clocks_came);
 }
 
 static void asking_begin(void *ctx)
 {
     struct asking *asking = ctx;
     asking->turn = NULL;
-    ask(asking, looks_came);
+    ranks_ask(asking, looks_came);
 }
 
 /* Answers later, of all nodes that the tool has. `job`: as mpi_look takes it. record: each node writes what it sees. */

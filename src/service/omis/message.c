@@ -30,7 +30,7 @@ static uint32_t event_of(const struct csr *csr)
 }
 
 /* Where the interposer has come. */
-static void brought(void *ctx, struct process *process, int code, const struct err *why)
+static void content_brought(void *ctx, struct process *process, int code, const struct err *why)
 {
     struct csr *csr = ctx;
     struct err err = *why;
@@ -43,16 +43,16 @@ static void brought(void *ctx, struct process *process, int code, const struct e
     csr_target_ready(csr, process, code, &err);
 }
 
-static int arm(struct csr *csr, struct process *process, struct err *err)
+static int event_arm(struct csr *csr, struct process *process, struct err *err)
 {
     struct mpi_process *found = mpi_process_find(process->object.monitor->mpi, process->pid);
     if (found)
         return mpi_messages_watch(found, event_of(csr), 1, err);
-    int code = mpi_late_begin(process, brought, csr, err);
+    int code = mpi_late_begin(process, content_brought, csr, err);
     return code < 0 ? code : 1;
 }
 
-static void disarm(struct csr *csr, struct process *process)
+static void event_disarm(struct csr *csr, struct process *process)
 {
     struct err err = {.text = ""};
     struct mpi_process *found = mpi_process_find(process->object.monitor->mpi, process->pid);
@@ -60,7 +60,7 @@ static void disarm(struct csr *csr, struct process *process)
         mpi_messages_watch(found, event_of(csr), -1, &err);
 }
 
-const struct event_ops message_extended_ops = {.object_class = "q", .arm = arm, .disarm = disarm};
+const struct event_ops message_extended_ops = {.object_class = "q", .arm = event_arm, .disarm = event_disarm};
 
 enum { OUT_TAG = 3 };
 
@@ -73,7 +73,8 @@ static bool match_tagged(const struct csr *csr, const struct event *event)
     return list->list.count == 0;
 }
 
-const struct event_ops message_tagged_ops = {.object_class = "t", .arm = arm, .disarm = disarm, .match = match_tagged};
+const struct event_ops message_tagged_ops = {
+    .object_class = "t", .arm = event_arm, .disarm = event_disarm, .match = match_tagged};
 
 /*
  * Services on messages and message queues (specification 8.1.4), for MPI processes. Each has one queue: what any rank
@@ -272,14 +273,14 @@ struct one {
     uint32_t tool;
 };
 
-static void canceled(void *ctx)
+static void command_cancelled(void *ctx)
 {
     struct doing *doing = ctx;
     doing->later = NULL;
 }
 
 /* `at_once`: there is no difference between now and the next MPI call. */
-static struct doing *begin(struct scry_call *call, bool at_once)
+static struct doing *command_begin(struct scry_call *call, bool at_once)
 {
     struct doing *doing = calloc(1, sizeof *doing);
     if (!doing) {
@@ -288,7 +289,7 @@ static struct doing *begin(struct scry_call *call, bool at_once)
     }
     doing->monitor = call->monitor;
     doing->left = 1; /* this function */
-    doing->later = call_later(call, canceled, doing);
+    doing->later = call_later(call, command_cancelled, doing);
     if (doing->later || at_once)
         return doing;
     for (size_t i = 0; i < call->object_count; i++)
@@ -299,7 +300,7 @@ static struct doing *begin(struct scry_call *call, bool at_once)
     return NULL;
 }
 
-static void release(struct doing *doing, bool answered)
+static void message_release(struct doing *doing, bool answered)
 {
     bool last = --doing->left == 0;
     if (doing->later && answered)
@@ -336,7 +337,7 @@ static void one_answer(struct one *one, const struct mpi_message_result *result)
         call_ok(call, object);
     else if (result->code < 0)
         log_warning("messages of %s were not changed: %s", one->queue, result->text);
-    release(doing, call != NULL);
+    message_release(doing, call != NULL);
     free(one);
 }
 
@@ -349,7 +350,7 @@ static void one_fails(struct one *one, struct scry_call *call, struct scry_objec
 }
 
 /* All requests are out: answers those that failed; answers the rest, too, if nothing can wait here. */
-static void begun(struct doing *doing, struct scry_call *call)
+static void command_begun(struct doing *doing, struct scry_call *call)
 {
     bool waits = doing->left > 1;
     if (!doing->later && waits)
@@ -363,7 +364,7 @@ static void begun(struct doing *doing, struct scry_call *call)
         free(doing);
 }
 
-static void removed(void *ctx, struct mpi_message_result *result)
+static void message_removed(void *ctx, struct mpi_message_result *result)
 {
     struct one *one = ctx;
     struct monitor *monitor = one->doing->monitor;
@@ -425,7 +426,7 @@ static void message_queue_remove(struct scry_call *call)
         call_fail_errno(call, &queue->object, -EOPNOTSUPP, &err);
         return;
     }
-    struct doing *doing = begin(call, is_new(call, queue, message));
+    struct doing *doing = command_begin(call, is_new(call, queue, message));
     if (!doing)
         return;
     struct one *one = one_new(doing, call, queue, message);
@@ -436,22 +437,22 @@ static void message_queue_remove(struct scry_call *call)
                                                 .k = message->id.k,
                                                 .bytes = about.bytes,
                                                 .wants_content = true};
-    int code =
-        one ? mpi_message_do(process, &command, wait_policies[WAIT_RANK].limit_ms * WAITS_NS_PER_MS, removed, one, &err)
-            : -ENOMEM;
+    int code = one ? mpi_message_do(process, &command, wait_policies[WAIT_RANK].limit_ms * WAITS_NS_PER_MS,
+                                    message_removed, one, &err)
+                   : -ENOMEM;
     if (one && code < 0)
         one_fails(one, call, &queue->object, code, &err);
-    begun(doing, call);
+    command_begun(doing, call);
 }
 
-static void cleared(void *ctx, struct mpi_message_result *result)
+static void queue_cleared(void *ctx, struct mpi_message_result *result)
 {
     one_answer(ctx, result);
 }
 
 static void message_queue_clear(struct scry_call *call)
 {
-    struct doing *doing = begin(call, false);
+    struct doing *doing = command_begin(call, false);
     if (!doing)
         return;
     for (size_t i = 0; i < call->object_count; i++) {
@@ -465,18 +466,18 @@ static void message_queue_clear(struct scry_call *call)
         arena_done(&arena);
         struct one *one = code == 0 ? one_new(doing, call, queue, NULL) : NULL;
         if (code == 0)
-            code = one ? mpi_message_do(process, &command, wait_policies[WAIT_RANK].limit_ms * WAITS_NS_PER_MS, cleared,
-                                        one, &err)
+            code = one ? mpi_message_do(process, &command, wait_policies[WAIT_RANK].limit_ms * WAITS_NS_PER_MS,
+                                        queue_cleared, one, &err)
                        : -ENOMEM;
         if (one && code < 0)
             one_fails(one, call, &queue->object, code, &err);
         else if (code < 0)
             call_fail_errno(call, &queue->object, code, &err);
     }
-    begun(doing, call);
+    command_begun(doing, call);
 }
 
-static void inserted(void *ctx, struct mpi_message_result *result)
+static void message_inserted(void *ctx, struct mpi_message_result *result)
 {
     struct one *one = ctx;
     struct monitor *monitor = one->doing->monitor;
@@ -528,7 +529,7 @@ static void message_insert_into_queue(struct scry_call *call)
         call_fail(call, &message->object, OMIS_UNSUPPORTED_SERVICE, "%s", why);
         return;
     }
-    struct doing *doing = begin(call, false);
+    struct doing *doing = command_begin(call, false);
     if (!doing)
         return;
     struct one *one = one_new(doing, call, queue, message);
@@ -540,12 +541,12 @@ static void message_insert_into_queue(struct scry_call *call)
                                                 .bytes = message->bytes};
     if (one)
         one->id = message->id;
-    int code =
-        one ? mpi_message_do(sender, &command, wait_policies[WAIT_RANK].limit_ms * WAITS_NS_PER_MS, inserted, one, &err)
-            : -ENOMEM;
+    int code = one ? mpi_message_do(sender, &command, wait_policies[WAIT_RANK].limit_ms * WAITS_NS_PER_MS,
+                                    message_inserted, one, &err)
+                   : -ENOMEM;
     if (one && code < 0)
         one_fails(one, call, &message->object, code, &err);
-    begun(doing, call);
+    command_begun(doing, call);
 }
 
 #define MESSAGE_ROW(name, kind, signature, run, doc) \

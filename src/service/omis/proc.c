@@ -437,7 +437,7 @@ static void put_member(const struct info *info, int bit, struct buf *out)
     }
 }
 
-static int gather(struct info *info, int needs)
+static int processes_gather(struct info *info, int needs)
 {
     pid_t pid = info->process->pid;
     int code = 0;
@@ -460,7 +460,7 @@ static int proc_info_print(struct process *process, uint64_t flags, struct buf *
     for (int bit = 0; bit < PROC_INFO_BITS; bit++)
         if (flags >> bit & 1)
             needs |= needs_of[bit];
-    int code = gather(&info, needs);
+    int code = processes_gather(&info, needs);
     if (code < 0)
         return code;
     for (int bit = 0; bit < PROC_INFO_BITS; bit++)
