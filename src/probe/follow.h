@@ -72,7 +72,7 @@ struct task_record {
 /* Decodes what we use of a record; false for unexpected kinds and sizes. */
 bool task_record_decode(const struct perf_event_header *record, struct task_record *ret_record);
 
-/* ---- how tasks end (exits.c) ---- */
+/* ---- how tasks end ---- */
 
 /*
  * How tasks end, whoever's children they are: the kernel's process events (<linux/cn_proc.h>), which report the end of

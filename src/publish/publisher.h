@@ -150,7 +150,7 @@ bool publisher_has_room(const struct publisher *publisher);
 /*
  * The control channel at the job's end: opens the sealed requests that come through the broker, and gives them to the
  * node's monitor, on a connection for each session that is confined to the job and to the rights of the sender's key
- * (monitor/engine/confine.h). So whatever the other end says, the monitor decides, by the same rules for all.
+ * (monitor/engine/tool.h). So whatever the other end says, the monitor decides, by the same rules for all.
  *
  * A session is a channel (wire/channel.h) with the frames of a tool and a monitor in it. It belongs to the key that
  * began it, and to that end's address. It begins with a message that asks for nothing; so one that somebody kept

@@ -36,7 +36,7 @@ enum frame_type {
     FRAME_GOODBYE = 7, /* monitor -> tool: answer to FINALIZE, or, with a text, why the connection was refused */
     FRAME_CONFINE =
         8, /* tool -> monitor, before HELLO: u32 rights, then three texts, each ended by a zero byte: the directory of the
-            * job, who it is, the serial of the key (monitor/engine/confine.h). No answer. The tool will be confined to
+            * job, who it is, the serial of the key (monitor/engine/tool.h). No answer. The tool will be confined to
             * these; a second one takes more away, none gives back. No directory, with all rights: only who it is */
     /* ---- between monitors (monitor/tree) ---- */
     FRAME_PEER = 9, /* instead of HELLO, and the answer to it: u32 EDGE_VERSION, 16 bytes instance, then two texts, each

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "fuzz.h"
-#include "service/ct/condition.h"
+#include "service/ct/ct.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {

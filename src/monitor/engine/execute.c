@@ -4,7 +4,7 @@
 #include "base/system/clock.h"
 #include "base/system/log.h"
 #include "lang/token.h"
-#include "monitor/engine/confine.h"
+#include "monitor/engine/tool.h"
 #include "monitor/engine/csr.h"
 #include "monitor/engine/event.h"
 

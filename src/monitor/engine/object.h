@@ -6,7 +6,6 @@
 #include "base/data/buf.h"
 #include "base/data/err.h"
 #include "lang/signature.h"
-#include "monitor/engine/confine.h"
 
 #include <omis.h>
 #include <scry/ext.h>
@@ -22,6 +21,15 @@
 
 struct monitor;
 struct tool;
+
+/* What a tool may do (tool.h). Bits; the first three are those of keys (keys/keys.h). Who may do anything may observe. */
+enum right {
+    RIGHT_OBSERVE = 1,
+    RIGHT_CONTROL = 2,
+    RIGHT_MEMORY = 4,
+    RIGHT_LOCAL = 8, /* only of tools on this node that are not confined */
+};
+const char *right_name(enum right right); /* "observe", ... */
 
 enum { TOKEN_TEXT_SIZE = TOKEN_CLASS_SIZE + 36 };
 

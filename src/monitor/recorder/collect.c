@@ -339,7 +339,7 @@ static int by_order(const void *a, const void *b)
 }
 
 /* Those that were full when it began, while the process lives: of a thread that fills one more in the middle of this
- * look the packet before that one may have been passed already. Orphans (collect_ends.c) have no order of their own:
+ * look the packet before that one may have been passed already. Orphans (collect_trace.c) have no order of their own:
  * that of the packets of a thread is by number. */
 static size_t find_full(struct agent *agent)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * From packets to disk: in turns over all agents (collect.c), what is in a packet (collect_walk.c), what a process
- * leaves in its area at its end (collect_ends.c), and the trace directory (collect_trace.c).
+ * From packets to disk: in turns over all agents (collect.c), what is in a packet (collect_walk.c), the trace
+ * directory, and what a process leaves in its area at its end (collect_trace.c).
  */
 #ifndef SCRY_MONITOR_RECORDER_COLLECT_H
 #define SCRY_MONITOR_RECORDER_COLLECT_H
@@ -43,7 +43,7 @@ void collect_unlimit(struct agents *agents, struct trace_job *job); /* until the
 /* Of a thread, up to this time, records are on disk already. */
 struct collect_thread *collect_written(struct agent *agent, uint32_t serial, uint32_t tid, uint64_t to);
 
-/* collect_ends.c: of a process that has ended, packets that are neither full nor current become full. `used`: so
+/* collect_trace.c: of a process that has ended, packets that are neither full nor current become full. `used`: so
  * many blocks of threads may be in use. */
 void collect_orphans(struct agent *agent, uint32_t used);
 

@@ -6,7 +6,7 @@
  * and the like go to all parts; a node that does not answer is an error of that answer, and does it when it answers again.
  * What the parts say of it until then is one reply. A request that is part of an event's list says how many events raised each
  * other before it, so chains over nodes end, too (EVENT_CHAIN_LIMIT). `$time` is translated at each edge
- * (base/system/clock.h). What locks several nodes is in locks.c.
+ * (base/system/clock.h). What locks several nodes is in far.c.
  */
 #include <stdio.h>
 #include <stdlib.h>

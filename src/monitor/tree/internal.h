@@ -159,7 +159,7 @@ void far_events_end(struct session *session); /* nobody waits for their lists */
 bool gather(const struct csr *csr, struct span reply);
 void gather_end(const struct csr *csr);
 
-/* ---- locks.c ---- */
+/* ---- far.c: locks ---- */
 
 bool locks_take(struct tree *tree, struct far_request *request, const int *places, size_t count);
 void locks_give(struct tree *tree, struct far_request *request);

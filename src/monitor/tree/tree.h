@@ -25,9 +25,9 @@
  * out numbers. A tool of several processes has a random id, which its home knows; monitors never tell ids to those that they
  * attach. Sessions keep a monitor, edges do not: a tree ends with its tools.
  *
- *   slice.h, far.c               a request over nodes: cut, sent, and its answers put together
+ *   slice.h, far.c               a request over nodes: cut, sent, and its answers put together; in braces all nodes that it
+ *                                touches are locked
  *   conditional.c, far_event.c   conditional requests, and their lists over nodes
- *   locks.c                      lists in braces: all nodes that they touch are locked
  *   reach.c                      how a node is reached: scry-link, or a monitor below that has fewer nodes (EDGE_FANOUT)
  *
  * What it costs is measured by test/system/test_scale.py, what faults do by test_node_faults.py.

@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "service/ct/condition.h"
 
 #include "base/data/number.h"
 #include "base/system/log.h"

@@ -16,7 +16,6 @@
 #include "monitor/engine/execute.h"
 #include "monitor/engine/csr.h"
 #include "monitor/engine/event.h"
-#include "service/ct/condition.h"
 #include "service/ct/ct.h"
 #include "service/omis/service.h"
 #include "symbols/layout/layout.h"

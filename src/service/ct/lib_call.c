@@ -16,7 +16,6 @@
 #include "monitor/engine/event.h"
 #include "monitor/mpi/mpi.h"
 #include "monitor/params/params.h"
-#include "service/ct/condition.h"
 #include "service/ct/ct.h"
 #include "monitor/engine/messages.h"
 #include "monitor/mpi/messages.h"

@@ -15,7 +15,6 @@
 #include "monitor/engine/csr.h"
 #include "monitor/engine/test_support.h"
 #include "service/ct/ct.h"
-#include "service/ct/condition.h"
 #include "service/ct/test_fake_agents.h"
 #include "service/omis/service.h"
 
