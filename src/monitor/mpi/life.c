@@ -15,7 +15,6 @@
 #include "monitor/mpi/internal.h"
 #include "monitor/recorder/agent_files.h"
 #include "monitor/mpi/messages.h"
-#include "monitor/recorder/agent_mpi.h"
 #include "monitor/tracing/tracing.h"
 
 /* ---- its area (shm/mpi_area.h) ---- */

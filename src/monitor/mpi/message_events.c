@@ -12,12 +12,10 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
-#include <linux/futex.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "base/data/cleanup.h"
@@ -257,11 +255,6 @@ int mpi_message_do(struct mpi_process *process, const struct mpi_message_command
 
 enum { OUT_MOST = 5 };
 
-static void futex_wake(void *word)
-{
-    syscall(SYS_futex, word, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
-}
-
 /* ---- raising ---- */
 
 static uint64_t time_of(struct mpi_process *process, uint64_t ticks)
@@ -337,7 +330,7 @@ static void raise_handle(struct mpi_process *process, const struct mpim_raise *a
     raise_now(process, owner, about, &id);
     if (block) {
         atomic_store(&block->closed, 0);
-        futex_wake(&block->closed);
+        area_wake(&block->closed);
     }
 }
 
@@ -367,7 +360,7 @@ static void raises_look(struct mpi_process *process, struct mpim *block)
                                          .monitor_tag = raise->monitor_tag};
         raise_handle(process, &about);
         atomic_store(&raise->state, MPIM_RAISE_FREE);
-        futex_wake(&raise->state);
+        area_wake(&raise->state);
     }
     monitor_leave(monitor);
     messages->raising--;
@@ -401,13 +394,13 @@ void mpi_messages_adopt(struct mpi_process *process)
     atomic_store(&block->events, 0);
     atomic_store(&block->watched_count, 0);
     atomic_store(&block->closed, 0);
-    futex_wake(&block->closed);
+    area_wake(&block->closed);
     for (uint32_t i = 0; i < MPIM_RAISES; i++) {
         _Atomic uint32_t *state = &block->raises[i].state;
         uint32_t posted = MPIM_RAISE_POSTED, late = MPIM_RAISE_LATE;
         if (atomic_compare_exchange_strong(state, &posted, MPIM_RAISE_FREE) ||
             atomic_compare_exchange_strong(state, &late, MPIM_RAISE_FREE))
-            futex_wake(state);
+            area_wake(state);
     }
 }
 

@@ -7,7 +7,6 @@
 #include <stdlib.h>
 #include <sys/mman.h>
 
-#include "monitor/recorder/agent_mpi.h"
 #include "monitor/engine/monitor.h"
 #include "monitor/mpi/internal.h"
 

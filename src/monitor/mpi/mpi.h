@@ -52,6 +52,12 @@ int mpi_process_flush(struct mpi_process *process, struct err *err);
 /* Its counts begin anew, each thread's with its next call. */
 void mpi_process_reset(struct mpi_process *process);
 
+/* Who wants what of a process: `bit` (MPIA_METRIC_TELL, MPIA_METRIC_MESSAGES) of its area's metrics is set while the
+ * changes (+1, -1) sum to more than 0, or the settings of its job want it. */
+void mpi_process_want(struct mpi_process *process, uint32_t bit, int change);
+/* MPIA_METRIC_TELL of some calls only: bits by enum call_id, MPI_CALL_WORDS. 0 or -ENOMEM (never with -1). */
+int mpi_process_want_calls(struct mpi_process *process, const uint64_t *calls, int change);
+
 /* A number that changes whenever one of its threads begins or ends a call, and whether one is in a call now. */
 uint64_t mpi_process_mark(const struct mpi_process *process, bool *ret_in_call);
 /* Calls fn every so often until it returns false; again called, only the shortest time stays. */

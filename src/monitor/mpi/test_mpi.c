@@ -16,7 +16,6 @@
 #include "base/system/dirs.h"
 #include "base/system/loop.h"
 #include "monitor/engine/monitor.h"
-#include "monitor/recorder/agent_mpi.h"
 #include "monitor/mpi/mpi.h"
 #include "monitor/mpi/internal.h"
 #include "monitor/mpi/messages.h"

@@ -7,7 +7,11 @@
 #ifndef SCRY_MONITOR_RECORDER_AGENT_H
 #define SCRY_MONITOR_RECORDER_AGENT_H
 
+#include <limits.h>
+#include <linux/futex.h>
 #include <pthread.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 #include <uthash.h>
 
 #include "base/system/loop.h"
@@ -29,6 +33,12 @@ enum {
     PROBLEM_SIZE = 512,
     BRIEF_PROGRAMS = 64,
 };
+
+/* All that wait at a word that is shared with a process go on. */
+static inline void area_wake(void *word)
+{
+    syscall(SYS_futex, word, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
+}
 
 /* ---- jobs ---- */
 
@@ -316,9 +326,9 @@ int agent_bell_open(struct agents *agents, struct err *err);
 int agent_bell_start(struct agents *agents); /* the thread; only once there is an agent */
 void agent_bell_close(struct agents *agents);
 
-/* agent_area.c; parent: that it was forked from, if that is known; */
+/* agent_area.c */
 bool agent_link_new(struct agent *agent);
-/* room: of address space that it may take */
+/* parent: that it was forked from, if that is known; room: of address space that it may take */
 int agent_area_make(struct agent *agent, const struct agent *parent, uint64_t room, struct err *err);
 int agent_area_adopt(struct agent *agent, uint64_t size); /* of a file that is open */
 void agent_area_started(struct agent *agent);             /* it was let go: as much as it should have at first */
@@ -397,15 +407,15 @@ void agent_select_free(struct agent *agent);
 
 /* agent_compile.c */
 enum { COMPILED_PROBLEMS = 32, COMPILED_EXPRESSION = 64 };
-
 /* An expression is no number at entries or exits of some function, and never will be there. */
 struct compiled_problem {
     char expression[COMPILED_EXPRESSION]; /* cut where it is longer */
     bool at_exit;
     struct number_problem problem;
 };
-/* Captures of the slots whose modes want values and that have none yet, in the background. */
+
 bool agent_compiled_new(struct agent *agent);
+/* Captures of the slots whose modes want values and that have none yet, in the background. */
 void agent_compile(struct agent *agent);
 bool agent_compiling(const struct agent *agent);
 void agent_compile_again(struct agent *agent);                                  /* the settings of values changed */
@@ -440,7 +450,21 @@ void agent_demands_free(struct agent *agent);
  * go on. */
 void agent_demands_adopt(struct agent *agent);
 
-/* agent_mpi.c: what the sites of an MPI call emit for action lists, by names (mpi_params.h). 0 or -ENOSPC. */
+/* agent_mpi.c */
+/* As agent_function, if the slot is an MPI call; its text is static. */
+bool agent_mpi_function(const struct agent *agent, uint32_t slot, struct index_function *ret_function,
+                        uint64_t *ret_address);
+/* The library of it, for people. */
+const char *agent_mpi_library(const struct agent *agent);
+/* Whether its calls are to be recorded. */
+bool agent_mpi_records(const struct agent *agent);
+/* Modes of MPI's slots by the settings of the job, and what is captured there, if the program reports its calls. */
+void agent_mpi_apply(struct agent *agent);
+/* The name and the layouts of an MPI call for the trace; false: the slot is another function's. */
+bool agent_mpi_name(struct agent *agent, uint32_t slot);
+/* Of an area that an earlier monitor made: a layout that a site has. */
+void agent_mpi_adopt(struct agent *agent, uint64_t site, uint32_t layout);
+/* What the sites of an MPI call emit for action lists, by names (mpi_params.h). 0 or -ENOSPC. */
 int agent_mpi_params_put(struct agent *agent, uint32_t call, const char *const *names, unsigned count);
 
 /* collect.c, collect_trace.c: packets to disk */

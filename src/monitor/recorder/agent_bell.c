@@ -58,7 +58,7 @@ void agent_release(struct agent *agent, struct area_thread *thread)
     agent->held[index / 64] &= ~(UINT64_C(1) << (index & 63));
     if (!atomic_compare_exchange_strong(&thread->raise.hold, &posted, AREA_HOLD_RELEASED))
         return; /* it went on by itself */
-    syscall(SYS_futex, &thread->raise.hold, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
+    area_wake(&thread->raise.hold);
 }
 
 /* The next thread that waits, from a number on, which is that thread's then; NULL: there is none. */
@@ -158,7 +158,7 @@ static void ringer_end(struct agents *agents)
         atomic_fetch_add(&agents->acknowledged, 1);
         futex_wake(&agents->acknowledged);
         atomic_fetch_add(&agents->bell->rung, 1);
-        syscall(SYS_futex, &agents->bell->rung, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
+        area_wake(&agents->bell->rung);
         syscall(SYS_futex, &agents->ringer_over, FUTEX_WAIT_PRIVATE, 0, &slice, NULL, 0);
     }
     pthread_join(agents->ringer, NULL);

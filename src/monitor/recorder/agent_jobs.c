@@ -16,7 +16,6 @@
 #include "base/system/log.h"
 #include "jobdir/record/parts.h"
 #include "lang/value.h"
-#include "monitor/recorder/agent_mpi.h"
 #include "monitor/recorder/agent.h"
 #include "monitor/recorder/agent_select.h"
 #include "monitor/engine/monitor.h"

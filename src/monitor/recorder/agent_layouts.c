@@ -8,7 +8,6 @@
 #include "base/system/log.h"
 #include "jobdir/trace/write.h"
 #include "jobdir/trace/trace.h"
-#include "monitor/recorder/agent_mpi.h"
 #include "monitor/recorder/agent.h"
 #include "symbols/layout/layout.h"
 

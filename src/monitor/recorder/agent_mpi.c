@@ -4,7 +4,6 @@
  * for all processes: no debug information is read. Values are chosen to be read by people: world ranks, bytes and the
  * number of the communicator rather than handles and addresses.
  */
-#include "monitor/recorder/agent_mpi.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -17,6 +16,7 @@
 #include "shm/capture.h"
 #include "shm/code.h"
 #include "shm/mpi_area.h"
+#include "shm/mpi_told.h"
 
 enum { FIELDS = 24, TEXT_SIZE = 512, STRING_MOST = 64, SIDES = 2 /* entry, exit */ };
 

@@ -13,7 +13,6 @@
 
 #include "base/data/cleanup.h"
 #include "jobdir/trace/trace.h"
-#include "monitor/recorder/agent_mpi.h"
 #include "monitor/recorder/agent.h"
 #include "monitor/recorder/agent_names.h"
 #include "shm/mpi_told.h"

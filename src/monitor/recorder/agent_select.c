@@ -13,7 +13,6 @@
 
 #include "base/data/cleanup.h"
 #include "base/system/clock.h"
-#include "monitor/recorder/agent_mpi.h"
 #include "monitor/recorder/agent.h"
 #include "monitor/recorder/agent_select.h"
 #include "monitor/recorder/agent_names.h"
@@ -45,11 +44,6 @@ static uint32_t base_mode(const struct trace_settings *settings)
     return mode;
 }
 
-static void futex_wake(_Atomic uint32_t *word)
-{
-    syscall(SYS_futex, word, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
-}
-
 void agent_go(struct agent *agent)
 {
     loop_remove(agent->selection->hold_timer);
@@ -57,9 +51,9 @@ void agent_go(struct agent *agent)
     if (!agent->view.area)
         return;
     atomic_store(&agent->view.area->go, 1);
-    futex_wake(&agent->view.area->go);
+    area_wake(&agent->view.area->go);
     atomic_store(&agent->view.area->modules_seen, agent->mapped->looked);
-    futex_wake(&agent->view.area->modules_seen);
+    area_wake(&agent->view.area->modules_seen);
 }
 
 static void held_long_enough(void *ctx)

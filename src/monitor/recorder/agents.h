@@ -30,6 +30,7 @@ struct monitor;
 struct agents;
 struct agent;
 struct csr;
+struct mpi_told;
 struct process;
 struct profile;
 
@@ -189,6 +190,19 @@ struct helper_job *helper_start_at_once(struct agents *agents, const char *what,
                                         uint64_t limit_ns, helper_fn *fn, void *ctx);
 void helper_cancel(struct helper_job *job); /* fn is not called any more */
 
+/* ---- calls of MPI (agent_mpi.c) ---- */
+
+/*
+ * MPI calls as functions of the agents (shm/mpi_told.h): their slots, names, and what is recorded of them. The slots of
+ * an agent are there once its program has asked for them (area.mpi): at its first MPI call after MPIA_METRIC_TELL was
+ * set; the call waits for that. Demands on them: struct agent_demand.mpi.
+ */
+
+/* The MPI call that a slot of the agent is; CALL_NONE: another function. */
+uint32_t agent_mpi_call(const struct agent *agent, uint32_t slot);
+/* The program's calls are functions by now. */
+bool agent_mpi_tells(const struct agent *agent);
+
 /* ---- what event services ask for ---- */
 
 struct agent_demand {
@@ -221,6 +235,8 @@ void agents_on_event(struct agents *agents, void (*fn)(void *ctx, const struct a
 /* The parameters of a request's demand, in its order (one site may serve several demands). false: that request has no
  * demand on this function and side. */
 bool agent_event_params(const struct agent_event *event, const struct csr *csr, struct code_event *ret_params);
+/* What a raised event of an MPI call reports; false: it is no MPI call's. */
+bool agent_event_mpi_call(const struct agent_event *event, struct mpi_told *ret_told);
 /* Called from the loop after the doorbell was rung: programs may have posted something (CODE_POST). */
 void agents_on_ring(struct agents *agents, void (*fn)(void *ctx), void *ctx);
 void agent_release(struct agent *agent, struct area_thread *thread);

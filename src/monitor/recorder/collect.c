@@ -17,8 +17,8 @@
 #include "base/system/pause.h"
 #include "monitor/engine/monitor.h"
 #include "monitor/recorder/agent.h"
-#include "monitor/recorder/collect.h"
 #include "monitor/recorder/agent_select.h"
+#include "monitor/recorder/collect.h"
 #include "shm/waits.h"
 
 struct ordered {
@@ -468,7 +468,7 @@ static uint64_t collect_full(struct agent *agent, uint64_t budget)
     if (done) {
         atomic_fetch_add(&area->freed, 1);
         if (atomic_load(&area->policy) == AREA_WAIT)
-            syscall(SYS_futex, &area->freed, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
+            area_wake(&area->freed);
     }
     return (uint64_t)done * agent->view.packet_size;
 }

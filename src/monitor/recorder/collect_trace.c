@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The trace directory of a process, and what stands beside its packets: counts, what it cost, how it ended. */
+/*
+ * The trace directory of a process, and what stands beside its packets: counts, what it cost, how it ended; the room on its
+ * disk; and what a process leaves in its area when it ends.
+ */
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -447,7 +450,7 @@ size_t collect_waiting(struct agent *agent, const struct area_thread *block, uin
     return found;
 }
 
-/* ---- packets ---- */
+/* ---- packets that it left ---- */
 
 /*
  * Of a process that was killed: packets that a thread had just filled and not given away yet, or that one had taken to

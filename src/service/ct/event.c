@@ -11,7 +11,6 @@
 #include "base/data/cleanup.h"
 #include "base/system/loop.h"
 #include "lang/request.h"
-#include "monitor/recorder/agent_mpi.h"
 #include "monitor/recorder/agents.h"
 #include "monitor/engine/execute.h"
 #include "monitor/engine/csr.h"
@@ -19,6 +18,7 @@
 #include "service/ct/ct.h"
 #include "service/omis/service.h"
 #include "symbols/layout/layout.h"
+#include "shm/mpi_told.h"
 
 struct definition { /* csr->event_data */
     const char *selection;

@@ -9,7 +9,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "monitor/recorder/agent_mpi.h"
 #include "monitor/recorder/agents.h"
 #include "monitor/engine/execute.h"
 #include "monitor/engine/csr.h"

@@ -7,12 +7,13 @@
 #include <string.h>
 
 #include "base/system/clock.h"
-#include "monitor/recorder/agent_mpi.h"
+#include "monitor/recorder/agents.h"
 #include "probe/cells.h"
 #include "monitor/engine/monitor.h"
 #include "monitor/params/params.h"
 #include "monitor/engine/test_support.h"
 #include "service/omis/service.h"
+#include "shm/mpi_told.h"
 
 int pa_register(void);
 
@@ -429,7 +430,7 @@ void agent_commands_read(struct agents *agents)
 {
 }
 
-/* ---- monitor/recorder/agent_mpi.h ---- */
+/* ---- calls of MPI ---- */
 
 uint32_t agent_mpi_call(const struct agent *at, uint32_t slot)
 {

@@ -3,7 +3,6 @@
  * in `struct agents`, first in both. */
 #include <sys/mman.h>
 
-#include "monitor/recorder/agent_mpi.h"
 #include "monitor/engine/monitor.h"
 #include "monitor/mpi/internal.h"
 #include "monitor/recorder/agent_files.h"
