@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/uio.h>
 #include <unistd.h>
 
 #include "base/data/cleanup.h"
@@ -157,6 +158,18 @@ void proc_comm(pid_t pid, pid_t tid, char *ret_comm, size_t size)
     if (proc_file_read(pid, tid, "comm", ret_comm, size, NULL) < 0)
         ret_comm[0] = 0;
     ret_comm[strcspn(ret_comm, "\n")] = 0;
+}
+
+size_t proc_peek(pid_t pid, uint64_t address, void *ret_bytes, size_t size)
+{
+    enum { PAGE = 4096 };
+    size_t to_page = PAGE - address % PAGE,
+           first = size < to_page ? size : to_page; /* the next page may be unreadable */
+    struct iovec here = {ret_bytes, size};
+    struct iovec there[] = {{(void *)(uintptr_t)address, first},                   /* NOLINT: an address over there */
+                            {(void *)(uintptr_t)(address + first), size - first}}; /* NOLINT */
+    ssize_t got = process_vm_readv(pid, &here, 1, there, size > first ? 2 : 1, 0);
+    return got > 0 ? (size_t)got : 0;
 }
 
 pid_t proc_deputy(pid_t pid)

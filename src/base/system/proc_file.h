@@ -19,6 +19,10 @@ void proc_path(char path[PROC_PATH_SIZE], pid_t pid, pid_t tid, const char *name
 /* Reads at most size - 1 bytes of the file and ends them with a NUL. 0 or -errno. */
 int proc_file_read(pid_t pid, pid_t tid, const char *name, char *ret_text, size_t size, size_t *ret_len);
 
+/* Memory of another process, which is not stopped (process_vm_readv(2)): up to the end of what can be read. Returns how many bytes;
+ * of 0 errno says why. */
+size_t proc_peek(pid_t pid, uint64_t address, void *ret_bytes, size_t size);
+
 /* If the first thread has ended: another thread, for files that show what all threads share (memory, program,
  * directories). 0: it has not ended, or no thread is left. */
 pid_t proc_deputy(pid_t pid);

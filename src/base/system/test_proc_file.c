@@ -5,8 +5,10 @@
 #include <signal.h>
 #include <stdarg.h>
 #include <stddef.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -91,9 +93,25 @@ static void test_process(void **state)
     assert_true(self.arg_start && self.arg_end > self.arg_start);
 }
 
+static void test_peek(void **state)
+{
+    size_t page = (size_t)sysconf(_SC_PAGESIZE);
+    char *memory = mmap(NULL, 2 * page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0), text[16] = "";
+    assert_ptr_not_equal(memory, MAP_FAILED);
+    memcpy(memory + page - 4, "abcdefgh", 8);
+    uint64_t at = (uint64_t)(uintptr_t)(memory + page - 4);
+    assert_int_equal(proc_peek(getpid(), at, text, 8), 8);
+    assert_string_equal(text, "abcdefgh");
+    mprotect(memory + page, page, PROT_NONE);
+    assert_int_equal(proc_peek(getpid(), at, text, 8), 4); /* the next page cannot be read */
+    assert_int_equal(proc_peek(getpid(), at + 4, text, 8), 0);
+    assert_int_equal(errno, EFAULT);
+    munmap(memory, 2 * page);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_line), cmocka_unit_test(test_other_lines),
-                                       cmocka_unit_test(test_process)};
+                                       cmocka_unit_test(test_process), cmocka_unit_test(test_peek)};
     return cmocka_run_group_tests_name("proc_file", tests, NULL, NULL);
 }

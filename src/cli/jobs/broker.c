@@ -1,12 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* scry broker: the user's private broker, in the foreground or in the background. */
-#include "cli/common/cli.h"
-
+/* scry broker: the user's private broker, in the foreground or in the background. scry publish: sends what was recorded of jobs to one. */
+#include <errno.h>
+#include <fcntl.h>
+#include <jansson.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
+#include "base/data/cleanup.h"
+#include "base/system/dirs.h"
 #include "broker/local.h"
+#include "broker/url.h"
+#include "cli/common/cli.h"
+#include "jobdir/record/dir.h"
+#include "jobdir/record/info.h"
 
 static int broker_fail(const struct err *err)
 {
@@ -82,4 +92,97 @@ int cmd_broker(const struct options *options)
     }
     broker_local_become(listener.tls ? &listener : NULL, &err);
     return broker_fail(&err);
+}
+
+/* ---- scry publish ---- */
+
+/* Runs scry-publisher with these settings on its standard input. Its exit status, or -errno. */
+static int run_publisher(const char *settings, size_t len)
+{
+    char path[PATH_MAX], name[] = "scry-publisher", *argv[] = {name, NULL};
+    struct err err = {0};
+    int ends[2], status;
+    if (dirs_libexec(name, path, sizeof path, &err) < 0) {
+        cli_log_error(&err);
+        return EXIT_USAGE;
+    }
+    if (pipe2(ends, O_CLOEXEC) < 0)
+        return -errno;
+    pid_t pid = fork();
+    if (pid == 0) {
+        if (dup2(ends[0], STDIN_FILENO) == STDIN_FILENO)
+            execv(path, argv);
+        _exit(EXIT_USAGE);
+    }
+    int code = pid < 0 ? -errno : 0;
+    close(ends[0]);
+    if (code == 0 && write(ends[1], settings, len) != (ssize_t)len) /* a pipe takes them at once */
+        code = -EIO;
+    close(ends[1]);
+    while (pid > 0 && waitpid(pid, &status, 0) < 0)
+        if (errno != EINTR)
+            return -errno;
+    return code < 0 ? code : WIFEXITED(status) ? WEXITSTATUS(status) : EXIT_ERRORS;
+}
+
+static int publish(const struct broker_url *url, const char *dir, const struct job_info *info)
+{
+    _cleanup_(buf_done) struct buf word = BUF_INIT;
+    broker_url_put(&word, url);
+    json_t *json =
+        json_pack("{s:s, s:s?, s:s, s:s, s:s, s:b}", "type", "publish", "url", word.failed ? NULL : word.data, "dir",
+                  dir, "job", info->id, "owner", url->owner[0] ? url->owner : info->user, "alone", 1);
+    _cleanup_(freep) char *text = json ? json_dumps(json, JSON_COMPACT) : NULL;
+    _cleanup_(buf_done) struct buf line = BUF_INIT;
+    json_decref(json);
+    buf_puts(&line, text ? text : "");
+    buf_putc(&line, '\n');
+    int code = text && !line.failed ? run_publisher(line.data, line.len) : -ENOMEM;
+    if (code < 0) {
+        struct err err;
+        err_errno(&err, code, "cannot start scry-publisher");
+        cli_log_error(&err);
+    }
+    return code < 0 ? EXIT_USAGE : code;
+}
+
+static int publish_named(const struct broker_url *url, const char *job)
+{
+    char dir[PATH_MAX];
+    struct err err = {0};
+    struct job_info info = {0};
+    int code = broker_url_is(job)
+                   ? err_set(&err, -ENOTSUP, "a job at a broker is published already: name one of this machine")
+                   : jobdir_find(job, dir, sizeof dir, &err);
+    if (code == 0)
+        code = job_info_read(dir, &info, &err);
+    int status = EXIT_ERRORS;
+    if (code < 0)
+        cli_log_error(&err);
+    else
+        status = publish(url, dir, &info);
+    job_info_done(&info);
+    return status;
+}
+
+int cmd_publish(const struct options *options)
+{
+    struct broker_url url;
+    struct err err = {0};
+    const char *word = options_text(options, "broker");
+    int status = 0;
+    if (!word || !*word)
+        return cli_usage_error(options, "name a broker with --broker, or in SCRY_BROKER");
+    if (broker_url_parse(word, &url, &err) < 0) {
+        cli_log_error(&err);
+        return EXIT_USAGE;
+    }
+    if (url.job[0])
+        return cli_usage_error(options, "--broker: leave out the job, '%s'", url.job);
+    for (size_t i = 0; i < options->word_count; i++) {
+        int one = publish_named(&url, options->words[i]);
+        status = one > status ? one : status;
+    }
+    explicit_bzero(&url, sizeof url);
+    return status;
 }

@@ -15,7 +15,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/syscall.h>
-#include <sys/uio.h>
 #include <unistd.h>
 
 /*
@@ -30,21 +29,10 @@ enum {
     WORD = sizeof(uint64_t),
 };
 
-/* Up to the end of what can be read, at most two pages. */
-static size_t read_some(pid_t pid, uint64_t address, void *room, size_t size)
-{
-    size_t to_page = PAGE - address % PAGE, first = size < to_page ? size : to_page;
-    struct iovec here = {room, size};
-    struct iovec there[] = {{(void *)(uintptr_t)address, first},                   /* NOLINT: an address over there */
-                            {(void *)(uintptr_t)(address + first), size - first}}; /* NOLINT */
-    ssize_t got = process_vm_readv(pid, &here, 1, there, size > first ? 2 : 1, 0);
-    return got > 0 ? (size_t)got : 0;
-}
-
 static bool is_descriptor(pid_t pid, pid_t tid, uint64_t address, uint32_t tid_offset)
 {
     int32_t number = 0;
-    return read_some(pid, address + tid_offset, &number, sizeof number) == sizeof number && number == tid;
+    return proc_peek(pid, address + tid_offset, &number, sizeof number) == sizeof number && number == tid;
 }
 
 /* 0: there is none above. */
@@ -53,7 +41,7 @@ static uint64_t descriptor_above(pid_t pid, pid_t tid, uint64_t sp, uint32_t tid
     uint64_t words[PAGE / WORD];
     const uint64_t end = sp + STACK_MOST;
     for (uint64_t at = sp & ~(uint64_t)(WORD - 1); at < end;) {
-        size_t got = read_some(pid, at, words, sizeof words) / WORD;
+        size_t got = proc_peek(pid, at, words, sizeof words) / WORD;
         for (size_t i = 0; i + SELF_WORD < got; i++)
             if (words[i] == at + i * WORD && words[i + SELF_WORD] == words[i] &&
                 is_descriptor(pid, tid, words[i], tid_offset))
@@ -99,7 +87,7 @@ static bool thread_is_of_mpi(pid_t pid, pid_t tid, const char *syscall)
         !sp)
         return false;
     uint64_t descriptor = descriptor_above(pid, tid, sp, tid_offset), routine = 0;
-    return descriptor && read_some(pid, descriptor + start_offset, &routine, sizeof routine) == sizeof routine &&
+    return descriptor && proc_peek(pid, descriptor + start_offset, &routine, sizeof routine) == sizeof routine &&
            is_in_mpi(pid, routine);
 }
 
@@ -131,8 +119,7 @@ struct thread_wait thread_wait_of(pid_t pid, const char *syscall)
     unsigned command = (unsigned)operation & (unsigned)FUTEX_CMD_MASK;
     bool waits = command == FUTEX_WAIT || command == FUTEX_WAIT_BITSET;
     bool inherits = command == FUTEX_LOCK_PI || command == FUTEX_LOCK_PI2;
-    struct iovec here = {words, sizeof words}, there = {(void *)(uintptr_t)word, sizeof words}; /* NOLINT: over there */
-    if ((!waits && !inherits) || process_vm_readv(pid, &here, 1, &there, 1, 0) != (ssize_t)sizeof words)
+    if ((!waits && !inherits) || proc_peek(pid, word, words, sizeof words) != sizeof words)
         return wait;
     uint32_t owner = 0;
     wait.word = word;

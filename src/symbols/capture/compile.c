@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A function's hook sites become programs. Where its variables are at each: capture/places.c. */
+/* A function's hook sites become programs. Where its variables are at each: capture/site.c. */
 #include <dwarf.h>
 #include <errno.h>
 #include <stdlib.h>

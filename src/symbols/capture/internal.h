@@ -8,7 +8,7 @@
  *     abi                  in which registers arguments and results are passed (System V, x86-64)
  *     variables            functions, inlined instances, variables in scope
  *     statics              variables at fixed addresses
- *     site, places, result where variables and results are at hooks and calls (site.h)
+ *     site                 where variables and results are at hooks and calls (site.h)
  *     types, arrays        values of types
  *     containers, elements the C++ library's containers (containers.h)
  *     memo                 fields, and what pointers lead to, compiled once

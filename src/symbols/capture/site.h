@@ -69,7 +69,6 @@ void site_codes_done(struct capture_compiler *compiler);
 void site_find_parameters(struct site *site, bool by_abi);
 /* Functions for emit_field(), with a struct variable and a struct site. Reads are emitted where it takes some. */
 void site_locate_variable(void *ctx, struct emitter *emitter, struct place *ret_place);
-/* capture/result.c */
 void site_locate_result(void *ctx, struct emitter *emitter, struct place *ret_place);
 /* `size` low bytes of a value that was followed from where the program runs. False: it is not available. */
 bool site_place_of(const struct track *track, struct tracked value, unsigned size, struct emitter *emitter,

@@ -22,6 +22,7 @@
 #include "symbols/helper/jobs.h"
 
 #include "base/data/cleanup.h"
+#include "base/system/proc_file.h"
 #include "symbols/capture/site.h"
 #include "symbols/client/helper.h"
 #include "symbols/layout/layout.h"
@@ -77,8 +78,7 @@ static int variable_read(void *dst, uint64_t address, size_t size)
         memcpy(dst, copy.bytes + at, size);
         return 0;
     }
-    struct iovec to = {dst, size}, from = {(void *)(uintptr_t)address, size};
-    return process_vm_readv(process, &to, 1, &from, 1, 0) == (ssize_t)size ? 0 : -1;
+    return proc_peek(process, address, dst, size) == size ? 0 : -1;
 }
 
 static int variable_write(uint64_t address, const void *bytes, size_t size)

@@ -8,10 +8,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/uio.h>
 #include <unistd.h>
 
 #include "base/data/cleanup.h"
+#include "base/system/proc_file.h"
 
 enum {
     NOTES_SIZE = 1 << 16,
@@ -32,9 +32,8 @@ struct source {
 static bool source_read(struct source *source, void *bytes, size_t len, uint64_t at)
 {
     if (source->fd < 0) {
-        struct iovec local = {bytes, len}, remote = {(void *)(uintptr_t)(source->start + at), len};
         errno = 0;
-        if (process_vm_readv(source->pid, &local, 1, &remote, 1, 0) == (ssize_t)len)
+        if (proc_peek(source->pid, source->start + at, bytes, len) == len)
             return true;
         source->has_ended |= errno == ESRCH;
         return false;

@@ -14,10 +14,10 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
-#include <sys/uio.h>
 #include <unistd.h>
 
 #include "base/system/clock.h"
+#include "base/system/proc_file.h"
 #include "shm/waits.h"
 
 /* ---- callers ---- */
@@ -58,8 +58,7 @@ static bool get_thread(Dwfl *dwfl, pid_t tid, void *ctx, void **ret_thread)
 
 static bool read_memory(pid_t pid, uint64_t addr, void *room, size_t size)
 {
-    struct iovec here = {room, size}, there = {(void *)(uintptr_t)addr, size}; /* NOLINT: an address over there */
-    return process_vm_readv(pid, &here, 1, &there, 1, 0) == (ssize_t)size;
+    return proc_peek(pid, addr, room, size) == size;
 }
 
 static bool read_word(Dwfl *dwfl, Dwarf_Addr addr, Dwarf_Word *ret_word, void *ctx)
