@@ -198,9 +198,6 @@ void snapshot_put_messages(struct buf *out, const struct snapshot *snapshot, uin
 /* Appends what the files are that processes have open, a line for each. numbers, members: room for all processes. */
 void snapshot_put_files(struct buf *out, const struct snapshot *snapshot, uint32_t *numbers,
                         struct stack_member *members);
-/* Appends what the variables of a function are: "n = 320 (all); rank: 0, 1, 2". */
-void snapshot_put_values(struct buf *out, const struct snapshot *snapshot, const struct stack_node *node,
-                         uint32_t *numbers);
 
 /* columns: of a line, at most. */
 void snapshot_text(struct buf *out, const struct snapshot *snapshot, size_t columns);

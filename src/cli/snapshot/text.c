@@ -315,8 +315,9 @@ static void put_missing(struct buf *out, const struct stack_node *node, const ch
     }
 }
 
-void snapshot_put_values(struct buf *out, const struct snapshot *snapshot, const struct stack_node *node,
-                         uint32_t *numbers)
+/* Appends what the variables of a function are: "n = 320 (all); rank: 0, 1, 2". */
+static void snapshot_put_values(struct buf *out, const struct snapshot *snapshot, const struct stack_node *node,
+                                uint32_t *numbers)
 {
     bool first = true;
     for (size_t i = 0, end; i < node->value_count; i = end) {

@@ -105,7 +105,8 @@ static int find_ranks(struct mpi_messages *messages, struct trace *const *traces
     return code;
 }
 
-ptrdiff_t mpi_messages_find(const struct mpi_messages *messages, uint32_t world, int32_t rank)
+/* The rank with that number in a world, or -1. */
+static ptrdiff_t mpi_messages_find(const struct mpi_messages *messages, uint32_t world, int32_t rank)
 {
     const struct mpi_message_rank *ranks = messages->ranks;
     size_t low = COUNT_BEFORE(messages->rank_count, i,

@@ -47,9 +47,6 @@ void mpi_messages_unjudged(struct mpi_messages *messages, uint32_t call, int64_t
 int mpi_messages_waits(struct mpi_messages *messages); /* 0 or -ENOMEM */
 void mpi_messages_waits_free(struct mpi_messages *messages);
 
-/* The rank with that number in a world, or -1. */
-ptrdiff_t mpi_messages_find(const struct mpi_messages *messages, uint32_t world, int32_t rank);
-
 /* A matched message, from the receiver's side. */
 static inline const struct mpi_end *mpi_sent_of(const struct mpi_messages *messages,
                                                 const struct mpi_message_rank *rank, const struct mpi_end *got,

@@ -154,7 +154,8 @@ uint64_t mpi_why_age_of(const struct mpi_why_thread *thread)
     return thread->state == MPI_WHY_POLLS ? thread->thread->polls_ns : thread->thread->now.age_ns;
 }
 
-bool why_satisfiable(const struct why_work *work, const struct mpi_why_condition *condition, const bool *live)
+/* May any (all) of the ranks that it waits for act? */
+static bool why_satisfiable(const struct why_work *work, const struct mpi_why_condition *condition, const bool *live)
 {
     for (uint32_t i = 0; i < condition->for_count; i++)
         if (live[condition->for_ranks[i]] != condition->all)

@@ -182,7 +182,8 @@ uint32_t why_group_in(const struct why_work *work, uint32_t index, const struct 
     return MPI_WHY_NONE;
 }
 
-void why_groups(struct why_work *work)
+/* Fills worlds, groups, comm_groups and world_of. */
+static void why_groups(struct why_work *work)
 {
     find_worlds(work);
     for (uint32_t i = 0; i < work->set->count && !work->failed; i++)
@@ -203,7 +204,8 @@ static const struct thread_seen *seen_of(const struct mpi_stats *stats, int32_t 
     return NULL;
 }
 
-bool why_joins(const struct mpi_stats *stats, int32_t tid)
+/* Waits for the end of another one. */
+static bool why_joins(const struct mpi_stats *stats, int32_t tid)
 {
     const struct thread_seen *seen = seen_of(stats, tid);
     return seen && seen->wait.kind == THREAD_WAITS_END;
@@ -229,7 +231,7 @@ static void find_circle(struct why_work *work, struct mpi_why_rank *rank, const 
 }
 
 /* The threads that called MPI, and those that were seen beside them. */
-void why_actors(struct why_work *work, struct mpi_why_rank *rank, struct mpi_why_thread *threads)
+static void why_actors(struct why_work *work, struct mpi_why_rank *rank, struct mpi_why_thread *threads)
 {
     const struct mpi_stats *stats = rank->stats;
     size_t count = 0;

@@ -45,8 +45,6 @@ struct why_work {
     bool failed;
 };
 
-/* Fills worlds, groups, comm_groups and world_of. */
-void why_groups(struct why_work *work);
 /* Fills why->ranks but for stuck and root. */
 void why_graph(struct why_work *work);
 
@@ -60,10 +58,6 @@ uint32_t why_group_in(const struct why_work *work, uint32_t index, const struct 
 uint32_t *why_epochs(struct why_work *work, uint32_t index, uint32_t window, uint32_t call, uint32_t *ret_count,
                      enum mpi_why_reason *ret_reason);
 
-/* Fills the rank's actors and circle from its threads, whose states are known. */
-void why_actors(struct why_work *work, struct mpi_why_rank *rank, struct mpi_why_thread *threads);
-/* Waits for the end of another one. */
-bool why_joins(const struct mpi_stats *stats, int32_t tid);
 /* Waits so long that what was sent to it has surely come. */
 bool why_has_waited(const struct why_work *work, const struct mpi_stats_thread *thread);
 /* Given the ranks that may: may a thread that is in MPI act, or any of the rank's threads? */
@@ -73,9 +67,6 @@ bool why_rank_may_act(const struct why_work *work, const struct mpi_why_rank *ra
 bool why_is_asleep(const struct mpi_why_rank *rank);
 /* Sets the states of the threads of a stuck rank; otherwise of those in its circle. */
 void why_block_threads(struct mpi_why_rank *rank);
-
-/* May any (all) of the ranks that it waits for act? */
-bool why_satisfiable(const struct why_work *work, const struct mpi_why_condition *condition, const bool *live);
 
 void why_findings(struct why_work *work);
 /* A copy of the finding; its text may be NULL when out of memory. */

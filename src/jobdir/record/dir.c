@@ -412,7 +412,8 @@ void picture_files_clean(uint64_t most_bytes)
         cache_clean(directory, most_bytes);
 }
 
-void picture_file_remove(const char *jobdir)
+/* The job directory is no more. */
+static void picture_file_remove(const char *jobdir)
 {
     char path[PATH_MAX];
     if (picture_file_path(jobdir, false, path, sizeof path, NULL) == 0)

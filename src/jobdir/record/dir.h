@@ -49,8 +49,6 @@ void jobdir_list_free(char **paths, size_t count);
 int picture_file_path(const char *jobdir, bool make, char *ret_path, size_t size, struct err *err);
 /* Of all together so much stays, as cache_clean (base/system/file.h) has it. */
 void picture_files_clean(uint64_t most_bytes);
-/* The job directory is no more. */
-void picture_file_remove(const char *jobdir);
 
 /*
  * What job directories take on the disk, and removing them. Of a directory that the person named (-o DIR) only what

@@ -106,7 +106,7 @@ static void keep_reserve(struct spool *spool)
         unlinkat(spool->dir_fd, RESERVE, 0); /* a full disk at the start: nothing can be kept */
 }
 
-void spool_release_reserve(struct spool *spool)
+static void spool_release_reserve(struct spool *spool)
 {
     if (spool->dir_fd >= 0)
         unlinkat(spool->dir_fd, RESERVE, 0);

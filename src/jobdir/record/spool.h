@@ -60,8 +60,8 @@ bool spool_line_of(struct span text, uint64_t seq, double seconds, struct buf *o
 void spool_put_lines(struct spool *spool, const char *lines, size_t len, uint64_t records);
 void spool_flush(struct spool *spool);
 
-/* Gives back the room that was kept free for the end of the job (job.json, report.txt): call before writing those. */
-void spool_release_reserve(struct spool *spool);
+/* Writes what is left, and gives back the room that was kept free for the end of the job (job.json, report.txt): call before
+ * writing those. */
 void spool_close(struct spool *spool);
 
 /* Reading, also while the job runs. */

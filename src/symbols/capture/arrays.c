@@ -213,7 +213,8 @@ static unsigned emit_elements(struct emitter *emitter, const struct array *array
     return n;
 }
 
-void emit_text(struct emitter *emitter, const struct place *place, uint64_t total)
+/* Text of `total` characters. */
+static void emit_text(struct emitter *emitter, const struct place *place, uint64_t total)
 {
     uint64_t wanted = emitter->options->string < total ? emitter->options->string : total;
     if (wanted > emitter->options->bytes / 4 * 3)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A function's hook sites become programs. Where its variables are at each: capture/site.c. */
+/* A file is opened, and the hook sites of a function become programs. Where its variables are at each: capture/site.c. */
 #include <dwarf.h>
 #include <errno.h>
 #include <stdlib.h>
@@ -7,9 +7,97 @@
 #include <uthash.h>
 
 #include "base/data/cleanup.h"
+#include "base/data/hash.h"
 #include "symbols/capture/internal.h"
 #include "symbols/capture/site.h"
 #include "symbols/index/index_build.h"
+#include "symbols/index/lines.h"
+
+/* ---- the file whose functions are compiled ---- */
+
+static const Dwfl_Callbacks callbacks = {
+    .find_elf = dwfl_build_id_find_elf, /* never called: the file is given */
+    .find_debuginfo = dwfl_standard_find_debuginfo,
+    .section_address = dwfl_offline_section_address,
+};
+
+static int open_file(struct capture_compiler *compiler, const char *path, struct err *err)
+{
+    symbols_stay_local();
+    compiler->dwfl = dwfl_begin(&callbacks);
+    if (!compiler->dwfl)
+        return err_set(err, -ENOMEM, "out of memory for symbols");
+    compiler->module = dwfl_report_elf(compiler->dwfl, path, path, -1, 0, true);
+    dwfl_report_end(compiler->dwfl, NULL, NULL);
+    GElf_Addr bias;
+    Elf *elf = compiler->module ? dwfl_module_getelf(compiler->module, &bias) : NULL;
+    if (!elf)
+        return err_set(err, -ENOEXEC, "%s: %s", path, dwfl_errmsg(-1));
+    int r = elf_code_read(&compiler->code, elf, err);
+    if (r < 0)
+        return r;
+    compiler->dwarf = dwfl_module_getdwarf(compiler->module, &compiler->dwarf_bias);
+    compiler->types.dwarf = compiler->dwarf;
+    Elf *debug = compiler->dwarf ? dwarf_getelf(compiler->dwarf) : NULL;
+    if (debug && debug != elf)
+        elf_code_read_symbols(&compiler->code, debug);
+    compiler->cfi[0] = dwfl_module_eh_cfi(compiler->module, &compiler->cfi_bias[0]);
+    compiler->cfi[1] = dwfl_module_dwarf_cfi(compiler->module, &compiler->cfi_bias[1]);
+    return 0;
+}
+
+int capture_compiler_new(struct capture_compiler **ret_compiler, const char *elf_path, uint64_t bias,
+                         const struct capture_options *options, struct err *err)
+{
+    struct capture_compiler *compiler;
+    int r = capture_compiler_open(&compiler, elf_path, bias, options, err);
+    if (r < 0)
+        return r;
+    if (!compiler->dwarf) {
+        capture_compiler_free(compiler);
+        return err_set(err, -ENODATA, "%s has no debug information: compile with -g", elf_path);
+    }
+    *ret_compiler = compiler;
+    return 0;
+}
+
+int capture_compiler_open(struct capture_compiler **ret_compiler, const char *elf_path, uint64_t bias,
+                          const struct capture_options *options, struct err *err)
+{
+    struct capture_compiler *compiler = calloc(1, sizeof *compiler);
+    if (!compiler)
+        return err_set(err, -ENOMEM, "out of memory for symbols");
+    compiler->bias = bias;
+    compiler->options = *options;
+    int r = open_file(compiler, elf_path, err);
+    if (r < 0) {
+        capture_compiler_free(compiler);
+        return r;
+    }
+    *ret_compiler = compiler;
+    return 0;
+}
+
+void capture_compiler_free(struct capture_compiler *compiler)
+{
+    if (!compiler)
+        return;
+    HASH_FREE_ALL(compiler->layouts, free(each->text));
+    HASH_FREE_ALL(compiler->call_sites);
+    site_codes_done(compiler);
+    variables_done(compiler);
+    scopes_done(compiler);
+    statics_done(compiler);
+    memo_done(&compiler->memo);
+    share_done(&compiler->shared);
+    type_index_done(&compiler->types);
+    elf_code_done(&compiler->code);
+    if (compiler->dwfl)
+        dwfl_end(compiler->dwfl);
+    free(compiler);
+}
+
+/* ---- a function ---- */
 
 static void say_problem(const struct job *job, uint64_t address, const char *text)
 {

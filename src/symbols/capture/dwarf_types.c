@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/data/grow.h"
+#include "base/data/hash.h"
 #include "symbols/capture/internal.h"
 #include "symbols/index/names.h"
 #include "symbols/index/lines.h"
@@ -32,17 +33,6 @@ struct name_unit {
     size_t count, room;
     UT_hash_handle hh;
 };
-
-void name_units_free(struct name_unit *units)
-{
-    struct name_unit *unit, *next;
-    HASH_ITER(hh, units, unit, next)
-    {
-        HASH_DEL(units, unit);
-        free(unit->scopes);
-        free(unit);
-    }
-}
 
 static bool is_scope(Dwarf_Die *die)
 {
@@ -585,14 +575,8 @@ static void index_definitions(struct type_definition **index, Dwarf_Die *parent,
 
 void type_index_done(struct type_index *index)
 {
-    struct type_definition *entry, *next;
-    HASH_ITER(hh, index->definitions, entry, next)
-    {
-        HASH_DEL(index->definitions, entry);
-        free(entry->name);
-        free(entry);
-    }
-    name_units_free(index->units);
+    HASH_FREE_ALL(index->definitions, free(each->name));
+    HASH_FREE_ALL(index->units, free(each->scopes));
     *index = (struct type_index){0};
 }
 

@@ -92,7 +92,6 @@ bool type_has_destructor(Dwarf_Die *type);
 /* As in the source: "const struct point *", "const std::vector<geo::Point> &". index: for scopes of names; NULL:
  * without them. */
 void type_put_name(struct type_index *index, Dwarf_Die *type, bool there_is_one, struct buf *out);
-void name_units_free(struct name_unit *units);
 
 /* ---- containers.c ---- */
 
@@ -395,7 +394,7 @@ int share_number(const char *text, uint32_t id, struct buf *out);
 int share_blocks(struct share_entry **known, struct buf *code, const struct capture_output *output);
 void share_done(struct share_entry **known);
 
-/* ---- capture/memo.c, capture/compile.c ---- */
+/* ---- capture/compile.c ---- */
 
 struct layout_entry { /* layouts that were given out */
     char *text;
@@ -447,8 +446,6 @@ void layout_put_missing(struct emitter *emitter, enum place_kind kind);
 bool place_is_there(const struct place *place, uint64_t size);
 bool type_is_scalar(Dwarf_Die *type);
 bool layout_put_scalar(struct emitter *emitter, Dwarf_Die *type, uint64_t size);
-/* Text of `total` characters. */
-void emit_text(struct emitter *emitter, const struct place *place, uint64_t total);
 /* A text of Fortran, whose length may be known only to the program. */
 void emit_fortran_text(struct emitter *emitter, Dwarf_Die *type, const struct place *place);
 /* An array of which only the program knows where it is, or how many elements it has. */

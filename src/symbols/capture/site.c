@@ -7,10 +7,21 @@
 #include <string.h>
 #include <uthash.h>
 
+#include "base/data/hash.h"
 #include "symbols/capture/internal.h"
 #include "symbols/code/step.h"
 
 enum { CODES_LIMIT = 64 << 20 /* bytes */ };
+
+/* The compiler and its options; NULL: unknown. */
+static const char *site_producer(const struct site *site)
+{
+    Dwarf_Die unit;
+    Dwarf_Attribute attribute;
+    Dwarf_Die function = site->function;
+    return dwarf_diecu(&function, &unit, NULL, NULL) ? dwarf_formstring(dwarf_attr(&unit, DW_AT_producer, &attribute))
+                                                     : NULL;
+}
 
 /* Calls are described in optimised code only. */
 static bool is_optimised(Dwarf_Die *function)
@@ -74,13 +85,7 @@ struct code_entry {
 
 void site_codes_done(struct capture_compiler *compiler)
 {
-    struct code_entry *entry, *next;
-    HASH_ITER(hh, compiler->codes, entry, next)
-    {
-        HASH_DEL(compiler->codes, entry);
-        function_code_done(&entry->code);
-        free(entry);
-    }
+    HASH_FREE_ALL(compiler->codes, function_code_done(&each->code));
     compiler->codes_size = 0;
 }
 
@@ -228,15 +233,6 @@ static struct location location_at(const struct site *site, struct emitter *emit
                              .entry = site->tracked ? &site->track : NULL};
 }
 
-const char *site_producer(const struct site *site)
-{
-    Dwarf_Die unit;
-    Dwarf_Attribute attribute;
-    Dwarf_Die function = site->function;
-    return dwarf_diecu(&function, &unit, NULL, NULL) ? dwarf_formstring(dwarf_attr(&unit, DW_AT_producer, &attribute))
-                                                     : NULL;
-}
-
 /* Whether a register that DWARF names for all of a scope has the variable wherever the scope is. gcc also says so of
  * variables that it does not follow: without optimisation, and with it of those that nothing uses. */
 static bool follows_registers(const struct site *site)
@@ -375,7 +371,9 @@ static void locate_by_dwarf(const struct site *site, struct emitter *emitter, Dw
         *ret_place = (struct place){.kind = PLACE_OPTIMISED_OUT};
 }
 
-void site_add_eightbyte(struct place *whole, const struct place *part, const struct abi_place *abi, unsigned index)
+/* A register's part of a value: its members, and padding that is nowhere. */
+static void site_add_eightbyte(struct place *whole, const struct place *part, const struct abi_place *abi,
+                               unsigned index)
 {
     uint64_t left = abi->size - 8 * (uint64_t)index;
     unsigned size = abi->wide ? 16 : left < 8 ? (unsigned)left : 8, used = abi->wide ? 16 : abi->used[index];
@@ -389,7 +387,8 @@ void site_add_eightbyte(struct place *whole, const struct place *part, const str
         whole->pieces[whole->piece_count++] = (struct piece){.kind = PLACE_OPTIMISED_OUT, .size = size - used};
 }
 
-struct place site_whole(const struct place *pieces)
+/* A value that has one piece only, without pieces. */
+static struct place site_whole(const struct place *pieces)
 {
     const struct piece *piece = &pieces->pieces[0];
     return (struct place){.kind = piece->kind,

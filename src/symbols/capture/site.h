@@ -76,11 +76,4 @@ bool site_place_of(const struct track *track, struct tracked value, unsigned siz
 /* capture/arrays.c: what the code behind an entry hook is about to write to a variable that was not set before. */
 bool site_locate_bound(const struct site *site, struct emitter *emitter, Dwarf_Die *variable, struct place *ret_place);
 
-/* The compiler and its options; NULL: unknown. */
-const char *site_producer(const struct site *site);
-/* A register's part of a value: its members, and padding that is nowhere. */
-void site_add_eightbyte(struct place *whole, const struct place *part, const struct abi_place *abi, unsigned index);
-/* A value that has one piece only, without pieces. */
-struct place site_whole(const struct place *pieces);
-
 #endif

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/data/cleanup.h"
+#include "base/data/hash.h"
 #include "symbols/capture/internal.h"
 #include "symbols/capture/site.h"
 #include "symbols/index/lines.h"
@@ -195,13 +196,7 @@ bool statics_find(struct capture_compiler *compiler, Dwarf_Die *unit, int tag, c
 
 void statics_done(struct capture_compiler *compiler)
 {
-    struct static_entry *entry, *next;
-    HASH_ITER(hh, compiler->statics, entry, next)
-    {
-        HASH_DEL(compiler->statics, entry);
-        free(entry->key);
-        free(entry);
-    }
+    HASH_FREE_ALL(compiler->statics, free(each->key));
 }
 
 /*

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/data/grow.h"
+#include "base/data/hash.h"
 #include "symbols/capture/internal.h"
 #include "symbols/capture/site.h"
 #include "symbols/index/lines.h"
@@ -512,12 +513,7 @@ static const struct content_entry *content_of(struct capture_compiler *compiler,
 
 void variables_done(struct capture_compiler *compiler)
 {
-    struct content_entry *entry, *next;
-    HASH_ITER(hh, compiler->contents, entry, next)
-    {
-        HASH_DEL(compiler->contents, entry);
-        free(entry);
-    }
+    HASH_FREE_ALL(compiler->contents);
     compiler->contents_size = 0;
 }
 

@@ -81,13 +81,8 @@ void elf_code_read_symbols(struct elf_code *code, Elf *elf);
 bool elf_code_is_clone(const struct elf_code *code, uint64_t address);
 enum elf_returns elf_code_returns(const struct elf_code *code, uint64_t address);
 void elf_code_done(struct elf_code *code);
-/* Bytes at an address and how many are left; NULL: no code there. */
-const uint8_t *elf_code_at(const struct elf_code *code, uint64_t address, size_t *ret_left);
 /* The same of constants. */
 const uint8_t *elf_code_constant(const struct elf_code *code, uint64_t address, size_t *ret_left);
-/* -1: no hook; 0: enter; 1: exit. `target` is what a direct call or jump goes to. */
-int elf_code_hook(const struct elf_code *code, uint64_t target);
-int elf_code_hook_slot(const struct elf_code *code, uint64_t slot);
 /* The direct calls of a function in the whole file. */
 size_t elf_code_calls(struct elf_code *code, uint64_t target, const struct code_site **ret_calls);
 /* Where its address is loaded, as the hooks' first argument is. */

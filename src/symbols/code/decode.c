@@ -219,7 +219,8 @@ static const uint8_t *bytes_at(const struct code_section *sections, size_t count
     return NULL;
 }
 
-const uint8_t *elf_code_at(const struct elf_code *code, uint64_t address, size_t *ret_left)
+/* Bytes at an address and how many are left; NULL: no code there. */
+static const uint8_t *elf_code_at(const struct elf_code *code, uint64_t address, size_t *ret_left)
 {
     return bytes_at(code->sections, code->section_count, address, ret_left);
 }
@@ -229,7 +230,8 @@ const uint8_t *elf_code_constant(const struct elf_code *code, uint64_t address, 
     return bytes_at(code->constants, code->constant_count, address, ret_left);
 }
 
-int elf_code_hook_slot(const struct elf_code *code, uint64_t slot)
+/* Of a slot in the GOT: -1: no hook; 0: enter; 1: exit. */
+static int elf_code_hook_slot(const struct elf_code *code, uint64_t slot)
 {
     for (size_t i = 0; i < code->slot_count; i++)
         if (code->slots[i].address == slot)
@@ -277,7 +279,8 @@ bool insn_target(const struct insn *insn, uint64_t *ret_target)
     return true;
 }
 
-bool insn_rip_address(const struct insn *insn, unsigned operand, uint64_t *ret_address)
+/* Of an operand [rip + x]. */
+static bool insn_rip_address(const struct insn *insn, unsigned operand, uint64_t *ret_address)
 {
     const ZydisDecodedOperand *op = &insn->operands[operand];
     if (op->type != ZYDIS_OPERAND_TYPE_MEMORY || op->mem.base != ZYDIS_REGISTER_RIP)
@@ -287,7 +290,8 @@ bool insn_rip_address(const struct insn *insn, unsigned operand, uint64_t *ret_a
 }
 
 /* A PLT entry jumps to where a slot of the GOT says; it may begin with endbr64. */
-int elf_code_hook(const struct elf_code *code, uint64_t target)
+/* The same of what a direct call or jump goes to. */
+static int elf_code_hook(const struct elf_code *code, uint64_t target)
 {
     if (target && (target == code->enter || target == code->exit))
         return target == code->exit;

@@ -24,8 +24,6 @@ bool insn_decode(const struct elf_code *code, uint64_t address, struct insn *ret
 int insn_register(ZydisRegister reg);
 /* Of direct calls and jumps. */
 bool insn_target(const struct insn *insn, uint64_t *ret_target);
-/* Of an operand [rip + x]. */
-bool insn_rip_address(const struct insn *insn, unsigned operand, uint64_t *ret_address);
 
 enum { RSP = 7, RBP = 6, XMM0 = 16 }; /* of track.values */
 

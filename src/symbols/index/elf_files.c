@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Names of source files, and lines of functions, by .debug_line (DWARF 5, section 6.2). */
 #include "base/data/grow.h"
+#include "base/data/hash.h"
 #include "symbols/index/index_build.h"
 
 #include <dwarf.h>
@@ -275,14 +276,7 @@ static const struct sections *sections_of(struct elf_files *files, Dwarf *dwarf)
 
 static void units_forget(struct elf_files *files)
 {
-    struct unit *unit, *next;
-    HASH_ITER(hh, files->units, unit, next)
-    {
-        HASH_DEL(files->units, unit);
-        free(unit->directories);
-        free(unit->files);
-        free(unit);
-    }
+    HASH_FREE_ALL(files->units, free(each->directories); free(each->files));
     files->unit_count = 0;
 }
 

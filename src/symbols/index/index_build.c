@@ -4,6 +4,7 @@
 #include "base/data/cleanup.h"
 #include "base/data/grow.h"
 #include "base/data/buf.h"
+#include "base/data/hash.h"
 #include "base/data/sum.h"
 #include "base/system/file.h"
 #include "symbols/index/names.h"
@@ -205,24 +206,14 @@ struct text {
     char bytes[];
 };
 
-static void interned_free(struct interned **table)
-{
-    struct interned *entry, *next;
-    HASH_ITER(hh, *table, entry, next)
-    {
-        HASH_DEL(*table, entry);
-        free(entry);
-    }
-}
-
 static void builder_done(struct builder *builder)
 {
     free(builder->functions);
     free(builder->aliases);
     buf_done(&builder->strings);
     buf_done(&builder->problems);
-    interned_free(&builder->interned);
-    interned_free(&builder->paths);
+    HASH_FREE_ALL(builder->interned);
+    HASH_FREE_ALL(builder->paths);
     for (struct text *text = builder->texts, *next; text; text = next) {
         next = text->next;
         free(text);

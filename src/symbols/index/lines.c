@@ -2,6 +2,7 @@
 #include "symbols/index/lines.h"
 
 #include "base/data/grow.h"
+#include "base/data/hash.h"
 #include "symbols/index/names.h"
 
 #include <dlfcn.h>
@@ -368,13 +369,7 @@ int lines_find(struct lines *lines, uint64_t addr, struct line_location *ret_loc
 
 void lines_forget(struct lines *lines)
 {
-    struct line_path *path, *next;
-    HASH_ITER(hh, lines->paths, path, next)
-    {
-        HASH_DEL(lines->paths, path);
-        free(path->path);
-        free(path);
-    }
+    HASH_FREE_ALL(lines->paths, free(each->path));
     free(lines->symbol.name);
     scopes_free(&lines->scopes);
 }
@@ -607,12 +602,5 @@ static Dwarf_Die *scope_unit(struct scopes **all, Dwfl_Module *module, uint64_t 
 
 static void scopes_free(struct scopes **all)
 {
-    struct scopes *scopes, *next;
-    HASH_ITER(hh, *all, scopes, next)
-    {
-        HASH_DEL(*all, scopes);
-        free(scopes->list);
-        free(scopes->spans);
-        free(scopes);
-    }
+    HASH_FREE_ALL(*all, free(each->list); free(each->spans));
 }

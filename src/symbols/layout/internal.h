@@ -81,6 +81,5 @@ void layout_put_integer(struct buf *out, const uint8_t *bytes, size_t size, bool
 void layout_put_float(struct buf *out, const uint8_t *bytes, size_t size);
 void layout_put_enum(struct buf *out, const struct layout_type *type, const uint8_t *bytes);
 uint64_t layout_unsigned(const uint8_t *bytes, size_t size); /* at most 8 bytes */
-int64_t layout_signed(const uint8_t *bytes, size_t size);
 
 #endif

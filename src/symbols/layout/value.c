@@ -16,7 +16,7 @@ uint64_t layout_unsigned(const uint8_t *bytes, size_t size)
     return value;
 }
 
-int64_t layout_signed(const uint8_t *bytes, size_t size)
+static int64_t layout_signed(const uint8_t *bytes, size_t size)
 {
     uint64_t value = layout_unsigned(bytes, size);
     if (size < 8 && value >> (size * 8 - 1) & 1)
