@@ -166,7 +166,7 @@ struct shape {
     size_t services, results, characters;
 };
 
-static bool measure(struct span bytes, struct shape *ret_shape)
+static bool reply_measure(struct span bytes, struct shape *ret_shape)
 {
     struct reply_reader reader = {.at = bytes.ptr, .end = bytes.ptr + bytes.len};
     struct shape shape = {0};
@@ -194,7 +194,7 @@ static bool measure(struct span bytes, struct shape *ret_shape)
 bool reply_read_begin(struct reply_reader *reader, struct span bytes)
 {
     struct shape shape;
-    if (!bytes.ptr || !measure(bytes, &shape))
+    if (!bytes.ptr || !reply_measure(bytes, &shape))
         return false;
     *reader = (struct reply_reader){bytes.ptr + 4, bytes.ptr + bytes.len, (uint32_t)(shape.services - 1)};
     return true;
@@ -227,7 +227,7 @@ static char *put_string(char **to, struct span text)
 int reply_decode(struct span bytes, Omis_reply *ret_reply)
 {
     struct shape shape;
-    if (!bytes.ptr || !measure(bytes, &shape))
+    if (!bytes.ptr || !reply_measure(bytes, &shape))
         return -EBADMSG;
     size_t pointers = shape.services * sizeof(Omis_service_result), size = shape.results * sizeof(Omis_object_result);
     if (__builtin_add_overflow(size, pointers, &size) || __builtin_add_overflow(size, shape.characters, &size))

@@ -48,7 +48,7 @@ static int out_of_memory(struct parser *parser)
 }
 
 /* Doubles a stack, which is then on the heap. NULL: out of memory; the old one is still valid. */
-static void *grow(void *items, const void *fixed, size_t size, size_t *cap)
+static void *stack_grow(void *items, const void *fixed, size_t size, size_t *cap)
 {
     void *more = realloc(items == fixed ? NULL : items, *cap * 2 * size);
     if (!more)
@@ -66,7 +66,7 @@ static int push_value(struct parser *parser, const struct value *value)
                        "at byte %u: more than %d values in one request: split it, or use binary data (LENGTH#BYTES)",
                        value->offset, REQUEST_VALUE_LIMIT);
     if (parser->value_count == parser->value_cap) {
-        struct value *more = grow(parser->values, parser->fixed_values, sizeof *value, &parser->value_cap);
+        struct value *more = stack_grow(parser->values, parser->fixed_values, sizeof *value, &parser->value_cap);
         if (!more)
             return out_of_memory(parser);
         parser->values = more;
@@ -178,7 +178,7 @@ static int parse_call(struct parser *parser, const char *what, struct call_text 
 static int push_call(struct parser *parser, const struct call_text *call)
 {
     if (parser->call_count == parser->call_cap) {
-        struct call_text *more = grow(parser->calls, parser->fixed_calls, sizeof *call, &parser->call_cap);
+        struct call_text *more = stack_grow(parser->calls, parser->fixed_calls, sizeof *call, &parser->call_cap);
         if (!more)
             return out_of_memory(parser);
         parser->calls = more;

@@ -249,7 +249,7 @@ int signature_parse(struct arena *arena, const char *text, struct signature *ret
 
 /* ---- checking ---- */
 
-static bool matches(const struct param_type *param, const struct value *value)
+static bool param_matches(const struct param_type *param, const struct value *value)
 {
     switch (value->kind) {
     case VALUE_PARAM:
@@ -299,7 +299,7 @@ static const char *type_name(const struct param_type *param, char text[64])
     return text;
 }
 
-static enum check_result mismatch(const struct checker *checker, size_t index, const struct value *found)
+static enum check_result param_mismatch(const struct checker *checker, size_t index, const struct value *found)
 {
     const struct param_type *param = &checker->signature->params[index];
     char expected[64], where[32] = "";
@@ -327,8 +327,8 @@ static enum check_result check_list(const struct checker *checker, size_t index,
     size_t count = value->list.count;
     bool convert = false;
     for (size_t i = 0; i < count; i++) {
-        if (!matches(param, &items[i]))
-            return mismatch(checker, index, &items[i]);
+        if (!param_matches(param, &items[i]))
+            return param_mismatch(checker, index, &items[i]);
         convert |= needs_conversion(param, &items[i]);
     }
     if (!convert)
@@ -352,8 +352,8 @@ static enum check_result check_argument(const struct checker *checker, size_t in
         return check_list(checker, index, value);
     if (!param->list && param->kind == TYPE_TOKEN && value->kind == VALUE_LIST && value->list.count == 1)
         *value = value->list.items[0];
-    if (!matches(param, value))
-        return mismatch(checker, index, value);
+    if (!param_matches(param, value))
+        return param_mismatch(checker, index, value);
     if (needs_conversion(param, value))
         *value = to_floating(value);
     if (param->list) {
@@ -388,7 +388,7 @@ static enum check_result wrong_count(const struct checker *checker, size_t argc)
 }
 
 /* The value of an argument that was left out. */
-static struct value absent(const struct param_type *param)
+static struct value param_absent(const struct param_type *param)
 {
     if (param->list)
         return value_list(NULL, 0);
@@ -420,7 +420,7 @@ enum check_result signature_check(const struct signature *signature, struct span
     if (argc)
         memcpy(checked, args, argc * sizeof *checked);
     for (size_t i = argc; i < signature->param_count; i++)
-        checked[i] = absent(&signature->params[i]);
+        checked[i] = param_absent(&signature->params[i]);
     for (size_t i = 0; i < argc; i++) {
         enum check_result result = check_argument(&checker, i, &checked[i]);
         if (result != CHECK_OK)

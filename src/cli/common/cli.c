@@ -33,7 +33,7 @@ static const char *pager_wanted(void)
     return *command && strcmp(command, "cat") != 0 ? command : NULL;
 }
 
-static void become(const char *command, int from)
+static void pager_become(const char *command, int from)
 {
     dup2(from, STDIN_FILENO);
     close(from);
@@ -58,7 +58,7 @@ void pager_start(void)
     pid_t child = fork();
     if (child == 0) {
         close(ends[1]);
-        become(command, ends[0]);
+        pager_become(command, ends[0]);
     }
     close(ends[0]);
     if (child > 0) {
@@ -94,7 +94,7 @@ static void end_of(int signo)
     raise(signo); /* blocked here, and by now as it was: SA_RESETHAND */
 }
 
-static void handle(int signo)
+static void signal_handle(int signo)
 {
     struct sigaction before;
     if (sigaction(signo, NULL, &before) == 0 && !(before.sa_flags & SA_SIGINFO) && before.sa_handler == SIG_DFL)
@@ -113,8 +113,8 @@ static bool is_due(struct progress *progress)
     if (progress->off || now_ns < progress->next_ns)
         return false;
     if (!progress->shown) {
-        handle(SIGINT);
-        handle(SIGTERM);
+        signal_handle(SIGINT);
+        signal_handle(SIGTERM);
     }
     progress->shown = true;
     progress->next_ns = now_ns + NS_PER_SECOND / 10;
@@ -184,7 +184,7 @@ void cli_log_error(const struct err *err)
 }
 
 /* The command line anew: reading it has moved its words to the front. NULL: out of memory. */
-static char **arguments(const struct options *options, char *path, struct arena *memory)
+static char **program_arguments(const struct options *options, char *path, struct arena *memory)
 {
     size_t count = 0;
     char **argv = arena_alloc(memory, (options->count + options->word_count + 3) * sizeof *argv);
@@ -214,7 +214,7 @@ int cli_become(const struct options *options, const char *program)
         cli_log_error(&err);
         return EXIT_USAGE;
     }
-    char **argv = arguments(options, path, &memory);
+    char **argv = program_arguments(options, path, &memory);
     if (argv)
         execv(path, argv);
     log_error("%s: %s", path, strerror(errno));

@@ -131,7 +131,7 @@ enum { LINE_BYTES = 64 << 10 };
 
 /* ---- the program ---- */
 
-static int spawn(struct found_job *job, const char *command, const char *url, struct err *err)
+static int mirror_spawn(struct found_job *job, const char *command, const char *url, struct err *err)
 {
     char path[PATH_MAX];
     int in[2], out[2], code = dirs_libexec("scry-mirror", path, sizeof path, err);
@@ -230,7 +230,7 @@ static void take_line(struct told *told, char *line)
 }
 
 /* Reads until it is ready, has failed, or is gone. It has its own limits of time; and a person has Ctrl-C. */
-static int listen(const struct found_job *job, struct told *told, struct err *err)
+static int mirror_listen(const struct found_job *job, struct told *told, struct err *err)
 {
     _cleanup_(buf_done) struct buf in = BUF_INIT;
     struct pollfd output = {.fd = job->output, .events = POLLIN};
@@ -321,9 +321,9 @@ static int find_remote(struct found_job *job, const char *word, struct err *err)
     if (code == 0 && !names_job)
         code = err_set(err, -EINVAL, "'%s' names no job: add /USER/JOB; `scry ps '%s'` lists them", word, word);
     if (code == 0)
-        code = spawn(job, "follow", word, err);
+        code = mirror_spawn(job, "follow", word, err);
     if (code == 0)
-        code = listen(job, &told, err);
+        code = mirror_listen(job, &told, err);
     if (code == 0)
         code = (size_t)snprintf(job->path, sizeof job->path, "%s", told.ready) < sizeof job->path
                    ? take_remote(job, word, err)
@@ -386,9 +386,9 @@ int find_forget(struct found_job *ret_job, const char *url, bool unreachable_too
     *ret_job = (struct found_job){.input = -1, .output = -1, .remote = true};
     struct told told = {0};
     const char *command = dry ? "forget-nothing" : unreachable_too ? "forget-unreachable" : "forget";
-    int code = spawn(ret_job, command, url, err);
+    int code = mirror_spawn(ret_job, command, url, err);
     if (code == 0)
-        code = listen(ret_job, &told, err);
+        code = mirror_listen(ret_job, &told, err);
     if (code == 0 && (size_t)snprintf(ret_job->path, sizeof ret_job->path, "%s", told.ready) >= sizeof ret_job->path)
         code = err_set(err, -ENAMETOOLONG, "%s: too long", told.ready);
     told_done(&told);
@@ -399,9 +399,9 @@ int find_list(const char *url, bool newest, find_list_fn *fn, void *ctx, size_t 
 {
     struct found_job lister = {.input = -1, .output = -1};
     struct told told = {.job = fn, .ctx = ctx};
-    int code = spawn(&lister, newest ? "list-newest" : "list", url, err);
+    int code = mirror_spawn(&lister, newest ? "list-newest" : "list", url, err);
     if (code == 0)
-        code = listen(&lister, &told, err);
+        code = mirror_listen(&lister, &told, err);
     find_close(&lister);
     *ret_more = told.more;
     told_done(&told);
@@ -412,9 +412,9 @@ int find_reach(const char *url, struct err *err)
 {
     struct found_job none = {.input = -1, .output = -1};
     struct told told = {0};
-    int code = spawn(&none, "reach", url, err);
+    int code = mirror_spawn(&none, "reach", url, err);
     if (code == 0)
-        code = listen(&none, &told, err);
+        code = mirror_listen(&none, &told, err);
     told_done(&told);
     find_close(&none);
     return code;

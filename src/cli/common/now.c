@@ -31,7 +31,7 @@ static const json_t *place_in(const struct layer_place *place, enum now_layer la
     return record_seconds(place->stack) > record_seconds(place->line) ? place->stack : place->line;
 }
 
-static const struct job_process *living(const struct job_model *model, pid_t pid)
+static const struct job_process *process_living(const struct job_model *model, pid_t pid)
 {
     const struct job_process *process;
     HASH_FIND_INT(model->alive, &pid, process);
@@ -61,25 +61,25 @@ static void mark_outer(const struct job_model *model, struct found *list, size_t
 {
     qsort(list, count, sizeof *list, by_pid);
     for (size_t i = 0; i < count; i++) {
-        const struct job_process *process = living(model, list[i].pid);
+        const struct job_process *process = process_living(model, list[i].pid);
         for (int steps = 0; process && steps < PARENTS_MOST; steps++) {
             const struct found parent = {.pid = process->ppid};
             struct found *outer = bsearch(&parent, list, count, sizeof *list, by_pid);
             if (outer)
                 outer->outer = true;
-            process = living(model, process->ppid);
+            process = process_living(model, process->ppid);
         }
     }
 }
 
 /* What the innermost processes of the layer are at, the last change first. */
-static size_t places(const struct job_model *model, enum now_layer layer, size_t each, struct now_line *ret_lines)
+static size_t places_last(const struct job_model *model, enum now_layer layer, size_t each, struct now_line *ret_lines)
 {
     size_t count = 0, used = 0, all = HASH_COUNT(model->layers.places);
     _cleanup_(freep) struct found *list = all ? calloc(all, sizeof *list) : NULL;
     for (const struct layer_place *place = list ? model->layers.places : NULL; place; place = place->hh.next) {
         const json_t *record = place_in(place, layer);
-        if (record && living(model, place->pid))
+        if (record && process_living(model, place->pid))
             list[count++] = (struct found){place->pid, record, false};
     }
     if (!count)
@@ -136,7 +136,7 @@ size_t now_lines(const struct job_model *model, size_t each, struct now_line ret
         if (layer == NOW_PROGRESS)
             used += all_progress(model, each, ret_lines + used);
         else if (layer == NOW_SCRIPT || layer == NOW_PYTHON)
-            used += places(model, layer, each, ret_lines + used);
+            used += places_last(model, layer, each, ret_lines + used);
         else if (record)
             ret_lines[used++] = (struct now_line){layer, record};
     }
@@ -285,7 +285,7 @@ static json_t *places_json(const struct now *now, enum now_layer layer)
 {
     struct now_line lines[JSON_EACH];
     json_t *list = json_array();
-    size_t count = places(now->model, layer, JSON_EACH, lines);
+    size_t count = places_last(now->model, layer, JSON_EACH, lines);
     for (size_t i = 0; i < count; i++)
         json_array_append(list, (json_t *)lines[i].record);
     return list;

@@ -68,7 +68,7 @@ static size_t least_of_last(const struct table *table, size_t last)
 }
 
 /* The widths of all columns but the last; 0: it is left out. */
-static void measure(const struct table *table, size_t last, size_t ret_widths[TABLE_COLUMNS])
+static void columns_measure(const struct table *table, size_t last, size_t ret_widths[TABLE_COLUMNS])
 {
     size_t total = 0, least = least_of_last(table, last);
     for (size_t column = 0; column < last; column++) {
@@ -114,7 +114,7 @@ static void put_row(struct buf *out, const struct table *table, size_t last, con
 void table_put(struct buf *out, struct table *table)
 {
     size_t widths[TABLE_COLUMNS] = {0}, last = last_of(table);
-    measure(table, last, widths);
+    columns_measure(table, last, widths);
     if (!table->put)
         put_row(out, table, last, widths, NULL);
     table->put = true;

@@ -293,7 +293,7 @@ static void doctor_node(struct doctor_out *out, const char *name)
 /* Can the library that traces functions be loaded into programs, and does it have its hooks? */
 
 /* Runs in a child: a crash in there must not end the doctor. */
-static _Noreturn void load(const char *library, int report_fd)
+static _Noreturn void library_load(const char *library, int report_fd)
 {
     typedef void hook(void *function, void *call_site);
     setenv("SCRY", "off", 1); /* only load it */
@@ -302,8 +302,8 @@ static _Noreturn void load(const char *library, int report_fd)
     hook *enter = handle ? (hook *)dlsym(handle, "__cyg_profile_func_enter") : NULL;
     hook *leave = handle ? (hook *)dlsym(handle, "__cyg_profile_func_exit") : NULL;
     if (enter && leave) {
-        enter((void *)load, __builtin_return_address(0));
-        leave((void *)load, __builtin_return_address(0));
+        enter((void *)library_load, __builtin_return_address(0));
+        leave((void *)library_load, __builtin_return_address(0));
     } else if (!problem) {
         problem = "it has no hooks: it is of another version";
     }
@@ -323,7 +323,7 @@ static void try_to_load(const char *library, char *ret_problem, size_t size)
     }
     pid_t pid = fork();
     if (pid == 0)
-        load(library, ends[1]);
+        library_load(library, ends[1]);
     close(ends[1]);
     ssize_t got = pid > 0 ? read(ends[0], ret_problem, size - 1) : 0;
     ret_problem[got > 0 ? got : 0] = 0;

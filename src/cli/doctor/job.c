@@ -234,13 +234,13 @@ static void job_programs_check_symbols(struct job_look *look)
  * facts come from the job's records and, while it runs, from the monitor.
  */
 
-static const char *setting(const struct job_look *look, const char *key)
+static const char *setting_of(const struct job_look *look, const char *key)
 {
     const char *value = json_string_value(json_object_get(look->settings, key));
     return value ? value : "";
 }
 
-static bool runs(const struct job_look *look)
+static bool job_runs(const struct job_look *look)
 {
     return look->report.state == JOB_RUNNING;
 }
@@ -405,8 +405,8 @@ static void check_asked(struct job_look *look)
     json_t *value;
     json_object_foreach(look->settings, key, value)
         buf_printf(&list, " %s=%s", key, json_string_value(value) ? json_string_value(value) : "");
-    look->hooks_needed = strcmp(setting(look, "trace"), "off") != 0;
-    if (strcmp(setting(look, "on"), "no") == 0) {
+    look->hooks_needed = strcmp(setting_of(look, "trace"), "off") != 0;
+    if (strcmp(setting_of(look, "on"), "no") == 0) {
         finding_set(&finding, FINDING_FAIL, "recording was switched off: on=no");
         finding_remedy(&finding, "scry set JOB on=yes, while it runs");
     } else if (!look->hooks_needed) {
@@ -456,13 +456,13 @@ static void check_monitor(struct job_look *look)
                                       "scry doctor (without a job) says whether the monitor answers now; run the job "
                                       "again");
     size_t wrong = look->monitor_told + say_warnings(look, "gap", "monitor", FINDING_WARN, "");
-    if (runs(look))
+    if (job_runs(look))
         ask_monitor(look, &finding);
     else if (look->report.state == JOB_UNWATCHED || look->report.state == JOB_LOST)
         finding_set(&finding, FINDING_OK, "it was there as long as there was somebody to tell");
     else
         finding_set(&finding, FINDING_OK, "it followed the job from start to end");
-    if (runs(look) || !wrong)
+    if (job_runs(look) || !wrong)
         doctor_say(look->out, "monitor", &finding);
 }
 
@@ -553,20 +553,20 @@ static void check_calls(struct job_look *look)
     } else if (functions->events || functions->functions) {
         finding_set(&finding, FINDING_OK, "%" PRIu64 " events of %u functions", functions->events,
                     HASH_COUNT(functions->functions));
-    } else if (runs(look)) {
+    } else if (job_runs(look)) {
         finding_set(&finding, FINDING_WARN, "no call was recorded so far");
         finding_remedy(&finding, "look again in a moment: calls are collected from time to time");
     } else {
         finding_set(&finding, FINDING_FAIL,
                     "processes were traced, but no function that matches the selection was called%s%s",
                     functions->min_time_ns ? ", or none took as long as --min-time " : "",
-                    functions->min_time_ns ? setting(look, "min-time") : "");
+                    functions->min_time_ns ? setting_of(look, "min-time") : "");
         finding_remedy(&finding,
-                       json_array_size(functions->problems) || !*setting(look, "trace")
+                       json_array_size(functions->problems) || !*setting_of(look, "trace")
                            ? "correct --trace (%.200s); scry run without it records all functions with hooks"
                            : "what is chosen (%.200s) exists, but was not called; scry run without --trace records all "
                              "functions with hooks",
-                       *setting(look, "trace") ? setting(look, "trace") : "not given");
+                       *setting_of(look, "trace") ? setting_of(look, "trace") : "not given");
     }
     doctor_say(look->out, "calls", &finding);
     json_array_foreach(functions->problems, index, problem)
@@ -623,7 +623,7 @@ static void check_mpi(struct job_look *look)
 {
     struct finding finding = {0};
     size_t told = say_warnings(look, "mpi", "mpi", FINDING_FAIL, "");
-    if (strcmp(setting(look, "mpi"), "off") == 0) {
+    if (strcmp(setting_of(look, "mpi"), "off") == 0) {
         finding_set(&finding, FINDING_WARN, "MPI calls were not counted: mpi=off");
         finding_remedy(&finding, "start the job without --mpi off and SCRY_MPI=off");
     } else if (look->ranks) {
@@ -631,12 +631,12 @@ static void check_mpi(struct job_look *look)
     } else if (told) {
         return;
     } else {
-        finding_set(&finding, FINDING_OK, "no process used MPI%s", runs(look) ? " so far" : "");
+        finding_set(&finding, FINDING_OK, "no process used MPI%s", job_runs(look) ? " so far" : "");
     }
     doctor_say(look->out, "mpi", &finding);
 }
 
-static int load(struct job_look *look, const char *job, struct err *err)
+static int job_load(struct job_look *look, const char *job, struct err *err)
 {
     int code = jobdir_find(job, look->path, sizeof look->path, err);
     if (code == 0)
@@ -669,7 +669,7 @@ int doctor_job(struct doctor_out *out, const char *job)
                                                              check_mpi};
     struct job_look look = {.out = out};
     struct err err = {0};
-    int code = load(&look, job, &err);
+    int code = job_load(&look, job, &err);
     if (code < 0)
         cli_log_error(&err);
     for (size_t i = 0; code == 0 && i < sizeof checks / sizeof *checks; i++)

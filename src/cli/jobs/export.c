@@ -196,8 +196,8 @@ static int export_file(struct exporter *exporter, const struct export_format *fo
 }
 
 /* The job's title, its name or the program of its first rank, and its command line. */
-static void describe(struct buf *title, struct buf *command, const struct job_traces *traces,
-                     const struct mpi_messages *messages)
+static void title_of_job(struct buf *title, struct buf *command, const struct job_traces *traces,
+                         const struct mpi_messages *messages)
 {
     struct job_info info = {0};
     size_t index;
@@ -221,7 +221,7 @@ static int export_job(const struct job_traces *traces, const struct choice *choi
     _cleanup_(buf_done) struct buf title = BUF_INIT, command = BUF_INIT;
     int status = load_messages(&messages, format, traces, choice);
     if (status == 0) {
-        describe(&title, &command, traces, messages);
+        title_of_job(&title, &command, traces, messages);
         struct exporter exporter = {.out = stdout,
                                     .start_ns = traces->start_ns,
                                     .messages = messages && messages->rank_count ? messages : NULL,

@@ -418,7 +418,7 @@ static int add_part(void *ctx, const char *dir)
 }
 
 /* Reads the spool only of what is not over. */
-static int load(struct job_report *report, const char *path, struct err *err)
+static int report_load(struct job_report *report, const char *path, struct err *err)
 {
     struct job_info info;
     int code = job_info_read(path, &info, err);
@@ -463,7 +463,7 @@ static void listing_done(struct listing *listing)
 }
 
 /* What there is by now. A long list comes in pieces, so that one sees that it comes. */
-static void show(struct listing *listing)
+static void listing_show(struct listing *listing)
 {
     _cleanup_(buf_done) struct buf out = BUF_INIT;
     table_put(&out, &listing->table);
@@ -478,7 +478,7 @@ static void add_path(void *ctx, const char *path)
     struct listing *listing = ctx;
     struct job_report report = {0};
     struct err err = {0};
-    if (load(&report, path, &err) < 0) {
+    if (report_load(&report, path, &err) < 0) {
         add_unreadable(&listing->table, listing->list, path, &err);
     } else if (!is_over(&report) || listing->over++ < PS_ENDED || listing->all) {
         if (!listing->remote) /* their monitors are elsewhere */
@@ -492,7 +492,7 @@ static void add_path(void *ctx, const char *path)
     }
     job_report_done(&report);
     if (!listing->json && listing->table.count && clock_now_ns() > listing->shown_ns + PS_SIZES_NS)
-        show(listing);
+        listing_show(listing);
 }
 
 /* The jobs of a broker; of those that are over, *ret_more are left out. */
@@ -561,7 +561,7 @@ int cmd_ps(const struct options *options)
     for (size_t i = count; i-- > 0;)
         add_path(&listing, paths[i]);
     if (!json)
-        show(&listing);
+        listing_show(&listing);
     more += listing.over > PS_ENDED ? listing.over - PS_ENDED : 0;
     if (!json && !all && more)
         buf_printf(&out, "%zu more that ended: scry ps --all\n", more);

@@ -53,7 +53,7 @@ static struct rank_now *ranks_add(struct rank_list *ranks)
     return &more[ranks->count++];
 }
 
-static void sort(struct rank_list *ranks)
+static void ranks_sort(struct rank_list *ranks)
 {
     if (ranks->count)
         qsort(ranks->list, ranks->count, sizeof *ranks->list, by_rank);
@@ -129,7 +129,7 @@ static void keep_elsewhere(struct rank_list *ranks, const struct rank_list *befo
         *rank = before->list[i];
         own_texts(rank, &ranks->arena);
     }
-    sort(ranks);
+    ranks_sort(ranks);
 }
 
 /* The place of a rank that is elsewhere: its own, or a new one. */
@@ -192,7 +192,7 @@ void ranks_take(struct rank_list *ranks, const struct omis_value *rows)
         if (strcmp(rank->state, "computing") == 0)
             rank->wait = wait_of(rank->pid);
     }
-    sort(&fresh);
+    ranks_sort(&fresh);
     find_recent(&fresh, ranks);
     keep_elsewhere(&fresh, ranks);
     fresh.asks_until_ns = ranks->asks_until_ns;
@@ -321,7 +321,7 @@ void ranks_add_elsewhere(struct rank_list *ranks, const char *path)
     for (size_t i = 0; i < set.count; i++)
         if (strcmp(set.ranks[i].node, here) != 0)
             take_stats(ranks, real, &set.ranks[i], now_ns, job_seconds);
-    sort(ranks);
+    ranks_sort(ranks);
     mpi_stats_set_done(&set);
 }
 
@@ -372,7 +372,7 @@ void ranks_take_elsewhere(struct rank_list *ranks, const char *path, struct omis
         buf_puts(missing, " does not answer: ");
         text_show(missing, why);
     }
-    sort(ranks);
+    ranks_sort(ranks);
 }
 
 void ranks_ask_elsewhere(struct rank_list *ranks, const char *path, struct buf *missing)

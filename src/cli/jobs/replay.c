@@ -288,7 +288,7 @@ static void put_rules(const struct job_traces *traces, const struct choice *choi
     json_decref(events);
 }
 
-static int show(struct job_traces *traces, const struct choice *choice)
+static int replay_show(struct job_traces *traces, const struct choice *choice)
 {
     static const struct track another;
     const struct track *shown = NULL;
@@ -333,7 +333,7 @@ static int show(struct job_traces *traces, const struct choice *choice)
 static int show_paged(struct job_traces *traces, const struct choice *choice)
 {
     pager_start();
-    return pager_end(show(traces, choice));
+    return pager_end(replay_show(traces, choice));
 }
 
 static bool has_ended(const struct job_traces *traces)
@@ -417,7 +417,7 @@ static int follow_all(struct following *following, struct job_traces *traces, co
 }
 
 /* Until the job has ended or Ctrl-C. */
-static int follow(struct job_traces *traces, const struct choice *choice)
+static int replay_follow(struct job_traces *traces, const struct choice *choice)
 {
     struct following following = {0};
     int code = 0;
@@ -452,7 +452,7 @@ static int follow(struct job_traces *traces, const struct choice *choice)
     return interrupted ? 0 : say_nothing(traces, choice, events, wrote);
 }
 
-static struct choice choose(const struct options *options)
+static struct choice choice_of_options(const struct options *options)
 {
     size_t columns = cli_columns();
     struct choice choice = {
@@ -481,7 +481,7 @@ static struct choice choose(const struct options *options)
 
 int cmd_replay(const struct options *options)
 {
-    const struct choice choice = choose(options);
+    const struct choice choice = choice_of_options(options);
     signal(SIGPIPE, SIG_DFL); /* `| head` is no error */
     if (choice.follow)
         sigaction(SIGINT, &(struct sigaction){.sa_handler = on_interrupt}, NULL);
@@ -492,7 +492,7 @@ int cmd_replay(const struct options *options)
     if (status == 0)
         job_traces_places(&traces);
     if (status == 0)
-        status = choice.follow ? follow(&traces, &choice) : show_paged(&traces, &choice);
+        status = choice.follow ? replay_follow(&traces, &choice) : show_paged(&traces, &choice);
     job_traces_close(&traces);
     return status;
 }

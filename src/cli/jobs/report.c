@@ -58,7 +58,7 @@ static int choose_rank(struct job_report *report, int rank, struct err *err)
     return code < 0 ? err_set(err, code, "out of memory") : 0;
 }
 
-static bool load(const char *job, pid_t process, int rank, struct found_job *found, struct job_report *report)
+static bool report_load(const char *job, pid_t process, int rank, struct found_job *found, struct job_report *report)
 {
     struct err err = {0};
     if (find_job(found, job, &err) == 0 && job_report_load(report, found->path, &err) == 0 &&
@@ -92,7 +92,7 @@ static int report_one(const char *job, pid_t process, int rank, bool json)
 {
     struct found_job found;
     struct job_report report = {0};
-    if (!load(job, process, rank, &found, &report)) {
+    if (!report_load(job, process, rank, &found, &report)) {
         find_close(&found);
         return EXIT_ERRORS;
     }
@@ -115,7 +115,7 @@ static int report_two(const char *first, const char *second, bool json)
     struct job_report a = {0}, b = {0};
     int status = EXIT_ERRORS;
     _cleanup_(buf_done) struct buf text = BUF_INIT;
-    bool both = load(first, 0, -1, &found[0], &a) && load(second, 0, -1, &found[1], &b);
+    bool both = report_load(first, 0, -1, &found[0], &a) && report_load(second, 0, -1, &found[1], &b);
     if (both) {
         if (json) {
             status = print_json(job_report_diff_json(&a, &b));

@@ -90,7 +90,7 @@ static void say_unmatched(const char *path, char **pairs, size_t count, bool oth
 }
 
 /* Prints what was refused; the rest is in force. pairs: NULL if it is no setting. */
-static int explain(Omis_reply reply, char **pairs)
+static int refusal_explain(Omis_reply reply, char **pairs)
 {
     int status = 0;
     _cleanup_(omis_reader_freep) struct omis_reader *reader = omis_reader_new(reply);
@@ -176,7 +176,7 @@ static int reach_running(const struct found_job *job, const struct job_info *inf
     return reach_monitor(job, err);
 }
 
-static int change(const char *word, char **pairs, size_t count)
+static int settings_change(const char *word, char **pairs, size_t count)
 {
     struct found_job job;
     struct job_info info;
@@ -199,7 +199,7 @@ static int change(const char *word, char **pairs, size_t count)
     }
     Omis_reply reply = client_ask(&text);
     bool others = false;
-    int status = reply ? explain(reply, pairs) : EXIT_ERRORS;
+    int status = reply ? refusal_explain(reply, pairs) : EXIT_ERRORS;
     if (status == 0) {
         say_limits(pairs, count);
         status = job.remote ? 0 : change_parts(job.dir, pairs, count, &others);
@@ -266,7 +266,7 @@ static void put_defaults(json_t *settings)
     }
 }
 
-static int show(const char *word, bool json)
+static int settings_show(const char *word, bool json)
 {
     struct found_job job;
     char seconds[32];
@@ -336,8 +336,8 @@ int cmd_set(const struct options *options)
     if (count && json)
         return cli_usage_error(options, "--json only shows settings");
     if (!count)
-        return show(options->words[0], json);
-    return settings_check(options, pairs, count) < 0 ? EXIT_USAGE : change(options->words[0], pairs, count);
+        return settings_show(options->words[0], json);
+    return settings_check(options, pairs, count) < 0 ? EXIT_USAGE : settings_change(options->words[0], pairs, count);
 }
 
 /* ---- ending ---- */
@@ -348,7 +348,7 @@ static int stop_running(const struct found_job *job, const char *name, int signo
     struct buf text = BUF_INIT;
     PUT_CALL(&text, "job_send_signal", job->dir, "stop", signo);
     Omis_reply reply = client_ask(&text);
-    int status = reply ? explain(reply, NULL) : EXIT_ERRORS;
+    int status = reply ? refusal_explain(reply, NULL) : EXIT_ERRORS;
     if (status == 0)
         printf("%s was sent to the command of job %s%s\n", signo == SIGKILL ? "SIGKILL" : "SIGTERM", name,
                signo == SIGKILL ? "" : "; if it goes on: scry stop --kill");

@@ -83,7 +83,7 @@ static bool same_process(const struct trace *a, const struct trace *b)
 }
 
 /* A trace that continues another one is read as part of it. */
-static void join(struct job_traces *traces, size_t before)
+static void traces_join(struct job_traces *traces, size_t before)
 {
     for (size_t at = before; at < traces->count;) {
         struct trace *next = traces->list[at], *former = NULL;
@@ -118,7 +118,7 @@ int job_traces_again(struct job_traces *traces, pid_t process)
             free(paths[i]);
     }
     free(paths);
-    join(traces, before);
+    traces_join(traces, before);
     return code < 0 ? code : (int)(traces->count - before);
 }
 

@@ -285,7 +285,7 @@ static void put_coloured(struct watching *watching, const json_t *record, enum r
     buf_puts(out, text + watching->text_at);
 }
 
-static void show(struct watching *watching, const struct source *source, json_t *record)
+static void record_show(struct watching *watching, const struct source *source, json_t *record)
 {
     enum record_type type = record_type(record);
     watching->end_seen |= type == RECORD_end && !source->node;
@@ -306,7 +306,7 @@ static void show(struct watching *watching, const struct source *source, json_t 
     buf_putc(&watching->out, '\n');
 }
 
-static void print(struct watching *watching)
+static void output_print(struct watching *watching)
 {
     cli_print(watching->out.data ? watching->out.data : "", watching->out.len);
     buf_clear(&watching->out);
@@ -338,17 +338,17 @@ static void show_rest(struct watching *watching)
         json_t *record = TAKE_PTR(source->next);
         if (watching->status.on && !source->node)
             job_model_apply(&watching->status.model, record);
-        show(watching, source, record);
+        record_show(watching, source, record);
         json_decref(record);
         draw |= watching->status.on;
         if (watching->out.len > PRINT_BYTES)
-            print(watching);
+            output_print(watching);
     }
     if (draw) {
         draw_status(watching);
         watching->drawn_ns = now_ns;
     }
-    print(watching);
+    output_print(watching);
 }
 
 static bool is_over(struct watching *watching, enum job_state *ret_state)
@@ -372,7 +372,7 @@ static bool wait_for_more(int changes)
 }
 
 /* 0, or -errno with watching->err: the job is not over, but nothing of it comes any more. */
-static int follow(struct watching *watching)
+static int job_follow(struct watching *watching)
 {
     char file[PATH_MAX + 32];
     snprintf(file, sizeof file, "%s/spool/records.jsonl", watching->path);
@@ -392,7 +392,7 @@ static int follow(struct watching *watching)
         over = is_over(watching, &state);
     }
     watch_status_erase(&watching->status, &watching->out);
-    print(watching);
+    output_print(watching);
     if (state == JOB_UNWATCHED || state == JOB_LOST)
         log_warning("scry run was killed%s: nothing more was recorded",
                     state == JOB_UNWATCHED ? ", and the job goes on" : "");
@@ -433,7 +433,7 @@ int cmd_watch(const struct options *options)
         status = EXIT_ERRORS;
     } else if (status == 0) {
         watching.still = job.still;
-        int code = follow(&watching);
+        int code = job_follow(&watching);
         uint64_t unread = 0;
         for (size_t i = 0; i < watching.source_count; i++)
             unread += watching.sources[i].reader.unread;

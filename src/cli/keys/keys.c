@@ -68,7 +68,7 @@ static void put_key(struct buf *out, const struct issued *issued)
 
 /* ---- init ---- */
 
-static int init(const struct options *options)
+static int run_init(const struct options *options)
 {
     char user[USER_NAME_BYTES], path[PATH_MAX];
     struct err err;
@@ -90,7 +90,7 @@ static void name_of_file(const char *path, char *ret_name, size_t size)
         *dot = 0;
 }
 
-static int issue(const struct options *options)
+static int run_issue(const struct options *options)
 {
     static const char *const person_only[] = {"rights", "name"};
     const char *path = options_text(options, "output"), *name = options_text(options, "name");
@@ -172,7 +172,7 @@ static int read_said(FILE *said)
 }
 
 /* Libraries of brokers are in a program of their own. */
-static int publish(const struct options *options)
+static int run_publish(const struct options *options)
 {
     char path[PATH_MAX];
     struct err err;
@@ -217,7 +217,7 @@ static int revoke_key(const struct options *options)
     printf("%s %s%s%s\n", code ? "was revoked before:" : "revoked", about.serial, about.name[0] ? ", " : "",
            about.name);
     if (options_given(options, "broker"))
-        return publish(options);
+        return run_publish(options);
     if (!code)
         puts("jobs that run hear of it through their broker: --broker URL");
     return 0;
@@ -225,7 +225,7 @@ static int revoke_key(const struct options *options)
 
 /* ---- list, show ---- */
 
-static int list(const struct options *options)
+static int run_list(const struct options *options)
 {
     _cleanup_(freep) struct issued *keys = NULL;
     _cleanup_(buf_done) struct buf out = BUF_INIT;
@@ -257,7 +257,7 @@ static bool is_revoked(const struct key_about *about)
     return false;
 }
 
-static int show(const struct options *options)
+static int run_show(const struct options *options)
 {
     _cleanup_(key_freep) struct key *key = NULL;
     _cleanup_(buf_done) struct buf out = BUF_INIT;
@@ -287,14 +287,14 @@ static const struct action {
     int (*run)(const struct options *options);
     unsigned takes;
 } actions[] = {
-    {"init", init, 0},
-    {"issue", issue, TAKES_ISSUE},
+    {"init", run_init, 0},
+    {"issue", run_issue, TAKES_ISSUE},
     {"revoke", revoke_key, TAKES_BROKER | TAKES_WORD},
-    {"list", list, TAKES_JSON},
-    {"show", show, TAKES_JSON | TAKES_WORD},
+    {"list", run_list, TAKES_JSON},
+    {"show", run_show, TAKES_JSON | TAKES_WORD},
 };
 
-static int run(const struct options *options)
+static int keys_run(const struct options *options)
 {
     static const struct {
         const char *name;
@@ -325,7 +325,7 @@ int main(int argc, char **argv)
     if (options_parse(&options, COMMAND_KEYS, argc, argv, &err) < 0)
         cli_usage_error(&options, "%s", err.text);
     else if (!options.help) /* scry itself has it */
-        status = run(&options);
+        status = keys_run(&options);
     options_done(&options);
     if (fflush(stdout) != 0 || ferror(stdout)) {
         log_error("cannot write to standard output");

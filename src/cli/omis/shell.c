@@ -43,7 +43,7 @@ static bool omis_reply_has_error(Omis_reply reply)
 
 /* ---- text ---- */
 
-static const char *style(bool color, const char *code)
+static const char *style_code(bool color, const char *code)
 {
     return color ? code : "";
 }
@@ -81,10 +81,11 @@ static void print_result(FILE *out, const Omis_object_result *result, const char
         fputs(": ", out);
     }
     if (error) {
-        fprintf(out, "%s%s%s", style(color, "\033[31m"), omis_status_name(result->status), result->result ? ": " : "");
+        fprintf(out, "%s%s%s", style_code(color, "\033[31m"), omis_status_name(result->status),
+                result->result ? ": " : "");
         if (result->result)
             omis_print_safely(out, result->result, strlen(result->result));
-        fputs(style(color, "\033[0m"), out);
+        fputs(style_code(color, "\033[0m"), out);
     } else if (result->result) {
         omis_print_safely(out, result->result, result_length(result, true));
     } else {
@@ -147,8 +148,8 @@ static void omis_print_text(FILE *out, Omis_reply reply, uint32_t number, bool c
     const char *word = state_word(whole->status);
     if (word) {
         bool undefined = whole->status == OMIS_CSR_DEFINED && !whole->result;
-        fprintf(out, "%s[%u] %s%s%s", style(color, "\033[2m"), number, undefined ? "not " : "", word,
-                style(color, "\033[0m"));
+        fprintf(out, "%s[%u] %s%s%s", style_code(color, "\033[2m"), number, undefined ? "not " : "", word,
+                style_code(color, "\033[0m"));
         if (*whole->obj_list) {
             fputs(": ", out);
             omis_print_safely(out, whole->obj_list, strlen(whole->obj_list));
@@ -265,7 +266,7 @@ void omis_lines_feed(struct omis_lines *lines, const char *bytes, size_t len)
 }
 
 /* The next state, after one character outside of binary data. */
-static void step(struct omis_lines *lines, char c)
+static void lines_step(struct omis_lines *lines, char c)
 {
     bool digit = isdigit((unsigned char)c), word = isalnum((unsigned char)c) || c == '_';
     switch (lines->state) {
@@ -309,7 +310,7 @@ bool omis_lines_next(struct omis_lines *lines, bool last, struct span *ret_line)
             lines->at += lines->number;
             lines->state = LINES_PLAIN;
         } else {
-            step(lines, c);
+            lines_step(lines, c);
         }
     }
     if (!last || len == start)
@@ -391,7 +392,7 @@ static void omis_words_add_reply(struct omis_words *words, Omis_reply reply)
         }
 }
 
-static int compare(const void *a, const void *b)
+static int compare_words(const void *a, const void *b)
 {
     return strcmp(*(const char *const *)a, *(const char *const *)b);
 }
@@ -410,7 +411,7 @@ static struct omis_match omis_words_match(const struct omis_words *words, struct
         }
     }
     match.service = match.service && match.count == 1;
-    qsort(match.words, match.count, sizeof *match.words, compare);
+    qsort(match.words, match.count, sizeof *match.words, compare_words);
     if (match.count) {
         const char *first = match.words[0], *last = match.words[match.count - 1];
         while (first[match.common] && first[match.common] == last[match.common])
@@ -590,7 +591,7 @@ bool omis_services_list(struct omis_session *session)
 /* The error handler of omis_init has no parameter. */
 static struct omis_session *the_session;
 
-static void print(struct omis_session *session, Omis_reply reply, uint32_t number)
+static void reply_print(struct omis_session *session, Omis_reply reply, uint32_t number)
 {
     if (session->before_output)
         session->before_output(session->ctx);
@@ -608,7 +609,7 @@ static void on_reply(Omis_reply reply, void *param)
 {
     struct omis_session *session = the_session;
     uint32_t number = (uint32_t)(uintptr_t)param;
-    print(session, reply, number);
+    reply_print(session, reply, number);
     if (session->seen)
         session->seen(session->ctx, reply);
     if (omis_reply_has_error(reply))
@@ -790,7 +791,7 @@ static void see_reply(void *ctx, Omis_reply reply)
 
 /* ---- input ---- */
 
-static char *prompt(EditLine *editor)
+static char *editor_prompt(EditLine *editor)
 {
     static char text[] = "omis> ";
     return text;
@@ -849,7 +850,7 @@ static void print_columns(const char *const *words, size_t count)
     }
 }
 
-static unsigned char complete(EditLine *editor, int character)
+static unsigned char editor_complete(EditLine *editor, int character)
 {
     void *data;
     el_get(editor, EL_CLIENTDATA, &data);
@@ -914,7 +915,7 @@ static char *trim(char *line)
 }
 
 /* False: end the session. */
-static bool execute(struct shell *shell, char *line)
+static bool line_execute(struct shell *shell, char *line)
 {
     line = trim(line);
     if (!*line)
@@ -962,13 +963,13 @@ static bool open_editor(struct shell *shell)
     history(shell->history, &event, H_SETUNIQUE, 1);
     find_history(shell);
     el_set(shell->editor, EL_CLIENTDATA, shell);
-    el_set(shell->editor, EL_PROMPT, prompt);
+    el_set(shell->editor, EL_PROMPT, editor_prompt);
     el_set(shell->editor, EL_EDITOR, "emacs");
     el_set(shell->editor, EL_SIGNAL, 0);
     el_set(shell->editor, EL_HIST, history, shell->history);
     el_set(shell->editor, EL_GETCFN, read_character);
     /* the wide form borrows the strings; the narrow one copies them and never frees the copies */
-    el_wset(shell->editor, EL_ADDFN, L"omis-complete", L"complete services and tokens", complete);
+    el_wset(shell->editor, EL_ADDFN, L"omis-complete", L"complete services and tokens", editor_complete);
     el_set(shell->editor, EL_BIND, "^I", "omis-complete", NULL);
     el_set(shell->editor, EL_BIND, "^R", "em-inc-search-prev", NULL);
     el_source(shell->editor, NULL); /* ~/.editrc */
@@ -1023,7 +1024,7 @@ void omis_shell_run(struct omis_session *session)
         puts("help lists the services, Tab completes, quit or Ctrl-D ends.");
         for (;;) {
             _cleanup_(freep) char *line = read_line(&shell);
-            if (!line || !execute(&shell, line))
+            if (!line || !line_execute(&shell, line))
                 break;
         }
         session->before_output = session->after_output = NULL;

@@ -35,7 +35,7 @@ static const char *text_keep(struct stack_tree *tree, const char *text)
     return copy ? copy : "";
 }
 
-static const struct stack_interned *intern(struct stack_tree *tree, const struct stack_frame *frame)
+static const struct stack_interned *frame_intern(struct stack_tree *tree, const struct stack_frame *frame)
 {
     struct buf key = BUF_INIT;
     struct stack_interned *found = NULL;
@@ -144,7 +144,7 @@ void stack_tree_add(struct stack_tree *tree, const struct stack_seen *seen)
         add_members(tree, node, seen);
         if (i == 0)
             break;
-        const struct stack_interned *frame = intern(tree, &seen->frames[i - 1]);
+        const struct stack_interned *frame = frame_intern(tree, &seen->frames[i - 1]);
         node = frame ? child_of(tree, node, frame) : NULL;
         if (node)
             add_variables(tree, node, &seen->frames[i - 1], seen);

@@ -72,7 +72,7 @@ static void tasks_put_state(struct buf *out, const struct task_store *store, con
 
 enum { LISTED = 20 };
 
-static int fail(const struct err *err)
+static int task_fail(const struct err *err)
 {
     cli_log_error(err);
     return EXIT_ERRORS;
@@ -116,14 +116,14 @@ static void add_task(struct table *table, const struct task_store *store, const 
     tasks_put_state(&row->cells[COLUMN_STATE], store, task);
 }
 
-static int list(const struct task_store *store, const struct options *options)
+static int tasks_list(const struct task_store *store, const struct options *options)
 {
     struct err err;
     size_t i;
     json_t *json = task_answer_list(store, options_on(options, "all") ? 0 : LISTED, &err), *task;
     _cleanup_(buf_done) struct buf out = BUF_INIT;
     if (!json)
-        return fail(&err);
+        return task_fail(&err);
     if (err.code < 0)
         log_warning("not listed: %s", err.text);
     if (options_on(options, "json"))
@@ -201,14 +201,14 @@ static void put_unseen(struct buf *out, const json_t *run, const char *id)
                tasks_text_of(run, "job"), id, let_go > 0 ? ", best when the machine is less busy" : "");
 }
 
-static int show(const struct task_store *store, const struct options *options, const char *id)
+static int task_show(const struct task_store *store, const struct options *options, const char *id)
 {
     struct err err;
     size_t i;
     json_t *json = task_answer_one(store, id, &err), *each;
     _cleanup_(buf_done) struct buf out = BUF_INIT;
     if (!json)
-        return fail(&err);
+        return task_fail(&err);
     if (options_on(options, "json"))
         return print_json(json);
     buf_printf(&out, "task %s  ", id);
@@ -239,14 +239,15 @@ static void put_figure(struct buf *out, const char *format, double value)
         buf_printf(out, "%11s", "-");
 }
 
-static int scaling(const struct task_store *store, const struct options *options, const char *const *ids, size_t count)
+static int tasks_scaling(const struct task_store *store, const struct options *options, const char *const *ids,
+                         size_t count)
 {
     struct err err;
     size_t i;
     json_t *json = task_answer_scaling(store, ids, count, &err), *each;
     _cleanup_(buf_done) struct buf out = BUF_INIT;
     if (!json)
-        return fail(&err);
+        return task_fail(&err);
     if (options_on(options, "json"))
         return print_json(json);
     const char *verdict = json_string_value(json_object_get(json, "verdict"));
@@ -270,12 +271,12 @@ static int scaling(const struct task_store *store, const struct options *options
 }
 
 /* Becomes scry diff. */
-static int compare(const struct task_store *store, const struct options *options, const char *const *ids)
+static int tasks_compare(const struct task_store *store, const struct options *options, const char *const *ids)
 {
     char a[PATH_MAX], b[PATH_MAX];
     struct err err;
     if (task_last_run(store, ids[0], a, &err) < 0 || task_last_run(store, ids[1], b, &err) < 0)
-        return fail(&err);
+        return task_fail(&err);
     char scry[] = "scry", diff[] = "diff", json[] = "--json";
     char *argv[] = {scry, diff, a, b, options_on(options, "json") ? json : NULL, NULL};
     execv("/proc/self/exe", argv);
@@ -336,17 +337,17 @@ static int do_action(const struct action *action, const struct task_store *store
         return EXIT_ERRORS;
     if (action->each)
         for (size_t i = 0; i < count; i++)
-            status = action->each(store, ids[i], &err) < 0 ? fail(&err) : status;
+            status = action->each(store, ids[i], &err) < 0 ? task_fail(&err) : status;
     else if (strcmp(action->name, "ls") == 0)
-        status = list(store, options);
+        status = tasks_list(store, options);
     else if (strcmp(action->name, "show") == 0)
-        status = show(store, options, ids[0]);
+        status = task_show(store, options, ids[0]);
     else if (strcmp(action->name, "compare") == 0)
-        status = compare(store, options, list_of);
+        status = tasks_compare(store, options, list_of);
     else
-        status = scaling(store, options, list_of, count);
+        status = tasks_scaling(store, options, list_of, count);
     if (action->wakes && task_runner_wake(store, &err) < 0)
-        status = fail(&err);
+        status = task_fail(&err);
     free(list_of);
     return status;
 }
@@ -369,13 +370,13 @@ int cmd_task(const struct options *options)
                                : action->most == 1 ? "one task"
                                                    : "tasks");
     if (task_store_open(&store, &err) < 0)
-        return fail(&err);
+        return task_fail(&err);
     task_runner_look(&store);
     char(*ids)[TASK_ID_SIZE] = calloc(count + 1, sizeof *ids);
     int status = 0;
     for (size_t i = 0; i < count && ids; i++)
         if (task_find(&store, options->words[i + 1], ids[i], &err) < 0)
-            status = fail(&err);
+            status = task_fail(&err);
     if (status == 0 && ids)
         status = do_action(action, &store, options, ids, count);
     free(ids);
@@ -457,7 +458,7 @@ static json_t *environment_json(const struct options *options)
     return json;
 }
 
-static json_t *split(const char *text)
+static json_t *words_split(const char *text)
 {
     json_t *list = json_array();
     for (; text && *text;) {
@@ -515,12 +516,13 @@ static json_t *task_json(const struct options *options, const char *processes, c
         "directory", directory_json(options), "environment", environment_json(options), "files",
         all_of(options, "file", true), "build", options_text(options, "build"), "processes",
         *processes && !*end ? json_integer(count) : json_string(processes), "launch", "by", options_text(options, "by"),
-        "hosts", split(options_text(options, "hosts")), "partition", options_text(options, "partition"), "options",
-        all_of(options, "launcher", false), "collect", "functions", all_of(options, "trace", false), "arguments",
-        options_on(options, "args"), "logs", all_of(options, "log", false), "mpi", options_text(options, "mpi"),
-        "repeat", (json_int_t)options_number(options, "repeat"), "series", *series ? series : absent, "limits",
-        "seconds", (json_int_t)seconds, "memory_bytes", (json_int_t)options_number(options, "limit-memory"),
-        "disk_bytes", (json_int_t)options_number(options, "limit-space"));
+        "hosts", words_split(options_text(options, "hosts")), "partition", options_text(options, "partition"),
+        "options", all_of(options, "launcher", false), "collect", "functions", all_of(options, "trace", false),
+        "arguments", options_on(options, "args"), "logs", all_of(options, "log", false), "mpi",
+        options_text(options, "mpi"), "repeat", (json_int_t)options_number(options, "repeat"), "series",
+        *series ? series : absent, "limits", "seconds", (json_int_t)seconds, "memory_bytes",
+        (json_int_t)options_number(options, "limit-memory"), "disk_bytes",
+        (json_int_t)options_number(options, "limit-space"));
 }
 
 /* With its files; it is not queued yet. */
@@ -544,7 +546,7 @@ static int make_one(const struct task_store *store, const struct options *option
 }
 
 /* While a task lasts: in a terminal its state; and why a batch system has it wait, once when that is another reason. */
-static void tell(const struct task_store *store, const json_t *task, struct progress *progress, struct buf *reason)
+static void task_tell(const struct task_store *store, const json_t *task, struct progress *progress, struct buf *reason)
 {
     _cleanup_(buf_done) struct buf line = BUF_INIT, shown = BUF_INIT, waits = BUF_INIT;
     text_show(&waits, tasks_text_of(task, "waits_for"));
@@ -596,7 +598,7 @@ static bool wait_for(const struct task_store *store, const char *id)
             progress_end(&progress);
             well = tell_end(id, task);
         } else {
-            tell(store, task, &progress, &reason);
+            task_tell(store, task, &progress, &reason);
             poll(&wait, 1, 1000);
             while (fd >= 0 && read(fd, events, sizeof events) > 0)
                 continue;
@@ -613,7 +615,7 @@ int cmd_submit(const struct options *options)
     struct err err = {0};
     char series[TASK_ID_SIZE] = "", ids[64][TASK_ID_SIZE];
     size_t made = 0;
-    json_t *counts = split(options_text(options, "processes")), *each;
+    json_t *counts = words_split(options_text(options, "processes")), *each;
     size_t i;
     int code = task_store_open(&store, &err);
     if (code == 0 && (json_array_size(counts) < 1 || json_array_size(counts) > 64))

@@ -81,7 +81,7 @@ static void function_add(struct top_functions *functions, const struct top_funct
 }
 
 /* The same function of several processes becomes one row. */
-static void merge(struct top_functions *functions)
+static void functions_merge(struct top_functions *functions)
 {
     size_t used = 0;
     if (!functions->count)
@@ -171,7 +171,7 @@ static void on_functions(Omis_reply reply, void *param)
     /* processes without an agent answer with an error, which has no values: there is nothing to show of them */
     for (int more = last && omis_reader_find(reader, last); more; more = omis_reader_next(reader))
         take_result(functions, omis_reader_values(reader));
-    merge(functions);
+    functions_merge(functions);
 }
 
 /* ---- the question ---- */
@@ -261,7 +261,7 @@ bool top_functions_wait(struct top_functions *functions, const unsigned *also_as
     return true;
 }
 
-static int compare(const struct job_process *left, const struct job_process *right, enum top_order order)
+static int compare_processes(const struct job_process *left, const struct job_process *right, enum top_order order)
 {
     int names = 0;
     switch (order) {
@@ -288,8 +288,8 @@ static int compare(const struct job_process *left, const struct job_process *rig
 
 static int by_order(const void *a, const void *b, void *order)
 {
-    return compare(*(const struct job_process *const *)a, *(const struct job_process *const *)b,
-                   *(const enum top_order *)order);
+    return compare_processes(*(const struct job_process *const *)a, *(const struct job_process *const *)b,
+                             *(const enum top_order *)order);
 }
 
 /* ---- the tree ---- */

@@ -79,7 +79,7 @@ static size_t take_sequence(struct top_choice *choice, const char *keys, size_t 
     return 0;
 }
 
-static void type(struct top_choice *choice, char key)
+static void filter_type(struct top_choice *choice, char key)
 {
     size_t len = strlen(choice->filter);
     if (key == '\r' || key == '\n') {
@@ -158,7 +158,7 @@ bool top_keys_take(struct top_choice *choice, const char *keys, size_t len)
             return true; /* the rest belongs to an unknown key */
         }
         if (!used && choice->typing)
-            type(choice, keys[i]);
+            filter_type(choice, keys[i]);
         else if (!used && !take_letter(choice, keys[i]))
             return false;
         i += used ? used : 1;
@@ -747,7 +747,7 @@ static void give_room(const struct view *view, size_t processes, size_t room, si
     }
 }
 
-static void draw(struct buf *out, struct view *view)
+static void view_draw(struct buf *out, struct view *view)
 {
     enum { WARNING_ROWS = 2 };
     struct buf line = BUF_INIT;
@@ -787,7 +787,7 @@ static void draw(struct buf *out, struct view *view)
     buf_done(&line);
 }
 
-static void measure(struct view *view, int fd)
+static void view_measure(struct view *view, int fd)
 {
     struct winsize size = {0};
     view->rows = DEFAULT_ROWS;
@@ -815,10 +815,10 @@ static int write_all(int fd, const struct buf *text)
 }
 
 /* Each line ends with "erase to end of line", the picture with "erase below": no flicker. */
-static int show(struct view *view)
+static int view_show(struct view *view)
 {
     _cleanup_(buf_done) struct buf picture = BUF_INIT, screen = BUF_INIT;
-    draw(&picture, view);
+    view_draw(&picture, view);
     buf_puts(&screen, "\033[H");
     size_t row = 0;
     for (size_t i = 0; i < picture.len && row + 1 < view->rows; i++) {
@@ -849,8 +849,8 @@ static bool take_keys(struct view *view)
 static int run_once(struct view *view)
 {
     _cleanup_(buf_done) struct buf picture = BUF_INIT;
-    measure(view, STDOUT_FILENO);
-    draw(&picture, view);
+    view_measure(view, STDOUT_FILENO);
+    view_draw(&picture, view);
     fwrite(picture.data ? picture.data : "", 1, picture.len, stdout);
     return picture.failed ? EXIT_ERRORS : 0;
 }
@@ -927,8 +927,8 @@ static int run_live(struct view *view)
     }
     bool quit = false;
     while (!quit && !view->report.info.ended) {
-        measure(view, STDOUT_FILENO);
-        if (show(view) < 0)
+        view_measure(view, STDOUT_FILENO);
+        if (view_show(view) < 0)
             break;
         view_ask(view);
         quit = !wait_for_news(view);
@@ -942,7 +942,7 @@ static int run_live(struct view *view)
     return run_once(view); /* keep the last picture */
 }
 
-static int run(const char *job, bool once, bool json)
+static int top_run(const char *job, bool once, bool json)
 {
     char real[PATH_MAX];
     struct found_job found;
@@ -983,5 +983,5 @@ static int run(const char *job, bool once, bool json)
 
 int cmd_top(const struct options *options)
 {
-    return run(options->words[0], options_on(options, "once"), options_on(options, "json"));
+    return top_run(options->words[0], options_on(options, "once"), options_on(options, "json"));
 }

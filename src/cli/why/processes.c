@@ -28,7 +28,7 @@ static void put_text(struct buf *out, const struct blocked *thread)
     buf_putc(out, '\n');
 }
 
-static bool alike(const struct blocked *one, const struct blocked *other)
+static bool blocked_alike(const struct blocked *one, const struct blocked *other)
 {
     return one->text.data && other->text.data && strcmp(one->text.data, other->text.data) == 0;
 }
@@ -41,8 +41,8 @@ static void put_threads(struct buf *out, const struct blocked *threads, size_t c
         size_t others = 0;
         bool before = false;
         for (size_t k = 0; k < count; k++) {
-            before |= k < i && alike(&threads[i], &threads[k]);
-            others += k > i && alike(&threads[i], &threads[k]);
+            before |= k < i && blocked_alike(&threads[i], &threads[k]);
+            others += k > i && blocked_alike(&threads[i], &threads[k]);
         }
         if (before)
             continue;

@@ -142,7 +142,7 @@ static void ask_there(struct why *why, const char *path)
                 policy->limit_ms / 1000);
 }
 
-static bool runs(const struct why *why)
+static bool job_runs(const struct why *why)
 {
     return why->report.state == JOB_RUNNING || why->report.state == JOB_UNWATCHED;
 }
@@ -295,12 +295,12 @@ static void find_idle(struct why *why)
 
 /* Takes the times of other nodes' ranks to this clock, and notes what is not known of them, or not as new as asked for.
  * Returns how far the times may be off each other. */
-static uint64_t align(struct why *why)
+static uint64_t nodes_align(struct why *why)
 {
     const struct job_report *report = &why->report;
     struct buf note = BUF_INIT;
     uint64_t apart_ns = 0, wall_ns = (uint64_t)(report->info.result.wall_seconds * NS_PER_SECOND);
-    uint64_t at_ns = runs(why) ? clock_wall_ns() : report->info.started_ns + wall_ns;
+    uint64_t at_ns = job_runs(why) ? clock_wall_ns() : report->info.started_ns + wall_ns;
     buf_append(&note, why->nodes.missing.data, why->nodes.missing.len);
     _cleanup_(freep) struct mpi_why_part *parts = calloc(report->part_count + 1, sizeof *parts);
     for (size_t i = 0; parts && i < report->part_count; i++) {
@@ -312,8 +312,8 @@ static uint64_t align(struct why *why)
                                          .bound_ns = job_part_clock_bound(&clock, at_ns)};
     }
     if (parts && report->part_count)
-        apart_ns = mpi_why_align(&why->set, parts, report->part_count, runs(why) ? why->asked_ns : 0,
-                                 runs(why) && why->asked, &note);
+        apart_ns = mpi_why_align(&why->set, parts, report->part_count, job_runs(why) ? why->asked_ns : 0,
+                                 job_runs(why) && why->asked, &note);
     if (note.len && !note.failed && !why->note.code)
         err_set(&why->note, -ENODATA, "%s", note.data);
     buf_done(&note);
@@ -326,10 +326,10 @@ static int look_at_mpi(struct why *why, struct err *err)
     const char *path = why->report.path;
     int code = 0;
     why->asked_ns = clock_wall_ns();
-    for (int i = 0; i == 0 || (runs(why) && i < ASKS && code >= 0 && !why->note.code && is_overwritten(why)); i++) {
-        if (runs(why) && !why->remote)
+    for (int i = 0; i == 0 || (job_runs(why) && i < ASKS && code >= 0 && !why->note.code && is_overwritten(why)); i++) {
+        if (job_runs(why) && !why->remote)
             ranks_ask(why);
-        else if (i == 0 && runs(why))
+        else if (i == 0 && job_runs(why))
             ask_there(why, path);
         code = read_stats(why, err);
     }
@@ -345,16 +345,16 @@ static int look_at_mpi(struct why *why, struct err *err)
     if (code < 0)
         return err_set(err, code, "out of memory");
     mpi_names_find(&why->set, path, MPI_NAMES_TIMEOUT_MS, &unnamed);
-    why->at_end = !runs(why) && mpi_why_find_at_end(&why->mpi, &why->set, &why->arena);
+    why->at_end = !job_runs(why) && mpi_why_find_at_end(&why->mpi, &why->set, &why->arena);
     if (why->at_end)
         find_idle(why);
     mpi_stats_set_forget_ended(&why->set);
-    struct mpi_why_options options = {.settled_ns = why->settled_ns, .apart_ns = align(why)};
+    struct mpi_why_options options = {.settled_ns = why->settled_ns, .apart_ns = nodes_align(why)};
     code = why->at_end ? 0 : mpi_why_find(&why->mpi, &why->set, &options, &why->arena);
     if (code < 0)
         return err_set(err, code, "out of memory");
     why->has_mpi = true;
-    if (runs(why) && is_here(why))
+    if (job_runs(why) && is_here(why))
         find_wheres(why);
     return 0;
 }
@@ -362,7 +362,7 @@ static int look_at_mpi(struct why *why, struct err *err)
 /* As its job.json has it, or of one that was lost, from its records. */
 static void find_cause(struct why *why)
 {
-    why->last = runs(why) ? NULL : job_report_last(&why->report);
+    why->last = job_runs(why) ? NULL : job_report_last(&why->report);
     json_t *cause = why->report.info.cause, *reason = json_object_get(why->last, "reason");
     why->cause = json_incref(cause ? cause : json_is_object(reason) ? reason : NULL);
 }
@@ -557,7 +557,7 @@ static size_t still_running(const struct mpi_stats_set *set)
 static void note_uncounted(struct why *why)
 {
     size_t count, uses = 0;
-    if (why->has_mpi || why->note.code || !runs(why) || !is_here(why))
+    if (why->has_mpi || why->note.code || !job_runs(why) || !is_here(why))
         return;
     _cleanup_(freep) pid_t *list = other_processes(why, &count);
     for (size_t i = 0; list && i < count; i++)
@@ -590,12 +590,12 @@ static void put_elsewhere(struct buf *out, const struct why *why)
 /* How it stands with the job, and why, as far as that is one sentence. */
 static void put_head(struct buf *out, const struct why *why)
 {
-    size_t left = runs(why) ? 0 : still_running(&why->set);
+    size_t left = job_runs(why) ? 0 : still_running(&why->set);
     const char *cause = json_string_value(json_object_get(why->cause, "text"));
     buf_puts(out, "job ");
     text_show(out, why->report.info.id);
     buf_putc(out, ' ');
-    if (runs(why)) {
+    if (job_runs(why)) {
         buf_printf(out, "is %s", job_state_name(why->report.state));
     } else if (left) {
         buf_printf(out, "%s, but %zu of its ranks still run%s", job_state_name(why->report.state), left,
@@ -648,7 +648,7 @@ static void put_lost_workers(struct buf *out, const struct why *why)
 {
     static const double IDLE_SHARE = 0.1;
     const struct job_model *model = &why->report.model;
-    if (!runs(why) || why->has_mpi || model->cpu_share >= IDLE_SHARE)
+    if (!job_runs(why) || why->has_mpi || model->cpu_share >= IDLE_SHARE)
         return;
     if (workers_put_lost(out, model, model->last_seconds, true))
         buf_puts(out, why->lock_count ? "\n" : ", and may wait for what that owes\n");
@@ -666,14 +666,14 @@ static void put_text(struct buf *out, const struct why *why)
     if (why->cause && json_is_object(json_object_get(why->last, "reason"))) /* else job.json knows more */
         last_unknown_text(out, why->last);
     last_said_text(out, why->last);
-    if (!runs(why) && !still_running(&why->set))
+    if (!job_runs(why) && !still_running(&why->set))
         put_unknown(out, why);
     if (!why->cause) /* that says how they ended, if they did not end well */
         mpi_ends_text(out, &why->set, "");
-    if (!runs(why) && !why->at_end)
+    if (!job_runs(why) && !why->at_end)
         put_stall(out, why->report.model.stall, &why->set);
     size_t count;
-    _cleanup_(freep) pid_t *list = runs(why) && is_here(why) ? other_processes(why, &count) : NULL;
+    _cleanup_(freep) pid_t *list = job_runs(why) && is_here(why) ? other_processes(why, &count) : NULL;
     if (list && !why->has_mpi && !why->lock_count)
         fifos_text(out, list, count);
     deadlocks_text(out, why->locks, why->lock_count);
@@ -684,7 +684,7 @@ static void put_text(struct buf *out, const struct why *why)
         buf_puts(out, "what its ranks were in at the end:\n");
     if (why->has_mpi)
         mpi_why_text(out, &why->mpi);
-    if (runs(why) && (!why->has_mpi || why->all)) {
+    if (job_runs(why) && (!why->has_mpi || why->all)) {
         if (is_here(why)) {
             why_processes_text(out, list, list ? count : 0, &why->report.model.layers);
             put_elsewhere(out, why);
@@ -704,7 +704,7 @@ static void put_text(struct buf *out, const struct why *why)
 static void find_locks(struct why *why)
 {
     size_t count;
-    _cleanup_(freep) pid_t *list = runs(why) && is_here(why) ? other_processes(why, &count) : NULL;
+    _cleanup_(freep) pid_t *list = job_runs(why) && is_here(why) ? other_processes(why, &count) : NULL;
     if (list)
         why->lock_count = deadlocks_find(&why->locks, list, count);
 }
@@ -723,7 +723,7 @@ static json_t *why_json(const struct why *why)
                                 .locks = why->locks,
                                 .lock_count = why->lock_count,
                                 .processes = list,
-                                .process_count = runs(why) && list && is_here(why) ? count : 0};
+                                .process_count = job_runs(why) && list && is_here(why) ? count : 0};
     return fields_json(why_fields, &row, NULL);
 }
 
@@ -745,7 +745,7 @@ static int why_show(const struct why *why, bool json)
     return why->lock_count || stuck ? EXIT_STUCK : 0;
 }
 
-static int why(const char *job, struct why *why, bool json)
+static int why_job(const char *job, struct why *why, bool json)
 {
     struct found_job found;
     struct err err = {0};
@@ -781,5 +781,5 @@ static int why(const char *job, struct why *why, bool json)
 int cmd_why(const struct options *options)
 {
     struct why what = {.all = options_on(options, "all"), .settled_ns = options_number(options, "settled") * 1000000};
-    return why(options->words[0], &what, options_on(options, "json"));
+    return why_job(options->words[0], &what, options_on(options, "json"));
 }

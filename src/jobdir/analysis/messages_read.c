@@ -36,7 +36,7 @@ struct telling {
     void *ctx;
 };
 
-static void tell(const struct telling *telling, struct buf *line)
+static void telling_line(const struct telling *telling, struct buf *line)
 {
     if (line->data && !line->failed)
         telling->fn(telling->ctx, line->data);
@@ -65,13 +65,13 @@ static void tell_missing(const struct telling *telling, struct buf *line)
         buf_puts(line,
                  ": messages of two ranks are matched from the moment on when, by what both have counted, none was "
                  "under way between them; `scry run --mpi trace` records all from the start");
-        tell(telling, line);
+        telling_line(telling, line);
     }
     if (lossy) {
         buf_printf(line,
                    "records of %" PRIu64 " rank%s are missing (%" PRIu64 "): their channels are matched up to there",
                    lossy, plural(lossy), lost);
-        tell(telling, line);
+        telling_line(telling, line);
     }
     if (freed) {
         buf_printf(line,
@@ -79,7 +79,7 @@ static void tell_missing(const struct telling *telling, struct buf *line)
                    " receive%s given up by MPI_Request_free: what was received is not seen, and what that rank "
                    "received from there on is ambiguous",
                    freed, freed == 1 ? " was" : "s were");
-        tell(telling, line);
+        telling_line(telling, line);
     }
     if (stopped) {
         buf_printf(line,
@@ -87,7 +87,7 @@ static void tell_missing(const struct telling *telling, struct buf *line)
                    " rank%s was switched off before the last calls of MPI: what has no other end up "
                    "to there is ambiguous",
                    stopped, plural(stopped));
-        tell(telling, line);
+        telling_line(telling, line);
     }
     if (thinned) {
         buf_printf(line,
@@ -95,35 +95,35 @@ static void tell_missing(const struct telling *telling, struct buf *line)
                    " rank%s were left out (--min-time, --rate, --max-depth), but none of their messages: "
                    "waiting is judged of recorded calls only",
                    thinned, plural(thinned));
-        tell(telling, line);
+        telling_line(telling, line);
     }
     if (messages->sent_unsure || messages->got_unsure) {
         buf_printf(line,
                    "%" PRIu64 " sends and %" PRIu64
                    " receives are ambiguous: which send is which receive's cannot be told for sure",
                    messages->sent_unsure, messages->got_unsure);
-        tell(telling, line);
+        telling_line(telling, line);
     }
     if (messages->unreceived || messages->unsent) {
         buf_printf(line,
                    "%" PRIu64 " message%s sent but not received, %" PRIu64 " received but not sent, by the traces",
                    messages->unreceived, messages->unreceived == 1 ? " was" : "s were", messages->unsent);
-        tell(telling, line);
+        telling_line(telling, line);
     }
     if (messages->foreign) {
         buf_printf(line, "%" PRIu64 " sends and receives are of ranks without a trace here, or of another program",
                    messages->foreign);
-        tell(telling, line);
+        telling_line(telling, line);
     }
     if (messages->unkept) {
         buf_printf(line, "%" PRIu64 " records beyond the first %d million were not looked at", messages->unkept,
                    MPI_ENDS_LIMIT >> 20);
-        tell(telling, line);
+        telling_line(telling, line);
     }
     if (messages->unranked) {
         buf_printf(line, "%" PRIu64 " process%s of an unknown rank %s left out", messages->unranked,
                    messages->unranked == 1 ? "" : "es", messages->unranked == 1 ? "is" : "are");
-        tell(telling, line);
+        telling_line(telling, line);
     }
 }
 
@@ -182,18 +182,18 @@ static void tell_clocks(const struct telling *telling, struct buf *line)
             buf_puts(line, ": as it is, for no messages connect it with the others");
             break;
         }
-        tell(telling, line);
+        telling_line(telling, line);
     }
     if (timeline->early && timeline->host_count > 1) {
         buf_printf(line, "by the hosts' own clocks %" PRIu64 " message%s arrived before they were sent",
                    timeline->early, plural(timeline->early));
-        tell(telling, line);
+        telling_line(telling, line);
     }
     if (timeline->corrected) {
         buf_printf(line, "%" PRIu64 " message%s that still did %s moved behind their sends, by up to ",
                    timeline->corrected, plural(timeline->corrected), timeline->corrected == 1 ? "was" : "were");
         text_ns(line, (double)timeline->largest_ns);
-        tell(telling, line);
+        telling_line(telling, line);
     }
 }
 

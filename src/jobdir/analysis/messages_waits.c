@@ -449,7 +449,7 @@ static int by_call(const void *a, const void *b)
 }
 
 /* The one that the call waited for; NULL: that cannot be said. */
-static const struct item *decisive(const struct item *list, size_t count, bool first)
+static const struct item *decisive_item(const struct item *list, size_t count, bool first)
 {
     const struct item *found = NULL;
     bool alone = true;
@@ -475,7 +475,7 @@ static int take_call(const struct waits *waits, size_t rank, const struct item *
 {
     struct mpi_messages *messages = waits->messages;
     uint32_t call = call_at(messages, list->place);
-    const struct item *item = decisive(list, count, call_is(call, CALL_IS_SOME));
+    const struct item *item = decisive_item(list, count, call_is(call, CALL_IS_SOME));
     int64_t end = list[count - 1].end;
     if (!item) {
         mpi_messages_unjudged(messages, call, end - list->begin);

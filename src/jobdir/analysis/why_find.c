@@ -12,7 +12,7 @@ struct marks { /* of ranks, by index */
     uint32_t *queue, *from;
 };
 
-static uint32_t *indices(struct why_work *work, size_t count)
+static uint32_t *indices_alloc(struct why_work *work, size_t count)
 {
     uint32_t *list = arena_alloc(work->arena, (count + 1) * sizeof *list);
     if (!list)
@@ -81,7 +81,7 @@ static bool is_stuck(const struct why_work *work, uint32_t index)
 static uint32_t *victims_of(struct why_work *work, struct marks *marks, size_t *ret_count)
 {
     struct mpi_why *why = work->why;
-    uint32_t *list = indices(work, why->count);
+    uint32_t *list = indices_alloc(work, why->count);
     size_t count = 0;
     if (!list)
         return NULL;
@@ -220,7 +220,7 @@ static int by_value(const void *a, const void *b)
 static void find_circles(struct why_work *work, struct marks *marks, bool *explained)
 {
     struct mpi_why *why = work->why;
-    uint32_t *circle = indices(work, why->count);
+    uint32_t *circle = indices_alloc(work, why->count);
     for (uint32_t i = 0; i < why->count && !work->failed; i++) {
         if (!is_stuck(work, i) || explained[i])
             continue;
@@ -239,7 +239,7 @@ static void find_circles(struct why_work *work, struct marks *marks, bool *expla
             marks->in[circle[k]] = true;
         struct mpi_why_finding finding = {.kind = work->weak ? MPI_WHY_POLLS_IN_VAIN : MPI_WHY_DEADLOCK,
                                           .rank_count = count};
-        uint32_t *ranks = indices(work, count);
+        uint32_t *ranks = indices_alloc(work, count);
         finding.victims = victims_of(work, marks, &finding.victim_count);
         if (work->failed)
             return;
@@ -276,7 +276,7 @@ static void find_locked(struct why_work *work, struct marks *marks, bool *explai
         memset(marks->in, 0, why->count);
         marks->in[i] = true;
         struct mpi_why_finding finding = {.kind = MPI_WHY_DEADLOCK, .rank_count = 1};
-        uint32_t *one = indices(work, 1);
+        uint32_t *one = indices_alloc(work, 1);
         if (why->ranks[i].stuck)
             finding.victims = victims_of(work, marks, &finding.victim_count);
         if (work->failed)
@@ -314,7 +314,7 @@ static void find_dead_peers(struct why_work *work, struct marks *marks, bool *ex
         memset(marks->in, 0, why->count);
         marks->in[i] = true;
         struct mpi_why_finding finding = {.rank_count = 1};
-        uint32_t *one = indices(work, 1);
+        uint32_t *one = indices_alloc(work, 1);
         finding.victims = victims_of(work, marks, &finding.victim_count);
         if (work->failed)
             return;
@@ -329,8 +329,8 @@ static void find_dead_peers(struct why_work *work, struct marks *marks, bool *ex
 }
 
 /* The condition of a rank that nobody who is left can make true, not even indirectly; NULL: there is none. */
-static const struct mpi_why_condition *hopeless(const struct why_work *work, const struct mpi_why_rank *rank,
-                                                const struct mpi_why_thread **ret_thread)
+static const struct mpi_why_condition *hopeless_condition(const struct why_work *work, const struct mpi_why_rank *rank,
+                                                          const struct mpi_why_thread **ret_thread)
 {
     for (size_t i = 0; i < rank->thread_count; i++) {
         const struct mpi_why_thread *thread = &rank->threads[i];
@@ -383,14 +383,14 @@ static void find_hopeless(struct why_work *work, struct marks *marks, bool *expl
         const struct mpi_why_thread *thread;
         if (!is_stuck(work, i) || explained[i])
             continue;
-        const struct mpi_why_condition *condition = hopeless(work, &why->ranks[i], &thread);
+        const struct mpi_why_condition *condition = hopeless_condition(work, &why->ranks[i], &thread);
         if (!condition)
             continue;
         memset(marks->in, 0, why->count);
         marks->in[i] = true;
         struct mpi_why_finding finding = {.kind = work->weak ? MPI_WHY_POLLS_IN_VAIN : MPI_WHY_UNMATCHED,
                                           .rank_count = 1};
-        uint32_t *one = indices(work, 1);
+        uint32_t *one = indices_alloc(work, 1);
         finding.victims = victims_of(work, marks, &finding.victim_count);
         if (work->failed)
             return;
@@ -534,7 +534,7 @@ static const char *stopped_by(struct arena *arena, const struct mpi_why_rank *ra
     return text ? text : "is stopped (by a signal or a debugger)";
 }
 
-static const char *doing(struct arena *arena, const struct mpi_why_rank *rank)
+static const char *doing_text(struct arena *arena, const struct mpi_why_rank *rank)
 {
     switch (rank->state) {
     case MPI_WHY_POLLS:
@@ -593,7 +593,7 @@ static const char *straggler_text(struct arena *arena, const struct mpi_why *why
     }
     if (finding->rank_count == 1)
         return arena_printf(arena, "%zu rank%s %s%s for rank %d, which %s", finding->victim_count, plural ? "s" : "",
-                            wait, plural ? "" : "s", rank->stats->rank, doing(arena, rank));
+                            wait, plural ? "" : "s", rank->stats->rank, doing_text(arena, rank));
     return arena_printf(arena, "%zu rank%s %s%s for %zu ranks that are later than the others", finding->victim_count,
                         plural ? "s" : "", wait, plural ? "" : "s", finding->rank_count);
 }
@@ -648,7 +648,7 @@ static void find_unmet(struct why_work *work, bool *told)
         if (call == CALL_NONE || told[i])
             continue;
         struct mpi_why_finding finding = {.kind = MPI_WHY_STRAGGLER};
-        uint32_t *ranks = indices(work, why->count), *victims = indices(work, why->count);
+        uint32_t *ranks = indices_alloc(work, why->count), *victims = indices_alloc(work, why->count);
         for (uint32_t k = 0; k < why->count && !work->failed; k++) {
             if (is_unmet_with(why, k, i, call))
                 told[ranks[finding.rank_count++] = k] = true;
@@ -675,7 +675,7 @@ static void find_stragglers(struct why_work *work)
         if (root == MPI_WHY_NONE || told[root])
             continue;
         struct mpi_why_finding finding = {.kind = MPI_WHY_STRAGGLER, .rank_count = 1};
-        uint32_t *ranks = indices(work, why->count), *victims = indices(work, why->count);
+        uint32_t *ranks = indices_alloc(work, why->count), *victims = indices_alloc(work, why->count);
         if (work->failed)
             return;
         ranks[0] = root;
@@ -711,7 +711,7 @@ void why_findings(struct why_work *work)
 {
     size_t count = work->why->count;
     struct marks marks = {arena_zalloc(work->arena, count + 1, 1), arena_zalloc(work->arena, count + 1, 1),
-                          indices(work, count), indices(work, count)};
+                          indices_alloc(work, count), indices_alloc(work, count)};
     bool *explained = arena_zalloc(work->arena, count + 1, 1);
     if (!marks.in || !marks.done || !explained || work->failed) {
         work->failed = true;

@@ -202,7 +202,7 @@ static bool is_in_window(const struct exporter *exporter, int64_t time)
     return time >= exporter->from_ns && time <= exporter->to_ns;
 }
 
-static size_t gather(const struct exporter *exporter, struct line *lines)
+static size_t lines_gather(const struct exporter *exporter, struct line *lines)
 {
     const struct mpi_messages *messages = exporter->messages;
     size_t count = 0;
@@ -230,11 +230,11 @@ static int write_messages(struct exporter *exporter)
 {
     buf_puts(&exporter->text, "program,from,to,comm,tag,bytes,sent_s,received_s,latency_ns,state,send_call,send_at,"
                               "receive_call,receive_at,to_program\r\n");
-    size_t count = gather(exporter, NULL);
+    size_t count = lines_gather(exporter, NULL);
     _cleanup_(freep) struct line *lines = malloc((count + 1) * sizeof *lines);
     if (!lines)
         return -ENOMEM;
-    gather(exporter, lines);
+    lines_gather(exporter, lines);
     if (count)
         qsort(lines, count, sizeof *lines, by_time);
     for (size_t i = 0; i < count && !exporter->failed; i++)

@@ -47,7 +47,7 @@ static size_t slot_of(const struct folded *folded, uint32_t parent, uint32_t fun
     return at;
 }
 
-static bool grow(struct folded *folded)
+static bool folded_grow(struct folded *folded)
 {
     size_t room = folded->room ? folded->room * 2 : 256;
     struct path *paths = realloc(folded->paths, room * sizeof *paths);
@@ -92,7 +92,7 @@ static uint32_t path_of(struct exporter *exporter, uint32_t parent, uint32_t fun
         return parent;
     }
     if (folded->count == folded->room) {
-        if (!grow(folded)) {
+        if (!folded_grow(folded)) {
             exporter->text.failed = true;
             return parent;
         }
@@ -150,7 +150,7 @@ static void folded_done(struct exporter *exporter)
 static int folded_trace_begin(struct exporter *exporter)
 {
     struct folded *folded = exporter->state;
-    if (!folded->room && !grow(folded))
+    if (!folded->room && !folded_grow(folded))
         return -ENOMEM;
     folded->paths[0] = (struct path){.function = UINT32_MAX, .parent = UINT32_MAX};
     folded->count = 1;

@@ -104,8 +104,8 @@ enum { TIPS = 400 /* so many messages have an arrow's head */ };
 /* ---- messages ---- */
 
 /* The send of a receive, if the message is to be seen in the window. */
-static const struct mpi_end *seen(const struct spacetime *spacetime, const struct mpi_message_rank *rank,
-                                  const struct mpi_end *got, const struct mpi_message_rank **ret_from)
+static const struct mpi_end *send_seen(const struct spacetime *spacetime, const struct mpi_message_rank *rank,
+                                       const struct mpi_end *got, const struct mpi_message_rank **ret_from)
 {
     if (got->other >= MPI_OTHER_FOREIGN || got->end < spacetime->from)
         return NULL;
@@ -123,7 +123,7 @@ static void spacetime_count_lines(const struct spacetime *spacetime, struct spac
     for (size_t i = 0; i < spacetime->lane_count; i++) {
         const struct mpi_message_rank *rank = spacetime->lanes[i].rank;
         for (size_t k = 0; k < rank->got_count; k++)
-            drawn->messages += seen(spacetime, rank, &rank->got[k], &from) != NULL;
+            drawn->messages += send_seen(spacetime, rank, &rank->got[k], &from) != NULL;
     }
     uint64_t most = SPACETIME_LINES_EACH * spacetime->lane_count;
     most = most < SPACETIME_LINES ? most : SPACETIME_LINES;
@@ -187,7 +187,7 @@ static void spacetime_put_lines(const struct spacetime_frame *frame, struct spac
         const struct mpi_message_rank *rank = spacetime->lanes[i].rank;
         uint64_t number = 0;
         for (size_t k = 0; k < rank->got_count; k++) {
-            const struct mpi_end *sent = seen(spacetime, rank, &rank->got[k], &from);
+            const struct mpi_end *sent = send_seen(spacetime, rank, &rank->got[k], &from);
             if (!sent)
                 continue;
             if (number++ % drawn->message_step && !is_slowest(spacetime, from, rank->got[k].other))

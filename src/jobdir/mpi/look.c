@@ -40,7 +40,7 @@ static bool is_of(const struct mpi_stats *stats, const struct mpi_ends_of *of)
 }
 
 /* A number may have been given to several processes: a rank's is the last that began before it called MPI_Init. */
-static bool fits(const struct mpi_stats *stats, const struct job_process *process, double init)
+static bool process_fits(const struct mpi_stats *stats, const struct job_process *process, double init)
 {
     if (stats->end.known && stats->end.seconds > process->end)
         return false;
@@ -125,7 +125,7 @@ int mpi_ends_find(struct mpi_stats_set *set, const struct mpi_ends_of *of)
         const struct job_process *process = &model->ended[i];
         for (size_t k = first_of(ranks, count, process->pid); k < count && ranks[k]->pid == process->pid; k++) {
             double init = ((double)ranks[k]->started_wall_ns - (double)started_ns) / 1e9;
-            if (!fits(ranks[k], process, init))
+            if (!process_fits(ranks[k], process, init))
                 continue;
             ranks[k]->end = (struct mpi_stats_end){
                 .known = true, .status = process->status, .seconds = process->end + of->shift, .first = false};

@@ -303,7 +303,7 @@ enum {
 
 /* ---- fields ---- */
 
-static int wrong(struct err *err, const char *where, const char *name, const char *expected)
+static int field_wrong(struct err *err, const char *where, const char *name, const char *expected)
 {
     return err_set(err, -EBADMSG, "%s%s%s: expected %s", where, *where ? "." : "", name, expected);
 }
@@ -479,14 +479,14 @@ static int parse_field(const json_t *value, const struct mpi_field *field, void 
     int code = parse_value(value, field->kind, (char *)record + field->offset, record, arena);
     if (code == -ENOMEM)
         return err_set(err, -ENOMEM, "out of memory");
-    return code < 0 ? wrong(err, where, field->name, expected_of(field->kind)) : 0;
+    return code < 0 ? field_wrong(err, where, field->name, expected_of(field->kind)) : 0;
 }
 
 static int parse_object(const json_t *object, const struct mpi_field *fields, void *record, struct arena *arena,
                         const char *where, struct err *err)
 {
     if (!json_is_object(object))
-        return wrong(err, where, "", "an object");
+        return field_wrong(err, where, "", "an object");
     for (size_t i = 0; fields[i].name; i++) {
         const json_t *value = json_object_get(object, fields[i].name);
         set_default(&fields[i], record);
@@ -503,7 +503,7 @@ static int parse_object(const json_t *object, const struct mpi_field *fields, vo
 static int find_columns(const json_t *columns, const struct mpi_table *table, size_t *ret_columns, struct err *err)
 {
     if (!json_is_array(columns))
-        return wrong(err, table->name, "columns", "an array of names");
+        return field_wrong(err, table->name, "columns", "an array of names");
     for (size_t i = 0; table->fields[i].name; i++) {
         ret_columns[i] = SIZE_MAX;
         for (size_t k = 0; k < json_array_size(columns); k++) {
@@ -519,12 +519,12 @@ static int parse_row(const json_t *row, const struct mpi_table *table, const siz
                      struct arena *arena, struct err *err)
 {
     if (!json_is_array(row))
-        return wrong(err, table->name, "rows", "arrays");
+        return field_wrong(err, table->name, "rows", "arrays");
     for (size_t i = 0; table->fields[i].name; i++) {
         const json_t *value = columns[i] != SIZE_MAX ? json_array_get(row, columns[i]) : NULL;
         set_default(&table->fields[i], record);
         if (!value && columns[i] != SIZE_MAX)
-            return wrong(err, table->name, "rows", "a value in each column");
+            return field_wrong(err, table->name, "rows", "a value in each column");
         int code = value ? parse_field(value, &table->fields[i], record, arena, table->name, err) : 0;
         if (code < 0)
             return code;
@@ -542,7 +542,7 @@ static int parse_table(const json_t *json, const struct mpi_table *table, struct
         return 0;
     int code = find_columns(json_object_get(object, "columns"), table, columns, err);
     if (code == 0 && !json_is_array(rows))
-        code = wrong(err, table->name, "rows", "an array");
+        code = field_wrong(err, table->name, "rows", "an array");
     if (code < 0)
         return code;
     size_t count = json_array_size(rows);
@@ -585,7 +585,7 @@ static int parse_threads(const json_t *json, struct mpi_stats *stats, struct are
     if (!threads)
         return 0;
     if (!json_is_array(threads))
-        return wrong(err, "", "threads", "an array");
+        return field_wrong(err, "", "threads", "an array");
     size_t count = json_array_size(threads);
     stats->threads = arena_zalloc(arena, count + 1, sizeof *stats->threads);
     if (!stats->threads)
@@ -942,7 +942,7 @@ static void print_distribution(const struct mpi_stats *stats, const struct mpi_s
 
 /* ---- files ---- */
 
-static int replace(const char *path, const struct buf *text)
+static int text_replace(const char *path, const struct buf *text)
 {
     return text->failed ? -ENOMEM : file_replace_soon(path, text->data, text->len, 0600);
 }
@@ -982,7 +982,7 @@ static int write_distributions(const struct mpi_stats *stats, const char *dir, s
         buf_clear(&text);
         print_distribution(stats, &stats->distributions[i], &text);
         code = snprintf(path, sizeof path, "%s/%s.dist", dir, stats->distributions[i].name) < (int)sizeof path
-                   ? replace(path, &text)
+                   ? text_replace(path, &text)
                    : -ENAMETOOLONG;
         if (code < 0)
             return err_errno(err, code, "cannot write %s", path);
@@ -1005,6 +1005,6 @@ int mpi_stats_write(const struct mpi_stats *stats, const char *dir, uint32_t inc
         return code;
     mpi_stats_print(stats, &text);
     memcpy(path + strlen(path), ".json", sizeof ".json"); /* there is room, see above */
-    code = replace(path, &text);
+    code = text_replace(path, &text);
     return code < 0 ? err_errno(err, code, "cannot write %s", path) : 0;
 }

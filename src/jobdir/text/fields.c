@@ -44,7 +44,7 @@ json_t *note_json(const struct note *note)
 }
 
 /* Files may say what no number of ours can hold. */
-static json_int_t whole(double number)
+static json_int_t whole_number(double number)
 {
     return number >= 0x1p63 ? INT64_MAX : number > -0x1p63 ? (json_int_t)number : INT64_MIN;
 }
@@ -53,9 +53,9 @@ static void store_number(const struct field *field, const json_t *json, void *at
 {
     bool unknown = (!json || json_is_null(json)) && field->flags & FIELD_NEGATIVE_IS_NULL;
     double number = unknown ? -1 : json_is_boolean(json) ? json_is_true(json) : json_number_value(json);
-    json_int_t integer = json_is_integer(json) ? json_integer_value(json) : whole(number);
+    json_int_t integer = json_is_integer(json) ? json_integer_value(json) : whole_number(number);
     if (field->type == FIELD_SECONDS && field->held != HELD_DOUBLE)
-        integer = whole(number * 1e9);
+        integer = whole_number(number * 1e9);
     switch (field->held) {
     case HELD_BOOL:
         *(bool *)at = number != 0;

@@ -88,7 +88,7 @@ void text_word(struct buf *out, const char *word)
 }
 
 /* The bytes that fit, and in *ret_columns the columns they take. */
-static size_t fit(const char *text, size_t len, size_t columns, size_t *ret_columns)
+static size_t columns_fit(const char *text, size_t len, size_t columns, size_t *ret_columns)
 {
     size_t used = 0, i = 0;
     for (; i < len; i++) {
@@ -129,36 +129,36 @@ void text_function(struct buf *out, const char *name, const char *file)
 size_t text_fit(const char *text, size_t len, size_t columns)
 {
     size_t used;
-    return fit(text, len, columns, &used);
+    return columns_fit(text, len, columns, &used);
 }
 
 /* Returns the columns taken. */
-static size_t cut(struct buf *out, const char *text, size_t columns)
+static size_t text_cut_to(struct buf *out, const char *text, size_t columns)
 {
-    size_t used, all, len = strlen(text), keep = fit(text, len, columns, &used);
-    fit(text, len, SIZE_MAX, &all);
+    size_t used, all, len = strlen(text), keep = columns_fit(text, len, columns, &used);
+    columns_fit(text, len, SIZE_MAX, &all);
     if (keep == len || columns < 8) {
         buf_append(out, text, keep);
         return used;
     }
     size_t behind = (columns - 3) / 2, before = columns - 3 - behind;
-    buf_append(out, text, fit(text, len, before, &used));
+    buf_append(out, text, columns_fit(text, len, before, &used));
     buf_puts(out, "...");
-    buf_puts(out, text + fit(text, len, all - behind, &used));
+    buf_puts(out, text + columns_fit(text, len, all - behind, &used));
     return columns;
 }
 
 void text_cut(struct buf *out, const char *text, size_t columns)
 {
-    cut(out, text, columns);
+    text_cut_to(out, text, columns);
 }
 
 void text_cut_end(struct buf *out, const char *text, size_t columns)
 {
     static const char mark[] = "...";
-    size_t used, len = strlen(text), keep = fit(text, len, columns, &used), word;
+    size_t used, len = strlen(text), keep = columns_fit(text, len, columns, &used), word;
     if (keep < len && columns > strlen(mark)) {
-        keep = fit(text, len, columns - strlen(mark), &used);
+        keep = columns_fit(text, len, columns - strlen(mark), &used);
         for (word = keep; word > keep / 2 && text[word] != ' '; word--)
             ;
         keep = text[word] == ' ' ? word : keep;
@@ -171,7 +171,7 @@ void text_cut_end(struct buf *out, const char *text, size_t columns)
 
 void text_column(struct buf *out, const char *text, size_t columns)
 {
-    for (size_t used = cut(out, text, columns); used < columns; used++)
+    for (size_t used = text_cut_to(out, text, columns); used < columns; used++)
         buf_putc(out, ' ');
 }
 
@@ -218,7 +218,7 @@ static size_t hang_of(const char *line, size_t len, size_t columns)
 
 /* As much as fits: up to two spaces, if they are not too near, or one; of a word that is too long alone, up to a sign
  * in it. *ret_whole: it is the rest. */
-static size_t piece(const char *line, size_t len, size_t columns, bool *ret_whole)
+static size_t line_piece(const char *line, size_t len, size_t columns, bool *ret_whole)
 {
     size_t column = 0, space = 0, spaces = 0, sign = 0;
     bool begun = false;
@@ -252,7 +252,7 @@ static void wrap_line(struct buf *out, const char *line, size_t len, size_t colu
     size_t hang = hang_of(line, len, columns), room = columns;
     bool whole;
     for (;; room = columns - hang) {
-        size_t fits = piece(line, len, room, &whole);
+        size_t fits = line_piece(line, len, room, &whole);
         while (fits && line[fits - 1] == ' ' && fits < len)
             fits--;
         buf_append(out, line, fits);

@@ -287,7 +287,7 @@ void emit_array(struct emitter *emitter, const struct array *array_of, const str
 
 enum { FORTRAN_DIMENSIONS = 4, FIRST = CAPTURE_LOWEST_ADDR /* where loops begin to count: as if it were an address */ };
 
-static int attribute(struct emitter *emitter, Dwarf_Die *die, unsigned number, const struct place *object)
+static int emit_attribute(struct emitter *emitter, Dwarf_Die *die, unsigned number, const struct place *object)
 {
     return emitter->attribute ? emitter->attribute(emitter->attribute_ctx, emitter, die, number, object) : -1;
 }
@@ -299,7 +299,7 @@ void emit_fortran_text(struct emitter *emitter, Dwarf_Die *type, const struct pl
         emit_text(emitter, place, type_size(type));
         return;
     }
-    int length = place->kind == PLACE_MEMORY ? attribute(emitter, type, DW_AT_string_length, place) : -1;
+    int length = place->kind == PLACE_MEMORY ? emit_attribute(emitter, type, DW_AT_string_length, place) : -1;
     if (length < 0) {
         layout_put_missing(emitter, PLACE_NOT_AVAILABLE);
     } else {
@@ -326,7 +326,7 @@ static bool attribute_to(struct emitter *emitter, unsigned to, Dwarf_Die *die, u
         emit_constant(emitter, to, *otherwise);
         return true;
     }
-    int value = attribute(emitter, die, number, object);
+    int value = emit_attribute(emitter, die, number, object);
     if (value >= 0)
         emit(emitter, CAPTURE_LEA, to, (unsigned)value, 0);
     emitter->temps = temps;

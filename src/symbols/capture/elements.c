@@ -119,7 +119,7 @@ static void emit_count(struct container_job *job, unsigned count)
 typedef void locate_fn(struct container_job *job, const void *how, unsigned index, struct place *ret_place);
 typedef void step_fn(struct container_job *job, const void *how);
 
-static unsigned wanted(struct container_job *job)
+static unsigned elements_wanted(struct container_job *job)
 {
     unsigned array = job->emitter->options->array;
     return array < CHAIN_LIMIT ? array : CHAIN_LIMIT;
@@ -138,7 +138,7 @@ static void emit_loop(struct container_job *job, struct element *element, unsign
     }
     struct emitter_mark mark = emitter_mark(emitter);
     struct capture_operand operand = {.stride = stride ? (uint32_t)stride : 1,
-                                      .max = (uint16_t)wanted(job),
+                                      .max = (uint16_t)elements_wanted(job),
                                       .count = (uint8_t)count,
                                       .indexed = stride == 0};
     layout_put(emitter, "v");
@@ -295,7 +295,7 @@ static bool emit_bits(struct container_job *job, const struct bits *bits, unsign
         return true;
     }
     struct capture_operand operand = {
-        .stride = 1, .max = (uint16_t)wanted(job), .count = (uint8_t)count, .indexed = true};
+        .stride = 1, .max = (uint16_t)elements_wanted(job), .count = (uint8_t)count, .indexed = true};
     layout_put(emitter, "vb1");
     struct emitter_block block = emit_block_begin(emitter, CAPTURE_LOOP, index, &operand);
     unsigned bit = compare(job, index, CAPTURE_ADD, bits->from);
@@ -463,7 +463,7 @@ static bool emit_list(struct container_job *job)
     int node = emit_load(job->emitter, &first, 8), count = job->container->members[1] ? load(job, 1) : -1;
     if (node < 0 || (count < 0 && job->container->members[1]) || job->place->scratch)
         return false;
-    unsigned limit = wanted(job) + 1, end = constant(job, 0), links = copy_of(job, (unsigned)node);
+    unsigned limit = elements_wanted(job) + 1, end = constant(job, 0), links = copy_of(job, (unsigned)node);
     if (job->container->flags & CIRCLE) /* to the node that the first member is a link of */
         emit(job->emitter, CAPTURE_LEA, end, first.base, first.offset - job->container->links[0]);
     emit(job->emitter, CAPTURE_CHAIN, links, end << 10 | limit, job->container->links[0]);

@@ -204,7 +204,7 @@ static enum written written_part(const struct site *site, const struct place *pl
 }
 
 /* Of optimised code all of it counts, for members that nothing uses are left out. */
-static enum written written(const struct site *site, const struct place *place, uint64_t size, Dwarf_Die *result)
+static enum written place_written(const struct site *site, const struct place *place, uint64_t size, Dwarf_Die *result)
 {
     enum { PART = 8 };
     enum written answer = WRITTEN;
@@ -218,7 +218,7 @@ static enum written written(const struct site *site, const struct place *place, 
 
 static bool was_written(const struct site *site, const struct place *place, uint64_t size)
 {
-    return written(site, place, size, NULL) == WRITTEN;
+    return place_written(site, place, size, NULL) == WRITTEN;
 }
 
 static struct location location_at(const struct site *site, struct emitter *emitter)
@@ -345,9 +345,9 @@ static bool is_set(const struct site *site, Dwarf_Die *variable, const struct pl
     case CAPTURE_CALL: /* when a function calls another its parameters have long been stored */
         return (dwarf_tag(variable) == DW_TAG_formal_parameter &&
                 (in_callers_frame(site, place) || !(site->optimised || site->innermost))) ||
-               written(site, place, size, type) == WRITTEN;
+               place_written(site, place, size, type) == WRITTEN;
     default:
-        return written(site, place, size, NULL) != WRITTEN_NEVER;
+        return place_written(site, place, size, NULL) != WRITTEN_NEVER;
     }
 }
 

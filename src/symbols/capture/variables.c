@@ -361,7 +361,7 @@ static bool slot_contradicts(struct site *site, Dwarf_Die *parameter, const stru
 }
 
 /* Not asked about those that are passed by address: DWARF describes what they point to. */
-static bool contradicts(struct site *site, unsigned index)
+static bool parameter_contradicts(struct site *site, unsigned index)
 {
     const struct abi_place *abi = &site->places[index];
     Dwarf_Die *parameter = &site->parameters[index];
@@ -404,7 +404,7 @@ void site_find_parameters(struct site *site, bool by_abi)
         place_parameters(site);
     bool believed = true;
     for (unsigned i = 0; i < site->parameter_count && site->by_abi && believed && site->kind == CAPTURE_ENTRY; i++)
-        believed = !contradicts(site, i);
+        believed = !parameter_contradicts(site, i);
     for (unsigned i = 0; i < site->parameter_count && !believed; i++)
         site->places[i].unknown = true;
 }

@@ -26,7 +26,7 @@ static bool is_extension(unsigned how)
     return how == TRACK_SIGN_EXTEND || how == TRACK_ZERO_EXTEND;
 }
 
-static struct tracked node(struct track *track, struct track_node one)
+static struct tracked node_add(struct track *track, struct track_node one)
 {
     struct track_nodes *all = track->nodes;
     if (!all)
@@ -54,7 +54,7 @@ static struct tracked extended(struct track *track, unsigned how, unsigned size,
         a.size = (uint8_t)size;
         return a;
     }
-    return node(track, (struct track_node){(uint8_t)how, (uint8_t)size, a, track_constant(from), unknown});
+    return node_add(track, (struct track_node){(uint8_t)how, (uint8_t)size, a, track_constant(from), unknown});
 }
 
 struct tracked track_compute(struct track *track, unsigned how, unsigned size, struct tracked a, struct tracked b)
@@ -90,7 +90,7 @@ struct tracked track_compute(struct track *track, unsigned how, unsigned size, s
     }
     if ((how == CAPTURE_SUB || how == CAPTURE_XOR) && same(a, b))
         return track_constant(0);
-    return node(track, (struct track_node){(uint8_t)how, (uint8_t)size, a, b, unknown});
+    return node_add(track, (struct track_node){(uint8_t)how, (uint8_t)size, a, b, unknown});
 }
 
 struct tracked track_select(struct track *track, struct tracked condition, struct tracked a, struct tracked b)
@@ -102,7 +102,7 @@ struct tracked track_select(struct track *track, struct tracked condition, struc
         return unknown;
     if (condition.kind == TRACK_CONSTANT)
         return condition.add ? a : b;
-    return node(track, (struct track_node){TRACK_SELECT, (uint8_t)size, a, b, condition});
+    return node_add(track, (struct track_node){TRACK_SELECT, (uint8_t)size, a, b, condition});
 }
 
 struct tracked track_address(struct track *track, const ZydisDecodedOperand *op, unsigned size)
@@ -267,7 +267,7 @@ static int plain_of(const struct insn *insn)
 }
 
 /* Two operands, the first of which gets the result; its flags. */
-static struct tracked plain(struct track *track, const struct insn *insn, unsigned how)
+static struct tracked plain_result(struct track *track, const struct insn *insn, unsigned how)
 {
     const ZydisDecodedOperand *to = &insn->operands[0], *from = &insn->operands[1];
     unsigned size = to->size / 8, mnemonic = insn->zydis.mnemonic;
@@ -439,7 +439,7 @@ static struct tracked result_of(struct track *track, const struct insn *insn)
         return track_select(track, track_condition(track, insn->zydis.opcode & 15), track_operand(track, from, size),
                             track_operand(track, to, size));
     int how = plain_of(insn);
-    return how < 0 ? unknown : plain(track, insn, (unsigned)how);
+    return how < 0 ? unknown : plain_result(track, insn, (unsigned)how);
 }
 
 /* Instructions that write something else than their first operand. */

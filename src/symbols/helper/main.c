@@ -103,7 +103,7 @@ static bool index_one(const char *file, struct buf *answer, char ret_key[INDEX_K
 }
 
 /* In a process of its own: whoever asked goes on meanwhile, and ends us. */
-static void settle(char (*keys)[INDEX_KEY_SIZE], int count)
+static void indexes_settle(char (*keys)[INDEX_KEY_SIZE], int count)
 {
     if (fork() != 0)
         return;
@@ -137,7 +137,7 @@ static int index_files(char *const *files, int count)
     }
     alarm(0);
     if (stored)
-        settle(keys, count);
+        indexes_settle(keys, count);
     while (wait && fgetc(stdin) != EOF)
         ;
     free(keys);

@@ -338,7 +338,7 @@ static void visit_scope(struct walk *walk, Dwarf_Die *die, int depth)
     walk->scopes[before] = 0;
 }
 
-static void visit(struct walk *walk, Dwarf_Die *die, int depth)
+static void die_visit(struct walk *walk, Dwarf_Die *die, int depth)
 {
     switch (dwarf_tag(die)) {
     case DW_TAG_subprogram:
@@ -371,7 +371,7 @@ static void visit_children(struct walk *walk, Dwarf_Die *parent, int depth)
         return;
     int r = dwarf_child(parent, &die);
     while (r == 0) {
-        visit(walk, &die, depth);
+        die_visit(walk, &die, depth);
         r = dwarf_siblingof(&die, &next);
         if (r == 0 && dwarf_dieoffset(&next) <= dwarf_dieoffset(&die)) /* or it would never end */
             r = -1;

@@ -290,7 +290,7 @@ bool elf_has_own_mpi(const char *path)
 
 /* ---- keys ---- */
 /* d: has debug information; s: a symbol table; 0: neither. */
-static char richness(const struct elf_identity *identity, int fd)
+static char file_richness(const struct elf_identity *identity, int fd)
 {
     struct source source = {.fd = fd};
     const Elf64_Ehdr *h = &identity->header;
@@ -328,7 +328,7 @@ void elf_identity_key(const struct elf_identity *identity, int fd, const struct 
     }
     elf_identity_id(identity, ret_key);
     size_t len = strlen(ret_key);
-    snprintf(ret_key + len, INDEX_KEY_SIZE - len, "-%c", richness(identity, fd));
+    snprintf(ret_key + len, INDEX_KEY_SIZE - len, "-%c", file_richness(identity, fd));
 }
 
 int index_key(const char *elf_path, char ret_key[INDEX_KEY_SIZE], struct err *err)

@@ -705,8 +705,8 @@ static void opened_done(struct opened *opened)
 }
 
 /* Strings of the builder are borrowed from *opened. */
-static int build(struct builder *builder, struct opened *opened, int fd, const struct elf_identity *identity,
-                 const char *elf_path)
+static int builder_read(struct builder *builder, struct opened *opened, int fd, const struct elf_identity *identity,
+                        const char *elf_path)
 {
     opened->debuginfo_path = debuginfo_path(elf_path);
     opened->callbacks = (Dwfl_Callbacks){
@@ -745,7 +745,7 @@ int index_build(const char *elf_path, struct buf *image, char ret_key[INDEX_KEY_
     _cleanup_(opened_done) struct opened opened = {0};
     _cleanup_(builder_done) struct builder builder = {0};
     buf_append(&builder.strings, "", 1);
-    int r = build(&builder, &opened, fd, &identity, elf_path);
+    int r = builder_read(&builder, &opened, fd, &identity, elf_path);
     if (r == 0)
         r = builder_image(&builder, ret_key, image);
     if (r < 0)

@@ -36,7 +36,7 @@ struct printer {
 };
 
 /* The next n bytes; NULL: there are none, and that is in the text. */
-static const uint8_t *take(struct printer *printer, size_t n)
+static const uint8_t *printer_take(struct printer *printer, size_t n)
 {
     if (printer->cut)
         return NULL;
@@ -145,7 +145,7 @@ static void put_choice(struct printer *printer, const struct layout_type *type)
 {
     bool any = false;
     for (size_t i = 0; i < type->field_count && !printer->cut; i++) {
-        const uint8_t *status = take(printer, 1);
+        const uint8_t *status = printer_take(printer, 1);
         if (!status || *status == CAPTURE_ABSENT)
             continue;
         if (any)
@@ -168,7 +168,7 @@ static void put_entry(struct printer *printer, const struct layout_type *type)
 
 static void put_followed(struct printer *printer, const struct layout_type *type)
 {
-    const uint8_t *head = take(printer, 9);
+    const uint8_t *head = printer_take(printer, 9);
     if (!head)
         return;
     uint64_t address = layout_unsigned(head, 8);
@@ -190,15 +190,15 @@ static void put_characters(struct printer *printer, size_t length, bool part)
     bool shortened = limit && length > limit;
     layout_put_text(printer->out, text, shortened ? limit : length, part || shortened);
     if (missing)
-        take(printer, 1);
+        printer_take(printer, 1);
 }
 
 static void put_string(struct printer *printer)
 {
-    const uint8_t *head = take(printer, 9);
+    const uint8_t *head = printer_take(printer, 9);
     if (!head || !put_status(printer, head[8], layout_unsigned(head, 8)))
         return;
-    const uint8_t *length = take(printer, 2);
+    const uint8_t *length = printer_take(printer, 2);
     if (length)
         put_characters(printer, (size_t)layout_unsigned(length, 2), head[8] == CAPTURE_PART);
 }
@@ -206,10 +206,10 @@ static void put_string(struct printer *printer)
 /* The head of a counted string or vector; false: nothing is in it. */
 static bool put_counts(struct printer *printer, bool *ret_part, size_t *ret_shown)
 {
-    const uint8_t *status = take(printer, 1);
+    const uint8_t *status = printer_take(printer, 1);
     if (!status || !put_status(printer, *status, 0))
         return false;
-    const uint8_t *counts = take(printer, 6);
+    const uint8_t *counts = printer_take(printer, 6);
     if (!counts)
         return false;
     *ret_part = *status == CAPTURE_PART;
@@ -269,7 +269,7 @@ static void put_elements(struct printer *printer, const struct layout_type *inne
 
 static void put_text_array(struct printer *printer, const struct layout_type *type)
 {
-    const uint8_t *text = take(printer, type->count);
+    const uint8_t *text = printer_take(printer, type->count);
     if (!text)
         return;
     size_t length = strnlen((const char *)text, type->count);
@@ -338,7 +338,7 @@ static void put_callable(struct printer *printer)
         unsigned index;
     } callers[] = {{"_Function_handler<", 1}, {"__func<", 0}};
     _cleanup_(buf_done) struct buf name = BUF_INIT;
-    const uint8_t *bytes = take(printer, 16);
+    const uint8_t *bytes = printer_take(printer, 16);
     const char *type = "function";
     size_t length = strlen(type);
     if (!bytes)
@@ -362,7 +362,7 @@ static void put_number(struct printer *printer, const struct layout_type *type)
 {
     struct buf *out = printer->out;
     size_t size = type->kind == LAYOUT_POINTER || type->kind == LAYOUT_CODE_POINTER ? 8 : type->size;
-    const uint8_t *bytes = take(printer, type->kind == LAYOUT_COMPLEX ? 2 * size : size);
+    const uint8_t *bytes = printer_take(printer, type->kind == LAYOUT_COMPLEX ? 2 * size : size);
     if (!bytes)
         return;
     uint64_t value = layout_unsigned(bytes, size);
@@ -470,7 +470,7 @@ static void put_type(struct printer *printer, const struct layout_type *type)
         buf_puts(printer->out, "<not available>");
         break;
     case LAYOUT_PAD:
-        take(printer, 1);
+        printer_take(printer, 1);
         break;
     case LAYOUT_NO_ROOM:
         buf_puts(printer->out, "<cut>");
@@ -479,7 +479,7 @@ static void put_type(struct printer *printer, const struct layout_type *type)
         buf_puts(printer->out, "<of unknown size>");
         break;
     case LAYOUT_CHECKED:
-        status = take(printer, 1);
+        status = printer_take(printer, 1);
         if (status && put_status(printer, *status, 0))
             put_type(printer, type->inner);
         break;
@@ -696,7 +696,7 @@ static void value_shown(struct printer *printer, const struct layout_type *type)
 
 static void value_number(struct printer *printer, const struct layout_type *type)
 {
-    const uint8_t *bytes = take(printer, type->size);
+    const uint8_t *bytes = printer_take(printer, type->size);
     struct buf *out = printer->out;
     if (!bytes)
         buf_puts(out, "null");
@@ -720,7 +720,7 @@ static void value_float(struct buf *out, const uint8_t *bytes, size_t size)
 static void value_floats(struct printer *printer, const struct layout_type *type)
 {
     bool complex = type->kind == LAYOUT_COMPLEX;
-    const uint8_t *bytes = take(printer, complex ? 2 * (size_t)type->size : type->size);
+    const uint8_t *bytes = printer_take(printer, complex ? 2 * (size_t)type->size : type->size);
     if (!bytes) {
         buf_puts(printer->out, "null");
         return;
@@ -737,7 +737,7 @@ static void value_floats(struct printer *printer, const struct layout_type *type
 /* One character is a text of it. */
 static void value_char(struct printer *printer, const struct layout_type *type)
 {
-    const uint8_t *bytes = take(printer, type->size);
+    const uint8_t *bytes = printer_take(printer, type->size);
     if (bytes && type->size == 1 && *bytes < 0x80)
         value_text(printer->out, bytes, 1);
     else if (bytes)
@@ -749,7 +749,7 @@ static void value_char(struct printer *printer, const struct layout_type *type)
 static void value_enum(struct printer *printer, const struct layout_type *type)
 {
     _cleanup_(buf_done) struct buf name = BUF_INIT;
-    const uint8_t *bytes = take(printer, type->size);
+    const uint8_t *bytes = printer_take(printer, type->size);
     if (!bytes) {
         buf_puts(printer->out, "null");
         return;
@@ -766,7 +766,7 @@ static void value_enum(struct printer *printer, const struct layout_type *type)
 static void value_pointer(struct printer *printer, const struct layout_type *type)
 {
     bool followed = type->kind == LAYOUT_FOLLOWED || type->kind == LAYOUT_STRING;
-    const uint8_t *bytes = take(printer, followed ? 9 : 8);
+    const uint8_t *bytes = printer_take(printer, followed ? 9 : 8);
     uint64_t address = bytes ? layout_unsigned(bytes, 8) : 0;
     struct buf *out = printer->out;
     if (!address || (followed && bytes[8] == CAPTURE_NULL)) {
@@ -786,8 +786,8 @@ static void value_pointer(struct printer *printer, const struct layout_type *typ
     if (there && type->kind == LAYOUT_FOLLOWED) {
         value_put(printer, type->inner);
     } else if (there) {
-        const uint8_t *length = take(printer, 2);
-        const uint8_t *text = length ? take(printer, layout_unsigned(length, 2)) : NULL;
+        const uint8_t *length = printer_take(printer, 2);
+        const uint8_t *text = length ? printer_take(printer, layout_unsigned(length, 2)) : NULL;
         if (text)
             value_text(out, text, layout_unsigned(length, 2));
         else
@@ -806,9 +806,9 @@ static void value_list(struct printer *printer, const struct layout_type *type)
     uint64_t total = type->total, count = type->count;
     bool part = total > count, text = type->kind == LAYOUT_TEXT || type->kind == LAYOUT_BYTES;
     if (type->kind == LAYOUT_VECTOR || type->kind == LAYOUT_BYTES) {
-        const uint8_t *status = take(printer, 1);
+        const uint8_t *status = printer_take(printer, 1);
         bool there = status && (*status == CAPTURE_OK || *status == CAPTURE_PART);
-        const uint8_t *counts = there ? take(printer, 6) : NULL;
+        const uint8_t *counts = there ? printer_take(printer, 6) : NULL;
         if (!counts) {
             buf_puts(out, "null");
             return;
@@ -817,7 +817,7 @@ static void value_list(struct printer *printer, const struct layout_type *type)
         count = layout_unsigned(counts + 4, 2);
         part = *status == CAPTURE_PART;
     }
-    const uint8_t *bytes = text ? take(printer, count) : NULL;
+    const uint8_t *bytes = text ? printer_take(printer, count) : NULL;
     size_t length = bytes && type->kind == LAYOUT_TEXT ? strnlen((const char *)bytes, count) : count;
     part &= !bytes || length == count;
     buf_puts(out, part ? "{\"first\":" : "");
@@ -887,7 +887,7 @@ static void value_choice(struct printer *printer, const struct layout_type *type
     struct buf *out = printer->out;
     bool any = false;
     for (size_t i = 0; i < type->field_count && !printer->cut; i++) {
-        const uint8_t *status = take(printer, 1);
+        const uint8_t *status = printer_take(printer, 1);
         if (!status || (*status != CAPTURE_OK && *status != CAPTURE_PART))
             continue;
         struct printer aside = *printer;
@@ -929,14 +929,14 @@ static void value_put(struct printer *printer, const struct layout_type *type)
         value_pointer(printer, type);
         break;
     case LAYOUT_REFERENCE: /* is what it refers to */
-        status = take(printer, 9);
+        status = printer_take(printer, 9);
         if (status && (status[8] == CAPTURE_OK || status[8] == CAPTURE_PART))
             value_put(printer, type->inner);
         else
             buf_puts(printer->out, "null");
         break;
     case LAYOUT_CHECKED:
-        status = take(printer, 1);
+        status = printer_take(printer, 1);
         if (status && (*status == CAPTURE_OK || *status == CAPTURE_PART))
             value_put(printer, type->inner);
         else

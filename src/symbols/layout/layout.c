@@ -118,12 +118,12 @@ struct reader {
     unsigned nest;
 };
 
-static int bad(struct reader *reader, const char *what)
+static int reader_fail(struct reader *reader, const char *what)
 {
     return err_set(reader->err, -EBADMSG, "layout: %s at character %zu", what, (size_t)(reader->at - reader->text) + 1);
 }
 
-static bool take(struct reader *reader, char c)
+static bool reader_take(struct reader *reader, char c)
 {
     if (*reader->at != c)
         return false;
@@ -146,7 +146,7 @@ static int read_quoted(struct reader *reader, const char **ret_text)
         len = (size_t)(p + 1 - begin);
     }
     if (begin[len] != '"')
-        return bad(reader, "a string without its end");
+        return reader_fail(reader, "a string without its end");
     char *text = arena_alloc(reader->arena, len + 1);
     if (!text)
         return -ENOMEM;
@@ -178,11 +178,11 @@ static int read_number(struct reader *reader, uint64_t limit, uint64_t *ret_numb
 {
     uint64_t number = 0;
     if (*reader->at < '0' || *reader->at > '9')
-        return bad(reader, "no number");
+        return reader_fail(reader, "no number");
     while (*reader->at >= '0' && *reader->at <= '9') {
         unsigned digit = (unsigned)(*reader->at - '0');
         if (number > (limit - digit) / 10)
-            return bad(reader, "a number that is too large");
+            return reader_fail(reader, "a number that is too large");
         number = number * 10 + digit;
         reader->at++;
     }
@@ -203,11 +203,11 @@ static int read_size(struct reader *reader, const char *sizes, struct layout_typ
             type->least = type->kind == LAYOUT_COMPLEX ? 2 * (size_t)size : (size_t)size;
             return 0;
         }
-    return bad(reader, "a size that there is not");
+    return reader_fail(reader, "a size that there is not");
 }
 
 /* A growing array in the arena. */
-static void *grown(struct arena *arena, void *items, size_t count, size_t size)
+static void *array_grown(struct arena *arena, void *items, size_t count, size_t size)
 {
     if (count & (count - 1) || (count != 0 && count < 4))
         return items;
@@ -221,20 +221,20 @@ static int read_enumerators(struct reader *reader, struct layout_type *type)
 {
     struct layout_enumerator *names = NULL;
     size_t count = 0;
-    if (!take(reader, '{'))
-        return bad(reader, "no {");
-    while (!take(reader, '}')) {
-        if (count > 0 && !take(reader, ','))
-            return bad(reader, "no comma");
-        names = grown(reader->arena, names, count, sizeof *names);
+    if (!reader_take(reader, '{'))
+        return reader_fail(reader, "no {");
+    while (!reader_take(reader, '}')) {
+        if (count > 0 && !reader_take(reader, ','))
+            return reader_fail(reader, "no comma");
+        names = array_grown(reader->arena, names, count, sizeof *names);
         if (!names)
             return -ENOMEM;
         int r = read_name(reader, &names[count].name);
         if (r < 0)
             return r;
-        if (!take(reader, '='))
-            return bad(reader, "no =");
-        bool negative = take(reader, '-');
+        if (!reader_take(reader, '='))
+            return reader_fail(reader, "no =");
+        bool negative = reader_take(reader, '-');
         uint64_t value;
         r = read_number(reader, UINT64_MAX, &value);
         if (r < 0)
@@ -254,15 +254,15 @@ static int read_fields(struct reader *reader, char close, struct layout_type *ty
     struct layout_field *fields = NULL;
     size_t count = 0;
     type->least = 0;
-    while (!take(reader, close)) {
-        if (count > 0 && !take(reader, ','))
-            return bad(reader, "no comma");
-        fields = grown(reader->arena, fields, count, sizeof *fields);
+    while (!reader_take(reader, close)) {
+        if (count > 0 && !reader_take(reader, ','))
+            return reader_fail(reader, "no comma");
+        fields = array_grown(reader->arena, fields, count, sizeof *fields);
         if (!fields)
             return -ENOMEM;
         int r = read_name(reader, &fields[count].name);
-        if (r == 0 && !take(reader, ':'))
-            r = bad(reader, "no colon");
+        if (r == 0 && !reader_take(reader, ':'))
+            r = reader_fail(reader, "no colon");
         if (r == 0)
             r = read_type(reader, &fields[count].type);
         if (r < 0)
@@ -281,8 +281,8 @@ static int read_counts(struct reader *reader, struct layout_type *type)
     if (r < 0)
         return r;
     type->count = (uint32_t)count;
-    if (!take(reader, '/'))
-        return bad(reader, "no /");
+    if (!reader_take(reader, '/'))
+        return reader_fail(reader, "no /");
     return read_number(reader, UINT64_MAX, &type->total);
 }
 
@@ -301,9 +301,9 @@ static int read_array(struct reader *reader, struct layout_type *type)
     if (r < 0)
         return r;
     if (type->count > 0 && type->inner->least == 0)
-        return bad(reader, "elements without size");
+        return reader_fail(reader, "elements without size");
     if (type->count > 0 && type->inner->least > TEXT_LIMIT / type->count)
-        return bad(reader, "an array that is too large");
+        return reader_fail(reader, "an array that is too large");
     type->least = type->count * type->inner->least;
     return 0;
 }
@@ -312,10 +312,10 @@ static int read_choice(struct reader *reader, struct layout_type *type)
 {
     int r = read_name(reader, &type->none);
     if (r == 0)
-        r = take(reader, '{') ? read_fields(reader, '}', type) : bad(reader, "no {");
+        r = reader_take(reader, '{') ? read_fields(reader, '}', type) : reader_fail(reader, "no {");
     for (size_t i = 0; i < type->field_count && r == 0; i++)
         if (type->fields[i].type->kind != LAYOUT_CHECKED)
-            r = bad(reader, "an alternative without a status");
+            r = reader_fail(reader, "an alternative without a status");
     return r;
 }
 
@@ -370,7 +370,7 @@ static int read_rest(struct reader *reader, struct layout_type *type)
         return read_inner(reader, type, type->least);
     case LAYOUT_VECTOR:
         r = read_inner(reader, type, type->least);
-        return r == 0 && type->inner->least == 0 ? bad(reader, "elements without size") : r;
+        return r == 0 && type->inner->least == 0 ? reader_fail(reader, "elements without size") : r;
     case LAYOUT_ARRAY:
         return read_array(reader, type);
     case LAYOUT_TEXT:
@@ -386,10 +386,11 @@ static int read_rest(struct reader *reader, struct layout_type *type)
         return read_choice(reader, type);
     case LAYOUT_UNION:
     case LAYOUT_ENTRY:
-        if (!take(reader, '{'))
-            return bad(reader, "no {");
+        if (!reader_take(reader, '{'))
+            return reader_fail(reader, "no {");
         r = read_fields(reader, '}', type);
-        return r == 0 && type->kind == LAYOUT_ENTRY && type->field_count != 2 ? bad(reader, "no key and value") : r;
+        return r == 0 && type->kind == LAYOUT_ENTRY && type->field_count != 2 ? reader_fail(reader, "no key and value")
+                                                                              : r;
     case LAYOUT_STRUCT:
         return read_fields(reader, '}', type);
     default:
@@ -403,7 +404,7 @@ static int read_shape(struct reader *reader, struct layout_type *type)
     while (i < sizeof shapes / sizeof shapes[0] && shapes[i].letter != *reader->at)
         i++;
     if (i == sizeof shapes / sizeof shapes[0])
-        return bad(reader, "no type");
+        return reader_fail(reader, "no type");
     reader->at++;
     type->kind = shapes[i].kind;
     type->flagged = shapes[i].flagged;
@@ -421,12 +422,12 @@ static int read_type(struct reader *reader, const struct layout_type **ret_type)
     if (!type)
         return -ENOMEM;
     if (++reader->nest > NEST_LIMIT)
-        return bad(reader, "types too deep inside each other");
+        return reader_fail(reader, "types too deep inside each other");
     int r = read_shape(reader, type);
     if (r == 0 && *reader->at == '"')
         r = read_quoted(reader, &type->name);
     if (r == 0 && type->least > TEXT_LIMIT)
-        r = bad(reader, "a type that is too large");
+        r = reader_fail(reader, "a type that is too large");
     reader->nest--;
     *ret_type = type;
     return r;
@@ -435,19 +436,19 @@ static int read_type(struct reader *reader, const struct layout_type **ret_type)
 static int read_parts(struct reader *reader, struct layout *layout)
 {
     for (unsigned next = 0; *reader->at;) {
-        if (next > 0 && !take(reader, ' '))
-            return bad(reader, "no blank between parts");
+        if (next > 0 && !reader_take(reader, ' '))
+            return reader_fail(reader, "no blank between parts");
         size_t len = strcspn(reader->at, "(\"");
         while (next < LAYOUT_PARTS &&
                (strlen(layout_part_names[next]) != len || memcmp(layout_part_names[next], reader->at, len) != 0))
             next++;
         if (next == LAYOUT_PARTS || !reader->at[len])
-            return bad(reader, "no part, or not in order");
+            return reader_fail(reader, "no part, or not in order");
         reader->at += len;
         layout->parts[next].kind = LAYOUT_STRUCT;
         int r = *reader->at == '"' ? read_quoted(reader, &layout->parts[next].name) : 0;
-        if (r == 0 && !take(reader, '('))
-            r = bad(reader, "no (");
+        if (r == 0 && !reader_take(reader, '('))
+            r = reader_fail(reader, "no (");
         if (r == 0)
             r = read_fields(reader, ')', &layout->parts[next]);
         if (r < 0)

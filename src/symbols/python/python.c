@@ -724,7 +724,7 @@ void python_stacks_done(struct python_stacks *stacks)
 
 enum { UNIT = 2 /* bytes of a code unit */, NO_LINE = -128 };
 
-static int64_t checked(int64_t line)
+static int64_t line_checked(int64_t line)
 {
     return line >= 0 && line <= INT32_MAX ? line : -1;
 }
@@ -803,8 +803,8 @@ static int64_t by_locations(const uint8_t *table, size_t size, int64_t line, int
 int64_t python_line(enum python_lines kind, const uint8_t *table, size_t size, int64_t first_line, int64_t at)
 {
     if (at < 0)
-        return checked(first_line);
-    return checked(kind == PYTHON_LINES_LNOTAB   ? by_lnotab(table, size, first_line, at)
-                   : kind == PYTHON_LINES_RANGES ? by_ranges(table, size, first_line, at)
-                                                 : by_locations(table, size, first_line, at));
+        return line_checked(first_line);
+    return line_checked(kind == PYTHON_LINES_LNOTAB   ? by_lnotab(table, size, first_line, at)
+                        : kind == PYTHON_LINES_RANGES ? by_ranges(table, size, first_line, at)
+                                                      : by_locations(table, size, first_line, at));
 }
