@@ -7,6 +7,7 @@
 #include "base/system/dirs.h"
 #include "base/system/log.h"
 #include "jobdir/record/spool.h"
+#include "jobdir/text/fields.h"
 #include "jobdir/text/text.h"
 
 #include <errno.h>
@@ -158,11 +159,11 @@ void settings_read(const char *path, json_t *settings)
     if (spool_reader_open(&reader, path, NULL) < 0)
         return;
     for (json_t *record; (record = spool_reader_next(&reader)); json_decref(record)) {
-        const char *type = json_string_value(json_object_get(record, "type"));
-        if (type && strcmp(type, "tracing") == 0)
+        const char *type = member_text(record, "type");
+        if (strcmp(type, "tracing") == 0)
             json_object_update(settings, json_object_get(record, "settings"));
         const char *key = json_string_value(json_object_get(record, "key"));
-        if (type && strcmp(type, "setting") == 0 && key && json_is_true(json_object_get(record, "taken")))
+        if (strcmp(type, "setting") == 0 && key && json_is_true(json_object_get(record, "taken")))
             setting_keep(settings, key, json_object_get(record, "value"));
     }
     spool_reader_close(&reader);

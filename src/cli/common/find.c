@@ -12,6 +12,7 @@
 #include "jobdir/record/dir.h"
 #include "jobdir/record/info.h"
 #include "jobdir/record/mirror.h"
+#include "jobdir/text/fields.h"
 #include "jobdir/text/text.h"
 #include "shm/waits.h"
 
@@ -297,11 +298,9 @@ static int take_remote(struct found_job *job, const char *word, struct err *err)
         code = job_info_read(job->path, &info, err);
     else
         return code;
-    const char *dir = json_string_value(json_object_get(remote, "dir"));
-    const char *owner = json_string_value(json_object_get(remote, "owner"));
-    snprintf(job->dir, sizeof job->dir, "%s", dir ? dir : "");
+    snprintf(job->dir, sizeof job->dir, "%s", member_text(remote, "dir"));
     snprintf(url.job, sizeof url.job, "%s", info.id);
-    snprintf(url.owner, sizeof url.owner, "%s", owner ? owner : "");
+    snprintf(url.owner, sizeof url.owner, "%s", member_text(remote, "owner"));
     job->takes_requests = json_is_string(json_object_get(remote, "address"));
     job->remote = true;
     broker_url_put(&job->url, &url);

@@ -7,6 +7,7 @@
 #include "base/data/cleanup.h"
 #include "jobdir/record/kinds.h"
 #include "jobdir/record/layers.h"
+#include "jobdir/text/fields.h"
 #include "jobdir/text/text.h"
 #include "shm/waits.h"
 
@@ -22,8 +23,7 @@ static const char *const labels[NOW_LAYERS] = {
 /* The last thing known of a process in this layer; NULL: nothing. */
 static const json_t *place_in(const struct layer_place *place, enum now_layer layer)
 {
-    const char *language = json_string_value(json_object_get(place->line, "language"));
-    bool python = language && strcmp(language, "python") == 0;
+    bool python = strcmp(member_text(place->line, "language"), "python") == 0;
     if (layer == NOW_SCRIPT)
         return python || place->over ? NULL : place->line;
     if (!python || !place->stack)
@@ -212,8 +212,8 @@ const json_t *now_progress(const struct job_model *model)
 
 double now_share(const json_t *progress)
 {
-    double done = json_number_value(json_object_get(progress, "done"));
-    double total = json_number_value(json_object_get(progress, "total"));
+    double done = member_number(progress, "done");
+    double total = member_number(progress, "total");
     double share = total > 0 ? done / total : -1;
     return share > 1 ? 1 : share >= 0 ? share : -1;
 }
@@ -256,10 +256,9 @@ const struct field now_progress_fields[] = {
 
 static json_t *done_json(const json_t *record, double seconds)
 {
-    const char *source = json_string_value(json_object_get(record, "source"));
-    const struct now_done row = {.source = source ? source : "",
-                                 .done = json_number_value(json_object_get(record, "done")),
-                                 .total = json_number_value(json_object_get(record, "total")),
+    const struct now_done row = {.source = member_text(record, "source"),
+                                 .done = member_number(record, "done"),
+                                 .total = member_number(record, "total"),
                                  .share = now_share(record),
                                  .left_seconds = now_left(record, seconds)};
     return fields_json(now_progress_fields, &row, NULL);

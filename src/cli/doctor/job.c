@@ -11,6 +11,7 @@
 #include "jobdir/record/dir.h"
 #include "jobdir/record/spool.h"
 #include "jobdir/report/report.h"
+#include "jobdir/text/fields.h"
 #include "jobdir/text/text.h"
 #include "lang/put.h"
 #include "shm/waits.h"
@@ -234,12 +235,6 @@ static void job_programs_check_symbols(struct job_look *look)
  * facts come from the job's records and, while it runs, from the monitor.
  */
 
-static const char *setting_of(const struct job_look *look, const char *key)
-{
-    const char *value = json_string_value(json_object_get(look->settings, key));
-    return value ? value : "";
-}
-
 static bool job_runs(const struct job_look *look)
 {
     return look->report.state == JOB_RUNNING;
@@ -405,8 +400,8 @@ static void check_asked(struct job_look *look)
     json_t *value;
     json_object_foreach(look->settings, key, value)
         buf_printf(&list, " %s=%s", key, json_string_value(value) ? json_string_value(value) : "");
-    look->hooks_needed = strcmp(setting_of(look, "trace"), "off") != 0;
-    if (strcmp(setting_of(look, "on"), "no") == 0) {
+    look->hooks_needed = strcmp(member_text(look->settings, "trace"), "off") != 0;
+    if (strcmp(member_text(look->settings, "on"), "no") == 0) {
         finding_set(&finding, FINDING_FAIL, "recording was switched off: on=no");
         finding_remedy(&finding, "scry set JOB on=yes, while it runs");
     } else if (!look->hooks_needed) {
@@ -560,13 +555,13 @@ static void check_calls(struct job_look *look)
         finding_set(&finding, FINDING_FAIL,
                     "processes were traced, but no function that matches the selection was called%s%s",
                     functions->min_time_ns ? ", or none took as long as --min-time " : "",
-                    functions->min_time_ns ? setting_of(look, "min-time") : "");
+                    functions->min_time_ns ? member_text(look->settings, "min-time") : "");
         finding_remedy(&finding,
-                       json_array_size(functions->problems) || !*setting_of(look, "trace")
+                       json_array_size(functions->problems) || !*member_text(look->settings, "trace")
                            ? "correct --trace (%.200s); scry run without it records all functions with hooks"
                            : "what is chosen (%.200s) exists, but was not called; scry run without --trace records all "
                              "functions with hooks",
-                       *setting_of(look, "trace") ? setting_of(look, "trace") : "not given");
+                       *member_text(look->settings, "trace") ? member_text(look->settings, "trace") : "not given");
     }
     doctor_say(look->out, "calls", &finding);
     json_array_foreach(functions->problems, index, problem)
@@ -623,7 +618,7 @@ static void check_mpi(struct job_look *look)
 {
     struct finding finding = {0};
     size_t told = say_warnings(look, "mpi", "mpi", FINDING_FAIL, "");
-    if (strcmp(setting_of(look, "mpi"), "off") == 0) {
+    if (strcmp(member_text(look->settings, "mpi"), "off") == 0) {
         finding_set(&finding, FINDING_WARN, "MPI calls were not counted: mpi=off");
         finding_remedy(&finding, "start the job without --mpi off and SCRY_MPI=off");
     } else if (look->ranks) {

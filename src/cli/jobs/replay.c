@@ -17,6 +17,7 @@
 #include "jobdir/mpi/trace.h"
 #include "jobdir/export/replay.h"
 #include "jobdir/report/rules.h"
+#include "jobdir/text/fields.h"
 #include "jobdir/text/text.h"
 #include "shm/waits.h"
 
@@ -268,7 +269,7 @@ static void put_rules(const struct job_traces *traces, const struct choice *choi
     bool headed = choice->replay.json;
     json_array_foreach(events, index, event)
     {
-        double seconds = json_number_value(json_object_get(event, "seconds"));
+        double seconds = member_number(event, "seconds");
         if (seconds * NS_PER_SECOND < (double)choice->from_ns ||
             (choice->has_to && seconds * NS_PER_SECOND > (double)choice->to_ns))
             continue;

@@ -18,6 +18,7 @@
 #include "jobdir/record/dir.h"
 #include "jobdir/record/info.h"
 #include "jobdir/record/mirror.h"
+#include "jobdir/text/fields.h"
 #include "jobdir/text/text.h"
 
 /* The sums of what was removed, or would be. */
@@ -246,8 +247,7 @@ static void remove_old_remote(const struct options *options, const char *word, s
         if (is_old(options, &jobs[i])) {
             _cleanup_(buf_done) struct buf one = BUF_INIT;
             json_t *remote = mirror_read_remote(jobs[i].path);
-            const char *owner = json_string_value(json_object_get(remote, "owner"));
-            snprintf(url.owner, sizeof url.owner, "%s", owner ? owner : "");
+            snprintf(url.owner, sizeof url.owner, "%s", member_text(remote, "owner"));
             snprintf(url.job, sizeof url.job, "%s", jobs[i].info.id);
             json_decref(remote);
             broker_url_put(&one, &url);

@@ -15,6 +15,7 @@
 #include "cli/common/cli.h"
 #include "cli/common/find.h"
 #include "job/places/place_names.h"
+#include "jobdir/text/fields.h"
 #include "jobdir/trace/calls.h"
 #include "jobdir/record/info.h"
 #include "jobdir/record/model.h"
@@ -236,7 +237,7 @@ bool job_history_pause(const struct job_history *history, size_t index, uint64_t
     const json_t *pause = json_array_get(history->model.pauses, index), *to = json_object_get(pause, "to");
     if (!pause)
         return false;
-    *ret_from_ns = wall_of(history, json_number_value(json_object_get(pause, "from")));
+    *ret_from_ns = wall_of(history, member_number(pause, "from"));
     *ret_to_ns = json_is_number(to) ? wall_of(history, json_number_value(to)) : UINT64_MAX;
     return true;
 }

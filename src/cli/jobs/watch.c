@@ -11,6 +11,7 @@
 #include "jobdir/record/model.h"
 #include "jobdir/record/parts.h"
 #include "jobdir/record/spool.h"
+#include "jobdir/text/fields.h"
 #include "jobdir/text/text.h"
 #include "shm/waits.h"
 
@@ -163,7 +164,7 @@ static const char *colour_of(const json_t *record, enum record_type type)
 /* Those of parts are among the job's by their times. */
 static double seconds_of(const struct source *source, const json_t *record)
 {
-    return json_number_value(json_object_get(record, "t")) + source->shift;
+    return member_number(record, "t") + source->shift;
 }
 
 /* The source with the earliest record that is there; NULL: there is none now. */

@@ -5,6 +5,7 @@
 #include "base/system/log.h"
 #include "cli/common/cli.h"
 #include "cli/common/table.h"
+#include "jobdir/text/fields.h"
 #include "jobdir/text/text.h"
 #include "task/answer.h"
 #include "task/spec.h"
@@ -22,12 +23,6 @@
 #include <unistd.h>
 
 /* What is said of a task in a line, from the JSON that task/answer.h has for it. */
-
-static const char *tasks_text_of(const json_t *json, const char *member)
-{
-    const char *text = json_string_value(json_object_get(json, member));
-    return text ? text : "";
-}
 
 static double tasks_number_of(const json_t *json, const char *member)
 {
@@ -51,9 +46,9 @@ static void tasks_put_progress(struct buf *out, const json_t *json)
 /* "running on n2, 42 %, 12 s left, waiting for: ...: why it failed" */
 static void tasks_put_state(struct buf *out, const struct task_store *store, const json_t *task)
 {
-    const char *why = tasks_text_of(json_object_get(task, "error"), "text"), *elsewhere = task_elsewhere(store, task);
-    const char *waits = tasks_text_of(task, "waits_for");
-    buf_puts(out, tasks_text_of(task, "state"));
+    const char *why = member_text(json_object_get(task, "error"), "text"), *elsewhere = task_elsewhere(store, task);
+    const char *waits = member_text(task, "waits_for");
+    buf_puts(out, member_text(task, "state"));
     if (elsewhere && task_is_active(task)) {
         buf_puts(out, " on ");
         text_show(out, elsewhere);
@@ -105,8 +100,8 @@ static void add_task(struct table *table, const struct task_store *store, const 
     struct table_row *row = table_add(table);
     if (!row)
         return;
-    text_show(&name, tasks_text_of(task, "name"));
-    buf_puts(&row->cells[COLUMN_TASK], tasks_text_of(task, "id"));
+    text_show(&name, member_text(task, "name"));
+    buf_puts(&row->cells[COLUMN_TASK], member_text(task, "id"));
     text_cut(&row->cells[COLUMN_NAME], name.data ? name.data : "", table->width < 100 ? 12 : 24);
     buf_printf(&row->cells[COLUMN_PROCESSES], "%.0f", tasks_number_of(task, "processes"));
     buf_printf(&row->cells[COLUMN_RUNS], "%.0f/%.0f", tasks_number_of(task, "runs_done"),
@@ -159,7 +154,7 @@ static void put_left(struct buf *out, const json_t *left)
 static void put_phase(struct buf *out, const json_t *phase)
 {
     double began = tasks_number_of(phase, "began_seconds"), ended = tasks_number_of(phase, "ended_seconds");
-    buf_printf(out, "  %-7s %3.0f  ", tasks_text_of(phase, "phase"), tasks_number_of(phase, "run"));
+    buf_printf(out, "  %-7s %3.0f  ", member_text(phase, "phase"), tasks_number_of(phase, "run"));
     if (ended < 0)
         buf_puts(out, "under way");
     else
@@ -173,12 +168,12 @@ static void put_phase(struct buf *out, const json_t *phase)
 static void put_run(struct buf *out, const json_t *run)
 {
     double seconds = tasks_number_of(run, "seconds");
-    buf_printf(out, "  %3.0f  %-9s ", tasks_number_of(run, "run"), tasks_text_of(run, "state"));
+    buf_printf(out, "  %3.0f  %-9s ", tasks_number_of(run, "run"), member_text(run, "state"));
     if (seconds >= 0)
         text_seconds(out, seconds);
     if (seconds >= 0)
         buf_printf(out, ", exit status %lld", (long long)json_integer_value(json_object_get(run, "exit_code")));
-    buf_printf(out, "  %s\n", tasks_text_of(run, "job"));
+    buf_printf(out, "  %s\n", member_text(run, "job"));
 }
 
 /* What of a run nobody sees in its job. */
@@ -198,7 +193,7 @@ static void put_unseen(struct buf *out, const json_t *run, const char *id)
         buf_printf(out, "%s%.0f of %.0f ranks %s no statistics", less_traced ? ", " : "", ranks - counted, ranks,
                    ranks - counted < 2 ? "has" : "have");
     buf_printf(out, "; what is shown is without them. scry report %s says why; scry task rerun %s runs it again%s\n",
-               tasks_text_of(run, "job"), id, let_go > 0 ? ", best when the machine is less busy" : "");
+               member_text(run, "job"), id, let_go > 0 ? ", best when the machine is less busy" : "");
 }
 
 static int task_show(const struct task_store *store, const struct options *options, const char *id)
@@ -212,7 +207,7 @@ static int task_show(const struct task_store *store, const struct options *optio
     if (options_on(options, "json"))
         return print_json(json);
     buf_printf(&out, "task %s  ", id);
-    text_show(&out, tasks_text_of(json, "name"));
+    text_show(&out, member_text(json, "name"));
     buf_puts(&out, "\n");
     tasks_put_state(&out, store, json);
     buf_puts(&out, "\nphases\n");
@@ -253,7 +248,7 @@ static int tasks_scaling(const struct task_store *store, const struct options *o
     const char *verdict = json_string_value(json_object_get(json, "verdict"));
     if (verdict)
         buf_printf(&out, "%c%s.\n\n", toupper((unsigned char)verdict[0]), verdict + 1);
-    const char *by = tasks_text_of(json, "by");
+    const char *by = member_text(json, "by");
     buf_printf(&out, "%9s  %s", by, "runs    seconds      least       most   speed-up efficiency  task\n");
     json_array_foreach(json_object_get(json, "tasks"), i, each)
     {
@@ -263,7 +258,7 @@ static int tasks_scaling(const struct task_store *store, const struct options *o
         put_figure(&out, "%11.3f", tasks_number_of(each, "most_seconds"));
         put_figure(&out, "%11.2f", tasks_number_of(each, "speedup"));
         put_figure(&out, "%11.2f", tasks_number_of(each, "efficiency"));
-        buf_printf(&out, "  %s\n", tasks_text_of(each, "id"));
+        buf_printf(&out, "  %s\n", member_text(each, "id"));
     }
     cli_print(out.data ? out.data : "", out.len);
     json_decref(json);
@@ -549,15 +544,15 @@ static int make_one(const struct task_store *store, const struct options *option
 static void task_tell(const struct task_store *store, const json_t *task, struct progress *progress, struct buf *reason)
 {
     _cleanup_(buf_done) struct buf line = BUF_INIT, shown = BUF_INIT, waits = BUF_INIT;
-    text_show(&waits, tasks_text_of(task, "waits_for"));
+    text_show(&waits, member_text(task, "waits_for"));
     if (waits.data && strcmp(waits.data, reason->data ? reason->data : "") != 0) {
         progress_end(progress);
         progress_begin(progress, "");
-        fprintf(stderr, "scry: task %s waits for: %s\n", tasks_text_of(task, "id"), waits.data);
+        fprintf(stderr, "scry: task %s waits for: %s\n", member_text(task, "id"), waits.data);
         buf_clear(reason);
         buf_puts(reason, waits.data);
     }
-    buf_printf(&line, "task %s is ", tasks_text_of(task, "id"));
+    buf_printf(&line, "task %s is ", member_text(task, "id"));
     tasks_put_state(&line, store, task);
     text_cut(&shown, line.data ? line.data : "", text_columns(STDERR_FILENO) - 1);
     progress_say(progress, shown.data ? shown.data : "");
@@ -565,10 +560,10 @@ static void task_tell(const struct task_store *store, const json_t *task, struct
 
 static bool tell_end(const char *id, const json_t *task)
 {
-    const char *why = tasks_text_of(json_object_get(task, "error"), "text");
+    const char *why = member_text(json_object_get(task, "error"), "text");
     _cleanup_(buf_done) struct buf shown = BUF_INIT;
     text_show(&shown, why);
-    const char *state = task ? tasks_text_of(task, "state") : "gone";
+    const char *state = task ? member_text(task, "state") : "gone";
     fprintf(stderr, "scry: task %s %s %s%s%s\n", id,
             strcmp(state, "failed") == 0      ? "has"
             : strcmp(state, "cancelled") == 0 ? "was"

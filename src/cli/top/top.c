@@ -10,6 +10,7 @@
 #include "client/client.h"
 #include "job/launch/signals.h"
 #include "jobdir/record/spool.h"
+#include "jobdir/text/fields.h"
 #include "jobdir/text/text.h"
 #include "shm/waits.h"
 
@@ -541,21 +542,21 @@ static void put_node(struct buf *out, const struct view *view, struct buf *line,
     if (!node)
         return;
     const char *host = json_string_value(json_object_get(node, "host"));
-    double all = json_number_value(json_object_get(node, "memory_bytes"));
+    double all = member_number(node, "memory_bytes");
     const json_t *available = json_object_get(now, "memory_available_bytes");
     double unused = json_number_value(available ? available : json_object_get(now, "memory_free_bytes")); /* older */
     buf_puts(line, "node  ");
     text_show(line, host ? host : "?");
-    buf_printf(line, "  load %.2f on %lld processors  memory ", json_number_value(json_object_get(now, "load")),
+    buf_printf(line, "  load %.2f on %lld processors  memory ", member_number(now, "load"),
                (long long)json_integer_value(json_object_get(node, "cpus")));
     if (all > unused)
         text_size(line, (uint64_t)(all - unused));
     buf_puts(line, " of ");
     text_size(line, (uint64_t)all);
-    double paging = json_number_value(json_object_get(now, "pages_out"));
+    double paging = member_number(now, "pages_out");
     if (paging > 0)
         buf_printf(line, "  paging out %.0f/s", paging);
-    double waiting = json_number_value(json_object_get(now, "disk_wait"));
+    double waiting = member_number(now, "disk_wait");
     if (waiting > 0)
         buf_printf(line, "  %.0f waiting for disks", waiting);
     if (silent > 0) {

@@ -29,6 +29,7 @@
 #include "jobdir/record/parts.h"
 #include "jobdir/report/report.h"
 #include "jobdir/report/why_json.h"
+#include "jobdir/text/fields.h"
 #include "jobdir/text/text.h"
 #include "shm/waits.h"
 
@@ -413,12 +414,6 @@ static void put_stall_text(struct buf *out, const char *text, const struct mpi_s
     buf_puts(out, text);
 }
 
-static const char *stall_text(const json_t *record)
-{
-    const char *text = json_string_value(json_object_get(record, "why"));
-    return text ? text : "";
-}
-
 /* `record` may be NULL. Addresses in it get the names that the call sites in `set` have. */
 static void put_stall(struct buf *out, const json_t *record, const struct mpi_stats_set *set)
 {
@@ -426,11 +421,11 @@ static void put_stall(struct buf *out, const json_t *record, const struct mpi_st
     if (!record)
         return;
     buf_puts(out, "its ranks last stood still ");
-    text_seconds(out, json_number_value(json_object_get(record, "t")));
+    text_seconds(out, member_number(record, "t"));
     buf_puts(out, " after the start: for ");
-    text_seconds(out, json_number_value(json_object_get(record, "seconds")));
+    text_seconds(out, member_number(record, "seconds"));
     buf_puts(out, " none had begun or ended an MPI call\n");
-    put_stall_text(&named, stall_text(record), set);
+    put_stall_text(&named, member_text(record, "why"), set);
     for (const char *line = named.data ? named.data : ""; *line;) { /* what the job recorded then */
         size_t len = strcspn(line, "\n");
         if (len) {
@@ -460,9 +455,8 @@ static json_t *stall_record_json(const json_t *record, const struct mpi_stats_se
     _cleanup_(buf_done) struct buf named = BUF_INIT;
     if (!record)
         return json_null();
-    put_stall_text(&named, stall_text(record), set);
-    const struct stall_row row = {json_number_value(json_object_get(record, "t")),
-                                  json_number_value(json_object_get(record, "seconds")), named.data};
+    put_stall_text(&named, member_text(record, "why"), set);
+    const struct stall_row row = {member_number(record, "t"), member_number(record, "seconds"), named.data};
     return fields_json(stall_fields, &row, NULL);
 }
 

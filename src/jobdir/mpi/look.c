@@ -8,6 +8,7 @@
 #include "base/system/wait_world.h"
 #include "jobdir/mpi/text.h"
 #include "jobdir/record/info.h"
+#include "jobdir/text/fields.h"
 #include "jobdir/text/text.h"
 #include "shm/waits.h"
 
@@ -92,8 +93,8 @@ static bool is_in_order(const struct job_model *model)
     json_t *warning;
     json_array_foreach(model->warnings.records, index, warning)
     {
-        const char *kind = json_string_value(json_object_get(warning, "kind"));
-        if (kind && strcmp(kind, "lost") == 0)
+        const char *kind = member_text(warning, "kind");
+        if (strcmp(kind, "lost") == 0)
             return false;
     }
     return true;

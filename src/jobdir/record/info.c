@@ -19,20 +19,9 @@
 #include "base/system/proc_file.h"
 #include "jobdir/record/model.h"
 #include "jobdir/record/mirror.h"
+#include "jobdir/text/fields.h"
 #include "jobdir/text/text.h"
 #include "shm/waits.h"
-
-static const char *get_string(const json_t *json, const char *key)
-{
-    const char *text = json_string_value(json_object_get(json, key));
-    return text ? text : "";
-}
-
-static uint64_t get_count(const json_t *json, const char *key)
-{
-    json_int_t number = json_integer_value(json_object_get(json, key));
-    return number > 0 ? (uint64_t)number : 0;
-}
 
 static void read_result(const json_t *json, struct job_result *result)
 {
@@ -40,18 +29,18 @@ static void read_result(const json_t *json, struct job_result *result)
     *result = (struct job_result){
         .started = !started || json_is_true(started),
         .exit_code = (int)json_integer_value(json_object_get(json, "exit_code")),
-        .signal = (int)get_count(json, "signal"),
-        .reason = get_string(json, "reason"),
+        .signal = (int)member_count(json, "signal"),
+        .reason = member_text(json, "reason"),
         .core_dumped = json_is_true(json_object_get(json, "core_dumped")),
-        .wall_seconds = json_number_value(json_object_get(json, "wall_seconds")),
-        .cpu_seconds = json_number_value(json_object_get(json, "cpu_seconds")),
-        .peak_rss_bytes = get_count(json, "peak_rss_bytes"),
-        .peak_tree_rss_bytes = get_count(json, "peak_tree_rss_bytes"),
-        .processes = get_count(json, "processes"),
-        .processes_at_once = get_count(json, "processes_at_once"),
-        .threads_at_once = get_count(json, "threads_at_once"),
-        .left_running = get_count(json, "left_running"),
-        .lost_records = get_count(json, "lost_records"),
+        .wall_seconds = member_number(json, "wall_seconds"),
+        .cpu_seconds = member_number(json, "cpu_seconds"),
+        .peak_rss_bytes = member_count(json, "peak_rss_bytes"),
+        .peak_tree_rss_bytes = member_count(json, "peak_tree_rss_bytes"),
+        .processes = member_count(json, "processes"),
+        .processes_at_once = member_count(json, "processes_at_once"),
+        .threads_at_once = member_count(json, "threads_at_once"),
+        .left_running = member_count(json, "left_running"),
+        .lost_records = member_count(json, "lost_records"),
     };
 }
 
@@ -73,24 +62,24 @@ static void limit_warnings(json_t *json)
 static void take_fields(json_t *json, struct job_info *info)
 {
     info->json = json;
-    info->id = get_string(json, "id");
-    info->name = get_string(json, "name");
-    info->host = get_string(json, "host");
-    info->user = get_string(json, "user");
-    info->cwd = get_string(json, "cwd");
-    info->boot_id = get_string(json, "boot_id");
-    info->task = get_string(json, "task");
+    info->id = member_text(json, "id");
+    info->name = member_text(json, "name");
+    info->host = member_text(json, "host");
+    info->user = member_text(json, "user");
+    info->cwd = member_text(json, "cwd");
+    info->boot_id = member_text(json, "boot_id");
+    info->task = member_text(json, "task");
     json_t *argv = json_object_get(json, "argv");
     info->argv = json_is_array(argv) ? argv : NULL;
     json_t *batch = json_object_get(json, "batch");
     info->batch = json_is_object(batch) ? batch : NULL;
-    info->started_ns = get_count(json, "started_ns");
-    info->began_ns = get_count(json, "began_monotonic_ns");
-    info->sample_seconds = json_number_value(json_object_get(json, "sample_seconds"));
-    info->supervisor = (pid_t)get_count(json_object_get(json, "supervisor"), "pid");
-    info->supervisor_ticks = get_count(json_object_get(json, "supervisor"), "start_ticks");
-    info->root = (pid_t)get_count(json_object_get(json, "command"), "pid");
-    info->root_ticks = get_count(json_object_get(json, "command"), "start_ticks");
+    info->started_ns = member_count(json, "started_ns");
+    info->began_ns = member_count(json, "began_monotonic_ns");
+    info->sample_seconds = member_number(json, "sample_seconds");
+    info->supervisor = (pid_t)member_count(json_object_get(json, "supervisor"), "pid");
+    info->supervisor_ticks = member_count(json_object_get(json, "supervisor"), "start_ticks");
+    info->root = (pid_t)member_count(json_object_get(json, "command"), "pid");
+    info->root_ticks = member_count(json_object_get(json, "command"), "start_ticks");
     json_t *result = json_object_get(json, "result");
     info->ended = json_is_object(result);
     if (info->ended) {
@@ -118,7 +107,7 @@ int job_info_read(const char *path, struct job_info *ret_info, struct err *err)
         return err_errno(err, code, "cannot read %s", file);
     json_error_t where;
     json_t *json = json_loadb(bytes, len, JSON_REJECT_DUPLICATES, &where);
-    if (!json_is_object(json) || strcmp(get_string(json, "format"), "scry-job") != 0) {
+    if (!json_is_object(json) || strcmp(member_text(json, "format"), "scry-job") != 0) {
         if (json)
             err_set(err, -EBADMSG, "%s is not the description of a job", file);
         else
@@ -129,7 +118,7 @@ int job_info_read(const char *path, struct job_info *ret_info, struct err *err)
     json_int_t version = json_integer_value(json_object_get(json, "version"));
     if (version != JOB_VERSION) {
         err_set(err, -EPROTO, "%s was written in format %lld by scry %s; this scry %s reads format %d: use that one",
-                file, (long long)version, get_string(json, "scry"), SCRY_VERSION, JOB_VERSION);
+                file, (long long)version, member_text(json, "scry"), SCRY_VERSION, JOB_VERSION);
         json_decref(json);
         return -EPROTO;
     }
@@ -258,9 +247,9 @@ static double spool_age(const char *path)
 /* What was heard of a job elsewhere. Nothing that is not heard makes it dead: only what it, or its node, said. */
 static enum job_state remote_state(const json_t *remote)
 {
-    const char *state = get_string(remote, "state");
-    double heard = json_number_value(json_object_get(remote, "heard"));
-    double lease = json_number_value(json_object_get(remote, "lease_seconds"));
+    const char *state = member_text(remote, "state");
+    double heard = member_number(remote, "heard");
+    double lease = member_number(remote, "lease_seconds");
     double now = (double)clock_wall_ns() / NS_PER_SECOND;
     if (strcmp(state, "lost") == 0)
         return JOB_LOST;
@@ -273,7 +262,7 @@ uint64_t job_now_ns(const char *path)
 {
     uint64_t now_ns = clock_wall_ns();
     json_t *remote = path ? mirror_read_remote(path) : NULL;
-    double ahead = json_number_value(json_object_get(remote, "clock")) * NS_PER_SECOND;
+    double ahead = member_number(remote, "clock") * NS_PER_SECOND;
     json_decref(remote);
     if (ahead < 0)
         return -ahead < (double)now_ns ? now_ns - (uint64_t)-ahead : now_ns;
@@ -301,7 +290,7 @@ double job_age_seconds(const char *path, const struct job_info *info, double lea
 {
     json_t *remote = path ? mirror_read_remote(path) : NULL;
     const json_t *said = json_object_get(remote, "age"), *at = json_object_get(remote, "age_heard");
-    double lease = json_number_value(json_object_get(remote, "lease_seconds")), seconds = least;
+    double lease = member_number(remote, "lease_seconds"), seconds = least;
     if (json_is_number(said) && json_is_number(at))
         seconds = json_number_value(said) + seconds_since(json_number_value(at), lease + HEARD_SLACK_SECONDS);
     else if (!remote && began_here(info))

@@ -3,6 +3,7 @@
 
 #include "base/data/cleanup.h"
 #include "base/data/hash.h"
+#include "jobdir/text/fields.h"
 #include "shm/waits.h"
 
 #include <math.h>
@@ -137,33 +138,16 @@ void layers_done(struct layers *layers)
 
 /* ---- what tables and lists share ---- */
 
-static double get_number(const json_t *json, const char *key)
-{
-    return json_number_value(json_object_get(json, key));
-}
-
-static uint64_t get_count(const json_t *json, const char *key)
-{
-    json_int_t number = json_integer_value(json_object_get(json, key));
-    return number > 0 ? (uint64_t)number : 0;
-}
-
 static int64_t get_size(const json_t *json, const char *key)
 {
     const json_t *number = json_object_get(json, key);
     return json_is_integer(number) ? json_integer_value(number) : -1;
 }
 
-static const char *get_text(const json_t *json, const char *key)
-{
-    const char *text = json_string_value(json_object_get(json, key));
-    return text ? text : "";
-}
-
 double record_seconds(const json_t *record)
 {
     const json_t *time = json_object_get(record, "time");
-    return json_is_number(time) ? json_number_value(time) : get_number(record, "t");
+    return json_is_number(time) ? json_number_value(time) : member_number(record, "t");
 }
 
 static const char *const levels[LINE_LEVELS] = {"error", "warning", "info", "debug"};
@@ -280,7 +264,7 @@ static struct layer_place *touch_place(struct layers *layers, json_int_t number)
 /* What a script or a Python program is at: `type` is one of those that touch a place. */
 static void apply_place(struct layers *layers, enum record_type type, const json_t *record)
 {
-    struct layer_place *place = touch_place(layers, (json_int_t)get_count(record, "pid"));
+    struct layer_place *place = touch_place(layers, (json_int_t)member_count(record, "pid"));
     if (!place)
         return;
     switch (type) {
@@ -342,7 +326,7 @@ static void apply_script_lines(struct layers *layers, const json_t *rows)
     json_t *row;
     json_array_foreach(rows, index, row)
     {
-        const char *file = get_text(row, "file"), *command = json_string_value(json_object_get(row, "command"));
+        const char *file = member_text(row, "file"), *command = json_string_value(json_object_get(row, "command"));
         _cleanup_(freep) char *key = key_of("", file, get_size(row, "line"));
         struct layer_line *line = key ? NAMED(layers->lines, key, key, LAYER_LINES) : NULL;
         if (!line) {
@@ -355,29 +339,29 @@ static void apply_script_lines(struct layers *layers, const json_t *rows)
         }
         if (!line->command && command)
             line->command = strdup(command);
-        line->count += get_count(row, "count");
-        line->failed += get_count(row, "failed");
-        line->seconds += get_number(row, "seconds");
+        line->count += member_count(row, "count");
+        line->failed += member_count(row, "failed");
+        line->seconds += member_number(row, "seconds");
     }
 }
 
 static void apply_script_end(struct layers *layers, const json_t *record)
 {
-    struct layer_place *place = find_place(layers, (pid_t)get_count(record, "pid"));
-    if (place && place->line && strcmp(get_text(place->line, "file"), get_text(record, "file")) == 0)
-        place->over = get_number(record, "t");
-    struct layer_script *script = NAMED(layers->scripts, file, get_text(record, "file"), LAYER_SCRIPTS);
+    struct layer_place *place = find_place(layers, (pid_t)member_count(record, "pid"));
+    if (place && place->line && strcmp(member_text(place->line, "file"), member_text(record, "file")) == 0)
+        place->over = member_number(record, "t");
+    struct layer_script *script = NAMED(layers->scripts, file, member_text(record, "file"), LAYER_SCRIPTS);
     if (script) {
         script->count++;
         script->failed += get_size(record, "status") > 0;
-        script->seconds += get_number(record, "seconds");
+        script->seconds += member_number(record, "seconds");
     }
     apply_script_lines(layers, json_object_get(record, "lines"));
 }
 
 static void add_function(struct layers *layers, struct layer_function **table, const json_t *row, const char *name)
 {
-    const char *file = get_text(row, "file");
+    const char *file = member_text(row, "file");
     _cleanup_(freep) char *key = key_of(name, file, get_size(row, "line"));
     struct layer_function *function = key ? NAMED(*table, key, key, LAYER_FUNCTIONS) : NULL;
     if (!function) {
@@ -389,9 +373,9 @@ static void add_function(struct layers *layers, struct layer_function **table, c
         function->file = strdup(file);
         function->line = get_size(row, "line");
     }
-    function->calls += get_count(row, "calls");
-    function->total_ns += get_count(row, "total_ns");
-    function->self_ns += get_count(row, "self_ns");
+    function->calls += member_count(row, "calls");
+    function->total_ns += member_count(row, "total_ns");
+    function->self_ns += member_count(row, "self_ns");
 }
 
 /* false: there is no room. `function` is its key. */
@@ -403,9 +387,9 @@ static bool add_window(struct layers *layers, pid_t pid, const char *function, c
     if (!window)
         return false;
     window->pid = pid;
-    window->calls += get_count(row, "calls");
-    window->total_ns += get_count(row, "total_ns");
-    window->self_ns += get_count(row, "self_ns");
+    window->calls += member_count(row, "calls");
+    window->total_ns += member_count(row, "total_ns");
+    window->self_ns += member_count(row, "self_ns");
     return true;
 }
 
@@ -436,16 +420,16 @@ static void apply_python_calls(struct layers *layers, const json_t *record)
 {
     size_t index;
     json_t *row;
-    pid_t pid = (pid_t)get_count(record, "pid");
+    pid_t pid = (pid_t)member_count(record, "pid");
     bool whole = json_is_true(json_object_get(record, "whole"));
     if (whole)
         drop_windows(layers, pid);
     if (whole || add_window(layers, pid, "", record))
-        layers->python_calls += get_count(record, "calls");
+        layers->python_calls += member_count(record, "calls");
     json_array_foreach(json_object_get(record, "functions"), index, row)
     {
-        const char *name = get_text(row, "function");
-        _cleanup_(freep) char *key = key_of(name, get_text(row, "file"), get_size(row, "line"));
+        const char *name = member_text(row, "function");
+        _cleanup_(freep) char *key = key_of(name, member_text(row, "file"), get_size(row, "line"));
         if (whole || (key && add_window(layers, pid, key, row)))
             add_function(layers, &layers->python, row, name);
         else
@@ -457,31 +441,31 @@ static void apply_functions(struct layers *layers, const json_t *record)
 {
     size_t index;
     json_t *row;
-    layers->function_calls += get_count(record, "calls");
+    layers->function_calls += member_count(record, "calls");
     record_replace(&layers->last_functions, record);
     json_array_foreach(json_object_get(record, "list"), index, row)
-        add_function(layers, &layers->functions, row, get_text(row, "name"));
+        add_function(layers, &layers->functions, row, member_text(row, "name"));
 }
 
 /* ---- logs ---- */
 
 static void count_lines(struct layers *layers, const json_t *record, uint64_t lines)
 {
-    enum line_level level = line_level_of(get_text(record, "level"));
-    struct layer_pattern *pattern = NAMED(layers->patterns, pattern, get_text(record, "pattern"), LAYER_NAMED);
+    enum line_level level = line_level_of(member_text(record, "level"));
+    struct layer_pattern *pattern = NAMED(layers->patterns, pattern, member_text(record, "pattern"), LAYER_NAMED);
     layers->levels[level] += lines;
     if (!pattern)
         return;
     pattern->level = level;
     pattern->lines += lines;
-    pattern->last = get_number(record, "t");
+    pattern->last = member_number(record, "t");
 }
 
 static void apply_log(struct layers *layers, const json_t *record)
 {
-    count_lines(layers, record, 1 + get_count(record, "folded"));
+    count_lines(layers, record, 1 + member_count(record, "folded"));
     list_add(&layers->logs, record, LAYER_LOG_LINES);
-    if (line_level_of(get_text(record, "level")) == LINE_ERROR)
+    if (line_level_of(member_text(record, "level")) == LINE_ERROR)
         list_add(&layers->errors, record, LAYER_FAILURES);
 }
 
@@ -535,7 +519,7 @@ static void apply_progress(struct layers *layers, const json_t *record)
 
 static void curve_add(struct layers *layers, enum layer_curve curve, const json_t *record, double value)
 {
-    double seconds = get_number(record, "t"), passed = get_number(record, "seconds");
+    double seconds = member_number(record, "t"), passed = member_number(record, "seconds");
     if (value >= 0)
         series_add_from(&layers->curves[curve], seconds - passed, seconds, value);
 }
@@ -582,7 +566,7 @@ static void apply_oom_kills(struct layers *layers, const json_t *record)
 static void apply_filesystem(struct layers *layers, const json_t *row, double seconds)
 {
     size_t before = HASH_COUNT(layers->filesystems);
-    struct layer_filesystem *system = NAMED(layers->filesystems, path, get_text(row, "path"), LAYER_NAMED);
+    struct layer_filesystem *system = NAMED(layers->filesystems, path, member_text(row, "path"), LAYER_NAMED);
     if (!system)
         return;
     bool first = HASH_COUNT(layers->filesystems) > before;
@@ -624,7 +608,7 @@ static void apply_health(struct layers *layers, const json_t *record)
     apply_memory(layers, record);
     apply_oom_kills(layers, record);
     json_array_foreach(json_object_get(record, "filesystems"), index, row)
-        apply_filesystem(layers, row, get_number(record, "t"));
+        apply_filesystem(layers, row, member_number(record, "t"));
     apply_files(layers, json_object_get(record, "processes"));
 }
 
@@ -659,13 +643,13 @@ void layers_apply(struct layers *layers, enum record_type type, const json_t *re
         apply_log(layers, record);
         return;
     case RECORD_log_folded:
-        count_lines(layers, record, get_count(record, "lines"));
+        count_lines(layers, record, member_count(record, "lines"));
         return;
     case RECORD_log_file:
-        apply_last(&layers->log_files, get_text(record, "file"), record);
+        apply_last(&layers->log_files, member_text(record, "file"), record);
         return;
     case RECORD_log_last:
-        if (get_count(record, "pid"))
+        if (member_count(record, "pid"))
             list_add(&layers->last_words, record, LAYER_FAILURES);
         else
             record_replace(&layers->last_lines, record);

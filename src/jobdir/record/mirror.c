@@ -9,6 +9,7 @@
 #include "jobdir/record/kinds.h"
 #include "jobdir/record/dir.h"
 #include "jobdir/record/spool.h"
+#include "jobdir/text/fields.h"
 #include "shm/waits.h"
 
 #include <ctype.h>
@@ -335,7 +336,7 @@ static bool is_record(const struct mirror *mirror, const json_t *record)
 static json_t *gap_of(const json_t *record)
 {
     char why[160];
-    double seconds = json_number_value(json_object_get(record, "t"));
+    double seconds = member_number(record, "t");
     snprintf(why, sizeof why, "a record of type %.40s with %lld bytes is too long for a broker",
              text_of(record, "type"), (long long)json_integer_value(json_object_get(record, "omitted")));
     json_t *gap = record_json(RECORD(gap, .from = seconds, .to = seconds, .reason = why));
@@ -392,7 +393,7 @@ static size_t head_len(const struct mirror *mirror, struct span line, const json
 static int mirror_take_record(struct mirror *mirror, struct span line, const json_t *record)
 {
     uint64_t seq = (uint64_t)json_integer_value(json_object_get(record, "seq"));
-    double seconds = json_number_value(json_object_get(record, "t"));
+    double seconds = member_number(record, "t");
     _cleanup_(buf_done) struct buf text = BUF_INIT;
     if (mirror->pending.failed)
         return -ENOMEM;
@@ -594,7 +595,7 @@ static int find_end(struct mirror *mirror)
         if (record) {
             mirror->size_bytes = from + end;
             mirror->next = mirror->end = (uint64_t)json_integer_value(json_object_get(record, "seq")) + 1;
-            mirror->seconds = json_number_value(json_object_get(record, "t"));
+            mirror->seconds = member_number(record, "t");
             json_decref(record);
         } else if (!from || look > SPOOL_LINE_LIMIT) {
             break;

@@ -11,13 +11,8 @@
 #include "jobdir/record/kinds.h"
 #include "jobdir/record/mirror.h"
 #include "jobdir/record/spool.h"
+#include "jobdir/text/fields.h"
 #include "shm/waits.h"
-
-static uint64_t get_count(const json_t *json, const char *key)
-{
-    json_int_t number = json_integer_value(json_object_get(json, key));
-    return number > 0 ? (uint64_t)number : 0;
-}
 
 int job_model_init(struct job_model *model, size_t keep_limit)
 {
@@ -258,7 +253,7 @@ static void apply_alive_row(struct job_model *model, const json_t *row, double s
  * the rate may come out as more than there can have been. */
 static double processors_busy(const struct job_model *model, double cpu_seconds, double passed)
 {
-    double share = cpu_seconds / passed, cpus = (double)get_count(model->node, "cpus"),
+    double share = cpu_seconds / passed, cpus = (double)member_count(model->node, "cpus"),
            threads = (double)model->peak_threads;
     share = cpus > 0 && share > cpus ? cpus : share;
     return threads > 0 && share > threads ? threads : share;
@@ -357,7 +352,7 @@ static void apply_seq(struct job_model *model, const json_t *record)
 {
     if (!json_object_get(record, "seq"))
         return;
-    uint64_t number = get_count(record, "seq");
+    uint64_t number = member_count(record, "seq");
     if (number > model->next_seq)
         model->missing_records += number - model->next_seq;
     model->next_seq = number + 1;
@@ -373,7 +368,7 @@ union row {
 void job_model_apply(struct job_model *model, const json_t *record)
 {
     json_t *keep = (json_t *)record;
-    double seconds = json_number_value(json_object_get(record, "t"));
+    double seconds = member_number(record, "t");
     enum record_type type = record_type(record);
     union row row;
     if (!json_object_get(record, "type"))
@@ -402,8 +397,8 @@ void job_model_apply(struct job_model *model, const json_t *record)
         apply_setting(model, &row.setting, seconds);
         return;
     case RECORD_tracing: {
-        const char *trace = json_string_value(json_object_get(row.tracing.settings, "trace"));
-        model->trace_off = trace && strcmp(trace, "off") == 0;
+        const char *trace = member_text(row.tracing.settings, "trace");
+        model->trace_off = strcmp(trace, "off") == 0;
         return;
     }
     case RECORD_method:

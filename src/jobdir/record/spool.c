@@ -18,6 +18,7 @@
 #include "base/system/file.h"
 #include "base/system/pause.h"
 #include "jobdir/record/kinds.h"
+#include "jobdir/text/fields.h"
 #include "jobdir/text/text.h"
 #include "shm/waits.h"
 
@@ -48,7 +49,7 @@ static bool line_begins(const char *line, size_t len, uint64_t *ret_seq, double 
     json_t *record = json_loadb(line, end ? (size_t)(end - line) : len, 0, NULL);
     bool good = json_is_integer(json_object_get(record, "seq")) && json_is_number(json_object_get(record, "t"));
     *ret_seq = (uint64_t)json_integer_value(json_object_get(record, "seq"));
-    *ret_seconds = json_number_value(json_object_get(record, "t"));
+    *ret_seconds = member_number(record, "t");
     json_decref(record);
     return good;
 }

@@ -159,4 +159,24 @@ json_t *note_json(const struct note *note);
 extern const struct field notes_fields[];            /* of it, for schemas */
 enum note_kind note_json_kind(const json_t *record); /* NOTE_NONE: of another version */
 
+/* ---- members of JSON that others wrote: what is missing, or of another type, is "", or 0 ---- */
+
+static inline const char *member_text(const json_t *json, const char *name)
+{
+    const char *text = json_string_value(json_object_get(json, name));
+    return text ? text : "";
+}
+
+/* A number below 0 is 0. */
+static inline uint64_t member_count(const json_t *json, const char *name)
+{
+    json_int_t number = json_integer_value(json_object_get(json, name));
+    return number > 0 ? (uint64_t)number : 0;
+}
+
+static inline double member_number(const json_t *json, const char *name)
+{
+    return json_number_value(json_object_get(json, name));
+}
+
 #endif

@@ -222,10 +222,26 @@ static void test_missing_part(void **state)
     json_decref(json);
 }
 
+static void test_members(void **state)
+{
+    json_t *json = json_pack("{s:s, s:i, s:i, s:f}", "text", "a", "count", 7, "below", -7, "number", 1.5);
+    (void)state;
+    assert_string_equal(member_text(json, "text"), "a");
+    assert_string_equal(member_text(json, "count"), "");
+    assert_string_equal(member_text(NULL, "text"), "");
+    assert_int_equal(member_count(json, "count"), 7);
+    assert_int_equal(member_count(json, "below"), 0);
+    assert_int_equal(member_count(json, "missing"), 0);
+    assert_true(member_number(json, "number") == 1.5 && member_number(json, "count") == 7 &&
+                member_number(json, "text") == 0);
+    json_decref(json);
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_json),  cmocka_unit_test(test_schema),
-                                       cmocka_unit_test(test_table), cmocka_unit_test(test_rows),
-                                       cmocka_unit_test(test_lists), cmocka_unit_test(test_missing_part)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_json),   cmocka_unit_test(test_schema),
+                                       cmocka_unit_test(test_table),  cmocka_unit_test(test_rows),
+                                       cmocka_unit_test(test_lists),  cmocka_unit_test(test_missing_part),
+                                       cmocka_unit_test(test_members)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
