@@ -68,6 +68,8 @@ int cmd_keys(const struct options *options)
     return cli_become(options, "scry-keys");
 }
 
+/* ---- scry record ---- */
+
 static int check_record(const struct options *options)
 {
     bool import = options_on(options, "import"), removes = options_on(options, "remove");

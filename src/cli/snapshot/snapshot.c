@@ -408,8 +408,6 @@ void snapshot_done(struct snapshot *snapshot)
     free(snapshot->list);
 }
 
-/* The command: finds the job, asks, prints. */
-
 /* ---- for programs: the processes, and the nodes of the tree as a list ---- */
 
 static const struct field process_fields[] = {
@@ -646,7 +644,7 @@ json_t *snapshot_schema(void)
     return fields_schema(fields);
 }
 
-/* ---- the command ---- */
+/* ---- the command: finds the job, asks, prints ---- */
 
 /* Whether its processes can be asked now. 0, or -errno with err. */
 static int check_state(const struct found_job *job, struct job_info *info, struct err *err)

@@ -115,7 +115,7 @@ uint32_t *why_epochs(struct why_work *work, uint32_t index, uint32_t window, uin
     return late;
 }
 
-/* What follows from who waits for whom: who is stuck for good, who waits for whom in the end. */
+/* ---- what follows from who waits for whom: who is stuck for good, who waits for whom in the end ---- */
 
 static const char *const state_names[] = {"computes", "moves",  "polls", "waits", "io",
                                           "stopped",  "starts", "ended", "died",  "blocked"};

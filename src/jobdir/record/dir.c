@@ -420,8 +420,9 @@ static void picture_file_remove(const char *jobdir)
         unlink(path);
 }
 
-enum { BLOCK_BYTES = 512 }; /* of st_blocks */
-enum { PARTS = 11 };
+/* ---- size and removal ---- */
+
+enum { BLOCK_BYTES = 512 /* of st_blocks */, PARTS = 11 };
 
 /* What scry writes into a job directory, in the order in which it is removed. */
 static const char *const parts[PARTS] = {"parts",      ".reserve",    "snapshots",   "trace",      "stats",   "spool",

@@ -500,6 +500,8 @@ int job_model_read(struct job_model *model, const char *path, json_t *problems, 
     return 0;
 }
 
+/* ---- records of which a job may have any number ---- */
+
 const struct field kept_omitted_fields[] = {
     {"kind", FIELD_TEXT, .about = "their note, or where they have none their kind"}, {"count", FIELD_COUNT}, {0}};
 

@@ -497,7 +497,7 @@ void trace_append_all(struct trace *trace, char **paths, size_t count, trace_pro
     }
 }
 
-/* ---- what a trace says: its values, places, functions, layouts, and names of addresses ---- */
+/* ---- problems ---- */
 
 void trace_tell(struct trace *trace, const char *format, ...)
 {

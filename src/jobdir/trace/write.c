@@ -71,7 +71,7 @@ struct trace_writer {
     uint64_t metadata_bytes, metadata_ns;
 };
 
-/* The files of a trace that is written: its streams, and what stands beside them. */
+/* ---- files ---- */
 
 enum { OPEN_FILES = 8 };
 #define METADATA_BYTES_PER_NS 200 /* ns to wait for each byte that a rewritten metadata file has */

@@ -23,7 +23,7 @@
 #include <unistd.h>
 #include <uthash.h>
 
-/* Puts indexes into the cache. */
+/* ---- indexes in the cache ---- */
 
 static int to_disk(int fd)
 {
@@ -64,7 +64,7 @@ int index_store(const struct buf *image, const char *key, struct err *err)
                                     index_file_is_good, err);
 }
 
-/* Readable names of functions. */
+/* ---- readable names of functions ---- */
 
 enum { NAME_LIMIT = 1 << 16 }; /* longer mangled names stay as they are */
 
@@ -191,7 +191,7 @@ void readable_name(const char *linkage, struct buf *ret_name, struct buf *ret_fu
     buf_append(ret_full, ret_name->data ? ret_name->data : "", ret_name->len);
 }
 
-/* What the building of an index collects, and the image made of it. */
+/* ---- what is collected ---- */
 
 enum { PROBLEMS_LIMIT = 2000 };
 
@@ -221,7 +221,6 @@ static void builder_done(struct builder *builder)
     *builder = (struct builder){0};
 }
 
-/* ---- collecting ---- */
 struct built_function *builder_add(struct builder *builder)
 {
     if (!GROW(builder->functions, builder->count, builder->room)) {
@@ -574,8 +573,6 @@ static int builder_image(struct builder *builder, const char *key, struct buf *i
     memcpy(image->data, &header, sizeof header);
     return 0;
 }
-
-/* From an ELF file to its index: finds what there is (libdwfl) and says what there is not. */
 
 /* ---- separate debug information ---- */
 static const char debug_root[] = "/usr/lib/debug";
