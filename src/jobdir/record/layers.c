@@ -501,9 +501,9 @@ static void apply_last(struct layer_last **table, const char *name, const json_t
 
 static void apply_progress(struct layers *layers, const json_t *record)
 {
-    const char *source = get_text(record, "source");
+    const char *source = member_text(record, "source");
     struct layer_last *last;
-    if (get_number(record, "done") > 0 || get_number(record, "total") > 0) {
+    if (member_number(record, "done") > 0 || member_number(record, "total") > 0) {
         apply_last(&layers->progress, source, record);
         return;
     }
