@@ -406,6 +406,15 @@ static const struct job_lost *find_lost(const struct job_report *report, struct 
     return ret_lost;
 }
 
+/* What ranks waited for was seen as the job ended. Those that it left may have gone on, or were ended in another way. */
+static void keep_wait(const struct job_report *report, json_t *last)
+{
+    json_t *seen = report->info.cause;
+    enum note_kind kind = note_json_kind(seen);
+    if (kind == NOTE_cause_mpi_stall || kind == NOTE_cause_mpi_late)
+        json_object_set(last, "reason", seen);
+}
+
 json_t *job_report_last(const struct job_report *report)
 {
     struct job_result result = job_report_result(report);
@@ -436,6 +445,7 @@ json_t *job_report_last(const struct job_report *report)
     find_waits(report, &stuck, &end);
     json_t *last = last_json(&end);
     look_elsewhere(report, &end, last);
+    keep_wait(report, last);
     if (job_report_is_lost(report)) /* nobody knows that it failed */
         json_object_set_new(last, "unknown", json_null());
     json_decref(failed);

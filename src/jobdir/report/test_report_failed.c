@@ -1035,6 +1035,24 @@ static void test_hidden_ranks(void **state)
     job_model_done(&report.model);
 }
 
+/* Ranks that outlived the job do not change why it was ended. */
+static void test_outlived(void **state)
+{
+    static const char why[] = "deadlock: ranks 0 and 1 wait for each other";
+    struct job_report report = {
+        .info = {.ended = true, .result = {.started = true, .exit_code = 143, .wall_seconds = 100}}};
+    const struct note seen = NOTE(cause_mpi_stall, .ranks = 2, .by = "", .why = why);
+    assert_int_equal(job_model_init(&report.model, 100), 0);
+    note(&report.model, NOTE(signal_came, .signal = "SIGTERM", .sender = "bash (pid 7)"));
+    report.info.cause = note_json(&seen);
+    json_t *last = job_report_last(&report), *said = json_object_get(last, "reason");
+    assert_string_equal(json_string_value(json_object_get(said, "note")), "cause_mpi_stall");
+    assert_non_null(strstr(json_string_value(json_object_get(said, "text")), why));
+    json_decref(last);
+    json_decref(report.info.cause);
+    job_model_done(&report.model);
+}
+
 static void expect_not_started(int exit_code, const char *reason, const char *expected)
 {
     struct job_report report = {
@@ -1102,6 +1120,7 @@ int main(void)
         cmocka_unit_test(test_hidden_ranks),
         cmocka_unit_test(test_answer),
         cmocka_unit_test(test_unread),
+        cmocka_unit_test(test_outlived),
         cmocka_unit_test(test_not_started),
         cmocka_unit_test(test_lost),
         cmocka_unit_test(test_trap),
