@@ -1044,6 +1044,10 @@ static void test_outlived(void **state)
     const struct note seen = NOTE(cause_mpi_stall, .ranks = 2, .by = "", .why = why);
     assert_int_equal(job_model_init(&report.model, 100), 0);
     note(&report.model, NOTE(signal_came, .signal = "SIGTERM", .sender = "bash (pid 7)"));
+    json_t *record =
+        json_pack("{s:s, s:f, s:s, s:s}", "type", "log_file", "t", 0.1, "file", "stderr", "state", "watched");
+    job_model_apply(&report.model, record);
+    json_decref(record);
     report.info.cause = note_json(&seen);
     json_t *last = job_report_last(&report), *said = json_object_get(last, "reason");
     assert_string_equal(json_string_value(json_object_get(said, "note")), "cause_mpi_stall");
