@@ -306,13 +306,14 @@ static void timer_stop(code_cell *started_cell, code_cell *total, int64_t now)
         atomic_fetch_add_explicit(total, (int64_t)((uint64_t)now - (uint64_t)started), memory_order_relaxed);
 }
 
-unsigned code_run(const struct code_program *program, const struct code_event *event, code_cell *cells)
+static __attribute__((noinline)) unsigned run_from(const struct code_program *program, uint32_t i,
+                                                   const struct code_event *event, code_cell *cells)
 {
     unsigned outcome = 0;
     struct run run;
     run.event = event;
     run.cells = cells;
-    for (uint32_t i = 0; i < program->count; i++) {
+    for (; i < program->count; i++) {
         const struct code_insn *insn = &program->insns[i];
         int64_t now = (int64_t)event->time_ns, idle = 0;
         struct number a;
@@ -349,4 +350,41 @@ unsigned code_run(const struct code_program *program, const struct code_event *e
         }
     }
     return outcome | CODE_PASSED;
+}
+
+/* ---- plain instructions ---- */
+
+/* Most are: they add to a cell, or compare a cell or an integer that is given with an integer, each of which an int64_t
+ * holds. These take few instructions; the first other one, and what follows it, go the way of all. */
+
+static inline bool is_whole(const struct code_event *event, uint8_t kind, int64_t value)
+{
+    return kind == CODE_IMMEDIATE || (kind == CODE_IMMEDIATE_UNSIGNED && value >= 0) ||
+           (kind == CODE_PARAM && (uint64_t)value < event->param_count &&
+            event->types[value] <= (event->params[value] >= 0 ? CODE_UNSIGNED : CODE_SIGNED));
+}
+
+unsigned code_run(const struct code_program *program, const struct code_event *event, code_cell *cells)
+{
+    /* bits: less, equal, greater */
+    static const uint8_t holds[CODE_COMPARISON_COUNT] = {
+        [CODE_EQ] = 2, [CODE_NE] = 5, [CODE_LT] = 1, [CODE_LE] = 3, [CODE_GT] = 4, [CODE_GE] = 6};
+    for (uint32_t i = 0; i < program->count; i++) {
+        const struct code_insn *insn = &program->insns[i];
+        int64_t a = insn->a, b = insn->b;
+        if (insn->a_kind == CODE_CELL)
+            a = atomic_load_explicit(&cells[a], memory_order_acquire);
+        else if (!is_whole(event, insn->a_kind, a))
+            return run_from(program, i, event, cells);
+        else if (insn->a_kind == CODE_PARAM)
+            a = event->params[a];
+        if (insn->op == CODE_ADD)
+            atomic_fetch_add_explicit(&cells[insn->cell], a, memory_order_relaxed);
+        else if (insn->op != CODE_UNLESS || insn->operation >= CODE_COMPARISON_COUNT || insn->b_kind == CODE_PARAM ||
+                 !is_whole(event, insn->b_kind, b))
+            return run_from(program, i, event, cells);
+        else if (!(holds[insn->operation] >> ((a == b) + 2 * (a > b)) & 1))
+            return 0;
+    }
+    return CODE_PASSED;
 }

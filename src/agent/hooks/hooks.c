@@ -330,8 +330,16 @@ void agent_enter_slow(uint64_t function, uint64_t callsite, struct capture_frame
 void agent_enter_act(uint64_t function, uint64_t callsite, struct capture_frame *frame, uint32_t slot)
 {
     uint32_t list = atomic_load_explicit(&agent_hot.slots[slot].enter_list, memory_order_acquire);
-    if (list && (agent_self.off || agent_hot.valgrind || !agent_act_short(list, frame)))
+    if (!list)
+        return;
+    const struct capture_frame *outer = agent_self.registers;
+    agent_self.registers = frame;
+    const struct agent_plan *plan = agent_self.off || agent_hot.valgrind ? NULL : agent_plan_of(list, frame->gpr[16]);
+    if (plan)
+        agent_plan_run(plan, frame->gpr);
+    else
         agent_enter_slow(function, callsite, frame, 1);
+    agent_self.registers = outer;
 }
 
 void agent_tally_many(uint64_t function, uint64_t callsite, struct capture_frame *frame, uint32_t full)

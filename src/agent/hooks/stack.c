@@ -184,11 +184,14 @@ bool stack_is_left(uint64_t sp)
 void agent_stack_jump(uint64_t mangled)
 {
     struct agent_thread *self = &agent_self;
-    if (!agent_hot.area || !self->block)
-        return;
-    uint64_t sp = mangled, guard_word;
+    uint64_t sp = mangled, guard_word, hook = (uint64_t)self->registers;
     __asm__("movq %%fs:0x30, %0" : "=r"(guard_word));
     sp = (sp >> 17 | sp << 47) ^ guard_word;
+    /* of a hook that is left: one that only acts, and so guards nothing */
+    if (hook < sp && (hook - self->stack_low < self->size) == (sp - self->stack_low < self->size))
+        self->registers = NULL;
+    if (!agent_hot.area || !self->block)
+        return;
     uint64_t here = (uint64_t)__builtin_frame_address(0);
     enum guard guard = thread_guard(self, here);
     if (guard != GUARD_OUTER) {

@@ -35,9 +35,38 @@ unsigned agent_act_needs(uint32_t list_at, const struct area_site *site_entry, b
  * and nothing is raised. May wait for the monitor. */
 void agent_act(struct area_thread *thread, uint32_t list_at, const struct agent_call *call);
 
-/* The same, if the list only runs programs over integers in registers and in the frame, and nobody waits. Else does
- * nothing and returns false. `frame`: complete but for vector registers. */
-bool agent_act_short(uint32_t list_at, const struct capture_frame *frame);
+/*
+ * The short way. A list that only runs programs, over integers in registers and where these lead to, while nobody waits, has
+ * a plan: all of it that is found out but once. It never changes, and lasts as long as the area.
+ */
+struct agent_plan {
+    uint32_t list_at, params_at; /* offsets in programs; params_at 0: the list looks at none */
+    /* Of a list of one, with a program that does not look at the clock: most are. Else NULL. */
+    const struct area_action *only;
+    const struct code_program *program;
+    uint32_t param_count;
+    uint8_t runs; /* it can be run by this plan; else only the parameters are known, if `params_known` */
+    uint8_t params_known, takes_params, takes_time;
+    uint8_t told; /* of struct mpi_told (shm/mpi_told.h) it looks at: enum agent_plan_told */
+    struct agent_plan_param {
+        int32_t off;
+        uint8_t reg;         /* of struct capture_frame */
+        uint8_t size;        /* read at reg + off, so many bytes; 0: the register itself */
+        uint8_t shift, bits; /* of that; bits 0: all that is left */
+        uint8_t is_signed, type;
+        uint8_t plain; /* 8 bytes at reg + off, as they are */
+    } params[CODE_PARAMS];
+};
+enum agent_plan_told {
+    AGENT_TOLD_PARS = 1, /* arguments of the call */
+    AGENT_TOLD_REST = 2, /* what else is known when it begins */
+    AGENT_TOLD_OTHER = 4 /* anything else, or another register */
+};
+
+/* Of a list at a site. NULL: it has none. */
+const struct agent_plan *agent_plan_of(uint32_t list_at, uint64_t site);
+/* gpr: as in struct capture_frame; of those that the plan does not look at, [7] alone is needed. */
+void agent_plan_run(const struct agent_plan *plan, const uint64_t *gpr);
 
 /* Does the monitor's process still live? For other waits, too. */
 bool agent_monitor_alive(void);

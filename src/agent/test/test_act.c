@@ -19,6 +19,7 @@
 #include "agent/safety/act.h"
 #include "agent/safety/read.h"
 #include "agent/safety/values.h"
+#include "shm/mpi_told.h"
 
 static struct area_view view;
 static struct doorbell bell;
@@ -493,29 +494,136 @@ static void test_cost(void **state)
     assert_int_equal(cells[2], 2 * ROUNDS);
 }
 
+/* In the short way, if there is one. */
+static bool act_short(uint32_t list)
+{
+    const struct agent_plan *plan = agent_plan_of(list, frame.gpr[16]);
+    if (plan)
+        agent_plan_run(plan, frame.gpr);
+    return plan;
+}
+
+static const struct code_insn above_five[] = {
+    {.op = CODE_UNLESS, .operation = CODE_GT, .a_kind = CODE_PARAM, .a = 0, .b_kind = CODE_IMMEDIATE_UNSIGNED, .b = 5},
+    {.op = CODE_ADD, .cell = 5, .a = 3}};
+
 /* Plain lists are run without all that an event may need; others are left alone. */
 static void test_short(void **state)
 {
-    const struct code_insn above[] = {{.op = CODE_UNLESS, .operation = CODE_GT, .a_kind = CODE_PARAM, .a = 0, .b = 5},
-                                      {.op = CODE_ADD, .cell = 5, .a = 3}};
-    struct area_action action = {.csr = 1, .enabled = 1, .program_at = put_code(2, above)};
+    struct area_action action = {.csr = 1, .enabled = 1, .program_at = put_code(2, above_five)};
     uint32_t list = put_list(1, &action);
     const struct capture_insn insns[] = {
         {CAPTURE_NUMBER, 0, 2, CODE_SIGNED}, {CAPTURE_BITS, 5, 8, CAPTURE_BITS_OFF(0, 32, 1)}, {CAPTURE_END}};
     frame.gpr[16] = 0x401000;
     frame.gpr[5] = 6;
-    assert_false(agent_act_short(list, &frame)); /* no parameters are known: that is not for here to say */
+    assert_false(act_short(0));
+    assert_false(act_short(list)); /* no parameters are known: that is not for here to say */
     atomic_store(&site->params, put_capture(0, 9, 3, insns));
-    assert_true(agent_act_short(list, &frame));
+    assert_true(act_short(list));
     assert_int_equal(cells[5], 3);
     frame.gpr[5] = 5;
-    assert_true(agent_act_short(list, &frame));
+    assert_true(act_short(list));
     frame.gpr[5] = UINT32_C(0xffffffff); /* -1 */
-    assert_true(agent_act_short(list, &frame));
+    assert_true(act_short(list));
     assert_int_equal(cells[5], 3);
     action.raise = 1;
-    assert_false(agent_act_short(put_list(1, &action), &frame));
+    assert_false(act_short(put_list(1, &action)));
+    action = (struct area_action){.enabled = 1, .program_at = put_code(1, &(struct code_insn){.op = CODE_OP_COUNT})};
+    assert_false(act_short(put_list(1, &action)));
     assert_int_equal(cells[5], 3);
+}
+
+/* What is not to be found out again is what can change: which are enabled, and the parameters. */
+static void test_plan_changes(void **state)
+{
+    const struct code_insn add[] = {{.op = CODE_ADD, .cell = 6, .a = 1}};
+    const struct area_action actions[] = {{.enabled = 1, .program_at = put_code(2, above_five)},
+                                          {.enabled = 0, .program_at = put_code(1, add)},
+                                          {.enabled = 1}};
+    uint32_t list = put_list(3, actions), one = put_list(1, &actions[1]);
+    struct area_list *there = (struct area_list *)(void *)(view.programs + list);
+    struct area_list *alone = (struct area_list *)(void *)(view.programs + one);
+    put_params();
+    frame.gpr[16] = 0x401000;
+    frame.gpr[5] = 6;
+    frame.gpr[4] = 16;
+    assert_true(act_short(list) && act_short(one));
+    assert_true(cells[5] == 3 && cells[6] == 0);
+    atomic_store(&there->actions[0].enabled, 0);
+    atomic_store(&there->actions[1].enabled, 1);
+    atomic_store(&alone->actions[0].enabled, 1);
+    assert_true(act_short(list) && act_short(one));
+    assert_true(cells[5] == 3 && cells[6] == 2);
+    atomic_store(&there->actions[0].enabled, 1);
+    const struct capture_insn other[] = {{CAPTURE_NUMBER, 0, 2, CODE_SIGNED}, {CAPTURE_VALUE, 4, 8, 0}, {CAPTURE_END}};
+    atomic_store(&site->params, put_capture(0, 9, 3, other));
+    assert_true(act_short(list));
+    assert_int_equal(cells[5], 6);
+    frame.gpr[4] = 5;
+    assert_true(act_short(list));
+    assert_int_equal(cells[5], 6);
+}
+
+/* There is no place for any number of plans: the long way has none. */
+static void test_plans_end(void **state)
+{
+    const struct code_insn add[] = {{.op = CODE_ADD, .cell = 7, .a = 1}};
+    const struct area_action action = {.enabled = 1, .program_at = put_code(1, add)};
+    struct agent_call call = call_of();
+    unsigned runs = 0, many = 0;
+    uint32_t first = put_list(1, &action);
+    assert_true(act_short(first));
+    for (runs = 1; runs < 100000; runs++, many++) {
+        uint32_t list = put_list(1, &action);
+        if (!act_short(list)) {
+            agent_act(thread, list, &call);
+            break;
+        }
+    }
+    assert_in_range(many, 1000, 99998);
+    assert_int_equal(cells[7], runs + 1);
+    assert_true(act_short(first));
+    agent_act_init(&view, &bell, cells); /* another area */
+    assert_true(act_short(put_list(1, &action)));
+}
+
+/* What a list looks at of a call of MPI. */
+static void test_told(void **state)
+{
+    static const struct {
+        struct capture_insn insn;
+        unsigned told;
+    } cases[] = {
+        {{CAPTURE_READ, MPI_TOLD_REGISTER, 8, offsetof(struct mpi_told, par) + 8}, AGENT_TOLD_PARS},
+        {{CAPTURE_READ, MPI_TOLD_REGISTER, 8, offsetof(struct mpi_told, par) + 8 * MPI_TOLD_PARS}, AGENT_TOLD_PARS},
+        {{CAPTURE_READ, MPI_TOLD_REGISTER, 8, offsetof(struct mpi_told, par)}, AGENT_TOLD_OTHER},
+        {{CAPTURE_READ, MPI_TOLD_REGISTER, 8, offsetof(struct mpi_told, par) + 12}, AGENT_TOLD_OTHER},
+        {{CAPTURE_READ, MPI_TOLD_REGISTER, 8, offsetof(struct mpi_told, peer)}, AGENT_TOLD_REST},
+        {{CAPTURE_READ, MPI_TOLD_REGISTER, 8, offsetof(struct mpi_told, ordinal)}, AGENT_TOLD_REST},
+        {{CAPTURE_READ, MPI_TOLD_REGISTER, 8, offsetof(struct mpi_told, site)}, AGENT_TOLD_OTHER},
+        {{CAPTURE_READ, MPI_TOLD_REGISTER, 8, offsetof(struct mpi_told, sent)}, AGENT_TOLD_OTHER},
+        {{CAPTURE_READ, MPI_TOLD_REGISTER, 8, -8}, AGENT_TOLD_OTHER},
+        {{CAPTURE_READ, 4, 8, 8}, AGENT_TOLD_OTHER},
+        {{CAPTURE_VALUE, MPI_TOLD_REGISTER, 8, 0}, AGENT_TOLD_OTHER},
+        {{CAPTURE_READ, 0, 8, 0}, 0}, /* what the call does not have */
+    };
+    struct area_action action = {.enabled = 1, .program_at = put_code(2, above_five)};
+    uint32_t list = put_list(1, &action);
+    struct mpi_told told = {.par = {0, 6, 5}, .peer = 7};
+    uint64_t gpr[8] = {[MPI_TOLD_REGISTER] = (uintptr_t)&told, [7] = (uintptr_t)&told};
+    for (unsigned i = 0; i < sizeof cases / sizeof *cases; i++) {
+        const struct capture_insn insns[] = {{CAPTURE_NUMBER, 0, 2, CODE_SIGNED}, cases[i].insn, {CAPTURE_END}};
+        atomic_store(&site->params, put_capture(0, 9, 3, insns));
+        const struct agent_plan *plan = agent_plan_of(list, 0x401000);
+        assert_non_null(plan);
+        assert_int_equal(plan->told, cases[i].told);
+        cells[5] = 0;
+        if (i == 0 || i == 4 || i == 11) {
+            agent_plan_run(plan, gpr);
+            assert_int_equal(cells[5], i == 11 ? 0 : 3);
+        }
+    }
+    assert_int_equal(agent_plan_of(put_list(1, &(struct area_action){.enabled = 1}), 0)->told, 0);
 }
 
 int main(void)
@@ -525,7 +633,8 @@ int main(void)
         TEST(test_counter),    TEST(test_params),      TEST(test_params_plain),  TEST(test_short),
         TEST(test_timer),      TEST(test_broken),      TEST(test_raise),         TEST(test_nested),
         TEST(test_let_go_off), TEST(test_let_go_dead), TEST(test_let_go_zombie), TEST(test_let_go_other),
-        TEST(test_post),       TEST(test_cost),
+        TEST(test_post),       TEST(test_cost),        TEST(test_plan_changes),  TEST(test_plans_end),
+        TEST(test_told),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
