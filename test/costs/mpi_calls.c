@@ -1,32 +1,31 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Calls of MPI that a process makes to itself; what each costs is counted. */
+/* Calls of MPI that a process makes to itself, of 1 + n numbers; what each costs is counted. */
 #include <mpi.h>
 
 #include "cost.h"
 
-static double out, in;
+static double out[2], in[2];
 
-static void send_and_wait(void)
+static void send_and_wait(int count)
 {
     MPI_Request request;
-    MPI_Isend(&out, 1, MPI_DOUBLE, 0, 2, MPI_COMM_WORLD, &request);
+    MPI_Isend(out, count, MPI_DOUBLE, 0, 2, MPI_COMM_WORLD, &request);
     MPI_Wait(&request, MPI_STATUS_IGNORE);
 }
 
 static void calls(bool count, int n)
 {
-    (void)n;
-    int flag, rank;
+    int flag, rank, many = 1 + n;
     COST("Comm_rank", count, MPI_Comm_rank(MPI_COMM_WORLD, &rank))
-    COST("Iprobe", count, MPI_Iprobe(0, 7, MPI_COMM_WORLD, &flag, MPI_STATUS_IGNORE))
-    COST("Allreduce", count, MPI_Allreduce(&out, &in, 1, MPI_DOUBLE, MPI_SUM, MPI_COMM_SELF))
+    COST("Iprobe", count, MPI_Iprobe(0, 6 + many, MPI_COMM_WORLD, &flag, MPI_STATUS_IGNORE))
+    COST("Allreduce", count, MPI_Allreduce(out, in, many, MPI_DOUBLE, MPI_SUM, MPI_COMM_SELF))
     COST("Sendrecv", count,
-         MPI_Sendrecv(&out, 1, MPI_DOUBLE, 0, 1, &in, 1, MPI_DOUBLE, 0, 1, MPI_COMM_WORLD, MPI_STATUS_IGNORE))
+         MPI_Sendrecv(out, many, MPI_DOUBLE, 0, 1, in, many, MPI_DOUBLE, 0, 1, MPI_COMM_WORLD, MPI_STATUS_IGNORE))
     for (int i = 0; i < (count ? COST_TIMES : COST_WARM); i++) {
         MPI_Request request;
-        MPI_Irecv(&in, 1, MPI_DOUBLE, 0, 2, MPI_COMM_WORLD, &request);
+        MPI_Irecv(in, many, MPI_DOUBLE, 0, 2, MPI_COMM_WORLD, &request);
         cost_mark(count, "Isend + Wait");
-        send_and_wait();
+        send_and_wait(many);
         cost_mark(count, NULL);
         MPI_Wait(&request, MPI_STATUS_IGNORE);
     }

@@ -26,6 +26,14 @@ TIMES = 5  # of what is done several times, the least counts
 PRINT = os.environ.get("SCRY_COSTS", "")
 KINDS = ("seven", "double", "int *", "char *", "struct *")  # of calls.c, besides "two"
 
+# Of calls of mpi_calls.c: what is wanted of each, and by which command it holds.
+ACTIONS = [
+    ("another call", {"Wait": ""}, {"": "count 0"}),
+    ("counter", {"Iprobe": "", "Allreduce": "", "Sendrecv": "", "Isend": "", "Wait": ""}, {"": "count 0"}),
+    ("condition", {"Iprobe": "tag == 7", "Allreduce": "count == 1", "Sendrecv": "sendcount == 1", "Isend": "count == 1", "Wait": ""},
+     {" true": "count 0", " false": "count 1"}),
+]
+
 
 def table_read():
     """{path: {column: number}}"""
@@ -281,6 +289,30 @@ class Costs(JobCase):
         (costs,) = counted.count("count 0")
         self.compare({f"{mpi}, {how}: {call}": cost for call, cost in costs.items()})
 
+    def mpi_action(self, mpi):
+        """Lists that run in the program, at calls whose statistics are taken: a counter, a condition before it that holds or
+        not (of MPI_Wait, which has none, the counter alone), and what they cost calls that are not meant."""
+        self.mpi_needed(mpi)
+        for name, conditions, commands in ACTIONS:
+            counted = Counted(self.box, f"mpi_calls_{mpi}", "--trace", "off", "--mpi", "stats")
+            tool = Flagged(self.box)
+            process = tool.ask(f': node_attach2("") proc_attach3([n_1], {counted.pid}, "")')[2][0][2]
+            counters = []
+            for call, condition in conditions.items():
+                counters.append(tool.ask(": pa_counter_create()")[1][0][2])
+                meant = f'"MPI_{call}", "{condition}"' if condition else f'"MPI_{call}"'
+                tool.send(WAIT | NO_OK | NO_EN_DIS,
+                          f"thread_has_started_lib_call([{process}], {meant}) : pa_counter_add([{counters[-1]}], 1)")
+                tool.ask(f": csr_enable([{tool.replies.pop()[2][0][0][2]}])")
+
+            def all_count():
+                counted.do("warm 0")
+                return all(int(tool.ask(f": pa_counter_read([{counter}])")[1][0][2]) for counter in counters)
+            wait_until(all_count)
+            costs = counted.count(*commands.values())
+            self.compare({f"{mpi}, {name}{holds}: {call}": cost for holds, each in zip(commands, costs) for call, cost in each.items()
+                          if call != "Comm_rank" and not (call == "Isend + Wait" and name == "another call")})
+
     def mpi_needed(self, mpi):
         if not mpitest.available(mpi):
             self.skipTest(f"needs {mpi}")
@@ -298,6 +330,13 @@ class Costs(JobCase):
     @scrytest.thorough
     def test_mpich_trace(self):
         self.mpi("mpich", "trace")
+
+    def test_openmpi_action(self):
+        self.mpi_action("openmpi")
+
+    @scrytest.thorough
+    def test_mpich_action(self):
+        self.mpi_action("mpich")
 
     def test_monitor(self):
         """A request's way through the monitor: all that it does from the request's arrival until it sleeps again."""

@@ -5,6 +5,7 @@
 #include "agent/hooks/connect.h"
 #include "agent/system/large.h"
 #include "agent/hooks/mpi_host.h"
+#include "agent/hooks/mpi_short.h"
 #include "agent/hooks/mpi_tell.h"
 
 #include <dlfcn.h>
@@ -168,6 +169,8 @@ static void load(const struct found *found)
     host.tell = agent_mpi_tell;
     host.call_begins = agent_mpi_begins;
     host.call_ends = agent_mpi_ends;
+    host.acts = mpi_short_acts;
+    host.call_acts = agent_mpi_acts;
     host.messages = agent_mpi_messages;
     host.lasts = patience_lasts;
     guest = start(&host);

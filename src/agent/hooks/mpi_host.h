@@ -23,7 +23,7 @@
  * interrupted one of these functions. */
 struct mpi_told;
 
-enum { MPI_HOST_VERSION = 9, MPI_MESSAGES = 4 };
+enum { MPI_HOST_VERSION = 10, MPI_MESSAGES = 4 };
 
 /* A struct record_message as it is written and read again at once. */
 struct mpi_message {
@@ -52,6 +52,13 @@ struct mpi_messages {
     struct mpi_message list[MPI_MESSAGES];
 };
 
+/* Low bits of mpi_host.acts: what a list of actions looks at. */
+enum mpi_acts {
+    MPI_ACTS_PARS = 1, /* told.par[1] and those after it */
+    MPI_ACTS_REST = 2, /* the rest of struct mpi_told */
+    MPI_ACTS_ALL = 3
+};
+
 /* What the monitor gave: mappings that no child of fork gets. */
 struct mpi_shared {
     void *area;
@@ -73,6 +80,11 @@ struct mpi_host {
     bool (*tell)(bool on);
     void (*call_begins)(uint32_t call, uint64_t site, struct mpi_told *told, const struct mpi_messages *messages);
     void (*call_ends)(uint32_t call, uint64_t site, struct mpi_told *told, const struct mpi_messages *messages);
+    /* By call; not 0: nobody records it, but when it begins a list of actions is to be run that waits for nobody, or was. So
+     * call_acts can be tried with that before call_begins: told has what the bits say. true: that was all, there is no
+     * call_begins and no call_ends. */
+    const _Atomic uint64_t *acts;
+    bool (*call_acts)(uint32_t call, const struct mpi_told *told, uint64_t acts);
     /* Those of which the call has too many to be reported with it. */
     void (*messages)(const struct mpi_messages *messages);
     patience_function *lasts; /* whether to wait (on) for the monitor */

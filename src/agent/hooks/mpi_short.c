@@ -4,9 +4,65 @@
 #include "agent/hooks/hooks.h"
 #include "agent/system/large.h"
 #include "agent/hooks/reserve.h"
+#include "agent/safety/act.h"
 #include "agent/safety/values.h"
 
 enum { FIELDS = 24, WAYS = 2 * CALL_COUNT + 64, MODE = AREA_RECORD | AREA_VALUES };
+
+/* ---- what only acts ---- */
+
+/* The plan of each call's list, and enum mpi_acts in its low bits. */
+_Atomic uint64_t mpi_short_acts[CALL_COUNT] AGENT_LARGE;
+/* Where it is, which never changes while the area lasts. */
+static struct acting {
+    _Atomic(const struct area_slot *) slot;
+    _Atomic(const struct area_site *) site;
+} acting[CALL_COUNT] AGENT_LARGE;
+static _Atomic bool acts_learnt;
+
+_Static_assert((int)AGENT_TOLD_PARS == (int)MPI_ACTS_PARS && (int)AGENT_TOLD_REST == (int)MPI_ACTS_REST &&
+                   _Alignof(struct agent_plan) > MPI_ACTS_ALL,
+               "bits of an address");
+
+static void learn_acts(uint32_t call, const struct area_slot *slot)
+{
+    uint32_t list = atomic_load_explicit(&slot->enter_list, memory_order_acquire);
+    uint64_t site = mpi_function_entry(call);
+    const struct agent_plan *plan = agent_hot.valgrind ? NULL : agent_plan_of(list, site);
+    if (!plan || plan->told & AGENT_TOLD_OTHER || atomic_load(&agent_hot.area->messages))
+        return;
+    atomic_store(&acts_learnt, true);
+    atomic_store_explicit(&acting[call].slot, slot, memory_order_relaxed);
+    atomic_store_explicit(&acting[call].site, area_site_find(&agent_hot.view, site, false), memory_order_relaxed);
+    atomic_store_explicit(&mpi_short_acts[call], (uint64_t)plan | plan->told, memory_order_release);
+}
+
+/* Nothing is written but cells, so there is nothing to guard: a handler in between may do the same. */
+static inline bool short_acts(uint32_t call, const struct mpi_told *told, uint64_t acts)
+{
+    const struct area *area = agent_hot.area;
+    if (!area || agent_self.off || !atomic_load_explicit(&area->on, memory_order_relaxed))
+        return false;
+    const struct agent_plan *plan = (const struct agent_plan *)(acts & ~(uint64_t)MPI_ACTS_ALL);
+    const struct area_slot *slot = atomic_load_explicit(&acting[call].slot, memory_order_relaxed);
+    /* mode and list as one */
+    uint64_t what = __atomic_load_n((const uint64_t *)(const void *)&slot->mode, __ATOMIC_ACQUIRE);
+    if (what != ((uint64_t)plan->list_at << 32 | AREA_ACT_ENTER) ||
+        (plan->params_at &&
+         atomic_load_explicit(&acting[call].site->params, memory_order_acquire) != plan->params_at) ||
+        atomic_load_explicit(&area->messages, memory_order_relaxed)) {
+        atomic_store_explicit(&mpi_short_acts[call], 0, memory_order_relaxed);
+        return false;
+    }
+    uint64_t gpr[8]; /* those that it can look at */
+    gpr[0] = 0;
+    gpr[7] = gpr[MPI_TOLD_REGISTER] = (uint64_t)told;
+    agent_plan_run(plan, gpr);
+    return true;
+}
+_Static_assert(offsetof(struct area_slot, mode) % 8 == 0 &&
+                   offsetof(struct area_slot, enter_list) == offsetof(struct area_slot, mode) + 4,
+               "one word");
 
 /* ---- what is written of a call ---- */
 
@@ -80,7 +136,10 @@ static void learn(_Atomic(struct way *) *place, struct area_slot *slot, uint64_t
 void mpi_short_learn(uint32_t call)
 {
     struct area_slot *slot = agent_hot.area ? area_slot_find(&agent_hot.view, mpi_function(call), false) : NULL;
-    if (!slot || atomic_load_explicit(&slot->mode, memory_order_acquire) != MODE)
+    uint32_t mode = slot ? atomic_load_explicit(&slot->mode, memory_order_acquire) : 0;
+    if (mode == AREA_ACT_ENTER)
+        learn_acts(call, slot);
+    if (mode != MODE)
         return;
     if (!holds(atomic_load_explicit(&entries[call], memory_order_acquire)))
         learn(&entries[call], slot, mpi_function_entry(call));
@@ -90,6 +149,9 @@ void mpi_short_learn(uint32_t call)
 
 void mpi_short_forget(void)
 {
+    bool acted = atomic_exchange(&acts_learnt, false);
+    for (uint32_t i = 0; acted && i < CALL_COUNT; i++)
+        atomic_store_explicit(&mpi_short_acts[i], 0, memory_order_relaxed);
     if (!atomic_exchange(&ways_used, 0))
         return;
     for (uint32_t i = 0; i < CALL_COUNT; i++) {
@@ -345,6 +407,8 @@ FROM_ASSEMBLY void mpi_tell_begins(uint32_t call, uint64_t site, struct mpi_told
                                    const struct mpi_messages *messages, const struct capture_frame *caller);
 FROM_ASSEMBLY void mpi_tell_ends(uint32_t call, uint64_t site, struct mpi_told *told,
                                  const struct mpi_messages *messages, const struct capture_frame *caller);
+FROM_ASSEMBLY bool mpi_tell_acts(uint32_t call, const struct mpi_told *told, uint64_t acts,
+                                 const struct capture_frame *caller);
 FROM_ASSEMBLY void mpi_tell_messages(const struct mpi_messages *messages, const struct capture_frame *caller);
 
 void mpi_tell_begins(uint32_t call, uint64_t site, struct mpi_told *told, const struct mpi_messages *messages,
@@ -365,6 +429,15 @@ void mpi_tell_ends(uint32_t call, uint64_t site, struct mpi_told *told, const st
     if (!short_ends(call, site, told, messages))
         mpi_long_ends(call, site, told, messages);
     agent_self.registers = outer;
+}
+
+bool mpi_tell_acts(uint32_t call, const struct mpi_told *told, uint64_t acts, const struct capture_frame *caller)
+{
+    const struct capture_frame *outer = agent_self.registers;
+    agent_self.registers = caller;
+    bool all = short_acts(call, told, acts);
+    agent_self.registers = outer;
+    return all;
 }
 
 void mpi_tell_messages(const struct mpi_messages *messages, const struct capture_frame *caller)

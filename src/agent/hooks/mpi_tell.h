@@ -18,6 +18,7 @@ bool agent_mpi_tell(bool on);
 /* mpi_tell_x86_64.S: what goes wrong in them ends there, as in a hook */
 void agent_mpi_begins(uint32_t call, uint64_t site, struct mpi_told *told, const struct mpi_messages *messages);
 void agent_mpi_ends(uint32_t call, uint64_t site, struct mpi_told *told, const struct mpi_messages *messages);
+bool agent_mpi_acts(uint32_t call, const struct mpi_told *told, uint64_t acts);
 void agent_mpi_messages(const struct mpi_messages *messages);
 
 #endif

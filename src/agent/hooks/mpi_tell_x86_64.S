@@ -38,6 +38,7 @@
 
         GUARDED agent_mpi_begins, mpi_tell_begins, r8
         GUARDED agent_mpi_ends, mpi_tell_ends, r8
+        GUARDED agent_mpi_acts, mpi_tell_acts, rcx
         GUARDED agent_mpi_messages, mpi_tell_messages, rsi
 
         .section .note.GNU-stack, "", @progbits

@@ -103,6 +103,48 @@ static void mpi_prepare(struct mini *mini, struct mini_area *area)
     view->area->messages = 1;
 }
 
+/* And another one whose list of actions adds to a cell if an argument is 1. */
+enum { CELL = 3 };
+
+static void acts_prepare(struct mini *mini, struct mini_area *area)
+{
+    const struct area_view *view = &area->view;
+    const struct capture_insn insns[] = {
+        {CAPTURE_NUMBER, 0, 2, CODE_SIGNED},
+        {CAPTURE_READ, MPI_TOLD_REGISTER, 8, offsetof(struct mpi_told, par) + 2 * sizeof(int64_t)},
+        {CAPTURE_END, 0, 0, 0}};
+    struct {
+        uint32_t count, reserved;
+        struct code_insn insns[2];
+    } program = {.count = 2,
+                 .insns = {{.op = CODE_UNLESS, .a_kind = CODE_PARAM, .b = 1}, {.op = CODE_ADD, .cell = CELL, .a = 1}}};
+    struct {
+        struct area_list list;
+        struct area_action action;
+    } list = {.list = {.count = 1}, .action = {.enabled = 1}};
+    mpi_prepare(mini, area);
+    view->area->messages = 0;
+    area_site_find(view, mpi_function_entry(CALL_MPI_Isend), true)->params =
+        (uint32_t)program_put(view, 9, insns, sizeof insns / sizeof *insns);
+    uint64_t at = (view->area->programs_used + 7) & ~UINT64_C(7);
+    list.action.program_at = (uint32_t)at;
+    memcpy(view->programs + at, &program.count, sizeof program.count);
+    memcpy(view->programs + at + offsetof(struct code_program, insns), program.insns, sizeof program.insns);
+    at += sizeof(struct code_insn) * 3;
+    memcpy(view->programs + at, &list, sizeof list);
+    view->area->programs_used = at + sizeof list;
+    struct area_slot *slot = area_slot_find(view, mpi_function(CALL_MPI_Isend), true);
+    slot->enter_list = (uint32_t)at;
+    slot->mode = AREA_ACT_ENTER;
+}
+
+static uint64_t cell_read(const struct mini *mini)
+{
+    int64_t value = -1;
+    assert_int_equal(pread(mini->cells_fd, &value, sizeof value, CELL * sizeof(code_cell)), sizeof value);
+    return (uint64_t)value;
+}
+
 struct mpi_seen {
     uint64_t values, messages;
 };
@@ -132,6 +174,7 @@ static void target_steps(const char *target, bool mpi, const char *mode, const c
     struct mini mini;
     char dir[128], link[160], every[64];
     static int turn;
+    bool acts = strstr(mode, "acts") != NULL, forks = strstr(mode, "fork") != NULL;
     mini_init(&mini);
     bool all = strcmp(mode, "calls") == 0;         /* the commonest case, and soon done */
     bool most = !mpi && strcmp(mode, "jump") == 0; /* more instructions than all others: what was left is looked for */
@@ -142,7 +185,7 @@ static void target_steps(const char *target, bool mpi, const char *mode, const c
     snprintf(dir, sizeof dir, "SCRY_MPI_DIR=%s", mini.directory);
     snprintf(link, sizeof link, "%s/libscry-mpi-openmpi.so", mini.directory);
     if (mpi) {
-        mini.prepare = mpi_prepare;
+        mini.prepare = acts ? acts_prepare : mpi_prepare;
         mini.environment[1] = dir;
         assert_int_equal(symlink(getenv("TEST_MPI_LIBRARY"), link), 0);
     }
@@ -177,7 +220,9 @@ static void target_steps(const char *target, bool mpi, const char *mode, const c
                 strstr(mode, "nested")); /* handlers that return end no calls */
     assert_int_equal(totals.open, 0);
     assert_int_equal(totals.entries, totals.exits + totals.unwound + totals.lost);
-    assert_true(!mpi || (seen.values && !seen.messages == !strstr(mode, "messages")));
+    assert_true(!mpi || forks || (seen.values && !seen.messages == !strstr(mode, "messages")));
+    if (acts) /* two before the first round; a call that is left has acted or not; so has that of a child, which is traced, too */
+        assert_in_range(cell_read(&mini), 2 + (strstr(mode, "jump") ? 1 : rounds), 2 + rounds * (forks ? 2 : 1));
     /* what comes after a call that was left, or not, is all there */
     assert_int_equal(after.count, rounds);
     assert_int_equal(mini.areas[0].view.area->too_deep, 0);
@@ -283,6 +328,15 @@ static void mpi_calls_with_handlers(void **state)
     mpi_steps("says,calls,nested,inner,jump", "67:61:80");
 }
 
+static void mpi_calls_that_act(void **state)
+{
+    static const char *const modes[] = {"acts,calls", "acts,says,calls,jump", "acts,calls,jump,stack",
+                                        "acts,silent,jump"};
+    for (size_t i = 0; i < sizeof modes / sizeof *modes; i++)
+        mpi_steps(modes[i], "1");
+    mpi_steps("acts,fork", "1");
+}
+
 static void mpi_calls_at_the_end_of_a_packet(void **state)
 {
     mpi_steps("messages,says,calls,full", "1:1:700:200");
@@ -302,6 +356,7 @@ int main(void)
     const struct CMUnitTest mpi_tests[] = {
         cmocka_unit_test(mpi_calls_with_handlers),
         cmocka_unit_test(mpi_calls_at_the_end_of_a_packet),
+        cmocka_unit_test(mpi_calls_that_act),
     };
     const char *only = getenv("TEST_ONLY");
     if (only)

@@ -12,6 +12,7 @@
  * values: the call is of a function whose entry and exit have values, a pointer and what it leads to.
  *
  * With TEST_MPI the calls that are gone through are MPI's, as the interposer tells of them; those of handlers are not.
+ * acts: a list of actions is run at one more. fork: the handler forks, and parent and child go on from there.
  *
  * int3 sets the trap flag; from there on each instruction raises SIGTRAP.
  */
@@ -22,7 +23,10 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/syscall.h>
 #include <sys/ucontext.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <scry/agent.h>
 
@@ -50,14 +54,15 @@ static struct {
     int messages, says; /* what MPI's calls bring: messages; values at their ends */
     int edge;           /* the shadow stack, which is a new thread's, is as full as it may be before it grows */
     int values;         /* of the call */
-    int again;          /* the handler returns, and comes once more soon after: only then it may leave */
+    int acts, fork;
+    int again; /* the handler returns, and comes once more soon after: only then it may leave */
 } mode;
 
 static sigjmp_buf back[LEVELS];
 static void *silent_back[5];
 /* 0: the call in main, 1: those in its handler */
 static volatile long left[LEVELS];
-static volatile int level, returned, came;
+static volatile int level, returned, came, forked;
 static volatile int sink;
 
 APART int leaf(int n)
@@ -89,9 +94,26 @@ extern const struct mpi_host *test_mpi_host;
     }
 static struct mpi_messages with = {.list = {MESSAGE, MESSAGE}}, more = {.count = 1, .list = {MESSAGE}};
 
+static HIDDEN void act(uint64_t site)
+{
+    struct mpi_told told;
+    struct mpi_messages none = {.count = 0};
+    uint64_t acts = atomic_load(&test_mpi_host->acts[CALL_MPI_Isend]);
+    told.par[2] = 1;
+    if (acts && test_mpi_host->call_acts(CALL_MPI_Isend, &told, acts))
+        return;
+    told.flags = 0;
+    test_mpi_host->call_begins(CALL_MPI_Isend, site, &told, &none);
+    test_mpi_host->call_ends(CALL_MPI_Isend, site, &told, &none);
+}
+
 /* No more than is needed: each instruction counts. */
 static HIDDEN int outer(int n)
 {
+    if (mode.acts)
+        act((uint64_t)__builtin_return_address(0));
+    if (mode.fork)
+        return n;
     struct mpi_told told;
     uint64_t site = (uint64_t)__builtin_return_address(0);
     told.flags = 0;
@@ -161,9 +183,21 @@ static HIDDEN void calls(int which)
     withins++;
 }
 
+/* Not by a function of the C library's, of which the agent would hear. */
+static HIDDEN void go_apart(void)
+{
+    int status = 0;
+    long child = syscall(SYS_clone, SIGCHLD, 0, 0, 0, 0);
+    forked = child == 0;
+    if (child < 0 || (child > 0 && (waitpid((pid_t)child, &status, 0) < 0 || status)))
+        abort();
+}
+
 static HIDDEN void interrupted(void)
 {
     int which = level;
+    if (mode.fork)
+        go_apart();
     if (mode.calls)
         calls(which);
     if (mode.nested && which == 0) {
@@ -316,6 +350,8 @@ static HIDDEN int once(long steps)
         if (sigsetjmp(back[0], 0) == 0)
             over = through(0, steps, outer);
     }
+    if (forked)
+        _exit(0);
     after(1);
     return over;
 }
@@ -359,6 +395,8 @@ static HIDDEN void mode_set(char *words)
         mode.again |= strcmp(word, "again") == 0;
         mode.messages |= strcmp(word, "messages") == 0;
         mode.says |= strcmp(word, "says") == 0;
+        mode.acts |= strcmp(word, "acts") == 0;
+        mode.fork |= strcmp(word, "fork") == 0;
     }
 }
 

@@ -104,7 +104,7 @@ static COLD struct mpi_self *self_attach(void)
         if (self) {
             self_use(self);
             atomic_fetch_add(&area->threads_used, 1);
-            mpi_tls.self = self;
+            mpi_tls.self = mpi_tls.counting = self;
             return self;
         }
     }
@@ -233,35 +233,16 @@ static COLD void self_switched(struct mpi_self *self, uint32_t call)
     self->telling = false;
     self->tells = self->metrics & (MPIA_METRIC_TELL | MPIA_METRIC_MESSAGES) && self_listener &&
                   self_listener->wants(self->metrics);
-    for (int i = 0; i < 3; i++)
-        self->seen[i] = state == MPIA_RUNNING ? self->switches[i] : UINT64_MAX;
-    if (state != MPIA_RUNNING || self->tells)
+    if (state != MPIA_RUNNING)
         self->switches[2] = UINT64_MAX;
+    bool acts = self->tells && !(self->metrics & MPIA_METRIC_MESSAGES) && self_listener->host;
+    self->may_act = acts ? self_listener->host->acts : NULL;
+    mpi_tls.counting = self->tells ? NULL : self;
     places_forget(self);
     if (self->timed != self->clock_runs)
         self_clocks_switch(self, self->timed, ticks_now());
     if (self_listener)
         self_listener->switched(self);
-}
-
-/* It is looked at each time because the thread's calls are told, and nothing was switched. */
-ALWAYS bool is_seen(const struct mpi_self *self)
-{
-    const struct mpi_area *area = mpi_hot.area;
-    return self->tells && pair_of(&area->on) == self->seen[0] && pair_of(&area->bits) == self->seen[1] &&
-           pair_of(&area->state) == self->seen[2];
-}
-
-/* After is_switched. true: that took its time. */
-ALWAYS bool look_at_switches(struct mpi_self *self, uint32_t call)
-{
-    if (UNLIKELY(!is_seen(self)))
-        self_switched(self, call);
-    else if (UNLIKELY(self_pending))
-        self_listener->goes_on(self);
-    else
-        return false;
-    return true;
 }
 
 static uintptr_t return_address(uintptr_t frame)
@@ -291,8 +272,20 @@ ALWAYS bool is_switched(const struct mpi_self *self, const struct mpi_area *area
            pair_of(&area->state) != self->switches[2];
 }
 
+/* true: that took its time. */
+static bool look_at_switches(struct mpi_self *self, uint32_t call)
+{
+    if (is_switched(self, mpi_hot.area))
+        self_switched(self, call);
+    else if (self->tells && self_pending)
+        self_listener->goes_on(self);
+    else
+        return false;
+    return true;
+}
+
 /* Somebody wants to hear of it, or its messages are numbered. */
-static bool call_is_told(const struct mpi_self *self, uint32_t call)
+ALWAYS bool call_is_told(const struct mpi_self *self, uint32_t call)
 {
     const _Atomic uint64_t *untold = &mpi_hot.area->untold[call / 64];
     return self->tells && (self->metrics & MPIA_METRIC_MESSAGES ||
@@ -335,10 +328,8 @@ void self_opens(void)
         atomic_fetch_xor(&mpi_hot.area->metrics, MPIA_METRIC_POKE);
 }
 
-static __attribute__((noinline)) struct mpi_self *enter_slow(uint32_t call, uint64_t site, uintptr_t frame,
-                                                             uint64_t enter)
+static __attribute__((noinline)) struct mpi_self *enter_slow(uint32_t call, uint64_t site, uintptr_t frame)
 {
-    bool slow = !mpi_tls.self || mpi_tls.opened;
     struct mpi_self *self = begin_slow(call, site, frame);
     if (!self)
         return NULL;
@@ -346,21 +337,61 @@ static __attribute__((noinline)) struct mpi_self *enter_slow(uint32_t call, uint
         mpi_tls.opened = false;
         self_look();
     }
-    if (is_switched(self, mpi_hot.area)) {
-        slow |= look_at_switches(self, call);
-        self->telling = call_is_told(self, call);
-    }
-    self->enter = slow ? ticks_now() : enter;
+    look_at_switches(self, call);
+    self->telling = call_is_told(self, call);
+    self->acts = 0;
+    self->enter = ticks_now();
     return self->telling ? NULL : self;
+}
+
+/* NULL: it is to be reported. `enter`: 0: the clock was not read yet. */
+static __attribute__((noinline)) struct mpi_self *begin_told(struct mpi_self *self, uint32_t call, uint64_t enter)
+{
+    uint64_t acts = self->may_act ? atomic_load_explicit(&self->may_act[call], memory_order_acquire) : 0;
+    self->acts = acts;
+    self->telling = !acts || acts & MPI_ACTS_ALL || !self_listener->host->call_acts(call, NULL, acts);
+    self->enter = enter && self->telling ? enter : ticks_now();
+    return self->telling ? NULL : self;
+}
+
+/* Calls are reported, but not all need be. The time of what was done for a list of actions is not the call's: where the
+ * last one had such, the clock is read behind it. */
+static __attribute__((noinline)) struct mpi_self *enter_told(uint32_t call, uint64_t site, uintptr_t frame)
+{
+    struct mpi_area *area = mpi_hot.area;
+    struct mpi_self *self = mpi_tls.self;
+    if (UNLIKELY(!area || !self || !self->tells))
+        return enter_slow(call, site, frame);
+    uint64_t enter = self->acts ? 0 : ticks_now();
+    if (UNLIKELY(self->frame > frame || is_switched(self, area) || self_pending || mpi_tls.opened))
+        return enter_slow(call, site, frame);
+    begin(self, call, site, frame);
+    self->told = NULL; /* of a call that was left by longjmp */
+    if (call_is_told(self, call))
+        return begin_told(self, call, enter);
+    self->enter = enter ? enter : ticks_now();
+    return self;
+}
+
+bool mpi_acts(struct mpi_self *self, const struct mpi_told *told, uint32_t given)
+{
+    uint64_t acts = self->acts;
+    if (!acts || acts & MPI_ACTS_ALL & ~given || !mpi_hot.area ||
+        !self_listener->host->call_acts(self->call, told, acts))
+        return false;
+    self->enter = ticks_now();
+    return true;
 }
 
 struct mpi_self *mpi_enter_at(uint32_t call, uint64_t site, uintptr_t frame)
 {
-    uint64_t enter = ticks_now(); /* first: the processor does what follows while the call goes on */
+    struct mpi_self *self = mpi_tls.counting;
+    if (UNLIKELY(!self))
+        return enter_told(call, site, frame);
+    uint64_t enter = ticks_now(); /* early: the processor does what follows while the call goes on */
     struct mpi_area *area = mpi_hot.area;
-    struct mpi_self *self = mpi_tls.self;
-    if (UNLIKELY(!area || !self || self->frame > frame || is_switched(self, area)))
-        return enter_slow(call, site, frame, enter);
+    if (UNLIKELY(!area || self->frame > frame || is_switched(self, area)))
+        return enter_slow(call, site, frame);
     begin(self, call, site, frame);
     self->enter = enter;
     return self;
@@ -369,7 +400,7 @@ struct mpi_self *mpi_enter_at(uint32_t call, uint64_t site, uintptr_t frame)
 COLD struct mpi_self *mpi_quick_tells(uint32_t call, uint64_t site, uintptr_t frame)
 {
     struct mpi_self *self = begin_slow(call, site, frame);
-    if (self && is_switched(self, mpi_hot.area))
+    if (self)
         look_at_switches(self, call);
     if (!self || (self->metrics & MPIA_METRIC_TELL && call_is_told(self, call)))
         return self;

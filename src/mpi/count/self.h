@@ -80,11 +80,12 @@ struct mpi_self {
     bool fast; /* the common case: own block, everything on */
     bool clock_runs;
     uint32_t reset_seen, bits;
-    uint64_t switches[3];         /* as they were when `counts` to `fast` were decided */
-    bool tells, telling;          /* its calls are reported: then `switches` never agree; this one is, see mpi_tells */
-    uint64_t seen[3];             /* while it reports: the switches */
-    struct mpi_told *told;        /* of the call, if it is reported */
-    struct mpi_messages messages; /* to be reported with its begin, or its end */
+    uint64_t switches[3];            /* as they were when `counts` to `fast` were decided */
+    bool tells, telling;             /* its calls are reported; this one is, see mpi_tells */
+    uint64_t acts;                   /* of such a call: of mpi_host.acts; 0: it has to be reported */
+    const _Atomic uint64_t *may_act; /* mpi_host.acts; NULL while messages are numbered */
+    struct mpi_told *told;           /* of the call, if it is reported */
+    struct mpi_messages messages;    /* to be reported with its begin, or its end */
     uint64_t enter, leave;
     uint64_t args_bytes, sent, got; /* goes to its row; args_bytes: SELF_UNSIZED if the call has no size */
     uint64_t computed, pended;      /* before the call; what was pending then (struct mpi_blocking) */
@@ -138,6 +139,7 @@ struct mpi_hot {
 extern struct mpi_hot mpi_hot;
 
 struct mpi_tls {
+    struct mpi_self *counting; /* self while its calls are only counted, else NULL */
     struct mpi_self *self;
     uint64_t refused; /* calls of a thread that there is no struct mpi_self for */
     bool opened;      /* it was in dlopen, or is: what came with that is to be checked */
@@ -326,6 +328,7 @@ struct self_listener {
     void (*missed)(struct mpi_self *self);   /* calls have gone by that were not even counted */
     void (*goes_on)(struct mpi_self *self);  /* with what it has begun: see self_pending */
     void (*ends)(void);                      /* MPI_Finalize comes */
+    const struct mpi_host *host;             /* its acts, which may be NULL, and call_acts */
 };
 extern const struct self_listener *self_listener;
 /* How much the listener has begun and not completed: while it is not 0, `goes_on` is called before each call that is

@@ -65,8 +65,9 @@ static COLD void missed(struct mpi_self *self)
 
 void tell_start(const struct mpi_host *host)
 {
-    static const struct self_listener listener = {
+    static struct self_listener listener = {
         .wants = wants, .switched = switched, .missed = missed, .goes_on = channel_commands, .ends = channel_end};
+    listener.host = host;
     tell_host = host;
     self_listener = &listener;
 }
@@ -155,6 +156,11 @@ bool mpi_tell_begins(struct mpi_self *self, struct mpi_told *told)
         return false;
     }
     fill(self, told);
+    if (UNLIKELY(self->acts) && mpi_acts(self, told, MPI_ACTS_ALL)) {
+        self->said.posts = 0;
+        begin_again(self);
+        return false;
+    }
     if (channels.shared)
         channel_call_begins(self, told);
     prepare(self, told);

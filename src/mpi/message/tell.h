@@ -27,6 +27,12 @@ ALWAYS struct mpi_self *mpi_tells(void)
     return self;
 }
 
+/* mpi_acts needs the arguments. */
+ALWAYS bool mpi_acts_on_pars(const struct mpi_self *self)
+{
+    return (self->acts & MPI_ACTS_ALL) == MPI_ACTS_PARS;
+}
+
 /* Where mpi_tells or mpi_quick_tells was not NULL: the same once more. */
 ALWAYS struct mpi_self *mpi_telling(void)
 {

@@ -110,6 +110,7 @@ static inline __attribute__((always_inline)) void told_clear(void *all, size_t s
 void mpi_leave(struct mpi_self *self, int result);
 struct mpi_self *mpi_tells(void);
 struct mpi_self *mpi_telling(void);
+bool mpi_acts_on_pars(const struct mpi_self *self);
 #else
 #include "mpi/count/self.h"   /* mpi_leave */
 #include "mpi/message/tell.h" /* mpi_tells */

@@ -20,7 +20,7 @@
 struct mpi_self {
     bool inside, telling;
 };
-static bool tells;
+static bool tells, acts;
 static _Thread_local struct mpi_self self;
 static int log_fd = -1;
 
@@ -98,7 +98,7 @@ bool mpi_quick(uint32_t call)
     return tells;
 }
 
-/* ---- telling: TEST_GUEST_TELLS is set ---- */
+/* ---- telling: TEST_GUEST_TELLS is set; `acts`: of calls that can be acted on, only the arguments are told ---- */
 
 struct mpi_self *mpi_tells(void)
 {
@@ -110,6 +110,18 @@ struct mpi_self *mpi_tells(void)
 struct mpi_self *mpi_telling(void)
 {
     return &self;
+}
+
+bool mpi_acts_on_pars(const struct mpi_self *me)
+{
+    return acts;
+}
+
+bool mpi_acts(struct mpi_self *me, const struct mpi_told *told, uint32_t given)
+{
+    if (acts)
+        memcpy(twin_guest.told, told->par + 1, sizeof twin_guest.told);
+    return acts;
 }
 
 bool mpi_tell_begins(struct mpi_self *me, struct mpi_told *told)
@@ -144,7 +156,9 @@ void mpi_quick_ends(struct mpi_self *me, struct mpi_told *told, int64_t result)
 void tell_start(const struct mpi_host *host);
 void tell_start(const struct mpi_host *host)
 {
-    tells = getenv("TEST_GUEST_TELLS") != NULL;
+    const char *how = getenv("TEST_GUEST_TELLS");
+    tells = how != NULL;
+    acts = how && strcmp(how, "acts") == 0;
 }
 
 bool mpi_library_start(void *handle, library_find *find)

@@ -151,6 +151,10 @@ struct wrap_returns mpi_by_table(const uint64_t *given, uint32_t number)
             return (struct wrap_returns){0, noted.real};
     }
     take_arguments(&noted, given, tells);
+    if (tells && !noted.call->quick && mpi_acts(self, &noted.told, MPI_ACTS_PARS)) {
+        noted.args.told = NULL;
+        tells = false;
+    }
     return (struct wrap_returns){noted.call->quick ? tell_quick(&noted, self) : note(&noted, self, tells), NULL};
 }
 

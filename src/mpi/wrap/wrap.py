@@ -146,13 +146,28 @@ def body(call, fields):
         ]
         return lines
     result = "result_" if call.result == "int" else "MPI_SUCCESS"
+    lines += [f"    struct mpi_self *self_ = mpi_enter(CALL_{call.name}, site_);"]
     if is_told_alone(call):
-        lines = told_body(call, fields) + lines
-        tell = f"told_{call.name}(mpi_telling(), real_, {plain})"
+        lines = told_body(call, fields) + lines + [
+            "    if (__builtin_expect(!self_, 0)) {",
+            "        if (!(self_ = mpi_tells()))",
+            f"            return real_({plain});",
+            "        bool acted_ = false;",
+            "        if (mpi_acts_on_pars(self_)) {",
+            "            int64_t par_[1 + MPI_TOLD_PARS];",
+            *(f"            par_[{i}] = TOLD({param.name});" for i, param in enumerate(call.params, 1)),
+            "            acted_ = mpi_acts(self_, (const struct mpi_told *)(const void *)par_, MPI_ACTS_PARS);",
+            "        }",
+            "        if (!acted_)",
+            f"            return told_{call.name}(self_, real_, {plain});",
+            "    }",
+        ]
+    else:
+        lines += [
+            "    if (__builtin_expect(!self_, 0))",
+            f"        return mpi_tells() ? {tell} : real_({plain});",
+        ]
     return lines + [
-        f"    struct mpi_self *self_ = mpi_enter(CALL_{call.name}, site_);",
-        "    if (__builtin_expect(!self_, 0))",
-        f"        return mpi_tells() ? {tell} : real_({plain});",
         f"    struct mpi_args args_ = {initialiser(call, fields)};",
         f"    before_{call.shape}(self_, &args_);",
         f"    {call.result} result_ = real_({passed_on(call, fields)});",
