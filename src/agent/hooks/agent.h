@@ -183,6 +183,7 @@ struct agent_thread {
     uint32_t told_stack;            /* the stack that the packet names last */
     uint32_t values_read;           /* how often: some are measured */
     uint8_t pointed[MOVES_POINTED]; /* varying values, until there is a record for them */
+    uint64_t mpi_bytes;             /* of the packet: in records of MPI's calls and messages */
 };
 
 enum agent_switch { SWITCH_NOT, SWITCH_LEAVES, SWITCH_ENTERS };
@@ -294,6 +295,8 @@ static inline bool waited_in_vain(const struct agent_thread *self, enum guard gu
 void record_close(struct agent_thread *self);
 /* The size of the whole record at `at`, of at most `left` bytes, and its id; 0: there is none. */
 uint32_t record_size(const uint8_t *at, uint64_t left, uint32_t *ret_id);
+/* Bytes of records in the thread's packet. */
+uint64_t record_written(const struct agent_thread *self);
 /* Hands the thread's packet to the monitor. */
 void record_retire(struct agent_thread *self);
 

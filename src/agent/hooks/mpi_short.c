@@ -261,9 +261,10 @@ static inline void piece_ahead(const struct piece *piece)
         __asm__ volatile("prefetcht0 %0" : : "m"(at[done])); /* of what is not there, or behind the end: nothing */
 }
 
-static inline void piece_done(const struct piece *piece)
+static inline void piece_done(struct agent_thread *self, const struct piece *piece)
 {
     piece_ahead(piece);
+    self->mpi_bytes += piece->size;
     agent_signal_fence();
     atomic_store_explicit(&piece->block->last_time, piece->time, memory_order_relaxed);
     agent_signal_fence();
@@ -324,7 +325,7 @@ static inline bool short_begins(uint32_t call, uint64_t site, const struct mpi_t
     __builtin_memcpy(to, &way->function, sizeof way->function);
     to = put_values(to + sizeof way->function, way, told);
     put_messages(to, &piece, messages, piece.time);
-    piece_done(&piece);
+    piece_done(self, &piece);
     self->plain--;
     agent_signal_fence();
     frame->flags = FRAME_RECORDED;
@@ -373,7 +374,7 @@ static inline bool short_ends(uint32_t call, uint64_t site, const struct mpi_tol
         __builtin_memcpy(to + sizeof way->function, &frame->time, sizeof frame->time);
         put_values(to + sizeof way->function + sizeof frame->time, way, told);
     }
-    piece_done(&piece);
+    piece_done(self, &piece);
     frame->flags = 0;
     agent_signal_fence();
     atomic_store_explicit(&piece.block->depth, depth - 1, memory_order_relaxed);
@@ -392,7 +393,7 @@ static inline bool short_messages(const struct mpi_messages *messages, uint64_t 
     bool done = piece_fits(self, sp, messages, 0, &piece) && piece_reserve(self, RECORD_MESSAGE, &piece);
     if (done) {
         put_messages(agent_hot.view.base + piece.cursor, &piece, messages, piece.last);
-        piece_done(&piece);
+        piece_done(self, &piece);
     }
     thread_unguard(self, GUARD_OUTER);
     return done;

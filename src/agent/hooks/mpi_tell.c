@@ -19,6 +19,24 @@ static void frame_fill(struct capture_frame *frame, uint64_t site, const struct 
     frame->result = told->flags & MPI_TOLD_SAYS;
 }
 
+/* ---- what is written ---- */
+
+struct written {
+    uint64_t packet_seq, bytes;
+};
+
+/* In a child of fork of which nobody has taken notice the block is the parent's: it is not there. */
+static struct written written_now(const struct agent_thread *self)
+{
+    return (struct written){self->packet_seq, agent_hot.area && self->block ? record_written(self) : 0};
+}
+
+static void written_since(struct agent_thread *self, struct written before)
+{
+    struct written now = written_now(self);
+    self->mpi_bytes += now.packet_seq == before.packet_seq ? now.bytes - before.bytes : now.bytes;
+}
+
 /* ---- messages ---- */
 
 /* They stand behind all calls that have begun, those that wait for --min-time included: these are written now. */
@@ -55,18 +73,22 @@ void mpi_long_messages(const struct mpi_messages *messages)
 void mpi_long_begins(uint32_t call, uint64_t site, struct mpi_told *told, const struct mpi_messages *messages)
 {
     struct capture_frame frame;
+    struct written before = written_now(&agent_self);
     frame_fill(&frame, mpi_function_entry(call), told);
     hook_enter(mpi_function(call), site, &frame, 1);
     mpi_long_messages(messages);
+    written_since(&agent_self, before);
     mpi_short_learn(call);
 }
 
 void mpi_long_ends(uint32_t call, uint64_t site, struct mpi_told *told, const struct mpi_messages *messages)
 {
     struct capture_frame frame;
+    struct written before = written_now(&agent_self);
     frame_fill(&frame, mpi_function_exit(call), told);
     mpi_long_messages(messages);
     hook_leave(mpi_function(call), site, &frame, 1);
+    written_since(&agent_self, before);
 }
 
 /* ---- telling begins ---- */
