@@ -28,6 +28,7 @@
 #include <sys/stat.h>
 #include <sys/statfs.h>
 #include <time.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #define XFS_MAGIC 0x58465342
@@ -353,9 +354,11 @@ struct health {
         struct ask *ask;
         pid_t pid;
     } late;
-    bool looked;        /* at more than what is counted */
-    bool due;           /* a record is, by the look when the command had ended, */
-    uint64_t ending_ns; /* which was then; 0: there was none */
+    bool looked;         /* at more than what is counted */
+    bool due;            /* a record is, by the look when the command had ended, */
+    uint64_t ending_ns;  /* which was then; 0: there was none */
+    struct stall before; /* as it was in the last look before */
+    bool cut_short;      /* the command was ended by a signal, or as by timeout(1) */
 };
 
 static void say(void *ctx, struct note note)
@@ -539,13 +542,18 @@ static void process(void *state, const struct observed_process *process)
 static void process_ended(void *state, const struct observed_process *process)
 {
     struct health *health = state;
+    enum { TIMEOUT_STATUS = 124 };
     processes_ended(&health->processes, &health->look, process->pid, process->ppid, process->name);
+    if (process->pid == health->observer->root)
+        health->cut_short =
+            process->status > 0 && (WIFSIGNALED(process->status) || WEXITSTATUS(process->status) >= TIMEOUT_STATUS);
 }
 
 static void ending(void *state)
 {
     struct health *health = state;
     health->ending_ns = health->look.now_ns = clock_now_ns();
+    health->before = health->stall;
     health->due = look_at_all(health, true);
 }
 
@@ -557,6 +565,8 @@ static void end(void *state)
     bool due = health->due || health->look.now_ns >= health->window.from.time_ns + HEALTH_LAST_NS;
     if (!health->ending_ns || health->look.now_ns >= health->ending_ns + HEALTH_LEAST_NS)
         due |= look_at_all(health, true);
+    if (health->cut_short)
+        stuck_ended(&health->stuck, &health->look, health->ending_ns ? &health->before : &health->stall);
     judge_end(&health->judge, &health->look, &health->window.last, &health->group_state, &health->processes.motion);
     if (due || window_rooms_moved(&health->window, &health->group_state,
                                   filesystems_least_share(&health->filesystems))) /* its disk has just become full */

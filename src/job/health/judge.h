@@ -33,7 +33,7 @@ void stall_look(struct stall *stall, const struct look *look, const struct proce
  * once more for what may take longer. Nothing is stopped for that (job/places/blocked.h).
  */
 
-enum { STUCK_WHERE = 240 };
+enum { STUCK_WHERE = 240, STUCK_TEXT = 400 };
 
 struct stuck {
     struct ask *ask;
@@ -42,11 +42,15 @@ struct stuck {
     bool said;
     /* "writes to a pipe ..., at step (solver.c:5)", of who did something last; "": not known, or not yet */
     char where[STUCK_WHERE];
+    char pending
+        [STUCK_TEXT]; /* what somebody else may end yet, such as a wait for a FIFO: not said so far; "": nothing */
 };
 
 /* After stall_look. */
 void stuck_look(struct stuck *stuck, const struct look *look, const struct stall *stall,
                 const struct processes *processes);
+/* The job was ended from outside, without a look since: what was not said yet. `stall`: of the last look before. */
+void stuck_ended(struct stuck *stuck, const struct look *look, const struct stall *stall);
 void stuck_done(struct stuck *stuck);
 
 /*

@@ -10,18 +10,17 @@
 #include "jobdir/text/text.h"
 #include "shm/waits.h"
 
-enum { PROCESSES_MOST = 256, TEXT_BYTES = 400 };
+enum { PROCESSES_MOST = 256, ASKED_MOST = 2 };
 
 struct question {
     size_t count;
     pid_t pids[PROCESSES_MOST];
-    bool fifos; /* too */
     pid_t last; /* the process that did something last; 0: it has ended, or is not asked for */
 };
 
 struct answer {
     bool deadlock;
-    char text[TEXT_BYTES];   /* "": it is not stuck */
+    char text[STUCK_TEXT];   /* "": it is not stuck */
     char where[STUCK_WHERE]; /* as in struct stuck */
 };
 
@@ -46,10 +45,10 @@ static void find(const void *data, void *ret_answer)
     answer->deadlock = count > 0;
     if (count)
         deadlocks_line(&text, &locks[0]);
-    else if (question->fifos)
+    else
         fifos_line(&text, question->pids, question->count);
     if (text.len && !text.failed)
-        memcpy(answer->text, text.data, text_fit(text.data, text.len, TEXT_BYTES - 1));
+        memcpy(answer->text, text.data, text_fit(text.data, text.len, STUCK_TEXT - 1));
     deadlocks_free(locks, count);
     if (!*answer->text && question->last)
         put_where(answer->where, question->last);
@@ -58,7 +57,7 @@ static void find(const void *data, void *ret_answer)
 /* Of too many it is not asked: each is looked at, and those that have the other ends of its pipes. */
 static struct ask *ask_begin(const struct processes *processes, bool again)
 {
-    struct question question = {.fifos = again};
+    struct question question = {0};
     for (const struct process_health *process = processes->all; process; process = process->hh.next) {
         if (process->ended)
             continue;
@@ -80,6 +79,10 @@ static void take(struct stuck *stuck, const struct look *look)
     memcpy(stuck->where, answer.where, sizeof stuck->where);
     if (stuck->said || !*answer.text)
         return;
+    if (!answer.deadlock && stuck->asked < ASKED_MOST) {
+        memcpy(stuck->pending, answer.text, sizeof stuck->pending);
+        return;
+    }
     stuck->said = true;
     look->say(look->ctx, NOTE(stuck, .deadlock = answer.deadlock, .text = answer.text));
 }
@@ -87,17 +90,25 @@ static void take(struct stuck *stuck, const struct look *look)
 void stuck_look(struct stuck *stuck, const struct look *look, const struct stall *stall,
                 const struct processes *processes)
 {
-    static const uint64_t after_ms[] = {STUCK_DEADLOCK_MS, STUCK_FIFO_MS};
+    static const uint64_t after_ms[ASKED_MOST] = {STUCK_DEADLOCK_MS, STUCK_FIFO_MS};
     if (stall->moved_ns != stuck->moved_ns) { /* it goes on */
         stuck_done(stuck);
         *stuck = (struct stuck){.moved_ns = stall->moved_ns};
         return;
     }
     take(stuck, look);
-    if (stuck->ask || stuck->said || stuck->asked == sizeof after_ms / sizeof *after_ms ||
+    if (stuck->ask || stuck->said || stuck->asked == ASKED_MOST ||
         look->now_ns - stall->moved_ns < time_hasten(after_ms[stuck->asked]) * WAITS_NS_PER_MS)
         return;
-    stuck->ask = ask_begin(processes, ++stuck->asked == sizeof after_ms / sizeof *after_ms);
+    stuck->ask = ask_begin(processes, ++stuck->asked == ASKED_MOST);
+}
+
+void stuck_ended(struct stuck *stuck, const struct look *look, const struct stall *stall)
+{
+    if (stuck->said || !*stuck->pending || stall->moved_ns != stuck->moved_ns)
+        return;
+    stuck->said = true;
+    look->say(look->ctx, NOTE(stuck, .deadlock = false, .text = stuck->pending));
 }
 
 void stuck_done(struct stuck *stuck)

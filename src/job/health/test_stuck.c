@@ -1,10 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "job/health/test_tree.h"
 
+#include <fcntl.h>
 #include <pthread.h>
 #include <semaphore.h>
 #include <signal.h>
+#include <stdlib.h>
 #include <sys/prctl.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -181,10 +184,72 @@ static void test_where(void **unused)
     }
 }
 
+static char fifo[64];
+
+static void open_fifo(void)
+{
+    if (open(fifo, O_RDONLY) < 0)
+        _exit(1);
+}
+
+/* Somebody may open a FIFO yet: that is said when it was so for long, or when the job is ended before. */
+static void test_fifo(void **unused)
+{
+    char dir[] = "/tmp/scry-test-XXXXXX", said[256];
+    assert_non_null(mkdtemp(dir));
+    snprintf(fifo, sizeof fifo, "%s/fifo", dir);
+    assert_int_equal(mkfifo(fifo, 0600), 0);
+    snprintf(said, sizeof said, "stuck: stuck: all of its processes wait until somebody opens %s for writing", fifo);
+    for (int way = 0; way < 3; way++) {
+        struct tree tree;
+        struct processes processes = {0};
+        struct stuck stuck = {0};
+        tree_init(&tree);
+        struct stall stall = {.moved_ns = tree.look.now_ns};
+        pid_t pid = fork();
+        if (pid == 0) {
+            prctl(PR_SET_PDEATHSIG, SIGKILL);
+            open_fifo();
+            _exit(0);
+        }
+        processes_add(&processes, pid, getpid(), "a");
+        stuck_look(&stuck, &tree.look, &stall, &processes);
+        tree_pass(&tree, 10);
+        while (!*stuck.pending) { /* it may not have come there yet */
+            stuck_look(&stuck, &tree.look, &stall, &processes);
+            if (!stuck.ask && !*stuck.pending)
+                stuck.asked = 0;
+            usleep(1000);
+        }
+        tree_assert_said(&tree, "");
+        if (way == 1) /* it has gone on */
+            stall.moved_ns += 1;
+        if (way < 2) {
+            stuck_ended(&stuck, &tree.look, &stall);
+        } else {
+            tree_pass(&tree, 50);
+            do {
+                usleep(1000);
+                stuck_look(&stuck, &tree.look, &stall, &processes);
+            } while (stuck.ask);
+            stuck_ended(&stuck, &tree.look, &stall); /* once is enough */
+        }
+        tree_assert_said(&tree, way == 1 ? "" : said);
+        stuck_done(&stuck);
+        processes_done(&processes);
+        kill(pid, SIGKILL);
+        waitpid(pid, NULL, 0);
+        tree_done(&tree);
+    }
+    unlink(fifo);
+    rmdir(dir);
+}
+
 int main(void)
 {
     if (pipe(shared_ends) < 0)
         return 1;
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_stuck), cmocka_unit_test(test_where)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_stuck), cmocka_unit_test(test_where),
+                                       cmocka_unit_test(test_fifo)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
