@@ -603,6 +603,28 @@ static void test_at_end(void **state)
     }
 }
 
+/* A launcher killed all: one of them was in a call in which nothing held it up, and the others waited for it. */
+static void test_failed_at_end(void **state)
+{
+    enum { KILL = 9 };
+    for (int way = 0; way < 3; way++) {
+        struct scene scene = scene_of(3);
+        receives(&scene, 0, 2, 0);
+        receives(&scene, 1, 2, 0);
+        if (way == 0)
+            sends(&scene, 2, MPIA_RANK_NONE, 0); /* to a rank that there is not */
+        else if (way == 1)
+            receives(&scene, 2, 0, 0); /* they wait for each other */
+        for (size_t i = 0; i < 3; i++) {
+            killed(&scene, i, KILL, 20);
+            now_of(&scene, i)->age_ns = NS_PER_SECOND / 100;
+        }
+        uint32_t failed = mpi_why_failed_at_end(&scene.why, &scene.set, &scene.arena);
+        assert_int_equal(failed, way == 0 ? 2 : MPI_WHY_NONE);
+        done(&scene);
+    }
+}
+
 /* Ranks waited for one that was outside of MPI: it is late if that was as long as counts as a stall; of some seconds it is known. */
 static void test_late_at_end(void **state)
 {
@@ -904,6 +926,7 @@ int main(void)
         cmocka_unit_test(test_two_receive),
         cmocka_unit_test(test_at_end),
         cmocka_unit_test(test_late_at_end),
+        cmocka_unit_test(test_failed_at_end),
         cmocka_unit_test(test_circle),
         cmocka_unit_test(test_calls_that_just_began),
         cmocka_unit_test(test_straggler),

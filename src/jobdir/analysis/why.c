@@ -577,11 +577,11 @@ static bool is_end_known(const struct mpi_stats *stats)
     return stats->end.known && stats->end.status != JOB_STATUS_UNKNOWN;
 }
 
-bool mpi_why_find_at_end(struct mpi_why *ret_why, const struct mpi_stats_set *set, struct arena *arena)
+/* As they were in their last moment. false: one ended by itself, or not all ends are known. */
+static bool find_at_end(struct mpi_why *ret_why, const struct mpi_stats_set *set, uint64_t settled_ns,
+                        struct arena *arena)
 {
-    const uint64_t stuck_ns =
-        time_hasten(STUCK_MS) * 1000000; /* so long a rank that lives waits for a message that lies there */
-    const struct mpi_why_options options = {.settled_ns = stuck_ns, .came_ns = stuck_ns};
+    const struct mpi_why_options options = {.settled_ns = settled_ns, .came_ns = settled_ns};
     struct mpi_stats_set living = {.ranks = arena_zalloc(arena, set->count + 1, sizeof *living.ranks),
                                    .count = set->count};
     double last = 0;
@@ -608,8 +608,41 @@ bool mpi_why_find_at_end(struct mpi_why *ret_why, const struct mpi_stats_set *se
         if (!stats->running && (!is_end_known(stats) || mpi_ended_badly(stats) || stats->end.status))
             return false;
     }
-    return mpi_why_find(ret_why, &living, &options, arena) == 0 &&
-           (mpi_why_is_stuck(ret_why) || mpi_why_waited(ret_why));
+    return mpi_why_find(ret_why, &living, &options, arena) == 0;
+}
+
+bool mpi_why_find_at_end(struct mpi_why *ret_why, const struct mpi_stats_set *set, struct arena *arena)
+{
+    const uint64_t stuck_ns =
+        time_hasten(STUCK_MS) * 1000000; /* so long a rank that lives waits for a message that lies there */
+    return find_at_end(ret_why, set, stuck_ns, arena) && (mpi_why_is_stuck(ret_why) || mpi_why_waited(ret_why));
+}
+
+/* Whether it waits in a call of MPI for the other one. */
+static bool waits_for_rank(const struct mpi_why_rank *rank, uint32_t other)
+{
+    const struct mpi_why_thread *thread = rank->state == MPI_WHY_WAITS ? &rank->threads[rank->shown] : NULL;
+    for (size_t i = 0; thread && i < thread->condition_count; i++)
+        for (uint32_t k = 0; k < thread->conditions[i].for_count; k++)
+            if (thread->conditions[i].for_ranks[k] == other)
+                return true;
+    return false;
+}
+
+uint32_t mpi_why_failed_at_end(struct mpi_why *ret_why, const struct mpi_stats_set *set, struct arena *arena)
+{
+    uint32_t found = MPI_WHY_NONE;
+    bool known = find_at_end(ret_why, set, 1, arena);
+    for (uint32_t i = 0; known && i < ret_why->count; i++) {
+        const struct mpi_why_rank *rank = &ret_why->ranks[i];
+        bool alone = rank->state == MPI_WHY_WAITS && !rank->threads[rank->shown].condition_count, awaited = false;
+        for (size_t k = 0; alone && k < ret_why->count && !awaited; k++)
+            awaited = k != i && waits_for_rank(&ret_why->ranks[k], i);
+        if (awaited && found != MPI_WHY_NONE)
+            return MPI_WHY_NONE;
+        found = awaited ? i : found;
+    }
+    return found;
 }
 
 /* ---- threads that poll ---- */

@@ -151,6 +151,10 @@ int mpi_why_find(struct mpi_why *ret_why, const struct mpi_stats_set *set, const
  * was stuck, nor did they wait for one that was late, one ended by itself, or not all ends are known. As mpi_why_find else; the set is in its order. */
 bool mpi_why_find_at_end(struct mpi_why *ret_why, const struct mpi_stats_set *set, struct arena *arena);
 
+/* Of ranks that their launcher killed together, index of the one that may have failed before: it was in a call of MPI in which it waited
+ * for no other one, as where the library has found an error, and others waited for it. MPI_WHY_NONE: that is not known. */
+uint32_t mpi_why_failed_at_end(struct mpi_why *ret_why, const struct mpi_stats_set *set, struct arena *arena);
+
 /* That ranks wait for one that is outside of MPI, and none has begun or ended a call for as long as counts as a stall; NULL: it is not
  * so. */
 const struct mpi_why_finding *mpi_why_late(const struct mpi_why *why);

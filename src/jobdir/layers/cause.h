@@ -24,10 +24,12 @@
 struct job_rank {
     int rank, ranks; /* its number; how many there are */
     pid_t pid;
-    const char *node;              /* NULL: the job's own, or that need not be said */
-    const char *how;               /* "exited with status 3 without MPI_Finalize" */
-    int status;                    /* as from wait(2); JOB_STATUS_UNKNOWN */
-    bool aborted;                  /* it called MPI_Abort */
+    const char *node; /* NULL: the job's own, or that need not be said */
+    const char *how;  /* "exited with status 3 without MPI_Finalize" */
+    int status;       /* as from wait(2); JOB_STATUS_UNKNOWN */
+    bool aborted;     /* it called MPI_Abort */
+    const char
+        *call; /* "MPI_Send at main (a.c:3)", in which it probably failed before all were killed; NULL: not known */
     double seconds;                /* when it ended */
     const struct job_model *model; /* of its node; */
     const json_t *crashes;         /* there. NULL: none, or not known */

@@ -618,6 +618,8 @@ bool cause_find_killed(const struct job_end *end, struct cause *cause, bool sure
     if (launcher) {
         _cleanup_(buf_done) struct buf said = BUF_INIT;
         cause_cut(&cause->what, json_string_value(json_object_get(launcher, "name")));
+        if (rank && rank->call)
+            buf_printf(&cause->where, ", in %s while others waited for it,", rank->call);
         if (rank) /* it was ended for what it said itself */
             cause_put_said(&said, end, SAID_HINT, rank->seconds);
         buf_puts(&cause->said, said.len ? ": " : " and has said why");

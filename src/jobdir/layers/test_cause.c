@@ -1181,6 +1181,10 @@ static void test_rank_killed_by_launcher(void **state)
     expect(ask_end(HYDRA("0", "9"), 9, 0, NULL), NOTE_cause_killed, false,
            "rank 1 of 2 was killed by SIGKILL, probably by its own job, or from outside: by a batch system's limit, or "
            "by somebody");
+    rank.call = "MPI_Send at main (a.c:3)";
+    expect(ask_end(HYDRA("7", "6"), 6, 0, NULL), NOTE_cause_launcher, false,
+           "rank 1 of 2, in MPI_Send at main (a.c:3) while others waited for it, was killed by SIGKILL, probably by "
+           "mpiexec.mpich, which ended with exit status 6 and has said why");
     first_rank = NULL;
 }
 

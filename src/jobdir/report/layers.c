@@ -84,11 +84,30 @@ static bool failed_before(const struct mpi_stats *stats, const struct mpi_stats 
     return stats->end.seconds < other->end.seconds;
 }
 
-/* The first rank that failed; NULL: none is known. Pass *ret_how to buf_done. */
-static const struct job_rank *find_rank(const struct job_report *report, struct job_rank *ret_rank, struct buf *ret_how)
+/* Of ranks that were killed at once nobody saw which had failed: what they were in may say it. NULL: it does not. */
+static const struct mpi_stats *find_failed(const struct job_report *report, struct buf *ret_call)
+{
+    struct arena arena = {0};
+    struct mpi_why why;
+    const struct mpi_stats *found = NULL;
+    uint32_t failed = mpi_why_failed_at_end(&why, &report->mpi->set, &arena);
+    for (size_t i = 0; failed != MPI_WHY_NONE && i < report->mpi->set.count; i++) {
+        const struct mpi_stats *stats = &report->mpi->set.ranks[i], *its = why.ranks[failed].stats;
+        if (stats->pid == its->pid && stats->rank == its->rank && rank_failed(stats))
+            found = stats;
+    }
+    if (found)
+        mpi_why_call_at(ret_call, &why.ranks[failed]);
+    arena_done(&arena);
+    return found;
+}
+
+/* The first rank that failed; NULL: none is known. Pass *ret_how and *ret_call to buf_done. */
+static const struct job_rank *find_rank(const struct job_report *report, struct job_rank *ret_rank, struct buf *ret_how,
+                                        struct buf *ret_call)
 {
     const struct job_report *its = report;
-    const struct mpi_stats *found = NULL;
+    const struct mpi_stats *found = NULL, *failed;
     for (size_t i = 0; report->mpi && i < report->mpi->set.count; i++) {
         const struct mpi_stats *stats = &report->mpi->set.ranks[i];
         if (rank_failed(stats) && (!found || failed_before(stats, found)))
@@ -96,6 +115,9 @@ static const struct job_rank *find_rank(const struct job_report *report, struct 
     }
     if (!found)
         return NULL;
+    bool killed = found->end.known && found->end.status == SIGKILL && !found->aborted;
+    if (killed && (failed = find_failed(report, ret_call)) != NULL)
+        found = failed;
     if (mpi_ended_badly(found)) {
         mpi_end_predicate(ret_how, found);
     } else {
@@ -116,6 +138,7 @@ static const struct job_rank *find_rank(const struct job_report *report, struct 
                           .how = ret_how->data ? ret_how->data : "failed",
                           .status = found->end.known ? found->end.status : JOB_STATUS_UNKNOWN,
                           .aborted = found->aborted,
+                          .call = ret_call->len && !ret_call->failed ? ret_call->data : NULL,
                           .seconds = found->end.known ? found->end.seconds : job_report_result(its).wall_seconds,
                           .model = &its->model,
                           .crashes = report_longer(its->info.crashes, its->model.crashes)};
@@ -427,9 +450,9 @@ json_t *job_report_last(const struct job_report *report)
     json_t *crashes = numbered_crashes(report);
     struct job_rank rank;
     struct job_lost lost;
-    _cleanup_(buf_done) struct buf how = BUF_INIT, ranks = BUF_INIT, stuck = BUF_INIT;
+    _cleanup_(buf_done) struct buf how = BUF_INIT, call = BUF_INIT, ranks = BUF_INIT, stuck = BUF_INIT;
     struct job_end end = {.model = &report->model,
-                          .rank = find_rank(report, &rank, &how),
+                          .rank = find_rank(report, &rank, &how, &call),
                           .lost = find_lost(report, &lost, &ranks),
                           .dir = report->path,
                           .warnings = job_report_warnings(report),
@@ -920,13 +943,13 @@ static bool find_hidden_ranks(const struct job_report *report, struct buf *out)
 json_t *job_report_hidden(const struct job_report *report)
 {
     struct job_result result = job_report_result(report);
-    _cleanup_(buf_done) struct buf what = BUF_INIT, how = BUF_INIT;
+    _cleanup_(buf_done) struct buf what = BUF_INIT, how = BUF_INIT, call = BUF_INIT;
     struct job_rank rank;
     uint64_t kills = kills_for_memory(&report->model);
     const json_t *error;
     if (result.exit_code || result.signal || report->one_rank)
         return NULL;
-    bool failed = find_rank(report, &rank, &how);
+    bool failed = find_rank(report, &rank, &how, &call);
     bool killed = failed && !rank.aborted && WIFSIGNALED(rank.status) && !job_signal_is_fault(WTERMSIG(rank.status));
     if ((!failed || killed) && find_hidden_ranks(report, &what)) {
         ; /* it says why */
