@@ -445,10 +445,19 @@ static void take_above(struct log_matcher *matcher, const struct log_line *line)
     matcher->head.above[len] = '\0';
 }
 
+static void head_set(struct log_head *head, size_t row, const struct log_line *line)
+{
+    head->row = row;
+    head->number = line->number;
+    head->now_ns = line->now_ns;
+    head->lines = log_patterns[row].lines;
+    head->other.len = 0;
+    head->other_recorded = false;
+}
+
 /* It announces a message: then it is no record before that comes. */
 static bool begin_head(struct log_matcher *matcher, size_t row, const struct log_line *line)
 {
-    const struct log_pattern *pattern = &log_patterns[row];
     struct log_head *head = &matcher->head;
     if (head->lines || line->len > HEAD_MOST || line->cut || !matches_part(matcher, row, LOG_HEAD, line))
         return false;
@@ -458,12 +467,7 @@ static bool begin_head(struct log_matcher *matcher, size_t row, const struct log
     memcpy(head->text, line->bytes, line->len);
     head->len = line->len;
     head->label_len = label_len(line);
-    head->row = row;
-    head->number = line->number;
-    head->now_ns = line->now_ns;
-    head->lines = pattern->lines;
-    head->other.len = 0;
-    head->other_recorded = false;
+    head_set(head, row, line);
     head->place[0] = '\0';
     head->library = false;
     struct log_line rest = *line;
@@ -509,6 +513,11 @@ static void end_head(struct log_matcher *matcher, const struct log_line *message
         row = log_patterns[row].message && matcher->rows >> other & 1 ? other : row;
         row = found < log_pattern_count && log_patterns[found].severity <= log_patterns[row].severity ? found : row;
     }
+    if (!message) { /* "RuntimeError: " */
+        while (line.len > 1 && line.bytes[line.len - 1] == ' ')
+            line.len--;
+        line.len -= line.len > 1 && line.bytes[line.len - 1] == ':';
+    }
     const struct log_expression *expression =
         compiled(&matcher->expressions->built_in[row], &log_patterns[row], log_patterns[row].expression);
     line.place = *head->place ? head->place : NULL;
@@ -517,15 +526,52 @@ static void end_head(struct log_matcher *matcher, const struct log_line *message
         record(matcher, expression->regex ? row : head->row, &line);
 }
 
-static void keep_other(struct log_head *head, const struct log_line *line)
+/* Behind the first `from` bytes of what was kept. */
+static void keep_other(struct log_head *head, const struct log_line *line, size_t from)
 {
     char *room = head->text + 2 * HEAD_MOST;
+    size_t len = line->len < HEAD_MOST - from ? line->len : HEAD_MOST - from;
+    memcpy(room + from, line->bytes, len);
     head->other = *line;
-    head->other.len = line->len < HEAD_MOST ? line->len : HEAD_MOST;
-    head->other.cut = line->cut || head->other.len < line->len;
+    head->other.cut = line->cut || len < line->len;
+    head->other.len = from + len;
     head->other.bytes = room;
-    memcpy(room, line->bytes, head->other.len);
-    head->lines = head->lines < OTHER_LINES ? head->lines : OTHER_LINES;
+}
+
+/* One of several lines with its message (enum log_take). */
+static void take_part(struct log_head *head, struct log_line line)
+{
+    static const char between[] = {':', ' '}, listed[] = {',', ' '};
+    const struct log_pattern *pattern = &log_patterns[head->row];
+    size_t from = pattern->take == LOG_TAKE_ALL ? head->other.len : 0;
+    while (line.len && (*line.bytes == ' ' || *line.bytes == '\t')) {
+        line.bytes++;
+        line.len--;
+    }
+    if (from && from + sizeof between > HEAD_MOST)
+        return;
+    if (from) {
+        memcpy(head->text + 2 * HEAD_MOST + from, isdigit((unsigned char)*head->other.bytes) ? listed : between,
+               sizeof between);
+        from += sizeof between;
+    }
+    keep_other(head, &line, from);
+}
+
+/* The message of a traceback may announce one itself: it is empty, or of a notebook. What it says goes on with the traceback's place. */
+static bool goes_on(struct log_matcher *matcher, const struct log_line *message)
+{
+    struct log_head *head = &matcher->head;
+    size_t row = log_patterns[head->row].otherwise ? find_row(matcher, message) : log_pattern_count;
+    if (row == log_pattern_count || row == head->row || head->label_len + message->len > HEAD_MOST ||
+        !matches_part(matcher, row, LOG_HEAD, message))
+        return false;
+    memcpy(head->text + head->label_len, message->bytes, message->len);
+    head->len = head->label_len + message->len;
+    head_set(head, row, message);
+    if (log_patterns[row].message)
+        head->place[0] = '\0'; /* of what ran it */
+    return true;
 }
 
 /* A line while a message is awaited: that, or a part of it; kept as what may be it; another one of this program, of which
@@ -543,17 +589,30 @@ static enum awaited take_message(struct log_matcher *matcher, const struct log_l
     rest.len -= head->label_len;
     take_place(head, &rest);
     if (matches_part(matcher, head->row, LOG_HEAD_THEN, &rest)) {
-        end_head(matcher, &rest);
+        bool more = pattern->take != LOG_TAKE_ALL || head->other.len;
+        size_t part = LOG_HEAD_PARTS * head->row + LOG_HEAD_THEN;
+        size_t text = more ? log_regex_text(matcher->expressions->heads[part].regex) : 0;
+        rest.bytes += text;
+        rest.len -= text;
+        if (pattern->take)
+            take_part(head, rest);
+        else if (!goes_on(matcher, &rest))
+            end_head(matcher, &rest);
         return AWAITED_TAKEN;
     }
     /* lines of a program's text stand in a traceback; a group of exceptions has tracebacks in it */
-    bool inside = pattern->otherwise && rest.len && memchr(" \t|+", *rest.bytes, 4);
+    bool inside = (pattern->otherwise || pattern->take) && rest.len && memchr(" \t|+", *rest.bytes, 4);
+    if (pattern->take && !inside && (head->other.len || pattern->take == LOG_TAKE_LAST)) {
+        end_head(matcher, NULL);
+        return AWAITED_NOTHING;
+    }
     if (pattern->otherwise && !inside && matches_part(matcher, head->row, LOG_HEAD, &rest)) {
         end_head(matcher, NULL); /* the next one */
         return AWAITED_NOTHING;
     }
     if (!head->other.len && matches_part(matcher, head->row, LOG_HEAD_OTHERWISE, &rest)) {
-        keep_other(head, &rest);
+        keep_other(head, &rest, 0);
+        head->lines = head->lines < OTHER_LINES ? head->lines : OTHER_LINES;
         return AWAITED_KEPT;
     }
     if (--head->lines == 0)
@@ -616,6 +675,14 @@ bool log_is_of_launcher(const char *bytes, size_t len)
         if (memmem(bytes, len, within[i], strlen(within[i])))
             return true;
     return false;
+}
+
+bool log_is_of_trace(const char *bytes, size_t len)
+{
+    size_t depth = 0;
+    while (depth < len && bytes[depth] == '+')
+        depth++;
+    return depth && depth + 1 < len && bytes[depth] == ' ' && bytes[depth + 1] != ' ';
 }
 
 static void match_rows(struct log_matcher *matcher, struct log_line line)

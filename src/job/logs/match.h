@@ -196,6 +196,9 @@ bool log_is_own(const char *bytes, size_t len);
 /* Whether a launcher of MPI writes such a line below what its ranks have said: that one of them has ended, and how; or a rule. */
 bool log_is_of_launcher(const char *bytes, size_t len);
 
+/* Whether set -x of a shell writes such a line: "+ cp a b". */
+bool log_is_of_trace(const char *bytes, size_t len);
+
 /* Lines, as lines_take hands them over. */
 void log_match_lines(struct log_matcher *matcher, uint64_t now_ns, const char *bytes, size_t len, bool cut);
 /* Only how far the last of them say that the job is; nothing where some --log has an expression, which knows better. */

@@ -346,6 +346,12 @@ enum log_match log_regex_match(struct log_regex *regex, const char *line, size_t
     }
 }
 
+size_t log_regex_text(const struct log_regex *regex)
+{
+    const PCRE2_SIZE *ends = pcre2_get_ovector_pointer(regex->found);
+    return pcre2_get_ovector_count(regex->found) > 1 && ends[2] != PCRE2_UNSET ? ends[2] : 0;
+}
+
 struct group {
     const char *name;
     size_t start, end;
@@ -418,6 +424,14 @@ const char log_harmless[] =
     "\\bError in [^:]{1,60}: +[-+]?(?:\\d+\\.\\d*|\\.\\d+|\\d+(?=e))(?:e[-+]?\\d+)?(?:\\s*[%(]|\\s*\\w{0,3}\\s*$)|"
     /* tests that passed */
     "\\btests?\\b.*:\\s*(?:passed|ok|success\\w*)[.!]?\\s*$|"
+    /* lines of set -x: what a script does */
+    "^\\+{1,2} (?!Exception Group )|"
+    /* of a group of exceptions those after the first */
+    "^ +\\| Traceback \\(|"
+    /* what a program has got over: it went on with something else */
+    "\\b(?:falling back (?:to|on)|(?:re-?)?trying (?:again|(?:the )?next|another|with))\\b|-- using (?:the |a )?\\w|[,;:(-] *(?:\\w+ ){0,2}skipp(?:ed|ing)\\b(?!:? ?\\d)|"
+    "(?:^(?:\\S+: )?warning: |: W \\S).*\\bload (?:driver|dynamic library|plugin)\\b|"
+    "\\bwhen one has already been registered\\b|^(?:log4j|SLF4J):|: pip's dependency resolver does not\\b|"
     /* settings and what they may be */
     "\\blog(?:ging)?[-_. ]?level\\b|\\blevels?\\b\\W{0,4}(?:to |is )?\\W{0,2}(?:error|fatal|critical)\\W*$|\\b(?:debug|warn|warning)\\W{1,3}error\\b|"
     "\\bFATAL, \\d+ = ERROR\\b|\"level\"\\s*:\\s*\"\\w+\"\\s*\\}\\}|"
@@ -440,6 +454,8 @@ const char log_harmless[] =
     "^(?:Use of uninitialized|Argument .* isn't numeric|Odd number of elements|Deep recursion)";
 
 #define LABEL "(?:^\\W*|[:\\]>|*!)]\\s*)"
+/* before an expression that may match anywhere */
+#define NO_WARNING "^(?!\\W*(?:\\S+: )?(?i:warn(?:ing)?)\\b|.{0,40}: W \\S|W\\d{4} ).*"
 #define NO_NUMBER "(?!\\s*[-+]?\\d[\\d.,eE+-]*\\s*(?:[%,]|\\w{0,3}\\s*$))"
 const struct log_pattern log_patterns[] = {
     {"oom_kill", ERROR, "oom-kill|oom_kill|oom kill|oomkill|killed process|memory limit|memlimit|memory usage limit|job killed: ",
@@ -467,8 +483,8 @@ const struct log_pattern log_patterns[] = {
     {"too_many_files", ERROR, "too many open files", "(?i)\\btoo many open files\\b", "the limit of open files"},
     {"shared_object", ERROR,
      "cannot open shared object|loading shared libraries|undefined symbol|symbol lookup error|' not found (required by",
-     "cannot open shared object file|error while loading shared libraries|\\bundefined symbol: |\\bsymbol lookup error: |"
-     "version [`'].+' not found \\(required by", "a library is missing, or is another version"},
+     NO_WARNING "(?:cannot open shared object file|error while loading shared libraries|\\bundefined symbol: |\\bsymbol lookup error: |"
+     "version [`'].+' not found \\(required by)", "a library is missing, or is another version"},
     {"command_not_found", ERROR,
      "command not found|: not found|unable to launch the|unable to find the specified|execvp error on|execve(): |nicht gefunden|commande introuvable",
      "\\bcommand not found\\b|: \\d+: [^ ]+: not found$|\\bunable to (?:launch the specified application|"
@@ -488,10 +504,10 @@ const struct log_pattern log_patterns[] = {
      "where gfortran's run-time library ended a program", "Backtrace", "^\\s+at (?!\\.)\\S+:\\d+$", 60},
     {"gave_up", ERROR,
      "error termination|execution halted|collect2: |*** [|build stopped|rsync error: |exited with |exiting prematurely|"
-     "not been completed|not end normally|ended abnormally|terminated abnormally|abnormal termination|job execution failed|childfailederror|terminated with an error|could not be accomplished|configuring incomplete|fatal error|srun: error: ",
+     "not been completed|not end normally|error executing process|test failed, to rerun|ended abnormally|terminated abnormally|abnormal termination|job execution failed|childfailederror|terminated with an error|could not be accomplished|configuring incomplete|fatal error|srun: error: ",
      "\\bError termination\\b(?! request)|^Execution halted|^collect2: error: ld|\\bmake(?:\\[\\d+\\])?: \\*\\*\\* \\[.*Error \\d+|"
      "^ninja: build stopped|^rsync error: |\\bexited with (?:an error|error\\(s\\)|exit code [1-9])|Exiting prematurely|"
-     "\\bTHE ANALYSIS HAS NOT BEEN COMPLETED|\\ba job execution failed|\\bdid not end normally|\\b(?:ended|terminated) abnormally|\\b[Aa]bnormal termination|\\bChildFailedError\\b|^-- Configuring incomplete|^Charm\\+\\+ fatal error|"
+     "\\bTHE ANALYSIS HAS NOT BEEN COMPLETED|\\ba job execution failed|\\bdid not end normally|\\b(?:ended|terminated) abnormally|\\b[Aa]bnormal termination|\\bChildFailedError\\b|^-- Configuring incomplete|^Charm\\+\\+ fatal error|\\bError executing process > |^error: test failed, to rerun|"
      "\\bsrun: error: .*: tasks? [\\d,-]+: (?:Exited with|Killed|Terminated|Aborted|Segmentation)",
      "what follows an error that was said before"},
     {"stack_smashing", ERROR, "stack smashing|buffer overflow detected",
@@ -518,14 +534,19 @@ const struct log_pattern log_patterns[] = {
      "an assertion failed"},
     {"abort", ERROR, "aborted|sigabrt|abgebrochen", "^(?:Aborted|Abgebrochen)\\b|: \\d+ Aborted\\b|\\bAborted \\(core dumped\\)|\\bSIGABRT\\b", "aborted"},
     {"traceback", ERROR, "traceback (most recent", "Traceback \\(most recent call last\\)", "an exception of Python",
-     "Traceback", "^(?:[\\w<>]+\\.)*\\w*(?:Error|Exception|Warning|Interrupt|Exit|Iteration)(?:: |:?\\s*$)", 1000, "exception",
+     "Traceback", "^(?:[ |+]*\\| )?((?:[\\w<>]+\\.)*\\w*(?:Error|Exception|Warning|Interrupt|Exit|Iteration)(?:: |:?\\s*$))", 1000, "exception",
      "^(?!\\.\\.\\.)[^\\s|+]"},
-    {"java_exception", ERROR, "exception in thread", "\\bException in thread \"", "an exception of Java"},
+    {"java_exception", ERROR, "exception in thread", "\\bException in thread \"", "an exception of Java",
+     "Exception in thread", "^Caused by: ", 1000, "exception", .take = LOG_TAKE_LAST},
+    {"notebook", ERROR, "executionerror: ", "\\b(?:Cell|Papermill)ExecutionError: ", "a cell of a notebook failed, with the exception below",
+     "ExecutionError: ", "^(?:\\w+\\.)*\\w*(?:Error|Exception): \\S", 1000, "exception"},
     {"python_unraised", LOG_SEVERITY_INFO, "exception in thread |exception ignored in|was never retrieved|<process ",
      "^Exception in thread (?!\").*:$|^Exception ignored in|\\bexception was never retrieved$|^Process \\S+:$",
      "of which thread or task an exception of Python was, above it"},
     {"python_place", LOG_SEVERITY_INFO, "file \"", "(?:^|[\\]:>]) +File \"[^\"]+\", line \\d+$", "where Python could not read a program, above the error",
      "File", "^(?:Syntax|Indentation|Tab)Error: ", 6, "exception"},
+    {"command_said", LOG_SEVERITY_INFO, "command error:", "^Command error:\\s*$", "what a command said that Nextflow had started",
+     "^Command error", "^\\s+(?!\\[M::|INFO|WARN)\\S", 6, "error"},
     {"tests", LOG_SEVERITY_INFO, "<ran ", "^Ran \\d+ tests? in [\\d.]+s$", "how tests of Python's unittest ended, that said what is above it",
      "^Ran", "^(?:OK|FAILED)\\b", 2},
     {"panic", ERROR, "panicked at|<panic: ", "\\bpanicked at\\b|^panic: ", "a Rust or Go program gave up",
@@ -535,11 +556,12 @@ const struct log_pattern log_patterns[] = {
      "an error of Fortran's run-time library", "UNRECOVERABLE library", "\\w", 2},
     {"fortran_place", LOG_SEVERITY_INFO, "at line ", "(?:^|[\\]:>] ?)At line \\d+ of file \\S", "where an error of gfortran's run-time library was, above it",
      "At line", "^Fortran runtime error: ", 2, "fortran_error"},
-    {"library_error", ERROR, "hdf5-diag: |netcdf: |petsc error: ",
-     "\\bHDF5-DIAG: Error detected|\\bPETSC ERROR: (?!\\s*$)|"
+    {"library_error", ERROR, "hdf5-diag: |netcdf: ",
+     "\\bHDF5-DIAG: Error detected|"
      "\\bNetCDF: .*(?i:not found|error|unknown|exceed|invalid|not valid|denied|not permitted|cannot|can't|failure|mismatch)\\b",
-     "an error that a library of simulations found", "HDF5-DIAG|Error Message -",
-     "(?:^\\s*#\\d+: |PETSC ERROR: (?!\\s*$|-))", 4},
+     "an error that a library of simulations found", "HDF5-DIAG", "^\\s*#\\d+: (?:\\S+ line \\d+ in )?(.*)", 1000, "library_error", .take = LOG_TAKE_LAST},
+    {"petsc_error", ERROR, "petsc error: ", "\\bPETSC ERROR: (?!\\s*$)", "an error that PETSc found",
+     "Error Message -", "PETSC ERROR: (?!\\s*$|-|See http)(.*)", 4, "petsc_error", .take = LOG_TAKE_ALL},
     {"link_error", ERROR, "undefined reference to|cannot find -l", "\\bundefined reference to [`']|\\bcannot find -l\\S+",
      "a program could not be linked"},
     {"shell_error", ERROR,
@@ -555,9 +577,12 @@ const struct log_pattern log_patterns[] = {
     {"killed", ERROR, "<killed>|sigkill|killed by signal|<get\xc3\xb6tet>", "^(?:Killed|Get\xc3\xb6tet)\\s*$|[\\d:)] +(?:Killed|Get\xc3\xb6tet)\\b|\\bSIGKILL\\b|\\b[Kk]illed by signal", "killed"},
     {"scheduler_error", ERROR, "slurmstepd: error|srun: error", "\\b(?:slurmstepd|srun): error: ",
      "the batch system reports an error"},
-    {"exception", ERROR, "error: |exception: |notfound: |exception in rule|error in rule|notfound in rule|unhandled exception|exited with exception|exitedexception: |caused by: |error)|exception)|lua|psiexception",
-     "^(?:\\w+\\.)*\\w*(?:Error|Exception|NotFound)(?:: | in rule )" NO_NUMBER "|\\b[Uu]nhandled exception\\b|"
-     "^Caused by: |^PSIEXCEPTION: |:\\d+:in [`'].*\\(\\w+(?:Error|Exception)\\)$|^\\S*lua[\\d.]*: \\S", "which exception it was, below its traceback"},
+    {"exception", ERROR, "error: |exception: |notfound: |exception in |error in rule|notfound in rule|unhandled exception|exited with exception|exitedexception: |caused by: |error)|exception)|lua|psiexception",
+     "^(?:\\w+\\.)*\\w*(?:Error|Exception|NotFound)(?:: | in (?:rule|line \\d+ of) )" NO_NUMBER "|\\b[Uu]nhandled exception\\b|"
+     "^Caused by: |^PSIEXCEPTION: |:\\d+:in [`'].*\\(\\w+(?:Error|Exception)\\)$|^\\S*lua[\\d.]*: \\S", "which exception it was, below its traceback",
+     /* its text is below */
+     "^(?:\\w+\\.)*\\w*(?:Error|Exception): *$|^MissingInputException in ", "^Original error was: |^ {8,}\\S|^(?i:\\w+ ){0,2}(?i:error): \\S", 12, NULL,
+     "^(?!IMPORTANT: |Missing input files| {4}(?:output|input|wildcards|affected files|jobid)\\b).*[[:alpha:]]{2}.*[[:alpha:]]{2}"},
     {"error", ERROR,
      "error|<fatal>|fatal:|<critical>|<severe>|<f>|<e>|<e0|<e1|<e2|<e3|<e4|<e5|<e6|<e7|<e8|<e9|<f0|<f1|<f2|<f3|<f4|<f5|<f6|<f7|<f8|<f9|crit|panic|[e::|[abort]|e r r o r|fehler|erreur|errore:|erro:|"
      "\xd0\xbe\xd1\x88\xd0\xb8|\xe9\x94\x99\xe8|\xe3\x82\xa8\xe3\x83|"
@@ -569,7 +594,7 @@ const struct log_pattern log_patterns[] = {
      LABEL "(?i:(?:fatal|internal|runtime|run-time|unhandled|input|system|usage|command line|library|abaqus|\\w*sh) )?(?:[Ee]rror|[Ff]atal|[Cc]ritical)"
      "(?:\\s?[\\[(]?[\\w.-]*\\d[\\w.-]*[\\])]?)?\\s?[:!](?!:) *" NO_NUMBER "(?:\\S|$)|^\\W*E(?:rror|RROR)\\W*$|^\\W*Error (?:[a-z]+ ){1,4}[a-z]+: " NO_NUMBER "\\S|\\b[Aa]n error (?:has )?occurred (?:in|at|while|when)\\b|"
      "\\bCalled CmiAbort\\b|^\\W*<[FSE]> <\\w+>|" LABEL "(?:CMake )?Error (?:in|at|on|using|while|executing|opening|reading|writing|detected|occurred|allocating|creating|loading|"
-     "parsing|from|termination request) ?\\S|" LABEL "Error [A-Z][A-Z0-9_]+: |\\[(?:error|critical|fatal|crit)\\]\\s*\\S|"
+     "parsing|from|termination request) *\\S|" LABEL "Error [A-Z][A-Z0-9_]+: |\\[(?:error|critical|fatal|crit)\\]\\s*\\S|"
      "\\b(?i:(?:fatal|internal|unrecoverable|unhandled) error)\\b(?!s)|\\bFATAL CALLED FROM FILE|\\bthe following errors?: |"
      "\\berror termination in\\b|-- run terminated|\\*\\*\\* (?:No rule to make target|[^\\[].*  Stop\\.$)|\\bnot enough slots available|: No module named |"
      "\\bcan't open file '|\\bSHAKE\\) cannot be accomplished|"
@@ -579,7 +604,7 @@ const struct log_pattern log_patterns[] = {
      "\"(?:msg|message|event)\".*\"(?:level|severity|levelname)\"\\s*:\\s*\"(?i:error|fatal|critical|panic)\"|"
      "\\blevel=(?:error|fatal|crit|critical|panic)\\b.*\\b(?:msg|err|error|message)=|"
      /* in other languages */
-     "(?:^|: )(?:Schwerer )?Fehler ?: |\\bFehler (?:beim|in) |(?:^|: )(?i:erreur)(?: fatale)? ?: |(?:^|: )(?i:errore|erro) ?: |"
+     "(?:^|: )(?:Schwerer )?(?:Fehler|FEHLER) ?: |\\bFehler (?:beim|in) |(?:^|: )(?i:erreur)(?: fatale)? ?: |(?:^|: )(?i:errore|erro) ?: |"
      "(?:^|: )(?:\xd0\x9e|\xd0\xbe)\xd1\x88\xd0\xb8\xd0\xb1\xd0\xba\xd0\xb0 ?: |\xe9\x94\x99\xe8\xaf\xaf ?(?::|\xef\xbc\x9a)|"
      "\xe3\x82\xa8\xe3\x83\xa9\xe3\x83\xbc ?(?::|\xef\xbc\x9a)",
      "an error, in the words of a program",
@@ -587,8 +612,10 @@ const struct log_pattern log_patterns[] = {
     {"not_converged", WARNING, "converge|diverged",
      "(?i)\\b(?:failed to converge|convergence failure|(?:did|has|does|run|scf) not converged?|solution diverged)\\b",
      "a solver found no solution"},
+    {"tests_failed", WARNING, "tests failed:", "\\btests FAILED:", "which tests failed, of CTest",
+     "tests FAILED:", "^\\s+\\d+ - ", 100, .take = LOG_TAKE_ALL},
     {"failure", WARNING, "cannot|can't|could not|couldn't|unable to|failed to|failed.|failed:|: failed|undefined",
-     "^(?!.*\\b(?i:using|skipp|falling back|instead|optional|continu|retry|will be))"
+     "^(?!.*\\b(?i:using|skipp|falling back|instead|optional|continu|retry|will be|trying))"
      "(?=.*(?i:\\b(?:cannot|can't|could not|couldn't|unable to|failed to)\\b|\\bfailed[.:](?!\\s*\\d+\\s*$)|: failed\\b|\\bundefined!)).*",
      "something failed, in the words of a program"},
     {"permission_denied", WARNING, "permission denied|operation not permitted|keine berechtigung|permission non accord",

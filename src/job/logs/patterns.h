@@ -28,6 +28,10 @@ void log_rule_done(struct log_rule *rule);
 
 /* The built-in patterns: what programs of all kinds write when something goes wrong. */
 
+/* Which of the lines after a head that match `then` have its message: the first; the last, or all, up to the first line that is
+ * not indented and does not match. */
+enum log_take { LOG_TAKE_FIRST, LOG_TAKE_LAST, LOG_TAKE_ALL };
+
 /* Of the rows that match a line, the most severe is what the line is about; of those, the first. */
 struct log_pattern {
     const char *name;
@@ -35,13 +39,14 @@ struct log_pattern {
     const char *words; /* one of them is in each line that matches */
     const char *expression;
     const char *about;
-    /* A line that also matches `head` only announces a message: the first of the next lines that matches `then` has it.
-     * NULL: none does. Of a rank's lines, only those with the same label in front ("[2] ") are looked at. */
+    /* A line that also matches `head` only announces a message: the first of the next lines that matches `then` has it,
+     * from the first group of that on; of all, those after the first. NULL: none does. Of a rank's lines, only those with the same label in front ("[2] ") are looked at. */
     const char *head, *then;
     unsigned lines; /* so many are looked at */
     const char *
         message; /* the head says nothing besides: the row that the message is of, if no other matches. NULL: it does */
     const char *otherwise; /* the message if none of the lines right after it matches `then`. NULL: there is none */
+    enum log_take take;
 };
 /* Lines that match a pattern, and are harmless all the same: levels in settings, tables of errors, counts of 0. */
 extern const char log_harmless[];
@@ -89,7 +94,9 @@ void log_regex_free(struct log_regex *regex); /* NULL is fine */
 enum log_match { LOG_MATCH_NO, LOG_MATCH_YES, LOG_MATCH_TOO_LONG };
 enum log_match log_regex_match(struct log_regex *regex, const char *line, size_t len);
 
-/* Of the last line that matched. The named groups that took part, as an object of texts; NULL: none. */
+/* Of the last line that matched. Where the first group begins; 0: it took no part, or there is none. */
+size_t log_regex_text(const struct log_regex *regex);
+/* The named groups that took part, as an object of texts; NULL: none. */
 json_t *log_regex_fields(const struct log_regex *regex, const char *line);
 /* A named group as a number. false: there is none, or it is no number. */
 bool log_regex_number(const struct log_regex *regex, const char *line, const char *name, double *ret_number);

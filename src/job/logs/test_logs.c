@@ -162,14 +162,17 @@ static const struct example {
     {"abort", "./run.sh: line 1: 12 Aborted                 ./a.out", "transactions aborted: 0"},
     {"traceback", "Traceback (most recent call last):", "traceback is on"},
     {"java_exception", "Exception in thread \"main\" java.lang.NullPointerException", "no exception in threads"},
+    {"notebook", "CellExecutionError: An error occurred while executing the following cell:", "CellExecutionErrors: 0"},
     {"python_unraised", "Exception in thread reader:", "Exception in threads: none"},
     {"python_unraised", "Task exception was never retrieved", "the mail was never retrieved"},
     {"python_place", "  File \"run.py\", line 3", "  File \"run.py\", line 3, in solve"},
+    {"command_said", "Command error:", "Command error: none"},
     {"tests", "Ran 2 tests in 0.001s", "Ran 2 tests in all"},
     {"panic", "thread 'main' panicked at src/main.rs:2:5:", "do not panic: all is well"},
     {"fortran_error", "forrtl: severe (64): input conversion error", "forrtl: info (1)"},
     {"fortran_place", "At line 3 of file a.f90", "look at line 3 of file a.f90"},
     {"library_error", "NetCDF: Variable not found", "NetCDF: yes"},
+    {"petsc_error", "[0]PETSC ERROR: Argument out of range", "PETSC ERRORS: 0"},
     {"link_error", "a.c:(.text+0x9): undefined reference to `solve'", "no undefined reference to it"},
     {"shell_error", "job.sh: line 3: MESH: unbound variable", "the unbound variable is x"},
     {"shell_error", "bash: ./x: Permission denied", "job.sh: line 3: x is allowed"},
@@ -180,6 +183,7 @@ static const struct example {
     {"exception", "numpy.linalg.LinAlgError: Singular matrix", "LinAlgErrors: none"},
     {"error", "steer.py: error: no such grid", "errors: 0, error: tolerance 3"},
     {"not_converged", "scf: failed to converge", "converged in 3 steps"},
+    {"tests_failed", "The following tests FAILED:", "which tests failed is in tests.log"},
     {"failure", "wget: unable to resolve host", "could not find it, using another one"},
     {"permission_denied", "cp: x: Permission denied", "permissions: all"},
     {"connection_refused", "curl: (7) Connection refused", "refused connections: 0"},
@@ -714,6 +718,16 @@ static void test_launchers(void **state)
             fail_msg("%s", others[i]);
 }
 
+static void test_traces(void **state)
+{
+    static const char *const traces[] = {"+ exit 1", "+++ ./convert --strict"};
+    static const char *const others[] = {"", "+", "+ ", "+3", "+  | x", "convert: + exit 1"};
+    for (size_t i = 0; i < sizeof traces / sizeof *traces; i++)
+        assert_true(log_is_of_trace(traces[i], strlen(traces[i])));
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++)
+        assert_false(log_is_of_trace(others[i], strlen(others[i])));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -734,6 +748,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_harmless_stays, forget, forget),
         cmocka_unit_test(test_words),
         cmocka_unit_test(test_launchers),
+        cmocka_unit_test(test_traces),
         cmocka_unit_test(test_selections),
         cmocka_unit_test_setup_teardown(test_folding, forget, forget),
         cmocka_unit_test_setup_teardown(test_progress, forget, forget),

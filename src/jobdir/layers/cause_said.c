@@ -418,6 +418,70 @@ static bool is_of_builtin(const struct job_end *end, const json_t *record)
            behind_script(text) != text;
 }
 
+static bool is_of_python(const json_t *process)
+{
+    static const char python[] = "python";
+    const char *name = json_string_value(json_object_get(process, "name"));
+    const char *program = json_string_value(json_array_get(json_object_get(process, "argv"), 0));
+    return (name && strncmp(name, python, sizeof python - 1) == 0) ||
+           (program && strncmp(text_base(program), python, sizeof python - 1) == 0);
+}
+
+/* Whether the exception stands directly below what Python said of it, as logging.exception writes it. */
+static bool is_below(const json_t *lines, const json_t *exception, const json_t *said)
+{
+    size_t index;
+    const json_t *record, *above = NULL;
+    json_array_foreach(lines, index, record)
+    {
+        if (record == exception)
+            break;
+        above = record;
+    }
+    return above == said && json_equal(json_object_get(exception, "file"), json_object_get(said, "file")) &&
+           record_seconds(exception) - record_seconds(said) < SEEN_SECONDS;
+}
+
+/* "FATAL: ..." or "... CRITICAL ...", and not that it gives up because of another. */
+static bool is_graver(const char *text)
+{
+    static const char *const words[] = {"FATAL", "CRITICAL"};
+    static const char *const given_up[] = {"abort", "giv",   "exit",     "stop",  "terminat", "quit",
+                                           "above", "error", "previous", "fail ", "failed",   "shutting down"};
+    const char *word = NULL;
+    for (size_t i = 0; text && !word && i < sizeof words / sizeof *words; i++)
+        if ((word = strstr(text, words[i])))
+            word += strlen(words[i]);
+    bool graver = word && word[strspn(word, " :]>|-*")];
+    for (size_t i = 0; graver && i < sizeof given_up / sizeof *given_up; i++)
+        graver = !strcasestr(word, given_up[i]);
+    return graver;
+}
+
+/* An error that its log went on after, with lines that are none, until a graver one ended it; else NULL. */
+static const json_t *find_graver(const json_t *lines, const enum said *said, const json_t *first)
+{
+    enum { LINES_BETWEEN = 2 };
+    const json_t *record, *file = json_object_get(first, "file");
+    json_int_t before = json_integer_value(json_object_get(first, "line"));
+    size_t index;
+    bool behind = false;
+    if (is_graver(json_string_value(json_object_get(first, "text"))))
+        return NULL;
+    json_array_foreach(lines, index, record)
+    {
+        json_int_t line = json_integer_value(json_object_get(record, "line"));
+        behind |= record == first;
+        if (!behind || said[index] < SAID_ERROR || !json_equal(json_object_get(record, "file"), file))
+            continue;
+        if (before > 0 && line > before + LINES_BETWEEN &&
+            is_graver(json_string_value(json_object_get(record, "text"))))
+            return record;
+        before = line;
+    }
+    return NULL;
+}
+
 /* Of the exceptions the last one, if it is that a command failed. */
 static const json_t *find_told(const json_t *lines, const enum said *said)
 {
@@ -475,12 +539,14 @@ void cause_look_at_said(const struct job_end *end, struct cause_said *ret_said)
         if (error >= 0 && (errors[error].error || !errors[error].once))
             outside = record;
     }
-    if (exception && is_exception(first) && is_python_alone(end, burst))
+    if (exception && is_python_alone(end, burst) &&
+        (is_exception(first) || (is_of_python(json_array_get(end->chain, 0)) && is_below(lines, exception, first))))
         first = exception;
     free(others.before.list);
     free(others.after.list);
     free(others.traps);
-    first = outside ? outside : first;
+    const json_t *graver = most >= SAID_ERROR && first ? find_graver(lines, said, first) : NULL;
+    first = outside ? outside : graver ? graver : first;
     const json_t *told = said ? find_told(lines, said) : NULL;
     if (told && first && record_seconds(told) < record_seconds(first))
         told = NULL;

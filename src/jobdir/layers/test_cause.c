@@ -1428,6 +1428,25 @@ static void test_tracebacks(void **state)
     expect(ask(TWO), NOTE_cause_log, false, "probably what stderr says: KeyError: 'size', at run.py:3");
 }
 
+/* logging.exception: what it says, and what was raised, below it. What another program said is not of it. */
+static void test_logged_exception(void **state)
+{
+    static const char chain[] = "[{\"pid\": 10, \"name\": \"main.py\", \"argv\": [\"/usr/bin/python3\", \"main.py\"], "
+                                "\"end_seconds\": 100, \"exit_code\": 1}]";
+    put_matched(99.5, "error", "error", "2026-01-01 10:00:00 ERROR pipeline: step failed");
+    put_traceback(99.5, "ZeroDivisionError: division by zero", "/w/main.py:6");
+    expect(ask(chain), NOTE_cause_log, false,
+           "probably what stderr says: ZeroDivisionError: division by zero, at main.py:6");
+    expect(ask(TWO), NOTE_cause_log, false,
+           "probably what stderr says: 2026-01-01 10:00:00 ERROR pipeline: step failed");
+    job_model_done(&model);
+    assert_int_equal(job_model_init(&model, 100), 0);
+    put_matched(99.5, "error", "error", "ERROR: the mesh is empty");
+    put_matched(99.5, "error", "error", "ERROR: another");
+    put_traceback(99.6, "RuntimeError: no result", "/w/main.py:6");
+    expect(ask(chain), NOTE_cause_log, false, "probably what stderr says: ERROR: the mesh is empty");
+}
+
 /* Also where the first ones were raised in a library, which called no line of the user's. */
 static void test_tracebacks_of_libraries(void **state)
 {
@@ -1947,6 +1966,7 @@ int main(void)
         ROW(test_of_cleanup),
         ROW(test_of_trap),
         ROW(test_tracebacks),
+        ROW(test_logged_exception),
         ROW(test_tracebacks_of_libraries),
         ROW(test_command_of_python),
         ROW(test_failed_cleanup),
