@@ -608,6 +608,9 @@ void agent_modules_free(struct agent *agent)
 {
     modules_drop(agent);
     unloaded_free(agent);
+    free(agent->mapped->known);
+    free(agent->mapped->named);
+    agent->mapped->known = agent->mapped->named = NULL;
 }
 
 enum { READINGS = 3 };
@@ -696,7 +699,8 @@ bool agent_modules_inherit(struct agent *agent, const struct agent *parent)
         if (indexes[i])
             indexes[i]->users++;
     }
-    agent_modules_free(agent);
+    modules_drop(agent);
+    unloaded_free(agent);
     agent->mapped->modules = modules;
     agent->mapped->indexes = indexes;
     agent->mapped->seen = seen;
