@@ -526,7 +526,8 @@ static void add_found(struct log_files *files, pid_t pid, int fd, uint64_t rows)
     if ((log && !is_log(path)) || stat(link, &status) < 0 || !S_ISREG(status.st_mode) || status.st_uid != geteuid())
         return;
     struct log_file *file = find_open(files, &status);
-    if (file && file->found && pid != files->root && !log) { /* mostly its shell has opened it */
+    if (file && file->found && (pid != files->root || file->found == LOG_FOUND_LEFT) &&
+        !log) { /* mostly its shell has opened it */
         file->failed = file->found == pid ? file->failed : 0;
         file->found = pid;
     }
@@ -563,6 +564,7 @@ void log_files_leave_outputs(struct log_files *files, pid_t pid)
 
 void log_files_add_streams(struct log_files *files, pid_t pid, uint64_t rows)
 {
+    log_files_leave_outputs(files, pid);
     for (int fd = STDERR_FILENO; fd >= STDOUT_FILENO && rows && files->found_count < LOG_FOUND_MOST; fd--)
         add_found(files, pid, fd, rows);
 }

@@ -150,7 +150,7 @@ bool log_files_add(struct log_files *files, const char *file, uint64_t given, ui
 void log_files_add_streams(struct log_files *files, pid_t pid, uint64_t rows);
 /* The same of what a process has opened by itself to write, and has the name of a log: "solver.log", "log.simpleFoam", "run.err". */
 void log_files_add_logs(struct log_files *files, pid_t pid, uint64_t rows);
-/* A shell that starts another process may have its output elsewhere again: what that says is in none of the files before. */
+/* A shell has its output elsewhere again after a command: what others say then is in none of the files before. */
 void log_files_leave_outputs(struct log_files *files, pid_t pid);
 /* Nothing is wanted any more: add anew what is. Files that are still wanted are read on. */
 void log_files_want_none(struct log_files *files);

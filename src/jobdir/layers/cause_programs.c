@@ -372,7 +372,7 @@ static bool was_interrupted(const struct job_end *end, const struct command_fail
     return after >= -SEEN_SECONDS && (row->status > CAUSE_SHELL_SIGNAL || after <= CAUSE_AT_ONCE_SECONDS);
 }
 
-/* What the command said, or what was said when it failed; but not what came after it, as of a trap of the script's exit. */
+/* What was said when the command failed, by what it had started, too; but not what came after it, as of a trap of the script's exit. */
 static void put_command_said(struct buf *out, struct cause *cause, const struct job_end *end,
                              const struct command_failed_record *row, double seconds)
 {
@@ -381,12 +381,26 @@ static void put_command_said(struct buf *out, struct cause *cause, const struct 
     int script = cause_chain_at(end, row->at.pid);
     double start = json_number_value(json_object_get(json_array_get(end->chain, 0), "start_seconds"));
     buf_append(&name, command, strcspn(command, " "));
-    cause_put_said_by(out, end, text_base(cause_text(&name)), seconds);
-    if (out->len || (row->time > 0 && start > row->time))
-        return;
-    cause_put_said(out, end, SAID_ERROR, seconds);
-    if (!out->len && script > 0)
+    bool earlier = row->time > 0 && start > row->time; /* the process that failed first came after the command */
+    if (!earlier)
+        cause_put_said(out, end, SAID_ERROR, seconds);
+    if (!out->len)
+        cause_put_said_by(out, end, text_base(cause_text(&name)), seconds);
+    if (!out->len && !earlier && script > 0)
         cause_add(cause, cause_put_last_words(out, end, script - 1));
+}
+
+/* What ended a process from outside says more than which command of a script that was, though only this is sure. */
+static bool was_ended_from_outside(const struct job_end *end)
+{
+    static cause_rule *const rules[] = {cause_find_limit, cause_find_memory_short, cause_find_timeout,
+                                        cause_find_killed};
+    struct cause cause = {.evidence = json_array()};
+    bool was = false;
+    for (size_t i = 0; !was && i < sizeof rules / sizeof *rules; i++)
+        was = rules[i](end, &cause, false);
+    cause_done(&cause);
+    return was;
 }
 
 /* Of scripts that call each other, the innermost: its failure came first. Where the command has said why it failed, that
@@ -409,7 +423,7 @@ bool cause_find_command(const struct job_end *end, struct cause *cause, bool sur
             best = row;
         }
     }
-    if (!found)
+    if (!found || (sure && was_ended_from_outside(end)))
         return false;
     put_place(&cause->where, &best.at);
     cause_cut(&cause->what, best.at.command ? best.at.command : "its command is not known");

@@ -908,6 +908,9 @@ static void test_killed_by_itself(void **state)
     struct told told = ask(KILLED);
     expect(told, NOTE_cause_killed, false, "worker was killed by SIGKILL, probably by its own script (kill9.sh:5)");
     assert_string_equal(told.evidence, "[1]");
+    put_failure(99.95, 10, 4, 137); /* which command of the script that was says less */
+    expect(ask(KILLED), NOTE_cause_killed, false,
+           "worker was killed by SIGKILL, probably by its own script (kill9.sh:5)");
     assert_string_equal(ask_end(both, 0, 9, NULL).text, unknown);
     assert_null(strstr(ask_end(alone, 0, 9, NULL).text, "script"));
     put_kills(10, NULL, 9, true);
@@ -1015,6 +1018,17 @@ static void test_command(void **state)
     assert_int_equal(ask(TWO).kind, NOTE_cause_command);
     put_log(99.9, "error", "worker: out: No space left on device"); /* it says why it failed */
     expect(ask(TWO), NOTE_cause_said, false, "probably a disk was full: worker: out: No space left on device");
+}
+
+/* What its command said of a failure below it is less than what was said of that; what killed it, more than which it was. */
+static void test_command_below(void **state)
+{
+    put_log(99.8, "error", "solver.c:5:37: error: 'tolerance' undeclared");
+    put_log(99.9, "error", "make: *** [Makefile:8: solver.o] Error 1");
+    put_failure(99.95, 10, 4, 1);
+    expect(ask(TWO), NOTE_cause_command, true,
+           "the command at job.sh:4, which failed with 1: make all, which said: solver.c:5:37: error: 'tolerance' "
+           "undeclared");
 }
 
 /* Any command of a pipeline may be it. */
@@ -1938,6 +1952,7 @@ int main(void)
         ROW(test_page),
         ROW(test_task),
         ROW(test_log),
+        ROW(test_command_below),
         ROW(test_pipeline),
         ROW(test_pipefail),
         ROW(test_process),
