@@ -39,7 +39,8 @@ bool mpi_quick(uint32_t call);
 bool mpi_tell_begins(struct mpi_self *self, struct mpi_told *told);
 void mpi_tell_ends(struct mpi_self *self, struct mpi_told *told, int64_t result);
 /* Before all this: true: the list of actions that wants the call was run, so it is not reported but goes the way of those
- * that are only counted. `given`: what told has, enum mpi_acts. */
+ * that are only counted. `given`: what told has: MPI_ACTS_PARS before the shape has seen the call, whose time begins then; or
+ * MPI_ACTS_ALL. */
 bool mpi_acts(struct mpi_self *self, const struct mpi_told *told, uint32_t given);
 /* A call of shape quick; NULL: it is not reported. */
 struct mpi_self *mpi_quick_tells(uint32_t call, uint64_t site, uintptr_t frame);

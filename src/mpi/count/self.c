@@ -350,7 +350,10 @@ static __attribute__((noinline)) struct mpi_self *begin_told(struct mpi_self *se
     uint64_t acts = self->may_act ? atomic_load_explicit(&self->may_act[call], memory_order_acquire) : 0;
     self->acts = acts;
     self->telling = !acts || acts & MPI_ACTS_ALL || !self_listener->host->call_acts(call, NULL, acts);
-    self->enter = enter && self->telling ? enter : ticks_now();
+    if (self->telling && enter)
+        self->enter = enter;
+    else if ((acts & MPI_ACTS_ALL) != MPI_ACTS_PARS) /* else mpi_acts comes before anything else */
+        self->enter = ticks_now();
     return self->telling ? NULL : self;
 }
 
@@ -376,11 +379,11 @@ static __attribute__((noinline)) struct mpi_self *enter_told(uint32_t call, uint
 bool mpi_acts(struct mpi_self *self, const struct mpi_told *told, uint32_t given)
 {
     uint64_t acts = self->acts;
-    if (!acts || acts & MPI_ACTS_ALL & ~given || !mpi_hot.area ||
-        !self_listener->host->call_acts(self->call, told, acts))
-        return false;
-    self->enter = ticks_now();
-    return true;
+    bool all = acts && !(acts & MPI_ACTS_ALL & ~given) && mpi_hot.area &&
+               self_listener->host->call_acts(self->call, told, acts);
+    if ((acts & MPI_ACTS_ALL) == MPI_ACTS_PARS && given == MPI_ACTS_PARS)
+        self->enter = ticks_now();
+    return all;
 }
 
 struct mpi_self *mpi_enter_at(uint32_t call, uint64_t site, uintptr_t frame)

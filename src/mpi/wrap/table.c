@@ -169,7 +169,9 @@ void *mpi_pcontrol(int level, uint64_t site, uint32_t kind)
         struct mpi_told told;
         told_clear(&told, sizeof told);
         told.par[1] = level;
-        struct mpi_args args = {.call = CALL_MPI_Pcontrol, .told = &told, .level = level};
+        if (telling && mpi_acts(telling, &told, MPI_ACTS_PARS))
+            telling = NULL;
+        struct mpi_args args = {.call = CALL_MPI_Pcontrol, .told = telling ? &told : NULL, .level = level};
         shape->before(self, &args);
         bool tells = telling && mpi_tell_begins(self, &told);
         mpi_leave(self, MPI_SUCCESS);
