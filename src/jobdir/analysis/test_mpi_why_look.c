@@ -459,6 +459,34 @@ static void test_seen(void **state)
     }
 }
 
+/* Ranks that were ended had asked until then, for seconds: which is told, as they may have done something else. */
+static void test_asked_until_the_end(void **state)
+{
+    enum { TERM = 15 };
+    for (int way = 0; way < 4; way++) {
+        struct scene scene = scene_of(2);
+        for (size_t i = 0; i < 2; i++) {
+            struct mpi_stats_thread *thread = &scene.set.ranks[i].threads[0];
+            receives(&scene, i, i ? 0 : 1, 7);
+            thread->last = thread->now;
+            thread->last.call = CALL_MPI_Iprobe;
+            thread->now.call = CALL_NONE;
+            thread->blocking.compute_open_ns = way == 1 ? NS_PER_SECOND : 8 * (uint64_t)NS_PER_SECOND;
+            thread->outermost.compute_open_ns = way == 2 ? NS_PER_SECOND : NS_PER_SECOND / 1000;
+            if (way == 3) /* when they were left */
+                continue;
+            scene.set.ranks[i].running = false;
+            scene.set.ranks[i].end = (struct mpi_stats_end){.known = true, .status = TERM, .seconds = 20};
+        }
+        assert_int_equal(mpi_why_find_at_end(&scene.why, &scene.set, &scene.arena), way == 0 || way == 3);
+        if (way == 0 || way == 3)
+            only(&scene, MPI_WHY_POLLS_IN_VAIN);
+        assert_false(scene.set.ranks[0].threads[0].polls); /* the set stays as it was */
+        assert_null(mpi_why_waited(&scene.why));
+        done(&scene);
+    }
+}
+
 /* A request that was begun after the last call that blocks: nothing came of that one for so long. */
 static void test_since_it_was_posted(void **state)
 {
@@ -651,6 +679,7 @@ int main(void)
         cmocka_unit_test(test_one_that_polls),
         cmocka_unit_test(test_seen),
         cmocka_unit_test(test_since_it_was_posted),
+        cmocka_unit_test(test_asked_until_the_end),
         cmocka_unit_test(test_not_the_same),
         cmocka_unit_test(test_weak_circle),
         cmocka_unit_test(test_polls_a_window),

@@ -13,9 +13,10 @@
 #include "jobdir/text/text.h"
 
 enum {
-    STUCK_MS = 5000,      /* ranks that were ended had waited for each other for so long at least, */
-    LATE_MS = 60000,      /* or for one that was outside of MPI: sooner that is only told, and no reason of an end */
-    THREAD_SERIALIZED = 2 /* of mpi_stats.thread_level */
+    STUCK_MS = 5000,       /* ranks that were ended had waited for each other for so long at least, */
+    LATE_MS = 60000,       /* or for one that was outside of MPI: sooner that is only told, and no reason of an end */
+    THREAD_SERIALIZED = 2, /* of mpi_stats.thread_level */
+    ASKED_NS = 100000000   /* before its end, who asked again and again had done so last */
 };
 static const double TOGETHER_SECONDS =
     30; /* within which the ranks of one program are ended; others were earlier ones */
@@ -570,6 +571,11 @@ uint64_t mpi_why_finalizing_ns(const struct mpi_why *why)
     return others ? longest : 0;
 }
 
+bool mpi_why_asked(const struct mpi_why *why)
+{
+    return why->finding_count && why->findings[0].kind == MPI_WHY_POLLS_IN_VAIN;
+}
+
 /* ---- at the end ---- */
 
 static bool is_end_known(const struct mpi_stats *stats)
@@ -577,8 +583,37 @@ static bool is_end_known(const struct mpi_stats *stats)
     return stats->end.known && stats->end.status != JOB_STATUS_UNKNOWN;
 }
 
-/* As they were in their last moment. false: one ended by itself, or not all ends are known. */
-static bool find_at_end(struct mpi_why *ret_why, const struct mpi_stats_set *set, uint64_t settled_ns,
+/* Since it came out of a call that blocks, or began what it asks for: whichever was later. */
+static uint64_t in_vain_for(const struct mpi_stats *stats, const struct mpi_stats_thread *thread)
+{
+    uint64_t ns = thread->blocking.compute_open_ns;
+    size_t known = thread->last.flags & MPIA_NOW_REQUESTS ? thread->last.waiting : 0;
+    for (size_t i = 0; i < known && i < MPIA_WAITS; i++)
+        for (size_t k = 0; k < stats->request_count; k++)
+            if (stats->requests[k].handle == thread->last.waits[i] && stats->requests[k].age_ns < ns)
+                ns = stats->requests[k].age_ns;
+    return ns;
+}
+
+/* What asked until it ended, and had got nothing for so long: nobody has seen it do so, but its last call was to ask, a moment before. */
+static void find_last_polls(struct mpi_stats *stats, uint64_t settled_ns, struct arena *arena)
+{
+    struct mpi_stats_thread *threads = (void *)arena_dup(arena, stats->threads, stats->thread_count * sizeof *threads);
+    for (size_t i = 0; threads && i < stats->thread_count; i++) {
+        struct mpi_stats_thread *thread = &threads[i];
+        if (thread->now.call != CALL_NONE)
+            thread->last = thread->now;
+        if (thread->ended || !call_info(thread->last.call)->polls ||
+            (thread->now.call == CALL_NONE && thread->outermost.compute_open_ns > ASKED_NS))
+            continue;
+        thread->polls_ns = in_vain_for(stats, thread);
+        thread->polls = thread->polls_ns >= settled_ns;
+    }
+    stats->threads = threads ? threads : stats->threads;
+}
+
+/* As they were in their last moment; `polls`: who asked then, asked all the time. false: one ended by itself, or not all ends are known. */
+static bool find_at_end(struct mpi_why *ret_why, const struct mpi_stats_set *set, uint64_t settled_ns, bool polls,
                         struct arena *arena)
 {
     const struct mpi_why_options options = {.settled_ns = settled_ns, .came_ns = settled_ns};
@@ -594,13 +629,18 @@ static bool find_at_end(struct mpi_why *ret_why, const struct mpi_stats_set *set
     for (size_t i = 0; i < set->count; i++) {
         struct mpi_stats *stats = &living.ranks[i];
         *stats = set->ranks[i];
-        if (!is_end_known(stats) || mpi_ended_by_itself(stats) || stats->end.seconds < last - TOGETHER_SECONDS)
+        bool ended = is_end_known(stats);
+        if (ended && (mpi_ended_by_itself(stats) || stats->end.seconds < last - TOGETHER_SECONDS))
             continue;
-        stats->running = true;
-        stats->end = (struct mpi_stats_end){0};
+        if (ended) {
+            stats->running = true;
+            stats->end = (struct mpi_stats_end){0};
+        }
         if (stats->thread_count == 1 &&
             stats->thread_level > THREAD_SERIALIZED) /* no other thread has ever called MPI */
             stats->thread_level = THREAD_SERIALIZED;
+        if (polls)
+            find_last_polls(stats, settled_ns, arena);
     }
     mpi_stats_set_forget_ended(&living); /* earlier programs of the job */
     for (size_t i = 0; i < living.count; i++) {
@@ -615,7 +655,9 @@ bool mpi_why_find_at_end(struct mpi_why *ret_why, const struct mpi_stats_set *se
 {
     const uint64_t stuck_ns =
         time_hasten(STUCK_MS) * 1000000; /* so long a rank that lives waits for a message that lies there */
-    return find_at_end(ret_why, set, stuck_ns, arena) && (mpi_why_is_stuck(ret_why) || mpi_why_waited(ret_why));
+    if (find_at_end(ret_why, set, stuck_ns, false, arena) && (mpi_why_is_stuck(ret_why) || mpi_why_waited(ret_why)))
+        return true;
+    return find_at_end(ret_why, set, stuck_ns, true, arena) && mpi_why_asked(ret_why);
 }
 
 /* Whether it waits in a call of MPI for the other one. */
@@ -632,7 +674,7 @@ static bool waits_for_rank(const struct mpi_why_rank *rank, uint32_t other)
 uint32_t mpi_why_failed_at_end(struct mpi_why *ret_why, const struct mpi_stats_set *set, struct arena *arena)
 {
     uint32_t found = MPI_WHY_NONE;
-    bool known = find_at_end(ret_why, set, 1, arena);
+    bool known = find_at_end(ret_why, set, 1, false, arena);
     for (uint32_t i = 0; known && i < ret_why->count; i++) {
         const struct mpi_why_rank *rank = &ret_why->ranks[i];
         bool alone = rank->state == MPI_WHY_WAITS && !rank->threads[rank->shown].condition_count, awaited = false;
@@ -691,18 +733,6 @@ static bool only_asked(const struct mpi_stats *stats, const struct mpi_stats *be
             count_before(before->spans, before->span_count, stats->spans[i].call, main))
             return false; /* something came */
     return true;
-}
-
-/* Since it came out of a call that blocks, or began what it asks for: whichever was later. */
-static uint64_t in_vain_for(const struct mpi_stats *stats, const struct mpi_stats_thread *thread)
-{
-    uint64_t ns = thread->blocking.compute_open_ns;
-    size_t known = thread->last.flags & MPIA_NOW_REQUESTS ? thread->last.waiting : 0;
-    for (size_t i = 0; i < known && i < MPIA_WAITS; i++)
-        for (size_t k = 0; k < stats->request_count; k++)
-            if (stats->requests[k].handle == thread->last.waits[i] && stats->requests[k].age_ns < ns)
-                ns = stats->requests[k].age_ns;
-    return ns;
 }
 
 static void thread_find_polls(const struct mpi_stats *stats, struct mpi_stats_thread *thread,

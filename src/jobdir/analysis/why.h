@@ -148,7 +148,7 @@ int mpi_why_find(struct mpi_why *ret_why, const struct mpi_stats_set *set, const
 
 /* Did the ranks wait for each other when they were ended from outside, or when the job ended and left them? Those are looked at as if
  * they lived, in what they were in then, and only what had lasted some seconds counts: then they waited at the same time. false: none
- * was stuck, nor did they wait for one that was late, one ended by itself, or not all ends are known. As mpi_why_find else; the set is in its order. */
+ * was stuck or asked in vain, nor did they wait for one that was late, one ended by itself, or not all ends are known. As mpi_why_find else; the set is in its order. */
 bool mpi_why_find_at_end(struct mpi_why *ret_why, const struct mpi_stats_set *set, struct arena *arena);
 
 /* Of ranks that their launcher killed together, index of the one that may have failed before: it was in a call of MPI in which it waited
@@ -160,6 +160,9 @@ uint32_t mpi_why_failed_at_end(struct mpi_why *ret_why, const struct mpi_stats_s
 const struct mpi_why_finding *mpi_why_late(const struct mpi_why *why);
 /* The same for some seconds: many programs do that, so it explains nothing by itself. */
 const struct mpi_why_finding *mpi_why_waited(const struct mpi_why *why);
+
+/* That ranks wait for each other, of which some poll: those may have done something else meanwhile. */
+bool mpi_why_asked(const struct mpi_why *why);
 
 /* How long one that is stuck has waited in MPI_Finalize, the longest, while others do not come there; 0: none has, or all have come. */
 uint64_t mpi_why_finalizing_ns(const struct mpi_why *why);

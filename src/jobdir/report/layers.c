@@ -213,6 +213,9 @@ static void find_waits(const struct job_report *report, struct buf *ret_text, st
             ret_end->stuck_ranks = why.stuck;
             ret_end->stuck = ret_text->data;
             ret_end->left = find_left(report, &why);
+        } else if (mpi_why_asked(&why)) {
+            mpi_why_reason(ret_text, &why);
+            ret_end->waited = ret_text->data;
         } else {
             put_late(ret_text, report, &why, mpi_why_waited(&why));
             ret_end->late_ranks = why.waiting;
