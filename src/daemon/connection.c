@@ -434,12 +434,6 @@ static struct connection *connection_new(struct server *server)
     return connection;
 }
 
-/* Takes its own stream (in connection->stream) over. */
-static void connection_read(struct connection *connection)
-{
-    stream_own(connection->stream, connection_ready, want_events, connection);
-}
-
 /* Sessions of other monitors' tools, which edges carry: connections like others, but for where their frames come from. */
 
 enum {
@@ -700,7 +694,7 @@ static void add_connection(struct server *server, int fd)
         return;
     }
     connection->session.peer_pid = pid;
-    connection_read(connection);
+    stream_own(connection->stream, connection_ready, want_events, connection);
     log_debug("connection state=opened pid=%d connections=%zu", pid, server->count);
 }
 

@@ -817,11 +817,6 @@ static void starter_tell(int ready, char status)
     close(ready);
 }
 
-static void close_descriptors(void)
-{
-    close_range(3, ~0u, 0);
-}
-
 /* Prints a page of the reference ("": services), and serves nobody. */
 static int print_reference(const char *page)
 {
@@ -883,7 +878,7 @@ static int daemon_run(int argc, char **argv)
     log_open("scry monitor", 0);
     if (!read_options(argc, argv, &daemon, &as_daemon, &status))
         return status;
-    close_descriptors();
+    close_range(3, ~0u, 0);
     int ready = as_daemon ? daemon_detach() : -1;
     if (as_daemon && chdir("/") < 0)
         log_warning("cannot change to /: %s", strerror(errno));

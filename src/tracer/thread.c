@@ -297,12 +297,6 @@ void process_update(struct process *process)
     thread_update(thread);
 }
 
-static void process_pause(struct process *process)
-{
-    process->pauses++;
-    process_update(process);
-}
-
 void process_unpause(struct process *process)
 {
     process->pauses--;
@@ -342,7 +336,8 @@ static bool process_halted(void *ctx)
 
 int process_halt(struct process *process)
 {
-    process_pause(process);
+    process->pauses++;
+    process_update(process);
     int code = pump_until(process_halted, process);
     if (process->dead)
         return -ESRCH;

@@ -56,16 +56,6 @@ static struct value token_value(const struct scry_object *object)
     return value_token(span_str(object ? object->token : TOKEN_UNDEFINED));
 }
 
-static const struct scry_object *process_object(const struct process *process)
-{
-    return process ? &process->object : NULL;
-}
-
-static const struct scry_object *thread_object(const struct thread *thread)
-{
-    return thread ? &thread->object : NULL;
-}
-
 static struct value source_value(const char *token)
 {
     return value_token(span_str(*token ? token : TOKEN_UNDEFINED));
@@ -135,8 +125,8 @@ struct event_source event_source_of(const struct monitor *monitor, const struct 
     struct event_source source = event->source;
     if (!source.node[0])
         source_token(source.node, &monitor->node->object);
-    source_token(source.process, process_object(event->process));
-    source_token(source.thread, thread_object(event->thread));
+    source_token(source.process, event->process ? &event->process->object : NULL);
+    source_token(source.thread, event->thread ? &event->thread->object : NULL);
     return source;
 }
 

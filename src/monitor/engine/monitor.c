@@ -73,11 +73,6 @@ void request_log_armed(const struct csr *csr, const struct csr_target *target)
               LOG_TEXT(target->text ? target->text : ""));
 }
 
-static unsigned long long number(uint64_t value)
-{
-    return value;
-}
-
 static void print_monitor(const struct monitor *monitor, struct buf *out)
 {
     struct proc_stat stat = {.resident_bytes = 0};
@@ -85,8 +80,9 @@ static void print_monitor(const struct monitor *monitor, struct buf *out)
     buf_printf(out,
                "monitor pid=%d version=%s log_level=%s resident_bytes=%llu tools=%u processes=%u events_queued=%u "
                "executing=%u extension_mistakes=%u\n",
-               (int)getpid(), SCRY_VERSION, log_level_name(), number(stat.resident_bytes), HASH_COUNT(monitor->tools),
-               HASH_COUNT(monitor->processes), event_queue_length(monitor), monitor->executing, monitor->mistakes);
+               (int)getpid(), SCRY_VERSION, log_level_name(), (unsigned long long)stat.resident_bytes,
+               HASH_COUNT(monitor->tools), HASH_COUNT(monitor->processes), event_queue_length(monitor),
+               monitor->executing, monitor->mistakes);
 }
 
 static void print_csr(const struct csr *csr, struct buf *out)

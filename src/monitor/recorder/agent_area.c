@@ -59,11 +59,6 @@ static int area_reserve(struct agent *agent, uint64_t from, uint64_t size)
     return area_file_reserve(agent->agents, &agent->files[AREA_FUNCTIONS], from, size);
 }
 
-static uint64_t packet_at(const struct area_view *view, uint32_t index)
-{
-    return view->packets_at + (uint64_t)index * view->packet_size;
-}
-
 /* Gives the program the next packets, as many as there is memory for. 0 or -errno: there was none at all. */
 static int release_some(struct agent *agent, uint32_t count)
 {
@@ -76,7 +71,7 @@ static int release_some(struct agent *agent, uint32_t count)
     int code = 0;
     for (; count; count /= 2) {
         uint64_t size = (uint64_t)count * view->packet_size;
-        code = area_reserve(agent, packet_at(view, from), size);
+        code = area_reserve(agent, view->packets_at + (uint64_t)from * view->packet_size, size);
         if (code == 0) {
             area_file_kept(agent->agents, &agent->files[AREA_FUNCTIONS], promised ? size : 0);
             break;

@@ -237,11 +237,6 @@ static size_t compiled_program_size(const struct compiled_item *item)
     return sizeof(struct area_program) + ((item->size + (size_t)7) & ~(size_t)7);
 }
 
-static bool is_program(const struct compiled_item *item)
-{
-    return item->kind == HELPER_SITE || item->kind == HELPER_PARAMS;
-}
-
 /* The blocks, one behind the other; ret_at, by their numbers: where. */
 static void blocks_put(struct compiled_set *set, struct buf *ret_at)
 {
@@ -295,7 +290,7 @@ static const struct buf *compiled_set_programs(struct compiled_set *set, size_t 
     *ret_first = set->first_program = set->programs.len;
     for (size_t at = 0; compiled_next(&set->items, &at, &item, &bytes);) {
         const struct area_program head = {.size = item.size};
-        if (!is_program(&item))
+        if (item.kind != HELPER_SITE && item.kind != HELPER_PARAMS)
             continue;
         buf_append(&set->programs, &head, sizeof head);
         size_t code = set->programs.len;
@@ -361,16 +356,10 @@ uint32_t agent_program_put(struct agent *agent, const void *bytes, size_t size)
     return program_put(agent, bytes, size, "", 0);
 }
 
-/* A capture program with its length before it. */
-static uint32_t capture_put(struct agent *agent, const void *code, size_t size)
-{
-    const struct area_program head = {.size = (uint32_t)size};
-    return program_put(agent, &head, sizeof head, code, size);
-}
-
 uint32_t agent_capture_put(struct agent *agent, const void *code, size_t size)
 {
-    return capture_check(code, size) ? capture_put(agent, code, size) : 0;
+    const struct area_program head = {.size = (uint32_t)size}; /* before it */
+    return capture_check(code, size) ? program_put(agent, &head, sizeof head, code, size) : 0;
 }
 
 void agent_site_values(struct area_site *site, uint32_t values, uint32_t layout)

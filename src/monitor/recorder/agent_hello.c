@@ -48,11 +48,6 @@ struct command_reader {
     _Alignas(8) char bytes[READ_BYTES];
 };
 
-static struct span text_at(const char *text, size_t size)
-{
-    return span_of(text, strnlen(text, size));
-}
-
 /* false: it is no note. */
 static bool note_take(struct monitor *monitor, const struct command_note *note)
 {
@@ -61,7 +56,7 @@ static bool note_take(struct monitor *monitor, const struct command_note *note)
         return false;
     const struct agent_command command = {.pid = note->pid,
                                           .time_ns = note->time_ns,
-                                          .directory = text_at(note->texts, note->directory),
+                                          .directory = span_of(note->texts, strnlen(note->texts, note->directory)),
                                           .args = span_of(note->texts + note->directory, size - note->directory),
                                           .whole = !(note->flags & COMMAND_CUT)};
     if (monitor->on_command)

@@ -493,15 +493,6 @@ static void add_wishes(const struct process *process, struct trace_need *need)
         }
 }
 
-/* A request more, in a process that is traced: what is set up stays as it is. (10 000 requests are not enabled one by
- * one in any other way.) */
-static void add_need(struct process *process, struct csr *csr, struct trace_need *need)
-{
-    need->any = true;
-    need->watch = process->trace.watch;
-    event_ops_of(csr->event_service)->need(csr, process, need);
-}
-
 static void compute_need(struct process *process, struct trace_need *need)
 {
     for (struct attachment *a = process->attachments; a; a = a->next_of_process)
@@ -633,10 +624,13 @@ static int tracing_update(struct process *process, struct csr *csr, struct err *
 {
     struct trace_need need = {0};
     bool more = csr && process->trace.seized;
-    if (more)
-        add_need(process, csr, &need);
-    else
+    if (more) { /* what is set up stays as it is: 10 000 requests are not enabled one by one in any other way */
+        need.any = true;
+        need.watch = process->trace.watch;
+        event_ops_of(csr->event_service)->need(csr, process, &need);
+    } else {
         compute_need(process, &need);
+    }
     int code = need.failed ? err_set(err, -ENOMEM, "out of memory") : 0;
     if (!need.any) {
         if (process->trace.seized)

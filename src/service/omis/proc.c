@@ -339,13 +339,6 @@ static int state_of(const struct info *info)
     return info->process->threads && info->process->all_stopped ? PROC_STOPPED : proc_state_of(&whole);
 }
 
-/* Since scry attached; sampled once a second. */
-static uint64_t resident_integral(const struct info *info)
-{
-    process_sample(info->process);
-    return (uint64_t)info->process->resident_byte_seconds;
-}
-
 /* Blocks of 512 bytes that came from or went to storage, as getrusage counts inputs and outputs. */
 static int64_t blocks_of(const struct info *info, uint64_t bytes)
 {
@@ -411,8 +404,9 @@ static void put_member(const struct info *info, int bit, struct buf *out)
     case 16:
         PUT(out, info->status.peak_resident_bytes);
         break;
-    case 17:
-        PUT(out, resident_integral(info));
+    case 17: /* since scry attached; sampled once a second */
+        process_sample(info->process);
+        PUT(out, (uint64_t)info->process->resident_byte_seconds);
         break;
     case 18:
         PUT(out, stat->minor_faults);

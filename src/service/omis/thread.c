@@ -128,11 +128,6 @@ static void thread_call(struct scry_call *call)
 
 enum { THREAD_INFO_BITS = 12, THREAD_INFO_STAT = 0xf00 /* the bits that need /proc/PID/task/TID/stat */ };
 
-static const char *parent_of(const struct thread *thread)
-{
-    return thread->parent[0] ? thread->parent : TOKEN_UNDEFINED;
-}
-
 static uint64_t entry_point(pid_t pid)
 {
     char path[64];
@@ -173,7 +168,7 @@ static struct value info_member(struct thread *thread, int bit, const struct pro
     case 2:
         return root_of(thread);
     case 3:
-        return value_token(span_str(parent_of(thread)));
+        return value_token(span_str(thread->parent[0] ? thread->parent : TOKEN_UNDEFINED));
     case 4:
         return value_token(span_str(TOKEN_UNDEFINED));
     case 5:
