@@ -555,8 +555,7 @@ static void link_address(const struct ifaddrs *addresses, const char *name, char
     if (len <= 0)
         return;
     target[len] = 0;
-    const char *slash = strrchr(target, '/');
-    find_address(addresses, slash ? slash + 1 : target, ret_text);
+    find_address(addresses, basename(target), ret_text);
 }
 
 /* sysfs tells Mbit/s of Ethernet, -1 or an error when the driver does not know; InfiniBand's rate is its port's. */

@@ -291,8 +291,7 @@ struct unwind_object {
 
 static const char *file_name(const char *path)
 {
-    const char *slash = path ? strrchr(path, '/') : NULL;
-    return slash ? slash + 1 : path ? path : "";
+    return path ? basename(path) : "";
 }
 
 struct unwind_place unwind_place(const struct process *process, uint64_t addr)

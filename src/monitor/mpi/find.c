@@ -119,7 +119,7 @@ static bool is_in_step(const struct buf *environment)
 /* What stands beside a rank to watch it. */
 static bool is_scry(const char *exe)
 {
-    const char *slash = strrchr(exe, '/'), *name = slash ? slash + 1 : exe;
+    const char *name = basename(exe);
     size_t len = strlen("scry");
     return strncmp(name, "scry", len) == 0 && strchr(" -", name[len]); /* "scry (deleted)": another one was installed */
 }
@@ -262,7 +262,7 @@ static bool find_symbol(const struct library *library, const char *name, uint64_
 static bool is_launcher_library(const char *path)
 {
     static const char *const names[] = {"libopen-rte.so", "libprrte.so", "libmpir.so"};
-    const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
+    const char *name = basename(path);
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         if (strncmp(name, names[i], strlen(names[i])) == 0)
             return true;

@@ -41,7 +41,7 @@ static bool has_mpi_library(pid_t pid)
     if (proc_modules(pid, &modules, &count) < 0)
         return false;
     for (size_t i = 0; i < count; i++) {
-        const char *slash = strrchr(modules[i].path, '/'), *name = slash ? slash + 1 : modules[i].path;
+        const char *name = basename(modules[i].path);
         for (size_t k = 0; k < sizeof names / sizeof *names; k++)
             found |= strncmp(name, names[k], strlen(names[k])) == 0;
     }

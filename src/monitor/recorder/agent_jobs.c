@@ -270,12 +270,6 @@ int agents_job_settings(struct agents *agents, const char *dir, struct buf *out)
     return 0;
 }
 
-static const char *base_name(const char *path)
-{
-    const char *slash = strrchr(path, '/');
-    return slash ? slash + 1 : path;
-}
-
 static void add_problem(struct agents_job_state *state, struct note note)
 {
     state->problems[state->problem_count++] = note;
@@ -295,7 +289,7 @@ static const char *name_noted(const struct trace_job *job, enum noted_why why, s
     size_t len = 0, size = sizeof state->programs[0];
     for (size_t i = 0; i < job->noted_count; i++)
         if (job->noted[i].why == why && len < size)
-            len += (size_t)snprintf(names + len, size - len, "%s%s", len ? ", " : "", base_name(job->noted[i].exe));
+            len += (size_t)snprintf(names + len, size - len, "%s%s", len ? ", " : "", basename(job->noted[i].exe));
     return names;
 }
 
@@ -465,7 +459,7 @@ void job_note_refused(struct trace_job *job, pid_t pid, const char *why)
 void job_note_program(struct trace_job *job, const char *exe)
 {
     for (size_t i = 0; i < job->noted_count; i++)
-        if (strcmp(base_name(job->noted[i].exe), base_name(exe)) == 0)
+        if (strcmp(basename(job->noted[i].exe), basename(exe)) == 0)
             return;
     char *copy = job->noted_count < NOTED_LIMIT ? strdup(exe) : NULL;
     if (copy)

@@ -305,7 +305,7 @@ static void tell_index_problems(struct agent *agent)
 
 static void nothing_matches(struct agent *agent, const char *selection)
 {
-    const char *name = strrchr(agent->exe, '/'), *lacks = "";
+    const char *lacks = "";
     for (size_t i = 0; i < agent->mapped->count; i++)
         if (agent->mapped->modules[i].is_program && *index_lacks(agent, i)) {
             lacks = index_lacks(agent, i);
@@ -320,7 +320,7 @@ static void nothing_matches(struct agent *agent, const char *selection)
             agent_set_problem(agent, NOTE(symbols_unread, .module = agent->mapped->modules[i].name, .reason = why));
             return;
         }
-    note_keep(&agent->selection->unmatched, &NOTE(nothing_selected, .program = name ? name + 1 : agent->exe,
+    note_keep(&agent->selection->unmatched, &NOTE(nothing_selected, .program = basename(agent->exe),
                                                   .selection = selection, .lacking = *lacks != 0, .reason = lacks));
     if (agent->writer)
         trace_writer_problem(agent->writer, &agent->selection->unmatched.note);

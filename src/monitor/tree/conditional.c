@@ -95,7 +95,7 @@ static bool behind_is_far(const struct csr *csr, struct edge *edge)
     for (size_t i = 0; i < csr->request.action_count; i++)
         if (!are_known(edge, csr->request.actions[i].args, csr->request.actions[i].argc))
             return true;
-    return !near_request(&csr->request, csr->actions, leads_on(tree, edge) ? 0 : edge_node(edge)->number);
+    return !near_request(&csr->request, csr->actions, leads_on(tree, edge) ? 0 : edge->node->number);
 }
 
 /* What all nodes say of a request that was enabled or disabled, as one reply. */
@@ -354,7 +354,7 @@ static void silent(struct tree *tree)
     (void)tree;
     char why[TREE_NAME_SIZE + 64];
     for (struct asked *asked = all.asked; asked; asked = asked->next) {
-        if (asked->given_up || !edge_is_silent(via_edge(asked->via), why, sizeof why))
+        if (asked->given_up || !edge_is_silent(asked->via->edge, why, sizeof why))
             continue;
         asked->given_up = true;
         note_failure(asked, why);
@@ -403,7 +403,7 @@ static bool send_change(struct via *via, const char *service, const char *token,
     struct buf text = BUF_INIT, there = BUF_INIT;
     struct err err = {0};
     buf_printf(&text, ":%s([%s])", service, token);
-    print_theirs(&there, via_edge(via), &text);
+    print_theirs(&there, via->edge, &text);
     if (!there.failed)
         id = via_request(via, FRAME_REQUEST, span_of("\0\0\0\0", 4), span_of(there.data, there.len), VIA_STAND,
                          change_reply, asked, &err);
@@ -502,7 +502,7 @@ static void part_defined(struct csr_part *part, Omis_status status, struct span 
 {
     if (status != OMIS_CSR_DEFINED || refused || text.len >= sizeof part->token) {
         const struct csr *csr = part->csr;
-        const struct tree_node *node = edge_node(via_edge(part->via));
+        const struct tree_node *node = part->via->edge->node;
         if (csr->session)
             session_error(csr->session, OMIS_UNSPECIFIED_ERROR, "%s is not in force on n_%u (%s): %.*s",
                           csr->object.token, node->number, node->name, SPAN_ARG(text));
@@ -537,7 +537,7 @@ static void part_reply(void *ctx, bool last, struct span reply, const char *lost
 static bool define_there(struct csr_part *part, const struct call_text *event)
 {
     const struct csr *csr = part->csr;
-    struct edge *edge = via_edge(part->via);
+    struct edge *edge = part->via->edge;
     struct request request = csr->request;
     struct call_text definition = *event;
     struct buf text = BUF_INIT, there = BUF_INIT, head = BUF_INIT, token = BUF_INIT;
@@ -557,7 +557,7 @@ static bool define_there(struct csr_part *part, const struct call_text *event)
                       : via_request(part->via, FRAME_DEFINE, span_of(head.data, head.len),
                                     span_of(there.data, there.len), VIA_STAND, part_reply, part, &err);
     if (!part->id)
-        log_error("%s is not in force on n_%u: %s", csr->object.token, edge_node(edge)->number, err.text);
+        log_error("%s is not in force on n_%u: %s", csr->object.token, edge->node->number, err.text);
     buf_done(&text);
     buf_done(&there);
     buf_done(&head);
@@ -569,7 +569,7 @@ static void part_make(struct csr *csr, struct via *via)
 {
     struct arena arena = ARENA_INIT;
     struct call_text event;
-    struct csr_part *part = behind_event(csr, via_edge(via), &arena, &event) ? calloc(1, sizeof *part) : NULL;
+    struct csr_part *part = behind_event(csr, via->edge, &arena, &event) ? calloc(1, sizeof *part) : NULL;
     if (part) {
         part->csr = csr;
         part->via = via;
@@ -632,7 +632,7 @@ static void on_csr(struct csr *csr, int change)
 static void via_opened(struct tree *tree, struct via *via)
 {
     (void)tree;
-    struct tool *tool = via_tool(via);
+    struct tool *tool = via->tool;
     for (struct scry_object *object = tool->owned; object; object = object->next_owned)
         if (object_is(object, "c") && ((struct csr *)object)->session)
             part_make((struct csr *)object, via);
@@ -641,7 +641,7 @@ static void via_opened(struct tree *tree, struct via *via)
 
 static struct csr *csr_of(struct via *via, uint32_t id)
 {
-    for (struct scry_object *object = via_tool(via)->owned; object; object = object->next_owned) {
+    for (struct scry_object *object = via->tool->owned; object; object = object->next_owned) {
         if (!object_is(object, "c"))
             continue;
         for (const struct csr_part *part = ((struct csr *)object)->parts; part; part = part->next)
@@ -679,7 +679,7 @@ static bool asked_to_define(struct edge *edge, struct session *session, const st
         return false;
     struct csr_home home = {.token = span_of(token, (size_t)(end - token)),
                             .far = frame_number(rest.ptr + 4) == DEFINE_FAR,
-                            .clock = edge_clock(edge)};
+                            .clock = &edge->clock};
     struct span text = span_of(end + 1, rest.len - (size_t)(end + 1 - rest.ptr));
     execute_define(session, frame->id, frame_number(rest.ptr), text, &home);
     return true;

@@ -462,16 +462,6 @@ int edge_place(const struct edge *edge)
     return edge->place;
 }
 
-const struct tree_node *edge_node(const struct edge *edge)
-{
-    return edge->node;
-}
-
-const struct clock_offset *edge_clock(const struct edge *edge)
-{
-    return &edge->clock;
-}
-
 void tree_set_hooks(struct tree *tree, const struct tree_hooks *hooks)
 {
     tree->hooks = *hooks;
@@ -539,11 +529,6 @@ static struct vias *vias_of(const struct tool *tool)
 struct edge *via_edge(const struct via *via)
 {
     return via->edge;
-}
-
-struct tool *via_tool(const struct via *via)
-{
-    return via->tool;
 }
 
 /* ---- ends ---- */

@@ -117,22 +117,12 @@ void far_cancel(struct session *session)
     far_free(session->away);
 }
 
-struct session *far_session(struct far_request *request)
-{
-    return &request->here;
-}
-
 void far_print_state(const struct tree *tree, struct buf *out)
 {
     for (const struct far_request *far = tree->requests; far; far = far->next)
         buf_printf(out, "request tool=%u id=%u phase=%zu phases=%zu slices_unanswered=%u age_ms=%llu\n",
                    far->here.tool->id, far->id, far->phase, far->merge ? far->cut.phase_count : 0, far->waiting,
                    (unsigned long long)((clock_now_ns() - far->began_ns) / 1000000));
-}
-
-struct tool *far_tool(const struct far_request *request)
-{
-    return request->here.tool;
 }
 
 /* ---- the reply ---- */
@@ -261,7 +251,7 @@ static bool part_lacks_service(struct far_request *far, const struct far_part *p
     if (word.status != OMIS_UNKNOWN_SERVICE)
         return false;
     snprintf(why, sizeof why, "node %s has no such service: %.*s: load the same extensions there (SCRY_EXT_PATH)",
-             via_edge(part->via)->node->name, SPAN_ARG(word.text));
+             part->via->edge->node->name, SPAN_ARG(word.text));
     part_failed(far, part, OMIS_UNKNOWN_SERVICE, why);
     return true;
 }
@@ -272,7 +262,7 @@ static void part_reply(void *ctx, bool last, struct span reply, const char *lost
     struct far_part *part = ctx;
     char node[32];
     const struct slice *slice = part->slice;
-    snprintf(node, sizeof node, "n_%u", part->via && !lost ? via_edge(part->via)->node->number : 0);
+    snprintf(node, sizeof node, "n_%u", part->via && !lost ? part->via->edge->node->number : 0);
     part->id = 0;
     log_debug("slice tool=%u request=%u place=%d state=%s", part->far->here.tool->id, part->far->id, slice->place,
               lost ? "lost" : "answered");
@@ -686,7 +676,7 @@ static struct locking *all; /* in the order in which they came */
 static const unsigned char *instance_of(struct tree *tree, int place)
 {
     struct edge *edge = place ? tree_edge(tree, place) : NULL;
-    const struct tree_node *node = edge ? edge_node(edge) : tree_node(tree, TREE_HERE);
+    const struct tree_node *node = edge ? edge->node : tree_node(tree, TREE_HERE);
     return node->instance;
 }
 
@@ -737,7 +727,7 @@ static void too_long(void *ctx)
     int place = locking->begun ? locking->places[locking->begun - 1] : 0;
     const struct edge *edge = tree_edge(locking->tree, place);
     snprintf(why, sizeof why, "n_%u was locked by others for %d s: nothing was executed",
-             edge ? edge_node(edge)->number : TREE_HERE, (int)(LOCK_LIMIT_NS / 1000000000));
+             edge ? edge->node->number : TREE_HERE, (int)(LOCK_LIMIT_NS / 1000000000));
     give_back(locking);
     tree_locked(locking->request, why);
 }
@@ -808,10 +798,10 @@ bool locks_take(struct tree *tree, struct far_request *request, const int *place
         tree_locked(request, "out of memory");
         return true;
     }
-    *locking = (struct locking){.here = {.session = far_session(request), .granted = here_granted, .lost = here_lost},
+    *locking = (struct locking){.here = {.session = &request->here, .granted = here_granted, .lost = here_lost},
                                 .tree = tree,
                                 .request = request,
-                                .tool = far_tool(request),
+                                .tool = request->here.tool,
                                 .id = ++last_id,
                                 .places = locking->places,
                                 .count = count};
@@ -847,13 +837,13 @@ void locks_give(struct tree *tree, struct far_request *request)
 bool locks_came(struct via *via, const struct frame *frame)
 {
     struct locking *locking = all;
-    while (locking && (locking->tool != via_tool(via) || locking->id != frame->id || locking->queued))
+    while (locking && (locking->tool != via->tool || locking->id != frame->id || locking->queued))
         locking = locking->next;
     if (!locking || (frame->type != FRAME_LOCK && frame->type != FRAME_UNLOCK))
         return false;
     if (frame->type == FRAME_UNLOCK)
-        log_warning("tool %u no longer has the lock of n_%u", locking->tool->id, edge_node(via_edge(via))->number);
-    if (locking->waits && locking->begun && locking->places[locking->begun - 1] == edge_place(via_edge(via)))
+        log_warning("tool %u no longer has the lock of n_%u", locking->tool->id, via->edge->node->number);
+    if (locking->waits && locking->begun && locking->places[locking->begun - 1] == via->edge->place)
         go_on_soon(locking);
     return true;
 }
@@ -861,7 +851,7 @@ bool locks_came(struct via *via, const struct frame *frame)
 void locks_lost(struct via *via)
 {
     for (struct locking *locking = all; locking; locking = locking->next)
-        if (locking->tool == via_tool(via) && locking->waits && locking->begun &&
-            locking->places[locking->begun - 1] == edge_place(via_edge(via)))
+        if (locking->tool == via->tool && locking->waits && locking->begun &&
+            locking->places[locking->begun - 1] == via->edge->place)
             go_on_soon(locking);
 }

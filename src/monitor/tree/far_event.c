@@ -287,9 +287,9 @@ static struct hold *hold_new(struct via *via, uint32_t number)
         return NULL;
     }
     *held = (struct edge_hold){.hold = {.users = 1, .release = event_release},
-                               .tool = via_tool(via),
-                               .tree = via_tool(via)->monitor->tree,
-                               .place = edge_place(via_edge(via)),
+                               .tool = via->tool,
+                               .tree = via->tool->monitor->tree,
+                               .place = via->edge->place,
                                .number = number};
     return &held->hold;
 }
@@ -299,7 +299,7 @@ static void event_translate(struct told *told, const struct csr *csr, const stru
 {
     int64_t offset_ns;
     uint64_t bound_ns;
-    if (!clock_offset_now(edge_clock(edge), clock_now_ns(), &offset_ns, &bound_ns))
+    if (!clock_offset_now(&edge->clock, clock_now_ns(), &offset_ns, &bound_ns))
         offset_ns = 0;
     told->time_ns -= (uint64_t)offset_ns;
     for (size_t i = 0; i < told->count; i++) {
@@ -333,7 +333,7 @@ void far_event_came(struct csr *csr, struct via *via, struct span payload)
 {
     if (payload.len < 4)
         return;
-    struct edge *edge = via_edge(via);
+    struct edge *edge = via->edge;
     struct renumber numbers = edge_renumber(edge);
     struct buf text = BUF_INIT;
     struct told *told = NULL;

@@ -411,7 +411,7 @@ static size_t nodes_behind(const struct edge *edge)
     for (size_t i = 0; i < edge->tree->node_count; i++)
         count += edge->tree->nodes[i]->edge == edge;
     for (struct attaching *attaching = edge->tree->attaching; attaching; attaching = attaching->next)
-        count += attaching->asking && via_edge(attaching->asking->via) == edge && !attaching->node; /* it makes one */
+        count += attaching->asking && attaching->asking->via->edge == edge && !attaching->node; /* it makes one */
     return count;
 }
 

@@ -131,10 +131,8 @@ bool edge_is_ours(
                                              * has all */
 unsigned *edge_wrong_ids(struct edge *edge); /* how often it asked for a tool that is not there: the daemon counts */
 int edge_place(const struct edge *edge);     /* its number, from 1, never used again */
-const struct tree_node *edge_node(const struct edge *edge); /* the node at its other end */
 /* True: nothing was heard for EDGE_SILENT_S. Says so for people, with the node's token and since when. */
 bool edge_is_silent(const struct edge *edge, char *ret_why, size_t size);
-const struct clock_offset *edge_clock(const struct edge *edge);
 /* From their numbers to ours; their number of one of our nodes, 0: they do not know it. */
 struct renumber edge_renumber(struct edge *edge);
 uint32_t edge_theirs(struct edge *edge, uint32_t number);
@@ -146,7 +144,6 @@ struct via *tree_via(struct tool *tool, struct edge *edge);
 /* The one that is there, or NULL. */
 struct via *tree_find_via(const struct tool *tool, const struct edge *edge);
 struct edge *via_edge(const struct via *via);
-struct tool *via_tool(const struct via *via);
 
 /* One reply, in our numbers; `last`: no more will come. Or, with `lost`, why none will come (last is true): the monitor
  * does not answer, or is gone. It may forget itself. Called from the loop, never from within via_request. */
@@ -192,13 +189,10 @@ void tree_set_hooks(struct tree *tree, const struct tree_hooks *hooks);
 /* Executes an unconditional request for a tool, over nodes where it concerns some, and hands over its one reply in our
  * numbers, from the loop. `session` is who asks; when it ends, tree_forget must have been called. `list`: of which event it
  * is the list, borrowed; NULL. NULL: out of memory. */
-struct far_request;
 typedef void far_reply_fn(void *ctx, struct span reply);
 struct far_request *tree_execute(struct session *session, const struct event_list *list, uint32_t flags,
                                  struct span text, far_reply_fn *fn, void *ctx);
 void tree_forget(struct far_request *request); /* nobody waits for its reply any more */
-struct tool *far_tool(const struct far_request *request);
-struct session *far_session(struct far_request *request); /* that executes what is for this node */
 /* All places of a request in braces are locked (struct tree_hooks), or why not: then nothing of it is executed. */
 void tree_locked(struct far_request *request, const char *why);
 
