@@ -31,7 +31,7 @@ struct text {
     bool failed;
 };
 
-static void put(struct text *text, const char *bytes, size_t len)
+static void text_put(struct text *text, const char *bytes, size_t len)
 {
     if (text->len + len + 1 > text->room) {
         size_t room = 2 * (text->len + len + 1);
@@ -50,7 +50,7 @@ static void put(struct text *text, const char *bytes, size_t len)
 
 static void puts_to(struct text *text, const char *string)
 {
-    put(text, string, strlen(string));
+    text_put(text, string, strlen(string));
 }
 
 /* As one word of a shell. */
@@ -61,7 +61,7 @@ static void put_quoted(struct text *text, const char *string)
         if (*at == '\'')
             puts_to(text, "'\\''");
         else
-            put(text, at, 1);
+            text_put(text, at, 1);
     }
     puts_to(text, "'");
 }
@@ -230,7 +230,7 @@ static void put_script(struct text *script, char **part, size_t count, const cha
 }
 
 /* What ssh is to start; NULL: as it was. */
-static char *compose(char **words)
+static char *command_compose(char **words)
 {
     char *part[PART_MOST], *rest = getenv("SCRY_PART");
     size_t count = 0;
@@ -290,7 +290,7 @@ int main(int argc, char **argv)
     if (ompi && count == 1 && strcmp(base_name(words[0]), "ssh") == 0)
         words[count++] = no_x; /* as Open MPI calls ssh */
     int host = find_host(argc, argv);
-    char *command = host ? compose(argv + host + 1) : NULL;
+    char *command = host ? command_compose(argv + host + 1) : NULL;
     if (command)
         note_host(argv[host]);
     for (int i = 1; i < argc && (!command || i <= host); i++)

@@ -75,7 +75,7 @@ static bool take_each(char **options)
 
 /* Has scry read the options, as a job would have it. false: they are wrong, and scry has said why. Where there is no
  * scry they are not checked. */
-static bool check(char *options)
+static bool options_check(char *options)
 {
     static char run[] = "run", end[] = "--", command[] = "true";
     char *words[WORDS_MOST + 4] = {settings.scry, run};
@@ -120,7 +120,7 @@ static int take_option(int value, const char *argument, int remote)
     char copy[HANDED_OPTIONS], *options = copy;
     memcpy(copy, given, sizeof copy);
     take_each(&options);
-    return inside || check(options) ? 0 : -1;
+    return inside || options_check(options) ? 0 : -1;
 }
 
 static void take_settings(int argc, char **argv)

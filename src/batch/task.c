@@ -18,7 +18,7 @@
 
 enum { NOT_FOUND = 127, NOT_EXECUTED = 126 };
 
-static int become(char **command)
+static int command_become(char **command)
 {
     execvp(command[0], command);
     int code = errno;
@@ -26,7 +26,7 @@ static int become(char **command)
     return code == ENOENT ? NOT_FOUND : NOT_EXECUTED;
 }
 
-static bool works(char *scry)
+static bool scry_works(char *scry)
 {
     char version[] = "version", *argv[] = {scry, version, NULL};
     posix_spawn_file_actions_t actions;
@@ -85,7 +85,7 @@ static void choose_part(char *lines[HANDED_LINES])
 }
 
 /* The words of scry, with the command behind them; NULL: it cannot be done, and a line has said why. */
-static char **compose(char *lines[HANDED_LINES], char **command, int count)
+static char **command_compose(char *lines[HANDED_LINES], char **command, int count)
 {
     static char run[] = "run", exec[] = "exec", anyway[] = "--anyway", quiet[] = "--quiet", end[] = "--";
     char **words = calloc(WORDS_MOST + 8 + (size_t)count + 1, sizeof *words);
@@ -126,13 +126,13 @@ int main(int argc, char **argv)
     }
     if (found == HANDED_LINES)
         choose_part(lines);
-    char **words = found == HANDED_LINES ? compose(lines, argv, argc) : NULL;
-    if (words && !works(words[0])) {
+    char **words = found == HANDED_LINES ? command_compose(lines, argv, argc) : NULL;
+    if (words && !scry_works(words[0])) {
         fprintf(stderr, "scry: the task runs without scry: %s does not work on this node\n", words[0]);
         words = NULL;
     }
     if (!words)
-        return become(argv);
+        return command_become(argv);
     const char *mpi = getenv("SCRY_MPI");
     if (getenv("SCRY_JOB") && mpi && strcmp(mpi, "stats") == 0)
         unsetenv("SCRY_MPI"); /* the outer job's default for its agents, and no wish of the user's */
@@ -143,5 +143,5 @@ int main(int argc, char **argv)
     execv(words[0], words);
     unsetenv("SCRY_STEP");
     unsetenv("SCRY_BATCH_MEMORY");
-    return become(argv);
+    return command_become(argv);
 }

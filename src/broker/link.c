@@ -56,7 +56,7 @@ static bool attempt_runs(void)
     return atomic_load(&running) > 0;
 }
 
-static void let_go(struct attempt *attempt)
+static void attempt_unref(struct attempt *attempt)
 {
     if (atomic_fetch_sub(&attempt->owners, 1) > 1)
         return;
@@ -75,17 +75,17 @@ static void on_attempt_log(struct mosquitto *mosq, void *ctx, int level, const c
         snprintf(attempt->log, sizeof attempt->log, "%s", text);
 }
 
-static void *end_thread(struct attempt *attempt)
+static void *attempt_end_thread(struct attempt *attempt)
 {
     uint64_t one = 1;
     ssize_t put = write(attempt->ended, &one, sizeof one);
     (void)put; /* a new eventfd takes a one */
-    let_go(attempt);
+    attempt_unref(attempt);
     atomic_fetch_sub(&running, 1);
     return NULL;
 }
 
-static void *connect_it(void *ctx)
+static void *attempt_run(void *ctx)
 {
     struct attempt *attempt = ctx;
     mosquitto_user_data_set(attempt->mosq, attempt);
@@ -94,15 +94,15 @@ static void *connect_it(void *ctx)
     if (attempt->local && broker_local_start(NULL, &err) < 0) {
         snprintf(attempt->log, sizeof attempt->log, "%s", err.text);
         attempt->rc = MOSQ_ERR_UNKNOWN;
-        return end_thread(attempt);
+        return attempt_end_thread(attempt);
     }
     errno = 0;
     attempt->rc = mosquitto_connect(attempt->mosq, attempt->host, attempt->port, attempt->keepalive);
     attempt->error = errno;
-    return end_thread(attempt);
+    return attempt_end_thread(attempt);
 }
 
-static int start_thread(struct attempt *attempt)
+static int attempt_start_thread(struct attempt *attempt)
 {
     pthread_attr_t attributes;
     pthread_t thread;
@@ -116,7 +116,7 @@ static int start_thread(struct attempt *attempt)
     pthread_sigmask(SIG_SETMASK, &all, &before);
     atomic_fetch_add(&attempt->owners, 1);
     atomic_fetch_add(&running, 1);
-    code = -pthread_create(&thread, &attributes, connect_it, attempt);
+    code = -pthread_create(&thread, &attributes, attempt_run, attempt);
     if (code < 0) {
         atomic_fetch_sub(&attempt->owners, 1);
         atomic_fetch_sub(&running, 1);
@@ -157,7 +157,7 @@ static struct attempt *attempt_begin(struct loop *loop, struct mosquitto *mosq_t
     if (attempt->ended >= 0)
         attempt->source = loop_add_fd(loop, attempt->ended, EPOLLIN, on_ended, attempt);
     attempt->mosq = mosq_take;
-    if (!attempt->host || !attempt->source || start_thread(attempt) < 0) {
+    if (!attempt->host || !attempt->source || attempt_start_thread(attempt) < 0) {
         attempt->mosq = NULL;
         attempt_abandon(attempt);
         return NULL;
@@ -171,7 +171,7 @@ static void attempt_abandon(struct attempt *attempt)
     if (!attempt)
         return;
     loop_remove(attempt->source);
-    let_go(attempt);
+    attempt_unref(attempt);
 }
 
 /* In done or later: the connected handle, or NULL and why. Frees the attempt. */
@@ -303,14 +303,14 @@ static void free_link(struct link *link)
     free(link);
 }
 
-static void enter(struct link *link)
+static void link_enter(struct link *link)
 {
     link->calling++;
 }
 
 /* A broker that does not allow what it is sent may end the connection, as mosquitto 2.0 does, sometimes after it has
  * acknowledged it, and says no more. To come back at once, with the same, would be of no use. */
-static void judge(struct link *link)
+static void link_judge_end(struct link *link)
 {
     bool lasted = link->up && clock_now_ns() - link->up_ns > time_hasten(BROKER_STEADY_NS);
     link->brief = lasted ? 0 : link->brief + 1;
@@ -333,9 +333,9 @@ static void judge(struct link *link)
 }
 
 /* Connects again, later. Not inside libmosquitto's callbacks. */
-static void lose(struct link *link)
+static void link_lose(struct link *link)
 {
-    judge(link);
+    link_judge_end(link);
     end_connection(link);
     link->failed++;
     if (link->url.place_count)
@@ -355,10 +355,10 @@ static void wait_for_socket(struct link *link)
         link->writing = writing;
 }
 
-static void leave(struct link *link)
+static void link_exit(struct link *link)
 {
     if (link->calling == 1 && link->broken && !link->closed)
-        lose(link);
+        link_lose(link);
     wait_for_socket(link);
     if (--link->calling == 0 && link->closed)
         free_link(link);
@@ -392,7 +392,7 @@ static void give_up(struct link *link, const char *why)
         snprintf(link->why, sizeof link->why, "%s", why);
 }
 
-static const char *explain(int rc)
+static const char *reason_text(int rc)
 {
     switch (rc) {
     case MOSQ_ERR_ERRNO: /* TLS has its own errors, and sets none when the other end is gone */
@@ -408,17 +408,17 @@ static const char *explain(int rc)
     }
 }
 
-static void check(struct link *link, int rc)
+static void link_check(struct link *link, int rc)
 {
     if (rc != MOSQ_ERR_SUCCESS)
-        give_up(link, explain(rc));
+        give_up(link, reason_text(rc));
 }
 
 static void tell_published(void *ctx)
 {
     struct link *link = ctx;
     link->tell = NULL;
-    enter(link);
+    link_enter(link);
     struct outgoing **at = &link->first;
     while (*at && !link->closed) {
         struct outgoing *message = *at;
@@ -435,7 +435,7 @@ static void tell_published(void *ctx)
         link->events->published(link->ctx, id);
         at = &link->first; /* it may have published more, or begun to free all */
     }
-    leave(link);
+    link_exit(link);
 }
 
 /* Told later, as it may happen inside link_publish. */
@@ -473,7 +473,7 @@ static void on_connect(struct mosquitto *mosq, void *ctx, int rc, int flags)
     link->up_ns = clock_now_ns();
     for (struct outgoing *message = link->first; message && !link->broken; message = message->next)
         if (!message->done)
-            check(link, send_out(link, message));
+            link_check(link, send_out(link, message));
     if (link->broken)
         return;
     link->up = link->been_up = true;
@@ -484,7 +484,7 @@ static void on_connect(struct mosquitto *mosq, void *ctx, int rc, int flags)
 
 static void on_disconnect(struct mosquitto *mosq, void *ctx, int rc)
 {
-    give_up(ctx, explain(rc));
+    give_up(ctx, reason_text(rc));
 }
 
 static void on_subscribe(struct mosquitto *mosq, void *ctx, int mid, int count, const int *granted)
@@ -516,33 +516,33 @@ static void on_log(struct mosquitto *mosq, void *ctx, int level, const char *tex
 static void on_socket(void *ctx, int fd, uint32_t events)
 {
     struct link *link = ctx;
-    enter(link);
+    link_enter(link);
     if (events & EPOLLOUT)
-        check(link, mosquitto_loop_write(link->mosq, 1));
+        link_check(link, mosquitto_loop_write(link->mosq, 1));
     for (int i = 0; i < READS_AT_ONCE && !link->broken && !link->closed && events & ~(uint32_t)EPOLLOUT; i++) {
         uint64_t before = link->messages;
-        check(link, mosquitto_loop_read(link->mosq, 1));
+        link_check(link, mosquitto_loop_read(link->mosq, 1));
         if (link->messages == before)
             break;
     }
-    leave(link);
+    link_exit(link);
 }
 
 static void on_tick(void *ctx)
 {
     struct link *link = ctx;
-    enter(link);
-    check(link, mosquitto_loop_misc(link->mosq));
-    leave(link);
+    link_enter(link);
+    link_check(link, mosquitto_loop_misc(link->mosq));
+    link_exit(link);
 }
 
 static void on_no_answer(void *ctx)
 {
     struct link *link = ctx;
-    enter(link);
+    link_enter(link);
     link->why[0] = 0;
     give_up(link, "no answer within 10 s");
-    leave(link);
+    link_exit(link);
 }
 
 static int set_up(struct link *link, struct mosquitto *mosq)
@@ -576,10 +576,10 @@ static void give_up_files(struct link *link)
     give_up(link, "ca, cert or key is no PEM file, or key does not belong to cert");
 }
 
-static void begin(void *ctx)
+static void link_begin(void *ctx)
 {
     struct link *link = ctx;
-    enter(link);
+    link_enter(link);
     link->why[0] = 0;
     link->in_vain = false;
     link->mosq = mosquitto_new(link->client, !link->keep_session, link);
@@ -587,7 +587,7 @@ static void begin(void *ctx)
     if (rc == MOSQ_ERR_INVAL && *link->url.ca)
         give_up_files(link);
     else
-        check(link, rc);
+        link_check(link, rc);
     if (!link->broken) {
         const struct broker_place *place = link->url.place_count ? &link->url.places[link->place] : NULL;
         link->attempt = attempt_begin(link->loop, link->mosq, place ? place->host : link->url.path,
@@ -598,14 +598,14 @@ static void begin(void *ctx)
         if (!link->attempt || !link->patience)
             give_up(link, strerror(ENOMEM));
     }
-    leave(link);
+    link_exit(link);
 }
 
 /* The attempt is done. */
 static void take_connection(void *ctx)
 {
     struct link *link = ctx;
-    enter(link);
+    link_enter(link);
     link->mosq = attempt_take(link->attempt, link->why, sizeof link->why);
     link->attempt = NULL;
     if (!link->mosq) {
@@ -630,7 +630,7 @@ static void take_connection(void *ctx)
         if (!link->io || !link->tick)
             give_up(link, strerror(ENOMEM));
     }
-    leave(link);
+    link_exit(link);
 }
 
 int link_open(struct link **ret_link, struct loop *loop, const struct link_options *options, struct err *err)
@@ -653,7 +653,7 @@ int link_open(struct link **ret_link, struct loop *loop, const struct link_optio
     link->last = &link->first;
     link->what = options->what;
     link->client = strdup(options->client);
-    link->retry = loop_add_timer(loop, 0, 0, begin, link);
+    link->retry = loop_add_timer(loop, 0, 0, link_begin, link);
     bool memory = link->client && link->retry;
     if (options->will_topic) {
         link->will_topic = strdup(options->will_topic);
@@ -767,7 +767,7 @@ int link_publish(struct link *link, const char *topic, struct span payload, int 
                : rc == MOSQ_ERR_PAYLOAD_SIZE || rc == MOSQ_ERR_OVERSIZE_PACKET ? -EMSGSIZE
                                                                                : -EINVAL;
     }
-    check(link, rc); /* lost just now: it is sent again */
+    link_check(link, rc); /* lost just now: it is sent again */
     after_write(link);
     if (ret_id)
         *ret_id = message->id;
@@ -783,7 +783,7 @@ int link_subscribe(struct link *link, const char *pattern, int qos, int *ret_id)
         return -ENOMEM;
     if (rc == MOSQ_ERR_INVAL || rc == MOSQ_ERR_MALFORMED_UTF8)
         return -EINVAL;
-    check(link, rc);
+    link_check(link, rc);
     after_write(link);
     if (rc != MOSQ_ERR_SUCCESS)
         return -ENOTCONN;
@@ -796,7 +796,7 @@ int link_unsubscribe(struct link *link, const char *pattern)
 {
     if (!link_is_up(link))
         return -ENOTCONN;
-    check(link, mosquitto_unsubscribe(link->mosq, NULL, pattern));
+    link_check(link, mosquitto_unsubscribe(link->mosq, NULL, pattern));
     after_write(link);
     return link->broken ? -ENOTCONN : 0;
 }

@@ -267,8 +267,8 @@ static int write_config(const struct broker_local *found, const struct broker_li
     return code < 0 ? err_errno(err, code, "cannot write %s", path) : 0;
 }
 
-static int configure(struct broker_local *found, const struct broker_listener *listener, bool foreground,
-                     struct err *err)
+static int local_configure(struct broker_local *found, const struct broker_listener *listener, bool foreground,
+                           struct err *err)
 {
     int code = write_config(found, listener, foreground, err);
     if (!found->kept || (code != -ENOSPC && code != -EDQUOT && code != -EROFS && code != -EACCES && code != -EIO))
@@ -325,7 +325,7 @@ static void clear_away(const struct broker_local *found)
     unlink(path);
 }
 
-static int spawn(const char *program, char *config, int lock, pid_t *ret_pid)
+static int local_spawn(const char *program, char *config, int lock, pid_t *ret_pid)
 {
     char name[] = "mosquitto", daemon[] = "-d", with[] = "-c", path[] = "PATH=/usr/bin:/bin";
     char *argv[] = {name, daemon, with, config, NULL}, *environment[] = {path, NULL};
@@ -341,7 +341,7 @@ static int spawn(const char *program, char *config, int lock, pid_t *ret_pid)
 }
 
 /* Why it ended at its start: the last error of its own in its log, without the time. */
-static int complain(const struct broker_local *found, struct err *err)
+static int local_last_error(const struct broker_local *found, struct err *err)
 {
     static const char mark[] = ": Error: ";
     char path[PATH_SIZE];
@@ -365,12 +365,12 @@ static int start_with_lock(struct broker_local *found, int lock, const struct br
     if (code < 0)
         return code;
     clear_away(found);
-    code = configure(found, listener, false, err);
+    code = local_configure(found, listener, false, err);
     if (code < 0)
         return code;
     in_place(found, "broker.conf", config);
     pid_t pid;
-    code = spawn(program, config, lock, &pid);
+    code = local_spawn(program, config, lock, &pid);
     if (code < 0)
         return err_errno(err, code, "cannot start %s", program);
     int status;
@@ -401,7 +401,7 @@ int broker_local_start(const struct broker_listener *listener, struct err *err)
             in_place(&found, "broker.tls", path);
             if (listener)
                 unlink(path);
-            return complain(&found, err);
+            return local_last_error(&found, err);
         }
         if (code == 0) {
             code = start_with_lock(&found, lock, listener, err);
@@ -433,7 +433,7 @@ int broker_local_become(const struct broker_listener *listener, struct err *err)
     if (code < 0)
         return err_errno(err, code, "%s", path);
     clear_away(&found);
-    code = configure(&found, listener, true, err);
+    code = local_configure(&found, listener, true, err);
     if (code < 0)
         return code;
     char pid[16];

@@ -24,7 +24,7 @@ struct parts_file {
     UT_hash_handle hh;
 };
 
-static void hold(struct parts *parts, uint64_t bytes)
+static void parts_hold(struct parts *parts, uint64_t bytes)
 {
     parts->held_bytes += bytes;
     if (parts->shared_bytes)
@@ -36,14 +36,14 @@ static bool is_full(const struct parts *parts)
     return parts->held_bytes > held_most || (parts->shared_bytes && *parts->shared_bytes > shared_most);
 }
 
-static void forget(struct parts *parts, struct parts_file *file)
+static void parts_forget(struct parts *parts, struct parts_file *file)
 {
     uint64_t held = file->count * sizeof *file->parts;
     for (size_t i = 0; i < file->count; i++) {
         held += file->parts[i].len;
         buf_done(&file->parts[i]);
     }
-    hold(parts, -held);
+    parts_hold(parts, -held);
     free(file->parts);
     file->parts = NULL;
     file->count = file->have = 0;
@@ -51,7 +51,7 @@ static void forget(struct parts *parts, struct parts_file *file)
 
 void parts_done(struct parts *parts)
 {
-    HASH_FREE_ALL(parts->files, forget(parts, each), free(each->path));
+    HASH_FREE_ALL(parts->files, parts_forget(parts, each), free(each->path));
 }
 
 static struct parts_file *file_of(struct parts *parts, const char *path)
@@ -99,7 +99,7 @@ static int hand_on(struct parts *parts, struct parts_file *file, json_int_t byte
     _cleanup_(buf_done) struct buf all = BUF_INIT;
     for (size_t i = 0; i < file->count; i++)
         buf_append(&all, file->parts[i].data, file->parts[i].len);
-    forget(parts, file);
+    parts_forget(parts, file);
     if (all.failed)
         return -ENOMEM;
     if (bytes != (json_int_t)all.len)
@@ -109,7 +109,7 @@ static int hand_on(struct parts *parts, struct parts_file *file, json_int_t byte
     return code;
 }
 
-static int take(struct parts *parts, const json_t *json, parts_whole_fn *whole, void *ctx)
+static int parts_take_one(struct parts *parts, const json_t *json, parts_whole_fn *whole, void *ctx)
 {
     const char *path = json_string_value(json_object_get(json, "path"));
     const char *text = json_string_value(json_object_get(json, "text"));
@@ -129,12 +129,12 @@ static int take(struct parts *parts, const json_t *json, parts_whole_fn *whole, 
     if (version < file->version || (version == file->version && (file->whole || (size_t)count != file->count)))
         return 0;
     if (version > file->version) {
-        forget(parts, file);
+        parts_forget(parts, file);
         file->parts = calloc((size_t)count, sizeof *file->parts);
         if (!file->parts)
             return -ENOMEM;
         file->count = (size_t)count;
-        hold(parts, file->count * sizeof *file->parts);
+        parts_hold(parts, file->count * sizeof *file->parts);
         file->version = version;
         file->whole = false;
     }
@@ -152,7 +152,7 @@ static int take(struct parts *parts, const json_t *json, parts_whole_fn *whole, 
         buf_done(to);
         return -ENOMEM;
     }
-    hold(parts, to->len);
+    parts_hold(parts, to->len);
     file->have++;
     return file->have == file->count
                ? hand_on(parts, file, json_integer_value(json_object_get(json, "bytes")), whole, ctx)
@@ -162,7 +162,7 @@ static int take(struct parts *parts, const json_t *json, parts_whole_fn *whole, 
 int parts_take(struct parts *parts, struct span payload, parts_whole_fn *whole, void *ctx)
 {
     json_t *json = payload.len <= 2 * PART_BYTES ? json_loadb(payload.ptr, payload.len, JSON_ALLOW_NUL, NULL) : NULL;
-    int code = json_is_object(json) ? take(parts, json, whole, ctx) : -EBADMSG;
+    int code = json_is_object(json) ? parts_take_one(parts, json, whole, ctx) : -EBADMSG;
     json_decref(json);
     return code;
 }
@@ -258,7 +258,7 @@ bool topic_is_end_of(const json_t *end, const char *reader, uint64_t from, bool 
            json_integer_value(first) == (json_int_t)from;
 }
 
-static int digit(char c)
+static int hex_digit(char c)
 {
     return c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
 }
@@ -271,7 +271,7 @@ static bool take_level(const char **text, char *ret_level, size_t size)
     while (*from && *from != '/') {
         char c = *from++;
         if (c == '_') {
-            int high = digit(from[0]), low = high < 0 ? -1 : digit(from[1]);
+            int high = hex_digit(from[0]), low = high < 0 ? -1 : hex_digit(from[1]);
             if (low < 0)
                 return false;
             c = (char)(high << 4 | low);

@@ -19,7 +19,7 @@ _Static_assert(sizeof((struct broker_url *)0)->path == sizeof((struct sockaddr_u
 
 enum { PORT_PLAIN = 1883, PORT_TLS = 8883, BROKERS_BYTES = 1 << 20 };
 
-static bool begins(const char *text, const char *with)
+static bool text_begins(const char *text, const char *with)
 {
     return strncmp(text, with, strlen(with)) == 0;
 }
@@ -28,11 +28,11 @@ bool broker_url_is(const char *word)
 {
     if (word[0] == '@')
         return word[1] && strcmp(word, "@last") != 0;
-    return begins(word, "mqtt://") || begins(word, "mqtts://") || begins(word, "unix:") || strcmp(word, "local") == 0 ||
-           begins(word, "local//");
+    return text_begins(word, "mqtt://") || text_begins(word, "mqtts://") || text_begins(word, "unix:") ||
+           strcmp(word, "local") == 0 || text_begins(word, "local//");
 }
 
-static int hex(char c)
+static int hex_digit(char c)
 {
     return c >= '0' && c <= '9'   ? c - '0'
            : c >= 'a' && c <= 'f' ? c - 'a' + 10
@@ -41,13 +41,14 @@ static int hex(char c)
 }
 
 /* Copies a part of the URL, with %XX decoded. `what` is for the message, which does not show the part: it may be secret. */
-static int take(struct span part, char *ret_text, size_t size, const char *what, struct err *err)
+static int part_copy(struct span part, char *ret_text, size_t size, const char *what, struct err *err)
 {
     size_t len = 0;
     for (size_t i = 0; i < part.len; i++) {
         char c = part.ptr[i];
         if (c == '%') {
-            int high = i + 2 < part.len ? hex(part.ptr[i + 1]) : -1, low = high < 0 ? -1 : hex(part.ptr[i + 2]);
+            int high = i + 2 < part.len ? hex_digit(part.ptr[i + 1]) : -1,
+                low = high < 0 ? -1 : hex_digit(part.ptr[i + 2]);
             if (low < 0)
                 return err_set(err, -EINVAL, "the URL's %s: %% needs two hexadecimal digits (%%25 is a percent sign)",
                                what);
@@ -64,7 +65,7 @@ static int take(struct span part, char *ret_text, size_t size, const char *what,
     return 0;
 }
 
-static struct span until(struct span text, char end, struct span *ret_rest)
+static struct span span_until(struct span text, char end, struct span *ret_rest)
 {
     const char *at = memchr(text.ptr, end, text.len);
     size_t len = at ? (size_t)(at - text.ptr) : text.len;
@@ -75,14 +76,14 @@ static struct span until(struct span text, char end, struct span *ret_rest)
 /* [OWNER[/JOB]] */
 static int take_job(struct span text, struct broker_url *url, struct err *err)
 {
-    struct span job, owner = until(text, '/', &job);
+    struct span job, owner = span_until(text, '/', &job);
     if (memchr(job.ptr, '/', job.len))
         return err_set(err, -EINVAL, "the URL ends with OWNER/JOB, and %.*s has more (%%2f is a slash)",
                        SPAN_ARG(text));
     if (owner.len == 0 && job.len > 0)
         return err_set(err, -EINVAL, "the URL names a job, but not its owner: write OWNER/%.*s", SPAN_ARG(job));
-    int code = take(owner, url->owner, sizeof url->owner, "owner", err);
-    return code < 0 ? code : take(job, url->job, sizeof url->job, "job", err);
+    int code = part_copy(owner, url->owner, sizeof url->owner, "owner", err);
+    return code < 0 ? code : part_copy(job, url->job, sizeof url->job, "job", err);
 }
 
 static int take_place(struct span text, struct broker_url *url, struct err *err)
@@ -93,14 +94,14 @@ static int take_place(struct span text, struct broker_url *url, struct err *err)
     struct span host, port;
     bool has_port;
     if (text.len && text.ptr[0] == '[') {
-        host = until(span_of(text.ptr + 1, text.len - 1), ']', &port);
+        host = span_until(span_of(text.ptr + 1, text.len - 1), ']', &port);
         has_port = port.len > 0 && port.ptr[0] == ':';
         if (host.len + 2 > text.len || (port.len > 0 && !has_port))
             return err_set(err, -EINVAL, "%.*s: an IPv6 address stands in brackets: [ADDRESS]:PORT", SPAN_ARG(text));
         if (has_port)
             port = span_of(port.ptr + 1, port.len - 1);
     } else {
-        host = until(text, ':', &port);
+        host = span_until(text, ':', &port);
         has_port = host.len < text.len;
         if (memchr(port.ptr, ':', port.len))
             return err_set(err, -EINVAL, "%.*s: an IPv6 address stands in brackets: [ADDRESS]:PORT", SPAN_ARG(text));
@@ -160,9 +161,9 @@ static int take_password(const char *path, struct broker_url *url, struct err *e
 /* NAME=VALUE; dir is where a relative FILE begins, or NULL. */
 static int take_setting(struct span text, const char *dir, struct broker_url *url, struct err *err)
 {
-    struct span value, name = until(text, '=', &value);
+    struct span value, name = span_until(text, '=', &value);
     char path[PATH_MAX], file[PATH_MAX];
-    int code = take(value, file, sizeof file, "file", err);
+    int code = part_copy(value, file, sizeof file, "file", err);
     if (code < 0)
         return code;
     if (!*file || (*file != '/' && !dir))
@@ -183,25 +184,26 @@ static int take_setting(struct span text, const char *dir, struct broker_url *ur
 
 static int parse_mqtt(struct span text, struct broker_url *url, struct err *err)
 {
-    struct span settings, job, user, places, rest = until(text, '?', &settings), authority = until(rest, '/', &job);
+    struct span settings, job, user, places, rest = span_until(text, '?', &settings),
+                                             authority = span_until(rest, '/', &job);
     int code = take_job(job, url, err);
     const char *at = memrchr(authority.ptr, '@', authority.len);
     if (code == 0 && at) {
         struct span password;
-        user = until(span_of(authority.ptr, (size_t)(at - authority.ptr)), ':', &password);
+        user = span_until(span_of(authority.ptr, (size_t)(at - authority.ptr)), ':', &password);
         authority = span_of(at + 1, authority.len - (size_t)(at + 1 - authority.ptr));
-        code = take(user, url->user, sizeof url->user, "user", err);
+        code = part_copy(user, url->user, sizeof url->user, "user", err);
         if (code == 0)
-            code = take(password, url->password, sizeof url->password, "password", err);
+            code = part_copy(password, url->password, sizeof url->password, "password", err);
         if (code == 0 && !*url->user)
             code = err_set(err, -EINVAL, "the URL has an @, but no user before it");
     }
     for (places = authority; code == 0 && (places.len || !url->place_count);) {
-        struct span place = until(places, ',', &places);
+        struct span place = span_until(places, ',', &places);
         code = take_place(place, url, err);
     }
     while (code == 0 && settings.len) {
-        struct span setting = until(settings, '&', &settings);
+        struct span setting = span_until(settings, '&', &settings);
         code = take_setting(setting, NULL, url, err);
     }
     return code;
@@ -238,7 +240,7 @@ static int parse_local(const char *word, struct broker_url *url, struct err *err
 }
 
 /* What is needed together, or makes no sense. */
-static int check(struct broker_url *url, struct err *err)
+static int url_check(struct broker_url *url, struct err *err)
 {
     if (!url->tls && (*url->ca || *url->cert || *url->key))
         return err_set(err, -EINVAL, "ca, cert and key are for mqtts://");
@@ -254,15 +256,15 @@ static int check(struct broker_url *url, struct err *err)
 
 static int parse_plain(const char *word, struct broker_url *url, struct err *err)
 {
-    if (begins(word, "mqtt://"))
+    if (text_begins(word, "mqtt://"))
         return parse_mqtt(span_str(word + 7), url, err);
-    if (begins(word, "mqtts://")) {
+    if (text_begins(word, "mqtts://")) {
         url->tls = true;
         return parse_mqtt(span_str(word + 8), url, err);
     }
-    if (begins(word, "unix:"))
+    if (text_begins(word, "unix:"))
         return parse_unix(span_str(word + 5), url, err);
-    if (strcmp(word, "local") == 0 || begins(word, "local//"))
+    if (strcmp(word, "local") == 0 || text_begins(word, "local//"))
         return parse_local(word, url, err);
     const char *colon = strstr(word, "://");
     if (colon)
@@ -291,7 +293,7 @@ static struct span next_word(struct span *text)
 static bool next_line(struct span *text, struct line *line)
 {
     while (text->len) {
-        struct span rest = until(*text, '\n', text);
+        struct span rest = span_until(*text, '\n', text);
         line->number++;
         line->name = next_word(&rest);
         if (line->name.len == 0 || line->name.ptr[0] == '#')
@@ -362,7 +364,7 @@ static int parse_named(const char *word, struct broker_url *url, struct err *err
     _cleanup_(freep) char *content = NULL;
     size_t len;
     mode_t mode;
-    struct span job, name = until(span_str(word + 1), '/', &job);
+    struct span job, name = span_until(span_str(word + 1), '/', &job);
     bool last = !job.len && name.len && near_distance(name.ptr, name.len, "last") <= 2;
     const char *meant = last ? ": did you mean @last? A" : ": a";
     int code = read_brokers(dir, path, &mode, &content, &len, err);
@@ -395,7 +397,7 @@ int broker_url_parse(const char *word, struct broker_url *ret_url, struct err *e
     struct broker_url url = {0};
     int code = word[0] == '@' ? parse_named(word, &url, err) : parse_plain(word, &url, err);
     if (code == 0)
-        code = check(&url, err);
+        code = url_check(&url, err);
     if (code == 0)
         *ret_url = url;
     explicit_bzero(url.password, sizeof url.password);
@@ -423,7 +425,7 @@ static void put_places(struct buf *out, const struct broker_url *url)
     }
 }
 
-static void put(struct buf *out, const struct broker_url *url, bool all)
+static void url_put(struct buf *out, const struct broker_url *url, bool all)
 {
     if (url->local)
         buf_puts(out, "local");
@@ -460,13 +462,13 @@ static void put(struct buf *out, const struct broker_url *url, bool all)
 
 void broker_url_put(struct buf *out, const struct broker_url *url)
 {
-    put(out, url, true);
+    url_put(out, url, true);
 }
 
 void broker_url_show(const struct broker_url *url, char *ret_text, int size)
 {
     struct buf text = BUF_INIT;
-    put(&text, url, false);
+    url_put(&text, url, false);
     snprintf(ret_text, (size_t)size, "%s", text.failed ? "" : text.data);
     buf_done(&text);
 }

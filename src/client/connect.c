@@ -253,7 +253,8 @@ static int read_welcome(int fd, bool relayed, unsigned patience_ms, struct frame
     return 0;
 }
 
-static int greet(int fd, bool relayed, unsigned patience_ms, struct frame_reader *reader, int *tool_id, struct err *err)
+static int monitor_greet(int fd, bool relayed, unsigned patience_ms, struct frame_reader *reader, int *tool_id,
+                         struct err *err)
 {
     uint32_t words[2] = {htole32(WIRE_VERSION), htole32((uint32_t)*tool_id)};
     const char *name = program_invocation_short_name ? program_invocation_short_name : "";
@@ -274,7 +275,7 @@ int client_connect(const struct client_options *options, int *tool_id, int *ret_
     char runtime[PATH_MAX] = "", path[PATH_MAX + 16];
     if (options->elsewhere[0]) {
         _cleanup_(closep) int fd = client_relay(options->elsewhere, err);
-        int code = fd < 0 ? fd : greet(fd, true, RELAY_TIMEOUT_MS, reader, tool_id, err);
+        int code = fd < 0 ? fd : monitor_greet(fd, true, RELAY_TIMEOUT_MS, reader, tool_id, err);
         if (code == 0)
             *ret_fd = TAKE_FD(fd);
         return code;
@@ -297,7 +298,7 @@ int client_connect(const struct client_options *options, int *tool_id, int *ret_
             fd = client_monitor_socket(runtime, path, err);
         if (fd < 0)
             return fd;
-        int code = greet(fd, false, options->patience_ms, reader, &id, err);
+        int code = monitor_greet(fd, false, options->patience_ms, reader, &id, err);
         if (code == 0) {
             *tool_id = id;
             *ret_fd = TAKE_FD(fd);

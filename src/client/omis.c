@@ -138,7 +138,7 @@ static const char not_ours[] =
     "this process was forked from the one that called omis_init: it must call omis_init itself";
 
 /* A reply without the monitor: returned by a blocking call, else given to the callback. */
-static Omis_reply answer(bool waits, client_callback_fn *callback, void *param, Omis_reply reply)
+static Omis_reply reply_hand_out(bool waits, client_callback_fn *callback, void *param, Omis_reply reply)
 {
     if (waits)
         return reply;
@@ -154,14 +154,15 @@ static Omis_reply request_locked(struct span text, client_callback_fn *callback,
     if (waits) /* a buffered request is never answered */
         flags &= ~(Omis_flags)OMIS_BUFFER_REQUEST;
     if (text.len > FRAME_PAYLOAD_LIMIT - sizeof(uint32_t))
-        return answer(waits, callback, param,
-                      client_reply(OMIS_PARAMETER_ERROR, "the request has %zu bytes, more than the limit of %zu",
-                                   text.len, FRAME_PAYLOAD_LIMIT - sizeof(uint32_t)));
+        return reply_hand_out(waits, callback, param,
+                              client_reply(OMIS_PARAMETER_ERROR,
+                                           "the request has %zu bytes, more than the limit of %zu", text.len,
+                                           FRAME_PAYLOAD_LIMIT - sizeof(uint32_t)));
     if (the.fd < 0)
-        return answer(waits, callback, param, local_reply_new(OMIS_INTERNAL_ERROR, the.lost_why));
+        return reply_hand_out(waits, callback, param, local_reply_new(OMIS_INTERNAL_ERROR, the.lost_why));
     uint32_t id = session_add_request(&the, text, callback, param, flags, waits ? 0 : timeout_ms);
     if (id == 0)
-        return answer(waits, callback, param, local_reply_no_memory());
+        return reply_hand_out(waits, callback, param, local_reply_no_memory());
     if (waits) {
         struct waiter waiter = {.id = id, .timeout_ms = timeout_ms, .deadline_ns = timeout_deadline_ns(timeout_ms)};
         session_wait(&the, &waiter, -1);

@@ -168,7 +168,7 @@ static void end_texts(const struct value *values, size_t count)
     }
 }
 
-static void parse(struct omis_reader *reader, struct span text)
+static void reader_parse(struct omis_reader *reader, struct span text)
 {
     struct err err = {0};
     size_t count = 0;
@@ -200,7 +200,7 @@ static const char *error_text(struct arena *arena, const Omis_object_result *res
     return text ? text : no_memory;
 }
 
-static void look(struct omis_reader *reader)
+static void reader_look(struct omis_reader *reader)
 {
     const Omis_object_result *result = reader->current;
     if (reader->missed && reader->reply[0] && reader->reply[0]->obj_list)
@@ -215,15 +215,15 @@ static void look(struct omis_reader *reader)
     if (result->status >= OMIS_FIRST_ERROR)
         reader->error = error_text(&reader->arena, result);
     else if (result->result && *result->result)
-        parse(reader,
-              span_of(result->result, reader->action ? reply_result_length(result->result) : strlen(result->result)));
+        reader_parse(reader, span_of(result->result,
+                                     reader->action ? reply_result_length(result->result) : strlen(result->result)));
 }
 
 const struct omis_value *omis_reader_values(struct omis_reader *reader)
 {
     if (!reader)
         return &no_values;
-    look(reader);
+    reader_look(reader);
     return reader->values;
 }
 
@@ -231,7 +231,7 @@ const char *omis_reader_error(struct omis_reader *reader)
 {
     if (!reader)
         return no_memory;
-    look(reader);
+    reader_look(reader);
     return reader->error;
 }
 
@@ -248,7 +248,7 @@ const char *omis_reader_first_error(struct omis_reader *reader)
 
 /* ---- what is in a value ---- */
 
-static bool is(const struct omis_value *value, enum value_kind kind)
+static bool value_is(const struct omis_value *value, enum value_kind kind)
 {
     return value && value->value.kind == kind;
 }
@@ -265,7 +265,7 @@ enum omis_kind omis_kind(const struct omis_value *value)
 
 int64_t omis_integer(const struct omis_value *value)
 {
-    if (!is(value, VALUE_INTEGER))
+    if (!value_is(value, VALUE_INTEGER))
         return 0;
     bool above = !value->value.integer.negative && value->value.integer.bits > INT64_MAX;
     return above ? INT64_MAX : (int64_t)value->value.integer.bits;
@@ -273,12 +273,12 @@ int64_t omis_integer(const struct omis_value *value)
 
 uint64_t omis_unsigned(const struct omis_value *value)
 {
-    return is(value, VALUE_INTEGER) && !value->value.integer.negative ? value->value.integer.bits : 0;
+    return value_is(value, VALUE_INTEGER) && !value->value.integer.negative ? value->value.integer.bits : 0;
 }
 
 static bool as_integer(const struct omis_value *value, long double *ret_number)
 {
-    if (!is(value, VALUE_INTEGER))
+    if (!value_is(value, VALUE_INTEGER))
         return false;
     uint64_t bits = value->value.integer.bits;
     *ret_number = value->value.integer.negative ? (long double)(int64_t)bits : (long double)bits;
@@ -288,7 +288,7 @@ static bool as_integer(const struct omis_value *value, long double *ret_number)
 double omis_floating(const struct omis_value *value)
 {
     long double number = 0;
-    if (is(value, VALUE_FLOATING))
+    if (value_is(value, VALUE_FLOATING))
         return value->value.floating.number;
     return as_integer(value, &number) ? (double)number : 0;
 }
@@ -296,14 +296,14 @@ double omis_floating(const struct omis_value *value)
 long double omis_long_floating(const struct omis_value *value)
 {
     long double number = 0;
-    if (is(value, VALUE_FLOATING))
+    if (value_is(value, VALUE_FLOATING))
         return value->value.floating.wide;
     return as_integer(value, &number) ? number : 0;
 }
 
 const char *omis_text(const struct omis_value *value, size_t *ret_length)
 {
-    bool text = is(value, VALUE_STRING) || is(value, VALUE_TOKEN) || is(value, VALUE_BINARY);
+    bool text = value_is(value, VALUE_STRING) || value_is(value, VALUE_TOKEN) || value_is(value, VALUE_BINARY);
     if (ret_length)
         *ret_length = text ? value->value.text.len : 0;
     return text ? value->value.text.ptr : "";
@@ -311,7 +311,7 @@ const char *omis_text(const struct omis_value *value, size_t *ret_length)
 
 size_t omis_count(const struct omis_value *list)
 {
-    return is(list, VALUE_LIST) ? list->value.list.count : 0;
+    return value_is(list, VALUE_LIST) ? list->value.list.count : 0;
 }
 
 const struct omis_value *omis_item(const struct omis_value *list, size_t index)

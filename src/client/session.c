@@ -92,7 +92,7 @@ static Omis_reply timeout_reply(const struct session *session, unsigned timeout_
 
 /* Arms the timer for session->deadline_ns, or switches it off. Without a timer the tool gets the answer in its next
  * omis_handler. */
-static void arm(struct session *session)
+static void session_arm_timer(struct session *session)
 {
     struct epoll_event event = {.events = EPOLLIN};
     if (session->epoll_fd < 0 || (session->timer_fd < 0 && !session->deadline_ns))
@@ -114,7 +114,7 @@ static void timeout_watch(struct session *session, uint64_t deadline_ns)
 {
     if (deadline_ns && (!session->deadline_ns || deadline_ns < session->deadline_ns))
         session->deadline_ns = deadline_ns;
-    arm(session);
+    session_arm_timer(session);
 }
 
 void timeout_expire(struct session *session)
@@ -135,7 +135,7 @@ void timeout_expire(struct session *session)
         pending->overdue = true;
         session_queue(session, pending->callback, pending->param, timeout_reply(session, pending->timeout_ms));
     }
-    arm(session);
+    session_arm_timer(session);
 }
 
 enum { KEEP_BUFFER_SIZE = 1 << 20 }; /* a larger send buffer is freed when it is empty */
@@ -392,7 +392,7 @@ void session_send(struct session *session)
 
 /* ---- receiving ---- */
 
-static Omis_reply decode(struct span payload)
+static Omis_reply payload_reply(struct span payload)
 {
     Omis_reply reply;
     int code = reply_decode(payload, &reply);
@@ -440,12 +440,12 @@ static void take_frame(struct session *session, const struct frame *frame)
     switch (frame->type) {
     case FRAME_REPLY: {
         bool last = frame->flags & FRAME_LAST;
-        take_reply(session, frame->id, last, last && frame->payload.len == 0 ? NULL : decode(frame->payload));
+        take_reply(session, frame->id, last, last && frame->payload.len == 0 ? NULL : payload_reply(frame->payload));
         break;
     }
     case FRAME_ERROR:
         if (session->error_handler)
-            session_queue(session, NULL, NULL, decode(frame->payload));
+            session_queue(session, NULL, NULL, payload_reply(frame->payload));
         break;
     case FRAME_GOODBYE:
         take_goodbye(session, frame->payload);
@@ -481,7 +481,7 @@ static void take_frames(struct session *session)
 }
 
 /* One recv. >0: bytes were read; 0: nothing there, or the connection is lost. */
-static size_t receive(struct session *session, int flags)
+static size_t session_receive(struct session *session, int flags)
 {
     size_t room;
     char *to = frame_reader_room(&session->reader, &room);
@@ -512,7 +512,7 @@ void session_take_in(struct session *session, size_t limit)
     size_t taken = 0;
     take_frames(session);
     while (session->fd >= 0 && taken < limit) {
-        size_t got = receive(session, MSG_DONTWAIT);
+        size_t got = session_receive(session, MSG_DONTWAIT);
         if (got == 0)
             return;
         taken += got;
@@ -548,7 +548,7 @@ void session_wait(struct session *session, struct waiter *waiter, int timeout_ms
             else
                 wait_for_socket(session, left_ms);
         } else if (timeout_ms < 0 && session->sent == session->out.len)
-            receive(session, 0); /* the common case: one system call */
+            session_receive(session, 0); /* the common case: one system call */
         else if (!wait_for_socket(session, timeout_ms < 0 ? -1 : (int)wait_policies[WAIT_ANSWER].look_ms) &&
                  timeout_ms >= 0 && patience_over(&session->patience, (unsigned)timeout_ms, &err))
             break;

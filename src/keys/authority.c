@@ -91,7 +91,8 @@ static int key_write(const struct key *key, const char *path, struct err *err)
 
 /* ---- a new authority ---- */
 
-static int save(const char *dir, const char *name, X509 *cert, EVP_PKEY *private_key, X509 *authority, struct err *err)
+static int authority_save_file(const char *dir, const char *name, X509 *cert, EVP_PKEY *private_key, X509 *authority,
+                               struct err *err)
 {
     _cleanup_(buf_done) struct buf text = BUF_INIT;
     char path[PATH_MAX];
@@ -123,7 +124,7 @@ static int save_issued(const struct key *key, const char *dir, struct err *err)
 {
     char name[80];
     snprintf(name, sizeof name, "issued/%s.pem", key->about.serial);
-    return save(dir, name, key->cert, NULL, key->authority, err);
+    return authority_save_file(dir, name, key->cert, NULL, key->authority, err);
 }
 
 static int fill_dir(const char *dir, const char *user, struct err *err)
@@ -145,10 +146,10 @@ static int fill_dir(const char *dir, const char *user, struct err *err)
     if (code == 0)
         code = save_issued(own, dir, err);
     if (code == 0)
-        code = save(dir, "own.pem", own->cert, own->private_key, own->authority, err);
+        code = authority_save_file(dir, "own.pem", own->cert, own->private_key, own->authority, err);
     if (code == 0)
-        code = save(dir, "authority.key", NULL, authority->private_key, NULL, err);
-    return code == 0 ? save(dir, "authority.pem", authority->cert, NULL, NULL, err) : code;
+        code = authority_save_file(dir, "authority.key", NULL, authority->private_key, NULL, err);
+    return code == 0 ? authority_save_file(dir, "authority.pem", authority->cert, NULL, NULL, err) : code;
 }
 
 /* What fill_dir makes. */
@@ -491,7 +492,7 @@ static bool add_serial(X509_CRL *crl, const char *serial)
 }
 
 /* Times, and the next number: what receivers know the newer list by. */
-static bool date(X509_CRL *crl, const struct key *authority)
+static bool crl_set_dates(X509_CRL *crl, const struct key *authority)
 {
     ASN1_INTEGER *number = ASN1_INTEGER_new();
     ASN1_TIME *now = ASN1_TIME_adj(NULL, time(NULL), 0, 0), *end = ASN1_TIME_adj(NULL, authority->about.until, 0, 0);
@@ -518,7 +519,7 @@ static int revoke_serial(X509_CRL **crl, const struct key *authority, const char
                        "revoked.pem was not signed by this authority: nothing is revoked before it is restored");
     }
     _cleanup_(bio_st_freep) BIO *memory = BIO_new(BIO_s_mem());
-    if (!memory || !add_serial(*crl, serial) || !date(*crl, authority) || X509_CRL_sort(*crl) != 1 ||
+    if (!memory || !add_serial(*crl, serial) || !crl_set_dates(*crl, authority) || X509_CRL_sort(*crl) != 1 ||
         X509_CRL_sign(*crl, authority->private_key, NULL) <= 0 || PEM_write_bio_X509_CRL(memory, *crl) != 1)
         return err_set(err, -ENOMEM, "the list of revoked keys cannot be made");
     long len = BIO_get_mem_data(memory, &text);
@@ -543,7 +544,7 @@ static bool is_meant(const struct issued *issued, const char *which, bool revoke
 
 /* Which key is meant, among those that were issued: the beginning of a serial, or a name, first of those that are not
  * revoked yet. */
-static int find(const char *which, struct key_about *ret_about, struct err *err)
+static int issued_find(const char *which, struct key_about *ret_about, struct err *err)
 {
     _cleanup_(freep) struct issued *list = NULL;
     _cleanup_(buf_done) struct buf serials = BUF_INIT;
@@ -583,7 +584,7 @@ int authority_revoke(const char *which, struct key_about *ret_about, struct err 
         return err_errno(err, -errno, "%s", dir);
     if (flock(lock, LOCK_EX | LOCK_NB) < 0)
         return err_errno(err, -errno, "another scry keys revokes right now");
-    code = find(which, &about, err);
+    code = issued_find(which, &about, err);
     if (code == 0)
         code = read_crl(&crl, err);
     if (code == 0 && crl_has(crl, about.serial))

@@ -217,7 +217,7 @@ static bool may_all(const struct key_about *about)
 }
 
 /* Instead of OpenSSL's own verification: the authority is one, and signs all keys itself. */
-static int verify(X509_STORE_CTX *store, void *arg)
+static int on_verify(X509_STORE_CTX *store, void *arg)
 {
     static const int errors[] = {
         [TRUST_FOREIGN] = X509_V_ERR_UNABLE_TO_GET_ISSUER_CERT_LOCALLY,
@@ -264,10 +264,10 @@ static int context_new(struct tls *tls, struct err *err)
     return 0;
 }
 
-static int use_key(struct tls *tls, const struct key *key, struct err *err)
+static int tls_use_key(struct tls *tls, const struct key *key, struct err *err)
 {
     SSL_CTX *context = tls->context;
-    SSL_CTX_set_cert_verify_callback(context, verify, tls);
+    SSL_CTX_set_cert_verify_callback(context, on_verify, tls);
     bool fine =
         SSL_CTX_use_certificate(context, key_cert(key)) == 1 && SSL_CTX_use_PrivateKey(context, key_private(key)) == 1;
     const char *why = ERR_reason_error_string(ERR_peek_last_error());
@@ -295,7 +295,7 @@ int tls_new(struct tls **ret_tls, const struct key *key, bool listens, struct er
     if (code == 0 && listens)
         code = truster_look(tls->truster, err); /* here a list of another authority is a mistake */
     if (code >= 0)
-        code = use_key(tls, key, err);
+        code = tls_use_key(tls, key, err);
     if (code == 0)
         *ret_tls = TAKE_PTR(tls);
     return code;
@@ -320,8 +320,8 @@ static SSL_SESSION *shared_session(SSL *ssl)
     return NULL;
 }
 
-static int offer(SSL *ssl, const EVP_MD *digest, const unsigned char **ret_id, size_t *ret_len,
-                 SSL_SESSION **ret_session)
+static int on_psk_offer(SSL *ssl, const EVP_MD *digest, const unsigned char **ret_id, size_t *ret_len,
+                        SSL_SESSION **ret_session)
 {
     (void)digest; /* of a retry: it is the one of the suite */
     *ret_id = identity;
@@ -331,7 +331,7 @@ static int offer(SSL *ssl, const EVP_MD *digest, const unsigned char **ret_id, s
 }
 
 /* Without a session there is nothing else that this side could show, and the handshake fails. */
-static int find(SSL *ssl, const unsigned char *id, size_t len, SSL_SESSION **ret_session)
+static int on_psk_find(SSL *ssl, const unsigned char *id, size_t len, SSL_SESSION **ret_session)
 {
     bool ours = len == sizeof identity && memcmp(id, identity, len) == 0;
     *ret_session = ours ? shared_session(ssl) : NULL;
@@ -339,7 +339,7 @@ static int find(SSL *ssl, const unsigned char *id, size_t len, SSL_SESSION **ret
 }
 
 /* Whoever shows a certificate does not have the secret. */
-static int refuse(X509_STORE_CTX *store, void *arg)
+static int on_verify_refuse(X509_STORE_CTX *store, void *arg)
 {
     (void)arg;
     X509_STORE_CTX_set_error(store, X509_V_ERR_APPLICATION_VERIFICATION);
@@ -355,14 +355,14 @@ int tls_new_shared(struct tls **ret_tls, const uint8_t secret[TLS_SECRET], bool 
     tls->listens = listens;
     memcpy(tls->secret, secret, TLS_SECRET);
     SSL_CTX_set_app_data(tls->context, (char *)tls);
-    SSL_CTX_set_cert_verify_callback(tls->context, refuse, NULL);
+    SSL_CTX_set_cert_verify_callback(tls->context, on_verify_refuse, NULL);
     if (SSL_CTX_set_session_id_context(tls->context, identity, sizeof identity) != 1 ||
         SSL_CTX_set_ciphersuites(tls->context, "TLS_AES_128_GCM_SHA256") != 1)
         return err_set(err, -ENOMEM, "out of memory");
     if (listens)
-        SSL_CTX_set_psk_find_session_callback(tls->context, find);
+        SSL_CTX_set_psk_find_session_callback(tls->context, on_psk_find);
     else
-        SSL_CTX_set_psk_use_session_callback(tls->context, offer);
+        SSL_CTX_set_psk_use_session_callback(tls->context, on_psk_offer);
     *ret_tls = TAKE_PTR(tls);
     return 0;
 }
@@ -549,7 +549,7 @@ static void transport_drain(struct transport *transport)
 }
 
 /* Its exit status; -1: it goes on, or was killed. */
-static int wait_for(struct transport *transport)
+static int ssh_exit_status(struct transport *transport)
 {
     int status = 0;
     _cleanup_(closep) int pidfd = (int)syscall(SYS_pidfd_open, transport->child, 0);
@@ -561,7 +561,7 @@ static int wait_for(struct transport *transport)
     return pid > 0 && WIFEXITED(status) ? WEXITSTATUS(status) : -1;
 }
 
-static void last_line(char *text, char **ret_line)
+static void text_last_line(char *text, char **ret_line)
 {
     size_t len = strlen(text);
     while (len && strchr("\r\n ", text[len - 1]))
@@ -585,7 +585,7 @@ void transport_why(struct transport *transport, struct err *err)
     char *text = transport->said, *line;
     if (transport->child <= 0 || transport->errors < 0)
         return;
-    int status = wait_for(transport);
+    int status = ssh_exit_status(transport);
     transport_drain(transport);
     for (size_t i = 0; status == SSH_FAILED && i < sizeof reasons / sizeof *reasons; i++)
         if (strstr(text, reasons[i].words)) {
@@ -595,7 +595,7 @@ void transport_why(struct transport *transport, struct err *err)
                     reasons[i].code == -EACCES && !has_agent() ? no_agent : "");
             return;
         }
-    last_line(text, &line);
+    text_last_line(text, &line);
     if (status == NOT_FOUND || status == NOT_EXECUTABLE)
         err_set(err, -ENOPKG, "%s: there is no scry: install it there, or `scry link copy %s`", transport->host,
                 transport->host);

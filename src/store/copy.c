@@ -110,7 +110,7 @@ static int put_description(const struct fetch *fetch)
     return code;
 }
 
-static int fill(struct store *store, struct fetch *fetch, bool whole, struct err *err)
+static int fetch_fill(struct store *store, struct fetch *fetch, bool whole, struct err *err)
 {
     struct db_value job = db_integer(fetch->found->key);
     int code = put_description(fetch);
@@ -170,7 +170,7 @@ int fetch_job(struct store *store, const struct store_found *found, bool whole, 
     if (code == 0) {
         fetch.job_text = json_text(found->id);
         fetch.node_text = json_text(row.node);
-        code = fill(store, &fetch, whole, &own);
+        code = fetch_fill(store, &fetch, whole, &own);
     }
     free(fetch.job_text);
     free(fetch.node_text);

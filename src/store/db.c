@@ -53,7 +53,7 @@ static void expand_word(const struct db *db, struct buf *out, struct span word)
     out->failed = true; /* a mistake in the program: no statement is better than a wrong one */
 }
 
-static void expand(const struct db *db, struct buf *out, const char *sql)
+static void words_expand(const struct db *db, struct buf *out, const char *sql)
 {
     for (const char *at; (at = strchr(sql, '@')); sql = strchr(at + 1, '@') + 1) {
         buf_append(out, sql, (size_t)(at - sql));
@@ -66,7 +66,7 @@ int db_query(struct db *db, const char *sql, const struct db_value *parameters, 
              struct err *err)
 {
     _cleanup_(buf_done) struct buf text = BUF_INIT;
-    expand(db, &text, sql);
+    words_expand(db, &text, sql);
     if (text.failed)
         return err_set(err, -ENOMEM, "out of memory");
     return db->backend->query(db, text.data, parameters, count, fn, ctx, err);
@@ -220,7 +220,7 @@ static int one_text(void *ctx, const struct db_value *values, int count)
     return 0;
 }
 
-static int step(struct db *db, int from, struct err *err)
+static int schema_step(struct db *db, int from, struct err *err)
 {
     struct db_value version[] = {db_integer(from + 1), db_string(SCRY_VERSION)};
     const char *own = db->backend->own_steps[from];
@@ -267,7 +267,7 @@ static int schema_ready(struct db *db, enum db_access access, struct err *err)
             return err_set(err, -ENOENT, "there is no record in %s; scry record makes one", db->name);
         if (code < 0 || version >= SCHEMA_VERSION || access == DB_READ)
             break;
-        code = step(db, (int)version, err);
+        code = schema_step(db, (int)version, err);
     }
     if (code < 0)
         return code;

@@ -57,7 +57,7 @@ static const char *const own_steps[SCHEMA_VERSION] = {
 /* clang-format on */
 
 /* The first line of what the server says is enough. */
-static int failed(struct postgres *postgres, const PGresult *result, struct err *err)
+static int postgres_error(struct postgres *postgres, const PGresult *result, struct err *err)
 {
     const char *text = result ? PQresultErrorMessage(result) : PQerrorMessage(postgres->connection);
     const char *state = result ? PQresultErrorField(result, PG_DIAG_SQLSTATE) : NULL;
@@ -83,7 +83,7 @@ struct bound {
     int lengths[DB_PARAMETERS], formats[DB_PARAMETERS];
 };
 
-static int bind(struct bound *bound, const struct db_value *values, int count)
+static int bound_fill(struct bound *bound, const struct db_value *values, int count)
 {
     for (int i = 0; i < count; i++) {
         const struct db_value *value = &values[i];
@@ -110,7 +110,7 @@ static int bind(struct bound *bound, const struct db_value *values, int count)
     return 0;
 }
 
-static struct db_value cell(const PGresult *result, int row, int at, unsigned char **ret_bytes)
+static struct db_value value_at(const PGresult *result, int row, int at, unsigned char **ret_bytes)
 {
     const char *text = PQgetvalue(result, row, at);
     if (PQgetisnull(result, row, at))
@@ -135,14 +135,14 @@ static struct db_value cell(const PGresult *result, int row, int at, unsigned ch
     }
 }
 
-static int rows(const PGresult *result, db_row_fn *fn, void *ctx)
+static int rows_each(const PGresult *result, db_row_fn *fn, void *ctx)
 {
     int columns = PQnfields(result), stop = 0;
     for (int row = 0; fn && row < PQntuples(result) && stop == 0; row++) {
         struct db_value values[DB_PARAMETERS];
         unsigned char *bytes[DB_PARAMETERS] = {NULL};
         for (int i = 0; i < columns && i < DB_PARAMETERS; i++)
-            values[i] = cell(result, row, i, &bytes[i]);
+            values[i] = value_at(result, row, i, &bytes[i]);
         stop = fn(ctx, values, columns);
         for (int i = 0; i < columns && i < DB_PARAMETERS; i++)
             PQfreemem(bytes[i]);
@@ -150,19 +150,19 @@ static int rows(const PGresult *result, db_row_fn *fn, void *ctx)
     return stop;
 }
 
-static int query(struct db *db, const char *sql, const struct db_value *values, int count, db_row_fn *fn, void *ctx,
-                 struct err *err)
+static int postgres_query(struct db *db, const char *sql, const struct db_value *values, int count, db_row_fn *fn,
+                          void *ctx, struct err *err)
 {
     struct postgres *postgres = (struct postgres *)db;
     struct bound *bound = calloc(1, sizeof *bound);
-    int code = bound ? bind(bound, values, count) : -ENOMEM;
+    int code = bound ? bound_fill(bound, values, count) : -ENOMEM;
     if (code == 0) {
         _cleanup_(result_clear) PGresult *result =
             PQexecParams(postgres->connection, sql, count, NULL, bound->values, bound->lengths, bound->formats, 0);
         ExecStatusType status = PQresultStatus(result);
-        code = status == PGRES_TUPLES_OK                               ? rows(result, fn, ctx)
+        code = status == PGRES_TUPLES_OK                               ? rows_each(result, fn, ctx)
                : status == PGRES_COMMAND_OK || status == PGRES_COPY_IN ? 0
-                                                                       : failed(postgres, result, err);
+                                                                       : postgres_error(postgres, result, err);
     } else {
         err_set(err, code, "out of memory");
     }
@@ -174,7 +174,7 @@ static int query(struct db *db, const char *sql, const struct db_value *values, 
 
 /* ---- transactions ---- */
 
-static void quiet(void *ctx, const PGresult *result)
+static void on_notice(void *ctx, const PGresult *result)
 {
 }
 
@@ -191,7 +191,7 @@ static int keep_text(void *ctx, const struct db_value *values, int count)
     " WHERE locktype = 'advisory' AND classid = 1396920915 AND granted" \
     " AND database = (SELECT oid FROM pg_database WHERE datname = current_database())" \
     " AND objid::bigint = hashtext(current_schema())::bigint & 4294967295"
-static int own(struct db *db, struct err *err)
+static int postgres_own(struct db *db, struct err *err)
 {
     struct postgres *postgres = (struct postgres *)db;
     char other[OTHER_SIZE] = "";
@@ -218,7 +218,7 @@ static int own(struct db *db, struct err *err)
                    *other ? ")" : "", db->name);
 }
 
-static int reconnect(struct postgres *postgres, struct err *err)
+static int postgres_reconnect(struct postgres *postgres, struct err *err)
 {
     if (PQstatus(postgres->connection) != CONNECTION_OK) {
         postgres->owned = false;
@@ -226,31 +226,31 @@ static int reconnect(struct postgres *postgres, struct err *err)
         PQreset(postgres->connection);
     }
     if (PQstatus(postgres->connection) != CONNECTION_OK)
-        return failed(postgres, NULL, err);
-    return postgres->owns && !postgres->owned ? own(&postgres->db, err) : 0;
+        return postgres_error(postgres, NULL, err);
+    return postgres->owns && !postgres->owned ? postgres_own(&postgres->db, err) : 0;
 }
 
-static int begin(struct db *db, bool write, struct err *err)
+static int postgres_begin(struct db *db, bool write, struct err *err)
 {
-    int code = reconnect((struct postgres *)db, err);
-    return code < 0 ? code : query(db, write ? "BEGIN" : "BEGIN READ ONLY", NULL, 0, NULL, NULL, err);
+    int code = postgres_reconnect((struct postgres *)db, err);
+    return code < 0 ? code : postgres_query(db, write ? "BEGIN" : "BEGIN READ ONLY", NULL, 0, NULL, NULL, err);
 }
 
-static void rollback(struct db *db)
+static void postgres_rollback(struct db *db)
 {
     struct postgres *postgres = (struct postgres *)db;
     if (PQtransactionStatus(postgres->connection) != PQTRANS_IDLE)
-        query(db, "ROLLBACK", NULL, 0, NULL, NULL, NULL);
+        postgres_query(db, "ROLLBACK", NULL, 0, NULL, NULL, NULL);
 }
 
-static int commit(struct db *db, struct err *err)
+static int postgres_commit(struct db *db, struct err *err)
 {
     struct postgres *postgres = (struct postgres *)db;
     bool fails = PQtransactionStatus(postgres->connection) == PQTRANS_INERROR; /* COMMIT would roll back, and succeed */
     int code = fails ? err_set(err, -EPROTO, "%s: a statement has failed", db->name)
-                     : query(db, "COMMIT", NULL, 0, NULL, NULL, err);
+                     : postgres_query(db, "COMMIT", NULL, 0, NULL, NULL, err);
     if (code < 0)
-        rollback(db);
+        postgres_rollback(db);
     return code;
 }
 
@@ -265,14 +265,14 @@ static int day_make(struct db *db, const char *day, struct err *err)
 {
     struct postgres *postgres = (struct postgres *)db;
     char sql[200];
-    int code = reconnect(postgres, err);
+    int code = postgres_reconnect(postgres, err);
     if (code < 0 || strcmp(postgres->day, day) == 0)
         return code;
     if (!is_day(day))
         return err_set(err, -EINVAL, "%s is no day", day);
     snprintf(sql, sizeof sql, "CREATE TABLE IF NOT EXISTS \"records_%s\" PARTITION OF records FOR VALUES IN ('%s')",
              day, day);
-    code = query(db, sql, NULL, 0, NULL, NULL, err);
+    code = postgres_query(db, sql, NULL, 0, NULL, NULL, err);
     if (code == 0)
         snprintf(postgres->day, sizeof postgres->day, "%s", day);
     return code;
@@ -322,25 +322,26 @@ static int day_put(struct db *db, const char *day, const struct db_record *recor
     struct postgres *postgres = (struct postgres *)db;
     if (!count)
         return 0;
-    int code = query(db, "COPY records (day, job, seq, t, stream, type, record) FROM STDIN", NULL, 0, NULL, NULL, err);
+    int code = postgres_query(db, "COPY records (day, job, seq, t, stream, type, record) FROM STDIN", NULL, 0, NULL,
+                              NULL, err);
     if (code < 0)
         return code;
     code = copy_rows(postgres, day, records, count);
     PQputCopyEnd(postgres->connection, code < 0 ? "given up" : NULL);
     for (PGresult *result; (result = PQgetResult(postgres->connection)); PQclear(result)) {
         if (PQresultStatus(result) != PGRES_COMMAND_OK)
-            code = failed(postgres, result, err);
+            code = postgres_error(postgres, result, err);
     }
     return code;
 }
 
-static int days(struct db *db, db_row_fn *fn, void *ctx, struct err *err)
+static int postgres_days(struct db *db, db_row_fn *fn, void *ctx, struct err *err)
 {
-    return query(db,
-                 "SELECT substr(child.relname::text, 9) FROM pg_inherits"
-                 " JOIN pg_class child ON child.oid = inhrelid WHERE inhparent = 'records'::regclass"
-                 " AND child.relname LIKE 'records\\_____-__-__' ORDER BY 1",
-                 NULL, 0, fn, ctx, err);
+    return postgres_query(db,
+                          "SELECT substr(child.relname::text, 9) FROM pg_inherits"
+                          " JOIN pg_class child ON child.oid = inhrelid WHERE inhparent = 'records'::regclass"
+                          " AND child.relname LIKE 'records\\_____-__-__' ORDER BY 1",
+                          NULL, 0, fn, ctx, err);
 }
 
 struct reading {
@@ -368,10 +369,10 @@ static int day_read(struct db *db, const char *day, int64_t job, int64_t from, d
     while (code == 0 && reading.rows >= AT_ONCE) {
         struct db_value values[] = {db_string(day), db_integer(job), db_integer(reading.last)};
         reading.rows = 0;
-        code = query(db,
-                     "SELECT seq, stream, record::text FROM records WHERE day = $1::date AND job = $2::bigint"
-                     " AND seq > $3::bigint ORDER BY seq LIMIT 5000",
-                     values, 3, read_row, &reading, err);
+        code = postgres_query(db,
+                              "SELECT seq, stream, record::text FROM records WHERE day = $1::date AND job = $2::bigint"
+                              " AND seq > $3::bigint ORDER BY seq LIMIT 5000",
+                              values, 3, read_row, &reading, err);
     }
     return code;
 }
@@ -382,13 +383,14 @@ static int day_drop(struct db *db, const char *day, int64_t job, struct err *err
     struct db_value values[] = {db_string(day), db_integer(job)};
     char sql[100];
     if (job >= 0)
-        return query(db, "DELETE FROM records WHERE day = $1::date AND job = $2::bigint", values, 2, NULL, NULL, err);
+        return postgres_query(db, "DELETE FROM records WHERE day = $1::date AND job = $2::bigint", values, 2, NULL,
+                              NULL, err);
     if (!is_day(day))
         return err_set(err, -EINVAL, "%s is no day", day);
     if (strcmp(postgres->day, day) == 0)
         *postgres->day = '\0';
     snprintf(sql, sizeof sql, "DROP TABLE IF EXISTS \"records_%s\"", day);
-    return query(db, sql, NULL, 0, NULL, NULL, err);
+    return postgres_query(db, sql, NULL, 0, NULL, NULL, err);
 }
 
 /* ---- opening ---- */
@@ -411,16 +413,16 @@ static const struct db_backend backend = {
               {"LEAST", "least(%)"},
               {NULL}},
     .own_steps = own_steps,
-    .begin = begin,
-    .commit = commit,
-    .rollback = rollback,
-    .query = query,
+    .begin = postgres_begin,
+    .commit = postgres_commit,
+    .rollback = postgres_rollback,
+    .query = postgres_query,
     .day_make = day_make,
     .day_put = day_put,
-    .days = days,
+    .days = postgres_days,
     .day_read = day_read,
     .day_drop = day_drop,
-    .own = own,
+    .own = postgres_own,
     .close = close_postgres,
 };
 
@@ -448,13 +450,13 @@ int db_open_postgres(struct db **ret_db, const char *url, enum db_access access,
     postgres->db.place = postgres->db.name;
     show_url(url, postgres->db.name, sizeof postgres->db.name);
     postgres->connection = PQconnectdbParams(keys, values, 1);
-    int code = PQstatus(postgres->connection) == CONNECTION_OK ? 0 : failed(postgres, NULL, err);
-    PQsetNoticeReceiver(postgres->connection, quiet, NULL);
+    int code = PQstatus(postgres->connection) == CONNECTION_OK ? 0 : postgres_error(postgres, NULL, err);
+    PQsetNoticeReceiver(postgres->connection, on_notice, NULL);
     if (code == 0 && PQserverVersion(postgres->connection) < 140000)
         code = err_set(err, -EPROTO, "%s is PostgreSQL %d: 14 or later is needed", postgres->db.name,
                        PQserverVersion(postgres->connection) / 10000);
     if (code == 0 && access == DB_READ)
-        code = query(&postgres->db, "SET default_transaction_read_only = on", NULL, 0, NULL, NULL, err);
+        code = postgres_query(&postgres->db, "SET default_transaction_read_only = on", NULL, 0, NULL, NULL, err);
     if (code < 0) {
         close_postgres(&postgres->db);
         return code;

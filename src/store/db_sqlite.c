@@ -47,7 +47,7 @@ struct sqlite {
 
 static const char *const own_steps[SCHEMA_VERSION] = {NULL};
 
-static int failed(sqlite3 *handle, int code, const char *what, struct err *err)
+static int sqlite_error(sqlite3 *handle, int code, const char *what, struct err *err)
 {
     int number = code & 0xff;
     const char *text = handle ? sqlite3_errmsg(handle) : sqlite3_errstr(code);
@@ -62,7 +62,7 @@ static int failed(sqlite3 *handle, int code, const char *what, struct err *err)
     return err_set(err, number == SQLITE_ERROR ? -EPROTO : -EIO, "%s: %s", what, text);
 }
 
-static void bind(sqlite3_stmt *prepared, const struct db_value *values, int count)
+static void values_bind(sqlite3_stmt *prepared, const struct db_value *values, int count)
 {
     for (int i = 0; i < count; i++) {
         const struct db_value *value = &values[i];
@@ -80,7 +80,7 @@ static void bind(sqlite3_stmt *prepared, const struct db_value *values, int coun
     }
 }
 
-static struct db_value column(sqlite3_stmt *prepared, int at)
+static struct db_value value_at(sqlite3_stmt *prepared, int at)
 {
     switch (sqlite3_column_type(prepared, at)) {
     case SQLITE_INTEGER:
@@ -100,14 +100,14 @@ static struct db_value column(sqlite3_stmt *prepared, int at)
 }
 
 /* Goes through all rows. SQLite's code, or what fn returned in *ret_stop. */
-static int rows(sqlite3_stmt *prepared, db_row_fn *fn, void *ctx, int *ret_stop)
+static int rows_each(sqlite3_stmt *prepared, db_row_fn *fn, void *ctx, int *ret_stop)
 {
     int code, columns = sqlite3_column_count(prepared);
     struct db_value values[DB_PARAMETERS];
     *ret_stop = 0;
     while ((code = sqlite3_step(prepared)) == SQLITE_ROW && *ret_stop == 0) {
         for (int i = 0; i < columns && i < DB_PARAMETERS; i++)
-            values[i] = column(prepared, i);
+            values[i] = value_at(prepared, i);
         *ret_stop = fn ? fn(ctx, values, columns) : 0;
     }
     int reset = sqlite3_reset(prepared);
@@ -115,7 +115,7 @@ static int rows(sqlite3_stmt *prepared, db_row_fn *fn, void *ctx, int *ret_stop)
     return code == SQLITE_ROW ? SQLITE_OK : reset;
 }
 
-static sqlite3_stmt *prepare(struct sqlite *sqlite, const char *sql, int *ret_code)
+static sqlite3_stmt *sqlite_prepare(struct sqlite *sqlite, const char *sql, int *ret_code)
 {
     for (size_t i = 0; i < STATEMENTS; i++) {
         struct statement *known = &sqlite->statements[i];
@@ -135,17 +135,17 @@ static sqlite3_stmt *prepare(struct sqlite *sqlite, const char *sql, int *ret_co
     return room->prepared;
 }
 
-static int query(struct db *db, const char *sql, const struct db_value *values, int count, db_row_fn *fn, void *ctx,
-                 struct err *err)
+static int sqlite_query(struct db *db, const char *sql, const struct db_value *values, int count, db_row_fn *fn,
+                        void *ctx, struct err *err)
 {
     struct sqlite *sqlite = (struct sqlite *)db;
     int code, stop = 0;
-    sqlite3_stmt *prepared = prepare(sqlite, sql, &code);
+    sqlite3_stmt *prepared = sqlite_prepare(sqlite, sql, &code);
     if (code == SQLITE_OK && prepared) {
-        bind(prepared, values, count);
-        code = rows(prepared, fn, ctx, &stop);
+        values_bind(prepared, values, count);
+        code = rows_each(prepared, fn, ctx, &stop);
     }
-    return code != SQLITE_OK ? failed(sqlite->main, code, db->name, err) : stop;
+    return code != SQLITE_OK ? sqlite_error(sqlite->main, code, db->name, err) : stop;
 }
 
 static void forget_statements(struct sqlite *sqlite)
@@ -159,23 +159,23 @@ static void forget_statements(struct sqlite *sqlite)
     sqlite->put = NULL;
 }
 
-static int begin(struct db *db, bool write, struct err *err)
+static int sqlite_begin(struct db *db, bool write, struct err *err)
 {
-    return query(db, write ? "BEGIN IMMEDIATE" : "BEGIN", NULL, 0, NULL, NULL, err);
+    return sqlite_query(db, write ? "BEGIN IMMEDIATE" : "BEGIN", NULL, 0, NULL, NULL, err);
 }
 
-static void rollback(struct db *db)
+static void sqlite_rollback(struct db *db)
 {
     struct sqlite *sqlite = (struct sqlite *)db;
     if (!sqlite3_get_autocommit(sqlite->main))
-        query(db, "ROLLBACK", NULL, 0, NULL, NULL, NULL);
+        sqlite_query(db, "ROLLBACK", NULL, 0, NULL, NULL, NULL);
 }
 
-static int commit(struct db *db, struct err *err)
+static int sqlite_commit(struct db *db, struct err *err)
 {
-    int code = query(db, "COMMIT", NULL, 0, NULL, NULL, err);
+    int code = sqlite_query(db, "COMMIT", NULL, 0, NULL, NULL, err);
     if (code < 0)
-        rollback(db);
+        sqlite_rollback(db);
     return code;
 }
 
@@ -191,7 +191,7 @@ static int is_day(const struct dirent *entry)
     return fnmatch("day-[0-9][0-9][0-9][0-9]-[0-9][0-9]-[0-9][0-9].db", entry->d_name, 0) == 0;
 }
 
-static int days(struct db *db, db_row_fn *fn, void *ctx, struct err *err)
+static int sqlite_days(struct db *db, db_row_fn *fn, void *ctx, struct err *err)
 {
     struct sqlite *sqlite = (struct sqlite *)db;
     struct dirent **found;
@@ -251,7 +251,7 @@ static void write_all_sql(struct sqlite *sqlite)
     char path[PATH_MAX];
     struct list list = {.count = 0};
     _cleanup_(buf_done) struct buf text = BUF_INIT, all = BUF_INIT;
-    if (days(&sqlite->db, list_day, &list, NULL) < 0)
+    if (sqlite_days(&sqlite->db, list_day, &list, NULL) < 0)
         return;
     buf_puts(&text, "-- The newest days of this record, and views of them. Written by scry record; see "
                     "record.md\n.timeout 10000\n");
@@ -279,24 +279,24 @@ static int day_make(struct db *db, const char *day, struct err *err)
     if (day_path(sqlite, day, path) < 0)
         return err_set(err, -ENAMETOOLONG, "the path of the record is too long");
     forget_statements(sqlite);
-    int code = *sqlite->day ? query(db, "DETACH day", NULL, 0, NULL, NULL, err) : 0;
+    int code = *sqlite->day ? sqlite_query(db, "DETACH day", NULL, 0, NULL, NULL, err) : 0;
     if (code < 0)
         return code;
     *sqlite->day = '\0';
     struct db_value file = db_string(path);
-    code = query(db, "ATTACH $1 AS day", &file, 1, NULL, NULL, err);
+    code = sqlite_query(db, "ATTACH $1 AS day", &file, 1, NULL, NULL, err);
     if (code < 0)
         return code;
-    code = query(db, "PRAGMA day.journal_mode = TRUNCATE", NULL, 0, NULL, NULL, err);
+    code = sqlite_query(db, "PRAGMA day.journal_mode = TRUNCATE", NULL, 0, NULL, NULL, err);
     if (code == 0)
-        code = query(db,
-                     "CREATE TABLE IF NOT EXISTS day.records (job INTEGER NOT NULL, seq INTEGER NOT NULL,"
-                     " t REAL NOT NULL, stream TEXT NOT NULL, type TEXT NOT NULL, record TEXT NOT NULL,"
-                     " PRIMARY KEY (job, seq))",
-                     NULL, 0, NULL, NULL, err);
+        code = sqlite_query(db,
+                            "CREATE TABLE IF NOT EXISTS day.records (job INTEGER NOT NULL, seq INTEGER NOT NULL,"
+                            " t REAL NOT NULL, stream TEXT NOT NULL, type TEXT NOT NULL, record TEXT NOT NULL,"
+                            " PRIMARY KEY (job, seq))",
+                            NULL, 0, NULL, NULL, err);
     forget_statements(sqlite);
     if (code < 0) {
-        query(db, "DETACH day", NULL, 0, NULL, NULL, NULL);
+        sqlite_query(db, "DETACH day", NULL, 0, NULL, NULL, NULL);
         return code;
     }
     snprintf(sqlite->day, sizeof sqlite->day, "%s", day);
@@ -315,11 +315,11 @@ static int day_put(struct db *db, const char *day, const struct db_record *recor
         const struct db_record *record = &records[i];
         struct db_value values[] = {db_integer(record->job),   db_integer(record->seq), db_real(record->t),
                                     db_string(record->stream), db_text(record->type),   db_text(record->text)};
-        bind(sqlite->put, values, 6);
+        values_bind(sqlite->put, values, 6);
         sqlite3_step(sqlite->put);
         code = sqlite3_reset(sqlite->put);
     }
-    return code == SQLITE_OK ? 0 : failed(sqlite->main, code, db->name, err);
+    return code == SQLITE_OK ? 0 : sqlite_error(sqlite->main, code, db->name, err);
 }
 
 /* Opens a day that is not attached. */
@@ -331,7 +331,7 @@ static int open_day(const struct sqlite *sqlite, const char *day, sqlite3 **ret_
         return err_set(err, -ENAMETOOLONG, "the path of the record is too long");
     int code = sqlite3_open_v2(path, ret_handle, SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX, NULL);
     if (code != SQLITE_OK)
-        return failed(*ret_handle, code, path, err);
+        return sqlite_error(*ret_handle, code, path, err);
     sqlite3_busy_timeout(*ret_handle, SQLITE_READ_BUSY_MS);
     return 0;
 }
@@ -345,10 +345,10 @@ static int on_day(const struct sqlite *sqlite, const char *day, const char *sql,
     if (code == 0) {
         int number = sqlite3_prepare_v2(handle, sql, -1, &prepared, NULL);
         if (number == SQLITE_OK) {
-            bind(prepared, values, count);
-            number = rows(prepared, fn, ctx, &stop);
+            values_bind(prepared, values, count);
+            number = rows_each(prepared, fn, ctx, &stop);
         }
-        code = number == SQLITE_OK ? stop : failed(handle, number, sqlite->db.name, err);
+        code = number == SQLITE_OK ? stop : sqlite_error(handle, number, sqlite->db.name, err);
     }
     sqlite3_finalize(prepared);
     sqlite3_close(handle);
@@ -375,7 +375,7 @@ static int day_drop(struct db *db, const char *day, int64_t job, struct err *err
         return err_set(err, -ENAMETOOLONG, "the path of the record is too long");
     if (strcmp(sqlite->day, day) == 0) {
         forget_statements(sqlite);
-        int code = query(db, "DETACH day", NULL, 0, NULL, NULL, err);
+        int code = sqlite_query(db, "DETACH day", NULL, 0, NULL, NULL, err);
         if (code < 0)
             return code;
         *sqlite->day = '\0';
@@ -391,7 +391,7 @@ static int day_drop(struct db *db, const char *day, int64_t job, struct err *err
 /* ---- the recorder ---- */
 
 /* A lock that goes with its process. The file says whose it is. */
-static int own(struct db *db, struct err *err)
+static int sqlite_own(struct db *db, struct err *err)
 {
     struct sqlite *sqlite = (struct sqlite *)db;
     char path[PATH_MAX], host[128] = "", line[160];
@@ -439,20 +439,20 @@ static const struct db_backend backend = {
               {"LEAST", "min(%)"},
               {NULL}},
     .own_steps = own_steps,
-    .begin = begin,
-    .commit = commit,
-    .rollback = rollback,
-    .query = query,
+    .begin = sqlite_begin,
+    .commit = sqlite_commit,
+    .rollback = sqlite_rollback,
+    .query = sqlite_query,
     .day_make = day_make,
     .day_put = day_put,
-    .days = days,
+    .days = sqlite_days,
     .day_read = day_read,
     .day_drop = day_drop,
-    .own = own,
+    .own = sqlite_own,
     .close = close_sqlite,
 };
 
-static int settle(struct sqlite *sqlite, struct err *err)
+static int sqlite_settle(struct sqlite *sqlite, struct err *err)
 {
     static const char *const pragmas[] = {"PRAGMA trusted_schema = OFF", "PRAGMA cache_size = -16000",
                                           "PRAGMA synchronous = FULL", "PRAGMA journal_mode = TRUNCATE"};
@@ -463,7 +463,7 @@ static int settle(struct sqlite *sqlite, struct err *err)
     sqlite3_db_config(sqlite->main, SQLITE_DBCONFIG_DEFENSIVE, 1, NULL);
     int code = 0;
     for (size_t i = 0; i < count && code == 0; i++)
-        code = query(&sqlite->db, list[i], NULL, 0, NULL, NULL, err);
+        code = sqlite_query(&sqlite->db, list[i], NULL, 0, NULL, NULL, err);
     return code;
 }
 
@@ -490,7 +490,7 @@ int db_open_sqlite(struct db **ret_db, const char *directory, enum db_access acc
     if (code == 0) {
         int flags = SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX | (access == DB_WRITE ? SQLITE_OPEN_CREATE : 0);
         int number = sqlite3_open_v2(path, &sqlite->main, flags, NULL);
-        code = number == SQLITE_OK ? settle(sqlite, err) : failed(sqlite->main, number, path, err);
+        code = number == SQLITE_OK ? sqlite_settle(sqlite, err) : sqlite_error(sqlite->main, number, path, err);
     }
     if (code < 0) {
         close_sqlite(&sqlite->db);

@@ -88,7 +88,7 @@ static const struct column {
 enum { COLUMNS = sizeof columns / sizeof *columns };
 _Static_assert((int)COLUMNS < (int)DB_PARAMETERS, "the row and its number are parameters of one statement");
 
-static void *member(const struct job_row *row, const struct column *column)
+static void *row_member(const struct job_row *row, const struct column *column)
 {
     return (char *)row + column->at;
 }
@@ -98,9 +98,9 @@ void row_init(struct job_row *row)
     *row = (struct job_row){.known_seq = -1, .last_seq = -1};
     for (const struct column *each = columns; each < columns + COLUMNS; each++) {
         if (each->kind == NULLABLE)
-            *(int64_t *)member(row, each) = ROW_NULL;
+            *(int64_t *)row_member(row, each) = ROW_NULL;
         else if (each->kind == NULLABLE_REAL)
-            *(double *)member(row, each) = NAN;
+            *(double *)row_member(row, each) = NAN;
     }
     row_set_text(&row->state, "running");
 }
@@ -109,7 +109,7 @@ void row_done(struct job_row *row)
 {
     for (const struct column *each = columns; each < columns + COLUMNS; each++)
         if (each->kind >= TEXT)
-            free(*(char **)member(row, each));
+            free(*(char **)row_member(row, each));
     row_init(row);
     free(row->state);
     row->state = NULL;
@@ -134,7 +134,7 @@ static int take_row(void *ctx, const struct db_value *values, int count)
 {
     struct job_row *row = ctx;
     for (int i = 0; i < COLUMNS && i < count; i++) {
-        void *at = member(row, &columns[i]);
+        void *at = row_member(row, &columns[i]);
         bool none = values[i].type == DB_NULL;
         if (columns[i].kind >= TEXT) {
             free(*(char **)at);
@@ -177,7 +177,7 @@ int row_save(const struct job_row *row, struct db *db, int64_t job, struct err *
     _cleanup_(buf_done) struct buf sql = BUF_INIT;
     buf_puts(&sql, "UPDATE jobs SET ");
     for (int i = 0; i < COLUMNS; i++) {
-        void *at = member(row, &columns[i]);
+        void *at = row_member(row, &columns[i]);
         enum kind kind = columns[i].kind;
         values[i] = kind >= TEXT   ? db_string(*(char **)at)
                     : kind >= REAL ? db_real(*(double *)at)
@@ -200,12 +200,12 @@ void minutes_done(struct minute **minutes)
     HASH_FREE_ALL(*minutes);
 }
 
-static struct db_value whole(int64_t number)
+static struct db_value value_whole(int64_t number)
 {
     return number < 0 ? (struct db_value){DB_NULL} : db_integer(number);
 }
 
-static struct db_value real(double number)
+static struct db_value value_real(double number)
 {
     return number < 0 || !isfinite(number) ? (struct db_value){DB_NULL} : db_real(number);
 }
@@ -236,17 +236,17 @@ int minutes_save(struct minute **minutes, struct db *db, int64_t job, struct err
                                     db_integer(each->records),
                                     db_integer(each->warnings),
                                     db_integer(each->log_errors),
-                                    whole(each->cpu_ns),
-                                    whole(each->rss_bytes),
-                                    whole(each->processes),
-                                    whole(each->threads),
-                                    real(each->load),
-                                    real(each->cpu),
-                                    real(each->iowait),
-                                    real(each->memory_pressure),
-                                    whole(each->available_bytes),
-                                    whole(each->swap_used_bytes),
-                                    real(each->throttled)};
+                                    value_whole(each->cpu_ns),
+                                    value_whole(each->rss_bytes),
+                                    value_whole(each->processes),
+                                    value_whole(each->threads),
+                                    value_real(each->load),
+                                    value_real(each->cpu),
+                                    value_real(each->iowait),
+                                    value_real(each->memory_pressure),
+                                    value_whole(each->available_bytes),
+                                    value_whole(each->swap_used_bytes),
+                                    value_real(each->throttled)};
         if (code == 0)
             code = db_query(db, sql, values, sizeof values / sizeof *values, NULL, NULL, err);
     }
@@ -279,13 +279,13 @@ static struct minute *minute_of(struct minute **minutes, double t)
 
 /* ---- records ---- */
 
-static void most(int64_t *number, uint64_t value)
+static void keep_most(int64_t *number, uint64_t value)
 {
     if (value <= INT64_MAX && (int64_t)value > *number)
         *number = (int64_t)value;
 }
 
-static void most_real(double *number, double value)
+static void keep_most_real(double *number, double value)
 {
     if (value > *number && value < 1e15)
         *number = value;
@@ -298,16 +298,16 @@ static void apply_sample(struct job_row *row, struct minute *minute, double t, c
     const json_t *system = json_object_get(record, "system");
     if (t >= row->last_t)
         row->rss_bytes = sample.tree.rss <= INT64_MAX ? (int64_t)sample.tree.rss : 0;
-    most_real(&row->cpu_seconds, (double)sample.tree.cpu_ns / 1e9);
-    most(&row->peak_tree_rss_bytes, sample.tree.rss);
-    most(&row->processes, sample.tree.started);
-    most(&row->processes_at_once, sample.tree.peak_processes);
-    most(&row->threads_at_once, sample.tree.peak_threads);
-    most(&minute->cpu_ns, sample.tree.cpu_ns);
-    most(&minute->rss_bytes, sample.tree.rss);
-    most(&minute->processes, sample.tree.processes);
-    most(&minute->threads, sample.tree.threads);
-    most_real(&minute->load, system ? json_number_value(json_object_get(system, "load")) : -1);
+    keep_most_real(&row->cpu_seconds, (double)sample.tree.cpu_ns / 1e9);
+    keep_most(&row->peak_tree_rss_bytes, sample.tree.rss);
+    keep_most(&row->processes, sample.tree.started);
+    keep_most(&row->processes_at_once, sample.tree.peak_processes);
+    keep_most(&row->threads_at_once, sample.tree.peak_threads);
+    keep_most(&minute->cpu_ns, sample.tree.cpu_ns);
+    keep_most(&minute->rss_bytes, sample.tree.rss);
+    keep_most(&minute->processes, sample.tree.processes);
+    keep_most(&minute->threads, sample.tree.threads);
+    keep_most_real(&minute->load, system ? json_number_value(json_object_get(system, "load")) : -1);
 }
 
 static void apply_health(struct job_row *row, struct minute *minute, const json_t *record)
@@ -323,17 +323,17 @@ static void apply_health(struct job_row *row, struct minute *minute, const json_
     /* What the group has had before the job is none of the job's. */
     const json_t *peak = json_object_get(cgroup, "job_memory_peak_bytes");
     if (json_is_integer(peak))
-        most(&row->memory_peak_bytes, (uint64_t)json_integer_value(peak));
-    most(&row->oom_kills, (uint64_t)json_integer_value(json_object_get(cgroup, "job_oom_kills")));
+        keep_most(&row->memory_peak_bytes, (uint64_t)json_integer_value(peak));
+    keep_most(&row->oom_kills, (uint64_t)json_integer_value(json_object_get(cgroup, "job_oom_kills")));
     if (json_is_number(json_object_get(cgroup, "throttled")))
-        most_real(&minute->throttled, json_number_value(json_object_get(cgroup, "throttled")));
+        keep_most_real(&minute->throttled, json_number_value(json_object_get(cgroup, "throttled")));
     if (health.memory.swap_total_bytes >= 0 && health.memory.swap_free_bytes >= 0 &&
         health.memory.swap_free_bytes <= health.memory.swap_total_bytes)
-        most(&minute->swap_used_bytes, (uint64_t)(health.memory.swap_total_bytes - health.memory.swap_free_bytes));
-    most_real(&minute->load, health.load.load);
-    most_real(&minute->cpu, health.load.cpu_peak > health.load.cpu ? health.load.cpu_peak : health.load.cpu);
-    most_real(&minute->iowait, health.load.iowait);
-    most_real(&minute->memory_pressure, health.pressure.memory);
+        keep_most(&minute->swap_used_bytes, (uint64_t)(health.memory.swap_total_bytes - health.memory.swap_free_bytes));
+    keep_most_real(&minute->load, health.load.load);
+    keep_most_real(&minute->cpu, health.load.cpu_peak > health.load.cpu ? health.load.cpu_peak : health.load.cpu);
+    keep_most_real(&minute->iowait, health.load.iowait);
+    keep_most_real(&minute->memory_pressure, health.pressure.memory);
     int64_t least =
         health.memory.available_least_bytes >= 0 ? health.memory.available_least_bytes : health.memory.available_bytes;
     if (least >= 0 && (minute->available_bytes < 0 || least < minute->available_bytes))
@@ -350,12 +350,12 @@ static void apply_stalled(struct job_row *row, double t, const char *text)
 }
 
 /* What would overflow in somebody's question is nobody's figure. */
-static double known(double number)
+static double figure_known(double number)
 {
     return number >= 0 && number < 1e15 ? number : NAN;
 }
 
-static double known_seconds(double number)
+static double figure_known_seconds(double number)
 {
     return number >= 0 && number < ROW_MOST_SECONDS ? number : NAN;
 }
@@ -367,8 +367,8 @@ static void apply_end(struct job_row *row, const json_t *record)
     row->exit_code = end.exit_code;
     row->signal = end.signal;
     row_set_text(&row->reason, end.reason && *end.reason ? end.reason : NULL);
-    row->wall_seconds = known_seconds(end.wall_seconds);
-    most_real(&row->cpu_seconds, end.cpu_seconds);
+    row->wall_seconds = figure_known_seconds(end.wall_seconds);
+    keep_most_real(&row->cpu_seconds, end.cpu_seconds);
     if (isfinite(row->started))
         row->ended = row->started + row->wall_seconds;
 }
@@ -409,7 +409,7 @@ int row_apply(struct job_row *row, struct minute **minutes, enum record_type typ
         struct process_end_record end;
         record_read(record, type, &end);
         row->failed_processes += end.status > 0;
-        most(&row->peak_rss_bytes, end.peak_rss);
+        keep_most(&row->peak_rss_bytes, end.peak_rss);
     } else if (type == RECORD_stall) {
         row->stalls++;
         row_set_text(&row->last_stall, json_string_value(json_object_get(record, "why")));
@@ -417,9 +417,9 @@ int row_apply(struct job_row *row, struct minute **minutes, enum record_type typ
     } else if (type == RECORD_progress) {
         struct progress_record progress;
         record_read(record, type, &progress);
-        row->progress_done = known(progress.done);
-        row->progress_total = known(progress.total);
-        row->progress_left_seconds = known(progress.left_seconds);
+        row->progress_done = figure_known(progress.done);
+        row->progress_total = figure_known(progress.total);
+        row->progress_left_seconds = figure_known(progress.left_seconds);
     } else if (type == RECORD_end) {
         apply_end(row, record);
     }
@@ -447,7 +447,7 @@ static int64_t count_of(const json_t *object, const char *key)
 static double real_of(const json_t *object, const char *key)
 {
     const json_t *number = json_object_get(object, key);
-    return json_is_number(number) ? known(json_number_value(number)) : NAN;
+    return json_is_number(number) ? figure_known(json_number_value(number)) : NAN;
 }
 
 static void set_command(struct job_row *row, json_t *argv)
@@ -468,10 +468,10 @@ static void apply_result(struct job_row *row, const json_t *result)
     row->exit_code = count_of(result, "exit_code");
     row->signal = count_of(result, "signal") > 0 ? count_of(result, "signal") : 0;
     row_set_text(&row->reason, *text_of(result, "reason") ? text_of(result, "reason") : NULL);
-    row->wall_seconds = known_seconds(json_number_value(json_object_get(result, "wall_seconds")));
+    row->wall_seconds = figure_known_seconds(json_number_value(json_object_get(result, "wall_seconds")));
     if (isfinite(row->started) && isfinite(row->wall_seconds))
         row->ended = row->started + row->wall_seconds;
-    most_real(&row->cpu_seconds, real_of(result, "cpu_seconds"));
+    keep_most_real(&row->cpu_seconds, real_of(result, "cpu_seconds"));
     static const struct {
         const char *key;
         size_t at;
@@ -482,7 +482,7 @@ static void apply_result(struct job_row *row, const json_t *result)
                   {"threads_at_once", offsetof(struct job_row, threads_at_once)}};
     for (size_t i = 0; i < sizeof counts / sizeof *counts; i++)
         if (count_of(result, counts[i].key) >= 0)
-            most((int64_t *)((char *)row + counts[i].at), (uint64_t)count_of(result, counts[i].key));
+            keep_most((int64_t *)((char *)row + counts[i].at), (uint64_t)count_of(result, counts[i].key));
 }
 
 void row_apply_info(struct job_row *row, const json_t *info)
@@ -635,7 +635,7 @@ void ranges_cut(struct ranges *ranges, int64_t behind)
     }
 }
 
-static int take(void *ctx, const struct db_value *values, int count)
+static int ranges_take_row(void *ctx, const struct db_value *values, int count)
 {
     struct ranges *ranges = ctx;
     char day[DB_DAY_SIZE];
@@ -647,8 +647,8 @@ int ranges_load(struct ranges *ranges, struct db *db, int64_t job, struct err *e
 {
     struct db_value value = db_integer(job);
     ranges_done(ranges);
-    return db_query(db, "SELECT first, behind, day FROM ranges WHERE job = $1 ORDER BY first", &value, 1, take, ranges,
-                    err);
+    return db_query(db, "SELECT first, behind, day FROM ranges WHERE job = $1 ORDER BY first", &value, 1,
+                    ranges_take_row, ranges, err);
 }
 
 int ranges_save(struct ranges *ranges, struct db *db, int64_t job, struct err *err)

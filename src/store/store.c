@@ -106,7 +106,7 @@ size_t store_pending(const struct store *store)
 
 /* ---- jobs ---- */
 
-static char *clean(const char *bytes)
+static char *text_clean_dup(const char *bytes)
 {
     struct buf text = BUF_INIT;
     text_clean(&text, bytes);
@@ -126,8 +126,8 @@ struct stored_job *store_job(struct store *store, const char *owner, const char 
     if (job || !(job = calloc(1, sizeof *job + len + 1)))
         return job;
     memcpy(job->name, name.data, len + 1);
-    job->owner = clean(owner);
-    job->id = clean(id);
+    job->owner = text_clean_dup(owner);
+    job->id = text_clean_dup(id);
     row_init(&job->row);
     job->ranges.changed = INT64_MAX;
     job->stale = true;
@@ -173,7 +173,7 @@ static int add_op(struct store *store, struct op *op, size_t bytes)
     return 0;
 }
 
-static int refuse(struct store *store, struct stored_job *job, json_t *record)
+static int record_refuse(struct store *store, struct stored_job *job, json_t *record)
 {
     json_decref(record);
     store_put_refused(store, job);
@@ -211,7 +211,7 @@ static int put_record_take(struct store *store, struct stored_job *job, const ch
     int64_t seq = json_integer_value(number);
     if (!type || strlen(type) > 64 || !json_is_integer(number) || seq < 0 || seq >= SPOOL_MOST_SEQ ||
         !json_is_number(time) || !(t >= 0 && t < ROW_MOST_SECONDS))
-        return refuse(store, job, record);
+        return record_refuse(store, job, record);
     enum record_type known = record_type(record);
     if (!stream)
         stream = json_string_value(json_object_get(record, "stream"));
@@ -232,7 +232,7 @@ static int put_record_take(struct store *store, struct stored_job *job, const ch
     size_t len = strlen(op.text);
     if (len > STORE_RECORD_BYTES) {
         free(op.text);
-        return refuse(store, job, record);
+        return record_refuse(store, job, record);
     }
     op.stream = stream;
     return add_op(store, &op, len);
@@ -284,8 +284,9 @@ int store_put_beat(struct store *store, struct stored_job *job, const json_t *be
 int store_put_file(struct store *store, struct stored_job *job, const char *path, int64_t version, struct span bytes)
 {
     if (bytes.len > STORE_FILE_BYTES || strlen(path) > 1024 || version < 0 || version >= SPOOL_MOST_SEQ)
-        return refuse(store, job, NULL);
-    struct op op = {OP_FILE, job, .seq = version, .len = bytes.len, .path = clean(path), .text = malloc(bytes.len + 1)};
+        return record_refuse(store, job, NULL);
+    struct op op = {
+        OP_FILE, job, .seq = version, .len = bytes.len, .path = text_clean_dup(path), .text = malloc(bytes.len + 1)};
     if (!op.path || !op.text) {
         op_done(&op);
         return -ENOMEM;
@@ -320,7 +321,7 @@ void store_changed(struct store *store, void (*fn)(void *ctx, struct stored_job 
 /* What was put into the store becomes rows: one transaction for all of it. */
 
 /* Within a transaction that may write. */
-static int load(struct store *store, struct stored_job *job, struct err *err)
+static int job_load(struct store *store, struct stored_job *job, struct err *err)
 {
     minutes_done(&job->minutes);
     int code = row_load(&job->row, store->db, job->owner, job->id, &job->key, err);
@@ -330,7 +331,7 @@ static int load(struct store *store, struct stored_job *job, struct err *err)
     return code;
 }
 
-static void know(struct job_row *row, const json_t *last)
+static void row_know(struct job_row *row, const json_t *last)
 {
     int64_t seq = json_is_integer(last) ? json_integer_value(last) : -1;
     if (seq > row->known_seq && seq < SPOOL_MOST_SEQ)
@@ -360,7 +361,7 @@ static int apply_record(struct store *store, struct op *op)
 }
 
 /* A message that the broker has kept (-now) says when it was heard only if nothing else does. */
-static void hear(struct job_row *row, double now)
+static void row_hear(struct job_row *row, double now)
 {
     if (now > 0)
         row->heard = now;
@@ -387,11 +388,11 @@ static void apply_state(struct op *op)
     if (json_is_object(info))
         row_apply_info(row, info);
     row_set_text(&row->address, json_string_value(address));
-    know(row, json_object_get(op->json, "last_seq"));
-    hear(row, op->t);
+    row_know(row, json_object_get(op->json, "last_seq"));
+    row_hear(row, op->t);
     if (op->seq && json_is_true(json_object_get(op->json, "complete"))) { /* signed: whatever others said before */
         row->known_seq = -1;
-        know(row, json_object_get(op->json, "last_seq"));
+        row_know(row, json_object_get(op->json, "last_seq"));
         ranges_cut(&op->job->ranges, row->known_seq + 1);
     }
 }
@@ -412,7 +413,7 @@ static void apply_beat(struct op *op)
     struct job_row *row = &op->job->row;
     const json_t *time = json_object_get(op->json, "time"), *lease = json_object_get(op->json, "lease_seconds");
     row->connected = json_is_true(json_object_get(op->json, "connected"));
-    know(row, json_object_get(op->json, "last_seq"));
+    row_know(row, json_object_get(op->json, "last_seq"));
     if (json_is_number(lease) && json_number_value(lease) >= 0 && json_number_value(lease) < 1e6)
         row->lease_seconds = json_number_value(lease);
     if (op->t > 0 && json_is_number(time) && json_number_value(time) > 0 && json_number_value(time) < 1e11)
@@ -421,7 +422,7 @@ static void apply_beat(struct op *op)
     if (op->t > 0 && age > 0 && age < ROW_MOST_SECONDS)
         row->age = age;
     if (row->connected) /* the last will says nothing new of the job */
-        hear(row, op->t);
+        row_hear(row, op->t);
 }
 
 static int apply_file(struct store *store, struct op *op, struct err *err)
@@ -478,11 +479,11 @@ static int apply_rank(struct store *store, struct op *op, struct err *err)
     return code;
 }
 
-static int apply(struct store *store, struct op *op, struct err *err)
+static int op_apply(struct store *store, struct op *op, struct err *err)
 {
     struct stored_job *job = op->job;
     int64_t lost = 0;
-    int code = job->stale ? load(store, job, err) : 0;
+    int code = job->stale ? job_load(store, job, err) : 0;
     if (code < 0)
         return code;
     job->touched = true;
@@ -518,7 +519,7 @@ static int apply(struct store *store, struct op *op, struct err *err)
     return 0;
 }
 
-static int save(struct store *store, struct stored_job *job, struct err *err)
+static int job_save(struct store *store, struct stored_job *job, struct err *err)
 {
     int64_t behind;
     job->row.last_seq = ranges_missing(&job->ranges, 0, SPOOL_MOST_SEQ, &behind) - 1;
@@ -555,7 +556,7 @@ static int write_all(struct store *store, const struct stored_job *only, int64_t
     int code = see_writers(store, ret_writes, err);
     for (size_t i = 0; i < store->count && code == 0; i++)
         if (is_wanted(&store->ops[i], only))
-            code = apply(store, &store->ops[i], err);
+            code = op_apply(store, &store->ops[i], err);
     if (code == 0)
         code = store->db->backend->day_put(store->db, store->day, store->rows, store->row_count, err);
     for (size_t i = 0; i < store->count && code == 0; i++) {
@@ -563,13 +564,13 @@ static int write_all(struct store *store, const struct stored_job *only, int64_t
         if (job->touched) { /* once for each */
             job->touched = false;
             job->pending = 1; /* for store_changed */
-            code = save(store, job, err);
+            code = job_save(store, job, err);
         }
     }
     return code == -ENOMEM && err && !err->code ? err_set(err, code, "out of memory") : code;
 }
 
-static void today(char day[DB_DAY_SIZE])
+static void day_today(char day[DB_DAY_SIZE])
 {
     time_t now = time(NULL);
     struct tm tm;
@@ -586,7 +587,7 @@ static void forget_ops(struct store *store)
 }
 
 /* What was changed in memory is not so. */
-static void distrust(struct store *store, const struct stored_job *only)
+static void jobs_distrust(struct store *store, const struct stored_job *only)
 {
     for (size_t i = 0; i < store->count; i++) {
         struct stored_job *job = store->ops[i].job;
@@ -613,7 +614,7 @@ static int flush_of(struct store *store, const struct stored_job *only, struct e
             store->db->backend->rollback(store->db);
     }
     if (code < 0) {
-        distrust(store, only);
+        jobs_distrust(store, only);
         return code;
     }
     store->writes = writes;
@@ -661,7 +662,7 @@ int store_flush(struct store *store, struct err *err)
     struct err own = {0};
     if (!store->count)
         return 0;
-    today(store->day);
+    day_today(store->day);
     int code = store->db->backend->day_make(store->db, store->day, &own);
     if (code == 0) {
         code = flush_of(store, NULL, &own);
@@ -829,7 +830,7 @@ static int take_day(void *ctx, const struct db_value *values, int count)
 }
 
 /* These statements as one transaction, which other writers see. */
-static int change(struct store *store, const char *const *statements, const struct db_value *value, struct err *err)
+static int store_run(struct store *store, const char *const *statements, const struct db_value *value, struct err *err)
 {
     int code = store->db->backend->begin(store->db, true, err);
     if (code < 0)
@@ -859,7 +860,7 @@ int store_remove(struct store *store, int64_t job, struct err *err)
     for (size_t i = 0; i < list.count && code == 0; i++)
         code = store->db->backend->day_drop(store->db, list.days[i], job, err);
     free(list.days);
-    return code == 0 ? change(store, all, &value, err) : code;
+    return code == 0 ? store_run(store, all, &value, err) : code;
 }
 
 static int drop_day(struct store *store, const char *day, struct err *err)
@@ -871,7 +872,7 @@ static int drop_day(struct store *store, const char *day, struct err *err)
         " AND EXISTS (SELECT 1 FROM jobs WHERE jobs.job = files.job AND jobs.state <> 'running')",
         NULL};
     struct db_value value = db_string(day);
-    int code = change(store, forget, &value, err);
+    int code = store_run(store, forget, &value, err);
     return code == 0 ? store->db->backend->day_drop(store->db, day, -1, err) : code;
 }
 
@@ -896,7 +897,7 @@ int store_keep(struct store *store, double records_seconds, double minutes_secon
     }
     free(list.days);
     struct db_value heard = db_real(now - minutes_seconds);
-    return code == 0 && minutes_seconds > 0 ? change(store, minutes, &heard, err) : code;
+    return code == 0 && minutes_seconds > 0 ? store_run(store, minutes, &heard, err) : code;
 }
 
 /* ---- what goes on to others ---- */

@@ -27,7 +27,7 @@ enum { BACKLOG = 128 };
 /* ---- the address ---- */
 
 /* PORT, ADDRESS:PORT, [ADDRESS]:PORT. Without ADDRESS it is for this node only. */
-static int split(const char *text, char *ret_host, size_t size, const char **ret_port)
+static int address_split(const char *text, char *ret_host, size_t size, const char **ret_port)
 {
     const char *colon = strrchr(text, ':');
     const char *host = *text == '[' ? text + 1 : text;
@@ -46,7 +46,7 @@ static int listen_at(struct teller *teller, const char *text, struct err *err)
     char host[256], service[32];
     const char *port;
     struct addrinfo hints = {.ai_flags = AI_PASSIVE | AI_NUMERICSERV, .ai_socktype = SOCK_STREAM}, *list = NULL;
-    if (split(text, host, sizeof host, &port) < 0)
+    if (address_split(text, host, sizeof host, &port) < 0)
         return err_set(err, -EINVAL, "--metrics: expected [ADDRESS:]PORT, not '%s'", text);
     int code = getaddrinfo(host, port, &hints, &list);
     if (code)
@@ -74,7 +74,7 @@ static int listen_at(struct teller *teller, const char *text, struct err *err)
 
 /* ---- the process ---- */
 
-static int spawn(struct teller *teller, int input, const char *path)
+static int teller_spawn(struct teller *teller, int input, const char *path)
 {
     char retry[32];
     char *argv[] = {(char *)path,
@@ -107,7 +107,7 @@ int teller_start(struct teller *teller, struct err *err)
     if (pipe2(ends, O_CLOEXEC | O_NONBLOCK) < 0)
         return err_errno(err, -errno, "cannot make a pipe");
     teller->pid = 0;
-    code = spawn(teller, ends[0], path);
+    code = teller_spawn(teller, ends[0], path);
     close(ends[0]);
     if (code < 0) {
         close(ends[1]);

@@ -56,7 +56,7 @@ static uint64_t lasted_ns(const json_t *process)
     return now > began ? now - began : 0;
 }
 
-static bool is(const struct task *task, const char *state)
+static bool task_is(const struct task *task, const char *state)
 {
     return strcmp(task_state_name(task->state), state) == 0;
 }
@@ -74,9 +74,9 @@ static json_t *last_run(const struct task *task)
 }
 
 /* What describes the process that is under way: a run, or a step beside it. */
-static json_t *current(const struct task *task)
+static json_t *process_current(const struct task *task)
 {
-    return is(task, "running") ? last_run(task) : json_object_get(task->state, "step");
+    return task_is(task, "running") ? last_run(task) : json_object_get(task->state, "step");
 }
 
 static uint64_t run_number(const struct task *task)
@@ -116,7 +116,7 @@ static void end_task(const struct task *task, const char *state, const char *kin
 
 static void run_dir(const struct task *task, char ret_path[PATH_MAX])
 {
-    bool build = is(task, "building");
+    bool build = task_is(task, "building");
     snprintf(ret_path, PATH_MAX, "%.*s/runs/%s%llu", PATH_MAX - 64, task->dir, build ? "build" : "",
              (unsigned long long)run_number(task) + build);
 }
@@ -212,10 +212,10 @@ static int start_step(struct task *task, enum task_step step, struct starting *s
     return 0;
 }
 
-static int begin(struct task *task, void *ctx, struct err *err)
+static int task_begin_locked(struct task *task, void *ctx, struct err *err)
 {
     const struct starting *starting = ctx;
-    if (!is(task, "queued") || task_elsewhere(starting->store, task->state))
+    if (!task_is(task, "queued") || task_elsewhere(starting->store, task->state))
         return 1;
     set_ns(task->state, "began_ns", clock_wall_ns());
     json_object_set(task->state, "expected", starting->known);
@@ -238,7 +238,7 @@ static int change_and_start(const struct task_store *store, const char *id, task
 int task_begin(const struct task_store *store, const char *id)
 {
     json_t *expected = task_expect(store, id); /* as late as can be: the others of its series may have been built */
-    int code = change_and_start(store, id, begin, expected);
+    int code = change_and_start(store, id, task_begin_locked, expected);
     json_decref(expected);
     return code;
 }
@@ -285,22 +285,22 @@ static void note_result(json_t *run, const struct job_info *info)
 
 static enum task_step step_of(const struct task *task)
 {
-    return is(task, "building") ? TASK_BUILD : is(task, "gathering") ? TASK_GATHER : TASK_RUN;
+    return task_is(task, "building") ? TASK_BUILD : task_is(task, "gathering") ? TASK_GATHER : TASK_RUN;
 }
 
 /* Runs its command on another machine? Nothing here is of it then but what reaches there. */
 static bool is_far(const struct task *task)
 {
-    return strcmp(task_text(task->spec, "launch.by"), "ssh") == 0 && !is(task, "building");
+    return strcmp(task_text(task->spec, "launch.by"), "ssh") == 0 && !task_is(task, "building");
 }
 
 /* The process has ended: what it was, and what comes next. */
-static int finish(struct task *task, void *ctx, struct err *err)
+static int task_finish_locked(struct task *task, void *ctx, struct err *err)
 {
     char dir[PATH_MAX];
     struct job_info info = {0};
     enum job_state state = JOB_LOST;
-    json_t *process = current(task), *run = last_run(task);
+    json_t *process = process_current(task), *run = last_run(task);
     enum task_step step = step_of(task);
     bool brought = step == TASK_GATHER;
     _cleanup_(buf_done) struct buf why = BUF_INIT;
@@ -365,7 +365,7 @@ static void send_signal(const struct task *task, const char *name, const char *s
     struct task_launch launch;
     struct task_held held;
     struct job_info info = {0};
-    json_t *process = current(task);
+    json_t *process = process_current(task);
     pid_t pid = (pid_t)get_ns(process, "pid");
     bool last = strcmp(name, "KILL") == 0, run = step_of(task) != TASK_BUILD, alive = is_alive(process);
     batch_job(task, job);
@@ -405,7 +405,7 @@ static bool is_over_space(const struct task *task)
 /* It was asked to end, for it takes too much of the disk, and goes on taking more. */
 static bool goes_on_filling(const struct task *task)
 {
-    json_t *process = current(task);
+    json_t *process = process_current(task);
     const char *stop = json_string_value(json_object_get(process, "stop"));
     return stop && strcmp(stop, "space") == 0 && step_of(task) != TASK_GATHER && !get_ns(process, "kills") &&
            space_of(task) > get_ns(process, "stop_bytes") + task_number(task->spec, "limits.disk_bytes") / 8;
@@ -423,7 +423,7 @@ static void say_stop(const struct task *task, const char *stop)
 
 static int set_stop(struct task *task, void *ctx, struct err *err)
 {
-    json_t *process = current(task);
+    json_t *process = process_current(task);
     (void)err;
     if (!process || task_is_over(task->state) || json_object_get(process, "stop"))
         return 1;
@@ -437,7 +437,7 @@ static int set_stop(struct task *task, void *ctx, struct err *err)
 static int set_killed(struct task *task, void *ctx, struct err *err)
 {
     (void)ctx, (void)err;
-    json_t *process = current(task);
+    json_t *process = process_current(task);
     if (process) {
         set_ns(process, "stop_boot_ns", boot_ns());
         set_ns(process, "kills", get_ns(process, "kills") + 1);
@@ -450,11 +450,11 @@ static const char *over_limit(const struct task *task)
 {
     uint64_t seconds = task_number(task->spec, "limits.seconds"), now = boot_ns();
     uint64_t memory = task_number(task->spec, "limits.memory_bytes");
-    json_t *process = current(task);
+    json_t *process = process_current(task);
     const char *by = task_text(task->spec, "launch.by");
     bool here = strcmp(by, "mpirun") == 0 || strcmp(by, "plain") == 0;
     uint64_t lasted = lasted_ns(process);
-    if (is_slurms(task) && is(task, "running")) { /* not while it was queued: since it was seen to have begun */
+    if (is_slurms(task) && task_is(task, "running")) { /* not while it was queued: since it was seen to have begun */
         uint64_t seen = get_ns(process, "seen_boot_ns");
         lasted = seen && now > seen ? now - seen : 0;
     }
@@ -475,7 +475,7 @@ static const char *why_stop(const struct task *task)
     bool cancelled = json_is_true(json_object_get(task->state, "cancel"));
     if (step_of(task) == TASK_GATHER) {
         /* a run whose connection was lost may still be under way */
-        uint64_t seconds = task_number(task->spec, "limits.seconds"), gathers = lasted_ns(current(task));
+        uint64_t seconds = task_number(task->spec, "limits.seconds"), gathers = lasted_ns(process_current(task));
         uint64_t runs = lasted_ns(last_run(task)) / NS_PER_SECOND, most = TASK_GATHER_SECONDS;
         if (seconds && gathers / NS_PER_SECOND >= most && runs >= seconds + most)
             return "time";
@@ -491,7 +491,7 @@ static int set_waits(struct task *task, void *ctx, struct err *err)
     json_t *run = last_run(task);
     const char *reason = ctx, *before = json_string_value(json_object_get(run, "waits_for"));
     (void)err;
-    if (!is(task, "running") || strcmp(before ? before : "", reason) == 0)
+    if (!task_is(task, "running") || strcmp(before ? before : "", reason) == 0)
         return 1;
     if (*reason)
         set_text(run, "waits_for", reason);
@@ -504,7 +504,7 @@ static int set_waits(struct task *task, void *ctx, struct err *err)
 static void look_why_it_waits(const struct task_store *store, const struct task *task, const struct job_info *job)
 {
     char number[24], reason[TASK_REASON_SIZE] = "";
-    if (!is_slurms(task) || !is(task, "running"))
+    if (!is_slurms(task) || !task_is(task, "running"))
         return;
     bool knew = json_object_get(last_run(task), "waits_for") != NULL;
     batch_job(task, number);
@@ -517,7 +517,7 @@ static int set_seen(struct task *task, void *ctx, struct err *err)
     json_t *run = last_run(task);
     uint64_t seen = get_ns(run, "seen_boot_ns");
     (void)ctx, (void)err;
-    if (!is(task, "running") || (seen && seen <= boot_ns())) /* else the machine was started again */
+    if (!task_is(task, "running") || (seen && seen <= boot_ns())) /* else the machine was started again */
         return 1;
     set_ns(run, "seen_boot_ns", boot_ns());
     return 0;
@@ -528,14 +528,14 @@ static int set_seen(struct task *task, void *ctx, struct err *err)
 static void look_if_begun(const struct task_store *store, const struct task *task, const struct job_info *job)
 {
     uint64_t seen = get_ns(last_run(task), "seen_boot_ns");
-    if (is_slurms(task) && is(task, "running") && job->started_ns && (!seen || seen > boot_ns()))
+    if (is_slurms(task) && task_is(task, "running") && job->started_ns && (!seen || seen > boot_ns()))
         task_change(store, task->id, set_seen, NULL, NULL);
 }
 
 /* Stops it if it is to be stopped. */
 static void look_after(const struct task_store *store, const struct task *task)
 {
-    json_t *process = current(task);
+    json_t *process = process_current(task);
     if (!json_object_get(process, "stop")) {
         const char *stop = why_stop(task);
         if (stop && task_change(store, task->id, set_stop, (void *)stop, NULL) == 0)
@@ -557,7 +557,8 @@ static bool job_goes_on(const struct task *task, int code, enum job_state state)
         return false;
     char number[24];
     batch_job(task, number);
-    if (!*number || (code < 0 && json_object_get(current(task), "stop"))) /* it was refused, or ended in the queue */
+    if (!*number ||
+        (code < 0 && json_object_get(process_current(task), "stop"))) /* it was refused, or ended in the queue */
         return false;
     static struct {
         char id[TASK_ID_SIZE];
@@ -574,7 +575,7 @@ static bool job_goes_on(const struct task *task, int code, enum job_state state)
 /* `ctx`: what goes on, which is asked to end now; NULL: it has a moment. */
 static int set_left(struct task *task, void *ctx, struct err *err)
 {
-    json_t *process = current(task);
+    json_t *process = process_current(task);
     (void)err;
     if (!process || task_is_over(task->state))
         return 1;
@@ -588,8 +589,8 @@ static int set_left(struct task *task, void *ctx, struct err *err)
  * what gathers ends it. */
 static bool left_goes_on(const struct task_store *store, const struct task *task)
 {
-    json_t *process = current(task);
-    bool here = !is_far(task) && (is(task, "building") || !is_slurms(task));
+    json_t *process = process_current(task);
+    bool here = !is_far(task) && (task_is(task, "building") || !is_slurms(task));
     if (!process || !here || step_of(task) == TASK_GATHER || json_object_get(process, "stop") ||
         json_is_true(json_object_get(task->state, "cancel")))
         return false;
@@ -618,8 +619,8 @@ bool task_advance(const struct task_store *store, const char *id)
              task_load(store, id, &task, NULL) < 0 || !task_is_active(task.state) || task_elsewhere(store, task.state),
          ended = false;
     json_t *known = NULL;
-    if (!over && !is(&task, "queued")) {
-        json_t *process = current(&task);
+    if (!over && !task_is(&task, "queued")) {
+        json_t *process = process_current(&task);
         bool alive = process && is_alive(process);
         run_dir(&task, dir);
         int code = job_info_read_state(dir, &job, &state, NULL);
@@ -638,7 +639,7 @@ bool task_advance(const struct task_store *store, const char *id)
     }
     task_done(&task);
     if (ended)
-        change_and_start(store, id, finish, known);
+        change_and_start(store, id, task_finish_locked, known);
     json_decref(known);
     if (over)
         task_space_forget(id);

@@ -410,7 +410,7 @@ static int add_series(const struct task_store *store, json_t *list, const char *
 }
 
 /* Sorted, with speed-up and efficiency. -EINVAL: there is nothing to compare. */
-static int compare(json_t **list)
+static int scaling_compare(json_t **list)
 {
     size_t count = json_array_size(*list), i;
     json_t *sorted = json_array(), *task, *base = NULL, **all = calloc(count + 1, sizeof *all);
@@ -589,7 +589,7 @@ json_t *task_answer_scaling(const struct task_store *store, const char *const *i
             add_scaling(list, &task);
         task_done(&task);
     }
-    if (code == 0 && compare(&list) < 0)
+    if (code == 0 && scaling_compare(&list) < 0)
         code = err_set(err, -EINVAL,
                        "none of these tasks has a run that ended well: wait for them, or see scry task show");
     if (code == 0)

@@ -14,7 +14,7 @@
 #include "task/answer.h"
 #include "task/spec.h"
 
-static bool is(const json_t *object, const char *member, const char *value)
+static bool member_is(const json_t *object, const char *member, const char *value)
 {
     const char *text = json_string_value(json_object_get(object, member));
     return text && strcmp(text, value) == 0;
@@ -47,7 +47,7 @@ struct task_took task_took(const json_t *runs)
     double values[LAST];
     size_t count = 0, i;
     json_t *run;
-    json_array_foreach(runs, i, run) if (is(run, "state", "done") && count < LAST) values[count++] =
+    json_array_foreach(runs, i, run) if (member_is(run, "state", "done") && count < LAST) values[count++] =
         json_number_value(json_object_get(run, "seconds"));
     qsort(values, count, sizeof *values, by_value);
     if (!count)
@@ -108,13 +108,13 @@ json_t *task_expect(const struct task_store *store, const char *id)
 static double phase_seconds(const struct task *task, const json_t *phase)
 {
     const json_t *runs = json_object_get(task->state, "runs"), *process = json_object_get(task->state, "step");
-    if (is(phase, "phase", "run"))
+    if (member_is(phase, "phase", "run"))
         process = json_array_get(runs, json_array_size(runs) - 1);
     json_int_t ticks = json_integer_value(json_object_get(process, "ticks"));
     double seconds = (double)clock_wall_ns() / NS_PER_SECOND - seconds_of(phase, "began_ns");
     char boot[64];
     job_boot_id(boot, sizeof boot);
-    if (ticks && *boot && is(process, "boot", boot))
+    if (ticks && *boot && member_is(process, "boot", boot))
         seconds = (double)clock_ns(CLOCK_BOOTTIME) / NS_PER_SECOND - (double)ticks / (double)sysconf(_SC_CLK_TCK);
     return seconds > 0 ? seconds : 0;
 }
@@ -130,7 +130,7 @@ void task_note_took(struct task *task)
         json_object_set_new(expected, "run", json_real(seconds));
     seconds = phase_seconds(task, phase);
     /* what is built once more has less to do, and says nothing of the first time */
-    if (is(phase, "phase", "build") && !json_array_size(runs) && seconds > 0)
+    if (member_is(phase, "phase", "build") && !json_array_size(runs) && seconds > 0)
         json_object_set_new(expected, "build", json_real(seconds));
 }
 
@@ -153,7 +153,7 @@ static double share_of_job(const char *dir)
     while (getline(&line, &size, file) > 0) {
         json_t *record = strstr(line, "\"progress\"") ? json_loads(line, 0, NULL) : NULL;
         double total = json_number_value(json_object_get(record, "total"));
-        if (is(record, "type", "progress") && total > 0)
+        if (member_is(record, "type", "progress") && total > 0)
             share = json_number_value(json_object_get(record, "done")) / total;
         json_decref(record);
     }

@@ -23,7 +23,7 @@ extern char **environ;
 
 /* ---- words ---- */
 
-static void add(struct task_launch *launch, const char *word)
+static void word_add(struct task_launch *launch, const char *word)
 {
     if (launch->argc + 1 >= TASK_LAUNCH_WORDS)
         launch->memory.failed = true;
@@ -35,10 +35,10 @@ static void add_list(struct task_launch *launch, const json_t *texts)
 {
     json_t *each;
     size_t i;
-    json_array_foreach(texts, i, each) add(launch, json_string_value(each));
+    json_array_foreach(texts, i, each) word_add(launch, json_string_value(each));
 }
 
-#define ADD_PRINTF(launch, ...) add(launch, arena_printf(&(launch)->memory, __VA_ARGS__) ?: "")
+#define ADD_PRINTF(launch, ...) word_add(launch, arena_printf(&(launch)->memory, __VA_ARGS__) ?: "")
 
 /* The words so far as one line of a shell; they are forgotten. */
 static char *take_line(struct task_launch *launch)
@@ -77,7 +77,7 @@ static int task_scry_path(char *ret_path, size_t size, struct err *err)
 
 /* ---- the environment ---- */
 
-static const char *variable(const struct task *task, const char *name)
+static const char *task_variable(const struct task *task, const char *name)
 {
     const char *own = json_string_value(json_object_get(task_member(task->spec, "environment"), name));
     return own ? own : getenv(name);
@@ -239,21 +239,21 @@ static int add_mpirun(struct task_launch *launch, const struct task *task, const
     char path[PATH_MAX];
     enum task_mpi mpi = program_mpi(launch, program);
     const char *hosts = hosts_of(launch, task);
-    if (!find_program(variable(task, "PATH"), names[mpi], path))
+    if (!find_program(task_variable(task, "PATH"), names[mpi], path))
         return err_set(err, -ENOENT, "there is no %s in the PATH of the task: install MPI, or launch it by plain",
                        names[mpi][0]);
     bool is_mpich = mpi == TASK_MPI_MPICH || (mpi == TASK_MPI_UNKNOWN && strstr(path, "mpich"));
     int code = check_root(task, path, in_batch, err);
     if (code < 0)
         return code;
-    add(launch, path);
-    add(launch, "-n");
+    word_add(launch, path);
+    word_add(launch, "-n");
     ADD_PRINTF(launch, "%llu", (unsigned long long)task_number(task->spec, "processes"));
     if (!in_batch && !is_mpich)
-        add(launch, "--oversubscribe"); /* so many processes were asked for, whatever the machine has */
+        word_add(launch, "--oversubscribe"); /* so many processes were asked for, whatever the machine has */
     if (hosts && !in_batch) {
-        add(launch, is_mpich ? "-hosts" : "--host");
-        add(launch, hosts);
+        word_add(launch, is_mpich ? "-hosts" : "--host");
+        word_add(launch, hosts);
     }
     if (!in_batch)
         add_list(launch, task_member(task->spec, "launch.options"));
@@ -279,11 +279,11 @@ static void add_scry_run(struct task_launch *launch, const struct task *task, co
     json_t *functions = task_member(task->spec, "collect.functions"), *each;
     size_t i;
     if (scry) {
-        add(launch, scry);
-        add(launch, "run");
+        word_add(launch, scry);
+        word_add(launch, "run");
         ADD_PRINTF(launch, "--output=%s", output);
     }
-    add(launch, "--quiet");
+    word_add(launch, "--quiet");
     if (*name)
         ADD_PRINTF(launch, "--name=%s", name);
     /* the other half is for what the program writes */
@@ -293,10 +293,10 @@ static void add_scry_run(struct task_launch *launch, const struct task *task, co
     json_array_foreach(task_member(task->spec, "collect.logs"), i, each) if (collects)
         add_log(launch, json_string_value(each), !scry);
     if (traces && json_array_size(functions) && task_flag(task->spec, "collect.arguments"))
-        add(launch, "--args");
+        word_add(launch, "--args");
     if (collects)
         ADD_PRINTF(launch, "--mpi=%s", task_text(task->spec, "collect.mpi"));
-    add(launch, "--");
+    word_add(launch, "--");
 }
 
 static int add_program(struct task_launch *launch, const struct task *task, const char *scry, bool here,
@@ -307,19 +307,19 @@ static int add_program(struct task_launch *launch, const struct task *task, cons
     bool mpi = strcmp(by, "plain") != 0 &&
                (strcmp(by, "mpirun") == 0 || task_number(task->spec, "processes") > 1 || program_mpi(launch, program));
     if (mpi && !here) { /* the PATH there says which */
-        add(launch, "mpirun");
-        add(launch, "-n");
+        word_add(launch, "mpirun");
+        word_add(launch, "-n");
         ADD_PRINTF(launch, "%llu", (unsigned long long)task_number(task->spec, "processes"));
         add_list(launch, task_member(task->spec, "launch.options"));
     } else if (mpi) {
         bool in_batch = strcmp(by, "slurm") == 0;
         code = add_mpirun(launch, task, program, in_batch, err);
         if (in_batch) { /* there srun starts the ranks of other nodes, of which nobody knows but those themselves */
-            add(launch, scry);
-            add(launch, "exec");
+            word_add(launch, scry);
+            word_add(launch, "exec");
         }
     }
-    add(launch, program);
+    word_add(launch, program);
     add_list(launch, task_member(task->spec, "arguments"));
     return code;
 }
@@ -334,7 +334,7 @@ static int make_slurm(struct task_launch *launch, const struct task *task, uint6
     size_t i;
     _cleanup_(buf_done) struct buf list = BUF_INIT, text = BUF_INIT;
     char *line = take_line(launch);
-    if (!find_program(variable(task, "PATH"), names, sbatch))
+    if (!find_program(task_variable(task, "PATH"), names, sbatch))
         return err_set(err, -ENOENT,
                        "there is no sbatch in the PATH of the task: install Slurm, or launch it by mpirun");
     snprintf(script, sizeof script, "%.*s/runs/%llu.sh", PATH_MAX - 64, task->dir, (unsigned long long)run);
@@ -344,10 +344,10 @@ static int make_slurm(struct task_launch *launch, const struct task *task, uint6
     int code = text.failed || !line ? -ENOMEM : file_replace_soon(script, text.data, text.len, 0700);
     if (code < 0)
         return err_errno(err, code, "cannot write %s", script);
-    add(launch, sbatch);
-    add(launch, "--parsable");
-    add(launch, "--wait"); /* it ends with the job */
-    add(launch, "--no-requeue");
+    word_add(launch, sbatch);
+    word_add(launch, "--parsable");
+    word_add(launch, "--wait"); /* it ends with the job */
+    word_add(launch, "--no-requeue");
     ADD_PRINTF(launch, "--ntasks=%llu", (unsigned long long)task_number(task->spec, "processes"));
     ADD_PRINTF(launch, "--chdir=%s", launch->directory);
     ADD_PRINTF(launch, "--output=%s/runs/%llu.out", task->dir, (unsigned long long)run);
@@ -362,7 +362,7 @@ static int make_slurm(struct task_launch *launch, const struct task *task, uint6
     if (list.len)
         ADD_PRINTF(launch, "--nodelist=%s", list.data);
     add_list(launch, task_member(task->spec, "launch.options"));
-    add(launch, script);
+    word_add(launch, script);
     snprintf(launch->out, sizeof launch->out, "%.*s/runs/%llu.batch", PATH_MAX - 64, task->dir,
              (unsigned long long)run);
     snprintf(launch->err, sizeof launch->err, "%.*s/runs/%llu.batch.err", PATH_MAX - 64, task->dir,
@@ -378,9 +378,9 @@ static void add_shell(struct task_launch *launch, const struct buf *script)
     launch->argc = 0;
     if (script->failed)
         launch->memory.failed = true;
-    add(launch, "/bin/sh");
-    add(launch, "-c");
-    add(launch, script->data ? script->data : "");
+    word_add(launch, "/bin/sh");
+    word_add(launch, "-c");
+    word_add(launch, script->data ? script->data : "");
 }
 
 static int make_ssh(struct task_launch *launch, const struct task *task, uint64_t run)
@@ -394,7 +394,7 @@ static int make_ssh(struct task_launch *launch, const struct task *task, uint64_
 
 /* ---- all of it ---- */
 
-static int begin(struct task_launch *launch, const struct task *task, const char *what, uint64_t run, bool far)
+static int launch_begin(struct task_launch *launch, const struct task *task, const char *what, uint64_t run, bool far)
 {
     const char *directory = task_text(task->spec, "directory");
     *launch = (struct task_launch){0};
@@ -418,7 +418,7 @@ int task_launch_make(struct task_launch *ret_launch, const struct task *task, en
     char scry[PATH_MAX], *output;
     const char *by = task_text(task->spec, "launch.by");
     bool ssh = strcmp(by, "ssh") == 0;
-    int code = begin(ret_launch, task, names[step], run, ssh && step != TASK_BUILD);
+    int code = launch_begin(ret_launch, task, names[step], run, ssh && step != TASK_BUILD);
     if (code == 0)
         code = task_scry_path(scry, sizeof scry, err);
     if (code < 0)
@@ -436,9 +436,9 @@ int task_launch_make(struct task_launch *ret_launch, const struct task *task, en
         add_scry_run(ret_launch, task, ssh && step == TASK_RUN ? NULL : scry, output ? output : "", step == TASK_RUN);
     }
     if (step == TASK_BUILD) {
-        add(ret_launch, "/bin/sh");
-        add(ret_launch, "-c");
-        add(ret_launch, task_text(task->spec, "build"));
+        word_add(ret_launch, "/bin/sh");
+        word_add(ret_launch, "-c");
+        word_add(ret_launch, task_text(task->spec, "build"));
     } else if (step == TASK_RUN) {
         code = add_program(ret_launch, task, scry, !ssh, err);
         if (code == 0 && ssh)
@@ -455,7 +455,7 @@ int task_launch_signal(struct task_launch *ret_launch, const struct task *task, 
     const char *by = task_text(task->spec, "launch.by");
     bool last = strcmp(signal, "KILL") == 0;
     _cleanup_(buf_done) struct buf script = BUF_INIT;
-    int code = begin(ret_launch, task, "signal", run, true); /* it is none of those that are to end */
+    int code = launch_begin(ret_launch, task, "signal", run, true); /* it is none of those that are to end */
     if (code < 0)
         return err_set(err, code, "out of memory");
     if (strcmp(by, "slurm") == 0) {
@@ -477,15 +477,15 @@ int task_launch_ask(struct task_launch *ret_launch, const struct task *task, con
 {
     static const char *const names[] = {"squeue", NULL};
     char squeue[PATH_MAX];
-    int code = begin(ret_launch, task, "", 0, true);
+    int code = launch_begin(ret_launch, task, "", 0, true);
     if (code < 0)
         return err_set(err, code, "out of memory");
-    if (!find_program(variable(task, "PATH"), names, squeue))
+    if (!find_program(task_variable(task, "PATH"), names, squeue))
         return err_set(err, -ENOENT, "there is no squeue in the PATH of the task");
-    add(ret_launch, squeue);
-    add(ret_launch, "--noheader");
-    add(ret_launch, "--states=PENDING");
-    add(ret_launch, "--format=%r");
+    word_add(ret_launch, squeue);
+    word_add(ret_launch, "--noheader");
+    word_add(ret_launch, "--states=PENDING");
+    word_add(ret_launch, "--format=%r");
     ADD_PRINTF(ret_launch, "--jobs=%s", batch_job);
     return ret_launch->memory.failed ? err_set(err, -ENOMEM, "out of memory") : 0;
 }

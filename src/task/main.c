@@ -135,7 +135,7 @@ static bool step_one(struct runner *runner, struct queued *task, bool *ret_waits
 }
 
 /* All tasks a step. Returns how many are queued or under way. */
-static size_t step(struct runner *runner)
+static size_t runner_step(struct runner *runner)
 {
     char **ids;
     size_t count, waiting = 0, left = 0, newer = 0;
@@ -170,10 +170,10 @@ static bool take_lock(struct runner *runner)
     return runner->lock >= 0 && flock(runner->lock, LOCK_EX | LOCK_NB) == 0;
 }
 
-static void look(struct runner *runner)
+static void runner_look(struct runner *runner)
 {
     uint64_t now = clock_now_ns();
-    size_t active = step(runner);
+    size_t active = runner_step(runner);
     loop_set_timer(runner->timer, active ? TASK_LOOK_NS : 4 * TASK_LOOK_NS, 0);
     if (active)
         runner->idle_since_ns = now;
@@ -192,7 +192,7 @@ static void look(struct runner *runner)
 
 static void on_timer(void *ctx)
 {
-    look(ctx);
+    runner_look(ctx);
 }
 
 static void on_change(void *ctx, int fd, uint32_t events)
@@ -219,7 +219,7 @@ static void on_end(void *ctx, int fd, uint32_t events)
     loop_stop(((struct runner *)ctx)->loop); /* runs go on; the next runner follows them */
 }
 
-static int begin(struct runner *runner)
+static int runner_begin(struct runner *runner)
 {
     struct err err;
     const char *at_once = getenv("SCRY_TASKS_AT_ONCE");
@@ -253,7 +253,7 @@ int main(void)
     signal(SIGHUP, SIG_IGN);
     signal(SIGINT, SIG_IGN);
     umask(077);
-    int code = begin(&runner);
+    int code = runner_begin(&runner);
     if (code == 0)
         loop_run(runner.loop);
     free(runner.queued);

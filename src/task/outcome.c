@@ -156,7 +156,7 @@ static bool has_trace(const struct mpi_stats *rank)
 }
 
 /* How many processes of the job its notes name that were let go (base/data/notes.h). */
-static uint64_t untraced(const struct job_info *info)
+static uint64_t untraced_processes(const struct job_info *info)
 {
     static const char *const names[] = {"late", "refused"};
     uint64_t count = 0;
@@ -219,7 +219,7 @@ static json_t *limits_json(const struct mpi_stats_set *set)
 json_t *task_ranks(const char *jobdir, const struct job_info *info)
 {
     struct mpi_stats_set set = {0};
-    uint64_t ranks = 0, counted = 0, traced = 0, let_go = untraced(info);
+    uint64_t ranks = 0, counted = 0, traced = 0, let_go = untraced_processes(info);
     json_t *facts = json_pack("{s:I, s:b}", "untraced_processes", (json_int_t)let_go, "node_shared",
                               was_noted(info, "processors_taken"));
     if (mpi_stats_read(&set, jobdir, NULL) >= 0) {

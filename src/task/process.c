@@ -90,14 +90,14 @@ static void take_stream(const char *path, int number)
         dup2(fd, number);
 }
 
-static void limit(int what, uint64_t bytes)
+static void limit_set(int what, uint64_t bytes)
 {
     if (bytes)
         setrlimit(what, &(struct rlimit){bytes, bytes});
 }
 
 /* In the child. What it gets to say of itself goes to the file for errors. */
-static _Noreturn void become(const struct task_launch *launch, int wait)
+static _Noreturn void held_become(const struct task_launch *launch, int wait)
 {
     char go = 0;
     sigset_t none;
@@ -115,8 +115,8 @@ static _Noreturn void become(const struct task_launch *launch, int wait)
     take_stream(launch->out, STDOUT_FILENO);
     take_stream(launch->err, STDERR_FILENO);
     close_range(STDERR_FILENO + 1, ~0U, 0);
-    limit(RLIMIT_FSIZE, launch->file_bytes);
-    limit(RLIMIT_DATA, launch->data_bytes);
+    limit_set(RLIMIT_FSIZE, launch->file_bytes);
+    limit_set(RLIMIT_DATA, launch->data_bytes);
     if (chdir(launch->directory) == 0)
         execve(launch->argv[0], launch->argv, launch->environment);
     dprintf(STDERR_FILENO, "cannot execute %s in %s: errno %d\n", launch->argv[0], launch->directory, errno);
@@ -131,7 +131,7 @@ int task_hold(const struct task_launch *launch, struct task_held *ret_held)
     pid_t pid = fork();
     if (pid == 0) {
         close(ends[1]);
-        become(launch, ends[0]);
+        held_become(launch, ends[0]);
     }
     int code = pid < 0 ? -errno : 0;
     close(ends[0]);
@@ -203,7 +203,7 @@ static int by_pid(const void *a, const void *b)
 }
 
 /* All processes; those are marked that are of the session, of the task, or below these. */
-static void look(const struct task_kin *kin, struct members *ret_members)
+static void members_look(const struct task_kin *kin, struct members *ret_members)
 {
     DIR *proc = opendir("/proc");
     *ret_members = (struct members){0};
@@ -248,7 +248,7 @@ static uint64_t own_part(const struct member *process)
     return at ? strtoull(at + strlen("\nPss:"), NULL, 10) << 10 : process->resident_bytes;
 }
 
-static uint64_t sum(const struct members *members, bool parts)
+static uint64_t members_memory(const struct members *members, bool parts)
 {
     uint64_t bytes = 0;
     for (size_t i = 0; i < members->count; i++)
@@ -263,11 +263,11 @@ bool task_takes_more(const struct task_kin *kin, uint64_t most)
     static uint64_t looked_ns,
         took_ns; /* of all tasks: those that share much memory are not kept busy with being looked at */
     struct members members;
-    look(kin, &members);
-    bool more = sum(&members, false) > most;
+    members_look(kin, &members);
+    bool more = members_memory(&members, false) > most;
     uint64_t now = clock_now_ns();
     if (more && now - looked_ns >= REST * took_ns) { /* ranks that share memory count it once each: a closer look */
-        more = sum(&members, true) > most;
+        more = members_memory(&members, true) > most;
         looked_ns = clock_now_ns();
         took_ns = looked_ns - now;
     } else {
@@ -299,7 +299,7 @@ void task_kill_command(const struct task_kin *kin, pid_t supervisor)
     for (int round = 0; round < ROUNDS && (round == 0 || now != before); round++) {
         free(members.all);
         before = now;
-        look(kin, &members);
+        members_look(kin, &members);
         now = send_all(&members, supervisor, kin->command, SIGSTOP);
     }
     send_all(&members, supervisor, kin->command, SIGKILL);
@@ -310,7 +310,7 @@ json_t *task_look_left(const struct task_kin *kin, int signal)
 {
     struct members members;
     json_t *left = task_left_new();
-    look(kin, &members);
+    members_look(kin, &members);
     for (size_t i = 0; i < members.count; i++)
         if (members.all[i].ours && !members.all[i].scrys)
             task_left_add(left, members.all[i].name);

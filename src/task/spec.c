@@ -85,7 +85,7 @@ static const struct member members[] = {
 
 /* ---- reading ---- */
 
-static int wrong(struct err *err, const char *path, const char *expected, const json_t *given)
+static int spec_error(struct err *err, const char *path, const char *expected, const json_t *given)
 {
     _cleanup_(freep) char *text = given ? json_dumps(given, JSON_ENCODE_ANY | JSON_COMPACT) : NULL;
     return err_set(err, -EINVAL, "%s: expected %s, not %.100s", path, expected, text ? text : "nothing");
@@ -120,14 +120,14 @@ static int check_text(const struct member *member, const char *path, const json_
         strlen(text) < member->least) {
         snprintf(expected, sizeof expected, "a text of %s %.0f bytes%s", member->least > 0 ? "1 to" : "at most",
                  member->most, member->or_null ? ", or null" : "");
-        return wrong(err, path, expected, value);
+        return spec_error(err, path, expected, value);
     }
     if (member->type == MEMBER_WORD && *text == '-')
-        return wrong(err, path, "a program, not an option", value);
+        return spec_error(err, path, "a program, not an option", value);
     if (member->type == MEMBER_PATH && *text != '/')
-        return wrong(err, path, "an absolute path, or null", value);
+        return spec_error(err, path, "an absolute path, or null", value);
     if (member->type == MEMBER_HOST && !is_word(text, "._-@:[]"))
-        return wrong(err, path, "a name of letters, digits and ._-@:[]", value);
+        return spec_error(err, path, "a name of letters, digits and ._-@:[]", value);
     return 0;
 }
 
@@ -138,7 +138,7 @@ static int check_count(const struct member *member, const char *path, const json
     if (json_is_integer(value) && number >= member->least && number <= member->most)
         return 0;
     snprintf(expected, sizeof expected, "a whole number from %.0f to %.0f", member->least, member->most);
-    return wrong(err, path, expected, value);
+    return spec_error(err, path, expected, value);
 }
 
 static int check_choice(const struct member *member, const char *path, const json_t *value, struct err *err)
@@ -148,7 +148,7 @@ static int check_choice(const struct member *member, const char *path, const jso
     for (const char *at = member->choices; len && at; at = strchr(at, '|') ? strchr(at, '|') + 1 : NULL)
         if (strncmp(at, text, len) == 0 && (at[len] == '|' || !at[len]))
             return 0;
-    return wrong(err, path, member->choices, value);
+    return spec_error(err, path, member->choices, value);
 }
 
 static int check_list(const struct member *member, const char *path, const json_t *value, struct err *err)
@@ -160,7 +160,7 @@ static int check_list(const struct member *member, const char *path, const json_
     json_t *each;
     snprintf(expected, sizeof expected, "a list of at most %.0f texts", member->most);
     if (!json_is_array(value) || (double)json_array_size(value) > member->most)
-        return wrong(err, path, expected, value);
+        return spec_error(err, path, expected, value);
     json_array_foreach(value, i, each)
     {
         snprintf(at, sizeof at, "%s[%zu]", path, i);
@@ -180,7 +180,7 @@ static int check_variables(const struct member *member, const char *path, const 
     json_t *each;
     char at[256];
     if (!json_is_object(value) || (double)json_object_size(value) > member->most)
-        return wrong(err, path, "an object of texts", value);
+        return spec_error(err, path, "an object of texts", value);
     json_object_foreach((json_t *)value, name, each)
     {
         snprintf(at, sizeof at, "%s.%.100s", path, name);
@@ -208,7 +208,7 @@ static int check_member(const struct member *member, const char *path, const jso
             code = check_count(member, path, value, err);
             break;
         case MEMBER_FLAG:
-            code = json_is_boolean(value) ? 0 : wrong(err, path, "true or false", value);
+            code = json_is_boolean(value) ? 0 : spec_error(err, path, "true or false", value);
             break;
         case MEMBER_CHOICE:
             code = check_choice(member, path, value, err);
@@ -251,7 +251,7 @@ static int check_object(const struct member *of, const char *path, const json_t 
 {
     char inner[128];
     if (!json_is_object(given))
-        return wrong(err, *path ? path : "a task", "an object", given);
+        return spec_error(err, *path ? path : "a task", "an object", given);
     int code = check_names(of, path, given, err);
     json_t *whole = code == 0 ? json_object() : NULL;
     for (const struct member *member = of; code == 0 && member->name; member++) {

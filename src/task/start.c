@@ -94,7 +94,7 @@ static _Noreturn void become_runner(const char *path, char **environment)
 }
 
 /* What the child exits with is a number of errno. */
-static int start(const char *path, char **environment, struct err *err)
+static int runner_start(const char *path, char **environment, struct err *err)
 {
     int status = 0;
     pid_t child = fork();
@@ -127,7 +127,7 @@ int task_runner_wake(const struct task_store *store, struct err *err)
     char **environment = own_environment(&memory);
     int code = environment ? dirs_libexec("scry-tasks", path, PATH_MAX, err) : err_set(err, -ENOMEM, "out of memory");
     if (code == 0)
-        code = start(path, environment, err);
+        code = runner_start(path, environment, err);
     arena_done(&memory);
     return code;
 }

@@ -222,7 +222,7 @@ static int is_task(const struct dirent *entry)
     return task_id_is(entry->d_name);
 }
 
-static int list(const char *dir, char ***ret_ids, size_t *ret_count, struct err *err)
+static int ids_list(const char *dir, char ***ret_ids, size_t *ret_count, struct err *err)
 {
     struct dirent **entries = NULL;
     int count = scandir(dir, &entries, is_task, alphasort);
@@ -284,7 +284,7 @@ static void order_second(const struct task_store *store, char **ids, size_t coun
 int task_list(const struct task_store *store, char ***ret_ids, size_t *ret_count, struct err *err)
 {
     enum { SECOND = sizeof "20260101T000000" - 1, ORDERED = 1000 }; /* the latest: each one's state is read */
-    int code = list(store->dir, ret_ids, ret_count, err);
+    int code = ids_list(store->dir, ret_ids, ret_count, err);
     for (size_t first = code == 0 && *ret_count > ORDERED ? *ret_count - ORDERED : 0, end;
          code == 0 && first < *ret_count; first = end) {
         for (end = first + 1; end < *ret_count && strncmp((*ret_ids)[first], (*ret_ids)[end], SECOND) == 0;)
@@ -299,7 +299,7 @@ int task_list_active(const struct task_store *store, char ***ret_ids, size_t *re
 {
     char dir[TASK_HOST_PATH_SIZE];
     task_host_path(store, "", "", dir);
-    return list(dir, ret_ids, ret_count, err);
+    return ids_list(dir, ret_ids, ret_count, err);
 }
 
 static bool has_name(const struct task_store *store, const char *id, const char *word)
@@ -311,7 +311,7 @@ static bool has_name(const struct task_store *store, const char *id, const char 
 }
 
 /* The index of the one that is meant; `count`: none; -ENOTUNIQ. */
-static ssize_t match(const struct task_store *store, char **ids, size_t count, const char *word)
+static ssize_t ids_match(const struct task_store *store, char **ids, size_t count, const char *word)
 {
     size_t len = strlen(word), found = count, beginnings = 0;
     if (strcmp(word, "@last") == 0)
@@ -337,7 +337,7 @@ int task_find(const struct task_store *store, const char *word, char ret_id[TASK
     int code = task_list(store, &ids, &count, err);
     if (code < 0)
         return code;
-    ssize_t found = match(store, ids, count, word);
+    ssize_t found = ids_match(store, ids, count, word);
     if (found == -ENOTUNIQ)
         code = err_set(err, -ENOTUNIQ, "several tasks begin with '%.100s': give more of the id", word);
     else if (found == (ssize_t)count)
@@ -489,7 +489,7 @@ struct queueing {
     bool again;
 };
 
-static int queue(struct task *task, void *ctx, struct err *err)
+static int task_queue_locked(struct task *task, void *ctx, struct err *err)
 {
     const struct queueing *queueing = ctx;
     bool again = queueing->again;
@@ -531,13 +531,13 @@ int task_queue(const struct task_store *store, const char *id, struct err *err)
     _cleanup_(closep) int lock = task_id_is(id) ? task_lock(dir, TASK_FILES_LOCK, false) : -ENOENT;
     if (lock == -EWOULDBLOCK)
         return err_set(err, -EBUSY, "a file of task %s is just coming in: queue it then", id);
-    return task_change(store, id, queue, &queueing, err);
+    return task_change(store, id, task_queue_locked, &queueing, err);
 }
 
 int task_rerun(const struct task_store *store, const char *id, struct err *err)
 {
     struct queueing queueing = {.host = store->host, .again = true};
-    return task_change(store, id, queue, &queueing, err);
+    return task_change(store, id, task_queue_locked, &queueing, err);
 }
 
 /* The last of a list of what has an end. */
@@ -563,7 +563,7 @@ static bool is_heard(const struct task *task)
 
 /* On another machine its runner ends it. Only where that has been asked for before, and nothing is heard of the run, is it over
  * without: containers and machines come and go with their names, and homes stay. */
-static int cancel(struct task *task, void *ctx, struct err *err)
+static int task_cancel_locked(struct task *task, void *ctx, struct err *err)
 {
     if (task_is_over(task->state))
         return err_set(err, -EALREADY, "task %s is over: it is %s", task->id, task_state_name(task->state));
@@ -587,7 +587,7 @@ static int cancel(struct task *task, void *ctx, struct err *err)
 
 int task_cancel(const struct task_store *store, const char *id, struct err *err)
 {
-    return task_change(store, id, cancel, (void *)store, err);
+    return task_change(store, id, task_cancel_locked, (void *)store, err);
 }
 
 /* ---- removing ---- */
@@ -703,7 +703,7 @@ static int sum_files(const char *dir, const char *name, uint64_t *ret_bytes)
     return count < TASK_MOST_FILES ? 0 : -EMFILE;
 }
 
-static int begin(struct task_upload *upload, const struct task *task, const char *name, struct err *err)
+static int upload_begin(struct task_upload *upload, const struct task *task, const char *name, struct err *err)
 {
     uint64_t others = 0, most = task_number(task->spec, "limits.disk_bytes");
     if (strcmp(task_state_name(task->state), "draft") != 0)
@@ -741,7 +741,7 @@ int task_upload_begin(const struct task_store *store, const char *id, const char
         code = task_load(store, id, &task, err);
     }
     if (code == 0)
-        code = begin(ret_upload, &task, name, err);
+        code = upload_begin(ret_upload, &task, name, err);
     task_done(&task);
     if (code < 0 && ret_upload->lock >= 0)
         close(ret_upload->lock);

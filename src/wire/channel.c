@@ -110,7 +110,7 @@ bool channel_settled(const struct channel *channel)
     return channel->acknowledged == channel->last && !channel->out.len;
 }
 
-static bool message(struct channel *channel, struct buf *out, uint32_t number, struct span bytes, uint64_t now_ns)
+static bool message_put(struct channel *channel, struct buf *out, uint32_t number, struct span bytes, uint64_t now_ns)
 {
     buf_clear(out);
     put_header(out, CHANNEL_DATA, channel->session, number, channel->received);
@@ -122,7 +122,7 @@ static bool message(struct channel *channel, struct buf *out, uint32_t number, s
 }
 
 /* Puts the next bytes into a message. */
-static void fill(struct channel *channel)
+static void channel_fill(struct channel *channel)
 {
     while (channel->out.len && channel->last - channel->acknowledged < CHANNEL_WINDOW) {
         struct channel_part *part = &channel->sent[(channel->last + 1) % CHANNEL_WINDOW];
@@ -157,7 +157,7 @@ static uint64_t acknowledgement_ns(const struct channel *channel)
     return channel->stream && channel->received - channel->told < MUCH ? channel->owed_ns + CHANNEL_LATER_NS : 0;
 }
 
-static void owe(struct channel *channel, uint64_t now_ns)
+static void channel_owe(struct channel *channel, uint64_t now_ns)
 {
     if (!channel->owes)
         channel->owed_ns = now_ns;
@@ -167,7 +167,7 @@ static void owe(struct channel *channel, uint64_t now_ns)
 bool channel_next(struct channel *channel, uint64_t now_ns, uint64_t quiet_ns, struct buf *out, uint64_t *ret_when_ns)
 {
     uint64_t when = UINT64_MAX;
-    fill(channel);
+    channel_fill(channel);
     for (uint32_t number = channel->acknowledged + 1; number != channel->last + 1; number++) {
         struct channel_part *part = &channel->sent[number % CHANNEL_WINDOW];
         uint64_t due = due_ns(channel, part);
@@ -175,7 +175,7 @@ bool channel_next(struct channel *channel, uint64_t now_ns, uint64_t quiet_ns, s
             channel->repeated += part->tries > 0;
             part->sent_ns = now_ns ? now_ns : 1;
             part->tries++;
-            return message(channel, out, number, span_of(part->bytes.data, part->bytes.len), now_ns);
+            return message_put(channel, out, number, span_of(part->bytes.data, part->bytes.len), now_ns);
         }
         when = due < when ? due : when;
     }
@@ -183,14 +183,14 @@ bool channel_next(struct channel *channel, uint64_t now_ns, uint64_t quiet_ns, s
     uint64_t owed = acknowledgement_ns(channel);
     quiet = owed < quiet ? owed : quiet;
     if (quiet <= now_ns)
-        return message(channel, out, 0, span_of("", 0), now_ns);
+        return message_put(channel, out, 0, span_of("", 0), now_ns);
     *ret_when_ns = quiet < when ? quiet : when;
     return false;
 }
 
 /* ---- what is received ---- */
 
-static int acknowledge(struct channel *channel, uint32_t number)
+static int channel_acknowledge(struct channel *channel, uint32_t number)
 {
     if (number - channel->acknowledged > channel->last - channel->acknowledged) /* an old one; or it was never sent */
         return channel->acknowledged - number < UINT32_MAX / 2 ? 0 : -EBADMSG;
@@ -220,14 +220,14 @@ static int hand_out(struct channel *channel)
 
 int channel_take(struct channel *channel, const struct channel_header *header, uint64_t now_ns)
 {
-    if (acknowledge(channel, header->acknowledged) < 0)
+    if (channel_acknowledge(channel, header->acknowledged) < 0)
         return -EBADMSG;
     channel->heard_ns = now_ns;
     if (!header->number) { /* it asks whether we live, or only acknowledges */
         channel->owes |= channel->answers && now_ns - channel->spoke_ns >= CHANNEL_FIRST_NS;
         return 0;
     }
-    owe(channel, now_ns);
+    channel_owe(channel, now_ns);
     uint32_t ahead = header->number - channel->received;
     if (ahead == 0 || ahead > CHANNEL_WINDOW) { /* had before, or come before it was allowed to */
         channel->repeated++;

@@ -57,7 +57,7 @@ void frame_append_confine(struct buf *out, uint32_t rights, const char *dir, con
 }
 
 /* The bytes not handed out yet. */
-static size_t available(const struct frame_reader *reader)
+static size_t reader_available(const struct frame_reader *reader)
 {
     return reader->bytes.len - reader->used;
 }
@@ -65,7 +65,7 @@ static size_t available(const struct frame_reader *reader)
 /* The header at the front; false if it is not complete. */
 static bool peek_header(const struct frame_reader *reader, struct header *ret_header)
 {
-    if (reader->skip_bytes || available(reader) < FRAME_HEADER_SIZE)
+    if (reader->skip_bytes || reader_available(reader) < FRAME_HEADER_SIZE)
         return false;
     struct header header;
     memcpy(&header, reader->bytes.data + reader->used, sizeof header);
@@ -76,9 +76,9 @@ static bool peek_header(const struct frame_reader *reader, struct header *ret_he
     return true;
 }
 
-static void skip(struct frame_reader *reader)
+static void reader_skip(struct frame_reader *reader)
 {
-    size_t have = available(reader);
+    size_t have = reader_available(reader);
     size_t take = reader->skip_bytes < have ? (size_t)reader->skip_bytes : have;
     reader->used += take;
     reader->skip_bytes -= take;
@@ -86,7 +86,7 @@ static void skip(struct frame_reader *reader)
 
 char *frame_reader_room(struct frame_reader *reader, size_t *ret_room)
 {
-    skip(reader);
+    reader_skip(reader);
     buf_drop(&reader->bytes, reader->used);
     reader->used = 0;
     if (reader->bytes.len == 0 && reader->bytes.cap > KEEP_SIZE)
@@ -111,13 +111,13 @@ void frame_reader_fed(struct frame_reader *reader, size_t len)
 {
     reader->bytes.len += len;
     reader->bytes.data[reader->bytes.len] = 0;
-    skip(reader);
+    reader_skip(reader);
 }
 
 int frame_reader_next(struct frame_reader *reader, struct frame *ret_frame)
 {
     struct header header;
-    skip(reader);
+    reader_skip(reader);
     if (!peek_header(reader, &header))
         return 0;
     if (header.type < FRAME_HELLO || header.type >= FRAME_TYPES)
@@ -126,11 +126,11 @@ int frame_reader_next(struct frame_reader *reader, struct frame *ret_frame)
     if (header.length > FRAME_PAYLOAD_LIMIT) {
         reader->used += FRAME_HEADER_SIZE;
         reader->skip_bytes = header.length;
-        skip(reader);
+        reader_skip(reader);
         *ret_frame = frame;
         return -EMSGSIZE;
     }
-    if (available(reader) - FRAME_HEADER_SIZE < header.length)
+    if (reader_available(reader) - FRAME_HEADER_SIZE < header.length)
         return 0;
     frame.payload = span_of(reader->bytes.data + reader->used + FRAME_HEADER_SIZE, header.length);
     reader->used += FRAME_HEADER_SIZE + (size_t)header.length;

@@ -163,7 +163,7 @@ static int connect_address(int fd, const struct sockaddr_un *address)
 
 /* Whether what lies at a path may be replaced: 0 (nothing, or a dead socket), or -EADDRINUSE when somebody answers, or
  * what else is wrong. */
-static int replaceable(const struct sockaddr_un *address, struct err *err)
+static int socket_replaceable(const struct sockaddr_un *address, struct err *err)
 {
     const char *path = address->sun_path;
     struct stat st;
@@ -196,7 +196,7 @@ int local_listen(const char *path, struct err *err)
 {
     struct sockaddr_un address, early;
     int code = set_address(path, &address, err);
-    if (code < 0 || (code = replaceable(&address, err)) < 0)
+    if (code < 0 || (code = socket_replaceable(&address, err)) < 0)
         return code;
     set_early_address(&address, &early);
     _cleanup_(closep) int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);

@@ -121,7 +121,7 @@ static uint64_t stamp_of(const struct server *server)
 }
 
 /* What is there is looked at when it has been the same for a while: a file may be half written. */
-static void look(lws_sorted_usec_list_t *timer)
+static void certificate_look(lws_sorted_usec_list_t *timer)
 {
     struct server *server = lws_container_of(timer, struct server, renewal);
     uint64_t stamp = stamp_of(server);
@@ -136,7 +136,7 @@ static void look(lws_sorted_usec_list_t *timer)
         server->certificate = stamp;
     }
     server->certificate_seen = stamp;
-    lws_sul_schedule(server->context, 0, timer, look,
+    lws_sul_schedule(server->context, 0, timer, certificate_look,
                      (lws_usec_t)time_hasten(CERTIFICATE_LOOK_SECONDS * LWS_US_PER_SEC));
 }
 
@@ -144,7 +144,7 @@ static void look(lws_sorted_usec_list_t *timer)
 static void certificate_follow(struct server *server)
 {
     server->certificate = server->certificate_seen = stamp_of(server);
-    lws_sul_schedule(server->context, 0, &server->renewal, look,
+    lws_sul_schedule(server->context, 0, &server->renewal, certificate_look,
                      (lws_usec_t)time_hasten(CERTIFICATE_LOOK_SECONDS * LWS_US_PER_SEC));
 }
 
@@ -489,7 +489,7 @@ void connection_began(struct server *server, struct lws *wsi)
     DL_APPEND(server->all, connection);
 }
 
-static void drop(struct server *server, struct connection *connection)
+static void connection_drop(struct server *server, struct connection *connection)
 {
     HASH_DEL(by_descriptor, connection);
     server->connections--;
@@ -505,7 +505,7 @@ void connection_ended(struct server *server, struct lws *wsi)
     struct connection *connection = lws_get_opaque_user_data(wsi);
     lws_set_opaque_user_data(wsi, NULL);
     if (connection && lws_get_network_wsi(wsi) == wsi)
-        drop(server, connection);
+        connection_drop(server, connection);
 }
 
 struct connection *connection_of(struct lws *wsi)
@@ -546,7 +546,7 @@ static void let_in(struct server *server, int fd, size_t at)
     lws_adopt_socket_vhost(server->listeners[at].secure ? server->secure : server->plain, fd);
     if (server->incoming) { /* it was refused before it was known */
         server->incoming = NULL;
-        drop(server, connection);
+        connection_drop(server, connection);
     }
 }
 

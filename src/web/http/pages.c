@@ -96,7 +96,7 @@ const size_t web_file_count = 1;
 
 enum { FILE_MOST = 64 << 20 };
 
-static int compare(const void *path, const void *file)
+static int file_compare(const void *path, const void *file)
 {
     return strcmp(path, ((const struct web_file *)file)->path);
 }
@@ -156,7 +156,7 @@ void answer_page(struct visit *visit)
         answer_from(visit, dir, path);
         return;
     }
-    const struct web_file *file = bsearch(path, web_files, web_file_count, sizeof *web_files, compare);
+    const struct web_file *file = bsearch(path, web_files, web_file_count, sizeof *web_files, file_compare);
     if (!file) {
         visit_answer_error(visit, 404, "unknown", "there is nothing at this path");
         return;

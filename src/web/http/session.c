@@ -23,7 +23,7 @@ static json_t *rights_json(unsigned rights)
     return list;
 }
 
-static json_t *who(const struct visit *visit)
+static json_t *session_json(const struct visit *visit)
 {
     return json_pack("{s:s, s:o, s:s}", "user", visit->server->user, "rights", rights_json(visit->rights), "version",
                      SCRY_VERSION);
@@ -31,7 +31,7 @@ static json_t *who(const struct visit *visit)
 
 void answer_session_get(struct visit *visit)
 {
-    visit_answer_json(visit, 200, who(visit));
+    visit_answer_json(visit, 200, session_json(visit));
 }
 
 void answer_session_post(struct visit *visit)
@@ -61,7 +61,7 @@ void answer_session_post(struct visit *visit)
     snprintf(cookie, sizeof cookie, "%s=%s; HttpOnly; SameSite=Strict; Max-Age=%llu%s", server->cookie, session->secret,
              (unsigned long long)(server->session_ns / NS_PER_SECOND), visit->is_secure ? "; Secure" : "");
     visit->refusal.cookie = cookie;
-    visit_answer_json(visit, 200, who(visit));
+    visit_answer_json(visit, 200, session_json(visit));
     explicit_bzero(cookie, sizeof cookie);
 }
 

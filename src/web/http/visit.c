@@ -31,7 +31,7 @@ const char *method_name(enum method method)
     return "other";
 }
 
-static bool matches(const char *pattern, const char *path, struct span ret_parts[PARTS_OF_PATH])
+static bool path_matches(const char *pattern, const char *path, struct span ret_parts[PARTS_OF_PATH])
 {
     size_t count = 0;
     for (; *pattern; pattern++) {
@@ -59,7 +59,7 @@ static const struct route *route_find(const char *path, enum method method, stru
     enum method wanted = method == METHOD_HEAD ? METHOD_GET : method;
     *ret_methods = 0;
     for (size_t i = 0; i + 1 < route_count; i++) {
-        if (!api || !matches(route_rows[i].path, path, ret_parts))
+        if (!api || !path_matches(route_rows[i].path, path, ret_parts))
             continue;
         if (route_rows[i].method == wanted)
             return &route_rows[i];
@@ -125,7 +125,7 @@ static enum method read_method(struct visit *visit, char **ret_uri, int *ret_len
     return METHOD_OTHER;
 }
 
-static void refuse(struct visit *visit, int status, const char *kind, const char *text)
+static void visit_refuse(struct visit *visit, int status, const char *kind, const char *text)
 {
     if (visit->refusal.status)
         return;
@@ -141,13 +141,13 @@ static void read_arguments(struct visit *visit)
     for (int i = 0; (len = lws_hdr_copy_fragment(visit->wsi, text, sizeof text, WSI_TOKEN_HTTP_URI_ARGS, i)) != -1;
          i++) {
         if (len < 0 || visit->argument_count == ARGUMENTS_MOST) {
-            refuse(visit, 414, "too_long", "the query of the URL is too long");
+            visit_refuse(visit, 414, "too_long", "the query of the URL is too long");
             return;
         }
         if (!len)
             continue;
         if (!(visit->arguments[visit->argument_count] = strdup(text))) {
-            refuse(visit, 503, "memory", "out of memory; try again later");
+            visit_refuse(visit, 503, "memory", "out of memory; try again later");
             return;
         }
         visit->argument_count++;
@@ -180,7 +180,7 @@ static void check_values(struct visit *visit)
             continue;
         if (lws_hdr_copy(visit->wsi, text, sizeof text, (enum lws_token_indexes)token) < 0 ||
             memchr(text, '\0', (size_t)len)) {
-            refuse(visit, 400, "header", "a header has a zero byte");
+            visit_refuse(visit, 400, "header", "a header has a zero byte");
             visit->close = true;
             return;
         }
@@ -196,20 +196,21 @@ static void check_origin(struct visit *visit)
     if (!visit_header(visit, WSI_TOKEN_HOST, host, sizeof host))
         visit_header(visit, WSI_TOKEN_HTTP_COLON_AUTHORITY, host, sizeof host);
     if (!server_is_host(visit->server, host))
-        refuse(visit, 421, "host", "this server is not called so; use its link, or name the URL with --origin");
+        visit_refuse(visit, 421, "host", "this server is not called so; use its link, or name the URL with --origin");
     bool named = lws_hdr_total_length(visit->wsi, WSI_TOKEN_ORIGIN) > 0;
     if (named &&
         (!visit_header(visit, WSI_TOKEN_ORIGIN, origin, sizeof origin) || !server_is_origin(visit->server, origin)))
-        refuse(visit, 403, "origin", "pages of other origins may not ask; name the URL with --origin if it is yours");
+        visit_refuse(visit, 403, "origin",
+                     "pages of other origins may not ask; name the URL with --origin if it is yours");
     if (!named && (visit->by_cookie || visit->way == WAY_PROXY) && !(visit->method & (METHOD_GET | METHOD_HEAD)))
-        refuse(visit, 403, "origin",
-               "a request by a cookie or a proxy needs the header Origin; scripts use Authorization: Bearer");
+        visit_refuse(visit, 403, "origin",
+                     "a request by a cookie or a proxy needs the header Origin; scripts use Authorization: Bearer");
     /* Passwords and cookies by which a proxy knows people may come along with requests of other pages, which say no origin if
      * they only load something. */
     if (visit->way == WAY_PROXY && strncmp(visit->path, "api/", 4) == 0 &&
         visit_header_named(visit, "sec-fetch-site:", site, sizeof site) && strcmp(site, "same-origin") != 0 &&
         strcmp(site, "none") != 0)
-        refuse(visit, 403, "origin", "pages of other origins may not ask");
+        visit_refuse(visit, 403, "origin", "pages of other origins may not ask");
 }
 
 bool visit_is_let_in(const struct visit *visit)
@@ -243,7 +244,7 @@ static void check_session(struct visit *visit, struct connection *connection)
         visit->rights = session->rights;
     }
     if (session ? !session_take(session) : connection && !connection_take(connection))
-        refuse(visit, 429, "too_many", "too many requests at once; try again in a second");
+        visit_refuse(visit, 429, "too_many", "too many requests at once; try again in a second");
     else if (connection)
         connection_allow_request(connection, session != NULL);
 }
@@ -257,17 +258,18 @@ static void check_route(struct visit *visit)
             if (other & (unsigned)methods[i].method)
                 snprintf(visit->allow + strlen(visit->allow), sizeof visit->allow - strlen(visit->allow), "%s%s",
                          *visit->allow ? ", " : "", methods[i].name);
-        refuse(visit, other ? 405 : 404, other ? "method" : "unknown",
-               other ? "this path has other methods" : "there is nothing at this path");
+        visit_refuse(visit, other ? 405 : 404, other ? "method" : "unknown",
+                     other ? "this path has other methods" : "there is nothing at this path");
         return;
     }
     if (!visit->route->right || (visit->rights & visit->route->right))
         return;
     if (!visit->rights)
-        refuse(visit, 401, "session",
-               "open the link that scry serve has printed, or print another one: scry serve --link");
+        visit_refuse(visit, 401, "session",
+                     "open the link that scry serve has printed, or print another one: scry serve --link");
     else
-        refuse(visit, 403, "rights", "this session may not do that; print a link with more rights: scry serve --link");
+        visit_refuse(visit, 403, "rights",
+                     "this session may not do that; print a link with more rights: scry serve --link");
 }
 
 static void read_body_size(struct visit *visit)
@@ -276,7 +278,7 @@ static void read_body_size(struct visit *visit)
     const struct connection *connection = connection_of(visit->wsi);
     visit->close |= connection && connection->head.state == HEAD_LAST; /* nothing behind this was looked at */
     if (lws_hdr_total_length(visit->wsi, WSI_TOKEN_HTTP_TRANSFER_ENCODING) > 0) {
-        refuse(visit, 411, "length", "say the length of the body; it cannot be sent in chunks");
+        visit_refuse(visit, 411, "length", "say the length of the body; it cannot be sent in chunks");
         visit->close = true;
     }
     if (lws_hdr_total_length(visit->wsi, WSI_TOKEN_HTTP_CONTENT_LENGTH) <= 0) {
@@ -287,11 +289,11 @@ static void read_body_size(struct visit *visit)
     }
     if (!visit_header(visit, WSI_TOKEN_HTTP_CONTENT_LENGTH, text, sizeof text) ||
         !foreign_number(span_str(text), &visit->body_size)) {
-        refuse(visit, 400, "length", "the header Content-Length is no number");
+        visit_refuse(visit, 400, "length", "the header Content-Length is no number");
         visit->close = true;
     }
     if (visit->body_size > BODY_MOST && !(visit->route && visit->route->body && !visit->refusal.status)) {
-        refuse(visit, 413, "too_large", "the body of the request is too large");
+        visit_refuse(visit, 413, "too_large", "the body of the request is too large");
         visit->close |= visit->body_size > DROP_MOST;
     }
 }
@@ -364,7 +366,7 @@ static void watch_who_waits(struct visit *visit)
 }
 
 /* The headers are written when there is room for them, as all of the answer. */
-static void answer(struct visit *visit, const struct reply *reply, uint64_t size)
+static void visit_start_answer(struct visit *visit, const struct reply *reply, uint64_t size)
 {
     unsigned char room[LWS_PRE + HEAD_ROOM], *start = room + LWS_PRE, *at = start, *end = room + sizeof room - 1;
     char number[24];
@@ -408,7 +410,7 @@ static void answer(struct visit *visit, const struct reply *reply, uint64_t size
 void visit_answer_bytes(struct visit *visit, const struct reply *reply, const void *bytes, size_t size)
 {
     visit->bytes = bytes;
-    answer(visit, reply, size);
+    visit_start_answer(visit, reply, size);
 }
 
 void visit_answer(struct visit *visit, const struct reply *reply, struct blob *blob)
@@ -426,7 +428,7 @@ void visit_answer(struct visit *visit, const struct reply *reply, struct blob *b
 void visit_answer_more(struct visit *visit, const struct reply *reply, uint64_t size, visit_more_fn *more)
 {
     visit->more = more;
-    answer(visit, reply, size);
+    visit_start_answer(visit, reply, size);
 }
 
 void visit_answer_tagged(struct visit *visit, int status, const char *tag, struct blob *blob)
@@ -498,7 +500,7 @@ void visit_answer_nothing(struct visit *visit)
 
 /* ---- the course of a visit ---- */
 
-static void reset(struct visit *visit)
+static void visit_reset(struct visit *visit)
 {
     if (lws_dll2_owner(&visit->waiting.list))
         lws_sul_schedule(visit->server->context, 0, &visit->waiting, NULL, LWS_SET_TIMER_USEC_CANCEL);
@@ -514,7 +516,7 @@ static void reset(struct visit *visit)
     memset(visit, 0, sizeof *visit);
 }
 
-static void go(struct visit *visit)
+static void visit_go(struct visit *visit)
 {
     lws_set_timeout(visit->wsi, NO_PENDING_TIMEOUT, 0);
     visit->until_ns = 0;
@@ -545,22 +547,22 @@ static void read_path(struct visit *visit)
     bool plain = true;
     visit->method = read_method(visit, &uri, &len);
     if (len <= 0 || len >= PATH_MOST || *uri != '/') {
-        refuse(visit, 414, "too_long", "the path of the URL is too long");
+        visit_refuse(visit, 414, "too_long", "the path of the URL is too long");
         return;
     }
     memcpy(visit->path, uri + 1, (size_t)len - 1);
     for (int i = 0; i < len - 1; i++)
         plain = plain && (unsigned char)visit->path[i] >= ' ' && visit->path[i] != 0x7f;
     if (!plain || is_cut(visit)) {
-        refuse(visit, 400, "path", "the path of the URL has control characters");
+        visit_refuse(visit, 400, "path", "the path of the URL has control characters");
         visit->close = true;
     }
 }
 
-static int begin(struct visit *visit, struct server *server, struct lws *wsi)
+static int visit_begin(struct visit *visit, struct server *server, struct lws *wsi)
 {
     struct connection *connection = connection_of(wsi);
-    reset(visit);
+    visit_reset(visit);
     if (connection)
         connection->visited = true;
     visit->server = server;
@@ -578,7 +580,7 @@ static int begin(struct visit *visit, struct server *server, struct lws *wsi)
         set_end(visit, HTTP_BODY_SECONDS, 0);
         return 0;
     }
-    go(visit);
+    visit_go(visit);
     if (visit->take_body && !visit->answered)
         set_end(visit, HTTP_BODY_SECONDS, visit->body_size / BODY_SECOND_BYTES);
     return 0;
@@ -603,12 +605,12 @@ static int on_body(struct visit *visit, const void *bytes, size_t len)
     return 0;
 }
 
-static int finish(struct visit *visit)
+static int visit_finish(struct visit *visit)
 {
     struct lws *wsi = visit->wsi;
     struct connection *connection = connection_of(wsi);
     bool close = visit->close;
-    reset(visit);
+    visit_reset(visit);
     if (connection)
         connection->visited = false;
     close |= connection && connection->refusal; /* what stands behind this request is none: this is the last answer */
@@ -646,7 +648,7 @@ static int write_some(struct visit *visit)
             0)
             return -1;
         if (none)
-            return finish(visit);
+            return visit_finish(visit);
         visit_more(visit);
         return 0;
     }
@@ -669,7 +671,7 @@ static int write_some(struct visit *visit)
     if (visit->left != UINT64_MAX)
         visit->left -= (uint64_t)len;
     if (last)
-        return finish(visit);
+        return visit_finish(visit);
     if (visit->left != UINT64_MAX || (size_t)len == most)
         visit_more(visit);
     return 0;
@@ -692,7 +694,7 @@ int on_http(struct lws *wsi, enum lws_callback_reasons reason, void *user, void 
             connection_ended(server, wsi);
         return 0;
     case LWS_CALLBACK_HTTP:
-        return begin(visit, server, wsi);
+        return visit_begin(visit, server, wsi);
     case LWS_CALLBACK_HTTP_BODY:
         return on_body(visit, in, len);
     case LWS_CALLBACK_HTTP_BODY_COMPLETION:
@@ -700,7 +702,7 @@ int on_http(struct lws *wsi, enum lws_callback_reasons reason, void *user, void 
             visit->body_left = false;
             if (visit->take_body)
                 return visit->take_body(visit, NULL, 0);
-            go(visit);
+            visit_go(visit);
         }
         return 0;
     case LWS_CALLBACK_TIMER:
@@ -711,7 +713,7 @@ int on_http(struct lws *wsi, enum lws_callback_reasons reason, void *user, void 
     case LWS_CALLBACK_CLOSED_HTTP:
     case LWS_CALLBACK_HTTP_DROP_PROTOCOL:
         if (visit)
-            reset(visit);
+            visit_reset(visit);
         return 0;
     case LWS_CALLBACK_HTTP_CONFIRM_UPGRADE: /* no WebSocket here, and HTTP/2 by TLS only */
         return lws_return_http_status(wsi, HTTP_STATUS_BAD_REQUEST, "without an upgrade, please") < 0 ? -1 : 1;

@@ -93,7 +93,7 @@ static void look_for_end(lws_sorted_usec_list_t *timer)
                      (closed ? CHILD_REAP_MS : CHILD_LOOK_MS) * LWS_US_PER_MS);
 }
 
-static void take(struct child_pipe *pipe, size_t len)
+static void pipe_take(struct child_pipe *pipe, size_t len)
 {
     struct child *child = pipe->child;
     pipe->bytes.len += len;
@@ -133,11 +133,11 @@ int on_child(struct lws *wsi, enum lws_callback_reasons reason, void *user, void
         child_kill(pipe->child);
     if (got <= 0)
         return -1;
-    take(pipe, (size_t)got);
+    pipe_take(pipe, (size_t)got);
     return 0;
 }
 
-static void limit(pid_t pid, uint32_t seconds)
+static void child_limit(pid_t pid, uint32_t seconds)
 {
     const struct {
         __rlimit_resource_t what;
@@ -198,7 +198,7 @@ struct child *child_start(struct server *server, const struct child_spec *spec)
                                                  .group = SPAWN_OWN_GROUP},
                                  &child->pid) == 0;
     if (good) {
-        limit(child->pid, spec->limit_s);
+        child_limit(child->pid, spec->limit_s);
         child->server = server;
         child->spec = *spec;
         child->spec.argv = NULL;

@@ -93,7 +93,7 @@ struct target {
 
 /* Who is to get it where no monitor sends it. scry run passes signals on, as to a batch system's; what would end or stop itself
  * goes to the command. */
-static int aim(const struct named_job *job, int signal, struct target *ret_target, struct err *err)
+static int signal_target(const struct named_job *job, int signal, struct target *ret_target, struct err *err)
 {
     struct job_info info;
     enum job_state state;
@@ -142,7 +142,7 @@ static void on_signalled(struct visit *visit, const struct answer *answer)
     } else if (signal && job.followed) {
         answer_give(visit, answer);
     } else if (signal) {
-        if ((code = aim(&job, signal, &target, &err)) == 0 &&
+        if ((code = signal_target(&job, signal, &target, &err)) == 0 &&
             (code = job_process_signal(target.pid, target.ticks, signal)) < 0)
             err_errno(&err, code, "cannot signal the job");
         if (code < 0)
@@ -162,7 +162,7 @@ void answer_signal(struct visit *visit)
     int signal = signal_asked(visit, &job);
     if (!signal)
         return;
-    if (aim(&job, signal, &target, &err) < 0) {
+    if (signal_target(&job, signal, &target, &err) < 0) {
         visit_answer_error(visit, 409, "state", "%s", err.text);
         return;
     }

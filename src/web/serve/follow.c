@@ -76,7 +76,7 @@ static void on_quiet(lws_sorted_usec_list_t *timer)
     visit_more(visit);
 }
 
-static void done(struct visit *visit)
+static void stream_done(struct visit *visit)
 {
     struct stream *stream = visit->extra;
     lws_sul_schedule(visit->server->context, 0, &stream->timer, NULL, LWS_SET_TIMER_USEC_CANCEL);
@@ -86,7 +86,7 @@ static void done(struct visit *visit)
 }
 
 /* What did not fit into the last piece goes first. */
-static size_t put(struct stream *stream, unsigned char *room, size_t size, const char *text, size_t len)
+static size_t stream_put(struct stream *stream, unsigned char *room, size_t size, const char *text, size_t len)
 {
     size_t part = len < size ? len : size;
     memcpy(room, text, part);
@@ -113,10 +113,10 @@ static size_t put_lost(struct stream *stream, unsigned char *room, size_t size, 
     if (lost != UINT64_MAX)
         snprintf(number, sizeof number, "%" PRIu64, lost);
     snprintf(text, sizeof text, "event: lost\ndata: {\"records\":%s}\n\n", number);
-    return put(stream, room, size, text, strlen(text));
+    return stream_put(stream, room, size, text, strlen(text));
 }
 
-static ssize_t more(struct visit *visit, unsigned char *room, size_t size)
+static ssize_t stream_more(struct visit *visit, unsigned char *room, size_t size)
 {
     static const char comment[] = ": \n\n";
     struct stream *stream = visit->extra;
@@ -132,18 +132,18 @@ static ssize_t more(struct visit *visit, unsigned char *room, size_t size)
         if (lost)
             len += put_lost(stream, room + len, size - len, lost);
         else if (stream->types[event->type])
-            len += put(stream, room + len, size - len, event->text, event->len);
+            len += stream_put(stream, room + len, size - len, event->text, event->len);
         if (!lost)
             follow_got(&stream->follower);
     }
     event = follow_last(&stream->follower);
     if (event && !stream->last && len < size && stream->rest_at == stream->rest.len) {
         stream->last = true;
-        len += put(stream, room + len, size - len, event->text, event->len);
+        len += stream_put(stream, room + len, size - len, event->text, event->len);
         visit_more(visit);
     }
     if (!len && stream->quiet)
-        len = put(stream, room, size, comment, sizeof comment - 1);
+        len = stream_put(stream, room, size, comment, sizeof comment - 1);
     if (len) {
         stream->quiet = false;
         lws_set_timeout(visit->wsi, PENDING_TIMEOUT_HTTP_CONTENT, STREAM_PATIENCE_SECONDS);
@@ -190,12 +190,12 @@ void answer_records(struct visit *visit)
     stream->follower.more = on_more;
     read_types(stream, visit_argument(visit, "types"));
     visit->extra = stream;
-    visit->done = done;
+    visit->done = stream_done;
     lws_http_mark_sse(visit->wsi);
     lws_sul_schedule(visit->server->context, 0, &stream->timer, on_quiet, LWS_US_PER_SEC);
     visit_answer_more(visit,
                       &(struct reply){.status = 200, .type = "text/event-stream", .cache = "no-store, no-transform"},
-                      UINT64_MAX, more);
+                      UINT64_MAX, stream_more);
 }
 
 enum {
@@ -357,7 +357,7 @@ static void on_keeper_ended(struct child *child)
 }
 
 /* The URL may hold a password, so it is no argument. */
-static void keep(struct follow *follow)
+static void mirror_keep(struct follow *follow)
 {
     char program[PATH_MAX], *argv[] = {program, (char *)"follow", NULL};
     uint64_t now_ns = clock_now_ns(), again_ns = FOLLOW_AGAIN_MS * WAITS_NS_PER_MS;
@@ -482,7 +482,7 @@ static void add_event(struct follow *follow, struct source *source)
         drop_first(follow);
 }
 
-static void tell(struct follow *follow)
+static void streams_wake(struct follow *follow)
 {
     for (struct follower *follower = follow->followers, *next; follower; follower = next) {
         next = follower->next;
@@ -524,7 +524,7 @@ void follows_free(struct follows *all)
 }
 
 /* Its own last event is the record of its end, if there is one. */
-static void finish(struct follow *follow)
+static void follow_finish(struct follow *follow)
 {
     json_t *null = json_null();
     if (!follow->last.text) {
@@ -535,7 +535,7 @@ static void finish(struct follow *follow)
     follow->finished = follow->last.text != NULL;
 }
 
-static void forget(struct follow *follow)
+static void follow_forget(struct follow *follow)
 {
     lws_sul_schedule(follow->all->server->context, 0, &follow->timer, NULL, LWS_SET_TIMER_USEC_CANCEL);
     HASH_DEL(follow->all->table, follow);
@@ -548,7 +548,7 @@ static bool forget_one(struct follows *all)
     struct follow *follow, *next;
     HASH_ITER(hh, all->table, follow, next)
     if (!follow->followers) {
-        forget(follow);
+        follow_forget(follow);
         return true;
     }
     return false;
@@ -563,19 +563,19 @@ static lws_usec_t until_tick(const struct follow *follow, uint64_t now_ns)
     return (lws_usec_t)(tick_us - now_ns / 1000 % tick_us);
 }
 
-static void look(lws_sorted_usec_list_t *timer)
+static void follows_look(lws_sorted_usec_list_t *timer)
 {
     struct follow *follow = lws_container_of(timer, struct follow, timer);
     uint64_t begun_ns = clock_now_ns(), now_ns = begun_ns, end = follow->end;
     struct source *source = NULL;
     if (!follow->followers && now_ns - follow->left_ns > FOLLOW_KEEP_MS * UINT64_C(1000000)) {
-        forget(follow);
+        follow_forget(follow);
         return;
     }
     if (now_ns - follow->looked_ns > FOLLOW_STATE_MS * UINT64_C(1000000)) {
         look_state(follow); /* before: what was recorded by then is read */
         follow->looked_ns = now_ns;
-        keep(follow);
+        mirror_keep(follow);
     }
     while (now_ns - begun_ns < FOLLOW_SLICE_MS * UINT64_C(1000000) && (source = next_source(follow))) {
         add_event(follow, source);
@@ -583,13 +583,14 @@ static void look(lws_sorted_usec_list_t *timer)
     }
     if (!source && follow->over && !follow->starved && !follow->finished) {
         keep_no_more(follow);
-        finish(follow);
+        follow_finish(follow);
     }
     if (follow->end != end)
         follow->changed_ns = now_ns;
     if (follow->end != end || follow->finished)
-        tell(follow);
-    lws_sul_schedule(follow->all->server->context, 0, &follow->timer, look, source ? 1 : until_tick(follow, now_ns));
+        streams_wake(follow);
+    lws_sul_schedule(follow->all->server->context, 0, &follow->timer, follows_look,
+                     source ? 1 : until_tick(follow, now_ns));
 }
 
 /* ---- those who look ---- */
@@ -607,9 +608,9 @@ static struct follow *follow_new(struct follows *all, const char *jobdir, const 
     follow->all = all;
     look_state(follow);
     follow->looked_ns = clock_now_ns();
-    keep(follow);
+    mirror_keep(follow);
     HASH_ADD_KEYPTR(hh, all->table, follow->jobdir, strlen(follow->jobdir), follow);
-    lws_sul_schedule(all->server->context, 0, &follow->timer, look, 1);
+    lws_sul_schedule(all->server->context, 0, &follow->timer, follows_look, 1);
     return follow;
 }
 

@@ -60,7 +60,7 @@ static void put_word(struct buf *out, const char *broker, const char *own, const
     buf_printf(out, "/%s%s", id, more);
 }
 
-static void remember(struct server *server, const char *id, const char *path, const char *dir, const char *broker)
+static void known_remember(struct server *server, const char *id, const char *path, const char *dir, const char *broker)
 {
     size_t len = strlen(id);
     struct known_job *known = (struct known_job *)known_job_find(server, span_of(id, len));
@@ -145,7 +145,7 @@ static void name_dropped(struct server *server, json_t *row, const char *path, c
     }
     const struct known_job *known = known_job_find(server, span_str(id));
     if (!known || strcmp(known->path, path) != 0)
-        remember(server, id, path, dir, NULL);
+        known_remember(server, id, path, dir, NULL);
 }
 
 static bool is_below(const char *dir, const char *path)
@@ -183,7 +183,7 @@ static bool known_job_learn(struct server *server, json_t *row, const char *dir,
     if (dir)
         name_dropped(server, row, path, dir, notes);
     else if (*path == '/' && foreign_is_id(span_str(id)) && !known_job_find(server, span_str(id)))
-        remember(server, id, path, NULL, broker);
+        known_remember(server, id, path, NULL, broker);
     return true;
 }
 
@@ -226,7 +226,7 @@ static bool source_at(const struct options *options, size_t number, const char *
     return false;
 }
 
-static int compare(const void *a, const void *b)
+static int known_compare(const void *a, const void *b)
 {
     double one = json_number_value(json_object_get(*(json_t *const *)a, "started_seconds"));
     double other = json_number_value(json_object_get(*(json_t *const *)b, "started_seconds"));
@@ -262,7 +262,7 @@ static bool is_wanted(const json_t *row, const char *state, const char *text)
     return !text || !*text;
 }
 
-static void answer(struct visit *visit, struct listing *listing)
+static void listing_answer(struct visit *visit, struct listing *listing)
 {
     const char *limit = visit_argument(visit, "limit"), *before = visit_argument(visit, "before");
     const char *state = visit_argument(visit, "state"), *text = visit_argument(visit, "text");
@@ -278,7 +278,7 @@ static void answer(struct visit *visit, struct listing *listing)
     for (size_t i = 0; rows && i < count; i++)
         rows[i] = json_array_get(listing->jobs, i);
     if (rows)
-        qsort(rows, count, sizeof *rows, compare);
+        qsort(rows, count, sizeof *rows, known_compare);
     for (size_t i = 0; rows && i < count && json_array_size(list) < most && i < JOBS_MOST; i++) {
         const char *id = json_string_value(json_object_get(rows[i], "id"));
         if (begun && is_wanted(rows[i], state, text))
@@ -325,7 +325,7 @@ static json_t *jobs_of(struct server *server, size_t source, const struct answer
 }
 
 /* false: there is no such source. */
-static bool ask(struct visit *visit, size_t source, answer_fn *then)
+static bool listing_ask(struct visit *visit, size_t source, answer_fn *then)
 {
     const char *dir = NULL, *broker = NULL;
     char place[PATH_MAX + 32];
@@ -368,12 +368,12 @@ static bool jobs_list_next(struct visit *visit)
 {
     while (visit->listed < LISTED_MOST && clock_now_ns() < visit->server->listed[visit->listed].good_ns)
         visit->listed++;
-    return ask(visit, visit->listed, on_list);
+    return listing_ask(visit, visit->listed, on_list);
 }
 
 /* ---- for who asks for all ---- */
 
-static void take(struct visit *visit, const struct answer *answer_of)
+static void listing_take(struct visit *visit, const struct answer *answer_of)
 {
     struct listing *listing = visit->extra;
     const char *dir, *broker;
@@ -392,11 +392,11 @@ static void take(struct visit *visit, const struct answer *answer_of)
     json_array_extend(listing->notes, json_object_get(json, "notes"));
     json_decref(json);
     listing->source++;
-    if (!ask(visit, listing->source, take))
-        answer(visit, listing);
+    if (!listing_ask(visit, listing->source, listing_take))
+        listing_answer(visit, listing);
 }
 
-static void done(struct visit *visit)
+static void listing_done(struct visit *visit)
 {
     struct listing *listing = visit->extra;
     json_decref(listing->jobs);
@@ -414,8 +414,8 @@ void answer_jobs(struct visit *visit)
     listing->jobs = json_array();
     listing->notes = json_array();
     visit->extra = listing;
-    visit->done = done;
-    ask(visit, 0, take);
+    visit->done = listing_done;
+    listing_ask(visit, 0, listing_take);
 }
 
 enum { SITE_WORD = 256 };

@@ -39,7 +39,7 @@ static int write_all(int fd, const char *bytes, size_t len)
 }
 
 /* The body of the answer, NUL-terminated in `answer`; NULL: none came. */
-static const char *ask(int fd, const char *body, struct buf *answer)
+static const char *link_ask(int fd, const char *body, struct buf *answer)
 {
     _cleanup_(buf_done) struct buf request = BUF_INIT;
     struct timeval patience = {.tv_sec = INVITE_SECONDS};
@@ -61,7 +61,7 @@ static const char *ask(int fd, const char *body, struct buf *answer)
     return end ? end + 4 : NULL;
 }
 
-static char *question(const struct options *options)
+static char *link_question(const struct options *options)
 {
     json_t *json =
         json_pack("{s:b, s:I, s:I}", "bearer", options_on(options, "bearer"), "rights",
@@ -71,12 +71,12 @@ static char *question(const struct options *options)
     return text;
 }
 
-static int invite(const struct options *options)
+static int link_print_new(const struct options *options)
 {
     char dir[PATH_MAX - 16], path[PATH_MAX];
     struct err err = {0};
     _cleanup_(buf_done) struct buf answer = BUF_INIT, shown = BUF_INIT;
-    _cleanup_(freep) char *body = question(options);
+    _cleanup_(freep) char *body = link_question(options);
     if (dirs_runtime(dir, sizeof dir, &err) < 0) {
         log_error("%s", err.text);
         return 1;
@@ -87,7 +87,7 @@ static int invite(const struct options *options)
         log_error("no server of yours runs here; start one: scry serve");
         return 1;
     }
-    const char *text = body ? ask(fd, body, &answer) : NULL;
+    const char *text = body ? link_ask(fd, body, &answer) : NULL;
     json_t *json = text ? json_loads(text, 0, NULL) : NULL;
     const char *given = json_string_value(json_object_get(json, "link"));
     const char *wrong = json_string_value(json_object_get(json_object_get(json, "error"), "text"));
@@ -140,7 +140,7 @@ static int watch_all(struct server *server, struct err *err)
     return good ? 0 : err_set(err, -EIO, "cannot start to serve: out of memory, or of open files (ulimit -n)");
 }
 
-static int start(struct server *server, struct err *err)
+static int server_start(struct server *server, struct err *err)
 {
     const char *program = getenv("SCRY_PROGRAM");
     user_name(geteuid(), server->user, sizeof server->user);
@@ -176,7 +176,7 @@ static int print_link(struct server *server, struct err *err)
     return fflush(stdout) == 0 ? 0 : err_errno(err, -errno, "cannot write to standard output");
 }
 
-static void done(struct server *server)
+static void server_done(struct server *server)
 {
     sockets_remove(server);
     if (server->context)
@@ -198,14 +198,14 @@ int server_run(const struct options *options)
     struct server server = {.options = options};
     _cleanup_(buf_done) struct buf shown = BUF_INIT;
     struct err err = {0};
-    int code = start(&server, &err);
+    int code = server_start(&server, &err);
     if (code == 0)
         code = print_link(&server, &err);
     while (code == 0 && !server.over)
         if (lws_service(server.context, 0) < 0)
             code = err_set(&err, -EIO, "cannot wait for requests");
     server.over = true;
-    done(&server);
+    server_done(&server);
     if (code == 0)
         return 0;
     text_show(&shown, err.text);
@@ -223,7 +223,7 @@ static int print_routes(void)
     return 0;
 }
 
-static int serve(int argc, char **argv)
+static int run_serve(int argc, char **argv)
 {
     struct options options;
     struct err err = {0};
@@ -234,7 +234,7 @@ static int serve(int argc, char **argv)
         log_error("%s", shown.data ? shown.data : "out of memory");
         status = 2;
     } else if (options_on(&options, "link") || options_on(&options, "bearer")) {
-        status = invite(&options);
+        status = link_print_new(&options);
     } else {
         status = server_run(&options);
     }
@@ -249,5 +249,5 @@ int main(int argc, char **argv)
     log_open("scry serve", 0);
     if (argc == 5 && strcmp(argv[1], "--files") == 0) /* for the server itself */
         return files_print(argv[2], argv[3], argv[4]);
-    return argc == 2 && strcmp(argv[1], "--routes") == 0 ? print_routes() : serve(argc, argv);
+    return argc == 2 && strcmp(argv[1], "--routes") == 0 ? print_routes() : run_serve(argc, argv);
 }

@@ -69,7 +69,7 @@ static void question_free(struct question *question)
     free(question);
 }
 
-static void drop(struct question *question)
+static void question_drop(struct question *question)
 {
     HASH_DEL(question->all->table, question);
     question->all->bytes -= question->blob ? question->blob->size : 0;
@@ -83,7 +83,7 @@ void questions_free(struct questions *all)
         return;
     HASH_ITER(hh, all->table, question, next)
     {
-        drop(question);
+        question_drop(question);
     }
     free(all);
 }
@@ -134,7 +134,7 @@ void answer_give(struct visit *visit, const struct answer *answer)
     visit_answer_tagged(visit, answer->status, answer->tag, blob_ref(answer->blob));
 }
 
-static void give(struct question *question, struct visit *visit)
+static void question_give(struct question *question, struct visit *visit)
 {
     answer_fn *fn = visit->then ? visit->then : answer_give;
     const struct answer answer = {question->status, question->kind, question->text,
@@ -147,7 +147,7 @@ static void give_all(struct question *question)
 {
     for (struct visit *visit; (visit = question->asking);) {
         question_forget(visit);
-        give(question, visit);
+        question_give(question, visit);
     }
 }
 
@@ -159,11 +159,11 @@ static void forget_old(struct questions *all)
         if (all->bytes <= KEPT_BYTES && HASH_COUNT(all->table) <= KEPT_MOST)
             return;
         if (question->state == ANSWERED)
-            drop(question);
+            question_drop(question);
     }
 }
 
-static void fail(struct question *question, int status, const char *kind, const char *text)
+static void question_fail(struct question *question, int status, const char *kind, const char *text)
 {
     question->status = status;
     question->kind = kind;
@@ -178,10 +178,11 @@ static void fail_as_said(struct question *question, const char *said)
     if (strncmp(said, "scry", 4) == 0 && colon)
         said = colon + 2;
     snprintf(text, sizeof text, "%.*s", (int)strcspn(said, "\n"), said);
-    fail(question, 422, "failed", *text ? text : "the command that should answer has failed; its own call says why");
+    question_fail(question, 422, "failed",
+                  *text ? text : "the command that should answer has failed; its own call says why");
 }
 
-static void finish(struct question *question)
+static void question_finish(struct question *question)
 {
     struct questions *all = question->all;
     question->state = ANSWERED;
@@ -211,19 +212,19 @@ static void on_command(struct child *child)
     question->all->running--;
     question->status = 200;
     if (child->end == CHILD_TOO_LONG)
-        fail(question, 504, "too_long", "the answer took too long");
+        question_fail(question, 504, "too_long", "the answer took too long");
     else if (child->end == CHILD_TOO_LARGE)
-        fail(question, 422, "too_large", "the answer would be too large; use the command itself");
+        question_fail(question, 422, "too_large", "the answer would be too large; use the command itself");
     else if (child->end == CHILD_SIGNALLED)
-        fail(question, 422, "limits",
-             "the answer takes more memory or time than the server allows; use the command itself");
+        question_fail(question, 422, "limits",
+                      "the answer takes more memory or time than the server allows; use the command itself");
     else if (!said && !child->exit_status && question->once)
         question->status = 204;
     else if (!said || (child->exit_status && child->exit_status != question->good_status))
         fail_as_said(question, child->error.bytes.data ? child->error.bytes.data : "");
     else if (!(question->blob = blob_new(&child->out.bytes)))
-        fail(question, 503, "memory", "out of memory; try again later");
-    finish(question);
+        question_fail(question, 503, "memory", "out of memory; try again later");
+    question_finish(question);
 }
 
 static bool run_command(struct question *question)
@@ -258,10 +259,10 @@ static void on_view(void *ctx, const char *kind, const char *text, struct buf *b
             status = known[i].status;
     question->status = 200;
     if (kind)
-        fail(question, status, kind, text);
+        question_fail(question, status, kind, text);
     else if (!(question->blob = blob_new(bytes)))
-        fail(question, 503, "memory", "out of memory; try again later");
-    finish(question);
+        question_fail(question, 503, "memory", "out of memory; try again later");
+    question_finish(question);
 }
 
 static void run_view(struct question *question, json_t *view)
@@ -272,9 +273,10 @@ static void run_view(struct question *question, json_t *view)
         question->view_id = json_integer_value(json_object_get(view, "id"));
         return;
     }
-    fail(question, code == -EINVAL ? 400 : 503, code == -EINVAL ? "bad_question" : "busy",
-         code == -EINVAL ? "the question is too long" : "too much is asked of this job at once; try again in a second");
-    finish(question);
+    question_fail(question, code == -EINVAL ? 400 : 503, code == -EINVAL ? "bad_question" : "busy",
+                  code == -EINVAL ? "the question is too long"
+                                  : "too much is asked of this job at once; try again in a second");
+    question_finish(question);
 }
 
 static void next_run(struct questions *all)
@@ -287,14 +289,14 @@ static void next_run(struct questions *all)
             continue;
         question->state = ANSWERED;
         question->made_ns = 0;
-        fail(question, 503, "memory", "no more processes or open files; try again later");
+        question_fail(question, 503, "memory", "no more processes or open files; try again later");
         give_all(question);
     }
 }
 
 /* ---- asking ---- */
 
-static struct question *make(struct questions *all, const struct question_spec *spec, const struct buf *key)
+static struct question *question_new(struct questions *all, const struct question_spec *spec, const struct buf *key)
 {
     struct question *question = calloc(1, sizeof *question);
     if (!question)
@@ -368,17 +370,17 @@ void question_ask(struct questions *all, struct visit *visit, const struct quest
     if (!key.failed)
         HASH_FIND(hh, all->table, key.data, key.len, question);
     if (question && !is_good(question)) {
-        drop(question);
+        question_drop(question);
         question = NULL;
     }
     if (question && question->state == ANSWERED) {
         HASH_DEL(all->table, question); /* it goes to the end, as the one that was used last */
         HASH_ADD_KEYPTR(hh, all->table, question->key, question->key_len, question);
-        give(question, visit);
+        question_give(question, visit);
         return;
     }
     if (!question && !key.failed && all->queued < QUEUE_MOST) {
-        question = make(all, spec, &key);
+        question = question_new(all, spec, &key);
         made = true;
     }
     if (!question) {
@@ -412,7 +414,7 @@ static void give_up(struct question *question)
         at = &(*at)->next_queued;
     *at = question->next_queued;
     question->all->queued--;
-    drop(question);
+    question_drop(question);
 }
 
 void question_forget(struct visit *visit)

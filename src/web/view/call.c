@@ -85,7 +85,7 @@ static int by_begin(const void *a, const void *b)
 }
 
 /* Only the first `limit` are kept. */
-static void cut(struct search *search, size_t from)
+static void search_cut(struct search *search, size_t from)
 {
     if (search->count > from)
         qsort(search->list + from, search->count - from, sizeof *search->list, by_begin);
@@ -94,7 +94,8 @@ static void cut(struct search *search, size_t from)
 }
 
 /* *ret_next: from where on nothing was looked at. */
-static int find(struct search *search, const bool *lanes, int64_t from, int64_t to, int64_t *ret_next, struct err *err)
+static int search_find(struct search *search, const bool *lanes, int64_t from, int64_t to, int64_t *ret_next,
+                       struct err *err)
 {
     const struct lane_reader reader = {.call = take_found_call, .ctx = search};
     const struct pyramid part = {.from = from, .to = to};
@@ -110,7 +111,7 @@ static int find(struct search *search, const bool *lanes, int64_t from, int64_t 
             if (lanes[k])
                 code = lane_read(search->view, search->lane, search->from, search->to, &reader, err);
         }
-        cut(search, before);
+        search_cut(search, before);
         *ret_next = search->count < search->limit ? search->to : search->list[search->count - 1].call.begin;
     }
     return search->failed ? err_set(err, -ENOMEM, "out of memory") : code;
@@ -155,7 +156,7 @@ int answer_search(struct view *view, const struct asked *asked, struct buf *out,
     to = to > view->to_ns ? view->to_ns + 1 : to;
     int code = asked_numbers(asked->lanes, view->lane_count, lanes, err);
     if (code == 0 && to > from)
-        code = find(&search, lanes, from, to, &next, err);
+        code = search_find(&search, lanes, from, to, &next, err);
     else
         next = to;
     buf_puts(out, "{\"calls\":[");

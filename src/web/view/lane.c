@@ -167,7 +167,7 @@ struct again {
     bool enough, begun; /* begun: the part */
 };
 
-static void tell(struct again *again, const struct open_call *call, int64_t end, enum trace_exit how, bool open)
+static void again_tell(struct again *again, const struct open_call *call, int64_t end, enum trace_exit how, bool open)
 {
     int64_t begin = timeline_ns(&again->view->timeline, again->lane->key.trace, call->entry_time);
     if (!again->reader->call || end < again->from || begin >= again->to || (end == again->from && begin < end))
@@ -223,7 +223,7 @@ static int take_event(struct again *again, const struct trace_event *event)
         fill_begin(again, &call, timeline_ns(&again->view->timeline, again->lane->key.trace, call.entry_time));
     if (again->reader->fill)
         pyramid_end(again->reader->fill, call.row, now);
-    tell(again, &call, now, event->how, event->how == TRACE_OPEN);
+    again_tell(again, &call, now, event->how, event->how == TRACE_OPEN);
     return !again->enough;
 }
 
@@ -273,7 +273,7 @@ int lane_read(struct view *view, const struct view_lane *lane, int64_t from_ns, 
             reader->closes(reader->ctx, &again.open);
     }
     for (size_t i = again.open.count; more >= 0 && !again.enough && i--;)
-        tell(&again, &again.open.list[i], to_ns, TRACE_OPEN, true);
+        again_tell(&again, &again.open.list[i], to_ns, TRACE_OPEN, true);
     open_calls_done(&again.open);
     return more < 0 ? more : 0;
 }
@@ -499,7 +499,7 @@ void lines_free(struct view *view)
 }
 
 /* What is read is used as it is: to count, and to find a lane, a corner, a name. */
-static void check(struct saving *saving, const struct view *view, const struct lines *lines)
+static void lines_check(struct saving *saving, const struct view *view, const struct lines *lines)
 {
     saved_check(saving, lines->matched <= INT64_MAX && lines->collectives <= INT64_MAX);
     saved_check(saving, lines->block_count == (lines->count + BLOCK - 1) / BLOCK);
@@ -549,7 +549,7 @@ void lines_save(struct saving *saving, struct view *view)
     lines->operations = saved_list(saving, lines->operations, &lines->operation_count, sizeof *lines->operations);
     lines->waits = saved_list(saving, lines->waits, &lines->wait_count, sizeof *lines->waits);
     save_comms(saving, lines);
-    check(saving, view, lines);
+    lines_check(saving, view, lines);
 }
 
 /* ---- a part ---- */

@@ -45,7 +45,7 @@ struct desk {
 
 /* ---- out ---- */
 
-static void print(const struct buf *text)
+static void line_print(const struct buf *text)
 {
     for (size_t at = 0; at < text->len;) {
         ssize_t done = write(STDOUT_FILENO, text->data + at, text->len - at);
@@ -57,11 +57,11 @@ static void print(const struct buf *text)
     }
 }
 
-static void refuse(int64_t id, const struct err *err)
+static void line_refuse(int64_t id, const struct err *err)
 {
     struct buf out = BUF_INIT;
     asked_refuse(id, err, &out);
-    print(&out);
+    line_print(&out);
     buf_done(&out);
 }
 
@@ -74,7 +74,7 @@ static void drop_waiting(struct desk *desk, size_t at)
 }
 
 /* If it waits, or is being answered. */
-static void forget(struct desk *desk, int64_t id)
+static void desk_forget(struct desk *desk, int64_t id)
 {
     struct err err = {0};
     bool is = desk->slow && desk->slow_id == id && !desk->given_up;
@@ -88,7 +88,7 @@ static void forget(struct desk *desk, int64_t id)
         }
     answer_forget(NULL, NULL, NULL, &err);
     if (is)
-        refuse(id, &err);
+        line_refuse(id, &err);
 }
 
 static void take_line(struct desk *desk, const char *line, size_t size)
@@ -104,9 +104,9 @@ static void take_line(struct desk *desk, const char *line, size_t size)
     int64_t id = waiting->asked.id;
     asked_done(&waiting->asked);
     if (good)
-        forget(desk, id);
+        desk_forget(desk, id);
     else
-        refuse(id, &err);
+        line_refuse(id, &err);
 }
 
 static void take_lines(struct desk *desk)
@@ -122,7 +122,7 @@ static void take_lines(struct desk *desk)
         bool whole = end || desk->ended;
         if (!desk->too_long && size > VIEW_LINE - 1) {
             err_set(&err, -EINVAL, "a question has at most %d bytes", VIEW_LINE - 1);
-            refuse(0, &err);
+            line_refuse(0, &err);
         } else if (!desk->too_long && size) {
             take_line(desk, desk->input.data, size);
         }
@@ -164,7 +164,7 @@ static bool take_ready(struct desk *desk, struct waiting *ret_waiting)
     return false;
 }
 
-static void answer(struct desk *desk)
+static void desk_answer(struct desk *desk)
 {
     struct waiting waiting;
     while (take_ready(desk, &waiting)) {
@@ -178,18 +178,18 @@ static void answer(struct desk *desk)
         asked_answer(&desk->view, waiting.question, &waiting.asked, &out);
         desk->slow &= !begins;
         if (!begins || !desk->given_up)
-            print(&out);
+            line_print(&out);
         buf_done(&out);
         asked_done(&waiting.asked);
     }
 }
 
-static void between(void *ctx, double share)
+static void desk_between(void *ctx, double share)
 {
     (void)share;
     struct desk *desk = ctx;
     read_input(desk, 0);
-    answer(desk);
+    desk_answer(desk);
 }
 
 static bool between_reads(void *ctx)
@@ -198,13 +198,13 @@ static bool between_reads(void *ctx)
     if (desk->nested) /* in a quick question, which ends anyway */
         return true;
     desk->nested = true;
-    between(desk, 0);
+    desk_between(desk, 0);
     desk->nested = false;
     return !desk->slow || !desk->given_up;
 }
 
 /* What was read in one go of a running job is read again, when it is asked for, after ten times as long. */
-static void took(struct desk *desk, uint64_t since_ns)
+static void desk_took(struct desk *desk, uint64_t since_ns)
 {
     uint64_t now = clock_now_ns(), most = 10 * (now - since_ns);
     most = most < VIEW_LOOK_NS ? VIEW_LOOK_NS : most;
@@ -214,10 +214,10 @@ static void took(struct desk *desk, uint64_t since_ns)
 static void load_functions(struct desk *desk)
 {
     uint64_t began = clock_now_ns();
-    if (view_load_functions(&desk->view, between, desk, &desk->view.functions_err) < 0)
+    if (view_load_functions(&desk->view, desk_between, desk, &desk->view.functions_err) < 0)
         view_note(&desk->view, desk->view.functions_err.text);
     desk->known |= NEEDS_FUNCTIONS;
-    took(desk, began);
+    desk_took(desk, began);
 }
 
 static void load_messages(struct desk *desk)
@@ -225,11 +225,11 @@ static void load_messages(struct desk *desk)
     struct view *view = &desk->view;
     struct err err = {0};
     uint64_t began = clock_now_ns();
-    if (view_load_messages(view, between, desk, &err) < 0)
+    if (view_load_messages(view, desk_between, desk, &err) < 0)
         view_note(view, err.text);
     view->messages_done = true;
     desk->known |= NEEDS_MESSAGES | NEEDS_TIMES;
-    took(desk, began);
+    desk_took(desk, began);
 }
 
 /* Of a running job what is there now counts. */
@@ -281,7 +281,7 @@ static int look_again(struct desk *desk, struct err *err)
 }
 
 /* All is known, and nobody waits. */
-static void save(struct desk *desk)
+static void desk_save(struct desk *desk)
 {
     saved_write(&desk->view, desk->keep_bytes);
     desk->saved = true;
@@ -289,7 +289,7 @@ static void save(struct desk *desk)
 }
 
 /* Does a part of what has to be done. False: there is nothing to do now. */
-static bool work(struct desk *desk)
+static bool desk_work(struct desk *desk)
 {
     unsigned wanted = 0;
     for (size_t i = 0; i < desk->count; i++)
@@ -303,7 +303,7 @@ static bool work(struct desk *desk)
     else if (!(desk->known & NEEDS_MESSAGES))
         load_messages(desk);
     else if (!desk->count && (!desk->saved || desk->saved_count < whole_count(&desk->view)))
-        save(desk);
+        desk_save(desk);
     else
         return false;
     return true;
@@ -333,8 +333,8 @@ int main(int argc, char **argv)
         code = look_again(&desk, &err);
         if (code < 0)
             break;
-        answer(&desk);
-        bool more = work(&desk);
+        desk_answer(&desk);
+        bool more = desk_work(&desk);
         take_lines(&desk);
         read_input(&desk, more || desk.count ? 0 : -1);
     }

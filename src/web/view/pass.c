@@ -479,7 +479,7 @@ static unsigned levels_for(const struct view *view)
     return levels;
 }
 
-static int begin(struct view *view)
+static int pass_begin(struct view *view)
 {
     view->pass = calloc(1, sizeof *view->pass);
     if (!view->pass || !(view->pass->readings = calloc(view->trace_count + 1, sizeof *view->pass->readings)))
@@ -638,7 +638,7 @@ static int open_reading(struct view *view, size_t trace, struct err *err)
 }
 
 /* All that a trace has is read; its lanes have nothing more. */
-static void finish(struct view *view, size_t trace)
+static void pass_finish_trace(struct view *view, size_t trace)
 {
     struct reading *reading = &view->pass->readings[trace];
     for (size_t i = 0; i < reading->lane_room; i++)
@@ -669,7 +669,7 @@ static int read_slice(struct view *view, size_t trace, struct err *err)
     if (code < 0)
         view_note(view, strerror(-code));
     if (code < 0 || !view->running)
-        finish(view, trace);
+        pass_finish_trace(view, trace);
     else
         see_until(view, trace, until);
     return 0;
@@ -691,7 +691,7 @@ static void see_progress(struct view *view)
 }
 
 /* The window grows with the job: by doubling it, so that reading all of it again is seldom. */
-static void grow(struct view *view)
+static void pass_grow(struct view *view)
 {
     int64_t length = view->until_ns - view->from_ns;
     pass_free(view);
@@ -700,7 +700,7 @@ static void grow(struct view *view)
 
 int pass_work(struct view *view, struct err *err)
 {
-    int code = view->pass ? 0 : begin(view);
+    int code = view->pass ? 0 : pass_begin(view);
     if (code < 0)
         return err_set(err, code, "out of memory");
     struct pass *pass = view->pass;
@@ -719,7 +719,7 @@ int pass_work(struct view *view, struct err *err)
     view->complete = pass->first == view->trace_count;
     see_progress(view);
     if (pass->grown && view->running) {
-        grow(view);
+        pass_grow(view);
         return 1;
     }
     if (view->pyramid.full)

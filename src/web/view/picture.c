@@ -353,7 +353,7 @@ int answer_picture(struct view *view, const struct asked *asked, struct buf *out
 
 /* Pieces of answers. */
 
-static int append(const char *bytes, size_t size, void *ctx)
+static int saved_append(const char *bytes, size_t size, void *ctx)
 {
     buf_append(ctx, bytes, size);
     return 0;
@@ -362,7 +362,7 @@ static int append(const char *bytes, size_t size, void *ctx)
 void view_put_text(struct buf *out, const char *text)
 {
     json_t *string = text_json(text);
-    if (!string || json_dump_callback(string, append, out, JSON_ENCODE_ANY | JSON_COMPACT) < 0)
+    if (!string || json_dump_callback(string, saved_append, out, JSON_ENCODE_ANY | JSON_COMPACT) < 0)
         out->failed = true;
     json_decref(string);
 }
@@ -423,7 +423,7 @@ const char *whole_find(const struct view *view, const struct question *question,
     return NULL;
 }
 
-static void add(struct view *view, char *key_take, char *text_take)
+static void whole_add(struct view *view, char *key_take, char *text_take)
 {
     size_t size = strlen(key_take) + strlen(text_take);
     if (!view->whole)
@@ -443,7 +443,7 @@ void whole_keep(struct view *view, const struct question *question, const struct
 {
     char *key = key_of(view, question, asked), *copy = key ? strndup(text, len) : NULL;
     if (copy)
-        add(view, key, copy);
+        whole_add(view, key, copy);
     else
         free(key);
 }
@@ -473,7 +473,7 @@ static void whole_save(struct saving *saving, struct view *view)
             continue;
         saved_check(saving, !saving->failed && is_answer(text));
         if (!saving->failed) {
-            add(view, key, text);
+            whole_add(view, key, text);
             continue;
         }
         free(key);

@@ -216,7 +216,7 @@ static struct merged *node_of(struct merging *merging, uint32_t parent, uint32_t
     return node;
 }
 
-static int merge(struct merging *merging, const struct tree *tree)
+static int trees_merge(struct merging *merging, const struct tree *tree)
 {
     uint32_t path[TREE_DEPTH + 1] = {0}; /* by depth: the parent of what is there */
     for (size_t i = 0; i < tree->count; i++) {
@@ -361,7 +361,7 @@ int answer_tree(struct view *view, const struct asked *asked, struct buf *out, s
         for (size_t i = 0; i < count && !is; i++)
             is = wanted[i] && strcmp(processes[i]->key, tree->process) == 0;
         if (is)
-            code = merge(&merging, tree);
+            code = trees_merge(&merging, tree);
     }
     if (code == 0 && !asked->processes)
         code = merge_python(&merging, view->python);

@@ -97,7 +97,7 @@ void pyramid_lane_free(struct pyramid_lane *lane)
 
 /* ---- a column is filled ---- */
 
-static void add(struct rivals *rivals, uint32_t function, int64_t ns)
+static void rivals_add(struct rivals *rivals, uint32_t function, int64_t ns)
 {
     if (rivals->latest < rivals->count && rivals->list[rivals->latest].function == function) {
         rivals->list[rivals->latest].ns += ns;
@@ -145,7 +145,7 @@ static void close_column(struct pyramid_lane *lane, struct depth *depth)
         if (rivals->count)
             depth->cells[offset_of(level) + column] = cell_of(rivals, width);
         for (size_t i = 0; level && i < rivals->count; i++)
-            add(&depth->filling[level - 1], rivals->list[i].function, rivals->list[i].ns);
+            rivals_add(&depth->filling[level - 1], rivals->list[i].function, rivals->list[i].ns);
         rivals->count = rivals->latest = 0;
         if (!(column & 1))
             return;
@@ -159,7 +159,7 @@ static void next_column(struct pyramid_lane *lane)
         if (!depth->cells)
             continue;
         if (depth->since != INT64_MIN) {
-            add(&depth->filling[lane->pyramid->levels - 1], depth->function, lane->column_end - depth->since);
+            rivals_add(&depth->filling[lane->pyramid->levels - 1], depth->function, lane->column_end - depth->since);
             depth->since = lane->column_end;
         }
         close_column(lane, depth);
@@ -212,7 +212,7 @@ static void end_call(const struct pyramid_lane *lane, struct depth *depth)
     if (depth->since == INT64_MIN)
         return;
     if (lane->now > depth->since)
-        add(&depth->filling[lane->pyramid->levels - 1], depth->function, lane->now - depth->since);
+        rivals_add(&depth->filling[lane->pyramid->levels - 1], depth->function, lane->now - depth->since);
     depth->since = INT64_MIN;
 }
 

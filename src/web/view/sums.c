@@ -131,7 +131,7 @@ static int by_from(const void *a, const void *b)
 }
 
 /* Buckets with the same bounds become one. */
-static size_t join(struct mpi_stats_bucket *buckets, size_t count)
+static size_t buckets_join(struct mpi_stats_bucket *buckets, size_t count)
 {
     size_t used = 0;
     qsort(buckets, count, sizeof *buckets, by_from);
@@ -159,7 +159,7 @@ static int add_distribution(struct spread *list, size_t *count, const struct mpi
     for (size_t i = 0; i < of->count; i++)
         grown[spread->count + i] = of->buckets[i];
     spread->buckets = grown;
-    spread->count = join(grown, spread->count + of->count);
+    spread->count = buckets_join(grown, spread->count + of->count);
     spread->total += of->total;
     spread->ranks++;
     return 0;
