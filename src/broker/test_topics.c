@@ -228,6 +228,18 @@ static void memory_has_limits(void **state)
     assert_int_equal(shared, 0);
 }
 
+static void batches_are_lines(void **state)
+{
+    struct span lines = span_str("\none\n\ntwo\nthree"), line;
+    for (const char *const *expected = (const char *[]){"one", "two", "three", NULL}; *expected; expected++) {
+        assert_true(lines_next(&lines, &line));
+        assert_true(span_is(line, *expected));
+    }
+    assert_false(lines_next(&lines, &line));
+    lines = span_str("\n\n");
+    assert_false(lines_next(&lines, &line));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -237,6 +249,7 @@ int main(void)
         cmocka_unit_test(others_topics_are_refused),
         cmocka_unit_test(questions_have_names_of_their_own),
         cmocka_unit_test(ends_are_of_a_question),
+        cmocka_unit_test(batches_are_lines),
         cmocka_unit_test(files_come_in_parts),
         cmocka_unit_test(memory_has_limits),
     };

@@ -349,3 +349,17 @@ bool topic_parse(const char *text, struct topic *ret_topic)
     *ret_topic = topic;
     return true;
 }
+
+bool lines_next(struct span *lines, struct span *ret_line)
+{
+    while (lines->len) {
+        const char *end = memchr(lines->ptr, '\n', lines->len);
+        struct span line = span_of(lines->ptr, end ? (size_t)(end - lines->ptr) : lines->len);
+        size_t used = line.len + (end ? 1 : 0);
+        *lines = span_of(lines->ptr + used, lines->len - used);
+        *ret_line = line;
+        if (line.len)
+            return true;
+    }
+    return false;
+}

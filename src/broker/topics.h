@@ -81,4 +81,7 @@ typedef int parts_whole_fn(void *ctx, const char *path, int64_t version, struct 
 int parts_take(struct parts *parts, struct span payload, parts_whole_fn *whole, void *ctx);
 void parts_done(struct parts *parts);
 
+/* Takes the first line that is not empty off a batch of records. false: there is none. */
+bool lines_next(struct span *lines, struct span *ret_line);
+
 #endif

@@ -75,7 +75,7 @@ static void read_message(int fd, char *text, size_t size)
             *at = ' ';
 }
 
-/* Of no job and of no task (task/process.h): others may need them, too. A malloc'ed list of borrowed strings; NULL: out of memory. */
+/* Of no job and of no task (task/advance.h): others may need them, too. A malloc'ed list of borrowed strings; NULL: out of memory. */
 static char **environment_of_helpers(void)
 {
     size_t count = 0, kept = 0;

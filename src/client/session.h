@@ -20,8 +20,7 @@
  * that wait for omis_handler.
  *
  *     omis.c         the six procedures: locking, the state a call is allowed in
- *     options.c      what omis_init takes out of argv and the environment
- *     connect.c      connecting, greeting and starting the monitor
+ *     connect.c      what omis_init takes out of argv and the environment; connecting, greeting and starting the monitor
  *     reader.c       <scry/omis.h>: reading replies
  *     session.c      sending, receiving, the queue, the loss of the connection; time limits of requests
  *
@@ -117,7 +116,7 @@ struct session {
     bool signalled, watching_output;
 };
 
-/* ---- options.c ---- */
+/* ---- connect.c ---- */
 
 enum start_policy { START_IF_NEEDED, START_NEVER };
 
@@ -135,10 +134,6 @@ struct client_options {
 /* Takes --omis-... out of argv (both may be NULL). 0, or -EINVAL with argv unchanged. */
 int client_options_take(struct client_options *ret_options, int *argc, char ***argv, struct err *err);
 
-/* ---- connect.c ---- */
-
-/* Connects and exchanges HELLO and WELCOME; starts the monitor if that is allowed. 0 or -errno: -EPROTO for a refusal
- * or a wrong answer, -ETIMEDOUT for none. *tool_id is in and out. */
 /* Waits until the child has ended; false if it did not in START_TIMEOUT_MS. The status is 0 if something else in the tool
  * has taken it (a SIGCHLD handler that waits for all children, or SIGCHLD ignored): connecting shows what came of it. */
 bool client_wait_for_child(pid_t pid, int *ret_status);
@@ -150,8 +145,10 @@ int client_spawn(struct spawn spawn, pid_t *ret_pid);
 int client_lock(const char *runtime, const char *name, struct err *err);
 /* A socket to the monitor of this runtime directory, which is started if none runs; it was not greeted. Or -errno. */
 int client_monitor_socket(const char *runtime, const char *socket_path, struct err *err);
-int client_relay(const char *url, struct err *err); /* connect.c: a socket to what is elsewhere, or -errno */
+int client_relay(const char *url, struct err *err); /* a socket to what is elsewhere, or -errno */
 bool client_is_link(const char *url);               /* of another machine's monitor */
+/* Connects and exchanges HELLO and WELCOME; starts the monitor if that is allowed. 0 or -errno: -EPROTO for a refusal
+ * or a wrong answer, -ETIMEDOUT for none. *tool_id is in and out. */
 int client_connect(const struct client_options *options, int *tool_id, int *ret_fd, struct frame_reader *reader,
                    struct err *err);
 

@@ -541,17 +541,13 @@ static void follow_take_beat(struct follow *follow, const json_t *beat, bool ret
 
 static void follow_take_records(struct follow *follow, struct span lines)
 {
-    while (lines.len) {
-        const char *end = memchr(lines.ptr, '\n', lines.len);
-        struct span line = span_of(lines.ptr, end ? (size_t)(end - lines.ptr) : lines.len);
-        int code = line.len ? mirror_record(follow->mirror, line) : 0;
+    for (struct span line; lines_next(&lines, &line);) {
+        int code = mirror_record(follow->mirror, line);
         follow->refused += code == -EBADMSG;
         if (code < 0 && code != -EBADMSG && code != -EEXIST) {
             follow_fail(follow, code, "cannot write the mirror");
             return;
         }
-        size_t used = line.len + (end ? 1 : 0);
-        lines = span_of(lines.ptr + used, lines.len - used);
     }
     int code = mirror_flush(follow->mirror);
     if (code < 0)

@@ -23,6 +23,7 @@
 #include "base/data/cleanup.h"
 #include "base/system/clock.h"
 #include "base/system/pause.h"
+#include "jobdir/text/fields.h"
 #include "keys/sealed.h"
 #include "mirror/states.h"
 #include "shm/waits.h"
@@ -280,9 +281,9 @@ static void on_all_came(void *ctx)
         relay_give_up(relay, "%s", err.text);
         return;
     }
-    const char *address = state_text(job->state, "address");
-    const char *state = state_text(job->state, "state"),
-               *name = state_text(json_object_get(job->state, "info"), "name");
+    const char *address = member_text(job->state, "address");
+    const char *state = member_text(job->state, "state"),
+               *name = member_text(json_object_get(job->state, "info"), "name");
     snprintf(relay->job, sizeof relay->job, "%s", job->job);
     if (*state && strcmp(state, "running") != 0) {
         relay_give_up(relay, "the job %s is over: %s", job->job, state);
@@ -317,7 +318,7 @@ static void relay_look_at_state(struct relay *relay)
     HASH_FIND_STR(relay->states.jobs, relay->job, job);
     if (!relay->found || !job || !job->state)
         return;
-    const char *address = state_text(job->state, "address");
+    const char *address = member_text(job->state, "address");
     if (*address && !span_is(span_of(relay->address.data, relay->address.len), address))
         relay_give_up(relay, "the job %s is published by another program since: connect again", relay->job);
     else

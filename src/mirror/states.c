@@ -14,6 +14,7 @@
 #include "base/system/file.h"
 #include "base/system/pause.h"
 #include "jobdir/record/mirror.h"
+#include "jobdir/text/fields.h"
 #include "shm/waits.h"
 
 enum {
@@ -22,12 +23,6 @@ enum {
     SILENT_MOST = 2,
 };
 static const char MARKER_JOB[] = "-";
-
-const char *state_text(const json_t *json, const char *key)
-{
-    const char *text = json_string_value(json_object_get(json, key));
-    return text ? text : "";
-}
 
 /* ---- collecting ---- */
 
@@ -259,7 +254,7 @@ const struct state *states_find(const struct states *states, const char *word, s
 {
     const struct state *named = NULL, *last = NULL, *prefixed = NULL, *other = NULL;
     for (const struct state *job = states->jobs; job; job = job->hh.next) {
-        const char *name = state_text(json_object_get(job->state, "info"), "name");
+        const char *name = member_text(json_object_get(job->state, "info"), "name");
         if (!job->state)
             continue;
         if (strcmp(job->job, word) == 0)
@@ -287,15 +282,15 @@ const struct state *states_find(const struct states *states, const char *word, s
 
 static bool same_boot(const struct state *a, const struct state *b)
 {
-    return strcmp(state_text(a->state, "boot_id"), state_text(b->state, "boot_id")) == 0;
+    return strcmp(member_text(a->state, "boot_id"), member_text(b->state, "boot_id")) == 0;
 }
 
 static void states_add_to_node(struct states *states, const struct state *job)
 {
-    const char *name = state_text(job->state, "node");
+    const char *name = member_text(job->state, "node");
     size_t len = strlen(name);
     struct node *node;
-    if (!len || !*state_text(job->state, "boot_id"))
+    if (!len || !*member_text(job->state, "boot_id"))
         return;
     HASH_FIND(hh, states->nodes, name, len, node);
     if (!node && (node = calloc(1, sizeof *node + len + 1))) {
@@ -315,13 +310,14 @@ static void states_add_to_node(struct states *states, const struct state *job)
 
 bool states_node_restarted(struct states *states, const struct state *job)
 {
-    const char *name = state_text(job->state, "node");
+    const char *name = member_text(job->state, "node");
     struct node *node;
     for (const struct state *each = states->nodes ? NULL : states->jobs; each; each = each->hh.next)
         states_add_to_node(states, each);
     HASH_FIND(hh, states->nodes, name, strlen(name), node);
     const struct state *later = node && same_boot(node->newest, job) ? node->other : node ? node->newest : NULL;
-    return later && *state_text(job->state, "boot_id") && state_started_ns(later->state) > state_started_ns(job->state);
+    return later && *member_text(job->state, "boot_id") &&
+           state_started_ns(later->state) > state_started_ns(job->state);
 }
 
 /* ---- what a mirror gets of it ---- */
@@ -329,8 +325,8 @@ bool states_node_restarted(struct states *states, const struct state *job)
 const json_t *state_info(const json_t *state, const char *job)
 {
     const json_t *info = json_object_get(state, "info");
-    return strcmp(state_text(info, "format"), "scry-job") == 0 && strcmp(state_text(info, "id"), job) == 0 ? info
-                                                                                                           : NULL;
+    return strcmp(member_text(info, "format"), "scry-job") == 0 && strcmp(member_text(info, "id"), job) == 0 ? info
+                                                                                                             : NULL;
 }
 
 static void remote_copy(json_t *to, const char *key, const json_t *from, bool is_right)

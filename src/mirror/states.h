@@ -67,8 +67,6 @@ const struct state *states_find(const struct states *states, const char *word, s
 
 /* Whether its node was started again since: another job of this owner there says so. When all came. */
 bool states_node_restarted(struct states *states, const struct state *job);
-/* A text in it, or in a part of it; "": there is none. */
-const char *state_text(const json_t *state, const char *key);
 /* How far the job is in it, which only grows: 0: it runs; 1: it is over; 2: all of it is published. */
 int state_progress(const json_t *state);
 /* Whether a state may take the place of another: what the job has signed is there until it has signed a later one. */

@@ -8,6 +8,7 @@
 #include "base/system/pause.h"
 #include "jobdir/record/mirror.h"
 #include "jobdir/record/parts.h"
+#include "jobdir/text/fields.h"
 #include "jobdir/text/text.h"
 #include "shm/waits.h"
 
@@ -50,10 +51,8 @@ int follow_open(struct follow *follow, const char *dir, struct err *err)
     }
     follow->reader = reader;
     follow->open = true;
-    for (size_t i = 0; i < 2; i++) {
-        const char *text = json_string_value(json_object_get(reader.first, names[i]));
-        put_text(&follow->head[i], text ? text : "");
-    }
+    for (size_t i = 0; i < 2; i++)
+        put_text(&follow->head[i], member_text(reader.first, names[i]));
     return 0;
 }
 

@@ -5,6 +5,7 @@
 #include "base/system/clock.h"
 #include "base/system/log.h"
 #include "base/system/pause.h"
+#include "jobdir/text/fields.h"
 #include "jobdir/text/text.h"
 #include "keys/signed.h"
 #include "shm/waits.h"
@@ -207,12 +208,6 @@ static json_t *channel_take_line(struct publisher *publisher)
     return json ? json : json_null();
 }
 
-static void setting_copy(char *ret_text, size_t size, const json_t *settings, const char *name)
-{
-    const char *text = json_string_value(json_object_get(settings, name));
-    snprintf(ret_text, size, "%s", text ? text : "");
-}
-
 int channel_begin(struct publisher *publisher, struct err *err)
 {
     json_t *settings = NULL;
@@ -220,11 +215,11 @@ int channel_begin(struct publisher *publisher, struct err *err)
         if (!channel_fill(publisher))
             return err_set(err, -EINVAL, "it is started by scry run and scry publish, which say what to publish");
     char url[PATH_MAX];
-    setting_copy(url, sizeof url, settings, "url");
-    setting_copy(publisher->dir, sizeof publisher->dir, settings, "dir");
-    setting_copy(publisher->job, sizeof publisher->job, settings, "job");
-    setting_copy(publisher->key_option, sizeof publisher->key_option, settings, "key");
-    setting_copy(publisher->owner, sizeof publisher->owner, settings, "owner");
+    snprintf(url, sizeof url, "%s", member_text(settings, "url"));
+    snprintf(publisher->dir, sizeof publisher->dir, "%s", member_text(settings, "dir"));
+    snprintf(publisher->job, sizeof publisher->job, "%s", member_text(settings, "job"));
+    snprintf(publisher->key_option, sizeof publisher->key_option, "%s", member_text(settings, "key"));
+    snprintf(publisher->owner, sizeof publisher->owner, "%s", member_text(settings, "owner"));
     publisher->alone = json_is_true(json_object_get(settings, "alone"));
     json_int_t from = json_integer_value(json_object_get(settings, "from"));
     publisher->from = publisher->published = from > 0 ? (uint64_t)from : 0;

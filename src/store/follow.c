@@ -481,14 +481,8 @@ static bool follower_took(struct follower *follower, struct followed *followed, 
 static void followed_take_lines(struct follower *follower, struct followed *followed, const char *stream,
                                 struct span lines)
 {
-    while (lines.len) {
-        const char *end = memchr(lines.ptr, '\n', lines.len);
-        struct span line = span_of(lines.ptr, end ? (size_t)(end - lines.ptr) : lines.len);
-        if (line.len)
-            PUT(follower, followed, store_put_record(follower->store, followed->job, stream, line));
-        size_t used = line.len + (end ? 1 : 0);
-        lines = span_of(lines.ptr + used, lines.len - used);
-    }
+    for (struct span line; lines_next(&lines, &line);)
+        PUT(follower, followed, store_put_record(follower->store, followed->job, stream, line));
 }
 
 static int followed_take_file(void *ctx, const char *path, int64_t version, struct span bytes)

@@ -4,6 +4,7 @@
 #include "base/data/buf.h"
 #include "base/data/cleanup.h"
 #include "base/data/hash.h"
+#include "jobdir/text/fields.h"
 #include "shm/waits.h"
 
 #include <errno.h>
@@ -432,12 +433,6 @@ int row_apply(struct job_row *row, struct minute **minutes, enum record_type typ
 
 /* ---- job.json ---- */
 
-static const char *text_of(const json_t *object, const char *key)
-{
-    const char *text = json_string_value(json_object_get(object, key));
-    return text ? text : "";
-}
-
 static int64_t count_of(const json_t *object, const char *key)
 {
     const json_t *number = json_object_get(object, key);
@@ -467,7 +462,7 @@ static void apply_result(struct job_row *row, const json_t *result)
 {
     row->exit_code = count_of(result, "exit_code");
     row->signal = count_of(result, "signal") > 0 ? count_of(result, "signal") : 0;
-    row_set_text(&row->reason, *text_of(result, "reason") ? text_of(result, "reason") : NULL);
+    row_set_text(&row->reason, *member_text(result, "reason") ? member_text(result, "reason") : NULL);
     row->wall_seconds = figure_known_seconds(json_number_value(json_object_get(result, "wall_seconds")));
     if (isfinite(row->started) && isfinite(row->wall_seconds))
         row->ended = row->started + row->wall_seconds;
@@ -495,19 +490,19 @@ void row_apply_info(struct job_row *row, const json_t *info)
         row->info = TAKE_PTR(text);
     }
     free(text);
-    row_set_text(&row->name, text_of(info, "name"));
-    if (*text_of(info, "host"))
-        row_set_text(&row->node, text_of(info, "host"));
-    if (*text_of(info, "boot_id"))
-        row_set_text(&row->boot_id, text_of(info, "boot_id"));
+    row_set_text(&row->name, member_text(info, "name"));
+    if (*member_text(info, "host"))
+        row_set_text(&row->node, member_text(info, "host"));
+    if (*member_text(info, "boot_id"))
+        row_set_text(&row->boot_id, member_text(info, "boot_id"));
     set_command(row, json_object_get(info, "argv"));
     if (started > 0 && started < 100.0 * ROW_MOST_SECONDS)
         row->started = started;
     if (json_is_object(result))
         apply_result(row, result);
     if (json_is_object(batch)) {
-        row_set_text(&row->batch_system, text_of(batch, "system"));
-        row_set_text(&row->batch_id, text_of(batch, "id"));
+        row_set_text(&row->batch_system, member_text(batch, "system"));
+        row_set_text(&row->batch_id, member_text(batch, "id"));
         row->cpus_asked = real_of(batch, "cpus");
         row->memory_asked_bytes = count_of(batch, "memory_bytes");
         row->time_asked_seconds = real_of(batch, "time_limit_seconds");

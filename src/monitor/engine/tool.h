@@ -33,7 +33,7 @@ struct process;
 /* ---- confinement ---- */
 
 /*
- * Tools that may not do everything: those of people who speak with the job through a broker (publish/control.h). Such a
+ * Tools that may not do everything: those of people who speak with the job through a broker (publish/control.c). Such a
  * tool is confined to one job, and to some rights. It is the tool that is confined, not a request: so everything that is
  * made for it is, now and later: its conditional requests, their actions, what extensions request for it.
  *

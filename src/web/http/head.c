@@ -330,22 +330,22 @@ bool foreign_is_path(struct span text)
 
 enum { BASE = 36, MOST_DIGITS = 11 }; /* of numbers below 2^53 */
 
-static int hex_digit(char c)
+static int base36_digit(char c)
 {
     if (c >= '0' && c <= '9')
         return c - '0';
     return c >= 'a' && c <= 'z' ? c - 'a' + 10 : -1;
 }
 
-static bool number_parse(struct span text, uint64_t *ret_number)
+static bool base36_parse(struct span text, uint64_t *ret_number)
 {
     uint64_t value = 0;
     if (!text.len || text.len > MOST_DIGITS)
         return false;
     for (size_t i = 0; i < text.len; i++) {
-        if (hex_digit(text.ptr[i]) < 0)
+        if (base36_digit(text.ptr[i]) < 0)
             return false;
-        value = value * BASE + (uint64_t)hex_digit(text.ptr[i]);
+        value = value * BASE + (uint64_t)base36_digit(text.ptr[i]);
     }
     *ret_number = value;
     return true;
@@ -361,8 +361,8 @@ bool position_parse(struct span text, struct position *ret_position)
         size_t head = colon ? (size_t)(colon - part.ptr) : 0;
         struct span rest = colon ? span_of(colon + 1, part.len - head - 1) : part;
         bool own = ret_position->count == 0;
-        if (own == (colon != NULL) || ret_position->count == POSITION_PARTS || !number_parse(rest, &offset) ||
-            (colon && (!number_parse(span_of(part.ptr, head), &name) || !name || name > UINT32_MAX))) {
+        if (own == (colon != NULL) || ret_position->count == POSITION_PARTS || !base36_parse(rest, &offset) ||
+            (colon && (!base36_parse(span_of(part.ptr, head), &name) || !name || name > UINT32_MAX))) {
             ret_position->count = 0;
             return false;
         }
