@@ -352,7 +352,8 @@ enum mpi_metric { /* bits of mpi_area.metrics */
                   MPIA_METRIC_ALL = 31,      /* of what is counted */
                   MPIA_METRIC_TELL = 32,     /* calls and messages are reported to the agent (agent/hooks/mpi_host.h) */
                   MPIA_METRIC_MESSAGES = 64, /* messages of each channel are numbered */
-                  MPIA_METRIC_POKE = 128, /* means nothing; changed by the monitor so that each thread looks around */
+                  MPIA_METRIC_POKE =
+                      128, /* and the bits above: a number that grows whenever each thread has to look around */
 };
 
 struct mpi_area {

@@ -168,8 +168,9 @@ static void settings_apply(struct agent *agent)
     atomic_store(&area->bits, settings->mpi_bits);
     mpi_tell_calls(process);
     /* its threads look at all of these when one of the switches changes */
-    uint32_t poke = (atomic_load(&area->metrics) ^ MPIA_METRIC_POKE) & MPIA_METRIC_POKE;
-    atomic_store(&area->metrics, settings->mpi_metrics | mpi_tell_bits(process) | poke);
+    uint32_t bits = settings->mpi_metrics | mpi_tell_bits(process), old = atomic_load(&area->metrics);
+    while (!atomic_compare_exchange_weak(&area->metrics, &old, bits | ((old & -MPIA_METRIC_POKE) + MPIA_METRIC_POKE)))
+        ;
     atomic_store(&area->on, (uint32_t)(settings->mpi != TRACE_MPI_OFF));
 }
 

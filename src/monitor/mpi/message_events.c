@@ -148,7 +148,7 @@ static void command_put(struct mpi_message_job *job, struct mpim *block)
     snprintf(command->path, sizeof command->path, "%s", job->path);
     job->put = true;
     atomic_store(&command->state, MPIM_COMMAND_PUT);
-    atomic_fetch_xor(&process->head->metrics, MPIA_METRIC_POKE); /* it looks around at its next call */
+    atomic_fetch_add(&process->head->metrics, MPIA_METRIC_POKE); /* it looks around at its next call */
 }
 
 static void command_put_first(struct mpi_process *process)

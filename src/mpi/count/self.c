@@ -325,7 +325,7 @@ void self_opens(void)
 {
     mpi_tls.opened = true;
     if (mpi_hot.area) /* so that its next call goes the long way */
-        atomic_fetch_xor(&mpi_hot.area->metrics, MPIA_METRIC_POKE);
+        atomic_fetch_add(&mpi_hot.area->metrics, MPIA_METRIC_POKE);
 }
 
 static __attribute__((noinline)) struct mpi_self *enter_slow(uint32_t call, uint64_t site, uintptr_t frame)

@@ -131,7 +131,8 @@ static void switched_off(void)
     CHECK_EQUAL(count_histogram(ROW(MPI_Sendrecv).ticks_at, &total), 1);
     /* distributions of chosen calls only */
     atomic_store(&area->selected[CALL_MPI_Sendrecv / 64], 0);
-    atomic_fetch_xor(&area->metrics, MPIA_METRIC_POKE);
+    for (int i = 0; i < 2; i++) /* as two dlopens do */
+        self_opens();
     call_once();
     CHECK_EQUAL(count_histogram(ROW(MPI_Sendrecv).ticks_at, &total), 1);
     atomic_store(&area->selected[CALL_MPI_Sendrecv / 64], UINT64_MAX);
@@ -250,11 +251,11 @@ static void both_clocks(void)
     CHECK(clock_of(true).compute > clock_of(false).compute);
     /* a call without a distribution of its own; the switch is seen when something else is */
     atomic_store(&area->selected[CALL_MPI_Sendrecv / 64], ~(UINT64_C(1) << CALL_MPI_Sendrecv % 64));
-    atomic_fetch_xor(&area->metrics, MPIA_METRIC_POKE);
+    atomic_fetch_add(&area->metrics, MPIA_METRIC_POKE);
     for (int i = 0; i < 50; i++)
         exchange(i);
     atomic_store(&area->selected[CALL_MPI_Sendrecv / 64], UINT64_MAX);
-    atomic_fetch_xor(&area->metrics, MPIA_METRIC_POKE);
+    atomic_fetch_add(&area->metrics, MPIA_METRIC_POKE);
     for (int i = 0; i < 50; i++)
         exchange(i);
     for (int i = 0; i < 2; i++)
