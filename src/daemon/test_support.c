@@ -7,6 +7,8 @@
 
 #include "base/system/loop.h"
 #include "monitor/engine/monitor.h"
+#include "monitor/parts/parts.h"
+#include "monitor/tree/tree.h"
 #include "service/omis/service.h"
 #include "wire/stream.h"
 
@@ -28,15 +30,17 @@ int here_setup(void **state)
         return -1;
     snprintf(path, sizeof path, "%s/socket", dir);
     int fd = local_listen(path, &err);
-    return fd >= 0 && loop_new(&loop) == 0 && monitor_new(&monitor, loop, service_register_all, &err) == 0 &&
-                   server_new(&here.server, loop, monitor, fd, idle, NULL) == 0
-               ? 0
-               : -1;
+    if (fd < 0 || loop_new(&loop) < 0 || monitor_new(&monitor, loop, service_register_all, &err) < 0 ||
+        lock_start(monitor) < 0 || server_new(&here.server, loop, monitor, fd, idle, NULL) < 0)
+        return -1;
+    conditional_start(monitor->tree);
+    return 0;
 }
 
 int here_teardown(void **state)
 {
     server_free(here.server);
+    lock_done(monitor);
     monitor_free(monitor);
     loop_free(loop);
     unlink(path);

@@ -298,8 +298,6 @@ static void part_cancel(void *ctx)
     waiting_free(ctx);
 }
 
-static void silent(struct tree *tree);
-
 static bool wait_for_parts(struct scry_call *call)
 {
     struct waiting *waiting = all.asked ? calloc(1, sizeof *waiting) : NULL;
@@ -316,7 +314,7 @@ static bool wait_for_parts(struct scry_call *call)
     }
     waiting->next = all.waiting;
     all.waiting = waiting;
-    silent(NULL);
+    conditional_silent();
     return true;
 }
 
@@ -349,9 +347,8 @@ static void note_failure(const struct asked *asked, const char *why)
 }
 
 /* A node does not answer any more; or NULL: something waits, perhaps for one that does not. */
-static void silent(struct tree *tree)
+void conditional_silent(void)
 {
-    (void)tree;
     char why[TREE_NAME_SIZE + 64];
     for (struct asked *asked = all.asked; asked; asked = asked->next) {
         if (asked->given_up || !edge_is_silent(asked->via->edge, why, sizeof why))
@@ -584,7 +581,7 @@ static void part_make(struct csr *csr, struct via *via)
     arena_done(&arena);
 }
 
-/* ---- hooks ---- */
+/* ---- what comes in ---- */
 
 /* Its tool may go, and its session behind the edge with it: nobody would say that it is done. */
 static void forget_asked(const struct csr *csr, struct via *via)
@@ -629,9 +626,8 @@ static void on_csr(struct csr *csr, int change)
     }
 }
 
-static void via_opened(struct tree *tree, struct via *via)
+void conditional_opened(struct via *via)
 {
-    (void)tree;
     struct tool *tool = via->tool;
     for (struct scry_object *object = tool->owned; object; object = object->next_owned)
         if (object_is(object, "c") && ((struct csr *)object)->session)
@@ -651,9 +647,8 @@ static struct csr *csr_of(struct via *via, uint32_t id)
     return NULL;
 }
 
-static void frame_came(struct tree *tree, struct via *via, const struct frame *frame)
+void conditional_came(struct via *via, const struct frame *frame)
 {
-    (void)tree;
     struct csr *csr = frame->type == FRAME_EVENT ? csr_of(via, frame->id) : NULL;
     if (csr)
         far_event_came(csr, via, frame->payload);
@@ -661,13 +656,6 @@ static void frame_came(struct tree *tree, struct via *via, const struct frame *f
         via_send(via, FRAME_RELEASE, frame_number(frame->payload.ptr), span_of("", 0));
     else
         locks_came(via, frame);
-}
-
-static void via_lost(struct tree *tree, struct via *via, const char *why)
-{
-    (void)tree;
-    (void)why;
-    locks_lost(via);
 }
 
 /* flags, what, the token at home, the text */
@@ -685,9 +673,8 @@ static bool asked_to_define(struct edge *edge, struct session *session, const st
     return true;
 }
 
-static bool frame_asked(struct tree *tree, struct edge *edge, struct session *session, const struct frame *frame)
+bool conditional_asked(struct edge *edge, struct session *session, const struct frame *frame)
 {
-    (void)tree;
     switch (frame->type) {
     case FRAME_DEFINE:
         return asked_to_define(edge, session, frame);
@@ -714,13 +701,6 @@ static void session_ends(struct session *session)
 
 void conditional_start(struct tree *tree)
 {
-    static const struct tree_hooks hooks = {.came = frame_came,
-                                            .lost = via_lost,
-                                            .silent = silent,
-                                            .opened = via_opened,
-                                            .asked = frame_asked,
-                                            .lock = locks_take,
-                                            .unlock = locks_give};
     struct monitor *monitor = monitor_current();
     all.tree = tree;
     if (!parts.session_ends) {
@@ -732,5 +712,4 @@ void conditional_start(struct tree *tree)
     monitor->knows_node = knows_node;
     monitor->wait_for_parts = wait_for_parts;
     monitor->gathers = answers_gather;
-    tree_set_hooks(tree, &hooks);
 }

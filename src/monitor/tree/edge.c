@@ -462,14 +462,9 @@ int edge_place(const struct edge *edge)
     return edge->place;
 }
 
-void tree_set_hooks(struct tree *tree, const struct tree_hooks *hooks)
-{
-    tree->hooks = *hooks;
-}
-
 bool tree_asked(struct edge *edge, struct session *session, const struct frame *frame)
 {
-    return edge->tree->hooks.asked && edge->tree->hooks.asked(edge->tree, edge, session, frame);
+    return conditional_asked(edge, session, frame);
 }
 
 int tree_new(struct monitor *monitor, const struct tree_server *server)
@@ -567,14 +562,13 @@ static void via_tell(struct via *via, struct via_pending *pending, const char *l
 
 static void via_lost(struct via *via, const char *why)
 {
-    const struct tree_hooks *hooks = &via->edge->tree->hooks;
     unlink_via(via);
     while (via->pending)
         via_tell(via, via->pending, why);
     if (via->relay)
         via->edge->tree->server.relayed(via->edge->tree->server.ctx, via->relay, NULL);
-    if (via->tool && hooks->lost)
-        hooks->lost(via->edge->tree, via, why);
+    if (via->tool)
+        locks_lost(via);
     via_free(via);
 }
 
@@ -607,8 +601,7 @@ void via_edge_silent(struct edge *edge, const char *why)
         while ((pending = via_impatient(via))) /* whoever is told may forget others; new ones are refused */
             via_tell(via, pending, why);
     }
-    if (edge->tree->hooks.silent)
-        edge->tree->hooks.silent(edge->tree);
+    conditional_silent();
 }
 
 /* The tool has gone. The number is free when the other side has heard of it, too. */
@@ -701,8 +694,7 @@ struct via *tree_via(struct tool *tool, struct edge *edge)
     tool->spread = true;
     log_debug("via edge=%d number=%u tool=%u state=opened", edge->place, via->number, tool->id);
     say_hello(via);
-    if (edge->tree->hooks.opened)
-        edge->tree->hooks.opened(edge->tree, via);
+    conditional_opened(via);
     return via;
 }
 
@@ -849,7 +841,7 @@ void via_came(struct edge *edge, const struct frame *frame)
         error_came(via, frame);
     else if (frame->type == FRAME_GOODBYE)
         goodbye_came(via, frame);
-    else if (frame->type != FRAME_WELCOME && via->tool && edge->tree->hooks.came)
-        edge->tree->hooks.came(edge->tree, via, frame);
+    else if (frame->type != FRAME_WELCOME && via->tool)
+        conditional_came(via, frame);
     monitor_leave(edge->tree->monitor);
 }

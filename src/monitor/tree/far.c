@@ -86,8 +86,8 @@ static void forget_parts(struct far_request *far)
 
 static void far_free(struct far_request *far)
 {
-    if (far->locked && far->tree->hooks.unlock)
-        far->tree->hooks.unlock(far->tree, far);
+    if (far->locked)
+        locks_give(far->tree, far);
     forget_parts(far);
     if (far->previous)
         far->previous->next = far->next;
@@ -434,9 +434,9 @@ static void phase_begin(struct far_request *far)
 {
     size_t count = 0;
     unknown_tokens(far);
-    int *places = far->request.locked && far->tree->hooks.lock ? places_of(far, &count) : NULL;
+    int *places = far->request.locked ? places_of(far, &count) : NULL;
     far->locked = count > 1 && places;
-    if (!far->locked || !far->tree->hooks.lock(far->tree, far, places, count))
+    if (!far->locked || !locks_take(far->tree, far, places, count))
         begin_phase(far);
 }
 
@@ -536,11 +536,10 @@ static bool refuse_waited_for(struct session *session, const struct checked_requ
 
 bool far_take(struct session *session, struct checked_request *request)
 {
-    struct tree *tree = session->tool->monitor->tree;
     bool asked = session->reply == here_reply; /* by tree_execute, or it is a slice of our own */
     struct far_request *far = asked ? (struct far_request *)session : NULL;
     if (request->event)
-        return !asked && session->ready && tree->hooks.define && tree->hooks.define(tree, session, request);
+        return false; /* is made here, and has its parts (conditional.c) */
     if (far && far->merge)
         return false;
     if (!session->tool->spread && !places_mention_others(request->request) &&

@@ -49,7 +49,6 @@ struct edge {
 struct tree {
     struct monitor *monitor;
     struct tree_server server;
-    struct tree_hooks hooks;
     unsigned char instance[TREE_INSTANCE_SIZE];
     struct tree_node **nodes; /* by number - 1; the first is this one */
     size_t node_count, node_cap;
@@ -146,6 +145,17 @@ bool places_map(struct tool *tool, struct arena *arena, struct slice_map *ret_ma
 bool places_mention_others(const struct request *request);
 /* Whether it attaches another node by its name, before its last action. */
 bool places_grow(const struct tool *tool, const struct request *request);
+
+/* ---- conditional.c ---- */
+
+void conditional_came(struct via *via, const struct frame *frame); /* in a session of ours: EVENT, LOCK */
+/* An edge does not answer any more. Its sessions' impatient requests were told before. */
+void conditional_silent(void);
+/* A node can be reached, or no more; the tool has one more session (a node of it may be covered by []). */
+void conditional_opened(struct via *via);
+/* In a session of another monitor's tool: DEFINE, RELEASE, LOCK, UNLOCK. false: it is none. Answers go by session->reply and
+ * session->other. */
+bool conditional_asked(struct edge *edge, struct session *session, const struct frame *frame);
 
 /* ---- far_event.c ---- */
 

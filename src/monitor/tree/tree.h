@@ -161,29 +161,6 @@ void via_forget(struct via *via, uint32_t id);
 /* Sends a frame without an answer. */
 void via_send(struct via *via, uint8_t type, uint32_t id, struct span payload);
 
-/* ---- hooks for conditional requests and locks over nodes ---- */
-
-struct tree_hooks {
-    /* In a session of ours: EVENT, LOCK. */
-    void (*came)(struct tree *tree, struct via *via, const struct frame *frame);
-    /* The session is gone: its edge went, or the other side closed it. Replies of requests were told before. */
-    void (*lost)(struct tree *tree, struct via *via, const char *why);
-    /* An edge does not answer any more. Its sessions' impatient requests were told before. */
-    void (*silent)(struct tree *tree);
-    /* A node can be reached, or no more; the tool has one more session (a node of it may be covered by []). */
-    void (*opened)(struct tree *tree, struct via *via);
-    /* In a session of another monitor's tool: DEFINE, RELEASE, LOCK, UNLOCK. false: it is none. Answers go by
-     * session->reply and session->other. */
-    bool (*asked)(struct tree *tree, struct edge *edge, struct session *session, const struct frame *frame);
-    /* A conditional request of a tool, checked: true: it was taken. Called where there are edges. */
-    bool (*define)(struct tree *tree, struct session *session, struct checked_request *request);
-    /* An unconditional request in braces concerns several places (0: here): true: tree_locked is called later, or by now;
-     * false: it goes on. `unlock` is called when it is over, or forgotten, also before tree_locked. */
-    bool (*lock)(struct tree *tree, struct far_request *request, const int *places, size_t count);
-    void (*unlock)(struct tree *tree, struct far_request *request);
-};
-void tree_set_hooks(struct tree *tree, const struct tree_hooks *hooks);
-
 /* ---- requests ---- */
 
 /* Executes an unconditional request for a tool, over nodes where it concerns some, and hands over its one reply in our
@@ -193,7 +170,7 @@ typedef void far_reply_fn(void *ctx, struct span reply);
 struct far_request *tree_execute(struct session *session, const struct event_list *list, uint32_t flags,
                                  struct span text, far_reply_fn *fn, void *ctx);
 void tree_forget(struct far_request *request); /* nobody waits for its reply any more */
-/* All places of a request in braces are locked (struct tree_hooks), or why not: then nothing of it is executed. */
+/* All places of a request in braces are locked, or why not: then nothing of it is executed. */
 void tree_locked(struct far_request *request, const char *why);
 
 /* Attaches a node by its name (node_attach2). `fn` gets its token, or a status and why not: at once, then NULL is returned,
@@ -206,7 +183,7 @@ void tree_attach_forget(struct attaching *attaching);
  * now. */
 bool tree_attach_ahead(struct tool *tool, const char *name);
 
-/* Sets the hooks of conditional requests (conditional.c). */
+/* Conditional requests and locks over nodes begin; lock_start was before. */
 void conditional_start(struct tree *tree);
 
 #endif
