@@ -193,6 +193,7 @@ struct waiting {
     uint64_t ran_ns;        /* a process that has run between two looks has had what it waited for */
     bool file, fifo, child; /* it waits for the lock of a file; for a FIFO to be opened; for the end of a child, */
     enum deadlock_own own;  /* that only itself could end; */
+    bool memory;            /* for what is in memory, which it shares with others, or its threads with each other; */
     bool free;              /* it may go on */
 };
 
@@ -259,7 +260,6 @@ static bool look_at(struct waiting *ret_waiting, pid_t pid, const pid_t *pids, s
     struct proc_stat stat;
     struct blocked *threads;
     size_t found;
-    bool memory = false;
     *ret_waiting = (struct waiting){.pid = pid};
     if (proc_stat_of(pid, 0, &stat) < 0 || stat.state != 'S' || blocked_read(pid, &threads, &found, NULL) < 0)
         return false;
@@ -271,7 +271,7 @@ static bool look_at(struct waiting *ret_waiting, pid_t pid, const pid_t *pids, s
         ret_waiting->ran_ns += ran.ran_ns;
         ret_waiting->file |= strcmp(syscall, "flock") == 0 || strcmp(syscall, "fcntl") == 0;
         ret_waiting->child |= strncmp(syscall, "wait", strlen("wait")) == 0 || strcmp(syscall, "rt_sigsuspend") == 0;
-        memory |= threads[i].inside || threads[i].shared;
+        ret_waiting->memory |= threads[i].inside || threads[i].shared;
     }
     if (good && found == 1)
         look_at_thread(ret_waiting, &threads[0], pids, count);
@@ -279,8 +279,8 @@ static bool look_at(struct waiting *ret_waiting, pid_t pid, const pid_t *pids, s
         look_at_threads(ret_waiting, threads, found);
     blocked_free(threads, found);
     /* as flock -w, after a time; a handler may give a semaphore */
-    bool handled =
-        (ret_waiting->file && signals_handled(pid) & UINT64_C(1) << (SIGALRM - 1)) || (memory && handles_signals(pid));
+    bool handled = (ret_waiting->file && signals_handled(pid) & UINT64_C(1) << (SIGALRM - 1)) ||
+                   (ret_waiting->memory && handles_signals(pid));
     return good && ret_waiting->count && !handled;
 }
 
@@ -304,14 +304,14 @@ static void set_free(struct waiting *list, size_t count)
     }
 }
 
-/* Of those that may let it go on, one that waits for a FIFO, too, if there is one, or else for no child: a parent that waits for both is
- * no part of that circle. */
+/* Of those that may let it go on, one that waits for a FIFO, too, if there is one; where they share memory, rather one that waits for no
+ * child: a parent that waits for both is no part of that circle. */
 static struct waiting *next_of(struct waiting *list, size_t count, const struct waiting *at)
 {
     struct waiting *next = NULL, *each;
     for (size_t i = 0; i < at->count && !(at->fifo && next && next->fifo); i++)
         if ((each = waiting_of(list, count, at->by[i])) != NULL &&
-            (!next || each->fifo || (next->child && !each->child)))
+            (!next || each->fifo || (at->memory && next->child && !each->child)))
             next = each;
     return next;
 }
