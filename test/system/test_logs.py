@@ -184,6 +184,17 @@ class Logs(JobCase):
         self.assertEqual(run.wait(), 3)
         self.assertRegex(self.report()["last"]["reason"]["text"], r"^probably sh \(pid \d+\), which ended with exit status 3.*; it said: residual 1e9 at step 17$")
 
+    def test_own_words_while_another_runs(self):
+        """So is what a command said that has started something since, which writes to the same file."""
+        os.mkfifo(os.path.join(self.work, "go"))
+        self.write("solver", "#!/bin/sh\necho 'residual 1e9 at step 17'; sh -c 'read line <go'; exit 3\n")
+        run = self.box.start(["sh", "-c", 'exec "$0" "$@" >job.out 2>job.err', *self.box.scry(
+            "run", "-q", "--", "sh", "-c", "sh solver >solver.log 2>&1 || echo see solver.log; exit 3")], cwd=self.work)
+        wait_until(lambda: "read line <go" in self.spool())
+        self.write("go", "go\n")
+        self.assertEqual(run.wait(), 3)
+        self.assertRegex(self.report()["last"]["reason"]["text"], r"^probably sh \(pid \d+\), which ended with exit status 3.*; it said: residual 1e9 at step 17$")
+
     def test_through_tee(self):
         """A script that sends its own output through tee does not wait for that."""
         self.write("job.sh", "exec > >(tee job.log) 2>&1\necho begin\nsleep 0.3\necho 'ERROR: no mesh'\nexit 3\n")

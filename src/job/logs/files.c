@@ -529,6 +529,10 @@ static void add_found(struct log_files *files, pid_t pid, int fd, uint64_t rows)
     if (file && file->found && (pid != files->root || file->found == LOG_FOUND_LEFT) &&
         !log) { /* mostly its shell has opened it */
         file->failed = file->found == pid ? file->failed : 0;
+        if (file->found != pid && file->found != files->root) {
+            memmove(file->before + 1, file->before, sizeof file->before - sizeof *file->before);
+            file->before[0] = file->found;
+        }
         file->found = pid;
     }
     if (file)
@@ -551,15 +555,28 @@ static void add_found(struct log_files *files, pid_t pid, int fd, uint64_t rows)
     tail_look(&file->tail, false);
 }
 
+bool log_file_was_of(const struct log_file *file, pid_t pid)
+{
+    bool was = false;
+    for (size_t i = 0; i < LOG_BEFORE; i++)
+        was |= file->before[i] == pid;
+    return was;
+}
+
 void log_files_leave_outputs(struct log_files *files, pid_t pid)
 {
     char link[64];
     struct stat status;
     stream_path(link, pid, STDOUT_FILENO);
-    for (struct log_file *file = files->files; file; file = file->hh.next)
-        if (file->data && !file->log && file->found == pid && stat(link, &status) == 0 &&
-            (status.st_dev != file->tail.identity.device || status.st_ino != file->tail.identity.inode))
-            file->found = LOG_FOUND_LEFT;
+    for (struct log_file *file = files->files; file; file = file->hh.next) {
+        bool had = log_file_was_of(file, pid);
+        if (!file->data || file->log || (file->found != pid && !had) || stat(link, &status) < 0 ||
+            (status.st_dev == file->tail.identity.device && status.st_ino == file->tail.identity.inode))
+            continue;
+        file->found = file->found == pid ? LOG_FOUND_LEFT : file->found;
+        for (size_t i = 0; had && i < LOG_BEFORE; i++)
+            file->before[i] = file->before[i] == pid ? 0 : file->before[i];
+    }
 }
 
 void log_files_add_streams(struct log_files *files, pid_t pid, uint64_t rows)

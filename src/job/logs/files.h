@@ -83,7 +83,14 @@ void tail_end(struct tail *tail);
 /* Which files are watched for which expressions: those that --log names, as they appear, the job's own streams, and what its
  * processes have as theirs, as a script redirects them. */
 
-enum { LOG_FILES_MOST = 128, LOG_FOUND_MOST = 32, LOG_OPENED_MOST = 16, LOG_RULES_MOST = RUN_LOGS, LOG_LEFT = 256 };
+enum {
+    LOG_FILES_MOST = 128,
+    LOG_FOUND_MOST = 32,
+    LOG_OPENED_MOST = 16,
+    LOG_RULES_MOST = RUN_LOGS,
+    LOG_LEFT = 256,
+    LOG_BEFORE = 4
+};
 enum { LOG_FOUND_LEFT = -1 }; /* in place of a process: it has its output elsewhere now */
 
 struct log_files;
@@ -98,11 +105,12 @@ struct log_file {
     bool wild;  /* found by a wild name: it is forgotten when it is gone */
     pid_t
         found; /* a process of the job that has it as its standard output or error; 0: it was not found so; or LOG_FOUND_LEFT */
-    bool data;          /* it is not its standard error: that may be data, and is only looked at if it fails */
-    bool log;           /* it is none of its streams */
-    uint64_t looked_at; /* so many bytes of data, at whose end was looked */
-    pid_t failed;       /* that, or what it had started so, has failed, */
-    double end;         /* then, in seconds since the start of the job */
+    pid_t before[LOG_BEFORE]; /* others that had it before that, and may go on to fail; 0: none */
+    bool data;                /* it is not its standard error: that may be data, and is only looked at if it fails */
+    bool log;                 /* it is none of its streams */
+    uint64_t looked_at;       /* so many bytes of data, at whose end was looked */
+    pid_t failed;             /* that, or what it had started so, has failed, */
+    double end;               /* then, in seconds since the start of the job */
     uint64_t skipped_bytes;
     struct fold states; /* of records about the file itself */
     uint64_t skipped_unsaid;
@@ -143,6 +151,8 @@ struct log_files {
     uint64_t (*now_ns)(void);
 };
 
+/* Whether the process is one of its `before`. */
+bool log_file_was_of(const struct log_file *file, pid_t pid);
 /* Wants `file`, as --log gives it, for these expressions and rows. false: out of memory. */
 bool log_files_add(struct log_files *files, const char *file, uint64_t given, uint64_t rows, bool asked);
 /* Wants what a process has as standard output and standard error, where that are regular files of this user that it may write, and that

@@ -387,7 +387,8 @@ static void logs_process_ended(void *state, const struct observed_process *proce
     struct logs *logs = state;
     for (struct log_file *file = logs->files.files; file && process->status > 0; file = file->hh.next) {
         /* dash opens it for its command; what failed just before the shell has said why */
-        bool own = file->found == process->pid, of_shell = file->found == process->ppid;
+        bool own = file->found == process->pid || log_file_was_of(file, process->pid);
+        bool of_shell = file->found == process->ppid;
         if (!file->found || (!own && !of_shell) ||
             (own && file->failed && file->end > process->end - CAUSE_FAILURE_SECONDS))
             continue;
