@@ -3,6 +3,7 @@
 #include <ctype.h>
 #include <math.h>
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
@@ -524,6 +525,34 @@ static bool is_of_attempt(const char *text)
     return false;
 }
 
+/* "srun: error: Unable to create step": a launcher that did not get over it has failed, too, which is told by itself. */
+static bool is_of_launcher(const char *text)
+{
+    char name[JOB_NAME_SIZE];
+    size_t len = text ? strcspn(text, ": ") : 0;
+    if (!len || len >= sizeof name || text[len] != ':')
+        return false;
+    snprintf(name, sizeof name, "%.*s", (int)len, text);
+    return starter_of(name) == STARTER_LAUNCHER;
+}
+
+/* git that was asked for the version of what is no repository, or has none: a script that goes on does not need it. */
+static bool asks_for_version(const struct job_process *process)
+{
+    static const char *const asked[] = {"status", "describe", "rev-parse", "log", "show", "diff", "branch"};
+    size_t index;
+    const json_t *word;
+    if (strcmp(process->name, "git") != 0)
+        return false;
+    json_array_foreach(process->argv, index, word)
+    {
+        for (size_t i = 0; index && i < sizeof asked / sizeof *asked; i++)
+            if (strcmp(json_string_value(word), asked[i]) == 0)
+                return true;
+    }
+    return false;
+}
+
 /* Whether it begins with that name, or with a path to it. */
 static bool begins_with_name(const char *text, const char *name)
 {
@@ -684,9 +713,9 @@ static const json_t *last_error(const struct job_model *model, double end)
         bool full = is_no_space(record), data = may_be_data(layers, record);
         if ((full || record_seconds(record) >= end - NEAR_SECONDS) &&
             (!data || (full && !was_text_shown(model, record_seconds(record)))) && !is_of_attempt(text) &&
-            !is_of_handled(model, record) && !is_of_handled_alone(model, record_seconds(record)) &&
-            !is_caught(model, record) && !is_of_unread(model, text, record_seconds(record)) &&
-            !is_of_tests(model, record))
+            !is_of_launcher(text) && !is_of_handled(model, record) &&
+            !is_of_handled_alone(model, record_seconds(record)) && !is_caught(model, record) &&
+            !is_of_unread(model, text, record_seconds(record)) && !is_of_tests(model, record))
             return record;
     }
     return NULL;
@@ -777,7 +806,7 @@ static bool find_hidden_stage(const struct job_model *model, struct buf *out)
     for (size_t i = model->ended_count; how && i-- > 0 && looks < LOOKS_MOST;) {
         const struct job_process *process = &model->ended[i];
         if (!culprit_has_failed(process) || !WIFEXITED(process->status) || culprit_is_answer(process) ||
-            ended_as_wanted(process))
+            asks_for_version(process) || ended_as_wanted(process))
             continue;
         looks++;
         const char *said = culprit_is_stage(model, process) ? said_meanwhile(model, process, false) : NULL;

@@ -584,6 +584,7 @@ static void test_hidden(void **state)
     job_model_done(&report.model);
     assert_int_equal(job_model_init(&report.model, 100), 0);
     say(&report.model, 80, "stderr", "ERROR: the mesh is empty");
+    say(&report.model, 90, "stderr", "srun: error: Unable to create step for job 12: Requested nodes are busy");
     say(&report.model, 99, "stdout", "ERROR: of a log that is shown");
     expect_hidden(&report, "an error was said: ERROR: the mesh is empty");
     job_model_done(&report.model);
@@ -870,6 +871,27 @@ static void test_hidden_stage(void **state)
     }
 }
 
+/* git that found no repository in a pipeline: who goes on needs none. Of other things that it does, it is told. */
+static void test_hidden_version(void **state)
+{
+    enum { EXIT_128 = 128 << 8 };
+    static const char *const asked[] = {"describe", "clone"};
+    for (size_t i = 0; i < sizeof asked / sizeof *asked; i++) {
+        struct job_report report = {.info = {.ended = true, .result = {.started = true, .wall_seconds = 100}}};
+        assert_int_equal(job_model_init(&report.model, 100), 0);
+        put_now(&report.model,
+                json_pack("{s:s, s:f, s:s, s:s}", "type", "log_file", "t", 0.0, "file", "stderr", "state", "watched"));
+        put_now(&report.model,
+                json_pack("{s:s, s:f, s:i, s:i, s:s, s:f, s:f, s:[s, s, s, s], s:s, s:i, s:s}", "type", "process_end",
+                          "t", 0.4, "pid", 11, "ppid", 10, "name", "git", "start", 0.1, "end", 0.4, "argv", "git", "-C",
+                          "/", asked[i], "cwd", "/", "status", (int)EXIT_128, "source", "event"));
+        add(&report.model, 12, 10, "head", 0.11, 0.5, 0);
+        add(&report.model, 10, SUPERVISOR, "bash", 0, 1, 0);
+        expect_hidden(&report, i ? "git (pid 11) failed with 128 in a pipeline" : "");
+        job_model_done(&report.model);
+    }
+}
+
 /* The last line of standard error, which was written at `seconds`. */
 static void say_last(struct job_model *model, double seconds, const char *text)
 {
@@ -1129,6 +1151,7 @@ int main(void)
         cmocka_unit_test(test_lost),
         cmocka_unit_test(test_trap),
         cmocka_unit_test(test_hidden_stage),
+        cmocka_unit_test(test_hidden_version),
         cmocka_unit_test(test_hidden_words),
         cmocka_unit_test(test_hidden_handled),
         cmocka_unit_test(test_hidden_below),
