@@ -91,9 +91,9 @@ struct cause_left {
 bool cause_find_left(const struct job_model *model, pid_t starter, struct cause_left *ret_left);
 
 /* "grid (pid 20), which had 98 MB: the job's control group may have 100 MB", of a process that the kernel has killed for lack of memory;
- * of several, or with killed NULL, their number. largest_rss: as in struct job_end. */
+ * of several, or with killed NULL, their number; own: of the job's control group. largest_rss: as in struct job_end. */
 void cause_put_killed(struct buf *out, const struct job_model *model, const struct job_process *killed,
-                      uint64_t largest_rss, uint64_t processes);
+                      uint64_t largest_rss, uint64_t processes, bool own);
 
 /* The moment, but not after the process ended: records may be written a little later than what they tell of. */
 double cause_before_end(const struct job_end *end, pid_t pid, double seconds);

@@ -19,13 +19,47 @@ static uint64_t peak_of(const struct job_model *model, const struct job_process 
     return largest_rss > process->peak_rss ? largest_rss : process->peak_rss;
 }
 
+static void put_group_limit(struct buf *out, const struct job_model *model)
+{
+    int64_t limit =
+        json_integer_value(json_object_get(json_object_get(model->layers.health, "cgroup"), "memory_limit_bytes"));
+    if (limit <= 0)
+        return;
+    buf_puts(out, ": the job's control group may have ");
+    text_size(out, (uint64_t)limit);
+}
+
+/* "3 processes, of leak", if as many of the job were killed, and had one name. */
+static void put_killed_number(struct buf *out, const struct job_model *model, uint64_t processes, bool own)
+{
+    const char *name = NULL;
+    uint64_t count = 0;
+    bool same = true;
+    buf_printf(out, "%llu process%s", (unsigned long long)processes, processes == 1 ? "" : "es");
+    for (size_t i = 0; own && i < model->ended_count; i++) {
+        const struct job_process *process = &model->ended[i];
+        if (process->status == JOB_STATUS_UNKNOWN || !WIFSIGNALED(process->status) ||
+            WTERMSIG(process->status) != SIGKILL)
+            continue;
+        same &= !name || strcmp(name, process->name) == 0;
+        name = process->name;
+        count++;
+    }
+    if (name && same && count == processes) {
+        buf_puts(out, ", of ");
+        cause_cut(out, name);
+    }
+    if (own)
+        put_group_limit(out, model);
+}
+
 void cause_put_killed(struct buf *out, const struct job_model *model, const struct job_process *killed,
-                      uint64_t largest_rss, uint64_t processes)
+                      uint64_t largest_rss, uint64_t processes, bool own)
 {
     int64_t limit =
         json_integer_value(json_object_get(json_object_get(model->layers.health, "cgroup"), "memory_limit_bytes"));
     if (processes != 1 || !killed) {
-        buf_printf(out, "%llu process%s", (unsigned long long)processes, processes == 1 ? "" : "es");
+        put_killed_number(out, model, processes, own);
         return;
     }
     cause_cut(out, killed->name);
@@ -35,10 +69,7 @@ void cause_put_killed(struct buf *out, const struct job_model *model, const stru
         buf_puts(out, ", which had ");
         text_size(out, peak);
     }
-    if (limit > 0) {
-        buf_puts(out, ": the job's control group may have ");
-        text_size(out, (uint64_t)limit);
-    }
+    put_group_limit(out, model);
 }
 
 /* The process that failed first, if it was killed. */
@@ -95,7 +126,7 @@ bool cause_find_memory(const struct job_end *end, struct cause *cause, bool sure
     json_int_t counted = json_integer_value(cause_warning_field(warning, "processes"));
     cause_add(cause, warning ? warning : end->model->layers.health);
     uint64_t processes = warning && counted > 0 ? (uint64_t)counted : kills ? kills : 1;
-    cause_put_killed(&cause->what, end->model, own ? killed_first(end) : NULL, end->largest_rss, processes);
+    cause_put_killed(&cause->what, end->model, own ? killed_first(end) : NULL, end->largest_rss, processes, own);
     cause->note = NOTE(cause_memory, .processes = processes, .what = cause_text(&cause->what), .sure = sure);
     return true;
 }

@@ -877,6 +877,16 @@ json_t *cause_error_of(const struct job_end *end, double seconds)
     return found;
 }
 
+/* "cannot allocate work array", "can't start new thread": what a limit of the address space refuses. */
+static bool tells_of_memory(const char *text)
+{
+    static const char *const words[] = {"allocat", "memory", "new thread"};
+    bool tells = false;
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++)
+        tells |= strcasestr(text, words[i]) != NULL;
+    return tells;
+}
+
 void cause_say_log(const struct job_end *end, struct cause *cause, const json_t *record, const char *then)
 {
     const char *file = json_string_value(json_object_get(record, "file"));
@@ -890,6 +900,11 @@ void cause_say_log(const struct job_end *end, struct cause *cause, const json_t 
         cause_end_sentence(&cause->what);
         buf_puts(&cause->said, ", at ");
         cause_cut(&cause->said, text_base(place));
+    } else if (tells_of_memory(cause_text(&cause->what)) && cause_address_limit(end)) {
+        buf_puts(&cause->said, " (its address space may have ");
+        text_size(&cause->said, cause_address_limit(end));
+        buf_puts(&cause->said, ": ulimit -v)");
+        cause_add(cause, end->model->end);
     } else if (pattern && strcmp(pattern, "fortran_error") == 0) {
         cause_put_backtrace(&cause->said, end, record_seconds(record));
     }

@@ -103,6 +103,19 @@ static void test_memory_of_one(void **state)
         "out of memory: the kernel killed worker (pid 20), which had 100 MB: the job's control group may have 128 MB");
 }
 
+/* Of several: of which program they were, if it is one. */
+static void test_memory_of_several(void **state)
+{
+    for (int i = 0; i < 2; i++)
+        PUT("{s:s, s:f, s:i, s:i, s:s, s:f, s:f, s:i, s:i, s:i, s:i}", "type", "process_end", "t", 99.9 - i, "pid",
+            20 - i, "ppid", 10, "name", "worker", "start", 1.0, "end", 99.9 - i, "cpu_ns", 1, "threads", 1, "peak_rss",
+            100 << 20, "status", 9);
+    put_warning(100, NOTE(out_of_memory, .processes = 2, .own_group = 1));
+    PUT("{s:s, s:f, s:{s:i}}", "type", "health", "t", 100.0, "cgroup", "memory_limit_bytes", 128 << 20);
+    expect(ask(KILLED), NOTE_cause_memory, true,
+           "out of memory: the kernel killed 2 processes, of worker: the job's control group may have 128 MB");
+}
+
 /* One that was full from the start says nothing, unless a program complains. */
 static void test_disk(void **state)
 {
@@ -478,6 +491,18 @@ static void test_address_limit(void **state)
     expect(ask(ONE), NOTE_cause_said, false,
            "probably there was not enough memory (its address space may have 200 MB: ulimit -v): a.out: malloc: Cannot "
            "allocate memory");
+}
+
+/* Whatever words a program has for it. */
+static void test_address_limit_of_words(void **state)
+{
+    put_log(99.9, "error", "leak: step 776: cannot allocate work array");
+    put_address_limit();
+    expect(ask(ONE), NOTE_cause_log, false,
+           "probably what stderr says: leak: step 776: cannot allocate work array (its address space may have 200 MB: "
+           "ulimit -v)");
+    put_log(99.95, "error", "a.out: no cells");
+    expect(ask(ONE), NOTE_cause_log, false, "probably what stderr says: a.out: no cells");
 }
 
 static void test_address_limit_of_crash(void **state)
@@ -1926,7 +1951,9 @@ int main(void)
         ROW(test_crash_in_template),
         ROW(test_limit),
         ROW(test_address_limit),
+        ROW(test_address_limit_of_words),
         ROW(test_address_limit_of_crash),
+        ROW(test_memory_of_several),
         ROW(test_exception),
         ROW(test_exception_said),
         ROW(test_exception_of_child),

@@ -989,7 +989,7 @@ json_t *job_report_hidden(const struct job_report *report)
         buf_printf(&what, "rank %d of %d %s", rank.rank, rank.ranks, rank.how);
     } else if (kills) {
         buf_puts(&what, "for lack of memory the kernel killed ");
-        cause_put_killed(&what, &report->model, only_killed(&report->model), result.peak_rss_bytes, kills);
+        cause_put_killed(&what, &report->model, only_killed(&report->model), result.peak_rss_bytes, kills, true);
     } else if (!find_hidden_process(&report->model, &what, true) && !find_hidden_stage(&report->model, &what) &&
                !find_hidden_process(&report->model, &what, false) &&
                (report->mpi || !find_hidden_leaving(&report->model, &what)) &&
