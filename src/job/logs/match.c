@@ -155,6 +155,8 @@ enum {
     HEAD_MOST = 1024, /* of a line that announces a message */
     OTHER_LINES = 4,  /* that may still be the message, after one that is taken if there is none */
     LABEL_MOST = 40,  /* "[node7:4711] " */
+    FEW_LINES = 100,
+    LONG_RESTS = 20,
 };
 
 static size_t found_count(const struct log_expressions *expressions)
@@ -767,7 +769,9 @@ void log_match_lines(struct log_matcher *matcher, uint64_t now_ns, const char *b
 void log_match_rest(struct log_matcher *matcher, uint64_t now_ns, bool end)
 {
     const struct log_sink *sink = matcher->expressions->sink;
-    if (matcher->head.lines && (end || now_ns > matcher->head.now_ns + 2 * LOGS_REST_MS * WAITS_NS_PER_MS))
+    /* what has many lines may come slowly: a sanitizer looks for names */
+    uint64_t patience = matcher->head.lines > FEW_LINES ? LONG_RESTS : 2;
+    if (matcher->head.lines && (end || now_ns > matcher->head.now_ns + patience * LOGS_REST_MS * WAITS_NS_PER_MS))
         end_head(matcher, NULL);
     put_progress(matcher, &matcher->said.progress, now_ns, end);
     for (size_t i = 0; i < matcher->found_room && i < found_count(matcher->expressions); i++) {

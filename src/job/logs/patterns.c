@@ -545,6 +545,8 @@ const struct log_pattern log_patterns[] = {
      "of which thread or task an exception of Python was, above it"},
     {"python_place", LOG_SEVERITY_INFO, "file \"", "(?:^|[\\]:>]) +File \"[^\"]+\", line \\d+$", "where Python could not read a program, above the error",
      "File", "^(?:Syntax|Indentation|Tab)Error: ", 6, "exception"},
+    {"fault_place", LOG_SEVERITY_INFO, "(most recent call first)", "\\(most recent call first\\):$", "where Python's faulthandler says that it crashed",
+     "most recent call first", "^ +File \"(?!<|[^\"]*/(?:lib(?:64)?/python|site-packages|dist-packages)).*\", line \\d+", 100},
     {"command_said", LOG_SEVERITY_INFO, "command error:", "^Command error:\\s*$", "what a command said that Nextflow had started",
      "^Command error", "^\\s+(?!\\[M::|INFO|WARN)\\S", 6, "error"},
     {"tests", LOG_SEVERITY_INFO, "<ran ", "^Ran \\d+ tests? in [\\d.]+s$", "how tests of Python's unittest ended, that said what is above it",

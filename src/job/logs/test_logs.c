@@ -166,6 +166,7 @@ static const struct example {
     {"python_unraised", "Exception in thread reader:", "Exception in threads: none"},
     {"python_unraised", "Task exception was never retrieved", "the mail was never retrieved"},
     {"python_place", "  File \"run.py\", line 3", "  File \"run.py\", line 3, in solve"},
+    {"fault_place", "Current thread 0x00007fcd17db59c0 (most recent call first):", "the most recent call first"},
     {"command_said", "Command error:", "Command error: none"},
     {"tests", "Ran 2 tests in 0.001s", "Ran 2 tests in all"},
     {"panic", "thread 'main' panicked at src/main.rs:2:5:", "do not panic: all is well"},
@@ -718,6 +719,19 @@ static void test_launchers(void **state)
             fail_msg("%s", others[i]);
 }
 
+/* A sanitizer takes seconds to find the names of functions. */
+static void test_slow_message(void **state)
+{
+    struct log_matcher matcher = matcher_of(NULL);
+    match_text(&matcher, NS_PER_SECOND, "==12==ERROR: AddressSanitizer: heap-use-after-free\nREAD of size 4\n");
+    log_match_rest(&matcher, 9 * (uint64_t)NS_PER_SECOND, false);
+    assert_int_equal(seen.records, 0);
+    match_text(&matcher, 9 * (uint64_t)NS_PER_SECOND, "SUMMARY: AddressSanitizer: heap-use-after-free a.c:3 in main\n");
+    assert_int_equal(seen.records, 1);
+    assert_string_equal(seen.text, "SUMMARY: AddressSanitizer: heap-use-after-free a.c:3 in main");
+    log_matcher_done(&matcher);
+}
+
 static void test_traces(void **state)
 {
     static const char *const traces[] = {"+ exit 1", "+++ ./convert --strict"};
@@ -748,6 +762,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_harmless_stays, forget, forget),
         cmocka_unit_test(test_words),
         cmocka_unit_test(test_launchers),
+        cmocka_unit_test_setup_teardown(test_slow_message, forget, forget),
         cmocka_unit_test(test_traces),
         cmocka_unit_test(test_selections),
         cmocka_unit_test_setup_teardown(test_folding, forget, forget),

@@ -23,8 +23,9 @@ static const double SEEN_SECONDS = 0.05;  /* times of what was only seen are tha
 
 bool cause_is_library(const json_t *frame)
 {
-    static const char *const names[] = {"libc.so",     "libc-2",   "libstdc++.so", "libc++.so", "libc++abi.so",
-                                        "libgcc_s.so", "ld-linux", "libpthread",   "libpython", "python3"};
+    static const char *const names[] = {"libc.so",     "libc-2",   "libstdc++.so", "libc++.so",      "libc++abi.so",
+                                        "libgcc_s.so", "ld-linux", "libpthread",   "libpython",      "python3",
+                                        "libm.so",     "libm-2",   "libmvec",      "libgfortran.so", "libffi.so"};
     const char *module = json_string_value(json_object_get(frame, "module"));
     const char *file = json_string_value(json_object_get(frame, "file"));
     if (file && strncmp(file, "/usr/include/", strlen("/usr/include/")) == 0)

@@ -823,6 +823,21 @@ bool cause_outlived(const struct job_end *end)
            record_seconds(end->said->record) >= cause_chain_end(end, 0) - CAUSE_AT_ONCE_SECONDS;
 }
 
+/* 'Current thread 0x7f (most recent call first): File "/home/u/main.py", line 3 in inner' of Python's faulthandler. */
+static bool put_fault_place(struct buf *out, const char *text)
+{
+    static const char begin[] = "File \"", middle[] = "\", line ";
+    const char *file = strstr(text, begin), *end = file ? strstr(file, middle) : NULL;
+    if (!end)
+        return false;
+    _cleanup_(buf_done) struct buf path = BUF_INIT;
+    buf_append(&path, file + strlen(begin), (size_t)(end - file) - strlen(begin));
+    buf_puts(out, ", at ");
+    cause_cut(out, text_base(cause_text(&path)));
+    buf_printf(out, ":%d", atoi(end + strlen(middle)));
+    return true;
+}
+
 /* "Error termination. Backtrace: at /home/u/grid.f90:6" */
 bool cause_put_backtrace(struct buf *out, const struct job_end *end, double seconds)
 {
@@ -832,8 +847,11 @@ bool cause_put_backtrace(struct buf *out, const struct job_end *end, double seco
         const char *pattern = json_string_value(json_object_get(record, "pattern"));
         const char *text = json_string_value(json_object_get(record, "text"));
         const char *place = pattern && text && strcmp(pattern, "fortran_backtrace") == 0 ? strstr(text, at) : NULL;
-        if (!place || fabs(record_seconds(record) - seconds) > CAUSE_AT_ONCE_SECONDS)
+        bool fault = pattern && text && strcmp(pattern, "fault_place") == 0;
+        if ((!place && !fault) || fabs(record_seconds(record) - seconds) > CAUSE_AT_ONCE_SECONDS)
             continue;
+        if (fault)
+            return put_fault_place(out, text);
         buf_puts(out, ", at ");
         cause_cut(out, text_base(place + strlen(at)));
         return true;

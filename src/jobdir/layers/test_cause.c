@@ -408,6 +408,26 @@ static void test_crash(void **state)
            "probably python3 crashed by SIGSEGV, a NULL pointer, in step at physics.c:20");
 }
 
+/* Below the library of mathematics, too, which may have lines. */
+static void test_crash_below_libm(void **state)
+{
+    PUT("{s:s, s:f, s:i, s:s, s:i, s:b, s:[{s:i, s:s, s:s, s:s, s:i}, {s:i, s:s, s:s, s:i}]}", "type", "crash", "t",
+        99.8, "pid", 20, "name", "prog", "signal", 8, "core_dumped", 0, "frames", "pc", 1, "function",
+        "__math_divzerof", "module", "/lib/x86_64-linux-gnu/libm.so.6", "file", "./math/math_errf.c", "line", 68, "pc",
+        2, "function", "solve", "file", "/src/prog.f90", "line", 10);
+    expect(ask(ONE), NOTE_cause_crash, false, "probably prog crashed by SIGFPE, in solve at prog.f90:10");
+}
+
+/* Without frames, where faulthandler of Python says that it was. */
+static void test_crash_with_faulthandler(void **state)
+{
+    put_matched(99.8, "fault_place", "info",
+                "Current thread 0x00007fcd17db59c0 (most recent call first): File \"/w/main.py\", line 3 in inner");
+    PUT("{s:s, s:f, s:i, s:s, s:i, s:b}", "type", "crash", "t", 99.9, "pid", 10, "name", "python3", "signal", 11,
+        "core_dumped", 0);
+    expect(ask(ONE), NOTE_cause_crash, true, "python3 crashed by SIGSEGV, at main.py:3");
+}
+
 /* A crash in a package of Python, or one below ctypes, has the user's own line; one in a library of the user's has that. */
 static void test_crash_below_python(void **state)
 {
@@ -1947,6 +1967,8 @@ int main(void)
         ROW(test_lost_before_signal),
         ROW(test_crash),
         ROW(test_crash_in_library),
+        ROW(test_crash_below_libm),
+        ROW(test_crash_with_faulthandler),
         ROW(test_crash_below_python),
         ROW(test_crash_in_template),
         ROW(test_limit),
