@@ -112,8 +112,9 @@ double trend_left_seconds(const struct trend *trend)
 #define PRESSURE_LOW 0.03
 #define THROTTLED_HIGH 0.25 /* of the periods */
 #define THROTTLED_LOW 0.1
-#define BUSY 0.95       /* of the processors are */
-#define TAKEN_HIGH 0.25 /* of the processors others have; and of the time that the job could compute it has none */
+#define BUSY 0.95        /* of the processors are */
+#define TAKEN_LEAST 0.01 /* of a processor: what computes less does not lack it, whatever it waits to wake up */
+#define TAKEN_HIGH 0.25  /* of the processors others have; and of the time that the job could compute it has none */
 #define TAKEN_LOW 0.1
 #define SWAPPING_HIGH (4 * MB) /* a second, in and out */
 #define SWAPPING_LOW (1 * MB)
@@ -195,7 +196,7 @@ static void judge_taken(struct judge *judge, const struct look *look, const stru
     double its = judge->lacking && judge->lacking < cpus ? judge->lacking : cpus, taken = its * busy - spent / seconds;
     bool known = cpus > 0 && busy >= 0 && motion->whole && !limited;
     bool bad = known && busy >= BUSY && others >= TAKEN_HIGH * cpus && taken >= TAKEN_HIGH * its &&
-               share >= TAKEN_HIGH && waited >= TAKEN_HIGH * seconds;
+               share >= TAKEN_HIGH && waited >= TAKEN_HIGH * seconds && spent >= TAKEN_LEAST * seconds;
     if (alarm_rings(&judge->taken, look, bad, known && (share < TAKEN_LOW || taken < TAKEN_LOW * its), share))
         look->say(look->ctx,
                   NOTE(processors_taken, .percent = 100 * share, .seconds = seconds, .others = others, .cpus = cpus));

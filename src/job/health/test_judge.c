@@ -268,7 +268,8 @@ static void test_taken(void **unused)
     judge_look(&judge, &tree.look, &node, &group, &motion);
     pass_busy(&judge, &tree, &node, &group, &motion, 4, 12);     /* it has more threads than there are processors */
     pass_busy(&judge, &tree, &node, &group, &motion, 2, 0);      /* others do not disturb it, */
-    pass_busy(&judge, &tree, &node, &group, &motion, 0.01, 0.1); /* and it needs none */
+    pass_busy(&judge, &tree, &node, &group, &motion, 0.01, 0.1); /* and it needs none, */
+    pass_busy(&judge, &tree, &node, &group, &motion, 0.003, 3);  /* or as good as none: it sleeps, and wakes up late */
     motion.lacking = 1;                                          /* bound to one processor, it waits for itself */
     pass_busy(&judge, &tree, &node, &group, &motion, 1, 3);
     motion.lacking = 0;
