@@ -1,16 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
+ * The library is loaded into each process of a job with --script calls or lines (job/launch/preload.h). In all that
+ * are no bash it does nothing. In these it takes the place of the function that executes a command, of whatever kind,
+ * before main. Scripts see nothing of it: no trap, no option, no variable is another one.
+ *
  * Commands are nested: a function's are in the command that calls it, those of an `if` in the `if`. bash leaves them in
  * order, or by a longjmp over any number of them (return, exit, set -e, errors). So what is known of each is in an array
  * here, not on the stack, and the place of each on the stack says whether it is still there.
  */
-#include "bash/follow.h"
-
 #include <errno.h>
 #include <pthread.h>
+#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
+#include "bash/shell.h"
 #include "bash/tally.h"
 
 enum { FRAMES = 512, STAGES_TEXT = 128 };
@@ -32,13 +36,14 @@ struct frame {
     char text[TALLY_TEXT];
 };
 
-shell_execute_fn *follow_original;
+/* The function that does what bash's own did, once that is replaced. */
+static shell_execute_fn *follow_original;
 
 static struct frame frames[FRAMES];
 static unsigned depth;
 static enum { NEW, FOLLOWING, OFF } state;
 static bool lines, started, ignored_outside;
-static const char *directory;
+static char directory[SCRIPT_PATH];
 static struct tally_place last; /* where the shell was when that was told */
 
 static uint64_t now_ns(void)
@@ -142,7 +147,7 @@ static bool is_ready(void)
     return state == FOLLOWING;
 }
 
-int follow_command(struct shell_command *command, int asynchronous, int pipe_in, int pipe_out, void *fds)
+static int follow_command(struct shell_command *command, int asynchronous, int pipe_in, int pipe_out, void *fds)
 {
     const char *stack = __builtin_frame_address(0);
     int before = errno;
@@ -177,10 +182,19 @@ __attribute__((destructor)) static void end(void)
         end_left((const char *)UINTPTR_MAX);
 }
 
-void follow_start(const char *to, bool all_lines)
+__attribute__((constructor)) static void start(void)
 {
-    directory = to;
-    lines = all_lines;
-    if (pthread_atfork(NULL, NULL, in_child) != 0)
-        state = OFF;
+    const char *level = getenv("SCRY_SCRIPT"), *off = getenv("SCRY"), *to = getenv(SCRIPT_RING_DIR), *why;
+    if (!to || !level || strlen(to) >= sizeof directory || (off && strcmp(off, "off") == 0) || !shell_find(&why))
+        return;
+    memcpy(directory, to, strlen(to) + 1);
+    if (!why) {
+        lines = strcmp(level, "lines") == 0;
+        if (pthread_atfork(NULL, NULL, in_child) != 0)
+            state = OFF;
+        why = patch_function((void *)shell.execute, shell.execute_size, (void *)follow_command,
+                             (void **)&follow_original);
+    }
+    if (why && tally_open(directory))
+        tally_refuse(why);
 }

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "python/start.h"
-
-#include "python/watch.h"
+#include "python/python.h"
 
 #include <dlfcn.h>
 #include <stdlib.h>

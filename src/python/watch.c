@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "python/watch.h"
+#include "python/python.h"
 
 #include <pthread.h>
 #include <stdlib.h>
