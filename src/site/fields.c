@@ -170,6 +170,17 @@ static const struct field count_fields[] = {{"state", FIELD_TEXT, FIELD_AT(struc
                                             {"jobs", FIELD_COUNT, FIELD_AT(struct site_count, jobs)},
                                             {0}};
 
+static const struct field failure_fields[] = {{"how", FIELD_TEXT, FIELD_AT(struct site_failure, how),
+                                               .about = "\"exit status 3\", \"SIGSEGV\", \"out of memory\""},
+                                              {"jobs", FIELD_COUNT, FIELD_AT(struct site_failure, jobs)},
+                                              {0}};
+
+static json_t *failures_json(const void *row, const void *all)
+{
+    const struct site *site = row;
+    return fields_list(failure_fields, site->failures, site->failure_count, sizeof *site->failures, site);
+}
+
 static json_t *states_json(const void *row, const void *all)
 {
     const struct site *site = row;
@@ -210,6 +221,7 @@ static const struct field site_fields[] = {
     {"since_seconds", FIELD_NUMBER, FIELD_AT(struct site, filter.since_seconds), .about = "jobs that ended longer ago are left out"},
     {"jobs", FIELD_COUNT, .json = jobs_json},
     {"states", FIELD_LIST, .json = states_json, .of = count_fields},
+    {"failures", FIELD_LIST, .json = failures_json, .of = failure_fields, .about = "how jobs failed, most first"},
     {"nodes", FIELD_LIST, .json = nodes_json, .of = site_node_fields, .about = "by name"},
     {"users", FIELD_LIST, .json = users_json, .of = site_user_fields, .about = "most CPU time first"},
     {"problems", FIELD_LIST, .json = problems_json, .of = problem_fields, .about = "by rule"},
@@ -229,7 +241,7 @@ json_t *site_schema(void)
 
 /* ---- for people ---- */
 
-enum { SHOWN_NODES = 40, SHOWN_USERS = 20, SHOWN_PROBLEMS = 25 /* of a rule */ };
+enum { SHOWN_NODES = 40, SHOWN_USERS = 20, SHOWN_FAILURES = 5, SHOWN_PROBLEMS = 25 /* of a rule */ };
 
 static void put_head(struct buf *out, const struct site *site)
 {
@@ -243,6 +255,14 @@ static void put_head(struct buf *out, const struct site *site)
     buf_puts(out, "; of those that are over, the last ");
     text_seconds(out, site->filter.since_seconds);
     buf_putc(out, '\n');
+    if (!site->failure_count)
+        return;
+    text_label(out, "failed");
+    for (size_t i = 0; i < site->failure_count && i < SHOWN_FAILURES; i++)
+        buf_printf(out, "%s%lld %s", i ? ", " : "", (long long)site->failures[i].jobs, site->failures[i].how);
+    if (site->failure_count > SHOWN_FAILURES)
+        buf_printf(out, ", %zu more", site->failure_count - SHOWN_FAILURES);
+    buf_puts(out, ": `scry ps --all` says why\n");
 }
 
 /* Those with problems first; the rest as it stands. */
@@ -328,8 +348,6 @@ static void put_no_problem(struct buf *out, const struct site *site)
     for (const struct site_user *user = site->users; user; user = user->hh.next)
         wrong += user->wrong;
     buf_putc(out, '\n');
-    if (wrong)
-        buf_printf(out, "%lld job%s failed: `scry ps --all` says why. ", (long long)wrong, wrong == 1 ? "" : "s");
     buf_printf(out, "No job or node has %s problem that scry knows.\n", wrong ? "another" : "a");
 }
 

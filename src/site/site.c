@@ -57,6 +57,8 @@ static const struct column {
     COLUMN(WHOLE, "oom_kills", oom_kills),
     COLUMN(WHOLE, "behind", behind),
     COLUMN(WHOLE, "lost", lost),
+    COLUMN(WHOLE, "exit_code", exit_code),
+    COLUMN(WHOLE, "signal", signal),
     COLUMN(REAL, "last_t", last_t),
     COLUMN(REAL, "stalled_t", stalled_t),
     COLUMN(TEXT, "stalled_text", stalled_text),
@@ -201,6 +203,38 @@ static void count_state(struct site *site, const char *state)
     site->states[i].jobs++;
 }
 
+/* A shell ends with 128 and the signal that ended its command. */
+static int count_failure(struct site *site, const struct site_job *job)
+{
+    enum { OF_SHELL = 128, SIGNALS = 64 };
+    char how[64], room[32];
+    int64_t signo = job->signal > 0 ? job->signal : job->exit_code > OF_SHELL ? job->exit_code - OF_SHELL : 0;
+    size_t i = 0;
+    if (job->oom_kills > 0)
+        snprintf(how, sizeof how, "out of memory");
+    else if (signo > 0 && signo <= SIGNALS)
+        snprintf(how, sizeof how, "%s", text_signal((int)signo, room, sizeof room));
+    else if (job->exit_code > 0)
+        snprintf(how, sizeof how, "exit status %lld", (long long)job->exit_code);
+    else
+        snprintf(how, sizeof how, "%s", job->state);
+    while (i < site->failure_count && strcmp(site->failures[i].how, how) != 0)
+        i++;
+    if (i == sizeof site->failures / sizeof *site->failures)
+        return 0;
+    if (i == site->failure_count &&
+        !(site->failures[site->failure_count++].how = arena_dup(&site->memory, how, strlen(how))))
+        return -ENOMEM;
+    site->failures[i].jobs++;
+    return 0;
+}
+
+static int by_failed_jobs(const void *a, const void *b)
+{
+    const struct site_failure *left = a, *right = b;
+    return left->jobs != right->jobs ? (left->jobs < right->jobs ? 1 : -1) : strcmp(left->how, right->how);
+}
+
 #define FIND_OR_ADD(site, list, found, key_name) \
     do { \
         HASH_FIND_STR(site->list, key_name, found); \
@@ -290,7 +324,9 @@ static int sum_up(struct site *site)
     int code = 0;
     for (const struct site_job *job = site->jobs; job && code == 0; job = job->hh.next) {
         count_state(site, job->state);
-        code = add_node(site, job);
+        code = job->kind == SITE_WRONG ? count_failure(site, job) : 0;
+        if (code == 0)
+            code = add_node(site, job);
         if (code == 0)
             code = add_user(site, job);
     }
@@ -306,6 +342,7 @@ static int sum_up(struct site *site)
     HASH_SORT(site->nodes, by_name);
     HASH_SORT(site->users, by_cpu);
     qsort(site->states, site->state_count, sizeof *site->states, by_jobs);
+    qsort(site->failures, site->failure_count, sizeof *site->failures, by_failed_jobs);
     return code;
 }
 

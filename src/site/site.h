@@ -35,7 +35,7 @@ struct site_job {
     double started, last_t, wall_seconds, cpu_seconds, cpus_asked, time_asked_seconds, left_seconds, progress,
         stalled_t;
     int64_t node_cpus, node_memory_bytes, memory_used_bytes, memory_asked_bytes, rss_bytes;
-    int64_t processes, warnings, log_errors, crashes, oom_kills, behind, lost;
+    int64_t processes, warnings, log_errors, crashes, oom_kills, behind, lost, exit_code, signal;
     struct site_recent {
         int64_t minutes;                          /* of which there are figures; 0: none, and all others are unknown */
         double cpus;                              /* processors used */
@@ -70,6 +70,12 @@ struct site_count {
     int64_t jobs;
 };
 
+/* How jobs failed that did: "exit status 3", "SIGSEGV", "out of memory". */
+struct site_failure {
+    const char *how;
+    int64_t jobs;
+};
+
 /* A rule that holds for a job, or a node. */
 struct site_problem {
     const struct site_rule *rule;
@@ -89,6 +95,8 @@ struct site {
     struct site_user *users;
     struct site_count states[16];
     size_t state_count;
+    struct site_failure failures[32]; /* most jobs first; of more kinds the rest are not counted */
+    size_t failure_count;
     struct site_problem *problems;
     size_t problem_count, problem_room;
     struct arena memory;

@@ -153,8 +153,10 @@ class Site(SiteCase):
         run = self.box.run(self.box.scry("run", "-q", "--name", "bad", "-o", self.box.path("bad"), "--", "sh", "-c", "exit 3"))
         self.assertEqual(run.returncode, 3)
         self.scry("record", "-q", "--import", self.box.path("bad"))
-        self.assertIn("\n1 job failed: `scry ps --all` says why. No job or node has another problem that scry knows.\n",
-                      self.scry("site", "--since", "1h").stdout)
+        shown = self.scry("site", "--since", "1h").stdout
+        self.assertRegex(shown, r"\n  failed +1 exit status 3: `scry ps --all` says why\n")
+        self.assertIn("\nNo job or node has another problem that scry knows.\n", shown)
+        self.assertEqual(self.site("--since", "1h")["failures"], [{"how": "exit status 3", "jobs": 1}])
 
     def test_older_format(self):
         """A record of the first format is brought up to date by the recorder, and only by it."""
