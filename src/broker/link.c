@@ -277,8 +277,7 @@ static void say_goodbye(struct link *link)
     mosquitto_disconnect(link->mosq);
     uint64_t end = clock_now_ns() + BROKER_GOODBYE_MS * 1000000ull;
     while (mosquitto_socket(link->mosq) >= 0 && mosquitto_want_write(link->mosq) && clock_now_ns() < end) {
-        struct pollfd full = {.fd = mosquitto_socket(link->mosq), .events = POLLOUT};
-        poll(&full, 1, BROKER_GOODBYE_MS / 10);
+        wait_fd(mosquitto_socket(link->mosq), POLLOUT, BROKER_GOODBYE_MS / 10);
         if (mosquitto_loop_write(link->mosq, 1) != MOSQ_ERR_SUCCESS)
             return;
     }

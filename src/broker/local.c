@@ -299,13 +299,12 @@ static int take_lock(const char *path, int *ret_fd)
 
 static void end_process(int process)
 {
-    struct pollfd ended = {.fd = process, .events = POLLIN};
     syscall(SYS_pidfd_send_signal, process, SIGTERM, NULL, 0);
     syscall(SYS_pidfd_send_signal, process, SIGCONT, NULL, 0);
-    if (poll(&ended, 1, BROKER_TERM_MS) == 1)
+    if (wait_fd(process, POLLIN, BROKER_TERM_MS))
         return;
     syscall(SYS_pidfd_send_signal, process, SIGKILL, NULL, 0);
-    poll(&ended, 1, BROKER_TERM_MS);
+    wait_fd(process, POLLIN, BROKER_TERM_MS);
 }
 
 /* With the lock: what an earlier one has left. A mosquitto of ours that runs without the lock has lost its socket: somebody
@@ -411,7 +410,7 @@ int broker_local_start(const struct broker_listener *listener, struct err *err)
         } else if (code != -EWOULDBLOCK) {
             return err_errno(err, code, "%s", path);
         }
-        poll(NULL, 0, BROKER_LOOK_MS);
+        wait_fd(-1, 0, BROKER_LOOK_MS);
     } while (clock_now_ns() < end);
     return err_set(err, -ETIMEDOUT, "the private broker does not answer at %s within %u s", found.socket,
                    wait_policies[WAIT_BROKER].limit_ms / 1000);

@@ -38,16 +38,10 @@ bool client_wait_for_child(pid_t pid, int *ret_status)
     *ret_status = 0;
     _cleanup_(closep) int pidfd = (int)syscall(SYS_pidfd_open, pid, 0);
     if (pidfd >= 0) {
-        struct pollfd ended = {.fd = pidfd, .events = POLLIN};
         uint64_t until = clock_now_ns() + (uint64_t)START_TIMEOUT_MS * 1000000;
-        for (;;) {
-            uint64_t now = clock_now_ns();
-            int count = now < until ? poll(&ended, 1, (int)((until - now) / 1000000) + 1) : 0;
-            if (count > 0)
-                break;
-            if (count == 0 || errno != EINTR)
+        while (!wait_fd_until(pidfd, POLLIN, until))
+            if (clock_now_ns() >= until)
                 return false;
-        }
     }
     while (waitpid(pid, ret_status, 0) < 0)
         if (errno != EINTR)
@@ -201,7 +195,7 @@ int client_monitor_socket(const char *runtime, const char *socket_path, struct e
             *err = late;
             return -ETIMEDOUT;
         }
-        poll(NULL, 0, OLD_MONITOR_WAIT_MS);
+        wait_fd(-1, 0, OLD_MONITOR_WAIT_MS);
     }
 }
 
@@ -218,12 +212,11 @@ static int read_welcome(int fd, bool relayed, unsigned patience_ms, struct frame
     if (relayed) /* a socket pair, whose other end is a process that waits for a network */
         patience.pid = 0;
     while ((code = frame_reader_next(reader, &frame)) == 0) {
-        struct pollfd input = {.fd = fd, .events = POLLIN};
-        int count = poll(&input, 1, (int)wait_policies[WAIT_ANSWER].look_ms);
-        if (count <= 0 && patience_over(&patience, patience_ms, err))
-            return -ETIMEDOUT;
-        if (count <= 0)
+        if (!wait_fd(fd, POLLIN, (int)wait_policies[WAIT_ANSWER].look_ms)) {
+            if (patience_over(&patience, patience_ms, err))
+                return -ETIMEDOUT;
             continue;
+        }
         size_t size;
         char *room = frame_reader_room(reader, &size);
         if (!room)

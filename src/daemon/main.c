@@ -773,9 +773,8 @@ static void redirect_streams(void)
 static int await_ready(pid_t child, int fd)
 {
     struct wait_seen seen = {.limit_ns = START_TIMEOUT_MS * WAITS_NS_PER_MS};
-    struct pollfd ready = {.fd = fd, .events = POLLIN};
     uint64_t since_ns = clock_now_ns();
-    while (poll(&ready, 1, (int)wait_policies[WAIT_ANSWER].look_ms) <= 0) {
+    while (!wait_fd(fd, POLLIN, (int)wait_policies[WAIT_ANSWER].look_ms)) {
         seen.passed_ns = clock_now_ns() - since_ns;
         seen.state = wait_look(child).state;
         if (waits_judge(&wait_policies[WAIT_ANSWER], &seen) != WAIT_STOPPED)

@@ -204,8 +204,7 @@ static int address_result(const struct dialler *dialler)
 {
     int error = 0;
     socklen_t len = sizeof error;
-    struct pollfd ready = {.fd = dialler->fd, .events = POLLOUT};
-    if (poll(&ready, 1, 0) <= 0)
+    if (!wait_fd(dialler->fd, POLLOUT, 0))
         return clock_now_ns() < dialler->at_until_ns ? -EAGAIN : -ETIMEDOUT;
     return getsockopt(dialler->fd, SOL_SOCKET, SO_ERROR, &error, &len) < 0 ? -errno : -error;
 }
@@ -302,16 +301,8 @@ int dialler_connect(struct dialler *dialler, struct transport **ret_transport, s
 {
     struct dialler_wait wait;
     int code;
-    while ((code = dialler_step(dialler, ret_transport, &wait, err)) == -EAGAIN) {
-        uint64_t now = clock_now_ns();
-        struct pollfd ready = {.fd = wait.fd, .events = (short)wait.events};
-        if (poll(&ready, 1, now < wait.until_ns ? (int)((wait.until_ns - now) / 1000000) + 1 : 0) < 0 &&
-            errno != EINTR) {
-            code = err_errno(err, -errno, "cannot wait");
-            dialler_stop(dialler);
-            break;
-        }
-    }
+    while ((code = dialler_step(dialler, ret_transport, &wait, err)) == -EAGAIN)
+        wait_fd_until(wait.fd, (short)wait.events, wait.until_ns);
     return code;
 }
 

@@ -64,11 +64,9 @@ static int gate_enter(int fd)
     _cleanup_(closep) int file = file_open_own(AT_FDCWD, path, O_RDWR | O_CREAT);
     if (file < 0)
         return file;
-    while ((code = gate_take_place(file)) == -EAGAIN) {
-        struct pollfd waits = {.fd = fd, .events = POLLRDHUP};
-        if (poll(&waits, 1, NODE_GATE_MS) > 0)
+    while ((code = gate_take_place(file)) == -EAGAIN)
+        if (wait_fd(fd, POLLRDHUP, NODE_GATE_MS))
             return -EPIPE;
-    }
     return code < 0 ? code : TAKE_FD(file);
 }
 

@@ -59,13 +59,12 @@ void transport_free(struct transport *transport)
 void transport_linger(struct transport *transport)
 {
     char bytes[4096];
-    struct pollfd ready = {.fd = transport->fd, .events = POLLIN};
-    uint64_t end_ns = clock_now_ns() + STREAM_LINGER_MS * (uint64_t)1000000, now_ns;
+    uint64_t end_ns = clock_now_ns() + STREAM_LINGER_MS * (uint64_t)1000000;
     if (transport->ssl)
         SSL_shutdown(transport->ssl);
     shutdown(transport->fd, SHUT_WR);
-    while ((now_ns = clock_now_ns()) < end_ns) {
-        if (poll(&ready, 1, (int)((end_ns - now_ns) / 1000000) + 1) <= 0)
+    while (clock_now_ns() < end_ns) {
+        if (!wait_fd_until(transport->fd, POLLIN, end_ns))
             continue;
         ssize_t got = recv(transport->fd, bytes, sizeof bytes, MSG_DONTWAIT);
         if (got == 0 || (got < 0 && errno != EAGAIN && errno != EINTR))
@@ -553,8 +552,7 @@ static int ssh_exit_status(struct transport *transport)
 {
     int status = 0;
     _cleanup_(closep) int pidfd = (int)syscall(SYS_pidfd_open, transport->child, 0);
-    struct pollfd ended = {.fd = pidfd, .events = POLLIN};
-    if (pidfd < 0 || poll(&ended, 1, SSH_END_MS) <= 0)
+    if (pidfd < 0 || !wait_fd(pidfd, POLLIN, SSH_END_MS))
         return -1;
     pid_t pid = waitpid(transport->child, &status, 0);
     transport->child = 0;

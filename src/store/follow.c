@@ -702,7 +702,7 @@ static int follower_own_record(struct follower *follower, struct err *err)
     uint64_t end_ns = clock_now_ns() + time_hasten(STORE_OWNER_MS * MS);
     int code;
     while ((code = store_own(follower->store, err)) == -EBUSY && clock_now_ns() < end_ns)
-        poll(NULL, 0, STORE_OWNER_LOOK_MS);
+        wait_fd(-1, 0, STORE_OWNER_LOOK_MS);
     return code;
 }
 

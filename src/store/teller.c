@@ -163,8 +163,7 @@ void teller_end(struct teller *teller)
     if (teller->pid <= 0)
         return;
     int fd = pidfd_open(teller->pid, 0);
-    struct pollfd gone = {fd, POLLIN, 0};
-    if (fd < 0 || poll(&gone, 1, (int)time_hasten(wait_policies[WAIT_TOLD].limit_ms)) <= 0)
+    if (fd < 0 || !wait_fd(fd, POLLIN, (int)time_hasten(wait_policies[WAIT_TOLD].limit_ms)))
         kill(teller->pid, SIGKILL);
     waitpid(teller->pid, NULL, 0);
     if (fd >= 0)

@@ -347,8 +347,7 @@ int pump_until(pump_fn *done, void *ctx)
 
 static void wait_for_monitor(void)
 {
-    struct pollfd poll_fd = {.fd = WIRE_SOCKET_FD, .events = (short)(POLLIN | (out.len ? POLLOUT : 0))};
-    poll(&poll_fd, 1, -1);
+    wait_fd(WIRE_SOCKET_FD, (short)(POLLIN | (out.len ? POLLOUT : 0)), -1);
     woken = 1;
 }
 

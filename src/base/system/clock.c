@@ -1,6 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/system/clock.h"
 
+#include <limits.h>
+#include <poll.h>
+
+int wait_fd(int fd, short events, int timeout_ms)
+{
+    struct pollfd wait = {.fd = fd, .events = events};
+    return poll(&wait, 1, timeout_ms) > 0 ? wait.revents : 0;
+}
+
+int wait_fd_until(int fd, short events, uint64_t until_ns)
+{
+    uint64_t now_ns = clock_now_ns(), left_ms = until_ns > now_ns ? (until_ns - now_ns) / 1000000 + 1 : 0;
+    return wait_fd(fd, events, left_ms < INT_MAX ? (int)left_ms : INT_MAX);
+}
+
 /* Two clocks that nobody corrects: each is off by 50 us in a second at most. */
 enum { DRIFT_PER_MILLION = 100 };
 

@@ -29,6 +29,12 @@ static inline uint64_t clock_wall_ns(void)
     return clock_ns(CLOCK_REALTIME);
 }
 
+/* Waits until what poll(2) calls `events` is so at a descriptor, for whoever has no loop (loop.h). Returns what is so, also POLLHUP,
+ * POLLERR and POLLNVAL; 0: the time is over, or a signal came. fd -1: only waits. timeout_ms -1: no limit. Signal-safe. */
+int wait_fd(int fd, short events, int timeout_ms);
+/* The same until a time of CLOCK_MONOTONIC, to a millisecond; not at all if that is over. */
+int wait_fd_until(int fd, short events, uint64_t until_ns);
+
 /*
  * How far another host's clock is from ours, from questions and answers with four times, as NTP does it (RFC 5905, 8 and
  * 10): of the last samples the one with the least round trip counts, half of it is the error bound, which grows with

@@ -175,14 +175,11 @@ void find_close(struct found_job *job)
 {
     if (job->follower > 0) {
         close_end(&job->input);
-        struct pollfd output = {.fd = job->output, .events = POLLIN};
         char bytes[4096];
-        uint64_t until_ns = clock_now_ns() + wait_policies[WAIT_MIRROR].limit_ms * WAITS_NS_PER_MS, now_ns;
-        while ((now_ns = clock_now_ns()) < until_ns &&
-               poll(&output, 1, (int)((until_ns - now_ns) / WAITS_NS_PER_MS) + 1) > 0 &&
-               read(job->output, bytes, sizeof bytes) > 0)
+        uint64_t until_ns = clock_now_ns() + wait_policies[WAIT_MIRROR].limit_ms * WAITS_NS_PER_MS;
+        while (wait_fd_until(job->output, POLLIN, until_ns) && read(job->output, bytes, sizeof bytes) > 0)
             continue; /* it closes this end when it ends */
-        if (waitpid(job->follower, NULL, WNOHANG) == 0 && now_ns < until_ns)
+        if (waitpid(job->follower, NULL, WNOHANG) == 0 && clock_now_ns() < until_ns)
             waitpid(job->follower, NULL, 0);
     }
     job->follower = 0;
@@ -234,12 +231,10 @@ static void take_line(struct told *told, char *line)
 static int mirror_listen(const struct found_job *job, struct told *told, struct err *err)
 {
     _cleanup_(buf_done) struct buf in = BUF_INIT;
-    struct pollfd output = {.fd = job->output, .events = POLLIN};
     progress_begin(&told->progress, "asking the broker");
     for (bool there = true; there && !told->ready && !told->err.code;) {
         progress_show(&told->progress, told->share);
-        int events = poll(&output, 1, FIND_SHOW_MS);
-        if (events == 0 || (events < 0 && errno == EINTR))
+        if (!wait_fd(job->output, POLLIN, FIND_SHOW_MS))
             continue;
         char *room = in.len < LINE_BYTES ? buf_reserve(&in, 4096) : NULL;
         ssize_t got = room ? read(job->output, room, 4096) : -1;
@@ -264,9 +259,8 @@ static void told_done(struct told *told)
 
 int find_look(struct found_job *job, struct err *err)
 {
-    struct pollfd output = {.fd = job->output, .events = POLLIN};
     char line[4096];
-    if (job->output < 0 || poll(&output, 1, 0) <= 0)
+    if (job->output < 0 || !wait_fd(job->output, POLLIN, 0))
         return 0;
     ssize_t len = read(job->output, line, sizeof line - 1); /* its lines are written at once */
     if (len <= 0)

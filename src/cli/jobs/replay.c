@@ -436,7 +436,7 @@ static int replay_follow(struct job_traces *traces, const struct choice *choice)
         if (ended)
             break;
         if (code >= 0 && !interrupted)
-            poll(NULL, 0, REPLAY_POLL_MS);
+            wait_fd(-1, 0, REPLAY_POLL_MS);
     }
     uint64_t events = 0;
     bool wrote = false;

@@ -585,7 +585,6 @@ static bool wait_for(const struct task_store *store, const char *id)
         inotify_add_watch(fd, changed, IN_CLOSE_WRITE);
     progress_begin(&progress, "");
     for (bool over = false; !over;) {
-        struct pollfd wait = {.fd = fd, .events = POLLIN};
         struct err err;
         json_t *task = task_answer_head(store, id, &err);
         over = !task || task_is_over(task);
@@ -594,7 +593,7 @@ static bool wait_for(const struct task_store *store, const char *id)
             well = tell_end(id, task);
         } else {
             task_tell(store, task, &progress, &reason);
-            poll(&wait, 1, 1000);
+            wait_fd(fd, POLLIN, 1000);
             while (fd >= 0 && read(fd, events, sizeof events) > 0)
                 continue;
             task_runner_wake(store, NULL); /* if it was killed */

@@ -251,11 +251,9 @@ bool top_functions_wait(struct top_functions *functions, const unsigned *also_as
 {
     uint64_t until = clock_now_ns() + (uint64_t)timeout_ms * 1000000;
     while (functions->connected && (functions->asking || *also_asking)) {
-        uint64_t now = clock_now_ns();
-        if (now >= until)
+        if (clock_now_ns() >= until)
             return false;
-        struct pollfd input = {.fd = top_functions_fd(functions), .events = POLLIN};
-        poll(&input, 1, (int)((until - now) / 1000000) + 1);
+        wait_fd_until(top_functions_fd(functions), POLLIN, until);
         top_functions_handle(functions);
     }
     return true;

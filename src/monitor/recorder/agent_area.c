@@ -13,6 +13,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/system/clock.h"
 #include "monitor/engine/monitor.h"
 #include "monitor/recorder/agent.h"
 #include "monitor/recorder/agent_files.h"
@@ -148,11 +149,10 @@ void agent_area_learn(const struct agent *agent)
 /* In steps, so that the first ones are of use while the others are had. */
 static void release_first(struct agent *agent)
 {
-    struct pollfd exits = {.fd = agent->pidfd, .events = POLLIN};
     uint64_t most = agent->forked ? FORK_BYTES : agent->agents->count < MANY_AGENTS ? FIRST_BYTES : AREA_BUFFER_MIN;
     uint32_t step = AREA_BUFFER_MIN / agent->view.packet_size, wanted = (uint32_t)(most / agent->view.packet_size);
     wanted = wanted < agent->view.packet_count ? wanted : agent->view.packet_count;
-    while (agent->link->made < wanted && poll(&exits, 1, 0) == 0)
+    while (agent->link->made < wanted && !wait_fd(agent->pidfd, POLLIN, 0))
         if (release_some(agent, wanted - agent->link->made < step ? wanted - agent->link->made : step) < 0)
             return; /* worth a word only if more is really needed */
 }
@@ -470,10 +470,10 @@ static bool page_keep(struct agent *agent)
 void agent_forks_end(struct agent *agent)
 {
     const struct area_view *view = &agent->view;
-    struct pollfd exits = {.fd = agent->pidfd, .events = POLLIN};
     if (!agent->ended || !view->area)
         return;
-    bool gone = agent->gone || (agent->pidfd >= 0 && poll(&exits, 1, 0) > 0); /* else it may still write there */
+    bool gone =
+        agent->gone || (agent->pidfd >= 0 && wait_fd(agent->pidfd, POLLIN, 0)); /* else it may still write there */
     /* that of a child is not used: it has the page of its first ancestor */
     bool others = gone && !agent->forked && atomic_load(&view->area->forked);
     if (agent->job && !(others && page_keep(agent)))

@@ -330,8 +330,7 @@ static void no_room(struct agents *agents, pid_t pid, struct trace_job *job, con
 /* It did not wait any longer, or has ended. */
 static bool has_gone(int fd)
 {
-    struct pollfd peer = {.fd = fd, .events = POLLRDHUP};
-    return poll(&peer, 1, 0) > 0 && (peer.revents & (POLLRDHUP | POLLHUP | POLLERR));
+    return wait_fd(fd, POLLRDHUP, 0) & (POLLRDHUP | POLLHUP | POLLERR);
 }
 
 static bool peer_is_ours(int fd, struct ucred *ret_peer)
@@ -546,8 +545,7 @@ void agent_hello_hear(struct agents *agents)
 
 bool agent_hello_waits(const struct agents *agents)
 {
-    struct pollfd queue = {.fd = agents->listen_fd, .events = POLLIN};
-    return poll(&queue, 1, 0) > 0;
+    return wait_fd(agents->listen_fd, POLLIN, 0);
 }
 
 static void stop_listening(struct agents *agents)

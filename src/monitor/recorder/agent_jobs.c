@@ -407,12 +407,10 @@ int agents_job_state(struct agents *agents, const char *dir, struct agents_job_s
     HASH_FIND_STR(agents->jobs, dir, job);
     if (!job)
         return -ENOENT;
-    for (struct agent *agent = agents->list; agent; agent = agent->next) {
-        struct pollfd exits = {.fd = agent->pidfd, .events = POLLIN};
+    for (struct agent *agent = agents->list; agent; agent = agent->next)
         if (agent->job == job && !agent->ended &&
-            poll(&exits, 1, 0) > 0) /* whoever asks may know it before the loop does */
+            wait_fd(agent->pidfd, POLLIN, 0)) /* whoever asks may know it before the loop does */
             agent_exited(agent);
-    }
     struct job_sums sums = agents_job_sums(agents, job);
     *ret_state = (struct agents_job_state){
         .living = sums.living, .draining = sums.draining, .events = sums.events, .discarded = sums.discarded};

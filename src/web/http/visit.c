@@ -345,12 +345,11 @@ static bool goes_on(struct visit *visit, int seconds)
 static void look_who_waits(lws_sorted_usec_list_t *timer)
 {
     struct visit *visit = lws_container_of(timer, struct visit, waiting);
-    struct pollfd poll_for = {.fd = lws_get_socket_fd(visit->wsi), .events = POLLRDHUP};
-    if (visit->answered) /* by events, behind which nobody has to send anything */
-        poll_for.events |= POLLIN;
+    /* answered by events, behind which nobody has to send anything */
+    short events = visit->answered ? POLLRDHUP | POLLIN : POLLRDHUP;
     if (visit->answered && visit->left != UINT64_MAX)
         return;
-    if (poll(&poll_for, 1, 0) > 0)
+    if (wait_fd(lws_get_socket_fd(visit->wsi), events, 0))
         lws_set_timeout(visit->wsi, PENDING_TIMEOUT_HTTP_CONTENT, LWS_TO_KILL_ASYNC);
     else
         lws_sul_schedule(visit->server->context, 0, &visit->waiting, look_who_waits, HTTP_LOOK_MS * LWS_US_PER_MS);

@@ -134,8 +134,7 @@ static void take_lines(struct desk *desk)
 /* Reads what there is; waits so long for it. */
 static void read_input(struct desk *desk, int timeout_ms)
 {
-    struct pollfd in = {.fd = STDIN_FILENO, .events = POLLIN};
-    if (desk->ended || desk->count == VIEW_PENDING || poll(&in, 1, timeout_ms) <= 0)
+    if (desk->ended || desk->count == VIEW_PENDING || !wait_fd(STDIN_FILENO, POLLIN, timeout_ms))
         return;
     char *room = buf_reserve(&desk->input, VIEW_LINE);
     ssize_t got = room ? read(STDIN_FILENO, room, VIEW_LINE) : -1;
