@@ -855,7 +855,7 @@ static int publisher_begin(struct publisher *publisher, struct err *err)
     publisher->progress_ns = clock_now_ns();
     publisher->watch_fd = inotify_init1(IN_NONBLOCK | IN_CLOEXEC);
     if (publisher->watch_fd >= 0)
-        publisher->watch = seldom_new(loop, publisher->watch_fd, PUBLISHER_GROWN_NS, on_grown, publisher);
+        publisher->watch = throttle_new(loop, publisher->watch_fd, PUBLISHER_GROWN_NS, on_grown, publisher);
     publisher->due = loop_add_timer(loop, UINT64_MAX / 4, 0, on_due, publisher);
     publisher->echo = loop_add_timer(loop, UINT64_MAX / 4, 0, on_echo_late, publisher);
     publisher->tick =
@@ -891,7 +891,7 @@ int publisher_run(struct publisher *publisher)
         link_close(publisher->link, false);
     if (publisher->channel >= 0)
         channel_tell(publisher);
-    seldom_free(publisher->watch);
+    throttle_free(publisher->watch);
     if (publisher->watch_fd >= 0)
         close(publisher->watch_fd);
     asks_clear(&publisher->asks);

@@ -133,7 +133,7 @@ struct publisher {
     struct buf in;  /* of the channel */
     char told[512]; /* what scry run was told last */
     struct loop_source *pump, *due, *echo, *tick, *beats, *channel_source;
-    struct seldom *watch;
+    struct throttle *watch;
     int watch_fd;
     size_t file_count; /* when it has ended */
     int status;        /* of the program */

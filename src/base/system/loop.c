@@ -13,7 +13,7 @@
 #include <sys/timerfd.h>
 #include <unistd.h>
 
-struct seldom {
+struct throttle {
     struct loop *loop;
     struct loop_source *source, *timer;
     uint64_t rest_ns;
@@ -23,43 +23,43 @@ struct seldom {
 
 static void rested(void *ctx)
 {
-    struct seldom *seldom = ctx;
-    loop_remove(seldom->timer);
-    seldom->timer = NULL;
-    loop_set_events(seldom->source, EPOLLIN);
+    struct throttle *throttle = ctx;
+    loop_remove(throttle->timer);
+    throttle->timer = NULL;
+    loop_set_events(throttle->source, EPOLLIN);
 }
 
 static void readable(void *ctx, int fd, uint32_t events)
 {
-    struct seldom *seldom = ctx;
+    struct throttle *throttle = ctx;
     (void)fd, (void)events;
-    seldom->timer = loop_add_timer(seldom->loop, seldom->rest_ns, 0, rested, seldom);
-    if (seldom->timer)
-        loop_set_events(seldom->source, 0);
-    seldom->fn(seldom->ctx);
+    throttle->timer = loop_add_timer(throttle->loop, throttle->rest_ns, 0, rested, throttle);
+    if (throttle->timer)
+        loop_set_events(throttle->source, 0);
+    throttle->fn(throttle->ctx);
 }
 
-struct seldom *seldom_new(struct loop *loop, int fd, uint64_t rest_ns, loop_timer_fn *fn, void *ctx)
+struct throttle *throttle_new(struct loop *loop, int fd, uint64_t rest_ns, loop_timer_fn *fn, void *ctx)
 {
-    struct seldom *seldom = calloc(1, sizeof *seldom);
-    if (!seldom)
+    struct throttle *throttle = calloc(1, sizeof *throttle);
+    if (!throttle)
         return NULL;
-    *seldom = (struct seldom){.loop = loop, .rest_ns = rest_ns, .fn = fn, .ctx = ctx};
-    seldom->source = loop_add_fd(loop, fd, EPOLLIN, readable, seldom);
-    if (!seldom->source) {
-        free(seldom);
+    *throttle = (struct throttle){.loop = loop, .rest_ns = rest_ns, .fn = fn, .ctx = ctx};
+    throttle->source = loop_add_fd(loop, fd, EPOLLIN, readable, throttle);
+    if (!throttle->source) {
+        free(throttle);
         return NULL;
     }
-    return seldom;
+    return throttle;
 }
 
-void seldom_free(struct seldom *seldom)
+void throttle_free(struct throttle *throttle)
 {
-    if (!seldom)
+    if (!throttle)
         return;
-    loop_remove(seldom->timer);
-    loop_remove(seldom->source);
-    free(seldom);
+    loop_remove(throttle->timer);
+    loop_remove(throttle->source);
+    free(throttle);
 }
 
 enum source_kind { SOURCE_FD, SOURCE_TIMER, SOURCE_DEFERRED, SOURCE_SIGNAL };

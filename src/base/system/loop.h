@@ -48,11 +48,11 @@ void loop_remove(struct loop_source *source); /* NULL is fine */
  * events wait in the kernel's buffer. For the loop's thread.
  */
 
-struct seldom;
+struct throttle;
 
 /* Calls fn when the descriptor is readable, at most every rest_ns. The descriptor is borrowed. NULL: out of memory, or
  * the kernel refused. */
-struct seldom *seldom_new(struct loop *loop, int fd, uint64_t rest_ns, loop_timer_fn *fn, void *ctx);
-void seldom_free(struct seldom *seldom); /* NULL is fine; not inside of fn */
+struct throttle *throttle_new(struct loop *loop, int fd, uint64_t rest_ns, loop_timer_fn *fn, void *ctx);
+void throttle_free(struct throttle *throttle); /* NULL is fine; not inside of fn */
 
 #endif

@@ -257,8 +257,8 @@ static void what_comes_soon_is_told_later(void **state)
     static const uint64_t rest_ns = 30000000;
     int ends[2];
     assert_int_equal(pipe(ends), 0);
-    struct seldom *seldom = seldom_new(loop, ends[0], rest_ns, read_one, &ends[0]);
-    assert_non_null(seldom);
+    struct throttle *throttle = throttle_new(loop, ends[0], rest_ns, read_one, &ends[0]);
+    assert_non_null(throttle);
     assert_int_equal(write(ends[1], "ab", 2), 2);
     while (!trail[0])
         assert_int_equal(loop_step(loop, -1), 0);
@@ -267,8 +267,8 @@ static void what_comes_soon_is_told_later(void **state)
         assert_int_equal(loop_step(loop, -1), 0);
     assert_true(clock_now_ns() - first_ns > rest_ns / 2);
     assert_string_equal(trail, "ab");
-    seldom_free(seldom);
-    seldom_free(NULL);
+    throttle_free(throttle);
+    throttle_free(NULL);
     close(ends[0]);
     close(ends[1]);
 }

@@ -43,7 +43,7 @@ enum {
 struct command_reader {
     char path[192];
     int fd;
-    struct seldom *source;
+    struct throttle *source;
     size_t kept; /* of a note that is not whole yet */
     _Alignas(8) char bytes[READ_BYTES];
 };
@@ -110,7 +110,7 @@ static void reader_free(struct command_reader *reader)
 {
     if (!reader)
         return;
-    seldom_free(reader->source);
+    throttle_free(reader->source);
     if (reader->fd >= 0)
         close(reader->fd);
     free(reader);
@@ -129,7 +129,7 @@ void agent_commands_listen(struct agents *agents)
         reader->fd = open(reader->path, O_RDWR | O_NONBLOCK | O_CLOEXEC | O_NOFOLLOW);
     if (reader->fd >= 0) {
         fcntl(reader->fd, F_SETPIPE_SZ, FIFO_BYTES);
-        reader->source = seldom_new(agents->monitor->loop, reader->fd, COMMANDS_REST_NS, on_commands, agents);
+        reader->source = throttle_new(agents->monitor->loop, reader->fd, COMMANDS_REST_NS, on_commands, agents);
     }
     if (!reader->source) {
         log_warning("%s: commands of short processes are not known: %s", reader->path, strerror(errno));

@@ -285,7 +285,7 @@ struct job {
     struct asked asked;      /* requests that change it */
     struct job_follow *follow;
     struct loop_source *source;
-    struct seldom *exits;
+    struct throttle *exits;
     char *sample; /* the last setting of scry run; NULL: it is as at the start */
 };
 
@@ -297,7 +297,7 @@ static void job_free(void *data)
     log_debug("job state=ended dir=%s", LOG_TEXT(job->named.dir));
     LL_DELETE(job->monitor->jobs, job);
     loop_remove(job->source);
-    seldom_free(job->exits);
+    throttle_free(job->exits);
     job_follow_free(job->follow);
     if (job->monitor->agents)
         agents_job_end(job->monitor->agents, job->named.dir);
@@ -396,7 +396,7 @@ static int job_new(struct scry_call *call, const char *dir, pid_t pid, struct jo
         job->source = loop_add_fd(call->monitor->loop, fd, EPOLLIN, on_buffers, job);
     fd = job_follow_exits_fd(job->follow);
     if (fd >= 0)
-        job->exits = seldom_new(call->monitor->loop, fd, EXITS_REST_NS, on_exits, job);
+        job->exits = throttle_new(call->monitor->loop, fd, EXITS_REST_NS, on_exits, job);
     *ret_job = job;
     return 0;
 }
