@@ -203,7 +203,7 @@ const struct option_row option_rows[] = {
     {"owner", 0, "NAME", OPTION_LIST, RECORD, 0, "follow the jobs of this user; all: of all users"},
     {"import", 0, NULL, OPTION_SWITCH, RECORD, 0, "store these job directories"},
     {"remove", 0, NULL, OPTION_SWITCH, RECORD, 0, "remove these jobs from the record"},
-    {"store", 0, "URL", OPTION_LIST, RECORD, 0, "a directory, or postgresql://...; else SCRY_RECORD, or the user's own"},
+    {"record", 0, "URL", OPTION_LIST, RECORD, OPTION_ENVIRONMENT, "store them there: a directory, or postgresql://..."},
     {"keep", 0, "AGE", OPTION_TIME, RECORD, OPTION_ENVIRONMENT, "drop records that came longer ago, by days: 30d, 8w", .expected = AGE},
     {"keep-minutes", 0, "AGE", OPTION_TIME, RECORD, OPTION_ENVIRONMENT,
      "drop the figures of minutes of jobs that were not heard of for so long", .expected = AGE},

@@ -131,7 +131,7 @@ static int cmd_record(int argc, char **argv)
         return USAGE;
     }
     const char *broker = options_text(&options, "broker");
-    int status = store_place(options_text(&options, "store"), where, sizeof where, &err) < 0 ||
+    int status = store_place(options_text(&options, "record"), where, sizeof where, &err) < 0 ||
                          store_open(&store, where, DB_WRITE, &err) < 0
                      ? print_failure(&err)
                      : 0;

@@ -133,7 +133,7 @@ struct stored_job {
     char name[]; /* owner and id with a zero byte between */
 };
 
-/* Where the record is: what --store or --record says, $SCRY_RECORD, or record/ in scry's state directory. 0 or -errno. */
+/* Where the record is: what --record says, $SCRY_RECORD, or record/ in scry's state directory. 0 or -errno. */
 int store_place(const char *said, char *ret_where, size_t size, struct err *err);
 
 int store_open(struct store **ret_store, const char *where, enum db_access access, struct err *err);

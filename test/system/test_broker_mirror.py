@@ -445,7 +445,7 @@ if os.path.getsize({broken!r}):
                 for status, out, err in self.watch_fake(fake, ("report", "--json", url), ("top", "--once", "--json", url)):
                     self.assertEqual(status, 0, err)
                     self.assertTrue(28 <= json.loads(out)["wall_seconds"] < 60, out)
-                recorder = self.box.start(self.box.scry("record", "--broker", broker.url, "--store", self.box.path("work", fake.job)))
+                recorder = self.box.start(self.box.scry("record", "--broker", broker.url, "--record", self.box.path("work", fake.job)))
                 def recorded():
                     fake.beat(3, ahead=ahead, age=28.5)
                     listed = json.loads(self.scry("ps", "--all", "--json", "--record", self.box.path("work", fake.job)).stdout)["jobs"]
@@ -672,7 +672,7 @@ class Signed(MirrorCase):
 
     def recorder(self, broker):
         record = recordtest.Sqlite(self.box, self.box.path("work", "record"))
-        running = self.box.start(self.box.scry("record", "--broker", broker.url, "--store", record.place), stderr=subprocess.STDOUT)
+        running = self.box.start(self.box.scry("record", "--broker", broker.url, "--record", record.place), stderr=subprocess.STDOUT)
         wait_until(lambda: os.path.exists(os.path.join(record.place, "all.sql")) and record.query("SELECT 1 FROM jobs WHERE is_signed = 1"), 20)
         return record, running
 

@@ -75,7 +75,7 @@ class Faults(jobtest.JobCase):
             self.reader = self.box.start(self.box.scry("watch", "--json", f"{place}{self.user}/{self.job_id}"), stdout=file, stderr=file)
 
     def start_recorder(self):
-        words = ["--store", self.store] if self.store else []
+        words = ["--record", self.store] if self.store else []
         self.log = self.box.path("work", "recorder")
         with open(self.log, "a", encoding="utf-8") as file:
             self.recorder = self.box.start(self.box.scry("record", "--broker", self.away_url, *words), stdout=file, stderr=file)

@@ -231,7 +231,7 @@ class Foreign(JobCase):
         for words in (("report",), ("report", "--json"), ("why",), ("why", "--json"), ("replay",), ("replay", "--json"), ("watch", "--json"),
                       ("top", "--once"), ("top", "--once", "--json"), ("snapshot",), ("snapshot", "--json"), ("set",),
                       ("stop",), ("stop", "--kill"), ("publish", "--broker", url), ("rm", "--dry-run"), ("ps",),
-                      ("doctor", "--job"), ("task", "show"), ("task", "cancel"), ("record", "--store", self.box.path("tmp", "store"), "--import"),
+                      ("doctor", "--job"), ("task", "show"), ("task", "cancel"), ("record", "--record", self.box.path("tmp", "store"), "--import"),
                       *(("export", "-f", name, "-o", out) for name in FORMATS)):
             yield *words, job
         other = self.box.path("work", "other")

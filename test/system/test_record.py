@@ -126,7 +126,7 @@ class Import(RecordCase):
             self.assertIn(said, self.scry(*arguments, status=2).stderr)
         self.assertIn("no job 'nowhere'", self.scry("record", "--import", "nowhere", status=1).stderr)
         self.assertIn("there is no record", self.scry("ps", "--all", "--record", "/nowhere", status=1).stderr)
-        self.assertIn("neither a directory nor", self.scry("record", "--import", "--store", "mysql://x", path, status=1).stderr)
+        self.assertIn("neither a directory nor", self.scry("record", "--import", "--record", "mysql://x", path, status=1).stderr)
         self.assertIn("No such file", self.scry("record", "--once", "--broker", "unix:/nowhere", status=1).stderr)
         self.assertIn("no job \"x\"", self.scry("record", "--remove", "x", status=1).stderr)
         with open(os.path.join(self.record.place, "record.db"), "r+b") as file:
@@ -218,9 +218,9 @@ class Import(RecordCase):
                 start = len(self.lines(base))
                 for seq in range(start, start + 8000):
                     file.write(json.dumps({"seq": seq, "t": 0.5, "type": "untraced", "text": f"line {seq} " + "x" * 200}) + "\n")
-            self.assertIn("the disk is full", self.scry("record", "--store", place + "/r", "--import", base, status=1).stderr)
+            self.assertIn("the disk is full", self.scry("record", "--record", place + "/r", "--import", base, status=1).stderr)
             self.assertEqual(self.box.run(["mount", "-o", "remount,size=64m", place]).returncode, 0)
-            self.scry("record", "--store", place + "/r", "--import", base)
+            self.scry("record", "--record", place + "/r", "--import", base)
             record = recordtest.Sqlite(self.box, place + "/r")
             with open(os.path.join(base, "job.json"), encoding="utf-8") as file:
                 self.check_whole(json.load(file)["id"], len(self.lines(base)), record)
@@ -397,7 +397,7 @@ class Follow(RecordCase):
             self.skipTest("no file system can be mounted here")
         try:
             with brokertest.Mosquitto(self.box) as broker:
-                recorder = self.recorder(broker, "--owner", "ada", "--store", place + "/r")
+                recorder = self.recorder(broker, "--owner", "ada", "--record", place + "/r")
                 publisher = recordtest.Publisher(broker, "ada", "full")
                 for _ in range(20):
                     publisher.add(500, publish=True)
@@ -481,14 +481,14 @@ class Owner(RecordCase):
     @scrytest.thorough
     @scrytest.hasten(4)
     def test_second_recorder_of_a_server(self):
-        self.check_second("--store", recordtest.postgres().url)
+        self.check_second("--record", recordtest.postgres().url)
 
     def test_records_of_one_name(self):
         """Two directories of one relative name are two records: their recorders have two names at the broker."""
         with brokertest.Mosquitto(self.box) as broker:
             for place in ("one", "two"):
                 os.mkdir(self.box.path("work", place))
-                recorder = self.box.start(self.box.scry("record", "--broker", broker.url, "--store", "record"),
+                recorder = self.box.start(self.box.scry("record", "--broker", broker.url, "--record", "record"),
                                           cwd=self.box.path("work", place))
                 scrytest.wait_until(lambda: "following" in self.said(recorder), 20)
             def names():
@@ -555,7 +555,7 @@ class PostgreSQL(RecordCase):
         places = [path, *recordtest.copies(self.box, path, 2)]
         for _ in range(2):
             self.scry("record", "--import", *places)
-            self.scry("record", "--store", server.url, "--import", *places)
+            self.scry("record", "--record", server.url, "--import", *places)
         for view, order in (("job_list", "id"), ("minute_list", "id, minute"), ("warning_list", "id, time_at, text"),
                             ("failure_list", "id, time_at, text"), ("node_list", "node")):
             ours, theirs = (store.query(f"SELECT * FROM {view} ORDER BY {order}") for store in (self.record, server))
@@ -586,9 +586,9 @@ class PostgreSQL(RecordCase):
                       f'ALTER TABLE "records_{today}" RENAME TO "records_2020-01-01"', "-c",
                       "ALTER TABLE records ATTACH PARTITION \"records_2020-01-01\" FOR VALUES IN ('2020-01-01')", "-c",
                       "UPDATE ranges SET day = '2020-01-01'", server.url])
-        self.assertIn("dropped the records of 1 day", self.scry("record", "--store", server.url, "--keep", "8w").stdout)
+        self.assertIn("dropped the records of 1 day", self.scry("record", "--record", server.url, "--keep", "8w").stdout)
         self.assertEqual(server.query("SELECT count(*) AS n FROM records"), [{"n": 0}])
-        self.scry("record", "--store", server.url, "--remove", "copy0")
+        self.scry("record", "--record", server.url, "--remove", "copy0")
         self.assertEqual(server.query("SELECT count(*) AS n FROM jobs"), [{"n": 2}])
 
     @scrytest.thorough
@@ -596,7 +596,7 @@ class PostgreSQL(RecordCase):
         """What comes while the server is away is stored when it is back."""
         server = recordtest.postgres()
         with brokertest.Mosquitto(self.box) as broker:
-            recorder = self.recorder(broker, "--owner", "ada", "--store", server.url)
+            recorder = self.recorder(broker, "--owner", "ada", "--record", server.url)
             publisher = recordtest.Publisher(broker, "ada", "job")
             publisher.add(100, publish=True)
             publisher.say()

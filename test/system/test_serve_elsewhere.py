@@ -109,7 +109,7 @@ class Elsewhere(servetest.ServeCase):
         record = self.box.path("tmp", "record")
         process = self.start_elsewhere("sh", "-c", "exit 3", keys=False)
         process.wait(60)
-        done = self.box.run(self.box.scry("record", "--once", "-q", "--store", record, "--broker", self.broker.tcp_url))
+        done = self.box.run(self.box.scry("record", "--once", "-q", "--record", record, "--broker", self.broker.tcp_url))
         self.assertEqual(done.returncode, 0, done.stderr)
         self.broker.stop()
         server = self.serve("--record", record)

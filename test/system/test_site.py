@@ -126,7 +126,7 @@ class Site(SiteCase):
         self.maker.job("alone", ranks=(900, 5, 5, 5))
         self.maker.job("thrashing", pressure=0.5)
         self.maker.take(self.record)
-        self.maker.take(None, "--store", server.url)
+        self.maker.take(None, "--record", server.url)
         ours, theirs = self.site(), self.site("--record", server.url)
         for said in (ours, theirs):
             for member in ("record", "time"):
@@ -383,7 +383,7 @@ class OpenTelemetry(RecorderCase):
         os.mkfifo(go)
         job = self.start_run("-q", "--broker", self.broker.url, "--", "sh", "-c", f"ls /nowhere; read line <{go}")
         recorders = []
-        for record, options in ((self.record, []), (server, ["--store", server.url])):
+        for record, options in ((self.record, []), (server, ["--record", server.url])):
             collector = Collector()
             recorders.append((record, collector, self.box.start(
                 self.box.scry("record", "--broker", self.broker.url, "--once", "--otlp", collector.url, *options))))
