@@ -384,6 +384,15 @@ static void test_places(void **state)
     match_traceback(
         &matcher,
         "Traceback (most recent call last):\n  File \"/usr/lib/python3.11/runpy.py\", line 1, in f\nKeyError: 1\n", "");
+    match_traceback(
+        &matcher,
+        "Traceback (most recent call last):\n  File \"/home/u/a.py\", line 9, in <module>\n    solve(a, b)\n"
+        "  File \"<__array_function__ internals>\", line 200, in solve\n"
+        "  File \"/usr/lib/python3/dist-packages/numpy/linalg.py\", line 386, in solve\nLinAlgError: Singular\n",
+        "/home/u/a.py:9");
+    match_traceback(&matcher,
+                    "Traceback (most recent call last):\n  File \"<stdin>\", line 2, in <module>\nKeyError: 1\n",
+                    "<stdin>:2");
     match_traceback(&matcher, "Traceback (most recent call last):\n  File \"/x.py\", line\n  File \"/y\nKeyError: 1\n",
                     "");
     log_matcher_done(&matcher);

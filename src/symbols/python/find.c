@@ -166,9 +166,10 @@ static bool is_of_library(const char *file)
 
 bool python_is_own_code(const char *file)
 {
-    static const char frozen[] = "<frozen";
-    return strncmp(file, frozen, strlen(frozen)) != 0 && strcmp(file, "<string>") != 0 &&
-           !strstr(file, "/site-packages/") && !strstr(file, "/dist-packages/") && !is_of_library(file);
+    /* "<frozen runpy>", "<string>", "<__array_function__ internals>" of NumPy: code that is made */
+    static const char input[] = "<stdin>", cell[] = "<ipython-input";
+    bool made = *file == '<' && strcmp(file, input) != 0 && strncmp(file, cell, strlen(cell)) != 0;
+    return !made && !strstr(file, "/site-packages/") && !strstr(file, "/dist-packages/") && !is_of_library(file);
 }
 
 const struct python_frame *python_own_frame(const struct python_thread *thread)
