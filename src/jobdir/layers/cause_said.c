@@ -151,14 +151,28 @@ static bool begins_with_name(const struct job_end *end, size_t at, const char *t
     return false;
 }
 
-/* Of a program that tells that one which it had started has failed, as make does; but a shell is no more than that. */
+/* Whether one of the last lines of standard error begins with the name of what failed first. */
+static bool spoke_with_name(const struct job_end *end)
+{
+    const json_t *last = end->model->layers.last_lines, *line;
+    const char *file = json_string_value(json_object_get(last, "file"));
+    size_t index;
+    bool spoke = false;
+    json_array_foreach(json_object_get(last, "lines"), index, line) spoke |=
+        begins_with_name(end, 0, json_string_value(line));
+    return spoke && file && strcmp(file, "stderr") == 0;
+}
+
+/* Of a program that tells that one which it had started has failed, as make does; but a shell is no more than that, unless it is a
+ * script that has said why. */
 static bool is_told_by_parent(const struct job_end *end, const json_t *record)
 {
     const json_t *first = json_array_get(end->chain, 0);
     bool told = false;
     for (size_t at = 1; at < json_array_size(end->chain) && !told; at++)
         told = begins_with_name(end, at, json_string_value(json_object_get(record, "text")));
-    return told && !starter_is_shell(json_string_value(json_object_get(first, "name")), json_object_get(first, "argv"));
+    return told && (spoke_with_name(end) || !starter_is_shell(json_string_value(json_object_get(first, "name")),
+                                                              json_object_get(first, "argv")));
 }
 
 /* The names of processes that failed, and are none of those that made the command fail: there may be thousands. */

@@ -1910,6 +1910,15 @@ static void test_make(void **state)
     assert_string_equal(told.evidence, "[1]");
     expect(ask_end(shell, 2, 0, NULL), NOTE_cause_log, false,
            "probably what stderr says: make[1]: *** [Makefile:2: check] Error 3");
+    static const char script[] =
+        "[{\"pid\": 20, \"name\": \"process.sh\", \"argv\": [\"/bin/sh\", \"./process.sh\", \"b\"], "
+        "\"end_seconds\": 99.8, \"exit_code\": 65}, {\"pid\": 10, \"name\": \"make\", "
+        "\"end_seconds\": 100, \"exit_code\": 2}]";
+    PUT("{s:s, s:f, s:s, s:f, s:[s, s]}", "type", "log_last", "t", 100.0, "file", "stderr", "quiet_seconds", 0.1,
+        "lines", "process.sh: sample b: quality too low", "make: *** [Makefile:3: out/b] Error 65");
+    expect(ask_end(script, 2, 0, NULL), NOTE_cause_process, false,
+           "probably process.sh (pid 20), which ended with exit status 65; it said: process.sh: sample b: quality too "
+           "low");
 }
 
 /* Of long before, of the shell that started it, of a warning whose second line it is, and of who knows when. */
