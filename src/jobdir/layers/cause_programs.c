@@ -10,6 +10,7 @@
 #include <sys/wait.h>
 
 #include "base/data/cleanup.h"
+#include "jobdir/layers/culprit.h"
 #include "jobdir/layers/starter.h"
 #include "jobdir/record/info.h"
 #include "jobdir/text/text.h"
@@ -527,6 +528,37 @@ static const char *not_executed(const struct job_end *end, size_t at)
     return code == NOT_FOUND ? ": its program was not found" : ": its program may not be executed";
 }
 
+/* Of what its shell had started at the same time, as in a pipeline, and failed before it: what that said, with its name. */
+static const json_t *put_sibling(struct buf *out, const struct job_end *end, size_t at)
+{
+    const struct job_model *model = end->model;
+    const json_t *last = model->layers.last_lines, *lines = json_object_get(last, "lines"), *line;
+    pid_t pid = (pid_t)json_integer_value(json_object_get(json_array_get(end->chain, at), "pid"));
+    const struct job_process *first = NULL;
+    const char *file = json_string_value(json_object_get(last, "file"));
+    size_t index;
+    for (size_t i = 0; i < model->ended_count && !first; i++)
+        first = model->ended[i].pid == pid ? &model->ended[i] : NULL;
+    for (size_t i = 0; first && file && strcmp(file, "stderr") == 0 && i < model->ended_count; i++) {
+        const struct job_process *other = &model->ended[i];
+        size_t len = strlen(other->name);
+        if (other->ppid != first->ppid || other == first || !culprit_has_failed(other) || culprit_is_answer(other) ||
+            !WIFEXITED(other->status) || fabs(other->start - first->start) > SEEN_SECONDS || other->end > first->end)
+            continue;
+        json_array_foreach(lines, index, line)
+        {
+            const char *text = json_string_value(line);
+            if (!text || strncmp(text, other->name, len) != 0 || text[len] != ':')
+                continue;
+            buf_printf(out, "; just before, %s (pid %d) failed with %d: ", other->name, (int)other->pid,
+                       WEXITSTATUS(other->status));
+            cause_cut(out, text);
+            return last;
+        }
+    }
+    return NULL;
+}
+
 /* What a launcher has on each node only passes on that a rank failed. */
 bool cause_find_process(const struct job_end *end, struct cause *cause, bool sure)
 {
@@ -557,6 +589,8 @@ bool cause_find_process(const struct job_end *end, struct cause *cause, bool sur
     if (last) {
         buf_printf(&cause->said, "; it said: %s", cause_text(&said));
         cause_add(cause, last);
+    } else {
+        cause_add(cause, put_sibling(&cause->said, end, at));
     }
     cause->note =
         NOTE(cause_process, .program = cause_text(&cause->where),

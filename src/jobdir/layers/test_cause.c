@@ -1702,6 +1702,27 @@ static void test_last_words(void **state)
     assert_string_equal(told.evidence, "[7,6]");
 }
 
+/* The last one of a pipeline fails because one before it has. */
+static void test_said_in_pipeline(void **state)
+{
+    static const char chain[] = "[{\"pid\": 22, \"name\": \"awk\", \"end_seconds\": 99.9, \"exit_code\": 4}" OF_BASH;
+    static const struct {
+        int pid, status;
+        const char *name;
+        double start, end;
+    } stages[] = {{21, 2 << 8, "grep", 99, 99.1}, {22, 4 << 8, "awk", 99.01, 99.9}};
+    for (int i = 0; i < 2; i++)
+        PUT("{s:s, s:f, s:i, s:i, s:s, s:f, s:f, s:i, s:i, s:i, s:i}", "type", "process_end", "t", stages[i].end, "pid",
+            stages[i].pid, "ppid", 10, "name", stages[i].name, "start", stages[i].start, "end", stages[i].end, "cpu_ns",
+            1, "threads", 1, "peak_rss", 1, "status", stages[i].status);
+    put_last(0.9, "grep: Unmatched [");
+    expect(ask(chain), NOTE_cause_process, false,
+           "probably awk (pid 22), which ended with exit status 4; just before, grep (pid 21) failed with 2: grep: "
+           "Unmatched [");
+    put_last(0.9, "sort: step 7");
+    expect(ask(chain), NOTE_cause_process, false, "probably awk (pid 22), which ended with exit status 4");
+}
+
 /* Shells and Python say that a script is not there if its interpreter is not. */
 static void test_unexecuted(void **state)
 {
@@ -1947,6 +1968,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         ROW(test_last_words),
         ROW(test_only_line),
+        ROW(test_said_in_pipeline),
         ROW(test_unexecuted),
         ROW(test_no_last_words),
         ROW(test_tolerated),
