@@ -429,7 +429,7 @@ const char log_harmless[] =
     /* of a group of exceptions those after the first */
     "^ +\\| Traceback \\(|"
     /* what a program has got over: it went on with something else */
-    "\\b(?:falling back (?:to|on)|(?:re-?)?trying (?:again|(?:the )?next|another|with))\\b|-- using (?:the |a )?\\w|[,;:(-] *(?:\\w+ ){0,2}skipp(?:ed|ing)\\b(?!:? ?\\d)|"
+    "\\bfalling back (?:to|on)\\b|\\b(?:re-?)?trying (?:again|(?:the )?next|another|with)\\b|-- using (?:the |a )?\\w|(?<=[,;:(-] )skipp(?:ed|ing)\\b(?!:? ?\\d)|"
     "(?:^(?:\\S+: )?warning: |: W \\S).*\\bload (?:driver|dynamic library|plugin)\\b|"
     "\\bwhen one has already been registered\\b|^(?:log4j|SLF4J):|: pip's dependency resolver does not\\b|"
     /* settings and what they may be */
@@ -579,7 +579,7 @@ const struct log_pattern log_patterns[] = {
     {"killed", ERROR, "<killed>|sigkill|killed by signal|<get\xc3\xb6tet>", "^(?:Killed|Get\xc3\xb6tet)\\s*$|[\\d:)] +(?:Killed|Get\xc3\xb6tet)\\b|\\bSIGKILL\\b|\\b[Kk]illed by signal", "killed"},
     {"scheduler_error", ERROR, "slurmstepd: error|srun: error", "\\b(?:slurmstepd|srun): error: ",
      "the batch system reports an error"},
-    {"exception", ERROR, "error: |exception: |notfound: |exception in |error in rule|notfound in rule|unhandled exception|exited with exception|exitedexception: |caused by: |error)|exception)|lua|psiexception",
+    {"exception", ERROR, "error: |exception: |notfound: |exception in rule|exception in line|error in rule|notfound in rule|unhandled exception|exited with exception|exitedexception: |caused by: |error)|exception)|lua|psiexception",
      "^(?:\\w+\\.)*\\w*(?:Error|Exception|NotFound)(?:: | in (?:rule|line \\d+ of) )" NO_NUMBER "|\\b[Uu]nhandled exception\\b|"
      "^Caused by: |^PSIEXCEPTION: |:\\d+:in [`'].*\\(\\w+(?:Error|Exception)\\)$|^\\S*lua[\\d.]*: \\S", "which exception it was, below its traceback",
      /* its text is below */
