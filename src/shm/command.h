@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What a process reports about itself when its program begins, so that even the shortest processes are known. The agent
- * writes one such note to the fifo beside the agent socket (agent/system/command.c), and the monitor reads it
+ * writes one such note to the fifo beside the agent socket (agent/hooks/start.c), and the monitor reads it
  * (monitor/recorder/agent_hello.c). A write of at most PIPE_BUF bytes is in the fifo completely or not at all,
  * whoever else writes. Without room, or without a reader, nobody waits.
  */

@@ -2,7 +2,7 @@
 /*
  * The agent: libscry-agent.so, loaded into traced programs. This header is what its parts share.
  *
- * Rules of the room. On the paths of a hook: no allocation, no lock that can block, no libc function (raw.h has what is
+ * Rules of the room. On the paths of a hook: no allocation, no lock that can block, no libc function (sys.h has what is
  * needed), general registers only, errno untouched; everything may be interrupted by a signal whose handler runs hooks
  * itself, and may never be resumed (siglongjmp). Nothing is ever printed, no descriptor stays open, there is no thread
  * of our own. On a fault of its own the agent switches itself off (agent_fault) and the program runs on.
@@ -26,7 +26,6 @@
 
 #include "agent/safety/moves.h"
 #include "agent/system/offsets.h"
-#include "agent/system/raw.h"
 #include "agent/system/sys.h"
 #include "shm/area.h"
 #include "shm/capture.h"

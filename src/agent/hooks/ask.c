@@ -9,7 +9,6 @@
 #include <sys/stat.h>
 #include <sys/un.h>
 
-#include "agent/system/raw.h"
 #include "agent/system/sys.h"
 #include "agent/system/world.h"
 #include "shm/waits.h"

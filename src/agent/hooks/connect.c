@@ -10,15 +10,13 @@
 #include "agent/hooks/ask.h"
 #include "agent/safety/crash.h"
 #include "agent/safety/moves.h"
-#include "agent/hooks/early.h"
 #include "agent/system/imports.h"
 #include "agent/system/large.h"
 #include "agent/hooks/mpi_host.h"
-#include "agent/hooks/mpi_short.h"
+#include "agent/hooks/mpi.h"
 #include "agent/safety/read.h"
 #include "agent/safety/signals.h"
 #include "agent/safety/values.h"
-#include "agent/hooks/mpi.h"
 #include "agent/system/world.h"
 #include "shm/waits.h"
 
@@ -28,7 +26,7 @@
 #include <sys/mman.h>
 #include <sys/stat.h>
 
-_Static_assert(sizeof agent_hot == AREA_PAGE && sizeof agent_filter == 65536, "as in memory_x86_64.S");
+_Static_assert(sizeof agent_hot == AREA_PAGE && sizeof agent_filter == 65536, "as in hooks_x86_64.S");
 bool agent_was_connected;
 
 enum {
@@ -538,7 +536,7 @@ bool agent_connect(int how)
     static bool by_mpi; /* a child of fork does not look: the linker's lock may be another thread's */
     if (flags && how != CONNECT_FORK)
         by_mpi = agent_mpi_found();
-    bool behind = how == CONNECT_DLOPEN || (how == CONNECT_START && !early_was_first());
+    bool behind = how == CONNECT_DLOPEN || (how == CONNECT_START && !connect_settings.first);
     unsigned constructed = flags && behind ? agent_constructed(NULL) : 0;
     if (constructed)
         flags |= AGENT_CONSTRUCTED | (constructed < UINT16_MAX ? constructed : UINT16_MAX) << AGENT_CONSTRUCTED_SHIFT;

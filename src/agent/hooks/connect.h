@@ -14,6 +14,7 @@ struct connect_settings {
     const char *job;  /* SCRY_JOB; "" */
     uint64_t image;   /* ticks: programs that a process executes one after the other begin at different times */
     bool wanted;      /* SCRY_TRACE_WANTED=1: also say hello if nothing calls the hooks */
+    bool first;       /* our constructor ran before all others: no program has begun */
     bool late;        /* it came into a running program: what is interposed by name does not reach it */
 };
 extern struct connect_settings connect_settings;

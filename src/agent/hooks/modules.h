@@ -14,6 +14,8 @@ void *modules_dlmopen(void);
 void *modules_dlsym(void *handle, const char *name);
 void *modules_makecontext(const ucontext_t *context);
 void *modules_syscall(long number, long first, long second);
+/* A function for these to return, which does nothing but return `value` in the same thread. */
+void *modules_answer(uint64_t value);
 
 /* Has the monitor look at the libraries and apply its selection before the program goes on; waits only a little, even
  * if it never answers. */

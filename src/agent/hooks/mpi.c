@@ -5,8 +5,6 @@
 #include "agent/hooks/connect.h"
 #include "agent/system/large.h"
 #include "agent/hooks/mpi_host.h"
-#include "agent/hooks/mpi_short.h"
-#include "agent/hooks/mpi_tell.h"
 
 #include <dlfcn.h>
 #include <elf.h>

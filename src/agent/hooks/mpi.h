@@ -8,8 +8,11 @@
 #define SCRY_AGENT_HOOKS_MPI_H
 
 #include <stdbool.h>
+#include <stdint.h>
 
+#include "agent/hooks/mpi_host.h"
 #include "shm/late.h"
+#include "shm/mpi_told.h"
 
 /* Whether the process has an MPI library, wanted or not. */
 bool agent_mpi_found(void);
@@ -28,5 +31,40 @@ void agent_mpi_seal(const char *why);
 bool agent_mpi_asks(const char *name);
 /* What dlsym shall return for `name`, for which the C library's finds `found`. */
 void *agent_mpi_symbol(const char *name, void *found);
+
+/* ---- calls as functions (mpi_tell.c) ---- */
+
+/*
+ * Calls of MPI as functions (shm/mpi_told.h): what the interposer tells, by mpi_host.h. There are no compiled-in hooks;
+ * the call's address on the stack is that of its struct mpi_told, and from there on it is a call like others: with a
+ * slot, records, values, actions, and an end by longjmp.
+ */
+bool agent_mpi_tell(bool on);
+
+/* mpi_tell_x86_64.S: what goes wrong in them ends there, as in a hook */
+void agent_mpi_begins(uint32_t call, uint64_t site, struct mpi_told *told, const struct mpi_messages *messages);
+void agent_mpi_ends(uint32_t call, uint64_t site, struct mpi_told *told, const struct mpi_messages *messages);
+bool agent_mpi_acts(uint32_t call, const struct mpi_told *told, uint64_t acts);
+void agent_mpi_messages(const struct mpi_messages *messages);
+
+/* ---- their short way (mpi_short.c) ---- */
+
+/*
+ * The short way of MPI's calls, as hooks_x86_64.S has one for functions: a call that is recorded with its values, no
+ * more and no less, on a stack that is known, with room in the packet, and messages that are reported with it, are written
+ * in one piece: with one reservation, and the time that the interposer has taken. Values are those of programs that
+ * only copy fields of struct mpi_told, which are learnt when a call takes the long way. So are lists of actions that have
+ * a plan (agent/safety/act.h), of calls for which they are all.
+ */
+
+/* The long way, as functions go it (mpi_tell.c); mpi_short_learn: the call went it. */
+void mpi_long_begins(uint32_t call, uint64_t site, struct mpi_told *told, const struct mpi_messages *messages);
+void mpi_long_ends(uint32_t call, uint64_t site, struct mpi_told *told, const struct mpi_messages *messages);
+void mpi_long_messages(const struct mpi_messages *messages);
+void mpi_short_learn(uint32_t call);
+/* See mpi_host.h. */
+extern _Atomic uint64_t mpi_short_acts[CALL_COUNT];
+/* Another area. */
+void mpi_short_forget(void);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "agent/hooks/mpi_short.h"
+#include "agent/hooks/mpi.h"
 
 #include "agent/hooks/hooks.h"
 #include "agent/system/large.h"

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "agent/hooks/mpi_tell.h"
+#include "agent/hooks/mpi.h"
 
 #include "agent/hooks/hooks.h"
 #include "agent/hooks/modules.h"
-#include "agent/hooks/mpi_short.h"
 #include "shm/mpi_told.h"
 
 /* Of them all only a part is looked at: the rest is not even cleared. */

@@ -33,13 +33,6 @@ EXPORTED int prctl(int option, ...)
     return NEXT(prctl)(option, a, b, c, d);
 }
 
-static _Thread_local long answer __attribute__((tls_model("initial-exec")));
-
-static long give_answer(void)
-{
-    return answer;
-}
-
 /* libseccomp has no other way to the system call than this one. */
 NEXT_EARLY(syscall);
 void *modules_syscall(long number, long first, long second)
@@ -52,6 +45,5 @@ void *modules_syscall(long number, long first, long second)
     int kept = errno;
     agent_altstack_look();
     errno = kept;
-    answer = result;
-    return (void *)give_answer;
+    return modules_answer((uint64_t)result);
 }

@@ -1,17 +1,23 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Start and end of the library: environment, is there anything to trace, connect; and what a program says itself.
+ * Start and end of the library: the right moment, environment, what each process says of itself, is there anything to trace,
+ * connect; and what a program says itself.
  */
 #include "agent/hooks/agent.h"
-#include "agent/system/command.h"
 #include "agent/hooks/connect.h"
-#include "agent/hooks/early.h"
 #include "agent/system/large.h"
 #include "agent/hooks/mpi.h"
 #include "agent/safety/read.h"
 #include "agent/safety/signals.h"
 #include "agent/system/valgrind.h"
+#include "shm/command.h"
 #include "shm/late.h"
+
+#include <elf.h>
+#include <fcntl.h>
+#include <link.h>
+#include <sys/mman.h>
+#include <sys/uio.h>
 
 extern char **__environ; /* which no program defines itself */
 
@@ -88,7 +94,77 @@ static void drop_asan(const struct environment *environment)
     raw_copy(preload, rest, raw_length(rest, SIZE_MAX) + 1);
 }
 
-/* ---- start and end ---- */
+/* ---- its command (shm/command.h) ---- */
+
+/*
+ * Every process of a job comes here. So this is a handful of plain system calls, and touches no new page: the code lies
+ * beside that of the start, and arguments are written from where they are. The fifo is opened for reading, too: so
+ * nobody waits for a reader, and a reader that goes away at that moment causes no SIGPIPE.
+ */
+enum { FIFO_PATH = 128, DIRECTORY_SIZE = 1024, ARGS_MOST = 1 << 20 };
+
+static inline bool fifo_beside(const char *socket, char path[FIFO_PATH])
+{
+    size_t length = raw_length(socket, FIFO_PATH);
+    while (length && socket[length - 1] != '/')
+        length--;
+    if (!length || length + sizeof COMMAND_FIFO > FIFO_PATH)
+        return false;
+    raw_copy(path, socket, length);
+    raw_copy(path + length, COMMAND_FIFO, sizeof COMMAND_FIFO);
+    return true;
+}
+
+static inline uint32_t put_directory(char *to)
+{
+    long length = sys_call2(SYS_getcwd, (long)to, DIRECTORY_SIZE);
+    if (length > 1 && to[0] == '/')
+        return (uint32_t)length;
+    to[0] = '\0'; /* too long, removed, or out of reach */
+    return 1;
+}
+
+/* How many bytes from argv[0] on are arguments, their ends included, at most `room`: the kernel puts them one behind
+ * the other. Where they are not, or do not fit, some are missing; the last has no end then. */
+static inline uint32_t args_length(char **argv, int argc, uint32_t room, uint16_t *flags)
+{
+    uint32_t used = 0;
+    for (int i = 0; i < argc; i++) {
+        uint32_t length = argv[i] == argv[0] + used ? (uint32_t)raw_length(argv[i], room - used) : 0;
+        if (argv[i] != argv[0] + used || length == room - used) {
+            *flags = COMMAND_CUT;
+            return used + length;
+        }
+        used += length + 1;
+    }
+    return used;
+}
+
+/* The arguments are those of a constructor in glibc; other C libraries pass nothing, which is noticed. `socket`: of the
+ * monitor; the fifo is beside it. Takes some microseconds. */
+__attribute__((section(".text.startup"), noinline)) static void command_say(const char *socket, int argc, char **argv,
+                                                                            char **envp)
+{
+    struct command_note note = {.magic = COMMAND_MAGIC};
+    char path[FIFO_PATH], directory[DIRECTORY_SIZE];
+    int64_t now[2] = {0, 0};
+    if (argc < 1 || argc > ARGS_MOST || argv + argc + 1 != envp || !fifo_beside(socket, path))
+        return;
+    long fd = sys_call4(SYS_openat, AT_FDCWD, (long)path, O_RDWR | O_NONBLOCK | O_CLOEXEC | O_NOFOLLOW | O_NOCTTY, 0);
+    if (fd < 0)
+        return;
+    sys_call2(SYS_clock_gettime, 1 /* CLOCK_MONOTONIC */, (long)now);
+    note.pid = (int32_t)sys_call0(SYS_getpid);
+    note.time_ns = (uint64_t)now[0] * 1000000000 + (uint64_t)now[1];
+    note.directory = put_directory(directory);
+    uint32_t args = args_length(argv, argc, COMMAND_TEXTS - note.directory, &note.flags);
+    note.size = (uint16_t)(sizeof note + note.directory + args);
+    const struct iovec parts[] = {{&note, sizeof note}, {directory, note.directory}, {argv[0], args}};
+    sys_call4(SYS_writev, fd, (long)parts, 3, 0);
+    sys_call2(SYS_close, fd, 0);
+}
+
+/* ---- start ---- */
 
 /* Copied, for the program may write over its environment. Mostly it takes no page more than there is anyway. */
 static char short_job[512];
@@ -116,11 +192,96 @@ static void start(int argc, char **argv, char **envp)
     agent_mpi_start(environment.mpi, environment.mpi_dir, __environ != NULL);
 }
 
+/* ---- when it starts ---- */
+
+/*
+ * The right moment to start: after the C library's own initialiser (before it there is no environment, and dlopen would
+ * prevent it for good), and before the constructors of all other libraries, whose calls are to be recorded. The agent
+ * is linked with -z initfirst: its constructor runs before the C library's initialiser. The last entry of the C
+ * library's DT_INIT_ARRAY is replaced by ours, which puts it back and calls it. The dynamic linker reads each entry
+ * when it comes to it, and there is one thread.
+ */
+typedef void init_function(int argc, char **argv, char **envp);
+
+static init_function **init_place, *init_original;
+static uint64_t relro_low, relro_high; /* pages that the dynamic linker has made read-only; 0: not those of the place */
+
+static bool is_libc(const char *path)
+{
+    static const char name[] = "/libc.so.6";
+    size_t length = raw_length(path, SIZE_MAX), size = sizeof name - 1;
+    for (size_t i = 0; length >= size && i < size; i++)
+        if (path[length - size + i] != name[i])
+            return false;
+    return length >= size;
+}
+
+/* Finds the last entry, and whether it can be written. */
+static bool init_find(const struct link_map *libc)
+{
+    uint64_t at = 0, size = 0;
+    for (const Elf64_Dyn *dynamic = libc->l_ld; dynamic->d_tag != DT_NULL; dynamic++) {
+        if (dynamic->d_tag == DT_INIT_ARRAY)
+            at = libc->l_addr + dynamic->d_un.d_ptr;
+        else if (dynamic->d_tag == DT_INIT_ARRAYSZ)
+            size = dynamic->d_un.d_val;
+    }
+    const Elf64_Ehdr *head = (const Elf64_Ehdr *)libc->l_addr;
+    if (!at || size < sizeof *init_place || size % sizeof *init_place || !head || head->e_ident[0] != ELFMAG0 ||
+        head->e_ident[1] != ELFMAG1 || head->e_phentsize != sizeof(Elf64_Phdr))
+        return false;
+    init_place = (init_function **)(at + size - sizeof *init_place);
+    const Elf64_Phdr *part = (const Elf64_Phdr *)(libc->l_addr + head->e_phoff);
+    for (unsigned i = 0; i < head->e_phnum; i++) {
+        uint64_t low = (libc->l_addr + part[i].p_vaddr) & -AREA_PAGE;
+        uint64_t high = (libc->l_addr + part[i].p_vaddr + part[i].p_memsz) & -AREA_PAGE;
+        if (part[i].p_type != PT_GNU_RELRO || (uint64_t)init_place < low || (uint64_t)init_place >= high)
+            continue;
+        relro_low = (uint64_t)init_place & -AREA_PAGE;
+        relro_high = relro_low + AREA_PAGE;
+    }
+    return true;
+}
+
+static long relro_protect(int protection)
+{
+    long size = (long)(relro_high - relro_low);
+    return size ? sys_call4(SYS_mprotect, (long)relro_low, size, protection, 0) : 0;
+}
+
+static void init_replaced(int argc, char **argv, char **envp)
+{
+    *(init_function *volatile *)init_place = init_original;
+    relro_protect(PROT_READ);
+    init_original(argc, argv, envp);
+    start(argc, argv, envp);
+}
+
+/* False, and nothing is changed: the C library's initialiser has run already, or cannot be waited for. */
+static bool start_after_libc(void)
+{
+    if (__environ || init_original)
+        return false;
+    connect_settings.first = true;
+    const struct link_map *map = _r_debug.r_map;
+    while (map && !is_libc(map->l_name))
+        map = map->l_next;
+    if (!map || !init_find(map))
+        return false;
+    if (relro_protect(PROT_READ | PROT_WRITE) < 0)
+        return false;
+    init_original = *init_place;
+    *(init_function *volatile *)init_place = init_replaced;
+    return true;
+}
+
 __attribute__((constructor(101))) static void agent_start(int argc, char **argv, char **envp)
 {
-    if (!early_after_libc(start))
+    if (!start_after_libc())
         start(argc, argv, envp);
 }
+
+/* ---- late, and the end ---- */
 
 /* Brought into a running program, whose environment says nothing: called by the monitor, by way of one of the program's
  * threads. Neither functions nor signals are looked at then, only MPI. */

@@ -6,10 +6,8 @@
 #include "agent/safety/act.h"
 #include "agent/safety/patience.h"
 #include "agent/system/large.h"
-#include "agent/system/raw.h"
-#include "agent/safety/read.h"
-#include "agent/safety/read_internal.h"
 #include "agent/system/sys.h"
+#include "agent/safety/read.h"
 #include "agent/safety/values.h"
 #include "shm/mpi_told.h"
 

@@ -10,7 +10,7 @@
 
 #include "agent/system/large.h"
 #include "agent/system/proc_text.h"
-#include "agent/safety/read_internal.h"
+#include "agent/safety/read.h"
 #include "agent/system/sys.h"
 
 enum { HIGH_FD = 500, LINE_SIZE = 512 };

@@ -3,7 +3,7 @@
 
 #include <stdatomic.h>
 
-#include "agent/safety/read_internal.h"
+#include "agent/safety/read.h"
 #include "agent/system/world.h"
 
 enum { GONE = 'X', UNSEEN = '?' };

@@ -13,9 +13,7 @@
 
 #include "agent/system/large.h"
 #include "agent/safety/read.h"
-#include "agent/safety/read_internal.h"
 #include "agent/safety/signals.h"
-#include "agent/system/sigset.h"
 
 enum {
     LOWEST = 4096,

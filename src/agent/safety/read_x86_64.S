@@ -1,4 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* What read.c and victim.c have no C for. */
+#include <asm/unistd.h>
+
 /*
  * int agent_copy(void *dst, uint64_t src, size_t size): 0, or -1 after a fault that the signal handler sent on to
  * agent_copy_fixup. Nothing is on the stack but the return address at any instruction between the labels, so the fixup
@@ -73,5 +76,39 @@ agent_copy_fixup:
     ret
     .cfi_endproc
     .size   agent_copy, . - agent_copy
+
+/*
+ * long victim_clone(unsigned long flags, void *stack_high, void *tid, int (*fn)(void *), void *arg): clone(flags) on the
+ * given stack (its high end), where fn(arg) runs, with whose result it exits. The process id, or -errno.
+ */
+    .hidden victim_clone
+    .globl  victim_clone
+    .type   victim_clone, @function
+victim_clone:
+    .cfi_startproc
+    endbr64
+    andq    $-16, %rsi
+    subq    $16, %rsi
+    movq    %rcx, (%rsi)
+    movq    %r8, 8(%rsi)
+    movq    %rdx, %r10
+    xorl    %r8d, %r8d
+    movl    $__NR_clone, %eax
+    syscall
+    testq   %rax, %rax
+    jz      .Lchild
+    ret
+.Lchild:
+    .cfi_undefined rip
+    xorl    %ebp, %ebp
+    popq    %rax
+    popq    %rdi
+    call    *%rax
+    movl    %eax, %edi
+    movl    $__NR_exit_group, %eax
+    syscall
+    hlt
+    .cfi_endproc
+    .size   victim_clone, . - victim_clone
 
     .section .note.GNU-stack, "", @progbits

@@ -8,9 +8,7 @@
 
 #include "agent/safety/crash.h"
 #include "agent/safety/read.h"
-#include "agent/safety/read_internal.h"
 #include "agent/safety/signals.h"
-#include "agent/safety/signals_internal.h"
 #include "shm/waits.h"
 
 enum { COUNT = 6, RED_ZONE = 128, FPX_SIZE = 512, FPX_SOFTWARE = 464 };

@@ -19,7 +19,6 @@
 
 #include "agent/safety/read.h"
 #include "agent/safety/signals.h"
-#include "agent/safety/signals_internal.h"
 #include "agent/system/sys.h"
 
 #define EXPORT __attribute__((visibility("default")))

@@ -23,9 +23,8 @@
 #include <time.h>
 
 #include "agent/system/large.h"
-#include "agent/safety/read_internal.h"
+#include "agent/safety/read.h"
 #include "agent/system/sigset.h"
-#include "agent/system/process.h"
 #include "agent/system/sys.h"
 #include "shm/waits.h"
 
@@ -83,6 +82,10 @@ static int victim_main(void *parent)
 
 /* ---- in the program ---- */
 
+/* read_x86_64.S. There is no exit signal, and thread-local storage is the creator's: fn must not use it. `tid` (with
+ * CLONE_CHILD_CLEARTID | CLONE_PARENT_SETTID in flags) is set to its id, and to 0 when it dies. */
+long victim_clone(unsigned long flags, void *stack_high, void *tid, int (*fn)(void *arg), void *arg);
+
 static bool lock(uint32_t tid)
 {
     for (int slice = 0; slice < LOCK_SLICES; slice++) {
@@ -117,8 +120,8 @@ static enum victim_outcome ask(pid_t self, uint64_t address, size_t size)
     atomic_store(&shared.answered, 0);
     /* it shares what a copy would cost time for, and touches none of it */
     long victim =
-        process_spawn(CLONE_VM | CLONE_FILES | CLONE_FS | CLONE_UNTRACED | CLONE_PARENT_SETTID | CLONE_CHILD_CLEARTID,
-                      shared.stack + STACK_SIZE, victim_main, (void *)(intptr_t)self, &shared.victim);
+        victim_clone(CLONE_VM | CLONE_FILES | CLONE_FS | CLONE_UNTRACED | CLONE_PARENT_SETTID | CLONE_CHILD_CLEARTID,
+                     shared.stack + STACK_SIZE, (void *)&shared.victim, victim_main, (void *)(intptr_t)self);
     if (victim < 0)
         return VICTIM_NOT_POSSIBLE;
     for (int slice = 0; slice < ANSWER_SLICES; slice++) {

@@ -2,7 +2,7 @@
 /*
  * The kernel's files about processes in /proc, for code inside the target: only system calls, no allocation,
  * async-signal-safe, errno unchanged. (Outside there is base/system/proc_file.h.) A file takes the lowest free
- * descriptor for a moment; outside_read (agent/safety/read_internal.h) avoids that.
+ * descriptor for a moment; outside_read (agent/safety/read.h) avoids that.
  */
 #ifndef SCRY_AGENT_SYSTEM_PROC_TEXT_H
 #define SCRY_AGENT_SYSTEM_PROC_TEXT_H

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Plain system calls: no errno, no cancellation, nothing interposed. -errno on failure. */
+/* Without the C library. Plain system calls: no errno, no cancellation, nothing interposed. -errno on failure. */
 #ifndef SCRY_AGENT_SYSTEM_SYS_H
 #define SCRY_AGENT_SYSTEM_SYS_H
 
+#include <stddef.h>
 #include <stdint.h>
 #include <sys/syscall.h>
 
@@ -35,6 +36,26 @@ static inline long sys_call2(long number, long a, long b)
 static inline long sys_call0(long number)
 {
     return sys_call4(number, 0, 0, 0, 0);
+}
+
+/* ---- copies: no vector register, and nothing interposed ---- */
+
+static inline void raw_copy(void *dst, const void *src, size_t size)
+{
+    __asm__ volatile("rep movsb" : "+D"(dst), "+S"(src), "+c"(size) : : "memory");
+}
+
+static inline void raw_zero(void *dst, size_t size)
+{
+    __asm__ volatile("rep stosb" : "+D"(dst), "+c"(size) : "a"(0) : "memory");
+}
+
+static inline size_t raw_length(const char *text, size_t limit)
+{
+    size_t length = 0;
+    while (length < limit && text[length])
+        length++;
+    return length;
 }
 
 #endif

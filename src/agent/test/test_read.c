@@ -19,7 +19,6 @@
 
 #include "agent/safety/crash.h"
 #include "agent/safety/read.h"
-#include "agent/safety/read_internal.h"
 #include "agent/safety/signals.h"
 
 static struct area_view view;

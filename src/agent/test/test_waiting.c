@@ -11,7 +11,7 @@
 #include <cmocka.h>
 
 #include "agent/safety/patience.h"
-#include "agent/safety/read_internal.h"
+#include "agent/safety/read.h"
 #include "agent/system/world.h"
 
 static struct doorbell bell;

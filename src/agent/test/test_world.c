@@ -3,7 +3,7 @@
 
 #include <poll.h>
 
-#include "agent/safety/read_internal.h"
+#include "agent/safety/read.h"
 
 struct world world;
 static struct outside seen;

@@ -193,7 +193,7 @@ bool agent_module_hooked(const struct agent *agent, size_t module)
 
 /*
  * Libraries that were unloaded, and which library a slot's function is of. What is mapped is read now and then;
- * the program opens and closes libraries meanwhile, and tells of the latter (agent/hooks/closing.h). A reading is good
+ * the program opens and closes libraries meanwhile, and tells of the latter (agent/hooks/modules.c). A reading is good
  * for a slot if between it and the slot nothing was closed at its address: else the function may be another library's,
  * and then it has no name rather than a wrong one. A library that comes back to where it was finds its slots and
  * captures as they were.
