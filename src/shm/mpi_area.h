@@ -298,7 +298,7 @@ struct mpi_comm {
     _Atomic uint32_t held;        /* windows: how many locks this process holds on it (passive target) */
     uint64_t identity; /* the same in all processes: 1 MPI_COMM_WORLD, 2 MPI_COMM_SELF, else by parent, ordinal, lowest;
                           0: not known */
-    uint64_t meeting;  /* with another program (mpi/shape/meeting.h), where it was the root of the call; 0: not known */
+    uint64_t meeting;  /* with another program (shape/shape_comm.c), where it was the root of the call; 0: not known */
     char name[MPIA_NAME]; /* MPI_Comm_set_name; of a file its path's end */
 };
 

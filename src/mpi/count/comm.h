@@ -95,7 +95,7 @@ uint32_t comm_made(struct comm_info *parent);
 uint32_t comm_made_by_group(struct comm_info *parent, MPI_Group group, int tag);
 /* `fn` with each rank of the group as one of the world; not with those of another world. */
 void comm_group_each(MPI_Group group, void (*fn)(void *ctx, int32_t rank), void *ctx);
-/* It was made with another program, which knows the same number (mpi/shape/meeting.h). */
+/* It was made with another program, which knows the same number (mpi/shape/shape_comm.c). */
 void comm_met(struct comm_info *info, uint64_t meeting);
 void comm_forget(uint64_t handle);
 void comm_name(struct comm_info *info, const char *name);

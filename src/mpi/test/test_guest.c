@@ -4,7 +4,7 @@
  * TEST_GUEST_LOG, each call is written there: its name, the file that it was called from, and the offset in it.
  */
 #include "agent/hooks/mpi_host.h"
-#include "mpi/wrap/connect.h"
+#include "mpi/wrap/wrap.h"
 #include "mpi/count/library.h"
 #include "mpi/test/test_shape.h"
 #include "mpi/test/test_twins.h"

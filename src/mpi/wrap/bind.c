@@ -1,15 +1,33 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "mpi/wrap/bind.h"
-
+/*
+ * The library begins here (scry_mpi_start), called by the agent.
+ *
+ * Calls are caught where they leave an object: its relocation slots of MPI_ and PMPI_ names are made to point to the
+ * wrappers (wrap.h). Nothing is known before the program runs, lookup order stays as it is, and a slot is only changed
+ * where it is certain what its owner would have called without us:
+ *
+ * - What a name leads to (`real`) is the first definition in the program's lookup order: the program's own PMPI tool,
+ * or the MPI library. Of PMPI_ names it must be in the MPI library.
+ * - A slot that the dynamic linker has filled is changed if it holds just that; a lazy one, which is still filled with
+ *   its object's own code, if the linker would fill in just that. All others stay: those of another MPI library, of
+ *   objects that bind to themselves, pointers that the program has changed.
+ * - Never those of the MPI library and its plugins: what it calls itself is not the user's.
+ *
+ * Slots are never put back: the wrappers stay loaded to the end.
+ */
 #include "agent/hooks/mpi_host.h"
 #include "agent/system/proc_text.h"
 #include "agent/system/sys.h"
-#include "mpi/wrap/fortran.h"
+#include "mpi/count/library.h"
+#include "mpi/count/self.h"
+#include "mpi/message/tell.h"
 #include "mpi/wrap/wrap.h"
 
 #include <dlfcn.h>
 #include <elf.h>
 #include <errno.h>
+#include <link.h>
+#include <stddef.h>
 #include <stdint.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -539,13 +557,15 @@ static void run_locked(void)
     errno = kept;
 }
 
-void bind_look(void)
+/* Changes the slots of all objects that were loaded since. */
+static void bind_look(void)
 {
     wanted.task = TASK_WALK;
     run_locked();
 }
 
-void *bind_symbol(const char *name, void *found)
+/* The wrapper for what dlsym found, or `found` itself. */
+static void *bind_symbol(const char *name, void *found)
 {
     enum call_id call;
     enum mpi_kind kind;
@@ -561,7 +581,8 @@ void *bind_symbol(const char *name, void *found)
     return found == mpi_real[call][kind] ? mpi_entries[call].wrapper[kind] : found;
 }
 
-const char *bind_start(const struct mpi_host *from)
+/* `from` must outlive it. NULL, or why it is not certain which MPI the program calls. */
+static const char *bind_start(const struct mpi_host *from)
 {
     host = from;
     library = object_of((const void *)host->library_address);
@@ -574,7 +595,32 @@ const char *bind_start(const struct mpi_host *from)
     return NULL;
 }
 
-void *bind_find(void *handle, const char *name)
+/* As dlsym (`handle` is not used): PMPI_ names in the MPI library, others in the program's lookup order. */
+static void *bind_find(void *handle, const char *name)
 {
     return starts(name, "PMPI_") ? lookup_in(library, name) : definition(name);
+}
+
+/* ---- the start ---- */
+
+__attribute__((visibility("default"))) const struct mpi_guest *scry_mpi_start(const struct mpi_host *from)
+{
+    static const struct mpi_guest guest = {
+        .look = bind_look, .symbol = bind_symbol, .opens = self_opens, .seal = self_seal};
+    static struct mpi_host copy;
+    if (from->version != MPI_HOST_VERSION)
+        return NULL;
+    copy = *from;
+    if (!copy.why_not)
+        copy.why_not = bind_start(&copy);
+    if (!copy.why_not && !mpi_library_start(NULL, bind_find))
+        copy.why_not = "the MPI library lacks a function of MPI 3.1";
+    tell_start(&copy);
+    self_look = bind_look;
+    if (!mpi_connect(&copy) || copy.why_not)
+        return NULL;
+    if (copy.late)
+        self_note_running();
+    bind_look();
+    return &guest;
 }

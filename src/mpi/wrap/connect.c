@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "mpi/wrap/connect.h"
+#include "mpi/wrap/wrap.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -6,7 +6,7 @@
  * and call C names, which have. What is lost on the way is who called; a stub notes that and jumps on to the original.
  * Nothing but r11 is changed, as on any way through a procedure linkage table.
  */
-#include "mpi/wrap/stubs.h"
+#include "mpi/wrap/wrap.h"
 
         .text
         .globl  mpi_stub_pool

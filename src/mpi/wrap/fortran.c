@@ -1,7 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "mpi/wrap/fortran.h"
-
-#include "mpi/wrap/stubs.h"
 #include "mpi/wrap/wrap.h"
 
 #include <string.h>

@@ -9,9 +9,18 @@
 #ifndef SCRY_MPI_WRAP_WRAP_H
 #define SCRY_MPI_WRAP_WRAP_H
 
+/* The pools of entry_x86_64.S, which reads them here. */
+#define MPI_STUBS 1024
+#define MPI_STUB_SIZE 64
+
+#define MPI_TABLE_ENTRIES 2048 /* two a call */
+#define MPI_TABLE_ENTRY_SIZE 16
+
+#ifndef __ASSEMBLER__
+
+#include <stdbool.h>
 #include <stdint.h>
 
-#include "mpi/wrap/stubs.h"
 #include "shm/mpi_calls.h"
 
 #pragma GCC visibility push(hidden)
@@ -72,11 +81,38 @@ extern _Thread_local struct mpi_fortran_caller mpi_fortran_caller __attribute__(
 /* Who called Fortran's wrapper that calls `call` from `site`; 0: it does so for its own purposes. */
 uint64_t mpi_fortran_site(uint32_t call, uint64_t site);
 
-/* MPI_Pcontrol is variadic: its entries are in entry_x86_64.S and jump on. Returns where to. */
+/*
+ * Fortran's names of MPI calls, in the manglings that there are, gfortran's first (fortran.c). Called where slots are
+ * redirected, one thread at a time.
+ */
+extern const uint8_t mpi_stub_pool[MPI_STUBS * MPI_STUB_SIZE];
+extern void *mpi_stub_targets[MPI_STUBS];
+/* Whether it may be one: mpi_..._, MPI_... in capitals, the same with P in front. */
+bool fortran_is_name(const char *name);
+/* The stub that notes its caller and goes on to `target`; the same for the same target. NULL: none, leave it alone. */
+void *fortran_stub(const char *name, void *target);
+
+/* MPI_Pcontrol is variadic: its entries are in entry_x86_64.S, which call the first, and jump on. Return where to. */
+void *mpi_pcontrol_entered(int level, uint64_t site, uint32_t kind);
 void *mpi_pcontrol(int level, uint64_t site, uint32_t kind);
 int scry_MPI_Pcontrol(const int level, ...);
 int scry_PMPI_Pcontrol(const int level, ...);
 
+/* ---- the start (connect.c) ---- */
+
+struct mpi_host;
+
+/*
+ * What the interposer has the agent say to the monitor, and taking over the MPI area that comes back. Whatever goes
+ * wrong, nothing is counted at all.
+ *
+ * Once, after mpi_library_start. False: nothing may be redirected. With host->why_not the monitor gets that, and the
+ * answer is false, too.
+ */
+bool mpi_connect(const struct mpi_host *host);
+
 #pragma GCC visibility pop
+
+#endif /* __ASSEMBLER__ */
 
 #endif
