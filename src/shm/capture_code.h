@@ -75,7 +75,7 @@ static inline PLAIN struct capture_insn insn_at(const uint8_t *code)
 uint64_t capture_widen(uint32_t bits);
 /* An x87 number as the nearest double; what is too small for a normal one is 0. */
 uint64_t capture_narrow(uint64_t mantissa, uint16_t head);
-/* capture_compute() of floating point numbers: `kind` from CAPTURE_FLOATS on (capture_floats.c). */
+/* capture_compute() of floating point numbers: `kind` from CAPTURE_FLOATS on. */
 uint64_t capture_compute_float(unsigned kind, uint64_t a, uint64_t b);
 
 /* The rest of a program from pc on, `pos` bytes being emitted (capture_machine.c). */

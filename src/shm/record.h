@@ -17,6 +17,7 @@
 #ifndef SCRY_SHM_RECORD_H
 #define SCRY_SHM_RECORD_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 enum record_id {
@@ -111,5 +112,25 @@ struct packet_head {
 };
 _Static_assert(sizeof(struct packet_head) == 80, "the head has no padding");
 #define PACKET_MAGIC UINT32_C(0xC1FC1FC1)
+
+/* What follows the head of each record, for those who read packets. */
+static const struct record_shape {
+    uint8_t fixed; /* bytes */
+    bool bytes;    /* the last two of them say how many more follow */
+} record_shapes[RECORD_IDS] = {
+    [RECORD_ENTRY] = {4, false},
+    [RECORD_EXIT] = {0, false},
+    [RECORD_EXIT_OF] = {12, false},
+    [RECORD_ENTRY_VALUES] = {10, true},
+    [RECORD_EXIT_VALUES] = {18, true},
+    [RECORD_CALLER_VALUES] = {6, true},
+    [RECORD_UNWOUND] = {4, false},
+    [RECORD_LOST] = {4, false},
+    [RECORD_STACK] = {8, false},
+    [RECORD_SIGNAL] = {24, false},
+    [RECORD_MARK] = {2, true},
+    [RECORD_THINNED] = {4, false},
+    [RECORD_MESSAGE] = {sizeof(struct record_message), false},
+};
 
 #endif

@@ -4,7 +4,7 @@
 #include "base/system/file.h"
 #include "jobdir/record/info.h"
 #include "jobdir/trace/internal.h"
-#include "shm/record_shape.h"
+#include "shm/record.h"
 #include "shm/waits.h"
 
 #include <errno.h>

@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "monitor/recorder/collect.h"
-#include "shm/record_shape.h"
+#include "shm/record.h"
 
 enum { OPEN_LIMIT = AREA_PACKET_SIZE / 8, GROWTH = 4 };
 
