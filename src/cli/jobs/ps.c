@@ -103,7 +103,6 @@ static json_t *progress_json(const void *row, const void *all)
     return now_progress_json(ps_progress(job->report), over ? -1 : job->result.wall_seconds);
 }
 
-/* Whether anything is known of what it used: of a job elsewhere, lists have only that it runs. */
 /* Of a job that is elsewhere: whether it has signed what is known of it. *ret_known: somebody could tell. */
 static bool ps_is_signed(const struct job_report *report, bool *ret_known)
 {
@@ -140,12 +139,12 @@ static const struct field result_fields[] = {
      .about = "of its MPI programs"},
     {0}};
 
+/* Whether anything is known of what it used: of a job elsewhere, lists have only that it runs. */
 static bool ps_is_measured(const struct job_report *report, const struct job_result *result)
 {
     return report->state == JOB_ENDED || report->state == JOB_LOST || result->processes;
 }
 
-/* A job whose directory cannot be read. */
 /* Why it failed, or what its exit status of 0 hides, as far as is known; NULL: nothing. */
 static const char *ps_reason(const struct job_report *report)
 {
@@ -174,6 +173,7 @@ static json_t *ps_job_json(const struct job_report *report, const struct rank_no
     return json;
 }
 
+/* A job whose directory cannot be read. */
 static json_t *ps_unreadable_json(const char *path, const char *reason)
 {
     const struct row row = {.id = text_base(path), .path = path, .state = "unreadable", .reason = reason};
