@@ -6,8 +6,11 @@
 #ifndef SCRY_JOBDIR_REPORT_INTERNAL_H
 #define SCRY_JOBDIR_REPORT_INTERNAL_H
 
-#include "jobdir/text/fields.h"
 #include "jobdir/report/report.h"
+#include "jobdir/text/fields.h"
+
+struct job_end;
+struct job_rank;
 
 /* `whole`: in the report; otherwise in the summary. Appends nothing if there is nothing to say. */
 typedef void report_section_fn(struct buf *out, const struct job_report *report, struct report_style style, bool whole);
@@ -22,6 +25,11 @@ extern const struct field report_last_fields[], report_layer_fields[], report_he
     report_failed_fields[], report_rule_fields[], report_crash_fields[], report_warning_fields[], report_pause_fields[],
     report_trace_fields[], report_mpi_fields[], report_messages_fields[], report_command_fields[],
     report_process_fields[], report_gap_fields[], report_node_fields[];
+/* The first rank that failed; NULL: none is known. Pass *ret_how and *ret_call to buf_done. */
+const struct job_rank *report_failed_rank(const struct job_report *report, struct job_rank *ret_rank,
+                                          struct buf *ret_how, struct buf *ret_call);
+/* What the ranks waited for each other in when they were ended, or for one that was late. */
+void report_last_waits(const struct job_report *report, struct buf *ret_text, struct job_end *ret_end);
 /* Whether the ssh that led to the node lost its connection: what ran there is gone, or out of reach for good. Then
  * *ret_seconds is when, at last. */
 bool report_node_broke(const struct job_model *model, const char *node, double *ret_seconds);
