@@ -35,7 +35,7 @@ struct mpi_stats_row {
     uint64_t count, total_ns, min_ns, max_ns;
     uint64_t args_bytes, sent_bytes, got_bytes;
     uint64_t others_count, others_ns; /* of count and total_ns, by threads that are not the rank */
-    uint64_t open, open_ns; /* further calls that have not ended, of total_ns; not in the file (report/mpi_open.c) */
+    uint64_t open, open_ns; /* further calls that have not ended, of total_ns; not in the file (report/mpi_report.c) */
     bool got_unknown, got_least; /* what arrived later was not measured, or not of all; not in the file either */
 };
 

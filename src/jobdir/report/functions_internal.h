@@ -70,11 +70,8 @@ json_t *report_sites_json(const void *functions, const void *all);
 /* Adds an item to a list of at most 100, unless it is there. */
 void report_add_once(json_t *list, json_t *item_take);
 
-/* report/functions_unwatched.c: notes a trace if its process was not watched all the time, 0 or -ENOMEM; all of them
- * for people, a line for each reason. */
-int report_unwatched_add(struct job_functions *all, const struct trace *trace);
+/* Processes that were not watched all the time, a line for each reason why. */
 void report_unwatched_text(struct buf *out, const struct job_functions *all);
-void report_unwatched_free(struct job_functions *all);
 
 /* report/functions_list.c: all functions, by rank, and who calls whom. */
 enum { SHOWN_FUNCTIONS = 25 };

@@ -48,15 +48,12 @@ void mpi_report_put_calls(struct buf *out, const struct mpi_report_calls *calls)
 /* "  (2 more open: 3.2 s)": calls that have not ended. */
 void mpi_report_put_open(struct buf *out, uint64_t open, uint64_t open_ns);
 
-/* report/mpi_sites.c: call sites. */
+/* Call sites. */
 extern const struct field mpi_site_fields[];
 void mpi_report_put_sites(struct buf *out, const struct mpi_report *report);
 
 /* report/mpi_comms.c: the communicators, of which each is a struct mpi_report_comm of a struct mpi_report. */
 extern const struct field mpi_comm_fields[];
 void mpi_report_put_comms(struct buf *out, const struct mpi_report *report);
-
-/* report/mpi_open.c: what its threads are in comes into the rank's rows and call sites. 0 or -ENOMEM. */
-int mpi_report_add_open(struct mpi_stats *stats, struct arena *arena);
 
 #endif
