@@ -1,18 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "job/run/finish.h"
-
+/* The end of a job: the last of its traces, the result, warnings, job.json, report.txt and the summary. */
 #include "base/data/cleanup.h"
 #include "base/system/clock.h"
-#include "base/system/dirs.h"
-#include "base/system/file.h"
 #include "base/system/log.h"
-#include "base/system/siginfo.h"
 #include "job/health/health.h"
 #include "job/launch/program.h"
 #include "job/logs/logs.h"
-#include "job/places/aside.h"
 #include "job/places/place_names.h"
 #include "job/python/python.h"
+#include "job/run/job.h"
 #include "job/run/part.h"
 #include "job/run/reason.h"
 #include "job/scripts/scripts.h"
@@ -22,318 +18,19 @@
 #include "jobdir/text/fields.h"
 #include "jobdir/text/text.h"
 #include "shm/waits.h"
-#include "symbols/index/core.h"
 #include "symbols/index/index.h"
-#include "symbols/index/lines.h"
 
-#include <elf.h>
 #include <errno.h>
 #include <inttypes.h>
-#include <fcntl.h>
-#include <glob.h>
 #include <poll.h>
 #include <signal.h>
-#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* What is known about crashed processes: their core files, and backtraces, taken live (--crash-stack) or from core
- * files. */
-
-enum {
-    FRAMES_KEPT = 64, /* of a crash, with inlined ones */
-    CRASHES_EXPLAINED = 5,
-};
-
-/* ---- from addresses to frames, in the child ---- */
-
-static json_t *frame_json(uint64_t pc, const char *module, const struct line_frame *frame)
-{
-    json_t *json = json_pack("{s:I}", "pc", (json_int_t)pc);
-    if (module)
-        json_object_set_new(json, "module", text_json(module));
-    if (frame && frame->function)
-        json_object_set_new(json, "function", text_json(frame->function));
-    if (frame && frame->file && frame->line) {
-        json_object_set_new(json, "file", text_json(frame->file));
-        json_object_set_new(json, "line", json_integer(frame->line));
-    }
-    return json;
-}
-
-static void add_frames(json_t *list, uint64_t pc, const struct line_location *where)
-{
-    if (where->count == 0)
-        json_array_append_new(list, frame_json(pc, where->module, NULL));
-    for (size_t i = 0; i < where->count && json_array_size(list) < FRAMES_KEPT; i++)
-        json_array_append_new(list, frame_json(pc, where->module, &where->frames[i]));
-}
-
-/* Of one call of the interpreter: from frame `from` on. Returns the number of the next one. */
-static size_t add_python(json_t *list, uint64_t pc, const struct stacks_entry *entry, size_t from)
-{
-    while (from < entry->python_count && json_array_size(list) < FRAMES_KEPT) {
-        const struct stacks_python *frame = &entry->python[from++];
-        json_t *json = json_pack("{s:I, s:s, s:o, s:o}", "pc", (json_int_t)pc, "language", "python", "function",
-                                 text_json(frame->function), "file", text_json(frame->file));
-        if (frame->line >= 0)
-            json_object_set_new(json, "line", json_integer(frame->line));
-        json_array_append_new(list, json);
-        if (frame->entry)
-            break;
-    }
-    return from;
-}
-
-/* Parts of it may be inlined there, and parts of it stand apart (.cold). */
-static bool is_interpreter(const struct line_location *where)
-{
-    static const char name[] = "_PyEval_EvalFrameDefault";
-    for (size_t i = 0; i < where->count; i++)
-        if (where->frames[i].function && strncmp(where->frames[i].function, name, strlen(name)) == 0)
-            return true;
-    return false;
-}
-
-struct core_task {
-    const char *path;
-    pid_t pid;
-};
-
-/* What explain_fault() needs. */
-static void put_fault(json_t *found, uint64_t address, uint64_t sp)
-{
-    json_object_set_new(found, "address", json_integer((json_int_t)address));
-    json_object_set_new(found, "sp", json_integer((json_int_t)sp));
-}
-
-static json_t *read_core(const void *ctx)
-{
-    const struct core_task *task = ctx;
-    struct core *core;
-    struct err err = {0};
-    if (core_read(&core, task->path, NULL, &err) < 0)
-        return json_pack("{s:o}", "note", text_json(err.text));
-    if (core->pid != task->pid) /* it belongs to another process */
-        return json_pack("{s:b}", "other", 1);
-    json_t *list = json_array();
-    for (size_t i = 0; core->count && i < core->threads[0].count && json_array_size(list) < FRAMES_KEPT; i++)
-        add_frames(list, core->threads[0].frames[i].pc, &core->threads[0].frames[i].where);
-    json_t *found = json_pack("{s:o}", "frames", list);
-    if (core->faulted)
-        put_fault(found, core->fault_addr, core->sp);
-    if (core->code)
-        json_object_set_new(found, "code", json_integer(core->code));
-    return found;
-}
-
-/* The difference between the addresses in memory and in the file, from where the code lies and where the file wants it.
- */
-static bool module_bias(const struct stacks_module *module, uint64_t *ret_bias)
-{
-    Elf64_Ehdr header;
-    Elf64_Phdr segment;
-    _cleanup_(closep) int fd = open(module->path, O_RDONLY | O_CLOEXEC);
-    if (fd < 0 || pread(fd, &header, sizeof header, 0) != sizeof header ||
-        memcmp(header.e_ident, ELFMAG, SELFMAG) != 0 || header.e_phentsize != sizeof segment)
-        return false;
-    for (unsigned i = 0; i < header.e_phnum; i++) {
-        off_t at = (off_t)(header.e_phoff + (uint64_t)i * sizeof segment);
-        if (pread(fd, &segment, sizeof segment, at) != sizeof segment)
-            return false;
-        if (segment.p_type != PT_LOAD || !(segment.p_flags & PF_X))
-            continue;
-        uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
-        *ret_bias = (module->code_start - segment.p_vaddr + page - 1) & ~(page - 1);
-        return true;
-    }
-    return false;
-}
-
-static json_t *resolve_stack(const void *ctx)
-{
-    const struct stacks_entry *entry = ctx;
-    struct lines_module modules[STACKS_MODULES];
-    struct lines *lines = NULL;
-    size_t count = 0, python = 0;
-    for (size_t i = 0; i < entry->module_count; i++) {
-        modules[count].path = entry->modules[i].path;
-        count += module_bias(&entry->modules[i], &modules[count].bias);
-    }
-    if (lines_open_modules(&lines, modules, count, NULL) < 0)
-        lines = NULL;
-    json_t *list = json_array();
-    for (size_t i = 0; i < entry->frame_count && json_array_size(list) < FRAMES_KEPT; i++) {
-        struct line_location where = {0};
-        uint64_t pc = entry->frames[i];
-        if (lines)
-            lines_find(lines, i ? pc - 1 : pc, &where);
-        if (python < entry->python_count && is_interpreter(&where))
-            python = add_python(list, pc, entry, python);
-        else
-            add_frames(list, pc, &where);
-        line_location_done(&where);
-    }
-    if (entry->frame_count) /* the way to the interpreter, or further out, is not known, but its functions are */
-        while (python < entry->python_count && json_array_size(list) < FRAMES_KEPT)
-            python = add_python(list, entry->frames[entry->frame_count - 1], entry, python);
-    lines_close(lines);
-    json_t *found = json_pack("{s:o}", "frames", list);
-    if (entry->faulted)
-        put_fault(found, entry->address, entry->sp);
-    if (entry->code)
-        json_object_set_new(found, "code", json_integer(entry->code));
-    return found;
-}
-
-/* ---- crashes ---- */
-
-static void explain_core(const struct job *job, json_t *crash, pid_t pid)
-{
-    _cleanup_(freep) char *core = NULL;
-    char note[256];
-    const char *name = json_string_value(json_object_get(crash, "name"));
-    int signo = (int)json_integer_value(json_object_get(crash, "signal"));
-    trouble_find_core(pid, name ? name : "*", job->cwd, signo, (time_t)(job->info.started_ns / NS_PER_SECOND), &core,
-                      note, sizeof note);
-    if (*note)
-        json_object_set_new(crash, "note", text_json(note));
-    if (!core)
-        return;
-    struct core_task task = {.path = core, .pid = pid};
-    json_t *found = aside_run(read_core, &task, CRASH_TIMEOUT_MS);
-    if (!json_object_get(found, "other"))
-        json_object_set_new(crash, "core", text_json(core));
-    json_object_del(found, "other");
-    json_object_update(crash, found);
-    json_decref(found);
-}
-
-static const char *traced_value(const char *process, const char *key)
-{
-    const char *at = strstr(process, key);
-    return at ? at + strlen(key) : "0";
-}
-
-/* The si_code of its signal, and the address, as the trace's .process has them (jobdir/trace/trace.h). */
-static void take_traced(json_t *crash, const char *trace)
-{
-    char path[PATH_MAX + 16];
-    _cleanup_(freep) char *text = NULL;
-    snprintf(path, sizeof path, "%s/.process", trace);
-    if (file_read_plain(path, &text, NULL) < 0)
-        return;
-    siginfo_t info = {.si_signo = atoi(traced_value(text, "\ncrash_signal\t")),
-                      .si_code = atoi(traced_value(text, "\ncrash_code\t"))};
-    if (info.si_code <= 0 || info.si_signo != json_integer_value(json_object_get(crash, "signal")))
-        return;
-    json_object_set_new(crash, "code", json_integer(info.si_code));
-    if (siginfo_has_address(&info))
-        put_fault(crash, strtoull(traced_value(text, "\ncrash_address\t"), NULL, 16), 0);
-}
-
-/* Its traces, or those of all (0). false: there are none, or it is not known. Pass *ret_found to globfree. */
-static bool find_traces(const struct job *job, pid_t pid, glob_t *ret_found)
-{
-    char pattern[PATH_MAX + 64], number[16] = "*";
-    *ret_found = (glob_t){0};
-    if (strpbrk(job->dir, "*?[\\"))
-        return false;
-    if (pid)
-        snprintf(number, sizeof number, "%d", pid);
-    snprintf(pattern, sizeof pattern, "%s/trace/*/%s-*", job->dir, number);
-    return glob(pattern, 0, NULL, ret_found) == 0;
-}
-
-/* Whether any process has a trace; true where that is not known. */
-static bool crash_any_traced(const struct job *job)
-{
-    glob_t found;
-    bool traced = find_traces(job, 0, &found) || strpbrk(job->dir, "*?[\\");
-    globfree(&found);
-    return traced;
-}
-
-/* Whether it was traced. */
-static bool explain_traced(const struct job *job, json_t *crash, pid_t pid)
-{
-    glob_t found;
-    bool traced = find_traces(job, pid, &found);
-    for (size_t i = 0; i < found.gl_pathc && traced; i++)
-        take_traced(crash, found.gl_pathv[i]);
-    globfree(&found);
-    return traced;
-}
-
-/* Explains a fault by the backtrace taken live, the core file or the kernel's log. */
-static void explain_fault(const struct job *job, json_t *crash)
-{
-    struct reason_logged logged;
-    const char *name = json_string_value(json_object_get(crash, "name"));
-    int signo = (int)json_integer_value(json_object_get(crash, "signal"));
-    const json_t *address = json_object_get(crash, "address");
-    uint64_t sp = (uint64_t)json_integer_value(json_object_get(crash, "sp"));
-    const char *reason = reason_of_arithmetic(signo, (int)json_integer_value(json_object_get(crash, "code")));
-    json_object_del(crash, "sp");
-    json_object_del(crash, "code");
-    bool unknown = signo == SIGSEGV ? !address || !sp : signo == SIGFPE && !reason;
-    bool found = unknown && reason_find_logged(&logged, (pid_t)json_integer_value(json_object_get(crash, "pid")), name,
-                                               job->recorder.start_ns);
-    if (found && signo == SIGFPE && logged.divided)
-        reason = reason_of_arithmetic(signo, FPE_INTDIV);
-    if (found && signo == SIGSEGV && !logged.out_of_memory && !logged.divided) {
-        json_object_set_new(crash, "address", json_integer((json_int_t)logged.address));
-        address = json_object_get(crash, "address");
-        sp = logged.sp;
-    }
-    if (address && signo != SIGFPE)
-        reason = reason_of_fault(signo, (uint64_t)json_integer_value(address), sp);
-    if (reason)
-        json_object_set_new(crash, "reason", json_string(reason));
-}
-
-/* `advised`: another crash already says how to get backtraces. */
-static void explain_one(const struct job *job, json_t *crash, bool *advised)
-{
-    pid_t pid = (pid_t)json_integer_value(json_object_get(crash, "pid"));
-    const struct stacks_entry *stack = stacks_find(&job->watch.stacks, pid);
-    bool traced = !stack && explain_traced(job, crash, pid);
-    if (stack) {
-        json_t *found = aside_run(resolve_stack, stack, CRASH_TIMEOUT_MS);
-        json_object_update(crash, found);
-        json_decref(found);
-    } else if (json_is_true(json_object_get(crash, "core_dumped"))) {
-        explain_core(job, crash, pid);
-    } else if (traced) {
-        json_object_set_new(crash, "note", json_string("`scry report` shows the calls that led to it"));
-    } else if (!job->options->crash_stack && !*advised) {
-        *advised = true;
-        json_object_set_new(crash, "note",
-                            json_sprintf("no core file: use `ulimit -c unlimited` or --crash-stack for backtraces%s",
-                                         tracing_note(&job->watch.traces, NOTE_left_alone)
-                                             ? ", or `--trace all`, as children of fork were not traced"
-                                             : ""));
-    }
-}
-
-/* Completes the crashes of the model, before they are written. */
-static void crash_explain(struct job *job)
-{
-    size_t index;
-    json_t *crash;
-    bool advised = false;
-    json_array_foreach(job->recorder.model.crashes, index, crash)
-    {
-        if (index >= CRASHES_EXPLAINED)
-            break;
-        explain_one(job, crash, &advised);
-        explain_fault(job, crash);
-    }
-}
-
+/* What the observer of a job looks at: the one table. */
 const struct observe_source *const observe_sources[] = {
     &health_source, &python_inside, &logs_source, &python_source, &scripts_source, NULL,
 };
@@ -398,7 +95,7 @@ static void collect_traces(struct job *job)
         watch_close(watch); /* it cannot follow an ended job */
 }
 
-void watch_end(struct job *job)
+void finish_watch(struct job *job)
 {
     struct watch *watch = &job->watch;
     if (watch->phase != WATCH_OFF && watch->phase != WATCH_IDLE)
@@ -854,7 +551,7 @@ static json_t *progress_of(const struct job_model *model)
                 : NULL;
 }
 
-void finish(struct job *job, int exit_code, struct buf *text)
+void finish_job(struct job *job, int exit_code, struct buf *text)
 {
     struct recorder *recorder = &job->recorder;
     if (job->exec_code == 0)

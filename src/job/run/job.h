@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A job, as scry run holds it. */
+/* A job, as scry run holds it (supervise.c), and how it ends (finish.c, crash.c). */
 #ifndef SCRY_JOB_RUN_JOB_H
 #define SCRY_JOB_RUN_JOB_H
 
@@ -10,13 +10,13 @@
 #include "job/launch/launch.h"
 #include "job/watch/options.h"
 #include "job/launch/preload.h"
+#include "job/observe/observe.h"
 #include "job/observe/observer.h"
 #include "job/run/publish.h"
 #include "job/run/reason.h"
 #include "job/record/scribe.h"
 #include "job/launch/signals.h"
 #include "job/health/node.h"
-#include "job/run/trouble.h"
 #include "job/watch/watch.h"
 #include "jobdir/record/dir.h"
 #include "jobdir/record/info.h"
@@ -56,5 +56,24 @@ struct job {
     /* does main wait for long? */
     bool wait_asked, wait_told;
 };
+
+/* What the observer of a job looks at (job/observe/observe.h), which ends with NULL. */
+extern const struct observe_source *const observe_sources[];
+
+/* Takes the last sample, with the processes that ended since the one before, and has all traces brought to disk. It
+ * waits for both, but not for a monitor that does not answer. */
+void finish_watch(struct job *job);
+/* Appends to `text` the summary; of a quiet job only that no calls were recorded, where they were to be. */
+void finish_job(struct job *job, int exit_code, struct buf *text);
+/* The job was not started: removes its directory. */
+void finish_failed(struct job *job);
+/* Hands the current job.json to the process that writes it; now: which waits until it is on disk. */
+void finish_put_info(struct job *job, bool now);
+void finish_done(struct job *job);
+
+/* Completes the crashes of the model, before they are written. */
+void crash_explain(struct job *job);
+/* Whether any process has a trace; true where that is not known. */
+bool crash_any_traced(const struct job *job);
 
 #endif

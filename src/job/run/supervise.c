@@ -20,7 +20,6 @@
 #include "base/system/log.h"
 #include "base/system/pause.h"
 #include "base/system/process.h"
-#include "job/run/finish.h"
 #include "job/record/batch.h"
 #include "job/record/hide_args.h"
 #include "job/run/job.h"
@@ -580,7 +579,7 @@ int job_run(struct run_options *options)
     supervise(job);
     observer_ending(&job->observer);
     part_wait(job);
-    watch_end(job);
+    finish_watch(job);
     reap(job);
     observer_over(&job->observer);
     job->oom_after = job->oom_before;
@@ -592,7 +591,7 @@ int job_run(struct run_options *options)
     _cleanup_(buf_done) struct buf text = BUF_INIT;
     publish_warn(&job->publish);
     int exit_code = job->exec_code < 0 ? launch_exit_code(job->exec_code) : exit_code_of(job->status);
-    finish(job, exit_code, &text);
+    finish_job(job, exit_code, &text);
     if (job->exec_code < 0)
         launch_explain(options->command[0], job->exec_code);
     put(&text);
