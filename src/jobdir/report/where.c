@@ -5,7 +5,6 @@
 #include <string.h>
 
 #include "base/data/cleanup.h"
-#include "jobdir/layers/sections.h"
 #include "jobdir/record/mirror.h"
 #include "jobdir/report/internal.h"
 #include "jobdir/text/text.h"
