@@ -2,7 +2,6 @@
 /* A shell script: its commands stand one behind the other, each within the lines that it is said to have. */
 #include "fuzz.h"
 #include "job/scripts/scripts.h"
-#include "job/scripts/script_trap.h"
 #include "job/scripts/shell.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "job/scripts/script_trap.h"
+#include "job/scripts/scripts.h"
 
 #include <ctype.h>
 #include <stdbool.h>

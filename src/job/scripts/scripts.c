@@ -7,7 +7,6 @@
 #include "base/data/hash.h"
 #include "base/system/clock.h"
 #include "base/system/proc_file.h"
-#include "job/scripts/script_trap.h"
 #include "job/scripts/shell.h"
 #include "jobdir/layers/starter.h"
 #include "jobdir/text/text.h"

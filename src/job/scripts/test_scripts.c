@@ -15,7 +15,6 @@
 
 #include "base/data/buf.h"
 #include "job/scripts/scripts.h"
-#include "job/scripts/script_trap.h"
 #include "job/scripts/shell.h"
 
 /* Each command of these texts, as "first-last". */
