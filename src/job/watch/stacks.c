@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "job/watch/stacks.h"
+#include "job/watch/watch.h"
 
 #include <errno.h>
 #include <stdlib.h>
