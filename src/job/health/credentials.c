@@ -22,7 +22,7 @@
 
 #define READERS_SYMBOL "scry_credential_readers"
 
-static const struct credential_readers *find(struct err *err)
+static const struct credential_readers *library_find(struct err *err)
 {
     static const struct credential_readers *found;
     char path[PATH_MAX];
@@ -44,9 +44,9 @@ static const struct credential_readers *find(struct err *err)
 /* NULL with err: it is not there. For any thread. */
 static const struct credential_readers *readers_find(struct err *err)
 {
-    static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* of what find() keeps */
+    static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* of what library_find() keeps */
     pthread_mutex_lock(&lock);
-    const struct credential_readers *readers = find(err);
+    const struct credential_readers *readers = library_find(err);
     pthread_mutex_unlock(&lock);
     return readers;
 }
@@ -265,7 +265,7 @@ static void read_aside(const void *asked, void *ret_answer)
 
 /* ---- what was read ---- */
 
-static void ask(struct credential *credential, uint64_t now_ns)
+static void credential_ask(struct credential *credential, uint64_t now_ns)
 {
     size_t size = sizeof(struct question) + strlen(credential->path) + 1;
     _cleanup_(freep) struct question *question = calloc(1, size);
@@ -288,7 +288,7 @@ static void say_unreadable(struct credential *credential, const struct look *loo
     credential->refused |= credential->named;
 }
 
-static void take(struct credential *credential, const struct look *look, const struct answer *answer)
+static void credential_take(struct credential *credential, const struct look *look, const struct answer *answer)
 {
     bool first = !credential->answered;
     credential->answered = true;
@@ -309,7 +309,7 @@ static void take(struct credential *credential, const struct look *look, const s
 
 /* ---- warnings ---- */
 
-static void judge(struct credential *credential, const struct look *look, int64_t now, bool first)
+static void credential_judge(struct credential *credential, const struct look *look, int64_t now, bool first)
 {
     int64_t left = credential->expires > now ? credential->expires - now : 0;
     int reached = 0;
@@ -341,13 +341,13 @@ void credentials_look(struct credentials *credentials, const struct look *look, 
         if (!credential->path)
             continue;
         if (is_new)
-            ask(credential, look->now_ns);
+            credential_ask(credential, look->now_ns);
         if (credential->ask && ask_take(credential->ask, is_new ? credentials->wait_ms : 0, &answer)) {
             credential->ask = NULL;
-            take(credential, look, &answer);
+            credential_take(credential, look, &answer);
         } else if (credential->ask && look->now_ns >= credential->asked_ns + CREDENTIALS_SILENT_NS) {
             say_unreadable(credential, look, "its file system does not answer");
         }
-        judge(credential, look, now, unknown);
+        credential_judge(credential, look, now, unknown);
     }
 }

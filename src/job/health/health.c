@@ -86,7 +86,7 @@ void ask_drop(struct ask *ask)
     free(ask);
 }
 
-static void *run(void *state)
+static void *ask_run(void *state)
 {
     struct ask *ask = state;
     ask->how(ask->question, ask->question + ask->answer_at);
@@ -107,7 +107,7 @@ static bool start_thread(struct ask *ask)
     pthread_attr_setstacksize(&attributes, STACK_BYTES);
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);
-    bool started = pthread_create(&thread, &attributes, run, ask) == 0;
+    bool started = pthread_create(&thread, &attributes, ask_run, ask) == 0;
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     pthread_attr_destroy(&attributes);
     return started;
@@ -361,14 +361,14 @@ struct health {
     bool cut_short;      /* the command was ended by a signal, or as by timeout(1) */
 };
 
-static void say(void *ctx, struct note note)
+static void health_say(void *ctx, struct note note)
 {
     struct health *health = ctx;
     observe_note(health->observer, note);
 }
 
 /* What is counted, as the base of all differences. Nothing of it may hang. */
-static void *start(struct observer *observer, struct err *err)
+static void *health_start(struct observer *observer, struct err *err)
 {
     struct health *health = calloc(1, sizeof *health);
     if (!health) {
@@ -377,8 +377,8 @@ static void *start(struct observer *observer, struct err *err)
     }
     struct node_state node;
     health->observer = observer;
-    health->look =
-        (struct look){.root = "", .now_ns = clock_now_ns(), .quiet = observer->restarted, .say = say, .ctx = health};
+    health->look = (struct look){
+        .root = "", .now_ns = clock_now_ns(), .quiet = observer->restarted, .say = health_say, .ctx = health};
     node_state_read("", health->look.now_ns, &node);
     cgroup_find("", observer->root, &health->group);
     health->group_found_ns = health->look.now_ns;
@@ -390,7 +390,7 @@ static void *start(struct observer *observer, struct err *err)
 }
 
 /* What may hang waits for the job to begin. */
-static void begin(struct health *health)
+static void health_begin(struct health *health)
 {
     const struct observer *observer = health->observer;
     health->looked = true;
@@ -462,7 +462,7 @@ static void put_record(struct health *health)
 static void look_at_hanging(struct health *health)
 {
     if (!health->looked)
-        begin(health);
+        health_begin(health);
     filesystems_look(&health->filesystems, &health->look);
     credentials_look(&health->credentials, &health->look, (int64_t)time(NULL));
 }
@@ -558,7 +558,7 @@ static void ending(void *state)
 }
 
 /* scry run waits for this: it looks again only if the job's other processes lived on for a while. */
-static void end(void *state)
+static void health_end(void *state)
 {
     struct health *health = state;
     health->look.now_ns = clock_now_ns();
@@ -580,10 +580,10 @@ static void end(void *state)
 }
 
 const struct observe_source health_source = {.name = "health",
-                                             .start = start,
+                                             .start = health_start,
                                              .process = process,
                                              .process_ended = process_ended,
                                              .tick = tick,
                                              .late = late,
                                              .ending = ending,
-                                             .end = end};
+                                             .end = health_end};

@@ -27,7 +27,7 @@ enum {
 
 /* ---- which there are ---- */
 
-static struct process_health *find(struct processes *processes, pid_t pid)
+static struct process_health *process_find(struct processes *processes, pid_t pid)
 {
     struct process_health *process;
     HASH_FIND_INT(processes->all, &pid, process);
@@ -51,7 +51,7 @@ static void moved(struct processes *processes, const struct process_health *proc
 
 void processes_add(struct processes *processes, pid_t pid, pid_t ppid, const char *name)
 {
-    struct process_health *process = find(processes, pid);
+    struct process_health *process = process_find(processes, pid);
     if (process && process->ended) { /* the number was given to another one */
         drop(processes, process);
         process = NULL;
@@ -82,11 +82,11 @@ static bool read_stat(const struct look *look, pid_t pid, struct proc_stat *ret_
 
 void processes_ended(struct processes *processes, const struct look *look, pid_t pid, pid_t ppid, const char *name)
 {
-    struct process_health *process = find(processes, pid);
+    struct process_health *process = process_find(processes, pid);
     struct proc_stat stat;
     if (!process) {
         processes_add(processes, pid, ppid, name);
-        process = find(processes, pid);
+        process = process_find(processes, pid);
     } else {
         processes->motion.changes++;
         moved(processes, process);

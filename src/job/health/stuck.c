@@ -35,7 +35,7 @@ static void put_where(char *ret_where, pid_t pid)
 }
 
 /* An ask_fn: in a thread of its own. */
-static void find(const void *data, void *ret_answer)
+static void stuck_find(const void *data, void *ret_answer)
 {
     const struct question *question = data;
     struct answer *answer = ret_answer;
@@ -67,10 +67,10 @@ static struct ask *ask_begin(const struct processes *processes, bool again)
         if (again && process->pid == processes->motion.pid)
             question.last = process->pid;
     }
-    return question.count ? ask_start(find, &question, sizeof question, sizeof(struct answer)) : NULL;
+    return question.count ? ask_start(stuck_find, &question, sizeof question, sizeof(struct answer)) : NULL;
 }
 
-static void take(struct stuck *stuck, const struct look *look)
+static void stuck_take(struct stuck *stuck, const struct look *look)
 {
     struct answer answer;
     if (!stuck->ask || !ask_take(stuck->ask, 0, &answer))
@@ -96,7 +96,7 @@ void stuck_look(struct stuck *stuck, const struct look *look, const struct stall
         *stuck = (struct stuck){.moved_ns = stall->moved_ns};
         return;
     }
-    take(stuck, look);
+    stuck_take(stuck, look);
     if (stuck->ask || stuck->said || stuck->asked == ASKED_MOST ||
         look->now_ns - stall->moved_ns < time_hasten(after_ms[stuck->asked]) * WAITS_NS_PER_MS)
         return;

@@ -217,8 +217,8 @@ static int execute(char **command, int error_fd)
     return -code;
 }
 
-static _Noreturn void child(char **command, int go_fd, int error_fd, const char *dir, bool traceable,
-                            const struct preload *preload, const struct signals *signals)
+static _Noreturn void launch_child(char **command, int go_fd, int error_fd, const char *dir, bool traceable,
+                                   const struct preload *preload, const struct signals *signals)
 {
     char **given = copy_environment();
     if (dir)
@@ -292,7 +292,7 @@ int launch_held(struct launch *ret_launch, char **command, const char *dir, bool
     if (pid == 0) {
         close(go[1]);
         close(error[0]);
-        child(command, go[0], error[1], dir, traceable, preload, signals);
+        launch_child(command, go[0], error[1], dir, traceable, preload, signals);
     }
     code = errno;
     close(go[0]);

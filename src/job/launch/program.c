@@ -119,7 +119,7 @@ static void look_at_libraries(struct program *program, const struct elf *elf)
         take_run_path(program, text);
 }
 
-static void refuse(struct program *program, const char *obstacle, const char *remedy)
+static void program_refuse(struct program *program, const char *obstacle, const char *remedy)
 {
     program->obstacle = obstacle;
     program->remedy = remedy;
@@ -130,7 +130,7 @@ static void look_at_elf(struct program *program, struct elf *elf)
     const unsigned char *ident = elf->head.e_ident;
     char interpreter[PATH_MAX] = "";
     if (ident[EI_CLASS] != ELFCLASS64 || ident[EI_DATA] != ELFDATA2LSB || elf->head.e_machine != EM_X86_64) {
-        refuse(program, "it is not a 64-bit x86-64 program", "build it for x86-64");
+        program_refuse(program, "it is not a 64-bit x86-64 program", "build it for x86-64");
         return;
     }
     if (!read_segments(elf))
@@ -139,12 +139,12 @@ static void look_at_elf(struct program *program, struct elf *elf)
     if (!loader && strncmp(strrchr(program->path, '/') + 1, "ld-", 3) == 0)
         return; /* the loader itself, to which a program is given */
     if (!loader) {
-        refuse(program, "it is statically linked", "link it dynamically (without -static, -static-pie)");
+        program_refuse(program, "it is statically linked", "link it dynamically (without -static, -static-pie)");
         return;
     }
     read_string(elf->fd, interpreter, sizeof interpreter, loader->p_offset);
     if (strstr(interpreter, "ld-musl"))
-        refuse(program, "it uses another C library (musl)", "build it with the GNU C library");
+        program_refuse(program, "it uses another C library (musl)", "build it with the GNU C library");
     else
         look_at_libraries(program, elf);
 }
@@ -162,8 +162,8 @@ static void look_at_file(struct program *program)
     bool other_user = (st.st_mode & S_ISUID) && st.st_uid != getuid();
     bool other_group = (st.st_mode & (S_ISGID | S_IXGRP)) == (S_ISGID | S_IXGRP) && st.st_gid != getgid();
     if (other_user || other_group || (geteuid() != 0 && fgetxattr(fd, "security.capability", NULL, 0) > 0))
-        refuse(program, "it runs with privileges that you do not have (setuid, setgid or file capabilities)",
-               "trace a copy without them");
+        program_refuse(program, "it runs with privileges that you do not have (setuid, setgid or file capabilities)",
+                       "trace a copy without them");
     else
         look_at_elf(program, &elf);
 }

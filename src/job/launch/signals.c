@@ -39,7 +39,7 @@ static bool take_same(const struct question *question)
     return false;
 }
 
-static _Noreturn void serve(int fd, pid_t supervisor)
+static _Noreturn void witness_serve(int fd, pid_t supervisor)
 {
     pid_t wake_with = 0;
     for (;;) {
@@ -79,7 +79,7 @@ static int witness_start(struct witness *ret_witness)
         prctl(PR_SET_PDEATHSIG, SIGKILL); /* also while it is stopped */
         if (getppid() != supervisor)
             _exit(0);
-        serve(worker_become(WITNESS_PROCESS_NAME, ends[1]), supervisor);
+        witness_serve(worker_become(WITNESS_PROCESS_NAME, ends[1]), supervisor);
     }
     int code = pid < 0 ? -errno : 0;
     close(ends[1]);
@@ -101,7 +101,7 @@ static void witness_end(struct witness *witness)
     *witness = (struct witness){.fd = -1};
 }
 
-static bool ask(const struct witness *witness, const struct question *question)
+static bool witness_ask(const struct witness *witness, const struct question *question)
 {
     return witness->pid && send(witness->fd, question, sizeof *question, MSG_NOSIGNAL | MSG_DONTWAIT) > 0;
 }
@@ -119,7 +119,7 @@ static void wake(const struct witness *witness)
     if (!waits_is_stopped(wait_look(witness->pid).state))
         return;
     kill(witness->pid, SIGCONT);
-    ask(witness, &(struct question){.signo = SIGCONT, .code = SI_USER, .sender = getpid()});
+    witness_ask(witness, &(struct question){.signo = SIGCONT, .code = SI_USER, .sender = getpid()});
 }
 
 bool witness_had(const struct witness *witness, const struct signalfd_siginfo *info)
@@ -128,7 +128,7 @@ bool witness_had(const struct witness *witness, const struct signalfd_siginfo *i
     char answer = 0;
     while (recv(witness->fd, &answer, 1, MSG_DONTWAIT) > 0) /* late answers */
         ;
-    if (!ask(witness, &question))
+    if (!witness_ask(witness, &question))
         return false;
     if (answered(witness, WITNESS_STOPPED_MS, &answer))
         return answer != 0;
@@ -138,12 +138,12 @@ bool witness_had(const struct witness *witness, const struct signalfd_siginfo *i
 
 void witness_wake_with(const struct witness *witness, pid_t pid)
 {
-    ask(witness, &(struct question){.wake_with = pid});
+    witness_ask(witness, &(struct question){.wake_with = pid});
 }
 
 void witness_wake_no_more(const struct witness *witness)
 {
-    ask(witness, &(struct question){0});
+    witness_ask(witness, &(struct question){0});
 }
 
 /* Dispositions that are changed here and restored in the child. Some parents leave SIGCHLD ignored; then nobody could

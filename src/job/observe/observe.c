@@ -133,8 +133,8 @@ void observe_note(struct observer *observer, struct note note)
 
 /* ---- what it is told ---- */
 
-static void each(struct channel *channel, void (*call)(const struct observe_source *, void *, const void *),
-                 const void *with)
+static void each_source(struct channel *channel, void (*call)(const struct observe_source *, void *, const void *),
+                        const void *with)
 {
     for (size_t i = 0; channel->sources[i]; i++)
         if (channel->states[i])
@@ -197,7 +197,7 @@ static void add_process(struct channel *channel, pid_t pid, pid_t ppid, const ch
     process->ppid = ppid;
     process->start = start;
     strncpy(process->name, name ? name : "", sizeof process->name - 1);
-    each(channel, call_process, process);
+    each_source(channel, call_process, process);
 }
 
 static void remove_process(struct channel *channel, const struct process_end_record *row)
@@ -213,7 +213,7 @@ static void remove_process(struct channel *channel, const struct process_end_rec
     ended->end = row->end;
     ended->status = row->status;
     ended->command = &row->process.command;
-    each(channel, call_ended, ended);
+    each_source(channel, call_ended, ended);
     free(process);
 }
 
@@ -243,22 +243,22 @@ static void on_record(void *ctx, json_t *record, struct span line)
         record_read(record, type, &row);
         if (!row.taken || run_setting_change(observer->options, row.key, row.value, &err) < 0)
             return;
-        each(channel, call_changed, &(struct change){row.key, row.value});
+        each_source(channel, call_changed, &(struct change){row.key, row.value});
         plan_tick(channel);
     } else if (type == RECORD_stall) {
         struct stall_record row;
         record_read(record, type, &row);
         if (row.late)
-            each(channel, call_late, &(pid_t){(pid_t)row.late});
+            each_source(channel, call_late, &(pid_t){(pid_t)row.late});
     } else if (channel_is(record, CHANNEL_STARTED)) {
         observer->start_ns = (uint64_t)json_integer_value(json_object_get(record, "ns"));
         plan_tick(channel);
     } else if (channel_is(record, CHANNEL_ENDING)) {
-        each(channel, call_ending, NULL);
+        each_source(channel, call_ending, NULL);
     }
 }
 
-static void end(struct channel *channel)
+static void channel_end(struct channel *channel)
 {
     channel->ended = true;
     loop_remove(channel->timer);
@@ -283,13 +283,13 @@ static void on_channel(void *ctx, int fd, uint32_t events)
     struct channel *channel = ctx;
     push(channel);
     if (events & (EPOLLIN | EPOLLHUP) && !channel_read(fd, &channel->in, on_record, channel))
-        end(channel);
+        channel_end(channel);
 }
 
 static void on_tick(void *ctx)
 {
     struct channel *channel = ctx;
-    each(channel, call_tick, NULL);
+    each_source(channel, call_tick, NULL);
     note_now_and_then(channel, clock_now_ns());
     push(channel);
     plan_tick(channel);

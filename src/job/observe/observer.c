@@ -92,7 +92,7 @@ static void drop(struct observer_link *link)
 }
 
 /* 0 or -errno. */
-static int start(struct observer_link *link)
+static int observer_spawn(struct observer_link *link)
 {
     int ends[2];
     link->fd = -1;
@@ -152,7 +152,7 @@ static void restart(struct observer_link *link)
     drop(link);
     bool again = link->starts < OBSERVER_STARTS;
     recorder_note(link->recorder, NOTE(observer_lost, .again = again, .signal = (uint64_t)WTERMSIG(status)));
-    if (!again || start(link) < 0)
+    if (!again || observer_spawn(link) < 0)
         return;
     for (const struct job_process *process = link->recorder->model.alive; process; process = process->hh.next)
         observer_tell_take(
@@ -188,7 +188,7 @@ static bool wait_for(struct observer_link *link, bool until_gone)
 
 void observer_start(struct observer_link *link)
 {
-    int code = start(link);
+    int code = observer_spawn(link);
     if (code < 0)
         recorder_note(link->recorder, NOTE(source_off, .source = "observer", .reason = strerror(-code)));
 }

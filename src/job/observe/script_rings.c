@@ -145,7 +145,7 @@ static void path_of(const struct script_rings *rings, const char *name, char pat
     snprintf(path, 2 * PATH_MAX, "%s/%s", rings->dir, name);
 }
 
-static void take(struct script_rings *rings, struct ring *ring, int32_t gone)
+static void ring_take(struct script_rings *rings, struct ring *ring, int32_t gone)
 {
     struct script_event record;
     atomic_store_explicit(&ring->view.ring->belled, 0, memory_order_relaxed);
@@ -159,12 +159,12 @@ static void take(struct script_rings *rings, struct ring *ring, int32_t gone)
     }
 }
 
-static void look(struct script_rings *rings, struct ring *ring)
+static void ring_look(struct script_rings *rings, struct ring *ring)
 {
-    take(rings, ring, SCRIPT_GONE_NONE);
+    ring_take(rings, ring, SCRIPT_GONE_NONE);
     pid_t writer = ring->view.waits_for;
     if (writer > 0 && !ring->foreign && kill(writer, 0) < 0 && errno == ESRCH)
-        take(rings, ring, writer);
+        ring_take(rings, ring, writer);
     if (rings->use->looked)
         rings->use->looked(rings->ctx, &ring->seen);
 }
@@ -174,7 +174,7 @@ static void end_ring(struct script_rings *rings, struct ring *ring)
     char path[2 * PATH_MAX];
     path_of(rings, ring->name, path);
     unlink(path);
-    take(rings, ring, SCRIPT_GONE_ALL);
+    ring_take(rings, ring, SCRIPT_GONE_ALL);
     if (rings->use->looked)
         rings->use->looked(rings->ctx, &ring->seen);
     if (rings->use->ended)
@@ -267,7 +267,7 @@ static void on_timer(void *ctx)
     script_rings_look(ctx);
 }
 
-static struct ring *find(struct script_rings *rings, const char *name)
+static struct ring *ring_find(struct script_rings *rings, const char *name)
 {
     struct ring *ring;
     HASH_FIND_STR(rings->rings, name, ring);
@@ -284,7 +284,7 @@ static void scan(struct script_rings *rings)
 {
     DIR *dir = opendir(rings->dir);
     for (struct dirent *entry; dir && (entry = readdir(dir));)
-        find(rings, entry->d_name);
+        ring_find(rings, entry->d_name);
     if (dir)
         closedir(dir);
 }
@@ -294,7 +294,7 @@ void script_rings_look(struct script_rings *rings)
     struct ring *ring, *next;
     HASH_ITER(hh, rings->rings, ring, next)
     {
-        look(rings, ring);
+        ring_look(rings, ring);
         if (++ring->look_life >= LIFE_PERIODS) {
             ring->look_life = 0;
             if (!lives(ring))
@@ -313,7 +313,7 @@ void script_rings_process_changed(struct script_rings *rings, pid_t pid)
     HASH_ITER(hh, rings->rings, ring, next)
     {
         if (ring->seen.pid == pid && lives(ring))
-            look(rings, ring);
+            ring_look(rings, ring);
         else if (ring->seen.pid == pid)
             end_ring(rings, ring);
     }
@@ -330,9 +330,9 @@ static void on_notify(void *ctx, int fd, uint32_t events)
             at += (ssize_t)(sizeof *event + event->len);
             if (event->mask & IN_Q_OVERFLOW)
                 scan(rings);
-            struct ring *ring = event->len ? find(rings, event->name) : NULL;
+            struct ring *ring = event->len ? ring_find(rings, event->name) : NULL;
             if (ring && event->mask & IN_ATTRIB)
-                look(rings, ring);
+                ring_look(rings, ring);
         }
 }
 

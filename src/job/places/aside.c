@@ -16,7 +16,7 @@
 
 enum { ANSWER_LIMIT = 64 << 20 }; /* 200 000 places with names and paths */
 
-static _Noreturn void child(aside_fn *task, const void *ctx, int fd)
+static _Noreturn void aside_child(aside_fn *task, const void *ctx, int fd)
 {
     struct rlimit no_core = {0};
     prctl(PR_SET_PDEATHSIG, SIGKILL);
@@ -52,7 +52,7 @@ json_t *aside_run(aside_fn *task, const void *ctx, unsigned timeout_ms)
         return NULL;
     pid_t pid = fork();
     if (pid == 0)
-        child(task, ctx, ends[1]);
+        aside_child(task, ctx, ends[1]);
     close(ends[1]);
     _cleanup_(buf_done) struct buf answer = BUF_INIT;
     if (pid > 0) {

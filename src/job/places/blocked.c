@@ -878,7 +878,7 @@ static void put_tracer(struct blocked *thread, pid_t pid)
     buf_puts(&thread->text, "a debugger or tracer");
 }
 
-static int look(struct blocked *thread, pid_t pid)
+static int blocked_look(struct blocked *thread, pid_t pid)
 {
     struct proc_stat stat;
     int code = proc_stat_of(pid, thread->tid, &stat);
@@ -994,7 +994,7 @@ int blocked_read(pid_t pid, struct blocked **ret_threads, size_t *ret_count, str
             break;
         }
         threads[count] = (struct blocked){.tid = (pid_t)atoi(entry->d_name), .fd = -1, .python_line = -1};
-        if (look(&threads[count], pid) == 0)
+        if (blocked_look(&threads[count], pid) == 0)
             count++;
         else
             buf_done(&threads[count].text);

@@ -124,8 +124,8 @@ static bool is_asleep(const struct process *process)
            !handles_signals(process->pid);
 }
 
-static struct deadlock *add(struct deadlock **locks, size_t *count, const struct process *process, const size_t *circle,
-                            size_t length)
+static struct deadlock *deadlock_add(struct deadlock **locks, size_t *count, const struct process *process,
+                                     const size_t *circle, size_t length)
 {
     struct deadlock *larger = realloc(*locks, (*count + 1) * sizeof *larger);
     struct deadlock lock = {.pid = process->pid, .threads = calloc(length, sizeof *lock.threads), .count = length};
@@ -157,7 +157,7 @@ static void find_in(struct deadlock **locks, size_t *count, const struct process
         for (size_t k = 0; k < length; k++)
             told[circle[k]] = true;
         if (length)
-            add(locks, count, process, circle, length);
+            deadlock_add(locks, count, process, circle, length);
         any |= length > 0;
     }
     if (!circle || any || !is_asleep(process))
@@ -166,7 +166,7 @@ static void find_in(struct deadlock **locks, size_t *count, const struct process
     for (size_t i = 0; i < process->count; i++)
         if (process->threads[i].wait.kind != THREAD_HAS_ENDED)
             circle[length++] = i;
-    struct deadlock *lock = add(locks, count, process, circle, length);
+    struct deadlock *lock = deadlock_add(locks, count, process, circle, length);
     if (lock)
         lock->asleep = true;
 }

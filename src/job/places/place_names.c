@@ -333,7 +333,7 @@ static const char *keep_text(struct place_names *names, const json_t *json)
     return text ? arena_dup(names->arena, text, strlen(text)) : NULL;
 }
 
-static void take(struct place_names *names, const json_t *sites)
+static void take_sites(struct place_names *names, const json_t *sites)
 {
     size_t index;
     json_t *site;
@@ -428,8 +428,8 @@ static int place_names_find(struct place_names *names, const char *jobdir, unsig
     snprintf(there, sizeof there, "%s/stats/sites.json", jobdir);
     find_in_cache(jobdir, cached, sizeof cached);
     json_t *kept_there = read_kept(there), *kept_cached = read_kept(cached);
-    take(names, json_object_get(kept_there, "sites"));
-    take(names, json_object_get(kept_cached, "sites"));
+    take_sites(names, json_object_get(kept_there, "sites"));
+    take_sites(names, json_object_get(kept_cached, "sites"));
     size_t unknown = count_unknown(names);
     if (unknown && !names->failed) {
         /* An eighth is left for the answer to be written, and for one module whose information takes long. */
@@ -437,7 +437,7 @@ static int place_names_find(struct place_names *names, const char *jobdir, unsig
         json_t *answer = aside_run(look_up, names, timeout_ms);
         const json_t *sites = json_object_get(answer, "sites");
         const char *problem = json_string_value(json_object_get(answer, "problem"));
-        take(names, sites);
+        take_sites(names, sites);
         if (json_array_size(sites) && !keep_there(jobdir, kept_there, sites) && *cached)
             keep_in_cache(cached, kept_cached, sites);
         unknown = count_unknown(names);

@@ -347,7 +347,7 @@ static json_t *where_caller(struct lines *lines, const uint64_t *frames, size_t 
     return NULL;
 }
 
-static json_t *look(struct lines *lines, pid_t pid, pid_t tid)
+static json_t *thread_json(struct lines *lines, pid_t pid, pid_t tid)
 {
     char path[64], text[256] = "";
     unsigned long long sp = 0, pc = 0;
@@ -374,7 +374,7 @@ static json_t *look_at_all(const void *ctx)
         return NULL;
     json_t *list = json_array();
     for (size_t i = 0; i < asked->count; i++)
-        json_array_append_new(list, look(lines, asked->pid, asked->tids[i]));
+        json_array_append_new(list, thread_json(lines, asked->pid, asked->tids[i]));
     return list;
 }
 

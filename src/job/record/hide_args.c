@@ -46,7 +46,7 @@ static bool is_off(const char *regex)
     return regex && (!*regex || strcmp(regex, "off") == 0);
 }
 
-static bool add(struct rules *rules, const char *regex, int flags)
+static bool add_rule(struct rules *rules, const char *regex, int flags)
 {
     regex_t *rule = &rules->list[rules->count];
     if (regcomp(rule, regex, REG_EXTENDED | flags) != 0)
@@ -68,7 +68,7 @@ static bool may_be_usual(const char *word)
 static void compile_usual(struct hide_args *hide)
 {
     for (size_t i = 0; i < USUAL && hide->usual_wanted && !hide->failed; i++)
-        hide->failed = !add(&hide->usual, usual[i], REG_ICASE);
+        hide->failed = !add_rule(&hide->usual, usual[i], REG_ICASE);
     hide->usual_wanted = false;
 }
 
@@ -110,7 +110,7 @@ struct hide_args *hide_args_new(const char *regex)
         return NULL;
     hide->usual_wanted = !is_off(regex);
     if (regex && !is_off(regex))
-        hide->failed = !add(&hide->own, regex, 0);
+        hide->failed = !add_rule(&hide->own, regex, 0);
     return hide;
 }
 

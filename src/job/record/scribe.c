@@ -34,7 +34,7 @@ double recorder_seconds(const struct recorder *recorder, uint64_t monotonic_ns)
 }
 
 /* Returns its time. */
-static double see(struct recorder *recorder, const char *type, json_t *record)
+static double recorder_apply(struct recorder *recorder, const char *type, json_t *record)
 {
     double seconds = recorder->started ? recorder_seconds(recorder, clock_now_ns()) : 0;
     log_debug("record type=%s", type);
@@ -50,14 +50,14 @@ static void recorder_put_take(struct recorder *recorder, const char *type, json_
 {
     if (record) {
         json_object_set_new(record, "type", json_string(type));
-        see(recorder, type, record);
+        recorder_apply(recorder, type, record);
     }
     scribe_put_take(&recorder->scribe, record);
 }
 
 void recorder_put_line(struct recorder *recorder, const char *type, json_t *record, struct span line)
 {
-    double seconds = see(recorder, type, record);
+    double seconds = recorder_apply(recorder, type, record);
     scribe_put_line(&recorder->scribe, line, seconds);
 }
 
@@ -179,7 +179,7 @@ static void answer(const struct writer *writer)
     (void)sent; /* scry run may be gone: what it has sent is written anyway */
 }
 
-static bool take(struct writer *writer, const struct message *message, const char *payload)
+static bool writer_handle(struct writer *writer, const struct message *message, const char *payload)
 {
     switch ((enum message_kind)message->kind) {
     case MESSAGE_RECORDS:
@@ -202,7 +202,7 @@ static bool take(struct writer *writer, const struct message *message, const cha
     return false;
 }
 
-static _Noreturn void serve(int fd, const char *dir, const char *id, uint64_t max_bytes)
+static _Noreturn void writer_serve(int fd, const char *dir, const char *id, uint64_t max_bytes)
 {
     struct writer writer = {.fd = fd, .dir = dir};
     struct message message;
@@ -216,7 +216,7 @@ static _Noreturn void serve(int fd, const char *dir, const char *id, uint64_t ma
             break;
         payload[message.len] = 0;
         pause_at("scribe.before-write");
-        if (!take(&writer, &message, payload))
+        if (!writer_handle(&writer, &message, payload))
             break;
         int more = 0;
         if (ioctl(fd, FIONREAD, &more) < 0 || more == 0)
@@ -236,7 +236,7 @@ int scribe_start(struct scribe *scribe, const char *dir, const char *id, uint64_
         return -errno;
     pid_t pid = fork();
     if (pid == 0)
-        serve(worker_become(SCRIBE_PROCESS_NAME, ends[1]), dir, id, max_bytes);
+        writer_serve(worker_become(SCRIBE_PROCESS_NAME, ends[1]), dir, id, max_bytes);
     int code = pid < 0 ? -errno : 0;
     close(ends[1]);
     if (pid < 0)
@@ -255,7 +255,7 @@ static void drop(struct scribe *scribe)
     buf_done(&scribe->out);
 }
 
-static void put(struct scribe *scribe, struct message message, const char *name, const char *bytes, size_t len)
+static void scribe_send(struct scribe *scribe, struct message message, const char *name, const char *bytes, size_t len)
 {
     size_t name_len = name ? strlen(name) + 1 : 0;
     scribe->settled = false;
@@ -288,7 +288,7 @@ static void put_record(struct scribe *scribe, const char *line, size_t len)
         memcpy(&message, scribe->out.data + at, sizeof message);
     if (!scribe->batch || message.len + len > BATCH_MOST) {
         at = scribe->out.len;
-        put(scribe, (struct message){.kind = MESSAGE_RECORDS, .number = 1}, NULL, line, len);
+        scribe_send(scribe, (struct message){.kind = MESSAGE_RECORDS, .number = 1}, NULL, line, len);
     } else {
         buf_append(&scribe->out, line, len);
         if (scribe->out.failed) {
@@ -353,17 +353,17 @@ void scribe_push(struct scribe *scribe)
 
 void scribe_limit(struct scribe *scribe, uint64_t max_bytes)
 {
-    put(scribe, (struct message){.kind = MESSAGE_LIMIT, .number = max_bytes}, NULL, NULL, 0);
+    scribe_send(scribe, (struct message){.kind = MESSAGE_LIMIT, .number = max_bytes}, NULL, NULL, 0);
 }
 
 void scribe_close_spool(struct scribe *scribe)
 {
-    put(scribe, (struct message){.kind = MESSAGE_CLOSE}, NULL, NULL, 0);
+    scribe_send(scribe, (struct message){.kind = MESSAGE_CLOSE}, NULL, NULL, 0);
 }
 
 void scribe_replace(struct scribe *scribe, const char *name, const char *bytes, size_t len, bool now)
 {
-    put(scribe, (struct message){.kind = MESSAGE_FILE, .number = now}, name, bytes, len);
+    scribe_send(scribe, (struct message){.kind = MESSAGE_FILE, .number = now}, name, bytes, len);
 }
 
 bool scribe_wait(struct scribe *scribe)
@@ -372,7 +372,7 @@ bool scribe_wait(struct scribe *scribe)
     uint64_t start = wait_now_ns();
     if (scribe->late)
         return false;
-    put(scribe, (struct message){.kind = MESSAGE_ASK}, NULL, NULL, 0);
+    scribe_send(scribe, (struct message){.kind = MESSAGE_ASK}, NULL, NULL, 0);
     if (scribe->pid > 0)
         kill(scribe->pid, SIGCONT); /* the group may have been stopped, and only scry run continued */
     for (;;) {

@@ -41,7 +41,7 @@ enum {
 
 /* The number of ended processes whose records are not all on disk. The job may know of an end before the traces do: no
  * more processes live there than here. */
-static uint64_t unfinished(const struct job *job)
+static uint64_t traces_unfinished(const struct job *job)
 {
     const struct trace_info *traces = &job->watch.traces;
     uint64_t alive = HASH_COUNT(job->recorder.model.alive);
@@ -56,7 +56,7 @@ static void wait_for_traces(struct job *job)
     bool flush = job->options->mpi != RUN_MPI_OFF, answered;
     int wait_ms = 1;
     do {
-        if (unfinished(job)) { /* mostly they are already coming */
+        if (traces_unfinished(job)) { /* mostly they are already coming */
             poll(NULL, 0, wait_ms);
             wait_ms = 2 * wait_ms < END_TRACES_POLL_MS ? 2 * wait_ms : END_TRACES_POLL_MS;
         }
@@ -64,11 +64,11 @@ static void wait_for_traces(struct job *job)
         flush = false;
         answered = watch_wait(watch, END_ANSWER_MS);
         now = clock_now_ns();
-        if (unfinished(job) < least) {
-            least = unfinished(job);
+        if (traces_unfinished(job) < least) {
+            least = traces_unfinished(job);
             advanced = now;
         }
-    } while (answered && unfinished(job) && now - advanced < END_WAIT_MS * UINT64_C(1000000) &&
+    } while (answered && traces_unfinished(job) && now - advanced < END_WAIT_MS * UINT64_C(1000000) &&
              now - start < END_MOST_MS * UINT64_C(1000000));
     if (watch->traces.draining)
         recorder_note(&job->recorder, NOTE(traces_incomplete, .processes = watch->traces.draining,

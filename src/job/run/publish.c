@@ -78,7 +78,7 @@ static bool send_settings(const struct publish_link *link)
 }
 
 /* 0 or -errno with err. */
-static int start(struct publish_link *link, struct err *err)
+static int publisher_spawn(struct publish_link *link, struct err *err)
 {
     int ends[2];
     char path[PATH_MAX];
@@ -106,7 +106,7 @@ static int start(struct publish_link *link, struct err *err)
     return 0;
 }
 
-static void note(struct publish_link *link, const char *why)
+static void note_unpublished(struct publish_link *link, const char *why)
 {
     if (!link->warned)
         recorder_note(link->recorder, NOTE(unpublished, .broker = link->shown, .reason = why));
@@ -126,8 +126,8 @@ void publish_start(struct publish_link *link, const char *user)
     snprintf(shown.job, sizeof shown.job, "%s", link->job);
     broker_url_show(&shown, link->shown, sizeof link->shown);
     explicit_bzero(&shown, sizeof shown);
-    if (start(link, &err) < 0)
-        note(link, err.text);
+    if (publisher_spawn(link, &err) < 0)
+        note_unpublished(link, err.text);
 }
 
 static void take_status(struct publish_link *link, const json_t *line)
@@ -149,7 +149,7 @@ static void take_status(struct publish_link *link, const json_t *line)
     if (why && *why)
         snprintf(link->why, sizeof link->why, "%s", why);
     if (json_is_true(json_object_get(line, "in_vain")))
-        note(link, link->why);
+        note_unpublished(link, link->why);
 }
 
 /* Reads what it has told. false: it is gone. */
@@ -185,11 +185,11 @@ static void restart(struct publish_link *link)
     if (link->complete)
         return;
     if (known && WIFEXITED(status) && WEXITSTATUS(status) && link->why[0])
-        note(link, link->why); /* it said why it cannot */
+        note_unpublished(link, link->why); /* it said why it cannot */
     else if (link->starts >= PUBLISH_STARTS)
-        note(link, "the process that publishes ended again and again");
-    else if (start(link, &err) < 0)
-        note(link, err.text);
+        note_unpublished(link, "the process that publishes ended again and again");
+    else if (publisher_spawn(link, &err) < 0)
+        note_unpublished(link, err.text);
 }
 
 /* Requests that somebody sent through the broker. */
@@ -211,9 +211,9 @@ void publish_handle(struct publish_link *link)
     note_refused(link, false);
     if (link->fd >= 0 && !link->connected &&
         clock_now_ns() - link->lost_ns > time_hasten(PUBLISH_SILENCE_MS * WAITS_NS_PER_MS))
-        note(link, link->why[0] ? link->why : "the broker does not answer");
+        note_unpublished(link, link->why[0] ? link->why : "the broker does not answer");
     if (link->fd >= 0 && link->dropped)
-        note(link, link->why);
+        note_unpublished(link, link->why);
 }
 
 void publish_warn(struct publish_link *link)
@@ -222,7 +222,7 @@ void publish_warn(struct publish_link *link)
     note_refused(link, true);
     bool again = link->was_connected && clock_now_ns() - link->lost_ns < time_hasten(PUBLISH_LOST_MS * WAITS_NS_PER_MS);
     if (link->url && !link->connected && link->why[0] && !again)
-        note(link, link->why);
+        note_unpublished(link, link->why);
     link->in_summary = link->warned;
 }
 

@@ -40,7 +40,7 @@ static void fill_standard_streams(void)
         close(fd);
 }
 
-static void describe(struct job *job)
+static void job_describe(struct job *job)
 {
     struct job_info *info = &job->info;
     if (!getcwd(job->cwd, sizeof job->cwd))
@@ -71,7 +71,7 @@ static bool is_about_room(int code)
     return code == -ENOSPC || code == -EDQUOT || code == -EROFS || code == -EIO || code == -ENFILE || code == -EMFILE;
 }
 
-static int refuse(struct job *job, const struct err *why, struct err *err)
+static int job_refuse(struct job *job, const struct err *why, struct err *err)
 {
     job->refused = true;
     return err_set(err, why->code, "%s", why->text);
@@ -91,11 +91,11 @@ static int open_directory(struct job *job, struct err *err)
     gethostname(job->host, sizeof job->host - 1);
     int code = part_directory(job, &here);
     if (code < 0 && job->options->dir && !is_about_room(code))
-        return refuse(job, &here, err);
+        return job_refuse(job, &here, err);
     if (code < 0)
         job->dir[0] = 0;
     job->recorder.hide = hide_args_new(job->options->hide_args);
-    describe(job);
+    job_describe(job);
     if (job_model_init(&job->recorder.model, 0) < 0)
         return err_set(err, -ENOMEM, "out of memory");
     if (job->dir[0] && (code = scribe_start(&job->recorder.scribe, job->dir, job->id, job->options->max_bytes)) < 0)
@@ -111,7 +111,7 @@ static int open_directory(struct job *job, struct err *err)
     return 0;
 }
 
-static void put(const struct buf *text)
+static void put_on_stderr(const struct buf *text)
 {
     if (text->failed || !text->data)
         return;
@@ -125,10 +125,10 @@ static void put(const struct buf *text)
     }
 }
 
-static void say(const struct job *job, const struct buf *text)
+static void job_say(const struct job *job, const struct buf *text)
 {
     if (!job->options->quiet)
-        put(text);
+        put_on_stderr(text);
 }
 
 /* Prints, even for a quiet job, that nobody watches it or that records of it are lost: there will hardly be a report.
@@ -151,10 +151,10 @@ static void say_loudly(const struct job *job, const char *const *kinds)
         text_show(&text, said);
         buf_putc(&text, '\n');
     }
-    put(&text);
+    put_on_stderr(&text);
 }
 
-static void announce(const struct job *job)
+static void job_announce(const struct job *job)
 {
     static const char *const unwatched[] = {"monitor", NULL};
     if (job->options->quiet)
@@ -182,7 +182,7 @@ static void announce(const struct job *job)
         text_show(&text, job->untraced.text);
         buf_putc(&text, '\n');
     }
-    put(&text);
+    put_on_stderr(&text);
 }
 
 /* What interpreters find in their environment. */
@@ -242,7 +242,7 @@ static int check_refused(struct job *job, struct err *err)
         recorder_note(&job->recorder, NOTE(tracing_unsupported, .reason = first->text));
         return 0;
     }
-    return refuse(job, first, err);
+    return job_refuse(job, first, err);
 }
 
 /* Warns about options that are not in force when the command starts. */
@@ -380,7 +380,7 @@ static void tell_wait(struct job *job)
     buf_puts(&text, "scry: ");
     text_show(&text, said.data ? said.data : "");
     buf_putc(&text, '\n');
-    say(job, &text);
+    job_say(job, &text);
 }
 
 static void supervise(struct job *job)
@@ -457,7 +457,7 @@ static void on_changed(void *ctx, const char *key, const char *value)
     plan_sample(job);
 }
 
-static int start(struct job *job, struct err *err)
+static int job_start(struct job *job, struct err *err)
 {
     int code = signals_init(&job->signals);
     job->recorder.scribe.fd = job->observer.fd = job->publish.fd = job->parts_fd = -1;
@@ -501,7 +501,7 @@ static int start(struct job *job, struct err *err)
         job->recorder.ctx = job;
     }
     start_publisher(job);
-    announce(job);
+    job_announce(job);
     job->info.root = job->launch.pid;
     job->info.root_ticks = job_process_ticks(job->launch.pid);
     job->info.started_ns = clock_wall_ns();
@@ -515,7 +515,7 @@ static int start(struct job *job, struct err *err)
     return 0;
 }
 
-static void release(struct job *job)
+static void job_release(struct job *job)
 {
     job->exec_code = launch_release(&job->launch, job->preload.library[0] != 0);
     if (job->exec_code != LAUNCH_UNTRACED)
@@ -551,7 +551,7 @@ static void finish_publishing(struct job *job)
     scribe_wait(&job->recorder.scribe); /* report.txt */
     publish_finish(&job->publish, &text);
     publish_end(&job->publish);
-    say(job, &text);
+    job_say(job, &text);
 }
 
 int job_run(struct run_options *options)
@@ -565,7 +565,7 @@ int job_run(struct run_options *options)
         return JOB_FAILED_BEFORE_START;
     }
     job->options = options;
-    int code = start(job, &err);
+    int code = job_start(job, &err);
     if (code < 0 && (!job->refused || options->anyway))
         return run_unwatched(job, &err);
     if (code < 0) {
@@ -575,7 +575,7 @@ int job_run(struct run_options *options)
         finish_failed(job);
         return JOB_FAILED_BEFORE_START;
     }
-    release(job);
+    job_release(job);
     supervise(job);
     observer_ending(&job->observer);
     part_wait(job);
@@ -594,7 +594,7 @@ int job_run(struct run_options *options)
     finish_job(job, exit_code, &text);
     if (job->exec_code < 0)
         launch_explain(options->command[0], job->exec_code);
-    put(&text);
+    put_on_stderr(&text);
     finish_publishing(job);
     part_wait_brought(job);
     if (options->quiet && job->dir[0]) /* else it was printed at the start that nothing is recorded */

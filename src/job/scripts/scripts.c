@@ -361,7 +361,7 @@ static bool look_at(struct scripts *scripts, struct shell *shell)
 
 /* ---- all of them ---- */
 
-static void look(void *ctx)
+static void scripts_look(void *ctx)
 {
     struct scripts *scripts = ctx;
     uint64_t start = clock_now_ns();
@@ -384,7 +384,7 @@ static void look(void *ctx)
         loop_set_timer(scripts->timer, scripts->pause_ns, 0);
 }
 
-static void *start(struct observer *observer, struct err *err)
+static void *scripts_start(struct observer *observer, struct err *err)
 {
     struct shell_inside *inside = NULL;
     if (observer->options->script == RUN_SCRIPT_OFF)
@@ -393,7 +393,7 @@ static void *start(struct observer *observer, struct err *err)
         return NULL;
     struct scripts *scripts = calloc(1, sizeof *scripts);
     if (scripts)
-        scripts->timer = loop_add_timer(observer->loop, 3600 * (uint64_t)NS_PER_SECOND, 0, look, scripts);
+        scripts->timer = loop_add_timer(observer->loop, 3600 * (uint64_t)NS_PER_SECOND, 0, scripts_look, scripts);
     if (!scripts || !scripts->timer) {
         shell_inside_free(inside);
         free(scripts);
@@ -588,7 +588,7 @@ static void on_end(void *state)
 
 const struct observe_source scripts_source = {
     .name = "scripts",
-    .start = start,
+    .start = scripts_start,
     .process = on_process,
     .process_ended = on_process_ended,
     .end = on_end,

@@ -78,7 +78,7 @@ void untraced_free(struct untraced *untraced)
 }
 
 /* Of two programs of that name, takes the one without an agent. The kernel may cut names; then they are not found. */
-static void look(struct program *ret_program, const char *command, const char *directory)
+static void look_at_program(struct program *ret_program, const char *command, const char *directory)
 {
     char path[PATH_MAX];
     program_look(ret_program, command);
@@ -93,7 +93,7 @@ static size_t find_all(const struct untraced *untraced, const char *directory, s
     for (const struct command *command = untraced->commands; command; command = command->hh.next) {
         struct program program;
         size_t i = 0;
-        look(&program, command->text, directory);
+        look_at_program(&program, command->text, directory);
         if (!program.obstacle)
             continue;
         while (i < count && strcmp(found[i].path, program.path) != 0)
@@ -164,8 +164,8 @@ static struct known_process *find_process(struct function_watch *functions, cons
 }
 
 /* *ret_is_new: it was not known. NULL: too many, or no memory. */
-static struct known_function *find(struct function_watch *functions, struct known_process *process,
-                                   const struct row *row, bool *ret_is_new)
+static struct known_function *known_function_find(struct function_watch *functions, struct known_process *process,
+                                                  const struct row *row, bool *ret_is_new)
 {
     _cleanup_(buf_done) struct buf key = BUF_INIT;
     buf_printf(&key, "%s:%llu ", row->file, (unsigned long long)row->line);
@@ -192,7 +192,7 @@ static void take_row(struct function_watch *functions, struct known_process *pro
                      bool from_here)
 {
     bool is_new;
-    struct known_function *known = find(functions, process, row, &is_new);
+    struct known_function *known = known_function_find(functions, process, row, &is_new);
     uint64_t self_ns = row->self_ns > 0 ? (uint64_t)row->self_ns : 0;
     if (!known)
         return;

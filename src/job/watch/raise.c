@@ -178,7 +178,7 @@ static void on_done(Omis_reply reply, void *param)
     send_waiting(raises);
 }
 
-static void ask(struct raises *raises, const char *text, size_t len)
+static void raise_request(struct raises *raises, const char *text, size_t len)
 {
     raises->asking = true;
     Omis_reply at_once = client_request(span_of(text, len), on_done, raises, 0);
@@ -204,14 +204,14 @@ static void send_waiting(struct raises *raises)
     buf_append(&text, waiting->data, len);
     buf_drop(waiting, len);
     if (!text.failed)
-        ask(raises, text.data, text.len);
+        raise_request(raises, text.data, text.len);
 }
 
 void raise_settle(struct raises *raises)
 {
     static const char nothing[] = ":print([])";
     if (raises->up && raises->any && !raises->asking)
-        ask(raises, nothing, sizeof nothing - 1);
+        raise_request(raises, nothing, sizeof nothing - 1);
 }
 
 /* ---- records ---- */

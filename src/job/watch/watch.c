@@ -448,7 +448,7 @@ void watch_create(struct watch *watch)
     buf_done(&text);
 }
 
-static void ask(struct watch *watch)
+static void request_sample(struct watch *watch)
 {
     struct buf text = BUF_INIT;
     buf_printf(&text, ":node_get_info([],%d) job_get_info([%s],%llu)",
@@ -502,7 +502,7 @@ static void arm(struct watch *watch)
     rules_arm(&watch->rules);
 }
 
-static void set(struct watch *watch)
+static void request_settings(struct watch *watch)
 {
     struct buf text = BUF_INIT;
     tracing_request(&text, watch->options, watch->dir);
@@ -593,7 +593,7 @@ static void created(struct watch *watch)
         add_rules(watch);
     watch->raises.dir = watch->dir;
     raise_restart(&watch->raises);
-    set(watch);
+    request_settings(watch);
 }
 
 static void answered(struct watch *watch)
@@ -667,7 +667,7 @@ void watch_tick(struct watch *watch)
         if (now >= watch->retry_ns)
             connect_again(watch);
     } else if (watch->phase == WATCH_IDLE) {
-        ask(watch);
+        request_sample(watch);
         watch->functions.recorder = watch->recorder;
         if (!watch->options->trace_off)
             functions_ask(&watch->functions);

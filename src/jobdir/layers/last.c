@@ -55,7 +55,7 @@ static void events_done(struct events *events)
 }
 
 /* NULL: out of memory. */
-static struct event *add(struct events *events, enum record_stream stream, double seconds, enum weight weight)
+static struct event *event_add(struct events *events, enum record_stream stream, double seconds, enum weight weight)
 {
     if (!GROW(events->list, events->count, events->room))
         return NULL;
@@ -78,8 +78,8 @@ static struct event *add_record(struct events *events, const json_t *record, enu
         return NULL;
     pid_t pid = (pid_t)json_integer_value(json_object_get(record, "pid"));
     double seconds = record_seconds(record);
-    struct event *event =
-        add(events, record_kinds[type].stream, pid > 0 ? cause_before_end(events->end, pid, seconds) : seconds, weight);
+    struct event *event = event_add(events, record_kinds[type].stream,
+                                    pid > 0 ? cause_before_end(events->end, pid, seconds) : seconds, weight);
     if (!event)
         return NULL;
     record_text(&event->text, record);
@@ -188,7 +188,7 @@ static void add_failed(struct events *events)
             continue;
         bool killed = WIFSIGNALED(process->status) && WTERMSIG(process->status) != SIGPIPE;
         enum weight weight = own ? WEIGHT_FAILURE : killed ? WEIGHT_HINT : WEIGHT_ASIDE;
-        struct event *event = add(events, STREAM_PROCESS, process->end, weight);
+        struct event *event = event_add(events, STREAM_PROCESS, process->end, weight);
         if (!event)
             continue;
         buf_printf(&event->text, "%s (pid %d) ended ", process->name, (int)process->pid);
@@ -206,8 +206,8 @@ static void add_crashes(struct events *events)
     json_array_foreach(events->end->crashes, index, crash)
     {
         pid_t pid = (pid_t)json_integer_value(json_object_get(crash, "pid"));
-        struct event *event =
-            add(events, STREAM_PROCESS, cause_before_end(events->end, pid, record_seconds(crash)), WEIGHT_FAILURE);
+        struct event *event = event_add(events, STREAM_PROCESS,
+                                        cause_before_end(events->end, pid, record_seconds(crash)), WEIGHT_FAILURE);
         char room[32];
         const char *name = json_string_value(json_object_get(crash, "name"));
         const char *reason = json_string_value(json_object_get(crash, "reason"));
@@ -251,7 +251,7 @@ static void add_python_stack(struct events *events, const json_t *record)
     const json_t *frames = json_object_get(thread, "frames"), *inner = json_array_get(frames, 0);
     for (size_t i = 1; inner && is_frozen(inner); i++)
         inner = json_array_get(frames, i);
-    struct event *event = inner ? add(events, STREAM_PYTHON, record_seconds(record), WEIGHT_PLACE) : NULL;
+    struct event *event = inner ? event_add(events, STREAM_PYTHON, record_seconds(record), WEIGHT_PLACE) : NULL;
     if (!event)
         return;
     const char *function = json_string_value(json_object_get(inner, "function"));
@@ -328,8 +328,8 @@ static void add_warnings(struct events *events)
     json_t *record;
     json_array_foreach(events->end->warnings, index, record)
     {
-        struct event *event = in_window(events, record) ? add(events, STREAM_WARNING, record_seconds(record),
-                                                              is_trouble(record) ? WEIGHT_TROUBLE : WEIGHT_ASIDE)
+        struct event *event = in_window(events, record) ? event_add(events, STREAM_WARNING, record_seconds(record),
+                                                                    is_trouble(record) ? WEIGHT_TROUBLE : WEIGHT_ASIDE)
                                                         : NULL;
         const char *text = json_string_value(json_object_get(record, "text"));
         if (!event)
@@ -378,7 +378,7 @@ static void add_end(struct events *events)
     if (!end->model->end)
         return;
     char room[32];
-    struct event *event = add(events, STREAM_JOB, end->seconds, WEIGHT_TROUBLE);
+    struct event *event = event_add(events, STREAM_JOB, end->seconds, WEIGHT_TROUBLE);
     if (!event)
         return;
     event->seq = json_object_get(end->model->end, "seq");
@@ -457,7 +457,7 @@ static void collect(struct events *events)
     if (model->stall)
         add_record(events, model->stall, WEIGHT_FAILURE);
     struct event *waited =
-        events->end->waited && !model->stall ? add(events, STREAM_MPI, events->end->seconds, WEIGHT_HINT) : NULL;
+        events->end->waited && !model->stall ? event_add(events, STREAM_MPI, events->end->seconds, WEIGHT_HINT) : NULL;
     if (waited)
         buf_puts(&waited->text, events->end->waited);
     add_records(events, model->firings, WEIGHT_HINT);

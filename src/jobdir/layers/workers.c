@@ -83,7 +83,7 @@ bool workers_put_lost(struct buf *out, const struct job_model *model, double sec
     return true;
 }
 
-static const char *member(const json_t *record, const char *name)
+static const char *text_member(const json_t *record, const char *name)
 {
     const char *text = json_string_value(json_object_get(record, name));
     return text ? text : "";
@@ -95,13 +95,14 @@ bool workers_put_exception(struct buf *out, const struct job_model *model, doubl
     size_t count = json_array_size(logs);
     const json_t *last = count ? json_array_get(logs, count - 1) : NULL;
     double at = json_number_value(json_object_get(last, "t"));
-    const char *text = member(last, "text"), *place = "";
-    if (strcmp(member(last, "pattern"), "exception") != 0 || strcmp(member(last, "level"), "error") != 0 || !*text ||
-        (seconds >= 0 && (at > seconds || at < seconds - SOON_SECONDS)))
+    const char *text = text_member(last, "text"), *place = "";
+    if (strcmp(text_member(last, "pattern"), "exception") != 0 || strcmp(text_member(last, "level"), "error") != 0 ||
+        !*text || (seconds >= 0 && (at > seconds || at < seconds - SOON_SECONDS)))
         return false;
     for (size_t i = count; i-- > 0 && count - i <= LOGS_MOST && !*place;) {
         const json_t *same = json_array_get(logs, i);
-        place = strcmp(member(same, "text"), text) == 0 ? member(same, "place") : ""; /* others of them said it, too */
+        place = strcmp(text_member(same, "text"), text) == 0 ? text_member(same, "place")
+                                                             : ""; /* others of them said it, too */
     }
     buf_append(out, text, text_fit(text, strcspn(text, "\n"), TEXT_COLUMNS));
     if (*place)
