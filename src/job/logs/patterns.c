@@ -436,7 +436,7 @@ const char log_harmless[] =
     "\\blog(?:ging)?[-_. ]?level\\b|\\blevels?\\b\\W{0,4}(?:to |is )?\\W{0,2}(?:error|fatal|critical)\\W*$|\\b(?:debug|warn|warning)\\W{1,3}error\\b|"
     "\\bFATAL, \\d+ = ERROR\\b|\"level\"\\s*:\\s*\"\\w+\"\\s*\\}\\}|"
     /* words of statistics and of documents */
-    "\\b(?:error|critical|fatal) (?:bars?|model|count|total|rate|norm|estimates?|tolerance|handl\\w+|correct\\w+|messages? (?:go|are)|levels?|bounds?|log)\\b|"
+    "\\b(?:error|critical|fatal) (?:bars?|model|count|total|rate|norm|estimates?|tolerance|handl\\w+|correct\\w+|messages? (?:will )?(?:go|are|be)|levels?|bounds?|log)\\b|"
     "\\bcritical (?:temperatures?|points?|exponents?|values?|paths?|sections?|pressures?|densit\\w+|speeds?|velocit\\w+|radius|mass|angles?|currents?|fields?|regions?|loads?|slopes?|depths?|numbers?)\\b|"
     "\\bout of memory (?:handl\\w+|protection|detection|checks?|guard|killer)\\b|"
     /* of a run before this one */
@@ -450,13 +450,15 @@ const char log_harmless[] =
     "^(?!.*\\b(?:fail\\w*|cannot|can't|could|couldn't|unable|not)\\b).*(?:"
     "\\b(?:segfault|segmentation (?:fault|violation)|bus error|floating point exception|illegal instruction) handlers?\\b.*\\b(?:install|register|enabl|activ)|"
     "\\b(?:install|register|enabl|activat)\\w*\\b.*\\b(?:segfault|fault|error|violation|exception|instruction) handlers?\\b)|"
+    /* what docker is about to fetch */
+    "^Unable to find image '[^']*' locally$|"
     /* what Perl only warns of */
     "^(?:Use of uninitialized|Argument .* isn't numeric|Odd number of elements|Deep recursion)";
 
 #define LABEL "(?:^\\W*|[:\\]>|*!)]\\s*)"
 /* before an expression that may match anywhere */
 #define NO_WARNING "^(?!\\W*(?:\\S+: )?(?i:warn(?:ing)?)\\b|.{0,40}: W \\S|W\\d{4} ).*"
-#define NO_NUMBER "(?!\\s*[-+]?\\d[\\d.,eE+-]*\\s*(?:[%,]|\\w{0,3}\\s*$))"
+#define NO_NUMBER "(?!\\s*[-+]?\\d[\\d.,eE+-]*\\s*(?:[%,(]|\\w{0,3}\\s*$))"
 const struct log_pattern log_patterns[] = {
     {"oom_kill", ERROR, "oom-kill|oom_kill|oom kill|oomkill|killed process|memory limit|memlimit|memory usage limit|job killed: ",
      "(?i)\\boom[-_ ]?kill|out of memory: killed process|exceeded (?:job |step |\\w+ )?memory limit|TERM_MEMLIMIT|"
@@ -588,18 +590,19 @@ const struct log_pattern log_patterns[] = {
     {"error", ERROR,
      "error|<fatal>|fatal:|<critical>|<severe>|<f>|<e>|<e0|<e1|<e2|<e3|<e4|<e5|<e6|<e7|<e8|<e9|<f0|<f1|<f2|<f3|<f4|<f5|<f6|<f7|<f8|<f9|crit|panic|[e::|[abort]|e r r o r|fehler|erreur|errore:|erro:|"
      "\xd0\xbe\xd1\x88\xd0\xb8|\xe9\x94\x99\xe8|\xe3\x82\xa8\xe3\x83|"
-     "no rule to make|.  stop.|enough slots|no module named|run terminated|cmiabort|can't open file|cannot be accomplished",
+     "no rule to make|.  stop.|enough slots|no module named|run terminated|cmiabort|can't open file|cannot be accomplished|"
+     "unrecognized function or variable|refuse to continue with",
      /* in capitals: as a label, or before a text that is not in capitals as titles of columns are */
      "(?:^|[\\s\\[(*!<>|:#-])(?:ERROR|FATAL|CRITICAL|SEVERE)(?:\\s?[\\[(]?[\\w.-]*\\d[\\w.-]*[\\])]?)?"
      "(?:\\s*[:!\\]>|](?!=)|\\s+[-~] *\\S| +(?:PET)?\\[?(?:[a-z./\\d\"'][\\w.]|[A-Z][A-Za-z]*[a-z])| +PET\\d|(?: \\*\\*\\*))" NO_NUMBER "|"
      /* as a label */
      LABEL "(?i:(?:fatal|internal|runtime|run-time|unhandled|input|system|usage|command line|library|abaqus|\\w*sh) )?(?:[Ee]rror|[Ff]atal|[Cc]ritical)"
-     "(?:\\s?[\\[(]?[\\w.-]*\\d[\\w.-]*[\\])]?)?\\s?[:!](?!:) *" NO_NUMBER "(?:\\S|$)|^\\W*E(?:rror|RROR)\\W*$|^\\W*Error (?:[a-z]+ ){1,4}[a-z]+: " NO_NUMBER "\\S|\\b[Aa]n error (?:has )?occurred (?:in|at|while|when)\\b|"
+     "(?:\\s?[\\[(]?[\\w.-]*\\d[\\w.-]*[\\])]?)?\\s?[:!](?!:) *" NO_NUMBER "(?:\\S|$)|^\\W*E(?:rror|RROR)\\W*$|" LABEL "Error (?!is )(?:[a-z]+ ){1,4}[a-z]+: " NO_NUMBER "\\S|\\b[Aa]n error (?:has )?occurred (?:in|at|while|when)\\b|"
      "\\bCalled CmiAbort\\b|^\\W*<[FSE]> <\\w+>|" LABEL "(?:CMake )?Error (?:in|at|on|using|while|executing|opening|reading|writing|detected|occurred|allocating|creating|loading|"
      "parsing|from|termination request) *\\S|" LABEL "Error [A-Z][A-Z0-9_]+: |\\[(?:error|critical|fatal|crit)\\]\\s*\\S|"
      "\\b(?i:(?:fatal|internal|unrecoverable|unhandled) error)\\b(?!s)|\\bFATAL CALLED FROM FILE|\\bthe following errors?: |"
      "\\berror termination in\\b|-- run terminated|\\*\\*\\* (?:No rule to make target|[^\\[].*  Stop\\.$)|\\bnot enough slots available|: No module named |"
-     "\\bcan't open file '|\\bSHAKE\\) cannot be accomplished|"
+     "\\bcan't open file '|\\bSHAKE\\) cannot be accomplished|^Unrecognized function or variable '|\\bI REFUSE TO CONTINUE WITH\\b|"
      /* as programs for programs write it */
      "^(?:\\[[^\\]]*\\]:? ?)*\\[?[EF]\\d{3,4} \\d\\d:\\d\\d:\\d\\d\\.|: [EF] \\w+/\\S+:\\d+\\]|^\\[E(?:::\\w+)?\\] \\S|\\[ABORT\\]|\\bE R R O R\\b|"
      "\"(?:level|severity|levelname|log\\.level)\"\\s*:\\s*\"(?i:error|fatal|critical|panic)\".*\"(?:msg|message|event|error)\"|"
