@@ -442,7 +442,7 @@ const char log_harmless[] =
     /* of a run before this one */
     "^\\W*(?:exit status of )?(?:the )?(?:previous|last|earlier) (?:run|job|attempt)\\b|"
     "(?:^|/)(?:etc/\\S+|\\.(?:bashrc|bash_profile|profile)): line \\d+: [^:]+: No such file or directory$|" /* each login says it */
-    "^\\W*(?:if|in case|whenever)\\b.*\\berror|^\\s*(?:#|//) |\\b(?:re-?trying|ignored)\\b|"
+    "^\\W*(?:if|in case|whenever)\\b.*\\berror|^\\s*(?:#|//) |\\b(?:re-?trying|ignored|will (?:re-?try|try again|be retried))\\b|, trying [^ ]+$|"
     /* tables of the system's errors */
     "^\\s*(?:errno\\s+)?\\d+:?\\s+E(?!RROR)[A-Z]{2,14}\\s|^\\s*(?:#\\s*define\\s+)?E(?!RROR)[A-Z]{2,14}\\s*[=:]?\\s*\\d+\\b|"
     /* signals that are looked for */
