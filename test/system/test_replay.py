@@ -140,11 +140,14 @@ class Replay(TraceCase):
         self.assertEqual(gaps[0]["missing"], int(counts["overwritten"]))
         tallied = int(counts["tallied"])  # from the limit on
         self.assertEqual(int(counts["events"]) + gaps[0]["missing"] + 2 * tallied, 2 * sum(said.values()))
-        self.assertEqual({(each["function"], each["depth"]) for each in calls}, {("work", 0), ("leaf", 1)})
+        # the first one that is kept behind the gap may have lost its caller to it
+        first = next((each for each in objects[objects.index(gaps[0]):] if each["event"] == "call"), None)
+        alone = [first] if first and (first["function"], first["depth"]) == ("leaf", 0) else []
+        self.assertEqual({(each["function"], each["depth"]) for each in calls if each not in alone}, {("work", 0), ("leaf", 1)})
         self.assertLessEqual(sum(each["how"] == "lost" for each in calls), 2)
         self.assertRegex(self.replay("--from", str(gaps[0]["start_seconds"] - 1e-3)), r"\d+ records are missing here")
         for line in self.export("folded").splitlines():
-            self.assertRegex(line, r"^traced;work(;leaf)? \d+$")
+            self.assertRegex(line, r"^traced;work(;leaf)? \d+$" if not alone else r"^traced(;work)?(;leaf)? \d+$")
 
     def test_too_deep_for_folded(self):
         self.box.run(self.box.scry("run", "-q", "--", target(), "crash", "700"))
