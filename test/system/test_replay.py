@@ -147,7 +147,7 @@ class Replay(TraceCase):
         self.assertLessEqual(sum(each["how"] == "lost" for each in calls), 2)
         self.assertRegex(self.replay("--from", str(gaps[0]["start_seconds"] - 1e-3)), r"\d+ records are missing here")
         for line in self.export("folded").splitlines():
-            self.assertRegex(line, r"^traced;work(;leaf)? \d+$" if not alone else r"^traced(;work)?(;leaf)? \d+$")
+            self.assertRegex(line, r"^traced;work(;leaf)? \d+$" if not alone else r"^traced;(work(;leaf)?|leaf) \d+$")
 
     def test_too_deep_for_folded(self):
         self.box.run(self.box.scry("run", "-q", "--", target(), "crash", "700"))
