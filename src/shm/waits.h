@@ -46,6 +46,7 @@
 #define OLD_MONITOR_MS 5000                          /* and how long it is waited for */
 #define RELAY_TIMEOUT_MS 30000  /* for WELCOME from elsewhere: later than scry-mirror and scry-link give up */
 #define ANSWER_TIMEOUT_MS 10000 /* for WELCOME and GOODBYE, which a living monitor sends at once */
+#define EXITING_MS 200          /* for a process that has begun to end, until it can be waited for */
 #define START_TIMEOUT_MS 30000  /* for a monitor being started */
 
 /* probe and tracer: looks at processes and nodes */

@@ -2,6 +2,7 @@
 #include "job/record/scribe.h"
 
 #include "base/data/cleanup.h"
+#include "base/system/clock.h"
 #include "base/system/file.h"
 #include "base/system/log.h"
 #include "base/system/pause.h"
@@ -12,6 +13,7 @@
 #include "jobdir/record/spool.h"
 #include "jobdir/text/fields.h"
 #include "jobdir/text/text.h"
+#include "shm/waits.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -23,6 +25,7 @@
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -76,7 +79,14 @@ int recorder_status(const struct recorder *recorder, pid_t pid)
     siginfo_t gone = {.si_pid = 0};
     if (recorder->command == pid)
         return recorder->command_status;
-    if (pid <= 0 || waitid(P_PID, (id_t)pid, &gone, WEXITED | WNOHANG | WNOWAIT) < 0 || gone.si_pid != pid)
+    if (pid <= 0 || waitid(P_PID, (id_t)pid, &gone, WEXITED | WNOHANG | WNOWAIT) < 0)
+        return JOB_STATUS_UNKNOWN; /* no child of ours */
+    if (!gone.si_pid) {            /* the kernel tells of an end before it can be waited for */
+        _cleanup_(closep) int pidfd = (int)syscall(SYS_pidfd_open, pid, 0);
+        wait_fd(pidfd, POLLIN, EXITING_MS);
+        waitid(P_PID, (id_t)pid, &gone, WEXITED | WNOHANG | WNOWAIT);
+    }
+    if (gone.si_pid != pid)
         return JOB_STATUS_UNKNOWN;
     return gone.si_code == CLD_EXITED ? W_EXITCODE(gone.si_status, 0)
                                       : gone.si_status | (gone.si_code == CLD_DUMPED ? WCOREFLAG : 0);

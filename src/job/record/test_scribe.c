@@ -116,6 +116,26 @@ static void status_before_it_is_waited_for(void **state)
     assert_int_equal(recorder_status(&recorder, getpid()), JOB_STATUS_UNKNOWN);
 }
 
+/* And before the kernel lets anybody wait for it: it tells of an end when the last thread has begun to leave. */
+static void status_while_it_is_ending(void **state)
+{
+    struct recorder recorder = {.command = 0};
+    int fds[2], status;
+    assert_int_equal(pipe(fds), 0);
+    pid_t pid = fork();
+    if (pid == 0) {
+        char byte;
+        close(fds[1]);
+        _exit(read(fds[0], &byte, 1) == 0 ? 3 : 4);
+    }
+    close(fds[0]);
+    close(fds[1]);
+    int told = recorder_status(&recorder, pid);
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    assert_int_equal(WEXITSTATUS(status), 3);
+    assert_int_equal(told, status);
+}
+
 /* ---- when a job is sampled, with a clock of the test's own ---- */
 
 enum { START_NS = 123456789, NS_PER_MS = 1000000 };
@@ -168,6 +188,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(keeps_the_order),
         cmocka_unit_test(status_before_it_is_waited_for),
+        cmocka_unit_test(status_while_it_is_ending),
         TEST(counts_what_is_none),
         cmocka_unit_test(test_close_together_at_first),
         cmocka_unit_test(test_at_multiples_of_the_period),
