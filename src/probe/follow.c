@@ -352,7 +352,7 @@ static int rings_drain(struct follow *follow, struct perf_ring *ring, uint64_t u
     bool later = false;
     int r = 0;
     perf_ring_begin(ring);
-    *doubtful = ring->head - ring->tail > ring->size - sizeof ring->copy; /* full: the next may have had no room */
+    *doubtful = ring->head - ring->tail > ring->size - ring->copy_size; /* full: the next may have had no room */
     while (r == 0 && !later && (record = perf_ring_next(ring, &dropped))) {
         struct task_record *raw = new_raw(follow);
         if (!raw) {

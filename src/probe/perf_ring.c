@@ -39,15 +39,20 @@ int perf_open(const struct perf_event_attr *attr, pid_t tid, int cpu)
 int perf_ring_open(struct perf_ring *ring, const struct perf_event_attr *attr, pid_t tid, int cpu, size_t pages)
 {
     size_t page = (size_t)sysconf(_SC_PAGESIZE);
-    *ring = (struct perf_ring){.fd = -1};
+    *ring = (struct perf_ring){.fd = -1, .copy_size = attr->sample_type & PERF_SAMPLE_STACK_USER ? 1 << 16 : 512};
+    ring->copy = malloc(ring->copy_size);
+    if (!ring->copy)
+        return -ENOMEM;
     for (;; pages /= 2) {
         struct perf_event_attr own = *attr;
         size_t size = pages * page;
         if (own.wakeup_watermark > size / 4)
             own.wakeup_watermark = (uint32_t)(size / 4);
         int fd = perf_open(&own, tid, cpu);
-        if (fd < 0)
+        if (fd < 0) {
+            perf_ring_close(ring);
             return fd;
+        }
         void *block = mmap(NULL, page + size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
         if (block != MAP_FAILED) {
             ring->fd = fd;
@@ -57,8 +62,10 @@ int perf_ring_open(struct perf_ring *ring, const struct perf_event_attr *attr, p
         }
         int r = -errno;
         close(fd);
-        if ((r != -EPERM && r != -ENOMEM) || pages == 1)
+        if ((r != -EPERM && r != -ENOMEM) || pages == 1) {
+            perf_ring_close(ring);
             return r == -EPERM ? -ENOMEM : r; /* the limit, not a refusal */
+        }
     }
 }
 
@@ -68,8 +75,8 @@ void perf_ring_close(struct perf_ring *ring)
         munmap(ring->page, ring->size + (size_t)sysconf(_SC_PAGESIZE));
     if (ring->fd >= 0)
         close(ring->fd);
-    ring->page = NULL;
-    ring->fd = -1;
+    free(ring->copy);
+    *ring = (struct perf_ring){.fd = -1};
 }
 
 void perf_ring_begin(struct perf_ring *ring)
@@ -115,7 +122,7 @@ const struct perf_event_header *perf_ring_next(struct perf_ring *ring, uint64_t 
         copy_out(ring, ring->tail, header, sizeof *header);
         size_t size = header->size;
         bool known = header->type > 0 && header->type < PERF_RECORD_MAX;
-        if (known && size >= sizeof *header && size % 8 == 0 && size <= left && size <= sizeof ring->copy) {
+        if (known && size >= sizeof *header && size % 8 == 0 && size <= left && size <= ring->copy_size) {
             copy_out(ring, ring->tail, ring->copy, size);
             header->size = (uint16_t)size;
             ring->tail += size;

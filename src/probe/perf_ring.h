@@ -17,10 +17,11 @@
 
 struct perf_ring {
     int fd;
-    struct perf_event_mmap_page *page;   /* NULL: no ring, the event only counts */
-    size_t size;                         /* of the data after the page, a power of two */
-    uint64_t tail, head;                 /* the next byte to read, and the kernel's position at the last check */
-    _Alignas(8) unsigned char copy[512]; /* a record; ours are all shorter */
+    struct perf_event_mmap_page *page; /* NULL: no ring, the event only counts */
+    size_t size;                       /* of the data after the page, a power of two */
+    uint64_t tail, head;               /* the next byte to read, and the kernel's position at the last check */
+    unsigned char *copy;               /* of a record */
+    size_t copy_size;                  /* ours are all shorter */
 };
 
 /* The common attributes of our events: nothing of the kernel, times by CLOCK_MONOTONIC, thread id and time at the end

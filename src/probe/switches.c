@@ -382,7 +382,7 @@ static void ring_drain(struct switch_rings *rings, struct switch_ring *ring, uin
     struct switched switched = {0};
     uint64_t dropped = 0;
     perf_ring_begin(perf);
-    bool full = perf->head - perf->tail > perf->size - sizeof perf->copy; /* the next may have had no room */
+    bool full = perf->head - perf->tail > perf->size - perf->copy_size; /* the next may have had no room */
     while ((record = perf_ring_next(perf, &dropped))) {
         if (record->type == PERF_RECORD_LOST && perf_record_id(record, &id)) {
             keep_gap(rings, ring, id.time_ns);

@@ -201,14 +201,20 @@
 #define TREND_MOST_NS (6 * WAITS_NS_PER_SECOND) /* between two points at most */
 
 /* job/logs, job/scripts, job/python: what programs say and do */
-#define LOGS_TURN_CPU_MS 10   /* of processor time for one source; then the others have a turn */
-#define LOGS_SPARE_CPU_MS 200 /* what may be saved up of its share */
-#define LOGS_LEAST_CPU_MS 5   /* worth a turn */
-#define LOGS_SOON_MS 50       /* looks after something was written */
-#define LOGS_SELDOM_MS 1000   /* then it takes twice as long again and again, until that */
-#define LOGS_REST_MS 1000     /* between looks at what is held back, and for files with wild names */
-#define LOGS_END_MS 400       /* for the last lines, when the job has ended */
-#define LOGS_TEE_MS 200       /* for tee(1), which writes them when the script that sent it its output has ended */
+#define LOGS_TURN_CPU_MS 10                     /* of processor time for one source; then the others have a turn */
+#define LOGS_SPARE_CPU_MS 200                   /* what may be saved up of its share */
+#define LOGS_LEAST_CPU_MS 5                     /* worth a turn */
+#define LOGS_SOON_MS 50                         /* looks after something was written */
+#define LOGS_SELDOM_MS 1000                     /* then it takes twice as long again and again, until that */
+#define LOGS_REST_MS 1000                       /* between looks at what is held back, and for files with wild names */
+#define PROFILE_TICK_NS (500 * WAITS_NS_PER_MS) /* scry-profile: between two looks where nothing wakes it, */
+#define PROFILE_ORDER_NS (2 * WAITS_NS_PER_MS)  /* until a record is whole in its ring, */
+#define PROFILE_WRITE_NS (10 * WAITS_NS_PER_SECOND) /* between two files, */
+#define PROFILE_NAMES_NS (2 * WAITS_NS_PER_SECOND)  /* and at the end for functions of files that are new to scry */
+#define PROFILE_START_MS 2000                       /* for scry-profile to begin, */
+#define PROFILE_END_MS 3000                         /* for scry-profile to end */
+#define LOGS_END_MS 400                             /* for the last lines, when the job has ended */
+#define LOGS_TEE_MS 200 /* for tee(1), which writes them when the script that sent it its output has ended */
 #define LOGS_NEVER_NS (3600 * WAITS_NS_PER_SECOND) /* until scry set wants something */
 #define LOGS_NEAR_SECONDS 60     /* an error so long before the end may say why: logs of programs are left alone */
 #define PROGRESS_APART_SECONDS 4 /* points of a progress are at least so far apart */

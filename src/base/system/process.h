@@ -59,6 +59,7 @@ const char *user_name(uid_t uid, char *ret_name, size_t size);
 #define SCRIBE_PROCESS_NAME "job-writer"
 #define OBSERVER_PROCESS_NAME "job-observer"
 #define PUBLISHER_PROCESS_NAME "job-publisher"
+#define PROFILE_PROCESS_NAME "job-profile"
 
 /* Where the libraries are that scry loads into programs. */
 

@@ -15,8 +15,6 @@
 /* The source `health` of the observer: looks at the node, the control group, file systems, processes and credentials.
  */
 
-extern const struct observe_source health_source;
-
 /* When a record of the health is due, and what is in it: maxima since the one before. */
 
 struct health_window {

@@ -11,8 +11,6 @@
 
 enum { LOGS_SHARE_PERCENT = 20 };
 
-extern const struct observe_source logs_source;
-
 /* Whether --log and --log-patterns can be followed, before the job is started. 0, or -errno with err for people. */
 int logs_check(const struct run_options *options, struct err *err);
 

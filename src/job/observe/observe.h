@@ -66,6 +66,10 @@ struct observer {
     void *channel;                      /* job/observe/observer.c's own */
 };
 
+/* All sources, each in a room of its name; job/run/finish.c has the table. */
+extern const struct observe_source health_source, logs_source, profile_source, python_inside, python_source,
+    scripts_source;
+
 /* Sends a record. It never blocks: past a limit of what scry run has not read yet, records are dropped, counted and
  * noted. What the row points to stays the caller's. */
 void observe_put(struct observer *observer, enum record_type type, const void *row);

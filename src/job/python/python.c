@@ -1,13 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "job/python/python.h"
-
+/*
+ * Two sources of the observer. python_inside: Python programs as the library inside tells of them (src/python, --script calls,
+ * lines). python_source: where the Python programs of the job are, read from their memory (symbols/python/python.h); nothing
+ * is put into them: a record "script_line" when the first thread is at another line of the user's own code, and
+ * "python_stack" with all threads at times and when they stand still, both only where there is something new.
+ */
 #include "base/data/cleanup.h"
 #include "base/data/grow.h"
 #include "base/system/clock.h"
 #include "base/system/proc_file.h"
+#include "job/observe/observe.h"
 #include "job/observe/script_rings.h"
 #include "jobdir/text/text.h"
 #include "shm/waits.h"
+#include "symbols/python/python.h"
 
 #include <errno.h>
 #include <stdio.h>

@@ -7,7 +7,6 @@
 #include "job/launch/program.h"
 #include "job/logs/logs.h"
 #include "job/places/place_names.h"
-#include "job/python/python.h"
 #include "job/run/job.h"
 #include "job/run/part.h"
 #include "job/run/reason.h"
@@ -32,7 +31,7 @@
 
 /* What the observer of a job looks at: the one table. */
 const struct observe_source *const observe_sources[] = {
-    &health_source, &python_inside, &logs_source, &python_source, &scripts_source, NULL,
+    &health_source, &python_inside, &logs_source, &profile_source, &python_source, &scripts_source, NULL,
 };
 
 enum {

@@ -16,8 +16,6 @@
  * come ten times a second while something changes, seldom otherwise, and take a small share of a processor at most.
  */
 
-extern const struct observe_source scripts_source;
-
 /*
  * Where a shell is in its script, by the position in the open file. bash reads ahead, and goes back to the end of the
  * command that it has read when it starts a process for it. So a position at the end of a command says that this

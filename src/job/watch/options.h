@@ -39,6 +39,7 @@ struct run_options {
     bool quiet, crash_stack;
     bool anyway; /* what cannot be done ends in a run without scry, not in none */
     double sample_seconds;
+    unsigned profile_hz; /* 0: no profile */
     uint64_t max_bytes;
     enum run_mpi mpi;
     enum run_script script;

@@ -5,6 +5,7 @@
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
+#include <uthash.h>
 
 #include "base/data/cleanup.h"
 #include "base/data/grow.h"
@@ -720,6 +721,162 @@ void python_stacks_done(struct python_stacks *stacks)
     free(stacks->threads);
     arena_done(&stacks->memory);
     *stacks = (struct python_stacks){0};
+}
+
+/* ---- samples ---- */
+
+enum { CODES_MOST = 1 << 14, CODE_PARTS = 3, CODES_AT_ONCE = PYTHON_PARTS / CODE_PARTS };
+
+struct sampled_code { /* a code object, and what told it from others at the same address */
+    uint64_t address, file, name;
+    int32_t first_line;
+    struct python_code code;
+    UT_hash_handle hh;
+};
+
+struct sampled_thread {
+    pid_t tid;
+    uint64_t address;
+    UT_hash_handle hh;
+};
+
+struct python_sampler {
+    struct python_program program;
+    struct python_memory memory;
+    struct python_stacks stacks; /* for its arena: texts of all codes there were */
+    struct sampled_code *codes;
+    struct sampled_thread *threads;
+    struct walk walk;
+};
+
+struct python_sampler *python_sampler_new(const struct python_program *program)
+{
+    struct python_sampler *sampler = calloc(1, sizeof *sampler);
+    if (!sampler)
+        return NULL;
+    sampler->program = *program;
+    sampler->memory = python_memory_of(&sampler->program.pid);
+    sampler->stacks.memory = ARENA_INIT;
+    return sampler;
+}
+
+void python_sampler_free(struct python_sampler *sampler)
+{
+    struct sampled_code *code, *next_code;
+    struct sampled_thread *thread, *next_thread;
+    if (!sampler)
+        return;
+    HASH_ITER(hh, sampler->codes, code, next_code)
+    {
+        HASH_DEL(sampler->codes, code);
+        free(code);
+    }
+    HASH_ITER(hh, sampler->threads, thread, next_thread)
+    {
+        HASH_DEL(sampler->threads, thread);
+        free(thread);
+    }
+    arena_done(&sampler->stacks.memory);
+    free(sampler);
+}
+
+/* The thread's structure, as an address; 0: it has none. */
+static uint64_t sampled_thread_find(struct python_sampler *sampler, struct reading *reading, pid_t tid)
+{
+    const struct python_layout *layout = &reading->program->layout;
+    struct sampled_thread *thread;
+    uint64_t interpreter = 0, next = 0, at = 0;
+    HASH_FIND_INT(sampler->threads, &tid, thread);
+    if (thread && thread_number(reading, thread->address) == tid)
+        return thread->address;
+    memory_get(reading, reading->program->runtime + layout->interpreters, &interpreter, sizeof interpreter);
+    for (int i = 0; interpreter && i < INTERPRETERS; i++, interpreter = next) {
+        if (memory_get(reading, interpreter + layout->interpreter_threads, &at, sizeof at) < 0)
+            return 0;
+        for (int k = 0; at && k < PYTHON_THREADS && thread_number(reading, at) != tid; k++)
+            if (memory_get(reading, at + layout->thread_next, &at, sizeof at) < 0)
+                return 0;
+        if (at || memory_get(reading, interpreter + layout->interpreter_next, &next, sizeof next) < 0)
+            break;
+    }
+    if (at && !thread && (thread = calloc(1, sizeof *thread))) {
+        thread->tid = tid;
+        HASH_ADD_INT(sampler->threads, tid, thread);
+    }
+    if (thread)
+        thread->address = at;
+    return at;
+}
+
+/* What a code object was known for; NULL: it is none, or there is no memory. */
+static const struct python_code *code_read(struct python_sampler *sampler, const struct reading *reading,
+                                           const struct raw_frame *raw, const struct sampled_code *now)
+{
+    struct sampled_code *code;
+    struct python_frame frame;
+    HASH_FIND(hh, sampler->codes, &raw->code, sizeof raw->code, code);
+    if (code && code->file == now->file && code->name == now->name && code->first_line == now->first_line)
+        return &code->code;
+    if ((!code && HASH_COUNT(sampler->codes) >= CODES_MOST) || !frame_describe(reading, raw, &frame))
+        return NULL;
+    if (!code) {
+        code = calloc(1, sizeof *code);
+        if (!code)
+            return NULL;
+        code->address = raw->code;
+        HASH_ADD(hh, sampler->codes, address, sizeof code->address, code);
+    }
+    code->file = now->file;
+    code->name = now->name;
+    code->first_line = now->first_line;
+    code->code = (struct python_code){frame.function, frame.file, now->first_line};
+    return &code->code;
+}
+
+/* So many frames from the one of that number on, with one read for all. false: one of them is not understood. */
+static bool codes_read(struct python_sampler *sampler, const struct reading *reading, size_t from, size_t count,
+                       struct python_sample_frame *ret_frames, size_t *inout_count)
+{
+    const struct python_layout *layout = &reading->program->layout;
+    struct sampled_code now[CODES_AT_ONCE];
+    struct python_part parts[PYTHON_PARTS];
+    size_t part = 0;
+    for (size_t i = 0; i < count; i++) {
+        const uint64_t code = sampler->walk.frames[from + i].code;
+        if (sampler->walk.frames[from + i].shim)
+            continue;
+        parts[part++] = (struct python_part){code + layout->code_file, &now[i].file, sizeof now[i].file};
+        parts[part++] = (struct python_part){code + layout->code_name, &now[i].name, sizeof now[i].name};
+        parts[part++] =
+            (struct python_part){code + layout->code_first_line, &now[i].first_line, sizeof now[i].first_line};
+    }
+    if (part && reading->memory->read(reading->memory->ctx, parts, part) < 0)
+        return false;
+    for (size_t i = 0; i < count; i++) {
+        const struct raw_frame *raw = &sampler->walk.frames[from + i];
+        const struct python_code *code = raw->shim ? NULL : code_read(sampler, reading, raw, &now[i]);
+        if (!code && !raw->shim)
+            return false;
+        if (code)
+            ret_frames[(*inout_count)++] = (struct python_sample_frame){code, raw->entry};
+    }
+    return true;
+}
+
+size_t python_sample(struct python_sampler *sampler, pid_t tid, struct python_sample_frame *ret_frames, size_t most)
+{
+    struct reading reading = {
+        .program = &sampler->program, .memory = &sampler->memory, .stacks = &sampler->stacks, .first = &sampler->walk};
+    uint64_t thread = measure_frame(&reading) ? sampled_thread_find(sampler, &reading, tid) : 0;
+    size_t count = 0;
+    if (!thread || stack_follow(&reading, thread, &sampler->walk) < 0)
+        return 0;
+    const size_t frames = sampler->walk.count < most ? sampler->walk.count : most;
+    for (size_t from = 0; from < frames; from += CODES_AT_ONCE)
+        if (!codes_read(sampler, &reading, from, frames - from < CODES_AT_ONCE ? frames - from : CODES_AT_ONCE,
+                        ret_frames, &count))
+            return 0;
+    return count;
 }
 
 enum { UNIT = 2 /* bytes of a code unit */, NO_LINE = -128 };

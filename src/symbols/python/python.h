@@ -140,6 +140,28 @@ int python_read(struct python_stacks *ret_stacks, const struct python_program *p
                 const struct python_memory *memory, pid_t tid, size_t frames);
 void python_stacks_done(struct python_stacks *stacks);
 
+/*
+ * The same for samples that are taken many times a second, of one thread each: read once, without a second look. So the
+ * innermost function may be one that has just returned or just begun; over many samples that evens out. What it has read of
+ * functions and threads is kept and only compared, so that a frame costs little more than one read of memory.
+ */
+struct python_sampler;
+
+struct python_code { /* borrowed, as long as the sampler lives */
+    const char *function, *file;
+    int32_t line; /* where it is defined */
+};
+struct python_sample_frame {
+    const struct python_code *code;
+    bool entry; /* as in struct python_frame */
+};
+
+/* Of a program that was found; copied. NULL: no memory. */
+struct python_sampler *python_sampler_new(const struct python_program *program);
+void python_sampler_free(struct python_sampler *sampler); /* NULL is fine */
+/* The innermost first. 0: it is not in Python, or cannot be read. */
+size_t python_sample(struct python_sampler *sampler, pid_t tid, struct python_sample_frame *ret_frames, size_t most);
+
 /* Neither of Python's own library nor of an installed package, as far as its path says that. */
 bool python_is_own_code(const char *file);
 /* The innermost frame of the user's own code, or else the innermost one. NULL: there are no frames. */

@@ -1,0 +1,323 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "jobdir/analysis/sampled.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <uthash.h>
+
+#include "base/data/cleanup.h"
+#include "base/system/file.h"
+#include "jobdir/record/parts.h"
+#include "jobdir/text/fields.h"
+#include "jobdir/text/text.h"
+
+enum { DEEPEST = 512 };
+
+/* ---- one document ---- */
+
+struct document {
+    const json_t *functions, *processes, *nodes;
+};
+
+static struct document document_of(const json_t *json)
+{
+    return (struct document){json_object_get(json, "functions"), json_object_get(json, "processes"),
+                             json_object_get(json, "nodes")};
+}
+
+struct node {
+    int64_t parent; /* a node before it; < 0: -1 - its process */
+    size_t function;
+    uint64_t samples;
+};
+
+/* false: it makes no sense. */
+static bool node_at(const struct document *document, size_t at, struct node *ret_node)
+{
+    const json_t *json = json_array_get(document->nodes, at);
+    json_int_t parent = json_integer_value(json_array_get(json, 0)),
+               function = json_integer_value(json_array_get(json, 1)),
+               samples = json_integer_value(json_array_get(json, 2));
+    if (!json_is_array(json) || parent >= (json_int_t)at || function < 0 ||
+        function >= (json_int_t)json_array_size(document->functions) || samples < 0 ||
+        parent < -(json_int_t)json_array_size(document->processes))
+        return false;
+    *ret_node = (struct node){parent, (size_t)function, (uint64_t)samples};
+    return true;
+}
+
+static const char *text_at(const json_t *list, size_t at)
+{
+    const char *text = json_string_value(json_array_get(list, at));
+    return text ? text : "";
+}
+
+static struct sampled_function function_at(const struct document *document, size_t at)
+{
+    const json_t *json = json_array_get(document->functions, at);
+    json_int_t line = json_integer_value(json_array_get(json, 3));
+    struct sampled_function function = {.name = json_string_value(json_array_get(json, 0)),
+                                        .module = text_at(json, 1),
+                                        .file = text_at(json, 2),
+                                        .line = line > 0 && line < UINT32_MAX ? (uint32_t)line : 0};
+    const char *language = json_string_value(json_array_get(json, 4));
+    function.language = language ? language : "native";
+    return function;
+}
+
+/* ---- all of them ---- */
+
+struct known { /* a function by what it is called in all documents */
+    char *key;
+    size_t at;
+    UT_hash_handle hh;
+};
+
+struct gather {
+    struct sampled *sampled;
+    struct known *known;
+    size_t room;
+    bool failed;
+};
+
+static size_t function_known(struct gather *gather, const struct sampled_function *function)
+{
+    struct sampled *sampled = gather->sampled;
+    struct known *known;
+    char *key;
+    if (asprintf(&key, "%s\n%s\n%s\n%u", function->name ? function->name : "", function->module, function->file,
+                 (unsigned)function->line) < 0)
+        return SIZE_MAX;
+    HASH_FIND_STR(gather->known, key, known);
+    if (known) {
+        free(key);
+        return known->at;
+    }
+    known = calloc(1, sizeof *known);
+    if (sampled->count == gather->room) {
+        size_t room = gather->room ? 2 * gather->room : 64;
+        struct sampled_function *grown = realloc(sampled->functions, room * sizeof *grown);
+        sampled->functions = grown ? grown : sampled->functions;
+        gather->room = grown ? room : gather->room;
+    }
+    if (!known || sampled->count == gather->room) {
+        free(known);
+        free(key);
+        return SIZE_MAX;
+    }
+    known->key = key;
+    known->at = sampled->count;
+    sampled->functions[sampled->count++] = *function;
+    HASH_ADD_KEYPTR(hh, gather->known, known->key, strlen(known->key), known);
+    return known->at;
+}
+
+/* In a function that calls itself a sample counts once. */
+static bool is_inside_itself(const struct node *nodes, size_t at)
+{
+    unsigned deep = 0;
+    for (int64_t outer = nodes[at].parent; outer >= 0 && deep++ < DEEPEST; outer = nodes[outer].parent)
+        if (nodes[outer].function == nodes[at].function)
+            return true;
+    return false;
+}
+
+static int64_t process_of(const struct node *nodes, size_t at)
+{
+    int64_t outer = nodes[at].parent;
+    while (outer >= 0)
+        outer = nodes[outer].parent;
+    return -1 - outer;
+}
+
+static void document_add(struct gather *gather, const json_t *json)
+{
+    struct sampled *sampled = gather->sampled;
+    const struct document document = document_of(json);
+    size_t functions = json_array_size(document.functions), count = json_array_size(document.nodes), used = 0;
+    _cleanup_(freep) struct node *nodes = calloc(count + 1, sizeof *nodes);
+    _cleanup_(freep) uint64_t *sums = calloc(count + 1, sizeof *sums);
+    _cleanup_(freep) size_t *places = calloc(functions + 1, sizeof *places);
+    _cleanup_(freep) int64_t *last = calloc(functions + 1, sizeof *last); /* 1 + the process that was counted last */
+    gather->failed |= !nodes || !sums || !places || !last;
+    if (gather->failed)
+        return;
+    while (used < count && node_at(&document, used, &nodes[used]))
+        used++;
+    for (size_t i = 0; i < functions; i++) {
+        const struct sampled_function function = function_at(&document, i);
+        places[i] = function_known(gather, &function);
+        gather->failed |= places[i] == SIZE_MAX;
+    }
+    for (size_t i = used; !gather->failed && i-- > 0;) {
+        sums[i] += nodes[i].samples;
+        if (nodes[i].parent >= 0)
+            sums[nodes[i].parent] += sums[i];
+    }
+    for (size_t i = 0; !gather->failed && i < used; i++) {
+        struct sampled_function *function = &sampled->functions[places[nodes[i].function]];
+        int64_t process = 1 + process_of(nodes, i);
+        function->self += nodes[i].samples;
+        function->total += is_inside_itself(nodes, i) ? 0 : sums[i];
+        function->processes += last[nodes[i].function] != process;
+        last[nodes[i].function] = process;
+    }
+    sampled->hz = (unsigned)member_count(json, "hz");
+    sampled->kernel |= json_is_true(json_object_get(json, "kernel"));
+    sampled->samples += member_count(json, "samples");
+    sampled->lost += member_count(json, "lost");
+    sampled->cost_seconds += member_number(json, "cost_seconds");
+    json_array_append(sampled->documents, (json_t *)json);
+}
+
+static int read_one(void *ctx, const char *dir)
+{
+    struct gather *gather = ctx;
+    char path[PATH_MAX];
+    _cleanup_(freep) char *text = NULL;
+    size_t len;
+    if (snprintf(path, sizeof path, "%s/profile.json", dir) >= (int)sizeof path ||
+        file_read_plain(path, &text, &len) < 0)
+        return 0;
+    json_t *json = json_loadb(text, len, 0, NULL);
+    if (json_is_object(json))
+        document_add(gather, json);
+    json_decref(json);
+    return gather->failed ? -ENOMEM : 0;
+}
+
+static int by_self(const void *a, const void *b)
+{
+    const struct sampled_function *left = a, *right = b;
+    if (left->self != right->self)
+        return left->self > right->self ? -1 : 1;
+    return left->total != right->total ? (left->total > right->total ? -1 : 1) : 0;
+}
+
+int sampled_read(struct sampled **ret_sampled, const char *jobdir)
+{
+    struct gather gather = {.sampled = calloc(1, sizeof *gather.sampled)};
+    struct sampled *sampled = gather.sampled;
+    *ret_sampled = NULL;
+    if (!sampled || !(sampled->documents = json_array())) {
+        sampled_free(sampled);
+        return -ENOMEM;
+    }
+    int code = job_dirs_each(jobdir, read_one, &gather);
+    struct known *known, *next;
+    HASH_ITER(hh, gather.known, known, next)
+    {
+        HASH_DEL(gather.known, known);
+        free(known->key);
+        free(known);
+    }
+    if (code == 0 && (!json_array_size(sampled->documents) || !sampled->hz))
+        code = -ENOENT;
+    if (code < 0) {
+        sampled_free(sampled);
+        return code;
+    }
+    sampled->seconds = (double)sampled->samples / sampled->hz;
+    for (size_t i = 0; i < sampled->count; i++) {
+        struct sampled_function *function = &sampled->functions[i];
+        function->self_seconds = (double)function->self / sampled->hz;
+        function->total_seconds = (double)function->total / sampled->hz;
+    }
+    if (sampled->count)
+        qsort(sampled->functions, sampled->count, sizeof *sampled->functions, by_self);
+    *ret_sampled = sampled;
+    return 0;
+}
+
+void sampled_free(struct sampled *sampled)
+{
+    if (!sampled)
+        return;
+    free(sampled->functions);
+    json_decref(sampled->documents);
+    free(sampled);
+}
+
+/* ---- for people ---- */
+
+void sampled_put_name(struct buf *out, const struct sampled_function *function)
+{
+    const char *module = text_base(function->module);
+    if (strcmp(function->language, "kernel") == 0) {
+        buf_puts(out, "the kernel");
+        return;
+    }
+    if (function->name) {
+        text_show(out, function->name);
+        if (*function->file) {
+            buf_puts(out, " (");
+            text_show(out, text_base(function->file));
+            if (function->line)
+                buf_printf(out, ":%u", (unsigned)function->line);
+            buf_putc(out, ')');
+        } else if (*module) {
+            buf_puts(out, " (");
+            text_show(out, module);
+            buf_putc(out, ')');
+        }
+    } else if (*module && strncmp(module, "anon", 4) != 0) {
+        buf_puts(out, "in ");
+        text_show(out, module);
+    } else {
+        buf_puts(out, "code of no file");
+    }
+}
+
+/* Blanks and semicolons have a meaning there. */
+static void put_step(struct buf *out, const char *text)
+{
+    size_t start = out->len;
+    text_show(out, text);
+    for (size_t i = start; i < out->len; i++)
+        if (out->data[i] == ';')
+            out->data[i] = ':';
+}
+
+static void put_function(struct buf *out, const struct sampled_function *function)
+{
+    const char *module = text_base(function->module);
+    put_step(out, function->name ? function->name : *module ? module : "?");
+}
+
+static void put_path(struct buf *out, const struct document *document, const struct node *nodes, size_t at)
+{
+    size_t chain[DEEPEST], depth = 0;
+    int64_t outer = (int64_t)at;
+    for (; outer >= 0 && depth < DEEPEST; outer = nodes[outer].parent)
+        chain[depth++] = (size_t)outer;
+    while (outer >= 0)
+        outer = nodes[outer].parent;
+    put_step(out, text_at(json_array_get(document->processes, (size_t)(-1 - outer)), 1));
+    while (depth) {
+        const struct sampled_function function = function_at(document, nodes[chain[--depth]].function);
+        buf_putc(out, ';');
+        put_function(out, &function);
+    }
+    buf_printf(out, " %llu\n", (unsigned long long)nodes[at].samples);
+}
+
+void sampled_put_folded(struct buf *out, const struct sampled *sampled)
+{
+    size_t i;
+    json_t *json;
+    json_array_foreach(sampled->documents, i, json)
+    {
+        const struct document document = document_of(json);
+        size_t count = json_array_size(document.nodes), used = 0;
+        _cleanup_(freep) struct node *nodes = calloc(count + 1, sizeof *nodes);
+        out->failed |= !nodes;
+        while (nodes && used < count && node_at(&document, used, &nodes[used]))
+            used++;
+        for (size_t at = 0; at < used; at++)
+            if (nodes[at].samples)
+                put_path(out, &document, nodes, at);
+    }
+}

@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef SCRY_JOBDIR_ANALYSIS_SAMPLED_H
+#define SCRY_JOBDIR_ANALYSIS_SAMPLED_H
+
+#include <jansson.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/data/buf.h"
+
+/*
+ * Where a job used processors, by samples: profile.json of the job and its parts (profile/profile.h writes it), added up.
+ * Safe on any bytes.
+ */
+
+struct sampled_function {
+    const char *name;   /* NULL: only the module is known, if at all */
+    const char *module; /* "": code of no file; the kernel */
+    const char *file;   /* ""; not known */
+    uint32_t line;
+    const char *language; /* "native", "python", "kernel" */
+    uint64_t self, total; /* samples: in it; in it or in what it called */
+    uint64_t processes;   /* in which it was sampled */
+    double self_seconds, total_seconds;
+};
+
+struct sampled {
+    unsigned hz;
+    bool kernel; /* the kernel's time is in it */
+    uint64_t samples, lost;
+    double seconds, cost_seconds;       /* of processor time; and what sampling took itself */
+    struct sampled_function *functions; /* those with most samples of their own first */
+    size_t count;
+    json_t *documents; /* which the texts belong to */
+};
+
+/* 0; -ENOENT: there is none; -ENOMEM. */
+int sampled_read(struct sampled **ret_sampled, const char *jobdir);
+void sampled_free(struct sampled *sampled); /* NULL is fine */
+
+/* Appends "solve (model.c:12)", "in libm.so.6", "the kernel". */
+void sampled_put_name(struct buf *out, const struct sampled_function *function);
+
+/* Appends folded stacks, `python3;main;solve 12`: a line a path, with its samples. */
+void sampled_put_folded(struct buf *out, const struct sampled *sampled);
+
+#endif

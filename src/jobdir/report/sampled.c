@@ -1,0 +1,141 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Section of a report: where the job used processors, by samples (jobdir/analysis/sampled.h). */
+#include <stdlib.h>
+#include <string.h>
+
+#include "jobdir/analysis/sampled.h"
+#include "jobdir/report/internal.h"
+#include "jobdir/text/text.h"
+
+enum {
+    SUMMARY_FUNCTIONS = 5,
+    REPORT_FUNCTIONS = 25,
+    SAMPLES_FEW = 10,     /* say nothing of shares */
+    COVERED_PERCENT = 90, /* of the processor time: below it is said */
+};
+
+static double share_of(const struct sampled *sampled, uint64_t samples)
+{
+    return sampled->samples ? (double)samples / (double)sampled->samples : 0;
+}
+
+static void put_summary(struct buf *out, const struct sampled *sampled)
+{
+    text_label(out, "profile");
+    size_t shown = 0;
+    for (; shown < sampled->count && shown < SUMMARY_FUNCTIONS; shown++) {
+        double share = share_of(sampled, sampled->functions[shown].self);
+        if (share < 0.01)
+            break;
+        buf_printf(out, "%s%.0f %% ", shown ? ", " : "", 100 * share);
+        sampled_put_name(out, &sampled->functions[shown]);
+    }
+    buf_putc(out, '\n');
+}
+
+static void put_share(struct buf *out, const void *at, const void *row, const void *all)
+{
+    buf_printf(out, "%.1f", 100 * share_of(all, *(const uint64_t *)at));
+}
+
+static void put_name(struct buf *out, const void *at, const void *row, const void *all)
+{
+    sampled_put_name(out, row);
+}
+
+static const struct field columns[] = {
+    {.type = FIELD_COUNT, FIELD_AT(struct sampled_function, self), .column = {1, 2, 6, "self %", .text = put_share}},
+    {.type = FIELD_COUNT, FIELD_AT(struct sampled_function, total), .column = {2, 2, 7, "total %", .text = put_share}},
+    {.type = FIELD_SECONDS, FIELD_AT(struct sampled_function, self_seconds), .column = {3, 2, 9, "self"}},
+    {.type = FIELD_SHOWN, .column = {4, 2, 0, "function", .text = put_name}},
+    {0}};
+
+/* Of processes that end before their first sample is due nothing is seen. */
+static void put_covered(struct buf *out, const struct job_report *report, const struct sampled *sampled)
+{
+    double cpu = job_report_total(report).cpu_seconds;
+    if (report->info.ended && cpu > 0.5 && 100 * sampled->seconds < COVERED_PERCENT * cpu) {
+        buf_puts(out, "  of ");
+        text_seconds(out, cpu);
+        buf_printf(out, " of processor time %s: processes%s and threads that are shorter than %u ms are not sampled\n",
+                   "the samples stand for only a part", sampled->kernel ? "" : ", the kernel's part,",
+                   1000 / sampled->hz);
+    }
+    if (sampled->lost)
+        buf_printf(out, "  %llu samples were lost: this node was too busy to take them\n",
+                   (unsigned long long)sampled->lost);
+}
+
+static void put_table(struct buf *out, const struct job_report *report, const struct sampled *sampled)
+{
+    buf_printf(out, "\nWhere processors were used: %llu sample%s, %u in each second of processor time\n",
+               (unsigned long long)sampled->samples, sampled->samples == 1 ? "" : "s", sampled->hz);
+    put_covered(out, report, sampled);
+    size_t named = 0;
+    while (named < sampled->count && sampled->functions[named].self)
+        named++;
+    fields_table(out, &(struct field_table){columns, .most = REPORT_FUNCTIONS, .more = " (--json lists them)"},
+                 sampled->functions, named, sizeof *sampled->functions, sampled);
+}
+
+static bool profile_read(const struct job_report *report, struct sampled **ret_sampled)
+{
+    return report->path && report->path[0] && sampled_read(ret_sampled, report->path) == 0;
+}
+
+void report_profile_text(struct buf *out, const struct job_report *report, struct report_style style, bool whole)
+{
+    struct sampled *sampled;
+    if (report->one_rank || !profile_read(report, &sampled))
+        return;
+    if (whole && sampled->samples)
+        put_table(out, report, sampled);
+    else if (!whole && sampled->samples >= SAMPLES_FEW)
+        put_summary(out, sampled);
+    sampled_free(sampled);
+}
+
+/* ---- for programs ---- */
+
+static const struct field function_fields[] = {
+    {"name", FIELD_TEXT, FIELD_AT(struct sampled_function, name), FIELD_OR_NULL,
+     .about = "null: only the module is known"},
+    {"module", FIELD_TEXT, FIELD_AT(struct sampled_function, module), .about = "the file that it is in; \"\": none"},
+    {"file", FIELD_TEXT, FIELD_AT(struct sampled_function, file), .about = "of its source; \"\": not known"},
+    {"line", FIELD_INTEGER, FIELD_AT(struct sampled_function, line), FIELD_ZERO_IS_NULL},
+    {"language", FIELD_CHOICE, FIELD_AT(struct sampled_function, language), .choices = "native|python|kernel"},
+    {"self_samples", FIELD_COUNT, FIELD_AT(struct sampled_function, self)},
+    {"total_samples", FIELD_COUNT, FIELD_AT(struct sampled_function, total), .about = "in it, or in what it called"},
+    {"self_seconds", FIELD_SECONDS, FIELD_AT(struct sampled_function, self_seconds), .about = "of processor time"},
+    {"total_seconds", FIELD_SECONDS, FIELD_AT(struct sampled_function, total_seconds)},
+    {"processes", FIELD_COUNT, FIELD_AT(struct sampled_function, processes), .about = "in which it was sampled"},
+    {0}};
+
+static const struct field sampled_fields[] = {
+    {"hz", FIELD_COUNT, FIELD_AT(struct sampled, hz), .about = "samples in each second of a thread's processor time"},
+    {"samples", FIELD_COUNT, FIELD_AT(struct sampled, samples)},
+    {"lost", FIELD_COUNT, FIELD_AT(struct sampled, lost)},
+    {"seconds", FIELD_SECONDS, FIELD_AT(struct sampled, seconds),
+     .about = "of processor time that the samples stand for"},
+    {"cost_seconds", FIELD_SECONDS, FIELD_AT(struct sampled, cost_seconds),
+     .about = "of processor time that scry took for them"},
+    {"kernel", FIELD_BOOL, FIELD_AT(struct sampled, kernel),
+     .about = "the kernel's time for the job is in it; false: perf_event_paranoid does not let users see it"},
+    {"functions", FIELD_LIST, FIELD_ROWS(struct sampled, functions, count), .of = function_fields},
+    {0}};
+
+static json_t *profile_json(const void *row, const void *all)
+{
+    const struct job_report *report = row;
+    struct sampled *sampled;
+    if (!profile_read(report, &sampled))
+        return json_null();
+    json_t *json = fields_json(sampled_fields, sampled, sampled);
+    sampled_free(sampled);
+    return json;
+}
+
+const struct field report_profile_fields[] = {
+    {"profile", FIELD_OBJECT, .flags = FIELD_OR_NULL, .json = profile_json, .of = sampled_fields,
+     .about = "where processors were used, by samples; null: none were taken (--profile)"},
+    {0}};

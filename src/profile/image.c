@@ -1,0 +1,316 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "profile/profile.h"
+
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/data/cleanup.h"
+#include "jobdir/text/text.h"
+#include "symbols/index/cfi.h"
+
+/* A program that makes code while it runs maps again and again; more than this is not kept. */
+enum { MAPPINGS_MOST = 1 << 16 };
+
+static const char vdso[] = "[vdso]";
+
+static void file_free(struct image_file *file)
+{
+    cfi_free(file->cfi);
+    index_close(file->index);
+    free(file->open_path);
+    free(file->path);
+    free(file);
+}
+
+/* What it executed is gone. */
+static void python_forget(struct image_process *process)
+{
+    python_sampler_free(process->python);
+    process->python = NULL;
+    process->has_python = false;
+    process->looks = 0;
+}
+
+static void process_free(struct image_process *process)
+{
+    python_forget(process);
+    free(process->mappings);
+    free(process);
+}
+
+void images_done(struct images *images)
+{
+    struct image_process *process, *next_process;
+    struct image_file *file, *next_file;
+    HASH_ITER(hh, images->processes, process, next_process)
+    {
+        HASH_DEL(images->processes, process);
+        process_free(process);
+    }
+    HASH_ITER(hh, images->files, file, next_file)
+    {
+        HASH_DEL(images->files, file);
+        file_free(file);
+    }
+}
+
+struct image_process *image_process_of(struct images *images, pid_t pid)
+{
+    struct image_process *process;
+    HASH_FIND_INT(images->processes, &pid, process);
+    if (process)
+        return process;
+    process = calloc(1, sizeof *process);
+    if (!process) {
+        images->failed = true;
+        return NULL;
+    }
+    process->pid = pid;
+    process->threads = 1;
+    process->number = images->numbered++;
+    HASH_ADD_INT(images->processes, pid, process);
+    return process;
+}
+
+static struct image_file *file_of(struct images *images, const struct image_file_key *key, const char *path)
+{
+    struct image_file *file;
+    HASH_FIND(hh, images->files, key, sizeof *key, file);
+    if (file)
+        return file;
+    file = calloc(1, sizeof *file);
+    if (!file || !(file->path = strdup(path))) {
+        free(file);
+        images->failed = true;
+        return NULL;
+    }
+    file->key = *key;
+    HASH_ADD(hh, images->files, key, sizeof file->key, file);
+    return file;
+}
+
+/* The inode is compared, the device is not: files in overlays and in btrfs have another one in mappings than stat(2) says.
+ */
+static int open_at(struct image_file *file, const char *path)
+{
+    struct stat stat_of;
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+    if (fd < 0)
+        return -1;
+    if (fstat(fd, &stat_of) < 0 || !S_ISREG(stat_of.st_mode) || (uint64_t)stat_of.st_ino != file->key.inode) {
+        close(fd);
+        return -1;
+    }
+    file->open_path = strdup(path);
+    return fd;
+}
+
+static void file_open(struct image_file *file, pid_t pid)
+{
+    char path[PATH_MAX];
+    file->opened = true;
+    if (strcmp(file->path, vdso) == 0)
+        file->cfi = cfi_open(-1);
+    if (file->path[0] != '/' || !file->key.inode)
+        return;
+    int len =
+        snprintf(path, sizeof path, "/proc/%d/root%s", pid, file->path); /* in a container others have the same names */
+    int fd = len < (int)sizeof path ? open_at(file, path) : -1;
+    if (fd < 0)
+        fd = open_at(file, file->path);
+    if (fd >= 0)
+        file->cfi = cfi_open(fd);
+}
+
+bool image_address(const struct image_process *process, const struct image_mapping *mapping, uint64_t address,
+                   uint64_t *ret_address, uint64_t *ret_bias)
+{
+    struct image_file *file = mapping->file;
+    uint64_t offset = address - mapping->start + mapping->offset;
+    if (!file->opened)
+        file_open(file, process->pid);
+    if (!cfi_address(file->cfi, offset, ret_address))
+        return false;
+    *ret_bias = address - *ret_address;
+    return true;
+}
+
+/* The first mapping that ends above the address. */
+static size_t mapping_at(const struct image_process *process, uint64_t address)
+{
+    size_t from = 0, to = process->count;
+    while (from < to) {
+        size_t middle = from + (to - from) / 2;
+        if (process->mappings[middle].end <= address)
+            from = middle + 1;
+        else
+            to = middle;
+    }
+    return from;
+}
+
+const struct image_mapping *image_find(const struct image_process *process, uint64_t address)
+{
+    size_t at = mapping_at(process, address);
+    return at < process->count && process->mappings[at].start <= address ? &process->mappings[at] : NULL;
+}
+
+static bool make_room(struct images *images, struct image_process *process, size_t more)
+{
+    size_t room = process->count + more;
+    if (room <= process->room)
+        return true;
+    room = room < 16 ? 16 : 2 * room;
+    struct image_mapping *mappings = room > MAPPINGS_MOST ? NULL : realloc(process->mappings, room * sizeof *mappings);
+    if (!mappings) {
+        images->failed = true;
+        return false;
+    }
+    process->mappings = mappings;
+    process->room = room;
+    return true;
+}
+
+/* What lay there before is gone, or cut; one that reaches beyond both of its ends becomes two. */
+static void map(struct images *images, struct image_process *process, const struct image_mapping *new)
+{
+    if (new->end <= new->start || !make_room(images, process, 2))
+        return;
+    struct image_mapping *mappings = process->mappings;
+    size_t at = mapping_at(process, new->start), end = at;
+    if (at < process->count && mappings[at].start < new->start) {
+        struct image_mapping rest = mappings[at];
+        mappings[at++].end = new->start;
+        end = at;
+        if (rest.end > new->end) {
+            rest.offset += new->end - rest.start;
+            rest.start = new->end;
+            memmove(&mappings[at + 1], &mappings[at], (process->count - at) * sizeof *mappings);
+            mappings[at] = rest;
+            process->count++;
+        }
+    }
+    while (end < process->count && mappings[end].end <= new->end)
+        end++;
+    if (end < process->count && mappings[end].start < new->end) {
+        mappings[end].offset += new->end - mappings[end].start;
+        mappings[end].start = new->end;
+    }
+    memmove(&mappings[at + 1], &mappings[end], (process->count - end) * sizeof *mappings);
+    mappings[at] = *new;
+    process->count += 1 + at - end;
+}
+
+/* ---- perf's records (perf_event_open(2)) ---- */
+
+struct mmap2_record {
+    struct perf_event_header header;
+    uint32_t pid, tid;
+    uint64_t start, size, offset;
+    uint32_t major, minor;
+    uint64_t inode, generation;
+    uint32_t protection, flags;
+    char path[];
+};
+
+struct comm_record {
+    struct perf_event_header header;
+    uint32_t pid, tid;
+    char name[];
+};
+
+struct task_record { /* FORK, EXIT */
+    struct perf_event_header header;
+    uint32_t pid, parent, tid, parent_tid;
+    uint64_t time;
+};
+
+static void apply_mmap(struct images *images, const struct perf_event_header *header)
+{
+    const struct mmap2_record *record = (const void *)header;
+    size_t room = header->size - sizeof *record;
+    if (header->size <= sizeof *record || !memchr(record->path, '\0', room))
+        return;
+    struct image_process *process = image_process_of(images, (pid_t)record->pid);
+    struct image_file_key key = {record->major, record->minor, record->inode};
+    if (strcmp(record->path, vdso) == 0)
+        key.major = UINT32_MAX; /* else as what is in no file, code that was made by the program */
+    struct image_file *file = process ? file_of(images, &key, record->path) : NULL;
+    if (file && strstr(text_base(record->path), "python"))
+        process->has_python = true;
+    if (file)
+        map(images, process,
+            &(struct image_mapping){record->start, record->start + record->size, record->offset, file});
+}
+
+static void apply_name(struct images *images, const struct perf_event_header *header)
+{
+    const struct comm_record *record = (const void *)header;
+    bool executed = header->misc & PERF_RECORD_MISC_COMM_EXEC;
+    if (header->size <= sizeof *record || (record->pid != record->tid && !executed))
+        return; /* a thread's */
+    struct image_process *process = image_process_of(images, (pid_t)record->pid);
+    if (!process)
+        return;
+    if (executed) { /* its memory is new, and it has one thread */
+        process->count = 0;
+        process->threads = 1;
+        process->number = images->numbered++;
+        python_forget(process);
+    }
+    snprintf(process->name, sizeof process->name, "%.*s", (int)(header->size - sizeof *record), record->name);
+}
+
+static void apply_fork(struct images *images, const struct perf_event_header *header)
+{
+    const struct task_record *record = (const void *)header;
+    struct image_process *parent = image_process_of(images, (pid_t)record->parent);
+    struct image_process *process = image_process_of(images, (pid_t)record->pid);
+    if (!parent || !process)
+        return;
+    if (process == parent) {
+        process->threads++;
+        return;
+    }
+    process->count = 0;
+    process->threads = 1;
+    process->number = images->numbered++; /* the number of a process may come again */
+    python_forget(process);
+    process->has_python = parent->has_python;
+    memcpy(process->name, parent->name, sizeof process->name);
+    if (parent->count && make_room(images, process, parent->count)) {
+        memcpy(process->mappings, parent->mappings, parent->count * sizeof *parent->mappings);
+        process->count = parent->count;
+    }
+}
+
+static void apply_exit(struct images *images, const struct perf_event_header *header)
+{
+    const struct task_record *record = (const void *)header;
+    struct image_process *process;
+    pid_t pid = (pid_t)record->pid;
+    HASH_FIND_INT(images->processes, &pid, process);
+    if (!process || --process->threads > 0)
+        return;
+    HASH_DEL(images->processes, process);
+    process_free(process);
+}
+
+void images_apply(struct images *images, const struct perf_event_header *record)
+{
+    if (record->type == PERF_RECORD_MMAP2)
+        apply_mmap(images, record);
+    else if (record->type == PERF_RECORD_COMM)
+        apply_name(images, record);
+    else if (record->size < sizeof(struct task_record))
+        return;
+    else if (record->type == PERF_RECORD_FORK)
+        apply_fork(images, record);
+    else if (record->type == PERF_RECORD_EXIT)
+        apply_exit(images, record);
+}

@@ -1,0 +1,552 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * scry-profile PID HZ FILE: where a process and all that come from it use the processor, until its standard input is closed.
+ *
+ * The kernel's clock of processor time (perf_event_open(2), cpu-clock) interrupts each thread HZ times a second of its own
+ * time, copies its registers and the top of its stack into a ring, and lets it go on: no signal, no stop. Children inherit
+ * that. What is done with the copies happens here, outside of the job: stacks are unwound by call frame information,
+ * functions named by the files' indexes, which scry-symbols makes. PID must not have executed its program yet: of what was
+ * mapped before nothing is known.
+ *
+ * Writes a line to standard output when all is set up: "ready", or why nothing can be measured. FILE is written each
+ * PROFILE_WRITE_NS in which there was something new, and at the end (profile/profile.h has its form).
+ */
+#include <errno.h>
+#include <inttypes.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/ioctl.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/data/cleanup.h"
+#include "base/system/clock.h"
+#include "base/system/dirs.h"
+#include "base/system/file.h"
+#include "base/system/loop.h"
+#include "base/system/proc_file.h"
+#include "base/system/process.h"
+#include "probe/perf_ring.h"
+#include "profile/profile.h"
+#include "shm/waits.h"
+#include "symbols/client/client.h"
+#include "symbols/index/cfi.h"
+
+enum {
+    STACK_BYTES = 8192,    /* of the stack; what lies deeper is read from the process while it lives */
+    RING_PAGES = 128,      /* for each processor, less where there are many of them */
+    RING_PAGES_LEAST = 16, /* some samples */
+    RINGS_PAGES = 4096,    /* in all */
+    FRAMES_MOST = 256,
+    PYTHON_LOOKS = 5, /* for Python in a process that has a file of that name */
+    PRIORITY = 5,     /* nice(2): later than the job */
+    INDEX_MOST = 64   /* files that are asked for at once */
+};
+
+/* ax, bx, cx, dx, si, di, bp, sp, ip, r8 ... r15, as <asm/perf_regs.h> numbers them, and their DWARF numbers. */
+#define REGISTERS_MASK UINT64_C(0xff01ff)
+static const unsigned char dwarf_numbers[LINES_REGISTERS] = {0, 3, 2, 1, 4, 5, 6, 7, 16, 8, 9, 10, 11, 12, 13, 14, 15};
+enum { REG_BP = 6, REG_SP = 7, REG_PC = 16 };
+
+struct record { /* of some ring, in the order of time */
+    uint64_t time_ns, order;
+    struct profile_python *python; /* where the thread was a moment later */
+    size_t python_count;
+    struct perf_event_header header[]; /* and what follows it */
+};
+
+struct sampler {
+    pid_t root;
+    unsigned hz;
+    const char *path;
+    struct loop *loop;
+    struct perf_ring *rings;
+    size_t ring_count;
+    struct record **records; /* that wait until all rings are as far */
+    size_t record_count, record_room;
+    uint64_t order;
+    bool kernel, ending;
+    uint64_t lost, unwound, cut;
+    uint64_t start_ns, end_ns, written_ns, samples, written_samples;
+    struct images images;
+    struct profile *profile;
+    struct helper_process helper; /* pid 0: none runs */
+    struct helper_reader answers;
+    struct loop_source *helper_source;
+};
+
+/* ---- a stack ---- */
+
+struct reading { /* of a thread's stack: what was copied with the sample, then the process itself */
+    pid_t pid;
+    uint64_t sp;
+    const char *stack;
+    size_t size;
+    uint64_t words_at; /* the last words that were read from the process */
+    uint64_t words[64];
+    size_t word_count;
+};
+
+static bool read_word(void *ctx, uint64_t address, uint64_t *ret_word)
+{
+    struct reading *reading = ctx;
+    uint64_t at = address - reading->sp;
+    if (at < reading->size && reading->size - at >= sizeof *ret_word) {
+        memcpy(ret_word, reading->stack + at, sizeof *ret_word);
+        return true;
+    }
+    if (at >= UINT64_C(1) << 32 || address % sizeof *ret_word)
+        return false; /* not in the stack */
+    at = (address - reading->words_at) / sizeof *ret_word;
+    if (address < reading->words_at || at >= reading->word_count) {
+        reading->words_at = address;
+        reading->word_count =
+            proc_peek(reading->pid, address, reading->words, sizeof reading->words) / sizeof *ret_word;
+        at = 0;
+    }
+    if (at >= reading->word_count)
+        return false;
+    *ret_word = reading->words[at];
+    return true;
+}
+
+/* Code without call frame information: where its frame is if it keeps one in %rbp; the innermost function may not have made
+ * it yet, or makes none. */
+static bool step_without(const struct image_process *process, struct lines_registers *registers,
+                         struct reading *reading, bool innermost)
+{
+    uint64_t bp = registers->known >> REG_BP & 1 ? registers->values[REG_BP] : 0, sp = registers->values[REG_SP];
+    uint64_t frame[2];
+    if (bp >= sp && bp - sp < UINT64_C(1) << 20 && read_word(reading, bp, &frame[0]) &&
+        read_word(reading, bp + sizeof *frame, &frame[1]) && image_find(process, frame[1]) && frame[0] > bp)
+        sp = bp + sizeof frame;
+    else if (innermost && read_word(reading, sp, &frame[1]) && image_find(process, frame[1]))
+        frame[0] = bp, sp += sizeof *frame;
+    else
+        return false;
+    registers->values[REG_BP] = frame[0];
+    registers->values[REG_SP] = sp;
+    registers->values[REG_PC] = frame[1];
+    registers->known = 1U << REG_BP | 1U << REG_SP | 1U << REG_PC;
+    return true;
+}
+
+/* *ret_whole: out to where the thread began. */
+static size_t unwind(const struct image_process *process, struct lines_registers *registers, struct reading *reading,
+                     struct profile_frame *ret_frames, bool *ret_whole)
+{
+    size_t count = 0;
+    bool interrupted = true; /* the program counter is where it is, and not where a call returns to */
+    *ret_whole = false;
+    while (count < FRAMES_MOST) {
+        uint64_t pc = registers->values[REG_PC] - !interrupted, sp = registers->values[REG_SP], bias;
+        const struct image_mapping *mapping = image_find(process, pc);
+        struct profile_frame *frame = &ret_frames[count++];
+        *frame = (struct profile_frame){mapping ? mapping->file : NULL, pc};
+        enum cfi_step step = CFI_UNKNOWN;
+        if (mapping && image_address(process, mapping, pc, &frame->address, &bias))
+            step = cfi_step(mapping->file->cfi, frame->address, bias, registers, read_word, reading, &interrupted);
+        else
+            interrupted = false;
+        *ret_whole = step == CFI_OUTERMOST;
+        if (*ret_whole || (step == CFI_UNKNOWN && !step_without(process, registers, reading, count == 1)))
+            break;
+        if (step == CFI_UNKNOWN)
+            interrupted = false;
+        if (registers->values[REG_SP] <= sp && count > 1)
+            break; /* stacks grow downwards: it would go round in a circle */
+    }
+    return count;
+}
+
+struct sample_head {
+    struct perf_event_header header;
+    uint64_t ip;
+    uint32_t pid, tid;
+    uint64_t time_ns;
+    uint64_t abi; /* PERF_SAMPLE_REGS_ABI_NONE: no registers follow */
+};
+
+static void take_sample(struct sampler *sampler, const struct record *record)
+{
+    const struct perf_event_header *header = record->header;
+    const struct sample_head *head = (const void *)header;
+    const char *at = (const char *)(head + 1), *end = (const char *)header + header->size;
+    struct profile_frame frames[FRAMES_MOST];
+    struct lines_registers registers = {.known = (1U << LINES_REGISTERS) - 1};
+    bool whole = false;
+    size_t count = 0;
+    if (header->size < sizeof *head)
+        return;
+    struct image_process *process = image_process_of(&sampler->images, (pid_t)head->pid);
+    if (!process)
+        return;
+    if (head->abi == PERF_SAMPLE_REGS_ABI_64 && end - at >= (ptrdiff_t)(LINES_REGISTERS * 8 + 8)) {
+        uint64_t size, used = 0;
+        for (int i = 0; i < LINES_REGISTERS; i++, at += 8)
+            memcpy(&registers.values[dwarf_numbers[i]], at, 8);
+        memcpy(&size, at, sizeof size);
+        at += sizeof size;
+        if (size && size <= STACK_BYTES && size + sizeof used <= (uint64_t)(end - at))
+            memcpy(&used, at + size, sizeof used);
+        struct reading reading = {
+            .pid = process->pid, .sp = registers.values[REG_SP], .stack = at, .size = used < size ? used : size};
+        count = unwind(process, &registers, &reading, frames, &whole);
+    }
+    sampler->samples++;
+    sampler->unwound += whole;
+    sampler->cut += count == FRAMES_MOST;
+    const struct profile_sample sample = {
+        .frames = frames,
+        .count = count,
+        .whole = whole,
+        .in_kernel = (header->misc & PERF_RECORD_MISC_CPUMODE_MASK) == PERF_RECORD_MISC_KERNEL,
+        .python = record->python,
+        .python_count = record->python_count,
+    };
+    profile_add(sampler->profile, process, &sample);
+}
+
+/* ---- the rings ---- */
+
+/* Is it Python? It may take a while until that is set up. */
+static struct python_sampler *python_of(struct image_process *process)
+{
+    struct python_program program;
+    if (!process->has_python || process->python || process->looks >= PYTHON_LOOKS)
+        return process->python;
+    process->looks++;
+    if (python_find(&program, process->pid) == 0)
+        process->python = python_sampler_new(&program);
+    return process->python;
+}
+
+/* Its memory is read now, so that this is as near to the sample as can be. */
+static void python_take(struct sampler *sampler, const struct sample_head *head, struct record *record)
+{
+    struct python_sample_frame frames[FRAMES_MOST];
+    struct image_process *process;
+    pid_t pid = (pid_t)head->pid;
+    HASH_FIND_INT(sampler->images.processes, &pid, process);
+    struct python_sampler *python = process ? python_of(process) : NULL;
+    size_t count = python ? python_sample(python, (pid_t)head->tid, frames, FRAMES_MOST) : 0;
+    record->python = count ? calloc(count, sizeof *record->python) : NULL;
+    for (size_t i = 0; record->python && i < count; i++) {
+        const struct profile_code *code = profile_code(sampler->profile, frames[i].code);
+        if (code)
+            record->python[record->python_count++] = (struct profile_python){code, frames[i].entry};
+    }
+}
+
+static void record_free(struct record *record)
+{
+    free(record->python);
+    free(record);
+}
+
+static bool record_keep(struct sampler *sampler, const struct perf_event_header *header)
+{
+    struct perf_record_id id;
+    if (header->type == PERF_RECORD_SAMPLE && header->size >= sizeof(struct sample_head))
+        id.time_ns = ((const struct sample_head *)(const void *)header)->time_ns;
+    else if (!perf_record_id(header, &id))
+        return false;
+    if (sampler->record_count == sampler->record_room) {
+        size_t room = sampler->record_room ? 2 * sampler->record_room : 64;
+        struct record **records = realloc(sampler->records, room * sizeof *records);
+        if (!records)
+            return false;
+        sampler->records = records;
+        sampler->record_room = room;
+    }
+    struct record *record = malloc(sizeof *record + header->size);
+    if (!record)
+        return false;
+    *record = (struct record){.time_ns = id.time_ns, .order = sampler->order++};
+    memcpy(record->header, header, header->size);
+    if (header->type == PERF_RECORD_SAMPLE)
+        python_take(sampler, (const void *)header, record);
+    sampler->records[sampler->record_count++] = record;
+    return true;
+}
+
+static int by_time(const void *a, const void *b)
+{
+    const struct record *left = *(struct record *const *)a, *right = *(struct record *const *)b;
+    if (left->time_ns != right->time_ns)
+        return left->time_ns < right->time_ns ? -1 : 1;
+    return left->order < right->order ? -1 : 1;
+}
+
+static void record_apply(struct sampler *sampler, const struct record *record)
+{
+    if (record->header->type == PERF_RECORD_SAMPLE)
+        take_sample(sampler, record);
+    else
+        images_apply(&sampler->images, record->header);
+}
+
+/* What is earlier than the look at the first ring is in all of them, but for records that are just being written. */
+static void rings_read(struct sampler *sampler)
+{
+    uint64_t until = sampler->ending ? UINT64_MAX : clock_now_ns() - PROFILE_ORDER_NS;
+    for (size_t i = 0; i < sampler->ring_count; i++) {
+        struct perf_ring *ring = &sampler->rings[i];
+        const struct perf_event_header *header;
+        uint64_t dropped = 0;
+        perf_ring_begin(ring);
+        while ((header = perf_ring_next(ring, &dropped))) {
+            if (header->type == PERF_RECORD_LOST && header->size >= sizeof *header + 16)
+                sampler->lost += ((const uint64_t *)(const void *)(header + 1))[1];
+            else if (!record_keep(sampler, header))
+                sampler->lost++;
+        }
+        perf_ring_end(ring);
+        sampler->lost += dropped != 0;
+    }
+    if (sampler->record_count)
+        qsort(sampler->records, sampler->record_count, sizeof *sampler->records, by_time);
+    size_t done = 0;
+    for (; done < sampler->record_count && sampler->records[done]->time_ns <= until; done++) {
+        record_apply(sampler, sampler->records[done]);
+        record_free(sampler->records[done]);
+    }
+    sampler->record_count -= done;
+    if (done)
+        memmove(sampler->records, sampler->records + done, sampler->record_count * sizeof *sampler->records);
+}
+
+static void on_ring(void *ctx, int fd, uint32_t events)
+{
+    (void)fd, (void)events;
+    rings_read(ctx);
+}
+
+/* One event for each processor, since children inherit only such; it is on a processor that the kernel writes. */
+static int rings_open(struct sampler *sampler, struct err *err)
+{
+    _cleanup_(freep) int *cpus = calloc(PERF_CPUS, sizeof *cpus);
+    size_t count = cpus ? perf_processors(cpus, PERF_CPUS) : 0, pages = RING_PAGES;
+    struct perf_event_attr attr = perf_attr(PERF_COUNT_SW_CPU_CLOCK, 0);
+    attr.watermark = 0;
+    attr.wakeup_events = 1; /* each sample: see python_take */
+    attr.sample_period = NS_PER_SECOND / sampler->hz;
+    attr.sample_type |= PERF_SAMPLE_IP | PERF_SAMPLE_REGS_USER | PERF_SAMPLE_STACK_USER;
+    attr.sample_regs_user = REGISTERS_MASK;
+    attr.sample_stack_user = STACK_BYTES;
+    attr.inherit = attr.mmap = attr.mmap2 = attr.comm = attr.comm_exec = attr.task = 1;
+    attr.exclude_kernel = 0;
+    sampler->kernel = true;
+    sampler->rings = calloc(count ? count : 1, sizeof *sampler->rings);
+    if (!cpus || !sampler->rings)
+        return err_set(err, -ENOMEM, "out of memory");
+    while (pages > RING_PAGES_LEAST && pages * count > RINGS_PAGES)
+        pages /= 2;
+    for (size_t i = 0; i < count; i++) {
+        struct perf_ring *ring = &sampler->rings[sampler->ring_count];
+        int code = perf_ring_open(ring, &attr, sampler->root, cpus[i], pages);
+        if (code == -EACCES && sampler->kernel && !sampler->ring_count) { /* perf_event_paranoid 2 */
+            attr.exclude_kernel = 1;
+            sampler->kernel = false;
+            code = perf_ring_open(ring, &attr, sampler->root, cpus[i], pages);
+        }
+        if (code == -ENODEV)
+            continue; /* went offline since we looked */
+        if (code < 0)
+            return perf_explain(err, code, "the profile");
+        sampler->ring_count++;
+        if (!loop_add_fd(sampler->loop, ring->fd, EPOLLIN, on_ring, sampler))
+            return err_set(err, -ENOMEM, "out of memory");
+    }
+    return sampler->ring_count ? 0 : err_set(err, -ENODEV, "no processor is online");
+}
+
+/* ---- names ---- */
+
+static void functions_ask(struct sampler *sampler);
+
+static void helper_done(struct sampler *sampler)
+{
+    loop_remove(sampler->helper_source);
+    sampler->helper_source = NULL;
+    close(sampler->helper.input);
+    close(sampler->helper.output);
+    kill(sampler->helper.pid, SIGKILL); /* it has closed its output: it is ending, or has gone wrong */
+    waitpid(sampler->helper.pid, NULL, 0);
+    helper_reader_done(&sampler->answers);
+    sampler->answers = (struct helper_reader){0};
+    sampler->helper = (struct helper_process){0};
+    for (struct image_file *file = sampler->images.files; file; file = file->hh.next)
+        if (file->state == FILE_WAITING)
+            file->state = FILE_DONE;
+    profile_fold(sampler->profile, false);
+    functions_ask(sampler);
+}
+
+static void helper_answered(struct sampler *sampler, const struct helper_answer *answer)
+{
+    for (struct image_file *file = sampler->images.files; file; file = file->hh.next) {
+        if (file->state != FILE_WAITING || strcmp(file->open_path, answer->file) != 0)
+            continue;
+        int code = answer->kind == HELPER_OK       ? index_open_key(&file->index, answer->key, NULL)
+                   : answer->kind == HELPER_MEMORY ? index_open_file(&file->index, answer->path, answer->key, NULL)
+                                                   : -ENOENT;
+        if (code < 0)
+            file->index = NULL;
+        file->state = FILE_DONE;
+    }
+}
+
+static void on_helper(void *ctx, int fd, uint32_t events)
+{
+    struct sampler *sampler = ctx;
+    struct helper_answer answer;
+    char bytes[4096];
+    ssize_t len = read(fd, bytes, sizeof bytes);
+    (void)events;
+    if (len < 0 && (errno == EAGAIN || errno == EINTR))
+        return;
+    if (len > 0)
+        helper_feed(&sampler->answers, bytes, (size_t)len);
+    int code;
+    while ((code = helper_next(&sampler->answers, &answer, NULL)) > 0)
+        helper_answered(sampler, &answer);
+    if (len <= 0 || code < 0)
+        helper_done(sampler);
+}
+
+/* The indexes of files that samples were in: those in the cache are opened, the others made by scry-symbols. */
+static void functions_ask(struct sampler *sampler)
+{
+    static char name[] = "scry-symbols", index[] = "index";
+    char *argv[INDEX_MOST + 3] = {name, index};
+    size_t count = 2;
+    if (sampler->helper.pid)
+        return;
+    for (struct image_file *file = sampler->images.files; file && count < INDEX_MOST + 2; file = file->hh.next) {
+        if (!file->opened || file->state != FILE_NEW)
+            continue;
+        int code = file->open_path && file->cfi ? index_open(&file->index, file->open_path, NULL) : -ENOEXEC;
+        file->state = FILE_DONE;
+        if (code < 0)
+            file->index = NULL;
+        if (code != -ENOENT && code != -EBADMSG)
+            continue;
+        file->state = FILE_WAITING;
+        argv[count++] = file->open_path;
+    }
+    if (count > 2 && helper_process_start(&sampler->helper, argv, NULL) == 0) {
+        sampler->helper_source = loop_add_fd(sampler->loop, sampler->helper.output, EPOLLIN, on_helper, sampler);
+        if (!sampler->helper_source)
+            helper_done(sampler);
+    } else if (count > 2) {
+        sampler->helper = (struct helper_process){0};
+        for (struct image_file *file = sampler->images.files; file; file = file->hh.next)
+            if (file->state == FILE_WAITING)
+                file->state = FILE_DONE;
+    }
+    profile_fold(sampler->profile, false);
+}
+
+/* ---- the file ---- */
+
+static double cost_seconds(void)
+{
+    double seconds = 0;
+    for (int who = RUSAGE_CHILDREN; who <= RUSAGE_SELF; who++) {
+        struct rusage usage;
+        if (getrusage(who, &usage) == 0)
+            seconds += (double)(usage.ru_utime.tv_sec + usage.ru_stime.tv_sec) +
+                       (double)(usage.ru_utime.tv_usec + usage.ru_stime.tv_usec) / 1e6;
+    }
+    return seconds;
+}
+
+static void write_profile(struct sampler *sampler)
+{
+    json_t *object = json_pack(
+        "{s:i, s:i, s:b, s:I, s:I, s:I, s:f, s:f}", "version", 1, "hz", (int)sampler->hz, "kernel", sampler->kernel,
+        "lost", (json_int_t)sampler->lost, "whole", (json_int_t)sampler->unwound, "cut", (json_int_t)sampler->cut,
+        "seconds", (double)(clock_now_ns() - sampler->start_ns) / NS_PER_SECOND, "cost_seconds", cost_seconds());
+    if (object)
+        profile_put(sampler->profile, object);
+    char *text = object ? json_dumps(object, JSON_COMPACT | JSON_REAL_PRECISION(6)) : NULL;
+    if (text)
+        file_replace_soon(sampler->path, text, strlen(text), 0600);
+    free(text);
+    json_decref(object);
+    sampler->written_ns = clock_now_ns();
+    sampler->written_samples = sampler->samples;
+}
+
+static void on_tick(void *ctx)
+{
+    struct sampler *sampler = ctx;
+    rings_read(sampler);
+    functions_ask(sampler);
+    if (sampler->samples != sampler->written_samples && clock_now_ns() - sampler->written_ns > PROFILE_WRITE_NS)
+        write_profile(sampler);
+}
+
+static void on_input(void *ctx, int fd, uint32_t events)
+{
+    struct sampler *sampler = ctx;
+    char bytes[64];
+    (void)events;
+    ssize_t len = read(fd, bytes, sizeof bytes);
+    if (len == 0 || (len < 0 && errno != EAGAIN && errno != EINTR))
+        loop_stop(sampler->loop);
+}
+
+static int run(struct sampler *sampler, struct err *err)
+{
+    int code = loop_new(&sampler->loop);
+    if (code < 0)
+        return err_errno(err, code, "cannot start");
+    sampler->profile = profile_new();
+    if (!sampler->profile || !loop_add_fd(sampler->loop, STDIN_FILENO, EPOLLIN, on_input, sampler) ||
+        !loop_add_timer(sampler->loop, PROFILE_TICK_NS, PROFILE_TICK_NS, on_tick, sampler))
+        return err_set(err, -ENOMEM, "out of memory");
+    code = rings_open(sampler, err);
+    if (code < 0)
+        return code;
+    sampler->start_ns = sampler->written_ns = clock_now_ns();
+    puts("ready");
+    fclose(stdout);
+    loop_run(sampler->loop);
+    for (size_t i = 0; i < sampler->ring_count; i++)
+        ioctl(sampler->rings[i].fd, PERF_EVENT_IOC_DISABLE, 0);
+    sampler->ending = true;
+    rings_read(sampler);
+    const uint64_t until = clock_now_ns() + PROFILE_NAMES_NS;
+    functions_ask(sampler);
+    for (uint64_t now; sampler->helper.pid && (now = clock_now_ns()) < until;)
+        loop_step(sampler->loop, (int64_t)(until - now));
+    profile_fold(sampler->profile, true);
+    write_profile(sampler);
+    return 0;
+}
+
+int main(int argc, char **argv)
+{
+    struct sampler sampler = {.root = argc == 4 ? atoi(argv[1]) : 0, .hz = argc == 4 ? (unsigned)atoi(argv[2]) : 0};
+    struct err err = {0};
+    if (sampler.root <= 0 || !sampler.hz) {
+        fprintf(stderr, "usage: scry-profile PID HZ FILE (scry run --profile starts it)\n");
+        return 2;
+    }
+    sampler.path = argv[3];
+    prctl(PR_SET_NAME, PROFILE_PROCESS_NAME);
+    setpriority(PRIO_PROCESS, 0, PRIORITY);
+    signal(SIGPIPE, SIG_IGN);
+    if (run(&sampler, &err) < 0)
+        puts(err.text);
+    if (sampler.helper.pid)
+        kill(sampler.helper.pid, SIGKILL);
+    return err.text[0] ? 1 : 0;
+}

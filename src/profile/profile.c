@@ -1,0 +1,386 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "profile/profile.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "jobdir/text/text.h"
+
+/* Limits of memory: so many nodes are a few MB. Where there are more, the deeper ones count for their callers. */
+enum { NODES_MOST = 1 << 18, WAITING_MOST = 1 << 14, PROCESSES_MOST = 1 << 12 };
+
+struct profile_code {
+    char *key, *function, *file; /* the last two NULL: no memory */
+    int32_t line;
+    UT_hash_handle hh;
+};
+
+struct stack { /* that waits */
+    struct stack *next;
+    uint32_t process;
+    bool whole, in_kernel;
+    size_t count, python_count;
+    struct profile_python *python; /* behind the frames */
+    struct profile_frame frames[];
+};
+
+/* What can be a function: one of its members says. */
+struct function_key {
+    struct image_file *file;
+    uint64_t start; /* UINT64_MAX: which function of the file is not known */
+    const struct profile_code *code;
+    bool kernel;
+};
+
+struct function {
+    struct function_key key;
+    uint32_t number;
+    bool interprets; /* Python */
+    bool starts;     /* the program, or a thread: nobody wants to see it */
+    UT_hash_handle hh;
+};
+
+struct node {
+    struct node_key {
+        int64_t parent;
+        uint32_t function;
+    } key;
+    uint32_t number;
+    uint64_t samples;
+    UT_hash_handle hh;
+};
+
+struct sampled { /* a process of which there is a sample */
+    uint32_t number, at;
+    pid_t pid;
+    char name[16];
+    uint64_t samples;
+    UT_hash_handle hh;
+};
+
+struct profile {
+    struct stack *first, **last;
+    size_t waiting;
+    struct function *functions;
+    struct node *nodes;
+    struct sampled *processes;
+    struct profile_code *codes;
+    uint64_t samples, left_out;
+};
+
+struct profile *profile_new(void)
+{
+    struct profile *profile = calloc(1, sizeof *profile);
+    if (profile)
+        profile->last = &profile->first;
+    return profile;
+}
+
+#define FREE_ALL(type, list) \
+    do { \
+        struct type *entry, *entry_next; \
+        HASH_ITER(hh, list, entry, entry_next) \
+        { \
+            HASH_DEL(list, entry); \
+            free(entry); \
+        } \
+    } while (0)
+
+void profile_free(struct profile *profile)
+{
+    if (!profile)
+        return;
+    for (struct stack *stack = profile->first, *next; stack; stack = next) {
+        next = stack->next;
+        free(stack);
+    }
+    FREE_ALL(function, profile->functions);
+    FREE_ALL(node, profile->nodes);
+    FREE_ALL(sampled, profile->processes);
+    for (struct profile_code *code = profile->codes; code; code = code->hh.next) {
+        free(code->key);
+        free(code->function);
+        free(code->file);
+    }
+    FREE_ALL(profile_code, profile->codes);
+    free(profile);
+}
+
+/* After PROCESSES_MOST, those of one name are one. */
+static struct sampled *sampled_of(struct profile *profile, const struct image_process *process)
+{
+    struct sampled *sampled;
+    HASH_FIND(hh, profile->processes, &process->number, sizeof process->number, sampled);
+    if (sampled)
+        return sampled;
+    bool many = HASH_COUNT(profile->processes) >= PROCESSES_MOST;
+    for (sampled = many ? profile->processes : NULL; sampled; sampled = sampled->hh.next)
+        if (strcmp(sampled->name, process->name) == 0)
+            return sampled;
+    sampled = calloc(1, sizeof *sampled);
+    if (!sampled)
+        return NULL;
+    sampled->number = process->number;
+    sampled->at = HASH_COUNT(profile->processes);
+    sampled->pid = many ? 0 : process->pid;
+    memcpy(sampled->name, process->name, sizeof sampled->name);
+    HASH_ADD(hh, profile->processes, number, sizeof sampled->number, sampled);
+    return sampled;
+}
+
+const struct profile_code *profile_code(struct profile *profile, const struct python_code *from)
+{
+    struct profile_code *code = NULL;
+    char *key;
+    if (asprintf(&key, "%s\n%s\n%d", from->function, from->file, (int)from->line) < 0)
+        return NULL;
+    HASH_FIND_STR(profile->codes, key, code);
+    if (code || !(code = calloc(1, sizeof *code))) {
+        free(key);
+        return code;
+    }
+    *code = (struct profile_code){
+        .key = key, .function = strdup(from->function), .file = strdup(from->file), .line = from->line};
+    HASH_ADD_KEYPTR(hh, profile->codes, code->key, strlen(code->key), code);
+    return code;
+}
+
+void profile_add(struct profile *profile, const struct image_process *process, const struct profile_sample *sample)
+{
+    struct sampled *sampled = sampled_of(profile, process);
+    size_t frames = sample->count * sizeof *sample->frames, python = sample->python_count * sizeof *sample->python;
+    struct stack *stack = sampled ? malloc(sizeof *stack + frames + python) : NULL;
+    if (!stack) {
+        profile->left_out++;
+        return;
+    }
+    *stack = (struct stack){.process = sampled->at,
+                            .whole = sample->whole,
+                            .in_kernel = sample->in_kernel,
+                            .count = sample->count,
+                            .python_count = sample->python_count,
+                            .python = (struct profile_python *)(void *)((char *)stack->frames + frames)};
+    if (frames)
+        memcpy(stack->frames, sample->frames, frames);
+    if (python)
+        memcpy(stack->python, sample->python, python);
+    *profile->last = stack;
+    profile->last = &stack->next;
+    profile->waiting++;
+    sampled->samples++;
+    profile->samples++;
+    if (profile->waiting > WAITING_MOST)
+        profile_fold(profile, true);
+}
+
+static bool begins_with_any(const char *text, const char *const *starts)
+{
+    for (; *starts; starts++)
+        if (strncmp(text, *starts, strlen(*starts)) == 0)
+            return true;
+    return false;
+}
+
+/* NULL: no memory. */
+static const struct function *function_of(struct profile *profile, const struct function_key *key)
+{
+    static const char *const interpreters[] = {"_PyEval_EvalFrameDefault", NULL};
+    static const char *const starts[] = {"_start",   "__libc_start_", "start_thread", "clone3",
+                                         "__clone3", "thread_start",  "__clone",      NULL};
+    struct function *function;
+    struct index_function found;
+    HASH_FIND(hh, profile->functions, key, sizeof *key, function);
+    if (function || !(function = calloc(1, sizeof *function)))
+        return function;
+    memcpy(&function->key, key, sizeof *key);
+    function->number = HASH_COUNT(profile->functions);
+    if (key->file && key->start != UINT64_MAX && index_find(key->file->index, key->start, &found)) {
+        function->interprets = begins_with_any(found.name, interpreters);
+        function->starts = begins_with_any(found.name, starts);
+    }
+    HASH_ADD(hh, profile->functions, key, sizeof function->key, function);
+    return function;
+}
+
+static const struct function *frame_function(struct profile *profile, const struct profile_frame *frame)
+{
+    struct index_function found;
+    struct function_key key;
+    memset(&key, 0, sizeof key); /* with its padding: it is hashed */
+    key.file = frame->file;
+    key.start = UINT64_MAX;
+    if (frame->file && frame->file->index && index_find(frame->file->index, frame->address, &found))
+        key.start = found.address;
+    return function_of(profile, &key);
+}
+
+/* ---- the tree ---- */
+
+struct branch { /* where a stack is put into it, from outside */
+    struct profile *profile;
+    struct node *node; /* NULL: none yet */
+    int64_t parent;
+    bool full;
+};
+
+static void branch_grow(struct branch *branch, const struct function *function)
+{
+    struct profile *profile = branch->profile;
+    struct node *node;
+    struct node_key key;
+    if (branch->full || !function) {
+        branch->full = true;
+        return;
+    }
+    memset(&key, 0, sizeof key);
+    key.parent = branch->parent;
+    key.function = function->number;
+    HASH_FIND(hh, profile->nodes, &key, sizeof key, node);
+    if (!node && HASH_COUNT(profile->nodes) < NODES_MOST && (node = calloc(1, sizeof *node))) {
+        memcpy(&node->key, &key, sizeof key);
+        node->number = HASH_COUNT(profile->nodes);
+        HASH_ADD(hh, profile->nodes, key, sizeof node->key, node);
+    }
+    branch->full = !node;
+    branch->node = node ? node : branch->node;
+    branch->parent = node ? node->number : branch->parent;
+}
+
+/* The functions of one call of the interpreter, from *at inwards. */
+static void grow_python(struct branch *branch, const struct stack *stack, size_t *at)
+{
+    struct function_key key;
+    memset(&key, 0, sizeof key);
+    key.start = UINT64_MAX;
+    for (bool first = true; *at && (first || !stack->python[*at - 1].entry); first = false) {
+        key.code = stack->python[--*at].code;
+        branch_grow(branch, function_of(branch->profile, &key));
+    }
+}
+
+/* How many calls of the interpreter there are: as Python says, and as the native frames do. */
+static size_t count_entries(const struct stack *stack)
+{
+    size_t count = 0;
+    for (size_t i = 0; i < stack->python_count; i++)
+        count += stack->python[i].entry || i + 1 == stack->python_count;
+    return count;
+}
+
+static size_t count_interpreters(struct profile *profile, const struct stack *stack, size_t *ret_outermost)
+{
+    size_t count = 0;
+    for (size_t i = 0; i < stack->count; i++) {
+        const struct function *function = frame_function(profile, &stack->frames[i]);
+        if (!function || !function->interprets)
+            continue;
+        *ret_outermost = i;
+        count++;
+    }
+    return count;
+}
+
+/* Both were not read at the same moment. What lies outside moves least, so calls of the interpreter are counted from there;
+ * where the native frames end before the outermost, from inside. */
+static void grow_both(struct branch *branch, const struct stack *stack)
+{
+    size_t outermost = stack->count, at = stack->python_count, entries = count_entries(stack);
+    size_t interpreters = count_interpreters(branch->profile, stack, &outermost);
+    const struct image_file *python = outermost < stack->count ? stack->frames[outermost].file : NULL;
+    bool embedded = false;
+    for (size_t i = stack->count; i-- > outermost + 1;) { /* it is a part of another program */
+        const struct function *function = frame_function(branch->profile, &stack->frames[i]);
+        embedded |= stack->whole && function && stack->frames[i].file != python && !function->starts;
+    }
+    for (size_t i = interpreters; !stack->whole && i < entries; i++)
+        grow_python(branch, stack, &at);
+    for (size_t i = stack->count; i-- > 0;) {
+        const struct function *function = frame_function(branch->profile, &stack->frames[i]);
+        if (function && function->interprets)
+            grow_python(branch, stack, &at);
+        else if (stack->frames[i].file != python && (i < outermost || embedded))
+            branch_grow(branch, function);
+    }
+}
+
+static void stack_fold(struct profile *profile, const struct stack *stack)
+{
+    struct branch branch = {.profile = profile, .parent = -1 - (int64_t)stack->process};
+    struct function_key key;
+    memset(&key, 0, sizeof key);
+    key.start = UINT64_MAX;
+    if (stack->python_count)
+        grow_both(&branch, stack);
+    for (size_t i = stack->python_count ? 0 : stack->count; i-- > 0;)
+        branch_grow(&branch, frame_function(profile, &stack->frames[i]));
+    if (!branch.node && !stack->in_kernel)
+        branch_grow(&branch, function_of(profile, &key));
+    key.kernel = true;
+    if (stack->in_kernel)
+        branch_grow(&branch, function_of(profile, &key));
+    if (branch.node)
+        branch.node->samples++;
+    else
+        profile->left_out++;
+}
+
+static bool is_known(const struct stack *stack)
+{
+    for (size_t i = 0; i < stack->count; i++)
+        if (stack->frames[i].file && stack->frames[i].file->state != FILE_DONE)
+            return false;
+    return true;
+}
+
+void profile_fold(struct profile *profile, bool all)
+{
+    struct stack **at = &profile->first;
+    while (*at) {
+        struct stack *stack = *at;
+        if (!all && !is_known(stack)) {
+            at = &stack->next;
+            continue;
+        }
+        stack_fold(profile, stack);
+        *at = stack->next;
+        profile->waiting--;
+        free(stack);
+    }
+    profile->last = at;
+}
+
+static json_t *function_json(const struct function *function)
+{
+    const struct function_key *key = &function->key;
+    struct index_function found;
+    if (key->kernel)
+        return json_pack("[s, s, s, i, s]", "kernel", "", "", 0, "kernel");
+    if (key->code)
+        return json_pack("[o, s, o, i, s]", text_json(key->code->function ? key->code->function : ""), "",
+                         text_json(key->code->file ? key->code->file : ""), (int)key->code->line, "python");
+    if (!key->file)
+        return json_pack("[n, s, s, i]", "", "", 0);
+    if (key->start == UINT64_MAX || !index_find(key->file->index, key->start, &found))
+        return json_pack("[n, o, s, i]", text_json(key->file->path), "", 0);
+    return json_pack("[o, o, o, i]", text_json(found.name), text_json(key->file->path), text_json(found.file),
+                     (int)found.line);
+}
+
+void profile_put(const struct profile *profile, json_t *object)
+{
+    json_t *functions = json_array(), *processes = json_array(), *nodes = json_array();
+    for (const struct function *function = profile->functions; function; function = function->hh.next)
+        json_array_append_new(functions, function_json(function));
+    for (const struct sampled *process = profile->processes; process; process = process->hh.next)
+        json_array_append_new(processes, json_pack("[i, o, I]", (int)process->pid, text_json(process->name),
+                                                   (json_int_t)process->samples));
+    for (const struct node *node = profile->nodes; node; node = node->hh.next)
+        json_array_append_new(nodes, json_pack("[I, i, I]", (json_int_t)node->key.parent, (int)node->key.function,
+                                               (json_int_t)node->samples));
+    json_object_set_new(object, "samples", json_integer((json_int_t)profile->samples));
+    if (profile->left_out)
+        json_object_set_new(object, "left_out", json_integer((json_int_t)profile->left_out));
+    json_object_set_new(object, "functions", functions);
+    json_object_set_new(object, "processes", processes);
+    json_object_set_new(object, "nodes", nodes);
+}
