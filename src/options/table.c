@@ -157,7 +157,7 @@ const struct option_row option_rows[] = {
     {"grep", 0, "REGEX", OPTION_TEXT, WATCH, 0, "show only lines that match (POSIX extended)"},
     {"kill", 0, NULL, OPTION_SWITCH, STOP, 0, "send SIGKILL: it ends at once, and can do nothing about it"},
     {"format", 'f', "FORMAT", OPTION_CHOICE, EXPORT, 0, "as above", NULL, 
-     "chrome folded folded-cpu folded-waiting csv messages spacetime"},
+     "chrome folded folded-cpu folded-waiting folded-samples csv messages spacetime"},
     {"output", 'o', "FILE", OPTION_FILE, EXPORT, 0, "write here; - is standard output"},
     {"fn", 0, "GLOB", OPTION_TEXT, REPLAY | EXPORT, 0, "only functions whose name matches, as in 'solve*'"},
     {"thread", 0, "TID", OPTION_NUMBER, REPLAY, 0, "only this thread", .least = 1, .most = INT_MAX,

@@ -11,10 +11,10 @@
 
 #include "base/data/cleanup.h"
 #include "jobdir/text/text.h"
-#include "symbols/index/cfi.h"
+#include "symbols/index/lines.h"
 
 /* A program that makes code while it runs maps again and again; more than this is not kept. */
-enum { MAPPINGS_MOST = 1 << 16 };
+enum { MAPPINGS_MOST = 1 << 16, FILES_MOST = 1 << 16 };
 
 static const char vdso[] = "[vdso]";
 
@@ -83,7 +83,7 @@ static struct image_file *file_of(struct images *images, const struct image_file
     HASH_FIND(hh, images->files, key, sizeof *key, file);
     if (file)
         return file;
-    file = calloc(1, sizeof *file);
+    file = HASH_COUNT(images->files) < FILES_MOST ? calloc(1, sizeof *file) : NULL;
     if (!file || !(file->path = strdup(path))) {
         free(file);
         images->failed = true;
@@ -94,37 +94,42 @@ static struct image_file *file_of(struct images *images, const struct image_file
     return file;
 }
 
-/* The inode is compared, the device is not: files in overlays and in btrfs have another one in mappings than stat(2) says.
- */
-static int open_at(struct image_file *file, const char *path)
+/* -1: it is not there, or not the one with that inode. The device is not compared: files in overlays and in btrfs have
+ * another one in mappings than stat(2) says. */
+static int open_at(const struct image_file *file, const char *path, struct stat *ret_stat)
 {
-    struct stat stat_of;
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
-    if (fd < 0)
-        return -1;
-    if (fstat(fd, &stat_of) < 0 || !S_ISREG(stat_of.st_mode) || (uint64_t)stat_of.st_ino != file->key.inode) {
+    if (fd >= 0 && fstat(fd, ret_stat) == 0 && S_ISREG(ret_stat->st_mode) &&
+        (uint64_t)ret_stat->st_ino == file->key.inode)
+        return fd;
+    if (fd >= 0)
         close(fd);
-        return -1;
-    }
-    file->open_path = strdup(path);
-    return fd;
+    return -1;
 }
 
+/* By the path that it has for us, if that is the same; a process in a container has other files under the same names, and
+ * its own view of them goes when it ends. */
 static void file_open(struct image_file *file, pid_t pid)
 {
     char path[PATH_MAX];
+    struct stat theirs, ours;
     file->opened = true;
     if (strcmp(file->path, vdso) == 0)
         file->cfi = cfi_open(-1);
-    if (file->path[0] != '/' || !file->key.inode)
+    if (file->path[0] != '/' || !file->key.inode ||
+        snprintf(path, sizeof path, "/proc/%d/root%s", pid, file->path) >= (int)sizeof path)
         return;
-    int len =
-        snprintf(path, sizeof path, "/proc/%d/root%s", pid, file->path); /* in a container others have the same names */
-    int fd = len < (int)sizeof path ? open_at(file, path) : -1;
+    int fd = open_at(file, path, &theirs), own = open_at(file, file->path, &ours);
+    bool same = own >= 0 && (fd < 0 || (theirs.st_dev == ours.st_dev && theirs.st_ino == ours.st_ino));
+    if (same && fd < 0)
+        fd = own;
+    else if (own >= 0)
+        close(own);
     if (fd < 0)
-        fd = open_at(file, file->path);
-    if (fd >= 0)
-        file->cfi = cfi_open(fd);
+        return;
+    snprintf(path, sizeof path, "/proc/%d/fd/%d", getpid(), fd); /* scry-symbols opens it, too */
+    file->open_path = strdup(same ? file->path : path);
+    file->cfi = cfi_open(fd);
 }
 
 bool image_address(const struct image_process *process, const struct image_mapping *mapping, uint64_t address,

@@ -12,7 +12,7 @@
  * PROFILE_WRITE_NS in which there was something new, and at the end (profile/profile.h has its form).
  */
 #include <errno.h>
-#include <inttypes.h>
+#include <limits.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -35,7 +35,7 @@
 #include "profile/profile.h"
 #include "shm/waits.h"
 #include "symbols/client/client.h"
-#include "symbols/index/cfi.h"
+#include "symbols/index/lines.h"
 
 enum {
     STACK_BYTES = 8192,    /* of the stack; what lies deeper is read from the process while it lives */
@@ -64,6 +64,7 @@ struct sampler {
     pid_t root;
     unsigned hz;
     const char *path;
+    char dir[PATH_MAX]; /* of it */
     struct loop *loop;
     struct perf_ring *rings;
     size_t ring_count;
@@ -476,7 +477,7 @@ static void write_profile(struct sampler *sampler)
     if (object)
         profile_put(sampler->profile, object);
     char *text = object ? json_dumps(object, JSON_COMPACT | JSON_REAL_PRECISION(6)) : NULL;
-    if (text)
+    if (text && dirs_make(sampler->dir, 0700) == 0)
         file_replace_soon(sampler->path, text, strlen(text), 0600);
     free(text);
     json_decref(object);
@@ -536,11 +537,12 @@ int main(int argc, char **argv)
 {
     struct sampler sampler = {.root = argc == 4 ? atoi(argv[1]) : 0, .hz = argc == 4 ? (unsigned)atoi(argv[2]) : 0};
     struct err err = {0};
-    if (sampler.root <= 0 || !sampler.hz) {
-        fprintf(stderr, "usage: scry-profile PID HZ FILE (scry run --profile starts it)\n");
+    if (sampler.root <= 0 || !sampler.hz || !strchr(argv[3], '/')) {
+        fprintf(stderr, "usage: scry-profile PID HZ DIR/FILE (scry run --profile starts it)\n");
         return 2;
     }
     sampler.path = argv[3];
+    snprintf(sampler.dir, sizeof sampler.dir, "%.*s", (int)(strrchr(argv[3], '/') - argv[3]), argv[3]);
     prctl(PR_SET_NAME, PROFILE_PROCESS_NAME);
     setpriority(PRIO_PROCESS, 0, PRIORITY);
     signal(SIGPIPE, SIG_IGN);

@@ -38,7 +38,7 @@ static int load_messages(struct mpi_messages **ret_messages, const struct export
 {
     struct err err = {0};
     struct progress progress;
-    if (format->messages == EXPORT_NO_MESSAGES)
+    if (format->messages == EXPORT_NO_MESSAGES || format->messages == EXPORT_SAMPLES)
         return 0;
     progress_begin(&progress, "looking for messages");
     const struct mpi_messages_options wanted = {
@@ -134,7 +134,7 @@ static int export_all(struct exporter *exporter, const struct export_format *for
     progress_begin(&progress, "writing");
     progress.off |= isatty(fileno(exporter->out));
     int code = format->begin ? format->begin(exporter) : 0;
-    bool all = format->messages == EXPORT_MESSAGES_ONLY;
+    bool all = format->messages == EXPORT_MESSAGES_ONLY || format->messages == EXPORT_SAMPLES;
     if (all)
         events = shown = 1;
     for (size_t i = 0; !all && i < traces->count && code == 0 && !exporter->failed; i++) {
@@ -218,13 +218,19 @@ static int export_job(const struct job_traces *traces, const struct choice *choi
 {
     const struct export_format *format = choice->format;
     struct mpi_messages *messages = NULL;
+    struct sampled *sampled = NULL;
     _cleanup_(buf_done) struct buf title = BUF_INIT, command = BUF_INIT;
     int status = load_messages(&messages, format, traces, choice);
+    if (status == 0 && format->messages == EXPORT_SAMPLES && sampled_read(&sampled, traces->job) < 0) {
+        log_error("no samples were taken: run the program with `scry run --profile 49` (see `man scry-run`)");
+        status = EXIT_ERRORS;
+    }
     if (status == 0) {
         title_of_job(&title, &command, traces, messages);
         struct exporter exporter = {.out = stdout,
                                     .start_ns = traces->start_ns,
                                     .messages = messages && messages->rank_count ? messages : NULL,
+                                    .sampled = sampled,
                                     .from_ns = choice->has_from ? (int64_t)choice->from_ns : INT64_MIN,
                                     .to_ns = choice->has_to ? (int64_t)choice->to_ns : INT64_MAX,
                                     .title = title.data ? title.data : traces->job,
@@ -241,6 +247,7 @@ static int export_job(const struct job_traces *traces, const struct choice *choi
         buf_done(&exporter.text);
     }
     mpi_messages_free(messages);
+    sampled_free(sampled);
     return status;
 }
 
@@ -265,7 +272,7 @@ int cmd_export(const struct options *options)
     choice.format = export_format_find(options_text(options, "format"));
     struct job_traces traces;
     int status = job_traces_open(&traces, "export", choice.job, choice.process);
-    if (status == 0 && choice.format->messages != EXPORT_NO_MESSAGES)
+    if (status == 0 && choice.format->messages != EXPORT_NO_MESSAGES && choice.format->messages != EXPORT_SAMPLES)
         status = job_traces_ranks(&traces);
     if (status == 0)
         job_traces_places(&traces);

@@ -3,6 +3,7 @@
 #define SCRY_JOBDIR_EXPORT_EXPORT_H
 
 #include "jobdir/analysis/messages.h"
+#include "jobdir/analysis/sampled.h"
 #include "jobdir/mpi/trace.h"
 #include "jobdir/trace/calls.h"
 
@@ -21,6 +22,7 @@ struct exporter {
     struct buf text;                     /* not yet written */
     uint64_t start_ns;                   /* wall time that is 0 */
     const struct mpi_messages *messages; /* and the common time line; NULL: no process has calls of MPI */
+    const struct sampled *sampled;       /* with EXPORT_SAMPLES */
     int64_t from_ns, to_ns;              /* what is asked for, after the start; INT64_MIN, INT64_MAX: all */
     bool chosen;                         /* only some functions, or threads, or depths are wanted */
     const char *title, *command;         /* of the job, for people */
@@ -38,6 +40,7 @@ enum export_messages {
     EXPORT_WITH_MESSAGES, /* exporter->messages is there if there are any */
     EXPORT_NEEDS_MESSAGES,
     EXPORT_MESSAGES_ONLY, /* and no other event: everything is written by `begin` */
+    EXPORT_SAMPLES,       /* of the profile, and nothing of traces: likewise */
 };
 
 struct export_format {
@@ -57,7 +60,7 @@ const struct export_format *export_format_at(size_t index);
 const struct export_format *export_format_find(const char *name);
 
 extern const struct export_format export_chrome, export_folded, export_folded_cpu, export_folded_waiting, export_csv,
-    export_messages, export_spacetime;
+    export_messages, export_samples, export_spacetime;
 
 /* Writes what has gathered, when it is much or `all`. */
 void export_flush(struct exporter *exporter, bool all);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Folded stacks for flame graphs: `program;main;solve 1234`, a line a path with the time spent there itself, in
- * nanoseconds; or with the part of it that threads had a processor for, or that they waited. Memory grows with the
+ * nanoseconds; or with the part of it that threads had a processor for, or that they waited; or with the number of samples. Memory grows with the
  * number of different paths; when there are too many, or they are too deep, time counts for the path as far as it is
  * kept.
  */
@@ -246,3 +246,12 @@ static void folded_leave(void *ctx, struct call *call, const struct trace_event 
 const struct export_format export_folded = FOLDED("folded", folded_begin);
 const struct export_format export_folded_cpu = FOLDED("folded-cpu", begin_cpu);
 const struct export_format export_folded_waiting = FOLDED("folded-waiting", begin_waiting);
+
+static int samples_begin(struct exporter *exporter)
+{
+    sampled_put_folded(&exporter->text, exporter->sampled);
+    return 0;
+}
+
+const struct export_format export_samples = {
+    .name = "folded-samples", .messages = EXPORT_SAMPLES, .begin = samples_begin};

@@ -442,7 +442,7 @@ static const char written[] =
     "trace/(" NODE "/(" PROCESS "/(metadata|\\.(process|counts|functions|places|modules|layouts|switches)|"
     "(metadata|\\.process|\\.counts)" FORMER "|(\\.metadata|\\.process|\\.counts)" FRESH
     "|\\.(metadata|\\.process|\\.counts)\\.tmp|stream-[0-9]+)?)?)?|" /* the last: earlier versions */
-    "stats/(sites\\.json" FORMER "|\\.sites\\.json" FRESH ")?|"
+    "stats/((sites|profile)\\.json" FORMER "|\\.(sites|profile)\\.json" FRESH ")?|"
     "stats/" NODE "/(" PROCESS "\\.json" FORMER "|\\." PROCESS "\\.json" FRESH "|" PROCESS "/([^/]+\\.dist" FORMER
     "|\\.[^/]+\\.dist" FRESH ")?)?|"
     "spool/(records\\.jsonl|reserve)?"

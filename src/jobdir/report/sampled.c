@@ -11,8 +11,10 @@ enum {
     SUMMARY_FUNCTIONS = 5,
     REPORT_FUNCTIONS = 25,
     SAMPLES_FEW = 10,     /* say nothing of shares */
-    COVERED_PERCENT = 90, /* of the processor time: below it is said */
+    COVERED_PERCENT = 90, /* of the processor time: below it is said, if that is not almost nothing */
 };
+
+#define PARTLY_SECONDS 0.5
 
 static double share_of(const struct sampled *sampled, uint64_t samples)
 {
@@ -38,44 +40,48 @@ static void put_share(struct buf *out, const void *at, const void *row, const vo
     buf_printf(out, "%.1f", 100 * share_of(all, *(const uint64_t *)at));
 }
 
+/* Two blanks before it, as all tables have them. */
 static void put_name(struct buf *out, const void *at, const void *row, const void *all)
 {
+    buf_puts(out, "  ");
     sampled_put_name(out, row);
 }
 
 static const struct field columns[] = {
-    {.type = FIELD_COUNT, FIELD_AT(struct sampled_function, self), .column = {1, 2, 6, "self %", .text = put_share}},
-    {.type = FIELD_COUNT, FIELD_AT(struct sampled_function, total), .column = {2, 2, 7, "total %", .text = put_share}},
-    {.type = FIELD_SECONDS, FIELD_AT(struct sampled_function, self_seconds), .column = {3, 2, 9, "self"}},
-    {.type = FIELD_SHOWN, .column = {4, 2, 0, "function", .text = put_name}},
+    {.type = FIELD_SHOWN, .column = {1, 0, -44, "Where processors were used", .text = put_name, .whole = true}},
+    {.type = FIELD_COUNT, FIELD_AT(struct sampled_function, self), .column = {2, 1, 7, "self %", .text = put_share}},
+    {.type = FIELD_COUNT, FIELD_AT(struct sampled_function, total), .column = {3, 1, 8, "total %", .text = put_share}},
+    {.type = FIELD_SECONDS, FIELD_AT(struct sampled_function, self_seconds), .column = {4, 1, 10, "self"}},
     {0}};
 
 /* Of processes that end before their first sample is due nothing is seen. */
 static void put_covered(struct buf *out, const struct job_report *report, const struct sampled *sampled)
 {
     double cpu = job_report_total(report).cpu_seconds;
-    if (report->info.ended && cpu > 0.5 && 100 * sampled->seconds < COVERED_PERCENT * cpu) {
+    if (report->info.ended && cpu > PARTLY_SECONDS && 100 * sampled->seconds < COVERED_PERCENT * cpu) {
         buf_puts(out, "  of ");
         text_seconds(out, cpu);
-        buf_printf(out, " of processor time %s: processes%s and threads that are shorter than %u ms are not sampled\n",
-                   "the samples stand for only a part", sampled->kernel ? "" : ", the kernel's part,",
-                   1000 / sampled->hz);
+        buf_puts(out, " they have seen ");
+        text_seconds(out, sampled->seconds);
+        buf_printf(out, ": threads and processes shorter than %u ms are not sampled%s\n", 1000 / sampled->hz,
+                   sampled->kernel ? "" : ", nor is the kernel's time (perf_event_paranoid)");
     }
     if (sampled->lost)
-        buf_printf(out, "  %llu samples were lost: this node was too busy to take them\n",
+        buf_printf(out, "  %llu samples were lost: the node was too busy to take them\n",
                    (unsigned long long)sampled->lost);
 }
 
 static void put_table(struct buf *out, const struct job_report *report, const struct sampled *sampled)
 {
-    buf_printf(out, "\nWhere processors were used: %llu sample%s, %u in each second of processor time\n",
-               (unsigned long long)sampled->samples, sampled->samples == 1 ? "" : "s", sampled->hz);
-    put_covered(out, report, sampled);
     size_t named = 0;
     while (named < sampled->count && sampled->functions[named].self)
         named++;
     fields_table(out, &(struct field_table){columns, .most = REPORT_FUNCTIONS, .more = " (--json lists them)"},
                  sampled->functions, named, sizeof *sampled->functions, sampled);
+    buf_printf(out, "%s  %llu sample%s, %u in each second of a thread's processor time\n",
+               named ? "" : "\nWhere processors were used\n", (unsigned long long)sampled->samples,
+               sampled->samples == 1 ? "" : "s", sampled->hz);
+    put_covered(out, report, sampled);
 }
 
 static bool profile_read(const struct job_report *report, struct sampled **ret_sampled)
@@ -88,7 +94,7 @@ void report_profile_text(struct buf *out, const struct job_report *report, struc
     struct sampled *sampled;
     if (report->one_rank || !profile_read(report, &sampled))
         return;
-    if (whole && sampled->samples)
+    if (whole && (sampled->samples || job_report_total(report).cpu_seconds > PARTLY_SECONDS))
         put_table(out, report, sampled);
     else if (!whole && sampled->samples >= SAMPLES_FEW)
         put_summary(out, sampled);

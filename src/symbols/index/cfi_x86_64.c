@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "symbols/index/cfi.h"
+#include "symbols/index/lines.h"
 
 #include <dwarf.h>
 #include <elfutils/libdw.h>

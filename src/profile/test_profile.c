@@ -1,0 +1,279 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What of perf's records and of stacks becomes a profile, with records and indexes of the test's own. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "profile/profile.h"
+
+/* ---- memory of processes ---- */
+
+static void apply(struct images *images, unsigned type, unsigned misc, const void *body, size_t size)
+{
+    _Alignas(8) char room[512];
+    struct perf_event_header header = {.type = type, .misc = (uint16_t)misc, .size = (uint16_t)(sizeof header + size)};
+    assert_true(header.size <= sizeof room);
+    memcpy(room, &header, sizeof header);
+    memcpy(room + sizeof header, body, size);
+    images_apply(images, (const void *)room);
+}
+
+static void maps(struct images *images, uint32_t pid, uint64_t start, uint64_t size, uint64_t offset, const char *path)
+{
+    struct {
+        uint32_t pid, tid;
+        uint64_t start, size, offset;
+        uint32_t major, minor;
+        uint64_t inode, generation;
+        uint32_t protection, flags;
+        char path[64];
+    } body = {pid, pid, start, size, offset, 8, 1, (uint64_t)(unsigned char)path[1], 0, 5, 2, ""};
+    snprintf(body.path, sizeof body.path, "%s", path);
+    apply(images, PERF_RECORD_MMAP2, 0, &body, sizeof body);
+}
+
+static void is_named(struct images *images, uint32_t pid, const char *name, unsigned misc)
+{
+    struct {
+        uint32_t pid, tid;
+        char name[16];
+    } body = {pid, pid, ""};
+    snprintf(body.name, sizeof body.name, "%s", name);
+    apply(images, PERF_RECORD_COMM, misc, &body, sizeof body);
+}
+
+static void forks_or_ends(struct images *images, unsigned type, uint32_t pid, uint32_t parent, uint32_t tid)
+{
+    const struct {
+        uint32_t pid, parent, tid, parent_tid;
+        uint64_t time;
+    } body = {pid, parent, tid, parent, 0};
+    apply(images, type, 0, &body, sizeof body);
+}
+
+static const char *at(struct images *images, pid_t pid, uint64_t address, uint64_t *ret_offset)
+{
+    const struct image_mapping *mapping = image_find(image_process_of(images, pid), address);
+    *ret_offset = mapping ? address - mapping->start + mapping->offset : 0;
+    return mapping ? mapping->file->path : "";
+}
+
+static void mappings_replace_each_other(void **state)
+{
+    struct images images = {0};
+    uint64_t offset;
+    maps(&images, 7, 0x1000, 0x9000, 0x100000, "/a");
+    maps(&images, 7, 0x4000, 0x2000, 0, "/b"); /* inside of it */
+    assert_string_equal(at(&images, 7, 0x3fff, &offset), "/a");
+    assert_int_equal(offset, 0x102fff);
+    assert_string_equal(at(&images, 7, 0x4000, &offset), "/b");
+    assert_int_equal(offset, 0);
+    assert_string_equal(at(&images, 7, 0x6000, &offset), "/a");
+    assert_int_equal(offset, 0x105000);
+    assert_string_equal(at(&images, 7, 0xa000, &offset), "");
+    maps(&images, 7, 0x3000, 0x4000, 0, "/c"); /* over the end of one, all of another, the beginning of a third */
+    assert_string_equal(at(&images, 7, 0x2fff, &offset), "/a");
+    assert_string_equal(at(&images, 7, 0x3000, &offset), "/c");
+    assert_string_equal(at(&images, 7, 0x6fff, &offset), "/c");
+    assert_string_equal(at(&images, 7, 0x7000, &offset), "/a");
+    assert_int_equal(offset, 0x106000);
+    assert_string_equal(at(&images, 7, 0xfff, &offset), "");
+    images_done(&images);
+}
+
+/* Against a table of bytes, many times. */
+static void mappings_by_chance(void **state)
+{
+    enum { PAGES = 64 };
+    static const char *const paths[] = {"/a", "/b", "/c", "/d"};
+    struct images images = {0};
+    const char *expected[PAGES] = {0};
+    uint64_t offsets[PAGES] = {0}, offset;
+    unsigned seed = 5;
+    for (int round = 0; round < 2000; round++) {
+        uint64_t start = (uint64_t)rand_r(&seed) % PAGES, size = 1 + (uint64_t)rand_r(&seed) % 16;
+        const char *path = paths[rand_r(&seed) % 4];
+        size = start + size > PAGES ? PAGES - start : size;
+        maps(&images, 7, start << 12, size << 12, (uint64_t)round << 20, path);
+        for (uint64_t i = start; i < start + size; i++) {
+            expected[i] = path;
+            offsets[i] = ((uint64_t)round << 20) + ((i - start) << 12);
+        }
+        for (uint64_t i = 0; i < PAGES; i++) {
+            assert_string_equal(at(&images, 7, (i << 12) + 5, &offset), expected[i] ? expected[i] : "");
+            if (expected[i])
+                assert_int_equal(offset, offsets[i] + 5);
+        }
+    }
+    images_done(&images);
+}
+
+static void processes_come_and_go(void **state)
+{
+    struct images images = {0};
+    uint64_t offset;
+    struct image_process *found;
+    int pid = 8;
+    is_named(&images, 7, "bash", 0);
+    maps(&images, 7, 0x1000, 0x1000, 0, "/bash");
+    forks_or_ends(&images, PERF_RECORD_FORK, 8, 7, 8);
+    assert_string_equal(at(&images, 8, 0x1000, &offset), "/bash"); /* as its parent */
+    assert_string_equal(image_process_of(&images, 8)->name, "bash");
+    uint32_t before = image_process_of(&images, 8)->number;
+    is_named(&images, 8, "sort", PERF_RECORD_MISC_COMM_EXEC);
+    assert_string_equal(at(&images, 8, 0x1000, &offset), "");
+    assert_string_equal(image_process_of(&images, 8)->name, "sort");
+    assert_int_not_equal(image_process_of(&images, 8)->number, before);
+    assert_string_equal(at(&images, 7, 0x1000, &offset), "/bash");
+    forks_or_ends(&images, PERF_RECORD_FORK, 8, 8, 9); /* a thread */
+    forks_or_ends(&images, PERF_RECORD_EXIT, 8, 7, 8); /* the first one ends before it */
+    HASH_FIND_INT(images.processes, &pid, found);
+    assert_non_null(found);
+    forks_or_ends(&images, PERF_RECORD_EXIT, 8, 7, 9);
+    HASH_FIND_INT(images.processes, &pid, found);
+    assert_null(found);
+    images_done(&images);
+}
+
+static void damaged_records_do_no_harm(void **state)
+{
+    struct images images = {0};
+    unsigned seed = 3;
+    for (int round = 0; round < 20000; round++) {
+        _Alignas(8) unsigned char bytes[200];
+        for (size_t i = 0; i < sizeof bytes; i++)
+            bytes[i] = (unsigned char)(rand_r(&seed) % 3 ? rand_r(&seed) % 4 : rand_r(&seed));
+        static const unsigned types[] = {PERF_RECORD_MMAP2, PERF_RECORD_COMM, PERF_RECORD_FORK, PERF_RECORD_EXIT};
+        apply(&images, types[rand_r(&seed) % 4], (unsigned)rand_r(&seed), bytes, (size_t)(rand_r(&seed) % 25) * 8);
+    }
+    images_done(&images);
+}
+
+/* ---- the tree ---- */
+
+struct fixture {
+    struct profile *profile;
+    struct image_process process;
+    struct image_file program, python, extension, unknown;
+};
+
+/* The test's program, with functions of names that the join looks at. */
+__attribute__((noinline, used)) void _PyEval_EvalFrameDefault(void);
+void _PyEval_EvalFrameDefault(void)
+{
+    __asm__ volatile("");
+}
+
+static int make(void **state)
+{
+    struct fixture *fixture = calloc(1, sizeof *fixture);
+    fixture->profile = profile_new();
+    fixture->process = (struct image_process){.pid = 7, .number = 3, .name = "solver"};
+    struct image_file *files[] = {&fixture->program, &fixture->python, &fixture->extension, &fixture->unknown};
+    static char paths[][16] = {"/bin/solver", "/bin/python3", "/lib/ext.so", "/lib/later.so"};
+    for (size_t i = 0; i < 4; i++)
+        *files[i] = (struct image_file){.path = paths[i], .state = i < 3 ? FILE_DONE : FILE_WAITING};
+    *state = fixture;
+    return 0;
+}
+
+static int unmake(void **state)
+{
+    struct fixture *fixture = *state;
+    profile_free(fixture->profile);
+    free(fixture);
+    return 0;
+}
+
+/* "program > ext.so: 2", a line a node that has samples. */
+static void assert_tree(const struct fixture *fixture, const char *expected)
+{
+    json_t *json = json_object(), *node;
+    struct buf text = BUF_INIT;
+    size_t index;
+    profile_put(fixture->profile, json);
+    const json_t *nodes = json_object_get(json, "nodes"), *functions = json_object_get(json, "functions");
+    json_array_foreach(nodes, index, node)
+    {
+        json_int_t chain[64], at_node = (json_int_t)index;
+        size_t depth = 0;
+        if (!json_integer_value(json_array_get(node, 2)))
+            continue;
+        for (; at_node >= 0; at_node = json_integer_value(json_array_get(json_array_get(nodes, (size_t)at_node), 0)))
+            chain[depth++] = at_node;
+        while (depth) {
+            const json_t *its = json_array_get(nodes, (size_t)chain[--depth]);
+            const json_t *function = json_array_get(functions, (size_t)json_integer_value(json_array_get(its, 1)));
+            const char *name = json_string_value(json_array_get(function, 0));
+            buf_printf(&text, "%s%s", name ? name : json_string_value(json_array_get(function, 1)), depth ? " > " : "");
+        }
+        buf_printf(&text, ": %d\n", (int)json_integer_value(json_array_get(node, 2)));
+    }
+    assert_string_equal(text.data ? text.data : "", expected);
+    buf_done(&text);
+    json_decref(json);
+}
+
+#define ADD(fixture, ...) profile_add((fixture)->profile, &(fixture)->process, &(struct profile_sample){__VA_ARGS__})
+
+static void samples_of_a_path_are_one_node(void **state)
+{
+    struct fixture *fixture = *state;
+    const struct profile_frame frames[] = {{&fixture->extension, 5}, {&fixture->program, 9}};
+    ADD(fixture, .frames = frames, .count = 2);
+    ADD(fixture, .frames = frames, .count = 2);
+    ADD(fixture, .frames = frames + 1, .count = 1);
+    ADD(fixture, .frames = frames + 1, .count = 1, .in_kernel = true);
+    ADD(fixture, .count = 0);
+    profile_fold(fixture->profile, false);
+    assert_tree(fixture, "/bin/solver: 1\n/bin/solver > /lib/ext.so: 2\n/bin/solver > kernel: 1\n: 1\n");
+}
+
+static void stacks_wait_for_functions(void **state)
+{
+    struct fixture *fixture = *state;
+    const struct profile_frame frames[] = {{&fixture->unknown, 5}, {&fixture->program, 9}};
+    ADD(fixture, .frames = frames, .count = 2);
+    profile_fold(fixture->profile, false);
+    assert_tree(fixture, "");
+    fixture->unknown.state = FILE_DONE;
+    profile_fold(fixture->profile, false);
+    assert_tree(fixture, "/bin/solver > /lib/later.so: 1\n");
+}
+
+/* Which functions interpret Python is known by their names: of this test's own file, as scry-symbols knows it. */
+static void python_stands_in_its_place(void **state)
+{
+    struct fixture *fixture = *state;
+    static const struct python_code codes[] = {{"<module>", "a.py", 1}, {"main", "a.py", 2}, {"helper", "a.py", 5}};
+    const struct profile_code *code[3];
+    for (size_t i = 0; i < 3; i++)
+        code[i] = profile_code(fixture->profile, &codes[i]);
+    assert_ptr_equal(code[1], profile_code(fixture->profile, &codes[1]));
+    const struct profile_python python[] = {{code[2], true}, {code[1], false}, {code[0], true}};
+    /* nothing is known of the interpreter: Python's functions, and what they called */
+    const struct profile_frame native[] = {{&fixture->extension, 5}};
+    ADD(fixture, .frames = native, .count = 1, .python = python, .python_count = 3);
+    profile_fold(fixture->profile, false);
+    assert_tree(fixture, "<module> > main > helper > /lib/ext.so: 1\n");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(mappings_replace_each_other),
+        cmocka_unit_test(mappings_by_chance),
+        cmocka_unit_test(processes_come_and_go),
+        cmocka_unit_test(damaged_records_do_no_harm),
+        cmocka_unit_test_setup_teardown(samples_of_a_path_are_one_node, make, unmake),
+        cmocka_unit_test_setup_teardown(stacks_wait_for_functions, make, unmake),
+        cmocka_unit_test_setup_teardown(python_stands_in_its_place, make, unmake),
+    };
+    return cmocka_run_group_tests_name("profile", tests, NULL, NULL);
+}

@@ -1,0 +1,125 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Uses the processor in functions of known shares, by the thread's own clock: `profiled WHAT SECONDS`.
+ *
+ *   plain    first 60 %, second 30 %, and third 10 % that qsort calls
+ *   deep     the same below 600 calls of recurse
+ *   threads  two that do plain, half as long each
+ *   forks    two children that do plain, half as long each; the second executes this program anew
+ *   short    100 children, one after the other, together so long
+ */
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#define APART static __attribute__((noinline, noclone, noipa))
+
+static double now(void)
+{
+    struct timespec time;
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
+    return (double)time.tv_sec + (double)time.tv_nsec / 1e9;
+}
+
+static __thread volatile double sum;
+
+/* Most of the time between two readings of the clock is in the loop. */
+#define BUSY(seconds) \
+    for (double end = now() + (seconds); now() < end;) \
+        for (int i = 0; i < 20000; i++) \
+    sum += i
+
+APART void first(double seconds)
+{
+    BUSY(seconds);
+}
+
+APART void second(double seconds)
+{
+    BUSY(seconds);
+}
+
+static __thread double third_seconds;
+
+APART int third(const void *a, const void *b)
+{
+    BUSY(third_seconds);
+    third_seconds = 0;
+    return *(const int *)a - *(const int *)b;
+}
+
+APART void plain(double seconds)
+{
+    int two[2] = {2, 1};
+    first(0.6 * seconds);
+    second(0.3 * seconds);
+    third_seconds = 0.1 * seconds;
+    qsort(two, 2, sizeof *two, third);
+}
+
+APART int recurse(int depth, double seconds)
+{
+    char room[64];
+    snprintf(room, sizeof room, "%d", depth);
+    if (depth)
+        return recurse(depth - 1, seconds) + room[0];
+    plain(seconds);
+    return room[0];
+}
+
+static void *thread(void *seconds)
+{
+    plain(*(double *)seconds);
+    return NULL;
+}
+
+static void forks(char *program, double seconds)
+{
+    char text[32];
+    snprintf(text, sizeof text, "%g", seconds / 2);
+    if (fork() == 0) {
+        plain(seconds / 2);
+        _exit(0);
+    }
+    if (fork() == 0) {
+        execl("/proc/self/exe", program, "plain", text, NULL);
+        _exit(1);
+    }
+    while (wait(NULL) > 0)
+        ;
+}
+
+int main(int argc, char **argv)
+{
+    double seconds = argc == 3 ? atof(argv[2]) : 1;
+    const char *what = argc == 3 ? argv[1] : "";
+    if (strcmp(what, "plain") == 0) {
+        plain(seconds);
+    } else if (strcmp(what, "deep") == 0) {
+        recurse(600, seconds);
+    } else if (strcmp(what, "threads") == 0) {
+        pthread_t threads[2];
+        double half = seconds / 2;
+        for (int i = 0; i < 2; i++)
+            pthread_create(&threads[i], NULL, thread, &half);
+        for (int i = 0; i < 2; i++)
+            pthread_join(threads[i], NULL);
+    } else if (strcmp(what, "forks") == 0) {
+        forks(argv[0], seconds);
+    } else if (strcmp(what, "short") == 0) {
+        for (int i = 0; i < 100; i++) {
+            if (fork() == 0) {
+                first(seconds / 100);
+                _exit(0);
+            }
+            wait(NULL);
+        }
+    } else {
+        return 2;
+    }
+    return 0;
+}

@@ -1,0 +1,155 @@
+# SPDX-License-Identifier: Apache-2.0
+"""scry run --profile: where a job uses processors, against programs whose functions have known shares."""
+
+import collections
+import os
+import signal
+
+import scrytest
+from jobtest import JobCase, target
+from scrytest import wait_until
+
+HZ = "500"
+SECONDS = "0.8"
+SHARES = {"first": 60, "second": 30, "third": 10}
+WITHIN = 8  # points: of 400 samples that is more than three times what chance does
+
+
+class Profile(JobCase):
+    def profile(self, *command, status=0, hz=HZ):
+        done = self.scry_run("--profile", hz, "--", *command)
+        self.assertEqual(done.returncode, status, done.stderr)
+        self.summary = done.stderr
+        report = self.report()
+        self.functions = {}
+        for row in report["profile"]["functions"]:
+            self.functions.setdefault(row["name"], row)
+        return report["profile"]
+
+    def share(self, name, kind="self"):
+        return 100 * self.functions[name][kind + "_samples"] / self.samples if name in self.functions else 0
+
+    def assert_shares(self, profile, expected=SHARES):
+        self.samples = profile["samples"]
+        for name, percent in expected.items():
+            self.assertAlmostEqual(self.share(name), percent, delta=WITHIN, msg=profile)
+
+    def stacks(self):
+        """{(function, ...): samples}, from outside."""
+        stacks = collections.Counter()
+        for line in self.scry("export", "--format", "folded-samples", "-o", "-", "@last").stdout.splitlines():
+            path, _, count = line.rpartition(" ")
+            stacks[tuple(path.split(";"))] += int(count)
+        return stacks
+
+    def assert_below(self, outer, inner, share=0.9):
+        """Most samples of a function were taken below another one."""
+        its = [(path, count) for path, count in self.stacks().items() if inner in path]
+        below = sum(count for path, count in its if outer in path[:path.index(inner)])
+        self.assertGreater(below, share * sum(count for _, count in its), its)
+
+    def test_shares(self):
+        profile = self.profile(target("profiled"), "plain", SECONDS)
+        self.assert_shares(profile)
+        self.assertGreater(self.share("plain", "total"), 95)
+        self.assertGreater(self.share("main", "total"), 95)
+        self.assertEqual(self.functions["first"]["line"] > 0, True)
+        self.assertTrue(self.functions["first"]["file"].endswith("profiled.c"))
+        self.assertAlmostEqual(profile["seconds"], float(SECONDS), delta=0.2)
+        self.assertRegex(self.summary, r"profile +\d+ % first \(profiled.c:\d+\), \d+ % second")
+        self.assertRegex(self.scry("report", "@last").stdout, r"(?m)^  first \(profiled.c:\d+\) +\d+\.\d +\d+\.\d +\d.*s$")
+        self.assert_below("plain", "third")
+        self.assertTrue(any("qsort" in step for path in self.stacks() if "third" in path for step in path)) # libc's name of it
+
+    def test_builds(self):
+        """However it was compiled, the functions that compute are known; without symbols, the program."""
+        for build in "pointers", "neither", "static":
+            with self.subTest(build=build):
+                self.assert_shares(self.profile(target("profiled_" + build), "plain", SECONDS))
+                if build != "neither":
+                    self.assert_below("plain", "second")
+        profile = self.profile(target("profiled_stripped"), "plain", SECONDS)
+        unnamed = sum(row["self_samples"] for row in profile["functions"]
+                      if row["name"] is None and row["module"].endswith("profiled_stripped"))
+        self.assertGreater(unnamed, 0.9 * profile["samples"])
+
+    def test_deep(self):
+        """Deeper than what is copied of a stack, and than what is kept of it."""
+        self.assert_shares(self.profile(target("profiled"), "deep", SECONDS))
+        self.assertGreater(self.share("recurse", "total"), 95)
+        self.assertLess(self.share("recurse", "total"), 101)
+
+    def test_threads_and_processes(self):
+        self.assert_shares(self.profile(target("profiled"), "threads", SECONDS))
+        self.assertEqual(self.functions["first"]["processes"], 1)
+        self.assert_shares(self.profile(target("profiled"), "forks", SECONDS))
+        self.assertEqual(self.functions["first"]["processes"], 2)
+
+    def test_shorter_than_a_sample(self):
+        """The samples stand for a part of the time only, and that is said."""
+        self.profile(target("profiled"), "short", SECONDS, hz="20")
+        self.assertRegex(self.scry("report", "@last").stdout, r"of .* they have seen .* shorter than 50 ms are not sampled")
+
+    def test_python(self):
+        program = self.program("""
+            import functools, time
+            def spin(seconds):
+                end = time.thread_time() + seconds
+                while time.thread_time() < end:
+                    for _ in range(500):
+                        pass
+            def first():
+                spin(0.5)
+            def key(x):
+                spin(0.15)
+                return x
+            def second():
+                sorted([2, 1], key=key)
+            first()
+            second()
+            """)
+        profile = self.profile("/usr/bin/python3", program)
+        self.samples = profile["samples"]
+        self.assertAlmostEqual(self.share("first", "total"), 61, delta=WITHIN)
+        self.assertAlmostEqual(self.share("second", "total"), 36, delta=WITHIN)
+        self.assertEqual((self.functions["key"]["language"], self.functions["key"]["line"]), ("python", 10))
+        self.assert_below("second", "key")
+        self.assert_below("<module>", "first")
+
+    def test_refused(self):
+        done = self.box.run([target("refused"), *self.box.scry("run", "--profile", HZ, "--", target("profiled"), "plain", "0.05")])
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertRegex(done.stderr, "not watched: profile: the profile needs perf events, and the kernel refuses them")
+        self.assertIsNone(self.report()["profile"])
+
+    def test_killed(self):
+        """The job goes on; what is missing is said."""
+        fifo = self.box.path("work", "fifo")
+        os.mkfifo(fifo)
+        run = self.start_run("-q", "--profile", HZ, "--", "sh", "-c", f"read x <{fifo}; exit 3")
+
+        def sampler():
+            for pid in filter(str.isdigit, os.listdir("/proc")):
+                try:
+                    with open(f"/proc/{pid}/cmdline", encoding="utf-8", errors="replace") as file:
+                        words = file.read().split("\0")
+                except OSError:
+                    continue
+                if words[0] == "scry-profile" and words[3].startswith(self.box.path("jobs")):
+                    return int(pid)
+            return None
+
+        with open(fifo, "w", encoding="ascii") as file: # sh has it open, too
+            os.kill(wait_until(sampler), signal.SIGKILL)
+            file.write("x\n")
+        self.assertEqual(run.wait(), 3)
+        self.assertIn("scry-profile was killed", self.scry("report", "@last").stdout)
+
+    def test_off(self):
+        self.assertEqual(self.scry_run("--", "true").returncode, 0)
+        self.assertIsNone(self.report()["profile"])
+        done = self.scry("export", "--format", "folded-samples", "-o", "-", "@last", status=1)
+        self.assertIn("scry run --profile", done.stderr)
+
+
+scrytest.main()
