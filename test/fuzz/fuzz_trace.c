@@ -197,7 +197,7 @@ static void export_as(const struct export_format *format, struct trace *trace, c
     if (format->messages >= EXPORT_NEEDS_MESSAGES && !exporter.messages)
         return;
     fuzz_expect(!format->begin || format->begin(&exporter) == 0);
-    if (format->messages != EXPORT_MESSAGES_ONLY) {
+    if (format->messages < EXPORT_MESSAGES_ONLY) {
         fuzz_expect(trace_cursor_new(&cursor, trace, false, NULL) == 0);
         fuzz_expect(calls_new(&calls, trace, &(struct call_filter){.function = "*"}, &visitor) == 0);
         fuzz_expect(!format->trace_begin || format->trace_begin(&exporter) == 0);

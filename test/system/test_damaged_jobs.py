@@ -116,7 +116,7 @@ class Damaged(JobCase):
     def setUp(self):
         super().setUp()
         self.whole = self.box.path("work", "whole")
-        self.assertEqual(self.scry_run("-q", "-o", self.whole, "--trace", "all", target(), "calls", "1").returncode, 0)
+        self.assertEqual(self.scry_run("-q", "-o", self.whole, "--profile", "1000", "--trace", "all", target(), "calls", "1").returncode, 0)
         self.assertEqual(self.box.run([scrytest.built("test", "system", "targets", "mpi_ranks"), self.whole, 2, 1, 2]).returncode, 0)
         with open(os.path.join(self.whole, "job.json"), encoding="utf-8") as file:
             self.info = json.load(file)

@@ -134,7 +134,7 @@ static int export_all(struct exporter *exporter, const struct export_format *for
     progress_begin(&progress, "writing");
     progress.off |= isatty(fileno(exporter->out));
     int code = format->begin ? format->begin(exporter) : 0;
-    bool all = format->messages == EXPORT_MESSAGES_ONLY || format->messages == EXPORT_SAMPLES;
+    bool all = format->messages >= EXPORT_MESSAGES_ONLY; /* written by `begin` */
     if (all)
         events = shown = 1;
     for (size_t i = 0; !all && i < traces->count && code == 0 && !exporter->failed; i++) {

@@ -22,7 +22,7 @@ struct exporter {
     struct buf text;                     /* not yet written */
     uint64_t start_ns;                   /* wall time that is 0 */
     const struct mpi_messages *messages; /* and the common time line; NULL: no process has calls of MPI */
-    const struct sampled *sampled;       /* with EXPORT_SAMPLES */
+    const struct sampled *sampled;       /* with EXPORT_SAMPLES; NULL: there are none */
     int64_t from_ns, to_ns;              /* what is asked for, after the start; INT64_MIN, INT64_MAX: all */
     bool chosen;                         /* only some functions, or threads, or depths are wanted */
     const char *title, *command;         /* of the job, for people */

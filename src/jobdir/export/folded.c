@@ -249,7 +249,8 @@ const struct export_format export_folded_waiting = FOLDED("folded-waiting", begi
 
 static int samples_begin(struct exporter *exporter)
 {
-    sampled_put_folded(&exporter->text, exporter->sampled);
+    if (exporter->sampled)
+        sampled_put_folded(&exporter->text, exporter->sampled);
     return 0;
 }
 

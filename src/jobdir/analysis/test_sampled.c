@@ -1,0 +1,136 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "jobdir/analysis/sampled.h"
+
+static char job[64];
+
+static void put(const char *part, const char *text, size_t len)
+{
+    char path[128];
+    snprintf(path, sizeof path, "%s%s", job, part);
+    mkdir(path, 0700);
+    strcat(path, "/stats");
+    mkdir(path, 0700);
+    strcat(path, "/profile.json");
+    FILE *file = fopen(path, "w");
+    assert_non_null(file);
+    assert_int_equal(fwrite(text, 1, len, file), len);
+    fclose(file);
+}
+
+static int make(void **state)
+{
+    snprintf(job, sizeof job, "/tmp/scry-sampled-XXXXXX");
+    return mkdtemp(job) ? 0 : -1;
+}
+
+static int unmake(void **state)
+{
+    char command[128];
+    snprintf(command, sizeof command, "rm -rf %s", job);
+    return system(command);
+}
+
+/* main calls walk, which calls itself and leaf; the second process is in leaf at once. */
+static const char document[] =
+    "{\"version\":1,\"hz\":50,\"kernel\":true,\"lost\":2,\"samples\":10,\"cost_seconds\":0.5,"
+    "\"functions\":[[\"main\",\"/bin/a\",\"a.c\",1],[\"walk\",\"/bin/a\",\"a.c\",2],[\"leaf;x\",\"/bin/"
+    "a\",\"\",0],[null,\"/lib/b.so\",\"\",0]],"
+    "\"processes\":[[7,\"a\",9],[8,\"a\",1]],"
+    "\"nodes\":[[-1,0,1],[0,1,2],[1,1,3],[2,2,2],[1,3,1],[-2,2,1]]}";
+
+static const struct sampled_function *find(const struct sampled *sampled, const char *name)
+{
+    for (size_t i = 0; i < sampled->count; i++)
+        if (name ? sampled->functions[i].name && strcmp(sampled->functions[i].name, name) == 0
+                 : !sampled->functions[i].name)
+            return &sampled->functions[i];
+    fail_msg("%s", name ? name : "none");
+    return NULL;
+}
+
+static void functions_are_added_up(void **state)
+{
+    struct sampled *sampled;
+    struct buf text = BUF_INIT;
+    assert_int_equal(sampled_read(&sampled, job), -ENOENT);
+    put("", document, strlen(document));
+    assert_int_equal(sampled_read(&sampled, job), 0);
+    assert_int_equal(sampled->samples, 10);
+    assert_int_equal(sampled->lost, 2);
+    assert_int_equal(sampled->count, 4);
+    assert_string_equal(sampled->functions[0].name, "walk");
+    assert_int_equal(find(sampled, "walk")->self, 5);
+    assert_int_equal(find(sampled, "walk")->total, 8); /* not 8 and the 5 inside of itself */
+    assert_int_equal(find(sampled, "main")->total, 9);
+    assert_int_equal(find(sampled, "leaf;x")->self, 3);
+    assert_int_equal(find(sampled, "leaf;x")->processes, 2);
+    assert_int_equal(find(sampled, NULL)->self, 1);
+    assert_float_equal(find(sampled, "main")->total_seconds, 9 / 50., 1e-9);
+    sampled_put_folded(&text, sampled);
+    assert_string_equal(text.data, "a;main 1\na;main;walk 2\na;main;walk;walk 3\na;main;walk;walk;leaf:x 2\n"
+                                   "a;main;walk;b.so 1\na;leaf:x 1\n");
+    buf_done(&text);
+    sampled_free(sampled);
+}
+
+static void nodes_are_added_up(void **state)
+{
+    struct sampled *sampled;
+    char parts[80];
+    snprintf(parts, sizeof parts, "%s/parts", job);
+    mkdir(parts, 0700);
+    put("", document, strlen(document));
+    put("/parts/n2", document, strlen(document));
+    assert_int_equal(sampled_read(&sampled, job), 0);
+    assert_int_equal(sampled->samples, 20);
+    assert_int_equal(sampled->count, 4);
+    assert_int_equal(find(sampled, "walk")->self, 10);
+    assert_int_equal(find(sampled, "leaf;x")->processes, 4);
+    assert_float_equal(sampled->seconds, 20 / 50., 1e-9);
+    sampled_free(sampled);
+}
+
+static void damaged_files_do_no_harm(void **state)
+{
+    static const char bytes[] = "-0123456789[]{},\"n";
+    unsigned seed = 7;
+    for (int round = 0; round < 500; round++) {
+        char text[sizeof document];
+        struct sampled *sampled;
+        struct buf folded = BUF_INIT;
+        memcpy(text, document, sizeof text);
+        for (int i = rand_r(&seed) % 6; i >= 0; i--)
+            text[(size_t)rand_r(&seed) % (sizeof text - 1)] = bytes[(size_t)rand_r(&seed) % (sizeof bytes - 1)];
+        put("", text, rand_r(&seed) % 8 ? sizeof text - 1 : (size_t)rand_r(&seed) % sizeof text);
+        if (sampled_read(&sampled, job) < 0)
+            continue;
+        sampled_put_folded(&folded, sampled);
+        for (size_t i = 0; i < sampled->count; i++)
+            sampled_put_name(&folded, &sampled->functions[i]);
+        buf_done(&folded);
+        sampled_free(sampled);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(functions_are_added_up, make, unmake),
+        cmocka_unit_test_setup_teardown(nodes_are_added_up, make, unmake),
+        cmocka_unit_test_setup_teardown(damaged_files_do_no_harm, make, unmake),
+    };
+    return cmocka_run_group_tests_name("sampled", tests, NULL, NULL);
+}
