@@ -61,6 +61,7 @@ static void job_describe(struct job *job)
                               .argv = hide_args_json(job->options->command, job->recorder.hide),
                               .started_ns = clock_wall_ns(),
                               .sample_seconds = job->options->sample_seconds,
+                              .profile_hz = job->options->profile_hz,
                               .supervisor = getpid(),
                               .supervisor_ticks = job_process_ticks(getpid())};
 }

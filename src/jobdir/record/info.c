@@ -76,6 +76,7 @@ static void take_fields(json_t *json, struct job_info *info)
     info->started_ns = member_count(json, "started_ns");
     info->began_ns = member_count(json, "began_monotonic_ns");
     info->sample_seconds = member_number(json, "sample_seconds");
+    info->profile_hz = member_count(json, "profile_hz");
     info->supervisor = (pid_t)member_count(json_object_get(json, "supervisor"), "pid");
     info->supervisor_ticks = member_count(json_object_get(json, "supervisor"), "start_ticks");
     info->root = (pid_t)member_count(json_object_get(json, "command"), "pid");
@@ -166,6 +167,8 @@ char *job_info_text(const struct job_info *info)
                              "command", process_json(info->root, info->root_ticks), "batch", info->batch);
     if (json && info->began_ns)
         json_object_set_new(json, "began_monotonic_ns", json_integer((json_int_t)info->began_ns));
+    if (json && info->profile_hz)
+        json_object_set_new(json, "profile_hz", json_integer((json_int_t)info->profile_hz));
     if (json && info->task && *info->task)
         json_object_set_new(json, "task", text_json(info->task));
     if (json && info->ended) {

@@ -45,6 +45,7 @@ struct job_info {
     uint64_t started_ns;      /* wall clock */
     uint64_t began_ns;        /* the same by the monotonic clock of its node; 0: not known */
     double sample_seconds;
+    uint64_t profile_hz;                   /* of its profile; 0: none was asked for */
     pid_t supervisor, root;                /* 0: not yet */
     uint64_t supervisor_ticks, root_ticks; /* start times since boot: with the pid, a process for ever */
     bool ended;

@@ -86,7 +86,8 @@ static void put_table(struct buf *out, const struct job_report *report, const st
 
 static bool profile_read(const struct job_report *report, struct sampled **ret_sampled)
 {
-    return report->path && report->path[0] && sampled_read(ret_sampled, report->path) == 0;
+    return report->path && report->path[0] && (report->info.profile_hz || !report->info.json) &&
+           sampled_read(ret_sampled, report->path) == 0;
 }
 
 void report_profile_text(struct buf *out, const struct job_report *report, struct report_style style, bool whole)
