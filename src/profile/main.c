@@ -38,10 +38,12 @@
 #include "symbols/index/lines.h"
 
 enum {
-    STACK_BYTES = 8192,    /* of the stack; what lies deeper is read from the process while it lives */
-    RING_PAGES = 128,      /* for each processor, less where there are many of them */
-    RING_PAGES_LEAST = 16, /* some samples */
-    RINGS_PAGES = 4096,    /* in all */
+    STACK_BYTES = 8192, /* of the stack; what lies deeper is read from the process while it lives */
+    STACK_LEAST = 512,  /* where users may lock little memory */
+    RING_SAMPLES = 4,   /* that a ring has room for at least, */
+    RING_PAGES = 32,    /* for each processor, for up to 50 samples a second: of 300 ms */
+    RING_PAGES_MOST = 256,
+    RINGS_PAGES = 8192, /* in all */
     FRAMES_MOST = 256,
     PYTHON_LOOKS = 5, /* for Python in a process that has a file of that name */
     PRIORITY = 5,     /* nice(2): later than the job */
@@ -346,8 +348,8 @@ static int rings_open(struct sampler *sampler, struct err *err)
     sampler->rings = calloc(count ? count : 1, sizeof *sampler->rings);
     if (!cpus || !sampler->rings)
         return err_set(err, -ENOMEM, "out of memory");
-    while (pages > RING_PAGES_LEAST && pages * count > RINGS_PAGES)
-        pages /= 2;
+    for (unsigned hz = 50; hz < sampler->hz && pages < RING_PAGES_MOST && 2 * pages * count <= RINGS_PAGES; hz *= 2)
+        pages *= 2;
     for (size_t i = 0; i < count; i++) {
         struct perf_ring *ring = &sampler->rings[sampler->ring_count];
         int code = perf_ring_open(ring, &attr, sampler->root, cpus[i], pages);
@@ -358,6 +360,12 @@ static int rings_open(struct sampler *sampler, struct err *err)
         }
         if (code == -ENODEV)
             continue; /* went offline since we looked */
+        if (code == 0 && ring->size < RING_SAMPLES * STACK_BYTES && attr.sample_stack_user == STACK_BYTES) {
+            size_t part = ring->size / RING_SAMPLES / 2 & ~(size_t)7; /* what users may lock is used up by others */
+            attr.sample_stack_user = (uint32_t)(part > STACK_LEAST ? part : STACK_LEAST);
+            perf_ring_close(ring);
+            code = perf_ring_open(ring, &attr, sampler->root, cpus[i], pages);
+        }
         if (code < 0)
             return perf_explain(err, code, "the profile");
         sampler->ring_count++;
