@@ -385,38 +385,55 @@ static bool matches_part(struct log_matcher *matcher, size_t row, enum log_head_
                       compiled(&matcher->expressions->heads[LOG_HEAD_PARTS * row + part], pattern, parts[part]), line);
 }
 
-/* Of a traceback of Python: '  File "run.py", line 3, in step'. */
+/* The length of the blank, or of the piece of a box (U+2500 to U+257F), that the bytes begin with; 0: they do not. */
+static size_t blank_len(const char *bytes, size_t len)
+{
+    static const char pieces[] = "\xe2\x94\x80";
+    if (len && (*bytes == ' ' || *bytes == '\t'))
+        return 1;
+    bool piece = len >= strlen(pieces) && bytes[0] == pieces[0] && (bytes[1] == '\x94' || bytes[1] == '\x95');
+    return piece ? strlen(pieces) : 0;
+}
+
+/* Whether it is in a box, as rich draws it. */
+static bool in_box(const char *bytes, size_t len)
+{
+    return blank_len(bytes, len) > 1;
+}
+
+/* Takes blanks and a box off both ends. */
+static void take_blanks(const char **bytes, size_t *len)
+{
+    for (size_t blank; (blank = blank_len(*bytes, *len)) > 0; *len -= blank)
+        *bytes += blank;
+    for (size_t back = 1, most = 3; back <= most && back <= *len;) {
+        bool blank = blank_len(*bytes + *len - back, back) == back;
+        *len -= blank ? back : 0;
+        back = blank ? 1 : back + 1;
+    }
+}
+
+/* Of a traceback of Python: '  File "run.py", line 3, in step', or in a box '│ run.py:3 in step'. */
 static void take_place(struct log_head *head, const struct log_line *line)
 {
-    static const char begin[] = "File \"", middle[] = "\", line ";
-    size_t skip = 0;
-    char file[sizeof head->place];
-    while (skip < line->len && strchr(" |+", line->bytes[skip]))
-        skip++;
-    const char *name = line->bytes + skip, *end = line->bytes + line->len;
-    if (!skip || (size_t)(end - name) < sizeof begin || memcmp(name, begin, sizeof begin - 1) != 0)
+    char text[sizeof head->place + 64], file[sizeof head->place - 10], number[10];
+    const char *at = text;
+    bool box = false;
+    snprintf(text, sizeof text, "%.*s", (int)line->len, line->bytes);
+    for (size_t blank; *at && ((blank = blank_len(at, strlen(at))) > 0 || *at == '|' || *at == '+');) {
+        box |= *at != ' ';
+        at += blank ? blank : 1;
+    }
+    const char *name = strstr(at, " in ");
+    if (at == text || (sscanf(at, "File \"%245[^\"]\", line %9[0-9]", file, number) != 2 &&
+                       !(box && name && sscanf(at, "%245[^][(){}: ]:%9[0-9]", file, number) == 2)))
         return;
-    name += sizeof begin - 1;
-    const char *close = memmem(name, (size_t)(end - name), middle, sizeof middle - 1);
-    const char *number = close ? close + sizeof middle - 1 : end;
-    size_t digits = 0;
-    while (number + digits < end && isdigit((unsigned char)number[digits]))
-        digits++;
-    if (!digits || (size_t)(close - name) + digits + 2 > sizeof file)
-        return;
-    size_t length = (size_t)(close - name);
-    memcpy(file, name, length);
-    file[length] = 0;
     /* Cython has only names in its package: what a library called is of that */
-    bool of_library =
-        !python_is_own_code(file) || (head->library && *file != '/' && (strstr(file, ".pyx") || strstr(file, ".pxi")));
-    head->library = of_library;
-    if (of_library)
-        return;
-    memcpy(head->place, file, length);
-    head->place[length] = ':';
-    memcpy(head->place + length + 1, number, digits);
-    head->place[length + 1 + digits] = 0;
+    head->library = !python_is_own_code(file) ||
+                    (*file != '/' && ((name && strchr(name, '.')) ||
+                                      (head->library && (strstr(file, ".pyx") || strstr(file, ".pxi")))));
+    if (!head->library)
+        snprintf(head->place, sizeof head->place, "%s:%s", file, number);
 }
 
 /* 'At line 11 of file a.f90 (unit = 10)' of gfortran. */
@@ -493,21 +510,25 @@ static void end_head(struct log_matcher *matcher, const struct log_line *message
     size_t row = head->row;
     head->lines = 0;
     if (message) {
-        size_t len = message->len < HEAD_MOST ? message->len : HEAD_MOST, used = head->len, skip = 0;
+        const char *bytes = message->bytes;
+        size_t len = message->len < HEAD_MOST ? message->len : HEAD_MOST, used = head->len;
+        line.cut = message->cut || len < message->len;
         if (log_patterns[row].message) {
             used = head->label_len;
             line.number = message->number;
         } else {
-            while (used && head->text[used - 1] == ' ')
-                used--;
+            const char *text = head->text;
+            bool boxed = in_box(text, used);
+            take_blanks(&text, &used);
+            memmove(head->text, text, used);
+            if (used && (boxed || log_patterns[row].take) && isalnum((unsigned char)head->text[used - 1]))
+                head->text[used++] = ':';
             if (used)
                 head->text[used++] = ' ';
         }
-        while (skip < len && (message->bytes[skip] == ' ' || message->bytes[skip] == '\t'))
-            skip++;
-        memcpy(head->text + used, message->bytes + skip, len - skip);
-        line.len = used + len - skip;
-        line.cut = message->cut || len < message->len;
+        take_blanks(&bytes, &len);
+        memmove(head->text + used, bytes, len);
+        line.len = used + len;
         line.now_ns = message->now_ns;
         size_t found = find_row(matcher, &line), other = 0;
         while (log_patterns[row].message && strcmp(log_patterns[other].name, log_patterns[row].message) != 0)
@@ -603,7 +624,8 @@ static enum awaited take_message(struct log_matcher *matcher, const struct log_l
         return AWAITED_TAKEN;
     }
     /* lines of a program's text stand in a traceback; a group of exceptions has tracebacks in it */
-    bool inside = (pattern->otherwise || pattern->take) && rest.len && memchr(" \t|+", *rest.bytes, 4);
+    bool inside = (pattern->otherwise || pattern->take) && rest.len &&
+                  (memchr(" \t|+", *rest.bytes, 4) || in_box(rest.bytes, rest.len));
     if (pattern->take && !inside && (head->other.len || pattern->take == LOG_TAKE_LAST)) {
         end_head(matcher, NULL);
         return AWAITED_NOTHING;

@@ -458,6 +458,8 @@ const char log_harmless[] =
 #define LABEL "(?:^\\W*|[:\\]>|*!)]\\s*)"
 /* before an expression that may match anywhere */
 #define NO_WARNING "^(?!\\W*(?:\\S+: )?(?i:warn(?:ing)?)\\b|.{0,40}: W \\S|W\\d{4} ).*"
+/* of UTF-8, U+2500 to U+257F */
+#define BOX "\xe2[\x94\x95]"
 #define NO_NUMBER "(?!\\s*[-+]?\\d[\\d.,eE+-]*\\s*(?:[%,(]|\\w{0,3}\\s*$))"
 const struct log_pattern log_patterns[] = {
     {"oom_kill", ERROR, "oom-kill|oom_kill|oom kill|oomkill|killed process|memory limit|memlimit|memory usage limit|job killed: ",
@@ -532,12 +534,12 @@ const struct log_pattern log_patterns[] = {
      "\\bCaught standard std::exception", "an exception of C++ that nothing caught",
      "throwing an instance of|Caught standard", "^\\s*what\\(\\): |^ \\S", 4},
     {"assertion", ERROR, "assertion|assert failed|check failed: |cpassert",
-     "(?i)\\bassertion\\b.*\\bfailed\\b|\\bassert failed\\b|\\bAssertionError\\b|\\bfailed assertion\\b|\\bCheck failed: |\\bCPASSERT failed",
+     "(?i)\\bassertion\\b.*\\bfailed\\b|\\bassert failed\\b|(?<!\\d: )\\bAssertionError\\b|\\bfailed assertion\\b|\\bCheck failed: |\\bCPASSERT failed",
      "an assertion failed"},
     {"abort", ERROR, "aborted|sigabrt|abgebrochen", "^(?:Aborted|Abgebrochen)\\b|: \\d+ Aborted\\b|\\bAborted \\(core dumped\\)|\\bSIGABRT\\b", "aborted"},
     {"traceback", ERROR, "traceback (most recent", "Traceback \\(most recent call last\\)", "an exception of Python",
      "Traceback", "^(?:[ |+]*\\| )?((?:[\\w<>]+\\.)*\\w*(?:Error|Exception|Warning|Interrupt|Exit|Iteration)(?:: |:?\\s*$))", 1000, "exception",
-     "^(?!\\.\\.\\.)[^\\s|+]"},
+     "^(?!\\.\\.\\.|" BOX ")[^\\s|+]"},
     {"java_exception", ERROR, "exception in thread", "\\bException in thread \"", "an exception of Java",
      "Exception in thread", "^Caused by: ", 1000, "exception", .take = LOG_TAKE_LAST},
     {"notebook", ERROR, "executionerror: ", "\\b(?:Cell|Papermill)ExecutionError: ", "a cell of a notebook failed, with the exception below",
@@ -581,17 +583,19 @@ const struct log_pattern log_patterns[] = {
     {"killed", ERROR, "<killed>|sigkill|killed by signal|<get\xc3\xb6tet>", "^(?:Killed|Get\xc3\xb6tet)\\s*$|[\\d:)] +(?:Killed|Get\xc3\xb6tet)\\b|\\bSIGKILL\\b|\\b[Kk]illed by signal", "killed"},
     {"scheduler_error", ERROR, "slurmstepd: error|srun: error", "\\b(?:slurmstepd|srun): error: ",
      "the batch system reports an error"},
+    {"validation", ERROR, "validation error", "\\b\\d+ validation errors? for \\w", "values that Pydantic refuses",
+     "validation error", "^[\\w.\\[\\]-]+(?: -> [\\w.]+)*$|^ {2}\\S", 4, .take = LOG_TAKE_ALL},
     {"exception", ERROR, "error: |exception: |notfound: |exception in rule|exception in line|error in rule|notfound in rule|unhandled exception|exited with exception|exitedexception: |caused by: |error)|exception)|lua|psiexception",
      "^(?:\\w+\\.)*\\w*(?:Error|Exception|NotFound)(?:: | in (?:rule|line \\d+ of) )" NO_NUMBER "|\\b[Uu]nhandled exception\\b|"
      "^Caused by: |^PSIEXCEPTION: |:\\d+:in [`'].*\\(\\w+(?:Error|Exception)\\)$|^\\S*lua[\\d.]*: \\S", "which exception it was, below its traceback",
      /* its text is below */
-     "^(?:\\w+\\.)*\\w*(?:Error|Exception): *$|^MissingInputException in ", "^Original error was: |^ {8,}\\S|^(?i:\\w+ ){0,2}(?i:error): \\S", 12, NULL,
-     "^(?!IMPORTANT: |Missing input files| {4}(?:output|input|wildcards|affected files|jobid)\\b).*[[:alpha:]]{2}.*[[:alpha:]]{2}"},
+     "^(?:\\w+\\.)*\\w*(?:Error|Exception|NotFound):(?: .*:)? *$|^MissingInputException in ", "^Original error was: |^ {8,}\\S|^(?i:\\w+ ){0,2}(?i:error): \\S", 12, NULL,
+     "^(?!IMPORTANT: |Missing input files| {4}(?:output|input|wildcards|affected files|jobid)\\b).*[[:alpha:]]{2}.*\\w{2}"},
     {"error", ERROR,
      "error|<fatal>|fatal:|<critical>|<severe>|<f>|<e>|<e0|<e1|<e2|<e3|<e4|<e5|<e6|<e7|<e8|<e9|<f0|<f1|<f2|<f3|<f4|<f5|<f6|<f7|<f8|<f9|crit|panic|[e::|[abort]|e r r o r|fehler|erreur|errore:|erro:|"
      "\xd0\xbe\xd1\x88\xd0\xb8|\xe9\x94\x99\xe8|\xe3\x82\xa8\xe3\x83|"
      "no rule to make|.  stop.|enough slots|no module named|run terminated|cmiabort|can't open file|cannot be accomplished|"
-     "unrecognized function or variable|refuse to continue with",
+     "unrecognized function or variable|refuse to continue with|finish called from|endrun: |abnormal end|of errors detected",
      /* in capitals: as a label, or before a text that is not in capitals as titles of columns are */
      "(?:^|[\\s\\[(*!<>|:#-])(?:ERROR|FATAL|CRITICAL|SEVERE)(?:\\s?[\\[(]?[\\w.-]*\\d[\\w.-]*[\\])]?)?"
      "(?:\\s*[:!\\]>|](?!=)|\\s+[-~] *\\S| +(?:PET)?\\[?(?:[a-z./\\d\"'][\\w.]|[A-Z][A-Za-z]*[a-z])| +PET\\d|(?: \\*\\*\\*))" NO_NUMBER "|"
@@ -603,6 +607,7 @@ const struct log_pattern log_patterns[] = {
      "\\b(?i:(?:fatal|internal|unrecoverable|unhandled) error)\\b(?!s)|\\bFATAL CALLED FROM FILE|\\bthe following errors?: |"
      "\\berror termination in\\b|-- run terminated|\\*\\*\\* (?:No rule to make target|[^\\[].*  Stop\\.$)|\\bnot enough slots available|: No module named |"
      "\\bcan't open file '|\\bSHAKE\\) cannot be accomplished|^Unrecognized function or variable '|\\bI REFUSE TO CONTINUE WITH\\b|"
+     "\\bFINISH called from\\b|^\\W*ENDRUN: ?\\S|\\bABNORMAL END\\b|\\bBECAUSE OF ERRORS DETECTED$|"
      /* as programs for programs write it */
      "^(?:\\[[^\\]]*\\]:? ?)*\\[?[EF]\\d{3,4} \\d\\d:\\d\\d:\\d\\d\\.|: [EF] \\w+/\\S+:\\d+\\]|^\\[E(?:::\\w+)?\\] \\S|\\[ABORT\\]|\\bE R R O R\\b|"
      "\"(?:level|severity|levelname|log\\.level)\"\\s*:\\s*\"(?i:error|fatal|critical|panic)\".*\"(?:msg|message|event|error)\"|"
@@ -613,12 +618,16 @@ const struct log_pattern log_patterns[] = {
      "(?:^|: )(?:\xd0\x9e|\xd0\xbe)\xd1\x88\xd0\xb8\xd0\xb1\xd0\xba\xd0\xb0 ?: |\xe9\x94\x99\xe8\xaf\xaf ?(?::|\xef\xbc\x9a)|"
      "\xe3\x82\xa8\xe3\x83\xa9\xe3\x83\xbc ?(?::|\xef\xbc\x9a)",
      "an error, in the words of a program",
-     "[:*!] *$|^\\W*(?i:error)\\W*$|Called CmiAbort|FOAM FATAL|FATAL CALLED FROM|E R R O R|\\[ABORT\\]|\\*\\*\\* ERROR \\*\\*\\*|^Error using ", "[[:alpha:]]{2}.*[[:alpha:]]{2}", 6},
-    {"not_converged", WARNING, "converge|diverged",
-     "(?i)\\b(?:failed to converge|convergence failure|(?:did|has|does|run|scf) not converged?|solution diverged)\\b",
+     "[:*!] *$|^\\W*(?i:error)\\W*$|Called CmiAbort|FOAM FATAL|FATAL CALLED FROM|FINISH called|ERRORS DETECTED|E R R O R|\\[ABORT\\]|\\*\\*\\* ERROR \\*\\*\\*|^Error using ", "[[:alpha:]]{2}.*[[:alpha:]]{2}|^\\s*\"\\S+\"$", 6},
+    {"not_converged", WARNING, "converge|diverged|blew up",
+     "(?i)\\b(?:failed to converge|convergence failure|(?:did|has|does|run|scf) not converged?|blew up|"
+     "(?:solution|solver|simulation|integration|iterations?|newton|scf|gmres|\\w*cg) (?:has |have )?diverged|diverged (?:at|in|after) (?:\\w+ )?(?:iteration|step|\\d))\\b",
      "a solver found no solution"},
     {"tests_failed", WARNING, "tests failed:", "\\btests FAILED:", "which tests failed, of CTest",
      "tests FAILED:", "^\\s+\\d+ - ", 100, .take = LOG_TAKE_ALL},
+    {"test_failed", WARNING, "<fail: |--- fail: |<failed |<error |[  failed  ] |<not ok |fail  ",
+     "^FAIL: \\S|^(?:FAILED|ERROR) \\S+::\\S|^\\s*--- FAIL: \\S|^\\[  FAILED  \\] [A-Za-z]|^not ok \\d(?!.*# (?i:todo|skip))|^ *\\d+/\\d+ .* FAIL  +\\d",
+     "a test that failed, of automake, pytest, Go, GoogleTest, TAP or meson"},
     {"failure", WARNING, "cannot|can't|could not|couldn't|unable to|failed to|failed.|failed:|: failed|undefined",
      "^(?!.*\\b(?i:using|skipp|falling back|instead|optional|continu|retry|will be|trying))"
      "(?=.*(?i:\\b(?:cannot|can't|could not|couldn't|unable to|failed to)\\b|\\bfailed[.:](?!\\s*\\d+\\s*$)|: failed\\b|\\bundefined!)).*",

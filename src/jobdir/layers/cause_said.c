@@ -350,7 +350,7 @@ static bool is_exception(const json_t *record)
     static const char assertion[] = "AssertionError";
     const char *pattern = json_string_value(json_object_get(record, "pattern"));
     const char *text = json_string_value(json_object_get(record, "text"));
-    return pattern && (strcmp(pattern, "exception") == 0 ||
+    return pattern && (strcmp(pattern, "exception") == 0 || strcmp(pattern, "validation") == 0 ||
                        (text && strcmp(pattern, "assertion") == 0 && strncmp(text, assertion, strlen(assertion)) == 0));
 }
 
