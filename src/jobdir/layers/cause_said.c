@@ -420,6 +420,22 @@ static void drop_caught(const struct job_end *end, const json_t *lines, enum sai
     }
 }
 
+/* What cleans up, or takes results away, and finds nothing, tells less than an error that was said before. */
+static void drop_misses(const struct job_end *end, const json_t *lines, enum said *said)
+{
+    const char *name = json_string_value(json_object_get(json_array_get(end->chain, 0), "name"));
+    size_t index;
+    const json_t *record;
+    bool error = false;
+    json_array_foreach(lines, index, record)
+    {
+        const char *text = json_string_value(json_object_get(record, "text"));
+        if (said[index] == SAID_BY_ITSELF && error && culprit_is_utility(name) && strstr(text, ": No such "))
+            said[index] = SAID_HINT;
+        error |= said[index] == SAID_ERROR || said[index] == SAID_OF_ANOTHER;
+    }
+}
+
 /* Of a builtin of the shell that failed first, by itself, as "job.sh: line 5: cd: run2: No such file or directory": with the status of
  * the last one it ended, the others it has gone on after. */
 static bool is_of_builtin(const struct job_end *end, const json_t *record)
@@ -529,8 +545,10 @@ void cause_look_at_said(const struct job_end *end, struct cause_said *ret_said)
         record = json_array_get(lines, index);
         said[index] = said_of(end, &others, record);
     }
-    if (said)
+    if (said) {
         drop_caught(end, lines, said);
+        drop_misses(end, lines, said);
+    }
     for (index = 0; said && index < count; index++) {
         double seconds = record_seconds(json_array_get(lines, index));
         burst = said[index] > most || (said[index] == most && seconds > burst) ? seconds : burst;

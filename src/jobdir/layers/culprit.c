@@ -207,8 +207,7 @@ static const struct job_process *silent_daemon(const struct job_model *model, co
     return found;
 }
 
-/* What scripts clean up with. */
-static bool is_utility(const struct job_process *process)
+bool culprit_is_utility(const char *name)
 {
     static const char *const names[] = {"rm",    "rmdir",  "mv",     "cp",    "ln",        "ls",    "mkdir",
                                         "touch", "chmod",  "chown",  "find",  "tar",       "zip",   "gzip",
@@ -216,7 +215,7 @@ static bool is_utility(const struct job_process *process)
                                         "ps",    "unlink", "umount", "pkill", "fusermount"};
     bool is_one = false;
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-        is_one |= strcmp(process->name, names[i]) == 0;
+        is_one |= name && strcmp(name, names[i]) == 0;
     return is_one;
 }
 
@@ -230,7 +229,7 @@ static bool is_before_cleanup(const struct job_process *shell, const struct job_
         culprit_is_answer(same))
         return false;
     return culprit_status(shell) > STATUS_OF_MANY ||
-           (WIFEXITED(first->status) && is_utility(first) && first->start <= same->end + CLEANUP_SECONDS);
+           (WIFEXITED(first->status) && culprit_is_utility(first->name) && first->start <= same->end + CLEANUP_SECONDS);
 }
 
 /* ---- what a shell starts in the traps of its exit and of its errors ---- */

@@ -27,6 +27,8 @@ bool culprit_has_tee(const struct job_model *model, pid_t pid);
 
 /* What scripts only look something up with, as the shims of pyenv do; name may be NULL. */
 bool culprit_is_lookup(const char *name);
+/* What scripts clean up with, and take their results away; name may be NULL. */
+bool culprit_is_utility(const char *name);
 /* What is asked, and says no by its status, as grep. */
 bool culprit_is_answer(const struct job_process *process);
 

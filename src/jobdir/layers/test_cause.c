@@ -1576,6 +1576,21 @@ static void test_failed_cleanup(void **state)
            "'input.dat': No such file or directory");
 }
 
+/* An error that was said, and then a command that cleans up or takes the results away, and finds nothing. */
+static void test_error_before_cleanup(void **state)
+{
+#define CLEANUP(name) \
+    "[{\"pid\": 21, \"name\": \"" name "\", \"start_seconds\": 99.6, \"end_seconds\": 99.9, \"exit_code\": 1}, " \
+    "{\"pid\": 10, \"name\": \"bash\", \"start_seconds\": 0, \"end_seconds\": 100, \"exit_code\": 1}]"
+    put_log(99.3, "error", "ERROR: CG diverged after 500 iterations");
+    put_matched(99.9, "failure", "warning", "rm: cannot remove 'out.nc': No such file or directory");
+    expect(ask(CLEANUP("rm")), NOTE_cause_log, false,
+           "probably what stderr says: ERROR: CG diverged after 500 iterations");
+    put_matched(99.9, "failure", "warning", "cp: cannot create regular file '/data/out.nc': Permission denied");
+    expect(ask(CLEANUP("cp")), NOTE_cause_log, false,
+           "probably what stderr says: cp: cannot create regular file '/data/out.nc': Permission denied");
+}
+
 /* Some have a ':' in their name; of the chain's names, and of what failed only later, is what the command failed of. With so many
  * processes and lines, a look at each of those for each of these would take minutes. */
 static void test_many_others(void **state)
@@ -2065,6 +2080,7 @@ int main(void)
         ROW(test_tracebacks_of_libraries),
         ROW(test_command_of_python),
         ROW(test_failed_cleanup),
+        ROW(test_error_before_cleanup),
         ROW(test_many_others),
         ROW(test_age),
     };
