@@ -542,7 +542,7 @@ static void put_says(struct scripts *scripts, const struct observed_process *pro
     if (says.trap.commands)
         observe_put(observer,
                     RECORD(script_trap, .pid = process->pid, .commands = says.trap.commands, .only = says.trap.only));
-    if (says.tested.commands && !failed)
+    if (says.tested.commands && below)
         observe_put(observer, RECORD(script_tested, .pid = process->pid, .commands = says.tested.commands,
                                      .conditions = says.tested.conditions, .piped = says.tested.piped));
     if (says.kills && failed)

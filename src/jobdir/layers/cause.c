@@ -115,6 +115,25 @@ static bool ran_beside_failure(const struct job_model *model, const struct job_p
     return false;
 }
 
+/* As a shell has it. */
+static int shell_status(const json_t *process)
+{
+    int status = cause_chain_status(process);
+    return status == JOB_STATUS_UNKNOWN ? status
+           : WIFSIGNALED(status)        ? CAUSE_SHELL_SIGNAL + WTERMSIG(status)
+                                        : WEXITSTATUS(status);
+}
+
+/* What a script also runs when it only cleans up behind an error. */
+static bool is_of_cleanup(const char *name)
+{
+    static const char *const names[] = {"sleep", "date", "echo", "printf", "cat", "sync", "hostname"};
+    bool is_one = culprit_is_utility(name) || culprit_is_lookup(name);
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        is_one |= strcmp(name, names[i]) == 0;
+    return is_one;
+}
+
 /* Before when a script of the chain went on: a command of it began then and succeeded, and ended before that one began which failed
  * with the status of the job. Make and the like go on with other things, and fail of the first. */
 static double find_tolerated(const struct job_end *end)
@@ -128,16 +147,17 @@ static double find_tolerated(const struct job_end *end)
         const json_t *failed = json_array_get(end->chain, at), *parent = json_array_get(end->chain, at + 1);
         pid_t pid = (pid_t)json_integer_value(json_object_get(parent, "pid"));
         enum starter starter = starter_of(json_string_value(json_object_get(parent, "name")));
-        int own = cause_chain_status(failed);
+        int own = shell_status(failed);
         double start = json_number_value(json_object_get(failed, "start_seconds"));
-        own = WIFSIGNALED(own) ? CAUSE_SHELL_SIGNAL + WTERMSIG(own) : WEXITSTATUS(own);
+        bool cleanup = culprit_is_utility(json_string_value(json_object_get(failed, "name")));
         if (own != status || (starter != STARTER_SHELL && starter != STARTER_NONE))
             continue;
         for (size_t i = model->ended_count, looks = 0; i-- > 0 && looks < LOOKS_MOST;) {
             const struct job_process *process = &model->ended[i];
             double until = start - SEEN_SECONDS;
             if (process->ppid != pid || process->status || process->end > start + SEEN_SECONDS ||
-                process->start >= until || (looks++, ran_beside_failure(model, process, until, &until)))
+                process->start >= until || (cleanup && is_of_cleanup(process->name)) ||
+                (looks++, ran_beside_failure(model, process, until, &until)))
                 continue;
             tolerated = fmax(tolerated, fmin(until, process->start + LATE_SECONDS));
             break;
@@ -146,24 +166,54 @@ static double find_tolerated(const struct job_end *end)
     return tolerated;
 }
 
-/* Whether a fault ended the process that failed first, whose parent, no shell, went on to an end of its own, with last words that are of
- * something else. */
-static bool went_on(const struct job_end *end)
+/* Whether the text is of the process that was ended, or of its end. */
+static bool is_of_end(const char *text, const struct job_process *process)
+{
+    static const char *const over[] = {"timed out", "timeout", "too long", "time limit"};
+    const char *program = process->name;
+    struct starter_timeout timeout;
+    bool of_it = WIFSIGNALED(process->status) && culprit_mentions_end(text, WTERMSIG(process->status));
+    if (starter_timed_out(process->name, process->argv, process->end - process->start, process->status, &timeout) &&
+        timeout.program)
+        program = timeout.program;
+    for (size_t i = 0; i < sizeof over / sizeof *over; i++)
+        of_it |= program != process->name && strcasestr(text, over[i]);
+    return of_it || strstr(text, program);
+}
+
+/* How many of the chain its next one went on after, to an end of its own with last words, or an error of a script, that are of something
+ * else: what a fault ended, and was of no shell; or a script ended itself, and did not ask how it ended. */
+static size_t count_outlived(const struct job_end *end)
 {
     _cleanup_(buf_done) struct buf said = BUF_INIT;
-    const json_t *first = json_array_get(end->chain, 0), *parent = json_array_get(end->chain, 1);
-    const char *name = json_string_value(json_object_get(first, "name"));
+    const json_t *first = json_array_get(end->chain, 0), *parent;
+    const struct job_process *process = NULL;
+    pid_t pid = (pid_t)json_integer_value(json_object_get(first, "pid"));
     int status = cause_chain_status(first);
-    if (!parent || !name || status == JOB_STATUS_UNKNOWN || !WIFSIGNALED(status) ||
-        !job_signal_is_fault(WTERMSIG(status)) ||
-        !starter_lived_on(json_string_value(json_object_get(parent, "name")), json_object_get(parent, "argv"),
-                          cause_chain_status(parent), WTERMSIG(status)))
-        return false;
-    const json_t *last = cause_put_last_words(&said, end, 1);
+    size_t at = 1;
+    while ((parent = json_array_get(end->chain, at)) != NULL && shell_status(parent) == shell_status(first))
+        at++;
+    for (size_t i = end->model->ended_count; i-- > 0 && !process;)
+        process = end->model->ended[i].pid == pid ? &end->model->ended[i] : NULL;
+    if (!parent || !process || status == JOB_STATUS_UNKNOWN)
+        return 0;
+    const char *name = json_string_value(json_object_get(parent, "name"));
+    const json_t *argv = json_object_get(parent, "argv");
+    bool shell = starter_is_shell(name, argv);
+    bool ended = shell ? cause_ended_by_job(end) && !culprit_was_tested(end->model, process, process->ppid)
+                       : at == 1 && WIFSIGNALED(status) && job_signal_is_fault(WTERMSIG(status)) &&
+                             starter_lived_on(name, argv, cause_chain_status(parent), WTERMSIG(status));
+    if (!ended)
+        return 0;
+    const double since = cause_chain_end(end, (int)at - 1) - SEEN_SECONDS;
+    const json_t *last = cause_put_last_words(&said, end, (int)at);
     double quiet = json_number_value(json_object_get(last, "quiet_seconds"));
-    return last && record_seconds(last) - quiet >= cause_chain_end(end, 0) - SEEN_SECONDS &&
-           cause_is_complaint(cause_text(&said)) && !culprit_mentions_end(cause_text(&said), WTERMSIG(status)) &&
-           !strstr(cause_text(&said), name);
+    if (last && record_seconds(last) - quiet >= since && cause_is_complaint(cause_text(&said)) &&
+        !is_of_end(cause_text(&said), process))
+        return at;
+    json_auto_t *error = shell ? cause_error_of(end, cause_chain_end(end, (int)at)) : NULL;
+    const char *text = json_string_value(json_object_get(error, "text"));
+    return text && record_seconds(error) >= since && !is_of_end(text, process) ? at : 0;
 }
 
 uint64_t cause_address_limit(const struct job_end *end)
@@ -260,10 +310,12 @@ void cause_find(const struct job_end *end, struct cause *ret_cause)
     if (known.rank && known.rank->status != JOB_STATUS_UNKNOWN && !cause_is_of_end(end, known.rank->seconds))
         known.rank = NULL; /* the job went on */
     json_auto_t *chain = NULL;
-    if (went_on(&known)) {
+    size_t outlived = count_outlived(&known);
+    if (outlived) {
         known.outlived = (pid_t)json_integer_value(json_object_get(json_array_get(end->chain, 0), "pid"));
         chain = json_copy((json_t *)end->chain);
-        json_array_remove(chain, 0);
+        for (; outlived > 0; outlived--)
+            json_array_remove(chain, 0);
         known.chain = chain;
     }
     cause_look_at_said(&known, &said);

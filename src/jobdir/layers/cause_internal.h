@@ -39,6 +39,8 @@ bool cause_explains_abort(const struct job_end *end, double seconds);
 bool cause_outlived(const struct job_end *end);
 /* Whether a signal ended the process that failed first, and its parent, which says so, went on to an error of its own. */
 bool cause_was_told(const struct job_end *end);
+/* "after solver (pid 20), which it had started, was ended by SIGKILL", of what a process of the job went on after; nothing if that is not known. */
+void cause_put_outlived(struct buf *out, const struct job_process *child);
 /* Whether something is known to have failed that a launcher of MPI had started, or to have ended that from outside: the launcher
  * then says so in words of its own. */
 bool cause_launched_ended(const struct job_end *end);
@@ -65,6 +67,8 @@ bool cause_timed_out(const struct job_end *end);
 const json_t *cause_signal_came(const struct job_end *end);
 /* Whether a launcher, or its daemon, crashed when it had been asked to end, at that time at most: that is not what it was ended for. */
 bool cause_fell_when_asked(const struct job_end *end, const char *name, int signo, double seconds);
+/* Whether the job has ended the process that failed first itself, as far as is known: by timeout(1), by kill(1), or by a kill of a script. */
+bool cause_ended_by_job(const struct job_end *end);
 /* A tool, or a page, has asked for a signal. */
 bool cause_was_requested(const struct job_end *end);
 /* Somebody or something asked the job to end: what the ranks do then is no failure of theirs. */

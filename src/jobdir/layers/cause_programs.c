@@ -465,25 +465,41 @@ static void put_started_by(struct cause *cause, const struct job_end *end, size_
     cause_add(cause, place->line);
 }
 
+void cause_put_outlived(struct buf *out, const struct job_process *child)
+{
+    char room[32];
+    struct starter_timeout timeout;
+    if (starter_timed_out(child->name, child->argv, child->end - child->start, child->status, &timeout)) {
+        buf_puts(out, "after timeout(1) had ended ");
+        cause_cut(out, timeout.program ? timeout.program : "its program");
+        if (timeout.seconds > 0)
+            buf_printf(out, ", which took longer than %g s", timeout.seconds);
+    } else {
+        buf_puts(out, "after ");
+        cause_cut(out, child->name);
+        buf_printf(out, " (pid %d), which it had started, was ended by %s", (int)child->pid,
+                   text_signal(WTERMSIG(child->status), room, sizeof room));
+    }
+}
+
 /* A child that a signal had ended just before. The process has sent it, or could not go on without it: nobody knows. SIGTERM is what
  * children get that a process ends with itself. */
 static bool put_ended_child(struct buf *out, const struct job_end *end, const json_t *process)
 {
-    char room[32];
     const struct job_model *model = end->model;
     pid_t pid = (pid_t)json_integer_value(json_object_get(process, "pid"));
     double ended = json_number_value(json_object_get(process, "end_seconds"));
     for (size_t i = model->ended_count; i-- > 0;) {
         const struct job_process *child = &model->ended[i];
-        if (child->ppid != pid || child->status == JOB_STATUS_UNKNOWN || !WIFSIGNALED(child->status) ||
-            WTERMSIG(child->status) == SIGTERM || child->end > ended || child->end < ended - CAUSE_AT_ONCE_SECONDS ||
-            !starter_lived_on(json_string_value(json_object_get(process, "name")), json_object_get(process, "argv"),
-                              cause_chain_status(process), WTERMSIG(child->status)))
+        bool outlived = end->outlived && child->pid == end->outlived;
+        if (!outlived &&
+            (child->ppid != pid || child->status == JOB_STATUS_UNKNOWN || !WIFSIGNALED(child->status) ||
+             WTERMSIG(child->status) == SIGTERM || child->end > ended || child->end < ended - CAUSE_AT_ONCE_SECONDS ||
+             !starter_lived_on(json_string_value(json_object_get(process, "name")), json_object_get(process, "argv"),
+                               cause_chain_status(process), WTERMSIG(child->status))))
             continue;
-        buf_puts(out, ", after ");
-        cause_cut(out, child->name);
-        buf_printf(out, " (pid %d), which it had started, was ended by %s", (int)child->pid,
-                   text_signal(WTERMSIG(child->status), room, sizeof room));
+        buf_puts(out, ", ");
+        cause_put_outlived(out, child);
         return true;
     }
     return false;

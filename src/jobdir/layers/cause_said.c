@@ -977,6 +977,12 @@ bool cause_find_log(const struct job_end *end, struct cause *cause, bool sure)
     bool consequence = end->said->said == SAID_CONSEQUENCE;
     if (!record || (consequence && (cause_launched_ended(end) || is_told_by_parent(end, record))))
         return false;
-    cause_say_log(end, cause, record, "");
+    _cleanup_(buf_done) struct buf then = BUF_INIT;
+    for (size_t i = end->model->ended_count; end->outlived && !then.len && i-- > 0;)
+        if (end->model->ended[i].pid == end->outlived) {
+            buf_puts(&then, "; it had gone on ");
+            cause_put_outlived(&then, &end->model->ended[i]);
+        }
+    cause_say_log(end, cause, record, cause_text(&then));
     return true;
 }

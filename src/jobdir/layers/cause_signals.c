@@ -590,6 +590,23 @@ static void put_killer(struct buf *out, struct cause *cause, const struct job_en
         buf_puts(out, "its own job, or from outside: by a batch system's limit, or by somebody");
 }
 
+bool cause_ended_by_job(const struct job_end *end)
+{
+    struct starter_timeout timeout;
+    struct cause cause = {.evidence = json_array()};
+    const json_t *first = json_array_get(end->chain, 0);
+    const char *name = json_string_value(json_object_get(first, "name"));
+    int status = cause_chain_status(first);
+    bool killed = status != JOB_STATUS_UNKNOWN && WIFSIGNALED(status);
+    bool by_job = timed_out(end, &timeout) == 0 ||
+                  (killed && killer_of(end, (pid_t)json_integer_value(json_object_get(first, "pid")), name ? name : "",
+                                       cause_chain_end(end, 0), WTERMSIG(status)));
+    for (size_t at = 1; killed && !by_job && at < json_array_size(end->chain); at++)
+        by_job = put_kill(&cause.said, &cause, end, at, WTERMSIG(status));
+    cause_done(&cause);
+    return by_job;
+}
+
 bool cause_find_killed(const struct job_end *end, struct cause *cause, bool sure)
 {
     int signo = cause_signal(end);

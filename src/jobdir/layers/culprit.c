@@ -470,11 +470,9 @@ static bool was_condition(const struct job_model *model, const struct job_proces
     return true;
 }
 
-/* Whether the text of the script tests the status of this command wherever it has it. */
-static bool was_tested(const struct job_model *model, const struct job_process *process,
-                       const struct job_process *shell)
+bool culprit_was_tested(const struct job_model *model, const struct job_process *process, pid_t shell)
 {
-    const struct layer_place *place = layers_place(&model->layers, shell->pid);
+    const struct layer_place *place = layers_place(&model->layers, shell);
     return is_command_of(place ? place->tested : NULL, process);
 }
 
@@ -533,7 +531,7 @@ bool culprit_is_handled(const struct job_model *model, const struct job_process 
         int status = WEXITSTATUS(process->status);
         bool missing = status == NOT_EXECUTABLE || status == NOT_FOUND;
         return is_make(parent) || again || (!stage && !missing && was_condition(model, process, parent)) ||
-               (!missing && was_tested(model, command, parent)) || was_cleanup(model, process, parent);
+               (!missing && culprit_was_tested(model, command, parent->pid)) || was_cleanup(model, process, parent);
     }
     return !process;
 }

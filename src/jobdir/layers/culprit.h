@@ -39,6 +39,9 @@ bool culprit_is_stage(const struct job_model *model, const struct job_process *p
 /* Of a pipeline: whether what its shell started at once behind it had ended well before, and so wanted no more, as head. */
 bool culprit_is_unread(const struct job_model *model, const struct job_process *process);
 
+/* Whether the text of a script tests the status of this command wherever it has it. */
+bool culprit_was_tested(const struct job_model *model, const struct job_process *process, pid_t shell);
+
 /* Of a process that failed in a job that did not: whether whoever started it has handled that, as far as is known. It was
  * started again and succeeded; or a shell that tells of its commands from inside tells of none that failed, or by its text tests the
  * command's status, of a crash otherwise than by ||, or starts it in its traps; or it is make that ended well. That a script only went on says nothing: most go on behind whatever fails. */

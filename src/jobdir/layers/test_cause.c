@@ -1576,21 +1576,6 @@ static void test_failed_cleanup(void **state)
            "'input.dat': No such file or directory");
 }
 
-/* An error that was said, and then a command that cleans up or takes the results away, and finds nothing. */
-static void test_error_before_cleanup(void **state)
-{
-#define CLEANUP(name) \
-    "[{\"pid\": 21, \"name\": \"" name "\", \"start_seconds\": 99.6, \"end_seconds\": 99.9, \"exit_code\": 1}, " \
-    "{\"pid\": 10, \"name\": \"bash\", \"start_seconds\": 0, \"end_seconds\": 100, \"exit_code\": 1}]"
-    put_log(99.3, "error", "ERROR: CG diverged after 500 iterations");
-    put_matched(99.9, "failure", "warning", "rm: cannot remove 'out.nc': No such file or directory");
-    expect(ask(CLEANUP("rm")), NOTE_cause_log, false,
-           "probably what stderr says: ERROR: CG diverged after 500 iterations");
-    put_matched(99.9, "failure", "warning", "cp: cannot create regular file '/data/out.nc': Permission denied");
-    expect(ask(CLEANUP("cp")), NOTE_cause_log, false,
-           "probably what stderr says: cp: cannot create regular file '/data/out.nc': Permission denied");
-}
-
 /* Some have a ':' in their name; of the chain's names, and of what failed only later, is what the command failed of. With so many
  * processes and lines, a look at each of those for each of these would take minutes. */
 static void test_many_others(void **state)
@@ -1863,6 +1848,59 @@ static void test_memory_of_others(void **state)
     expect(ask(KILLED), NOTE_cause_memory, false, "probably out of memory: the kernel killed 3 processes");
 }
 
+/* An error that was said, and then a command that cleans up or takes the results away, and finds nothing. */
+static void test_error_before_cleanup(void **state)
+{
+#define CLEANUP(name) \
+    "[{\"pid\": 21, \"name\": \"" name "\", \"start_seconds\": 99.6, \"end_seconds\": 99.9, \"exit_code\": 1}, " \
+    "{\"pid\": 10, \"name\": \"bash\", \"start_seconds\": 0, \"end_seconds\": 100, \"exit_code\": 1}]"
+    put_command(22, "sleep", 99.4, 99.55, 0); /* the script goes on, but with nothing that matters */
+    put_command(21, "rm", 99.6, 99.9, 1 << 8);
+    put_log(99.3, "error", "ERROR: CG diverged after 500 iterations");
+    put_matched(99.9, "failure", "warning", "rm: cannot remove 'out.nc': No such file or directory");
+    expect(ask(CLEANUP("rm")), NOTE_cause_log, false,
+           "probably what stderr says: ERROR: CG diverged after 500 iterations");
+    put_matched(99.9, "failure", "warning", "cp: cannot create regular file '/data/out.nc': Permission denied");
+    expect(ask(CLEANUP("cp")), NOTE_cause_log, false,
+           "probably what stderr says: cp: cannot create regular file '/data/out.nc': Permission denied");
+}
+
+/* A script has ended what it had started, by timeout(1) or by kill, and went on: what it said when it gave up is why. */
+static void test_went_on(void **state)
+{
+#define RUN \
+    ", {\"pid\": 10, \"name\": \"run\", \"argv\": [\"/bin/bash\", \"./run\"], \"end_seconds\": 99.9, \"exit_code\": " \
+    "9}]"
+    static const char timed[] = "[{\"pid\": 20, \"name\": \"timeout\", \"argv\": [\"timeout\", \"3\", \"./probe\"], "
+                                "\"start_seconds\": 95, \"end_seconds\": 98, \"exit_code\": 124}" RUN;
+    static const char killed[] = "[{\"pid\": 21, \"name\": \"sleep\", \"end_seconds\": 98, \"signal\": 15}" RUN;
+    static const char limit[] = "probe was killed by SIGTERM, because of a limit: the 3 s that timeout(1) gave it";
+    static const char foreign[] = "sleep was killed by SIGTERM, probably by its own job, or from outside: by a batch "
+                                  "system's limit, or by somebody";
+    PUT("{s:s, s:f, s:i, s:i, s:s, s:f, s:f, s:i, s:[s, s, s]}", "type", "process_end", "t", 98.0, "pid", 20, "ppid",
+        10, "name", "timeout", "start", 95.0, "end", 98.0, "status", 124 << 8, "argv", "timeout", "3", "./probe");
+    put_command(21, "sleep", 95, 98, 15);
+    put_last(0.15, "step 7");
+    expect(ask_end(timed, 9, 0, NULL), NOTE_cause_limit, true, limit);
+    put_last(0.15, "giving up: probe is not done");
+    expect(ask_end(timed, 9, 0, NULL), NOTE_cause_limit, true, limit);
+    put_last(0.15, "mass not conserved");
+    expect(ask_end(timed, 9, 0, NULL), NOTE_cause_process, false,
+           "probably run (pid 10), which ended with exit status 9, after timeout(1) had ended probe, which took longer "
+           "than 3 s; it said: mass not conserved");
+    expect(ask_end(killed, 9, 0, NULL), NOTE_cause_killed, false, foreign); /* perhaps of what the script says */
+    PUT("{s:s, s:f, s:i, s:s, s:s, s:[{s:i, s:i}]}", "type", "script_kills", "t", 1.0, "pid", 10, "language", "bash",
+        "file", "/home/u/run", "kills", "line", 2, "signal", 15);
+    expect(
+        ask_end(killed, 9, 0, NULL), NOTE_cause_process, false,
+        "probably run (pid 10), which ended with exit status 9, after sleep (pid 21), which it had started, was ended "
+        "by SIGTERM; it said: mass not conserved");
+    put_log(99.8, "error", "ERROR: mass is lost");
+    expect(ask_end(timed, 9, 0, NULL), NOTE_cause_log, false,
+           "probably what stderr says: ERROR: mass is lost; it had gone on after timeout(1) had ended probe, which "
+           "took longer than 3 s");
+}
+
 /* A program of Python goes on after what it had started has crashed, and ends with other words. */
 static void test_outlived_crash(void **state)
 {
@@ -1990,6 +2028,7 @@ int main(void)
         ROW(test_tolerated_end),
         ROW(test_memory_of_others),
         ROW(test_outlived_crash),
+        ROW(test_went_on),
         ROW(test_caught),
         ROW(test_fortran),
         ROW(test_builtins),
