@@ -159,7 +159,7 @@ static double find_tolerated(const struct job_end *end)
                 process->start >= until || (cleanup && is_of_cleanup(process->name)) ||
                 (looks++, ran_beside_failure(model, process, until, &until)))
                 continue;
-            tolerated = fmax(tolerated, fmin(until, process->start + LATE_SECONDS));
+            tolerated = fmax(tolerated, fmin(until, process->start + (cleanup ? 0 : LATE_SECONDS)));
             break;
         }
     }

@@ -420,19 +420,19 @@ static void drop_caught(const struct job_end *end, const json_t *lines, enum sai
     }
 }
 
-/* What cleans up, or takes results away, and finds nothing, tells less than an error that was said before. */
+/* What cleans up, or takes results away, and finds nothing, tells less than an error that was said before, or in another file. */
 static void drop_misses(const struct job_end *end, const json_t *lines, enum said *said)
 {
     const char *name = json_string_value(json_object_get(json_array_get(end->chain, 0), "name"));
-    size_t index;
-    const json_t *record;
-    bool error = false;
-    json_array_foreach(lines, index, record)
-    {
-        const char *text = json_string_value(json_object_get(record, "text"));
-        if (said[index] == SAID_BY_ITSELF && error && culprit_is_utility(name) && strstr(text, ": No such "))
-            said[index] = SAID_HINT;
-        error |= said[index] == SAID_ERROR || said[index] == SAID_OF_ANOTHER;
+    for (size_t i = 0; culprit_is_utility(name) && i < json_array_size(lines); i++) {
+        const json_t *record = json_array_get(lines, i), *file = json_object_get(record, "file");
+        bool error = false;
+        for (size_t j = 0; j < json_array_size(lines); j++) /* each file is read by itself */
+            error |= (said[j] == SAID_ERROR || said[j] == SAID_OF_ANOTHER) &&
+                     (j < i || !json_equal(json_object_get(json_array_get(lines, j), "file"), file));
+        if (said[i] == SAID_BY_ITSELF && error &&
+            strstr(json_string_value(json_object_get(record, "text")), ": No such "))
+            said[i] = SAID_HINT;
     }
 }
 

@@ -1854,6 +1854,7 @@ static void test_error_before_cleanup(void **state)
 #define CLEANUP(name) \
     "[{\"pid\": 21, \"name\": \"" name "\", \"start_seconds\": 99.6, \"end_seconds\": 99.9, \"exit_code\": 1}, " \
     "{\"pid\": 10, \"name\": \"bash\", \"start_seconds\": 0, \"end_seconds\": 100, \"exit_code\": 1}]"
+    put_command(23, "mktemp", 99.25, 99.26, 0);
     put_command(22, "sleep", 99.4, 99.55, 0); /* the script goes on, but with nothing that matters */
     put_command(21, "rm", 99.6, 99.9, 1 << 8);
     put_log(99.3, "error", "ERROR: CG diverged after 500 iterations");
