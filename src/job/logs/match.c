@@ -682,8 +682,14 @@ bool log_is_of_launcher(const char *bytes, size_t len)
         "=   EXIT CODE: ", "=   KILLED BY SIGNAL: ", "=   CLEANING UP REMAINING PROCESSES",
         "=   YOU CAN IGNORE THE BELOW ", "YOUR APPLICATION TERMINATED WITH THE EXIT STRING: ",
         "This typically refers to a problem with your application.",
-        "Please see the FAQ page for debugging suggestions"};
-    static const char *const within[] = {" noticed that process rank ", ": application called MPI_Abort(",
+        "Please see the FAQ page for debugging suggestions",
+        /* Slurm */
+        "srun: Terminating ", "srun: Job step aborted: ", "slurmstepd: error: *** "};
+    static const char *const within[] = {" noticed that process rank ",
+                                         ": application called MPI_Abort(",
+                                         " to 0 to see all help / error messages",
+                                         " sent help message help-mpi-",
+                                         ": Exited with exit code ",
                                          " detected that one or more processes exited with non-zero status"};
     if (len >= RULE_LEAST && (bytes[0] == '-' || bytes[0] == '=')) {
         size_t same = 0;

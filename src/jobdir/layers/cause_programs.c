@@ -322,6 +322,8 @@ static void put_rank_said(struct buf *out, struct cause *cause, const struct job
     }
     _cleanup_(buf_done) struct buf said = BUF_INIT;
     cause_put_said(&said, end, SAID_HINT, end->rank->seconds);
+    if (!said.len && !crash && (end->rank->aborted || WIFEXITED(end->rank->status)))
+        cause_add(cause, cause_put_complaint(&said, end, end->rank->seconds, end->rank->aborted));
     if (said.len)
         buf_printf(out, ": %s", said.data);
 }

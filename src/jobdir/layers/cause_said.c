@@ -730,6 +730,43 @@ const json_t *cause_put_last_words(struct buf *out, const struct job_end *end, i
     return record;
 }
 
+/* Whether a line is that something has ended, or of make and the like, or of a launcher. */
+static bool tells_of_end(const struct job_end *end, const char *line)
+{
+    const json_t *record;
+    for (size_t at = 0; at < json_array_size(end->chain); at++) {
+        enum starter starter = starter_of(json_string_value(json_object_get(json_array_get(end->chain, at), "name")));
+        if ((starter == STARTER_RUNNER || starter == STARTER_LAUNCHER) && begins_with_name(end, at, line))
+            return true;
+    }
+    for (size_t i = 0; (record = cause_last(&end->model->layers.logs, i)) != NULL; i++) {
+        const char *text = json_string_value(json_object_get(record, "text"));
+        if (text && strcmp(text, line) == 0 && is_consequence(end, record))
+            return true;
+    }
+    return false;
+}
+
+const json_t *cause_put_complaint(struct buf *out, const struct job_end *end, double seconds, bool any)
+{
+    const json_t *record = end->model->layers.last_lines;
+    struct log_last_record row;
+    const char *line = NULL;
+    if (!record)
+        return NULL;
+    record_read(record, RECORD_log_last, &row);
+    for (size_t i = json_array_size(row.lines); i-- > 0 && !line;) {
+        line = json_string_value(json_array_get(row.lines, i));
+        line = line && tells_of_end(end, line) ? NULL : line;
+    }
+    any &= line && row.file && strcmp(row.file, "stderr") == 0 && !strcasestr(line, "warn");
+    bool then = row.quiet_seconds < 0 || is_just_before(seconds, record_seconds(record) - row.quiet_seconds);
+    if (!line || !then || !(any || cause_is_complaint(line) || tells_of_failure(line)))
+        return NULL;
+    cause_cut(out, line + strspn(line, " \t"));
+    return record;
+}
+
 /* What it says not to find, or an exception, is there, but its interpreter is not: "./run.py: its interpreter /opt/python is not there". */
 bool cause_find_unexecuted(const struct job_end *end, struct cause *cause, bool sure)
 {
@@ -768,7 +805,9 @@ bool cause_find_error(const struct job_end *end, struct cause *cause, bool sure)
     }
     const char *text;
     record = end->said->record;
-    if (end->said->said == SAID_CONSEQUENCE && cause_launched_ended(end))
+    _cleanup_(buf_done) struct buf before = BUF_INIT;
+    if (end->said->said == SAID_CONSEQUENCE &&
+        (cause_launched_ended(end) || cause_put_complaint(&before, end, cause_chain_end(end, 0), false)))
         return false; /* it is known what of */
     bool seen = record && is_no_space(error_of(record, &text)) && cause_full_disk(end);
     return record && (seen || !sure) && say_error(end, cause, record, sure);
@@ -977,6 +1016,18 @@ bool cause_find_log(const struct job_end *end, struct cause *cause, bool sure)
     bool consequence = end->said->said == SAID_CONSEQUENCE;
     if (!record || (consequence && (cause_launched_ended(end) || is_told_by_parent(end, record))))
         return false;
+    const json_t *before = consequence ? cause_put_complaint(&cause->what, end, cause_chain_end(end, 0), false) : NULL;
+    if (before) {
+        cause_cut(&cause->where, json_string_value(json_object_get(before, "file")));
+        cause_end_sentence(&cause->what);
+        buf_puts(&cause->said, "; then ");
+        cause_cut(&cause->said, json_string_value(json_object_get(record, "text")));
+        cause_add(cause, before);
+        cause_add(cause, record);
+        cause->note = NOTE(cause_log, .file = cause_text(&cause->where), .text = cause_text(&cause->what), .when = "",
+                           .place = cause_text(&cause->said));
+        return true;
+    }
     _cleanup_(buf_done) struct buf then = BUF_INIT;
     for (size_t i = end->model->ended_count; end->outlived && !then.len && i-- > 0;)
         if (end->model->ended[i].pid == end->outlived) {

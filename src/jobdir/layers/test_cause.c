@@ -1996,6 +1996,37 @@ static void test_make(void **state)
            "low");
 }
 
+/* A rank said why it gave up, in words of its own; a launcher told of it below. */
+static void test_said_before_launcher(void **state)
+{
+    struct job_rank rank = rank_that_left();
+    first_rank = &rank;
+    put_last(-1, "grid 17 x 17");
+    expect(ask(MPIRUN), NOTE_cause_rank, true, "rank 1 of 3 exited with status 3 without MPI_Finalize");
+    put_last(-1, "  **** nx = 17 must be divisible by 2");
+    expect(ask(MPIRUN), NOTE_cause_rank, true,
+           "rank 1 of 3 exited with status 3 without MPI_Finalize: **** nx = 17 must be divisible by 2");
+    rank.aborted = true;
+    rank.how = "called MPI_Abort with 3";
+    put_last(-1, "grid 17 x 17 for 2 ranks");
+    expect(ask(MPIRUN), NOTE_cause_rank, true, "rank 1 of 3 called MPI_Abort with 3: grid 17 x 17 for 2 ranks");
+    put_last(20, "nx must be even");
+    expect(ask(MPIRUN), NOTE_cause_rank, true, "rank 1 of 3 called MPI_Abort with 3"); /* long ago */
+    first_rank = NULL;
+    put_matched(99.9, "gave_up", "error", "srun: error: node7: task 3: Exited with exit code 2");
+    put_last(-1, "3: step 12 done");
+    expect(ask(ONE), NOTE_cause_log, false,
+           "probably what stderr says: srun: error: node7: task 3: Exited with exit code 2");
+    put_last(-1, "3: kappa = -1 is not allowed");
+    struct told told = ask(ONE);
+    expect(told, NOTE_cause_log, false,
+           "probably what stderr says: 3: kappa = -1 is not allowed; then srun: error: node7: task 3: Exited with exit "
+           "code 2");
+    assert_string_equal(told.evidence, "[6,4]");
+    put_matched(99.9, "mpi_abort", "error", "MPI_ABORT was invoked on rank 3 in communicator MPI_COMM_WORLD");
+    assert_int_equal(ask(ONE).kind, NOTE_cause_log);
+}
+
 /* Of long before, of the shell that started it, of a warning whose second line it is, and of who knows when. */
 static void test_no_last_words(void **state)
 {
@@ -2025,6 +2056,7 @@ int main(void)
         ROW(test_said_in_pipeline),
         ROW(test_unexecuted),
         ROW(test_no_last_words),
+        ROW(test_said_before_launcher),
         ROW(test_tolerated),
         ROW(test_tolerated_end),
         ROW(test_memory_of_others),
