@@ -689,6 +689,7 @@ bool log_is_of_launcher(const char *bytes, size_t len)
                                          ": application called MPI_Abort(",
                                          " to 0 to see all help / error messages",
                                          " sent help message help-mpi-",
+                                         " ORTE_ERROR_LOG: ",
                                          ": Exited with exit code ",
                                          " detected that one or more processes exited with non-zero status"};
     if (len >= RULE_LEAST && (bytes[0] == '-' || bytes[0] == '=')) {

@@ -714,6 +714,11 @@ static void test_launchers(void **state)
         "YOUR APPLICATION TERMINATED WITH THE EXIT STRING: Segmentation fault (signal 11)",
         "This typically refers to a problem with your application.",
         "Please see the FAQ page for debugging suggestions",
+        "[n1:8423] [[19481,0],0] ORTE_ERROR_LOG: Data unpack would read past end of buffer in file show_help.c at line "
+        "507",
+        "[n1:8423] 1 more process has sent help message help-mpi-api.txt / mpi-abort",
+        "srun: error: n7: task 3: Exited with exit code 2",
+        "srun: Terminating StepId=77.0",
     };
     static const char *const others[] = {"rank 1: cannot read restart.nc",
                                          "---",
