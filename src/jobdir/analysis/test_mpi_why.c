@@ -163,6 +163,40 @@ static void test_left_behind(void **state)
     done(&scene);
 }
 
+/* One has gone on after another call in its place: then nothing is said of roots. */
+static void test_left_for_another(void **state)
+{
+    struct scene scene = scene_of(3);
+    struct buf text = BUF_INIT;
+    for (size_t i = 0; i < 3; i++) {
+        gathers(&scene, i, CALL_MPI_Allreduce, 8, MPIA_RANK_NONE);
+        now_of(&scene, i)->age_ns = 6 * UINT64_C(1000000000);
+        now_of(&scene, i)->site =
+            (struct mpi_stats_site){.function = "main", .file = "/src/conv.c", .line = 7, .module = "conv"};
+        scene.set.ranks[i].peers[0] =
+            (struct mpi_stats_peer){.comm = WORLD, .call = CALL_MPI_Allreduce, .sent_count = 7};
+        scene.set.ranks[i].peer_count = 1;
+    }
+    now_of(&scene, 2)->call = CALL_MPI_Finalize;
+    now_of(&scene, 2)->ordinal = 0;
+    now_of(&scene, 2)->site.line = 9;
+    look(&scene);
+    const struct mpi_why_finding *finding = only(&scene, MPI_WHY_MISMATCH);
+    assert_list(finding->ranks, finding->rank_count, "0 1");
+    mpi_why_reason(&text, &scene.why);
+    assert_string_equal(
+        text.data, "the ranks disagree about collective 8 on MPI_COMM_WORLD: ranks 0,1 wait in MPI_Allreduce, and rank "
+                   "2 has done another call in its place; rank 0 is in MPI_Allreduce at main (conv.c:7), rank 2 in "
+                   "MPI_Finalize at main (conv.c:9)");
+    scene.set.ranks[2].peers[0].sent_count = 8;
+    look(&scene);
+    assert_non_null(
+        strstr(only(&scene, MPI_WHY_MISMATCH)->text,
+               "ranks 0,1 wait in MPI_Allreduce, and all others have left it: they may have given another size"));
+    buf_done(&text);
+    done(&scene);
+}
+
 static void test_dead_peer(void **state)
 {
     struct scene scene = scene_of(4);
@@ -933,6 +967,7 @@ int main(void)
         cmocka_unit_test(test_chain),
         cmocka_unit_test(test_mismatch),
         cmocka_unit_test(test_left_behind),
+        cmocka_unit_test(test_left_for_another),
         cmocka_unit_test(test_other_communicator),
         cmocka_unit_test(test_dead_peer),
         cmocka_unit_test(test_one_name_for_two),

@@ -6,10 +6,12 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/data/cleanup.h"
 #include "base/data/grow.h"
 #include "base/system/pause.h"
 #include "jobdir/analysis/why_internal.h"
 #include "jobdir/mpi/look.h"
+#include "jobdir/mpi/text.h"
 #include "jobdir/text/text.h"
 
 enum {
@@ -340,8 +342,54 @@ static bool is_in(const struct mpi_stats *stats, uint32_t comm, uint32_t ordinal
     return false;
 }
 
+/* "rank 2 has", "ranks 0,1 have" */
+static void put_ranks(struct buf *out, const struct why_work *work, const uint32_t *list, size_t count, const char *one,
+                      const char *several)
+{
+    int32_t *ranks = arena_alloc(work->arena, (count + 1) * sizeof *ranks);
+    for (size_t i = 0; i < count && ranks; i++)
+        ranks[i] = work->set->ranks[list[i]].rank;
+    buf_puts(out, count == 1 ? "rank " : "ranks ");
+    if (ranks)
+        mpi_text_ranks(out, ranks, count);
+    buf_puts(out, count == 1 ? one : several);
+}
+
+/* Who waits where, and what the others have done instead; where they did the same as those that wait, they may have done it otherwise. */
+static const char *left_text(struct why_work *work, const struct why_group *group, const struct told *first,
+                             const uint32_t *left, size_t parts)
+{
+    const struct mpi_stats_now *now = &first->thread->thread->now;
+    uint64_t completed = collectives_completed(&work->set->ranks[first->index], now->comm, now->call);
+    uint32_t *gone = arena_alloc(work->arena, (group->count + 1) * sizeof *gone);
+    size_t others = 0, next = 0;
+    _cleanup_(buf_done) struct buf text = BUF_INIT;
+    for (uint32_t i = 0; i < group->count && gone; i++) {
+        uint32_t member = group->members[i];
+        bool waits = next < parts && left[next] == member;
+        next += waits;
+        if (!waits &&
+            collectives_completed(&work->set->ranks[member], why_group_in(work, member, group), now->call) <= completed)
+            gone[others++] = member;
+    }
+    buf_printf(&text, "the ranks disagree about collective %u on %s: ", now->ordinal,
+               comm_name(work, first->index, now->comm));
+    put_ranks(&text, work, left, parts, " waits in ", " wait in ");
+    buf_puts(&text, call_infos[now->call].name);
+    if (now->peer >= 0)
+        buf_printf(&text, " with rank %d as its root", now->peer);
+    buf_puts(&text, ", and ");
+    if (others)
+        put_ranks(&text, work, gone, others, " has done another call in its place",
+                  " have done another call in its place");
+    else
+        buf_printf(&text, "all others have left it: they may have %s another size",
+                   now->peer >= 0 ? "named another root, or" : "given");
+    return text.failed ? NULL : arena_printf(work->arena, "%s", text.data);
+}
+
 /* Ranks that wait in a collective that all others have left, long enough for what these sent to have come: the others
- * did something else in it, mostly with another root. Where ranks were left in several, the first one explains all. */
+ * did something else in it. Where ranks were left in several, the first one explains all. */
 static void find_left_behind(struct why_work *work, const struct why_group *group, struct told *told, uint32_t *left)
 {
     size_t count = in_collective(work, group, told), parts = 0;
@@ -380,16 +428,11 @@ static void find_left_behind(struct why_work *work, const struct why_group *grou
             told[i].thread->stuck = true;
             told[i].thread->state = work->why->ranks[told[i].index].state = MPI_WHY_WAITS;
         }
-    char root[40] = "";
-    if (now->peer >= 0)
-        snprintf(root, sizeof root, " with rank %d as its root", now->peer);
-    const char *text = arena_printf(
-        work->arena,
-        "the ranks disagree about collective %u on %s: rank %d waits in %s%s, and all %s have left it: they may have "
-        "named another root, or another size",
-        now->ordinal, comm_name(work, first->index, now->comm), stats->rank, call_infos[now->call].name, root,
-        parts > 1 ? "but those who do the same" : "others");
-    const struct mpi_why_finding finding = {.kind = MPI_WHY_MISMATCH, .ranks = left, .rank_count = parts, .text = text};
+    const struct mpi_why_finding finding = {.kind = MPI_WHY_MISMATCH,
+                                            .ranks = left,
+                                            .rank_count = parts,
+                                            .text = left_text(work, group, first, left, parts)};
+    work->failed |= !finding.text;
     why_add_finding(work, &finding);
 }
 

@@ -548,12 +548,33 @@ static void put_calls_of(struct buf *out, const struct mpi_why *why, const struc
         buf_printf(out, " and %zu more", finding->rank_count - SHOWN);
 }
 
+/* Of ranks that disagree, or have left others behind: two that are in different places. */
+static void put_calls_apart(struct buf *out, const struct mpi_why *why, const struct mpi_why_finding *finding)
+{
+    _cleanup_(buf_done) struct buf first = BUF_INIT;
+    const struct mpi_why_rank *one = &why->ranks[finding->ranks[0]];
+    mpi_why_call_at(&first, one);
+    for (size_t i = 1; first.len && !first.failed && i < finding->rank_count + finding->victim_count; i++) {
+        const struct mpi_why_rank *other =
+            &why->ranks[i < finding->rank_count ? finding->ranks[i] : finding->victims[i - finding->rank_count]];
+        _cleanup_(buf_done) struct buf each = BUF_INIT;
+        mpi_why_call_at(&each, other);
+        if (!each.len || each.failed || strcmp(each.data, first.data) == 0)
+            continue;
+        buf_printf(out, "; rank %d is in %s, rank %d in %s", one->stats->rank, first.data, other->stats->rank,
+                   each.data);
+        return;
+    }
+}
+
 void mpi_why_reason(struct buf *out, const struct mpi_why *why)
 {
     mpi_why_line(out, why);
     if (why->finding_count &&
         (why->findings[0].kind == MPI_WHY_DEADLOCK || why->findings[0].kind == MPI_WHY_POLLS_IN_VAIN))
         put_calls_of(out, why, &why->findings[0]);
+    if (why->finding_count && why->findings[0].kind == MPI_WHY_MISMATCH)
+        put_calls_apart(out, why, &why->findings[0]);
     bool told = false;
     for (size_t i = 0; why->finding_count && i < why->findings[0].rank_count && !told; i++) {
         const struct mpi_why_rank *rank = &why->ranks[why->findings[0].ranks[i]];
