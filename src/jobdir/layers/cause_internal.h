@@ -51,6 +51,9 @@ void cause_put_said_by(struct buf *out, const struct job_end *end, const char *n
 /* What the at-th of the chain said last on standard error, by its name there, or as it may have given up with that. The record; NULL: none. */
 const json_t *cause_put_last_words(struct buf *out, const struct job_end *end, int at);
 
+/* "run.log says: step 500 residual NaN", of a number that is none, at the end of what was written when something ended then. The record;
+ * NULL: there is none. */
+const json_t *cause_put_number(struct buf *out, const struct job_end *end, double seconds);
 /* What was written last when something ended then, but for what was said of ends, if it is a complaint, or `any` and on standard error. The
  * record; NULL: nothing. */
 const json_t *cause_put_complaint(struct buf *out, const struct job_end *end, double seconds, bool any);

@@ -585,9 +585,11 @@ bool cause_find_process(const struct job_end *end, struct cause *cause, bool sur
         at++;
     const json_t *first = json_array_get(end->chain, at), *code = json_object_get(first, "exit_code");
     const char *name = json_string_value(json_object_get(first, "name"));
-    _cleanup_(buf_done) struct buf said = BUF_INIT, child = BUF_INIT;
+    _cleanup_(buf_done) struct buf said = BUF_INIT, child = BUF_INIT, number = BUF_INIT;
     const json_t *last = sure ? NULL : cause_put_last_words(&said, end, (int)at);
-    if (sure || !first || (at + 1 == json_array_size(end->chain) && !last && !put_ended_child(&child, end, first)))
+    const json_t *nan = sure ? NULL : cause_put_number(&number, end, cause_chain_end(end, (int)at));
+    if (sure || !first ||
+        (at + 1 == json_array_size(end->chain) && !last && !nan && !put_ended_child(&child, end, first)))
         return false;
     const char *unexecuted = not_executed(end, at);
     buf_puts(&cause->where, unexecuted ? "a command of " : "");
@@ -608,7 +610,10 @@ bool cause_find_process(const struct job_end *end, struct cause *cause, bool sur
         buf_printf(&cause->said, "; it said: %s", cause_text(&said));
         cause_add(cause, last);
     } else {
-        cause_add(cause, put_sibling(&cause->said, end, at));
+        const json_t *sibling = put_sibling(&cause->said, end, at);
+        if (!sibling && nan)
+            buf_printf(&cause->said, "; %s", cause_text(&number));
+        cause_add(cause, sibling ? sibling : nan);
     }
     cause->note =
         NOTE(cause_process, .program = cause_text(&cause->where),

@@ -730,6 +730,22 @@ const json_t *cause_put_last_words(struct buf *out, const struct job_end *end, i
     return record;
 }
 
+const json_t *cause_put_number(struct buf *out, const struct job_end *end, double seconds)
+{
+    const json_t *last = end->model->layers.last_lines, *lines = json_object_get(last, "lines");
+    const json_t *record = cause_last(&end->model->layers.logs, 0), *file = json_object_get(record, "file");
+    const char *pattern = json_string_value(json_object_get(record, "pattern"));
+    const char *text = json_string_value(json_object_get(record, "text"));
+    const char *line = json_string_value(json_array_get(lines, json_array_size(lines) - 1));
+    bool gone_on = json_equal(file, json_object_get(last, "file")) && line && text && strcmp(line, text) != 0;
+    if (!pattern || strcmp(pattern, "nan") != 0 || gone_on || !is_just_before(seconds, record_seconds(record)))
+        return NULL;
+    cause_cut(out, json_string_value(file));
+    buf_puts(out, " says: ");
+    cause_cut(out, text);
+    return record;
+}
+
 /* Whether a line is that something has ended, or of make and the like, or of a launcher. */
 static bool tells_of_end(const struct job_end *end, const char *line)
 {

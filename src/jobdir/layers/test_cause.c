@@ -1996,6 +1996,25 @@ static void test_make(void **state)
            "low");
 }
 
+/* Many programs go on with NaN; but where nothing else is known that is worth to be named. */
+static void test_number(void **state)
+{
+    PUT("{s:s, s:f, s:s, s:s, s:s, s:s, s:i, s:i}", "type", "log", "t", 99.0, "file", "run.log", "pattern", "nan",
+        "level", "warning", "text", "step 500 residual NaN", "line", 3, "folded", 0);
+    struct told told = ask(TWO);
+    expect(told, NOTE_cause_process, false,
+           "probably worker (pid 20), which ended with exit status 1; run.log says: step 500 residual NaN");
+    assert_string_equal(told.evidence, "[0]");
+    expect(ask(ONE), NOTE_cause_process, false,
+           "probably a.out (pid 10), which ended with exit status 1; run.log says: step 500 residual NaN");
+    put_last(0.15, "solver: no convergence after 500 iterations");
+    expect(ask(ONE), NOTE_cause_process, true,
+           "a.out (pid 10) ended with exit status 1; it said: solver: no convergence after 500 iterations");
+    put_last(0.15, "step 8");
+    put_matched(99.8, "nan", "warning", "NaN values replaced: 0"); /* of standard error, which went on */
+    expect(ask(ONE), NOTE_NONE, false, "");
+}
+
 /* A rank said why it gave up, in words of its own; a launcher told of it below. */
 static void test_said_before_launcher(void **state)
 {
@@ -2056,6 +2075,7 @@ int main(void)
         ROW(test_said_in_pipeline),
         ROW(test_unexecuted),
         ROW(test_no_last_words),
+        ROW(test_number),
         ROW(test_said_before_launcher),
         ROW(test_tolerated),
         ROW(test_tolerated_end),
