@@ -326,7 +326,7 @@ static void reap(struct job *job)
     pid_t pid;
     siginfo_t gone = {.si_pid = 0};
     if (!job->ended && waitid(P_PID, (id_t)job->launch.pid, &gone, WEXITED | WNOHANG | WNOWAIT) == 0 &&
-        gone.si_pid == job->launch.pid && (gone.si_code != CLD_EXITED || gone.si_status))
+        gone.si_pid == job->launch.pid)
         reason_look(&job->limits, job->launch.pid);
     while ((pid = wait4(-1, &status, WNOHANG | WUNTRACED, &usage)) > 0) {
         if (WIFSTOPPED(status)) {

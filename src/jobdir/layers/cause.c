@@ -216,9 +216,9 @@ static size_t count_outlived(const struct job_end *end)
     return text && record_seconds(error) >= since && !is_of_end(text, process) ? at : 0;
 }
 
-uint64_t cause_address_limit(const struct job_end *end)
+uint64_t cause_address_limit(const struct job_model *model)
 {
-    json_int_t bytes = json_integer_value(json_object_get(end->model->end, "address_limit_bytes"));
+    json_int_t bytes = json_integer_value(json_object_get(model->end, "address_limit_bytes"));
     return bytes > 0 ? (uint64_t)bytes : 0;
 }
 

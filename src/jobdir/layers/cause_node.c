@@ -53,6 +53,23 @@ static void put_killed_number(struct buf *out, const struct job_model *model, ui
         put_group_limit(out, model);
 }
 
+/* A pointer is NULL where nobody looks whether there was memory: so near to its limit that may be why. */
+void cause_put_address_limit(struct buf *out, const struct job_model *model, pid_t pid, uint64_t largest_rss)
+{
+    enum { NEARLY_PERCENT = 85 };
+    uint64_t limit = cause_address_limit(model), peak = 0;
+    for (size_t i = 0; i < model->ended_count; i++)
+        if (model->ended[i].pid == pid)
+            peak = peak_of(model, &model->ended[i], largest_rss);
+    if (!limit || peak < limit / 100 * NEARLY_PERCENT)
+        return;
+    buf_puts(out, ", with ");
+    text_size(out, peak);
+    buf_puts(out, " of the ");
+    text_size(out, limit);
+    buf_puts(out, " that its address space may have (ulimit -v)");
+}
+
 void cause_put_killed(struct buf *out, const struct job_model *model, const struct job_process *killed,
                       uint64_t largest_rss, uint64_t processes, bool own)
 {

@@ -16,7 +16,6 @@
 #include "jobdir/text/text.h"
 #include "symbols/python/python.h"
 
-enum { NEARLY_PERCENT = 85 };
 static const double SILENT_SECONDS = 900; /* that a batch system may take to find a node off: Slurm 300, unless told */
 static const double SEEN_SECONDS = 0.05;  /* times of what was only seen are that coarse */
 
@@ -84,22 +83,6 @@ static void put_crash_place(struct buf *out, const json_t *crash)
     }
 }
 
-/* A pointer is NULL where nobody looks whether there was memory: so near to its limit that may be why. */
-static void put_address_limit(struct buf *out, const struct job_end *end, pid_t pid)
-{
-    uint64_t limit = cause_address_limit(end), peak = end->peak_rss;
-    for (size_t i = end->model->ended_count; limit && !peak && i-- > 0;)
-        if (end->model->ended[i].pid == pid)
-            peak = end->model->ended[i].peak_rss;
-    if (!limit || peak < limit / 100 * NEARLY_PERCENT)
-        return;
-    buf_puts(out, ", with ");
-    text_size(out, peak);
-    buf_puts(out, " of the ");
-    text_size(out, limit);
-    buf_puts(out, " that its address space may have (ulimit -v)");
-}
-
 /* What failed then began after it, or long after it ended: the job went on. */
 static bool was_survived(const struct job_end *end, pid_t pid, double seconds)
 {
@@ -156,7 +139,7 @@ static bool find_crash(const struct job_end *end, struct cause *cause, bool sure
         if (!json_array_size(json_object_get(crash, "frames")))
             cause_put_backtrace(&cause->what, end, cause_before_end(end, pid, record_seconds(crash)));
         if (signo == SIGSEGV)
-            put_address_limit(&cause->what, end, pid);
+            cause_put_address_limit(&cause->what, end->model, pid, end->peak_rss ? end->peak_rss : end->largest_rss);
         if (survived)
             put_later(&cause->what, end);
         cause_add(cause, crash);

@@ -534,7 +534,7 @@ static const struct field end_fields[] = {
     {"unexecuted", FIELD_TEXT, AT(unexecuted), .flags = FIELD_WHERE_KNOWN,
      .about = "why a program that something in the job did not find, although it is there, could not be executed"},
     {"address_limit_bytes", FIELD_BYTES, AT(address_limit_bytes), .flags = FIELD_WHERE_KNOWN,
-     .about = "of a command that failed, the limit of its address space (ulimit -v)"},
+     .about = "of the command, the limit of its address space (ulimit -v)"},
     {"wall_seconds", FIELD_SECONDS, AT(wall_seconds)},
     {"cpu_seconds", FIELD_SECONDS, AT(cpu_seconds)},
     {0}};

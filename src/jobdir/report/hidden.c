@@ -380,7 +380,7 @@ static const char *killed_for(const struct job_process *process)
 }
 
 /* `named`: what it said begins with its name; else it was alone when that was said. */
-static bool find_hidden_process(const struct job_model *model, struct buf *out, bool named)
+static bool find_hidden_process(const struct job_model *model, uint64_t largest_rss, struct buf *out, bool named)
 {
     char room[32];
     size_t looks = 0;
@@ -399,6 +399,7 @@ static bool find_hidden_process(const struct job_model *model, struct buf *out, 
         buf_printf(out, "%s (pid %d) ", process->name, (int)process->pid);
         if (crashed) {
             buf_printf(out, "crashed by %s", text_signal(WTERMSIG(process->status), room, sizeof room));
+            cause_put_address_limit(out, model, process->pid, largest_rss);
         } else if (limit) {
             buf_printf(out, "was killed by %s, because of a limit (%s)",
                        text_signal(WTERMSIG(process->status), room, sizeof room), limit);
@@ -541,8 +542,9 @@ json_t *job_report_hidden(const struct job_report *report)
     } else if (kills) {
         buf_puts(&what, "for lack of memory the kernel killed ");
         cause_put_killed(&what, &report->model, only_killed(&report->model), result.peak_rss_bytes, kills, true);
-    } else if (!find_hidden_process(&report->model, &what, true) && !find_hidden_stage(&report->model, &what) &&
-               !find_hidden_process(&report->model, &what, false) &&
+    } else if (!find_hidden_process(&report->model, result.peak_rss_bytes, &what, true) &&
+               !find_hidden_stage(&report->model, &what) &&
+               !find_hidden_process(&report->model, result.peak_rss_bytes, &what, false) &&
                (report->mpi || !find_hidden_leaving(&report->model, &what)) &&
                (error = last_error(&report->model, result.wall_seconds))) {
         const char *said = json_string_value(json_object_get(error, "text"));

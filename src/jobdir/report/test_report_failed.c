@@ -771,6 +771,22 @@ static void test_hidden_handled(void **state)
     }
 }
 
+/* A pointer is NULL where nobody looks whether there was memory. */
+static void test_hidden_limit(void **state)
+{
+    struct job_report report = {.info = {.ended = true, .result = {.started = true, .wall_seconds = 10}}};
+    assert_int_equal(job_model_init(&report.model, 100), 0);
+    put_now(&report.model,
+            json_pack("{s:s, s:f, s:i, s:i, s:s, s:f, s:f, s:i, s:i}", "type", "process_end", "t", 9.0, "pid", 11,
+                      "ppid", 10, "name", "sim", "start", 1.0, "end", 9.0, "peak_rss", 97 << 20, "status", CRASHED));
+    add(&report.model, 10, SUPERVISOR, "bash", 0, 10, 0);
+    put_now(&report.model, json_pack("{s:s, s:f, s:i, s:i}", "type", "end", "t", 10.0, "exit_code", 0,
+                                     "address_limit_bytes", 100 << 20));
+    expect_hidden(&report, "sim (pid 11) crashed by SIGSEGV, with 97 MB of the 100 MB that its address space may have "
+                           "(ulimit -v)");
+    job_model_done(&report.model);
+}
+
 /* What a program had started that failed, which was handled, is none that may have said it. */
 static void test_hidden_below(void **state)
 {
@@ -1155,6 +1171,7 @@ int main(void)
         cmocka_unit_test(test_hidden_words),
         cmocka_unit_test(test_hidden_handled),
         cmocka_unit_test(test_hidden_below),
+        cmocka_unit_test(test_hidden_limit),
         cmocka_unit_test(test_hidden_exception),
         cmocka_unit_test(test_hidden_tests),
     };
