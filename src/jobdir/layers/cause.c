@@ -34,7 +34,8 @@ void cause_cut(struct buf *out, const char *text)
 
 void cause_end_sentence(struct buf *out)
 {
-    if (out->len > 1 && out->data[out->len - 1] == '.' && out->data[out->len - 2] != '.')
+    const char *last = out->len > 1 ? out->data + out->len - 1 : "";
+    if (*last == ',' || (*last == '.' && last[-1] != '.'))
         out->data[--out->len] = '\0';
 }
 

@@ -86,7 +86,7 @@ uint64_t cause_address_limit(const struct job_model *model);
 void cause_add(struct cause *cause, const json_t *record); /* as evidence; NULL is fine */
 /* The first line of a text, which may be NULL, cut to what a line has room for. */
 void cause_cut(struct buf *out, const char *text);
-/* Takes the full stop off, so that it may go on. */
+/* Takes the full stop or the comma off, so that it may go on. */
 void cause_end_sentence(struct buf *out);
 const char *cause_text(const struct buf *buf);
 bool cause_is_near(const struct job_end *end, double seconds); /* to the end of the job */
