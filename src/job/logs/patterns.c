@@ -534,7 +534,7 @@ const struct log_pattern log_patterns[] = {
      "\\bCaught standard std::exception", "an exception of C++ that nothing caught",
      "throwing an instance of|Caught standard", "^\\s*what\\(\\): |^ \\S", 4},
     {"assertion", ERROR, "assertion|assert failed|check failed: |cpassert",
-     "(?i)\\bassertion\\b.*\\bfailed\\b|\\bassert failed\\b|^(?!E {3}).*(?<!\\d: )\\bAssertionError\\b|\\bfailed assertion\\b|\\bCheck failed: |\\bCPASSERT failed",
+     "(?i)\\bassertion\\b.*\\bfailed\\b|\\bassert failed\\b|^(?!E {3}|FAILED |ERROR \\S+::).*(?<!\\d: )\\bAssertionError\\b|\\bfailed assertion\\b|\\bCheck failed: |\\bCPASSERT failed",
      "an assertion failed"},
     {"abort", ERROR, "aborted|sigabrt|abgebrochen", "^(?:Aborted|Abgebrochen)\\b|: \\d+ Aborted\\b|\\bAborted \\(core dumped\\)|\\bSIGABRT\\b", "aborted"},
     {"traceback", ERROR, "traceback (most recent", "Traceback \\(most recent call last\\)", "an exception of Python",
