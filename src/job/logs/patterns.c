@@ -508,11 +508,11 @@ const struct log_pattern log_patterns[] = {
      "where gfortran's run-time library ended a program", "Backtrace", "^\\s+at (?!\\.)\\S+:\\d+$", 60},
     {"gave_up", ERROR,
      "error termination|execution halted|collect2: |*** [|build stopped|rsync error: |exited with |exiting prematurely|"
-     "not been completed|not end normally|error executing process|test failed, to rerun|ended abnormally|terminated abnormally|abnormal termination|job execution failed|childfailederror|terminated with an error|could not be accomplished|configuring incomplete|fatal error|srun: error: ",
+     "not been completed|not end normally|error executing process|test failed, to rerun|ended abnormally|terminated abnormally|abnormal termination|job execution failed|childfailederror|terminated with an error|could not be accomplished|configuring incomplete|fatal error|srun: error: |slurmstepd: error: ***",
      "\\bError termination\\b(?! request)|^Execution halted|^collect2: error: ld|\\bmake(?:\\[\\d+\\])?: \\*\\*\\* \\[.*Error \\d+|"
      "^ninja: build stopped|^rsync error: |\\bexited with (?:an error|error\\(s\\)|exit code [1-9])|Exiting prematurely|"
      "\\bTHE ANALYSIS HAS NOT BEEN COMPLETED|\\ba job execution failed|\\bdid not end normally|\\b(?:ended|terminated) abnormally|\\b[Aa]bnormal termination|\\bChildFailedError\\b|^-- Configuring incomplete|^Charm\\+\\+ fatal error|\\bError executing process > |^error: test failed, to rerun|"
-     "\\bsrun: error: .*: tasks? [\\d,-]+: (?:Exited with|Killed|Terminated|Aborted|Segmentation)",
+     "\\bslurmstepd: error: \\*{3} \\w+ \\S+ ON \\S+ CANCELLED AT \\S+ \\*|\\bsrun: error: .*: tasks? [\\d,-]+: (?:Exited with|Killed|Terminated|Aborted|Segmentation)",
      "what follows an error that was said before"},
     {"stack_smashing", ERROR, "stack smashing|buffer overflow detected",
      "\\*\\*\\* (?:stack smashing|buffer overflow) detected", "wrote past a buffer"},
