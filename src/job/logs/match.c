@@ -417,6 +417,7 @@ static void take_blanks(const char **bytes, size_t *len)
 static void take_place(struct log_head *head, const struct log_line *line)
 {
     char text[sizeof head->place + 64], file[sizeof head->place - 10], number[10];
+    static const char in[] = " in ";
     const char *at = text;
     bool box = false;
     snprintf(text, sizeof text, "%.*s", (int)line->len, line->bytes);
@@ -424,7 +425,7 @@ static void take_place(struct log_head *head, const struct log_line *line)
         box |= *at != ' ';
         at += blank ? blank : 1;
     }
-    const char *name = strstr(at, " in ");
+    const char *name = strstr(at, in);
     if (at == text || (sscanf(at, "File \"%245[^\"]\", line %9[0-9]", file, number) != 2 &&
                        !(box && name && sscanf(at, "%245[^][(){}: ]:%9[0-9]", file, number) == 2)))
         return;

@@ -431,7 +431,7 @@ static void drop_misses(const struct job_end *end, const json_t *lines, enum sai
             error |= (said[j] == SAID_ERROR || said[j] == SAID_OF_ANOTHER) &&
                      (j < i || !json_equal(json_object_get(json_array_get(lines, j), "file"), file));
         if (said[i] == SAID_BY_ITSELF && error &&
-            strstr(json_string_value(json_object_get(record, "text")), ": No such "))
+            strstr(json_string_value(json_object_get(record, "text")), strerrordesc_np(ENOENT)))
             said[i] = SAID_HINT;
     }
 }
