@@ -305,6 +305,16 @@ static bool is_of_tolerated_launcher(const struct job_end *end, const char *patt
     return tolerated;
 }
 
+/* Of an error with a cause outside the program, that this only warns of it: "WARNING cache: ...", "12:01:02 [WARNING] ...". */
+static bool is_warning(const json_t *record)
+{
+    enum { LABEL_WITHIN = 40 };
+    static const char word[] = "warn";
+    const char *text, *at;
+    return error_of(record, &text) >= 0 && text && (at = strcasestr(text, word)) && at - text < LABEL_WITHIN &&
+           (at == text || !isalnum((unsigned char)at[-1]));
+}
+
 static enum said said_of(const struct job_end *end, const struct others *others, const json_t *record)
 {
     enum line_level level = line_level_of(json_string_value(json_object_get(record, "level")));
@@ -320,10 +330,10 @@ static enum said said_of(const struct job_end *end, const struct others *others,
         return SAID_BY_ITSELF;
     if (is_of_another(end, &others->after, text) || is_of_trap(others, text, seconds))
         return SAID_NOTHING;
-    if (level == LINE_ERROR)
+    if (level == LINE_ERROR && !is_warning(record))
         return is_older(end, seconds) || is_of_another(end, &others->before, text) ? SAID_OF_ANOTHER : SAID_ERROR;
     bool number = !pattern || strcmp(pattern, "nan") == 0; /* many programs go on with these */
-    return level == LINE_WARNING && !number && seconds >= cause_chain_end(end, 0) - CAUSE_FAILURE_SECONDS &&
+    return level <= LINE_WARNING && !number && seconds >= cause_chain_end(end, 0) - CAUSE_FAILURE_SECONDS &&
                    !is_older(end, seconds) && !is_of_another(end, &others->before, text)
                ? SAID_HINT
                : SAID_NOTHING;

@@ -1996,6 +1996,16 @@ static void test_make(void **state)
            "low");
 }
 
+/* What a program only warns of, it goes on after; alone it may be why. */
+static void test_warned(void **state)
+{
+    put_matched(99.3, "no_space", "error", "WARNING cache: [Errno 28] No space left on device: caching disabled");
+    expect(ask(TWO), NOTE_cause_said, false,
+           "probably a disk was full: WARNING cache: [Errno 28] No space left on device: caching disabled");
+    put_matched(99.8, "exception", "error", "TypeError: object of type 'int' has no len()");
+    expect(ask(TWO), NOTE_cause_log, false, "probably what stderr says: TypeError: object of type 'int' has no len()");
+}
+
 /* Many programs go on with NaN; but where nothing else is known that is worth to be named. */
 static void test_number(void **state)
 {
@@ -2076,6 +2086,7 @@ int main(void)
         ROW(test_unexecuted),
         ROW(test_no_last_words),
         ROW(test_number),
+        ROW(test_warned),
         ROW(test_said_before_launcher),
         ROW(test_tolerated),
         ROW(test_tolerated_end),
