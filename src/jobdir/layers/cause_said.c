@@ -430,11 +430,15 @@ static void drop_caught(const struct job_end *end, const json_t *lines, enum sai
     }
 }
 
-/* What cleans up, or takes results away, and finds nothing, tells less than an error that was said before, or in another file. */
-static void drop_misses(const struct job_end *end, const json_t *lines, enum said *said)
+/* What cleans up, or takes results away, or a program that something which failed was to make, is not there: that tells less than an
+ * error that was said before, or in another file. */
+static void drop_misses(const struct job_end *end, const struct others *others, const json_t *lines, enum said *said)
 {
+    enum { NOT_FOUND = 127 };
     const char *name = json_string_value(json_object_get(json_array_get(end->chain, 0), "name"));
-    for (size_t i = 0; culprit_is_utility(name) && i < json_array_size(lines); i++) {
+    int status = cause_chain_status(json_array_get(end->chain, 0));
+    bool missed = culprit_is_utility(name) || (status == W_EXITCODE(NOT_FOUND, 0) && others->before.count);
+    for (size_t i = 0; missed && i < json_array_size(lines); i++) {
         const json_t *record = json_array_get(lines, i), *file = json_object_get(record, "file");
         bool error = false;
         for (size_t j = 0; j < json_array_size(lines); j++) /* each file is read by itself */
@@ -557,7 +561,7 @@ void cause_look_at_said(const struct job_end *end, struct cause_said *ret_said)
     }
     if (said) {
         drop_caught(end, lines, said);
-        drop_misses(end, lines, said);
+        drop_misses(end, &others, lines, said);
     }
     for (index = 0; said && index < count; index++) {
         double seconds = record_seconds(json_array_get(lines, index));

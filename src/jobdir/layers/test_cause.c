@@ -1866,6 +1866,22 @@ static void test_error_before_cleanup(void **state)
            "probably what stderr says: cp: cannot create regular file '/data/out.nc': Permission denied");
 }
 
+/* The same of a program that was not made. */
+static void test_error_before_missing(void **state)
+{
+    static const char chain[] =
+        "[{\"pid\": 21, \"name\": \"job.sh\", \"start_seconds\": 99.6, \"end_seconds\": 99.9, "
+        "\"exit_code\": 127}, {\"pid\": 10, \"name\": \"job.sh\", \"argv\": [\"/bin/bash\", \"./job.sh\"], "
+        "\"start_seconds\": 0, \"end_seconds\": 100, \"exit_code\": 127}]";
+    static const char missing[] = "probably what stderr says: job.sh: line 3: ./model: No such file or directory";
+    put_log(99.3, "error", "Error: Symbol 'rho' has no IMPLICIT type");
+    put_matched(99.9, "shell_error", "error", "job.sh: line 3: ./model: No such file or directory");
+    expect(ask_end(chain, 127, 0, NULL), NOTE_cause_log, false, missing); /* nothing has failed before */
+    put_command(20, "gfortran", 99, 99.4, 1 << 8);
+    expect(ask_end(chain, 127, 0, NULL), NOTE_cause_log, false,
+           "probably what stderr says: Error: Symbol 'rho' has no IMPLICIT type");
+}
+
 /* A script has ended what it had started, by timeout(1) or by kill, and went on: what it said when it gave up is why. */
 static void test_went_on(void **state)
 {
@@ -2184,6 +2200,7 @@ int main(void)
         ROW(test_command_of_python),
         ROW(test_failed_cleanup),
         ROW(test_error_before_cleanup),
+        ROW(test_error_before_missing),
         ROW(test_many_others),
         ROW(test_age),
     };
