@@ -5,11 +5,16 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <linux/netlink.h>
+#include <linux/rtnetlink.h>
+#include <linux/sock_diag.h>
+#include <linux/unix_diag.h>
 #include <poll.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
@@ -392,20 +397,14 @@ static bool is_within_node(const struct connection *connection)
            (len >= 2 && strcmp(remote.address + len - 2, loopback) == 0);
 }
 
-static void put_peer(struct buf *out, struct blocked *thread, pid_t own, const struct connection *connection)
+/* Puts the processes that have the other end of a connection, as far as we may see them. What wakes an event loop is a socket whose other
+ * end its own process has. */
+static void put_peer(struct buf *out, struct blocked *thread, pid_t own, unsigned long inode)
 {
-    static const char *const tables[] = {"tcp", "tcp6"};
-    struct connection peer;
-    bool found = false;
     char name[64], target[PATH_MAX], path[320];
-    size_t holders = 0;
-    if (!is_within_node(connection))
-        return;
-    for (size_t i = 0; i < sizeof tables / sizeof *tables && !found; i++)
-        found = connection_find(own, tables[i], 0, connection, &peer);
-    if (!found || !peer.inode)
-        return;
-    snprintf(name, sizeof name, "socket:[%lu]", peer.inode);
+    size_t holders = 0, start = out->len;
+    bool own_end = false;
+    snprintf(name, sizeof name, "socket:[%lu]", inode);
     DIR *processes = opendir("/proc");
     for (struct dirent *entry; processes && (entry = readdir(processes));) {
         pid_t pid = (pid_t)atoi(entry->d_name);
@@ -420,6 +419,7 @@ static void put_peer(struct buf *out, struct blocked *thread, pid_t own, const s
             continue;
         buf_puts(out, holders++ ? ", " : ", whose other end ");
         put_process(out, pid);
+        own_end |= pid == own;
         if (pid != own)
             add_waited(thread, pid);
     }
@@ -427,6 +427,51 @@ static void put_peer(struct buf *out, struct blocked *thread, pid_t own, const s
         closedir(processes);
     buf_puts(out, !holders ? "" : holders == 1 ? " has" : " have");
     thread->only_these = holders && holders < BLOCKED_WAITED;
+    if (own_end && strncmp(thread->syscall, "epoll", strlen("epoll")) == 0 && !out->failed)
+        out->data[out->len = start] = '\0';
+}
+
+static void put_internet_peer(struct buf *out, struct blocked *thread, pid_t own, const struct connection *connection)
+{
+    static const char *const tables[] = {"tcp", "tcp6"};
+    struct connection peer;
+    bool found = false;
+    for (size_t i = 0; i < sizeof tables / sizeof *tables && !found && is_within_node(connection); i++)
+        found = connection_find(own, tables[i], 0, connection, &peer);
+    if (found && peer.inode)
+        put_peer(out, thread, own, peer.inode);
+}
+
+/* The number of the other end of a local connection, by sock_diag(7); 0: it has none, or that is not known. */
+static unsigned find_local_peer(unsigned inode)
+{
+    const struct {
+        struct nlmsghdr head;
+        struct unix_diag_req ask;
+    } request = {{.nlmsg_len = sizeof request, .nlmsg_type = SOCK_DIAG_BY_FAMILY, .nlmsg_flags = NLM_F_REQUEST},
+                 {.sdiag_family = AF_UNIX,
+                  .udiag_states = UINT32_MAX,
+                  .udiag_ino = inode,
+                  .udiag_show = UDIAG_SHOW_PEER,
+                  .udiag_cookie = {UINT32_MAX, UINT32_MAX}}};
+    union {
+        struct nlmsghdr head;
+        char room[1024];
+    } reply;
+    unsigned peer = 0;
+    _cleanup_(closep) int fd = socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_SOCK_DIAG);
+    if (fd < 0 || send(fd, &request, sizeof request, 0) < 0)
+        return 0;
+    ssize_t len = recv(fd, &reply, sizeof reply, MSG_DONTWAIT); /* the kernel has answered while we sent */
+    const struct unix_diag_msg *socket = NLMSG_DATA(&reply.head);
+    if (len < 0 || !NLMSG_OK(&reply.head, (size_t)len) || reply.head.nlmsg_type != SOCK_DIAG_BY_FAMILY ||
+        (socket->udiag_type != SOCK_STREAM && socket->udiag_type != SOCK_SEQPACKET)) /* others may send datagrams */
+        return 0;
+    size_t rest = reply.head.nlmsg_len - NLMSG_LENGTH(sizeof *socket);
+    for (const struct rtattr *at = (const void *)(socket + 1); RTA_OK(at, rest); at = RTA_NEXT(at, rest))
+        if (at->rta_type == UNIX_DIAG_PEER)
+            memcpy(&peer, RTA_DATA(at), sizeof peer);
+    return peer;
 }
 
 /* Finds a socket in /proc/PID/net/tcp, tcp6, udp and udp6. */
@@ -452,7 +497,7 @@ static bool put_internet(struct buf *out, struct blocked *thread, pid_t pid, con
     if (state < sizeof states / sizeof *states)
         buf_printf(out, " (%s)", states[state]);
     if (state == ESTABLISHED && strncmp(table, "tcp", 3) == 0)
-        put_peer(out, thread, pid, &connection);
+        put_internet_peer(out, thread, pid, &connection);
     return true;
 }
 
@@ -468,6 +513,9 @@ static void put_socket(struct buf *out, struct blocked *thread, pid_t pid, int f
         if ((!known || strcmp(protocol, tables[i][1]) == 0) && put_internet(out, thread, pid, tables[i][0], inode))
             return;
     buf_puts(out, "a local socket");
+    unsigned peer = !known || strncmp(protocol, "UNIX", strlen("UNIX")) == 0 ? find_local_peer((unsigned)inode) : 0;
+    if (peer)
+        put_peer(out, thread, pid, peer);
 }
 
 /* at_offset: whether that means something in this call. */

@@ -273,18 +273,37 @@ static int listening(int family, in_port_t *ret_port)
     return fd;
 }
 
-/* The two ends of a connection on this node: each waits for what the other one sends. */
+/* One end of a connection, which waits for the other one: for what it sends, or until it takes what was sent to it. */
+static void use_end(int fd, bool sends)
+{
+    static char bytes[65536];
+    while (sends && send(fd, bytes, sizeof bytes, 0) > 0)
+        ;
+    _exit(recv(fd, bytes, 1, 0) == 1);
+}
+
+/* The two ends of a connection on this node: each waits for the other one. Of datagrams the other end may be anybody. */
 static void test_connection(void **state)
 {
-    static const int families[] = {AF_INET, AF_INET6};
-    for (size_t i = 0; i < 2; i++) {
+    static const struct {
+        int family, type;
+        bool sends, stuck;
+    } rows[] = {{AF_INET, SOCK_STREAM, false, true}, {AF_INET6, SOCK_STREAM, false, true},
+                {AF_INET, SOCK_STREAM, true, true},  {AF_UNIX, SOCK_STREAM, false, true},
+                {AF_UNIX, SOCK_STREAM, true, true},  {AF_UNIX, SOCK_SEQPACKET, false, true},
+                {AF_UNIX, SOCK_DGRAM, false, false}};
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
         struct deadlock *locks = NULL;
-        size_t count = 0;
+        struct blocked *threads;
+        size_t count = 0, found;
         struct buf text = BUF_INIT;
-        char byte, expected[128];
+        char expected[128];
         pid_t pids[2];
-        int server = listening(families[i], &address.sin_port);
+        int ends[2] = {-1, -1};
+        bool local = rows[i].family == AF_UNIX;
+        int server = local ? socketpair(AF_UNIX, rows[i].type | SOCK_CLOEXEC, 0, ends)
+                           : listening(rows[i].family, &address.sin_port);
         if (server < 0) {
             printf("SKIP: no IPv6\n");
             continue;
@@ -294,20 +313,28 @@ static void test_connection(void **state)
             if (pids[k])
                 continue;
             prctl(PR_SET_PDEATHSIG, SIGKILL);
-            int fd = k ? socket(AF_INET, SOCK_STREAM, 0) : accept(server, NULL, NULL);
-            if (k && connect(fd, (const struct sockaddr *)&address, sizeof address) < 0)
+            int fd = local ? ends[k] : k ? socket(AF_INET, SOCK_STREAM, 0) : accept(server, NULL, NULL);
+            if (!local && k && connect(fd, (const struct sockaddr *)&address, sizeof address) < 0)
                 _exit(1);
-            _exit(recv(fd, &byte, 1, 0) == 1);
+            use_end(fd, rows[i].sends);
         }
-        close(server);
-        while (!(count = deadlocks_find(&locks, pids, 2)))
+        for (int k = 0; k < 2 && local; k++)
+            close(ends[k]);
+        if (!local)
+            close(server);
+        for (bool waits = false; !waits; blocked_free(threads, found)) {
+            assert_int_equal(blocked_read(pids[0], &threads, &found, NULL), 0);
+            waits = strncmp(threads[0].syscall, rows[i].sends ? "send" : "recv", 4) == 0;
+        }
+        while (!(count = deadlocks_find(&locks, pids, 2)) && rows[i].stuck)
             deadlocks_free(locks, 0);
         deadlocks_text(&text, locks, count);
-        assert_int_equal(count, 1);
-        assert_int_equal(strncmp(text.data, "deadlock: 2 processes wait for each other\n", 42), 0);
-        for (int k = 0; k < 2; k++) {
-            snprintf(expected, sizeof expected, " (established), whose other end process %d (", pids[k]);
-            if (!strstr(text.data, expected))
+        assert_int_equal(count, rows[i].stuck);
+        assert_true(!count || strncmp(text.data, "deadlock: 2 processes wait for each other\n", 42) == 0);
+        for (int k = 0; k < 2; k++) { /* a child of fork has both ends of a pair */
+            snprintf(expected, sizeof expected, "%s, whose other end process %d (",
+                     local ? "a local socket" : " (established)", pids[local ? 0 : k]);
+            if (count && !strstr(text.data, expected))
                 fail_msg("%s", text.data);
             kill(pids[k], SIGKILL);
             waitpid(pids[k], NULL, 0);
