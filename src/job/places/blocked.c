@@ -14,6 +14,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/sem.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -38,11 +39,12 @@ enum about { /* the meaning of the arguments */
              ABOUT_PATH, /* of openat */
              ABOUT_FUTEX,
              ABOUT_POLL,
+             ABOUT_SEMAPHORE, /* of System V */
              ABOUT_EPOLL,
              ABOUT_CHILD,  /* of wait4 */
              ABOUT_CHILD2, /* of waitid: kind, then number */
              ABOUT_LOCK,   /* of fcntl: only F_SETLKW blocks */
-             ABOUT_SIGNAL, /* of dash, which waits so for its children */
+             ABOUT_SIGNAL, /* of dash and timeout(1), which wait so for their children */
 };
 
 static const struct call {
@@ -92,8 +94,10 @@ static const struct call {
     {SYS_rt_sigtimedwait, "rt_sigtimedwait", "waits for a signal", ABOUT_NOTHING},
     {SYS_msgrcv, "msgrcv", "receives from a System V message queue", ABOUT_NOTHING},
     {SYS_msgsnd, "msgsnd", "sends to a System V message queue", ABOUT_NOTHING},
-    {SYS_semtimedop, "semtimedop", "waits for a System V semaphore", ABOUT_NOTHING},
-    {SYS_semop, "semop", "waits for a System V semaphore", ABOUT_NOTHING},
+    {SYS_semtimedop, "semtimedop", "waits for a System V semaphore", ABOUT_SEMAPHORE},
+    {SYS_semop, "semop", "waits for a System V semaphore", ABOUT_SEMAPHORE},
+    {SYS_mq_timedsend, "mq_timedsend", "sends to the message queue", ABOUT_FD},
+    {SYS_mq_timedreceive, "mq_timedreceive", "receives from the message queue", ABOUT_FD},
     {SYS_io_getevents, "io_getevents", "waits for asynchronous I/O", ABOUT_NOTHING},
 };
 
@@ -700,6 +704,40 @@ static bool put_shared(struct buf *out, struct blocked *thread, pid_t own, uint6
     return true;
 }
 
+/* Their numbers mean nothing in another one. */
+static bool is_in_namespace(pid_t pid)
+{
+    char link[PROC_PATH_SIZE], its[64], own[64];
+    proc_path(link, pid, 0, "ns/ipc");
+    ssize_t len = readlink(link, its, sizeof its);
+    return len > 0 && readlink("/proc/self/ns/ipc", own, sizeof own) == len && memcmp(its, own, (size_t)len) == 0;
+}
+
+/* Of semop(2) and semtimedop(2): the first operation that cannot be done now. */
+static void put_semaphore(struct buf *out, struct blocked *thread, pid_t pid, const uint64_t *args, bool limited)
+{
+    enum { OPERATIONS = 16 };
+    struct sembuf list[OPERATIONS];
+    int set = (int)args[0];
+    size_t count = args[2] < OPERATIONS ? (size_t)args[2] : OPERATIONS;
+    if (!is_in_namespace(pid) || !read_memory(pid, args[1], list, count * sizeof *list))
+        return;
+    for (size_t i = 0; i < count; i++) {
+        int number = list[i].sem_num, value = semctl(set, number, GETVAL), last = semctl(set, number, GETPID);
+        if (value < 0 || (list[i].sem_op ? value + list[i].sem_op >= 0 : !value))
+            continue;
+        buf_printf(out, " (number %d of set %d)", number, set);
+        if (last > 0) {
+            buf_puts(out, ", which was last used by ");
+            put_process(out, last);
+        }
+        thread->semaphore = list[i].sem_op < 0 && !value && last > 0 && last != pid && !limited;
+        if (thread->semaphore)
+            add_waited(thread, last);
+        return;
+    }
+}
+
 static void put_futex(struct buf *out, struct blocked *thread, pid_t pid, uint64_t address, const char *syscall)
 {
     struct thread_wait wait = thread_wait_of(pid, syscall);
@@ -809,13 +847,14 @@ static const struct call *call_of(long number)
     return NULL;
 }
 
-static bool is_shell(pid_t pid)
+/* A shell, or timeout(1). */
+static bool waits_for_children(pid_t pid)
 {
     char link[PROC_PATH_SIZE], program[PATH_MAX];
     proc_path(link, pid, 0, "exe");
     ssize_t len = readlink(link, program, sizeof program - 1);
     program[len < 0 ? 0 : len] = 0;
-    return starter_of(text_base(program)) == STARTER_SHELL;
+    return starter_of(text_base(program)) == STARTER_SHELL || strcmp(text_base(program), "timeout") == 0;
 }
 
 /* It waits for more than the other end of a pipe. */
@@ -837,7 +876,8 @@ static void put_call(struct blocked *thread, pid_t pid, const struct call *call,
     case ABOUT_LOCK:
         thread->fd = (int)args[0];
         buf_printf(out, "%s ", call->text);
-        put_fd(out, thread, pid, thread->fd, reads, call->number != SYS_flock && call->about != ABOUT_LOCK);
+        put_fd(out, thread, pid, thread->fd, reads,
+               call->number != SYS_flock && call->about != ABOUT_LOCK && strncmp(call->name, "mq_", 3) != 0);
         if (call->number == SYS_flock || call->about == ABOUT_LOCK)
             put_holder(out, thread, pid, call->number == SYS_flock);
         break;
@@ -850,6 +890,10 @@ static void put_call(struct blocked *thread, pid_t pid, const struct call *call,
     case ABOUT_POLL:
         put_poll(out, thread, pid, args);
         forget_others(thread); /* one of several, or a time */
+        break;
+    case ABOUT_SEMAPHORE:
+        buf_puts(out, call->text);
+        put_semaphore(out, thread, pid, args, call->number == SYS_semtimedop && args[3]);
         break;
     case ABOUT_EPOLL:
         thread->fd = (int)args[0];
@@ -866,8 +910,8 @@ static void put_call(struct blocked *thread, pid_t pid, const struct call *call,
         put_children(out, thread, pid, args[0] == 1 ? (int32_t)args[1] : -1);
         break;
     case ABOUT_SIGNAL:
-        buf_puts(out, is_shell(pid) ? "waits for the end of " : call->text);
-        if (is_shell(pid))
+        buf_puts(out, waits_for_children(pid) ? "waits for the end of " : call->text);
+        if (waits_for_children(pid))
             put_children(out, thread, pid, -1);
         break;
     case ABOUT_NOTHING:

@@ -2,6 +2,7 @@
 #include "job/places/deadlocks.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -212,15 +213,29 @@ static bool handler_may_act(pid_t pid, bool python)
     return handles_signals(pid) || (!python && signals_handled(pid) & UINT64_C(1) << (SIGINT - 1));
 }
 
+static void add_pid(struct waiting *waiting, pid_t pid)
+{
+    bool known = false;
+    for (size_t k = 0; k < waiting->count; k++)
+        known |= waiting->by[k] == pid;
+    if (!known && waiting->count < BLOCKED_WAITED)
+        waiting->by[waiting->count++] = pid;
+}
+
 static void add_waited(struct waiting *waiting, const struct blocked *thread)
 {
-    for (size_t i = 0; i < thread->waits_count; i++) {
-        bool known = false;
-        for (size_t k = 0; k < waiting->count; k++)
-            known |= waiting->by[k] == thread->waits_for[i];
-        if (!known && waiting->count < BLOCKED_WAITED)
-            waiting->by[waiting->count++] = thread->waits_for[i];
-    }
+    for (size_t i = 0; i < thread->waits_count; i++)
+        add_pid(waiting, thread->waits_for[i]);
+}
+
+/* A semaphore has no owner, and who uses it does not show that: probably what runs the same program. */
+static bool is_same_program(pid_t one, pid_t other)
+{
+    char link[PROC_PATH_SIZE], a[PATH_MAX], b[PATH_MAX];
+    proc_path(link, one, 0, "exe");
+    ssize_t len = readlink(link, a, sizeof a);
+    proc_path(link, other, 0, "exe");
+    return len > 0 && readlink(link, b, sizeof b) == len && memcmp(a, b, (size_t)len) == 0;
 }
 
 /* The only thread of a process. */
@@ -235,8 +250,13 @@ static void look_at_thread(struct waiting *waiting, const struct blocked *thread
         waiting->by[0] = waiting->pid;
         waiting->count = !handler_may_act(waiting->pid, thread->python_file);
         waiting->own = thread->own_loop ? OWN_LOOP : strstr(thread->syscall, "write") ? OWN_WRITES : OWN_READS;
-    } else if (thread->only_these) {
+    } else if (thread->only_these || thread->semaphore) {
         add_waited(waiting, thread);
+        for (size_t i = 0; i < count && thread->semaphore && waiting->count; i++)
+            if (pids[i] != waiting->pid && is_same_program(pids[i], waiting->pid))
+                add_pid(waiting, pids[i]);
+        if (thread->semaphore && waiting->count == BLOCKED_WAITED) /* there may be more */
+            waiting->count = 0;
     }
 }
 
@@ -263,7 +283,7 @@ static bool look_at(struct waiting *ret_waiting, pid_t pid, const pid_t *pids, s
     *ret_waiting = (struct waiting){.pid = pid};
     if (proc_stat_of(pid, 0, &stat) < 0 || stat.state != 'S' || blocked_read(pid, &threads, &found, NULL) < 0)
         return false;
-    bool good = stat.threads == (int64_t)found;
+    bool good = stat.threads == (int64_t)found, alarmed = false;
     for (size_t i = 0; i < found && good; i++) {
         const char *syscall = threads[i].syscall;
         struct wait_thread ran = wait_look_thread(pid, threads[i].tid);
@@ -272,6 +292,7 @@ static bool look_at(struct waiting *ret_waiting, pid_t pid, const pid_t *pids, s
         ret_waiting->file |= strcmp(syscall, "flock") == 0 || strcmp(syscall, "fcntl") == 0;
         ret_waiting->child |= strncmp(syscall, "wait", strlen("wait")) == 0 || strcmp(syscall, "rt_sigsuspend") == 0;
         ret_waiting->memory |= threads[i].inside || threads[i].shared;
+        alarmed |= ret_waiting->file || strncmp(syscall, "sem", strlen("sem")) == 0;
     }
     if (good && found == 1)
         look_at_thread(ret_waiting, &threads[0], pids, count);
@@ -279,7 +300,7 @@ static bool look_at(struct waiting *ret_waiting, pid_t pid, const pid_t *pids, s
         look_at_threads(ret_waiting, threads, found);
     blocked_free(threads, found);
     /* as flock -w, after a time; a handler may give a semaphore */
-    bool handled = (ret_waiting->file && signals_handled(pid) & UINT64_C(1) << (SIGALRM - 1)) ||
+    bool handled = (alarmed && signals_handled(pid) & UINT64_C(1) << (SIGALRM - 1)) ||
                    (ret_waiting->memory && handles_signals(pid));
     return good && ret_waiting->count && !handled;
 }

@@ -19,6 +19,7 @@
 #include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/sem.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -361,6 +362,67 @@ static void take_both(int first, bool limited, int ready, int go)
     _exit(0);
 }
 
+enum { CROSSED, LIMITED, TAKEN };
+
+static void use_semaphores(int set, int own, int how)
+{
+    const struct timespec long_time = {.tv_sec = 1000};
+    struct sembuf first = {(unsigned short)own, -1, 0}, other = {(unsigned short)!own, -1, 0}, come = {2, 1, 0},
+                  both = {2, -2, 0}, go = {2, 2, 0};
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (how != TAKEN && (semop(set, &first, 1) || semop(set, &come, 1) || semop(set, &both, 1) || semop(set, &go, 1)))
+        _exit(1);
+    _exit(semtimedop(set, &other, 1, how == LIMITED ? &long_time : NULL));
+}
+
+/* Two semaphores of System V, taken crosswise, or with a limit of time; or others have taken them. What runs the same program may
+ * give them, too. */
+static void test_system_v(void **state)
+{
+    for (int how = CROSSED; how <= TAKEN; how++) {
+        struct deadlock *locks = NULL;
+        struct blocked *threads;
+        size_t count = 0, found;
+        struct buf text = BUF_INIT;
+        pid_t pids[2];
+        char expected[128];
+        int set = semget(IPC_PRIVATE, 3, 0600);
+        assert_true(set >= 0);
+        for (int k = 0; k < 2; k++)
+            semctl(set, k, SETVAL, how == TAKEN ? 0 : 1);
+        for (int k = 0; k < 2; k++) {
+            pids[k] = fork();
+            if (pids[k] == 0)
+                use_semaphores(set, k, how);
+        }
+        for (int k = 0; k < 2; k++) {
+            snprintf(expected, sizeof expected, "waits for a System V semaphore (number %d of set %d), which", !k, set);
+            for (bool waits = false; !waits; blocked_free(threads, found)) {
+                assert_int_equal(blocked_read(pids[k], &threads, &found, NULL), 0);
+                waits = threads[0].text.data && strncmp(threads[0].text.data, expected, strlen(expected)) == 0;
+            }
+        }
+        const pid_t with_own[] = {pids[0], pids[1], getpid()};
+        assert_int_equal(deadlocks_find(&locks, with_own, 3), 0);
+        while (!(count = deadlocks_find(&locks, pids, 2)) && how == CROSSED)
+            deadlocks_free(locks, 0);
+        assert_int_equal(count, how == CROSSED);
+        deadlocks_text(&text, locks, count);
+        for (int k = 0; k < 2; k++) {
+            snprintf(expected, sizeof expected, "was last used by process %d (", pids[k]);
+            if (count && !strstr(text.data, expected))
+                fail_msg("%s", text.data);
+        }
+        for (int k = 0; k < 2; k++) {
+            kill(pids[k], SIGKILL);
+            waitpid(pids[k], NULL, 0);
+        }
+        semctl(set, 0, IPC_RMID);
+        buf_done(&text);
+        deadlocks_free(locks, count);
+    }
+}
+
 static int pipe_of_parent[2];
 
 static void *fill_pipe(void *unused)
@@ -480,10 +542,14 @@ static void test_polled(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_semaphore),        cmocka_unit_test(test_own_pipe),
-        cmocka_unit_test(test_polled),           cmocka_unit_test(test_family),
-        cmocka_unit_test(test_open_fifo),        cmocka_unit_test(test_connection),
-        cmocka_unit_test(test_flock_of_a_child), cmocka_unit_test(test_flock_with_a_limit)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_semaphore),
+                                       cmocka_unit_test(test_system_v),
+                                       cmocka_unit_test(test_own_pipe),
+                                       cmocka_unit_test(test_polled),
+                                       cmocka_unit_test(test_family),
+                                       cmocka_unit_test(test_open_fifo),
+                                       cmocka_unit_test(test_connection),
+                                       cmocka_unit_test(test_flock_of_a_child),
+                                       cmocka_unit_test(test_flock_with_a_limit)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
