@@ -9,6 +9,7 @@
 
 #include "base/data/cleanup.h"
 #include "base/system/proc_file.h"
+#include "job/places/deadlocks.h"
 #include "job/places/blocked.h"
 #include "job/places/where.h"
 #include "jobdir/record/kinds.h"
@@ -108,7 +109,7 @@ static int read_threads(pid_t pid, const struct busiest *busiest, struct blocked
 }
 
 /* Where the script of a shell is; of Python that is said already. */
-static void put_script(struct buf *out, pid_t pid, const struct layers *layers)
+static void put_script(struct buf *out, const char *before, pid_t pid, const struct layers *layers)
 {
     const struct layer_place *place = layers ? layers_place(layers, pid) : NULL;
     struct script_line_record row;
@@ -117,7 +118,7 @@ static void put_script(struct buf *out, pid_t pid, const struct layers *layers)
     record_read(place->line, RECORD_script_line, &row);
     if (!row.at.file || row.at.line < 0 || (row.at.language && strcmp(row.at.language, "python") == 0))
         return;
-    buf_puts(out, ", at ");
+    buf_printf(out, "%sat ", before);
     text_show(out, text_base(row.at.file));
     buf_printf(out, ":%lld", (long long)row.at.line);
     if (!row.at.command)
@@ -140,12 +141,30 @@ static void put_process(struct buf *out, pid_t pid, const struct busiest *busies
     buf_puts(out, count == 1 ? "): " : ")\n");
     if (count == 1) {
         buf_puts(out, first->text.data ? first->text.data : "?");
-        put_script(out, pid, layers);
+        put_script(out, ", ", pid, layers);
         buf_putc(out, '\n');
     } else {
         put_threads(out, threads, count);
     }
     blocked_free(threads, count);
+}
+
+void why_processes_awaited(struct buf *out, const pid_t *pids, size_t count, const struct layers *layers)
+{
+    pid_t pid;
+    struct proc_stat stat;
+    enum awaited awaited = awaited_put(out, pids, count, &pid);
+    if (awaited == AWAITED_NOTHING)
+        return;
+    if (awaited == AWAITED_STOPPED)
+        buf_printf(out, "; kill -CONT %d lets it go on", pid);
+    buf_puts(out, awaited == AWAITED_TERMINAL ? "; somebody has to type something\n" : "\n");
+    size_t len = out->len;
+    put_script(out, "  ", pid, layers);
+    for (size_t i = 0; i < count && out->len == len && proc_stat_of(pid, 0, &stat) == 0; i++)
+        if (pids[i] == stat.ppid)
+            put_script(out, "  ", stat.ppid, layers);
+    buf_puts(out, out->len > len ? "\n" : "");
 }
 
 void why_processes_text(struct buf *out, const pid_t *pids, size_t count, const struct layers *layers)

@@ -70,6 +70,11 @@ static void test_script(void **state)
         job_model_apply(&model, record);
         json_decref(record);
         buf_clear(&text);
+        while (!text.len) /* it may not be there yet */
+            why_processes_awaited(&text, &pid, 1, &model.layers);
+        assert_non_null(strstr(text.data, ") waits for a signal"));
+        assert_int_equal(strstr(text.data, "\n  at job.sh:4: while [ -e lock ]; do\n") != NULL, !python);
+        buf_clear(&text);
         why_processes_text(&text, &pid, 1, &model.layers);
         assert_int_equal(strstr(text.data, ", at job.sh:4: while [ -e lock ]; do\n") != NULL, !python);
         job_model_done(&model);

@@ -668,8 +668,11 @@ static void put_text(struct buf *out, const struct why *why)
         put_stall(out, why->report.model.stall, &why->set);
     size_t count;
     _cleanup_(freep) pid_t *list = job_runs(why) && is_here(why) ? other_processes(why, &count) : NULL;
+    size_t before = out->len;
     if (list && !why->has_mpi && !why->lock_count)
         fifos_text(out, list, count);
+    if (list && !why->has_mpi && !why->lock_count && out->len == before)
+        why_processes_awaited(out, list, count, &why->report.model.layers);
     deadlocks_text(out, why->locks, why->lock_count);
     put_lost_workers(out, why);
     if (why->has_mpi && why->lock_count)

@@ -20,6 +20,7 @@ struct question {
 
 struct answer {
     bool deadlock;
+    bool later;              /* nobody is told while it runs: it may have a purpose */
     char text[STUCK_TEXT];   /* "": it is not stuck */
     char where[STUCK_WHERE]; /* as in struct stuck */
 };
@@ -47,10 +48,15 @@ static void stuck_find(const void *data, void *ret_answer)
         deadlocks_line(&text, &locks[0]);
     else
         fifos_line(&text, question->pids, question->count);
+    pid_t pid;
+    enum awaited awaited = text.len ? AWAITED_NOTHING : awaited_put(&text, question->pids, question->count, &pid);
+    answer->later = awaited == AWAITED_TERMINAL || awaited == AWAITED_CONNECTION;
+    if (awaited == AWAITED_OTHER)
+        buf_clear(&text);
     if (text.len && !text.failed)
         memcpy(answer->text, text.data, text_fit(text.data, text.len, STUCK_TEXT - 1));
     deadlocks_free(locks, count);
-    if (!*answer->text && question->last)
+    if ((!*answer->text || answer->later) && question->last)
         put_where(answer->where, question->last);
 }
 
@@ -79,7 +85,7 @@ static void stuck_take(struct stuck *stuck, const struct look *look)
     memcpy(stuck->where, answer.where, sizeof stuck->where);
     if (stuck->said || !*answer.text)
         return;
-    if (!answer.deadlock && stuck->asked < ASKED_MOST) {
+    if (answer.later || (!answer.deadlock && stuck->asked < ASKED_MOST)) {
         memcpy(stuck->pending, answer.text, sizeof stuck->pending);
         return;
     }

@@ -7,6 +7,7 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <sys/prctl.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -192,15 +193,27 @@ static void open_fifo(void)
         _exit(1);
 }
 
-/* Somebody may open a FIFO yet: that is said when it was so for long, or when the job is ended before. */
-static void test_fifo(void **unused)
+static int pair[2];
+
+static void receive(void)
+{
+    char byte;
+    close(pair[1]);
+    if (recv(pair[0], &byte, 1, 0) == 1)
+        _exit(1);
+}
+
+/* Somebody may open a FIFO yet: that is said when it was so for long, or when the job is ended before; that nothing comes from a
+ * connection, only then. */
+static void test_pending(void **unused)
 {
     char dir[] = "/tmp/scry-test-XXXXXX", said[256];
+    assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair), 0);
     assert_non_null(mkdtemp(dir));
     snprintf(fifo, sizeof fifo, "%s/fifo", dir);
     assert_int_equal(mkfifo(fifo, 0600), 0);
-    snprintf(said, sizeof said, "stuck: stuck: all of its processes wait until somebody opens %s for writing", fifo);
-    for (int way = 0; way < 3; way++) {
+    for (int way = 0; way < 6; way++) {
+        bool opens = way < 3;
         struct tree tree;
         struct processes processes = {0};
         struct stuck stuck = {0};
@@ -209,9 +222,14 @@ static void test_fifo(void **unused)
         pid_t pid = fork();
         if (pid == 0) {
             prctl(PR_SET_PDEATHSIG, SIGKILL);
-            open_fifo();
+            opens ? open_fifo() : receive();
             _exit(0);
         }
+        if (opens)
+            snprintf(said, sizeof said, "stuck: stuck: all of its processes wait until somebody opens %s for writing",
+                     fifo);
+        else
+            snprintf(said, sizeof said, "stuck: stuck: process %d (", pid);
         processes_add(&processes, pid, getpid(), "a");
         stuck_look(&stuck, &tree.look, &stall, &processes);
         tree_pass(&tree, 10);
@@ -222,9 +240,9 @@ static void test_fifo(void **unused)
             usleep(1000);
         }
         tree_assert_said(&tree, "");
-        if (way == 1) /* it has gone on */
+        if (way % 3 == 1) /* it has gone on */
             stall.moved_ns += 1;
-        if (way < 2) {
+        if (way % 3 < 2) {
             stuck_ended(&stuck, &tree.look, &stall);
         } else {
             tree_pass(&tree, 50);
@@ -232,15 +250,18 @@ static void test_fifo(void **unused)
                 usleep(1000);
                 stuck_look(&stuck, &tree.look, &stall, &processes);
             } while (stuck.ask);
+            tree_assert_said(&tree, opens ? said : "");
             stuck_ended(&stuck, &tree.look, &stall); /* once is enough */
         }
-        tree_assert_said(&tree, way == 1 ? "" : said);
+        tree_assert_said(&tree, way % 3 == 1 || (opens && way % 3 == 2) ? "" : said);
         stuck_done(&stuck);
         processes_done(&processes);
         kill(pid, SIGKILL);
         waitpid(pid, NULL, 0);
         tree_done(&tree);
     }
+    close(pair[0]);
+    close(pair[1]);
     unlink(fifo);
     rmdir(dir);
 }
@@ -250,6 +271,6 @@ int main(void)
     if (pipe(shared_ends) < 0)
         return 1;
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_stuck), cmocka_unit_test(test_where),
-                                       cmocka_unit_test(test_fifo)};
+                                       cmocka_unit_test(test_pending)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

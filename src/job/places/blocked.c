@@ -493,6 +493,7 @@ static bool put_internet(struct buf *out, struct blocked *thread, pid_t pid, con
         buf_printf(out, "TCP port %u", connection.local.port);
         return true;
     }
+    thread->connection = true;
     buf_printf(out, "a %.3s connection", table);
     if (strlen(connection.remote.address) == 8 && sscanf(connection.remote.address, "%x", &a) == 1 && port)
         buf_printf(out, " with %u.%u.%u.%u port %u", a & 255, a >> 8 & 255, a >> 16 & 255, a >> 24, port);
@@ -518,6 +519,7 @@ static void put_socket(struct buf *out, struct blocked *thread, pid_t pid, int f
             return;
     buf_puts(out, "a local socket");
     unsigned peer = !known || strncmp(protocol, "UNIX", strlen("UNIX")) == 0 ? find_local_peer((unsigned)inode) : 0;
+    thread->connection = peer;
     if (peer)
         put_peer(out, thread, pid, peer);
 }
@@ -537,6 +539,7 @@ static void put_fd(struct buf *out, struct blocked *thread, pid_t pid, int fd, b
         return;
     }
     bool known = fd_info(pid, number, &flags, &offset);
+    thread->terminal = strncmp(target, "/dev/tty", 8) == 0 || strncmp(target, "/dev/pts/", 9) == 0;
     if (strncmp(target, "pipe:", 5) == 0) {
         buf_puts(out, "a pipe");
         put_other_end(out, thread, pid, target, reads);

@@ -461,6 +461,100 @@ void deadlocks_free(struct deadlock *locks, size_t count)
     free(locks);
 }
 
+/* ---- a job that waits, but not for itself ---- */
+
+/* What was seen of all processes at once. */
+struct standing {
+    enum awaited kind;
+    pid_t pid; /* of the first of that kind */
+    char name[32];
+    size_t seen, ends; /* so many there are, and so many of them wait for no other one */
+    bool runs;
+    uint64_t ran_ns;
+};
+
+static enum awaited kind_of(const struct blocked *thread)
+{
+    bool reads = strncmp(thread->syscall, "read", strlen("read")) == 0;
+    if (thread->state == 'T')
+        return AWAITED_STOPPED;
+    if (strcmp(thread->syscall, "flock") == 0 || strcmp(thread->syscall, "fcntl") == 0)
+        return thread->waits_count ? AWAITED_LOCK : AWAITED_OTHER; /* who holds it is known */
+    if (reads && thread->terminal)
+        return AWAITED_TERMINAL;
+    bool receives = strncmp(thread->syscall, "recv", strlen("recv")) == 0 || strcmp(thread->syscall, "connect") == 0;
+    return (reads || receives) && thread->connection ? AWAITED_CONNECTION : AWAITED_OTHER;
+}
+
+static bool waits_for_one_of(const struct blocked *thread, pid_t own, const pid_t *pids, size_t count)
+{
+    for (size_t i = 0; i < thread->waits_count; i++)
+        for (size_t k = 0; k < count; k++)
+            if (pids[k] != own && pids[k] == thread->waits_for[i])
+                return true;
+    return false;
+}
+
+static void standing_add(struct standing *all, pid_t pid, const pid_t *pids, size_t count)
+{
+    struct blocked *threads;
+    size_t found, first = 0;
+    bool inner = false;
+    if (blocked_read(pid, &threads, &found, NULL) < 0)
+        return;
+    for (size_t i = 0; i < found; i++) {
+        first = threads[i].tid == pid ? i : first;
+        inner |= waits_for_one_of(&threads[i], pid, pids, count);
+        all->runs |= threads[i].state == 'R';
+        all->ran_ns += wait_look_thread(pid, threads[i].tid).ran_ns;
+    }
+    enum awaited kind = kind_of(&threads[first]);
+    bool ended = threads[first].state == 'Z';
+    all->seen += !ended;
+    all->ends += !ended && !inner;
+    if (!ended && !inner && kind > all->kind) {
+        all->kind = kind;
+        all->pid = pid;
+        memcpy(all->name, threads[first].name, sizeof all->name);
+    }
+    blocked_free(threads, found);
+}
+
+static struct standing standing_of(const pid_t *pids, size_t count)
+{
+    struct standing all = {0};
+    for (size_t i = 0; i < count && count <= PROCESSES_MOST; i++)
+        standing_add(&all, pids[i], pids, count);
+    bool unclear = all.runs || (all.kind == AWAITED_OTHER && all.ends > 1);
+    if (unclear && all.kind != AWAITED_STOPPED)
+        all.kind = AWAITED_NOTHING;
+    return all;
+}
+
+enum awaited awaited_put(struct buf *out, const pid_t *pids, size_t count, pid_t *ret_pid)
+{
+    struct standing before = standing_of(pids, count);
+    if (before.kind == AWAITED_NOTHING)
+        return AWAITED_NOTHING;
+    wait_poll(NULL, 0, LOCKS_BETWEEN_MS);
+    struct standing now = standing_of(pids, count);
+    if (now.kind != before.kind || now.pid != before.pid ||
+        (now.kind != AWAITED_STOPPED && now.ran_ns != before.ran_ns))
+        return AWAITED_NOTHING;
+    struct deadlock_thread told = {.tid = now.pid};
+    deadlock_threads_tell(&told, 1, now.pid);
+    buf_printf(out, "process %d (", now.pid);
+    text_show(out, now.name);
+    buf_printf(out, ") %s", told.text.data ? told.text.data : "waits");
+    deadlock_threads_done(&told, 1);
+    if (now.kind == AWAITED_LOCK)
+        buf_puts(out, "; that process is not of this job");
+    else if (now.kind <= AWAITED_CONNECTION && now.ends == 1 && now.seen > 1)
+        buf_puts(out, "; all others wait for it");
+    *ret_pid = now.pid;
+    return now.kind;
+}
+
 /* ---- output ---- */
 
 /* What the threads of one process do. */

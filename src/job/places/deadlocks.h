@@ -47,6 +47,20 @@ void deadlock_threads_done(struct deadlock_thread *threads, size_t count);
 size_t deadlocks_find(struct deadlock **ret_locks, const pid_t *pids, size_t count);
 void deadlocks_free(struct deadlock *locks, size_t count);
 
+/* For what a job waits that does nothing, and is no deadlock: for one of its processes, which needs no other one of them, and for what
+ * that waits: what only somebody or something outside the job can give, the more telling the later. */
+enum awaited {
+    AWAITED_NOTHING, /* one of its processes runs, or several wait, each for something else */
+    AWAITED_OTHER,   /* a time, an event, a disk */
+    AWAITED_CONNECTION,
+    AWAITED_TERMINAL,
+    AWAITED_LOCK, /* of a file */
+    AWAITED_STOPPED,
+};
+
+/* Appends "process 12 (cat) reads from ..., at step (a.c:5)". It takes a moment, because only what stands still counts. */
+enum awaited awaited_put(struct buf *out, const pid_t *pids, size_t count, pid_t *ret_pid);
+
 void deadlocks_text(struct buf *out, const struct deadlock *locks, size_t count);
 /* The first of them in a line, without that it is one: "2 threads of lock (pid 12) wait for each other, at mover (lock.c:5) and ...". */
 void deadlocks_line(struct buf *out, const struct deadlock *locks);
