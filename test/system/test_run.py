@@ -162,7 +162,7 @@ class Status(RunCase):
         self.assertEqual([each for each in report["warnings"] if each["kind"] == "killed"], [])
 
     def test_reason_out_of_memory(self):
-        """In a control group with little."""
+        """In a control group with little; of a script in which a command was in one, the kernel's log says it, too."""
         if not scrytest.can_read_kernel_log():
             self.skipTest("needs the kernel's log")
         for root, limit in (("/sys/fs/cgroup/memory", "memory.limit_in_bytes"), ("/sys/fs/cgroup", "memory.max")):
@@ -176,13 +176,16 @@ class Status(RunCase):
                     file.write("30000000")
                 hungry = "import sys; open(sys.argv[1], 'w').write('0'); bytearray(1 << 29)"
                 done = self.scry_run(sys.executable, "-c", hungry, os.path.join(group, "cgroup.procs"))
+                report = self.report()
+                script = self.script("\"$@\"; rm -f no-such-file; echo it is incomplete; exit 5\n")
+                self.scry_run("sh", script, sys.executable, "-c", hungry, os.path.join(group, "cgroup.procs"))
             except OSError:
                 continue
             finally:
                 os.rmdir(group)
-            report = self.report()
             self.assertEqual((report["signal"], report["reason"]), (signal.SIGKILL, "out of memory"))
             self.assertIn("was killed by SIGKILL (Killed): out of memory\n", done.stderr)
+            self.assertRegex(self.report()["last"]["reason"]["text"], r"^probably out of memory: the kernel killed 1 process, of \S+$")
             return
         self.skipTest("no control group with a limit of memory can be made")
 

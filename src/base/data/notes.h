@@ -217,7 +217,7 @@
          FLOATING(from_seconds) STRING(reason)) \
     /* about processes */ \
     NOTE(out_of_memory, "out_of_memory", \
-         "out of memory: the kernel killed {processes} process{processes?|es} {own_group?of this job's control group|on " \
+         "out of memory: the kernel killed {processes} process{processes?|es} {own_group?of this job or its control group|on " \
          "this node meanwhile, of whatever job}", \
          INTEGER(processes) FLAG(own_group)) \
     NOTE(killed, "killed", \

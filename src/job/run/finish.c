@@ -232,11 +232,23 @@ static uint64_t kills_warned(const struct job *job)
     return most;
 }
 
+/* Those of its last killed processes that the kernel says it has killed: also where they were in a control group that the job has made. */
+static uint64_t kills_logged(const struct job *job)
+{
+    uint64_t kills = 0;
+    for (size_t i = 0; i < job->killed_count && i < JOB_KILLED; i++) {
+        struct reason_logged logged;
+        kills += reason_find_logged(&logged, job->killed[i], NULL, job->recorder.start_ns) && logged.out_of_memory;
+    }
+    return kills;
+}
+
 static void warn_memory(struct job *job)
 {
     const struct oom_counts *now = &job->oom_after, *before = &job->oom_before;
     uint64_t group = now->group > before->group && before->group >= 0 ? (uint64_t)(now->group - before->group) : 0;
     uint64_t node = now->node > before->node && before->node >= 0 ? (uint64_t)(now->node - before->node) : 0;
+    group = group ? group : kills_logged(job);
     bool killed = job->info.result.signal == SIGKILL || job->info.result.exit_code == 128 + SIGKILL;
     if ((group || (node && killed)) && kills_warned(job) >= (group ? group : node))
         return;

@@ -21,6 +21,8 @@
 #include "jobdir/record/dir.h"
 #include "jobdir/record/info.h"
 
+enum { JOB_KILLED = 8 };
+
 struct job {
     struct run_options *options;         /* borrowed; scry set changes them */
     char id[JOB_ID_SIZE], dir[PATH_MAX]; /* dir "": it could not be made */
@@ -36,10 +38,12 @@ struct job {
     struct observer_link observer;
     struct publish_link publish;
     struct oom_counts oom_before, oom_after; /* the command */
-    uint64_t sample_ns;                      /* when the next sample is due */
-    uint64_t fork_rss;                       /* scry run's peak at the fork: the kernel counts it for the child */
-    uint64_t cpu_ns;                         /* of all processes that were waited for */
-    uint64_t largest_rss;                    /* of the same processes */
+    pid_t killed[JOB_KILLED];                /* the last processes that SIGKILL has ended */
+    size_t killed_count;
+    uint64_t sample_ns;   /* when the next sample is due */
+    uint64_t fork_rss;    /* scry run's peak at the fork: the kernel counts it for the child */
+    uint64_t cpu_ns;      /* of all processes that were waited for */
+    uint64_t largest_rss; /* of the same processes */
     uint64_t end_ns;
     bool joined;   /* a part: its monitor goes to the job's, which has it brought there */
     bool spread;   /* it has parts on other nodes, seen here */

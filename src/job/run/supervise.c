@@ -425,6 +425,8 @@ static void on_recorded(void *ctx, enum record_type type, json_t *record)
     raise_record(&job->watch.raises, type, record);
     if (type == RECORD_process)
         part_look_at(job, record);
+    if (type == RECORD_process_end && json_integer_value(json_object_get(record, "status")) == SIGKILL)
+        job->killed[job->killed_count++ % JOB_KILLED] = (pid_t)json_integer_value(json_object_get(record, "pid"));
     if (type == RECORD_process || type == RECORD_process_end || type == RECORD_setting || type == RECORD_stall)
         observer_tell_take(&job->observer, json_incref(record));
 }
