@@ -609,7 +609,7 @@ static void killed(struct scene *scene, size_t rank, int status, double seconds)
 static void test_at_end(void **state)
 {
     enum { EXIT_1 = 1 << 8, SEGV = 11, TERM = 15, THREAD_MULTIPLE = 3 };
-    for (int way = 0; way < 8; way++) {
+    for (int way = 0; way < 12; way++) {
         struct scene scene = scene_of(2);
         receives(&scene, 0, MPIA_RANK_ANY, 7);
         now_of(&scene, 1)->call = CALL_MPI_Finalize;
@@ -626,8 +626,13 @@ static void test_at_end(void **state)
             scene.set.ranks[0].thread_level = scene.set.ranks[1].thread_level = THREAD_MULTIPLE;
         if (way == 7)
             scene.set.ranks[0].thread_count = 2;
+        for (int k = 0; k < 2 && way >= 8; k++) { /* after the end of the job, of which its records say nothing */
+            scene.set.ranks[k].end = (struct mpi_stats_end){.later = true, .left = way != 11};
+            scene.set.ranks[k].status_known = way != 9;
+            scene.set.ranks[k].status = way == 10 ? EXIT_1 : TERM;
+        }
         bool found = mpi_why_find_at_end(&scene.why, &scene.set, &scene.arena);
-        assert_int_equal(found, way == 0 || way == 3 || way == 4 || way == 6);
+        assert_int_equal(found, way == 0 || way == 3 || way == 4 || way == 6 || way == 8 || way == 9);
         if (found) {
             assert_true(scene.why.ranks[0].stuck);
             assert_int_equal(mpi_why_finalizing_ns(&scene.why),

@@ -5,6 +5,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/wait.h>
 
 #include "base/data/cleanup.h"
 #include "base/data/grow.h"
@@ -12,6 +13,7 @@
 #include "jobdir/analysis/why_internal.h"
 #include "jobdir/mpi/look.h"
 #include "jobdir/mpi/text.h"
+#include "jobdir/record/info.h"
 #include "jobdir/text/text.h"
 
 enum {
@@ -655,6 +657,13 @@ static void find_last_polls(struct mpi_stats *stats, uint64_t settled_ns, struct
     stats->threads = threads ? threads : stats->threads;
 }
 
+/* It lived when the job ended, and nothing says that it went on after that. */
+static bool was_left(const struct mpi_stats *stats)
+{
+    bool killed = WIFSIGNALED(stats->status) && !job_signal_is_fault(WTERMSIG(stats->status));
+    return stats->end.left && !stats->aborted && (!stats->status_known || killed);
+}
+
 /* As they were in their last moment; `polls`: who asked then, asked all the time. false: one ended by itself, or not all ends are known. */
 static bool find_at_end(struct mpi_why *ret_why, const struct mpi_stats_set *set, uint64_t settled_ns, bool polls,
                         struct arena *arena)
@@ -672,10 +681,10 @@ static bool find_at_end(struct mpi_why *ret_why, const struct mpi_stats_set *set
     for (size_t i = 0; i < set->count; i++) {
         struct mpi_stats *stats = &living.ranks[i];
         *stats = set->ranks[i];
-        bool ended = is_end_known(stats);
+        bool ended = is_end_known(stats), left = was_left(stats);
         if (ended && (mpi_ended_by_itself(stats) || stats->end.seconds < last - TOGETHER_SECONDS))
             continue;
-        if (ended) {
+        if (ended || left) {
             stats->running = true;
             stats->end = (struct mpi_stats_end){0};
         }

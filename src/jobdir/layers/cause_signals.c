@@ -147,6 +147,14 @@ bool cause_find_mpi_stall(const struct job_end *end, struct cause *cause, bool s
     return say_mpi_stall(end, cause, row.ranks, end->stuck ? end->stuck : finding ? finding : row.why);
 }
 
+/* For some seconds before it was ended, ranks waited: that may be why it was. */
+static void put_waited(struct buf *out, const struct job_end *end)
+{
+    if (end->waited && !end->model->stall)
+        buf_printf(out, "; before: %.*s", (int)text_fit(end->waited, strcspn(end->waited, "\n"), WHY_COLUMNS),
+                   end->waited);
+}
+
 /* ---- time limits ---- */
 
 /* The time of timeout(1) was over: sure, unless it stood still, which is why it took so long. */
@@ -164,6 +172,7 @@ bool cause_find_timeout(const struct job_end *end, struct cause *cause, bool sur
         buf_puts(&cause->what, "the time that timeout(1) was given");
     if (timeout.more >= 0)
         buf_printf(&cause->what, ", and %g s more after the first signal", timeout.more);
+    put_waited(&cause->what, end);
     cause_add(cause, end->model->end);
     cause->note = NOTE(cause_limit, .program = cause_text(&cause->where),
                        .signal = text_signal(timeout.signo, cause->signal, sizeof cause->signal),
@@ -268,6 +277,7 @@ static bool say_signal(const struct job_end *end, struct cause *cause, const jso
         buf_printf(&cause->said, ": %s", why);
     if (end->model->cpu_share < IDLE_SHARE) /* so it may have been ended because it did nothing */
         put_lost_workers(&cause->said, end, record_seconds(record) - CAUSE_AT_ONCE_SECONDS);
+    put_waited(&cause->said, end);
     cause->note = NOTE(cause_signal, .signal = cause->signal, .sender = cause_text(&cause->where),
                        .seconds = before > 0 ? before : 0, .why = why, .more = cause_text(&cause->said));
     return true;
@@ -316,6 +326,7 @@ static bool say_asked(const struct job_end *end, struct cause *cause, int signo,
     const char *name = json_string_value(json_object_get(json_array_get(end->chain, 0), "name"));
     cause_add(cause, record);
     cause_cut(&cause->where, name ? name : "the command");
+    put_waited(&cause->what, end);
     cause->note = NOTE(cause_asked, .program = cause_text(&cause->where),
                        .signal = text_signal(signo, cause->signal, sizeof cause->signal), .who = who, .remote = remote,
                        .why = cause_text(&cause->what));
@@ -649,6 +660,7 @@ bool cause_find_killed(const struct job_end *end, struct cause *cause, bool sure
     }
     pid_t pid = rank ? rank->pid : (pid_t)json_integer_value(json_object_get(json_array_get(end->chain, 0), "pid"));
     put_killer(&cause->said, cause, end, pid, name ? name : "", rank ? rank->seconds : cause_chain_end(end, 0), signo);
+    put_waited(&cause->said, end);
     cause->note =
         NOTE(cause_killed, .program = cause_text(&cause->where),
              .signal = text_signal(signo, cause->signal, sizeof cause->signal), .by = cause_text(&cause->said));

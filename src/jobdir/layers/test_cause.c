@@ -21,7 +21,7 @@ struct told {
 
 static const struct job_rank *first_rank; /* of the next question */
 static const struct job_lost *lost_node;
-static const char *stuck, *late;
+static const char *stuck, *late, *waited;
 static double left_at;
 
 static struct told ask_end(const char *chain_text, int exit_code, int signal, const char *reason)
@@ -35,6 +35,7 @@ static struct told ask_end(const char *chain_text, int exit_code, int signal, co
                                 .lost = lost_node,
                                 .stuck = stuck,
                                 .late = late,
+                                .waited = waited,
                                 .left = left_at,
                                 .chain = chain,
                                 .exit_code = exit_code,
@@ -695,6 +696,23 @@ static void test_mpi_late(void **state)
            "MPI_Barrier at main (a.c:4)");
     expect(ask(ONE), NOTE_NONE, false, "");
     late = NULL;
+}
+
+/* Not for so long that it is the reason by itself: then what ended the job is told with it. */
+static void test_mpi_waited(void **state)
+{
+#define WAITED "rank 1 computed for 18.0 s while 1 rank waited for it, in MPI_Barrier at main (a.c:4)"
+    waited = WAITED;
+    expect(ask(TIMED_OUT), NOTE_cause_limit, true,
+           "mpirun was killed by SIGTERM, because of a limit: the 74 s that timeout(1) gave it; before: " WAITED);
+    expect(ask_end("[{\"pid\": 20, \"name\": \"mpirun\", \"end_seconds\": 99, \"signal\": 15}]", 143, 0, NULL),
+           NOTE_cause_killed, false,
+           "mpirun was killed by SIGTERM, probably by its own job, or from outside: by a batch system's limit, or by "
+           "somebody; before: " WAITED);
+    put_warning(99, NOTE(signal_came, .signal = "SIGTERM", .sender = "bash (pid 7)"));
+    expect(ask_end("[]", 143, 15, NULL), NOTE_cause_signal, false,
+           "probably SIGTERM, which came from bash (pid 7) 1.0 s before the end; before: " WAITED);
+    waited = NULL;
 }
 
 static void test_mpi_stall(void **state)
@@ -2151,6 +2169,7 @@ int main(void)
         ROW(test_timeout_of_launcher),
         ROW(test_stuck_after_error),
         ROW(test_mpi_late),
+        ROW(test_mpi_waited),
         ROW(test_launcher_fell),
         ROW(test_mpi_stall),
         ROW(test_ended_ranks),

@@ -100,12 +100,16 @@ static bool is_in_order(const struct job_model *model)
     return true;
 }
 
-static void find_later(struct mpi_stats *stats, const struct job_model *model, double init)
+static void find_later(struct mpi_stats *stats, const struct job_model *model, uint64_t started_ns)
 {
+    static const double SOON_SECONDS = 5;
     const struct job_process *process;
+    double init = ((double)stats->started_wall_ns - (double)started_ns) / 1e9;
+    double taken = ((double)stats->taken_wall_ns - (double)started_ns) / 1e9;
     HASH_FIND_INT(model->alive, &stats->pid, process);
     stats->end.later =
         !stats->end.known && process && (!stats->started_wall_ns || process->start <= init + SLACK_SECONDS);
+    stats->end.left = stats->end.later && taken <= model->last_seconds + SOON_SECONDS;
 }
 
 int mpi_ends_find(struct mpi_stats_set *set, const struct mpi_ends_of *of)
@@ -137,7 +141,7 @@ int mpi_ends_find(struct mpi_stats_set *set, const struct mpi_ends_of *of)
         ranks[i]->running &= !(ranks[i]->dir && strcmp(ranks[i]->dir, of->dir) == 0);
     bool in_order = !of->lost && is_in_order(model);
     for (size_t i = 0; i < count && in_order; i++)
-        find_later(ranks[i], model, ((double)ranks[i]->started_wall_ns - (double)started_ns) / 1e9);
+        find_later(ranks[i], model, started_ns);
     for (size_t from = 0, to; from < set->count; from = to)
         find_first(set, from, to = end_of_world(set, from));
     return 0;

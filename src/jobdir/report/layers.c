@@ -422,12 +422,16 @@ static const struct job_lost *find_lost(const struct job_report *report, struct 
     return ret_lost;
 }
 
-/* What ranks waited for was seen as the job ended. Those that it left may have gone on, or were ended in another way. */
+/* What ranks waited for was seen as the job ended, or stands behind the same reason. Those that it left may have gone on, or were ended in
+ * another way. */
 static void keep_wait(const struct job_report *report, json_t *last)
 {
     json_t *seen = report->info.cause;
     enum note_kind kind = note_json_kind(seen);
-    if (kind == NOTE_cause_mpi_stall || kind == NOTE_cause_mpi_late)
+    const char *before = json_string_value(json_object_get(seen, "text"));
+    const char *now = json_string_value(json_object_get(json_object_get(last, "reason"), "text"));
+    bool says_more = report->mpi && before && now && strncmp(before, now, strlen(now)) == 0;
+    if (kind == NOTE_cause_mpi_stall || kind == NOTE_cause_mpi_late || says_more)
         json_object_set(last, "reason", seen);
 }
 
