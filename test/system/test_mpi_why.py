@@ -122,11 +122,8 @@ class Why(mpitest.MpiCase):
         """A message with another tag lies there, and nobody has seen the rank look at it."""
         self.ended(3, "ranks 0 and 1 wait for each other", r"MPI_Recv [^*]*another tag\?", self.target("stuck.c", "-Wno-stringop-overflow"), "tag")
 
-    @scrytest.hasten(20)
-    def test_late_that_was_ended(self):
-        """Ranks waited for one that computed, for as long as a stall: that is the reason, with its place."""
-        job = self.start_job(2, mpitest.example("mpi_straggler", self.mpi), 1, 1000, options=["--mpi-stall", "1", "--sample", "0.1"],
-                             stdout=subprocess.DEVNULL)
+    def late(self, ranks, note, reason, *command):
+        job = self.start_job(ranks, *command, options=["--mpi-stall", "1", "--sample", "0.1"], stdout=subprocess.DEVNULL)
         path = self.box.path("work", "job")
         spool = os.path.join(path, "spool", "records.jsonl")
 
@@ -134,14 +131,28 @@ class Why(mpitest.MpiCase):
             if not os.path.exists(spool):
                 return False
             with open(spool, encoding="utf-8") as file:
-                return '"mpi_late"' in file.read() and (self.why(path)[0]["mpi"] or {"still_seconds": 0})["still_seconds"] > 4
-        scrytest.wait_until(seen, 60, "it is seen where the late rank computes")
+                return f'"{note}"' in file.read() and (self.why(path)[0]["mpi"] or {"still_seconds": 0})["still_seconds"] > 4
+        scrytest.wait_until(seen, 60, "it is seen where the late rank is")
         (launcher,) = scrytest.children(job.pid)
         os.kill(launcher, signal.SIGTERM)
         job.wait(60 * scrytest.SCALE)
         text = " ".join(self.box.run(self.box.scry("why", path)).stdout.split())
-        self.assertRegex(text, r"probably a late rank, until it was ended[^:]*: rank 1 computed in large_part \(mpi_straggler.c:\d+\) for [\d.]+ s "
-                               r"while 1 rank waited for it, in MPI_Allreduce at main \(mpi_straggler.c:\d+\)")
+        self.assertRegex(text, r"probably a late rank, until it was ended[^:]*: " + reason)
+
+    @scrytest.hasten(20)
+    def test_late_that_was_ended(self):
+        """Ranks waited for one that computed, for as long as a stall: that is the reason, with its place."""
+        self.late(2, "mpi_late", r"rank 1 computed in large_part \(mpi_straggler.c:\d+\) for [\d.]+ s "
+                                 r"while 1 rank waited for it, in MPI_Allreduce at main \(mpi_straggler.c:\d+\)",
+                  mpitest.example("mpi_straggler", self.mpi), 1, 1000)
+
+    @scrytest.hasten(20)
+    def test_waiting_that_was_ended(self):
+        """Likewise for one that waited outside of MPI: for what."""
+        os.mkfifo(self.box.path("work", "fifo"))
+        self.late(3, "mpi_late_waits", r"rank 1 slept or waited outside of MPI for [\d.]+ s while 2 ranks waited for it, rank 0 in MPI_\w+ at main "
+                                       r"\(stuck.c:\d+\); rank 1 reads from .*, at main \(stuck.c:\d+\)",
+                  self.target("stuck.c", "-Wno-stringop-overflow"), "read")
 
     def test_deadlock(self):
         answer, status, text = self.ask(self.only("deadlock", [0, 1, 2, 3], []), 4, mpitest.example("mpi_deadlock", self.mpi))

@@ -177,6 +177,8 @@
          "LD_PRELOAD on the way to its ranks (set yours before scry run, and both are loaded)",) \
     NOTE(mpi_late, "stalled", "process {pid}, for which other ranks wait in MPI, computes in {where}", INTEGER(pid) \
          STRING(where)) \
+    NOTE(mpi_late_waits, "stalled", "process {pid}, for which other ranks wait in MPI, {what}", INTEGER(pid) \
+         STRING(what)) \
     NOTE(mpi_stalled, "stalled", "no rank began or ended an MPI call for {seconds.0} s: {finding}", \
          FLOATING(seconds) STRING(finding)) \
     NOTE(privileges_denied, "privilege", \

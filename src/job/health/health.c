@@ -8,6 +8,7 @@
 #include "job/health/filesystems.h"
 #include "job/health/judge.h"
 #include "job/health/processes.h"
+#include "job/places/blocked.h"
 #include "job/places/where.h"
 #include "jobdir/text/text.h"
 #include "shm/waits.h"
@@ -491,7 +492,7 @@ static bool look_at_all(struct health *health, bool last)
 /* ---- a rank for which others wait ---- */
 
 struct late_answer {
-    char where[STUCK_WHERE];
+    char where[STUCK_WHERE], what[STUCK_WHERE]; /* it computes in, or does; "": not known */
 };
 
 /* An ask_fn: to sample a place takes a moment, and its name needs debug information. */
@@ -500,7 +501,11 @@ static void find_late(const void *question, void *ret_answer)
     pid_t pid = *(const pid_t *)question;
     struct late_answer *answer = ret_answer;
     _cleanup_(buf_done) struct buf text = BUF_INIT;
-    if (where_computes(pid, pid, &text, NULL) == 0 && !text.failed)
+    bool waits = blocked_put(&text, pid, pid);
+    buf_clear(&text);
+    if (waits)
+        stuck_put_where(answer->what, pid);
+    else if (where_computes(pid, pid, &text, NULL) == 0 && !text.failed)
         memcpy(answer->where, text.data, text_fit(text.data, text.len, sizeof answer->where - 1));
 }
 
@@ -519,6 +524,8 @@ static void take_late(struct health *health)
     health->late.ask = NULL;
     if (*answer.where)
         observe_note(health->observer, NOTE(mpi_late, .pid = (uint64_t)health->late.pid, .where = answer.where));
+    if (*answer.what)
+        observe_note(health->observer, NOTE(mpi_late_waits, .pid = (uint64_t)health->late.pid, .what = answer.what));
 }
 
 static void tick(void *state)

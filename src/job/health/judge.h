@@ -52,6 +52,8 @@ void stuck_look(struct stuck *stuck, const struct look *look, const struct stall
 /* The job was ended from outside, without a look since: what was not said yet. `stall`: of the last look before. */
 void stuck_ended(struct stuck *stuck, const struct look *look, const struct stall *stall);
 void stuck_done(struct stuck *stuck);
+/* Of a process that does nothing, what its first thread waits in, and where: "reads from ..., at step (solver.c:5)". It takes a moment. */
+void stuck_put_where(char ret_where[STUCK_WHERE], pid_t pid);
 
 /*
  * How fast something is used up, and when it will be. Keeps a few points, of up to two minutes. Pure.

@@ -25,8 +25,7 @@ struct answer {
     char where[STUCK_WHERE]; /* as in struct stuck */
 };
 
-/* Of a process that does nothing, what its first thread waits in, and where. */
-static void put_where(char *ret_where, pid_t pid)
+void stuck_put_where(char ret_where[STUCK_WHERE], pid_t pid)
 {
     struct deadlock_thread thread = {.tid = pid};
     deadlock_threads_tell(&thread, 1, pid);
@@ -57,7 +56,7 @@ static void stuck_find(const void *data, void *ret_answer)
         memcpy(answer->text, text.data, text_fit(text.data, text.len, STUCK_TEXT - 1));
     deadlocks_free(locks, count);
     if ((!*answer->text || answer->later) && question->last)
-        put_where(answer->where, question->last);
+        stuck_put_where(answer->where, question->last);
 }
 
 /* Of too many it is not asked: each is looked at, and those that have the other ends of its pipes. */

@@ -221,7 +221,8 @@ static void test_group(void **unused)
     node.count[NODE_OOM_KILLS] = 100; /* of others */
     group.oom_kills = 7;
     look_at(&judge, &tree, &node, &group);
-    tree_assert_said(&tree, "out_of_memory: out of memory: the kernel killed 2 processes of this job or its control group");
+    tree_assert_said(&tree,
+                     "out_of_memory: out of memory: the kernel killed 2 processes of this job or its control group");
     look_at(&judge, &tree, &node, &group);
     tree_assert_said(&tree, "");
     group.periods = 100;

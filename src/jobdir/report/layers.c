@@ -149,19 +149,19 @@ bool job_report_was_idle(const struct job_report *report, const struct mpi_stats
     return false;
 }
 
-/* Where it was seen to compute meanwhile; NULL: it was not. */
-static const char *late_place(const struct job_report *report, pid_t pid)
+/* What was seen of it meanwhile, by the last such note; NULL: nothing. */
+static const char *late_seen(const struct job_report *report, pid_t pid, enum note_kind kind, const char *field)
 {
-    const char *place = NULL;
+    const char *seen = NULL;
     size_t index;
     json_t *warning;
     json_array_foreach(job_report_warnings(report), index, warning)
     {
         const json_t *fields = json_object_get(warning, "fields");
-        if (note_json_kind(warning) == NOTE_mpi_late && json_integer_value(json_object_get(fields, "pid")) == pid)
-            place = json_string_value(json_object_get(fields, "where"));
+        if (note_json_kind(warning) == kind && json_integer_value(json_object_get(fields, "pid")) == pid)
+            seen = json_string_value(json_object_get(fields, field));
     }
-    return place;
+    return seen;
 }
 
 /* "rank 1 computed in f (a.c:2) for 67 s while 3 ranks waited for it, rank 0 in MPI_Barrier at solve (a.c:4)". */
@@ -169,16 +169,19 @@ static void put_late(struct buf *out, const struct job_report *report, const str
                      const struct mpi_why_finding *finding)
 {
     const struct mpi_why_rank *late = &why->ranks[finding->ranks[0]], *victim = &why->ranks[finding->victims[0]];
-    bool idle = job_report_was_idle(report, late->stats, why->still_ns);
-    const char *place = idle ? NULL : late_place(report, late->stats->pid);
+    const char *place = late_seen(report, late->stats->pid, NOTE_mpi_late, "where");
+    const char *waits = place ? NULL : late_seen(report, late->stats->pid, NOTE_mpi_late_waits, "what");
+    bool idle = waits || job_report_was_idle(report, late->stats, why->still_ns);
     buf_printf(out, "rank %d %s%s%s for ", late->stats->rank, idle ? "slept or waited outside of MPI" : "computed",
-               place ? " in " : "", place ? place : "");
+               place && !idle ? " in " : "", place && !idle ? place : "");
     text_seconds(out, (double)why->still_ns / NS_PER_SECOND);
     buf_printf(out, " while %zu rank%s waited for it, ", finding->victim_count, finding->victim_count == 1 ? "" : "s");
     if (finding->victim_count > 1)
         buf_printf(out, "rank %d ", victim->stats->rank);
     buf_puts(out, "in ");
     mpi_why_call_at(out, victim);
+    if (waits)
+        buf_printf(out, "; rank %d %s", late->stats->rank, waits);
 }
 
 /* When the first of the stuck ones came to MPI_Finalize, if others of them did not; 0: none did, or all. */
