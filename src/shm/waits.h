@@ -453,7 +453,7 @@
 #define TOP_CONNECT_MS 20                      /* between two looks for a young job's monitor */
 #define TOP_FINAL_NS (2 * WAITS_NS_PER_SECOND) /* time to read the traces when the job is over */
 #define LOCKS_BETWEEN_MS 50                    /* between two looks at who holds a lock */
-#define STUCK_DEADLOCK_MS 10000                /* a job that has been idle for so long: whether it is a deadlock, */
+#define STUCK_DEADLOCK_MS 5000                 /* a job that has been idle for so long: whether it is a deadlock, */
 #define STUCK_FIFO_MS 60000                    /* or waits for a FIFO, which somebody else may open */
 
 struct wait_policy {

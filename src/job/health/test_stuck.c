@@ -84,7 +84,7 @@ static void ask(struct tree *tree, pid_t pid, bool until_said)
     do {
         stall.moved_ns = tree->look.now_ns; /* it has moved: it may not have been blocked yet */
         stuck_look(&stuck, &tree->look, &stall, &processes);
-        tree_pass(tree, 9);
+        tree_pass(tree, 4);
         stuck_look(&stuck, &tree->look, &stall, &processes);
         assert_null(stuck.ask);
         tree_pass(tree, 1);
