@@ -3,6 +3,7 @@
 #include "base/system/dirs.h"
 #include "base/system/file.h"
 #include "jobdir/mpi/stats.h"
+#include "jobdir/report/report.h"
 #include "task/advance.h"
 #include "task/launch.h"
 #include "task/spec.h"
@@ -13,23 +14,6 @@
 #include <unistd.h>
 
 /* Why a run or a build is no success, for people. */
-
-/* How much of a text stands before what Open MPI's mpirun says of its end, which it sets between lines of 74 dashes; all
- * of it if that is nothing. */
-static size_t before_frames(const char *text, size_t len)
-{
-    enum { RULE = 74 };
-    size_t end = len, rules = 0;
-    for (size_t at = len; at > 0; at--) {
-        if (at > 1 && text[at - 2] != '\n')
-            continue; /* a line begins at at - 1 */
-        if (strspn(text + at - 1, "-") == RULE)
-            end = ++rules % 2 ? end : at - 1;
-        else if (rules % 2 == 0 && text[at - 1] != '\n')
-            break;
-    }
-    return end ? end : len;
-}
 
 /* The last line of a file of output, for people. */
 static void last_line(const struct task *task, const char *what, uint64_t run, struct buf *out)
@@ -45,7 +29,7 @@ static void last_line(const struct task *task, const char *what, uint64_t run, s
         rewind(file);
     size_t len = fread(tail, 1, TAIL, file);
     fclose(file);
-    tail[len = before_frames(tail, len)] = 0;
+    tail[len] = 0;
     while (len && strchr("\n\r -=*#", tail[len - 1])) /* nor a rule below a text */
         tail[--len] = 0;
     const char *line = strrchr(tail, '\n');
@@ -53,6 +37,35 @@ static void last_line(const struct task *task, const char *what, uint64_t run, s
     line += strspn(line, " \t");
     if (*line)
         buf_printf(out, ": %.*s", SHOWN, line);
+}
+
+/* Does the reason say only who ended, and how? */
+static bool is_wordless(const json_t *cause)
+{
+    enum note_kind kind = note_json_kind(cause);
+    bool ended = kind == NOTE_cause_process || kind == NOTE_cause_crash || kind == NOTE_cause_rank;
+    return kind == NOTE_NONE || (ended && !*member_text(json_object_get(cause, "fields"), "said"));
+}
+
+/* The reason of its job, as reports and lists of jobs have it; below one without words, what it said last. */
+static void put_reason(const struct task *task, const char *what, uint64_t run, const struct job_info *info,
+                       struct buf *out)
+{
+    char dir[PATH_MAX];
+    struct job_report report;
+    const char *reason = json_string_value(json_object_get(info->cause, "text"));
+    buf_printf(out, "%s%s", reason ? ": " : "", reason ? reason : "");
+    snprintf(dir, sizeof dir, "%.*s/runs/%s%llu", PATH_MAX - 64, task->dir, what, (unsigned long long)run);
+    if (!is_wordless(info->cause))
+        return;
+    json_t *last = job_report_load(&report, dir, NULL) == 0 ? job_report_last(&report) : NULL;
+    const json_t *lines = json_object_get(last, "said_last");
+    const char *line = json_string_value(json_array_get(lines, json_array_size(lines) - 1));
+    line = line ? line + strspn(line, " \t") : "";
+    if (*line && !(reason && strstr(reason, line)))
+        buf_printf(out, "%s%s", reason ? "; it said last: " : ": ", line);
+    json_decref(last);
+    job_report_done(&report);
 }
 
 /* Has its job a warning of that note (base/data/notes.h)? */
@@ -126,13 +139,10 @@ const char *task_why_failed(const struct task *task, enum task_step step, uint64
         return "space";
     } else if (result->signal) {
         buf_printf(out, " was ended by signal %d (%s)", result->signal, strsignal(result->signal));
-        if (result->reason && *result->reason)
-            buf_printf(out, ": %s", result->reason);
-        else
-            last_line(task, build ? "build" : "", run, out);
+        put_reason(task, build ? "build" : "", run, info, out);
     } else if (result->exit_code) {
         buf_printf(out, " ended with exit status %d", result->exit_code);
-        last_line(task, build ? "build" : "", run, out);
+        put_reason(task, build ? "build" : "", run, info, out);
         if (step == TASK_RUN && lacks_files(task, info))
             buf_printf(
                 out,

@@ -52,7 +52,7 @@ class TaskCase(scrytest.TestCase):
         """The reason that the report of the last run gives."""
         done = self.box.run(self.box.scry("report", "--json", shown["runs"][-1]["directory"]))
         self.assertEqual(done.returncode, 0, done.stderr)
-        return json.loads(done.stdout)["last"]["reason"]["text"]
+        return (json.loads(done.stdout)["last"]["reason"] or {}).get("text")
 
     def kill_runner(self):
         for pid in self.box.processes("scry-tasks"):
