@@ -36,7 +36,7 @@
 #include "shm/mpi_calls.h" /* generated: enum call_id, CALL_COUNT, CALLS_HASH */
 
 enum {
-    MPIA_AREA_VERSION = 9,
+    MPIA_AREA_VERSION = 10,
     MPIA_AREA_SIZE = 8 << 20,
     MPIA_THREADS = 32,
     MPIA_COMMS = 1024,
@@ -352,8 +352,9 @@ enum mpi_metric { /* bits of mpi_area.metrics */
                   MPIA_METRIC_ALL = 31,      /* of what is counted */
                   MPIA_METRIC_TELL = 32,     /* calls and messages are reported to the agent (agent/hooks/mpi_host.h) */
                   MPIA_METRIC_MESSAGES = 64, /* messages of each channel are numbered */
+                  MPIA_METRIC_RECORD = 128,  /* and all of them are recorded */
                   MPIA_METRIC_POKE =
-                      128, /* and the bits above: a number that grows whenever each thread has to look around */
+                      256, /* and the bits above: a number that grows whenever each thread has to look around */
 };
 
 struct mpi_area {
@@ -394,7 +395,7 @@ struct mpi_area {
     uint32_t late;                /* 1: MPI ran before its calls were watched */
     _Atomic uint32_t taken;       /* the interposer has it; else it had given up waiting for it */
     _Atomic uint64_t reset_at;    /* ticks, of the last time that `reset` grew; 0: never */
-    _Atomic uint32_t unrecorded;  /* calls were not reported since the last reported one (MPIA_METRIC_TELL) */
+    _Atomic uint32_t unrecorded;  /* calls were not recorded since the last recorded one (MPIA_METRIC_RECORD) */
 };
 _Static_assert(sizeof(struct mpi_area) <= 4096, "the header is a page");
 

@@ -104,11 +104,19 @@ static bool is_traced(const struct mpi_process *process)
     return job && job->settings.mpi == TRACE_MPI_TRACE;
 }
 
+/* The agent's area says so, where it is: it has what records them in place first, and may have to wait for that. */
+static bool is_recorded(const struct mpi_process *process)
+{
+    const struct agent *agent = process->agent;
+    return is_traced(process) && (!agent_mpi_tells(agent) || atomic_load(&agent->view.area->messages));
+}
+
 uint32_t mpi_tell_bits(const struct mpi_process *process)
 {
     const struct trace_settings *settings = mpi_job(process) ? &mpi_job(process)->settings : NULL;
     bool numbered = settings && (settings->mpi == TRACE_MPI_MESSAGES || settings->mpi_metrics & MPIA_METRIC_MESSAGES);
     return (is_traced(process) || process->tell_wishes > 0 ? MPIA_METRIC_TELL : 0u) |
+           (is_recorded(process) ? MPIA_METRIC_RECORD : 0u) |
            (numbered || process->message_wishes > 0 ? MPIA_METRIC_MESSAGES : 0u);
 }
 
@@ -124,6 +132,15 @@ void mpi_tell_calls(const struct mpi_process *process)
     }
 }
 
+/* Its threads look at all that was switched when this changes. They raise it themselves, too. */
+static void metrics_set(const struct mpi_process *process, uint32_t counted)
+{
+    _Atomic uint32_t *metrics = &process->head->metrics;
+    uint32_t bits = counted | mpi_tell_bits(process), old = atomic_load(metrics);
+    while (!atomic_compare_exchange_weak(metrics, &old, bits | ((old & -MPIA_METRIC_POKE) + MPIA_METRIC_POKE)))
+        ;
+}
+
 void mpi_process_want(struct mpi_process *process, uint32_t bit, int change)
 {
     if (bit & MPIA_METRIC_TELL)
@@ -133,9 +150,7 @@ void mpi_process_want(struct mpi_process *process, uint32_t bit, int change)
     if (process->agent->ended || !process->head)
         return;
     mpi_tell_calls(process);
-    const uint32_t ours = MPIA_METRIC_TELL | MPIA_METRIC_MESSAGES;
-    uint32_t metrics = atomic_load(&process->head->metrics);
-    atomic_store(&process->head->metrics, (metrics & ~ours) | mpi_tell_bits(process));
+    metrics_set(process, atomic_load(&process->head->metrics) & MPIA_METRIC_ALL);
 }
 
 int mpi_process_want_calls(struct mpi_process *process, const uint64_t *calls, int change)
@@ -159,7 +174,7 @@ static void settings_apply(struct agent *agent)
     const struct trace_settings *settings = job ? &job->settings : NULL;
     struct mpi_area *area = process->head;
     uint64_t selected[MPI_CALL_WORDS];
-    if (!settings)
+    if (!settings || !area)
         return;
     if (!mpi_calls_parse(settings->mpi_distributions, selected))
         memset(selected, 0xff, sizeof selected);
@@ -167,10 +182,7 @@ static void settings_apply(struct agent *agent)
         atomic_store(&area->selected[i], selected[i]);
     atomic_store(&area->bits, settings->mpi_bits);
     mpi_tell_calls(process);
-    /* its threads look at all of these when one of the switches changes */
-    uint32_t bits = settings->mpi_metrics | mpi_tell_bits(process), old = atomic_load(&area->metrics);
-    while (!atomic_compare_exchange_weak(&area->metrics, &old, bits | ((old & -MPIA_METRIC_POKE) + MPIA_METRIC_POKE)))
-        ;
+    metrics_set(process, settings->mpi_metrics);
     atomic_store(&area->on, (uint32_t)(settings->mpi != TRACE_MPI_OFF));
 }
 

@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <pthread.h>
 #include <stdlib.h>
 #include <signal.h>
 #include <stdio.h>
@@ -344,6 +345,34 @@ static unsigned told(const struct mpi_process *process)
     return count;
 }
 
+enum { POKES = 400000 };
+
+static void *poke(void *metrics)
+{
+    for (int i = 0; i < POKES; i++)
+        atomic_fetch_add((_Atomic uint32_t *)metrics, MPIA_METRIC_POKE);
+    return NULL;
+}
+
+/* A thread of the program that has opened a library, and wants its calls to go the long way, is not overwritten. */
+static void test_poked_meanwhile(void **state)
+{
+    struct child child = child_new(fake_interposer);
+    uint32_t wishes = 0;
+    pthread_t other;
+    (void)state;
+    child_tell(&child, 'c', 0);
+    struct mpi_process *process = mpi_process_find(monitor->mpi, child.pid);
+    _Atomic uint32_t *metrics = (_Atomic uint32_t *)&mpi_process_head(process)->metrics;
+    uint32_t before = atomic_load(metrics);
+    assert_int_equal(pthread_create(&other, NULL, poke, (void *)metrics), 0);
+    while (atomic_load(metrics) - before < (POKES / 2) * (uint32_t)MPIA_METRIC_POKE && wishes < 2 * POKES)
+        mpi_process_want(process, MPIA_METRIC_TELL, wishes++ % 2 ? -1 : 1);
+    pthread_join(other, NULL);
+    assert_in_range((atomic_load(metrics) - before) / MPIA_METRIC_POKE, POKES, POKES + wishes);
+    child_end(&child, SIGKILL);
+}
+
 static void test_who_wants_calls(void **state)
 {
     struct child child = child_new(fake_interposer);
@@ -370,9 +399,11 @@ static void test_who_wants_calls(void **state)
     assert_int_equal(agents_job_set(agents, job, "mpi", "trace", &err), 0);
     while (told(process) != CALL_COUNT - 1)
         loop_step(loop, 1000000);
+    assert_true(atomic_load(&mpi_process_head(process)->metrics) & MPIA_METRIC_RECORD);
     assert_int_equal(agents_job_set(agents, job, "mpi", "stats", &err), 0);
     while (told(process) != 1)
         loop_step(loop, 1000000);
+    assert_false(atomic_load(&mpi_process_head(process)->metrics) & MPIA_METRIC_RECORD);
     assert_int_equal(mpi_process_want_calls(process, sends, -1), 0);
     assert_int_equal(told(process), 0);
     child_end(&child, SIGKILL);
@@ -628,6 +659,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_live, start, fixture_stop),
         cmocka_unit_test_setup_teardown(test_flush_at_the_end, start, fixture_stop),
         cmocka_unit_test_setup_teardown(test_settings, start, fixture_stop),
+        cmocka_unit_test_setup_teardown(test_poked_meanwhile, start, fixture_stop),
         cmocka_unit_test_setup_teardown(test_who_wants_calls, start, fixture_stop),
         cmocka_unit_test_setup_teardown(test_restart, start, fixture_stop),
         cmocka_unit_test_setup_teardown(test_exec, start, fixture_stop),

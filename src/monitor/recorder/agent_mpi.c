@@ -345,7 +345,9 @@ void agent_mpi_apply(struct agent *agent)
         agent->selection->modes[at] = (uint8_t)mode;
         agent_mode_update(agent, at);
     }
-    atomic_store(&area->messages, (mode & AREA_RECORD) != 0);
+    uint32_t messages = (mode & AREA_RECORD) != 0;
+    if (atomic_exchange(&area->messages, messages) != messages && agent->mpi)
+        agent->agents->mpi->apply(agent); /* it is told that they are recorded */
 }
 
 void agent_mpi_adopt(struct agent *agent, uint64_t site, uint32_t layout)

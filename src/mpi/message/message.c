@@ -49,7 +49,7 @@ static void say(struct mpi_self *self, enum message_kind kind, const struct mpi_
 
 void COLD message_begin(struct mpi_self *self)
 {
-    if (!(self->metrics & MPIA_METRIC_TELL) || !atomic_exchange(&mpi_hot.area->unrecorded, 0))
+    if (!(self->metrics & MPIA_METRIC_RECORD) || !atomic_exchange(&mpi_hot.area->unrecorded, 0))
         return;
     bool exact = is_exact(self);
     const struct message_about about = {
@@ -103,7 +103,7 @@ ALWAYS void record(struct mpi_self *self, enum message_kind kind, const struct m
                    uint64_t time)
 {
     struct mpi_messages *messages = &self->messages;
-    if (!(self->metrics & MPIA_METRIC_TELL))
+    if (!(self->metrics & MPIA_METRIC_RECORD))
         return;
     if (UNLIKELY(messages->count == MPI_MESSAGES))
         message_flush(self);

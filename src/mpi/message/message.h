@@ -6,7 +6,7 @@
 #include "shm/record.h"
 
 /*
- * Messages one by one, while they are wanted (MPIA_METRIC_TELL: recorded, MPIA_METRIC_MESSAGES: numbered): the one
+ * Messages one by one, while they are wanted (MPIA_METRIC_RECORD: recorded, MPIA_METRIC_MESSAGES: numbered): the one
  * place that sees every posted send, every completed receive, and every collective operation.
  * Never on the path of a call that is only counted.
  *

@@ -54,7 +54,7 @@ static COLD void switched(struct mpi_self *self)
 {
     if (self->metrics & MPIA_METRIC_MESSAGES || channels.shared)
         channel_switched(self);
-    if (atomic_load(&mpi_hot.area->state) == MPIA_RUNNING && !(self->tells && self->metrics & MPIA_METRIC_TELL))
+    if (atomic_load(&mpi_hot.area->state) == MPIA_RUNNING && !(self->tells && self->metrics & MPIA_METRIC_RECORD))
         message_gap(self, false);
 }
 
@@ -164,7 +164,8 @@ bool mpi_tell_begins(struct mpi_self *self, struct mpi_told *told)
     if (channels.shared)
         channel_call_begins(self, told);
     prepare(self, told);
-    bool begun = UNLIKELY(atomic_load_explicit(&mpi_hot.area->unrecorded, memory_order_relaxed));
+    bool begun = UNLIKELY(atomic_load_explicit(&mpi_hot.area->unrecorded, memory_order_relaxed)) &&
+                 self->metrics & MPIA_METRIC_RECORD;
     if (begun) { /* that may be many */
         begin(self, told, 0);
         message_begin(self);

@@ -13,6 +13,9 @@
 
 #include "mpi/count/comm.h"
 #include "mpi/count/process.h"
+#include "mpi/message/tell.h"
+#include "shm/mpi_told.h"
+#include "shm/record.h"
 
 static double out[64], in[64];
 static MPI_Comm self_comm;
@@ -282,6 +285,59 @@ static void without_clocks(void)
     call_once();
     CHECK_EQUAL(main_thread()->outermost.count, 1);
     CHECK_CLOCKS();
+}
+
+/* ---- calls that are reported, in part recorded ---- */
+
+static struct {
+    uint64_t calls, messages, begun;
+} heard;
+
+static bool hear(bool on)
+{
+    return on;
+}
+
+static void hear_messages(const struct mpi_messages *messages)
+{
+    for (uint32_t i = 0; i < messages->count; i++) {
+        heard.messages++;
+        heard.begun += messages->list[i].kind == MESSAGE_BEGIN;
+    }
+}
+
+static void hear_call(uint32_t call, uint64_t site, struct mpi_told *told, const struct mpi_messages *messages)
+{
+    heard.calls++;
+    hear_messages(messages);
+}
+
+/* A request that only wants to hear of calls does not take it for recording: when that begins, it is said what was sent and
+ * received before; and when it ends, it is known that something is missing. */
+static void recorded(void)
+{
+    static const struct mpi_host host = {
+        .tell = hear, .call_begins = hear_call, .call_ends = hear_call, .messages = hear_messages};
+    const uint32_t tells = MPIA_METRIC_ALL | MPIA_METRIC_TELL;
+    tell_start(&host);
+    for (int i = 0; i < 2; i++) {
+        memset(&heard, 0, sizeof heard);
+        atomic_store(&area->metrics, tells);
+        call_once();
+        call_once();
+        CHECK_EQUAL(heard.calls, 4);
+        CHECK_EQUAL(heard.begun, 0);
+        CHECK_EQUAL(atomic_load(&area->unrecorded), 1);
+        atomic_store(&area->metrics, tells | MPIA_METRIC_RECORD);
+        call_once();
+        call_once();
+        CHECK_EQUAL(heard.begun, 1);
+        CHECK(heard.messages >= 5);
+        CHECK_EQUAL(atomic_load(&area->unrecorded), 0);
+    }
+    atomic_store(&area->metrics, MPIA_METRIC_ALL);
+    call_once();
+    CHECK_EQUAL(atomic_load(&area->unrecorded), 1);
 }
 
 /* ---- where calls come from ---- */
@@ -604,9 +660,9 @@ int main(int argc, char **argv)
     CHECK(area->init_return > area->init_enter && area->init_enter > 0);
     CHECK(main_thread()->is_main && main_thread()->outermost.first == area->init_return);
     MPI_Comm_dup(MPI_COMM_SELF, &self_comm);
-    void (*const parts[])(void) = {pcontrol,     switched_off, both_clocks,   without_clocks, sites,
-                                   site_numbers, types,        communicators, windows,        files,
-                                   threads,      child,        jumped,        too_many,       memory_used_up};
+    void (*const parts[])(void) = {recorded,     pcontrol, switched_off,  both_clocks,   without_clocks, sites,
+                                   site_numbers, types,    communicators, windows,       files,          threads,
+                                   child,        jumped,   too_many,      memory_used_up};
     for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
         parts[i]();
     uint64_t before = ticks_now();
