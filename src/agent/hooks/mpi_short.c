@@ -13,7 +13,7 @@ enum { FIELDS = 24, WAYS = 2 * CALL_COUNT + 64, MODE = AREA_RECORD | AREA_VALUES
 
 /* The plan of each call's list, and enum mpi_acts in its low bits. */
 _Atomic uint64_t mpi_short_acts[CALL_COUNT] AGENT_LARGE;
-/* Where it is, which never changes while the area lasts. */
+/* Where it is, which never changes while the area lasts; the site only of lists with parameters. */
 static struct acting {
     _Atomic(const struct area_slot *) slot;
     _Atomic(const struct area_site *) site;
@@ -33,7 +33,8 @@ static void learn_acts(uint32_t call, const struct area_slot *slot)
         return;
     atomic_store(&acts_learnt, true);
     atomic_store_explicit(&acting[call].slot, slot, memory_order_relaxed);
-    atomic_store_explicit(&acting[call].site, area_site_find(&agent_hot.view, site, false), memory_order_relaxed);
+    if (plan->params_at) /* where another thread's list, a later one, has parameters, it needs the site */
+        atomic_store_explicit(&acting[call].site, area_site_find(&agent_hot.view, site, false), memory_order_relaxed);
     atomic_store_explicit(&mpi_short_acts[call], (uint64_t)plan | plan->told, memory_order_release);
 }
 
