@@ -79,12 +79,12 @@ SAME(MOVES_WORD, agent_moves, word);
 SAME(MOVES_RBP_BIAS, agent_moves, rbp_bias);
 SAME(MOVES_RBP_LIMIT, agent_moves, rbp_limit);
 SAME(MOVES_LAYOUT, agent_moves, layout);
-SAME(MOVES_SIZE, agent_moves, size);
 SAME(MOVES_TOTAL, agent_moves, total);
 SAME(MOVES_KIND, agent_moves, kind);
 SAME(MOVES_CONSTANT, agent_moves, constant);
 SAME(MOVES_KEEPS, agent_moves, keeps);
 SAME(MOVES_TEMPLATE, agent_moves, template);
+SAME(MOVES_HEAD, agent_moves, head);
 SAME(MOVES_LIST, agent_moves, moves);
 _Static_assert(sizeof(struct agent_move) == MOVE_SIZE && offsetof(struct agent_move, code) == 0 &&
                    offsetof(struct agent_move, number) == 8 && offsetof(struct area_site, address) == 0 &&

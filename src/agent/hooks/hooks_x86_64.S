@@ -123,8 +123,8 @@ agent_hooks_begin:
         movq    KEPT_SIZE(%rsp), %r9
         leaq    14(%rcx,%r9), %r9
         .elseif \values
-        movq    KEPT_MOVES(%rsp), %r9
-        movzwl  MOVES_TOTAL(%r9), %r9d
+        movq    KEPT_MOVES(%rsp), %r11
+        movzwl  MOVES_TOTAL(%r11), %r9d
         addq    %rcx, %r9
         .else
         leaq    8(%rcx), %r9
@@ -144,7 +144,9 @@ agent_hooks_begin:
         shrq    $TIME_BITS, %rax
         jnz     .Lenter_undo\values
         .if \values
+        .if \values == 3
         movq    KEPT_MOVES(%rsp), %r11
+        .endif
         movq    MOVES_SITE(%r11), %rax
         movq    SITE_VALUES(%rax), %rax
         cmpq    %rax, MOVES_WORD(%r11)
@@ -154,13 +156,15 @@ agent_hooks_begin:
         cmpxchgq %r9, BLOCK_CURSOR(%r8)
         jne     .Lenter_undo\values
         .if \values
-        addq    %rcx, %rdi
         orq     $ID_ENTRY_VALUES, %r10
-        movq    %r10, (%rdi)
         .if \values == 3
+        addq    %rcx, %rdi
+        movq    %r10, (%rdi)
         GATHERED 8
         .else
         MOVES   8
+        movq    %r10, -14(%rdi)
+        STEPS
         .endif
         .else
         movq    %r10, (%rdi,%rcx)
@@ -198,17 +202,15 @@ agent_hooks_begin:
         jne     \else
         .endm
 
-        /* Writes layout, size and values of a record (r11: its agent_moves) at `head` of rdi. Leaves rdx, rsi, r8. */
-        .macro MOVES head
-        movl    MOVES_LAYOUT(%r11), %eax
-        movl    %eax, \head(%rdi)
-        movzwl  MOVES_SIZE(%r11), %eax
-        movw    %ax, \head+4(%rdi)
-        addq    $(\head+6), %rdi
-        STEPS
+        /* Writes layout and size at `head` of a record (rcx of the area, rdi; r11 or else: its agent_moves); the two bytes before
+         * them come next. rdi becomes where its values go. */
+        .macro MOVES head moves=%r11
+        leaq    (\head+6)(%rdi,%rcx), %rdi
+        movq    MOVES_HEAD(\moves), %rcx
+        movq    %rcx, -8(%rdi)
         .endm
 
-        /* r11 struct agent_moves, rdi where its values go */
+        /* Writes the values: r11 struct agent_moves, rdi where they go. Leaves rdx, rsi, r8. */
         .macro STEPS
         cmpw    $0, MOVES_KEEPS(%r11)
         je      15f
@@ -218,8 +220,7 @@ agent_hooks_begin:
         movq    %r13, KEPT_R13(%rsp)
         movq    %r14, KEPT_R14(%rsp)
         movq    %r15, KEPT_R15(%rsp)
-15:     movq    MOVES_LIST+8(%r11), %rcx
-        addq    $(MOVES_LIST+MOVE_SIZE), %r11
+15:     addq    $(MOVES_LIST+MOVE_SIZE), %r11
         leaq    16f(%rip), %r9
         notrack jmp *-MOVE_SIZE(%r11)
 16:
@@ -523,7 +524,7 @@ __cyg_profile_func_enter:
         movq    $0, BLOCK_PENDING(\block)
         .endm
 
-        /* A record at an exit: 0 plain, 1 with values, 2 with one byte that is always the same (r8: struct agent_moves),
+        /* A record at an exit: 0 plain, 1 with values (r8: struct agent_moves), 2 with one byte that is always the same (likewise),
          * as of a result that the compiler removed, 3 with varying values. rax frame, r10 block, r11 self. */
         .macro EXIT_RECORD values
         movq    %rax, %fs:SELF_LEAVING(%r11)
@@ -547,8 +548,7 @@ __cyg_profile_func_enter:
         .elseif \values == 2
         leaq    23(%rcx), %r9
         .elseif \values
-        movq    KEPT_MOVES(%rsp), %r9
-        movzwl  MOVES_TOTAL(%r9), %r9d
+        movzwl  MOVES_TOTAL(%r8), %r9d
         leaq    8(%rcx,%r9), %r9
         .else
         leaq    4(%rcx), %r9
@@ -563,7 +563,7 @@ __cyg_profile_func_enter:
         shrq    $TIME_BITS, %rax
         jnz     .Lexit_again\values
         .if \values
-        .if \values != 2
+        .if \values == 3
         movq    KEPT_MOVES(%rsp), %r8
         .endif
         movq    MOVES_SITE(%r8), %rax
@@ -578,8 +578,8 @@ __cyg_profile_func_enter:
         shll    $5, %eax
         .if \values
         orl     $ID_EXIT_VALUES, %eax
-        addq    %rcx, %rdi
         .if \values == 2
+        addq    %rcx, %rdi
         movl    %eax, (%rdi)
         movl    FRAME_SLOT(%r11), %ecx
         movl    %ecx, 4(%rdi)
@@ -592,20 +592,26 @@ __cyg_profile_func_enter:
         movq    %rdx, BLOCK_LAST_TIME(%r10)
         DONE    %r10
         .else
-        movl    %eax, (%rdi)
-        movl    FRAME_SLOT(%r11), %eax
-        movl    %eax, 4(%rdi)
-        movq    FRAME_TIME(%r11), %rax
-        movq    %rax, 8(%rdi)
         movq    %r11, %rsi
-        .if \values == 1
-        movq    %r8, %r11
-        .endif
-        movq    %r10, %r8
         .if \values == 3
+        addq    %rcx, %rdi
+        movl    %eax, (%rdi)
+        movl    FRAME_SLOT(%rsi), %eax
+        movl    %eax, 4(%rdi)
+        movq    FRAME_TIME(%rsi), %rax
+        movq    %rax, 8(%rdi)
+        movq    %r10, %r8
         GATHERED 16
         .else
-        MOVES   16
+        MOVES   16 %r8
+        movl    %eax, -22(%rdi)
+        movl    FRAME_SLOT(%rsi), %eax
+        movl    %eax, -18(%rdi)
+        movq    FRAME_TIME(%rsi), %rax
+        movq    %rax, -14(%rdi)
+        movq    %r8, %r11
+        movq    %r10, %r8
+        STEPS
         .endif
         movl    $0, FRAME_FLAGS(%rsi)
         decl    BLOCK_DEPTH(%r8)
@@ -708,7 +714,7 @@ __cyg_profile_func_exit:
         jb      1f
         cmpw    $0, MOVES_CONSTANT(%r11)
         jne     3f
-4:      movq    %r11, KEPT_MOVES(%rsp)
+4:      movq    %r11, %r8
         movq    agent_self@gottpoff(%rip), %r11
         EXIT_RECORD 1
         ret

@@ -570,6 +570,7 @@ static enum moves_kind decode(const struct area_view *view, uint32_t offset, str
         m->constant = 1;
         m->template = (uint64_t)m->moves[0].number << 56 | UINT64_C(1) << 40 | (uint64_t)m->layout << 8;
     }
+    m->head = (uint64_t)m->size << 48 | (uint64_t)m->layout << 16;
     m->total = (uint16_t)(VALUES_HEAD + m->size);
     moves_tidy(&list);
     moves_keep(&list);

@@ -67,6 +67,7 @@ struct agent_moves {
     uint16_t constant;                   /* 1: all of it is one constant byte */
     uint16_t keeps;                      /* 1: registers are needed in the red zone (KEPT_RBX ...) */
     uint64_t template;                   /* then: from its second byte on layout, size, that byte */
+    uint64_t head;                       /* from its third byte on layout, size */
     struct agent_move moves[MOVES_MOST]; /* the last one is MOVE_END, or ..._END */
 };
 

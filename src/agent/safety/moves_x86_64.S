@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The steps of values (moves.h; what each does is in offsets.h). rsp is the hook's, rbx, rbp and r12 to r15 are as the
- * hook found them; r11 is the next step, rcx the number of this one, rdi where the next value goes, rax what is computed,
+ * hook found them; r11 is the next step, rcx is free, rdi where the next value goes, rax what is computed,
  * r9 where to go at the end (on an AMD EPYC that is quicker than call and return); r10 is free; rdx, rsi and r8 stay.
  */
 #include "agent/system/offsets.h"
@@ -9,9 +9,13 @@
         .text
 
         .macro  NEXT
-        movq    8(%r11), %rcx
         addq    $MOVE_SIZE, %r11
         notrack jmp *-MOVE_SIZE(%r11)
+        .endm
+
+        /* Most steps begin with it. */
+        .macro  NUMBER
+        movq    -8(%r11), %rcx
         .endm
 
         .p2align 4
@@ -50,18 +54,22 @@ agent_moves_begin:
 
         .macro COPIES name, base, after
 .Lmove_\name\()_1\after:
+        NUMBER
         movzbl  (\base,%rcx), %r10d
         movb    %r10b, (%rdi)
         DONE    \after, 1
 .Lmove_\name\()_2\after:
+        NUMBER
         movzwl  (\base,%rcx), %r10d
         movw    %r10w, (%rdi)
         DONE    \after, 2
 .Lmove_\name\()_4\after:
+        NUMBER
         movl    (\base,%rcx), %r10d
         movl    %r10d, (%rdi)
         DONE    \after, 4
 .Lmove_\name\()_8\after:
+        NUMBER
         movq    (\base,%rcx), %r10
         movq    %r10, (%rdi)
         DONE    \after, 8
@@ -73,18 +81,30 @@ agent_moves_begin:
 
         .macro REGISTER_OUTS name, whole, low, after
 .Lmove_\name\()_4\after:
+        .ifc \low, %ecx
+        NUMBER
+        .endif
         movl    \low, (%rdi)
         DONE    \after, 4
 .Lmove_\name\()_8\after:
+        .ifc \whole, %rcx
+        NUMBER
+        .endif
         movq    \whole, (%rdi)
         DONE    \after, 8
         .endm
 
         .macro NUMBER_OUTS name, byte, half, low, whole, after
 .Lmove_\name\()_1\after:
+        .ifc \byte, %cl
+        NUMBER
+        .endif
         movb    \byte, (%rdi)
         DONE    \after, 1
 .Lmove_\name\()_2\after:
+        .ifc \half, %cx
+        NUMBER
+        .endif
         movw    \half, (%rdi)
         DONE    \after, 2
         REGISTER_OUTS \name, \whole, \low, \after
@@ -107,15 +127,19 @@ agent_moves_begin:
 
         .macro GETS name, base
 .Lmove_GET_\name\()_1:
+        NUMBER
         movzbl  (\base,%rcx), %eax
         NEXT
 .Lmove_GET_\name\()_2:
+        NUMBER
         movzwl  (\base,%rcx), %eax
         NEXT
 .Lmove_GET_\name\()_4:
+        NUMBER
         movl    (\base,%rcx), %eax
         NEXT
 .Lmove_GET_\name\()_8:
+        NUMBER
         movq    (\base,%rcx), %rax
         NEXT
         .endm
@@ -144,20 +168,25 @@ agent_moves_begin:
         OF_REGISTER R15, %r15
 
 .Lmove_SET:
-        movq    %rcx, %rax
+        movq    -8(%r11), %rax
         NEXT
 .Lmove_PUT:
+        NUMBER
         movq    %rax, (%rsp,%rcx)
         NEXT
 .Lmove_INCREASE:
-        addq    %rcx, %rax
+        addq    -8(%r11), %rax
         NEXT
 
         /* Each is entered twice: with a number, and with one in memory. */
         .macro ALU name
 .Lmove_\name:
+        NUMBER
         movq    (%rsp,%rcx), %rcx
+        jmp     .Lmove_\name\()_GOT
 .Lmove_\name\()_NUMBER:
+        NUMBER
+.Lmove_\name\()_GOT:
         .endm
         .macro PLAIN name, code
         ALU     \name
@@ -239,6 +268,7 @@ agent_moves_end:
 
         .macro COMPUTE name, function
 .Lmove_\name:
+        NUMBER
         movslq  %ecx, %r10
         movq    (%rsp,%r10), %r10
         CALL_BEGIN
@@ -252,6 +282,7 @@ agent_moves_end:
         COMPUTE COMPUTE, capture_compute
         COMPUTE COMPUTE_FLOAT, capture_compute_float
 .Lmove_FOLLOW:
+        NUMBER
         CALL_BEGIN
         movq    %rcx, %rdx
         CALL_END agent_moves_follow
@@ -259,6 +290,7 @@ agent_moves_end:
         NEXT
         .cfi_endproc
 .Lmove_STRING:
+        NUMBER
         CALL_BEGIN
         movq    %rcx, %rdx
         CALL_END agent_moves_string
