@@ -43,7 +43,7 @@ const struct option_row option_rows[] = {
     {"anyway", 0, NULL, OPTION_SWITCH, RUN, OPTION_EXPERT, "run COMMAND without scry if another option is wrong"},
     {"sample", 0, "SECONDS", OPTION_SECONDS, RUN, ENV | OPTION_SETTING, "between two samples of node and processes",
      "1", .least = 0.01, .most = 86400, .expected = "seconds, from 0.01 to 86400"},
-    {"profile", 0, "HZ", OPTION_NUMBER, RUN, ENV, "sample where processors are used, so often a second; 0: do not", "0",
+    {"profile", 0, "HZ", OPTION_NUMBER, RUN, ENV, "sample where processors are used, so often a second; 0: do not", "49",
      .most = 1000, .expected = "samples a second, from 1 to 1000; 0: none"},
     {"crash-stack", 0, NULL, OPTION_SWITCH, RUN, ENV, "a backtrace at a crash (ptrace: excludes gdb)"},
     {"hide-args", 0, "REGEX", OPTION_REGEX, RUN, ENV, "hide more than passwords in command lines; off"},

@@ -21,12 +21,12 @@
 #include <sys/ioctl.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/data/cleanup.h"
 #include "base/system/clock.h"
-#include "base/system/dirs.h"
 #include "base/system/file.h"
 #include "base/system/loop.h"
 #include "base/system/proc_file.h"
@@ -54,6 +54,8 @@ enum {
 #define REGISTERS_MASK UINT64_C(0xff01ff)
 static const unsigned char dwarf_numbers[LINES_REGISTERS] = {0, 3, 2, 1, 4, 5, 6, 7, 16, 8, 9, 10, 11, 12, 13, 14, 15};
 enum { REG_BP = 6, REG_SP = 7, REG_PC = 16 };
+
+#define CPU_LEAST 0.5 /* seconds of processor time */
 
 struct record { /* of some ring, in the order of time */
     uint64_t time_ns, order;
@@ -476,16 +478,30 @@ static double cost_seconds(void)
     return seconds;
 }
 
+/* Of all threads there are and were: the events count, too. */
+static double cpu_seconds(const struct sampler *sampler)
+{
+    uint64_t sum_ns = 0, count_ns;
+    for (size_t i = 0; i < sampler->ring_count; i++)
+        sum_ns += read(sampler->rings[i].fd, &count_ns, sizeof count_ns) == sizeof count_ns ? count_ns : 0;
+    return (double)sum_ns / NS_PER_SECOND;
+}
+
+/* Nothing where nothing was seen that is worth a file. The job directory may have been removed: it is not made again. */
 static void write_profile(struct sampler *sampler)
 {
-    json_t *object = json_pack(
-        "{s:i, s:i, s:b, s:I, s:I, s:I, s:f, s:f}", "version", 1, "hz", (int)sampler->hz, "kernel", sampler->kernel,
-        "lost", (json_int_t)sampler->lost, "whole", (json_int_t)sampler->unwound, "cut", (json_int_t)sampler->cut,
-        "seconds", (double)(clock_now_ns() - sampler->start_ns) / NS_PER_SECOND, "cost_seconds", cost_seconds());
+    double cpu = cpu_seconds(sampler);
+    if (!sampler->samples && cpu < CPU_LEAST)
+        return;
+    json_t *object =
+        json_pack("{s:i, s:i, s:b, s:I, s:I, s:I, s:f, s:f, s:f}", "version", 1, "hz", (int)sampler->hz, "kernel",
+                  sampler->kernel, "lost", (json_int_t)sampler->lost, "whole", (json_int_t)sampler->unwound, "cut",
+                  (json_int_t)sampler->cut, "seconds", (double)(clock_now_ns() - sampler->start_ns) / NS_PER_SECOND,
+                  "cpu_seconds", cpu, "cost_seconds", cost_seconds());
     if (object)
         profile_put(sampler->profile, object);
     char *text = object ? json_dumps(object, JSON_COMPACT | JSON_REAL_PRECISION(6)) : NULL;
-    if (text && dirs_make(sampler->dir, 0700) == 0)
+    if (text && (mkdir(sampler->dir, 0700) == 0 || errno == EEXIST))
         file_replace_soon(sampler->path, text, strlen(text), 0600);
     free(text);
     json_decref(object);

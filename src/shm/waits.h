@@ -211,7 +211,7 @@
 #define PROFILE_ORDER_NS (2 * WAITS_NS_PER_MS)  /* until a record is whole in its ring, */
 #define PROFILE_WRITE_NS (10 * WAITS_NS_PER_SECOND) /* between two files, */
 #define PROFILE_NAMES_NS (2 * WAITS_NS_PER_SECOND)  /* and at the end for functions of files that are new to scry */
-#define PROFILE_START_MS 2000                       /* for scry-profile to begin, */
+#define PROFILE_START_MS 1000                       /* for scry-profile to begin, */
 #define PROFILE_END_MS 3000                         /* for scry-profile to end */
 #define LOGS_END_MS 400                             /* for the last lines, when the job has ended */
 #define LOGS_TEE_MS 200 /* for tee(1), which writes them when the script that sent it its output has ended */

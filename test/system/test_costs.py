@@ -359,8 +359,8 @@ class Costs(JobCase):
             self.compare({"monitor: node_get_info": least(costs)["node_get_info"]})
 
     def test_run(self):
-        """What `scry run` does for the least of jobs, but for waiting. Of the observer only that it is there: whether it looks
-        between its first and its last time is a matter of time."""
+        """What `scry run` does for the least of jobs, but for waiting. Of the observer, and of what takes samples for it, only that
+        it is there: whether it looks between its first and its last time is a matter of time."""
         if not shutil.which("strace"):
             self.skipTest("strace is not installed")
         costs = []
@@ -387,8 +387,8 @@ class Costs(JobCase):
                 costs.append(cost)
         found = least(costs)
         self.assertEqual({path.rpartition(" ")[2] for path in found},
-                         {"scry", "job-signals", "job-writer", "job-observer", "scry-monitor", "true"})
-        self.compare({path: cost for path, cost in found.items() if not path.endswith("job-observer")})
+                         {"scry", "job-signals", "job-writer", "job-observer", "job-profile", "scry-monitor", "true"})
+        self.compare({path: cost for path, cost in found.items() if not path.endswith(("job-observer", "job-profile"))})
 
     def test_synced(self):
         """job.json is brought to disk while a job lasts, and at its end."""

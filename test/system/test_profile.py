@@ -2,6 +2,7 @@
 """scry run --profile: where a job uses processors, against programs whose functions have known shares."""
 
 import collections
+import glob
 import os
 import signal
 
@@ -146,10 +147,13 @@ class Profile(JobCase):
         self.assertIn("scry-profile was killed", self.scry("report", "@last").stdout)
 
     def test_off(self):
-        self.assertEqual(self.scry_run("--", "true").returncode, 0)
-        self.assertIsNone(self.report()["profile"])
+        """Of what takes no time nothing is written."""
+        for command in ("--profile", "0", "--", target("profiled"), "plain", "0.1"), ("--profile", "49", "--", "true"):
+            self.assertEqual(self.scry_run(*command).returncode, 0)
+            self.assertIsNone(self.report()["profile"])
+            self.assertNotIn("stats", os.listdir(glob.glob(self.box.path("jobs", "2*"))[-1]))
         done = self.scry("export", "--format", "folded-samples", "-o", "-", "@last", status=1)
-        self.assertIn("scry run --profile", done.stderr)
+        self.assertIn("no samples were taken", done.stderr)
 
 
 scrytest.main()

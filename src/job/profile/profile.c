@@ -28,9 +28,11 @@ struct sampling {
     int input; /* when it is closed, scry-profile ends */
 };
 
+/* Only who has asked for it is told. */
 static void tell_off(struct observer *observer, const char *reason)
 {
-    observe_note(observer, NOTE(source_off, .source = "profile", .reason = reason));
+    if (observer->options->profile_given)
+        observe_note(observer, NOTE(source_off, .source = "profile", .reason = reason));
 }
 
 static int start_program(struct sampling *sampling, int *ret_output, struct err *err)
@@ -118,6 +120,8 @@ static void *start(struct observer *observer, struct err *err)
     if (sampling->pid)
         reap(sampling);
     free(sampling);
+    if (!observer->options->profile_given)
+        *err = (struct err){0};
     return NULL;
 }
 

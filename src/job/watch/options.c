@@ -156,6 +156,7 @@ int run_options_take(struct run_options *ret_options, const struct options *give
         .crash_stack = options_on(given, "crash-stack"),
         .anyway = options_on(given, "anyway"),
         .sample_seconds = options_seconds(given, "sample"),
+        .profile_given = options_given(given, "profile"),
         .profile_hz = (unsigned)options_number(given, "profile"),
         .max_bytes = options_number(given, "max-size"),
         .mpi = (enum run_mpi)options_number(given, "mpi"),

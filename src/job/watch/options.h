@@ -40,6 +40,7 @@ struct run_options {
     bool anyway; /* what cannot be done ends in a run without scry, not in none */
     double sample_seconds;
     unsigned profile_hz; /* 0: no profile */
+    bool profile_given;  /* that there can be none is said */
     uint64_t max_bytes;
     enum run_mpi mpi;
     enum run_script script;

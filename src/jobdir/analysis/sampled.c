@@ -169,6 +169,7 @@ static void document_add(struct gather *gather, const json_t *json)
     sampled->kernel |= json_is_true(json_object_get(json, "kernel"));
     sampled->samples += member_count(json, "samples");
     sampled->lost += member_count(json, "lost");
+    sampled->cpu_seconds += member_number(json, "cpu_seconds");
     sampled->cost_seconds += member_number(json, "cost_seconds");
     json_array_append(sampled->documents, (json_t *)json);
 }
@@ -197,7 +198,7 @@ static int by_self(const void *a, const void *b)
     return left->total != right->total ? (left->total > right->total ? -1 : 1) : 0;
 }
 
-int sampled_read(struct sampled **ret_sampled, const char *jobdir)
+int sampled_read(struct sampled **ret_sampled, const char *jobdir, bool parts)
 {
     struct gather gather = {.sampled = calloc(1, sizeof *gather.sampled)};
     struct sampled *sampled = gather.sampled;
@@ -206,7 +207,7 @@ int sampled_read(struct sampled **ret_sampled, const char *jobdir)
         sampled_free(sampled);
         return -ENOMEM;
     }
-    int code = job_dirs_each(jobdir, read_one, &gather);
+    int code = parts ? job_dirs_each(jobdir, read_one, &gather) : read_one(&gather, jobdir);
     struct known *known, *next;
     HASH_ITER(hh, gather.known, known, next)
     {

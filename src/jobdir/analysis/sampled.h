@@ -29,14 +29,15 @@ struct sampled {
     unsigned hz;
     bool kernel; /* the kernel's time is in it */
     uint64_t samples, lost;
-    double seconds, cost_seconds;       /* of processor time; and what sampling took itself */
+    double seconds, cpu_seconds;        /* of processor time: what the samples stand for; all there was */
+    double cost_seconds;                /* that sampling took itself */
     struct sampled_function *functions; /* those with most samples of their own first */
     size_t count;
     json_t *documents; /* which the texts belong to */
 };
 
-/* 0; -ENOENT: there is none; -ENOMEM. */
-int sampled_read(struct sampled **ret_sampled, const char *jobdir);
+/* With that of its parts, if it may have some. 0; -ENOENT: there is none; -ENOMEM. */
+int sampled_read(struct sampled **ret_sampled, const char *jobdir, bool parts);
 void sampled_free(struct sampled *sampled); /* NULL is fine */
 
 /* Appends "solve (model.c:12)", "in libm.so.6", "the kernel". */

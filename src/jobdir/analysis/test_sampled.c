@@ -65,9 +65,9 @@ static void functions_are_added_up(void **state)
 {
     struct sampled *sampled;
     struct buf text = BUF_INIT;
-    assert_int_equal(sampled_read(&sampled, job), -ENOENT);
+    assert_int_equal(sampled_read(&sampled, job, true), -ENOENT);
     put("", document, strlen(document));
-    assert_int_equal(sampled_read(&sampled, job), 0);
+    assert_int_equal(sampled_read(&sampled, job, true), 0);
     assert_int_equal(sampled->samples, 10);
     assert_int_equal(sampled->lost, 2);
     assert_int_equal(sampled->count, 4);
@@ -94,7 +94,7 @@ static void nodes_are_added_up(void **state)
     mkdir(parts, 0700);
     put("", document, strlen(document));
     put("/parts/n2", document, strlen(document));
-    assert_int_equal(sampled_read(&sampled, job), 0);
+    assert_int_equal(sampled_read(&sampled, job, true), 0);
     assert_int_equal(sampled->samples, 20);
     assert_int_equal(sampled->count, 4);
     assert_int_equal(find(sampled, "walk")->self, 10);
@@ -115,7 +115,7 @@ static void damaged_files_do_no_harm(void **state)
         for (int i = rand_r(&seed) % 6; i >= 0; i--)
             text[(size_t)rand_r(&seed) % (sizeof text - 1)] = bytes[(size_t)rand_r(&seed) % (sizeof bytes - 1)];
         put("", text, rand_r(&seed) % 8 ? sizeof text - 1 : (size_t)rand_r(&seed) % sizeof text);
-        if (sampled_read(&sampled, job) < 0)
+        if (sampled_read(&sampled, job, true) < 0)
             continue;
         sampled_put_folded(&folded, sampled);
         for (size_t i = 0; i < sampled->count; i++)

@@ -11,10 +11,8 @@ enum {
     SUMMARY_FUNCTIONS = 5,
     REPORT_FUNCTIONS = 25,
     SAMPLES_FEW = 10,     /* say nothing of shares */
-    COVERED_PERCENT = 90, /* of the processor time: below it is said, if that is not almost nothing */
+    COVERED_PERCENT = 90, /* of the processor time: below it is said */
 };
-
-#define PARTLY_SECONDS 0.5
 
 static double share_of(const struct sampled *sampled, uint64_t samples)
 {
@@ -55,10 +53,10 @@ static const struct field columns[] = {
     {0}};
 
 /* Of processes that end before their first sample is due nothing is seen. */
-static void put_covered(struct buf *out, const struct job_report *report, const struct sampled *sampled)
+static void put_covered(struct buf *out, const struct sampled *sampled)
 {
-    double cpu = job_report_total(report).cpu_seconds;
-    if (report->info.ended && cpu > PARTLY_SECONDS && 100 * sampled->seconds < COVERED_PERCENT * cpu) {
+    double cpu = sampled->cpu_seconds;
+    if (100 * sampled->seconds < COVERED_PERCENT * cpu) {
         buf_puts(out, "  of ");
         text_seconds(out, cpu);
         buf_puts(out, " they have seen ");
@@ -71,7 +69,7 @@ static void put_covered(struct buf *out, const struct job_report *report, const 
                    (unsigned long long)sampled->lost);
 }
 
-static void put_table(struct buf *out, const struct job_report *report, const struct sampled *sampled)
+static void put_table(struct buf *out, const struct sampled *sampled)
 {
     size_t named = 0;
     while (named < sampled->count && sampled->functions[named].self)
@@ -81,13 +79,13 @@ static void put_table(struct buf *out, const struct job_report *report, const st
     buf_printf(out, "%s  %llu sample%s, %u in each second of a thread's processor time\n",
                named ? "" : "\nWhere processors were used\n", (unsigned long long)sampled->samples,
                sampled->samples == 1 ? "" : "s", sampled->hz);
-    put_covered(out, report, sampled);
+    put_covered(out, sampled);
 }
 
 static bool profile_read(const struct job_report *report, struct sampled **ret_sampled)
 {
     return report->path && report->path[0] && (report->info.profile_hz || !report->info.json) &&
-           sampled_read(ret_sampled, report->path) == 0;
+           sampled_read(ret_sampled, report->path, report->part_count > 0) == 0;
 }
 
 void report_profile_text(struct buf *out, const struct job_report *report, struct report_style style, bool whole)
@@ -95,8 +93,8 @@ void report_profile_text(struct buf *out, const struct job_report *report, struc
     struct sampled *sampled;
     if (report->one_rank || !profile_read(report, &sampled))
         return;
-    if (whole && (sampled->samples || job_report_total(report).cpu_seconds > PARTLY_SECONDS))
-        put_table(out, report, sampled);
+    if (whole)
+        put_table(out, sampled);
     else if (!whole && sampled->samples >= SAMPLES_FEW)
         put_summary(out, sampled);
     sampled_free(sampled);
@@ -124,6 +122,7 @@ static const struct field sampled_fields[] = {
     {"lost", FIELD_COUNT, FIELD_AT(struct sampled, lost)},
     {"seconds", FIELD_SECONDS, FIELD_AT(struct sampled, seconds),
      .about = "of processor time that the samples stand for"},
+    {"cpu_seconds", FIELD_SECONDS, FIELD_AT(struct sampled, cpu_seconds), .about = "of processor time that there was"},
     {"cost_seconds", FIELD_SECONDS, FIELD_AT(struct sampled, cost_seconds),
      .about = "of processor time that scry took for them"},
     {"kernel", FIELD_BOOL, FIELD_AT(struct sampled, kernel),
