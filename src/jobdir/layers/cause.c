@@ -201,7 +201,8 @@ static size_t count_outlived(const struct job_end *end)
     const char *name = json_string_value(json_object_get(parent, "name"));
     const json_t *argv = json_object_get(parent, "argv");
     bool shell = starter_is_shell(name, argv);
-    bool ended = shell ? cause_ended_by_job(end) && !culprit_was_tested(end->model, process, process->ppid)
+    bool ended = shell ? cause_ended_by_job(end) && !cause_stood_still(end) &&
+                             !culprit_was_tested(end->model, process, process->ppid)
                        : at == 1 && WIFSIGNALED(status) && job_signal_is_fault(WTERMSIG(status)) &&
                              starter_lived_on(name, argv, cause_chain_status(parent), WTERMSIG(status));
     if (!ended)

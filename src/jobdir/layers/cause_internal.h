@@ -70,6 +70,8 @@ bool cause_put_backtrace(struct buf *out, const struct job_end *end, double seco
 int cause_chain_status(const json_t *process);
 /* Whether timeout(1) has ended what it had started. */
 bool cause_timed_out(const struct job_end *end);
+/* Whether it is known to have stood still: mostly what ended something then did so because of that. */
+bool cause_stood_still(const struct job_end *end);
 /* The last signal from outside that came before the end; NULL: none, or long before. */
 const json_t *cause_signal_came(const struct job_end *end);
 /* Whether a launcher, or its daemon, crashed when it had been asked to end, at that time at most: that is not what it was ended for. */

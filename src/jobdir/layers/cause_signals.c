@@ -157,13 +157,17 @@ static void put_waited(struct buf *out, const struct job_end *end)
 
 /* ---- time limits ---- */
 
+bool cause_stood_still(const struct job_end *end)
+{
+    return end->stuck || end->late || end->model->stall || cause_named(end, "stands_still") ||
+           cause_warning(end, NOTE_stuck);
+}
+
 /* The time of timeout(1) was over: sure, unless it stood still, which is why it took so long. */
 bool cause_find_timeout(const struct job_end *end, struct cause *cause, bool sure)
 {
     struct starter_timeout timeout;
-    bool stood_still = end->stuck || end->late || end->model->stall || cause_named(end, "stands_still") ||
-                       cause_warning(end, NOTE_stuck);
-    if (timed_out(end, &timeout) < 0 || (sure && (timeout.seconds < 0 || stood_still)))
+    if (timed_out(end, &timeout) < 0 || (sure && (timeout.seconds < 0 || cause_stood_still(end))))
         return false;
     cause_cut(&cause->where, timeout.program);
     if (timeout.seconds >= 0)

@@ -1930,6 +1930,9 @@ static void test_went_on(void **state)
         ask_end(killed, 9, 0, NULL), NOTE_cause_process, false,
         "probably run (pid 10), which ended with exit status 9, after sleep (pid 21), which it had started, was ended "
         "by SIGTERM; it said: mass not conserved");
+    stuck = "deadlock: ranks 0 and 1 wait for each other";
+    assert_int_equal(ask_end(timed, 3, 0, NULL).kind, NOTE_cause_mpi_stall); /* that is why it was ended */
+    stuck = NULL;
     put_log(99.8, "error", "ERROR: mass is lost");
     expect(ask_end(timed, 9, 0, NULL), NOTE_cause_log, false,
            "probably what stderr says: ERROR: mass is lost; it had gone on after timeout(1) had ended probe, which "
