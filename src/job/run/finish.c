@@ -461,12 +461,11 @@ static void put_end(struct job *job)
     _cleanup_(buf_done) struct buf unexecuted = BUF_INIT;
     if (result->exit_code && job->exec_code == 0)
         reason_of_interpreter(&unexecuted, &job->recorder.model, job->cwd);
-    recorder_put(
-        &job->recorder,
-        RECORD(end, .started = result->started, .exit_code = result->exit_code, .signal = result->signal,
-               .reason = result->reason, .core_dumped = result->core_dumped, .unexecuted = unexecuted.data,
-               .address_limit_bytes = job->limits.address_bytes <= INT64_MAX ? (int64_t)job->limits.address_bytes : 0,
-               .wall_seconds = result->wall_seconds, .cpu_seconds = result->cpu_seconds));
+    recorder_put(&job->recorder,
+                 RECORD(end, .started = result->started, .exit_code = result->exit_code, .signal = result->signal,
+                        .reason = result->reason, .core_dumped = result->core_dumped, .unexecuted = unexecuted.data,
+                        .address_limit_bytes = job->limits.address_bytes, .data_limit_bytes = job->limits.data_bytes,
+                        .wall_seconds = result->wall_seconds, .cpu_seconds = result->cpu_seconds));
 }
 
 void finish_put_info(struct job *job, bool now)

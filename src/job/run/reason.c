@@ -79,7 +79,9 @@ void reason_look(struct reason_limits *ret_limits, pid_t pid)
             ret_limits->soft_seconds = limit_of(soft);
             ret_limits->hard_seconds = limit_of(hard);
         } else if (sscanf(line, "Max address space %31s", soft) == 1) {
-            ret_limits->address_bytes = limit_of(soft);
+            ret_limits->address_bytes = (int64_t)strtoull(soft, NULL, 10); /* of unlimited 0 */
+        } else if (sscanf(line, "Max data size %31s", soft) == 1) {
+            ret_limits->data_bytes = (int64_t)strtoull(soft, NULL, 10);
         }
     }
     if (file)

@@ -24,7 +24,7 @@ struct reason_limits { /* of a process that has ended and was not waited for yet
     bool known;
     uint64_t soft_seconds, hard_seconds; /* RLIMIT_CPU; UINT64_MAX: none */
     uint64_t cpu_ns;
-    uint64_t address_bytes; /* RLIMIT_AS, the soft one; UINT64_MAX: none. 0: not known */
+    int64_t address_bytes, data_bytes; /* RLIMIT_AS, RLIMIT_DATA, the soft ones; 0: none, or not known */
 };
 void reason_look(struct reason_limits *ret_limits, pid_t pid);
 /* Appends "its limit of processor time (ulimit -t 60)" if that was it; with "probably" if it was not quite reached. */

@@ -218,10 +218,25 @@ static size_t count_outlived(const struct job_end *end)
     return text && record_seconds(error) >= since && !is_of_end(text, process) ? at : 0;
 }
 
-uint64_t cause_address_limit(const struct job_model *model)
+uint64_t cause_memory_limit(const struct job_model *model, bool *ret_data)
 {
     json_int_t bytes = json_integer_value(json_object_get(model->end, "address_limit_bytes"));
+    json_int_t data = json_integer_value(json_object_get(model->end, "data_limit_bytes"));
+    *ret_data = data > 0 && (bytes <= 0 || data < bytes);
+    bytes = *ret_data ? data : bytes;
     return bytes > 0 ? (uint64_t)bytes : 0;
+}
+
+void cause_put_memory_limit(struct buf *out, const struct job_end *end, struct cause *cause)
+{
+    bool data;
+    uint64_t limit = cause_memory_limit(end->model, &data);
+    if (!limit)
+        return;
+    buf_printf(out, " (its %s may have ", data ? "data" : "address space");
+    text_size(out, limit);
+    buf_puts(out, data ? ": ulimit -d)" : ": ulimit -v)");
+    cause_add(cause, end->model->end);
 }
 
 json_t *cause_last(const struct layer_list *list, size_t back)

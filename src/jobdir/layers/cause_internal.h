@@ -83,8 +83,10 @@ bool cause_was_requested(const struct job_end *end);
 /* Somebody or something asked the job to end: what the ranks do then is no failure of theirs. */
 bool cause_was_asked(const struct job_end *end);
 
-/* Of the command, ulimit -v; 0: none, or not known. */
-uint64_t cause_address_limit(const struct job_model *model);
+/* Of the command, the smaller of ulimit -v and -d; 0: none, or not known. *ret_data: it is -d. */
+uint64_t cause_memory_limit(const struct job_model *model, bool *ret_data);
+/* " (its address space may have 200 MB: ulimit -v)", if there is one; it is evidence. */
+void cause_put_memory_limit(struct buf *out, const struct job_end *end, struct cause *cause);
 void cause_add(struct cause *cause, const json_t *record); /* as evidence; NULL is fine */
 /* The first line of a text, which may be NULL, cut to what a line has room for. */
 void cause_cut(struct buf *out, const char *text);

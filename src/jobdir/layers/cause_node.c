@@ -57,7 +57,8 @@ static void put_killed_number(struct buf *out, const struct job_model *model, ui
 void cause_put_address_limit(struct buf *out, const struct job_model *model, pid_t pid, uint64_t largest_rss)
 {
     enum { NEARLY_PERCENT = 85 };
-    uint64_t limit = cause_address_limit(model), peak = 0;
+    bool data;
+    uint64_t limit = cause_memory_limit(model, &data), peak = 0;
     for (size_t i = 0; i < model->ended_count; i++)
         if (model->ended[i].pid == pid)
             peak = peak_of(model, &model->ended[i], largest_rss);
@@ -67,7 +68,7 @@ void cause_put_address_limit(struct buf *out, const struct job_model *model, pid
     text_size(out, peak);
     buf_puts(out, " of the ");
     text_size(out, limit);
-    buf_puts(out, " that its address space may have (ulimit -v)");
+    buf_puts(out, data ? " that its data may have (ulimit -d)" : " that its address space may have (ulimit -v)");
 }
 
 void cause_put_killed(struct buf *out, const struct job_model *model, const struct job_process *killed,

@@ -88,12 +88,8 @@ static bool say_error(const struct job_end *end, struct cause *cause, const json
     }
     cause_cut(&cause->what, text ? text + strspn(text, " \t") : NULL);
     buf_puts(&cause->where, errors[error].what);
-    if (errors[error].error == ENOMEM && cause_address_limit(end->model)) {
-        buf_puts(&cause->where, " (its address space may have ");
-        text_size(&cause->where, cause_address_limit(end->model));
-        buf_puts(&cause->where, ": ulimit -v)");
-        cause_add(cause, end->model->end);
-    }
+    if (errors[error].error == ENOMEM)
+        cause_put_memory_limit(&cause->where, end, cause);
     cause->note = NOTE(cause_said, .what = cause_text(&cause->where), .text = cause_text(&cause->what),
                        .when = put_when(cause, end, record), .sure = sure);
     return true;
@@ -1019,11 +1015,8 @@ void cause_say_log(const struct job_end *end, struct cause *cause, const json_t 
         cause_end_sentence(&cause->what);
         buf_puts(&cause->said, ", at ");
         cause_cut(&cause->said, text_base(place));
-    } else if (tells_of_memory(cause_text(&cause->what)) && cause_address_limit(end->model)) {
-        buf_puts(&cause->said, " (its address space may have ");
-        text_size(&cause->said, cause_address_limit(end->model));
-        buf_puts(&cause->said, ": ulimit -v)");
-        cause_add(cause, end->model->end);
+    } else if (tells_of_memory(cause_text(&cause->what))) {
+        cause_put_memory_limit(&cause->said, end, cause);
     } else if (pattern && strcmp(pattern, "fortran_error") == 0) {
         cause_put_backtrace(&cause->said, end, record_seconds(record));
     }

@@ -514,6 +514,17 @@ static void test_address_limit(void **state)
            "allocate memory");
 }
 
+/* The smaller limit is what refused it: a task has one of data. */
+static void test_data_limit(void **state)
+{
+    put_matched(99.9, "out_of_memory", "error", "a.out: malloc: Cannot allocate memory");
+    PUT("{s:s, s:f, s:b, s:i, s:i, s:i, s:i}", "type", "end", "t", 100.0, "started", 1, "exit_code", 1, "signal", 0,
+        "address_limit_bytes", 200 << 20, "data_limit_bytes", 100 << 20);
+    expect(ask(ONE), NOTE_cause_said, false,
+           "probably there was not enough memory (its data may have 100 MB: ulimit -d): a.out: malloc: Cannot allocate "
+           "memory");
+}
+
 /* Whatever words a program has for it. */
 static void test_address_limit_of_words(void **state)
 {
@@ -2159,6 +2170,7 @@ int main(void)
         ROW(test_crash_in_template),
         ROW(test_limit),
         ROW(test_address_limit),
+        ROW(test_data_limit),
         ROW(test_address_limit_of_words),
         ROW(test_address_limit_of_crash),
         ROW(test_memory_of_several),

@@ -535,6 +535,8 @@ static const struct field end_fields[] = {
      .about = "why a program that something in the job did not find, although it is there, could not be executed"},
     {"address_limit_bytes", FIELD_BYTES, AT(address_limit_bytes), .flags = FIELD_WHERE_KNOWN,
      .about = "of the command, the limit of its address space (ulimit -v)"},
+    {"data_limit_bytes", FIELD_BYTES, AT(data_limit_bytes), .flags = FIELD_WHERE_KNOWN,
+     .about = "of the command, the limit of its data (ulimit -d)"},
     {"wall_seconds", FIELD_SECONDS, AT(wall_seconds)},
     {"cpu_seconds", FIELD_SECONDS, AT(cpu_seconds)},
     {0}};

@@ -309,8 +309,8 @@ struct end_record {
     bool started, core_dumped;
     int32_t exit_code, signal; /* -1, 0: none */
     const char *reason;
-    const char *unexecuted;      /* NULL: nothing is known of such */
-    int64_t address_limit_bytes; /* 0: none, or not known */
+    const char *unexecuted;                        /* NULL: nothing is known of such */
+    int64_t address_limit_bytes, data_limit_bytes; /* 0: none, or not known */
     double wall_seconds, cpu_seconds;
 };
 
