@@ -175,6 +175,32 @@ static const struct field failure_fields[] = {{"how", FIELD_TEXT, FIELD_AT(struc
                                               {"jobs", FIELD_COUNT, FIELD_AT(struct site_failure, jobs)},
                                               {0}};
 
+static void put_cause(struct buf *out, const void *at, const void *row, const void *all)
+{
+    static const char prefix[] = "cause_";
+    const char *cause = ((const struct site_reason *)row)->cause;
+    bool known = strncmp(cause, prefix, sizeof prefix - 1) == 0;
+    text_show(out, *cause ? cause + (known ? sizeof prefix - 1 : 0) : "not known");
+}
+
+static void put_reason(struct buf *out, const void *at, const void *row, const void *all)
+{
+    enum { REASON_COLUMNS = 120 };
+    text_cut_end(out, ((const struct site_reason *)row)->text, REASON_COLUMNS);
+}
+
+/* clang-format off */
+#define REASON(member) FIELD_AT(struct site_reason, member)
+static const struct field reason_fields[] = {
+    {"cause", FIELD_TEXT, REASON(cause), FIELD_ZERO_IS_NULL, .about = "the kind of its [note](notes.md); null: none is known", .column = {1, 2, -14, "Failures", .text = put_cause}},
+    {"jobs", FIELD_COUNT, REASON(jobs), .column = {2, 2, 6, "jobs"}},
+    {"text", FIELD_TEXT, REASON(text), .about = "the reason of the newest one; if none is known, how it failed", .column = {3, 2, 0, "reason of the newest", .text = put_reason}},
+    {"owner", FIELD_TEXT, REASON(owner), .about = "this and the next: which is the newest one"},
+    {"id", FIELD_TEXT, REASON(id)},
+    {0},
+};
+/* clang-format on */
+
 static json_t *failures_json(const void *row, const void *all)
 {
     const struct site *site = row;
@@ -209,6 +235,14 @@ static json_t *users_json(const void *row, const void *all)
     return list;
 }
 
+static json_t *reasons_json(const void *row, const void *all)
+{
+    json_t *list = json_array();
+    for (const struct site_reason *reason = ((const struct site *)row)->reasons; reason; reason = reason->hh.next)
+        json_array_append_new(list, fields_json(reason_fields, reason, row));
+    return list;
+}
+
 static json_t *jobs_json(const void *row, const void *all)
 {
     return json_integer(HASH_COUNT(((const struct site *)row)->jobs));
@@ -222,6 +256,7 @@ static const struct field site_fields[] = {
     {"jobs", FIELD_COUNT, .json = jobs_json},
     {"states", FIELD_LIST, .json = states_json, .of = count_fields},
     {"failures", FIELD_LIST, .json = failures_json, .of = failure_fields, .about = "how jobs failed, most first"},
+    {"reasons", FIELD_LIST, .json = reasons_json, .of = reason_fields, .about = "why jobs failed, or exit status 0 hides it, most first: those that are the same but for numbers and what stands in quotes are one"},
     {"nodes", FIELD_LIST, .json = nodes_json, .of = site_node_fields, .about = "by name"},
     {"users", FIELD_LIST, .json = users_json, .of = site_user_fields, .about = "most CPU time first"},
     {"problems", FIELD_LIST, .json = problems_json, .of = problem_fields, .about = "by rule"},
@@ -241,7 +276,13 @@ json_t *site_schema(void)
 
 /* ---- for people ---- */
 
-enum { SHOWN_NODES = 40, SHOWN_USERS = 20, SHOWN_FAILURES = 5, SHOWN_PROBLEMS = 25 /* of a rule */ };
+enum {
+    SHOWN_NODES = 40,
+    SHOWN_USERS = 20,
+    SHOWN_FAILURES = 5,
+    SHOWN_REASONS = 10,
+    SHOWN_PROBLEMS = 25 /* of a rule */
+};
 
 static void put_head(struct buf *out, const struct site *site)
 {
@@ -262,7 +303,7 @@ static void put_head(struct buf *out, const struct site *site)
         buf_printf(out, "%s%lld %s", i ? ", " : "", (long long)site->failures[i].jobs, site->failures[i].how);
     if (site->failure_count > SHOWN_FAILURES)
         buf_printf(out, ", %zu more", site->failure_count - SHOWN_FAILURES);
-    buf_puts(out, ": `scry ps --all` says why\n");
+    buf_putc(out, '\n');
 }
 
 /* Those with problems first; the rest as it stands. */
@@ -283,6 +324,17 @@ static void put_nodes(struct buf *out, const struct site *site)
             if (has_problem(site, node) == (turn == 0))
                 list[count++] = node;
     static const struct field_table table = {site_node_fields, "Nodes", SHOWN_NODES, "; scry site --json has all"};
+    if (list)
+        fields_table(out, &table, list, count, 0, site);
+}
+
+static void put_reasons(struct buf *out, const struct site *site)
+{
+    size_t count = 0;
+    _cleanup_(freep) const struct site_reason **list = calloc(HASH_COUNT(site->reasons) + 1, sizeof *list);
+    for (const struct site_reason *reason = list ? site->reasons : NULL; reason; reason = reason->hh.next)
+        list[count++] = reason;
+    static const struct field_table table = {reason_fields, "Failures", SHOWN_REASONS, "; scry site --json has all"};
     if (list)
         fields_table(out, &table, list, count, 0, site);
 }
@@ -361,6 +413,7 @@ void site_print(struct buf *out, const struct site *site, size_t columns)
     }
     put_nodes(out, site);
     put_users(out, site);
+    put_reasons(out, site);
     for (size_t i = 0; i < site->problem_count;) {
         buf_putc(out, '\n');
         i = put_rule(out, site, i);

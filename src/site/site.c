@@ -8,6 +8,7 @@
 #include "jobdir/text/text.h"
 #include "shm/waits.h"
 
+#include <ctype.h>
 #include <errno.h>
 #include <math.h>
 #include <stdio.h>
@@ -62,6 +63,8 @@ static const struct column {
     COLUMN(REAL, "last_t", last_t),
     COLUMN(REAL, "stalled_t", stalled_t),
     COLUMN(TEXT, "stalled_text", stalled_text),
+    COLUMN(TEXT, "cause", cause),
+    COLUMN(TEXT, "cause_text", cause_text),
 #undef COLUMN
 };
 enum { COLUMNS = sizeof columns / sizeof *columns };
@@ -204,20 +207,24 @@ static void count_state(struct site *site, const char *state)
 }
 
 /* A shell ends with 128 and the signal that ended its command. */
-static int count_failure(struct site *site, const struct site_job *job)
+static void put_how(const struct site_job *job, char *how, size_t size)
 {
     enum { OF_SHELL = 128, SIGNALS = 64 };
-    char how[64], room[32];
+    char room[32];
     int64_t signo = job->signal > 0 ? job->signal : job->exit_code > OF_SHELL ? job->exit_code - OF_SHELL : 0;
-    size_t i = 0;
     if (job->oom_kills > 0)
-        snprintf(how, sizeof how, "out of memory");
+        snprintf(how, size, "out of memory");
     else if (signo > 0 && signo <= SIGNALS)
-        snprintf(how, sizeof how, "%s", text_signal((int)signo, room, sizeof room));
+        snprintf(how, size, "%s", text_signal((int)signo, room, sizeof room));
     else if (job->exit_code > 0)
-        snprintf(how, sizeof how, "exit status %lld", (long long)job->exit_code);
+        snprintf(how, size, "exit status %lld", (long long)job->exit_code);
     else
-        snprintf(how, sizeof how, "%s", job->state);
+        snprintf(how, size, "%s", job->state);
+}
+
+static int count_failure(struct site *site, const char *how)
+{
+    size_t i = 0;
     while (i < site->failure_count && strcmp(site->failures[i].how, how) != 0)
         i++;
     if (i == sizeof site->failures / sizeof *site->failures)
@@ -243,6 +250,42 @@ static int by_failed_jobs(const void *a, const void *b)
             HASH_ADD_KEYPTR(hh, site->list, found->name, strlen(found->name), found); \
         } \
     } while (0)
+
+/* What a reason has in common with others of its kind. */
+static void put_common(struct buf *out, const char *text)
+{
+    enum { COMMON = 100 };
+    for (const char *at = text; *at && out->len < COMMON; at++) {
+        const char *end =
+            (*at == '\'' || *at == '"') && (at == text || !isalnum((unsigned char)at[-1])) ? strchr(at + 1, *at) : NULL;
+        if (end)
+            at = end;
+        else if (!isdigit((unsigned char)*at))
+            buf_putc(out, *at);
+    }
+}
+
+static int count_reason(struct site *site, const struct site_job *job, const char *how)
+{
+    _cleanup_(buf_done) struct buf common = BUF_INIT;
+    struct site_reason *reason;
+    buf_printf(&common, "%s ", job->cause);
+    put_common(&common, *job->cause_text ? job->cause_text : how);
+    const char *name = common.failed ? NULL : arena_dup(&site->memory, common.data, common.len);
+    const char *text = *job->cause_text ? job->cause_text : arena_dup(&site->memory, how, strlen(how));
+    if (!name || !text)
+        return -ENOMEM;
+    FIND_OR_ADD(site, reasons, reason, name);
+    if (!reason)
+        return -ENOMEM;
+    if (reason->jobs++ == 0) { /* they come newest first */
+        reason->cause = job->cause;
+        reason->text = text;
+        reason->owner = job->owner;
+        reason->id = job->id;
+    }
+    return 0;
+}
 
 static void most(double *number, double value)
 {
@@ -313,6 +356,11 @@ static int by_cpu(const struct site_user *a, const struct site_user *b)
     return a->cpu_seconds != b->cpu_seconds ? (a->cpu_seconds < b->cpu_seconds ? 1 : -1) : strcmp(a->name, b->name);
 }
 
+static int by_reason_jobs(const struct site_reason *a, const struct site_reason *b)
+{
+    return a->jobs != b->jobs ? (a->jobs < b->jobs ? 1 : -1) : strcmp(a->name, b->name);
+}
+
 static int by_jobs(const void *a, const void *b)
 {
     const struct site_count *left = a, *right = b;
@@ -323,8 +371,12 @@ static int sum_up(struct site *site)
 {
     int code = 0;
     for (const struct site_job *job = site->jobs; job && code == 0; job = job->hh.next) {
+        char how[64];
         count_state(site, job->state);
-        code = job->kind == SITE_WRONG ? count_failure(site, job) : 0;
+        put_how(job, how, sizeof how);
+        code = job->kind == SITE_WRONG ? count_failure(site, how) : 0;
+        if (code == 0 && (job->kind == SITE_WRONG || *job->cause))
+            code = count_reason(site, job, how);
         if (code == 0)
             code = add_node(site, job);
         if (code == 0)
@@ -341,6 +393,7 @@ static int sum_up(struct site *site)
     }
     HASH_SORT(site->nodes, by_name);
     HASH_SORT(site->users, by_cpu);
+    HASH_SORT(site->reasons, by_reason_jobs);
     qsort(site->states, site->state_count, sizeof *site->states, by_jobs);
     qsort(site->failures, site->failure_count, sizeof *site->failures, by_failed_jobs);
     return code;
@@ -370,6 +423,7 @@ void site_done(struct site *site)
     HASH_CLEAR(hh, site->jobs);
     HASH_CLEAR(hh, site->nodes);
     HASH_CLEAR(hh, site->users);
+    HASH_CLEAR(hh, site->reasons);
     free(site->problems);
     arena_done(&site->memory);
     *site = (struct site){0};
@@ -462,10 +516,21 @@ static bool throttled(const struct site_job *job, struct site_verdict *ret)
     return runs(job) && job->recent.minutes >= 2 && ret->value >= THROTTLED;
 }
 
+/* Of one that was ended, its reason says whether it went on in between. */
 static bool stalled(const struct site_job *job, struct site_verdict *ret)
 {
+    static const char *const causes[] = {"cause_standstill", "cause_stuck", "cause_mpi_stall", "cause_mpi_late"};
+    bool until_end = false;
+    for (size_t i = 0; i < sizeof causes / sizeof *causes; i++)
+        until_end |= job->kind == SITE_WRONG && strcmp(job->cause, causes[i]) == 0;
     ret->value = job->last_t - job->stalled_t;
     ret->of = -1;
+    if (until_end) {
+        ret->value = job->stalled_t >= 0 ? ret->value : 0;
+        buf_puts(&ret->text, job->cause_text);
+        buf_puts(&ret->advice, "scry report says where it stood");
+        return true;
+    }
     text_seconds(&ret->text, ret->value);
     buf_printf(&ret->text, " ago: %s", job->stalled_text ? job->stalled_text : "nothing of it moved");
     buf_puts(&ret->advice, "scry why says who waits for whom");
@@ -599,7 +664,7 @@ static bool node_crashes(const struct site_node *node, struct site_verdict *ret)
 /* clang-format off */
 const struct site_rule site_rules[] = {
     {"idle", "processors", "reserves processors, and uses less than 5 % of them", .of_job = idle},
-    {"stalled", "seconds", "runs, and nothing of it, or none of its ranks, moved", .of_job = stalled},
+    {"stalled", "seconds", "nothing of it, or none of its ranks, moved, while it runs or until it was ended", .of_job = stalled},
     {"thrashing", "share", "its node waits for memory, or swaps", .of_job = thrashing},
     {"one_rank", "seconds", "one rank computes, four times as much as the others on average", .of_job = one_rank},
     {"memory_short", "bytes", "used more than 95 % of the memory that it asked for, or was killed for it", .of_job = memory_short},

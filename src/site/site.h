@@ -30,7 +30,8 @@ enum site_state { SITE_RUNNING, SITE_AWAY /* unreachable, lost, unwatched */, SI
 /* A job. Texts are owned by the site's memory. Numbers that are unknown are negative. */
 struct site_job {
     int64_t key;
-    const char *owner, *id, *name, *node, *state, *batch_system, *batch_id, *stalled_text, *last_warning;
+    const char *owner, *id, *name, *node, *state, *batch_system, *batch_id, *stalled_text, *last_warning, *cause,
+        *cause_text;
     enum site_state kind;
     double started, last_t, wall_seconds, cpu_seconds, cpus_asked, time_asked_seconds, left_seconds, progress,
         stalled_t;
@@ -76,6 +77,16 @@ struct site_failure {
     int64_t jobs;
 };
 
+/* Why: jobs whose reasons are the same but for numbers and what stands in quotes. */
+struct site_reason {
+    const char *name;       /* what is the same */
+    const char *cause;      /* the kind of the reason's note; "": none is known, and text is how they failed */
+    const char *text;       /* of the newest one, */
+    const char *owner, *id; /* which is this */
+    int64_t jobs;
+    UT_hash_handle hh;
+};
+
 /* A rule that holds for a job, or a node. */
 struct site_problem {
     const struct site_rule *rule;
@@ -97,6 +108,7 @@ struct site {
     size_t state_count;
     struct site_failure failures[32]; /* most jobs first; of more kinds the rest are not counted */
     size_t failure_count;
+    struct site_reason *reasons; /* hash, most jobs first */
     struct site_problem *problems;
     size_t problem_count, problem_room;
     struct arena memory;

@@ -168,6 +168,11 @@ static const char *const steps[SCHEMA_VERSION] = {
     "ALTER TABLE jobs ADD COLUMN age @REAL@ NOT NULL DEFAULT 0;",
 
     "ALTER TABLE jobs ADD COLUMN is_signed SMALLINT;",
+
+    /* job.json had it before. */
+    "ALTER TABLE jobs ADD COLUMN cause TEXT;"
+    "ALTER TABLE jobs ADD COLUMN cause_text TEXT;"
+    "UPDATE jobs SET cause = info -> 'cause' ->> 'note', cause_text = info -> 'cause' ->> 'text' WHERE info IS NOT NULL;",
 };
 
 /* Made anew by every version that finds another one. */
@@ -192,7 +197,7 @@ static const char views[] =
     " warnings, last_warning, log_errors, crashes, commands_failed, stalls, last_stall, oom_kills,"
     " CASE WHEN progress_total > 0.000001 THEN progress_done / progress_total END AS progress,"
     " CASE WHEN ended IS NULL THEN progress_left_seconds END AS progress_left_seconds,"
-    " heard, @TIME(heard)@ AS heard_at, last_t, stalled_t, stalled_text, is_signed"
+    " heard, @TIME(heard)@ AS heard_at, last_t, stalled_t, stalled_text, is_signed, cause, cause_text"
     " FROM jobs;"
     "CREATE VIEW node_list AS SELECT"
     " node, count(*) AS jobs, sum(CASE WHEN state = 'running' THEN 1 ELSE 0 END) AS running,"

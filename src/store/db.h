@@ -115,6 +115,6 @@ int db_query(struct db *db, const char *sql, const struct db_value *parameters, 
 /* *ret_value stays if there is no row, or null in it. */
 int db_query_integer(struct db *db, const char *sql, const struct db_value *parameters, int count, int64_t *ret_value,
                      struct err *err);
-enum { SCHEMA_VERSION = 4 };
+enum { SCHEMA_VERSION = 5 };
 
 #endif

@@ -40,6 +40,8 @@ static const struct column {
     COLUMN(NULLABLE_TEXT, last_warning),
     COLUMN(NULLABLE_TEXT, last_stall),
     COLUMN(NULLABLE_TEXT, stalled_text),
+    COLUMN(NULLABLE_TEXT, cause),
+    COLUMN(NULLABLE_TEXT, cause_text),
     COLUMN(NULLABLE_REAL, started),
     COLUMN(NULLABLE_REAL, ended),
     COLUMN(REAL, last_t),
@@ -483,6 +485,7 @@ static void apply_result(struct job_row *row, const json_t *result)
 void row_apply_info(struct job_row *row, const json_t *info)
 {
     const json_t *batch = json_object_get(info, "batch"), *result = json_object_get(info, "result");
+    const json_t *cause = json_object_get(info, "cause");
     double started = json_number_value(json_object_get(info, "started_ns")) / 1e9;
     char *text = json_dumps(info, JSON_COMPACT | JSON_REAL_PRECISION(15));
     if (text && strlen(text) <= INFO_MOST) {
@@ -500,6 +503,8 @@ void row_apply_info(struct job_row *row, const json_t *info)
         row->started = started;
     if (json_is_object(result))
         apply_result(row, result);
+    row_set_text(&row->cause, json_string_value(json_object_get(cause, "note")));
+    row_set_text(&row->cause_text, json_string_value(json_object_get(cause, "text")));
     if (json_is_object(batch)) {
         row_set_text(&row->batch_system, member_text(batch, "system"));
         row_set_text(&row->batch_id, member_text(batch, "id"));

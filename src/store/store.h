@@ -37,7 +37,7 @@ enum { ROW_NULL = -1 };
 
 struct job_row {
     char *name, *node, *command, *state, *reason, *dir, *boot_id, *address, *info, *batch_system, *batch_id;
-    char *last_warning, *last_stall, *stalled_text;
+    char *last_warning, *last_stall, *stalled_text, *cause, *cause_text;
     double started, ended, last_t, age, heard, lease_seconds, clock, wall_seconds, cpu_seconds, cpus_asked;
     double time_asked_seconds, cpus_limit, progress_done, progress_total, progress_left_seconds, stalled_t;
     int64_t exit_code, signal, complete, known_seq, last_seq, records, lost, refused, connected, rss_bytes;

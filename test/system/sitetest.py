@@ -22,7 +22,7 @@ class Maker:
 
     def job(self, name, minutes=20, user="ada", node="n1", cpus=4, cpus_asked=4, memory_asked=8 * GB, used=3.0, rss=4 * GB, pressure=0.01,
             iowait=0.01, load=3.0, available=20 * GB, swap=0, throttled=0.0, oom_kills=0, extra=(), ranks=(), state="finished", batch=True,
-            time_limit=None):
+            time_limit=None, exit_code=0, cause=None):
         """`used`: processors; `extra`: more records; `ranks`: seconds that each computed."""
         path = os.path.join(self.folder, name)
         shutil.rmtree(path, ignore_errors=True)
@@ -45,7 +45,7 @@ class Maker:
         records += extra
         records.sort(key=lambda record: record["t"])
         if state != "running":
-            records.append({"t": seconds, "type": "end", "started": True, "exit_code": 0, "signal": 0, "reason": None, "core_dumped": False,
+            records.append({"t": seconds, "type": "end", "started": True, "exit_code": exit_code, "signal": 0, "reason": None, "core_dumped": False,
                             "wall_seconds": seconds, "cpu_seconds": used * seconds})
         for seq, record in enumerate(records):
             spool.append(json.dumps({**record, "seq": seq}))
@@ -54,7 +54,8 @@ class Maker:
         info = dict(self.info, id=name, name=name.rstrip("0123456789"), host=node, user=user)
         info["batch"] = {"system": "slurm", "id": "7", "cpus": cpus_asked, "memory_bytes": memory_asked,
                          "time_limit_seconds": time_limit} if batch else None
-        info["result"] = dict(self.info["result"], exit_code=0, signal=0, wall_seconds=seconds, cpu_seconds=used * seconds,
+        info["cause"] = {"kind": "cause", "note": cause[0], "fields": {}, "text": cause[1]} if cause else None
+        info["result"] = dict(self.info["result"], exit_code=exit_code, signal=0, wall_seconds=seconds, cpu_seconds=used * seconds,
                               peak_rss_bytes=rss, peak_tree_rss_bytes=rss)
         with open(os.path.join(path, "job.json"), "w", encoding="utf-8") as file:
             json.dump(info, file)

@@ -65,6 +65,7 @@ class Site(SiteCase):
         make("thrashing", pressure=0.5, node="n2")
         make("swapping", iowait=0.5, swap=8 * GB, node="n3")
         make("stalled", extra=stalled)
+        make("stood", exit_code=143, cause=("cause_stuck", "probably a deadlock, until it was ended"))
         make("short", rss=int(7.9 * GB))
         make("killed", oom_kills=2, node="n4")
         make("unlimited", oom_kills=2, node="n6", memory_asked=None)
@@ -76,12 +77,12 @@ class Site(SiteCase):
                                               "left_seconds": 9000}])
         make("heavy", load=40.0, available=GB, node="n5")
         names = [os.path.basename(path) for path in self.maker.made]
-        over = {"unused", "killed", "alone"}
+        over = {"unused", "killed", "alone", "stood"}
         self.maker.take(self.record, running=set(names) - over)
         said = self.site()
         jobs, nodes = self.found(said)
         self.assertEqual(jobs, {
-            "idle": {"idle"}, "unused": {"unused"}, "thrashing": {"thrashing"}, "swapping": {"thrashing"}, "stalled": {"stalled"},
+            "idle": {"idle"}, "unused": {"unused"}, "thrashing": {"thrashing"}, "swapping": {"thrashing"}, "stalled": {"stalled"}, "stood": {"stalled"},
             "short": {"memory_short"}, "killed": {"memory_short"}, "unlimited": {"memory_short"}, "wide": {"memory_unused"}, "throttled": {"throttled"},
             "alone": {"one_rank"}, "late": {"overtime"}})
         self.assertEqual(nodes, {"n2": {"memory"}, "n3": {"disk"}, "n6": {"memory"}, "n5": {"memory", "overloaded"}})
@@ -89,6 +90,7 @@ class Site(SiteCase):
         self.assertIn("0.01 of 4 reserved processors", texts["idle"]["text"])
         self.assertAlmostEqual(texts["idle"]["value"], 0.01, 3)
         self.assertIn("all wait for rank 1", texts["stalled"]["text"])
+        self.assertEqual(texts["stood"]["text"], "probably a deadlock, until it was ended")
         self.assertIn("1.0 GB of 32 GB", texts["wide"]["text"])
         self.assertIn("ask for 1.2 GB", texts["wide"]["advice"])
         self.assertIn("rank 0 of 4 computed 15 min", texts["alone"]["text"])
@@ -154,22 +156,41 @@ class Site(SiteCase):
         self.assertEqual(run.returncode, 3)
         self.scry("record", "-q", "--import", self.box.path("bad"))
         shown = self.scry("site", "--since", "1h").stdout
-        self.assertRegex(shown, r"\n  failed +1 exit status 3: `scry ps --all` says why\n")
+        self.assertRegex(shown, r"\n  failed +1 exit status 3\n")
+        self.assertRegex(shown, r"\n  not known +1  exit status 3\n")
         self.assertIn("\nNo job or node has another problem that scry knows.\n", shown)
         self.assertEqual(self.site("--since", "1h")["failures"], [{"how": "exit status 3", "jobs": 1}])
 
+    def test_reasons(self):
+        """What failed most, and why: reasons that are the same but for numbers and names are one; so is what exit status 0 hides."""
+        for number, name in enumerate("abc"):
+            self.maker.job(f"said{number}", exit_code=1, cause=("cause_log", f"probably what stderr says: step {number}: cannot open '{name}.nc'"))
+        self.maker.job("hidden", cause=("hidden_failure", "the exit status is 0, but rank 2 crashed"))
+        self.maker.job("silent", exit_code=139)
+        self.maker.take(self.record)
+        said = self.site()["reasons"]
+        newest = said[0].pop("id"), said[0].pop("text")
+        self.assertIn(newest, [(f"said{number}", f"probably what stderr says: step {number}: cannot open '{name}.nc'") for number, name in enumerate("abc")])
+        self.assertEqual(said, [
+            {"cause": "cause_log", "jobs": 3, "owner": "ada"},
+            {"cause": None, "jobs": 1, "text": "SIGSEGV", "owner": "ada", "id": "silent"},
+            {"cause": "hidden_failure", "jobs": 1, "text": "the exit status is 0, but rank 2 crashed", "owner": "ada", "id": "hidden"}])
+        self.assertRegex(self.scry("site").stdout, r"\nFailures +jobs  reason of the newest\n  log +3  probably what stderr says: step \d: cannot open '[abc].nc'\n  not known +1  SIGSEGV\n  hidden_failure +1  the exit ")
+
     def test_older_format(self):
         """A record of the first format is brought up to date by the recorder, and only by it."""
-        self.maker.job("idle")
+        self.maker.job("idle", exit_code=1, cause=("cause_log", "probably what stderr says: no input"))
         self.maker.take(self.record)
         self.record.query("DROP VIEW job_list; DROP VIEW node_list; DROP VIEW minute_list; DROP TABLE ranks; DROP TABLE exported;"
                           "DROP INDEX jobs_node; ALTER TABLE jobs DROP COLUMN stalled_t; ALTER TABLE jobs DROP COLUMN stalled_text;"
                           "ALTER TABLE jobs DROP COLUMN age; ALTER TABLE jobs DROP COLUMN is_signed;"
+                          "ALTER TABLE jobs DROP COLUMN cause; ALTER TABLE jobs DROP COLUMN cause_text;"
                           "ALTER TABLE minutes DROP COLUMN node_swap_used_bytes; ALTER TABLE minutes DROP COLUMN throttled;"
                           "UPDATE meta SET version = 1, scry = '0.1'", self.database)
         self.assertIn("brings it up to date", self.scry("site", status=1).stderr)
-        self.maker.take(self.record)
-        self.assertEqual(self.site()["jobs"], 1)
+        self.scry("record", "-q", "--import", self.maker.job("other"))
+        said = self.site()
+        self.assertEqual((said["jobs"], said["reasons"][0]["text"]), (2, "probably what stderr says: no input"))
 
 
 class RecorderCase(SiteCase):
