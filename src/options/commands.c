@@ -124,10 +124,11 @@ const struct command_row command_rows[COMMANDS] = {
         "without stopping it. Without KEY=VALUE: shows the settings.\n",
         NULL, "scry set @last trace='file:ocean.c !fn:get_*' min-time=1ms", WORDS_SETTINGS, 1, SIZE_MAX},
     [COMMAND_STOP] = {
-        "stop", "End a running job",
+        "stop", "End a running job, or what one has left",
         {"[--kill] JOB"},
-        "Sends SIGTERM to the command of a running job, wherever it runs: programs that\n"
-        "handle it can write their results. The job's record says who asked for it.\n",
+        "Sends SIGTERM to all processes of a running job, wherever it was started:\n"
+        "programs that handle it can write their results. The job's record says who\n"
+        "asked for it. Of a job that has ended: to what it has left running.\n",
         "Exit status: 0 if the signal was sent; 1, 2 for errors.\n",
         "scry stop @last", WORDS_JOBS, 1, 1},
     [COMMAND_RM] = {

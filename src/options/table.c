@@ -155,7 +155,7 @@ const struct option_row option_rows[] = {
      "job node process script python function log warning mpi rule setting"},
     {"since", 0, "T", OPTION_MOMENT, WATCH, 0, "begin so long after the job's start: seconds, or with a unit as in 20ms"},
     {"grep", 0, "REGEX", OPTION_TEXT, WATCH, 0, "show only lines that match (POSIX extended)"},
-    {"kill", 0, NULL, OPTION_SWITCH, STOP, 0, "send SIGKILL: it ends at once, and can do nothing about it"},
+    {"kill", 0, NULL, OPTION_SWITCH, STOP, 0, "send SIGKILL: they end at once, and can do nothing about it"},
     {"format", 'f', "FORMAT", OPTION_CHOICE, EXPORT, 0, "as above", NULL, 
      "chrome folded folded-cpu folded-waiting folded-samples csv messages spacetime"},
     {"output", 'o', "FILE", OPTION_FILE, EXPORT, 0, "write here; - is standard output"},

@@ -5,6 +5,7 @@
 #include "base/system/clock.h"
 #include "base/system/file.h"
 #include "base/system/proc_file.h"
+#include "base/system/process.h"
 #include "jobdir/text/text.h"
 #include "task/advance.h"
 #include "task/launch.h"
@@ -170,13 +171,6 @@ static bool put_member(struct members *members, const struct member *member)
     return true;
 }
 
-/* Is it scry itself, for this job or for all? */
-static bool is_scrys(const struct proc_stat *process)
-{
-    const char *name = process->comm;
-    return strcmp(name, "scry") == 0 || strncmp(name, "scry-", 5) == 0 || strncmp(name, "job-", 4) == 0;
-}
-
 /* Does it say that it is of this task? So what has left its session and its parents is found, too. What scry has for all
  * jobs may have been started by one. */
 static bool says_it_is(const struct proc_stat *process, const char *task)
@@ -184,7 +178,7 @@ static bool says_it_is(const struct proc_stat *process, const char *task)
     char path[PROC_PATH_SIZE], variable[128];
     _cleanup_(freep) char *text = NULL;
     size_t size = 0;
-    if (!task || is_scrys(process))
+    if (!task || process_is_scrys(process->comm))
         return false;
     int len = snprintf(variable, sizeof variable, "SCRY_TASK=%s", task);
     proc_path(path, process->pid, 0, "environ");
@@ -216,7 +210,7 @@ static void members_look(const struct task_kin *kin, struct members *ret_members
                                 stat.resident_bytes,
                                 stat.session == kin->session || stat.pid == kin->command ||
                                     (stat.start_ticks >= kin->since_ticks && says_it_is(&stat, kin->task)),
-                                is_scrys(&stat),
+                                process_is_scrys(stat.comm),
                                 ""};
         snprintf(member.name, sizeof member.name, "%.15s", stat.comm);
         if (stat.state != 'Z' && !put_member(ret_members, &member))

@@ -326,28 +326,53 @@ class Stopped(CheckedCase):
         self.assertEqual(job.stdout.readline(), "ready\n")
         done = self.box.run(self.box.scry("stop", "stubborn"))
         self.assertEqual((done.returncode, done.stderr), (0, ""))
-        self.assertRegex(done.stdout, r"^SIGTERM was sent to the command of job \S+; if it goes on: scry stop --kill\n$")
+        self.assertRegex(done.stdout, r"^SIGTERM was sent to all processes of job \S+; if one goes on: scry stop --kill\n$")
         self.assertEqual(job.stdout.readline(), "asked\n")
         self.assertEqual(self.box.run(self.box.scry("stop", "--kill", "@last")).returncode, 0)
         self.assertEqual(job.wait(), 128 + signal.SIGKILL)
         self.assertIn("somebody asked for it by scry stop", self.box.run(self.box.scry("report", "@last")).stdout)
         done = self.box.run(self.box.scry("stop", "@last"))
         self.assertEqual(done.returncode, 1)
-        self.assertIn("only a running job can be ended", done.stderr)
+        self.assertIn("has ended, and nothing that it left runs here", done.stderr)
+
+    def test_stop_of_script(self):
+        """All processes of the job get it, and not only its shell."""
+        job = self.start_run("-q", "--name", "script", "sh", "-c", "sleep 1000 & echo $!; sleep 1001; exit 3")
+        left = int(job.stdout.readline())
+        self.assertEqual(self.box.run(self.box.scry("stop", "script")).returncode, 0)
+        job.wait()
+        wait_until(lambda: process_gone(left))
+        self.assertRegex(self.box.run(self.box.scry("report", "@last")).stdout, r"reason +\w+ was killed by SIGTERM, probably because somebody asked for it by scry stop\n")
+
+    def test_stop_of_what_is_left(self):
+        """Of a job that has ended, what it left; nothing that only looks like it."""
+        job = self.start_run("-q", "--name", "leaver", "sh", "-c", "(trap '' TERM; sleep 1000 & echo $!; wait) & exit 0")
+        left = int(job.stdout.readline())
+        other = subprocess.Popen(["sleep", "1000"])
+        try:
+            self.assertEqual(job.wait(), 0)
+            for options, signal_name, more in (((), "SIGTERM", "; if one goes on: scry stop --kill"), (("--kill",), "SIGKILL", "")):
+                done = self.box.run(self.box.scry("stop", *options, "leaver"))
+                self.assertEqual((done.returncode, done.stderr), (0, ""))
+                self.assertRegex(done.stdout, rf"^{signal_name} was sent to what still runs of job \S+, which has ended: .*sleep \(pid {left}\).*{more}\n$")
+            wait_until(lambda: process_gone(left))
+            self.assertIsNone(other.poll())
+            self.assertIn("nothing that it left runs here", self.box.run(self.box.scry("stop", "leaver")).stderr)
+        finally:
+            other.kill()
+            other.wait()
 
     def test_stop_unwatched(self):
-        """Whose scry run was killed: first the command, then what that left, then there is nothing."""
+        """Whose scry run was killed: the command, and what that left; then there is nothing."""
         run = self.start_run("-q", "--name", "orphan", "sh", "-c", "sleep 1000 & echo $$ $!; wait; exit 3")
         command, left = map(int, run.stdout.readline().split())
         try:
             run.kill()
             run.wait()
-            for pid, said in ((command, rf"to the command of job \S+ \(pid {command}\), whose scry run was killed: nobody watches it"),
-                              (left, rf"to what the command of job \S+ has left, whose scry run was killed: sleep \(pid {left}\)")):
-                done = self.box.run(self.box.scry("stop", "orphan"))
-                self.assertEqual((done.returncode, done.stderr), (0, ""))
-                self.assertRegex(done.stdout, rf"^SIGTERM was sent {said}; if it goes on: scry stop --kill\n$")
-                wait_until(lambda: process_gone(pid))
+            done = self.box.run(self.box.scry("stop", "orphan"))
+            self.assertEqual((done.returncode, done.stderr), (0, ""))
+            self.assertRegex(done.stdout, rf"^SIGTERM was sent to what still runs of job \S+, whose scry run was killed: sh \(pid {command}\), sleep \(pid {left}\); if one goes on: scry stop --kill\n$")
+            wait_until(lambda: process_gone(command) and process_gone(left))
         finally:
             for pid in (command, left):
                 if not process_gone(pid):

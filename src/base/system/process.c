@@ -80,6 +80,23 @@ int spawn_program(const struct spawn *spawn, pid_t *ret_pid)
     return -code;
 }
 
+bool process_is_scrys(const char *name)
+{
+    static const char *const names[] = {"scry",
+                                        TRACER_PROCESS_NAME,
+                                        GUARD_PROCESS_NAME,
+                                        WITNESS_PROCESS_NAME,
+                                        SCRIBE_PROCESS_NAME,
+                                        OBSERVER_PROCESS_NAME,
+                                        PUBLISHER_PROCESS_NAME,
+                                        PROFILE_PROCESS_NAME,
+                                        PARTS_PROCESS_NAME};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (strcmp(name, names[i]) == 0)
+            return true;
+    return strncmp(name, "scry-", strlen("scry-")) == 0;
+}
+
 const char *user_name(uid_t uid, char *ret_name, size_t size)
 {
     const struct passwd *entry = getpwuid(uid);

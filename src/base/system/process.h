@@ -6,6 +6,7 @@
 
 #include <limits.h>
 #include <stddef.h>
+#include <stdbool.h>
 #include <sys/types.h>
 
 /*
@@ -60,6 +61,10 @@ const char *user_name(uid_t uid, char *ret_name, size_t size);
 #define OBSERVER_PROCESS_NAME "job-observer"
 #define PUBLISHER_PROCESS_NAME "job-publisher"
 #define PROFILE_PROCESS_NAME "job-profile"
+#define PARTS_PROCESS_NAME "job-parts"
+
+/* Is it one of these, or scry, or what that starts for all jobs of a user? What ends a job leaves it alone. */
+bool process_is_scrys(const char *name);
 
 /* Where the libraries are that scry loads into programs. */
 

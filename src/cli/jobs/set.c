@@ -16,6 +16,7 @@
 #include "base/data/cleanup.h"
 #include "base/system/log.h"
 #include "base/system/proc_file.h"
+#include "base/system/process.h"
 #include "cli/common/cli.h"
 #include "cli/common/find.h"
 #include "cli/common/nodes.h"
@@ -350,14 +351,15 @@ static int stop_running(const struct found_job *job, const char *name, int signo
     Omis_reply reply = client_ask(&text);
     int status = reply ? refusal_explain(reply, NULL) : EXIT_ERRORS;
     if (status == 0)
-        printf("%s was sent to the command of job %s%s\n", signo == SIGKILL ? "SIGKILL" : "SIGTERM", name,
-               signo == SIGKILL ? "" : "; if it goes on: scry stop --kill");
+        printf("%s was sent to all processes of job %s%s\n", signo == SIGKILL ? "SIGKILL" : "SIGTERM", name,
+               signo == SIGKILL ? "" : "; if one goes on: scry stop --kill");
     omis_reply_free(reply);
     omis_finalize();
     return status;
 }
 
-/* Processes that say by their environment that they are the job's. How many got the signal; *ret_names: which. */
+/* Processes that say by their environment that they are the job's: nobody else can have them say so. How many got the signal;
+ * *ret_names: which. */
 static size_t signal_left(const char *path, int signo, struct buf *ret_names)
 {
     enum { NAMED_MOST = 8 };
@@ -368,7 +370,7 @@ static size_t signal_left(const char *path, int signo, struct buf *ret_names)
         pid_t pid = (pid_t)strtol(entry->d_name, NULL, 10);
         uint64_t ticks = pid > 0 && pid != getpid() && job_has_process(path, pid) ? job_process_ticks(pid) : 0;
         proc_comm(pid, 0, name, sizeof name);
-        if (!ticks || job_process_signal(pid, ticks, signo) < 0)
+        if (!ticks || process_is_scrys(name) || job_process_signal(pid, ticks, signo) < 0)
             continue;
         if (count++ < NAMED_MOST) {
             buf_puts(ret_names, count == 1 ? "" : ", ");
@@ -383,33 +385,25 @@ static size_t signal_left(const char *path, int signo, struct buf *ret_names)
     return count;
 }
 
-/* Its scry run was killed, so no monitor passes the signal on. The command gets it, or, if that has ended, what it has left. */
-static int stop_unwatched(const struct found_job *job, const struct job_info *info, enum job_state state, int signo,
-                          struct err *err)
+/* Its scry run has ended, or was killed, so no monitor knows its processes. */
+static int stop_left(const struct found_job *job, const struct job_info *info, enum job_state state, int signo,
+                     struct err *err)
 {
     _cleanup_(buf_done) struct buf names = BUF_INIT;
-    const char *signal = signo == SIGKILL ? "SIGKILL" : "SIGTERM";
-    const char *more = signo == SIGKILL ? "" : "; if it goes on: scry stop --kill";
     if (state == JOB_UNWATCHED && !job_has_process(job->path, info->root))
         return err_set(err, -EPERM,
                        "job %s is unwatched, for its scry run was killed, and process %d does not say that it is its "
                        "command: kill %d ends it",
                        info->id, (int)info->root, (int)info->root);
-    int code = state == JOB_UNWATCHED ? job_process_signal(info->root, info->root_ticks, signo) : -ESRCH;
-    if (code == 0)
-        printf("%s was sent to the command of job %s (pid %d), whose scry run was killed: nobody watches it%s\n",
-               signal, info->id, (int)info->root, more);
-    if (code == 0)
-        return 0;
-    if (code != -ESRCH)
-        return err_errno(err, code, "cannot signal process %d, the command of job %s", (int)info->root, info->id);
     if (!signal_left(job->path, signo, &names))
         return err_set(err, -ESRCH,
-                       "job %s is lost: neither its command nor its scry run is there any more, and nothing that they "
-                       "left runs here",
+                       state == JOB_ENDED ? "job %s has ended, and nothing that it left runs here"
+                                          : "job %s is lost: neither its command nor its scry run is there any more, "
+                                            "and nothing that they left runs here",
                        info->id);
-    printf("%s was sent to what the command of job %s has left, whose scry run was killed: %s%s\n", signal, info->id,
-           names.data, more);
+    printf("%s was sent to what still runs of job %s, %s: %s%s\n", signo == SIGKILL ? "SIGKILL" : "SIGTERM", info->id,
+           state == JOB_ENDED ? "which has ended" : "whose scry run was killed", names.data,
+           signo == SIGKILL ? "" : "; if one goes on: scry stop --kill");
     return 0;
 }
 
@@ -422,9 +416,9 @@ int cmd_stop(const struct options *options)
     _cleanup_(buf_done) struct buf shown = BUF_INIT;
     int signo = options_on(options, "kill") ? SIGKILL : SIGTERM, status = 0;
     int code = job_find_running(options->words[0], &job, &info, &state, &err);
-    bool left = code == 0 && (state == JOB_UNWATCHED || state == JOB_LOST) && !job.remote && is_here(&info);
-    if (left) {
-        code = stop_unwatched(&job, &info, state, signo, &err);
+    bool over = state == JOB_ENDED || state == JOB_UNWATCHED || state == JOB_LOST;
+    if (code == 0 && over && !job.remote && is_here(&info)) {
+        code = stop_left(&job, &info, state, signo, &err);
     } else if (code == 0 && (code = reach_running(&job, &info, state, "end", "ended", &err)) == 0) {
         text_show(&shown, job.remote ? options->words[0] : text_base(job.dir));
         status = stop_running(&job, shown.data ? shown.data : "", signo);

@@ -19,6 +19,7 @@
 #include "base/system/clock.h"
 #include "base/system/file.h"
 #include "base/system/pause.h"
+#include "base/system/process.h"
 #include "client/client.h"
 #include "job/parts/fetch.h"
 #include "jobdir/record/info.h"
@@ -258,7 +259,7 @@ static void follow(struct parts *parts)
 int main(int argc, char **argv)
 {
     char job[PATH_MAX], id[256], line[512];
-    prctl(PR_SET_NAME, "job-parts");
+    prctl(PR_SET_NAME, PARTS_PROCESS_NAME);
     if (!fgets(job, sizeof job, stdin) || !fgets(id, sizeof id, stdin))
         return EXIT_FAILURE;
     job[strcspn(job, "\n")] = id[strcspn(id, "\n")] = '\0';

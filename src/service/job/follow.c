@@ -7,6 +7,7 @@
 #include "base/data/cleanup.h"
 #include "base/data/grow.h"
 #include "base/system/clock.h"
+#include "base/system/process.h"
 #include "lang/put.h"
 #include "shm/waits.h"
 
@@ -245,6 +246,13 @@ static void hold_pidfd(struct job_follow *follow, struct tracked *process)
     follow->pidfds += process->pidfd >= 0;
 }
 
+/* By the time of its fork, as perf reports it. */
+static bool began_then(const struct tracked *process, const struct proc_stat *stat)
+{
+    uint64_t start_ns = ticks_to_ns(stat->start_ticks);
+    return (start_ns > process->start_ns ? start_ns - process->start_ns : process->start_ns - start_ns) < SAME_START_NS;
+}
+
 /* The process was not held while it lived. Perhaps nobody has waited for it yet; else its number may be another's now.
  */
 static void hold_late(struct job_follow *follow, struct tracked *process)
@@ -255,9 +263,7 @@ static void hold_late(struct job_follow *follow, struct tracked *process)
         return;
     bool same = proc_stat_read(process->pid, 0, &stat) == 0;
     if (same) {
-        uint64_t start_ns = ticks_to_ns(stat.start_ticks);
-        uint64_t apart = start_ns > process->start_ns ? start_ns - process->start_ns : process->start_ns - start_ns;
-        same = apart < SAME_START_NS;
+        same = began_then(process, &stat);
     }
     if (!same) {
         close(process->pidfd);
@@ -674,15 +680,32 @@ bool job_follow_knows(const struct job_follow *follow, pid_t pid)
     return job_follow_find(follow, pid) != NULL;
 }
 
-int job_follow_signal(const struct job_follow *follow, int signo)
+/* To the process, if that is still the one that began then. */
+static int signal_one(pid_t pid, uint64_t start_ticks, const struct tracked *process, int signo)
 {
     struct proc_stat stat;
-    _cleanup_(closep) int fd = proc_pidfd(follow->root);
+    _cleanup_(closep) int fd = proc_pidfd(pid);
     if (fd < 0)
         return fd;
-    if (proc_stat_read(follow->root, 0, &stat) < 0 || stat.start_ticks != follow->root_ticks)
+    if (proc_stat_read(pid, 0, &stat) < 0 ||
+        !(start_ticks ? stat.start_ticks == start_ticks : began_then(process, &stat)))
         return -ESRCH;
-    return proc_signal(fd, signo);
+    return process && process_is_scrys(stat.comm) ? 0 : proc_signal(fd, signo);
+}
+
+int job_follow_signal(struct job_follow *follow, int signo)
+{
+    struct tracked *process, *next;
+    int code = signal_one(follow->root, follow->root_ticks, NULL, signo);
+    if (code < 0 || (signo != SIGTERM && signo != SIGINT && signo != SIGKILL))
+        return code;
+    job_follow_drain(follow);
+    if (follow->polled)
+        scan_tree(follow);
+    HASH_ITER(hh, follow->alive, process, next)
+    if (process->pid != follow->root && !process->over)
+        signal_one(process->pid, process->start_ticks, process, signo);
+    return 0;
 }
 
 /* ---- making ---- */

@@ -253,12 +253,12 @@ static void follow_alive(bool late)
     assert_int_equal(row[6].integer.bits, 1);                /* threads */
     arena_done(&answer.arena);
     /* the root dies; its child becomes ours and is followed on, then dies by a signal */
-    assert_int_equal(job_follow_signal(follow, SIGTERM), 0);
+    assert_int_equal(job_follow_signal(follow, SIGHUP), 0);
     waitpid(held.pid, NULL, 0);
     assert_int_equal(job_follow_signal(follow, SIGTERM), -ESRCH);
     take_until(follow, ALIVE_COUNT, 1, &answer);
     assert_non_null(find_ended(&answer, held.pid));
-    assert_int_equal(find_ended(&answer, held.pid)[5].integer.bits, SIGTERM);
+    assert_int_equal(find_ended(&answer, held.pid)[5].integer.bits, SIGHUP);
     arena_done(&answer.arena);
     kill(child, SIGKILL);
     waitpid(child, NULL, 0);
@@ -266,6 +266,28 @@ static void follow_alive(bool late)
     assert_int_equal(number(&answer, ALIVE_COUNT), 0);
     assert_int_equal(find_ended(&answer, child)[5].integer.bits, SIGKILL);
     arena_done(&answer.arena);
+    job_follow_free(follow);
+    prctl(PR_SET_CHILD_SUBREAPER, 0);
+}
+
+/* What ends jobs reaches all of it. */
+static void test_signal_all(void **state)
+{
+    prctl(PR_SET_CHILD_SUBREAPER, 1);
+    struct held held = hold(wait_for_signal);
+    struct job_follow *follow = NULL;
+    struct answer answer;
+    struct err err = {0};
+    int status = 0;
+    assert_int_equal(job_follow_new(&follow, held.pid, NULL, &err), 0);
+    let_go(&held);
+    take_until(follow, ALIVE_COUNT, 2, &answer);
+    pid_t child = child_of(&answer, held.pid);
+    arena_done(&answer.arena);
+    assert_int_equal(job_follow_signal(follow, SIGTERM), 0);
+    waitpid(held.pid, NULL, 0);
+    waitpid(child, &status, 0);
+    assert_int_equal(status, SIGTERM);
     job_follow_free(follow);
     prctl(PR_SET_CHILD_SUBREAPER, 0);
 }
@@ -465,6 +487,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_short_processes),
         cmocka_unit_test(test_alive),
+        cmocka_unit_test(test_signal_all),
         cmocka_unit_test(test_late),
         cmocka_unit_test(test_seen),
         cmocka_unit_test(test_unseen),
