@@ -89,10 +89,11 @@ double log_progress_left_seconds(const struct log_progress *progress);
 enum log_progress_form {
     LOG_PROGRESS_NONE,
     LOG_PROGRESS_EPOCHS,   /* Epoch 3/10 */
-    LOG_PROGRESS_STEPS,    /* step 3 of 100; iterations, frames and the like */
-    LOG_PROGRESS_BAR,      /* of tqdm: 34%|###   | 34/100 [ */
+    LOG_PROGRESS_STEPS,    /* step 3 of 100; iterations, frames and the like; t = 0.3 / 2.0 */
+    LOG_PROGRESS_BAR,      /* 34%|###   | 34/100 [, as tqdm; 34%[==>     ], as wget */
     LOG_PROGRESS_BRACKETS, /* at the begin of a line: [34/100] or [ 34%] */
-    LOG_PROGRESS_PERCENT   /* progress: 34 %; 34% done */
+    LOG_PROGRESS_ITEMS,    /* file 3 of 100; completed 3/100; 3 of 100 files done; Converting x.nc (3/100) */
+    LOG_PROGRESS_PERCENT   /* progress: 34 %; 34% done; 34 % ... ETA 0:12 */
 };
 enum log_progress_form log_progress_parse(const char *text, double *ret_done, double *ret_total);
 
@@ -100,6 +101,7 @@ enum log_progress_form log_progress_parse(const char *text, double *ret_done, do
 struct log_said {
     enum log_progress_form form;
     unsigned again; /* bits of forms */
+    double percent; /* that was said first: what does not grow is another figure */
     struct log_progress progress;
 };
 void log_said_take(struct log_said *said, uint64_t now_ns, const char *text);

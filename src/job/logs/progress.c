@@ -90,9 +90,29 @@ static const char *ratio(const char *at, double *ret_done, double *ret_total)
         at = blanks(at + 3);
     else
         return NULL;
-    if (!(at = number(at, ret_total)) || *at == '/' || *at == '-' || *at == ':' || isalnum((unsigned char)*at))
+    const char *total = at;
+    if (!(at = number(at, ret_total)) || *at == '/' || *at == '-' || (*at == ':' && isdigit((unsigned char)at[1])) ||
+        isalnum((unsigned char)*at))
         return NULL;
-    return *ret_total >= 2 && *ret_done <= *ret_total ? at : NULL;
+    double least = memchr(total, '.', (size_t)(at - total)) ? 0.000001 : 2; /* a time may be of 1.0 */
+    return *ret_total >= least && *ret_done <= *ret_total ? at : NULL;
+}
+
+/* One of the words begins there. */
+static bool is_word(const char *at, const char *const *words)
+{
+    for (; *words; words++)
+        if (strncasecmp(at, *words, strlen(*words)) == 0)
+            return true;
+    return false;
+}
+
+/* "passed" of "3/4 tests passed": how something ended, and not how far it is. */
+static bool is_outcome(const char *behind)
+{
+    static const char *const outcomes[] = {"pass", "fail", "succe", "skip", "match", "ok", "converg", NULL};
+    const char *first = blanks(behind), *second = blanks(first + strcspn(first, " \t"));
+    return is_word(first, outcomes) || is_word(second, outcomes);
 }
 
 /* Behind a word: "Epoch 3/10", "step: 3 of 100", "iteration #3/9", "Epoch [3/10]". */
@@ -104,11 +124,77 @@ static bool behind_word(const char *text, const char *const *words, double *ret_
             const char *behind = at + len;
             bool begins = at == text || !isalnum((unsigned char)at[-1]);
             behind += begins && tolower((unsigned char)*behind) == 's';
-            if (begins && ratio(behind + strspn(behind, " \t:=#[("), ret_done, ret_total))
+            if (begins && (behind = ratio(behind + strspn(behind, " \t:=#[("), ret_done, ret_total)) &&
+                !is_outcome(behind))
                 return true;
         }
     }
     return false;
+}
+
+/* What programs say that they do with one after the other. */
+static const char *const doings[] = {
+    "processing", "downloading", "uploading",  "converting",  "computing", "calculating", "analyzing",  "analysing",
+    "rendering",  "extracting",  "loading",    "reading",     "writing",   "copying",     "installing", "compiling",
+    "building",   "generating",  "simulating", "indexing",    "aligning",  "merging",     "solving",    "fetching",
+    "importing",  "exporting",   "encoding",   "compressing", "scanning",  "receiving",   "resolving",  "unpacking",
+    "updating",   "plotting",    "working on", NULL};
+static const char *const dones[] = {"done",       "complete",  "finished", "processed",
+                                    "downloaded", "converted", "written",  NULL};
+
+static const char *find_doing(const char *text)
+{
+    for (const char *at = text; *at; at++)
+        if ((at == text || !isalnum((unsigned char)at[-1])) && is_word(at, doings))
+            return at;
+    return NULL;
+}
+
+/* "3 of 12 steps (25%) done", "Converting x.nc (3/12)". */
+static bool is_of_items(const char *text, double *ret_done, double *ret_total)
+{
+    const char *doing = find_doing(text);
+    for (const char *at = text; *at; at++) {
+        const char *behind = (at == text || strchr(" \t([", at[-1])) ? ratio(at, ret_done, ret_total) : NULL;
+        if (!behind || is_outcome(behind))
+            continue;
+        bool enclosed = at > text && strchr("([", at[-1]) && strchr(")]", *behind);
+        if (doing && doing < at && enclosed && *behind)
+            return true;
+        behind = blanks(behind);
+        if (!is_word(behind, dones))
+            behind = blanks(behind + strspn(behind, "abcdefghijklmnopqrstuvwxyz"));
+        if (*behind == '(')
+            behind = blanks(behind + strcspn(behind, ")") + 1);
+        if (is_word(behind, dones))
+            return true;
+    }
+    return false;
+}
+
+/* What is drawn between the ends of a bar. */
+static bool is_drawn(const char *from, const char *to)
+{
+    enum { LEAST = 5 };
+    for (const char *at = from; at < to; at++)
+        if (!strchr("=#>-.*+_~: ", *at) && (unsigned char)*at < 0x80)
+            return false;
+    return to - from >= LEAST;
+}
+
+/* "60%[====>    ]", "[===>   ] 60%", "|###   | 60%", "###      60%": number, with its sign, is from there to there. */
+static bool has_bar(const char *text, const char *number, const char *sign)
+{
+    const char *open = blanks(sign + 1), *end = number;
+    const char *close = *open && strchr("[|", *open) ? strchr(open + 1, *open == '[' ? ']' : '|') : NULL;
+    while (end > text && end[-1] == ' ')
+        end--;
+    if (close && is_drawn(open + 1, close))
+        return true;
+    if (end > text && strchr("]|", end[-1]))
+        for (open = end - 1; open > text && open[-1] != (end[-1] == ']' ? '[' : '|'); open--)
+            continue;
+    return (open < end && open > text && is_drawn(open, end - 1)) || (*blanks(text) == '#' && is_drawn(text, number));
 }
 
 /* "45%|####      | 45/100 [00:03<00:04, 11.2it/s]", as tqdm draws it. */
@@ -119,22 +205,55 @@ static bool is_bar(const char *text, double *ret_done, double *ret_total)
     return behind && *blanks(behind) == '[';
 }
 
-/* "[ 45%] Building", "[45/100] Compiling", as build programs begin their lines. */
-static bool in_brackets(const char *text, double *ret_done, double *ret_total)
+/* Behind a time, a level of importance and the like. */
+static const char *message_of(const char *text)
 {
-    const char *at = *text == '[' ? blanks(text + 1) : NULL, *behind = at ? ratio(at, ret_done, ret_total) : NULL;
-    if (behind && *blanks(behind) == ']')
-        return true;
-    *ret_total = 100;
-    behind = at ? number(at, ret_done) : NULL;
-    return behind && behind[0] == '%' && behind[1] == ']' && *ret_done <= 100;
+    static const char *const levels[] = {"INFO", "DEBUG", "NOTICE", "[INFO]", "INFO:", NULL};
+    for (size_t len; (len = strcspn(text, " \t"));) {
+        bool stamp = len >= strlen("00:00") && strspn(text, "0123456789-:.,TZ+/[]") == len && strpbrk(text, ":-") &&
+                     strpbrk(text, ":-") < text + len;
+        for (size_t i = 0; levels[i]; i++)
+            stamp |= strlen(levels[i]) == len && memcmp(text, levels[i], len) == 0;
+        if (!stamp || !text[len])
+            break;
+        text = blanks(text + len);
+    }
+    return text;
 }
 
-/* "progress: 45 %", "45% done". */
-static bool is_percent(const char *text, double *ret_done, double *ret_total)
+/* "[ 45%] Building", "[45/100] Compiling", as build programs begin their lines, "(3/9) installing"; "PASSED   [ 45%]" as pytest ends
+ * them. */
+static bool in_brackets(const char *text, double *ret_done, double *ret_total)
+{
+    const char *from = message_of(text), *last = strrchr(text, '['), *behind;
+    const char *at = *from == '[' || *from == '(' ? blanks(from + 1) : NULL;
+    char end = *from == '(' ? ')' : ']';
+    if (at && (behind = ratio(at, ret_done, ret_total)) && *blanks(behind) == end && !is_outcome(blanks(behind) + 1))
+        return true;
+    *ret_total = 100;
+    at = *from == '[' ? at : last ? blanks(last + 1) : NULL;
+    behind = at ? number(at, ret_done) : NULL;
+    return behind && strncmp(behind, "%]", 2) == 0 && (*from == '[' || !behind[2]) && *ret_done <= 100;
+}
+
+/* How long it will take stands there: "ETA 0:12", "3 min remaining", "12.3MB/s 0:12". */
+static bool has_rest(const char *behind)
+{
+    static const char *const rests[] = {"eta", "remaining", "left", NULL};
+    const char *rate = strstr(behind, "B/s"), *colon = rate ? strchr(rate, ':') : NULL;
+    if (is_word(blanks(behind), rests + 1)) /* of what is left, that is the share */
+        return false;
+    for (const char *at = behind; *at; at++)
+        if (!isalnum((unsigned char)at[-1]) && is_word(at, rests))
+            return true;
+    return colon && isdigit((unsigned char)colon[-1]) && isdigit((unsigned char)colon[1]);
+}
+
+/* "progress: 45 %", "45% done", "Receiving objects: 45%", or beside a bar. */
+static enum log_progress_form find_percent(const char *text, double *ret_done, double *ret_total)
 {
     static const char *const before[] = {"progress", "completed", "complete", "done", "finished"};
-    static const char *const after[] = {"done", "complete", "finished"};
+    const char *doing = find_doing(text);
     *ret_total = 100;
     for (const char *sign = text; (sign = strchr(sign, '%')); sign++) {
         const char *from = sign;
@@ -145,26 +264,35 @@ static bool is_percent(const char *text, double *ret_done, double *ret_total)
             from--;
         if (number(from, ret_done) != end || from == end || *ret_done > 100)
             continue;
+        if (has_bar(text, from, sign))
+            return LOG_PROGRESS_BAR;
         const char *head = from;
         while (head > text && strchr(" \t:=[(", head[-1]))
             head--;
         for (size_t i = 0; i < sizeof before / sizeof *before; i++) {
             size_t len = strlen(before[i]);
             if ((size_t)(head - text) >= len && strncasecmp(head - len, before[i], len) == 0)
-                return true;
+                return LOG_PROGRESS_PERCENT;
         }
-        for (size_t i = 0; i < sizeof after / sizeof *after; i++)
-            if (strncasecmp(blanks(sign + 1), after[i], strlen(after[i])) == 0)
-                return true;
+        if (is_word(blanks(sign + 1), dones) || has_rest(sign + 1) || (doing && doing < from))
+            return LOG_PROGRESS_PERCENT;
     }
-    return false;
+    return LOG_PROGRESS_NONE;
 }
 
 enum log_progress_form log_progress_parse(const char *text, double *ret_done, double *ret_total)
 {
     static const char *const outer[] = {"epoch", NULL};
-    static const char *const inner[] = {"step",       "timestep", "time step", "iteration", "iter",  "cycle",
-                                        "generation", "frame",    "sweep",     "round",     "batch", NULL};
+    static const char *const inner[] = {
+        "step",   "timestep", "time step",       "iteration",      "iter",       "cycle", "generation",
+        "frame",  "sweep",    "round",           "batch",          "t =",        "t=",    "t:",
+        "time =", "time=",    "simulation time", "simulated time", "model time", "day",   "month",
+        "year",   NULL};
+    static const char *const items[] = {"file",        "sample",   "image",     "item",       "chunk",     "block",
+                                        "tile",        "page",     "slice",     "case",       "event",     "trial",
+                                        "fold",        "job",      "scenario",  "member",     "run",       "simulation",
+                                        "realization", "molecule", "structure", "sequence",   "progress",  "completed",
+                                        "processed",   "finished", "done",      "downloaded", "converted", NULL};
     if (!strpbrk(text, "0123456789"))
         return LOG_PROGRESS_NONE;
     if (behind_word(text, outer, ret_done, ret_total))
@@ -175,15 +303,26 @@ enum log_progress_form log_progress_parse(const char *text, double *ret_done, do
         return LOG_PROGRESS_BAR;
     if (in_brackets(text, ret_done, ret_total))
         return LOG_PROGRESS_BRACKETS;
-    return is_percent(text, ret_done, ret_total) ? LOG_PROGRESS_PERCENT : LOG_PROGRESS_NONE;
+    if (behind_word(text, items, ret_done, ret_total) || behind_word(text, doings, ret_done, ret_total) ||
+        is_of_items(text, ret_done, ret_total))
+        return LOG_PROGRESS_ITEMS;
+    return find_percent(text, ret_done, ret_total);
 }
 
 void log_said_take(struct log_said *said, uint64_t now_ns, const char *text)
 {
     double done, total;
     enum log_progress_form form = log_progress_parse(text, &done, &total);
-    if (form == LOG_PROGRESS_NONE || (said->form && form > said->form) || (said->again & 1U << form))
+    bool whole = said->form != LOG_PROGRESS_EPOCHS &&
+                 said->progress.done >= said->progress.total; /* then it goes on with more */
+    if (form == LOG_PROGRESS_NONE || (said->form && form > said->form && !whole) || (said->again & 1U << form))
         return;
+    if (form == LOG_PROGRESS_PERCENT && said->form != form) {
+        bool grew = said->percent > 0 && done > said->percent;
+        said->percent = done;
+        if (!grew)
+            return;
+    }
     bool same = form == said->form;
     if (same && (done < said->progress.done / 2 ||
                  (done < said->progress.done && said->progress.done >= said->progress.total))) {
