@@ -186,7 +186,9 @@ static void put_cause(struct buf *out, const void *at, const void *row, const vo
 static void put_reason(struct buf *out, const void *at, const void *row, const void *all)
 {
     enum { REASON_COLUMNS = 120 };
-    text_cut_end(out, ((const struct site_reason *)row)->text, REASON_COLUMNS);
+    _cleanup_(buf_done) struct buf shown = BUF_INIT;
+    text_show_brief(&shown, ((const struct site_reason *)row)->text);
+    text_cut_end(out, shown.data ? shown.data : "", REASON_COLUMNS);
 }
 
 /* clang-format off */

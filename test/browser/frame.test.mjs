@@ -139,7 +139,7 @@ test('from a problem of the site to its job; the list says what it leaves out', 
   await page.getByRole('heading', { name: 'Control' }).waitFor();
   await page.goto(`${server.url}#/jobs`);
   await page.getByText('drop/<b> is left out').waitFor();
-  assert.deepEqual(await page.getByRole('group', { name: 'State' }).getByRole('button').allInnerTexts(), ['All', 'Running', 'Failed', 'Finished', 'Unknown']);
+  assert.deepEqual(await page.getByRole('group', { name: 'State' }).getByRole('button').allInnerTexts(), ['All', 'Running', 'Failed', 'With errors', 'Finished', 'Unknown']);
   assert.deepEqual(page.faults, []);
 });
 

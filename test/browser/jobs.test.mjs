@@ -14,6 +14,7 @@ before(async () => {
   await stage.run(['run', '-q', '--name', 'good', '--', 'true']);
   await stage.run(['run', '-q', '--name', 'broken', '--', './job.sh']);
   await stage.run(['run', '-q', '--name', SCRIPT, '--', 'false', SCRIPT]);
+  await stage.run(['run', '-q', '--name', 'careless', '--', 'sh', '-c', "sh -c 'kill -SEGV $$'; exit 0"]);
   server = await serveStage(stage);
 });
 
@@ -22,11 +23,14 @@ test('the list has all jobs; the filter and the order are in the address; text o
   await page.goto(server.first);
   await page.getByRole('link', { name: 'broken' }).waitFor();
   const rows = page.locator('tbody tr');
-  assert.equal(await rows.count(), 3);
+  assert.equal(await rows.count(), 4);
   await page.getByRole('link', { name: SCRIPT }).waitFor();
   const { jobs } = JSON.parse((await stage.run(['ps', '--json', '--all'])).out);
-  for (const { id, cause } of jobs) assert.equal(await rows.filter({ has: page.locator(`a[href*="${id}"]`) }).locator('.col-cause').innerText(), cause ?? '');
-  assert.ok(jobs.some(({ cause }) => cause));
+  const cell = (id, column) => rows.filter({ has: page.locator(`a[href*="${id}"]`) }).locator(`.col-${column}`).innerText();
+  for (const { id, brief } of jobs) assert.equal(await cell(id, 'cause'), brief ?? '');
+  assert.ok(jobs.some(({ brief, cause }) => brief && !/pid/.test(brief) && /pid/.test(cause)));
+  const careless = jobs.find(({ name }) => name === 'careless');
+  assert.match((await cell(careless.id, 'state')).replace(/\s+/g, ' '), /^! exit status 0/, 'it is not marked as if all were well');
   assert.deepEqual(await violations(page), []);
   await shoot(page, 'jobs');
 

@@ -139,7 +139,7 @@ class Site(SiteCase):
     def test_hostile_and_bad(self):
         """What jobs say of themselves moves no cursor; what is asked wrongly is said."""
         self.assertIn("no record", self.scry("site", "--record", self.box.path("nowhere"), status=1).stderr)
-        self.maker.job("bad\x1b[31m", user="x';--", node="n\n1", extra=[
+        self.maker.job("bad\x1b[31m", user="x';--", node="n\n1", cause=("\x1b[31m", "\x1b]0;title\x07 evil"), extra=[
             {"t": 1000.0, "type": "stall", "seconds": 60, "ranks": 2, "why": "\x1b]0;title\x07 évil"}])
         self.maker.take(self.record)
         self.record.query("UPDATE jobs SET state = 'running', connected = 1, lease_seconds = 1e6, ended = NULL",

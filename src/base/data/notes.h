@@ -399,7 +399,7 @@
     NOTE(cause_log, "cause", "probably what {file} says: {text}{place}{when}", STRING(file) STRING(text) STRING(when) \
          STRING(place)) \
     NOTE(cause_process, "cause", "{sure?|probably }{program} (pid {pid}){sure?|, which} ended {how}{said}", \
-         STRING(program) INTEGER(pid) STRING(how) STRING(said) FLAG(sure)) \
+         STRING(program) INTEGER(pid) STRING(how) STRING(said) STRING(words) FLAG(sure)) \
     /* about writing */ \
     NOTE(disk_hangs, "disk_hangs", \
          "the disk with the job directory does not answer: the rest is written when it does",) \

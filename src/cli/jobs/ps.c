@@ -39,7 +39,7 @@ static const struct field process_fields[] = {{"", FIELD_PART, .of = job_process
 
 /* Also for a job that cannot be read. */
 struct row {
-    const char *id, *path, *state, *reason, *cause;
+    const char *id, *path, *state, *reason, *cause, *brief;
     const struct job_report *report;
     struct job_result result;
     const char *status;
@@ -123,6 +123,8 @@ static const struct field result_fields[] = {
     {"", FIELD_PART, FIELD_AT(struct row, report), FIELD_POINTER, .of = info_fields},
     {"status", FIELD_TEXT, FIELD_AT(struct row, status), FIELD_OPTIONAL, .about = "as in report.schema.json"},
     {"exit_code", FIELD_INTEGER, .flags = FIELD_OR_NULL | FIELD_OPTIONAL, .json = exit_code_json},
+    {"brief", FIELD_TEXT, FIELD_AT(struct row, brief), FIELD_ZERO_IS_NULL | FIELD_OPTIONAL,
+     .about = "cause in the words of a line of a list, beside how the job ended"},
     {"cause", FIELD_TEXT, FIELD_AT(struct row, cause), FIELD_ZERO_IS_NULL | FIELD_OPTIONAL,
      .about = "why it failed, or what its exit status of 0 hides, or that it was lost; null: not known, or it did not"},
     {"signal", FIELD_INTEGER, FIELD_AT(struct row, result.signal), FIELD_ZERO_IS_NULL | FIELD_OPTIONAL},
@@ -152,9 +154,33 @@ static const char *ps_reason(const struct job_report *report)
     return !cause && job_report_is_lost(report) ? JOB_LOST_TEXT : cause;
 }
 
+/* The same for a line of a list, beside how it ended: the words first. */
+static void put_brief(struct buf *out, const struct job_report *report)
+{
+    const json_t *fields = json_object_get(report->info.cause, "fields");
+    const char *words = member_text(fields, "words");
+    enum note_kind kind = note_json_kind(report->info.cause);
+    if (kind == NOTE_hidden_failure) {
+        text_show_brief(out, member_text(fields, "what")); /* the state says the rest */
+    } else if (kind == NOTE_cause_process && *words) {
+        text_show(out, member_text(fields, "program"));
+        buf_puts(out, ": ");
+        text_show_brief(out, words);
+    } else if (kind == NOTE_cause_log) {
+        text_show(out, member_text(fields, "file"));
+        buf_puts(out, ": ");
+        text_show_brief(out, member_text(fields, "text"));
+        text_show(out, member_text(fields, "place"));
+    } else if (ps_reason(report)) {
+        text_show_brief(out, ps_reason(report));
+    }
+}
+
 /* One of .jobs, with its ranks (none if it is over). */
 static json_t *ps_job_json(const struct job_report *report, const struct rank_now *ranks, size_t rank_count)
 {
+    _cleanup_(buf_done) struct buf brief = BUF_INIT;
+    put_brief(&brief, report);
     const struct row row = {.id = report->info.id,
                             .path = report->path,
                             .state = job_state_name(report->state),
@@ -162,6 +188,7 @@ static json_t *ps_job_json(const struct job_report *report, const struct rank_no
                             .result = job_report_total(report),
                             .status = job_report_status(report),
                             .cause = ps_reason(report),
+                            .brief = brief.data,
                             .ranks = ranks,
                             .rank_count = rank_count};
     json_t *json = fields_json(place_fields, &row, NULL);
@@ -344,12 +371,9 @@ static void put_reason_below(struct buf *out, const char *mark, const char *reas
 {
     static const char indent[] = "    ";
     size_t before = strlen(indent) + strlen(mark);
-    struct buf shown = BUF_INIT;
-    text_show(&shown, reason);
     buf_printf(out, "%s%s", indent, mark);
-    text_cut_end(out, shown.data ? shown.data : "", width > before ? width - before : 0);
+    text_cut_end(out, reason, width > before ? width - before : 0);
     buf_putc(out, '\n');
-    buf_done(&shown);
 }
 
 static void add_job(struct table *table, const struct job_report *report, const struct rank_list *ranks, bool all)
@@ -371,22 +395,19 @@ static void add_job(struct table *table, const struct job_report *report, const 
         text_size(&cells[COLUMN_PEAK], result.peak_tree_rss_bytes);
     }
     now_progress_text(&cells[COLUMN_PROGRESS], ps_progress(report), is_over(report) ? -1 : result.wall_seconds);
-    const char *reason = ps_reason(report);
-    bool beside = reason && table->width >= REASON_BESIDE;
-    _cleanup_(buf_done) struct buf command = BUF_INIT;
+    _cleanup_(buf_done) struct buf command = BUF_INIT, reason = BUF_INIT;
+    put_brief(&reason, report);
+    bool beside = reason.len && table->width >= REASON_BESIDE;
     command_line(report, &command);
     text_cut_end(&cells[COLUMN_COMMAND], command.data ? command.data : "",
                  beside ? table->width / COMMAND_SHARE : table->width);
-    const json_t *hidden = json_object_get(json_object_get(report->info.cause, "fields"), "what");
-    if (note_json_kind(report->info.cause) == NOTE_hidden_failure && json_is_string(hidden))
-        reason = json_string_value(hidden); /* the state says the rest */
     const char *mark =
         is_over(report) && !job_report_is_lost(report) && !result.exit_code && !result.signal ? "! " : "-> ";
     if (beside) {
         buf_printf(&cells[COLUMN_COMMAND], "  %s", mark);
-        text_show(&cells[COLUMN_COMMAND], reason);
-    } else if (reason) {
-        put_reason_below(&row->below, mark, reason, table->width);
+        buf_append(&cells[COLUMN_COMMAND], reason.data, reason.len);
+    } else if (reason.len) {
+        put_reason_below(&row->below, mark, reason.data, table->width);
     }
     if (!is_over(report)) {
         size_t count;

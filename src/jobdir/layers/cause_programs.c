@@ -589,8 +589,11 @@ bool cause_find_process(const struct job_end *end, struct cause *cause, bool sur
         put_ended_child(&child, end, first);
     buf_puts(&cause->what, cause_text(&child));
     put_started_by(cause, end, at);
+    size_t words = SIZE_MAX;
     if (last) {
-        buf_printf(&cause->said, "; it said: %s", cause_text(&said));
+        buf_puts(&cause->said, "; it said: ");
+        words = cause->said.len;
+        buf_puts(&cause->said, cause_text(&said));
         cause_add(cause, last);
     } else {
         const json_t *sibling = put_sibling(&cause->said, end, at);
@@ -601,6 +604,7 @@ bool cause_find_process(const struct job_end *end, struct cause *cause, bool sur
     cause->note =
         NOTE(cause_process, .program = cause_text(&cause->where),
              .pid = (uint64_t)json_integer_value(json_object_get(first, "pid")), .how = cause_text(&cause->what),
-             .said = cause_text(&cause->said), .sure = last && !child.len && at + 1 == json_array_size(end->chain));
+             .said = cause_text(&cause->said), .words = words < cause->said.len ? cause_text(&cause->said) + words : "",
+             .sure = last && !child.len && at + 1 == json_array_size(end->chain));
     return true;
 }

@@ -68,6 +68,14 @@ static void test_controls(void **state)
     }
 }
 
+static void test_brief(void **state)
+{
+    struct buf out = BUF_INIT;
+    text_show_brief(&out, "sh (pid 12), which ran a\033 (pid x) and b (pid 7)");
+    assert_string_equal(out.data, "sh, which ran a\\x1b (pid x) and b");
+    buf_done(&out);
+}
+
 /* In text of JSON all of that is written as JSON has it, so that it stays JSON. */
 static void test_controls_json(void **state)
 {
@@ -156,9 +164,9 @@ static void test_numbers(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_cut),      cmocka_unit_test(test_cut_end),
-                                       cmocka_unit_test(test_controls), cmocka_unit_test(test_controls_json),
-                                       cmocka_unit_test(test_word),     cmocka_unit_test(test_wrap),
-                                       cmocka_unit_test(test_numbers)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_cut),           cmocka_unit_test(test_cut_end),
+                                       cmocka_unit_test(test_controls),      cmocka_unit_test(test_brief),
+                                       cmocka_unit_test(test_controls_json), cmocka_unit_test(test_word),
+                                       cmocka_unit_test(test_wrap),          cmocka_unit_test(test_numbers)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

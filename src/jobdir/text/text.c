@@ -2,6 +2,7 @@
 #include "jobdir/text/text.h"
 
 #include "base/data/buf.h"
+#include "base/data/cleanup.h"
 
 #include <math.h>
 #include <signal.h>
@@ -44,6 +45,20 @@ void text_clean(struct buf *out, const char *bytes)
 void text_show(struct buf *out, const char *text)
 {
     append_text(out, text, SIZE_MAX, true);
+}
+
+void text_show_brief(struct buf *out, const char *text)
+{
+    static const char pid[] = " (pid ";
+    for (const char *at; (at = strstr(text, pid));) {
+        const char *end = at + strlen(pid) + strspn(at + strlen(pid), "0123456789");
+        bool whole = *end == ')';
+        _cleanup_(buf_done) struct buf part = BUF_INIT;
+        buf_append(&part, text, (size_t)((whole ? at : end) - text));
+        text_show(out, part.data ? part.data : "");
+        text = end + whole;
+    }
+    text_show(out, text);
 }
 
 void text_quote(struct buf *out, const char *word)

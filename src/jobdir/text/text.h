@@ -34,6 +34,8 @@ void text_put_json(struct buf *out, json_t *json_take);
 
 /* Appends the text for a terminal or a report: control characters as \xNN, a tab as a blank. */
 void text_show(struct buf *out, const char *text);
+/* The same without " (pid 123)", which few need in a line of a list. */
+void text_show_brief(struct buf *out, const char *text);
 
 /* Appends the text as one word of a shell, in quotation marks. */
 void text_quote(struct buf *out, const char *word);

@@ -23,7 +23,7 @@ function OfTask({ id, task }: { id: string; task: Answer<Task> }) {
 }
 
 function Title({ id, row, top, task, stale, cause }: { id: string; row: Row | undefined | null; top: Top | undefined; task: Answer<Task>; stale: boolean; cause: string | null }) {
-  const state = stale ? null : top ? outcome({ status: top.status, exit_code: row?.exit_code, signal: row?.signal }) : row && outcome(row);
+  const state = stale ? null : top ? outcome({ status: top.status, exit_code: row?.exit_code, signal: row?.signal, cause: row?.cause }) : row && outcome(row);
   return (
     <div class="job-title">
       <div class="line">

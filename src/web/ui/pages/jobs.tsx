@@ -17,6 +17,7 @@ const secondsOf = (job: Job) => job.wall_seconds ?? null;
 
 /** Why it failed, or cannot be read. */
 const why = (job: Job) => job.cause ?? job.reason ?? null;
+const brief = (job: Job) => job.brief ?? why(job);
 
 /** With a box before each, to choose some. */
 const columns = (chosen: string[], choose: (id: string, on: boolean) => void): Column<Job>[] => [
@@ -40,17 +41,17 @@ const columns = (chosen: string[], choose: (id: string, on: boolean) => void): C
   { key: 'user', title: 'User', wide: true, cell: (j) => j.user, value: (j) => j.user ?? null },
   { key: 'batch', title: 'Batch', wide: true, cell: (j) => j.batch && `${j.batch.system} ${j.batch.array ?? j.batch.id ?? ''}`, value: (j) => j.batch?.id ?? null },
   { key: 'command', title: 'Command', wide: true, fill: true, cell: (j) => <span class="mono" title={format.command(j.argv ?? [])}>{format.command(j.argv ?? [])}</span>, value: (j) => format.command(j.argv ?? []) || null },
-  { key: 'cause', title: 'Reason', about: 'the most probable one why it failed', fill: true, cell: (j) => <span title={why(j) ?? undefined}>{why(j)}</span>, value: why },
+  { key: 'cause', title: 'Reason', about: 'the most probable one why it failed', fill: true, cell: (j) => <span title={why(j) ?? undefined}>{brief(j)}</span>, value: brief },
 ];
 
 /** Columns that say nothing in most lists: of how many different values on, nothing among them. */
-const sparse: Record<string, number> = { progress: 1, batch: 1, user: 2, cause: 1 };
+const sparse: Record<string, number> = { progress: 1, host: 2, batch: 1, user: 2, cause: 1 };
 /** Beside reasons others have less room, and on a phone none. */
 const besides: Record<string, Partial<Column<Job>>> = { time: { wide: true }, command: { fill: false } };
 const says = (column: Column<Job>, jobs: Job[]) => new Set(jobs.map(column.value!).filter((value) => value !== null)).size >= (sparse[column.key] ?? 0);
 
 /** Of jobs, in the order of their counts. */
-const states = [['', 'All'], ['running', 'Running'], ['bad', 'Failed'], ['good', 'Finished'], ['warn', 'Unknown']] as const;
+const states = [['', 'All'], ['running', 'Running'], ['bad', 'Failed'], ['hidden', 'With errors'], ['good', 'Finished'], ['warn', 'Unknown']] as const;
 const PAGE = 500;
 
 /** What the filter looks in. */

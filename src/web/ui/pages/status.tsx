@@ -3,7 +3,7 @@
 
 export interface Outcome {
   /** What lists sort and filter by. */
-  kind: 'running' | 'good' | 'bad' | 'cancelled' | 'queued' | 'draft' | 'warn';
+  kind: 'running' | 'good' | 'hidden' | 'bad' | 'cancelled' | 'queued' | 'draft' | 'warn';
   text: string;
 }
 
@@ -15,18 +15,19 @@ const words: Record<string, string> = {
 };
 
 /** Of a row of scry ps, a report, or an answer of scry top. */
-export function outcome(job: { state?: string; status?: string; exit_code?: number | null; signal?: number | null; reason?: string | null }): Outcome {
+export function outcome(job: { state?: string; status?: string; exit_code?: number | null; signal?: number | null; reason?: string | null; cause?: string | null }): Outcome {
   const status = job.state && job.state !== 'ended' ? job.state : (job.status ?? 'unreadable');
   if (status === 'signaled') return { kind: 'bad', text: `killed by ${job.signal == null ? 'a signal' : signalName(job.signal)}${job.reason && job.state === undefined ? `: ${job.reason}` : ''}` };
   if (status === 'exited') {
     if (job.exit_code === undefined) return { kind: 'warn', text: 'ended' };
-    return job.exit_code ? { kind: 'bad', text: `exit status ${job.exit_code}` } : { kind: 'good', text: 'finished' };
+    if (job.exit_code) return { kind: 'bad', text: `exit status ${job.exit_code}` };
+    return job.cause ? { kind: 'hidden', text: 'exit status 0' } : { kind: 'good', text: 'finished' }; // of a job that ended so the cause is what that hides
   }
   return { kind: status === 'running' ? 'running' : status === 'not_started' ? 'bad' : 'warn', text: words[status] ?? status };
 }
 
 /** Each of its own shape, so that no colour is needed. */
-export const signs: Record<Outcome['kind'], string> = { running: '▸', good: '✓', bad: '✗', cancelled: '■', queued: '…', draft: '○', warn: '?' };
+export const signs: Record<Outcome['kind'], string> = { running: '▸', good: '✓', hidden: '!', bad: '✗', cancelled: '■', queued: '…', draft: '○', warn: '?' };
 
 export function State({ of }: { of: Outcome }) {
   return (
