@@ -92,6 +92,9 @@ static const char page[] =
 const struct web_file web_files[] = {
     {"index.html", "text/html; charset=utf-8", (const unsigned char *)page, sizeof page - 1, NULL, 0, "\"none\""}};
 const size_t web_file_count = 1;
+const bool web_pages_missing = true;
+#else
+const bool web_pages_missing = false;
 #endif
 
 enum { FILE_MOST = 64 << 20 };

@@ -164,5 +164,6 @@ struct web_file {
 };
 extern const struct web_file web_files[];
 extern const size_t web_file_count;
+extern const bool web_pages_missing;
 
 #endif

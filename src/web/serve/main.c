@@ -172,6 +172,9 @@ static int print_link(struct server *server, struct err *err)
                                              (unsigned)options_number(server->options, "rights"), server->session_ns);
     if (!link)
         return err_set(err, -EIO, "the kernel gives no random bits");
+    if (web_pages_missing && !options_text(server->options, "pages"))
+        log_warning("scry was built without its pages, so the link shows none: tools/install-deps gets what they are "
+                    "built with; then meson setup --reconfigure, and build and install scry again");
     printf("%s#token=%s\n", server->link, link->secret);
     return fflush(stdout) == 0 ? 0 : err_errno(err, -errno, "cannot write to standard output");
 }
