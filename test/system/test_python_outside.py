@@ -152,6 +152,8 @@ space["run"](main())
         for name, line, at in (("time.py", "await asyncio.sleep(1000)", " before some time has passed"),
                                ("client.py", "await (await asyncio.start_server(print, '127.0.0.1', 0)).serve_forever()",
                                 r" until there is something at TCP port \d+"),
+                               ("both.py", "await asyncio.start_server(print, '127.0.0.1', 0); await asyncio.sleep(1000)",
+                                r" until there is something at TCP port \d+, or some time has passed"),
                                ("signal.py", "asyncio.get_running_loop().add_signal_handler(15, print); await asyncio.Event().wait()", "")):
             path = self.write(f"loop_{name}", f"import asyncio\nasync def main():\n    {line}\nasyncio.run(main())\n")
             self.start(sys.executable, path)

@@ -9,6 +9,7 @@
 #include "shm/waits.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <poll.h>
 #include <stdlib.h>
 #include <sys/prctl.h>
@@ -207,6 +208,10 @@ int signals_init(struct signals *signals)
     *signals = (struct signals){.fd = -1, .witness.fd = -1};
     sigemptyset(&signals->early);
     take_timers(signals);
+    int terminal = open("/dev/tty", O_RDONLY | O_NOCTTY | O_NONBLOCK | O_CLOEXEC);
+    signals->had_terminal = terminal >= 0;
+    if (terminal >= 0)
+        close(terminal);
     for (size_t i = 0; i < CHANGED; i++) {
         struct sigaction action = {.sa_handler = changed[i].handler};
         sigaction(changed[i].signo, &action, &signals->original[i]);

@@ -1032,6 +1032,7 @@ static void put_event_loop(struct blocked *thread)
     buf_puts(&text, others ? "one of " : "");
     buf_append(&text, rest + skip, len - skip);
     buf_puts(&text, others ? " descriptors" : "");
+    buf_puts(&text, len && thread->limited ? ", or some time has passed" : "");
     buf_done(&thread->text);
     thread->text = text;
 }

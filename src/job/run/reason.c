@@ -88,12 +88,12 @@ void reason_look(struct reason_limits *ret_limits, pid_t pid)
         fclose(file);
 }
 
-void reason_sender(const struct signalfd_siginfo *info, char *ret_sender, size_t size)
+void reason_sender(const struct signalfd_siginfo *info, bool terminal, char *ret_sender, size_t size)
 {
     char program[64];
     if (info->ssi_code > 0) {
-        bool terminal = info->ssi_signo == SIGINT || info->ssi_signo == SIGQUIT;
-        snprintf(ret_sender, size, "%s", terminal ? SENDER_TERMINAL : SENDER_KERNEL);
+        bool key = info->ssi_signo == SIGINT || info->ssi_signo == SIGQUIT;
+        snprintf(ret_sender, size, "%s", key ? SENDER_TERMINAL : terminal ? SENDER_KERNEL : SENDER_KERNEL_ALONE);
     } else if (!info->ssi_pid) { /* it has no number here */
         snprintf(ret_sender, size, "a process in another pid namespace, outside this container");
     } else {
@@ -102,7 +102,7 @@ void reason_sender(const struct signalfd_siginfo *info, char *ret_sender, size_t
     }
 }
 
-void reason_signal_came(struct recorder *recorder, const struct signalfd_siginfo *info)
+void reason_signal_came(struct recorder *recorder, const struct signalfd_siginfo *info, bool terminal)
 {
     static const int known[] = {SIGTERM, SIGINT, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2};
     char name[32], sender[128];
@@ -120,7 +120,7 @@ void reason_signal_came(struct recorder *recorder, const struct signalfd_siginfo
     }
     if (!ends)
         return;
-    reason_sender(info, sender, sizeof sender);
+    reason_sender(info, terminal, sender, sizeof sender);
     recorder_note(recorder, NOTE(signal_came, .signal = name, .sender = sender));
 }
 

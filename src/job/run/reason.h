@@ -30,10 +30,10 @@ void reason_look(struct reason_limits *ret_limits, pid_t pid);
 /* Appends "its limit of processor time (ulimit -t 60)" if that was it; with "probably" if it was not quite reached. */
 bool reason_of_limits(struct buf *out, const struct reason_limits *limits, int signo);
 
-/* Who sent it, for people. */
-void reason_sender(const struct signalfd_siginfo *info, char *ret_sender, size_t size);
+/* Who sent it, for people. terminal: scry run began with one. */
+void reason_sender(const struct signalfd_siginfo *info, bool terminal, char *ret_sender, size_t size);
 /* Notes that a signal came by which people and batch systems end jobs, or announce that: the first of each. */
-void reason_signal_came(struct recorder *recorder, const struct signalfd_siginfo *info);
+void reason_signal_came(struct recorder *recorder, const struct signalfd_siginfo *info, bool terminal);
 
 /* The job has ended. Warns if it was a run of a task that was stopped: who stops one says why beside its directory, before it sends
  * a signal (task/advance.c, task/far.c). */

@@ -350,7 +350,7 @@ static void take_signals(struct job *job)
     while (read(job->signals.fd, &info, sizeof info) == sizeof info) {
         pause_at("run.signal");
         if (!job->ended && signals_pass_on(&job->signals, &info, job->launch.pid))
-            reason_signal_came(&job->recorder, &info);
+            reason_signal_came(&job->recorder, &info, job->signals.had_terminal);
     }
     reap(job);
 }

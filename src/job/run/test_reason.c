@@ -120,18 +120,20 @@ static void test_sender(void **state)
 {
     struct signalfd_siginfo info = {.ssi_signo = SIGTERM, .ssi_code = SI_KERNEL};
     char sender[128], own[32];
-    reason_sender(&info, sender, sizeof sender);
+    reason_sender(&info, true, sender, sizeof sender);
     assert_string_equal(sender, "the terminal or the kernel");
+    reason_sender(&info, false, sender, sizeof sender);
+    assert_string_equal(sender, "the kernel");
     info.ssi_signo = SIGINT;
-    reason_sender(&info, sender, sizeof sender);
+    reason_sender(&info, true, sender, sizeof sender);
     assert_string_equal(sender, "the terminal");
     info.ssi_code = SI_USER; /* its sender has no number in this namespace */
-    reason_sender(&info, sender, sizeof sender);
+    reason_sender(&info, true, sender, sizeof sender);
     assert_non_null(strstr(sender, "another pid namespace"));
     assert_null(strstr(sender, "pid 0"));
     info.ssi_pid = (uint32_t)getpid();
     snprintf(own, sizeof own, "(pid %d)", getpid());
-    reason_sender(&info, sender, sizeof sender);
+    reason_sender(&info, true, sender, sizeof sender);
     assert_non_null(strstr(sender, own));
 }
 

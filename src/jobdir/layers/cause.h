@@ -17,6 +17,7 @@
 /* The sender of a signal that no process sent, in the note signal_came: what only the kernel sends for a terminal, and others. */
 #define SENDER_TERMINAL "the terminal"
 #define SENDER_KERNEL "the terminal or the kernel"
+#define SENDER_KERNEL_ALONE "the kernel" /* there was no terminal */
 
 #define CAUSE_FAILURE_SECONDS 5 /* a line that is written so shortly before a failure may say why */
 

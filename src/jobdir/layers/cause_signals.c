@@ -296,6 +296,7 @@ static const char *why_sent(const char *signal, const char *sender)
         {"SIGINT", SENDER_TERMINAL, "somebody pressed Ctrl-C"},
         {"SIGQUIT", SENDER_TERMINAL, "somebody pressed Ctrl-\\"},
         {"SIGHUP", SENDER_KERNEL, "its terminal was closed"},
+        {"SIGHUP", SENDER_KERNEL_ALONE, "the shell that had started it ended while a process of it was stopped"},
     };
     static const char *const batch[] = {"slurm", "pbs", "sge", "condor", "sbatchd", "flux"};
     for (size_t i = 0; signal && sender && i < sizeof keys / sizeof *keys; i++)

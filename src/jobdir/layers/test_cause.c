@@ -1018,6 +1018,11 @@ static void test_terminal(void **state)
     put_warning(97, NOTE(signal_came, .signal = "SIGHUP", .sender = "the terminal or the kernel"));
     expect(ask_end("[]", 129, 1, NULL), NOTE_cause_signal, false,
            "probably SIGHUP, which came from the terminal or the kernel 3.0 s before the end: its terminal was closed");
+    put_warning(97, NOTE(signal_came, .signal = "SIGHUP", .sender = "the kernel"));
+    expect(
+        ask_end("[]", 129, 1, NULL), NOTE_cause_signal, false,
+        "probably SIGHUP, which came from the kernel 3.0 s before the end: the shell that had started it ended while "
+        "a process of it was stopped");
     put_warning(98, NOTE(signal_came, .signal = "SIGQUIT", .sender = "the terminal"));
     expect(ask_end("[]", 131, 3, NULL), NOTE_cause_signal, false,
            "probably SIGQUIT, which came from the terminal 2.0 s before the end: somebody pressed Ctrl-\\");
