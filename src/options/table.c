@@ -32,7 +32,7 @@
 
 #define ENV OPTION_ENVIRONMENT
 #define TRACE (OPTION_ENVIRONMENT | OPTION_SETTING | OPTION_MONITOR)
-#define AGE "an age such as 12h, 30d or 8w"
+#define AGE "an age such as 30m, 12h, 30d or 8w"
 
 /* clang-format off */
 const struct option_row option_rows[] = {
@@ -221,7 +221,7 @@ const struct option_row option_rows[] = {
     {"record", 0, "URL", OPTION_LIST, SITE, OPTION_ENVIRONMENT, "ask this record: a directory, or postgresql://..."},
     {"owner", 0, "NAME", OPTION_LIST, SITE, 0, "only jobs of this user"},
     {"node", 0, "NAME", OPTION_LIST, SITE, 0, "only jobs on this node"},
-    {"since", 0, "AGE", OPTION_TIME, SITE, 0, "jobs that are over: those that ended since: 12h, 30d, 8w", "1d", .expected = AGE},
+    {"since", 0, "AGE", OPTION_TIME, SITE, 0, "jobs that are over: those that ended since: 30m, 12h, 30d", "1d", .expected = AGE},
 
     /* scry serve */
     {"port", 0, "N", OPTION_NUMBER, SERVE, 0, "answer at this port (default: a free one)", .most = 65535,

@@ -130,8 +130,8 @@ bool time_parse(const char *text, uint64_t *ret_ns)
     static const struct {
         const char *name;
         double ns;
-    } units[] = {{"ns", 1},     {"us", 1e3},   {"ms", 1e6},    {"s", 1e9},
-                 {"min", 60e9}, {"h", 3600e9}, {"d", 86400e9}, {"w", 604800e9}};
+    } units[] = {{"ns", 1},   {"us", 1e3},   {"ms", 1e6},    {"s", 1e9},     {"min", 60e9},
+                 {"m", 60e9}, {"h", 3600e9}, {"d", 86400e9}, {"w", 604800e9}};
     double value;
     const char *unit;
     if (!split(text, &value, &unit))

@@ -21,6 +21,7 @@ static void test_time(void **state)
     assert_false(time_parse("", &ns));
     assert_false(time_parse("-1s", &ns));
     assert_true(time_parse("5 min", &ns) && ns == 300 * UINT64_C(1000000000));
+    assert_true(time_parse("30m", &ns) && ns == 1800 * UINT64_C(1000000000));
     assert_true(time_parse("1.5h", &ns) && ns == 5400 * UINT64_C(1000000000));
     assert_true(time_parse("30d", &ns) && ns == 2592000 * UINT64_C(1000000000));
     assert_true(time_parse("2w", &ns) && ns == 1209600 * UINT64_C(1000000000));
