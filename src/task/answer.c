@@ -129,13 +129,17 @@ json_t *task_scaling_schema(void)
          .about = "of their time, what the ranks have less to compute than the one that computes longest"},
         {"node_shared", FIELD_BOOL,
          .about = "in one of these runs others had the node's processors (note processors_taken)"},
+        {"processors", FIELD_COUNT, .flags = FIELD_OR_NULL,
+         .about = "of the node that all of its processes were on; null: not known, or it had others"},
         {"error", FIELD_OBJECT, .flags = FIELD_OR_NULL, .of = error_fields, .about = "why it failed; null: it did not"},
         {0}};
     static const struct field whole[] = {
         {"verdict", FIELD_TEXT, .flags = FIELD_OR_NULL,
          .about =
-             "which tasks failed, and why the first did; whether the node was shared; how far it scales, and what "
-             "keeps it from more, as far as MPI was measured; null: one number of processes alone, and none failed"},
+             "which tasks failed, and why the first did; which had more processes than processors, and are not "
+             "compared; whether the runs are too short, or the node was shared: then no more; how far it scales, and "
+             "what keeps it from more, as far as MPI was measured; null: one number of processes alone, and none "
+             "failed"},
         {"by", FIELD_CHOICE, .choices = "processes|threads",
          .about = "what they are compared by: threads where all have as many processes, and other numbers of threads"},
         {"tasks", FIELD_LIST, .of = task, .about = "by their numbers of these"},
@@ -377,19 +381,28 @@ static bool was_shared(const json_t *runs)
     return false;
 }
 
+/* Where all of its processes were on one node: what that has. */
+static json_t *processors_json(const struct task *task, const json_t *runs)
+{
+    bool one = strcmp(task_text(task->spec, "launch.by"), "slurm") != 0 &&
+               json_array_size(task_member(task->spec, "launch.hosts")) <= 1;
+    double processors = one ? mean_of_runs(runs, "processors") : -1;
+    return processors >= 1 ? json_integer((json_int_t)processors) : json_null();
+}
+
 static void add_scaling(json_t *list, const struct task *task)
 {
     const json_t *runs = json_object_get(task->state, "runs");
     struct task_took took = task_took(runs);
-    json_array_append_new(list,
-                          json_pack("{s:s, s:O, s:O, s:o, s:I, s:o, s:o, s:o, s:n, s:n, s:o, s:o, s:b, s:O?}", "id",
-                                    task->id, "name", task_member(task->spec, "name"), "processes",
-                                    task_member(task->spec, "processes"), "threads", threads_json(task), "runs",
-                                    (json_int_t)took.runs, "seconds", number_or_null(took.median), "least_seconds",
-                                    number_or_null(took.least), "most_seconds", number_or_null(took.most), "speedup",
-                                    "efficiency", "mpi_share", number_or_null(mean_of_runs(runs, "mpi_share")),
-                                    "uneven_share", number_or_null(mean_of_runs(runs, "uneven_share")), "node_shared",
-                                    was_shared(runs), "error", json_object_get(task->state, "error")));
+    json_array_append_new(
+        list,
+        json_pack("{s:s, s:O, s:O, s:o, s:I, s:o, s:o, s:o, s:n, s:n, s:o, s:o, s:b, s:o, s:O?}", "id", task->id,
+                  "name", task_member(task->spec, "name"), "processes", task_member(task->spec, "processes"), "threads",
+                  threads_json(task), "runs", (json_int_t)took.runs, "seconds", number_or_null(took.median),
+                  "least_seconds", number_or_null(took.least), "most_seconds", number_or_null(took.most), "speedup",
+                  "efficiency", "mpi_share", number_or_null(mean_of_runs(runs, "mpi_share")), "uneven_share",
+                  number_or_null(mean_of_runs(runs, "uneven_share")), "node_shared", was_shared(runs), "processors",
+                  processors_json(task, runs), "error", json_object_get(task->state, "error")));
 }
 
 static int add_series(const struct task_store *store, json_t *list, const char *series, struct err *err)
@@ -486,9 +499,23 @@ static bool has_failed(const json_t *task)
     return json_is_object(json_object_get(task, "error"));
 }
 
+static double processors_needed(const json_t *task)
+{
+    double threads = number_of(task, "threads");
+    return number_of(task, "processes") * (threads > 1 ? threads : 1);
+}
+
+/* It took longer because more of it ran than the node has processors, however well it scales. */
+static bool is_crowded(const json_t *task)
+{
+    double processors = number_of(task, "processors");
+    return json_is_number(json_object_get(task, "speedup")) && processors > 0 && processors_needed(task) > processors;
+}
+
 static bool is_shared(const json_t *task)
 {
-    return json_is_number(json_object_get(task, "speedup")) && json_is_true(json_object_get(task, "node_shared"));
+    return json_is_number(json_object_get(task, "speedup")) && json_is_true(json_object_get(task, "node_shared")) &&
+           !is_crowded(task);
 }
 
 /* "1, 2 and 4 processes", of those of which it holds. Returns the first of them; NULL, and appends nothing: there is none. */
@@ -529,19 +556,32 @@ static bool put_shared(struct buf *out, const char *by, const json_t *tasks)
     _cleanup_(buf_done) struct buf widths = BUF_INIT;
     bool any = put_widths(&widths, tasks, by, is_shared) != NULL;
     if (any)
-        buf_printf(out, "the node was shared, so the figures say little: others had processors of it in runs with %s; ",
-                   widths.data ? widths.data : "?");
+        buf_printf(out, "%sthe node was shared, so the figures say little: others had processors of it in runs with %s",
+                   out->len ? "; " : "", widths.data ? widths.data : "?");
     return any;
 }
 
+static void put_crowded(struct buf *out, const char *by, const json_t *tasks)
+{
+    _cleanup_(buf_done) struct buf widths = BUF_INIT;
+    const json_t *first = put_widths(&widths, tasks, by, is_crowded);
+    if (first)
+        buf_printf(out, "%s%s%s are more than the node's %.0f processor%s, which they share", out->len ? "; " : "",
+                   widths.data ? widths.data : "?",
+                   processors_needed(first) > number_of(first, by) ? ", with their threads," : "",
+                   number_of(first, "processors"), number_of(first, "processors") == 1 ? "" : "s");
+}
+
 /* Of short runs the start is most. */
-static void put_short(struct buf *out, const char *by, const json_t *base)
+static bool put_short(struct buf *out, const char *by, const json_t *base)
 {
     static const double LEAST = 3; /* seconds */
     const json_t *seconds = json_object_get(base, "seconds");
-    if (json_is_number(seconds) && json_number_value(seconds) < LEAST)
-        buf_printf(out, "the runs are too short to judge by: %.1f s with the fewest %s, and %.0f s are the least; ",
-                   json_number_value(seconds), by, LEAST);
+    bool is_short = json_is_number(seconds) && json_number_value(seconds) < LEAST;
+    if (is_short)
+        buf_printf(out, "%sthe runs are too short to judge by: %.1f s with the fewest %s, and %.0f s are the least",
+                   out->len ? "; " : "", json_number_value(seconds), by, LEAST);
+    return is_short;
 }
 
 json_t *task_scaling_verdict(const json_t *tasks)
@@ -554,7 +594,7 @@ json_t *task_scaling_verdict(const json_t *tasks)
     size_t i;
     json_array_foreach(tasks, i, task)
     {
-        if (!json_is_number(json_object_get(task, "speedup")))
+        if (!json_is_number(json_object_get(task, "speedup")) || is_crowded(task))
             continue;
         base = base ? base : task;
         most = task;
@@ -562,15 +602,18 @@ json_t *task_scaling_verdict(const json_t *tasks)
         good = falls ? good : task;
     }
     put_failed(&text, by, tasks);
+    put_crowded(&text, by, tasks);
     if (base && number_of(most, by) > number_of(base, by)) {
-        buf_puts(&text, text.len ? "; " : "");
-        put_short(&text, by, base);
-        bool less =
-            number_of(most, "efficiency") < ENOUGH; /* else each does about as much as one did, if that was alone */
+        /* else each does about as much as one did, if that was alone */
+        bool less = number_of(most, "efficiency") < ENOUGH;
+        bool is_short = put_short(&text, by, base);
         bool shared = (less || is_shared(base)) && put_shared(&text, by, tasks);
-        put_scales(&text, by, base, good, most);
-        if (less && !shared)
-            put_limit(&text, by, base, most);
+        if (!is_short && !shared) {
+            buf_puts(&text, text.len ? "; " : "");
+            put_scales(&text, by, base, good, most);
+            if (less)
+                put_limit(&text, by, base, most);
+        }
     }
     return text.len ? text_json(text.data) : json_null();
 }

@@ -3,6 +3,7 @@
 #include "base/system/dirs.h"
 #include "base/system/file.h"
 #include "jobdir/mpi/stats.h"
+#include "jobdir/record/spool.h"
 #include "jobdir/report/report.h"
 #include "task/advance.h"
 #include "task/launch.h"
@@ -226,12 +227,30 @@ static json_t *limits_json(const struct mpi_stats_set *set)
                      : NULL;
 }
 
+/* What its node has; 0: not known. The record is among the first. */
+static json_int_t node_processors(const char *jobdir)
+{
+    enum { LOOKED = 1000 };
+    struct spool_reader reader;
+    json_t *record;
+    json_int_t cpus = 0;
+    if (spool_reader_open(&reader, jobdir, NULL) < 0)
+        return 0;
+    for (int i = 0; i < LOOKED && !cpus && (record = spool_reader_next(&reader)); i++) {
+        if (strcmp(member_text(record, "type"), "node") == 0)
+            cpus = json_integer_value(json_object_get(record, "cpus"));
+        json_decref(record);
+    }
+    spool_reader_close(&reader);
+    return cpus;
+}
+
 json_t *task_ranks(const char *jobdir, const struct job_info *info)
 {
     struct mpi_stats_set set = {0};
     uint64_t ranks = 0, counted = 0, traced = 0, let_go = untraced_processes(info);
-    json_t *facts = json_pack("{s:I, s:b}", "untraced_processes", (json_int_t)let_go, "node_shared",
-                              was_noted(info, "processors_taken"));
+    json_t *facts = json_pack("{s:I, s:b, s:I}", "untraced_processes", (json_int_t)let_go, "node_shared",
+                              was_noted(info, "processors_taken"), "processors", node_processors(jobdir));
     if (mpi_stats_read(&set, jobdir, NULL) >= 0) {
         count_ranks(&set, &ranks, &counted, &traced);
         json_object_update_new(facts, limits_json(&set));
