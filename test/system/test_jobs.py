@@ -346,16 +346,16 @@ class Stopped(CheckedCase):
 
     def test_stop_of_what_is_left(self):
         """Of a job that has ended, what it left; nothing that only looks like it."""
-        job = self.start_run("-q", "--name", "leaver", "sh", "-c", "(trap '' TERM; sleep 1000 & echo $!; wait) & exit 0")
-        left = int(job.stdout.readline())
+        job = self.start_run("-q", "--name", "leaver", "sh", "-c", "(trap '' TERM; env -i sleep 1001 & echo $!; sleep 1000 & echo $!; wait) & sleep 0.5; exit 0")
+        silent, left = (int(job.stdout.readline()) for _ in range(2))
         other = subprocess.Popen(["sleep", "1000"])
         try:
             self.assertEqual(job.wait(), 0)
             for options, signal_name, more in (((), "SIGTERM", "; if one goes on: scry stop --kill"), (("--kill",), "SIGKILL", "")):
                 done = self.box.run(self.box.scry("stop", *options, "leaver"))
                 self.assertEqual((done.returncode, done.stderr), (0, ""))
-                self.assertRegex(done.stdout, rf"^{signal_name} was sent to what still runs of job \S+, which has ended: .*sleep \(pid {left}\).*{more}\n$")
-            wait_until(lambda: process_gone(left))
+                self.assertRegex(done.stdout, rf"^{signal_name} was sent to what still runs of job \S+, which has ended: .*sleep \(pid {silent}\).*sleep \(pid {left}\).*{more}\n$")
+            wait_until(lambda: process_gone(left) and process_gone(silent))
             self.assertIsNone(other.poll())
             self.assertIn("nothing that it left runs here", self.box.run(self.box.scry("stop", "leaver")).stderr)
         finally:

@@ -2,10 +2,12 @@
 /* scry set, scry stop: change what a running job records, and end it. */
 #include <dirent.h>
 #include <errno.h>
+#include <math.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -14,6 +16,7 @@
 
 #include "base/data/buf.h"
 #include "base/data/cleanup.h"
+#include "base/system/clock.h"
 #include "base/system/log.h"
 #include "base/system/proc_file.h"
 #include "base/system/process.h"
@@ -25,6 +28,7 @@
 #include "job/watch/options.h"
 #include "job/watch/tracing.h"
 #include "jobdir/record/info.h"
+#include "jobdir/record/model.h"
 #include "jobdir/text/text.h"
 #include "lang/put.h"
 #include "options/table.h"
@@ -358,19 +362,45 @@ static int stop_running(const struct found_job *job, const char *name, int signo
     return status;
 }
 
-/* Processes that say by their environment that they are the job's: nobody else can have them say so. How many got the signal;
- * *ret_names: which. */
-static size_t signal_left(const char *path, int signo, struct buf *ret_names)
+/* What lived when its records ended. A directory of somebody else could name any process. */
+static void read_alive(const char *path, const struct job_info *info, struct job_model *ret_model)
+{
+    char boot[64], spool[PATH_MAX];
+    struct stat dir, file;
+    job_boot_id(boot, sizeof boot);
+    snprintf(spool, sizeof spool, "%.*s/spool/records.jsonl", PATH_MAX - 32, path);
+    if (job_model_init(ret_model, 0) == 0 && info->began_ns && *boot && strcmp(boot, info->boot_id) == 0 &&
+        stat(path, &dir) == 0 && dir.st_uid == geteuid() && stat(spool, &file) == 0 && file.st_uid == geteuid())
+        job_model_read(ret_model, path, NULL, NULL);
+}
+
+/* Is it one of these, and no later process with its number? */
+static bool is_alive_still(const struct job_model *model, const struct job_info *info, pid_t pid, uint64_t ticks)
+{
+    const struct job_process *process;
+    HASH_FIND_INT(model->alive, &pid, process);
+    double asleep_ns = (double)clock_ns(CLOCK_BOOTTIME) - (double)clock_now_ns(); /* records have the monotonic clock */
+    double began_ns = (double)ticks * NS_PER_SECOND / (double)sysconf(_SC_CLK_TCK) - asleep_ns - (double)info->began_ns;
+    return process && fabs(began_ns - process->start * NS_PER_SECOND) < SAME_START_NS;
+}
+
+/* Processes that say by their environment that they are the job's, which nobody else can have them say, or that its records have. How
+ * many got the signal; *ret_names: which. */
+static size_t signal_left(const char *path, const struct job_info *info, int signo, struct buf *ret_names)
 {
     enum { NAMED_MOST = 8 };
     size_t count = 0;
+    struct job_model model;
+    read_alive(path, info, &model);
     DIR *processes = opendir("/proc");
     for (struct dirent *entry; processes && (entry = readdir(processes));) {
         char name[64];
         pid_t pid = (pid_t)strtol(entry->d_name, NULL, 10);
-        uint64_t ticks = pid > 0 && pid != getpid() && job_has_process(path, pid) ? job_process_ticks(pid) : 0;
+        uint64_t ticks = pid > 0 && pid != getpid() ? job_process_ticks(pid) : 0;
         proc_comm(pid, 0, name, sizeof name);
-        if (!ticks || process_is_scrys(name) || job_process_signal(pid, ticks, signo) < 0)
+        if (!ticks || process_is_scrys(name) ||
+            (!job_has_process(path, pid) && !is_alive_still(&model, info, pid, ticks)) ||
+            job_process_signal(pid, ticks, signo) < 0)
             continue;
         if (count++ < NAMED_MOST) {
             buf_puts(ret_names, count == 1 ? "" : ", ");
@@ -382,6 +412,7 @@ static size_t signal_left(const char *path, int signo, struct buf *ret_names)
         buf_printf(ret_names, " and %zu more", count - NAMED_MOST);
     if (processes)
         closedir(processes);
+    job_model_done(&model);
     return count;
 }
 
@@ -395,7 +426,7 @@ static int stop_left(const struct found_job *job, const struct job_info *info, e
                        "job %s is unwatched, for its scry run was killed, and process %d does not say that it is its "
                        "command: kill %d ends it",
                        info->id, (int)info->root, (int)info->root);
-    if (!signal_left(job->path, signo, &names))
+    if (!signal_left(job->path, info, signo, &names))
         return err_set(err, -ESRCH,
                        state == JOB_ENDED ? "job %s has ended, and nothing that it left runs here"
                                           : "job %s is lost: neither its command nor its scry run is there any more, "
