@@ -60,7 +60,7 @@ static void tasks_put_state(struct buf *out, const struct task_store *store, con
     }
     if (*why)
         buf_puts(out, ": ");
-    text_show(out, why);
+    text_show_brief(out, why);
 }
 
 /* scry task: what became of tasks, and what is to be done with them. */
