@@ -39,6 +39,7 @@ enum about { /* the meaning of the arguments */
              ABOUT_PATH, /* of openat */
              ABOUT_FUTEX,
              ABOUT_POLL,
+             ABOUT_SELECT,
              ABOUT_SEMAPHORE, /* of System V */
              ABOUT_EPOLL,
              ABOUT_CHILD,  /* of wait4 */
@@ -81,12 +82,12 @@ static const struct call {
     {SYS_waitid, "waitid", "waits for the end of", ABOUT_CHILD2},
 #ifdef SYS_poll
     {SYS_poll, "poll", "polls", ABOUT_POLL},
-    {SYS_select, "select", "waits in select", ABOUT_NOTHING},
+    {SYS_select, "select", "waits in select", ABOUT_SELECT},
     {SYS_epoll_wait, "epoll_wait", "waits for events of", ABOUT_EPOLL},
     {SYS_pause, "pause", "waits for a signal", ABOUT_NOTHING},
 #endif
     {SYS_ppoll, "ppoll", "polls", ABOUT_POLL},
-    {SYS_pselect6, "pselect6", "waits in select", ABOUT_NOTHING},
+    {SYS_pselect6, "pselect6", "waits in select", ABOUT_SELECT},
     {SYS_epoll_pwait, "epoll_pwait", "waits for events of", ABOUT_EPOLL},
     {SYS_nanosleep, "nanosleep", "sleeps", ABOUT_NOTHING},
     {SYS_clock_nanosleep, "clock_nanosleep", "sleeps", ABOUT_NOTHING},
@@ -431,7 +432,8 @@ static void put_peer(struct buf *out, struct blocked *thread, pid_t own, unsigne
         closedir(processes);
     buf_puts(out, !holders ? "" : holders == 1 ? " has" : " have");
     thread->only_these = holders && holders < BLOCKED_WAITED;
-    if (own_end && strncmp(thread->syscall, "epoll", strlen("epoll")) == 0 && !out->failed)
+    bool several = strstr(thread->syscall, "poll") || strstr(thread->syscall, "select");
+    if (own_end && several && !out->failed)
         out->data[out->len = start] = '\0';
 }
 
@@ -797,6 +799,31 @@ static void put_poll(struct buf *out, struct blocked *thread, pid_t pid, const u
     put_more(out, end, args[1] - shown);
 }
 
+/* Of select(2) and pselect(2), as poll(2) would have it. */
+static void put_select(struct buf *out, struct blocked *thread, pid_t pid, const uint64_t *args)
+{
+    fd_set reads, writes;
+    size_t len = ((args[0] < FD_SETSIZE ? args[0] : FD_SETSIZE) + 7) / 8, all = 0, end = 0;
+    FD_ZERO(&reads);
+    FD_ZERO(&writes);
+    if ((args[1] && !read_memory(pid, args[1], &reads, len)) || (args[2] && !read_memory(pid, args[2], &writes, len))) {
+        buf_puts(out, "waits in select");
+        return;
+    }
+    for (int fd = 0; fd < (int)len * 8; fd++)
+        all += FD_ISSET(fd, &reads) || FD_ISSET(fd, &writes);
+    buf_puts(out, all ? "waits until there is something at " : "sleeps (select of nothing)");
+    for (int fd = 0, shown = 0; fd < (int)len * 8 && shown < POLLED_LOOKED; fd++) {
+        if (!FD_ISSET(fd, &reads) && !FD_ISSET(fd, &writes))
+            continue;
+        buf_puts(out, shown ? "; " : "");
+        put_fd(out, thread, pid, fd, FD_ISSET(fd, &reads), true);
+        end = shown++ < (int)shown_of(all) ? out->len : end;
+    }
+    if (all)
+        put_more(out, end, all - shown_of(all));
+}
+
 static void put_epoll(struct buf *out, struct blocked *thread, pid_t pid, const uint64_t *args)
 {
     char path[64], text[4096];
@@ -893,6 +920,10 @@ static void put_call(struct blocked *thread, pid_t pid, const struct call *call,
     case ABOUT_POLL:
         put_poll(out, thread, pid, args);
         forget_others(thread); /* one of several, or a time */
+        break;
+    case ABOUT_SELECT:
+        put_select(out, thread, pid, args);
+        forget_others(thread);
         break;
     case ABOUT_SEMAPHORE:
         buf_puts(out, call->text);

@@ -469,7 +469,7 @@ struct standing {
     pid_t pid; /* of the first of that kind */
     char name[32];
     size_t seen, ends; /* so many there are, and so many of them wait for no other one */
-    bool runs;
+    bool unclear;      /* one runs, or waits for another thread of its own, which may wait for anything */
     uint64_t ran_ns;
 };
 
@@ -505,7 +505,8 @@ static void standing_add(struct standing *all, pid_t pid, const pid_t *pids, siz
     for (size_t i = 0; i < found; i++) {
         first = threads[i].tid == pid ? i : first;
         inner |= waits_for_one_of(&threads[i], pid, pids, count);
-        all->runs |= threads[i].state == 'R';
+        all->unclear |=
+            threads[i].state == 'R' || (threads[i].tid == pid && found > 1 && strcmp(threads[i].syscall, "futex") == 0);
         all->ran_ns += wait_look_thread(pid, threads[i].tid).ran_ns;
     }
     enum awaited kind = kind_of(&threads[first]);
@@ -525,7 +526,7 @@ static struct standing standing_of(const pid_t *pids, size_t count)
     struct standing all = {0};
     for (size_t i = 0; i < count && count <= PROCESSES_MOST; i++)
         standing_add(&all, pids[i], pids, count);
-    bool unclear = all.runs || (all.kind == AWAITED_OTHER && all.ends > 1);
+    bool unclear = all.unclear || (all.kind == AWAITED_OTHER && all.ends > 1);
     if (unclear && all.kind != AWAITED_STOPPED)
         all.kind = AWAITED_NOTHING;
     return all;
@@ -533,13 +534,16 @@ static struct standing standing_of(const pid_t *pids, size_t count)
 
 enum awaited awaited_put(struct buf *out, const pid_t *pids, size_t count, pid_t *ret_pid)
 {
+    enum { IDLE = 200 }; /* what wakes up now and then, to look, runs for less than that part of the time */
+    uint64_t began_ns = wait_now_ns();
     struct standing before = standing_of(pids, count);
     if (before.kind == AWAITED_NOTHING)
         return AWAITED_NOTHING;
     wait_poll(NULL, 0, LOCKS_BETWEEN_MS);
     struct standing now = standing_of(pids, count);
+    uint64_t idle_ns = (wait_now_ns() - began_ns) / IDLE;
     if (now.kind != before.kind || now.pid != before.pid ||
-        (now.kind != AWAITED_STOPPED && now.ran_ns != before.ran_ns))
+        (now.kind != AWAITED_STOPPED && now.ran_ns > before.ran_ns + idle_ns))
         return AWAITED_NOTHING;
     struct deadlock_thread told = {.tid = now.pid};
     deadlock_threads_tell(&told, 1, now.pid);

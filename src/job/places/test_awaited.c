@@ -7,6 +7,7 @@
 #include <cmocka.h>
 
 #include <fcntl.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -51,6 +52,20 @@ static void type(void)
     _exit(read(fd, &byte, 1) == 1);
 }
 
+static void *sleep_in_thread(void *unused)
+{
+    sleep_long();
+    return NULL;
+}
+
+/* For what that waits only its other thread would say. */
+static void join(void)
+{
+    pthread_t thread;
+    pthread_create(&thread, NULL, sleep_in_thread, NULL);
+    pthread_join(thread, NULL);
+}
+
 static void spin(void)
 {
     for (volatile int i = 0;; i++)
@@ -71,6 +86,7 @@ static void test_awaited(void **state)
         {type, AWAITED_TERMINAL, ") reads from /dev/pts/", ""},
         {receive, AWAITED_CONNECTION, ") receives from a local socket, whose other end process ", ""},
         {sleep_long, AWAITED_OTHER, ") sleeps", "", true},
+        {join, AWAITED_NOTHING, "", "", true},
         {spin, AWAITED_NOTHING, "", "", true},
     };
     int held = open(file, O_RDWR | O_CREAT | O_CLOEXEC, 0600);

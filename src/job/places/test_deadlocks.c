@@ -19,6 +19,7 @@
 #include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/select.h>
 #include <sys/sem.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -515,29 +516,35 @@ static void test_family(void **state)
 /* Of many descriptors the first is named. */
 static void test_polled(void **state)
 {
-    struct blocked *threads;
-    size_t found;
-    pid_t pid = fork();
-    if (pid == 0) {
-        struct pollfd polled[4];
-        int ends[2];
-        prctl(PR_SET_PDEATHSIG, SIGKILL);
-        for (int i = 0; i < 4; i++)
-            polled[i] = (struct pollfd){.fd = pipe(ends) ? -1 : ends[0], .events = POLLIN};
-        poll(polled, 4, -1);
-        _exit(0);
+    for (int selects = 0; selects < 2; selects++) {
+        struct blocked *threads;
+        size_t found;
+        pid_t pid = fork();
+        if (pid == 0) {
+            struct pollfd polled[4];
+            fd_set set;
+            int ends[2];
+            prctl(PR_SET_PDEATHSIG, SIGKILL);
+            FD_ZERO(&set);
+            for (int i = 0; i < 4; i++) {
+                polled[i] = (struct pollfd){.fd = pipe(ends) ? -1 : ends[0], .events = POLLIN};
+                FD_SET(polled[i].fd, &set);
+            }
+            selects ? select(ends[0] + 1, &set, NULL, NULL, NULL) : poll(polled, 4, -1);
+            _exit(0);
+        }
+        for (bool polls = false; !polls;) {
+            assert_int_equal(blocked_read(pid, &threads, &found, NULL), 0);
+            polls = strstr(threads[0].syscall, selects ? "select" : "poll") != NULL;
+            const char *text = threads[0].text.data,
+                       *pipe = polls ? strstr(text, "a pipe that nobody but itself can write") : "";
+            if (polls && (!pipe || strstr(pipe + 1, "a pipe") || !strstr(pipe, " and 3 more")))
+                fail_msg("%s", text);
+            blocked_free(threads, found);
+        }
+        kill(pid, SIGKILL);
+        waitpid(pid, NULL, 0);
     }
-    for (bool polls = false; !polls;) {
-        assert_int_equal(blocked_read(pid, &threads, &found, NULL), 0);
-        polls = strstr(threads[0].syscall, "poll") != NULL;
-        const char *text = threads[0].text.data,
-                   *pipe = polls ? strstr(text, "a pipe that nobody but itself can write") : "";
-        if (polls && (!pipe || strstr(pipe + 1, "a pipe") || !strstr(pipe, " and 3 more")))
-            fail_msg("%s", text);
-        blocked_free(threads, found);
-    }
-    kill(pid, SIGKILL);
-    waitpid(pid, NULL, 0);
 }
 
 int main(void)
