@@ -1092,6 +1092,22 @@ static void test_outlived(void **state)
     assert_non_null(strstr(json_string_value(json_object_get(said, "text")), why));
     json_decref(last);
     json_decref(report.info.cause);
+    report.info.cause = NULL;
+    last = job_report_last(&report);
+    const char *text = json_string_value(json_object_get(json_object_get(last, "reason"), "text"));
+    for (int more = 0; more < 2; more++) { /* what stands behind the same reason, or another one */
+        struct mpi_report none = {0};
+        report.mpi = &none;
+        report.info.cause = json_pack("{s:s, s:o}", "note", "cause_signal", "text",
+                                      json_sprintf("%s%s", more ? text : "of old: ", "; before: rank 1 computed"));
+        json_t *again = job_report_last(&report);
+        const char *now = json_string_value(json_object_get(json_object_get(again, "reason"), "text"));
+        assert_int_equal(strstr(now, "; before: rank 1 computed") != NULL, more);
+        report.mpi = NULL;
+        json_decref(again);
+        json_decref(report.info.cause);
+    }
+    json_decref(last);
     job_model_done(&report.model);
 }
 
