@@ -186,11 +186,11 @@ bool cause_find_timeout(const struct job_end *end, struct cause *cause, bool sur
 
 /* ---- idle until it was ended ---- */
 
-/* Processes began after that: it was not the end. */
+/* Processes began after that: it was not the end, unless they ended it. */
 static bool went_on(const struct job_end *end, double seconds)
 {
     for (size_t i = 0; i < end->model->ended_count; i++)
-        if (end->model->ended[i].start > seconds)
+        if (end->model->ended[i].start > seconds && !starter_kill_signal(end->model->ended[i].argv))
             return true;
     return false;
 }

@@ -248,6 +248,9 @@ static void test_stuck(void **state)
     expect(ask_end("[]", 143, 15, NULL), NOTE_cause_stuck, false,
            "probably a deadlock, until it was ended by SIGTERM from bash (pid 7): 2 threads of lock (pid 20) wait for "
            "each other, at mover (lock.c:5)");
+    PUT("{s:s, s:f, s:i, s:i, s:s, s:f, s:f, s:i, s:[s, s, s]}", "type", "process_end", "t", 99.4, "pid", 30, "ppid",
+        10, "name", "pkill", "start", 99.3, "end", 99.4, "status", 0, "argv", "pkill", "-P", "20"); /* it was ended */
+    assert_int_equal(ask_end("[]", 143, 15, NULL).kind, NOTE_cause_stuck);
     PUT("{s:s, s:f, s:i, s:i, s:s, s:f, s:f, s:i}", "type", "process_end", "t", 99.5, "pid", 20, "ppid", 10, "name",
         "solver", "start", 50.0, "end", 99.5, "status", 15); /* it went on */
     assert_int_not_equal(ask_end("[]", 143, 15, NULL).kind, NOTE_cause_stuck);
