@@ -473,7 +473,7 @@ static unsigned find_local_peer(unsigned inode)
     if (len < 0 || !NLMSG_OK(&reply.head, (size_t)len) || reply.head.nlmsg_type != SOCK_DIAG_BY_FAMILY ||
         (socket->udiag_type != SOCK_STREAM && socket->udiag_type != SOCK_SEQPACKET)) /* others may send datagrams */
         return 0;
-    size_t rest = reply.head.nlmsg_len - NLMSG_LENGTH(sizeof *socket);
+    int rest = (int)reply.head.nlmsg_len - (int)NLMSG_LENGTH(sizeof *socket);
     for (const struct rtattr *at = (const void *)(socket + 1); RTA_OK(at, rest); at = RTA_NEXT(at, rest))
         if (at->rta_type == UNIX_DIAG_PEER)
             memcpy(&peer, RTA_DATA(at), sizeof peer);
