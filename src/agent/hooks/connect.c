@@ -271,6 +271,7 @@ static bool hook_fault(ucontext_t *context, int32_t signal, uint64_t address)
         gregs[REG_RIP] = *(const greg_t *)gregs[REG_RSP];
         gregs[REG_RSP] += (greg_t)sizeof(greg_t);
     } else if (saved) {
+        gregs[REG_RAX] = 0;
         gregs[REG_RBX] = (greg_t)saved->gpr[3];
         gregs[REG_RBP] = (greg_t)saved->gpr[6];
         gregs[REG_RSP] = (greg_t)saved->gpr[7];

@@ -42,7 +42,7 @@ void *agent_mpi_symbol(const char *name, void *found);
 bool agent_mpi_tell(bool on);
 
 /* mpi_tell_x86_64.S: what goes wrong in them ends there, as in a hook */
-void agent_mpi_begins(uint32_t call, uint64_t site, struct mpi_told *told, const struct mpi_messages *messages);
+uint64_t agent_mpi_begins(uint32_t call, uint64_t site, struct mpi_told *told, const struct mpi_messages *messages);
 void agent_mpi_ends(uint32_t call, uint64_t site, struct mpi_told *told, const struct mpi_messages *messages);
 bool agent_mpi_acts(uint32_t call, const struct mpi_told *told, uint64_t acts);
 void agent_mpi_messages(const struct mpi_messages *messages);
@@ -52,7 +52,7 @@ void agent_mpi_messages(const struct mpi_messages *messages);
 /*
  * The short way of MPI's calls, as hooks_x86_64.S has one for functions: a call that is recorded with its values, no
  * more and no less, on a stack that is known, with room in the packet, and messages that are reported with it, are written
- * in one piece: with one reservation, and the time that the interposer has taken. Values are those of programs that
+ * in one piece: with one reservation, and one reading of the clock with the interposer. Values are those of programs that
  * only copy fields of struct mpi_told, which are learnt when a call takes the long way. So are lists of actions that have
  * a plan (agent/safety/act.h), of calls for which they are all.
  */

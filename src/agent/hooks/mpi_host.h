@@ -23,7 +23,7 @@
  * interrupted one of these functions. */
 struct mpi_told;
 
-enum { MPI_HOST_VERSION = 10, MPI_MESSAGES = 4 };
+enum { MPI_HOST_VERSION = 11, MPI_MESSAGES = 4 };
 
 /* A struct record_message as it is written and read again at once. */
 struct mpi_message {
@@ -43,9 +43,9 @@ static inline struct record_message mpi_message_record(const struct mpi_message 
                                    .order = message->order};
 }
 
-/* What is reported with a call's begin or end, so that it costs little: when that was, and which messages are to be
- * recorded with it: behind its entry, before its exit. Times in ticks, none earlier than the one before; 0: now, of a
- * message: that of the call. Where messages are not recorded, none is. */
+/* What is reported with a call's begin or end, so that it costs little: when it ended, and which messages are to be
+ * recorded with it: behind its entry, with the same time, before its exit. Times in ticks, none earlier than the one before; 0:
+ * now, of a message: that of the call. Where messages are not recorded, none is. */
 struct mpi_messages {
     uint64_t time;
     uint32_t count;
@@ -78,7 +78,9 @@ struct mpi_host {
     /* From here on calls are reported (or no longer): there will be an area, and MPI's functions have their slots, when it
      * returns. false: the monitor took too long, or there is none; it is not asked again. */
     bool (*tell)(bool on);
-    void (*call_begins)(uint32_t call, uint64_t site, struct mpi_told *told, const struct mpi_messages *messages);
+    /* Returns the time of the call's entry, where that was read when nearly all was done: from there on time is the call's. 0:
+     * it was not. */
+    uint64_t (*call_begins)(uint32_t call, uint64_t site, struct mpi_told *told, const struct mpi_messages *messages);
     void (*call_ends)(uint32_t call, uint64_t site, struct mpi_told *told, const struct mpi_messages *messages);
     /* By call; not 0: nobody records it, but when it begins a list of actions is to be run that waits for nobody, or was. So
      * call_acts can be tried with that before call_begins: told has what the bits say. true: that was all, there is no

@@ -173,9 +173,8 @@ struct piece {
 enum { MESSAGE_SIZE = RECORD_HEAD + sizeof(struct record_message), VALUES_SIZE = 4 + 2, LINE = 64, AHEAD = 4 * LINE };
 
 /* As thread_guard, but only where nothing is interrupted; false: something is. */
-static inline bool piece_guard(struct agent_thread *self, uint64_t sp, struct piece *piece)
+static inline bool piece_guard(struct agent_thread *self, const struct area *area, uint64_t sp, struct piece *piece)
 {
-    const struct area *area = agent_hot.area;
     struct area_thread *block = self->block;
     if (!block || self->levels || !atomic_load_explicit(&area->on, memory_order_relaxed) ||
         atomic_load_explicit(&block->pending, memory_order_relaxed))
@@ -190,17 +189,22 @@ static inline bool piece_guard(struct agent_thread *self, uint64_t sp, struct pi
 }
 
 /* Whether all is as usual, and there is room: for `size` bytes and the messages. */
-static inline bool piece_fits(const struct agent_thread *self, uint64_t sp, const struct mpi_messages *messages,
-                              size_t size, struct piece *piece)
+static inline bool piece_fits(const struct agent_thread *self, const struct area *area, uint64_t sp,
+                              const struct mpi_messages *messages, size_t size, struct piece *piece)
 {
     const struct area_thread *block = piece->block;
-    piece->count = atomic_load_explicit(&agent_hot.area->messages, memory_order_relaxed) ? messages->count : 0;
+    piece->count = atomic_load_explicit(&area->messages, memory_order_relaxed) ? messages->count : 0;
     piece->size = size + piece->count * MESSAGE_SIZE;
     piece->last = atomic_load_explicit(&block->last_time, memory_order_relaxed);
-    piece->time = messages->time ? messages->time : agent_ticks();
     return sp - self->stack_low < self->stack_size && !self->waiting &&
-           atomic_load_explicit(&block->end, memory_order_relaxed) >= piece->cursor + piece->size &&
-           piece->time - piece->last < UINT64_C(1) << RECORD_TIME_BITS; /* nor is it earlier */
+           atomic_load_explicit(&block->end, memory_order_relaxed) >= piece->cursor + piece->size;
+}
+
+/* Its time has few bits more than the one before, nor is it earlier. */
+static inline bool piece_in_time(struct piece *piece, uint64_t time)
+{
+    piece->time = time;
+    return time - piece->last < UINT64_C(1) << RECORD_TIME_BITS;
 }
 
 /* As one to recover.c, which takes it for a record `id`. false: a signal's handler has written something. */
@@ -208,6 +212,38 @@ static inline bool piece_reserve(struct agent_thread *self, uint32_t id, const s
 {
     return hole_begin(self, id, piece->cursor, piece->size, piece->last) &&
            cursor_move(&piece->block->cursor, piece->cursor, piece->cursor + piece->size);
+}
+
+/* Handlers have written records from `at` on, where the one ends that is reserved: its time is that of the first of these. 0:
+ * there is no room for that. */
+static __attribute__((noinline, cold)) uint64_t piece_before(struct agent_thread *self, uint64_t at, uint64_t last)
+{
+    uint32_t word;
+    if (self->levels)
+        recover_levels(self, 0);
+    __builtin_memcpy(&word, agent_hot.view.base + at, sizeof word);
+    uint32_t passed = (word >> (32 - RECORD_TIME_BITS)) - (uint32_t)last;
+    return (word & 31) == RECORD_EXTENDED ? 0 : last + (passed & ((UINT32_C(1) << RECORD_TIME_BITS) - 1));
+}
+
+/* The clock is read after the record was reserved. false: its head has no room for that. *ret_now: the time; 0: it is over. */
+static inline bool piece_time(struct agent_thread *self, struct piece *piece, uint64_t *ret_now)
+{
+    uint64_t end = piece->cursor + piece->size;
+    agent_signal_fence();
+    *ret_now = agent_ticks();
+    agent_signal_fence();
+    if (atomic_load_explicit(&piece->block->cursor, memory_order_relaxed) == end)
+        return piece_in_time(piece, *ret_now);
+    *ret_now = 0;
+    return piece_in_time(piece, piece_before(self, end, piece->last));
+}
+
+/* What was reserved is given back; where a handler has written something behind it, it becomes a record that says nothing. */
+static __attribute__((noinline, cold)) void piece_undo(struct agent_thread *self, uint64_t cursor, size_t size)
+{
+    if (!cursor_move(&self->block->cursor, cursor + size, cursor))
+        recover_all(self);
 }
 
 static inline uint8_t *put_head(uint8_t *to, uint32_t id, uint64_t time)
@@ -236,19 +272,35 @@ static inline uint8_t *put_values(uint8_t *to, const struct way *way, const stru
     return to + way->fields[last].size;
 }
 
-/* `from`: the earliest that they can have; returns where the next record goes. */
+static inline uint8_t *put_message(uint8_t *to, const struct mpi_message *message)
+{
+    *(struct record_message *)(void *)to = mpi_message_record(message);
+    return to + sizeof(struct record_message);
+}
+
+/* `from`: the earliest time that they can have; returns where the next record goes. Few calls have more than one. */
+static inline uint8_t *put_message_at(uint8_t *to, uint64_t *from, uint64_t until, const struct mpi_message *message)
+{
+    uint64_t time = message->time ? message->time : until;
+    *from = time < *from ? *from : time > until ? until : time;
+    return put_message(put_head(to, RECORD_MESSAGE, *from), message);
+}
+
+static __attribute__((noinline)) uint8_t *put_other_messages(uint8_t *to, uint64_t from, uint64_t until,
+                                                             const struct mpi_messages *messages)
+{
+    for (uint32_t i = 1; i < messages->count; i++)
+        to = put_message_at(to, &from, until, &messages->list[i]);
+    return to;
+}
+
 static inline uint8_t *put_messages(uint8_t *to, const struct piece *piece, const struct mpi_messages *messages,
                                     uint64_t from)
 {
-    for (uint32_t i = 0; i < piece->count; i++) {
-        const struct mpi_message *message = &messages->list[i];
-        uint64_t time = message->time ? message->time : piece->time;
-        time = time < from ? from : time > piece->time ? piece->time : time;
-        from = time;
-        to = put_head(to, RECORD_MESSAGE, time);
-        *(struct record_message *)(void *)to = mpi_message_record(message);
-        to += sizeof(struct record_message);
-    }
+    if (piece->count)
+        to = put_message_at(to, &from, piece->time, &messages->list[0]);
+    if (__builtin_expect(piece->count > 1, 0))
+        to = put_other_messages(to, from, piece->time, messages);
     return to;
 }
 
@@ -264,7 +316,6 @@ static inline void piece_ahead(const struct piece *piece)
 
 static inline void piece_done(struct agent_thread *self, const struct piece *piece)
 {
-    piece_ahead(piece);
     self->mpi_bytes += piece->size;
     agent_signal_fence();
     atomic_store_explicit(&piece->block->last_time, piece->time, memory_order_relaxed);
@@ -289,8 +340,9 @@ static inline struct agent_frame *frame_push(struct agent_thread *self, const st
     return frame;
 }
 
+/* The clock is read last: the statistics' time of the call, too, is from there on. */
 static inline bool short_begins(uint32_t call, uint64_t site, const struct mpi_told *told,
-                                const struct mpi_messages *messages)
+                                const struct mpi_messages *messages, uint64_t *ret_time)
 {
     struct agent_thread *self = &agent_self;
     const struct area *area = agent_hot.area;
@@ -298,10 +350,10 @@ static inline bool short_begins(uint32_t call, uint64_t site, const struct mpi_t
     uint64_t sp = (uint64_t)told;
     struct piece piece;
     if (!area || !holds(way) || atomic_load_explicit(&area->max_depth, memory_order_relaxed) ||
-        atomic_load_explicit(&area->min_ticks, memory_order_relaxed) || !piece_guard(self, sp, &piece))
+        atomic_load_explicit(&area->min_ticks, memory_order_relaxed) || !piece_guard(self, area, sp, &piece))
         return false;
     uint32_t depth = atomic_load_explicit(&piece.block->depth, memory_order_relaxed);
-    if (!piece_fits(self, sp, messages, RECORD_HEAD + 4 + VALUES_SIZE + way->size, &piece) ||
+    if (!piece_fits(self, area, sp, messages, RECORD_HEAD + 4 + VALUES_SIZE + way->size, &piece) ||
         depth >= self->frame_limit || self->frames[(int64_t)depth - 1].sp <= sp) {
         thread_unguard(self, GUARD_OUTER);
         return false;
@@ -310,22 +362,34 @@ static inline bool short_begins(uint32_t call, uint64_t site, const struct mpi_t
     frame->function = mpi_function(call);
     frame->callsite = site;
     frame->site = mpi_function_entry(call);
-    frame->time = piece.time;
     frame->slot = way->function;
     frame->packet_seq = self->packet_seq;
     frame->values_at = 0;
     frame_begin(self, GUARD_OUTER, frame, false);
-    if (!piece_reserve(self, RECORD_ENTRY_VALUES, &piece)) {
+    bool reserved = piece_reserve(self, RECORD_ENTRY_VALUES, &piece);
+    uint8_t *from = agent_hot.view.base + piece.cursor, *to = from + RECORD_HEAD;
+    if (reserved) {
+        __builtin_memcpy(to, &way->function, sizeof way->function);
+        to = put_values(to + sizeof way->function, way, told);
+        if (piece.count)
+            put_message(to + RECORD_HEAD, &messages->list[0]);
+        piece_ahead(&piece);
+    }
+    if (!reserved || !piece_time(self, &piece, ret_time)) {
+        if (reserved)
+            piece_undo(self, piece.cursor, piece.size);
         self->plain--;
         agent_signal_fence();
         atomic_store_explicit(&piece.block->depth, depth, memory_order_relaxed);
         thread_unguard(self, GUARD_OUTER);
         return false;
     }
-    uint8_t *to = put_head(agent_hot.view.base + piece.cursor, RECORD_ENTRY_VALUES, piece.time);
-    __builtin_memcpy(to, &way->function, sizeof way->function);
-    to = put_values(to + sizeof way->function, way, told);
-    put_messages(to, &piece, messages, piece.time);
+    put_head(from, RECORD_ENTRY_VALUES, piece.time);
+    if (piece.count)
+        put_head(to, RECORD_MESSAGE, piece.time);
+    if (__builtin_expect(piece.count > 1, 0))
+        put_other_messages(to + MESSAGE_SIZE, piece.time, piece.time, messages);
+    frame->time = piece.time;
     piece_done(self, &piece);
     self->plain--;
     agent_signal_fence();
@@ -349,17 +413,19 @@ static inline bool short_ends(uint32_t call, uint64_t site, const struct mpi_tol
                               const struct mpi_messages *messages)
 {
     struct agent_thread *self = &agent_self;
+    const struct area *area = agent_hot.area;
     const struct way *way = atomic_load_explicit(&exits[call], memory_order_acquire);
     uint64_t sp = (uint64_t)told;
     bool says = told->flags & MPI_TOLD_SAYS;
     size_t size = says ? RECORD_HEAD + sizeof(uint32_t) + sizeof(uint64_t) + VALUES_SIZE : RECORD_HEAD;
     struct piece piece;
-    if (!agent_hot.area || !holds(way) || !piece_guard(self, sp, &piece))
+    if (!area || !holds(way) || !piece_guard(self, area, sp, &piece))
         return false;
     uint32_t depth = atomic_load_explicit(&piece.block->depth, memory_order_relaxed);
     struct agent_frame *frame = frame_on_top(self, depth, call, site, sp);
     bool fits = frame && (says || frame->packet_seq == self->packet_seq) &&
-                piece_fits(self, sp, messages, size + (says ? way->size : 0), &piece);
+                piece_fits(self, area, sp, messages, size + (says ? way->size : 0), &piece) &&
+                piece_in_time(&piece, messages->time ? messages->time : agent_ticks());
     if (fits)
         frame_begin(self, GUARD_OUTER, frame, true);
     /* half written, several are all blanked, and the call is recorded as unwound: as with an exit that has values */
@@ -375,6 +441,7 @@ static inline bool short_ends(uint32_t call, uint64_t site, const struct mpi_tol
         __builtin_memcpy(to + sizeof way->function, &frame->time, sizeof frame->time);
         put_values(to + sizeof way->function + sizeof frame->time, way, told);
     }
+    piece_ahead(&piece);
     piece_done(self, &piece);
     frame->flags = 0;
     agent_signal_fence();
@@ -388,12 +455,15 @@ static inline bool short_ends(uint32_t call, uint64_t site, const struct mpi_tol
 static inline bool short_messages(const struct mpi_messages *messages, uint64_t sp)
 {
     struct agent_thread *self = &agent_self;
+    const struct area *area = agent_hot.area;
     struct piece piece;
-    if (!piece_guard(self, sp, &piece))
+    if (!area || !piece_guard(self, area, sp, &piece))
         return false;
-    bool done = piece_fits(self, sp, messages, 0, &piece) && piece_reserve(self, RECORD_MESSAGE, &piece);
+    bool done = piece_fits(self, area, sp, messages, 0, &piece) && piece_in_time(&piece, agent_ticks()) &&
+                piece_reserve(self, RECORD_MESSAGE, &piece);
     if (done) {
         put_messages(agent_hot.view.base + piece.cursor, &piece, messages, piece.last);
+        piece_ahead(&piece);
         piece_done(self, &piece);
     }
     thread_unguard(self, GUARD_OUTER);
@@ -405,22 +475,25 @@ static inline bool short_messages(const struct mpi_messages *messages, uint64_t 
 /* `caller`: what the interposer's registers are to be again after a fault of ours. */
 #define FROM_ASSEMBLY __attribute__((used, visibility("hidden")))
 
-FROM_ASSEMBLY void mpi_tell_begins(uint32_t call, uint64_t site, struct mpi_told *told,
-                                   const struct mpi_messages *messages, const struct capture_frame *caller);
+FROM_ASSEMBLY uint64_t mpi_tell_begins(uint32_t call, uint64_t site, struct mpi_told *told,
+                                       const struct mpi_messages *messages, const struct capture_frame *caller);
 FROM_ASSEMBLY void mpi_tell_ends(uint32_t call, uint64_t site, struct mpi_told *told,
                                  const struct mpi_messages *messages, const struct capture_frame *caller);
 FROM_ASSEMBLY bool mpi_tell_acts(uint32_t call, const struct mpi_told *told, uint64_t acts,
                                  const struct capture_frame *caller);
 FROM_ASSEMBLY void mpi_tell_messages(const struct mpi_messages *messages, const struct capture_frame *caller);
 
-void mpi_tell_begins(uint32_t call, uint64_t site, struct mpi_told *told, const struct mpi_messages *messages,
-                     const struct capture_frame *caller)
+uint64_t mpi_tell_begins(uint32_t call, uint64_t site, struct mpi_told *told, const struct mpi_messages *messages,
+                         const struct capture_frame *caller)
 {
     const struct capture_frame *outer = agent_self.registers;
     agent_self.registers = caller;
-    if (!short_begins(call, site, told, messages))
+    uint64_t time = 0;
+    bool done = short_begins(call, site, told, messages, &time);
+    if (!done)
         mpi_long_begins(call, site, told, messages);
     agent_self.registers = outer;
+    return done ? time : 0;
 }
 
 void mpi_tell_ends(uint32_t call, uint64_t site, struct mpi_told *told, const struct mpi_messages *messages,

@@ -328,6 +328,14 @@ static void mpi_calls_with_handlers(void **state)
     mpi_steps("says,calls,nested,inner,jump", "67:61:80");
 }
 
+/* What was reserved is given back, or filled where a handler has written something behind it. */
+static void mpi_calls_after_a_while(void **state)
+{
+    static const char *const modes[] = {"late,messages", "late,messages,calls", "late,calls,jump", "late,silent,jump"};
+    for (size_t i = 0; i < sizeof modes / sizeof *modes; i++)
+        mpi_steps(modes[i], "1:150:700");
+}
+
 static void mpi_calls_that_act(void **state)
 {
     static const char *const modes[] = {"acts,calls", "acts,says,calls,jump", "acts,calls,jump,stack",
@@ -355,6 +363,7 @@ int main(void)
     };
     const struct CMUnitTest mpi_tests[] = {
         cmocka_unit_test(mpi_calls_with_handlers),
+        cmocka_unit_test(mpi_calls_after_a_while),
         cmocka_unit_test(mpi_calls_at_the_end_of_a_packet),
         cmocka_unit_test(mpi_calls_that_act),
     };

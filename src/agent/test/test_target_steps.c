@@ -12,7 +12,8 @@
  * values: the call is of a function whose entry and exit have values, a pointer and what it leads to.
  *
  * With TEST_MPI the calls that are gone through are MPI's, as the interposer tells of them; those of handlers are not.
- * acts: a list of actions is run at one more. fork: the handler forks, and parent and child go on from there.
+ * acts: a list of actions is run at one more. fork: the handler forks, and parent and child go on from there. late: so long
+ * after the record before that the time of the next one takes more room than others'.
  *
  * int3 sets the trap flag; from there on each instruction raises SIGTRAP.
  */
@@ -31,6 +32,7 @@
 #include <scry/agent.h>
 
 #include "shm/area.h"
+#include "shm/record.h"
 
 #ifdef TEST_MPI
 #include "agent/hooks/mpi_host.h"
@@ -54,7 +56,7 @@ static struct {
     int messages, says; /* what MPI's calls bring: messages; values at their ends */
     int edge;           /* the shadow stack, which is a new thread's, is as full as it may be before it grows */
     int values;         /* of the call */
-    int acts, fork;
+    int acts, fork, late;
     int again; /* the handler returns, and comes once more soon after: only then it may leave */
 } mode;
 
@@ -346,6 +348,8 @@ static HIDDEN int once(long steps)
     if (mode.full)
         fill((uint64_t)room);
     rounds++;
+    while (mode.late && __builtin_ia32_rdtsc() - block->last_time <= UINT64_C(1) << RECORD_TIME_BITS)
+        ;
     if (__builtin_setjmp(silent_back) == 0) {
         if (sigsetjmp(back[0], 0) == 0)
             over = through(0, steps, outer);
@@ -397,6 +401,7 @@ static HIDDEN void mode_set(char *words)
         mode.says |= strcmp(word, "says") == 0;
         mode.acts |= strcmp(word, "acts") == 0;
         mode.fork |= strcmp(word, "fork") == 0;
+        mode.late |= strcmp(word, "late") == 0;
     }
 }
 

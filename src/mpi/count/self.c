@@ -344,35 +344,33 @@ static __attribute__((noinline)) struct mpi_self *enter_slow(uint32_t call, uint
     return self->telling ? NULL : self;
 }
 
-/* NULL: it is to be reported. `enter`: 0: the clock was not read yet. */
-static __attribute__((noinline)) struct mpi_self *begin_told(struct mpi_self *self, uint32_t call, uint64_t enter)
+/* NULL: it is to be reported: its time begins when that is done, or what it acts is. Until then it is as if it had begun
+ * where the last one ended. */
+static __attribute__((noinline)) struct mpi_self *begin_told(struct mpi_self *self, uint32_t call)
 {
     uint64_t acts = self->may_act ? atomic_load_explicit(&self->may_act[call], memory_order_acquire) : 0;
     self->acts = acts;
     self->telling = !acts || acts & MPI_ACTS_ALL || !self_listener->host->call_acts(call, NULL, acts);
-    if (self->telling && enter)
-        self->enter = enter;
-    else if ((acts & MPI_ACTS_ALL) != MPI_ACTS_PARS) /* else mpi_acts comes before anything else */
-        self->enter = ticks_now();
+    self->enter = self->telling ? self->outermost->last : ticks_now();
     return self->telling ? NULL : self;
 }
 
-/* Calls are reported, but not all need be. The time of what was done for a list of actions is not the call's: where the
- * last one had such, the clock is read behind it. */
+/* Calls are reported, but not all need be. */
 static __attribute__((noinline)) struct mpi_self *enter_told(uint32_t call, uint64_t site, uintptr_t frame)
 {
     struct mpi_area *area = mpi_hot.area;
     struct mpi_self *self = mpi_tls.self;
     if (UNLIKELY(!area || !self || !self->tells))
         return enter_slow(call, site, frame);
-    uint64_t enter = self->acts ? 0 : ticks_now();
+    bool told = call_is_told(self, call);
+    uint64_t enter = told ? 0 : ticks_now();
     if (UNLIKELY(self->frame > frame || is_switched(self, area) || self_pending || mpi_tls.opened))
         return enter_slow(call, site, frame);
     begin(self, call, site, frame);
     self->told = NULL; /* of a call that was left by longjmp */
-    if (call_is_told(self, call))
-        return begin_told(self, call, enter);
-    self->enter = enter ? enter : ticks_now();
+    if (told)
+        return begin_told(self, call);
+    self->enter = enter;
     return self;
 }
 
@@ -381,7 +379,7 @@ bool mpi_acts(struct mpi_self *self, const struct mpi_told *told, uint32_t given
     uint64_t acts = self->acts;
     bool all = acts && !(acts & MPI_ACTS_ALL & ~given) && mpi_hot.area &&
                self_listener->host->call_acts(self->call, told, acts);
-    if ((acts & MPI_ACTS_ALL) == MPI_ACTS_PARS && given == MPI_ACTS_PARS)
+    if (all && given == MPI_ACTS_PARS)
         self->enter = ticks_now();
     return all;
 }

@@ -90,12 +90,13 @@ static void prepare(struct mpi_self *self, struct mpi_told *told)
     self->messages.count = 0;
 }
 
-static void begin(struct mpi_self *self, struct mpi_told *told, uint64_t time)
+/* Returns when the call began; 0: the clock is to be read. */
+static uint64_t begin(struct mpi_self *self, struct mpi_told *told)
 {
-    self->messages.time = time;
-    if (self->metrics & MPIA_METRIC_TELL)
-        tell_host->call_begins(self->call, self->site, told, &self->messages);
+    bool calls = self->metrics & MPIA_METRIC_TELL;
+    uint64_t began = calls ? tell_host->call_begins(self->call, self->site, told, &self->messages) : 0;
     self->messages.count = 0;
+    return began;
 }
 
 /* What the call is at stands in `now`, which only this thread writes. */
@@ -120,13 +121,13 @@ static void fill(struct mpi_self *self, struct mpi_told *told)
 }
 
 /* The time that telling took is not the call's. */
-static void begin_again(struct mpi_self *self)
+static void begin_again(struct mpi_self *self, uint64_t began)
 {
     struct mpi_now *now = self->now;
     uint32_t seq = atomic_load_explicit(&now->seq, memory_order_relaxed);
     atomic_store_explicit(&now->seq, seq + 1, memory_order_relaxed);
     compiler_barrier();
-    now->since = self->enter = ticks_now();
+    now->since = self->enter = began ? began : ticks_now();
     compiler_barrier();
     atomic_store_explicit(&now->seq, seq + 2, memory_order_relaxed);
 }
@@ -158,7 +159,7 @@ bool mpi_tell_begins(struct mpi_self *self, struct mpi_told *told)
     fill(self, told);
     if (UNLIKELY(self->acts) && mpi_acts(self, told, MPI_ACTS_ALL)) {
         self->said.posts = 0;
-        begin_again(self);
+        begin_again(self, 0);
         return false;
     }
     if (channels.shared)
@@ -166,8 +167,9 @@ bool mpi_tell_begins(struct mpi_self *self, struct mpi_told *told)
     prepare(self, told);
     bool begun = UNLIKELY(atomic_load_explicit(&mpi_hot.area->unrecorded, memory_order_relaxed)) &&
                  self->metrics & MPIA_METRIC_RECORD;
+    uint64_t began = 0;
     if (begun) { /* that may be many */
-        begin(self, told, 0);
+        begin(self, told);
         message_begin(self);
     }
     if (UNLIKELY(self->said.order)) /* left by longjmp */
@@ -186,11 +188,11 @@ bool mpi_tell_begins(struct mpi_self *self, struct mpi_told *told)
         };
         message_collective(self, &about, false);
     }
-    if (!begun) /* where messages are numbered, it may have been waited for the monitor */
-        begin(self, told, channels.shared ? 0 : self->enter);
+    if (!begun)
+        began = begin(self, told);
     else if (self->messages.count)
         message_flush(self);
-    begin_again(self);
+    begin_again(self, began);
     return true;
 }
 
@@ -226,7 +228,7 @@ bool mpi_quick_begins(struct mpi_self *self, struct mpi_told *told, uint64_t com
     told->peer = told->source_peer = MPIA_RANK_NONE;
     told->tag = told->source_tag = MPIA_TAG_NONE;
     prepare(self, told);
-    begin(self, told, 0);
+    begin(self, told);
     return true;
 }
 
