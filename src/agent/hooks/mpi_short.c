@@ -364,7 +364,6 @@ static inline bool short_begins(uint32_t call, uint64_t site, const struct mpi_t
     frame->site = mpi_function_entry(call);
     frame->slot = way->function;
     frame->packet_seq = self->packet_seq;
-    frame->values_at = 0;
     frame_begin(self, GUARD_OUTER, frame, false);
     bool reserved = piece_reserve(self, RECORD_ENTRY_VALUES, &piece);
     uint8_t *from = agent_hot.view.base + piece.cursor, *to = from + RECORD_HEAD;

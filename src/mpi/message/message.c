@@ -6,13 +6,6 @@
 #include "mpi/message/channel.h"
 #include "mpi/message/tell.h"
 
-#pragma GCC visibility push(hidden)
-
-#pragma GCC visibility pop
-
-static void message_record(struct mpi_self *self, enum message_kind kind, const struct message_about *about,
-                           uint64_t identity, uint64_t time);
-
 /*
  * Recording begins while the program runs: the first call that is recorded says how many messages were exchanged with
  * each rank before, as the rows of peers have counted them. From the moment on when nothing is under way between two
@@ -82,11 +75,6 @@ uint64_t message_post(void)
     return post;
 }
 
-static uint64_t identity_of(uint32_t comm)
-{
-    return comm < MPIA_COMMS ? mpi_comm_at(mpi_hot.area, comm)->identity : MPI_IDENTITY_NONE;
-}
-
 uint64_t message_posts(void)
 {
     return atomic_load_explicit(&posts, memory_order_relaxed);
@@ -99,52 +87,18 @@ void message_flush(struct mpi_self *self)
     self->messages.count = 0;
 }
 
-ALWAYS void record(struct mpi_self *self, enum message_kind kind, const struct message_about *about, uint64_t identity,
-                   uint64_t time)
-{
-    struct mpi_messages *messages = &self->messages;
-    if (!(self->metrics & MPIA_METRIC_RECORD))
-        return;
-    if (UNLIKELY(messages->count == MPI_MESSAGES))
-        message_flush(self);
-    messages->list[messages->count++] = (struct mpi_message){
-        .time = time,
-        .comm = identity,
-        .bytes = about->bytes,
-        .order = about->order,
-        .kind = kind,
-        .call = about->call,
-        .peer = about->peer,
-        .tag = about->tag,
-    };
-}
-
-/* Is reported with the call's begin or end; flush: at once, when there are too many for that, or it has begun. */
-static void message_record(struct mpi_self *self, enum message_kind kind, const struct message_about *about,
-                           uint64_t identity, uint64_t time)
-{
-    record(self, kind, about, identity, time);
-}
-
-void message_sent(struct mpi_self *self, const struct message_about *about)
+void message_sent_numbered(struct mpi_self *self, struct message_about about)
 {
     struct mpi_told *told = self->told;
     if (!mpi_hot.area || !told)
         return;
-    const struct mpi_told_message message = {
-        .comm_id = identity_of(about->comm),
-        .from = mpi_hot.area->rank,
-        .to = mpi_rank_shown(about->peer),
-        .tag = about->tag,
-        .bytes = about->bytes,
-        .number = channel_sends(self),
-    };
-    if (message.number)
-        channel_sent_bytes(self, about->bytes);
+    uint64_t number = channel_sends(self);
+    if (number)
+        channel_sent_bytes(self, about.bytes);
     if (!(told->flags & MPI_TOLD_SENT) || self->channel.posts)
-        told->sent = message;
+        message_tell(&told->sent, &about, number, mpi_hot.area->rank, mpi_rank_shown(about.peer));
     told->flags |= MPI_TOLD_SENT;
-    record(self, MESSAGE_SENT, about, message.comm_id, self->enter);
+    message_record(self, MESSAGE_SENT, &about, message_identity(about.comm), self->enter);
 }
 
 void message_unsent(struct mpi_self *self)
@@ -153,37 +107,19 @@ void message_unsent(struct mpi_self *self)
         self->said.call, UINT32_MAX, MPIA_RANK_NONE, MPIA_TAG_NONE, 0, self->said.order,
     };
     self->said.order = 0;
-    record(self, MESSAGE_UNSENT, &about, MPI_IDENTITY_NONE, 0);
+    message_record(self, MESSAGE_UNSENT, &about, MPI_IDENTITY_NONE, 0);
 }
 
-void message_got(struct mpi_self *self, const struct message_about *about)
+void message_got_numbered(struct mpi_self *self, struct message_about about)
 {
     struct mpi_told *told = self->told;
     if (!mpi_hot.area || !told)
         return;
     uint64_t post = self->channel.post; /* of a blocking receive; others are done where their request is */
-    const struct mpi_told_message message = {
-        .number = post ? channel_done(self, post, about->peer, about->tag, about->bytes) : 0,
-        .comm_id = identity_of(about->comm),
-        .from = mpi_rank_shown(about->peer),
-        .to = mpi_hot.area->rank,
-        .tag = about->tag,
-        .bytes = about->bytes,
-    };
+    uint64_t number = post ? channel_done(self, post, about.peer, about.tag, about.bytes) : 0;
     if (!(told->flags & MPI_TOLD_GOT))
-        told->got = message;
+        message_tell(&told->got, &about, number, mpi_rank_shown(about.peer), mpi_hot.area->rank);
     told->flags |= MPI_TOLD_GOT;
-    told->got_bytes += about->bytes;
-    record(self, MESSAGE_RECEIVED, about, message.comm_id, 0);
-}
-
-void message_collective(struct mpi_self *self, const struct message_about *about, bool done)
-{
-    message_note_kind(self, done ? MESSAGE_COLLECTIVE_DONE : MESSAGE_COLLECTIVE, about);
-}
-
-void message_note_kind(struct mpi_self *self, enum message_kind kind, const struct message_about *about)
-{
-    if (mpi_hot.area && self->told)
-        record(self, kind, about, identity_of(about->comm), 0);
+    told->got_bytes += about.bytes;
+    message_record(self, MESSAGE_RECEIVED, &about, message_identity(about.comm), 0);
 }

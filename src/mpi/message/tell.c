@@ -76,10 +76,8 @@ void tell_start(const struct mpi_host *host)
 
 static void site_fill(struct mpi_self *self, struct mpi_told *told)
 {
-    if (self->metrics & MPIA_METRIC_SITES) {
-        const struct mpi_site *site = site_of(self);
-        told->site = site ? site->offset : 0;
-    }
+    const struct mpi_site *site = self->metrics & MPIA_METRIC_SITES ? site_of(self) : NULL;
+    told->site = site ? site->offset : 0;
 }
 
 /* From here on messages can be told with its begin. */
@@ -99,25 +97,26 @@ static uint64_t begin(struct mpi_self *self, struct mpi_told *told)
     return began;
 }
 
-/* What the call is at stands in `now`, which only this thread writes. */
+/* What the call is at stands in `now`, which only this thread writes. All is written but the arguments, and what the flags
+ * say is not there; of `got` what records have in any case. */
 static void fill(struct mpi_self *self, struct mpi_told *told)
 {
     const struct mpi_now *now = self->now;
+    bool known = now->comm < MPIA_COMMS;
     told->comm = now->comm == UINT32_MAX ? -1 : (int64_t)now->comm;
+    told->comm_id = known ? mpi_comm_at(mpi_hot.area, now->comm)->identity : MPI_IDENTITY_NONE;
     told->peer = mpi_rank_shown(now->peer);
     told->tag = now->tag;
     told->source_peer = mpi_rank_shown(now->source_peer);
     told->source_tag = now->source_tag;
     told->bytes = now->bytes;
     told->ordinal = now->ordinal;
-    if (now->comm < MPIA_COMMS) {
-        told->comm_id = mpi_comm_at(mpi_hot.area, now->comm)->identity;
-        told->flags |= MPI_TOLD_COMM;
-    }
-    told->flags |= (now->peer != MPIA_RANK_NONE ? MPI_TOLD_PEER : 0) |
-                   (now->source_peer != MPIA_RANK_NONE ? MPI_TOLD_SOURCE : 0) |
-                   (now->tag != MPIA_TAG_NONE ? MPI_TOLD_TAG : 0) | (now->bytes ? MPI_TOLD_BYTES : 0) |
-                   (now->ordinal ? MPI_TOLD_ORDINAL : 0);
+    told->got_bytes = told->completed = 0;
+    told->got.from = told->got.tag = 0;
+    told->flags = (known ? MPI_TOLD_COMM : 0) | (now->peer != MPIA_RANK_NONE ? MPI_TOLD_PEER : 0) |
+                  (now->source_peer != MPIA_RANK_NONE ? MPI_TOLD_SOURCE : 0) |
+                  (now->tag != MPIA_TAG_NONE ? MPI_TOLD_TAG : 0) | (now->bytes ? MPI_TOLD_BYTES : 0) |
+                  (now->ordinal ? MPI_TOLD_ORDINAL : 0);
 }
 
 /* The time that telling took is not the call's. */
@@ -186,7 +185,7 @@ bool mpi_tell_begins(struct mpi_self *self, struct mpi_told *told)
             .bytes = now->bytes,
             .order = now->ordinal,
         };
-        message_collective(self, &about, false);
+        message_note_kind(self, MESSAGE_COLLECTIVE, &about);
     }
     if (!begun)
         began = begin(self, told);

@@ -63,16 +63,36 @@ static struct mpi_request *find(const struct mpi_self *self, uint64_t handle)
     return best;
 }
 
-/* Takes the entry out of the table: one of those who try does. */
+/* Of those who try one does. An exchange that other processors see waits for all that was written before. */
+static bool handle_exchange(struct mpi_request *entry, uint64_t was, uint64_t handle)
+{
+    if (mpi_hot.threads_multiple)
+        return atomic_compare_exchange_strong(&entry->handle, &was, handle);
+    if (atomic_load_explicit(&entry->handle, memory_order_relaxed) != was)
+        return false;
+    atomic_store_explicit(&entry->handle, handle, memory_order_release); /* one thread at a time is in MPI */
+    return true;
+}
+
+static void count_add(uint32_t change)
+{
+    if (mpi_hot.threads_multiple)
+        atomic_fetch_add_explicit(&request_count, change, memory_order_relaxed);
+    else
+        atomic_store_explicit(&request_count, atomic_load_explicit(&request_count, memory_order_relaxed) + change,
+                              memory_order_relaxed);
+}
+
+/* Takes the entry out of the table. */
 static bool entry_claim(struct mpi_request *entry, uint64_t handle)
 {
-    return atomic_compare_exchange_strong(&entry->handle, &handle, HANDLE_BUSY);
+    return handle_exchange(entry, handle, HANDLE_BUSY);
 }
 
 /* After entry_claim. */
 static void entry_free(struct mpi_request *entry)
 {
-    atomic_fetch_sub_explicit(&request_count, 1, memory_order_relaxed);
+    count_add(-1u);
     atomic_store_explicit(&entry->call, CALL_NONE, memory_order_release);
     /* Searches end at a slot that was never used; with several threads about, it cannot be made one again. */
     uint32_t at = (uint32_t)(entry - entry_at(0));
@@ -98,9 +118,9 @@ static struct mpi_request *entry_take(uint64_t handle)
             uint32_t was_used = there > HANDLE_USED;
             if (was_used)
                 atomic_store_explicit(&entry->call, CALL_NONE, memory_order_relaxed);
-            if (atomic_compare_exchange_strong(&entry->handle, &there, handle)) {
+            if (handle_exchange(entry, there, handle)) {
                 if (!was_used)
-                    atomic_fetch_add_explicit(&request_count, 1, memory_order_relaxed);
+                    count_add(1);
                 return entry;
             }
         }
@@ -133,7 +153,7 @@ static COLD void tell_collective_done(struct mpi_self *self, const struct mpi_re
     const struct message_about about = {entry->call,   entry->comm,  entry->peer,
                                         MPIA_TAG_NONE, entry->bytes, entry->ordinal};
     if (entry->ordinal && !(entry->flags & MPIA_REQUEST_PERSISTENT))
-        message_collective(self, &about, true);
+        message_note_kind(self, MESSAGE_COLLECTIVE_DONE, &about);
 }
 
 /* Calls that waited for a send are few, so of all others this is not recorded. */

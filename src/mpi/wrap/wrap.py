@@ -109,7 +109,6 @@ def told_body(call, fields):
         f"static __attribute__((noinline, section(\".text.told\"))) int told_{call.name}({head})",
         "{",
         "    struct mpi_told told_;",
-        "    told_clear(&told_, sizeof told_);",
         *(f"    told_.par[{i}] = TOLD({param.name});" for i, param in enumerate(call.params, 1)),
         f"    struct mpi_args args_ = {initialiser(call, fields, '&told_')};",
         f"    before_{call.shape}(self_, &args_);",
