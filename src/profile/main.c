@@ -21,7 +21,6 @@
 #include <sys/ioctl.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
-#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -68,7 +67,6 @@ struct sampler {
     pid_t root;
     unsigned hz;
     const char *path;
-    char dir[PATH_MAX]; /* of it */
     struct loop *loop;
     struct perf_ring *rings;
     size_t ring_count;
@@ -487,7 +485,7 @@ static double cpu_seconds(const struct sampler *sampler)
     return (double)sum_ns / NS_PER_SECOND;
 }
 
-/* Nothing where nothing was seen that is worth a file. The job directory may have been removed: it is not made again. */
+/* Nothing where nothing was seen that is worth a file. */
 static void write_profile(struct sampler *sampler)
 {
     double cpu = cpu_seconds(sampler);
@@ -501,7 +499,7 @@ static void write_profile(struct sampler *sampler)
     if (object)
         profile_put(sampler->profile, object);
     char *text = object ? json_dumps(object, JSON_COMPACT | JSON_REAL_PRECISION(6)) : NULL;
-    if (text && (mkdir(sampler->dir, 0700) == 0 || errno == EEXIST))
+    if (text)
         file_replace_soon(sampler->path, text, strlen(text), 0600);
     free(text);
     json_decref(object);
@@ -561,12 +559,11 @@ int main(int argc, char **argv)
 {
     struct sampler sampler = {.root = argc == 4 ? atoi(argv[1]) : 0, .hz = argc == 4 ? (unsigned)atoi(argv[2]) : 0};
     struct err err = {0};
-    if (sampler.root <= 0 || !sampler.hz || !strchr(argv[3], '/')) {
-        fprintf(stderr, "usage: scry-profile PID HZ DIR/FILE (scry run --profile starts it)\n");
+    if (sampler.root <= 0 || !sampler.hz) {
+        fprintf(stderr, "usage: scry-profile PID HZ FILE (scry run --profile starts it)\n");
         return 2;
     }
     sampler.path = argv[3];
-    snprintf(sampler.dir, sizeof sampler.dir, "%.*s", (int)(strrchr(argv[3], '/') - argv[3]), argv[3]);
     prctl(PR_SET_NAME, PROFILE_PROCESS_NAME);
     setpriority(PRIO_PROCESS, 0, PRIORITY);
     signal(SIGPIPE, SIG_IGN);

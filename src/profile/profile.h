@@ -85,7 +85,7 @@ bool image_address(const struct image_process *process, const struct image_mappi
  * the functions of their files are known, or never will be. Functions of Python stand in place of the native ones that
  * interpret them; what they called in C is below them. One thread.
  *
- * As JSON, and in the job directory's stats/profile.json (jobdir/analysis/sampled.h reads it):
+ * As JSON, and in the job directory's profile.json (jobdir/analysis/sampled.h reads it):
  *
  *   functions   [name, module, file, line, language] each; where the name is not known it is null, and what is counted is the
  *               module. language may be missing: "native"

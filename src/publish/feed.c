@@ -367,10 +367,10 @@ static void files_look_at_pieces(struct files *files, int fd, const char *path, 
 /* One directory, of the job or of a part of it: `in` is "" or parts/NAME/. */
 static void files_look_at_job(struct files *files, int fd, const char *in, uint64_t now_ns, bool all)
 {
-    static const char *const single[] = {"job.json", "report.txt", "clock.json", "remote.json"};
+    static const char *const single[] = {"job.json", "report.txt", "profile.json", "clock.json", "remote.json"};
     char path[PATH_MAX];
     struct stat st;
-    size_t count = *in ? sizeof single / sizeof *single : 2; /* of a job, the others are of a mirror */
+    size_t count = *in ? sizeof single / sizeof *single : 3; /* of a job, the others are of a mirror */
     for (size_t i = 0; i < count; i++)
         if ((size_t)snprintf(path, sizeof path, "%s%s", in, single[i]) < sizeof path &&
             fstatat(fd, path, &st, AT_SYMLINK_NOFOLLOW) == 0 && S_ISREG(st.st_mode))

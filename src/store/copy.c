@@ -300,7 +300,7 @@ static int put_pieces(struct import *import, int at, const char *name, struct er
 
 static int put_part(struct import *import, int parts, const char *entry, struct err *err)
 {
-    static const char *const files[] = {"stats", "job.json", "report.txt", "clock.json", "remote.json"};
+    static const char *const files[] = {"stats", "job.json", "report.txt", "profile.json", "clock.json", "remote.json"};
     char name[PATH_MAX], file[PATH_MAX];
     int code = 0;
     _cleanup_(closep) int fd = openat(parts, entry, O_RDONLY | O_NOFOLLOW | O_DIRECTORY | O_CLOEXEC);
@@ -394,6 +394,8 @@ int import_job(struct store *store, const char *path, struct stored_job **ret_jo
             code = import_files(&import, import.dir, "stats", DEPTH, err);
         if (code == 0)
             code = import_files(&import, import.dir, "report.txt", 0, err);
+        if (code == 0)
+            code = import_files(&import, import.dir, "profile.json", 0, err);
         if (code == 0)
             code = put_parts(&import, err);
         if (code == 0 && (code = store_flush(store, err)) == 0 && (code = put_state(&import, &info, state)) == 0)

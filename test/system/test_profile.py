@@ -151,7 +151,7 @@ class Profile(JobCase):
         for command in ("--profile", "0", "--", target("profiled"), "plain", "0.1"), ("--profile", "49", "--", "true"):
             self.assertEqual(self.scry_run(*command).returncode, 0)
             self.assertIsNone(self.report()["profile"])
-            self.assertNotIn("stats", os.listdir(glob.glob(self.box.path("jobs", "2*"))[-1]))
+            self.assertNotIn("profile.json", os.listdir(glob.glob(self.box.path("jobs", "2*"))[-1]))
         done = self.scry("export", "--format", "folded-samples", "-o", "-", "@last", status=1)
         self.assertIn("no samples were taken", done.stderr)
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A source of the observer: the program scry-profile (src/profile/main.c), which samples where the job uses processors and
- * writes stats/profile.json in the job directory (--profile).
+ * writes profile.json into the job directory (--profile).
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -45,7 +45,7 @@ static int start_program(struct sampling *sampling, int *ret_output, struct err 
         return code;
     snprintf(pid, sizeof pid, "%d", observer->root);
     snprintf(hz, sizeof hz, "%u", observer->options->profile_hz);
-    if (snprintf(file, sizeof file, "%s/stats/profile.json", observer->dir) >= (int)sizeof file)
+    if (snprintf(file, sizeof file, "%s/profile.json", observer->dir) >= (int)sizeof file)
         return err_set(err, -ENAMETOOLONG, "the job directory's path is too long");
     if (pipe2(in, O_CLOEXEC) < 0)
         return err_errno(err, -errno, "pipe");

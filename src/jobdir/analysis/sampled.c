@@ -180,7 +180,7 @@ static int read_one(void *ctx, const char *dir)
     char path[PATH_MAX];
     _cleanup_(freep) char *text = NULL;
     size_t len;
-    if (snprintf(path, sizeof path, "%s/stats/profile.json", dir) >= (int)sizeof path ||
+    if (snprintf(path, sizeof path, "%s/profile.json", dir) >= (int)sizeof path ||
         file_read_plain(path, &text, &len) < 0)
         return 0;
     json_t *json = json_loadb(text, len, 0, NULL);

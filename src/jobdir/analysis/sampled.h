@@ -10,7 +10,7 @@
 #include "base/data/buf.h"
 
 /*
- * Where a job used processors, by samples: stats/profile.json of the job and its parts (profile/profile.h writes it), added up.
+ * Where a job used processors, by samples: profile.json of the job and its parts (profile/profile.h writes it), added up.
  * Safe on any bytes.
  */
 

@@ -21,8 +21,6 @@ static void put(const char *part, const char *text, size_t len)
     char path[128];
     snprintf(path, sizeof path, "%s%s", job, part);
     mkdir(path, 0700);
-    strcat(path, "/stats");
-    mkdir(path, 0700);
     strcat(path, "/profile.json");
     FILE *file = fopen(path, "w");
     assert_non_null(file);

@@ -422,11 +422,12 @@ static void picture_file_remove(const char *jobdir)
 
 /* ---- size and removal ---- */
 
-enum { BLOCK_BYTES = 512 /* of st_blocks */, PARTS = 11 };
+enum { BLOCK_BYTES = 512 /* of st_blocks */, PARTS = 12 };
 
 /* What scry writes into a job directory, in the order in which it is removed. */
-static const char *const parts[PARTS] = {"parts",      ".reserve",    "snapshots",   "trace",      "stats",   "spool",
-                                         "report.txt", "remote.json", "mirror.lock", "clock.json", "job.json"};
+static const char *const parts[PARTS] = {"parts",       ".reserve",    "snapshots",  "trace",
+                                         "stats",       "spool",       "report.txt", "profile.json",
+                                         "remote.json", "mirror.lock", "clock.json", "job.json"};
 
 #define NODE "[^./][^/]*"
 #define PROCESS "[0-9]+-[0-9]+"
@@ -436,13 +437,13 @@ static const char *const parts[PARTS] = {"parts",      ".reserve",    "snapshots
 /* The same name by name, directories with a slash at the end. */
 static const char written[] =
     "^(parts/(\\.hosts|\\.unwatched" FORMER "|\\.unwatched" FRESH ")?|(parts/" NODE "/)?("
-    "|\\.reserve|(report\\.txt|job\\.json|remote\\.json|clock\\.json)" FORMER "|mirror\\.lock|"
-    "\\.(report\\.txt|job\\.json|remote\\.json|clock\\.json)" FRESH "|"
+    "|\\.reserve|(report\\.txt|profile\\.json|job\\.json|remote\\.json|clock\\.json)" FORMER "|mirror\\.lock|"
+    "\\.(report\\.txt|profile\\.json|job\\.json|remote\\.json|clock\\.json)" FRESH "|"
     "snapshots/([0-9]+\\.json)?|"
     "trace/(" NODE "/(" PROCESS "/(metadata|\\.(process|counts|functions|places|modules|layouts|switches)|"
     "(metadata|\\.process|\\.counts)" FORMER "|(\\.metadata|\\.process|\\.counts)" FRESH
     "|\\.(metadata|\\.process|\\.counts)\\.tmp|stream-[0-9]+)?)?)?|" /* the last: earlier versions */
-    "stats/((sites|profile)\\.json" FORMER "|\\.(sites|profile)\\.json" FRESH ")?|"
+    "stats/(sites\\.json" FORMER "|\\.sites\\.json" FRESH ")?|"
     "stats/" NODE "/(" PROCESS "\\.json" FORMER "|\\." PROCESS "\\.json" FRESH "|" PROCESS "/([^/]+\\.dist" FORMER
     "|\\.[^/]+\\.dist" FRESH ")?)?|"
     "spool/(records\\.jsonl|reserve)?"

@@ -490,7 +490,7 @@ static bool is_name(const char *name)
 /* What a part has of a mirror. *ret_offset: of a piece of its spool, or -1. */
 static bool is_part_name(const char *name, int64_t *ret_offset)
 {
-    static const char *const single[] = {"job.json", "report.txt", "clock.json", "remote.json"};
+    static const char *const single[] = {"job.json", "report.txt", "profile.json", "clock.json", "remote.json"};
     const char *in = strchr(name + strlen("parts/"), '/');
     in = in ? in + 1 : "";
     *ret_offset = -1;
