@@ -14,7 +14,6 @@
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/un.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/data/buf.h"
@@ -372,9 +371,7 @@ static int start_with_lock(struct broker_local *found, int lock, const struct br
     code = local_spawn(program, config, lock, &pid);
     if (code < 0)
         return err_errno(err, code, "cannot start %s", program);
-    int status;
-    while (waitpid(pid, &status, 0) < 0 && errno == EINTR) {
-    }
+    child_reap(pid);
     return 0; /* whether it goes on in the background, the lock and the socket tell */
 }
 

@@ -82,46 +82,38 @@ static char **environment_of_helpers(void)
     return list;
 }
 
-int client_spawn(struct spawn spawn, pid_t *ret_pid)
+int client_spawn(struct spawn spawn, pid_t *ret_pid, int ret_ends[3])
 {
     _cleanup_(freep) char **environment = environment_of_helpers();
     if (!environment)
         return -ENOMEM;
     spawn.environment = environment;
     spawn.group = SPAWN_OWN_SESSION;
-    return spawn_program(&spawn, ret_pid);
+    return spawn_piped(&spawn, ret_pid, ret_ends);
 }
 
-static int spawn_monitor(const char *path, int message_fd, pid_t *ret_pid)
+int client_spawn_monitor(const char *path, pid_t *ret_pid, int ret_ends[3])
 {
     char name[] = "scry-monitor", option[] = "--daemon", *argv[] = {name, option, NULL};
     return client_spawn(
-        (struct spawn){.path = path, .argv = argv, .in = SPAWN_NULL, .out = SPAWN_NULL, .error = message_fd}, ret_pid);
+        (struct spawn){.path = path, .argv = argv, .in = SPAWN_NULL, .out = SPAWN_NULL, .error = SPAWN_PIPE}, ret_pid,
+        ret_ends);
 }
 
-/* Runs `scry-monitor --daemon`, whose first process ends when the monitor can be connected to, or could not start. */
 static int run_monitor(struct err *err)
 {
     char path[PATH_MAX];
     int code = dirs_libexec("scry-monitor", path, sizeof path, err);
     if (code < 0)
         return code;
-    int ends[2];
-    if (pipe2(ends, O_CLOEXEC) < 0)
-        return err_errno(err, -errno, "cannot start the monitor");
-    _cleanup_(closep) int message = ends[0];
-    /* Do not block: whoever keeps the other end open must not stop us. */
-    fcntl(message, F_SETFL, O_NONBLOCK);
-    /* A tool without standard streams gets low numbers, which the child needs for its own. */
-    int other_end = fcntl(ends[1], F_DUPFD_CLOEXEC, 3);
-    close(ends[1]);
-    if (other_end < 0)
-        return err_errno(err, -errno, "cannot start the monitor");
     pid_t pid;
-    code = spawn_monitor(path, other_end, &pid);
-    close(other_end);
+    int ends[3];
+    code = client_spawn_monitor(path, &pid, ends);
     if (code < 0)
         return err_errno(err, code, "cannot start the monitor %s", path);
+    _cleanup_(closep) int message = ends[STDERR_FILENO];
+    /* Do not block: whoever keeps the other end open must not stop us. */
+    fcntl(message, F_SETFL, O_NONBLOCK);
     int status;
     if (!client_wait_for_child(pid, &status)) {
         kill(pid, SIGKILL);
@@ -312,8 +304,9 @@ static int spawn_relay(const char *path, bool is_link, int fd, pid_t *ret_pid)
 {
     char command[8], *argv[] = {(char *)path, command, NULL};
     snprintf(command, sizeof command, "%s", is_link ? "connect" : "relay");
+    int none[3];
     return client_spawn((struct spawn){.path = path, .argv = argv, .in = fd, .out = SPAWN_NULL, .error = SPAWN_NULL},
-                        ret_pid);
+                        ret_pid, none);
 }
 
 bool client_is_link(const char *url)

@@ -137,9 +137,11 @@ int client_options_take(struct client_options *ret_options, int *argc, char ***a
 /* Waits until the child has ended; false if it did not in START_TIMEOUT_MS. The status is 0 if something else in the tool
  * has taken it (a SIGCHLD handler that waits for all children, or SIGCHLD ignored): connecting shows what came of it. */
 bool client_wait_for_child(pid_t pid, int *ret_status);
-/* spawn_program in a session of its own, and in an environment that says nothing of the job in which the tool is: what it
+/* spawn_piped in a session of its own, and in an environment that says nothing of the job in which the tool is: what it
  * starts does not belong to that job. */
-int client_spawn(struct spawn spawn, pid_t *ret_pid);
+int client_spawn(struct spawn spawn, pid_t *ret_pid, int ret_ends[3]);
+/* `scry-monitor --daemon`, whose first process ends when the monitor can be connected to, or could not start. Says why on ret_ends[2]. */
+int client_spawn_monitor(const char *path, pid_t *ret_pid, int ret_ends[3]);
 /* Waits for a lock in the runtime directory, so that only one starts something. A descriptor: closing it gives it back.
  * Or -errno. */
 int client_lock(const char *runtime, const char *name, struct err *err);

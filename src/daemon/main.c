@@ -602,7 +602,7 @@ static int wait_for_line(int fd, struct err *err)
 static int listen_start(const char *const *addresses, size_t count, struct err *err)
 {
     char path[PATH_MAX], command[] = "beside", *argv[LISTEN_MOST + 3] = {path, command};
-    int said[2], held[2], code = dirs_libexec("scry-link", path, sizeof path, err);
+    int said[2], ends[3], code = dirs_libexec("scry-link", path, sizeof path, err);
     pid_t pid;
     if (code < 0)
         return code;
@@ -611,19 +611,12 @@ static int listen_start(const char *const *addresses, size_t count, struct err *
     if (pipe2(said, O_CLOEXEC) < 0)
         return err_errno(err, -errno, "cannot start %s", path);
     _cleanup_(closep) int reads = said[0], says = said[1];
-    if (pipe2(held, O_CLOEXEC) < 0)
-        return err_errno(err, -errno, "cannot start %s", path);
-    code = spawn_program(
+    code = spawn_piped(
         &(struct spawn){
-            .path = path, .argv = argv, .in = held[0], .out = says, .error = says, .group = SPAWN_OWN_SESSION},
-        &pid);
-    close(held[0]); /* held[1] stays open until the monitor ends, which it sees */
+            .path = path, .argv = argv, .in = SPAWN_PIPE, .out = says, .error = says, .group = SPAWN_OWN_SESSION},
+        &pid, ends); /* our end stays open until the monitor ends, which it sees */
     close(TAKE_FD(says));
-    if (code < 0) {
-        close(held[1]);
-        return err_errno(err, code, "cannot start %s", path);
-    }
-    return wait_for_line(reads, err);
+    return code < 0 ? err_errno(err, code, "cannot start %s", path) : wait_for_line(reads, err);
 }
 
 /*

@@ -13,6 +13,7 @@
  *     copy      puts scry onto a node (scry link copy)
  */
 #include "base/data/cleanup.h"
+#include "base/system/clock.h"
 #include "base/system/dirs.h"
 #include "base/system/file.h"
 #include "base/system/log.h"
@@ -31,7 +32,6 @@
 #include <sys/file.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
-#include <sys/wait.h>
 
 /*
  * scry-link bridge: standard input and output are the connection of a link, as ssh carries it, and lead to scry-link serve,
@@ -51,26 +51,22 @@ int link_open_log(const char *dir)
 static int bridge_start_serve(const char *dir, struct err *err)
 {
     char path[PATH_MAX], name[] = "scry-link", command[] = "serve", *argv[] = {name, command, NULL}, byte;
-    int ends[2], code = dirs_libexec("scry-link", path, sizeof path, err);
+    int ends[3], code = dirs_libexec("scry-link", path, sizeof path, err);
     if (code < 0)
         return code;
     _cleanup_(closep) int log = link_open_log(dir);
-    if (pipe2(ends, O_CLOEXEC) < 0)
-        return err_errno(err, -errno, "cannot start %s", path);
     pid_t pid;
     code = client_spawn(
         (struct spawn){
-            .path = path, .argv = argv, .in = SPAWN_NULL, .out = ends[1], .error = log >= 0 ? log : SPAWN_NULL},
-        &pid);
-    close(ends[1]);
-    _cleanup_(closep) int said = ends[0];
+            .path = path, .argv = argv, .in = SPAWN_NULL, .out = SPAWN_PIPE, .error = log >= 0 ? log : SPAWN_NULL},
+        &pid, ends);
     if (code < 0)
         return err_errno(err, code, "cannot start %s", path);
-    struct pollfd ready = {.fd = said, .events = POLLIN};
-    while ((code = poll(&ready, 1, BRIDGE_START_MS)) < 0 && errno == EINTR)
-        ;
-    if (code <= 0)
-        return err_set(err, -ETIMEDOUT, "%s did not start", path);
+    _cleanup_(closep) int said = ends[STDOUT_FILENO];
+    uint64_t until_ns = clock_now_ns() + (uint64_t)BRIDGE_START_MS * WAITS_NS_PER_MS;
+    while (!wait_fd_until(said, POLLIN, until_ns))
+        if (clock_now_ns() >= until_ns)
+            return err_set(err, -ETIMEDOUT, "%s did not start", path);
     return read(said, &byte, 1) == 1 ? 0
                                      : err_set(err, -ECANCELED, "%s could not start: see link.log in %s", path, dir);
 }

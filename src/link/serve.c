@@ -356,22 +356,17 @@ static void on_started(void *ctx, int fd, uint32_t events)
 /* `scry-monitor --daemon`, whose first process ends when it can be connected to. */
 static int start_monitor(struct serve *serve, struct err *err)
 {
-    char path[PATH_MAX], name[] = "scry-monitor", option[] = "--daemon", *argv[] = {name, option, NULL};
-    int ends[2], code = serve->starter ? 0 : dirs_libexec("scry-monitor", path, sizeof path, err);
+    char path[PATH_MAX];
+    int ends[3], code = serve->starter ? 0 : dirs_libexec("scry-monitor", path, sizeof path, err);
     if (code < 0 || serve->starter)
         return code;
-    if (pipe2(ends, O_CLOEXEC | O_NONBLOCK) < 0)
-        return err_errno(err, -errno, "cannot start the monitor");
-    code =
-        client_spawn((struct spawn){.path = path, .argv = argv, .in = SPAWN_NULL, .out = SPAWN_NULL, .error = ends[1]},
-                     &serve->starter);
-    close(ends[1]);
+    code = client_spawn_monitor(path, &serve->starter, ends);
     if (code < 0) {
-        close(ends[0]);
         serve->starter = 0;
         return err_errno(err, code, "cannot start the monitor %s", path);
     }
-    serve->starter_errors = ends[0];
+    serve->starter_errors = ends[STDERR_FILENO];
+    fcntl(serve->starter_errors, F_SETFL, O_NONBLOCK);
     serve->starter_fd = (int)syscall(SYS_pidfd_open, serve->starter, 0);
     serve->starter_source = loop_add_fd(serve->loop, serve->starter_fd, EPOLLIN, on_started, serve);
     if (serve->starter_source)

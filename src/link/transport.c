@@ -50,8 +50,7 @@ void transport_free(struct transport *transport)
         close(transport->errors);
     if (transport->child > 0) {
         kill(transport->child, SIGTERM);
-        while (waitpid(transport->child, NULL, 0) < 0 && errno == EINTR)
-            ;
+        child_reap(transport->child);
     }
     free(transport);
 }

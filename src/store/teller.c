@@ -74,7 +74,7 @@ static int listen_at(struct teller *teller, const char *text, struct err *err)
 
 /* ---- the process ---- */
 
-static int teller_spawn(struct teller *teller, int input, const char *path)
+static int teller_spawn(struct teller *teller, const char *path)
 {
     char retry[32];
     char *argv[] = {(char *)path,
@@ -85,14 +85,18 @@ static int teller_spawn(struct teller *teller, int input, const char *path)
                     NULL};
     snprintf(retry, sizeof retry, "%.3f", teller->options.retry_seconds);
     /* Ctrl-C is for the recorder, which then lets it end. */
-    return spawn_program(&(struct spawn){.path = path,
-                                         .argv = argv,
-                                         .in = input,
-                                         .out = SPAWN_SAME,
-                                         .error = SPAWN_SAME,
-                                         .kept = teller->listener >= 0 ? teller->listener : 0,
-                                         .group = SPAWN_OWN_GROUP},
-                         &teller->pid);
+    const struct spawn spawn = {.path = path,
+                                .argv = argv,
+                                .in = SPAWN_PIPE,
+                                .out = SPAWN_SAME,
+                                .error = SPAWN_SAME,
+                                .kept = teller->listener >= 0 ? teller->listener : 0,
+                                .group = SPAWN_OWN_GROUP};
+    int ends[3], code = spawn_piped(&spawn, &teller->pid, ends);
+    teller->pipe = ends[STDIN_FILENO];
+    if (code == 0)
+        fcntl(teller->pipe, F_SETFL, O_NONBLOCK);
+    return code;
 }
 
 int teller_start(struct teller *teller, struct err *err)
@@ -100,21 +104,12 @@ int teller_start(struct teller *teller, struct err *err)
     if (!teller->options.metrics && !teller->options.otlp)
         return 0;
     char path[PATH_MAX];
-    int ends[2];
     int code = dirs_libexec("scry-site", path, sizeof path, err);
     if (code < 0)
         return code;
-    if (pipe2(ends, O_CLOEXEC | O_NONBLOCK) < 0)
-        return err_errno(err, -errno, "cannot make a pipe");
     teller->pid = 0;
-    code = teller_spawn(teller, ends[0], path);
-    close(ends[0]);
-    if (code < 0) {
-        close(ends[1]);
-        return err_errno(err, code, "cannot run %s", path);
-    }
-    teller->pipe = ends[1];
-    return 0;
+    code = teller_spawn(teller, path);
+    return code < 0 ? err_errno(err, code, "cannot run %s", path) : 0;
 }
 
 int teller_open(struct teller *ret_teller, const struct teller_options *options, struct err *err)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/system/clock.h"
 #include "base/system/pause.h"
+#include "base/system/process.h"
 #include "shm/waits.h"
 #include "task/advance.h"
 #include "task/launch.h"
@@ -8,11 +9,9 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <fts.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 /*
@@ -156,24 +155,18 @@ static struct question *question_find(const char *id, uint64_t run, uint64_t now
 static void question_start(struct question *question, const struct task *task, const char *job)
 {
     struct task_launch launch;
-    int ends[2];
-    if (task_launch_ask(&launch, task, job, NULL) == 0 && pipe2(ends, O_CLOEXEC | O_NONBLOCK) == 0) {
-        pid_t pid = fork();
-        if (pid == 0) {
-            int null = open("/dev/null", O_RDWR | O_CLOEXEC);
-            dup2(null, STDIN_FILENO);
-            dup2(ends[1], STDOUT_FILENO);
-            dup2(null, STDERR_FILENO);
-            close_range(STDERR_FILENO + 1, ~0U, 0);
-            signal(SIGPIPE, SIG_DFL);
-            execve(launch.argv[0], launch.argv, launch.environment);
-            _exit(127);
-        }
-        close(ends[1]);
-        question->answer = pid > 0 ? ends[0] : 0;
-        if (pid < 0)
-            close(ends[0]);
-    }
+    int ends[3], code = task_launch_ask(&launch, task, job, NULL);
+    pid_t pid;
+    if (code == 0)
+        code = spawn_piped(&(struct spawn){.path = launch.argv[0],
+                                           .argv = launch.argv,
+                                           .environment = launch.environment,
+                                           .in = SPAWN_NULL,
+                                           .out = SPAWN_PIPE,
+                                           .error = SPAWN_NULL},
+                           &pid, ends);
+    if (code == 0 && fcntl(ends[1], F_SETFL, O_NONBLOCK) == 0)
+        question->answer = ends[1];
     task_launch_done(&launch);
 }
 

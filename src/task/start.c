@@ -2,19 +2,16 @@
 /* Starts the runner of a user's tasks (task/store.h). */
 #include <errno.h>
 #include <fcntl.h>
-#include <signal.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
-#include <sys/stat.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/data/arena.h"
 #include "base/data/cleanup.h"
 #include "base/system/dirs.h"
 #include "base/system/file.h"
+#include "base/system/process.h"
 #include "task/store.h"
 
 extern char **environ;
@@ -73,49 +70,9 @@ static char **own_environment(struct arena *memory)
     return made;
 }
 
-/* In a child of the child, so that nobody has to wait for the runner. */
-static _Noreturn void become_runner(const char *path, char **environment)
-{
-    char name[] = "scry-tasks", *argv[] = {name, NULL};
-    sigset_t none;
-    setsid();
-    umask(077);
-    int null = open("/dev/null", O_RDWR | O_CLOEXEC);
-    for (int stream = 0; stream <= STDERR_FILENO && null >= 0; stream++)
-        dup2(null, stream);
-    close_range(STDERR_FILENO + 1, ~0U, 0);
-    for (int signo = 1; signo < NSIG; signo++)
-        signal(signo, SIG_DFL);
-    sigemptyset(&none);
-    sigprocmask(SIG_SETMASK, &none, NULL);
-    if (chdir("/") == 0)
-        execve(path, argv, environment);
-    _exit(127);
-}
-
-/* What the child exits with is a number of errno. */
-static int runner_start(const char *path, char **environment, struct err *err)
-{
-    int status = 0;
-    pid_t child = fork();
-    if (child == 0) {
-        pid_t runner = fork();
-        if (runner == 0)
-            become_runner(path, environment);
-        _exit(runner < 0 ? EAGAIN : 0);
-    }
-    while (child > 0 && waitpid(child, &status, 0) < 0)
-        if (errno != EINTR)
-            break;
-    if (child > 0 && WIFEXITED(status) && WEXITSTATUS(status) == 0)
-        return 0;
-    int code = child < 0 ? -errno : WIFEXITED(status) ? -WEXITSTATUS(status) : -EIO;
-    return err_errno(err, code, "cannot start %s", path);
-}
-
 int task_runner_wake(const struct task_store *store, struct err *err)
 {
-    char path[TASK_HOST_PATH_SIZE];
+    char path[TASK_HOST_PATH_SIZE], name[] = "scry-tasks", *argv[] = {name, NULL};
     task_host_path(store, "", TASK_RUNNER_LOCK, path);
     int lock = file_open_own(AT_FDCWD, path, O_RDWR | O_CREAT);
     bool runs = lock >= 0 && flock(lock, LOCK_EX | LOCK_NB) < 0;
@@ -125,9 +82,18 @@ int task_runner_wake(const struct task_store *store, struct err *err)
         return 0;
     struct arena memory = {0};
     char **environment = own_environment(&memory);
-    int code = environment ? dirs_libexec("scry-tasks", path, PATH_MAX, err) : err_set(err, -ENOMEM, "out of memory");
-    if (code == 0)
-        code = runner_start(path, environment, err);
+    int code = environment ? dirs_libexec(name, path, PATH_MAX, err) : err_set(err, -ENOMEM, "out of memory");
+    if (code == 0) {
+        const struct spawn spawn = {.path = path,
+                                    .argv = argv,
+                                    .environment = environment,
+                                    .in = SPAWN_NULL,
+                                    .out = SPAWN_NULL,
+                                    .error = SPAWN_NULL};
+        code = spawn_detached(&spawn, 0);
+        if (code < 0)
+            err_errno(err, code, "cannot start %s", path);
+    }
     arena_done(&memory);
     return code;
 }

@@ -13,6 +13,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 extern char **environ;
@@ -27,7 +29,7 @@ static int add_stream(posix_spawn_file_actions_t *actions, int fd, int number)
     return posix_spawn_file_actions_adddup2(actions, fd, number);
 }
 
-static int add_descriptors(posix_spawn_file_actions_t *actions, const struct spawn *spawn)
+static int add_actions(posix_spawn_file_actions_t *actions, const struct spawn *spawn)
 {
     int first = spawn->kept ? SPAWN_KEPT_FD + 1 : SPAWN_KEPT_FD;
     int code = add_stream(actions, spawn->in, STDIN_FILENO);
@@ -37,6 +39,8 @@ static int add_descriptors(posix_spawn_file_actions_t *actions, const struct spa
         code = add_stream(actions, spawn->error, STDERR_FILENO);
     if (!code && spawn->kept)
         code = posix_spawn_file_actions_adddup2(actions, spawn->kept, SPAWN_KEPT_FD);
+    if (!code && spawn->directory)
+        code = posix_spawn_file_actions_addchdir_np(actions, spawn->directory);
 #if defined(__GLIBC__) && __GLIBC_PREREQ(2, 34)
     if (!code)
         code = posix_spawn_file_actions_addclosefrom_np(actions, first);
@@ -71,7 +75,7 @@ int spawn_program(const struct spawn *spawn, pid_t *ret_pid)
         return -code;
     }
     set_attributes(&attributes, spawn->group);
-    code = add_descriptors(&actions, spawn);
+    code = add_actions(&actions, spawn);
     if (!code)
         code = posix_spawn(ret_pid, spawn->path, &actions, &attributes, spawn->argv,
                            spawn->environment ? spawn->environment : environ);
@@ -95,6 +99,73 @@ bool process_is_scrys(const char *name)
         if (strcmp(name, names[i]) == 0)
             return true;
     return strncmp(name, "scry-", strlen("scry-")) == 0;
+}
+
+/* [0] is our end. The program's is above its streams: none gets into another's way. */
+static int pipe_make(int ret_ends[2], bool program_reads)
+{
+    int ends[2];
+    if (pipe2(ends, O_CLOEXEC) < 0)
+        return -errno;
+    int theirs = fcntl(ends[!program_reads], F_DUPFD_CLOEXEC, SPAWN_KEPT_FD), code = theirs < 0 ? -errno : 0;
+    close(ends[!program_reads]);
+    if (code < 0)
+        close(ends[program_reads]);
+    else
+        ret_ends[0] = ends[program_reads], ret_ends[1] = theirs;
+    return code;
+}
+
+int spawn_piped(const struct spawn *spawn, pid_t *ret_pid, int ret_ends[3])
+{
+    struct spawn with = *spawn;
+    int *const streams[] = {&with.in, &with.out, &with.error}, code = 0;
+    for (int number = 0; number < 3; number++) {
+        int ends[2] = {-1, -1};
+        ret_ends[number] = -1;
+        if (*streams[number] != SPAWN_PIPE || code < 0 || (code = pipe_make(ends, number == STDIN_FILENO)) < 0)
+            continue;
+        ret_ends[number] = ends[0];
+        *streams[number] = ends[1];
+    }
+    if (code == 0)
+        code = spawn_program(&with, ret_pid);
+    for (int number = 0; number < 3; number++) {
+        if (ret_ends[number] < 0)
+            continue;
+        close(*streams[number]);
+        if (code < 0) {
+            close(ret_ends[number]);
+            ret_ends[number] = -1;
+        }
+    }
+    return code;
+}
+
+int spawn_detached(const struct spawn *spawn, int nice_by)
+{
+    pid_t child = fork(), program;
+    if (child < 0)
+        return -errno;
+    if (child == 0) {
+        struct spawn with = *spawn;
+        with.group = SPAWN_OWN_SESSION;
+        with.directory = "/";
+        umask(077);
+        if (nice_by && nice(nice_by) == -1)
+            errno = 0; /* then without */
+        _exit(-spawn_program(&with, &program));
+    }
+    int status = child_reap(child);
+    return WIFEXITED(status) ? -WEXITSTATUS(status) : -EIO;
+}
+
+int child_reap(pid_t pid)
+{
+    int status = 0;
+    while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
+        continue;
+    return status;
 }
 
 const char *user_name(uid_t uid, char *ret_name, size_t size)

@@ -14,8 +14,9 @@
  * no descriptors but those named here.
  */
 
-enum { SPAWN_NULL = -1, SPAWN_SAME = -2 }; /* instead of a descriptor: /dev/null; the caller's own of that number */
-enum { SPAWN_KEPT_FD = 3 };                /* the number that `kept` has in the program */
+/* Instead of a descriptor: /dev/null; the caller's own of that number; a new pipe (spawn_piped). */
+enum { SPAWN_NULL = -1, SPAWN_SAME = -2, SPAWN_PIPE = -3 };
+enum { SPAWN_KEPT_FD = 3 }; /* the number that `kept` has in the program */
 
 enum spawn_group {
     SPAWN_SAME_GROUP,
@@ -30,10 +31,19 @@ struct spawn {
     int in, out, error;       /* from 3 on, unless two of them cannot get into each other's way */
     int kept;                 /* 0: none */
     enum spawn_group group;
+    const char *directory; /* NULL: the caller's */
 };
 
 /* 0 or -errno: the program could not be executed, for example. Whoever calls waits for *ret_pid. In threads, too. */
 int spawn_program(const struct spawn *spawn, pid_t *ret_pid);
+/* The same with a new pipe for each of `in`, `out` and `error` that is SPAWN_PIPE. ret_ends[number] is our end of it, O_CLOEXEC; -1: none. */
+int spawn_piped(const struct spawn *spawn, pid_t *ret_pid, int ret_ends[3]);
+
+/* Starts one that is nobody's child, in a session of its own, in the root directory, with the umask 077; nice_by as of nice(2). 0 or -errno. */
+int spawn_detached(const struct spawn *spawn, int nice_by);
+
+/* Waits for a child's end. Its status, as of waitpid(2); 0 if something else has taken it (SIGCHLD is ignored). */
+int child_reap(pid_t pid);
 
 /*
  * What a user is called in all that is recorded, published and signed: all programs have to agree on it, or a user's keys

@@ -6,6 +6,7 @@
 #include "base/system/clock.h"
 #include "base/system/dirs.h"
 #include "base/system/log.h"
+#include "base/system/process.h"
 #include "jobdir/record/spool.h"
 #include "jobdir/text/fields.h"
 #include "jobdir/text/text.h"
@@ -19,7 +20,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 static pid_t pager; /* 0: none */
@@ -34,41 +34,26 @@ static const char *pager_wanted(void)
     return *command && strcmp(command, "cat") != 0 ? command : NULL;
 }
 
-static void pager_become(const char *command, int from)
-{
-    dup2(from, STDIN_FILENO);
-    close(from);
-    signal(SIGPIPE, SIG_DFL);
-    setenv("LESS", "FRX", 0); /* end if it fits, colours, leave it on the screen */
-    if (*command) {
-        execl("/bin/sh", "sh", "-c", command, (char *)NULL);
-    } else {
-        execlp("less", "less", (char *)NULL);
-        execlp("cat", "cat", (char *)NULL);
-    }
-    _exit(127);
-}
-
 void pager_start(void)
 {
-    int ends[2];
     const char *command = isatty(STDOUT_FILENO) ? pager_wanted() : NULL;
-    if (!command || pipe(ends) < 0)
+    if (!command)
         return;
+    const char *less = "command -v less >/dev/null && exec less; exec cat";
+    char shell[] = "sh", option[] = "-c", *argv[] = {shell, option, (char *)(*command ? command : less), NULL};
+    int ends[3];
     fflush(stdout);
-    pid_t child = fork();
-    if (child == 0) {
-        close(ends[1]);
-        pager_become(command, ends[0]);
+    setenv("LESS", "FRX", 0); /* end if it fits, colours, leave it on the screen */
+    const struct spawn spawn = {
+        .path = "/bin/sh", .argv = argv, .in = SPAWN_PIPE, .out = SPAWN_SAME, .error = SPAWN_SAME};
+    if (spawn_piped(&spawn, &pager, ends) < 0) {
+        pager = 0;
+        return;
     }
+    dup2(ends[0], STDOUT_FILENO);
     close(ends[0]);
-    if (child > 0) {
-        dup2(ends[1], STDOUT_FILENO);
-        signal(SIGPIPE, SIG_IGN); /* if it ends, so do we */
-        signal(SIGINT, SIG_IGN);  /* ^C at the terminal is for the pager */
-        pager = child;
-    }
-    close(ends[1]);
+    signal(SIGPIPE, SIG_IGN); /* if it ends, so do we */
+    signal(SIGINT, SIG_IGN);  /* ^C at the terminal is for the pager */
 }
 
 int pager_end(int status)
@@ -77,8 +62,7 @@ int pager_end(int status)
         return status;
     bool cut = fflush(stdout) != 0 || ferror(stdout);
     close(STDOUT_FILENO);
-    while (waitpid(pager, NULL, 0) < 0 && errno == EINTR) {
-    }
+    child_reap(pager);
     pager = 0;
     __fpurge(stdout); /* nobody reads the rest */
     clearerr(stdout);

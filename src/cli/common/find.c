@@ -45,29 +45,25 @@ static bool has_record(void)
 static int record_ask(const char *what, const char *job, struct buf *out, struct err *err)
 {
     char path[PATH_MAX];
-    int ends[2], status = 0, code = dirs_libexec("scry-record", path, sizeof path, err);
+    int ends[3], code = dirs_libexec("scry-record", path, sizeof path, err);
     pid_t pid;
     if (code < 0)
         return code;
-    if (pipe2(ends, O_CLOEXEC) < 0)
-        return err_errno(err, -errno, "cannot make a pipe");
     char *argv[] = {path, (char *)what, (char *)"--", (char *)job, NULL};
-    code = spawn_program(
-        &(struct spawn){.path = path, .argv = argv, .in = SPAWN_NULL, .out = ends[1], .error = SPAWN_SAME}, &pid);
-    close(ends[1]);
-    for (ssize_t got = 1; code == 0 && got > 0;) {
+    const struct spawn spawn = {.path = path, .argv = argv, .in = SPAWN_NULL, .out = SPAWN_PIPE, .error = SPAWN_SAME};
+    code = spawn_piped(&spawn, &pid, ends);
+    if (code < 0)
+        return err_errno(err, code, "cannot start %s", path);
+    for (ssize_t got = 1; got > 0;) {
         char bytes[4096];
-        got = read(ends[0], bytes, sizeof bytes);
+        got = read(ends[1], bytes, sizeof bytes);
         if (got > 0)
             buf_append(out, bytes, (size_t)got);
         else if (got < 0 && errno == EINTR)
             got = 1;
     }
-    close(ends[0]);
-    if (code < 0)
-        return err_errno(err, code, "cannot start %s", path);
-    while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
-        continue;
+    close(ends[1]);
+    int status = child_reap(pid);
     return WIFEXITED(status) ? WEXITSTATUS(status) : EXIT_FAILURE;
 }
 
@@ -135,24 +131,14 @@ enum { LINE_BYTES = 64 << 10 };
 static int mirror_spawn(struct found_job *job, const char *command, const char *url, struct err *err)
 {
     char path[PATH_MAX];
-    int in[2], out[2], code = dirs_libexec("scry-mirror", path, sizeof path, err);
+    int ends[3], code = dirs_libexec("scry-mirror", path, sizeof path, err);
     if (code < 0)
         return code;
-    if (pipe2(in, O_CLOEXEC) < 0)
-        return err_errno(err, -errno, "cannot make a pipe");
-    if (pipe2(out, O_CLOEXEC) < 0) {
-        code = err_errno(err, -errno, "cannot make a pipe");
-        close(in[0]);
-        close(in[1]);
-        return code;
-    }
     char *argv[] = {path, (char *)command, NULL};
-    code = spawn_program(&(struct spawn){.path = path, .argv = argv, .in = in[0], .out = out[1], .error = SPAWN_SAME},
-                         &job->follower);
-    close(in[0]);
-    close(out[1]);
-    job->input = in[1];
-    job->output = out[0];
+    const struct spawn spawn = {.path = path, .argv = argv, .in = SPAWN_PIPE, .out = SPAWN_PIPE, .error = SPAWN_SAME};
+    code = spawn_piped(&spawn, &job->follower, ends);
+    job->input = ends[0];
+    job->output = ends[1];
     if (code < 0) {
         job->follower = 0;
         return err_errno(err, code, "cannot start %s", path);

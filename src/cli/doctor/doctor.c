@@ -59,8 +59,7 @@ static pid_t start_patient(void)
 static void end_patient(pid_t pid)
 {
     kill(pid, SIGKILL);
-    while (waitpid(pid, NULL, 0) < 0 && errno == EINTR)
-        ;
+    child_reap(pid);
 }
 
 /* doctor/kernel.c */
@@ -253,19 +252,18 @@ static void show_line(struct doctor_out *out, char *line)
 static int link_look_start(const char *name, pid_t *ret_pid, FILE **ret_output, struct err *err)
 {
     char path[PATH_MAX], word[] = "look", *argv[] = {path, word, (char *)name, NULL};
-    int ends[2], code = dirs_libexec("scry-link", path, sizeof path, err);
+    int ends[3], code = dirs_libexec("scry-link", path, sizeof path, err);
     if (code < 0)
         return code;
-    if (pipe2(ends, O_CLOEXEC) < 0)
-        return err_errno(err, -errno, "cannot make a pipe");
-    code = spawn_program(
-        &(struct spawn){.path = path, .argv = argv, .in = SPAWN_NULL, .out = ends[1], .error = SPAWN_SAME}, ret_pid);
-    close(ends[1]);
-    *ret_output = code == 0 ? fdopen(ends[0], "r") : NULL;
+    const struct spawn spawn = {.path = path, .argv = argv, .in = SPAWN_NULL, .out = SPAWN_PIPE, .error = SPAWN_SAME};
+    code = spawn_piped(&spawn, ret_pid, ends);
+    if (code < 0)
+        return err_errno(err, code, "cannot start %s", path);
+    *ret_output = fdopen(ends[1], "r");
     if (*ret_output)
         return 0;
-    close(ends[0]);
-    return err_errno(err, code < 0 ? code : -ENOMEM, "cannot start %s", path);
+    close(ends[1]);
+    return err_errno(err, -ENOMEM, "cannot start %s", path);
 }
 
 /* doctor/node.c: can another machine be reached as a node, and what is there? */
@@ -315,7 +313,7 @@ static _Noreturn void library_load(const char *library, int report_fd)
 /* An empty text, or the problem. */
 static void try_to_load(const char *library, char *ret_problem, size_t size)
 {
-    int ends[2], status = 0;
+    int ends[2];
     *ret_problem = 0;
     if (pipe2(ends, O_CLOEXEC) < 0) {
         snprintf(ret_problem, size, "it cannot be tested: %s", strerror(errno));
@@ -328,8 +326,7 @@ static void try_to_load(const char *library, char *ret_problem, size_t size)
     ssize_t got = pid > 0 ? read(ends[0], ret_problem, size - 1) : 0;
     ret_problem[got > 0 ? got : 0] = 0;
     close(ends[0]);
-    while (pid > 0 && waitpid(pid, &status, 0) < 0 && errno == EINTR)
-        ;
+    int status = pid > 0 ? child_reap(pid) : 0;
     if (pid < 0)
         snprintf(ret_problem, size, "it cannot be tested: %s", strerror(errno));
     else if (WIFSIGNALED(status))

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* scry broker: the user's private broker, in the foreground or in the background. scry publish: sends what was recorded of jobs to one. */
 #include <errno.h>
-#include <fcntl.h>
 #include <jansson.h>
 #include <limits.h>
 #include <stdio.h>
@@ -12,6 +11,7 @@
 
 #include "base/data/cleanup.h"
 #include "base/system/dirs.h"
+#include "base/system/process.h"
 #include "broker/local.h"
 #include "broker/url.h"
 #include "cli/common/cli.h"
@@ -101,27 +101,20 @@ static int run_publisher(const char *settings, size_t len)
 {
     char path[PATH_MAX], name[] = "scry-publisher", *argv[] = {name, NULL};
     struct err err = {0};
-    int ends[2], status;
+    int ends[3];
+    pid_t pid;
     if (dirs_libexec(name, path, sizeof path, &err) < 0) {
         cli_log_error(&err);
         return EXIT_USAGE;
     }
-    if (pipe2(ends, O_CLOEXEC) < 0)
-        return -errno;
-    pid_t pid = fork();
-    if (pid == 0) {
-        if (dup2(ends[0], STDIN_FILENO) == STDIN_FILENO)
-            execv(path, argv);
-        _exit(EXIT_USAGE);
-    }
-    int code = pid < 0 ? -errno : 0;
-    close(ends[0]);
-    if (code == 0 && write(ends[1], settings, len) != (ssize_t)len) /* a pipe takes them at once */
+    const struct spawn spawn = {.path = path, .argv = argv, .in = SPAWN_PIPE, .out = SPAWN_SAME, .error = SPAWN_SAME};
+    int code = spawn_piped(&spawn, &pid, ends);
+    if (code < 0)
+        return code;
+    if (write(ends[0], settings, len) != (ssize_t)len) /* a pipe takes them at once */
         code = -EIO;
-    close(ends[1]);
-    while (pid > 0 && waitpid(pid, &status, 0) < 0)
-        if (errno != EINTR)
-            return -errno;
+    close(ends[0]);
+    int status = child_reap(pid);
     return code < 0 ? code : WIFEXITED(status) ? WEXITSTATUS(status) : EXIT_ERRORS;
 }
 

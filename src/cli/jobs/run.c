@@ -8,10 +8,10 @@
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/system/log.h"
+#include "base/system/process.h"
 #include "cli/common/cli.h"
 #include "client/client.h"
 #include "job/launch/launch.h"
@@ -30,7 +30,7 @@ int cmd_run_alone(char **command)
     return launch_exit_code(code);
 }
 
-/* Removes old jobs in a grandchild of low priority: nobody waits for the disk. The job that has just ended is the
+/* Removes old jobs in a process of low priority: nobody waits for the disk. The job that has just ended is the
  * youngest, so it stays. */
 static void remove_old(const struct options *options)
 {
@@ -47,22 +47,11 @@ static void remove_old(const struct options *options)
         argv[argc++] = keep;
         argv[argc++] = (char *)keep_size;
     }
-    pid_t child = argc > 3 ? fork() : -1;
-    if (child == 0) {
-        int null = open("/dev/null", O_RDWR);
-        if (fork() != 0 || null < 0)
-            _exit(0);
-        for (int stream = 0; stream <= STDERR_FILENO; stream++)
-            dup2(null, stream);
-        close_range(STDERR_FILENO + 1, ~0U, 0);
-        setsid();
-        if (nice(NICE) == -1 || chdir("/") < 0)
-            errno = 0; /* run without the limit */
-        execv("/proc/self/exe", argv);
-        _exit(0);
-    }
-    if (child > 0)
-        waitpid(child, NULL, 0);
+    if (argc > 3)
+        spawn_detached(
+            &(struct spawn){
+                .path = "/proc/self/exe", .argv = argv, .in = SPAWN_NULL, .out = SPAWN_NULL, .error = SPAWN_NULL},
+            NICE);
 }
 
 int cmd_run(const struct options *given)

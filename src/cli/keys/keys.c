@@ -4,13 +4,11 @@
  * others would start later.
  */
 #include <errno.h>
-#include <fcntl.h>
 #include <limits.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/data/cleanup.h"
@@ -140,17 +138,6 @@ static int run_issue(const struct options *options)
 
 /* ---- revoke ---- */
 
-/* The child of a fork. An URL may hold a password, and everybody sees arguments: it gets it on standard input. */
-static _Noreturn void become_mirror(char *path, const int in[2], const int out[2])
-{
-    char *argv[] = {path, (char *)"revoke", NULL};
-    dup2(in[0], STDIN_FILENO);
-    dup2(out[1], STDOUT_FILENO);
-    execv(path, argv);
-    log_error("%s: %s", path, strerror(errno));
-    _exit(EXIT_ERRORS);
-}
-
 /* What it says, see mirror/reader.h. The list is there only if it says "ready". */
 static int read_said(FILE *said)
 {
@@ -174,34 +161,33 @@ static int read_said(FILE *said)
 /* Libraries of brokers are in a program of their own. */
 static int run_publish(const struct options *options)
 {
-    char path[PATH_MAX];
+    char path[PATH_MAX], *argv[] = {path, (char *)"revoke", NULL};
     struct err err;
-    int in[2], out[2];
+    int ends[3];
+    pid_t child;
     _cleanup_(buf_done) struct buf input = BUF_INIT;
     buf_printf(&input, "%s\n", options_text(options, "broker"));
     if (dirs_libexec("scry-mirror", path, sizeof path, &err) < 0 || authority_revoked(&input, &err) < 0)
         return keys_fail(&err);
     signal(SIGPIPE, SIG_IGN);
     fflush(stdout);
-    pid_t child = pipe2(in, O_CLOEXEC) < 0 || pipe2(out, O_CLOEXEC) < 0 ? -1 : fork();
-    if (child < 0) {
-        err_errno(&err, -errno, "cannot start scry-mirror");
+    /* An URL may hold a password, and everybody sees arguments: it gets it on standard input. */
+    const struct spawn spawn = {.path = path, .argv = argv, .in = SPAWN_PIPE, .out = SPAWN_PIPE, .error = SPAWN_SAME};
+    int code = spawn_piped(&spawn, &child, ends);
+    if (code < 0) {
+        err_errno(&err, code, "cannot start %s", path);
         return keys_fail(&err);
     }
-    if (child == 0)
-        become_mirror(path, in, out);
-    close(in[0]);
-    close(out[1]);
     for (size_t at = 0; at < input.len;) {
-        ssize_t put = write(in[1], input.data + at, input.len - at);
+        ssize_t put = write(ends[0], input.data + at, input.len - at);
         if (put < 0 && errno != EINTR)
             break; /* it has ended, and says why */
         at += put > 0 ? (size_t)put : 0;
     }
-    _cleanup_(fclosep) FILE *said = fdopen(out[0], "r");
+    _cleanup_(fclosep) FILE *said = fdopen(ends[1], "r");
     int status = said ? read_said(said) : EXIT_ERRORS;
-    close(in[1]);
-    waitpid(child, NULL, 0);
+    close(ends[0]);
+    child_reap(child);
     return status;
 }
 

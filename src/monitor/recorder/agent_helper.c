@@ -8,10 +8,10 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
-#include <sys/wait.h>
 
 #include "base/system/clock.h"
 #include "base/system/log.h"
+#include "base/system/process.h"
 #include "monitor/recorder/agent.h"
 #include "shm/waits.h"
 #include "symbols/client/client.h"
@@ -61,8 +61,7 @@ static void free_job(struct helper_job *job)
                   (unsigned long long)(clock_now_ns() - job->began_ns) / 1000000);
     if (job->pid > 0) { /* it has said all it had to say, or nobody listens */
         kill(job->pid, SIGKILL);
-        while (waitpid(job->pid, NULL, 0) < 0 && errno == EINTR)
-            ;
+        child_reap(job->pid);
         agents->helpers_running -= !job->at_once;
     }
     if (job->previous)

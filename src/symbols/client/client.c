@@ -20,7 +20,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 static const struct {
@@ -277,38 +276,20 @@ bool helper_address(const char *field, uint64_t *ret_address)
     return strncmp(field, "0x", 2) == 0 && number_parse(field + 2, 16, ret_address);
 }
 
-static int make_pipes(int in[2], int out[2], struct err *err)
-{
-    if (pipe2(in, O_CLOEXEC) < 0)
-        return err_errno(err, -errno, "cannot make a pipe");
-    if (pipe2(out, O_CLOEXEC) == 0)
-        return 0;
-    int code = err_errno(err, -errno, "cannot make a pipe");
-    close(in[0]);
-    close(in[1]);
-    return code;
-}
-
 int helper_process_start(struct helper_process *ret_process, char *const argv[], struct err *err)
 {
     char path[PATH_MAX];
-    int in[2], out[2];
-    int code = dirs_libexec("scry-symbols", path, sizeof path, err);
-    if (code < 0 || (code = make_pipes(in, out, err)) < 0)
+    int ends[3], code = dirs_libexec("scry-symbols", path, sizeof path, err);
+    if (code < 0)
         return code;
+    const struct spawn spawn = {.path = path, .argv = argv, .in = SPAWN_PIPE, .out = SPAWN_PIPE, .error = SPAWN_SAME};
     pid_t pid;
-    code = spawn_program(&(struct spawn){.path = path, .argv = argv, .in = in[0], .out = out[1], .error = SPAWN_SAME},
-                         &pid);
-    close(in[0]);
-    close(out[1]);
-    if (code < 0) {
-        close(in[1]);
-        close(out[0]);
+    code = spawn_piped(&spawn, &pid, ends);
+    if (code < 0)
         return err_errno(err, code, "cannot start %s", path);
-    }
-    fcntl(in[1], F_SETFL, O_NONBLOCK);
-    fcntl(out[0], F_SETFL, O_NONBLOCK);
-    *ret_process = (struct helper_process){pid, in[1], out[0]};
+    fcntl(ends[0], F_SETFL, O_NONBLOCK);
+    fcntl(ends[1], F_SETFL, O_NONBLOCK);
+    *ret_process = (struct helper_process){pid, ends[0], ends[1]};
     return 0;
 }
 
@@ -349,8 +330,7 @@ static void helper_process_end(struct helper_process *process, bool now)
     close_end(&process->output);
     if (now)
         kill(process->pid, SIGKILL); /* it is our child: the number is still its own */
-    while (waitpid(process->pid, NULL, 0) < 0 && errno == EINTR)
-        continue;
+    child_reap(process->pid);
 }
 
 static int process_converse(struct helper_process *process, const struct buf *request, uint64_t time_ns, size_t limit,

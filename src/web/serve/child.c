@@ -147,23 +147,10 @@ static void child_limit(pid_t pid, uint32_t seconds)
         prlimit(pid, limits[i].what, &(struct rlimit){limits[i].most, limits[i].most}, NULL);
 }
 
-/* [0] is this end, which does not wait. */
-static bool pipe_make(int ret_ends[2], int own)
-{
-    if (pipe2(ret_ends, O_CLOEXEC) < 0)
-        return false;
-    if (own) {
-        int end = ret_ends[0];
-        ret_ends[0] = ret_ends[1];
-        ret_ends[1] = end;
-    }
-    return fcntl(ret_ends[0], F_SETFL, O_NONBLOCK) == 0;
-}
-
-static bool listen_to(struct child *child, struct child_pipe *pipe, int *fd)
+static bool listen_to(struct child *child, struct child_pipe *pipe, int fd)
 {
     pipe->child = child;
-    pipe->open = server_watch(child->server, TAKE_FD(*fd), "child", pipe) != NULL;
+    pipe->open = server_watch(child->server, fd, "child", pipe) != NULL;
     return pipe->open;
 }
 
@@ -184,40 +171,36 @@ static char **environment_with(const char *more)
 
 struct child *child_start(struct server *server, const struct child_spec *spec)
 {
-    int in[2] = {-1, -1}, out[2] = {-1, -1}, error[2] = {-1, -1};
+    int ends[3];
     struct child *child = calloc(1, sizeof *child);
     _cleanup_(freep) char **environment = spec->environment ? environment_with(spec->environment) : NULL;
-    bool good = child && (environment || !spec->environment) && pipe_make(out, 0) && pipe_make(error, 0) &&
-                (!spec->input || pipe_make(in, 1));
-    good = good && spawn_program(&(struct spawn){.path = spec->argv[0],
-                                                 .argv = spec->argv,
-                                                 .environment = environment,
-                                                 .in = spec->input ? in[1] : SPAWN_NULL,
-                                                 .out = out[1],
-                                                 .error = error[1],
-                                                 .group = SPAWN_OWN_GROUP},
-                                 &child->pid) == 0;
-    if (good) {
-        child_limit(child->pid, spec->limit_s);
-        child->server = server;
-        child->spec = *spec;
-        child->spec.argv = NULL;
-        child->input = TAKE_FD(in[0]);
-        child->begun_ns = clock_now_ns();
-        child->next = server->children;
-        server->children = child;
-        bool heard = listen_to(child, &child->out, &out[0]);
-        if (!listen_to(child, &child->error, &error[0]) || !heard)
-            child_kill(child);
-        lws_sul_schedule(server->context, 0, &child->timer, look_for_end, CHILD_LOOK_MS * LWS_US_PER_MS);
-    } else {
+    const struct spawn spawn = {.path = spec->argv[0],
+                                .argv = spec->argv,
+                                .environment = environment,
+                                .in = spec->input ? SPAWN_PIPE : SPAWN_NULL,
+                                .out = SPAWN_PIPE,
+                                .error = SPAWN_PIPE,
+                                .group = SPAWN_OWN_GROUP};
+    if (!child || (!environment && spec->environment) || spawn_piped(&spawn, &child->pid, ends) < 0) {
         free(child);
+        return NULL;
     }
-    const int left[] = {in[0], in[1], out[0], out[1], error[0], error[1]};
-    for (size_t i = 0; i < sizeof left / sizeof *left; i++)
-        if (left[i] >= 0)
-            close(left[i]);
-    return good ? child : NULL;
+    for (int i = 0; i < 3; i++)
+        if (ends[i] >= 0)
+            fcntl(ends[i], F_SETFL, O_NONBLOCK);
+    child_limit(child->pid, spec->limit_s);
+    child->server = server;
+    child->spec = *spec;
+    child->spec.argv = NULL;
+    child->input = ends[STDIN_FILENO];
+    child->begun_ns = clock_now_ns();
+    child->next = server->children;
+    server->children = child;
+    bool heard = listen_to(child, &child->out, ends[STDOUT_FILENO]);
+    if (!listen_to(child, &child->error, ends[STDERR_FILENO]) || !heard)
+        child_kill(child);
+    lws_sul_schedule(server->context, 0, &child->timer, look_for_end, CHILD_LOOK_MS * LWS_US_PER_MS);
+    return child;
 }
 
 enum {
