@@ -20,20 +20,17 @@
 
 #include "base/data/cleanup.h"
 #include "base/system/file.h"
+#include "symbols/index/lines.h"
 #include "tracer/tracee.h"
 
-enum { STACK_COPY = 256 * 1024, CHUNK = 4096, REG_RSP = 7, REG_COUNT = 17, CALLS_LIMIT = 64 };
+enum { STACK_COPY = 256 * 1024, CHUNK = 4096, REG_RSP = 7, CALLS_LIMIT = 64 };
 
 struct unwinder {
+    struct unwind_state state; /* the first member: libdwfl hands it to read_deeper */
     Dwfl *dwfl;
     char *maps; /* the lines of executable mappings */
-    pid_t pid;
     /* of the backtrace in progress */
     struct process *process;
-    Dwarf_Word regs[REG_COUNT];
-    uint8_t *stack;
-    uint64_t stack_addr;
-    size_t stack_len;
     uint8_t chunk[CHUNK];
     uint64_t chunk_addr;
     size_t chunk_len;
@@ -108,58 +105,21 @@ static char *code_mappings(struct process *process)
     return kept;
 }
 
-/* ---- what libdwfl asks ---- */
-
-static pid_t next_thread(Dwfl *dwfl, void *ctx, void **inout_thread)
+/* Below the copy of the stack. */
+static bool read_deeper(struct unwind_state *state, uint64_t addr, void *room, size_t size)
 {
-    (void)dwfl;
-    if (*inout_thread)
-        return 0;
-    *inout_thread = ctx;
-    return ((struct unwinder *)ctx)->pid;
-}
-
-static bool get_thread(Dwfl *dwfl, pid_t tid, void *ctx, void **ret_thread)
-{
-    (void)dwfl, (void)tid;
-    *ret_thread = ctx;
-    return true;
-}
-
-static bool read_word(Dwfl *dwfl, Dwarf_Addr addr, Dwarf_Word *ret_word, void *ctx)
-{
-    (void)dwfl;
-    struct unwinder *unwinder = ctx;
-    if (addr - unwinder->stack_addr < unwinder->stack_len &&
-        unwinder->stack_len - (addr - unwinder->stack_addr) >= sizeof *ret_word) {
-        memcpy(ret_word, unwinder->stack + (addr - unwinder->stack_addr), sizeof *ret_word);
-        return true;
-    }
+    struct unwinder *unwinder = (struct unwinder *)state;
     if (addr - unwinder->chunk_addr >= unwinder->chunk_len ||
-        unwinder->chunk_len - (addr - unwinder->chunk_addr) < sizeof *ret_word) {
+        unwinder->chunk_len - (addr - unwinder->chunk_addr) < size) {
         unwinder->chunk_addr = addr;
         unwinder->chunk_len = 0;
         if (space_read_some(unwinder->process, addr, unwinder->chunk, CHUNK, &unwinder->chunk_len) < 0 ||
-            unwinder->chunk_len < sizeof *ret_word)
+            unwinder->chunk_len < size)
             return false;
     }
-    memcpy(ret_word, unwinder->chunk + (addr - unwinder->chunk_addr), sizeof *ret_word);
+    memcpy(room, unwinder->chunk + (addr - unwinder->chunk_addr), size);
     return true;
 }
-
-static bool set_registers(Dwfl_Thread *thread, void *ctx)
-{
-    struct unwinder *unwinder = ctx;
-    dwfl_thread_state_register_pc(thread, unwinder->regs[REG_COUNT - 1]);
-    return dwfl_thread_state_registers(thread, 0, REG_COUNT, unwinder->regs);
-}
-
-static const Dwfl_Thread_Callbacks thread_callbacks = {
-    .next_thread = next_thread,
-    .get_thread = get_thread,
-    .memory_read = read_word,
-    .set_initial_registers = set_registers,
-};
 
 static void add_frame(struct unwinder *unwinder, uint64_t cfa)
 {
@@ -201,7 +161,7 @@ static int unwinder_refresh(struct process *process, struct err *err)
     char *maps = code_mappings(process);
     if (!maps)
         return err_set(err, -ESRCH, "the mappings of process %d cannot be read", process->pid);
-    if (space->unwinder && strcmp(space->unwinder->maps, maps) == 0 && space->unwinder->pid == process->pid) {
+    if (space->unwinder && strcmp(space->unwinder->maps, maps) == 0 && space->unwinder->state.pid == process->pid) {
         free(maps);
         return 0;
     }
@@ -212,27 +172,26 @@ static int unwinder_refresh(struct process *process, struct err *err)
         return err_errno(err, -ENOMEM, "backtrace");
     }
     unwinder->maps = maps;
-    unwinder->pid = files_pid;
+    unwinder->state = (struct unwind_state){.pid = files_pid, .read_memory = read_deeper};
     unwinder->dwfl = dwfl_begin(&callbacks);
-    if (!unwinder->dwfl || dwfl_linux_proc_report(unwinder->dwfl, unwinder->pid) != 0 ||
-        dwfl_report_end(unwinder->dwfl, NULL, NULL) != 0 ||
-        !dwfl_attach_state(unwinder->dwfl, NULL, unwinder->pid, &thread_callbacks, unwinder)) {
+    if (!unwinder->dwfl || dwfl_linux_proc_report(unwinder->dwfl, files_pid) != 0 ||
+        dwfl_report_end(unwinder->dwfl, NULL, NULL) != 0 || !unwind_attach(unwinder->dwfl, &unwinder->state)) {
         const char *reason = dwfl_errmsg(-1);
         unwinder_free(unwinder);
         space->unwinder = NULL;
         return err_set(err, -EIO, "the modules of process %d cannot be read: %s", process->pid,
                        reason ? reason : "unknown reason");
     }
-    unwinder->pid = process->pid;
+    unwinder->state.pid = process->pid;
     return 0;
 }
 
 static void copy_registers(struct unwinder *unwinder, const struct user_regs_struct *regs)
 {
-    const Dwarf_Word values[REG_COUNT] = {regs->rax, regs->rdx, regs->rcx, regs->rbx, regs->rsi, regs->rdi,
-                                          regs->rbp, regs->rsp, regs->r8,  regs->r9,  regs->r10, regs->r11,
-                                          regs->r12, regs->r13, regs->r14, regs->r15, regs->rip};
-    memcpy(unwinder->regs, values, sizeof values);
+    unwinder->state.registers = (struct lines_registers){
+        .known = (1U << LINES_REGISTERS) - 1,
+        .values = {regs->rax, regs->rdx, regs->rcx, regs->rbx, regs->rsi, regs->rdi, regs->rbp, regs->rsp, regs->r8,
+                   regs->r9, regs->r10, regs->r11, regs->r12, regs->r13, regs->r14, regs->r15, regs->rip}};
 }
 
 int unwind_thread(struct thread *thread, size_t max_depth, struct buf *ret_frames, bool *ret_whole, struct err *err)
@@ -259,9 +218,9 @@ int unwind_thread(struct thread *thread, size_t max_depth, struct buf *ret_frame
     struct unwinder *unwinder = process->space->unwinder;
     unwinder->process = process;
     copy_registers(unwinder, &regs);
-    unwinder->stack = stack;
-    unwinder->stack_addr = stack_addr;
-    unwinder->stack_len = stack_len;
+    unwinder->state.stack = stack;
+    unwinder->state.stack_addr = stack_addr;
+    unwinder->state.stack_size = stack_len;
     unwinder->chunk_len = unwinder->count = 0;
     unwinder->have_pc = false;
     unwinder->frames = ret_frames;
@@ -278,8 +237,7 @@ int unwind_thread(struct thread *thread, size_t max_depth, struct buf *ret_frame
         *ret_whole = ended == 0;
     if (unwinder->have_pc) /* the outermost: nobody called it */
         add_frame(unwinder, 0);
-    unwinder->stack = NULL;
-    unwinder->stack_len = 0;
+    unwinder->state.stack_size = 0;
     return ret_frames->failed ? err_errno(err, -ENOMEM, "backtrace") : 0;
 }
 

@@ -147,6 +147,18 @@ void unit_put_file(Dwarf_Die *skeleton, struct buf *out);
 /* Why the content is not available: one line. program: the path of the file with the skeleton. */
 void unit_put_missing(Dwarf_Die *skeleton, const char *program, struct buf *out);
 
+/* What libdwfl asks while it unwinds a thread, for all that do so. */
+struct unwind_state {
+    pid_t pid;
+    struct lines_registers registers; /* the program counter is always known */
+    const void *stack;                /* a copy of memory */
+    uint64_t stack_addr;
+    size_t stack_size;
+    bool (*read_memory)(struct unwind_state *state, uint64_t addr, void *room, size_t size); /* of what is not in it */
+};
+/* Once for a Dwfl that is of a process; the state is borrowed. false: dwfl_errmsg says why. */
+bool unwind_attach(Dwfl *dwfl, struct unwind_state *state);
+
 /* Inside symbols: what lines.c and core.c share of elfutils' libdwfl. */
 
 struct line_path {
@@ -162,12 +174,10 @@ struct lines {
     struct {
         uint64_t start, end;
         char *name;
-    } symbol;              /* the last that was found */
-    pid_t pid;             /* of lines_open_process */
-    bool attached;         /* to its state; what follows is of the thread that is inspected */
-    Dwarf_Word sp, pc, bp; /* bp 0: not known */
-    const struct lines_thread *thread;
-    bool sampled; /* all its registers are known, as thread->registers has them */
+    } symbol;      /* the last that was found */
+    pid_t pid;     /* of lines_open_process */
+    bool attached; /* to its state */
+    struct unwind_state state;
 };
 
 /* A core file's stacks are named with a struct lines of their own, which has a dwfl and nothing else. */

@@ -24,6 +24,7 @@
 enum {
     REG_RBP = 6,
     REG_RSP = 7,
+    REG_PC = LINES_REGISTERS - 1,
     PROLOGUE = 64,
     FIRST_PART = 24,
     PUSHES = 5,
@@ -46,7 +47,7 @@ static pid_t next_thread(Dwfl *dwfl, void *ctx, void **inout_thread)
     if (*inout_thread)
         return 0;
     *inout_thread = ctx;
-    return ((struct lines *)ctx)->pid;
+    return ((struct unwind_state *)ctx)->pid;
 }
 
 static bool get_thread(Dwfl *dwfl, pid_t tid, void *ctx, void **ret_thread)
@@ -56,50 +57,56 @@ static bool get_thread(Dwfl *dwfl, pid_t tid, void *ctx, void **ret_thread)
     return true;
 }
 
+static bool read_word(Dwfl *dwfl, Dwarf_Addr addr, Dwarf_Word *ret_word, void *ctx)
+{
+    (void)dwfl;
+    struct unwind_state *state = ctx;
+    uint64_t at = addr - state->stack_addr;
+    if (at < state->stack_size && state->stack_size - at >= sizeof *ret_word) {
+        memcpy(ret_word, (const char *)state->stack + at, sizeof *ret_word);
+        return true;
+    }
+    return state->read_memory(state, addr, ret_word, sizeof *ret_word);
+}
+
+static bool set_registers(Dwfl_Thread *thread, void *ctx)
+{
+    const struct lines_registers *registers = &((struct unwind_state *)ctx)->registers;
+    dwfl_thread_state_register_pc(thread, registers->values[REG_PC]);
+    for (int i = 0; i < LINES_REGISTERS; i++) {
+        Dwarf_Word value = registers->values[i];
+        if ((registers->known & 1U << i) && !dwfl_thread_state_registers(thread, i, 1, &value))
+            return false;
+    }
+    return true;
+}
+
+bool unwind_attach(Dwfl *dwfl, struct unwind_state *state)
+{
+    static const Dwfl_Thread_Callbacks callbacks = {
+        .next_thread = next_thread,
+        .get_thread = get_thread,
+        .memory_read = read_word,
+        .set_initial_registers = set_registers,
+    };
+    return dwfl_attach_state(dwfl, NULL, state->pid, &callbacks, state);
+}
+
 static bool read_memory(pid_t pid, uint64_t addr, void *room, size_t size)
 {
     return proc_peek(pid, addr, room, size) == size;
 }
 
-static bool read_word(Dwfl *dwfl, Dwarf_Addr addr, Dwarf_Word *ret_word, void *ctx)
+static bool read_live(struct unwind_state *state, uint64_t addr, void *room, size_t size)
 {
-    (void)dwfl;
-    const struct lines *lines = ctx;
-    const struct lines_thread *thread = lines->thread;
-    uint64_t at = addr - thread->sp;
-    if (thread->stack && at < thread->stack_size && thread->stack_size - at >= sizeof *ret_word) {
-        memcpy(ret_word, (const char *)thread->stack + at, sizeof *ret_word);
-        return true;
-    }
-    return read_memory(lines->pid, addr, ret_word, sizeof *ret_word);
+    return read_memory(state->pid, addr, room, size);
 }
-
-static bool set_registers(Dwfl_Thread *thread, void *ctx)
-{
-    const struct lines *lines = ctx;
-    dwfl_thread_state_register_pc(thread, lines->pc);
-    if (lines->sampled) {
-        Dwarf_Word registers[LINES_REGISTERS];
-        for (int i = 0; i < LINES_REGISTERS; i++)
-            registers[i] = lines->thread->registers[i];
-        return dwfl_thread_state_registers(thread, 0, LINES_REGISTERS, registers);
-    }
-    return dwfl_thread_state_registers(thread, REG_RSP, 1, &lines->sp) &&
-           (!lines->bp || dwfl_thread_state_registers(thread, REG_RBP, 1, &lines->bp));
-}
-
-static const Dwfl_Thread_Callbacks callbacks = {
-    .next_thread = next_thread,
-    .get_thread = get_thread,
-    .memory_read = read_word,
-    .set_initial_registers = set_registers,
-};
 
 static void keep_registers(Dwfl_Frame *frame, Dwarf_Addr pc, struct lines_registers *ret_registers)
 {
-    *ret_registers = (struct lines_registers){.known = 1U << (LINES_REGISTERS - 1)};
-    ret_registers->values[LINES_REGISTERS - 1] = pc;
-    for (unsigned i = 0; i < LINES_REGISTERS - 1; i++)
+    *ret_registers = (struct lines_registers){.known = 1U << REG_PC};
+    ret_registers->values[REG_PC] = pc;
+    for (unsigned i = 0; i < REG_PC; i++)
         if (dwfl_frame_reg(frame, i, &ret_registers->values[i]) == 0)
             ret_registers->known |= 1U << i;
 }
@@ -203,7 +210,15 @@ static uint64_t base_of(pid_t pid, const uint8_t *code, uint64_t sp)
     return found;
 }
 
-/* From the last frame that is known to its caller, into lines->sp, pc and bp; false: not known. */
+static void know_only(struct lines_registers *registers, uint64_t pc, uint64_t sp, uint64_t bp)
+{
+    registers->values[REG_PC] = pc;
+    registers->values[REG_RSP] = sp;
+    registers->values[REG_RBP] = bp;
+    registers->known = bp ? 1U << REG_RSP | 1U << REG_RBP : 1U << REG_RSP;
+}
+
+/* From the last frame that is known to its caller, into the state's registers; false: not known. */
 static bool step_to_caller(struct lines *lines, const struct walk *walk)
 {
     uint64_t pc = walk->addrs[walk->count - 1], size, frame[2];
@@ -230,9 +245,7 @@ static bool step_to_caller(struct lines *lines, const struct walk *walk)
         last->values[REG_RBP] = bp;
         last->known |= 1U << REG_RBP;
     }
-    lines->bp = frame[0];
-    lines->pc = frame[1];
-    lines->sp = bp + sizeof frame;
+    know_only(&lines->state.registers, frame[1], bp + sizeof frame, frame[0]);
     return true;
 }
 
@@ -257,22 +270,29 @@ size_t lines_unwind(struct lines *lines, const struct lines_thread *thread, uint
                     struct lines_registers *ret_registers, size_t most, bool *ret_whole)
 {
     struct walk walk = {.addrs = ret_addrs, .registers = ret_registers, .most = most};
-    lines->thread = thread;
-    lines->sampled = thread->registers != NULL;
-    lines->sp = thread->sp;
-    lines->pc = thread->pc;
-    lines->bp = 0;
+    bool sampled = thread->registers;
+    lines->state = (struct unwind_state){.pid = lines->pid,
+                                         .stack = thread->stack,
+                                         .stack_addr = thread->sp,
+                                         .stack_size = thread->stack ? thread->stack_size : 0,
+                                         .read_memory = read_live};
+    if (sampled) {
+        memcpy(lines->state.registers.values, thread->registers, sizeof lines->state.registers.values);
+        lines->state.registers.known = (1U << LINES_REGISTERS) - 1;
+    } else {
+        know_only(&lines->state.registers, thread->pc, thread->sp, 0);
+    }
     if (!lines->attached)
-        lines->attached = lines->pid && dwfl_attach_state(lines->dwfl, NULL, lines->pid, &callbacks, lines);
+        lines->attached = lines->pid && unwind_attach(lines->dwfl, &lines->state);
     for (size_t i = 0, before; i < STEPS_MOST && lines->attached && walk.count < most && !walk.ended; i++) {
         before = walk.count;
         bool done = dwfl_getthread_frames(lines->dwfl, lines->pid, frame_add, &walk) == 0;
-        walk.ended |= done && (lines->sampled || is_outermost(lines, &walk));
+        walk.ended |= done && (sampled || is_outermost(lines, &walk));
         if (walk.count == before || walk.ended || !step_to_caller(lines, &walk))
             break;
-        lines->sampled = false; /* of the frame that was stepped to, only these are known */
+        sampled = false; /* of the frame that was stepped to, only these are known */
     }
-    lines->thread = NULL;
+    lines->state.stack_size = 0;
     if (ret_whole)
         *ret_whole = walk.ended;
     return walk.count;
