@@ -33,7 +33,9 @@ enum {
 
 /* ---- starting ---- */
 
-bool client_wait_for_child(pid_t pid, int *ret_status)
+/* Waits until the child has ended; false if it did not in START_TIMEOUT_MS. The status is 0 if something else in the tool
+ * has taken it (a SIGCHLD handler that waits for all children, or SIGCHLD ignored): connecting shows what came of it. */
+static bool client_wait_for_child(pid_t pid, int *ret_status)
 {
     *ret_status = 0;
     _cleanup_(closep) int pidfd = (int)syscall(SYS_pidfd_open, pid, 0);
@@ -254,6 +256,8 @@ static int monitor_greet(int fd, bool relayed, unsigned patience_ms, struct fram
     return read_welcome(fd, relayed, patience_ms, reader, tool_id, err);
 }
 
+static int client_relay(const char *url, struct err *err);
+
 int client_connect(const struct client_options *options, int *tool_id, int *ret_fd, struct frame_reader *reader,
                    struct err *err)
 {
@@ -309,12 +313,14 @@ static int spawn_relay(const char *path, bool is_link, int fd, pid_t *ret_pid)
                         ret_pid, none);
 }
 
-bool client_is_link(const char *url)
+/* Of another machine's monitor. */
+static bool client_is_link(const char *url)
 {
     return strncmp(url, "tls://", 6) == 0 || strncmp(url, "ssh://", 6) == 0;
 }
 
-int client_relay(const char *url, struct err *err)
+/* A socket to what is elsewhere, or -errno. */
+static int client_relay(const char *url, struct err *err)
 {
     bool is_link = client_is_link(url);
     char path[PATH_MAX];

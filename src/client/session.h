@@ -134,9 +134,6 @@ struct client_options {
 /* Takes --omis-... out of argv (both may be NULL). 0, or -EINVAL with argv unchanged. */
 int client_options_take(struct client_options *ret_options, int *argc, char ***argv, struct err *err);
 
-/* Waits until the child has ended; false if it did not in START_TIMEOUT_MS. The status is 0 if something else in the tool
- * has taken it (a SIGCHLD handler that waits for all children, or SIGCHLD ignored): connecting shows what came of it. */
-bool client_wait_for_child(pid_t pid, int *ret_status);
 /* spawn_piped in a session of its own, and in an environment that says nothing of the job in which the tool is: what it
  * starts does not belong to that job. */
 int client_spawn(struct spawn spawn, pid_t *ret_pid, int ret_ends[3]);
@@ -147,8 +144,6 @@ int client_spawn_monitor(const char *path, pid_t *ret_pid, int ret_ends[3]);
 int client_lock(const char *runtime, const char *name, struct err *err);
 /* A socket to the monitor of this runtime directory, which is started if none runs; it was not greeted. Or -errno. */
 int client_monitor_socket(const char *runtime, const char *socket_path, struct err *err);
-int client_relay(const char *url, struct err *err); /* a socket to what is elsewhere, or -errno */
-bool client_is_link(const char *url);               /* of another machine's monitor */
 /* Connects and exchanges HELLO and WELCOME; starts the monitor if that is allowed. 0 or -errno: -EPROTO for a refusal
  * or a wrong answer, -ETIMEDOUT for none. *tool_id is in and out. */
 int client_connect(const struct client_options *options, int *tool_id, int *ret_fd, struct frame_reader *reader,

@@ -328,6 +328,8 @@ static void timer_update(struct end *end, uint64_t when, uint64_t now)
         loop_set_timer(end->timer, when > now ? when - now : 1, 0);
 }
 
+static void end_detach(struct end *end);
+
 /* After everything that happens. Nothing may follow: the end may be gone. */
 static void end_advance(struct end *end)
 {
@@ -404,7 +406,7 @@ int end_init(struct end *end, struct loop *loop, const uint8_t session[CHANNEL_S
     return end->timer ? 0 : -ENOMEM;
 }
 
-void end_detach(struct end *end)
+static void end_detach(struct end *end)
 {
     loop_remove(end->transport_source);
     end->transport_source = NULL;

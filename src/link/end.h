@@ -109,7 +109,6 @@ int end_set_local_take(struct end *end, int fd);
 /* A connection on which both have said hello; `early`: what came behind it. The one before is dropped. 0 or -ENOMEM: the
  * transport is freed. May call events. */
 int end_attach_take(struct end *end, struct transport *transport, struct span early);
-void end_detach(struct end *end);
 /* Tells the other end that it is over, and why, if that can be said at once; calls nothing. */
 void end_stop(struct end *end, const char *why);
 

@@ -171,7 +171,8 @@ int state_progress(const json_t *state)
     return json_is_object(json_object_get(json_object_get(state, "info"), "result"));
 }
 
-bool state_may_follow(const json_t *before, enum signed_by before_by, const json_t *state, enum signed_by by)
+/* Whether a state may take the place of another: what the job has signed is there until it has signed a later one. */
+static bool state_may_follow(const json_t *before, enum signed_by before_by, const json_t *state, enum signed_by by)
 {
     return !before || before_by != SIGNED_JOB || (by == SIGNED_JOB && state_progress(state) >= state_progress(before));
 }

@@ -69,8 +69,6 @@ const struct state *states_find(const struct states *states, const char *word, s
 bool states_node_restarted(struct states *states, const struct state *job);
 /* How far the job is in it, which only grows: 0: it runs; 1: it is over; 2: all of it is published. */
 int state_progress(const json_t *state);
-/* Whether a state may take the place of another: what the job has signed is there until it has signed a later one. */
-bool state_may_follow(const json_t *before, enum signed_by before_by, const json_t *state, enum signed_by by);
 /* What a mirror is to say of it: `signed`. */
 void state_put_signed(json_t *remote, enum signed_by by);
 /* What job.json is to say; NULL: the state is not that of this job. Borrowed. */

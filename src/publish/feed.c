@@ -93,8 +93,10 @@ static unsigned record_stream_of(const json_t *record, enum record_type type, ch
     return stream;
 }
 
-unsigned follow_line(const struct buf head[2], const struct spool_reader *reader, const json_t *record, struct buf *out,
-                     char ret_name[32], bool *ret_figures)
+/* Appends the record that `reader` has just returned as a line for readers without its file. `head` as in struct
+ * follow. Returns its stream; *ret_name, *ret_figures as in struct batch. */
+static unsigned follow_line(const struct buf head[2], const struct spool_reader *reader, const json_t *record,
+                            struct buf *out, char ret_name[32], bool *ret_figures)
 {
     enum record_type type = record_type(record);
     unsigned stream = record_stream_of(record, type, ret_name);
@@ -238,7 +240,8 @@ void follow_rewind(struct follow *follow, uint64_t offset)
     follow_sent(follow);
 }
 
-uint64_t follow_find(const struct follow *follow, uint64_t seq)
+/* Where to look for a record: an offset before it, where a line begins. */
+static uint64_t follow_find(const struct follow *follow, uint64_t seq)
 {
     uint64_t offset = 0;
     for (size_t low = 0, high = follow->mark_count; low < high;) {

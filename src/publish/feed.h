@@ -70,13 +70,6 @@ uint64_t follow_unsent(const struct follow *follow, uint64_t offset);
 /* Forgets what was not sent, and goes on from there. */
 void follow_rewind(struct follow *follow, uint64_t offset);
 
-/* Where to look for a record: an offset before it, where a line begins. */
-uint64_t follow_find(const struct follow *follow, uint64_t seq);
-/* Appends the record that `reader` has just returned as a line for readers without its file. `head` as in struct
- * follow. Returns its stream; *ret_name, *ret_figures as in struct batch. */
-unsigned follow_line(const struct buf head[2], const struct spool_reader *reader, const json_t *record, struct buf *out,
-                     char ret_name[32], bool *ret_figures);
-
 /*
  * The small files of a job directory: job.json, report.txt, stats/, and those of its parts, with their spools in pieces
  * (jobdir/record/mirror.h). Which there are, which have changed, and their content as messages. Never the traces, and

@@ -18,7 +18,7 @@
 #include "base/system/proc_file.h"
 #include "tracer/tracee.h"
 
-long attach_options(void)
+static long attach_options(void)
 {
     return PTRACE_O_TRACECLONE | PTRACE_O_TRACEFORK | PTRACE_O_TRACEVFORK | PTRACE_O_TRACEEXEC | PTRACE_O_TRACEEXIT |
            PTRACE_O_TRACESYSGOOD | PTRACE_O_TRACEVFORKDONE;

@@ -142,7 +142,8 @@ int breakpoint_set(struct process *process, uint64_t addr, uint64_t id, const st
     return 0;
 }
 
-int breakpoint_set_step(struct thread *thread, uint64_t addr, uint64_t sp)
+/* In a settled process. */
+static int breakpoint_set_step(struct thread *thread, uint64_t addr, uint64_t sp)
 {
     struct process *process = thread->process;
     struct breakpoint *breakpoint = process->space->settled ? breakpoint_get(process, addr) : NULL;
@@ -215,6 +216,8 @@ static void run_program(const struct code_program *program, const struct user_re
     };
     code_run(program, &event, cells);
 }
+
+static void step_arrived(struct thread *thread);
 
 void breakpoint_hit(struct thread *thread, struct breakpoint *breakpoint)
 {
@@ -543,7 +546,8 @@ void step_done(struct thread *thread)
     }
 }
 
-void step_arrived(struct thread *thread)
+/* At its breakpoint behind a call. */
+static void step_arrived(struct thread *thread)
 {
     breakpoint_clear_step(thread);
     if (!thread->over_handler)

@@ -14,7 +14,7 @@
  * why). It goes by the names of files and of the C library's functions.
  */
 
-bool load_starts(const char *text, const char *start)
+static bool load_starts(const char *text, const char *start)
 {
     return strncmp(text, start, strlen(start)) == 0;
 }
@@ -27,12 +27,13 @@ static bool is_one_of(const char *name, const char *const *list)
     return false;
 }
 
-bool load_is_linker(const char *file)
+/* Names without folders. */
+static bool load_is_linker(const char *file)
 {
     return load_starts(file, "ld-linux") || load_starts(file, "ld-2.") || load_starts(file, "ld.so");
 }
 
-bool load_is_libc(const char *file)
+static bool load_is_libc(const char *file)
 {
     return load_starts(file, "libc.so.") || load_starts(file, "libc-2.") || load_starts(file, "libpthread.so") ||
            load_starts(file, "libpthread-2.") || load_starts(file, "libdl.so") || load_starts(file, "libdl-2.");
@@ -247,7 +248,10 @@ static int check_frames(struct thread *thread, const struct tracer_frame *frames
     return code;
 }
 
-int load_check(struct thread *thread, uint64_t *ret_way_out, struct err *err)
+/* A stopped thread holds up nobody in the dynamic linker; with ret_way_out it could also be made to call it, and if
+ * not, that tells where it comes back from what it must not be in (0: not known). 0, or -EAGAIN: err says where it is.
+ */
+static int load_check(struct thread *thread, uint64_t *ret_way_out, struct err *err)
 {
     struct buf frames = BUF_INIT;
     bool whole = false;

@@ -58,7 +58,8 @@ bool patience_over(void)
     return known.over;
 }
 
-void patience_unreported(void)
+/* The monitor does not get an event. */
+static void patience_unreported(void)
 {
     known.unreported++;
 }
@@ -71,7 +72,8 @@ static struct thread *held_thread(void)
     return thread;
 }
 
-bool patience_tick(void)
+/* Lets go who need not wait any longer; false: no need to look again. */
+static bool patience_tick(void)
 {
     struct thread *thread = held_thread();
     if (!thread && !known.over && !known.let_go && !known.unreported) {

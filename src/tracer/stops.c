@@ -426,6 +426,8 @@ static void handle_end(struct thread *thread)
     space_put(space);
 }
 
+static void syscall_stopped(struct thread *thread);
+
 void stop_handle(pid_t tid, int status)
 {
     struct thread *thread = thread_find(tid);
@@ -543,7 +545,7 @@ static bool syscall_watched(const uint64_t *set, uint32_t number)
     return number < TRACER_SYSCALLS && (set[number / 64] >> number % 64 & 1);
 }
 
-void syscall_stopped(struct thread *thread)
+static void syscall_stopped(struct thread *thread)
 {
     struct ptrace_syscall_info info = {.op = PTRACE_SYSCALL_INFO_NONE};
     const struct tracer_watch *watch = &thread->process->watch;

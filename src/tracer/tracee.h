@@ -298,9 +298,7 @@ extern bool monitor_gone;
 extern char **original_environment;
 
 /* ---- main.c ---- */
-bool patience_over(void);       /* the monitor is stopped: nobody is to wait for it */
-void patience_unreported(void); /* the monitor does not get an event */
-bool patience_tick(void);       /* lets go who need not wait any longer; false: no need to look again */
+bool patience_over(void); /* the monitor is stopped: nobody is to wait for it */
 
 /* ---- call_x86_64.c ---- */
 /* wait4(-1, status, __WALL) that returns 0 at once if *flag is or becomes set by a signal handler that calls
@@ -312,7 +310,6 @@ void wait_abort(void *ucontext);
 #define BREAKPOINT_LOAD UINT64_MAX /* the id of load.c */
 int breakpoint_set(struct process *process, uint64_t addr, uint64_t id, const struct code_program *program,
                    uint8_t *ret_original, struct err *err);
-int breakpoint_set_step(struct thread *thread, uint64_t addr, uint64_t sp); /* in a settled process */
 void breakpoint_clear(struct process *process, uint64_t addr, uint64_t id);
 void breakpoint_clear_process(struct process *process); /* all its users */
 void breakpoint_clear_step(struct thread *thread);
@@ -346,7 +343,6 @@ void attach_try_leave(struct process *process); /* an unwanted child: detaches i
 bool attach_shares_memory(pid_t parent, pid_t child);
 int attach_settle(struct process *process, struct err *err);
 void attach_release_all(void);
-long attach_options(void);
 
 /* ---- guard.c ---- */
 void guard_start(void);      /* before anything is traced */
@@ -364,7 +360,6 @@ int step_start(struct thread *thread, enum tracer_step_mode mode, struct err *er
 bool step_prepare(struct thread *thread);               /* just before it resumes: by PTRACE_SINGLESTEP? */
 void step_trapped(struct thread *thread, bool handler); /* the SIGTRAP of its step has come; a handler was entered */
 void step_done(struct thread *thread);
-void step_arrived(struct thread *thread); /* at its breakpoint behind a call */
 
 struct call_wanted {
     uint64_t addr;
@@ -390,7 +385,6 @@ int regs_set_xstate(struct thread *thread, const void *bytes, size_t size);
 int regs_get_sigmask(const struct thread *thread, uint64_t *ret_mask);
 int regs_set_sigmask(const struct thread *thread, uint64_t mask);
 
-void syscall_stopped(struct thread *thread);
 int syscall_watch(struct process *process, const struct tracer_watch *watch);
 
 /* ret_whole (may be NULL): the backtrace ends where the thread began. */
@@ -422,13 +416,6 @@ int load_result(const struct process *process, int64_t *ret_result, struct err *
 void load_free(struct load *load);
 
 /* ---- load.c ---- */
-/* A stopped thread holds up nobody in the dynamic linker; with ret_way_out it could also be made to call it, and if
- * not, that tells where it comes back from what it must not be in (0: not known). 0, or -EAGAIN: err says where it is.
- */
-int load_check(struct thread *thread, uint64_t *ret_way_out, struct err *err);
-bool load_is_linker(const char *file); /* names without folders */
-bool load_is_libc(const char *file);
-bool load_starts(const char *text, const char *start);
 
 void request_handle(const struct wire_message *request, char *payload, size_t len);
 

@@ -234,8 +234,6 @@ static inline uint32_t lost_count(const struct agent_thread *self)
 void agent_fault(const char *text);
 /* The same, also for processes to be forked: from here on, no system call is made. */
 void agent_seal(const char *text);
-/* Replaces the filter by private zeros: no hook gets further. */
-void agent_filter_clear(void);
 void agent_ring(void);
 
 /* ---- hooks_x86_64.S ---- */
@@ -407,7 +405,6 @@ void threads_init(void);
 enum { CONNECT_START, CONNECT_FORK, CONNECT_DLOPEN, CONNECT_MPI };
 /* false: the monitor was not reached, and knows nothing of this process. */
 bool agent_connect(int how);
-void fork_happened(void); /* in the child: everything of the parent's is forgotten, nothing is connected yet */
 /* Looks whether this is the child of a fork; then it gets an area of its own, or is left alone. */
 void fork_noticed(void);
 bool fork_waits(void);               /* it is one that was not looked at yet: its first traced call is awaited */

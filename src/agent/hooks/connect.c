@@ -127,6 +127,8 @@ static bool forks_take(int fd, const struct area_view *view)
     return forks != NULL;
 }
 
+static void agent_filter_clear(void);
+
 static bool take_over(const int fds[FDS], uint32_t *trouble, struct mpi_shared *unused)
 {
     (void)unused;
@@ -185,7 +187,8 @@ static bool take_mpi(const int fds[FDS], uint32_t *trouble, struct mpi_shared *r
     return false;
 }
 
-void agent_filter_clear(void)
+/* Replaces the filter by private zeros: no hook gets further. */
+static void agent_filter_clear(void)
 {
     filter_is_open = false;
     sys_call6(SYS_mmap, (long)agent_filter, AREA_FILTER, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
@@ -469,6 +472,8 @@ static void fork_comes(void)
         sys_call2(SYS_munmap, (long)made, AREA_FILTER);
 }
 
+static void fork_happened(void);
+
 /* What a process needs that is traced, and no other. */
 static void prepare(void)
 {
@@ -559,7 +564,7 @@ bool agent_connect(int how)
 /* Of the areas only struct area_forks is inherited (else MADV_DONTFORK). The child connects, or is left alone, when it first calls
  * a traced function: many call none and execute something else. Which functions are traced may change until then, so each call comes
  * through. */
-void fork_happened(void)
+static void fork_happened(void)
 {
     if (!forks || sealed)
         return;             /* sealed: no system call any more */

@@ -112,6 +112,8 @@ static int add_unwatched_for(struct job_functions *all, const char *why, const c
     return 0;
 }
 
+static void report_add_once(json_t *list, json_t *item_take);
+
 /* Notes a trace if its process was not watched all the time. 0 or -ENOMEM. */
 static int add_unwatched(struct job_functions *all, const struct trace *trace)
 {
@@ -348,7 +350,8 @@ static int add_edges(struct reading *reading)
     return 0;
 }
 
-void report_add_once(json_t *list, json_t *item_take)
+/* Adds an item to a list of at most 100, unless it is there. */
+static void report_add_once(json_t *list, json_t *item_take)
 {
     size_t index;
     json_t *known;

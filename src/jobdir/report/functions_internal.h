@@ -67,9 +67,6 @@ void report_put_sites(struct buf *out, const struct job_functions *functions);
 extern const struct field report_site_fields[]; /* of a struct job_site */
 json_t *report_sites_json(const void *functions, const void *all);
 
-/* Adds an item to a list of at most 100, unless it is there. */
-void report_add_once(json_t *list, json_t *item_take);
-
 /* Processes that were not watched all the time, a line for each reason why. */
 void report_unwatched_text(struct buf *out, const struct job_functions *all);
 
@@ -80,8 +77,6 @@ extern const struct field report_functions_fields[]; /* of the struct job_functi
 /* One function as JSON, which has these fields, and what one rank did in it (NULL: it was not there). */
 extern const struct field report_function_fields[];
 json_t *report_function_json(const struct job_function *function);
-const struct job_function_rank *report_function_by_rank(const struct job_functions *functions,
-                                                        const struct job_function *function, struct mpi_who who);
 /* Its name with the file without folders, and the line; the second: these only. */
 void report_put_function(struct buf *out, const struct job_function *function);
 void report_put_source(struct buf *out, const struct job_function *function);

@@ -18,8 +18,8 @@ enum {
 
 /* ---- one function ---- */
 
-const struct job_function_rank *report_function_by_rank(const struct job_functions *functions,
-                                                        const struct job_function *function, struct mpi_who who)
+static const struct job_function_rank *report_function_by_rank(const struct job_functions *functions,
+                                                               const struct job_function *function, struct mpi_who who)
 {
     struct job_function_rank *cell, key = {.key = {function, who}};
     HASH_FIND(hh, functions->by_rank, &key.key, sizeof key.key, cell);

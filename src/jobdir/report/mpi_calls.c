@@ -10,7 +10,8 @@
 
 enum { NAME_WIDTH = 26, SHOWN_SITES = 20, SHOWN_SPREAD = 10 };
 
-void mpi_report_put_open(struct buf *out, uint64_t open, uint64_t open_ns)
+/* "  (2 more open: 3.2 s)": calls that have not ended. */
+static void mpi_report_put_open(struct buf *out, uint64_t open, uint64_t open_ns)
 {
     if (!open)
         return;

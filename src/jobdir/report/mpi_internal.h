@@ -45,8 +45,6 @@ void mpi_report_put_received(struct buf *out, const struct mpi_stats_row *row); 
 json_t *mpi_report_time_json(const struct mpi_stats_clock *clock, const void *all); /* null: nothing was measured */
 json_t *mpi_report_calls_json(const struct mpi_stats_row *rows, size_t count, const void *all);
 void mpi_report_put_calls(struct buf *out, const struct mpi_report_calls *calls);
-/* "  (2 more open: 3.2 s)": calls that have not ended. */
-void mpi_report_put_open(struct buf *out, uint64_t open, uint64_t open_ns);
 
 /* Call sites. */
 extern const struct field mpi_site_fields[];

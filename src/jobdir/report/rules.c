@@ -96,7 +96,8 @@ static json_t *rule_list(const struct job_model *model)
     return list;
 }
 
-json_t *rules_json(const struct job_model *model)
+/* [{rule, fired, failed, firings: [{seconds, results}]}]; a new reference. */
+static json_t *rules_json(const struct job_model *model)
 {
     json_t *list = rule_list(model), *rule;
     size_t index;
@@ -112,7 +113,8 @@ static void put_seconds(struct buf *out, const json_t *event)
     buf_printf(out, "%13s%.3f s  ", "", json_number_value(json_object_get(event, "seconds")));
 }
 
-void rules_text(struct buf *out, const struct job_model *model)
+/* The part of the report: each rule, how often it fired, and what the first few times came of it. */
+static void rules_text(struct buf *out, const struct job_model *model)
 {
     json_t *list = rules_json(model), *rule, *firing;
     size_t index, k;
@@ -229,7 +231,8 @@ static void put_snapshot(struct buf *out, const json_t *snapshot)
     }
 }
 
-void snapshots_text(struct buf *out, const json_t *snapshots)
+/* The part of the report. */
+static void snapshots_text(struct buf *out, const json_t *snapshots)
 {
     size_t index, count = json_array_size(snapshots);
     json_t *snapshot;

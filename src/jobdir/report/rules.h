@@ -13,15 +13,9 @@
 #include "base/data/buf.h"
 #include "jobdir/record/model.h"
 
-/* [{rule, fired, failed, firings: [{seconds, results}]}]; a new reference. */
-json_t *rules_json(const struct job_model *model);
-/* The part of the report: each rule, how often it fired, and what the first few times came of it. */
-void rules_text(struct buf *out, const struct job_model *model);
-
 /* [{file, seconds, process, program, service, function, args, calls: [names, the innermost first]}], in the order in
  * which they were taken; a new reference. What cannot be read is left out. started_ns: the job's, on the wall clock. */
 json_t *snapshots_json(const char *jobdir, uint64_t started_ns);
-void snapshots_text(struct buf *out, const json_t *snapshots); /* the part of the report */
 
 /* Both in the order of time, as objects with "event": "rule" (rule, fired, results) and "snapshot", and "seconds"; a
  * new reference. */

@@ -107,7 +107,7 @@ bool csr_covers_thread(const struct csr *csr, const struct thread *thread)
 }
 
 /* A process is concerned when it, its node, or anything in it is named. */
-bool csr_covers_process(const struct csr *csr, const struct process *process)
+static bool csr_covers_process(const struct csr *csr, const struct process *process)
 {
     return csr_covers(csr, convert_names, &process->object);
 }

@@ -81,7 +81,6 @@ void csr_drop(struct csr *csr);   /* the same without replies: its session is go
 int csr_gate(struct csr *csr);
 
 /* Whether the event definition names this process or a thread, queue ... of it. Attachment does not matter. */
-bool csr_covers_process(const struct csr *csr, const struct process *process);
 bool csr_covers_thread(const struct csr *csr, const struct thread *thread);
 bool csr_covers_object(const struct csr *csr, const struct scry_object *object);
 

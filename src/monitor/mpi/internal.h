@@ -77,9 +77,6 @@ uint32_t mpi_tell_bits(const struct mpi_process *process);
 void mpi_tell_calls(const struct mpi_process *process); /* which calls are reported; before the bit is set */
 
 /* mpi.c */
-/* How it has ended, as from wait(2). false: it has not, or the kernel does not tell. */
-bool mpi_process_status(const struct mpi_process *process, int32_t *ret_status);
-int mpi_process_write(struct mpi_process *process, bool distributions, struct err *err);
 
 /* find.c: what distinguishes MPI jobs where the launcher set nothing; unchanged if there is something already. */
 void mpi_namespace_find(pid_t pid, char *inout_namespace, size_t size);

@@ -404,7 +404,8 @@ void mpi_messages_adopt(struct mpi_process *process)
     }
 }
 
-void mpi_message_watch_all(struct mpi_process *process)
+/* A queue of the job is watched, or is not any more: its ranks get to know which. */
+static void mpi_message_watch_all(struct mpi_process *process)
 {
     uint64_t world = mpi_process_world(process);
     for (struct mpi_process *other = process->registry->list; other; other = other->next) {

@@ -187,6 +187,8 @@ static void queue_fill(struct mpi_queued *about, struct mpi_process *sender, con
     about->age_ns = sent->time < now && second ? (uint64_t)((double)(now - sent->time) / (double)second * 1e9) : 0;
 }
 
+static int64_t mpi_message_get_tag(struct mpi_registry *registry, const struct message_id *id);
+
 enum message_state mpi_message_state(struct mpi_registry *registry, const struct message_id *id,
                                      struct mpi_queued *ret_about)
 {
@@ -488,7 +490,8 @@ static struct mpim_tag *tag_find(struct mpim *receiver, const struct message_id 
     return NULL;
 }
 
-int64_t mpi_message_get_tag(struct mpi_registry *registry, const struct message_id *id)
+/* 0: it has none. */
+static int64_t mpi_message_get_tag(struct mpi_registry *registry, const struct message_id *id)
 {
     struct mpi_process *receiver = mpi_world_rank(registry, id->world, id->to);
     const struct mpim_tag *tag = receiver ? tag_find(mpi_messages_of(receiver), id) : NULL;

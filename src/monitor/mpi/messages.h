@@ -66,8 +66,6 @@ uint64_t mpi_comm_identity_of(struct mpi_process *process, uint32_t number);
 
 /* 0, or -errno with err. */
 int mpi_message_tag(struct mpi_registry *registry, const struct message_id *id, int64_t tag, struct err *err);
-/* 0: it has none. */
-int64_t mpi_message_get_tag(struct mpi_registry *registry, const struct message_id *id);
 
 /* ---- events ---- */
 
@@ -123,8 +121,6 @@ void mpi_message_commands_end(struct mpi_process *process);
  * files of content that it left are removed, before any process is adopted. */
 void mpi_message_commands_adopt(struct mpi_process *process);
 void mpi_message_files_remove(struct agents *agents);
-/* A queue of the job is watched, or is not any more: its ranks get to know which. */
-void mpi_message_watch_all(struct mpi_process *process);
 
 void mpi_messages_report(struct mpi_process *process); /* it may have something to report */
 /* Ends what a monitor before this one wanted to hear of; threads that wait for that monitor go on. */

@@ -61,6 +61,8 @@ static uint64_t mark_of(const struct mpi_process *process)
     return mpi_process_mark(process, &in_call);
 }
 
+static int mpi_process_write(struct mpi_process *process, bool distributions, struct err *err);
+
 int mpi_process_flush(struct mpi_process *process, struct err *err)
 {
     return mpi_process_write(process, true, err);
@@ -79,6 +81,8 @@ static void note_problem(struct mpi_process *process, const struct err *err)
     if (job)
         job_set_problem(job, NOTE(mpi_unwritten, .reason = err->text));
 }
+
+static bool mpi_process_status(const struct mpi_process *process, int32_t *ret_status);
 
 /* What is known of one that has ended, from then on, though its area may stay until all is written: that it is not
  * there any more matters to the others. */
@@ -558,7 +562,8 @@ static void find_modules(const struct mpi_process *process, struct mpi_stats *st
         proc_modules_free(modules, count);
 }
 
-bool mpi_process_status(const struct mpi_process *process, int32_t *ret_status)
+/* How it has ended, as from wait(2). false: it has not, or the kernel does not tell. */
+static bool mpi_process_status(const struct mpi_process *process, int32_t *ret_status)
 {
     const struct agent *agent = process->agent;
     return agent->ended && agent->pidfd >= 0 && proc_pidfd_exit_status(agent->pidfd, ret_status) == 0;
@@ -674,7 +679,7 @@ int mpi_process_record(struct mpi_process *process, const struct mpi_stats *stat
     return code;
 }
 
-int mpi_process_write(struct mpi_process *process, bool distributions, struct err *err)
+static int mpi_process_write(struct mpi_process *process, bool distributions, struct err *err)
 {
     struct mpi_stats stats;
     struct arena arena = ARENA_INIT;

@@ -299,7 +299,8 @@ void tell_release(struct session *session, uint32_t number)
     told_hold_release(session, number);
 }
 
-void tell_end(struct session *session)
+/* The session ends. */
+static void tell_end(struct session *session)
 {
     while (session->told)
         told_hold_end(&session->told);
@@ -322,7 +323,8 @@ void told_send(struct csr *csr, struct told *told_take)
     told_free(told_take);
 }
 
-bool tell_event(struct csr *csr, const struct event *event)
+/* For csr->elsewhere. */
+static bool tell_event(struct csr *csr, const struct event *event)
 {
     struct told *told = told_new(csr, event);
     if (told)

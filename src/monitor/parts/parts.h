@@ -85,16 +85,11 @@ bool told_value(const void *ctx, struct span name, struct value *ret_value);
  * ends, or for TELL_LIMIT_NS at most. After that nothing waits for this session until it releases something again.
  */
 
-/* For csr->elsewhere. */
-bool tell_event(struct csr *csr, const struct event *event);
-
 /* The same with what is known of the event. */
 void told_send(struct csr *csr, struct told *told_take);
 
 /* The list is done, as the session says. A number that is over is fine, so is 0. */
 void tell_release(struct session *session, uint32_t number);
-/* The session ends. */
-void tell_end(struct session *session);
 
 /* ---- the lock ---- */
 

@@ -278,8 +278,7 @@ static inline void job_set_problem(struct trace_job *job, struct note note)
     if (!job->problem.note.kind)
         note_keep(&job->problem, &note);
 }
-struct trace_job *job_get(struct agents *agents, const char *dir);
-/* The same for what a program names: its job, or the part of it on this node. */
+/* The job that a program names, or the part of it on this node; made if it is new. NULL: out of memory. */
 struct trace_job *job_of_program(struct agents *agents, const char *dir);
 /* The process was there before the directory, which replaces that of the job it belonged to. */
 bool job_is_older(const struct trace_job *job, pid_t pid);
@@ -312,7 +311,6 @@ void agent_clock_start(struct agents *agents);
 void agent_clock_calibrate(struct agents *agents); /* the first time it takes up to 20 ms */
 uint64_t agent_clock_zero_ns(const struct agents *agents);
 uint64_t agent_clock_ticks(void);
-void agent_clock_sample(clockid_t clock, uint64_t *ret_ticks, uint64_t *ret_ns); /* both at the same moment */
 
 /* and when its threads had a processor, beside its trace */
 void agent_switches_start(struct agent *agent); /* from now on, unless it is, or cannot be: the trace says why */
@@ -454,8 +452,6 @@ void agent_demands_adopt(struct agent *agent);
 /* As agent_function, if the slot is an MPI call; its text is static. */
 bool agent_mpi_function(const struct agent *agent, uint32_t slot, struct index_function *ret_function,
                         uint64_t *ret_address);
-/* The library of it, for people. */
-const char *agent_mpi_library(const struct agent *agent);
 /* Whether its calls are to be recorded. */
 bool agent_mpi_records(const struct agent *agent);
 /* Modes of MPI's slots by the settings of the job, and what is captured there, if the program reports its calls. */

@@ -155,6 +155,8 @@ void area_file_give_back(struct agents *agents, struct area_file *file)
     area_file_kept(agents, file, UINT64_MAX);
 }
 
+static int agent_rings_make(struct agents *agents, bool on_disk, const char *name, char **ret_path);
+
 /* ---- files ---- */
 
 static int make_in(struct agent *agent, struct area_file *file, bool on_disk, area_fill_fn *fill, void *ctx)
@@ -391,7 +393,8 @@ static int make_file(const char *folder, const char *name, char **ret_path)
     return file_open_own(AT_FDCWD, *ret_path, O_RDWR | O_CREAT | O_EXCL);
 }
 
-int agent_rings_make(struct agents *agents, bool on_disk, const char *name, char **ret_path)
+/* A new file; a descriptor or -errno. ret_path is set in any case, NULL if there is no memory. */
+static int agent_rings_make(struct agents *agents, bool on_disk, const char *name, char **ret_path)
 {
     if (!on_disk && !agents->spill)
         return make_file(agents->rings, name, ret_path);

@@ -14,8 +14,6 @@ int agent_rings_open(struct agents *agents, struct err *err);
 /* Likewise where something of it is missing, or everything: the runtime directory is another one. */
 int agent_rings_again(struct agents *agents, bool moved, struct err *err);
 void agent_rings_close(struct agents *agents); /* nothing stays unless it is of use to the next monitor */
-/* A new file; a descriptor or -errno. ret_path is set in any case, NULL if there is no memory. */
-int agent_rings_make(struct agents *agents, bool on_disk, const char *name, char **ret_path);
 void agent_rings_each(struct agents *agents, void (*fn)(void *ctx, const char *folder, const char *name), void *ctx);
 bool agent_rings_in_memory(const struct agents *agents, const char *folder);
 

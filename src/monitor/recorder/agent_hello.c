@@ -116,7 +116,8 @@ static void reader_free(struct command_reader *reader)
     free(reader);
 }
 
-void agent_commands_listen(struct agents *agents)
+/* Makes the fifo, also anew. Where it cannot be, processes are not heard: that is logged. */
+static void agent_commands_listen(struct agents *agents)
 {
     struct command_reader *reader = calloc(1, sizeof *reader);
     if (!reader)
@@ -141,7 +142,7 @@ void agent_commands_listen(struct agents *agents)
     agents->commands = reader;
 }
 
-void agent_commands_close(struct agents *agents)
+static void agent_commands_close(struct agents *agents)
 {
     struct command_reader *reader = agents->commands;
     agents->commands = NULL;

@@ -99,7 +99,7 @@ bool agents_job_has(struct agents *agents, const char *dir, pid_t pid)
     return !job || !job_is_older(job, pid);
 }
 
-struct trace_job *job_get(struct agents *agents, const char *dir)
+static struct trace_job *job_get(struct agents *agents, const char *dir)
 {
     struct trace_job *job;
     bool replaces = false;
@@ -422,14 +422,6 @@ int agents_job_state(struct agents *agents, const char *dir, struct agents_job_s
     describe_selected(agents, job, ret_state);
     describe_missing(agents, job, ret_state);
     return 0;
-}
-
-unsigned agents_draining(struct agents *agents, const char *dir, unsigned *ret_living)
-{
-    struct agents_job_state state = {0};
-    agents_job_state(agents, dir, &state);
-    *ret_living = state.living;
-    return state.draining;
 }
 
 void job_note_late(struct trace_job *job)

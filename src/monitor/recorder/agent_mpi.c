@@ -208,7 +208,8 @@ static const struct recipe *recipe_for(uint32_t call, unsigned side)
 
 /* ---- names ---- */
 
-const char *agent_mpi_library(const struct agent *agent)
+/* The library of it, for people. */
+static const char *agent_mpi_library(const struct agent *agent)
 {
     uint32_t library = agent->rank.library;
     return library == MPIA_LIBRARY_OPENMPI ? "libmpi.so.40" : library == MPIA_LIBRARY_MPICH ? "libmpich.so.12" : "MPI";

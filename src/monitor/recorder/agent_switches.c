@@ -36,7 +36,8 @@ uint64_t agent_clock_ticks(void)
 }
 
 /* The pair that was read with the least delay between. */
-void agent_clock_sample(clockid_t clock, uint64_t *ret_ticks, uint64_t *ret_ns)
+/* Both at the same moment. */
+static void agent_clock_sample(clockid_t clock, uint64_t *ret_ticks, uint64_t *ret_ns)
 {
     uint64_t least = UINT64_MAX;
     *ret_ticks = *ret_ns = 0;

@@ -110,8 +110,6 @@ struct agents_job_state {
     char unmatched[512];            /* of one of them, if no living one has a function that is selected; "" */
 };
 int agents_job_state(struct agents *agents, const char *dir, struct agents_job_state *ret_state); /* 0 or -ENOENT */
-/* The same, shorter. */
-unsigned agents_draining(struct agents *agents, const char *dir, unsigned *ret_living);
 unsigned agents_count(const struct agents *agents); /* living ones and draining ones */
 
 /* Those whose functions are traced. NULL: it is none. */
@@ -173,9 +171,6 @@ struct agent_command {
     bool whole;                  /* no arguments are missing */
 };
 
-/* Makes the fifo, also anew. Where it cannot be, processes are not heard: that is logged. */
-void agent_commands_listen(struct agents *agents);
-void agent_commands_close(struct agents *agents);
 /* Hands over what was said until now. */
 void agent_commands_read(struct agents *agents);
 

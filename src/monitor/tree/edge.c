@@ -123,6 +123,8 @@ static void tell_greeted(struct edge *edge, struct tree_node *node, const char *
         reach_greeted(edge, node, why);
 }
 
+static void via_edge_gone(struct edge *edge, const char *why);
+
 static void edge_end(struct edge *edge)
 {
     struct tree *tree = edge->tree;
@@ -249,6 +251,8 @@ static void own_frame(struct edge *edge, const struct frame *frame)
         nodes_came(edge, frame);
 }
 
+static void via_came(struct edge *edge, const struct frame *frame);
+
 static void handle_frame(struct edge *edge, const struct frame *frame)
 {
     if (!frame->via)
@@ -332,6 +336,8 @@ bool edge_is_silent(const struct edge *edge, char *ret_why, size_t size)
              (clock_now_ns() - edge->heard_ns) / NS_PER_SECOND);
     return true;
 }
+
+static void via_edge_silent(struct edge *edge, const char *why);
 
 /* How long until it is to be looked at again. */
 static uint64_t look_at(struct edge *edge, uint64_t now_ns)
@@ -572,7 +578,7 @@ static void via_lost(struct via *via, const char *why)
     via_free(via);
 }
 
-void via_edge_gone(struct edge *edge, const char *why)
+static void via_edge_gone(struct edge *edge, const char *why)
 {
     char text[sizeof edge->why + TREE_NAME_SIZE + 32];
     snprintf(text, sizeof text, "n_%u (%s) is gone: %s", edge->node ? edge->node->number : 0,
@@ -592,7 +598,7 @@ static struct via_pending *via_impatient(const struct via *via)
     return pending;
 }
 
-void via_edge_silent(struct edge *edge, const char *why)
+static void via_edge_silent(struct edge *edge, const char *why)
 {
     struct via *via, *next;
     HASH_ITER(hh, edge->vias, via, next)
@@ -826,7 +832,7 @@ static void relayed_came(struct via *via, const struct frame *frame)
 
 /* ---- input ---- */
 
-void via_came(struct edge *edge, const struct frame *frame)
+static void via_came(struct edge *edge, const struct frame *frame)
 {
     struct via *via;
     HASH_FIND(hh, edge->vias, &frame->via, sizeof frame->via, via);

@@ -84,6 +84,8 @@ static void forget_parts(struct far_request *far)
     far->part_count = 0;
 }
 
+static void locks_give(struct tree *tree, struct far_request *request);
+
 static void far_free(struct far_request *far)
 {
     if (far->locked)
@@ -417,7 +419,8 @@ static int *places_of(struct far_request *far, size_t *ret_count)
     return places;
 }
 
-void tree_locked(struct far_request *far, const char *why)
+/* All places of a request in braces are locked, or why not: then nothing of it is executed. */
+static void tree_locked(struct far_request *far, const char *why)
 {
     if (!why) {
         begin_phase(far);
@@ -429,6 +432,8 @@ void tree_locked(struct far_request *far, const char *why)
     far->waiting = 1;
     one_less(far);
 }
+
+static bool locks_take(struct tree *tree, struct far_request *request, const int *places, size_t count);
 
 static void phase_begin(struct far_request *far)
 {
@@ -786,7 +791,7 @@ static void begin_next(const struct tool *tool)
         tree_locked(next->request, "out of memory");
 }
 
-bool locks_take(struct tree *tree, struct far_request *request, const int *places, size_t count)
+static bool locks_take(struct tree *tree, struct far_request *request, const int *places, size_t count)
 {
     static uint32_t last_id;
     struct locking *locking = calloc(1, sizeof *locking), **at = &all;
@@ -814,7 +819,7 @@ bool locks_take(struct tree *tree, struct far_request *request, const int *place
     return true;
 }
 
-void locks_give(struct tree *tree, struct far_request *request)
+static void locks_give(struct tree *tree, struct far_request *request)
 {
     (void)tree;
     struct locking **at = &all;

@@ -113,7 +113,6 @@ void far_cancel(struct session *session);
 
 /* A connected socket, or -errno with err. What else goes wrong, the greeting tells. */
 int dial(struct tree *tree, const char *name, struct err *err);
-bool dial_is_unix(const char *name); /* a socket of this machine */
 
 /* ---- reach.c ---- */
 
@@ -125,10 +124,6 @@ void reach_greeted(struct edge *edge, struct tree_node *node, const char *why);
 
 bool tree_keep_vias(
     struct tool *tool); /* there is where its sessions are kept; false: out of memory, or it is confined */
-
-void via_came(struct edge *edge, const struct frame *frame);
-void via_edge_gone(struct edge *edge, const char *why);
-void via_edge_silent(struct edge *edge, const char *why);
 
 /* ---- state ---- */
 
@@ -171,8 +166,6 @@ void gather_end(const struct csr *csr);
 
 /* ---- far.c: locks ---- */
 
-bool locks_take(struct tree *tree, struct far_request *request, const int *places, size_t count);
-void locks_give(struct tree *tree, struct far_request *request);
 bool locks_came(struct via *via, const struct frame *frame); /* LOCK, UNLOCK in a session of ours */
 void locks_lost(struct via *via);
 bool locks_asked(struct session *session, const struct frame *frame); /* in a session of another monitor's tool */

@@ -86,7 +86,8 @@ static int start_link(struct tree *tree, const char *name, struct err *err)
     return err_errno(err, code, "cannot start %s", path);
 }
 
-bool dial_is_unix(const char *name)
+/* A socket of this machine. */
+static bool dial_is_unix(const char *name)
 {
     return strncmp(name, UNIX_SCHEME, sizeof UNIX_SCHEME - 1) == 0;
 }

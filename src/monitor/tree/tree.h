@@ -170,8 +170,6 @@ typedef void far_reply_fn(void *ctx, struct span reply);
 struct far_request *tree_execute(struct session *session, const struct event_list *list, uint32_t flags,
                                  struct span text, far_reply_fn *fn, void *ctx);
 void tree_forget(struct far_request *request); /* nobody waits for its reply any more */
-/* All places of a request in braces are locked, or why not: then nothing of it is executed. */
-void tree_locked(struct far_request *request, const char *why);
 
 /* Attaches a node by its name (node_attach2). `fn` gets its token, or a status and why not: at once, then NULL is returned,
  * or from the loop. */

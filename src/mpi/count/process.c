@@ -248,7 +248,8 @@ static struct mpi_peer *peer_insert(struct mpi_self *self, uint32_t comm, int32_
     return row;
 }
 
-struct mpi_peer *self_peer_find(struct mpi_self *self, uint32_t comm, int32_t peer, uint32_t call)
+/* The row of (comm, peer, call), or NULL if there is no room; it was counted then. */
+static struct mpi_peer *self_peer_find(struct mpi_self *self, uint32_t comm, int32_t peer, uint32_t call)
 {
     if (self->peers) {
         struct mpi_peer *row = peer_place(self->peers, self->peers_mask, comm, peer, call);

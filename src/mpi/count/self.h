@@ -266,9 +266,6 @@ void places_forget(struct mpi_self *self);
 
 /* ---- tables of a thread ---- */
 
-/* The row of (comm, peer, call), or NULL if there is no room; it was counted then. */
-struct mpi_peer *self_peer_find(struct mpi_self *self, uint32_t comm, int32_t peer, uint32_t call);
-
 ALWAYS bool peer_is(const struct mpi_peer *row, uint32_t comm, int32_t peer, uint32_t call)
 {
     uint64_t both;

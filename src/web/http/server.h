@@ -74,9 +74,6 @@ struct server {
     bool over;
 };
 
-/* Answers until it is ended by a signal. The exit status. */
-int server_run(const struct options *options);
-
 /* Its steps, each 0 or -errno with err: listens where the options say; makes the context, with the protocols of what it watches
  * itself; finds the names under which it is reached, beside those that --origin gives. */
 int server_listen(struct server *server, struct err *err);

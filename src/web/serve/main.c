@@ -196,7 +196,8 @@ static void server_done(struct server *server)
         free(server->origins[i]);
 }
 
-int server_run(const struct options *options)
+/* Answers until it is ended by a signal. The exit status. */
+static int server_run(const struct options *options)
 {
     struct server server = {.options = options};
     _cleanup_(buf_done) struct buf shown = BUF_INIT;

@@ -143,6 +143,8 @@ static void question_give(struct question *question, struct visit *visit)
     fn(visit, &answer);
 }
 
+static void question_forget(struct visit *visit);
+
 static void give_all(struct question *question)
 {
     for (struct visit *visit; (visit = question->asking);) {
@@ -417,7 +419,8 @@ static void give_up(struct question *question)
     question_drop(question);
 }
 
-void question_forget(struct visit *visit)
+/* The visit is gone. */
+static void question_forget(struct visit *visit)
 {
     struct question *question = visit->question;
     if (!question)

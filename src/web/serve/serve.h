@@ -74,8 +74,6 @@ void questions_free(struct questions *questions);
 
 /* Answers the visit now or later. */
 void question_ask(struct questions *questions, struct visit *visit, const struct question_spec *spec);
-/* The visit is gone. */
-void question_forget(struct visit *visit);
 
 /*
  * ---- records (follow.c) ----

@@ -148,12 +148,7 @@ static const struct question questions[] = {
     {"forget", NEEDS_NOTHING, "", answer_forget},
 };
 
-const struct question *question_at(size_t index)
-{
-    return index < sizeof questions / sizeof *questions ? &questions[index] : NULL;
-}
-
-const struct question *question_find(const char *name)
+static const struct question *question_find(const char *name)
 {
     for (size_t i = 0; i < sizeof questions / sizeof *questions; i++)
         if (strcmp(questions[i].name, name) == 0)

@@ -35,10 +35,6 @@ struct question {
     bool whole; /* its answer about all of a job that is over stays as it is: it is kept (picture.c) */
 };
 
-/* By its name; NULL. By number for i < the count; NULL: no more. */
-const struct question *question_find(const char *name);
-const struct question *question_at(size_t index);
-
 /* Reads a question from a line. 0, or -EINVAL with err; ret_asked->id is set as far as it could be read. Pass ret_asked
  * to asked_done in any case. */
 int asked_parse(struct asked *ret_asked, const struct question **ret_question, const char *line, size_t size,
@@ -67,8 +63,6 @@ void whole_free(struct view *view);
 
 /* The part of the picture that a question has in from and to. */
 void asked_part(const struct view *view, const struct asked *asked, int64_t *ret_from, int64_t *ret_to);
-/* The processes of profiles and trees in the order of their numbers, malloc'ed: ranks first. NULL: no memory. */
-const struct job_traced **profile_processes(const struct view *view, size_t *ret_count);
 
 /* How many levels of tiles a picture has: in the last, a column is a nanosecond. */
 unsigned tile_levels(const struct view *view);

@@ -58,8 +58,6 @@ uint64_t lane_ticks(const struct view *view, const struct view_lane *lane, int64
 /* When the call with that entry ends. False: it is not found. */
 bool lane_call_end(struct view *view, const struct view_lane *lane, const struct lane_call *call,
                    struct lane_call *ret_call);
-/* When its thread had no processor. NULL: that is not known, or only in part (the job runs, the trace was continued). */
-struct trace_switches *lane_switches(const struct view *view, const struct view_lane *lane);
 /* What of the call the thread had a processor, and what not. False: that is not known. */
 bool lane_call_time(const struct view *view, const struct view_lane *lane, const struct lane_call *call,
                     struct call_time *ret_time);

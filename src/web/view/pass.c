@@ -194,7 +194,8 @@ static int by_place(const void *a, const void *b)
     return left->number < right->number ? -1 : left->number > right->number;
 }
 
-int view_see_lanes(struct view *view)
+/* Looks at the heads of all packets: which lanes there are, and the picture's window. */
+static int view_see_lanes(struct view *view)
 {
     view->from_ns = INT64_MAX;
     view->to_ns = INT64_MIN;

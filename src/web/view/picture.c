@@ -367,12 +367,6 @@ void view_put_text(struct buf *out, const char *text)
     json_decref(string);
 }
 
-void view_put_member(struct buf *out, bool *first, const char *name)
-{
-    buf_printf(out, "%s\"%s\":", *first ? "" : ",", name);
-    *first = false;
-}
-
 void view_put_notes(struct buf *out, const struct view *view)
 {
     const char *at = view->notes.data;

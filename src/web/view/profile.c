@@ -80,7 +80,8 @@ static void put_function(struct buf *out, const struct job_functions *functions,
     buf_putc(out, '}');
 }
 
-const struct job_traced **profile_processes(const struct view *view, size_t *ret_count)
+/* The processes of profiles and trees in the order of their numbers, malloc'ed: ranks first. NULL: no memory. */
+static const struct job_traced **profile_processes(const struct view *view, size_t *ret_count)
 {
     const struct job_functions *functions = view->report.functions;
     size_t count = HASH_COUNT(functions->traced), used = 0;

@@ -168,7 +168,8 @@ static void next_column(struct pyramid_lane *lane)
     lane->column_end = pyramid_time(lane->pyramid, lane->pyramid->levels - 1, lane->column + 1);
 }
 
-void pyramid_until(struct pyramid_lane *lane, int64_t time)
+/* Nothing happened up to then. */
+static void pyramid_until(struct pyramid_lane *lane, int64_t time)
 {
     size_t count = columns_of(lane->pyramid->levels - 1);
     while (lane->column < count && time >= lane->column_end)

@@ -37,8 +37,6 @@ void pyramid_lane_free(struct pyramid_lane *lane);                             /
  * call that begins at a depth where one is open ends that one. */
 void pyramid_begin(struct pyramid_lane *lane, uint32_t depth, uint32_t function, int64_t time);
 void pyramid_end(struct pyramid_lane *lane, uint32_t depth, int64_t time);
-/* Nothing happened up to then. */
-void pyramid_until(struct pyramid_lane *lane, int64_t time);
 /* Nothing more comes: all columns are finished. Calls that are open end at `time`. */
 void pyramid_finish(struct pyramid_lane *lane, int64_t time);
 

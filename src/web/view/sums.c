@@ -211,7 +211,8 @@ int answer_distributions(struct view *view, const struct asked *asked, struct bu
 
 /* When the thread of a lane had no processor, as its tracer has recorded it (jobdir/trace/switches.h). */
 
-struct trace_switches *lane_switches(const struct view *view, const struct view_lane *lane)
+/* When its thread had no processor. NULL: that is not known, or only in part (the job runs, the trace was continued). */
+static struct trace_switches *lane_switches(const struct view *view, const struct view_lane *lane)
 {
     struct trace_switches *switches;
     const struct trace *trace = view->list[lane->key.trace];

@@ -156,8 +156,6 @@ bool view_has_changed(const struct view *view);
 /* Reads what questions may need besides, with `progress` called now and then. 0, or -errno with err. */
 int view_load_functions(struct view *view, void (*progress)(void *ctx, double share), void *ctx, struct err *err);
 int view_load_messages(struct view *view, void (*progress)(void *ctx, double share), void *ctx, struct err *err);
-/* Looks at the heads of all packets: which lanes there are, and the picture's window. */
-int view_see_lanes(struct view *view);
 /* In the list of functions; UINT32_MAX: there are too many, or no memory. */
 uint32_t view_function(struct view *view, size_t trace, uint32_t id);
 /* By its name, file and line; made if need be. NULL likewise. */
@@ -204,8 +202,7 @@ static inline int64_t view_ns(double ns)
 
 /* ---- picture.c: an answer is written as text ---- */
 
-void view_put_text(struct buf *out, const char *text);                /* a JSON string; NULL: null */
-void view_put_member(struct buf *out, bool *first, const char *name); /* `,"name":` */
-void view_put_notes(struct buf *out, const struct view *view);        /* the list */
+void view_put_text(struct buf *out, const char *text);         /* a JSON string; NULL: null */
+void view_put_notes(struct buf *out, const struct view *view); /* the list */
 
 #endif
