@@ -519,17 +519,16 @@ void session_take_in(struct session *session, size_t limit)
     }
 }
 
-/* Waits for input, and for room if something is unsent; timeout_ms -1: no limit. false: nothing happened. */
+/* Waits for input, and for room if something is unsent; timeout_ms -1: no limit. false: nothing happened, or a signal came. */
 static bool wait_for_socket(struct session *session, int timeout_ms)
 {
     bool unsent = session->sent < session->out.len;
-    struct pollfd events = {.fd = session->fd, .events = (short)(POLLIN | (unsent ? POLLOUT : 0))};
-    int count = poll(&events, 1, timeout_ms);
-    if (count > 0 && (events.revents & (POLLIN | POLLHUP | POLLERR)))
+    int ready = wait_fd(session->fd, (short)(POLLIN | (unsent ? POLLOUT : 0)), timeout_ms);
+    if (ready & (POLLIN | POLLHUP | POLLERR))
         session_take_in(session, HANDLER_READ_LIMIT);
-    if (count > 0 && (events.revents & POLLOUT))
+    if (ready & POLLOUT)
         session_send(session);
-    return count != 0;
+    return ready;
 }
 
 void session_wait(struct session *session, struct waiter *waiter, int timeout_ms)

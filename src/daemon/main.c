@@ -581,12 +581,11 @@ static int wait_for_line(int fd, struct err *err)
     static const char fine[] = "scry: listens";
     char text[ERR_TEXT_SIZE];
     size_t len = 0;
-    while (len + 1 < sizeof text && !memchr(text, '\n', len)) {
-        struct pollfd said = {.fd = fd, .events = POLLIN};
-        int count = poll(&said, 1, MONITOR_START_MS);
-        ssize_t got = count > 0 ? read(fd, text + len, sizeof text - 1 - len) : count;
-        if (got < 0 && errno == EINTR)
+    for (uint64_t until_ns = clock_now_ns() + MONITOR_START_MS * WAITS_NS_PER_MS;
+         clock_now_ns() < until_ns && len + 1 < sizeof text && !memchr(text, '\n', len);) {
+        if (!wait_fd_until(fd, POLLIN, until_ns))
             continue;
+        ssize_t got = read(fd, text + len, sizeof text - 1 - len);
         if (got <= 0)
             break;
         len += (size_t)got;

@@ -441,17 +441,15 @@ static int node_talk(const struct link_way *way, const char *script, const char 
     int code = link_over_ssh(way, script, &transport, err);
     uint64_t until = clock_now_ns() + seconds * (uint64_t)NS_PER_SECOND;
     while (code == 0) {
-        uint64_t now = clock_now_ns();
         size_t unsent = answer.len;
-        struct pollfd ready = {.fd = transport->fd, .events = (short)(POLLIN | (unsent ? POLLOUT : 0))};
-        int count = now < until ? poll(&ready, 1, (int)((until - now) / 1000000) + 1) : 0;
-        if (count < 0 && errno == EINTR)
+        int ready = wait_fd_until(transport->fd, (short)(POLLIN | (unsent ? POLLOUT : 0)), until);
+        if (!ready && clock_now_ns() < until)
             continue;
-        if (count <= 0)
+        if (!ready)
             return err_set(err, -ETIMEDOUT, "%s: it said nothing for %u s", way->shown, seconds);
-        if (ready.revents & POLLOUT)
+        if (ready & POLLOUT)
             (void)talk_send(transport, &answer, NULL); /* why it has ended is said by what is read */
-        int got = ready.revents & ~POLLOUT ? talk_receive(transport, &said, err) : 0;
+        int got = ready & ~POLLOUT ? talk_receive(transport, &said, err) : 0;
         code = talk_take_lines(&said, beginning, line, ctx, &answer, err);
         if (code == 0 && got < 0)
             code = got;

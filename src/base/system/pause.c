@@ -6,7 +6,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
-#include <poll.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -35,7 +34,7 @@ void pause_at(const char *name)
     unlink(own);
     for (uint64_t end_ns = clock_now_ns() + UINT64_C(1000000000) * PAUSE_MOST_S;
          first && access(path, F_OK) == 0 && clock_now_ns() < end_ns;)
-        poll(NULL, 0, PAUSE_LOOK_MS);
+        wait_fd(-1, 0, PAUSE_LOOK_MS);
     errno = error;
 }
 

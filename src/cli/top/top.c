@@ -915,7 +915,7 @@ static void connect_first(struct view *view)
         top_functions_connect(&view->functions);
     while (!view->functions.connected && !client_timed_out() &&
            job_age_seconds(view->report.path, &view->report.info, 0) < TOP_YOUNG_S &&
-           poll(NULL, 0, TOP_CONNECT_MS) == 0);
+           wait_fd(-1, 0, TOP_CONNECT_MS) == 0);
     if (client_timed_out())
         log_warning("%s", client_error());
 }

@@ -8,7 +8,6 @@
 
 #include <errno.h>
 #include <linux/perf_event.h>
-#include <poll.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <string.h>
@@ -396,7 +395,7 @@ void samples_take(struct sample *samples, size_t count)
     }
     const uint64_t until = clock_now_ns() + SAMPLE_WAIT_MS * UINT64_C(1000000);
     while (waiting && clock_now_ns() < until) {
-        poll(NULL, 0, SAMPLE_LOOK_MS);
+        wait_fd(-1, 0, SAMPLE_LOOK_MS);
         for (size_t i = 0; i < count; i++)
             if (samples[i].code == -EAGAIN && ring_take(&rings[i], &samples[i])) {
                 samples[i].code = 0;
