@@ -10,7 +10,7 @@
 #include <sys/un.h>
 
 #include "base/data/cleanup.h"
-#include "base/data/near.h"
+#include "base/data/err.h"
 #include "base/data/buf.h"
 #include "base/system/dirs.h"
 #include "base/system/file.h"
@@ -365,7 +365,7 @@ static int parse_named(const char *word, struct broker_url *url, struct err *err
     size_t len;
     mode_t mode;
     struct span job, name = span_until(span_str(word + 1), '/', &job);
-    bool last = !job.len && name.len && near_distance(name.ptr, name.len, "last") <= 2;
+    bool last = !job.len && name.len && fuzzy_distance(name.ptr, name.len, "last") <= 2;
     const char *meant = last ? ": did you mean @last? A" : ": a";
     int code = read_brokers(dir, path, &mode, &content, &len, err);
     if (code == -ENOENT)

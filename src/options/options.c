@@ -2,7 +2,7 @@
 #include "options/options.h"
 
 #include "base/data/cleanup.h"
-#include "base/data/near.h"
+#include "base/data/err.h"
 #include "base/data/number.h"
 #include "base/system/clock.h"
 #include "base/system/file.h"
@@ -256,13 +256,13 @@ const struct option_row *option_find_monitor(const char *key)
 
 const struct option_row *option_find_setting(const char *key, struct err *err)
 {
-    struct near_word meant = {.distance = NEAR_NONE};
+    struct fuzzy_match meant = {.distance = FUZZY_NONE};
     for (const struct option_row *row = option_rows; row < option_rows + option_row_count; row++) {
         if (!(row->flags & OPTION_SETTING))
             continue;
         if (strcmp(row->name, key) == 0)
             return row;
-        near_take(&meant, key, strlen(key), row->name);
+        fuzzy_match_try(&meant, key, strlen(key), row->name);
     }
     err_set(err, -ENOENT, "there is no setting %s%s%s%s: `scry set --help` lists them", key,
             *meant.text ? " (did you mean " : "", meant.text, *meant.text ? "?)" : "");
@@ -271,12 +271,12 @@ const struct option_row *option_find_setting(const char *key, struct err *err)
 
 static int option_unknown(enum command command, const char *text, size_t len, struct err *err)
 {
-    struct near_word meant = {.distance = NEAR_NONE};
+    struct fuzzy_match meant = {.distance = FUZZY_NONE};
     for (const struct option_row *row = option_rows; row < option_rows + option_row_count; row++)
         if (is_of(row, command))
-            near_take(&meant, text, len, row->name);
-    return err_set(err, -EINVAL, "unknown option --%.*s%s%s%s", (int)(len < NEAR_WORD_SIZE ? len : NEAR_WORD_SIZE),
-                   text, *meant.text ? " (did you mean --" : "", meant.text, *meant.text ? "?)" : "");
+            fuzzy_match_try(&meant, text, len, row->name);
+    return err_set(err, -EINVAL, "unknown option --%.*s%s%s%s", (int)(len < FUZZY_SIZE ? len : FUZZY_SIZE), text,
+                   *meant.text ? " (did you mean --" : "", meant.text, *meant.text ? "?)" : "");
 }
 
 /* ---- one option ---- */
@@ -349,7 +349,7 @@ static int parse_long(struct options *options, char **argv, int *at, struct err 
     if (!row)
         return option_unknown(options->command, text, len, err);
     const char *value = equals ? equals + 1 : "";
-    char from[NEAR_WORD_SIZE];
+    char from[FUZZY_SIZE];
     snprintf(from, sizeof from, "--%s", row->name);
     if (row->argument && !equals && !(row->flags & OPTION_OPTIONAL)) {
         if (!is_value(options->command, argv[*at + 1]))

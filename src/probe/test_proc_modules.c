@@ -20,7 +20,7 @@
 #include <sys/resource.h>
 
 #include "probe/proc.h"
-#include "base/system/sanitized.h"
+#include "base/system/own_memory.h"
 #include "probe/test_child.h"
 
 struct target {

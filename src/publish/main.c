@@ -15,7 +15,7 @@
 #include "base/data/buf.h"
 #include "base/system/log.h"
 #include "base/system/process.h"
-#include "base/system/sanitized.h"
+#include "base/system/own_memory.h"
 #include "publish/publisher.h"
 
 enum { DATA_BYTES = 160 << 20 };

@@ -2,7 +2,7 @@
 #include "task/spec.h"
 
 #include "base/data/cleanup.h"
-#include "base/data/near.h"
+#include "base/data/err.h"
 #include "job/logs/patterns.h"
 #include "job/watch/options.h"
 #include "jobdir/text/text.h"
@@ -236,10 +236,10 @@ static int check_names(const struct member *of, const char *path, const json_t *
     json_t *each;
     json_object_foreach((json_t *)given, name, each)
     {
-        struct near_word meant = {.distance = NEAR_NONE};
+        struct fuzzy_match meant = {.distance = FUZZY_NONE};
         const struct member *member = of;
         while (member->name && strcmp(member->name, name) != 0)
-            near_take(&meant, name, strlen(name), member++->name);
+            fuzzy_match_try(&meant, name, strlen(name), member++->name);
         if (!member->name)
             return err_set(err, -EINVAL, "%s has no member '%.64s'%s%s%s", *path ? path : "a task", name,
                            *meant.text ? " (did you mean " : "", meant.text, *meant.text ? "?)" : "");

@@ -18,7 +18,7 @@
 #include "base/system/file.h"
 #include "base/system/pause.h"
 #include "base/system/proc_file.h"
-#include "base/system/siginfo.h"
+#include "base/system/process.h"
 #include "tracer/tracee.h"
 
 /* Statuses of children that came before their maker's fork event: the order can invert. */

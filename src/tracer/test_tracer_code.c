@@ -18,7 +18,7 @@
 #include <unistd.h>
 
 #include "base/system/clock.h"
-#include "base/system/sanitized.h"
+#include "base/system/own_memory.h"
 #include "tracer/test_insns.h"
 
 /* ---- steps ---- */

@@ -6,6 +6,9 @@
 #ifndef SCRY_BASE_DATA_ERR_H
 #define SCRY_BASE_DATA_ERR_H
 
+#include <limits.h>
+#include <stddef.h>
+
 enum { ERR_TEXT_SIZE = 512 };
 
 struct err {
@@ -18,5 +21,22 @@ int err_set(struct err *err, int code, const char *format, ...) __attribute__((f
 
 /* The same, with ": " and the text of errno `-code` appended. */
 int err_errno(struct err *err, int code, const char *format, ...) __attribute__((format(printf, 3, 4)));
+
+/* What somebody may have meant by an unknown word. */
+
+enum { FUZZY_SIZE = 64, FUZZY_NONE = INT_MAX };
+
+/* The number of letters to change, add, leave out or swap with a neighbour, ignoring case. FUZZY_NONE: `other` is too
+ * long. */
+unsigned fuzzy_distance(const char *word, size_t len, const char *other);
+/* Beyond this distance, a word of this length was hardly meant. */
+unsigned fuzzy_limit(size_t len);
+
+/* The most similar word so far; start with {.distance = FUZZY_NONE}. */
+struct fuzzy_match {
+    unsigned distance;
+    char text[FUZZY_SIZE]; /* "": none is similar */
+};
+void fuzzy_match_try(struct fuzzy_match *best, const char *word, size_t len, const char *other);
 
 #endif

@@ -29,4 +29,20 @@ void map_guard_install(void);
 /* The number of pages that were missing so far. */
 uint64_t map_guard_faults(void);
 
+/*
+ * Whether this is compiled with AddressSanitizer, for what cannot be as usual then: it maps terabytes for itself, and its
+ * code is larger. Gcc defines a macro, clang 14 only has a feature.
+ */
+
+#if defined(__SANITIZE_ADDRESS__)
+#define SANITIZED 1
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer)
+#define SANITIZED 1
+#endif
+#endif
+#ifndef SANITIZED
+#define SANITIZED 0
+#endif
+
 #endif

@@ -1,17 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/system/proc_file.h"
 
+#include "base/data/cleanup.h"
+#include "base/system/clock.h"
+#include "base/system/file.h"
+
 #include <dirent.h>
+#include <dlfcn.h>
 #include <errno.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/uio.h>
 #include <unistd.h>
-
-#include "base/data/cleanup.h"
-#include "base/system/clock.h"
-#include "base/system/file.h"
 
 enum {
     STAT_TEXT = 1024,   /* 52 numbers of at most 20 digits are 1092, but most are small: 350 bytes are usual */
@@ -283,4 +285,17 @@ const struct proc_map *proc_maps_find(const struct proc_maps *maps, uint64_t add
             high = middle;
     }
     return low < maps->count && addr >= maps->maps[low].start ? &maps->maps[low] : NULL;
+}
+
+struct field { /* nptl_db's */
+    uint32_t bits, count, offset;
+};
+
+uint32_t pthread_field(const char *name)
+{
+    struct field field = {0};
+    const void *found = dlsym(RTLD_DEFAULT, name);
+    if (found)
+        memcpy(&field, found, sizeof field);
+    return field.offset < PTHREAD_DESCRIPTOR_MOST - sizeof(uint64_t) ? field.offset : 0;
 }

@@ -77,4 +77,14 @@ int proc_maps_read(pid_t pid, struct proc_maps *ret_maps);
 void proc_maps_done(struct proc_maps *maps);
 const struct proc_map *proc_maps_find(const struct proc_maps *maps, uint64_t addr);
 
+/*
+ * Where glibc has what in its descriptor of a thread, which is where pthread_t points to: it tells debuggers (nptl_db).
+ * Of our own C library; that of another process may be another one, so compare what is found there.
+ */
+
+enum { PTHREAD_DESCRIPTOR_MOST = 4096 }; /* all fields are within these bytes */
+
+/* Offset in bytes of "_thread_db_pthread_tid" and the like; 0: not known. */
+uint32_t pthread_field(const char *name);
+
 #endif

@@ -5,6 +5,8 @@
 #include "base/data/err.h"
 
 #include <limits.h>
+#include <signal.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdbool.h>
 #include <sys/types.h>
@@ -86,5 +88,15 @@ int agent_library(char *ret_path, int size, struct err *err);
 
 /* The directory of the libraries for MPI programs: $SCRY_MPI_DIR, beside the agent, or as built. "": none. */
 void agent_library_mpi(char ret_dir[PATH_MAX], const char *library);
+
+/* What a siginfo tells of a fault. */
+
+/* Is si_addr the address of an access that failed? Not if somebody sent the signal, and not of what the processor
+ * refuses otherwise: that has no address. */
+static inline bool siginfo_has_address(const siginfo_t *info)
+{
+    return (info->si_signo == SIGSEGV && (info->si_code == SEGV_MAPERR || info->si_code == SEGV_ACCERR)) ||
+           (info->si_signo == SIGBUS && info->si_code == BUS_ADRERR);
+}
 
 #endif

@@ -9,7 +9,7 @@
 
 #include "base/data/buf.h"
 #include "base/data/cleanup.h"
-#include "base/data/near.h"
+#include "base/data/err.h"
 #include "base/system/log.h"
 #include "base/system/own_memory.h"
 #include "cli/common/cli.h"
@@ -111,11 +111,11 @@ static const char *command_meant(const char *name)
 static enum command find_command(const char *name)
 {
     _cleanup_(buf_done) struct buf shown = BUF_INIT;
-    struct near_word meant = {.distance = NEAR_NONE};
+    struct fuzzy_match meant = {.distance = FUZZY_NONE};
     for (size_t i = 0; i < COMMANDS; i++) {
         if (strcmp(command_rows[i].name, name) == 0)
             return (enum command)i;
-        near_take(&meant, name, strlen(name), command_rows[i].name);
+        fuzzy_match_try(&meant, name, strlen(name), command_rows[i].name);
     }
     if (command_meant(name))
         snprintf(meant.text, sizeof meant.text, "%s", command_meant(name)); /* better than what is spelled like it */

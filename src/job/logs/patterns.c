@@ -4,7 +4,7 @@
 
 #include "base/data/buf.h"
 #include "base/data/grow.h"
-#include "base/data/near.h"
+#include "base/data/err.h"
 #include "base/system/clock.h"
 #include "jobdir/text/text.h"
 
@@ -655,12 +655,12 @@ const size_t log_pattern_count = sizeof log_patterns / sizeof *log_patterns;
 
 static int find(const char *name, size_t len, size_t *ret_row, struct err *err)
 {
-    struct near_word meant = {.distance = NEAR_NONE};
+    struct fuzzy_match meant = {.distance = FUZZY_NONE};
     for (size_t i = 0; i < log_pattern_count; i++) {
         *ret_row = i;
         if (strlen(log_patterns[i].name) == len && memcmp(log_patterns[i].name, name, len) == 0)
             return 0;
-        near_take(&meant, name, len, log_patterns[i].name);
+        fuzzy_match_try(&meant, name, len, log_patterns[i].name);
     }
     return err_set(err, -EINVAL, "there is no pattern '%.*s'%s%s%s: `scry run --log-patterns list` shows them",
                    (int)(len < 100 ? len : 100), name, *meant.text ? " (did you mean " : "", meant.text,

@@ -16,7 +16,7 @@
 #include "base/data/cleanup.h"
 #include "base/system/clock.h"
 #include "base/system/file.h"
-#include "base/system/siginfo.h"
+#include "base/system/process.h"
 #include "job/places/aside.h"
 #include "job/run/job.h"
 #include "job/run/reason.h"

@@ -2,7 +2,6 @@
 #include "jobdir/mpi/thread_wait.h"
 
 #include "base/system/proc_file.h"
-#include "base/system/pthread_fields.h"
 #include "base/system/wait_world.h"
 #include "jobdir/text/text.h"
 #include "shm/waits.h"

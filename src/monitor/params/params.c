@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "monitor/params/params.h"
 
-#include "base/data/near.h"
+#include "base/data/err.h"
 #include "options/options.h"
 #include "shm/mpi_area.h"
 #include "shm/waits.h"
@@ -196,7 +196,7 @@ void mpi_params_print(struct buf *out, uint32_t call, bool ended)
 static void find_near(struct span name, const char *ret_near[MPI_NEAR])
 {
     unsigned distances[MPI_NEAR] = {0};
-    unsigned limit = near_limit(name.len);
+    unsigned limit = fuzzy_limit(name.len);
     size_t count = 0;
     for (size_t i = 0; i < MPI_NEAR; i++)
         ret_near[i] = NULL;
@@ -204,8 +204,8 @@ static void find_near(struct span name, const char *ret_near[MPI_NEAR])
         return;
     for (uint32_t call = 1; call < CALL_COUNT; call++) {
         /* people leave out the MPI_, too */
-        unsigned whole = near_distance(name.ptr, name.len, call_infos[call].name);
-        unsigned rest = near_distance(name.ptr, name.len, call_infos[call].name + strlen("MPI_"));
+        unsigned whole = fuzzy_distance(name.ptr, name.len, call_infos[call].name);
+        unsigned rest = fuzzy_distance(name.ptr, name.len, call_infos[call].name + strlen("MPI_"));
         unsigned its = whole < rest ? whole : rest;
         if (its > limit || (count && its > distances[0] + 1))
             continue;

@@ -2,7 +2,7 @@
 #include "symbols/client/client.h"
 
 #include "base/data/cleanup.h"
-#include "base/data/sum.h"
+#include "base/data/hash.h"
 #include "base/system/clock.h"
 #include "base/system/dirs.h"
 #include "base/system/file.h"

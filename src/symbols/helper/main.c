@@ -12,7 +12,6 @@
 
 #include "base/data/cleanup.h"
 #include "base/system/own_memory.h"
-#include "base/system/sanitized.h"
 #include "shm/waits.h"
 #include "symbols/client/helper.h"
 #include "symbols/helper/jobs.h"

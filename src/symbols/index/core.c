@@ -17,7 +17,7 @@
 #include <sys/user.h>
 #include <unistd.h>
 
-#include "base/system/siginfo.h"
+#include "base/system/process.h"
 #include "symbols/index/lines.h"
 
 enum { THREADS_MAX = 65536 };

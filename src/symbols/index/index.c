@@ -14,7 +14,7 @@
 
 #include "base/data/cleanup.h"
 #include "base/data/grow.h"
-#include "base/data/sum.h"
+#include "base/data/hash.h"
 #include "base/system/dirs.h"
 #include "symbols/index/index_format.h"
 

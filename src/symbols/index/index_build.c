@@ -5,7 +5,6 @@
 #include "base/data/grow.h"
 #include "base/data/buf.h"
 #include "base/data/hash.h"
-#include "base/data/sum.h"
 #include "base/system/file.h"
 #include "symbols/index/names.h"
 #include "symbols/index/elf_identity.h"

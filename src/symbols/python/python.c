@@ -10,7 +10,6 @@
 #include "base/data/cleanup.h"
 #include "base/data/grow.h"
 #include "base/system/proc_file.h"
-#include "base/system/pthread_fields.h"
 
 #define MINOR(version) ((version) >> 16)
 

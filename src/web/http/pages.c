@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/data/cleanup.h"
-#include "base/data/sum.h"
+#include "base/data/hash.h"
 #include "web/http/visit.h"
 
 #include <fcntl.h>

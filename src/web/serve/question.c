@@ -9,7 +9,6 @@
 
 #include "base/data/cleanup.h"
 #include "base/data/hash.h"
-#include "base/data/sum.h"
 #include "base/system/clock.h"
 #include "web/serve/child.h"
 

@@ -2,7 +2,7 @@
 #include "web/view/picture.h"
 
 #include "base/data/cleanup.h"
-#include "base/data/sum.h"
+#include "base/data/hash.h"
 #include "base/system/file.h"
 #include "jobdir/record/dir.h"
 #include "jobdir/text/text.h"

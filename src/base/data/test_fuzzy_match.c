@@ -8,22 +8,22 @@
 
 #include <string.h>
 
-#include "base/data/near.h"
+#include "base/data/err.h"
 
 static const char *nearest(const char *word)
 {
     static const char *const words[] = {"report", "replay", "ps", "--json", "--size", "--rank"};
-    static struct near_word best;
-    best = (struct near_word){.distance = NEAR_NONE};
+    static struct fuzzy_match best;
+    best = (struct fuzzy_match){.distance = FUZZY_NONE};
     for (size_t i = 0; i < sizeof words / sizeof *words; i++)
-        near_take(&best, word, strlen(word), words[i]);
+        fuzzy_match_try(&best, word, strlen(word), words[i]);
     return best.text;
 }
 
-static void test_near(void **state)
+static void test_fuzzy_match(void **state)
 {
-    assert_int_equal(near_distance("repotr", 6, "report"), 1);
-    assert_int_equal(near_distance("", 0, "ps"), 2);
+    assert_int_equal(fuzzy_distance("repotr", 6, "report"), 1);
+    assert_int_equal(fuzzy_distance("", 0, "ps"), 2);
     assert_string_equal(nearest("reprot"), "report");
     assert_string_equal(nearest("PS"), "ps");
     assert_string_equal(nearest("--jsno"), "--json");
@@ -33,6 +33,6 @@ static void test_near(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_near)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_fuzzy_match)};
     return cmocka_run_group_tests_name("near", tests, NULL, NULL);
 }
