@@ -1,17 +1,30 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Two runs compared. */
+#include <inttypes.h>
+#include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/data/cleanup.h"
+#include "jobdir/mpi/text.h"
+#include "jobdir/report/functions_internal.h"
 #include "jobdir/report/internal.h"
+#include "jobdir/report/mpi_internal.h"
 #include "jobdir/text/text.h"
 
 enum { COMPARED = 6 };
 
-static void compare(const struct job_report *a, const struct job_report *b, struct report_compared ret_rows[COMPARED])
+/* A value of two runs: the lines of a table, and its members but for the name. */
+struct compared {
+    const char *name, *label;
+    double a, b; /* < 0: not measured */
+    enum { COMPARED_COUNT, COMPARED_SECONDS, COMPARED_NS, COMPARED_BYTES, COMPARED_SHARE } kind;
+};
+
+static void compare(const struct job_report *a, const struct job_report *b, struct compared ret_rows[COMPARED])
 {
     struct job_result left = job_report_total(a), right = job_report_total(b);
-    const struct report_compared rows[COMPARED] = {
+    const struct compared rows[COMPARED] = {
         {"wall_seconds", "wall time", left.wall_seconds, right.wall_seconds, COMPARED_SECONDS},
         {"cpu_seconds", "cpu time", left.cpu_seconds, right.cpu_seconds, COMPARED_SECONDS},
         {"peak_rss_bytes", "peak of one process", (double)left.peak_rss_bytes, (double)right.peak_rss_bytes,
@@ -31,7 +44,7 @@ static void put_value(struct buf *out, const void *at, const void *row, const vo
         buf_putc(out, '-');
         return;
     }
-    switch (((const struct report_compared *)row)->kind) {
+    switch (((const struct compared *)row)->kind) {
     case COMPARED_NS:
         text_ns(out, value);
         break;
@@ -49,33 +62,328 @@ static void put_value(struct buf *out, const void *at, const void *row, const vo
     }
 }
 
+/* "+12.5%"; "new" if it was 0 before. */
+static void change_text(struct buf *out, double a, double b)
+{
+    if (a > 0)
+        buf_printf(out, "%+.1f%%", 100 * (b / a - 1));
+    else
+        buf_puts(out, b > 0 ? "new" : "");
+}
+
 static void put_change(struct buf *out, const void *at, const void *row, const void *all)
 {
-    const struct report_compared *compared = row;
+    const struct compared *compared = row;
     if (compared->a >= 0 && compared->b >= 0)
-        report_change_text(out, compared->a, compared->b);
+        change_text(out, compared->a, compared->b);
 }
 
 static json_t *ratio_json(const void *row, const void *all)
 {
-    const struct report_compared *compared = row;
+    const struct compared *compared = row;
     return compared->a > 0 && compared->b >= 0 ? json_real(compared->b / compared->a) : json_null();
 }
 
-const struct field report_compared_fields[] = {
-    {.type = FIELD_TEXT, FIELD_AT(struct report_compared, label), .column = {1, 0, -22}},
-    {"a", FIELD_NUMBER, FIELD_AT(struct report_compared, a), FIELD_NEGATIVE_IS_NULL, .about = "null: not measured",
+static const struct field compared_fields[] = {
+    {.type = FIELD_TEXT, FIELD_AT(struct compared, label), .column = {1, 0, -22}},
+    {"a", FIELD_NUMBER, FIELD_AT(struct compared, a), FIELD_NEGATIVE_IS_NULL, .about = "null: not measured",
      .column = {2, 1, 14, "A", .text = put_value}},
-    {"b", FIELD_NUMBER, FIELD_AT(struct report_compared, b), FIELD_NEGATIVE_IS_NULL,
+    {"b", FIELD_NUMBER, FIELD_AT(struct compared, b), FIELD_NEGATIVE_IS_NULL,
      .column = {3, 1, 14, "B", .text = put_value}},
     {"ratio", FIELD_NUMBER, .flags = FIELD_OR_NULL, .json = ratio_json,
      .about = "b / a; null when a is 0, or one is null", .column = {4, 1, 10, "change", .text = put_change}},
     {0}};
 
+/* ---- functions: what the traces of both say ---- */
+
+static const struct job_function *same_in(const struct job_functions *functions, const struct job_function *function)
+{
+    for (const struct job_function *each = functions->functions; each; each = each->hh.next)
+        if (strcmp(each->name, function->name) == 0 && strcmp(text_base(each->file), text_base(function->file)) == 0)
+            return each;
+    return NULL;
+}
+
+struct function_pair { /* a, b: NULL where it is in one run only */
+    const struct job_function *a, *b, *any;
+    double a_ns, b_ns; /* of its own */
+    uint64_t a_calls, b_calls;
+};
+
+static struct function_pair pair_of(const struct job_function *a, const struct job_function *b)
+{
+    return (struct function_pair){.a = a,
+                                  .b = b,
+                                  .any = a ? a : b,
+                                  .a_ns = a ? a->self_ns : 0,
+                                  .b_ns = b ? b->self_ns : 0,
+                                  .a_calls = a ? a->calls : 0,
+                                  .b_calls = b ? b->calls : 0};
+}
+
+static int by_function_change(const void *left, const void *right)
+{
+    const struct function_pair *x = left, *y = right;
+    double dx = fabs(x->b_ns - x->a_ns), dy = fabs(y->b_ns - y->a_ns);
+    return dx > dy ? -1 : dx < dy;
+}
+
+/* The hottest functions of both, those that changed most first; malloc'ed. */
+static struct function_pair *pairs_of(const struct job_functions *a, const struct job_functions *b, size_t *ret_count)
+{
+    struct function_pair *pairs = calloc(2 * SHOWN_FUNCTIONS, sizeof *pairs);
+    size_t count = 0, seen = 0;
+    for (const struct job_function *each = a->functions; pairs && each && seen < SHOWN_FUNCTIONS;
+         each = each->hh.next, seen++)
+        pairs[count++] = pair_of(each, same_in(b, each));
+    seen = 0;
+    for (const struct job_function *each = b->functions; pairs && each && seen < SHOWN_FUNCTIONS;
+         each = each->hh.next, seen++) {
+        const struct job_function *other = same_in(a, each);
+        bool known = false;
+        for (size_t i = 0; i < count && other && !known; i++)
+            known = pairs[i].a == other;
+        if (!known)
+            pairs[count++] = pair_of(other, each);
+    }
+    if (pairs)
+        qsort(pairs, count, sizeof *pairs, by_function_change);
+    *ret_count = pairs ? count : 0;
+    return pairs;
+}
+
+static json_t *side_json(const struct job_function *function)
+{
+    return function ? report_function_json(function) : json_null();
+}
+
+static json_t *a_json(const void *row, const void *all)
+{
+    return side_json(((const struct function_pair *)row)->a);
+}
+
+static json_t *b_json(const void *row, const void *all)
+{
+    return side_json(((const struct function_pair *)row)->b);
+}
+
+static void put_function_change(struct buf *out, const void *at, const void *row, const void *all)
+{
+    const struct function_pair *pair = row;
+    if (pair->a_ns > 0)
+        change_text(out, pair->a_ns, pair->b_ns);
+    else
+        buf_puts(out, "new");
+}
+
+static void put_name(struct buf *out, const void *at, const void *row, const void *all)
+{
+    report_put_function(out, row);
+}
+
+static const struct field any_fields[] = {
+    {"name", FIELD_TEXT, FIELD_AT(struct job_function, name), .column = {6, 2, 0, "function", .text = put_name}},
+    {"file", FIELD_TEXT, FIELD_AT(struct job_function, file)},
+    {0}};
+
+static const struct field function_diff_fields[] = {
+    {"", FIELD_PART, FIELD_AT(struct function_pair, any), FIELD_POINTER, .of = any_fields},
+    {"a", FIELD_OBJECT, .flags = FIELD_OR_NULL, .json = a_json, .of = report_function_fields},
+    {"b", FIELD_OBJECT, .flags = FIELD_OR_NULL, .json = b_json, .of = report_function_fields},
+    {.type = FIELD_NS, FIELD_AT(struct function_pair, a_ns), .column = {1, 0, 16, "Functions: own A"}},
+    {.type = FIELD_NS, FIELD_AT(struct function_pair, b_ns), .column = {2, 0, 11, "own B"}},
+    {.type = FIELD_SHOWN, .column = {3, 1, 9, "change", .text = put_function_change}},
+    {.type = FIELD_COUNT, FIELD_AT(struct function_pair, a_calls), .column = {4, 1, 11, "calls A"}},
+    {.type = FIELD_COUNT, FIELD_AT(struct function_pair, b_calls), .column = {5, 1, 11, "calls B"}},
+    {0}};
+
+static void functions_diff_text(struct buf *out, const struct job_functions *a, const struct job_functions *b)
+{
+    size_t count;
+    if (!a || !b || (!a->functions && !b->functions))
+        return;
+    _cleanup_(freep) struct function_pair *pairs = pairs_of(a, b, &count);
+    count = count < SHOWN_FUNCTIONS ? count : SHOWN_FUNCTIONS;
+    fields_table(out, &(struct field_table){function_diff_fields}, pairs, count, sizeof *pairs, NULL);
+    bool a_lacks = !job_functions_complete(a), b_lacks = !job_functions_complete(b);
+    if (a_lacks || b_lacks)
+        buf_printf(out, "  of %s calls are missing: `scry report` says why\n",
+                   a_lacks && b_lacks ? "both"
+                   : a_lacks          ? "A"
+                                      : "B");
+}
+
+static json_t *functions_diff_json(const struct job_functions *a, const struct job_functions *b)
+{
+    size_t count = 0;
+    _cleanup_(freep) struct function_pair *pairs = a && b ? pairs_of(a, b, &count) : NULL;
+    return fields_list(function_diff_fields, pairs, count, sizeof *pairs, NULL);
+}
+
+/* ---- what their MPI programs did; times are of all ranks together ---- */
+
+struct waited { /* for other ranks, by the traces of messages; -1: not known */
+    int64_t a_ns, b_ns;
+};
+
+enum { SHOWN_CALLS = 12, ROWS = 7 };
+
+static double clock_of(const struct mpi_report *report, uint64_t ns)
+{
+    return report->clocks_off ? -1 : (double)ns;
+}
+
+static double share_of(const struct mpi_report *report)
+{
+    return report->clocks_off ? -1
+                              : mpi_report_percent(report->outermost.communicate_ns, report->outermost.total_ns) / 100;
+}
+
+static double moved_of(const struct mpi_report *report, uint64_t count)
+{
+    return report->peers_off ? -1 : (double)count;
+}
+
+/* Returns how many rows there are: waiting is the last, and known where messages were traced. */
+static size_t mpi_compare(const struct mpi_report *a, const struct mpi_report *b, const struct waited *waited,
+                          struct compared ret_rows[ROWS])
+{
+    static const struct mpi_report none;
+    a = a ? a : &none;
+    b = b ? b : &none;
+    const struct compared rows[ROWS] = {
+        {"ranks", "ranks", (double)a->set.count, (double)b->set.count, COMPARED_COUNT},
+        {"run_ns", "run time of all", clock_of(a, a->outermost.total_ns), clock_of(b, b->outermost.total_ns),
+         COMPARED_NS},
+        {"communication_ns", "communication", clock_of(a, a->outermost.communicate_ns),
+         clock_of(b, b->outermost.communicate_ns), COMPARED_NS},
+        {"share", "in MPI", share_of(a), share_of(b), COMPARED_SHARE},
+        {"messages", "messages", moved_of(a, a->matrix.messages), moved_of(b, b->matrix.messages), COMPARED_COUNT},
+        {"bytes", "bytes of them", moved_of(a, a->matrix.bytes), moved_of(b, b->matrix.bytes), COMPARED_BYTES},
+        {"waited_ns", "lost waiting", (double)waited->a_ns, (double)waited->b_ns, COMPARED_NS},
+    };
+    memcpy(ret_rows, rows, sizeof rows);
+    return waited->a_ns < 0 && waited->b_ns < 0 ? ROWS - 1 : ROWS;
+}
+
+struct call_pair {
+    struct mpi_stats_row a, b;
+    uint64_t most_ns, change_ns;
+    const char *name;
+};
+
+static int by_call_change(const void *left, const void *right)
+{
+    const struct call_pair *one = left, *other = right;
+    if (one->change_ns != other->change_ns)
+        return one->change_ns < other->change_ns ? 1 : -1;
+    if (one->most_ns != other->most_ns)
+        return one->most_ns < other->most_ns ? 1 : -1;
+    uint32_t first = one->a.count ? one->a.call : one->b.call, second = other->a.count ? other->a.call : other->b.call;
+    return first < second ? -1 : first > second;
+}
+
+/* The calls that either has made, those whose time changed most first. Returns how many. */
+static size_t find_pairs(const struct mpi_report *a, const struct mpi_report *b, struct call_pair ret_pairs[CALL_COUNT])
+{
+    size_t count = 0;
+    for (uint32_t call = 1; call < CALL_COUNT; call++) {
+        struct call_pair pair = {0};
+        if (a)
+            pair.a = a->calls[call];
+        if (b)
+            pair.b = b->calls[call];
+        if (!pair.a.count && !pair.b.count)
+            continue;
+        pair.most_ns = pair.a.total_ns > pair.b.total_ns ? pair.a.total_ns : pair.b.total_ns;
+        pair.change_ns = pair.most_ns - (pair.a.total_ns + pair.b.total_ns - pair.most_ns);
+        pair.name = mpi_text_call(call);
+        ret_pairs[count++] = pair;
+    }
+    if (count)
+        qsort(ret_pairs, count, sizeof *ret_pairs, by_call_change);
+    return count;
+}
+
+static const struct field side_fields[] = {
+    {"calls", FIELD_COUNT, FIELD_AT(struct mpi_stats_row, count)},
+    {"total_ns", FIELD_NS, FIELD_AT(struct mpi_stats_row, total_ns), .about = "of all ranks together"},
+    {"bytes", FIELD_BYTES, FIELD_AT(struct mpi_stats_row, args_bytes), .about = "by the arguments"},
+    {0}};
+
+static void put_call_change(struct buf *out, const void *at, const void *row, const void *all)
+{
+    const struct call_pair *pair = row;
+    change_text(out, (double)pair->a.total_ns, (double)pair->b.total_ns);
+}
+
+static const struct field call_fields[] = {
+    {"name", FIELD_TEXT, FIELD_AT(struct call_pair, name), .column = {6, 2, 0, "call"}},
+    {"a", FIELD_OBJECT, FIELD_AT(struct call_pair, a), .of = side_fields},
+    {"b", FIELD_OBJECT, FIELD_AT(struct call_pair, b), .of = side_fields},
+    {.type = FIELD_NS,
+     FIELD_AT(struct call_pair, a.total_ns),
+     .column = {1, 0, 35, "Calls of MPI, all time            A"}},
+    {.type = FIELD_NS, FIELD_AT(struct call_pair, b.total_ns), .column = {2, 0, 15, "B"}},
+    {.type = FIELD_SHOWN, .column = {3, 1, 10, "change", .text = put_call_change}},
+    {.type = FIELD_COUNT, FIELD_AT(struct call_pair, a.count), .column = {4, 1, 11, "calls A"}},
+    {.type = FIELD_COUNT, FIELD_AT(struct call_pair, b.count), .column = {5, 1, 11, "calls B"}},
+    {0}};
+
+/* Either may be NULL: nothing (null) if both are. */
+static void mpi_diff_text(struct buf *out, const struct mpi_report *a, const struct mpi_report *b,
+                          const struct waited *waited)
+{
+    static const struct field_table table = {call_fields, .most = SHOWN_CALLS,
+                                             .more = " that changed less (--json lists them)"};
+    struct compared rows[ROWS];
+    struct call_pair pairs[CALL_COUNT];
+    if (!a && !b)
+        return;
+    size_t row_count = mpi_compare(a, b, waited, rows);
+    fields_table(out, &(struct field_table){compared_fields, "MPI"}, rows, row_count, sizeof *rows, NULL);
+    size_t count = find_pairs(a, b, pairs);
+    fields_table(out, &table, pairs, count, sizeof *pairs, NULL);
+}
+
+/* ---- for programs ---- */
+
+static const struct field mpi_value_fields[] = {
+    {"name", FIELD_CHOICE, FIELD_AT(struct compared, name),
+     .choices = "ranks|run_ns|communication_ns|share|messages|bytes|waited_ns"},
+    {"", FIELD_PART, .of = compared_fields},
+    {0}};
+
+struct mpi_diff {
+    json_t *values, *calls;
+};
+
+static const struct field mpi_diff_fields[] = {
+    {"values", FIELD_LIST, FIELD_AT(struct mpi_diff, values), .of = mpi_value_fields},
+    {"calls", FIELD_LIST, FIELD_AT(struct mpi_diff, calls), .of = call_fields},
+    {0}};
+
+static json_t *mpi_diff_json(const struct mpi_report *a, const struct mpi_report *b, const struct waited *waited)
+{
+    struct compared rows[ROWS];
+    struct call_pair pairs[CALL_COUNT];
+    if (!a && !b)
+        return json_null();
+    size_t row_count = mpi_compare(a, b, waited, rows), count = find_pairs(a, b, pairs);
+    struct mpi_diff diff = {.values = fields_list(mpi_value_fields, rows, row_count, sizeof *rows, NULL),
+                            .calls = fields_list(call_fields, pairs, count, sizeof *pairs, NULL)};
+    json_t *json = fields_json(mpi_diff_fields, &diff, NULL);
+    json_decref(diff.values);
+    json_decref(diff.calls);
+    return json;
+}
+
+/* ---- the runs ---- */
+
 static const struct field value_fields[] = {
-    {"name", FIELD_CHOICE, FIELD_AT(struct report_compared, name),
+    {"name", FIELD_CHOICE, FIELD_AT(struct compared, name),
      .choices = "wall_seconds|cpu_seconds|peak_rss_bytes|peak_tree_rss_bytes|process_count|threads_at_once"},
-    {"", FIELD_PART, .of = report_compared_fields},
+    {"", FIELD_PART, .of = compared_fields},
     {0}};
 
 struct run {
@@ -114,9 +422,9 @@ static const struct field diff_fields[] = {
     {"a", FIELD_OBJECT, FIELD_AT(struct diff, a), .of = run_fields},
     {"b", FIELD_OBJECT, FIELD_AT(struct diff, b), .of = run_fields},
     {"values", FIELD_LIST, FIELD_AT(struct diff, values), .of = value_fields},
-    {"functions", FIELD_LIST, FIELD_AT(struct diff, functions), .of = report_function_diff_fields,
+    {"functions", FIELD_LIST, FIELD_AT(struct diff, functions), .of = function_diff_fields,
      .about = "the hottest functions of both, those that changed most first"},
-    {"mpi", FIELD_OBJECT, FIELD_AT(struct diff, mpi), FIELD_OR_NULL, .of = report_mpi_diff_fields,
+    {"mpi", FIELD_OBJECT, FIELD_AT(struct diff, mpi), FIELD_OR_NULL, .of = mpi_diff_fields,
      .about = "null: neither ran an MPI program"},
     {0}};
 
@@ -184,17 +492,17 @@ static void put_verdict(struct buf *out, const struct job_report *a, const struc
 
 json_t *job_report_diff_json(const struct job_report *a, const struct job_report *b)
 {
-    struct report_compared rows[COMPARED];
+    struct compared rows[COMPARED];
     compare(a, b, rows);
     _cleanup_(buf_done) struct buf verdict = BUF_INIT;
     put_verdict(&verdict, a, b);
-    const struct report_waited waited = {mpi_messages_waited_ns(a->messages), mpi_messages_waited_ns(b->messages)};
+    const struct waited waited = {mpi_messages_waited_ns(a->messages), mpi_messages_waited_ns(b->messages)};
     struct diff diff = {.verdict = verdict.data,
                         .a = run_of(a),
                         .b = run_of(b),
                         .values = fields_list(value_fields, rows, COMPARED, sizeof *rows, NULL),
-                        .functions = job_functions_diff_json(a->functions, b->functions),
-                        .mpi = mpi_report_diff_json(a->mpi, b->mpi, &waited)};
+                        .functions = functions_diff_json(a->functions, b->functions),
+                        .mpi = mpi_diff_json(a->mpi, b->mpi, &waited)};
     json_t *json = fields_json(diff_fields, &diff, NULL);
     json_decref(diff.values);
     json_decref(diff.functions);
@@ -208,14 +516,6 @@ json_t *job_report_diff_schema(void)
 }
 
 /* ---- for people ---- */
-
-void report_change_text(struct buf *out, double a, double b)
-{
-    if (a > 0)
-        buf_printf(out, "%+.1f%%", 100 * (b / a - 1));
-    else
-        buf_puts(out, b > 0 ? "new" : "");
-}
 
 static void put_outcome(struct buf *out, const struct job_report *report)
 {
@@ -231,7 +531,7 @@ static void put_outcome(struct buf *out, const struct job_report *report)
 
 void job_report_diff_text(struct buf *out, const struct job_report *a, const struct job_report *b)
 {
-    struct report_compared rows[COMPARED];
+    struct compared rows[COMPARED];
     compare(a, b, rows);
     _cleanup_(buf_done) struct buf verdict = BUF_INIT;
     put_verdict(&verdict, a, b);
@@ -247,14 +547,14 @@ void job_report_diff_text(struct buf *out, const struct job_report *a, const str
         text_show(out, info->name);
         buf_puts(out, i ? "\n\n" : "\n");
     }
-    fields_title(out, report_compared_fields, NULL);
+    fields_title(out, compared_fields, NULL);
     buf_printf(out, "%-22s", "end");
     put_outcome(out, a);
     put_outcome(out, b);
     buf_putc(out, '\n');
     for (size_t i = 0; i < COMPARED; i++)
-        fields_row(out, report_compared_fields, &rows[i], NULL);
-    const struct report_waited waited = {mpi_messages_waited_ns(a->messages), mpi_messages_waited_ns(b->messages)};
-    mpi_report_diff_text(out, a->mpi, b->mpi, &waited);
-    job_functions_diff_text(out, a->functions, b->functions);
+        fields_row(out, compared_fields, &rows[i], NULL);
+    const struct waited waited = {mpi_messages_waited_ns(a->messages), mpi_messages_waited_ns(b->messages)};
+    mpi_diff_text(out, a->mpi, b->mpi, &waited);
+    functions_diff_text(out, a->functions, b->functions);
 }

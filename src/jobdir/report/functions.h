@@ -218,7 +218,5 @@ void job_functions_text(struct buf *out, const struct job_functions *functions, 
 bool job_functions_complete(const struct job_functions *functions);
 /* Sets .functions, .calls, .call_sites, .slowest_calls, .trace, .last_calls of the report. `functions` may be NULL. */
 void job_functions_json(json_t *report, const struct job_functions *functions);
-void job_functions_diff_text(struct buf *out, const struct job_functions *a, const struct job_functions *b);
-json_t *job_functions_diff_json(const struct job_functions *a, const struct job_functions *b);
 
 #endif

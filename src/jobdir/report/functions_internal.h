@@ -59,7 +59,7 @@ void report_call_ends(void *ctx, struct call *call, const struct trace_event *ev
 void report_other_event(void *ctx, const struct call *innermost, const struct trace_event *event);
 void report_calls_free(struct job_functions *all);
 
-/* report/functions_sites.c. A call that ended; ns 0: how long it took is not known. */
+/* report/functions_list.c. A call that ended; ns 0: how long it took is not known. */
 void report_site_call(struct reading *reading, const struct call *call, double ns);
 void report_sites_sort(struct job_functions *all);
 void report_sites_free(struct job_functions *all);
@@ -91,7 +91,7 @@ void report_put_not_whole(struct buf *out, const struct job_functions *functions
 /* For people: its program only if there are several. */
 struct mpi_who report_shown_who(const struct job_functions *functions, struct mpi_who who);
 
-/* report/functions_slowest.c: the slowest calls, and those of threads that crashed. */
+/* report/functions_calls.c: the slowest calls, and those of threads that crashed. */
 void report_slowest_text(struct buf *out, const struct job_functions *functions);
 extern const struct field report_slowest_fields[]; /* of the struct job_functions */
 

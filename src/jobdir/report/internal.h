@@ -40,25 +40,6 @@ void report_trace_json(json_t *object, const struct job_report *report);
 void report_mpi_json(json_t *object, const struct job_report *report);
 void report_messages_json(json_t *object, const struct job_report *report);
 
-/* A value of two runs (report/diff.c): the lines of a table, and its members but for the name. */
-struct report_compared {
-    const char *name, *label;
-    double a, b; /* < 0: not measured */
-    enum { COMPARED_COUNT, COMPARED_SECONDS, COMPARED_NS, COMPARED_BYTES, COMPARED_SHARE } kind;
-};
-/* "+12.5%"; "new" if it was 0 before. */
-void report_change_text(struct buf *out, double a, double b);
-extern const struct field report_compared_fields[];
-
-/* Of what job_functions_diff_json and mpi_report_diff_json make. */
-extern const struct field report_function_diff_fields[], report_mpi_diff_fields[];
-
-/* The tables of messages (report/messages_tables.c). */
-void report_put_waits(struct buf *out, const struct mpi_messages *messages);
-void report_put_slowest(struct buf *out, const struct mpi_messages *messages);
-void report_put_left(struct buf *out, const struct mpi_messages *messages);
-void report_put_open(struct buf *out, const struct mpi_messages *messages);
-
 /* The commands by CPU time, malloc'ed. NULL: out of memory. */
 /* Those of one name on several nodes are one. */
 struct job_command *report_commands(const struct job_report *report, size_t *ret_count);

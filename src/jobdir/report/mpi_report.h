@@ -95,14 +95,6 @@ void mpi_spread_put(struct buf *out, const struct mpi_spread *spread, const char
 void mpi_report_summary(struct buf *out, const struct mpi_report *report);
 /* All sections; `rank` >= 0: those of this one. */
 void mpi_report_text(struct buf *out, const struct mpi_report *report, int rank);
-/* Two runs; either may be NULL: nothing (null) if both are. */
-struct report_waited { /* for other ranks, by the traces of messages; -1: not known */
-    int64_t a_ns, b_ns;
-};
-void mpi_report_diff_text(struct buf *out, const struct mpi_report *a, const struct mpi_report *b,
-                          const struct report_waited *waited);
-json_t *mpi_report_diff_json(const struct mpi_report *a, const struct mpi_report *b,
-                             const struct report_waited *waited);
 /* Adds the member "mpi" (null: no MPI). */
 void mpi_report_json(json_t *json, const struct mpi_report *report);
 
