@@ -222,7 +222,7 @@ struct link {
 
     struct attempt *attempt; /* while it connects */
     struct mosquitto *mosq;  /* from then on */
-    struct loop_source *io, *retry, *tick, *patience, *tell;
+    struct loop_source *io, *retry, *tick, *timeout, *tell;
     bool writing; /* epoll waits until the socket takes more */
     bool up, broken, session_present;
     bool in_vain;                /* the last attempt was */
@@ -261,8 +261,8 @@ static void end_connection(struct link *link)
 {
     loop_remove(link->io);
     loop_remove(link->tick);
-    loop_remove(link->patience);
-    link->io = link->tick = link->patience = NULL;
+    loop_remove(link->timeout);
+    link->io = link->tick = link->timeout = NULL;
     attempt_abandon(link->attempt);
     link->attempt = NULL;
     if (link->mosq)
@@ -466,8 +466,8 @@ static void on_connect(struct mosquitto *mosq, void *ctx, int rc, int flags)
         link->broken = true;
         return;
     }
-    loop_remove(link->patience);
-    link->patience = NULL;
+    loop_remove(link->timeout);
+    link->timeout = NULL;
     link->sent = link->acknowledged = 0;
     link->up_ns = clock_now_ns();
     for (struct outgoing *message = link->first; message && !link->broken; message = message->next)
@@ -591,10 +591,10 @@ static void link_begin(void *ctx)
         const struct broker_place *place = link->url.place_count ? &link->url.places[link->place] : NULL;
         link->attempt = attempt_begin(link->loop, link->mosq, place ? place->host : link->url.path,
                                       place ? place->port : 0, link->url.local, link->keepalive, take_connection, link);
-        link->patience = loop_add_timer(link->loop, time_hasten(BROKER_ANSWER_NS), 0, on_no_answer, link);
+        link->timeout = loop_add_timer(link->loop, time_hasten(BROKER_ANSWER_NS), 0, on_no_answer, link);
         if (link->attempt)
             link->mosq = NULL; /* the attempt's, until it is done */
-        if (!link->attempt || !link->patience)
+        if (!link->attempt || !link->timeout)
             give_up(link, strerror(ENOMEM));
     }
     link_exit(link);

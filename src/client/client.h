@@ -40,7 +40,7 @@ void client_leave(void);
 const char *client_error(void);
 
 /* For the next omis_init: how long to wait for a monitor's greeting (default 10 s); less if it is stopped. */
-void client_set_patience(unsigned limit_ms);
+void client_set_timeout(unsigned limit_ms);
 
 /* Why no answer can be expected from the monitor, asked at `since_ns` (CLOCK_MONOTONIC), for people: it is stopped, or
  * could have answered within `limit_ms`. NULL: wait on. Valid until the next call. */

@@ -167,7 +167,7 @@ int client_monitor_socket(const char *runtime, const char *socket_path, struct e
     _cleanup_(closep) int lock = client_lock(runtime, "starter.lock", err);
     if (lock < 0)
         return lock;
-    struct patience patience = {.pid = -1};
+    struct timeout timeout = {.pid = -1};
     for (;;) {
         int fd = local_connect(socket_path, err);
         if (fd != -ENOENT && fd != -ECONNREFUSED)
@@ -178,12 +178,12 @@ int client_monitor_socket(const char *runtime, const char *socket_path, struct e
         if (code != -EBUSY)
             return code;
         pid_t owner = owner_of(runtime);
-        if (owner != patience.pid) {
-            patience.pid = owner;
-            patience_again(&patience, clock_now_ns());
+        if (owner != timeout.pid) {
+            timeout.pid = owner;
+            timeout_restart(&timeout, clock_now_ns());
         }
         struct err late;
-        if (patience_over(&patience, OLD_MONITOR_MS, &late)) {
+        if (timeout_over(&timeout, OLD_MONITOR_MS, &late)) {
             if (!owner)
                 return code;
             *err = late;
@@ -196,18 +196,18 @@ int client_monitor_socket(const char *runtime, const char *socket_path, struct e
 /* ---- greeting ---- */
 
 /* WELCOME or a refusal. -ECONNRESET: the monitor ended before it answered. */
-static int read_welcome(int fd, bool relayed, unsigned patience_ms, struct frame_reader *reader, int *tool_id,
+static int read_welcome(int fd, bool relayed, unsigned timeout_ms, struct frame_reader *reader, int *tool_id,
                         struct err *err)
 {
-    struct patience patience;
+    struct timeout timeout;
     struct frame frame;
     int code;
-    patience_begin(&patience, fd);
+    timeout_start(&timeout, fd);
     if (relayed) /* a socket pair, whose other end is a process that waits for a network */
-        patience.pid = 0;
+        timeout.pid = 0;
     while ((code = frame_reader_next(reader, &frame)) == 0) {
         if (!wait_fd(fd, POLLIN, (int)wait_policies[WAIT_ANSWER].look_ms)) {
-            if (patience_over(&patience, patience_ms, err))
+            if (timeout_over(&timeout, timeout_ms, err))
                 return -ETIMEDOUT;
             continue;
         }
@@ -240,7 +240,7 @@ static int read_welcome(int fd, bool relayed, unsigned patience_ms, struct frame
     return 0;
 }
 
-static int monitor_greet(int fd, bool relayed, unsigned patience_ms, struct frame_reader *reader, int *tool_id,
+static int monitor_greet(int fd, bool relayed, unsigned timeout_ms, struct frame_reader *reader, int *tool_id,
                          struct err *err)
 {
     uint32_t words[2] = {htole32(WIRE_VERSION), htole32((uint32_t)*tool_id)};
@@ -253,7 +253,7 @@ static int monitor_greet(int fd, bool relayed, unsigned patience_ms, struct fram
      * sent before: it is read even if the sending failed. */
     while (send(fd, hello.data, hello.len, MSG_NOSIGNAL) < 0 && errno == EINTR)
         ;
-    return read_welcome(fd, relayed, patience_ms, reader, tool_id, err);
+    return read_welcome(fd, relayed, timeout_ms, reader, tool_id, err);
 }
 
 static int client_relay(const char *url, struct err *err);
@@ -287,7 +287,7 @@ int client_connect(const struct client_options *options, int *tool_id, int *ret_
             fd = client_monitor_socket(runtime, path, err);
         if (fd < 0)
             return fd;
-        int code = monitor_greet(fd, false, options->patience_ms, reader, &id, err);
+        int code = monitor_greet(fd, false, options->welcome_timeout_ms, reader, &id, err);
         if (code == 0) {
             *tool_id = id;
             *ret_fd = TAKE_FD(fd);

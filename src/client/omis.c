@@ -28,7 +28,7 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct session the = {.fd = -1, .epoll_fd = -1, .event_fd = -1, .timer_fd = -1, .last = &the.first};
 static char init_error[ERR_TEXT_SIZE];
 static int init_code;
-static unsigned patience_ms = ANSWER_TIMEOUT_MS;
+static unsigned answer_timeout_ms = ANSWER_TIMEOUT_MS;
 static unsigned timeout_ms; /* of requests; 0: none */
 
 /* In a child made by fork, a thread that does not exist there may have held the lock. */
@@ -66,7 +66,7 @@ static int init_locked(int *argc, char ***argv, void (*error_handler)(Omis_reply
     int code = client_options_take(&options, argc, argv, err);
     if (code < 0)
         return code;
-    options.patience_ms = patience_ms;
+    options.welcome_timeout_ms = answer_timeout_ms;
     int id = tool_id ? *tool_id : 0, fd;
     struct frame_reader reader = {0};
     code = client_connect(&options, &id, &fd, &reader, err);
@@ -82,7 +82,7 @@ static int init_locked(int *argc, char ***argv, void (*error_handler)(Omis_reply
         timeout_ms = options.timeout_ms;
     session_open(&the, fd, id);
     if (options.elsewhere[0])
-        the.patience.pid = 0; /* only the time counts */
+        the.timeout.pid = 0; /* only the time counts */
     if (tool_id)
         *tool_id = id;
     return 0;
@@ -312,9 +312,9 @@ void client_leave(void)
     pthread_mutex_unlock(&lock);
 }
 
-void client_set_patience(unsigned limit_ms)
+void client_set_timeout(unsigned limit_ms)
 {
-    patience_ms = limit_ms;
+    answer_timeout_ms = limit_ms;
 }
 
 const char *client_hangs(uint64_t since_ns, unsigned limit_ms)
@@ -322,9 +322,9 @@ const char *client_hangs(uint64_t since_ns, unsigned limit_ms)
     static struct err why;
     if (!client_connected())
         return NULL;
-    if (the.patience.since_ns != since_ns)
-        patience_again(&the.patience, since_ns);
-    return patience_over(&the.patience, limit_ms, &why) ? why.text : NULL;
+    if (the.timeout.since_ns != since_ns)
+        timeout_restart(&the.timeout, since_ns);
+    return timeout_over(&the.timeout, limit_ms, &why) ? why.text : NULL;
 }
 
 const char *client_error(void)

@@ -19,35 +19,35 @@
 #include <sys/timerfd.h>
 #include <unistd.h>
 
-void patience_again(struct patience *patience, uint64_t since_ns)
+void timeout_restart(struct timeout *timeout, uint64_t since_ns)
 {
-    patience->since_ns = since_ns;
-    patience->cpu_ns = wait_look(patience->pid).cpu_ns;
+    timeout->since_ns = since_ns;
+    timeout->cpu_ns = wait_look(timeout->pid).cpu_ns;
 }
 
-void patience_begin(struct patience *ret_patience, int fd)
+void timeout_start(struct timeout *ret_timeout, int fd)
 {
     struct ucred peer = {0};
     socklen_t size = sizeof peer;
     if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &size) < 0)
         peer.pid = 0;
-    *ret_patience = (struct patience){.pid = peer.pid};
-    patience_again(ret_patience, wait_now_ns());
+    *ret_timeout = (struct timeout){.pid = peer.pid};
+    timeout_restart(ret_timeout, wait_now_ns());
 }
 
-bool patience_over(const struct patience *patience, unsigned limit_ms, struct err *err)
+bool timeout_over(const struct timeout *timeout, unsigned limit_ms, struct err *err)
 {
     const struct wait_policy *policy = &wait_policies[WAIT_ANSWER];
-    uint64_t passed_ns = wait_now_ns() - patience->since_ns;
+    uint64_t passed_ns = wait_now_ns() - timeout->since_ns;
     if (passed_ns < limit_ms * WAITS_NS_PER_MS && passed_ns < policy->look_ms * WAITS_NS_PER_MS)
         return false; /* mostly it answers at once: to look at it would take as long */
-    struct wait_process process = wait_look(patience->pid);
+    struct wait_process process = wait_look(timeout->pid);
     const struct wait_seen seen = {.passed_ns = passed_ns,
                                    .limit_ns = limit_ms * WAITS_NS_PER_MS,
-                                   .cpu_ns = process.cpu_ns > patience->cpu_ns ? process.cpu_ns - patience->cpu_ns : 0,
+                                   .cpu_ns = process.cpu_ns > timeout->cpu_ns ? process.cpu_ns - timeout->cpu_ns : 0,
                                    .state = process.state};
     double passed_s = (double)seen.passed_ns / 1e9;
-    int pid = (int)patience->pid;
+    int pid = (int)timeout->pid;
     enum wait_verdict verdict = waits_judge(policy, &seen);
     if (verdict == WAIT_ON)
         return false;
@@ -81,7 +81,7 @@ static int timeout_left_ms(uint64_t deadline_ns)
 
 static Omis_reply timeout_reply(const struct session *session, unsigned timeout_ms)
 {
-    int pid = (int)session->patience.pid;
+    int pid = (int)session->timeout.pid;
     double seconds = timeout_ms / 1e3;
     if (pid && waits_is_stopped(wait_look(pid).state))
         return client_reply(OMIS_OS_ERROR,
@@ -240,7 +240,7 @@ void session_open(struct session *session, int fd, int tool_id)
     session->tool_id = tool_id;
     session->pid = getpid();
     session->open = true;
-    patience_begin(&session->patience, fd);
+    timeout_start(&session->timeout, fd);
 }
 
 static struct pending *find_pending(struct session *session, uint32_t id)
@@ -535,7 +535,7 @@ void session_wait(struct session *session, struct waiter *waiter, int timeout_ms
 {
     struct err err = {0};
     if (timeout_ms >= 0)
-        patience_again(&session->patience, clock_now_ns());
+        timeout_restart(&session->timeout, clock_now_ns());
     session->waiter = waiter;
     take_frames(session); /* what came behind WELCOME */
     session_send(session);
@@ -549,7 +549,7 @@ void session_wait(struct session *session, struct waiter *waiter, int timeout_ms
         } else if (timeout_ms < 0 && session->sent == session->out.len)
             session_receive(session, 0); /* the common case: one system call */
         else if (!wait_for_socket(session, timeout_ms < 0 ? -1 : (int)wait_policies[WAIT_ANSWER].look_ms) &&
-                 timeout_ms >= 0 && patience_over(&session->patience, (unsigned)timeout_ms, &err))
+                 timeout_ms >= 0 && timeout_over(&session->timeout, (unsigned)timeout_ms, &err))
             break;
     }
     session->waiter = NULL;

@@ -35,17 +35,17 @@
  * continues it. One that sleeps has nothing to do, and should have answered. One that works, wants a processor on a
  * busy machine, or waits for the disk will. By /proc/PID/stat, see proc(5).
  */
-struct patience {
+struct timeout {
     pid_t pid; /* 0: unknown (another machine or name space): only the time counts */
     uint64_t since_ns, cpu_ns;
 };
 
 /* Starts waiting for the monitor at the other end of a connected local socket: something was asked now. */
-void patience_begin(struct patience *ret_patience, int fd);
+void timeout_start(struct timeout *ret_timeout, int fd);
 /* Starts again, for the same monitor. */
-void patience_again(struct patience *patience, uint64_t since_ns);
+void timeout_restart(struct timeout *timeout, uint64_t since_ns);
 /* true: waiting is useless, and err (-ETIMEDOUT) says why and what to do. Uses the row WAIT_ANSWER, with `limit_ms`. */
-bool patience_over(const struct patience *patience, unsigned limit_ms, struct err *err);
+bool timeout_over(const struct timeout *timeout, unsigned limit_ms, struct err *err);
 
 enum {
     BUFFERED_REQUESTS_LIMIT = 1 << 20, /* bytes buffered for OMIS_BUFFER_REQUEST; more are sent at once */
@@ -91,7 +91,7 @@ struct session {
     void (*error_handler)(Omis_reply reply);
 
     int fd; /* -1: the connection is lost */
-    struct patience patience;
+    struct timeout timeout;
     char lost_why[ERR_TEXT_SIZE];
     struct frame_reader reader;
     bool leaving; /* FINALIZE was put into out */
@@ -126,8 +126,8 @@ struct client_options {
         [PATH_MAX]; /* "", or the URL of another machine, or of a job behind a broker; it may hold a password */
     enum start_policy start;
     bool stop_at_finalize;
-    unsigned patience_ms; /* for WELCOME */
-    unsigned timeout_ms;  /* of requests; 0: none */
+    unsigned welcome_timeout_ms; /* for WELCOME */
+    unsigned timeout_ms;         /* of requests; 0: none */
     bool timeout_given;
 };
 

@@ -114,7 +114,7 @@ static void check_silent(bool stopped, const char *state, const char *remedy, un
     snprintf(path, sizeof path, "%s/monitor.sock", dir);
     snprintf(option, sizeof option, "--omis-connect=unix:%s", path);
     pid_t pid = start_silent(path, stopped);
-    client_set_patience(500);
+    client_set_timeout(500);
     uint64_t began = clock_now_ns();
     assert_true(init(option) >= OMIS_FIRST_ERROR);
     assert_true(clock_now_ns() - began >= least_ms * UINT64_C(1000000));
@@ -131,7 +131,7 @@ static void check_silent(bool stopped, const char *state, const char *remedy, un
     /* who is not there is another matter */
     assert_true(init(option) >= OMIS_FIRST_ERROR);
     assert_false(client_timed_out());
-    client_set_patience(10000);
+    client_set_timeout(10000);
 }
 
 static void test_stopped(void **state)

@@ -733,7 +733,7 @@ static void on_look(void *ctx)
 }
 
 /* Nobody connects: what is here already is better than nothing. */
-static void on_patience(void *ctx)
+static void on_timeout(void *ctx)
 {
     struct follow *follow = ctx;
     struct reader *reader = follow->reader;
@@ -805,7 +805,7 @@ int follow_run(struct reader *reader)
     } else {
         loop_add_timer(reader->loop, MIRROR_FOLLOW_MS * UINT64_C(1000000), MIRROR_FOLLOW_MS * UINT64_C(1000000),
                        on_look, &follow);
-        loop_add_timer(reader->loop, time_hasten((uint64_t)MIRROR_FOLLOW_SECONDS * NS_PER_SECOND), 0, on_patience,
+        loop_add_timer(reader->loop, time_hasten((uint64_t)MIRROR_FOLLOW_SECONDS * NS_PER_SECOND), 0, on_timeout,
                        &follow);
     }
     int code = loop_run(reader->loop);

@@ -238,7 +238,7 @@ static void on_message(void *ctx, const char *name, struct span payload, bool re
         states_message(&listing->states, &topic, payload, retained);
 }
 
-static void on_patience(void *ctx)
+static void on_timeout(void *ctx)
 {
     struct listing *listing = ctx;
     struct reader *reader = listing->reader;
@@ -273,7 +273,7 @@ static int list_some(struct reader *reader, bool newest)
     }
     loop_add_timer(reader->loop, MIRROR_LIST_MS * UINT64_C(1000000), MIRROR_LIST_MS * UINT64_C(1000000), on_look,
                    &listing);
-    loop_add_timer(reader->loop, time_hasten((uint64_t)MIRROR_LIST_SECONDS * NS_PER_SECOND), 0, on_patience, &listing);
+    loop_add_timer(reader->loop, time_hasten((uint64_t)MIRROR_LIST_SECONDS * NS_PER_SECOND), 0, on_timeout, &listing);
     int code = loop_run(reader->loop);
     free(listing.list);
     states_done(&listing.states);

@@ -380,7 +380,7 @@ static void on_message(void *ctx, const char *name, struct span payload, bool re
     }
 }
 
-static void on_patience(void *ctx)
+static void on_timeout(void *ctx)
 {
     struct relay *relay = ctx;
     if (!relay->found)
@@ -411,7 +411,7 @@ static int relay_begin(struct relay *relay, struct err *err)
     relay->input = loop_add_fd(reader->loop, STDIN_FILENO, 0, on_input, relay);
     relay->timer = loop_add_timer(reader->loop, UINT64_MAX / 4, 0, on_timer, relay);
     if (!relay->input || !relay->timer ||
-        !loop_add_timer(reader->loop, time_hasten(RELAY_BROKER_SECONDS * (uint64_t)NS_PER_SECOND), 0, on_patience,
+        !loop_add_timer(reader->loop, time_hasten(RELAY_BROKER_SECONDS * (uint64_t)NS_PER_SECOND), 0, on_timeout,
                         relay))
         return err_set(err, -ENOMEM, "out of memory");
     return reader_connect(reader, &events, relay, err);

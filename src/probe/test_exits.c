@@ -21,7 +21,7 @@
 #include "base/system/clock.h"
 #include "probe/follow.h"
 
-enum { PATIENCE_MS = 5000, NOBODY = 65534 };
+enum { TIMEOUT_MS = 5000, NOBODY = 65534 };
 
 static int open_or_skip(void)
 {
@@ -55,7 +55,7 @@ static struct exit_event wait_event(int fd, pid_t pid, unsigned count)
     struct wanted wanted = {.pid = pid};
     while (wanted.count < count) {
         struct pollfd input = {.fd = fd, .events = POLLIN};
-        assert_true(poll(&input, 1, PATIENCE_MS) > 0);
+        assert_true(poll(&input, 1, TIMEOUT_MS) > 0);
         assert_int_equal(exits_read(fd, look, &wanted), 0);
     }
     return wanted.last;

@@ -136,7 +136,7 @@
 /* a start time is known to a tick of /proc, and from perf; a number is not used again so soon */
 #define SAME_START_NS (40 * WAITS_NS_PER_MS)
 #define EVENT_EARLY_NS UINT64_C(20000) /* an event of an end comes so much before the end that /proc tells */
-#define NODES_PATIENCE_MOST_MS 600000  /* the most that a tool may wait for nodes */
+#define NODES_TIMEOUT_MOST_MS 600000   /* the most that a tool may wait for nodes */
 #define STALL_LEAST_S 0.1              /* a stall that a tool may ask for lasts so long at least, */
 #define STALL_MOST_S 1000000           /* and at most */
 
@@ -363,7 +363,7 @@
 #define STORE_OWNER_LOOK_MS 50              /* between two looks whether it has */
 #define STORE_TICK_MS UINT64_C(200)         /* between two looks at what is missing */
 #define STORE_KEEP_MS UINT64_C(3600000)     /* between two looks for what is old enough to go */
-#define STORE_PATIENCE_MS 2000              /* what is missing may be on its way */
+#define STORE_TIMEOUT_MS 2000               /* what is missing may be on its way */
 #define STORE_ANSWER_MS 10000               /* for an answer of the publisher */
 #define STORE_DOUBT_MS 500                  /* the publisher has connected since: what was asked before may be lost */
 #define STORE_SAY_MS 2000                   /* between two words to the publisher on what is stored */
@@ -420,17 +420,17 @@
 #define LIST_ELSEWHERE_MS 5000              /* and of those behind a broker */
 #define LIST_LIMIT_SECONDS 120              /* for such a list */
 #define STREAM_QUIET_SECONDS 15             /* a stream of which nothing came says that it is there */
-#define STREAM_PATIENCE_SECONDS 60          /* for its reader to take more */
+#define STREAM_TIMEOUT_SECONDS 60           /* for its reader to take more */
 #define TASKS_LIMIT_SECONDS 60              /* for a change of a task */
 #define VIEWER_IDLE_SECONDS 300             /* a program that draws ends when nobody asks */
-#define VIEWER_PATIENCE_SECONDS 180         /* for one answer */
+#define VIEWER_TIMEOUT_SECONDS 180          /* for one answer */
 #define VIEWER_LOOK_SECONDS 5               /* between two looks for these */
 #define VIEW_LOOK_NS (1000 * 1000 * 1000)   /* between two looks at a running job, at least */
 #define VIEW_SEARCH_NS (2000 * 1000 * 1000) /* to search for a name */
 
 /* cli: what the commands wait for */
 #define FIND_SHOW_MS 100                            /* between two pictures of how far a search is */
-#define NODES_PATIENCE_MS 8000                      /* a login takes some seconds on a busy machine */
+#define NODES_TIMEOUT_MS 8000                       /* a login takes some seconds on a busy machine */
 #define NOW_ROUNDED_SECONDS 100.0                   /* what lasts longer is told without decimals */
 #define NOW_TOLD_SECONDS 2.0                        /* how long something has been so is not told before */
 #define PARTS_SILENT_S 10                           /* a part without a word is silent */

@@ -286,9 +286,9 @@ static void followed_look(struct follower *follower, struct followed *followed, 
         followed->missing = from;
         followed->missing_ns = now_ns;
     }
-    bool patient = missing && !followed->over && followed->job->row.last_seq >= 0 &&
-                   now_ns - followed->missing_ns < time_hasten(STORE_PATIENCE_MS * MS);
-    if (*followed->reader || (!missing && !followed->files_wanted) || patient || !publisher_answers(followed, now_ns) ||
+    bool waits = missing && !followed->over && followed->job->row.last_seq >= 0 &&
+                 now_ns - followed->missing_ns < time_hasten(STORE_TIMEOUT_MS * MS);
+    if (*followed->reader || (!missing && !followed->files_wanted) || waits || !publisher_answers(followed, now_ns) ||
         now_ns < followed->next_ask_ns || follower->asking >= ASKS_AT_ONCE || !link_is_up(follower->link))
         return;
     question_ask(follower, followed, from, to, now_ns);

@@ -12,7 +12,7 @@
  *
  * Once a second it checks whether the tracer is stopped (SIGSTOP): only the monitor would notice, and that may be
  * stopped or gone. Threads that wait for the tracer would wait as long. So the guard continues the tracer when the
- * patience for a monitor that holds them is over. It does not kill it, which would harm threads at a breakpoint; and it
+ * the timeout for a monitor that holds them is over. It does not kill it, which would harm threads at a breakpoint; and it
  * leaves a tracer under a debugger to that. (^Z does not reach the tracer: it has a session of its own.)
  *
  * What this cannot repair, from the SIGKILL until the guard has removed an int3 (some 0.1 ms, longer if the guard gets
@@ -116,7 +116,7 @@ static uint64_t tracer_look(pid_t tracer)
     const struct wait_seen seen = {.passed_ns = now_ns - stopped_ns, .state = state, .in_vain = continued};
     if (waits_judge(policy, &seen) != WAIT_ON)
         continued = kill(tracer, SIGCONT) == 0;
-    return PATIENCE_LOOK_NS;
+    return TIMEOUT_LOOK_NS;
 }
 
 static int guard_main(void *arg)

@@ -24,7 +24,7 @@
 #include <unistd.h>
 
 /*
- * How long a thread that an event holds waits for the monitor: like agent/safety/patience.h, by the same row of
+ * How long a thread that an event holds waits for the monitor: like agent/safety/timeout.h, by the same row of
  * shm/waits.h. While the monitor is stopped nobody is held. When it runs again, it gets the number of released threads,
  * and of events that it missed.
  */
@@ -38,7 +38,7 @@ static struct {
 static void statuses_look(void)
 {
     uint64_t now_ns = clock_now_ns();
-    if (known.looked_ns && now_ns - known.looked_ns < PATIENCE_LOOK_NS)
+    if (known.looked_ns && now_ns - known.looked_ns < TIMEOUT_LOOK_NS)
         return;
     known.looked_ns = now_ns;
     char state = wait_look(monitor_pid).state;
@@ -51,7 +51,7 @@ static void statuses_look(void)
     known.over = waits_judge(&wait_policies[WAIT_HELD], &seen) != WAIT_ON;
 }
 
-bool patience_over(void)
+bool timeout_over(void)
 {
     if (known.over)
         statuses_look();
@@ -59,7 +59,7 @@ bool patience_over(void)
 }
 
 /* The monitor does not get an event. */
-static void patience_unreported(void)
+static void timeout_unreported(void)
 {
     known.unreported++;
 }
@@ -73,7 +73,7 @@ static struct thread *held_thread(void)
 }
 
 /* Lets go who need not wait any longer; false: no need to look again. */
-static bool patience_tick(void)
+static bool timeout_tick(void)
 {
     struct thread *thread = held_thread();
     if (!thread && !known.over && !known.let_go && !known.unreported) {
@@ -100,7 +100,7 @@ static bool patience_tick(void)
  */
 
 enum { TID_BITS = 23, READ_SIZE = 65536 };
-/* Shorter than the client's patience, so that its answer says what happened. */
+/* Shorter than the client's timeout, so that its answer says what happened. */
 #define PUMP_NS (TRACER_TIMEOUT_NS - TRACER_TIMEOUT_NS / 4)
 
 code_cell *cells;
@@ -127,7 +127,7 @@ static void on_signal(int signo, siginfo_t *info, void *context)
 
 static void set_tick(void)
 {
-    suseconds_t us = ticks_wanted || pumping ? TRACER_TICK_US : waited_for ? (suseconds_t)(PATIENCE_LOOK_NS / 1000) : 0;
+    suseconds_t us = ticks_wanted || pumping ? TRACER_TICK_US : waited_for ? (suseconds_t)(TIMEOUT_LOOK_NS / 1000) : 0;
     struct itimerval timer = {.it_value = {.tv_usec = us}, .it_interval = {.tv_usec = us}};
     setitimer(ITIMER_REAL, &timer, NULL);
 }
@@ -153,7 +153,7 @@ static void on_tick(void)
     bool waited_before = waited_for, wanted_before = ticks_wanted;
     ticked = 0;
     bool unknown = stop_adopt_unknowns(time_hasten(TRACER_UNKNOWN_NS));
-    waited_for = waited_for && (patience_tick() || unknown);
+    waited_for = waited_for && (timeout_tick() || unknown);
     ticks_wanted = false;
     struct process *process, *next;
     if (wanted_before)
@@ -224,9 +224,9 @@ void event_hold(struct thread *thread, struct tracer_event *event)
         return;
     event->pid = thread->process->pid;
     event->tid = thread->tid;
-    if (patience_over()) {
+    if (timeout_over()) {
         if (is_hit(event->kind))
-            patience_unreported();
+            timeout_unreported();
         else
             event_send(event);
         return;

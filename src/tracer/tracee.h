@@ -27,7 +27,7 @@
 #include "tracer/tracer.h"
 #include "tracer/protocol.h"
 
-#define PATIENCE_LOOK_NS (wait_policies[WAIT_HELD].look_ms * WAITS_NS_PER_MS)
+#define TIMEOUT_LOOK_NS (wait_policies[WAIT_HELD].look_ms * WAITS_NS_PER_MS)
 
 enum {
     INSN_SIZE = 15,      /* the longest instruction */
@@ -291,14 +291,14 @@ typedef bool pump_fn(void *ctx);
 int pump_until(pump_fn *done, void *ctx);
 void pump_ready(void);   /* handles what there is, without waiting */
 void tick_request(void); /* breakpoint_in_place_try is called again soon */
-void look_request(void); /* patience_tick and stop_adopt_unknowns are, every PATIENCE_LOOK_NS, as long as they say so */
+void look_request(void); /* timeout_tick and stop_adopt_unknowns are, every TIMEOUT_LOOK_NS, as long as they say so */
 extern code_cell *cells;
 extern pid_t monitor_pid;
 extern bool monitor_gone;
 extern char **original_environment;
 
 /* ---- main.c ---- */
-bool patience_over(void); /* the monitor is stopped: nobody is to wait for it */
+bool timeout_over(void); /* the monitor is stopped: nobody is to wait for it */
 
 /* ---- call_x86_64.c ---- */
 /* wait4(-1, status, __WALL) that returns 0 at once if *flag is or becomes set by a signal handler that calls

@@ -24,7 +24,7 @@ after(async () => {
 });
 
 /** How long a test waits for anything: a busy machine is no fault. */
-export const PATIENCE = 60_000;
+export const TIMEOUT = 60_000;
 const thorough = process.env.SCRY_TEST_THOROUGH === '1', pictures = thorough || process.env.SCRY_TEST_PICTURES === '1';
 /** A test that is a variant of others: in a thorough run. */
 export const variant = thorough ? test : () => {};
@@ -55,7 +55,7 @@ let browser;
 export async function openPage(options = {}) {
   if (!browser) {
     browser = await chromium.launch({
-      executablePath: process.env.SCRY_CHROMIUM ?? browsers.find(fs.existsSync), timeout: PATIENCE,
+      executablePath: process.env.SCRY_CHROMIUM ?? browsers.find(fs.existsSync), timeout: TIMEOUT,
       // all in few processes: each costs more to start than most pages here cost to draw
       args: ['--renderer-process-limit=1', '--in-process-gpu', '--disable-gpu-compositing',
         '--no-sandbox', '--disable-gpu', '--disable-quic', '--no-first-run', '--disable-background-networking', '--disable-component-update', '--disable-sync'],
@@ -64,7 +64,7 @@ export async function openPage(options = {}) {
   }
   const context = await browser.newContext({ viewport: { width: 1400, height: 900 }, colorScheme: 'light', reducedMotion: 'reduce', acceptDownloads: true, ...options });
   ofCase?.push(context);
-  context.setDefaultTimeout(PATIENCE);
+  context.setDefaultTimeout(TIMEOUT);
   const page = await context.newPage();
   page.faults = [];
   page.on('pageerror', (error) => page.faults.push(String(error.stack ?? error)));
@@ -194,7 +194,7 @@ export async function openStage() {
 
 /** Waits for a condition, as long as a busy machine may take. */
 export async function until(condition, what) {
-  for (const end = Date.now() + PATIENCE; ; ) {
+  for (const end = Date.now() + TIMEOUT; ; ) {
     const value = await condition();
     if (value) return value;
     if (Date.now() > end) throw new Error(`never: ${what}`);

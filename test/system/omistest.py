@@ -82,16 +82,16 @@ class OmisSession:
         line, self.bytes = self.bytes.split(b"\n", 1)
         return Reply(json.loads(line))
 
-    def reply(self, number=None, match=None, timeout=tapcases.PATIENCE):
+    def reply(self, number=None, match=None, timeout=tapcases.TIMEOUT):
         """The next reply, of request `number` only if given, for which match(reply) holds if given. Who waits less than 3 s
-        only looks whether there is one; all others have patience."""
+        only looks whether there is one; all others wait."""
         def wanted(reply):
             return (number is None or reply.number == number) and (match is None or match(reply))
 
         for i, reply in enumerate(self.waiting):
             if wanted(reply):
                 return self.waiting.pop(i)
-        timeout = max(timeout, tapcases.PATIENCE) if timeout >= 3 else timeout
+        timeout = max(timeout, tapcases.TIMEOUT) if timeout >= 3 else timeout
         end = time.monotonic() + timeout * tapcases.SCALE
         while True:
             reply = self._read_one(end)
@@ -102,7 +102,7 @@ class OmisSession:
                 return reply
             self.waiting.append(reply)
 
-    def request(self, request, timeout=tapcases.PATIENCE):
+    def request(self, request, timeout=tapcases.TIMEOUT):
         """Sends a request and returns its first reply."""
         return self.reply(self.send(request), timeout=timeout)
 
@@ -125,7 +125,7 @@ class OmisSession:
         with open(self.errors.name, encoding="utf-8", errors="replace") as file:
             return file.read()
 
-    def close(self, timeout=tapcases.PATIENCE):
+    def close(self, timeout=tapcases.TIMEOUT):
         """Ends the session as a person would, by end of file; returns the exit status."""
         if self.process.stdout.closed:
             return self.process.returncode

@@ -88,10 +88,10 @@ def in_kernel_log(pid):
         os.close(log)
 
 
-def wait_until(condition, timeout=tapcases.PATIENCE, message=None):
-    """Polls until condition() is true and returns its value; AssertionError after `timeout` seconds, at least PATIENCE. A condition that
+def wait_until(condition, timeout=tapcases.TIMEOUT, message=None):
+    """Polls until condition() is true and returns its value; AssertionError after `timeout` seconds, at least TIMEOUT. A condition that
     takes long, for it starts a program, has a rest as long: what it waits for wants the processor, too."""
-    timeout = max(timeout, tapcases.PATIENCE)
+    timeout = max(timeout, tapcases.TIMEOUT)
     end = time.monotonic() + timeout * SCALE
     while True:
         begun = time.monotonic()
@@ -320,10 +320,10 @@ atexit.register(_abandon_all)
 
 
 class Program(subprocess.Popen):
-    """Something started; who waits for its end has patience."""
+    """Something started; who waits for its end has time."""
 
     def wait(self, timeout=None):
-        return super().wait(timeout if timeout is None or timeout < 3 else max(timeout, tapcases.PATIENCE * SCALE))
+        return super().wait(timeout if timeout is None or timeout < 3 else max(timeout, tapcases.TIMEOUT * SCALE))
 
 
 class Sandbox:

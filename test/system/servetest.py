@@ -12,7 +12,7 @@ import threading
 import jobtest
 import scrytest
 
-PATIENCE = 60
+TIMEOUT = 60
 
 
 def documented():
@@ -79,7 +79,7 @@ class Server:
 
     def end(self):
         self.process.terminate()
-        self.process.wait(PATIENCE * scrytest.SCALE)
+        self.process.wait(TIMEOUT * scrytest.SCALE)
 
     def said(self):
         """What it has written for people."""
@@ -87,7 +87,7 @@ class Server:
             return file.read()
 
     def connect(self):
-        return http.client.HTTPConnection("127.0.0.1", self.port, timeout=PATIENCE * scrytest.SCALE)
+        return http.client.HTTPConnection("127.0.0.1", self.port, timeout=TIMEOUT * scrytest.SCALE)
 
     def ask(self, path, method="GET", body=None, **headers):
         """As a browser with the session, if there is one. A header Host_ is sent as Host; None leaves one out."""
@@ -130,7 +130,7 @@ class Server:
 
     def raw(self, data, wait=True):
         """Bytes as they are; what comes back until the server closes."""
-        with socket.create_connection(("127.0.0.1", self.port), PATIENCE * scrytest.SCALE) as sock:
+        with socket.create_connection(("127.0.0.1", self.port), TIMEOUT * scrytest.SCALE) as sock:
             sock.sendall(data)
             got = b""
             while wait:
@@ -177,10 +177,10 @@ class Events(threading.Thread):
             self.connection.sock.shutdown(socket.SHUT_RDWR)
         elif self.response.fp:
             self.response.close()
-        self.join(PATIENCE)
+        self.join(TIMEOUT)
 
     def wait(self, condition, text):
-        scrytest.wait_until(lambda: condition(self.seen), PATIENCE, text)
+        scrytest.wait_until(lambda: condition(self.seen), TIMEOUT, text)
         return self.seen
 
 
@@ -197,7 +197,7 @@ class ServeCase(jobtest.JobCase):
         process = self.box.start(self.box.scry("run", "-q", *arguments))
         made = scrytest.wait_until(
             lambda: [name for name in set(os.listdir(self.box.path("jobs"))) - before
-                     if os.path.exists(self.box.path("jobs", name, "job.json"))], PATIENCE, "the job begins")
+                     if os.path.exists(self.box.path("jobs", name, "job.json"))], TIMEOUT, "the job begins")
         return process, made[0]
 
     def fake_job(self, name, *parts):

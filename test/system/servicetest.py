@@ -33,7 +33,7 @@ class Target:
     def pid(self):
         return self.process.pid
 
-    def line(self, timeout=tapcases.PATIENCE):
+    def line(self, timeout=tapcases.TIMEOUT):
         """The next line of its output; '' at its end."""
         end = time.monotonic() + timeout * scrytest.SCALE
         while b"\n" not in self.pending:

@@ -12,7 +12,7 @@ import unittest
 CASE_SECONDS = 120
 # No test gives up waiting for what is to come before so many seconds: a machine where all is slow is no fault. What must be
 # quick is said as such, by an assertion of its own (scrytest.room).
-PATIENCE = 40
+TIMEOUT = 40
 # Sanitized builds are slower; ./check --sanitize stretches all limits on waiting.
 SCALE = float(os.environ.get("SCRY_TEST_SCALE") or 1)
 

@@ -168,7 +168,7 @@ class Box(unittest.TestCase):
             self.assertLess(len(box.path("run", "monitor.sock")), 60)
 
     def test_waiting_gives_up(self):
-        with mock.patch("tapcases.PATIENCE", 0), self.assertRaisesRegex(AssertionError, "not within 0.05 s: never"):
+        with mock.patch("tapcases.TIMEOUT", 0), self.assertRaisesRegex(AssertionError, "not within 0.05 s: never"):
             wait_until(lambda: False, 0.05, "never")
 
 

@@ -130,7 +130,7 @@ class Layers(JobCase):
         self.assertIn("process", {event["stream"] for event in last["events"]})
 
     def test_deadlock(self):
-        """Until somebody loses patience."""
+        """Until somebody does not wait any longer."""
         run = self.start_run("--sample", "0.1", "--mpi-stall", "0.5", "--", *self.command("deadlock"), **self.options())
         wait_until(lambda: any(record["type"] == "stall" for record in self.running_records()), 30)
         run.terminate()

@@ -282,7 +282,7 @@ class Serve(servetest.ServeCase):
         spool, = self.fake_job(name)
         server = servetest.Server(self.box, "--jobs", self.box.path("work", "drop"))
         server.log_in()
-        slow = socket.create_connection(("127.0.0.1", server.port), servetest.PATIENCE)
+        slow = socket.create_connection(("127.0.0.1", server.port), servetest.TIMEOUT)
         slow.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 18)
         slow.sendall(f"GET /api/jobs/{name}/records HTTP/1.1\r\nHost: {server.host}\r\nCookie: {server.cookie}\r\n\r\n".encode())
         self.assertIn(b"200", slow.recv(1000))

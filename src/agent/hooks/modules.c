@@ -28,7 +28,9 @@
 
 #define EXPORTED __attribute__((visibility("default")))
 
-enum { PATIENCE = 3 }; /* waits in vain, then there are no more; a monitor that is stopped counts for all of them */
+enum {
+    TIMEOUTS_MOST = 3
+}; /* waits in vain, then there are no more; a monitor that is stopped counts for all of them */
 
 static _Atomic bool opened; /* dlopen was called since we looked */
 static _Thread_local bool opened_here __attribute__((tls_model("initial-exec"))); /* by this thread */
@@ -94,14 +96,14 @@ static void wait_seen(struct area *area, uint32_t number)
     const struct wait_policy *policy = &wait_policies[WAIT_SEEN];
     uint64_t since_ns = agent_now_ns();
     struct wait_seen seen = {.state = 0};
-    while (atomic_load(&timeouts) < PATIENCE && !waits_is_dead(seen.state = agent_monitor_state())) {
+    while (atomic_load(&timeouts) < TIMEOUTS_MOST && !waits_is_dead(seen.state = agent_monitor_state())) {
         uint32_t done = atomic_load(&area->modules_seen);
         if ((int32_t)(done - number) >= 0)
             return;
         seen.passed_ns = agent_now_ns() - since_ns;
         enum wait_verdict verdict = waits_judge(policy, &seen);
         if (verdict != WAIT_ON) {
-            atomic_fetch_add(&timeouts, verdict == WAIT_LATE ? 1 : PATIENCE);
+            atomic_fetch_add(&timeouts, verdict == WAIT_LATE ? 1 : TIMEOUTS_MOST);
             return;
         }
         agent_sleep_on(&area->modules_seen, done, waits_slice_ns(policy, &seen));

@@ -170,7 +170,7 @@ static void load(const struct found *found)
     host.acts = mpi_short_acts;
     host.call_acts = agent_mpi_acts;
     host.messages = agent_mpi_messages;
-    host.lasts = patience_lasts;
+    host.lasts = timeout_runs;
     guest = start(&host);
 }
 

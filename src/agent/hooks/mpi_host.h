@@ -13,7 +13,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "agent/safety/patience.h"
+#include "agent/safety/timeout.h"
 #include "shm/area.h"
 #include "shm/record.h"
 
@@ -89,7 +89,7 @@ struct mpi_host {
     bool (*call_acts)(uint32_t call, const struct mpi_told *told, uint64_t acts);
     /* Those of which the call has too many to be reported with it. */
     void (*messages)(const struct mpi_messages *messages);
-    patience_function *lasts; /* whether to wait (on) for the monitor */
+    timeout_function *lasts; /* whether to wait (on) for the monitor */
 };
 
 struct mpi_guest {

@@ -4,7 +4,7 @@
 #include <time.h>
 
 #include "agent/safety/act.h"
-#include "agent/safety/patience.h"
+#include "agent/safety/timeout.h"
 #include "agent/system/large.h"
 #include "agent/system/sys.h"
 #include "agent/safety/read.h"
@@ -207,7 +207,7 @@ void agent_act_init(const struct area_view *view, struct doorbell *bell, code_ce
     act.view = *view;
     act.bell = bell;
     act.cells = cells;
-    patience_forget();
+    timeout_forget();
     agent_programs_forget();
     plans_forget();
 }
@@ -302,22 +302,22 @@ unsigned agent_act_needs(uint32_t offset, const struct area_site *site_entry, bo
 
 bool agent_monitor_alive(void)
 {
-    return patience_monitor_alive(act.bell);
+    return doorbell_monitor_alive(act.bell);
 }
 
 char agent_monitor_state(void)
 {
-    return patience_monitor_state(act.bell);
+    return doorbell_monitor_state(act.bell);
 }
 
 /* Waits until the monitor releases the thread, or there is nobody to do it. */
-static void hold(struct area_raise *raise, struct patience *patience)
+static void hold(struct area_raise *raise, struct timeout *timeout)
 {
     for (;;) {
         struct timespec slice = {0, wait_policies[WAIT_HELD].look_ms * 1000000L};
         if (atomic_load_explicit(&raise->hold, memory_order_acquire) != AREA_HOLD_POSTED)
             break;
-        if (!atomic_load(&act.view.area->on) || !patience_lasts(patience))
+        if (!atomic_load(&act.view.area->on) || !timeout_runs(timeout))
             break;
         sys_call4(__NR_futex, (long)&raise->hold, FUTEX_WAIT, AREA_HOLD_POSTED, (long)&slice);
     }
@@ -338,8 +338,8 @@ static void raise_event(struct area_thread *thread, uint32_t csr, const struct a
                         const struct code_event *event)
 {
     struct area_raise *raise = &thread->raise;
-    struct patience patience = patience_begin(act.bell);
-    if (atomic_load_explicit(&raise->hold, memory_order_acquire) == AREA_HOLD_POSTED || !patience_lasts(&patience)) {
+    struct timeout timeout = timeout_start(act.bell);
+    if (atomic_load_explicit(&raise->hold, memory_order_acquire) == AREA_HOLD_POSTED || !timeout_runs(&timeout)) {
         atomic_fetch_add(&act.view.area->raised, 1);
         return;
     }
@@ -374,7 +374,7 @@ static void raise_event(struct area_thread *thread, uint32_t csr, const struct a
     atomic_store_explicit(&raise->hold, AREA_HOLD_POSTED, memory_order_release);
     atomic_fetch_add(&act.view.area->raised, 1); /* after that: who sees it finds the event */
     ring();
-    hold(raise, &patience);
+    hold(raise, &timeout);
 }
 
 static __attribute__((noinline)) void plan_run(const struct agent_plan *plan, const uint64_t *gpr)

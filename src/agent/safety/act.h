@@ -2,7 +2,7 @@
 /*
  * Runs what conditional requests want at a call or a return: programs over the monitor's cells, right here in some ten
  * nanoseconds (shm/code.h), and events for the monitor, for which the thread waits. It waits in slices and releases
- * itself when tracing is switched off, or when the monitor is gone, stopped or replaced (patience.h): no thread is ever
+ * itself when tracing is switched off, or when the monitor is gone, stopped or replaced (timeout.h): no thread is ever
  * held by a dead monitor. Async-signal-safe, no allocation, errno unchanged, general registers only.
  */
 #ifndef SCRY_AGENT_SAFETY_ACT_H
@@ -71,7 +71,7 @@ void agent_plan_run(const struct agent_plan *plan, const uint64_t *gpr);
 /* Does the monitor's process still live? For other waits, too. */
 bool agent_monitor_alive(void);
 
-/* The monitor's state: patience_monitor_state. */
+/* The monitor's state: doorbell_monitor_state. */
 char agent_monitor_state(void);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* That the agent sees a real process as it is: what test_patience.c and test_ask.c build on. */
+/* That the agent sees a real process as it is: what test_timeout.c and test_ask.c build on. */
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -10,7 +10,7 @@
 #include <unistd.h>
 #include <cmocka.h>
 
-#include "agent/safety/patience.h"
+#include "agent/safety/timeout.h"
 #include "agent/safety/read.h"
 #include "agent/system/world.h"
 
@@ -18,8 +18,8 @@ static struct doorbell bell;
 
 static char monitor_state(void)
 {
-    patience_forget(); /* else it is not looked again so soon */
-    return patience_monitor_state(&bell);
+    timeout_forget(); /* else it is not looked again so soon */
+    return doorbell_monitor_state(&bell);
 }
 
 static void test_process(void **state)
@@ -37,8 +37,8 @@ static void test_process(void **state)
     bell.monitor_start_ticks = outside->ticks;
     bell.monitor_pid = monitor;
     outside_release();
-    struct patience patience = patience_begin(&bell);
-    assert_true(patience_lasts(&patience));
+    struct timeout timeout = timeout_start(&bell);
+    assert_true(timeout_runs(&timeout));
 
     assert_int_equal(kill(monitor, SIGSTOP), 0);
     assert_int_equal(waitpid(monitor, NULL, WUNTRACED), monitor);
@@ -61,7 +61,7 @@ static void test_process(void **state)
     assert_int_equal(agent_state_of(monitor), 0);
     assert_false(agent_is_there(monitor));
     assert_int_equal(monitor_state(), 'X');
-    assert_false(patience_lasts(&patience));
+    assert_false(timeout_runs(&timeout));
 }
 
 static void test_self(void **state)

@@ -138,7 +138,7 @@ int job_nodes_request(struct buf *ret_request, const char *jobdir, struct err *e
     for (size_t i = 0; i < names.count; i++)
         PUT(ret_request, names.list[i]);
     put_end(ret_request);
-    PUT(ret_request, time_hasten(NODES_PATIENCE_MS));
+    PUT(ret_request, time_hasten(NODES_TIMEOUT_MS));
     buf_putc(ret_request, ')');
     names_done(&names);
     return code < 0 || ret_request->failed ? err_set(err, -ENOMEM, "out of memory") : 0;

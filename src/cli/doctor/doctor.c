@@ -45,7 +45,7 @@ static int read_number(const char *path, int missing)
 }
 
 /* Starts a child that sleeps until it is killed, and dies with this process. -1 with errno. */
-static pid_t start_patient(void)
+static pid_t start_sleeper(void)
 {
     pid_t parent = getpid(), pid = fork();
     if (pid != 0)
@@ -56,7 +56,7 @@ static pid_t start_patient(void)
     _exit(0);
 }
 
-static void end_patient(pid_t pid)
+static void end_sleeper(pid_t pid)
 {
     kill(pid, SIGKILL);
     child_reap(pid);
@@ -85,14 +85,14 @@ static void doctor_kernel(struct finding *finding)
 
 static void doctor_ptrace(struct finding *finding)
 {
-    pid_t pid = start_patient();
+    pid_t pid = start_sleeper();
     if (pid < 0) {
         finding_set(finding, FINDING_FAIL, "cannot start a process for the test: %s", strerror(errno));
         finding_remedy(finding, "raise the limit of processes (ulimit -u, pids cgroup)");
         return;
     }
     int code = ptrace(PTRACE_SEIZE, pid, NULL, NULL) < 0 ? errno : 0;
-    end_patient(pid);
+    end_sleeper(pid);
     int scope = read_number("/proc/sys/kernel/yama/ptrace_scope", 0);
     if (code) {
         finding_set(finding, FINDING_FAIL,
@@ -138,7 +138,7 @@ static void doctor_memory(struct finding *finding)
 {
     static long secret = 0x5c57;
     long copy = 0;
-    pid_t pid = start_patient();
+    pid_t pid = start_sleeper();
     if (pid < 0) {
         finding_set(finding, FINDING_FAIL, "cannot start a process for the test: %s", strerror(errno));
         return;
@@ -146,7 +146,7 @@ static void doctor_memory(struct finding *finding)
     struct iovec here = {&copy, sizeof copy}, there = {&secret, sizeof secret};
     ssize_t got = process_vm_readv(pid, &here, 1, &there, 1, 0);
     int code = got < 0 ? errno : 0;
-    end_patient(pid);
+    end_sleeper(pid);
     if (got == sizeof copy && copy == secret) {
         finding_set(finding, FINDING_OK, "memory of other processes is readable without stopping them");
         return;

@@ -19,7 +19,7 @@
 
 static int show_state(void)
 {
-    client_set_patience(wait_policies[WAIT_SET].limit_ms);
+    client_set_timeout(wait_policies[WAIT_SET].limit_ms);
     if (!client_join()) {
         log_error("%s", client_error());
         return EXIT_USAGE;

@@ -386,7 +386,7 @@ void ranks_ask_elsewhere(struct rank_list *ranks, const char *path, struct buf *
     if (!real || !has_other_nodes(real, here))
         return;
     if (!ranks->asks_until_ns)
-        ranks->asks_until_ns = clock_now_ns() + time_hasten(NODES_PATIENCE_MS * UINT64_C(1000000));
+        ranks->asks_until_ns = clock_now_ns() + time_hasten(NODES_TIMEOUT_MS * UINT64_C(1000000));
     if (clock_now_ns() > ranks->asks_until_ns) {
         buf_puts(missing, "its other nodes were not asked: those of other jobs took too long");
         return;

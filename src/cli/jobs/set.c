@@ -37,7 +37,7 @@
 static int reach_monitor(const struct found_job *job, struct err *err)
 {
     if (!job->remote)
-        client_set_patience(wait_policies[WAIT_SET].limit_ms);
+        client_set_timeout(wait_policies[WAIT_SET].limit_ms);
     bool joined = job->remote && job->url.data ? client_join_job(job->url.data) : client_join();
     return joined ? 0 : err_set(err, -ENOTCONN, "%s", client_error());
 }

@@ -35,7 +35,7 @@ static void test_refused_by_all(void **state)
     ranks_done(&ranks);
 }
 
-static void test_patience_is_for_all_jobs(void **state)
+static void test_timeout_is_for_all_jobs(void **state)
 {
     char job[] = "/tmp/test-ranks-XXXXXX", parts[sizeof job + 8];
     _cleanup_(buf_done) struct buf missing = BUF_INIT;
@@ -91,6 +91,6 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_age), cmocka_unit_test(test_recent),
                                        cmocka_unit_test(test_refused_by_all),
-                                       cmocka_unit_test(test_patience_is_for_all_jobs)};
+                                       cmocka_unit_test(test_timeout_is_for_all_jobs)};
     return cmocka_run_group_tests_name("ranks", tests, NULL, NULL);
 }

@@ -37,7 +37,7 @@ static bool parse_wait(const char *text, uint64_t *ret_replies, uint64_t *ret_ns
 static void set_timeout(double seconds)
 {
     omis_set_timeout((unsigned)(seconds * 1000));
-    client_set_patience((unsigned)(seconds * 1000));
+    client_set_timeout((unsigned)(seconds * 1000));
 }
 
 static Omis_flags flags_of(const struct options *options)

@@ -414,7 +414,7 @@ static void tell_level(const struct run_options *options)
 
 int watch_connect(struct watch *watch, struct err *err)
 {
-    client_set_patience(run->limit_ms);
+    client_set_timeout(run->limit_ms);
     Omis_status status = omis_init(NULL, NULL, on_error, NULL);
     watch->hangs[0] = 0;
     log_debug("monitor state=%s status=%s", status < OMIS_FIRST_ERROR ? "connected" : "unreachable",

@@ -274,7 +274,7 @@ static void wait_for_it(struct scry_call *call)
         call_fail(call, NULL, OMIS_UNSPECIFIED_ERROR, "at once");
 }
 
-static struct test_session *open_patient(void)
+static struct test_session *open_waiter(void)
 {
     static const struct scry_service row = {"test_wait",   SCRY_MANIPULATION, "integer n -> integer",
                                             SCRY_OPTIONAL, wait_for_it,       "Answers later."};
@@ -301,51 +301,51 @@ static void answer(const char *text)
 
 static void answers_later(void **state)
 {
-    struct test_session *patient = open_patient(), *other = test_open(NULL);
-    test_send(patient, 0, ": print([1]) test_wait(1) print([2]) test_wait(2) print([3])");
-    assert_null(patient->replies);
-    assert_non_null(patient->session.waiting);
+    struct test_session *waiter = open_waiter(), *other = test_open(NULL);
+    test_send(waiter, 0, ": print([1]) test_wait(1) print([2]) test_wait(2) print([3])");
+    assert_null(waiter->replies);
+    assert_non_null(waiter->session.waiting);
     test_has_text(test_ask(other, ": print([4])"), "OMIS_OK=1,[4]");
     call_later_begin(pending);
     call_later_end(pending, false); /* not yet */
-    assert_non_null(patient->session.waiting);
+    assert_non_null(waiter->session.waiting);
     answer("10");
-    assert_null(patient->replies); /* it waits again */
+    assert_null(waiter->replies); /* it waits again */
     assert_int_equal(readied, 0);
     answer("20");
     assert_int_equal(readied, 1);
-    assert_string_equal(test_text(test_take(patient)),
+    assert_string_equal(test_text(test_take(waiter)),
                         "OMIS_OK | OMIS_OK=1,[1] | OMIS_OK=10 | OMIS_OK=1,[2] | OMIS_OK=20 | "
                         "OMIS_OK=1,[3]");
     assert_int_equal(cancelled, 0);
     test_close(other);
-    test_close(patient);
+    test_close(waiter);
 }
 
 static void some_lists_are_not_interrupted(void **state)
 {
-    struct test_session *patient = open_patient(), *plain = test_open(NULL);
-    test_has_text(test_ask(patient, ": {test_wait(1)}"), "OMIS_UNSPECIFIED_ERROR=at once");
+    struct test_session *waiter = open_waiter(), *plain = test_open(NULL);
+    test_has_text(test_ask(waiter, ": {test_wait(1)}"), "OMIS_UNSPECIFIED_ERROR=at once");
     test_has_text(test_ask(plain, ": test_wait(1)"), "OMIS_UNSPECIFIED_ERROR=at once"); /* nobody could tell it */
-    test_ask(patient, ": user_event_create()");
-    test_send(patient, 0, "user_event_has_been_raised([e_1_1]): test_wait(1)");
-    test_send(patient, 0, ": csr_enable([])");
-    test_send(patient, 0, ": user_event_raise(e_1_1, [], 1)");
+    test_ask(waiter, ": user_event_create()");
+    test_send(waiter, 0, "user_event_has_been_raised([e_1_1]): test_wait(1)");
+    test_send(waiter, 0, ": csr_enable([])");
+    test_send(waiter, 0, ": user_event_raise(e_1_1, [], 1)");
     char all[4096] = "";
-    while (patient->replies)
-        strncat(all, test_text(test_take(patient)), sizeof all - strlen(all) - 1);
+    while (waiter->replies)
+        strncat(all, test_text(test_take(waiter)), sizeof all - strlen(all) - 1);
     test_has_text(all, "OMIS_CSR_TRIGGERED");
     test_has_text(all, "OMIS_UNSPECIFIED_ERROR=at once");
     test_close(plain);
-    test_close(patient);
+    test_close(waiter);
 }
 
 static void goes_away_while_it_waits(void **state)
 {
-    struct test_session *patient = open_patient();
-    test_send(patient, 0, ": test_wait(1) print([1])");
+    struct test_session *waiter = open_waiter();
+    test_send(waiter, 0, ": test_wait(1) print([1])");
     assert_non_null(pending);
-    test_close(patient);
+    test_close(waiter);
     assert_int_equal(cancelled, 1);
     assert_int_equal(readied, 0);
     assert_null(test_monitor->tools);

@@ -211,7 +211,7 @@ void mpi_message_commands_end(struct mpi_process *process)
         job_fail(process->messages->first, -ESRCH, "the process has ended");
 }
 
-int mpi_message_do(struct mpi_process *process, const struct mpi_message_command *command, uint64_t patience_ns,
+int mpi_message_do(struct mpi_process *process, const struct mpi_message_command *command, uint64_t timeout_ns,
                    mpi_message_done *done, void *ctx, struct err *err)
 {
     struct agents *agents = process->registry->agents;
@@ -231,7 +231,7 @@ int mpi_message_do(struct mpi_process *process, const struct mpi_message_command
                    ? -ENAMETOOLONG
                    : content_write(job->path, command->content, command->kind == MPIM_INSERT ? command->bytes : 0);
     }
-    if (code == 0 && !(job->timer = loop_add_timer(agents->monitor->loop, patience_ns, 0, job_on_time, job)))
+    if (code == 0 && !(job->timer = loop_add_timer(agents->monitor->loop, timeout_ns, 0, job_on_time, job)))
         code = -ENOMEM;
     if (code < 0) {
         err_errno(err, code, "cannot pass the content of a message through %s", job->path);

@@ -94,9 +94,9 @@ struct mpi_message_result {
     uint64_t bytes;
 };
 typedef void mpi_message_done(void *ctx, struct mpi_message_result *result);
-/* At the process's next MPI call; gives up if that does not come within `patience_ns`. The callback is called from the
+/* At the process's next MPI call; gives up if that does not come within `timeout_ns`. The callback is called from the
  * loop, exactly once, if this returns 0. */
-int mpi_message_do(struct mpi_process *process, const struct mpi_message_command *command, uint64_t patience_ns,
+int mpi_message_do(struct mpi_process *process, const struct mpi_message_command *command, uint64_t timeout_ns,
                    mpi_message_done *done, void *ctx, struct err *err);
 
 /* ---- between the files of MPI ---- */

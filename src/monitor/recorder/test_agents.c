@@ -239,7 +239,7 @@ static void test_restart_lets_go(void **state)
 static void until_it_sleeps(const struct child *child)
 {
     char path[64], text[8] = "";
-    uint64_t end_ns = clock_now_ns() + (uint64_t)PATIENCE_S * NS_PER_SECOND;
+    uint64_t end_ns = clock_now_ns() + (uint64_t)TIMEOUT_S * NS_PER_SECOND;
     snprintf(path, sizeof path, "/proc/%d/syscall", (int)child->pid);
     while (strncmp(text, "202 ", 4) != 0) { /* futex */
         assert_true(clock_now_ns() < end_ns);
@@ -294,12 +294,12 @@ static void test_ends_beside_another_waiter(void **state)
     child_tell(&child, 'c', 0);
     area_ring(agents->bell);
     struct pollfd rung = {.fd = agents->ring_fd, .events = POLLIN};
-    assert_int_equal(poll(&rung, 1, PATIENCE_S * 1000), 1); /* and it waits no more until the loop has come */
+    assert_int_equal(poll(&rung, 1, TIMEOUT_S * 1000), 1); /* and it waits no more until the loop has come */
     struct child thief = child_new(steal_wakes);
     until_it_sleeps(&thief);
     step_until(atomic_load(&agents->bell->sleeping));
     until_it_sleeps(&thief);
-    alarm(PATIENCE_S);
+    alarm(TIMEOUT_S);
     agents_free(agents);
     alarm(0);
     fixture_agents();

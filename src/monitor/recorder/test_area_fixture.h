@@ -19,7 +19,7 @@
 #include "monitor/recorder/agents.h"
 #include "monitor/engine/monitor.h"
 
-enum { PATIENCE_S = 30 };
+enum { TIMEOUT_S = 30 };
 
 extern char dir[64], job[128]; /* the runtime directory, the job's directory in it */
 extern struct loop *loop;
@@ -28,7 +28,7 @@ extern struct agents *agents;
 
 #define step_until(condition) \
     do { \
-        uint64_t end_ = clock_now_ns() + (uint64_t)PATIENCE_S * NS_PER_SECOND; \
+        uint64_t end_ = clock_now_ns() + (uint64_t)TIMEOUT_S * NS_PER_SECOND; \
         while (!(condition)) { \
             assert_true(clock_now_ns() < end_); \
             loop_step(loop, 1000000); \

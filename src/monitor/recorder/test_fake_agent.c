@@ -168,7 +168,7 @@ static bool fake_overwrite(const struct fake *fake, uint32_t number)
 /* false: nobody has woken it. */
 static bool fake_sleep(const _Atomic uint32_t *word, uint32_t value)
 {
-    const struct timespec most = {PATIENCE_S, 0};
+    const struct timespec most = {TIMEOUT_S, 0};
     return syscall(SYS_futex, word, FUTEX_WAIT, value, &most, NULL, 0) == 0;
 }
 

@@ -590,10 +590,10 @@ static void via_edge_gone(struct edge *edge, const char *why)
     }
 }
 
-static struct via_pending *via_impatient(const struct via *via)
+static struct via_pending *via_timed(const struct via *via)
 {
     struct via_pending *pending = via->pending;
-    while (pending && pending->patience != VIA_ANSWER)
+    while (pending && pending->timeout != VIA_ANSWER)
         pending = pending->hh.next;
     return pending;
 }
@@ -604,7 +604,7 @@ static void via_edge_silent(struct edge *edge, const char *why)
     HASH_ITER(hh, edge->vias, via, next)
     {
         struct via_pending *pending;
-        while ((pending = via_impatient(via))) /* whoever is told may forget others; new ones are refused */
+        while ((pending = via_timed(via))) /* whoever is told may forget others; new ones are refused */
             via_tell(via, pending, why);
     }
     conditional_silent();
@@ -724,11 +724,11 @@ static struct via_pending *add_pending(struct via *via)
     return pending;
 }
 
-uint32_t via_request(struct via *via, uint8_t type, struct span head, struct span text, enum via_patience patience,
+uint32_t via_request(struct via *via, uint8_t type, struct span head, struct span text, enum via_timeout timeout,
                      via_reply_fn *fn, void *ctx, struct err *err)
 {
     struct edge *edge = via->edge;
-    if (patience == VIA_ANSWER && edge_is_silent(edge, err->text, sizeof err->text))
+    if (timeout == VIA_ANSWER && edge_is_silent(edge, err->text, sizeof err->text))
         return 0;
     if (edge->state != EDGE_UP) {
         err_set(err, -EPIPE, "n_%u (%s) is gone: %s", edge->node->number, edge->node->name, edge->why);
@@ -743,7 +743,7 @@ uint32_t via_request(struct via *via, uint8_t type, struct span head, struct spa
         err_set(err, -ENOMEM, "out of memory");
         return 0;
     }
-    pending->patience = patience;
+    pending->timeout = timeout;
     pending->fn = fn;
     pending->ctx = ctx;
     stream_send(edge->stream, via->number, type, 0, pending->id, head, text);

@@ -63,7 +63,7 @@ struct tree {
 
 struct via_pending {
     uint32_t id;
-    enum via_patience patience;
+    enum via_timeout timeout;
     via_reply_fn *fn;
     void *ctx;
     UT_hash_handle hh;
@@ -144,7 +144,7 @@ bool places_grow(const struct tool *tool, const struct request *request);
 /* ---- conditional.c ---- */
 
 void conditional_came(struct via *via, const struct frame *frame); /* in a session of ours: EVENT, LOCK */
-/* An edge does not answer any more. Its sessions' impatient requests were told before. */
+/* An edge does not answer any more. Its sessions' requests with a timeout were told before. */
 void conditional_silent(void);
 /* A node can be reached, or no more; the tool has one more session (a node of it may be covered by []). */
 void conditional_opened(struct via *via);

@@ -150,11 +150,11 @@ struct edge *via_edge(const struct via *via);
 typedef void via_reply_fn(void *ctx, bool last, struct span reply, const char *lost);
 
 /* How long a reply is waited for: until the edge is silent for EDGE_SILENT_S, or as long as there is the edge. */
-enum via_patience { VIA_ANSWER, VIA_STAND };
+enum via_timeout { VIA_ANSWER, VIA_STAND };
 
 /* Sends REQUEST, DEFINE ... with head and text as the payload; tokens in it are theirs already. Returns its id, or 0 with
  * err: the edge is silent (VIA_ANSWER), or out of memory. */
-uint32_t via_request(struct via *via, uint8_t type, struct span head, struct span text, enum via_patience patience,
+uint32_t via_request(struct via *via, uint8_t type, struct span head, struct span text, enum via_timeout timeout,
                      via_reply_fn *fn, void *ctx, struct err *err);
 /* Nobody wants its replies any more. */
 void via_forget(struct via *via, uint32_t id);

@@ -45,9 +45,9 @@ void channel_unlock(void)
 
 /* ---- telling the monitor ---- */
 
-static bool is_waited_for(struct patience *patience)
+static bool is_waited_for(struct timeout *timeout)
 {
-    return atomic_load(&mpi_hot.area->on) && tell_host->lasts(patience);
+    return atomic_load(&mpi_hot.area->on) && tell_host->lasts(timeout);
 }
 
 static void wait_slice(void *word, uint32_t value)
@@ -77,8 +77,8 @@ static void tell(const struct raise *about)
 {
     struct mpim *shared = channels.shared;
     struct mpim_raise *raise = NULL;
-    struct patience patience = patience_begin(mpi_hot.bell);
-    bool heard = is_waited_for(&patience);
+    struct timeout timeout = timeout_start(mpi_hot.bell);
+    bool heard = is_waited_for(&timeout);
     for (uint32_t i = 0; i < MPIM_RAISES && !raise && heard; i++) {
         uint32_t free = MPIM_RAISE_FREE;
         if (atomic_compare_exchange_strong(&shared->raises[i].state, &free, MPIM_RAISE_TAKEN))
@@ -103,7 +103,7 @@ static void tell(const struct raise *about)
     atomic_fetch_add(&shared->raised, 1);
     ring();
     while (about->wait && atomic_load(&raise->state) == posted) {
-        if (!is_waited_for(&patience)) {
+        if (!is_waited_for(&timeout)) {
             atomic_compare_exchange_strong(&raise->state, &posted, MPIM_RAISE_FREE);
             break;
         }
@@ -190,10 +190,10 @@ void channel_tell_sent(struct mpi_self *self, const struct match_key *to, uint64
 static void wait_until_open(void)
 {
     struct mpim *shared = channels.shared;
-    struct patience patience = patience_begin(mpi_hot.bell);
+    struct timeout timeout = timeout_start(mpi_hot.bell);
     for (uint32_t i = 0;
          atomic_load_explicit(&shared->closed, memory_order_acquire) &&
-         i < wait_policies[WAIT_GATE].limit_ms / wait_policies[WAIT_GATE].look_ms && is_waited_for(&patience);
+         i < wait_policies[WAIT_GATE].limit_ms / wait_policies[WAIT_GATE].look_ms && is_waited_for(&timeout);
          i++)
         wait_slice(&shared->closed, 1);
 }

@@ -113,11 +113,11 @@ static void reach_one(struct scry_call *call, struct reached *reached)
 static void job_attach_nodes(struct scry_call *call)
 {
     const struct value *names = &call->args[0];
-    if (!call_check_range(call, 1, 1, NODES_PATIENCE_MOST_MS))
+    if (!call_check_range(call, 1, 1, NODES_TIMEOUT_MOST_MS))
         return;
     struct reaching_all *all = arena_zalloc(call->arena, 1, sizeof *all);
     struct reached *list = arena_zalloc(call->arena, names->list.count + 1, sizeof *list);
-    uint64_t patience_ns = call_unsigned(call, 1) * 1000000;
+    uint64_t timeout_ns = call_unsigned(call, 1) * 1000000;
     bool good = all && list;
     for (size_t i = 0; good && i < names->list.count; i++) {
         struct span name = names->list.items[i].text;
@@ -131,8 +131,8 @@ static void job_attach_nodes(struct scry_call *call)
     }
     *all = (struct reaching_all){
         .arena = call->arena, .list = list, .count = names->list.count, .waiting = names->list.count + 1};
-    snprintf(all->late, sizeof all->late, "it has not answered within %.3g s", (double)patience_ns / 1e9);
-    all->timer = loop_add_timer(call->monitor->loop, patience_ns, 0, reaching_all_end, all);
+    snprintf(all->late, sizeof all->late, "it has not answered within %.3g s", (double)timeout_ns / 1e9);
+    all->timer = loop_add_timer(call->monitor->loop, timeout_ns, 0, reaching_all_end, all);
     all->later = all->timer ? call_later(call, reaching_all_cancel, all) : NULL;
     if (!all->later) {
         loop_remove(all->timer);

@@ -363,7 +363,7 @@ static void close_unused(lws_sorted_usec_list_t *timer)
     HASH_ITER(hh, all->table, viewer, next)
     {
         for (struct ask *ask = viewer->asks; ask; ask = ask->next)
-            if (now_ns - ask->since_ns > VIEWER_PATIENCE_SECONDS * (uint64_t)NS_PER_SECOND)
+            if (now_ns - ask->since_ns > VIEWER_TIMEOUT_SECONDS * (uint64_t)NS_PER_SECOND)
                 child_kill(viewer->child);
         if (!viewer->asks && now_ns - viewer->used_ns > VIEWER_IDLE_SECONDS * (uint64_t)NS_PER_SECOND)
             child_close_input(viewer->child);

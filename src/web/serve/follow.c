@@ -146,7 +146,7 @@ static ssize_t stream_more(struct visit *visit, unsigned char *room, size_t size
         len = stream_put(stream, room, size, comment, sizeof comment - 1);
     if (len) {
         stream->quiet = false;
-        lws_set_timeout(visit->wsi, PENDING_TIMEOUT_HTTP_CONTENT, STREAM_PATIENCE_SECONDS);
+        lws_set_timeout(visit->wsi, PENDING_TIMEOUT_HTTP_CONTENT, STREAM_TIMEOUT_SECONDS);
     }
     return (ssize_t)len;
 }

@@ -42,13 +42,13 @@ static int write_all(int fd, const char *bytes, size_t len)
 static const char *link_ask(int fd, const char *body, struct buf *answer)
 {
     _cleanup_(buf_done) struct buf request = BUF_INIT;
-    struct timeval patience = {.tv_sec = INVITE_SECONDS};
+    struct timeval timeout = {.tv_sec = INVITE_SECONDS};
     ssize_t got = 1;
     buf_printf(&request,
                "POST /api/links HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nContent-Type: application/json\r\n"
                "Content-Length: %zu\r\n\r\n%s",
                strlen(body), body);
-    setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience);
+    setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &timeout, sizeof timeout);
     if (request.failed || write_all(fd, request.data, request.len) < 0)
         return NULL;
     while (got > 0 && answer->len < ANSWER_MOST) {

@@ -7,7 +7,7 @@
 #include <stdint.h>
 #include <cmocka.h>
 
-#include "agent/safety/patience.h"
+#include "agent/safety/timeout.h"
 #include "agent/test/test_world.h"
 
 enum { SLICE_MS = 50, STOPPED_MS = 200, UNSEEN_MS = 1000, LONG_MS = 3600000, MONITOR = 100, NEXT = 200 };
@@ -16,7 +16,7 @@ static struct doorbell bell;
 
 static int setup(void **state)
 {
-    patience_forget();
+    timeout_forget();
     world_reset();
     bell.monitor_pid = MONITOR;
     bell.monitor_start_ticks = world.ticks;
@@ -24,18 +24,18 @@ static int setup(void **state)
 }
 
 /* A thread that waits so long at most; how long it did. */
-static uint64_t waits_for(struct patience *patience, uint64_t most_ms)
+static uint64_t waits_for(struct timeout *timeout, uint64_t most_ms)
 {
     uint64_t begin_ns = world.now_ns;
-    while (patience_lasts(patience) && world.now_ns - begin_ns < most_ms * 1000000)
+    while (timeout_runs(timeout) && world.now_ns - begin_ns < most_ms * 1000000)
         world_pass(SLICE_MS);
     return (world.now_ns - begin_ns) / 1000000;
 }
 
 static uint64_t waits_anew(uint64_t most_ms)
 {
-    struct patience patience = patience_begin(&bell);
-    return waits_for(&patience, most_ms);
+    struct timeout timeout = timeout_start(&bell);
+    return waits_for(&timeout, most_ms);
 }
 
 static void test_runs(void **state)
@@ -44,24 +44,24 @@ static void test_runs(void **state)
         world.state = *letter;
         assert_int_equal(waits_anew(LONG_MS), LONG_MS);
     }
-    struct patience patience = patience_begin(&bell);
-    assert_true(patience_lasts(&patience));
+    struct timeout timeout = timeout_start(&bell);
+    assert_true(timeout_runs(&timeout));
     world.gone = true;
-    assert_true(waits_for(&patience, LONG_MS) <= SLICE_MS);
-    assert_false(patience_monitor_alive(&bell));
+    assert_true(waits_for(&timeout, LONG_MS) <= SLICE_MS);
+    assert_false(doorbell_monitor_alive(&bell));
 }
 
 /* Nobody has asked for its exit status yet. */
 static void test_zombie(void **state)
 {
     for (const char *letter = "ZX"; *letter; letter++) {
-        struct patience patience = patience_begin(&bell);
+        struct timeout timeout = timeout_start(&bell);
         setup(NULL);
-        assert_true(patience_lasts(&patience));
+        assert_true(timeout_runs(&timeout));
         world.state = *letter;
-        assert_true(waits_for(&patience, LONG_MS) <= SLICE_MS);
-        assert_false(patience_monitor_alive(&bell));
-        assert_int_equal(patience_monitor_state(&bell), 'X');
+        assert_true(waits_for(&timeout, LONG_MS) <= SLICE_MS);
+        assert_false(doorbell_monitor_alive(&bell));
+        assert_int_equal(doorbell_monitor_state(&bell), 'X');
     }
 }
 
@@ -75,7 +75,7 @@ static void check_idle(char letter, uint64_t most_ms)
         assert_int_equal(waits_anew(LONG_MS), 0);
         world_pass(LONG_MS);
         assert_int_equal(waits_anew(LONG_MS), 0);
-        assert_true(patience_monitor_alive(&bell));
+        assert_true(doorbell_monitor_alive(&bell));
         world.state = 'S';
         world_pass(SLICE_MS); /* so often is looked */
         assert_int_equal(waits_anew(LONG_MS), LONG_MS);
@@ -97,39 +97,39 @@ static void test_unseen(void **state)
 /* A stop that is over sooner counts for nothing. */
 static void test_short_stops(void **state)
 {
-    struct patience patience = patience_begin(&bell);
+    struct timeout timeout = timeout_start(&bell);
     for (int i = 0; i < 100; i++) {
         world.state = i % 2 ? 'S' : 'T';
-        assert_true(waits_for(&patience, STOPPED_MS - SLICE_MS) >= STOPPED_MS - SLICE_MS);
+        assert_true(waits_for(&timeout, STOPPED_MS - SLICE_MS) >= STOPPED_MS - SLICE_MS);
     }
 }
 
 /* However often it is asked, /proc is read once a slice. */
 static void test_how_often(void **state)
 {
-    struct patience patience = patience_begin(&bell);
-    assert_true(patience_lasts(&patience));
+    struct timeout timeout = timeout_start(&bell);
+    assert_true(timeout_runs(&timeout));
     unsigned looks = world.looks;
     for (int i = 0; i < 1000; i++)
-        assert_true(patience_lasts(&patience));
+        assert_true(timeout_runs(&timeout));
     assert_int_equal(world.looks, looks);
     world_pass(SLICE_MS);
-    assert_true(patience_lasts(&patience));
+    assert_true(timeout_runs(&timeout));
     assert_int_equal(world.looks, looks + 1);
 }
 
 /* Another one is there, which knows nothing of who waits; it is waited for from now on. */
 static void test_replaced(void **state)
 {
-    struct patience patience = patience_begin(&bell);
-    assert_true(patience_lasts(&patience));
+    struct timeout timeout = timeout_start(&bell);
+    assert_true(timeout_runs(&timeout));
     bell.monitor_pid = NEXT;
-    assert_false(patience_lasts(&patience));
+    assert_false(timeout_runs(&timeout));
     assert_int_equal(waits_anew(LONG_MS), LONG_MS);
     bell.monitor_start_ticks++; /* the same number, another process */
-    struct patience other = patience_begin(&bell);
-    assert_false(patience_lasts(&other));
-    assert_false(patience_monitor_alive(&bell));
+    struct timeout other = timeout_start(&bell);
+    assert_false(timeout_runs(&other));
+    assert_false(doorbell_monitor_alive(&bell));
 }
 
 /* What was known of a monitor that was given up does not hold for the next one. */
@@ -151,11 +151,11 @@ static void test_replaced_while_stopped(void **state)
 static void test_another_looks(void **state)
 {
     world.state = 'T';
-    struct patience patience = patience_begin(&bell);
-    assert_true(patience_lasts(&patience));
+    struct timeout timeout = timeout_start(&bell);
+    assert_true(timeout_runs(&timeout));
     world.busy = true;
     world.state = 'S';
-    assert_int_equal(waits_for(&patience, LONG_MS), STOPPED_MS);
+    assert_int_equal(waits_for(&timeout, LONG_MS), STOPPED_MS);
 }
 
 /* Distinguishes a monitor that works when it has a processor from one that has no work, or is stopped. */
@@ -164,23 +164,23 @@ static void test_state(void **state)
     for (const char *letter = "SRDTt"; *letter; letter++) {
         world.state = *letter;
         world_pass(SLICE_MS);
-        assert_int_equal(patience_monitor_state(&bell), *letter);
+        assert_int_equal(doorbell_monitor_state(&bell), *letter);
     }
     world.state = 0;
     world_pass(SLICE_MS);
-    assert_int_equal(patience_monitor_state(&bell), 0);
-    assert_true(patience_monitor_alive(&bell));
-    assert_int_equal(patience_monitor_state(NULL), 'X');
+    assert_int_equal(doorbell_monitor_state(&bell), 0);
+    assert_true(doorbell_monitor_alive(&bell));
+    assert_int_equal(doorbell_monitor_state(NULL), 'X');
 }
 
 static void test_none(void **state)
 {
-    struct patience patience = patience_begin(NULL);
-    assert_false(patience_lasts(&patience));
-    assert_false(patience_monitor_alive(NULL));
+    struct timeout timeout = timeout_start(NULL);
+    assert_false(timeout_runs(&timeout));
+    assert_false(doorbell_monitor_alive(NULL));
     bell.monitor_pid = 0; /* it has ended in order */
-    patience = patience_begin(&bell);
-    assert_false(patience_lasts(&patience));
+    timeout = timeout_start(&bell);
+    assert_false(timeout_runs(&timeout));
 }
 
 int main(void)

@@ -6,8 +6,8 @@
  *
  * Async-signal-safe, no allocation. Used by the MPI interposer, too, by mpi_host.lasts.
  */
-#ifndef SCRY_AGENT_SAFETY_PATIENCE_H
-#define SCRY_AGENT_SAFETY_PATIENCE_H
+#ifndef SCRY_AGENT_SAFETY_TIMEOUT_H
+#define SCRY_AGENT_SAFETY_TIMEOUT_H
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -15,7 +15,7 @@
 #include "shm/area.h"
 #include "shm/waits.h"
 
-struct patience {
+struct timeout {
     struct doorbell *bell;
     uint64_t monitor_ticks; /* with the pid: which monitor it waits for */
     int32_t monitor_pid;
@@ -23,28 +23,28 @@ struct patience {
 };
 
 /* Call it before the thread tells the monitor that it waits. */
-static inline struct patience patience_begin(struct doorbell *bell)
+static inline struct timeout timeout_start(struct doorbell *bell)
 {
-    struct patience patience = {.bell = bell};
+    struct timeout timeout = {.bell = bell};
     if (bell) {
-        patience.monitor_ticks = atomic_load(&bell->monitor_start_ticks);
-        patience.monitor_pid = atomic_load(&bell->monitor_pid);
+        timeout.monitor_ticks = atomic_load(&bell->monitor_start_ticks);
+        timeout.monitor_pid = atomic_load(&bell->monitor_pid);
     }
-    return patience;
+    return timeout;
 }
 
 /* Wait on? By the row WAIT_HELD, after each of its checks. Almost free if it was asked just before. */
-typedef bool patience_function(struct patience *patience);
-patience_function patience_lasts;
+typedef bool timeout_function(struct timeout *timeout);
+timeout_function timeout_runs;
 
 /* Does the monitor's process live, stopped or not? */
-bool patience_monitor_alive(struct doorbell *bell);
+bool doorbell_monitor_alive(struct doorbell *bell);
 
 /* The kernel's letter for it, at most a slice of WAIT_HELD old. 'X': gone, or another process now. 0: there is no
  * /proc, or another thread is making the first check. */
-char patience_monitor_state(struct doorbell *bell);
+char doorbell_monitor_state(struct doorbell *bell);
 
 /* After fork: forgets what is known of the monitor. */
-void patience_forget(void);
+void timeout_forget(void);
 
 #endif

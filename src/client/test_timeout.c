@@ -27,11 +27,11 @@ static uint64_t wait_for(char letter, unsigned cpu_percent, pid_t pid, struct er
 {
     test_world_begin(letter);
     test_world.cpu_percent = cpu_percent;
-    struct patience patience = {.pid = pid};
+    struct timeout timeout = {.pid = pid};
     uint64_t since_ns = wait_now_ns();
     *ret_err = (struct err){0};
-    patience_again(&patience, since_ns);
-    while (!patience_over(&patience, LIMIT_MS, ret_err)) {
+    timeout_restart(&timeout, since_ns);
+    while (!timeout_over(&timeout, LIMIT_MS, ret_err)) {
         assert_int_equal(ret_err->code, 0);
         test_world_pass(STEP_MS * 1000000);
     }
@@ -83,19 +83,19 @@ static void test_begin(void **state)
 {
     int pair[2];
     struct err err = {0};
-    struct patience patience;
+    struct timeout timeout;
     assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, pair), 0);
     test_world_begin('R');
-    patience_begin(&patience, pair[0]);
-    assert_int_equal(patience.pid, getpid());
+    timeout_start(&timeout, pair[0]);
+    assert_int_equal(timeout.pid, getpid());
     for (int i = 0; i < 4; i++) {
         test_world.cpu_percent = 100;
         test_world_pass(LIMIT_MS * UINT64_C(1500000));
-        assert_false(patience_over(&patience, LIMIT_MS, &err));
-        patience_again(&patience, wait_now_ns());
+        assert_false(timeout_over(&timeout, LIMIT_MS, &err));
+        timeout_restart(&timeout, wait_now_ns());
     }
-    patience_begin(&patience, -1);
-    assert_int_equal(patience.pid, 0);
+    timeout_start(&timeout, -1);
+    assert_int_equal(timeout.pid, 0);
     close(pair[0]);
     close(pair[1]);
 }

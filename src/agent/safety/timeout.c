@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "agent/safety/patience.h"
+#include "agent/safety/timeout.h"
 
 #include <stdatomic.h>
 
@@ -17,7 +17,7 @@ static struct {
     _Atomic uint32_t vain; /* it was waited for, once; until it runs again */
 } known;
 
-void patience_forget(void)
+void timeout_forget(void)
 {
     atomic_store(&known.state, (char)0);
     atomic_store(&known.vain, 0);
@@ -62,22 +62,22 @@ static char look_now_and_then(struct doorbell *bell, uint64_t now_ns)
     return state;
 }
 
-bool patience_lasts(struct patience *patience)
+bool timeout_runs(struct timeout *timeout)
 {
-    struct doorbell *bell = patience->bell;
+    struct doorbell *bell = timeout->bell;
     if (!bell)
         return false;
     uint64_t now_ns = agent_now_ns();
     char state = look_now_and_then(bell, now_ns);
-    if (atomic_load(&bell->monitor_pid) != patience->monitor_pid ||
-        atomic_load(&bell->monitor_start_ticks) != patience->monitor_ticks || state == GONE)
+    if (atomic_load(&bell->monitor_pid) != timeout->monitor_pid ||
+        atomic_load(&bell->monitor_start_ticks) != timeout->monitor_ticks || state == GONE)
         return false;
     bool idle = is_idle(state);
     if (!idle)
-        patience->idle_since = 0;
-    else if (!patience->idle_since)
-        patience->idle_since = now_ns;
-    const struct wait_seen seen = {.passed_ns = idle ? now_ns - patience->idle_since : 0,
+        timeout->idle_since = 0;
+    else if (!timeout->idle_since)
+        timeout->idle_since = now_ns;
+    const struct wait_seen seen = {.passed_ns = idle ? now_ns - timeout->idle_since : 0,
                                    .state = state == UNSEEN ? (char)0
                                             : state         ? state
                                                             : 'S',
@@ -88,13 +88,13 @@ bool patience_lasts(struct patience *patience)
     return false;
 }
 
-char patience_monitor_state(struct doorbell *bell)
+char doorbell_monitor_state(struct doorbell *bell)
 {
     char state = bell ? look_now_and_then(bell, agent_now_ns()) : (char)GONE;
     return state == UNSEEN ? (char)0 : state;
 }
 
-bool patience_monitor_alive(struct doorbell *bell)
+bool doorbell_monitor_alive(struct doorbell *bell)
 {
-    return patience_monitor_state(bell) != GONE;
+    return doorbell_monitor_state(bell) != GONE;
 }
