@@ -373,7 +373,7 @@
 #define STORE_QUIET_MS 1500                        /* after the last message: what the broker remembers has come */
 #define IMPORT_LEASE_SECONDS 60                    /* what an imported job says of itself is true for so long */
 #define ROW_MOST_SECONDS 1000000000                /* of a job: more is a lie */
-#define TELLER_AGAIN_NS (10 * WAITS_NS_PER_SECOND) /* until the program that tells others is started again */
+#define NOTIFIER_AGAIN_NS (10 * WAITS_NS_PER_SECOND) /* until the program that tells others is started again */
 #define SITE_SETTLED_SECONDS 600.0                 /* a younger job may still begin */
 #define SITE_VISIT_SECONDS 10                      /* for a request, and for taking the answer */
 #define SITE_KEEP_SECONDS 20                       /* a connection between requests */

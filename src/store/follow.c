@@ -70,7 +70,7 @@ struct follower {
     uint64_t again_ns;    /* until what was not written is written again */
     unsigned vain;        /* flushes in a row that failed */
     uint64_t parts_bytes; /* of files of all jobs that are not whole */
-    struct teller teller;
+    struct notifier notifier;
     uint64_t messages;
     double started, flushed; /* wall clock */
     int status;
@@ -661,7 +661,7 @@ static void follower_say_health(struct follower *follower, uint64_t now_ns)
                                          .flushed = follower->flushed,
                                          .connected = link_is_up(follower->link),
                                          .writable = !*follower->trouble};
-    teller_tick(&follower->teller, &health, now_ns);
+    notifier_tick(&follower->notifier, &health, now_ns);
 }
 
 static void on_tick(void *ctx)
@@ -760,24 +760,24 @@ int follow_run(struct store *store, const struct follow_options *said, struct er
     follower_name_self(&follower);
     follower_read_key(&follower);
     follower.started = wall_seconds();
-    code = teller_open(&follower.teller, &options.tell, err);
+    code = notifier_open(&follower.notifier, &options.tell, err);
     if (code == 0 && options.tell.otlp)
         code = store_export_begin(store, options.tell.otlp, err);
     if (code == 0)
-        code = teller_start(&follower.teller, err);
+        code = notifier_start(&follower.notifier, err);
     if (code == 0)
         code = follower_start(&follower, &url, err);
     explicit_bzero(url.password, sizeof url.password);
     if (code == 0) {
-        if (!options.quiet && *follower.teller.address)
-            printf("metrics are at %s\n", follower.teller.address);
+        if (!options.quiet && *follower.notifier.address)
+            printf("metrics are at %s\n", follower.notifier.address);
         fflush(stdout);
         follower_drop_old(&follower);
         code = loop_run(follower.loop);
         if (!follower_flush(&follower))
             follower.status = 1;
     }
-    teller_end(&follower.teller);
+    notifier_end(&follower.notifier);
     followed_done(&follower);
     link_close(follower.link, true);
     signed_key_free(follower.key);

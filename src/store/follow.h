@@ -34,14 +34,14 @@ struct record_health {
     uint32_t connected, writable;        /* 0 or 1 */
 };
 
-struct teller_options {
+struct notifier_options {
     const char *metrics; /* [ADDRESS:]PORT; NULL: none */
     const char *otlp;    /* http[s]://...; NULL: none */
     double retry_seconds;
 };
 
-struct teller {
-    struct teller_options options;
+struct notifier {
+    struct notifier_options options;
     int listener, pipe; /* -1: none */
     pid_t pid;
     uint64_t again_ns, begun_ns;
@@ -49,14 +49,14 @@ struct teller {
     char address[128]; /* where metrics are, for people; "": nowhere */
 };
 
-/* Looks at the options, and listens. 0 or -errno with err; teller_end in any case. */
-int teller_open(struct teller *ret_teller, const struct teller_options *options, struct err *err);
+/* Looks at the options, and listens. 0 or -errno with err; notifier_end in any case. */
+int notifier_open(struct notifier *ret_notifier, const struct notifier_options *options, struct err *err);
 /* Starts it, if there is something to tell. SCRY_RECORD is the record. 0 or -errno with err. */
-int teller_start(struct teller *teller, struct err *err);
+int notifier_start(struct notifier *notifier, struct err *err);
 /* Says how the recorder is; starts it again if it has ended. */
-void teller_tick(struct teller *teller, const struct record_health *health, uint64_t now_ns);
+void notifier_tick(struct notifier *notifier, const struct record_health *health, uint64_t now_ns);
 /* Lets it send the rest, at most WAIT_TOLD. */
-void teller_end(struct teller *teller);
+void notifier_end(struct notifier *notifier);
 
 /* ---- following ---- */
 
@@ -65,7 +65,7 @@ struct follow_options {
     bool all, owner_said; /* of all owners; it was said, and not by the URL */
     bool once, quiet;
     double keep_seconds, keep_minutes_seconds; /* 0: for ever */
-    struct teller_options tell;                /* whom else */
+    struct notifier_options tell;              /* whom else */
 };
 
 /* Until SIGTERM or SIGINT, or with `once`, until all jobs that are there are over and stored. The exit status of the

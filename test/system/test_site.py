@@ -291,7 +291,7 @@ class Metrics(RecorderCase):
         self.assertIsNone(process.poll())
 
     @scrytest.hasten(4)
-    def test_teller_dies(self):
+    def test_notifier_dies(self):
         """The recorder does not care, and starts it again."""
         process, url = self.recorder()
         children = scrytest.wait_until(lambda: [int(child) for child in open(

@@ -9,7 +9,7 @@
 #include "base/system/log.h"
 #include "base/system/pause.h"
 #include "shm/waits.h"
-#include "web/http/visit.h"
+#include "web/http/request.h"
 #include "wire/stream.h"
 
 #include <dlfcn.h>
@@ -261,7 +261,7 @@ int server_listen(struct server *server, struct err *err)
 /* ---- libwebsockets ---- */
 
 /* Those who connect may name a protocol of their vhost (WebSocket): so what the server watches itself has another vhost. */
-static const struct lws_protocols protocols[] = {{"http", on_http, sizeof(struct visit), 0}, {NULL, NULL, 0, 0}};
+static const struct lws_protocols protocols[] = {{"http", on_http, sizeof(struct http_request), 0}, {NULL, NULL, 0, 0}};
 
 /* Of every answer, also of those that libwebsockets gives. Pages load nothing from elsewhere, and nothing that a job has
  * written can run in them. */
@@ -515,7 +515,7 @@ struct connection *connection_of(struct lws *wsi)
 
 static void let_in(struct server *server, int fd, size_t at)
 {
-    enum way way = server->listeners[at].way;
+    enum entrance entrance = server->listeners[at].entrance;
     struct sockaddr_storage from = {0};
     socklen_t size = sizeof from;
     struct address *address = NULL;
@@ -523,8 +523,9 @@ static void let_in(struct server *server, int fd, size_t at)
     pid_t pid;
     int on = 1;
     /* whoever comes by a socket is let in also where the network has taken all it may have */
-    bool welcome = server->connections < server->connections_most + (way == WAY_ADDRESS ? 0 : CONNECTIONS_OF_SOCKETS);
-    if (way != WAY_ADDRESS) {
+    bool welcome =
+        server->connections < server->connections_most + (entrance == ENTRANCE_ADDRESS ? 0 : CONNECTIONS_OF_SOCKETS);
+    if (entrance != ENTRANCE_ADDRESS) {
         welcome = welcome && local_peer(fd, &uid, &pid) == 0 && uid == server->listeners[at].uid;
     } else {
         setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
@@ -536,8 +537,11 @@ static void let_in(struct server *server, int fd, size_t at)
         close(fd);
         return;
     }
-    *connection = (struct connection){
-        .fd = fd, .way = way, .secure = server->listeners[at].secure, .address = address, .begun_ns = clock_now_ns()};
+    *connection = (struct connection){.fd = fd,
+                                      .entrance = entrance,
+                                      .secure = server->listeners[at].secure,
+                                      .address = address,
+                                      .begun_ns = clock_now_ns()};
     HASH_ADD_INT(by_descriptor, fd, connection);
     server->connections++;
     if (address)
@@ -560,7 +564,7 @@ static void connection_refuse(struct connection *connection)
     const struct lws_protocol_vhost_options *header = server_headers;
     SSL *tls = lws_get_ssl(connection->wsi);
     char text[2048], body[256];
-    if (connection->visited || connection->refused)
+    if (connection->answering || connection->refused)
         return;
     if (lws_partial_buffered(connection->wsi)) { /* the end of an answer, which goes first */
         lws_set_timeout(connection->wsi, PENDING_TIMEOUT_USER_REASON_BASE, (int)time_hasten(HTTP_REQUEST_SECONDS));
@@ -711,7 +715,7 @@ static int listen_address(struct server *server, const char *address, uint16_t p
     return 0;
 }
 
-static int listen_socket(struct server *server, const char *path, enum way way, uid_t uid, struct err *err)
+static int listen_socket(struct server *server, const char *path, enum entrance entrance, uid_t uid, struct err *err)
 {
     int fd = local_listen(path, err);
     if (fd < 0)
@@ -724,7 +728,7 @@ static int listen_socket(struct server *server, const char *path, enum way way, 
     listener->device = made.st_dev;
     listener->inode = made.st_ino;
     listener->fd = fd;
-    listener->way = way;
+    listener->entrance = entrance;
     listener->uid = uid;
     return 0;
 }
@@ -749,7 +753,7 @@ static int listen_local(struct server *server, struct err *err)
     if (code < 0)
         return code;
     snprintf(path, sizeof path, "%s/serve.sock", dir);
-    code = listen_socket(server, path, WAY_OWNER, geteuid(), err);
+    code = listen_socket(server, path, ENTRANCE_OWNER, geteuid(), err);
     if (code == -EADDRINUSE)
         err_set(err, code,
                 "a server of yours runs here already: scry serve --link prints a link to it; for other options end it "
@@ -787,7 +791,7 @@ static int listen_proxy(struct server *server, const char *spec, struct err *err
     char place[PATH_MAX];
     int code = find_place(path + 1, place, err);
     if (code == 0)
-        code = listen_socket(server, place, WAY_PROXY, user->pw_uid, err);
+        code = listen_socket(server, place, ENTRANCE_PROXY, user->pw_uid, err);
     /* All may connect, and all but one are sent away: the kernel knows no mode for one other user. */
     if (code == 0 && chmod(place, 0666) < 0)
         code = err_errno(err, -errno, "cannot open %s for the proxy", place);

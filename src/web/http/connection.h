@@ -20,7 +20,7 @@
 struct connection {
     UT_hash_handle hh; /* by fd */
     int fd;
-    enum way way;
+    enum entrance entrance;
     bool secure;
     struct address *address; /* NULL: it came by a unix socket */
     struct lws *wsi;
@@ -29,7 +29,7 @@ struct connection {
     uint64_t begun_ns; /* CLOCK_MONOTONIC */
     struct head head;
     const struct head_refusal *refusal; /* of what came last; nothing more of it is read. NULL: none */
-    bool visited, refused;              /* a request is being answered; the refusal is written */
+    bool answering, refused;            /* a request is being answered; the refusal is written */
 };
 /* Removes the files of both. */
 void sockets_remove(const struct server *server);

@@ -16,7 +16,7 @@ static const struct head_refusal bad_line = {400, "Bad Request", "request", "the
                                  large = {431, "Request Header Fields Too Large", "too_large",
                                           "the headers are too many or too long: more than 50, or 12 KB"};
 
-/* Those that libwebsockets knows, but CONNECT, with which it would leave HTTP. visit.c says which path has which. */
+/* Those that libwebsockets knows, but CONNECT, with which it would leave HTTP. request.c says which path has which. */
 static const char *const methods[] = {"GET", "HEAD", "POST", "PUT", "DELETE", "OPTIONS", "PATCH"};
 
 static bool word_is(const struct head *head, const char *text)
@@ -93,7 +93,7 @@ static const struct head_refusal *take_name(struct head *head, unsigned char c)
     }
     head->state = HEAD_VALUE;
     if (word_is(head, "transfer-encoding") || (word_is(head, "content-length") && head->lengths++))
-        head->body = UINT64_MAX; /* visit.c refuses both */
+        head->body = UINT64_MAX; /* request.c refuses both */
     if (++head->headers > HEAD_HEADERS_MOST)
         return &large;
     return head->word_len ? NULL : &bad_name;

@@ -11,7 +11,7 @@
 /*
  * Heads of HTTP/1 as bytes, before libwebsockets reads them: it takes a bare LF as the end of a line, waits for ever behind a
  * line without a colon, and drops the connection without a word where its room ends. Only heads pass that have one meaning for every
- * program on the way (RFC 9112), and that fit. What they say is read by visit.c: also whether a body's length is one.
+ * program on the way (RFC 9112), and that fit. What they say is read by request.c: also whether a body's length is one.
  */
 
 enum {

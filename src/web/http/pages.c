@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/data/cleanup.h"
 #include "base/data/hash.h"
-#include "web/http/visit.h"
+#include "web/http/request.h"
 
 #include <fcntl.h>
 #include <inttypes.h>
@@ -136,42 +136,43 @@ static struct blob *read_blob(int fd)
     return blob_new(&bytes);
 }
 
-static void answer_from(struct visit *visit, const char *dir, const char *path)
+static void answer_from(struct http_request *request, const char *dir, const char *path)
 {
     char whole[PATH_MAX];
     int len = snprintf(whole, sizeof whole, "%s/%s", dir, path);
     _cleanup_(closep) int fd = len < PATH_MAX ? open(whole, O_RDONLY | O_CLOEXEC | O_NONBLOCK) : -1;
     struct blob *blob = fd >= 0 ? read_blob(fd) : NULL;
     if (blob)
-        visit_answer(visit, &(struct reply){.status = 200, .type = type_of(path)}, blob);
+        request_answer(request, &(struct reply){.status = 200, .type = type_of(path)}, blob);
     else
-        visit_answer_error(visit, 404, "unknown", "there is no such file among the pages");
+        request_answer_error(request, 404, "unknown", "there is no such file among the pages");
 }
 
-void answer_page(struct visit *visit)
+void answer_page(struct http_request *request)
 {
-    const char *path = *visit->path ? visit->path : "index.html", *dir = options_text(visit->server->options, "pages");
+    const char *path = *request->path ? request->path : "index.html",
+               *dir = options_text(request->server->options, "pages");
     if (!foreign_is_path(span_str(path))) {
-        visit_answer_error(visit, 404, "unknown", "there is nothing at this path");
+        request_answer_error(request, 404, "unknown", "there is nothing at this path");
         return;
     }
     if (dir) {
-        answer_from(visit, dir, path);
+        answer_from(request, dir, path);
         return;
     }
     const struct web_file *file = bsearch(path, web_files, web_file_count, sizeof *web_files, file_compare);
     if (!file) {
-        visit_answer_error(visit, 404, "unknown", "there is nothing at this path");
+        request_answer_error(request, 404, "unknown", "there is nothing at this path");
         return;
     }
     struct reply reply = {.status = 200, .type = file->type, .etag = file->etag, .cache = "no-cache"};
-    if (foreign_has_tag(span_str(visit->tags), file->etag)) {
+    if (foreign_has_tag(span_str(request->tags), file->etag)) {
         reply.status = 304;
-        visit_answer_bytes(visit, &reply, NULL, 0);
-    } else if (file->gzip && visit->takes_gzip) {
+        request_answer_bytes(request, &reply, NULL, 0);
+    } else if (file->gzip && request->takes_gzip) {
         reply.encoding = "gzip";
-        visit_answer_bytes(visit, &reply, file->gzip, file->gzip_size);
+        request_answer_bytes(request, &reply, file->gzip, file->gzip_size);
     } else {
-        visit_answer_bytes(visit, &reply, file->bytes, file->size);
+        request_answer_bytes(request, &reply, file->bytes, file->size);
     }
 }

@@ -25,11 +25,11 @@ enum { ORIGINS_MOST = 64, LISTENERS_MOST = 4, LISTED_MOST = 8, BLOB_TAG = 24 };
 
 /* How somebody comes in: by an address, where only a session says who it is; by serve.sock, as the user of this server; by the
  * socket of --proxy, as a proxy that lets nobody but that user come this way. The kernel says who is at the other end of a socket. */
-enum way { WAY_ADDRESS, WAY_OWNER, WAY_PROXY };
+enum entrance { ENTRANCE_ADDRESS, ENTRANCE_OWNER, ENTRANCE_PROXY };
 
 struct listener {
     int fd;
-    enum way way;
+    enum entrance entrance;
     bool secure;
     uid_t uid;           /* who may connect to a socket */
     char path[PATH_MAX]; /* of one; it is removed in the end, */

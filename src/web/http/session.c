@@ -2,7 +2,7 @@
 #include "web/http/session.h"
 
 #include "base/system/clock.h"
-#include "web/http/visit.h"
+#include "web/http/request.h"
 
 #include <stdlib.h>
 #include <sys/random.h>
@@ -23,22 +23,22 @@ static json_t *rights_json(unsigned rights)
     return list;
 }
 
-static json_t *session_json(const struct visit *visit)
+static json_t *session_json(const struct http_request *request)
 {
-    return json_pack("{s:s, s:o, s:s}", "user", visit->server->user, "rights", rights_json(visit->rights), "version",
-                     SCRY_VERSION);
+    return json_pack("{s:s, s:o, s:s}", "user", request->server->user, "rights", rights_json(request->rights),
+                     "version", SCRY_VERSION);
 }
 
-void answer_session_get(struct visit *visit)
+void answer_session_get(struct http_request *request)
 {
-    visit_answer_json(visit, 200, session_json(visit));
+    request_answer_json(request, 200, session_json(request));
 }
 
-void answer_session_post(struct visit *visit)
+void answer_session_post(struct http_request *request)
 {
     char cookie[256];
-    struct server *server = visit->server;
-    json_t *json = visit_json(visit);
+    struct server *server = request->server;
+    json_t *json = request_json(request);
     if (!json)
         return;
     const char *token = json_string_value(json_object_get(json, "token"));
@@ -51,41 +51,42 @@ void answer_session_post(struct visit *visit)
     }
     json_decref(json);
     if (!session) {
-        visit_answer_error(visit, link ? 503 : 401, link ? "too_many" : "token",
-                           link ? "too many sessions; end some, or try again later"
-                                : "this link was used, or is too old; print another one: scry serve --link");
+        request_answer_error(request, link ? 503 : 401, link ? "too_many" : "token",
+                             link ? "too many sessions; end some, or try again later"
+                                  : "this link was used, or is too old; print another one: scry serve --link");
         return;
     }
-    visit->rights = session->rights;
+    request->rights = session->rights;
     /* without Path: it holds for what lies beside this path, under whatever prefix a proxy has put it */
     snprintf(cookie, sizeof cookie, "%s=%s; HttpOnly; SameSite=Strict; Max-Age=%llu%s", server->cookie, session->secret,
-             (unsigned long long)(server->session_ns / NS_PER_SECOND), visit->is_secure ? "; Secure" : "");
-    visit->refusal.cookie = cookie;
-    visit_answer_json(visit, 200, session_json(visit));
+             (unsigned long long)(server->session_ns / NS_PER_SECOND), request->is_secure ? "; Secure" : "");
+    request->refusal.cookie = cookie;
+    request_answer_json(request, 200, session_json(request));
     explicit_bzero(cookie, sizeof cookie);
 }
 
-void answer_session_delete(struct visit *visit)
+void answer_session_delete(struct http_request *request)
 {
     char cookie[256];
-    struct session *session = session_by_number(visit->server->sessions, visit->session);
+    struct session *session = session_by_number(request->server->sessions, request->session);
     if (session)
         session_end(session);
-    snprintf(cookie, sizeof cookie, "%s=; HttpOnly; SameSite=Strict; Max-Age=0", visit->server->cookie);
-    visit->refusal.cookie = cookie;
-    visit_answer_nothing(visit);
+    snprintf(cookie, sizeof cookie, "%s=; HttpOnly; SameSite=Strict; Max-Age=0", request->server->cookie);
+    request->refusal.cookie = cookie;
+    request_answer_nothing(request);
 }
 
 /* Only by the unix socket, where the kernel says who asks. */
-void answer_links_post(struct visit *visit)
+void answer_links_post(struct http_request *request)
 {
     char text[512];
-    struct server *server = visit->server;
-    if (visit->way != WAY_OWNER) {
-        visit_answer_error(visit, 403, "rights", "links are given by scry serve --link, on the machine of the server");
+    struct server *server = request->server;
+    if (request->entrance != ENTRANCE_OWNER) {
+        request_answer_error(request, 403, "rights",
+                             "links are given by scry serve --link, on the machine of the server");
         return;
     }
-    json_t *json = visit_json(visit);
+    json_t *json = request_json(request);
     if (!json)
         return;
     bool bearer = json_is_true(json_object_get(json, "bearer"));
@@ -95,11 +96,11 @@ void answer_links_post(struct visit *visit)
     const struct session *made = session_new(server->sessions, bearer ? SECRET_BEARER : SECRET_LINK, rights,
                                              ns > 0 ? (uint64_t)ns : server->session_ns);
     if (!made) {
-        visit_answer_error(visit, 503, "too_many", "too many sessions; end some, or try again later");
+        request_answer_error(request, 503, "too_many", "too many sessions; end some, or try again later");
         return;
     }
     snprintf(text, sizeof text, "%s%s%s", bearer ? "" : server->link, bearer ? "" : "#token=", made->secret);
-    visit_answer_json(visit, 200, json_pack("{s:s}", "link", text));
+    request_answer_json(request, 200, json_pack("{s:s}", "link", text));
     explicit_bzero(text, sizeof text);
 }
 

@@ -59,7 +59,7 @@ static void test_bodies(void **state)
 {
     assert_int_equal(status_of("POST / HTTP/1.1\r\nContent-Length: 3\r\n\r\n\n\n\n" GET "\r\n"), 0);
     assert_int_equal(status_of("POST / HTTP/1.1\r\ncontent-length: 2\r\n\r\n\n\n\n"), 400);
-    /* What visit.c refuses: nobody knows where the next one begins, and there is none. */
+    /* What request.c refuses: nobody knows where the next one begins, and there is none. */
     assert_int_equal(status_of("POST / HTTP/1.1\r\nContent-Length: 1\r\nContent-Length: 1\r\n\r\nx\n"), 0);
     assert_int_equal(status_of("POST / HTTP/1.1\r\nContent-Length: -1\r\n\r\nx\n"), 0);
     assert_int_equal(status_of("POST / HTTP/1.1\r\nContent-Length: 99999999999999999999999\r\n\r\nx\n"), 0);

@@ -41,24 +41,24 @@ static char *pair_of(struct arena *memory, const char *key, const json_t *value)
     return json_is_number(value) ? arena_printf(memory, "%s=%.15g", key, json_number_value(value)) : NULL;
 }
 
-void answer_set(struct visit *visit)
+void answer_set(struct http_request *request)
 {
     struct named_job job;
     struct arena memory = {0};
     const char *argv[PAIRS_MOST + 4] = {"set", "--"}, *key;
     size_t count = 3;
-    json_t *json = job_of_visit(visit, &job) ? visit_json(visit) : NULL, *value;
+    json_t *json = job_of_request(request, &job) ? request_json(request) : NULL, *value;
     if (!json)
         return;
     bool good = json_object_size(json) > 0 && json_object_size(json) <= PAIRS_MOST;
     json_object_foreach(json, key, value) good = good && (argv[count++] = pair_of(&memory, key, value));
     argv[2] = job.word;
     if (good)
-        question_ask(visit->server->questions, visit,
+        question_ask(request->server->questions, request,
                      &(struct question_spec){.argv = argv, .limit_s = CONTROL_LIMIT_SECONDS, .once = true});
     else
-        visit_answer_error(visit, 400, "bad_question", "expected an object of 1 to %d settings and their values",
-                           PAIRS_MOST);
+        request_answer_error(request, 400, "bad_question", "expected an object of 1 to %d settings and their values",
+                             PAIRS_MOST);
     json_decref(json);
     arena_done(&memory);
 }
@@ -116,62 +116,63 @@ static int signal_target(const struct named_job *job, int signal, struct target 
     return code;
 }
 
-/* The signal that is asked for, and of which job. 0: the visit has its answer, or gets it. */
-static int signal_asked(struct visit *visit, struct named_job *ret_job)
+/* The signal that is asked for, and of which job. 0: the request has its answer, or gets it. */
+static int signal_asked(struct http_request *request, struct named_job *ret_job)
 {
-    json_t *json = job_of_visit_here(visit, ret_job) ? visit_json(visit) : NULL;
+    json_t *json = job_of_request_here(request, ret_job) ? request_json(request) : NULL;
     if (!json)
         return 0;
     int signal = signal_of(json_string_value(json_object_get(json, "signal")));
     json_decref(json);
     if (!signal)
-        visit_answer_error(visit, 400, "bad_question", "signal is one of TERM INT HUP QUIT KILL USR1 USR2 STOP CONT");
+        request_answer_error(request, 400, "bad_question",
+                             "signal is one of TERM INT HUP QUIT KILL USR1 USR2 STOP CONT");
     return signal;
 }
 
 /* The monitor has answered. Here a job gets its signal also without one, or from one that does not answer: nobody knows then who
  * asked for it. */
-static void on_signalled(struct visit *visit, const struct answer *answer)
+static void on_signalled(struct http_request *request, const struct answer *answer)
 {
     struct named_job job;
     struct target target;
     struct err err = {0};
-    int signal = answer->blob ? 0 : signal_asked(visit, &job), code;
+    int signal = answer->blob ? 0 : signal_asked(request, &job), code;
     if (answer->blob) {
-        visit_answer_nothing(visit);
+        request_answer_nothing(request);
     } else if (signal && job.followed) {
-        answer_give(visit, answer);
+        answer_give(request, answer);
     } else if (signal) {
         if ((code = signal_target(&job, signal, &target, &err)) == 0 &&
             (code = job_process_signal(target.pid, target.ticks, signal)) < 0)
             err_errno(&err, code, "cannot signal the job");
         if (code < 0)
-            visit_answer_error(visit, 409, "state", "%s", err.text);
+            request_answer_error(request, 409, "state", "%s", err.text);
         else
-            visit_answer_nothing(visit);
+            request_answer_nothing(request);
     }
 }
 
 /* By the job's monitor, which makes it a record of the job; behind a broker with a key. */
-void answer_signal(struct visit *visit)
+void answer_signal(struct http_request *request)
 {
     struct named_job job;
     struct target target;
     struct err err = {0};
-    _cleanup_(buf_done) struct buf request = BUF_INIT;
-    int signal = signal_asked(visit, &job);
+    _cleanup_(buf_done) struct buf service_request = BUF_INIT;
+    int signal = signal_asked(request, &job);
     if (!signal)
         return;
     if (signal_target(&job, signal, &target, &err) < 0) {
-        visit_answer_error(visit, 409, "state", "%s", err.text);
+        request_answer_error(request, 409, "state", "%s", err.text);
         return;
     }
     _cleanup_(freep) char *dir = job.followed ? NULL : realpath(job.path, NULL); /* as the monitor knows it */
-    PUT_CALL(&request, "job_send_signal", dir ? dir : "", "page", signal);
-    const char *here[] = {"omis", "--json", "--no-start", "-c", request.data, NULL};
-    const char *elsewhere[] = {"omis", "--json", "--connect", job.word, "-c", request.data, NULL};
-    visit->then = on_signalled;
-    question_ask(visit->server->questions, visit,
+    PUT_CALL(&service_request, "job_send_signal", dir ? dir : "", "page", signal);
+    const char *here[] = {"omis", "--json", "--no-start", "-c", service_request.data, NULL};
+    const char *elsewhere[] = {"omis", "--json", "--connect", job.word, "-c", service_request.data, NULL};
+    request->then = on_signalled;
+    question_ask(request->server->questions, request,
                  &(struct question_spec){.argv = job.followed ? elsewhere : here,
                                          .limit_s = job.followed ? CONTROL_LIMIT_SECONDS : CONTROL_HERE_SECONDS,
                                          .once = true});

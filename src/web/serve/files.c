@@ -334,9 +334,9 @@ static ssize_t tar_read(struct tar *tar, unsigned char *room, size_t size)
     return (ssize_t)len;
 }
 
-static void refuse_file(struct visit *visit, const char *of)
+static void refuse_file(struct http_request *request, const char *of)
 {
-    visit_answer_error(visit, 404, "unknown", "there is no such file in the %s's directory", of);
+    request_answer_error(request, 404, "unknown", "there is no such file in the %s's directory", of);
 }
 
 /* ---- answers: the list, which a child of this program makes ---- */
@@ -385,45 +385,45 @@ int files_print(const char *form, const char *dir, const char *top)
     return err.code || fflush(stdout) != 0;
 }
 
-static void ask_files(struct visit *visit, const char *dir, const char *form, uint32_t fresh_ms)
+static void ask_files(struct http_request *request, const char *dir, const char *form, uint32_t fresh_ms)
 {
     char top[FOREIGN_ID_MOST + 1]; /* foreign_is_id was asked: no longer, and no option */
-    snprintf(top, sizeof top, "%.*s", SPAN_ARG(visit->parts[0]));
+    snprintf(top, sizeof top, "%.*s", SPAN_ARG(request->parts[0]));
     const char *argv[] = {"--files", form, dir, top, NULL};
     question_ask(
-        visit->server->questions, visit,
+        request->server->questions, request,
         &(struct question_spec){
             .argv = argv, .own = true, .once = !fresh_ms, .fresh_ms = fresh_ms, .limit_s = DOWNLOAD_LIMIT_SECONDS});
 }
 
 /* Never an older list: who has heard that a run is over asks once, for the last time. */
-void outputs_answer_list(struct visit *visit, const char *dir)
+void outputs_answer_list(struct http_request *request, const char *dir)
 {
-    ask_files(visit, dir, FILES_OUTPUTS, 0);
+    ask_files(request, dir, FILES_OUTPUTS, 0);
 }
 
-void answer_files(struct visit *visit)
+void answer_files(struct http_request *request)
 {
     struct named_job job;
-    if (job_of_visit_here(visit, &job))
-        ask_files(visit, job.path, FILES_JSON, DOWNLOAD_FRESH_MS);
+    if (job_of_request_here(request, &job))
+        ask_files(request, job.path, FILES_JSON, DOWNLOAD_FRESH_MS);
 }
 
 /* ---- answers: one file ---- */
 
-static ssize_t more_of_file(struct visit *visit, unsigned char *room, size_t size)
+static ssize_t more_of_file(struct http_request *request, unsigned char *room, size_t size)
 {
-    ssize_t got = read((int)(intptr_t)visit->extra, room, size);
+    ssize_t got = read((int)(intptr_t)request->extra, room, size);
     return got > 0 ? got : -2; /* it was cut, or cannot be read: the connection ends, so that this is seen */
 }
 
-static void close_file(struct visit *visit)
+static void close_file(struct http_request *request)
 {
-    close((int)(intptr_t)visit->extra);
+    close((int)(intptr_t)request->extra);
 }
 
 /* Always something to keep, never something to show: what a job wrote may look like a page. */
-void tree_answer_file(struct visit *visit, const char *home, const char *path, const char *of)
+void tree_answer_file(struct http_request *request, const char *home, const char *path, const char *of)
 {
     struct stat info;
     char range[96];
@@ -432,12 +432,12 @@ void tree_answer_file(struct visit *visit, const char *home, const char *path, c
     _cleanup_(closep) int dir = open(home, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     int fd = dir >= 0 ? tree_open(dir, path) : -1;
     if (fd < 0 || fstat(fd, &info) < 0) {
-        refuse_file(visit, of);
+        refuse_file(request, of);
         return;
     }
     uint64_t size = len = (uint64_t)info.st_size;
     reply.range_unit = "bytes";
-    switch (foreign_range(span_str(visit->range), size, &from, &len)) {
+    switch (foreign_range(span_str(request->range), size, &from, &len)) {
     case RANGE_PART:
         reply.status = 206;
         snprintf(range, sizeof range, "bytes %" PRIu64 "-%" PRIu64 "/%" PRIu64, from, from + len - 1, size);
@@ -447,25 +447,25 @@ void tree_answer_file(struct visit *visit, const char *home, const char *path, c
     case RANGE_BEYOND:
         close(fd);
         snprintf(range, sizeof range, "bytes */%" PRIu64, size);
-        visit->refusal.range = range;
-        visit_answer_error(visit, 416, "range", "the file has %" PRIu64 " bytes", size);
+        request->refusal.range = range;
+        request_answer_error(request, 416, "range", "the file has %" PRIu64 " bytes", size);
         return;
     case RANGE_NONE:
         break;
     }
-    visit->extra = (void *)(intptr_t)fd;
-    visit->done = close_file;
-    visit_answer_more(visit, &reply, len, more_of_file);
+    request->extra = (void *)(intptr_t)fd;
+    request->done = close_file;
+    request_answer_more(request, &reply, len, more_of_file);
 }
 
-void answer_file(struct visit *visit)
+void answer_file(struct http_request *request)
 {
     struct named_job job;
     char path[PATH_MAX];
-    if (!job_of_visit_here(visit, &job))
+    if (!job_of_request_here(request, &job))
         return;
-    snprintf(path, sizeof path, "%.*s", SPAN_ARG(visit->parts[1]));
-    tree_answer_file(visit, job.path, path, "job");
+    snprintf(path, sizeof path, "%.*s", SPAN_ARG(request->parts[1]));
+    tree_answer_file(request, job.path, path, "job");
 }
 
 /* ---- all of them ---- */
@@ -476,55 +476,56 @@ struct archive {
     char top[FOREIGN_ID_MOST + 1];
 };
 
-static ssize_t more_of_archive(struct visit *visit, unsigned char *room, size_t size)
+static ssize_t more_of_archive(struct http_request *request, unsigned char *room, size_t size)
 {
-    struct archive *archive = visit->extra;
+    struct archive *archive = request->extra;
     ssize_t len = tar_read(&archive->tar, room, size);
     return len > 0 ? len : len < 0 ? -2 : -1; /* what is broken off is seen to be */
 }
 
-static void archive_done(struct visit *visit)
+static void archive_done(struct http_request *request)
 {
-    struct archive *archive = visit->extra;
+    struct archive *archive = request->extra;
     tar_done(&archive->tar);
     blob_unref(archive->list);
     free(archive);
 }
 
-static void on_files(struct visit *visit, const struct answer *answer)
+static void on_files(struct http_request *request, const struct answer *answer)
 {
     char disposition[FOREIGN_ID_MOST + 64];
     struct named_job job;
     uint64_t size;
     if (!answer->blob) {
-        answer_give(visit, answer);
+        answer_give(request, answer);
         return;
     }
-    if (!job_of_visit_here(visit, &job))
+    if (!job_of_request_here(request, &job))
         return;
     struct archive *archive = calloc(1, sizeof *archive);
     if (!archive) {
-        visit_answer_error(visit, 503, "memory", "out of memory; try again later");
+        request_answer_error(request, 503, "memory", "out of memory; try again later");
         return;
     }
     archive->list = blob_ref(answer->blob);
-    visit->extra = archive;
-    visit->done = archive_done;
-    snprintf(archive->top, sizeof archive->top, "%.*s", SPAN_ARG(visit->parts[0]));
+    request->extra = archive;
+    request->done = archive_done;
+    snprintf(archive->top, sizeof archive->top, "%.*s", SPAN_ARG(request->parts[0]));
     if (tar_begin(&archive->tar, job.path, archive->top, archive->list->bytes, archive->list->size, &size) < 0) {
-        refuse_file(visit, "job");
+        refuse_file(request, "job");
         return;
     }
     snprintf(disposition, sizeof disposition, "attachment; filename=\"%s.tar\"", archive->top);
-    visit_answer_more(visit, &(struct reply){.status = 200, .type = "application/x-tar", .disposition = disposition},
-                      size, more_of_archive);
+    request_answer_more(request,
+                        &(struct reply){.status = 200, .type = "application/x-tar", .disposition = disposition}, size,
+                        more_of_archive);
 }
 
-void answer_archive(struct visit *visit)
+void answer_archive(struct http_request *request)
 {
     struct named_job job;
-    if (!job_of_visit_here(visit, &job))
+    if (!job_of_request_here(request, &job))
         return;
-    visit->then = on_files;
-    ask_files(visit, job.path, FILES_TREE, DOWNLOAD_FRESH_MS);
+    request->then = on_files;
+    ask_files(request, job.path, FILES_TREE, DOWNLOAD_FRESH_MS);
 }

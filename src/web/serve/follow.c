@@ -53,7 +53,7 @@ static const struct event *follow_last(struct follower *follower);
 
 struct stream {
     struct follower follower;
-    struct visit *visit;
+    struct http_request *request;
     unsigned char types[RECORD_TYPES + 1]; /* wanted */
     struct buf rest;                       /* of an event that did not fit into a piece */
     size_t rest_at;
@@ -63,23 +63,23 @@ struct stream {
 
 static void on_more(struct follower *follower)
 {
-    visit_more(lws_container_of(follower, struct stream, follower)->visit);
+    request_more(lws_container_of(follower, struct stream, follower)->request);
 }
 
 /* Proxies and browsers end connections that are silent; a session may have ended. */
 static void on_quiet(lws_sorted_usec_list_t *timer)
 {
     struct stream *stream = lws_container_of(timer, struct stream, timer);
-    struct visit *visit = stream->visit;
+    struct http_request *request = stream->request;
     stream->quiet = true;
-    lws_sul_schedule(visit->server->context, 0, &stream->timer, on_quiet, STREAM_QUIET_SECONDS * LWS_US_PER_SEC);
-    visit_more(visit);
+    lws_sul_schedule(request->server->context, 0, &stream->timer, on_quiet, STREAM_QUIET_SECONDS * LWS_US_PER_SEC);
+    request_more(request);
 }
 
-static void stream_done(struct visit *visit)
+static void stream_done(struct http_request *request)
 {
-    struct stream *stream = visit->extra;
-    lws_sul_schedule(visit->server->context, 0, &stream->timer, NULL, LWS_SET_TIMER_USEC_CANCEL);
+    struct stream *stream = request->extra;
+    lws_sul_schedule(request->server->context, 0, &stream->timer, NULL, LWS_SET_TIMER_USEC_CANCEL);
     follow_end(&stream->follower);
     buf_done(&stream->rest);
     free(stream);
@@ -116,14 +116,15 @@ static size_t put_lost(struct stream *stream, unsigned char *room, size_t size, 
     return stream_put(stream, room, size, text, strlen(text));
 }
 
-static ssize_t stream_more(struct visit *visit, unsigned char *room, size_t size)
+static ssize_t stream_more(struct http_request *request, unsigned char *room, size_t size)
 {
     static const char comment[] = ": \n\n";
-    struct stream *stream = visit->extra;
+    struct stream *stream = request->extra;
     const struct event *event;
     uint64_t lost;
     size_t len = put_rest(stream, room, size);
-    if (!visit_is_let_in(visit) || stream->rest.failed) /* for want of memory: who comes back gets the event whole */
+    if (!request_is_let_in(request) ||
+        stream->rest.failed) /* for want of memory: who comes back gets the event whole */
         return -1;
     if (stream->last && !len)
         return -1;
@@ -140,13 +141,13 @@ static ssize_t stream_more(struct visit *visit, unsigned char *room, size_t size
     if (event && !stream->last && len < size && stream->rest_at == stream->rest.len) {
         stream->last = true;
         len += stream_put(stream, room + len, size - len, event->text, event->len);
-        visit_more(visit);
+        request_more(request);
     }
     if (!len && stream->quiet)
         len = stream_put(stream, room, size, comment, sizeof comment - 1);
     if (len) {
         stream->quiet = false;
-        lws_set_timeout(visit->wsi, PENDING_TIMEOUT_HTTP_CONTENT, STREAM_TIMEOUT_SECONDS);
+        lws_set_timeout(request->wsi, PENDING_TIMEOUT_HTTP_CONTENT, STREAM_TIMEOUT_SECONDS);
     }
     return (ssize_t)len;
 }
@@ -164,38 +165,38 @@ static void read_types(struct stream *stream, const char *types)
     }
 }
 
-void answer_records(struct visit *visit)
+void answer_records(struct http_request *request)
 {
     struct named_job job;
-    if (!job_of_visit_here(visit, &job))
+    if (!job_of_request_here(request, &job))
         return;
     struct stream *stream = calloc(1, sizeof *stream);
-    struct position *behind = visit->behind ? calloc(1, sizeof *behind) : NULL;
-    if (behind && !position_parse(span_str(visit->behind), behind)) {
+    struct position *behind = request->behind ? calloc(1, sizeof *behind) : NULL;
+    if (behind && !position_parse(span_str(request->behind), behind)) {
         free(behind);
         behind = NULL;
     }
-    int code = stream ? follow_begin(visit->server->follows, job.path, job.followed ? job.word : NULL, behind,
+    int code = stream ? follow_begin(request->server->follows, job.path, job.followed ? job.word : NULL, behind,
                                      &stream->follower)
                       : -ENOMEM;
     if (!stream)
         free(behind); /* follow_begin takes it */
     if (code < 0) {
         free(stream);
-        visit->refusal.retry = "5";
-        visit_answer_error(visit, 503, "busy", "too many jobs are looked at; try again later");
+        request->refusal.retry = "5";
+        request_answer_error(request, 503, "busy", "too many jobs are looked at; try again later");
         return;
     }
-    stream->visit = visit;
+    stream->request = request;
     stream->follower.more = on_more;
-    read_types(stream, visit_argument(visit, "types"));
-    visit->extra = stream;
-    visit->done = stream_done;
-    lws_http_mark_sse(visit->wsi);
-    lws_sul_schedule(visit->server->context, 0, &stream->timer, on_quiet, LWS_US_PER_SEC);
-    visit_answer_more(visit,
-                      &(struct reply){.status = 200, .type = "text/event-stream", .cache = "no-store, no-transform"},
-                      UINT64_MAX, stream_more);
+    read_types(stream, request_argument(request, "types"));
+    request->extra = stream;
+    request->done = stream_done;
+    lws_http_mark_sse(request->wsi);
+    lws_sul_schedule(request->server->context, 0, &stream->timer, on_quiet, LWS_US_PER_SEC);
+    request_answer_more(request,
+                        &(struct reply){.status = 200, .type = "text/event-stream", .cache = "no-store, no-transform"},
+                        UINT64_MAX, stream_more);
 }
 
 enum {

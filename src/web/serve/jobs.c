@@ -262,14 +262,14 @@ static bool is_wanted(const json_t *row, const char *state, const char *text)
     return !text || !*text;
 }
 
-static void listing_answer(struct visit *visit, struct listing *listing)
+static void listing_answer(struct http_request *request, struct listing *listing)
 {
-    const char *limit = visit_argument(visit, "limit"), *before = visit_argument(visit, "before");
-    const char *state = visit_argument(visit, "state"), *text = visit_argument(visit, "text");
+    const char *limit = request_argument(request, "limit"), *before = request_argument(request, "before");
+    const char *state = request_argument(request, "state"), *text = request_argument(request, "text");
     uint64_t most = JOBS_MOST;
     size_t count = json_array_size(listing->jobs);
     if (limit && !foreign_number(span_str(limit), &most)) {
-        visit_answer_error(visit, 400, "bad_question", "limit is no number");
+        request_answer_error(request, 400, "bad_question", "limit is no number");
         return;
     }
     json_t **rows = calloc(count + 1, sizeof *rows);
@@ -289,7 +289,7 @@ static void listing_answer(struct visit *visit, struct listing *listing)
     json_t *json = json_pack("{s:o}", "jobs", list);
     if (json_array_size(listing->notes))
         json_object_set(json, "notes", listing->notes);
-    visit_answer_json_tagged(visit, json);
+    request_answer_json_tagged(request, json);
 }
 
 /* {"jobs", "notes"} of an answer: what may be shown, with the ids by which it is asked for. NULL: it is none. */
@@ -325,12 +325,12 @@ static json_t *jobs_of(struct server *server, size_t source, const struct answer
 }
 
 /* false: there is no such source. */
-static bool listing_ask(struct visit *visit, size_t source, answer_fn *then)
+static bool listing_ask(struct http_request *request, size_t source, answer_fn *then)
 {
     const char *dir = NULL, *broker = NULL;
     char place[PATH_MAX + 32];
     const char *argv[] = {"ps", "--json", "--all", NULL, NULL, NULL};
-    if (source && !source_at(visit->server->options, source, &dir, &broker))
+    if (source && !source_at(request->server->options, source, &dir, &broker))
         return false;
     struct question_spec spec = {
         .argv = argv, .fresh_ms = broker ? LIST_ELSEWHERE_MS : LIST_HERE_MS, .limit_s = LIST_LIMIT_SECONDS};
@@ -339,52 +339,52 @@ static bool listing_ask(struct visit *visit, size_t source, answer_fn *then)
         snprintf(place, sizeof place, "SCRY_STATE_DIR=%s", dir);
         spec.environment = place;
     }
-    visit->then = then;
-    question_ask(visit->server->questions, visit, &spec);
+    request->then = then;
+    question_ask(request->server->questions, request, &spec);
     return true;
 }
 
 /* ---- for who asks for one job ---- */
 
-static void on_list(struct visit *visit, const struct answer *answer_of)
+static void on_list(struct http_request *request, const struct answer *answer_of)
 {
-    struct listed *listed = visit->listed < LISTED_MOST ? &visit->server->listed[visit->listed] : NULL;
-    if (!answer_of->blob && !visit->listed) { /* it may be there: nobody knows */
-        answer_give(visit, answer_of);
+    struct listed *listed = request->listed < LISTED_MOST ? &request->server->listed[request->listed] : NULL;
+    if (!answer_of->blob && !request->listed) { /* it may be there: nobody knows */
+        answer_give(request, answer_of);
         return;
     }
     if (answer_of->blob && !(listed && strcmp(listed->tag, answer_of->tag) == 0))
-        json_decref(jobs_of(visit->server, visit->listed, answer_of));
+        json_decref(jobs_of(request->server, request->listed, answer_of));
     if (listed)
         listed->good_ns = clock_now_ns() + REST_TIMES * answer_of->took_ns;
-    visit->listed++;
-    visit->route->answer(visit);
+    request->listed++;
+    request->route->answer(request);
 }
 
-/* Lists the next source of jobs that was not listed for this visit: one's own, then --jobs, then brokers; then calls the route's
+/* Lists the next source of jobs that was not listed for this request: one's own, then --jobs, then brokers; then calls the route's
  * function again. false: there are no more. */
 /* Ids that nobody has must not keep a processor busy with lists: what was not in one of late is not looked for in the next. */
-static bool jobs_list_next(struct visit *visit)
+static bool jobs_list_next(struct http_request *request)
 {
-    while (visit->listed < LISTED_MOST && clock_now_ns() < visit->server->listed[visit->listed].good_ns)
-        visit->listed++;
-    return listing_ask(visit, visit->listed, on_list);
+    while (request->listed < LISTED_MOST && clock_now_ns() < request->server->listed[request->listed].good_ns)
+        request->listed++;
+    return listing_ask(request, request->listed, on_list);
 }
 
 /* ---- for who asks for all ---- */
 
-static void listing_take(struct visit *visit, const struct answer *answer_of)
+static void listing_take(struct http_request *request, const struct answer *answer_of)
 {
-    struct listing *listing = visit->extra;
+    struct listing *listing = request->extra;
     const char *dir, *broker;
-    json_t *json = answer_of->blob ? jobs_of(visit->server, listing->source, answer_of) : NULL;
+    json_t *json = answer_of->blob ? jobs_of(request->server, listing->source, answer_of) : NULL;
     if (!json && !listing->source) {
-        answer_give(visit, answer_of);
+        answer_give(request, answer_of);
         return;
     }
     if (!json) {
         _cleanup_(buf_done) struct buf note = BUF_INIT;
-        source_at(visit->server->options, listing->source, &dir, &broker);
+        source_at(request->server->options, listing->source, &dir, &broker);
         buf_printf(&note, "%s: %s", dir ? dir : broker, answer_of->text ? answer_of->text : "no answer");
         json_array_append_new(listing->notes, text_json(note.data));
     }
@@ -392,30 +392,30 @@ static void listing_take(struct visit *visit, const struct answer *answer_of)
     json_array_extend(listing->notes, json_object_get(json, "notes"));
     json_decref(json);
     listing->source++;
-    if (!listing_ask(visit, listing->source, listing_take))
-        listing_answer(visit, listing);
+    if (!listing_ask(request, listing->source, listing_take))
+        listing_answer(request, listing);
 }
 
-static void listing_done(struct visit *visit)
+static void listing_done(struct http_request *request)
 {
-    struct listing *listing = visit->extra;
+    struct listing *listing = request->extra;
     json_decref(listing->jobs);
     json_decref(listing->notes);
     free(listing);
 }
 
-void answer_jobs(struct visit *visit)
+void answer_jobs(struct http_request *request)
 {
     struct listing *listing = calloc(1, sizeof *listing);
     if (!listing) {
-        visit_answer_error(visit, 503, "memory", "out of memory; try again later");
+        request_answer_error(request, 503, "memory", "out of memory; try again later");
         return;
     }
     listing->jobs = json_array();
     listing->notes = json_array();
-    visit->extra = listing;
-    visit->done = listing_done;
-    listing_ask(visit, 0, listing_take);
+    request->extra = listing;
+    request->done = listing_done;
+    listing_ask(request, 0, listing_take);
 }
 
 enum { SITE_WORD = 256 };
@@ -472,26 +472,26 @@ static bool find_named(struct server *server, struct span name, struct named_job
     return false;
 }
 
-static bool job_named(struct visit *visit, struct span id, struct named_job *ret_job)
+static bool job_named(struct http_request *request, struct span id, struct named_job *ret_job)
 {
     *ret_job->path = '\0';
     ret_job->word = ret_job->path;
     ret_job->mirrored = ret_job->followed = false;
     bool good = foreign_is_id(id);
     ret_job->own = good && job_own_path(id, ret_job->path);
-    if (ret_job->own || (good && find_known(visit->server, id, ret_job)))
+    if (ret_job->own || (good && find_known(request->server, id, ret_job)))
         return true;
-    if (good && jobs_list_next(visit))
+    if (good && jobs_list_next(request))
         return false;
-    if (good && find_named(visit->server, id, ret_job))
+    if (good && find_named(request->server, id, ret_job))
         return true;
-    visit_answer_error(visit, 404, "unknown", "there is no such job; api/jobs lists them");
+    request_answer_error(request, 404, "unknown", "there is no such job; api/jobs lists them");
     return false;
 }
 
-bool job_of_visit(struct visit *visit, struct named_job *ret_job)
+bool job_of_request(struct http_request *request, struct named_job *ret_job)
 {
-    return job_named(visit, visit->parts[0], ret_job);
+    return job_named(request, request->parts[0], ret_job);
 }
 
 /* A mirror that nobody keeps does not change when its job does. */
@@ -500,24 +500,24 @@ static const char *depends_on(const struct named_job *job)
     return job->followed ? NULL : job->path;
 }
 
-static void on_mirror(struct visit *visit, const struct answer *answer)
+static void on_mirror(struct http_request *request, const struct answer *answer)
 {
-    visit->mirror_is_new = answer->blob != NULL;
+    request->mirror_is_new = answer->blob != NULL;
     if (answer->blob)
-        visit->route->answer(visit);
+        request->route->answer(request);
     else
-        answer_give(visit, answer);
+        answer_give(request, answer);
 }
 
-bool job_of_visit_here(struct visit *visit, struct named_job *ret_job)
+bool job_of_request_here(struct http_request *request, struct named_job *ret_job)
 {
-    if (!job_of_visit(visit, ret_job))
+    if (!job_of_request(request, ret_job))
         return false;
-    if (!ret_job->mirrored || visit->mirror_is_new)
+    if (!ret_job->mirrored || request->mirror_is_new)
         return true;
     const char *argv[] = {"report", "--json", ret_job->word, NULL};
-    visit->then = on_mirror;
-    question_ask(visit->server->questions, visit,
+    request->then = on_mirror;
+    question_ask(request->server->questions, request,
                  &(struct question_spec){.argv = argv,
                                          .jobdir = depends_on(ret_job),
                                          .fresh_ms = JOBS_LIVE_MS,
@@ -526,14 +526,14 @@ bool job_of_visit_here(struct visit *visit, struct named_job *ret_job)
     return false;
 }
 
-void answer_job(struct visit *visit)
+void answer_job(struct http_request *request)
 {
     struct named_job job;
-    const char *asks = visit->route->asks;
-    if (!job_of_visit(visit, &job))
+    const char *asks = request->route->asks;
+    if (!job_of_request(request, &job))
         return;
     const char *argv[] = {asks, "--json", job.word, NULL};
-    question_ask(visit->server->questions, visit,
+    question_ask(request->server->questions, request,
                  &(struct question_spec){.argv = argv,
                                          .jobdir = depends_on(&job),
                                          .fresh_ms = JOBS_LIVE_MS,
@@ -544,49 +544,50 @@ void answer_job(struct visit *visit)
 
 /* A question to scry-view: the route says which arguments of the query it may have, and what the stars of its path are,
  * which all are behind the job. */
-void answer_view(struct visit *visit)
+void answer_view(struct http_request *request)
 {
     static const char *const starred[] = {NULL, "level", "index"};
     struct named_job job;
-    if (!job_of_visit_here(visit, &job))
+    if (!job_of_request_here(request, &job))
         return;
-    json_t *view = json_pack("{s:s}", "ask", visit->route->asks);
+    json_t *view = json_pack("{s:s}", "ask", request->route->asks);
     for (size_t i = 1; i < PARTS_OF_PATH; i++)
-        if (visit->parts[i].len)
-            json_object_set_new(view, starred[i], json_stringn(visit->parts[i].ptr, visit->parts[i].len));
+        if (request->parts[i].len)
+            json_object_set_new(view, starred[i], json_stringn(request->parts[i].ptr, request->parts[i].len));
     bool good = view;
-    for (size_t i = 0; good && i < visit->argument_count; i++) {
-        char *value = strchr(visit->arguments[i], '=');
-        size_t len = value ? (size_t)(value - visit->arguments[i]) : 0;
+    for (size_t i = 0; good && i < request->argument_count; i++) {
+        char *value = strchr(request->arguments[i], '=');
+        size_t len = value ? (size_t)(value - request->arguments[i]) : 0;
         char name[32];
-        snprintf(name, sizeof name, "%.*s", (int)(len < sizeof name ? len : 0), visit->arguments[i]);
+        snprintf(name, sizeof name, "%.*s", (int)(len < sizeof name ? len : 0), request->arguments[i]);
         good = len && !json_object_get(view, name) && json_object_set_new(view, name, json_string(value + 1)) == 0;
     }
     if (good)
-        question_ask(visit->server->questions, visit,
+        question_ask(request->server->questions, request,
                      &(struct question_spec){.view = view, .jobdir = job.path, .fresh_ms = JOBS_VIEW_MS});
     else
-        visit_answer_error(visit, 400, "bad_question", "expected arguments NAME=VALUE, each once, as UTF-8");
+        request_answer_error(request, 400, "bad_question", "expected arguments NAME=VALUE, each once, as UTF-8");
     json_decref(view);
 }
 
-void answer_compare(struct visit *visit)
+void answer_compare(struct http_request *request)
 {
     struct named_job one, two;
-    const char *jobs = visit_argument(visit, "jobs"), *comma = jobs ? strchr(jobs, ',') : NULL;
+    const char *jobs = request_argument(request, "jobs"), *comma = jobs ? strchr(jobs, ',') : NULL;
     if (!comma) {
-        visit_answer_error(visit, 400, "bad_question", "name two jobs: ?jobs=ONE,OTHER");
+        request_answer_error(request, 400, "bad_question", "name two jobs: ?jobs=ONE,OTHER");
         return;
     }
-    if (!job_named(visit, span_of(jobs, (size_t)(comma - jobs)), &one) || !job_named(visit, span_str(comma + 1), &two))
+    if (!job_named(request, span_of(jobs, (size_t)(comma - jobs)), &one) ||
+        !job_named(request, span_str(comma + 1), &two))
         return;
     const char *argv[] = {"diff", "--json", one.word, two.word, NULL};
-    question_ask(visit->server->questions, visit,
+    question_ask(request->server->questions, request,
                  &(struct question_spec){.argv = argv, .fresh_ms = JOBS_LIVE_MS, .limit_s = JOBS_LIMIT_SECONDS});
 }
 
 /* The arguments are options of the command; what is wrong with their values it says itself. */
-void answer_site(struct visit *visit)
+void answer_site(struct http_request *request)
 {
     static const char *const names[] = {"since", "owner", "node"};
     enum { NAMES = sizeof names / sizeof *names };
@@ -594,16 +595,16 @@ void answer_site(struct visit *visit)
     const char *argv[NAMES + 3] = {"site", "--json"};
     size_t count = 2;
     for (size_t i = 0; i < NAMES; i++) {
-        const char *value = visit_argument(visit, names[i]);
+        const char *value = request_argument(request, names[i]);
         if (!value)
             continue;
         if (strlen(value) >= SITE_WORD / 2) {
-            visit_answer_error(visit, 400, "bad_question", "%s is too long", names[i]);
+            request_answer_error(request, 400, "bad_question", "%s is too long", names[i]);
             return;
         }
         snprintf(words[i], SITE_WORD, "--%s=%s", names[i], value);
         argv[count++] = words[i];
     }
-    question_ask(visit->server->questions, visit,
+    question_ask(request->server->questions, request,
                  &(struct question_spec){.argv = argv, .fresh_ms = JOBS_LIST_MS, .limit_s = JOBS_LIMIT_SECONDS});
 }

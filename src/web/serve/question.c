@@ -24,7 +24,7 @@ struct question {
     char *jobdir;
     struct questions *all;
     enum state state;
-    struct visit *asking;
+    struct http_request *asking;
     struct question *next_queued;
     uint32_t fresh_ms, limit_s;
     int good_status;
@@ -118,37 +118,37 @@ static bool is_good(const struct question *question)
 
 /* ---- answers ---- */
 
-void answer_give(struct visit *visit, const struct answer *answer)
+void answer_give(struct http_request *request, const struct answer *answer)
 {
     if (answer->status == 204) {
-        visit_answer_nothing(visit);
+        request_answer_nothing(request);
         return;
     }
     if (!answer->blob) {
         if (answer->status == 503)
-            visit->refusal.retry = "1";
-        visit_answer_error(visit, answer->status, answer->kind, "%s", answer->text);
+            request->refusal.retry = "1";
+        request_answer_error(request, answer->status, answer->kind, "%s", answer->text);
         return;
     }
-    visit_answer_tagged(visit, answer->status, answer->tag, blob_ref(answer->blob));
+    request_answer_tagged(request, answer->status, answer->tag, blob_ref(answer->blob));
 }
 
-static void question_give(struct question *question, struct visit *visit)
+static void question_give(struct question *question, struct http_request *request)
 {
-    answer_fn *fn = visit->then ? visit->then : answer_give;
+    answer_fn *fn = request->then ? request->then : answer_give;
     const struct answer answer = {question->status, question->kind, question->text,
                                   question->blob,   question->tag,  question->took_ns};
-    visit->then = NULL;
-    fn(visit, &answer);
+    request->then = NULL;
+    fn(request, &answer);
 }
 
-static void question_forget(struct visit *visit);
+static void question_forget(struct http_request *request);
 
 static void give_all(struct question *question)
 {
-    for (struct visit *visit; (visit = question->asking);) {
-        question_forget(visit);
-        question_give(question, visit);
+    for (struct http_request *request; (request = question->asking);) {
+        question_forget(request);
+        question_give(question, request);
     }
 }
 
@@ -331,15 +331,15 @@ static struct question *question_new(struct questions *all, const struct questio
     return question;
 }
 
-static void wait_for(struct question *question, struct visit *visit)
+static void wait_for(struct question *question, struct http_request *request)
 {
-    visit->before_asking = &question->asking;
-    visit->next_asking = question->asking;
-    if (visit->next_asking)
-        visit->next_asking->before_asking = &visit->next_asking;
-    question->asking = visit;
-    visit->question = question;
-    visit->forget = question_forget;
+    request->before_asking = &question->asking;
+    request->next_asking = question->asking;
+    if (request->next_asking)
+        request->next_asking->before_asking = &request->next_asking;
+    question->asking = request;
+    request->question = question;
+    request->forget = question_forget;
 }
 
 static void key_of(struct questions *all, const struct question_spec *spec, struct buf *key)
@@ -362,7 +362,7 @@ static void key_of(struct questions *all, const struct question_spec *spec, stru
     key->failed |= !text;
 }
 
-void question_ask(struct questions *all, struct visit *visit, const struct question_spec *spec)
+void question_ask(struct questions *all, struct http_request *request, const struct question_spec *spec)
 {
     _cleanup_(buf_done) struct buf key = BUF_INIT;
     struct question *question = NULL;
@@ -377,7 +377,7 @@ void question_ask(struct questions *all, struct visit *visit, const struct quest
     if (question && question->state == ANSWERED) {
         HASH_DEL(all->table, question); /* it goes to the end, as the one that was used last */
         HASH_ADD_KEYPTR(hh, all->table, question->key, question->key_len, question);
-        question_give(question, visit);
+        question_give(question, request);
         return;
     }
     if (!question && !key.failed && all->queued < QUEUE_MOST) {
@@ -385,11 +385,11 @@ void question_ask(struct questions *all, struct visit *visit, const struct quest
         made = true;
     }
     if (!question) {
-        visit->refusal.retry = "1";
-        visit_answer_error(visit, 503, "busy", "too much is asked at once; try again in a second");
+        request->refusal.retry = "1";
+        request_answer_error(request, 503, "busy", "too much is asked at once; try again in a second");
         return;
     }
-    wait_for(question, visit);
+    wait_for(question, request);
     if (made && spec->view)
         run_view(question, spec->view);
     else
@@ -418,17 +418,17 @@ static void give_up(struct question *question)
     question_drop(question);
 }
 
-/* The visit is gone. */
-static void question_forget(struct visit *visit)
+/* The request is gone. */
+static void question_forget(struct http_request *request)
 {
-    struct question *question = visit->question;
+    struct question *question = request->question;
     if (!question)
         return;
-    visit->question = NULL;
-    visit->forget = NULL;
-    *visit->before_asking = visit->next_asking;
-    if (visit->next_asking)
-        visit->next_asking->before_asking = visit->before_asking;
+    request->question = NULL;
+    request->forget = NULL;
+    *request->before_asking = request->next_asking;
+    if (request->next_asking)
+        request->next_asking->before_asking = request->before_asking;
     if (!question->asking && question->state != ANSWERED)
         give_up(question);
 }

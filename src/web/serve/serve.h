@@ -4,7 +4,7 @@
 #define SCRY_WEB_SERVE_SERVE_H
 
 #include "base/data/hash.h"
-#include "web/http/visit.h"
+#include "web/http/request.h"
 
 #include <limits.h>
 #include <stdbool.h>
@@ -22,12 +22,12 @@ struct named_job {
     bool own;            /* it lies among the user's own: what it says of its processes is believed */
 };
 
-/* The job that the first part of the path names. false: there is none, and the visit has its answer, or gets it when the jobs have been
+/* The job that the first part of the path names. false: there is none, and the request has its answer, or gets it when the jobs have been
  * listed: then the route's function is called again. */
-bool job_of_visit(struct visit *visit, struct named_job *ret_job);
+bool job_of_request(struct http_request *request, struct named_job *ret_job);
 /* The same for who reads the directory itself. A mirror is brought up to date before: then it is false at first, and the route's
  * function is called again. */
-bool job_of_visit_here(struct visit *visit, struct named_job *ret_job);
+bool job_of_request_here(struct http_request *request, struct named_job *ret_job);
 
 void jobs_list_free(struct server *server);
 
@@ -65,15 +65,15 @@ struct answer {
     const char *tag;
     uint64_t took_ns; /* the command that was asked */
 };
-/* Gives it to the visit: what is done with an answer unless the visit has `then`. */
-void answer_give(struct visit *visit, const struct answer *answer);
+/* Gives it to the request: what is done with an answer unless the request has `then`. */
+void answer_give(struct http_request *request, const struct answer *answer);
 
 struct questions;
 struct questions *questions_new(struct server *server); /* NULL: out of memory */
 void questions_free(struct questions *questions);
 
-/* Answers the visit now or later. */
-void question_ask(struct questions *questions, struct visit *visit, const struct question_spec *spec);
+/* Answers the request now or later. */
+void question_ask(struct questions *questions, struct http_request *request, const struct question_spec *spec);
 
 /*
  * ---- records (follow.c) ----
@@ -89,37 +89,37 @@ void follows_free(struct follows *follows);
 
 /* ---- files (files.c) ---- */
 
-/* Answers with one of a directory's files, or the part of it that the visit asks for; `of` is what has it, for people. */
-void tree_answer_file(struct visit *visit, const char *dir, const char *path, const char *of);
+/* Answers with one of a directory's files, or the part of it that the request asks for; `of` is what has it, for people. */
+void tree_answer_file(struct http_request *request, const char *dir, const char *path, const char *of);
 /* What the child does that makes the list; the exit status. */
 int files_print(const char *form, const char *dir, const char *top);
 /* What a task's directory shows: whether a file is among it; the list. */
 bool file_is_output(const char *path);
-void outputs_answer_list(struct visit *visit, const char *dir);
+void outputs_answer_list(struct http_request *request, const char *dir);
 
 /* ---- what the table of paths calls, by file ---- */
 
-void answer_jobs(struct visit *visit); /* jobs.c */
-void answer_job(struct visit *visit);
-void answer_view(struct visit *visit);
-void answer_compare(struct visit *visit);
-void answer_site(struct visit *visit);
-void answer_set(struct visit *visit); /* control.c */
-void answer_signal(struct visit *visit);
-void answer_records(struct visit *visit); /* follow.c */
-void answer_files(struct visit *visit);   /* files.c */
-void answer_file(struct visit *visit);
-void answer_archive(struct visit *visit);
-void answer_tasks(struct visit *visit); /* tasks.c */
-void answer_tasks_post(struct visit *visit);
-void answer_task_check(struct visit *visit);
-void answer_task_ways(struct visit *visit);
-void answer_task_outputs(struct visit *visit);
-void answer_task_output(struct visit *visit);
-void answer_task(struct visit *visit);
-void answer_task_do(struct visit *visit);
-void answer_task_file(struct visit *visit);
-void answer_scaling(struct visit *visit);
-void answer_task_events(struct visit *visit);
+void answer_jobs(struct http_request *request); /* jobs.c */
+void answer_job(struct http_request *request);
+void answer_view(struct http_request *request);
+void answer_compare(struct http_request *request);
+void answer_site(struct http_request *request);
+void answer_set(struct http_request *request); /* control.c */
+void answer_signal(struct http_request *request);
+void answer_records(struct http_request *request); /* follow.c */
+void answer_files(struct http_request *request);   /* files.c */
+void answer_file(struct http_request *request);
+void answer_archive(struct http_request *request);
+void answer_tasks(struct http_request *request); /* tasks.c */
+void answer_tasks_post(struct http_request *request);
+void answer_task_check(struct http_request *request);
+void answer_task_ways(struct http_request *request);
+void answer_task_outputs(struct http_request *request);
+void answer_task_output(struct http_request *request);
+void answer_task(struct http_request *request);
+void answer_task_do(struct http_request *request);
+void answer_task_file(struct http_request *request);
+void answer_scaling(struct http_request *request);
+void answer_task_events(struct http_request *request);
 
 #endif

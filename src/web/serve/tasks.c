@@ -37,65 +37,66 @@ static const struct refusal *refusal_of(int code)
     return &rows[i];
 }
 
-static void refuse_task(struct visit *visit, int code, const struct err *err)
+static void refuse_task(struct http_request *request, int code, const struct err *err)
 {
     const struct refusal *row = refusal_of(code);
-    visit_answer_error(visit, row->status, row->kind, "%s", err->text);
+    request_answer_error(request, row->status, row->kind, "%s", err->text);
 }
 
 /* The id in the path, of a task that is there. */
-static int task_of_visit(const struct visit *visit, struct task_store *ret_store, char ret_id[TASK_ID_SIZE],
-                         struct err *err)
+static int task_of_request(const struct http_request *request, struct task_store *ret_store, char ret_id[TASK_ID_SIZE],
+                           struct err *err)
 {
     struct task task;
     int code = task_store_open(ret_store, err);
     if (code < 0)
         return code;
-    if (visit->parts[0].len >= TASK_ID_SIZE)
+    if (request->parts[0].len >= TASK_ID_SIZE)
         return err_set(err, -ENOENT, "there is no such task; api/tasks lists them");
-    snprintf(ret_id, TASK_ID_SIZE, "%.*s", SPAN_ARG(visit->parts[0]));
+    snprintf(ret_id, TASK_ID_SIZE, "%.*s", SPAN_ARG(request->parts[0]));
     code = task_load(ret_store, ret_id, &task, err);
     task_done(&task);
     return code;
 }
 
-static void ask_scry(struct visit *visit, const char *const *argv)
+static void ask_scry(struct http_request *request, const char *const *argv)
 {
-    question_ask(visit->server->questions, visit,
+    question_ask(request->server->questions, request,
                  &(struct question_spec){.argv = argv, .limit_s = TASKS_LIMIT_SECONDS});
 }
 
-void answer_tasks(struct visit *visit)
+void answer_tasks(struct http_request *request)
 {
     static const char *const argv[] = {"task", "ls", "--all", "--json", NULL};
-    ask_scry(visit, argv);
+    ask_scry(request, argv);
 }
 
-void answer_task(struct visit *visit)
+void answer_task(struct http_request *request)
 {
     struct task_store store;
     char id[TASK_ID_SIZE];
     struct err err = {0};
-    int code = task_of_visit(visit, &store, id, &err);
+    int code = task_of_request(request, &store, id, &err);
     if (code < 0) {
-        refuse_task(visit, code, &err);
+        refuse_task(request, code, &err);
         return;
     }
     const char *argv[] = {"task", "show", "--json", id, NULL};
-    ask_scry(visit, argv);
+    ask_scry(request, argv);
 }
 
 /* ?tasks=ONE,OTHER: ids, of which the command says what is wrong. */
-void answer_scaling(struct visit *visit)
+void answer_scaling(struct http_request *request)
 {
     enum { MOST = QUESTION_WORDS - 4 };
     char ids[MOST][TASK_ID_SIZE];
-    const char *argv[MOST + 5] = {"task", "scaling", "--json", "--"}, *given = visit_argument(visit, "tasks");
+    const char *argv[MOST + 5] = {"task", "scaling", "--json", "--"}, *given = request_argument(request, "tasks");
     struct span list = span_str(given ? given : ""), id;
     size_t count = 0;
     while (foreign_next(&list, ',', &id)) {
         if (count == MOST || id.len >= TASK_ID_SIZE || !foreign_is_id(id)) {
-            visit_answer_error(visit, 400, "bad_question", "expected ids of at most %d tasks: ?tasks=ONE,OTHER", MOST);
+            request_answer_error(request, 400, "bad_question", "expected ids of at most %d tasks: ?tasks=ONE,OTHER",
+                                 MOST);
             return;
         }
         snprintf(ids[count], TASK_ID_SIZE, "%.*s", SPAN_ARG(id));
@@ -103,44 +104,45 @@ void answer_scaling(struct visit *visit)
         count++;
     }
     if (count)
-        ask_scry(visit, argv);
+        ask_scry(request, argv);
     else
-        visit_answer_error(visit, 400, "bad_question", "name tasks: ?tasks=ONE,OTHER");
+        request_answer_error(request, 400, "bad_question", "name tasks: ?tasks=ONE,OTHER");
 }
 
 /* ---- what is done to them ---- */
 
 /* The answer to what was done is the task as it is now. */
-static void answer_with(struct visit *visit, const struct task_store *store, const char *id, int status)
+static void answer_with(struct http_request *request, const struct task_store *store, const char *id, int status)
 {
     struct err err = {0};
     json_t *json = task_answer_one(store, id, &err);
     if (json)
-        visit_answer_json(visit, status, json);
+        request_answer_json(request, status, json);
     else
-        refuse_task(visit, err.code, &err);
+        refuse_task(request, err.code, &err);
 }
 
-void answer_tasks_post(struct visit *visit)
+void answer_tasks_post(struct http_request *request)
 {
     struct task_store store;
     char id[TASK_ID_SIZE];
     struct err err = {0};
     json_error_t where;
-    json_t *json = visit->is_json ? json_loadb(visit->body.data ? visit->body.data : "", visit->body.len,
-                                               JSON_REJECT_DUPLICATES, &where)
-                                  : NULL;
+    json_t *json = request->is_json ? json_loadb(request->body.data ? request->body.data : "", request->body.len,
+                                                 JSON_REJECT_DUPLICATES, &where)
+                                    : NULL;
     if (!json) {
-        visit_answer_error(visit, 400, "body", "expected a task as a JSON object, and Content-Type: application/json");
+        request_answer_error(request, 400, "body",
+                             "expected a task as a JSON object, and Content-Type: application/json");
         return;
     }
     int code = task_store_open(&store, &err);
     if (code == 0)
         code = task_create(&store, json, id, &err);
     if (code < 0)
-        refuse_task(visit, code, &err);
+        refuse_task(request, code, &err);
     else
-        answer_with(visit, &store, id, 201);
+        answer_with(request, &store, id, 201);
     json_decref(json);
 }
 
@@ -152,22 +154,22 @@ static json_t *command_json(const json_t *spec)
 }
 
 /* The same rules, and nothing is made: for forms, which say what is wrong while they are filled in. */
-void answer_task_check(struct visit *visit)
+void answer_task_check(struct http_request *request)
 {
     struct err err = {0};
-    json_t *whole = NULL, *json = visit_json(visit);
+    json_t *whole = NULL, *json = request_json(request);
     if (!json)
         return;
     int code = task_spec_check_new(json, &whole, &err);
     if (code < 0)
-        refuse_task(visit, code, &err);
+        refuse_task(request, code, &err);
     else
-        visit_answer_json(visit, 200, json_pack("{s:O, s:o}", "task", whole, "command", command_json(whole)));
+        request_answer_json(request, 200, json_pack("{s:O, s:o}", "task", whole, "command", command_json(whole)));
     json_decref(whole);
     json_decref(json);
 }
 
-void answer_task_ways(struct visit *visit)
+void answer_task_ways(struct http_request *request)
 {
     static const char *const ways[] = {"mpirun", "slurm", "ssh", "plain"};
     json_t *list = json_array();
@@ -180,7 +182,7 @@ void answer_task_ways(struct visit *visit)
         json_array_append_new(
             list, json_pack("{s:s, s:b, s:o}", "by", ways[i], "available", has, "root_variables", variables));
     }
-    visit_answer_json(visit, 200, json_pack("{s:o}", "ways", list));
+    request_answer_json(request, 200, json_pack("{s:o}", "ways", list));
 }
 
 static int remove_soon(const struct task_store *store, const char *id, struct err *err)
@@ -188,7 +190,7 @@ static int remove_soon(const struct task_store *store, const char *id, struct er
     return task_remove(store, id, false, err);
 }
 
-void answer_task_do(struct visit *visit)
+void answer_task_do(struct http_request *request)
 {
     static const struct {
         const char *name;
@@ -198,143 +200,144 @@ void answer_task_do(struct visit *visit)
     char id[TASK_ID_SIZE];
     struct err err = {0};
     size_t i = 0;
-    while (strcmp(rows[i].name, visit->route->asks) != 0)
+    while (strcmp(rows[i].name, request->route->asks) != 0)
         i++;
-    int code = task_of_visit(visit, &store, id, &err);
+    int code = task_of_request(request, &store, id, &err);
     if (code == 0)
         code = rows[i].act(&store, id, &err);
     if (code == 0 && rows[i].act != remove_soon)
         code = task_runner_wake(&store, &err);
     if (code < 0)
-        refuse_task(visit, code, &err);
+        refuse_task(request, code, &err);
     else if (rows[i].act == remove_soon)
-        visit_answer_nothing(visit);
+        request_answer_nothing(request);
     else
-        answer_with(visit, &store, id, 200);
+        answer_with(request, &store, id, 200);
 }
 
 /* ---- what is in its directory ---- */
 
-static bool task_dir(struct visit *visit, char ret_dir[PATH_MAX + TASK_ID_SIZE])
+static bool task_dir(struct http_request *request, char ret_dir[PATH_MAX + TASK_ID_SIZE])
 {
     struct task_store store;
     char id[TASK_ID_SIZE];
     struct err err = {0};
-    int code = task_of_visit(visit, &store, id, &err);
+    int code = task_of_request(request, &store, id, &err);
     if (code < 0)
-        refuse_task(visit, code, &err);
+        refuse_task(request, code, &err);
     else
         snprintf(ret_dir, PATH_MAX + TASK_ID_SIZE, "%s/%s", store.dir, id);
     return code == 0;
 }
 
-void answer_task_outputs(struct visit *visit)
+void answer_task_outputs(struct http_request *request)
 {
     char dir[PATH_MAX + TASK_ID_SIZE];
-    if (task_dir(visit, dir))
-        outputs_answer_list(visit, dir);
+    if (task_dir(request, dir))
+        outputs_answer_list(request, dir);
 }
 
-void answer_task_output(struct visit *visit)
+void answer_task_output(struct http_request *request)
 {
     char dir[PATH_MAX + TASK_ID_SIZE], path[PATH_MOST];
-    if (!task_dir(visit, dir))
+    if (!task_dir(request, dir))
         return;
-    snprintf(path, sizeof path, "%.*s", SPAN_ARG(visit->parts[1]));
+    snprintf(path, sizeof path, "%.*s", SPAN_ARG(request->parts[1]));
     if (file_is_output(path))
-        tree_answer_file(visit, dir, path, "task");
+        tree_answer_file(request, dir, path, "task");
     else
-        visit_answer_error(visit, 404, "unknown",
-                           "a task has files/NAME and runs/NAME; api/tasks/ID/output lists them");
+        request_answer_error(request, 404, "unknown",
+                             "a task has files/NAME and runs/NAME; api/tasks/ID/output lists them");
 }
 
 /* ---- files ---- */
 
-static void drop_upload(struct visit *visit)
+static void drop_upload(struct http_request *request)
 {
-    struct task_upload *upload = visit->extra;
+    struct task_upload *upload = request->extra;
     if (upload->fd >= 0)
         task_upload_end(upload, false, NULL); /* it was broken off */
     free(upload);
 }
 
-static int end_upload(struct visit *visit)
+static int end_upload(struct http_request *request)
 {
-    struct task_upload *upload = visit->extra;
+    struct task_upload *upload = request->extra;
     struct err err = {0};
     int code = task_upload_end(upload, true, &err);
     upload->fd = -1;
     if (code < 0)
-        refuse_task(visit, code, &err);
+        refuse_task(request, code, &err);
     else
-        visit_answer_nothing(visit);
+        request_answer_nothing(request);
     return 0;
 }
 
 /* Of a body that is to be refused: whoever sends it would not read the answer before its end. */
-static int take_nothing(struct visit *visit, const void *bytes, size_t size)
+static int take_nothing(struct http_request *request, const void *bytes, size_t size)
 {
     (void)size;
     if (!bytes)
-        visit_answer_error(visit, visit->refusal.status, visit->refusal_kind, "%s", visit->refusal_text);
+        request_answer_error(request, request->refusal.status, request->refusal_kind, "%s", request->refusal_text);
     return 0;
 }
 
 /* So many bytes of the body are still to come. Very many are not waited for. */
-static void refuse_file(struct visit *visit, uint64_t left, int code, const struct err *err)
+static void refuse_file(struct http_request *request, uint64_t left, int code, const struct err *err)
 {
     const struct refusal *row = refusal_of(code);
     if (!left || left > DROP_MOST) {
-        visit->close = left > 0;
-        refuse_task(visit, code, err);
+        request->close = left > 0;
+        refuse_task(request, code, err);
         return;
     }
-    visit->refusal.status = row->status;
-    visit->refusal_kind = row->kind;
-    snprintf(visit->refusal_text, sizeof visit->refusal_text, "%.*s", (int)sizeof visit->refusal_text - 1, err->text);
-    visit->take_body = take_nothing;
+    request->refusal.status = row->status;
+    request->refusal_kind = row->kind;
+    snprintf(request->refusal_text, sizeof request->refusal_text, "%.*s", (int)sizeof request->refusal_text - 1,
+             err->text);
+    request->take_body = take_nothing;
 }
 
-static int take_upload(struct visit *visit, const void *bytes, size_t size)
+static int take_upload(struct http_request *request, const void *bytes, size_t size)
 {
-    struct task_upload *upload = visit->extra;
+    struct task_upload *upload = request->extra;
     struct err err = {0};
     if (!bytes)
-        return end_upload(visit);
-    uint64_t left = visit->body_size - upload->bytes;
+        return end_upload(request);
+    uint64_t left = request->body_size - upload->bytes;
     int code = task_upload_write(upload, bytes, size, &err);
     if (code == 0)
         return 0;
     task_upload_end(upload, false, NULL);
     upload->fd = -1;
-    refuse_file(visit, left, code, &err);
+    refuse_file(request, left, code, &err);
     return 0;
 }
 
-void answer_task_file(struct visit *visit)
+void answer_task_file(struct http_request *request)
 {
     struct task_store store;
     char id[TASK_ID_SIZE], name[TASK_ID_SIZE * 2];
     struct err err = {0};
     struct task_upload *upload = malloc(sizeof *upload);
-    snprintf(name, sizeof name, "%.*s", SPAN_ARG(visit->parts[1]));
-    int code = upload ? task_of_visit(visit, &store, id, &err) : err_set(&err, -ENOMEM, "out of memory");
+    snprintf(name, sizeof name, "%.*s", SPAN_ARG(request->parts[1]));
+    int code = upload ? task_of_request(request, &store, id, &err) : err_set(&err, -ENOMEM, "out of memory");
     if (code == 0)
         code = task_upload_begin(&store, id, name, upload, &err);
-    if (code == 0 && visit->body_size > upload->most) {
+    if (code == 0 && request->body_size > upload->most) {
         task_upload_end(upload, false, NULL);
         code = err_set(&err, -EFBIG, "the files of a task may take as much as its limits.disk_bytes");
     }
     if (code < 0) {
         free(upload);
-        refuse_file(visit, visit->body_size, code, &err);
+        refuse_file(request, request->body_size, code, &err);
         return;
     }
-    visit->extra = upload;
-    visit->done = drop_upload;
-    visit->take_body = take_upload;
-    if (!visit->body_size)
-        end_upload(visit);
+    request->extra = upload;
+    request->done = drop_upload;
+    request->take_body = take_upload;
+    if (!request->body_size)
+        end_upload(request);
 }
 
 /* ---- tasks that changed, as server-sent events: `task` with what a list says of it, `removed` with its id ---- */
@@ -343,7 +346,7 @@ enum { CHANGES_QUIET_LOOKS = 50, CHANGES_AT_ONCE = 64 };
 
 struct changes {
     struct task_store store;
-    struct visit *visit;
+    struct http_request *request;
     off_t seen; /* of .changed */
     unsigned quiet;
     struct buf text;
@@ -392,7 +395,7 @@ static void changes_read(struct changes *changes)
 static void changes_on_look(lws_sorted_usec_list_t *timer)
 {
     struct changes *changes = lws_container_of(timer, struct changes, timer);
-    struct visit *visit = changes->visit;
+    struct http_request *request = changes->request;
     if (!changes->text.len) /* who does not read gets no more */
         changes_read(changes);
     changes->quiet = changes->text.len ? 0 : changes->quiet + 1;
@@ -400,34 +403,34 @@ static void changes_on_look(lws_sorted_usec_list_t *timer)
         buf_puts(&changes->text, ": \n\n");
         changes->quiet = 0;
     }
-    lws_sul_schedule(visit->server->context, 0, &changes->timer, changes_on_look, CHANGES_LOOK_MS * LWS_US_PER_MS);
+    lws_sul_schedule(request->server->context, 0, &changes->timer, changes_on_look, CHANGES_LOOK_MS * LWS_US_PER_MS);
     if (changes->text.len)
-        visit_more(visit);
+        request_more(request);
 }
 
-static ssize_t changes_more(struct visit *visit, unsigned char *room, size_t size)
+static ssize_t changes_more(struct http_request *request, unsigned char *room, size_t size)
 {
-    struct changes *changes = visit->extra;
-    if (!visit_is_let_in(visit))
+    struct changes *changes = request->extra;
+    if (!request_is_let_in(request))
         return -1;
     size_t len = changes->text.len < size ? changes->text.len : size;
     if (len) {
         memcpy(room, changes->text.data, len);
         buf_drop(&changes->text, len);
-        lws_set_timeout(visit->wsi, PENDING_TIMEOUT_HTTP_CONTENT, CHANGES_SECONDS);
+        lws_set_timeout(request->wsi, PENDING_TIMEOUT_HTTP_CONTENT, CHANGES_SECONDS);
     }
     return (ssize_t)len;
 }
 
-static void changes_done(struct visit *visit)
+static void changes_done(struct http_request *request)
 {
-    struct changes *changes = visit->extra;
-    lws_sul_schedule(visit->server->context, 0, &changes->timer, NULL, LWS_SET_TIMER_USEC_CANCEL);
+    struct changes *changes = request->extra;
+    lws_sul_schedule(request->server->context, 0, &changes->timer, NULL, LWS_SET_TIMER_USEC_CANCEL);
     buf_done(&changes->text);
     free(changes);
 }
 
-void answer_task_events(struct visit *visit)
+void answer_task_events(struct http_request *request)
 {
     static const struct reply reply = {.status = 200, .type = "text/event-stream", .cache = "no-store"};
     char path[PATH_MAX + 16];
@@ -436,16 +439,16 @@ void answer_task_events(struct visit *visit)
     struct changes *changes = calloc(1, sizeof *changes);
     if (!changes || task_store_open(&changes->store, &err) < 0) {
         free(changes);
-        visit_answer_error(visit, 500, "failed", "%s", *err.text ? err.text : "out of memory");
+        request_answer_error(request, 500, "failed", "%s", *err.text ? err.text : "out of memory");
         return;
     }
     snprintf(path, sizeof path, "%s/.changed", changes->store.dir);
     changes->seen = stat(path, &st) == 0 ? st.st_size : 0;
-    changes->visit = visit;
+    changes->request = request;
     buf_puts(&changes->text, ": \n\n"); /* so that who asks sees at once that it is heard */
-    visit->extra = changes;
-    visit->done = changes_done;
-    lws_http_mark_sse(visit->wsi);
-    lws_sul_schedule(visit->server->context, 0, &changes->timer, changes_on_look, CHANGES_LOOK_MS * LWS_US_PER_MS);
-    visit_answer_more(visit, &reply, UINT64_MAX, changes_more);
+    request->extra = changes;
+    request->done = changes_done;
+    lws_http_mark_sse(request->wsi);
+    lws_sul_schedule(request->server->context, 0, &changes->timer, changes_on_look, CHANGES_LOOK_MS * LWS_US_PER_MS);
+    request_answer_more(request, &reply, UINT64_MAX, changes_more);
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // build.mjs OUTPUT.c FOLDER [DEPENDENCIES]
-// Bundles the pages into FOLDER (index.html, pages.js, pages.css, tiles.js, icon.svg) and writes them as the C table that web/http/visit.h
+// Bundles the pages into FOLDER (index.html, pages.js, pages.css, tiles.js, icon.svg) and writes them as the C table that web/http/request.h
 // declares, sorted by path. Nothing of where and when it ran is in them, so the same sources give the same bytes. DEPENDENCIES: a file that says,
 // as make does, which files they are made from.
 import crypto from 'node:crypto';
@@ -33,7 +33,7 @@ function write() {
   const made = [['main.tsx', 'pages.js'], ['space/decoder.ts', 'tiles.js']].map(([entry, name]) => bundle(entry, path.join(folder, name)));
   for (const name of ['index.html', 'icon.svg']) fs.copyFileSync(path.join(here, name), path.join(folder, name));
 
-  let text = '/* Written by src/web/ui/build.mjs. */\n#include "web/http/visit.h"\n\n';
+  let text = '/* Written by src/web/ui/build.mjs. */\n#include "web/http/request.h"\n\n';
   let rows = '';
   for (const [i, name] of ['icon.svg', 'index.html', 'pages.css', 'pages.js', 'tiles.js'].entries()) {
     const bytes = fs.readFileSync(path.join(folder, name));

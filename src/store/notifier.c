@@ -41,7 +41,7 @@ static int address_split(const char *text, char *ret_host, size_t size, const ch
     return *ret_host ? 0 : -EINVAL;
 }
 
-static int listen_at(struct teller *teller, const char *text, struct err *err)
+static int listen_at(struct notifier *notifier, const char *text, struct err *err)
 {
     char host[256], service[32];
     const char *port;
@@ -66,102 +66,103 @@ static int listen_at(struct teller *teller, const char *text, struct err *err)
     getsockname(fd, (struct sockaddr *)&own, &len);
     getnameinfo((struct sockaddr *)&own, len, host, sizeof host, service, sizeof service,
                 NI_NUMERICHOST | NI_NUMERICSERV);
-    snprintf(teller->address, sizeof teller->address,
+    snprintf(notifier->address, sizeof notifier->address,
              strchr(host, ':') ? "http://[%.60s]:%s/metrics" : "http://%.60s:%s/metrics", host, service);
-    teller->listener = fd;
+    notifier->listener = fd;
     return 0;
 }
 
 /* ---- the process ---- */
 
-static int teller_spawn(struct teller *teller, const char *path)
+static int notifier_spawn(struct notifier *notifier, const char *path)
 {
     char retry[32];
     char *argv[] = {(char *)path,
                     (char *)"serve",
-                    (char *)(teller->listener >= 0 ? "metrics" : "-"),
-                    (char *)(teller->options.otlp ? teller->options.otlp : "-"),
+                    (char *)(notifier->listener >= 0 ? "metrics" : "-"),
+                    (char *)(notifier->options.otlp ? notifier->options.otlp : "-"),
                     retry,
                     NULL};
-    snprintf(retry, sizeof retry, "%.3f", teller->options.retry_seconds);
+    snprintf(retry, sizeof retry, "%.3f", notifier->options.retry_seconds);
     /* Ctrl-C is for the recorder, which then lets it end. */
     const struct spawn spawn = {.path = path,
                                 .argv = argv,
                                 .in = SPAWN_PIPE,
                                 .out = SPAWN_SAME,
                                 .error = SPAWN_SAME,
-                                .kept = teller->listener >= 0 ? teller->listener : 0,
+                                .kept = notifier->listener >= 0 ? notifier->listener : 0,
                                 .group = SPAWN_OWN_GROUP};
-    int ends[3], code = spawn_piped(&spawn, &teller->pid, ends);
-    teller->pipe = ends[STDIN_FILENO];
+    int ends[3], code = spawn_piped(&spawn, &notifier->pid, ends);
+    notifier->pipe = ends[STDIN_FILENO];
     if (code == 0)
-        fcntl(teller->pipe, F_SETFL, O_NONBLOCK);
+        fcntl(notifier->pipe, F_SETFL, O_NONBLOCK);
     return code;
 }
 
-int teller_start(struct teller *teller, struct err *err)
+int notifier_start(struct notifier *notifier, struct err *err)
 {
-    if (!teller->options.metrics && !teller->options.otlp)
+    if (!notifier->options.metrics && !notifier->options.otlp)
         return 0;
     char path[PATH_MAX];
     int code = dirs_libexec("scry-site", path, sizeof path, err);
     if (code < 0)
         return code;
-    teller->pid = 0;
-    code = teller_spawn(teller, path);
+    notifier->pid = 0;
+    code = notifier_spawn(notifier, path);
     return code < 0 ? err_errno(err, code, "cannot run %s", path) : 0;
 }
 
-int teller_open(struct teller *ret_teller, const struct teller_options *options, struct err *err)
+int notifier_open(struct notifier *ret_notifier, const struct notifier_options *options, struct err *err)
 {
-    *ret_teller = (struct teller){.options = *options, .listener = -1, .pipe = -1};
+    *ret_notifier = (struct notifier){.options = *options, .listener = -1, .pipe = -1};
     if (options->otlp && strncmp(options->otlp, "http://", 7) != 0 && strncmp(options->otlp, "https://", 8) != 0)
         return err_set(err, -EINVAL, "--otlp: expected http://HOST[:PORT] or https://HOST[:PORT], not '%s'",
                        options->otlp);
-    return options->metrics ? listen_at(ret_teller, options->metrics, err) : 0;
+    return options->metrics ? listen_at(ret_notifier, options->metrics, err) : 0;
 }
 
-void teller_tick(struct teller *teller, const struct record_health *health, uint64_t now_ns)
+void notifier_tick(struct notifier *notifier, const struct record_health *health, uint64_t now_ns)
 {
     int status;
-    if (!teller->options.metrics && !teller->options.otlp)
+    if (!notifier->options.metrics && !notifier->options.otlp)
         return;
-    if (teller->pid > 0 && waitpid(teller->pid, &status, WNOHANG) == teller->pid) {
+    if (notifier->pid > 0 && waitpid(notifier->pid, &status, WNOHANG) == notifier->pid) {
         log_warning("the program that tells others of jobs has ended (%s %d); it is started again",
                     WIFSIGNALED(status) ? "signal" : "status",
                     WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status));
-        teller->pid = 0;
-        close(teller->pipe);
-        teller->pipe = -1;
-        bool lasted = now_ns - teller->begun_ns > time_hasten(2 * AGAIN_SELDOM_NS);
-        teller->deaths = lasted ? 1 : teller->deaths + 1;
-        teller->again_ns = now_ns + time_hasten(waits_again_ns(teller->deaths, TELLER_AGAIN_NS, TELLER_AGAIN_NS));
+        notifier->pid = 0;
+        close(notifier->pipe);
+        notifier->pipe = -1;
+        bool lasted = now_ns - notifier->begun_ns > time_hasten(2 * AGAIN_SELDOM_NS);
+        notifier->deaths = lasted ? 1 : notifier->deaths + 1;
+        notifier->again_ns =
+            now_ns + time_hasten(waits_again_ns(notifier->deaths, NOTIFIER_AGAIN_NS, NOTIFIER_AGAIN_NS));
     }
-    if (teller->pid <= 0 && now_ns >= teller->again_ns) {
-        teller->again_ns = now_ns + time_hasten(TELLER_AGAIN_NS);
-        teller->begun_ns = now_ns;
-        if (teller_start(teller, NULL) < 0)
-            teller->pid = 0;
+    if (notifier->pid <= 0 && now_ns >= notifier->again_ns) {
+        notifier->again_ns = now_ns + time_hasten(NOTIFIER_AGAIN_NS);
+        notifier->begun_ns = now_ns;
+        if (notifier_start(notifier, NULL) < 0)
+            notifier->pid = 0;
     }
     /* a full pipe: it has enough to read */
-    if (teller->pipe >= 0 && write(teller->pipe, health, sizeof *health) < 0 && errno != EAGAIN)
+    if (notifier->pipe >= 0 && write(notifier->pipe, health, sizeof *health) < 0 && errno != EAGAIN)
         log_debug("the program that tells others does not listen: %s", strerror(errno));
 }
 
-void teller_end(struct teller *teller)
+void notifier_end(struct notifier *notifier)
 {
-    if (teller->pipe >= 0)
-        close(teller->pipe);
-    if (teller->listener >= 0)
-        close(teller->listener);
-    teller->pipe = teller->listener = -1;
-    if (teller->pid <= 0)
+    if (notifier->pipe >= 0)
+        close(notifier->pipe);
+    if (notifier->listener >= 0)
+        close(notifier->listener);
+    notifier->pipe = notifier->listener = -1;
+    if (notifier->pid <= 0)
         return;
-    int fd = pidfd_open(teller->pid, 0);
+    int fd = pidfd_open(notifier->pid, 0);
     if (fd < 0 || !wait_fd(fd, POLLIN, (int)time_hasten(wait_policies[WAIT_TOLD].limit_ms)))
-        kill(teller->pid, SIGKILL);
-    waitpid(teller->pid, NULL, 0);
+        kill(notifier->pid, SIGKILL);
+    waitpid(notifier->pid, NULL, 0);
     if (fd >= 0)
         close(fd);
-    teller->pid = 0;
+    notifier->pid = 0;
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef SCRY_WEB_HTTP_VISIT_H
-#define SCRY_WEB_HTTP_VISIT_H
+#ifndef SCRY_WEB_HTTP_REQUEST_H
+#define SCRY_WEB_HTTP_REQUEST_H
 
 #include "base/data/buf.h"
 #include "web/http/head.h"
@@ -41,14 +41,14 @@ void blob_unref(struct blob *blob);                             /* NULL is fine 
 bool blob_zip(struct blob *blob); /* makes `gzip` once, for all that get it; false: it would not be smaller */
 
 struct route;
-struct visit;
+struct http_request;
 struct question;
 struct answer;
-typedef void answer_fn(struct visit *visit, const struct answer *answer);
+typedef void answer_fn(struct http_request *request, const struct answer *answer);
 
 /* Gives more of an answer, at most so many bytes: how many; 0, or fewer than there was room for where the size is not known: not
- * now, visit_more is called when there is more; -1: it was the end; -2: it cannot be given, the connection ends. */
-typedef ssize_t visit_more_fn(struct visit *visit, unsigned char *room, size_t size);
+ * now, request_more is called when there is more; -1: it was the end; -2: it cannot be given, the connection ends. */
+typedef ssize_t request_more_fn(struct http_request *request, unsigned char *room, size_t size);
 
 struct reply {
     int status;
@@ -56,13 +56,13 @@ struct reply {
     const char *etag, *cache, *encoding, *cookie, *disposition, *retry, *range, *range_unit; /* headers; NULL: none */
 };
 
-struct visit {
+struct http_request {
     struct lws *wsi;
     struct server *server;
-    struct question *question;                  /* that it waits for; NULL: none */
-    void (*forget)(struct visit *visit);        /* takes it from those who wait for that; NULL: it waits for none */
-    answer_fn *then;                            /* what is done with its answer; NULL: it is given (answer_give) */
-    struct visit *next_asking, **before_asking; /* of those that wait for the same one */
+    struct question *question;                    /* that it waits for; NULL: none */
+    void (*forget)(struct http_request *request); /* takes it from those who wait for that; NULL: it waits for none */
+    answer_fn *then;                              /* what is done with its answer; NULL: it is given (answer_give) */
+    struct http_request *next_asking, **before_asking; /* of those that wait for the same one */
     enum method method;
     const struct route *route;
     char path[PATH_MOST];             /* without the first slash */
@@ -71,7 +71,7 @@ struct visit {
     size_t argument_count;
     unsigned rights, listed; /* listed: sources of jobs, while one is looked for */
     uint64_t session;        /* its number; 0: none */
-    enum way way;
+    enum entrance entrance;
     bool by_cookie, takes_gzip, is_json, is_secure, mirror_is_new;
     char tags
         [160]; /* If-None-Match; "": none. The next likewise; the request's headers are gone when an answer is late */
@@ -82,7 +82,7 @@ struct visit {
     uint64_t until_ns;  /* it is to have come, or the answer to have gone; 0: no end */
     struct buf body;
     /* Of a route with `body`: gets its pieces as they come, and NULL at the end. -1: the connection ends. */
-    int (*take_body)(struct visit *visit, const void *bytes, size_t size);
+    int (*take_body)(struct http_request *request, const void *bytes, size_t size);
     struct reply refusal; /* status 0: none; its answer waits for the end of the body */
     const char *refusal_kind;
     char refusal_text[256];
@@ -92,37 +92,38 @@ struct visit {
     struct blob *blob;
     const unsigned char *bytes; /* of the blob, or of this program */
     uint64_t left, sent;
-    visit_more_fn *more;
-    void (*done)(struct visit *visit); /* frees what `extra` has; also if the answer was cut short. NULL: nothing */
+    request_more_fn *more;
+    void (*done)(
+        struct http_request *request); /* frees what `extra` has; also if the answer was cut short. NULL: nothing */
     void *extra;
 };
 
 /* The value of an argument of the query; NULL: it was not given. */
-const char *visit_argument(const struct visit *visit, const char *name);
+const char *request_argument(const struct http_request *request, const char *name);
 
-/* The body, which is to be a JSON object. NULL: it is none, and the visit has its answer. */
-json_t *visit_json(struct visit *visit);
+/* The body, which is to be a JSON object. NULL: it is none, and the request has its answer. */
+json_t *request_json(struct http_request *request);
 
 /* Answers, each once. The blob is taken. */
-void visit_answer(struct visit *visit, const struct reply *reply, struct blob *blob_take);
+void request_answer(struct http_request *request, const struct reply *reply, struct blob *blob_take);
 /* The bytes stay where they are. */
-void visit_answer_bytes(struct visit *visit, const struct reply *reply, const void *bytes, size_t size);
+void request_answer_bytes(struct http_request *request, const struct reply *reply, const void *bytes, size_t size);
 /* From `more`. size UINT64_MAX: not known, the end of the connection is the end. */
-void visit_answer_more(struct visit *visit, const struct reply *reply, uint64_t size, visit_more_fn *more);
-void visit_answer_json(struct visit *visit, int status, json_t *json_take);
+void request_answer_more(struct http_request *request, const struct reply *reply, uint64_t size, request_more_fn *more);
+void request_answer_json(struct http_request *request, int status, json_t *json_take);
 /* The same with a tag: 304 for who has it already. */
-void visit_answer_tagged(struct visit *visit, int status, const char *tag, struct blob *blob_take);
-void visit_answer_json_tagged(struct visit *visit, json_t *json_take);
+void request_answer_tagged(struct http_request *request, int status, const char *tag, struct blob *blob_take);
+void request_answer_json_tagged(struct http_request *request, json_t *json_take);
 /* {"error": {"kind": , "text": }}; the text is one line: what, and what to do. */
-void visit_answer_error(struct visit *visit, int status, const char *kind, const char *format, ...)
+void request_answer_error(struct http_request *request, int status, const char *kind, const char *format, ...)
     __attribute__((format(printf, 4, 5)));
-void visit_answer_nothing(struct visit *visit); /* 204 */
+void request_answer_nothing(struct http_request *request); /* 204 */
 
 /* May who asks be told more? For answers without an end: a session may end before. */
-bool visit_is_let_in(const struct visit *visit);
+bool request_is_let_in(const struct http_request *request);
 
 /* There is more of the answer. */
-void visit_more(struct visit *visit);
+void request_more(struct http_request *request);
 
 /* The protocol "http". */
 int on_http(struct lws *wsi, enum lws_callback_reasons reason, void *user, void *in, size_t len);
@@ -134,7 +135,7 @@ struct route {
     const char *path; /* relative; `*` is a part, `**` all parts that are left */
     enum method method;
     unsigned right; /* enum right; 0: no session is needed */
-    void (*answer)(struct visit *visit);
+    void (*answer)(struct http_request *request);
     const char *asks;      /* what is asked for the answer: a command of scry, or a question to scry-view */
     const char *arguments; /* of the query, separated by blanks */
     bool body;             /* takes the body by itself, as it comes: `answer` is called before */
@@ -144,11 +145,11 @@ extern const size_t route_count;
 const char *method_name(enum method method);
 
 /* What this room answers itself: who one is, the ways in, the pages. */
-void answer_session_get(struct visit *visit); /* session.c */
-void answer_session_post(struct visit *visit);
-void answer_session_delete(struct visit *visit);
-void answer_links_post(struct visit *visit);
-void answer_page(struct visit *visit); /* pages.c */
+void answer_session_get(struct http_request *request); /* session.c */
+void answer_session_post(struct http_request *request);
+void answer_session_delete(struct http_request *request);
+void answer_links_post(struct http_request *request);
+void answer_page(struct http_request *request); /* pages.c */
 
 /* The files of the pages, inside the program. The build of src/web/ui makes the table, sorted by path in the order of strcmp.
  * Without node it is one page that says what to do (pages.c). */
