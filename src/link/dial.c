@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The end that dials: the names of ways to another machine, a connection made step by step, and link_run, which makes another
+ * The end that dials: the names of endpoints on another machine, a connection made step by step, and link_run, which makes another
  * one when it breaks.
  */
 
@@ -39,7 +39,7 @@ static bool is_name(const char *text, const char *more)
 }
 
 /* HOST, HOST:PORT, [ADDRESS], [ADDRESS]:PORT; an address with several colons and without brackets has no port. */
-static int way_take_host(char *text, struct link_way *way, const char *whole, struct err *err)
+static int endpoint_take_host(char *text, struct link_endpoint *endpoint, const char *whole, struct err *err)
 {
     char *port = NULL, *close = text[0] == '[' ? strchr(text, ']') : NULL;
     if (close && (close[1] == ':' || !close[1])) {
@@ -52,53 +52,53 @@ static int way_take_host(char *text, struct link_way *way, const char *whole, st
     }
     if (!is_name(text, ":%"))
         return err_set(err, -EINVAL, "%s: \"%s\" is no name or address of a host", whole, text);
-    snprintf(way->host, sizeof way->host, "%s", text);
+    snprintf(endpoint->host, sizeof endpoint->host, "%s", text);
     if (!port)
         return 0;
     char *end;
     unsigned long number = strtoul(port, &end, 10);
     if (*port < '0' || *port > '9' || *end || !number || number > 65535)
         return err_set(err, -EINVAL, "%s: a port is a number from 1 to 65535, not \"%s\"", whole, port);
-    way->port = (uint16_t)number;
+    endpoint->port = (uint16_t)number;
     return 0;
 }
 
-static int way_take_ssh(char *text, struct link_way *way, const char *whole, struct err *err)
+static int endpoint_take_ssh(char *text, struct link_endpoint *endpoint, const char *whole, struct err *err)
 {
     char *at = strrchr(text, '@');
-    way->kind = LINK_SSH;
+    endpoint->kind = LINK_SSH;
     if (at) {
         *at = 0;
         if (strchr(text, ':')) /* the error must not show it */
             return err_set(err, -EINVAL, "the name of a node has no password: give ssh a key (ssh-copy-id)");
         if (!is_name(text, "+@"))
             return err_set(err, -EINVAL, "%s: \"%s\" is no name of a user", whole, text);
-        snprintf(way->user, sizeof way->user, "%s", text);
+        snprintf(endpoint->user, sizeof endpoint->user, "%s", text);
         text = at + 1;
     }
-    return way_take_host(text, way, whole, err);
+    return endpoint_take_host(text, endpoint, whole, err);
 }
 
-static int way_take_tls(char *text, struct link_way *way, const char *whole, struct err *err)
+static int endpoint_take_tls(char *text, struct link_endpoint *endpoint, const char *whole, struct err *err)
 {
     char *job = strchr(text, '/');
-    way->kind = LINK_TLS;
+    endpoint->kind = LINK_TLS;
     if (job) {
         *job++ = 0;
         if (strchr(job, '/') || job[0] == '.')
             return err_set(err, -EINVAL, "%s: \"%s\" is no id or name of a job", whole, job);
-        snprintf(way->job, sizeof way->job, "%s", job);
+        snprintf(endpoint->job, sizeof endpoint->job, "%s", job);
     }
-    int code = way_take_host(text, way, whole, err);
-    if (code == 0 && !way->port)
+    int code = endpoint_take_host(text, endpoint, whole, err);
+    if (code == 0 && !endpoint->port)
         code =
             err_set(err, -EINVAL, "%s: a port is missing: tls://HOST:PORT, as `scry monitor --listen` has it", whole);
     return code;
 }
 
-static int way_begin(const char *text, char copy[LINK_NAME], struct link_way *way, struct err *err)
+static int endpoint_begin(const char *text, char copy[LINK_NAME], struct link_endpoint *endpoint, struct err *err)
 {
-    *way = (struct link_way){.kind = LINK_SSH};
+    *endpoint = (struct link_endpoint){.kind = LINK_SSH};
     if (!*text)
         return err_set(err, -EINVAL,
                        "the name of a node is missing: HOST, USER@HOST, ssh://HOST:PORT or tls://HOST:PORT");
@@ -108,44 +108,45 @@ static int way_begin(const char *text, char copy[LINK_NAME], struct link_way *wa
         if (*c < ' ' || *c == 127) /* as a signed char also what is no ASCII */
             return err_set(err, -EINVAL, "the name of a node is made of letters, digits, dots and dashes");
     snprintf(copy, LINK_NAME, "%s", text);
-    snprintf(way->shown, sizeof way->shown, "%s", text);
+    snprintf(endpoint->shown, sizeof endpoint->shown, "%s", text);
     return 0;
 }
 
-int link_way_parse(const char *text, struct link_way *ret_way, struct err *err)
+int link_endpoint_parse(const char *text, struct link_endpoint *ret_endpoint, struct err *err)
 {
     char copy[LINK_NAME];
-    int code = way_begin(text, copy, ret_way, err);
+    int code = endpoint_begin(text, copy, ret_endpoint, err);
     if (code < 0)
         return code;
     if (strncmp(text, "tls://", 6) == 0)
-        return way_take_tls(copy + 6, ret_way, text, err);
+        return endpoint_take_tls(copy + 6, ret_endpoint, text, err);
     if (strncmp(text, "ssh://", 6) != 0)
         return err_set(err, -EINVAL, "\"%s\" is no way to another machine: tls://HOST:PORT or ssh://[USER@]HOST[:PORT]",
                        text);
     size_t len = strlen(copy);
     if (len && copy[len - 1] == '/')
         copy[len - 1] = 0;
-    return way_take_ssh(copy + 6, ret_way, text, err);
+    return endpoint_take_ssh(copy + 6, ret_endpoint, text, err);
 }
 
-int link_way_node(const char *text, struct link_way *ret_way, struct err *err)
+int link_endpoint_node(const char *text, struct link_endpoint *ret_endpoint, struct err *err)
 {
     char copy[LINK_NAME];
     if (strstr(text, "://"))
-        return link_way_parse(text, ret_way, err);
-    int code = way_begin(text, copy, ret_way, err);
+        return link_endpoint_parse(text, ret_endpoint, err);
+    int code = endpoint_begin(text, copy, ret_endpoint, err);
     if (code == 0)
-        code = way_take_ssh(copy, ret_way, text, err);
-    return code == 0 && ret_way->port ? err_set(err, -EINVAL, "%s: a host with a port is written ssh://HOST:PORT", text)
-                                      : code;
+        code = endpoint_take_ssh(copy, ret_endpoint, text, err);
+    return code == 0 && ret_endpoint->port
+               ? err_set(err, -EINVAL, "%s: a host with a port is written ssh://HOST:PORT", text)
+               : code;
 }
 
 /* ---- a connection, step by step ---- */
 
-void dialler_init(struct dialler *dialler, const struct link_way *way)
+void dialler_init(struct dialler *dialler, const struct link_endpoint *endpoint)
 {
-    *dialler = (struct dialler){.way = way, .fd = -1};
+    *dialler = (struct dialler){.endpoint = endpoint, .fd = -1};
 }
 
 void dialler_stop(struct dialler *dialler)
@@ -167,22 +168,22 @@ void dialler_done(struct dialler *dialler)
 
 static int dialler_look_up(struct dialler *dialler, struct err *err)
 {
-    const struct link_way *way = dialler->way;
+    const struct link_endpoint *endpoint = dialler->endpoint;
     struct addrinfo hints = {.ai_socktype = SOCK_STREAM, .ai_flags = AI_ADDRCONFIG | AI_NUMERICSERV};
     char service[8];
     if (dialler->addresses)
         return 0;
-    snprintf(service, sizeof service, "%u", way->port);
-    int failed = getaddrinfo(way->host, service, &hints, &dialler->addresses);
+    snprintf(service, sizeof service, "%u", endpoint->port);
+    int failed = getaddrinfo(endpoint->host, service, &hints, &dialler->addresses);
     if (failed == EAI_NONAME ||
         failed == EAI_ADDRFAMILY) { /* an address of a kind that this machine has only on loopback */
         hints.ai_flags = AI_NUMERICSERV;
-        failed = getaddrinfo(way->host, service, &hints, &dialler->addresses);
+        failed = getaddrinfo(endpoint->host, service, &hints, &dialler->addresses);
     }
     if (!failed)
         return 0;
     dialler->addresses = NULL;
-    return err_set(err, -ENOENT, "%s: there is no host of this name: %s", way->host, gai_strerror(failed));
+    return err_set(err, -ENOENT, "%s: there is no host of this name: %s", endpoint->host, gai_strerror(failed));
 }
 
 /* Begins with the address `at`. 0 or -errno. */
@@ -209,13 +210,15 @@ static int address_result(const struct dialler *dialler)
     return getsockopt(dialler->fd, SOL_SOCKET, SO_ERROR, &error, &len) < 0 ? -errno : -error;
 }
 
-static int address_error(const struct link_way *way, int code, struct err *err)
+static int address_error(const struct link_endpoint *endpoint, int code, struct err *err)
 {
     if (code == -ECONNREFUSED)
-        return err_set(err, code, "%s: nobody listens at port %u: `scry monitor --listen` there", way->host, way->port);
+        return err_set(err, code, "%s: nobody listens at port %u: `scry monitor --listen` there", endpoint->host,
+                       endpoint->port);
     if (code == -ETIMEDOUT)
-        return err_set(err, code, "%s: it does not answer at port %u (%d s)", way->host, way->port, LINK_DIAL_SECONDS);
-    return err_errno(err, code, "%s, port %u", way->host, way->port);
+        return err_set(err, code, "%s: it does not answer at port %u (%d s)", endpoint->host, endpoint->port,
+                       LINK_DIAL_SECONDS);
+    return err_errno(err, code, "%s, port %u", endpoint->host, endpoint->port);
 }
 
 /* One address after the other, until one is connected. */
@@ -231,7 +234,7 @@ static int dialler_step_socket(struct dialler *dialler, struct err *err)
         dialler->fd = -1;
         dialler->at = dialler->at->ai_next;
         if (!dialler->at || clock_now_ns() >= dialler->until_ns)
-            return address_error(dialler->way, code, err);
+            return address_error(dialler->endpoint, code, err);
     }
 }
 
@@ -239,15 +242,15 @@ static int dialler_step_socket(struct dialler *dialler, struct err *err)
 static int dialler_make_tls(struct dialler *dialler, struct err *err)
 {
     static struct key *key;
-    if (dialler->way->secret)
-        return tls_new_shared(&dialler->tls, dialler->way->secret, false, err);
+    if (dialler->endpoint->secret)
+        return tls_new_shared(&dialler->tls, dialler->endpoint->secret, false, err);
     int code = key ? 0 : key_own(&key, err);
     return code == 0 ? tls_new(&dialler->tls, key, false, err) : code;
 }
 
 static int dialler_step_tls(struct dialler *dialler, struct err *err)
 {
-    const struct link_way *way = dialler->way;
+    const struct link_endpoint *endpoint = dialler->endpoint;
     struct err why = {0};
     int code = 0;
     if (!dialler->transport) {
@@ -260,7 +263,9 @@ static int dialler_step_tls(struct dialler *dialler, struct err *err)
         code = transport_shake(dialler->transport, &why);
     if (code == -EAGAIN && clock_now_ns() >= dialler->until_ns)
         code = err_set(&why, -ETIMEDOUT, "it does not answer");
-    return code == 0 || code == -EAGAIN ? code : err_set(err, code, "%s, port %u: %s", way->host, way->port, why.text);
+    return code == 0 || code == -EAGAIN
+               ? code
+               : err_set(err, code, "%s, port %u: %s", endpoint->host, endpoint->port, why.text);
 }
 
 static int dialler_begin(struct dialler *dialler, struct err *err)
@@ -276,9 +281,9 @@ static int dialler_begin(struct dialler *dialler, struct err *err)
 int dialler_step(struct dialler *dialler, struct transport **ret_transport, struct dialler_wait *ret_wait,
                  struct err *err)
 {
-    const struct link_way *way = dialler->way;
-    if (way->kind == LINK_SSH)
-        return link_over_ssh(way, way->remote ? way->remote : link_remote_command(), ret_transport, err);
+    const struct link_endpoint *endpoint = dialler->endpoint;
+    if (endpoint->kind == LINK_SSH)
+        return link_over_ssh(endpoint, endpoint->remote ? endpoint->remote : link_remote_command(), ret_transport, err);
     int code = dialler->at || dialler->transport ? 0 : dialler_begin(dialler, err);
     if (code == 0 && dialler->at) {
         code = dialler_step_socket(dialler, err);
@@ -314,7 +319,7 @@ static const uint64_t GREETING_NS = LINK_GREETING_SECONDS * (uint64_t)NS_PER_SEC
 
 struct runner {
     struct loop *loop;
-    const struct link_way *way;
+    const struct link_endpoint *endpoint;
     struct end end;
     struct dialler dialler;
     struct transport *transport; /* on which the other end has not said hello yet */
@@ -347,7 +352,7 @@ static void runner_give_up(struct runner *runner, const struct err *err)
 {
     struct end *end = &runner->end;
     runner->status = 1;
-    if (runner->way->secret) /* what is there is a monitor, which did not ask */
+    if (runner->endpoint->secret) /* what is there is a monitor, which did not ask */
         log_error("%s", err->text);
     else if (end->local >= 0 && !end->to_local.len && frame_edges_between(&end->edges))
         link_refuse(end->local, err);
@@ -367,7 +372,7 @@ static void runner_drop_transport(struct runner *runner)
 /* Before there is a session: whether to try again. *why is what to say, if not. */
 static bool runner_mends(struct runner *runner, struct err *why)
 {
-    const struct link_first *first = runner->way->first;
+    const struct link_first *first = runner->endpoint->first;
     uint16_t random = 0;
     if (why->code == -EBUSY && runner->crowded++ < CROWDED_TRIES) {
         (void)!getrandom(&random, sizeof random, 0); /* those who came together do not come back together */
@@ -397,8 +402,8 @@ static void runner_failed(struct runner *runner, const struct err *why)
             runner_give_up(runner, &said);
     } else if (now - runner->lost_ns > time_hasten(LEASE_NS)) {
         struct err err;
-        err_set(&err, -ETIMEDOUT, "the connection to %s was lost %d s ago: %s", runner->way->shown, LINK_LEASE_SECONDS,
-                why->text);
+        err_set(&err, -ETIMEDOUT, "the connection to %s was lost %d s ago: %s", runner->endpoint->shown,
+                LINK_LEASE_SECONDS, why->text);
         runner_give_up(runner, &err);
     } else {
         loop_set_timer(runner->timer, runner->wait_ns, 0);
@@ -418,8 +423,8 @@ static void runner_greeted(struct runner *runner, size_t took)
     runner->in = BUF_INIT;
     loop_remove(runner->source);
     runner->source = NULL;
-    if (!runner->answered && runner->way->first)
-        runner->way->first->begun(runner->way->first->ctx);
+    if (!runner->answered && runner->endpoint->first)
+        runner->endpoint->first->begun(runner->endpoint->first->ctx);
     runner->answered = true;
     runner->up_ns = clock_now_ns();
     runner->passed = messages_passed(runner);
@@ -440,14 +445,14 @@ static void runner_take_hello(struct runner *runner)
     if (took == 0)
         return;
     if (took < 0)
-        err_set(&err, -EPROTO, "%s: what answers there is no link of scry", runner->way->shown);
+        err_set(&err, -EPROTO, "%s: what answers there is no link of scry", runner->endpoint->shown);
     else if (hello.version != HELLO_VERSION)
         err_set(&err, -EINVAL,
                 "%s: its scry %s speaks version %u of the link, this one (" SCRY_VERSION
                 ") version %d: install the same",
-                runner->way->shown, hello.text, hello.version, HELLO_VERSION);
+                runner->endpoint->shown, hello.text, hello.version, HELLO_VERSION);
     else if (memcmp(hello.session, runner->end.channel.session, CHANNEL_SESSION) != 0)
-        err_set(&err, -EPROTO, "%s: what answers there means another session", runner->way->shown);
+        err_set(&err, -EPROTO, "%s: what answers there means another session", runner->endpoint->shown);
     else {
         runner_greeted(runner, (size_t)took);
         return;
@@ -476,7 +481,7 @@ static void on_greeting(void *ctx, int fd, uint32_t events)
         if (got == -EAGAIN)
             break;
         if (got <= 0) {
-            err_set(&err, why.code ? why.code : -ECONNRESET, "%s: %s", runner->way->shown,
+            err_set(&err, why.code ? why.code : -ECONNRESET, "%s: %s", runner->endpoint->shown,
                     why.code ? why.text : "it closed the connection without a word");
             transport_why(runner->transport, &err);
             runner_failed(runner, &err);
@@ -493,7 +498,7 @@ static int runner_say_hello(struct runner *runner)
 {
     struct hello hello = {.version = HELLO_VERSION, .flags = runner->answered ? HELLO_RESUME : 0};
     memcpy(hello.session, runner->end.channel.session, CHANNEL_SESSION);
-    snprintf(hello.text, sizeof hello.text, "%s", runner->way->job);
+    snprintf(hello.text, sizeof hello.text, "%s", runner->endpoint->job);
     buf_clear(&runner->hello);
     hello_put(&runner->hello, &hello);
     runner->sent = 0;
@@ -540,7 +545,7 @@ static void on_timer(void *ctx)
         runner_dial(runner);
         return;
     }
-    err_set(&err, -ETIMEDOUT, "%s: it does not answer (%d s)", runner->way->shown, LINK_GREETING_SECONDS);
+    err_set(&err, -ETIMEDOUT, "%s: it does not answer (%d s)", runner->endpoint->shown, LINK_GREETING_SECONDS);
     runner_failed(runner, &err);
 }
 
@@ -565,13 +570,13 @@ static void on_over(void *ctx, const char *why)
     loop_stop(runner->loop);
 }
 
-int link_run(const struct link_way *way, int fd)
+int link_run(const struct link_endpoint *endpoint, int fd)
 {
     static const struct end_events events = {.lost = on_lost, .over = on_over};
-    struct runner runner = {.way = way, .wait_ns = LINK_FIRST_NS};
+    struct runner runner = {.endpoint = endpoint, .wait_ns = LINK_FIRST_NS};
     uint8_t session[CHANNEL_SESSION];
     struct err err;
-    dialler_init(&runner.dialler, way);
+    dialler_init(&runner.dialler, endpoint);
     int code = getrandom(session, sizeof session, 0) == sizeof session ? loop_new(&runner.loop) : -EIO;
     if (code < 0) {
         err_errno(&err, code, "the link cannot begin");

@@ -13,7 +13,7 @@
  *
  *     transport.h   a connection: TLS, or the socket of ssh or of scry-link bridge
  *     end.h         one end of a session, which outlives its connections (wire/channel.h)
- *     this          dial.c: the ways to the other end; serve.c: who comes; node.c: nodes by their names; main.c: the program
+ *     this          dial.c: endpoints, and the connection to the other end; serve.c: who comes; node.c: nodes by their names; main.c: the program
  */
 #ifndef SCRY_LINK_LINK_H
 #define SCRY_LINK_LINK_H
@@ -39,7 +39,7 @@ struct link_first {
 };
 
 /* How to reach the other end. */
-struct link_way {
+struct link_endpoint {
     enum link_kind kind;
     char host[LINK_NAME]; /* a name or an address, without brackets */
     char user[LINK_NAME]; /* of ssh; "": as its configuration says */
@@ -53,9 +53,9 @@ struct link_way {
 
 /* Takes a name apart: tls://, ssh://. -EINVAL with err. A host or user that begins
  * with '-', or has other characters than names and addresses have, is refused: they become arguments of ssh. */
-int link_way_parse(const char *text, struct link_way *ret_way, struct err *err);
+int link_endpoint_parse(const char *text, struct link_endpoint *ret_endpoint, struct err *err);
 /* The same, or USER@HOST or HOST, as ssh takes it. */
-int link_way_node(const char *text, struct link_way *ret_way, struct err *err);
+int link_endpoint_node(const char *text, struct link_endpoint *ret_endpoint, struct err *err);
 
 /*
  * A connection to the other end, made within LINK_DIAL_SECONDS, step by step: whoever has more to do waits for the descriptor
@@ -64,13 +64,13 @@ int link_way_node(const char *text, struct link_way *ret_way, struct err *err);
  */
 
 struct dialler {
-    const struct link_way *way;     /* borrowed */
-    struct addrinfo *addresses;     /* NULL: not looked up yet */
-    const struct addrinfo *at;      /* the one that is tried; NULL: nothing is under way, or `transport` is */
-    int fd;                         /* that connects */
-    struct tls *tls;                /* until the transport has it */
-    struct transport *transport;    /* that greets in TLS */
-    uint64_t at_until_ns, until_ns; /* for this address, and for all */
+    const struct link_endpoint *endpoint; /* borrowed */
+    struct addrinfo *addresses;           /* NULL: not looked up yet */
+    const struct addrinfo *at;            /* the one that is tried; NULL: nothing is under way, or `transport` is */
+    int fd;                               /* that connects */
+    struct tls *tls;                      /* until the transport has it */
+    struct transport *transport;          /* that greets in TLS */
+    uint64_t at_until_ns, until_ns;       /* for this address, and for all */
 };
 
 /* What to wait for until the next step. */
@@ -80,7 +80,7 @@ struct dialler_wait {
     uint64_t until_ns;
 };
 
-void dialler_init(struct dialler *dialler, const struct link_way *way);
+void dialler_init(struct dialler *dialler, const struct link_endpoint *endpoint);
 void dialler_done(struct dialler *dialler);
 /* Gives up what is under way. */
 void dialler_stop(struct dialler *dialler);
@@ -93,13 +93,14 @@ int dialler_connect(struct dialler *dialler, struct transport **ret_transport, s
 
 /* Starts ssh with the command there; its streams are the connection. An error of ssh's own comes as the transport's
  * (transport_why): unknown host, key that has changed, refused, no such program. */
-int link_over_ssh(const struct link_way *way, const char *command, struct transport **ret_transport, struct err *err);
+int link_over_ssh(const struct link_endpoint *endpoint, const char *command, struct transport **ret_transport,
+                  struct err *err);
 /* What is executed there: finds scry in the places where it may be, and becomes `scry-link bridge` (node.c). */
 const char *link_remote_command(void);
 
 /* Carries what comes from fd to the other end and back, until one of both closes; dials again when the connection
  * breaks. What cannot be done is said on fd by FRAME_GOODBYE. Returns an exit status. fd is closed. */
-int link_run(const struct link_way *way, int fd);
+int link_run(const struct link_endpoint *endpoint, int fd);
 /* Says why on fd, as a monitor does. Returns 1. */
 int link_refuse(int fd, const struct err *err);
 

@@ -2,7 +2,7 @@
 /*
  * scry-link COMMAND: carries the connections of tools and monitors between machines (link/link.h).
  *
- *     connect   for a tool: standard input is a socket of libomis, and the way its first line
+ *     connect   for a tool: standard input is a socket of libomis, and the other end its first line
  *     node      for a monitor: standard input is a socket, and the name of the node that it leads to an argument
  *     beside    the other end, for the monitor that has started it: ends with standard input
  *     look      for scry doctor: prints whether a node can be reached, and what is there
@@ -164,7 +164,7 @@ static int hex_digit(char c)
 }
 
 /* Of SCRY_JOIN: tls://HOST:PORT#SECRET. The error does not show it. */
-static int join_parse(const char *text, struct link_way *ret_way, uint8_t secret[TLS_SECRET], struct err *err)
+static int join_parse(const char *text, struct link_endpoint *ret_endpoint, uint8_t secret[TLS_SECRET], struct err *err)
 {
     char url[LINK_NAME];
     const char *at = strchr(text, '#');
@@ -179,17 +179,17 @@ static int join_parse(const char *text, struct link_way *ret_way, uint8_t secret
     if (code < 0) /* without the text, which may be nearly right */
         return err_set(err, code, "SCRY_JOIN is not what `scry link await` has printed: tls://HOST:PORT#SECRET");
     snprintf(url, sizeof url, "%.*s", (int)len, text);
-    code = link_way_parse(url, ret_way, err);
-    if (code == 0 && ret_way->kind != LINK_TLS)
+    code = link_endpoint_parse(url, ret_endpoint, err);
+    if (code == 0 && ret_endpoint->kind != LINK_TLS)
         code = err_set(err, -EINVAL, "SCRY_JOIN begins with tls://");
     return code;
 }
 
 /* One of the ranks on a machine does it for all. The lock is held as long as the process lives. */
-static int join_lock(const char *dir, const struct link_way *way, struct err *err)
+static int join_lock(const char *dir, const struct link_endpoint *endpoint, struct err *err)
 {
     char path[PATH_MAX + LINK_NAME + 32];
-    snprintf(path, sizeof path, "%s/join-%s-%u.lock", dir, way->host, way->port);
+    snprintf(path, sizeof path, "%s/join-%s-%u.lock", dir, endpoint->host, endpoint->port);
     int fd = file_open_own(AT_FDCWD, path, O_RDWR | O_CREAT);
     if (fd < 0)
         return err_errno(err, fd, "cannot open %s", path);
@@ -214,20 +214,20 @@ static void join_detach(const char *dir)
 static int join(const char *text)
 {
     static uint8_t secret[TLS_SECRET];
-    struct link_way way;
+    struct link_endpoint endpoint;
     char dir[PATH_MAX];
     struct err err;
-    int code = join_parse(text, &way, secret, &err);
+    int code = join_parse(text, &endpoint, secret, &err);
     if (code == 0)
         code = dirs_runtime(dir, sizeof dir, &err);
-    int lock = code < 0 ? code : join_lock(dir, &way, &err);
+    int lock = code < 0 ? code : join_lock(dir, &endpoint, &err);
     if (lock == -EWOULDBLOCK)
         return 0;
     if (lock < 0) {
         log_error("%s", err.text);
         return 1;
     }
-    way.secret = secret;
+    endpoint.secret = secret;
     pid_t pid = fork();
     if (pid != 0)
         return pid < 0;
@@ -239,7 +239,7 @@ static int join(const char *text)
         log_error("%s", err.text);
         return 1;
     }
-    return link_run(&way, fd);
+    return link_run(&endpoint, fd);
 }
 
 /* ---- the commands ---- */
@@ -249,15 +249,15 @@ enum { EXIT_USAGE = 2 };
 static int cmd_connect(int argc, char **argv)
 {
     char line[LINK_NAME + 1] = "";
-    struct link_way way;
+    struct link_endpoint endpoint;
     struct err err;
     (void)argc;
     (void)argv;
     if (fork() > 0) /* the tool that started it has no child of ours to wait for */
         _exit(0);
-    int code = line_read(line, sizeof line) ? link_way_parse(line, &way, &err)
+    int code = line_read(line, sizeof line) ? link_endpoint_parse(line, &endpoint, &err)
                                             : err_set(&err, -EINVAL, "the name of the other end is too long");
-    return code < 0 ? link_refuse(STDIN_FILENO, &err) : link_run(&way, STDIN_FILENO);
+    return code < 0 ? link_refuse(STDIN_FILENO, &err) : link_run(&endpoint, STDIN_FILENO);
 }
 
 static int cmd_node(int argc, char **argv)

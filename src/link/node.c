@@ -433,12 +433,12 @@ static int talk_receive(struct transport *transport, struct buf *said, struct er
 /* Executes a script below there and hands out each line that it says behind `beginning`, until line() returns
  * anything but 0, or ssh ends, or SECONDS have passed without a word. What line() appends to *answer is sent. Returns what
  * line() returned, or -errno with err. */
-static int node_talk(const struct link_way *way, const char *script, const char *beginning, unsigned seconds,
+static int node_talk(const struct link_endpoint *endpoint, const char *script, const char *beginning, unsigned seconds,
                      node_line_fn *line, void *ctx, struct err *err)
 {
     _cleanup_(transport_freep) struct transport *transport = NULL;
     _cleanup_(buf_done) struct buf said = BUF_INIT, answer = BUF_INIT;
-    int code = link_over_ssh(way, script, &transport, err);
+    int code = link_over_ssh(endpoint, script, &transport, err);
     uint64_t until = clock_now_ns() + seconds * (uint64_t)NS_PER_SECOND;
     while (code == 0) {
         size_t unsent = answer.len;
@@ -446,7 +446,7 @@ static int node_talk(const struct link_way *way, const char *script, const char 
         if (!ready && clock_now_ns() < until)
             continue;
         if (!ready)
-            return err_set(err, -ETIMEDOUT, "%s: it said nothing for %u s", way->shown, seconds);
+            return err_set(err, -ETIMEDOUT, "%s: it said nothing for %u s", endpoint->shown, seconds);
         if (ready & POLLOUT)
             (void)talk_send(transport, &answer, NULL); /* why it has ended is said by what is read */
         int got = ready & ~POLLOUT ? talk_receive(transport, &said, err) : 0;
@@ -503,21 +503,21 @@ static int on_copy_line(void *ctx, char *line, struct buf *answer, struct err *e
 }
 
 /* 0: it is there now, and its programs can be loaded. Else -errno with one line for people. */
-static int node_copy(const struct link_way *way, const struct parcel *parcel, struct err *err)
+static int node_copy(const struct link_endpoint *endpoint, const struct parcel *parcel, struct err *err)
 {
     _cleanup_(buf_done) struct buf script = BUF_INIT;
-    struct copying copying = {.parcel = parcel, .host = way->shown};
+    struct copying copying = {.parcel = parcel, .host = endpoint->shown};
     node_script_copy(&script, parcel->id);
     if (script.failed)
         return err_set(err, -ENOMEM, "out of memory");
-    int code = node_talk(way, script.data, NODE_SCRIPT_COPY, NODE_COPY_SECONDS, on_copy_line, &copying, err);
+    int code = node_talk(endpoint, script.data, NODE_SCRIPT_COPY, NODE_COPY_SECONDS, on_copy_line, &copying, err);
     return code == DONE ? 0 : code;
 }
 
 /* ---- scry-link look NAME: can a node be reached, and what is there? `scry doctor --node` shows it ---- */
 
 struct look {
-    const struct link_way *way;
+    const struct link_endpoint *endpoint;
     const char *name;
     uint64_t begun_ns;
     bool link, monitor; /* it has scry-link; a monitor runs */
@@ -671,7 +671,7 @@ static int look_by_ssh(struct look *look, struct err *err)
     node_script_look(&script, code == 0 ? parcel->id : "-", here);
     if (script.failed)
         return err_set(err, -ENOMEM, "out of memory");
-    code = node_talk(look->way, script.data, NODE_SCRIPT_LOOK, NODE_LOOK_SECONDS, on_look_line, look, err);
+    code = node_talk(look->endpoint, script.data, NODE_SCRIPT_LOOK, NODE_LOOK_SECONDS, on_look_line, look, err);
     if (code == DONE)
         look_conclude(look);
     return code;
@@ -679,22 +679,22 @@ static int look_by_ssh(struct look *look, struct err *err)
 
 int node_look(const char *name)
 {
-    struct link_way way;
+    struct link_endpoint endpoint;
     struct err err = {0};
     _cleanup_(transport_freep) struct transport *transport = NULL;
     struct dialler dialler;
-    struct look look = {.way = &way, .name = name, .begun_ns = clock_now_ns()};
-    dialler_init(&dialler, &way);
-    if (link_way_node(name, &way, &err) < 0) {
+    struct look look = {.endpoint = &endpoint, .name = name, .begun_ns = clock_now_ns()};
+    dialler_init(&dialler, &endpoint);
+    if (link_endpoint_node(name, &endpoint, &err) < 0) {
         finding_print("fail", "name", "%s", err.text);
-    } else if (way.kind == LINK_SSH) {
+    } else if (endpoint.kind == LINK_SSH) {
         if (look_by_ssh(&look, &err) < 0)
             finding_print("fail", "ssh", "%s", err.text);
     } else if (dialler_connect(&dialler, &transport, &err) < 0) {
         finding_print("fail", "tls", "%s", err.text);
     } else {
         finding_print("ok", "tls", "%s answers within %.1f s, takes the key here, and has one of the same user",
-                      way.shown, (double)(clock_now_ns() - look.begun_ns) / 1e9);
+                      endpoint.shown, (double)(clock_now_ns() - look.begun_ns) / 1e9);
     }
     dialler_done(&dialler);
     return 0;
@@ -715,7 +715,7 @@ const char *link_remote_command(void)
 }
 
 struct node {
-    struct link_way way;
+    struct link_endpoint endpoint;
     int place; /* at the gate; -1: none */
 };
 
@@ -727,18 +727,18 @@ static void leave_gate(void *ctx)
     node->place = -1;
 }
 
-static int node_put(const struct link_way *way, struct err *err)
+static int node_put(const struct link_endpoint *endpoint, struct err *err)
 {
     _cleanup_(parcel_freep) struct parcel *parcel = NULL;
     int code = parcel_find(&parcel, err);
-    return code < 0 ? code : node_copy(way, parcel, err);
+    return code < 0 ? code : node_copy(endpoint, parcel, err);
 }
 
 static int on_missing(void *ctx, struct err *err)
 {
     const struct node *node = ctx;
     const char *may = getenv("SCRY_COPY");
-    return may && strcmp(may, "yes") == 0 ? node_put(&node->way, err) : err->code;
+    return may && strcmp(may, "yes") == 0 ? node_put(&node->endpoint, err) : err->code;
 }
 
 int node_run(const char *name, int fd)
@@ -746,27 +746,27 @@ int node_run(const char *name, int fd)
     struct node node = {.place = -1};
     const struct link_first first = {.missing = on_missing, .begun = leave_gate, .ctx = &node};
     struct err err;
-    if (link_way_node(name, &node.way, &err) < 0)
+    if (link_endpoint_node(name, &node.endpoint, &err) < 0)
         return link_refuse(fd, &err);
-    node.way.first = &first;
-    if (node.way.kind == LINK_SSH)
+    node.endpoint.first = &first;
+    if (node.endpoint.kind == LINK_SSH)
         node.place = gate_enter(fd);
     if (node.place == -EPIPE)
         return 1;
-    int status = link_run(&node.way, fd);
+    int status = link_run(&node.endpoint, fd);
     leave_gate(&node);
     return status;
 }
 
 int node_install(const char *name)
 {
-    struct link_way way;
+    struct link_endpoint endpoint;
     struct err err;
-    int code = link_way_node(name, &way, &err);
-    if (code == 0 && way.kind != LINK_SSH)
+    int code = link_endpoint_node(name, &endpoint, &err);
+    if (code == 0 && endpoint.kind != LINK_SSH)
         code = err_set(&err, -EINVAL, "%s: scry is copied by ssh: write HOST, USER@HOST or ssh://HOST:PORT", name);
     if (code == 0)
-        code = node_put(&way, &err);
+        code = node_put(&endpoint, &err);
     if (code < 0)
         log_error("%s", err.text);
     return code < 0 ? 1 : 0;

@@ -813,14 +813,14 @@ static int listen_address(const struct addrinfo *address)
 static int listen_at(struct serve *serve, const char *text, struct err *err)
 {
     struct addrinfo hints = {.ai_socktype = SOCK_STREAM, .ai_flags = AI_PASSIVE | AI_NUMERICSERV}, *list;
-    struct link_way way;
+    struct link_endpoint endpoint;
     char url[LINK_NAME], service[8];
     bool all = strncmp(text, "*:", 2) == 0;
     if ((size_t)snprintf(url, sizeof url, "tls://%s%s", all ? "all" : "", all ? text + 1 : text) >= sizeof url ||
-        strchr(text, '/') || link_way_parse(url, &way, err) < 0)
+        strchr(text, '/') || link_endpoint_parse(url, &endpoint, err) < 0)
         return err_set(err, -EINVAL, "--listen expects HOST:PORT, [ADDRESS]:PORT or *:PORT, not \"%s\"", text);
-    snprintf(service, sizeof service, "%u", way.port);
-    int failed = getaddrinfo(all ? NULL : way.host, service, &hints, &list), code = -ENOENT, count = 0;
+    snprintf(service, sizeof service, "%u", endpoint.port);
+    int failed = getaddrinfo(all ? NULL : endpoint.host, service, &hints, &list), code = -ENOENT, count = 0;
     if (failed)
         return err_set(err, -ENOENT, "--listen %s: %s", text, gai_strerror(failed));
     for (const struct addrinfo *at = list; at; at = at->ai_next) {

@@ -39,14 +39,14 @@ static void good_names(void **state)
         {"tls://[2001:db8::7]:65535", LINK_TLS, "", "2001:db8::7", 65535},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        struct link_way way;
+        struct link_endpoint endpoint;
         struct err err = {0};
-        assert_int_equal(link_way_node(cases[i].name, &way, &err), 0);
-        assert_int_equal(way.kind, cases[i].kind);
-        assert_int_equal(way.port, cases[i].port);
-        assert_string_equal(way.user, cases[i].user);
-        assert_string_equal(way.host, cases[i].host);
-        assert_string_equal(way.shown, cases[i].name);
+        assert_int_equal(link_endpoint_node(cases[i].name, &endpoint, &err), 0);
+        assert_int_equal(endpoint.kind, cases[i].kind);
+        assert_int_equal(endpoint.port, cases[i].port);
+        assert_string_equal(endpoint.user, cases[i].user);
+        assert_string_equal(endpoint.host, cases[i].host);
+        assert_string_equal(endpoint.shown, cases[i].name);
     }
 }
 
@@ -85,11 +85,11 @@ static void bad_names(void **state)
         {"tls://eve@n2:1", "name or address"},
         {"http://n2", "no way to another machine"},
     };
-    struct link_way way;
+    struct link_endpoint endpoint;
     struct err err;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         err = (struct err){0};
-        if (link_way_node(cases[i][0], &way, &err) != -EINVAL || !strstr(err.text, cases[i][1]))
+        if (link_endpoint_node(cases[i][0], &endpoint, &err) != -EINVAL || !strstr(err.text, cases[i][1]))
             fail_msg("%s: %s", cases[i][0], err.text);
         assert_null(strchr(err.text, '\n'));
         assert_null(strstr(err.text, "secret"));
@@ -97,10 +97,10 @@ static void bad_names(void **state)
     char longest[LINK_NAME + 1];
     memset(longest, 'n', sizeof longest);
     longest[LINK_NAME - 1] = 0;
-    assert_int_equal(link_way_node(longest, &way, &err), 0);
+    assert_int_equal(link_endpoint_node(longest, &endpoint, &err), 0);
     longest[LINK_NAME - 1] = 'n';
     longest[LINK_NAME] = 0;
-    assert_int_equal(link_way_node(longest, &way, &err), -EINVAL);
+    assert_int_equal(link_endpoint_node(longest, &endpoint, &err), -EINVAL);
 }
 
 static const uint8_t secret[TLS_SECRET] = {1, 2, 3};
@@ -112,7 +112,7 @@ const char *link_remote_command(void)
 }
 
 /* A socket at a free port of this machine; nobody takes what comes. */
-static int listen_at(struct link_way *way)
+static int listen_at(struct link_endpoint *endpoint)
 {
     struct sockaddr_in here = {.sin_family = AF_INET, .sin_addr = {htonl(INADDR_LOOPBACK)}};
     socklen_t len = sizeof here;
@@ -121,7 +121,7 @@ static int listen_at(struct link_way *way)
     assert_int_equal(bind(fd, (struct sockaddr *)&here, sizeof here), 0);
     assert_int_equal(listen(fd, 4), 0);
     assert_int_equal(getsockname(fd, (struct sockaddr *)&here, &len), 0);
-    *way = (struct link_way){
+    *endpoint = (struct link_endpoint){
         .kind = LINK_TLS, .host = "127.0.0.1", .shown = "there", .port = ntohs(here.sin_port), .secret = secret};
     return fd;
 }
@@ -148,15 +148,15 @@ static void step_to_greeting(struct dialler *dialler, struct dialler_wait *wait)
 
 static void test_steps(void **state)
 {
-    struct link_way way;
+    struct link_endpoint endpoint;
     struct dialler dialler;
     struct dialler_wait wait;
     struct transport *ours = NULL, *theirs = NULL;
     struct tls *tls = NULL;
     struct err err = {0};
     (void)state;
-    int listener = listen_at(&way);
-    dialler_init(&dialler, &way);
+    int listener = listen_at(&endpoint);
+    dialler_init(&dialler, &endpoint);
     step_to_greeting(&dialler, &wait);
     int fd = accept4(listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
     assert_true(fd >= 0);
@@ -181,15 +181,15 @@ static void test_steps(void **state)
 /* It is given up amidst of that, and begun anew at the addresses that are known. */
 static void test_again(void **state)
 {
-    struct link_way way;
+    struct link_endpoint endpoint;
     struct dialler dialler;
     struct dialler_wait wait;
     (void)state;
-    int listener = listen_at(&way);
-    dialler_init(&dialler, &way);
+    int listener = listen_at(&endpoint);
+    dialler_init(&dialler, &endpoint);
     step_to_greeting(&dialler, &wait);
     dialler_stop(&dialler);
-    snprintf(way.host, sizeof way.host, "no-such-host.invalid"); /* is not looked up */
+    snprintf(endpoint.host, sizeof endpoint.host, "no-such-host.invalid"); /* is not looked up */
     step_to_greeting(&dialler, &wait);
     dialler_done(&dialler);
     close(listener);
@@ -197,13 +197,13 @@ static void test_again(void **state)
 
 static void test_nobody(void **state)
 {
-    struct link_way way;
+    struct link_endpoint endpoint;
     struct dialler dialler;
     struct transport *transport = NULL;
     struct err err = {0};
     (void)state;
-    close(listen_at(&way));
-    dialler_init(&dialler, &way);
+    close(listen_at(&endpoint));
+    dialler_init(&dialler, &endpoint);
     assert_int_equal(dialler_connect(&dialler, &transport, &err), -ECONNREFUSED);
     assert_non_null(strstr(err.text, "nobody listens at port"));
     assert_null(transport);

@@ -421,7 +421,7 @@ static int find_program(const char *name, char *ret_path, size_t size, struct er
                    "there is no program %s here: install OpenSSH's client, or name another one in SCRY_SSH", name);
 }
 
-static size_t put_arguments(const struct link_way *way, const char *command, char port[8], char most[32],
+static size_t put_arguments(const struct link_endpoint *endpoint, const char *command, char port[8], char most[32],
                             const char *argv[ARGUMENTS])
 {
     static const char *const fixed[] = {
@@ -439,30 +439,31 @@ static size_t put_arguments(const struct link_way *way, const char *command, cha
     memcpy(argv, fixed, sizeof fixed);
     snprintf(most, 32, "-oConnectTimeout=%u", (unsigned)time_hasten(LINK_DIAL_SECONDS));
     argv[count++] = most;
-    if (way->port) {
-        snprintf(port, 8, "%u", way->port);
+    if (endpoint->port) {
+        snprintf(port, 8, "%u", endpoint->port);
         argv[count++] = "-p";
         argv[count++] = port;
     }
-    if (way->user[0]) {
+    if (endpoint->user[0]) {
         argv[count++] = "-l";
-        argv[count++] = way->user;
+        argv[count++] = endpoint->user;
     }
     argv[count++] = "--";
-    argv[count++] = way->host;
+    argv[count++] = endpoint->host;
     argv[count++] = command;
     argv[count] = NULL;
     return count;
 }
 
-int link_over_ssh(const struct link_way *way, const char *command, struct transport **ret_transport, struct err *err)
+int link_over_ssh(const struct link_endpoint *endpoint, const char *command, struct transport **ret_transport,
+                  struct err *err)
 {
     const char *argv[ARGUMENTS], *program = getenv("SCRY_SSH");
     char path[4096], port[8], most[32];
     int ends[2], errors[2], code = find_program(program && *program ? program : "ssh", path, sizeof path, err);
     if (code < 0)
         return code;
-    put_arguments(way, command, port, most, argv);
+    put_arguments(endpoint, command, port, most, argv);
     if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) < 0)
         return err_errno(err, -errno, "cannot start %s", path);
     _cleanup_(closep) int ours = ends[0], theirs = ends[1];
@@ -489,10 +490,11 @@ int link_over_ssh(const struct link_way *way, const char *command, struct transp
     transport->child = pid;
     transport->errors = TAKE_FD(said);
     transport->noisy = true;
-    if (way->port)
-        snprintf(transport->host, sizeof transport->host, "%s", way->shown);
+    if (endpoint->port)
+        snprintf(transport->host, sizeof transport->host, "%s", endpoint->shown);
     else
-        snprintf(transport->host, sizeof transport->host, "%s%s%s", way->user, way->user[0] ? "@" : "", way->host);
+        snprintf(transport->host, sizeof transport->host, "%s%s%s", endpoint->user, endpoint->user[0] ? "@" : "",
+                 endpoint->host);
     *ret_transport = transport;
     return 0;
 }

@@ -7,7 +7,7 @@
 #include "agent/safety/act.h"
 #include "agent/safety/values.h"
 
-enum { FIELDS = 24, WAYS = 2 * CALL_COUNT + 64, MODE = AREA_RECORD | AREA_VALUES };
+enum { FIELDS = 24, FORMS = 2 * CALL_COUNT + 64, MODE = AREA_RECORD | AREA_VALUES };
 
 /* ---- what only acts ---- */
 
@@ -67,7 +67,7 @@ _Static_assert(offsetof(struct area_slot, mode) % 8 == 0 &&
 
 /* ---- what is written of a call ---- */
 
-struct way {
+struct form {
     struct area_slot *slot;
     const struct area_site *site;
     uint64_t word; /* what that held: program and layout */
@@ -79,9 +79,9 @@ struct way {
 };
 
 /* Written once, published by one store, never changed while the area lasts. */
-static _Atomic(struct way *) entries[CALL_COUNT] AGENT_LARGE, exits[CALL_COUNT] AGENT_LARGE;
-static void *_Atomic ways; /* struct way[WAYS] */
-static _Atomic uint32_t ways_used;
+static _Atomic(struct form *) entries[CALL_COUNT] AGENT_LARGE, exits[CALL_COUNT] AGENT_LARGE;
+static void *_Atomic forms; /* struct form[FORMS] */
+static _Atomic uint32_t forms_used;
 
 static uint64_t site_word(const struct area_site *site)
 {
@@ -89,10 +89,10 @@ static uint64_t site_word(const struct area_site *site)
 }
 
 /* false: it does more than to copy fields. */
-static bool decode(struct way *way)
+static bool decode(struct form *form)
 {
     const struct area_view *view = &agent_hot.view;
-    uint32_t offset = (uint32_t)way->word;
+    uint32_t offset = (uint32_t)form->word;
     if (!offset || !(agent_program_flags(view, offset, AGENT_PROGRAM_CAPTURE) & AGENT_PROGRAM_OK))
         return false;
     const struct area_program *program = (const struct area_program *)(const void *)(view->programs + offset);
@@ -100,36 +100,36 @@ static bool decode(struct way *way)
         struct capture_insn insn;
         __builtin_memcpy(&insn, program->code + at, sizeof insn);
         if (insn.op != CAPTURE_MEM || insn.r != MPI_TOLD_REGISTER || (insn.n != 4 && insn.n != 8) || insn.off < 0 ||
-            insn.off > (int32_t)sizeof(struct mpi_told) - 8 || way->count == FIELDS)
+            insn.off > (int32_t)sizeof(struct mpi_told) - 8 || form->count == FIELDS)
             return false;
-        way->fields[way->count].off = (uint16_t)insn.off;
-        way->fields[way->count++].size = insn.n;
-        way->size = (uint16_t)(way->size + insn.n);
+        form->fields[form->count].off = (uint16_t)insn.off;
+        form->fields[form->count++].size = insn.n;
+        form->size = (uint16_t)(form->size + insn.n);
     }
-    return way->count && way->size >= capture_minimum(program->code, program->size);
+    return form->count && form->size >= capture_minimum(program->code, program->size);
 }
 
-static inline bool holds(const struct way *way)
+static inline bool holds(const struct form *form)
 {
-    return way && atomic_load_explicit(&way->slot->mode, memory_order_acquire) == MODE &&
-           site_word(way->site) == way->word;
+    return form && atomic_load_explicit(&form->slot->mode, memory_order_acquire) == MODE &&
+           site_word(form->site) == form->word;
 }
 
-static void learn(_Atomic(struct way *) *place, struct area_slot *slot, uint64_t address)
+static void learn(_Atomic(struct form *) *place, struct area_slot *slot, uint64_t address)
 {
-    struct way way = {
+    struct form form = {
         .slot = slot, .site = area_site_find(&agent_hot.view, address, false), .function = slot_index(slot)};
-    if (!way.site)
+    if (!form.site)
         return;
-    way.word = site_word(way.site);
-    if (!decode(&way))
+    form.word = site_word(form.site);
+    if (!decode(&form))
         return;
-    struct way *all = large_get(&ways, WAYS * sizeof way, LARGE_PART);
-    uint32_t index = all ? atomic_load(&ways_used) : WAYS;
-    while (index < WAYS && !atomic_compare_exchange_weak(&ways_used, &index, index + 1))
+    struct form *all = large_get(&forms, FORMS * sizeof form, LARGE_PART);
+    uint32_t index = all ? atomic_load(&forms_used) : FORMS;
+    while (index < FORMS && !atomic_compare_exchange_weak(&forms_used, &index, index + 1))
         ;
-    if (index < WAYS) {
-        all[index] = way;
+    if (index < FORMS) {
+        all[index] = form;
         atomic_store_explicit(place, &all[index], memory_order_release);
     }
 }
@@ -153,7 +153,7 @@ void mpi_short_forget(void)
     bool acted = atomic_exchange(&acts_learnt, false);
     for (uint32_t i = 0; acted && i < CALL_COUNT; i++)
         atomic_store_explicit(&mpi_short_acts[i], 0, memory_order_relaxed);
-    if (!atomic_exchange(&ways_used, 0))
+    if (!atomic_exchange(&forms_used, 0))
         return;
     for (uint32_t i = 0; i < CALL_COUNT; i++) {
         atomic_store_explicit(&entries[i], NULL, memory_order_relaxed);
@@ -253,23 +253,23 @@ static inline uint8_t *put_head(uint8_t *to, uint32_t id, uint64_t time)
     return to + sizeof head;
 }
 
-static inline uint8_t *put_values(uint8_t *to, const struct way *way, const struct mpi_told *told)
+static inline uint8_t *put_values(uint8_t *to, const struct form *form, const struct mpi_told *told)
 {
-    uint32_t layout = (uint32_t)(way->word >> 32);
+    uint32_t layout = (uint32_t)(form->word >> 32);
     __builtin_memcpy(to, &layout, sizeof layout);
-    __builtin_memcpy(to + sizeof layout, &way->size, sizeof way->size);
+    __builtin_memcpy(to + sizeof layout, &form->size, sizeof form->size);
     to += VALUES_SIZE;
     const uint8_t *fields = (const uint8_t *)told;
-    uint32_t last = way->count - 1u;
+    uint32_t last = form->count - 1u;
     for (uint32_t i = 0; i < last; i++) { /* what is too much, the next one overwrites */
-        __builtin_memcpy(to, fields + way->fields[i].off, 8);
-        to += way->fields[i].size;
+        __builtin_memcpy(to, fields + form->fields[i].off, 8);
+        to += form->fields[i].size;
     }
-    if (way->fields[last].size == 4)
-        __builtin_memcpy(to, fields + way->fields[last].off, 4);
+    if (form->fields[last].size == 4)
+        __builtin_memcpy(to, fields + form->fields[last].off, 4);
     else
-        __builtin_memcpy(to, fields + way->fields[last].off, 8);
-    return to + way->fields[last].size;
+        __builtin_memcpy(to, fields + form->fields[last].off, 8);
+    return to + form->fields[last].size;
 }
 
 static inline uint8_t *put_message(uint8_t *to, const struct mpi_message *message)
@@ -346,14 +346,14 @@ static inline bool short_begins(uint32_t call, uint64_t site, const struct mpi_t
 {
     struct agent_thread *self = &agent_self;
     const struct area *area = agent_hot.area;
-    const struct way *way = atomic_load_explicit(&entries[call], memory_order_acquire);
+    const struct form *form = atomic_load_explicit(&entries[call], memory_order_acquire);
     uint64_t sp = (uint64_t)told;
     struct piece piece;
-    if (!area || !holds(way) || atomic_load_explicit(&area->max_depth, memory_order_relaxed) ||
+    if (!area || !holds(form) || atomic_load_explicit(&area->max_depth, memory_order_relaxed) ||
         atomic_load_explicit(&area->min_ticks, memory_order_relaxed) || !piece_guard(self, area, sp, &piece))
         return false;
     uint32_t depth = atomic_load_explicit(&piece.block->depth, memory_order_relaxed);
-    if (!piece_fits(self, area, sp, messages, RECORD_HEAD + 4 + VALUES_SIZE + way->size, &piece) ||
+    if (!piece_fits(self, area, sp, messages, RECORD_HEAD + 4 + VALUES_SIZE + form->size, &piece) ||
         depth >= self->frame_limit || self->frames[(int64_t)depth - 1].sp <= sp) {
         thread_unguard(self, GUARD_OUTER);
         return false;
@@ -362,14 +362,14 @@ static inline bool short_begins(uint32_t call, uint64_t site, const struct mpi_t
     frame->function = mpi_function(call);
     frame->callsite = site;
     frame->site = mpi_function_entry(call);
-    frame->slot = way->function;
+    frame->slot = form->function;
     frame->packet_seq = self->packet_seq;
     frame_begin(self, GUARD_OUTER, frame, false);
     bool reserved = piece_reserve(self, RECORD_ENTRY_VALUES, &piece);
     uint8_t *from = agent_hot.view.base + piece.cursor, *to = from + RECORD_HEAD;
     if (reserved) {
-        __builtin_memcpy(to, &way->function, sizeof way->function);
-        to = put_values(to + sizeof way->function, way, told);
+        __builtin_memcpy(to, &form->function, sizeof form->function);
+        to = put_values(to + sizeof form->function, form, told);
         if (piece.count)
             put_message(to + RECORD_HEAD, &messages->list[0]);
         piece_ahead(&piece);
@@ -413,17 +413,17 @@ static inline bool short_ends(uint32_t call, uint64_t site, const struct mpi_tol
 {
     struct agent_thread *self = &agent_self;
     const struct area *area = agent_hot.area;
-    const struct way *way = atomic_load_explicit(&exits[call], memory_order_acquire);
+    const struct form *form = atomic_load_explicit(&exits[call], memory_order_acquire);
     uint64_t sp = (uint64_t)told;
     bool says = told->flags & MPI_TOLD_SAYS;
     size_t size = says ? RECORD_HEAD + sizeof(uint32_t) + sizeof(uint64_t) + VALUES_SIZE : RECORD_HEAD;
     struct piece piece;
-    if (!area || !holds(way) || !piece_guard(self, area, sp, &piece))
+    if (!area || !holds(form) || !piece_guard(self, area, sp, &piece))
         return false;
     uint32_t depth = atomic_load_explicit(&piece.block->depth, memory_order_relaxed);
     struct agent_frame *frame = frame_on_top(self, depth, call, site, sp);
     bool fits = frame && (says || frame->packet_seq == self->packet_seq) &&
-                piece_fits(self, area, sp, messages, size + (says ? way->size : 0), &piece) &&
+                piece_fits(self, area, sp, messages, size + (says ? form->size : 0), &piece) &&
                 piece_in_time(&piece, messages->time ? messages->time : agent_ticks());
     if (fits)
         frame_begin(self, GUARD_OUTER, frame, true);
@@ -436,9 +436,9 @@ static inline bool short_ends(uint32_t call, uint64_t site, const struct mpi_tol
     uint8_t *to = put_messages(agent_hot.view.base + piece.cursor, &piece, messages, piece.last);
     to = put_head(to, says ? RECORD_EXIT_VALUES : RECORD_EXIT, piece.time);
     if (says) {
-        __builtin_memcpy(to, &way->function, sizeof way->function);
-        __builtin_memcpy(to + sizeof way->function, &frame->time, sizeof frame->time);
-        put_values(to + sizeof way->function + sizeof frame->time, way, told);
+        __builtin_memcpy(to, &form->function, sizeof form->function);
+        __builtin_memcpy(to + sizeof form->function, &frame->time, sizeof frame->time);
+        put_values(to + sizeof form->function + sizeof frame->time, form, told);
     }
     piece_ahead(&piece);
     piece_done(self, &piece);

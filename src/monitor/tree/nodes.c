@@ -252,12 +252,12 @@ void nodes_route(struct tree *tree, struct tree_node *node, struct edge *edge, u
 
 static void node_unroute(struct tree *tree, struct tree_node *node, const char *why)
 {
-    struct edge *way = node->edge;
+    struct edge *edge = node->edge;
     node->edge = NULL;
     snprintf(node->why, sizeof node->why, "%s", why);
     log_debug("node number=%u name=%s state=gone why=%s", node->number, LOG_TEXT(node->name), LOG_TEXT(node->why));
     for (struct edge *other = tree->edges; other; other = other->next)
-        if (other->told && other->state == EDGE_UP && other != way)
+        if (other->told && other->state == EDGE_UP && other != edge)
             edge_note(other, FRAME_NODE_GONE, node->number, span_str(node->why));
 }
 

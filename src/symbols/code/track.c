@@ -165,7 +165,7 @@ bool track_first_stored(const struct track *track, uint64_t begin, int64_t offse
 
 enum outcome { OUTCOME_RETURNS, OUTCOME_CALLS, OUTCOME_LOST };
 
-struct way {
+struct walk {
     const struct elf_code *code;
     unsigned steps; /* that are left for all ways */
 };
@@ -184,11 +184,11 @@ static void join_results(struct track *track, const struct track *other, struct 
 }
 
 /* On to the return. A call is one that does not come back: a check that failed, an exception that goes on. */
-static enum outcome track_walk(struct way *way, struct track *track, uint64_t at, unsigned forks)
+static enum outcome track_walk(struct walk *walk, struct track *track, uint64_t at, unsigned forks)
 {
     struct insn insn;
     uint64_t target;
-    for (; way->steps > 0 && insn_decode(way->code, at, &insn); way->steps--) {
+    for (; walk->steps > 0 && insn_decode(walk->code, at, &insn); walk->steps--) {
         at = insn.next;
         switch (insn.zydis.meta.category) {
         case ZYDIS_CATEGORY_RET:
@@ -207,8 +207,8 @@ static enum outcome track_walk(struct way *way, struct track *track, uint64_t at
                 return OUTCOME_LOST;
             struct tracked condition = track_condition(track, opcode & 15);
             struct track there = *track;
-            enum outcome other = track_walk(way, &there, target, forks - 1);
-            enum outcome here = other == OUTCOME_LOST ? OUTCOME_LOST : track_walk(way, track, at, forks - 1);
+            enum outcome other = track_walk(walk, &there, target, forks - 1);
+            enum outcome here = other == OUTCOME_LOST ? OUTCOME_LOST : track_walk(walk, track, at, forks - 1);
             if (here == OUTCOME_LOST || other != OUTCOME_RETURNS)
                 return here;
             if (here == OUTCOME_CALLS)
@@ -228,9 +228,9 @@ static enum outcome track_walk(struct way *way, struct track *track, uint64_t at
 
 bool track_exit(struct track *track, struct track_nodes *nodes, const struct elf_code *code, uint64_t begin)
 {
-    struct way way = {code, INSNS_MAX};
+    struct walk walk = {code, INSNS_MAX};
     track_start_behind(track, nodes, code, 0);
-    return track_walk(&way, track, begin, FORKS_MAX) == OUTCOME_RETURNS;
+    return track_walk(&walk, track, begin, FORKS_MAX) == OUTCOME_RETURNS;
 }
 
 /* ---- answers ---- */
