@@ -18,7 +18,7 @@ typedef void client_callback_fn(Omis_reply reply, void *param);
 /* omis_request for a text of known length: it may contain anything, also incomplete binary data. */
 Omis_reply client_request(struct span text, client_callback_fn *callback, void *param, Omis_flags flags);
 
-/* Sends a request that was put together (lang/put.h), frees it, and waits for the answer. NULL: out of memory. */
+/* Sends a request that was put together (lang/value.h), frees it, and waits for the answer. NULL: out of memory. */
 Omis_reply client_ask(struct buf *text_take);
 
 /* For _cleanup_(omis_reader_freep). */

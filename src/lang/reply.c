@@ -214,7 +214,7 @@ struct reply_part reply_read_part(struct reply_reader *reader)
     return part;
 }
 
-static char *put_string(char **to, struct span text)
+static char *reply_put_string(char **to, struct span text)
 {
     char *string = *to;
     if (text.len)
@@ -243,9 +243,10 @@ int reply_decode(struct span bytes, Omis_reply *ret_reply)
         reply[i] = results;
         for (uint32_t count = reply_read_service(&reader); count; count--) {
             struct reply_part part = reply_read_part(&reader);
-            *results++ = (Omis_object_result){.obj_list = put_string(&characters, part.objects),
-                                              .status = part.status,
-                                              .result = part.has_text ? put_string(&characters, part.text) : NULL};
+            *results++ =
+                (Omis_object_result){.obj_list = reply_put_string(&characters, part.objects),
+                                     .status = part.status,
+                                     .result = part.has_text ? reply_put_string(&characters, part.text) : NULL};
         }
         *results++ = (Omis_object_result){0};
     }

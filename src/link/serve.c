@@ -15,7 +15,7 @@
 #include "jobdir/record/dir.h"
 #include "jobdir/record/info.h"
 #include "keys/keys.h"
-#include "lang/put.h"
+#include "lang/value.h"
 #include "link/end.h"
 #include "link/link.h"
 #include "shm/waits.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "agent/hooks/ask.h"
+#include "agent/hooks/connect.h"
 
 #include <errno.h>
 #include <fcntl.h>

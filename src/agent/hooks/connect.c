@@ -7,7 +7,6 @@
 
 #include "agent/safety/act.h"
 #include "agent/hooks/agent.h"
-#include "agent/hooks/ask.h"
 #include "agent/safety/crash.h"
 #include "agent/safety/moves.h"
 #include "agent/system/imports.h"

@@ -5,7 +5,7 @@
  * in leave.c, their values in hook_values.c.
  */
 #include "agent/hooks/hooks.h"
-#include "agent/hooks/modules.h"
+#include "agent/hooks/connect.h"
 #include "agent/safety/moves.h"
 #include "agent/system/valgrind.h"
 #include "shm/mpi_told.h"

@@ -5,7 +5,6 @@
  * dlopen looks at who called it, so nothing can be done after it. It leaves a mark, and the program's next step, which
  * nearly always is dlsym, dlopen or dlclose, has the monitor look at what is there now before it goes on.
  */
-#include "agent/hooks/modules.h"
 
 #include "agent/safety/act.h"
 #include "agent/hooks/agent.h"

@@ -3,7 +3,7 @@
 
 #include "agent/hooks/hooks.h"
 #include "agent/system/large.h"
-#include "agent/hooks/reserve.h"
+#include "agent/hooks/agent.h"
 #include "agent/safety/act.h"
 #include "agent/safety/values.h"
 

@@ -2,7 +2,7 @@
 #include "agent/hooks/mpi.h"
 
 #include "agent/hooks/hooks.h"
-#include "agent/hooks/modules.h"
+#include "agent/hooks/connect.h"
 #include "shm/mpi_told.h"
 
 /* Of them all only a part is looked at: the rest is not even cleared. */

@@ -6,7 +6,6 @@
 
 #include "agent/safety/act.h"
 #include "agent/hooks/agent.h"
-#include "agent/hooks/reserve.h"
 #include "agent/system/world.h"
 #include "shm/mpi_told.h"
 #include "shm/waits.h"

@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 #include "agent/hooks/agent.h"
-#include "agent/hooks/modules.h"
+#include "agent/hooks/connect.h"
 #include "agent/safety/signals.h"
 
 #define EXPORTED __attribute__((visibility("default")))

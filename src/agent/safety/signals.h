@@ -39,7 +39,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "agent/system/sigset.h"
+#include "agent/system/sys.h"
 
 /* Installs the handlers, when the agent is connected (area mapped, agent_read_init and agent_crash_init called). */
 void agent_signals_start(void);

@@ -24,7 +24,6 @@
 
 #include "agent/system/large.h"
 #include "agent/safety/read.h"
-#include "agent/system/sigset.h"
 #include "agent/system/sys.h"
 #include "shm/waits.h"
 

@@ -3,6 +3,8 @@
 #ifndef SCRY_AGENT_SYSTEM_SYS_H
 #define SCRY_AGENT_SYSTEM_SYS_H
 
+#include <asm/unistd.h>
+#include <signal.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/syscall.h>
@@ -56,6 +58,28 @@ static inline size_t raw_length(const char *text, size_t limit)
     while (length < limit && text[length])
         length++;
     return length;
+}
+
+/* Signal dispositions and masks as the kernel has them (x86-64). */
+
+#define SIGSET_BIT(signal) (UINT64_C(1) << ((signal)-1))
+#define SIGSET_RESTORER UINT64_C(0x04000000) /* SA_RESTORER */
+
+struct kernel_action {
+    uint64_t handler, flags, restorer, mask;
+};
+
+/* signals_x86_64.S: what handlers return to; the bytes debuggers and unwinders know */
+void sigset_restorer(void);
+
+static inline long sigset_action(int signal, const struct kernel_action *action, struct kernel_action *ret_old)
+{
+    return sys_call4(__NR_rt_sigaction, signal, (long)action, (long)ret_old, 8);
+}
+
+static inline long sigset_mask(int how, const uint64_t *set, uint64_t *ret_old)
+{
+    return sys_call4(__NR_rt_sigprocmask, how, (long)set, (long)ret_old, 8);
 }
 
 #endif

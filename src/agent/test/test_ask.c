@@ -19,7 +19,7 @@
 
 #include <errno.h>
 
-#include "agent/hooks/ask.h"
+#include "agent/hooks/connect.h"
 #include "agent/test/test_world.h"
 
 enum { NEVER = 0, LONGER_MS = 60 };

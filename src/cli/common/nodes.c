@@ -17,7 +17,7 @@
 #include "jobdir/record/info.h"
 #include "jobdir/record/parts.h"
 #include "jobdir/text/text.h"
-#include "lang/put.h"
+#include "lang/value.h"
 #include "lang/results.h"
 #include "lang/token.h"
 #include "shm/waits.h"

@@ -13,7 +13,7 @@
 #include "jobdir/report/report.h"
 #include "jobdir/text/fields.h"
 #include "jobdir/text/text.h"
-#include "lang/put.h"
+#include "lang/value.h"
 #include "shm/waits.h"
 
 #include <errno.h>

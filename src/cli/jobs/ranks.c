@@ -13,7 +13,7 @@
 #include "jobdir/record/info.h"
 #include "jobdir/report/mpi_report.h"
 #include "jobdir/text/text.h"
-#include "lang/put.h"
+#include "lang/value.h"
 #include "lang/results.h"
 #include "shm/waits.h"
 

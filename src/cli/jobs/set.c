@@ -30,7 +30,7 @@
 #include "jobdir/record/info.h"
 #include "jobdir/record/model.h"
 #include "jobdir/text/text.h"
-#include "lang/put.h"
+#include "lang/value.h"
 #include "options/table.h"
 #include "shm/waits.h"
 

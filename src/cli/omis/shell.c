@@ -9,7 +9,7 @@
 #include "client/client.h"
 #include "client/decode.h"
 #include "jobdir/text/text.h"
-#include "lang/put.h"
+#include "lang/value.h"
 #include "lang/reply.h"
 #include "lang/request.h"
 #include "lang/results.h"

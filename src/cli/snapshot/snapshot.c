@@ -19,7 +19,7 @@
 #include "jobdir/record/info.h"
 #include "jobdir/text/fields.h"
 #include "jobdir/text/text.h"
-#include "lang/put.h"
+#include "lang/value.h"
 #include "lang/results.h"
 
 /* Three requests, whatever the number of processes and nodes: the nodes, which processes there are, and where their threads

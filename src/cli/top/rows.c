@@ -10,7 +10,7 @@
 #include "client/client.h"
 #include "client/decode.h"
 #include "jobdir/text/text.h"
-#include "lang/put.h"
+#include "lang/value.h"
 #include "lang/results.h"
 #include "shm/waits.h"
 

@@ -23,7 +23,7 @@
 #include "job/places/where.h"
 #include "jobdir/analysis/why.h"
 #include "jobdir/layers/last.h"
-#include "jobdir/layers/workers.h"
+#include "jobdir/layers/starter.h"
 #include "jobdir/mpi/look.h"
 #include "jobdir/mpi/text.h"
 #include "jobdir/record/parts.h"

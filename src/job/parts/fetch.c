@@ -11,7 +11,7 @@
 #include "client/decode.h"
 #include "jobdir/record/info.h"
 #include "jobdir/text/text.h"
-#include "lang/put.h"
+#include "lang/value.h"
 #include "lang/results.h"
 #include "shm/waits.h"
 

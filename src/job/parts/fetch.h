@@ -16,7 +16,7 @@
 
 /*
  * Brings the parts of a job (jobdir/record/parts.h) from nodes that share no file system with this one, by requests to
- * their monitors (service/job/part.c). Each is a mirror here (jobdir/record/mirror.h). What only grows is read from where
+ * their monitors (service/job/job.c). Each is a mirror here (jobdir/record/mirror.h). What only grows is read from where
  * it was read to, the rest anew when it was changed.
  */
 

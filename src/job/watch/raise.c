@@ -7,7 +7,7 @@
 #include "base/system/pause.h"
 #include "client/client.h"
 #include "client/decode.h"
-#include "lang/put.h"
+#include "lang/value.h"
 #include "lang/results.h"
 #include "lang/signature.h"
 

@@ -13,7 +13,7 @@
 #include "jobdir/text/text.h"
 #include "lang/request.h"
 #include "lang/results.h"
-#include "lang/put.h"
+#include "lang/value.h"
 
 void tracing_request(struct buf *out, const struct run_options *options, const char *dir)
 {

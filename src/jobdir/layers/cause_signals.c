@@ -10,7 +10,6 @@
 
 #include "base/data/cleanup.h"
 #include "jobdir/layers/starter.h"
-#include "jobdir/layers/workers.h"
 #include "jobdir/record/info.h"
 #include "jobdir/text/text.h"
 

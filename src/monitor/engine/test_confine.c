@@ -11,7 +11,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "lang/put.h"
+#include "lang/value.h"
 #include "monitor/engine/execute.h"
 #include "monitor/engine/object.h"
 #include "monitor/engine/test_support.h"

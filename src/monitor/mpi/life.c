@@ -13,7 +13,7 @@
 #include "base/system/log.h"
 #include "monitor/engine/monitor.h"
 #include "monitor/mpi/internal.h"
-#include "monitor/recorder/agent_files.h"
+#include "monitor/recorder/agent.h"
 #include "monitor/mpi/messages.h"
 #include "monitor/tracing/tracing.h"
 

@@ -19,7 +19,7 @@
 #include "monitor/engine/process.h"
 #include "monitor/mpi/internal.h"
 #include "monitor/mpi/messages.h"
-#include "monitor/recorder/agent_files.h"
+#include "monitor/recorder/agent.h"
 #include "monitor/tracing/tracing.h"
 #include "probe/proc.h"
 #include "shm/waits.h"

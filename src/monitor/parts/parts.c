@@ -8,7 +8,7 @@
 #include "base/data/cleanup.h"
 #include "base/system/log.h"
 #include "base/system/pause.h"
-#include "lang/put.h"
+#include "lang/value.h"
 #include "lang/request.h"
 #include "lang/token.h"
 #include "monitor/engine/csr.h"

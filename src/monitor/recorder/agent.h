@@ -21,6 +21,7 @@
 #include "shm/record.h"
 #include "shm/waits.h"
 #include "symbols/client/client.h"
+#include "symbols/index/index.h"
 
 enum {
     COLLECT_BUDGET = 4 << 20, /* bytes of packets written before other work has its turn */
@@ -477,5 +478,93 @@ struct helper_job *helper_start(struct agents *agents, const char *what, const c
                                 struct buf *input_take, helper_fn *fn, void *ctx);
 void helpers_free(struct agents *agents);
 unsigned helpers_waiting(const struct agents *agents); /* for their turn */
+
+/*
+ * What is to be recorded of a process, by the settings of its job and by services.
+ */
+
+enum { MODE_OWN = 0xff /* of `modes`: as the program has it */ };
+
+struct agent_selection {
+    uint8_t *modes; /* of slots, as the settings want them */
+    bool selected, waits;
+    bool applies_soon;          /* in the next turn: it gets its area before its selection is looked for */
+    struct selection_override { /* agent_select; the later ones win */
+        struct selection *selection;
+        uint32_t mode;
+        struct selection_override *next;
+    } * overrides;
+    struct loop_source *hold_timer;
+    struct kept_note unmatched;            /* by the selection in force */
+    bool counts;                           /* some function is only counted */
+    bool rated;                            /* there was a --rate: calls may be missing */
+    bool switched;                         /* least_min_ns is known */
+    uint64_t longest_min_ns, least_min_ns; /* shorter calls may be missing, all the time; 0: none */
+    unsigned least_max_depth;              /* deeper calls may be missing; 0: none */
+};
+
+/*
+ * What is mapped into a process: modules, and the indexes of their functions, which all processes share.
+ */
+
+/* Of all agents. */
+struct shared_index {
+    char key[INDEX_KEY_SIZE];
+    struct index *index; /* NULL: not built yet, or failed */
+    bool failed, building;
+    char problem[128];
+    unsigned users;
+    UT_hash_handle hh;
+};
+
+struct agent_mapped {
+    struct module *modules;
+    struct shared_index **indexes; /* of the modules */
+    size_t count;
+    uint32_t *seen;                   /* of each, how many libraries had been closed when it was surely there */
+    struct unloaded_module *unloaded; /* the last ones that were unloaded, the oldest first */
+    size_t unloaded_count;
+    struct unloaded_sites *unloaded_sites; /* what was captured in them */
+    uint32_t looked;                       /* the program's count of changes that this is of */
+    bool unnamed;                          /* functions got a number for a name because an index was missing */
+    uint64_t *known;                       /* agent_known; */
+    uint64_t *named;                       /* of these, those that have a name, not only their address, or a module */
+};
+
+/* Whether functions of a module call the hooks. */
+bool agent_module_hooked(const struct agent *agent, size_t module);
+/* Into the trace, if there is one. */
+void agent_module_write(struct agent *agent, const struct module *module);
+
+/*
+ * The files that processes share with us, and the folder that they are in (agent_files.c).
+ */
+
+#define AREA_MPI_PREFIX "mpi-"
+
+/* Where areas and the doorbell are. */
+int agent_rings_open(struct agents *agents, struct err *err);
+/* Likewise where something of it is missing, or everything: the runtime directory is another one. */
+int agent_rings_again(struct agents *agents, bool moved, struct err *err);
+void agent_rings_close(struct agents *agents); /* nothing stays unless it is of use to the next monitor */
+void agent_rings_each(struct agents *agents, void (*fn)(void *ctx, const char *folder, const char *name), void *ctx);
+bool agent_rings_in_memory(const struct agents *agents, const char *folder);
+
+typedef int area_fill_fn(struct agent *agent, void *ctx);
+/* Makes the file and fills it; where there is no room in memory, once more on disk. 0 or -errno; -ENOMEM: the job's
+ * limit of memory leaves no room. */
+int area_file_make(struct agent *agent, enum area_kind kind, area_fill_fn *fill, void *ctx);
+/* Allocates memory for a part of it. -ENOMEM or -ENOSPC if there is none, or if it could harm the job. */
+int area_file_reserve(struct agents *agents, struct area_file *file, uint64_t from, uint64_t size);
+/* How many of so many bytes of its area the program may have by itself, later. They have an account of their own: what is
+ * promised and not used keeps nobody from area_file_reserve, which counts it when it is there. */
+uint64_t area_file_promise(const struct agent *agent, struct area_file *file, uint64_t bytes);
+void area_file_promised(struct agents *agents, struct area_file *file, uint64_t bytes); /* before, by another monitor */
+void area_file_kept(struct agents *agents, struct area_file *file, uint64_t bytes);     /* they are reserved by now */
+void area_file_give_back(struct agents *agents, struct area_file *file);                /* frees all its memory */
+void area_file_end(struct agents *agents, struct area_file *file);                      /* removes and closes it */
+void area_file_leave(struct agents *agents, struct area_file *file); /* closes it, for the next monitor to find */
+const char *area_numbers(const char *name);                          /* PID-STARTTICKS-SERIAL of its name */
+void area_file_remove(const char *path);                             /* with its sidecar */
 
 #endif

@@ -21,7 +21,6 @@
 #include "base/system/pause.h"
 #include "jobdir/trace/trace.h"
 #include "monitor/recorder/agent.h"
-#include "monitor/recorder/agent_files.h"
 #include "monitor/recorder/collect.h"
 #include "probe/proc.h"
 #include "shm/record.h"

@@ -16,8 +16,6 @@
 #include "base/system/clock.h"
 #include "monitor/engine/monitor.h"
 #include "monitor/recorder/agent.h"
-#include "monitor/recorder/agent_files.h"
-#include "monitor/recorder/agent_names.h"
 #include "shm/waits.h"
 #include "symbols/index/index.h"
 

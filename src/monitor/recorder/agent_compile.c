@@ -14,7 +14,6 @@
 #include "base/data/cleanup.h"
 #include "base/system/log.h"
 #include "monitor/recorder/agent.h"
-#include "monitor/recorder/agent_names.h"
 #include "shm/area.h"
 #include "shm/capture.h"
 #include "symbols/client/client.h"

@@ -13,7 +13,6 @@
 #include "base/data/cleanup.h"
 #include "base/system/clock.h"
 #include "monitor/recorder/agent.h"
-#include "monitor/recorder/agent_names.h"
 #include "monitor/engine/csr.h"
 #include "monitor/engine/monitor.h"
 #include "shm/mpi_told.h"

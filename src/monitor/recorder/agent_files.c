@@ -26,7 +26,6 @@
 #include "base/system/file.h"
 #include "base/system/log.h"
 #include "monitor/recorder/agent.h"
-#include "monitor/recorder/agent_files.h"
 #include "probe/node.h"
 #include "probe/proc.h"
 #include "shm/waits.h"

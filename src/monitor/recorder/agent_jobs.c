@@ -17,7 +17,6 @@
 #include "jobdir/record/parts.h"
 #include "lang/value.h"
 #include "monitor/recorder/agent.h"
-#include "monitor/recorder/agent_select.h"
 #include "monitor/engine/monitor.h"
 #include "probe/proc.h"
 #include "shm/waits.h"

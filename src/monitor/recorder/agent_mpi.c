@@ -11,7 +11,6 @@
 #include <string.h>
 
 #include "monitor/recorder/agent.h"
-#include "monitor/recorder/agent_select.h"
 #include "monitor/params/params.h"
 #include "shm/capture.h"
 #include "shm/code.h"

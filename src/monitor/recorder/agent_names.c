@@ -14,7 +14,6 @@
 #include "base/data/cleanup.h"
 #include "jobdir/trace/trace.h"
 #include "monitor/recorder/agent.h"
-#include "monitor/recorder/agent_names.h"
 #include "shm/mpi_told.h"
 #include "symbols/index/names.h"
 

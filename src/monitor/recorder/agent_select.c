@@ -14,8 +14,6 @@
 #include "base/data/cleanup.h"
 #include "base/system/clock.h"
 #include "monitor/recorder/agent.h"
-#include "monitor/recorder/agent_select.h"
-#include "monitor/recorder/agent_names.h"
 #include "monitor/engine/monitor.h"
 
 enum { NS_PER_MS = 1000000, MANY_FUNCTIONS = 50000 };

@@ -12,9 +12,7 @@
 #include "base/system/log.h"
 #include "monitor/engine/monitor.h"
 #include "monitor/recorder/agent.h"
-#include "monitor/recorder/agent_files.h"
 #include "monitor/recorder/collect.h"
-#include "monitor/recorder/agent_select.h"
 #include "probe/proc.h"
 
 /* ---- problems, for people ---- */

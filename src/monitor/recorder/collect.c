@@ -17,7 +17,6 @@
 #include "base/system/pause.h"
 #include "monitor/engine/monitor.h"
 #include "monitor/recorder/agent.h"
-#include "monitor/recorder/agent_select.h"
 #include "monitor/recorder/collect.h"
 #include "shm/waits.h"
 

@@ -20,8 +20,6 @@
 #include "monitor/engine/monitor.h"
 #include "monitor/engine/object.h"
 #include "monitor/recorder/agent.h"
-#include "monitor/recorder/agent_names.h"
-#include "monitor/recorder/agent_select.h"
 #include "monitor/recorder/collect.h"
 #include "shm/record.h"
 

@@ -17,7 +17,7 @@
 #include "base/data/buf.h"
 #include "base/system/clock.h"
 #include "jobdir/trace/profile.h"
-#include "monitor/recorder/agent_files.h"
+#include "monitor/recorder/agent.h"
 #include "monitor/recorder/test_area_fixture.h"
 #include "monitor/recorder/test_fake_agent.h"
 

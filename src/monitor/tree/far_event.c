@@ -63,7 +63,7 @@ static bool put_values_of(const struct service *service, struct told *told, stru
            (result == CHECK_TYPE_MISMATCH && list_unfit(told, ret_unfit, OMIS_TYPE_MISMATCH, err.text));
 }
 
-static bool put_values(const struct csr *csr, struct told *told, struct request *ret_request, struct unfit *unfits)
+static bool told_put_values(const struct csr *csr, struct told *told, struct request *ret_request, struct unfit *unfits)
 {
     size_t count = csr->request.action_count;
     struct call_text *actions = arena_alloc(&told->arena, (count + 1) * sizeof *actions);
@@ -228,7 +228,7 @@ bool far_event_elsewhere(struct csr *csr, const struct event *event)
     struct told *told = told_new(csr, event);
     struct request request;
     struct unfit *unfits = told ? new_unfits(csr, told) : NULL;
-    if (!unfits || !put_values(csr, told, &request, unfits)) {
+    if (!unfits || !told_put_values(csr, told, &request, unfits)) {
         log_error("out of memory: an event of %s is lost", csr->object.token);
         told_free(told);
         return true;
@@ -356,7 +356,7 @@ void far_event_came(struct csr *csr, struct via *via, struct span payload)
     }
     struct request request;
     struct unfit *unfits = new_unfits(csr, told);
-    if (unfits && put_values(csr, told, &request, unfits)) {
+    if (unfits && told_put_values(csr, told, &request, unfits)) {
         struct monitor *monitor = csr->object.monitor;
         hold_begin(monitor, hold); /* user events that it raises may keep it, too */
         list_execute(csr, told, &request, unfits);

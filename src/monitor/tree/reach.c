@@ -3,7 +3,7 @@
 #include "base/system/dirs.h"
 #include "base/system/loop.h"
 #include "base/system/process.h"
-#include "lang/put.h"
+#include "lang/value.h"
 #include "lang/reply.h"
 #include "lang/token.h"
 #include "monitor/tree/internal.h"

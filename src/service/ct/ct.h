@@ -21,7 +21,7 @@
 
 /*
  * The built-in extension `ct`: function calls in processes that have an agent (monitor/recorder/agents.h), as tools see
- * them. ct.c has information and selection, ct/event.c the events, ct/variable.c variables by name, ct/snapshot.c
+ * them. ct.c has information and selection, ct/event.c the events, ct/ct.c variables by name, ct/snapshot.c
  * snapshots.
  */
 

@@ -2,7 +2,7 @@
 #include "base/system/clock.h"
 #include "base/system/file.h"
 #include "jobdir/trace/profile.h"
-#include "lang/put.h"
+#include "lang/value.h"
 #include "monitor/engine/execute.h"
 #include "monitor/engine/event.h"
 #include "monitor/engine/object.h"

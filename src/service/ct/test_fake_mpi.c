@@ -5,7 +5,7 @@
 
 #include "monitor/engine/monitor.h"
 #include "monitor/mpi/internal.h"
-#include "monitor/recorder/agent_files.h"
+#include "monitor/recorder/agent.h"
 #include "service/omis/service.h"
 #include "service/ct/test_fake_agents.h"
 

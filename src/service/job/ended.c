@@ -4,7 +4,7 @@
 #include "base/data/cleanup.h"
 #include "base/data/grow.h"
 #include "base/system/clock.h"
-#include "lang/put.h"
+#include "lang/value.h"
 #include "probe/proc.h"
 #include "shm/waits.h"
 

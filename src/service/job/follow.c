@@ -8,7 +8,7 @@
 #include "base/data/grow.h"
 #include "base/system/clock.h"
 #include "base/system/process.h"
-#include "lang/put.h"
+#include "lang/value.h"
 #include "shm/waits.h"
 
 #include <ctype.h>

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "monitor/engine/execute.h"
-#include "lang/put.h"
+#include "lang/value.h"
 #include "lang/results.h"
 #include "monitor/engine/messages.h"
 #include "monitor/mpi/messages.h"

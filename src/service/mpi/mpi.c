@@ -2,7 +2,7 @@
 #include "service/mpi/mpi.h"
 
 #include "jobdir/mpi/text.h"
-#include "lang/put.h"
+#include "lang/value.h"
 #include "lang/results.h"
 #include "monitor/engine/execute.h"
 #include "monitor/engine/object.h"

@@ -6,7 +6,7 @@
 #include <cmocka.h>
 
 #include "base/system/clock.h"
-#include "service/mpi/stall.c" /* what is decided is its own business alone */
+#include "service/mpi/why.c" /* what is decided is its own business alone */
 
 static struct mpi_stall stall;
 static uint64_t start_ns;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 #include "base/system/log.h"
-#include "lang/put.h"
+#include "lang/value.h"
 #include "monitor/engine/execute.h"
 #include "monitor/engine/csr.h"
 #include "monitor/engine/event.h"

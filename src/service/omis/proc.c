@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-#include "lang/put.h"
+#include "lang/value.h"
 #include "lang/results.h"
 #include "monitor/engine/event.h"
 #include "monitor/engine/messages.h"

@@ -13,7 +13,6 @@
 
 #include "base/data/cleanup.h"
 #include "base/system/file.h"
-#include "lang/put.h"
 #include "lang/results.h"
 #include "lang/value.h"
 #include "monitor/engine/event.h"

@@ -74,7 +74,7 @@ struct layout {
 
 extern const char *const layout_part_names[LAYOUT_PARTS];
 
-/* layout/value.c: single values as text. */
+/* layout/layout.c: single values as text. */
 void layout_put_text(struct buf *out, const void *bytes, size_t size, bool cut); /* "..." */
 void layout_put_char(struct buf *out, uint32_t c, unsigned size);
 void layout_put_integer(struct buf *out, const uint8_t *bytes, size_t size, bool is_signed);

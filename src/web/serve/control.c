@@ -6,7 +6,7 @@
 #include "base/system/log.h"
 #include "base/system/proc_file.h"
 #include "jobdir/record/info.h"
-#include "lang/put.h"
+#include "lang/value.h"
 #include "shm/waits.h"
 #include "web/serve/serve.h"
 
