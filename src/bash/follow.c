@@ -15,7 +15,6 @@
 #include <time.h>
 
 #include "bash/shell.h"
-#include "bash/tally.h"
 
 enum { FRAMES = 512, STAGES_TEXT = 128 };
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "bash/tally.h"
+#include "bash/shell.h"
 
 #include <errno.h>
 #include <stdlib.h>

@@ -7,7 +7,7 @@
 #include "agent/hooks/hooks.h"
 #include "agent/hooks/connect.h"
 #include "agent/safety/moves.h"
-#include "agent/system/valgrind.h"
+#include "agent/system/sys.h"
 #include "shm/mpi_told.h"
 #include "shm/waits.h"
 

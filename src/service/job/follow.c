@@ -406,7 +406,7 @@ static void on_exit_record(struct job_follow *follow, const struct follow_record
         count_threads(follow, process, process->threads - 1);
 }
 
-/* Processes of the agent (agent/safety/outside.c, agent/safety/victim.c) belong to scry, not to the job. */
+/* Processes of the agent (agent/safety/outside.c, agent/safety/read.c) belong to scry, not to the job. */
 static const char AGENT_NAME[] = "scry-agent";
 
 /* The peak without one of `count`, which was there since the peak was `before`. */

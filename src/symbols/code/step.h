@@ -49,7 +49,7 @@ struct tracked track_address(struct track *track, const ZydisDecodedOperand *op,
 struct tracked track_condition(struct track *track, unsigned code);
 /* True: done. */
 bool track_arithmetic(struct track *track, const struct insn *insn);
-/* symbols/code/vector.c. True: done. */
+/* symbols/code/arithmetic.c. True: done. */
 bool track_vector(struct track *track, const struct insn *insn);
 
 static inline struct tracked track_constant(uint64_t number)
