@@ -29,6 +29,7 @@
 #ifndef SCRY_SHM_AREA_H
 #define SCRY_SHM_AREA_H
 
+#include <limits.h>
 #include <linux/futex.h>
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -533,5 +534,50 @@ struct area_calls {
 void area_counts_sum(const struct area_view *view, uint32_t threads, struct area_calls *ret_sums);
 /* Adds what an ended thread has counted to the slots, and wipes it. */
 void area_counts_move(const struct area_view *view, struct area_thread *block);
+
+/*
+ * What a process reports about itself when its program begins, so that even the shortest processes are known. The agent
+ * writes one such note to the fifo beside the agent socket (agent/hooks/start.c), and the monitor reads it
+ * (monitor/recorder/agent_hello.c). A write of at most PIPE_BUF bytes is in the fifo completely or not at all,
+ * whoever else writes. Without room, or without a reader, nobody waits.
+ */
+
+#define COMMAND_MAGIC UINT32_C(0x444d4373) /* "sCMD" */
+#define COMMAND_FIFO "commands"
+
+enum { COMMAND_CUT = 1 }; /* flags: there are more arguments, or more of the last */
+
+struct command_note {
+    uint32_t magic;
+    uint16_t size, flags; /* size: of all of it */
+    int32_t pid;
+    uint32_t directory; /* bytes of texts that are the working directory, with its end; the first */
+    uint64_t time_ns;   /* CLOCK_MONOTONIC */
+    char texts[];       /* NUL-terminated: the directory ("": not known), the arguments; what is cut has no end */
+};
+
+enum { COMMAND_TEXTS = PIPE_BUF - sizeof(struct command_note) };
+
+/*
+ * What the monitor passes to the agent's library when it loads it into a running process (tracer_load): the argument of
+ * scry_agent_late, and its result. Both come from one build; magic and version protect against mixtures.
+ */
+
+enum { LATE_MAGIC = 0x6574616c, LATE_VERSION = 1, LATE_DIR = 4096 };
+#define LATE_FUNCTION "scry_agent_late"
+
+struct late_start {
+    uint32_t magic, version;
+    char socket[108];       /* of the monitor, for agents */
+    char mpi_dir[LATE_DIR]; /* where the interposers lie; "": beside the agent */
+};
+
+/* The result. */
+enum late_result {
+    LATE_DONE,      /* calls of MPI are caught from here on, or already were */
+    LATE_OTHER,     /* another version of the library, or it was switched off here before */
+    LATE_NO_MPI,    /* no MPI library that is known is in the process */
+    LATE_NOT_TAKEN, /* the interposer is not there for this library, has no room, or the monitor did not take it */
+};
 
 #endif

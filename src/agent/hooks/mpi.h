@@ -11,7 +11,7 @@
 #include <stdint.h>
 
 #include "agent/hooks/mpi_host.h"
-#include "shm/late.h"
+#include "shm/area.h"
 #include "shm/mpi_told.h"
 
 /* Whether the process has an MPI library, wanted or not. */

@@ -10,8 +10,7 @@
 #include "agent/safety/signals.h"
 #include "agent/system/large.h"
 #include "agent/system/sys.h"
-#include "shm/command.h"
-#include "shm/late.h"
+#include "shm/area.h"
 
 #include <elf.h>
 #include <errno.h>
@@ -99,7 +98,7 @@ static void drop_asan(const struct environment *environment)
     raw_copy(preload, rest, raw_length(rest, SIZE_MAX) + 1);
 }
 
-/* ---- its command (shm/command.h) ---- */
+/* ---- its command (shm/area.h) ---- */
 
 /*
  * Every process of a job comes here. So this is a handful of plain system calls, and touches no new page: the code lies

@@ -14,7 +14,7 @@
 
 #include <cmocka.h>
 
-#include "shm/command.h"
+#include "shm/area.h"
 
 static char *library;
 static char dir[64], fifo[96], sockets[128];

@@ -2,7 +2,7 @@
 /*
  * How a trace is read. trace/trace.c finds traces, and has what stands beside the streams; trace/stream.c takes one file apart,
  * packet by packet and record by record, with reads into a window (a file that shrinks or cannot be read is an error, not a
- * signal); trace/cursor.c merges the streams by time; trace_calls.c pairs entries and exits.
+ * signal); trace/stream.c merges the streams by time; trace_calls.c pairs entries and exits.
  */
 #ifndef SCRY_JOBDIR_TRACE_INTERNAL_H
 #define SCRY_JOBDIR_TRACE_INTERNAL_H

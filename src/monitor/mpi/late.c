@@ -13,7 +13,7 @@
 #include "monitor/mpi/internal.h"
 #include "monitor/recorder/agents.h"
 #include "probe/proc.h"
-#include "shm/late.h"
+#include "shm/area.h"
 
 struct waiter {
     struct waiter *next;

@@ -5,7 +5,7 @@
  * The handshake (shm/area.h): agents connect, say who they are, and get their area. Who they really are is the kernel's
  * word, not theirs.
  *
- * Commands (shm/command.h): all processes that have the agent loaded, traced or not, write their command line into a
+ * Commands (shm/area.h): all processes that have the agent loaded, traced or not, write their command line into a
  * fifo. It is read together, some twenty times a second at most, and handed to monitor->on_command.
  */
 #include <errno.h>
@@ -29,7 +29,7 @@
 #include "monitor/recorder/agent.h"
 #include "probe/cells.h"
 #include "probe/proc.h"
-#include "shm/command.h"
+#include "shm/area.h"
 #include "shm/waits.h"
 
 /* ---- commands ---- */

@@ -13,7 +13,7 @@
 #include "monitor/recorder/agent.h"
 #include "monitor/recorder/test_area_fixture.h"
 #include "monitor/recorder/test_fake_agent.h"
-#include "shm/command.h"
+#include "shm/area.h"
 
 static int start(void **state)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "web/http/connection.h"
+#include "web/http/server.h"
 
 #include "base/data/cleanup.h"
 #include "base/data/hash.h"

@@ -5,7 +5,7 @@
 #include "base/system/pause.h"
 #include "jobdir/text/text.h"
 #include "shm/waits.h"
-#include "web/http/connection.h"
+#include "web/http/server.h"
 
 #include <poll.h>
 #include <stdio.h>

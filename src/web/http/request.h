@@ -5,7 +5,6 @@
 #include "base/data/buf.h"
 #include "web/http/head.h"
 #include "web/http/server.h"
-#include "web/http/session.h"
 
 #include <jansson.h>
 #include <libwebsockets.h>

@@ -3,15 +3,18 @@
 #ifndef SCRY_WEB_HTTP_SERVER_H
 #define SCRY_WEB_HTTP_SERVER_H
 
+#include <libwebsockets.h>
 #include <limits.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <sys/types.h>
 
-#include <libwebsockets.h>
-
+#include "base/data/buf.h"
 #include "base/data/err.h"
+#include "base/data/hash.h"
+#include "base/system/clock.h"
 #include "options/options.h"
+#include "web/http/head.h"
 
 struct sessions;
 struct questions;
@@ -89,5 +92,103 @@ struct lws *server_watch(struct server *server, int fd, const char *protocol, vo
 /* Is this the origin of a page of ours, or a host by which one may call the server? Without a slash at the end. */
 bool server_is_origin(const struct server *server, const char *origin);
 bool server_is_host(const struct server *server, const char *host);
+
+/*
+ * Where people come in: the sockets that are listened at, and who is at the other end of a connection. There is a limit
+ * of connections, and a lower one for each address, so that one machine cannot keep out the others.
+ */
+
+struct connection {
+    UT_hash_handle hh; /* by fd */
+    int fd;
+    enum entrance entrance;
+    bool secure;
+    struct address *address; /* NULL: it came by a unix socket */
+    struct lws *wsi;
+    struct connection *prev, *next;
+    uint64_t allowed;  /* bytes that it may send, beside those that answers and time allow */
+    uint64_t begun_ns; /* CLOCK_MONOTONIC */
+    struct head head;
+    const struct head_refusal *refusal; /* of what came last; nothing more of it is read. NULL: none */
+    bool answering, refused;            /* a request is being answered; the refusal is written */
+};
+/* Removes the files of both. */
+void sockets_remove(const struct server *server);
+
+/* Frees what is known of addresses. */
+void connections_done(struct server *server);
+
+/* Protocols of the context. */
+int on_listener(struct lws *wsi, enum lws_callback_reasons reason, void *user, void *in, size_t len);
+
+/* Of the two callbacks about connections of HTTP. */
+void connection_began(struct server *server, struct lws *wsi);
+void connection_ended(struct server *server, struct lws *wsi);
+struct connection *connection_of(struct lws *wsi);
+
+/* What it sends must be requests and their bodies: frames of HTTP/2 that are neither, which libwebsockets answers by itself,
+ * would keep the server busy at next to no cost. So all bytes are counted at the socket, and those that nothing explains end
+ * the connection: a request (by_session: of somebody who is known), or a piece of a body, explains some. */
+void connection_allow_request(struct connection *connection, bool by_session);
+void connection_allow_body(struct connection *connection, size_t len);
+
+/* Takes one of the requests that an address may make without a session. false: there is none. */
+bool connection_take(struct connection *connection);
+
+/* ---- a limit of requests: so many a second, of which some may be saved up ---- */
+
+struct allowance {
+    double left;
+    uint64_t at_ns; /* CLOCK_MONOTONIC: so many were left then */
+};
+
+/* May there be one more, now? Then it is counted. */
+static inline bool allowance_take(struct allowance *allowance, double a_second, double saved_most)
+{
+    uint64_t now_ns = clock_now_ns();
+    allowance->left += (double)(now_ns - allowance->at_ns) / NS_PER_SECOND * a_second;
+    if (allowance->left > saved_most)
+        allowance->left = saved_most;
+    allowance->at_ns = now_ns;
+    if (allowance->left < 1)
+        return false;
+    allowance->left -= 1;
+    return true;
+}
+
+/*
+ * ---- sessions ----
+ *
+ * Who may ask, and for what. A link has a token, which begins one session; a session has a secret of its own, so one
+ * that somebody planted in a browser before is worth nothing. A bearer token is a session that was given to a script.
+ * Secrets have 256 random bits, and all of a kind are compared each time, in constant time. They are in memory only:
+ * with the server, all end.
+ */
+
+enum right { RIGHT_OBSERVE = 1, RIGHT_CONTROL = 2, RIGHT_SUBMIT = 4, RIGHT_SITE = 8, RIGHT_ALL = 15 };
+enum { RIGHTS = 4, SECRET_TEXT = 43 /* characters of A-Za-z0-9_- */ };
+
+enum secret_kind { SECRET_LINK, SECRET_SESSION, SECRET_BEARER };
+struct session {
+    enum secret_kind kind;
+    char secret[SECRET_TEXT + 1];
+    unsigned rights;            /* enum right */
+    uint64_t number;            /* of all that there were, from 1: says whether it is still the same one */
+    uint64_t end_ns;            /* CLOCK_MONOTONIC; 0: the place is free */
+    struct allowance allowance; /* of its requests */
+};
+
+struct sessions;
+struct sessions *sessions_new(void); /* NULL: out of memory */
+void sessions_free(struct sessions *sessions);
+
+/* A new one, good for so long; NULL: there are too many, or no random bits. The pointer is good until the next call. */
+const struct session *session_new(struct sessions *sessions, enum secret_kind kind, unsigned rights, uint64_t ns);
+/* The one of this kind that has the secret, and has not ended; NULL: none. */
+struct session *session_find(struct sessions *sessions, enum secret_kind kind, struct span secret);
+bool session_lives(struct sessions *sessions, uint64_t number);
+
+/* Takes one of the requests that a session may make: 50 a second, of which 600 can be saved up. false: there is none. */
+bool session_take(struct session *session);
 
 #endif

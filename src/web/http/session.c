@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "web/http/session.h"
+#include "web/http/server.h"
 
 #include "base/system/clock.h"
 #include "web/http/request.h"
