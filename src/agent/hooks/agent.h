@@ -412,7 +412,7 @@ void modules_init(uint64_t changes); /* how often libraries had come and gone at
 void *agent_next(const char *name);  /* the next definition of a function after ours */
 void *(*agent_dlsym(void))(void *, const char *); /* the C library's own */
 
-/* How a hook that interrupted nothing (GUARD_OUTER) reserves room in a packet. For record.c and mpi_short.c. */
+/* How a hook that interrupted nothing (GUARD_OUTER) reserves room in a packet. For record.c and mpi.c. */
 
 static inline bool cursor_move(_Atomic uint64_t *cursor, uint64_t from, uint64_t to)
 {

@@ -47,7 +47,7 @@ void agent_mpi_ends(uint32_t call, uint64_t site, struct mpi_told *told, const s
 bool agent_mpi_acts(uint32_t call, const struct mpi_told *told, uint64_t acts);
 void agent_mpi_messages(const struct mpi_messages *messages);
 
-/* ---- their short way (mpi_short.c) ---- */
+/* ---- their short way ---- */
 
 /*
  * The short way of MPI's calls, as hooks_x86_64.S has one for functions: a call that is recorded with its values, no
