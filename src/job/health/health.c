@@ -136,8 +136,7 @@ struct ask *ask_start(ask_fn *how, const void *question, size_t question_size, s
 
 bool ask_take(struct ask *ask, int wait_ms, void *ret_answer)
 {
-    struct pollfd done = {.fd = ask->done, .events = POLLIN};
-    if (poll(&done, 1, wait_ms) != 1)
+    if (!wait_fd(ask->done, POLLIN, wait_ms))
         return false;
     memcpy(ret_answer, ask->question + ask->answer_at, ask->answer_size);
     ask_drop(ask);

@@ -5,6 +5,7 @@
 #include "base/system/dirs.h"
 #include "base/system/log.h"
 #include "base/system/proc_file.h"
+#include "base/system/process.h"
 #include "base/system/wait_world.h"
 #include "job/launch/program.h"
 #include "jobdir/text/text.h"
@@ -19,8 +20,8 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
-#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -191,6 +192,27 @@ int worker_become(const char *name, int fd)
     return FD;
 }
 
+int worker_start(const char *name, int type, worker_fn *serve, void *ctx, pid_t *ret_pid, int *ret_fd)
+{
+    int ends[2];
+    if (socketpair(AF_UNIX, type | SOCK_CLOEXEC, 0, ends) < 0)
+        return -errno;
+    pid_t pid = fork();
+    if (pid == 0) {
+        serve(ctx, worker_become(name, ends[1]));
+        _exit(0);
+    }
+    int code = pid < 0 ? -errno : 0;
+    close(ends[1]);
+    if (code < 0) {
+        close(ends[0]);
+        return code;
+    }
+    *ret_pid = pid;
+    *ret_fd = ends[0];
+    return 0;
+}
+
 enum { GO_TRACED = 1, GO_UNTRACED };
 
 /* A copy of the environment: the list is malloc'ed, the strings are not copied. */
@@ -311,8 +333,7 @@ void launch_abandon(struct launch *launch)
     close(launch->go_fd);
     close(launch->error_fd);
     launch->go_fd = launch->error_fd = -1;
-    while (waitpid(launch->pid, NULL, 0) < 0 && errno == EINTR)
-        ;
+    child_reap(launch->pid);
 }
 
 int launch_release(struct launch *launch, bool traced)

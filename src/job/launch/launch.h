@@ -56,7 +56,11 @@ bool stop_follow(pid_t command, int signo, const struct witness *witness);
  * scry: a signal to all processes of that name, or of that command line, is for scry run.
  */
 
-/* In the child: sets the name, leaves the working directory, and closes all descriptors but `fd`. Returns fd's new
+typedef void worker_fn(void *ctx, int fd);
+/* Forks one with a socket of that type (SOCK_STREAM, SOCK_SEQPACKET) between both. The child ends when serve returns. 0 or -errno:
+ * then nothing is returned. */
+int worker_start(const char *name, int type, worker_fn *serve, void *ctx, pid_t *ret_pid, int *ret_fd);
+/* In a child: sets the name, leaves the working directory, and closes all descriptors but `fd`. Returns fd's new
  * number. */
 int worker_become(const char *name, int fd);
 

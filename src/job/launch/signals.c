@@ -14,7 +14,6 @@
 #include <stdlib.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
-#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -40,28 +39,30 @@ static bool take_same(const struct question *question)
     return false;
 }
 
-static _Noreturn void witness_serve(int fd, pid_t supervisor)
+static void witness_serve(void *ctx, int fd)
 {
-    pid_t wake_with = 0;
+    pid_t supervisor = *(const pid_t *)ctx, wake_with = 0;
+    prctl(PR_SET_PDEATHSIG, SIGKILL); /* also while it is stopped */
+    if (getppid() != supervisor)
+        return;
     for (;;) {
         struct question question;
-        struct pollfd input = {.fd = fd, .events = POLLIN};
         if (wake_with && !waits_is_stopped(wait_look(wake_with).state)) {
             pause_at("witness.wake");
             kill(supervisor, SIGCONT);
             wake_with = 0;
         }
-        if (poll(&input, 1, wake_with ? WITNESS_WAKE_MS : -1) <= 0)
+        if (!wait_fd(fd, POLLIN, wake_with ? WITNESS_WAKE_MS : -1))
             continue;
         if (read(fd, &question, sizeof question) != sizeof question)
-            _exit(0); /* scry run has ended */
+            return; /* scry run has ended */
         if (!question.signo) {
             wake_with = question.wake_with;
             continue;
         }
         char answer = take_same(&question);
         if (write(fd, &answer, 1) != 1)
-            _exit(0);
+            return;
     }
 }
 
@@ -71,24 +72,10 @@ static _Noreturn void witness_serve(int fd, pid_t supervisor)
  * descriptor; then the functions below return false and do nothing. */
 static int witness_start(struct witness *ret_witness)
 {
-    int ends[2];
     *ret_witness = (struct witness){.fd = -1};
-    if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) < 0)
-        return -errno;
-    pid_t supervisor = getpid(), pid = fork();
-    if (pid == 0) {
-        prctl(PR_SET_PDEATHSIG, SIGKILL); /* also while it is stopped */
-        if (getppid() != supervisor)
-            _exit(0);
-        witness_serve(worker_become(WITNESS_PROCESS_NAME, ends[1]), supervisor);
-    }
-    int code = pid < 0 ? -errno : 0;
-    close(ends[1]);
-    if (pid < 0)
-        close(ends[0]);
-    else
-        *ret_witness = (struct witness){.pid = pid, .fd = ends[0]};
-    return code;
+    pid_t supervisor = getpid();
+    return worker_start(WITNESS_PROCESS_NAME, SOCK_SEQPACKET, witness_serve, &supervisor, &ret_witness->pid,
+                        &ret_witness->fd);
 }
 
 static void witness_end(struct witness *witness)
@@ -97,8 +84,7 @@ static void witness_end(struct witness *witness)
         return;
     close(witness->fd);
     kill(witness->pid, SIGKILL);
-    while (waitpid(witness->pid, NULL, 0) < 0 && errno == EINTR)
-        ;
+    child_reap(witness->pid);
     *witness = (struct witness){.fd = -1};
 }
 
@@ -109,8 +95,7 @@ static bool witness_ask(const struct witness *witness, const struct question *qu
 
 static bool answered(const struct witness *witness, int timeout_ms, char *ret_answer)
 {
-    struct pollfd input = {.fd = witness->fd, .events = POLLIN};
-    return poll(&input, 1, timeout_ms) > 0 && recv(witness->fd, ret_answer, 1, MSG_DONTWAIT) == 1;
+    return wait_fd(witness->fd, POLLIN, timeout_ms) && recv(witness->fd, ret_answer, 1, MSG_DONTWAIT) == 1;
 }
 
 /* The whole group was stopped, and only scry run was continued. Do this only if needed: SIGCONT removes pending stop

@@ -3,7 +3,6 @@
 
 #include <ctype.h>
 #include <errno.h>
-#include <poll.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -516,7 +515,7 @@ static void wait_for_tees(const struct logs *logs)
             char state = proc_letter(each->pid, 0);
             if (!state || state == 'Z')
                 break;
-            poll(NULL, 0, 1);
+            wait_fd(-1, 0, 1);
         }
 }
 

@@ -91,31 +91,22 @@ static void drop(struct observer_link *link)
     buf_done(&link->out);
 }
 
+static void observer_serve(void *ctx, int fd)
+{
+    const struct observer_link *link = ctx;
+    struct observer observer = link->given;
+    observer.restarted = link->starts > 1;
+    observer.start_ns = link->recorder->start_ns;
+    channel_serve(&observer, link->sources, fd);
+}
+
 /* 0 or -errno. */
 static int observer_spawn(struct observer_link *link)
 {
-    int ends[2];
     link->fd = -1;
     link->shut = false;
     link->starts++;
-    if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) < 0)
-        return -errno;
-    pid_t pid = fork();
-    if (pid == 0) {
-        struct observer observer = link->given;
-        observer.restarted = link->starts > 1;
-        observer.start_ns = link->recorder->start_ns;
-        channel_serve(&observer, link->sources, worker_become(OBSERVER_PROCESS_NAME, ends[1]));
-    }
-    int code = pid < 0 ? -errno : 0;
-    close(ends[1]);
-    if (pid < 0) {
-        close(ends[0]);
-        return code;
-    }
-    link->fd = ends[0];
-    link->pid = pid;
-    return 0;
+    return worker_start(OBSERVER_PROCESS_NAME, SOCK_STREAM, observer_serve, link, &link->pid, &link->fd);
 }
 
 static void on_record(void *ctx, json_t *record, struct span line)
@@ -245,8 +236,8 @@ void observer_finish(struct observer_link *link)
 
 void observer_reap(struct observer_link *link)
 {
-    while (link->pid > 0 && waitpid(link->pid, NULL, 0) < 0 && errno == EINTR)
-        continue;
+    if (link->pid > 0)
+        child_reap(link->pid);
     link->pid = 0;
 }
 

@@ -22,7 +22,6 @@
 #include <scry/omis.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <sys/statvfs.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -31,50 +30,31 @@
 
 static const char NODE[] = "node ";
 
-struct ends {
-    int read, write;
-};
-
-static void close_ends(struct ends *ends)
-{
-    closep(&ends->read);
-    closep(&ends->write);
-}
-
-static bool open_ends(struct ends *ends)
-{
-    int both[2];
-    if (pipe2(both, O_CLOEXEC) < 0)
-        return false;
-    *ends = (struct ends){both[0], both[1]};
-    return true;
-}
-
 const char *awaited_begin(struct awaited *awaited, char *line, size_t size)
 {
     static char name[] = "scry-link", await[] = "await", *const argv[] = {name, await, NULL};
     char path[PATH_MAX];
-    _cleanup_(close_ends) struct ends out = {-1, -1}, in = {-1, -1};
     struct err err = {0};
+    int ends[3];
     *awaited = (struct awaited){0};
-    if (dirs_libexec(name, path, sizeof path, &err) < 0 || !open_ends(&out) || !open_ends(&in))
+    struct spawn spawn = {.path = path,
+                          .argv = argv,
+                          .in = SPAWN_PIPE,
+                          .out = SPAWN_PIPE,
+                          .error = SPAWN_NULL,
+                          .group = SPAWN_OWN_SESSION};
+    if (dirs_libexec(name, path, sizeof path, &err) < 0 || spawn_piped(&spawn, &awaited->pid, ends) < 0)
         return NULL;
-    struct spawn spawn = {
-        .path = path, .argv = argv, .in = in.read, .out = out.write, .error = SPAWN_NULL, .group = SPAWN_OWN_SESSION};
-    FILE *said = fdopen(out.read, "r");
-    if (!said)
-        return NULL;
-    int said_fd = TAKE_FD(out.read); /* the stream's now */
-    if (spawn_program(&spawn, &awaited->pid) < 0) {
-        fclose(said);
+    awaited->in = ends[STDIN_FILENO];
+    awaited->said = fdopen(ends[STDOUT_FILENO], "r");
+    if (!awaited->said) {
+        close(ends[STDOUT_FILENO]);
+        close(awaited->in); /* which ends it */
+        child_reap(awaited->pid);
         return NULL;
     }
-    closep(&out.write); /* or its end would not be seen */
-    out.write = -1;
-    awaited->said = said;
-    awaited->in = TAKE_FD(in.write);
-    const char *value = fgets(line, (int)size, said) ? strchr(line, '=') : NULL;
-    fcntl(said_fd, F_SETFL, O_NONBLOCK);
+    const char *value = fgets(line, (int)size, awaited->said) ? strchr(line, '=') : NULL;
+    fcntl(ends[STDOUT_FILENO], F_SETFL, O_NONBLOCK);
     return value ? value + 1 : NULL;
 }
 

@@ -5,7 +5,6 @@
  * says on standard output what SCRY_JOIN is to be, and monitors come by themselves. It reads "JOBDIR\nID\n" from standard
  * input; when that ends, the job's command has, and it ends after all is here, or nothing more comes.
  */
-#include <errno.h>
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -195,8 +194,7 @@ static bool round_of_all(struct parts *parts, uint64_t most, bool *ret_rest)
 static bool wait_for_end(int timeout_ms)
 {
     char byte;
-    struct pollfd input = {.fd = STDIN_FILENO, .events = POLLIN};
-    return poll(&input, 1, timeout_ms) > 0 && read(STDIN_FILENO, &byte, 1) <= 0;
+    return wait_fd(STDIN_FILENO, POLLIN, timeout_ms) && read(STDIN_FILENO, &byte, 1) <= 0;
 }
 
 static int round_ms(const struct parts *parts)
@@ -250,7 +248,7 @@ static void follow(struct parts *parts)
         if (!rest)
             break;
         idle++;
-        poll(NULL, 0, PARTS_LAST_MS);
+        wait_fd(-1, 0, PARTS_LAST_MS);
     }
     for (size_t i = 0; i < parts->count; i++)
         fetch_say(&parts->list[i], true);

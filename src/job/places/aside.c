@@ -1,18 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "job/places/aside.h"
 
-#include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/data/buf.h"
 #include "base/data/cleanup.h"
 #include "base/system/clock.h"
+#include "base/system/process.h"
 
 enum { ANSWER_LIMIT = 64 << 20 }; /* 200 000 places with names and paths */
 
@@ -29,13 +28,9 @@ static _Noreturn void aside_child(aside_fn *task, const void *ctx, int fd)
 
 static void read_answer(int fd, unsigned timeout_ms, struct buf *answer)
 {
-    uint64_t until = clock_now_ns() + (uint64_t)timeout_ms * 1000000;
-    while (answer->len < ANSWER_LIMIT) {
-        uint64_t now = clock_now_ns();
-        struct pollfd input = {.fd = fd, .events = POLLIN};
-        if (now >= until || (poll(&input, 1, (int)((until - now) / 1000000) + 1) < 0 && errno != EINTR))
-            return;
-        if (!input.revents)
+    uint64_t until_ns = clock_now_ns() + (uint64_t)timeout_ms * 1000000;
+    while (answer->len < ANSWER_LIMIT && clock_now_ns() < until_ns) {
+        if (!wait_fd_until(fd, POLLIN, until_ns))
             continue;
         char *room = buf_reserve(answer, 65536);
         ssize_t got = room ? read(fd, room, 65536) : 0;
@@ -58,8 +53,7 @@ json_t *aside_run(aside_fn *task, const void *ctx, unsigned timeout_ms)
     if (pid > 0) {
         read_answer(ends[0], timeout_ms, &answer);
         kill(pid, SIGKILL);
-        while (waitpid(pid, NULL, 0) < 0 && errno == EINTR)
-            ;
+        child_reap(pid);
     }
     close(ends[0]);
     return answer.len && !answer.failed ? json_loadb(answer.data, answer.len, 0, NULL) : NULL;

@@ -11,7 +11,6 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <linux/perf_event.h>
-#include <poll.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -128,7 +127,7 @@ static int sample(struct samples *samples, pid_t tid, struct err *err)
     uint64_t from = clock_now_ns(), until = from + (uint64_t)WHERE_SAMPLE_MS * NS_PER_MS;
     const uint64_t last = from + (uint64_t)WHERE_SAMPLE_MOST_MS * NS_PER_MS;
     for (uint64_t now; (now = clock_now_ns()) < until || (is_empty(page) && now < last);)
-        poll(NULL, 0, now < until ? (int)((until - now) / NS_PER_MS) + 1 : WHERE_SAMPLE_MS);
+        wait_fd_until(-1, 0, now < until ? until : now + (uint64_t)WHERE_SAMPLE_MS * NS_PER_MS);
     drain(samples, page, page_size);
     munmap(page, size);
     return 0;

@@ -164,11 +164,9 @@ static int replace(struct writer *writer, const char *payload, size_t len, bool 
  * wait for the disk. */
 static void wait_and_sync(struct writer *writer)
 {
-    struct pollfd input = {.fd = writer->fd, .events = POLLIN};
     while (writer->unsynced[0]) {
-        uint64_t now = clock_now_ns();
-        if (now < writer->sync_ns) {
-            if (poll(&input, 1, (int)((writer->sync_ns - now) / 1000000) + 1) > 0)
+        if (clock_now_ns() < writer->sync_ns) {
+            if (wait_fd_until(writer->fd, POLLIN, writer->sync_ns))
                 return;
             continue;
         }
@@ -212,11 +210,17 @@ static bool writer_handle(struct writer *writer, const struct message *message, 
     return false;
 }
 
-static _Noreturn void writer_serve(int fd, const char *dir, const char *id, uint64_t max_bytes)
+struct wanted { /* of a writer */
+    const char *dir, *id;
+    uint64_t max_bytes;
+};
+
+static void writer_serve(void *ctx, int fd)
 {
-    struct writer writer = {.fd = fd, .dir = dir};
+    const struct wanted *wanted = ctx;
+    struct writer writer = {.fd = fd, .dir = wanted->dir};
     struct message message;
-    spool_open(&writer.spool, dir, id, max_bytes);
+    spool_open(&writer.spool, wanted->dir, wanted->id, wanted->max_bytes);
     for (;;) {
         wait_and_sync(&writer);
         if (!read_all(fd, &message, sizeof message))
@@ -233,27 +237,15 @@ static _Noreturn void writer_serve(int fd, const char *dir, const char *id, uint
             spool_flush(&writer.spool);
     }
     spool_close(&writer.spool);
-    _exit(0);
 }
 
 /* ---- in scry run ---- */
 
 int scribe_start(struct scribe *scribe, const char *dir, const char *id, uint64_t max_bytes)
 {
-    int ends[2];
+    struct wanted wanted = {dir, id, max_bytes};
     *scribe = (struct scribe){.fd = -1, .next_seq = SPOOL_FIRST_SEQ};
-    if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) < 0)
-        return -errno;
-    pid_t pid = fork();
-    if (pid == 0)
-        writer_serve(worker_become(SCRIBE_PROCESS_NAME, ends[1]), dir, id, max_bytes);
-    int code = pid < 0 ? -errno : 0;
-    close(ends[1]);
-    if (pid < 0)
-        close(ends[0]);
-    else
-        scribe->fd = ends[0], scribe->pid = pid;
-    return code;
+    return worker_start(SCRIBE_PROCESS_NAME, SOCK_STREAM, writer_serve, &wanted, &scribe->pid, &scribe->fd);
 }
 
 static void drop(struct scribe *scribe)
@@ -443,7 +435,7 @@ void scribe_reap(struct scribe *scribe)
 {
     if (scribe->pid > 0)
         kill(scribe->pid, SIGCONT); /* somebody may have stopped it since its last answer */
-    while (scribe->pid > 0 && waitpid(scribe->pid, NULL, 0) < 0 && errno == EINTR)
-        ;
+    if (scribe->pid > 0)
+        child_reap(scribe->pid);
     scribe->pid = 0;
 }

@@ -21,7 +21,6 @@
 
 #include <errno.h>
 #include <inttypes.h>
-#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -56,7 +55,7 @@ static void wait_for_traces(struct job *job)
     int wait_ms = 1;
     do {
         if (traces_unfinished(job)) { /* mostly they are already coming */
-            poll(NULL, 0, wait_ms);
+            wait_fd(-1, 0, wait_ms);
             wait_ms = 2 * wait_ms < END_TRACES_POLL_MS ? 2 * wait_ms : END_TRACES_POLL_MS;
         }
         watch_ask_traces(watch, flush);
@@ -113,7 +112,7 @@ void finish_watch(struct job *job)
         if (!job->seen_to_end || (!watch->coming && !follows) || hopeless || clock_now_ns() > until)
             break;
         more = true;
-        poll(NULL, 0, END_COMING_POLL_MS);
+        wait_fd(-1, 0, END_COMING_POLL_MS);
     }
     if (more && watch->phase == WATCH_IDLE && job->preload.library[0] && job->seen_to_end && !watch->traces.draining)
         wait_for_traces(job); /* for those whose ends were not known before */

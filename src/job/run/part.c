@@ -115,8 +115,7 @@ static void join_home(struct job *job)
         return; /* it is on the same node */
     if (!getenv("SCRY_JOIN") || dirs_libexec(name, path, sizeof path, &err) < 0 || spawn_program(&spawn, &pid) < 0)
         return;
-    while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
-        ;
+    status = child_reap(pid);
     /* what lies in the job's own directory is waited for by nobody */
     job->joined = WIFEXITED(status) && WEXITSTATUS(status) == 0 && !is_seen_here(job);
 }
@@ -126,28 +125,27 @@ static bool start_parts(struct job *job, int *ret_out)
 {
     static char name[] = "scry-parts", await[] = "await";
     char path[PATH_MAX], text[PATH_MAX + JOB_ID_SIZE + 8], *argv[] = {name, ret_out ? await : NULL, NULL};
-    int ends[2], answer[2] = {-1, SPAWN_NULL};
+    int ends[3];
     struct err err = {0};
     job->parts_failed = true;
-    if (dirs_libexec(name, path, sizeof path, &err) < 0 || pipe2(ends, O_CLOEXEC) < 0)
-        return false;
-    if (ret_out && pipe2(answer, O_CLOEXEC) < 0)
-        answer[1] = SPAWN_NULL;
-    struct spawn spawn = {
-        .path = path, .argv = argv, .in = ends[0], .out = answer[1], .error = SPAWN_NULL, .group = SPAWN_OWN_SESSION};
+    struct spawn spawn = {.path = path,
+                          .argv = argv,
+                          .in = SPAWN_PIPE,
+                          .out = ret_out ? SPAWN_PIPE : SPAWN_NULL,
+                          .error = SPAWN_NULL,
+                          .group = SPAWN_OWN_SESSION};
     int len = snprintf(text, sizeof text, "%s\n%s\n", job->dir, job->id);
-    int code = spawn_program(&spawn, &job->parts_pid);
-    close(ends[0]);
-    closep(&answer[1]);
-    if (code < 0 || write(ends[1], text, (size_t)len) != len) {
-        close(ends[1]);
-        closep(&answer[0]);
+    if (dirs_libexec(name, path, sizeof path, &err) < 0 || spawn_piped(&spawn, &job->parts_pid, ends) < 0)
+        return false;
+    if (write(ends[STDIN_FILENO], text, (size_t)len) != len) {
+        close(ends[STDIN_FILENO]);
+        closep(&ends[STDOUT_FILENO]);
         return false;
     }
-    job->parts_fd = ends[1];
+    job->parts_fd = ends[STDIN_FILENO];
     job->parts_failed = false;
     if (ret_out)
-        *ret_out = answer[0];
+        *ret_out = ends[STDOUT_FILENO];
     return true;
 }
 

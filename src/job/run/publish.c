@@ -2,10 +2,8 @@
 #include "job/run/publish.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <limits.h>
 #include <poll.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -33,23 +31,6 @@ static void drop(struct publish_link *link)
         close(link->fd);
     link->fd = -1;
     buf_done(&link->in);
-}
-
-/* A session of its own: no terminal and no process group reaches it, and it may outlive scry run. */
-static _Noreturn void become(const char *path, int fd)
-{
-    char name[] = PUBLISHER_PROCESS_NAME, *argv[] = {name, NULL};
-    sigset_t none;
-    sigemptyset(&none);
-    sigprocmask(SIG_SETMASK, &none, NULL);
-    setsid();
-    int null = open("/dev/null", O_RDWR);
-    if (null < 0 || dup2(fd, STDIN_FILENO) < 0 || dup2(null, STDOUT_FILENO) < 0 || dup2(null, STDERR_FILENO) < 0 ||
-        chdir("/") < 0)
-        _exit(1);
-    close_range(STDERR_FILENO + 1, ~0U, 0);
-    execv(path, argv);
-    _exit(1);
 }
 
 /* What it is to publish. The password goes this way only. */
@@ -81,7 +62,7 @@ static bool send_settings(const struct publish_link *link)
 static int publisher_spawn(struct publish_link *link, struct err *err)
 {
     int ends[2];
-    char path[PATH_MAX];
+    char path[PATH_MAX], name[] = PUBLISHER_PROCESS_NAME, *argv[] = {name, NULL};
     link->starts++;
     link->lost_ns = clock_now_ns();
     link->connected = link->complete = false;
@@ -90,13 +71,19 @@ static int publisher_spawn(struct publish_link *link, struct err *err)
         return code;
     if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) < 0)
         return err_errno(err, -errno, "cannot start %s", PROGRAM);
-    pid_t pid = fork();
-    if (pid == 0)
-        become(path, ends[1]);
-    code = pid < 0 ? -errno : 0;
+    /* A session of its own: no terminal and no process group reaches it, and it may outlive scry run. */
+    code = spawn_program(&(struct spawn){.path = path,
+                                         .argv = argv,
+                                         .in = ends[1],
+                                         .out = SPAWN_NULL,
+                                         .error = SPAWN_NULL,
+                                         .group = SPAWN_OWN_SESSION,
+                                         .directory = "/"},
+                         &link->pid);
     close(ends[1]);
     link->fd = ends[0];
-    link->pid = pid;
+    if (code < 0)
+        link->pid = -1;
     if (code == 0 && !send_settings(link))
         code = -EIO;
     if (code < 0) {

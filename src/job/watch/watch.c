@@ -709,9 +709,8 @@ bool watch_wait(struct watch *watch, int timeout_ms)
             snprintf(watch->hangs, sizeof watch->hangs, "%.255s", why);
         if (why || now >= until)
             return false;
-        struct pollfd input = {.fd = watch_fd(watch), .events = POLLIN};
         uint64_t left_ms = (until - now) / 1000000 + 1;
-        poll(&input, 1, (int)(left_ms < run->look_ms ? left_ms : run->look_ms));
+        wait_fd(watch_fd(watch), POLLIN, (int)(left_ms < run->look_ms ? left_ms : run->look_ms));
         watch_handle(watch);
     }
     return watch->phase == WATCH_IDLE;
@@ -721,8 +720,7 @@ static void wait_raised(struct watch *watch, uint64_t until_ns)
 {
     while (watch->phase == WATCH_IDLE && watch->raises.asking && clock_now_ns() < until_ns &&
            !client_hangs(watch->asked_ns, run->limit_ms)) {
-        struct pollfd input = {.fd = watch_fd(watch), .events = POLLIN};
-        poll(&input, 1, (int)run->look_ms);
+        wait_fd(watch_fd(watch), POLLIN, (int)run->look_ms);
         watch_handle(watch);
     }
 }
