@@ -16,7 +16,7 @@
 #include "base/system/clock.h"
 #include "bench.h"
 #include "job/observe/observer.h"
-#include "job/record/scribe.h"
+#include "job/record/writer.h"
 
 enum { RECORDS = 20000, PAIRS = 20 };
 
@@ -99,7 +99,7 @@ static double run_ns(const struct buf *lines, double *ret_seconds)
         exit(1);
     snprintf(spool, sizeof spool, "%s/spool", dir);
     mkdir(spool, 0700);
-    if (scribe_start(&recorder.scribe, dir, "bench", UINT64_C(1) << 40) < 0)
+    if (writer_start(&recorder.writer, dir, "bench", UINT64_C(1) << 40) < 0)
         exit(1);
     double before = cpu_ns();
     uint64_t start = clock_now_ns();
@@ -108,15 +108,15 @@ static double run_ns(const struct buf *lines, double *ret_seconds)
         struct pollfd input = {.fd = link.fd, .events = POLLIN};
         poll(&input, 1, -1);
         observer_handle(&link);
-        scribe_push(&recorder.scribe);
+        writer_push(&recorder.writer);
     }
     double used = cpu_ns() - before;
     *ret_seconds = (double)(clock_now_ns() - start) / 1e9;
-    scribe_wait(&recorder.scribe);
-    if (scribe_lost(&recorder.scribe) || recorder.model.records < RECORDS)
-        fprintf(stderr, "%llu records lost, %llu seen\n", (unsigned long long)scribe_lost(&recorder.scribe),
+    writer_wait(&recorder.writer);
+    if (writer_lost(&recorder.writer) || recorder.model.records < RECORDS)
+        fprintf(stderr, "%llu records lost, %llu seen\n", (unsigned long long)writer_lost(&recorder.writer),
                 (unsigned long long)recorder.model.records);
-    scribe_end(&recorder.scribe);
+    writer_end(&recorder.writer);
     job_model_done(&recorder.model);
     snprintf(command, sizeof command, "rm -r %s", dir);
     return system(command) == 0 ? used / RECORDS : -1;

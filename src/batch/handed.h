@@ -4,7 +4,7 @@
  * SCRY, OPTIONS, and the program, which is the rest.
  *
  *   HOW       run: a job of its own; quiet: the same with --quiet; exec: part of the job of a task beside it
- *             part-run, part-quiet, part-exec: part of the job that it is started in (job/launch/spread.h), if that can
+ *             part-run, part-quiet, part-exec: part of the job that it is started in (job/launch/propagate.h), if that can
  *             have parts here, else as without "part-"
  *   STEP      the name that the tasks of this step share on this node, for SCRY_STEP; "": nobody else is there
  *   MEMORY    MB that the job or step has on this node, for SCRY_BATCH_MEMORY; "": not known

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * scry-rsh: what launchers of MPI start in place of ssh, for a job that scry follows (job/launch/spread.h). It becomes
+ * scry-rsh: what launchers of MPI start in place of ssh, for a job that scry follows (job/launch/propagate.h). It becomes
  * that ssh, which then starts on the other node what it was to start, behind `scry run --part-of`. There
  *
  *     /bin/sh -c 'if SCRY works; then exec SCRY run --part-of ... -- SHELL -c COMMAND; fi; exec SHELL -c COMMAND'

@@ -172,7 +172,7 @@
 /* a ring is made so long after its process started at most, by a clock of ticks */
 #define RINGS_LATE_NS (100 * 1000 * 1000)
 
-#define SCRIBE_SYNC_NS WAITS_NS_PER_SECOND /* so long after a job's start job.json is brought to disk */
+#define WRITER_SYNC_NS WAITS_NS_PER_SECOND /* so long after a job's start job.json is brought to disk */
 
 /* job/health: what may go wrong; the spans over which it is judged */
 #define CREDENTIALS_EVERY_NS (10 * WAITS_NS_PER_SECOND)     /* between two looks at tickets and tokens */
@@ -257,7 +257,7 @@
 #define END_MOST_MS 10000                          /* the same in all */
 #define END_ANSWER_MS 5000                         /* then for one answer of a working monitor */
 #define END_LOST_MS 300       /* for ends of processes after lost records; follow.h says how late they can be */
-#define END_SPREAD_MS 500     /* for the launcher's ssh, which ends when the daemon on the other node has */
+#define END_PROPAGATED_MS 500 /* for the launcher's ssh, which ends when the daemon on the other node has */
 #define END_TRACES_POLL_MS 5  /* between two looks whether threads have recorded the rest */
 #define END_COMING_POLL_MS 20 /* between two looks at what is coming */
 
@@ -370,21 +370,21 @@
 #define STORE_REST_MS 2000                  /* after a question that nobody answered, doubled each time */
 /* some brokers change the order: what was answered may come behind the end of the answer */
 #define STORE_GRACE_MS 400
-#define STORE_QUIET_MS 1500                        /* after the last message: what the broker remembers has come */
-#define IMPORT_LEASE_SECONDS 60                    /* what an imported job says of itself is true for so long */
-#define ROW_MOST_SECONDS 1000000000                /* of a job: more is a lie */
+#define STORE_QUIET_MS 1500                          /* after the last message: what the broker remembers has come */
+#define IMPORT_LEASE_SECONDS 60                      /* what an imported job says of itself is true for so long */
+#define ROW_MOST_SECONDS 1000000000                  /* of a job: more is a lie */
 #define NOTIFIER_AGAIN_NS (10 * WAITS_NS_PER_SECOND) /* until the program that tells others is started again */
-#define SITE_SETTLED_SECONDS 600.0                 /* a younger job may still begin */
-#define SITE_VISIT_SECONDS 10                      /* for a request, and for taking the answer */
-#define SITE_KEEP_SECONDS 20                       /* a connection between requests */
-#define SITE_FRESH_MS 1000                         /* an answer is good for so long, however many ask */
-#define SITE_REST_SECONDS 5                        /* at the end */
-#define SITE_FIRST_WAIT_MS 250                     /* after a batch that was not taken; doubled each time */
-#define SITE_MOST_WAIT_MS 30000                    /* at most */
-#define SITE_LOOK_MS 500                           /* for more to send */
-#define SITE_TICK_MS 200                           /* between two looks whether it is to end */
-#define SITE_RECENT_SECONDS 86400.0                /* jobs so young are shown, unless others are asked for */
-#define SITE_RECENT_MINUTES 15                     /* "now" of a job: its newest minutes */
+#define SITE_SETTLED_SECONDS 600.0                   /* a younger job may still begin */
+#define SITE_VISIT_SECONDS 10                        /* for a request, and for taking the answer */
+#define SITE_KEEP_SECONDS 20                         /* a connection between requests */
+#define SITE_FRESH_MS 1000                           /* an answer is good for so long, however many ask */
+#define SITE_REST_SECONDS 5                          /* at the end */
+#define SITE_FIRST_WAIT_MS 250                       /* after a batch that was not taken; doubled each time */
+#define SITE_MOST_WAIT_MS 30000                      /* at most */
+#define SITE_LOOK_MS 500                             /* for more to send */
+#define SITE_TICK_MS 200                             /* between two looks whether it is to end */
+#define SITE_RECENT_SECONDS 86400.0                  /* jobs so young are shown, unless others are asked for */
+#define SITE_RECENT_MINUTES 15                       /* "now" of a job: its newest minutes */
 
 /* web: scry serve */
 #define CERTIFICATE_LOOK_SECONDS 3 /* between two looks whether the certificate has changed */

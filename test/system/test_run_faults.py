@@ -415,7 +415,7 @@ class HangingDisk(FaultCase):
 
     def test_signals_reach_the_command(self):
         """The job ends on request, scry run soon after; its records are written when the disk works again."""
-        pause = self.box.pause("scribe.before-write")
+        pause = self.box.pause("writer.before-write")
         run, writer = self.start(pause)
         os.kill(run.pid, signal.SIGTERM)
         self.assertEqual(run.stdout.readline(), "TERM\n")
@@ -431,7 +431,7 @@ class HangingDisk(FaultCase):
 
     def test_in_time(self):
         """A disk that works again before the end leaves no trace."""
-        pause = self.box.pause("scribe.before-write")
+        pause = self.box.pause("writer.before-write")
         run, _ = self.start(pause)
         pause.__exit__(None, None, None)
         os.kill(run.pid, signal.SIGTERM)
@@ -441,7 +441,7 @@ class HangingDisk(FaultCase):
         self.assertEqual(self.report()["lost_records"], 0)
 
     def test_killed(self):
-        pause = self.box.pause("scribe.before-write")
+        pause = self.box.pause("writer.before-write")
         run, writer = self.start(pause)
         os.kill(writer, signal.SIGKILL)
         os.kill(run.pid, signal.SIGTERM)

@@ -90,7 +90,7 @@ bool process_is_scrys(const char *name)
                                         TRACER_PROCESS_NAME,
                                         GUARD_PROCESS_NAME,
                                         WITNESS_PROCESS_NAME,
-                                        SCRIBE_PROCESS_NAME,
+                                        WRITER_PROCESS_NAME,
                                         OBSERVER_PROCESS_NAME,
                                         PUBLISHER_PROCESS_NAME,
                                         PROFILE_PROCESS_NAME,

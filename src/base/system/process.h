@@ -67,9 +67,9 @@ const char *user_name(uid_t uid, char *ret_name, size_t size);
  * breakpoints and end by themselves. */
 #define TRACER_PROCESS_NAME "job-tracer"
 #define GUARD_PROCESS_NAME "job-guard"
-/* Children of scry run (job/launch/signals.h, job/record/scribe.h, job/observe/observer.h, job/run/publish.h). */
+/* Children of scry run (job/launch/signals.h, job/record/writer.h, job/observe/observer.h, job/run/publish.h). */
 #define WITNESS_PROCESS_NAME "job-signals"
-#define SCRIBE_PROCESS_NAME "job-writer"
+#define WRITER_PROCESS_NAME "job-writer"
 #define OBSERVER_PROCESS_NAME "job-observer"
 #define PUBLISHER_PROCESS_NAME "job-publisher"
 #define PROFILE_PROCESS_NAME "job-profile"

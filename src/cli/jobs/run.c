@@ -16,7 +16,7 @@
 #include "client/client.h"
 #include "job/launch/launch.h"
 #include "job/launch/preload.h"
-#include "job/launch/spread.h"
+#include "job/launch/propagate.h"
 #include "job/logs/logs.h"
 #include "job/logs/patterns.h"
 #include "job/run/supervise.h"
@@ -123,8 +123,8 @@ int cmd_exec(const struct options *options)
 {
     char **command = options->words;
     bool has_step = getenv("SCRY_STEP"); /* the batch system knows better who follows this program */
-    if (!is_off("SCRY") && !has_step && spread_is_outside())
-        spread_become_part(command);
+    if (!is_off("SCRY") && !has_step && propagation_is_outside())
+        propagation_become_part(command);
     if (!is_off("SCRY"))
         prepare_exec(command[0]);
     execvp(command[0], command);

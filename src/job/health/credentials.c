@@ -252,7 +252,7 @@ static bool has_changed(const struct question *question)
            now.st_mtim.tv_nsec != seen->st_mtim.tv_nsec;
 }
 
-static void read_aside(const void *asked, void *ret_answer)
+static void read_in_thread(const void *asked, void *ret_answer)
 {
     const struct question *question = asked;
     struct answer *answer = ret_answer;
@@ -277,7 +277,7 @@ static void credential_ask(struct credential *credential, uint64_t now_ns)
     question->changed = credential->answered && credential->read && !credential->failures;
     memcpy(question->path, credential->path, strlen(credential->path) + 1);
     credential->asked_ns = now_ns;
-    credential->ask = ask_start(read_aside, question, size, sizeof(struct answer));
+    credential->ask = ask_start(read_in_thread, question, size, sizeof(struct answer));
 }
 
 static void say_unreadable(struct credential *credential, const struct look *look, const char *reason)

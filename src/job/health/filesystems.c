@@ -124,7 +124,7 @@ static bool take_answer(struct filesystems *all, size_t at, const struct ask_ans
 }
 
 /* In a thread each, all at once: another machine may not answer for hours. */
-static void ask_aside(struct filesystems *all, const struct look *look)
+static void ask_in_thread(struct filesystems *all, const struct look *look)
 {
     for (size_t i = 0; i < all->count; i++) {
         struct filesystem *one = &all->of[i];
@@ -160,7 +160,7 @@ static bool look_at(struct filesystems *all, size_t at, const struct look *look)
 
 void filesystems_look(struct filesystems *all, const struct look *look)
 {
-    ask_aside(all, look);
+    ask_in_thread(all, look);
     for (size_t i = 0; i < all->count;) {
         if (look_at(all, i, look))
             i++;

@@ -259,7 +259,7 @@ static _Noreturn void launch_child(char **command, int go_fd, int error_fd, cons
         _exit(125); /* scry run died before the start */
     preload_apply(go == GO_TRACED ? preload : &(struct preload){0});
     script_env_apply(&preload->script);
-    spread_apply(&preload->spread);
+    propagation_apply(&preload->propagation);
     signals_restore(signals);
     int code = execute(command, error_fd);
     if (code == -E2BIG && given) { /* scry's variables exceed ARG_MAX, or the limit of the stack */

@@ -13,7 +13,7 @@
 /*
  * Starts the job. The command is forked and held on a pipe until it is watched. Then it is executed with everything as
  * scry run got it: signals, descriptors, limits, working directory, process group, terminal, and environment, but for
- * SCRY_JOB and the variables in job/launch/preload.h and job/launch/spread.h.
+ * SCRY_JOB and the variables in job/launch/preload.h and job/launch/propagate.h.
  */
 
 struct launch {

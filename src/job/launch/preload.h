@@ -3,7 +3,7 @@
 #define SCRY_JOB_LAUNCH_PRELOAD_H
 
 #include "base/data/err.h"
-#include "job/launch/spread.h"
+#include "job/launch/propagate.h"
 
 #include <limits.h>
 #include <stdbool.h>
@@ -55,7 +55,7 @@ struct preload {
     char mpi_dir[PATH_MAX]; /* "": there are none */
     bool wanted, mpi_off;
     struct script_env script;
-    struct spread spread;
+    struct propagation propagation;
     bool is_script; /* the command is no program itself, but may start some */
 };
 

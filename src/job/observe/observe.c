@@ -13,7 +13,7 @@
 #include "base/system/clock.h"
 #include "base/system/log.h"
 #include "job/observe/observer.h"
-#include "job/record/scribe.h"
+#include "job/record/writer.h"
 #include "jobdir/text/fields.h"
 #include "shm/waits.h"
 

@@ -4,7 +4,7 @@
 
 #include "base/data/buf.h"
 #include "job/observe/observe.h"
-#include "job/record/scribe.h"
+#include "job/record/writer.h"
 
 #include <jansson.h>
 #include <stdbool.h>

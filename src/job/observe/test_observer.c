@@ -111,7 +111,7 @@ static void on_recorded(void *ctx, enum record_type type, json_t *record)
 static int set_up(void **ret_state)
 {
     struct fixture *fixture = calloc(1, sizeof *fixture);
-    fixture->recorder.scribe.fd = -1;
+    fixture->recorder.writer.fd = -1;
     fixture->recorder.start_ns = clock_now_ns();
     fixture->recorder.recorded = on_recorded;
     fixture->recorder.ctx = fixture;

@@ -15,7 +15,7 @@
 #include "base/system/file.h"
 #include "base/system/proc_file.h"
 #include "base/system/wait_world.h"
-#include "job/places/aside.h"
+#include "job/places/sandboxed_child.h"
 #include "job/places/blocked.h"
 #include "job/scripts/shell.h"
 #include "jobdir/layers/starter.h"
@@ -162,7 +162,7 @@ static json_t *find_users(const void *ctx)
 size_t fifo_users(const pid_t *pids, size_t count, const char *path, bool writes, struct fifo_user *ret_users)
 {
     const struct question question = {pids, count, path, writes};
-    json_t *list = aside_run(find_users, &question, WHERE_TIMEOUT_MS), *user;
+    json_t *list = sandboxed_child_run(find_users, &question, WHERE_TIMEOUT_MS), *user;
     size_t index, found = 0;
     json_array_foreach(list, index, user)
     {

@@ -6,7 +6,7 @@
 #include "base/system/clock.h"
 #include "base/system/dirs.h"
 #include "base/system/file.h"
-#include "job/places/aside.h"
+#include "job/places/sandboxed_child.h"
 #include "jobdir/text/text.h"
 #include "shm/waits.h"
 #include "symbols/index/elf_identity.h"
@@ -434,7 +434,7 @@ static int place_names_find(struct place_names *names, const char *jobdir, unsig
     if (unknown && !names->failed) {
         /* An eighth is left for the answer to be written, and for one module whose information takes long. */
         names->until_ns = clock_now_ns() + (uint64_t)timeout_ms * 1000000 / 8 * 7;
-        json_t *answer = aside_run(look_up, names, timeout_ms);
+        json_t *answer = sandboxed_child_run(look_up, names, timeout_ms);
         const json_t *sites = json_object_get(answer, "sites");
         const char *problem = json_string_value(json_object_get(answer, "problem"));
         take_sites(names, sites);

@@ -3,7 +3,7 @@
 
 #include "base/data/cleanup.h"
 #include "base/system/clock.h"
-#include "job/places/aside.h"
+#include "job/places/sandboxed_child.h"
 #include "jobdir/text/text.h"
 #include "shm/waits.h"
 #include "symbols/index/lines.h"
@@ -272,7 +272,7 @@ int where_computes(pid_t pid, pid_t tid, struct buf *out, struct err *err)
     json_t *place = NULL;
     if (code == 0 && samples->count) {
         qsort(samples->at, samples->count, sizeof *samples->at, by_address);
-        place = aside_run(name_samples, samples, WHERE_TIMEOUT_MS);
+        place = sandboxed_child_run(name_samples, samples, WHERE_TIMEOUT_MS);
     }
     free(samples);
     if (code < 0)
@@ -380,5 +380,5 @@ static json_t *look_at_all(const void *ctx)
 json_t *where_blocked(pid_t pid, const pid_t *tids, size_t count)
 {
     struct asked asked = {pid, tids, count};
-    return aside_run(look_at_all, &asked, WHERE_TIMEOUT_MS);
+    return sandboxed_child_run(look_at_all, &asked, WHERE_TIMEOUT_MS);
 }

@@ -17,7 +17,7 @@
 #include "base/system/clock.h"
 #include "base/system/file.h"
 #include "base/system/process.h"
-#include "job/places/aside.h"
+#include "job/places/sandboxed_child.h"
 #include "job/run/job.h"
 #include "job/run/reason.h"
 #include "jobdir/text/text.h"
@@ -279,7 +279,7 @@ static void explain_core(const struct job *job, json_t *crash, pid_t pid)
     if (!core)
         return;
     struct core_task task = {.path = core, .pid = pid};
-    json_t *found = aside_run(read_core, &task, CRASH_TIMEOUT_MS);
+    json_t *found = sandboxed_child_run(read_core, &task, CRASH_TIMEOUT_MS);
     if (!json_object_get(found, "other"))
         json_object_set_new(crash, "core", text_json(core));
     json_object_del(found, "other");
@@ -376,7 +376,7 @@ static void explain_one(const struct job *job, json_t *crash, bool *advised)
     const struct stacks_entry *stack = stacks_find(&job->watch.stacks, pid);
     bool traced = !stack && explain_traced(job, crash, pid);
     if (stack) {
-        json_t *found = aside_run(resolve_stack, stack, CRASH_TIMEOUT_MS);
+        json_t *found = sandboxed_child_run(resolve_stack, stack, CRASH_TIMEOUT_MS);
         json_object_update(crash, found);
         json_decref(found);
     } else if (json_is_true(json_object_get(crash, "core_dumped"))) {

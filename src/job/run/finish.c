@@ -102,12 +102,12 @@ void finish_watch(struct job *job)
         collect_traces(job);
     uint64_t until = clock_now_ns() + END_WAIT_MS * UINT64_C(1000000);
     uint64_t lost_until = clock_now_ns() + END_LOST_MS * UINT64_C(1000000);
-    uint64_t spread_until = clock_now_ns() + END_SPREAD_MS * UINT64_C(1000000);
+    uint64_t propagation_until = clock_now_ns() + END_PROPAGATED_MS * UINT64_C(1000000);
     bool more = !watch->traces.known || watch->traces.live || watch->traces.draining;
     while (watch->phase == WATCH_IDLE) { /* again if many ended at once: the kernel reports one after the other */
         watch_tick(watch);
         job->seen_to_end = watch_wait(watch, END_ANSWER_MS);
-        bool follows = job->spread && HASH_COUNT(job->recorder.model.alive) && clock_now_ns() < spread_until;
+        bool follows = job->has_parts && HASH_COUNT(job->recorder.model.alive) && clock_now_ns() < propagation_until;
         bool hopeless = watch->lost && clock_now_ns() > lost_until; /* the records of their ends may be lost */
         if (!job->seen_to_end || (!watch->coming && !follows) || hopeless || clock_now_ns() > until)
             break;
@@ -401,17 +401,17 @@ static void warn_mpi(struct job *job)
 
 static void warn_recording(struct job *job)
 {
-    struct scribe *scribe = &job->recorder.scribe;
-    bool killed = !scribe_wait(scribe) && job->dir[0] && !scribe->late;
-    if (scribe->late)
+    struct writer *writer = &job->recorder.writer;
+    bool killed = !writer_wait(writer) && job->dir[0] && !writer->late;
+    if (writer->late)
         recorder_note(&job->recorder, NOTE(disk_hangs));
-    else if (scribe->told.stopped || scribe_lost(scribe) || killed)
+    else if (writer->told.stopped || writer_lost(writer) || killed)
         recorder_note(&job->recorder,
                       NOTE(recording_stopped,
                            .reason = killed                 ? "the process that wrote it was killed"
-                                     : *scribe->told.reason ? scribe->told.reason
+                                     : *writer->told.reason ? writer->told.reason
                                                             : "the disk with the job directory did not answer for long",
-                           .records = scribe_lost(scribe), .traces = has_traces(job)));
+                           .records = writer_lost(writer), .traces = has_traces(job)));
 }
 
 /* Warns about the difference between the single processes and the kernel's totals. */
@@ -434,7 +434,7 @@ static void add_warnings(struct job *job)
     warn_memory(job);
     warn_hidden_signal(job);
     warn_left(job);
-    if (!job->recorder.scribe.late)
+    if (!job->recorder.writer.late)
         reason_task_stopped(recorder, job->dir);
     warn_lost(job);
     if (recorder->crashes_omitted)
@@ -471,13 +471,13 @@ void finish_put_info(struct job *job, bool now)
 {
     _cleanup_(freep) char *text = job_info_text(&job->info);
     if (text)
-        scribe_replace(&job->recorder.scribe, "job.json", text, strlen(text), now);
+        writer_replace(&job->recorder.writer, "job.json", text, strlen(text), now);
 }
 
 /* Says if that went wrong. 0 or -errno. */
 static int note_unwritten(struct job *job)
 {
-    int code = job->recorder.scribe.told.replaced;
+    int code = job->recorder.writer.told.replaced;
     if (code < 0)
         recorder_note(&job->recorder, NOTE(job_json_unwritten, .directory = job->dir, .reason = strerror(-code)));
     return code;
@@ -490,7 +490,7 @@ static void write_report(struct job *job, struct job_report *summary, json_t **r
     const struct job_report *report = summary;
     _cleanup_(buf_done) struct buf text = BUF_INIT;
     struct job_report read = {0};
-    if (job->recorder.scribe.told.size_bytes <= REREAD_BYTES && job_report_load(&read, job->dir, NULL) == 0) {
+    if (job->recorder.writer.told.size_bytes <= REREAD_BYTES && job_report_load(&read, job->dir, NULL) == 0) {
         read.functions = report->functions;
         read.mpi = report->mpi;
         if (read.mpi)
@@ -508,7 +508,7 @@ static void write_report(struct job *job, struct job_report *summary, json_t **r
     read.info.cause = NULL;
     job_report_done(&read);
     if (!text.failed && text.data)
-        scribe_replace(&job->recorder.scribe, "report.txt", text.data, text.len,
+        writer_replace(&job->recorder.writer, "report.txt", text.data, text.len,
                        false); /* scry report prints it anew */
 }
 
@@ -572,8 +572,8 @@ void finish_job(struct job *job, int exit_code, struct buf *text)
     tracing_record_rules(&job->recorder, &job->watch.rules);
     watch_close(&job->watch);
     put_end(job);
-    scribe_wait(&recorder->scribe);
-    job->info.result.lost_records = scribe_lost(&recorder->scribe);
+    writer_wait(&recorder->writer);
+    job->info.result.lost_records = writer_lost(&recorder->writer);
     json_t *omitted = kept_omitted(&recorder->model.warnings);
     job->info.warnings = recorder->model.warnings.records;
     job->info.warnings_omitted = omitted;
@@ -581,13 +581,13 @@ void finish_job(struct job *job, int exit_code, struct buf *text)
     struct job_report report = {.path = job->dir, .info = job->info, .state = JOB_ENDED, .model = recorder->model};
     json_t *cause = NULL, *progress = progress_of(&recorder->model);
     job->info.progress = progress;
-    scribe_close_spool(&recorder->scribe);
+    writer_close_spool(&recorder->writer);
     bool failed = job->info.result.exit_code || job->info.result.signal;
-    /* one wait for the disk is enough: if it failed, with the cause; and none as in wait_and_sync() of record/scribe.c */
-    bool lasted = job->info.result.wall_seconds * NS_PER_SECOND >= SCRIBE_SYNC_NS;
+    /* one wait for the disk is enough: if it failed, with the cause; and none as in wait_and_sync() of record/writer.c */
+    bool lasted = job->info.result.wall_seconds * NS_PER_SECOND >= WRITER_SYNC_NS;
     finish_put_info(job, lasted && !failed);
     int code = 0;
-    if (scribe_wait(&recorder->scribe)) {
+    if (writer_wait(&recorder->writer)) {
         code = note_unwritten(job);
         struct job_info kept = {0};
         if (code < 0 && job_info_read(job->dir, &kept, NULL) < 0)
@@ -602,7 +602,7 @@ void finish_job(struct job *job, int exit_code, struct buf *text)
     if (cause || failed) {
         job->info.cause = cause; /* lists of jobs show it */
         finish_put_info(job, lasted);
-        if (failed && code == 0 && scribe_wait(&recorder->scribe) && note_unwritten(job) < 0)
+        if (failed && code == 0 && writer_wait(&recorder->writer) && note_unwritten(job) < 0)
             report.model = recorder->model;
     }
     watch_gone(&job->watch);
@@ -623,15 +623,15 @@ void finish_job(struct job *job, int exit_code, struct buf *text)
 
 void finish_done(struct job *job)
 {
-    scribe_end(&job->recorder.scribe);
+    writer_end(&job->recorder.writer);
     signals_done(&job->signals); /* two processes end at the same time */
     job_model_done(&job->recorder.model);
     json_decref(job->info.argv);
     json_decref(job->info.batch);
     hide_args_free(job->recorder.hide);
     untraced_free(job->recorder.untraced);
-    spread_done(&job->preload.spread);
-    scribe_reap(&job->recorder.scribe);
+    propagation_done(&job->preload.propagation);
+    writer_reap(&job->recorder.writer);
     observer_reap(&job->observer);
 }
 

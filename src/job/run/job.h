@@ -14,7 +14,7 @@
 #include "job/observe/observer.h"
 #include "job/run/publish.h"
 #include "job/run/reason.h"
-#include "job/record/scribe.h"
+#include "job/record/writer.h"
 #include "job/launch/signals.h"
 #include "job/health/node.h"
 #include "job/watch/watch.h"
@@ -45,10 +45,10 @@ struct job {
     uint64_t cpu_ns;      /* of all processes that were waited for */
     uint64_t largest_rss; /* of the same processes */
     uint64_t end_ns;
-    bool joined;   /* a part: its monitor goes to the job's, which has it brought there */
-    bool spread;   /* it has parts on other nodes, seen here */
-    char *by_srun; /* nodes to which Open MPI's mpirun went by srun, as Slurm lists them; NULL: none */
-    int parts_fd;  /* scry-parts, which ends after this; -1: it does not run */
+    bool joined;    /* a part: its monitor goes to the job's, which has it brought there */
+    bool has_parts; /* it has parts on other nodes, seen here */
+    char *by_srun;  /* nodes to which Open MPI's mpirun went by srun, as Slurm lists them; NULL: none */
+    int parts_fd;   /* scry-parts, which ends after this; -1: it does not run */
     pid_t parts_pid;
     bool parts_failed;           /* it could not be started */
     bool ended, seen_to_end;     /* the last sample was taken after the end */

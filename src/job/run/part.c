@@ -183,12 +183,12 @@ void part_prepare(struct job *job)
     if (!job->dir[0])
         return;
     if (options->part_of && part) { /* as it was handed to this part */
-        job->preload.spread = (struct spread){.part = strdup(part), .is_part = true};
+        job->preload.propagation = (struct propagation){.part = strdup(part), .is_part = true};
         join_home(job);
     } else if (!options->part_of) {
-        spread_find(&job->preload.spread, job->id, job->dir, job->host, options->for_parts);
-        if (job->preload.spread.part && spread_is_by_batch(options->command))
-            job->preload.spread.join = await_parts(job);
+        propagation_find(&job->preload.propagation, job->id, job->dir, job->host, options->for_parts);
+        if (job->preload.propagation.part && propagation_is_by_batch(options->command))
+            job->preload.propagation.join = await_parts(job);
     }
 }
 
@@ -216,7 +216,7 @@ static int look_for_running(void *ctx, const char *dir)
     char path[PATH_MAX];
     if (dir == job->dir)
         return 0;
-    job->spread = true;
+    job->has_parts = true;
     /* scry-parts was waited for already */
     if ((size_t)snprintf(path, sizeof path, "%s/remote.json", dir) < sizeof path && access(path, F_OK) == 0)
         return 0;

@@ -2,7 +2,7 @@
 /*
  * A job on several nodes: its parts (jobdir/record/parts.h), as those that begin it and those that are one see it. A part is
  * written by the `scry run --part-of` that stands before the launcher's daemon on its node, or by `scry exec` where a batch
- * system starts the tasks (job/launch/spread.h): in the job directory if that is seen there, else on the node, from where
+ * system starts the tasks (job/launch/propagate.h): in the job directory if that is seen there, else on the node, from where
  * scry-parts brings it (job/parts/fetch.h). Where nobody may ssh, the part's monitor comes by itself (scry link await, join).
  * That is listened for only if the batch system gave the job several nodes, or the command names srun or salloc.
  */

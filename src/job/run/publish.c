@@ -251,7 +251,7 @@ void publish_finish(struct publish_link *link, struct buf *text)
         buf_putc(text, '\n');
         return;
     }
-    uint64_t records = link->recorder->scribe.next_seq, left = records - link->published;
+    uint64_t records = link->recorder->writer.next_seq, left = records - link->published;
     buf_printf(text, "scry: %llu of %llu records are not published", (unsigned long long)(left <= records ? left : 0),
                (unsigned long long)records);
     if (!link->connected && !link->in_summary) {

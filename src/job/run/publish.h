@@ -13,7 +13,7 @@
 
 #include "base/data/buf.h"
 #include "broker/url.h"
-#include "job/record/scribe.h"
+#include "job/record/writer.h"
 
 enum {
     PUBLISH_STARTS = 3,

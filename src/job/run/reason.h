@@ -13,7 +13,7 @@
 #include <sys/signalfd.h>
 
 #include "base/data/buf.h"
-#include "job/record/scribe.h"
+#include "job/record/writer.h"
 
 /* Of a SIGFPE by its si_code; NULL: nothing is known. */
 const char *reason_of_arithmetic(int signo, int code);

@@ -24,7 +24,7 @@
 #include "job/record/hide_args.h"
 #include "job/run/job.h"
 #include "job/run/part.h"
-#include "job/record/scribe.h"
+#include "job/record/writer.h"
 #include "job/launch/launch.h"
 #include "jobdir/text/text.h"
 #include "shm/waits.h"
@@ -82,7 +82,7 @@ static int job_refuse(struct job *job, const struct err *why, struct err *err)
 static void write_info(struct job *job)
 {
     finish_put_info(job, false);
-    scribe_wait(&job->recorder.scribe);
+    writer_wait(&job->recorder.writer);
 }
 
 /* 0 or -errno. */
@@ -99,14 +99,14 @@ static int open_directory(struct job *job, struct err *err)
     job_describe(job);
     if (job_model_init(&job->recorder.model, 0) < 0)
         return err_set(err, -ENOMEM, "out of memory");
-    if (job->dir[0] && (code = scribe_start(&job->recorder.scribe, job->dir, job->id, job->options->max_bytes)) < 0)
+    if (job->dir[0] && (code = writer_start(&job->recorder.writer, job->dir, job->id, job->options->max_bytes)) < 0)
         return err_errno(err, code, "watching takes one more process%s", code == -EAGAIN ? " (ulimit -u)" : "");
     if (job->dir[0]) {
         finish_put_info(job, false); /* others may see the job from now on; its command waits for write_info */
-        scribe_push(&job->recorder.scribe);
+        writer_push(&job->recorder.writer);
         return 0;
     }
-    struct scribe_told *told = &job->recorder.scribe.told;
+    struct writer_told *told = &job->recorder.writer.told;
     told->stopped = true;
     snprintf(told->reason, sizeof told->reason, "%.250s", here.text);
     return 0;
@@ -167,7 +167,7 @@ static void job_announce(const struct job *job)
     buf_printf(&text, "job %s", job->id);
     if (!job->dir[0]) {
         buf_puts(&text, " is not recorded: ");
-        text_show(&text, job->recorder.scribe.told.reason);
+        text_show(&text, job->recorder.writer.told.reason);
     } else if (job->options->dir) {
         buf_puts(&text, " in ");
         text_show(&text, job->dir);
@@ -391,7 +391,7 @@ static void supervise(struct job *job)
         uint64_t now = clock_now_ns();
         if (now >= job->sample_ns) {
             watch_tick(&job->watch);
-            scribe_push(&job->recorder.scribe);
+            writer_push(&job->recorder.writer);
             publish_handle(&job->publish);
             part_tick(job);
             plan_sample(job);
@@ -409,7 +409,7 @@ static void supervise(struct job *job)
         }
         if (inputs[2].revents) {
             observer_handle(&job->observer);
-            scribe_push(&job->recorder.scribe);
+            writer_push(&job->recorder.writer);
         }
         if (inputs[3].revents)
             publish_handle(&job->publish);
@@ -456,14 +456,14 @@ static void on_changed(void *ctx, const char *key, const char *value)
         return;
     }
     part_changed(job, key, value);
-    scribe_limit(&job->recorder.scribe, job->options->max_bytes);
+    writer_limit(&job->recorder.writer, job->options->max_bytes);
     plan_sample(job);
 }
 
 static int job_start(struct job *job, struct err *err)
 {
     int code = signals_init(&job->signals);
-    job->recorder.scribe.fd = job->observer.fd = job->publish.fd = job->parts_fd = -1;
+    job->recorder.writer.fd = job->observer.fd = job->publish.fd = job->parts_fd = -1;
     if (code < 0)
         return err_errno(err, code, "cannot handle signals%s", code == -EMFILE ? " (ulimit -n)" : "");
     job->recorder.start_ns = clock_now_ns();
@@ -551,7 +551,7 @@ static int run_unwatched(struct job *job, const struct err *err)
 static void finish_publishing(struct job *job)
 {
     _cleanup_(buf_done) struct buf text = BUF_INIT;
-    scribe_wait(&job->recorder.scribe); /* report.txt */
+    writer_wait(&job->recorder.writer); /* report.txt */
     publish_finish(&job->publish, &text);
     publish_end(&job->publish);
     job_say(job, &text);

@@ -2,7 +2,7 @@
 #ifndef SCRY_JOB_WATCH_FUNCTIONS_H
 #define SCRY_JOB_WATCH_FUNCTIONS_H
 
-#include "job/record/scribe.h"
+#include "job/record/writer.h"
 
 #include <omis.h>
 #include <stdbool.h>

@@ -26,7 +26,7 @@ static void on_recorded(void *ctx, enum record_type type, json_t *record)
 
 static int start(void **state)
 {
-    recorder = (struct recorder){.recorded = on_recorded, .scribe = {.fd = -1}, .started = true};
+    recorder = (struct recorder){.recorded = on_recorded, .writer = {.fd = -1}, .started = true};
     functions = (struct function_watch){.recorder = &recorder};
     return job_model_init(&recorder.model, 0);
 }

@@ -11,7 +11,7 @@
 #include "base/data/err.h"
 #include "base/data/notes.h"
 #include "job/watch/options.h"
-#include "job/record/scribe.h"
+#include "job/record/writer.h"
 #include "job/watch/raise.h"
 
 enum { TRACING_RULE_RECORDS = 1000 }; /* recorded for a rule; more are only counted */

@@ -703,8 +703,8 @@ bool watch_wait(struct watch *watch, int timeout_ms)
     uint64_t until = clock_now_ns() + (uint64_t)timeout_ms * 1000000;
     while (is_asking(watch) || (watch->phase == WATCH_IDLE && (watch->stacks.arming > 0 || watch->rules.arming > 0))) {
         uint64_t now = clock_now_ns();
-        unsigned patience_ms = (is_asking(watch) ? run : arming)->limit_ms;
-        const char *why = client_hangs(watch->asked_ns, patience_ms);
+        unsigned limit_ms = (is_asking(watch) ? run : arming)->limit_ms;
+        const char *why = client_hangs(watch->asked_ns, limit_ms);
         if (why)
             snprintf(watch->hangs, sizeof watch->hangs, "%.255s", why);
         if (why || now >= until)

@@ -3,7 +3,7 @@
 #define SCRY_JOB_WATCH_WATCH_H
 
 #include "base/data/err.h"
-#include "job/record/scribe.h"
+#include "job/record/writer.h"
 #include "job/watch/functions.h"
 #include "job/watch/options.h"
 #include "job/watch/raise.h"

@@ -14,7 +14,7 @@
 
 #include <cmocka.h>
 
-#include "job/record/scribe.h"
+#include "job/record/writer.h"
 #include "jobdir/record/spool.h"
 
 enum { RECORDS = 20000 };
@@ -23,7 +23,7 @@ static char dir[64], path[128];
 
 static int start(void **state)
 {
-    snprintf(dir, sizeof dir, "/tmp/scry-scribe-XXXXXX");
+    snprintf(dir, sizeof dir, "/tmp/scry-writer-XXXXXX");
     assert_non_null(mkdtemp(dir));
     snprintf(path, sizeof path, "%s/spool", dir);
     return mkdir(path, 0700);
@@ -42,24 +42,24 @@ static int stop(void **state)
  * memory, the last message of which was sent in part. */
 static void keeps_the_order(void **state)
 {
-    struct scribe scribe;
+    struct writer writer;
     struct spool_reader reader;
     struct err err;
-    assert_int_equal(scribe_start(&scribe, dir, "test", UINT64_C(1) << 30), 0);
-    assert_true(scribe_wait(&scribe));
-    assert_int_equal(kill(scribe.pid, SIGSTOP), 0);
+    assert_int_equal(writer_start(&writer, dir, "test", UINT64_C(1) << 30), 0);
+    assert_true(writer_wait(&writer));
+    assert_int_equal(kill(writer.pid, SIGSTOP), 0);
     for (int i = 0; i < RECORDS; i++) {
         char line[64];
         snprintf(line, sizeof line, "{\"type\":\"x\",\"i\":%d}", i);
         if (i % 2)
-            scribe_put_line(&scribe, span_str(line), i / 4.0);
+            writer_put_line(&writer, span_str(line), i / 4.0);
         else
-            scribe_put_take(&scribe, json_pack("{s:s, s:i, s:f}", "type", "x", "i", i, "t", i / 4.0));
+            writer_put_take(&writer, json_pack("{s:s, s:i, s:f}", "type", "x", "i", i, "t", i / 4.0));
         if (i % 7 == 0)
-            scribe_push(&scribe);
+            writer_push(&writer);
     }
-    assert_true(scribe_wait(&scribe)); /* continues it, too */
-    assert_int_equal(scribe_lost(&scribe), 0);
+    assert_true(writer_wait(&writer)); /* continues it, too */
+    assert_int_equal(writer_lost(&writer), 0);
     assert_int_equal(spool_reader_open(&reader, dir, &err), 0);
     json_decref(spool_reader_next(&reader));
     for (int i = 0; i < RECORDS; i++) {
@@ -72,22 +72,22 @@ static void keeps_the_order(void **state)
     assert_null(spool_reader_next(&reader));
     assert_int_equal(reader.unread, 0);
     spool_reader_close(&reader);
-    scribe_end(&scribe);
-    scribe_reap(&scribe);
+    writer_end(&writer);
+    writer_reap(&writer);
 }
 
 /* What is no object with members is no record. */
 static void counts_what_is_none(void **state)
 {
-    struct scribe scribe;
-    assert_int_equal(scribe_start(&scribe, dir, "test", UINT64_C(1) << 30), 0);
-    scribe_put_line(&scribe, span_str(""), 0);
-    scribe_put_take(&scribe, NULL);
-    assert_int_equal(scribe_lost(&scribe), 2);
-    scribe_end(&scribe);
-    scribe_reap(&scribe);
-    scribe_put_take(&scribe, json_pack("{s:i}", "i", 1));
-    assert_int_equal(scribe_lost(&scribe), 3);
+    struct writer writer;
+    assert_int_equal(writer_start(&writer, dir, "test", UINT64_C(1) << 30), 0);
+    writer_put_line(&writer, span_str(""), 0);
+    writer_put_take(&writer, NULL);
+    assert_int_equal(writer_lost(&writer), 2);
+    writer_end(&writer);
+    writer_reap(&writer);
+    writer_put_take(&writer, json_pack("{s:i}", "i", 1));
+    assert_int_equal(writer_lost(&writer), 3);
 }
 
 #define TEST(function) cmocka_unit_test_setup_teardown(function, start, stop)

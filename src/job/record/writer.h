@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef SCRY_JOB_RECORD_SCRIBE_H
-#define SCRY_JOB_RECORD_SCRIBE_H
+#ifndef SCRY_JOB_RECORD_WRITER_H
+#define SCRY_JOB_RECORD_WRITER_H
 
 #include "base/data/buf.h"
 #include "base/data/notes.h"
@@ -21,11 +21,11 @@
  * which has signals to pass on, nor the job. What scry run has for it waits in a socket and in memory, up to a limit.
  * More is lost, and counted. If the disk hangs at the end of the job, the process stays until it has written the rest.
  *
- * No function here blocks but scribe_wait. Not thread-safe.
+ * No function here blocks but writer_wait. Not thread-safe.
  */
 
-/* The state of the directory at the last scribe_wait. */
-struct scribe_told {
+/* The state of the directory at the last writer_wait. */
+struct writer_told {
     uint64_t lost;       /* records received and not written */
     uint64_t size_bytes; /* of the records written */
     int replaced;        /* the last file: 0 or -errno */
@@ -33,47 +33,47 @@ struct scribe_told {
     char reason[256];    /* why */
 };
 
-struct scribe {
+struct writer {
     int fd; /* -1: no process, and all records are lost */
     pid_t pid;
     struct buf out; /* not sent yet */
     size_t batch;   /* in it, one more than where the last message begins, if that is of records; 0: it is not, or is
                        being sent */
     uint64_t next_seq, lost;
-    bool settled; /* nothing was put since the last scribe_wait that was answered */
+    bool settled; /* nothing was put since the last writer_wait that was answered */
     bool late;    /* it did not answer in time: do not wait for it again */
-    struct scribe_told told;
+    struct writer_told told;
 };
 
-/* For the existing job directory `dir`. 0 or -errno; before that, and after an error, *scribe has no process. */
-int scribe_start(struct scribe *scribe, const char *dir, const char *id, uint64_t max_bytes);
+/* For the existing job directory `dir`. 0 or -errno; before that, and after an error, *writer has no process. */
+int writer_start(struct writer *writer, const char *dir, const char *id, uint64_t max_bytes);
 /* Adopts the record (NULL: lost) and appends it to the spool, see jobdir/record/spool.h. */
-void scribe_put_take(struct scribe *scribe, json_t *record);
+void writer_put_take(struct writer *writer, json_t *record);
 /* The same of the line of a record that has no time; without its end. */
-void scribe_put_line(struct scribe *scribe, struct span line, double seconds);
+void writer_put_line(struct writer *writer, struct span line, double seconds);
 /* Sends what can be sent without blocking. */
-void scribe_push(struct scribe *scribe);
+void writer_push(struct writer *writer);
 /* Sets the largest size of the job directory. */
-void scribe_limit(struct scribe *scribe, uint64_t max_bytes);
+void writer_limit(struct writer *writer, uint64_t max_bytes);
 /* Ends the records: the reserve for the files at the end is theirs now. */
-void scribe_close_spool(struct scribe *scribe);
+void writer_close_spool(struct writer *writer);
 /* Replaces a file of the directory as a whole, mode 0600. It is on disk when the process has done so (`now`), or a second later
  * if the process lives so long: the disk takes longer than all else that a short job needs. */
-void scribe_replace(struct scribe *scribe, const char *name, const char *bytes, size_t len, bool now);
+void writer_replace(struct writer *writer, const char *name, const char *bytes, size_t len, bool now);
 /* Waits until everything is written, or cannot be: see `told`. false: the disk does not answer, or the process was
  * killed. */
-bool scribe_wait(struct scribe *scribe);
+bool writer_wait(struct writer *writer);
 /* The number of records lost, here and in the process. */
-uint64_t scribe_lost(const struct scribe *scribe);
-/* Has the process end when it has written everything, and waits for that, but not for a late one. Any scribe, also twice. */
-void scribe_end(struct scribe *scribe);
+uint64_t writer_lost(const struct writer *writer);
+/* Has the process end when it has written everything, and waits for that, but not for a late one. Any writer, also twice. */
+void writer_end(struct writer *writer);
 /* After it: waits until it has ended. */
-void scribe_reap(struct scribe *scribe);
+void writer_reap(struct writer *writer);
 
 /* Receives every fact about a job, and puts it into the model (for the summary) and the spool. */
 
 struct recorder {
-    struct scribe scribe;
+    struct writer writer;
     struct job_model model;
     uint64_t start_ns;  /* CLOCK_MONOTONIC; "t" counts from here */
     bool started;       /* the command was; "t" is 0 before */

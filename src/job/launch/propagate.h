@@ -14,13 +14,13 @@
  * Where a batch system starts the daemons, these two are left alone: its tasks make their parts themselves (scry exec).
  * In an allocation that the job asks for itself, MPICH starts scry-rsh in place of srun, too; Open MPI's srun cannot be led.
  */
-#ifndef SCRY_JOB_LAUNCH_SPREAD_H
-#define SCRY_JOB_LAUNCH_SPREAD_H
+#ifndef SCRY_JOB_LAUNCH_PROPAGATE_H
+#define SCRY_JOB_LAUNCH_PROPAGATE_H
 
 #include <limits.h>
 #include <stdbool.h>
 
-struct spread {
+struct propagation {
     char *part;         /* value of SCRY_PART; NULL: the job has no parts */
     char *join;         /* value of SCRY_JOIN; NULL: nobody awaits monitors here */
     bool is_part;       /* it is one itself */
@@ -28,18 +28,19 @@ struct spread {
 };
 
 /* For a job in `dir`, with these options for its parts (tabs between them). Without memory it has none. */
-void spread_find(struct spread *ret_spread, const char *id, const char *dir, const char *host, const char *options);
-void spread_done(struct spread *spread);
+void propagation_find(struct propagation *ret_propagation, const char *id, const char *dir, const char *host,
+                      const char *options);
+void propagation_done(struct propagation *propagation);
 /* A batch system has given the job several nodes, or the command, or a script that it names, asks Slurm for them: their
  * tasks make the parts. */
-bool spread_is_by_batch(char *const *command);
+bool propagation_is_by_batch(char *const *command);
 /* Changes the environment of this process. An empty one removes what an outer job has set. */
-void spread_apply(const struct spread *spread);
+void propagation_apply(const struct propagation *propagation);
 
 /* For scry exec: whether the job that is to have this program is followed by no scry run above it on this node. */
-bool spread_is_outside(void);
+bool propagation_is_outside(void);
 /* Becomes the part of that job, with this command, or returns: another program of the same launcher is that already (which
  * SCRY_STEP names), or it cannot be done. */
-void spread_become_part(char **command);
+void propagation_become_part(char **command);
 
 #endif

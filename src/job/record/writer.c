@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "job/record/scribe.h"
+#include "job/record/writer.h"
 
 #include "base/data/cleanup.h"
 #include "base/system/clock.h"
@@ -55,13 +55,13 @@ static void recorder_put_take(struct recorder *recorder, const char *type, json_
         json_object_set_new(record, "type", json_string(type));
         recorder_apply(recorder, type, record);
     }
-    scribe_put_take(&recorder->scribe, record);
+    writer_put_take(&recorder->writer, record);
 }
 
 void recorder_put_line(struct recorder *recorder, const char *type, json_t *record, struct span line)
 {
     double seconds = recorder_apply(recorder, type, record);
-    scribe_put_line(&recorder->scribe, line, seconds);
+    writer_put_line(&recorder->writer, line, seconds);
 }
 
 void recorder_put(struct recorder *recorder, enum record_type type, const void *row)
@@ -111,7 +111,7 @@ enum message_kind {
     MESSAGE_LIMIT,   /* number of bytes */
     MESSAGE_CLOSE,   /* the spool */
     MESSAGE_FILE,    /* whether it is to be on disk at once; name with its NUL, content */
-    MESSAGE_ASK,     /* the answer is a struct scribe_told */
+    MESSAGE_ASK,     /* the answer is a struct writer_told */
 };
 
 struct message {
@@ -122,7 +122,7 @@ struct message {
 
 /* ---- in the process ---- */
 
-struct writer {
+struct writer_process {
     int fd;
     const char *dir;
     struct spool spool;
@@ -144,7 +144,7 @@ static bool read_all(int fd, void *into, size_t len)
     return true;
 }
 
-static int replace(struct writer *writer, const char *payload, size_t len, bool now)
+static int replace(struct writer_process *writer, const char *payload, size_t len, bool now)
 {
     char path[PATH_MAX];
     size_t name_len = strnlen(payload, len) + 1;
@@ -156,13 +156,13 @@ static int replace(struct writer *writer, const char *payload, size_t len, bool 
     int code = file_replace_soon(path, payload + name_len, len - name_len, 0600);
     if (code == 0)
         memcpy(writer->unsynced, path, sizeof path);
-    writer->sync_ns = clock_now_ns() + SCRIBE_SYNC_NS;
+    writer->sync_ns = clock_now_ns() + WRITER_SYNC_NS;
     return code;
 }
 
 /* Waits for a message. A job that has lasted for a second is still known after the machine has stopped; shorter ones do not
  * wait for the disk. */
-static void wait_and_sync(struct writer *writer)
+static void wait_and_sync(struct writer_process *writer)
 {
     while (writer->unsynced[0]) {
         if (clock_now_ns() < writer->sync_ns) {
@@ -177,17 +177,17 @@ static void wait_and_sync(struct writer *writer)
     }
 }
 
-static void answer(const struct writer *writer)
+static void answer(const struct writer_process *writer)
 {
     const struct spool *spool = &writer->spool;
-    struct scribe_told told = {
+    struct writer_told told = {
         .lost = spool->lost, .size_bytes = spool->size_bytes, .replaced = writer->replaced, .stopped = spool->stopped};
     memcpy(told.reason, spool->reason, sizeof told.reason);
     ssize_t sent = send(writer->fd, &told, sizeof told, MSG_NOSIGNAL);
     (void)sent; /* scry run may be gone: what it has sent is written anyway */
 }
 
-static bool writer_handle(struct writer *writer, const struct message *message, const char *payload)
+static bool writer_handle(struct writer_process *writer, const struct message *message, const char *payload)
 {
     switch ((enum message_kind)message->kind) {
     case MESSAGE_RECORDS:
@@ -218,7 +218,7 @@ struct wanted { /* of a writer */
 static void writer_serve(void *ctx, int fd)
 {
     const struct wanted *wanted = ctx;
-    struct writer writer = {.fd = fd, .dir = wanted->dir};
+    struct writer_process writer = {.fd = fd, .dir = wanted->dir};
     struct message message;
     spool_open(&writer.spool, wanted->dir, wanted->id, wanted->max_bytes);
     for (;;) {
@@ -229,7 +229,7 @@ static void writer_serve(void *ctx, int fd)
         if (!payload || !read_all(fd, payload, message.len))
             break;
         payload[message.len] = 0;
-        pause_at("scribe.before-write");
+        pause_at("writer.before-write");
         if (!writer_handle(&writer, &message, payload))
             break;
         int more = 0;
@@ -241,106 +241,106 @@ static void writer_serve(void *ctx, int fd)
 
 /* ---- in scry run ---- */
 
-int scribe_start(struct scribe *scribe, const char *dir, const char *id, uint64_t max_bytes)
+int writer_start(struct writer *writer, const char *dir, const char *id, uint64_t max_bytes)
 {
     struct wanted wanted = {dir, id, max_bytes};
-    *scribe = (struct scribe){.fd = -1, .next_seq = SPOOL_FIRST_SEQ};
-    return worker_start(SCRIBE_PROCESS_NAME, SOCK_STREAM, writer_serve, &wanted, &scribe->pid, &scribe->fd);
+    *writer = (struct writer){.fd = -1, .next_seq = SPOOL_FIRST_SEQ};
+    return worker_start(WRITER_PROCESS_NAME, SOCK_STREAM, writer_serve, &wanted, &writer->pid, &writer->fd);
 }
 
-static void drop(struct scribe *scribe)
+static void drop(struct writer *writer)
 {
-    if (scribe->fd >= 0)
-        close(scribe->fd);
-    scribe->fd = -1;
-    scribe->batch = 0;
-    buf_done(&scribe->out);
+    if (writer->fd >= 0)
+        close(writer->fd);
+    writer->fd = -1;
+    writer->batch = 0;
+    buf_done(&writer->out);
 }
 
-static void scribe_send(struct scribe *scribe, struct message message, const char *name, const char *bytes, size_t len)
+static void writer_send(struct writer *writer, struct message message, const char *name, const char *bytes, size_t len)
 {
     size_t name_len = name ? strlen(name) + 1 : 0;
-    scribe->settled = false;
+    writer->settled = false;
     message.len = (uint32_t)(name_len + len);
-    scribe->batch = 0;
-    if (scribe->fd < 0)
+    writer->batch = 0;
+    if (writer->fd < 0)
         return;
-    buf_append(&scribe->out, &message, sizeof message);
-    buf_append(&scribe->out, name, name_len);
-    buf_append(&scribe->out, bytes, len);
-    if (scribe->out.failed)
-        drop(scribe);
+    buf_append(&writer->out, &message, sizeof message);
+    buf_append(&writer->out, name, name_len);
+    buf_append(&writer->out, bytes, len);
+    if (writer->out.failed)
+        drop(writer);
 }
 
-static bool has_room(struct scribe *scribe)
+static bool has_room(struct writer *writer)
 {
-    if (scribe->fd >= 0 && scribe->out.len <= OUT_MOST)
+    if (writer->fd >= 0 && writer->out.len <= OUT_MOST)
         return true;
-    scribe->lost++;
+    writer->lost++;
     return false;
 }
 
 /* Many records in a message cost the process less. */
-static void put_record(struct scribe *scribe, const char *line, size_t len)
+static void put_record(struct writer *writer, const char *line, size_t len)
 {
     struct message message = {.kind = MESSAGE_RECORDS};
-    scribe->settled = false;
-    size_t at = scribe->batch ? scribe->batch - 1 : scribe->out.len;
-    if (scribe->batch)
-        memcpy(&message, scribe->out.data + at, sizeof message);
-    if (!scribe->batch || message.len + len > BATCH_MOST) {
-        at = scribe->out.len;
-        scribe_send(scribe, (struct message){.kind = MESSAGE_RECORDS, .number = 1}, NULL, line, len);
+    writer->settled = false;
+    size_t at = writer->batch ? writer->batch - 1 : writer->out.len;
+    if (writer->batch)
+        memcpy(&message, writer->out.data + at, sizeof message);
+    if (!writer->batch || message.len + len > BATCH_MOST) {
+        at = writer->out.len;
+        writer_send(writer, (struct message){.kind = MESSAGE_RECORDS, .number = 1}, NULL, line, len);
     } else {
-        buf_append(&scribe->out, line, len);
-        if (scribe->out.failed) {
-            drop(scribe);
+        buf_append(&writer->out, line, len);
+        if (writer->out.failed) {
+            drop(writer);
             return;
         }
         message.len += (uint32_t)len;
         message.number++;
-        memcpy(scribe->out.data + at, &message, sizeof message);
+        memcpy(writer->out.data + at, &message, sizeof message);
     }
-    scribe->batch = scribe->fd >= 0 ? at + 1 : 0;
+    writer->batch = writer->fd >= 0 ? at + 1 : 0;
 }
 
 /* Adopts the line. */
-static void put_line_take(struct scribe *scribe, struct buf *line, bool whole)
+static void put_line_take(struct writer *writer, struct buf *line, bool whole)
 {
     if (whole && !line->failed) {
-        scribe->next_seq++;
-        put_record(scribe, line->data, line->len);
+        writer->next_seq++;
+        put_record(writer, line->data, line->len);
     } else {
-        scribe->lost++;
+        writer->lost++;
     }
     buf_done(line);
 }
 
-void scribe_put_take(struct scribe *scribe, json_t *record)
+void writer_put_take(struct writer *writer, json_t *record)
 {
     struct buf line = BUF_INIT;
-    if (has_room(scribe))
-        put_line_take(scribe, &line, spool_line_take(record, scribe->next_seq, &line));
+    if (has_room(writer))
+        put_line_take(writer, &line, spool_line_take(record, writer->next_seq, &line));
     else
         json_decref(record);
 }
 
-void scribe_put_line(struct scribe *scribe, struct span text, double seconds)
+void writer_put_line(struct writer *writer, struct span text, double seconds)
 {
     struct buf line = BUF_INIT;
-    if (has_room(scribe))
-        put_line_take(scribe, &line, spool_line_of(text, scribe->next_seq, seconds, &line));
+    if (has_room(writer))
+        put_line_take(writer, &line, spool_line_of(text, writer->next_seq, seconds, &line));
 }
 
-void scribe_push(struct scribe *scribe)
+void writer_push(struct writer *writer)
 {
     size_t done = 0;
-    while (scribe->fd >= 0 && done < scribe->out.len) {
-        ssize_t sent = send(scribe->fd, scribe->out.data + done, scribe->out.len - done, MSG_NOSIGNAL | MSG_DONTWAIT);
+    while (writer->fd >= 0 && done < writer->out.len) {
+        ssize_t sent = send(writer->fd, writer->out.data + done, writer->out.len - done, MSG_NOSIGNAL | MSG_DONTWAIT);
         if (sent < 0 && errno == EINTR)
             continue;
         if (sent < 0 && errno != EAGAIN) {
-            drop(scribe); /* it was killed */
+            drop(writer); /* it was killed */
             return;
         }
         if (sent <= 0)
@@ -349,71 +349,71 @@ void scribe_push(struct scribe *scribe)
     }
     if (!done)
         return;
-    buf_drop(&scribe->out, done);
-    scribe->batch = scribe->batch > done ? scribe->batch - done : 0;
+    buf_drop(&writer->out, done);
+    writer->batch = writer->batch > done ? writer->batch - done : 0;
 }
 
-void scribe_limit(struct scribe *scribe, uint64_t max_bytes)
+void writer_limit(struct writer *writer, uint64_t max_bytes)
 {
-    scribe_send(scribe, (struct message){.kind = MESSAGE_LIMIT, .number = max_bytes}, NULL, NULL, 0);
+    writer_send(writer, (struct message){.kind = MESSAGE_LIMIT, .number = max_bytes}, NULL, NULL, 0);
 }
 
-void scribe_close_spool(struct scribe *scribe)
+void writer_close_spool(struct writer *writer)
 {
-    scribe_send(scribe, (struct message){.kind = MESSAGE_CLOSE}, NULL, NULL, 0);
+    writer_send(writer, (struct message){.kind = MESSAGE_CLOSE}, NULL, NULL, 0);
 }
 
-void scribe_replace(struct scribe *scribe, const char *name, const char *bytes, size_t len, bool now)
+void writer_replace(struct writer *writer, const char *name, const char *bytes, size_t len, bool now)
 {
-    scribe_send(scribe, (struct message){.kind = MESSAGE_FILE, .number = now}, name, bytes, len);
+    writer_send(writer, (struct message){.kind = MESSAGE_FILE, .number = now}, name, bytes, len);
 }
 
-bool scribe_wait(struct scribe *scribe)
+bool writer_wait(struct writer *writer)
 {
     const struct wait_policy *policy = &wait_policies[WAIT_WRITTEN];
     uint64_t start = wait_now_ns();
-    if (scribe->late)
+    if (writer->late)
         return false;
-    scribe_send(scribe, (struct message){.kind = MESSAGE_ASK}, NULL, NULL, 0);
-    if (scribe->pid > 0)
-        kill(scribe->pid, SIGCONT); /* the group may have been stopped, and only scry run continued */
+    writer_send(writer, (struct message){.kind = MESSAGE_ASK}, NULL, NULL, 0);
+    if (writer->pid > 0)
+        kill(writer->pid, SIGCONT); /* the group may have been stopped, and only scry run continued */
     for (;;) {
-        scribe_push(scribe);
-        if (scribe->fd < 0)
+        writer_push(writer);
+        if (writer->fd < 0)
             return false;
         struct wait_seen seen = {.passed_ns = wait_now_ns() - start};
-        struct pollfd both = {.fd = scribe->fd, .events = scribe->out.len ? POLLIN | POLLOUT : POLLIN};
+        struct pollfd both = {.fd = writer->fd, .events = writer->out.len ? POLLIN | POLLOUT : POLLIN};
         wait_poll(&both, 1, (int)(waits_slice_ns(policy, &seen) / WAITS_NS_PER_MS) + 1);
         if (both.revents & (POLLIN | POLLHUP)) {
-            if (recv(scribe->fd, &scribe->told, sizeof scribe->told, MSG_DONTWAIT) == sizeof scribe->told) {
-                scribe->settled = true;
+            if (recv(writer->fd, &writer->told, sizeof writer->told, MSG_DONTWAIT) == sizeof writer->told) {
+                writer->settled = true;
                 return true;
             }
-            drop(scribe);
+            drop(writer);
             return false;
         }
         seen.passed_ns = wait_now_ns() - start;
-        seen.state = wait_look(scribe->pid).state;
+        seen.state = wait_look(writer->pid).state;
         if (waits_judge(policy, &seen) != WAIT_ON) {
-            scribe->late = true;
+            writer->late = true;
             return false;
         }
     }
 }
 
-uint64_t scribe_lost(const struct scribe *scribe)
+uint64_t writer_lost(const struct writer *writer)
 {
-    return scribe->lost + scribe->told.lost;
+    return writer->lost + writer->told.lost;
 }
 
 /* Sends the rest when scry run has gone, however long it takes. */
-static void leave_rest(struct scribe *scribe)
+static void leave_rest(struct writer *writer)
 {
     if (fork() != 0)
         return;
-    int fd = worker_become(SCRIBE_PROCESS_NAME, scribe->fd);
-    for (size_t done = 0; done < scribe->out.len;) {
-        ssize_t sent = send(fd, scribe->out.data + done, scribe->out.len - done, MSG_NOSIGNAL);
+    int fd = worker_become(WRITER_PROCESS_NAME, writer->fd);
+    for (size_t done = 0; done < writer->out.len;) {
+        ssize_t sent = send(fd, writer->out.data + done, writer->out.len - done, MSG_NOSIGNAL);
         if (sent <= 0 && errno != EINTR)
             break;
         done += sent > 0 ? (size_t)sent : 0;
@@ -421,21 +421,21 @@ static void leave_rest(struct scribe *scribe)
     _exit(0);
 }
 
-void scribe_end(struct scribe *scribe)
+void writer_end(struct writer *writer)
 {
-    bool left = scribe->fd >= 0 && !scribe->settled && !scribe_wait(scribe);
-    if (left && scribe->fd >= 0 && scribe->out.len)
-        leave_rest(scribe);
-    drop(scribe);
+    bool left = writer->fd >= 0 && !writer->settled && !writer_wait(writer);
+    if (left && writer->fd >= 0 && writer->out.len)
+        leave_rest(writer);
+    drop(writer);
     if (left)
-        scribe->pid = 0;
+        writer->pid = 0;
 }
 
-void scribe_reap(struct scribe *scribe)
+void writer_reap(struct writer *writer)
 {
-    if (scribe->pid > 0)
-        kill(scribe->pid, SIGCONT); /* somebody may have stopped it since its last answer */
-    if (scribe->pid > 0)
-        child_reap(scribe->pid);
-    scribe->pid = 0;
+    if (writer->pid > 0)
+        kill(writer->pid, SIGCONT); /* somebody may have stopped it since its last answer */
+    if (writer->pid > 0)
+        child_reap(writer->pid);
+    writer->pid = 0;
 }

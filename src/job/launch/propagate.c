@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "job/launch/spread.h"
+#include "job/launch/propagate.h"
 
 #include <ctype.h>
 #include <stdbool.h>
@@ -21,11 +21,12 @@
 
 static const char OMPI[] = "OMPI_MCA_plm_rsh_agent", HYDRA[] = "HYDRA_LAUNCHER_EXEC";
 
-void spread_find(struct spread *ret_spread, const char *id, const char *dir, const char *host, const char *options)
+void propagation_find(struct propagation *ret_propagation, const char *id, const char *dir, const char *host,
+                      const char *options)
 {
     char scry[PATH_MAX];
     struct buf text = BUF_INIT;
-    *ret_spread = (struct spread){0};
+    *ret_propagation = (struct propagation){0};
     ssize_t len = readlink("/proc/self/exe", scry, sizeof scry - 1);
     if (len <= 0)
         return;
@@ -33,18 +34,18 @@ void spread_find(struct spread *ret_spread, const char *id, const char *dir, con
     if (strpbrk(dir, "\t\n") || strpbrk(scry, "\t\n") || strpbrk(host, "\t\n"))
         return; /* no shell and no launcher would hand that on */
     buf_printf(&text, "%s\t%s\t%s\t%s%s%s", host, id, dir, scry, *options ? "\t" : "", options);
-    ret_spread->part = text.failed ? NULL : TAKE_PTR(text.data);
+    ret_propagation->part = text.failed ? NULL : TAKE_PTR(text.data);
     buf_done(&text);
-    if (dirs_libexec("scry-rsh", ret_spread->rsh, sizeof ret_spread->rsh, NULL) < 0 ||
-        strpbrk(ret_spread->rsh, " :\t\n"))
-        ret_spread->rsh[0] = '\0'; /* Open MPI takes blanks and colons for separators */
+    if (dirs_libexec("scry-rsh", ret_propagation->rsh, sizeof ret_propagation->rsh, NULL) < 0 ||
+        strpbrk(ret_propagation->rsh, " :\t\n"))
+        ret_propagation->rsh[0] = '\0'; /* Open MPI takes blanks and colons for separators */
 }
 
-void spread_done(struct spread *spread)
+void propagation_done(struct propagation *propagation)
 {
-    free(spread->part);
-    free(spread->join);
-    spread->part = spread->join = NULL;
+    free(propagation->part);
+    free(propagation->join);
+    propagation->part = propagation->join = NULL;
 }
 
 static bool is_set(const char *name)
@@ -114,7 +115,7 @@ static bool asks_slurm(char *const *command)
     return asks && srun.path[0];
 }
 
-bool spread_is_by_batch(char *const *command)
+bool propagation_is_by_batch(char *const *command)
 {
     static const char *const counts[] = {"SLURM_JOB_NUM_NODES", "SLURM_NNODES", "PBS_NUM_NODES"};
     static const char *const files[] = {"PBS_NODEFILE", "PE_HOSTFILE"};
@@ -171,27 +172,27 @@ static void lead_hydra(const char *rsh)
     setenv(HYDRA, rsh, 1);
 }
 
-void spread_apply(const struct spread *spread)
+void propagation_apply(const struct propagation *propagation)
 {
-    if (!spread->part) {
+    if (!propagation->part) {
         unsetenv("SCRY_PART");
         unsetenv("SCRY_PART_HERE");
         unsetenv("SCRY_JOIN");
         return;
     }
-    if (spread->join)
-        setenv("SCRY_JOIN", spread->join, 1);
+    if (propagation->join)
+        setenv("SCRY_JOIN", propagation->join, 1);
     else
         unsetenv("SCRY_JOIN");
-    setenv("SCRY_PART", spread->part, 1);
-    if (spread->is_part)
+    setenv("SCRY_PART", propagation->part, 1);
+    if (propagation->is_part)
         setenv("SCRY_PART_HERE", "1", 1);
     else
         unsetenv("SCRY_PART_HERE");
-    if (!spread->rsh[0] || access(spread->rsh, X_OK) < 0 || is_started_by_batch())
+    if (!propagation->rsh[0] || access(propagation->rsh, X_OK) < 0 || is_started_by_batch())
         return;
-    lead_ompi(spread->rsh);
-    lead_hydra(spread->rsh);
+    lead_ompi(propagation->rsh);
+    lead_hydra(propagation->rsh);
 }
 
 /* ---- scry exec ---- */
@@ -224,7 +225,7 @@ static bool is_below(pid_t ancestor, uint64_t ticks)
     return false;
 }
 
-bool spread_is_outside(void)
+bool propagation_is_outside(void)
 {
     char *words[PART_MOST], host[256] = "";
     size_t count;
@@ -254,7 +255,7 @@ static size_t read_changed(const char *dir, char **ret_text)
     return lines;
 }
 
-void spread_become_part(char **command)
+void propagation_become_part(char **command)
 {
     static char run[] = "run", anyway[] = "--anyway", quiet[] = "--quiet", part_of[] = "--part-of", end[] = "--";
     char *words[PART_MOST], name[128], of[PATH_MAX + 256];

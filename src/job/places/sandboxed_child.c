@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "job/places/aside.h"
+#include "job/places/sandboxed_child.h"
 
 #include <fcntl.h>
 #include <poll.h>
@@ -15,7 +15,7 @@
 
 enum { ANSWER_LIMIT = 64 << 20 }; /* 200 000 places with names and paths */
 
-static _Noreturn void aside_child(aside_fn *task, const void *ctx, int fd)
+static _Noreturn void sandboxed_child_main(sandboxed_child_fn *task, const void *ctx, int fd)
 {
     struct rlimit no_core = {0};
     prctl(PR_SET_PDEATHSIG, SIGKILL);
@@ -40,14 +40,14 @@ static void read_answer(int fd, unsigned timeout_ms, struct buf *answer)
     }
 }
 
-json_t *aside_run(aside_fn *task, const void *ctx, unsigned timeout_ms)
+json_t *sandboxed_child_run(sandboxed_child_fn *task, const void *ctx, unsigned timeout_ms)
 {
     int ends[2];
     if (pipe2(ends, O_CLOEXEC) < 0)
         return NULL;
     pid_t pid = fork();
     if (pid == 0)
-        aside_child(task, ctx, ends[1]);
+        sandboxed_child_main(task, ctx, ends[1]);
     close(ends[1]);
     _cleanup_(buf_done) struct buf answer = BUF_INIT;
     if (pid > 0) {
