@@ -14,6 +14,11 @@
 /*
  * Starts another program (posix_spawn) with signals as a fresh process has them: none is blocked, none is ignored. It gets
  * no descriptors but those named here.
+ *
+ * Only these fork by hand: who waits before it executes what it is told to (job/launch/launch.c, task/process.c, tracer/attach.c);
+ * children with the memory of their parent (worker_start, job/places/sandboxed_child.h, task/background.c, scry doctor); who leaves
+ * a parent that waits (daemon, link, mirror, symbols/helper); tracer/client.c, whose child asks for a signal at its parent's end
+ * first. batch/ uses no other room, and what is inside the target leaves fork and exec to the program.
  */
 
 /* Instead of a descriptor: /dev/null; the caller's own of that number; a new pipe (spawn_piped). */
