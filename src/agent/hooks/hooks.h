@@ -52,19 +52,11 @@ static inline size_t values_size(const struct values *values)
     return offsetof(struct values, bytes) + values->size;
 }
 
-/* kept: only the registers that calls keep are as the hook found them. */
-bool hook_values(const struct area_site *site, struct capture_frame *frame, bool kept, struct values *out);
-bool hook_values_of_caller(const struct area_site *site, uint64_t callsite, struct capture_frame *frame,
-                           struct values *out);
-
 /* Values are being read. */
 struct reading {
     unsigned how;
     uint64_t since; /* 0: not measured */
 };
-
-struct reading reading_begin(struct agent_thread *self);
-void reading_end(struct agent_thread *self, struct reading reading);
 
 /* ---- enter.c, leave.c ---- */
 

@@ -146,6 +146,8 @@ static bool has_room(void)
     return false;
 }
 
+static bool agent_mpi_tell(bool on);
+
 static void load(const struct found *found)
 {
     static char path[DIR_LONG] AGENT_LARGE;
@@ -255,6 +257,11 @@ static void frame_fill(struct capture_frame *frame, uint64_t site, const struct 
     frame->result = told->flags & MPI_TOLD_SAYS;
 }
 
+/*
+ * Calls of MPI as functions (shm/mpi_told.h): what the interposer tells, by mpi_host.h. There are no compiled-in hooks;
+ * the call's address on the stack is that of its struct mpi_told, and from there on it is a call like others: with a
+ * slot, records, values, actions, and an end by longjmp.
+ */
 /* ---- what is written ---- */
 
 struct written {
@@ -294,7 +301,7 @@ static void messages_put(struct agent_thread *self, const struct mpi_messages *m
         thread_unguard(self, guard);
 }
 
-void mpi_long_messages(const struct mpi_messages *messages)
+static void mpi_long_messages(const struct mpi_messages *messages)
 {
     struct agent_thread *self = &agent_self;
     struct area *area = agent_hot.area;
@@ -304,9 +311,12 @@ void mpi_long_messages(const struct mpi_messages *messages)
         messages_put(self, messages, (uint64_t)__builtin_frame_address(0));
 }
 
+static void mpi_short_learn(uint32_t call);
+
 /* ---- calls ---- */
 
-void mpi_long_begins(uint32_t call, uint64_t site, struct mpi_told *told, const struct mpi_messages *messages)
+/* The long way, as functions go it; mpi_short_learn: the call went it. */
+static void mpi_long_begins(uint32_t call, uint64_t site, struct mpi_told *told, const struct mpi_messages *messages)
 {
     struct capture_frame frame;
     struct written before = written_now(&agent_self);
@@ -317,7 +327,7 @@ void mpi_long_begins(uint32_t call, uint64_t site, struct mpi_told *told, const 
     mpi_short_learn(call);
 }
 
-void mpi_long_ends(uint32_t call, uint64_t site, struct mpi_told *told, const struct mpi_messages *messages)
+static void mpi_long_ends(uint32_t call, uint64_t site, struct mpi_told *told, const struct mpi_messages *messages)
 {
     struct capture_frame frame;
     struct written before = written_now(&agent_self);
@@ -330,7 +340,7 @@ void mpi_long_ends(uint32_t call, uint64_t site, struct mpi_told *told, const st
 /* ---- telling begins ---- */
 
 /* A monitor that made the area after this report has put everything in place before it let us go. */
-bool agent_mpi_tell(bool on)
+static bool agent_mpi_tell(bool on)
 {
     if (on)
         fork_noticed();
@@ -472,7 +482,8 @@ static void learn(_Atomic(struct form *) *place, struct area_slot *slot, uint64_
     }
 }
 
-void mpi_short_learn(uint32_t call)
+/* The long way, as functions go it (mpi_tell.c); mpi_short_learn: the call went it. */
+static void mpi_short_learn(uint32_t call)
 {
     struct area_slot *slot = agent_hot.area ? area_slot_find(&agent_hot.view, mpi_function(call), false) : NULL;
     uint32_t mode = slot ? atomic_load_explicit(&slot->mode, memory_order_acquire) : 0;

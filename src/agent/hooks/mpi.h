@@ -34,13 +34,6 @@ void *agent_mpi_symbol(const char *name, void *found);
 
 /* ---- calls as functions (mpi_tell.c) ---- */
 
-/*
- * Calls of MPI as functions (shm/mpi_told.h): what the interposer tells, by mpi_host.h. There are no compiled-in hooks;
- * the call's address on the stack is that of its struct mpi_told, and from there on it is a call like others: with a
- * slot, records, values, actions, and an end by longjmp.
- */
-bool agent_mpi_tell(bool on);
-
 /* mpi_tell_x86_64.S: what goes wrong in them ends there, as in a hook */
 uint64_t agent_mpi_begins(uint32_t call, uint64_t site, struct mpi_told *told, const struct mpi_messages *messages);
 void agent_mpi_ends(uint32_t call, uint64_t site, struct mpi_told *told, const struct mpi_messages *messages);
@@ -57,11 +50,6 @@ void agent_mpi_messages(const struct mpi_messages *messages);
  * a plan (agent/safety/act.h), of calls for which they are all.
  */
 
-/* The long way, as functions go it (mpi_tell.c); mpi_short_learn: the call went it. */
-void mpi_long_begins(uint32_t call, uint64_t site, struct mpi_told *told, const struct mpi_messages *messages);
-void mpi_long_ends(uint32_t call, uint64_t site, struct mpi_told *told, const struct mpi_messages *messages);
-void mpi_long_messages(const struct mpi_messages *messages);
-void mpi_short_learn(uint32_t call);
 /* See mpi_host.h. */
 extern _Atomic uint64_t mpi_short_acts[CALL_COUNT];
 /* Another area. */

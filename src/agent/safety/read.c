@@ -376,6 +376,8 @@ static int read_direct(void *dst, uint64_t address, size_t size, enum look look)
     return result;
 }
 
+static enum victim_outcome victim_read(pid_t own_pid, void *dst, uint64_t address, size_t size);
+
 static int read_doubtful(void *dst, uint64_t address, size_t size, uint64_t sp)
 {
     int32_t pid = agent_read_process();
@@ -489,6 +491,8 @@ void agent_read_init(const struct area_view *view)
         agent_read_rescan();
     }
 }
+
+static void victim_end(pid_t own_pid);
 
 void agent_read_done(void)
 {
@@ -636,7 +640,7 @@ static bool victim_own(pid_t own_pid)
     return true;
 }
 
-enum victim_outcome victim_read(pid_t own_pid, void *dst, uint64_t address, size_t size)
+static enum victim_outcome victim_read(pid_t own_pid, void *dst, uint64_t address, size_t size)
 {
     if (!victim_own(own_pid) || atomic_load(&shared.given_up))
         return VICTIM_NOT_POSSIBLE;
@@ -658,7 +662,7 @@ enum victim_outcome victim_read(pid_t own_pid, void *dst, uint64_t address, size
     return outcome;
 }
 
-void victim_end(pid_t own_pid)
+static void victim_end(pid_t own_pid)
 {
     uint32_t victim = atomic_load(&shared.victim);
     if (atomic_load(&shared.owner) != own_pid || victim == 0)

@@ -78,8 +78,6 @@ extern const char agent_copy_end[], agent_copy_fixup[];
 /* ---- victim.c ---- */
 
 enum victim_outcome { VICTIM_READ, VICTIM_FAULT, VICTIM_NOT_POSSIBLE };
-enum victim_outcome victim_read(pid_t self, void *dst, uint64_t address, size_t size);
-void victim_end(pid_t self);
 
 /* ---- outside.c: looking at /proc without a descriptor appearing in the program ---- */
 

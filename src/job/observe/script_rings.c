@@ -262,6 +262,8 @@ static bool is_ours(const struct script_rings *rings, const char *name)
     return strncmp(name, rings->use->language, size) == 0 && name[size] == '.';
 }
 
+static void script_rings_look(struct script_rings *rings);
+
 static void on_timer(void *ctx)
 {
     script_rings_look(ctx);
@@ -289,7 +291,8 @@ static void scan(struct script_rings *rings)
         closedir(dir);
 }
 
-void script_rings_look(struct script_rings *rings)
+/* Looks at all rings. */
+static void script_rings_look(struct script_rings *rings)
 {
     struct ring *ring, *next;
     HASH_ITER(hh, rings->rings, ring, next)

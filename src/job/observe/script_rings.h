@@ -32,8 +32,6 @@ struct script_rings_use {
 /* Makes the directory, and removes those of jobs that are gone. NULL with err. */
 struct script_rings *script_rings_new(struct observer *observer, const struct script_rings_use *use, void *ctx,
                                       struct err *err);
-/* Looks at all rings. */
-void script_rings_look(struct script_rings *rings);
 /* A process was first seen, or ended, or executes something perhaps, as the source was told: looks at its rings. */
 void script_rings_process_changed(struct script_rings *rings, pid_t pid);
 /* Looks a last time, ends all rings, and removes the directory. NULL is fine. */

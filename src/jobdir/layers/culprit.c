@@ -97,8 +97,10 @@ bool culprit_mentions_end(const char *text, int signo)
     return false;
 }
 
-bool culprit_was_told(const struct job_model *model, const struct job_process *process,
-                      const struct job_process *parent)
+/* Whether the parent of a process that a signal has ended, which lived on, says itself that this is why it failed, as with an exception
+ * of a pool whose worker is gone: then it has not sent it. */
+static bool culprit_was_told(const struct job_model *model, const struct job_process *process,
+                             const struct job_process *parent)
 {
     static const double LATE = 1; /* a line is read so long after it was written, at most */
     const struct layer_list *lists[] = {&model->layers.errors, &model->layers.uncaught};

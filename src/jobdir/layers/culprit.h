@@ -14,11 +14,6 @@ bool culprit_has_failed(const struct job_process *process);
 /* Of a process that has ended, as a shell has it: its own status is this one if it ends with that of a child. */
 int culprit_status(const struct job_process *process);
 
-/* Whether the parent of a process that a signal has ended, which lived on, says itself that this is why it failed, as with an exception
- * of a pool whose worker is gone: then it has not sent it. */
-bool culprit_was_told(const struct job_model *model, const struct job_process *process,
-                      const struct job_process *parent);
-
 /* Whether a text is that something was ended by this signal, or that a worker of a pool is gone. */
 bool culprit_mentions_end(const char *text, int signo);
 

@@ -586,7 +586,8 @@ static const char *log_state(const struct job_end *end, const char *name)
     return state ? state : "";
 }
 
-bool last_was_told_inside(const struct layers *layers)
+/* Whether scripts have told what they do, and their exceptions (scry run --script calls). */
+static bool last_was_told_inside(const struct layers *layers)
 {
     bool inside = layers->failures.total || layers->uncaught.total || layers->caught.total;
     for (const struct layer_place *place = layers->places; place && !inside; place = place->hh.next) {

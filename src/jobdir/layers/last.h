@@ -21,9 +21,6 @@ extern const struct field last_fields[];             /* of it */
 json_t *last_reason_json(const struct job_end *end); /* .reason alone; null if nothing says why */
 extern const struct field last_reason_fields[];      /* of it */
 
-/* Whether scripts have told what they do, and their exceptions (scry run --script calls). */
-bool last_was_told_inside(const struct layers *layers);
-
 /* A line on what would have shown the reason, below it, if there is something to say; and what the job said last. */
 void last_unknown_text(struct buf *out, const json_t *last);
 void last_said_text(struct buf *out, const json_t *last);

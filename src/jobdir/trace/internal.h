@@ -159,8 +159,6 @@ struct trace_stream {
     bool has_caller;
 };
 
-struct trace_stream *trace_stream_new(struct trace *trace, const char *name);
-void trace_stream_free(struct trace_stream *stream);
 /* Looks how large the file is now. */
 void trace_stream_look(struct trace_stream *stream, size_t window, bool keep_open);
 /* Goes on to the next step. `consumed` bytes of the payload were taken. In follow mode a packet that is not complete is

@@ -176,6 +176,10 @@ static void read_on(struct ahead *ahead)
     }
 }
 
+static struct trace_stream *trace_stream_new(struct trace *trace, const char *name);
+
+static void trace_stream_free(struct trace_stream *stream);
+
 void trace_gap_look(struct trace_stream *stream)
 {
     struct trace *trace = stream->trace;
@@ -210,7 +214,7 @@ void trace_gap_look(struct trace_stream *stream)
 enum { HEAD = sizeof(struct packet_head) };
 #define TIME_MASK ((UINT64_C(1) << RECORD_TIME_BITS) - 1)
 
-struct trace_stream *trace_stream_new(struct trace *trace, const char *name)
+static struct trace_stream *trace_stream_new(struct trace *trace, const char *name)
 {
     struct trace_stream *stream = calloc(1, sizeof *stream);
     if (!stream)
@@ -224,7 +228,7 @@ struct trace_stream *trace_stream_new(struct trace *trace, const char *name)
     return NULL;
 }
 
-void trace_stream_free(struct trace_stream *stream)
+static void trace_stream_free(struct trace_stream *stream)
 {
     if (!stream)
         return;

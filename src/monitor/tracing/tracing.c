@@ -161,6 +161,8 @@ static void thread_exits(const struct sighting *seen)
     }
 }
 
+static void loading_try(struct process *process);
+
 static void event_translate(const struct sighting *seen)
 {
     const struct tracer_event *raw = seen->raw;
@@ -880,7 +882,8 @@ static void try_again(void *ctx)
     loading_attempt(ctx, true);
 }
 
-void loading_try(struct process *process)
+/* The tracer says that a thread has come to where it may be done. Nothing is being loaded: fine. */
+static void loading_try(struct process *process)
 {
     if (process->loading && process->loading->timer)
         loading_attempt(process->loading, false);

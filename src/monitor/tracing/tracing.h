@@ -114,9 +114,6 @@ struct loading *loading_start(struct process *process, const struct tracer_load 
  * the process is not undone. */
 void loading_cancel(struct loading *loading);
 
-/* The tracer says that a thread has come to where it may be done. Nothing is being loaded: fine. */
-void loading_try(struct process *process);
-
 /* The tracer says that it is over; -errno: the process ended or was detached, or the tracer died. Nothing is being
  * loaded: fine. */
 void loading_ended(struct process *process, int code);

@@ -25,10 +25,6 @@ void mpi_flush(struct scry_call *call);
 void mpi_load(struct scry_call *call);
 extern const struct event_ops mpi_stalled_ops;
 
-/* Why the ranks of a job (directory; NULL: all) do not move, from one moment, for callers that cannot wait; and the
- * first finding, in a line. 0 or -ENOMEM. */
-int mpi_job_why_text(struct monitor *monitor, const char *dir, struct buf *out, struct buf *line, pid_t *ret_late);
-
 /* As mpi_job_part, of the first argument; "" for all. NULL: there is none, and the call has failed. */
 const char *mpi_job_named(struct scry_call *call);
 /* The directory on this node of the job that is named, else of its part here; NULL: nobody follows such a job here. */

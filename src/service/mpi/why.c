@@ -175,7 +175,10 @@ static pid_t late_of(const struct mpi_why *why)
     return rank && finding->kind == MPI_WHY_STRAGGLER && rank->state == MPI_WHY_COMPUTES ? rank->stats->pid : 0;
 }
 
-int mpi_job_why_text(struct monitor *monitor, const char *dir, struct buf *out, struct buf *line, pid_t *ret_late)
+/* Why the ranks of a job (directory; NULL: all) do not move, from one moment, for callers that cannot wait; and the
+ * first finding, in a line. 0 or -ENOMEM. */
+static int mpi_job_why_text(struct monitor *monitor, const char *dir, struct buf *out, struct buf *line,
+                            pid_t *ret_late)
 {
     struct question question = {.monitor = monitor, .dir = dir};
     struct arena arena = ARENA_INIT;
