@@ -311,17 +311,17 @@ static void serve_answer(struct serve *serve, bool open_metrics)
     site_done(&site);
 }
 
-struct visit {
+struct http_request {
     unsigned char *bytes; /* of the answer; it has its own, for others may come while it is sent */
     size_t len, sent;
 };
 
-static int visit_send_head(struct lws *wsi, struct visit *visit, bool open_metrics)
+static int request_send_head(struct lws *wsi, struct http_request *request, bool open_metrics)
 {
     unsigned char room[LWS_PRE + 1024], *start = room + LWS_PRE, *at = start, *end = room + sizeof room - 1;
     const char *type = open_metrics ? "application/openmetrics-text; version=1.0.0; charset=utf-8"
                                     : "text/plain; version=0.0.4; charset=utf-8";
-    if (lws_add_http_common_headers(wsi, HTTP_STATUS_OK, type, visit->len, &at, end) ||
+    if (lws_add_http_common_headers(wsi, HTTP_STATUS_OK, type, request->len, &at, end) ||
         lws_finalize_write_http_header(wsi, start, &at, end))
         return -1;
     lws_set_timeout(wsi, PENDING_TIMEOUT_HTTP_CONTENT, (int)time_hasten(SITE_VISIT_SECONDS));
@@ -329,7 +329,7 @@ static int visit_send_head(struct lws *wsi, struct visit *visit, bool open_metri
     return 0;
 }
 
-static int on_request(struct serve *serve, struct lws *wsi, struct visit *visit, const char *path)
+static int on_request(struct serve *serve, struct lws *wsi, struct http_request *request, const char *path)
 {
     char accept[512] = "";
     if (lws_hdr_total_length(wsi, WSI_TOKEN_GET_URI) <= 0)
@@ -345,40 +345,40 @@ static int on_request(struct serve *serve, struct lws *wsi, struct visit *visit,
         *accept = '\0';
     bool open_metrics = strstr(accept, "application/openmetrics-text") != NULL;
     serve_answer(serve, open_metrics);
-    free(visit->bytes);
-    *visit = (struct visit){.len = serve->answer.text.len};
-    if (serve->answer.text.failed || !(visit->bytes = malloc(visit->len + 1)))
+    free(request->bytes);
+    *request = (struct http_request){.len = serve->answer.text.len};
+    if (serve->answer.text.failed || !(request->bytes = malloc(request->len + 1)))
         return lws_return_http_status(wsi, HTTP_STATUS_INTERNAL_SERVER_ERROR, NULL) ||
                        lws_http_transaction_completed(wsi)
                    ? -1
                    : 0;
-    memcpy(visit->bytes, serve->answer.text.data, visit->len);
-    return visit_send_head(wsi, visit, open_metrics);
+    memcpy(request->bytes, serve->answer.text.data, request->len);
+    return request_send_head(wsi, request, open_metrics);
 }
 
-static int visit_send(struct lws *wsi, struct visit *visit)
+static int request_send(struct lws *wsi, struct http_request *request)
 {
     unsigned char room[LWS_PRE + AT_ONCE];
-    size_t left = visit->len - visit->sent, len = left < AT_ONCE ? left : AT_ONCE;
-    if (!visit->bytes)
+    size_t left = request->len - request->sent, len = left < AT_ONCE ? left : AT_ONCE;
+    if (!request->bytes)
         return 0;
-    memcpy(room + LWS_PRE, visit->bytes + visit->sent, len);
+    memcpy(room + LWS_PRE, request->bytes + request->sent, len);
     if (lws_write(wsi, room + LWS_PRE, len, len == left ? LWS_WRITE_HTTP_FINAL : LWS_WRITE_HTTP) != (int)len)
         return -1;
-    visit->sent += len;
-    if (visit->sent < visit->len) {
+    request->sent += len;
+    if (request->sent < request->len) {
         lws_callback_on_writable(wsi);
         return 0;
     }
-    free(visit->bytes);
-    visit->bytes = NULL;
+    free(request->bytes);
+    request->bytes = NULL;
     return lws_http_transaction_completed(wsi) ? -1 : 0;
 }
 
 static int on_http(struct lws *wsi, enum lws_callback_reasons reason, void *user, void *in, size_t len)
 {
     struct serve *serve = lws_context_user(lws_get_context(wsi));
-    struct visit *visit = user;
+    struct http_request *request = user;
     switch (reason) {
     case LWS_CALLBACK_SERVER_NEW_CLIENT_INSTANTIATED:
         serve->visitors++;
@@ -390,16 +390,16 @@ static int on_http(struct lws *wsi, enum lws_callback_reasons reason, void *user
         lws_set_opaque_user_data(wsi, NULL);
         return 0;
     case LWS_CALLBACK_HTTP:
-        return on_request(serve, wsi, visit, in);
+        return on_request(serve, wsi, request, in);
     case LWS_CALLBACK_HTTP_BODY:
         return -1;
     case LWS_CALLBACK_HTTP_WRITEABLE:
-        return visit_send(wsi, visit);
+        return request_send(wsi, request);
     case LWS_CALLBACK_CLOSED_HTTP:
     case LWS_CALLBACK_HTTP_DROP_PROTOCOL:
-        if (visit) {
-            free(visit->bytes);
-            visit->bytes = NULL;
+        if (request) {
+            free(request->bytes);
+            request->bytes = NULL;
         }
         return 0;
     default:
@@ -582,7 +582,7 @@ static void on_timer(lws_sorted_usec_list_t *timer)
 
 static int serve_start(struct serve *serve, bool metrics)
 {
-    static const struct lws_protocols protocols[] = {{"http", on_http, sizeof(struct visit), 0},
+    static const struct lws_protocols protocols[] = {{"http", on_http, sizeof(struct http_request), 0},
                                                      {"otlp", post_callback, 0, 4096},
                                                      {"listener", on_listener, 0, 0},
                                                      {"recorder", on_recorder, 0, 0},

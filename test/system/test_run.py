@@ -80,7 +80,7 @@ class Status(RunCase):
         for path in glob.glob(f"{folder}/synced.*"):
             with open(path, encoding="utf-8", errors="replace") as file:
                 synced += re.findall(r"^fsync\(.*job\.json.*= 0$", file.read(), re.M)
-        # what is synced under its own name was written a second before, see SCRIBE_SYNC_NS
+        # what is synced under its own name was written a second before, see WRITER_SYNC_NS
         return len([line for line in synced if "/job.json>" not in line])
 
     def test_failed_job_waits_for_the_disk_once(self):

@@ -800,8 +800,8 @@ void log_match_rest(struct log_matcher *matcher, uint64_t now_ns, bool end)
 {
     const struct log_sink *sink = matcher->expressions->sink;
     /* what has many lines may come slowly: a sanitizer looks for names */
-    uint64_t patience = matcher->head.lines > FEW_LINES ? LONG_RESTS : 2;
-    if (matcher->head.lines && (end || now_ns > matcher->head.now_ns + patience * LOGS_REST_MS * WAITS_NS_PER_MS))
+    uint64_t rests = matcher->head.lines > FEW_LINES ? LONG_RESTS : 2;
+    if (matcher->head.lines && (end || now_ns > matcher->head.now_ns + rests * LOGS_REST_MS * WAITS_NS_PER_MS))
         end_head(matcher, NULL);
     put_progress(matcher, &matcher->said.progress, now_ns, end);
     for (size_t i = 0; i < matcher->found_room && i < found_count(matcher->expressions); i++) {

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What the files of the agents' side of the monitor share: the structs of jobs, of agents and of the registry, and what
- * one file has for the others. What only few of them look at has a header of its own: files (agent_files.h), modules
- * (agent_names.h), what is selected (agent_select.h), the way to disk (collect.h).
+ * one file has for the others: last those of agent_select.c, agent_names.c and agent_files.c. The way to disk is in collect.h.
  */
 #ifndef SCRY_MONITOR_RECORDER_AGENT_H
 #define SCRY_MONITOR_RECORDER_AGENT_H
@@ -128,7 +127,7 @@ struct shared_index;
 struct trace;
 struct mpi_process; /* monitor/mpi */
 
-/* What a process shares with us, each in a file of its own (agent_files.h). */
+/* What a process shares with us, each in a file of its own (agent_files.c). */
 enum area_kind { AREA_FUNCTIONS, AREA_MPI, AREA_KINDS };
 struct area_file {
     char *path; /* NULL: there is none, or it stays for the next monitor */
@@ -178,9 +177,9 @@ struct agent {
 
     /* these there always are */
     struct agent_link *link;           /* agent_area.c: what the program has of its area */
-    struct agent_mapped *mapped;       /* agent_names.h: modules and the names in them */
+    struct agent_mapped *mapped;       /* agent_names.c: modules and the names in them */
     struct agent_layouts *layouts;     /* agent_layouts.c: how values are laid out */
-    struct agent_selection *selection; /* agent_select.h: what is to be recorded */
+    struct agent_selection *selection; /* agent_select.c: what is to be recorded */
     struct agent_compiled *compiled;   /* agent_compile.c: captures */
     struct agent_demands *demands;     /* agent_demand.c: what event services ask for */
     struct agent_recording *recording; /* collect.h: what its trace has */
