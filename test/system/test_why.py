@@ -332,8 +332,8 @@ class Why(scrytest.TestCase):
             return self.box.run(self.box.scry("why", path)).stdout.split(" ", 2)[2]
 
         self.assertEqual(ended("exit 0"), "ended: exit status 0\n")
-        self.assertRegex(ended("echo solver diverged in step 7 >&2; exec false"),
-                         r"^ended: false \(pid \d+\) ended with exit status 1; it said: solver diverged in step 7\n")
+        self.assertRegex(ended("echo mesh is too coarse in step 7 >&2; exec false"),
+                         r"^ended: false \(pid \d+\) ended with exit status 1; it said: mesh is too coarse in step 7\n")
         self.assertEqual(ended("{ echo reading; echo step 7; } >&2; exec false"),
                          "ended: exit status 1\n  said last  reading\n             step 7\n")
         more = "ended: exit status 2\n  reason     not known: nothing that was recorded says why"
