@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -62,30 +63,27 @@ const char *reason_of_arithmetic(int signo, int code)
 
 /* ---- limits ---- */
 
-static uint64_t limit_of(const char *text)
+/* Of a process that may have ended. 0: there is none, or it is not known. */
+static int64_t soft_limit(pid_t pid, int resource)
 {
-    return strncmp(text, "unlimited", strlen("unlimited")) == 0 ? UINT64_MAX : strtoull(text, NULL, 10);
+    struct rlimit limit;
+    bool known = prlimit(pid, resource, NULL, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY;
+    return known && limit.rlim_cur <= INT64_MAX ? (int64_t)limit.rlim_cur : 0;
 }
 
-void reason_look(struct reason_limits *ret_limits, pid_t pid)
+void reason_look(struct reason_limits *ret_limits, pid_t pid, bool failed)
 {
-    char path[64], line[256], soft[32], hard[32];
-    *ret_limits = (struct reason_limits){.cpu_ns = wait_look(pid).cpu_ns};
-    snprintf(path, sizeof path, "/proc/%d/limits", pid);
-    FILE *file = fopen(path, "re");
-    while (file && fgets(line, sizeof line, file)) {
-        if (sscanf(line, "Max cpu time %31s %31s", soft, hard) == 2) {
-            ret_limits->known = true;
-            ret_limits->soft_seconds = limit_of(soft);
-            ret_limits->hard_seconds = limit_of(hard);
-        } else if (sscanf(line, "Max address space %31s", soft) == 1) {
-            ret_limits->address_bytes = (int64_t)strtoull(soft, NULL, 10); /* of unlimited 0 */
-        } else if (sscanf(line, "Max data size %31s", soft) == 1) {
-            ret_limits->data_bytes = (int64_t)strtoull(soft, NULL, 10);
-        }
+    struct rlimit cpu;
+    *ret_limits = (struct reason_limits){.address_bytes = soft_limit(pid, RLIMIT_AS)};
+    if (!failed)
+        return;
+    ret_limits->data_bytes = soft_limit(pid, RLIMIT_DATA);
+    ret_limits->cpu_ns = wait_look(pid).cpu_ns;
+    ret_limits->known = prlimit(pid, RLIMIT_CPU, NULL, &cpu) == 0;
+    if (ret_limits->known) {
+        ret_limits->soft_seconds = cpu.rlim_cur == RLIM_INFINITY ? UINT64_MAX : cpu.rlim_cur;
+        ret_limits->hard_seconds = cpu.rlim_max == RLIM_INFINITY ? UINT64_MAX : cpu.rlim_max;
     }
-    if (file)
-        fclose(file);
 }
 
 void reason_sender(const struct signalfd_siginfo *info, bool terminal, char *ret_sender, size_t size)

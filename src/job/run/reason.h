@@ -26,7 +26,8 @@ struct reason_limits { /* of a process that has ended and was not waited for yet
     uint64_t cpu_ns;
     int64_t address_bytes, data_bytes; /* RLIMIT_AS, RLIMIT_DATA, the soft ones; 0: none, or not known */
 };
-void reason_look(struct reason_limits *ret_limits, pid_t pid);
+/* Of one that has not failed, only the limit of its address space: what it started may have met that. */
+void reason_look(struct reason_limits *ret_limits, pid_t pid, bool failed);
 /* Appends "its limit of processor time (ulimit -t 60)" if that was it; with "probably" if it was not quite reached. */
 bool reason_of_limits(struct buf *out, const struct reason_limits *limits, int signo);
 

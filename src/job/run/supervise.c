@@ -327,7 +327,7 @@ static void reap(struct job *job)
     siginfo_t gone = {.si_pid = 0};
     if (!job->ended && waitid(P_PID, (id_t)job->launch.pid, &gone, WEXITED | WNOHANG | WNOWAIT) == 0 &&
         gone.si_pid == job->launch.pid)
-        reason_look(&job->limits, job->launch.pid);
+        reason_look(&job->limits, job->launch.pid, gone.si_code != CLD_EXITED || gone.si_status);
     while ((pid = wait4(-1, &status, WNOHANG | WUNTRACED, &usage)) > 0) {
         if (WIFSTOPPED(status)) {
             if (pid == job->launch.pid)
