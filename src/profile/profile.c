@@ -4,7 +4,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/data/cleanup.h"
 #include "jobdir/text/text.h"
+#include "symbols/index/names.h"
 
 /* Limits of memory: so many nodes are a few MB. Where there are more, the deeper ones count for their callers. */
 enum { NODES_MOST = 1 << 18, WAITING_MOST = 1 << 14, PROCESSES_MOST = 1 << 12 };
@@ -362,8 +364,10 @@ static json_t *function_json(const struct function *function)
         return json_pack("[n, s, s, i]", "", "", 0);
     if (key->start == UINT64_MAX || !index_find(key->file->index, key->start, &found))
         return json_pack("[n, o, s, i]", text_json(key->file->path), "", 0);
-    return json_pack("[o, o, o, i]", text_json(found.name), text_json(key->file->path), text_json(found.file),
-                     (int)found.line);
+    struct span name = name_without_clone(span_str(found.name)); /* what the compiler made of it is it */
+    _cleanup_(freep) char *own = strndup(name.ptr, name.len);
+    return json_pack("[o, o, o, i]", text_json(own ? own : found.name), text_json(key->file->path),
+                     text_json(found.file), (int)found.line);
 }
 
 void profile_put(const struct profile *profile, json_t *object)

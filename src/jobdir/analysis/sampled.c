@@ -14,7 +14,7 @@
 #include "jobdir/text/fields.h"
 #include "jobdir/text/text.h"
 
-enum { DEEPEST = 512 };
+enum { DEEPEST = 512, NAME_MOST = 64 };
 
 /* ---- one document ---- */
 
@@ -252,7 +252,14 @@ void sampled_put_name(struct buf *out, const struct sampled_function *function)
         return;
     }
     if (function->name) {
+        size_t start = out->len;
         text_show(out, function->name);
+        if (out->len - start > NAME_MOST && !out->failed) { /* of templates in templates */
+            out->len = start + NAME_MOST;
+            while (out->len > start && ((unsigned char)out->data[out->len] & 0xc0) == 0x80)
+                out->len--; /* not in the midst of a character */
+            buf_puts(out, "...");
+        }
         if (*function->file) {
             buf_puts(out, " (");
             text_show(out, text_base(function->file));

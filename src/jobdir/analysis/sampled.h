@@ -40,7 +40,7 @@ struct sampled {
 int sampled_read(struct sampled **ret_sampled, const char *jobdir, bool parts);
 void sampled_free(struct sampled *sampled); /* NULL is fine */
 
-/* Appends "solve (model.c:12)", "in libm.so.6", "the kernel". */
+/* Appends "solve (model.c:12)", a very long name cut, "in libm.so.6", "the kernel". */
 void sampled_put_name(struct buf *out, const struct sampled_function *function);
 
 /* Appends folded stacks, `python3;main;solve 12`: a line a path, with its samples. */

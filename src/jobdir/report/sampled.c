@@ -10,9 +10,11 @@
 enum {
     SUMMARY_FUNCTIONS = 5,
     REPORT_FUNCTIONS = 25,
-    SAMPLES_FEW = 10,     /* say nothing of shares */
+    SAMPLES_FEW = 10,     /* less say nothing of shares */
     COVERED_PERCENT = 90, /* of the processor time: below it is said */
 };
+
+#define CALLS_MUCH 0.05 /* of all samples */
 
 static double share_of(const struct sampled *sampled, uint64_t samples)
 {
@@ -69,17 +71,35 @@ static void put_covered(struct buf *out, const struct sampled *sampled)
                    (unsigned long long)sampled->lost);
 }
 
+/* Those with samples of their own, and behind them those of the program, or that have lines, that called much. */
+static size_t choose(const struct sampled *sampled, const struct sampled_function **ret_rows)
+{
+    size_t count = 0;
+    for (size_t i = 0; i < sampled->count; i++)
+        if (sampled->functions[i].self)
+            ret_rows[count++] = &sampled->functions[i];
+    count = count < REPORT_FUNCTIONS ? count : REPORT_FUNCTIONS;
+    for (size_t i = 0; i < sampled->count; i++) {
+        const struct sampled_function *function = &sampled->functions[i];
+        if (!function->self && *function->file &&
+            strncmp(function->name ? function->name : "", "__libc_start", 12) != 0 &&
+            share_of(sampled, function->total) >= CALLS_MUCH)
+            ret_rows[count++] = function;
+    }
+    return count;
+}
+
 static void put_table(struct buf *out, const struct sampled *sampled)
 {
-    size_t named = 0;
-    while (named < sampled->count && sampled->functions[named].self)
-        named++;
-    fields_table(out, &(struct field_table){columns, .most = REPORT_FUNCTIONS, .more = " (--json lists them)"},
-                 sampled->functions, named, sizeof *sampled->functions, sampled);
-    buf_printf(out, "%s  %llu sample%s, %u in each second of a thread's processor time\n",
-               named ? "" : "\nWhere processors were used\n", (unsigned long long)sampled->samples,
-               sampled->samples == 1 ? "" : "s", sampled->hz);
+    const struct sampled_function **rows = calloc(sampled->count + 1, sizeof *rows);
+    size_t count = rows && sampled->samples >= SAMPLES_FEW ? choose(sampled, rows) : 0;
+    fields_table(out, &(struct field_table){columns}, rows, count, 0, sampled);
+    buf_printf(out, "%s  %llu sample%s, %u in each second of a thread's processor time%s\n",
+               count ? "" : "\nWhere processors were used\n", (unsigned long long)sampled->samples,
+               sampled->samples == 1 ? "" : "s", sampled->hz,
+               count ? " (--json lists all functions)" : ": too few to say");
     put_covered(out, sampled);
+    free(rows);
 }
 
 static bool profile_read(const struct job_report *report, struct sampled **ret_sampled)
