@@ -189,7 +189,7 @@ static void take_sample(struct sampler *sampler, const struct record *record)
     struct image_process *process = image_process_of(&sampler->images, (pid_t)head->pid);
     if (!process)
         return;
-    if (head->abi == PERF_SAMPLE_REGS_ABI_64 && end - at >= (ptrdiff_t)(LINES_REGISTERS * 8 + 8)) {
+    if (head->abi == PERF_SAMPLE_REGS_ABI_64 && (size_t)(end - at) >= LINES_REGISTERS * 8 + 8) {
         uint64_t size, used = 0;
         for (int i = 0; i < LINES_REGISTERS; i++, at += 8)
             memcpy(&registers.values[dwarf_numbers[i]], at, 8);
