@@ -429,7 +429,7 @@ const char log_harmless[] =
     /* of a group of exceptions those after the first */
     "^ +\\| Traceback \\(|"
     /* what a program has got over: it went on with something else */
-    "\\bfalling back (?:to|on)\\b|\\b(?:re-?)?trying (?:again|(?:the )?next|another|with)\\b|-- using (?:the |a )?\\w|(?<=[,;:(-] )skipp(?:ed|ing)\\b(?!:? ?\\d)|"
+    "\\bfalling back (?:to|on)\\b|\\b(?:re-?)?trying (?:again|(?:the )?next|another|with)\\b|(?:--|;) using (?:the |a )?\\w|; (?:continuing|going on|proceeding) without\\b|(?<=[,;:(-] )skipp(?:ed|ing)\\b(?!:? ?\\d)|"
     "(?:^(?:\\S+: )?warning: |: W \\S).*\\bload (?:driver|dynamic library|plugin)\\b|"
     "\\bwhen one has already been registered\\b|^(?:log4j|SLF4J):|: pip's dependency resolver does not\\b|"
     /* settings and what they may be */
