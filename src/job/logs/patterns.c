@@ -592,7 +592,7 @@ const struct log_pattern log_patterns[] = {
      "^(?:\\w+\\.)*\\w*(?:Error|Exception|NotFound):(?: .*:)? *$|^MissingInputException in ", "^Original error was: |^ {8,}\\S|^(?i:\\w+ ){0,2}(?i:error): \\S", 12, NULL,
      "^(?!IMPORTANT: |Missing input files| {4}(?:output|input|wildcards|affected files|jobid)\\b).*[[:alpha:]]{2}.*\\w{2}"},
     {"error", ERROR,
-     "error|<fatal>|fatal:|<critical>|<severe>|<f>|<e>|<e0|<e1|<e2|<e3|<e4|<e5|<e6|<e7|<e8|<e9|<f0|<f1|<f2|<f3|<f4|<f5|<f6|<f7|<f8|<f9|crit|panic|[e::|[abort]|e r r o r|fehler|erreur|errore:|erro:|"
+     "error|<fatal>|fatal:|<abort|<critical>|<severe>|<f>|<e>|<e0|<e1|<e2|<e3|<e4|<e5|<e6|<e7|<e8|<e9|<f0|<f1|<f2|<f3|<f4|<f5|<f6|<f7|<f8|<f9|crit|panic|[e::|[abort]|e r r o r|fehler|erreur|errore:|erro:|"
      "\xd0\xbe\xd1\x88\xd0\xb8|\xe9\x94\x99\xe8|\xe3\x82\xa8\xe3\x83|"
      "no rule to make|.  stop.|enough slots|no module named|run terminated|cmiabort|can't open file|cannot be accomplished|"
      "unrecognized function or variable|refuse to continue with|finish called from|endrun: |abnormal end|of errors detected",
@@ -601,7 +601,7 @@ const struct log_pattern log_patterns[] = {
      "(?:\\s*[:!\\]>|](?!=)|\\s+[-~] *\\S| +(?:PET)?\\[?(?:[a-z./\\d\"'][\\w.]|[A-Z][A-Za-z]*[a-z])| +PET\\d|(?: \\*\\*\\*))" NO_NUMBER "|"
      /* as a label */
      LABEL "(?i:(?:fatal|internal|runtime|run-time|unhandled|input|system|usage|command line|library|abaqus|\\w*sh) )?(?:[Ee]rror|[Ff]atal|[Cc]ritical)"
-     "(?:\\s?[\\[(]?[\\w.-]*\\d[\\w.-]*[\\])]?)?\\s?[:!](?!:) *" NO_NUMBER "(?:\\S|$)|^\\W*E(?:rror|RROR)\\W*$|" LABEL "Error (?!is )(?:[a-z]+ ){1,4}[a-z]+: " NO_NUMBER "\\S|\\b[Aa]n error (?:has )?occurred (?:in|at|while|when)\\b|"
+     "(?:\\s?[\\[(]?[\\w.-]*\\d[\\w.-]*[\\])]?)?\\s?[:!](?!:) *" NO_NUMBER "(?:\\S|$)|^\\W*E(?:rror|RROR)\\W*$|^\\W*ABORT(?:ED|ING)?\\s?: *" NO_NUMBER "[a-zA-Z]|" LABEL "Error (?!is )(?:[a-z]+ ){1,4}[a-z]+: " NO_NUMBER "\\S|\\b[Aa]n error (?:has )?occurred (?:in|at|while|when)\\b|"
      "\\bCalled CmiAbort\\b|^\\W*<[FSE]> <\\w+>|" LABEL "(?:CMake )?Error (?:in|at|on|using|while|executing|opening|reading|writing|detected|occurred|allocating|creating|loading|"
      "parsing|from|termination request) *\\S|" LABEL "Error [A-Z][A-Z0-9_]+: |\\[(?:error|critical|fatal|crit)\\]\\s*\\S|"
      "\\b(?i:(?:fatal|internal|unrecoverable|unhandled) error)\\b(?!s)|\\bFATAL CALLED FROM FILE|\\bthe following errors?: |"
