@@ -524,7 +524,7 @@ static bool has_failed_below(struct scripts *scripts, const struct observed_proc
     return found;
 }
 
-/* What a script that failed starts after that, and where it sent signals; or of one in which something failed, that it expected that. It is
+/* What a script that failed starts after that; of one in which something failed where it sent signals, or that it expected that. It is
  * looked for when it is over: most are too short to be seen before. */
 static void put_says(struct scripts *scripts, const struct observed_process *process)
 {
@@ -545,7 +545,7 @@ static void put_says(struct scripts *scripts, const struct observed_process *pro
     if (says.tested.commands && below)
         observe_put(observer, RECORD(script_tested, .pid = process->pid, .commands = says.tested.commands,
                                      .conditions = says.tested.conditions, .piped = says.tested.piped));
-    if (says.kills && failed)
+    if (says.kills)
         observe_put(observer, RECORD(script_kills, .pid = process->pid, .file = file, .kills = says.kills));
     script_says_done(&says);
 }

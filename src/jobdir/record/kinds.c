@@ -593,7 +593,7 @@ const struct record_kind record_kinds[RECORD_TYPES] = {
                               "Of which commands a script in which something failed tests everywhere whether they do.",
                               "{pid} tests the status of {commands}"},
     [RECORD_script_kills] = {"script_kills", STREAM_SCRIPT, script_kills_fields,
-                             "Where a script that failed as something in it did sends signals.",
+                             "Where a script sends signals that failed, or in which something did.",
                              "{pid} sends signals[: {file}]"},
     [RECORD_python_stack] = {"python_stack", STREAM_PYTHON, python_stack_fields,
                              "Where the threads of a Python program are.", "{pid} {threads}"},

@@ -248,6 +248,28 @@ static bool is_of_tests(const struct job_model *model, const json_t *record)
     return false;
 }
 
+/* Whether it is that something was killed, and all that was, was by the scripts that had started it: their text has a kill. */
+static bool is_of_own_kill(const struct job_model *model, const json_t *record)
+{
+    const char *pattern = json_string_value(json_object_get(record, "pattern"));
+    bool killed = pattern && strcmp(pattern, "killed") == 0, any = false;
+    size_t looks = 0, index;
+    const json_t *kill;
+    for (size_t i = model->ended_count; killed && i-- > 0;) {
+        const struct job_process *process = &model->ended[i];
+        if (process->status == JOB_STATUS_UNKNOWN || !WIFSIGNALED(process->status) ||
+            WTERMSIG(process->status) != SIGKILL)
+            continue;
+        const struct layer_place *place = layers_place(&model->layers, process->ppid);
+        any = false;
+        json_array_foreach(json_object_get(looks++ < LOOKS_MOST && place ? place->kills : NULL, "kills"), index, kill)
+            any |= json_integer_value(json_object_get(kill, "signal")) == SIGKILL;
+        if (!any)
+            return false;
+    }
+    return any;
+}
+
 /* The last error of a log. The job has got over those of long before its end, but what a full disk did not take is missing. Programs
  * that go on after that often say it in standard output. */
 static const json_t *last_error(const struct job_model *model, double end)
@@ -262,7 +284,8 @@ static const json_t *last_error(const struct job_model *model, double end)
             (!data || (full && !was_text_shown(model, record_seconds(record)))) && !is_of_attempt(text) &&
             !is_of_launcher(text) && !is_of_handled(model, record) &&
             !is_of_handled_alone(model, record_seconds(record)) && !is_caught(model, record) &&
-            !is_of_unread(model, text, record_seconds(record)) && !is_of_tests(model, record))
+            !is_of_unread(model, text, record_seconds(record)) && !is_of_tests(model, record) &&
+            !is_of_own_kill(model, record))
             return record;
     }
     return NULL;

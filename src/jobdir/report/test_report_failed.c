@@ -771,6 +771,27 @@ static void test_hidden_handled(void **state)
     }
 }
 
+/* A script that kills what it has started itself, by its text. */
+static void test_hidden_kill(void **state)
+{
+    static const char said[] = "job.sh: line 1: 11 Killed ( sleep 60 > pipe )";
+    static const char trouble[] = "an error was said: job.sh: line 1: 11 Killed ( sleep 60 > pipe )";
+    struct job_report report = {.info = {.ended = true, .result = {.started = true, .wall_seconds = 10}}};
+    assert_int_equal(job_model_init(&report.model, 100), 0);
+    say_as(&report.model, 9, "stderr", "killed", said);
+    add(&report.model, 11, 10, "sleep", 1, 8.9, SIGKILL);
+    add(&report.model, 10, SUPERVISOR, "bash", 0, 10, 0);
+    expect_hidden(&report, trouble);
+    for (int signo = SIGTERM; signo; signo = signo == SIGTERM ? SIGKILL : 0) {
+        put_now(&report.model, json_pack("{s:s, s:f, s:i, s:[{s:i, s:i, s:b}]}", "type", "script_kills", "t", 10.0,
+                                         "pid", 10, "kills", "line", 1, "signal", signo, "self", 0));
+        expect_hidden(&report, signo == SIGKILL ? "" : trouble);
+    }
+    add(&report.model, 13, 12, "sim", 1, 8.9, SIGKILL); /* it may be of that */
+    expect_hidden(&report, trouble);
+    job_model_done(&report.model);
+}
+
 /* A pointer is NULL where nobody looks whether there was memory. */
 static void test_hidden_limit(void **state)
 {
@@ -1187,6 +1208,7 @@ int main(void)
         cmocka_unit_test(test_hidden_words),
         cmocka_unit_test(test_hidden_handled),
         cmocka_unit_test(test_hidden_below),
+        cmocka_unit_test(test_hidden_kill),
         cmocka_unit_test(test_hidden_limit),
         cmocka_unit_test(test_hidden_exception),
         cmocka_unit_test(test_hidden_tests),
