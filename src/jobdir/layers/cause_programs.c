@@ -529,12 +529,28 @@ static const char *not_executed(const struct job_end *end, size_t at)
     return code == NOT_FOUND ? ": its program was not found" : ": its program may not be executed";
 }
 
-/* Of what its shell had started at the same time, as in a pipeline, and failed before it: what that said, with its name. */
+/* Whether its shell started something else while it was there: in a pipeline. */
+static bool ran_beside(const struct job_model *model, const struct job_process *process)
+{
+    bool beside = false;
+    for (size_t i = 0; i < model->ended_count; i++) {
+        const struct job_process *other = &model->ended[i];
+        beside |= other != process && other->ppid == process->ppid && other->start < process->end &&
+                  other->end > process->start;
+    }
+    return beside;
+}
+
+/* Of what its shell had started at the same time, as in a pipeline, and failed before it, or what a shell that ended by itself had started
+ * just before: what that said, with its name. */
 static const json_t *put_sibling(struct buf *out, const struct job_end *end, size_t at)
 {
     const struct job_model *model = end->model;
     const json_t *last = model->layers.last_lines, *lines = json_object_get(last, "lines"), *line;
-    pid_t pid = (pid_t)json_integer_value(json_object_get(json_array_get(end->chain, at), "pid"));
+    const json_t *process = json_array_get(end->chain, at);
+    pid_t pid = (pid_t)json_integer_value(json_object_get(process, "pid"));
+    bool shell =
+        starter_is_shell(json_string_value(json_object_get(process, "name")), json_object_get(process, "argv"));
     const struct job_process *first = NULL;
     const char *file = json_string_value(json_object_get(last, "file"));
     size_t index;
@@ -543,8 +559,12 @@ static const json_t *put_sibling(struct buf *out, const struct job_end *end, siz
     for (size_t i = 0; first && file && strcmp(file, "stderr") == 0 && i < model->ended_count; i++) {
         const struct job_process *other = &model->ended[i];
         size_t len = strlen(other->name);
-        if (other->ppid != first->ppid || other == first || !culprit_has_failed(other) || culprit_is_answer(other) ||
-            !WIFEXITED(other->status) || fabs(other->start - first->start) > SEEN_SECONDS || other->end > first->end)
+        bool beside = other->ppid == first->ppid && fabs(other->start - first->start) <= SEEN_SECONDS;
+        bool own = shell && other->ppid == pid && other->end >= first->end - CAUSE_FAILURE_SECONDS &&
+                   (ran_beside(model, other) || !culprit_is_utility(other->name)) &&
+                   !culprit_was_tested(model, other, pid);
+        if (!(beside || own) || other == first || !culprit_has_failed(other) || culprit_is_answer(other) ||
+            !WIFEXITED(other->status) || other->end > first->end)
             continue;
         json_array_foreach(lines, index, line)
         {
@@ -568,11 +588,12 @@ bool cause_find_process(const struct job_end *end, struct cause *cause, bool sur
         at++;
     const json_t *first = json_array_get(end->chain, at), *code = json_object_get(first, "exit_code");
     const char *name = json_string_value(json_object_get(first, "name"));
-    _cleanup_(buf_done) struct buf said = BUF_INIT, child = BUF_INIT, number = BUF_INIT;
+    _cleanup_(buf_done) struct buf said = BUF_INIT, child = BUF_INIT, number = BUF_INIT, beside = BUF_INIT;
     const json_t *last = sure ? NULL : cause_put_last_words(&said, end, (int)at);
     const json_t *nan = sure ? NULL : cause_put_number(&number, end, cause_chain_end(end, (int)at));
+    const json_t *sibling = sure || last || !first ? NULL : put_sibling(&beside, end, at);
     if (sure || !first ||
-        (at + 1 == json_array_size(end->chain) && !last && !nan && !put_ended_child(&child, end, first)))
+        (at + 1 == json_array_size(end->chain) && !last && !nan && !sibling && !put_ended_child(&child, end, first)))
         return false;
     const char *unexecuted = not_executed(end, at);
     buf_puts(&cause->where, unexecuted ? "a command of " : "");
@@ -596,7 +617,7 @@ bool cause_find_process(const struct job_end *end, struct cause *cause, bool sur
         buf_puts(&cause->said, cause_text(&said));
         cause_add(cause, last);
     } else {
-        const json_t *sibling = put_sibling(&cause->said, end, at);
+        buf_puts(&cause->said, cause_text(&beside));
         if (!sibling && nan)
             buf_printf(&cause->said, "; %s", cause_text(&number));
         cause_add(cause, sibling ? sibling : nan);

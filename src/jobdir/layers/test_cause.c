@@ -1760,6 +1760,37 @@ static void test_said_in_pipeline(void **state)
     expect(ask(chain), NOTE_cause_process, false, "probably awk (pid 22), which ended with exit status 4");
 }
 
+/* A shell without pipefail that looks at the result, and ends by itself. */
+static void test_said_by_stage(void **state)
+{
+    static const char chain[] = "[{\"pid\": 10, \"name\": \"job.sh\", \"argv\": [\"/bin/sh\", \"./job.sh\"], "
+                                "\"end_seconds\": 100, \"exit_code\": 4, \"signal\": null}]";
+    static const struct {
+        int pid, ppid, status;
+        const char *name;
+        double start, end;
+    } stages[] = {{21, 10, 0, "cat", 99, 99.1},
+                  {22, 10, 1 << 8, "gzip", 99.01, 99.2},
+                  {23, 10, 0, "tar", 99.02, 99.21},
+                  {24, 10, 1 << 8, "rm", 99.3, 99.4},
+                  {10, 1, 4 << 8, "job.sh", 0, 100}};
+    for (size_t i = 0; i < sizeof stages / sizeof *stages; i++)
+        PUT("{s:s, s:f, s:i, s:i, s:s, s:f, s:f, s:i, s:i, s:i, s:i, s:[s]}", "type", "process_end", "t", stages[i].end,
+            "pid", stages[i].pid, "ppid", stages[i].ppid, "name", stages[i].name, "start", stages[i].start, "end",
+            stages[i].end, "cpu_ns", 1, "threads", 1, "peak_rss", 1, "status", stages[i].status, "argv",
+            stages[i].name);
+    PUT("{s:s, s:f, s:s, s:f, s:[s, s]}", "type", "log_last", "t", 100.0, "file", "stderr", "quiet_seconds", 0.1,
+        "lines", "gzip: stdin: unexpected end of file", "only 3 of 20 files were unpacked");
+    expect(ask(chain), NOTE_cause_process, false,
+           "probably job.sh (pid 10), which ended with exit status 4; just before, gzip (pid 22) failed with 1: gzip: "
+           "stdin: unexpected end of file");
+    put_last(0.1, "rm: x: busy"); /* it only cleans up */
+    expect(ask(chain), NOTE_NONE, false, "");
+    PUT("{s:s, s:f, s:i, s:[s]}", "type", "script_tested", "t", 100.0, "pid", 10, "commands", "gzip");
+    put_last(0.1, "gzip: stdin: unexpected end of file");
+    expect(ask(chain), NOTE_NONE, false, "");
+}
+
 /* Shells and Python say that a script is not there if its interpreter is not. */
 static void test_unexecuted(void **state)
 {
@@ -2137,6 +2168,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         ROW(test_last_words),
+        ROW(test_said_by_stage),
         ROW(test_only_line),
         ROW(test_said_in_pipeline),
         ROW(test_unexecuted),
