@@ -495,17 +495,19 @@ static const char *path_from(const struct log_files *files, const char *path)
     return strncmp(path, files->cwd, len) == 0 && path[len] == '/' ? path + len + 1 : path;
 }
 
-/* By its name: "solver.log", "rsl.error.0000" of WRF, "beam.msg" of Abaqus. */
+/* By its name: "solver.log", "rsl.error.0000" of WRF, "beam.msg" of Abaqus, "events.jsonl". */
 static bool is_log(const char *path)
 {
-    static const char *const ends[] = {".log", ".out", ".err", ".error", ".msg"}, word[] = "log";
+    static const char *const ends[] = {".log",   ".out",    ".err",       ".error",     ".msg",
+                                       ".jsonl", ".ndjson", "output.txt", "stdout.txt", "stderr.txt"},
+                             word[] = "log";
     const char *name = text_base(path), *at = name;
     size_t len = strlen(name), digits = 0;
     while (digits < len && isdigit((unsigned char)name[len - 1 - digits]))
         digits++;
     len -= digits && digits < len && name[len - 1 - digits] == '.' ? digits + 1 : 0;
     for (size_t i = 0; i < sizeof ends / sizeof *ends; i++)
-        if (len > strlen(ends[i]) && strncmp(name + len - strlen(ends[i]), ends[i], strlen(ends[i])) == 0)
+        if (len >= strlen(ends[i]) && strncmp(name + len - strlen(ends[i]), ends[i], strlen(ends[i])) == 0)
             return true;
     for (; (at = strcasestr(at, word)) != NULL; at++)
         if ((at == name || !isalpha((unsigned char)at[-1])) && !isalpha((unsigned char)at[strlen(word)]))

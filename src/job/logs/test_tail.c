@@ -312,13 +312,26 @@ static void test_logs_of_processes(void **state)
         int flags;
         bool found;
     } rows[] = {
-        {"log", O_WRONLY, true},          {"solver.log", O_WRONLY, true},
-        {"log.simpleFoam", O_RDWR, true}, {"rsl.error.0000", O_WRONLY, true},
-        {"beam.msg", O_WRONLY, true},     {"run.0001", O_WRONLY, false},
-        {"error.h5", O_WRONLY, false},    {"run_LOG.txt", O_WRONLY, true},
-        {"model.3.err", O_WRONLY, true},  {"solver.log", O_RDONLY, false},
-        {"catalog", O_WRONLY, false},     {"login.db", O_WRONLY, false},
+        {"log", O_WRONLY, true},
+        {"solver.log", O_WRONLY, true},
+        {"log.simpleFoam", O_RDWR, true},
+        {"rsl.error.0000", O_WRONLY, true},
+        {"beam.msg", O_WRONLY, true},
+        {"run.0001", O_WRONLY, false},
+        {"error.h5", O_WRONLY, false},
+        {"run_LOG.txt", O_WRONLY, true},
+        {"model.3.err", O_WRONLY, true},
+        {"solver.log", O_RDONLY, false},
+        {"catalog", O_WRONLY, false},
+        {"login.db", O_WRONLY, false},
         {"grid.nc", O_WRONLY, false},
+        {"events.jsonl", O_WRONLY, true},
+        {"trace.ndjson", O_WRONLY, true},
+        {"output.txt", O_WRONLY, true},
+        {"run7_stdout.txt", O_WRONLY, true},
+        {"table.txt", O_WRONLY, false},
+        {"output.csv", O_WRONLY, false},
+        {".txt", O_WRONLY, false},
     };
     const struct log_sink sink = {NULL, no_put, no_note};
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
