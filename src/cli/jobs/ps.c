@@ -126,7 +126,8 @@ static const struct field result_fields[] = {
     {"brief", FIELD_TEXT, FIELD_AT(struct row, brief), FIELD_ZERO_IS_NULL | FIELD_OPTIONAL,
      .about = "cause in the words of a line of a list, beside how the job ended"},
     {"cause", FIELD_TEXT, FIELD_AT(struct row, cause), FIELD_ZERO_IS_NULL | FIELD_OPTIONAL,
-     .about = "why it failed, or what its exit status of 0 hides, or that it was lost; null: not known, or it did not"},
+     .about = "why it failed, or what its exit status of 0 hides, or that it was lost, or what it was stuck in before "
+              "that; null: not known, or it did not"},
     {"signal", FIELD_INTEGER, FIELD_AT(struct row, result.signal), FIELD_ZERO_IS_NULL | FIELD_OPTIONAL},
     {"wall_seconds", FIELD_SECONDS, FIELD_AT(struct row, result.wall_seconds), FIELD_OPTIONAL},
     {"cpu_seconds", FIELD_SECONDS, FIELD_AT(struct row, result.cpu_seconds), FIELD_OPTIONAL},
@@ -151,7 +152,8 @@ static bool ps_is_measured(const struct job_report *report, const struct job_res
 static const char *ps_reason(const struct job_report *report)
 {
     const char *cause = json_string_value(json_object_get(report->info.cause, "text"));
-    return !cause && job_report_is_lost(report) ? JOB_LOST_TEXT : cause;
+    const char *stall = cause || !job_report_is_lost(report) ? NULL : job_report_stall(report);
+    return stall ? stall : !cause && job_report_is_lost(report) ? JOB_LOST_TEXT : cause;
 }
 
 /* The same for a line of a list, beside how it ended: the words first. */

@@ -260,6 +260,20 @@ bool job_report_is_lost(const struct job_report *report)
     return report->state == JOB_LOST && !report->info.ended && !report->model.end;
 }
 
+const char *job_report_stall(const struct job_report *report)
+{
+    const char *text = NULL;
+    size_t index;
+    const json_t *warning;
+    json_array_foreach(job_report_warnings(report), index, warning)
+    {
+        enum note_kind kind = note_json_kind(warning);
+        if (kind == NOTE_stuck || kind == NOTE_mpi_stalled)
+            text = json_string_value(json_object_get(warning, "text"));
+    }
+    return text;
+}
+
 const char *job_report_status(const struct job_report *report)
 {
     struct job_result result;

@@ -85,6 +85,8 @@ struct job_result job_report_result(const struct job_report *report);
 void job_report_outcome(struct buf *out, const struct job_report *report);
 /* Nobody has recorded its end, and nobody will. */
 bool job_report_is_lost(const struct job_report *report);
+/* What it was stuck in when that was last looked at, by its warnings; NULL: nothing. */
+const char *job_report_stall(const struct job_report *report);
 
 /* What happened last in all layers (jobdir/layers/last.h); a new reference. NULL: it did not fail, or its records have
  * no layers, as those of older versions. */

@@ -1167,6 +1167,15 @@ static void test_lost(void **state)
     assert_true(json_is_null(json_object_get(last, "reason")));
     assert_true(json_is_null(json_object_get(last, "unknown")));
     json_decref(last);
+    assert_null(job_report_stall(&report));
+    put_now(&report.model,
+            json_pack("{s:s, s:f, s:s, s:s, s:s}", "type", "warning", "t", 7.0, "kind", "stalled", "note", "stuck",
+                      "text", "deadlock: a and b wait for each other's locks of files"));
+    struct buf outcome = BUF_INIT;
+    job_report_outcome(&outcome, &report);
+    assert_string_equal(outcome.data,
+                        "was lost: " JOB_LOST_TEXT "; before: deadlock: a and b wait for each other's locks of files");
+    buf_done(&outcome);
     report.info = (struct job_info){.ended = true, .result = {.started = true, .exit_code = 1}};
     last = job_report_last(&report);
     assert_true(json_is_string(json_object_get(last, "unknown")));

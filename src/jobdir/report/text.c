@@ -25,6 +25,14 @@ enum {
     COMMAND_BYTES = 110,
 };
 
+static void put_lost(struct buf *out, const struct job_report *report)
+{
+    const char *stall = job_report_stall(report);
+    buf_puts(out, "was lost: " JOB_LOST_TEXT);
+    buf_puts(out, stall ? "; before: " : "");
+    text_show(out, stall ? stall : "");
+}
+
 void job_report_outcome(struct buf *out, const struct job_report *report)
 {
     char name[32];
@@ -50,7 +58,7 @@ void job_report_outcome(struct buf *out, const struct job_report *report)
         text_show(out, report->info.host);
         buf_puts(out, " for a while; it may still be running");
     } else
-        buf_puts(out, "was lost: " JOB_LOST_TEXT);
+        put_lost(out, report);
 }
 
 static void put_usage(struct buf *out, const struct job_report *report, const struct job_result *result)
