@@ -87,6 +87,8 @@ bool cause_was_asked(const struct job_end *end);
 uint64_t cause_memory_limit(const struct job_model *model, bool *ret_data);
 /* " (its address space may have 200 MB: ulimit -v)", if there is one; it is evidence. */
 void cause_put_memory_limit(struct buf *out, const struct job_end *end, struct cause *cause);
+/* "cannot allocate work array", "can't start new thread": what a limit of the address space refuses. */
+bool cause_tells_of_memory(const char *text);
 void cause_add(struct cause *cause, const json_t *record); /* as evidence; NULL is fine */
 /* The first line of a text, which may be NULL, cut to what a line has room for. */
 void cause_cut(struct buf *out, const char *text);

@@ -616,6 +616,8 @@ bool cause_find_process(const struct job_end *end, struct cause *cause, bool sur
         words = cause->said.len;
         buf_puts(&cause->said, cause_text(&said));
         cause_add(cause, last);
+        if (cause_tells_of_memory(cause_text(&said)))
+            cause_put_memory_limit(&cause->said, end, cause);
     } else {
         buf_puts(&cause->said, cause_text(&beside));
         if (!sibling && nan)

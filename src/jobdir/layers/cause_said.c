@@ -992,10 +992,9 @@ json_t *cause_error_of(const struct job_end *end, double seconds)
     return found;
 }
 
-/* "cannot allocate work array", "can't start new thread": what a limit of the address space refuses. */
-static bool tells_of_memory(const char *text)
+bool cause_tells_of_memory(const char *text)
 {
-    static const char *const words[] = {"allocat", "memory", "new thread"};
+    static const char *const words[] = {"alloc", "memory", "new thread"};
     bool tells = false;
     for (size_t i = 0; i < sizeof words / sizeof *words; i++)
         tells |= strcasestr(text, words[i]) != NULL;
@@ -1015,7 +1014,7 @@ void cause_say_log(const struct job_end *end, struct cause *cause, const json_t 
         cause_end_sentence(&cause->what);
         buf_puts(&cause->said, ", at ");
         cause_cut(&cause->said, text_base(place));
-    } else if (tells_of_memory(cause_text(&cause->what))) {
+    } else if (cause_tells_of_memory(cause_text(&cause->what))) {
         cause_put_memory_limit(&cause->said, end, cause);
     } else if (pattern && strcmp(pattern, "fortran_error") == 0) {
         cause_put_backtrace(&cause->said, end, record_seconds(record));

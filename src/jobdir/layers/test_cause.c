@@ -1739,6 +1739,19 @@ static void test_last_words(void **state)
     assert_string_equal(told.evidence, "[7,6]");
 }
 
+/* What it said of memory goes with the limit that it has. */
+static void test_last_words_of_memory(void **state)
+{
+    PUT("{s:s, s:f, s:i, s:i}", "type", "end", "t", 100.0, "exit_code", 1, "address_limit_bytes", 400 << 20);
+    PUT("{s:s, s:f, s:s, s:f, s:[s]}", "type", "log_last", "t", 100.0, "file", "stderr", "quiet_seconds", 0.15, "lines",
+        "add_cell: malloc of 1032 bytes failed");
+    static const char leak[] = "[{\"pid\": 20, \"name\": \"leak\", \"end_seconds\": 99.9, \"exit_code\": 1}" OF_BASH;
+    expect(
+        ask(leak), NOTE_cause_process, false,
+        "probably leak (pid 20), which ended with exit status 1; it said: add_cell: malloc of 1032 bytes failed (its "
+        "address space may have 400 MB: ulimit -v)");
+}
+
 /* The last one of a pipeline fails because one before it has. */
 static void test_said_in_pipeline(void **state)
 {
@@ -2168,6 +2181,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         ROW(test_last_words),
+        ROW(test_last_words_of_memory),
         ROW(test_said_by_stage),
         ROW(test_only_line),
         ROW(test_said_in_pipeline),
