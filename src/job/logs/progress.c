@@ -77,22 +77,39 @@ static const char *blanks(const char *at)
     return at + strspn(at, " \t");
 }
 
-/* "3/100", "3 / 100", "3 of 100", "3 (of 100)": what is behind it. NULL: it is none, or a date, a path, more than all. */
+/* The unit that stands there, of time: its letters. */
+static size_t unit_len(const char *at)
+{
+    static const char *const units[] = {"s", "ms", "us", "ns", "ps", "fs", "sec", "min", "h", "hours", "days", "years"};
+    size_t len = strspn(at, "abcdefghijklmnopqrstuvwxyz");
+    for (size_t i = 0; i < sizeof units / sizeof *units; i++)
+        if (strlen(units[i]) == len && memcmp(at, units[i], len) == 0)
+            return len;
+    return 0;
+}
+
+/* "3/100", "3 / 100", "3 of 100", "3 (of 100)", "3 of max 100", "3 s (end: 100 s)": what is behind it. NULL: it is none, or a
+ * date, a path, more than all. */
 static const char *ratio(const char *at, double *ret_done, double *ret_total)
 {
     if (!(at = number(at, ret_done)))
         return NULL;
-    at = blanks(at);
-    at += *at == '(';
-    if (*at == '/')
-        at = blanks(at + 1);
-    else if (tolower((unsigned char)at[0]) == 'o' && tolower((unsigned char)at[1]) == 'f' && at[2] == ' ')
-        at = blanks(at + 3);
-    else
+    static const char *const signs[] = {"/", "of max. ", "of max ", "of at most ", "of ", "(end: ", "(end "};
+    const char *unit = blanks(at);
+    size_t unit_size = unit_len(unit), i = 0;
+    at = blanks(unit + unit_size);
+    at += *at == '(' && strncasecmp(at + 1, "end", 3) != 0;
+    while (i < sizeof signs / sizeof *signs && strncasecmp(at, signs[i], strlen(signs[i])) != 0)
+        i++;
+    if (i == sizeof signs / sizeof *signs)
         return NULL;
-    const char *total = at;
-    if (!(at = number(at, ret_total)) || *at == '/' || *at == '-' || (*at == ':' && isdigit((unsigned char)at[1])) ||
-        isalnum((unsigned char)*at))
+    const char *total = blanks(at + strlen(signs[i]));
+    at = number(total, ret_total);
+    if (at && unit_size) {
+        at = blanks(at);
+        at = unit_len(at) == unit_size && memcmp(at, unit, unit_size) == 0 ? at + unit_size : NULL;
+    }
+    if (!at || *at == '/' || *at == '-' || (*at == ':' && isdigit((unsigned char)at[1])) || isalnum((unsigned char)*at))
         return NULL;
     double least = memchr(total, '.', (size_t)(at - total)) ? 0.000001 : 2; /* a time may be of 1.0 */
     return *ret_total >= least && *ret_done <= *ret_total ? at : NULL;
@@ -182,6 +199,20 @@ static bool is_drawn(const char *from, const char *to)
     return to - from >= LEAST;
 }
 
+/* "━━━━━ 60% 0:00:06": of lines as rich draws them, and a time behind, which a table or a histogram has not. */
+static bool has_line(const char *text, const char *end, const char *behind)
+{
+    static const char line[] = "\u2501", halves[][4] = {"\u2578", "\u257a"};
+    const size_t size = sizeof line - 1;
+    const char *at = end;
+    while ((size_t)(at - text) >= size &&
+           (memcmp(at - size, line, size) == 0 || memcmp(at - size, halves[0], size) == 0 ||
+            memcmp(at - size, halves[1], size) == 0))
+        at -= size;
+    behind += strspn(behind, "0123456789-");
+    return (size_t)(end - at) >= 2 * size && *behind == ':';
+}
+
 /* "60%[====>    ]", "[===>   ] 60%", "|###   | 60%", "###      60%": number, with its sign, is from there to there. */
 static bool has_bar(const char *text, const char *number, const char *sign)
 {
@@ -189,7 +220,7 @@ static bool has_bar(const char *text, const char *number, const char *sign)
     const char *close = *open && strchr("[|", *open) ? strchr(open + 1, *open == '[' ? ']' : '|') : NULL;
     while (end > text && end[-1] == ' ')
         end--;
-    if (close && is_drawn(open + 1, close))
+    if ((close && is_drawn(open + 1, close)) || has_line(text, end, open))
         return true;
     if (end > text && strchr("]|", end[-1]))
         for (open = end - 1; open > text && open[-1] != (end[-1] == ']' ? '[' : '|'); open--)
@@ -287,7 +318,8 @@ enum log_progress_form log_progress_parse(const char *text, double *ret_done, do
         "step",   "timestep", "time step",       "iteration",      "iter",       "cycle", "generation",
         "frame",  "sweep",    "round",           "batch",          "t =",        "t=",    "t:",
         "time =", "time=",    "simulation time", "simulated time", "model time", "day",   "month",
-        "year",   NULL};
+        "year",   "nstep",    "istep",           "it =",           "it=",        "kt =",  "kt=",
+        NULL};
     static const char *const items[] = {"file",        "sample",   "image",     "item",       "chunk",     "block",
                                         "tile",        "page",     "slice",     "case",       "event",     "trial",
                                         "fold",        "job",      "scenario",  "member",     "run",       "simulation",
