@@ -135,11 +135,11 @@ json_t *task_scaling_schema(void)
         {0}};
     static const struct field whole[] = {
         {"verdict", FIELD_TEXT, .flags = FIELD_OR_NULL,
-         .about =
-             "which tasks failed, and why the first did; which had more processes than processors, and are not "
-             "compared; whether the runs are too short, or the node was shared: then no more; how far it scales, and "
-             "what keeps it from more, as far as MPI was measured; null: one number of processes alone, and none "
-             "failed"},
+         .about = "which tasks failed, and why the first did; which had more processes than processors, and are not "
+                  "compared; whether the runs are too short, the node was shared, or two of one number differ much: "
+                  "then no more; how far it scales, and "
+                  "what keeps it from more, as far as MPI was measured; null: one number of processes alone, and none "
+                  "failed"},
         {"by", FIELD_CHOICE, .choices = "processes|threads",
          .about = "what they are compared by: threads where all have as many processes, and other numbers of threads"},
         {"tasks", FIELD_LIST, .of = task, .about = "by their numbers of these"},
@@ -561,6 +561,33 @@ static bool put_shared(struct buf *out, const char *by, const json_t *tasks)
     return any;
 }
 
+/* Its runs took such different times that something slowed some of them. */
+static bool differs(const json_t *task)
+{
+    static const double MUCH = 1.5;
+    return json_is_number(json_object_get(task, "speedup")) && !is_crowded(task) &&
+           number_of(task, "most_seconds") > MUCH * number_of(task, "least_seconds");
+}
+
+/* Of three and more the median holds all the same. Returns whether there are fewer of one that differ. */
+static bool put_differing(struct buf *out, const char *by, const json_t *tasks)
+{
+    enum { ENOUGH = 3 };
+    _cleanup_(buf_done) struct buf widths = BUF_INIT;
+    const json_t *first = put_widths(&widths, tasks, by, differs), *task;
+    bool few = false;
+    size_t i;
+    if (!first)
+        return false;
+    json_array_foreach(tasks, i, task) few |= differs(task) && number_of(task, "runs") < ENOUGH;
+    buf_printf(out, "%sruns with %s differ much, with %.0f from %.1f to %.1f s%s", out->len ? "; " : "",
+               widths.data ? widths.data : "?", number_of(first, by), number_of(first, "least_seconds"),
+               number_of(first, "most_seconds"),
+               few ? ", so the figures say little: run each three times or more, on a node of its own"
+                   : ", of which the median is compared");
+    return few;
+}
+
 static void put_crowded(struct buf *out, const char *by, const json_t *tasks)
 {
     _cleanup_(buf_done) struct buf widths = BUF_INIT;
@@ -608,7 +635,7 @@ json_t *task_scaling_verdict(const json_t *tasks)
         bool less = number_of(most, "efficiency") < ENOUGH;
         bool is_short = put_short(&text, by, base);
         bool shared = (less || is_shared(base)) && put_shared(&text, by, tasks);
-        if (!is_short && !shared) {
+        if (!is_short && !shared && !put_differing(&text, by, tasks)) {
             buf_puts(&text, text.len ? "; " : "");
             put_scales(&text, by, base, good, most);
             if (less)

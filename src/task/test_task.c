@@ -280,6 +280,42 @@ static void test_scaling_failed(void **state)
     }
 }
 
+/* Runs of one number that differ much: of two, nobody knows which is right. */
+static void test_scaling_differs(void **state)
+{
+    (void)state;
+    static const struct {
+        int runs;
+        double most[3]; /* with 1, 2 and 4, where the least is 10 */
+        const char *verdict;
+    } rows[] = {
+        {2, {14, 10, 10}, "it scales to 4 processes: 4.0 times as fast as with 1, efficiency 100 %"},
+        {2,
+         {32.2, 10, 10},
+         "runs with 1 process differ much, with 1 from 10.0 to 32.2 s, so the figures say little: run each three times "
+         "or more, on a node of its own"},
+        {2,
+         {10, 20, 16},
+         "runs with 2 and 4 processes differ much, with 2 from 10.0 to 20.0 s, so the figures say little: run each "
+         "three times or more, on a node of its own"},
+        {3,
+         {10, 20, 10},
+         "runs with 2 processes differ much, with 2 from 10.0 to 20.0 s, of which the median is compared; it scales to "
+         "4 processes: 4.0 times as fast as with 1, efficiency 100 %"},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        json_t *tasks = json_array();
+        for (int k = 0; k < 3; k++)
+            json_array_append_new(tasks, json_pack("{s:i, s:i, s:f, s:f, s:f, s:f}", "processes", 1 << k, "runs",
+                                                   rows[i].runs, "least_seconds", 10.0, "most_seconds", rows[i].most[k],
+                                                   "speedup", (double)(1 << k), "efficiency", 1.0));
+        json_t *verdict = task_scaling_verdict(tasks);
+        assert_string_equal(json_string_value(verdict), rows[i].verdict);
+        json_decref(verdict);
+        json_decref(tasks);
+    }
+}
+
 /* Of OpenMP the threads are what varies. */
 static void test_scaling_of_threads(void **state)
 {
@@ -773,23 +809,16 @@ static void test_clean(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_defaults),
-                                       cmocka_unit_test(test_refused),
-                                       cmocka_unit_test(test_alone),
-                                       cmocka_unit_test(test_scaling_verdict),
-                                       cmocka_unit_test(test_scaling_crowded),
-                                       cmocka_unit_test(test_scaling_failed),
-                                       cmocka_unit_test(test_scaling_of_threads),
-                                       cmocka_unit_test(test_python),
-                                       cmocka_unit_test(test_files),
-                                       cmocka_unit_test(test_names),
-                                       cmocka_unit_test(test_expected),
-                                       cmocka_unit_test(test_estimate),
-                                       cmocka_unit_test(test_estimate_clock),
-                                       cmocka_unit_test(test_clean),
-                                       cmocka_unit_test(test_hostile_host),
-                                       cmocka_unit_test(test_mpi_of_library),
-                                       cmocka_unit_test(test_far_start),
-                                       cmocka_unit_test(test_left_far)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_defaults),        cmocka_unit_test(test_refused),
+        cmocka_unit_test(test_alone),           cmocka_unit_test(test_scaling_verdict),
+        cmocka_unit_test(test_scaling_crowded), cmocka_unit_test(test_scaling_failed),
+        cmocka_unit_test(test_scaling_differs), cmocka_unit_test(test_scaling_of_threads),
+        cmocka_unit_test(test_python),          cmocka_unit_test(test_files),
+        cmocka_unit_test(test_names),           cmocka_unit_test(test_expected),
+        cmocka_unit_test(test_estimate),        cmocka_unit_test(test_estimate_clock),
+        cmocka_unit_test(test_clean),           cmocka_unit_test(test_hostile_host),
+        cmocka_unit_test(test_mpi_of_library),  cmocka_unit_test(test_far_start),
+        cmocka_unit_test(test_left_far)};
     return cmocka_run_group_tests(tests, begin, end);
 }
