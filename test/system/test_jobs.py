@@ -342,7 +342,7 @@ class Stopped(CheckedCase):
         self.assertEqual(self.box.run(self.box.scry("stop", "script")).returncode, 0)
         job.wait()
         wait_until(lambda: process_gone(left))
-        self.assertRegex(self.box.run(self.box.scry("report", "@last")).stdout, r"reason +\w+ was killed by SIGTERM, probably because somebody asked for it by scry stop\n")
+        self.assertRegex(self.box.run(self.box.scry("report", "@last")).stdout, r"reason +\w+ was killed by SIGTERM, because somebody asked for it by scry stop\n")
 
     def test_stop_of_what_is_left(self):
         """Of a job that has ended, what it left; nothing that only looks like it."""

@@ -142,7 +142,7 @@ class Serve(servetest.ServeCase):
         self.assertAnswer(server.ask(f"api/jobs/{job}/signal", "POST", {"signal": "TERM"}), 204)
         self.assertEqual(process.wait(60), 128 + signal.SIGTERM)
         scrytest.wait_until(lambda: server.ask(f"api/jobs/{job}/signal", "POST", {"signal": "TERM"}).status == 409, 60, "it is over")
-        self.assertRegex(self.why(job), r"^\w+ was killed by SIGTERM, probably because somebody asked for it on a page of scry$")
+        self.assertRegex(self.why(job), r"^\w+ was killed by SIGTERM, because somebody asked for it on a page of scry$")
 
     def why(self, job):
         done = self.box.run(self.box.scry("report", "--json", job))
@@ -161,7 +161,7 @@ class Serve(servetest.ServeCase):
             asked = [record for record in map(json.loads, file) if record["type"] == "request"][-1]
         self.assertEqual((asked["who"], asked["uid"], asked["status"]), ("scry", os.getuid(), "OMIS_OK"))
         self.assertEqual(asked["request"], f':job_send_signal("{self.box.path("jobs", job)}","page",9)')
-        self.assertRegex(self.why(job), r"^\w+ was killed by SIGKILL, probably because somebody asked for it on a page of scry$")
+        self.assertRegex(self.why(job), r"^\w+ was killed by SIGKILL, because somebody asked for it on a page of scry$")
         process, job = self.start_job("--", "sleep", "1000")
         scrytest.wait_until(lambda: server.ask(f"api/jobs/{job}/set", "POST", {"stall": 77}).status == 204, 60, "it is followed")
         pid = self.box.monitor_pid()

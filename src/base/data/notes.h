@@ -392,8 +392,8 @@
          "probably {signal}, which came from {sender}{more}", \
          STRING(signal) STRING(sender) FLOATING(seconds) STRING(why) STRING(more)) \
     NOTE(cause_asked, "cause", \
-         "{program} was killed by {signal}, probably {why}", \
-         STRING(program) STRING(signal) STRING(who) FLAG(remote) STRING(why)) \
+         "{program} was killed by {signal}, {sure?|probably }{why}", \
+         STRING(program) STRING(signal) STRING(who) FLAG(remote) STRING(why) FLAG(sure)) \
     NOTE(cause_command, "cause", "{sure?|probably }the command at {place}, which failed with {status}: {command}{said}", \
          STRING(place) INTEGER(status) STRING(command) STRING(said) FLAG(sure)) \
     NOTE(cause_log, "cause", "probably what {file} says: {text}{place}{when}", STRING(file) STRING(text) STRING(when) \

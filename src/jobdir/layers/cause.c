@@ -341,8 +341,9 @@ void cause_find(const struct job_end *end, struct cause *ret_cause)
         for (size_t i = 0; i < sizeof rules / sizeof *rules; i++)
             if (rules[i](&known, ret_cause, sure)) {
                 /* the command itself; what it said last is only told */
-                ret_cause->sure =
-                    sure || (ret_cause->note.kind == NOTE_cause_process && ret_cause->note.cause_process.sure);
+                ret_cause->sure = sure ||
+                                  (ret_cause->note.kind == NOTE_cause_process && ret_cause->note.cause_process.sure) ||
+                                  (ret_cause->note.kind == NOTE_cause_asked && ret_cause->note.cause_asked.sure);
                 return;
             }
 }

@@ -194,7 +194,38 @@ static bool went_on(const struct job_end *end, double seconds)
     return false;
 }
 
-/* "by timeout(1) after 16 s", "by SIGTERM from bash (pid 7)". */
+/* What a request sends: the signal, of those that end what does not handle them (0: none), and by what way of scry, which says
+ * so before the signal (job_send_signal); NULL: by a tool. */
+#define ASKED_FOR "somebody asked for it "
+
+struct asked {
+    int signo;
+    const char *way;
+};
+
+static struct asked asked_of(const char *request)
+{
+    static const int ending[] = {SIGTERM, SIGKILL, SIGINT, SIGHUP, SIGQUIT, SIGABRT};
+    static const char page[] = "\"page\"", stop[] = "\"stop\"";
+    const char *at = request ? strstr(request, "send_signal(") : NULL, *comma = NULL, *word = NULL;
+    struct asked asked = {0};
+    for (bool in = false; at && *at && (in || *at != ')'); at += 1 + (in && *at == '\\' && at[1])) {
+        if (*at == '"' && (in = !in))
+            word = at;
+        if (*at == ',' && !in)
+            comma = at;
+    }
+    int signo = comma ? atoi(comma + 1) : 0;
+    for (size_t i = 0; i < sizeof ending / sizeof *ending; i++)
+        asked.signo = signo == ending[i] ? signo : asked.signo;
+    if (word && comma && strncmp(word, page, sizeof page - 1) == 0)
+        asked.way = ASKED_FOR "on a page of scry";
+    if (word && comma && strncmp(word, stop, sizeof stop - 1) == 0)
+        asked.way = ASKED_FOR "by scry stop";
+    return asked;
+}
+
+/* "by scry stop", "by timeout(1) after 16 s", "by SIGTERM from bash (pid 7)". */
 static void put_ended_by(struct buf *out, const struct job_end *end)
 {
     char room[32];
@@ -203,7 +234,10 @@ static void put_ended_by(struct buf *out, const struct job_end *end)
     const char *name = json_string_value(cause_warning_field(came, "signal")),
                *sender = json_string_value(cause_warning_field(came, "sender"));
     int signo = cause_signal(end);
-    if (timed_out(end, &timeout) >= 0 && timeout.seconds >= 0) {
+    struct asked asked = asked_of(json_string_value(json_object_get(end->model->request, "request")));
+    if (asked.way && cause_was_requested(end)) {
+        buf_printf(out, " %s", asked.way + strlen(ASKED_FOR));
+    } else if (timed_out(end, &timeout) >= 0 && timeout.seconds >= 0) {
         buf_printf(out, " by timeout(1) after %g s", timeout.seconds);
     } else if (name && sender) {
         buf_printf(out, " by %s from ", name);
@@ -325,7 +359,7 @@ bool cause_find_signal(const struct job_end *end, struct cause *cause, bool sure
 }
 
 static bool say_asked(const struct job_end *end, struct cause *cause, int signo, const json_t *record, const char *who,
-                      bool remote)
+                      bool remote, bool sure)
 {
     const char *name = json_string_value(json_object_get(json_array_get(end->chain, 0), "name"));
     cause_add(cause, record);
@@ -333,7 +367,7 @@ static bool say_asked(const struct job_end *end, struct cause *cause, int signo,
     put_waited(&cause->what, end);
     cause->note = NOTE(cause_asked, .program = cause_text(&cause->where),
                        .signal = text_signal(signo, cause->signal, sizeof cause->signal), .who = who, .remote = remote,
-                       .why = cause_text(&cause->what));
+                       .sure = sure, .why = cause_text(&cause->what));
     return true;
 }
 
@@ -346,7 +380,7 @@ bool cause_find_task(const struct job_end *end, struct cause *cause, bool sure)
     if (why && (killed == SIGTERM || killed == SIGKILL)) {
         buf_puts(&cause->what, "because ");
         cause_cut(&cause->what, why);
-        return say_asked(end, cause, killed, stopped, "scry-tasks", false);
+        return say_asked(end, cause, killed, stopped, "scry-tasks", false, false);
     }
     if (!why || !came)
         return false;
@@ -374,35 +408,6 @@ static const json_t *launcher_of(const struct job_end *end, int signo, size_t fr
         daemon = daemon || passes ? daemon : process;
     }
     return daemon;
-}
-
-/* What a request sends: the signal, of those that end what does not handle them (0: none), and by what way of scry, which says
- * so before the signal (job_send_signal); NULL: by a tool. */
-struct asked {
-    int signo;
-    const char *way;
-};
-
-static struct asked asked_of(const char *request)
-{
-    static const int ending[] = {SIGTERM, SIGKILL, SIGINT, SIGHUP, SIGQUIT, SIGABRT};
-    static const char page[] = "\"page\"", stop[] = "\"stop\"";
-    const char *at = request ? strstr(request, "send_signal(") : NULL, *comma = NULL, *word = NULL;
-    struct asked asked = {0};
-    for (bool in = false; at && *at && (in || *at != ')'); at += 1 + (in && *at == '\\' && at[1])) {
-        if (*at == '"' && (in = !in))
-            word = at;
-        if (*at == ',' && !in)
-            comma = at;
-    }
-    int signo = comma ? atoi(comma + 1) : 0;
-    for (size_t i = 0; i < sizeof ending / sizeof *ending; i++)
-        asked.signo = signo == ending[i] ? signo : asked.signo;
-    if (word && comma && strncmp(word, page, sizeof page - 1) == 0)
-        asked.way = "somebody asked for it on a page of scry";
-    if (word && comma && strncmp(word, stop, sizeof stop - 1) == 0)
-        asked.way = "somebody asked for it by scry stop";
-    return asked;
 }
 
 /* Killed by what a tool had asked a monitor to send, or ended after it with a status of its own; or its launcher was asked, which
@@ -434,7 +439,7 @@ bool cause_find_asked(const struct job_end *end, struct cause *cause, bool sure)
         buf_puts(&cause->what, ", with the key ");
         cause_cut(&cause->what, who);
     }
-    return say_asked(end, cause, asked.signo, request, who, remote);
+    return say_asked(end, cause, asked.signo, request, who, remote, asked.way);
 }
 
 /* A tool, or a page, asked for it. */

@@ -1045,17 +1045,21 @@ static void test_page(void **state)
     for (size_t i = 0; i < 2; i++) {
         PUT("{s:s, s:f, s:s, s:s, s:s, s:s}", "type", "request", "t", 99.5, "who", "scry", "serial", "", "status",
             "OMIS_OK", "request", texts[i]);
-        expect(ask_end("[]", 137, 9, NULL), NOTE_cause_asked, false,
-               "the command was killed by SIGKILL, probably because somebody asked for it on a page of scry");
+        expect(ask_end("[]", 137, 9, NULL), NOTE_cause_asked, true,
+               "the command was killed by SIGKILL, because somebody asked for it on a page of scry");
     }
     PUT("{s:s, s:f, s:s, s:s, s:s, s:s}", "type", "request", "t", 99.5, "who", "scry", "serial", "", "status",
         "OMIS_OK", "request", ":job_send_signal(\"\",\"stop\",15)");
-    expect(ask_end("[]", 143, 15, NULL), NOTE_cause_asked, false,
-           "the command was killed by SIGTERM, probably because somebody asked for it by scry stop");
+    expect(ask_end("[]", 143, 15, NULL), NOTE_cause_asked, true,
+           "the command was killed by SIGTERM, because somebody asked for it by scry stop");
+    stuck = "deadlock: ranks 0 and 1 wait for each other";
+    expect(ask_end("[]", 143, 15, NULL), NOTE_cause_mpi_stall, false,
+           "probably stuck in MPI, until it was ended by scry stop: deadlock: ranks 0 and 1 wait for each other");
+    stuck = NULL;
     PUT("{s:s, s:f, s:s, s:s, s:s, s:s}", "type", "request", "t", 99.5, "who", "laptop", "serial", "01", "status",
         "OMIS_OK", "request", ":job_send_signal(\"\",\"page\",15)");
-    expect(ask_end("[]", 143, 15, NULL), NOTE_cause_asked, false,
-           "the command was killed by SIGTERM, probably because somebody asked for it on a page of scry, with the key "
+    expect(ask_end("[]", 143, 15, NULL), NOTE_cause_asked, true,
+           "the command was killed by SIGTERM, because somebody asked for it on a page of scry, with the key "
            "laptop");
     expect(ask_end("[]", 3, 0, NULL), NOTE_cause_signal, false,
            "probably SIGTERM, which came from laptop 0.5 s before the end: somebody asked for it on a page of scry");
