@@ -40,11 +40,12 @@ static void last_line(const struct task *task, const char *what, uint64_t run, s
         buf_printf(out, ": %.*s", SHOWN, line);
 }
 
-/* Does the reason say only who ended, and how? */
+/* Does the reason say only who ended, and how? Of a rank that crashed MPI's own report of that is the last. */
 static bool is_wordless(const json_t *cause)
 {
     enum note_kind kind = note_json_kind(cause);
-    bool ended = kind == NOTE_cause_process || kind == NOTE_cause_crash || kind == NOTE_cause_rank;
+    bool killed = strstr(member_text(json_object_get(cause, "fields"), "how"), "killed by SIG");
+    bool ended = kind == NOTE_cause_process || kind == NOTE_cause_crash || (kind == NOTE_cause_rank && !killed);
     return kind == NOTE_NONE || (ended && !*member_text(json_object_get(cause, "fields"), "said"));
 }
 

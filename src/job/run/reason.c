@@ -47,18 +47,28 @@ const char *reason_of_fault(int signo, uint64_t address, uint64_t sp)
     return sp && address >= sp - BELOW && address / PAGE <= sp / PAGE ? "stack overflow" : NULL;
 }
 
-const char *reason_of_arithmetic(int signo, int code)
+const char *reason_of_code(int signo, int code)
 {
-    static const char *const texts[] = {
-        [FPE_INTDIV] = "an integer was divided by zero",
-        [FPE_INTOVF] = "an integer became too large",
-        [FPE_FLTDIV] = "a number was divided by zero",
-        [FPE_FLTOVF] = "a number became too large",
-        [FPE_FLTUND] = "a number became too small",
-        [FPE_FLTRES] = "a result is not exact",
-        [FPE_FLTINV] = "an invalid operation, as with a number that is none (NaN)",
+    static const struct {
+        int signo, code;
+        const char *text;
+    } reasons[] = {
+        {SIGFPE, FPE_INTDIV, "an integer was divided by zero"},
+        {SIGFPE, FPE_INTOVF, "an integer became too large"},
+        {SIGFPE, FPE_FLTDIV, "a number was divided by zero"},
+        {SIGFPE, FPE_FLTOVF, "a number became too large"},
+        {SIGFPE, FPE_FLTUND, "a number became too small"},
+        {SIGFPE, FPE_FLTRES, "a result is not exact"},
+        {SIGFPE, FPE_FLTINV, "an invalid operation, as with a number that is none (NaN)"},
+        {SIGBUS, BUS_ADRALN, "an address that is not aligned"},
+        {SIGBUS, BUS_ADRERR, "a mapped file that ends before that address, or whose disk is full"},
+        {SIGBUS, BUS_MCEERR_AR, "broken memory of the machine"},
+        {SIGBUS, 0, "probably a mapped file that was cut short, or whose disk is full"},
     };
-    return signo == SIGFPE && code > 0 && code < (int)(sizeof texts / sizeof *texts) ? texts[code] : NULL;
+    for (size_t i = 0; i < sizeof reasons / sizeof *reasons; i++)
+        if (reasons[i].signo == signo && reasons[i].code == code)
+            return reasons[i].text;
+    return NULL;
 }
 
 /* ---- limits ---- */

@@ -15,8 +15,8 @@
 #include "base/data/buf.h"
 #include "job/record/writer.h"
 
-/* Of a SIGFPE by its si_code; NULL: nothing is known. */
-const char *reason_of_arithmetic(int signo, int code);
+/* Of a SIGFPE or SIGBUS by its si_code (0: not known); NULL: nothing is known. */
+const char *reason_of_code(int signo, int code);
 /* "a NULL pointer", "stack overflow", or NULL: not known. `sp`: the thread's stack pointer; 0: not known. */
 const char *reason_of_fault(int signo, uint64_t address, uint64_t sp);
 

@@ -38,7 +38,7 @@ static void test_faults(void **state)
     }
 }
 
-static void test_arithmetic(void **state)
+static void test_codes(void **state)
 {
     static const struct {
         int signo, code;
@@ -51,9 +51,12 @@ static void test_arithmetic(void **state)
         {SIGFPE, 0, NULL},
         {SIGFPE, 1000, NULL},
         {SIGSEGV, SEGV_MAPERR, NULL},
+        {SIGBUS, BUS_ADRERR, "a mapped file that ends before that address, or whose disk is full"},
+        {SIGBUS, 0, "probably a mapped file that was cut short, or whose disk is full"},
+        {SIGBUS, 1000, NULL},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        const char *reason = reason_of_arithmetic(cases[i].signo, cases[i].code);
+        const char *reason = reason_of_code(cases[i].signo, cases[i].code);
         assert_string_equal(reason ? reason : "", cases[i].reason ? cases[i].reason : "");
     }
 }
@@ -185,7 +188,7 @@ static void test_interpreter(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_interpreter), cmocka_unit_test(test_faults), cmocka_unit_test(test_arithmetic),
+        cmocka_unit_test(test_interpreter), cmocka_unit_test(test_faults), cmocka_unit_test(test_codes),
         cmocka_unit_test(test_limits),      cmocka_unit_test(test_log),    cmocka_unit_test(test_sender),
     };
     return cmocka_run_group_tests_name("reason", tests, NULL, NULL);
