@@ -313,6 +313,9 @@ static void test_lines_of_a_block(void **state)
     log_match_lines(&matcher, 0, "\0\0nan", 5, false);
     assert_int_equal(seen.records, 4);
     assert_string_equal(seen.text, "nan");
+    match_text(&matcher, 0, "\n[node7:09874] Failing at address: 0x18\nfailing at address: home\n");
+    assert_int_equal(seen.records, 5);
+    assert_string_equal(seen.pattern, "segfault");
     log_matcher_done(&matcher);
 }
 

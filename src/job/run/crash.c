@@ -352,20 +352,25 @@ static void explain_fault(const struct job *job, json_t *crash)
     uint64_t sp = (uint64_t)json_integer_value(json_object_get(crash, "sp"));
     int code = (int)json_integer_value(json_object_get(crash, "code"));
     if (signo == SIGBUS && address)
-        code = BUS_ADRERR; /* siginfo_has_address */
+        code = BUS_ADRERR;                                 /* siginfo_has_address */
     bool sent = !code && json_object_get(crash, "frames"); /* by somebody, for else its code would be known */
     const char *reason = sent ? NULL : reason_of_code(signo, code);
     json_object_del(crash, "sp");
     json_object_del(crash, "code");
     bool unknown = signo == SIGSEGV ? !address || !sp : signo == SIGFPE && !reason;
-    bool found = unknown && reason_find_logged(&logged, (pid_t)json_integer_value(json_object_get(crash, "pid")), name,
-                                               job->recorder.start_ns);
+    pid_t pid = (pid_t)json_integer_value(json_object_get(crash, "pid"));
+    uint64_t said;
+    bool found = unknown && reason_find_logged(&logged, pid, name, job->recorder.start_ns);
     if (found && signo == SIGFPE && logged.divided)
         reason = reason_of_code(signo, FPE_INTDIV);
     if (found && signo == SIGSEGV && !logged.out_of_memory && !logged.divided) {
         json_object_set_new(crash, "address", json_integer((json_int_t)logged.address));
         address = json_object_get(crash, "address");
         sp = logged.sp;
+    }
+    if (signo == SIGSEGV && !address && reason_find_said(&job->recorder.model, pid, &said)) {
+        json_object_set_new(crash, "address", json_integer((json_int_t)said));
+        address = json_object_get(crash, "address");
     }
     const char *fault =
         address && signo != SIGFPE ? reason_of_fault(signo, (uint64_t)json_integer_value(address), sp) : NULL;

@@ -71,6 +71,33 @@ const char *reason_of_code(int signo, int code)
     return NULL;
 }
 
+/* "[node7:09874] Failing at address: 0x18" of Open MPI, "[node7:10582:0:10582] Caught signal 11 (... at address (nil))" of UCX. */
+static bool take_said(const char *text, pid_t pid, uint64_t *ret_address)
+{
+    static const char label[] = "at address";
+    const char *open = text ? strchr(text, '[') : NULL, *colon = open ? strchr(open, ':') : NULL;
+    const char *at = colon ? strstr(colon, label) : NULL;
+    char *end;
+    if (!at || strtol(colon + 1, &end, 10) != pid || (*end != ']' && *end != ':'))
+        return false;
+    at += strlen(label);
+    at += strspn(at, ": ");
+    *ret_address = strtoull(at, NULL, 16);
+    return strncmp(at, "(nil)", strlen("(nil)")) == 0 || strncmp(at, "0x", 2) == 0;
+}
+
+bool reason_find_said(const struct job_model *model, pid_t pid, uint64_t *ret_address)
+{
+    size_t index;
+    json_t *record;
+    json_array_foreach(model->layers.errors.records, index, record)
+    {
+        if (take_said(json_string_value(json_object_get(record, "text")), pid, ret_address))
+            return true;
+    }
+    return false;
+}
+
 /* ---- limits ---- */
 
 /* Of a process that may have ended. 0: there is none, or it is not known. */

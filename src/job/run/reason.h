@@ -20,6 +20,9 @@ const char *reason_of_code(int signo, int code);
 /* "a NULL pointer", "stack overflow", or NULL: not known. `sp`: the thread's stack pointer; 0: not known. */
 const char *reason_of_fault(int signo, uint64_t address, uint64_t sp);
 
+/* The address of a crash as MPI's own handler of signals, which hides it from the kernel's log, has said it. false: it has not. */
+bool reason_find_said(const struct job_model *model, pid_t pid, uint64_t *ret_address);
+
 struct reason_limits { /* of a process that has ended and was not waited for yet */
     bool known;
     uint64_t soft_seconds, hard_seconds; /* RLIMIT_CPU; UINT64_MAX: none */

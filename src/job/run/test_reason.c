@@ -185,11 +185,44 @@ static void test_interpreter(void **state)
     rmdir(dir);
 }
 
+static void test_said(void **state)
+{
+    static const struct {
+        const char *said;
+        bool known;
+        uint64_t address;
+    } rows[] = {
+        {"[node7:00987] Failing at address: 0x18", true, 0x18},
+        {"[node7:00987] Failing at address: (nil)", true, 0},
+        {"[node7:987:0:987] Caught signal 11 (Segmentation fault: address not mapped to object at address 0x7f10)",
+         true, 0x7f10},
+        {"[node7:00988] Failing at address: 0x18", false, 0},
+        {"[node7:9870] Failing at address: 0x18", false, 0},
+        {"[node7:00987] Signal: Segmentation fault (11)", false, 0},
+        {"[node7:00987] at address: home", false, 0},
+        {"Failing at address: 0x18", false, 0},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        struct job_model model;
+        uint64_t address = 0;
+        assert_int_equal(job_model_init(&model, 100), 0);
+        json_t *record = json_pack("{s:s, s:f, s:s, s:s, s:s, s:s}", "type", "log", "t", 1.0, "file", "stderr",
+                                   "pattern", "segfault", "level", "error", "text", rows[i].said);
+        job_model_apply(&model, record);
+        json_decref(record);
+        assert_int_equal(reason_find_said(&model, 987, &address), rows[i].known);
+        if (rows[i].known)
+            assert_int_equal(address, rows[i].address);
+        job_model_done(&model);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_interpreter), cmocka_unit_test(test_faults), cmocka_unit_test(test_codes),
-        cmocka_unit_test(test_limits),      cmocka_unit_test(test_log),    cmocka_unit_test(test_sender),
+        cmocka_unit_test(test_said),   cmocka_unit_test(test_interpreter), cmocka_unit_test(test_faults),
+        cmocka_unit_test(test_codes),  cmocka_unit_test(test_limits),      cmocka_unit_test(test_log),
+        cmocka_unit_test(test_sender),
     };
     return cmocka_run_group_tests_name("reason", tests, NULL, NULL);
 }
