@@ -552,16 +552,40 @@ static void test_polled(void **state)
     }
 }
 
+/* A function inside the shell is no place of the script. */
+static void test_shell(void **state)
+{
+    int pipe[2];
+    assert_int_equal(pipe2(pipe, O_CLOEXEC), 0);
+    pid_t pid = fork();
+    if (pid == 0) {
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
+        dup2(pipe[0], STDIN_FILENO);
+        execlp("bash", "bash", "-c", "read answer; echo", (char *)NULL);
+        _exit(1);
+    }
+    struct deadlock_thread thread;
+    for (bool reads = false; !reads; deadlock_threads_done(&thread, !reads)) {
+        thread = (struct deadlock_thread){.tid = pid};
+        deadlock_threads_tell(&thread, 1, pid);
+        reads = thread.text.len && strstr(thread.text.data, "a pipe");
+    }
+    if (strstr(thread.text.data, "bash") || thread.place)
+        fail_msg("%s", thread.text.data);
+    deadlock_threads_done(&thread, 1);
+    kill(pid, SIGKILL);
+    waitpid(pid, NULL, 0);
+    close(pipe[0]);
+    close(pipe[1]);
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_semaphore),
-                                       cmocka_unit_test(test_system_v),
-                                       cmocka_unit_test(test_own_pipe),
-                                       cmocka_unit_test(test_polled),
-                                       cmocka_unit_test(test_family),
-                                       cmocka_unit_test(test_open_fifo),
-                                       cmocka_unit_test(test_connection),
-                                       cmocka_unit_test(test_flock_of_a_child),
-                                       cmocka_unit_test(test_flock_with_a_limit)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_semaphore),        cmocka_unit_test(test_shell),
+        cmocka_unit_test(test_system_v),         cmocka_unit_test(test_own_pipe),
+        cmocka_unit_test(test_polled),           cmocka_unit_test(test_family),
+        cmocka_unit_test(test_open_fifo),        cmocka_unit_test(test_connection),
+        cmocka_unit_test(test_flock_of_a_child), cmocka_unit_test(test_flock_with_a_limit)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

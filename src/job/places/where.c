@@ -4,6 +4,7 @@
 #include "base/data/cleanup.h"
 #include "base/system/clock.h"
 #include "job/places/sandboxed_child.h"
+#include "jobdir/layers/starter.h"
 #include "jobdir/text/text.h"
 #include "shm/waits.h"
 #include "symbols/index/lines.h"
@@ -79,7 +80,7 @@ struct samples {
     pid_t pid, tid;
 };
 
-struct sample_record {
+struct clock_sample {
     struct perf_event_header header;
     uint64_t ip;
 };
@@ -91,7 +92,7 @@ static void drain(struct samples *samples, const struct perf_event_mmap_page *pa
     uint64_t size = RING_PAGES * page_size, tail = 0;
     uint64_t head = atomic_load_explicit((const _Atomic uint64_t *)&page->data_head, memory_order_acquire);
     while (tail + sizeof(struct perf_event_header) <= head && samples->count < SAMPLES_MOST) {
-        struct sample_record record = {0};
+        struct clock_sample record = {0};
         for (size_t i = 0; i < sizeof record && tail + i < head; i++)
             ((char *)&record)[i] = data[(tail + i) % size];
         if (record.header.size < sizeof record.header)
@@ -300,12 +301,13 @@ static bool starts_with_any(const char *text, const char *const *starts, size_t 
     return false;
 }
 
-/* Libraries on the way to system calls that block, and our own. */
+/* Libraries on the way to system calls that block, our own, and shells, whose functions are not those of the script. */
 static bool is_on_the_way(const char *module)
 {
     static const char *const names[] = {"libc.so",      "libc-2",    "libpthread", "ld-linux", "ld-2",
                                         "libstdc++.so", "libc++.so", "libgcc_s",   "libscry-", "[vdso]"};
-    return starts_with_any(text_base(module), names, sizeof names / sizeof *names);
+    return starts_with_any(text_base(module), names, sizeof names / sizeof *names) ||
+           starter_is_shell(text_base(module), NULL);
 }
 
 /* The standard library's templates. */
