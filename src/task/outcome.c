@@ -40,12 +40,11 @@ static void last_line(const struct task *task, const char *what, uint64_t run, s
         buf_printf(out, ": %.*s", SHOWN, line);
 }
 
-/* Does the reason say only who ended, and how? Of a rank that crashed MPI's own report of that is the last. */
+/* Does the reason say only who ended, and how? */
 static bool is_wordless(const json_t *cause)
 {
     enum note_kind kind = note_json_kind(cause);
-    bool killed = strstr(member_text(json_object_get(cause, "fields"), "how"), "killed by SIG");
-    bool ended = kind == NOTE_cause_process || kind == NOTE_cause_crash || (kind == NOTE_cause_rank && !killed);
+    bool ended = kind == NOTE_cause_process || kind == NOTE_cause_crash || kind == NOTE_cause_rank;
     return kind == NOTE_NONE || (ended && !*member_text(json_object_get(cause, "fields"), "said"));
 }
 
@@ -61,10 +60,12 @@ static void put_reason(const struct task *task, const char *what, uint64_t run, 
     if (!is_wordless(info->cause))
         return;
     json_t *last = job_report_load(&report, dir, NULL) == 0 ? job_report_last(&report) : NULL;
+    /* of a rank that crashed, the last is what MPI's handler of signals says of the same */
+    bool handled = note_json_kind(info->cause) == NOTE_cause_rank && json_array_size(report.model.crashes);
     const json_t *lines = json_object_get(last, "said_last");
     const char *line = json_string_value(json_array_get(lines, json_array_size(lines) - 1));
     line = line ? line + strspn(line, " \t") : "";
-    if (*line && !(reason && strstr(reason, line)))
+    if (*line && !handled && !(reason && strstr(reason, line)))
         buf_printf(out, "%s%s", reason ? "; it said last: " : ": ", line);
     json_decref(last);
     job_report_done(&report);
