@@ -170,6 +170,9 @@ class Tasks(TaskCase):
             text = shown["error"]["text"]
             self.assertTrue(text.startswith(f"run 1 ended with exit status {status}: {self.why(shown)}"), text)
             self.assertIn(reason, text)
+        crashes = self.program("import ctypes; from mpi4py import MPI\nif MPI.COMM_WORLD.rank: ctypes.string_at(0x123456789000)\nMPI.COMM_WORLD.barrier()\n", "crashes.py")
+        task, = self.submit("-n", "2", "--wait", "/usr/bin/python3", crashes)
+        self.assertRegex(self.show(task)["error"]["text"], r"^run 1 ended with exit status \d+: rank 1 of 2 was killed by SIGSEGV$")
 
     def test_not_executable(self):
         path = self.box.path("work", "plot.py")
