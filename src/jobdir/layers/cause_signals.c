@@ -86,6 +86,13 @@ static bool launcher_fell(const struct job_end *end)
     return cause_fell_when_asked(end, name, cause_signal(end), cause_chain_end(end, 0));
 }
 
+/* The first that failed is a launcher, after a signal that asked the job to end: it then has a status of its own. */
+static bool launcher_was_asked(const struct job_end *end)
+{
+    const char *name = json_string_value(json_object_get(json_array_get(end->chain, 0), "name"));
+    return name && starter_of(name) == STARTER_LAUNCHER && !end->rank && cause_signal_came(end);
+}
+
 /* Signals by which a person or a batch system ends a job, and timeout(1). */
 static bool was_ended(const struct job_end *end)
 {
@@ -95,7 +102,8 @@ static bool was_ended(const struct job_end *end)
     if (!signo && (end->stuck || end->late) && (status == SIGTERM || status == SIGKILL))
         signo = status; /* mpiexec of MPICH ends with the number of the signal that ended its ranks */
     return signo == SIGTERM || signo == SIGKILL || signo == SIGINT || signo == SIGHUP || signo == SIGQUIT ||
-           signo == SIGABRT || status == TIMEOUT_STATUS || cause_timed_out(end) || launcher_fell(end);
+           signo == SIGABRT || status == TIMEOUT_STATUS || cause_timed_out(end) || launcher_fell(end) ||
+           launcher_was_asked(end);
 }
 
 static void put_ended_by(struct buf *out, const struct job_end *end);

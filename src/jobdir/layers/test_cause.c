@@ -635,6 +635,20 @@ static void test_mpi_stuck(void **state)
     stuck = NULL;
 }
 
+/* Open MPI's mpirun that is asked to end, and cannot end its ranks in time, ends with 1. */
+static void test_launcher_was_asked(void **state)
+{
+    static const char chain[] = "[{\"pid\": 20, \"name\": \"mpirun\", \"end_seconds\": 100, \"exit_code\": 1, "
+                                "\"signal\": null}]";
+    stuck = "deadlock: ranks 0 and 1 wait for each other";
+    assert_int_not_equal(ask_end(chain, 1, 0, NULL).kind, NOTE_cause_mpi_stall);
+    put_warning(99.7, NOTE(signal_came, .signal = "SIGTERM", .sender = "timeout (pid 7)"));
+    expect(ask_end(chain, 1, 0, NULL), NOTE_cause_mpi_stall, false,
+           "probably stuck in MPI, until it was ended by SIGTERM from timeout (pid 7): deadlock: ranks 0 and 1 wait "
+           "for each other");
+    stuck = NULL;
+}
+
 /* A launcher that crashes when it is to end its ranks hides nothing. */
 static void test_launcher_fell(void **state)
 {
@@ -2244,6 +2258,7 @@ int main(void)
         ROW(test_mpi_late),
         ROW(test_mpi_waited),
         ROW(test_launcher_fell),
+        ROW(test_launcher_was_asked),
         ROW(test_mpi_stall),
         ROW(test_ended_ranks),
         ROW(test_asked),

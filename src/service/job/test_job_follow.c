@@ -253,12 +253,12 @@ static void follow_alive(bool late)
     assert_int_equal(row[6].integer.bits, 1);                /* threads */
     arena_done(&answer.arena);
     /* the root dies; its child becomes ours and is followed on, then dies by a signal */
-    assert_int_equal(job_follow_signal(follow, SIGHUP), 0);
+    assert_int_equal(job_follow_signal(follow, SIGUSR1), 0);
     waitpid(held.pid, NULL, 0);
     assert_int_equal(job_follow_signal(follow, SIGTERM), -ESRCH);
     take_until(follow, ALIVE_COUNT, 1, &answer);
     assert_non_null(find_ended(&answer, held.pid));
-    assert_int_equal(find_ended(&answer, held.pid)[5].integer.bits, SIGHUP);
+    assert_int_equal(find_ended(&answer, held.pid)[5].integer.bits, SIGUSR1);
     arena_done(&answer.arena);
     kill(child, SIGKILL);
     waitpid(child, NULL, 0);
