@@ -49,9 +49,6 @@ enum {
     INDEX_MOST = 64   /* files that are asked for at once */
 };
 
-/* ax, bx, cx, dx, si, di, bp, sp, ip, r8 ... r15, as <asm/perf_regs.h> numbers them, and their DWARF numbers. */
-#define REGISTERS_MASK UINT64_C(0xff01ff)
-static const unsigned char dwarf_numbers[LINES_REGISTERS] = {0, 3, 2, 1, 4, 5, 6, 7, 16, 8, 9, 10, 11, 12, 13, 14, 15};
 enum { REG_BP = 6, REG_SP = 7, REG_PC = 16 };
 
 #define CPU_LEAST 0.5 /* seconds of processor time */
@@ -172,14 +169,12 @@ struct sample_head {
     uint64_t ip;
     uint32_t pid, tid;
     uint64_t time_ns;
-    uint64_t abi; /* PERF_SAMPLE_REGS_ABI_NONE: no registers follow */
 };
 
 static void take_sample(struct sampler *sampler, const struct record *record)
 {
     const struct perf_event_header *header = record->header;
     const struct sample_head *head = (const void *)header;
-    const char *at = (const char *)(head + 1), *end = (const char *)header + header->size;
     struct profile_frame frames[FRAMES_MOST];
     struct lines_registers registers = {.known = (1U << LINES_REGISTERS) - 1};
     bool whole = false;
@@ -189,16 +184,9 @@ static void take_sample(struct sampler *sampler, const struct record *record)
     struct image_process *process = image_process_of(&sampler->images, (pid_t)head->pid);
     if (!process)
         return;
-    if (head->abi == PERF_SAMPLE_REGS_ABI_64 && (size_t)(end - at) >= LINES_REGISTERS * 8 + 8) {
-        uint64_t size, used = 0;
-        for (int i = 0; i < LINES_REGISTERS; i++, at += 8)
-            memcpy(&registers.values[dwarf_numbers[i]], at, 8);
-        memcpy(&size, at, sizeof size);
-        at += sizeof size;
-        if (size && size <= STACK_BYTES && size + sizeof used <= (uint64_t)(end - at))
-            memcpy(&used, at + size, sizeof used);
-        struct reading reading = {
-            .pid = process->pid, .sp = registers.values[REG_SP], .stack = at, .size = used < size ? used : size};
+    struct reading reading = {.pid = process->pid};
+    if (sample_decode(head + 1, header->size - sizeof *head, registers.values, &reading.stack, &reading.size)) {
+        reading.sp = registers.values[REG_SP];
         count = unwind(process, &registers, &reading, frames, &whole);
     }
     sampler->samples++;
@@ -340,7 +328,7 @@ static int rings_open(struct sampler *sampler, struct err *err)
     attr.wakeup_events = 1; /* each sample: see python_take */
     attr.sample_period = NS_PER_SECOND / sampler->hz;
     attr.sample_type |= PERF_SAMPLE_IP | PERF_SAMPLE_REGS_USER | PERF_SAMPLE_STACK_USER;
-    attr.sample_regs_user = REGISTERS_MASK;
+    attr.sample_regs_user = SAMPLE_REGISTERS;
     attr.sample_stack_user = STACK_BYTES;
     attr.inherit = attr.mmap = attr.mmap2 = attr.comm = attr.comm_exec = attr.task = 1;
     attr.exclude_kernel = 0;

@@ -279,8 +279,7 @@ void sampled_put_name(struct buf *out, const struct sampled_function *function)
     }
 }
 
-/* Blanks and semicolons have a meaning there. */
-static void put_step(struct buf *out, const char *text)
+void folded_put_step(struct buf *out, const char *text)
 {
     size_t start = out->len;
     text_show(out, text);
@@ -292,7 +291,7 @@ static void put_step(struct buf *out, const char *text)
 static void put_function(struct buf *out, const struct sampled_function *function)
 {
     const char *module = text_base(function->module);
-    put_step(out, function->name ? function->name : *module ? module : "?");
+    folded_put_step(out, function->name ? function->name : *module ? module : "?");
 }
 
 static void put_path(struct buf *out, const struct document *document, const struct node *nodes, size_t at)
@@ -303,7 +302,7 @@ static void put_path(struct buf *out, const struct document *document, const str
         chain[depth++] = (size_t)outer;
     while (outer >= 0)
         outer = nodes[outer].parent;
-    put_step(out, text_at(json_array_get(document->processes, (size_t)(-1 - outer)), 1));
+    folded_put_step(out, text_at(json_array_get(document->processes, (size_t)(-1 - outer)), 1));
     while (depth) {
         const struct sampled_function function = function_at(document, nodes[chain[--depth]].function);
         buf_putc(out, ';');

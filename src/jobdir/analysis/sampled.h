@@ -43,6 +43,8 @@ void sampled_free(struct sampled *sampled); /* NULL is fine */
 /* Appends "solve (model.c:12)", a very long name cut, "in libm.so.6", "the kernel". */
 void sampled_put_name(struct buf *out, const struct sampled_function *function);
 
+/* A step of a folded stack: semicolons have a meaning there. */
+void folded_put_step(struct buf *out, const char *name);
 /* Appends folded stacks, `python3;main;solve 12`: a line a path, with its samples. */
 void sampled_put_folded(struct buf *out, const struct sampled *sampled);
 

@@ -158,28 +158,18 @@ static int folded_trace_begin(struct exporter *exporter)
     return 0;
 }
 
-/* Blanks and semicolons have a meaning there. */
-static void put_name(struct buf *out, const char *name)
-{
-    size_t start = out->len;
-    text_show(out, name);
-    for (size_t i = start; i < out->len; i++)
-        if (out->data[i] == ';')
-            out->data[i] = ':';
-}
-
 static void put_path(struct exporter *exporter, uint32_t at)
 {
     const struct folded *folded = exporter->state;
     uint32_t chain[DEEPEST + 1];
     size_t depth = 0;
     char room[32];
-    put_name(&exporter->text, export_program(exporter->trace));
+    folded_put_step(&exporter->text, export_program(exporter->trace));
     for (uint32_t i = at; i && depth <= DEEPEST; i = folded->paths[i].parent)
         chain[depth++] = folded->paths[i].function;
     while (depth) {
         buf_putc(&exporter->text, ';');
-        put_name(&exporter->text, call_name(exporter->trace, chain[--depth], room, sizeof room));
+        folded_put_step(&exporter->text, call_name(exporter->trace, chain[--depth], room, sizeof room));
     }
 }
 

@@ -74,6 +74,12 @@ struct sample {
     char stack[SAMPLE_STACK];
 };
 
+/* What such a record has of the thread behind its head: PERF_SAMPLE_REGS_USER of SAMPLE_REGISTERS, then
+ * PERF_SAMPLE_STACK_USER. The stack lies in the bytes. false: there are no registers, or they are cut. */
+#define SAMPLE_REGISTERS UINT64_C(0xff01ff)
+bool sample_decode(const void *bytes, size_t size, uint64_t ret_registers[LINES_REGISTERS], const char **ret_stack,
+                   size_t *ret_stack_size);
+
 /* Of at most SAMPLE_BATCH threads, whose tid is set. Returns when all have run, or SAMPLE_WAIT_MS are over. */
 void samples_take(struct sample *samples, size_t count);
 

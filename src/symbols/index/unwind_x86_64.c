@@ -303,11 +303,33 @@ size_t lines_callers(struct lines *lines, uint64_t sp, uint64_t pc, uint64_t *re
 }
 
 /* ---- samples of threads that run ---- */
-enum { RING_PAGES = 8, SAMPLED = 17 };
+enum { RING_PAGES = 8 };
 
 /* ax, bx, cx, dx, si, di, bp, sp, ip, r8 ... r15, as <asm/perf_regs.h> numbers them, and their DWARF numbers. */
-#define REGISTERS_MASK UINT64_C(0xff01ff)
-static const unsigned char dwarf_numbers[SAMPLED] = {0, 3, 2, 1, 4, 5, 6, 7, 16, 8, 9, 10, 11, 12, 13, 14, 15};
+static const unsigned char dwarf_numbers[LINES_REGISTERS] = {0, 3, 2, 1, 4, 5, 6, 7, 16, 8, 9, 10, 11, 12, 13, 14, 15};
+
+bool sample_decode(const void *bytes, size_t size, uint64_t ret_registers[LINES_REGISTERS], const char **ret_stack,
+                   size_t *ret_stack_size)
+{
+    const char *at = bytes, *end = at + size;
+    uint64_t abi, room, used = 0;
+    if (size < sizeof abi + (LINES_REGISTERS + 1) * sizeof *ret_registers)
+        return false;
+    memcpy(&abi, at, sizeof abi);
+    at += sizeof abi;
+    if (abi != PERF_SAMPLE_REGS_ABI_64)
+        return false;
+    for (int i = 0; i < LINES_REGISTERS; i++, at += sizeof *ret_registers)
+        memcpy(&ret_registers[dwarf_numbers[i]], at, sizeof *ret_registers);
+    memcpy(&room, at, sizeof room);
+    at += sizeof room;
+    uint64_t left = (uint64_t)(end - at);
+    if (room && left >= sizeof used && room <= left - sizeof used)
+        memcpy(&used, at + room, sizeof used);
+    *ret_stack = at;
+    *ret_stack_size = used < room ? used : room;
+    return true;
+}
 
 struct ring {
     int fd;
@@ -324,7 +346,7 @@ static int ring_open(struct ring *ring, pid_t tid)
                                    .config = PERF_COUNT_SW_TASK_CLOCK,
                                    .sample_period = SAMPLE_PERIOD_NS,
                                    .sample_type = PERF_SAMPLE_REGS_USER | PERF_SAMPLE_STACK_USER,
-                                   .sample_regs_user = REGISTERS_MASK,
+                                   .sample_regs_user = SAMPLE_REGISTERS,
                                    .sample_stack_user = SAMPLE_STACK,
                                    .exclude_hv = 1,
                                    .exclude_callchain_user = 1};
@@ -356,27 +378,15 @@ static bool ring_take(const struct ring *ring, struct sample *sample)
     const char *data = (const char *)ring->page + ring->page_size, *at = data;
     uint64_t head = atomic_load_explicit((const _Atomic uint64_t *)&ring->page->data_head, memory_order_acquire);
     struct perf_event_header header;
-    uint64_t abi, value, size = 0, used = 0;
-    if (head < sizeof header + sizeof abi)
+    const char *stack;
+    if (head < sizeof header)
         return false;
     memcpy(&header, at, sizeof header);
-    memcpy(&abi, at + sizeof header, sizeof abi);
-    at += sizeof header + sizeof abi;
-    if (header.type != PERF_RECORD_SAMPLE || abi != PERF_SAMPLE_REGS_ABI_64 || header.size > head ||
-        header.size < sizeof header + sizeof abi + SAMPLED * sizeof value + sizeof size)
+    if (header.type != PERF_RECORD_SAMPLE || header.size < sizeof header || header.size > head ||
+        !sample_decode(at + sizeof header, header.size - sizeof header, sample->registers, &stack, &sample->stack_size))
         return false;
-    for (int i = 0; i < SAMPLED; i++, at += sizeof value) {
-        memcpy(&value, at, sizeof value);
-        sample->registers[dwarf_numbers[i]] = value;
-    }
-    memcpy(&size, at, sizeof size);
-    at += sizeof size;
-    uint64_t left = header.size - (uint64_t)(at - data);
-    if (size && size <= SAMPLE_STACK && size + sizeof used <= left) {
-        memcpy(&used, at + size, sizeof used);
-        sample->stack_size = used < size ? used : size;
-        memcpy(sample->stack, at, sample->stack_size);
-    }
+    sample->stack_size = sample->stack_size < SAMPLE_STACK ? sample->stack_size : SAMPLE_STACK;
+    memcpy(sample->stack, stack, sample->stack_size);
     return true;
 }
 
