@@ -455,6 +455,28 @@ static void take_fortran_place(struct log_head *head, const struct log_line *lin
         snprintf(head->place, sizeof head->place, "%.*s:%.*s", (int)length, name, (int)digits, number);
 }
 
+/* 'src/model.f90:7:4:' of gfortran, which stands above the line of the source and its error. */
+static bool take_compiled_place(struct log_head *head, const struct log_line *line)
+{
+    enum { LINES_BETWEEN = 4 };
+    static const char *const errors[] = {"Error: ", "Fatal Error: "};
+    size_t at = line->at;
+    for (size_t i = 0; i < sizeof errors / sizeof *errors; i++)
+        if (line->len > strlen(errors[i]) && memcmp(line->bytes, errors[i], strlen(errors[i])) == 0)
+            for (size_t k = 0; k <= LINES_BETWEEN && at; k++) {
+                struct line_place above = line_at(line->block, line->at, at - 1);
+                char text[sizeof head->place + 1], name[sizeof head->place - 20], number[10];
+                int used = 0;
+                snprintf(text, sizeof text, "%.*s", (int)above.len, above.start);
+                at = (size_t)(above.start - line->block);
+                if (sscanf(text, "%235[^:| ]:%9[0-9]:%*9[0-9]:%n", name, number, &used) != 2 || !used || text[used])
+                    continue;
+                snprintf(head->place, sizeof head->place, "%s:%s", name, number);
+                return true;
+            }
+    return false;
+}
+
 /* The first line of a block follows the last one of the block before. */
 static void take_above(struct log_matcher *matcher, const struct log_line *line)
 {
@@ -745,6 +767,9 @@ static void match_rows(struct log_matcher *matcher, struct log_line line)
         begin_head(matcher, row, &begin))
         return;
     matcher->head.other_recorded |= awaited == AWAITED_KEPT;
+    struct log_head compiled_at;
+    if (take_compiled_place(&compiled_at, &begin))
+        line.place = compiled_at.place;
     record(matcher, row, &line);
 }
 

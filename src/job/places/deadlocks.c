@@ -325,14 +325,14 @@ static void set_free(struct waiting *list, size_t count)
     }
 }
 
-/* Of those that may let it go on, one that waits for a FIFO, too, if there is one; where they share memory, rather one that waits for no
- * child: a parent that waits for both is no part of that circle. */
+/* Of those that may let it go on, one that waits for a FIFO, too, if there is one; rather one that waits for no child: a parent
+ * that waits for both, and has the ends of their pipes or their memory, is no part of that circle. */
 static struct waiting *next_of(struct waiting *list, size_t count, const struct waiting *at)
 {
     struct waiting *next = NULL, *each;
     for (size_t i = 0; i < at->count && !(at->fifo && next && next->fifo); i++)
         if ((each = waiting_of(list, count, at->by[i])) != NULL &&
-            (!next || each->fifo || (at->memory && next->child && !each->child)))
+            (!next || each->fifo || (next->child && !each->child)))
             next = each;
     return next;
 }

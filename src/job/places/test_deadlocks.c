@@ -439,7 +439,7 @@ static void *fill_pipe(void *unused)
     return NULL;
 }
 
-enum family { LOCKS, LOCKS_LIMITED, JOINS };
+enum family { LOCKS, LOCKS_LIMITED, PIPES, JOINS };
 
 /* As multiprocessing does: a parent that waits for the end of its children. Tells their numbers. */
 static void be_parent(enum family family, int ready, int told)
@@ -458,14 +458,18 @@ static void be_parent(enum family family, int ready, int told)
         pids[i] = fork();
         if (pids[i])
             continue;
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
+        if (family == PIPES) { /* each first reads what only the other one, or their parent, could write */
+            bytes[0] = read(i ? started[0] : go[0], bytes, 1) == 1;
+            _exit(write(i ? go[1] : started[1], bytes, 1) != 1);
+        }
         if (family != JOINS)
             take_both(i, family == LOCKS_LIMITED, started[1], go[0]);
-        prctl(PR_SET_PDEATHSIG, SIGKILL);
         pthread_create(&thread, NULL, fill_pipe, NULL);
         pthread_join(thread, NULL);
         _exit(0);
     }
-    if (family != JOINS &&
+    if (family < PIPES &&
         (read(started[0], bytes, 1) != 1 || read(started[0], bytes, 1) != 1 || write(go[1], bytes, 2) != 2))
         _exit(1);
     if (write(told, pids, sizeof pids) != sizeof pids || write(ready, bytes, 1) != 1)
@@ -474,10 +478,12 @@ static void be_parent(enum family family, int ready, int told)
     _exit(0);
 }
 
-/* Locks in memory that processes share, taken crosswise; and a child that its parent joins before it reads what that writes. */
+/* Locks in memory that processes share, taken crosswise; pipes that each reads before it writes; and a child that its parent joins
+ * before it reads what that writes. */
 static void test_family(void **state)
 {
     static const char *const expected[] = {"deadlock: 2 processes wait for each other\n", NULL,
+                                           "deadlock: 2 processes wait for each other\n",
                                            "deadlock: 2 processes wait for each other\n"};
     for (enum family family = LOCKS; family <= JOINS; family++) {
         struct deadlock *locks = NULL;
@@ -505,7 +511,7 @@ static void test_family(void **state)
         deadlocks_text(&text, locks, count);
         if (!expected[family] ? count : count != 1 || strncmp(text.data, expected[family], strlen(expected[family])))
             fail_msg("%d: %s", family, text.data ? text.data : "");
-        if (family == LOCKS) /* their parent is not one of them */
+        if (family == LOCKS || family == PIPES) /* their parent is not one of them */
             assert_true(locks[0].threads[0].pid != pids[0] && locks[0].threads[1].pid != pids[0]);
         kill(pids[0], SIGKILL);
         waitpid(pids[0], NULL, 0);
