@@ -628,6 +628,7 @@ void finish_done(struct job *job)
     job_model_done(&job->recorder.model);
     json_decref(job->info.argv);
     json_decref(job->info.batch);
+    json_decref(job->info.outputs);
     hide_args_free(job->recorder.hide);
     untraced_free(job->recorder.untraced);
     propagation_done(&job->preload.propagation);

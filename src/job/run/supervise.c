@@ -460,6 +460,22 @@ static void on_changed(void *ctx, const char *key, const char *value)
     plan_sample(job);
 }
 
+/* What is said before that is none of the command's. */
+static void describe_outputs(struct job *job)
+{
+    if (!job->dir[0])
+        return;
+    job->info.outputs = json_array();
+    for (int fd = STDOUT_FILENO; fd <= STDERR_FILENO; fd++)
+        json_array_append_new(job->info.outputs, job_output_json(fd));
+}
+
+static void end_outputs(struct job *job)
+{
+    for (int fd = STDOUT_FILENO; fd <= STDERR_FILENO; fd++)
+        job_output_end(json_array_get(job->info.outputs, (size_t)(fd - STDOUT_FILENO)), fd);
+}
+
 static int job_start(struct job *job, struct err *err)
 {
     int code = signals_init(&job->signals);
@@ -509,6 +525,7 @@ static int job_start(struct job *job, struct err *err)
     job->info.root_ticks = job_process_ticks(job->launch.pid);
     job->info.started_ns = clock_wall_ns();
     job->recorder.start_ns = job->info.began_ns = clock_now_ns();
+    describe_outputs(job);
     observer_started(&job->observer);
     write_info(job);
     observer_await(&job->observer);
@@ -594,6 +611,7 @@ int job_run(struct run_options *options)
     _cleanup_(buf_done) struct buf text = BUF_INIT;
     publish_warn(&job->publish);
     int exit_code = job->exec_code < 0 ? launch_exit_code(job->exec_code) : exit_code_of(job->status);
+    end_outputs(job);
     finish_job(job, exit_code, &text);
     if (job->exec_code < 0)
         launch_explain(options->command[0], job->exec_code);

@@ -2,6 +2,7 @@
 #include "jobdir/record/info.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <limits.h>
 #include <signal.h>
 #include <stdio.h>
@@ -9,6 +10,7 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/sysmacros.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -81,6 +83,8 @@ static void take_fields(json_t *json, struct job_info *info)
     info->supervisor_ticks = member_count(json_object_get(json, "supervisor"), "start_ticks");
     info->root = (pid_t)member_count(json_object_get(json, "command"), "pid");
     info->root_ticks = member_count(json_object_get(json, "command"), "start_ticks");
+    json_t *outputs = json_object_get(json, "outputs");
+    info->outputs = json_is_array(outputs) ? outputs : NULL;
     json_t *result = json_object_get(json, "result");
     info->ended = json_is_object(result);
     if (info->ended) {
@@ -171,6 +175,8 @@ char *job_info_text(const struct job_info *info)
         json_object_set_new(json, "profile_hz", json_integer((json_int_t)info->profile_hz));
     if (json && info->task && *info->task)
         json_object_set_new(json, "task", text_json(info->task));
+    if (json && info->outputs)
+        json_object_set(json, "outputs", info->outputs);
     if (json && info->ended) {
         json_object_set_new(json, "result", result_json(&info->result));
         if (info->warnings)
@@ -187,6 +193,74 @@ char *job_info_text(const struct job_info *info)
     char *text = json ? json_dumps(json, JSON_INDENT(1) | JSON_REAL_PRECISION(15)) : NULL;
     json_decref(json);
     return text;
+}
+
+/* ---- where its output goes ---- */
+
+static const char *output_kind(int fd, mode_t mode, dev_t device)
+{
+    static const unsigned null_major = 1, null_minor = 3; /* Documentation/admin-guide/devices.txt of Linux */
+    if (S_ISREG(mode))
+        return "file";
+    if (S_ISCHR(mode) && major(device) == null_major && minor(device) == null_minor)
+        return "null";
+    return isatty(fd) ? "terminal" : S_ISFIFO(mode) || S_ISSOCK(mode) ? "pipe" : "other";
+}
+
+/* Where the next byte goes: the command shares the offset. */
+static off_t output_place(int fd, off_t size)
+{
+    int flags = fcntl(fd, F_GETFL);
+    off_t at = flags & O_APPEND ? size : lseek(fd, 0, SEEK_CUR);
+    return at < 0 ? size : at;
+}
+
+json_t *job_output_json(int fd)
+{
+    char link[32], path[PATH_MAX];
+    struct stat st;
+    struct statx more;
+    json_t *output = json_pack("{s:s}", "stream", fd == STDOUT_FILENO ? "stdout" : "stderr");
+    if (fstat(fd, &st) < 0)
+        return output;
+    json_object_set_new(output, "kind", json_string(output_kind(fd, st.st_mode, st.st_rdev)));
+    snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
+    ssize_t len = S_ISREG(st.st_mode) ? readlink(link, path, sizeof path - 1) : -1;
+    if (len <= 0)
+        return output;
+    path[len] = 0;
+    json_object_set_new(output, "path", text_json(path));
+    json_object_set_new(output, "inode", json_integer((json_int_t)st.st_ino));
+    if (statx(fd, "", AT_EMPTY_PATH, STATX_BTIME, &more) == 0 && more.stx_mask & STATX_BTIME)
+        json_object_set_new(
+            output, "born_ns",
+            json_integer((json_int_t)more.stx_btime.tv_sec * NS_PER_SECOND + (json_int_t)more.stx_btime.tv_nsec));
+    json_object_set_new(output, "from", json_integer((json_int_t)output_place(fd, st.st_size)));
+    return output;
+}
+
+void job_output_end(json_t *output, int fd)
+{
+    struct stat st;
+    if (json_object_get(output, "from") && fstat(fd, &st) == 0)
+        json_object_set_new(output, "until", json_integer((json_int_t)output_place(fd, st.st_size)));
+}
+
+struct job_output job_output_read(const struct job_info *info, int fd)
+{
+    size_t index;
+    const json_t *each, *found = NULL;
+    json_array_foreach(info->outputs, index, each)
+    {
+        const char *stream = member_text(each, "stream");
+        found = strcmp(stream, fd == STDOUT_FILENO ? "stdout" : "stderr") == 0 ? each : found;
+    }
+    return (struct job_output){.kind = member_text(found, "kind"),
+                               .path = member_text(found, "path"),
+                               .inode = member_count(found, "inode"),
+                               .born_ns = member_count(found, "born_ns"),
+                               .from = member_count(found, "from"),
+                               .until = json_object_get(found, "until") ? member_count(found, "until") : UINT64_MAX};
 }
 
 void job_boot_id(char *ret_id, size_t size)

@@ -41,6 +41,7 @@ struct job_info {
     json_t *warnings_omitted; /* how many are not among these (record/model.h); borrowed, or NULL */
     json_t *crashes;          /* array, as in the records; a borrowed reference, or NULL */
     json_t *progress;         /* how far it was: source, done, total; borrowed, or NULL: it never said */
+    json_t *outputs;          /* where its output goes, as job_output_read has it; borrowed, or NULL: not known */
     json_t *cause;            /* why it failed: a note (jobdir/layers/cause.h); borrowed, or NULL: not known */
     uint64_t started_ns;      /* wall clock */
     uint64_t began_ns;        /* the same by the monotonic clock of its node; 0: not known */
@@ -58,6 +59,21 @@ int job_info_read(const char *path, struct job_info *ret_info, struct err *err);
 /* What job.json is to say, malloc'ed; NULL: out of memory. */
 char *job_info_text(const struct job_info *info);
 void job_info_done(struct job_info *info);
+
+/* Where standard output, or standard error, of the command went. */
+struct job_output {
+    const char *kind; /* "file", "terminal", "pipe", "null" or "other"; "": not known */
+    const char *path; /* of a file, without links */
+    uint64_t inode;
+    uint64_t born_ns;     /* when the file was made, wall clock; 0: not known */
+    uint64_t from, until; /* what of the file is the job's; until UINT64_MAX: it has not ended, or nobody saw it */
+};
+/* Of the open file `fd` of this process, which the command has, too. A new reference; NULL: out of memory. */
+json_t *job_output_json(int fd);
+/* The job has ended: nothing that is written from now on is the command's. */
+void job_output_end(json_t *output, int fd);
+/* Of one of the two; the strings are those of info. */
+struct job_output job_output_read(const struct job_info *info, int fd);
 
 /* What is so now, as far as it can be seen from here. */
 enum job_state {

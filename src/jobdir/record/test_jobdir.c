@@ -200,6 +200,7 @@ static void test_info(void **state)
     assert_int_equal(info.root_ticks, 13);
     assert_int_equal(json_array_size(info.argv), 2);
     assert_false(info.ended);
+    assert_string_equal(job_output_read(&info, STDOUT_FILENO).kind, "");
     job_info_done(&info);
     written.ended = true;
     written.result = (struct job_result){.started = true,
@@ -240,6 +241,61 @@ static void test_info_versions(void **state)
     static const char other[] = "{\"format\": \"something\"}";
     write_file(place->root, "job.json", other, sizeof other - 1);
     assert_int_equal(job_info_read(place->root, &info, &err), -EBADMSG);
+}
+
+/* Which part of a file is the job's: by the offset that it shares, or by the end where it appends. */
+static void test_outputs(void **state)
+{
+    struct place *place = *state;
+    struct job_info info, written = example_info(json_pack("[s]", "make"));
+    struct err err = {0};
+    int old = dup(STDOUT_FILENO);
+    static const int appends[] = {0, O_APPEND};
+    for (size_t i = 0; i < 2; i++) {
+        char path[128];
+        struct stat st;
+        snprintf(path, sizeof path, "%s/out", place->root);
+        write_file(place->root, "out", "what was there before", 21);
+        int fd = open(path, O_WRONLY | appends[i]);
+        dup2(fd, STDOUT_FILENO);
+        close(fd);
+        assert_int_equal(write(STDOUT_FILENO, "scry", 4), 4);
+        json_t *output = job_output_json(STDOUT_FILENO);
+        assert_int_equal(write(STDOUT_FILENO, "job", 3), 3);
+        written.outputs = json_pack("[O]", output);
+        assert_int_equal(write_info(place->root, &written), 0);
+        assert_int_equal(job_info_read(place->root, &info, &err), 0);
+        assert_true(job_output_read(&info, STDOUT_FILENO).until == UINT64_MAX);
+        job_info_done(&info);
+        job_output_end(output, STDOUT_FILENO);
+        assert_int_equal(stat(path, &st), 0);
+        dup2(old, STDOUT_FILENO);
+        assert_int_equal(write_info(place->root, &written), 0);
+        assert_int_equal(job_info_read(place->root, &info, &err), 0);
+        struct job_output read = job_output_read(&info, STDOUT_FILENO);
+        assert_string_equal(read.kind, "file");
+        assert_string_equal(read.path, path);
+        assert_int_equal(read.inode, st.st_ino);
+        assert_int_equal(read.from, appends[i] ? 25 : 4);
+        assert_int_equal(read.until, read.from + 3);
+        assert_string_equal(job_output_read(&info, STDERR_FILENO).kind, "");
+        job_info_done(&info);
+        json_decref(output);
+        json_decref(written.outputs);
+    }
+    int pipes[2];
+    assert_int_equal(pipe(pipes), 0);
+    dup2(pipes[1], STDOUT_FILENO);
+    json_t *output = job_output_json(STDOUT_FILENO);
+    job_output_end(output, STDOUT_FILENO);
+    dup2(old, STDOUT_FILENO);
+    assert_string_equal(json_string_value(json_object_get(output, "kind")), "pipe");
+    assert_null(json_object_get(output, "until"));
+    json_decref(output);
+    json_decref(written.argv);
+    close(pipes[0]);
+    close(pipes[1]);
+    close(old);
 }
 
 /* What is true although job.json says nothing of an end. */
@@ -617,6 +673,7 @@ int main(void)
         cmocka_unit_test(test_series),
         IN_PLACE(test_info),
         IN_PLACE(test_info_versions),
+        IN_PLACE(test_outputs),
         IN_PLACE(test_state),
         cmocka_unit_test(test_model),
         cmocka_unit_test(test_model_commands),
