@@ -1,0 +1,222 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "jobdir/record/output.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <limits.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/data/cleanup.h"
+#include "base/system/file.h"
+
+const char *const output_names[OUTPUT_STREAMS] = {"stdout", "stderr", "output"};
+
+enum { OFFSET_DIGITS = 16 };
+static const char digits[] = "0123456789abcdef";
+
+/* ---- segments ---- */
+
+static bool is_segment(const char *file, const char *stream, uint64_t *ret_offset)
+{
+    size_t len = strlen(stream);
+    if (strncmp(file, stream, len) != 0 || file[len] != '.')
+        return false;
+    const char *offset = file + len + 1;
+    if (strlen(offset) != OFFSET_DIGITS || strspn(offset, digits) != OFFSET_DIGITS)
+        return false;
+    *ret_offset = strtoull(offset, NULL, 16);
+    return true;
+}
+
+/* The last segment that begins before, or at, the offset, and the first one after it. false: there is none of that kind. */
+struct around {
+    bool has_before, has_after;
+    uint64_t before, after;
+};
+
+static int segments_around(const struct output_reader *reader, uint64_t offset, struct around *ret_around)
+{
+    *ret_around = (struct around){0};
+    int fd = openat(reader->dir, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    DIR *dir = fd < 0 ? NULL : fdopendir(fd);
+    if (!dir) {
+        int code = -errno;
+        closep(&fd);
+        return code;
+    }
+    const struct dirent *entry;
+    for (unsigned i = 0; i < OUTPUT_FILES_MOST && (entry = readdir(dir)); i++) {
+        uint64_t at;
+        if (!is_segment(entry->d_name, output_names[reader->stream], &at))
+            continue;
+        if (at <= offset && (!ret_around->has_before || at > ret_around->before)) {
+            ret_around->has_before = true;
+            ret_around->before = at;
+        } else if (at > offset && (!ret_around->has_after || at < ret_around->after)) {
+            ret_around->has_after = true;
+            ret_around->after = at;
+        }
+    }
+    closedir(dir);
+    return 0;
+}
+
+/* false: it is not there any more, or no file. */
+static bool segment_open(struct output_reader *reader, uint64_t at)
+{
+    char name[32];
+    snprintf(name, sizeof name, "%s.%0*" PRIx64, output_names[reader->stream], OFFSET_DIGITS, at);
+    closep(&reader->segment);
+    reader->segment = file_open_own(reader->dir, name, O_RDONLY);
+    reader->segment_at = at;
+    return reader->segment >= 0;
+}
+
+static ssize_t segment_read(struct output_reader *reader, void *bytes, size_t size)
+{
+    uint64_t at = reader->offset - reader->segment_at;
+    if (reader->segment < 0 || at >= OUTPUT_SEGMENT_MOST)
+        return 0;
+    if (size > OUTPUT_SEGMENT_MOST - at)
+        size = (size_t)(OUTPUT_SEGMENT_MOST - at);
+    if (size > UINT64_MAX - reader->offset)
+        size = (size_t)(UINT64_MAX - reader->offset);
+    ssize_t got = pread(reader->segment, bytes, size, (off_t)at);
+    if (got < 0)
+        return -errno;
+    reader->offset += (uint64_t)got;
+    return got;
+}
+
+int output_open(struct output_reader *ret_reader, const char *jobdir, enum output_stream stream)
+{
+    char path[PATH_MAX + 16], times[32];
+    struct around around;
+    *ret_reader = (struct output_reader){
+        .dir = -1, .segment = -1, .times = -1, .stream = stream, .next_offset = UINT64_MAX, .seconds = -1};
+    snprintf(path, sizeof path, "%s/" OUTPUT_DIR, jobdir);
+    ret_reader->dir = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
+    if (ret_reader->dir < 0)
+        return errno == ENOTDIR ? -ENOENT : -errno;
+    int code = segments_around(ret_reader, 0, &around);
+    if (code < 0 || (!around.has_before && !around.has_after)) {
+        closep(&ret_reader->dir);
+        return code < 0 ? code : -ENOENT;
+    }
+    snprintf(times, sizeof times, "%s.times", output_names[stream]);
+    int fd = file_open_own(ret_reader->dir, times, O_RDONLY);
+    ret_reader->times = fd < 0 ? -1 : fd;
+    return 0;
+}
+
+void output_close(struct output_reader *reader)
+{
+    closep(&reader->segment);
+    closep(&reader->times);
+    closep(&reader->dir);
+}
+
+ssize_t output_read(struct output_reader *reader, void *bytes, size_t size, uint64_t *ret_gap)
+{
+    struct around around;
+    *ret_gap = 0;
+    ssize_t got = segment_read(reader, bytes, size);
+    if (got)
+        return got;
+    int code = segments_around(reader, reader->offset, &around);
+    if (code < 0)
+        return code;
+    bool other = around.has_before && (reader->segment < 0 || around.before != reader->segment_at);
+    if (other && segment_open(reader, around.before) && (got = segment_read(reader, bytes, size)))
+        return got;
+    if (!around.has_after)
+        return 0;
+    /* The writer has gone on to the next one: now the segment has all that it will ever have. */
+    got = segment_read(reader, bytes, size);
+    if (got)
+        return got;
+    *ret_gap = around.after - reader->offset;
+    reader->offset = around.after;
+    return segment_open(reader, around.after) ? segment_read(reader, bytes, size) : 0;
+}
+
+/* ---- times ---- */
+
+/* "3f SECONDS" without its end. */
+static bool times_parse(const char *line, uint64_t *ret_offset, double *ret_seconds)
+{
+    size_t len = strspn(line, digits);
+    const char *seconds = line + len + 1;
+    if (!len || len > OFFSET_DIGITS || line[len] != ' ' || !*seconds ||
+        strspn(seconds, "0123456789.") != strlen(seconds))
+        return false;
+    char *end;
+    *ret_offset = strtoull(line, NULL, 16);
+    *ret_seconds = strtod(seconds, &end);
+    return !*end;
+}
+
+/* A line of the room; false: there is no whole one. What is longer than any entry is none. */
+static bool times_line(struct output_reader *reader, char *ret_line, size_t size)
+{
+    const char *start = reader->times_room + reader->times_used;
+    size_t left = reader->times_len - reader->times_used;
+    const char *end = memchr(start, '\n', left);
+    size_t len = end ? (size_t)(end - start) : left;
+    bool whole = end && len < size;
+    if (!end && left < sizeof reader->times_room)
+        return false;
+    *ret_line = 0;
+    if (whole) {
+        memcpy(ret_line, start, len);
+        ret_line[len] = 0;
+    }
+    reader->times_used += len + (end != NULL);
+    return true;
+}
+
+/* false: there are no more now. */
+static bool times_read(struct output_reader *reader)
+{
+    memmove(reader->times_room, reader->times_room + reader->times_used, reader->times_len - reader->times_used);
+    reader->times_len -= reader->times_used;
+    reader->times_used = 0;
+    ssize_t got = reader->times < 0 || reader->times_at >= OUTPUT_TIMES_MOST
+                      ? 0
+                      : pread(reader->times, reader->times_room + reader->times_len,
+                              sizeof reader->times_room - reader->times_len, (off_t)reader->times_at);
+    if (got <= 0)
+        return false;
+    reader->times_at += (uint64_t)got;
+    reader->times_len += (size_t)got;
+    return true;
+}
+
+double output_seconds(struct output_reader *reader, uint64_t offset)
+{
+    char line[64];
+    uint64_t at;
+    double seconds;
+    for (;;) {
+        if (reader->next_offset <= offset) {
+            reader->seconds = reader->next_seconds;
+            reader->next_offset = UINT64_MAX;
+        }
+        if (reader->next_offset != UINT64_MAX)
+            return reader->seconds;
+        if (times_line(reader, line, sizeof line)) {
+            if (times_parse(line, &at, &seconds)) {
+                reader->next_offset = at;
+                reader->next_seconds = seconds;
+            }
+        } else if (!times_read(reader)) {
+            return reader->seconds;
+        }
+    }
+}

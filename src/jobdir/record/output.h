@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What a job printed, as its relay keeps it: in JOB/output/, for each stream, segments STREAM.OFFSET, where OFFSET, 16
+ * hexadecimal digits, is that of the segment's first byte in the stream; the first one is never removed, later ones are, the oldest
+ * first. STREAM.times has a line OFFSET SECONDS for what was read at once: the offset, hexadecimal, of its first byte, and when that was,
+ * seconds since 1970.
+ *
+ * This is the reader, also while the job runs. The files are anybody's.
+ */
+#ifndef SCRY_JOBDIR_RECORD_OUTPUT_H
+#define SCRY_JOBDIR_RECORD_OUTPUT_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#define OUTPUT_DIR "output"
+enum output_stream { OUTPUT_STDOUT, OUTPUT_STDERR, OUTPUT_BOTH, OUTPUT_STREAMS };
+/* "stdout", "stderr", "output": both are one open file */
+extern const char *const output_names[OUTPUT_STREAMS];
+
+enum {
+    OUTPUT_SEGMENT_MOST = 64 << 20,
+    OUTPUT_FILES_MOST = 16 << 10,
+    OUTPUT_TIMES_MOST = 64 << 20,
+    OUTPUT_TIMES_BYTES = 4 << 10
+};
+
+struct output_reader {
+    int dir, segment; /* -1: not open */
+    enum output_stream stream;
+    uint64_t segment_at; /* where the segment begins */
+    uint64_t offset;     /* the next byte to read */
+    int times;           /* -1: there are none */
+    uint64_t times_at;   /* of that file, so much is in the room below, or was */
+    size_t times_len, times_used;
+    char times_room[OUTPUT_TIMES_BYTES];
+    uint64_t next_offset; /* of the entry after the one that counts */
+    double seconds, next_seconds;
+};
+
+/* 0; -ENOENT: nothing of that stream is kept; or another -errno. output_close only after 0. */
+int output_open(struct output_reader *ret_reader, const char *jobdir, enum output_stream stream);
+/* Reads from the offset on. 0: there is no more now. *ret_gap: so many bytes that are not kept were passed over before that, also with
+ * 0. -errno. */
+ssize_t output_read(struct output_reader *reader, void *bytes, size_t size, uint64_t *ret_gap);
+/* When the byte there was read, seconds since 1970; -1: not known. Offsets that are asked for must not fall. */
+double output_seconds(struct output_reader *reader, uint64_t offset);
+void output_close(struct output_reader *reader);
+
+#endif
