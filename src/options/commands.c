@@ -56,6 +56,15 @@ const struct command_row command_rows[COMMANDS] = {
         "  rule       rules that fired\n"
         "  setting    what was set, and changed while it ran\n",
         NULL, "scry watch --stream process --stream warning @last", WORDS_JOBS, 1, 1},
+    [COMMAND_LOGS] = {
+        "logs", "Show what a job printed, while it runs or afterwards",
+        {"[OPTION...] JOB"},
+        "Shows what a job printed: standard output and standard error, all of it on\n"
+        "standard output. It is there if it went to a file, or scry keeps it\n"
+        "(scry run --output tee). A file or pipe gets the bytes as they were printed;\n"
+        "a terminal gets the colours, and what else it might obey as \\xNN.\n",
+        "Exit status: 0; 1 if nothing of it is kept; 2 for errors.\n",
+        "scry logs -f @last", WORDS_JOBS, 1, 1},
     [COMMAND_WHY] = {
         "why", "Say what keeps a job from going on, and who waits for whom",
         {"[--all] [--settled MS] [--json] JOB"},

@@ -9,6 +9,7 @@
 #define PS (1u << COMMAND_PS)
 #define TOP (1u << COMMAND_TOP)
 #define WATCH (1u << COMMAND_WATCH)
+#define LOGS (1u << COMMAND_LOGS)
 #define WHY (1u << COMMAND_WHY)
 #define SNAPSHOT (1u << COMMAND_SNAPSHOT)
 #define SET (1u << COMMAND_SET)
@@ -148,13 +149,21 @@ const struct option_row option_rows[] = {
     {"thread", 0, "NAME", OPTION_TEXT, SNAPSHOT, 0, "only threads of that name (* and ?), or main"},
     {"settled", 0, "MS", OPTION_NUMBER, WHY, 0, "regard shorter calls as going on", "200", .least = 1,
      .most = INT_MAX, .expected = "milliseconds"},
-    {"record", 0, "URL", OPTION_LIST, PS | TOP | WATCH | WHY | REPORT | DIFF, OPTION_ENVIRONMENT,
+    {"record", 0, "URL", OPTION_LIST, PS | TOP | WATCH | LOGS | WHY | REPORT | DIFF, OPTION_ENVIRONMENT,
      "find jobs that are gone in this record (scry record)"},
     {"once", 0, NULL, OPTION_SWITCH, TOP, 0, "print one picture and end (as output to a pipe does)"},
     {"stream", 0, "NAME", OPTION_CHOICE, WATCH, OPTION_MANY, "show only this stream; may be repeated", NULL,
      "job node process script python function log warning mpi rule setting"},
     {"since", 0, "T", OPTION_MOMENT, WATCH, 0, "begin so long after the job's start: seconds, or with a unit as in 20ms"},
     {"grep", 0, "REGEX", OPTION_TEXT, WATCH, 0, "show only lines that match (POSIX extended)"},
+    {"follow", 'f', NULL, OPTION_SWITCH, LOGS, 0, "show what comes, until the job ends"},
+    {"stdout", 0, NULL, OPTION_SWITCH, LOGS, 0, "only standard output"},
+    {"stderr", 0, NULL, OPTION_SWITCH, LOGS, 0, "only standard error"},
+    {"since", 0, "TIME", OPTION_LIST, LOGS, 0, "only lines that began since then: 10m (ago), 14:30, 2026-11-30T14:30", .expected = "a time such as 10m or 14:30"},
+    {"grep", 0, "REGEX", OPTION_LIST, LOGS, 0, "only lines that match, as of scry run --log (PCRE)", .expected = "a regular expression"},
+    {"rank", 0, "N", OPTION_NUMBER, LOGS, 0, "only what the launcher wrote into files of this MPI rank",
+     .most = INT_MAX, .expected = "the number of a rank"},
+    {"last", 'n', "N", OPTION_NUMBER, LOGS, 0, "only the last N of these lines", .most = 1e9, .expected = "a number of lines"},
     {"kill", 0, NULL, OPTION_SWITCH, STOP, 0, "send SIGKILL: they end at once, and can do nothing about it"},
     {"format", 'f', "FORMAT", OPTION_CHOICE, EXPORT, 0, "as above", NULL, 
      "chrome folded folded-cpu folded-waiting folded-samples csv messages spacetime"},
@@ -287,6 +296,7 @@ const struct option_row option_rows[] = {
     {"json", 0, NULL, OPTION_SWITCH, DIFF, 0, "print JSON (doc/reference/report-diff.schema.json)"},
     {"json", 0, NULL, OPTION_SWITCH, TOP, 0, "print one picture as JSON (doc/reference/top.schema.json)"},
     {"json", 0, NULL, OPTION_SWITCH, WATCH, 0, "print JSON: a line for each record (doc/reference/records.md)"},
+    {"json", 0, NULL, OPTION_SWITCH, LOGS, 0, "print JSON: an object for each line (doc/reference/logs.schema.json)"},
     {"json", 0, NULL, OPTION_SWITCH, SET, 0, "print JSON: an object of keys and values"},
     {"json", 0, NULL, OPTION_SWITCH, REPLAY, 0, "print JSON: a line for each call that ended, and each event"},
     {"json", 0, NULL, OPTION_SWITCH, OMIS, 0, "print one JSON object for each reply"},

@@ -22,7 +22,7 @@ from jobtest import JobCase, target, traces_of
 SECONDS = 5  # for a command, on a machine that does nothing else
 GREAT = 8 << 30
 COMMANDS = (("report", "JOB"), ("report", "--json", "JOB"), ("why", "JOB"), ("replay", "JOB"), ("rm", "--dry-run", "--force", "JOB"), ("watch", "--json", "JOB"),
-            ("export", "-f", "csv", "-o", "-", "JOB"), ("top", "--once", "JOB"), ("ps", "--all", "--json"), ("snapshot", "JOB"),
+            ("export", "-f", "csv", "-o", "-", "JOB"), ("top", "--once", "JOB"), ("ps", "--all", "--json"), ("snapshot", "JOB"), ("logs", "--last", "3", "JOB"), ("logs", "-f", "--json", "JOB"),
             ("diff", "--json", "JOB", "WHOLE"))
 COMMANDS += tuple(("export", "-f", name, "-o", "-", "JOB") for name in scrytest.rounds((), ("chrome", "folded", "folded-waiting", "messages", "spacetime")))
 # of scry serve, below api/jobs/ID
@@ -118,6 +118,10 @@ class Damaged(JobCase):
         self.whole = self.box.path("work", "whole")
         self.assertEqual(self.scry_run("-q", "-o", self.whole, "--profile", "1000", "--trace", "all", target(), "calls", "1").returncode, 0)
         self.assertEqual(self.box.run([scrytest.built("test", "system", "targets", "mpi_ranks"), self.whole, 2, 1, 2]).returncode, 0)
+        os.mkdir(os.path.join(self.whole, "output"))
+        for name, text in (("stdout.0000000000000000", b"a\nb\n"), ("stdout.0000000000000010", b"c"), ("stderr.0000000000000000", b"e\n"),
+                           ("stdout.times", b"0 1796016752.531\n2 1796016753.100\n"), ("stderr.times", b"0 1796016752.900\n")):
+            put(os.path.join(self.whole, "output", name), text)
         with open(os.path.join(self.whole, "job.json"), encoding="utf-8") as file:
             self.info = json.load(file)
         self.job, self.copies = None, 0
@@ -164,7 +168,7 @@ class Damaged(JobCase):
         for mutate in (a_pipe, a_link, sparse, sparse_before):
             for path in files(self.whole):
                 at = os.path.join(self.job, os.path.relpath(path, self.whole))
-                if not scrytest.rounds(0, 1) and (mutate is not a_pipe and os.path.basename(path)[:6] not in ("stream", "record", ".proce")):
+                if not scrytest.rounds(0, 1) and (mutate is not a_pipe and os.path.basename(path)[:6] not in ("stream", "record", ".proce", "stderr")):
                     continue
                 mutate(at, chance)
                 self.read_all(f"{mutate.__name__} {os.path.relpath(path, self.whole)}")
@@ -249,7 +253,7 @@ class Controls(JobCase):
                     lines = text.strip().split("\n") if file.endswith("l") else [text]
                     put(os.path.join(path, file), "".join(json.dumps(self.change(json.loads(line))) + "\n" for line in lines).encode())
             for words in (("report", path), ("ps",), ("ps", "--all"), ("watch", path), ("why", path),
-                          ("doctor", "--job", path), ("rm", "--dry-run", path), ("record", "--import", path), ("site",),
+                          ("doctor", "--job", path), ("logs", path), ("rm", "--dry-run", path), ("record", "--import", path), ("site",),
                           ("top", "--once", path), ("snapshot", path), ("replay", path), ("diff", path, path), ("set", path),
                           ("set", path, f"trace={name}"), ("set", path, f"{name}=1"), ("task", "show", path), ("task", "show", name)):
                 done = self.box.run(self.box.scry(*words))

@@ -380,7 +380,7 @@ class Stopped(CheckedCase):
         done = self.box.run(self.box.scry("stop", "orphan"))
         self.assertEqual((done.returncode, done.stdout), (1, ""))
         self.assertIn("neither its command nor its scry run is there any more", done.stderr)
-        for word, meant in (("kill", "stop"), ("status", "ps"), ("logs", "watch"), ("attach", "top"), ("repot", "report")):
+        for word, meant in (("kill", "stop"), ("status", "ps"), ("tail", "logs"), ("attach", "top"), ("repot", "report")):
             self.assertIn(f'no command "{word}" (did you mean {meant}?)', self.box.run(self.box.scry(word)).stderr)
 
 

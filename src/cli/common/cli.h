@@ -29,6 +29,7 @@ int cmd_exec(const struct options *options);
 int cmd_export(const struct options *options);
 int cmd_link(const struct options *options);
 int cmd_keys(const struct options *options);
+int cmd_logs(const struct options *options);
 int cmd_monitor(const struct options *options);
 int cmd_omis(const struct options *options);
 int cmd_ps(const struct options *options);
@@ -52,6 +53,7 @@ int cmd_watch(const struct options *options);
 int cmd_why(const struct options *options);
 
 /* The schemas of what some print as JSON (cli/main/schemas.c). New references; NULL: out of memory. */
+json_t *logs_schema(void);
 json_t *ps_schema(void);
 json_t *snapshot_schema(void);
 json_t *top_schema(void);

@@ -57,6 +57,7 @@ static int (*const functions[COMMANDS])(const struct options *options) = {
     [COMMAND_PS] = cmd_ps,
     [COMMAND_TOP] = cmd_top,
     [COMMAND_WATCH] = cmd_watch,
+    [COMMAND_LOGS] = cmd_logs,
     [COMMAND_WHY] = cmd_why,
     [COMMAND_SNAPSHOT] = cmd_snapshot,
     [COMMAND_SET] = cmd_set,
@@ -96,10 +97,10 @@ static void print_usage(FILE *out)
 static const char *command_meant(const char *name)
 {
     static const char *const meant[][2] = {
-        {"attach", "top"},     {"cancel", "stop"}, {"compare", "diff"},   {"info", "report"}, {"jobs", "ps"},
-        {"kill", "stop"},      {"list", "ps"},     {"log", "watch"},      {"logs", "watch"},  {"ls", "ps"},
-        {"profile", "report"}, {"show", "report"}, {"stack", "snapshot"}, {"stat", "report"}, {"status", "ps"},
-        {"summary", "report"}, {"tail", "watch"},  {"trace", "run"},
+        {"attach", "top"},  {"cancel", "stop"},    {"compare", "diff"}, {"info", "report"}, {"jobs", "ps"},
+        {"kill", "stop"},   {"list", "ps"},        {"log", "logs"},     {"ls", "ps"},       {"profile", "report"},
+        {"show", "report"}, {"stack", "snapshot"}, {"stat", "report"},  {"status", "ps"},   {"summary", "report"},
+        {"tail", "logs"},   {"trace", "run"},
     };
     for (size_t i = 0; i < sizeof meant / sizeof *meant; i++)
         if (strcmp(meant[i][0], name) == 0)

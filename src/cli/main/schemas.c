@@ -32,6 +32,7 @@ static const struct {
     {"site", "scry site --json", site_schema},
     {"snapshot", "scry snapshot --json", snapshot_schema},
     {"why", "scry why --json", why_schema},
+    {"logs", "scry logs --json, each line", logs_schema},
     {"report-diff", "scry diff --json", job_report_diff_schema},
     {"records", "scry watch --json, spool/records.jsonl", record_schema},
 };

@@ -68,6 +68,34 @@ static void test_controls(void **state)
     }
 }
 
+static void test_line(void **state)
+{
+    static const struct {
+        const char *line, *coloured, *plain;
+    } cases[] = {
+        {"a\tb", "a\tb", "a\tb"},
+        {"10%\r20%\r30%\r", "30%", "30%"},
+        {"\r\r", "", ""},
+        {"\033[1;31mred\033[0m!", "\033[1;31mred\033[0m!" TEXT_PLAIN, "red!"},
+        {"\033[38:2::1:2:3mx", "\033[38:2::1:2:3mx" TEXT_PLAIN, "x"},
+        {"\033[2Jx", "\\x1b[2Jx", "\\x1b[2Jx"},
+        {"\033[?25mx", "\\x1b[?25mx", "\\x1b[?25mx"},
+        {"\033[1", "\\x1b[1", "\\x1b[1"},
+        {"\033]0;title\a", "\\x1b]0;title\\x07", "\\x1b]0;title\\x07"},
+        {"\b\xff\xe2\x80\xae\xc2\x9b", "\\x08\\xff\\xe2\\x80\\xae\\xc2\\x9b", "\\x08\\xff\\xe2\\x80\\xae\\xc2\\x9b"}};
+    struct buf out = BUF_INIT;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+        for (int colours = 0; colours < 2; colours++) {
+            buf_clear(&out);
+            text_show_line(&out, cases[i].line, strlen(cases[i].line), colours);
+            assert_string_equal(out.data, colours ? cases[i].coloured : cases[i].plain);
+        }
+    buf_clear(&out);
+    text_show_line(&out, "a\0b", 3, true);
+    assert_string_equal(out.data, "a\\x00b");
+    buf_done(&out);
+}
+
 static void test_brief(void **state)
 {
     struct buf out = BUF_INIT;
@@ -164,9 +192,9 @@ static void test_numbers(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_cut),           cmocka_unit_test(test_cut_end),
-                                       cmocka_unit_test(test_controls),      cmocka_unit_test(test_brief),
-                                       cmocka_unit_test(test_controls_json), cmocka_unit_test(test_word),
-                                       cmocka_unit_test(test_wrap),          cmocka_unit_test(test_numbers)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_cut),   cmocka_unit_test(test_cut_end), cmocka_unit_test(test_controls),
+        cmocka_unit_test(test_brief), cmocka_unit_test(test_line),    cmocka_unit_test(test_controls_json),
+        cmocka_unit_test(test_word),  cmocka_unit_test(test_wrap),    cmocka_unit_test(test_numbers)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -47,6 +47,38 @@ void text_show(struct buf *out, const char *text)
     append_text(out, text, SIZE_MAX, true);
 }
 
+/* Bytes of a sequence that sets colours and begins there (ECMA-48, 8.3.117); 0: none does. */
+static size_t sgr_at(const char *text, size_t len)
+{
+    enum { SGR_MOST = 64 };
+    size_t end = 2;
+    if (len < 3 || text[0] != '\033' || text[1] != '[')
+        return 0;
+    while (end < len && end < SGR_MOST && text[end] && strchr("0123456789;:", text[end]))
+        end++;
+    return end < len && text[end] == 'm' ? end + 1 : 0;
+}
+
+void text_show_line(struct buf *out, const char *line, size_t len, bool colours)
+{
+    bool coloured = false;
+    while (len && line[len - 1] == '\r')
+        len--;
+    const char *over = memrchr(line, '\r', len), *end = line + len;
+    for (const char *at = over ? over + 1 : line; at < end;) {
+        size_t left = (size_t)(end - at), sgr = sgr_at(at, left), size = utf8_length(at, left);
+        bool shown = *at == '\t' || (size && !utf8_starts_control(at, size));
+        coloured |= sgr && colours;
+        size = sgr ? sgr : size ? size : 1;
+        if (shown || (sgr && colours))
+            buf_append(out, at, size);
+        for (size_t i = 0; i < size && !shown && !sgr; i++)
+            buf_printf(out, "\\x%02x", (unsigned char)at[i]);
+        at += size;
+    }
+    buf_puts(out, coloured ? TEXT_PLAIN : "");
+}
+
 void text_show_brief(struct buf *out, const char *text)
 {
     static const char pid[] = " (pid ";

@@ -37,6 +37,10 @@ void text_show(struct buf *out, const char *text);
 /* The same without " (pid 123)", which few need in a line of a list. */
 void text_show_brief(struct buf *out, const char *text);
 
+/* A line of a program's output, without its end, as a terminal would show it in the end: what a carriage return has overwritten is
+ * left out. Tabs stay, and colours (SGR of ECMA-48) if `colours`: then the line ends with none. All else that a terminal may obey is \xNN. */
+void text_show_line(struct buf *out, const char *line, size_t len, bool colours);
+
 /* Appends the text as one word of a shell, in quotation marks. */
 void text_quote(struct buf *out, const char *word);
 /* The same for people, who paste it: in quotation marks only if a shell would read it as something else; control characters
