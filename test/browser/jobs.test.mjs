@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // The list of jobs, a job that runs, one that failed: the real server, real jobs, and the figures of scry's own text.
 import assert from 'node:assert/strict';
-import { execFileSync } from 'node:child_process';
+import { execFileSync, spawn } from 'node:child_process';
+import path from 'node:path';
 import test, { before } from 'node:test';
 import { openPage, openStage, serveStage, shoot, until, variant, violations } from './harness.mjs';
 
@@ -147,6 +148,38 @@ variant('who may only look gets no buttons that change', async () => {
   assert.equal(await page.getByRole('link', { name: 'Site' }).count(), 0);
   stage.write('let-go', '');
   await until(() => job.exitCode !== null, 'the job ends');
+  assert.deepEqual(page.faults, []);
+});
+
+test('what a job printed: as it comes, by stream, searched, what repeats folded; or why there is nothing', async () => {
+  stage.write('print.sh', '#!/bin/sh\necho begins\nfor i in 1 2 3; do echo same; done\necho "<b>wrong</b>" >&2\nuntil [ -e go-print ]; do sleep 0.1; done\necho last\n');
+  const job = spawn('sh', ['-c', '"$0" run -q --name printer -- ./print.sh >out.txt 2>err.txt', path.join(stage.root, 'bin/scry')], { cwd: stage.work, env: stage.env });
+  const page = await server.open('#/jobs');
+  await page.getByRole('link', { name: 'printer', exact: true }).click();
+  await page.getByRole('link', { name: 'Log', exact: true }).click();
+  const lines = page.getByRole('list', { name: 'What the job printed' }).getByRole('listitem');
+  const texts = async () => (await lines.allInnerTexts()).map((text) => text.trim());
+  await until(async () => (await texts()).join('|') === 'begins|same ×3|<b>wrong</b>', 'all that was printed is there, and folded');
+  assert.deepEqual(await violations(page), []);
+  await shoot(page, 'log');
+  stage.write('go-print', '');
+  await until(async () => (await texts()).includes('last'), 'it follows');
+  await until(() => job.exitCode !== null, 'the job ends');
+  await page.getByRole('button', { name: 'Show what repeats' }).click();
+  assert.equal((await texts()).filter((text) => text === 'same').length, 3);
+  await page.getByRole('button', { name: 'Standard error' }).click();
+  await until(async () => (await texts()).join('|') === '<b>wrong</b>', 'one stream');
+  await page.getByRole('button', { name: 'Both' }).click();
+  await page.getByRole('searchbox', { name: 'Only lines that match' }).fill('^(beg|la)');
+  await page.keyboard.press('Enter');
+  await until(async () => (await texts()).join('|') === 'begins|last', 'what matches');
+  await page.waitForURL(/grep=/);
+  await page.goto(page.url().replace(/grep=[^&]*/, 'grep=nothing'));
+  await page.getByText('No line matches.').waitFor();
+  await page.getByRole('link', { name: 'Jobs', exact: true }).first().click();
+  await page.getByRole('link', { name: 'good', exact: true }).click();
+  await page.getByRole('link', { name: 'Log', exact: true }).click();
+  await page.getByText('standard output and standard error went to a pipe').waitFor();
   assert.deepEqual(page.faults, []);
 });
 

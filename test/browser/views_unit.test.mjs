@@ -7,13 +7,13 @@ import { test } from 'node:test';
 
 const ui = path.join(import.meta.dirname, '../../src/web/ui');
 const esbuild = createRequire(path.join(ui, 'package.json'))('esbuild');
-const names = ['space/ticks', 'space/window', 'space/layout', 'space/tiles', 'space/colours', 'space/raster', 'space/data', 'space/scene', 'space/strips', 'space/control', 'space/vector', 'views/flame'];
+const names = ['space/ticks', 'space/window', 'space/layout', 'space/tiles', 'space/colours', 'space/raster', 'space/data', 'space/scene', 'space/strips', 'space/control', 'space/vector', 'views/flame', 'views/lines'];
 const { outputFiles } = esbuild.buildSync({
   stdin: { contents: names.map((name) => `export * as ${path.basename(name)} from './${name}';`).join('\n'), resolveDir: ui, loader: 'ts' },
   bundle: true, format: 'esm', write: false,
 });
 globalThis.matchMedia = () => ({}); // colours of pages ask for it
-const { ticks, window, layout, tiles, colours, raster, data, scene, strips, control, vector, flame } = await import(`data:text/javascript;base64,${Buffer.from(outputFiles[0].text).toString('base64')}`);
+const { ticks, window, layout, tiles, colours, raster, data, scene, strips, control, vector, flame, lines } = await import(`data:text/javascript;base64,${Buffer.from(outputFiles[0].text).toString('base64')}`);
 
 test('marks are round, as many as fit, in the unit of the zoom', () => {
   for (let span = 100; span < 3e15; span *= 3.7)
@@ -315,3 +315,14 @@ test('a tree without some functions: their callers are shorter by them, others k
   assert.deepEqual(flame.without(tree, () => false), { nodes: tree, gone: new Uint8Array(5), time: 0 });
 });
 
+test('lines of output are as a terminal would leave them; what repeats is one', async () => {
+  assert.equal(lines.plain('10%\r20%\r30%\r'), '30%');
+  assert.equal(lines.plain('\x1b[1;31mred\x1b[0m'), 'red');
+  const read = await lines.linesOf(new Response('{"stream":"stdout","time":null,"text":"a\\rb"}\n{"stream":"stdout","time":1,"text":null,"missing_bytes":7}\n'));
+  assert.deepEqual(read.map((line) => line.text), ['b', null]);
+  assert.deepEqual(await lines.linesOf(new Response(null, { status: 204 })), []);
+  const line = (text, stream = 'stdout') => ({ stream, time: null, text });
+  const times = (...of) => lines.foldLines(of).map((one) => [one.text, one.times]);
+  assert.deepEqual(times(line('a'), line('a'), line('b'), line('a')), [['a', 2], ['b', 1], ['a', 1]]);
+  assert.deepEqual(times(line('a'), line('a', 'stderr'), line(null), line(null)), [['a', 1], ['a', 1], [null, 1], [null, 1]]);
+});

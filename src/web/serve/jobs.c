@@ -418,7 +418,7 @@ void answer_jobs(struct http_request *request)
     listing_ask(request, 0, listing_take);
 }
 
-enum { SITE_WORD = 256 };
+enum { OPTION_WORD = 256 };
 
 /* Is this within the directory, when all links are followed? */
 /* Directories of others may hold links that lead anywhere. */
@@ -586,25 +586,58 @@ void answer_compare(struct http_request *request)
                  &(struct question_spec){.argv = argv, .fresh_ms = JOBS_LIVE_MS, .limit_s = JOBS_LIMIT_SECONDS});
 }
 
-/* The arguments are options of the command; what is wrong with their values it says itself. */
+/* Appends the arguments as options of the command, which says itself what is wrong with their values. false: it was answered. */
+static bool put_options(struct http_request *request, const char *const *names, size_t name_count,
+                        char words[][OPTION_WORD], const char **argv, size_t *count)
+{
+    for (size_t i = 0; i < name_count; i++) {
+        const char *value = request_argument(request, names[i]);
+        if (!value)
+            continue;
+        if (strlen(value) >= OPTION_WORD / 2) {
+            request_answer_error(request, 400, "bad_question", "%s is too long", names[i]);
+            return false;
+        }
+        snprintf(words[i], OPTION_WORD, "--%s=%s", names[i], value);
+        argv[(*count)++] = words[i];
+    }
+    return true;
+}
+
 void answer_site(struct http_request *request)
 {
     static const char *const names[] = {"since", "owner", "node"};
     enum { NAMES = sizeof names / sizeof *names };
-    char words[NAMES][SITE_WORD];
+    char words[NAMES][OPTION_WORD];
     const char *argv[NAMES + 3] = {"site", "--json"};
     size_t count = 2;
-    for (size_t i = 0; i < NAMES; i++) {
-        const char *value = request_argument(request, names[i]);
-        if (!value)
-            continue;
-        if (strlen(value) >= SITE_WORD / 2) {
-            request_answer_error(request, 400, "bad_question", "%s is too long", names[i]);
-            return;
-        }
-        snprintf(words[i], SITE_WORD, "--%s=%s", names[i], value);
-        argv[count++] = words[i];
+    if (put_options(request, names, NAMES, words, argv, &count))
+        question_ask(request->server->questions, request,
+                     &(struct question_spec){.argv = argv, .fresh_ms = JOBS_LIST_MS, .limit_s = JOBS_LIMIT_SECONDS});
+}
+
+/* What the job printed; not of the job's directory alone, so an answer is kept for a moment only. */
+void answer_logs(struct http_request *request)
+{
+    static const char *const names[] = {"last", "grep"};
+    enum { NAMES = sizeof names / sizeof *names };
+    char words[NAMES][OPTION_WORD];
+    const char *argv[NAMES + 6] = {"logs", "--json"}, *stream = request_argument(request, "stream");
+    size_t count = 2;
+    struct named_job job;
+    if (stream && strcmp(stream, "stdout") != 0 && strcmp(stream, "stderr") != 0) {
+        request_answer_error(request, 400, "bad_question", "a stream is stdout or stderr");
+        return;
     }
+    if (!job_of_request(request, &job))
+        return;
+    argv[count++] = "--last=2000"; /* of two the last one counts */
+    if (!put_options(request, names, NAMES, words, argv, &count))
+        return;
+    if (stream)
+        argv[count++] = strcmp(stream, "stdout") == 0 ? "--stdout" : "--stderr";
+    argv[count] = job.word;
     question_ask(request->server->questions, request,
-                 &(struct question_spec){.argv = argv, .fresh_ms = JOBS_LIST_MS, .limit_s = JOBS_LIMIT_SECONDS});
+                 &(struct question_spec){
+                     .argv = argv, .fresh_ms = JOBS_LIVE_MS, .limit_s = JOBS_LIMIT_SECONDS, .may_be_empty = true});
 }

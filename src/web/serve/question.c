@@ -28,7 +28,7 @@ struct question {
     struct question *next_queued;
     uint32_t fresh_ms, limit_s;
     int good_status;
-    bool once, own;
+    bool once, own, may_be_empty;
     char *environment;
     bool alone; /* it is ended, and not in the table any more */
     struct child *child;
@@ -219,7 +219,7 @@ static void on_command(struct child *child)
     else if (child->end == CHILD_SIGNALLED)
         question_fail(question, 422, "limits",
                       "the answer takes more memory or time than the server allows; use the command itself");
-    else if (!said && !child->exit_status && question->once)
+    else if (!said && !child->exit_status && (question->once || question->may_be_empty))
         question->status = 204;
     else if (!said || (child->exit_status && child->exit_status != question->good_status))
         fail_as_said(question, child->error.bytes.data ? child->error.bytes.data : "");
@@ -317,6 +317,7 @@ static struct question *question_new(struct questions *all, const struct questio
     question->good_status = spec->good_status;
     question->once = spec->once;
     question->own = spec->own;
+    question->may_be_empty = spec->may_be_empty;
     HASH_ADD_KEYPTR(hh, all->table, question->key, question->key_len, question);
     if (spec->view) {
         question->state = RUNNING;

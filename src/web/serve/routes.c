@@ -12,6 +12,7 @@ const struct route route_rows[] = {
     {"api/jobs/*/report", METHOD_GET, RIGHT_OBSERVE, answer_job, .asks = "report"},
     {"api/jobs/*/why", METHOD_GET, RIGHT_OBSERVE, answer_job, .asks = "why"},
     {"api/jobs/*/snapshot", METHOD_GET, RIGHT_OBSERVE, answer_job, .asks = "snapshot"},
+    {"api/jobs/*/logs", METHOD_GET, RIGHT_OBSERVE, answer_logs, .arguments = "last grep stream"},
     {"api/jobs/*/set", METHOD_POST, RIGHT_CONTROL, answer_set},
     {"api/jobs/*/signal", METHOD_POST, RIGHT_CONTROL, answer_signal},
     {"api/jobs/*/records", METHOD_GET, RIGHT_OBSERVE, answer_records, .arguments = "types behind"},

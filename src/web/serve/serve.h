@@ -52,6 +52,7 @@ struct question_spec {
     /* It changes something, or may not be older than the question: nobody shares it, it is not kept, and it is done even if
      * nobody waits. */
     bool once;
+    bool may_be_empty;  /* an answer without a byte is one: status 204 */
     const char *jobdir; /* the answer is good while files in it do not change; NULL: for fresh_ms */
     uint32_t fresh_ms;  /* an answer is good for so long at least */
     uint32_t limit_s;
@@ -102,6 +103,7 @@ void outputs_answer_list(struct http_request *request, const char *dir);
 void answer_jobs(struct http_request *request); /* jobs.c */
 void answer_job(struct http_request *request);
 void answer_view(struct http_request *request);
+void answer_logs(struct http_request *request);
 void answer_compare(struct http_request *request);
 void answer_site(struct http_request *request);
 void answer_set(struct http_request *request); /* control.c */

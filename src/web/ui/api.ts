@@ -48,8 +48,8 @@ export function useLine(): { line: Line; refused: boolean } {
   return state;
 }
 
-/** Asks `api/PATH` and returns its JSON, or what `read` makes of the answer. Throws ApiError; an AbortError if the signal says so. */
-export async function ask<T>(path: string, init: RequestInit = {}, read: (answer: Response) => Promise<unknown> = (answer) => answer.json()): Promise<T> {
+/** Asks `api/PATH` and returns its JSON, or what `read` makes of the answer, also of an empty one. Throws ApiError; an AbortError if the signal says so. */
+export async function ask<T>(path: string, init: RequestInit = {}, read?: (answer: Response) => Promise<unknown>): Promise<T> {
   const away = () => {
     lineIs('down');
     return new ApiError(0, 'offline', 'The server does not answer. This page goes on by itself when it does.');
@@ -63,8 +63,8 @@ export async function ask<T>(path: string, init: RequestInit = {}, read: (answer
   }
   if (response.status === 502) throw away(); // a proxy says so; the server itself never does
   lineIs('up', response.status === 401 ? true : response.ok ? false : refused);
-  if (response.status === 204) return undefined as T;
-  const answer = await (response.ok ? read(response) : response.json()).catch(() => {
+  if (response.status === 204 && !read) return undefined as T;
+  const answer = await (response.ok && read ? read(response) : response.json()).catch(() => {
     if (init.signal?.aborted) throw new DOMException('aborted', 'AbortError');
     return null;
   });
@@ -101,8 +101,9 @@ export interface Answer<T> {
 export const untilAgain = (tries: number, seconds: number) => (tries < 10 ? seconds : 60);
 
 /** Asks while the component is shown; null asks nothing. every: again after so many seconds, as long as the page is visible; 0:
- * once. What was there stays until the next answer is. A server that is away is asked until it is back. */
-export function useAnswer<T>(path: string | null, every: number | ((value: T) => number) = 0): Answer<T> {
+ * once. What was there stays until the next answer is. A server that is away is asked until it is back. read: what makes a value of an
+ * answer that is no JSON, or none at all (status 204). */
+export function useAnswer<T>(path: string | null, every: number | ((value: T) => number) = 0, read?: (answer: Response) => Promise<T>): Answer<T> {
   const [state, set] = useState<{ path: string | null; value?: T; error?: ApiError }>({ path });
   const [round, next] = useState(0);
   const tries = useRef(0);
@@ -113,7 +114,7 @@ export function useAnswer<T>(path: string | null, every: number | ((value: T) =>
     const later = (seconds: number) => {
       timer = window.setTimeout(() => (document.hidden ? later(seconds) : next((n) => n + 1)), seconds * 1000);
     };
-    ask<T>(path, { signal: stop.signal }).then(
+    ask<T>(path, { signal: stop.signal }, read).then(
       (value) => {
         tries.current = 0;
         set({ path, value });

@@ -6,6 +6,7 @@ import { Compare } from './compare';
 import { Distributions } from './distributions';
 import { Communication } from './communication';
 import { Functions } from './functions';
+import { Log } from './log';
 import { Scaling } from './scaling';
 import { SourceView } from './source';
 import { CallTree } from './tree';
@@ -29,6 +30,7 @@ export const views: View[] = [
   },
   { name: 'values', title: 'Values', of: 'job', draw: Values, keys: [['↑ ↓', 'another call'], ['Enter', 'the call in space and time']] },
   { name: 'source', title: 'Source', of: 'job', draw: SourceView, keys: [['↑ ↓', 'another line'], ['Enter', 'its calls in space and time']] },
+  { name: 'log', title: 'Log', of: 'job', draw: Log },
   { name: 'compare', title: 'Compare', of: 'page', draw: Compare },
   { name: 'scaling', title: 'Scaling', of: 'page', draw: Scaling },
 ];
