@@ -215,6 +215,10 @@
 #define PROFILE_END_MS 3000                         /* for scry-profile to end */
 #define LOGS_END_MS 400                             /* for the last lines, when the job has ended */
 #define LOGS_TEE_MS 200 /* for tee(1), which writes them when the script that sent it its output has ended */
+#define KEEP_TIMES_MS 50     /* job/output: so often it is noted when something was written; */
+#define RELAY_COPY_MS 2000   /* the job waits so long, once, for what keeps a copy of its output, */
+#define RELAY_KEPT_MS 1000   /* and at its end scry run does; */
+#define RELAY_AGAIN_MS 1000  /* a second process is tried again where none could be made */
 #define LOGS_NEVER_NS (3600 * WAITS_NS_PER_SECOND) /* until scry set wants something */
 #define LOGS_NEAR_SECONDS 60     /* an error so long before the end may say why: logs of programs are left alone */
 #define PROGRESS_APART_SECONDS 4 /* points of a progress are at least so far apart */

@@ -157,7 +157,8 @@ def children(pid):
         for tid in os.listdir(f"/proc/{pid}/task"):
             with open(f"/proc/{pid}/task/{tid}/children", encoding="ascii") as file:
                 found += [int(word) for word in file.read().split()
-                          if process_status(word).get("Name") not in ("job-signals", "job-writer", "job-observer", "job-publisher")]
+                          if process_status(word).get("Name") not in ("job-signals", "job-writer", "job-observer", "job-publisher",
+                                                                      "job-relay")]
     except (FileNotFoundError, ProcessLookupError):
         pass
     return found

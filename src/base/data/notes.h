@@ -335,6 +335,8 @@
     NOTE(stuck, "stalled", "{deadlock?deadlock|stuck}: {text}", FLAG(deadlock) STRING(text)) \
     /* about what programs write (job/logs) */ \
     NOTE(log_unwatched, "log", "{file} is not watched: {reason}", STRING(file) STRING(reason)) \
+    NOTE(output_aside, "log", "{file} is not kept by --tee: {reason}", STRING(file) STRING(reason)) \
+    NOTE(output_lack, "log", "{file} was passed on, but not all of it is kept: {reason}", STRING(file) STRING(reason)) \
     NOTE(log_missing, "log", "{file} is what --log names, but there was no such file (the job began in {directory})", \
          STRING(file) STRING(directory)) \
     NOTE(log_files_most, "log", "{file} and more are not watched: {files} files are watched at most", \

@@ -16,7 +16,7 @@
  * no descriptors but those named here.
  *
  * Only these fork by hand: who waits before it executes what it is told to (job/launch/launch.c, task/process.c, tracer/attach.c);
- * children with the memory of their parent (worker_start, job/places/sandboxed_child.h, task/background.c, scry doctor); who leaves
+ * children with the memory of their parent (worker_start, job/output/relay.c, job/places/sandboxed_child.h, task/background.c, scry doctor); who leaves
  * a parent that waits (daemon, link, mirror, symbols/helper); tracer/client.c, whose child asks for a signal at its parent's end
  * first. batch/ uses no other room, and what is inside the target leaves fork and exec to the program.
  */
@@ -79,6 +79,10 @@ const char *user_name(uid_t uid, char *ret_name, size_t size);
 #define PUBLISHER_PROCESS_NAME "job-publisher"
 #define PROFILE_PROCESS_NAME "job-profile"
 #define PARTS_PROCESS_NAME "job-parts"
+/* Those that pass on and keep what a job writes (job/output/relay.h): of different names, so that who ends one leaves the others. */
+#define RELAY_PROCESS_NAME "job-relay"
+#define STANDBY_PROCESS_NAME "job-standby"
+#define KEEPER_PROCESS_NAME "job-keeper"
 
 /* Is it one of these, or scry, or what that starts for all jobs of a user? What ends a job leaves it alone. */
 bool process_is_scrys(const char *name);

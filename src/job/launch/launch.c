@@ -177,19 +177,37 @@ static void take_command_line(const char *name)
     }
 }
 
-int worker_become(const char *name, int fd)
+void worker_rename(const char *name)
 {
     prctl(PR_SET_NAME, name);
     take_command_line(name);
+}
+
+void worker_keep(const char *name, int *fds, size_t count)
+{
+    int above = FD + (int)count;
+    worker_rename(name);
+    for (int i = 0; i < (int)count; i++)
+        if (fds[i] >= 0 && fds[i] < above && fds[i] != FD + i)
+            fds[i] = fcntl(fds[i], F_DUPFD, above);
     int null = open("/dev/null", O_RDWR);
     for (int stream = 0; stream <= STDERR_FILENO && null >= 0; stream++)
         dup2(null, stream);
-    if (fd != FD)
-        dup2(fd, FD);
-    close_range(FD + 1, ~0U, 0);
+    for (int i = 0; i < (int)count; i++) {
+        if (fds[i] < 0)
+            close(FD + i);
+        else if (fds[i] != FD + i)
+            fds[i] = dup2(fds[i], FD + i);
+    }
+    close_range((unsigned)above, ~0U, 0);
     if (chdir("/") < 0)
-        return FD; /* already in place */
-    return FD;
+        return; /* already in place */
+}
+
+int worker_become(const char *name, int fd)
+{
+    worker_keep(name, &fd, 1);
+    return fd;
 }
 
 int worker_start(const char *name, int type, worker_fn *serve, void *ctx, pid_t *ret_pid, int *ret_fd)
@@ -240,8 +258,11 @@ static int execute(char **command, int error_fd)
 }
 
 static _Noreturn void launch_child(char **command, int go_fd, int error_fd, const char *dir, bool traceable,
-                                   const struct preload *preload, const struct signals *signals)
+                                   const int outputs[2], const struct preload *preload, const struct signals *signals)
 {
+    for (int i = 0; i < 2; i++)
+        if (outputs[i] >= 0)
+            dup2(outputs[i], STDOUT_FILENO + i);
     char **given = copy_environment();
     if (dir)
         setenv("SCRY_JOB", dir, 1);
@@ -297,7 +318,7 @@ static int cannot_start(int code, struct err *err)
     return err_errno(err, code, "the job cannot be watched");
 }
 
-int launch_held(struct launch *ret_launch, char **command, const char *dir, bool traceable,
+int launch_held(struct launch *ret_launch, char **command, const char *dir, bool traceable, const int outputs[2],
                 const struct preload *preload, const struct signals *signals, struct err *err)
 {
     int go[2], error[2];
@@ -314,7 +335,7 @@ int launch_held(struct launch *ret_launch, char **command, const char *dir, bool
     if (pid == 0) {
         close(go[1]);
         close(error[0]);
-        launch_child(command, go[0], error[1], dir, traceable, preload, signals);
+        launch_child(command, go[0], error[1], dir, traceable, outputs, preload, signals);
     }
     code = errno;
     close(go[0]);

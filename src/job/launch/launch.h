@@ -23,8 +23,8 @@ struct launch {
 };
 
 /* `dir`: the job directory, for SCRY_JOB; NULL: none. `traceable`: other processes of this user may trace it, where
- * Yama restricts that to ancestors. 0 or -errno with err. */
-int launch_held(struct launch *ret_launch, char **command, const char *dir, bool traceable,
+ * Yama restricts that to ancestors. `outputs`: its standard output and error; -1: as here. 0 or -errno with err. */
+int launch_held(struct launch *ret_launch, char **command, const char *dir, bool traceable, const int outputs[2],
                 const struct preload *preload, const struct signals *signals, struct err *err);
 
 /* Ends the held child; nothing is executed. */
@@ -63,6 +63,10 @@ int worker_start(const char *name, int type, worker_fn *serve, void *ctx, pid_t 
 /* In a child: sets the name, leaves the working directory, and closes all descriptors but `fd`. Returns fd's new
  * number. */
 int worker_become(const char *name, int fd);
+/* The same with several, which get their new numbers; -1 is none. */
+void worker_keep(const char *name, int *fds, size_t count);
+/* In a worker: is called so from now on. */
+void worker_rename(const char *name);
 
 /*
  * The tasks that a batch system starts beside each other on one node, as one job. SCRY_STEP has the name that they

@@ -4,12 +4,14 @@
 #include "base/data/cleanup.h"
 #include "base/system/clock.h"
 #include "base/system/proc_file.h"
+#include "job/output/keep.h"
 #include "jobdir/text/text.h"
 
 #include <ctype.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <glob.h>
+#include <inttypes.h>
 #include <limits.h>
 #include <linux/magic.h>
 #include <stdio.h>
@@ -74,7 +76,7 @@ static void keep_last(struct tail *tail)
 static void close_file(struct tail *tail)
 {
     keep_last(tail);
-    if (tail->fd >= 0 && tail->calls.left)
+    if (tail->fd >= 0 && tail->calls.left && !tail->kept)
         tail->calls.left(tail->calls.ctx, &tail->identity, tail->offset);
     if (tail->fd >= 0)
         close(tail->fd);
@@ -184,6 +186,73 @@ static void open_file(struct tail *tail, bool at_end, enum tail_state state)
     say(tail, state, tail->offset == 0, 0, "");
 }
 
+/* ---- segments ---- */
+
+/* Goes on with that one. false: it is not there. */
+static bool open_segment(struct tail *tail, uint64_t start)
+{
+    char path[PATH_MAX];
+    struct stat status;
+    if ((size_t)snprintf(path, sizeof path, "%s.%016" PRIx64, tail->path, start) >= sizeof path)
+        return false;
+    int fd = open_regular(path, &status);
+    if (fd < 0)
+        return false;
+    if (tail->fd >= 0)
+        close(tail->fd);
+    tail->fd = fd;
+    tail->segment = start;
+    tail->start = tail->offset = 0;
+    return true;
+}
+
+/* Where the first behind this one begins, and the last. */
+static void find_segments(const struct tail *tail, uint64_t *ret_next, uint64_t *ret_last)
+{
+    char folder[PATH_MAX];
+    const char *name = text_base(tail->path);
+    snprintf(folder, sizeof folder, "%.*s", (int)(name - tail->path), tail->path);
+    _cleanup_(closep) int dir = open(folder, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    *ret_next = UINT64_MAX;
+    *ret_last = 0;
+    if (dir >= 0)
+        keep_segments(dir, name, tail->segment, ret_next, ret_last);
+}
+
+/* It is made when something is written. Another observer has read what was there before. */
+static void look_at_kept(struct tail *tail, bool at_end)
+{
+    uint64_t next, last = 0;
+    if (tail->fd >= 0)
+        return;
+    if (at_end)
+        find_segments(tail, &next, &last);
+    if (!open_segment(tail, last))
+        return;
+    tail->start = tail->offset = at_end ? size_now(tail) : 0;
+    lines_reset(&tail->lines, false);
+    say(tail, TAIL_WATCHED, tail->offset == 0 && !last, 0, "");
+}
+
+/* This one is read. false: it is the last. */
+static bool go_on_with_next(struct tail *tail)
+{
+    struct stat status;
+    uint64_t end = tail->segment + tail->offset, next, last;
+    if (!tail->offset || fstat(tail->fd, &status) < 0)
+        return false;
+    if (open_segment(tail, end))
+        return true;
+    if (status.st_nlink)
+        return false;
+    find_segments(tail, &next, &last); /* those after it were removed as well */
+    if (next == UINT64_MAX || !open_segment(tail, next))
+        return false;
+    lines_reset(&tail->lines, true);
+    say(tail, TAIL_SKIPPED, false, next - end, "it came faster than it could be looked at");
+    return true;
+}
+
 /* ---- looking ---- */
 
 static bool is_read(const struct tail *tail)
@@ -203,6 +272,10 @@ static void look_whether_cut(struct tail *tail, const struct stat *status)
 void tail_look(struct tail *tail, bool at_end)
 {
     struct stat mine, named;
+    if (tail->kept) {
+        look_at_kept(tail, at_end);
+        return;
+    }
     if (tail->fd < 0) {
         if (!tail->stream || !tail->refused)
             open_file(tail, at_end, TAIL_WATCHED);
@@ -257,6 +330,8 @@ bool tail_read(struct tail *tail)
         room = LINES_ROOM / 2;
     ssize_t got = pread(tail->fd, bytes, room, (off_t)tail->offset);
     if (got <= 0) {
+        if (tail->kept && got == 0 && go_on_with_next(tail))
+            return true;
         lines_rest(&tail->lines);
         return false;
     }
@@ -455,8 +530,17 @@ static void stream_path(char path[64], pid_t root, int fd)
 /* Mostly both are one file: then it is read once, and lines are from "stdout" if anybody has asked for that. */
 static bool add_stream(struct log_files *files, int fd, uint64_t given, uint64_t rows, bool asked)
 {
-    char path[64], other[64];
+    char path[64], other[64], kept[PATH_MAX];
     struct stat mine, its;
+    const char *name = fd == STDOUT_FILENO ? "stdout" : "stderr";
+    if (files->kept[fd - STDOUT_FILENO]) {
+        snprintf(kept, sizeof kept, "%s/output/%s", files->dir, files->kept[fd - STDOUT_FILENO]);
+        struct log_file *segments = add_file(files, kept, name, true);
+        if (segments)
+            segments->tail.kept = true;
+        want(segments, given, rows, asked);
+        return segments != NULL;
+    }
     stream_path(path, files->root, fd);
     stream_path(other, files->root, fd == STDOUT_FILENO ? STDERR_FILENO : STDOUT_FILENO);
     struct log_file *same = find_file(files, other), *file = find_file(files, path);
@@ -464,7 +548,7 @@ static bool add_stream(struct log_files *files, int fd, uint64_t given, uint64_t
         mine.st_ino == its.st_ino)
         file = same;
     if (!file)
-        file = add_file(files, path, fd == STDOUT_FILENO ? "stdout" : "stderr", true);
+        file = add_file(files, path, name, true);
     want(file, given, rows, asked);
     return file != NULL;
 }

@@ -53,6 +53,8 @@ struct tail {
     const char *path; /* borrowed */
     struct tail_calls calls;
     bool stream;       /* /proc/PID/fd/N: what is found there later was not made by that name */
+    bool kept;         /* a stream in segments (job/output/keep.h); path is their name without the offset */
+    uint64_t segment;  /* the offset of the one that is read */
     uint64_t start_ns; /* of a stream: CLOCK_REALTIME_COARSE; a file made before that is read from its end */
     int fd;            /* -1: not open */
     struct tail_identity identity;
@@ -139,7 +141,8 @@ struct log_files {
     struct log_name names[LOG_RULES_MOST + 1];
     size_t name_count;
     struct log_expressions expressions;
-    const char *cwd;
+    const char *cwd, *dir;
+    const char *kept[2]; /* as observe.h has it */
     pid_t root;
     uint64_t
         start_ns; /* CLOCK_REALTIME_COARSE: of the job; UINT64_MAX: what is found was read by another observer before */

@@ -294,6 +294,8 @@ static void *logs_start(struct observer *observer, struct err *err)
                           .spare_at_ns = now_ns};
     logs->files.expressions.sink = &logs->sink;
     logs->files.cwd = observer->cwd;
+    logs->files.dir = observer->dir;
+    memcpy(logs->files.kept, observer->kept, sizeof observer->kept);
     logs->files.root = observer->root;
     logs->files.now_ns = clock_now_ns;
     logs->files.start_ns = observer->restarted ? UINT64_MAX : clock_ns(CLOCK_REALTIME_COARSE);

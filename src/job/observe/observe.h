@@ -57,11 +57,12 @@ struct observe_source {
 
 struct observer {
     struct loop *loop;
-    struct run_options *options;        /* scry set changes them */
-    pid_t root;                         /* the command */
-    const char *dir, *cwd;              /* of the job; the observer itself is in / */
-    bool restarted;                     /* the one before died: do not report again what it did */
-    uint64_t start_ns;                  /* CLOCK_MONOTONIC; "t" and "time" of records count from here */
+    struct run_options *options; /* scry set changes them */
+    pid_t root;                  /* the command */
+    const char *dir, *cwd;       /* of the job; the observer itself is in / */
+    const char *kept[2];         /* names of standard output and error in job/output/keep.h; NULL: they are not kept */
+    bool restarted;              /* the one before died: do not report again what it did */
+    uint64_t start_ns;           /* CLOCK_MONOTONIC; "t" and "time" of records count from here */
     struct observed_process *processes; /* hash by pid */
     void *channel;                      /* job/observe/observer.c's own */
 };

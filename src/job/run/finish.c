@@ -634,12 +634,14 @@ void finish_done(struct job *job)
     propagation_done(&job->preload.propagation);
     writer_reap(&job->recorder.writer);
     observer_reap(&job->observer);
+    relay_done(&job->relay, true);
 }
 
 void finish_failed(struct job *job)
 {
     char path[PATH_MAX + 32];
     static const char *const files[] = {"spool/records.jsonl", "spool", "job.json"};
+    relay_done(&job->relay, false);
     finish_done(job);
     for (size_t i = 0; job->dir[0] && i < sizeof files / sizeof *files; i++) {
         snprintf(path, sizeof path, "%s/%s", job->dir, files[i]);

@@ -12,6 +12,7 @@
 #include "job/launch/preload.h"
 #include "job/observe/observe.h"
 #include "job/observe/observer.h"
+#include "job/output/relay.h"
 #include "job/run/publish.h"
 #include "job/run/reason.h"
 #include "job/record/writer.h"
@@ -33,6 +34,7 @@ struct job {
     struct preload preload;
     struct err untraced; /* why nothing is traced though it was requested */
     struct launch launch;
+    struct relay relay; /* of its output, with --tee */
     struct recorder recorder;
     struct watch watch;
     struct observer_link observer;

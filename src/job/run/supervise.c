@@ -262,8 +262,11 @@ static void start_observer(struct job *job)
 {
     job->observer.recorder = &job->recorder;
     job->observer.sources = observe_sources;
-    job->observer.given =
-        (struct observer){.options = job->options, .root = job->launch.pid, .dir = job->dir, .cwd = job->cwd};
+    job->observer.given = (struct observer){.options = job->options,
+                                            .root = job->launch.pid,
+                                            .dir = job->dir,
+                                            .cwd = job->cwd,
+                                            .kept = {job->relay.names[0], job->relay.names[1]}};
     if (!job->dir[0])
         return;
     observer_start(&job->observer);
@@ -476,10 +479,40 @@ static void end_outputs(struct job *job)
         job_output_end(json_array_get(job->info.outputs, (size_t)(fd - STDOUT_FILENO)), fd);
 }
 
+/* With --tee, has what the command writes to pipes passed on and kept. */
+static void start_relay(struct job *job)
+{
+    static const int targets[] = {STDOUT_FILENO, STDERR_FILENO};
+    static const char *const names[] = {"standard output", "standard error"};
+    if (!job->options->tee || !job->dir[0])
+        return;
+    int code = relay_start(&job->relay, targets, job->dir, job->options->tee_bytes);
+    for (size_t i = 0; i < RELAY_STREAMS; i++)
+        if (code < 0 || job->relay.reasons[i])
+            recorder_note(&job->recorder, NOTE(output_aside, .file = names[i],
+                                               .reason = code < 0 ? strerror(-code) : job->relay.reasons[i]));
+}
+
+/* As the command would have: until its reader has all, unless somebody wants an end. */
+static void wait_for_output(struct job *job)
+{
+    struct signalfd_siginfo info;
+    char reason[128];
+    bool over = false;
+    while (!over && !relay_wait(&job->relay, job->signals.fd))
+        while (read(job->signals.fd, &info, sizeof info) == sizeof info)
+            over |= info.ssi_signo == SIGINT || info.ssi_signo == SIGTERM || info.ssi_signo == SIGHUP ||
+                    info.ssi_signo == SIGQUIT;
+    for (size_t i = 0; i < RELAY_STREAMS; i++)
+        if (relay_lack(&job->relay, i, reason, sizeof reason))
+            recorder_note(&job->recorder, NOTE(output_lack, .file = job->relay.names[i], .reason = reason));
+}
+
 static int job_start(struct job *job, struct err *err)
 {
     int code = signals_init(&job->signals);
     job->recorder.writer.fd = job->observer.fd = job->publish.fd = job->parts_fd = -1;
+    job->relay = RELAY_NONE;
     if (code < 0)
         return err_errno(err, code, "cannot handle signals%s", code == -EMFILE ? " (ulimit -n)" : "");
     job->recorder.start_ns = clock_now_ns();
@@ -490,11 +523,13 @@ static int job_start(struct job *job, struct err *err)
     prepare_tracing(job);
     part_prepare(job);
     pause_at("run.launch");
+    start_relay(job);
     signals_look(&job->signals);
     code = launch_held(&job->launch, job->options->command, job->dir[0] ? job->dir : NULL, job->options->crash_stack,
-                       &job->preload, &job->signals, err);
+                       job->relay.outputs, &job->preload, &job->signals, err);
     if (code < 0)
         return code;
+    relay_given(&job->relay);
     struct rusage own;
     getrusage(RUSAGE_SELF, &own);
     job->fork_rss = (uint64_t)own.ru_maxrss * 1024;
@@ -600,6 +635,7 @@ int job_run(struct run_options *options)
     observer_ending(&job->observer);
     part_wait(job);
     finish_watch(job);
+    wait_for_output(job);
     reap(job);
     observer_over(&job->observer);
     job->oom_after = job->oom_before;

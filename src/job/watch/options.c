@@ -100,8 +100,8 @@ static int take_broker(struct run_options *options, const char *word, struct err
 
 bool run_option_is_for_parts(const char *name)
 {
-    static const char *const own[] = {"output", "name",   "quiet",    "anyway",    "config", "log",
-                                      "key",    "broker", "keep-for", "keep-size", "part-of"};
+    static const char *const own[] = {"output", "name",     "quiet",     "anyway",  "config", "log",     "key",
+                                      "broker", "keep-for", "keep-size", "part-of", "tee",    "tee-size"};
     for (size_t i = 0; i < sizeof own / sizeof *own; i++)
         if (strcmp(own[i], name) == 0)
             return false;
@@ -159,6 +159,8 @@ int run_options_take(struct run_options *ret_options, const struct options *give
         .profile_given = options_given(given, "profile"),
         .profile_hz = (unsigned)options_number(given, "profile"),
         .max_bytes = options_number(given, "max-size"),
+        .tee = options_on(given, "tee"),
+        .tee_bytes = options_number(given, "tee-size"),
         .mpi = (enum run_mpi)options_number(given, "mpi"),
         .script = (enum run_script)options_number(given, "script"),
         .script_given = options_given(given, "script"),

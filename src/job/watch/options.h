@@ -57,6 +57,8 @@ struct run_options {
     const char *logs[RUN_LOGS]; /* --log; job/logs checks them */
     size_t log_count;
     const char *log_patterns;
+    bool tee; /* what it writes to pipes is passed on and kept, so many bytes of the end */
+    uint64_t tee_bytes;
     const char *key; /* for requests through a broker: the absolute path of a key file, or its text; NULL: none */
     struct broker_url *broker; /* NULL: the job is not published */
     struct arena memory;       /* of combined or changed values */

@@ -1,0 +1,614 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "job/output/relay.h"
+
+#include "base/data/cleanup.h"
+#include "base/system/clock.h"
+#include "base/system/process.h"
+#include "base/system/wait_world.h"
+#include "job/launch/launch.h"
+#include "job/output/keep.h"
+#include "shm/waits.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <linux/magic.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/sysmacros.h>
+#include <sys/vfs.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+enum {
+    PASS_MOST = 1 << 20,
+    KEEPERS_MOST = 100,
+    SOCKET_MOST = 4096, /* a socket that can be written to has room for so much, and splice would wait for more */
+};
+
+/* The descriptors that relay and standby have, in this order. */
+enum { FD_CONTROL, FD_WAKE, FD_STREAM, FDS_STREAM = 4, FDS = FD_STREAM + RELAY_STREAMS * FDS_STREAM };
+enum { FD_JOB, FD_TARGET, FD_COPY_IN, FD_COPY_OUT };
+
+struct side {
+    struct relay_shared *shared;
+    const char *dir;
+    uint64_t most;
+    int fds[FDS];
+    struct side_stream {
+        const char *name; /* NULL: there is none */
+        int *fds;         /* FD_JOB ... */
+        bool socket;
+        bool watched;     /* that its reader goes away is seen before something is written: a pipe without a name */
+        bool behind;      /* the keeper does not get on */
+        uint64_t full_ns; /* since when there is no room for a copy; 0: there is */
+        uint64_t due;     /* so much is to be passed on before the answer */
+    } streams[RELAY_STREAMS];
+    unsigned due;              /* of that question */
+    int keeper_fd, standby_fd; /* pidfds; -1: there is none */
+    pid_t standby;             /* the relay's child */
+};
+
+static void close_fd(int *fd)
+{
+    if (*fd >= 0)
+        close(*fd);
+    *fd = -1;
+}
+
+static uint64_t bytes_in(int pipe)
+{
+    int bytes = 0;
+    return pipe >= 0 && ioctl(pipe, FIONREAD, &bytes) == 0 && bytes > 0 ? (uint64_t)bytes : 0;
+}
+
+static void wake(const struct side *side)
+{
+    uint64_t one = 1;
+    ssize_t put = write(side->fds[FD_WAKE], &one, sizeof one);
+    (void)put; /* it is full of them */
+}
+
+static int pidfd_of(pid_t pid)
+{
+    return (int)syscall(SYS_pidfd_open, pid, 0);
+}
+
+/* ---- the keeper ---- */
+
+struct keeping {
+    struct keep keep[RELAY_STREAMS];
+    bool failed[RELAY_STREAMS];
+};
+
+static void keeping_fail(struct side *side, struct keeping *keeping, size_t i, int code)
+{
+    keeping->failed[i] = true;
+    side->shared->streams[i].error = -code;
+}
+
+static void keeping_open(struct side *side, struct keeping *keeping, size_t i)
+{
+    if (keeping->failed[i] || keeping->keep[i].dir >= 0)
+        return;
+    int code = keep_open(&keeping->keep[i], side->dir, side->streams[i].name, side->most);
+    if (code < 0)
+        keeping_fail(side, keeping, i, code);
+}
+
+/* One piece of one stream. false: there is none. */
+static bool keeping_take(struct side *side, struct keeping *keeping, size_t i)
+{
+    static char bytes[256 << 10];
+    const struct side_stream *stream = &side->streams[i];
+    ssize_t got = read(stream->fds[FD_COPY_OUT], bytes, sizeof bytes);
+    if (got <= 0)
+        return false;
+    keeping_open(side, keeping, i);
+    int code = keeping->failed[i] ? 0 : keep_put(&keeping->keep[i], bytes, (size_t)got, clock_wall_ns());
+    if (code < 0)
+        keeping_fail(side, keeping, i, code);
+    side->shared->streams[i].kept += (uint64_t)got;
+    return true;
+}
+
+/* Until nobody can copy anything any more. */
+static _Noreturn void keeper_serve(struct side *side)
+{
+    struct keeping keeping;
+    int fds[RELAY_STREAMS];
+    bool open = true;
+    for (size_t i = 0; i < RELAY_STREAMS; i++)
+        fds[i] = side->streams[i].name ? side->streams[i].fds[FD_COPY_OUT] : -1;
+    worker_keep(KEEPER_PROCESS_NAME, fds, RELAY_STREAMS);
+    for (size_t i = 0; i < RELAY_STREAMS; i++)
+        side->streams[i].fds[FD_COPY_OUT] = fds[i];
+    for (size_t i = 0; i < RELAY_STREAMS; i++) {
+        keeping.keep[i] = (struct keep){.dir = -1, .fd = -1, .times = -1};
+        keeping.failed[i] = side->shared->streams[i].error;
+    }
+    while (open) {
+        struct pollfd polls[RELAY_STREAMS];
+        open = false;
+        for (size_t i = 0; i < RELAY_STREAMS; i++) {
+            polls[i] = (struct pollfd){.fd = keeping.failed[i] ? -1 : fds[i], .events = POLLIN};
+            open |= polls[i].fd >= 0;
+        }
+        if (open)
+            poll(polls, RELAY_STREAMS, -1);
+        for (size_t i = 0; i < RELAY_STREAMS; i++)
+            if (polls[i].revents && !keeping_take(side, &keeping, i) && !(polls[i].revents & POLLIN))
+                fds[i] = -1;
+    }
+    for (size_t i = 0; i < RELAY_STREAMS; i++) {
+        if (side->streams[i].name && side->shared->given)
+            keeping_open(side, &keeping, i); /* that nothing was written is known, too */
+        keep_done(&keeping.keep[i]);
+    }
+    _exit(0);
+}
+
+static void keeper_make(struct side *side)
+{
+    for (size_t i = 0; i < RELAY_STREAMS; i++)
+        if (side->streams[i].name)
+            side->shared->streams[i].kept =
+                side->shared->streams[i].copied - bytes_in(side->streams[i].fds[FD_COPY_OUT]);
+    close_fd(&side->keeper_fd);
+    pid_t pid = side->shared->keepers++ < KEEPERS_MOST ? fork() : -1;
+    if (pid == 0)
+        keeper_serve(side);
+    side->keeper_fd = pid > 0 ? pidfd_of(pid) : -1;
+    for (size_t i = 0; i < RELAY_STREAMS && pid < 0; i++)
+        side->shared->streams[i].error = EAGAIN;
+}
+
+/* ---- the standby ---- */
+
+/* What the relay has closed is not to be kept open here. Returns when the relay is dead. */
+static void standby_serve(struct side *side, int relay_fd)
+{
+    bool dead = false;
+    uint64_t woken;
+    while (!dead && !side->shared->over) {
+        struct pollfd polls[2] = {{.fd = relay_fd, .events = POLLIN}, {.fd = side->fds[FD_WAKE], .events = POLLIN}};
+        poll(polls, 2, -1);
+        dead = polls[0].revents;
+        if (polls[1].revents)
+            (void)!read(side->fds[FD_WAKE], &woken, sizeof woken);
+        for (size_t i = 0; i < RELAY_STREAMS; i++)
+            if (side->streams[i].name && side->shared->streams[i].closed) {
+                close_fd(&side->streams[i].fds[FD_JOB]);
+                close_fd(&side->streams[i].fds[FD_TARGET]);
+            }
+    }
+    close(relay_fd);
+    if (side->shared->over)
+        _exit(0);
+}
+
+/* Returns true in the child, with a descriptor for the relay. */
+static bool standby_make(struct side *side, int *ret_relay_fd)
+{
+    int own = pidfd_of(getpid());
+    pid_t pid = own < 0 ? -1 : fork();
+    if (pid == 0) {
+        worker_rename(STANDBY_PROCESS_NAME);
+        *ret_relay_fd = own;
+        return true;
+    }
+    if (own >= 0)
+        close(own);
+    side->standby = pid;
+    side->standby_fd = pid > 0 ? pidfd_of(pid) : -1;
+    side->shared->relay = getpid();
+    return false;
+}
+
+/* ---- the relay ---- */
+
+/* The job's end of it, or the reader's, is gone. */
+static void stream_close(struct side *side, struct side_stream *stream)
+{
+    size_t i = (size_t)(stream - side->streams);
+    side->shared->streams[i].closed = true;
+    close_fd(&stream->fds[FD_JOB]);
+    close_fd(&stream->fds[FD_TARGET]);
+    wake(side);
+}
+
+/* Copies what the job's pipe begins with, if there is room; the job does not wait for ever for what keeps it. */
+static void stream_copy(struct side *side, struct side_stream *stream)
+{
+    struct relay_bytes *bytes = &side->shared->streams[stream - side->streams];
+    bool stopped = bytes->error;
+    ssize_t got = stopped ? -1 : tee(stream->fds[FD_JOB], stream->fds[FD_COPY_IN], PASS_MOST, SPLICE_F_NONBLOCK);
+    if (got > 0) {
+        bytes->copied += (uint64_t)got;
+        bytes->ahead = (uint64_t)got;
+        stream->behind = false;
+        stream->full_ns = 0;
+        return;
+    }
+    uint64_t now_ns = clock_now_ns();
+    bool room = !stopped && got < 0 && errno == EAGAIN;
+    if (room && !stream->behind) {
+        stream->full_ns = stream->full_ns ? stream->full_ns : now_ns;
+        if (now_ns - stream->full_ns < RELAY_COPY_MS * WAITS_NS_PER_MS)
+            return;
+        stream->behind = true;
+    }
+    stream->full_ns = 0;
+    bytes->ahead = bytes_in(stream->fds[FD_JOB]);
+    bytes->missed += bytes->ahead;
+}
+
+/* What splice(2) does not take, as of a device without it. Who kills the relay in here takes away what it has read. */
+static ssize_t pass_by_hand(const struct side_stream *stream, size_t len)
+{
+    char bytes[4096];
+    ssize_t got = read(stream->fds[FD_JOB], bytes, len < sizeof bytes ? len : sizeof bytes);
+    for (ssize_t put = 0; put < got;) {
+        ssize_t more = write(stream->fds[FD_TARGET], bytes + put, (size_t)(got - put));
+        if (more < 0 && errno == EAGAIN)
+            wait_fd(stream->fds[FD_TARGET], POLLOUT, -1);
+        else if (more < 0 && errno != EINTR)
+            return -1;
+        put += more > 0 ? more : 0;
+    }
+    return got;
+}
+
+static void stream_pass(struct side *side, struct side_stream *stream)
+{
+    struct relay_bytes *bytes = &side->shared->streams[stream - side->streams];
+    size_t len = stream->socket && bytes->ahead > SOCKET_MOST ? SOCKET_MOST : (size_t)bytes->ahead;
+    ssize_t got =
+        splice(stream->fds[FD_JOB], NULL, stream->fds[FD_TARGET], NULL, len, SPLICE_F_NONBLOCK | SPLICE_F_MOVE);
+    if (got < 0 && (errno == EAGAIN || errno == EINTR)) {
+        if (!bytes_in(stream->fds[FD_JOB]))
+            bytes->ahead = 0; /* another relay was killed when it had passed that on */
+        return;
+    }
+    if (got < 0 && (errno == EINVAL || errno == ENOSYS))
+        got = pass_by_hand(stream, len);
+    if (got < 0) {
+        stream_close(side, stream);
+        return;
+    }
+    uint64_t passed = (uint64_t)got;
+    bytes->ahead = got && passed < bytes->ahead ? bytes->ahead - passed : 0;
+    stream->due -= passed < stream->due ? passed : stream->due;
+}
+
+static void stream_handle(struct side *side, struct side_stream *stream, const struct pollfd *job,
+                          const struct pollfd *target)
+{
+    struct relay_bytes *bytes = &side->shared->streams[stream - side->streams];
+    if (bytes->ahead) {
+        if (target->revents)
+            stream_pass(side, stream);
+    } else if (stream->full_ns || job->revents & POLLIN) {
+        stream_copy(side, stream);
+    } else if (job->revents || target->revents & (POLLERR | POLLNVAL)) {
+        stream_close(side, stream);
+    }
+}
+
+/* Whether all that scry run has asked about is passed on. */
+static void answer(struct side *side)
+{
+    unsigned asked = side->shared->asked;
+    bool all = true;
+    if (asked == side->shared->passed)
+        return;
+    for (size_t i = 0; i < RELAY_STREAMS; i++) {
+        struct side_stream *stream = &side->streams[i];
+        if (!stream->name || stream->fds[FD_JOB] < 0)
+            continue;
+        if (side->due != asked)
+            stream->due = bytes_in(stream->fds[FD_JOB]);
+        all &= stream->due == 0;
+    }
+    side->due = asked;
+    if (!all)
+        return;
+    side->shared->passed = asked;
+    ssize_t put = send(side->fds[FD_CONTROL], "", 1, MSG_DONTWAIT | MSG_NOSIGNAL);
+    (void)put; /* scry run has ended */
+}
+
+static void stream_polls(const struct side *side, const struct side_stream *stream, struct pollfd polls[3])
+{
+    bool ahead = stream->name && side->shared->streams[stream - side->streams].ahead;
+    const int *fds = stream->fds;
+    polls[0] = (struct pollfd){.fd = stream->name && !ahead && !stream->full_ns ? fds[FD_JOB] : -1, .events = POLLIN};
+    polls[1] = (struct pollfd){.fd = ahead || (stream->name && stream->watched) ? fds[FD_TARGET] : -1,
+                               .events = ahead ? POLLOUT : 0};
+    polls[2] = (struct pollfd){.fd = stream->full_ns ? fds[FD_COPY_IN] : -1, .events = POLLOUT};
+}
+
+/* Sees to it that there are both others. A standby that does not know the keeper is made anew. Returns true in the child. */
+static bool others_make(struct side *side, bool keeper_died, bool standby_died, int *ret_relay_fd)
+{
+    if (keeper_died) {
+        keeper_make(side);
+        if (side->standby > 0)
+            kill(side->standby, SIGKILL);
+    }
+    if (!keeper_died && !standby_died && side->standby_fd >= 0)
+        return false;
+    close_fd(&side->standby_fd);
+    if (side->standby > 0)
+        child_reap(side->standby);
+    while (waitpid(-1, NULL, WNOHANG) > 0)
+        continue;
+    return standby_make(side, ret_relay_fd);
+}
+
+/* Returns true in a child that is to be the standby, with a descriptor for the relay. */
+static bool relay_serve(struct side *side, int *ret_relay_fd)
+{
+    enum { CONTROL, KEEPER, STANDBY, OWN };
+    char byte;
+    bool open = true;
+    if (others_make(side, side->keeper_fd < 0, true, ret_relay_fd))
+        return true;
+    answer(side);
+    while (open) {
+        struct pollfd polls[OWN + 3 * RELAY_STREAMS] = {
+            [CONTROL] = {.fd = side->fds[FD_CONTROL], .events = POLLIN},
+            [KEEPER] = {.fd = side->keeper_fd, .events = POLLIN},
+            [STANDBY] = {.fd = side->standby_fd, .events = POLLIN},
+        };
+        bool full = false;
+        for (size_t i = 0; i < RELAY_STREAMS; i++) {
+            stream_polls(side, &side->streams[i], polls + OWN + 3 * i);
+            full |= side->streams[i].full_ns != 0;
+        }
+        poll(polls, sizeof polls / sizeof *polls,
+             full                   ? RELAY_COPY_MS / 4
+             : side->standby_fd < 0 ? RELAY_AGAIN_MS
+                                    : -1);
+        if (polls[CONTROL].revents && recv(side->fds[FD_CONTROL], &byte, 1, MSG_DONTWAIT) == 0)
+            close_fd(&side->fds[FD_CONTROL]);
+        open = false;
+        for (size_t i = 0; i < RELAY_STREAMS; i++)
+            if (side->streams[i].name && side->streams[i].fds[FD_JOB] >= 0) {
+                stream_handle(side, &side->streams[i], &polls[OWN + 3 * i], &polls[OWN + 3 * i + 1]);
+                open |= side->streams[i].fds[FD_JOB] >= 0;
+            }
+        answer(side);
+        if (open && others_make(side, polls[KEEPER].revents, polls[STANDBY].revents, ret_relay_fd))
+            return true;
+    }
+    side->shared->over = true;
+    wake(side);
+    for (size_t i = 0; i < RELAY_STREAMS; i++)
+        close_fd(&side->streams[i].fds[FD_COPY_IN]); /* the keeper ends */
+    while (waitpid(-1, NULL, 0) > 0 || errno == EINTR)
+        continue;
+    return false;
+}
+
+static _Noreturn void side_serve(struct side *side)
+{
+    int relay_fd = -1;
+    while (relay_serve(side, &relay_fd)) {
+        side->standby_fd = -1;
+        side->standby = 0;
+        side->due = side->shared->passed;
+        for (size_t i = 0; i < RELAY_STREAMS; i++)
+            side->streams[i].full_ns = 0;
+        standby_serve(side, relay_fd);
+        worker_rename(RELAY_PROCESS_NAME);
+    }
+    _exit(0);
+}
+
+static _Noreturn void relay_begin(struct side *side)
+{
+    sigset_t all;
+    bool whole = true;
+    sigfillset(&all);
+    sigprocmask(SIG_SETMASK, &all, NULL); /* what ends scry run or the job is for them */
+    signal(SIGPIPE, SIG_IGN);
+    setsid();
+    bool had[FDS];
+    for (size_t i = 0; i < FDS; i++)
+        had[i] = side->fds[i] >= 0;
+    worker_keep(RELAY_PROCESS_NAME, side->fds, FDS);
+    for (size_t i = 0; i < FDS; i++)
+        whole &= had[i] == (side->fds[i] >= 0);
+    if (!whole || send(side->fds[FD_CONTROL], "", 1, MSG_NOSIGNAL) != 1)
+        _exit(1);
+    side_serve(side);
+}
+
+/* ---- what scry run does ---- */
+
+/* NULL: it can be passed on; "": it is a file, or none. */
+static const char *refusal_of(int target, struct stat *ret_status)
+{
+    int flags = fcntl(target, F_GETFD), mode = fcntl(target, F_GETFL);
+    if (flags < 0 || flags & FD_CLOEXEC || mode < 0 || (mode & O_ACCMODE) == O_RDONLY ||
+        fstat(target, ret_status) < 0 || S_ISREG(ret_status->st_mode))
+        return ""; /* scry run has put something in place of a stream that is closed */
+    if (S_ISFIFO(ret_status->st_mode) || S_ISSOCK(ret_status->st_mode) ||
+        (S_ISCHR(ret_status->st_mode) && ret_status->st_rdev == makedev(1, 3)))
+        return NULL;
+    return isatty(target) ? "it is a terminal; send it to a file or a pipe"
+                          : "it is a device; send it to a file or a pipe";
+}
+
+static int stream_start(struct relay *relay, struct side *side, size_t i, int target, const struct stat *status)
+{
+    struct side_stream *stream = &side->streams[i];
+    struct statfs fs;
+    int pipes[2][2] = {{-1, -1}, {-1, -1}};
+    stream->socket = S_ISSOCK(status->st_mode);
+    stream->watched =
+        S_ISFIFO(status->st_mode) && fstatfs(target, &fs) == 0 && (unsigned long)fs.f_type == PIPEFS_MAGIC;
+    stream->fds[FD_TARGET] = target;
+    for (size_t k = 0; k < 2; k++) {
+        if (pipe2(pipes[k], O_CLOEXEC | (k ? O_NONBLOCK : 0)) < 0)
+            return -errno;
+        stream->fds[k ? FD_COPY_OUT : FD_JOB] = pipes[k][0];
+        *(k ? &stream->fds[FD_COPY_IN] : &relay->outputs[i]) = pipes[k][1];
+        int size = k ? PASS_MOST : S_ISFIFO(status->st_mode) ? fcntl(target, F_GETPIPE_SZ) : -1;
+        if (size > 0 && fcntl(pipes[k][0], F_SETPIPE_SZ, size) < 0)
+            errno = 0; /* then as it is */
+    }
+    return 0;
+}
+
+static int streams_start(struct relay *relay, struct side *side, const int targets[RELAY_STREAMS])
+{
+    static const char *const names[RELAY_STREAMS] = {"stdout", "stderr"};
+    struct stat status[RELAY_STREAMS] = {0};
+    bool wanted[RELAY_STREAMS];
+    int code = 0;
+    for (size_t i = 0; i < RELAY_STREAMS; i++) {
+        const char *refusal = refusal_of(targets[i], &status[i]);
+        wanted[i] = !refusal;
+        relay->reasons[i] = refusal && *refusal ? refusal : NULL;
+    }
+    bool one = wanted[0] && wanted[1] && !S_ISCHR(status[0].st_mode) && status[0].st_dev == status[1].st_dev &&
+               status[0].st_ino == status[1].st_ino;
+    for (size_t i = 0; i < RELAY_STREAMS && code == 0; i++) {
+        if (!wanted[i])
+            continue;
+        relay->names[i] = one ? "output" : names[i];
+        if (one && i) {
+            relay->outputs[i] = fcntl(relay->outputs[0], F_DUPFD_CLOEXEC, 3);
+            return relay->outputs[i] < 0 ? -errno : 0;
+        }
+        side->streams[i].name = relay->names[i];
+        code = stream_start(relay, side, i, targets[i], &status[i]);
+    }
+    return code;
+}
+
+static int relay_fork(struct relay *relay, struct side *side)
+{
+    int ends[2] = {-1, -1};
+    if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) < 0 ||
+        (side->fds[FD_WAKE] = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) < 0) {
+        closep(&ends[0]);
+        closep(&ends[1]);
+        return -errno;
+    }
+    side->fds[FD_CONTROL] = ends[1];
+    relay->pid = fork();
+    if (relay->pid == 0)
+        relay_begin(side);
+    int code = relay->pid < 0 ? -errno : 0;
+    char byte;
+    close(TAKE_FD(side->fds[FD_CONTROL]));
+    relay->control = ends[0];
+    return code == 0 && recv(relay->control, &byte, 1, 0) != 1 ? -EMFILE : code;
+}
+
+int relay_start(struct relay *ret_relay, const int targets[RELAY_STREAMS], const char *dir, uint64_t most)
+{
+    struct side side = {.dir = dir, .most = most, .keeper_fd = -1, .standby_fd = -1};
+    *ret_relay = RELAY_NONE;
+    for (size_t i = 0; i < FDS; i++)
+        side.fds[i] = -1;
+    for (size_t i = 0; i < RELAY_STREAMS; i++)
+        side.streams[i].fds = side.fds + FD_STREAM + i * FDS_STREAM;
+    int code = streams_start(ret_relay, &side, targets);
+    bool any = ret_relay->names[0] || ret_relay->names[1];
+    ret_relay->shared = code == 0 && any
+                            ? mmap(NULL, sizeof *side.shared, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0)
+                            : MAP_FAILED;
+    side.shared = ret_relay->shared;
+    if (code == 0 && any)
+        code = side.shared == MAP_FAILED ? -ENOMEM : relay_fork(ret_relay, &side);
+    for (size_t i = FD_WAKE; i < FDS; i++) /* the targets are the caller's */
+        if (i < FD_STREAM || (i - FD_STREAM) % FDS_STREAM != FD_TARGET)
+            closep(&side.fds[i]);
+    if (ret_relay->shared == MAP_FAILED)
+        ret_relay->shared = NULL;
+    if (code < 0) {
+        relay_done(ret_relay, false);
+        ret_relay->names[0] = ret_relay->names[1] = NULL;
+    }
+    return code;
+}
+
+void relay_given(struct relay *relay)
+{
+    if (relay->shared)
+        relay->shared->given = true;
+    for (size_t i = 0; i < RELAY_STREAMS; i++)
+        close_fd(&relay->outputs[i]);
+}
+
+static bool is_kept(const struct relay *relay)
+{
+    for (size_t i = 0; i < RELAY_STREAMS; i++) {
+        const struct relay_bytes *bytes = &relay->shared->streams[i];
+        if (bytes->kept < bytes->copied && !bytes->error)
+            return false;
+    }
+    return true;
+}
+
+bool relay_wait(struct relay *relay, int interrupt)
+{
+    char byte;
+    if (relay->control < 0)
+        return true;
+    unsigned asked = ++relay->shared->asked;
+    ssize_t got = send(relay->control, "", 1, MSG_NOSIGNAL);
+    while (got > 0 && relay->shared->passed != asked) {
+        struct pollfd polls[2] = {{.fd = relay->control, .events = POLLIN}, {.fd = interrupt, .events = POLLIN}};
+        if (wait_poll(polls, 2, -1) < 0 && errno != EINTR)
+            break;
+        if (polls[1].revents)
+            return false;
+        if (polls[0].revents)
+            got = recv(relay->control, &byte, 1, MSG_DONTWAIT);
+    }
+    for (uint64_t until_ns = clock_now_ns() + RELAY_KEPT_MS * WAITS_NS_PER_MS;
+         !is_kept(relay) && clock_now_ns() < until_ns;)
+        wait_fd(-1, 0, 1);
+    return true;
+}
+
+const char *relay_lack(const struct relay *relay, size_t i, char *ret_text, size_t size)
+{
+    const struct relay_bytes *bytes = relay->shared ? &relay->shared->streams[i] : NULL;
+    if (bytes && bytes->error)
+        snprintf(ret_text, size, "%s", strerror(bytes->error));
+    else if (bytes && bytes->missed)
+        snprintf(ret_text, size, "%" PRIu64 " bytes came faster than the disk took them", (uint64_t)bytes->missed);
+    else
+        return NULL;
+    return ret_text;
+}
+
+void relay_done(struct relay *relay, bool job_started)
+{
+    for (size_t i = 0; i < RELAY_STREAMS; i++)
+        close_fd(&relay->outputs[i]);
+    close_fd(&relay->control);
+    _cleanup_(closep) int pidfd = relay->pid > 0 ? pidfd_of(relay->pid) : -1;
+    if (relay->pid > 0 && !job_started)
+        child_reap(relay->pid);
+    else if (relay->pid > 0 && relay->shared->over && wait_fd(pidfd, POLLIN, RELAY_KEPT_MS) > 0)
+        waitpid(relay->pid, NULL, WNOHANG);
+    if (relay->shared)
+        munmap(relay->shared, sizeof *relay->shared);
+    relay->shared = NULL;
+    relay->pid = 0;
+}

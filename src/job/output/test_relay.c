@@ -1,0 +1,293 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The relay is killed, the reader goes away, is slow, or shares its descriptors; what is kept. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <cmocka.h>
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/system/clock.h"
+#include "job/output/keep.h"
+#include "job/output/relay.h"
+
+enum { TARGETS = 2 };
+static char dir[64];
+
+static int setup(void **state)
+{
+    (void)state;
+    snprintf(dir, sizeof dir, "/tmp/scry-relay-XXXXXX");
+    prctl(PR_SET_CHILD_SUBREAPER, 1);
+    return mkdtemp(dir) ? 0 : -1;
+}
+
+/* No process is left. */
+static int teardown(void **state)
+{
+    char command[128];
+    (void)state;
+    while (waitpid(-1, NULL, 0) > 0)
+        continue;
+    snprintf(command, sizeof command, "rm -rf %s", dir);
+    return system(command);
+}
+
+/* A descriptor as scry run has it: not closed at an exec. */
+static void inherited(int fd)
+{
+    assert_int_equal(fcntl(fd, F_SETFD, 0), 0);
+}
+
+/* For standard output alone. The end to read is returned. */
+static int start(struct relay *relay)
+{
+    int ends[2];
+    assert_int_equal(pipe2(ends, O_CLOEXEC), 0);
+    inherited(ends[1]);
+    const int targets[TARGETS] = {ends[1], -1};
+    assert_int_equal(relay_start(relay, targets, dir, 8 * (uint64_t)KEEP_SEGMENT), 0);
+    assert_string_equal(relay->names[0], "stdout");
+    assert_null(relay->names[1]);
+    close(ends[1]);
+    return ends[0];
+}
+
+static pid_t write_lines(struct relay *relay, int fd, unsigned lines)
+{
+    pid_t pid = fork();
+    if (pid == 0) {
+        dup2(fd, STDOUT_FILENO);
+        close_range(STDERR_FILENO + 1, ~0U, 0);
+        FILE *out = fdopen(STDOUT_FILENO, "w");
+        for (unsigned i = 0; i < lines; i++)
+            fprintf(out, "%015u\n", i);
+        _exit(fclose(out) == 0 ? 0 : 1);
+    }
+    relay_given(relay);
+    return pid;
+}
+
+/* A relay that can be killed, and is not `before`. */
+static pid_t await_relay(const struct relay *relay, pid_t before)
+{
+    while (!relay->shared->relay || relay->shared->relay == before)
+        wait_fd(-1, 0, 1);
+    return relay->shared->relay;
+}
+
+static void test_kills(void **state)
+{
+    enum { LINES = 50 << 16, LINE = 16, KILLS = 200 };
+    static char bytes[LINES / KILLS * LINE];
+    struct relay relay;
+    int reader = start(&relay), status, kills = 0;
+    pid_t writer = write_lines(&relay, relay.outputs[0], LINES), killed = 0;
+    unsigned line = 0;
+    size_t have = 0;
+    ssize_t got;
+    char expected[LINE + 1];
+    (void)state;
+    while ((got = read(reader, bytes + have, sizeof bytes - have)) > 0) {
+        size_t at = 0;
+        have += (size_t)got;
+        for (; at + LINE <= have; at += LINE, line++) {
+            snprintf(expected, sizeof expected, "%015u\n", line);
+            if (memcmp(bytes + at, expected, LINE) != 0)
+                assert_memory_equal(bytes + at, expected, LINE);
+        }
+        memmove(bytes, bytes + at, have - at);
+        have -= at;
+        while (kills < KILLS && line / (LINES / KILLS) > (unsigned)kills) {
+            killed = await_relay(&relay, killed);
+            assert_int_equal(kill(killed, SIGKILL), 0);
+            kills++;
+        }
+    }
+    assert_int_equal(line, LINES);
+    assert_int_equal(have, 0);
+    assert_int_equal(kills, KILLS);
+    assert_int_equal(waitpid(writer, &status, 0), writer);
+    assert_int_equal(status, 0);
+    close(reader);
+    relay_done(&relay, true);
+}
+
+/* What is read until the end, and the writer's status. */
+static size_t read_all(int fd, char *bytes, size_t size)
+{
+    size_t len = 0;
+    for (ssize_t got; len < size && (got = read(fd, bytes + len, size - len)) > 0;)
+        len += (size_t)got;
+    close(fd);
+    return len;
+}
+
+static void assert_kept(const char *stream, const char *bytes, size_t len)
+{
+    char path[160], kept[4096];
+    snprintf(path, sizeof path, "%s/output/" KEEP_NAME, dir, stream, 0ULL);
+    FILE *file = fopen(path, "r");
+    assert_non_null(file);
+    assert_int_equal(fread(kept, 1, sizeof kept, file), len);
+    assert_memory_equal(kept, bytes, len);
+    fclose(file);
+}
+
+static void say(int fd, const char *text)
+{
+    assert_int_equal(write(fd, text, strlen(text)), strlen(text));
+}
+
+/* One pipe is one stream, whoever writes to it. */
+static void test_order(void **state)
+{
+    int ends[2];
+    struct relay relay;
+    char bytes[100];
+    (void)state;
+    assert_int_equal(pipe2(ends, O_CLOEXEC), 0);
+    inherited(ends[1]);
+    const int targets[TARGETS] = {ends[1], ends[1]};
+    assert_int_equal(relay_start(&relay, targets, dir, KEEP_SEGMENT), 0);
+    assert_string_equal(relay.names[1], "output");
+    close(ends[1]);
+    for (int i = 0; i < 3; i++) {
+        say(relay.outputs[0], "out\n");
+        say(relay.outputs[1], "error\n");
+    }
+    assert_true(relay_wait(&relay, -1));
+    assert_kept("output", "out\nerror\nout\nerror\nout\nerror\n", 30);
+    assert_null(relay_lack(&relay, 0, bytes, sizeof bytes));
+    relay_done(&relay, true);
+    assert_int_equal(read_all(ends[0], bytes, sizeof bytes), 30);
+    assert_memory_equal(bytes, "out\nerror\nout\nerror\nout\nerror\n", 30);
+}
+
+/* The job learns that nobody reads, though relay and standby had the pipe, too; and others still have it. */
+static void test_reader_goes(void **state)
+{
+    struct relay relay;
+    int reader = start(&relay), status;
+    pid_t writer;
+    (void)state;
+    await_relay(&relay, 0);
+    writer = write_lines(&relay, relay.outputs[0], UINT32_MAX);
+    char byte;
+    assert_int_equal(read(reader, &byte, 1), 1);
+    close(reader);
+    assert_int_equal(waitpid(writer, &status, 0), writer);
+    assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGPIPE);
+    relay_done(&relay, true);
+}
+
+/* It waits in its pipes, not in memory; and flags that others share stay. */
+static void test_slow_reader(void **state)
+{
+    enum { PIPE = 64 << 10 };
+    struct relay relay;
+    static char bytes[4 * PIPE];
+    int ends[2];
+    size_t put = 0;
+    (void)state;
+    assert_int_equal(pipe2(ends, O_CLOEXEC | O_NONBLOCK), 0);
+    inherited(ends[1]);
+    const int targets[TARGETS] = {-1, ends[1]};
+    assert_int_equal(relay_start(&relay, targets, dir, KEEP_SEGMENT), 0);
+    int job = relay.outputs[1];
+    assert_int_equal(fcntl(job, F_GETFL) & O_NONBLOCK, 0);
+    assert_int_equal(fcntl(job, F_SETFL, O_NONBLOCK), 0);
+    for (ssize_t got; put < sizeof bytes && (got = write(job, bytes, 4096)) > 0;) {
+        put += (size_t)got;
+        wait_fd(job, POLLOUT, 50);
+    }
+    assert_in_range(put, PIPE, 3 * PIPE);
+    assert_int_not_equal(fcntl(ends[1], F_GETFL) & O_NONBLOCK, 0);
+    assert_int_equal(fcntl(ends[0], F_SETFL, 0), 0);
+    close(ends[1]);
+    relay_done(&relay, true);
+    assert_int_equal(read_all(ends[0], bytes, sizeof bytes), put);
+}
+
+/* Where nothing can be kept, or who does that dies again and again, all is passed on. */
+static void test_not_kept(void **state)
+{
+    struct relay relay;
+    char bytes[100];
+    (void)state;
+    rmdir(dir);
+    int reader = start(&relay);
+    say(relay.outputs[0], "one\n");
+    while (!relay.shared->streams[0].error)
+        wait_fd(-1, 0, 1);
+    say(relay.outputs[0], "two\n");
+    assert_true(relay_wait(&relay, -1));
+    assert_string_equal(relay_lack(&relay, 0, bytes, sizeof bytes), strerror(ENOENT));
+    relay_done(&relay, true);
+    assert_int_equal(read_all(reader, bytes, sizeof bytes), 8);
+    assert_memory_equal(bytes, "one\ntwo\n", 8);
+    mkdir(dir, 0700);
+}
+
+static void test_socket(void **state)
+{
+    enum { LINES = 20000, LINE = 16 };
+    static char bytes[LINES * LINE + 1];
+    struct relay relay;
+    int ends[2];
+    (void)state;
+    assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends), 0);
+    inherited(ends[1]);
+    const int targets[TARGETS] = {ends[1], -1};
+    assert_int_equal(relay_start(&relay, targets, dir, KEEP_SEGMENT), 0);
+    close(ends[1]);
+    pid_t writer = write_lines(&relay, relay.outputs[0], LINES);
+    relay_done(&relay, true);
+    assert_int_equal(read_all(ends[0], bytes, sizeof bytes), LINES * LINE);
+    assert_int_equal(atoi(bytes + (LINES - 1) * LINE), LINES - 1);
+    waitpid(writer, NULL, 0);
+}
+
+/* Files are read where they are; a terminal is said; what was closed stays closed. */
+static void test_refused(void **state)
+{
+    struct relay relay;
+    int terminal = open("/dev/ptmx", O_RDWR | O_NOCTTY | O_CLOEXEC), file = open(dir, O_RDWR | O_TMPFILE, 0600);
+    (void)state;
+    inherited(terminal);
+    const int targets[TARGETS] = {terminal, file};
+    assert_int_equal(relay_start(&relay, targets, dir, KEEP_SEGMENT), 0);
+    assert_int_equal(relay.control, -1);
+    assert_non_null(relay.reasons[0]);
+    assert_null(relay.reasons[1]);
+    assert_true(relay_wait(&relay, -1));
+    close(terminal);
+    close(file);
+    relay_done(&relay, false);
+}
+
+static const struct CMUnitTest tests[] = {
+    cmocka_unit_test_setup_teardown(test_kills, setup, teardown),
+    cmocka_unit_test_setup_teardown(test_order, setup, teardown),
+    cmocka_unit_test_setup_teardown(test_reader_goes, setup, teardown),
+    cmocka_unit_test_setup_teardown(test_slow_reader, setup, teardown),
+    cmocka_unit_test_setup_teardown(test_not_kept, setup, teardown),
+    cmocka_unit_test_setup_teardown(test_socket, setup, teardown),
+    cmocka_unit_test_setup_teardown(test_refused, setup, teardown),
+};
+
+int main(void)
+{
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
