@@ -61,7 +61,7 @@ const struct command_row command_rows[COMMANDS] = {
         {"[OPTION...] JOB"},
         "Shows what a job printed: standard output and standard error, all of it on\n"
         "standard output. It is there if it went to a file, or scry keeps it\n"
-        "(scry run --output tee). A file or pipe gets the bytes as they were printed;\n"
+        "(scry run --tee). A file or pipe gets the bytes as they were printed;\n"
         "a terminal gets the colours, and what else it might obey as \\xNN.\n",
         "Exit status: 0; 1 if nothing of it is kept; 2 for errors.\n",
         "scry logs -f @last", WORDS_JOBS, 1, 1},

@@ -130,7 +130,7 @@ class Logs(JobCase):
         self.scry_run("-q", "true")
         done = self.logs(status=1)
         self.assertEqual(done.stdout, "")
-        self.assertRegex(done.stderr, r"\A[^\n]*standard output and standard error went to a pipe[^\n]*--output tee[^\n]*\n\Z")
+        self.assertRegex(done.stderr, r"\A[^\n]*standard output and standard error went to a pipe[^\n]*--tee[^\n]*\n\Z")
         self.run_into("out", "err", "echo x", "-q")
         self.assertEqual(self.logs("--stderr").stdout, "")
         self.scry("logs", "nothing", status=1)

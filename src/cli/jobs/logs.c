@@ -42,7 +42,7 @@ enum {
     PRINT_BYTES = 64 << 10,
 };
 
-#define REMEDY "scry run --output tee -- COMMAND keeps it, or send it to files: >FILE 2>&1"
+#define REMEDY "scry run --tee -- COMMAND keeps it, or send it to files: >FILE 2>&1"
 
 /* A line, or a part of one that is long or has no end yet; or bytes that are not kept. */
 struct piece {
@@ -987,7 +987,7 @@ static int check_since(const struct options *options, struct logs *logs)
     for (size_t i = 0; since && i < logs->count; i++)
         if (logs->sources[i].path) {
             log_error(
-                "unsupported: the lines of %s have no times, which --since needs; scry run --output tee keeps them",
+                "unsupported: the lines of %s have no times, which --since needs; scry run --tee keeps them",
                 logs->sources[i].path);
             return EXIT_ERRORS;
         }
