@@ -3,8 +3,8 @@
 import os
 import signal
 import subprocess
-import unittest
 
+import scrytest
 from jobtest import JobCase
 
 SAID = "ERROR: no such mesh"
@@ -75,4 +75,4 @@ class Tee(JobCase):
 
 
 if __name__ == "__main__":
-    unittest.main()
+    scrytest.main()
