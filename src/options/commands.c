@@ -67,16 +67,17 @@ const struct command_row command_rows[COMMANDS] = {
         "scry logs -f @last", WORDS_JOBS, 1, 1},
     [COMMAND_WHY] = {
         "why", "Say what keeps a job from going on, and who waits for whom",
-        {"[--all] [--settled MS] [--json] JOB"},
+        {"[--all] [--settled MS] [--json] JOB", "[--json] PID..."},
         "Says what keeps a job from going on, and stops nothing. For each rank of an MPI\n"
         "program: does it compute, poll, or wait; in which call, since when, for whom,\n"
         "and from which line. It finds deadlocks, receives that nothing can match,\n"
         "collectives on which the ranks disagree, ranks that died or are stopped, and\n"
         "the ranks that all others wait for. For other programs: what blocks each thread,\n"
         "and threads that wait for each other's mutexes. For a job that has ended: when\n"
-        "its ranks last stood still, and why.\n",
+        "its ranks last stood still, and why. PID: the same of processes that scry did\n"
+        "not start, and of all that these have started.\n",
         "Exit status: 0; 3 if some rank or thread can never go on; 1, 2 for errors.\n",
-        "scry why @last", WORDS_JOBS, 1, 1},
+        "scry why @last", WORDS_JOBS, 1, SIZE_MAX},
     [COMMAND_SNAPSHOT] = {
         "snapshot", "Show where all threads of all processes of a job are, merged",
         {"[--all] [--queues] [--rank SET] [--thread NAME] JOB"},

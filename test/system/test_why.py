@@ -145,6 +145,41 @@ class Why(scrytest.TestCase):
         for pid in one, other:
             self.assertRegex(text, rf"\n  process {pid} \([^)]*\): writes to a pipe that can be read by [^\n]*, at <module> \(pipes.py:5\)")
 
+    def test_processes(self):
+        """Of processes that scry did not start: of the root of their tree, or of each; a number that is none."""
+        program = self.box.path("work", "pipes.py")
+        with open(program, "w", encoding="utf-8") as file:
+            file.write("import os\n"
+                       "mine, other = os.pipe(), os.pipe()\n"
+                       "if os.fork() == 0:\n"
+                       "    mine, other = other, mine\n"
+                       "os.write(mine[1], b'x' * 1000000)\n"
+                       "os.read(other[0], 1)\n")
+        parent, said = self.box.start([sys.executable, program]), []
+
+        def stands():
+            said[:] = [self.box.run(self.box.scry("why", str(parent.pid)))]
+            return said[0].returncode == 3
+
+        scrytest.wait_until(stands, 20, lambda: said[0].stdout + said[0].stderr)
+        (child,) = scrytest.children(parent.pid)
+        text = said[0].stdout
+        self.assertTrue(text.startswith("deadlock: 2 processes wait for each other"), text)
+        for pid in parent.pid, child:
+            self.assertRegex(text, rf"\n  process {pid} \([^)]*\): writes to a pipe that can be read by [^\n]*, at <module> \(pipes.py:5\)")
+        done = self.box.run(self.box.scry("why", "--json", str(child), str(parent.pid)))
+        answer = json.loads(done.stdout)
+        with open(os.path.join(scrytest.SOURCE, "doc/reference/why.schema.json"), encoding="utf-8") as file:
+            self.assertEqual(list(schematest.violations(answer, json.load(file))), [])
+        self.assertEqual((done.returncode, answer["id"], answer["mpi"], len(answer["deadlocks"])), (3, None, None, 1))
+        self.assertEqual({process["pid"] for process in answer["processes"]}, {parent.pid, child})
+        os.kill(child, signal.SIGKILL)
+        parent.kill()
+        parent.wait(60 * scrytest.SCALE)
+        done = self.box.run(self.box.scry("why", str(parent.pid)))
+        self.assertEqual((done.returncode, done.stdout), (1, ""))
+        self.assertIn(f"there is no process {parent.pid} on this node, nor a job of that name", done.stderr)
+
     def test_pipes_of_a_third(self):
         """It may write into both."""
         path, program = self.box.path("work", "job"), self.box.path("work", "pipes.py")

@@ -1,17 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* scry why: what keeps a job from going on. */
+#include <dirent.h>
 #include <errno.h>
 #include <jansson.h>
+#include <limits.h>
 #include <omis.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "base/data/cleanup.h"
+#include "base/data/grow.h"
 #include "base/system/clock.h"
 #include "base/system/log.h"
+#include "base/system/proc_file.h"
 #include "cli/common/cli.h"
 #include "cli/common/find.h"
 #include "cli/why/why.h"
@@ -26,6 +31,8 @@
 #include "jobdir/layers/starter.h"
 #include "jobdir/mpi/look.h"
 #include "jobdir/mpi/text.h"
+#include "jobdir/record/dir.h"
+#include "jobdir/record/info.h"
 #include "jobdir/record/parts.h"
 #include "jobdir/report/report.h"
 #include "jobdir/report/why_json.h"
@@ -497,8 +504,9 @@ static json_t *processes_json(const void *row, const void *all)
 }
 
 static const struct field why_fields[] = {
-    {"id", FIELD_TEXT, FIELD_AT(struct why_row, id)},
-    {"state", FIELD_TEXT, FIELD_AT(struct why_row, state), .about = "of the job"},
+    {"id", FIELD_TEXT, FIELD_AT(struct why_row, id), FIELD_ZERO_IS_NULL,
+     .about = "of the job; null: processes that scry did not start (*scry why PID*)"},
+    {"state", FIELD_TEXT, FIELD_AT(struct why_row, state), FIELD_ZERO_IS_NULL, .about = "of the job"},
     {"cause", FIELD_OBJECT, FIELD_AT(struct why_row, cause), FIELD_OR_NULL, .of = last_reason_fields,
      .about =
          "of a job that failed the most probable reason, a [note](notes.md); null: it did not, or nothing says why"},
@@ -775,8 +783,158 @@ static int why_job(const char *job, struct why *why, bool json)
     return status;
 }
 
+/* ---- processes that scry did not start ---- */
+
+/* The number of a process: 0, if a directory or a job has that name. (Ids of jobs begin with digits, too.) */
+static pid_t word_pid(const char *word)
+{
+    struct job_info info = {0};
+    struct err err = {0};
+    enum job_state state;
+    struct stat dir;
+    char path[PATH_MAX];
+    long number = strtol(word, NULL, 10);
+    if (strspn(word, "0123456789") != strlen(word) || number <= 0 || number > INT_MAX || stat(word, &dir) == 0)
+        return 0;
+    bool is_job = jobdir_find(word, path, sizeof path, &err) == 0 &&
+                  job_info_read_state(path, &info, &state, &err) == 0 && info.name && strcmp(info.name, word) == 0;
+    job_info_done(&info);
+    return is_job ? 0 : (pid_t)number;
+}
+
+/* Whether what it waits for may be read. 0, or -errno with err, which says why not. */
+static int process_check(pid_t pid, struct err *err)
+{
+    char text[256], path[PROC_PATH_SIZE];
+    struct stat owner;
+    size_t len;
+    proc_path(path, pid, 0, "");
+    int code = proc_file_read(pid, 0, "syscall", text, sizeof text, &len);
+    if (code == -ESRCH || stat(path, &owner) < 0)
+        return err_set(err, -ESRCH, "there is no process %d on this node, nor a job of that name", (int)pid);
+    if (code != -EACCES && code != -EPERM)
+        return 0;
+    if (owner.st_uid != geteuid())
+        return err_set(err, -EACCES,
+                       "process %d: it belongs to another user (uid %u), so it may not be looked at: ask as that user",
+                       (int)pid, (unsigned)owner.st_uid);
+    return err_set(err, -EACCES,
+                   "process %d: the kernel does not let you look at it (scry doctor says what it allows): Yama's "
+                   "ptrace_scope is above 0, a container forbids it, or the program has more rights than you; an "
+                   "administrator sets sysctl kernel.yama.ptrace_scope=0, or asks",
+                   (int)pid);
+}
+
+static bool has_pid(const pid_t *list, size_t count, pid_t pid)
+{
+    while (count && list[count - 1] != pid)
+        count--;
+    return count > 0;
+}
+
+/* Adds what these processes have started. 0 or -ENOMEM. */
+static int add_children(pid_t **list, size_t *count, size_t *room)
+{
+    _cleanup_(freep) struct proc_stat *stats = NULL;
+    size_t stat_count = 0, stat_room = 0;
+    DIR *dir = opendir("/proc");
+    int code = 0;
+    for (struct dirent *entry; code == 0 && dir && (entry = readdir(dir));) {
+        pid_t pid = (pid_t)strtol(entry->d_name, NULL, 10);
+        if (!GROW(stats, stat_count, stat_room))
+            code = -ENOMEM;
+        else if (pid > 0 && proc_stat_of(pid, 0, &stats[stat_count]) == 0 && stats[stat_count].state != 'Z')
+            stat_count++;
+    }
+    if (dir)
+        closedir(dir);
+    for (size_t at = 0; code == 0 && at < *count; at++)
+        for (size_t i = 0; code == 0 && i < stat_count; i++) {
+            if (stats[i].ppid != (*list)[at] || has_pid(*list, *count, stats[i].pid))
+                continue;
+            if (!GROW(*list, *count, *room))
+                code = -ENOMEM;
+            else
+                (*list)[(*count)++] = stats[i].pid;
+        }
+    return code;
+}
+
+static void put_pids(struct buf *out, const struct why *why, const pid_t *pids, size_t count)
+{
+    if (!why->lock_count)
+        fifos_text(out, pids, count);
+    if (!why->lock_count && !out->len)
+        why_processes_awaited(out, pids, count, NULL);
+    deadlocks_text(out, why->locks, why->lock_count);
+    why_processes_text(out, pids, count, NULL);
+    if (why->note.code) {
+        buf_puts(out, "\nnote: ");
+        text_show(out, why->note.text);
+        buf_putc(out, '\n');
+    }
+}
+
+static int why_pids(const struct options *options)
+{
+    _cleanup_(freep) pid_t *list = NULL;
+    _cleanup_(buf_done) struct buf out = BUF_INIT;
+    struct why why = {0};
+    size_t count = 0, room = 0;
+    int code = 0;
+    for (size_t i = 0; i < options->word_count; i++) {
+        struct err err = {0};
+        pid_t pid = word_pid(options->words[i]);
+        if (!pid)
+            return cli_usage_error(options, "one job, or numbers of processes: %s is none", options->words[i]);
+        if (process_check(pid, &err) == 0 && !has_pid(list, count, pid)) {
+            if (!GROW(list, count, room))
+                err_set(&err, -ENOMEM, "out of memory");
+            else
+                list[count++] = pid;
+        }
+        if (err.code) {
+            cli_log_error(&err);
+            code = err.code;
+        }
+    }
+    if (!count)
+        return EXIT_ERRORS;
+    if (add_children(&list, &count, &room) < 0) {
+        log_error("out of memory");
+        return EXIT_ERRORS;
+    }
+    for (size_t i = 0; i < count && !why.note.code; i++)
+        if (why_processes_use_mpi(list[i]))
+            err_set(&why.note, -ENODATA,
+                    "process %d uses MPI; which rank waits for which is known of jobs of scry run only", (int)list[i]);
+    why.lock_count = deadlocks_find(&why.locks, list, count);
+    if (options_on(options, "json")) {
+        const struct why_row row = {.note = why.note.code ? why.note.text : "",
+                                    .locks = why.locks,
+                                    .lock_count = why.lock_count,
+                                    .processes = list,
+                                    .process_count = count};
+        text_put_json(&out, fields_json(why_fields, &row, NULL));
+    } else {
+        put_pids(&out, &why, list, count);
+        text_wrap(&out, 0, text_columns(STDOUT_FILENO));
+    }
+    int status = out.failed || code < 0 ? EXIT_ERRORS : 0;
+    if (!out.failed)
+        fwrite(out.data, 1, out.len, stdout);
+    else
+        log_error("out of memory");
+    if (why.lock_count)
+        status = EXIT_STUCK;
+    deadlocks_free(why.locks, why.lock_count);
+    return status;
+}
+
 int cmd_why(const struct options *options)
 {
+    if (options->word_count > 1 || word_pid(options->words[0]))
+        return why_pids(options);
     struct why what = {.all = options_on(options, "all"), .settled_ns = options_number(options, "settled") * 1000000};
     return why_job(options->words[0], &what, options_on(options, "json"));
 }
