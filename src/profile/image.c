@@ -10,11 +10,13 @@
 #include <unistd.h>
 
 #include "base/data/cleanup.h"
+#include "base/system/clock.h"
 #include "jobdir/text/text.h"
+#include "probe/perf_ring.h"
 #include "symbols/index/lines.h"
 
 /* A program that makes code while it runs maps again and again; more than this is not kept. */
-enum { MAPPINGS_MOST = 1 << 16, FILES_MOST = 1 << 16 };
+enum { MAPPINGS_MOST = 1 << 16, FILES_MOST = 1 << 16, THREADS_MOST = 1 << 14 };
 
 static const char vdso[] = "[vdso]";
 
@@ -47,6 +49,18 @@ void images_done(struct images *images)
 {
     struct image_process *process, *next_process;
     struct image_file *file, *next_file;
+    struct image_thread *thread, *next_thread;
+    HASH_ITER(hh, images->threads, thread, next_thread)
+    {
+        HASH_DEL(images->threads, thread);
+        free(thread->stack);
+        free(thread);
+    }
+    for (thread = images->gone; thread; thread = next_thread) {
+        next_thread = thread->next;
+        free(thread->stack);
+        free(thread);
+    }
     HASH_ITER(hh, images->processes, process, next_process)
     {
         HASH_DEL(images->processes, process);
@@ -253,9 +267,42 @@ static void apply_mmap(struct images *images, const struct perf_event_header *he
             &(struct image_mapping){record->start, record->start + record->size, record->offset, file});
 }
 
+static void thread_begin(struct images *images, pid_t pid, pid_t tid, uint64_t now_ns)
+{
+    struct image_thread *thread;
+    HASH_FIND_INT(images->threads, &tid, thread);
+    if (thread) { /* the number has come again, or it has executed something */
+        struct image_thread *gone = thread->stack ? malloc(sizeof *gone) : NULL;
+        if (gone) {
+            *gone = *thread;
+            gone->next = images->gone;
+            images->gone = gone;
+        } else {
+            free(thread->stack);
+        }
+        UT_hash_handle hh = thread->hh;
+        *thread = (struct image_thread){.tid = tid, .pid = pid, .looked_ns = now_ns, .hh = hh};
+        return;
+    }
+    thread = HASH_COUNT(images->threads) < THREADS_MOST ? calloc(1, sizeof *thread) : NULL;
+    if (!thread)
+        return; /* nobody looks at it */
+    *thread = (struct image_thread){.tid = tid, .pid = pid, .looked_ns = now_ns};
+    HASH_ADD_INT(images->threads, tid, thread);
+}
+
+static void thread_end(struct images *images, pid_t tid)
+{
+    struct image_thread *thread;
+    HASH_FIND_INT(images->threads, &tid, thread);
+    if (thread)
+        thread->ended = true;
+}
+
 static void apply_name(struct images *images, const struct perf_event_header *header)
 {
     const struct comm_record *record = (const void *)header;
+    struct perf_record_id id;
     bool executed = header->misc & PERF_RECORD_MISC_COMM_EXEC;
     if (header->size <= sizeof *record || (record->pid != record->tid && !executed))
         return; /* a thread's */
@@ -267,6 +314,7 @@ static void apply_name(struct images *images, const struct perf_event_header *he
         process->threads = 1;
         process->number = images->numbered++;
         python_forget(process);
+        thread_begin(images, process->pid, process->pid, perf_record_id(header, &id) ? id.time_ns : clock_now_ns());
     }
     snprintf(process->name, sizeof process->name, "%.*s", (int)(header->size - sizeof *record), record->name);
 }
@@ -278,12 +326,16 @@ static void apply_fork(struct images *images, const struct perf_event_header *he
     struct image_process *process = image_process_of(images, (pid_t)record->pid);
     if (!parent || !process)
         return;
+    thread_begin(images, process->pid, (pid_t)record->tid, record->time);
     if (process == parent) {
         process->threads++;
         return;
     }
+    parent->children++;
+    process->parent = parent->pid;
     process->count = 0;
     process->threads = 1;
+    process->children = 0;
     process->number = images->numbered++; /* the number of a process may come again */
     python_forget(process);
     process->has_python = parent->has_python;
@@ -297,11 +349,15 @@ static void apply_fork(struct images *images, const struct perf_event_header *he
 static void apply_exit(struct images *images, const struct perf_event_header *header)
 {
     const struct task_record *record = (const void *)header;
-    struct image_process *process;
+    struct image_process *process, *parent;
     pid_t pid = (pid_t)record->pid;
+    thread_end(images, (pid_t)record->tid);
     HASH_FIND_INT(images->processes, &pid, process);
     if (!process || --process->threads > 0)
         return;
+    HASH_FIND_INT(images->processes, &process->parent, parent);
+    if (parent && parent->children > 0)
+        parent->children--;
     HASH_DEL(images->processes, process);
     process_free(process);
 }

@@ -5,7 +5,8 @@
  * The kernel's clock of processor time (perf_event_open(2), cpu-clock) interrupts each thread HZ times a second of its own
  * time, copies its registers and the top of its stack into a ring, and lets it go on: no signal, no stop. Children inherit
  * that. What is done with the copies happens here, outside of the job: stacks are unwound by call frame information,
- * functions named by the files' indexes, which scry-symbols makes. PID must not have executed its program yet: of what was
+ * functions named by the files' indexes, which scry-symbols makes. Threads that stand use no processor: a few times a second it is
+ * read what each waits for, and its stack, likewise without a stop. PID must not have executed its program yet: of what was
  * mapped before nothing is known.
  *
  * Writes a line to standard output when all is set up: "ready", or why nothing can be measured. FILE is written each
@@ -30,6 +31,7 @@
 #include "base/system/loop.h"
 #include "base/system/proc_file.h"
 #include "base/system/process.h"
+#include "jobdir/text/text.h"
 #include "probe/perf_ring.h"
 #include "profile/profile.h"
 #include "shm/waits.h"
@@ -46,12 +48,15 @@ enum {
     FRAMES_MOST = 256,
     PYTHON_LOOKS = 5, /* for Python in a process that has a file of that name */
     PRIORITY = 5,     /* nice(2): later than the job */
-    INDEX_MOST = 64   /* files that are asked for at once */
+    INDEX_MOST = 64,  /* files that are asked for at once */
+    LOOKS_MOST = 120, /* at threads that stand, at once, */
+    LOOK_WHOLE = 4,   /* of which one that has moved counts as so many */
+    QUIET_PART = 10   /* of the time that passed: so seldom it is looked at what only stands, and that is written */
 };
 
 enum { REG_BP = 6, REG_SP = 7, REG_PC = 16 };
 
-#define CPU_LEAST 0.5 /* seconds of processor time */
+#define CPU_LEAST 0.5 /* seconds of processor time, or of waiting */
 
 struct record { /* of some ring, in the order of time */
     uint64_t time_ns, order;
@@ -73,6 +78,11 @@ struct sampler {
     bool kernel, ending;
     uint64_t lost, unwound, cut;
     uint64_t start_ns, end_ns, written_ns, samples, written_samples;
+    struct loop_source *ticks;
+    uint64_t moved_ns, tick_ns, round_ns, waited_ns, written_waited_ns,
+        idle_ns; /* round: until each thread was looked at */
+    unsigned round_ticks;
+    struct image_thread *next; /* which is looked at next; NULL: the first */
     struct images images;
     struct profile *profile;
     struct helper_process helper; /* pid 0: none runs */
@@ -217,21 +227,21 @@ static struct python_sampler *python_of(struct image_process *process)
     return process->python;
 }
 
-/* Its memory is read now, so that this is as near to the sample as can be. */
-static void python_take(struct sampler *sampler, const struct sample_head *head, struct record *record)
+/* Where a thread is in it. NULL: nowhere, or there is no memory. The caller frees it. */
+static struct profile_python *python_take(struct sampler *sampler, struct image_process *process, pid_t tid,
+                                          size_t *ret_count)
 {
     struct python_sample_frame frames[FRAMES_MOST];
-    struct image_process *process;
-    pid_t pid = (pid_t)head->pid;
-    HASH_FIND_INT(sampler->images.processes, &pid, process);
-    struct python_sampler *python = process ? python_of(process) : NULL;
-    size_t count = python ? python_sample(python, (pid_t)head->tid, frames, FRAMES_MOST) : 0;
-    record->python = count ? calloc(count, sizeof *record->python) : NULL;
-    for (size_t i = 0; record->python && i < count; i++) {
+    struct python_sampler *python = python_of(process);
+    size_t count = python ? python_sample(python, tid, frames, FRAMES_MOST) : 0;
+    struct profile_python *list = count ? calloc(count, sizeof *list) : NULL;
+    *ret_count = 0;
+    for (size_t i = 0; list && i < count; i++) {
         const struct profile_code *code = profile_code(sampler->profile, frames[i].code);
         if (code)
-            record->python[record->python_count++] = (struct profile_python){code, frames[i].entry};
+            list[(*ret_count)++] = (struct profile_python){code, frames[i].entry};
     }
+    return list;
 }
 
 static void record_free(struct record *record)
@@ -260,8 +270,14 @@ static bool record_keep(struct sampler *sampler, const struct perf_event_header 
         return false;
     *record = (struct record){.time_ns = id.time_ns, .order = sampler->order++};
     memcpy(record->header, header, header->size);
-    if (header->type == PERF_RECORD_SAMPLE)
-        python_take(sampler, (const void *)header, record);
+    if (header->type == PERF_RECORD_SAMPLE) { /* now, so that this is as near to the sample as can be */
+        const struct sample_head *head = (const void *)header;
+        struct image_process *process;
+        pid_t pid = (pid_t)head->pid;
+        HASH_FIND_INT(sampler->images.processes, &pid, process);
+        if (process)
+            record->python = python_take(sampler, process, (pid_t)head->tid, &record->python_count);
+    }
     sampler->records[sampler->record_count++] = record;
     return true;
 }
@@ -312,10 +328,20 @@ static void rings_read(struct sampler *sampler)
         memmove(sampler->records, sampler->records + done, sampler->record_count * sizeof *sampler->records);
 }
 
+static void tick_after(struct sampler *sampler, uint64_t ns)
+{
+    if (ns != sampler->tick_ns)
+        loop_set_timer(sampler->ticks, ns, ns);
+    sampler->tick_ns = ns;
+}
+
 static void on_ring(void *ctx, int fd, uint32_t events)
 {
     (void)fd, (void)events;
-    rings_read(ctx);
+    struct sampler *sampler = ctx;
+    rings_read(sampler);
+    sampler->moved_ns = clock_now_ns();
+    tick_after(sampler, PROFILE_LOOK_NS);
 }
 
 /* One event for each processor, since children inherit only such; it is on a processor that the kernel writes. */
@@ -361,6 +387,168 @@ static int rings_open(struct sampler *sampler, struct err *err)
             return err_set(err, -ENOMEM, "out of memory");
     }
     return sampler->ring_count ? 0 : err_set(err, -ENODEV, "no processor is online");
+}
+
+/* ---- threads that stand ---- */
+
+/* What is a thread's own business: it takes turns between running and waiting, or is the first one of its process; not one of a
+ * pool that stands, nor who waits for what others do, of which it is seen what they do. */
+static bool waiting_counts(const struct image_thread *thread, const struct image_process *process,
+                           enum waiting_for what, bool moved)
+{
+    switch (what) {
+    case WAITING_NOT:
+    case WAITING_CHILD:
+    case WAITING_THREAD:
+        return false;
+    case WAITING_EVENTS:
+    case WAITING_SIGNAL:
+        return !process->children && (moved || thread->tid == process->pid);
+    case WAITING_CONDITION:
+    case WAITING_SLEEP:
+        return moved || thread->tid == process->pid;
+    default:
+        return true;
+    }
+}
+
+/* One that scry has made in the process. */
+static bool is_own_thread(const struct profile_frame *frames, size_t count)
+{
+    static const char own[] = "libscry-";
+    while (count && frames[count - 1].file && module_is_on_the_way(frames[count - 1].file->path) &&
+           strncmp(text_base(frames[count - 1].file->path), own, sizeof own - 1) != 0)
+        count--;
+    return count && frames[count - 1].file &&
+           strncmp(text_base(frames[count - 1].file->path), own, sizeof own - 1) == 0;
+}
+
+/* What it has waited is put into the profile. */
+static void thread_settle(struct sampler *sampler, struct image_thread *thread)
+{
+    if (thread->stack && thread->waited_ns)
+        profile_add_waiting(sampler->profile, thread->stack, thread->what, thread->waited_ns);
+    thread->waited_ns = 0;
+}
+
+static void thread_forget(struct sampler *sampler, struct image_thread *thread)
+{
+    thread_settle(sampler, thread);
+    free(thread->stack);
+    thread->stack = NULL;
+    thread->what = WAITING_NOT;
+}
+
+/* Only its program counter and its stack are known, which is enough for the way out of libraries: it ends at the first frame
+ * that needs more. */
+static void thread_place(struct sampler *sampler, struct image_thread *thread, struct image_process *process,
+                         bool moved)
+{
+    struct profile_frame frames[FRAMES_MOST];
+    struct lines_registers registers = {.known = 1U << REG_SP | 1U << REG_PC};
+    struct reading reading = {.pid = process->pid};
+    bool whole = false;
+    if (!waiting_look(process->pid, thread->tid, &thread->what, &registers.values[REG_SP], &registers.values[REG_PC])) {
+        thread->ended = true;
+        return;
+    }
+    if (thread->what == WAITING_NOT)
+        return;
+    reading.sp = registers.values[REG_SP];
+    size_t count = reading.sp ? unwind(process, &registers, &reading, frames, &whole) : 0, python_count;
+    thread->counts = waiting_counts(thread, process, thread->what, moved) && !(whole && is_own_thread(frames, count));
+    struct profile_python *python = python_take(sampler, process, thread->tid, &python_count);
+    thread->stack = profile_keep(
+        sampler->profile, process,
+        &(struct profile_sample){
+            .frames = frames, .count = count, .whole = whole, .python = python, .python_count = python_count});
+    free(python);
+}
+
+static void thread_waited(struct sampler *sampler, struct image_thread *thread, uint64_t ns)
+{
+    if (!thread->stack)
+        return;
+    if (!thread->counts) {
+        sampler->idle_ns += ns;
+        return;
+    }
+    thread->waited_ns += ns;
+    sampler->waited_ns += ns;
+}
+
+/* Whether it has moved. One that has not been on a processor since the last look stands where it stood. */
+static bool thread_look(struct sampler *sampler, struct image_thread *thread, struct image_process *process)
+{
+    char text[96];
+    unsigned long long ran_ns = 0, turns = 0;
+    uint64_t now = clock_now_ns(), span = now > thread->looked_ns ? now - thread->looked_ns : 0;
+    int code = proc_file_read(process->pid, thread->tid, "schedstat", text, sizeof text, NULL);
+    thread->ended = code == -ESRCH;
+    if (thread->ended)
+        return false;
+    bool timed = code == 0 && sscanf(text, "%llu %*u %llu", &ran_ns, &turns) == 2;
+    bool moved = !timed || !thread->seen || ran_ns != thread->ran_ns || turns != thread->turns;
+    thread->ran_ns = ran_ns;
+    thread->turns = turns;
+    thread->looked_ns = now;
+    if (moved) { /* where it stands now is known for this look; of a longer time it stood where it was seen before */
+        uint64_t rest = thread->seen && span > sampler->round_ns ? span - sampler->round_ns : 0;
+        thread_waited(sampler, thread, rest);
+        thread_forget(sampler, thread);
+        thread_place(sampler, thread, process, thread->seen);
+        thread->seen = true;
+        span -= rest;
+    } else if (thread->stack) {
+        thread->counts = thread->counts && waiting_counts(thread, process, thread->what, false);
+    }
+    thread_waited(sampler, thread, span);
+    return moved;
+}
+
+static void threads_gone(struct sampler *sampler)
+{
+    for (struct image_thread *gone; (gone = sampler->images.gone) != NULL; free(gone)) {
+        sampler->images.gone = gone->next;
+        thread_forget(sampler, gone);
+    }
+}
+
+/* Some of them: the next ones the next time. Whether one has moved. */
+static bool threads_look(struct sampler *sampler)
+{
+    struct image_thread *thread = sampler->next ? sampler->next : sampler->images.threads, *next;
+    bool moved = false;
+    threads_gone(sampler);
+    sampler->round_ticks++;
+    for (unsigned looks = 0; thread && looks < LOOKS_MOST; thread = next) {
+        struct image_process *process;
+        next = thread->hh.next;
+        HASH_FIND_INT(sampler->images.processes, &thread->pid, process);
+        if (!thread->ended && process && process->count) { /* else nothing is known of its memory yet */
+            bool its = thread_look(sampler, thread, process);
+            looks += its ? LOOK_WHOLE : 1;
+            moved |= its;
+        }
+        if (thread->ended || !process) {
+            thread_forget(sampler, thread);
+            HASH_DEL(sampler->images.threads, thread);
+            free(thread);
+        }
+    }
+    sampler->next = thread;
+    if (!thread) {
+        sampler->round_ns = sampler->round_ticks * PROFILE_LOOK_NS;
+        sampler->round_ticks = 0;
+    }
+    return moved || thread;
+}
+
+static void threads_settle_all(struct sampler *sampler)
+{
+    threads_gone(sampler);
+    for (struct image_thread *thread = sampler->images.threads; thread; thread = thread->hh.next)
+        thread_settle(sampler, thread);
 }
 
 /* ---- names ---- */
@@ -476,14 +664,15 @@ static double cpu_seconds(const struct sampler *sampler)
 /* Nothing where nothing was seen that is worth a file. */
 static void write_profile(struct sampler *sampler)
 {
-    double cpu = cpu_seconds(sampler);
-    if (!sampler->samples && cpu < CPU_LEAST)
+    double cpu = cpu_seconds(sampler), waited = (double)sampler->waited_ns / NS_PER_SECOND;
+    if (!sampler->samples && cpu < CPU_LEAST && waited < CPU_LEAST)
         return;
     json_t *object =
-        json_pack("{s:i, s:i, s:b, s:I, s:I, s:I, s:f, s:f, s:f}", "version", 1, "hz", (int)sampler->hz, "kernel",
-                  sampler->kernel, "lost", (json_int_t)sampler->lost, "whole", (json_int_t)sampler->unwound, "cut",
-                  (json_int_t)sampler->cut, "seconds", (double)(clock_now_ns() - sampler->start_ns) / NS_PER_SECOND,
-                  "cpu_seconds", cpu, "cost_seconds", cost_seconds());
+        json_pack("{s:i, s:i, s:b, s:I, s:I, s:I, s:f, s:f, s:f, s:f, s:f}", "version", 1, "hz", (int)sampler->hz,
+                  "kernel", sampler->kernel, "lost", (json_int_t)sampler->lost, "whole", (json_int_t)sampler->unwound,
+                  "cut", (json_int_t)sampler->cut, "seconds",
+                  (double)(clock_now_ns() - sampler->start_ns) / NS_PER_SECOND, "cpu_seconds", cpu, "cost_seconds",
+                  cost_seconds(), "waiting_seconds", waited, "idle_seconds", (double)sampler->idle_ns / NS_PER_SECOND);
     if (object)
         profile_put(sampler->profile, object);
     char *text = object ? json_dumps(object, JSON_COMPACT | JSON_REAL_PRECISION(6)) : NULL;
@@ -493,15 +682,27 @@ static void write_profile(struct sampler *sampler)
     json_decref(object);
     sampler->written_ns = clock_now_ns();
     sampler->written_samples = sampler->samples;
+    sampler->written_waited_ns = sampler->waited_ns;
 }
 
+/* While nothing moves it is looked less and less often. */
 static void on_tick(void *ctx)
 {
     struct sampler *sampler = ctx;
+    const uint64_t order = sampler->order, now = clock_now_ns(), passed = now - sampler->written_ns;
     rings_read(sampler);
+    bool quiet = !threads_look(sampler) && sampler->order == order;
     functions_ask(sampler);
-    if (sampler->samples != sampler->written_samples && clock_now_ns() - sampler->written_ns > PROFILE_WRITE_NS)
+    if (passed > PROFILE_WRITE_NS &&
+        (sampler->samples != sampler->written_samples ||
+         (sampler->waited_ns != sampler->written_waited_ns && passed > (now - sampler->start_ns) / QUIET_PART))) {
+        threads_settle_all(sampler);
+        profile_fold(sampler->profile, false);
         write_profile(sampler);
+    }
+    sampler->moved_ns = quiet ? sampler->moved_ns : now;
+    uint64_t ns = (now - sampler->moved_ns) / QUIET_PART;
+    tick_after(sampler, ns < PROFILE_LOOK_NS ? PROFILE_LOOK_NS : ns < PROFILE_LOOK_MOST_NS ? ns : PROFILE_LOOK_MOST_NS);
 }
 
 static void on_input(void *ctx, int fd, uint32_t events)
@@ -521,12 +722,13 @@ static int run(struct sampler *sampler, struct err *err)
         return err_errno(err, code, "cannot start");
     sampler->profile = profile_new();
     if (!sampler->profile || !loop_add_fd(sampler->loop, STDIN_FILENO, EPOLLIN, on_input, sampler) ||
-        !loop_add_timer(sampler->loop, PROFILE_TICK_NS, PROFILE_TICK_NS, on_tick, sampler))
+        !(sampler->ticks = loop_add_timer(sampler->loop, PROFILE_LOOK_NS, PROFILE_LOOK_NS, on_tick, sampler)))
         return err_set(err, -ENOMEM, "out of memory");
+    sampler->tick_ns = sampler->round_ns = PROFILE_LOOK_NS;
     code = rings_open(sampler, err);
     if (code < 0)
         return code;
-    sampler->start_ns = sampler->written_ns = clock_now_ns();
+    sampler->start_ns = sampler->written_ns = sampler->moved_ns = clock_now_ns();
     puts("ready");
     fclose(stdout);
     loop_run(sampler->loop);
@@ -534,6 +736,7 @@ static int run(struct sampler *sampler, struct err *err)
         ioctl(sampler->rings[i].fd, PERF_EVENT_IOC_DISABLE, 0);
     sampler->ending = true;
     rings_read(sampler);
+    threads_settle_all(sampler);
     const uint64_t until = clock_now_ns() + PROFILE_NAMES_NS;
     functions_ask(sampler);
     for (uint64_t now; sampler->helper.pid && (now = clock_now_ns()) < until;)

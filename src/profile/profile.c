@@ -5,6 +5,8 @@
 #include <string.h>
 
 #include "base/data/cleanup.h"
+#include "base/system/clock.h"
+#include "jobdir/mpi/thread_wait.h"
 #include "jobdir/text/text.h"
 #include "symbols/index/names.h"
 
@@ -17,10 +19,12 @@ struct profile_code {
     UT_hash_handle hh;
 };
 
-struct stack { /* that waits */
-    struct stack *next;
+struct profile_stack { /* that waits */
+    struct profile_stack *next;
     uint32_t process;
     bool whole, in_kernel;
+    enum waiting_for what; /* WAITING_NOT: a sample of processor time */
+    uint64_t waited_ns;
     size_t count, python_count;
     struct profile_python *python; /* behind the frames */
     struct profile_frame frames[];
@@ -52,6 +56,15 @@ struct node {
     UT_hash_handle hh;
 };
 
+struct wait { /* of threads in a node */
+    struct wait_key {
+        uint32_t node;
+        enum waiting_for what;
+    } key;
+    uint64_t ns;
+    UT_hash_handle hh;
+};
+
 struct sampled { /* a process of which there is a sample */
     uint32_t number, at;
     pid_t pid;
@@ -61,10 +74,11 @@ struct sampled { /* a process of which there is a sample */
 };
 
 struct profile {
-    struct stack *first, **last;
+    struct profile_stack *first, **last;
     size_t waiting;
     struct function *functions;
     struct node *nodes;
+    struct wait *waits;
     struct sampled *processes;
     struct profile_code *codes;
     uint64_t samples, left_out;
@@ -92,12 +106,13 @@ void profile_free(struct profile *profile)
 {
     if (!profile)
         return;
-    for (struct stack *stack = profile->first, *next; stack; stack = next) {
+    for (struct profile_stack *stack = profile->first, *next; stack; stack = next) {
         next = stack->next;
         free(stack);
     }
     FREE_ALL(function, profile->functions);
     FREE_ALL(node, profile->nodes);
+    FREE_ALL(wait, profile->waits);
     FREE_ALL(sampled, profile->processes);
     for (struct profile_code *code = profile->codes; code; code = code->hh.next) {
         free(code->key);
@@ -147,32 +162,71 @@ const struct profile_code *profile_code(struct profile *profile, const struct py
     return code;
 }
 
-void profile_add(struct profile *profile, const struct image_process *process, const struct profile_sample *sample)
+static struct profile_stack *stack_new(uint32_t process, const struct profile_sample *sample)
 {
-    struct sampled *sampled = sampled_of(profile, process);
     size_t frames = sample->count * sizeof *sample->frames, python = sample->python_count * sizeof *sample->python;
-    struct stack *stack = sampled ? malloc(sizeof *stack + frames + python) : NULL;
-    if (!stack) {
-        profile->left_out++;
-        return;
-    }
-    *stack = (struct stack){.process = sampled->at,
-                            .whole = sample->whole,
-                            .in_kernel = sample->in_kernel,
-                            .count = sample->count,
-                            .python_count = sample->python_count,
-                            .python = (struct profile_python *)(void *)((char *)stack->frames + frames)};
+    struct profile_stack *stack = malloc(sizeof *stack + frames + python);
+    if (!stack)
+        return NULL;
+    *stack = (struct profile_stack){.process = process,
+                                    .whole = sample->whole,
+                                    .in_kernel = sample->in_kernel,
+                                    .count = sample->count,
+                                    .python_count = sample->python_count,
+                                    .python = (struct profile_python *)(void *)((char *)stack->frames + frames)};
     if (frames)
         memcpy(stack->frames, sample->frames, frames);
     if (python)
         memcpy(stack->python, sample->python, python);
+    return stack;
+}
+
+/* NULL: there was no memory for it. */
+static void stack_add(struct profile *profile, struct profile_stack *stack)
+{
+    if (!stack) {
+        profile->left_out++;
+        return;
+    }
     *profile->last = stack;
     profile->last = &stack->next;
     profile->waiting++;
-    sampled->samples++;
-    profile->samples++;
     if (profile->waiting > WAITING_MOST)
         profile_fold(profile, true);
+}
+
+void profile_add(struct profile *profile, const struct image_process *process, const struct profile_sample *sample)
+{
+    struct sampled *sampled = sampled_of(profile, process);
+    struct profile_stack *stack = sampled ? stack_new(sampled->at, sample) : NULL;
+    if (stack) {
+        sampled->samples++;
+        profile->samples++;
+    }
+    stack_add(profile, stack);
+}
+
+struct profile_stack *profile_keep(struct profile *profile, const struct image_process *process,
+                                   const struct profile_sample *sample)
+{
+    struct sampled *sampled = sampled_of(profile, process);
+    return sampled ? stack_new(sampled->at, sample) : NULL;
+}
+
+void profile_add_waiting(struct profile *profile, const struct profile_stack *stack, enum waiting_for what,
+                         uint64_t waited_ns)
+{
+    const struct profile_sample sample = {.frames = stack->frames,
+                                          .count = stack->count,
+                                          .whole = stack->whole,
+                                          .python = stack->python,
+                                          .python_count = stack->python_count};
+    struct profile_stack *copy = stack_new(stack->process, &sample);
+    if (copy) {
+        copy->what = what;
+        copy->waited_ns = waited_ns;
+    }
+    stack_add(profile, copy);
 }
 
 static bool begins_with_any(const char *text, const char *const *starts)
@@ -249,7 +303,7 @@ static void branch_grow(struct branch *branch, const struct function *function)
 }
 
 /* The functions of one call of the interpreter, from *at inwards. */
-static void grow_python(struct branch *branch, const struct stack *stack, size_t *at)
+static void grow_python(struct branch *branch, const struct profile_stack *stack, size_t *at)
 {
     struct function_key key;
     memset(&key, 0, sizeof key);
@@ -261,7 +315,7 @@ static void grow_python(struct branch *branch, const struct stack *stack, size_t
 }
 
 /* How many calls of the interpreter there are: as Python says, and as the native frames do. */
-static size_t count_entries(const struct stack *stack)
+static size_t count_entries(const struct profile_stack *stack)
 {
     size_t count = 0;
     for (size_t i = 0; i < stack->python_count; i++)
@@ -269,7 +323,7 @@ static size_t count_entries(const struct stack *stack)
     return count;
 }
 
-static size_t count_interpreters(struct profile *profile, const struct stack *stack, size_t *ret_outermost)
+static size_t count_interpreters(struct profile *profile, const struct profile_stack *stack, size_t *ret_outermost)
 {
     size_t count = 0;
     for (size_t i = 0; i < stack->count; i++) {
@@ -284,7 +338,7 @@ static size_t count_interpreters(struct profile *profile, const struct stack *st
 
 /* Both were not read at the same moment. What lies outside moves least, so calls of the interpreter are counted from there;
  * where the native frames end before the outermost, from inside. */
-static void grow_both(struct branch *branch, const struct stack *stack)
+static void grow_both(struct branch *branch, const struct profile_stack *stack, size_t from)
 {
     size_t outermost = stack->count, at = stack->python_count, entries = count_entries(stack);
     size_t interpreters = count_interpreters(branch->profile, stack, &outermost);
@@ -296,7 +350,7 @@ static void grow_both(struct branch *branch, const struct stack *stack)
     }
     for (size_t i = interpreters; !stack->whole && i < entries; i++)
         grow_python(branch, stack, &at);
-    for (size_t i = stack->count; i-- > 0;) {
+    for (size_t i = stack->count; i-- > from;) {
         const struct function *function = frame_function(branch->profile, &stack->frames[i]);
         if (function && function->interprets)
             grow_python(branch, stack, &at);
@@ -305,28 +359,70 @@ static void grow_both(struct branch *branch, const struct stack *stack)
     }
 }
 
-static void stack_fold(struct profile *profile, const struct stack *stack)
+/* What a thread waits in are libraries; who has called them is of interest. *inout_what: MPI is known by its functions. Returns
+ * the innermost frame of those that count. */
+static size_t waiting_from(struct profile *profile, const struct profile_stack *stack, enum waiting_for *inout_what)
 {
+    static const char *const mpi[] = {"MPI_", "PMPI_", "mpi_", "pmpi_", NULL};
+    struct index_function found;
+    size_t from = 0;
+    for (size_t i = 0; i < stack->count; i++) {
+        const struct profile_frame *frame = &stack->frames[i];
+        if (frame->file && frame->file->index && index_find(frame->file->index, frame->address, &found) &&
+            begins_with_any(found.name, mpi)) {
+            *inout_what = WAITING_MPI;
+            from = i + 1;
+        }
+    }
+    while (
+        from < stack->count && stack->frames[from].file &&
+        (module_is_on_the_way(stack->frames[from].file->path) || thread_file_is_of_mpi(stack->frames[from].file->path)))
+        from++;
+    return from < stack->count || stack->python_count ? from : 0;
+}
+
+static void node_wait(struct profile *profile, const struct node *node, enum waiting_for what, uint64_t ns)
+{
+    struct wait *wait;
+    struct wait_key key;
+    memset(&key, 0, sizeof key);
+    key.node = node->number;
+    key.what = what;
+    HASH_FIND(hh, profile->waits, &key, sizeof key, wait);
+    if (!wait && (wait = calloc(1, sizeof *wait))) {
+        memcpy(&wait->key, &key, sizeof key);
+        HASH_ADD(hh, profile->waits, key, sizeof wait->key, wait);
+    }
+    if (wait)
+        wait->ns += ns;
+}
+
+static void stack_fold(struct profile *profile, const struct profile_stack *stack)
+{
+    enum waiting_for what = stack->what;
+    size_t from = what ? waiting_from(profile, stack, &what) : 0;
     struct branch branch = {.profile = profile, .parent = -1 - (int64_t)stack->process};
     struct function_key key;
     memset(&key, 0, sizeof key);
     key.start = UINT64_MAX;
     if (stack->python_count)
-        grow_both(&branch, stack);
-    for (size_t i = stack->python_count ? 0 : stack->count; i-- > 0;)
+        grow_both(&branch, stack, from);
+    for (size_t i = stack->python_count ? 0 : stack->count; i-- > from;)
         branch_grow(&branch, frame_function(profile, &stack->frames[i]));
     if (!branch.node && !stack->in_kernel)
         branch_grow(&branch, function_of(profile, &key));
     key.kernel = true;
     if (stack->in_kernel)
         branch_grow(&branch, function_of(profile, &key));
-    if (branch.node)
+    if (branch.node && what)
+        node_wait(profile, branch.node, what, stack->waited_ns);
+    else if (branch.node)
         branch.node->samples++;
     else
         profile->left_out++;
 }
 
-static bool is_known(const struct stack *stack)
+static bool is_known(const struct profile_stack *stack)
 {
     for (size_t i = 0; i < stack->count; i++)
         if (stack->frames[i].file && stack->frames[i].file->state != FILE_DONE)
@@ -336,9 +432,9 @@ static bool is_known(const struct stack *stack)
 
 void profile_fold(struct profile *profile, bool all)
 {
-    struct stack **at = &profile->first;
+    struct profile_stack **at = &profile->first;
     while (*at) {
-        struct stack *stack = *at;
+        struct profile_stack *stack = *at;
         if (!all && !is_known(stack)) {
             at = &stack->next;
             continue;
@@ -372,7 +468,7 @@ static json_t *function_json(const struct function *function)
 
 void profile_put(const struct profile *profile, json_t *object)
 {
-    json_t *functions = json_array(), *processes = json_array(), *nodes = json_array();
+    json_t *functions = json_array(), *processes = json_array(), *nodes = json_array(), *waits = json_array();
     for (const struct function *function = profile->functions; function; function = function->hh.next)
         json_array_append_new(functions, function_json(function));
     for (const struct sampled *process = profile->processes; process; process = process->hh.next)
@@ -381,10 +477,14 @@ void profile_put(const struct profile *profile, json_t *object)
     for (const struct node *node = profile->nodes; node; node = node->hh.next)
         json_array_append_new(nodes, json_pack("[I, i, I]", (json_int_t)node->key.parent, (int)node->key.function,
                                                (json_int_t)node->samples));
+    for (const struct wait *wait = profile->waits; wait; wait = wait->hh.next)
+        json_array_append_new(waits, json_pack("[i, s, f]", (int)wait->key.node, waiting_word(wait->key.what),
+                                               (double)wait->ns / NS_PER_SECOND));
     json_object_set_new(object, "samples", json_integer((json_int_t)profile->samples));
     if (profile->left_out)
         json_object_set_new(object, "left_out", json_integer((json_int_t)profile->left_out));
     json_object_set_new(object, "functions", functions);
     json_object_set_new(object, "processes", processes);
     json_object_set_new(object, "nodes", nodes);
+    json_object_set_new(object, "waits", waits);
 }

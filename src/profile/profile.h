@@ -10,6 +10,7 @@
 #include <sys/types.h>
 #include <uthash.h>
 
+#include "jobdir/mpi/waiting.h"
 #include "symbols/index/index.h"
 #include "symbols/python/python.h"
 
@@ -45,9 +46,9 @@ struct image_mapping {
 };
 
 struct image_process {
-    pid_t pid;
+    pid_t pid, parent;
     uint32_t number; /* of what it executes now, for the profile */
-    int threads;
+    int threads, children;
     bool has_python;               /* a file of that name is mapped */
     unsigned looks;                /* for it */
     struct python_sampler *python; /* NULL: not found */
@@ -57,8 +58,25 @@ struct image_process {
     UT_hash_handle hh;
 };
 
+/* What is known of a thread that is looked at now and then. */
+struct profile_stack;
+struct image_thread {
+    pid_t tid, pid;
+    bool ended;             /* whoever looks at it frees it */
+    bool seen;              /* it was looked at */
+    bool counts;            /* what it waits for */
+    uint64_t looked_ns;     /* at last; before that, when it began */
+    uint64_t ran_ns, turns; /* as they were then: how long, and how often, it was on a processor */
+    enum waiting_for what;
+    struct profile_stack *stack; /* where; NULL: it does not wait */
+    uint64_t waited_ns;          /* there, and not yet in the profile */
+    struct image_thread *next;   /* of those gone */
+    UT_hash_handle hh;
+};
+
 struct images {
     struct image_process *processes;
+    struct image_thread *threads, *gone; /* gone: with a stack; whose number another one has */
     struct image_file *files;
     uint32_t numbered;
     bool failed; /* no memory: something is missing */
@@ -92,6 +110,8 @@ bool image_address(const struct image_process *process, const struct image_mappi
  *   processes   [pid, name, samples] each
  *   nodes       [parent, function, samples] each, callers before their callees. samples: of the function itself. parent: the
  *               number of a node; -1 - N: none, in process N
+ *   waits       [node, what, seconds] each: how long threads waited in that function, or in a library that it called for that
+ *               (jobdir/mpi/waiting.h has the words of what)
  */
 
 struct profile;
@@ -121,14 +141,18 @@ struct profile_sample {
     size_t python_count;
 };
 
-/* Copies. */
+/* Copies. profile_keep's is of a thread that waits; the caller frees it. NULL: no memory. */
+struct profile_stack *profile_keep(struct profile *profile, const struct image_process *process,
+                                   const struct profile_sample *sample);
+void profile_add_waiting(struct profile *profile, const struct profile_stack *stack, enum waiting_for what,
+                         uint64_t waited_ns);
 void profile_add(struct profile *profile, const struct image_process *process, const struct profile_sample *sample);
 
 /* Puts waiting stacks into the tree: those of whose files all are FILE_DONE. all: the others, too, as far as their functions
  * are known. */
 void profile_fold(struct profile *profile, bool all);
 
-/* Adds "samples", "functions", "processes", "nodes", and "left_out" where there was no memory for a sample. */
+/* Adds "samples", "functions", "processes", "nodes", "waits", and "left_out" where there was no memory for a sample. */
 void profile_put(const struct profile *profile, json_t *object);
 
 #endif

@@ -247,6 +247,39 @@ static void stacks_wait_for_functions(void **state)
     assert_tree(fixture, "/bin/solver > /lib/later.so: 1\n");
 }
 
+/* Who called the C library is of interest; without anybody, the library. */
+static void waiting_is_the_callers(void **state)
+{
+    struct fixture *fixture = *state;
+    static char libc[] = "/lib/libc.so.6";
+    struct image_file library = {.path = libc, .state = FILE_DONE};
+    const struct profile_frame frames[] = {{&library, 5}, {&library, 7}, {&fixture->program, 9}};
+    for (size_t count = 2; count <= 3; count++) {
+        struct profile_stack *stack = profile_keep(fixture->profile, &fixture->process,
+                                                   &(struct profile_sample){.frames = frames, .count = count});
+        profile_add_waiting(fixture->profile, stack, WAITING_PIPE, 2000000000);
+        profile_add_waiting(fixture->profile, stack, WAITING_PIPE, 500000000);
+        free(stack);
+    }
+    profile_fold(fixture->profile, false);
+    assert_tree(fixture, ""); /* no processor time */
+    json_t *json = json_object();
+    profile_put(fixture->profile, json);
+    const json_t *waits = json_object_get(json, "waits");
+    assert_int_equal(json_array_size(waits), 2);
+    for (size_t i = 0; i < 2; i++) {
+        const json_t *wait = json_array_get(waits, i);
+        const json_t *node =
+            json_array_get(json_object_get(json, "nodes"), (size_t)json_integer_value(json_array_get(wait, 0)));
+        const json_t *function =
+            json_array_get(json_object_get(json, "functions"), (size_t)json_integer_value(json_array_get(node, 1)));
+        assert_string_equal(json_string_value(json_array_get(function, 1)), i ? "/bin/solver" : libc);
+        assert_string_equal(json_string_value(json_array_get(wait, 1)), "pipe");
+        assert_true(json_real_value(json_array_get(wait, 2)) > 2.49);
+    }
+    json_decref(json);
+}
+
 /* Which functions interpret Python is known by their names: of this test's own file, as scry-symbols knows it. */
 static void python_stands_in_its_place(void **state)
 {
@@ -273,6 +306,7 @@ int main(void)
         cmocka_unit_test(damaged_records_do_no_harm),
         cmocka_unit_test_setup_teardown(samples_of_a_path_are_one_node, make, unmake),
         cmocka_unit_test_setup_teardown(stacks_wait_for_functions, make, unmake),
+        cmocka_unit_test_setup_teardown(waiting_is_the_callers, make, unmake),
         cmocka_unit_test_setup_teardown(python_stands_in_its_place, make, unmake),
     };
     return cmocka_run_group_tests_name("profile", tests, NULL, NULL);

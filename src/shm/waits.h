@@ -207,13 +207,14 @@
 #define LOGS_SOON_MS 50                         /* looks after something was written */
 #define LOGS_SELDOM_MS 1000                     /* then it takes twice as long again and again, until that */
 #define LOGS_REST_MS 1000                       /* between looks at what is held back, and for files with wild names */
-#define PROFILE_TICK_NS (500 * WAITS_NS_PER_MS) /* scry-profile: between two looks where nothing wakes it, */
-#define PROFILE_ORDER_NS (2 * WAITS_NS_PER_MS)  /* until a record is whole in its ring, */
-#define PROFILE_WRITE_NS (10 * WAITS_NS_PER_SECOND) /* between two files, */
-#define PROFILE_NAMES_NS (2 * WAITS_NS_PER_SECOND)  /* and at the end for functions of files that are new to scry */
-#define PROFILE_START_MS 1000                       /* for scry-profile to begin, */
-#define PROFILE_END_MS 3000                         /* for scry-profile to end */
-#define LOGS_END_MS 400                             /* for the last lines, when the job has ended */
+#define PROFILE_LOOK_NS (200 * WAITS_NS_PER_MS) /* scry-profile: between two looks at threads that stand, */
+#define PROFILE_LOOK_MOST_NS (2 * WAITS_NS_PER_SECOND) /* where all of them do, */
+#define PROFILE_ORDER_NS (2 * WAITS_NS_PER_MS)         /* until a record is whole in its ring, */
+#define PROFILE_WRITE_NS (10 * WAITS_NS_PER_SECOND)    /* between two files, */
+#define PROFILE_NAMES_NS (2 * WAITS_NS_PER_SECOND)     /* and at the end for functions of files that are new to scry */
+#define PROFILE_START_MS 1000                          /* for scry-profile to begin, */
+#define PROFILE_END_MS 3000                            /* for scry-profile to end */
+#define LOGS_END_MS 400                                /* for the last lines, when the job has ended */
 #define LOGS_TEE_MS 200 /* for tee(1), which writes them when the script that sent it its output has ended */
 #define KEEP_TIMES_MS 50     /* job/output: so often it is noted when something was written; */
 #define RELAY_COPY_MS 2000   /* the job waits so long, once, for what keeps a copy of its output, */

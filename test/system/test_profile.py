@@ -91,6 +91,19 @@ class Profile(JobCase):
         self.profile(target("profiled"), "short", SECONDS, hz="20")
         self.assertRegex(self.scry("report", "@last").stdout, r"of .* they have seen .* shorter than 50 ms are not sampled")
 
+    def test_waiting(self):
+        """What stands is known by where it stands, and what for; who waits for a thread or a child, or stands in a pool, does not count."""
+        for build in "profiled", "profiled_pointers":
+            with self.subTest(build=build):
+                profile = self.profile(target(build), "waits", "0.8")
+                waits = {name: {wait["for"]: wait["seconds"] for wait in row["waits"]} for name, row in self.functions.items()}
+                for name, kind, seconds in ("naps", "sleep", 0.8 + 0.8), ("loads", "pipe", 0.8), ("locks", "lock", 0.8):
+                    self.assertAlmostEqual(waits[name].get(kind, 0), seconds, delta=0.45, msg=waits)
+                self.assertNotIn("stands", waits)
+                self.assertAlmostEqual(profile["waiting_seconds"], sum(row["waiting_seconds"] for row in profile["functions"]), delta=0.01)
+                self.assertRegex(self.summary, r"waited +\d+ %: \d+ % sleep in naps \(profiled.c:\d+\), ")
+                self.assertRegex(self.scry("report", "@last").stdout, r"(?m)^  threads waited \d+ %: .* in loads \(profiled.c")
+
     def test_python(self):
         program = self.program("""
             import functools, time

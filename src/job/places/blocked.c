@@ -30,77 +30,9 @@
 #include "jobdir/layers/starter.h"
 #include "jobdir/text/text.h"
 #include "jobdir/mpi/thread_wait.h"
+#include "jobdir/mpi/waiting.h"
 
 enum { THREADS_MOST = 65536, POLLED_LOOKED = 6 };
-
-enum about { /* the meaning of the arguments */
-             ABOUT_NOTHING,
-             ABOUT_FD,
-             ABOUT_PATH, /* of openat */
-             ABOUT_FUTEX,
-             ABOUT_POLL,
-             ABOUT_SELECT,
-             ABOUT_SEMAPHORE, /* of System V */
-             ABOUT_EPOLL,
-             ABOUT_CHILD,  /* of wait4 */
-             ABOUT_CHILD2, /* of waitid: kind, then number */
-             ABOUT_LOCK,   /* of fcntl: only F_SETLKW blocks */
-             ABOUT_SIGNAL, /* of dash and timeout(1), which wait so for their children */
-};
-
-static const struct call {
-    long number;
-    const char *name, *text;
-    enum about about;
-} calls[] = {
-    {SYS_read, "read", "reads from", ABOUT_FD},
-    {SYS_pread64, "pread64", "reads from", ABOUT_FD},
-    {SYS_readv, "readv", "reads from", ABOUT_FD},
-    {SYS_preadv, "preadv", "reads from", ABOUT_FD},
-    {SYS_write, "write", "writes to", ABOUT_FD},
-    {SYS_pwrite64, "pwrite64", "writes to", ABOUT_FD},
-    {SYS_writev, "writev", "writes to", ABOUT_FD},
-    {SYS_pwritev, "pwritev", "writes to", ABOUT_FD},
-    {SYS_fsync, "fsync", "waits until the disk has", ABOUT_FD},
-    {SYS_fdatasync, "fdatasync", "waits until the disk has", ABOUT_FD},
-    {SYS_ftruncate, "ftruncate", "cuts", ABOUT_FD},
-    {SYS_fallocate, "fallocate", "makes room for", ABOUT_FD},
-    {SYS_flock, "flock", "waits for the lock (flock) of", ABOUT_FD},
-    {SYS_fcntl, "fcntl", "waits for a lock (fcntl) in", ABOUT_LOCK},
-    {SYS_ioctl, "ioctl", "waits in ioctl of", ABOUT_FD},
-    {SYS_recvfrom, "recvfrom", "receives from", ABOUT_FD},
-    {SYS_recvmsg, "recvmsg", "receives from", ABOUT_FD},
-    {SYS_sendto, "sendto", "sends to", ABOUT_FD},
-    {SYS_sendmsg, "sendmsg", "sends to", ABOUT_FD},
-    {SYS_accept, "accept", "waits for a client at", ABOUT_FD},
-    {SYS_accept4, "accept4", "waits for a client at", ABOUT_FD},
-    {SYS_connect, "connect", "connects", ABOUT_FD},
-    {SYS_openat, "openat", "opens", ABOUT_PATH},
-    {SYS_close, "close", "closes", ABOUT_FD},
-    {SYS_futex, "futex", "waits", ABOUT_FUTEX},
-    {SYS_wait4, "wait4", "waits for the end of", ABOUT_CHILD},
-    {SYS_waitid, "waitid", "waits for the end of", ABOUT_CHILD2},
-#ifdef SYS_poll
-    {SYS_poll, "poll", "polls", ABOUT_POLL},
-    {SYS_select, "select", "waits in select", ABOUT_SELECT},
-    {SYS_epoll_wait, "epoll_wait", "waits for events of", ABOUT_EPOLL},
-    {SYS_pause, "pause", "waits for a signal", ABOUT_NOTHING},
-#endif
-    {SYS_ppoll, "ppoll", "polls", ABOUT_POLL},
-    {SYS_pselect6, "pselect6", "waits in select", ABOUT_SELECT},
-    {SYS_epoll_pwait, "epoll_pwait", "waits for events of", ABOUT_EPOLL},
-    {SYS_nanosleep, "nanosleep", "sleeps", ABOUT_NOTHING},
-    {SYS_clock_nanosleep, "clock_nanosleep", "sleeps", ABOUT_NOTHING},
-    {SYS_rt_sigsuspend, "rt_sigsuspend", "waits for a signal", ABOUT_SIGNAL},
-    {SYS_rt_sigtimedwait, "rt_sigtimedwait", "waits for a signal", ABOUT_NOTHING},
-    {SYS_msgrcv, "msgrcv", "receives from a System V message queue", ABOUT_NOTHING},
-    {SYS_msgsnd, "msgsnd", "sends to a System V message queue", ABOUT_NOTHING},
-    {SYS_semtimedop, "semtimedop", "waits for a System V semaphore", ABOUT_SEMAPHORE},
-    {SYS_semop, "semop", "waits for a System V semaphore", ABOUT_SEMAPHORE},
-    {SYS_mq_timedsend, "mq_timedsend", "sends to the message queue", ABOUT_FD},
-    {SYS_mq_timedreceive, "mq_timedreceive", "receives from the message queue", ABOUT_FD},
-    {SYS_io_getevents, "io_getevents", "waits for asynchronous I/O", ABOUT_NOTHING},
-};
 
 static const char waits_for_another[] = "waits for a semaphore", waits_for_shared[] = "waits for a lock or a semaphore";
 
@@ -869,14 +801,6 @@ static void put_children(struct buf *out, struct blocked *thread, pid_t pid, int
 
 /* ---- a thread ---- */
 
-static const struct call *call_of(long number)
-{
-    for (size_t i = 0; i < sizeof calls / sizeof *calls; i++)
-        if (calls[i].number == number)
-            return &calls[i];
-    return NULL;
-}
-
 /* A shell, or timeout(1). */
 static bool waits_for_children(pid_t pid)
 {
@@ -895,7 +819,7 @@ static void forget_others(struct blocked *thread)
     thread->fifo = NULL;
 }
 
-static void put_call(struct blocked *thread, pid_t pid, const struct call *call, const uint64_t *args,
+static void put_call(struct blocked *thread, pid_t pid, const struct blocking_call *call, const uint64_t *args,
                      const char *syscall)
 {
     struct buf *out = &thread->text;
@@ -974,7 +898,7 @@ static void put_blocked(struct blocked *thread, pid_t pid)
     ssize_t got = read_file(path, text, sizeof text);
     int count = sscanf(text, "%ld %llx %llx %llx %llx %llx %llx", &number, &args[0], &args[1], &args[2], &args[3],
                        &args[4], &args[5]);
-    const struct call *call = count == 7 ? call_of(number) : NULL;
+    const struct blocking_call *call = count == 7 ? blocking_call_of(number) : NULL;
     if (call) {
         uint64_t values[6];
         for (size_t i = 0; i < 6; i++)

@@ -5,6 +5,7 @@
 #include "base/system/clock.h"
 #include "job/places/sandboxed_child.h"
 #include "jobdir/layers/starter.h"
+#include "jobdir/mpi/waiting.h"
 #include "jobdir/text/text.h"
 #include "shm/waits.h"
 #include "symbols/index/lines.h"
@@ -301,13 +302,10 @@ static bool starts_with_any(const char *text, const char *const *starts, size_t 
     return false;
 }
 
-/* Libraries on the way to system calls that block, our own, and shells, whose functions are not those of the script. */
+/* And shells, whose functions are not those of the script. */
 static bool is_on_the_way(const char *module)
 {
-    static const char *const names[] = {"libc.so",      "libc-2",    "libpthread", "ld-linux", "ld-2",
-                                        "libstdc++.so", "libc++.so", "libgcc_s",   "libscry-", "[vdso]"};
-    return starts_with_any(text_base(module), names, sizeof names / sizeof *names) ||
-           starter_is_shell(text_base(module), NULL);
+    return module_is_on_the_way(module) || starter_is_shell(text_base(module), NULL);
 }
 
 /* The standard library's templates. */

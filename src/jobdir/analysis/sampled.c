@@ -133,6 +133,25 @@ static int64_t process_of(const struct node *nodes, size_t at)
     return -1 - outer;
 }
 
+static void waits_add(struct gather *gather, const json_t *json, const struct node *nodes, size_t count,
+                      const size_t *places)
+{
+    const json_t *wait;
+    size_t i;
+    json_array_foreach(json_object_get(json, "waits"), i, wait)
+    {
+        json_int_t node = json_is_integer(json_array_get(wait, 0)) ? json_integer_value(json_array_get(wait, 0)) : -1;
+        enum waiting_for what = waiting_of_word(json_string_value(json_array_get(wait, 1)));
+        double seconds = json_number_value(json_array_get(wait, 2));
+        if (node < 0 || (size_t)node >= count || !what || !(seconds > 0 && seconds < 1e12))
+            continue;
+        struct sampled_function *function = &gather->sampled->functions[places[nodes[node].function]];
+        function->waiting_seconds += seconds;
+        function->waits[what] += seconds;
+        gather->sampled->waiting_seconds += seconds;
+    }
+}
+
 static void document_add(struct gather *gather, const json_t *json)
 {
     struct sampled *sampled = gather->sampled;
@@ -162,9 +181,11 @@ static void document_add(struct gather *gather, const json_t *json)
         int64_t process = 1 + process_of(nodes, i);
         function->self += nodes[i].samples;
         function->total += is_inside_itself(nodes, i) ? 0 : sums[i];
-        function->processes += last[nodes[i].function] != process;
-        last[nodes[i].function] = process;
+        function->processes += sums[i] && last[nodes[i].function] != process;
+        last[nodes[i].function] = sums[i] ? process : last[nodes[i].function];
     }
+    if (!gather->failed)
+        waits_add(gather, json, nodes, used, places);
     sampled->hz = (unsigned)member_count(json, "hz");
     sampled->kernel |= json_is_true(json_object_get(json, "kernel"));
     sampled->samples += member_count(json, "samples");

@@ -8,9 +8,10 @@
 #include <stdint.h>
 
 #include "base/data/buf.h"
+#include "jobdir/mpi/waiting.h"
 
 /*
- * Where a job used processors, by samples: profile.json of the job and its parts (profile/profile.h writes it), added up.
+ * Where a job used processors, and where it waited, by samples: profile.json of the job and its parts (profile/profile.h writes it), added up.
  * Safe on any bytes.
  */
 
@@ -23,6 +24,8 @@ struct sampled_function {
     uint64_t self, total; /* samples: in it; in it or in what it called */
     uint64_t processes;   /* in which it was sampled */
     double self_seconds, total_seconds;
+    double waiting_seconds;      /* of threads: in it, or in a library that it called for that */
+    double waits[WAITING_KINDS]; /* the same by what they waited for */
 };
 
 struct sampled {
@@ -31,6 +34,7 @@ struct sampled {
     uint64_t samples, lost;
     double seconds, cpu_seconds;        /* of processor time: what the samples stand for; all there was */
     double cost_seconds;                /* that sampling took itself */
+    double waiting_seconds;             /* of threads that count (doc/howto/where-the-time-goes.md) */
     struct sampled_function *functions; /* those with most samples of their own first */
     size_t count;
     json_t *documents; /* which the texts belong to */

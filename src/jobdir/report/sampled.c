@@ -10,11 +10,14 @@
 enum {
     SUMMARY_FUNCTIONS = 5,
     REPORT_FUNCTIONS = 25,
-    SAMPLES_FEW = 10,     /* less say nothing of shares */
+    SAMPLES_FEW = 10, /* less say nothing of shares */
+    WAITED_SHOWN = 3,
     COVERED_PERCENT = 90, /* of the processor time: below it is said */
 };
 
-#define CALLS_MUCH 0.05 /* of all samples */
+#define CALLS_MUCH 0.05  /* of all samples */
+#define WAITED_LEAST 1.0 /* seconds, */
+#define WAITED_SHARE 0.1 /* and of all time: less is not worth a line */
 
 static double share_of(const struct sampled *sampled, uint64_t samples)
 {
@@ -33,6 +36,65 @@ static void put_summary(struct buf *out, const struct sampled *sampled)
         sampled_put_name(out, &sampled->functions[shown]);
     }
     buf_putc(out, '\n');
+}
+
+/* ---- waiting ---- */
+
+struct waited { /* a function, and what it waited for */
+    const struct sampled_function *function;
+    enum waiting_for what;
+    double seconds;
+};
+
+static int by_seconds(const void *a, const void *b)
+{
+    double left = ((const struct waited *)a)->seconds, right = ((const struct waited *)b)->seconds;
+    return left > right ? -1 : left < right;
+}
+
+/* The longest first; the caller frees them. NULL: none, or there is no memory. */
+static struct waited *waited_list(const struct sampled *sampled, size_t *ret_count)
+{
+    struct waited *list = calloc(sampled->count + 1, WAITING_KINDS * sizeof *list);
+    *ret_count = 0;
+    for (size_t i = 0; list && i < sampled->count; i++)
+        for (int what = 1; what < WAITING_KINDS; what++)
+            if (sampled->functions[i].waits[what] > 0)
+                list[(*ret_count)++] =
+                    (struct waited){&sampled->functions[i], (enum waiting_for)what, sampled->functions[i].waits[what]};
+    if (list)
+        qsort(list, *ret_count, sizeof *list, by_seconds);
+    return list;
+}
+
+/* Of the time that threads were seen in: they computed, or waited. */
+static double waited_share(const struct sampled *sampled, double seconds)
+{
+    double cpu = sampled->cpu_seconds > sampled->seconds ? sampled->cpu_seconds : sampled->seconds;
+    return seconds > 0 ? seconds / (sampled->waiting_seconds + cpu) : 0;
+}
+
+static void put_waited(struct buf *out, const struct sampled *sampled)
+{
+    size_t count;
+    struct waited *list = waited_list(sampled, &count);
+    buf_printf(out, "%.0f %%", 100 * waited_share(sampled, sampled->waiting_seconds));
+    for (size_t i = 0; i < count && i < WAITED_SHOWN; i++) {
+        double share = waited_share(sampled, list[i].seconds);
+        if (i && share < 0.01)
+            break;
+        bool named = list[i].function->name || strcmp(list[i].function->language, "native") != 0;
+        buf_printf(out, "%s%.0f %% %s %s", i ? ", " : ": ", 100 * share, waiting_text(list[i].what),
+                   named ? "in " : "");
+        sampled_put_name(out, list[i].function);
+    }
+    buf_putc(out, '\n');
+    free(list);
+}
+
+static bool waited_much(const struct sampled *sampled)
+{
+    return sampled->waiting_seconds >= WAITED_LEAST && waited_share(sampled, sampled->waiting_seconds) >= WAITED_SHARE;
 }
 
 static void put_share(struct buf *out, const void *at, const void *row, const void *all)
@@ -115,12 +177,36 @@ void report_profile_text(struct buf *out, const struct job_report *report, struc
         return;
     if (whole)
         put_table(out, sampled);
-    else if (!whole && sampled->samples >= SAMPLES_FEW)
+    else if (sampled->samples >= SAMPLES_FEW)
         put_summary(out, sampled);
+    if (waited_much(sampled)) {
+        if (whole)
+            buf_puts(out, "  threads waited ");
+        else
+            text_label(out, "waited");
+        put_waited(out, sampled);
+    }
     sampled_free(sampled);
 }
 
 /* ---- for programs ---- */
+
+static json_t *waits_json(const void *row, const void *all)
+{
+    const struct sampled_function *function = row;
+    json_t *list = json_array();
+    for (int what = 1; what < WAITING_KINDS; what++)
+        if (function->waits[what] > 0)
+            json_array_append_new(list, json_pack("{s:s, s:f}", "for", waiting_word((enum waiting_for)what), "seconds",
+                                                  function->waits[what]));
+    return list;
+}
+
+static const struct field waits_fields[] = {
+    {"for", FIELD_CHOICE,
+     .choices = "lock|condition|thread|child|sleep|pipe|socket|disk|terminal|events|signal|message|mpi|other"},
+    {"seconds", FIELD_SECONDS},
+    {0}};
 
 static const struct field function_fields[] = {
     {"name", FIELD_TEXT, FIELD_AT(struct sampled_function, name), FIELD_OR_NULL,
@@ -133,6 +219,9 @@ static const struct field function_fields[] = {
     {"total_samples", FIELD_COUNT, FIELD_AT(struct sampled_function, total), .about = "in it, or in what it called"},
     {"self_seconds", FIELD_SECONDS, FIELD_AT(struct sampled_function, self_seconds), .about = "of processor time"},
     {"total_seconds", FIELD_SECONDS, FIELD_AT(struct sampled_function, total_seconds)},
+    {"waiting_seconds", FIELD_SECONDS, FIELD_AT(struct sampled_function, waiting_seconds),
+     .about = "of threads that waited in it, or in a library that it called for that"},
+    {"waits", FIELD_LIST, .json = waits_json, .of = waits_fields, .about = "the same by what for"},
     {"processes", FIELD_COUNT, FIELD_AT(struct sampled_function, processes), .about = "in which it was sampled"},
     {0}};
 
@@ -145,6 +234,8 @@ static const struct field sampled_fields[] = {
     {"cpu_seconds", FIELD_SECONDS, FIELD_AT(struct sampled, cpu_seconds), .about = "of processor time that there was"},
     {"cost_seconds", FIELD_SECONDS, FIELD_AT(struct sampled, cost_seconds),
      .about = "of processor time that scry took for them"},
+    {"waiting_seconds", FIELD_SECONDS, FIELD_AT(struct sampled, waiting_seconds),
+     .about = "of threads that waited, without pools that stood and those that waited for a child or a thread"},
     {"kernel", FIELD_BOOL, FIELD_AT(struct sampled, kernel),
      .about = "the kernel's time for the job is in it; false: perf_event_paranoid does not let users see it"},
     {"functions", FIELD_LIST, FIELD_ROWS(struct sampled, functions, count), .of = function_fields},

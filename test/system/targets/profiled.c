@@ -7,8 +7,11 @@
  *   threads  two that do plain, half as long each
  *   forks    two children that do plain, half as long each; the second executes this program anew
  *   short    100 children, one after the other, together so long
+ *   waits    uses none: sleeps in naps, reads from a pipe that a child closes, waits for a lock that a thread holds, each so
+ *            long, while another thread stands in a pool
  */
 #include <pthread.h>
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -93,6 +96,68 @@ static void forks(char *program, double seconds)
         ;
 }
 
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER, pool = PTHREAD_MUTEX_INITIALIZER;
+static pthread_cond_t never = PTHREAD_COND_INITIALIZER;
+
+APART void naps(double seconds)
+{
+    struct timespec time = {(time_t)seconds, (long)((seconds - (double)(time_t)seconds) * 1e9)};
+    nanosleep(&time, NULL);
+    __asm__ volatile("");
+}
+
+APART void loads(int fd)
+{
+    char room[8];
+    while (read(fd, room, sizeof room) > 0)
+        __asm__ volatile("");
+}
+
+APART void locks(void)
+{
+    pthread_mutex_lock(&lock);
+    pthread_mutex_unlock(&lock);
+    __asm__ volatile("");
+}
+
+static void *holds(void *seconds)
+{
+    pthread_mutex_lock(&lock);
+    naps(*(double *)seconds);
+    pthread_mutex_unlock(&lock);
+    return NULL;
+}
+
+APART void *stands(void *unused)
+{
+    (void)unused;
+    pthread_mutex_lock(&pool);
+    pthread_cond_wait(&never, &pool);
+    return NULL;
+}
+
+static void waits(double seconds)
+{
+    int ends[2];
+    pthread_t thread;
+    pthread_create(&thread, NULL, stands, NULL);
+    naps(seconds);
+    if (pipe(ends) < 0)
+        return;
+    if (fork() == 0) {
+        naps(seconds);
+        _exit(0);
+    }
+    close(ends[1]);
+    loads(ends[0]);
+    pthread_create(&thread, NULL, holds, &seconds);
+    while (pthread_mutex_trylock(&lock) == 0) { /* until it has it */
+        pthread_mutex_unlock(&lock);
+        sched_yield();
+    }
+    locks();
+}
+
 int main(int argc, char **argv)
 {
     double seconds = argc == 3 ? atof(argv[2]) : 1;
@@ -118,6 +183,8 @@ int main(int argc, char **argv)
             }
             wait(NULL);
         }
+    } else if (strcmp(what, "waits") == 0) {
+        waits(seconds);
     } else {
         return 2;
     }
