@@ -17,6 +17,8 @@
 
 /* A program that makes code while it runs maps again and again; more than this is not kept. */
 enum { MAPPINGS_MOST = 1 << 16, FILES_MOST = 1 << 16, THREADS_MOST = 1 << 14 };
+/* An open file has a descriptor for as long as the profile; others count by their names, so that /proc can always be read. */
+enum { DESCRIPTORS_MOST = 512 };
 
 static const char vdso[] = "[vdso]";
 
@@ -139,7 +141,9 @@ static void file_open(struct image_file *file, pid_t pid)
         fd = own;
     else if (own >= 0)
         close(own);
-    if (fd < 0)
+    if (fd >= DESCRIPTORS_MOST)
+        close(fd);
+    if (fd < 0 || fd >= DESCRIPTORS_MOST)
         return;
     snprintf(path, sizeof path, "/proc/%d/fd/%d", getpid(), fd); /* scry-symbols opens it, too */
     file->open_path = strdup(same ? file->path : path);
