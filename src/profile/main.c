@@ -10,7 +10,8 @@
  * mapped before nothing is known.
  *
  * Writes a line to standard output when all is set up: "ready", or why nothing can be measured. FILE is written each
- * PROFILE_WRITE_NS in which there was something new, and at the end (profile/profile.h has its form).
+ * PROFILE_WRITE_NS in which there was something new, more seldom where that would take more than 0.05 % of a processor,
+ * and at the end (profile/profile.h has its form).
  */
 #include <errno.h>
 #include <limits.h>
@@ -29,6 +30,7 @@
 #include "base/system/clock.h"
 #include "base/system/file.h"
 #include "base/system/loop.h"
+#include "base/system/pause.h"
 #include "base/system/proc_file.h"
 #include "base/system/process.h"
 #include "jobdir/text/text.h"
@@ -46,12 +48,13 @@ enum {
     RING_PAGES_MOST = 256,
     RINGS_PAGES = 8192, /* in all */
     FRAMES_MOST = 256,
-    PYTHON_LOOKS = 5, /* for Python in a process that has a file of that name */
-    PRIORITY = 5,     /* nice(2): later than the job */
-    INDEX_MOST = 64,  /* files that are asked for at once */
-    LOOKS_MOST = 120, /* at threads that stand, at once, */
-    LOOK_WHOLE = 4,   /* of which one that has moved counts as so many */
-    QUIET_PART = 10   /* of the time that passed: so seldom it is looked at what only stands, and that is written */
+    PYTHON_LOOKS = 5,  /* for Python in a process that has a file of that name */
+    PRIORITY = 5,      /* nice(2): later than the job */
+    WRITE_REST = 2000, /* times what writing the file took of a processor lie before the next */
+    INDEX_MOST = 64,   /* files that are asked for at once */
+    LOOKS_MOST = 120,  /* at threads that stand, at once, */
+    LOOK_WHOLE = 4,    /* of which one that has moved counts as so many */
+    QUIET_PART = 10    /* of the time that passed: so seldom it is looked at what only stands, and that is written */
 };
 
 enum { REG_BP = 6, REG_SP = 7, REG_PC = 16 };
@@ -77,7 +80,7 @@ struct sampler {
     uint64_t order;
     bool kernel, ending;
     uint64_t lost, unwound, cut;
-    uint64_t start_ns, end_ns, written_ns, samples, written_samples;
+    uint64_t start_ns, end_ns, written_ns, write_cost_ns, samples, written_samples;
     struct loop_source *ticks;
     uint64_t moved_ns, tick_ns, round_ns, waited_ns, written_waited_ns,
         idle_ns; /* round: until each thread was looked at */
@@ -661,10 +664,18 @@ static double cpu_seconds(const struct sampler *sampler)
     return (double)sum_ns / NS_PER_SECOND;
 }
 
+static uint64_t own_cpu_ns(void)
+{
+    struct timespec now = {0};
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &now);
+    return (uint64_t)now.tv_sec * NS_PER_SECOND + (uint64_t)now.tv_nsec;
+}
+
 /* Nothing where nothing was seen that is worth a file. */
 static void write_profile(struct sampler *sampler)
 {
     double cpu = cpu_seconds(sampler), waited = (double)sampler->waited_ns / NS_PER_SECOND;
+    uint64_t began_ns = own_cpu_ns();
     if (!sampler->samples && cpu < CPU_LEAST && waited < CPU_LEAST)
         return;
     json_t *object =
@@ -681,6 +692,7 @@ static void write_profile(struct sampler *sampler)
     free(text);
     json_decref(object);
     sampler->written_ns = clock_now_ns();
+    sampler->write_cost_ns = own_cpu_ns() - began_ns;
     sampler->written_samples = sampler->samples;
     sampler->written_waited_ns = sampler->waited_ns;
 }
@@ -693,7 +705,8 @@ static void on_tick(void *ctx)
     rings_read(sampler);
     bool quiet = !threads_look(sampler) && sampler->order == order;
     functions_ask(sampler);
-    if (passed > PROFILE_WRITE_NS &&
+    const uint64_t rest_ns = WRITE_REST * sampler->write_cost_ns, least_ns = time_hasten(PROFILE_WRITE_NS);
+    if (passed > (rest_ns > least_ns ? rest_ns : least_ns) &&
         (sampler->samples != sampler->written_samples ||
          (sampler->waited_ns != sampler->written_waited_ns && passed > (now - sampler->start_ns) / QUIET_PART))) {
         threads_settle_all(sampler);

@@ -210,16 +210,16 @@
 #define PROFILE_LOOK_NS (200 * WAITS_NS_PER_MS) /* scry-profile: between two looks at threads that stand, */
 #define PROFILE_LOOK_MOST_NS (2 * WAITS_NS_PER_SECOND) /* where all of them do, */
 #define PROFILE_ORDER_NS (2 * WAITS_NS_PER_MS)         /* until a record is whole in its ring, */
-#define PROFILE_WRITE_NS (10 * WAITS_NS_PER_SECOND)    /* between two files, */
+#define PROFILE_WRITE_NS (2 * WAITS_NS_PER_SECOND)     /* between two files, */
 #define PROFILE_NAMES_NS (2 * WAITS_NS_PER_SECOND)     /* and at the end for functions of files that are new to scry */
 #define PROFILE_START_MS 1000                          /* for scry-profile to begin, */
 #define PROFILE_END_MS 3000                            /* for scry-profile to end */
 #define LOGS_END_MS 400                                /* for the last lines, when the job has ended */
-#define LOGS_TEE_MS 200 /* for tee(1), which writes them when the script that sent it its output has ended */
-#define KEEP_TIMES_MS 50     /* job/output: so often it is noted when something was written; */
-#define RELAY_COPY_MS 2000   /* the job waits so long, once, for what keeps a copy of its output, */
-#define RELAY_KEPT_MS 1000   /* and at its end scry run does; */
-#define RELAY_AGAIN_MS 1000  /* a second process is tried again where none could be made */
+#define LOGS_TEE_MS 200     /* for tee(1), which writes them when the script that sent it its output has ended */
+#define KEEP_TIMES_MS 50    /* job/output: so often it is noted when something was written; */
+#define RELAY_COPY_MS 2000  /* the job waits so long, once, for what keeps a copy of its output, */
+#define RELAY_KEPT_MS 1000  /* and at its end scry run does; */
+#define RELAY_AGAIN_MS 1000 /* a second process is tried again where none could be made */
 #define LOGS_NEVER_NS (3600 * WAITS_NS_PER_SECOND) /* until scry set wants something */
 #define LOGS_NEAR_SECONDS 60     /* an error so long before the end may say why: logs of programs are left alone */
 #define PROGRESS_APART_SECONDS 4 /* points of a progress are at least so far apart */
@@ -456,6 +456,7 @@
 #define TOP_ASK_S 10                           /* for one picture; a monitor on a busy node may need it */
 #define TOP_YOUNG_S 2                          /* a job this young may have no monitor yet */
 #define TOP_CONNECT_MS 20                      /* between two looks for a young job's monitor */
+#define TOP_FILE_NS (2 * WAITS_NS_PER_SECOND)  /* between two looks at profile.json */
 #define TOP_FINAL_NS (2 * WAITS_NS_PER_SECOND) /* time to read the traces when the job is over */
 #define LOCKS_BETWEEN_MS 50                    /* between two looks at who holds a lock */
 #define STUCK_DEADLOCK_MS 5000                 /* a job that has been idle for so long: whether it is a deadlock, */

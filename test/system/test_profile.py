@@ -3,6 +3,7 @@
 
 import collections
 import glob
+import json
 import os
 import signal
 
@@ -158,6 +159,17 @@ class Profile(JobCase):
             file.write("x\n")
         self.assertEqual(run.wait(), 3)
         self.assertIn("scry-profile was killed", self.scry("report", "@last").stdout)
+
+    @scrytest.hasten(10)
+    def test_top(self):
+        """While the job runs, scry top has its functions."""
+        run = self.start_run("-q", "--profile", HZ, "--", "nice", target("profiled"), "plain", "60")
+        wait_until(lambda: glob.glob(self.box.path("jobs", "2*", "profile.json")))
+        top = lambda: json.loads(self.scry("top", "--once", "--json", "@last").stdout)["profile"]["functions"]
+        self.assertIn("first", [row["name"] for row in wait_until(top)])
+        self.assertRegex(self.scry("top", "--once", "@last").stdout, r"(?m)^ +\d+\.\d +\d+\.\d .* s  first \(profiled.c:\d+\)$")
+        run.terminate()
+        run.wait()
 
     def test_off(self):
         """Of what takes no time nothing is written."""

@@ -9,6 +9,7 @@
 #include "cli/common/now.h"
 #include "client/client.h"
 #include "job/launch/signals.h"
+#include "jobdir/analysis/sampled.h"
 #include "jobdir/record/spool.h"
 #include "jobdir/text/fields.h"
 #include "jobdir/text/text.h"
@@ -365,6 +366,30 @@ static const struct field top_function_fields[] = {
      .column = {4, 1, 11, "LONGEST", .when = is_wide, .text = put_time}},
     {0}};
 
+/* ---- where nothing is traced: what the samples say ---- */
+
+static void put_sampled_share(struct buf *out, const void *at, const void *row, const void *all)
+{
+    const struct sampled *sampled = all;
+    buf_printf(out, "%.1f", sampled->samples ? 100.0 * (double)*(const uint64_t *)at / (double)sampled->samples : 0);
+}
+
+static void put_sampled_name(struct buf *out, const void *at, const void *row, const void *all)
+{
+    sampled_put_name(out, row);
+}
+
+static const struct field top_sampled_fields[] = {
+    {.type = FIELD_COUNT,
+     FIELD_AT(struct sampled_function, self),
+     .column = {1, 0, 7, " SELF %", .text = put_sampled_share}},
+    {.type = FIELD_COUNT,
+     FIELD_AT(struct sampled_function, total),
+     .column = {2, 1, 8, "TOTAL %", .text = put_sampled_share}},
+    {.type = FIELD_SECONDS, FIELD_AT(struct sampled_function, self_seconds), .column = {3, 1, 10, "SELF"}},
+    {.type = FIELD_SHOWN, .column = {4, 2, 0, "FUNCTION, by samples", .text = put_sampled_name}},
+    {0}};
+
 static json_t *processes_json(const void *row, const void *all)
 {
     json_t *list = json_array();
@@ -394,6 +419,7 @@ static const struct field top_fields[] = {
     {"processes", FIELD_LIST, .json = processes_json, .of = job_process_fields, .about = "those that live"},
     {"", FIELD_PART, FIELD_AT(struct row, ranks), FIELD_POINTER, .of = ranks_list},
     {"", FIELD_PART, FIELD_AT(struct row, functions), FIELD_POINTER, .of = functions_list},
+    {"", FIELD_PART, FIELD_AT(struct row, report), FIELD_POINTER, .of = report_profile_fields},
     {0}};
 
 static json_t *top_json(const struct job_report *report, const struct rank_list *ranks,
@@ -430,6 +456,8 @@ struct view {
     struct spool_reader reader;
     struct parts parts;
     struct top_functions functions;
+    struct sampled *sampled; /* shown where no functions are traced; NULL: none */
+    uint64_t sampled_ns;     /* when that was read */
     struct top_ranks ranks;
     struct top_choice choice;
     bool remote; /* a mirror: its monitor is not asked from here */
@@ -446,6 +474,20 @@ static void read_new(struct view *view)
     }
     parts_look(&view->parts, &view->report);
     parts_read(&view->parts, &view->report);
+}
+
+/* The profile grows slowly: it is written every few seconds. */
+static void read_sampled(struct view *view)
+{
+    uint64_t now = clock_now_ns();
+    if (view->functions.count || (view->sampled_ns && now - view->sampled_ns < TOP_FILE_NS && !view->report.info.ended))
+        return;
+    struct sampled *sampled;
+    view->sampled_ns = now;
+    if (sampled_read(&sampled, view->report.path, view->report.part_count > 0) < 0)
+        return; /* what is shown stays */
+    sampled_free(view->sampled);
+    view->sampled = sampled;
 }
 
 /* job.json changes at the start and at the end of a job. */
@@ -693,6 +735,41 @@ static void put_functions(struct buf *out, const struct view *view, struct buf *
             put_row(out, view, line, top_function_fields, &view->functions.list[i], &shown);
 }
 
+static bool sampled_is_shown(const struct view *view, const struct sampled_function *function)
+{
+    _cleanup_(buf_done) struct buf name = BUF_INIT;
+    if (!function->self)
+        return false;
+    sampled_put_name(&name, function);
+    return name.data && top_choice_has(&view->choice, name.data);
+}
+
+static void put_sampled(struct buf *out, const struct view *view, struct buf *line, size_t rows)
+{
+    const struct sampled *sampled = view->sampled;
+    fields_title(line, top_sampled_fields, sampled);
+    put_heading(out, view, line);
+    size_t matching = 0, at = 0;
+    for (size_t i = 0; i < sampled->count; i++)
+        matching += sampled_is_shown(view, &sampled->functions[i]);
+    size_t first = first_of(view, matching, rows);
+    for (size_t i = 0; i < sampled->count && at < first + rows; i++)
+        if (sampled_is_shown(view, &sampled->functions[i]) && at++ >= first)
+            put_row(out, view, line, top_sampled_fields, &sampled->functions[i], sampled);
+}
+
+/* Of the table of functions: the traced ones, for these are exact, else those with samples of their own, which come first. */
+static size_t functions_count(const struct view *view)
+{
+    const struct sampled *sampled = view->sampled;
+    size_t count = 0;
+    if (view->functions.count || !sampled)
+        return view->functions.count;
+    while (count < sampled->count && sampled->functions[count].self)
+        count++;
+    return count;
+}
+
 static void put_ranks(struct buf *out, const struct view *view, struct buf *line, size_t rows)
 {
     const struct ranks_view shown = top_ranks_view(&view->ranks, view->columns < NARROW_COLUMNS);
@@ -724,7 +801,7 @@ enum { TABLE_PROCESSES, TABLE_RANKS, TABLE_FUNCTIONS, TABLES };
 static void give_room(const struct view *view, size_t processes, size_t room, size_t ret_lines[TABLES])
 {
     size_t wanted[TABLES] = {processes + 1, view->ranks.known.count ? view->ranks.known.count + 1 : 0,
-                             view->functions.count ? view->functions.count + 1 : 0};
+                             functions_count(view) ? functions_count(view) + 1 : 0};
     bool only[TABLES] = {false, view->choice.only_ranks, view->choice.only_functions};
     size_t tables = 0;
     for (size_t i = 0; i < TABLES; i++)
@@ -777,11 +854,13 @@ static void view_draw(struct buf *out, struct view *view)
         put_processes(out, view, &line, &processes, lines[TABLE_PROCESSES] - 1);
     if (lines[TABLE_RANKS])
         put_ranks(out, view, &line, lines[TABLE_RANKS] - 1);
-    if (lines[TABLE_FUNCTIONS])
+    if (lines[TABLE_FUNCTIONS] && view->functions.count)
         put_functions(out, view, &line, lines[TABLE_FUNCTIONS] - 1);
+    else if (lines[TABLE_FUNCTIONS])
+        put_sampled(out, view, &line, lines[TABLE_FUNCTIONS] - 1);
     size_t most = processes.count; /* nothing to scroll to beyond its last line */
     most = view->ranks.known.count > most ? view->ranks.known.count : most;
-    most = view->functions.count > most ? view->functions.count : most;
+    most = functions_count(view) > most ? functions_count(view) : most;
     if (view->choice.scroll > most)
         view->choice.scroll = most;
     top_processes_done(&processes);
@@ -851,6 +930,7 @@ static int run_once(struct view *view)
 {
     _cleanup_(buf_done) struct buf picture = BUF_INIT;
     view_measure(view, STDOUT_FILENO);
+    read_sampled(view);
     view_draw(&picture, view);
     fwrite(picture.data ? picture.data : "", 1, picture.len, stdout);
     return picture.failed ? EXIT_ERRORS : 0;
@@ -929,6 +1009,7 @@ static int run_live(struct view *view)
     bool quit = false;
     while (!quit && !view->report.info.ended) {
         view_measure(view, STDOUT_FILENO);
+        read_sampled(view);
         if (view_show(view) < 0)
             break;
         view_ask(view);
@@ -974,6 +1055,7 @@ static int top_run(const char *job, bool once, bool json)
         status = json ? run_json(&view) : once ? run_once(&view) : run_live(&view);
     }
     top_functions_close(&view.functions);
+    sampled_free(view.sampled);
     top_ranks_close(&view.ranks);
     spool_reader_close(&view.reader);
     parts_done(&view.parts);

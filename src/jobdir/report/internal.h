@@ -24,7 +24,7 @@ report_section_fn report_last_text, report_scripts_text, report_logs_text, repor
 extern const struct field report_last_fields[], report_layer_fields[], report_head_fields[], report_timeline_fields[],
     report_failed_fields[], report_rule_fields[], report_crash_fields[], report_warning_fields[], report_pause_fields[],
     report_trace_fields[], report_mpi_fields[], report_messages_fields[], report_command_fields[],
-    report_process_fields[], report_gap_fields[], report_profile_fields[], report_node_fields[];
+    report_process_fields[], report_gap_fields[], report_node_fields[];
 /* The first rank that failed; NULL: none is known. Pass *ret_how and *ret_call to buf_done. */
 const struct job_rank *report_failed_rank(const struct job_report *report, struct job_rank *ret_rank,
                                           struct buf *ret_how, struct buf *ret_call);

@@ -124,6 +124,9 @@ bool job_report_has(const struct job_report *report, const struct job_process *p
 /* What is said of a struct job_process, as in .processes[]; belongs to the struct job_report. */
 extern const struct field job_process_fields[];
 
+/* Of a struct job_report: "profile", which is read from the job directory. */
+extern const struct field report_profile_fields[];
+
 /* Of the member "batch" of job.json. */
 extern const struct field job_batch_fields[];
 
