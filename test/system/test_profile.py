@@ -171,6 +171,20 @@ class Profile(JobCase):
         run.terminate()
         run.wait()
 
+    def test_diff(self):
+        """By function, the greatest difference first; of a run without samples nothing."""
+        for seconds in "0.3", SECONDS:
+            self.assertEqual(self.scry_run("--profile", HZ, "--name", "run" + seconds, "--", target("profiled"), "plain", seconds).returncode, 0)
+        rows = json.loads(self.scry("diff", "--json", "run0.3", "@last").stdout)["profile"]
+        self.assertEqual([row["name"] for row in rows[:2]], ["first", "second"])
+        self.assertAlmostEqual(rows[0]["a_seconds"], 0.18, delta=0.08)
+        self.assertAlmostEqual(rows[0]["b_seconds"], 0.48, delta=0.12)
+        self.assertAlmostEqual(rows[0]["share_change"], rows[0]["b_share"] - rows[0]["a_share"])
+        self.assertRegex(self.scry("diff", "run0.3", "@last").stdout,
+                         r"(?m)^ +0\.\d+ s +0\.\d+ s +\+0\.\d+ s +[\d.]+ +[\d.]+  first \(profiled.c:\d+\)$")
+        self.assertEqual(self.scry_run("--profile", "0", "--", "true").returncode, 0)
+        self.assertIsNone(json.loads(self.scry("diff", "--json", "run0.3", "@last").stdout)["profile"])
+
     def test_off(self):
         """Of what takes no time nothing is written."""
         for command in ("--profile", "0", "--", target("profiled"), "plain", "0.1"), ("--profile", "49", "--", "true"):

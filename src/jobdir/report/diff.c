@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/data/cleanup.h"
+#include "jobdir/analysis/sampled.h"
 #include "jobdir/mpi/text.h"
 #include "jobdir/report/functions_internal.h"
 #include "jobdir/report/internal.h"
@@ -220,6 +221,154 @@ static json_t *functions_diff_json(const struct job_functions *a, const struct j
     return fields_list(function_diff_fields, pairs, count, sizeof *pairs, NULL);
 }
 
+/* ---- functions: what the samples of both say ---- */
+
+enum { SHOWN_SAMPLED = 10 };
+
+struct sampled_pair { /* a, b: NULL where it is in one run only */
+    const struct sampled_function *a, *b, *any;
+    double a_seconds, b_seconds; /* of its own */
+    double a_share, b_share, share_change;
+};
+
+static struct sampled *sampled_of(const struct job_report *report)
+{
+    struct sampled *sampled = NULL;
+    bool has = report->path && report->path[0] && (report->info.profile_hz || !report->info.json);
+    return has && sampled_read(&sampled, report->path, report->part_count > 0) == 0 ? sampled : NULL;
+}
+
+/* Another build has other lines, and its module may lie elsewhere. */
+static int by_what(const void *left, const void *right)
+{
+    const struct sampled_function *x = *(const struct sampled_function *const *)left,
+                                  *y = *(const struct sampled_function *const *)right;
+    int order = strcmp(x->name ? x->name : "", y->name ? y->name : "");
+    if (order == 0)
+        order = strcmp(text_base(x->file), text_base(y->file));
+    if (order == 0 && (!x->name || !*x->file))
+        order = strcmp(text_base(x->module), text_base(y->module));
+    return order ? order : strcmp(x->language, y->language);
+}
+
+/* Of those with samples of their own, by what they are called; malloc'ed. */
+static const struct sampled_function **sampled_sorted(const struct sampled *sampled, size_t *ret_count)
+{
+    const struct sampled_function **list = calloc(sampled->count + 1, sizeof *list);
+    *ret_count = 0;
+    for (size_t i = 0; list && i < sampled->count; i++)
+        if (sampled->functions[i].self)
+            list[(*ret_count)++] = &sampled->functions[i];
+    if (list)
+        qsort(list, *ret_count, sizeof *list, by_what);
+    return list;
+}
+
+/* Takes those that are called alike out of the list, as one. */
+static const struct sampled_function *sampled_take(const struct sampled_function **list, size_t count, size_t *at,
+                                                   double *ret_seconds)
+{
+    const struct sampled_function *function = list[*at];
+    do
+        *ret_seconds += list[(*at)++]->self_seconds;
+    while (*at < count && by_what(&list[*at], &function) == 0);
+    return function;
+}
+
+static int by_sampled_change(const void *left, const void *right)
+{
+    const struct sampled_pair *x = left, *y = right;
+    double dx = fabs(x->b_seconds - x->a_seconds), dy = fabs(y->b_seconds - y->a_seconds);
+    return dx > dy ? -1 : dx < dy ? 1 : by_what(&x->any, &y->any);
+}
+
+/* Those that changed most first; malloc'ed. */
+static struct sampled_pair *sampled_pairs(const struct sampled *a, const struct sampled *b, size_t *ret_count)
+{
+    size_t left_count, right_count, count = 0;
+    _cleanup_(freep) const struct sampled_function **left = sampled_sorted(a, &left_count);
+    _cleanup_(freep) const struct sampled_function **right = sampled_sorted(b, &right_count);
+    struct sampled_pair *pairs = calloc(left_count + right_count + 1, sizeof *pairs);
+    for (size_t i = 0, k = 0; pairs && (i < left_count || k < right_count); count++) {
+        struct sampled_pair *pair = &pairs[count];
+        int order = i == left_count ? 1 : k == right_count ? -1 : by_what(&left[i], &right[k]);
+        if (order <= 0)
+            pair->a = sampled_take(left, left_count, &i, &pair->a_seconds);
+        if (order >= 0)
+            pair->b = sampled_take(right, right_count, &k, &pair->b_seconds);
+        pair->any = pair->a ? pair->a : pair->b;
+        pair->a_share = a->seconds > 0 ? pair->a_seconds / a->seconds : 0;
+        pair->b_share = b->seconds > 0 ? pair->b_seconds / b->seconds : 0;
+        pair->share_change = pair->b_share - pair->a_share;
+    }
+    if (count)
+        qsort(pairs, count, sizeof *pairs, by_sampled_change);
+    *ret_count = count;
+    return pairs;
+}
+
+static void put_percent(struct buf *out, const void *at, const void *row, const void *all)
+{
+    buf_printf(out, "%.1f", 100 * *(const double *)at);
+}
+
+static void put_difference(struct buf *out, const void *at, const void *row, const void *all)
+{
+    const struct sampled_pair *pair = row;
+    double seconds = pair->b_seconds - pair->a_seconds;
+    buf_putc(out, seconds < 0 ? '-' : '+');
+    text_seconds(out, fabs(seconds));
+}
+
+static void put_sampled_name(struct buf *out, const void *at, const void *row, const void *all)
+{
+    sampled_put_name(out, ((const struct sampled_pair *)row)->any);
+}
+
+static const struct field any_sampled_fields[] = {
+    {"name", FIELD_TEXT, FIELD_AT(struct sampled_function, name), FIELD_OR_NULL,
+     .about = "null: only the module is known"},
+    {"module", FIELD_TEXT, FIELD_AT(struct sampled_function, module)},
+    {"file", FIELD_TEXT, FIELD_AT(struct sampled_function, file)},
+    {"language", FIELD_CHOICE, FIELD_AT(struct sampled_function, language), .choices = "native|python|kernel"},
+    {0}};
+
+static const struct field sampled_pair_fields[] = {
+    {"", FIELD_PART, FIELD_AT(struct sampled_pair, any), FIELD_POINTER, .of = any_sampled_fields},
+    {"a_seconds", FIELD_SECONDS, FIELD_AT(struct sampled_pair, a_seconds), .about = "of processor time of its own",
+     .column = {1, 0, 22, "Processor time: own A"}},
+    {"b_seconds", FIELD_SECONDS, FIELD_AT(struct sampled_pair, b_seconds), .column = {2, 0, 11, "own B"}},
+    {.type = FIELD_SHOWN, .column = {3, 1, 10, "B - A", .text = put_difference}},
+    {"a_share", FIELD_NUMBER, FIELD_AT(struct sampled_pair, a_share), .about = "of all samples of the run",
+     .column = {4, 1, 6, "A %", .text = put_percent}},
+    {"b_share", FIELD_NUMBER, FIELD_AT(struct sampled_pair, b_share), .column = {5, 1, 6, "B %", .text = put_percent}},
+    {"share_change", FIELD_NUMBER, FIELD_AT(struct sampled_pair, share_change), .about = "b_share - a_share"},
+    {.type = FIELD_SHOWN, .column = {6, 2, 0, "function, by samples", .text = put_sampled_name}},
+    {0}};
+
+static void sampled_diff_text(struct buf *out, const struct job_report *a, const struct job_report *b)
+{
+    static const struct field_table table = {sampled_pair_fields, .most = SHOWN_SAMPLED,
+                                             .more = " that changed less (--json lists them)"};
+    struct sampled *left = sampled_of(a), *right = left ? sampled_of(b) : NULL;
+    size_t count = 0;
+    _cleanup_(freep) struct sampled_pair *pairs = right ? sampled_pairs(left, right, &count) : NULL;
+    fields_table(out, &table, pairs, count, sizeof *pairs, NULL);
+    sampled_free(left);
+    sampled_free(right);
+}
+
+static json_t *sampled_diff_json(const struct job_report *a, const struct job_report *b)
+{
+    struct sampled *left = sampled_of(a), *right = left ? sampled_of(b) : NULL;
+    size_t count = 0;
+    _cleanup_(freep) struct sampled_pair *pairs = right ? sampled_pairs(left, right, &count) : NULL;
+    json_t *json = pairs ? fields_list(sampled_pair_fields, pairs, count, sizeof *pairs, NULL) : json_null();
+    sampled_free(left);
+    sampled_free(right);
+    return json;
+}
+
 /* ---- what their MPI programs did; times are of all ranks together ---- */
 
 struct waited { /* for other ranks, by the traces of messages; -1: not known */
@@ -412,7 +561,7 @@ static const struct field run_fields[] = {
 struct diff {
     const char *verdict;
     struct run a, b;
-    json_t *values, *functions, *mpi;
+    json_t *values, *functions, *profile, *mpi;
 };
 
 static const struct field diff_fields[] = {
@@ -424,6 +573,8 @@ static const struct field diff_fields[] = {
     {"values", FIELD_LIST, FIELD_AT(struct diff, values), .of = value_fields},
     {"functions", FIELD_LIST, FIELD_AT(struct diff, functions), .of = function_diff_fields,
      .about = "the hottest functions of both, those that changed most first"},
+    {"profile", FIELD_LIST, FIELD_AT(struct diff, profile), FIELD_OR_NULL, .of = sampled_pair_fields,
+     .about = "functions by samples, those whose time changed most first; null: of one run there are none"},
     {"mpi", FIELD_OBJECT, FIELD_AT(struct diff, mpi), FIELD_OR_NULL, .of = mpi_diff_fields,
      .about = "null: neither ran an MPI program"},
     {0}};
@@ -502,10 +653,12 @@ json_t *job_report_diff_json(const struct job_report *a, const struct job_report
                         .b = run_of(b),
                         .values = fields_list(value_fields, rows, COMPARED, sizeof *rows, NULL),
                         .functions = functions_diff_json(a->functions, b->functions),
+                        .profile = sampled_diff_json(a, b),
                         .mpi = mpi_diff_json(a->mpi, b->mpi, &waited)};
     json_t *json = fields_json(diff_fields, &diff, NULL);
     json_decref(diff.values);
     json_decref(diff.functions);
+    json_decref(diff.profile);
     json_decref(diff.mpi);
     return json;
 }
@@ -557,4 +710,5 @@ void job_report_diff_text(struct buf *out, const struct job_report *a, const str
     const struct waited waited = {mpi_messages_waited_ns(a->messages), mpi_messages_waited_ns(b->messages)};
     mpi_diff_text(out, a->mpi, b->mpi, &waited);
     functions_diff_text(out, a->functions, b->functions);
+    sampled_diff_text(out, a, b);
 }
