@@ -169,7 +169,7 @@ const struct option_row option_rows[] = {
     {"last", 'n', "N", OPTION_NUMBER, LOGS, 0, "only the last N of these lines", .most = 1e9, .expected = "a number of lines"},
     {"kill", 0, NULL, OPTION_SWITCH, STOP, 0, "send SIGKILL: they end at once, and can do nothing about it"},
     {"format", 'f', "FORMAT", OPTION_CHOICE, EXPORT, 0, "as above", NULL, 
-     "chrome folded folded-cpu folded-waiting folded-samples csv messages spacetime"},
+     "chrome folded folded-cpu folded-waiting folded-samples pprof csv messages spacetime"},
     {"output", 'o', "FILE", OPTION_FILE, EXPORT, 0, "write here; - is standard output"},
     {"fn", 0, "GLOB", OPTION_TEXT, REPLAY | EXPORT, 0, "only functions whose name matches, as in 'solve*'"},
     {"thread", 0, "TID", OPTION_NUMBER, REPLAY, 0, "only this thread", .least = 1, .most = INT_MAX,

@@ -17,6 +17,38 @@ SHARES = {"first": 60, "second": 30, "third": 10}
 WITHIN = 8  # points: of 400 samples that is more than three times what chance does
 
 
+def varints(data):
+    values, shift, value = [], 0, 0
+    for byte in data:
+        value |= (byte & 0x7f) << shift
+        shift += 7
+        if byte < 0x80:
+            values.append(value)
+            shift = value = 0
+    return values
+
+
+def protobuf(data):
+    """[(field, number or bytes)]"""
+    fields, at = [], 0
+
+    def number():
+        nonlocal at
+        start = at
+        while data[at] >= 0x80:
+            at += 1
+        at += 1
+        return varints(data[start:at])[0]
+
+    while at < len(data):
+        key, value = number(), number()
+        if key & 7 == 2:
+            at += value
+            value = data[at - value:at]
+        fields.append((key >> 3, value))
+    return fields
+
+
 class Profile(JobCase):
     def profile(self, *command, status=0, hz=HZ):
         done = self.scry_run("--profile", hz, "--", *command)
@@ -184,6 +216,24 @@ class Profile(JobCase):
                          r"(?m)^ +0\.\d+ s +0\.\d+ s +\+0\.\d+ s +[\d.]+ +[\d.]+  first \(profiled.c:\d+\)$")
         self.assertEqual(self.scry_run("--profile", "0", "--", "true").returncode, 0)
         self.assertIsNone(json.loads(self.scry("diff", "--json", "run0.3", "@last").stdout)["profile"])
+
+    def test_pprof(self):
+        """The same functions and samples as the folded paths have, decoded as profile.proto says."""
+        profile = self.profile(target("profiled"), "plain", "0.3")
+        self.scry("export", "--format", "pprof", "-o", self.box.path("work", "p.pb"), "@last")
+        with open(self.box.path("work", "p.pb"), "rb") as file:
+            fields = protobuf(file.read())
+        strings = [value.decode() for field, value in fields if field == 6]
+        functions = {each[1]: strings[each[2]] for each in (dict(protobuf(value)) for field, value in fields if field == 5)}
+        places = {each[1]: functions[dict(protobuf(each[4]))[1]] for each in (dict(protobuf(v)) for f, v in fields if f == 4)}
+        stacks = collections.Counter()
+        for sample in (dict(protobuf(value)) for field, value in fields if field == 2):
+            count, ns = varints(sample[2])
+            self.assertEqual(ns, count * 1000000000 // int(HZ))
+            process = strings[dict(protobuf(sample[3]))[2]]
+            stacks[(process, *(places[place] for place in reversed(varints(sample[1]))))] += count
+        self.assertEqual(stacks, self.stacks())
+        self.assertEqual(sum(stacks.values()), profile["samples"])
 
     def test_off(self):
         """Of what takes no time nothing is written."""

@@ -349,3 +349,122 @@ void sampled_put_folded(struct buf *out, const struct sampled *sampled)
                 put_path(out, &document, nodes, at);
     }
 }
+
+/* ---- pprof: fields of protobuf, by their numbers in profile.proto ---- */
+
+enum { STRING_EMPTY, STRING_SAMPLES, STRING_COUNT, STRING_CPU, STRING_NANOSECONDS, STRING_PROCESS, STRINGS };
+
+static void put_varint(struct buf *out, uint64_t value)
+{
+    for (; value >= 0x80; value >>= 7)
+        buf_putc(out, (char)(value | 0x80));
+    buf_putc(out, (char)value);
+}
+
+static void put_number(struct buf *out, unsigned field, uint64_t value)
+{
+    put_varint(out, field << 3);
+    put_varint(out, value);
+}
+
+static void put_bytes(struct buf *out, unsigned field, const char *bytes, size_t len)
+{
+    put_varint(out, field << 3 | 2);
+    put_varint(out, len);
+    if (len)
+        buf_append(out, bytes, len);
+}
+
+/* Empties the message. */
+static void put_message(struct buf *out, unsigned field, struct buf *message)
+{
+    out->failed |= message->failed;
+    put_bytes(out, field, message->data, message->len);
+    buf_clear(message);
+}
+
+static uint64_t put_string(struct buf *out, uint64_t *count, const char *text)
+{
+    put_bytes(out, 6, text, strlen(text));
+    return (*count)++;
+}
+
+static void put_value_type(struct buf *out, unsigned field, unsigned type, unsigned unit)
+{
+    _cleanup_(buf_done) struct buf message = BUF_INIT;
+    put_number(&message, 1, type);
+    put_number(&message, 2, unit);
+    put_message(out, field, &message);
+}
+
+/* A function, and the one place in it that is known: that of its first line. */
+static void put_place(struct buf *out, uint64_t id, const struct sampled_function *function, uint64_t *strings)
+{
+    _cleanup_(buf_done) struct buf message = BUF_INIT, line = BUF_INIT;
+    const char *module = text_base(function->module);
+    uint64_t name = put_string(out, strings, function->name ? function->name : *module ? module : "?");
+    uint64_t file = put_string(out, strings, *function->file ? function->file : function->module);
+    put_number(&message, 1, id);
+    put_number(&message, 2, name);
+    put_number(&message, 3, name);
+    put_number(&message, 4, file);
+    put_number(&message, 5, function->line);
+    put_message(out, 5, &message);
+    put_number(&line, 1, id);
+    put_number(&line, 2, function->line);
+    put_number(&message, 1, id);
+    put_message(&message, 4, &line);
+    put_message(out, 4, &message);
+}
+
+/* `first`: the number of the document's first function; `process`: of the string of its first process. */
+static void put_sample(struct buf *out, const struct node *nodes, size_t at, uint64_t first, uint64_t process,
+                       uint64_t period_ns)
+{
+    _cleanup_(buf_done) struct buf message = BUF_INIT, list = BUF_INIT;
+    unsigned depth = 0;
+    for (int64_t outer = (int64_t)at; outer >= 0 && depth++ < DEEPEST; outer = nodes[outer].parent)
+        put_varint(&list, first + nodes[outer].function);
+    put_message(&message, 1, &list);
+    put_varint(&list, nodes[at].samples);
+    put_varint(&list, nodes[at].samples * period_ns);
+    put_message(&message, 2, &list);
+    put_number(&list, 1, STRING_PROCESS);
+    put_number(&list, 2, process + (uint64_t)process_of(nodes, at));
+    put_message(&message, 3, &list);
+    put_message(out, 2, &message);
+}
+
+void sampled_put_pprof(struct buf *out, const struct sampled *sampled)
+{
+    static const char *const texts[STRINGS] = {"", "samples", "count", "cpu", "nanoseconds", "process"};
+    uint64_t strings = 0, first = 1, period_ns = UINT64_C(1000000000) / sampled->hz;
+    size_t i;
+    json_t *json;
+    put_value_type(out, 1, STRING_SAMPLES, STRING_COUNT);
+    put_value_type(out, 1, STRING_CPU, STRING_NANOSECONDS);
+    put_value_type(out, 11, STRING_CPU, STRING_NANOSECONDS);
+    put_number(out, 12, period_ns);
+    while (strings < STRINGS)
+        put_string(out, &strings, texts[strings]);
+    json_array_foreach(sampled->documents, i, json)
+    {
+        const struct document document = document_of(json);
+        size_t count = json_array_size(document.nodes), functions = json_array_size(document.functions), used = 0;
+        _cleanup_(freep) struct node *nodes = calloc(count + 1, sizeof *nodes);
+        out->failed |= !nodes;
+        while (nodes && used < count && node_at(&document, used, &nodes[used]))
+            used++;
+        for (size_t at = 0; at < functions; at++) {
+            const struct sampled_function function = function_at(&document, at);
+            put_place(out, first + at, &function, &strings);
+        }
+        const uint64_t process = strings;
+        for (size_t at = 0; at < json_array_size(document.processes); at++)
+            put_string(out, &strings, text_at(json_array_get(document.processes, at), 1));
+        for (size_t at = 0; at < used; at++)
+            if (nodes[at].samples)
+                put_sample(out, nodes, at, first, process, period_ns);
+        first += functions;
+    }
+}

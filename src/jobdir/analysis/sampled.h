@@ -51,5 +51,8 @@ void sampled_put_name(struct buf *out, const struct sampled_function *function);
 void folded_put_step(struct buf *out, const char *name);
 /* Appends folded stacks, `python3;main;solve 12`: a line a path, with its samples. */
 void sampled_put_folded(struct buf *out, const struct sampled *sampled);
+/* Appends a Profile of pprof (github.com/google/pprof, proto/profile.proto), not compressed: samples and nanoseconds, labelled
+ * with the process. */
+void sampled_put_pprof(struct buf *out, const struct sampled *sampled);
 
 #endif

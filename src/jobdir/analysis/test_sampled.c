@@ -118,6 +118,7 @@ static void damaged_files_do_no_harm(void **state)
         sampled_put_folded(&folded, sampled);
         for (size_t i = 0; i < sampled->count; i++)
             sampled_put_name(&folded, &sampled->functions[i]);
+        sampled_put_pprof(&folded, sampled);
         buf_done(&folded);
         sampled_free(sampled);
     }

@@ -246,3 +246,12 @@ static int samples_begin(struct exporter *exporter)
 
 const struct export_format export_samples = {
     .name = "folded-samples", .messages = EXPORT_SAMPLES, .begin = samples_begin};
+
+static int pprof_begin(struct exporter *exporter)
+{
+    if (exporter->sampled)
+        sampled_put_pprof(&exporter->text, exporter->sampled);
+    return 0;
+}
+
+const struct export_format export_pprof = {.name = "pprof", .messages = EXPORT_SAMPLES, .begin = pprof_begin};
