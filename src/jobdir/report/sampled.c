@@ -78,14 +78,17 @@ static void put_waited(struct buf *out, const struct sampled *sampled)
 {
     size_t count;
     struct waited *list = waited_list(sampled, &count);
-    buf_printf(out, "%.0f %%", 100 * waited_share(sampled, sampled->waiting_seconds));
+    const double total = waited_share(sampled, sampled->waiting_seconds);
+    buf_printf(out, "%.0f %%", 100 * total);
     for (size_t i = 0; i < count && i < WAITED_SHOWN; i++) {
         double share = waited_share(sampled, list[i].seconds);
         if (i && share < 0.01)
             break;
         bool named = list[i].function->name || strcmp(list[i].function->language, "native") != 0;
-        buf_printf(out, "%s%.0f %% %s %s", i ? ", " : ": ", 100 * share, waiting_text(list[i].what),
-                   named ? "in " : "");
+        buf_puts(out, i ? ", " : ": ");
+        if (i || total - share >= 0.01)
+            buf_printf(out, "%.0f %% ", 100 * share);
+        buf_printf(out, "%s %s", waiting_text(list[i].what), named ? "in " : "");
         sampled_put_name(out, list[i].function);
     }
     buf_putc(out, '\n');
@@ -175,7 +178,9 @@ void report_profile_text(struct buf *out, const struct job_report *report, struc
     struct sampled *sampled;
     if (report->one_rank || !profile_read(report, &sampled))
         return;
-    if (whole)
+    if (whole && !sampled->samples && waited_much(sampled))
+        buf_puts(out, "\nWhere threads waited\n");
+    else if (whole)
         put_table(out, sampled);
     else if (sampled->samples >= SAMPLES_FEW)
         put_summary(out, sampled);
