@@ -9,6 +9,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/system/file.h"
 #include "base/data/cleanup.h"
 #include "base/system/clock.h"
 #include "jobdir/text/text.h"
@@ -114,9 +115,8 @@ static struct image_file *file_of(struct images *images, const struct image_file
  * another one in mappings than stat(2) says. */
 static int open_at(const struct image_file *file, const char *path, struct stat *ret_stat)
 {
-    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
-    if (fd >= 0 && fstat(fd, ret_stat) == 0 && S_ISREG(ret_stat->st_mode) &&
-        (uint64_t)ret_stat->st_ino == file->key.inode)
+    int fd = file_open_read(path); /* what a process has mapped may be a device, and to open that may do something */
+    if (fd >= 0 && fstat(fd, ret_stat) == 0 && (uint64_t)ret_stat->st_ino == file->key.inode)
         return fd;
     if (fd >= 0)
         close(fd);

@@ -671,13 +671,20 @@ static uint64_t own_cpu_ns(void)
     return (uint64_t)now.tv_sec * NS_PER_SECOND + (uint64_t)now.tv_nsec;
 }
 
-/* Nothing where nothing was seen that is worth a file. */
+static double waited_seconds(const struct sampler *sampler)
+{
+    return (double)sampler->waited_ns / NS_PER_SECOND;
+}
+
+static bool is_worth_a_file(const struct sampler *sampler)
+{
+    return sampler->samples || cpu_seconds(sampler) >= CPU_LEAST || waited_seconds(sampler) >= CPU_LEAST;
+}
+
 static void write_profile(struct sampler *sampler)
 {
-    double cpu = cpu_seconds(sampler), waited = (double)sampler->waited_ns / NS_PER_SECOND;
+    double cpu = cpu_seconds(sampler), waited = waited_seconds(sampler);
     uint64_t began_ns = own_cpu_ns();
-    if (!sampler->samples && cpu < CPU_LEAST && waited < CPU_LEAST)
-        return;
     json_t *object =
         json_pack("{s:i, s:i, s:b, s:I, s:I, s:I, s:f, s:f, s:f, s:f, s:f}", "version", 1, "hz", (int)sampler->hz,
                   "kernel", sampler->kernel, "lost", (json_int_t)sampler->lost, "whole", (json_int_t)sampler->unwound,
@@ -704,14 +711,17 @@ static void on_tick(void *ctx)
     const uint64_t order = sampler->order, now = clock_now_ns(), passed = now - sampler->written_ns;
     rings_read(sampler);
     bool quiet = !threads_look(sampler) && sampler->order == order;
-    functions_ask(sampler);
+    if (now - sampler->start_ns >=
+        PROFILE_ASK_NS) /* scry-symbols takes memory: of a short job it is asked at the end */
+        functions_ask(sampler);
     const uint64_t rest_ns = WRITE_REST * sampler->write_cost_ns, least_ns = time_hasten(PROFILE_WRITE_NS);
     if (passed > (rest_ns > least_ns ? rest_ns : least_ns) &&
         (sampler->samples != sampler->written_samples ||
          (sampler->waited_ns != sampler->written_waited_ns && passed > (now - sampler->start_ns) / QUIET_PART))) {
         threads_settle_all(sampler);
         profile_fold(sampler->profile, false);
-        write_profile(sampler);
+        if (is_worth_a_file(sampler))
+            write_profile(sampler);
     }
     sampler->moved_ns = quiet ? sampler->moved_ns : now;
     uint64_t ns = (now - sampler->moved_ns) / QUIET_PART;
@@ -750,6 +760,8 @@ static int run(struct sampler *sampler, struct err *err)
     sampler->ending = true;
     rings_read(sampler);
     threads_settle_all(sampler);
+    if (!is_worth_a_file(sampler))
+        return 0;
     const uint64_t until = clock_now_ns() + PROFILE_NAMES_NS;
     functions_ask(sampler);
     for (uint64_t now; sampler->helper.pid && (now = clock_now_ns()) < until;)

@@ -211,13 +211,15 @@
 #define PROFILE_LOOK_MOST_NS (2 * WAITS_NS_PER_SECOND) /* where all of them do, */
 #define PROFILE_ORDER_NS (2 * WAITS_NS_PER_MS)         /* until a record is whole in its ring, */
 #define PROFILE_WRITE_NS (2 * WAITS_NS_PER_SECOND)     /* between two files, */
+#define PROFILE_ASK_NS (500 * WAITS_NS_PER_MS)         /* until the first question for functions, */
 #define PROFILE_NAMES_NS (2 * WAITS_NS_PER_SECOND)     /* and at the end for functions of files that are new to scry */
 #define PROFILE_START_MS 1000                          /* for scry-profile to begin, */
 #define PROFILE_END_MS 3000                            /* for scry-profile to end */
 #define LOGS_END_MS 400                                /* for the last lines, when the job has ended */
 #define LOGS_TEE_MS 200     /* for tee(1), which writes them when the script that sent it its output has ended */
 #define KEEP_TIMES_MS 50    /* job/output: so often it is noted when something was written; */
-#define RELAY_COPY_MS 2000  /* the job waits so long, once, for what keeps a copy of its output, */
+#define RELAY_COPY_MS 2000  /* the job waits so long, in all, for what keeps a copy of its output, */
+#define RELAY_STUCK_MS 2000 /* at its end scry run waits so long for a reader that takes nothing, */
 #define RELAY_KEPT_MS 1000  /* and at its end scry run does; */
 #define RELAY_AGAIN_MS 1000 /* a second process is tried again where none could be made */
 #define LOGS_NEVER_NS (3600 * WAITS_NS_PER_SECOND) /* until scry set wants something */

@@ -84,11 +84,11 @@ test('a program is uploaded, runs, and all pictures show it', async () => {
   await clean('task');
 
   const pictures = await page.locator('.links a').evaluateAll((links) => links.map((a) => [a.textContent, a.getAttribute('href')]));
-  assert.equal(pictures.length, 7);
+  assert.equal(pictures.length, 8);
   for (const [title, address] of pictures) {
     await page.locator(`.links a[href="${address}"]`).click();
     await page.locator('.tabs a[aria-current=page]', { hasText: title }).waitFor();
-    await page.locator('.picture, .source').first().waitFor();
+    await page.locator('.picture, .source, .log').first().waitFor();
     await page.locator('.waiting').waitFor({ state: 'detached' });
     await shoot(page, `story-${address.split('/').pop()}`);
     assert.deepEqual(page.faults, [], title);

@@ -32,7 +32,8 @@ source $script; words=("$@"); CURRENT=$#; _scry
 """
 
 # Of scry run, described in its man page only.
-EXPERTS = {"--anyway", "--buffer", "--mpi-distributions", "--mpi-metrics", "--mpi-resolution", "--overflow", "--part-of", "--read-by"}
+EXPERTS = {"--anyway", "--buffer", "--mpi-distributions", "--mpi-metrics", "--mpi-resolution", "--overflow", "--part-of", "--read-by",
+           "--tee-size"}
 
 
 class Completion(scrytest.TestCase):

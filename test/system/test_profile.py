@@ -199,7 +199,7 @@ class Profile(JobCase):
         wait_until(lambda: glob.glob(self.box.path("jobs", "2*", "profile.json")))
         top = lambda: json.loads(self.scry("top", "--once", "--json", "@last").stdout)["profile"]["functions"]
         self.assertIn("first", [row["name"] for row in wait_until(top)])
-        self.assertRegex(self.scry("top", "--once", "@last").stdout, r"(?m)^ +\d+\.\d +\d+\.\d .* s  first \(profiled.c:\d+\)$")
+        self.assertRegex(self.scry("top", "--once", "@last").stdout, r"(?m)^ +\d+\.\d +\d+\.\d .* m?s  first \(profiled.c:\d+\)$")
         run.terminate()
         run.wait()
 

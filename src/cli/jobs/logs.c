@@ -61,6 +61,7 @@ struct source {
     struct output_reader reader; /* of what is kept */
     int fd;                      /* of a file */
     uint64_t from, at, until;    /* of a file: what of it is the job's, and what was read */
+    uint64_t end;                /* what comes behind that is not waited for */
     char *room;
     size_t used, len;
     size_t gap_at; /* in the room: behind that so many bytes are missing */
@@ -84,6 +85,7 @@ struct logs {
     int64_t rank;  /* -1: not those of a rank */
     bool follow, json, terminal, colours;
     double since; /* seconds since 1970; 0: all */
+    double now;   /* what comes later is not waited for; 0: it is */
     struct log_regex *pattern;
     uint64_t last; /* lines; UINT64_MAX: all */
     bool counting; /* shows nothing: how many lines are there? */
@@ -127,6 +129,15 @@ static bool is_of_owner(const struct logs *logs, int fd)
            (job.st_uid == geteuid() || job.st_uid == file.st_uid);
 }
 
+/* Whoever made the job has named it: nothing else is even opened, and no link is followed. */
+static int open_regular(const char *path)
+{
+    struct stat st;
+    if (lstat(path, &st) < 0)
+        return -errno;
+    return S_ISREG(st.st_mode) ? file_open_read(path) : -EINVAL;
+}
+
 /* The same file by another name in its directory, as logrotate leaves it. -1: there is none. */
 static int open_renamed(const struct job_output *output, char *ret_path, size_t size)
 {
@@ -140,7 +151,7 @@ static int open_renamed(const struct job_output *output, char *ret_path, size_t 
         if ((uint64_t)entry->d_ino != output->inode)
             continue;
         snprintf(ret_path, size, "%.*s%s", folder, output->path, entry->d_name);
-        found = file_open_own(AT_FDCWD, ret_path, O_RDONLY);
+        found = open_regular(ret_path);
         if (found >= 0 && !is_its(found, output)) {
             close(found);
             found = -1;
@@ -186,7 +197,7 @@ static int open_file(const struct logs *logs, int stream, const struct job_outpu
 {
     char other[PATH_MAX];
     bool mirror = is_mirror(logs);
-    int fd = mirror ? -ENOENT : file_open_own(AT_FDCWD, output->path, O_RDONLY), code = fd;
+    int fd = mirror ? -ENOENT : open_regular(output->path), code = fd;
     if (is_its(fd, output) && is_of_owner(logs, fd))
         return fd;
     if (fd >= 0)
@@ -237,7 +248,8 @@ static void source_done(struct source *source)
 static struct source *source_add(struct logs *logs, const char *name)
 {
     struct source *source = &logs->sources[logs->count];
-    *source = (struct source){.name = name, .fd = -1, .room = malloc(ROOM), .until = UINT64_MAX, .seconds = -1};
+    *source = (struct source){
+        .name = name, .fd = -1, .room = malloc(ROOM), .until = UINT64_MAX, .end = UINT64_MAX, .seconds = -1};
     if (!source->room)
         return NULL;
     logs->count++;
@@ -387,7 +399,8 @@ static void put_literal(struct buf *out, const char *bytes, size_t len)
 static bool rank_pattern(struct buf *out, const struct rank_option *option, const char *value, const char *cwd,
                          int64_t rank, bool err)
 {
-    bool ranks = !option->letter;
+    bool ranks = !option->letter, any = false;
+    unsigned folders = 0; /* whose names are not known, in which is looked */
     if (*value != '/') {
         put_literal(out, cwd, strlen(cwd));
         buf_putc(out, '/');
@@ -403,6 +416,8 @@ static bool rank_pattern(struct buf *out, const struct rank_option *option, cons
     for (const char *at = value; *at; at++) {
         size_t width = strspn(at + 1, "0123456789");
         if (*at != '%' || !at[1 + width]) {
+            folders += *at == '/' && any;
+            any &= *at != '/';
             put_literal(out, at, 1);
             continue;
         }
@@ -412,9 +427,10 @@ static bool rank_pattern(struct buf *out, const struct rank_option *option, cons
         else
             buf_puts(out, "*");
         ranks |= its;
+        any |= !its;
         at += 1 + width;
     }
-    return ranks;
+    return ranks && folders < 2; /* more would be a search through a tree that whoever made the job has named */
 }
 
 /* The newest file of that name. NULL: there is none. */
@@ -446,7 +462,7 @@ static void add_rank_file(struct logs *logs, const json_t *argv, const char *cwd
         char *path = value && rank_pattern(&pattern, option, value, cwd, logs->rank, err) && !pattern.failed
                          ? newest_file(pattern.data)
                          : NULL;
-        int fd = path ? file_open_own(AT_FDCWD, path, O_RDONLY) : -1;
+        int fd = path ? open_regular(path) : -1;
         bool good = fd >= 0 && is_of_owner(logs, fd);
         struct source *source = !good ? NULL : source_add(logs, output_names[err ? OUTPUT_STDERR : OUTPUT_STDOUT]);
         if (source) {
@@ -587,7 +603,8 @@ static bool source_read(struct logs *logs, struct source *source)
     /* what is behind the end of the job is of scry, or of the next job; the job says its end before anybody else writes */
     if (got > 0 && source->until == UINT64_MAX && logs->rank < 0 && is_described_anew(logs))
         logs_look(logs);
-    left = source->at < source->until ? source->until - source->at : 0;
+    uint64_t end = source->end < source->until ? source->end : source->until;
+    left = source->at < end ? end - source->at : 0;
     if (got > 0 && (uint64_t)got > left)
         got = (ssize_t)left;
     if (got <= 0)
@@ -646,7 +663,8 @@ static struct source *logs_next(struct logs *logs, bool rest)
     struct source *next = NULL;
     for (size_t i = 0; i < logs->count; i++) {
         struct source *source = &logs->sources[i];
-        if (source_next(logs, source, rest) && (!next || source->next.seconds < next->next.seconds))
+        if (source_next(logs, source, rest) && !(logs->now > 0 && source->next.seconds > logs->now) &&
+            (!next || source->next.seconds < next->next.seconds))
             next = source;
     }
     return next;
@@ -986,9 +1004,8 @@ static int check_since(const struct options *options, struct logs *logs)
         return cli_usage_error(options, "--since: expected 10m, 2h, 14:30 or 2026-11-30T14:30, not '%s'", since);
     for (size_t i = 0; since && i < logs->count; i++)
         if (logs->sources[i].path) {
-            log_error(
-                "unsupported: the lines of %s have no times, which --since needs; scry run --tee keeps them",
-                logs->sources[i].path);
+            log_error("unsupported: the lines of %s have no times, which --since needs; scry run --tee keeps them",
+                      logs->sources[i].path);
             return EXIT_ERRORS;
         }
     return 0;
@@ -1001,6 +1018,15 @@ static bool keeps_output(const struct logs *logs)
     struct stat st;
     snprintf(path, sizeof path, "%s/" OUTPUT_DIR, logs->job.path);
     return lstat(path, &st) == 0 && S_ISDIR(st.st_mode);
+}
+
+/* Who does not follow wants what is there now, and no race with a job that writes as fast as it is read. */
+static void end_here(struct logs *logs)
+{
+    for (size_t i = 0; i < logs->count && !logs->follow; i++)
+        if (logs->sources[i].path)
+            logs->sources[i].end = size_of(logs->sources[i].fd);
+    logs->now = logs->follow || is_over(logs) ? 0 : (double)job_now_ns(logs->job.path) / NS_PER_SECOND;
 }
 
 static int logs_show(const struct options *options, struct logs *logs)
@@ -1028,6 +1054,7 @@ static int logs_show(const struct options *options, struct logs *logs)
         status = explain_missing(logs);
     if (status)
         return status;
+    end_here(logs);
     skip_to_last(logs);
     if (!logs->follow)
         show_rest(logs, true);

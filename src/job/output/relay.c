@@ -30,6 +30,7 @@
 
 enum {
     PASS_MOST = 1 << 20,
+    COPY_MOST = 64 << 10, /* what a pipe holds */
     KEEPERS_MOST = 100,
     SOCKET_MOST = 4096, /* a socket that can be written to has room for so much, and splice would wait for more */
 };
@@ -48,7 +49,6 @@ struct side {
         int *fds;         /* FD_JOB ... */
         bool socket;
         bool watched;     /* that its reader goes away is seen before something is written: a pipe without a name */
-        bool behind;      /* the keeper does not get on */
         uint64_t full_ns; /* since when there is no room for a copy; 0: there is */
         uint64_t due;     /* so much is to be passed on before the answer */
     } streams[RELAY_STREAMS];
@@ -82,6 +82,18 @@ static int pidfd_of(pid_t pid)
     return (int)syscall(SYS_pidfd_open, pid, 0);
 }
 
+/* The pidfd of a child; one that cannot be watched is ended, since nobody would see when it ends: -1, as if it had not been made. */
+static int child_watch(pid_t *inout_pid)
+{
+    int fd = *inout_pid > 0 ? pidfd_of(*inout_pid) : -1;
+    if (fd < 0 && *inout_pid > 0) {
+        kill(*inout_pid, SIGKILL);
+        child_reap(*inout_pid);
+        *inout_pid = -1;
+    }
+    return fd;
+}
+
 /* ---- the keeper ---- */
 
 struct keeping {
@@ -107,7 +119,7 @@ static void keeping_open(struct side *side, struct keeping *keeping, size_t i)
 /* One piece of one stream. false: there is none. */
 static bool keeping_take(struct side *side, struct keeping *keeping, size_t i)
 {
-    static char bytes[256 << 10];
+    char bytes[COPY_MOST];
     const struct side_stream *stream = &side->streams[i];
     ssize_t got = read(stream->fds[FD_COPY_OUT], bytes, sizeof bytes);
     if (got <= 0)
@@ -158,17 +170,23 @@ static _Noreturn void keeper_serve(struct side *side)
 
 static void keeper_make(struct side *side)
 {
-    for (size_t i = 0; i < RELAY_STREAMS; i++)
+    bool any = false;
+    for (size_t i = 0; i < RELAY_STREAMS; i++) {
+        struct relay_bytes *bytes = &side->shared->streams[i];
         if (side->streams[i].name)
-            side->shared->streams[i].kept =
-                side->shared->streams[i].copied - bytes_in(side->streams[i].fds[FD_COPY_OUT]);
+            bytes->kept = bytes->copied - bytes_in(side->streams[i].fds[FD_COPY_OUT]);
+        any |= side->streams[i].name && !bytes->error;
+    }
     close_fd(&side->keeper_fd);
+    if (!any)
+        return;
     pid_t pid = side->shared->keepers++ < KEEPERS_MOST ? fork() : -1;
     if (pid == 0)
         keeper_serve(side);
-    side->keeper_fd = pid > 0 ? pidfd_of(pid) : -1;
+    side->keeper_fd = child_watch(&pid);
     for (size_t i = 0; i < RELAY_STREAMS && pid < 0; i++)
-        side->shared->streams[i].error = EAGAIN;
+        if (side->streams[i].name && !side->shared->streams[i].error)
+            side->shared->streams[i].error = EAGAIN;
 }
 
 /* ---- the standby ---- */
@@ -207,8 +225,8 @@ static bool standby_make(struct side *side, int *ret_relay_fd)
     }
     if (own >= 0)
         close(own);
+    side->standby_fd = child_watch(&pid);
     side->standby = pid;
-    side->standby_fd = pid > 0 ? pidfd_of(pid) : -1;
     side->shared->relay = getpid();
     return false;
 }
@@ -225,28 +243,26 @@ static void stream_close(struct side *side, struct side_stream *stream)
     wake(side);
 }
 
-/* Copies what the job's pipe begins with, if there is room; the job does not wait for ever for what keeps it. */
+/* Copies what the job's pipe begins with, if there is room; for what keeps it the job waits RELAY_COPY_MS in all. */
 static void stream_copy(struct side *side, struct side_stream *stream)
 {
     struct relay_bytes *bytes = &side->shared->streams[stream - side->streams];
     bool stopped = bytes->error;
     ssize_t got = stopped ? -1 : tee(stream->fds[FD_JOB], stream->fds[FD_COPY_IN], PASS_MOST, SPLICE_F_NONBLOCK);
+    bool full = !stopped && got < 0 && errno == EAGAIN;
+    uint64_t now_ns = full || stream->full_ns ? clock_now_ns() : 0;
+    uint64_t waited_ns = bytes->waited_ns + (stream->full_ns ? now_ns - stream->full_ns : 0);
+    if (full && waited_ns < RELAY_COPY_MS * WAITS_NS_PER_MS) {
+        stream->full_ns = stream->full_ns ? stream->full_ns : now_ns;
+        return;
+    }
+    bytes->waited_ns = waited_ns;
+    stream->full_ns = 0;
     if (got > 0) {
         bytes->copied += (uint64_t)got;
         bytes->ahead = (uint64_t)got;
-        stream->behind = false;
-        stream->full_ns = 0;
         return;
     }
-    uint64_t now_ns = clock_now_ns();
-    bool room = !stopped && got < 0 && errno == EAGAIN;
-    if (room && !stream->behind) {
-        stream->full_ns = stream->full_ns ? stream->full_ns : now_ns;
-        if (now_ns - stream->full_ns < RELAY_COPY_MS * WAITS_NS_PER_MS)
-            return;
-        stream->behind = true;
-    }
-    stream->full_ns = 0;
     bytes->ahead = bytes_in(stream->fds[FD_JOB]);
     bytes->missed += bytes->ahead;
 }
@@ -255,6 +271,8 @@ static void stream_copy(struct side *side, struct side_stream *stream)
 static ssize_t pass_by_hand(const struct side_stream *stream, size_t len)
 {
     char bytes[4096];
+    if (!bytes_in(stream->fds[FD_JOB]))
+        return 0; /* another relay was killed when it had passed that on */
     ssize_t got = read(stream->fds[FD_JOB], bytes, len < sizeof bytes ? len : sizeof bytes);
     for (ssize_t put = 0; put < got;) {
         ssize_t more = write(stream->fds[FD_TARGET], bytes + put, (size_t)(got - put));
@@ -339,16 +357,15 @@ static void stream_polls(const struct side *side, const struct side_stream *stre
 /* Sees to it that there are both others. A standby that does not know the keeper is made anew. Returns true in the child. */
 static bool others_make(struct side *side, bool keeper_died, bool standby_died, int *ret_relay_fd)
 {
-    if (keeper_died) {
+    if (keeper_died)
         keeper_make(side);
-        if (side->standby > 0)
-            kill(side->standby, SIGKILL);
-    }
     if (!keeper_died && !standby_died && side->standby_fd >= 0)
         return false;
     close_fd(&side->standby_fd);
-    if (side->standby > 0)
+    if (side->standby > 0) {
+        kill(side->standby, SIGKILL);
         child_reap(side->standby);
+    }
     while (waitpid(-1, NULL, WNOHANG) > 0)
         continue;
     return standby_make(side, ret_relay_fd);
@@ -442,6 +459,12 @@ static const char *refusal_of(int target, struct stat *ret_status)
     if (flags < 0 || flags & FD_CLOEXEC || mode < 0 || (mode & O_ACCMODE) == O_RDONLY ||
         fstat(target, ret_status) < 0 || S_ISREG(ret_status->st_mode))
         return ""; /* scry run has put something in place of a stream that is closed */
+    int type;
+    socklen_t size = sizeof type;
+    bool packets = S_ISSOCK(ret_status->st_mode) &&
+                   (getsockopt(target, SOL_SOCKET, SO_TYPE, &type, &size) < 0 || type != SOCK_STREAM);
+    if (packets)
+        return "it is a socket of messages, which have to stay apart; send it to a file or a pipe";
     if (S_ISFIFO(ret_status->st_mode) || S_ISSOCK(ret_status->st_mode) ||
         (S_ISCHR(ret_status->st_mode) && ret_status->st_rdev == makedev(1, 3)))
         return NULL;
@@ -463,8 +486,9 @@ static int stream_start(struct relay *relay, struct side *side, size_t i, int ta
             return -errno;
         stream->fds[k ? FD_COPY_OUT : FD_JOB] = pipes[k][0];
         *(k ? &stream->fds[FD_COPY_IN] : &relay->outputs[i]) = pipes[k][1];
-        int size = k ? PASS_MOST : S_ISFIFO(status->st_mode) ? fcntl(target, F_GETPIPE_SZ) : -1;
-        if (size > 0 && fcntl(pipes[k][0], F_SETPIPE_SZ, size) < 0)
+        /* the copy's stays as it is: a user may have 64 MB in all pipes, and less than that in each one then */
+        int size = !k && S_ISFIFO(status->st_mode) ? fcntl(target, F_GETPIPE_SZ) : -1;
+        if (size > 0 && size != fcntl(pipes[k][0], F_GETPIPE_SZ) && fcntl(pipes[k][0], F_SETPIPE_SZ, size) < 0)
             errno = 0; /* then as it is */
     }
     return 0;
@@ -563,6 +587,17 @@ static bool is_kept(const struct relay *relay)
     return true;
 }
 
+/* So much was taken from the job. */
+static uint64_t bytes_passed(const struct relay *relay)
+{
+    uint64_t passed = 0;
+    for (size_t i = 0; i < RELAY_STREAMS; i++) {
+        const struct relay_bytes *bytes = &relay->shared->streams[i];
+        passed += bytes->copied + bytes->missed - bytes->ahead;
+    }
+    return passed;
+}
+
 bool relay_wait(struct relay *relay, int interrupt)
 {
     char byte;
@@ -572,8 +607,10 @@ bool relay_wait(struct relay *relay, int interrupt)
     ssize_t got = send(relay->control, "", 1, MSG_NOSIGNAL);
     while (got > 0 && relay->shared->passed != asked) {
         struct pollfd polls[2] = {{.fd = relay->control, .events = POLLIN}, {.fd = interrupt, .events = POLLIN}};
-        if (wait_poll(polls, 2, -1) < 0 && errno != EINTR)
-            break;
+        uint64_t passed = bytes_passed(relay);
+        int ready = wait_poll(polls, 2, RELAY_STUCK_MS);
+        if ((ready < 0 && errno != EINTR) || (ready == 0 && bytes_passed(relay) == passed))
+            break; /* a reader that waits for our end first */
         if (polls[1].revents)
             return false;
         if (polls[0].revents)
@@ -587,7 +624,7 @@ bool relay_wait(struct relay *relay, int interrupt)
 
 const char *relay_lack(const struct relay *relay, size_t i, char *ret_text, size_t size)
 {
-    const struct relay_bytes *bytes = relay->shared ? &relay->shared->streams[i] : NULL;
+    const struct relay_bytes *bytes = relay->shared && relay->names[i] ? &relay->shared->streams[i] : NULL;
     if (bytes && bytes->error)
         snprintf(ret_text, size, "%s", strerror(bytes->error));
     else if (bytes && bytes->missed)

@@ -36,7 +36,8 @@ struct relay_shared {
         _Atomic uint64_t ahead;          /* in the job's pipe: so much was copied before */
         _Atomic uint64_t copied, missed; /* and so much was not */
         _Atomic uint64_t kept;
-        _Atomic int error; /* why nothing is kept any more: an errno */
+        _Atomic uint64_t waited_ns; /* of the job, for room for copies */
+        _Atomic int error;          /* why nothing is kept any more: an errno */
         _Atomic bool closed;
     } streams[RELAY_STREAMS];
 };
@@ -57,8 +58,8 @@ struct relay {
 int relay_start(struct relay *ret_relay, const int targets[RELAY_STREAMS], const char *dir, uint64_t most);
 /* The job has its ends. */
 void relay_given(struct relay *relay);
-/* Waits until what was written so far is passed on, as long as the reader wants, and then a moment until it is kept. false:
- * `interrupt` (-1: none) became readable before. */
+/* Waits until what was written so far is passed on, as long as the reader takes some of it every RELAY_STUCK_MS, and then a moment
+ * until it is kept; what is left is passed on after that. false: `interrupt` (-1: none) became readable before. */
 bool relay_wait(struct relay *relay, int interrupt);
 /* What is not whole of the i-th stream's copy, in words; NULL: nothing. */
 const char *relay_lack(const struct relay *relay, size_t i, char *ret_text, size_t size);

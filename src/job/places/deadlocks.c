@@ -332,7 +332,7 @@ static struct waiting *next_of(struct waiting *list, size_t count, const struct 
     struct waiting *next = NULL, *each;
     for (size_t i = 0; i < at->count && !(at->fifo && next && next->fifo); i++)
         if ((each = waiting_of(list, count, at->by[i])) != NULL &&
-            (!next || each->fifo || (next->child && !each->child)))
+            (!next || each->fifo || (!at->file && next->child && !each->child)))
             next = each;
     return next;
 }
