@@ -195,6 +195,15 @@
 #define HEALTH_RECORD_LEAST_NS (10 * WAITS_NS_PER_SECOND) /* the node's state is recorded as often at least, */
 #define HEALTH_RECORD_MOST_NS (900 * WAITS_NS_PER_MS)     /* and when it has changed, as often at most */
 #define HEALTH_PEAK_NS (200 * WAITS_NS_PER_MS)            /* processors are counted in hundredths of seconds */
+
+/* The job's PSS is read again after so long without a peak, of no process for which it takes so long, or waits so long,
+ * of all in so long at the most, and, but for some credit, for a thousandth of the time. */
+#define MEMORY_AGAIN_NS (10 * WAITS_NS_PER_SECOND)
+#define MEMORY_ONE_NS (50 * WAITS_NS_PER_MS)
+#define MEMORY_WAIT_NS WAITS_NS_PER_SECOND
+#define MEMORY_ALL_NS (250 * WAITS_NS_PER_MS)
+#define MEMORY_CREDIT_NS (100 * WAITS_NS_PER_MS)
+#define MEMORY_LAST_MS 100 /* at a job's end for what is being read */
 #define STALL_IDLE_NS (50 * WAITS_NS_PER_MS)   /* of processor time: a job that used more in the span has not stalled */
 #define TREND_FIRST_NS (200 * WAITS_NS_PER_MS) /* between two points of a trend, doubled each time, */
 #define TREND_SPAN_NS (2 * WAITS_NS_PER_SECOND) /* a trend is known after so long */

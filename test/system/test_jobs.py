@@ -84,6 +84,26 @@ class Following(CheckedCase):
         self.assertGreater(report["wall_seconds"], 0.79)
         self.assertEqual(max(process["threads"] for process in report["processes"]), 8)
 
+    def test_shared_memory(self):
+        """Six workers of fork that share 100 MB have them once. (So little that a look at some of them uses up no credit.)"""
+        program = ("import os, pathlib, signal, time\n"
+                   "block = b'x' * (100 << 20)\n"
+                   "workers = []\n"
+                   "for _ in range(6):\n"
+                   "    pid = os.fork()\n"
+                   "    if pid == 0: signal.pause()\n"
+                   "    workers.append(pid)\n"
+                   "spool = pathlib.Path(os.environ['SCRY_JOB'], 'spool', 'records.jsonl')\n"
+                   "def told(line): return b'\"type\":\"memory\"' in line and b'\"processes\":7' in line\n"
+                   "while not any(map(told, spool.read_bytes().splitlines())): time.sleep(0.05)\n"
+                   "for pid in workers: os.kill(pid, 9); os.waitpid(pid, 0)\n")
+        done = self.scry_run(PYTHON, "-I", "-c", program)
+        report = self.report()
+        self.assertGreater(report["peak_tree_rss_bytes"], 600 << 20)
+        self.assertGreater(report["peak_tree_pss_bytes"], 100 << 20)
+        self.assertLess(report["peak_tree_pss_bytes"], 200 << 20)
+        self.assertRegex(done.stderr, r"in one process, 1\d\d MB in all together \([678]\d\d MB if shared pages count for each process\)")
+
     def test_spike(self):
         """A peak between two samples is the kernel's to tell."""
         program = "import time\ntime.sleep(0.1)\nblock = bytearray(100 << 20)\ndel block\n"

@@ -132,6 +132,8 @@ static const struct field result_fields[] = {
     {"wall_seconds", FIELD_SECONDS, FIELD_AT(struct row, result.wall_seconds), FIELD_OPTIONAL},
     {"cpu_seconds", FIELD_SECONDS, FIELD_AT(struct row, result.cpu_seconds), FIELD_OPTIONAL},
     {"peak_tree_rss_bytes", FIELD_BYTES, FIELD_AT(struct row, result.peak_tree_rss_bytes), FIELD_OPTIONAL},
+    {"peak_tree_pss_bytes", FIELD_BYTES, FIELD_AT(struct row, result.peak_tree_pss_bytes),
+     FIELD_ZERO_IS_NULL | FIELD_OPTIONAL, .about = "as in report.schema.json"},
     {"progress", FIELD_OBJECT, .flags = FIELD_OR_NULL | FIELD_OPTIONAL, .json = progress_json,
      .of = now_progress_fields, .about = "how far the job says it is, or was at its end; null: it does not"},
     {"signed", FIELD_BOOL, .flags = FIELD_OR_NULL | FIELD_OPTIONAL, .json = signed_json,
@@ -198,6 +200,7 @@ static json_t *ps_job_json(const struct job_report *report, const struct rank_no
     if (!ps_is_measured(report, &row.result)) {
         json_object_del(json, "cpu_seconds");
         json_object_del(json, "peak_tree_rss_bytes");
+        json_object_del(json, "peak_tree_pss_bytes");
     }
     return json;
 }
@@ -394,7 +397,7 @@ static void add_job(struct table *table, const struct job_report *report, const 
         text_seconds(&cells[COLUMN_ELAPSED], result.wall_seconds);
     if (ps_is_measured(report, &result)) {
         text_seconds(&cells[COLUMN_CPU], result.cpu_seconds);
-        text_size(&cells[COLUMN_PEAK], result.peak_tree_rss_bytes);
+        text_size(&cells[COLUMN_PEAK], job_result_memory(&result));
     }
     now_progress_text(&cells[COLUMN_PROGRESS], ps_progress(report), is_over(report) ? -1 : result.wall_seconds);
     _cleanup_(buf_done) struct buf command = BUF_INIT, reason = BUF_INIT;

@@ -75,6 +75,7 @@ struct parts_now parts_sum(const struct job_report *report)
         now.processes += model->processes;
         now.threads += model->threads;
         now.rss += model->rss;
+        now.memory += job_model_memory(model);
         now.cpu_share += model->cpu_share;
     }
     return now;

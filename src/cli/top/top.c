@@ -261,6 +261,8 @@ static const struct field tree_fields[] = {
     {"processes", FIELD_COUNT, FIELD_AT(struct parts_now, processes)},
     {"threads", FIELD_COUNT, FIELD_AT(struct parts_now, threads)},
     {"rss_bytes", FIELD_BYTES, FIELD_AT(struct parts_now, rss)},
+    {"memory_bytes", FIELD_BYTES, FIELD_AT(struct parts_now, memory),
+     .about = "with pages that processes share counted once, as far as known"},
     {"cpu_seconds", FIELD_SECONDS, FIELD_AT(struct parts_now, cpu_ns)},
     {"cpu_share", FIELD_NUMBER, FIELD_AT(struct parts_now, cpu_share), .about = "processors in use"},
     {0}};
@@ -669,16 +671,22 @@ static void put_courses(struct buf *out, const struct view *view, struct buf *li
     const struct parts_now now = parts_sum(&view->report);
     if (view->report.part_count) { /* courses are of one node */
         buf_printf(line, "cpu   %.2f now   mem   ", now.cpu_share);
-        text_size(line, now.rss);
+        text_size(line, now.memory);
         buf_printf(line, " now   on %zu node%s", now.nodes, now.nodes == 1 ? "" : "s");
     } else {
         put_course(out, view, line, "cpu", &model->cpu_series);
         buf_printf(line, "%.2f now, most %.2f", model->cpu_share, series_max(&model->cpu_series));
         put_line(out, view, line);
         put_course(out, view, line, "mem", &model->rss_series);
-        text_size(line, model->rss);
+        uint64_t most = job_model_peak_memory(model, model->peak_rss);
+        text_size(line, job_model_memory(model));
         buf_puts(line, " now, most ");
-        text_size(line, model->peak_tree_rss);
+        text_size(line, most ? most : model->peak_tree_rss);
+        if (most && most < model->peak_tree_rss) {
+            buf_puts(line, "; ");
+            text_size(line, model->rss);
+            buf_puts(line, " if shared pages count for each");
+        }
     }
     put_line(out, view, line);
     buf_printf(line, "%" PRIu64 " process%s (%" PRIu64 " so far), %" PRIu64 " thread%s, cpu ", now.processes,

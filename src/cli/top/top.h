@@ -129,7 +129,7 @@ void parts_done(struct parts *parts);
 
 /* What all nodes of the job have now, as their last records say. */
 struct parts_now {
-    uint64_t processes, threads, rss, cpu_ns, started;
+    uint64_t processes, threads, rss, memory, cpu_ns, started;
     double cpu_share; /* processors in use */
     size_t nodes;     /* on which something of it may still run */
 };

@@ -347,6 +347,7 @@ struct health {
     struct health_window window;
     struct judge judge;
     struct processes processes;
+    struct memory memory;
     struct credentials credentials;
     struct stall stall;
     struct stuck stuck;
@@ -459,6 +460,13 @@ static void put_record(struct health *health)
     window_begin(&health->window, &last, &health->group_state, filesystems_least_share(&health->filesystems));
 }
 
+static void look_at_memory(struct health *health, int wait_ms)
+{
+    struct memory_record row;
+    if (memory_look(&health->memory, &health->processes, &health->look, wait_ms, &row))
+        observe_put(health->observer, RECORD_memory, &row);
+}
+
 static void look_at_hanging(struct health *health)
 {
     if (!health->looked)
@@ -475,6 +483,8 @@ static bool look_at_all(struct health *health, bool last)
     struct judge_clocks clocks;
     node_state_read("", look->now_ns, &node);
     processes_look(&health->processes, look);
+    if (!last)
+        look_at_memory(health, 0);
     read_group(health);
     judge_look(&health->judge, look, &node, &health->group_state, &health->processes.motion);
     judge_clocks_read(&clocks);
@@ -580,6 +590,10 @@ static void health_end(void *state)
     filesystems_done(&health->filesystems);
     credentials_done(&health->credentials);
     processes_done(&health->processes);
+    if (health->memory.ask) {
+        look_at_memory(health, MEMORY_LAST_MS); /* what was seen before the end */
+        ask_drop(health->memory.ask);
+    }
     stuck_done(&health->stuck);
     ask_drop(health->late.ask);
     free(health);

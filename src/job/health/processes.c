@@ -67,6 +67,7 @@ void processes_add(struct processes *processes, pid_t pid, pid_t ppid, const cha
     }
     process->ppid = ppid;
     process->looks = 0; /* limits may be others */
+    process->slow = false;
     snprintf(process->name, sizeof process->name, "%s", name);
     processes->motion.changes++;
     processes->motion.ended = false;
@@ -96,6 +97,7 @@ void processes_ended(struct processes *processes, const struct look *look, pid_t
         return;
     if (processes->ended < PROCESSES_ENDED && !process->ended && read_stat(look, pid, &stat) && stat.state == 'Z') {
         process->ended = true;
+        process->rss = 0;
         process->state = 'Z';
         processes->ended++;
     } else {
@@ -231,6 +233,7 @@ static bool look_at(struct processes *processes, struct process_health *process,
     process->cpu_ns = cpu_ns;
     process->spent_ns = cpu_ns + stat.children_ns;
     process->state = stat.state;
+    process->rss = stat.state == 'Z' ? 0 : stat.resident_bytes;
     process->ppid = stat.ppid;
     unsigned look_number = process->looks++;
     if (stat.state == 'Z')

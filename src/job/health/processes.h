@@ -19,9 +19,11 @@ enum { PROCESSES_AT_ONCE = 128, PROCESSES_LISTED = 256, PROCESSES_ENDED = 4096 }
 struct process_health {
     pid_t pid, ppid;
     char name[64];
-    char state;  /* the kernel's letter; 0: not looked at yet */
-    bool ended;  /* its end is known: it is kept as long as it is a zombie */
-    bool listed; /* something changed since the last record */
+    char state;   /* the kernel's letter; 0: not looked at yet */
+    bool ended;   /* its end is known: it is kept as long as it is a zombie */
+    bool listed;  /* something changed since the last record */
+    bool slow;    /* to read its PSS takes too long */
+    uint64_t rss; /* as last seen; 0: or it has ended */
     unsigned looks;
     uint64_t cpu_ns;
     uint64_t spent_ns, waited_ns; /* as in process_motion */
@@ -51,6 +53,22 @@ struct processes {
         uint64_t waited_ns; /* first threads were ready to run, and had no processor. 0: or the kernel does not say */
     } motion;
 };
+
+/* The memory of all, with pages that they share counted once (memory.c). */
+struct memory {
+    struct ask *ask;
+    uint64_t read_ns, peak_rss; /* when it was read last; of all that was read, the most resident */
+    uint64_t paid_ns;           /* until then the time was used up that it may take */
+    double ns_per_byte;         /* that it took; 0: not known yet */
+};
+
+/* Looks whether it is time to read it, and whether it was: then true, with the record. Waits so long for what is being read. */
+bool memory_look(struct memory *memory, struct processes *processes, const struct look *look, int wait_ms,
+                 struct memory_record *ret_record);
+/* Whether it is time, for processes that have so much together, and the largest so much. Pure, as memory_pay: so long took
+ * it to read processes of so many bytes. */
+bool memory_is_due(const struct memory *memory, uint64_t now_ns, uint64_t rss, uint64_t largest);
+void memory_pay(struct memory *memory, uint64_t now_ns, uint64_t took_ns, uint64_t read_bytes);
 
 /* It is there, or executed something. */
 void processes_add(struct processes *processes, pid_t pid, pid_t ppid, const char *name);

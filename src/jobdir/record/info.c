@@ -38,6 +38,7 @@ static void read_result(const json_t *json, struct job_result *result)
         .cpu_seconds = member_number(json, "cpu_seconds"),
         .peak_rss_bytes = member_count(json, "peak_rss_bytes"),
         .peak_tree_rss_bytes = member_count(json, "peak_tree_rss_bytes"),
+        .peak_tree_pss_bytes = member_count(json, "peak_tree_pss_bytes"),
         .processes = member_count(json, "processes"),
         .processes_at_once = member_count(json, "processes_at_once"),
         .threads_at_once = member_count(json, "threads_at_once"),
@@ -140,12 +141,13 @@ void job_info_done(struct job_info *info)
 static json_t *result_json(const struct job_result *result)
 {
     return json_pack(
-        "{s:b, s:i, s:o, s:o, s:b, s:f, s:f, s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "started", result->started,
+        "{s:b, s:i, s:o, s:o, s:b, s:f, s:f, s:I, s:I, s:o*, s:I, s:I, s:I, s:I, s:I}", "started", result->started,
         "exit_code", result->exit_code, "signal", result->signal ? json_integer(result->signal) : json_null(), "reason",
         text_json(result->reason ? result->reason : ""), "core_dumped", result->core_dumped, "wall_seconds",
         result->wall_seconds, "cpu_seconds", result->cpu_seconds, "peak_rss_bytes", (json_int_t)result->peak_rss_bytes,
-        "peak_tree_rss_bytes", (json_int_t)result->peak_tree_rss_bytes, "processes", (json_int_t)result->processes,
-        "processes_at_once", (json_int_t)result->processes_at_once, "threads_at_once",
+        "peak_tree_rss_bytes", (json_int_t)result->peak_tree_rss_bytes, "peak_tree_pss_bytes",
+        result->peak_tree_pss_bytes ? json_integer((json_int_t)result->peak_tree_pss_bytes) : NULL, "processes",
+        (json_int_t)result->processes, "processes_at_once", (json_int_t)result->processes_at_once, "threads_at_once",
         (json_int_t)result->threads_at_once, "left_running", (json_int_t)result->left_running, "lost_records",
         (json_int_t)result->lost_records);
 }

@@ -26,10 +26,17 @@ struct job_result {
     double wall_seconds, cpu_seconds;
     uint64_t peak_rss_bytes;      /* of the largest process */
     uint64_t peak_tree_rss_bytes; /* of all processes together; pages shared between them count for each */
+    uint64_t peak_tree_pss_bytes; /* the same with those counted once; 0: not known, for little could be shared */
     uint64_t processes, processes_at_once, threads_at_once;
     uint64_t left_running; /* processes that outlived the command */
     uint64_t lost_records;
 };
+
+/* Of all processes together, with shared pages counted once where that is known. */
+static inline uint64_t job_result_memory(const struct job_result *result)
+{
+    return result->peak_tree_pss_bytes ? result->peak_tree_pss_bytes : result->peak_tree_rss_bytes;
+}
 
 struct job_info {
     json_t *json; /* owns what the strings below point to, after job_info_read */

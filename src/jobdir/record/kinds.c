@@ -300,6 +300,16 @@ static const struct field health_fields[] = {
     {0}};
 #undef ROW
 
+#define ROW memory_record
+static const struct field job_memory_fields[] = {
+    {"rss_bytes", FIELD_BYTES, AT(rss), .about = "of all processes; pages that they share count for each"},
+    {"pss_bytes", FIELD_BYTES, AT(pss), .about = "of all processes; pages that they share count once (PSS)"},
+    {"processes", FIELD_COUNT, AT(processes)},
+    {"unread", FIELD_COUNT, AT(unread),
+     .about = "of these, whose PSS may not be read, or would take too long: their RSS is in pss_bytes"},
+    {0}};
+#undef ROW
+
 #define LEVELS "error|warning|info|debug"
 #define ROW log_record
 static const struct field log_fields[] = {
@@ -580,6 +590,11 @@ const struct record_kind record_kinds[RECORD_TYPES] = {
         {"health", STREAM_NODE, health_fields, "The node's health, and the limits of the job, at intervals.",
          "{memory.available_bytes} of memory available[, processors {load.cpu:percent} busy][, waiting for memory "
          "{pressure.memory:percent}][, waiting for disks {pressure.io:percent}]"},
+    [RECORD_memory] = {"memory", STREAM_NODE, job_memory_fields,
+                       "The job's memory with shared pages counted once: at peaks, and every ten seconds, where its "
+                       "processes may share much.",
+                       "{pss_bytes} of memory in {processes} process{processes?|es}, {rss_bytes} if shared pages count "
+                       "for each[; those of {unread} are not told apart]"},
     [RECORD_script_line] = {"script_line", STREAM_SCRIPT, script_line_fields, "A script is at another line.",
                             "{pid} {file}[:{line}][-{last_line}][ in {function}][: {command}]"},
     [RECORD_command_failed] = {"command_failed", STREAM_SCRIPT, command_failed_fields, "A command of a script failed.",

@@ -176,6 +176,12 @@ struct health_record {
     json_t *processes;   /* [[pid, read_bytes, written_bytes, open_files, open_files_limit], ...]; NULL: none */
 };
 
+/* The job's memory, as far as its processes may share some. */
+struct memory_record {
+    uint64_t rss, pss;          /* bytes: sums of all; pss has rss of those that could not be read */
+    uint64_t processes, unread; /* how many these were */
+};
+
 /* ---- logs (job/logs) ---- */
 
 struct log_record {
@@ -317,7 +323,7 @@ struct end_record {
 /* clang-format off */
 #define RECORD_KINDS(KIND) \
     KIND(spool) KIND(node) KIND(method) KIND(tracing) KIND(script) KIND(untraced) KIND(setting) KIND(request) KIND(process) \
-    KIND(process_end) KIND(withdrawn) KIND(sample) KIND(health) KIND(gap) KIND(warning) KIND(crash) \
+    KIND(process_end) KIND(withdrawn) KIND(sample) KIND(health) KIND(memory) KIND(gap) KIND(warning) KIND(crash) \
     KIND(script_line) KIND(command_failed) KIND(script_end) KIND(script_trap) KIND(script_tested) KIND(script_kills) KIND(python_stack) \
     KIND(python_exception) KIND(python_calls) KIND(functions) KIND(log) KIND(log_folded) KIND(log_file) KIND(log_last) KIND(progress) KIND(stall) \
     KIND(rule) KIND(rules) KIND(end)

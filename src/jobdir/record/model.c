@@ -284,6 +284,30 @@ static void apply_tree(struct job_model *model, const struct tree_fields *tree, 
     series_add(&model->rss_series, seconds, (double)model->rss);
 }
 
+static void apply_memory(struct job_model *model, const struct memory_record *record)
+{
+    model->memory = *record;
+    model->measured_rss = job_most(model->measured_rss, record->rss);
+    if (record->pss >= model->peak_memory.pss)
+        model->peak_memory = *record;
+}
+
+uint64_t job_model_memory(const struct job_model *model)
+{
+    const struct memory_record *last = &model->memory;
+    return last->rss ? (uint64_t)((double)model->rss * (double)last->pss / (double)last->rss) : model->rss;
+}
+
+uint64_t job_model_peak_memory(const struct job_model *model, uint64_t largest)
+{
+    uint64_t most = job_most(model->peak_memory.pss, largest), all = job_most(model->peak_tree_rss, largest);
+    if (!model->peak_memory.pss)
+        return 0;
+    if (all > model->measured_rss + model->measured_rss / 4)
+        most += all - model->measured_rss;
+    return most < all ? most : all;
+}
+
 /* "node" in records of the first versions. */
 static json_t *system_of(const json_t *record)
 {
@@ -383,6 +407,9 @@ void job_model_apply(struct job_model *model, const json_t *record)
     switch (type) {
     case RECORD_sample:
         apply_sample(model, &row.sample, system_of(record), seconds);
+        return;
+    case RECORD_memory:
+        apply_memory(model, &row.memory);
         return;
     case RECORD_process:
         apply_process(model, &row.process);

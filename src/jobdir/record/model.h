@@ -99,6 +99,8 @@ struct job_model {
     uint64_t processes, threads, rss, cpu_ns; /* now, of the tree */
     double cpu_share;                         /* of the tree, between the last two samples */
     uint64_t peak_processes, peak_threads, peak_tree_rss, peak_rss;
+    struct memory_record memory, peak_memory; /* of the last record of it, and where it was most; 0: there was none */
+    uint64_t measured_rss;                    /* of those records the most */
     struct series processes_series, rss_series, cpu_series;
 
     json_t *node, *node_sample, *stall, *end; /* the last of each, or NULL */
@@ -118,6 +120,12 @@ struct job_model {
     uint64_t records, samples, next_seq;
     uint64_t missing_records; /* holes in the sequence */
 };
+
+/* The memory of all processes now, with shared pages counted once as far as known: between two records as at the last one. */
+uint64_t job_model_memory(const struct job_model *model);
+/* The most of that, not less than the largest process has; 0: it was not read, for little can be shared. Where it grew since it
+ * was read, the most that it can be. */
+uint64_t job_model_peak_memory(const struct job_model *model, uint64_t largest);
 
 int job_model_init(struct job_model *model, size_t keep_limit);
 void job_model_done(struct job_model *model);

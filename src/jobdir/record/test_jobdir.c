@@ -662,9 +662,46 @@ static void test_used_again(void **state)
     assert_int_equal(jobdir_find("20260101", path, sizeof path, &err), -ENOENT);
 }
 
+static void apply_memory(struct job_model *model, double t, int64_t tree_rss, int64_t rss, int64_t pss)
+{
+    json_t *sample = json_pack("{s:f, s:s, s:{s:i, s:I}, s:[]}", "t", t, "type", "sample", "tree", "processes", 7,
+                               "rss", (json_int_t)tree_rss, "alive");
+    job_model_apply(model, sample);
+    json_decref(sample);
+    if (!rss)
+        return;
+    json_t *memory = json_pack("{s:f, s:s, s:I, s:I, s:i, s:i}", "t", t, "type", "memory", "rss_bytes", (json_int_t)rss,
+                               "pss_bytes", (json_int_t)pss, "processes", 7, "unread", 0);
+    job_model_apply(model, memory);
+    json_decref(memory);
+}
+
+/* Shared pages count once; what grew since they were counted may be nobody else's. */
+static void test_memory(void **state)
+{
+    struct job_model model;
+    (void)state;
+    assert_int_equal(job_model_init(&model, 10), 0);
+    apply_memory(&model, 1, 2000, 0, 0);
+    assert_int_equal(job_model_memory(&model), 2000);
+    assert_int_equal(job_model_peak_memory(&model, 900), 0);
+    apply_memory(&model, 2, 2100, 2100, 320);
+    assert_int_equal(job_model_memory(&model), 320);
+    assert_int_equal(job_model_peak_memory(&model, 300), 320);
+    assert_int_equal(job_model_peak_memory(&model, 330), 330);
+    apply_memory(&model, 3, 1050, 0, 0);
+    assert_int_equal(job_model_memory(&model), 160);
+    apply_memory(&model, 4, 4100, 0, 0);
+    assert_int_equal(job_model_peak_memory(&model, 300), 2320);
+    apply_memory(&model, 5, 4100, 4100, 700);
+    assert_int_equal(job_model_peak_memory(&model, 300), 700);
+    job_model_done(&model);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_memory),
         cmocka_unit_test(test_text),
         cmocka_unit_test(test_note),
         cmocka_unit_test(test_functions),

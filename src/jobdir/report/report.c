@@ -208,6 +208,8 @@ struct job_result job_report_total(const struct job_report *report)
         all.cpu_seconds += part.cpu_seconds;
         all.processes += part.processes;
         all.peak_rss_bytes = job_most(all.peak_rss_bytes, part.peak_rss_bytes);
+        if (all.peak_tree_pss_bytes || part.peak_tree_pss_bytes)
+            all.peak_tree_pss_bytes = job_result_memory(&all) + job_result_memory(&part);
         all.peak_tree_rss_bytes += part.peak_tree_rss_bytes;
         all.processes_at_once = job_most(all.processes_at_once, part.processes_at_once);
         all.threads_at_once = job_most(all.threads_at_once, part.threads_at_once);
@@ -244,6 +246,7 @@ struct job_result job_report_result(const struct job_report *report)
         .cpu_seconds = (double)model->cpu_ns / 1e9,
         .peak_rss_bytes = model->peak_rss,
         .peak_tree_rss_bytes = job_most(model->peak_tree_rss, model->peak_rss),
+        .peak_tree_pss_bytes = job_model_peak_memory(model, model->peak_rss),
         .processes = job_most(model->started_total, model->ended_count + HASH_COUNT(model->alive)),
         .processes_at_once = model->peak_processes,
         .threads_at_once = model->peak_threads,

@@ -61,6 +61,25 @@ void job_report_outcome(struct buf *out, const struct job_report *report)
         put_lost(out, report);
 }
 
+/* What the same memory is if pages that processes share count for each. */
+static void put_unshared(struct buf *out, const struct job_report *report, const struct job_result *result)
+{
+    const struct memory_record *peak = &report->model.peak_memory;
+    if (!result->peak_tree_pss_bytes)
+        return;
+    bool less = result->peak_tree_pss_bytes < result->peak_tree_rss_bytes;
+    if (less) {
+        buf_puts(out, " (");
+        text_size(out, result->peak_tree_rss_bytes);
+        buf_puts(out, " if shared pages count for each process");
+    }
+    if (peak->unread)
+        buf_printf(out, "%s of %llu process%s are not told apart", less ? "; those" : " (shared pages",
+                   (unsigned long long)peak->unread, peak->unread == 1 ? "" : "es");
+    if (less || peak->unread)
+        buf_putc(out, ')');
+}
+
 static void put_usage(struct buf *out, const struct job_report *report, const struct job_result *result)
 {
     bool watched = report->state == JOB_RUNNING || report->state == JOB_ENDED;
@@ -81,8 +100,9 @@ static void put_usage(struct buf *out, const struct job_report *report, const st
         buf_puts(out, " in one process");
         if (result->processes != 1 && result->peak_tree_rss_bytes > result->peak_rss_bytes) {
             buf_puts(out, ", ");
-            text_size(out, result->peak_tree_rss_bytes);
+            text_size(out, job_result_memory(result));
             buf_puts(out, report->part_count ? " as the sum of the nodes' peaks" : " in all together");
+            put_unshared(out, report, result);
         }
         buf_putc(out, '\n');
     }
@@ -304,6 +324,8 @@ static const struct field result_fields[] = {
     {"peak_rss_bytes", FIELD_BYTES, FIELD_AT(struct job_result, peak_rss_bytes), .about = "of the largest process"},
     {"peak_tree_rss_bytes", FIELD_BYTES, FIELD_AT(struct job_result, peak_tree_rss_bytes),
      .about = "of all processes together; shared pages count for each"},
+    {"peak_tree_pss_bytes", FIELD_BYTES, FIELD_AT(struct job_result, peak_tree_pss_bytes), FIELD_ZERO_IS_NULL,
+     .about = "of all processes together; shared pages count once (PSS); null: not known, for little can be shared"},
     {"process_count", FIELD_COUNT, FIELD_AT(struct job_result, processes)},
     {"processes_at_once", FIELD_COUNT, FIELD_AT(struct job_result, processes_at_once)},
     {"threads_at_once", FIELD_COUNT, FIELD_AT(struct job_result, threads_at_once)},

@@ -35,7 +35,7 @@ const columns = (chosen: string[], choose: (id: string, on: boolean) => void): C
   },
   { key: 'time', title: 'Time', number: true, cell: (j) => secondsOf(j) !== null && <Unit text={format.seconds(secondsOf(j)!)} />, value: secondsOf },
   { key: 'cpu', title: 'CPU time', number: true, wide: true, cell: (j) => j.cpu_seconds !== undefined && <Unit text={format.seconds(j.cpu_seconds)} />, value: (j) => j.cpu_seconds ?? null },
-  { key: 'memory', title: 'Memory', about: 'the most of all processes together', number: true, wide: true, cell: (j) => j.peak_tree_rss_bytes !== undefined && <Unit text={format.size(j.peak_tree_rss_bytes)} />, value: (j) => j.peak_tree_rss_bytes ?? null },
+  { key: 'memory', title: 'Memory', about: 'the most of all processes together; pages that they share count once', number: true, wide: true, cell: (j) => j.peak_tree_rss_bytes !== undefined && <Unit text={format.size(j.peak_tree_pss_bytes ?? j.peak_tree_rss_bytes)} />, value: (j) => j.peak_tree_pss_bytes ?? j.peak_tree_rss_bytes ?? null },
   { key: 'started', title: 'Started', number: true, wide: true, cell: (j) => j.started_seconds !== undefined && format.moment(j.started_seconds), value: (j) => j.started_seconds ?? null },
   { key: 'host', title: 'Node', wide: true, cell: (j) => j.host, value: (j) => j.host ?? null },
   { key: 'user', title: 'User', wide: true, cell: (j) => j.user, value: (j) => j.user ?? null },

@@ -305,7 +305,7 @@ export function Live({ id, top, session, name }: { id: string; top: Top; session
           <Figure text={format.seconds(Math.max(top.wall_seconds, model.seconds))} label="so far" />
           <Figure text={format.digits(top.tree.cpu_share, 2)} label="processors busy" />
           <Figure text={format.seconds(top.tree.cpu_seconds)} label="CPU time" />
-          <Figure text={format.size(top.tree.rss_bytes)} label="memory" />
+          <Figure text={format.size(top.tree.memory_bytes ?? top.tree.rss_bytes)} label="memory" />
           <Figure text={format.count(top.tree.processes)} label="processes" />
           <Figure text={format.count(top.tree.threads)} label="threads" />
           {shares.length > 0 && <Figure text={format.share(shares.reduce((a, b) => a + b, 0) / shares.length)} label="of ranks’ time in MPI" />}
