@@ -203,7 +203,7 @@
 #define MEMORY_WAIT_NS WAITS_NS_PER_SECOND
 #define MEMORY_ALL_NS (250 * WAITS_NS_PER_MS)
 #define MEMORY_CREDIT_NS (100 * WAITS_NS_PER_MS)
-#define MEMORY_LAST_MS 100 /* at a job's end for what is being read */
+#define MEMORY_LAST_MS 100                     /* at a job's end for what is being read */
 #define STALL_IDLE_NS (50 * WAITS_NS_PER_MS)   /* of processor time: a job that used more in the span has not stalled */
 #define TREND_FIRST_NS (200 * WAITS_NS_PER_MS) /* between two points of a trend, doubled each time, */
 #define TREND_SPAN_NS (2 * WAITS_NS_PER_SECOND) /* a trend is known after so long */
