@@ -280,8 +280,9 @@ static void put_progress(struct log_matcher *matcher, struct log_progress *progr
 void log_match_progress(struct log_matcher *matcher, uint64_t now_ns, const char *bytes, size_t len)
 {
     enum { LINES_LOOKED = 8, LINE_LOOKED = 256 };
-    if (matcher->expressions->given_count)
-        return;
+    for (size_t i = 0; i < matcher->expressions->given_count; i++)
+        if (matcher->expressions->given[i].regex)
+            return;
     struct line_place places[LINES_LOOKED];
     size_t count = 0;
     for (size_t end = len; end > 0 && count < LINES_LOOKED; end = (size_t)(places[count++].start - bytes)) {

@@ -592,7 +592,7 @@ const struct log_pattern log_patterns[] = {
      "^(?:\\w+\\.)*\\w*(?:Error|Exception|NotFound):(?: .*:)? *$|^MissingInputException in ", "^Original error was: |^ {8,}\\S|^(?i:\\w+ ){0,2}(?i:error): \\S", 12, NULL,
      "^(?!IMPORTANT: |Missing input files| {4}(?:output|input|wildcards|affected files|jobid)\\b).*[[:alpha:]]{2}.*\\w{2}"},
     {"error", ERROR,
-     "error|<fatal>|fatal:|<abort|<critical>|<severe>|<f>|<e>|<e0|<e1|<e2|<e3|<e4|<e5|<e6|<e7|<e8|<e9|<f0|<f1|<f2|<f3|<f4|<f5|<f6|<f7|<f8|<f9|crit|panic|[e::|[abort]|e r r o r|fehler|erreur|errore:|erro:|"
+     "error|<fatal>|fatal:|<abort|<critical>|<severe>|<f>|<e>|<e0|<e1|<e2|<e3|<e4|<e5|<e6|<e7|<e8|<e9|<f0|<f1|<f2|<f3|<f4|<f5|<f6|<f7|<f8|<f9|crit|panic|[e::|[e] |[abort]|e r r o r|fehler|erreur|errore:|erro:|"
      "\xd0\xbe\xd1\x88\xd0\xb8|\xe9\x94\x99\xe8|\xe3\x82\xa8\xe3\x83|"
      "no rule to make|.  stop.|enough slots|no module named|run terminated|cmiabort|can't open file|cannot be accomplished|"
      "unrecognized function or variable|refuse to continue with|finish called from|endrun: |abnormal end|of errors detected",
@@ -609,7 +609,7 @@ const struct log_pattern log_patterns[] = {
      "\\bcan't open file '|\\bSHAKE\\) cannot be accomplished|^Unrecognized function or variable '|\\bI REFUSE TO CONTINUE WITH\\b|"
      "\\bFINISH called from\\b|^\\W*ENDRUN: ?\\S|\\bABNORMAL END\\b|\\bBECAUSE OF ERRORS DETECTED$|"
      /* as programs for programs write it */
-     "^(?:\\[[^\\]]*\\]:? ?)*\\[?[EF]\\d{3,4} \\d\\d:\\d\\d:\\d\\d\\.|: [EF] \\w+/\\S+:\\d+\\]|^\\[E(?:::\\w+)?\\] \\S|\\[ABORT\\]|\\bE R R O R\\b|"
+     "^(?:\\[[^\\]]*\\]:? ?)*\\[?[EF]\\d{3,4} \\d\\d:\\d\\d:\\d\\d\\.|: [EF] \\w+/\\S+:\\d+\\]|^(?:[\\d:.,/T-]+ )*\\[E(?:::\\w+)?\\] \\S|^\\d[\\d:.,/T -]{7,30}.*,(?:ERROR|FATAL|CRITICAL),\\S|\\[ABORT\\]|\\bE R R O R\\b|"
      "\"(?:level|severity|levelname|log\\.level)\"\\s*:\\s*\"(?i:error|fatal|critical|panic)\".*\"(?:msg|message|event|error)\"|"
      "\"(?:msg|message|event)\".*\"(?:level|severity|levelname)\"\\s*:\\s*\"(?i:error|fatal|critical|panic)\"|"
      "\\blevel=(?:error|fatal|crit|critical|panic)\\b.*\\b(?:msg|err|error|message)=|"

@@ -740,10 +740,18 @@ static void test_progress_said(void **state)
     log_said_take(&said, 0, "50 % done"); /* all of them are read */
     log_said_take(&said, 0, "51 % done");
     assert_true(said.form == LOG_PROGRESS_PERCENT && said.progress.done == 51);
-    expressions.given_count = 1; /* somebody says which lines count */
+    struct log_expression given = {.name = "x"}; /* somebody says which lines count */
+    expressions.given = &given;
+    expressions.given_count = 1;
+    assert_int_equal(log_regex_new(&given.regex, "x", NULL), 0);
     match_text(&matcher, 14 * (uint64_t)NS_PER_SECOND, "Epoch 3/5\n");
-    expressions.given_count = 0;
     assert_int_equal(seen.progress, 4);
+    log_regex_free(given.regex);
+    given.regex = NULL; /* or only which file is read */
+    match_text(&matcher, 16 * (uint64_t)NS_PER_SECOND, "Epoch 4/5\n");
+    assert_int_equal(seen.progress, 5);
+    expressions.given_count = 0;
+    expressions.given = NULL;
     log_matcher_done(&matcher);
 }
 

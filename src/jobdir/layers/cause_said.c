@@ -311,6 +311,22 @@ static bool is_warning(const json_t *record)
            (at == text || !isalnum((unsigned char)at[-1]));
 }
 
+/* That nobody reads any more what it writes: of another one of a pipeline, which has failed because of that. */
+static bool is_of_writer(const struct job_end *end, const json_t *record)
+{
+    const struct job_model *model = end->model;
+    const char *text = json_string_value(json_object_get(record, "text"));
+    if (!text || (!strcasestr(text, strerrordesc_np(EPIPE)) && !strstr(text, "BrokenPipe")) ||
+        begins_with_name(end, 0, text))
+        return false;
+    for (size_t i = 0; i < model->ended_count; i++)
+        if (culprit_has_failed(&model->ended[i]) && cause_chain_at(end, model->ended[i].pid) < 0 &&
+            model->ended[i].start < cause_chain_end(end, 0) &&
+            model->ended[i].end >= cause_chain_end(end, 0) - CAUSE_AT_ONCE_SECONDS)
+            return true;
+    return false;
+}
+
 static enum said said_of(const struct job_end *end, const struct others *others, const json_t *record)
 {
     enum line_level level = line_level_of(json_string_value(json_object_get(record, "level")));
@@ -319,6 +335,8 @@ static enum said said_of(const struct job_end *end, const struct others *others,
     double seconds = record_seconds(record);
     if (seconds < cause_chain_end(end, 0) - NEAR_SECONDS || seconds > end->seconds + CAUSE_AT_ONCE_SECONDS ||
         cause_was_tolerated(end, seconds) || is_of_tolerated_launcher(end, pattern))
+        return SAID_NOTHING;
+    if (is_of_writer(end, record))
         return SAID_NOTHING;
     if (level == LINE_ERROR && is_consequence(end, record))
         return SAID_CONSEQUENCE;

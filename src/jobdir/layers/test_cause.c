@@ -889,6 +889,32 @@ static void test_killed_worker(void **state)
            "system's limit, or by somebody");
 }
 
+/* Of a process that mpiexec or its daemon has started. */
+static void put_end(int pid, int ppid, const char *name, double end, int status)
+{
+    PUT("{s:s, s:f, s:i, s:i, s:s, s:f, s:f, s:i, s:i, s:i, s:i}", "type", "process_end", "t", 100.0, "pid", pid,
+        "ppid", ppid, "name", name, "start", 1.0, "end", end, "cpu_ns", 1, "threads", 1, "peak_rss", 1 << 20, "status",
+        status);
+}
+
+/* Who writes into a pipeline fails because who reads has failed. */
+static void test_writer(void **state)
+{
+    static const char chain[] =
+        "[{\"pid\": 21, \"name\": \"filter\", \"end_seconds\": 99.5, \"exit_code\": 5, \"signal\": null},"
+        " {\"pid\": 10, \"name\": \"sh\", \"end_seconds\": 100, \"exit_code\": 2, \"signal\": null}]";
+    static const char *const said[] = {"BrokenPipeError: [Errno 32] Broken pipe", "gen: write failed: Broken pipe"};
+    for (size_t i = 0; i < 2; i++) {
+        set_up(state);
+        put_log(99.6, "error", said[i]);
+        struct told alone = ask_end(chain, 2, 0, NULL); /* nobody else failed: it may be a connection */
+        assert_int_equal(alone.kind, NOTE_cause_log);
+        put_end(22, 10, "gen", 99.55, 1 << 8);
+        assert_int_not_equal(ask_end(chain, 2, 0, NULL).kind, NOTE_cause_log);
+        tear_down(state);
+    }
+}
+
 /* Nor is it what the worker said before it aborted. */
 static void test_aborted_worker(void **state)
 {
@@ -898,14 +924,6 @@ static void test_aborted_worker(void **state)
                    " {\"pid\": 10, \"name\": \"python3\", \"end_seconds\": 100, \"exit_code\": 1, \"signal\": null}]",
                    1, 0, NULL),
            NOTE_cause_crash, true, "python3 crashed by SIGABRT");
-}
-
-/* Of a process that mpiexec or its daemon has started. */
-static void put_end(int pid, int ppid, const char *name, double end, int status)
-{
-    PUT("{s:s, s:f, s:i, s:i, s:s, s:f, s:f, s:i, s:i, s:i, s:i}", "type", "process_end", "t", 100.0, "pid", pid,
-        "ppid", ppid, "name", name, "start", 1.0, "end", end, "cpu_ns", 1, "threads", 1, "peak_rss", 1 << 20, "status",
-        status);
 }
 
 /* MPI was not counted: of the ranks only the processes are known. */
@@ -2275,6 +2293,7 @@ int main(void)
         ROW(test_log),
         ROW(test_command_below),
         ROW(test_pipeline),
+        ROW(test_writer),
         ROW(test_pipefail),
         ROW(test_process),
         ROW(test_not_executed),
