@@ -431,6 +431,10 @@ const char log_harmless[] =
     /* what a program has got over: it went on with something else */
     "\\bfalling back (?:to|on)\\b|\\b(?:re-?)?trying (?:again|(?:the )?next|another|with)\\b|(?:--|;) using (?:the |a )?\\w|; (?:continuing|going on|proceeding) without\\b|(?<=[,;:(-] )skipp(?:ed|ing)\\b(?!:? ?\\d)|"
     "(?:^(?:\\S+: )?warning: |: W \\S).*\\bload (?:driver|dynamic library|plugin)\\b|"
+    ", using (?:the |an? )?(?:slow|default|fall-?back|other|previous|old|next|built-?in)|\\b(?:handled|caught|recovered): *\\d|\\bout of memory bandwidth\\b|"
+    "\\bKilled +timeout -(?:s|-signal)|"
+    /* what Python's logging says by the way */
+    "^(?:INFO|DEBUG):[\\w.]+:|"
     "\\bwhen one has already been registered\\b|^(?:log4j|SLF4J):|: pip's dependency resolver does not\\b|"
     /* settings and what they may be */
     "\\blog(?:ging)?[-_. ]?level\\b|\\blevels?\\b\\W{0,4}(?:to |is )?\\W{0,2}(?:error|fatal|critical)\\W*$|\\b(?:debug|warn|warning)\\W{1,3}error\\b|"
@@ -442,7 +446,7 @@ const char log_harmless[] =
     /* of a run before this one */
     "^\\W*(?:exit status of )?(?:the )?(?:previous|last|earlier) (?:run|job|attempt)\\b|"
     "(?:^|/)(?:etc/\\S+|\\.(?:bashrc|bash_profile|profile)): line \\d+: [^:]+: No such file or directory$|" /* each login says it */
-    "^\\W*(?:if|in case|whenever)\\b.*\\berror|^\\s*(?:#|//) |\\b(?:re-?trying|ignored|will (?:re-?try|try again|be retried))\\b|, trying [^ ]+$|"
+    "^\\W*(?:if|in case|whenever)\\b.*\\berror|^\\s*(?:#|//) |\\b(?:re-?trying|(?<!\\d \\()ignored|will (?:re-?try|try again|be retried))\\b|, trying [^ ]+$|"
     /* tables of the system's errors */
     "^\\s*(?:errno\\s+)?\\d+:?\\s+E(?!RROR)[A-Z]{2,14}\\s|^\\s*(?:#\\s*define\\s+)?E(?!RROR)[A-Z]{2,14}\\s*[=:]?\\s*\\d+\\b|"
     /* signals that are looked for */
@@ -553,6 +557,7 @@ const struct log_pattern log_patterns[] = {
      "most recent call first", "^ +File \"(?!<|[^\"]*/(?:lib(?:64)?/python|site-packages|dist-packages)).*\", line \\d+", 100},
     {"command_said", LOG_SEVERITY_INFO, "command error:", "^Command error:\\s*$", "what a command said that Nextflow had started",
      "^Command error", "^\\s+(?!\\[M::|INFO|WARN)\\S", 6, "error"},
+    {"made_anyway", LOG_SEVERITY_INFO, "(ignored)", "^make(?:\\[\\d+\\])?: \\[.* Error \\d+ \\(ignored\\)$", "an error above it that make has got over"},
     {"tests", LOG_SEVERITY_INFO, "<ran ", "^Ran \\d+ tests? in [\\d.]+s$", "how tests of Python's unittest ended, that said what is above it",
      "^Ran", "^(?:OK|FAILED)\\b", 2},
     {"panic", ERROR, "panicked at|<panic: ", "\\bpanicked at\\b|^panic: ", "a Rust or Go program gave up",

@@ -169,6 +169,7 @@ static const struct example {
     {"python_place", "  File \"run.py\", line 3", "  File \"run.py\", line 3, in solve"},
     {"fault_place", "Current thread 0x00007fcd17db59c0 (most recent call first):", "the most recent call first"},
     {"command_said", "Command error:", "Command error: none"},
+    {"made_anyway", "make[1]: [Makefile:3: lint] Error 1 (ignored)", "make: [lint] (ignored)"},
     {"tests", "Ran 2 tests in 0.001s", "Ran 2 tests in all"},
     {"panic", "thread 'main' panicked at src/main.rs:2:5:", "do not panic: all is well"},
     {"fortran_error", "forrtl: severe (64): input conversion error", "forrtl: info (1)"},

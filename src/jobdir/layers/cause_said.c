@@ -384,13 +384,16 @@ static bool is_traceback(const json_t *record)
     return is_exception(record) && json_is_string(json_object_get(record, "place"));
 }
 
-/* Whether one program of Python alone can have said what was said then: with others, their exceptions follow of the first one. */
+/* Whether one program of Python alone can have said what was said then: with others that ran at the same time, their exceptions follow
+ * of the first one. Those that were over when what failed began have said what stands above. */
 static bool is_python_alone(const struct job_end *end, double seconds)
 {
     static const char python[] = "python";
     const struct job_model *model = end->model;
     size_t index, failed = 0;
     json_t *process;
+    const json_t *start = json_object_get(json_array_get(end->chain, 0), "start_seconds");
+    const double since = json_is_number(start) ? json_number_value(start) : 0;
     json_array_foreach(end->chain, index, process)
     {
         if (starter_of(json_string_value(json_object_get(process, "name"))) == STARTER_LAUNCHER)
@@ -398,7 +401,7 @@ static bool is_python_alone(const struct job_end *end, double seconds)
     }
     for (size_t i = 0; i < model->ended_count; i++)
         failed += culprit_has_failed(&model->ended[i]) && WIFEXITED(model->ended[i].status) &&
-                  model->ended[i].end >= seconds - CAUSE_AT_ONCE_SECONDS &&
+                  model->ended[i].end >= fmax(seconds - CAUSE_AT_ONCE_SECONDS, since) &&
                   strncmp(model->ended[i].name, python, sizeof python - 1) == 0;
     return !end->rank && failed < 2;
 }
@@ -461,6 +464,19 @@ static void drop_misses(const struct job_end *end, const struct others *others, 
         if (said[i] == SAID_BY_ITSELF && error &&
             strstr(json_string_value(json_object_get(record, "text")), strerrordesc_np(ENOENT)))
             said[i] = SAID_HINT;
+    }
+}
+
+/* Nor errors that make has got over, which it says below them. */
+static void drop_made_anyway(const json_t *lines, enum said *said)
+{
+    for (size_t i = 0; i < json_array_size(lines); i++) {
+        const json_t *record = json_array_get(lines, i);
+        const char *pattern = json_string_value(json_object_get(record, "pattern"));
+        for (size_t j = i; pattern && strcmp(pattern, "made_anyway") == 0 && j-- > 0;)
+            if (said[j] == SAID_ERROR &&
+                json_equal(json_object_get(json_array_get(lines, j), "file"), json_object_get(record, "file")))
+                said[j] = SAID_OF_ANOTHER;
     }
 }
 
@@ -576,6 +592,7 @@ void cause_look_at_said(const struct job_end *end, struct cause_said *ret_said)
     if (said) {
         drop_caught(end, lines, said);
         drop_misses(end, &others, lines, said);
+        drop_made_anyway(lines, said);
     }
     for (index = 0; said && index < count; index++) {
         double seconds = record_seconds(json_array_get(lines, index));

@@ -915,6 +915,26 @@ static void test_writer(void **state)
     }
 }
 
+/* Of two programs of Python that ran one after the other it is what the later one said, however close they were. */
+static void test_one_after_the_other(void **state)
+{
+    static const char chain[] =
+        "[{\"pid\": 21, \"name\": \"python3\", \"start_seconds\": 99.9, \"end_seconds\": 99.95, \"exit_code\": 1, "
+        "\"signal\": null},"
+        " {\"pid\": 10, \"name\": \"bash\", \"end_seconds\": 100, \"exit_code\": 1, \"signal\": null}]";
+    PUT("{s:s, s:f, s:i, s:i, s:s, s:f, s:f, s:i, s:i, s:i, s:i}", "type", "process_end", "t", 99.9, "pid", 20, "ppid",
+        10, "name", "python3", "start", 99.8, "end", 99.88, "cpu_ns", 1, "threads", 1, "peak_rss", 1 << 20, "status",
+        1 << 8);
+    PUT("{s:s, s:f, s:i, s:i, s:s, s:f, s:f, s:i, s:i, s:i, s:i}", "type", "process_end", "t", 99.95, "pid", 21, "ppid",
+        10, "name", "python3", "start", 99.9, "end", 99.95, "cpu_ns", 1, "threads", 1, "peak_rss", 1 << 20, "status",
+        1 << 8);
+    PUT("{s:s, s:f, s:s, s:s, s:s, s:s, s:s, s:i}", "type", "log", "t", 99.96, "file", "stderr", "pattern", "exception",
+        "level", "error", "text", "FileNotFoundError: optional cache", "place", "/w/run.py:2", "folded", 0);
+    PUT("{s:s, s:f, s:s, s:s, s:s, s:s, s:s, s:i}", "type", "log", "t", 99.96, "file", "stderr", "pattern", "exception",
+        "level", "error", "text", "KeyError: 'gamma'", "place", "/w/run.py:2", "folded", 0);
+    assert_non_null(strstr(ask_end(chain, 1, 0, NULL).text, "KeyError: 'gamma'"));
+}
+
 /* Nor is it what the worker said before it aborted. */
 static void test_aborted_worker(void **state)
 {
@@ -2294,6 +2314,7 @@ int main(void)
         ROW(test_command_below),
         ROW(test_pipeline),
         ROW(test_writer),
+        ROW(test_one_after_the_other),
         ROW(test_pipefail),
         ROW(test_process),
         ROW(test_not_executed),
