@@ -467,13 +467,14 @@ static void drop_misses(const struct job_end *end, const struct others *others, 
     }
 }
 
-/* Nor errors that make has got over, which it says below them. */
+/* Nor errors that make has got over, which it says below them; above are those of another target. */
 static void drop_made_anyway(const json_t *lines, enum said *said)
 {
     for (size_t i = 0; i < json_array_size(lines); i++) {
         const json_t *record = json_array_get(lines, i);
         const char *pattern = json_string_value(json_object_get(record, "pattern"));
-        for (size_t j = i; pattern && strcmp(pattern, "made_anyway") == 0 && j-- > 0;)
+        bool ignored = pattern && strcmp(pattern, "made_anyway") == 0;
+        for (size_t j = i; ignored && j-- > 0 && said[j] != SAID_CONSEQUENCE;)
             if (said[j] == SAID_ERROR &&
                 json_equal(json_object_get(json_array_get(lines, j), "file"), json_object_get(record, "file")))
                 said[j] = SAID_OF_ANOTHER;
@@ -652,10 +653,13 @@ void cause_put_said_by(struct buf *out, const struct job_end *end, const char *n
 /* What a shell says where a script is to end: it may as well have told of a step before. */
 bool cause_is_complaint(const char *text)
 {
+    static const char ignored[] = "(ignored)"; /* of make */
     static const char *const words[] = {
         "error",   "errors", "fail",    "failed",  "failure", "cannot", "can't",   "not",     "no",      "unable",
         "giving",  "abort",  "aborted", "missing", "invalid", "usage",  "must",    "lost",    "denied",  "refused",
         "illegal", "fatal",  "unknown", "bad",     "wrong",   "empty",  "corrupt", "damaged", "exiting", "unexpected"};
+    if (strstr(text, ignored))
+        return false;
     for (const char *at = text; *at; at++) {
         size_t len = 0;
         while (isalpha((unsigned char)at[len]) || (len && at[len] == '\''))
