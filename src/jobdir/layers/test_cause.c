@@ -905,13 +905,13 @@ static void test_writer(void **state)
         " {\"pid\": 10, \"name\": \"sh\", \"end_seconds\": 100, \"exit_code\": 2, \"signal\": null}]";
     static const char *const said[] = {"BrokenPipeError: [Errno 32] Broken pipe", "gen: write failed: Broken pipe"};
     for (size_t i = 0; i < 2; i++) {
-        set_up(state);
         put_log(99.6, "error", said[i]);
         struct told alone = ask_end(chain, 2, 0, NULL); /* nobody else failed: it may be a connection */
         assert_int_equal(alone.kind, NOTE_cause_log);
         put_end(22, 10, "gen", 99.55, 1 << 8);
         assert_int_not_equal(ask_end(chain, 2, 0, NULL).kind, NOTE_cause_log);
-        tear_down(state);
+        tear_down(state); /* the next one begins anew */
+        set_up(state);
     }
 }
 
