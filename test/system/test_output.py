@@ -241,6 +241,25 @@ class Logs(JobCase):
             self.assertEqual(self.logs("-n", str(count)).stdout, "".join(lines[-count:]))
         self.assertEqual(self.logs("--grep", "^x", "-n", "1").stdout, lines[-2])
 
+    def test_named_by_others(self):
+        """Who makes up a job may name what is no file, or patterns that lead everywhere: neither is opened."""
+        fifo, path = self.box.path("tmp", "fifo"), self.box.path("jobs", "forged")
+        self.run_into("all", None, "echo one", "-q", "-o", path)
+        os.mkfifo(fifo)
+        with open(os.path.join(path, "job.json"), encoding="utf-8") as file:
+            info = json.load(file)
+        info["outputs"][0]["path"] = info["outputs"][1]["path"] = fifo
+        info["argv"] = ["srun", "-o", "/%x/%x/o.%t", "true"]
+        with open(os.path.join(path, "job.json"), "w", encoding="utf-8") as file:
+            json.dump(info, file)
+        writer = self.box.start(["sh", "-c", 'echo blocked >"$0"', fifo])
+        self.scry("logs", path, status=1)
+        self.assertRegex(self.scry("logs", "--rank", "0", path, status=1).stderr, "unsupported")
+        self.assertIsNone(writer.poll())  # nobody has opened its FIFO to read
+        with open(fifo, encoding="ascii") as file:
+            self.assertEqual(file.read(), "blocked\n")
+        writer.wait()
+
     def test_ranks(self):
         """The files that launchers write for each rank, by the command line of the launcher."""
         for name in ("mpirun", "srun"):
