@@ -10,9 +10,11 @@
 #include "jobdir/record/spool.h"
 #include "jobdir/text/fields.h"
 #include "jobdir/text/text.h"
+#include "shm/waits.h"
 
 #include <errno.h>
 #include <limits.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -232,4 +234,14 @@ void cli_print(const char *text, size_t size)
 int cli_print_errno(void)
 {
     return print_errno;
+}
+
+bool cli_wait_for_more(int changes)
+{
+    struct pollfd inputs[2] = {{.fd = changes, .events = POLLIN}, {.fd = STDOUT_FILENO}};
+    char drained[4096];
+    if (poll(inputs, 2, JOBS_WATCH_MS) > 0 && inputs[0].revents)
+        while (read(changes, drained, sizeof drained) > 0)
+            continue;
+    return !(inputs[1].revents & (POLLERR | POLLNVAL));
 }

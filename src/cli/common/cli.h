@@ -67,6 +67,8 @@ void cli_log_error(const struct err *err);
 /* Writes to standard output, at once. Why it could not be written is kept for the end of the program: */
 void cli_print(const char *text, size_t size);
 int cli_print_errno(void); /* 0: it could, or nobody has tried */
+/* Until inotify(7) has something, which it reads, it is time to look, or nobody reads standard output any more: then false. */
+bool cli_wait_for_more(int changes);
 
 /* Becomes a program of scry's own that has the same options: one that links more than a command line needs. Returns only
  * if it cannot, with the exit status. */

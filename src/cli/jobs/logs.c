@@ -15,7 +15,6 @@
 #include "jobdir/record/spool.h"
 #include "jobdir/text/fields.h"
 #include "jobdir/text/text.h"
-#include "shm/waits.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -23,7 +22,6 @@
 #include <glob.h>
 #include <inttypes.h>
 #include <limits.h>
-#include <poll.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -884,17 +882,6 @@ static void watch_changes(const struct logs *logs, int changes)
     }
 }
 
-/* Until something was written, it is time to look, or nobody reads any more: then false. */
-static bool wait_for_more(int changes)
-{
-    struct pollfd inputs[2] = {{.fd = changes, .events = POLLIN}, {.fd = STDOUT_FILENO}};
-    char drained[4096];
-    if (poll(inputs, 2, JOBS_WATCH_MS) > 0 && inputs[0].revents)
-        while (read(changes, drained, sizeof drained) > 0)
-            continue;
-    return !(inputs[1].revents & (POLLERR | POLLNVAL));
-}
-
 /* 0, or -errno with err: the job is not over, but nothing of it comes any more. */
 static int logs_follow(struct logs *logs, struct err *err)
 {
@@ -905,7 +892,7 @@ static int logs_follow(struct logs *logs, struct err *err)
         if (changes >= 0)
             watch_changes(logs, changes);
         show_rest(logs, over);
-        if (over || code < 0 || cli_print_errno() || !wait_for_more(changes))
+        if (over || code < 0 || cli_print_errno() || !cli_wait_for_more(changes))
             break;
         code = find_look(&logs->job, err);
         if (logs->rank < 0)

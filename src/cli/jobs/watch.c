@@ -18,7 +18,6 @@
 #include <errno.h>
 #include <jansson.h>
 #include <limits.h>
-#include <poll.h>
 #include <regex.h>
 #include <stdbool.h>
 #include <stddef.h>
@@ -361,17 +360,6 @@ static bool is_over(struct watching *watching, enum job_state *ret_state)
     return !known || (*ret_state != JOB_RUNNING && *ret_state != JOB_UNREACHABLE);
 }
 
-/* Until records were added, it is time to look, or nobody reads any more: then false. */
-static bool wait_for_more(int changes)
-{
-    struct pollfd inputs[2] = {{.fd = changes, .events = POLLIN}, {.fd = STDOUT_FILENO}};
-    char drained[4096];
-    if (poll(inputs, 2, JOBS_WATCH_MS) > 0 && inputs[0].revents)
-        while (read(changes, drained, sizeof drained) > 0)
-            continue;
-    return !(inputs[1].revents & (POLLERR | POLLNVAL));
-}
-
 /* 0, or -errno with watching->err: the job is not over, but nothing of it comes any more. */
 static int job_follow(struct watching *watching)
 {
@@ -387,7 +375,7 @@ static int job_follow(struct watching *watching)
         watch_status_start(&watching->status, STDOUT_FILENO, watching->colours);
     for (;;) {
         show_rest(watching);
-        if (over || code < 0 || ferror(stdout) || !wait_for_more(changes))
+        if (over || code < 0 || ferror(stdout) || !cli_wait_for_more(changes))
             break;
         code = find_look(watching->job, &watching->err);
         over = is_over(watching, &state);
