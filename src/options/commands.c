@@ -80,13 +80,14 @@ const struct command_row command_rows[COMMANDS] = {
         "scry why @last", WORDS_JOBS, 1, SIZE_MAX},
     [COMMAND_SNAPSHOT] = {
         "snapshot", "Show where all threads of all processes of a job are, merged",
-        {"[--all] [--queues] [--rank SET] [--thread NAME] JOB"},
+        {"[--all] [--queues] [--rank SET] [--thread NAME] JOB", "[--all] [--files] [--values] [--thread NAME] PID..."},
         "Shows where all threads of a running job are, as one tree: what their stacks\n"
         "have in common from the outside in, and where they part; ranks as sets such as\n"
         "0-2,7. Functions of Python stand among the others, threads that do the same are\n"
-        "one line. Nothing is stopped.\n",
+        "one line. Nothing is stopped. PID: the same of processes that scry did not\n"
+        "start, and of all that these have started. `scry stack` is the same command.\n",
         "Exit status: 0; 1 if nothing could be read of some process; 2 for errors.\n",
-        "scry snapshot @last", WORDS_JOBS, 1, 1},
+        "scry snapshot @last", WORDS_JOBS, 1, SIZE_MAX, .alias = "stack"},
     [COMMAND_REPORT] = {
         "report", "Show what a run was, and why it failed",
         {"[--json] [--process PID] [--rank N] JOB"},

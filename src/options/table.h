@@ -63,6 +63,7 @@ struct command_row {
     enum word_kind words;
     size_t least, most;           /* number of words */
     const char *missing, *excess; /* the error for fewer words; added to the one for more, or NULL */
+    const char *alias;            /* the command's other name, or NULL */
 };
 extern const struct command_row command_rows[COMMANDS];
 

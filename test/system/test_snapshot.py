@@ -184,6 +184,37 @@ class Snapshot(SnapshotCase, scrytest.TestCase):
         self.start(sys.executable, path)
         self.lines(r"<module> \(blind.py:8\) > outer \(blind.py:7\) > \(callers are not known\) > .*inner \(blind.py:4\) > \S*nanosleep$")
 
+    def test_pids(self):
+        """Of a process that scry did not start, and what this has started; no monitor runs before, and nothing is stopped."""
+        path, said = self.box.path("work", "parent.py"), []
+        with open(path, "w", encoding="ascii") as file:
+            file.write(textwrap.dedent(f"""\
+                import subprocess
+                def wait_for(child):
+                    child.wait()
+                wait_for(subprocess.Popen([{scrytest.example("hang")!r}]))
+                """))
+        parent = self.box.start([sys.executable, path])
+
+        def stands():
+            said[:] = [self.box.run(self.box.scry("stack", str(parent.pid)))]
+            return re.search(rf"^python\S* {parent.pid}  <module> \(parent.py:4\) > wait_for \(parent.py:3\) > ", said[0].stdout, re.M) and \
+                len(re.findall(r"> take_both \(hang.c:37\) > pthread_mutex_lock$", said[0].stdout, re.M)) == 2
+
+        scrytest.wait_until(stands, 40, lambda: said[0].stdout + said[0].stderr)
+        self.assertRegex(said[0].stdout, r"\A3 threads of 2 processes, read in .*; nothing was stopped\n")
+        (child,) = scrytest.children(parent.pid)
+        before = [self.voluntary(pid) for pid in (parent.pid, child)]
+        done = self.box.run(self.box.scry("snapshot", "--json", str(child), "999999999"))
+        self.assertEqual([self.voluntary(pid) for pid in (parent.pid, child)], before)
+        self.assertEqual((done.returncode, done.stderr), (1, "scry snapshot: there is no process 999999999 on this node, nor a job of that name\n"))
+        answer = json.loads(done.stdout)
+        self.assertEqual(list(schematest.violations(answer, schematest.schema("snapshot"))), [])
+        (process,) = answer["processes"]
+        self.assertEqual((answer["id"], process["pid"], process["ppid"], process["name"], process["threads"]), (None, child, parent.pid, "hang", 2))
+        os.kill(child, signal.SIGKILL)
+        parent.wait(60 * scrytest.SCALE)
+
     def test_ended(self):
         self.start("true")
         self.job.wait(60 * scrytest.SCALE)

@@ -20,7 +20,8 @@ enum {
     STATUS_TEXT = 8192, /* grows with the processor masks: 1.4 KB on small machines, 5 KB at 8192 processors */
     FIELD_STATE = 3,    /* proc(5) counts from 1; the name in brackets is 2 */
     FIELD_EXIT_CODE = 52,
-    FORKED_ONLY = 0x40, /* of the flags, PF_FORKNOEXEC */
+    FORKED_ONLY = 0x40,       /* of the flags, PF_FORKNOEXEC */
+    KERNELS_OWN = 0x00200000, /* PF_KTHREAD */
 };
 
 void proc_path(char path[PROC_PATH_SIZE], pid_t pid, pid_t tid, const char *name)
@@ -109,6 +110,7 @@ int proc_stat_parse(const char *text, struct proc_stat *ret_stat)
         .pgrp = (pid_t)field[5],
         .session = (pid_t)field[6],
         .never_executed = field[9] & FORKED_ONLY,
+        .kernels_own = field[9] & KERNELS_OWN,
         .minor_faults = field[10],
         .major_faults = field[12],
         .user_ns = ticks_to_ns(field[14]),

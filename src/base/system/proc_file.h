@@ -37,6 +37,7 @@ struct proc_stat {
     char state;           /* the kernel's letter */
     uint64_t start_ticks; /* since boot: with the pid, identifies a process for ever */
     bool never_executed;  /* it is as its parent was when it forked */
+    bool kernels_own;     /* a thread of the kernel: no program */
     uint64_t user_ns, system_ns;
     uint64_t children_ns; /* of those that have ended and were waited for */
     uint64_t minor_faults, major_faults;

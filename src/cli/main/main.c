@@ -87,9 +87,13 @@ static void print_usage(FILE *out)
     fputs("Usage: scry COMMAND [ARGUMENT...]\n\n"
           "See what a job does on machines that you cannot look into.\n\nCommands:\n",
           out);
-    for (size_t i = 0; i < COMMANDS; i++)
-        fprintf(out, "%s  %-9s %s\n", i == COMMAND_EXEC ? "\nFor launchers, sites and tools:\n" : "",
-                command_rows[i].name, command_rows[i].description);
+    for (size_t i = 0; i < COMMANDS; i++) {
+        const struct command_row *row = &command_rows[i];
+        fprintf(out, "%s  %-9s %s\n", i == COMMAND_EXEC ? "\nFor launchers, sites and tools:\n" : "", row->name,
+                row->description);
+        if (row->alias)
+            fprintf(out, "  %-9s The same as scry %s\n", row->alias, row->name);
+    }
     fputs("\n`scry COMMAND --help` shows details and an example.\n", out);
 }
 
@@ -97,15 +101,20 @@ static void print_usage(FILE *out)
 static const char *command_meant(const char *name)
 {
     static const char *const meant[][2] = {
-        {"attach", "top"},  {"cancel", "stop"},    {"compare", "diff"}, {"info", "report"}, {"jobs", "ps"},
-        {"kill", "stop"},   {"list", "ps"},        {"log", "logs"},     {"ls", "ps"},       {"profile", "report"},
-        {"show", "report"}, {"stack", "snapshot"}, {"stat", "report"},  {"status", "ps"},   {"summary", "report"},
-        {"tail", "logs"},   {"trace", "run"},
+        {"attach", "top"}, {"cancel", "stop"},    {"compare", "diff"}, {"info", "report"},
+        {"jobs", "ps"},    {"kill", "stop"},      {"list", "ps"},      {"log", "logs"},
+        {"ls", "ps"},      {"profile", "report"}, {"show", "report"},  {"stat", "report"},
+        {"status", "ps"},  {"summary", "report"}, {"tail", "logs"},    {"trace", "run"},
     };
     for (size_t i = 0; i < sizeof meant / sizeof *meant; i++)
         if (strcmp(meant[i][0], name) == 0)
             return meant[i][1];
     return NULL;
+}
+
+static bool is_named(const struct command_row *row, const char *name)
+{
+    return strcmp(row->name, name) == 0 || (row->alias && strcmp(row->alias, name) == 0);
 }
 
 /* COMMANDS, after logging that there is no such command. */
@@ -114,7 +123,7 @@ static enum command find_command(const char *name)
     _cleanup_(buf_done) struct buf shown = BUF_INIT;
     struct fuzzy_match meant = {.distance = FUZZY_NONE};
     for (size_t i = 0; i < COMMANDS; i++) {
-        if (strcmp(command_rows[i].name, name) == 0)
+        if (is_named(&command_rows[i], name))
             return (enum command)i;
         fuzzy_match_try(&meant, name, strlen(name), command_rows[i].name);
     }
@@ -137,7 +146,7 @@ static bool explain_order(char **argv)
     }
     for (enum command found = COMMANDS; argv[0][0] == '-' && found == COMMANDS && *++at;)
         for (enum command i = 0; i < COMMANDS && found == COMMANDS; i++)
-            found = strcmp(command_rows[i].name, *at) == 0 ? i : COMMANDS;
+            found = is_named(&command_rows[i], *at) ? i : COMMANDS;
     if (at == argv || !*at)
         return false;
     text_show(&text, *at);

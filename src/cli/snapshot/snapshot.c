@@ -12,8 +12,10 @@
 #include "base/data/cleanup.h"
 #include "base/system/clock.h"
 #include "base/system/log.h"
+#include "base/system/proc_file.h"
 #include "cli/common/cli.h"
 #include "cli/common/find.h"
+#include "cli/common/pids.h"
 #include "client/client.h"
 #include "client/decode.h"
 #include "jobdir/record/info.h"
@@ -43,6 +45,20 @@ static int by_rank(const void *a, const void *b)
     if (hosts)
         return hosts;
     return left->pid < right->pid ? -1 : left->pid > right->pid;
+}
+
+/* After the last: sorts them, so that they can be found. */
+static int processes_finish(struct snapshot *snapshot, struct err *err)
+{
+    if (snapshot->count)
+        qsort(snapshot->list, snapshot->count, sizeof *snapshot->list, by_rank);
+    for (size_t i = 0; i < snapshot->count; i++) {
+        struct snapshot_process *process = &snapshot->list[i];
+        HASH_ADD_KEYPTR(hh, snapshot->tokens, process->token, strlen(process->token), process);
+        if (!process->hh.tbl)
+            return err_set(err, -ENOMEM, "out of memory");
+    }
+    return 0;
 }
 
 /* A node that is there, but does not answer. */
@@ -84,15 +100,7 @@ static int take_processes(struct snapshot *snapshot, struct err *err)
             decode(&decoder, list, i, process);
         }
     }
-    if (snapshot->count)
-        qsort(snapshot->list, snapshot->count, sizeof *snapshot->list, by_rank);
-    for (size_t i = 0; i < snapshot->count; i++) {
-        struct snapshot_process *process = &snapshot->list[i];
-        HASH_ADD_KEYPTR(hh, snapshot->tokens, process->token, strlen(process->token), process);
-        if (!process->hh.tbl)
-            return err_set(err, -ENOMEM, "out of memory");
-    }
-    return 0;
+    return processes_finish(snapshot, err);
 }
 
 /* Without --all, of an MPI program only its ranks. */
@@ -348,6 +356,31 @@ static int no_answer(struct omis_reader *reader, struct err *err)
     return why ? err_set(err, -EIO, "the monitor does not answer: %s", why) : 0;
 }
 
+/* The threads of all that are wanted, and what else is. */
+static int ask_threads(struct snapshot *snapshot, const struct snapshot_options *options, struct err *err)
+{
+    struct buf request = BUF_INIT;
+    uint64_t began_ns = clock_now_ns();
+    put_tokens(&request, snapshot, "proc_attach", false);
+    buf_puts(&request, ");");
+    put_tokens(&request, snapshot, options->values ? "ct_get_stack_values" : "ct_get_stacks", false);
+    buf_printf(&request, ",%d", ASKED_DEPTH);
+    if (options->values)
+        buf_printf(&request, ",%d", ASKED_POINTERS);
+    buf_putc(&request, ')');
+    snapshot->stacks = request_ask(&request);
+    snapshot->read_ns = clock_now_ns() - began_ns;
+    int code = snapshot->stacks ? read_stacks(snapshot, options, err) : err_set(err, -ENOMEM, "out of memory");
+    snapshot->has_queues = options->queues;
+    snapshot->has_values = options->values;
+    snapshot->has_files = options->files;
+    if (code == 0 && options->queues)
+        code = snapshot_ask_queues(snapshot, err);
+    if (code == 0 && options->queues)
+        code = snapshot_ask_messages(snapshot, err);
+    return code == 0 && options->files ? snapshot_ask_files(snapshot, err) : code;
+}
+
 int snapshot_ask(struct snapshot *snapshot, const char *job, bool near, const struct snapshot_options *options,
                  struct err *err)
 {
@@ -371,25 +404,57 @@ int snapshot_ask(struct snapshot *snapshot, const char *job, bool near, const st
         code = processes_choose(snapshot, options, err);
     if (code < 0)
         return code;
-    uint64_t began_ns = clock_now_ns();
-    put_tokens(&request, snapshot, "proc_attach", false);
-    buf_puts(&request, ");");
-    put_tokens(&request, snapshot, options->values ? "ct_get_stack_values" : "ct_get_stacks", false);
-    buf_printf(&request, ",%d", ASKED_DEPTH);
-    if (options->values)
-        buf_printf(&request, ",%d", ASKED_POINTERS);
-    buf_putc(&request, ')');
-    snapshot->stacks = request_ask(&request);
-    snapshot->read_ns = clock_now_ns() - began_ns;
-    code = snapshot->stacks ? read_stacks(snapshot, options, err) : err_set(err, -ENOMEM, "out of memory");
-    snapshot->has_queues = options->queues;
-    snapshot->has_values = options->values;
-    snapshot->has_files = options->files;
-    if (code == 0 && options->queues)
-        code = snapshot_ask_queues(snapshot, err);
-    if (code == 0 && options->queues)
-        code = snapshot_ask_messages(snapshot, err);
-    return code == 0 && options->files ? snapshot_ask_files(snapshot, err) : code;
+    return ask_threads(snapshot, options, err);
+}
+
+/* How the monitor calls the process, or why it does not. */
+static int add_process(struct snapshot *snapshot, pid_t pid)
+{
+    struct proc_stat stat = {0};
+    struct omis_reader *reader = snapshot->processes;
+    const char *error = omis_reader_error(reader);
+    struct snapshot_process *process = &snapshot->list[snapshot->count];
+    *process =
+        (struct snapshot_process){.token = error ? "u_0" : omis_text(omis_item(omis_reader_values(reader), 0), NULL),
+                                  .mpi_job = "",
+                                  .host = snapshot->here,
+                                  .pid = pid,
+                                  .rank = -1,
+                                  .ranks = -1,
+                                  .problem = error ? error : "",
+                                  .wanted = !error};
+    if (proc_stat_of(pid, 0, &stat) == 0)
+        process->ppid = stat.ppid;
+    process->name = arena_dup(&snapshot->tree.arena, stat.comm, strlen(stat.comm));
+    snapshot->count += process->name != NULL;
+    return process->name ? 0 : -ENOMEM;
+}
+
+int snapshot_ask_pids(struct snapshot *snapshot, const pid_t *pids, size_t count,
+                      const struct snapshot_options *options, struct err *err)
+{
+    struct buf request = BUF_INIT;
+    stack_tree_init(&snapshot->tree);
+    gethostname(snapshot->here, sizeof snapshot->here - 1);
+    PUT_CALL(&request, "node_attach2", "");
+    for (size_t i = 0; i < count; i++)
+        buf_printf(&request, " proc_attach3([],%d,\"\")", (int)pids[i]);
+    snapshot->list = calloc(count, sizeof *snapshot->list);
+    snapshot->processes = request_ask(&request);
+    if (!snapshot->processes || !snapshot->list)
+        return err_set(err, -ENOMEM, "out of memory");
+    size_t wanted = 0;
+    for (size_t i = 0; i < count; i++) {
+        if (!omis_reader_find(snapshot->processes, i + 2))
+            continue;
+        if (add_process(snapshot, pids[i]) < 0)
+            return err_set(err, -ENOMEM, "out of memory");
+        wanted += snapshot->list[snapshot->count - 1].wanted;
+    }
+    int code = snapshot->count ? processes_finish(snapshot, err) : no_answer(snapshot->processes, err);
+    if (code == 0 && !wanted)
+        return err_set(err, -ESRCH, "%s", snapshot->count ? snapshot->list[0].problem : "the monitor does not answer");
+    return code < 0 ? code : ask_threads(snapshot, options, err);
 }
 
 void snapshot_done(struct snapshot *snapshot)
@@ -619,11 +684,12 @@ static json_t *hosts_json(const void *row, const void *all)
 }
 
 static const struct field fields[] = {
-    {"id", FIELD_TEXT, FIELD_AT(struct snapshot, job), .about = "of the job"},
+    {"id", FIELD_TEXT, FIELD_AT(struct snapshot, job), FIELD_ZERO_IS_NULL,
+     .about = "of the job; null: processes that scry did not start (*scry snapshot PID*)"},
     {"seconds", FIELD_NUMBER, .json = seconds_json, .about = "how long it took; nothing is stopped meanwhile"},
     {"hosts", FIELD_LIST, .json = hosts_json, .of = host_fields, .about = "the job's nodes that were asked"},
     {"processes", FIELD_LIST, .json = processes_json, .of = process_fields,
-     .about = "of the job: ranks first, then the others; those that were not asked for have no threads"},
+     .about = "ranks first, then the others; those that were not asked for have no threads"},
     {"nodes", FIELD_LIST, .json = nodes_json, .of = node_fields,
      .about = "of the tree of stacks, each behind its parent: a function with its line"},
     {"operations", FIELD_LIST, .flags = FIELD_OR_NULL, .json = operations_json, .of = operation_fields,
@@ -684,30 +750,19 @@ static int snapshot_print(const struct snapshot *snapshot, bool json)
     return snapshot->unread || snapshot->unreached ? EXIT_ERRORS : 0;
 }
 
-int cmd_snapshot(const struct options *options)
+static int snapshot_job(const char *word, const struct snapshot_options *wanted, bool json)
 {
-    const bool json = options_on(options, "json");
-    const struct snapshot_options wanted = {.all = options_on(options, "all") || json,
-                                            .depth = (unsigned)options_number(options, "depth"),
-                                            .ranks = options_text(options, "rank"),
-                                            .thread = options_text(options, "thread"),
-                                            .queues = options_on(options, "queues"),
-                                            .files = options_on(options, "files"),
-                                            .values = options_on(options, "values")};
     struct snapshot snapshot = {0};
     struct job_info info = {0};
     struct found_job job;
     struct err err = {0};
-    bool has;
-    if (wanted.ranks && snapshot_set_has(wanted.ranks, 0, &has, &err) < 0)
-        return cli_usage_error(options, "%s", err.text);
-    int status = EXIT_ERRORS, code = find_job(&job, options->words[0], &err);
+    int status = EXIT_ERRORS, code = find_job(&job, word, &err);
     _cleanup_(freep) char *real = code == 0 ? realpath(job.path, NULL) : NULL; /* as the monitor knows it */
     if (code == 0)
         code = check_state(&job, &info, &err);
     if (code == 0 && (code = monitor_join(&job, &err)) == 0) {
         snapshot.job = info.id;
-        code = snapshot_ask(&snapshot, job.remote ? job.dir : real ? real : job.path, !job.remote, &wanted, &err);
+        code = snapshot_ask(&snapshot, job.remote ? job.dir : real ? real : job.path, !job.remote, wanted, &err);
         omis_finalize();
     }
     if (code == 0)
@@ -718,4 +773,50 @@ int cmd_snapshot(const struct options *options)
     job_info_done(&info);
     find_close(&job);
     return status;
+}
+
+/* A monitor that does not run is started. */
+static int snapshot_pids(const struct options *options, const struct snapshot_options *wanted, bool json)
+{
+    _cleanup_(freep) pid_t *list = NULL;
+    struct snapshot snapshot = {0};
+    struct err err = {0};
+    size_t count;
+    if (wanted->ranks)
+        return cli_usage_error(options, "--rank is for jobs: other processes are no ranks");
+    int status = pids_take(options, &list, &count), code = 0;
+    if (!count)
+        return status;
+    if (omis_init(NULL, NULL, NULL, NULL) != OMIS_OK)
+        code = err_set(&err, -ENOTCONN, "no monitor can be asked: %s", client_error());
+    else
+        code = snapshot_ask_pids(&snapshot, list, count, wanted, &err);
+    omis_finalize();
+    if (code < 0) {
+        cli_log_error(&err);
+        status = EXIT_ERRORS;
+    } else {
+        int printed = snapshot_print(&snapshot, json);
+        status = printed ? printed : status;
+    }
+    snapshot_done(&snapshot);
+    return status;
+}
+
+int cmd_snapshot(const struct options *options)
+{
+    const bool json = options_on(options, "json");
+    const struct snapshot_options wanted = {.all = options_on(options, "all") || json,
+                                            .depth = (unsigned)options_number(options, "depth"),
+                                            .ranks = options_text(options, "rank"),
+                                            .thread = options_text(options, "thread"),
+                                            .queues = options_on(options, "queues"),
+                                            .files = options_on(options, "files"),
+                                            .values = options_on(options, "values")};
+    bool has;
+    struct err err = {0};
+    if (wanted.ranks && snapshot_set_has(wanted.ranks, 0, &has, &err) < 0)
+        return cli_usage_error(options, "%s", err.text);
+    return pids_are_meant(options) ? snapshot_pids(options, &wanted, json)
+                                   : snapshot_job(options->words[0], &wanted, json);
 }

@@ -6,6 +6,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/types.h>
 #include <uthash.h>
 
 #include "base/data/arena.h"
@@ -135,12 +136,13 @@ struct snapshot_options {
 };
 
 struct snapshot {
-    const char *job;               /* its id */
+    const char *job;               /* its id; NULL: processes that scry did not start */
     struct snapshot_process *list; /* ranks first, by their numbers; then the others by pid */
     size_t count;
     struct snapshot_process *tokens;   /* hash of those in the list */
     size_t ranks, others_left, unread; /* others_left: no ranks, which were not asked for */
     struct stack_tree tree;
+    char here[64];                         /* this host, of processes that scry did not start */
     uint64_t read_ns;                      /* how long it took */
     struct snapshot_operation *operations; /* those alike next to each other */
     size_t operation_count;
@@ -157,6 +159,9 @@ struct snapshot {
 /* Fills in everything. `job`: as its monitor knows it; `near`: its nodes can be reached from here. 0, or -errno with err. snapshot_done in any case. */
 int snapshot_ask(struct snapshot *snapshot, const char *job, bool near, const struct snapshot_options *options,
                  struct err *err);
+/* The same of processes on this node, whether scry has started them or not. */
+int snapshot_ask_pids(struct snapshot *snapshot, const pid_t *pids, size_t count,
+                      const struct snapshot_options *options, struct err *err);
 void snapshot_done(struct snapshot *snapshot);
 
 /* Of snapshot_ask: asks the ranks for their operations of MPI, and for messages that they have not received, and all that are wanted for their open files. */

@@ -539,9 +539,12 @@ static void put_head(struct buf *out, const struct snapshot *snapshot)
     size_t asked = 0;
     for (size_t i = 0; i < snapshot->count; i++)
         asked += snapshot->list[i].wanted;
-    buf_puts(out, "job ");
-    text_show(out, snapshot->job);
-    buf_printf(out, ": %" PRIu64 " thread%s of ", snapshot->tree.root->threads,
+    if (snapshot->job) {
+        buf_puts(out, "job ");
+        text_show(out, snapshot->job);
+        buf_puts(out, ": ");
+    }
+    buf_printf(out, "%" PRIu64 " thread%s of ", snapshot->tree.root->threads,
                snapshot->tree.root->threads == 1 ? "" : "s");
     if (snapshot->ranks && snapshot->ranks + snapshot->others_left >= asked && snapshot->list[0].rank >= 0 &&
         asked <= snapshot->ranks)

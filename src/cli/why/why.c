@@ -19,6 +19,7 @@
 #include "base/system/proc_file.h"
 #include "cli/common/cli.h"
 #include "cli/common/find.h"
+#include "cli/common/pids.h"
 #include "cli/why/why.h"
 #include "client/client.h"
 #include "job/places/blocked.h"
@@ -785,81 +786,6 @@ static int why_job(const char *job, struct why *why, bool json)
 
 /* ---- processes that scry did not start ---- */
 
-/* The number of a process: 0, if a directory or a job has that name. (Ids of jobs begin with digits, too.) */
-static pid_t word_pid(const char *word)
-{
-    struct job_info info = {0};
-    struct err err = {0};
-    enum job_state state;
-    struct stat dir;
-    char path[PATH_MAX];
-    long number = strtol(word, NULL, 10);
-    if (strspn(word, "0123456789") != strlen(word) || number <= 0 || number > INT_MAX || stat(word, &dir) == 0)
-        return 0;
-    bool is_job = jobdir_find(word, path, sizeof path, &err) == 0 &&
-                  job_info_read_state(path, &info, &state, &err) == 0 && info.name && strcmp(info.name, word) == 0;
-    job_info_done(&info);
-    return is_job ? 0 : (pid_t)number;
-}
-
-/* Whether what it waits for may be read. 0, or -errno with err, which says why not. */
-static int process_check(pid_t pid, struct err *err)
-{
-    char text[256], path[PROC_PATH_SIZE];
-    struct stat owner;
-    size_t len;
-    proc_path(path, pid, 0, "");
-    int code = proc_file_read(pid, 0, "syscall", text, sizeof text, &len);
-    if (code == -ESRCH || stat(path, &owner) < 0)
-        return err_set(err, -ESRCH, "there is no process %d on this node, nor a job of that name", (int)pid);
-    if (code != -EACCES && code != -EPERM)
-        return 0;
-    if (owner.st_uid != geteuid())
-        return err_set(err, -EACCES,
-                       "process %d: it belongs to another user (uid %u), so it may not be looked at: ask as that user",
-                       (int)pid, (unsigned)owner.st_uid);
-    return err_set(err, -EACCES,
-                   "process %d: the kernel does not let you look at it (scry doctor says what it allows): Yama's "
-                   "ptrace_scope is above 0, a container forbids it, or the program has more rights than you; an "
-                   "administrator sets sysctl kernel.yama.ptrace_scope=0, or asks",
-                   (int)pid);
-}
-
-static bool has_pid(const pid_t *list, size_t count, pid_t pid)
-{
-    while (count && list[count - 1] != pid)
-        count--;
-    return count > 0;
-}
-
-/* Adds what these processes have started. 0 or -ENOMEM. */
-static int add_children(pid_t **list, size_t *count, size_t *room)
-{
-    _cleanup_(freep) struct proc_stat *stats = NULL;
-    size_t stat_count = 0, stat_room = 0;
-    DIR *dir = opendir("/proc");
-    int code = 0;
-    for (struct dirent *entry; code == 0 && dir && (entry = readdir(dir));) {
-        pid_t pid = (pid_t)strtol(entry->d_name, NULL, 10);
-        if (!GROW(stats, stat_count, stat_room))
-            code = -ENOMEM;
-        else if (pid > 0 && proc_stat_of(pid, 0, &stats[stat_count]) == 0 && stats[stat_count].state != 'Z')
-            stat_count++;
-    }
-    if (dir)
-        closedir(dir);
-    for (size_t at = 0; code == 0 && at < *count; at++)
-        for (size_t i = 0; code == 0 && i < stat_count; i++) {
-            if (stats[i].ppid != (*list)[at] || has_pid(*list, *count, stats[i].pid))
-                continue;
-            if (!GROW(*list, *count, *room))
-                code = -ENOMEM;
-            else
-                (*list)[(*count)++] = stats[i].pid;
-        }
-    return code;
-}
-
 static void put_pids(struct buf *out, const struct why *why, const pid_t *pids, size_t count)
 {
     if (!why->lock_count)
@@ -880,30 +806,10 @@ static int why_pids(const struct options *options)
     _cleanup_(freep) pid_t *list = NULL;
     _cleanup_(buf_done) struct buf out = BUF_INIT;
     struct why why = {0};
-    size_t count = 0, room = 0;
-    int code = 0;
-    for (size_t i = 0; i < options->word_count; i++) {
-        struct err err = {0};
-        pid_t pid = word_pid(options->words[i]);
-        if (!pid)
-            return cli_usage_error(options, "one job, or numbers of processes: %s is none", options->words[i]);
-        if (process_check(pid, &err) == 0 && !has_pid(list, count, pid)) {
-            if (!GROW(list, count, room))
-                err_set(&err, -ENOMEM, "out of memory");
-            else
-                list[count++] = pid;
-        }
-        if (err.code) {
-            cli_log_error(&err);
-            code = err.code;
-        }
-    }
+    size_t count;
+    int status = pids_take(options, &list, &count);
     if (!count)
-        return EXIT_ERRORS;
-    if (add_children(&list, &count, &room) < 0) {
-        log_error("out of memory");
-        return EXIT_ERRORS;
-    }
+        return status;
     for (size_t i = 0; i < count && !why.note.code; i++)
         if (why_processes_use_mpi(list[i]))
             err_set(&why.note, -ENODATA,
@@ -920,11 +826,12 @@ static int why_pids(const struct options *options)
         put_pids(&out, &why, list, count);
         text_wrap(&out, 0, text_columns(STDOUT_FILENO));
     }
-    int status = out.failed || code < 0 ? EXIT_ERRORS : 0;
-    if (!out.failed)
+    if (!out.failed) {
         fwrite(out.data, 1, out.len, stdout);
-    else
+    } else {
         log_error("out of memory");
+        status = EXIT_ERRORS;
+    }
     if (why.lock_count)
         status = EXIT_STUCK;
     deadlocks_free(why.locks, why.lock_count);
@@ -933,7 +840,7 @@ static int why_pids(const struct options *options)
 
 int cmd_why(const struct options *options)
 {
-    if (options->word_count > 1 || word_pid(options->words[0]))
+    if (pids_are_meant(options))
         return why_pids(options);
     struct why what = {.all = options_on(options, "all"), .settled_ns = options_number(options, "settled") * 1000000};
     return why_job(options->words[0], &what, options_on(options, "json"));
