@@ -136,12 +136,20 @@ const struct command_row command_rows[COMMANDS] = {
         NULL, "scry set @last trace='file:ocean.c !fn:get_*' min-time=1ms", WORDS_SETTINGS, 1, SIZE_MAX},
     [COMMAND_STOP] = {
         "stop", "End a running job, or what one has left",
-        {"[--kill] JOB"},
+        {"[--kill | --signal SIGNAL] JOB"},
         "Sends SIGTERM to all processes of a running job, wherever it was started:\n"
         "programs that handle it can write their results. The job's record says who\n"
         "asked for it. Of a job that has ended: to what it has left running.\n",
         "Exit status: 0 if the signal was sent; 1, 2 for errors.\n",
         "scry stop @last", WORDS_JOBS, 1, 1},
+    [COMMAND_SIGNAL] = {
+        "signal", "Send a signal to a running job",
+        {"JOB SIGNAL"},
+        "Sends a signal, by its name (USR1, SIGUSR1) or number, to a running job, wherever\n"
+        "it was started: TERM, INT, QUIT, KILL, STOP, TSTP and CONT to all its processes,\n"
+        "others to its command alone. The job's record says who asked for it.\n",
+        "Exit status: 0 if the signal was sent; 1, 2 for errors.\n",
+        "scry signal @last USR1", WORDS_JOBS, 2, 2, "name a job and a signal: scry signal @last USR1", "one job and one signal"},
     [COMMAND_RM] = {
         "rm", "Remove what was recorded of jobs that are over",
         {"[OPTION...] JOB...", "[OPTION...] [--older-than AGE] [--keep-size SIZE]", "[OPTION...] --older-than AGE BROKER..."},

@@ -168,6 +168,7 @@ const struct option_row option_rows[] = {
      .most = INT_MAX, .expected = "the number of a rank"},
     {"last", 'n', "N", OPTION_NUMBER, LOGS, 0, "only the last N of these lines", .most = 1e9, .expected = "a number of lines"},
     {"kill", 0, NULL, OPTION_SWITCH, STOP, 0, "send SIGKILL: they end at once, and can do nothing about it"},
+    {"signal", 0, "SIGNAL", OPTION_TEXT, STOP, 0, "send that one, by its name or number", .words = "INT QUIT HUP USR1 USR2"},
     {"format", 'f', "FORMAT", OPTION_CHOICE, EXPORT, 0, "as above", NULL, 
      "chrome folded folded-cpu folded-waiting folded-samples pprof csv messages spacetime"},
     {"output", 'o', "FILE", OPTION_FILE, EXPORT, 0, "write here; - is standard output"},

@@ -355,6 +355,29 @@ class Stopped(CheckedCase):
         self.assertEqual(done.returncode, 1)
         self.assertIn("has ended, and nothing that it left runs here", done.stderr)
 
+    def test_signal(self):
+        """By name and number; to the command alone, unless it is for all; recorded, and the reason of the end. No signal: a suggestion."""
+        job = self.start_run("-q", "--name", "listener", "sh", "-c", "trap 'echo first' USR1; (trap 'echo second' USR1; while :; do sleep 0.1; done) & echo $!; while :; do sleep 0.1; done")
+        second = int(job.stdout.readline())
+        for number in "SIGUSR1", str(int(signal.SIGUSR1)):
+            done = self.box.run(self.box.scry("signal", "listener", number))
+            self.assertRegex(done.stdout, r"^SIGUSR1 was sent to the command of job \S+\n$")
+            self.assertEqual((done.returncode, done.stderr), (0, ""))
+            self.assertEqual(job.stdout.readline(), "first\n")
+        self.assertIn("sent to all processes of job", self.box.run(self.box.scry("signal", "listener", "stop")).stdout)
+        wait_until(lambda: scrytest.process_state(second) == "T")
+        self.assertEqual(self.box.run(self.box.scry("signal", "listener", "CONT")).returncode, 0)
+        wait_until(lambda: scrytest.process_state(second) != "T")
+        for word, said in (("USR3", "USR3 is no signal (did you mean USR1?)"), ("sigtrem", "sigtrem is no signal (did you mean TERM?)"), ("0", "0 is no signal: kill -l lists them"),
+                           ("99", "99 is no signal: kill -l lists them")):
+            done = self.box.run(self.box.scry("signal", "listener", word))
+            self.assertEqual((done.returncode, done.stderr), (2, f"scry signal: {said}; see `scry signal --help`\n"))
+        self.assertEqual(self.box.run(self.box.scry("stop", "--signal", "hup", "listener")).returncode, 0)
+        os.kill(second, signal.SIGKILL)
+        self.assertEqual(job.wait(), 128 + signal.SIGHUP)
+        self.assertRegex(self.box.run(self.box.scry("report", "@last")).stdout, r"reason +\w+ was killed by SIGHUP, because somebody asked for it by scry stop\n")
+        self.assertIn("is ended: only a running job can be sent a signal", self.box.run(self.box.scry("signal", "@last", "USR1")).stderr)
+
     def test_stop_of_script(self):
         """All processes of the job get it, and not only its shell."""
         job = self.start_run("-q", "--name", "script", "sh", "-c", "sleep 1000 & echo $!; sleep 1001; exit 3")

@@ -84,6 +84,15 @@ int spawn_program(const struct spawn *spawn, pid_t *ret_pid)
     return -code;
 }
 
+bool process_signal_is_for_all(int signo)
+{
+    static const int signals[] = {SIGTERM, SIGINT, SIGQUIT, SIGKILL, SIGSTOP, SIGTSTP, SIGCONT};
+    for (size_t i = 0; i < sizeof signals / sizeof *signals; i++)
+        if (signals[i] == signo)
+            return true;
+    return false;
+}
+
 bool process_is_scrys(const char *name)
 {
     static const char *const names[] = {"scry",

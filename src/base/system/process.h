@@ -87,6 +87,10 @@ const char *user_name(uid_t uid, char *ret_name, size_t size);
 /* Is it one of these, or scry, or what that starts for all jobs of a user? What ends a job leaves it alone. */
 bool process_is_scrys(const char *name);
 
+/* One by which people end, stop or continue a whole job: it goes to all its processes, any other to its command alone, which may
+ * pass it on. */
+bool process_signal_is_for_all(int signo);
+
 /* Where the libraries are that scry loads into programs. */
 
 #define AGENT_LIBRARY "libscry-agent.so"

@@ -47,6 +47,7 @@ int cmd_set(const struct options *options);
 int cmd_stop(const struct options *options);
 int cmd_submit(const struct options *options);
 int cmd_task(const struct options *options);
+int cmd_signal(const struct options *options);
 int cmd_snapshot(const struct options *options);
 int cmd_top(const struct options *options);
 int cmd_watch(const struct options *options);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* scry set, scry stop: change what a running job records, and end it. */
+/* scry set, scry stop, scry signal: change what a running job records, end it, and send it signals. */
 #include <dirent.h>
 #include <errno.h>
 #include <math.h>
@@ -345,18 +345,26 @@ int cmd_set(const struct options *options)
     return settings_check(options, pairs, count) < 0 ? EXIT_USAGE : settings_change(options->words[0], pairs, count);
 }
 
-/* ---- ending ---- */
+/* ---- signals ---- */
 
-/* By the job's monitor, which makes it a record of the job. */
-static int stop_running(const struct found_job *job, const char *name, int signo)
+static const char STOP[] = "stop"; /* for the record: this command */
+
+static const char *what_next(const char *way, int signo)
 {
+    return strcmp(way, STOP) != 0 || signo == SIGKILL ? "" : "; if one goes on: scry stop --kill";
+}
+
+/* By the job's monitor, which makes it a record of the job. way: of this command, for the reason that it may be. */
+static int signal_running(const struct found_job *job, const char *name, const char *way, int signo)
+{
+    char room[32];
     struct buf text = BUF_INIT;
-    PUT_CALL(&text, "job_send_signal", job->dir, "stop", signo);
+    PUT_CALL(&text, "job_send_signal", job->dir, way, signo);
     Omis_reply reply = client_ask(&text);
     int status = reply ? refusal_explain(reply, NULL) : EXIT_ERRORS;
     if (status == 0)
-        printf("%s was sent to all processes of job %s%s\n", signo == SIGKILL ? "SIGKILL" : "SIGTERM", name,
-               signo == SIGKILL ? "" : "; if one goes on: scry stop --kill");
+        printf("%s was sent to %s job %s%s\n", text_signal(signo, room, sizeof room),
+               process_signal_is_for_all(signo) ? "all processes of" : "the command of", name, what_next(way, signo));
     omis_reply_free(reply);
     omis_finalize();
     return status;
@@ -420,6 +428,7 @@ static size_t signal_left(const char *path, const struct job_info *info, int sig
 static int stop_left(const struct found_job *job, const struct job_info *info, enum job_state state, int signo,
                      struct err *err)
 {
+    char room[32];
     _cleanup_(buf_done) struct buf names = BUF_INIT;
     if (state == JOB_UNWATCHED && !job_has_process(job->path, info->root))
         return err_set(err, -EPERM,
@@ -432,31 +441,61 @@ static int stop_left(const struct found_job *job, const struct job_info *info, e
                                           : "job %s is lost: neither its command nor its scry run is there any more, "
                                             "and nothing that they left runs here",
                        info->id);
-    printf("%s was sent to what still runs of job %s, %s: %s%s\n", signo == SIGKILL ? "SIGKILL" : "SIGTERM", info->id,
-           state == JOB_ENDED ? "which has ended" : "whose scry run was killed", names.data,
-           signo == SIGKILL ? "" : "; if one goes on: scry stop --kill");
+    printf("%s was sent to what still runs of job %s, %s: %s%s\n", text_signal(signo, room, sizeof room), info->id,
+           state == JOB_ENDED ? "which has ended" : "whose scry run was killed", names.data, what_next(STOP, signo));
     return 0;
 }
 
-int cmd_stop(const struct options *options)
+static int job_signal(const char *word, const char *way, int signo)
 {
     struct found_job job;
     struct job_info info;
     enum job_state state;
     struct err err = {0};
     _cleanup_(buf_done) struct buf shown = BUF_INIT;
-    int signo = options_on(options, "kill") ? SIGKILL : SIGTERM, status = 0;
-    int code = job_find_running(options->words[0], &job, &info, &state, &err);
-    bool over = state == JOB_ENDED || state == JOB_UNWATCHED || state == JOB_LOST;
-    if (code == 0 && over && !job.remote && is_here(&info)) {
+    int status = 0, code = job_find_running(word, &job, &info, &state, &err);
+    bool stops = strcmp(way, STOP) == 0, over = state == JOB_ENDED || state == JOB_UNWATCHED || state == JOB_LOST;
+    if (code == 0 && stops && over && !job.remote && is_here(&info)) {
         code = stop_left(&job, &info, state, signo, &err);
-    } else if (code == 0 && (code = reach_running(&job, &info, state, "end", "ended", &err)) == 0) {
-        text_show(&shown, job.remote ? options->words[0] : text_base(job.dir));
-        status = stop_running(&job, shown.data ? shown.data : "", signo);
+    } else if (code == 0 && (code = reach_running(&job, &info, state, stops ? "end" : "signal",
+                                                  stops ? "ended" : "sent a signal", &err)) == 0) {
+        text_show(&shown, job.remote ? word : text_base(job.dir));
+        status = signal_running(&job, shown.data ? shown.data : "", way, signo);
     }
     if (code < 0)
         cli_log_error(&err);
     job_info_done(&info);
     find_close(&job);
     return code < 0 ? EXIT_ERRORS : status;
+}
+
+/* 0 after saying what is wrong. */
+static int signal_of(const struct options *options, const char *word)
+{
+    struct fuzzy_match meant = {.distance = FUZZY_NONE};
+    int signo = text_signal_number(word);
+    size_t start = strncasecmp(word, "SIG", 3) == 0 ? 3 : 0;
+    if (signo)
+        return signo;
+    for (int i = 1; i < NSIG; i++)
+        if (sigabbrev_np(i))
+            fuzzy_match_try(&meant, word + start, strlen(word + start), sigabbrev_np(i));
+    cli_usage_error(options, "%s is no signal%s%s%s", word, *meant.text ? " (did you mean " : ": kill -l lists them",
+                    meant.text, *meant.text ? "?)" : "");
+    return 0;
+}
+
+int cmd_stop(const struct options *options)
+{
+    bool given = options_given(options, "signal"), kill = options_on(options, "kill");
+    if (given && kill)
+        return cli_usage_error(options, "--kill is --signal KILL: one of both");
+    int signo = given ? signal_of(options, options_text(options, "signal")) : kill ? SIGKILL : SIGTERM;
+    return signo ? job_signal(options->words[0], STOP, signo) : EXIT_USAGE;
+}
+
+int cmd_signal(const struct options *options)
+{
+    int signo = signal_of(options, options->words[1]);
+    return signo ? job_signal(options->words[0], "signal", signo) : EXIT_USAGE;
 }

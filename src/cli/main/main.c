@@ -62,6 +62,7 @@ static int (*const functions[COMMANDS])(const struct options *options) = {
     [COMMAND_SNAPSHOT] = cmd_snapshot,
     [COMMAND_SET] = cmd_set,
     [COMMAND_STOP] = cmd_stop,
+    [COMMAND_SIGNAL] = cmd_signal,
     [COMMAND_REPORT] = cmd_report,
     [COMMAND_DIFF] = cmd_diff,
     [COMMAND_REPLAY] = cmd_replay,

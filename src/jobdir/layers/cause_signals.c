@@ -213,8 +213,12 @@ struct asked {
 
 static struct asked asked_of(const char *request)
 {
-    static const int ending[] = {SIGTERM, SIGKILL, SIGINT, SIGHUP, SIGQUIT, SIGABRT};
-    static const char page[] = "\"page\"", stop[] = "\"stop\"";
+    static const int going_on[] = {SIGSTOP, SIGTSTP, SIGTTIN, SIGTTOU, SIGCONT, SIGCHLD, SIGURG, SIGWINCH};
+    static const struct {
+        const char *word, *way;
+    } ways[] = {{"\"page\"", ASKED_FOR "on a page of scry"},
+                {"\"stop\"", ASKED_FOR "by scry stop"},
+                {"\"signal\"", ASKED_FOR "by scry signal"}};
     const char *at = request ? strstr(request, "send_signal(") : NULL, *comma = NULL, *word = NULL;
     struct asked asked = {0};
     for (bool in = false; at && *at && (in || *at != ')'); at += 1 + (in && *at == '\\' && at[1])) {
@@ -223,13 +227,24 @@ static struct asked asked_of(const char *request)
         if (*at == ',' && !in)
             comma = at;
     }
-    int signo = comma ? atoi(comma + 1) : 0;
-    for (size_t i = 0; i < sizeof ending / sizeof *ending; i++)
-        asked.signo = signo == ending[i] ? signo : asked.signo;
-    if (word && comma && strncmp(word, page, sizeof page - 1) == 0)
-        asked.way = ASKED_FOR "on a page of scry";
-    if (word && comma && strncmp(word, stop, sizeof stop - 1) == 0)
-        asked.way = ASKED_FOR "by scry stop";
+    asked.signo = comma ? atoi(comma + 1) : 0;
+    for (size_t i = 0; i < sizeof going_on / sizeof *going_on; i++)
+        asked.signo = asked.signo == going_on[i] ? 0 : asked.signo;
+    for (size_t i = 0; word && comma && i < sizeof ways / sizeof *ways; i++)
+        if (strncmp(word, ways[i].word, strlen(ways[i].word)) == 0)
+            asked.way = ways[i].way;
+    return asked;
+}
+
+/* The last request, where the signal that it sent may be why the job ended; else without one. SIGUSR1 and SIGUSR2 announce
+ * things that a job goes on after, if they do not end it. */
+static struct asked asked_at_end(const struct job_end *end)
+{
+    const json_t *request = end->model->request;
+    struct asked asked = asked_of(json_string_value(json_object_get(request, "request")));
+    bool announces = asked.signo == SIGUSR1 || asked.signo == SIGUSR2;
+    if (!cause_is_near(end, record_seconds(request)) || (announces && cause_signal(end) != asked.signo))
+        asked.signo = 0;
     return asked;
 }
 
@@ -242,8 +257,8 @@ static void put_ended_by(struct buf *out, const struct job_end *end)
     const char *name = json_string_value(cause_warning_field(came, "signal")),
                *sender = json_string_value(cause_warning_field(came, "sender"));
     int signo = cause_signal(end);
-    struct asked asked = asked_of(json_string_value(json_object_get(end->model->request, "request")));
-    if (asked.way && cause_was_requested(end)) {
+    struct asked asked = asked_at_end(end);
+    if (asked.way && asked.signo) {
         buf_printf(out, " %s", asked.way + strlen(ASKED_FOR));
     } else if (timed_out(end, &timeout) >= 0 && timeout.seconds >= 0) {
         buf_printf(out, " by timeout(1) after %g s", timeout.seconds);
@@ -425,11 +440,11 @@ bool cause_find_asked(const struct job_end *end, struct cause *cause, bool sure)
     const json_t *request = end->model->request;
     const char *who = json_string_value(json_object_get(request, "who"));
     const char *serial = json_string_value(json_object_get(request, "serial"));
-    struct asked asked = asked_of(json_string_value(json_object_get(request, "request")));
+    struct asked asked = asked_at_end(end);
     int killed = cause_signal(end);
     bool remote = serial && *serial;
     bool by_it = killed == asked.signo, passed_on = !killed || launcher_of(end, killed, 1);
-    if (sure || !who || !asked.signo || !(by_it || passed_on) || !cause_is_near(end, record_seconds(request)))
+    if (sure || !who || !asked.signo || !(by_it || passed_on))
         return false;
     if (!by_it) {
         cause_cut(&cause->where, who);
@@ -453,9 +468,7 @@ bool cause_find_asked(const struct job_end *end, struct cause *cause, bool sure)
 /* A tool, or a page, asked for it. */
 bool cause_was_requested(const struct job_end *end)
 {
-    const json_t *request = end->model->request;
-    return asked_of(json_string_value(json_object_get(request, "request"))).signo &&
-           cause_is_near(end, record_seconds(request));
+    return asked_at_end(end).signo;
 }
 
 /* Somebody or something asked the job to end: what the ranks do then is no failure of theirs. */

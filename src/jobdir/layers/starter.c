@@ -77,19 +77,6 @@ static double seconds_in(const char *text)
     return -1;
 }
 
-static int signal_in(const char *text)
-{
-    char *end;
-    long number = strtol(text, &end, 10);
-    if (end != text && !*end)
-        return (int)number;
-    text += strncasecmp(text, "SIG", strlen("SIG")) == 0 ? strlen("SIG") : 0;
-    for (int signo = 1; signo < NSIG; signo++)
-        if (sigabbrev_np(signo) && strcasecmp(text, sigabbrev_np(signo)) == 0)
-            return signo;
-    return 0;
-}
-
 struct command_line {
     double seconds, more; /* < 0: none */
     int signo;
@@ -121,7 +108,7 @@ static struct command_line read_line(const json_t *argv)
         if ((value = value_of(argv, &at, 'k', "--kill-after")) != NULL)
             line.more = seconds_in(value);
         else if ((value = value_of(argv, &at, 's', "--signal")) != NULL)
-            line.signo = signal_in(value);
+            line.signo = text_signal_number(value);
         else if (strcmp(word, "--preserve-status") == 0 || strcmp(word, "-p") == 0)
             line.keeps_status = true;
         else if (strcmp(word, "--") == 0) {
@@ -178,7 +165,7 @@ int starter_kill_signal(const json_t *argv)
         }
         bool named = (value = value_of(argv, &at, programs[row].option, "--signal")) != NULL ||
                      (programs[row].other && (value = value_of(argv, &at, programs[row].other, "--signal")) != NULL);
-        int sent = signal_in(named ? value : word + 1);
+        int sent = text_signal_number(named ? value : word + 1);
         if (named || row == 0 || sent)
             signo = sent;
         if (row == 0) { /* what follows may be a group, as -123 */

@@ -1115,6 +1115,11 @@ static void test_page(void **state)
            "laptop");
     expect(ask_end("[]", 3, 0, NULL), NOTE_cause_signal, false,
            "probably SIGTERM, which came from laptop 0.5 s before the end: somebody asked for it on a page of scry");
+    PUT("{s:s, s:f, s:s, s:s, s:s, s:s}", "type", "request", "t", 96.5, "who", "scry", "serial", "", "status",
+        "OMIS_OK", "request", ":job_send_signal(\"\",\"signal\",10)");
+    expect(ask_end("[]", 138, 10, NULL), NOTE_cause_asked, true,
+           "the command was killed by SIGUSR1, because somebody asked for it by scry signal");
+    expect(ask_end("[]", 3, 0, NULL), NOTE_NONE, false, ""); /* it went on after that */
     PUT("{s:s, s:f, s:s, s:s, s:s, s:s}", "type", "request", "t", 99.5, "who", "tool", "serial", "", "status",
         "OMIS_OK", "request", ": job_send_signal(\"page\", \"no page\", 15)");
     expect(ask_end("[]", 143, 15, NULL), NOTE_cause_asked, false,

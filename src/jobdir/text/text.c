@@ -450,6 +450,19 @@ const char *text_signal(int signo, char *room, size_t size)
     return room;
 }
 
+int text_signal_number(const char *text)
+{
+    char *end;
+    long number = strtol(text, &end, 10);
+    if (end != text && !*end)
+        return number > 0 && number < NSIG ? (int)number : 0;
+    text += strncasecmp(text, "SIG", strlen("SIG")) == 0 ? strlen("SIG") : 0;
+    for (int signo = 1; signo < NSIG; signo++)
+        if (sigabbrev_np(signo) && strcasecmp(text, sigabbrev_np(signo)) == 0)
+            return signo;
+    return 0;
+}
+
 json_t *text_json(const char *bytes)
 {
     if (!bytes)

@@ -98,5 +98,7 @@ void text_label_in(struct buf *out, const char *label, const char *colour);
 
 /* "SIGSEGV" for 11; "signal 77" where there is no name. Into a buffer of at least 32 bytes. */
 const char *text_signal(int signo, char *room, size_t size);
+/* The same backwards: of "TERM", "SIGTERM" or "15", in any case. 0: it is none. */
+int text_signal_number(const char *text);
 
 #endif

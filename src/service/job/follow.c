@@ -697,7 +697,7 @@ int job_follow_signal(struct job_follow *follow, int signo)
 {
     struct tracked *process, *next;
     int code = signal_one(follow->root, follow->root_ticks, NULL, signo);
-    if (code < 0 || (signo != SIGTERM && signo != SIGINT && signo != SIGKILL))
+    if (code < 0 || !process_signal_is_for_all(signo))
         return code;
     job_follow_drain(follow);
     if (follow->polled)

@@ -146,8 +146,8 @@ bool job_follow_has(struct job_follow *follow, pid_t pid);
 /* Whether it is one, as far as is known without looking. */
 bool job_follow_knows(const struct job_follow *follow, pid_t pid);
 
-/* Sends a signal to the root, and one by which people end jobs (SIGTERM, SIGINT, SIGKILL) to all other processes, too, but for
- * scry's own; never to a later process with the number of one. -ESRCH: the root has ended; -EACCES. */
+/* Sends a signal to the root, and one by which people end, stop or continue jobs (SIGTERM, SIGINT, SIGQUIT, SIGKILL; SIGSTOP,
+ * SIGTSTP; SIGCONT) to all other processes, too, but for scry's own; never to a later process with the number of one. -ESRCH: the root has ended; -EACCES. */
 int job_follow_signal(struct job_follow *follow, int signo);
 
 /* Calls fn for each living process of the last sample. */

@@ -744,8 +744,9 @@ const struct scry_service job_services[] = {
      "locals, depth, min-time, ...) or of scry run (sample, ...). Any tool may do this."},
     {"job_send_signal", SCRY_MANIPULATION, "string job, string why, integer sig -> void", SCRY_OPTIONAL,
      job_send_signal,
-     "Send a signal to the command of a running job, named as for job_set; one by which people end jobs (SIGTERM, "
-     "SIGINT, SIGKILL) to all its processes on the node. why: for the record of the job, which has the request: "
+     "Send a signal to the command of a running job, named as for job_set; one by which people end, stop or continue "
+     "jobs (SIGTERM, SIGINT, SIGQUIT, SIGKILL, SIGSTOP, SIGTSTP, SIGCONT) to all its processes on the node. why: for "
+     "the record of the job, which has the request: "
      "\"page\" says that somebody asked for it on a page of scry; others say what they like, or \"\"."},
     {"job_part_set", SCRY_MANIPULATION, "token<n>* node_list, string job, string key, string value -> integer parts",
      SCRY_OPTIONAL | SCRY_LOCAL, job_part_set,

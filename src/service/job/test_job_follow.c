@@ -284,6 +284,12 @@ static void test_signal_all(void **state)
     take_until(follow, ALIVE_COUNT, 2, &answer);
     pid_t child = child_of(&answer, held.pid);
     arena_done(&answer.arena);
+    assert_int_equal(job_follow_signal(follow, SIGSTOP), 0);
+    assert_int_equal(waitpid(held.pid, &status, WUNTRACED), held.pid);
+    assert_true(WIFSTOPPED(status));
+    while (proc_letter(child, 0) != 'T')
+        poll(NULL, 0, 1);
+    assert_int_equal(job_follow_signal(follow, SIGCONT), 0);
     assert_int_equal(job_follow_signal(follow, SIGTERM), 0);
     waitpid(held.pid, NULL, 0);
     waitpid(child, &status, 0);
