@@ -4,7 +4,7 @@
 #include "base/data/cleanup.h"
 #include "base/system/clock.h"
 #include "base/system/proc_file.h"
-#include "job/output/keep.h"
+#include "jobdir/record/output.h"
 #include "jobdir/text/text.h"
 
 #include <ctype.h>
@@ -193,7 +193,7 @@ static bool open_segment(struct tail *tail, uint64_t start)
 {
     char path[PATH_MAX];
     struct stat status;
-    if ((size_t)snprintf(path, sizeof path, "%s.%016" PRIx64, tail->path, start) >= sizeof path)
+    if ((size_t)snprintf(path, sizeof path, OUTPUT_SEGMENT, tail->path, start) >= sizeof path)
         return false;
     int fd = open_regular(path, &status);
     if (fd < 0)
@@ -206,50 +206,49 @@ static bool open_segment(struct tail *tail, uint64_t start)
     return true;
 }
 
-/* Where the first behind this one begins, and the last. */
-static void find_segments(const struct tail *tail, uint64_t *ret_next, uint64_t *ret_last)
+static void find_segments(const struct tail *tail, uint64_t offset, struct output_segments *ret_segments)
 {
     char folder[PATH_MAX];
     const char *name = text_base(tail->path);
     snprintf(folder, sizeof folder, "%.*s", (int)(name - tail->path), tail->path);
     _cleanup_(closep) int dir = open(folder, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-    *ret_next = UINT64_MAX;
-    *ret_last = 0;
+    *ret_segments = (struct output_segments){0};
     if (dir >= 0)
-        keep_segments(dir, name, tail->segment, ret_next, ret_last);
+        output_segments(dir, name, offset, ret_segments);
 }
 
 /* It is made when something is written. Another observer has read what was there before. */
 static void look_at_kept(struct tail *tail, bool at_end)
 {
-    uint64_t next, last = 0;
+    struct output_segments there = {0};
     if (tail->fd >= 0)
         return;
     if (at_end)
-        find_segments(tail, &next, &last);
-    if (!open_segment(tail, last))
+        find_segments(tail, UINT64_MAX, &there);
+    if (!open_segment(tail, there.before))
         return;
     tail->start = tail->offset = at_end ? size_now(tail) : 0;
     lines_reset(&tail->lines, false);
-    say(tail, TAIL_WATCHED, tail->offset == 0 && !last, 0, "");
+    say(tail, TAIL_WATCHED, tail->offset == 0 && !there.before, 0, "");
 }
 
 /* This one is read. false: it is the last. */
 static bool go_on_with_next(struct tail *tail)
 {
     struct stat status;
-    uint64_t end = tail->segment + tail->offset, next, last;
+    uint64_t end = tail->segment + tail->offset;
+    struct output_segments there;
     if (!tail->offset || fstat(tail->fd, &status) < 0)
         return false;
     if (open_segment(tail, end))
         return true;
     if (status.st_nlink)
         return false;
-    find_segments(tail, &next, &last); /* those after it were removed as well */
-    if (next == UINT64_MAX || !open_segment(tail, next))
+    find_segments(tail, tail->segment, &there); /* those after it were removed as well */
+    if (!there.has_after || !open_segment(tail, there.after))
         return false;
     lines_reset(&tail->lines, true);
-    say(tail, TAIL_SKIPPED, false, next - end, "it came faster than it could be looked at");
+    say(tail, TAIL_SKIPPED, false, there.after - end, "it came faster than it could be looked at");
     return true;
 }
 

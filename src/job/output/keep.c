@@ -4,9 +4,9 @@
 #include "base/data/buf.h"
 #include "base/data/cleanup.h"
 #include "base/system/file.h"
+#include "jobdir/record/output.h"
 #include "shm/waits.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -16,36 +16,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-int keep_segments(int dir, const char *stream, uint64_t after, uint64_t *ret_next, uint64_t *ret_last)
-{
-    int copy = openat(dir, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC), count = 0;
-    DIR *folder = copy < 0 ? NULL : fdopendir(copy);
-    size_t len = strlen(stream);
-    if (!folder) {
-        int code = -errno;
-        if (copy >= 0)
-            close(copy);
-        return code;
-    }
-    *ret_next = UINT64_MAX;
-    *ret_last = 0;
-    for (const struct dirent *entry; (entry = readdir(folder));) {
-        const char *digits = entry->d_name + len + 1;
-        if (strncmp(entry->d_name, stream, len) != 0 || entry->d_name[len] != '.' || strlen(digits) != 16 ||
-            strspn(digits, "0123456789abcdef") != 16)
-            continue;
-        uint64_t start = strtoull(digits, NULL, 16);
-        count++;
-        *ret_last = start > *ret_last ? start : *ret_last;
-        *ret_next = start > after && start < *ret_next ? start : *ret_next;
-    }
-    closedir(folder);
-    return count;
-}
-
 static void segment_name(const struct keep *keep, uint64_t start, char ret_name[64])
 {
-    snprintf(ret_name, 64, KEEP_NAME, keep->stream, (unsigned long long)start);
+    snprintf(ret_name, 64, OUTPUT_SEGMENT, keep->stream, start);
 }
 
 static int segment_open(struct keep *keep, uint64_t start, int flags)
@@ -83,7 +56,7 @@ static int times_open(struct keep *keep)
 
 int keep_open(struct keep *ret_keep, const char *dir, const char *stream, uint64_t most)
 {
-    uint64_t first, last = 0;
+    struct output_segments there;
     *ret_keep = (struct keep){.stream = stream, .dir = -1, .fd = -1, .times = -1, .most = most};
     if ((size_t)snprintf(ret_keep->folder, sizeof ret_keep->folder, "%s/output", dir) >= sizeof ret_keep->folder)
         return -ENAMETOOLONG;
@@ -92,8 +65,8 @@ int keep_open(struct keep *ret_keep, const char *dir, const char *stream, uint64
     ret_keep->dir = open(ret_keep->folder, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     if (ret_keep->dir < 0)
         return -errno;
-    int code = keep_segments(ret_keep->dir, stream, 0, &first, &last);
-    code = code < 0 ? code : segment_open(ret_keep, last, 0);
+    int code = output_segments(ret_keep->dir, stream, UINT64_MAX, &there);
+    code = code < 0 ? code : segment_open(ret_keep, there.before, 0);
     return code < 0 ? code : times_open(ret_keep);
 }
 
@@ -101,11 +74,11 @@ int keep_open(struct keep *ret_keep, const char *dir, const char *stream, uint64
 static int segment_next(struct keep *keep)
 {
     char name[64];
-    uint64_t first, last;
-    int code = segment_open(keep, keep->at, O_EXCL), count;
-    while (code == 0 && (count = keep_segments(keep->dir, keep->stream, 0, &first, &last)) > 2 &&
-           (uint64_t)(count - 1) * KEEP_SEGMENT > keep->most) {
-        segment_name(keep, first, name);
+    struct output_segments there;
+    int code = segment_open(keep, keep->at, O_EXCL);
+    while (code == 0 && output_segments(keep->dir, keep->stream, 0, &there) == 0 && there.count > 2 &&
+           (uint64_t)(there.count - 1) * KEEP_SEGMENT > keep->most) {
+        segment_name(keep, there.after, name);
         if (unlinkat(keep->dir, name, 0) < 0)
             code = -errno;
     }

@@ -6,16 +6,14 @@
 #include <stdint.h>
 
 /*
- * What a program wrote to a stream, kept in the job directory: the first KEEP_FIRST bytes, and at least KEEP_SEGMENT of the end. In
- * `output/` are segments STREAM.OFFSET, where OFFSET is that of the first byte in the stream, 16 hexadecimal digits; all but the
- * first may be removed, the oldest before. STREAM.times has lines "OFFSET SECONDS" (hexadecimal; the time of day with three
- * decimals): when the byte there was written, for one in KEEP_TIMES_MS; where they are too many, each second one goes.
+ * Writes what a program wrote to a stream into the job directory, as jobdir/record/output.h says and reads it: the first KEEP_FIRST
+ * bytes, and at least KEEP_SEGMENT of the end. A time stands for what came in KEEP_TIMES_MS; where the times are too many, each second
+ * one goes.
  *
  * Whoever is killed here leaves what another one goes on with: nothing but the files says how far it is.
  */
 
 enum { KEEP_FIRST = 1 << 20, KEEP_SEGMENT = 4 << 20, KEEP_TIMES_MOST = 1 << 20 };
-#define KEEP_NAME "%s.%016llx" /* of a segment: the stream, its offset */
 
 struct keep {
     const char *stream; /* borrowed */
@@ -31,9 +29,5 @@ int keep_open(struct keep *ret_keep, const char *dir, const char *stream, uint64
 /* Appends what was written at that time of day. 0 or -errno: then nothing more can be kept. */
 int keep_put(struct keep *keep, const char *bytes, size_t len, uint64_t wall_ns);
 void keep_done(struct keep *keep);
-
-/* The number of a stream's segments in the open directory; where the first one behind `after` begins (UINT64_MAX: there is none), and
- * the last one. -errno. */
-int keep_segments(int dir, const char *stream, uint64_t after, uint64_t *ret_next, uint64_t *ret_last);
 
 #endif

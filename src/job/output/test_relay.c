@@ -21,6 +21,7 @@
 #include "base/system/clock.h"
 #include "job/output/keep.h"
 #include "job/output/relay.h"
+#include "jobdir/record/output.h"
 
 enum { TARGETS = 2 };
 static char dir[64];
@@ -137,7 +138,7 @@ static size_t read_all(int fd, char *bytes, size_t size)
 static void assert_kept(const char *stream, const char *bytes, size_t len)
 {
     char path[160], kept[4096];
-    snprintf(path, sizeof path, "%s/output/" KEEP_NAME, dir, stream, 0ULL);
+    snprintf(path, sizeof path, "%s/output/" OUTPUT_SEGMENT, dir, stream, (uint64_t)0);
     FILE *file = fopen(path, "r");
     assert_non_null(file);
     assert_int_equal(fread(kept, 1, sizeof kept, file), len);

@@ -4,9 +4,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <inttypes.h>
 #include <limits.h>
-#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -34,36 +32,31 @@ static bool is_segment(const char *file, const char *stream, uint64_t *ret_offse
     return true;
 }
 
-/* The last segment that begins before, or at, the offset, and the first one after it. false: there is none of that kind. */
-struct around {
-    bool has_before, has_after;
-    uint64_t before, after;
-};
-
-static int segments_around(const struct output_reader *reader, uint64_t offset, struct around *ret_around)
+int output_segments(int dir, const char *stream, uint64_t offset, struct output_segments *ret_segments)
 {
-    *ret_around = (struct around){0};
-    int fd = openat(reader->dir, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    DIR *dir = fd < 0 ? NULL : fdopendir(fd);
-    if (!dir) {
+    *ret_segments = (struct output_segments){0};
+    int fd = openat(dir, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    DIR *entries = fd < 0 ? NULL : fdopendir(fd);
+    if (!entries) {
         int code = -errno;
         closep(&fd);
         return code;
     }
     const struct dirent *entry;
-    for (unsigned i = 0; i < OUTPUT_FILES_MOST && (entry = readdir(dir)); i++) {
+    for (unsigned i = 0; i < OUTPUT_FILES_MOST && (entry = readdir(entries)); i++) {
         uint64_t at;
-        if (!is_segment(entry->d_name, output_names[reader->stream], &at))
+        if (!is_segment(entry->d_name, stream, &at))
             continue;
-        if (at <= offset && (!ret_around->has_before || at > ret_around->before)) {
-            ret_around->has_before = true;
-            ret_around->before = at;
-        } else if (at > offset && (!ret_around->has_after || at < ret_around->after)) {
-            ret_around->has_after = true;
-            ret_around->after = at;
+        ret_segments->count++;
+        if (at <= offset && (!ret_segments->has_before || at > ret_segments->before)) {
+            ret_segments->has_before = true;
+            ret_segments->before = at;
+        } else if (at > offset && (!ret_segments->has_after || at < ret_segments->after)) {
+            ret_segments->has_after = true;
+            ret_segments->after = at;
         }
     }
-    closedir(dir);
+    closedir(entries);
     return 0;
 }
 
@@ -71,7 +64,7 @@ static int segments_around(const struct output_reader *reader, uint64_t offset, 
 static bool segment_open(struct output_reader *reader, uint64_t at)
 {
     char name[32];
-    snprintf(name, sizeof name, "%s.%0*" PRIx64, output_names[reader->stream], OFFSET_DIGITS, at);
+    snprintf(name, sizeof name, OUTPUT_SEGMENT, output_names[reader->stream], at);
     closep(&reader->segment);
     reader->segment = file_open_own(reader->dir, name, O_RDONLY);
     reader->segment_at = at;
@@ -97,14 +90,14 @@ static ssize_t segment_read(struct output_reader *reader, void *bytes, size_t si
 int output_open(struct output_reader *ret_reader, const char *jobdir, enum output_stream stream)
 {
     char path[PATH_MAX + 16], times[32];
-    struct around around;
+    struct output_segments around;
     *ret_reader = (struct output_reader){
         .dir = -1, .segment = -1, .times = -1, .stream = stream, .next_offset = UINT64_MAX, .seconds = -1};
     snprintf(path, sizeof path, "%s/" OUTPUT_DIR, jobdir);
     ret_reader->dir = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
     if (ret_reader->dir < 0)
         return errno == ENOTDIR ? -ENOENT : -errno;
-    int code = segments_around(ret_reader, 0, &around);
+    int code = output_segments(ret_reader->dir, output_names[stream], 0, &around);
     if (code < 0 || (!around.has_before && !around.has_after)) {
         closep(&ret_reader->dir);
         return code < 0 ? code : -ENOENT;
@@ -124,12 +117,12 @@ void output_close(struct output_reader *reader)
 
 ssize_t output_read(struct output_reader *reader, void *bytes, size_t size, uint64_t *ret_gap)
 {
-    struct around around;
+    struct output_segments around;
     *ret_gap = 0;
     ssize_t got = segment_read(reader, bytes, size);
     if (got)
         return got;
-    int code = segments_around(reader, reader->offset, &around);
+    int code = output_segments(reader->dir, output_names[reader->stream], reader->offset, &around);
     if (code < 0)
         return code;
     bool other = around.has_before && (reader->segment < 0 || around.before != reader->segment_at);

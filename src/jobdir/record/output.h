@@ -10,6 +10,8 @@
 #ifndef SCRY_JOBDIR_RECORD_OUTPUT_H
 #define SCRY_JOBDIR_RECORD_OUTPUT_H
 
+#include <inttypes.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/types.h>
@@ -25,6 +27,18 @@ enum {
     OUTPUT_TIMES_MOST = 64 << 20,
     OUTPUT_TIMES_BYTES = 4 << 10
 };
+
+#define OUTPUT_SEGMENT "%s.%016" PRIx64 /* a segment's name: its stream, its offset */
+
+/* The segments of a stream that are there, and of these the last one that begins at the offset or before it, and the first one behind. */
+struct output_segments {
+    unsigned count;
+    bool has_before, has_after;
+    uint64_t before, after;
+};
+
+/* In this open directory. 0 or -errno. */
+int output_segments(int dir, const char *stream, uint64_t offset, struct output_segments *ret_segments);
 
 struct output_reader {
     int dir, segment; /* -1: not open */
