@@ -99,6 +99,8 @@ const struct option_row option_rows[] = {
     /* SCRY_LOG is the default of --log-level */
     {"log", 0, "FILE=REGEX", OPTION_LIST, RUN, OPTION_MANY | OPTION_IN_FILE | OPTION_SETTING, "record matching lines of a file; FILE=REGEX:LEVEL",
      .expected = "FILE=REGEX or FILE=REGEX:LEVEL"},
+    {"metric", 0, "NAME[=REGEX]", OPTION_LIST, RUN, OPTION_MANY | OPTION_IN_FILE, "follow a number in what is printed: loss, or loss='L is (\\S+)'",
+     .expected = "NAME or NAME=REGEX"},
     {"log-patterns", 0, "LIST", OPTION_LIST, RUN, ENV | OPTION_LISTS | OPTION_SETTING, "look for these errors in stdout, stderr: all, off, list", "all",
      "all off list", .expected = "all, off, list, or names of patterns with commas"},
     {"tee", 0, NULL, OPTION_SWITCH, RUN, ENV, "keep and search stdout and stderr where they are pipes, too"},

@@ -67,8 +67,11 @@ test('how a job is, is said of what is known', () => {
 test('curves of a node are made of the same when a job is over as when it runs', () => {
   const health = { curves: Object.entries({ disk_read_bytes: [1, null, 3], disk_written_bytes: [10, null, null], received_bytes: [0, 5, 5], sent_bytes: [7, 7, 7], pressure_io: [0.1, 0.2, 0], pressure_memory: [0, 0, 0.9] }).map(([name, max]) => ({ name, most: 0, window_seconds: 2, max })) };
   const none = { window_seconds: 2, max: [] };
-  const { curves: made } = live.modelOfReport({ host: 'n1', node: null, timeline: { cpus: none, rss_bytes: none }, health, parts: [] });
+  const { curves: made, metrics } = live.modelOfReport({ host: 'n1', node: null, timeline: { cpus: none, rss_bytes: none }, health, logs: { metrics: [{ name: 'loss', course: { seconds: [1, 2], values: [-3, 0.5] } }] }, parts: [] });
   assert.deepEqual(['disk', 'network', 'stall'].map((name) => made.get(name).get('n1').v), [[11, 3], [7, 12, 12], [0.1, 0.2, 0.9]]);
+  const running = new series.Model('n1');
+  for (const [t, value] of [[1, -3], [2, 0.5]]) running.take({ type: 'metric', node: 'n1', t, source: 'stdout', name: 'loss', value, least: value, most: value, values: 1 });
+  assert.deepEqual([...metrics], [...running.metrics]);
 });
 
 test('the log of a job that is over has the lines of all its nodes, by the time of the job', () => {

@@ -466,7 +466,7 @@ variant('a job that goes on, and stops again, is asked why again; of a standstil
 const reportOf = (more) => ({
   id: job.id, host: 'n1', node: null, status: 'exited', wall_seconds: 60, parts: [], mirror: null, last: null, failed: null, failed_elsewhere: null, processes: [], crashes: [], crash_calls: [], functions: [], mpi: null, warnings: [], problems: [],
   all_nodes: { cpu_seconds: 1, peak_rss_bytes: 1e6, sum_of_peaks_bytes: 1e6, process_count: 1, left_running: 0, lost_records: 0 }, timeline: { cpus: { window_seconds: 1, max: [] }, rss_bytes: { window_seconds: 1, max: [] } }, health: { curves: [] },
-  logs: { errors: [], lines: [], files: [], patterns: [] }, scripts: { lines: [], python_functions: [], failed_commands: [], exceptions: [] }, ...more,
+  logs: { errors: [], lines: [], files: [], patterns: [], metrics: [] }, scripts: { lines: [], python_functions: [], failed_commands: [], exceptions: [] }, ...more,
 });
 
 test('a job that failed, one that finished, two compared, and a series: each fact once, with the words of the field', async () => {

@@ -29,7 +29,7 @@ struct logs {
     struct log_files files;
     uint64_t rows; /* of the built-in patterns */
     struct log_rule *rules;
-    size_t rule_count;
+    size_t rule_count, metric_count; /* rules; the first of them are of --metric */
     struct loop_source *timer;
     uint64_t idle_ns, rest_ns, scan_ns; /* the wait; when these are due */
     int64_t spare_ns;                   /* of processor time; below 0: taken in advance */
@@ -55,23 +55,32 @@ static void note(void *ctx, struct note said)
 
 /* ---- the options ---- */
 
-/* Compiles a --log. */
-static int take_rule(struct logs *logs, const char *text, struct err *err)
+/* Compiles a --log, or a --metric. */
+static int take_rule(struct logs *logs, const char *text, bool metric, struct err *err)
 {
+    const char *option = metric ? "--metric" : "--log";
     struct log_expressions *expressions = &logs->files.expressions;
     struct err why = {0};
     if (logs->rule_count == RUN_LOGS)
-        return err_set(err, -E2BIG, "--log: at most %d", RUN_LOGS);
+        return err_set(err, -E2BIG, "%s: at most %d", option, RUN_LOGS);
     struct log_rule *rule = &logs->rules[logs->rule_count];
     struct log_expression *expression = &expressions->given[logs->rule_count];
-    int code = log_rule_parse(rule, text, &why);
+    int code = metric ? log_metric_rule(rule, text, &why) : log_rule_parse(rule, text, &why);
     if (code == 0 && rule->expression && (code = log_regex_new(&expression->regex, rule->expression, &why)) < 0)
         log_rule_done(rule);
+    if (code == 0 && metric && !log_regex_has_group(expression->regex)) {
+        log_regex_free(expression->regex);
+        expression->regex = NULL;
+        log_rule_done(rule);
+        code = err_set(&why, -EINVAL, "put the number in parentheses: 'loss is (\\S+)'");
+    }
     if (code < 0)
-        return err_set(err, code, "--log %.150s%s: %s", text, strlen(text) > 150 ? "..." : "", why.text);
+        return err_set(err, code, "%s %.150s%s: %s", option, text, strlen(text) > 150 ? "..." : "", why.text);
+    expression->metric = metric ? rule->file : NULL;
     expression->name = rule->expression;
     expression->severity = rule->severity;
     expressions->given_count = ++logs->rule_count;
+    logs->metric_count += metric;
     return 0;
 }
 
@@ -82,20 +91,22 @@ static int take_rules(struct logs *logs, const struct run_options *options, stru
     logs->files.expressions.given = calloc(RUN_LOGS, sizeof *logs->files.expressions.given);
     if (!logs->rules || !logs->files.expressions.given)
         return err_set(err, -ENOMEM, "out of memory");
+    for (size_t i = 0; code == 0 && i < options->metric_count; i++)
+        code = take_rule(logs, options->metrics[i], true, err);
     for (size_t i = 0; code == 0 && i < options->log_count; i++)
-        code = take_rule(logs, options->logs[i], err);
+        code = take_rule(logs, options->logs[i], false, err);
     return code;
 }
 
-static void drop_rules(struct logs *logs)
+static void drop_rules(struct logs *logs, size_t from)
 {
     struct log_expressions *expressions = &logs->files.expressions;
-    for (size_t i = 0; i < logs->rule_count; i++) {
+    for (size_t i = from; i < logs->rule_count; i++) {
         log_rule_done(&logs->rules[i]);
         log_regex_free(expressions->given[i].regex);
         expressions->given[i] = (struct log_expression){0};
     }
-    logs->rule_count = expressions->given_count = 0;
+    logs->rule_count = expressions->given_count = from;
 }
 
 static int take_rows(const struct run_options *options, uint64_t *ret_rows, struct err *err)
@@ -107,7 +118,7 @@ static int take_rows(const struct run_options *options, uint64_t *ret_rows, stru
 
 static void free_logs(struct logs *logs)
 {
-    drop_rules(logs);
+    drop_rules(logs, 0);
     log_files_done(&logs->files);
     free(logs->rules);
     free(logs);
@@ -262,16 +273,16 @@ static void on_turn(void *ctx)
 /* All that is wanted. Files that are there are followed from their end on. */
 static bool add_names(struct logs *logs, uint64_t rows)
 {
-    uint64_t built_in = rows ? rows : LOG_PATTERNS_ALL;
+    uint64_t built_in = rows ? rows : LOG_PATTERNS_ALL, metrics = (UINT64_C(1) << logs->metric_count) - 1;
     bool good = true;
     logs->rows = rows;
-    for (size_t i = 0; i < logs->rule_count; i++) {
+    for (size_t i = logs->metric_count; i < logs->rule_count; i++) {
         const struct log_rule *rule = &logs->rules[i];
-        good &= log_files_add(&logs->files, rule->file, rule->expression ? UINT64_C(1) << i : 0,
+        good &= log_files_add(&logs->files, rule->file, metrics | (rule->expression ? UINT64_C(1) << i : 0),
                               rule->expression ? 0 : built_in, true);
     }
-    good = good && (!rows || (log_files_add(&logs->files, "stderr", 0, rows, false) &&
-                              log_files_add(&logs->files, "stdout", 0, rows, false)));
+    good = good && (!(rows | metrics) || (log_files_add(&logs->files, "stderr", metrics, rows, false) &&
+                                          log_files_add(&logs->files, "stdout", metrics, rows, false)));
     log_files_scan(&logs->files, true);
     for (struct log_file *file = logs->files.files; file; file = file->hh.next)
         if (file->tail.fd < 0 && !file->seen)
@@ -331,11 +342,11 @@ static void logs_changed(void *state, const char *key, const char *value)
             log_match_rest(&file->matcher, now_ns, true);
             log_match_forget_given(&file->matcher);
         }
-        drop_rules(logs);
+        drop_rules(logs, logs->metric_count);
     }
     int code = take_rows(logs->observer->options, &rows, &err);
     if (code == 0 && log && !off)
-        code = take_rule(logs, value, &err);
+        code = take_rule(logs, value, false, &err);
     if (code < 0) { /* not from scry set, which has checked it */
         note(logs, NOTE(setting_refused, .reason = err.text));
         return;

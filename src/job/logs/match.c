@@ -174,7 +174,9 @@ void log_matcher_done(struct log_matcher *matcher)
 {
     free(matcher->found);
     free(matcher->head.text);
+    free(matcher->metrics);
     matcher->found = NULL;
+    matcher->metrics = NULL;
     matcher->head = (struct log_head){0};
 }
 
@@ -277,12 +279,42 @@ static void put_progress(struct log_matcher *matcher, struct log_progress *progr
                                     .left_seconds = progress->total > 0 ? log_progress_left_seconds(progress) : -1));
 }
 
+static void put_metrics(struct log_matcher *matcher, uint64_t now_ns, bool end)
+{
+    const struct log_sink *sink = matcher->expressions->sink;
+    for (size_t i = 0; matcher->metrics && i < matcher->metrics->used; i++) {
+        struct log_metric *metric = &matcher->metrics->all[i];
+        if (!log_metric_due(metric, now_ns, end))
+            continue;
+        sink->put(sink->ctx, RECORD(metric, .source = matcher->file, .name = metric->name, .value = metric->value,
+                                    .least = metric->least, .most = metric->most, .values = metric->values));
+        metric->values = 0;
+    }
+}
+
+/* The number that the first group of the expression has. */
+static void take_metric(struct log_matcher *matcher, const char *name, const struct log_regex *regex,
+                        const struct log_line *line)
+{
+    char digits[64], *end;
+    size_t at = log_regex_text(regex), len = line->len - at < sizeof digits ? line->len - at : sizeof digits - 1;
+    memcpy(digits, line->bytes + at, len);
+    digits[len] = 0;
+    double value = strtod(digits, &end);
+    if (end != digits && (matcher->metrics || (matcher->metrics = calloc(1, sizeof *matcher->metrics))))
+        log_metric_take(matcher->metrics, name, value);
+}
+
 void log_match_progress(struct log_matcher *matcher, uint64_t now_ns, const char *bytes, size_t len)
 {
     enum { LINES_LOOKED = 8, LINE_LOOKED = 256 };
-    for (size_t i = 0; i < matcher->expressions->given_count; i++)
-        if (matcher->expressions->given[i].regex)
-            return;
+    bool progress = true, metrics = true;
+    for (size_t i = 0; i < matcher->expressions->given_count; i++) {
+        const struct log_expression *given = &matcher->expressions->given[i];
+        progress &= !given->regex || given->metric;
+        metrics &= !given->metric;
+    }
+    metrics = metrics && (matcher->metrics || (matcher->metrics = calloc(1, sizeof *matcher->metrics)));
     struct line_place places[LINES_LOOKED];
     size_t count = 0;
     for (size_t end = len; end > 0 && count < LINES_LOOKED; end = (size_t)(places[count++].start - bytes)) {
@@ -296,7 +328,10 @@ void log_match_progress(struct log_matcher *matcher, uint64_t now_ns, const char
         memcpy(text, places[count].start, line_len);
         line_len = log_take_colours(text, line_len);
         text[line_len] = 0;
-        log_said_take(&matcher->said, now_ns, text);
+        if (progress)
+            log_said_take(&matcher->said, now_ns, text);
+        if (metrics)
+            log_metrics_parse(matcher->metrics, text);
     }
     put_progress(matcher, &matcher->said.progress, now_ns, false);
 }
@@ -308,6 +343,10 @@ static void record(struct log_matcher *matcher, size_t index, const struct log_l
     struct log_found *found = &matcher->found[index];
     double done, total;
     uint64_t folded = 0;
+    if (expression->metric) {
+        take_metric(matcher, expression->metric, expression->regex, line);
+        return;
+    }
     if (log_regex_number(expression->regex, line->bytes, "n", &done) &&
         log_regex_number(expression->regex, line->bytes, "total", &total)) {
         log_progress_take(&found->progress, line->now_ns, done, total);
@@ -830,6 +869,7 @@ void log_match_rest(struct log_matcher *matcher, uint64_t now_ns, bool end)
     if (matcher->head.lines && (end || now_ns > matcher->head.now_ns + rests * LOGS_REST_MS * WAITS_NS_PER_MS))
         end_head(matcher, NULL);
     put_progress(matcher, &matcher->said.progress, now_ns, end);
+    put_metrics(matcher, now_ns, end);
     for (size_t i = 0; i < matcher->found_room && i < found_count(matcher->expressions); i++) {
         struct log_found *found = &matcher->found[i];
         const struct log_expression *expression = expression_at(matcher->expressions, i);

@@ -106,6 +106,32 @@ struct log_said {
 };
 void log_said_take(struct log_said *said, uint64_t now_ns, const char *text);
 
+/* Numbers that lines say again and again, such as a loss or a residual. Pure; the caller has the clock. */
+
+enum { LOG_METRICS = 16, LOG_METRIC_NAME = 32 };
+
+struct log_metric {
+    char name[LOG_METRIC_NAME];
+    uint64_t values; /* so many since it was told last; of these, */
+    double value, least, most;
+    uint64_t said_ns;
+};
+
+/* Of one file. Zeroed: nothing was said. */
+struct log_metrics {
+    struct log_metric all[LOG_METRICS];
+    size_t used;
+};
+
+/* More names than LOG_METRICS, and what is no finite number, are passed over. */
+void log_metric_take(struct log_metrics *metrics, const char *name, double value);
+/* Whether it is to be told now: at most once a second; `end`: in any case if something was said. Then .values is set to 0 by the caller. */
+bool log_metric_due(struct log_metric *metric, uint64_t now_ns, bool end);
+/* What a line says of those that many programs tell: "val_loss: 0.12", "residual norm 1e-5". */
+void log_metrics_parse(struct log_metrics *metrics, const char *text);
+/* --metric: NAME, or NAME=REGEX; the rule's file is the name. 0, or -EINVAL or -ENOMEM with err. */
+int log_metric_rule(struct log_rule *ret_rule, const char *text, struct err *err);
+
 /*
  * Matches the lines of one file against its expressions, and makes records of what is found: lines that matched, with
  * how many more did; progress. An expression that takes too long again and again is switched off, for all files.
@@ -126,6 +152,8 @@ struct log_expression {
     enum log_severity severity;
     struct log_regex *regex; /* NULL: not compiled yet, or it failed */
     unsigned too_long;       /* lines; from TOO_LONG_MOST on it is off */
+    const char
+        *metric; /* of --metric: the name of the number that its first group has; no line is recorded. NULL: of --log */
 };
 
 struct words;
@@ -186,7 +214,8 @@ struct log_matcher {
     size_t found_room;
     struct log_head head;
     struct log_said said;
-    char above[LOG_ABOVE_MOST]; /* the last line of the block before */
+    struct log_metrics *metrics; /* NULL: nothing yet */
+    char above[LOG_ABOVE_MOST];  /* the last line of the block before */
     size_t above_len;
     int64_t line; /* so many have ended; -1: unknown */
 };
@@ -203,7 +232,7 @@ bool log_is_of_trace(const char *bytes, size_t len);
 
 /* Lines, as lines_take hands them over. */
 void log_match_lines(struct log_matcher *matcher, uint64_t now_ns, const char *bytes, size_t len, bool cut);
-/* Only how far the last of them say that the job is; nothing where some --log has an expression, which knows better. */
+/* Only how far the last of them say that the job is, and what numbers; nothing where some --log has an expression, or --metric is given: they know better. */
 void log_match_progress(struct log_matcher *matcher, uint64_t now_ns, const char *bytes, size_t len);
 void log_matcher_done(struct log_matcher *matcher);
 /* The given expressions will be others. */

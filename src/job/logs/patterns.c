@@ -352,6 +352,11 @@ size_t log_regex_text(const struct log_regex *regex)
     return pcre2_get_ovector_count(regex->found) > 1 && ends[2] != PCRE2_UNSET ? ends[2] : 0;
 }
 
+bool log_regex_has_group(const struct log_regex *regex)
+{
+    return pcre2_get_ovector_count(regex->found) > 1;
+}
+
 struct group {
     const char *name;
     size_t start, end;

@@ -96,6 +96,8 @@ enum log_match log_regex_match(struct log_regex *regex, const char *line, size_t
 
 /* Of the last line that matched. Where the first group begins; 0: it took no part, or there is none. */
 size_t log_regex_text(const struct log_regex *regex);
+/* Whether it has a group at all. */
+bool log_regex_has_group(const struct log_regex *regex);
 /* The named groups that took part, as an object of texts; NULL: none. */
 json_t *log_regex_fields(const struct log_regex *regex, const char *line);
 /* A named group as a number. false: there is none, or it is no number. */

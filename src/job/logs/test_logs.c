@@ -208,6 +208,9 @@ static struct seen {
     uint64_t folded, lines_folded;
     bool cut;
     double left_seconds;
+    unsigned metrics;
+    double value, least, most;
+    uint64_t values;
     json_t *fields;
     size_t len;
 } seen;
@@ -230,6 +233,13 @@ static void see(void *ctx, enum record_type type, const void *row)
     } else if (type == RECORD_log_folded) {
         seen.folded_records++;
         seen.lines_folded += ((const struct log_folded_record *)row)->lines;
+    } else if (type == RECORD_metric) {
+        const struct metric_record *metric = row;
+        seen.metrics++;
+        seen.value = metric->value;
+        seen.least = metric->least;
+        seen.most = metric->most;
+        seen.values = metric->values;
     } else if (type == RECORD_progress) {
         seen.progress++;
         seen.left_seconds = ((const struct progress_record *)row)->left_seconds;
@@ -767,6 +777,78 @@ static void test_progress_recent(void **state)
     assert_in_range((unsigned)log_progress_left_seconds(&progress), 790, 792);
 }
 
+static void test_metric_forms(void **state)
+{
+    static const struct {
+        const char *line, *said; /* NAME VALUE, ... */
+    } rows[] = {
+        {"epoch 3 loss=0.12", "loss 0.12"},
+        {"Epoch 3: train_loss: 1.5e-3, val_loss: -2", "train_loss 0.0015, val_loss -2"},
+        {"{'loss': 0.5, 'lr': 1}", ""}, /* its quotes */
+        {"  17 KSP Residual norm 3.25e-07", "Residual 3.25e-07"},
+        {"| accuracy 93.1% |", "accuracy 93.1"},
+        {"test acc 0.5 loss 2", "acc 0.5, loss 2"},
+        {"RMSE = 4", "RMSE 4"},
+        {"loss 1 loss 2", "loss 2"},
+        {"glossloss=1", ""},
+        {"at a loss 3/4", ""},
+        {"loss=0x10", ""},
+        {"loss=nan", ""},
+        {"loss=1e999", ""},
+        {"loss=3.4.5", ""},
+        {"loss12", ""},
+        {"loss at 12", ""},
+        {"accuracy:10:30", ""},
+        {"0% packet loss", ""},
+        {"loss=", ""},
+        {"loss", ""},
+        {"a_name_that_is_longer_than_names_are_loss=1", ""},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        struct log_metrics metrics = {0};
+        char said[200] = "";
+        log_metrics_parse(&metrics, rows[i].line);
+        for (size_t k = 0; k < metrics.used; k++)
+            snprintf(said + strlen(said), sizeof said - strlen(said), "%s%s %g", k ? ", " : "", metrics.all[k].name,
+                     metrics.all[k].value);
+        if (strcmp(said, rows[i].said) != 0)
+            fail_msg("%s: %s, expected: %s", rows[i].line, said, rows[i].said);
+    }
+}
+
+static void test_metrics_said(void **state)
+{
+    struct log_metrics metrics = {0};
+    struct err err = {0};
+    struct log_rule rule;
+    assert_int_equal(log_metric_rule(&rule, "E.tot", &err), 0);
+    struct log_matcher matcher = matcher_of(rule.expression);
+    expressions.given->metric = rule.file;
+    match_text(&matcher, NS_PER_SECOND, "E.tot = -2\nE_tot = 9\nE.tot 5\nE.tot = 1\nloss=3\n");
+    assert_int_equal(seen.records + seen.metrics, 0);
+    log_match_rest(&matcher, NS_PER_SECOND, false);
+    assert_int_equal(seen.metrics, 1);
+    assert_true(seen.value == 1 && seen.least == -2 && seen.most == 5 && seen.values == 3);
+    match_text(&matcher, NS_PER_SECOND + 1, "E.tot = 7\n");
+    log_match_rest(&matcher, NS_PER_SECOND + 1, false); /* at most once a second */
+    assert_int_equal(seen.metrics, 1);
+    log_match_rest(&matcher, NS_PER_SECOND + 2, true);
+    log_match_rest(&matcher, NS_PER_SECOND + 3, true);
+    assert_int_equal(seen.metrics, 2);
+    assert_true(seen.value == 7 && seen.least == 7 && seen.values == 1);
+    log_matcher_done(&matcher);
+    log_rule_done(&rule);
+    for (int i = 0; i < 2 * LOG_METRICS; i++) {
+        char name[8];
+        snprintf(name, sizeof name, "m%d", i);
+        log_metric_take(&metrics, name, i);
+    }
+    assert_int_equal(metrics.used, LOG_METRICS);
+    assert_int_equal(log_metric_rule(&rule, "", &err), -EINVAL);
+    assert_int_equal(log_metric_rule(&rule, "a b=(.)", &err), -EINVAL);
+    assert_int_equal(log_metric_rule(&rule, "a_name_that_is_longer_than_a_name_is=(.)", &err), -EINVAL);
+}
+
 static void test_slow_expression_is_switched_off(void **state)
 {
     struct log_matcher matcher = matcher_of("^(([a-z])+.)+[A-Z]([a-z])+$");
@@ -878,6 +960,8 @@ int main(void)
         cmocka_unit_test(test_progress_recent),
         cmocka_unit_test(test_progress_forms),
         cmocka_unit_test_setup_teardown(test_progress_said, forget, forget),
+        cmocka_unit_test(test_metric_forms),
+        cmocka_unit_test_setup_teardown(test_metrics_said, forget, forget),
         cmocka_unit_test_setup_teardown(test_slow_expression_is_switched_off, forget, forget),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -100,8 +100,8 @@ static int take_broker(struct run_options *options, const char *word, struct err
 
 bool run_option_is_for_parts(const char *name)
 {
-    static const char *const own[] = {"output", "name",     "quiet",     "anyway",  "config", "log",     "key",
-                                      "broker", "keep-for", "keep-size", "part-of", "tee",    "tee-size"};
+    static const char *const own[] = {"output", "name",     "quiet",     "anyway",  "config", "log",      "key",
+                                      "broker", "keep-for", "keep-size", "part-of", "tee",    "tee-size", "metric"};
     for (size_t i = 0; i < sizeof own / sizeof *own; i++)
         if (strcmp(own[i], name) == 0)
             return false;
@@ -168,7 +168,7 @@ int run_options_take(struct run_options *ret_options, const struct options *give
         .still_seconds = options_seconds(given, "stall"),
         .trace_off = options_given(given, "trace") && !options_on(given, "trace"),
     };
-    const char *rule, *log;
+    const char *rule, *log, *metric;
     int code = options_given(given, "name") ? check_name(options_text(given, "name"), err) : 0;
     if (code < 0)
         return code;
@@ -182,6 +182,11 @@ int run_options_take(struct run_options *ret_options, const struct options *give
         if (ret_options->log_count == RUN_LOGS)
             return err_set(err, -E2BIG, "--log: at most %d", RUN_LOGS);
         ret_options->logs[ret_options->log_count++] = keep_text(ret_options, log);
+    }
+    for (size_t at = 0; (metric = options_next(given, "metric", &at));) {
+        if (ret_options->metric_count == RUN_METRICS)
+            return err_set(err, -E2BIG, "--metric: at most %d", RUN_METRICS);
+        ret_options->metrics[ret_options->metric_count++] = keep_text(ret_options, metric);
     }
     ret_options->log_patterns = keep_text(ret_options, options_text(given, "log-patterns"));
     ret_options->for_parts = words_for_parts(ret_options, given);

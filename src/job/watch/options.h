@@ -14,7 +14,7 @@
 #include "broker/url.h"
 #include "options/options.h"
 
-enum { RUN_SETTINGS = 32, RUN_RULES = 64, RUN_LOGS = 64 };
+enum { RUN_SETTINGS = 32, RUN_RULES = 64, RUN_LOGS = 64, RUN_METRICS = 16 };
 
 /* In the order of the words of --mpi. */
 enum run_mpi { RUN_MPI_AUTO, RUN_MPI_OFF, RUN_MPI_STATS, RUN_MPI_TRACE, RUN_MPI_MESSAGES };
@@ -56,6 +56,8 @@ struct run_options {
     size_t rule_count;
     const char *logs[RUN_LOGS]; /* --log; job/logs checks them */
     size_t log_count;
+    const char *metrics[RUN_METRICS]; /* --metric; job/logs checks them */
+    size_t metric_count;
     const char *log_patterns;
     bool tee; /* what it writes to pipes is passed on and kept, so many bytes of the end */
     uint64_t tee_bytes;

@@ -18,6 +18,7 @@ enum {
     SHOWN_ERRORS = 10,
     SHOWN_LOG_LINES = 10,
     SHOWN_FILESYSTEMS = 10,
+    METRIC_COLUMNS = 22,
     SPARK_COLUMNS = 40,
     SPARK_WINDOWS = 8,
 };
@@ -307,6 +308,33 @@ static void put_lasts(struct buf *out, const char *title, const struct layer_las
     }
 }
 
+/* From its least value up, whatever that is. */
+static void put_metrics(struct buf *out, const struct layers *layers, bool ascii)
+{
+    if (layers->metrics)
+        buf_puts(out, "\nMetrics\n");
+    for (const struct layer_metric *metric = layers->metrics; metric; metric = metric->hh.next) {
+        struct series course = {0};
+        double begin = metric->points[0].seconds;
+        for (size_t i = 0; i < metric->used; i++)
+            series_add_from(&course, i ? metric->points[i - 1].seconds - begin : -1, metric->points[i].seconds - begin,
+                            metric->points[i].value - metric->least);
+        size_t columns = course.used < SPARK_COLUMNS ? course.used : SPARK_COLUMNS;
+        buf_puts(out, "  ");
+        text_show(out, metric->name);
+        buf_printf(out, "%*s ",
+                   (int)(strlen(metric->name) < METRIC_COLUMNS ? METRIC_COLUMNS - strlen(metric->name) : 0), "");
+        if (columns >= SPARK_WINDOWS && metric->most > metric->least) {
+            series_sparkline(&course, out, columns, 0, ascii);
+            buf_putc(out, ' ');
+        }
+        buf_printf(out, "%.6g", metric->value);
+        if (metric->most > metric->least)
+            buf_printf(out, ", from %.6g to %.6g", metric->least, metric->most);
+        buf_putc(out, '\n');
+    }
+}
+
 /* Those that are not among the errors, which stand above. */
 static void put_other_lines(struct buf *out, const struct layers *layers)
 {
@@ -324,7 +352,7 @@ static void put_other_lines(struct buf *out, const struct layers *layers)
     json_decref(others.records);
 }
 
-void logs_text(struct buf *out, const struct layers *layers)
+void logs_text(struct buf *out, const struct layers *layers, bool ascii)
 {
     size_t count;
     _cleanup_(freep) const struct layer_pattern **patterns = SORTED(layers->patterns, &count, by_lines);
@@ -333,6 +361,7 @@ void logs_text(struct buf *out, const struct layers *layers)
     put_records(out, "Errors in logs", &layers->errors, SHOWN_ERRORS);
     put_other_lines(out, layers);
     put_lasts(out, "Progress", layers->progress);
+    put_metrics(out, layers, ascii);
     put_lasts(out, "Log files", layers->log_files);
 }
 
@@ -372,6 +401,39 @@ static json_t *progress_json(const void *row, const void *all)
     return lasts_json(((const struct layers *)row)->progress);
 }
 
+static json_t *metric_course_json(const void *row, const void *all)
+{
+    const struct layer_metric *metric = row;
+    json_t *seconds = json_array(), *values = json_array();
+    for (size_t i = 0; i < metric->used; i++) {
+        json_array_append_new(seconds, json_real(metric->points[i].seconds));
+        json_array_append_new(values, json_real(metric->points[i].value));
+    }
+    return json_pack("{s:o, s:o}", "seconds", seconds, "values", values);
+}
+
+static const struct field metric_course_fields[] = {
+    {"seconds", FIELD_LIST, .of = fields_numbers}, {"values", FIELD_LIST, .of = fields_numbers}, {0}};
+
+static const struct field metric_fields[] = {
+    {"name", FIELD_TEXT, FIELD_AT(struct layer_metric, name)},
+    {"value", FIELD_NUMBER, FIELD_AT(struct layer_metric, value), .about = "the last one"},
+    {"least", FIELD_NUMBER, FIELD_AT(struct layer_metric, least)},
+    {"most", FIELD_NUMBER, FIELD_AT(struct layer_metric, most)},
+    {"values", FIELD_COUNT, FIELD_AT(struct layer_metric, values), .about = "that were looked at"},
+    {"last_seconds", FIELD_SECONDS, FIELD_AT(struct layer_metric, seconds), .about = "when the last one was seen"},
+    {"course", FIELD_OBJECT, .json = metric_course_json, .of = metric_course_fields,
+     .about = "at most 240 of the values, and when they were said"},
+    {0}};
+
+static json_t *metrics_json(const void *row, const void *all)
+{
+    json_t *list = json_array();
+    for (const struct layer_metric *metric = ((const struct layers *)row)->metrics; metric; metric = metric->hh.next)
+        json_array_append_new(list, fields_json(metric_fields, metric, NULL));
+    return list;
+}
+
 const struct field logs_fields[] = {
     {"error_lines", FIELD_COUNT, FIELD_AT(struct layers, levels[LINE_ERROR]),
      .about = "lines that matched a pattern of this level"},
@@ -382,6 +444,8 @@ const struct field logs_fields[] = {
     {"errors", FIELD_LIST, .json = log_errors_json, .about = "the last ones: records log"},
     {"lines", FIELD_LIST, .json = log_lines_json, .about = "the last ones of any level: records log"},
     {"progress", FIELD_LIST, .json = progress_json, .about = "of each source the last: records progress"},
+    {"metrics", FIELD_LIST, .json = metrics_json, .of = metric_fields,
+     .about = "numbers that were said again and again, such as a loss"},
     {"files", FIELD_LIST, .json = log_files_json, .about = "what became of each last: records log_file"},
     {0}};
 

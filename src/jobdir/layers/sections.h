@@ -15,7 +15,7 @@
 
 /* For people, of the whole report. */
 void scripts_text(struct buf *out, const struct layers *layers);
-void logs_text(struct buf *out, const struct layers *layers);
+void logs_text(struct buf *out, const struct layers *layers, bool ascii);
 void health_text(struct buf *out, const struct layers *layers, bool ascii);
 
 /* For programs, of a struct layers. */

@@ -291,7 +291,7 @@ static void test_sections(void **state)
 {
     _cleanup_(buf_done) struct buf text = BUF_INIT;
     scripts_text(&text, &model.layers);
-    logs_text(&text, &model.layers);
+    logs_text(&text, &model.layers, false);
     health_text(&text, &model.layers, true);
     assert_int_equal(text.len, 0);
     for (enum record_type type = 0; type < RECORD_TYPES; type++) {
@@ -303,7 +303,7 @@ static void test_sections(void **state)
     }
     json_decref(last_of(TWO));
     scripts_text(&text, &model.layers);
-    logs_text(&text, &model.layers);
+    logs_text(&text, &model.layers, false);
     health_text(&text, &model.layers, true);
     json_t *json = json_object();
     fields_add(json, scripts_fields, &model.layers, NULL);
@@ -333,7 +333,7 @@ static void test_section_texts(void **state)
     buf_clear(&text);
     put_log(60, "error", "bad");
     put_matched(61, "other", "warning", "so what");
-    logs_text(&text, &model.layers);
+    logs_text(&text, &model.layers, false);
     assert_string_equal(text.data, "\n"
                                    "Patterns of logs                level        lines     last at\n"
                                    "  some                          error            1      60.0 s\n"

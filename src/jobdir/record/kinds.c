@@ -367,6 +367,18 @@ static const struct field progress_fields[] = {
     {0}};
 #undef ROW
 
+#define ROW metric_record
+static const struct field metric_fields[] = {
+    {"source", FIELD_TEXT, AT(source), .about = "where it was read"},
+    {"name", FIELD_TEXT, AT(name)},
+    {"value", FIELD_NUMBER, AT(value), .about = "the last one"},
+    {"least", FIELD_NUMBER, AT(least), .about = "since the record before"},
+    {"most", FIELD_NUMBER, AT(most), .about = "since the record before"},
+    {"values", FIELD_COUNT, AT(values),
+     .about = "since the record before; of output that is only looked at now and then, those seen"},
+    {0}};
+#undef ROW
+
 #define ROW line_fields
 static const struct field line_fields[] = {
     {"pid", FIELD_COUNT, AT(pid)},
@@ -636,6 +648,8 @@ const struct record_kind record_kinds[RECORD_TYPES] = {
          "{file} ended with: {lines}"},
     [RECORD_progress] = {"progress", STREAM_LOG, progress_fields, "How far the job is, as a log says.",
                          "{source}: {done}[ of {total}][, {left_seconds.0} s left]"},
+    [RECORD_metric] = {"metric", STREAM_LOG, metric_fields,
+                       "A number that a program says again and again, such as a loss.", "{source}: {name} {value}"},
     [RECORD_gap] = {"gap", STREAM_JOB, gap_fields, "Nothing was observed in between.",
                     "nothing was seen from {from.1} to {to.1} s: {reason}"},
     [RECORD_warning] = {"warning", STREAM_WARNING, warning_fields,

@@ -223,6 +223,12 @@ struct progress_record {
     double left_seconds; /* -1: unknown */
 };
 
+struct metric_record {
+    const char *source, *name;
+    double value, least, most; /* the last one, and of all since the record before */
+    uint64_t values;
+};
+
 /* ---- shell scripts (job/scripts) ---- */
 
 struct line_fields {
@@ -325,7 +331,7 @@ struct end_record {
     KIND(spool) KIND(node) KIND(method) KIND(tracing) KIND(script) KIND(untraced) KIND(setting) KIND(request) KIND(process) \
     KIND(process_end) KIND(withdrawn) KIND(sample) KIND(health) KIND(memory) KIND(gap) KIND(warning) KIND(crash) \
     KIND(script_line) KIND(command_failed) KIND(script_end) KIND(script_trap) KIND(script_tested) KIND(script_kills) KIND(python_stack) \
-    KIND(python_exception) KIND(python_calls) KIND(functions) KIND(log) KIND(log_folded) KIND(log_file) KIND(log_last) KIND(progress) KIND(stall) \
+    KIND(python_exception) KIND(python_calls) KIND(functions) KIND(log) KIND(log_folded) KIND(log_file) KIND(log_last) KIND(progress) KIND(metric) KIND(stall) \
     KIND(rule) KIND(rules) KIND(end)
 /* clang-format on */
 

@@ -124,6 +124,7 @@ void layers_done(struct layers *layers)
     HASH_FREE_ALL(layers->patterns);
     HASH_FREE_ALL(layers->log_files, json_decref(each->record));
     HASH_FREE_ALL(layers->progress, json_decref(each->record));
+    HASH_FREE_ALL(layers->metrics);
     HASH_FREE_ALL(layers->filesystems);
     struct layer_list *lists[] = {&layers->failures, &layers->uncaught, &layers->caught,
                                   &layers->logs,     &layers->errors,   &layers->last_words};
@@ -515,6 +516,45 @@ static void apply_progress(struct layers *layers, const json_t *record)
     }
 }
 
+static void metric_add_point(struct layer_metric *metric, double seconds, double value)
+{
+    struct metric_point *last = metric->used ? &metric->points[metric->used - 1] : NULL;
+    if (metric->used > 1 && seconds < last[-1].seconds + metric->apart) {
+        *last = (struct metric_point){seconds, value};
+        return;
+    }
+    if (metric->used == METRIC_POINTS) {
+        for (size_t i = 1; 2 * i < METRIC_POINTS; i++)
+            metric->points[i] = metric->points[2 * i];
+        metric->used /= 2;
+        metric->apart *= 2;
+    }
+    metric->points[metric->used++] = (struct metric_point){seconds, value};
+}
+
+static void apply_metric(struct layers *layers, const json_t *record)
+{
+    const char *name = member_text(record, "name");
+    double seconds = member_number(record, "t"), value = member_number(record, "value");
+    struct layer_metric *metric;
+    HASH_FIND_STR(layers->metrics, name, metric);
+    if (!metric) {
+        if (HASH_COUNT(layers->metrics) == LAYER_METRICS || !(metric = calloc(1, sizeof *metric + strlen(name) + 1)))
+            return;
+        memcpy(metric->name, name, strlen(name) + 1);
+        metric->apart = 1; /* as they are told */
+        metric->least = HUGE_VAL;
+        metric->most = -HUGE_VAL;
+        HASH_ADD_STR(layers->metrics, name, metric);
+    }
+    metric->least = fmin(metric->least, member_number(record, "least"));
+    metric->most = fmax(metric->most, member_number(record, "most"));
+    metric->values += member_count(record, "values");
+    metric->value = value;
+    metric->seconds = seconds;
+    metric_add_point(metric, seconds, value);
+}
+
 /* ---- health ---- */
 
 static void curve_add(struct layers *layers, enum layer_curve curve, const json_t *record, double value)
@@ -656,6 +696,9 @@ void layers_apply(struct layers *layers, enum record_type type, const json_t *re
         return;
     case RECORD_progress:
         apply_progress(layers, record);
+        return;
+    case RECORD_metric:
+        apply_metric(layers, record);
         return;
     case RECORD_health:
         apply_health(layers, record);

@@ -50,8 +50,11 @@ enum {
     LAYER_LINES = 2000,     /* lines of scripts with their times */
     LAYER_SCRIPTS = 500,    /* scripts that ended, by their files */
     LAYER_FUNCTIONS = 1000, /* of Python, and of traced ones */
-    LAYER_NAMED = 200,      /* patterns, logs, sources of progress, file systems */
+    LAYER_METRICS = 64,
+    LAYER_NAMED = 200, /* patterns, logs, sources of progress, file systems */
 };
+
+enum { METRIC_POINTS = 240 };
 
 enum line_level { LINE_ERROR, LINE_WARNING, LINE_INFO, LINE_DEBUG, LINE_LEVELS };
 
@@ -120,6 +123,22 @@ struct layer_pattern {
     char pattern[];
 };
 
+/*
+ * A number that the program said again and again: all of them counted, and its course in bounded memory. Points are `apart` seconds from
+ * each other; when there is no room for more, each second one goes, and the last one is always the last that was said.
+ */
+struct layer_metric {
+    double value, least, most, seconds; /* when it was said last */
+    uint64_t values;
+    double apart;
+    size_t used;
+    struct metric_point {
+        double seconds, value;
+    } points[METRIC_POINTS];
+    UT_hash_handle hh;
+    char name[];
+};
+
 /* The last record about something that has a name: a log's state, a source of progress. */
 struct layer_last {
     json_t *record;
@@ -170,6 +189,7 @@ struct layers {
     struct layer_pattern *patterns;               /* hash by pattern */
     uint64_t levels[LINE_LEVELS];                 /* lines that matched */
     struct layer_last *log_files, *progress;      /* hash by name, the longest unchanged first */
+    struct layer_metric *metrics;                 /* hash by name, in the order in which they came */
     struct layer_filesystem *filesystems;         /* hash by path */
     struct series *curves;                        /* LAYER_CURVES of them; NULL: there was no health record */
     json_t *health, *last_functions, *last_lines; /* the last records; NULL: none */

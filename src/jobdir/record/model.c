@@ -477,6 +477,7 @@ void job_model_apply(struct job_model *model, const json_t *record)
     case RECORD_log_file:
     case RECORD_log_last:
     case RECORD_progress:
+    case RECORD_metric:
         layers_apply(&model->layers, type, record);
         return;
     case RECORD_spool:

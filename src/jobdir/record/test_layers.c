@@ -207,6 +207,30 @@ static void test_last(void **state)
     assert_true(json_real_value(json_object_get(model->layers.progress->record, "done")) == 1.0);
 }
 
+/* In bounded memory from the begin to the last value, with all extremes. */
+static void test_metrics(void **state)
+{
+    struct job_model *model = *state;
+    for (int i = 0; i <= 10 * METRIC_POINTS; i++)
+        APPLY("{s:s, s:f, s:s, s:s, s:f, s:f, s:f, s:i}", "type", "metric", "t", (double)i, "source", "stdout", "name",
+              "loss", "value", (double)i, "least", i == 7 ? -3.0 : (double)i, "most", (double)i, "values", 2);
+    const struct layer_metric *metric = model->layers.metrics;
+    assert_non_null(metric);
+    assert_true(metric->used > METRIC_POINTS / 2 - 1 && metric->used <= METRIC_POINTS);
+    assert_true(metric->points[0].seconds == 0);
+    for (size_t i = 1; i < metric->used; i++)
+        assert_true(metric->points[i].seconds > metric->points[i - 1].seconds);
+    assert_true(metric->points[metric->used - 1].value == 10 * METRIC_POINTS);
+    assert_true(metric->least == -3 && metric->most == 10 * METRIC_POINTS && metric->value == metric->most);
+    assert_int_equal(metric->values, 2 * (10 * METRIC_POINTS + 1));
+    for (int i = 0; i < 2 * LAYER_METRICS; i++) {
+        char name[32];
+        snprintf(name, sizeof name, "m%d", i);
+        APPLY("{s:s, s:f, s:s, s:f}", "type", "metric", "t", 1.0, "name", name, "value", 1.0);
+    }
+    assert_int_equal(HASH_COUNT(model->layers.metrics), LAYER_METRICS);
+}
+
 /* Nonsense harms nobody. */
 static void test_nonsense(void **state)
 {
@@ -308,6 +332,7 @@ int main(void)
         KEPT(test_health),
         KEPT(test_own_kills),
         KEPT(test_last),
+        KEPT(test_metrics),
         KEPT(test_nonsense),
         cmocka_unit_test(test_few),
         cmocka_unit_test(test_many),

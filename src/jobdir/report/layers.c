@@ -495,7 +495,7 @@ void report_scripts_text(struct buf *out, const struct job_report *report, struc
 
 void report_logs_text(struct buf *out, const struct job_report *report, struct report_style style, bool whole)
 {
-    logs_text(out, &report->model.layers);
+    logs_text(out, &report->model.layers, style.ascii);
 }
 
 void report_health_text(struct buf *out, const struct job_report *report, struct report_style style, bool whole)

@@ -4,7 +4,7 @@ import { useMemo } from 'preact/hooks';
 import type { Report } from '../api';
 import { Figure, Figures, Notice } from '../design/parts';
 import * as format from '../format';
-import { Functions, Health, Lines, modelOfReport, NotHere } from './live';
+import { Functions, Health, Lines, Metrics, modelOfReport, NotHere } from './live';
 import { logOf } from './series';
 import { signalName } from './status';
 import { Scripts } from './scripts';
@@ -171,6 +171,7 @@ export function After({ report, name, cause }: { report: Report; name: string; c
         {report.functions.length > 0 && <Functions of="of all processes" rows={report.functions} />}
         {(logged || !log.lines.length) && <Lines of={log} />}
       </div>
+      <Metrics of={model.metrics} />
       <Health of={name} model={model} version={0} over />
       <Scripts nodes={nodes} />
       <NotHere model={log} functions={hasFunctions} />

@@ -36,13 +36,23 @@ const curveKinds: { name: CurveName; title: string; value: (v: number) => string
   { name: 'network', title: 'Node: network', value: format.rate, unit: 'bytes_per_second' },
 ];
 
+/** A curve without axes: of each its course between the least and the greatest value. */
+function SparkLine({ of, least, top }: { of: Series[]; least: number; top: number }) {
+  const width = 100, height = 26;
+  const from = Math.min(...of.map((series) => series.t[0]!)), to = Math.max(...of.map((series) => series.t[series.t.length - 1]!));
+  const points = (series: Series) => series.t.flatMap((t, i) => (series.v[i] == null ? [] : [`${((t - from) / (to - from || 1)) * width},${height - ((series.v[i]! - least) / (top - least || 1)) * (height - 1)}`])).join(' ');
+  return (
+    <svg viewBox={`0 0 ${width} ${height}`} preserveAspectRatio="none" aria-hidden="true">
+      {of.slice(0, SPARK_NODES).map((series, i) => <polyline key={i} points={points(series)} />)}
+    </svg>
+  );
+}
+
 /** A curve without axes, of all nodes together: its form, and where it is now, or the most of it. */
 function Spark({ title, name, curve, value, most, over }: (typeof curveKinds)[number] & { name: CurveName; curve: Curve; over?: boolean }) {
-  const width = 100, height = 26, nodes = [...curve.values()].filter((series) => series.t.length > 1);
-  const from = Math.min(...nodes.map((series) => series.t[0]!)), to = Math.max(...nodes.map((series) => series.t[series.t.length - 1]!));
+  const nodes = [...curve.values()].filter((series) => series.t.length > 1);
   const greatest = (values: readonly (number | null)[]) => values.reduce<number>((one, v) => Math.max(one, v ?? 0), 0);
   const top = most ?? (Math.max(...nodes.map((series) => greatest(series.v))) || 1);
-  const points = (series: Series) => series.t.flatMap((t, i) => (series.v[i] == null ? [] : [`${((t - from) / (to - from || 1)) * width},${height - (series.v[i]! / top) * (height - 1)}`])).join(' ');
   const all = name === 'cpus' || name === 'memory'; // of the job: of all its nodes
   const each = nodes.map((series) => (over ? Math.max(greatest(series.v), series.peak) : series.last ?? 0));
   const said = `${over ? 'most ' : ''}${value(all && !over ? each.reduce((sum, one) => sum + one, 0) : Math.max(...each))}${nodes.length > 1 && !(all && !over) ? ', of a node' : ''}`;
@@ -51,9 +61,7 @@ function Spark({ title, name, curve, value, most, over }: (typeof curveKinds)[nu
       <dt>{title}</dt>
       <dd>
         {said}
-        <svg viewBox={`0 0 ${width} ${height}`} preserveAspectRatio="none" aria-hidden="true">
-          {nodes.slice(0, SPARK_NODES).map((series, i) => <polyline key={`${name} ${i}`} points={points(series)} />)}
-        </svg>
+        <SparkLine of={nodes} least={0} top={top} />
       </dd>
     </div>
   );
@@ -74,6 +82,30 @@ export function Health({ of, model, version, over }: { of: string; model: Model;
       </header>
       <dl class="sparks">{shown.map((k) => <Spark key={k.name} {...k} curve={model.curves.get(k.name)!} over={over} />)}</dl>
       {open && <div class="small-multiples">{shown.map((k) => <Curves key={k.name} {...k} of={of} curve={model.curves.get(k.name)!} version={version} over={over} />)}</div>}
+    </section>
+  );
+}
+
+/** What the program says of itself in numbers, such as a loss: where each is now, and its course. */
+export function Metrics({ of }: { of: Model['metrics'] }) {
+  if (!of.size) return null;
+  return (
+    <section class="panel" aria-labelledby="metrics-title">
+      <h2 id="metrics-title">Metrics</h2>
+      <dl class="sparks">
+        {[...of].map(([name, series]) => {
+          const values = series.v.filter((v) => v !== null), least = Math.min(...values), most = Math.max(...values), number = (v: number) => String(+v.toPrecision(4));
+          return (
+            <div class="spark" key={name}>
+              <dt class="mono">{name}</dt>
+              <dd title={`from ${number(least)} to ${number(most)}`}>
+                {number(series.last ?? NaN)}
+                {values.length > 1 && <SparkLine of={[series]} least={least} top={most} />}
+              </dd>
+            </div>
+          );
+        })}
+      </dl>
     </section>
   );
 }
@@ -319,6 +351,7 @@ export function Live({ id, top, session, name }: { id: string; top: Top; session
         {functions.length > 0 && <Functions of="of processes that live" rows={functions} />}
         <Lines of={model} />
       </div>
+      <Metrics of={model.metrics} />
       <Health of={name} model={model} version={version} />
       {top.processes.length > 0 ? <Processes processes={top.processes} /> : <Empty title="No process lives at the moment." />}
       {!stops && why}
@@ -352,6 +385,7 @@ export function modelOfReport(report: Report): Model {
     }
   };
   add(report, report.node?.host ?? report.host, 0, report.peak_tree_rss_bytes);
+  for (const metric of report.logs.metrics) metric.course.seconds.forEach((t, i) => model.metric(metric.name, t ?? 0, metric.course.values[i] ?? 0));
   for (const part of report.parts) add(part, part.name, part.started_at, part.job.peak_tree_rss_bytes);
   return model;
 }

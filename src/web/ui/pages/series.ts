@@ -55,16 +55,18 @@ export interface Line {
 /** What became of each log last, by what people call it. */
 export type Logs = Map<string, Of<'log_file'>>;
 
-const LINES = 300;
+const LINES = 300, METRICS = 64;
 /** Of a processor: what a job needs that only waits. */
 const NO_CPU = 0.02;
 const MOVES: ReadonlySet<JobRecord['type']> = new Set(['script_line', 'process_end', 'log', 'progress']);
 
 /** The types of records that Model.take wants. */
-export const modelTypes = ['sample', 'health', 'script_line', 'script_end', 'process_end', 'python_stack', 'command_failed', 'python_exception', 'log', 'log_file', 'progress', 'warning', 'crash', 'stall', 'setting', 'request', 'rule', 'gap', 'end'];
+export const modelTypes = ['sample', 'health', 'script_line', 'script_end', 'process_end', 'python_stack', 'command_failed', 'python_exception', 'log', 'log_file', 'progress', 'metric', 'warning', 'crash', 'stall', 'setting', 'request', 'rule', 'gap', 'end'];
 
 export class Model {
   readonly curves = new Map<CurveName, Curve>();
+  /** Numbers that the program says, such as a loss, by their names. */
+  readonly metrics = new Map<string, Series>();
   readonly lines: Line[] = [];
   readonly warnings: Of<'warning'>[] = [];
   /** Where scripts are, by node and process. */
@@ -141,6 +143,9 @@ export class Model {
       case 'progress':
         this.progress.set(record.source, record);
         break;
+      case 'metric':
+        this.metric(record.name, t, record.value);
+        break;
       case 'warning':
         this.warnings.push(record);
         if (this.warnings.length > 50) this.warnings.shift();
@@ -166,6 +171,11 @@ export class Model {
     }
   }
 
+  metric(name: string, t: number, value: number) {
+    let series = this.metrics.get(name);
+    if (!series && this.metrics.size < METRICS) this.metrics.set(name, (series = new Series()));
+    series?.push(t, value);
+  }
   private curve(name: CurveName, node: string): Series {
     let curve = this.curves.get(name);
     if (!curve) this.curves.set(name, (curve = new Map()));

@@ -1,0 +1,143 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Numbers that a program says again and again, such as a loss or a residual: by the names that many give them, or by --metric. */
+#include "base/data/buf.h"
+#include "base/data/cleanup.h"
+#include "base/system/clock.h"
+#include "job/logs/match.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+/* ---- what was said ---- */
+
+static struct log_metric *metric_of(struct log_metrics *metrics, const char *name)
+{
+    size_t i = 0;
+    while (i < metrics->used && strcmp(metrics->all[i].name, name) != 0)
+        i++;
+    if (i == LOG_METRICS)
+        return NULL;
+    struct log_metric *metric = &metrics->all[i];
+    if (i == metrics->used) {
+        *metric = (struct log_metric){0};
+        memcpy(metric->name, name, strnlen(name, sizeof metric->name - 1));
+        metrics->used++;
+    }
+    return metric;
+}
+
+void log_metric_take(struct log_metrics *metrics, const char *name, double value)
+{
+    char known[LOG_METRIC_NAME];
+    snprintf(known, sizeof known, "%s", name);
+    struct log_metric *metric = isfinite(value) ? metric_of(metrics, known) : NULL;
+    if (!metric)
+        return;
+    metric->least = metric->values ? fmin(metric->least, value) : value;
+    metric->most = metric->values ? fmax(metric->most, value) : value;
+    metric->value = value;
+    metric->values++;
+}
+
+bool log_metric_due(struct log_metric *metric, uint64_t now_ns, bool end)
+{
+    if (!metric->values || (!end && metric->said_ns && now_ns < metric->said_ns + NS_PER_SECOND))
+        return false;
+    metric->said_ns = now_ns;
+    return true;
+}
+
+/* ---- lines ---- */
+
+static bool is_name(char letter)
+{
+    return isalnum((unsigned char)letter) || letter == '_';
+}
+
+/* A decimal number, with what may follow one. NULL: there is none. */
+static const char *number_parse(const char *at, double *ret_value)
+{
+    const char *digits = at + (*at == '-' || *at == '+');
+    char *end;
+    if (!isdigit((unsigned char)*digits) && !(*digits == '.' && isdigit((unsigned char)digits[1])))
+        return NULL;
+    *ret_value = strtod(at, &end);
+    size_t len = (size_t)(end - digits);
+    if (strcspn(digits, "xXpP") < len) /* hexadecimal: an address, not a measurement */
+        return NULL;
+    return is_name(*end) || *end == '/' || (*end == '.' && isdigit((unsigned char)end[1])) || *end == ':' ? NULL : end;
+}
+
+/* What stands between a name and its number: "loss=1", "loss: 1", "residual norm 1". NULL: something else. */
+static const char *between(const char *at)
+{
+    static const char norm[] = "norm";
+    const char *from = at;
+    at += strspn(at, " \t");
+    if (at > from && strncasecmp(at, norm, sizeof norm - 1) == 0 && !is_name(at[sizeof norm - 1]))
+        at += sizeof norm - 1;
+    at += strspn(at, " \t");
+    at += *at == '=' || *at == ':';
+    at += strspn(at, " \t");
+    return at > from ? at : NULL;
+}
+
+void log_metrics_parse(struct log_metrics *metrics, const char *text)
+{
+    /* a name ends with one of them: val_loss, train_accuracy */
+    static const char *const words[] = {"loss", "accuracy", "acc", "residual", "perplexity", "reward", "rmse", NULL};
+    for (const char *at = text; *at;) {
+        if (!is_name(*at)) {
+            at++;
+            continue;
+        }
+        const char *name = at;
+        while (is_name(*at))
+            at++;
+        size_t len = (size_t)(at - name), i = 0;
+        for (size_t word; words[i]; i++) {
+            word = strlen(words[i]);
+            if (len >= word && strncasecmp(at - word, words[i], word) == 0 && (len == word || at[-word - 1] == '_'))
+                break;
+        }
+        double value;
+        const char *number = words[i] && len < LOG_METRIC_NAME ? between(at) : NULL;
+        if (!number || !number_parse(number, &value))
+            continue;
+        char said[LOG_METRIC_NAME];
+        snprintf(said, sizeof said, "%.*s", (int)len, name);
+        log_metric_take(metrics, said, value);
+    }
+}
+
+/* ---- the option ---- */
+
+int log_metric_rule(struct log_rule *ret_rule, const char *text, struct err *err)
+{
+    const char *sign = strchr(text, '=');
+    size_t len = sign ? (size_t)(sign - text) : strlen(text);
+    _cleanup_(buf_done) struct buf expression = BUF_INIT;
+    *ret_rule = (struct log_rule){.severity = LOG_SEVERITY_DEBUG};
+    if (!len || len >= LOG_METRIC_NAME)
+        return err_set(err, -EINVAL, "give it a name of at most %d letters: loss, or loss='loss is (\\S+)'",
+                       LOG_METRIC_NAME - 1);
+    for (size_t i = 0; i < len; i++)
+        if (!is_name(text[i]) && text[i] != '-' && text[i] != '.')
+            return err_set(err, -EINVAL, "a name has letters, digits and _ - . only");
+    if (sign)
+        buf_puts(&expression, sign + 1);
+    else
+        buf_printf(&expression,
+                   "(?<![A-Za-z0-9_])\\Q%s\\E\\s*[=:]?\\s*([-+]?(?:\\d+\\.?\\d*|\\.\\d+)(?:[eE][-+]?\\d+)?)", text);
+    ret_rule->file = strndup(text, len);
+    ret_rule->expression = buf_take(&expression);
+    if (ret_rule->file && ret_rule->expression && !expression.failed)
+        return 0;
+    log_rule_done(ret_rule);
+    return err_set(err, -ENOMEM, "out of memory");
+}
