@@ -166,12 +166,21 @@ class Health(JobCase):
     @scrytest.hasten(20)
     def test_stuck(self):
         """Threads that wait for each other: it is a warning, and the reason when the job is ended. Not of one that sleeps."""
-        run, job = self.start_waiting(scrytest.example("hang"))
+        run = self.start_run("-q", "--sample", "0.1", scrytest.example("hang"))
+        listed, = wait_until(lambda: json.loads(self.scry("ps", "--json").stdout)["jobs"])
+        job = listed["path"]
         stuck = self.wait_for_note("stuck", job)
         self.assertTrue(stuck["deadlock"])
         self.assertRegex(stuck["text"], r"^2 threads of hang \(pid \d+\) wait for each other, at take_both \(hang.c:\d+\) and at take_both")
+        for command in (("ps",), ("top", "--once", job), ("report", job)):
+            self.assertRegex(self.scry(*command).stdout, r"deadlock for \d\S* s: 2 threads of hang ", command)
+        listed, = json.loads(self.scry("ps", "--json").stdout)["jobs"]
+        self.assertEqual((listed["standing"]["deadlock"], listed["standing"]["text"]), (True, stuck["text"]))
         run.terminate()
         run.wait()
+        self.assertRegex(self.scry("watch", "--stream", "process", job).stdout, r" stands still: 2 threads of hang ")
+        listed, = json.loads(self.scry("ps", "--json").stdout)["jobs"]
+        self.assertIsNone(listed["standing"])
         reason = json.loads(self.scry("report", "--json", job).stdout)["last"]["reason"]["text"]
         self.assertTrue(reason.startswith("probably a deadlock, until it was ended by SIGTERM"), reason)
         self.scry_run("-q", "--sample", "0.1", "sleep", "2")

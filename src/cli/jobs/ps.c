@@ -134,6 +134,7 @@ static const struct field result_fields[] = {
     {"peak_tree_rss_bytes", FIELD_BYTES, FIELD_AT(struct row, result.peak_tree_rss_bytes), FIELD_OPTIONAL},
     {"peak_tree_pss_bytes", FIELD_BYTES, FIELD_AT(struct row, result.peak_tree_pss_bytes),
      FIELD_ZERO_IS_NULL | FIELD_OPTIONAL, .about = "as in report.schema.json"},
+    {"", FIELD_PART, FIELD_AT(struct row, report), FIELD_POINTER, .of = report_standing_fields},
     {"progress", FIELD_OBJECT, .flags = FIELD_OR_NULL | FIELD_OPTIONAL, .json = progress_json,
      .of = now_progress_fields, .about = "how far the job says it is, or was at its end; null: it does not"},
     {"signed", FIELD_BOOL, .flags = FIELD_OR_NULL | FIELD_OPTIONAL, .json = signed_json,
@@ -177,6 +178,8 @@ static void put_brief(struct buf *out, const struct job_report *report)
         text_show(out, member_text(fields, "place"));
     } else if (ps_reason(report)) {
         text_show_brief(out, ps_reason(report));
+    } else {
+        job_report_put_standing(out, report);
     }
 }
 

@@ -415,6 +415,7 @@ static const struct field top_fields[] = {
     {"id", FIELD_TEXT, FIELD_AT(struct row, id)},
     {"status", FIELD_TEXT, FIELD_AT(struct row, status), .about = "as in report.schema.json"},
     {"wall_seconds", FIELD_SECONDS, FIELD_AT(struct row, wall_seconds)},
+    {"", FIELD_PART, FIELD_AT(struct row, report), FIELD_POINTER, .of = report_standing_fields},
     {"", FIELD_PART, .of = tree_field},
     {"", FIELD_PART, FIELD_AT(struct row, model), FIELD_POINTER, .of = model_fields},
     {"", FIELD_PART, FIELD_AT(struct row, now), .of = now_fields},
@@ -790,6 +791,12 @@ static void put_ranks(struct buf *out, const struct view *view, struct buf *line
         put_row(out, view, line, ranks_fields, &view->ranks.known.list[i], &shown);
 }
 
+static void put_standing(struct buf *out, const struct view *view, struct buf *line)
+{
+    if (job_report_put_standing(line, &view->report))
+        put_line(out, view, line);
+}
+
 static void put_warnings(struct buf *out, const struct view *view, struct buf *line, size_t rows)
 {
     const json_t *warnings = job_report_warnings(&view->report);
@@ -842,6 +849,7 @@ static void view_draw(struct buf *out, struct view *view)
     put_nodes(out, view, &line);
     put_courses(out, view, &line);
     put_layers(out, view, &line);
+    put_standing(out, view, &line);
     put_warnings(out, view, &line, WARNING_ROWS);
     for (size_t i = 0; i < out->len; i++)
         used += out->data[i] == '\n';

@@ -377,6 +377,7 @@ static void *health_start(struct observer *observer, struct err *err)
         return NULL;
     }
     struct node_state node;
+    health->stuck.changed = observer->restarted; /* what the one before has said may be over */
     health->observer = observer;
     health->look = (struct look){
         .root = "", .now_ns = clock_now_ns(), .quiet = observer->restarted, .say = health_say, .ctx = health};
@@ -467,6 +468,19 @@ static void look_at_memory(struct health *health, int wait_ms)
         observe_put(health->observer, RECORD_memory, &row);
 }
 
+static void look_at_standing(struct health *health)
+{
+    struct stuck *stuck = &health->stuck;
+    stuck_look(stuck, &health->look, &health->stall, &health->processes);
+    if (!stuck->changed)
+        return;
+    stuck->changed = false;
+    bool still = *stuck->standing;
+    double seconds = still ? (double)(health->look.now_ns - stuck->moved_ns) / NS_PER_SECOND : 0;
+    observe_put(health->observer, RECORD_standing,
+                &(struct standing_record){still, seconds, stuck->deadlock, still ? stuck->standing : NULL});
+}
+
 static void look_at_hanging(struct health *health)
 {
     if (!health->looked)
@@ -493,7 +507,7 @@ static bool look_at_all(struct health *health, bool last)
     stall_look(&health->stall, look, &health->processes.motion, output_bytes(health),
                health->observer->options->still_seconds);
     if (!last && health->observer->options->still_seconds > 0)
-        stuck_look(&health->stuck, look, &health->stall, &health->processes);
+        look_at_standing(health);
     look_at_hanging(health);
     return window_add(&health->window, &node, &health->group_state, filesystems_least_share(&health->filesystems));
 }

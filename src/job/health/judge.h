@@ -44,6 +44,9 @@ struct stuck {
     char where[STUCK_WHERE];
     char pending
         [STUCK_TEXT]; /* what somebody else may end yet, such as a wait for a FIFO: not said so far; "": nothing */
+    char standing[STUCK_TEXT]; /* what it stands still in now; "": it goes on, or nothing can be said of it */
+    bool deadlock;
+    bool changed; /* `standing` has, and is not yet recorded */
 };
 
 /* After stall_look. */

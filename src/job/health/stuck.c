@@ -82,6 +82,9 @@ static void stuck_take(struct stuck *stuck, const struct look *look)
         return;
     stuck->ask = NULL;
     memcpy(stuck->where, answer.where, sizeof stuck->where);
+    stuck->changed |= strcmp(stuck->standing, answer.text) != 0;
+    memcpy(stuck->standing, answer.text, sizeof stuck->standing);
+    stuck->deadlock = answer.deadlock;
     if (stuck->said || !*answer.text)
         return;
     if (answer.later || (!answer.deadlock && stuck->asked < ASKED_MOST)) {
@@ -98,7 +101,7 @@ void stuck_look(struct stuck *stuck, const struct look *look, const struct stall
     static const uint64_t after_ms[ASKED_MOST] = {STUCK_DEADLOCK_MS, STUCK_FIFO_MS};
     if (stall->moved_ns != stuck->moved_ns) { /* it goes on */
         stuck_done(stuck);
-        *stuck = (struct stuck){.moved_ns = stall->moved_ns};
+        *stuck = (struct stuck){.moved_ns = stall->moved_ns, .changed = stuck->changed || *stuck->standing};
         return;
     }
     stuck_take(stuck, look);

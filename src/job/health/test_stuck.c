@@ -98,6 +98,14 @@ static void ask(struct tree *tree, pid_t pid, bool until_said)
     tree_pass(tree, 20);
     stuck_look(&stuck, &tree->look, &stall, &processes);
     assert_null(stuck.ask); /* once is enough */
+    bool stands = *stuck.standing;
+    assert_int_equal(stuck.changed, stands);
+    assert_true(stands || !until_said);
+    stuck.changed = false;
+    stall.moved_ns++;
+    stuck_look(&stuck, &tree->look, &stall, &processes);
+    assert_string_equal(stuck.standing, "");
+    assert_int_equal(stuck.changed, stands); /* what was recorded is over */
     stuck_done(&stuck);
     processes_done(&processes);
 }

@@ -189,6 +189,15 @@ static const struct field stall_fields[] = {
     {0}};
 #undef ROW
 
+#define ROW standing_record
+static const struct field standing_fields[] = {
+    {"still", FIELD_BOOL, AT(still), .about = "false: it goes on"},
+    {"seconds", FIELD_SECONDS, AT(seconds), .about = "for which it had done nothing then"},
+    {"deadlock", FIELD_BOOL, AT(deadlock), .about = "it can never go on"},
+    {"text", FIELD_TEXT, AT(text), .flags = FIELD_WHERE_KNOWN, .about = "what it waits for, and where"},
+    {0}};
+#undef ROW
+
 static const struct field result_fields[] = {{"action", FIELD_COUNT},
                                              {"service", FIELD_TEXT},
                                              {"objects", FIELD_TEXT},
@@ -658,6 +667,9 @@ const struct record_kind record_kinds[RECORD_TYPES] = {
                       "{pid} {name} crashed: {signal:signal}{core_dumped?, with a core file|}"},
     [RECORD_stall] = {"stall", STREAM_MPI, stall_fields, "No rank began or ended a call of MPI for so long.",
                       "{ranks} rank{ranks?|s} {ranks?stands|stand} still for {seconds}: {why:line}"},
+    [RECORD_standing] = {"standing", STREAM_PROCESS, standing_fields,
+                         "The job has done nothing for some seconds, and why that is so; or it goes on.",
+                         "{still?stands still|goes on}[: {text:line}]"},
     [RECORD_rule] = {"rule", STREAM_RULE, rule_fields, "A rule fired; of each rule the first times.",
                      "{rule} (time {fired})[: {results}]"},
     [RECORD_rules] = {"rules", STREAM_RULE, rules_fields, "How often each rule fired in all; at the end.", "{list}"},

@@ -144,6 +144,15 @@ struct stall_record {
     uint64_t late; /* the process of a rank that computes while others wait for it; 0: there is none */
 };
 
+/* Whether the job does nothing, asked of its processes when that was so for some seconds (job/health/judge.h); only if there is
+ * something to say of what it waits for. */
+struct standing_record {
+    bool still;       /* false: it goes on */
+    double seconds;   /* for which it had stood still then */
+    bool deadlock;    /* it never can go on */
+    const char *text; /* what it waits for; NULL: it goes on */
+};
+
 struct rule_record {
     const char *rule;
     uint64_t fired;
@@ -331,7 +340,7 @@ struct end_record {
     KIND(spool) KIND(node) KIND(method) KIND(tracing) KIND(script) KIND(untraced) KIND(setting) KIND(request) KIND(process) \
     KIND(process_end) KIND(withdrawn) KIND(sample) KIND(health) KIND(memory) KIND(gap) KIND(warning) KIND(crash) \
     KIND(script_line) KIND(command_failed) KIND(script_end) KIND(script_trap) KIND(script_tested) KIND(script_kills) KIND(python_stack) \
-    KIND(python_exception) KIND(python_calls) KIND(functions) KIND(log) KIND(log_folded) KIND(log_file) KIND(log_last) KIND(progress) KIND(metric) KIND(stall) \
+    KIND(python_exception) KIND(python_calls) KIND(functions) KIND(log) KIND(log_folded) KIND(log_file) KIND(log_last) KIND(progress) KIND(metric) KIND(stall) KIND(standing) \
     KIND(rule) KIND(rules) KIND(end)
 /* clang-format on */
 

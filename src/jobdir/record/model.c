@@ -42,6 +42,7 @@ void job_model_done(struct job_model *model)
     json_decref(model->node);
     json_decref(model->node_sample);
     json_decref(model->stall);
+    json_decref(model->standing);
     json_decref(model->request);
     json_decref(model->end);
     json_decref(model->firings);
@@ -441,6 +442,9 @@ void job_model_apply(struct job_model *model, const json_t *record)
         return;
     case RECORD_stall:
         keep_last(&model->stall, record);
+        return;
+    case RECORD_standing:
+        keep_last(&model->standing, row.standing.still ? record : NULL);
         return;
     case RECORD_rules:
         keep_last(&model->rules, record);

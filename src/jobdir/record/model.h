@@ -104,6 +104,7 @@ struct job_model {
     struct series processes_series, rss_series, cpu_series;
 
     json_t *node, *node_sample, *stall, *end; /* the last of each, or NULL */
+    json_t *standing;                         /* what it stands still in now; NULL: it goes on, or that is not known */
     json_t *request;                          /* the last that was carried out; NULL: none */
     struct kept warnings, gaps;
     json_t *crashes;

@@ -277,6 +277,60 @@ const char *job_report_stall(const struct job_report *report)
     return text;
 }
 
+/* NULL: it does not, or has ended. */
+static const json_t *standing_of(const struct job_report *report)
+{
+    return report->state == JOB_RUNNING && !report->info.ended && !report->model.end ? report->model.standing : NULL;
+}
+
+static double standing_seconds(const struct job_report *report)
+{
+    const json_t *standing = standing_of(report);
+    double since = record_seconds(standing) - member_number(standing, "seconds");
+    return job_report_result(report).wall_seconds - since;
+}
+
+bool job_report_put_standing(struct buf *out, const struct job_report *report)
+{
+    const json_t *standing = standing_of(report);
+    const char *text = member_text(standing, "text");
+    if (!standing)
+        return false;
+    buf_puts(out, json_is_true(json_object_get(standing, "deadlock")) ? "deadlock for " : "has stood still for ");
+    text_seconds(out, standing_seconds(report));
+    buf_puts(out, ": ");
+    text_show(out, text);
+    return true;
+}
+
+struct standing {
+    double seconds;
+    bool deadlock;
+    const char *text;
+};
+
+static const struct field standing_fields[] = {
+    {"seconds", FIELD_SECONDS, FIELD_AT(struct standing, seconds), .about = "for which it has done nothing"},
+    {"deadlock", FIELD_BOOL, FIELD_AT(struct standing, deadlock), .about = "it can never go on"},
+    {"text", FIELD_TEXT, FIELD_AT(struct standing, text), .about = "what it waits for, and where"},
+    {0}};
+
+static json_t *standing_json(const void *row, const void *all)
+{
+    const struct job_report *report = row;
+    const json_t *record = standing_of(report);
+    if (!record)
+        return json_null();
+    const struct standing standing = {standing_seconds(report), json_is_true(json_object_get(record, "deadlock")),
+                                      member_text(record, "text")};
+    return fields_json(standing_fields, &standing, NULL);
+}
+
+const struct field report_standing_fields[] = {
+    {"standing", FIELD_OBJECT, .flags = FIELD_OR_NULL, .json = standing_json, .of = standing_fields,
+     .about = "what a running job stands still in; null: it goes on, or nothing is known of that"},
+    {0}};
+
 const char *job_report_status(const struct job_report *report)
 {
     struct job_result result;

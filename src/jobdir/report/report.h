@@ -85,6 +85,9 @@ struct job_result job_report_result(const struct job_report *report);
 void job_report_outcome(struct buf *out, const struct job_report *report);
 /* Nobody has recorded its end, and nobody will. */
 bool job_report_is_lost(const struct job_report *report);
+/* Since when, and in what, a running job stands still: "deadlock for 40 s: ...", "has stood still for 40 s: ...". false: that is not so. */
+bool job_report_put_standing(struct buf *out, const struct job_report *report);
+extern const struct field report_standing_fields[]; /* the same, of a struct job_report */
 /* What it was stuck in when that was last looked at, by its warnings; NULL: nothing. */
 const char *job_report_stall(const struct job_report *report);
 

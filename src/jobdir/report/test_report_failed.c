@@ -1171,7 +1171,19 @@ static void test_lost(void **state)
     put_now(&report.model,
             json_pack("{s:s, s:f, s:s, s:s, s:s}", "type", "warning", "t", 7.0, "kind", "stalled", "note", "stuck",
                       "text", "deadlock: a and b wait for each other's locks of files"));
+    put_now(&report.model,
+            json_pack("{s:s, s:f, s:b, s:f, s:b, s:s}", "type", "standing", "t", 7.0, "still", true, "seconds", 5.0,
+                      "deadlock", true, "text", "a and b wait for each other's locks of files"));
     struct buf outcome = BUF_INIT;
+    assert_false(job_report_put_standing(&outcome, &report));
+    report.state = JOB_RUNNING;
+    assert_true(job_report_put_standing(&outcome, &report));
+    assert_string_equal(outcome.data, "deadlock for 5.00 s: a and b wait for each other's locks of files");
+    put_now(&report.model, json_pack("{s:s, s:f, s:b, s:f, s:b}", "type", "standing", "t", 8.0, "still", false,
+                                     "seconds", 0.0, "deadlock", false));
+    assert_false(job_report_put_standing(&outcome, &report));
+    report.state = JOB_LOST;
+    buf_clear(&outcome);
     job_report_outcome(&outcome, &report);
     assert_string_equal(outcome.data,
                         "was lost: " JOB_LOST_TEXT "; before: deadlock: a and b wait for each other's locks of files");

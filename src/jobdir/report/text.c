@@ -173,6 +173,15 @@ static void put_course(struct buf *out, const struct job_model *model, struct re
     buf_printf(out, " up to %.1f processors\n", series_max(&model->cpu_series));
 }
 
+static void put_standing(struct buf *out, const struct job_report *report)
+{
+    _cleanup_(buf_done) struct buf standing = BUF_INIT;
+    if (!job_report_put_standing(&standing, report))
+        return;
+    text_label(out, "now");
+    buf_printf(out, "%s\n", standing.data ? standing.data : "");
+}
+
 static void put_head(struct buf *out, const struct job_report *report, struct report_style style)
 {
     struct job_result result = job_report_result(report);
@@ -187,6 +196,7 @@ static void put_head(struct buf *out, const struct job_report *report, struct re
     buf_putc(out, ' ');
     job_report_outcome(out, report);
     buf_printf(out, "%s\n", style.colour ? TEXT_PLAIN : "");
+    put_standing(out, report);
 }
 
 static void put_command_line(struct buf *out, const struct job_info *info)
