@@ -531,6 +531,8 @@ static const struct {
     {"process", HELPER_PROCESS, 3},
     {"stack", HELPER_STACK, 4},
     {"frame", HELPER_FRAME, 5},
+    {"place", HELPER_PLACE, 3},
+    {"inlined", HELPER_INLINED, 4},
 };
 
 /* Of a snapshot's variable the first word is the number of its frame: no type is a number. */
@@ -609,6 +611,12 @@ static bool take_fields(struct helper_reader *reader, struct helper_answer *a, c
         a->file = f[2];
         a->path = f[4];
         return take_id(f[3], a);
+    case HELPER_PLACE:
+        return helper_address(f[0], &a->address) && helper_address(f[1], &a->size) && take_id(f[2], a);
+    case HELPER_INLINED:
+        a->name = f[0];
+        a->file = f[1];
+        return take_id(f[2], a) && helper_number(f[3], 0, UINT32_MAX, &a->size);
     }
     return false;
 }

@@ -96,6 +96,8 @@ enum helper_answer_kind {
     HELPER_PROCESS,  /* id: its number, name, text: a problem, or "" */
     HELPER_STACK,    /* id: threads, size: how many of them run, first, name */
     HELPER_FRAME,    /* type: native, python or note; name, file, id: the line, path: the module */
+    HELPER_PLACE,    /* address, size: the first one behind it, id: the line */
+    HELPER_INLINED,  /* name, file, id: the line, size: that of the call */
 };
 enum helper_site { HELPER_ENTRY, HELPER_EXIT, HELPER_CALL, HELPER_UNWIND }; /* as enum capture_site_kind */
 

@@ -49,6 +49,19 @@
  *        done              the end of all; or one line and nothing else, if the request is not understood:
  *        failed REASON
  *
+ *   scry-symbols places                   standard input, one a line:
+ *        file PATH         an ELF file
+ *        address ADDRESS   in it; several
+ *        end
+ *     answers, for each address:
+ *        place LOW HIGH LINE
+ *                          of all addresses from LOW on, before HIGH: the line in the innermost function; 0: not known, or
+ *                          it is not in the file that the function is in
+ *        inlined NAME FILE LINE CALL
+ *                          behind it, innermost first: a function whose code is a part of the next one's, the last one's a
+ *                          part of the function that the index has; where it is defined, and the line of the call
+ *        done
+ *
  *   scry-symbols variable                 finds a variable by name, see symbols/helper/jobs.h
  *   scry-symbols stacks                   says where the threads of processes are, see symbols/helper/jobs.h
  *

@@ -78,12 +78,14 @@ static void test_answers(void **state)
                                "process\t12\ta.out\t\n"
                                "stack\t3\t1\t1\tworker\n"
                                "frame\tpython\tf\tf.py\t7\t\n"
+                               "place\t0x20\t0x28\t9\n"
+                               "inlined\tg\tg.h\t3\t11\n"
                                "done\n";
     static const enum helper_answer_kind kinds[] = {
-        HELPER_OK,      HELPER_MEMORY,  HELPER_FAILED, HELPER_FAILED,        HELPER_LAYOUT,
-        HELPER_SITE,    HELPER_SITE,    HELPER_PARAMS, HELPER_PARAM_PROBLEM, HELPER_LINES_ONLY,
-        HELPER_MISSING, HELPER_PROBLEM, HELPER_VALUE,  HELPER_VARIABLE,      HELPER_WRITTEN,
-        HELPER_PROCESS, HELPER_STACK,   HELPER_FRAME,  HELPER_DONE};
+        HELPER_OK,    HELPER_MEMORY,   HELPER_FAILED,        HELPER_FAILED,     HELPER_LAYOUT,  HELPER_SITE,
+        HELPER_SITE,  HELPER_PARAMS,   HELPER_PARAM_PROBLEM, HELPER_LINES_ONLY, HELPER_MISSING, HELPER_PROBLEM,
+        HELPER_VALUE, HELPER_VARIABLE, HELPER_WRITTEN,       HELPER_PROCESS,    HELPER_STACK,   HELPER_FRAME,
+        HELPER_PLACE, HELPER_INLINED,  HELPER_DONE};
     for (size_t piece = 1; piece < sizeof text; piece = piece * 2 + 1) {
         struct helper_reader reader = {0};
         struct helper_answer answer;
@@ -96,6 +98,10 @@ static void test_answers(void **state)
                     assert_true(answer.id == 3 && answer.size == 1 && answer.first);
                 if (answer.kind == HELPER_FRAME)
                     assert_true(answer.id == 7 && strcmp(answer.file, "f.py") == 0 && !*answer.path);
+                if (answer.kind == HELPER_PLACE)
+                    assert_true(answer.address == 0x20 && answer.size == 0x28 && answer.id == 9);
+                if (answer.kind == HELPER_INLINED)
+                    assert_true(answer.id == 3 && answer.size == 11 && strcmp(answer.name, "g") == 0);
                 if (count == 1) {
                     assert_string_equal(answer.file, "f\ti");
                     assert_string_equal(answer.path, "/proc/1/fd/2");

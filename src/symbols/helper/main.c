@@ -150,6 +150,7 @@ static const struct {
 } jobs[] = {
     {"index", " FILE...", "builds the symbol indexes of files that have none", NULL},
     {"compile", "", "compiles what to record of functions; the request comes on standard input", helper_compile},
+    {"places", "", "says which functions are inlined at addresses of files, and lines; likewise", places_main},
     {"variable", "", "reads or writes a variable of a process; likewise", variable_main},
     {"stacks", "", "says where all threads of processes are; likewise", stacks_main},
 };

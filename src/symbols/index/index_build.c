@@ -269,8 +269,7 @@ static uint32_t builder_intern(struct builder *builder, const char *string)
     return entry ? entry->at : 0;
 }
 
-/* Takes out "/./", "//" and "/x/..", by the text alone: to ask the file system could wait for a dead server. */
-static void clean_path(char *path)
+void path_clean(char *path)
 {
     char *to = path, *root = path;
     if (*path == '/')
@@ -307,7 +306,7 @@ uint32_t builder_intern_path(struct builder *builder, const char *path)
         builder->failed = true;
         return 0;
     }
-    clean_path(clean);
+    path_clean(clean);
     entry = interned_add(builder, &builder->paths, path, len, builder_intern(builder, clean));
     return entry ? entry->at : 0;
 }

@@ -60,6 +60,8 @@ struct builder {
 struct built_function *builder_add(struct builder *builder); /* NULL: out of memory */
 /* The same of a path, made free of "." and ".." first. */
 uint32_t builder_intern_path(struct builder *builder, const char *path);
+/* Takes out "/./", "//" and "/x/..", by the text alone: to ask the file system could wait for a dead server. */
+void path_clean(char *path);
 /* A copy that lives as long as the builder. */
 const char *builder_text(struct builder *builder, const char *text, size_t len);
 /* Each problem is reported once. */

@@ -24,7 +24,7 @@ struct scope {
 static bool scope_is_function(Dwarf_Die *die);
 static void scopes_free(struct scopes **all);
 static const struct scope *scope_find(struct scopes **all, Dwarf_Die *unit, uint64_t addr,
-                                      const struct scopes **ret_scopes);
+                                      const struct scopes **ret_scopes, uint64_t *ret_low, uint64_t *ret_high);
 static const struct scope *scope_parent(const struct scopes *scopes, const struct scope *scope);
 static Dwarf_Die *scope_unit(struct scopes **all, Dwfl_Module *module, uint64_t addr, Dwarf_Addr *ret_bias);
 
@@ -313,7 +313,8 @@ static size_t add_functions(struct lines *lines, Dwfl_Module *module, Dwarf_Die 
                             struct line_frame *frames)
 {
     const struct scopes *scopes;
-    const struct scope *scope = scope_find(&lines->scopes, unit, addr, &scopes);
+    uint64_t low, high;
+    const struct scope *scope = scope_find(&lines->scopes, unit, addr, &scopes, &low, &high);
     size_t found = 0;
     for (; scope && found < FRAMES_MAX; scope = scope_parent(scopes, scope)) {
         Dwarf_Die die = scope->die;
@@ -365,6 +366,69 @@ int lines_find(struct lines *lines, uint64_t addr, struct line_location *ret_loc
     if (fitting)
         ret_location->frames = fitting;
     return 0;
+}
+
+static uint32_t line_in(Dwarf_Die *function, const char *file, int64_t line)
+{
+    const char *own = file && line > 0 && line <= UINT32_MAX ? dwarf_decl_file(function) : NULL;
+    return own && strcmp(own, file) == 0 ? (uint32_t)line : 0;
+}
+
+/* The line of an address in its innermost function; takes the ends to those of its row. */
+static uint32_t line_at(Dwarf_Die *unit, uint64_t addr, Dwarf_Die *function, uint64_t *inout_low, uint64_t *inout_high)
+{
+    Dwarf_Lines *rows;
+    size_t count;
+    Dwarf_Addr low, next, address;
+    bool ends = true;
+    int number = 0;
+    if (dwarf_getsrclines(unit, &rows, &count) != 0)
+        return 0;
+    size_t behind = COUNT_BEFORE(count, i, dwarf_lineaddr(dwarf_onesrcline(rows, i), &address) == 0 && address <= addr);
+    Dwarf_Line *row = behind ? dwarf_onesrcline(rows, behind - 1) : NULL;
+    if (!row || dwarf_lineendsequence(row, &ends) != 0 || ends || dwarf_lineaddr(row, &low) != 0)
+        return 0;
+    if (behind == count || dwarf_lineaddr(dwarf_onesrcline(rows, behind), &next) != 0)
+        next = addr + 1;
+    *inout_low = low > *inout_low ? low : *inout_low;
+    *inout_high = next < *inout_high ? next : *inout_high;
+    dwarf_lineno(row, &number);
+    return line_in(function, dwarf_linesrc(row, NULL, NULL), number);
+}
+
+/* The line in `outer` at which the code of the inlined `die` stands. */
+static uint32_t call_line(Dwarf_Die *die, Dwarf_Die *outer)
+{
+    Dwarf_Attribute attr;
+    Dwarf_Word line, number;
+    Dwarf_Die unit;
+    Dwarf_Files *files;
+    if (dwarf_formudata(dwarf_attr(die, DW_AT_call_line, &attr), &line) != 0 ||
+        dwarf_formudata(dwarf_attr(die, DW_AT_call_file, &attr), &number) != 0 ||
+        !dwarf_diecu(die, &unit, NULL, NULL) || dwarf_getsrcfiles(&unit, &files, NULL) != 0)
+        return 0;
+    return line_in(outer, dwarf_filesrc(files, number, NULL, NULL), (int64_t)line);
+}
+
+size_t lines_around(struct lines *lines, uint64_t addr, struct line_function *ret_functions, size_t most,
+                    uint64_t *ret_low, uint64_t *ret_high)
+{
+    Dwarf_Addr bias;
+    const struct scopes *scopes;
+    size_t count = 0;
+    Dwfl_Module *module = dwfl_addrmodule(lines->dwfl, addr);
+    Dwarf_Die *unit = module ? scope_unit(&lines->scopes, module, addr, &bias) : NULL;
+    const struct scope *scope = unit ? scope_find(&lines->scopes, unit, addr - bias, &scopes, ret_low, ret_high) : NULL;
+    for (bool inlined = true; scope && inlined && count < most; scope = scope_parent(scopes, scope)) {
+        struct line_function *function = &ret_functions[count++];
+        *function = (struct line_function){.die = scope->die};
+        function->line = count == 1 ? line_at(unit, addr - bias, &function->die, ret_low, ret_high)
+                                    : call_line(&function[-1].die, &function->die);
+        inlined = dwarf_tag(&function->die) == DW_TAG_inlined_subroutine;
+    }
+    *ret_low = count ? *ret_low + bias : addr;
+    *ret_high = count ? *ret_high + bias : addr + 1;
+    return count;
 }
 
 void lines_forget(struct lines *lines)
@@ -558,14 +622,15 @@ static bool scope_is_function(Dwarf_Die *die)
     return tag == DW_TAG_subprogram || tag == DW_TAG_inlined_subroutine || tag == DW_TAG_entry_point;
 }
 
+/* The function around a function. */
 static const struct scope *scope_parent(const struct scopes *scopes, const struct scope *scope)
 {
     return scope->parent < 0 ? NULL : &scopes->list[scope->parent];
 }
 
-/* The innermost function at an address of the unit (without the bias), NULL: none; and the one around a function. */
+/* The innermost function at an address of the unit (without the bias), and how far it reaches there; NULL: none. */
 static const struct scope *scope_find(struct scopes **all, Dwarf_Die *unit, uint64_t addr,
-                                      const struct scopes **ret_scopes)
+                                      const struct scopes **ret_scopes, uint64_t *ret_low, uint64_t *ret_high)
 {
     bool is_new;
     Dwarf_Die content;
@@ -577,8 +642,12 @@ static const struct scope *scope_find(struct scopes **all, Dwarf_Die *unit, uint
         spans_cut(scopes);
     }
     const struct scope_span *span = span_find(scopes, addr);
+    if (!span)
+        return NULL;
     *ret_scopes = scopes;
-    return span ? &scopes->list[span->scope] : NULL;
+    *ret_low = span->low;
+    *ret_high = span->high;
+    return &scopes->list[span->scope];
 }
 
 /* The unit of an address, NULL: there is none. *all begins as NULL, and is freed by scopes_free. */

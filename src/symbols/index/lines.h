@@ -140,6 +140,17 @@ struct line_location {
 int lines_find(struct lines *lines, uint64_t addr, struct line_location *ret_location);
 void line_location_done(struct line_location *location);
 
+/* A function around an address by its debug information. */
+struct line_function {
+    Dwarf_Die die; /* as long as the lines are open */
+    uint32_t
+        line; /* where in it the address is, or the call that is inlined there; 0: not known, or not in its own file */
+};
+/* Inlined functions, the innermost first, then the one with the code. The same is around all addresses from *ret_low on, before
+ * *ret_high. Returns how many there are; 0: nothing is known there. */
+size_t lines_around(struct lines *lines, uint64_t addr, struct line_function *ret_functions, size_t most,
+                    uint64_t *ret_low, uint64_t *ret_high);
+
 /*
  * Units whose debug information lies in a file of its own (DWARF 5, 3.1.2; gcc and clang -gsplit-dwarf): the program
  * has a skeleton with the addresses and lines, the .dwo file beside the object all the rest.

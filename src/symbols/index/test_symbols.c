@@ -121,6 +121,27 @@ static int functions_by_libdw(Dwarf_Die *unit, Dwarf_Addr addr, Dwarf_Die *ret_f
     return found;
 }
 
+/* The same functions and lines as lines_find has, for each address of what is the same. */
+static void assert_around(struct lines *lines, uint64_t addr, Dwarf_Die *functions, int count,
+                          const struct line_location *where)
+{
+    struct line_function found[8];
+    uint64_t low, high;
+    size_t around = lines_around(lines, addr, found, 8, &low, &high);
+    assert_int_equal(around, count);
+    assert_true(low <= addr && addr < high);
+    for (size_t i = 0; i < around; i++) {
+        assert_string_equal(dwarf_diename(&found[i].die), dwarf_diename(&functions[i]));
+        assert_int_equal(found[i].line, where->frames[i].line);
+    }
+    for (uint64_t other = low; around && other < high; other += (high - low) / 3 + 1) {
+        struct line_function same[8];
+        assert_int_equal(lines_around(lines, other, same, 8, &low, &high), around);
+        for (size_t i = 0; i < around; i++)
+            assert_true(same[i].die.addr == found[i].die.addr && same[i].line == found[i].line);
+    }
+}
+
 /* Inlined functions, parts that lie apart, and what lies between functions: as libdw says, which is asked for each address. */
 static void test_scopes(void **state)
 {
@@ -147,6 +168,7 @@ static void test_scopes(void **state)
                 }
                 outside += count == 0;
                 assert_int_equal(where.count, count ? count : 1);
+                assert_around(lines, addr, functions, count, &where);
                 line_location_done(&where);
             }
     }
