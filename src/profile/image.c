@@ -27,14 +27,17 @@ static void file_free(struct image_file *file)
 {
     cfi_free(file->cfi);
     index_close(file->index);
+    places_free(file->places);
     free(file->open_path);
     free(file->path);
     free(file);
 }
 
 /* What it executed is gone. */
-static void python_forget(struct image_process *process)
+static void program_forget(struct image_process *process)
 {
+    jit_free(process->jit);
+    process->jit = NULL;
     python_sampler_free(process->python);
     process->python = NULL;
     process->has_python = false;
@@ -43,7 +46,7 @@ static void python_forget(struct image_process *process)
 
 static void process_free(struct image_process *process)
 {
-    python_forget(process);
+    program_forget(process);
     free(process->mappings);
     free(process);
 }
@@ -229,35 +232,13 @@ static void map(struct images *images, struct image_process *process, const stru
     process->count += 1 + at - end;
 }
 
-/* ---- perf's records (perf_event_open(2)) ---- */
-
-struct mmap2_record {
-    struct perf_event_header header;
-    uint32_t pid, tid;
-    uint64_t start, size, offset;
-    uint32_t major, minor;
-    uint64_t inode, generation;
-    uint32_t protection, flags;
-    char path[];
-};
-
-struct comm_record {
-    struct perf_event_header header;
-    uint32_t pid, tid;
-    char name[];
-};
-
-struct task_record { /* FORK, EXIT */
-    struct perf_event_header header;
-    uint32_t pid, parent, tid, parent_tid;
-    uint64_t time;
-};
+/* ---- perf's records ---- */
 
 static void apply_mmap(struct images *images, const struct perf_event_header *header)
 {
-    const struct mmap2_record *record = (const void *)header;
-    size_t room = header->size - sizeof *record;
-    if (header->size <= sizeof *record || !memchr(record->path, '\0', room))
+    const struct image_mmap *record = (const void *)(header + 1);
+    size_t head = sizeof *header + sizeof *record, room = header->size - head;
+    if (header->size <= head || !memchr(record->path, '\0', room))
         return;
     struct image_process *process = image_process_of(images, (pid_t)record->pid);
     struct image_file_key key = {record->major, record->minor, record->inode};
@@ -271,7 +252,8 @@ static void apply_mmap(struct images *images, const struct perf_event_header *he
             &(struct image_mapping){record->start, record->start + record->size, record->offset, file});
 }
 
-static void thread_begin(struct images *images, pid_t pid, pid_t tid, uint64_t now_ns)
+/* executes: it is the same one, which has run before. */
+static void thread_begin(struct images *images, pid_t pid, pid_t tid, uint64_t now_ns, bool executes)
 {
     struct image_thread *thread;
     HASH_FIND_INT(images->threads, &tid, thread);
@@ -285,7 +267,8 @@ static void thread_begin(struct images *images, pid_t pid, pid_t tid, uint64_t n
             free(thread->stack);
         }
         UT_hash_handle hh = thread->hh;
-        *thread = (struct image_thread){.tid = tid, .pid = pid, .looked_ns = now_ns, .hh = hh};
+        *thread = (struct image_thread){
+            .tid = tid, .pid = pid, .looked_ns = now_ns, .ran_ns = executes ? thread->ran_ns : 0, .hh = hh};
         return;
     }
     thread = HASH_COUNT(images->threads) < THREADS_MOST ? calloc(1, sizeof *thread) : NULL;
@@ -305,10 +288,11 @@ static void thread_end(struct images *images, pid_t tid)
 
 static void apply_name(struct images *images, const struct perf_event_header *header)
 {
-    const struct comm_record *record = (const void *)header;
+    const struct image_name *record = (const void *)(header + 1);
+    const size_t head = sizeof *header + sizeof *record;
     struct perf_record_id id;
     bool executed = header->misc & PERF_RECORD_MISC_COMM_EXEC;
-    if (header->size <= sizeof *record || (record->pid != record->tid && !executed))
+    if (header->size <= head || (record->pid != record->tid && !executed))
         return; /* a thread's */
     struct image_process *process = image_process_of(images, (pid_t)record->pid);
     if (!process)
@@ -317,20 +301,21 @@ static void apply_name(struct images *images, const struct perf_event_header *he
         process->count = 0;
         process->threads = 1;
         process->number = images->numbered++;
-        python_forget(process);
-        thread_begin(images, process->pid, process->pid, perf_record_id(header, &id) ? id.time_ns : clock_now_ns());
+        program_forget(process);
+        thread_begin(images, process->pid, process->pid, perf_record_id(header, &id) ? id.time_ns : clock_now_ns(),
+                     true);
     }
-    snprintf(process->name, sizeof process->name, "%.*s", (int)(header->size - sizeof *record), record->name);
+    snprintf(process->name, sizeof process->name, "%.*s", (int)(header->size - head), record->name);
 }
 
 static void apply_fork(struct images *images, const struct perf_event_header *header)
 {
-    const struct task_record *record = (const void *)header;
+    const struct image_task *record = (const void *)(header + 1);
     struct image_process *parent = image_process_of(images, (pid_t)record->parent);
     struct image_process *process = image_process_of(images, (pid_t)record->pid);
     if (!parent || !process)
         return;
-    thread_begin(images, process->pid, (pid_t)record->tid, record->time);
+    thread_begin(images, process->pid, (pid_t)record->tid, record->time, false);
     if (process == parent) {
         process->threads++;
         return;
@@ -341,7 +326,7 @@ static void apply_fork(struct images *images, const struct perf_event_header *he
     process->threads = 1;
     process->children = 0;
     process->number = images->numbered++; /* the number of a process may come again */
-    python_forget(process);
+    program_forget(process);
     process->has_python = parent->has_python;
     memcpy(process->name, parent->name, sizeof process->name);
     if (parent->count && make_room(images, process, parent->count)) {
@@ -352,7 +337,7 @@ static void apply_fork(struct images *images, const struct perf_event_header *he
 
 static void apply_exit(struct images *images, const struct perf_event_header *header)
 {
-    const struct task_record *record = (const void *)header;
+    const struct image_task *record = (const void *)(header + 1);
     struct image_process *process, *parent;
     pid_t pid = (pid_t)record->pid;
     thread_end(images, (pid_t)record->tid);
@@ -372,7 +357,7 @@ void images_apply(struct images *images, const struct perf_event_header *record)
         apply_mmap(images, record);
     else if (record->type == PERF_RECORD_COMM)
         apply_name(images, record);
-    else if (record->size < sizeof(struct task_record))
+    else if (record->size < sizeof(struct perf_event_header) + sizeof(struct image_task))
         return;
     else if (record->type == PERF_RECORD_FORK)
         apply_fork(images, record);

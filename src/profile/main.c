@@ -9,6 +9,9 @@
  * read what each waits for, and its stack, likewise without a stop. PID must not have executed its program yet: of what was
  * mapped before nothing is known.
  *
+ * Where perf events are not allowed, threads are looked at by /proc 10 times a second: how long each ran, and what Python it was in,
+ * for that is in memory; of other programs that run nobody can say more without stopping them.
+ *
  * Writes a line to standard output when all is set up: "ready", or why nothing can be measured. FILE is written each
  * PROFILE_WRITE_NS in which there was something new, more seldom where that would take more than 0.05 % of a processor,
  * and at the end (profile/profile.h has its form).
@@ -23,7 +26,6 @@
 #include <sys/ioctl.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/data/cleanup.h"
@@ -37,7 +39,6 @@
 #include "probe/perf_ring.h"
 #include "profile/profile.h"
 #include "shm/waits.h"
-#include "symbols/client/client.h"
 #include "symbols/index/lines.h"
 
 enum {
@@ -51,9 +52,10 @@ enum {
     PYTHON_LOOKS = 5,  /* for Python in a process that has a file of that name */
     PRIORITY = 5,      /* nice(2): later than the job */
     WRITE_REST = 2000, /* times what writing the file took of a processor lie before the next */
-    INDEX_MOST = 64,   /* files that are asked for at once */
     LOOKS_MOST = 120,  /* at threads that stand, at once, */
     LOOK_WHOLE = 4,    /* of which one that has moved counts as so many */
+    TIMES_HZ = 100,    /* without events: units of time in a second, */
+    TIMES_LOOKS = 60,  /* and processes that are looked at in a tick */
     QUIET_PART = 10    /* of the time that passed: so seldom it is looked at what only stands, and that is written */
 };
 
@@ -79,6 +81,9 @@ struct sampler {
     size_t record_count, record_room;
     uint64_t order;
     bool kernel, ending;
+    char refused[80]; /* why there are no events; "": there are */
+    uint64_t look_ns, ran_ns;
+    unsigned ticked;
     uint64_t lost, unwound, cut;
     uint64_t start_ns, end_ns, written_ns, write_cost_ns, samples, written_samples;
     struct loop_source *ticks;
@@ -88,9 +93,7 @@ struct sampler {
     struct image_thread *next; /* which is looked at next; NULL: the first */
     struct images images;
     struct profile *profile;
-    struct helper_process helper; /* pid 0: none runs */
-    struct helper_reader answers;
-    struct loop_source *helper_source;
+    struct names *names;
 };
 
 /* ---- a stack ---- */
@@ -150,8 +153,8 @@ static bool step_without(const struct image_process *process, struct lines_regis
 }
 
 /* *ret_whole: out to where the thread began. */
-static size_t unwind(const struct image_process *process, struct lines_registers *registers, struct reading *reading,
-                     struct profile_frame *ret_frames, bool *ret_whole)
+static size_t unwind(struct profile *profile, struct image_process *process, struct lines_registers *registers,
+                     struct reading *reading, struct profile_frame *ret_frames, bool *ret_whole)
 {
     size_t count = 0;
     bool interrupted = true; /* the program counter is where it is, and not where a call returns to */
@@ -160,12 +163,14 @@ static size_t unwind(const struct image_process *process, struct lines_registers
         uint64_t pc = registers->values[REG_PC] - !interrupted, sp = registers->values[REG_SP], bias;
         const struct image_mapping *mapping = image_find(process, pc);
         struct profile_frame *frame = &ret_frames[count++];
-        *frame = (struct profile_frame){mapping ? mapping->file : NULL, pc};
+        *frame = (struct profile_frame){.file = mapping ? mapping->file : NULL, .address = pc};
         enum cfi_step step = CFI_UNKNOWN;
         if (mapping && image_address(process, mapping, pc, &frame->address, &bias))
             step = cfi_step(mapping->file->cfi, frame->address, bias, registers, read_word, reading, &interrupted);
         else
             interrupted = false;
+        if (step == CFI_UNKNOWN && mapping && jit_is_in(mapping->file))
+            frame->code = jit_find(profile, process, pc);
         *ret_whole = step == CFI_OUTERMOST;
         if (*ret_whole || (step == CFI_UNKNOWN && !step_without(process, registers, reading, count == 1)))
             break;
@@ -200,7 +205,7 @@ static void take_sample(struct sampler *sampler, const struct record *record)
     struct reading reading = {.pid = process->pid};
     if (sample_decode(head + 1, header->size - sizeof *head, registers.values, &reading.stack, &reading.size)) {
         reading.sp = registers.values[REG_SP];
-        count = unwind(process, &registers, &reading, frames, &whole);
+        count = unwind(sampler->profile, process, &registers, &reading, frames, &whole);
     }
     sampler->samples++;
     sampler->unwound += whole;
@@ -240,7 +245,12 @@ static struct profile_python *python_take(struct sampler *sampler, struct image_
     struct profile_python *list = count ? calloc(count, sizeof *list) : NULL;
     *ret_count = 0;
     for (size_t i = 0; list && i < count; i++) {
-        const struct profile_code *code = profile_code(sampler->profile, frames[i].code);
+        const struct python_code *from = frames[i].code;
+        const struct profile_code *code = profile_code(
+            sampler->profile, &(struct profile_function){.function = from->function,
+                                                         .file = from->file,
+                                                         .language = "python",
+                                                         .line = from->line > 0 ? (uint32_t)from->line : 0});
         if (code)
             list[(*ret_count)++] = (struct profile_python){code, frames[i].entry};
     }
@@ -344,7 +354,31 @@ static void on_ring(void *ctx, int fd, uint32_t events)
     struct sampler *sampler = ctx;
     rings_read(sampler);
     sampler->moved_ns = clock_now_ns();
-    tick_after(sampler, PROFILE_LOOK_NS);
+    tick_after(sampler, sampler->look_ns);
+}
+
+/* Threads are looked at instead, if it is because of what is allowed. */
+static int refused(struct sampler *sampler, int code, struct err *err)
+{
+    char level[16] = "";
+    perf_explain(err, code, "the profile");
+    if (code != -EACCES && code != -EPERM && code != -ENOSYS && code != -ENOENT)
+        return code;
+    file_read_start("/proc/sys/kernel/perf_event_paranoid", level, sizeof level, NULL);
+    if (code == -ENOSYS || code == -ENOENT)
+        snprintf(sampler->refused, sizeof sampler->refused, "this kernel has none");
+    else if (atoi(level) >= 3)
+        snprintf(sampler->refused, sizeof sampler->refused, "kernel.perf_event_paranoid is %d", atoi(level));
+    else
+        snprintf(sampler->refused, sizeof sampler->refused, "perf_event_open is forbidden");
+    for (size_t i = 0; i < sampler->ring_count; i++)
+        perf_ring_close(&sampler->rings[i]);
+    sampler->ring_count = 0;
+    sampler->hz = TIMES_HZ;
+    sampler->kernel = true;
+    sampler->look_ns = PROFILE_TIMES_NS;
+    *err = (struct err){0};
+    return 0;
 }
 
 /* One event for each processor, since children inherit only such; it is on a processor that the kernel writes. */
@@ -384,7 +418,7 @@ static int rings_open(struct sampler *sampler, struct err *err)
             code = perf_ring_open(ring, &attr, sampler->root, cpus[i], pages);
         }
         if (code < 0)
-            return perf_explain(err, code, "the profile");
+            return refused(sampler, code, err);
         sampler->ring_count++;
         if (!loop_add_fd(sampler->loop, ring->fd, EPOLLIN, on_ring, sampler))
             return err_set(err, -ENOMEM, "out of memory");
@@ -457,8 +491,11 @@ static void thread_place(struct sampler *sampler, struct image_thread *thread, s
     }
     if (thread->what == WAITING_NOT)
         return;
+    if (*sampler->refused)
+        image_look_again(&sampler->images, process, registers.values[REG_PC]);
     reading.sp = registers.values[REG_SP];
-    size_t count = reading.sp ? unwind(process, &registers, &reading, frames, &whole) : 0, python_count;
+    size_t count = reading.sp ? unwind(sampler->profile, process, &registers, &reading, frames, &whole) : 0,
+           python_count;
     thread->counts = waiting_counts(thread, process, thread->what, moved) && !(whole && is_own_thread(frames, count));
     struct profile_python *python = python_take(sampler, process, thread->tid, &python_count);
     thread->stack = profile_keep(
@@ -480,6 +517,36 @@ static void thread_waited(struct sampler *sampler, struct image_thread *thread, 
     sampler->waited_ns += ns;
 }
 
+/* Where there are no events: it has run for so long. Which function of Python it is in can be read; the rest is its program's, and
+ * in that its own if it has another name. */
+static void thread_ran(struct sampler *sampler, struct image_thread *thread, struct image_process *process, uint64_t ns)
+{
+    const uint64_t unit_ns = NS_PER_SECOND / sampler->hz;
+    struct profile_frame frames[2];
+    char name[16];
+    size_t count = 0, python_count;
+    sampler->ran_ns += ns;
+    thread->rest_ns += ns;
+    if (thread->rest_ns < unit_ns)
+        return;
+    struct profile_python *python = python_take(sampler, process, thread->tid, &python_count);
+    proc_comm(process->pid, thread->tid, name, sizeof name);
+    struct profile_function is = {.function = name, .file = "", .language = "thread"};
+    if (*name && strcmp(name, process->name) != 0)
+        frames[count++] = (struct profile_frame){.code = profile_code(sampler->profile, &is)};
+    is = (struct profile_function){.function = process->name, .file = "", .language = "process"};
+    frames[count++] = (struct profile_frame){.code = profile_code(sampler->profile, &is)};
+    const struct profile_sample sample = {.frames = frames,
+                                          .count = count,
+                                          .python = python,
+                                          .python_count = python_count,
+                                          .weight = (unsigned)(thread->rest_ns / unit_ns)};
+    thread->rest_ns %= unit_ns;
+    sampler->samples += sample.weight;
+    profile_add(sampler->profile, process, &sample);
+    free(python);
+}
+
 /* Whether it has moved. One that has not been on a processor since the last look stands where it stood. */
 static bool thread_look(struct sampler *sampler, struct image_thread *thread, struct image_process *process)
 {
@@ -491,6 +558,8 @@ static bool thread_look(struct sampler *sampler, struct image_thread *thread, st
     if (thread->ended)
         return false;
     bool timed = code == 0 && sscanf(text, "%llu %*u %llu", &ran_ns, &turns) == 2;
+    if (timed && *sampler->refused && ran_ns > thread->ran_ns)
+        thread_ran(sampler, thread, process, ran_ns - thread->ran_ns);
     bool moved = !timed || !thread->seen || ran_ns != thread->ran_ns || turns != thread->turns;
     thread->ran_ns = ran_ns;
     thread->turns = turns;
@@ -534,6 +603,8 @@ static bool threads_look(struct sampler *sampler)
             moved |= its;
         }
         if (thread->ended || !process) {
+            if (*sampler->refused)
+                image_thread_tell_end(&sampler->images, thread);
             thread_forget(sampler, thread);
             HASH_DEL(sampler->images.threads, thread);
             free(thread);
@@ -541,7 +612,7 @@ static bool threads_look(struct sampler *sampler)
     }
     sampler->next = thread;
     if (!thread) {
-        sampler->round_ns = sampler->round_ticks * PROFILE_LOOK_NS;
+        sampler->round_ns = sampler->round_ticks * sampler->look_ns;
         sampler->round_ticks = 0;
     }
     return moved || thread;
@@ -552,93 +623,6 @@ static void threads_settle_all(struct sampler *sampler)
     threads_gone(sampler);
     for (struct image_thread *thread = sampler->images.threads; thread; thread = thread->hh.next)
         thread_settle(sampler, thread);
-}
-
-/* ---- names ---- */
-
-static void functions_ask(struct sampler *sampler);
-
-static void helper_done(struct sampler *sampler)
-{
-    loop_remove(sampler->helper_source);
-    sampler->helper_source = NULL;
-    close(sampler->helper.input);
-    close(sampler->helper.output);
-    kill(sampler->helper.pid, SIGKILL); /* it has closed its output: it is ending, or has gone wrong */
-    waitpid(sampler->helper.pid, NULL, 0);
-    helper_reader_done(&sampler->answers);
-    sampler->answers = (struct helper_reader){0};
-    sampler->helper = (struct helper_process){0};
-    for (struct image_file *file = sampler->images.files; file; file = file->hh.next)
-        if (file->state == FILE_WAITING)
-            file->state = FILE_DONE;
-    profile_fold(sampler->profile, false);
-    functions_ask(sampler);
-}
-
-static void helper_answered(struct sampler *sampler, const struct helper_answer *answer)
-{
-    for (struct image_file *file = sampler->images.files; file; file = file->hh.next) {
-        if (file->state != FILE_WAITING || strcmp(file->open_path, answer->file) != 0)
-            continue;
-        int code = answer->kind == HELPER_OK       ? index_open_key(&file->index, answer->key, NULL)
-                   : answer->kind == HELPER_MEMORY ? index_open_file(&file->index, answer->path, answer->key, NULL)
-                                                   : -ENOENT;
-        if (code < 0)
-            file->index = NULL;
-        file->state = FILE_DONE;
-    }
-}
-
-static void on_helper(void *ctx, int fd, uint32_t events)
-{
-    struct sampler *sampler = ctx;
-    struct helper_answer answer;
-    char bytes[4096];
-    ssize_t len = read(fd, bytes, sizeof bytes);
-    (void)events;
-    if (len < 0 && (errno == EAGAIN || errno == EINTR))
-        return;
-    if (len > 0)
-        helper_feed(&sampler->answers, bytes, (size_t)len);
-    int code;
-    while ((code = helper_next(&sampler->answers, &answer, NULL)) > 0)
-        helper_answered(sampler, &answer);
-    if (len <= 0 || code < 0)
-        helper_done(sampler);
-}
-
-/* The indexes of files that samples were in: those in the cache are opened, the others made by scry-symbols. */
-static void functions_ask(struct sampler *sampler)
-{
-    static char name[] = "scry-symbols", index[] = "index";
-    char *argv[INDEX_MOST + 3] = {name, index};
-    size_t count = 2;
-    if (sampler->helper.pid)
-        return;
-    for (struct image_file *file = sampler->images.files; file && count < INDEX_MOST + 2; file = file->hh.next) {
-        if (!file->opened || file->state != FILE_NEW)
-            continue;
-        int code = file->open_path && file->cfi ? index_open(&file->index, file->open_path, NULL) : -ENOEXEC;
-        file->state = FILE_DONE;
-        if (code < 0)
-            file->index = NULL;
-        if (code != -ENOENT && code != -EBADMSG)
-            continue;
-        file->state = FILE_WAITING;
-        argv[count++] = file->open_path;
-    }
-    if (count > 2 && helper_process_start(&sampler->helper, argv, NULL) == 0) {
-        sampler->helper_source = loop_add_fd(sampler->loop, sampler->helper.output, EPOLLIN, on_helper, sampler);
-        if (!sampler->helper_source)
-            helper_done(sampler);
-    } else if (count > 2) {
-        sampler->helper = (struct helper_process){0};
-        for (struct image_file *file = sampler->images.files; file; file = file->hh.next)
-            if (file->state == FILE_WAITING)
-                file->state = FILE_DONE;
-    }
-    profile_fold(sampler->profile, false);
 }
 
 /* ---- the file ---- */
@@ -658,7 +642,7 @@ static double cost_seconds(void)
 /* Of all threads there are and were: the events count, too. */
 static double cpu_seconds(const struct sampler *sampler)
 {
-    uint64_t sum_ns = 0, count_ns;
+    uint64_t sum_ns = sampler->ran_ns, count_ns;
     for (size_t i = 0; i < sampler->ring_count; i++)
         sum_ns += read(sampler->rings[i].fd, &count_ns, sizeof count_ns) == sizeof count_ns ? count_ns : 0;
     return (double)sum_ns / NS_PER_SECOND;
@@ -691,6 +675,8 @@ static void write_profile(struct sampler *sampler)
                   "cut", (json_int_t)sampler->cut, "seconds",
                   (double)(clock_now_ns() - sampler->start_ns) / NS_PER_SECOND, "cpu_seconds", cpu, "cost_seconds",
                   cost_seconds(), "waiting_seconds", waited, "idle_seconds", (double)sampler->idle_ns / NS_PER_SECOND);
+    if (object && *sampler->refused)
+        json_object_set_new(object, "refused", json_string(sampler->refused));
     if (object)
         profile_put(sampler->profile, object);
     char *text = object ? json_dumps(object, JSON_COMPACT | JSON_REAL_PRECISION(6)) : NULL;
@@ -709,23 +695,25 @@ static void on_tick(void *ctx)
 {
     struct sampler *sampler = ctx;
     const uint64_t order = sampler->order, now = clock_now_ns(), passed = now - sampler->written_ns;
+    if (*sampler->refused && sampler->ticked++ % (1 + HASH_COUNT(sampler->images.processes) / TIMES_LOOKS) == 0)
+        images_look(&sampler->images, sampler->root);
     rings_read(sampler);
     bool quiet = !threads_look(sampler) && sampler->order == order;
     if (now - sampler->start_ns >=
         PROFILE_ASK_NS) /* scry-symbols takes memory: of a short job it is asked at the end */
-        functions_ask(sampler);
+        names_ask(sampler->names, false);
     const uint64_t rest_ns = WRITE_REST * sampler->write_cost_ns, least_ns = time_hasten(PROFILE_WRITE_NS);
     if (passed > (rest_ns > least_ns ? rest_ns : least_ns) &&
         (sampler->samples != sampler->written_samples ||
          (sampler->waited_ns != sampler->written_waited_ns && passed > (now - sampler->start_ns) / QUIET_PART))) {
         threads_settle_all(sampler);
-        profile_fold(sampler->profile, false);
+        profile_fold(sampler->profile, FOLD_NEW);
         if (is_worth_a_file(sampler))
             write_profile(sampler);
     }
     sampler->moved_ns = quiet ? sampler->moved_ns : now;
-    uint64_t ns = (now - sampler->moved_ns) / QUIET_PART;
-    tick_after(sampler, ns < PROFILE_LOOK_NS ? PROFILE_LOOK_NS : ns < PROFILE_LOOK_MOST_NS ? ns : PROFILE_LOOK_MOST_NS);
+    const uint64_t ns = (now - sampler->moved_ns) / QUIET_PART, most_ns = PROFILE_LOOK_MOST_NS;
+    tick_after(sampler, ns < sampler->look_ns ? sampler->look_ns : ns < most_ns ? ns : most_ns);
 }
 
 static void on_input(void *ctx, int fd, uint32_t events)
@@ -744,13 +732,17 @@ static int run(struct sampler *sampler, struct err *err)
     if (code < 0)
         return err_errno(err, code, "cannot start");
     sampler->profile = profile_new();
-    if (!sampler->profile || !loop_add_fd(sampler->loop, STDIN_FILENO, EPOLLIN, on_input, sampler) ||
+    if (sampler->profile)
+        sampler->names = names_new(sampler->loop, &sampler->images, sampler->profile);
+    if (!sampler->names || !loop_add_fd(sampler->loop, STDIN_FILENO, EPOLLIN, on_input, sampler) ||
         !(sampler->ticks = loop_add_timer(sampler->loop, PROFILE_LOOK_NS, PROFILE_LOOK_NS, on_tick, sampler)))
         return err_set(err, -ENOMEM, "out of memory");
-    sampler->tick_ns = sampler->round_ns = PROFILE_LOOK_NS;
+    sampler->look_ns = PROFILE_LOOK_NS;
     code = rings_open(sampler, err);
     if (code < 0)
         return code;
+    sampler->round_ns = sampler->look_ns;
+    tick_after(sampler, sampler->look_ns);
     sampler->start_ns = sampler->written_ns = sampler->moved_ns = clock_now_ns();
     puts("ready");
     fclose(stdout);
@@ -759,14 +751,16 @@ static int run(struct sampler *sampler, struct err *err)
         ioctl(sampler->rings[i].fd, PERF_EVENT_IOC_DISABLE, 0);
     sampler->ending = true;
     rings_read(sampler);
+    if (*sampler->refused)
+        threads_look(sampler);
     threads_settle_all(sampler);
     if (!is_worth_a_file(sampler))
         return 0;
     const uint64_t until = clock_now_ns() + PROFILE_NAMES_NS;
-    functions_ask(sampler);
-    for (uint64_t now; sampler->helper.pid && (now = clock_now_ns()) < until;)
+    names_ask(sampler->names, true);
+    for (uint64_t now; names_busy(sampler->names) && (now = clock_now_ns()) < until;)
         loop_step(sampler->loop, (int64_t)(until - now));
-    profile_fold(sampler->profile, true);
+    profile_fold(sampler->profile, FOLD_ALL);
     write_profile(sampler);
     return 0;
 }
@@ -785,7 +779,6 @@ int main(int argc, char **argv)
     signal(SIGPIPE, SIG_IGN);
     if (run(&sampler, &err) < 0)
         puts(err.text);
-    if (sampler.helper.pid)
-        kill(sampler.helper.pid, SIGKILL);
+    names_free(sampler.names);
     return err.text[0] ? 1 : 0;
 }

@@ -11,11 +11,13 @@
 #include "symbols/index/names.h"
 
 /* Limits of memory: so many nodes are a few MB. Where there are more, the deeper ones count for their callers. */
-enum { NODES_MOST = 1 << 18, WAITING_MOST = 1 << 14, PROCESSES_MOST = 1 << 12 };
+enum { NODES_MOST = 1 << 18, WAITING_MOST = 1 << 14, PROCESSES_MOST = 1 << 12, LINES_MOST = 1 << 17 };
 
 struct profile_code {
     char *key, *function, *file; /* the last two NULL: no memory */
-    int32_t line;
+    const char *language;
+    const struct image_file *module;
+    uint32_t line;
     UT_hash_handle hh;
 };
 
@@ -25,6 +27,7 @@ struct profile_stack { /* that waits */
     bool whole, in_kernel;
     enum waiting_for what; /* WAITING_NOT: a sample of processor time */
     uint64_t waited_ns;
+    unsigned weight;
     size_t count, python_count;
     struct profile_python *python; /* behind the frames */
     struct profile_frame frames[];
@@ -56,6 +59,15 @@ struct node {
     UT_hash_handle hh;
 };
 
+struct line { /* of a function */
+    struct line_key {
+        uint32_t function, line;
+    } key;
+    uint64_t samples, all;
+    uint64_t stack; /* that was counted last: one that has it twice counts once */
+    UT_hash_handle hh;
+};
+
 struct wait { /* of threads in a node */
     struct wait_key {
         uint32_t node;
@@ -74,14 +86,16 @@ struct sampled { /* a process of which there is a sample */
 };
 
 struct profile {
-    struct profile_stack *first, **last;
+    struct profile_stack *first, **last; /* new ones */
+    struct profile_stack *unknown;       /* of whose frames something is not known yet */
     size_t waiting;
     struct function *functions;
     struct node *nodes;
+    struct line *lines;
     struct wait *waits;
     struct sampled *processes;
     struct profile_code *codes;
-    uint64_t samples, left_out;
+    uint64_t samples, left_out, folded;
 };
 
 struct profile *profile_new(void)
@@ -106,12 +120,14 @@ void profile_free(struct profile *profile)
 {
     if (!profile)
         return;
+    *profile->last = profile->unknown;
     for (struct profile_stack *stack = profile->first, *next; stack; stack = next) {
         next = stack->next;
         free(stack);
     }
     FREE_ALL(function, profile->functions);
     FREE_ALL(node, profile->nodes);
+    FREE_ALL(line, profile->lines);
     FREE_ALL(wait, profile->waits);
     FREE_ALL(sampled, profile->processes);
     for (struct profile_code *code = profile->codes; code; code = code->hh.next) {
@@ -145,19 +161,24 @@ static struct sampled *sampled_of(struct profile *profile, const struct image_pr
     return sampled;
 }
 
-const struct profile_code *profile_code(struct profile *profile, const struct python_code *from)
+const struct profile_code *profile_code(struct profile *profile, const struct profile_function *from)
 {
     struct profile_code *code = NULL;
     char *key;
-    if (asprintf(&key, "%s\n%s\n%d", from->function, from->file, (int)from->line) < 0)
+    if (asprintf(&key, "%s\n%s\n%u\n%s\n%p", from->function, from->file, (unsigned)from->line, from->language,
+                 (const void *)from->module) < 0)
         return NULL;
     HASH_FIND_STR(profile->codes, key, code);
     if (code || !(code = calloc(1, sizeof *code))) {
         free(key);
         return code;
     }
-    *code = (struct profile_code){
-        .key = key, .function = strdup(from->function), .file = strdup(from->file), .line = from->line};
+    *code = (struct profile_code){.key = key,
+                                  .function = strdup(from->function),
+                                  .file = strdup(from->file),
+                                  .language = from->language,
+                                  .module = from->module,
+                                  .line = from->line};
     HASH_ADD_KEYPTR(hh, profile->codes, code->key, strlen(code->key), code);
     return code;
 }
@@ -171,6 +192,7 @@ static struct profile_stack *stack_new(uint32_t process, const struct profile_sa
     *stack = (struct profile_stack){.process = process,
                                     .whole = sample->whole,
                                     .in_kernel = sample->in_kernel,
+                                    .weight = sample->weight ? sample->weight : 1,
                                     .count = sample->count,
                                     .python_count = sample->python_count,
                                     .python = (struct profile_python *)(void *)((char *)stack->frames + frames)};
@@ -192,7 +214,7 @@ static void stack_add(struct profile *profile, struct profile_stack *stack)
     profile->last = &stack->next;
     profile->waiting++;
     if (profile->waiting > WAITING_MOST)
-        profile_fold(profile, true);
+        profile_fold(profile, FOLD_ALL);
 }
 
 void profile_add(struct profile *profile, const struct image_process *process, const struct profile_sample *sample)
@@ -200,8 +222,8 @@ void profile_add(struct profile *profile, const struct image_process *process, c
     struct sampled *sampled = sampled_of(profile, process);
     struct profile_stack *stack = sampled ? stack_new(sampled->at, sample) : NULL;
     if (stack) {
-        sampled->samples++;
-        profile->samples++;
+        sampled->samples += stack->weight;
+        profile->samples += stack->weight;
     }
     stack_add(profile, stack);
 }
@@ -263,9 +285,10 @@ static const struct function *frame_function(struct profile *profile, const stru
     struct index_function found;
     struct function_key key;
     memset(&key, 0, sizeof key); /* with its padding: it is hashed */
-    key.file = frame->file;
+    key.file = frame->code ? NULL : frame->file;
+    key.code = frame->code;
     key.start = UINT64_MAX;
-    if (frame->file && frame->file->index && index_find(frame->file->index, frame->address, &found))
+    if (!frame->code && frame->file && frame->file->index && index_find(frame->file->index, frame->address, &found))
         key.start = found.address;
     return function_of(profile, &key);
 }
@@ -276,7 +299,7 @@ struct branch { /* where a stack is put into it, from outside */
     struct profile *profile;
     struct node *node; /* NULL: none yet */
     int64_t parent;
-    bool full;
+    bool full, counts; /* counts: it is of processor time */
 };
 
 static void branch_grow(struct branch *branch, const struct function *function)
@@ -300,6 +323,50 @@ static void branch_grow(struct branch *branch, const struct function *function)
     branch->full = !node;
     branch->node = node ? node : branch->node;
     branch->parent = node ? node->number : branch->parent;
+}
+
+/* A sample was in that line of the branch's last function. */
+static void branch_line(struct branch *branch, uint32_t number, bool innermost)
+{
+    struct profile *profile = branch->profile;
+    struct line *line;
+    struct line_key key;
+    if (!number || branch->full || !branch->counts)
+        return;
+    memset(&key, 0, sizeof key);
+    key.function = branch->node->key.function;
+    key.line = number;
+    HASH_FIND(hh, profile->lines, &key, sizeof key, line);
+    if (!line && HASH_COUNT(profile->lines) < LINES_MOST && (line = calloc(1, sizeof *line))) {
+        memcpy(&line->key, &key, sizeof key);
+        HASH_ADD(hh, profile->lines, key, sizeof line->key, line);
+    }
+    if (!line)
+        return;
+    line->samples += innermost;
+    line->all += line->stack != profile->folded;
+    line->stack = profile->folded;
+}
+
+/* The function with the code of a frame, and those inlined there. */
+static void grow_native(struct branch *branch, const struct profile_frame *frame, const struct function *function,
+                        bool innermost)
+{
+    const struct place *place = NULL;
+    struct function_key key;
+    branch_grow(branch, function);
+    if (!frame->file || !frame->file->places ||
+        places_find(frame->file->places, frame->address, &place) != PLACES_KNOWN)
+        return;
+    memset(&key, 0, sizeof key);
+    key.start = UINT64_MAX;
+    for (uint32_t i = place->count; i-- > 0;) {
+        branch_line(branch, place->calls[i].line, false);
+        key.code = place->calls[i].code;
+        if (key.code)
+            branch_grow(branch, function_of(branch->profile, &key));
+    }
+    branch_line(branch, place->line, innermost);
 }
 
 /* The functions of one call of the interpreter, from *at inwards. */
@@ -355,7 +422,7 @@ static void grow_both(struct branch *branch, const struct profile_stack *stack, 
         if (function && function->interprets)
             grow_python(branch, stack, &at);
         else if (stack->frames[i].file != python && (i < outermost || embedded))
-            branch_grow(branch, function);
+            grow_native(branch, &stack->frames[i], function, i == 0 && !stack->in_kernel);
     }
 }
 
@@ -401,14 +468,16 @@ static void stack_fold(struct profile *profile, const struct profile_stack *stac
 {
     enum waiting_for what = stack->what;
     size_t from = what ? waiting_from(profile, stack, &what) : 0;
-    struct branch branch = {.profile = profile, .parent = -1 - (int64_t)stack->process};
+    struct branch branch = {.profile = profile, .parent = -1 - (int64_t)stack->process, .counts = !what};
     struct function_key key;
     memset(&key, 0, sizeof key);
     key.start = UINT64_MAX;
+    profile->folded++;
     if (stack->python_count)
         grow_both(&branch, stack, from);
     for (size_t i = stack->python_count ? 0 : stack->count; i-- > from;)
-        branch_grow(&branch, frame_function(profile, &stack->frames[i]));
+        grow_native(&branch, &stack->frames[i], frame_function(profile, &stack->frames[i]),
+                    i == 0 && !stack->in_kernel);
     if (!branch.node && !stack->in_kernel)
         branch_grow(&branch, function_of(profile, &key));
     key.kernel = true;
@@ -417,34 +486,51 @@ static void stack_fold(struct profile *profile, const struct profile_stack *stac
     if (branch.node && what)
         node_wait(profile, branch.node, what, stack->waited_ns);
     else if (branch.node)
-        branch.node->samples++;
+        branch.node->samples += stack->weight;
     else
         profile->left_out++;
 }
 
+/* Looks at all frames: what is not known of them is asked for. */
 static bool is_known(const struct profile_stack *stack)
 {
-    for (size_t i = 0; i < stack->count; i++)
-        if (stack->frames[i].file && stack->frames[i].file->state != FILE_DONE)
-            return false;
-    return true;
+    bool known = true;
+    for (size_t i = 0; i < stack->count; i++) {
+        const struct image_file *file = stack->frames[i].file;
+        const struct place *place;
+        if (file && file->state != FILE_DONE)
+            known = false;
+        else if (file && file->places)
+            known &= places_find(file->places, stack->frames[i].address, &place) != PLACES_WANTED;
+    }
+    return known;
 }
 
-void profile_fold(struct profile *profile, bool all)
+static void fold_list(struct profile *profile, struct profile_stack *list, bool all)
 {
-    struct profile_stack **at = &profile->first;
-    while (*at) {
-        struct profile_stack *stack = *at;
+    for (struct profile_stack *stack = list, *next; stack; stack = next) {
+        next = stack->next;
         if (!all && !is_known(stack)) {
-            at = &stack->next;
+            stack->next = profile->unknown;
+            profile->unknown = stack;
             continue;
         }
         stack_fold(profile, stack);
-        *at = stack->next;
         profile->waiting--;
         free(stack);
     }
-    profile->last = at;
+}
+
+void profile_fold(struct profile *profile, enum profile_fold which)
+{
+    struct profile_stack *first = profile->first, *unknown = profile->unknown;
+    profile->first = NULL;
+    profile->last = &profile->first;
+    if (which != FOLD_NEW)
+        profile->unknown = NULL;
+    if (which != FOLD_NEW)
+        fold_list(profile, unknown, which == FOLD_ALL);
+    fold_list(profile, first, which == FOLD_ALL);
 }
 
 static json_t *function_json(const struct function *function)
@@ -454,8 +540,10 @@ static json_t *function_json(const struct function *function)
     if (key->kernel)
         return json_pack("[s, s, s, i, s]", "kernel", "", "", 0, "kernel");
     if (key->code)
-        return json_pack("[o, s, o, i, s]", text_json(key->code->function ? key->code->function : ""), "",
-                         text_json(key->code->file ? key->code->file : ""), (int)key->code->line, "python");
+        return json_pack("[o, o, o, I, s]", text_json(key->code->function ? key->code->function : ""),
+                         text_json(key->code->module ? key->code->module->path : ""),
+                         text_json(key->code->file ? key->code->file : ""), (json_int_t)key->code->line,
+                         key->code->language);
     if (!key->file)
         return json_pack("[n, s, s, i]", "", "", 0);
     if (key->start == UINT64_MAX || !index_find(key->file->index, key->start, &found))
@@ -468,7 +556,8 @@ static json_t *function_json(const struct function *function)
 
 void profile_put(const struct profile *profile, json_t *object)
 {
-    json_t *functions = json_array(), *processes = json_array(), *nodes = json_array(), *waits = json_array();
+    json_t *functions = json_array(), *processes = json_array(), *nodes = json_array(), *lines = json_array(),
+           *waits = json_array();
     for (const struct function *function = profile->functions; function; function = function->hh.next)
         json_array_append_new(functions, function_json(function));
     for (const struct sampled *process = profile->processes; process; process = process->hh.next)
@@ -477,6 +566,10 @@ void profile_put(const struct profile *profile, json_t *object)
     for (const struct node *node = profile->nodes; node; node = node->hh.next)
         json_array_append_new(nodes, json_pack("[I, i, I]", (json_int_t)node->key.parent, (int)node->key.function,
                                                (json_int_t)node->samples));
+    for (const struct line *line = profile->lines; line; line = line->hh.next)
+        json_array_append_new(lines,
+                              json_pack("[I, I, I, I]", (json_int_t)line->key.function, (json_int_t)line->key.line,
+                                        (json_int_t)line->samples, (json_int_t)line->all));
     for (const struct wait *wait = profile->waits; wait; wait = wait->hh.next)
         json_array_append_new(waits, json_pack("[i, s, f]", (int)wait->key.node, waiting_word(wait->key.what),
                                                (double)wait->ns / NS_PER_SECOND));
@@ -486,5 +579,6 @@ void profile_put(const struct profile *profile, json_t *object)
     json_object_set_new(object, "functions", functions);
     json_object_set_new(object, "processes", processes);
     json_object_set_new(object, "nodes", nodes);
+    json_object_set_new(object, "lines", lines);
     json_object_set_new(object, "waits", waits);
 }

@@ -6,10 +6,14 @@
 #include <stdint.h>
 
 #include <cmocka.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
+#include "base/system/file.h"
 #include "profile/profile.h"
 
 /* ---- memory of processes ---- */
@@ -231,7 +235,7 @@ static void samples_of_a_path_are_one_node(void **state)
     ADD(fixture, .frames = frames + 1, .count = 1);
     ADD(fixture, .frames = frames + 1, .count = 1, .in_kernel = true);
     ADD(fixture, .count = 0);
-    profile_fold(fixture->profile, false);
+    profile_fold(fixture->profile, FOLD_LEARNED);
     assert_tree(fixture, "/bin/solver: 1\n/bin/solver > /lib/ext.so: 2\n/bin/solver > kernel: 1\n: 1\n");
 }
 
@@ -240,10 +244,10 @@ static void stacks_wait_for_functions(void **state)
     struct fixture *fixture = *state;
     const struct profile_frame frames[] = {{&fixture->unknown, 5}, {&fixture->program, 9}};
     ADD(fixture, .frames = frames, .count = 2);
-    profile_fold(fixture->profile, false);
+    profile_fold(fixture->profile, FOLD_LEARNED);
     assert_tree(fixture, "");
     fixture->unknown.state = FILE_DONE;
-    profile_fold(fixture->profile, false);
+    profile_fold(fixture->profile, FOLD_LEARNED);
     assert_tree(fixture, "/bin/solver > /lib/later.so: 1\n");
 }
 
@@ -261,7 +265,7 @@ static void waiting_is_the_callers(void **state)
         profile_add_waiting(fixture->profile, stack, WAITING_PIPE, 500000000);
         free(stack);
     }
-    profile_fold(fixture->profile, false);
+    profile_fold(fixture->profile, FOLD_LEARNED);
     assert_tree(fixture, ""); /* no processor time */
     json_t *json = json_object();
     profile_put(fixture->profile, json);
@@ -284,7 +288,9 @@ static void waiting_is_the_callers(void **state)
 static void python_stands_in_its_place(void **state)
 {
     struct fixture *fixture = *state;
-    static const struct python_code codes[] = {{"<module>", "a.py", 1}, {"main", "a.py", 2}, {"helper", "a.py", 5}};
+    static const struct profile_function codes[] = {{"<module>", "a.py", "python", NULL, 1},
+                                                    {"main", "a.py", "python", NULL, 2},
+                                                    {"helper", "a.py", "python", NULL, 5}};
     const struct profile_code *code[3];
     for (size_t i = 0; i < 3; i++)
         code[i] = profile_code(fixture->profile, &codes[i]);
@@ -293,8 +299,157 @@ static void python_stands_in_its_place(void **state)
     /* nothing is known of the interpreter: Python's functions, and what they called */
     const struct profile_frame native[] = {{&fixture->extension, 5}};
     ADD(fixture, .frames = native, .count = 1, .python = python, .python_count = 3);
-    profile_fold(fixture->profile, false);
+    profile_fold(fixture->profile, FOLD_LEARNED);
     assert_tree(fixture, "<module> > main > helper > /lib/ext.so: 1\n");
+}
+
+static json_t *put(const struct fixture *fixture)
+{
+    json_t *json = json_object();
+    profile_put(fixture->profile, json);
+    return json;
+}
+
+/* What is inlined at an address stands below the function with the code; the stack waits until that is known. */
+static void inlined_functions_are_frames(void **state)
+{
+    struct fixture *fixture = *state;
+    struct buf asked = BUF_INIT;
+    fixture->program.places = places_new();
+    const struct profile_frame frames[] = {{&fixture->program, 0x15}, {&fixture->program, 0x25}};
+    const struct profile_frame later[] = {{&fixture->program, 0x16}};
+    const struct profile_function g = {"g", "a.h", "native", &fixture->program, 3},
+                                  h = {"h", "a.h", "native", &fixture->program, 9};
+    ADD(fixture, .frames = frames, .count = 2);
+    profile_fold(fixture->profile, FOLD_NEW);
+    assert_int_equal(places_ask(fixture->program.places, 10, &asked), 2);
+    buf_append(&asked, "", 1);
+    assert_string_equal(asked.data, "address\t0x15\naddress\t0x25\n");
+    buf_done(&asked);
+    assert_tree(fixture, "");
+    places_add(fixture->program.places, 0x10, 0x18, 10);
+    places_add_call(fixture->program.places, profile_code(fixture->profile, &h), 4);
+    places_add_call(fixture->program.places, profile_code(fixture->profile, &g), 70);
+    places_add(fixture->program.places, 0x10, 0x18, 10); /* the same once more */
+    places_end(fixture->program.places);                 /* nothing came of the other one */
+    profile_fold(fixture->profile, FOLD_LEARNED);
+    ADD(fixture, .frames = later, .count = 1);
+    profile_fold(fixture->profile, FOLD_NEW);
+    assert_tree(fixture, "/bin/solver > /bin/solver > g > h: 1\n/bin/solver > g > h: 1\n");
+    json_t *json = put(fixture), *expected = json_loads("[[0, 70, 0, 2], [1, 4, 0, 2], [2, 10, 2, 2]]", 0, NULL);
+    assert_true(json_equal(json_object_get(json, "lines"), expected));
+    assert_string_equal(json_string_value(json_array_get(json_array_get(json_object_get(json, "functions"), 2), 1)),
+                        "/bin/solver");
+    json_decref(expected);
+    json_decref(json);
+    places_free(fixture->program.places);
+}
+
+/* ---- code that programs make ---- */
+
+static void assert_split(const char *name, const char *function, const char *file, uint32_t line)
+{
+    char own[64], its[64];
+    uint32_t number = 9999;
+    assert_true(jit_name_split(name, own, its, sizeof own, &number));
+    assert_string_equal(own, function);
+    assert_string_equal(its, file);
+    assert_int_equal(number, line);
+}
+
+static void names_of_javascript(void **state)
+{
+    char own[64], its[64];
+    uint32_t number;
+    assert_split("JS:*solve /home/me/x.js:12:3", "solve", "/home/me/x.js", 12);
+    assert_split("LazyCompile:~next node:internal/process/task_queues:67:26", "next",
+                 "node:internal/process/task_queues", 67);
+    assert_split("JS:^ file:///home/me/x.mjs:1:1", "(anonymous)", "/home/me/x.mjs", 1);
+    assert_split("Function:", "(anonymous)", "", 0);
+    assert_split("JS:*a b:3", "a", "b", 3);
+    assert_false(jit_name_split("Lcom/a/B;::run", own, its, sizeof own, &number));
+}
+
+/* The test's own, as if a JIT had written it. */
+static void map_write(const char *text)
+{
+    char path[64];
+    snprintf(path, sizeof path, "/tmp/perf-%d.map", getpid());
+    assert_int_equal(file_replace_soon(path, text, strlen(text), 0600), 0);
+}
+
+static void assert_jit(struct fixture *fixture, uint64_t address, const char *expected)
+{
+    struct buf line = BUF_INIT;
+    const struct profile_frame frame = {.address = address,
+                                        .code = jit_find(fixture->profile, &fixture->process, address)};
+    ADD(fixture, .frames = &frame, .count = 1);
+    profile_fold(fixture->profile, FOLD_LEARNED);
+    buf_printf(&line, "%s: 1\n", expected);
+    assert_tree(fixture, line.data);
+    buf_done(&line);
+    profile_free(fixture->profile);
+    fixture->profile = profile_new();
+    jit_free(fixture->process.jit); /* it is read again at once */
+    fixture->process.jit = NULL;
+}
+
+static void perf_maps_name_code(void **state)
+{
+    struct fixture *fixture = *state;
+    char path[64], old[80];
+    fixture->process.pid = getpid();
+    snprintf(path, sizeof path, "/tmp/perf-%d.map", getpid());
+    unlink(path);
+    assert_jit(fixture, 0x1010, "[JIT of solver]");
+    map_write("1000 20 first\n1000 40 JS:*main a.js:3:1\nzz\n\n-1 5 no\n2000 10 Lcom/a/B;::run with blanks\n2008 4 "
+              "newer\n3000 10 cut");
+    assert_jit(fixture, 0x103f, "main");
+    assert_jit(fixture, 0x1040, "[JIT of solver]");
+    assert_jit(fixture, 0x2007, "Lcom/a/B;::run with blanks");
+    assert_jit(fixture, 0x2008, "newer");
+    assert_jit(fixture, 0x200c, "Lcom/a/B;::run with blanks");
+    assert_jit(fixture, 0x3000, "[JIT of solver]"); /* its line is not whole */
+    /* of an earlier process with that number */
+    const struct timespec times[] = {{1000000000, 0}, {1000000000, 0}};
+    assert_int_equal(utimensat(AT_FDCWD, path, times, 0), 0);
+    assert_jit(fixture, 0x1010, "[JIT of solver]");
+    /* behind a link; somebody else's */
+    map_write("1000 20 first\n");
+    if (geteuid() == 0) {
+        assert_jit(fixture, 0x1010, "first");
+        assert_int_equal(chown(path, 65534, 65534), 0);
+        assert_jit(fixture, 0x1010, "[JIT of solver]");
+        assert_int_equal(chown(path, 0, 0), 0);
+    }
+    snprintf(old, sizeof old, "%s.old", path);
+    assert_int_equal(rename(path, old), 0);
+    assert_int_equal(symlink(old, path), 0);
+    assert_jit(fixture, 0x1010, "[JIT of solver]");
+    unlink(old);
+    unlink(path);
+}
+
+static void damaged_maps_do_no_harm(void **state)
+{
+    static const char bytes[] = "0019aF \n\n: JS:*";
+    struct fixture *fixture = *state;
+    char path[64];
+    unsigned seed = 11;
+    fixture->process.pid = getpid();
+    snprintf(path, sizeof path, "/tmp/perf-%d.map", getpid());
+    for (int round = 0; round < 200; round++) {
+        char text[400];
+        size_t len = (size_t)rand_r(&seed) % sizeof text;
+        for (size_t i = 0; i < len; i++)
+            text[i] = rand_r(&seed) % 50 ? bytes[(size_t)rand_r(&seed) % (sizeof bytes - 1)] : (char)rand_r(&seed);
+        assert_int_equal(file_replace_soon(path, text, len, 0600), 0);
+        for (int i = 0; i < 20; i++)
+            jit_find(fixture->profile, &fixture->process, (uint64_t)rand_r(&seed) % 0x200);
+        jit_free(fixture->process.jit);
+        fixture->process.jit = NULL;
+    }
+    unlink(path);
 }
 
 int main(void)
@@ -307,6 +462,10 @@ int main(void)
         cmocka_unit_test_setup_teardown(samples_of_a_path_are_one_node, make, unmake),
         cmocka_unit_test_setup_teardown(stacks_wait_for_functions, make, unmake),
         cmocka_unit_test_setup_teardown(waiting_is_the_callers, make, unmake),
+        cmocka_unit_test(names_of_javascript),
+        cmocka_unit_test_setup_teardown(perf_maps_name_code, make, unmake),
+        cmocka_unit_test_setup_teardown(damaged_maps_do_no_harm, make, unmake),
+        cmocka_unit_test_setup_teardown(inlined_functions_are_frames, make, unmake),
         cmocka_unit_test_setup_teardown(python_stands_in_its_place, make, unmake),
     };
     return cmocka_run_group_tests_name("profile", tests, NULL, NULL);

@@ -221,10 +221,14 @@
 #define PROFILE_ORDER_NS (2 * WAITS_NS_PER_MS)         /* until a record is whole in its ring, */
 #define PROFILE_WRITE_NS (2 * WAITS_NS_PER_SECOND)     /* between two files, */
 #define PROFILE_ASK_NS (500 * WAITS_NS_PER_MS)         /* until the first question for functions, */
-#define PROFILE_NAMES_NS (2 * WAITS_NS_PER_SECOND)     /* and at the end for functions of files that are new to scry */
-#define PROFILE_START_MS 1000                          /* for scry-profile to begin, */
-#define PROFILE_END_MS 3000                            /* for scry-profile to end */
-#define LOGS_END_MS 400                                /* for the last lines, when the job has ended */
+#define PROFILE_PLACES_NS (2 * WAITS_NS_PER_SECOND)    /* from an answer about what is inlined to the next question, */
+#define PROFILE_PLACES_MOST_NS (10 * WAITS_NS_PER_SECOND) /* for the answer, */
+#define PROFILE_MAP_NS (100 * WAITS_NS_PER_MS)            /* between two looks into /tmp/perf-PID.map, */
+#define PROFILE_TIMES_NS (100 * WAITS_NS_PER_MS) /* without perf events: between two looks at what threads have used, */
+#define PROFILE_NAMES_NS (2 * WAITS_NS_PER_SECOND) /* and at the end for functions of files that are new to scry */
+#define PROFILE_START_MS 1000                      /* for scry-profile to begin, */
+#define PROFILE_END_MS 3000                        /* for scry-profile to end */
+#define LOGS_END_MS 400                            /* for the last lines, when the job has ended */
 #define LOGS_TEE_MS 200     /* for tee(1), which writes them when the script that sent it its output has ended */
 #define KEEP_TIMES_MS 50    /* job/output: so often it is noted when something was written; */
 #define RELAY_COPY_MS 2000  /* the job waits so long, in all, for what keeps a copy of its output, */

@@ -5,7 +5,9 @@ import collections
 import glob
 import json
 import os
+import shutil
 import signal
+import unittest
 
 import scrytest
 from jobtest import JobCase, target
@@ -107,6 +109,42 @@ class Profile(JobCase):
                       if row["name"] is None and row["module"].endswith("profiled_stripped"))
         self.assertGreater(unnamed, 0.9 * profile["samples"])
 
+    def test_inlined(self):
+        """What is inlined is a function of its own, with a place and a line; its caller has it as a part."""
+        profile = self.profile(target("profiled"), "inlined", SECONDS)
+        self.assert_shares(profile, {"heavy": 70, "light": 30, "solve": 0, "wrapped": 0})
+        self.assertGreater(self.share("solve", "total"), 95)
+        self.assertAlmostEqual(self.share("wrapped", "total"), 30, delta=WITHIN)
+        self.assertTrue(self.functions["heavy"]["file"].endswith("profiled.c"))
+        self.assert_below("solve", "heavy")
+        self.assert_below("wrapped", "light")
+        with open(glob.glob(self.box.path("jobs", "2*", "profile.json"))[-1], encoding="utf-8") as file:
+            written = json.load(file)
+        lines = collections.Counter()
+        for function, line, samples, _ in written["lines"]:
+            lines[written["functions"][function][0]] += samples if line == self.functions["heavy"]["line"] + 2 else 0
+        self.assertGreater(lines["heavy"], 0.6 * profile["samples"])
+
+    @unittest.skipUnless(shutil.which("node"), "needs node")
+    def test_javascript(self):
+        """Code that a program makes has the names that it writes for perf; without them it is that of the program."""
+        program = self.program("""
+            function spin(ms) {
+                for (const end = process.cpuUsage().user + 1000 * ms; process.cpuUsage().user < end;)
+                    for (let i = 0, x = 0; i < 200000; i++) x += i % 7;
+            }
+            function first() { spin(560) }
+            function second() { spin(240) }
+            first(); second()
+            """, "program.js")
+        self.samples = self.profile(shutil.which("node"), "--perf-basic-prof", "--single-threaded", program)["samples"]
+        self.assertEqual((self.functions["spin"]["language"], self.functions["spin"]["line"]), ("javascript", 2))
+        self.assertGreater(self.share("spin", "total"), 60)
+        profile = self.profile(shutil.which("node"), "--single-threaded", program)
+        self.samples = profile["samples"]
+        self.assertEqual(self.functions["[JIT of node]"]["language"], "jit")
+        self.assertGreater(self.share("[JIT of node]"), 60)
+
     def test_deep(self):
         """Deeper than what is copied of a stack, and than what is kept of it."""
         self.assert_shares(self.profile(target("profiled"), "deep", SECONDS))
@@ -164,10 +202,30 @@ class Profile(JobCase):
         self.assert_below("<module>", "first")
 
     def test_refused(self):
-        done = self.box.run([target("refused"), *self.box.scry("run", "--profile", HZ, "--", target("profiled"), "plain", "0.05")])
+        """Times of processes and threads instead, of Python's functions, and what waits; that is said."""
+        refused = lambda *command: self.box.run([target("refused"), *self.box.scry("run", "--profile", HZ, "--", *command)])
+        done = refused(target("profiled"), "forks", "1.6")
         self.assertEqual(done.returncode, 0, done.stderr)
-        self.assertRegex(done.stderr, "not watched: profile: the profile needs perf events, and the kernel refuses them")
-        self.assertIsNone(self.report()["profile"])
+        self.assertRegex(done.stderr, r"profile +no samples: perf events are not allowed here \(.*\); times are by process: \d+ % (exe|profiled)")
+        profile = self.report()["profile"]
+        self.assertRegex(profile["refused"], "perf_event")
+        self.assertEqual({row["name"]: row["language"] for row in profile["functions"] if row["self_samples"]},
+                         {"profiled": "process", "exe": "process"}) # as what it executes is called
+        self.assertAlmostEqual(profile["seconds"], 1.6, delta=0.4)
+        program = self.program("""
+            import time
+            def spin(seconds):
+                end = time.thread_time() + seconds
+                while time.thread_time() < end:
+                    for _ in range(500):
+                        pass
+            spin(1.5)
+            time.sleep(0.8)
+            """)
+        self.assertEqual(refused("/usr/bin/python3", program).returncode, 0)
+        functions = {row["name"]: row for row in self.report()["profile"]["functions"]}
+        self.assertAlmostEqual(functions["spin"]["self_seconds"], 1.5, delta=0.3)
+        self.assertIn("sleep", [wait["for"] for row in functions.values() for wait in row["waits"]])
 
     def test_killed(self):
         """The job goes on; what is missing is said."""
@@ -198,7 +256,7 @@ class Profile(JobCase):
         run = self.start_run("-q", "--profile", HZ, "--", "nice", target("profiled"), "plain", "60")
         wait_until(lambda: glob.glob(self.box.path("jobs", "2*", "profile.json")))
         top = lambda: json.loads(self.scry("top", "--once", "--json", "@last").stdout)["profile"]["functions"]
-        self.assertIn("first", [row["name"] for row in wait_until(top)])
+        wait_until(lambda: "first" in [row["name"] for row in top()])
         self.assertRegex(self.scry("top", "--once", "@last").stdout, r"(?m)^ +\d+\.\d +\d+\.\d .* m?s  first \(profiled.c:\d+\)$")
         run.terminate()
         run.wait()

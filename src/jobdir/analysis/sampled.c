@@ -188,6 +188,8 @@ static void document_add(struct gather *gather, const json_t *json)
         waits_add(gather, json, nodes, used, places);
     sampled->hz = (unsigned)member_count(json, "hz");
     sampled->kernel |= json_is_true(json_object_get(json, "kernel"));
+    const char *refused = json_string_value(json_object_get(json, "refused"));
+    sampled->refused = refused ? refused : sampled->refused;
     sampled->samples += member_count(json, "samples");
     sampled->lost += member_count(json, "lost");
     sampled->cpu_seconds += member_number(json, "cpu_seconds");

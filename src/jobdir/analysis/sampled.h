@@ -20,7 +20,7 @@ struct sampled_function {
     const char *module; /* "": code of no file; the kernel */
     const char *file;   /* ""; not known */
     uint32_t line;
-    const char *language; /* "native", "python", "kernel" */
+    const char *language; /* "native", "python", "javascript", "jit", "kernel", "process", "thread" */
     uint64_t self, total; /* samples: in it; in it or in what it called */
     uint64_t processes;   /* in which it was sampled */
     double self_seconds, total_seconds;
@@ -31,6 +31,8 @@ struct sampled_function {
 struct sampled {
     unsigned hz;
     bool kernel; /* the kernel's time is in it */
+    const char *
+        refused; /* why there are no samples, but times of processes and of functions of Python, in units of 1/hz; NULL */
     uint64_t samples, lost;
     double seconds, cpu_seconds;        /* of processor time: what the samples stand for; all there was */
     double cost_seconds;                /* that sampling took itself */

@@ -24,9 +24,20 @@ static double share_of(const struct sampled *sampled, uint64_t samples)
     return sampled->samples ? (double)samples / (double)sampled->samples : 0;
 }
 
+static void put_refused(struct buf *out, const struct sampled *sampled)
+{
+    buf_puts(out, "no samples: perf events are not allowed here (");
+    text_show(out, sampled->refused);
+    buf_puts(out, "); times are by process");
+}
+
 static void put_summary(struct buf *out, const struct sampled *sampled)
 {
     text_label(out, "profile");
+    if (sampled->refused) {
+        put_refused(out, sampled);
+        buf_puts(out, ": ");
+    }
     size_t shown = 0;
     for (; shown < sampled->count && shown < SUMMARY_FUNCTIONS; shown++) {
         double share = share_of(sampled, sampled->functions[shown].self);
@@ -159,6 +170,13 @@ static void put_table(struct buf *out, const struct sampled *sampled)
     const struct sampled_function **rows = calloc(sampled->count + 1, sizeof *rows);
     size_t count = rows && sampled->samples >= SAMPLES_FEW ? choose(sampled, rows) : 0;
     fields_table(out, &(struct field_table){columns}, rows, count, 0, sampled);
+    if (sampled->refused) {
+        buf_puts(out, count ? "  " : "\nWhere processors were used\n  ");
+        put_refused(out, sampled);
+        buf_puts(out, ", and of Python by function\n");
+        free(rows);
+        return;
+    }
     buf_printf(out, "%s  %llu sample%s, %u in each second of a thread's processor time%s\n",
                count ? "" : "\nWhere processors were used\n", (unsigned long long)sampled->samples,
                sampled->samples == 1 ? "" : "s", sampled->hz,
@@ -219,7 +237,9 @@ static const struct field function_fields[] = {
     {"module", FIELD_TEXT, FIELD_AT(struct sampled_function, module), .about = "the file that it is in; \"\": none"},
     {"file", FIELD_TEXT, FIELD_AT(struct sampled_function, file), .about = "of its source; \"\": not known"},
     {"line", FIELD_INTEGER, FIELD_AT(struct sampled_function, line), FIELD_ZERO_IS_NULL},
-    {"language", FIELD_CHOICE, FIELD_AT(struct sampled_function, language), .choices = "native|python|kernel"},
+    {"language", FIELD_CHOICE, FIELD_AT(struct sampled_function, language),
+     .choices = "native|python|javascript|jit|kernel|process|thread",
+     .about = "jit: of code that a program made while it ran; process, thread: see refused"},
     {"self_samples", FIELD_COUNT, FIELD_AT(struct sampled_function, self)},
     {"total_samples", FIELD_COUNT, FIELD_AT(struct sampled_function, total), .about = "in it, or in what it called"},
     {"self_seconds", FIELD_SECONDS, FIELD_AT(struct sampled_function, self_seconds), .about = "of processor time"},
@@ -243,6 +263,9 @@ static const struct field sampled_fields[] = {
      .about = "of threads that waited, without pools that stood and those that waited for a child or a thread"},
     {"kernel", FIELD_BOOL, FIELD_AT(struct sampled, kernel),
      .about = "the kernel's time for the job is in it; false: perf_event_paranoid does not let users see it"},
+    {"refused", FIELD_TEXT, FIELD_AT(struct sampled, refused), FIELD_OR_NULL,
+     .about =
+         "why there are no samples: functions are processes, threads by their names, and functions of Python then"},
     {"functions", FIELD_LIST, FIELD_ROWS(struct sampled, functions, count), .of = function_fields},
     {0}};
 

@@ -3,6 +3,7 @@
  * Uses the processor in functions of known shares, by the thread's own clock: `profiled WHAT SECONDS`.
  *
  *   plain    first 60 %, second 30 %, and third 10 % that qsort calls
+ *   inlined  heavy 70 % and light 30 %, which are parts of solve, light in a function that is a part of it
  *   deep     the same below 600 calls of recurse
  *   threads  two that do plain, half as long each
  *   forks    two children that do plain, half as long each; the second executes this program anew
@@ -62,6 +63,29 @@ APART void plain(double seconds)
     second(0.3 * seconds);
     third_seconds = 0.1 * seconds;
     qsort(two, 2, sizeof *two, third);
+}
+
+#define INSIDE static inline __attribute__((always_inline))
+
+INSIDE void heavy(double seconds)
+{
+    BUSY(seconds);
+}
+
+INSIDE void light(double seconds)
+{
+    BUSY(seconds);
+}
+
+INSIDE void wrapped(double seconds)
+{
+    light(seconds);
+}
+
+APART void solve(double seconds)
+{
+    heavy(0.7 * seconds);
+    wrapped(0.3 * seconds);
 }
 
 APART int recurse(int depth, double seconds)
@@ -164,6 +188,8 @@ int main(int argc, char **argv)
     const char *what = argc == 3 ? argv[1] : "";
     if (strcmp(what, "plain") == 0) {
         plain(seconds);
+    } else if (strcmp(what, "inlined") == 0) {
+        solve(seconds);
     } else if (strcmp(what, "deep") == 0) {
         recurse(600, seconds);
     } else if (strcmp(what, "threads") == 0) {
