@@ -9,6 +9,7 @@
 #include <uthash.h>
 
 #include "base/data/cleanup.h"
+#include "base/data/grow.h"
 #include "base/system/file.h"
 #include "jobdir/record/parts.h"
 #include "jobdir/text/fields.h"
@@ -76,10 +77,17 @@ struct known { /* a function by what it is called in all documents */
     UT_hash_handle hh;
 };
 
+struct counted { /* of a document */
+    size_t function;
+    struct sampled_line line;
+};
+
 struct gather {
     struct sampled *sampled;
     struct known *known;
     size_t room;
+    struct counted *lines;
+    size_t line_count, line_room;
     bool failed;
 };
 
@@ -152,6 +160,60 @@ static void waits_add(struct gather *gather, const json_t *json, const struct no
     }
 }
 
+static void lines_add(struct gather *gather, const json_t *json, size_t functions, const size_t *places)
+{
+    const json_t *line;
+    size_t i;
+    json_array_foreach(json_object_get(json, "lines"), i, line)
+    {
+        json_int_t numbers[4];
+        for (size_t k = 0; k < 4; k++)
+            numbers[k] = json_is_integer(json_array_get(line, k)) ? json_integer_value(json_array_get(line, k)) : -1;
+        if (numbers[0] < 0 || (size_t)numbers[0] >= functions || numbers[1] <= 0 || numbers[1] > UINT32_MAX ||
+            numbers[2] < 0 || numbers[3] < numbers[2])
+            continue;
+        if (!GROW(gather->lines, gather->line_count, gather->line_room)) {
+            gather->failed = true;
+            return;
+        }
+        gather->lines[gather->line_count++] =
+            (struct counted){places[numbers[0]], {(uint32_t)numbers[1], (uint64_t)numbers[2], (uint64_t)numbers[3]}};
+    }
+}
+
+static int by_function(const void *a, const void *b)
+{
+    const struct counted *left = a, *right = b;
+    if (left->function != right->function)
+        return left->function < right->function ? -1 : 1;
+    return left->line.line < right->line.line ? -1 : left->line.line > right->line.line;
+}
+
+/* Gives each function its lines. */
+static void lines_join(struct gather *gather)
+{
+    struct sampled *sampled = gather->sampled;
+    struct sampled_line *lines = calloc(gather->line_count + 1, sizeof *lines), *last = lines;
+    sampled->lines = lines;
+    gather->failed |= !lines;
+    if (!lines || !gather->line_count)
+        return;
+    qsort(gather->lines, gather->line_count, sizeof *gather->lines, by_function);
+    for (size_t i = 0; i < gather->line_count; i++) {
+        const struct counted *counted = &gather->lines[i];
+        struct sampled_function *function = &sampled->functions[counted->function];
+        if (!function->line_count)
+            function->lines = last;
+        if (!function->line_count || last[-1].line != counted->line.line) {
+            *last++ = counted->line;
+            function->line_count++;
+        } else {
+            last[-1].self += counted->line.self;
+            last[-1].total += counted->line.total;
+        }
+    }
+}
+
 static void document_add(struct gather *gather, const json_t *json)
 {
     struct sampled *sampled = gather->sampled;
@@ -186,6 +248,8 @@ static void document_add(struct gather *gather, const json_t *json)
     }
     if (!gather->failed)
         waits_add(gather, json, nodes, used, places);
+    if (!gather->failed)
+        lines_add(gather, json, functions, places);
     sampled->hz = (unsigned)member_count(json, "hz");
     sampled->kernel |= json_is_true(json_object_get(json, "kernel"));
     const char *refused = json_string_value(json_object_get(json, "refused"));
@@ -231,6 +295,9 @@ int sampled_read(struct sampled **ret_sampled, const char *jobdir, bool parts)
         return -ENOMEM;
     }
     int code = parts ? job_dirs_each(jobdir, read_one, &gather) : read_one(&gather, jobdir);
+    lines_join(&gather);
+    code = gather.failed ? -ENOMEM : code;
+    free(gather.lines);
     struct known *known, *next;
     HASH_ITER(hh, gather.known, known, next)
     {
@@ -261,6 +328,7 @@ void sampled_free(struct sampled *sampled)
     if (!sampled)
         return;
     free(sampled->functions);
+    free(sampled->lines);
     json_decref(sampled->documents);
     free(sampled);
 }

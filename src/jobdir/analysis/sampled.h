@@ -15,6 +15,11 @@
  * Safe on any bytes.
  */
 
+struct sampled_line {
+    uint32_t line;
+    uint64_t self, total; /* samples: in it; in it or in what was called there */
+};
+
 struct sampled_function {
     const char *name;   /* NULL: only the module is known, if at all */
     const char *module; /* "": code of no file; the kernel */
@@ -24,8 +29,10 @@ struct sampled_function {
     uint64_t self, total; /* samples: in it; in it or in what it called */
     uint64_t processes;   /* in which it was sampled */
     double self_seconds, total_seconds;
-    double waiting_seconds;      /* of threads: in it, or in a library that it called for that */
-    double waits[WAITING_KINDS]; /* the same by what they waited for */
+    double waiting_seconds;           /* of threads: in it, or in a library that it called for that */
+    double waits[WAITING_KINDS];      /* the same by what they waited for */
+    const struct sampled_line *lines; /* of its file, where they are known, by their numbers */
+    size_t line_count;
 };
 
 struct sampled {
@@ -39,7 +46,8 @@ struct sampled {
     double waiting_seconds;             /* of threads that count (doc/howto/where-the-time-goes.md) */
     struct sampled_function *functions; /* those with most samples of their own first */
     size_t count;
-    json_t *documents; /* which the texts belong to */
+    struct sampled_line *lines; /* of all functions */
+    json_t *documents;          /* which the texts belong to */
 };
 
 /* With that of its parts, if it may have some. 0; -ENOENT: there is none; -ENOMEM. */

@@ -47,6 +47,7 @@ static const char document[] =
     "\"functions\":[[\"main\",\"/bin/a\",\"a.c\",1],[\"walk\",\"/bin/a\",\"a.c\",2],[\"leaf;x\",\"/bin/"
     "a\",\"\",0],[null,\"/lib/b.so\",\"\",0]],"
     "\"processes\":[[7,\"a\",9],[8,\"a\",1]],"
+    "\"lines\":[[1,7,0,4],[1,5,3,3],[2,9,3,3],[9,1,1,1]],"
     "\"nodes\":[[-1,0,1],[0,1,2],[1,1,3],[2,2,2],[1,3,1],[-2,2,1]]}";
 
 static const struct sampled_function *find(const struct sampled *sampled, const char *name)
@@ -97,6 +98,11 @@ static void nodes_are_added_up(void **state)
     assert_int_equal(sampled->count, 4);
     assert_int_equal(find(sampled, "walk")->self, 10);
     assert_int_equal(find(sampled, "leaf;x")->processes, 4);
+    assert_int_equal(find(sampled, "main")->line_count, 0);
+    const struct sampled_function *walk = find(sampled, "walk");
+    assert_int_equal(walk->line_count, 2);
+    assert_true(walk->lines[0].line == 5 && walk->lines[0].self == 6 && walk->lines[0].total == 6);
+    assert_true(walk->lines[1].line == 7 && walk->lines[1].self == 0 && walk->lines[1].total == 8);
     assert_float_equal(sampled->seconds, 20 / 50., 1e-9);
     sampled_free(sampled);
 }
