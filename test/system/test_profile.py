@@ -157,6 +157,28 @@ class Profile(JobCase):
         self.assert_shares(self.profile(target("profiled"), "forks", SECONDS))
         self.assertEqual(self.functions["first"]["processes"], 2)
 
+    def test_paths(self):
+        """The tree is that of the exported paths; each process has its own figures."""
+        profile = self.profile("sh", "-c", f"{target('profiled')} forks {SECONDS}; {target('profiled_static')} plain 0.3")
+        tree, names = profile["tree"], []
+        for row in tree:
+            names.append((*(names[row["parent"]] if row["parent"] is not None else ()), row["name"]))
+            below = [each["total_samples"] for each in tree if each["parent"] == len(names) - 1]
+            self.assertLessEqual(sum(below) + row["self_samples"], row["total_samples"])
+            if row["function"] is not None:
+                self.assertEqual(row["name"], profile["functions"][row["function"]]["name"])
+        self.assertEqual({path: row["self_samples"] for path, row in zip(names, tree) if row["self_samples"] and None not in path},
+                         {path: count for path, count in self.stacks().items() if path in names})
+        roots = {row["name"]: row["total_samples"] for row in tree if row["parent"] is None}
+        its = [(row["name"], row["function"], row["samples"], row["rank"]) for row in profile["processes"]]
+        self.assertEqual(sum(row[2] for row in its if row[0] == "profiled"), roots["profiled"])
+        self.assertEqual({row[:2] + row[3:] for row in its[:3]}, {(name, "first", None) for name in ("exe", "profiled", "profiled_static")})
+        text = self.scry("report", "@last").stdout
+        self.assertRegex(text, r"(?m)^By path of calls +total % +self %\n  \S+ +\d")
+        self.assertRegex(text, r"(?m)^    main \(profiled.c:\d+\) +\d+\.\d\n(?:.*\n)*      plain \(profiled.c:\d+\) .*\n        first \(")
+        self.assertNotIn("__libc_start", text.split("By path of calls")[1])
+        self.assertRegex(text, r"(?m)^By process +self % .*\n  (exe|profiled) \d+ +\d+\.\d .*  first \(profiled.c:\d+\)$")
+
     def test_shorter_than_a_sample(self):
         """The samples stand for a part of the time only, and that is said."""
         self.profile(target("profiled"), "short", SECONDS, hz="20")

@@ -422,7 +422,7 @@ static const struct field top_fields[] = {
     {"processes", FIELD_LIST, .json = processes_json, .of = job_process_fields, .about = "those that live"},
     {"", FIELD_PART, FIELD_AT(struct row, ranks), FIELD_POINTER, .of = ranks_list},
     {"", FIELD_PART, FIELD_AT(struct row, functions), FIELD_POINTER, .of = functions_list},
-    {"", FIELD_PART, FIELD_AT(struct row, report), FIELD_POINTER, .of = report_profile_fields},
+    {"", FIELD_PART, FIELD_AT(struct row, report), FIELD_POINTER, .of = report_profile_brief_fields},
     {0}};
 
 static json_t *top_json(const struct job_report *report, const struct rank_list *ranks,

@@ -6,10 +6,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <uthash.h>
 
 #include "base/data/cleanup.h"
 #include "base/data/grow.h"
+#include "base/data/hash.h"
 #include "base/system/file.h"
 #include "jobdir/record/parts.h"
 #include "jobdir/text/fields.h"
@@ -27,27 +27,6 @@ static struct document document_of(const json_t *json)
 {
     return (struct document){json_object_get(json, "functions"), json_object_get(json, "processes"),
                              json_object_get(json, "nodes")};
-}
-
-struct node {
-    int64_t parent; /* a node before it; < 0: -1 - its process */
-    size_t function;
-    uint64_t samples;
-};
-
-/* false: it makes no sense. */
-static bool node_at(const struct document *document, size_t at, struct node *ret_node)
-{
-    const json_t *json = json_array_get(document->nodes, at);
-    json_int_t parent = json_integer_value(json_array_get(json, 0)),
-               function = json_integer_value(json_array_get(json, 1)),
-               samples = json_integer_value(json_array_get(json, 2));
-    if (!json_is_array(json) || parent >= (json_int_t)at || function < 0 ||
-        function >= (json_int_t)json_array_size(document->functions) || samples < 0 ||
-        parent < -(json_int_t)json_array_size(document->processes))
-        return false;
-    *ret_node = (struct node){parent, (size_t)function, (uint64_t)samples};
-    return true;
 }
 
 static const char *text_at(const json_t *list, size_t at)
@@ -84,10 +63,11 @@ struct counted { /* of a document */
 
 struct gather {
     struct sampled *sampled;
+    const char *jobdir;
     struct known *known;
-    size_t room;
     struct counted *lines;
     size_t line_count, line_room;
+    size_t room, node_room, process_room, wait_room;
     bool failed;
 };
 
@@ -105,13 +85,7 @@ static size_t function_known(struct gather *gather, const struct sampled_functio
         return known->at;
     }
     known = calloc(1, sizeof *known);
-    if (sampled->count == gather->room) {
-        size_t room = gather->room ? 2 * gather->room : 64;
-        struct sampled_function *grown = realloc(sampled->functions, room * sizeof *grown);
-        sampled->functions = grown ? grown : sampled->functions;
-        gather->room = grown ? room : gather->room;
-    }
-    if (!known || sampled->count == gather->room) {
+    if (!known || !GROW(sampled->functions, sampled->count, gather->room)) {
         free(known);
         free(key);
         return SIZE_MAX;
@@ -123,40 +97,63 @@ static size_t function_known(struct gather *gather, const struct sampled_functio
     return known->at;
 }
 
-/* In a function that calls itself a sample counts once. */
-static bool is_inside_itself(const struct node *nodes, size_t at)
+static void processes_add(struct gather *gather, const struct document *document, const char *part)
 {
-    unsigned deep = 0;
-    for (int64_t outer = nodes[at].parent; outer >= 0 && deep++ < DEEPEST; outer = nodes[outer].parent)
-        if (nodes[outer].function == nodes[at].function)
-            return true;
-    return false;
-}
-
-static int64_t process_of(const struct node *nodes, size_t at)
-{
-    int64_t outer = nodes[at].parent;
-    while (outer >= 0)
-        outer = nodes[outer].parent;
-    return -1 - outer;
-}
-
-static void waits_add(struct gather *gather, const json_t *json, const struct node *nodes, size_t count,
-                      const size_t *places)
-{
-    const json_t *wait;
+    struct sampled *sampled = gather->sampled;
     size_t i;
-    json_array_foreach(json_object_get(json, "waits"), i, wait)
+    json_t *json;
+    json_array_foreach(document->processes, i, json)
     {
-        json_int_t node = json_is_integer(json_array_get(wait, 0)) ? json_integer_value(json_array_get(wait, 0)) : -1;
-        enum waiting_for what = waiting_of_word(json_string_value(json_array_get(wait, 1)));
-        double seconds = json_number_value(json_array_get(wait, 2));
-        if (node < 0 || (size_t)node >= count || !what || !(seconds > 0 && seconds < 1e12))
+        gather->failed |= !GROW(sampled->processes, sampled->process_count, gather->process_room);
+        if (gather->failed)
+            return;
+        sampled->processes[sampled->process_count++] = (struct sampled_process){
+            .part = part, .name = text_at(json, 1), .pid = json_integer_value(json_array_get(json, 0))};
+    }
+}
+
+/* false: it makes no sense, or there is no memory. `places`: of the document's functions; `nodes`, `processes`: how many there were
+ * before the document's. */
+static bool node_add(struct gather *gather, const struct document *document, const json_t *json, const size_t *places,
+                     size_t nodes, size_t processes)
+{
+    struct sampled *sampled = gather->sampled;
+    json_int_t parent = json_integer_value(json_array_get(json, 0)),
+               function = json_integer_value(json_array_get(json, 1)),
+               samples = json_integer_value(json_array_get(json, 2));
+    if (!json_is_array(json) || parent >= (json_int_t)(sampled->node_count - nodes) || function < 0 ||
+        function >= (json_int_t)json_array_size(document->functions) || samples < 0 ||
+        parent < -(json_int_t)json_array_size(document->processes))
+        return false;
+    gather->failed |= !GROW(sampled->nodes, sampled->node_count, gather->node_room);
+    if (gather->failed)
+        return false;
+    parent += parent < 0 ? -(json_int_t)processes : (json_int_t)nodes;
+    sampled->nodes[sampled->node_count++] =
+        (struct sampled_node){.parent = parent,
+                              .function = places[function],
+                              .process = parent < 0 ? (size_t)(-1 - parent) : sampled->nodes[parent].process,
+                              .self = (uint64_t)samples};
+    return true;
+}
+
+static void waits_add(struct gather *gather, const json_t *list, size_t nodes)
+{
+    struct sampled *sampled = gather->sampled;
+    const json_t *json;
+    size_t i;
+    json_array_foreach(list, i, json)
+    {
+        json_int_t node = json_is_integer(json_array_get(json, 0)) ? json_integer_value(json_array_get(json, 0)) : -1;
+        enum waiting_for what = waiting_of_word(json_string_value(json_array_get(json, 1)));
+        double seconds = json_number_value(json_array_get(json, 2));
+        if (node < 0 || (size_t)node >= sampled->node_count - nodes || !what || !(seconds > 0 && seconds < 1e12))
             continue;
-        struct sampled_function *function = &gather->sampled->functions[places[nodes[node].function]];
-        function->waiting_seconds += seconds;
-        function->waits[what] += seconds;
-        gather->sampled->waiting_seconds += seconds;
+        gather->failed |= !GROW(sampled->waits, sampled->wait_count, gather->wait_room);
+        if (gather->failed)
+            return;
+        sampled->waits[sampled->wait_count++] = (struct sampled_wait){nodes + (size_t)node, what, seconds};
+        sampled->nodes[nodes + (size_t)node].own_seconds += seconds;
     }
 }
 
@@ -181,7 +178,7 @@ static void lines_add(struct gather *gather, const json_t *json, size_t function
     }
 }
 
-static int by_function(const void *a, const void *b)
+static int by_line(const void *a, const void *b)
 {
     const struct counted *left = a, *right = b;
     if (left->function != right->function)
@@ -198,7 +195,7 @@ static void lines_join(struct gather *gather)
     gather->failed |= !lines;
     if (!lines || !gather->line_count)
         return;
-    qsort(gather->lines, gather->line_count, sizeof *gather->lines, by_function);
+    qsort(gather->lines, gather->line_count, sizeof *gather->lines, by_line);
     for (size_t i = 0; i < gather->line_count; i++) {
         const struct counted *counted = &gather->lines[i];
         struct sampled_function *function = &sampled->functions[counted->function];
@@ -214,42 +211,30 @@ static void lines_join(struct gather *gather)
     }
 }
 
-static void document_add(struct gather *gather, const json_t *json)
+static void document_add(struct gather *gather, json_t *json, const char *part)
 {
     struct sampled *sampled = gather->sampled;
     const struct document document = document_of(json);
-    size_t functions = json_array_size(document.functions), count = json_array_size(document.nodes), used = 0;
-    _cleanup_(freep) struct node *nodes = calloc(count + 1, sizeof *nodes);
-    _cleanup_(freep) uint64_t *sums = calloc(count + 1, sizeof *sums);
+    size_t functions = json_array_size(document.functions), nodes = sampled->node_count,
+           processes = sampled->process_count, i;
     _cleanup_(freep) size_t *places = calloc(functions + 1, sizeof *places);
-    _cleanup_(freep) int64_t *last = calloc(functions + 1, sizeof *last); /* 1 + the process that was counted last */
-    gather->failed |= !nodes || !sums || !places || !last;
-    if (gather->failed)
-        return;
-    while (used < count && node_at(&document, used, &nodes[used]))
-        used++;
-    for (size_t i = 0; i < functions; i++) {
+    const json_t *node;
+    gather->failed |= !places;
+    for (i = 0; !gather->failed && i < functions; i++) {
         const struct sampled_function function = function_at(&document, i);
         places[i] = function_known(gather, &function);
         gather->failed |= places[i] == SIZE_MAX;
     }
-    for (size_t i = used; !gather->failed && i-- > 0;) {
-        sums[i] += nodes[i].samples;
-        if (nodes[i].parent >= 0)
-            sums[nodes[i].parent] += sums[i];
+    if (gather->failed)
+        return;
+    processes_add(gather, &document, part);
+    json_array_foreach(document.nodes, i, node)
+    {
+        if (gather->failed || !node_add(gather, &document, node, places, nodes, processes))
+            break;
     }
-    for (size_t i = 0; !gather->failed && i < used; i++) {
-        struct sampled_function *function = &sampled->functions[places[nodes[i].function]];
-        int64_t process = 1 + process_of(nodes, i);
-        function->self += nodes[i].samples;
-        function->total += is_inside_itself(nodes, i) ? 0 : sums[i];
-        function->processes += sums[i] && last[nodes[i].function] != process;
-        last[nodes[i].function] = sums[i] ? process : last[nodes[i].function];
-    }
-    if (!gather->failed)
-        waits_add(gather, json, nodes, used, places);
-    if (!gather->failed)
-        lines_add(gather, json, functions, places);
+    waits_add(gather, json_object_get(json, "waits"), nodes);
+    lines_add(gather, json, functions, places);
     sampled->hz = (unsigned)member_count(json, "hz");
     sampled->kernel |= json_is_true(json_object_get(json, "kernel"));
     const char *refused = json_string_value(json_object_get(json, "refused"));
@@ -258,7 +243,9 @@ static void document_add(struct gather *gather, const json_t *json)
     sampled->lost += member_count(json, "lost");
     sampled->cpu_seconds += member_number(json, "cpu_seconds");
     sampled->cost_seconds += member_number(json, "cost_seconds");
-    json_array_append(sampled->documents, (json_t *)json);
+    json_object_del(json, "nodes");
+    json_object_del(json, "waits");
+    json_object_del(json, "lines");
 }
 
 static int read_one(void *ctx, const char *dir)
@@ -270,11 +257,72 @@ static int read_one(void *ctx, const char *dir)
     if (snprintf(path, sizeof path, "%s/profile.json", dir) >= (int)sizeof path ||
         file_read_plain(path, &text, &len) < 0)
         return 0;
-    json_t *json = json_loadb(text, len, 0, NULL);
-    if (json_is_object(json))
-        document_add(gather, json);
+    json_t *json = json_loadb(text, len, 0, NULL), *part = text_json(dir == gather->jobdir ? "" : text_base(dir));
+    if (json_is_object(json) && part && json_object_set(json, "part", part) == 0 &&
+        json_array_append(gather->sampled->documents, json) == 0)
+        document_add(gather, json, json_string_value(part));
+    json_decref(part);
     json_decref(json);
     return gather->failed ? -ENOMEM : 0;
+}
+
+/* ---- what they come to ---- */
+
+/* In a function that calls itself a sample counts once. */
+static bool is_inside_itself(const struct sampled_node *nodes, size_t at)
+{
+    unsigned deep = 0;
+    for (int64_t outer = nodes[at].parent; outer >= 0 && deep++ < DEEPEST; outer = nodes[outer].parent)
+        if (nodes[outer].function == nodes[at].function)
+            return true;
+    return false;
+}
+
+/* A caller has what it called. */
+static void totals_add(struct sampled_node *nodes, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        nodes[i].total = nodes[i].self;
+        nodes[i].seconds = nodes[i].own_seconds;
+    }
+    for (size_t i = count; i-- > 0;)
+        if (nodes[i].parent >= 0) {
+            nodes[nodes[i].parent].total += nodes[i].total;
+            nodes[nodes[i].parent].seconds += nodes[i].seconds;
+        }
+}
+
+struct pair { /* a function in a process that has samples in it */
+    uint64_t function, process, self;
+};
+
+static int by_function(const void *a, const void *b)
+{
+    const struct pair *left = a, *right = b;
+    if (left->function != right->function)
+        return left->function < right->function ? -1 : 1;
+    return left->process < right->process ? -1 : left->process > right->process;
+}
+
+/* In how many processes each function is, and which one has most samples in each process. */
+static void pairs_count(struct sampled *sampled, struct pair *pairs, size_t count)
+{
+    _cleanup_(freep) uint64_t *most = calloc(sampled->process_count + 1, sizeof *most);
+    for (size_t i = 0; i < sampled->process_count; i++)
+        sampled->processes[i].most = SAMPLED_PROGRAM;
+    if (count)
+        qsort(pairs, count, sizeof *pairs, by_function);
+    for (size_t i = 0, next; most && i < count; i = next) {
+        struct sampled_process *process = &sampled->processes[pairs[i].process];
+        uint64_t self = 0;
+        for (next = i; next < count && by_function(&pairs[i], &pairs[next]) == 0; next++)
+            self += pairs[next].self;
+        sampled->functions[pairs[i].function].processes++;
+        if (self <= most[pairs[i].process])
+            continue;
+        most[pairs[i].process] = self;
+        process->most = pairs[i].function;
+    }
 }
 
 static int by_self(const void *a, const void *b)
@@ -282,12 +330,99 @@ static int by_self(const void *a, const void *b)
     const struct sampled_function *left = a, *right = b;
     if (left->self != right->self)
         return left->self > right->self ? -1 : 1;
-    return left->total != right->total ? (left->total > right->total ? -1 : 1) : 0;
+    if (left->total != right->total)
+        return left->total > right->total ? -1 : 1;
+    return left->place < right->place ? -1 : left->place > right->place;
+}
+
+/* The most expensive first; nodes go on meaning the same. */
+static int functions_sort(struct sampled *sampled)
+{
+    _cleanup_(freep) size_t *now = calloc(sampled->count + 1, sizeof *now);
+    if (!now)
+        return -ENOMEM;
+    for (size_t i = 0; i < sampled->count; i++)
+        sampled->functions[i].place = i;
+    if (sampled->count)
+        qsort(sampled->functions, sampled->count, sizeof *sampled->functions, by_self);
+    for (size_t i = 0; i < sampled->count; i++)
+        now[sampled->functions[i].place] = i;
+    for (size_t i = 0; i < sampled->node_count; i++)
+        sampled->nodes[i].function = now[sampled->nodes[i].function];
+    for (size_t i = 0; i < sampled->process_count; i++)
+        if (sampled->processes[i].most != SAMPLED_PROGRAM)
+            sampled->processes[i].most = now[sampled->processes[i].most];
+    return 0;
+}
+
+static void function_clear(struct sampled_function *function)
+{
+    function->self = function->total = function->processes = 0;
+    function->waiting_seconds = 0;
+    memset(function->waits, 0, sizeof function->waits);
+}
+
+static bool is_chosen(const struct sampled_node *node, const bool *processes)
+{
+    return !processes || processes[node->process];
+}
+
+int sampled_choose(struct sampled *sampled, const bool *processes)
+{
+    _cleanup_(freep) struct pair *pairs = calloc(sampled->node_count + 1, sizeof *pairs);
+    size_t pair_count = 0;
+    uint64_t samples = 0;
+    if (!pairs)
+        return -ENOMEM;
+    for (size_t i = 0; i < sampled->count; i++)
+        function_clear(&sampled->functions[i]);
+    for (size_t i = 0; i < sampled->node_count; i++) {
+        const struct sampled_node *node = &sampled->nodes[i];
+        struct sampled_function *function = &sampled->functions[node->function];
+        if (!is_chosen(node, processes))
+            continue;
+        samples += node->self;
+        function->self += node->self;
+        function->total += is_inside_itself(sampled->nodes, i) ? 0 : node->total;
+        if (node->total)
+            pairs[pair_count++] = (struct pair){node->function, node->process, node->self};
+    }
+    pairs_count(sampled, pairs, pair_count);
+    sampled->waiting_seconds = 0;
+    for (size_t i = 0; i < sampled->wait_count; i++) {
+        const struct sampled_wait *wait = &sampled->waits[i];
+        struct sampled_function *function = &sampled->functions[sampled->nodes[wait->node].function];
+        if (!is_chosen(&sampled->nodes[wait->node], processes))
+            continue;
+        function->waiting_seconds += wait->seconds;
+        function->waits[wait->what] += wait->seconds;
+        sampled->waiting_seconds += wait->seconds;
+    }
+    if (processes)
+        sampled->samples = samples;
+    sampled->seconds = (double)sampled->samples / sampled->hz;
+    for (size_t i = 0; i < sampled->count; i++) {
+        struct sampled_function *function = &sampled->functions[i];
+        function->self_seconds = (double)function->self / sampled->hz;
+        function->total_seconds = (double)function->total / sampled->hz;
+    }
+    return functions_sort(sampled);
+}
+
+static void processes_sum(struct sampled *sampled)
+{
+    for (size_t i = 0; i < sampled->node_count; i++) {
+        struct sampled_process *process = &sampled->processes[sampled->nodes[i].process];
+        process->samples += sampled->nodes[i].self;
+        process->waiting_seconds += sampled->nodes[i].own_seconds;
+    }
+    for (size_t i = 0; i < sampled->process_count; i++)
+        sampled->processes[i].seconds = (double)sampled->processes[i].samples / sampled->hz;
 }
 
 int sampled_read(struct sampled **ret_sampled, const char *jobdir, bool parts)
 {
-    struct gather gather = {.sampled = calloc(1, sizeof *gather.sampled)};
+    struct gather gather = {.sampled = calloc(1, sizeof *gather.sampled), .jobdir = jobdir};
     struct sampled *sampled = gather.sampled;
     *ret_sampled = NULL;
     if (!sampled || !(sampled->documents = json_array())) {
@@ -298,27 +433,18 @@ int sampled_read(struct sampled **ret_sampled, const char *jobdir, bool parts)
     lines_join(&gather);
     code = gather.failed ? -ENOMEM : code;
     free(gather.lines);
-    struct known *known, *next;
-    HASH_ITER(hh, gather.known, known, next)
-    {
-        HASH_DEL(gather.known, known);
-        free(known->key);
-        free(known);
-    }
+    HASH_FREE_ALL(gather.known, free(each->key));
     if (code == 0 && (!json_array_size(sampled->documents) || !sampled->hz))
         code = -ENOENT;
+    if (code == 0) {
+        totals_add(sampled->nodes, sampled->node_count);
+        processes_sum(sampled);
+        code = sampled_choose(sampled, NULL);
+    }
     if (code < 0) {
         sampled_free(sampled);
         return code;
     }
-    sampled->seconds = (double)sampled->samples / sampled->hz;
-    for (size_t i = 0; i < sampled->count; i++) {
-        struct sampled_function *function = &sampled->functions[i];
-        function->self_seconds = (double)function->self / sampled->hz;
-        function->total_seconds = (double)function->total / sampled->hz;
-    }
-    if (sampled->count)
-        qsort(sampled->functions, sampled->count, sizeof *sampled->functions, by_self);
     *ret_sampled = sampled;
     return 0;
 }
@@ -328,9 +454,96 @@ void sampled_free(struct sampled *sampled)
     if (!sampled)
         return;
     free(sampled->functions);
+    free(sampled->processes);
+    free(sampled->nodes);
+    free(sampled->waits);
     free(sampled->lines);
     json_decref(sampled->documents);
     free(sampled);
+}
+
+/* ---- one tree of many ---- */
+
+struct joint { /* a node of it, by its place */
+    struct joint_key {
+        int64_t parent;
+        uint64_t function; /* UINT64_MAX: the program */
+        char program[16];  /* as the kernel has it */
+    } key;
+    size_t at;
+    UT_hash_handle hh;
+};
+
+struct joining {
+    const struct sampled *sampled;
+    struct joint *joints;
+    struct sampled_node *nodes;
+    size_t count, room;
+};
+
+/* SIZE_MAX: no memory. */
+static size_t joint_of(struct joining *joining, int64_t parent, const struct sampled_node *node, bool program)
+{
+    struct joint_key key;
+    struct joint *joint;
+    memset(&key, 0, sizeof key); /* with its padding: it is hashed */
+    key.parent = parent;
+    key.function = program ? UINT64_MAX : node->function;
+    if (program)
+        strncpy(key.program, joining->sampled->processes[node->process].name, sizeof key.program - 1);
+    HASH_FIND(hh, joining->joints, &key, sizeof key, joint);
+    if (joint)
+        return joint->at;
+    if (!GROW(joining->nodes, joining->count, joining->room) || !(joint = calloc(1, sizeof *joint)))
+        return SIZE_MAX;
+    memcpy(&joint->key, &key, sizeof key);
+    joint->at = joining->count;
+    joining->nodes[joining->count++] =
+        (struct sampled_node){parent, program ? SAMPLED_PROGRAM : node->function, .process = node->process};
+    HASH_ADD(hh, joining->joints, key, sizeof joint->key, joint);
+    return joint->at;
+}
+
+/* What calls main, or a thread's own function. */
+static bool is_start(const struct sampled_function *function)
+{
+    static const char *const starts[] = {"_start",   "__libc_start_", "start_thread", "clone3",
+                                         "__clone3", "thread_start",  "__clone"};
+    for (size_t i = 0; function->name && i < sizeof starts / sizeof *starts; i++)
+        if (strncmp(function->name, starts[i], strlen(starts[i])) == 0)
+            return true;
+    return false;
+}
+
+int sampled_merge(const struct sampled *sampled, const bool *processes, bool brief, struct sampled_node **ret_nodes,
+                  size_t *ret_count)
+{
+    struct joining joining = {.sampled = sampled};
+    _cleanup_(freep) size_t *places = calloc(sampled->node_count + 1, sizeof *places);
+    size_t i = 0;
+    for (; places && i < sampled->node_count; i++) {
+        const struct sampled_node *node = &sampled->nodes[i];
+        if (!is_chosen(node, processes))
+            continue;
+        size_t above = node->parent < 0 ? joint_of(&joining, -1, node, true) : places[node->parent];
+        bool left_out =
+            brief && above != SIZE_MAX &&
+            (joining.nodes[above].function == node->function || is_start(&sampled->functions[node->function]));
+        places[i] = left_out || above == SIZE_MAX ? above : joint_of(&joining, (int64_t)above, node, false);
+        if (places[i] == SIZE_MAX)
+            break;
+        joining.nodes[places[i]].self += node->self;
+        joining.nodes[places[i]].own_seconds += node->own_seconds;
+    }
+    HASH_FREE_ALL(joining.joints, );
+    if (!places || i < sampled->node_count) {
+        free(joining.nodes);
+        return -ENOMEM;
+    }
+    totals_add(joining.nodes, joining.count);
+    *ret_nodes = joining.nodes;
+    *ret_count = joining.count;
+    return 0;
 }
 
 /* ---- for people ---- */
@@ -385,39 +598,24 @@ static void put_function(struct buf *out, const struct sampled_function *functio
     folded_put_step(out, function->name ? function->name : *module ? module : "?");
 }
 
-static void put_path(struct buf *out, const struct document *document, const struct node *nodes, size_t at)
+static void put_path(struct buf *out, const struct sampled *sampled, size_t at)
 {
     size_t chain[DEEPEST], depth = 0;
-    int64_t outer = (int64_t)at;
-    for (; outer >= 0 && depth < DEEPEST; outer = nodes[outer].parent)
+    for (int64_t outer = (int64_t)at; outer >= 0 && depth < DEEPEST; outer = sampled->nodes[outer].parent)
         chain[depth++] = (size_t)outer;
-    while (outer >= 0)
-        outer = nodes[outer].parent;
-    folded_put_step(out, text_at(json_array_get(document->processes, (size_t)(-1 - outer)), 1));
+    folded_put_step(out, sampled->processes[sampled->nodes[at].process].name);
     while (depth) {
-        const struct sampled_function function = function_at(document, nodes[chain[--depth]].function);
         buf_putc(out, ';');
-        put_function(out, &function);
+        put_function(out, &sampled->functions[sampled->nodes[chain[--depth]].function]);
     }
-    buf_printf(out, " %llu\n", (unsigned long long)nodes[at].samples);
+    buf_printf(out, " %llu\n", (unsigned long long)sampled->nodes[at].self);
 }
 
 void sampled_put_folded(struct buf *out, const struct sampled *sampled)
 {
-    size_t i;
-    json_t *json;
-    json_array_foreach(sampled->documents, i, json)
-    {
-        const struct document document = document_of(json);
-        size_t count = json_array_size(document.nodes), used = 0;
-        _cleanup_(freep) struct node *nodes = calloc(count + 1, sizeof *nodes);
-        out->failed |= !nodes;
-        while (nodes && used < count && node_at(&document, used, &nodes[used]))
-            used++;
-        for (size_t at = 0; at < used; at++)
-            if (nodes[at].samples)
-                put_path(out, &document, nodes, at);
-    }
+    for (size_t at = 0; at < sampled->node_count; at++)
+        if (sampled->nodes[at].self)
+            put_path(out, sampled, at);
 }
 
 /* ---- pprof: fields of protobuf, by their numbers in profile.proto ---- */
@@ -487,20 +685,20 @@ static void put_place(struct buf *out, uint64_t id, const struct sampled_functio
     put_message(out, 4, &message);
 }
 
-/* `first`: the number of the document's first function; `process`: of the string of its first process. */
-static void put_sample(struct buf *out, const struct node *nodes, size_t at, uint64_t first, uint64_t process,
-                       uint64_t period_ns)
+/* `process`: of the string of the first process. */
+static void put_sample(struct buf *out, const struct sampled *sampled, size_t at, uint64_t process, uint64_t period_ns)
 {
     _cleanup_(buf_done) struct buf message = BUF_INIT, list = BUF_INIT;
+    const struct sampled_node *nodes = sampled->nodes;
     unsigned depth = 0;
     for (int64_t outer = (int64_t)at; outer >= 0 && depth++ < DEEPEST; outer = nodes[outer].parent)
-        put_varint(&list, first + nodes[outer].function);
+        put_varint(&list, 1 + nodes[outer].function);
     put_message(&message, 1, &list);
-    put_varint(&list, nodes[at].samples);
-    put_varint(&list, nodes[at].samples * period_ns);
+    put_varint(&list, nodes[at].self);
+    put_varint(&list, nodes[at].self * period_ns);
     put_message(&message, 2, &list);
     put_number(&list, 1, STRING_PROCESS);
-    put_number(&list, 2, process + (uint64_t)process_of(nodes, at));
+    put_number(&list, 2, process + nodes[at].process);
     put_message(&message, 3, &list);
     put_message(out, 2, &message);
 }
@@ -508,33 +706,19 @@ static void put_sample(struct buf *out, const struct node *nodes, size_t at, uin
 void sampled_put_pprof(struct buf *out, const struct sampled *sampled)
 {
     static const char *const texts[STRINGS] = {"", "samples", "count", "cpu", "nanoseconds", "process"};
-    uint64_t strings = 0, first = 1, period_ns = UINT64_C(1000000000) / sampled->hz;
-    size_t i;
-    json_t *json;
+    uint64_t strings = 0, period_ns = UINT64_C(1000000000) / sampled->hz;
     put_value_type(out, 1, STRING_SAMPLES, STRING_COUNT);
     put_value_type(out, 1, STRING_CPU, STRING_NANOSECONDS);
     put_value_type(out, 11, STRING_CPU, STRING_NANOSECONDS);
     put_number(out, 12, period_ns);
     while (strings < STRINGS)
         put_string(out, &strings, texts[strings]);
-    json_array_foreach(sampled->documents, i, json)
-    {
-        const struct document document = document_of(json);
-        size_t count = json_array_size(document.nodes), functions = json_array_size(document.functions), used = 0;
-        _cleanup_(freep) struct node *nodes = calloc(count + 1, sizeof *nodes);
-        out->failed |= !nodes;
-        while (nodes && used < count && node_at(&document, used, &nodes[used]))
-            used++;
-        for (size_t at = 0; at < functions; at++) {
-            const struct sampled_function function = function_at(&document, at);
-            put_place(out, first + at, &function, &strings);
-        }
-        const uint64_t process = strings;
-        for (size_t at = 0; at < json_array_size(document.processes); at++)
-            put_string(out, &strings, text_at(json_array_get(document.processes, at), 1));
-        for (size_t at = 0; at < used; at++)
-            if (nodes[at].samples)
-                put_sample(out, nodes, at, first, process, period_ns);
-        first += functions;
-    }
+    for (size_t at = 0; at < sampled->count; at++)
+        put_place(out, 1 + at, &sampled->functions[at], &strings);
+    const uint64_t process = strings;
+    for (size_t at = 0; at < sampled->process_count; at++)
+        put_string(out, &strings, sampled->processes[at].name);
+    for (size_t at = 0; at < sampled->node_count; at++)
+        if (sampled->nodes[at].self)
+            put_sample(out, sampled, at, process, period_ns);
 }

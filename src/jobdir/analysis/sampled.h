@@ -31,8 +31,34 @@ struct sampled_function {
     double self_seconds, total_seconds;
     double waiting_seconds;           /* of threads: in it, or in a library that it called for that */
     double waits[WAITING_KINDS];      /* the same by what they waited for */
-    const struct sampled_line *lines; /* of its file, where they are known, by their numbers */
+    const struct sampled_line *lines; /* of its file, where they are known, by their numbers; of all processes */
     size_t line_count;
+    size_t place; /* inside sampled.c */
+};
+
+struct sampled_process {
+    const char *part; /* of the job on another node: its directory's name; "": the job's own */
+    const char *name;
+    int64_t pid;
+    uint64_t samples;
+    double seconds, waiting_seconds;
+    size_t most; /* the function with most of its samples; SAMPLED_PROGRAM: none */
+};
+#define SAMPLED_PROGRAM SIZE_MAX
+
+/* A function as it was called, and what it called: a step of a path. */
+struct sampled_node {
+    int64_t parent;              /* a node before it; < 0: -1 - its process, of merged ones -1 */
+    size_t function;             /* SAMPLED_PROGRAM: none */
+    size_t process;              /* of merged ones the first */
+    uint64_t self, total;        /* samples: in it; in it and what it called */
+    double own_seconds, seconds; /* of waiting: likewise */
+};
+
+struct sampled_wait {
+    size_t node;
+    enum waiting_for what;
+    double seconds;
 };
 
 struct sampled {
@@ -46,6 +72,12 @@ struct sampled {
     double waiting_seconds;             /* of threads that count (doc/howto/where-the-time-goes.md) */
     struct sampled_function *functions; /* those with most samples of their own first */
     size_t count;
+    struct sampled_process *processes;
+    size_t process_count;
+    struct sampled_node *nodes; /* as they are in the files, callers before what they call */
+    size_t node_count;
+    struct sampled_wait *waits;
+    size_t wait_count;
     struct sampled_line *lines; /* of all functions */
     json_t *documents;          /* which the texts belong to */
 };
@@ -53,6 +85,13 @@ struct sampled {
 /* With that of its parts, if it may have some. 0; -ENOENT: there is none; -ENOMEM. */
 int sampled_read(struct sampled **ret_sampled, const char *jobdir, bool parts);
 void sampled_free(struct sampled *sampled); /* NULL is fine */
+
+/* From now on samples, waiting and the figures of functions are those of these processes. 0 or -ENOMEM. */
+int sampled_choose(struct sampled *sampled, const bool *processes);
+/* The paths of these processes (NULL: of all) as one tree, malloc'ed, callers before what they call. Its roots are the programs.
+ * brief: a function that calls itself is one node, and what starts programs and threads is none. 0 or -ENOMEM. */
+int sampled_merge(const struct sampled *sampled, const bool *processes, bool brief, struct sampled_node **ret_nodes,
+                  size_t *ret_count);
 
 /* Appends "solve (model.c:12)", a very long name cut, "in libm.so.6", "the kernel". */
 void sampled_put_name(struct buf *out, const struct sampled_function *function);

@@ -48,7 +48,7 @@ static const char document[] =
     "a\",\"\",0],[null,\"/lib/b.so\",\"\",0]],"
     "\"processes\":[[7,\"a\",9],[8,\"a\",1]],"
     "\"lines\":[[1,7,0,4],[1,5,3,3],[2,9,3,3],[9,1,1,1]],"
-    "\"nodes\":[[-1,0,1],[0,1,2],[1,1,3],[2,2,2],[1,3,1],[-2,2,1]]}";
+    "\"nodes\":[[-1,0,1],[0,1,2],[1,1,3],[2,2,2],[1,3,1],[-2,2,1]],\"waits\":[[2,\"sleep\",2.0],[3,\"pipe\",0.5]]}";
 
 static const struct sampled_function *find(const struct sampled *sampled, const char *name)
 {
@@ -107,6 +107,55 @@ static void nodes_are_added_up(void **state)
     sampled_free(sampled);
 }
 
+static const struct sampled_node *step(const struct sampled *sampled, const struct sampled_node *nodes, size_t count,
+                                       int64_t parent, const char *name)
+{
+    for (size_t i = 0; i < count; i++) {
+        const char *its = nodes[i].function == SAMPLED_PROGRAM ? sampled->processes[nodes[i].process].name
+                                                               : sampled->functions[nodes[i].function].name;
+        if (nodes[i].parent == parent && its && strcmp(its, name) == 0)
+            return &nodes[i];
+    }
+    fail_msg("%s", name);
+    return NULL;
+}
+
+static void trees_are_one(void **state)
+{
+    struct sampled *sampled;
+    struct sampled_node *nodes;
+    size_t count;
+    put("", document, strlen(document));
+    assert_int_equal(sampled_read(&sampled, job, false), 0);
+    assert_int_equal(sampled->process_count, 2);
+    assert_int_equal(sampled->processes[0].samples, 9);
+    assert_string_equal(sampled->functions[sampled->processes[0].most].name, "walk");
+    assert_string_equal(sampled->functions[sampled->processes[1].most].name, "leaf;x");
+    assert_int_equal(sampled_merge(sampled, NULL, false, &nodes, &count), 0);
+    assert_int_equal(count, 7); /* the program, and the two processes' */
+    assert_int_equal(step(sampled, nodes, count, -1, "a")->total, 10);
+    assert_int_equal(step(sampled, nodes, count, 0, "main")->total, 9);
+    assert_int_equal(step(sampled, nodes, count, 0, "leaf;x")->total, 1);
+    free(nodes);
+    assert_int_equal(sampled_merge(sampled, NULL, true, &nodes, &count), 0);
+    const struct sampled_node *walk = step(sampled, nodes, count, 1, "walk"); /* once */
+    assert_int_equal(walk->self, 5);
+    assert_int_equal(step(sampled, nodes, count, walk - nodes, "leaf;x")->total, 2);
+    assert_float_equal(walk->seconds, 2.5, 1e-9);
+    assert_float_equal(walk->own_seconds, 2, 1e-9);
+    free(nodes);
+    const bool second[] = {false, true};
+    assert_int_equal(sampled_choose(sampled, second), 0);
+    assert_int_equal(sampled->samples, 1);
+    assert_string_equal(sampled->functions[0].name, "leaf;x");
+    assert_int_equal(find(sampled, "main")->total, 0);
+    assert_float_equal(sampled->waiting_seconds, 0, 1e-9);
+    assert_int_equal(sampled_merge(sampled, second, false, &nodes, &count), 0);
+    assert_int_equal(count, 2);
+    free(nodes);
+    sampled_free(sampled);
+}
+
 static void damaged_files_do_no_harm(void **state)
 {
     static const char bytes[] = "-0123456789[]{},\"n";
@@ -125,6 +174,10 @@ static void damaged_files_do_no_harm(void **state)
         for (size_t i = 0; i < sampled->count; i++)
             sampled_put_name(&folded, &sampled->functions[i]);
         sampled_put_pprof(&folded, sampled);
+        struct sampled_node *nodes;
+        size_t count;
+        assert_int_equal(sampled_merge(sampled, NULL, round % 2, &nodes, &count), 0);
+        free(nodes);
         buf_done(&folded);
         sampled_free(sampled);
     }
@@ -135,6 +188,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(functions_are_added_up, make, unmake),
         cmocka_unit_test_setup_teardown(nodes_are_added_up, make, unmake),
+        cmocka_unit_test_setup_teardown(trees_are_one, make, unmake),
         cmocka_unit_test_setup_teardown(damaged_files_do_no_harm, make, unmake),
     };
     return cmocka_run_group_tests_name("sampled", tests, NULL, NULL);

@@ -17,6 +17,7 @@
 #include "jobdir/record/model.h"
 #include "jobdir/record/parts.h"
 #include "jobdir/analysis/messages.h"
+#include "jobdir/analysis/sampled.h"
 #include "jobdir/report/mpi_report.h"
 #include "jobdir/report/functions.h"
 
@@ -127,8 +128,11 @@ bool job_report_has(const struct job_report *report, const struct job_process *p
 /* What is said of a struct job_process, as in .processes[]; belongs to the struct job_report. */
 extern const struct field job_process_fields[];
 
-/* Of a struct job_report: "profile", which is read from the job directory. */
-extern const struct field report_profile_fields[];
+/* The statistics of the rank that a process of the profile is, by report->mpi; NULL: it is none, or not known. */
+const struct mpi_stats *job_report_sampled_rank(const struct job_report *report, const struct sampled_process *process);
+
+/* Of a struct job_report: "profile", which is read from the job directory; brief: without its tree and processes. */
+extern const struct field report_profile_fields[], report_profile_brief_fields[];
 
 /* Of the member "batch" of job.json. */
 extern const struct field job_batch_fields[];

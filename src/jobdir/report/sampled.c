@@ -13,9 +13,13 @@ enum {
     SAMPLES_FEW = 10, /* less say nothing of shares */
     WAITED_SHOWN = 3,
     COVERED_PERCENT = 90, /* of the processor time: below it is said */
+    REPORT_PATHS = 24,    /* steps of paths of calls, */
+    JSON_PATHS = 500,
+    REPORT_PROCESSES_SAMPLED = 10,
 };
 
 #define CALLS_MUCH 0.05  /* of all samples */
+#define PATH_LEAST 0.02  /* likewise: no step of a path has less */
 #define WAITED_LEAST 1.0 /* seconds, */
 #define WAITED_SHARE 0.1 /* and of all time: less is not worth a line */
 
@@ -185,6 +189,249 @@ static void put_table(struct buf *out, const struct sampled *sampled)
     free(rows);
 }
 
+/* ---- paths of calls ---- */
+
+struct path_step {
+    const struct sampled_node *node;
+    const struct sampled *sampled;
+    int64_t parent; /* in the list; -1: none */
+    unsigned depth;
+};
+
+struct paths {
+    struct path_step *list;
+    size_t count;
+};
+
+static int by_total(const void *a, const void *b)
+{
+    const struct sampled_node *left = ((const struct path_step *)a)->node, *right = ((const struct path_step *)b)->node;
+    if (left->total != right->total)
+        return left->total > right->total ? -1 : 1;
+    if (left->seconds != right->seconds)
+        return left->seconds > right->seconds ? -1 : 1;
+    return left < right ? -1 : left > right;
+}
+
+static int by_node(const void *a, const void *b)
+{
+    const struct sampled_node *left = ((const struct path_step *)a)->node, *right = ((const struct path_step *)b)->node;
+    return left < right ? -1 : left > right;
+}
+
+/* The `most` steps with most time, callers before what they call: who calls has no less. *ret_nodes, which they are of, and the list
+ * are malloc'ed. */
+static struct paths paths_of(const struct sampled *sampled, bool brief, size_t most, struct sampled_node **ret_nodes)
+{
+    size_t count;
+    struct paths paths = {0};
+    *ret_nodes = NULL;
+    if (sampled_merge(sampled, NULL, brief, ret_nodes, &count) < 0 ||
+        !(paths.list = calloc(count + 1, sizeof *paths.list)))
+        return paths;
+    for (size_t i = 0; i < count; i++)
+        paths.list[i] = (struct path_step){&(*ret_nodes)[i], sampled, -1, 0};
+    qsort(paths.list, count, sizeof *paths.list, by_total);
+    paths.count = count < most ? count : most;
+    qsort(paths.list, paths.count, sizeof *paths.list, by_node);
+    for (size_t i = 0; i < paths.count; i++)
+        for (size_t above = i; paths.list[i].node->parent >= 0 && paths.list[i].parent < 0 && above-- > 0;)
+            if (paths.list[above].node == &(*ret_nodes)[paths.list[i].node->parent]) {
+                paths.list[i].parent = (int64_t)above;
+                paths.list[i].depth = paths.list[above].depth + 1;
+            }
+    return paths;
+}
+
+/* In the order in which a tree is read: below each caller what it calls, that with most time first. */
+static void paths_order(const struct paths *paths, int64_t parent, const struct path_step **ret_rows,
+                        size_t *inout_count)
+{
+    bool done[REPORT_PATHS] = {false};
+    for (;;) {
+        size_t best = SIZE_MAX;
+        for (size_t i = 0; i < paths->count; i++)
+            if (!done[i] && paths->list[i].parent == parent &&
+                (best == SIZE_MAX || paths->list[i].node->total > paths->list[best].node->total))
+                best = i;
+        if (best == SIZE_MAX)
+            return;
+        done[best] = true;
+        if (share_of(paths->list[best].sampled, paths->list[best].node->total) < PATH_LEAST)
+            return;
+        ret_rows[(*inout_count)++] = &paths->list[best];
+        paths_order(paths, (int64_t)best, ret_rows, inout_count);
+    }
+}
+
+static void put_step(struct buf *out, const void *at, const void *row, const void *all)
+{
+    const struct path_step *step = row;
+    buf_printf(out, "%*s", 2 + 2 * (int)step->depth, "");
+    if (step->node->function == SAMPLED_PROGRAM)
+        text_show(out, step->sampled->processes[step->node->process].name);
+    else
+        sampled_put_name(out, &step->sampled->functions[step->node->function]);
+}
+
+static void put_step_total(struct buf *out, const void *at, const void *row, const void *all)
+{
+    const struct path_step *step = row;
+    buf_printf(out, "%.1f", 100 * share_of(step->sampled, step->node->total));
+}
+
+static void put_step_self(struct buf *out, const void *at, const void *row, const void *all)
+{
+    const struct path_step *step = row;
+    if (step->node->self)
+        buf_printf(out, "%.1f", 100 * share_of(step->sampled, step->node->self));
+}
+
+static const struct field step_columns[] = {
+    {.type = FIELD_SHOWN, .column = {1, 0, -60, "By path of calls", .text = put_step, .whole = true}},
+    {.type = FIELD_SHOWN, .column = {2, 1, 8, "total %", .text = put_step_total}},
+    {.type = FIELD_SHOWN, .column = {3, 1, 7, "self %", .text = put_step_self}},
+    {0}};
+
+static void put_paths(struct buf *out, const struct sampled *sampled)
+{
+    struct sampled_node *nodes;
+    struct paths paths = paths_of(sampled, true, REPORT_PATHS, &nodes);
+    const struct path_step *rows[REPORT_PATHS];
+    size_t count = 0, deep = 0;
+    if (paths.list)
+        paths_order(&paths, -1, rows, &count);
+    for (size_t i = 0; i < count; i++)
+        deep += rows[i]->depth > 1;
+    if (deep) /* else the table of functions says it */
+        fields_table(out, &(struct field_table){step_columns}, rows, count, 0, sampled);
+    free(paths.list);
+    free(nodes);
+}
+
+/* ---- processes ---- */
+
+struct sampled_row { /* a process */
+    const struct sampled_process *process;
+    const struct sampled *sampled;
+    const char *node, *most;
+    const struct mpi_stats *stats; /* of its rank; NULL: it is none */
+    uint32_t world;                /* of several programs: which one, from 1; 0 */
+};
+
+const struct mpi_stats *job_report_sampled_rank(const struct job_report *report, const struct sampled_process *process)
+{
+    for (size_t i = 0; report->mpi && i < report->mpi->set.count; i++) {
+        const struct mpi_stats *stats = &report->mpi->set.ranks[i];
+        const char *part = stats->dir && strcmp(stats->dir, report->path) != 0 ? text_base(stats->dir) : "";
+        if (stats->pid == process->pid && strcmp(part, process->part) == 0)
+            return stats;
+    }
+    return NULL;
+}
+
+static int by_time(const void *a, const void *b)
+{
+    const struct sampled_process *left = ((const struct sampled_row *)a)->process,
+                                 *right = ((const struct sampled_row *)b)->process;
+    if (left->samples != right->samples)
+        return left->samples > right->samples ? -1 : 1;
+    if (left->waiting_seconds != right->waiting_seconds)
+        return left->waiting_seconds > right->waiting_seconds ? -1 : 1;
+    return left < right ? -1 : left > right;
+}
+
+/* Those with most time first; malloc'ed. NULL: no memory. */
+static struct sampled_row *rows_of(const struct job_report *report, const struct sampled *sampled, size_t *ret_count)
+{
+    struct sampled_row *rows = calloc(sampled->process_count + 1, sizeof *rows);
+    size_t count = 0;
+    for (size_t i = 0; rows && i < sampled->process_count; i++) {
+        const struct sampled_process *process = &sampled->processes[i];
+        if (!process->samples && !(process->waiting_seconds > 0))
+            continue;
+        rows[count++] = (struct sampled_row){
+            .process = process,
+            .sampled = sampled,
+            .node = *process->part      ? process->part
+                    : report->info.host ? report->info.host
+                                        : "",
+            .most = process->most == SAMPLED_PROGRAM ? NULL : sampled->functions[process->most].name,
+            .stats = job_report_sampled_rank(report, process)};
+    }
+    if (rows)
+        qsort(rows, count, sizeof *rows, by_time);
+    *ret_count = count;
+    return rows;
+}
+
+static void put_process(struct buf *out, const void *at, const void *row, const void *all)
+{
+    const struct sampled_row *one = row;
+    buf_puts(out, "  ");
+    if (one->stats)
+        buf_printf(out, "rank %d  ", (int)one->stats->rank);
+    text_show(out, one->process->name);
+    if (one->process->pid)
+        buf_printf(out, " %lld", (long long)one->process->pid);
+    if (*one->process->part) {
+        buf_puts(out, " on ");
+        text_show(out, one->node);
+    }
+}
+
+static void put_process_share(struct buf *out, const void *at, const void *row, const void *all)
+{
+    buf_printf(out, "%.1f",
+               100 * share_of(((const struct sampled_row *)row)->sampled,
+                              ((const struct sampled_row *)row)->process->samples));
+}
+
+static void put_process_most(struct buf *out, const void *at, const void *row, const void *all)
+{
+    const struct sampled_row *one = row;
+    if (one->process->most != SAMPLED_PROGRAM)
+        sampled_put_name(out, &one->sampled->functions[one->process->most]);
+}
+
+static json_t *rank_json(const void *row, const void *all)
+{
+    const struct mpi_stats *stats = ((const struct sampled_row *)row)->stats;
+    return stats ? json_integer(stats->rank) : json_null();
+}
+
+static const struct field sampled_process_fields[] = {
+    {"pid", FIELD_INTEGER, FIELD_AT(struct sampled_process, pid)},
+    {"name", FIELD_TEXT, FIELD_AT(struct sampled_process, name)},
+    {"samples", FIELD_COUNT, FIELD_AT(struct sampled_process, samples)},
+    {"self_seconds", FIELD_SECONDS, FIELD_AT(struct sampled_process, seconds), .about = "of processor time",
+     .column = {3, 1, 10, "self"}},
+    {"waiting_seconds", FIELD_SECONDS, FIELD_AT(struct sampled_process, waiting_seconds),
+     .column = {4, 1, 10, "waiting"}},
+    {0}};
+
+static const struct field row_fields[] = {
+    {"", FIELD_PART, FIELD_AT(struct sampled_row, process), FIELD_POINTER, .of = sampled_process_fields},
+    {"node", FIELD_TEXT, FIELD_AT(struct sampled_row, node)},
+    {"rank", FIELD_INTEGER, .flags = FIELD_OR_NULL, .json = rank_json, .about = "of MPI_COMM_WORLD; null: it is none"},
+    {"function", FIELD_TEXT, FIELD_AT(struct sampled_row, most), FIELD_OR_NULL,
+     .about = "the one with most of its samples; null: none, or its name is not known"},
+    {.type = FIELD_SHOWN, .column = {1, 0, -34, "By process", .text = put_process, .whole = true}},
+    {.type = FIELD_SHOWN, .column = {2, 1, 7, "self %", .text = put_process_share}},
+    {.type = FIELD_SHOWN, .column = {5, 2, 0, "most in", .text = put_process_most}},
+    {0}};
+
+static void put_processes(struct buf *out, const struct job_report *report, const struct sampled *sampled)
+{
+    size_t count;
+    struct sampled_row *rows = rows_of(report, sampled, &count);
+    if (rows && count > 1)
+        fields_table(out,
+                     &(struct field_table){row_fields, .most = REPORT_PROCESSES_SAMPLED, .more = "--json lists all"},
+                     rows, count, sizeof *rows, sampled);
+    free(rows);
+}
+
 static bool profile_read(const struct job_report *report, struct sampled **ret_sampled)
 {
     return report->path && report->path[0] && (report->info.profile_hz || !report->info.json) &&
@@ -208,6 +455,10 @@ void report_profile_text(struct buf *out, const struct job_report *report, struc
         else
             text_label(out, "waited");
         put_waited(out, sampled);
+    }
+    if (whole && sampled->samples >= SAMPLES_FEW) {
+        put_paths(out, sampled);
+        put_processes(out, report, sampled);
     }
     sampled_free(sampled);
 }
@@ -250,6 +501,37 @@ static const struct field function_fields[] = {
     {"processes", FIELD_COUNT, FIELD_AT(struct sampled_function, processes), .about = "in which it was sampled"},
     {0}};
 
+/* Of a struct path_step. */
+static json_t *step_name_json(const void *row, const void *all)
+{
+    const struct path_step *step = row;
+    if (step->node->function == SAMPLED_PROGRAM)
+        return text_json(step->sampled->processes[step->node->process].name);
+    const char *name = step->sampled->functions[step->node->function].name;
+    return name ? text_json(name) : json_null();
+}
+
+static json_t *step_function_json(const void *row, const void *all)
+{
+    const struct path_step *step = row;
+    return step->node->function == SAMPLED_PROGRAM ? json_null() : json_integer((json_int_t)step->node->function);
+}
+
+static const struct field step_node_fields[] = {
+    {"self_samples", FIELD_COUNT, FIELD_AT(struct sampled_node, self)},
+    {"total_samples", FIELD_COUNT, FIELD_AT(struct sampled_node, total)},
+    {"waiting_seconds", FIELD_SECONDS, FIELD_AT(struct sampled_node, seconds), .about = "in it, or in what it called"},
+    {0}};
+
+static const struct field step_fields[] = {
+    {"parent", FIELD_INTEGER, FIELD_AT(struct path_step, parent), FIELD_NEGATIVE_IS_NULL,
+     .about = "who called it: a place in this list, before its own; null: it is a program"},
+    {"name", FIELD_TEXT, .flags = FIELD_OR_NULL, .json = step_name_json, .about = "of the function, or the program"},
+    {"function", FIELD_INTEGER, .flags = FIELD_OR_NULL, .json = step_function_json,
+     .about = "its place in functions; null: it is a program"},
+    {"", FIELD_PART, FIELD_AT(struct path_step, node), FIELD_POINTER, .of = step_node_fields},
+    {0}};
+
 static const struct field sampled_fields[] = {
     {"hz", FIELD_COUNT, FIELD_AT(struct sampled, hz), .about = "samples in each second of a thread's processor time"},
     {"samples", FIELD_COUNT, FIELD_AT(struct sampled, samples)},
@@ -269,18 +551,55 @@ static const struct field sampled_fields[] = {
     {"functions", FIELD_LIST, FIELD_ROWS(struct sampled, functions, count), .of = function_fields},
     {0}};
 
+struct profile_all {
+    const struct sampled *sampled;
+    struct sampled_row *rows;
+    size_t row_count;
+    struct path_step *steps;
+    size_t step_count;
+};
+
+static const struct field profile_fields[] = {
+    {"", FIELD_PART, FIELD_AT(struct profile_all, sampled), FIELD_POINTER, .of = sampled_fields},
+    {"processes", FIELD_LIST, FIELD_ROWS(struct profile_all, rows, row_count), .of = row_fields,
+     .about = "that have samples, or waited: most time first"},
+    {"tree", FIELD_LIST, FIELD_ROWS(struct profile_all, steps, step_count), .of = step_fields,
+     .about = "paths of calls, callers before what they call: the 500 steps with most time"},
+    {0}};
+
 static json_t *profile_json(const void *row, const void *all)
 {
     const struct job_report *report = row;
     struct sampled *sampled;
+    struct sampled_node *nodes;
     if (!profile_read(report, &sampled))
+        return json_null();
+    struct paths paths = paths_of(sampled, false, JSON_PATHS, &nodes);
+    struct profile_all whole = {.sampled = sampled, .steps = paths.list, .step_count = paths.count};
+    whole.rows = rows_of(report, sampled, &whole.row_count);
+    json_t *json = fields_json(profile_fields, &whole, &whole);
+    free(whole.rows);
+    free(paths.list);
+    free(nodes);
+    sampled_free(sampled);
+    return json;
+}
+
+static json_t *profile_brief_json(const void *row, const void *all)
+{
+    struct sampled *sampled;
+    if (!profile_read(row, &sampled))
         return json_null();
     json_t *json = fields_json(sampled_fields, sampled, sampled);
     sampled_free(sampled);
     return json;
 }
 
-const struct field report_profile_fields[] = {
-    {"profile", FIELD_OBJECT, .flags = FIELD_OR_NULL, .json = profile_json, .of = sampled_fields,
-     .about = "where processors were used, by samples; null: none were taken (--profile)"},
-    {0}};
+#define PROFILE_FIELD(json_, of_) \
+    { \
+        "profile", FIELD_OBJECT, .flags = FIELD_OR_NULL, .json = (json_), .of = (of_), \
+                                 .about = "where processors were used, by samples; null: none were taken (--profile)" \
+    }
+
+const struct field report_profile_fields[] = {PROFILE_FIELD(profile_json, profile_fields), {0}};
+const struct field report_profile_brief_fields[] = {PROFILE_FIELD(profile_brief_json, sampled_fields), {0}};
