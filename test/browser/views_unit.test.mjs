@@ -101,7 +101,8 @@ test('a part with more messages is darker, whatever was left out of it', () => {
 
 test('few lanes use the height', () => {
   const made = layout.layoutOf([3, 3], true, 0, 500);
-  assert.ok(made.tops[2] > 180 && made.tops[2] <= 500);
+  assert.ok(made.tops[2] > 300 && made.tops[2] <= 500);
+  assert.ok(layout.layoutOf([1, 1, 1, 1], true, 0, 450).tops[4] > 400, 'a rank each');
   assert.ok(layout.layoutOf(Array(1000).fill(3), true, 0, 500).rowHeight === 5);
   for (const stacked of [true, false]) assert.ok(layout.layoutOf(Array(8).fill(1), stacked, 0, 500).tops[8] > 400, 'lanes of one row, too');
 });
@@ -210,6 +211,19 @@ test('pixels: inner calls over outer ones, rows for depths, nothing outside', ()
   raster.rasterColumns(target, columns, inks, 3, 20, 1, false);
   assert.deepEqual([...target.pixels.subarray(30)], [100, 100, 101, 101, 7, 7, 102, 102, 7, 7]);
   assert.equal(target.pixels[0], 0);
+});
+
+test('hundreds of calls that take no time do not hide what took it; where they have it together, they are seen', () => {
+  const inks = { shades: Uint32Array.from({ length: 2 * colours.SHADES }, (_, i) => 100 + Math.floor(i / colours.SHADES)), functions: 2, lane: 7, edge: 100 };
+  const drawn = (calls, stacked) => {
+    const [lane] = data.decodeTile({ from_ns: 0, to_ns: 1000, lanes: [{ lane: 0, calls }] }, 10).lanes, target = { pixels: new Uint32Array(10 * 2), width: 10, height: 2 };
+    raster.rasterCalls(target, lane, inks, 0, 0.01, 0, 1, 2, stacked);
+    return [...target.pixels.subarray(0, 10)].join(' ');
+  };
+  const clock = Array.from({ length: 9 }, (_, i) => [100 * i + 20, 100 * i + 21, 1, 1]).flat(), many = Array.from({ length: 30 }, (_, i) => [500 + i, 502 + i, 1, 1]).flat();
+  assert.equal(drawn([0, 900, 0, 0, ...clock], false), '100 100 100 100 100 100 100 100 100 7');
+  assert.equal(drawn([0, 900, 0, 0, ...many], false), '100 100 100 100 100 101 100 100 100 7');
+  assert.equal(drawn(clock.map((v, i) => (i % 4 === 3 ? 0 : v)), true), '101 101 101 101 101 101 101 101 101 7', 'where there is nothing else each is seen');
 });
 
 test('a call that has not ended is open, and gets paler to its end', () => {

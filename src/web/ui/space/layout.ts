@@ -18,7 +18,7 @@ const gapOf = (rowHeight: number) => Math.max(1, Math.min(6, Math.round(rowHeigh
 /** `row`: pixels of a row; 0: as high as lets all lanes fit into `height`, within what can be read and what looks like a bar. */
 export function layoutOf(depths: readonly number[], stacked: boolean, row: number, height: number): Layout {
   const rows = Uint8Array.from(depths, depth => stacked ? Math.min(ROWS_MOST, Math.max(1, depth)) : 1);
-  const all = rows.reduce((sum, n) => sum + n, 0) || 1, [least, most] = all > depths.length ? [5, 30] : [6, 48];
+  const all = rows.reduce((sum, n) => sum + n, 0) || 1, [least, most] = all > depths.length ? [5, 56] : [6, 110];
   let rowHeight = Math.round(row) || most;
   while (!row && rowHeight > least && all * rowHeight + depths.length * gapOf(rowHeight) > height)
     rowHeight--;

@@ -38,13 +38,13 @@ export function SelectionPanel(props: { id: string; span: Span; chosen: boolean;
           <>
             {by === 'classes' ? (
               <Table label="Kinds of calls in this part" rows={[...between(sums), ...sums.classes]} rowKey={row => row.class} sort="-time" sortParam="ks" columns={[
-                { key: 'kind', title: 'Kind', cell: row => classLabels[(picture.unsplit && row.class === 'compute' ? 'unsplit' : row.class) as CallClass] ?? row.class, value: row => row.class },
+                { key: 'kind', title: 'Kind', fill: true, cell: row => classLabels[(picture.unsplit && row.class === 'compute' ? 'unsplit' : row.class) as CallClass] ?? row.class, value: row => row.class },
                 { key: 'calls', title: 'Calls', cell: row => row.calls ? count(row.calls) : '', value: row => row.calls, number: true },
                 { key: 'time', title: 'Time', cell: row => ns(row.total_ns), value: row => row.total_ns, number: true },
               ]} />
             ) : (
               <Table label="Functions in this part" rows={[...between(sums), ...sums.functions]} rowKey={row => row.id} sort="-self" sortParam="fs" visible={14} onOpen={row => row.id !== picture.outside && props.onSearch(row.name)} columns={[
-                { key: 'name', title: 'Function', cell: row => <span title={row.name}>{row.name}</span>, value: row => row.name },
+                { key: 'name', title: 'Function', fill: true, cell: row => <span title={row.name}>{row.name}</span>, value: row => row.name },
                 { key: 'calls', title: 'Calls', cell: row => row.calls ? count(row.calls) : '', value: row => row.calls, number: true },
                 { key: 'total', title: 'Total', cell: row => ns(row.total_ns), value: row => row.total_ns, number: true },
                 { key: 'self', title: 'Self', cell: row => ns(row.self_ns), value: row => row.self_ns, number: true },

@@ -49,7 +49,11 @@ const PALEST = 4;
 /** The shade of a call that is open, so many pixels before its end. */
 export const fadedShade = (before: number) => before >= FADE ? SHADES - 1 : PALEST + Math.floor((SHADES - 1 - PALEST) * before / FADE);
 
-/** Pixels of single calls; those that are open get paler to their end. `from`: the time of the left edge; `scale`: pixels a nanosecond. */
+// Of calls narrower than that, by depth: the pixel of the last one, and how much of it they have together.
+const NARROW = 0.5, narrowAt = new Int32Array(256), narrowShare = new Float64Array(256);
+
+/** Pixels of single calls; those that are open get paler to their end. Over something else a call is seen from half a pixel on, as in columns: hundreds that take
+ * no time would else hide what took it. `from`: the time of the left edge; `scale`: pixels a nanosecond. */
 export function rasterCalls(target: Target, lane: TileLane, inks: Inks, from: number, scale: number, y: number, rowHeight: number, rows: number, stacked: boolean): void {
   const { pixels, width, height } = target;
   const begin = lane.begin!, end = lane.end!, ids = lane.callFunction!, depths = lane.callDepth!;
@@ -57,6 +61,7 @@ export function rasterCalls(target: Target, lane: TileLane, inks: Inks, from: nu
   for (let row = 0; row < bars; row++)
     if (y + row * rowHeight < height)
       pixels.fill(inks.lane, (y + row * rowHeight) * width, (y + row * rowHeight + 1) * width);
+  narrowAt.fill(-1);
   for (let i = 0; i < lane.count; i++) { // outer calls stand before those in them
     const row = stacked ? depths[i]! : 0, id = ids[i]!;
     if (row >= bars || id < 0 || id >= inks.functions)
@@ -65,7 +70,13 @@ export function rasterCalls(target: Target, lane: TileLane, inks: Inks, from: nu
     const left = Math.max(0, Math.round((begin[i]! - from) * scale)), right = Math.min(width, Math.max(Math.round((end[i]! - from) * scale), left + 1));
     if (top >= height || right <= left)
       continue;
-    const start = top * width;
+    const start = top * width, wide = (end[i]! - begin[i]!) * scale, depth = depths[i]!;
+    if (wide < NARROW) {
+      narrowShare[depth] = wide + (narrowAt[depth] === left ? narrowShare[depth]! : 0);
+      narrowAt[depth] = left;
+      if (narrowShare[depth]! < NARROW && pixels[start + left] !== inks.lane)
+        continue;
+    }
     pixels.fill(inks.shades[id * SHADES + SHADES - 1]!, start + left, start + right);
     for (let x = Math.max(left, right - FADE); lane.callOpen![i] && x < right; x++)
       pixels[start + x] = inks.shades[id * SHADES + fadedShade(right - x)]!;

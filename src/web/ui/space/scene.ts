@@ -239,7 +239,7 @@ export class Drawing {
   private axis(scene: Scene): void {
     const { context } = this, { ratio } = scene.look;
     if (scene.view.from !== this.tickFrom || scene.view.to !== this.tickTo || !this.ticks) {
-      this.ticks = ticksOf(scene.view.from, scene.view.to, Math.max(2, scene.width / ratio / 110));
+      this.ticks = ticksOf(scene.view.from, scene.view.to, Math.max(2, scene.width / ratio / 96));
       this.tickFrom = scene.view.from;
       this.tickTo = scene.view.to;
     }
@@ -253,7 +253,7 @@ export class Drawing {
       const x = Math.round(Drawing.x(scene, ticks.at[i]!));
       context.fillStyle = scene.colours.grid;
       context.fillRect(x, 0, ratio, scene.axis);
-      if (x < room)
+      if (x < room || x + 4 * ratio + context.measureText(ticks.labels[i]!).width > scene.width)
         continue;
       context.fillStyle = scene.colours.soft;
       context.fillText(ticks.labels[i]!, x + 4 * ratio, y);

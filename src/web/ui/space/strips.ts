@@ -160,7 +160,7 @@ export class Strips {
     return next < lane.count && lane.callDepth![next]! > lane.callDepth![call]! && lane.begin![next]! - lane.begin![call]! < 3 * room;
   }
 
-  /** As much of a name as there is room for; "": too little. */
+  /** As much of a name as there is room for; "": too little to tell it by. */
   cut(context: OffscreenCanvasRenderingContext2D | CanvasRenderingContext2D, name: string, width: number): string {
     let full = this.widths.get(name);
     if (full === undefined) {
@@ -170,7 +170,7 @@ export class Strips {
     if (full <= width)
       return name;
     const letters = Math.floor(name.length * width / full) - 1;
-    return letters >= 3 ? name.slice(0, letters) + '…' : '';
+    return letters >= Math.max(3, Math.min(6, name.length / 2)) ? name.slice(0, letters) + '…' : '';
   }
 
   private collectives(strip: Strip, tile: Tile, first: number, last: number, scale: number, look: Look): void {
