@@ -435,6 +435,28 @@ test('a job that runs: what stands still is first, and why is asked by itself; t
   assert.deepEqual(await page.locator('.tabs .without').allInnerTexts(), ['Space and time', 'Functions', 'Call tree', 'Values']);
   assert.deepEqual(asked, ['why']);
   assert.deepEqual(await violations(page), []);
+  await page.setViewportSize({ width: 390, height: 844 }); // navigation is whole, and nothing is beyond the edge
+  for (const link of await page.locator('.tabs a, .head nav a').all()) {
+    const { x, width } = await link.boundingBox();
+    assert.ok(x >= 0 && x + width <= 390, await link.innerText());
+  }
+  assert.deepEqual(page.faults, []);
+});
+
+test('threads that wait for each other: it is said first, once, and each has its line', async () => {
+  const text = 'deadlock: 2 threads of hang (pid 100) wait for each other, at take_both (hang.c:37) and at take_both (hang.c:37)';
+  const thread = (tid, other) => ({ tid, name: 'hang', text: `waits for a mutex that is held by thread ${other} (hang), at take_both (hang.c:37)` });
+  const server = await fakeServer({
+    ...api, [`jobs/${job.id}`]: { ...top, wall_seconds: 20 },
+    'jobs/[^/]+/records': recordsOf(sample(1, 1), sample(2, 1), { type: 'warning', t: 7, note: 'stuck', kind: 'stalled', text }, { type: 'warning', t: 12, note: 'stands_still', kind: 'stalled', text: 'idle for 10 s: no process of the job computed', fields: { seconds: 10 } }, sample(20, 1)),
+    'jobs/[^/]+/why': { mpi: null, stall: null, processes: [], deadlocks: [{ pid: 100, text: 'deadlock: 2 threads of process 100 (hang) wait for each other', threads: [thread(100, 101), thread(101, 100)] }] },
+  });
+  const page = await openPage();
+  await page.goto(`${server.url}#/jobs/${job.id}`);
+  await page.locator('.why li').nth(1).waitFor();
+  assert.deepEqual(await page.locator('main .notice-title').allInnerTexts(), [`It stands still. D${text.slice(1)}.`]);
+  await page.getByText('It has not moved for 18.0 s.').waitFor();
+  assert.deepEqual(await page.locator('.why li').allInnerTexts(), [[100, 101], [101, 100]].map(([tid, other]) => `hang (${tid}) ${thread(tid, other).text}`));
   assert.deepEqual(page.faults, []);
 });
 
@@ -475,20 +497,21 @@ test('a job that failed, one that finished, two compared, and a series: each fac
   const ended = (pid, name, more) => ({ pid, name, start_seconds: 0, end_seconds: 60, exit_code: 1, signal: null, argv: null, argv_cut: false, cwd: null, ...more });
   const reports = {
     failed: reportOf({
-      logs: { ...reportOf().logs, errors: [line(58, 'ValueError: no rows')], lines: [line(58, 'ValueError: no rows')] }, warnings: [warning, { t: 6, note: 'mpi_stands_still', kind: 'stalled', text: 'no rank began or ended a call' }], failed: { chain: [ended(1, 'python3'), ended(2, 'sh')] },
-      last: { reason: { text: 'ValueError: no rows', sure: true, evidence: [7] }, unknown: null, said_last: [], events: [event('warning', warning.text), event('mpi', '2 ranks stand still: deadlock', { weight: 'failure' }), event('python', 'ValueError: no rows', { seq: 7, stack: ['rows at table.py:8', 'main at table.py:14'] })] },
+      logs: { ...reportOf().logs, errors: [line(58, 'ValueError: no rows')], lines: [line(58, 'ValueError: no rows')] }, scripts: { ...reportOf().scripts, failed_commands: [{ t: 59, file: '/x/job.sh', line: 11, command: 'python3 table.py', status: 1 }] }, warnings: [warning, { t: 6, note: 'mpi_stands_still', kind: 'stalled', text: 'no rank began or ended a call' }], failed: { chain: [ended(1, 'python3'), ended(2, 'sh')] },
+      last: { reason: { text: 'ValueError: no rows', sure: true, evidence: [7] }, unknown: null, said_last: [], events: [event('warning', warning.text), event('mpi', '2 ranks stand still: deadlock', { weight: 'failure' }), event('python', 'ValueError: no rows', { seq: 7, stack: ['rows at table.py:8', 'main at table.py:14'] }), event('script', '9 /x/job.sh:11 failed with 1: python3 table.py')] },
       crashes: [{ pid: 3, name: 'crash', signal: 11, reason: 'a NULL pointer', frames: [{ pc: 1, function: 'inner', file: '/x/../crash.c', line: 52 }, { pc: 2, function: 'start', module: '/lib/libc.so.6' }] }],
     }),
-    finished: reportOf({ mpi: { time: { communication_ns: 6e10, total_ns: 1.2e11 }, sites: [], ranks: [[0, 0], [1, 60]].map(([rank, s]) => ({ rank, time: { computation_ns: s * 1e9, communication_ns: 6e10 - s * 1e9, total_ns: 6e10 }, calls: [{ name: 'MPI_Allreduce', class: 'collective', total_ns: 6e10 - s * 1e9 }] })) } }),
+    wordless: reportOf({ last: { reason: null, unknown: 'nothing that was recorded says why', said_last: [], events: [] } }),
+    finished: reportOf({ peak_tree_rss_bytes: 4e6, peak_tree_pss_bytes: 1.5e6, all_nodes: { ...reportOf().all_nodes, process_count: 2 }, functions: [{ name: 'MPI_Allreduce', file: '', line: 0, calls: 2, self_ns: 6e10, total_ns: 6e10 }], mpi: { time: { communication_ns: 6e10, total_ns: 1.2e11 }, sites: [], ranks: [[0, 0], [1, 60]].map(([rank, s]) => ({ rank, time: { computation_ns: s * 1e9, communication_ns: 6e10 - s * 1e9, total_ns: 6e10 }, calls: [{ name: 'MPI_Allreduce', class: 'collective', total_ns: 6e10 - s * 1e9 }] })) } }),
   };
   const run = (self_ns) => ({ self_ns, total_ns: self_ns, calls: 1, line: 1 }), row = (name, a, b) => ({ name, file: '/x/ocean.c', a: run(a), b: run(b) });
   const figure = (name, a, b) => ({ name, a, b, ratio: b / a });
   const diff = { verdict: null, a: { id: 'x', status: 'exited', exit_code: 0, signal: null }, b: { id: 'y', status: 'signaled', exit_code: 0, signal: 11 }, mpi: null,
     values: [figure('wall_seconds', 10, 20), figure('cpu_seconds', 10, 5), figure('process_count', 1, 9)], functions: [row('same', 1e9, 1.01e9), row('quicker', 2e9, 1e9), row('slower', 1e9, 3e9)] };
   const task = (processes, node_shared) => ({ id: `t${processes}`, name: 'ocean', processes, threads: null, runs: 2, seconds: 10 / processes, least_seconds: 9 / processes, most_seconds: 11 / processes, speedup: processes, efficiency: 1, node_shared, error: null });
-  const over = (id) => ({ ...job, id, name: id, state: 'ended', status: 'exited', exit_code: id === 'failed' ? 1 : 0, cause: null });
+  const over = (id) => ({ ...job, id, name: id, state: 'ended', status: 'exited', exit_code: id === 'finished' ? 0 : 1, cause: null });
   const server = await fakeServer({
-    ...api, jobs: { jobs: ['failed', 'finished'].map(over) }, 'tasks/events': recordsOf(), tasks: { tasks: [] },
+    ...api, jobs: { jobs: ['failed', 'wordless', 'finished'].map(over) }, 'tasks/events': recordsOf(), tasks: { tasks: [] },
     ...Object.fromEntries(Object.entries(reports).flatMap(([id, report]) => [[`jobs/${id}`, { ...top, id, status: 'exited' }], [`jobs/${id}/report`, report]])),
     compare: diff, scaling: { verdict: 'the node was shared, so the figures say little: others had processors of it in runs with 2 processes', by: 'processes', tasks: [task(1, false), task(2, true)] },
   });
@@ -503,9 +526,16 @@ test('a job that failed, one that finished, two compared, and a series: each fac
   assert.deepEqual(await texts('.frames li'), ['inner crash.c:52', 'start libc.so.6'].map((text) => text.replace(' ', '\n')));
   assert.deepEqual(await texts('.tabs .without'), ['Space and time', 'Functions', 'Communication', 'Distributions', 'Call tree', 'Values', 'Source']);
 
+  await to('#/jobs/wordless');
+  await page.getByText('It failed, and nothing that was recorded says why.').waitFor();
+  assert.equal(await page.getByText(/says why/).count(), 1);
+
   await to('#/jobs/finished');
   await page.getByText('Rank 1 computed for 60.0 s; rank 0 waited in MPI_Allreduce, for 60.0 s.').waitFor();
-  assert.deepEqual(await texts('main h2'), [], 'and nothing that is empty');
+  assert.deepEqual(await texts('main h2'), ['Hottest functions'], 'and nothing that is empty');
+  assert.deepEqual(await texts('main td.col-function'), ['MPI_Allreduce', 'computing, outside MPI'], 'where only MPI was traced, what is outside of it has its time');
+  assert.equal(await page.getByRole('columnheader', { name: 'Source' }).count(), 0, 'none of them has one');
+  assert.match(await page.locator('.figure').filter({ hasText: 'memory, all at once' }).innerText(), /1\.4\s*MB/, 'shared pages count once');
 
   await to('#/compare?a=x&b=y');
   const table = page.getByRole('table', { name: 'Figures of both' });

@@ -4,7 +4,9 @@ import { useMemo } from 'preact/hooks';
 import type { Report } from '../api';
 import { Figure, Figures, Notice } from '../design/parts';
 import * as format from '../format';
-import { Functions, Health, Lines, Metrics, modelOfReport, NotHere } from './live';
+import { OUTSIDE } from '../space/data';
+import { kindOf, sum } from '../views/profile';
+import { Functions, Health, Lines, Metrics, modelOfReport, NotHere, type FunctionRow } from './live';
 import { logOf } from './series';
 import { signalName } from './status';
 import { Scripts } from './scripts';
@@ -108,10 +110,11 @@ function Verdict({ report, cause }: { report: Report; cause: string | null }) {
   const reason = report.last?.reason;
   if (reason) return <Notice tone="bad" title={<span class="reason">{reason.sure ? 'The reason' : 'The most probable reason'}: {reason.text.replace(/^probably /, '')}</span>} advice={reason.sure ? undefined : 'This follows from what was recorded; it need not be the cause.'} />;
   if (report.status === 'lost') return <Notice tone="bad" title="It was lost: neither the command nor its scry run is there any more, and no end was recorded." />;
-  if (report.last) return <Notice tone="bad" title="It failed, and nothing that was recorded says why." advice={report.last.unknown ? format.sentence(report.last.unknown) : <>More is known of a run with <code>scry run --trace 'fn:*' --log FILE</code>.</>} />;
+  const unknown = report.last?.unknown?.replace(/^nothing that was recorded says why(; )?/, '');
+  if (report.last) return <Notice tone="bad" title="It failed, and nothing that was recorded says why." advice={unknown ? format.sentence(unknown) : <>More is known of a run with <code>scry run --trace 'fn:*' --log FILE</code>.</>} />;
   if (cause) return <Notice tone="warn" title={<span class="reason">{format.sentence(cause)}</span>} />;
   const ranks = ranksText(report.mpi), first = report.functions[0], all = report.functions.reduce((sum, one) => sum + one.self_ns, 0);
-  const text = ranks ?? (first && first.self_ns > MUCH * all ? `${format.share(first.self_ns / all)} of the time of its functions had ${first.name}` : null);
+  const text = ranks ?? (first && first.self_ns > MUCH * all ? `${format.share(first.self_ns / all)} of the time of its functions was in ${first.name}` : null);
   return text ? <p class="reason">{format.sentence(text)}</p> : null;
 }
 const MUCH = 0.2;
@@ -134,6 +137,15 @@ function PostMortem({ report, name }: { report: Report; name: string }) {
   );
 }
 
+/** "job.sh:11": what happened there, in whatever words. */
+const hasLine = (from: string) => /:\d+$/.test(from);
+
+/** With what ranks do between their calls of MPI, where only these were traced. */
+function functionsOf({ functions, mpi }: Report): FunctionRow[] {
+  const outside = functions.every((one) => kindOf(one.name) !== 'compute') ? sum((mpi?.ranks ?? []).map((rank) => rank.time?.computation_ns ?? 0)) : 0;
+  return outside > 0 ? [...functions, { name: OUTSIDE, file: '', line: 0, calls: 0, self_ns: outside, total_ns: outside }] : functions;
+}
+
 /** cause: as the list of jobs has it. */
 export function After({ report, name, cause }: { report: Report; name: string; cause: string | null }) {
   const model = useMemo(() => modelOfReport(report), [report]);
@@ -143,7 +155,7 @@ export function After({ report, name, cause }: { report: Report; name: string; c
   // of one that failed they stand among what happened last
   const stood = report.last?.events.some((e) => e.stream === 'mpi' && e.weight === 'failure');
   const told = new Set(report.last?.events.filter((e) => e.stream === 'warning').map((e) => e.text));
-  const logged = log.lines.some((line) => !report.last?.events.some((e) => e.text.includes(line.text)));
+  const logged = log.lines.some((line) => !report.last?.events.some((e) => e.text.includes(line.text) || (hasLine(line.from) && e.text.includes(line.from))));
   const hasFunctions = report.functions.length > 0 || nodes.some((one) => one.scripts.python_functions.length > 0);
   return (
     <>
@@ -155,7 +167,7 @@ export function After({ report, name, cause }: { report: Report; name: string; c
           <Figure text={format.seconds(all.cpu_seconds)} label="CPU time" />
           <Figure text={report.wall_seconds > 0 ? format.digits(all.cpu_seconds / report.wall_seconds, 2) : '–'} label="processors busy" />
           <Figure text={format.size(all.peak_rss_bytes)} label="largest process" />
-          {all.process_count > 1 && <Figure text={format.size(all.sum_of_peaks_bytes)} label={report.parts.length ? 'memory, sum of nodes’ peaks' : 'memory, all at once'} />}
+          {all.process_count > 1 && <Figure text={format.size(sum([report, ...report.parts.map((part) => part.job)].map((one) => one.peak_tree_pss_bytes ?? one.peak_tree_rss_bytes)))} about="pages that processes share count once, where that is known" label={report.parts.length ? 'memory, sum of nodes’ peaks' : 'memory, all at once'} />}
           <Figure text={format.count(all.process_count)} label={all.process_count === 1 ? 'process' : 'processes'} />
           {report.parts.length > 0 && <Figure text={format.count(report.parts.length + 1)} label="nodes" />}
           {ranks > 0 && <Figure text={format.count(ranks)} label="ranks" />}
@@ -168,7 +180,7 @@ export function After({ report, name, cause }: { report: Report; name: string; c
       {alike(report.warnings.filter((w) => !told.has(w.text) && !(stood && w.kind === 'stalled'))).map((w) => <Notice key={w.text} tone="warn" title={format.sentence(w.text)} advice={timesText(w.times)} />)}
       {report.problems.map((p, i) => <Notice key={i} tone="warn" title={p} advice="A part of the job directory could not be read; the rest is shown." />)}
       <div class="columns">
-        {report.functions.length > 0 && <Functions of="of all processes" rows={report.functions} />}
+        {report.functions.length > 0 && <Functions of="of all processes" rows={functionsOf(report)} />}
         {(logged || !log.lines.length) && <Lines of={log} />}
       </div>
       <Metrics of={model.metrics} />

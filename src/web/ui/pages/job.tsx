@@ -73,7 +73,7 @@ export function Job({ id, tab: asked, session }: { id: string; tab: string; sess
   const own = views.filter((v) => v.of === 'job'), without = emptyViews(report.value, runs ? answer.value : undefined);
   const view = own.find((v) => v.name === tab);
   const name = row?.name || id;
-  const tabs = [{ key: '', title: runs || !answer.value ? 'Now' : 'How it ended', href: href(['jobs', id]) }, ...own.map((v) => ({ key: v.name, title: v.title, href: href(['jobs', id, v.name]), without: without.includes(v.name) }))];
+  const tabs = [{ key: '', title: runs || !answer.value ? 'How it runs' : 'How it ended', href: href(['jobs', id]) }, ...own.map((v) => ({ key: v.name, title: v.title, href: href(['jobs', id, v.name]), without: without.includes(v.name) }))];
   if (lost && listed.value && !row)
     return <Empty page title="There is no such job.">It may have been removed. <a href={href(['jobs'])}>All jobs</a></Empty>;
   return (

@@ -26,9 +26,9 @@ function useModel(id: string) {
   return { model: model.current, version, state, skipped: skipped.current };
 }
 
-const curveKinds: { name: CurveName; title: string; value: (v: number) => string; unit: string; most?: number }[] = [
+const curveKinds: { name: CurveName; title: string; about?: string; value: (v: number) => string; unit: string; most?: number }[] = [
   { name: 'cpus', title: 'Processors the job uses', value: (v) => format.digits(v, v < 9.95 ? 2 : 1), unit: 'cpus' },
-  { name: 'memory', title: 'Memory of the job', value: format.size, unit: 'bytes' },
+  { name: 'memory', title: 'Memory of its processes', about: 'the sum of all: pages that they share count for each', value: format.size, unit: 'bytes' },
   { name: 'busy', title: 'Node: processors busy', value: format.share, unit: 'share', most: 1 },
   { name: 'used', title: 'Node: memory used', value: format.share, unit: 'share', most: 1 },
   { name: 'stall', title: 'Node: disk, memory waits', value: format.share, unit: 'share', most: 1 },
@@ -49,7 +49,7 @@ function SparkLine({ of, least, top }: { of: Series[]; least: number; top: numbe
 }
 
 /** A curve without axes, of all nodes together: its form, and where it is now, or the most of it. */
-function Spark({ title, name, curve, value, most, over }: (typeof curveKinds)[number] & { name: CurveName; curve: Curve; over?: boolean }) {
+function Spark({ title, about, name, curve, value, most, over }: (typeof curveKinds)[number] & { name: CurveName; curve: Curve; over?: boolean }) {
   const nodes = [...curve.values()].filter((series) => series.t.length > 1);
   const greatest = (values: readonly (number | null)[]) => values.reduce<number>((one, v) => Math.max(one, v ?? 0), 0);
   const top = most ?? (Math.max(...nodes.map((series) => greatest(series.v))) || 1);
@@ -57,7 +57,7 @@ function Spark({ title, name, curve, value, most, over }: (typeof curveKinds)[nu
   const each = nodes.map((series) => (over ? Math.max(greatest(series.v), series.peak) : series.last ?? 0));
   const said = `${over ? 'most ' : ''}${value(all && !over ? each.reduce((sum, one) => sum + one, 0) : Math.max(...each))}${nodes.length > 1 && !(all && !over) ? ', of a node' : ''}`;
   return (
-    <div class="spark">
+    <div class="spark" title={about}>
       <dt>{title}</dt>
       <dd>
         {said}
@@ -174,7 +174,7 @@ export function Functions({ of, rows }: { of: string; rows: FunctionRow[] }) {
     ) },
     { key: 'self', title: 'Self time', number: true, value: (f) => f.self_ns, cell: (f) => <Unit text={format.ns(f.self_ns)} /> },
     { key: 'total', title: 'Total', number: true, wide: true, value: (f) => f.total_ns, cell: (f) => <Unit text={format.ns(f.total_ns)} /> },
-    { key: 'calls', title: 'Calls', number: true, value: (f) => f.calls, cell: (f) => format.count(f.calls) },
+    { key: 'calls', title: 'Calls', number: true, value: (f) => f.calls, cell: (f) => f.calls > 0 && format.count(f.calls) },
     { key: 'where', title: 'Source', wide: true, cell: (f) => f.file && <span class="mono soft">{format.base(f.file)}:{f.line}</span>, value: (f) => f.file },
   ];
   return (
@@ -183,7 +183,7 @@ export function Functions({ of, rows }: { of: string; rows: FunctionRow[] }) {
         <h2>Hottest functions</h2>
         <span class="soft">{of}</span>
       </header>
-      <Table label="Functions, most time of their own first" columns={columns} rows={rows.length > FEW + 3 ? rows.slice(0, most) : rows} rowKey={(f) => `${f.name} ${f.file} ${f.line}`} sortParam="functions" sort="-share" />
+      <Table label="Functions, most time of their own first" columns={columns.filter((c) => c.key !== 'where' || rows.some((f) => f.file))} rows={rows.length > FEW + 3 ? rows.slice(0, most) : rows} rowKey={(f) => `${f.name} ${f.file} ${f.line}`} sortParam="functions" sort="-share" />
       {rows.length > FEW + 3 && most === FEW && (
         <button type="button" class="quiet" onClick={() => setMost(Infinity)}>
           All {format.count(rows.length)} functions
@@ -301,7 +301,8 @@ type Warning = Extract<JobRecord, { type: 'warning' }>;
 const WARNINGS = 3;
 
 /** That it stands still, and why. */
-function Verdict({ now, still, model, quiet, short }: { now: number; still: Still | undefined; model: Model; quiet: Warning | undefined; /** What each rank waits for stands below. */ short: boolean }) {
+function Verdict({ now, still, model, quiet, stuck, short }: { now: number; still: Still | undefined; model: Model; quiet: Warning | undefined; /** It is known why. */ stuck: Warning | undefined; /** What each rank waits for stands below. */ short: boolean }) {
+  const idleSeconds = (since: Warning) => now - since.t + Number(since.fields?.seconds ?? 0);
   return (
     <>
       {still?.now && (
@@ -311,7 +312,8 @@ function Verdict({ now, still, model, quiet, short }: { now: number; still: Stil
         </Notice>
       )}
       {still && !still.now && <Notice title={`It stood still for ${format.seconds(model.stall!.seconds)}, at ${format.seconds(model.stall!.t)}, and has moved since.`} advice={format.sentence(still.finding)} />}
-      {quiet && <Notice tone="bad" live title={<span class="reason">It has stood still for {format.seconds(now - quiet.t + Number(quiet.fields?.seconds ?? 0))}</span>} advice={format.sentence(quiet.text.replace(/^idle for [^:]*: /, ''))} />}
+      {stuck && <Notice tone="bad" live title={<span class="reason">It stands still. {format.sentence(stuck.text)}</span>}>{quiet && <p>It has not moved for {format.seconds(idleSeconds(quiet))}.</p>}</Notice>}
+      {quiet && !stuck && <Notice tone="bad" live title={<span class="reason">It has stood still for {format.seconds(idleSeconds(quiet))}</span>} advice={format.sentence(quiet.text.replace(/^idle for [^:]*: /, ''))} />}
     </>
   );
 }
@@ -321,16 +323,16 @@ export function Live({ id, top, session, name }: { id: string; top: Top; session
   const shares = top.ranks.map((r) => r.recent_mpi_share ?? r.mpi_share).filter((s) => s !== null);
   const functions = (top.functions ?? []) as TopFunction[];
   const warnings = model.seconds || !top.layers.warning ? model.warnings : [top.layers.warning as Warning];
-  const last = warnings.filter((w) => w.note === 'stands_still').pop(), quiet = last && model.moved <= last.t ? last : undefined;
+  const [quiet, stuck] = ['stands_still', 'stuck'].map((note) => warnings.filter((w) => w.note === note && model.moved <= w.t).pop());
   const now = Math.max(top.wall_seconds, model.seconds), still = model.stall && stillOf(model.stall, top.ranks, now);
-  const stops = version > 0 && (!!quiet || isQuiet(top.ranks, model.moved, model.seconds, now));
-  const why = <Why key="why" id={id} mpi={top.ranks.length > 0} still={stops} told={still?.now ? still.finding : undefined} />;
+  const stops = version > 0 && (!!quiet || !!stuck || isQuiet(top.ranks, model.moved, model.seconds, now));
+  const why = <Why key="why" id={id} mpi={top.ranks.length > 0} still={stops} told={still?.now ? still.finding : stuck?.text} />;
   if (!version) return <p class="waiting" role="status">Reading what it did so far …</p>; // what it has to say first comes with them
   return (
     <>
-      <Verdict now={now} still={still} model={model} quiet={quiet} short={stops} />
+      <Verdict now={now} still={still} model={model} quiet={quiet} stuck={still?.now ? undefined : stuck} short={stops} />
       {stops && why}
-      {alike(warnings.filter((w) => w !== quiet && (!still || w.kind !== 'stalled'))).slice(0, WARNINGS).map((w) => <Notice key={w.text} tone="warn" title={format.sentence(w.text)} advice={timesText(w.times)} />)}
+      {alike(warnings.filter((w) => w !== quiet && !((still || stops) && w.kind === 'stalled'))).slice(0, WARNINGS).map((w) => <Notice key={w.text} tone="warn" title={format.sentence(w.text)} advice={timesText(w.times)} />)}
       <ProgressPanel top={top} model={model} />
       <div class="panel">
         <Figures>

@@ -22,7 +22,7 @@ const lineColumns: Column<Line>[] = [
 const pythonColumns: Column<Python>[] = [
   { key: 'function', title: 'Function', cell: (f) => <span class="mono">{f.function}</span>, value: (f) => f.function },
   { key: 'self', title: 'Self time', number: true, cell: (f) => <Unit text={format.ns(f.self_ns)} />, value: (f) => f.self_ns },
-  { key: 'total', title: 'Total', number: true, cell: (f) => <Unit text={format.ns(f.total_ns)} />, value: (f) => f.total_ns },
+  { key: 'total', title: 'Total', number: true, wide: true, cell: (f) => <Unit text={format.ns(f.total_ns)} />, value: (f) => f.total_ns },
   { key: 'calls', title: 'Calls', number: true, cell: (f) => format.count(f.calls), value: (f) => f.calls },
   { key: 'where', title: 'Source', wide: true, cell: (f) => <span class="mono soft" title={f.file}>{place(f.file, f.line)}</span>, value: (f) => place(f.file, f.line) },
 ];

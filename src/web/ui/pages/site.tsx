@@ -11,8 +11,9 @@ type Node = SiteAnswer['nodes'][number];
 type User = SiteAnswer['users'][number];
 type Problem = SiteAnswer['problems'][number];
 
-const size = (bytes: number | null) => bytes !== null && <Unit text={format.size(bytes)} />;
-const share = (value: number | null) => value !== null && format.share(value);
+const NONE = <span class="soft">–</span>; // nobody has said it
+const size = (bytes: number | null) => bytes === null ? NONE : <Unit text={format.size(bytes)} />;
+const share = (value: number | null) => value === null ? NONE : format.share(value);
 const counted = (n: number) => (n ? format.count(n) : <span class="soft">·</span>);
 const wrong = (n: number) => (n ? <span class="bad-text">{format.count(n)}</span> : <span class="soft">·</span>);
 
@@ -24,7 +25,7 @@ const nodeColumns: Column<Node>[] = [
   { key: 'away', title: 'Unreachable', about: 'lost, unreachable, not watched any more', number: true, wide: true, cell: (n) => counted(n.away), value: (n) => n.away },
   { key: 'crashes', title: 'Crashes', number: true, wide: true, cell: (n) => wrong(n.crashes), value: (n) => n.crashes },
   { key: 'oom', title: 'Out of memory', about: 'processes that the kernel killed for memory', number: true, wide: true, cell: (n) => wrong(n.oom_kills), value: (n) => n.oom_kills },
-  { key: 'load', title: 'Load', about: 'of the last 15 minutes, and processors', number: true, wide: true, cell: (n) => n.load !== null && <>{format.digits(n.load, 1)} <span class="soft">of {n.cpus ?? '?'}</span></>, value: (n) => (n.load === null || !n.cpus ? null : n.load / n.cpus) },
+  { key: 'load', title: 'Load', about: 'of the last 15 minutes, and processors', number: true, wide: true, cell: (n) => n.load === null ? NONE : <>{format.digits(n.load, 1)} <span class="soft">of {n.cpus ?? '?'}</span></>, value: (n) => (n.load === null || !n.cpus ? null : n.load / n.cpus) },
   { key: 'reserved', title: 'Reserved', about: 'processors that running jobs asked for', number: true, wide: true, cell: (n) => format.digits(n.reserved_cpus, 0), value: (n) => n.reserved_cpus },
   { key: 'memory', title: 'Memory left', about: 'the least', number: true, wide: true, cell: (n) => size(n.available_bytes), value: (n) => n.available_bytes },
   { key: 'iowait', title: 'Waits for disks', number: true, wide: true, cell: (n) => share(n.iowait), value: (n) => n.iowait },

@@ -24,13 +24,13 @@ export function LastEvents({ last, of, stacks }: { last: Last; of: string; stack
       <div class="table-box">
         <table class="plain-table" aria-label="What happened last">
           <thead>
-            <tr><th class="number" scope="col">Before the end</th><th scope="col">Layer</th><th scope="col">What</th></tr>
+            <tr><th class="number" scope="col">Before the end</th><th class="wide" scope="col">Layer</th><th scope="col">What</th></tr>
           </thead>
           <tbody>
             {events.map((e, i) => (
               <tr key={i}>
                 <td class="number">{e.before_end_seconds < 0.0005 ? 'end' : format.seconds(e.before_end_seconds)}</td>
-                <td class="narrow">{layerName(e.stream)}</td>
+                <td class="narrow wide">{layerName(e.stream)}</td>
                 <td>
                   <span class={`event ${e.weight}`}>{e.text}</span>{' '}
                   {e.seq !== undefined && evidence.has(e.seq) && <span class="tag">supports the reason</span>}

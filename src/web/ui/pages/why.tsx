@@ -45,7 +45,7 @@ function Findings({ why, told: toldAbove }: { why: WhyAnswer; told?: string }) {
         </Notice>
       ))}
       {why.deadlocks.map((d) => (
-        <Notice key={d.pid} tone="bad" title={format.sentence(d.text)}>
+        <Notice key={d.pid} tone="bad" title={toldAbove && why.deadlocks.length === 1 ? null : format.sentence(d.text)}>
           <ul class="why">{d.threads.map((t) => <li key={t.tid}><span class="soft">{t.name} ({t.tid})</span> {t.text}</li>)}</ul>
         </Notice>
       ))}

@@ -7,6 +7,7 @@ import { Answered, Choice, Empty } from '../design/parts';
 import { Table } from '../design/table';
 import { count, ns, share, size } from '../format';
 import type { ViewProps } from '../frame/view';
+import { valueTicks } from '../pages/curves';
 import { Drawn, PictureFrame, svgPen } from '../pictures';
 import type { Pen } from '../pictures';
 import { useParam } from '../state';
@@ -16,7 +17,7 @@ import { NoMpi, useCommand } from './parts';
 
 interface Answer { distributions: Distribution[]; notes?: unknown }
 
-const HEIGHT = 300, LEFT = 64, BOTTOM = 30, TOP = 12, RIGHT = 14;
+const HEIGHT = 300, LEFT = 64, BOTTOM = 30, TOP = 12, RIGHT = 14, MARK = 56;
 
 export function Distributions({ id }: ViewProps) {
   const answer = useAnswer<Answer>(jobPath(id, 'distributions'));
@@ -46,11 +47,14 @@ function Chosen({ id, all }: { id: string; all: Distribution[] }) {
   const x = (value: number, width: number) => LEFT + Math.max(0, Math.min(1, logPlace(value, least, most))) * (width - LEFT - RIGHT);
   const y = (amount: number) => HEIGHT - BOTTOM - (amount <= 0 ? 0 : log ? Math.log10(1 + amount) / Math.log10(1 + highest) : amount / highest) * (HEIGHT - BOTTOM - TOP);
   const draw = (pen: Pen, width: number, _height: number, colours: Colours) => {
+    let free = 0; // from there on there is room for the next mark's text
     for (const mark of powers(least, most, bytes ? 2 : 10)) {
       pen.line([x(mark, width), TOP, x(mark, width), HEIGHT - BOTTOM], colours.line);
+      if (x(mark, width) < free) continue;
+      free = x(mark, width) + MARK;
       pen.text(text(mark), x(mark, width), HEIGHT - BOTTOM + 16, { colour: colours.soft, size: 11, align: 'middle' });
     }
-    for (const amount of log ? powers(1, highest, 10) : [highest / 2, highest]) {
+    for (const amount of log ? powers(1, highest, 10) : valueTicks(highest, 'values', 4).filter(Number.isInteger)) {
       pen.line([LEFT, y(amount), width - RIGHT, y(amount)], colours.line);
       pen.text(count(amount), LEFT - 6, y(amount) + 4, { colour: colours.soft, size: 11, align: 'end' });
     }

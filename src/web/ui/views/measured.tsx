@@ -62,7 +62,7 @@ export function Measured(props: Props) {
     <PictureFrame title={props.title} of={id} picture={take} about={<>{compared && 'Each row has a bar for each process; imbalance is the greatest over the mean: 1 is even. '}{measure.rows.some(row => row.all === undefined) && <span class="no-print">A click on a row shows its calls in space and time.</span>}</>} controls={
       <>
         <Choice label="Measure" value={measure.key} of={measures.map(one => [one.key, one.title] as const)} onChange={setKey} />
-        {processes.length > 1 && <Choice label="Processes" value={over as 'one' | 'all'} of={[['one', 'One process'], ['all', 'All compared']]} onChange={setOver} />}
+        {processes.length > 1 && <Choice label="Processes" value={over as 'one' | 'all'} of={[['one', 'Sums'], ['all', 'Each process']]} onChange={setOver} />}
         {!compared && processes.length > 1 && (
           <label>of <select aria-label="Process" value={chosen} onChange={e => setChosen(e.currentTarget.value)}>
             <option value="all">all together</option>

@@ -9,7 +9,7 @@ import { base, count, ns } from '../format';
 import type { ViewProps } from '../frame/view';
 import { PictureFrame } from '../pictures';
 import { go, useParam } from '../state';
-import type { Picture } from '../space/data';
+import type { FunctionInfo, Picture } from '../space/data';
 import { usePicture, type ValuedCall, type ValuedSearch } from '../space/source';
 import { timeText } from '../space/ticks';
 import { NoTrace, useCommand } from './parts';
@@ -48,8 +48,9 @@ function Recorded({ picture, again, choose }: { picture: Picture; again: (option
       <p>{functions.length ? 'Values of calls of these functions were recorded:' : 'Reading the trace …'}</p>
       <Table label="Functions with values" rows={functions} rowKey={one => one.id} sort="name" onOpen={one => choose(one.name)} columns={[
         { key: 'name', title: 'Function', cell: one => <span class="mono">{one.name}</span>, value: one => one.name },
-        { key: 'file', title: 'Defined', fill: true, cell: one => <span class="soft">{one.file && `${base(one.file)}:${one.line}`}</span>, value: one => `${one.file}:${one.line}` },
+        ...(functions.some(one => one.file) ? [{ key: 'file', title: 'Defined', fill: true, cell: (one: FunctionInfo) => <span class="soft">{one.file && `${base(one.file)}:${one.line}`}</span>, value: (one: FunctionInfo) => `${one.file}:${one.line}` }] : []),
       ]} />
+      {functions.length > 0 && picture.complete && functions.every(one => one.class !== 'compute') && <p class="soft">Those of the program have them in a run with <code>{again("--trace 'fn:*' --args")}</code>, if it was compiled with <code>-g</code>.</p>}
     </>
   );
 }
