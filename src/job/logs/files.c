@@ -8,6 +8,7 @@
 #include "jobdir/text/text.h"
 
 #include <ctype.h>
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <glob.h>
@@ -327,10 +328,12 @@ bool tail_read(struct tail *tail)
         room = (size_t)(tail->hand_over - tail->offset);
     if (room > LINES_ROOM / 2)
         room = LINES_ROOM / 2;
+    uint64_t now_ns = clock_now_ns();
     ssize_t got = pread(tail->fd, bytes, room, (off_t)tail->offset);
     if (got <= 0) {
         if (tail->kept && got == 0 && go_on_with_next(tail))
             return true;
+        tail->read_ns = now_ns;
         lines_rest(&tail->lines);
         return false;
     }
@@ -357,10 +360,23 @@ void tail_end(struct tail *tail)
 
 /* ---- what becomes of files ---- */
 
+/* Before it was read; after it was read before, whatever the clock of the file system's node says. */
+static uint64_t written_ns(const struct log_file *file)
+{
+    struct stat status;
+    uint64_t now_ns = file->files->now_ns(), wall_ns = clock_wall_ns();
+    if (file->tail.fd < 0 || fstat(file->tail.fd, &status) < 0)
+        return now_ns;
+    uint64_t last_ns = (uint64_t)status.st_mtim.tv_sec * NS_PER_SECOND + (uint64_t)status.st_mtim.tv_nsec;
+    uint64_t ago_ns = wall_ns > last_ns ? wall_ns - last_ns : 0;
+    uint64_t least_ns = file->tail.read_ns < now_ns ? file->tail.read_ns : now_ns;
+    return now_ns - least_ns > ago_ns ? now_ns - ago_ns : least_ns;
+}
+
 static void on_lines(void *ctx, const char *bytes, size_t len, bool cut)
 {
     struct log_file *file = ctx;
-    log_match_lines(&file->matcher, file->files->now_ns(), bytes, len, cut);
+    log_match_lines(&file->matcher, written_ns(file), bytes, len, cut);
 }
 
 static void put_state(struct log_file *file, enum tail_state state, int64_t bytes, const char *reason)
@@ -678,6 +694,100 @@ void log_files_add_logs(struct log_files *files, pid_t pid, uint64_t rows)
         add_found(files, pid, fd, rows);
 }
 
+/* ---- logs that nobody was seen to write ---- */
+
+enum { NAMES_MOST = 10000, THERE_MOST = 1000 }; /* of a directory; of all */
+
+struct log_seen {
+    char path[PATH_MAX];
+    struct stat status;
+};
+
+/* The next log of this user in it; false: there is none, or enough was looked at. */
+static bool next_log(DIR *dir, const char *directory, unsigned *looked, struct log_seen *ret_seen)
+{
+    const struct dirent *entry;
+    while (*looked < NAMES_MOST && (entry = readdir(dir)) != NULL) {
+        ++*looked;
+        int len = snprintf(ret_seen->path, sizeof ret_seen->path, "%s/%s", directory, entry->d_name);
+        if (is_log(entry->d_name) && len > 0 && (size_t)len < sizeof ret_seen->path &&
+            lstat(ret_seen->path, &ret_seen->status) == 0 && S_ISREG(ret_seen->status.st_mode) &&
+            ret_seen->status.st_uid == geteuid())
+            return true;
+    }
+    return false;
+}
+
+static struct log_there *find_there(const struct log_files *files, const struct stat *status)
+{
+    struct log_there key = {0}, *there;
+    key.key.device = status->st_dev;
+    key.key.inode = status->st_ino;
+    HASH_FIND(hh, files->there, &key.key, sizeof key.key, there);
+    return there;
+}
+
+void log_files_note_logs(struct log_files *files, const char *directory)
+{
+    DIR *dir = opendir(directory);
+    struct log_seen seen;
+    struct log_there *there;
+    unsigned looked = 0;
+    while (dir && HASH_COUNT(files->there) < THERE_MOST && next_log(dir, directory, &looked, &seen)) {
+        if (find_there(files, &seen.status) || !(there = calloc(1, sizeof *there)))
+            continue;
+        there->key.device = seen.status.st_dev;
+        there->key.inode = seen.status.st_ino;
+        there->size = (uint64_t)seen.status.st_size;
+        HASH_ADD(hh, files->there, key, sizeof there->key, there);
+    }
+    if (dir)
+        closedir(dir);
+}
+
+/* Whether it is followed, or was. */
+static bool was_followed(const struct log_files *files, const struct stat *status)
+{
+    for (const struct log_file *file = files->files; file; file = file->hh.next)
+        if (file->tail.identity.device == status->st_dev && file->tail.identity.inode == status->st_ino)
+            return true;
+    return false;
+}
+
+/* From where on it was written since the job began. What is not known to have been there then was made since. */
+static void follow_found(struct log_files *files, const struct log_seen *seen, pid_t pid)
+{
+    const struct log_there *there = find_there(files, &seen->status);
+    uint64_t size = (uint64_t)seen->status.st_size, from = there && there->size <= size ? there->size : 0;
+    struct log_file *file = from < size ? add_file(files, seen->path, path_from(files, seen->path), true) : NULL;
+    if (!file)
+        return;
+    files->log_count++;
+    file->log = file->data = true;
+    file->found = pid;
+    file->tail.start_ns = there ? 0 : files->start_ns;
+    tail_look(&file->tail, false);
+    if (there)
+        file->tail.start = file->tail.offset = from;
+}
+
+void log_files_find_logs(struct log_files *files, const char *directory, pid_t pid, uint64_t end_wall_ns)
+{
+    static const uint64_t LATE_NS = NS_PER_SECOND / 10;
+    DIR *dir = files->start_ns == UINT64_MAX ? NULL : opendir(directory);
+    struct log_seen seen;
+    unsigned looked = 0;
+    while (dir && files->log_count < LOG_OPENED_MOST && HASH_COUNT(files->files) < LOG_FILES_MOST &&
+           next_log(dir, directory, &looked, &seen)) {
+        uint64_t written_ns =
+            (uint64_t)seen.status.st_mtim.tv_sec * NS_PER_SECOND + (uint64_t)seen.status.st_mtim.tv_nsec;
+        if (written_ns >= files->start_ns && written_ns <= end_wall_ns + LATE_NS && !was_followed(files, &seen.status))
+            follow_found(files, &seen, pid);
+    }
+    if (dir)
+        closedir(dir);
+}
+
 static bool is_wild(const char *pattern)
 {
     for (; *pattern; pattern++) {
@@ -812,6 +922,12 @@ void log_files_done(struct log_files *files)
     struct log_file *file, *next;
     HASH_ITER(hh, files->files, file, next)
     log_files_forget(file);
+    struct log_there *there, *after;
+    HASH_ITER(hh, files->there, there, after)
+    {
+        HASH_DEL(files->there, there);
+        free(there);
+    }
     forget_names(files);
     log_expressions_done(&files->expressions);
 }

@@ -67,6 +67,7 @@ struct tail {
     char *last; /* of a stream: its last bytes when it was closed, or ended. The first line of them may be cut */
     size_t last_len;
     uint64_t last_ns; /* when they were written; CLOCK_REALTIME, of the file system's node */
+    uint64_t read_ns; /* when it was read to its end last: what comes then was written later */
 };
 
 void tail_init(struct tail *tail, const char *path, struct tail_calls calls);
@@ -128,6 +129,16 @@ struct log_name {
     uint64_t given, rows;
 };
 
+/* A log that was there when the job began. */
+struct log_there {
+    struct {
+        dev_t device;
+        ino_t inode;
+    } key;
+    uint64_t size;
+    UT_hash_handle hh;
+};
+
 /* A file that was read, and is not open any more. */
 struct log_left {
     struct tail_identity identity;
@@ -146,11 +157,12 @@ struct log_files {
     pid_t root;
     uint64_t
         start_ns; /* CLOCK_REALTIME_COARSE: of the job; UINT64_MAX: what is found was read by another observer before */
-    struct fold states; /* of records about files with wild names, of which there may be many */
-    bool full;          /* more than LOG_FILES_MOST were found, and that was said */
-    size_t found_count; /* of streams of processes, since the start */
-    size_t log_count;   /* and of logs that they have opened themselves */
-    bool silent;        /* files that are there are no news */
+    struct fold states;      /* of records about files with wild names, of which there may be many */
+    bool full;               /* more than LOG_FILES_MOST were found, and that was said */
+    size_t found_count;      /* of streams of processes, since the start */
+    size_t log_count;        /* and of logs that they have opened themselves */
+    struct log_there *there; /* hash of logs that were there when it began */
+    bool silent;             /* files that are there are no news */
     uint64_t (*now_ns)(void);
 };
 
@@ -163,6 +175,11 @@ bool log_files_add(struct log_files *files, const char *file, uint64_t given, ui
 void log_files_add_streams(struct log_files *files, pid_t pid, uint64_t rows);
 /* The same of what a process has opened by itself to write, and has the name of a log: "solver.log", "log.simpleFoam", "run.err". */
 void log_files_add_logs(struct log_files *files, pid_t pid, uint64_t rows);
+/* What has the name of a log in a directory has its size now: call it when the job begins. */
+void log_files_note_logs(struct log_files *files, const char *directory);
+/* The process of the job failed then, on CLOCK_REALTIME. Follows logs there that nobody was seen to have open, as they were written within
+ * a moment: from where they ended when the job began, if nobody wrote them after that end. The caller sets their .failed. */
+void log_files_find_logs(struct log_files *files, const char *directory, pid_t pid, uint64_t end_wall_ns);
 /* A shell has its output elsewhere again after a command: what others say then is in none of the files before. */
 void log_files_leave_outputs(struct log_files *files, pid_t pid);
 /* Nothing is wanted any more: add anew what is. Files that are still wanted are read on. */

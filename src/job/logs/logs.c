@@ -3,6 +3,8 @@
 
 #include <ctype.h>
 #include <errno.h>
+#include <limits.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -23,6 +25,9 @@ enum {
 enum { LAST_LINES = 3, LAST_COLUMNS = 200 };
 enum { BEHIND_MOST = 64 << 20, BEHIND_KEPT = 16 << 20 }; /* bytes of one file */
 
+/* Directories below the working directory in which programs mostly have their logs; "": that itself. */
+static const char *const log_places[] = {"", "/log", "/logs"};
+
 struct logs {
     struct observer *observer;
     struct log_sink sink;
@@ -36,6 +41,9 @@ struct logs {
     uint64_t spare_at_ns;
     uint64_t error_ns; /* when the last error was recorded; 0: none was */
     size_t looked;     /* at so many processes for the logs that they have opened */
+    bool failed;       /* the command has, */
+    double end;        /* then */
+    char *elsewhere;   /* the working directory of what failed last before it; NULL: none, or the job's */
 };
 
 static void put(void *ctx, enum record_type type, const void *row)
@@ -45,6 +53,12 @@ static void put(void *ctx, enum record_type type, const void *row)
         strcmp(((const struct log_record *)row)->level, log_severity_names[LOG_SEVERITY_ERROR]) == 0)
         logs->error_ns = clock_now_ns();
     observe_put(logs->observer, type, row);
+}
+
+static double seconds(void *ctx, uint64_t now_ns)
+{
+    const struct logs *logs = ctx;
+    return observe_seconds(logs->observer, now_ns);
 }
 
 static void note(void *ctx, struct note said)
@@ -120,6 +134,7 @@ static void free_logs(struct logs *logs)
 {
     drop_rules(logs, 0);
     log_files_done(&logs->files);
+    free(logs->elsewhere);
     free(logs->rules);
     free(logs);
 }
@@ -299,7 +314,7 @@ static void *logs_start(struct observer *observer, struct err *err)
         return NULL;
     }
     *logs = (struct logs){.observer = observer,
-                          .sink = {logs, put, note},
+                          .sink = {logs, put, note, seconds},
                           .idle_ns = LOGS_SOON_MS * MS_NS,
                           .spare_ns = (int64_t)(LOGS_SPARE_CPU_MS * MS_NS),
                           .spare_at_ns = now_ns};
@@ -315,6 +330,10 @@ static void *logs_start(struct observer *observer, struct err *err)
         free_logs(logs);
         return NULL;
     }
+    char path[PATH_MAX];
+    for (size_t i = 0; rows && i < sizeof log_places / sizeof *log_places; i++)
+        if ((size_t)snprintf(path, sizeof path, "%s%s", observer->cwd, log_places[i]) < sizeof path)
+            log_files_note_logs(&logs->files, path);
     if (add_names(logs, rows)) {
         logs->files.silent = false;
         logs->timer = loop_add_timer(observer->loop, logs->idle_ns, 0, on_turn, logs);
@@ -394,9 +413,25 @@ static void logs_tick(void *state)
     loop_set_timer(logs->timer, MS_NS, 0);
 }
 
+/* Where it may have written a log. */
+static void take_failure(struct logs *logs, const struct observed_process *process)
+{
+    const char *cwd = process->command ? process->command->cwd : NULL;
+    if (process->pid == logs->observer->root) {
+        logs->failed = true;
+        logs->end = process->end;
+    }
+    if (!cwd || *cwd != '/' || strcmp(cwd, logs->files.cwd) == 0)
+        return;
+    free(logs->elsewhere);
+    logs->elsewhere = strdup(cwd);
+}
+
 static void logs_process_ended(void *state, const struct observed_process *process)
 {
     struct logs *logs = state;
+    if (process->status > 0)
+        take_failure(logs, process);
     for (struct log_file *file = logs->files.files; file && process->status > 0; file = file->hh.next) {
         /* dash opens it for its command; what failed just before the shell has said why */
         bool own = file->found == process->pid || log_file_was_of(file, process->pid);
@@ -436,10 +471,32 @@ static void match_failed(struct logs *logs, bool log)
         if (file->tail.last_len == TAIL_LAST_BYTES) /* it is cut */
             first = memchr(bytes, '\n', file->tail.last_len);
         file->matcher.rows = logs->rows;
+        uint64_t now_ns = clock_now_ns(), wall_ns = clock_wall_ns(), last_ns = file->tail.last_ns;
         if (first)
-            log_match_lines(&file->matcher, clock_now_ns(), first, file->tail.last_len - (size_t)(first - bytes),
-                            false);
+            log_match_lines(&file->matcher, now_ns - (wall_ns > last_ns ? wall_ns - last_ns : 0), first,
+                            file->tail.last_len - (size_t)(first - bytes), false);
     }
+}
+
+/* Logs that were written too soon for anybody to be seen with them. */
+static void find_written(struct logs *logs)
+{
+    pid_t root = logs->observer->root;
+    double ago = observe_seconds(logs->observer, clock_now_ns()) - logs->end;
+    uint64_t end_ns = clock_wall_ns() - (ago > 0 ? (uint64_t)(ago * NS_PER_SECOND) : 0);
+    char path[PATH_MAX];
+    if (!logs->failed || !logs->rows)
+        return;
+    for (size_t i = 0; i < sizeof log_places / sizeof *log_places; i++)
+        if ((size_t)snprintf(path, sizeof path, "%s%s", logs->files.cwd, log_places[i]) < sizeof path)
+            log_files_find_logs(&logs->files, path, root, end_ns);
+    if (logs->elsewhere)
+        log_files_find_logs(&logs->files, logs->elsewhere, root, end_ns);
+    for (struct log_file *file = logs->files.files; file; file = file->hh.next)
+        if (file->log && file->found == root && !file->failed) {
+            file->failed = root;
+            file->end = logs->end;
+        }
 }
 
 /* What was asked for, and never was there. */
@@ -497,25 +554,44 @@ static void put_last_words(struct logs *logs)
     }
 }
 
-/* What is known where no pattern matches: of standard error, or else of what was written last. */
+/* Of that nothing fails. */
+static bool are_warnings(const json_t *lines)
+{
+    static const char word[] = "warn";
+    size_t index;
+    json_t *line;
+    bool all = true;
+    json_array_foreach(lines, index, line) all &= strcasestr(json_string_value(line), word) != NULL;
+    return all;
+}
+
+/* What is known where no pattern matches: of standard error, unless it only warns, or else of what was written last. */
 static void put_last(struct logs *logs)
 {
     const struct log_file *said = NULL;
     json_t *lines = NULL;
+    bool warns = false; /* what is known so far */
     for (const struct log_file *file = logs->files.files; file; file = file->hh.next) {
         bool stream = file->tail.stream && file->matcher.rows && !file->log;
-        bool better = !said || strcmp(file->name, "stderr") == 0 ||
-                      (strcmp(said->name, "stderr") != 0 && file->tail.last_ns > said->tail.last_ns);
-        json_t *its = stream && better ? last_lines(file) : NULL;
-        if (!its)
+        bool error = strcmp(file->name, "stderr") == 0;
+        json_t *its = stream ? last_lines(file) : NULL;
+        bool their_warns = its && are_warnings(its);
+        bool better = !said || (warns != their_warns ? warns
+                                : error              ? true
+                                        : strcmp(said->name, "stderr") != 0 && file->tail.last_ns > said->tail.last_ns);
+        if (!its || !better) {
+            json_decref(its);
             continue;
+        }
         json_decref(lines);
         lines = its;
         said = file;
+        warns = their_warns;
     }
     if (lines)
-        observe_put(logs->observer, RECORD(log_last, .file = said->name, .quiet_seconds = quiet_seconds(&said->tail),
-                                           .lines = lines, .pid = -1));
+        observe_put(logs->observer,
+                    RECORD(log_last, .file = said->name, .quiet_seconds = quiet_seconds(&said->tail), .lines = lines,
+                           .pid = -1, .line = said->matcher.line > 0 ? said->matcher.line : 0));
     json_decref(lines);
 }
 
@@ -547,6 +623,7 @@ static void logs_end(void *state)
         if (read_files(logs, UINT64_MAX, until_ns, &any))
             skip(logs, 0, 0, "there was no time left for it when the job ended");
     }
+    find_written(logs);
     for (struct log_file *file = logs->files.files; file; file = file->hh.next)
         tail_end(&file->tail);
     match_failed(logs, false);

@@ -356,11 +356,12 @@ static void record(struct log_matcher *matcher, size_t index, const struct log_l
         return;
     json_t *fields = log_regex_fields(expression->regex, line->bytes);
     bool whole = copy_text(expressions->text, line) && !line->cut;
-    expressions->sink->put(expressions->sink->ctx,
-                           RECORD(log, .file = matcher->file, .pattern = expression->name,
-                                  .level = log_severity_names[expression->severity], .text = expressions->text,
-                                  .text_cut = !whole, .line = line->number, .folded = folded, .fields = fields,
-                                  .place = line->place, .above = line->above));
+    const struct log_sink *sink = expressions->sink;
+    sink->put(sink->ctx,
+              RECORD(log, .file = matcher->file, .pattern = expression->name,
+                     .level = log_severity_names[expression->severity], .text = expressions->text, .text_cut = !whole,
+                     .line = line->number, .folded = folded, .fields = fields, .place = line->place,
+                     .above = line->above, .written = sink->seconds ? sink->seconds(sink->ctx, line->now_ns) : 0));
     json_decref(fields);
 }
 

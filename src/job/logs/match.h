@@ -142,6 +142,7 @@ struct log_sink {
     void *ctx;
     void (*put)(void *ctx, enum record_type type, const void *row);
     void (*note)(void *ctx, struct note note);
+    double (*seconds)(void *ctx, uint64_t now_ns); /* since the start of the job; may be NULL */
 };
 
 enum { TOO_LONG_MOST = 10 };

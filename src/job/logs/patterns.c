@@ -563,7 +563,13 @@ const struct log_pattern log_patterns[] = {
     {"command_said", LOG_SEVERITY_INFO, "command error:", "^Command error:\\s*$", "what a command said that Nextflow had started",
      "^Command error", "^\\s+(?!\\[M::|INFO|WARN)\\S", 6, "error"},
     {"made_anyway", LOG_SEVERITY_INFO, "(ignored)", "^make(?:\\[\\d+\\])?: \\[.* Error \\d+ \\(ignored\\)$", "an error above it that make has got over"},
-    {"tests", LOG_SEVERITY_INFO, "<ran ", "^Ran \\d+ tests? in [\\d.]+s$", "how tests of Python's unittest ended, that said what is above it",
+    {"recovered", LOG_SEVERITY_INFO, "reconnected|restored|re-established|reestablished|recovered|succeeded",
+     "^(?!.*(?i:\\b(?:not|never|cannot|can't|could|unable|fail\\w*|until|when|if|will)\\b|\\[recovered\\])).*"
+     "(?i:\\breconnected\\b|\\b(?:connection|session|link|service|server) (?:is |was |has been )?(?:re-?established|restored|recovered)\\b|"
+     "\\brecovered (?:from|after|by)\\b|\\bsucceeded (?:after|on|at|in) (?:the )?(?:\\w+ )?(?:re-?tr|attempt|try|tries))",
+     "that a program has got over what stands above"},
+    {"tests", LOG_SEVERITY_INFO, "<ran | passed in | tests passed, ",
+     "^Ran \\d+ tests? in [\\d.]+s$|^=* ?\\d+ passed in [\\d.]+s\\b|^100% tests passed, 0 tests failed", "how tests of unittest, pytest or CTest ended, that said what is above it",
      "^Ran", "^(?:OK|FAILED)\\b", 2},
     {"panic", ERROR, "panicked at|<panic: ", "\\bpanicked at\\b|^panic: ", "a Rust or Go program gave up",
      "panicked at \\S+:\\d+:\\d+:\\s*$", "\\S", 2},

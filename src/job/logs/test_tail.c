@@ -355,6 +355,44 @@ static void test_logs_of_processes(void **state)
     }
 }
 
+/* What was written within a moment by nobody knows whom: logs of the job's time, of those before it what is new. */
+static void test_logs_written_soon(void **state)
+{
+    static const struct {
+        const char *name;
+        bool before, written, late, found;
+        uint64_t offset;
+    } rows[] = {{"run.log", false, true, false, true, 0},
+                {"old.log", true, true, false, true, 10},
+                {"idle.log", true, false, false, false, 0},
+                {"table.csv", false, true, false, false, 0},
+                {"next.log", false, true, true, false, 0}};
+    const struct log_sink sink = {NULL, no_put, no_note};
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        struct log_files files = {.expressions.sink = &sink, .cwd = dir, .now_ns = clock_now_ns};
+        char name[128];
+        snprintf(name, sizeof name, "%s/%s", dir, rows[i].name);
+        if (rows[i].before)
+            append(name, "of before\n");
+        files.start_ns = clock_ns(CLOCK_REALTIME_COARSE);
+        log_files_note_logs(&files, dir);
+        if (rows[i].written)
+            append(name, "ERROR: of now\n");
+        uint64_t end_ns = clock_wall_ns();
+        log_files_find_logs(&files, dir, 7, rows[i].late ? end_ns - NS_PER_SECOND : end_ns);
+        log_files_find_logs(&files, dir, 7, rows[i].late ? end_ns - NS_PER_SECOND : end_ns); /* it is known */
+        if (HASH_COUNT(files.files) != rows[i].found)
+            fail_msg("%s", rows[i].name);
+        if (rows[i].found) {
+            assert_string_equal(files.files->name, rows[i].name);
+            assert_true(files.files->data && files.files->log && files.files->found == 7);
+            assert_int_equal(files.files->tail.offset, rows[i].offset);
+        }
+        log_files_done(&files);
+        unlink(name);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -368,6 +406,7 @@ int main(void)
         cmocka_unit_test_teardown(test_pipe, clean),
         cmocka_unit_test_teardown(test_streams_of_processes, clean),
         cmocka_unit_test_teardown(test_logs_of_processes, clean),
+        cmocka_unit_test_teardown(test_logs_written_soon, clean),
         cmocka_unit_test_teardown(test_no_files, clean),
         cmocka_unit_test_teardown(test_pieces, clean),
     };

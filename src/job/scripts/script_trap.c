@@ -310,6 +310,8 @@ struct tests {
     struct words words;
     json_t *tested, *others, *piped, *either; /* texts of commands; either: by || alone, silenced, or only told */
     struct list now, over;
+    struct span
+        closed; /* the last command of a group that has just ended, which may go on in a pipeline; empty: none */
     struct outer {
         struct list list;
         bool in_word;  /* a substitution: words of its command may follow */
@@ -393,6 +395,7 @@ static void list_leave(struct tests *tests, struct list *list)
 
 static void list_end(struct tests *tests)
 {
+    tests->closed = span_of(NULL, 0);
     list_leave(tests, &tests->over);
     if (tests->negated)
         list_take(&tests->now, tests->tested);
@@ -401,19 +404,25 @@ static void list_end(struct tests *tests)
     tests->now.count = 0;
 }
 
+static void add_piped(struct tests *tests, struct span command)
+{
+    json_t *text = command.len ? command_text(command) : NULL;
+    if (text && json_array_size(tests->piped) < SCRIPT_TESTED_MOST &&
+        !is_silenced(span_of(command.ptr, (size_t)(tests->words.at - command.ptr))))
+        json_array_append(tests->piped, text);
+    json_decref(text);
+}
+
 /* Of a pipeline the last one is asked. */
 static void pipe_on(struct tests *tests)
 {
     struct list stage = {.count = tests->now.count > 0};
+    add_piped(tests, tests->closed);
+    tests->closed = span_of(NULL, 0);
     if (!stage.count)
         return;
     stage.command[0] = tests->now.command[--tests->now.count];
-    const char *from = stage.command[0].ptr;
-    json_t *text = command_text(stage.command[0]);
-    if (text && json_array_size(tests->piped) < SCRIPT_TESTED_MOST &&
-        !is_silenced(span_of(from, (size_t)(tests->words.at - from))))
-        json_array_append(tests->piped, text);
-    json_decref(text);
+    add_piped(tests, stage.command[0]);
     list_leave(tests, &stage);
 }
 
@@ -493,6 +502,7 @@ static void see_end_of_word(struct tests *tests)
     } else if (c == ')' && tests->depth) {
         list_end(tests);
         struct span last = tests->over.count ? tests->over.command[tests->over.count - 1] : span_of(NULL, 0);
+        tests->closed = last;
         const struct outer *outer = &tests->outer[--tests->depth];
         bool assigned = outer->assigned && last.len && outer->list.count < LIST_MOST;
         tests->over.count -= assigned;
@@ -534,6 +544,8 @@ static bool see_reserved(struct tests *tests, struct span word)
     tests->negated |= span_is(word, "!");
     if (is_assignment(word) && asks_status(word))
         list_take(&tests->over, tests->tested);
+    if (span_is(word, "}") && tests->over.count)
+        tests->closed = tests->over.command[tests->over.count - 1];
     return condition || is_assignment(word) || is_one_of(word, over) || is_one_of(word, others) || span_is(word, "!");
 }
 
@@ -664,5 +676,70 @@ json_t *script_kills_find(const char *text, size_t len)
     if (json_array_size(kills))
         return kills;
     json_decref(kills);
+    return NULL;
+}
+
+/* ---- what it prints ---- */
+
+/* Without quotes, as far as it is known. false: what is behind it is not. */
+static bool put_known(struct buf *out, struct span word, bool format)
+{
+    char quote = 0;
+    for (size_t i = 0; i < word.len; i++) {
+        char c = word.ptr[i];
+        if ((c == '"' || c == '\'') && (!quote || quote == c)) {
+            quote = quote ? 0 : c;
+            continue;
+        }
+        if (!c || c == '\n' || c == '\\' || (quote != '\'' && strchr("$`", c)) || (!quote && strchr("*?[{~!", c)) ||
+            (format && c == '%') || out->len >= SCRIPT_PRINTS_BYTES)
+            return false;
+        buf_putc(out, c);
+    }
+    return true;
+}
+
+/* "-n" of echo. */
+static bool is_option(struct span word)
+{
+    size_t i = 1;
+    while (i < word.len && strchr("neE", word.ptr[i]))
+        i++;
+    return word.len > 1 && *word.ptr == '-' && i == word.len;
+}
+
+static void add_print(json_t *prints, struct words *words, bool format)
+{
+    _cleanup_(buf_done) struct buf text = BUF_INIT;
+    struct span word = word_next(words);
+    while (!format && is_option(word))
+        word = word_next(words);
+    for (bool known = true; word.len; word = word_next(words)) {
+        bool quoted = memchr(word.ptr, '"', word.len) || memchr(word.ptr, '\'', word.len);
+        if (!known || (!quoted && (memchr(word.ptr, '>', word.len) || memchr(word.ptr, '<', word.len))))
+            continue; /* the file that may stand behind it is a word like others */
+        if (text.len)
+            buf_putc(&text, ' ');
+        known = put_known(&text, word, format) && !format;
+    }
+    if (text.len >= SCRIPT_PRINTS_LEAST && !text.failed)
+        json_array_append_new(prints, json_stringn(text.data, text.len));
+}
+
+json_t *script_prints_find(const char *text, size_t len)
+{
+    static const char *const tells[] = {"echo", "printf", NULL};
+    json_t *prints = json_array();
+    struct words words = words_of(span_of(text, len));
+    struct span name;
+    while (json_array_size(prints) < SCRIPT_PRINTS_MOST && command_next(&words, &name)) {
+        if (is_one_of(name, tells))
+            add_print(prints, &words, span_is(name, "printf"));
+        while (word_next(&words).len)
+            ;
+    }
+    if (json_array_size(prints))
+        return prints;
+    json_decref(prints);
     return NULL;
 }

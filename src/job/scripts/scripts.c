@@ -155,7 +155,7 @@ struct shell {
 struct script_says {
     struct script_trap trap;
     struct script_tested tested;
-    json_t *kills;
+    json_t *kills, *prints;
 };
 
 struct failed {
@@ -444,7 +444,7 @@ static void remove_shell(struct scripts *scripts, struct shell *shell)
 static struct script_says script_says_find(const char *text, size_t len)
 {
     return (struct script_says){script_trap_find(text, len), script_tested_find(text, len),
-                                script_kills_find(text, len)};
+                                script_kills_find(text, len), script_prints_find(text, len)};
 }
 
 static void script_says_done(struct script_says *says)
@@ -452,6 +452,7 @@ static void script_says_done(struct script_says *says)
     script_trap_done(&says->trap);
     script_tested_done(&says->tested);
     json_decref(says->kills);
+    json_decref(says->prints);
     *says = (struct script_says){0};
 }
 
@@ -500,7 +501,8 @@ static bool find_says(struct scripts *scripts, const struct observed_process *pr
     const struct script_tested *tested = &says->tested;
     *ret_says = (struct script_says){
         .tested = {json_incref(tested->commands), json_incref(tested->conditions), json_incref(tested->piped)},
-        .kills = json_incref(says->kills)};
+        .kills = json_incref(says->kills),
+        .prints = json_incref(says->prints)};
     if (!(parent && parent->seen && script_key_same(&key, &parent->key))) /* its fork: that has no traps */
         ret_says->trap = (struct script_trap){json_incref(says->trap.commands), json_incref(says->trap.only)};
     return true;
@@ -543,8 +545,9 @@ static void put_says(struct scripts *scripts, const struct observed_process *pro
         observe_put(observer,
                     RECORD(script_trap, .pid = process->pid, .commands = says.trap.commands, .only = says.trap.only));
     if (says.tested.commands && below)
-        observe_put(observer, RECORD(script_tested, .pid = process->pid, .commands = says.tested.commands,
-                                     .conditions = says.tested.conditions, .piped = says.tested.piped));
+        observe_put(observer,
+                    RECORD(script_tested, .pid = process->pid, .commands = says.tested.commands,
+                           .conditions = says.tested.conditions, .piped = says.tested.piped, .prints = says.prints));
     if (says.kills)
         observe_put(observer, RECORD(script_kills, .pid = process->pid, .file = file, .kills = says.kills));
     script_says_done(&says);

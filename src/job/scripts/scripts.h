@@ -75,4 +75,10 @@ enum { SCRIPT_KILLS_MOST = 8 };
  * A new reference; NULL: nowhere. */
 json_t *script_kills_find(const char *text, size_t len);
 
+enum { SCRIPT_PRINTS_MOST = 100, SCRIPT_PRINTS_LEAST = 3, SCRIPT_PRINTS_BYTES = 100 };
+
+/* How the texts begin that it prints by echo and printf, as far as that is known before it is executed: what a program that it starts says is
+ * another text. A new reference; NULL: nothing. */
+json_t *script_prints_find(const char *text, size_t len);
+
 #endif

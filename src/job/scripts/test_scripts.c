@@ -259,6 +259,8 @@ static void test_piped(void **state)
         {"x=$(a 1 | b)\n", "a 1"},
         {"a |& b\n", "a"},
         {"for i in 1 2; do a; done | b\n", ""},
+        {"( a 1; b 2 ) 2>&1 | tee log\n{ c; d 3; } | e\n(f)\ng | h\n", "b 2 d 3 g"},
+        {"x=$(a)\nb | c\n", "b"},
     };
     for (size_t i = 0; i < sizeof scripts / sizeof *scripts; i++) {
         struct script_tested tested = script_tested_find(scripts[i].script, strlen(scripts[i].script));
@@ -296,6 +298,30 @@ static void test_kills(void **state)
             json_decref(kills);
             free(script);
             buf_done(&found);
+        }
+}
+
+/* How what it prints itself begins. */
+static void test_prints(void **state)
+{
+    static const struct {
+        const char *script, *texts;
+    } scripts[] = {
+        {"echo \"error: foo\" >&2\n./solver\n", "error: foo"},
+        {"echo -n no mesh; echo \"step $i of\" 3 && echo 'a'\n", "no mesh step "},
+        {"printf 'ended: %d\\n' 3 >log\nprintf \"%s\" x\n", "ended: "},
+        {"./solver echo no\ngrep x\n# echo no\n", ""},
+        {"if ! a; then echo done with it | tee log; fi", "done with it"},
+        {"echo \"$1\" no\n", ""},
+    };
+    for (size_t i = 0; i < sizeof scripts / sizeof *scripts; i++)
+        for (size_t len = 0; len <= strlen(scripts[i].script); len++) { /* any beginning is safe */
+            char *script = strndup(scripts[i].script, len);
+            json_t *prints = script_prints_find(script, len);
+            if (len == strlen(scripts[i].script))
+                check_names(script, prints, scripts[i].texts);
+            json_decref(prints);
+            free(script);
         }
 }
 
@@ -417,7 +443,7 @@ int main(void)
         cmocka_unit_test(test_commands),    cmocka_unit_test(test_cut),   cmocka_unit_test(test_show),
         cmocka_unit_test(test_source),      cmocka_unit_test(test_place), cmocka_unit_test(test_fits),
         cmocka_unit_test(test_memory_goes), cmocka_unit_test(test_traps), cmocka_unit_test(test_tested),
-        cmocka_unit_test(test_piped),       cmocka_unit_test(test_kills),
+        cmocka_unit_test(test_piped),       cmocka_unit_test(test_kills), cmocka_unit_test(test_prints),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -334,6 +334,8 @@ static const struct field log_fields[] = {
      .about = "of an exception of Python, by its traceback: FILE:LINE of the innermost line that is of no library"},
     {"above", FIELD_TEXT, AT(above), .flags = FIELD_WHERE_KNOWN,
      .about = "of an exception of Python that tells that a command failed: the line above its traceback"},
+    {"written", FIELD_NUMBER, AT(written), .flags = FIELD_ZERO_IS_NULL | FIELD_WHERE_KNOWN,
+     .about = "when the file was written last before it was read, in seconds since the start of the job"},
     {0}};
 #undef ROW
 
@@ -364,6 +366,8 @@ static const struct field log_last_fields[] = {
     {"lines", FIELD_LIST, AT(lines), .of = fields_texts, .about = "whatever they say; long ones are cut"},
     {"pid", FIELD_COUNT, AT(pid), .flags = FIELD_NEGATIVE_IS_NULL | FIELD_OPTIONAL,
      .about = "of a process that failed, and for which a script had sent its output to this file"},
+    {"line", FIELD_COUNT, AT(line), .flags = FIELD_ZERO_IS_NULL | FIELD_WHERE_KNOWN,
+     .about = "the number of the last one in the file"},
     {0}};
 #undef ROW
 
@@ -472,6 +476,8 @@ static const struct field script_tested_fields[] = {
      .about = "those of them that it tests otherwise than by what stands behind ||"},
     {"piped", FIELD_LIST, AT(piped), .of = fields_texts, .between = ", ", .flags = FIELD_WHERE_KNOWN,
      .about = "the same of commands in pipelines, but not the last of one, whose errors it does not throw away"},
+    {"prints", FIELD_LIST, AT(prints), .of = fields_texts, .between = ", ", .flags = FIELD_WHERE_KNOWN,
+     .about = "how the texts begin that it prints itself, by echo and printf"},
     {0}};
 #undef ROW
 

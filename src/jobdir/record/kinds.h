@@ -205,6 +205,7 @@ struct log_record {
     const char *
         place; /* of an exception of Python: "FILE:LINE" of the innermost line of the user's own code; NULL: not known */
     const char *above; /* of one that tells that a command failed: the line above its traceback; NULL: none */
+    double written;    /* in seconds since the start of the job: not after that, and read then or later; 0: not known */
 };
 
 struct log_folded_record { /* at the end, and when a rest is left */
@@ -223,7 +224,8 @@ struct log_last_record { /* of what the job wrote, when it ended */
     const char *file;
     double quiet_seconds; /* since it was written last; -1: unknown */
     json_t *lines;
-    int64_t pid; /* of the process that failed, and had this file for itself; -1: it is of the job */
+    int64_t pid;  /* of the process that failed, and had this file for itself; -1: it is of the job */
+    int64_t line; /* the number of the last one in the file; 0: not known */
 };
 
 struct progress_record {
@@ -284,6 +286,7 @@ struct script_tested_record {
     json_t *commands;   /* the words with which they begin */
     json_t *conditions; /* those of them that are nowhere only before ||; NULL: not known */
     json_t *piped;      /* the same of those in pipelines; NULL: not known */
+    json_t *prints;     /* how what it prints itself begins; NULL: not known */
 };
 
 struct script_kills_record {

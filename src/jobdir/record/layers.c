@@ -105,6 +105,7 @@ static void drop_place(struct layer_place *place)
     json_decref(place->tested);
     json_decref(place->conditions);
     json_decref(place->piped);
+    json_decref(place->prints);
     json_decref(place->kills);
 }
 
@@ -284,6 +285,7 @@ static void apply_place(struct layers *layers, enum record_type type, const json
         record_replace(&place->tested, json_object_get(record, "commands"));
         record_replace(&place->conditions, json_object_get(record, "conditions"));
         record_replace(&place->piped, json_object_get(record, "piped"));
+        record_replace(&place->prints, json_object_get(record, "prints"));
         break;
     default:
         record_replace(&place->kills, record);

@@ -72,7 +72,8 @@ struct layer_place {
     json_t *trap_only;    /* script_trap.only */
     json_t *tested;       /* script_tested.commands */
     json_t *conditions;   /* .conditions, */
-    json_t *piped;        /* and .piped */
+    json_t *piped;        /* .piped, */
+    json_t *prints;       /* and .prints */
     json_t *kills;        /* the record script_kills */
     double over;          /* when the script of `line` ended; 0: it has not */
     /* From the last health record that had it; -1: unknown. */
