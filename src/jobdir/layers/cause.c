@@ -213,9 +213,10 @@ static size_t count_outlived(const struct job_end *end)
     if (last && record_seconds(last) - quiet >= since && cause_is_complaint(cause_text(&said)) &&
         !is_of_end(cause_text(&said), process))
         return at;
-    json_auto_t *error = shell ? cause_error_of(end, cause_chain_end(end, (int)at)) : NULL;
+    json_auto_t *error = cause_error_of(end, cause_chain_end(end, (int)at));
     const char *text = json_string_value(json_object_get(error, "text"));
-    return text && record_seconds(error) >= since && !is_of_end(text, process) ? at : 0;
+    bool own = shell || json_is_string(json_object_get(error, "place")); /* of an exception of Python */
+    return text && own && cause_written_seconds(error) >= since && !is_of_end(text, process) ? at : 0;
 }
 
 uint64_t cause_memory_limit(const struct job_model *model, bool *ret_data)

@@ -31,6 +31,8 @@ struct cause_said {
 };
 void cause_look_at_said(const struct job_end *end, struct cause_said *ret_said);
 
+/* When a line was written, at the latest. */
+double cause_written_seconds(const json_t *record);
 /* Whether the process that failed first said itself why: with an error of the system, as of a full disk. */
 bool cause_says_why(const struct job_end *end);
 /* Whether an error of the system was said just before a program aborted then, as programs do that cannot go on. */

@@ -91,6 +91,20 @@ static bool was_survived(const struct job_end *end, pid_t pid, double seconds)
            (json_number_value(start) > seconds || cause_chain_end(end, 0) > seconds + CAUSE_AT_ONCE_SECONDS);
 }
 
+/* Whether what failed first, a shell that ended by itself, said after it why, otherwise than by telling of the crash. */
+static bool was_left_behind(const struct job_end *end, pid_t pid, const char *name, double seconds)
+{
+    _cleanup_(buf_done) struct buf said = BUF_INIT;
+    const json_t *first = json_array_get(end->chain, 0);
+    if (cause_chain_at(end, pid) >= 0 || !json_is_integer(json_object_get(first, "exit_code")) ||
+        !starter_is_shell(json_string_value(json_object_get(first, "name")), json_object_get(first, "argv")))
+        return false;
+    const json_t *last = cause_put_last_words(&said, end, 0);
+    double quiet = json_number_value(json_object_get(last, "quiet_seconds"));
+    return last && record_seconds(last) - quiet > seconds + SEEN_SECONDS && cause_is_complaint(cause_text(&said)) &&
+           !(name && strstr(cause_text(&said), name)) && !strcasestr(cause_text(&said), "crash");
+}
+
 /* Did its parent end because of it? A shell that does not handle it ends with its status; others have their own, but
  * end at once. */
 static bool ended_its_parent(const struct job_end *end, int at, int signo)
@@ -130,7 +144,8 @@ static bool find_crash(const struct job_end *end, struct cause *cause, bool sure
         if (cause_fell_when_asked(end, name, signo, record_seconds(crash)))
             continue;
         double seconds = cause_before_end(end, pid, record_seconds(crash));
-        if (was_survived(end, pid, seconds) != survived || (survived && cause_was_tolerated(end, seconds)))
+        if (was_survived(end, pid, seconds) != survived || (survived && cause_was_tolerated(end, seconds)) ||
+            (!sure && was_left_behind(end, pid, name, seconds)))
             continue;
         if (signo == SIGABRT && cause_explains_abort(end, record_seconds(crash)))
             continue; /* that is why */

@@ -16,8 +16,9 @@
 #include "jobdir/layers/starter.h"
 #include "jobdir/text/text.h"
 
-static const double NEAR_SECONDS = 60;   /* before it */
-static const double SEEN_SECONDS = 0.05; /* times of what was only seen are that coarse */
+static const double NEAR_SECONDS = 60;     /* before it */
+static const double SEEN_SECONDS = 0.05;   /* times of what was only seen are that coarse, */
+static const double COARSE_SECONDS = 0.01; /* and times of files */
 
 /* Errors that have a cause outside the program: the C library's text, or a built-in pattern of logs. 0, NULL: none.
  * `once`: it comes again only where the same is tried again. */
@@ -111,6 +112,13 @@ static bool is_consequence(const struct job_end *end, const json_t *log)
         return true;
     int signo = json_array_size(end->chain) > 1 ? cause_signal(end) : 0;
     return signo && text && culprit_mentions_end(text, signo);
+}
+
+/* Records of versions before only say when it was read. */
+double cause_written_seconds(const json_t *record)
+{
+    const json_t *written = json_object_get(record, "written");
+    return json_is_number(written) ? json_number_value(written) : record_seconds(record);
 }
 
 /* When something failed, or just before. */
@@ -284,6 +292,32 @@ static bool is_older(const struct job_end *end, double seconds)
            seconds < json_number_value(start) - SEEN_SECONDS;
 }
 
+/* Whether a script above what failed first, or above the at-th of the chain, prints such a line by itself. */
+static bool is_printed_above(const struct job_end *end, size_t at, const char *text)
+{
+    size_t index;
+    const json_t *begin;
+    for (at++; text && at < json_array_size(end->chain); at++) {
+        pid_t pid = (pid_t)json_integer_value(json_object_get(json_array_get(end->chain, at), "pid"));
+        const struct layer_place *place = layers_place(&end->model->layers, pid);
+        json_array_foreach(place ? place->prints : NULL, index, begin)
+        {
+            const char *known = json_string_value(begin);
+            if (known && *known && strncmp(text, known, strlen(known)) == 0)
+                return true;
+        }
+    }
+    return false;
+}
+
+/* Before what failed first had ended: else it may tell why that was. */
+static bool is_of_script(const struct job_end *end, const json_t *record)
+{
+    return json_array_size(end->chain) > 1 &&
+           cause_written_seconds(record) < cause_chain_end(end, 0) - COARSE_SECONDS &&
+           is_printed_above(end, 0, json_string_value(json_object_get(record, "text")));
+}
+
 /* What a launcher says that the job has gone on after: it may be read only later. */
 static bool is_of_tolerated_launcher(const struct job_end *end, const char *pattern)
 {
@@ -301,14 +335,20 @@ static bool is_of_tolerated_launcher(const struct job_end *end, const char *patt
     return tolerated;
 }
 
-/* Of an error with a cause outside the program, that this only warns of it: "WARNING cache: ...", "12:01:02 [WARNING] ...". */
-static bool is_warning(const json_t *record)
+/* "WARNING cache: ...", "12:01:02 [WARNING] ...". */
+static bool is_warned_of(const char *text)
 {
     enum { LABEL_WITHIN = 40 };
     static const char word[] = "warn";
-    const char *text, *at;
-    return error_of(record, &text) >= 0 && text && (at = strcasestr(text, word)) && at - text < LABEL_WITHIN &&
-           (at == text || !isalnum((unsigned char)at[-1]));
+    const char *at = text ? strcasestr(text, word) : NULL;
+    return at && at - text < LABEL_WITHIN && (at == text || !isalnum((unsigned char)at[-1]));
+}
+
+/* Of an error with a cause outside the program, that this only warns of it. */
+static bool is_warning(const json_t *record)
+{
+    const char *text;
+    return error_of(record, &text) >= 0 && is_warned_of(text);
 }
 
 /* That nobody reads any more what it writes: of another one of a pipeline, which has failed because of that. */
@@ -327,6 +367,49 @@ static bool is_of_writer(const struct job_end *end, const json_t *record)
     return false;
 }
 
+/* What Python says of an exception. */
+static bool is_exception(const json_t *record)
+{
+    static const char assertion[] = "AssertionError";
+    const char *pattern = json_string_value(json_object_get(record, "pattern"));
+    const char *text = json_string_value(json_object_get(record, "text"));
+    return pattern && (strcmp(pattern, "exception") == 0 || strcmp(pattern, "validation") == 0 ||
+                       (text && strcmp(pattern, "assertion") == 0 && strncmp(text, assertion, strlen(assertion)) == 0));
+}
+
+static bool is_of_python(const json_t *process)
+{
+    static const char python[] = "python";
+    const char *name = json_string_value(json_object_get(process, "name"));
+    const char *program = json_string_value(json_array_get(json_object_get(process, "argv"), 0));
+    return (name && strncmp(name, python, sizeof python - 1) == 0) ||
+           (program && strncmp(text_base(program), python, sizeof python - 1) == 0);
+}
+
+/* What another stage of the pipeline says that failed later, as it got no more, or too little. */
+static bool is_of_later_stage(const struct job_end *end, const json_t *record)
+{
+    static const char python[] = "python";
+    const struct job_model *model = end->model;
+    const json_t *first = json_array_get(end->chain, 0);
+    pid_t pid = (pid_t)json_integer_value(json_object_get(first, "pid"));
+    pid_t parent = (pid_t)json_integer_value(json_object_get(json_array_get(end->chain, 1), "pid"));
+    const char *text = json_string_value(json_object_get(record, "text"));
+    if (!parent || cause_written_seconds(record) < cause_chain_end(end, 0) - COARSE_SECONDS)
+        return false;
+    for (size_t i = 0; text && i < model->ended_count; i++) {
+        const struct job_process *other = &model->ended[i];
+        bool beside = other->ppid == parent && other->pid != pid && other->start <= cause_chain_end(end, 0) &&
+                      other->end >= cause_chain_end(end, 0);
+        if (!beside || !culprit_has_failed(other) || begins_with_name(end, 0, text))
+            continue;
+        bool exception = is_exception(record) && strncmp(other->name, python, sizeof python - 1) == 0;
+        if (begins_with(text, other->name) || (exception && !is_of_python(first)))
+            return true;
+    }
+    return false;
+}
+
 static enum said said_of(const struct job_end *end, const struct others *others, const json_t *record)
 {
     enum line_level level = line_level_of(json_string_value(json_object_get(record, "level")));
@@ -336,7 +419,7 @@ static enum said said_of(const struct job_end *end, const struct others *others,
     if (seconds < cause_chain_end(end, 0) - NEAR_SECONDS || seconds > end->seconds + CAUSE_AT_ONCE_SECONDS ||
         cause_was_tolerated(end, seconds) || is_of_tolerated_launcher(end, pattern))
         return SAID_NOTHING;
-    if (is_of_writer(end, record))
+    if (is_of_writer(end, record) || is_of_later_stage(end, record))
         return SAID_NOTHING;
     if (level == LINE_ERROR && is_consequence(end, record))
         return SAID_CONSEQUENCE;
@@ -344,11 +427,12 @@ static enum said said_of(const struct job_end *end, const struct others *others,
         return SAID_BY_ITSELF;
     if (is_of_another(end, &others->after, text) || is_of_trap(others, text, seconds))
         return SAID_NOTHING;
+    bool older = is_older(end, cause_written_seconds(record)) || is_of_script(end, record);
     if (level == LINE_ERROR && !is_warning(record))
-        return is_older(end, seconds) || is_of_another(end, &others->before, text) ? SAID_OF_ANOTHER : SAID_ERROR;
+        return older || is_of_another(end, &others->before, text) ? SAID_OF_ANOTHER : SAID_ERROR;
     bool number = !pattern || strcmp(pattern, "nan") == 0; /* many programs go on with these */
-    return level <= LINE_WARNING && !number && seconds >= cause_chain_end(end, 0) - CAUSE_FAILURE_SECONDS &&
-                   !is_older(end, seconds) && !is_of_another(end, &others->before, text)
+    return level <= LINE_WARNING && !number && seconds >= cause_chain_end(end, 0) - CAUSE_FAILURE_SECONDS && !older &&
+                   !is_of_another(end, &others->before, text)
                ? SAID_HINT
                : SAID_NOTHING;
 }
@@ -366,16 +450,6 @@ static json_t *all_lines(const struct layers *layers)
     }
     json_array_extend(lines, layers->logs.records);
     return lines;
-}
-
-/* What Python says of an exception. */
-static bool is_exception(const json_t *record)
-{
-    static const char assertion[] = "AssertionError";
-    const char *pattern = json_string_value(json_object_get(record, "pattern"));
-    const char *text = json_string_value(json_object_get(record, "text"));
-    return pattern && (strcmp(pattern, "exception") == 0 || strcmp(pattern, "validation") == 0 ||
-                       (text && strcmp(pattern, "assertion") == 0 && strncmp(text, assertion, strlen(assertion)) == 0));
 }
 
 /* The same, with the line of the user's code that raised it. */
@@ -481,6 +555,49 @@ static void drop_made_anyway(const json_t *lines, enum said *said)
     }
 }
 
+/* Nor what a program says to have got over, below in the same file. */
+static void drop_recovered(const json_t *lines, enum said *said)
+{
+    for (size_t i = 0; i < json_array_size(lines); i++) {
+        const json_t *record = json_array_get(lines, i);
+        const char *pattern = json_string_value(json_object_get(record, "pattern"));
+        for (size_t j = i; pattern && strcmp(pattern, "recovered") == 0 && j-- > 0;)
+            if (json_equal(json_object_get(json_array_get(lines, j), "file"), json_object_get(record, "file")))
+                said[j] = SAID_NOTHING;
+    }
+}
+
+/* That it ends, or what stands above, is no reason by itself. */
+static bool tells_of_giving_up(const char *text)
+{
+    static const char *const given_up[] = {"abort", "giv",   "exit",     "stop",  "terminat", "quit",
+                                           "above", "error", "previous", "fail ", "failed",   "shutting down"};
+    for (size_t i = 0; i < sizeof given_up / sizeof *given_up; i++)
+        if (strcasestr(text, given_up[i]))
+            return true;
+    return false;
+}
+
+/* Nor an error after which its program went on for long, with lines in the same file, to final words of its own. */
+static void drop_gone_on(const struct job_end *end, const json_t *lines, enum said *said)
+{
+    enum { LINES_LEAST = 20, LINES_MANY = 500 };
+    static const double LONG_SECONDS = 1;
+    _cleanup_(buf_done) struct buf words = BUF_INIT;
+    const json_t *last = cause_put_last_words(&words, end, 0);
+    json_int_t count = json_integer_value(json_object_get(last, "line"));
+    double ended = record_seconds(last) - json_number_value(json_object_get(last, "quiet_seconds"));
+    if (!last || !count || !words.len || tells_of_giving_up(cause_text(&words)))
+        return;
+    for (size_t i = 0; i < json_array_size(lines); i++) {
+        const json_t *record = json_array_get(lines, i);
+        json_int_t line = json_integer_value(json_object_get(record, "line")), behind = count - line;
+        if (line > 0 && json_equal(json_object_get(record, "file"), json_object_get(last, "file")) &&
+            (behind >= LINES_MANY || (behind >= LINES_LEAST && ended - cause_written_seconds(record) >= LONG_SECONDS)))
+            said[i] = SAID_NOTHING;
+    }
+}
+
 /* Of a builtin of the shell that failed first, by itself, as "job.sh: line 5: cd: run2: No such file or directory": with the status of
  * the last one it ended, the others it has gone on after. */
 static bool is_of_builtin(const struct job_end *end, const json_t *record)
@@ -491,15 +608,6 @@ static bool is_of_builtin(const struct job_end *end, const json_t *record)
     return text && starter_is_shell(json_string_value(json_object_get(first, "name")), argv) &&
            !(parent && json_equal(argv, json_object_get(parent, "argv"))) && begins_with_name(end, 0, text) &&
            behind_script(text) != text;
-}
-
-static bool is_of_python(const json_t *process)
-{
-    static const char python[] = "python";
-    const char *name = json_string_value(json_object_get(process, "name"));
-    const char *program = json_string_value(json_array_get(json_object_get(process, "argv"), 0));
-    return (name && strncmp(name, python, sizeof python - 1) == 0) ||
-           (program && strncmp(text_base(program), python, sizeof python - 1) == 0);
 }
 
 /* Whether the exception stands directly below what Python said of it, as logging.exception writes it. */
@@ -521,16 +629,11 @@ static bool is_below(const json_t *lines, const json_t *exception, const json_t 
 static bool is_graver(const char *text)
 {
     static const char *const words[] = {"FATAL", "CRITICAL"};
-    static const char *const given_up[] = {"abort", "giv",   "exit",     "stop",  "terminat", "quit",
-                                           "above", "error", "previous", "fail ", "failed",   "shutting down"};
     const char *word = NULL;
     for (size_t i = 0; text && !word && i < sizeof words / sizeof *words; i++)
         if ((word = strstr(text, words[i])))
             word += strlen(words[i]);
-    bool graver = word && word[strspn(word, " :]>|-*")];
-    for (size_t i = 0; graver && i < sizeof given_up / sizeof *given_up; i++)
-        graver = !strcasestr(word, given_up[i]);
-    return graver;
+    return word && word[strspn(word, " :]>|-*")] && !tells_of_giving_up(word);
 }
 
 /* An error that its log went on after, with lines that are none, until a graver one ended it; else NULL. */
@@ -594,6 +697,8 @@ void cause_look_at_said(const struct job_end *end, struct cause_said *ret_said)
         drop_caught(end, lines, said);
         drop_misses(end, &others, lines, said);
         drop_made_anyway(lines, said);
+        drop_recovered(lines, said);
+        drop_gone_on(end, lines, said);
     }
     for (index = 0; said && index < count; index++) {
         double seconds = record_seconds(json_array_get(lines, index));
@@ -655,9 +760,10 @@ bool cause_is_complaint(const char *text)
 {
     static const char ignored[] = "(ignored)"; /* of make */
     static const char *const words[] = {
-        "error",   "errors", "fail",    "failed",  "failure", "cannot", "can't",   "not",     "no",      "unable",
-        "giving",  "abort",  "aborted", "missing", "invalid", "usage",  "must",    "lost",    "denied",  "refused",
-        "illegal", "fatal",  "unknown", "bad",     "wrong",   "empty",  "corrupt", "damaged", "exiting", "unexpected"};
+        "error",   "errors",  "fail",       "failed",  "failure", "cannot",   "can't",       "not",   "no",
+        "unable",  "giving",  "abort",      "aborted", "missing", "invalid",  "usage",       "must",  "lost",
+        "denied",  "refused", "illegal",    "fatal",   "unknown", "bad",      "wrong",       "empty", "corrupt",
+        "damaged", "exiting", "unexpected", "stale",   "expired", "exceeded", "insufficient"};
     if (strstr(text, ignored))
         return false;
     for (const char *at = text; *at; at++) {
@@ -745,6 +851,34 @@ static const json_t *put_own_words(struct buf *out, const struct job_end *end, i
     return NULL;
 }
 
+/* "job.sh: line 2:  1983 Segmentation fault      ./solver": how something ended that the shell had started. */
+static bool is_notice(const char *line)
+{
+    const char *behind = line ? behind_script(line) : "";
+    behind += behind == line ? 0 : strspn(behind, " ");
+    size_t digits = strspn(behind, "0123456789");
+    return behind != line && digits && behind[digits] == ' ';
+}
+
+/* Whether the last line is as the one before but for its numbers, as of steps. */
+static bool is_one_of_many(const json_t *lines)
+{
+    static const char of_number[] = "0123456789.";
+    const size_t count = json_array_size(lines);
+    const char *one = count > 1 ? json_string_value(json_array_get(lines, count - 1)) : NULL;
+    const char *other = count > 1 ? json_string_value(json_array_get(lines, count - 2)) : NULL;
+    bool numbers = false;
+    while (one && other && *one && *other) {
+        bool number = isdigit((unsigned char)*one) && isdigit((unsigned char)*other);
+        if (!number && *one != *other)
+            return false;
+        numbers |= number;
+        one += number ? strspn(one, of_number) : 1;
+        other += number ? strspn(other, of_number) : 1;
+    }
+    return numbers && !*one && !*other;
+}
+
 /* The last line that begins with its name; else what the last one was, if it may have given up with that, and it came not after, from
  * whatever started it. An indented one goes on with another. */
 const json_t *cause_put_last_words(struct buf *out, const struct job_end *end, int at)
@@ -757,6 +891,8 @@ const json_t *cause_put_last_words(struct buf *out, const struct job_end *end, i
         return own;
     record_read(record, RECORD_log_last, &row);
     const char *last = json_string_value(json_array_get(row.lines, json_array_size(row.lines) - 1));
+    last = last && !is_one_of_many(row.lines) && !is_warned_of(last) && !is_printed_above(end, (size_t)at, last) ? last
+                                                                                                                 : NULL;
     double after = record_seconds(record) - row.quiet_seconds - cause_chain_end(end, at);
     const json_t *start = json_object_get(json_array_get(end->chain, (size_t)at), "start_seconds");
     bool older =
@@ -767,7 +903,7 @@ const json_t *cause_put_last_words(struct buf *out, const struct job_end *end, i
         return NULL;
     for (size_t i = json_array_size(row.lines); i-- > 0 && !said;) {
         const char *line = json_string_value(json_array_get(row.lines, i));
-        said = begins_with_name(end, (size_t)at, line) ? line : NULL;
+        said = begins_with_name(end, (size_t)at, line) && !is_notice(line) ? line : NULL;
     }
     const json_t *process = json_array_get(end->chain, (size_t)at);
     if (!said && last && *last && !isspace((unsigned char)*last) && after <= SEEN_SECONDS &&
@@ -1090,6 +1226,15 @@ bool cause_find_log(const struct job_end *end, struct cause *cause, bool sure)
         return true;
     }
     _cleanup_(buf_done) struct buf then = BUF_INIT;
+    const json_t *first = json_array_get(end->chain, 0);
+    int status = cause_chain_status(first);
+    if (end->said->said == SAID_OF_ANOTHER && is_of_script(end, record) && status != JOB_STATUS_UNKNOWN &&
+        WIFEXITED(status)) {
+        buf_puts(&then, "; then ");
+        cause_cut(&then, json_string_value(json_object_get(first, "name")));
+        buf_printf(&then, " (pid %d) ended with exit status %d", (int)json_integer_value(json_object_get(first, "pid")),
+                   WEXITSTATUS(status));
+    }
     for (size_t i = end->model->ended_count; end->outlived && !then.len && i-- > 0;)
         if (end->model->ended[i].pid == end->outlived) {
             buf_puts(&then, "; it had gone on ");

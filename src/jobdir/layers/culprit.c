@@ -228,7 +228,8 @@ static bool is_before_cleanup(const struct job_process *shell, const struct job_
 {
     enum { STATUS_OF_MANY = 2 };
     if (!starter_is_shell(shell->name, shell->argv) || culprit_status(first) == culprit_status(shell) ||
-        culprit_is_answer(same))
+        culprit_is_answer(same) ||
+        (first->start < same->end && first->end < same->end)) /* beside it, as in a pipeline */
         return false;
     return culprit_status(shell) > STATUS_OF_MANY ||
            (WIFEXITED(first->status) && culprit_is_utility(first->name) && first->start <= same->end + CLEANUP_SECONDS);
@@ -389,6 +390,18 @@ static bool is_command_of(const json_t *commands, const struct job_process *proc
     return false;
 }
 
+/* A fork of its shell, as of "( a; b ) | c", that started something itself: of that the text says nothing. */
+static bool is_subshell(const struct job_model *model, const struct job_process *process)
+{
+    bool fork = false, started = false;
+    for (size_t i = 0; i < model->ended_count; i++) {
+        const struct job_process *other = &model->ended[i];
+        fork |= is_child(process, other) && json_equal(process->argv, other->argv);
+        started |= is_child(other, process);
+    }
+    return fork && started && starter_is_shell(process->name, process->argv);
+}
+
 /* Where it ended before the others began, they ran beside each other, or the shell cannot have waited for it. */
 bool culprit_is_stage(const struct job_model *model, const struct job_process *process)
 {
@@ -398,7 +411,7 @@ bool culprit_is_stage(const struct job_model *model, const struct job_process *p
     unsigned late = 0;
     double last_start = 0, first_end = INFINITY; /* of those that were late */
     const struct layer_place *place = layers_place(&model->layers, process->ppid);
-    if (place && place->piped && !is_command_of(place->piped, process))
+    if (place && place->piped && !is_command_of(place->piped, process) && !is_subshell(model, process))
         return false; /* by the script's text: two that follow each other at once look like a pipeline */
     for (size_t i = 0; i < model->ended_count; i++) {
         const struct job_process *other = &model->ended[i];

@@ -2238,6 +2238,113 @@ static void test_no_last_words(void **state)
     expect(ask(python), NOTE_cause_process, false, none);
 }
 
+/* ---- who wrote a line, and when ---- */
+
+#define QUIET \
+    "[{\"pid\": 20, \"name\": \"quiet\", \"argv\": [\"/usr/bin/perl\", \"./quiet\"], \"start_seconds\": 99.5, " \
+    "\"end_seconds\": 99.9, \"exit_code\": 3}," \
+    " {\"pid\": 10, \"name\": \"job.sh\", \"argv\": [\"/bin/bash\", \"./job.sh\"], \"start_seconds\": 0," \
+    " \"end_seconds\": 100, \"exit_code\": 3}]"
+
+static void put_written(double written, double read, const char *text)
+{
+    PUT("{s:s, s:f, s:f, s:s, s:s, s:s, s:s}", "type", "log", "t", read, "written", written, "file", "stderr",
+        "pattern", "error", "level", "error", "text", text);
+}
+
+static void put_last_line(double written, int line, const char *before, const char *text)
+{
+    PUT("{s:s, s:f, s:s, s:f, s:[s, s], s:i}", "type", "log_last", "t", 100.0, "file", "stderr", "quiet_seconds",
+        100 - written, "lines", before, text, "line", line);
+}
+
+/* What a script said before it started what failed is not that program's, however late it is read. */
+static void test_said_by_script(void **state)
+{
+    put_failure(99.9, 10, 3, 4);
+    put_written(99.4, 99.8, "error: foo");
+    struct told told = ask_end(QUIET, 3, 0, NULL);
+    assert_int_equal(told.kind, NOTE_cause_command);
+    assert_null(strstr(told.text, "which said"));
+    put_written(99.7, 99.8, "error: the mesh is empty");
+    assert_non_null(strstr(ask_end(QUIET, 3, 0, NULL).text, "which said: error: the mesh is empty"));
+}
+
+/* Just before it there is only the script's text to tell them apart. */
+static void test_printed_by_script(void **state)
+{
+    put_last_line(99.51, 0, "start", "foo is missing");
+    struct told told = ask_end(QUIET, 3, 0, NULL);
+    assert_int_equal(told.kind, NOTE_cause_process);
+    assert_non_null(strstr(told.text, "; it said: foo is missing"));
+    PUT("{s:s, s:f, s:i, s:[], s:[s]}", "type", "script_tested", "t", 100.0, "pid", 10, "commands", "prints", "foo is");
+    told = ask_end(QUIET, 3, 0, NULL);
+    assert_int_equal(told.kind, NOTE_cause_process);
+    assert_null(strstr(told.text, "it said"));
+    PUT("{s:s, s:f, s:i, s:[], s:[s]}", "type", "script_tested", "t", 100.0, "pid", 10, "commands", "prints", "error:");
+    put_written(99.51, 99.8, "error: foo");
+    expect(ask_end(QUIET, 3, 0, NULL), NOTE_cause_log, false,
+           "probably what stderr says: error: foo; then quiet (pid 20) ended with exit status 3");
+}
+
+#define STEPS "[{\"pid\": 10, \"name\": \"python3\", \"end_seconds\": 99.9, \"exit_code\": 1, \"signal\": null}]"
+
+static void put_numbered(double seconds, const char *pattern, const char *level, int line, const char *text)
+{
+    PUT("{s:s, s:f, s:s, s:s, s:s, s:i, s:s}", "type", "log", "t", seconds, "file", "stderr", "pattern", pattern,
+        "level", level, "line", line, "text", text);
+}
+
+/* An error that was got over: its program says so, or goes on for long, to other final words; but a step is none. */
+static void test_got_over(void **state)
+{
+    static const struct {
+        int line;
+        const char *before, *last;
+        bool over;
+    } rows[] = {{40, "step 39 ok", "no more cells", true},
+                {4, "step 39 ok", "no more cells", false},
+                {40, "step 39 ok", "step 40 ok", false},
+                {40, "step 39 ok", "exiting with status 1", false},
+                {40, "step 39 ok", "WARNING: 3 cells left", false}};
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        job_model_done(&model);
+        assert_int_equal(job_model_init(&model, 100), 0);
+        put_numbered(95, "error", "error", 2, "ERROR: connection lost");
+        put_last_line(99.8, rows[i].line, rows[i].before, rows[i].last);
+        assert_int_equal(ask(STEPS).kind, rows[i].over ? NOTE_cause_process : NOTE_cause_log);
+    }
+    put_numbered(96, "recovered", "info", 3, "reconnected to db1");
+    assert_int_equal(ask(STEPS).kind, NOTE_NONE);
+    put_numbered(97, "error", "error", 9, "ERROR: the mesh is empty");
+    expect(ask(STEPS), NOTE_cause_log, false, "probably what stderr says: ERROR: the mesh is empty");
+}
+
+/* Of a pipeline what comes later is said because of what failed first. */
+static void test_later_stage(void **state)
+{
+    put_ended_worker(21, 10, "python3", 99.5, 99.95, 1 << 8);
+    put_written(99.92, 99.95, "error: bad checksum");
+    expect(ask_end(QUIET, 3, 0, NULL), NOTE_cause_log, false, "probably what stderr says: error: bad checksum");
+    PUT("{s:s, s:f, s:f, s:s, s:s, s:s, s:s, s:s}", "type", "log", "t", 99.96, "written", 99.93, "file", "stderr",
+        "pattern", "exception", "level", "error", "place", "a.py:3", "text", "ValueError: no data");
+    expect(ask_end(QUIET, 3, 0, NULL), NOTE_cause_log, false, "probably what stderr says: error: bad checksum");
+}
+
+/* A script that a program crashed in went on to an end of its own: how that was told is not its last word. */
+static void test_crash_left_behind(void **state)
+{
+    static const char job[] = "[{\"pid\": 10, \"name\": \"job.sh\", \"argv\": [\"/bin/bash\", \"./job.sh\"],"
+                              " \"start_seconds\": 0, \"end_seconds\": 100, \"exit_code\": 1}]";
+    put_crash(99, 20);
+    put_last_line(99.1, 0, "start", "./job.sh: line 2:  20 Segmentation fault      ./crashy");
+    assert_int_equal(ask(job).kind, NOTE_cause_crash);
+    put_last_line(99.95, 0, "./job.sh: line 2:  20 Segmentation fault      ./crashy", "the config is missing");
+    struct told told = ask(job);
+    assert_int_equal(told.kind, NOTE_cause_process);
+    assert_non_null(strstr(told.text, "it said: the config is missing"));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -2355,6 +2462,11 @@ int main(void)
         ROW(test_error_before_missing),
         ROW(test_many_others),
         ROW(test_age),
+        ROW(test_said_by_script),
+        ROW(test_printed_by_script),
+        ROW(test_got_over),
+        ROW(test_later_stage),
+        ROW(test_crash_left_behind),
     };
     return cmocka_run_group_tests_name("layers cause", tests, NULL, NULL);
 }
