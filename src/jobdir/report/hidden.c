@@ -223,11 +223,10 @@ static bool is_of_unread(const struct job_model *model, const char *text, double
     return false;
 }
 
-/* Whether tests of Python's unittest said it which then all passed: they try what fails, too. */
-static bool is_of_tests(const struct job_model *model, const json_t *record)
+/* Whether tests were running then which all passed, as they say in that file, or in any: they try what fails, too. */
+static bool is_of_tests(const struct job_model *model, double seconds, const json_t *file)
 {
-    static const char all[] = "s OK";
-    double seconds = record_seconds(record);
+    static const char *const all[] = {"s OK", " passed"};
     size_t index;
     const json_t *other;
     json_array_foreach(model->layers.logs.records, index, other)
@@ -235,8 +234,8 @@ static bool is_of_tests(const struct job_model *model, const json_t *record)
         const char *pattern = json_string_value(json_object_get(other, "pattern"));
         const char *text = json_string_value(json_object_get(other, "text"));
         double passed = record_seconds(other);
-        if (!pattern || strcmp(pattern, "tests") != 0 || !text || !strstr(text, all) || passed < seconds ||
-            !json_equal(json_object_get(other, "file"), json_object_get(record, "file")))
+        if (!pattern || strcmp(pattern, "tests") != 0 || !text || (!strstr(text, all[0]) && !strstr(text, all[1])) ||
+            passed < seconds || (file && !json_equal(json_object_get(other, "file"), file)))
             continue;
         for (size_t i = model->ended_count; i-- > 0;) {
             const struct job_process *process = &model->ended[i];
@@ -284,7 +283,8 @@ static const json_t *last_error(const struct job_model *model, double end)
             (!data || (full && !was_text_shown(model, record_seconds(record)))) && !is_of_attempt(text) &&
             !is_of_launcher(text) && !is_of_handled(model, record) &&
             !is_of_handled_alone(model, record_seconds(record)) && !is_caught(model, record) &&
-            !is_of_unread(model, text, record_seconds(record)) && !is_of_tests(model, record) &&
+            !is_of_unread(model, text, record_seconds(record)) &&
+            !is_of_tests(model, record_seconds(record), json_object_get(record, "file")) &&
             !is_of_own_kill(model, record))
             return record;
     }
@@ -386,8 +386,10 @@ static bool find_hidden_stage(const struct job_model *model, struct buf *out)
             (strcmp(how, "watched") == 0 && !said && culprit_status(process) == 1 &&
              !culprit_has_tee(model, process->pid)))
             continue;
-        buf_printf(out, "%s (pid %d) failed with %d in a pipeline", process->name, (int)process->pid,
-                   WEXITSTATUS(process->status));
+        bool shell = starter_is_shell(process->name, process->argv);
+        const struct job_process *its = shell ? culprit_of(model, process) : NULL;
+        its = its && WIFEXITED(its->status) ? its : process;
+        buf_printf(out, "%s (pid %d) failed with %d in a pipeline", its->name, (int)its->pid, WEXITSTATUS(its->status));
         if (said)
             put_said(out, said);
         return true;
@@ -417,7 +419,8 @@ static bool find_hidden_process(const struct job_model *model, uint64_t largest_
                            : named                     ? said_by(&model->layers, process)
                                                        : said_meanwhile(model, process, true);
         if ((!crashed && !limit && (!said || looks >= LOOKS_MOST || is_of_unread(model, said, process->end))) ||
-            (looks++ < LOOKS_MOST && culprit_is_handled(model, process)))
+            (looks++ < LOOKS_MOST &&
+             (culprit_is_handled(model, process) || (crashed && is_of_tests(model, process->end, NULL)))))
             continue;
         buf_printf(out, "%s (pid %d) ", process->name, (int)process->pid);
         if (crashed) {

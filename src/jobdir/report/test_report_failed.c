@@ -107,6 +107,16 @@ static void test_effects(void **state)
     failed = failed_of(&model);
     assert_string_equal(chain(failed), "11 10");
     json_decref(failed);
+
+    enum { EXIT_4 = 4 << 8, EXIT_5 = 5 << 8 }; /* the second of three, for want of which the last one fails */
+    assert_int_equal(job_model_init(&model, 100), 0);
+    add(&model, 12, 10, "stage2", 0.1, 0.4, EXIT_4);
+    add(&model, 11, 10, "stage1", 0.1, 0.5, PIPE_GONE);
+    add(&model, 13, 10, "stage3", 0.1, 0.6, EXIT_5);
+    add(&model, 10, SUPERVISOR, "bash", 0, 1, EXIT_5);
+    failed = failed_of(&model);
+    assert_string_equal(chain(failed), "12 10");
+    json_decref(failed);
 }
 
 /* xargs goes on after one has failed. */
@@ -908,6 +918,43 @@ static void test_hidden_stage(void **state)
     }
 }
 
+/* Of a group of commands in a pipeline the text of the script has no words: what failed in it has. */
+static void test_hidden_group(void **state)
+{
+    struct job_report report = {.info = {.ended = true, .result = {.started = true, .wall_seconds = 100}}};
+    assert_int_equal(job_model_init(&report.model, 100), 0);
+    put_now(&report.model,
+            json_pack("{s:s, s:f, s:s, s:s}", "type", "log_file", "t", 0.0, "file", "stderr", "state", "unwatched"));
+    add(&report.model, 13, 11, "gzip", 0.15, 0.3, EXIT_1);
+    add(&report.model, 11, 10, "bash", 0.1, 0.4, EXIT_1);
+    add(&report.model, 12, 10, "sort", 0.11, 0.5, 0);
+    add(&report.model, 10, SUPERVISOR, "bash", 0, 1, 0);
+    put_now(&report.model, json_pack("{s:s, s:f, s:i, s:[], s:[s]}", "type", "script_tested", "t", 1.0, "pid", 10,
+                                     "commands", "piped", "zcat"));
+    expect_hidden(&report, "gzip (pid 13) failed with 1 in a pipeline");
+    job_model_done(&report.model);
+}
+
+/* What tests let crash that then passed is none, and no other crash is. */
+static void test_hidden_crash_of_tests(void **state)
+{
+    static const struct {
+        const char *said, *what;
+    } rows[] = {{"Ran 2 tests in 0.100s OK", ""},
+                {"== 3 passed in 0.12s ==", ""},
+                {"Ran 2 tests in 0.100s FAILED (failures=1)", "victim (pid 11) crashed by SIGSEGV"}};
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        struct job_report report = {.info = {.ended = true, .result = {.started = true, .wall_seconds = 100}}};
+        assert_int_equal(job_model_init(&report.model, 100), 0);
+        add(&report.model, 11, 10, "victim", 0.1, 0.4, CRASHED);
+        add(&report.model, 10, SUPERVISOR, "python3", 0, 1, 0);
+        put_now(&report.model, json_pack("{s:s, s:f, s:s, s:s, s:s, s:s}", "type", "log", "t", 1.0, "file", "stderr",
+                                         "pattern", "tests", "level", "info", "text", rows[i].said));
+        expect_hidden(&report, rows[i].what);
+        job_model_done(&report.model);
+    }
+}
+
 /* git that found no repository in a pipeline: who goes on needs none. Of other things that it does, it is told. */
 static void test_hidden_version(void **state)
 {
@@ -1216,6 +1263,8 @@ int main(void)
         cmocka_unit_test(test_ended_by_parent),
         cmocka_unit_test(test_timeout_killed),
         cmocka_unit_test(test_cleanup),
+        cmocka_unit_test(test_hidden_group),
+        cmocka_unit_test(test_hidden_crash_of_tests),
         cmocka_unit_test(test_script_is_shell),
         cmocka_unit_test(test_hidden_ranks),
         cmocka_unit_test(test_answer),
