@@ -191,14 +191,43 @@ static void put_reason(struct buf *out, const void *at, const void *row, const v
     text_cut_end(out, shown.data ? shown.data : "", REASON_COLUMNS);
 }
 
+static void put_job(struct buf *out, const struct site_job *job)
+{
+    text_show(out, job->owner);
+    buf_putc(out, '/');
+    text_show(out, job->id);
+}
+
+static json_t *newest_json(const void *row, const void *all)
+{
+    json_t *list = json_array();
+    const struct site_reason *reason = row;
+    for (size_t i = 0; i < SITE_REASON_JOBS && reason->newest[i]; i++)
+        json_array_append_new(list, json_sprintf("%s/%s", reason->newest[i]->owner, reason->newest[i]->id));
+    return list;
+}
+
+/* Below one another they would push the reason away: so they stand in front of it. */
+static void put_newest(struct buf *out, const void *at, const void *row, const void *all)
+{
+    const struct site_reason *reason = row;
+    for (size_t i = 0; i < SITE_REASON_JOBS && reason->newest[i]; i++) {
+        buf_puts(out, i ? ", " : "");
+        put_job(out, reason->newest[i]);
+    }
+    buf_puts(out, ": ");
+    put_reason(out, at, row, all);
+}
+
 /* clang-format off */
 #define REASON(member) FIELD_AT(struct site_reason, member)
 static const struct field reason_fields[] = {
     {"cause", FIELD_TEXT, REASON(cause), FIELD_ZERO_IS_NULL, .about = "the kind of its [note](notes.md); null: none is known", .column = {1, 2, -14, "Failures", .text = put_cause}},
     {"jobs", FIELD_COUNT, REASON(jobs), .column = {2, 2, 6, "jobs"}},
-    {"text", FIELD_TEXT, REASON(text), .about = "the reason of the newest one; if none is known, how it failed", .column = {3, 2, 0, "reason of the newest", .text = put_reason}},
+    {"text", FIELD_TEXT, REASON(text), .about = "the reason of the newest one; if none is known, how it failed", .column = {3, 2, 0, "the newest of them: reason of the first", .text = put_newest}},
     {"owner", FIELD_TEXT, REASON(owner), .about = "this and the next: which is the newest one"},
     {"id", FIELD_TEXT, REASON(id)},
+    {"newest", FIELD_LIST, .json = newest_json, .of = fields_texts, .about = "OWNER/ID of that, and of those before it, at most three"},
     {0},
 };
 /* clang-format on */
@@ -357,9 +386,7 @@ static void put_problem(struct buf *out, const struct site_problem *problem)
     const struct site_job *job = problem->job;
     buf_puts(out, "  ");
     if (job) {
-        text_show(out, job->owner);
-        buf_putc(out, '/');
-        text_show(out, job->id);
+        put_job(out, job);
         if (*job->name) {
             buf_puts(out, " (");
             text_show(out, job->name);

@@ -278,6 +278,8 @@ static int count_reason(struct site *site, const struct site_job *job, const cha
     FIND_OR_ADD(site, reasons, reason, name);
     if (!reason)
         return -ENOMEM;
+    if (reason->jobs < SITE_REASON_JOBS)
+        reason->newest[reason->jobs] = job;
     if (reason->jobs++ == 0) { /* they come newest first */
         reason->cause = job->cause;
         reason->text = text;

@@ -77,12 +77,15 @@ struct site_failure {
     int64_t jobs;
 };
 
+enum { SITE_REASON_JOBS = 3 };
+
 /* Why: jobs whose reasons are the same but for numbers and what stands in quotes. */
 struct site_reason {
     const char *name;       /* what is the same */
     const char *cause;      /* the kind of the reason's note; "": none is known, and text is how they failed */
     const char *text;       /* of the newest one, */
     const char *owner, *id; /* which is this */
+    const struct site_job *newest[SITE_REASON_JOBS]; /* that, and those before it; NULL: there are no more */
     int64_t jobs;
     UT_hash_handle hh;
 };

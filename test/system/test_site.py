@@ -170,12 +170,13 @@ class Site(SiteCase):
         self.maker.take(self.record)
         said = self.site()["reasons"]
         newest = said[0].pop("id"), said[0].pop("text")
+        self.assertEqual(set(said[0].pop("newest")), {"ada/said0", "ada/said1", "ada/said2"})
         self.assertIn(newest, [(f"said{number}", f"probably what stderr says: step {number}: cannot open '{name}.nc'") for number, name in enumerate("abc")])
         self.assertEqual(said, [
             {"cause": "cause_log", "jobs": 3, "owner": "ada"},
-            {"cause": None, "jobs": 1, "text": "SIGSEGV", "owner": "ada", "id": "silent"},
-            {"cause": "hidden_failure", "jobs": 1, "text": "the exit status is 0, but rank 2 crashed", "owner": "ada", "id": "hidden"}])
-        self.assertRegex(self.scry("site").stdout, r"\nFailures +jobs  reason of the newest\n  log +3  probably what stderr says: step \d: cannot open '[abc].nc'\n  not known +1  SIGSEGV\n  hidden_failure +1  the exit ")
+            {"cause": None, "jobs": 1, "text": "SIGSEGV", "owner": "ada", "id": "silent", "newest": ["ada/silent"]},
+            {"cause": "hidden_failure", "jobs": 1, "text": "the exit status is 0, but rank 2 crashed", "owner": "ada", "id": "hidden", "newest": ["ada/hidden"]}])
+        self.assertRegex(self.scry("site").stdout, r"\nFailures +jobs  the newest of them: reason of the first\n  log +3  (ada/said\d(, )?){3}: probably what stderr says: step \d: cannot open '[abc].nc'\n  not known +1  ada/silent: SIGSEGV\n  hidden_failure +1  ada/hidden: the exit ")
 
     def test_older_format(self):
         """A record of the first format is brought up to date by the recorder, and only by it."""
