@@ -381,7 +381,6 @@ int proc_loadable(pid_t pid, const char *const *files, struct err *err)
 
 enum {
     STATUS_TEXT = 8192, /* grows with the processor masks: 1.4 KB on small machines, 5 KB at 8192 processors */
-    IO_TEXT = 512,      /* seven lines */
     LIST_CHUNK = 4096,  /* arguments and environments */
 };
 
@@ -491,21 +490,6 @@ int proc_switches(pid_t pid, uint64_t *ret_voluntary, uint64_t *ret_involuntary)
     }
     *ret_voluntary = voluntary;
     *ret_involuntary = involuntary;
-    return 0;
-}
-
-int proc_io_read(pid_t pid, struct proc_io *ret_io)
-{
-    char text[IO_TEXT];
-    int r = proc_file_read(pid, 0, "io", text, sizeof text, NULL);
-    if (r < 0)
-        return r;
-    *ret_io = (struct proc_io){
-        .reads = proc_field(text, "syscr"),
-        .writes = proc_field(text, "syscw"),
-        .read_bytes = proc_field(text, "read_bytes"),
-        .written_bytes = proc_field(text, "write_bytes"),
-    };
     return 0;
 }
 

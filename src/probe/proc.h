@@ -43,11 +43,6 @@ int proc_status_read(pid_t pid, pid_t tid, struct proc_status *ret_status);
 /* The sum over all tasks: /proc/PID/status has only the leader's. */
 int proc_switches(pid_t pid, uint64_t *ret_voluntary, uint64_t *ret_involuntary);
 
-struct proc_io {
-    uint64_t reads, writes, read_bytes, written_bytes; /* system calls; bytes that reached storage */
-};
-int proc_io_read(pid_t pid, struct proc_io *ret_io);
-
 /* Appends NUL-separated lists from the kernel; nothing for zombies and kernel threads. */
 int proc_cmdline(pid_t pid, struct buf *ret_bytes);
 int proc_environ(pid_t pid, struct buf *ret_bytes);

@@ -206,8 +206,9 @@
 #define MEMORY_LAST_MS 100                     /* at a job's end for what is being read */
 #define STALL_IDLE_NS (50 * WAITS_NS_PER_MS)   /* of processor time: a job that used more in the span has not stalled */
 #define TREND_FIRST_NS (200 * WAITS_NS_PER_MS) /* between two points of a trend, doubled each time, */
-#define TREND_SPAN_NS (2 * WAITS_NS_PER_SECOND) /* a trend is known after so long */
-#define TREND_MOST_NS (6 * WAITS_NS_PER_SECOND) /* between two points at most */
+#define TREND_SPAN_NS (2 * WAITS_NS_PER_SECOND)   /* a trend is known after so long */
+#define GROWTH_SPAN_NS (10 * WAITS_NS_PER_SECOND) /* what grows so long does so steadily */
+#define TREND_MOST_NS (6 * WAITS_NS_PER_SECOND)   /* between two points at most */
 
 /* job/logs, job/scripts, job/python: what programs say and do */
 #define LOGS_TURN_CPU_MS 10                     /* of processor time for one source; then the others have a turn */

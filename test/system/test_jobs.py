@@ -246,6 +246,17 @@ class Listing(CheckedCase):
         self.assertRegex(text, r"(?m)^end +exit +0 +exit +2$")
         self.assertRegex(text, r"(?m)^wall time .*\+\d+\.\d%$")
 
+    def test_bytes(self):
+        """What is read and written, to the last process, however short: of a pipe both ends. The data line is of jobs with much."""
+        self.scry_run("-q", "sh", "-c", "for each in 1 2 3 4 5 6 7 8; do head -c 500000 /dev/zero | cat >copy; done")
+        bytes_of = self.report()["io"]
+        for way in "read_bytes", "written_bytes":
+            self.assertGreaterEqual(bytes_of[way], 8000000)
+            self.assertLess(bytes_of[way], 10000000)
+        self.assertNotIn("  data  ", self.box.run(self.box.scry("report", "@last")).stdout)
+        self.scry_run("-q", "sh", "-c", "head -c 120000000 /dev/zero >/dev/null")
+        self.assertRegex(self.box.run(self.box.scry("report", "@last")).stdout, r"(?m)^  data +read 11[45] MB, wrote 11[45] MB; from disks ")
+
     def test_many(self):
         for i in range(13):
             self.scry_run("-q", "--name", f"job{i}", "true")

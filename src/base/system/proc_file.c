@@ -18,6 +18,7 @@
 enum {
     STAT_TEXT = 1024,   /* 52 numbers of at most 20 digits are 1092, but most are small: 350 bytes are usual */
     STATUS_TEXT = 8192, /* grows with the processor masks: 1.4 KB on small machines, 5 KB at 8192 processors */
+    IO_TEXT = 512,      /* seven lines */
     FIELD_STATE = 3,    /* proc(5) counts from 1; the name in brackets is 2 */
     FIELD_EXIT_CODE = 52,
     FORKED_ONLY = 0x40,       /* of the flags, PF_FORKNOEXEC */
@@ -147,6 +148,23 @@ char proc_letter(pid_t pid, pid_t tid)
 {
     struct proc_stat stat;
     return proc_stat_of(pid, tid, &stat) < 0 ? '\0' : stat.state;
+}
+
+int proc_io_read(pid_t pid, struct proc_io *ret_io)
+{
+    char text[IO_TEXT];
+    int r = proc_file_read(pid, 0, "io", text, sizeof text, NULL);
+    if (r < 0)
+        return r;
+    *ret_io = (struct proc_io){
+        .reads = proc_field(text, "syscr"),
+        .writes = proc_field(text, "syscw"),
+        .called_read = proc_field(text, "rchar"),
+        .called_wrote = proc_field(text, "wchar"),
+        .read_bytes = proc_field(text, "read_bytes"),
+        .written_bytes = proc_field(text, "write_bytes"),
+    };
+    return 0;
 }
 
 int64_t proc_status_number(pid_t pid, pid_t tid, const char *name)

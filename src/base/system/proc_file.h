@@ -52,6 +52,15 @@ int proc_stat_of(pid_t pid, pid_t tid, struct proc_stat *ret_stat); /* 0 or -err
 int proc_stat_parse(const char *text, struct proc_stat *ret_stat);  /* 0 or -EBADMSG */
 char proc_letter(pid_t pid, pid_t tid);                             /* state; 0: not known */
 
+/* What a process has read and written, and its children that have ended and were waited for; also of one that has ended, until it
+ * is waited for. */
+struct proc_io {
+    uint64_t reads, writes;             /* system calls, */
+    uint64_t called_read, called_wrote; /* their bytes; */
+    uint64_t read_bytes, written_bytes; /* and those that came from storage, and will go to it */
+};
+int proc_io_read(pid_t pid, struct proc_io *ret_io); /* 0 or -errno */
+
 /* The number after "Name:" in `status`. -1: none, or not readable. */
 int64_t proc_status_number(pid_t pid, pid_t tid, const char *name);
 /* Its name; "": not known. */

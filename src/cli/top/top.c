@@ -416,6 +416,7 @@ static const struct field top_fields[] = {
     {"status", FIELD_TEXT, FIELD_AT(struct row, status), .about = "as in report.schema.json"},
     {"wall_seconds", FIELD_SECONDS, FIELD_AT(struct row, wall_seconds)},
     {"", FIELD_PART, FIELD_AT(struct row, report), FIELD_POINTER, .of = report_standing_fields},
+    {"", FIELD_PART, FIELD_AT(struct row, report), FIELD_POINTER, .of = report_growth_fields},
     {"", FIELD_PART, .of = tree_field},
     {"", FIELD_PART, FIELD_AT(struct row, model), FIELD_POINTER, .of = model_fields},
     {"", FIELD_PART, FIELD_AT(struct row, now), .of = now_fields},
@@ -688,6 +689,10 @@ static void put_courses(struct buf *out, const struct view *view, struct buf *li
             text_size(line, model->rss);
             buf_puts(line, " if shared pages count for each");
         }
+        size_t len = line->len;
+        buf_puts(line, "; ");
+        if (!job_report_put_growth(line, &view->report))
+            line->len = len;
     }
     put_line(out, view, line);
     buf_printf(line, "%" PRIu64 " process%s (%" PRIu64 " so far), %" PRIu64 " thread%s, cpu ", now.processes,

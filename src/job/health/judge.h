@@ -6,6 +6,7 @@
 #include "job/health/health.h"
 #include "job/health/node.h"
 #include "job/health/processes.h"
+#include "jobdir/record/trend.h"
 
 #include <stddef.h>
 #include <stdint.h>
@@ -57,28 +58,6 @@ void stuck_ended(struct stuck *stuck, const struct look *look, const struct stal
 void stuck_done(struct stuck *stuck);
 /* Of a process that does nothing, what its first thread waits in, and where: "reads from ..., at step (solver.c:5)". It takes a moment. */
 void stuck_put_where(char ret_where[STUCK_WHERE], pid_t pid);
-
-/*
- * How fast something is used up, and when it will be. Keeps a few points, of up to two minutes. Pure.
- */
-
-enum { TREND_POINTS = 16 };
-
-struct trend {
-    double left; /* now */
-    size_t count;
-    uint64_t every_ns; /* between two points */
-    struct trend_point {
-        uint64_t time_ns;
-        double left;
-    } points[TREND_POINTS];
-};
-
-/* What is left now. */
-void trend_add(struct trend *trend, uint64_t now_ns, double left);
-/* In how many seconds nothing is left, at the rate of all points. -1: it does not shrink all the time, or it is too
- * early to say. */
-double trend_left_seconds(const struct trend *trend);
 
 /* What is wrong with the node, or with the job's control group: memory, tasks, processors, clocks. Pure, but for the
  * clocks. */

@@ -27,6 +27,33 @@ static void test_trend(void **unused)
 
 /* ---- file systems ---- */
 
+/* Of memory: only if it does so all the time and evenly, by much, and has not just been freed. */
+static void test_growth(void **unused)
+{
+    struct trend trend = {0};
+    double seconds = 0;
+    uint64_t now = NS_PER_SECOND;
+    for (int second = 0; second < 60; second++, now += NS_PER_SECOND)
+        trend_add(&trend, now, 1000);
+    for (int second = 0; second < 60; second++, now += NS_PER_SECOND) {
+        trend_add(&trend, now, 1000 + 50 * second);
+        if (second < 10)
+            assert_float_equal(trend_growth(&trend, &seconds), 0, 0); /* too early */
+    }
+    assert_float_equal(trend_growth(&trend, &seconds), 50, 5);
+    assert_in_range((int)seconds, 40, 60); /* not since the start */
+    trend_add(&trend, now, 900);
+    assert_float_equal(trend_growth(&trend, &seconds), 0, 0);
+    trend = (struct trend){0};
+    for (int second = 0; second < 60; second++, now += NS_PER_SECOND)
+        trend_add(&trend, now, 1000 + second); /* by little */
+    assert_float_equal(trend_growth(&trend, &seconds), 0, 0);
+    trend = (struct trend){0};
+    for (int second = 0; second < 60; second++, now += NS_PER_SECOND)
+        trend_add(&trend, now, 1000 + 50 * (second % 8)); /* up and down */
+    assert_float_equal(trend_growth(&trend, &seconds), 0, 0);
+}
+
 static void test_disk_fills(void **unused)
 {
     struct tree tree;
@@ -393,11 +420,17 @@ static void test_stall(void **unused)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_trend),        cmocka_unit_test(test_disk_fills),
-                                       cmocka_unit_test(test_inodes),       cmocka_unit_test(test_same_file_system),
-                                       cmocka_unit_test(test_silent),       cmocka_unit_test(test_memory),
-                                       cmocka_unit_test(test_group),        cmocka_unit_test(test_taken),
-                                       cmocka_unit_test(test_taken_at_end), cmocka_unit_test(test_clocks),
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_trend),
+                                       cmocka_unit_test(test_growth),
+                                       cmocka_unit_test(test_disk_fills),
+                                       cmocka_unit_test(test_inodes),
+                                       cmocka_unit_test(test_same_file_system),
+                                       cmocka_unit_test(test_silent),
+                                       cmocka_unit_test(test_memory),
+                                       cmocka_unit_test(test_group),
+                                       cmocka_unit_test(test_taken),
+                                       cmocka_unit_test(test_taken_at_end),
+                                       cmocka_unit_test(test_clocks),
                                        cmocka_unit_test(test_stall)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

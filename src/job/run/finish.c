@@ -183,6 +183,7 @@ static void set_result(struct job *job, int exit_code)
         .peak_rss_bytes = peak,
         .peak_tree_rss_bytes = job_most(peak, model->peak_tree_rss),
         .peak_tree_pss_bytes = job_model_peak_memory(model, peak),
+        .io = job->io,
         .processes = job_most(job_most(model->started_total, model->ended_omitted + model->ended_count + alive),
                               job->exec_code == 0),
         .processes_at_once = job_most(model->peak_processes, job->exec_code == 0),

@@ -46,6 +46,7 @@ struct job {
     uint64_t fork_rss;    /* scry run's peak at the fork: the kernel counts it for the child */
     uint64_t cpu_ns;      /* of all processes that were waited for */
     uint64_t largest_rss; /* of the same processes */
+    struct job_io io;     /* the same */
     uint64_t end_ns;
     bool joined;    /* a part: its monitor goes to the job's, which has it brought there */
     bool has_parts; /* it has parts on other nodes, seen here */

@@ -19,6 +19,7 @@
 #include "base/system/clock.h"
 #include "base/system/log.h"
 #include "base/system/pause.h"
+#include "base/system/proc_file.h"
 #include "base/system/process.h"
 #include "job/record/batch.h"
 #include "job/record/hide_args.h"
@@ -321,6 +322,15 @@ static void add_usage(struct job *job, const struct rusage *usage)
     job->largest_rss = largest > job->largest_rss ? largest : job->largest_rss;
 }
 
+/* What is known only until it is waited for. */
+static void look_at_ended(struct job *job, bool failed)
+{
+    struct proc_io io;
+    reason_look(&job->limits, job->launch.pid, failed);
+    if (proc_io_read(job->launch.pid, &io) == 0)
+        job->io = (struct job_io){true, io.called_read, io.called_wrote, io.read_bytes, io.written_bytes};
+}
+
 /* Waits for the command. Its usage includes that of the descendants it waited for. */
 static void reap(struct job *job)
 {
@@ -330,7 +340,7 @@ static void reap(struct job *job)
     siginfo_t gone = {.si_pid = 0};
     if (!job->ended && waitid(P_PID, (id_t)job->launch.pid, &gone, WEXITED | WNOHANG | WNOWAIT) == 0 &&
         gone.si_pid == job->launch.pid)
-        reason_look(&job->limits, job->launch.pid, gone.si_code != CLD_EXITED || gone.si_status);
+        look_at_ended(job, gone.si_code != CLD_EXITED || gone.si_status);
     while ((pid = wait4(-1, &status, WNOHANG | WUNTRACED, &usage)) > 0) {
         if (WIFSTOPPED(status)) {
             if (pid == job->launch.pid)

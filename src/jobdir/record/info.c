@@ -25,6 +25,15 @@
 #include "jobdir/text/text.h"
 #include "shm/waits.h"
 
+static struct job_io read_io(const json_t *json)
+{
+    return (struct job_io){.known = json_is_object(json),
+                           .read_bytes = member_count(json, "read_bytes"),
+                           .written_bytes = member_count(json, "written_bytes"),
+                           .disk_read_bytes = member_count(json, "disk_read_bytes"),
+                           .disk_written_bytes = member_count(json, "disk_written_bytes")};
+}
+
 static void read_result(const json_t *json, struct job_result *result)
 {
     const json_t *started = json_object_get(json, "started");
@@ -39,6 +48,7 @@ static void read_result(const json_t *json, struct job_result *result)
         .peak_rss_bytes = member_count(json, "peak_rss_bytes"),
         .peak_tree_rss_bytes = member_count(json, "peak_tree_rss_bytes"),
         .peak_tree_pss_bytes = member_count(json, "peak_tree_pss_bytes"),
+        .io = read_io(json_object_get(json, "io")),
         .processes = member_count(json, "processes"),
         .processes_at_once = member_count(json, "processes_at_once"),
         .threads_at_once = member_count(json, "threads_at_once"),
@@ -138,18 +148,27 @@ void job_info_done(struct job_info *info)
     info->json = NULL;
 }
 
+static json_t *io_json(const struct job_io *io)
+{
+    return io->known ? json_pack("{s:I, s:I, s:I, s:I}", "read_bytes", (json_int_t)io->read_bytes, "written_bytes",
+                                 (json_int_t)io->written_bytes, "disk_read_bytes", (json_int_t)io->disk_read_bytes,
+                                 "disk_written_bytes", (json_int_t)io->disk_written_bytes)
+                     : NULL;
+}
+
 static json_t *result_json(const struct job_result *result)
 {
     return json_pack(
-        "{s:b, s:i, s:o, s:o, s:b, s:f, s:f, s:I, s:I, s:o*, s:I, s:I, s:I, s:I, s:I}", "started", result->started,
-        "exit_code", result->exit_code, "signal", result->signal ? json_integer(result->signal) : json_null(), "reason",
+        "{s:b, s:i, s:o, s:o, s:b, s:f, s:f, s:I, s:I, s:o*, s:o*, s:I, s:I, s:I, s:I, s:I}", "started",
+        result->started, "exit_code", result->exit_code, "signal",
+        result->signal ? json_integer(result->signal) : json_null(), "reason",
         text_json(result->reason ? result->reason : ""), "core_dumped", result->core_dumped, "wall_seconds",
         result->wall_seconds, "cpu_seconds", result->cpu_seconds, "peak_rss_bytes", (json_int_t)result->peak_rss_bytes,
         "peak_tree_rss_bytes", (json_int_t)result->peak_tree_rss_bytes, "peak_tree_pss_bytes",
-        result->peak_tree_pss_bytes ? json_integer((json_int_t)result->peak_tree_pss_bytes) : NULL, "processes",
-        (json_int_t)result->processes, "processes_at_once", (json_int_t)result->processes_at_once, "threads_at_once",
-        (json_int_t)result->threads_at_once, "left_running", (json_int_t)result->left_running, "lost_records",
-        (json_int_t)result->lost_records);
+        result->peak_tree_pss_bytes ? json_integer((json_int_t)result->peak_tree_pss_bytes) : NULL, "io",
+        io_json(&result->io), "processes", (json_int_t)result->processes, "processes_at_once",
+        (json_int_t)result->processes_at_once, "threads_at_once", (json_int_t)result->threads_at_once, "left_running",
+        (json_int_t)result->left_running, "lost_records", (json_int_t)result->lost_records);
 }
 
 static json_t *process_json(pid_t pid, uint64_t ticks)

@@ -17,6 +17,14 @@
 enum { JOB_VERSION = 1 };
 
 /* How the job ended. Sizes in bytes, times in seconds. */
+/* What the command and all that was waited for have read and written, to the last byte: also what lived for a moment. Not what goes on
+ * after the command, or nobody has waited for. */
+struct job_io {
+    bool known;
+    uint64_t read_bytes, written_bytes; /* by calls of read, write and their like, of files, pipes and sockets */
+    uint64_t disk_read_bytes, disk_written_bytes; /* of these and of mappings, what came from disks, or goes to them */
+};
+
 struct job_result {
     bool started;       /* the command was executed; otherwise exit_code is 126 or 127 */
     int exit_code;      /* what scry run exited with: the command's own, or 128 + signal */
@@ -27,6 +35,7 @@ struct job_result {
     uint64_t peak_rss_bytes;      /* of the largest process */
     uint64_t peak_tree_rss_bytes; /* of all processes together; pages shared between them count for each */
     uint64_t peak_tree_pss_bytes; /* the same with those counted once; 0: not known, for little could be shared */
+    struct job_io io;
     uint64_t processes, processes_at_once, threads_at_once;
     uint64_t left_running; /* processes that outlived the command */
     uint64_t lost_records;

@@ -276,6 +276,7 @@ static void apply_tree(struct job_model *model, const struct tree_fields *tree, 
         series_add_from(&model->cpu_series, seconds, seconds, -1); /* as far as the others go */
     }
     model->rss = tree->rss;
+    trend_add(&model->growth, (uint64_t)(seconds > 0 ? seconds * 1e9 : 0), (double)model->rss);
     model->cpu_ns = job_most(model->cpu_ns, tree->cpu_ns);
     model->started_total = job_most(model->started_total, tree->started);
     model->ended_total = job_most(model->ended_total, tree->ended);

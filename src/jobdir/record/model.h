@@ -15,6 +15,7 @@
 
 #include "base/data/err.h"
 #include "jobdir/record/layers.h"
+#include "jobdir/record/trend.h"
 #include "jobdir/text/fields.h"
 
 /*
@@ -100,6 +101,7 @@ struct job_model {
     double cpu_share;                         /* of the tree, between the last two samples */
     uint64_t peak_processes, peak_threads, peak_tree_rss, peak_rss;
     struct memory_record memory, peak_memory; /* of the last record of it, and where it was most; 0: there was none */
+    struct trend growth;                      /* of the resident size of all processes */
     uint64_t measured_rss;                    /* of those records the most */
     struct series processes_series, rss_series, cpu_series;
 

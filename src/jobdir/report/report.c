@@ -211,6 +211,11 @@ struct job_result job_report_total(const struct job_report *report)
         if (all.peak_tree_pss_bytes || part.peak_tree_pss_bytes)
             all.peak_tree_pss_bytes = job_result_memory(&all) + job_result_memory(&part);
         all.peak_tree_rss_bytes += part.peak_tree_rss_bytes;
+        all.io.known &= part.io.known;
+        all.io.read_bytes += part.io.read_bytes;
+        all.io.written_bytes += part.io.written_bytes;
+        all.io.disk_read_bytes += part.io.disk_read_bytes;
+        all.io.disk_written_bytes += part.io.disk_written_bytes;
         all.processes_at_once = job_most(all.processes_at_once, part.processes_at_once);
         all.threads_at_once = job_most(all.threads_at_once, part.threads_at_once);
         all.left_running += part.left_running;
@@ -425,7 +430,7 @@ static const struct {
 } sections[] = {
     {IN_BOTH, report_head_text, report_head_fields, report_head_json},
     {IN_BOTH, report_last_text, report_last_fields},
-    {IN_BOTH, report_usage_text},
+    {IN_BOTH, report_usage_text, report_growth_fields},
     {IN_SUMMARY, report_profile_text},
     {IN_BOTH, report_nodes_text, report_node_fields},
     {0, NULL, report_timeline_fields},

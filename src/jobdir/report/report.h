@@ -89,6 +89,10 @@ bool job_report_is_lost(const struct job_report *report);
 /* Since when, and in what, a running job stands still: "deadlock for 40 s: ...", "has stood still for 40 s: ...". false: that is not so. */
 bool job_report_put_standing(struct buf *out, const struct job_report *report);
 extern const struct field report_standing_fields[]; /* the same, of a struct job_report */
+/* How fast the job's memory grows, if it does so evenly, and when it comes to its limit: "grows 12 MB/s since 40 s; at this rate the
+ * limit of its node in 3.0 min". Of one that is over: until its end. false: it does not. */
+bool job_report_put_growth(struct buf *out, const struct job_report *report);
+extern const struct field report_growth_fields[]; /* the same, of a struct job_report */
 /* What it was stuck in when that was last looked at, by its warnings; NULL: nothing. */
 const char *job_report_stall(const struct job_report *report);
 

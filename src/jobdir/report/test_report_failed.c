@@ -1229,6 +1229,15 @@ static void test_lost(void **state)
     put_now(&report.model, json_pack("{s:s, s:f, s:b, s:f, s:b}", "type", "standing", "t", 8.0, "still", false,
                                      "seconds", 0.0, "deadlock", false));
     assert_false(job_report_put_standing(&outcome, &report));
+    buf_clear(&outcome);
+    for (int second = 0; second < 30; second++)
+        put_now(&report.model, json_pack("{s:s, s:f, s:{s:I}}", "type", "sample", "t", 10.0 + second, "tree", "rss",
+                                         (json_int_t)(second + 1) << 20));
+    put_now(&report.model, json_pack("{s:s, s:f, s:{s:f}, s:{s:I}}", "type", "health", "t", 40.0, "memory",
+                                     "available_bytes", 1e9, "cgroup", "memory_limit_bytes", (json_int_t)210 << 20));
+    assert_true(job_report_put_growth(&outcome, &report));
+    assert_string_equal(outcome.data,
+                        "grows 1.0 MB/s since 29.0 s; at this rate the limit of its control group in 3 min 00 s");
     report.state = JOB_LOST;
     buf_clear(&outcome);
     job_report_outcome(&outcome, &report);

@@ -18,6 +18,7 @@ enum {
     SUMMARY_COMMANDS = 5,
     SUMMARY_PAUSES = 5,
     SUMMARY_WIDTH = 80,
+    SUMMARY_IO = 100 << 20, /* bytes; from there on it is said */
     SHOWN_FRAMES = 16,
     SUMMARY_CALLS = 6,
     REPORT_COMMANDS = 20,
@@ -80,6 +81,34 @@ static void put_unshared(struct buf *out, const struct job_report *report, const
         buf_putc(out, ')');
 }
 
+/* Of a job that runs, or failed. */
+static void put_growth(struct buf *out, const struct job_report *report, const struct job_result *result)
+{
+    _cleanup_(buf_done) struct buf growth = BUF_INIT;
+    if ((report->info.ended && !result->exit_code) || !job_report_put_growth(&growth, report))
+        return;
+    text_label(out, "");
+    buf_printf(out, "%s\n", growth.data ? growth.data : "");
+}
+
+/* Of a job that has read or written much. */
+static void put_io(struct buf *out, const struct job_io *io)
+{
+    if (!io->known || (io->read_bytes < SUMMARY_IO && io->written_bytes < SUMMARY_IO &&
+                       io->disk_read_bytes < SUMMARY_IO && io->disk_written_bytes < SUMMARY_IO))
+        return;
+    text_label(out, "data");
+    buf_puts(out, "read ");
+    text_size(out, io->read_bytes);
+    buf_puts(out, ", wrote ");
+    text_size(out, io->written_bytes);
+    buf_puts(out, "; from disks ");
+    text_size(out, io->disk_read_bytes);
+    buf_puts(out, ", to disks ");
+    text_size(out, io->disk_written_bytes);
+    buf_putc(out, '\n');
+}
+
 static void put_usage(struct buf *out, const struct job_report *report, const struct job_result *result)
 {
     bool watched = report->state == JOB_RUNNING || report->state == JOB_ENDED;
@@ -106,6 +135,8 @@ static void put_usage(struct buf *out, const struct job_report *report, const st
         }
         buf_putc(out, '\n');
     }
+    put_growth(out, report, result);
+    put_io(out, &result->io);
 }
 
 static void put_processes(struct buf *out, const struct job_report *report, const struct job_result *result)
@@ -321,6 +352,21 @@ static const struct field info_fields[] = {
      .about = "of which it is a run: its id; null: of none"},
     {0}};
 
+#define IO(member) FIELD_AT(struct job_io, member)
+static const struct field io_fields[] = {
+    {"read_bytes", FIELD_BYTES, IO(read_bytes), .about = "by calls, of files, pipes and sockets"},
+    {"written_bytes", FIELD_BYTES, IO(written_bytes)},
+    {"disk_read_bytes", FIELD_BYTES, IO(disk_read_bytes),
+     .about = "what of that, and of mapped files, came from disks"},
+    {"disk_written_bytes", FIELD_BYTES, IO(disk_written_bytes), .about = "went to disks, or will"},
+    {0}};
+
+static json_t *io_json(const void *row, const void *all)
+{
+    const struct job_io *io = &((const struct job_result *)row)->io;
+    return io->known ? fields_json(io_fields, io, NULL) : json_null();
+}
+
 static const struct field result_fields[] = {
     {"signal", FIELD_INTEGER, FIELD_AT(struct job_result, signal), FIELD_ZERO_IS_NULL,
      .about = "that killed the command"},
@@ -336,6 +382,8 @@ static const struct field result_fields[] = {
      .about = "of all processes together; shared pages count for each"},
     {"peak_tree_pss_bytes", FIELD_BYTES, FIELD_AT(struct job_result, peak_tree_pss_bytes), FIELD_ZERO_IS_NULL,
      .about = "of all processes together; shared pages count once (PSS); null: not known, for little can be shared"},
+    {"io", FIELD_OBJECT, .flags = FIELD_OR_NULL, .json = io_json, .of = io_fields,
+     .about = "what the command, and all that was waited for, have read and written; null: not known, or not yet"},
     {"process_count", FIELD_COUNT, FIELD_AT(struct job_result, processes)},
     {"processes_at_once", FIELD_COUNT, FIELD_AT(struct job_result, processes_at_once)},
     {"threads_at_once", FIELD_COUNT, FIELD_AT(struct job_result, threads_at_once)},
