@@ -219,13 +219,15 @@ test('what a rank waits for has its place in the source, who called it, and its 
 });
 
 test('tabs of which nothing was recorded are known: no single calls, no functions, no ranks, no lines', () => {
-  const report = ({ functions = 0, python = 0, ranks = 0, sites = [] }) => ({ functions: Array(functions).fill({}), mpi: ranks ? { ranks: Array(ranks).fill({}), sites } : null, scripts: { python_functions: [] }, parts: [{ scripts: { python_functions: Array(python).fill({}) } }] });
+  const report = ({ functions = 0, python = 0, ranks = 0, sites = [], profile = { functions: [] } }) => ({ profile, functions: Array(functions).fill({}), mpi: ranks ? { ranks: Array(ranks).fill({}), sites } : null, scripts: { python_functions: [] }, parts: [{ scripts: { python_functions: Array(python).fill({}) } }] });
   const empty = (of) => verdict.emptyViews(report(of)).sort().join();
   assert.equal(empty({}), 'communication,distributions,functions,source,space,tree,values');
   assert.equal(empty({ functions: 1 }), 'communication,distributions');
   assert.equal(empty({ python: 1 }), 'communication,distributions,source,space,values', 'of another node, and no single calls');
   assert.equal(empty({ ranks: 2, sites: [{ file: null }] }), 'functions,source,space,tree,values', 'counted, not traced');
   assert.equal(empty({ ranks: 2, sites: [{ file: 'ocean.c' }] }), 'functions,space,tree,values');
+  assert.equal(empty({ functions: 1, ranks: 2, profile: null }), 'profile');
+  assert.equal(empty({ profile: { functions: [{ file: '' }, { file: 'ocean.c' }] } }), 'communication,distributions,functions,space,tree,values', 'samples know lines');
   assert.equal(verdict.emptyViews(undefined, { functions: [], ranks: [{}] }).sort().join(), 'functions,space,tree,values');
   assert.deepEqual(verdict.emptyViews(undefined, undefined), [], 'nothing is known yet');
 });

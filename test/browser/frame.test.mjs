@@ -524,7 +524,7 @@ test('a job that failed, one that finished, two compared, and a series: each fac
   assert.equal(await page.getByText('supports the reason').count(), 1);
   assert.deepEqual(await texts('.plain-table .mono'), ['rows at table.py:8 ← main at table.py:14']);
   assert.deepEqual(await texts('.frames li'), ['inner crash.c:52', 'start libc.so.6'].map((text) => text.replace(' ', '\n')));
-  assert.deepEqual(await texts('.tabs .without'), ['Space and time', 'Functions', 'Communication', 'Distributions', 'Call tree', 'Values', 'Source']);
+  assert.deepEqual(await texts('.tabs .without'), ['Space and time', 'Profile', 'Functions', 'Communication', 'Distributions', 'Call tree', 'Values', 'Source']);
 
   await to('#/jobs/wordless');
   await page.getByText('It failed, and nothing that was recorded says why.').waitFor();

@@ -4,7 +4,7 @@ import assert from 'node:assert/strict';
 import { execFileSync, spawn } from 'node:child_process';
 import path from 'node:path';
 import test, { before } from 'node:test';
-import { openPage, openStage, serveStage, shoot, until, variant, violations } from './harness.mjs';
+import { build, openPage, openStage, serveStage, shoot, until, variant, violations } from './harness.mjs';
 
 const SCRIPT = '<img src=x onerror=alert(1)>';
 let stage, server;
@@ -119,6 +119,21 @@ test('a job that runs: its progress and its script, as they go on; then how it e
   await until(() => job.exitCode !== null, 'the job ends');
   await page.getByText('finished').waitFor();
   await page.getByLabel('Log of the job').getByText('step 10 of 10').waitFor(); // no error, and shown as well
+  assert.deepEqual(page.faults, []);
+});
+
+test('where a running job uses processors: as soon as there is a sample, without another click', async () => {
+  const job = stage.start(['run', '-q', '--name', 'busy', '--profile', '500', '--', 'nice', path.join(build, 'test/system/targets/profiled'), 'plain', '600']);
+  const page = await server.open('#/jobs');
+  await page.getByRole('link', { name: 'busy', exact: true }).click();
+  await page.getByRole('link', { name: 'Profile', exact: true }).click();
+  await page.getByRole('table', { name: 'Functions by samples' }).getByText('first', { exact: true }).waitFor();
+  await page.getByRole('link', { name: 'Now', exact: true }).click();
+  await page.getByRole('region', { name: 'Where processors were used' }).getByRole('link', { name: 'first', exact: true }).click();
+  await page.waitForURL(/profile\?find=first/);
+  assert.deepEqual(await violations(page), []);
+  await shoot(page, 'profile-live');
+  await stage.end(job);
   assert.deepEqual(page.faults, []);
 });
 

@@ -3,10 +3,11 @@
 // everything can be taken away, and is there for people who do not see it.
 import assert from 'node:assert/strict';
 import fs from 'node:fs';
+import path from 'node:path';
 import test, { before } from 'node:test';
-import { example, openPage, openStage, serveStage, shoot, until, variant, violations } from './harness.mjs';
+import { build, example, openPage, openStage, serveStage, shoot, until, variant, violations } from './harness.mjs';
 
-let stage, server, report, diff, plain, counted, valued, failed, python;
+let stage, server, report, diff, plain, counted, valued, failed, python, sampled;
 
 const idOf = (out) => /job (\S+)/.exec(out.err + out.out)?.[1];
 
@@ -20,6 +21,8 @@ before(async () => {
   plain = idOf(await stage.run(['run', '--name', 'plain', '--', 'true']));
   stage.write('work.py', 'def inner(n):\n    return sum(range(n))\ndef outer():\n    return [inner(3000) for i in range(40)]\nouter()\n');
   python = JSON.parse((await stage.run(['report', '--json', idOf(await stage.run(['run', '--name', 'python', '--script', 'calls', '--', 'python3', 'work.py']))])).out);
+  const profiled = path.join(build, 'test/system/targets/profiled');
+  sampled = JSON.parse((await stage.run(['report', '--json', idOf(await stage.run(['run', '--name', 'sampled', '--profile', '500', '--', 'sh', '-c', `${profiled} plain 0.4; ${profiled} waits 0.4`]))])).out);
   failed = idOf(await stage.run(['run', '--name', 'failed', '--', 'sh', '-c', 'exit 3']));
   report = JSON.parse((await stage.run(['report', '--json', 'four'])).out);
   diff = JSON.parse((await stage.run(['diff', '--json', 'two', 'four'])).out);
@@ -88,6 +91,36 @@ test('functions of Python: where it says how a job ended, by self and total time
   await page.evaluate((hash) => (location.hash = hash), `#/jobs/${python.id}/tree`);
   assert.match(await downloads(page, 'Call tree', 'CSV'), /\(Python\)[^]*inner/);
   assert.equal(await page.locator('.notice').count(), 0);
+  assert.deepEqual(page.faults, []);
+});
+
+test('the profile of any program: its functions are those of the report, on a processor and waiting, of all and of one process; its lines', async () => {
+  const page = await at('profile', {}, sampled.id), of = sampled.profile;
+  const rows = (text) => text.split('\r\n').slice(1, -1).map((line) => line.split(','));
+  const table = page.getByRole('table', { name: 'Functions by samples' });
+  await table.getByRole('row').filter({ hasText: 'first' }).filter({ hasText: 'profiled.c:' }).waitFor();
+  const self = new Map(rows(await downloads(page, 'Functions', 'CSV')).map((row) => [row[0], Number(row[5])]));
+  for (const one of of.functions.filter((each) => each.self_samples && each.name)) assert.ok(Math.abs(self.get(one.language === 'kernel' ? 'the kernel' : one.name) / 1e9 - one.self_seconds) < 1e-6, one.name);
+  const paths = rows(await downloads(page, 'Profile', 'CSV'));
+  assert.ok(paths.some(([name, path]) => name === 'first' && /main > plain > first$/.test(path)));
+  assert.equal(Math.round(paths.filter(([name, path]) => name === path).reduce((sum, row) => sum + Number(row[2]), 0) / 1e6), Math.round(of.seconds * 1e3));
+  await page.locator('canvas.flame').focus();
+  for (const key of ['ArrowDown', 'ArrowDown', 'Enter']) await page.keyboard.press(key);
+  await page.waitForURL(/at=/);
+  const process = of.processes.find((one) => one.name === 'profiled' && one.function === 'first');
+  await page.getByLabel('Process', { exact: true }).selectOption(`p${process.pid}`);
+  await page.waitForURL(new RegExp(`process=${process.pid}$`)); // the whole again
+  await until(async () => (await page.locator('.about').first().innerText()).startsWith(`${process.samples} samples`), 'its own samples');
+  await page.getByLabel('Process', { exact: true }).selectOption('');
+  await page.getByRole('button', { name: 'Waiting', exact: true }).first().click();
+  await table.getByRole('row').filter({ hasText: 'naps' }).filter({ hasText: 'sleep' }).waitFor();
+  assert.equal(await table.getByText('first', { exact: true }).count(), 0);
+  assert.deepEqual(await violations(page), []);
+  await shoot(page, 'profile-waiting');
+  await page.evaluate((hash) => (location.hash = hash), `#/jobs/${sampled.id}/profile`);
+  await table.getByRole('row').filter({ hasText: 'first' }).getByRole('link').click();
+  await page.waitForURL(/source\?file=.*profiled\.c&line=\d+/);
+  await page.locator('.source li.chosen').filter({ hasText: 'first' }).filter({ has: page.locator('.source-time a') }).waitFor();
   assert.deepEqual(page.faults, []);
 });
 
@@ -498,6 +531,8 @@ test('without a trace each picture says how to get one; narrow, dark and printed
     await page.evaluate((hash) => (location.hash = hash), `#/jobs/${plain}/${view}`);
     await page.locator('.empty .command').first().waitFor();
   }
+  await page.evaluate((hash) => (location.hash = hash), `#/jobs/${plain}/profile`);
+  await page.getByText('No samples were taken: ').waitFor();
   for (const view of ['communication', 'matrix', 'distributions']) {
     await page.evaluate((hash) => (location.hash = hash), `#/jobs/${plain}/${view}`);
     await page.getByText('No MPI in this job.').waitFor();
@@ -505,8 +540,8 @@ test('without a trace each picture says how to get one; narrow, dark and printed
     await page.locator('.empty').getByRole('link', { name: 'functions' }).waitFor();
   }
   assert.deepEqual(await violations(page), []); // all three say the same
-  for (const view of ['space', 'functions', 'matrix', 'tree', 'distributions', 'source']) {
-    await page.evaluate((hash) => (location.hash = hash), `#/jobs/${report.id}/${view}${view === 'functions' ? '?setup=out' : ''}`);
+  for (const view of ['space', 'functions', 'matrix', 'tree', 'distributions', 'source', 'profile']) {
+    await page.evaluate((hash) => (location.hash = hash), `#/jobs/${view === 'profile' ? sampled.id : report.id}/${view}${view === 'functions' ? '?setup=out' : ''}`);
     await page.locator('section.picture').last().waitFor();
     if (view === 'space') await settled(page);
     assert.ok(await page.evaluate(() => document.documentElement.scrollWidth <= innerWidth), `${view} is no wider than a phone`);
@@ -520,7 +555,7 @@ variant('axe finds nothing on any page, on a desk, a tablet and a phone, light a
   const held = stage.start(['run', '-q', '--name', 'held', '--', 'sh', '-c', 'until [ -e let-go ]; do sleep 0.1; done']), job = `#/jobs/${report.id}`;
   const id = await until(async () => JSON.parse((await stage.run(['ps', '--json'])).out).jobs.find((one) => one.name === 'held')?.id, 'it is listed');
   const pages = ['#/jobs', '#/tasks', '#/submit', '#/site', '#/design', '#/scaling', '#/compare', `#/compare?a=${counted}&b=${report.id}`, `#/compare?a=${counted}&b=${report.id}&over=ranks`, `#/jobs/${id}`, `#/jobs/${failed}`, `#/jobs/${plain}`, `#/jobs/${plain}/space`, `#/jobs/${plain}/communication`,
-    `#/jobs/${valued}/values?q=find_root`, `#/jobs/${python.id}/tree`, job, ...['space', 'functions?over=all', 'communication', 'distributions', 'tree', 'values', 'source'].map((view) => `${job}/${view}`)];
+    `#/jobs/${valued}/values?q=find_root`, `#/jobs/${sampled.id}/profile`, `#/jobs/${python.id}/tree`, job, ...['space', 'functions?over=all', 'communication', 'distributions', 'tree', 'values', 'source'].map((view) => `${job}/${view}`)];
   const found = [];
   for (const colorScheme of ['light', 'dark'])
     for (const width of [1440, 800, 390]) {

@@ -27,7 +27,7 @@ COMMANDS = (("report", "JOB"), ("report", "--json", "JOB"), ("why", "JOB"), ("re
 COMMANDS += tuple(("export", "-f", name, "-o", "-", "JOB") for name in scrytest.rounds((), ("chrome", "folded", "folded-waiting", "messages", "spacetime")))
 # of scry serve, below api/jobs/ID
 ROUTES = ("", "/report", "/why", "/snapshot", "/logs?last=3", "/files", "/picture", "/tiles/0/0?lanes=0-3", "/selection?from=0&to=1000000000&lanes=0-3",
-          "/search?function=*&from=0&to=1000000000&limit=3", "/profile", "/volume", "/tree", "/distributions")
+          "/search?function=*&from=0&to=1000000000&limit=3", "/profile", "/volume", "/tree", "/distributions", "/samples", "/source")
 
 
 def files(top):

@@ -542,6 +542,35 @@ class Plain(jobtest.JobCase):
             self.assertEqual((picture["lanes"], view.ask("profile")["functions"]), ([], []))
             self.assertEqual(picture["notes"], ["the job has no trace: no single calls were recorded"])
             self.assertEqual(view.ask("tiles", level=0, index=0)["lanes"], [])
+            self.assertEqual(view.refused("samples"), "no_trace")
+
+    def test_samples(self):
+        """The profile: its figures are those of the report, of a program and a process those of the process; its files are sources."""
+        command = f"{jobtest.target('profiled')} plain 0.4; {jobtest.target('profiled_pointers')} waits 0.5"
+        job = self.run_job("--profile", "500", "--", "sh", "-c", command)
+        report = self.report(job)["profile"]
+        with View(self.box, job) as view:
+            whole = view.ask("samples")
+            self.assertEqual((whole["samples"], whole["hz"]), (report["samples"], report["hz"]))
+            known = {(row["name"], row["module"]): (row["self_seconds"], row["total_seconds"], row["waiting_seconds"]) for row in report["functions"]}
+            for row in whole["functions"]:
+                for ours, theirs in zip((row["self_ns"], row["total_ns"], row["waiting_ns"]), known[row["name"], row["module"]]):
+                    self.assertAlmostEqual(ours / 1e9, theirs, delta=1e-6)
+            roots = {node[1]: node for node in whole["nodes"] if node[0] < 0}
+            self.assertAlmostEqual(sum(node[3] for node in roots.values()), whole["self_ns"], delta=len(roots))
+            one = view.ask("samples", program="profiled")
+            self.assertAlmostEqual(one["self_ns"], roots["profiled"][3], delta=2)
+            self.assertEqual([row["name"] for row in one["functions"][:2]], ["first", "second"])
+            key, = (row["key"] for row in whole["processes"] if row["name"] == "profiled")
+            self.assertEqual(view.ask("samples", process=key)["nodes"], one["nodes"])
+            waits = {row["name"]: row["waits"] for row in whole["functions"]}
+            self.assertGreater(waits["naps"]["sleep"], 0.3e9)
+            file = next(row["file"] for row in view.ask("source")["files"] if row["file"].endswith("profiled.c"))
+            source = view.ask("source", file=file)
+            first, = (row for row in source["functions"] if row["function"] == "first")
+            self.assertIn("first", source["lines"][first["line"] - 1])
+            self.assertGreater(first["self_ns"], 0.1e9)
+            self.assertEqual(view.refused("source", file="/etc/passwd"), "not_found")
 
     def test_running(self):
         """What is there by now; and what has come since."""

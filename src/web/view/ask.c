@@ -30,6 +30,8 @@ static const struct member {
     {"processes", MEMBER_TEXT, .at = offsetof(struct asked, processes)},
     {"function", MEMBER_TEXT, .at = offsetof(struct asked, function)},
     {"file", MEMBER_TEXT, .at = offsetof(struct asked, file)},
+    {"process", MEMBER_TEXT, .at = offsetof(struct asked, process)},
+    {"program", MEMBER_TEXT, .at = offsetof(struct asked, program)},
 };
 
 static int number_of(const json_t *value, int64_t *ret_number)
@@ -145,6 +147,7 @@ static const struct question questions[] = {
     {"tree", NEEDS_FUNCTIONS, "processes limit", answer_tree, .whole = true},
     {"distributions", NEEDS_NOTHING, "", answer_distributions},
     {"source", NEEDS_FUNCTIONS, "file", answer_source},
+    {"samples", NEEDS_NOTHING, "process program", answer_samples},
     {"forget", NEEDS_NOTHING, "", answer_forget},
 };
 

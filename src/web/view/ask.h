@@ -10,7 +10,7 @@ struct asked {
     json_t *json;
     int64_t id, level, index, from, to, limit, lane, at, depth, values;
     bool has_from, has_to;
-    const char *function, *file, *lanes, *processes;
+    const char *function, *file, *lanes, *processes, *process, *program;
 };
 
 /* What has to be read before a question can be answered. */
@@ -49,7 +49,7 @@ void asked_refuse(int64_t id, const struct err *err, struct buf *out);
 int asked_numbers(const char *text, size_t count, bool *ret_set, struct err *err);
 
 view_answer_fn answer_picture, answer_profile, answer_tiles, answer_selection, answer_search, answer_call,
-    answer_volume, answer_distributions, answer_tree, answer_source, answer_forget;
+    answer_volume, answer_distributions, answer_tree, answer_source, answer_samples, answer_forget;
 
 /* ---- picture.c: answers about all of a job that is over, which are kept with its picture ---- */
 

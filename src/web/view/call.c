@@ -419,7 +419,7 @@ static bool is_source(const char *path, size_t own)
     return false;
 }
 
-static bool is_named(const struct view *view, const char *file)
+static bool is_named(const struct view *view, const struct sampled *sampled, const char *file)
 {
     const struct job_functions *functions = view->report.functions;
     const struct mpi_report *mpi = view->report.mpi;
@@ -431,6 +431,9 @@ static bool is_named(const struct view *view, const char *file)
             return true;
     for (size_t i = 0; mpi && i < mpi->site_count; i++)
         if (strcmp(mpi->sites[i].site->file, file) == 0)
+            return true;
+    for (size_t i = 0; sampled && i < sampled->count; i++)
+        if (strcmp(sampled->functions[i].file, file) == 0)
             return true;
     return false;
 }
@@ -507,12 +510,41 @@ static void put_site(struct buf *out, bool *first, const char *function, uint64_
     *first = false;
 }
 
-static void put_functions(struct buf *out, const struct view *view, const char *file)
+/* What was sampled in each line, or in what was called there, as far as lines are known. */
+static void put_times(struct buf *out, const struct sampled *sampled, const char *file)
+{
+    bool first = true;
+    buf_puts(out, ",\"times\":[");
+    for (size_t i = 0; sampled && i < sampled->count; i++) {
+        const struct sampled_function *each = &sampled->functions[i];
+        for (size_t k = 0; k < each->line_count && strcmp(each->file, file) == 0; k++) {
+            buf_printf(out, "%s{\"line\":%" PRIu32 ",\"function\":", first ? "" : ",", each->lines[k].line);
+            view_put_text(out, each->name);
+            buf_printf(out, ",\"total_ns\":%" PRId64 ",\"self_ns\":%" PRId64 "}",
+                       view_samples_ns(sampled, each->lines[k].total), view_samples_ns(sampled, each->lines[k].self));
+            first = false;
+        }
+    }
+    buf_putc(out, ']');
+}
+
+/* `sampled`: what is said of it by samples, for no function in it was traced. NULL: one was, or nothing is known. */
+static void put_functions(struct buf *out, const struct view *view, const struct sampled *sampled, const char *file)
 {
     const struct job_functions *functions = view->report.functions;
     const struct mpi_report *mpi = view->report.mpi;
     bool first = true;
     buf_puts(out, ",\"functions\":[");
+    for (size_t i = 0; sampled && i < sampled->count; i++) {
+        const struct sampled_function *each = &sampled->functions[i];
+        if (strcmp(each->file, file) != 0)
+            continue;
+        buf_printf(out, "%s{\"line\":%" PRIu32 ",\"function\":", first ? "" : ",", each->line);
+        view_put_text(out, each->name);
+        buf_printf(out, ",\"calls\":0,\"total_ns\":%" PRId64 ",\"self_ns\":%" PRId64 "}",
+                   view_samples_ns(sampled, each->total), view_samples_ns(sampled, each->self));
+        first = false;
+    }
     for (const struct job_function *each = functions->functions; each; each = each->hh.next) {
         if (strcmp(each->file, file) != 0)
             continue;
@@ -543,11 +575,14 @@ struct file {
     const char *name;
     uint64_t functions;
     double self_ns;
+    bool sampled; /* the time is of samples: no function in it was traced */
 };
 
 static int by_name(const void *a, const void *b)
 {
-    return strcmp(((const struct file *)a)->name, ((const struct file *)b)->name);
+    const struct file *left = a, *right = b;
+    int order = strcmp(left->name, right->name);
+    return order ? order : left->sampled - right->sampled;
 }
 
 static int by_self(const void *a, const void *b)
@@ -559,35 +594,73 @@ static int by_self(const void *a, const void *b)
 }
 
 static int put_files(struct buf *out, const struct job_functions *functions, const struct mpi_report *mpi,
-                     struct err *err)
+                     const struct sampled *sampled, struct err *err)
 {
-    size_t count = 0, used = 0, sites = mpi ? mpi->site_count : 0;
-    _cleanup_(freep) struct file *files = calloc(HASH_COUNT(functions->functions) + sites + 1, sizeof *files);
+    size_t count = 0, used = 0, sites = mpi ? mpi->site_count : 0, samples = sampled ? sampled->count : 0;
+    _cleanup_(freep) struct file *files = calloc(HASH_COUNT(functions->functions) + sites + samples + 1, sizeof *files);
     if (!files)
         return err_set(err, -ENOMEM, "out of memory");
     for (const struct job_function *each = functions->functions; each; each = each->hh.next)
         if (each->file[0])
-            files[count++] = (struct file){each->file, 1, each->self_ns};
+            files[count++] = (struct file){each->file, 1, each->self_ns, false};
     for (size_t i = 0; i < sites; i++)
         if (mpi->sites[i].site->file[0]) /* of which no function may have been recorded */
-            files[count++] = (struct file){mpi->sites[i].site->file, 0, 0};
+            files[count++] = (struct file){mpi->sites[i].site->file, 0, 0, false};
+    for (size_t i = 0; i < samples; i++)
+        if (sampled->functions[i].file[0])
+            files[count++] = (struct file){sampled->functions[i].file, 1,
+                                           (double)view_samples_ns(sampled, sampled->functions[i].self), true};
     qsort(files, count, sizeof *files, by_name);
     for (size_t i = 0; i < count; i++)
-        if (used && strcmp(files[used - 1].name, files[i].name) == 0) {
+        if (!used || strcmp(files[used - 1].name, files[i].name) != 0) {
+            files[used++] = files[i];
+        } else if (!files[i].sampled || files[used - 1].sampled || !files[used - 1].functions) {
             files[used - 1].functions += files[i].functions;
             files[used - 1].self_ns += files[i].self_ns;
-        } else {
-            files[used++] = files[i];
+            files[used - 1].sampled = files[i].sampled;
         }
     qsort(files, used, sizeof *files, by_self);
     buf_puts(out, "{\"files\":[");
     for (size_t i = 0; i < used && i < SOURCE_FILES; i++) {
         buf_puts(out, i ? ",{\"file\":" : "{\"file\":");
         view_put_text(out, files[i].name);
-        buf_printf(out, ",\"functions\":%" PRIu64 ",\"self_ns\":%" PRId64 "}", files[i].functions,
-                   view_ns(files[i].self_ns));
+        buf_printf(out, ",\"functions\":%" PRIu64 ",\"self_ns\":%" PRId64 ",\"sampled\":%s}", files[i].functions,
+                   view_ns(files[i].self_ns), files[i].sampled ? "true" : "false");
     }
     buf_puts(out, "]}");
+    return 0;
+}
+
+static bool is_traced(const struct job_functions *functions, const char *file)
+{
+    for (const struct job_function *each = functions->functions; each; each = each->hh.next)
+        if (strcmp(each->file, file) == 0)
+            return true;
+    return false;
+}
+
+static int put_source(struct view *view, const struct sampled *sampled, const char *file, struct buf *out,
+                      struct err *err)
+{
+    char path[PATH_MAX];
+    size_t size = 0;
+    const char *why = NULL;
+    if (!*file || !is_named(view, sampled, file))
+        return err_set(err, -ENOENT, "no recorded function is in a file %.200s", file);
+    _cleanup_(freep) char *text = read_source(view, file, path, &size, &why);
+    buf_puts(out, "{\"file\":");
+    view_put_text(out, file);
+    buf_puts(out, ",\"path\":");
+    view_put_text(out, text ? path : NULL);
+    buf_puts(out, ",\"missing\":");
+    view_put_text(out, text ? NULL : why);
+    if (text)
+        text[size] = '\0';
+    put_lines(out, text, text ? size : 0);
+    sampled = is_traced(view->report.functions, file) ? NULL : sampled;
+    put_functions(out, view, sampled, file);
+    put_times(out, sampled, file);
+    buf_putc(out, '}');
     return 0;
 }
 
@@ -599,26 +672,13 @@ int answer_source(struct view *view, const struct asked *asked, struct buf *out,
         mpi_names_find(&view->report.mpi->set, view->job, MPI_NAMES_TIMEOUT_MS, &unnamed) == -ENOMEM)
         return err_set(err, -ENOMEM, "out of memory");
     view->mpi_named = true;
-    if (!asked->file)
-        return put_files(out, functions, view->report.mpi, err);
-    if (!functions->sites_named && trace_names_sites(functions, view->job, &unnamed) == -ENOMEM)
+    if (asked->file && !functions->sites_named && trace_names_sites(functions, view->job, &unnamed) == -ENOMEM)
         return err_set(err, -ENOMEM, "out of memory");
-    if (!*asked->file || !is_named(view, asked->file))
-        return err_set(err, -ENOENT, "no recorded function is in a file %.200s", asked->file);
-    char path[PATH_MAX];
-    size_t size = 0;
-    const char *why = NULL;
-    _cleanup_(freep) char *text = read_source(view, asked->file, path, &size, &why);
-    buf_puts(out, "{\"file\":");
-    view_put_text(out, asked->file);
-    buf_puts(out, ",\"path\":");
-    view_put_text(out, text ? path : NULL);
-    buf_puts(out, ",\"missing\":");
-    view_put_text(out, text ? NULL : why);
-    if (text)
-        text[size] = '\0';
-    put_lines(out, text, text ? size : 0);
-    put_functions(out, view, asked->file);
-    buf_putc(out, '}');
-    return 0;
+    struct sampled *sampled = NULL;
+    if (sampled_read(&sampled, view->job, true) == -ENOMEM)
+        return err_set(err, -ENOMEM, "out of memory");
+    int code = asked->file ? put_source(view, sampled, asked->file, out, err)
+                           : put_files(out, functions, view->report.mpi, sampled, err);
+    sampled_free(sampled);
+    return code;
 }

@@ -199,6 +199,10 @@ static inline int64_t view_ns(double ns)
 {
     return (int64_t)ns;
 }
+static inline int64_t view_samples_ns(const struct sampled *sampled, uint64_t samples)
+{
+    return view_ns((double)samples / sampled->hz * 1e9);
+}
 
 /* ---- picture.c: an answer is written as text ---- */
 

@@ -6,6 +6,7 @@ import { Figure, Figures, Notice } from '../design/parts';
 import * as format from '../format';
 import { OUTSIDE } from '../space/data';
 import { kindOf, sum } from '../views/profile';
+import { hasSamples, Hottest } from './hottest';
 import { Functions, Health, Lines, Metrics, modelOfReport, NotHere, type FunctionRow } from './live';
 import { logOf } from './series';
 import { signalName } from './status';
@@ -147,7 +148,7 @@ function functionsOf({ functions, mpi }: Report): FunctionRow[] {
 }
 
 /** cause: as the list of jobs has it. */
-export function After({ report, name, cause }: { report: Report; name: string; cause: string | null }) {
+export function After({ id, report, name, cause }: { id: string; report: Report; name: string; cause: string | null }) {
   const model = useMemo(() => modelOfReport(report), [report]);
   const log = useMemo(() => logOf(report), [report]);
   const all = report.all_nodes, nodes = [report, ...report.parts];
@@ -156,7 +157,7 @@ export function After({ report, name, cause }: { report: Report; name: string; c
   const stood = report.last?.events.some((e) => e.stream === 'mpi' && e.weight === 'failure');
   const told = new Set(report.last?.events.filter((e) => e.stream === 'warning').map((e) => e.text));
   const logged = log.lines.some((line) => !report.last?.events.some((e) => e.text.includes(line.text) || (hasLine(line.from) && e.text.includes(line.from))));
-  const hasFunctions = report.functions.length > 0 || nodes.some((one) => one.scripts.python_functions.length > 0);
+  const sampled = hasSamples(report.profile), hasFunctions = sampled || report.functions.length > 0 || nodes.some((one) => one.scripts.python_functions.length > 0);
   return (
     <>
       {report.mirror?.note && <Notice title={report.mirror.note} advice={`As ${report.mirror.via} has it.`} />}
@@ -180,7 +181,7 @@ export function After({ report, name, cause }: { report: Report; name: string; c
       {alike(report.warnings.filter((w) => !told.has(w.text) && !(stood && w.kind === 'stalled'))).map((w) => <Notice key={w.text} tone="warn" title={format.sentence(w.text)} advice={timesText(w.times)} />)}
       {report.problems.map((p, i) => <Notice key={i} tone="warn" title={p} advice="A part of the job directory could not be read; the rest is shown." />)}
       <div class="columns">
-        {report.functions.length > 0 && <Functions of="of all processes" rows={functionsOf(report)} />}
+        {report.functions.length > 0 ? <Functions of="of all processes" rows={functionsOf(report)} /> : sampled && <Hottest id={id} profile={report.profile!} />}
         {(logged || !log.lines.length) && <Lines of={log} />}
       </div>
       <Metrics of={model.metrics} />

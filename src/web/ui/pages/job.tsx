@@ -83,7 +83,7 @@ export function Job({ id, tab: asked, session }: { id: string; tab: string; sess
       {view && !lost ? <view.draw key={view.name} id={id} session={session} /> : <Answered of={lost && listed.waiting ? { ...answer, error: undefined, waiting: true } : answer}>
         {(top) => {
           if (tab) return <Empty title="There is no such part of a job."><a href={href(['jobs', id])}>The job</a></Empty>;
-          return runs ? <Live id={id} top={top} session={session} name={name} /> : <Answered of={report} wait="Reading what was recorded …">{(value) => <After report={value} name={name} cause={cause} />}</Answered>;
+          return runs ? <Live id={id} top={top} session={session} name={name} /> : <Answered of={report} wait="Reading what was recorded …">{(value) => <After id={id} report={value} name={name} cause={cause} />}</Answered>;
         }}
       </Answered>}
     </div>

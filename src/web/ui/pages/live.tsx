@@ -7,6 +7,7 @@ import { Table, type Column } from '../design/table';
 import * as format from '../format';
 import { Control } from './control';
 import { Curves } from './curves';
+import { hasSamples, Hottest } from './hottest';
 import { idle, Model, modelTypes, Series, unmatched, type Curve, type CurveName } from './series';
 import { alike, isQuiet, stillOf, timesText, type Still } from './verdict';
 import { Why } from './why';
@@ -350,7 +351,7 @@ export function Live({ id, top, session, name }: { id: string; top: Top; session
       <div class="columns">
         <Places top={top} model={model} />
         {top.ranks.length > 0 && <Ranks ranks={top.ranks} />}
-        {functions.length > 0 && <Functions of="of processes that live" rows={functions} />}
+        {functions.length > 0 ? <Functions of="of processes that live" rows={functions} /> : hasSamples(top.profile) && <Hottest id={id} profile={top.profile} />}
         <Lines of={model} />
       </div>
       <Metrics of={model.metrics} />
@@ -358,7 +359,7 @@ export function Live({ id, top, session, name }: { id: string; top: Top; session
       {top.processes.length > 0 ? <Processes processes={top.processes} /> : <Empty title="No process lives at the moment." />}
       {!stops && why}
       {session.rights.includes('control') && <Control id={id} />}
-      <NotHere model={model} functions={functions.length > 0} />
+      <NotHere model={model} functions={functions.length > 0 || hasSamples(top.profile)} />
     </>
   );
 }

@@ -82,10 +82,10 @@ export function ranksText(mpi: Pick<NonNullable<Report['mpi']>, 'ranks' | 'time'
 }
 
 /** Pictures of which nothing was recorded, as far as is known. Python's functions are counted: there are no single calls of them. */
-export function emptyViews(report: Pick<Report, 'functions' | 'mpi' | 'scripts' | 'parts'> | undefined, top: Pick<Top, 'functions' | 'ranks'> | undefined): string[] {
+export function emptyViews(report: Pick<Report, 'functions' | 'mpi' | 'scripts' | 'parts' | 'profile'> | undefined, top: Pick<Top, 'functions' | 'ranks'> | undefined): string[] {
   if (!report && !top) return [];
   const traced = report ? report.functions.length > 0 : (top!.functions ?? []).length > 0;
   const python = !!report && [report, ...report.parts].some((one) => one.scripts.python_functions.length > 0);
   const mpi = report ? (report.mpi?.ranks.length ?? 0) > 0 : top!.ranks.length > 0, lines = report ? report.mpi?.sites.some((site) => site.file) : mpi;
-  return [...(traced ? [] : ['space', 'values']), ...(traced || python ? [] : ['functions', 'tree']), ...(traced || lines ? [] : ['source']), ...(mpi ? [] : ['communication', 'distributions'])];
+  return [...(report && !report.profile ? ['profile'] : []), ...(traced ? [] : ['space', 'values']), ...(traced || python ? [] : ['functions', 'tree']), ...(traced || lines || report?.profile?.functions.some((one) => one.file) ? [] : ['source']), ...(mpi ? [] : ['communication', 'distributions'])];
 }

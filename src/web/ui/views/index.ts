@@ -7,6 +7,7 @@ import { Distributions } from './distributions';
 import { Communication } from './communication';
 import { Functions } from './functions';
 import { Log } from './log';
+import { Sampled } from './sampled';
 import { Scaling } from './scaling';
 import { SourceView } from './source';
 import { CallTree } from './tree';
@@ -20,6 +21,10 @@ export const views: View[] = [
       ['n p', 'the next call that was found, the one before'], ['Enter', 'details of the call that was found; or in the middle, of the lane chosen in the table'], ['Shift ↑ ↓', 'from the call to its caller, and to the first one that it calls'], ['m', 'to the other end of the call’s message, and back'],
       ['v', 'chooses what is seen'], ['s', 'stacks or one bar'], ['c', 'colours by kind or function'], ['Esc', 'nothing is chosen'],
     ],
+  },
+  {
+    name: 'profile', title: 'Profile', of: 'job', draw: Sampled,
+    keys: [['↓ ↑', 'to what it calls, to its caller'], ['← →', 'beside it'], ['Enter', 'makes it the whole'], ['Esc', 'one level up']],
   },
   { name: 'functions', title: 'Functions', of: 'job', draw: Functions },
   { name: 'communication', title: 'Communication', of: 'job', draw: Communication, keys: [['← ↑ → ↓', 'another pair of ranks'], ['+ −', 'fewer ranks, more']] },

@@ -58,7 +58,7 @@ export function barLength(value: number, most: number, log: boolean): number {
   return log ? Math.max(0.02, 1 + Math.log10(value / most) / 4) : value / most;
 }
 
-export function processLabel(process: Process, several: boolean): string {
+export function processLabel(process: Omit<Process, 'process'>, several: boolean): string {
   return process.rank === null ? `${process.name} ${process.pid}` : `rank ${process.rank}${several ? ` of program ${(process.world ?? 0) + 1}` : ''}`;
 }
 
@@ -79,4 +79,4 @@ export function kindOf(name: string): string {
 /** Beginning and end of MPI: in short jobs most of the time, and none of the program's own. */
 export const isSetup = (name: string): boolean => /^P?MPI_(Init|Init_thread|Finalize|Session_init|Session_finalize)$/.test(name);
 
-export const severalWorlds = (processes: readonly Process[]): boolean => new Set(processes.map(one => one.world)).size > 1;
+export const severalWorlds = (processes: readonly Omit<Process, 'process'>[]): boolean => new Set(processes.map(one => one.world)).size > 1;
