@@ -123,6 +123,8 @@ const struct command_row command_rows[COMMANDS] = {
         "               speedscope\n"
         "  folded-cpu, folded-waiting\n"
         "               the same: only time on a processor, or only time waiting\n"
+        "  folded-samples, pprof, speedscope\n"
+        "               the profile, by samples: no trace is needed\n"
         "  csv          a line for each call with its values, for spreadsheets and\n"
         "               scripts (RFC 4180)\n"
         "  messages     a line for each MPI message: where and when (RFC 4180)\n"

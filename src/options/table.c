@@ -172,7 +172,7 @@ const struct option_row option_rows[] = {
     {"kill", 0, NULL, OPTION_SWITCH, STOP, 0, "send SIGKILL: they end at once, and can do nothing about it"},
     {"signal", 0, "SIGNAL", OPTION_TEXT, STOP, 0, "send that one, by its name or number", .words = "INT QUIT HUP USR1 USR2"},
     {"format", 'f', "FORMAT", OPTION_CHOICE, EXPORT, 0, "as above", NULL, 
-     "chrome folded folded-cpu folded-waiting folded-samples pprof csv messages spacetime"},
+     "chrome folded folded-cpu folded-waiting folded-samples pprof speedscope csv messages spacetime"},
     {"output", 'o', "FILE", OPTION_FILE, EXPORT, 0, "write here; - is standard output"},
     {"fn", 0, "GLOB", OPTION_TEXT, REPLAY | EXPORT, 0, "only functions whose name matches, as in 'solve*'"},
     {"thread", 0, "TID", OPTION_NUMBER, REPLAY, 0, "only this thread", .least = 1, .most = INT_MAX,

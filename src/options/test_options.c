@@ -126,7 +126,7 @@ static void test_errors(void **state)
     check_bad("report --rank -1 a", "--rank: expected the number of a rank, not '-1'");
     check_bad("report --process 0 a", "--process: expected the number of a process, not '0'");
     check_bad("export -f paper a",
-              "-f: expected chrome, folded, folded-cpu, folded-waiting, folded-samples, pprof, csv, "
+              "-f: expected chrome, folded, folded-cpu, folded-waiting, folded-samples, pprof, speedscope, csv, "
               "messages or spacetime, not 'paper'");
     check_bad("replay --min-time soon a", "--min-time: expected a time such as 0.5 (seconds), 20ms or 5us, not 'soon'");
     check_bad("rm --older-than 5", "--older-than: expected an age such as 30m, 12h, 30d or 8w, not '5'");

@@ -315,6 +315,22 @@ class Profile(JobCase):
         self.assertEqual(stacks, self.stacks())
         self.assertEqual(sum(stacks.values()), profile["samples"])
 
+    def test_speedscope(self):
+        """The same stacks as folded paths, in seconds, of all and of each process; and the waiting of all."""
+        profile = self.profile("sh", "-c", f"{target('profiled')} plain 0.3; {target('profiled')} waits 0.4")
+        file = json.loads(self.scry("export", "--format", "speedscope", "-o", "-", "@last").stdout)
+        frames, all_of = [frame["name"] for frame in file["shared"]["frames"]], {each["name"]: each for each in file["profiles"]}
+        for each in file["profiles"]:
+            self.assertEqual((each["type"], each["unit"], len(each["samples"])), ("sampled", "seconds", len(each["weights"])))
+            self.assertAlmostEqual(each["endValue"], sum(each["weights"]), places=5)
+        stacks = collections.Counter()
+        for stack, seconds in zip(all_of["on a processor"]["samples"], all_of["on a processor"]["weights"]):
+            stacks[tuple(frames[frame] for frame in stack)] += round(seconds * int(HZ))
+        self.assertEqual(stacks, self.stacks())
+        self.assertAlmostEqual(all_of["waiting"]["endValue"], profile["waiting_seconds"], places=3)
+        self.assertEqual({name.split()[0] for name in all_of} - {"on", "waiting"}, {row["name"] for row in profile["processes"] if row["samples"]})
+        self.assertTrue(any(frame["name"] == "first" and frame["file"].endswith("profiled.c") and frame["line"] for frame in file["shared"]["frames"]))
+
     def test_off(self):
         """Of what takes no time nothing is written."""
         for command in ("--profile", "0", "--", target("profiled"), "plain", "0.1"), ("--profile", "49", "--", "true"):

@@ -294,7 +294,7 @@ class Export(TraceCase):
 
     def test_wrong_arguments(self):
         done = self.scry("export", "--format", "paper", "-o", "x", "@last", status=2)
-        self.assertIn("chrome, folded, folded-cpu, folded-waiting, folded-samples, pprof, csv", done.stderr)
+        self.assertIn("chrome, folded, folded-cpu, folded-waiting, folded-samples, pprof, speedscope, csv", done.stderr)
         self.assertIn("--format is needed", self.scry("export", "@last", status=2).stderr)
         self.assertIn("-o FILE is needed", self.scry("export", "-f", "csv", "@last", status=2).stderr)
 

@@ -15,7 +15,7 @@
 #include "jobdir/text/fields.h"
 #include "jobdir/text/text.h"
 
-enum { DEEPEST = 512, NAME_MOST = 64 };
+enum { DEEPEST = 512, NAME_MOST = 64, SPEEDSCOPE_PROCESSES = 200 };
 
 /* ---- one document ---- */
 
@@ -721,4 +721,112 @@ void sampled_put_pprof(struct buf *out, const struct sampled *sampled)
     for (size_t at = 0; at < sampled->node_count; at++)
         if (sampled->nodes[at].self)
             put_sample(out, sampled, at, process, period_ns);
+}
+
+/* ---- speedscope ---- */
+
+static void put_text(struct buf *out, const char *name, const char *text)
+{
+    json_t *json = text_json(text);
+    buf_printf(out, "\"%s\":", name);
+    text_dump_json(out, json, JSON_ENCODE_ANY | JSON_COMPACT);
+    json_decref(json);
+}
+
+static void put_frames(struct buf *out, const struct sampled *sampled)
+{
+    buf_puts(out, "\"shared\":{\"frames\":[");
+    for (size_t i = 0; i < sampled->count; i++) {
+        const struct sampled_function *function = &sampled->functions[i];
+        const char *module = text_base(function->module);
+        buf_puts(out, i ? ",\n{" : "\n{");
+        put_text(out, "name", function->name ? function->name : *module ? module : "?");
+        if (*function->file || *function->module) {
+            buf_putc(out, ',');
+            put_text(out, "file", *function->file ? function->file : function->module);
+        }
+        if (function->line)
+            buf_printf(out, ",\"line\":%u", (unsigned)function->line);
+        buf_putc(out, '}');
+    }
+    /* programs stand above what they executed */
+    for (size_t i = 0; i < sampled->process_count; i++) {
+        buf_puts(out, i || sampled->count ? ",\n{" : "\n{");
+        put_text(out, "name", sampled->processes[i].name);
+        buf_putc(out, '}');
+    }
+    buf_puts(out, "\n]}");
+}
+
+static bool is_in_profile(const struct sampled_node *node, size_t process, bool waiting)
+{
+    return (process == SIZE_MAX || node->process == process) && (waiting ? node->own_seconds > 0 : node->self > 0);
+}
+
+/* From outside, numbers of frames. */
+static void put_stack(struct buf *out, const struct sampled *sampled, size_t at, bool program)
+{
+    size_t chain[DEEPEST], depth = 0;
+    for (int64_t outer = (int64_t)at; outer >= 0 && depth < DEEPEST; outer = sampled->nodes[outer].parent)
+        chain[depth++] = sampled->nodes[outer].function;
+    buf_putc(out, '[');
+    if (program)
+        buf_printf(out, "%zu,", sampled->count + sampled->nodes[at].process);
+    while (depth) {
+        buf_printf(out, "%zu", chain[--depth]);
+        if (depth)
+            buf_putc(out, ',');
+    }
+    buf_putc(out, ']');
+}
+
+/* Of a process; SIZE_MAX: of all. */
+static void put_profile(struct buf *out, const struct sampled *sampled, const char *name, size_t process, bool waiting)
+{
+    double all = 0;
+    bool first = true;
+    buf_puts(out, "{\"type\":\"sampled\",");
+    put_text(out, "name", name);
+    buf_puts(out, ",\"unit\":\"seconds\",\"samples\":[");
+    for (size_t at = 0; at < sampled->node_count; at++)
+        if (is_in_profile(&sampled->nodes[at], process, waiting)) {
+            buf_puts(out, first ? "\n" : ",\n");
+            put_stack(out, sampled, at, process == SIZE_MAX);
+            first = false;
+        }
+    buf_puts(out, "],\"weights\":[");
+    first = true;
+    for (size_t at = 0; at < sampled->node_count; at++)
+        if (is_in_profile(&sampled->nodes[at], process, waiting)) {
+            double seconds = waiting ? sampled->nodes[at].own_seconds : (double)sampled->nodes[at].self / sampled->hz;
+            buf_printf(out, "%s%.9g", first ? "" : ",", seconds);
+            all += seconds;
+            first = false;
+        }
+    buf_printf(out, "],\"startValue\":0,\"endValue\":%.9g}", all);
+}
+
+void sampled_put_speedscope(struct buf *out, const struct sampled *sampled, const char *title)
+{
+    buf_puts(out, "{\"$schema\":\"https://www.speedscope.app/file-format-schema.json\",\"exporter\":\"scry\",");
+    put_text(out, "name", title);
+    buf_puts(out, ",\"activeProfileIndex\":0,");
+    put_frames(out, sampled);
+    buf_puts(out, ",\"profiles\":[\n");
+    put_profile(out, sampled, "on a processor", SIZE_MAX, false);
+    if (sampled->waiting_seconds > 0) {
+        buf_puts(out, ",\n");
+        put_profile(out, sampled, "waiting", SIZE_MAX, true);
+    }
+    for (size_t i = 0; sampled->process_count > 1 && i < sampled->process_count && i < SPEEDSCOPE_PROCESSES; i++) {
+        const struct sampled_process *process = &sampled->processes[i];
+        _cleanup_(buf_done) struct buf name = BUF_INIT;
+        if (!process->samples)
+            continue;
+        buf_printf(&name, "%s %lld%s%s", process->name, (long long)process->pid, *process->part ? " on " : "",
+                   process->part);
+        buf_puts(out, ",\n");
+        put_profile(out, sampled, name.data ? name.data : "?", i, false);
+    }
+    buf_puts(out, "\n]}\n");
 }

@@ -103,5 +103,8 @@ void sampled_put_folded(struct buf *out, const struct sampled *sampled);
 /* Appends a Profile of pprof (github.com/google/pprof, proto/profile.proto), not compressed: samples and nanoseconds, labelled
  * with the process. */
 void sampled_put_pprof(struct buf *out, const struct sampled *sampled);
+/* Appends a file of speedscope.app (www.speedscope.app/file-format-schema.json): processor time and waiting of all processes, and the
+ * processor time of each, in seconds, with files and lines. */
+void sampled_put_speedscope(struct buf *out, const struct sampled *sampled, const char *title);
 
 #endif

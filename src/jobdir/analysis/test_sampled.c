@@ -174,6 +174,11 @@ static void damaged_files_do_no_harm(void **state)
         for (size_t i = 0; i < sampled->count; i++)
             sampled_put_name(&folded, &sampled->functions[i]);
         sampled_put_pprof(&folded, sampled);
+        buf_clear(&folded);
+        sampled_put_speedscope(&folded, sampled, "a");
+        json_t *json = json_loadb(folded.data, folded.len, 0, NULL);
+        assert_non_null(json);
+        json_decref(json);
         struct sampled_node *nodes;
         size_t count;
         assert_int_equal(sampled_merge(sampled, NULL, round % 2, &nodes, &count), 0);

@@ -252,9 +252,9 @@ const struct export_format export_messages = {
 
 enum { FLUSH = 1 << 16 };
 
-static const struct export_format *const formats[] = {&export_chrome,         &export_folded, &export_folded_cpu,
-                                                      &export_folded_waiting, &export_csv,    &export_messages,
-                                                      &export_samples,        &export_pprof,  &export_spacetime};
+static const struct export_format *const formats[] = {
+    &export_chrome,   &export_folded,  &export_folded_cpu, &export_folded_waiting, &export_csv,
+    &export_messages, &export_samples, &export_pprof,      &export_speedscope,     &export_spacetime};
 
 const struct export_format *export_format_at(size_t index)
 {

@@ -60,7 +60,7 @@ const struct export_format *export_format_at(size_t index);
 const struct export_format *export_format_find(const char *name);
 
 extern const struct export_format export_chrome, export_folded, export_folded_cpu, export_folded_waiting, export_csv,
-    export_messages, export_samples, export_pprof, export_spacetime;
+    export_messages, export_samples, export_pprof, export_speedscope, export_spacetime;
 
 /* Writes what has gathered, when it is much or `all`. */
 void export_flush(struct exporter *exporter, bool all);

@@ -255,3 +255,13 @@ static int pprof_begin(struct exporter *exporter)
 }
 
 const struct export_format export_pprof = {.name = "pprof", .messages = EXPORT_SAMPLES, .begin = pprof_begin};
+
+static int speedscope_begin(struct exporter *exporter)
+{
+    if (exporter->sampled)
+        sampled_put_speedscope(&exporter->text, exporter->sampled, exporter->title);
+    return 0;
+}
+
+const struct export_format export_speedscope = {
+    .name = "speedscope", .messages = EXPORT_SAMPLES, .begin = speedscope_begin};
