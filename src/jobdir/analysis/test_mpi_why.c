@@ -313,9 +313,10 @@ static void test_other_tag(void **state)
                         "not been received: another tag?");
     buf_clear(&text);
     mpi_why_reason(&text, &scene.why);
-    assert_string_equal(text.data, "deadlock: ranks 0 and 1 wait for each other: rank 0 in MPI_Recv, rank 1 in "
-                                   "MPI_Barrier; rank 0: 1 message that rank 1 sent there has not been received: "
-                                   "another tag?");
+    assert_string_equal(text.data,
+                        "deadlock: ranks 0 and 1 wait for each other; rank 0 waits for a message with tag 5 that "
+                        "rank 1 has not sent: rank 0 in MPI_Recv, rank 1 in MPI_Barrier; rank 0: 1 message "
+                        "that rank 1 sent there has not been received: another tag?");
     buf_done(&text);
     /* ranks that were ended, of which nobody has seen whether they looked: six seconds are enough of five */
     struct mpi_why_options options = {.settled_ns = 5 * UINT64_C(1000000000)};
@@ -421,6 +422,121 @@ static void test_under_way(void **state)
         scene.set.ranks[i].requests[1].flags = MPIA_REQUEST_SEND;
         scene.set.ranks[i].requests[1].call = CALL_MPI_Isend;
     }
+    look(&scene);
+    assert_int_equal(scene.why.stuck, 0);
+    done(&scene);
+}
+
+/* A step of an exchange with both neighbours in a ring, after so many others: receives from both, sends to both, and what was counted. */
+static void exchanges(struct scene *scene, size_t rank, int32_t left, int32_t right, uint64_t before)
+{
+    struct mpi_stats *stats = &scene->set.ranks[rank];
+    const struct mpi_stats_request requests[] = {
+        {.call = CALL_MPI_Irecv, .flags = MPIA_REQUEST_RECEIVE, .peer = left, .tag = 1, .handle = 11},
+        {.call = CALL_MPI_Irecv, .flags = MPIA_REQUEST_RECEIVE, .peer = right, .tag = 2, .handle = 12},
+        {.call = CALL_MPI_Isend, .flags = MPIA_REQUEST_SEND, .peer = right, .tag = 1, .handle = 13},
+        {.call = CALL_MPI_Isend, .flags = MPIA_REQUEST_SEND, .peer = left, .tag = 2, .handle = 14}};
+    struct mpi_stats_now *now = now_of(scene, rank);
+    memcpy(stats->requests, requests, sizeof requests);
+    stats->request_count = 4;
+    for (size_t i = 0; i < 2; i++)
+        stats->peers[i] = (struct mpi_stats_peer){
+            .comm = WORLD, .peer = i ? right : left, .call = CALL_NONE, .sent_count = before + 1, .got_count = before};
+    stats->peer_count = 2;
+    now->call = CALL_MPI_Waitall;
+    now->flags = MPIA_NOW_REQUESTS;
+    now->waiting = 4;
+    for (size_t i = 0; i < 4; i++)
+        now->waits[i] = requests[i].handle;
+}
+
+/* Rank 2 has not sent to rank 3, and has gone on, as all others have: what rank 3 sent them in its step has been received, though its
+ * Waitall has not returned. */
+static void test_missing_message(void **state)
+{
+    for (int polls = 0; polls < 2; polls++) {
+        struct scene scene = scene_of(5);
+        for (int i = 0; i < 5; i++)
+            exchanges(&scene, (size_t)i, (i + 4) % 5, (i + 1) % 5, i == 3 ? 6 : 7);
+        struct mpi_stats *bad = &scene.set.ranks[2];
+        bad->requests[2] = bad->requests[3]; /* nor in the next step */
+        bad->request_count = 3;
+        now_of(&scene, 2)->waiting = 3;
+        bad->peers[1].sent_count = 6;
+        now_of(&scene, 2)->age_ns += 1000; /* who came to its call first says nothing */
+        for (size_t i = 0; i < 5 && polls; i++) {
+            struct mpi_stats_thread *thread = &scene.set.ranks[i].threads[0];
+            thread->now.call = CALL_MPI_Testall;
+            thread->last = thread->now;
+            thread->now.call = CALL_NONE;
+            thread->polls = true;
+            thread->polls_ns = LONG;
+        }
+        look(&scene);
+        const struct mpi_why_finding *finding = only(&scene, polls ? MPI_WHY_POLLS_IN_VAIN : MPI_WHY_DEADLOCK);
+        assert_list(finding->ranks, finding->rank_count, "2 3");
+        assert_list(finding->victims, finding->victim_count, "4"); /* the others have all that they wait for */
+        assert_non_null(strstr(finding->text, "; rank 3 waits for a message with tag 1 that rank 2 has not sent"));
+        struct buf text = BUF_INIT; /* what has been matched is no more waited for */
+        mpi_why_call_text(&text, &scene.why, &scene.why.ranks[3], &scene.why.ranks[3].threads[0]);
+        assert_string_equal(text.data,
+                            polls ? "polls: MPI_Testall for 4 requests: MPI_Irecv from rank 2, tag 1 on "
+                                    "MPI_COMM_WORLD; ..."
+                                  : "MPI_Waitall for 4 requests: MPI_Irecv from rank 2, tag 1 on MPI_COMM_WORLD; ...");
+        buf_done(&text);
+        done(&scene);
+    }
+    struct scene scene =
+        scene_of(5); /* all is buffered: rank 4 has sent two steps, rank 2 one and a part of the next */
+    for (int i = 0; i < 5; i++) {
+        exchanges(&scene, (size_t)i, (i + 4) % 5, (i + 1) % 5, i == 3 ? 6 : 7);
+        scene.set.ranks[i].request_count = 2;
+        now_of(&scene, (size_t)i)->age_ns = (i == 3 ? 7 : 6) * UINT64_C(1000000000);
+    }
+    scene.set.ranks[2].peers[1].sent_count = 7;
+    look(&scene);
+    assert_true(scene.why.finding_count > 0);
+    assert_non_null(strstr(scene.why.findings[0].text, "; rank 3 waits for a message with tag 1 that rank 2 has not"));
+    done(&scene);
+    scene = scene_of(3); /* messages that are not counted: what is open may be on its way */
+    for (int i = 0; i < 3; i++) {
+        exchanges(&scene, (size_t)i, (i + 2) % 3, (i + 1) % 3, 0);
+        scene.set.ranks[i].peer_count = 0;
+    }
+    look(&scene);
+    assert_int_equal(scene.why.stuck, 0);
+    done(&scene);
+}
+
+/* More requests than are listed of a call: if it has no others, these are what it waits for. */
+static void test_many_requests(void **state)
+{
+    enum { MANY = 12 };
+    struct scene scene = scene_of(2);
+    struct mpi_stats_request requests[MANY] = {{0}};
+    struct mpi_stats *stats = &scene.set.ranks[0];
+    struct mpi_stats_now *now = now_of(&scene, 0);
+    for (uint32_t i = 0; i < MANY; i++) {
+        requests[i] = (struct mpi_stats_request){.call = CALL_MPI_Irecv,
+                                                 .flags = MPIA_REQUEST_RECEIVE,
+                                                 .peer = MPIA_RANK_NULL,
+                                                 .tag = (int)i,
+                                                 .handle = 100 + i};
+        if (i < MPIA_WAITS)
+            now->waits[i] = 100 + i;
+    }
+    requests[MANY - 1].peer = 1;
+    stats->requests = requests;
+    stats->request_count = MANY;
+    now->call = CALL_MPI_Waitall;
+    now->flags = MPIA_NOW_REQUESTS;
+    now->waiting = MANY;
+    gathers(&scene, 1, CALL_MPI_Barrier, 1, MPIA_RANK_NONE);
+    look(&scene);
+    assert_string_equal(only(&scene, MPI_WHY_DEADLOCK)->text,
+                        "deadlock: ranks 0 and 1 wait for each other; rank 0 waits for a message with tag 11 that "
+                        "rank 1 has not sent");
+    now->waiting = MANY - 1; /* it has one for which it does not wait now */
     look(&scene);
     assert_int_equal(scene.why.stuck, 0);
     done(&scene);
@@ -981,6 +1097,8 @@ int main(void)
         cmocka_unit_test(test_wildcards),
         cmocka_unit_test(test_requests),
         cmocka_unit_test(test_under_way),
+        cmocka_unit_test(test_missing_message),
+        cmocka_unit_test(test_many_requests),
         cmocka_unit_test(test_finalize),
         cmocka_unit_test(test_threads),
         cmocka_unit_test(test_communicators),

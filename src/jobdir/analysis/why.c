@@ -35,8 +35,7 @@ struct epochs {
     uint64_t begun, completed, posted;
 };
 
-/* What was not counted from the start says nothing about what is open. */
-static bool is_exact(const struct mpi_stats *stats)
+bool why_is_exact(const struct mpi_stats *stats)
 {
     return !stats->resets && !stats->omitted && !stats->uncounted && !stats->paused_ns;
 }
@@ -75,7 +74,7 @@ static bool waits_for(const struct why_work *work, uint32_t index, uint32_t wind
     const struct mpi_stats *own = &work->set->ranks[index], *peer = &work->set->ranks[other];
     struct epochs here = epochs_with(own, window, peer->rank), there = {0};
     uint32_t same = why_group_in(work, other, why_group_of(work, index, window));
-    if (!is_exact(peer))
+    if (!why_is_exact(peer))
         return false;
     if (same != MPI_WHY_NONE)
         there = epochs_with(peer, same, own->rank);
@@ -93,7 +92,7 @@ uint32_t *why_epochs(struct why_work *work, uint32_t index, uint32_t window, uin
     *ret_count = 0;
     *ret_reason = waits ? MPI_WHY_FOR_COMPLETE : MPI_WHY_FOR_POST;
     if ((!waits && call != CALL_MPI_Win_start && call != CALL_MPI_Win_complete) || !world ||
-        !why_group_of(work, index, window) || !is_exact(own))
+        !why_group_of(work, index, window) || !why_is_exact(own))
         return NULL;
     uint32_t *ranks = arena_alloc(work->arena, (own->peer_count + 1) * sizeof *ranks);
     uint32_t *late = arena_alloc(work->arena, (own->peer_count + 1) * sizeof *late);

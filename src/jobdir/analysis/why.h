@@ -57,8 +57,9 @@ enum mpi_why_reason {
 
 struct mpi_why_condition {
     enum mpi_why_reason reason;
-    bool maybe; /* may have come true already: one of several requests, or a send that is perhaps buffered */
-    bool all;   /* all of for_ranks are needed (collectives); else any of them would do */
+    bool maybe;    /* may have come true already: one of several requests, or a send that is perhaps buffered */
+    bool unlikely; /* maybe, and rather another one is what it waits for: more has been sent to it than for that one */
+    bool all;      /* all of for_ranks are needed (collectives); else any of them would do */
     const uint32_t *for_ranks; /* indices into mpi_why.ranks; may be shared with other conditions */
     uint32_t for_count;        /* 0: no rank could */
     int32_t peer, tag;         /* world rank or MPIA_RANK_...; MPIA_TAG_... */

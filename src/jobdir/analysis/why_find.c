@@ -38,7 +38,8 @@ void why_add_finding(struct why_work *work, const struct mpi_why_finding *findin
  */
 struct needs {
     const struct mpi_why_rank *rank;
-    bool weak; /* also what it polls for */
+    bool weak;   /* also what it polls for */
+    bool likely; /* without what is unlikely */
     size_t thread, condition;
     uint32_t at;
 };
@@ -60,7 +61,8 @@ static const struct mpi_why_condition *needs_next(struct needs *needs, uint32_t 
             continue;
         for (; needs->condition < thread->condition_count; needs->condition++, needs->at = 0) {
             const struct mpi_why_condition *condition = &thread->conditions[needs->condition];
-            if (needs->at < condition->for_count && !(sure && condition->maybe)) {
+            if (needs->at < condition->for_count && !(sure && condition->maybe) &&
+                !(needs->likely && condition->unlikely)) {
                 *ret_index = condition->for_ranks[needs->at++];
                 return condition;
             }
@@ -108,7 +110,7 @@ static uint32_t *victims_of(struct why_work *work, struct marks *marks, size_t *
 /* ---- circles ---- */
 
 /* The shortest way from a rank back to itself over stuck ranks, or 0. In order, into ret_circle. */
-static size_t circle_from(struct why_work *work, struct marks *marks, uint32_t start, uint32_t *ret_circle)
+static size_t circle_from(struct why_work *work, struct marks *marks, uint32_t start, bool likely, uint32_t *ret_circle)
 {
     struct mpi_why *why = work->why;
     size_t head = 0, tail = 0, count = 0;
@@ -116,7 +118,7 @@ static size_t circle_from(struct why_work *work, struct marks *marks, uint32_t s
     marks->queue[tail++] = start;
     while (head < tail) {
         uint32_t i = marks->queue[head++], other;
-        struct needs needs = {.rank = &why->ranks[i], .weak = work->weak};
+        struct needs needs = {.rank = &why->ranks[i], .weak = work->weak, .likely = likely};
         while (needs_next(&needs, &other)) {
             if (other == start) {
                 for (; i != start; i = marks->from[i])
@@ -175,8 +177,74 @@ static bool has_polls(const struct mpi_why_rank *rank)
     return false;
 }
 
+/* A message for which one of a circle waits, and which the next one has not sent. */
+struct missing {
+    const struct mpi_why_rank *rank; /* NULL: there is none, or not one that says more than the others */
+    const struct mpi_why_condition *condition;
+    uint64_t age_ns;
+};
+
+/* How many receives it has posted for messages of the other one. */
+static uint64_t posted_for(const struct mpi_stats *stats, uint32_t comm, int32_t peer)
+{
+    uint64_t count = 0;
+    for (size_t i = 0; i < stats->peer_count; i++)
+        if (stats->peers[i].call == CALL_NONE && stats->peers[i].comm == comm && stats->peers[i].peer == peer)
+            count += stats->peers[i].got_count;
+    for (size_t i = 0; i < stats->request_count; i++)
+        count += stats->requests[i].flags & MPIA_REQUEST_RECEIVE &&
+                 !(stats->requests[i].flags & MPIA_REQUEST_INACTIVE) && stats->requests[i].comm == comm &&
+                 stats->requests[i].peer == peer;
+    return count;
+}
+
+/* Of two that exchange messages, the one has come further than the other. */
+static bool is_behind(const struct missing *one, const struct missing *other)
+{
+    uint64_t its = posted_for(one->rank->stats, one->condition->comm, one->condition->peer);
+    uint64_t others = posted_for(other->rank->stats, other->condition->comm, other->condition->peer);
+    return its != others ? its < others : one->age_ns > other->age_ns;
+}
+
+/* The only one; or where they wait for several things at once that of the one which is behind: because of it the others wait, too. */
+static struct missing missing_of(struct why_work *work, const uint32_t *ranks, size_t count, bool likely)
+{
+    struct missing found = {0};
+    size_t all = 0;
+    bool many = false;
+    for (size_t i = 0; i < count && count > 1; i++) {
+        const struct mpi_why_rank *rank = &work->why->ranks[ranks[i]];
+        struct needs needs = {.rank = rank, .weak = work->weak, .likely = likely};
+        const struct mpi_why_condition *condition;
+        uint32_t other = MPI_WHY_NONE;
+        while ((condition = needs_next(&needs, &other)) && other != ranks[(i + 1) % count])
+            ;
+        if (!condition || condition->reason != MPI_WHY_FOR_SEND || condition->for_count != 1)
+            continue;
+        const struct mpi_why_thread *thread = &rank->threads[needs.thread];
+        const struct missing missing = {rank, condition, mpi_why_age_of(thread)};
+        many |= mpi_why_call_of(thread)->waiting > 1;
+        if (!all++ || (count == 2 ? is_behind(&missing, &found) : missing.age_ns > found.age_ns))
+            found = missing;
+    }
+    return all == 1 || many ? found : (struct missing){0};
+}
+
+static const char *missing_text(struct why_work *work, const uint32_t *ranks, size_t count, bool likely)
+{
+    struct missing missing = missing_of(work, ranks, count, likely);
+    if (!missing.rank)
+        return "";
+    int rank = missing.rank->stats->rank, peer = missing.condition->peer, tag = missing.condition->tag;
+    const char *text =
+        tag < 0 ? arena_printf(work->arena, "; rank %d waits for a message that rank %d has not sent", rank, peer)
+                : arena_printf(work->arena, "; rank %d waits for a message with tag %d that rank %d has not sent", rank,
+                               tag, peer);
+    return text ? text : "";
+}
+
 /* A circle of which some parts only poll. */
-static const char *weak_circle_text(struct why_work *work, const uint32_t *ranks, size_t count)
+static const char *weak_circle_text(struct why_work *work, const uint32_t *ranks, size_t count, const char *missing)
 {
     struct mpi_why *why = work->why;
     const char *many, *may = "may do something else meanwhile";
@@ -191,24 +259,25 @@ static const char *weak_circle_text(struct why_work *work, const uint32_t *ranks
                                      why->ranks[ranks[1]].stats->rank)
                       : arena_printf(work->arena, "%zu ranks wait for each other", count);
     if (polling == count)
-        return arena_printf(work->arena, "%s, by polling: each %s", many ? many : "", may);
+        return arena_printf(work->arena, "%s, by polling: each %s%s", many ? many : "", may, missing);
     if (polling == 1)
-        return arena_printf(work->arena, "%s, but rank %d polls, and %s", many ? many : "", polls, may);
-    return arena_printf(work->arena, "%s, but %zu of them poll, and %s", many ? many : "", polling, may);
+        return arena_printf(work->arena, "%s, but rank %d polls, and %s%s", many ? many : "", polls, may, missing);
+    return arena_printf(work->arena, "%s, but %zu of them poll, and %s%s", many ? many : "", polling, may, missing);
 }
 
-static const char *circle_text(struct why_work *work, const uint32_t *ranks, size_t count, bool knot)
+static const char *circle_text(struct why_work *work, const uint32_t *ranks, size_t count, bool likely, bool knot)
 {
     struct mpi_why *why = work->why;
+    const char *missing = knot ? "" : missing_text(work, ranks, count, likely);
     if (work->weak)
-        return weak_circle_text(work, ranks, count);
+        return weak_circle_text(work, ranks, count, missing);
     if (count == 1)
         return arena_printf(work->arena, "deadlock: rank %d waits for itself", why->ranks[ranks[0]].stats->rank);
     if (count == 2)
-        return arena_printf(work->arena, "deadlock: ranks %d and %d wait for each other",
-                            why->ranks[ranks[0]].stats->rank, why->ranks[ranks[1]].stats->rank);
-    return arena_printf(work->arena, "deadlock: %zu ranks wait for each other%s", count,
-                        knot ? ", some for any of the others" : " in a circle");
+        return arena_printf(work->arena, "deadlock: ranks %d and %d wait for each other%s",
+                            why->ranks[ranks[0]].stats->rank, why->ranks[ranks[1]].stats->rank, missing);
+    return arena_printf(work->arena, "deadlock: %zu ranks wait for each other%s%s", count,
+                        knot ? ", some for any of the others" : " in a circle", missing);
 }
 
 static int by_value(const void *a, const void *b)
@@ -217,21 +286,67 @@ static int by_value(const void *a, const void *b)
     return left < right ? -1 : left > right;
 }
 
-static void find_circles(struct why_work *work, struct marks *marks, bool *explained)
+static uint64_t age_of(const struct mpi_why_rank *rank)
+{
+    return rank->shown < rank->thread_count ? mpi_why_age_of(&rank->threads[rank->shown]) : 0;
+}
+
+struct aged {
+    uint64_t age_ns;
+    uint32_t index;
+};
+
+static int longest_first(const void *a, const void *b)
+{
+    const struct aged *left = a, *right = b;
+    return left->age_ns != right->age_ns ? (left->age_ns < right->age_ns ? 1 : -1)
+           : left->index < right->index  ? -1
+                                         : left->index > right->index;
+}
+
+/* Those first that have waited longest: the others do since, because of them. */
+static struct aged *by_age(struct why_work *work)
+{
+    const struct mpi_why *why = work->why;
+    struct aged *order = arena_alloc(work->arena, (why->count + 1) * sizeof *order);
+    work->failed |= !order;
+    for (uint32_t i = 0; i < why->count && order; i++)
+        order[i] = (struct aged){age_of(&why->ranks[i]), i};
+    if (order)
+        qsort(order, why->count, sizeof *order, longest_first);
+    return order;
+}
+
+/* Begins with the lowest. */
+static void circle_turn(uint32_t *circle, size_t count, uint32_t *room)
+{
+    size_t lowest = 0;
+    for (size_t i = 1; i < count; i++)
+        lowest = circle[i] < circle[lowest] ? i : lowest;
+    for (size_t i = 0; i < count; i++)
+        room[i] = circle[(lowest + i) % count];
+    memcpy(circle, room, count * sizeof *circle);
+}
+
+/* likely: only those that are made of what is likely. */
+static void find_circles(struct why_work *work, struct marks *marks, bool likely, bool *explained)
 {
     struct mpi_why *why = work->why;
     uint32_t *circle = indices_alloc(work, why->count);
-    for (uint32_t i = 0; i < why->count && !work->failed; i++) {
+    const struct aged *order = by_age(work);
+    for (uint32_t n = 0; n < why->count && !work->failed; n++) {
+        const uint32_t i = order[n].index;
         if (!is_stuck(work, i) || explained[i])
             continue;
-        size_t count = circle_from(work, marks, i, circle);
+        size_t count = circle_from(work, marks, i, likely, circle);
         bool knot = false;
         for (size_t k = 0; k < count; k++)
             knot |= needs_any(&why->ranks[circle[k]]);
         if (knot) {
             count = knot_from(work, marks, i, circle);
             qsort(circle, count, sizeof *circle, by_value);
-        }
+        } else
+            circle_turn(circle, count, marks->queue);
         if (!count)
             continue; /* leads into a circle, or to ranks that ended: found from there */
         memset(marks->in, 0, why->count);
@@ -245,7 +360,7 @@ static void find_circles(struct why_work *work, struct marks *marks, bool *expla
             return;
         memcpy(ranks, circle, count * sizeof *ranks);
         finding.ranks = ranks;
-        finding.text = circle_text(work, ranks, count, knot);
+        finding.text = circle_text(work, ranks, count, likely, knot);
         why_add_finding(work, &finding);
         for (size_t k = 0; k < why->count; k++)
             explained[k] |= marks->done[k];
@@ -721,10 +836,12 @@ void why_findings(struct why_work *work)
     find_locked(work, &marks, explained);
     find_dead_peers(work, &marks, explained);
     find_hopeless(work, &marks, explained);
-    find_circles(work, &marks, explained); /* what is left: nobody is to blame but the circle itself */
+    for (int likely = 1; likely >= 0; likely--) /* what is left: nobody is to blame but the circle itself */
+        find_circles(work, &marks, likely, explained);
     work->weak = true;
     find_hopeless(work, &marks, explained);
-    find_circles(work, &marks, explained);
+    for (int likely = 1; likely >= 0; likely--)
+        find_circles(work, &marks, likely, explained);
     work->weak = false;
     find_roots(work);
     find_stragglers(work);

@@ -476,10 +476,29 @@ static bool sends_or_receives(const struct why_work *work, uint32_t index, const
            why_group_of(work, index, comm) == message->group;
 }
 
+/* All that one has sent to the other has been received, though its own call that waits for many has not returned yet. What it sends
+ * counts when it is posted, so where less was counted than is open, messages are not counted. */
+static bool is_all_received(const struct why_work *work, uint32_t from, uint32_t to, const struct why_group *group)
+{
+    const struct mpi_stats *sender = &work->set->ranks[from], *receiver = &work->set->ranks[to];
+    uint32_t comm = why_group_in(work, from, group);
+    uint64_t sent = 0, unused = 0, open = 0;
+    if (comm == MPI_WHY_NONE || !why_is_exact(sender) || !why_is_exact(receiver))
+        return false;
+    count_between(sender, comm, receiver->rank, &sent, &unused);
+    for (size_t i = 0; i < sender->request_count; i++) {
+        const struct mpi_stats_request *request = &sender->requests[i];
+        open += request->flags & MPIA_REQUEST_SEND && !(request->flags & MPIA_REQUEST_INACTIVE) &&
+                request->comm == comm && request->peer == receiver->rank;
+    }
+    return sent >= open && !under_way(work, from, to, group);
+}
+
 /* Both sides have begun it: then it is under way, however long that takes. */
-static bool is_met(const struct why_work *work, uint32_t other, const struct message *message, int32_t self)
+static bool is_met(const struct why_work *work, uint32_t other, const struct message *message, uint32_t index)
 {
     const struct mpi_stats *stats = &work->set->ranks[other];
+    const int32_t self = work->set->ranks[index].rank;
     uint32_t wanted = message->receive ? MPIA_REQUEST_SEND : MPIA_REQUEST_RECEIVE;
     for (size_t i = 0; i < stats->thread_count; i++) {
         const struct mpi_stats_now *now = &stats->threads[i].now;
@@ -494,6 +513,8 @@ static bool is_met(const struct why_work *work, uint32_t other, const struct mes
             sends_or_receives(work, other, message, self, now->comm, now->source_peer, now->source_tag))
             return true;
     }
+    if (message->receive && is_all_received(work, other, index, message->group))
+        return false;
     for (size_t i = 0; i < stats->request_count; i++) {
         const struct mpi_stats_request *request = &stats->requests[i];
         if (request->flags & wanted && !(request->flags & MPIA_REQUEST_INACTIVE) &&
@@ -505,15 +526,14 @@ static bool is_met(const struct why_work *work, uint32_t other, const struct mes
 
 static bool is_under_way(const struct why_work *work, uint32_t index, const struct message *message)
 {
-    int32_t self = work->set->ranks[index].rank;
     if (message->peer != MPIA_RANK_ANY) {
         uint32_t other = rank_index(work, index, message->peer);
         return other != MPI_WHY_NONE && other != index && work->set->ranks[other].running &&
-               is_met(work, other, message, self);
+               is_met(work, other, message, index);
     }
     for (uint32_t i = 0; i < message->group->count; i++)
         if (message->group->members[i] != index && work->set->ranks[message->group->members[i]].running &&
-            is_met(work, message->group->members[i], message, self))
+            is_met(work, message->group->members[i], message, index))
             return true;
     return false;
 }
@@ -689,17 +709,47 @@ static void need_request(struct why_work *work, struct list *list, uint32_t inde
     }
 }
 
+/* Where none is sure to be open, from some more has been sent beyond what is waited for than from others: they may have gone on. */
+static void find_unlikely(struct list *list)
+{
+    enum { COMPARED_MOST = 256 };
+    int64_t least = INT64_MAX;
+    for (int pass = 0; pass < 2 && list->count <= COMPARED_MOST; pass++)
+        for (size_t i = 0; i < list->count; i++) {
+            struct mpi_why_condition *condition = &list->items[i];
+            int64_t spare = (int64_t)condition->unmatched;
+            for (size_t k = 0; k < list->count; k++)
+                spare -= list->items[k].reason == MPI_WHY_FOR_SEND && list->items[k].peer == condition->peer &&
+                         list->items[k].comm == condition->comm;
+            if (!condition->maybe || condition->reason != MPI_WHY_FOR_SEND)
+                continue;
+            condition->unlikely = pass && spare > least;
+            least = spare < least ? spare : least;
+        }
+}
+
+/* Of a rank that waits for more than can be listed: that these are all it has open. */
+static bool waits_for_all(const struct mpi_stats *stats, const struct mpi_stats_now *now)
+{
+    size_t open = 0;
+    for (size_t i = 0; i < stats->request_count; i++)
+        open += !(stats->requests[i].flags & (MPIA_REQUEST_INACTIVE | MPIA_REQUEST_FREED));
+    return now->waiting > MPIA_WAITS && open == now->waiting;
+}
+
 static void need_requests(struct why_work *work, struct list *list, uint32_t index, const struct mpi_stats_now *now)
 {
     const struct mpi_stats *stats = &work->set->ranks[index];
-    size_t known = now->waiting < 8 ? now->waiting : 8;
+    bool all = waits_for_all(stats, now);
+    size_t known = all ? stats->request_count : now->waiting < MPIA_WAITS ? now->waiting : MPIA_WAITS;
     for (size_t i = 0; i < known; i++) {
-        const struct mpi_stats_request *request = request_with(stats, now->waits[i]);
+        const struct mpi_stats_request *request = request_with(stats, all ? stats->requests[i].handle : now->waits[i]);
         if (request)
             need_request(work, list, index, request);
     }
     if (list->count == 1 && now->waiting == 1)
         list->items[0].maybe = false; /* the only one: it is open, for the call waits */
+    find_unlikely(list);
 }
 
 /* ---- one-sided ---- */

@@ -53,6 +53,9 @@ struct why_group *why_group_of(const struct why_work *work, uint32_t index, uint
 /* Its place in the rank's comms, or MPI_WHY_NONE. */
 uint32_t why_group_in(const struct why_work *work, uint32_t index, const struct why_group *group);
 
+/* It was counted from the start: what was not says nothing about what is open. */
+bool why_is_exact(const struct mpi_stats *stats);
+
 /* The ranks (indices) for which a call of one-sided epochs waits, and what they have to do; none where it is another
  * call, or not known. */
 uint32_t *why_epochs(struct why_work *work, uint32_t index, uint32_t window, uint32_t call, uint32_t *ret_count,

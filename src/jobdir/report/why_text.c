@@ -46,6 +46,28 @@ static void put_unreceived(struct buf *out, const struct mpi_why_rank *rank, con
     buf_puts(out, " not been received: another tag?");
 }
 
+/* The same, but of many requests only those that keep it waiting, as far as that is known. */
+static struct mpi_stats_now open_of(const struct mpi_why_rank *rank, const struct mpi_why_thread *thread)
+{
+    const struct mpi_stats *stats = rank->stats;
+    struct mpi_stats_now now = *mpi_why_call_of(thread);
+    size_t count = 0;
+    if (!(now.flags & MPIA_NOW_REQUESTS) || now.waiting < 2 || !thread->condition_count)
+        return now;
+    memset(now.waits, 0, sizeof now.waits);
+    for (size_t i = 0; i < stats->request_count && count < MPIA_WAITS; i++)
+        for (size_t k = 0; k < thread->condition_count; k++) {
+            const struct mpi_stats_request *request = &stats->requests[i];
+            const struct mpi_why_condition *condition = &thread->conditions[k];
+            if (request->call == condition->call && request->comm == condition->comm &&
+                request->peer == condition->peer && (request->ordinal || request->tag == condition->tag)) {
+                now.waits[count++] = request->handle;
+                break;
+            }
+        }
+    return count ? now : *mpi_why_call_of(thread);
+}
+
 static void put_call(struct buf *out, const struct mpi_why *why, const struct mpi_why_rank *rank,
                      const struct mpi_why_thread *thread)
 {
@@ -77,7 +99,8 @@ static void put_call(struct buf *out, const struct mpi_why *why, const struct mp
     }
     if (thread->state == MPI_WHY_POLLS)
         buf_puts(out, "polls: ");
-    mpi_text_now(out, rank->stats, now);
+    const struct mpi_stats_now open = open_of(rank, thread);
+    mpi_text_now(out, rank->stats, &open);
     put_unreceived(out, rank, thread);
     for (size_t i = 0; i < thread->condition_count; i++) {
         const struct mpi_why_condition *condition = &thread->conditions[i];
