@@ -88,7 +88,7 @@ double log_progress_left_seconds(const struct log_progress *progress);
 /* In which words programs say how far they are; the first ones are of more than those below. */
 enum log_progress_form {
     LOG_PROGRESS_NONE,
-    LOG_PROGRESS_EPOCHS,   /* Epoch 3/10 */
+    LOG_PROGRESS_EPOCHS,   /* Epoch 3/10; run, fold, member and the like, which have steps in them */
     LOG_PROGRESS_STEPS,    /* step 3 of 100; iterations, frames and the like; t = 0.3 / 2.0 */
     LOG_PROGRESS_BAR,      /* 34%|###   | 34/100 [, as tqdm; 34%[==>     ], as wget */
     LOG_PROGRESS_BRACKETS, /* at the begin of a line: [34/100] or [ 34%] */
@@ -97,10 +97,22 @@ enum log_progress_form {
 };
 enum log_progress_form log_progress_parse(const char *text, double *ret_done, double *ret_total);
 
-/* What the lines of a file say so. Zeroed: nothing. What begins again and again is a part of something, and is not taken: total 0 then. */
-struct log_said {
+enum { LOG_COUNTERS = 6 };
+
+/* One of several that a program counts: "epoch", "step". */
+struct log_counter {
     enum log_progress_form form;
-    unsigned again; /* bits of forms */
+    const char *word; /* NULL: none stands before it */
+    double done, total;
+    bool again; /* it begins again and again, for it counts parts of something: it is not taken */
+};
+
+/* What the lines of a file say so: of counters in one another, the outer one. Zeroed: nothing. Where all begin again, total is 0. */
+struct log_said {
+    enum log_progress_form form;       /* of `current` */
+    const struct log_counter *current; /* one of them; NULL: none */
+    struct log_counter counters[LOG_COUNTERS];
+    size_t count;
     double percent; /* that was said first: what does not grow is another figure */
     struct log_progress progress;
 };

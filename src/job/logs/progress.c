@@ -132,21 +132,27 @@ static bool is_outcome(const char *behind)
     return is_word(first, outcomes) || is_word(second, outcomes);
 }
 
-/* Behind a word: "Epoch 3/10", "step: 3 of 100", "iteration #3/9", "Epoch [3/10]". */
-static bool behind_word(const char *text, const char *const *words, double *ret_done, double *ret_total)
+/* Behind a word: "Epoch 3/10", "step: 3 of 100", "iteration #3/9", "Epoch [3/10]". Of several the first in the text, which has the others in
+ * it; NULL: none. */
+static const char *behind_word(const char *text, const char *const *words, double *ret_done, double *ret_total)
 {
+    const char *first = NULL, *found = NULL;
+    double done, total;
     for (; *words; words++) {
         size_t len = strlen(*words);
-        for (const char *at = text; (at = strcasestr(at, *words)); at += len) {
+        for (const char *at = text; (at = strcasestr(at, *words)) && (!first || at < first); at += len) {
             const char *behind = at + len;
             bool begins = at == text || !isalnum((unsigned char)at[-1]);
             behind += begins && tolower((unsigned char)*behind) == 's';
-            if (begins && (behind = ratio(behind + strspn(behind, " \t:=#[("), ret_done, ret_total)) &&
-                !is_outcome(behind))
-                return true;
+            if (!begins || !(behind = ratio(behind + strspn(behind, " \t:=#[("), &done, &total)) || is_outcome(behind))
+                continue;
+            first = at;
+            found = *words;
+            *ret_done = done;
+            *ret_total = total;
         }
     }
-    return false;
+    return found;
 }
 
 /* What programs say that they do with one after the other. */
@@ -311,43 +317,80 @@ static enum log_progress_form find_percent(const char *text, double *ret_done, d
     return LOG_PROGRESS_NONE;
 }
 
-enum log_progress_form log_progress_parse(const char *text, double *ret_done, double *ret_total)
+/* *ret_word: which of them it was behind; NULL: none. */
+static enum log_progress_form find_form(const char *text, double *ret_done, double *ret_total, const char **ret_word)
 {
-    static const char *const outer[] = {"epoch", NULL};
+    static const char *const outer[] = {"epoch",    "fold",       "trial",         "scenario",   "member",
+                                        "ensemble", "run",        "replica",       "simulation", "realization",
+                                        "case",     "experiment", "parameter set", NULL};
     static const char *const inner[] = {
         "step",   "timestep", "time step",       "iteration",      "iter",       "cycle", "generation",
         "frame",  "sweep",    "round",           "batch",          "t =",        "t=",    "t:",
         "time =", "time=",    "simulation time", "simulated time", "model time", "day",   "month",
         "year",   "nstep",    "istep",           "it =",           "it=",        "kt =",  "kt=",
         NULL};
-    static const char *const items[] = {"file",        "sample",   "image",     "item",       "chunk",     "block",
-                                        "tile",        "page",     "slice",     "case",       "event",     "trial",
-                                        "fold",        "job",      "scenario",  "member",     "run",       "simulation",
-                                        "realization", "molecule", "structure", "sequence",   "progress",  "completed",
-                                        "processed",   "finished", "done",      "downloaded", "converted", NULL};
+    static const char *const items[] = {"file",      "sample",     "image",     "item",      "chunk",     "block",
+                                        "tile",      "page",       "slice",     "event",     "job",       "molecule",
+                                        "structure", "sequence",   "progress",  "completed", "processed", "finished",
+                                        "done",      "downloaded", "converted", NULL};
+    *ret_word = NULL;
     if (!strpbrk(text, "0123456789"))
         return LOG_PROGRESS_NONE;
-    if (behind_word(text, outer, ret_done, ret_total))
+    if ((*ret_word = behind_word(text, outer, ret_done, ret_total)) != NULL)
         return LOG_PROGRESS_EPOCHS;
-    if (behind_word(text, inner, ret_done, ret_total))
+    if ((*ret_word = behind_word(text, inner, ret_done, ret_total)) != NULL)
         return LOG_PROGRESS_STEPS;
     if (is_bar(text, ret_done, ret_total))
         return LOG_PROGRESS_BAR;
     if (in_brackets(text, ret_done, ret_total))
         return LOG_PROGRESS_BRACKETS;
-    if (behind_word(text, items, ret_done, ret_total) || behind_word(text, doings, ret_done, ret_total) ||
-        is_of_items(text, ret_done, ret_total))
+    if ((*ret_word = behind_word(text, items, ret_done, ret_total)) != NULL ||
+        (*ret_word = behind_word(text, doings, ret_done, ret_total)) != NULL || is_of_items(text, ret_done, ret_total))
         return LOG_PROGRESS_ITEMS;
     return find_percent(text, ret_done, ret_total);
+}
+
+enum log_progress_form log_progress_parse(const char *text, double *ret_done, double *ret_total)
+{
+    const char *word;
+    return find_form(text, ret_done, ret_total, &word);
+}
+
+/* The one with that form and word; NULL: there are too many. */
+static struct log_counter *find_counter(struct log_said *said, enum log_progress_form form, const char *word)
+{
+    for (size_t i = 0; i < said->count; i++)
+        if (said->counters[i].form == form && said->counters[i].word == word)
+            return &said->counters[i];
+    if (said->count == LOG_COUNTERS)
+        return NULL;
+    said->counters[said->count] = (struct log_counter){.form = form, .word = word};
+    return &said->counters[said->count++];
+}
+
+/* It counts parts of something: how many there are may be said by another one, which has gone on. */
+static void count_again(struct log_said *said, uint64_t now_ns, struct log_counter *counter)
+{
+    const struct log_counter *outer = NULL;
+    counter->again = true;
+    if (counter != said->current)
+        return;
+    for (const struct log_counter *each = said->counters; each < said->counters + said->count; each++)
+        if (!each->again && each->total > 0 && (!outer || each->form < outer->form))
+            outer = each;
+    said->current = outer;
+    said->form = outer ? outer->form : LOG_PROGRESS_NONE;
+    log_progress_take(&said->progress, now_ns, outer ? outer->done : 0, outer ? outer->total : 0);
 }
 
 void log_said_take(struct log_said *said, uint64_t now_ns, const char *text)
 {
     double done, total;
-    enum log_progress_form form = log_progress_parse(text, &done, &total);
-    bool whole = said->form != LOG_PROGRESS_EPOCHS &&
-                 said->progress.done >= said->progress.total; /* then it goes on with more */
-    if (form == LOG_PROGRESS_NONE || (said->form && form > said->form && !whole) || (said->again & 1U << form))
+    const char *word;
+    const struct log_counter *current = said->current;
+    enum log_progress_form form = find_form(text, &done, &total, &word);
+    struct log_counter *counter = form ? find_counter(said, form, word) : NULL;
+    if (!counter || counter->again)
         return;
     if (form == LOG_PROGRESS_PERCENT && said->form != form) {
         bool grew = said->percent > 0 && done > said->percent;
@@ -355,16 +398,19 @@ void log_said_take(struct log_said *said, uint64_t now_ns, const char *text)
         if (!grew)
             return;
     }
-    bool same = form == said->form;
-    if (same && (done < said->progress.done / 2 ||
-                 (done < said->progress.done && said->progress.done >= said->progress.total))) {
-        said->again |= 1U << form; /* it counts parts of something: nobody knows how many there are */
-        said->form = LOG_PROGRESS_NONE;
-        done = total = 0;
-    } else if (same && done < said->progress.done) {
-        return; /* of another rank */
-    } else {
-        said->form = form;
+    if (counter->total > 0 && done < counter->done && (done < counter->done / 2 || counter->done >= counter->total)) {
+        count_again(said, now_ns, counter);
+        return;
     }
+    if (done < counter->done)
+        return; /* of another rank */
+    counter->done = done;
+    counter->total = total;
+    bool whole =
+        current && current->form != LOG_PROGRESS_EPOCHS && current->done >= current->total; /* it goes on with more */
+    if (current && current != counter && form >= current->form && !whole)
+        return; /* of what came first, or is more, it is a part */
+    said->current = counter;
+    said->form = form;
     log_progress_take(&said->progress, now_ns, done, total);
 }

@@ -769,6 +769,36 @@ static void test_progress_said(void **state)
     log_matcher_done(&matcher);
 }
 
+/* Of counters in one another the outer one is told, in whatever order they come, and it never goes back. */
+static void test_progress_nested(void **state)
+{
+    static const struct {
+        const char *texts[12];
+        double done, total;
+    } rows[] = {
+        {{"Epoch 1/3", "step 50/100", "step 100/100", "Epoch 2/3", "step 50/100"}, 2, 3},
+        {{"Run 1/4", "step 1/100", "step 100/100", "Run 2/4", "step 1/100", "step 90/100"}, 2, 4},
+        {{"fold 1/5", "epoch 1/10", "epoch 10/10", "fold 2/5", "epoch 1/10", "epoch 9/10"}, 2, 5},
+        {{"iteration 3/10: step 40/100", "iteration 3/10: step 80/100", "iteration 4/10: step 1/100"}, 4, 10},
+        {{"step 40/100 of iteration 3/10", "step 80/100 of iteration 3/10"}, 80, 100}, /* nobody knows */
+        {{"iteration 3/10", "step 40/100", "step 99/100", "iteration 4/10", "step 2/100"}, 4, 10},
+        {{"reading file 3 of 3", "step 1/100", "step 2/100"}, 2, 100}, /* then it went on */
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        struct log_said said = {0};
+        double share = 0;
+        for (size_t k = 0; rows[i].texts[k]; k++) {
+            log_said_take(&said, k * NS_PER_SECOND, rows[i].texts[k]);
+            double now = said.progress.done / said.progress.total;
+            if (now < share && share < 1)
+                fail_msg("row %zu: %s: from %g to %g", i, rows[i].texts[k], share, now);
+            share = now;
+        }
+        if (said.progress.done != rows[i].done || said.progress.total != rows[i].total)
+            fail_msg("row %zu: %g of %g", i, said.progress.done, said.progress.total);
+    }
+}
+
 /* The rate is that of the recent past, not that of a slow beginning. */
 static void test_progress_recent(void **state)
 {
@@ -962,6 +992,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_progress, forget, forget),
         cmocka_unit_test(test_progress_recent),
         cmocka_unit_test(test_progress_forms),
+        cmocka_unit_test(test_progress_nested),
         cmocka_unit_test_setup_teardown(test_progress_said, forget, forget),
         cmocka_unit_test(test_metric_forms),
         cmocka_unit_test_setup_teardown(test_metrics_said, forget, forget),
