@@ -432,6 +432,9 @@ static void logs_process_ended(void *state, const struct observed_process *proce
     struct logs *logs = state;
     if (process->status > 0)
         take_failure(logs, process);
+    for (struct log_file *file = logs->files.files; file && strcmp(process->name, "tee") == 0; file = file->hh.next)
+        if (file->log && file->found == process->pid)
+            file->found = logs->observer->root; /* it has what others of the job say */
     for (struct log_file *file = logs->files.files; file && process->status > 0; file = file->hh.next) {
         /* dash opens it for its command; what failed just before the shell has said why */
         bool own = file->found == process->pid || log_file_was_of(file, process->pid);

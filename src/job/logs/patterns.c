@@ -634,7 +634,7 @@ const struct log_pattern log_patterns[] = {
      "(?:^|: )(?:\xd0\x9e|\xd0\xbe)\xd1\x88\xd0\xb8\xd0\xb1\xd0\xba\xd0\xb0 ?: |\xe9\x94\x99\xe8\xaf\xaf ?(?::|\xef\xbc\x9a)|"
      "\xe3\x82\xa8\xe3\x83\xa9\xe3\x83\xbc ?(?::|\xef\xbc\x9a)",
      "an error, in the words of a program",
-     "[:*!] *$|^\\W*(?i:error)\\W*$|Called CmiAbort|FOAM FATAL|FATAL CALLED FROM|FINISH called|ERRORS DETECTED|E R R O R|\\[ABORT\\]|\\*\\*\\* ERROR \\*\\*\\*|^Error using ", "^(?! +(?:By not providing \"Find|project has asked CMake|asked CMake to find|.*CMake did not find one\\.$)).*(?:[[:alpha:]]{2}.*[[:alpha:]]{2}|^\\s*\"\\S+\"$)", 6},
+     "[:*!] *$|^\\W*(?i:error)\\W*$|Called CmiAbort|FOAM FATAL|FATAL CALLED FROM|FINISH called|ERRORS DETECTED|E R R O R|\\[ABORT\\]|\\*\\*\\* ERROR \\*\\*\\*|^Error using ", "^(?! +(?:By not providing \"Find|project has asked CMake|(?:has )?asked CMake to find|.*CMake did not find one\\.$)).*(?:[[:alpha:]]{2}.*[[:alpha:]]{2}|^\\s*\"\\S+\"$)", 6},
     {"not_converged", WARNING, "converge|diverged|blew up",
      "(?i)\\b(?:failed to converge|convergence failure|(?:did|has|does|run|scf) not converged?|blew up|"
      "(?:solution|solver|simulation|integration|iterations?|newton|scf|gmres|\\w*cg) (?:has |have )?diverged|diverged (?:at|in|after) (?:\\w+ )?(?:iteration|step|\\d))\\b",
