@@ -851,6 +851,17 @@ static const json_t *put_own_words(struct buf *out, const struct job_end *end, i
     return NULL;
 }
 
+/* "make: *** [Makefile:3: out] Error 1", of what had started the at-th of the chain: below what that said. */
+static bool is_of_runner(const struct job_end *end, size_t at, const char *line)
+{
+    for (at++; at < json_array_size(end->chain); at++) {
+        const char *name = json_string_value(json_object_get(json_array_get(end->chain, at), "name"));
+        if (starter_of(name) == STARTER_RUNNER && begins_with_name(end, at, line))
+            return true;
+    }
+    return false;
+}
+
 /* "job.sh: line 2:  1983 Segmentation fault      ./solver": how something ended that the shell had started. */
 static bool is_notice(const char *line)
 {
@@ -890,7 +901,11 @@ const json_t *cause_put_last_words(struct buf *out, const struct job_end *end, i
     if (!record || at < 0 || own)
         return own;
     record_read(record, RECORD_log_last, &row);
-    const char *last = json_string_value(json_array_get(row.lines, json_array_size(row.lines) - 1));
+    size_t count = json_array_size(row.lines);
+    const char *last = json_string_value(json_array_get(row.lines, count - 1));
+    bool told = count > 1 && last && is_of_runner(end, (size_t)at, last);
+    const char *before = told ? json_string_value(json_array_get(row.lines, count - 2)) : NULL;
+    last = told ? before && (cause_is_complaint(before) || tells_of_failure(before)) ? before : NULL : last;
     last = last && !is_one_of_many(row.lines) && !is_warned_of(last) && !is_printed_above(end, (size_t)at, last) ? last
                                                                                                                  : NULL;
     double after = record_seconds(record) - row.quiet_seconds - cause_chain_end(end, at);
@@ -906,7 +921,8 @@ const json_t *cause_put_last_words(struct buf *out, const struct job_end *end, i
         said = begins_with_name(end, (size_t)at, line) && !is_notice(line) ? line : NULL;
     }
     const json_t *process = json_array_get(end->chain, (size_t)at);
-    if (!said && last && *last && !isspace((unsigned char)*last) && after <= SEEN_SECONDS &&
+    if (!said && last && *last && !isspace((unsigned char)*last) &&
+        after <= (told ? CAUSE_AT_ONCE_SECONDS : SEEN_SECONDS) &&
         (gives_up_with_text(end->model, process, last) || is_all_it_said(end->model, process, &row)))
         said = last;
     if (!said)

@@ -2331,6 +2331,18 @@ static void test_later_stage(void **state)
     expect(ask_end(QUIET, 3, 0, NULL), NOTE_cause_log, false, "probably what stderr says: error: bad checksum");
 }
 
+/* What stands above a line of make. */
+static void test_said_above_make(void **state)
+{
+    static const char job[] = "[{\"pid\": 20, \"name\": \"python3\", \"start_seconds\": 90, \"end_seconds\": 99.8,"
+                              " \"exit_code\": 1}, {\"pid\": 10, \"name\": \"make\", \"start_seconds\": 0,"
+                              " \"end_seconds\": 100, \"exit_code\": 2}]";
+    put_last_line(99.9, 0, "gen.py: no template for tile 4", "make: *** [Makefile:3: x] Error 1");
+    assert_non_null(strstr(ask_end(job, 2, 0, NULL).text, "; it said: gen.py: no template for tile 4"));
+    put_last_line(99.9, 0, "gcc -c a.c", "make: *** [Makefile:3: x] Error 1");
+    assert_null(strstr(ask_end(job, 2, 0, NULL).text, "it said"));
+}
+
 /* A script that a program crashed in went on to an end of its own: how that was told is not its last word. */
 static void test_crash_left_behind(void **state)
 {
@@ -2467,6 +2479,7 @@ int main(void)
         ROW(test_got_over),
         ROW(test_later_stage),
         ROW(test_crash_left_behind),
+        ROW(test_said_above_make),
     };
     return cmocka_run_group_tests_name("layers cause", tests, NULL, NULL);
 }
