@@ -100,6 +100,10 @@ class Control(ControlCase):
         self.assertEqual((record["who"], record["status"]), ("own", "OMIS_OK"))
         self.assertEqual(record["request"], f':job_set("{self.dir}","sample","0.5")')
         self.assertTrue(self.records("setting"))
+        done = self.box.run(self.box.scry("signal", self.url(), "CONT"), env=self.away)
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        record = scrytest.wait_until(lambda: self.records("request")[1:], 10)[0]
+        self.assertEqual((record["who"], record["request"]), ("own", f':job_send_signal("{self.dir}","signal",18)'))
         # a conditional request, which kills the job that it is asked to watch
         answer = self.omis(f': proc_attach3([], {self.root}, "")', "proc_has_terminated([]) : print([$proc])",
                            ": csr_enable([])", ": proc_send_signal([], 9)", options=("--wait", "2"), status=None)
