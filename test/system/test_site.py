@@ -157,7 +157,7 @@ class Site(SiteCase):
         self.scry("record", "-q", "--import", self.box.path("bad"))
         shown = self.scry("site", "--since", "1h").stdout
         self.assertRegex(shown, r"\n  failed +1 exit status 3\n")
-        self.assertRegex(shown, r"\n  not known +1  exit status 3\n")
+        self.assertRegex(shown, r"\n  not known +1  \S+: exit status 3\n")
         self.assertIn("\nNo job or node has another problem that scry knows.\n", shown)
         self.assertEqual(self.site("--since", "1h")["failures"], [{"how": "exit status 3", "jobs": 1}])
 

@@ -773,7 +773,6 @@ static void follow_found(struct log_files *files, const struct log_seen *seen, p
 
 void log_files_find_logs(struct log_files *files, const char *directory, pid_t pid, uint64_t end_wall_ns)
 {
-    static const uint64_t LATE_NS = NS_PER_SECOND / 10;
     DIR *dir = files->start_ns == UINT64_MAX ? NULL : opendir(directory);
     struct log_seen seen;
     unsigned looked = 0;
@@ -781,7 +780,7 @@ void log_files_find_logs(struct log_files *files, const char *directory, pid_t p
            next_log(dir, directory, &looked, &seen)) {
         uint64_t written_ns =
             (uint64_t)seen.status.st_mtim.tv_sec * NS_PER_SECOND + (uint64_t)seen.status.st_mtim.tv_nsec;
-        if (written_ns >= files->start_ns && written_ns <= end_wall_ns + LATE_NS && !was_followed(files, &seen.status))
+        if (written_ns >= files->start_ns && written_ns <= end_wall_ns && !was_followed(files, &seen.status))
             follow_found(files, &seen, pid);
     }
     if (dir)

@@ -486,7 +486,7 @@ static void find_written(struct logs *logs)
 {
     pid_t root = logs->observer->root;
     double ago = observe_seconds(logs->observer, clock_now_ns()) - logs->end;
-    uint64_t end_ns = clock_wall_ns() - (ago > 0 ? (uint64_t)(ago * NS_PER_SECOND) : 0);
+    uint64_t end_ns = clock_wall_ns() - (ago > 0 ? (uint64_t)(ago * NS_PER_SECOND) : 0) + LOGS_TEE_MS * MS_NS;
     char path[PATH_MAX];
     if (!logs->failed || !logs->rows)
         return;
