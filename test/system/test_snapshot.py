@@ -205,9 +205,9 @@ class Snapshot(SnapshotCase, scrytest.TestCase):
         self.assertRegex(said[0].stdout, r"\A3 threads of 2 processes, read in .*; nothing was stopped\n")
         (child,) = scrytest.children(parent.pid)
         before = [self.voluntary(pid) for pid in (parent.pid, child)]
-        done = self.box.run(self.box.scry("snapshot", "--json", str(child), "999999999"))
+        done = self.box.run(self.box.scry("snapshot", "--json", str(child), "4194304"))
         self.assertEqual([self.voluntary(pid) for pid in (parent.pid, child)], before)
-        self.assertEqual((done.returncode, done.stderr), (1, "scry snapshot: there is no process 999999999 on this node, nor a job of that name\n"))
+        self.assertEqual((done.returncode, done.stderr), (1, "scry snapshot: there is no process 4194304 on this node, nor a job of that name\n"))
         answer = json.loads(done.stdout)
         self.assertEqual(list(schematest.violations(answer, schematest.schema("snapshot"))), [])
         (process,) = answer["processes"]

@@ -17,7 +17,9 @@
 #include "jobdir/record/dir.h"
 #include "jobdir/record/info.h"
 
-/* The number of a process: 0, if a directory or a job has that name. (Ids of jobs begin with digits, too.) */
+enum { PIDS_MOST = 4 << 20 }; /* of the kernel, PID_MAX_LIMIT */
+
+/* The number of a process: 0, if a directory or a job has that name, or there is no such process and an id of a job begins so. */
 static pid_t word_pid(const char *word)
 {
     struct job_info info = {0};
@@ -26,10 +28,11 @@ static pid_t word_pid(const char *word)
     struct stat dir;
     char path[PATH_MAX];
     long number = strtol(word, NULL, 10);
-    if (strspn(word, "0123456789") != strlen(word) || number <= 0 || number > INT_MAX || stat(word, &dir) == 0)
+    if (strspn(word, "0123456789") != strlen(word) || number <= 0 || number > PIDS_MOST || stat(word, &dir) == 0)
         return 0;
     bool is_job = jobdir_find(word, path, sizeof path, &err) == 0 &&
-                  job_info_read_state(path, &info, &state, &err) == 0 && info.name && strcmp(info.name, word) == 0;
+                  job_info_read_state(path, &info, &state, &err) == 0 &&
+                  ((info.name && strcmp(info.name, word) == 0) || !proc_letter((pid_t)number, 0));
     job_info_done(&info);
     return is_job ? 0 : (pid_t)number;
 }
