@@ -119,7 +119,8 @@ void image_thread_tell_end(struct images *images, const struct image_thread *thr
 
 void images_look(struct images *images, pid_t root)
 {
-    struct image_process *process = image_process_of(images, root), *next;
+    struct image_process *process, *next;
+    image_process_of(images, root);
     HASH_ITER(hh, images->processes, process, next) /* new ones come behind the last */
     {
         struct proc_stat stat;

@@ -12,6 +12,7 @@
 
 #include "base/data/cleanup.h"
 #include "base/system/clock.h"
+#include "jobdir/text/text.h"
 #include "shm/waits.h"
 #include "symbols/client/client.h"
 #include "symbols/client/helper.h"
@@ -69,7 +70,9 @@ bool names_busy(const struct names *names)
 /* What people did not write: its inlined functions say nothing, and its debug information is large. */
 static bool is_system(const char *path)
 {
-    return strncmp(path, "/lib", 4) == 0 || strncmp(path, "/usr/lib", 8) == 0;
+    static const char own[] = "libscry-";
+    return strncmp(path, "/lib", 4) == 0 || strncmp(path, "/usr/lib", 8) == 0 ||
+           strncmp(text_base(path), own, sizeof own - 1) == 0;
 }
 
 /* It has an index, or never will have one. */

@@ -63,9 +63,8 @@ struct sampled_wait {
 
 struct sampled {
     unsigned hz;
-    bool kernel; /* the kernel's time is in it */
-    const char *
-        refused; /* why there are no samples, but times of processes and of functions of Python, in units of 1/hz; NULL */
+    bool kernel;         /* the kernel's time is in it */
+    const char *refused; /* why there are times of processes and of Python, in units of 1/hz, and no samples; NULL */
     uint64_t samples, lost;
     double seconds, cpu_seconds;        /* of processor time: what the samples stand for; all there was */
     double cost_seconds;                /* that sampling took itself */
