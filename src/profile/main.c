@@ -54,6 +54,7 @@ enum {
     WRITE_REST = 2000, /* times what writing the file took of a processor lie before the next */
     LOOKS_MOST = 120,  /* at threads that stand, at once, */
     LOOK_WHOLE = 4,    /* of which one that has moved counts as so many */
+    LOOK_REST = 400,   /* times what they took of a processor lie before the next ones */
     TIMES_HZ = 100,    /* without events: units of time in a second, */
     TIMES_LOOKS = 60,  /* and processes that are looked at in a tick */
     QUIET_PART = 10    /* of the time that passed: so seldom it is looked at what only stands, and that is written */
@@ -81,8 +82,9 @@ struct sampler {
     size_t record_count, record_room;
     uint64_t order;
     bool kernel, ending;
-    char refused[80]; /* why there are no events; "": there are */
-    uint64_t look_ns, ran_ns;
+    char refused[80];                   /* why there are no events; "": there are */
+    uint64_t look_ns, pace_ns, cost_ns; /* between two looks: at least, and as they cost; of the last one */
+    uint64_t ran_ns;
     unsigned ticked;
     uint64_t lost, unwound, cut;
     uint64_t start_ns, end_ns, written_ns, write_cost_ns, samples, written_samples;
@@ -354,7 +356,7 @@ static void on_ring(void *ctx, int fd, uint32_t events)
     struct sampler *sampler = ctx;
     rings_read(sampler);
     sampler->moved_ns = clock_now_ns();
-    tick_after(sampler, sampler->look_ns);
+    tick_after(sampler, sampler->pace_ns);
 }
 
 /* Threads are looked at instead, if it is because of what is allowed. */
@@ -612,7 +614,7 @@ static bool threads_look(struct sampler *sampler)
     }
     sampler->next = thread;
     if (!thread) {
-        sampler->round_ns = sampler->round_ticks * sampler->look_ns;
+        sampler->round_ns = sampler->round_ticks * sampler->pace_ns;
         sampler->round_ticks = 0;
     }
     return moved || thread;
@@ -690,15 +692,28 @@ static void write_profile(struct sampler *sampler)
     sampler->written_waited_ns = sampler->waited_ns;
 }
 
+/* Of two looks the cheaper one counts: what is done once, as finding a Python, costs much. */
+static void pace_set(struct sampler *sampler, uint64_t cost_ns)
+{
+    const uint64_t least_ns = cost_ns < sampler->cost_ns ? cost_ns : sampler->cost_ns, rest_ns = LOOK_REST * least_ns;
+    sampler->cost_ns = cost_ns;
+    sampler->pace_ns = rest_ns < sampler->look_ns       ? sampler->look_ns
+                       : rest_ns < PROFILE_LOOK_MOST_NS ? rest_ns
+                                                        : PROFILE_LOOK_MOST_NS;
+}
+
 /* While nothing moves it is looked less and less often. */
 static void on_tick(void *ctx)
 {
     struct sampler *sampler = ctx;
     const uint64_t order = sampler->order, now = clock_now_ns(), passed = now - sampler->written_ns;
+    const uint64_t most_ns = PROFILE_LOOK_MOST_NS;
     if (*sampler->refused && sampler->ticked++ % (1 + HASH_COUNT(sampler->images.processes) / TIMES_LOOKS) == 0)
         images_look(&sampler->images, sampler->root);
     rings_read(sampler);
+    const uint64_t began_ns = own_cpu_ns();
     bool quiet = !threads_look(sampler) && sampler->order == order;
+    pace_set(sampler, own_cpu_ns() - began_ns);
     if (now - sampler->start_ns >=
         PROFILE_ASK_NS) /* scry-symbols takes memory: of a short job it is asked at the end */
         names_ask(sampler->names, false);
@@ -712,8 +727,8 @@ static void on_tick(void *ctx)
             write_profile(sampler);
     }
     sampler->moved_ns = quiet ? sampler->moved_ns : now;
-    const uint64_t ns = (now - sampler->moved_ns) / QUIET_PART, most_ns = PROFILE_LOOK_MOST_NS;
-    tick_after(sampler, ns < sampler->look_ns ? sampler->look_ns : ns < most_ns ? ns : most_ns);
+    const uint64_t ns = (now - sampler->moved_ns) / QUIET_PART;
+    tick_after(sampler, ns < sampler->pace_ns ? sampler->pace_ns : ns < most_ns ? ns : most_ns);
 }
 
 static void on_input(void *ctx, int fd, uint32_t events)
@@ -741,8 +756,8 @@ static int run(struct sampler *sampler, struct err *err)
     code = rings_open(sampler, err);
     if (code < 0)
         return code;
-    sampler->round_ns = sampler->look_ns;
-    tick_after(sampler, sampler->look_ns);
+    sampler->round_ns = sampler->pace_ns = sampler->look_ns;
+    tick_after(sampler, sampler->pace_ns);
     sampler->start_ns = sampler->written_ns = sampler->moved_ns = clock_now_ns();
     puts("ready");
     fclose(stdout);
