@@ -507,7 +507,7 @@ test('a job that failed, one that finished, two compared, and a series: each fac
   const run = (self_ns) => ({ self_ns, total_ns: self_ns, calls: 1, line: 1 }), row = (name, a, b) => ({ name, file: '/x/ocean.c', a: run(a), b: run(b) });
   const figure = (name, a, b) => ({ name, a, b, ratio: b / a });
   const diff = { verdict: null, a: { id: 'x', status: 'exited', exit_code: 0, signal: null }, b: { id: 'y', status: 'signaled', exit_code: 0, signal: 11 }, mpi: null,
-    values: [figure('wall_seconds', 10, 20), figure('cpu_seconds', 10, 5), figure('process_count', 1, 9)], functions: [row('same', 1e9, 1.01e9), row('quicker', 2e9, 1e9), row('slower', 1e9, 3e9)] };
+    values: [figure('wall_seconds', 10, 20), figure('cpu_seconds', 10, 5), figure('peak_tree_pss_bytes', 1e6, 1e6), figure('process_count', 1, 9), figure('peak_tree_rss_bytes', 1e6, 8e6)], functions: [row('same', 1e9, 1.01e9), row('quicker', 2e9, 1e9), row('slower', 1e9, 3e9)] };
   const task = (processes, node_shared) => ({ id: `t${processes}`, name: 'ocean', processes, threads: null, runs: 2, seconds: 10 / processes, least_seconds: 9 / processes, most_seconds: 11 / processes, speedup: processes, efficiency: 1, node_shared, error: null });
   const over = (id) => ({ ...job, id, name: id, state: 'ended', status: 'exited', exit_code: id === 'finished' ? 0 : 1, cause: null });
   const server = await fakeServer({
@@ -546,7 +546,7 @@ test('a job that failed, one that finished, two compared, and a series: each fac
   assert.deepEqual(await functions.locator('.measured-name').allInnerTexts(), ['slower ocean.c', 'quicker ocean.c', 'same ocean.c']);
   assert.deepEqual(await functions.locator('.col-change .change').evaluateAll((list) => list.map((one) => one.className)), ['change more', 'change less', 'change ']);
   await table.getByRole('button', { name: 'Ratio' }).click();
-  assert.deepEqual((await table.locator('tbody .col-name').allInnerTexts()), ['Outcome', 'Processes', 'Wall time', 'CPU time']);
+  assert.deepEqual((await table.locator('tbody .col-name').allInnerTexts()), ['Outcome', 'Processes', 'Wall time', 'CPU time', 'Memory, all at once']);
 
   await to('#/scaling?tasks=t1,t2');
   await page.getByText('The node was shared, so the figures say little').waitFor();

@@ -103,6 +103,7 @@ class Following(CheckedCase):
         self.assertGreater(report["peak_tree_pss_bytes"], 100 << 20)
         self.assertLess(report["peak_tree_pss_bytes"], 200 << 20)
         self.assertRegex(done.stderr, r"in one process, 1\d\d MB in all together \([678]\d\d MB if shared pages count for each process\)")
+        self.assertRegex(self.scry("diff", "@last", "@last").stdout, r"(?m)^peak in all +1\d\d MB +1\d\d MB ")
 
     def test_spike(self):
         """A peak between two samples is the kernel's to tell."""

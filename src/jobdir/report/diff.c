@@ -13,29 +13,34 @@
 #include "jobdir/report/mpi_internal.h"
 #include "jobdir/text/text.h"
 
-enum { COMPARED = 6 };
+enum { COMPARED = 7 };
 
 /* A value of two runs: the lines of a table, and its members but for the name. */
 struct compared {
-    const char *name, *label;
-    double a, b; /* < 0: not measured */
+    const char *name, *label; /* label: NULL: not in the table */
+    double a, b;              /* < 0: not measured */
     enum { COMPARED_COUNT, COMPARED_SECONDS, COMPARED_NS, COMPARED_BYTES, COMPARED_SHARE } kind;
 };
 
-static void compare(const struct job_report *a, const struct job_report *b, struct compared ret_rows[COMPARED])
+/* Returns how many rows there are. */
+static size_t compare(const struct job_report *a, const struct job_report *b, struct compared ret_rows[COMPARED])
 {
     struct job_result left = job_report_total(a), right = job_report_total(b);
+    bool shared = left.peak_tree_pss_bytes || right.peak_tree_pss_bytes;
     const struct compared rows[COMPARED] = {
         {"wall_seconds", "wall time", left.wall_seconds, right.wall_seconds, COMPARED_SECONDS},
         {"cpu_seconds", "cpu time", left.cpu_seconds, right.cpu_seconds, COMPARED_SECONDS},
         {"peak_rss_bytes", "peak of one process", (double)left.peak_rss_bytes, (double)right.peak_rss_bytes,
          COMPARED_BYTES},
-        {"peak_tree_rss_bytes", "peak in all", (double)left.peak_tree_rss_bytes, (double)right.peak_tree_rss_bytes,
-         COMPARED_BYTES},
+        {shared ? "peak_tree_pss_bytes" : "peak_tree_rss_bytes", "peak in all", (double)job_result_memory(&left),
+         (double)job_result_memory(&right), COMPARED_BYTES},
         {"process_count", "processes", (double)left.processes, (double)right.processes},
         {"threads_at_once", "threads at once", (double)left.threads_at_once, (double)right.threads_at_once},
+        {"peak_tree_rss_bytes", NULL, (double)left.peak_tree_rss_bytes, (double)right.peak_tree_rss_bytes,
+         COMPARED_BYTES},
     };
     memcpy(ret_rows, rows, sizeof rows);
+    return COMPARED - !shared;
 }
 
 static void put_value(struct buf *out, const void *at, const void *row, const void *all)
@@ -529,11 +534,11 @@ static json_t *mpi_diff_json(const struct mpi_report *a, const struct mpi_report
 
 /* ---- the runs ---- */
 
-static const struct field value_fields[] = {
-    {"name", FIELD_CHOICE, FIELD_AT(struct compared, name),
-     .choices = "wall_seconds|cpu_seconds|peak_rss_bytes|peak_tree_rss_bytes|process_count|threads_at_once"},
-    {"", FIELD_PART, .of = compared_fields},
-    {0}};
+static const struct field value_fields[] = {{"name", FIELD_CHOICE, FIELD_AT(struct compared, name),
+                                             .choices = "wall_seconds|cpu_seconds|peak_rss_bytes|peak_tree_rss_bytes|"
+                                                        "peak_tree_pss_bytes|process_count|threads_at_once"},
+                                            {"", FIELD_PART, .of = compared_fields},
+                                            {0}};
 
 struct run {
     const char *id, *status;
@@ -644,14 +649,14 @@ static void put_verdict(struct buf *out, const struct job_report *a, const struc
 json_t *job_report_diff_json(const struct job_report *a, const struct job_report *b)
 {
     struct compared rows[COMPARED];
-    compare(a, b, rows);
+    size_t row_count = compare(a, b, rows);
     _cleanup_(buf_done) struct buf verdict = BUF_INIT;
     put_verdict(&verdict, a, b);
     const struct waited waited = {mpi_messages_waited_ns(a->messages), mpi_messages_waited_ns(b->messages)};
     struct diff diff = {.verdict = verdict.data,
                         .a = run_of(a),
                         .b = run_of(b),
-                        .values = fields_list(value_fields, rows, COMPARED, sizeof *rows, NULL),
+                        .values = fields_list(value_fields, rows, row_count, sizeof *rows, NULL),
                         .functions = functions_diff_json(a->functions, b->functions),
                         .profile = sampled_diff_json(a, b),
                         .mpi = mpi_diff_json(a->mpi, b->mpi, &waited)};
@@ -676,16 +681,17 @@ static void put_outcome(struct buf *out, const struct job_report *report)
     char name[32];
     if (result.signal)
         buf_printf(out, " %14s", text_signal(result.signal, name, sizeof name));
-    else if (report->info.ended)
-        buf_printf(out, "         exit %2d", result.exit_code);
-    else
+    else if (report->info.ended) {
+        snprintf(name, sizeof name, "exit %d", result.exit_code);
+        buf_printf(out, " %14s", name);
+    } else
         buf_printf(out, " %14s", job_report_status(report));
 }
 
 void job_report_diff_text(struct buf *out, const struct job_report *a, const struct job_report *b)
 {
     struct compared rows[COMPARED];
-    compare(a, b, rows);
+    size_t row_count = compare(a, b, rows);
     _cleanup_(buf_done) struct buf verdict = BUF_INIT;
     put_verdict(&verdict, a, b);
     if (verdict.len) {
@@ -705,8 +711,9 @@ void job_report_diff_text(struct buf *out, const struct job_report *a, const str
     put_outcome(out, a);
     put_outcome(out, b);
     buf_putc(out, '\n');
-    for (size_t i = 0; i < COMPARED; i++)
-        fields_row(out, compared_fields, &rows[i], NULL);
+    for (size_t i = 0; i < row_count; i++)
+        if (rows[i].label)
+            fields_row(out, compared_fields, &rows[i], NULL);
     const struct waited waited = {mpi_messages_waited_ns(a->messages), mpi_messages_waited_ns(b->messages)};
     mpi_diff_text(out, a->mpi, b->mpi, &waited);
     functions_diff_text(out, a->functions, b->functions);

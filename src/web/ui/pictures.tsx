@@ -183,6 +183,8 @@ export function PictureFrame(props: {
   picture: Picture;
   /** Right of the title: buttons, choices. */
   controls?: ComponentChildren;
+  /** There, too: a figure. */
+  told?: ComponentChildren;
   children: ComponentChildren;
 }) {
   const id = useId(), narrow = useNarrow();
@@ -192,7 +194,7 @@ export function PictureFrame(props: {
     <section class="picture" aria-labelledby={id}>
       <header>
         <h2 id={id}>{props.title}</h2>
-        {narrow && props.controls ? <details class="picture-controls"><summary>Choices</summary><div>{props.controls}</div></details> : <div class="picture-controls">{props.controls}</div>}
+        {narrow && props.controls ? <details class="picture-controls"><summary>Choices</summary><div>{props.controls}</div></details> : <div class="picture-controls">{props.controls ?? props.told}</div>}
         <div class="picture-take" role="group" aria-label={`Take away: ${props.title}`}>
           {svg && (
             <button type="button" class="quiet" onClick={() => download(`${file}.svg`, 'image/svg+xml', svg(lightColours()))}>

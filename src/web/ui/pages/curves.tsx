@@ -148,7 +148,7 @@ export function Curves(p: CurvesProps) {
   return (
     <PictureFrame
       title={p.title} of={p.of} picture={{ name: p.name, svg: (paper) => drawn(p, paper), table: () => ({ columns: ['node', 'seconds', `${p.name}_${p.unit}`], rows: rows(p.curve) }) }}
-      controls={nodes.length === 1 ? <span class="soft" title={said[0]!.about}>{said[0]!.text}{at !== null && data?.[0][index] !== undefined ? ` at ${format.seconds(data[0][index])}` : ''}</span> : undefined}
+      told={nodes.length === 1 ? <span class="soft" title={said[0]!.about}>{said[0]!.text}{at !== null && data?.[0][index] !== undefined ? ` at ${format.seconds(data[0][index])}` : ''}</span> : undefined}
     >
       <div ref={box} class="curve-box" role="img" aria-label={`${p.title}: ${nodes.map((node) => `${node} ${p.over ? '' : `now ${p.curve.get(node)!.last == null ? 'unknown' : p.value(p.curve.get(node)!.last!)}, `}${Object.values(mostText(p.curve.get(node)!, p.value)).join(', ')}`).join('; ')}`} />
       {nodes.length > 1 && (

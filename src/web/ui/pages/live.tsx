@@ -81,7 +81,7 @@ export function Health({ of, model, version, over }: { of: string; model: Model;
         <h2 id="health-title">Health</h2>
         <button type="button" class="quiet no-print" aria-expanded={open} onClick={() => setOpen(!open)}>{open ? 'Smaller' : 'Larger, with axes'}</button>
       </header>
-      <dl class="sparks">{shown.map((k) => <Spark key={k.name} {...k} curve={model.curves.get(k.name)!} over={over} />)}</dl>
+      {!open && <dl class="sparks">{shown.map((k) => <Spark key={k.name} {...k} curve={model.curves.get(k.name)!} over={over} />)}</dl>}
       {open && <div class="small-multiples">{shown.map((k) => <Curves key={k.name} {...k} of={of} curve={model.curves.get(k.name)!} version={version} over={over} />)}</div>}
     </section>
   );

@@ -58,7 +58,7 @@ function Choose({ a, b }: { a: string; b: string }) {
 
 const VALUE_TEXT = (name: string, value: number) => name.endsWith('_seconds') ? seconds(value) : name.endsWith('bytes') ? size(value) : name === 'share' ? share(value) : name.endsWith('_ns') ? ns(value) : count(value);
 const titles: Record<string, string> = {
-  wall_seconds: 'Wall time', cpu_seconds: 'CPU time', peak_rss_bytes: 'Largest process', peak_tree_rss_bytes: 'Memory, all at once', process_count: 'Processes', threads_at_once: 'Threads at once',
+  wall_seconds: 'Wall time', cpu_seconds: 'CPU time', peak_rss_bytes: 'Largest process', peak_tree_rss_bytes: 'Memory, all at once', peak_tree_pss_bytes: 'Memory, all at once', process_count: 'Processes', threads_at_once: 'Threads at once',
   outcome: 'Outcome', ranks: 'Ranks', run_ns: 'Run time of all ranks', communication_ns: 'of it, communication', share: 'Share in MPI', messages: 'Messages', bytes: 'Bytes of them', waited_ns: 'Lost waiting for other ranks',
 };
 const plain = (name: string) => titles[name] ?? name.replace(/_(seconds|bytes|ns)$/, '').replaceAll('_', ' ');
@@ -80,7 +80,8 @@ function Both({ a, b }: { a: string; b: string }) {
 }
 
 function Values({ diff }: { diff: ReportDiff }) {
-  const rows: { name: string; a: number | null; b: number | null; ratio: number | null }[] = [{ name: OUTCOME, a: null, b: null, ratio: null }, ...diff.values, ...(diff.mpi?.values ?? [])];
+  const shared = diff.values.some(one => one.name === 'peak_tree_pss_bytes'); // in which pages that processes share count once
+  const rows: { name: string; a: number | null; b: number | null; ratio: number | null }[] = [{ name: OUTCOME, a: null, b: null, ratio: null }, ...diff.values.filter(one => one.name !== 'peak_tree_rss_bytes' || !shared), ...(diff.mpi?.values ?? [])];
   const cell = (row: (typeof rows)[number], of: 'a' | 'b') => row.name === OUTCOME ? <State of={outcome(diff[of])} /> : row[of] === null ? '–' : VALUE_TEXT(row.name, row[of]);
   return (
     <PictureFrame title="The whole job" of={`${diff.a.id}-${diff.b.id}`} picture={{ name: 'values', svg: null, table: () => ({ columns: ['name', 'a', 'b', 'ratio'], rows: rows.map(row => row.name === OUTCOME ? [row.name, outcome(diff.a).text, outcome(diff.b).text, null] : [row.name, row.a, row.b, row.ratio]) }) }}>
