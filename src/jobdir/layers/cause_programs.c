@@ -160,6 +160,8 @@ static bool find_crash(const struct job_end *end, struct cause *cause, bool sure
         cause_add(cause, crash);
         if (signo == SIGABRT)
             cause_put_said(&cause->said, end, SAID_ERROR, record_seconds(crash));
+        if (signo == SIGABRT && !cause->said.len)
+            cause_add(cause, cause_put_complaint(&cause->said, end, record_seconds(crash), false));
         if (cause->said.len) { /* that is why */
             cause->note = NOTE(cause_gave_up, .program = cause_text(&cause->where), .text = cause_text(&cause->said),
                                .place = cause_text(&cause->what), .sure = sure);

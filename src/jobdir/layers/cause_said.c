@@ -424,7 +424,7 @@ static enum said said_of(const struct job_end *end, const struct others *others,
     if (level == LINE_ERROR && is_consequence(end, record))
         return SAID_CONSEQUENCE;
     if (begins_with_name(end, 0, text) && is_just_before(cause_chain_end(end, 0), seconds))
-        return SAID_BY_ITSELF;
+        return is_older(end, cause_written_seconds(record)) ? SAID_OF_ANOTHER : SAID_BY_ITSELF;
     if (is_of_another(end, &others->after, text) || is_of_trap(others, text, seconds))
         return SAID_NOTHING;
     bool older = is_older(end, cause_written_seconds(record)) || is_of_script(end, record);
@@ -673,6 +673,35 @@ static const json_t *find_told(const json_t *lines, const enum said *said)
     return NULL;
 }
 
+/* But for their numbers, of which they have some. */
+static bool is_alike(const char *one, const char *other)
+{
+    static const char of_number[] = "0123456789.";
+    bool numbers = false;
+    while (one && other && *one && *other) {
+        bool number = isdigit((unsigned char)*one) && isdigit((unsigned char)*other);
+        if (!number && *one != *other)
+            return false;
+        numbers |= number;
+        one += number ? strspn(one, of_number) : 1;
+        other += number ? strspn(other, of_number) : 1;
+    }
+    return one && other && numbers && !*one && !*other;
+}
+
+/* Whether a program of its name had failed before what failed first: then each may have said the same. */
+static bool has_failed_before(const struct job_end *end)
+{
+    const json_t *first = json_array_get(end->chain, 0);
+    const char *name = json_string_value(json_object_get(first, "name"));
+    double start = json_number_value(json_object_get(first, "start_seconds"));
+    for (size_t i = 0; name && i < end->model->ended_count; i++)
+        if (culprit_has_failed(&end->model->ended[i]) && end->model->ended[i].end <= start + SEEN_SECONDS &&
+            strcmp(end->model->ended[i].name, name) == 0)
+            return true;
+    return false;
+}
+
 /* What programs said of the failure. Errors come in bursts: a program goes on after one, tells what follows of it, or others fail
  * because of it. So it is the first line of the last burst; of it one that names a cause outside the program, if it has one. But of
  * exceptions the last one ended the program, which had handled the others; one that is raised once more was raised first. */
@@ -684,6 +713,7 @@ void cause_look_at_said(const struct job_end *end, struct cause_said *ret_said)
     enum said most = SAID_NOTHING;
     const char *text;
     double burst = 0;
+    const bool before = has_failed_before(end);
     struct others others;
     find_names(end, false, &others.before);
     find_names(end, true, &others.after);
@@ -713,7 +743,8 @@ void cause_look_at_said(const struct job_end *end, struct cause_said *ret_said)
         int error = error_of(record, &text);
         burst = burst < seconds ? burst : seconds;
         bool builtin = is_of_builtin(end, record);
-        if (builtin && builtins++)
+        const char *later = json_string_value(json_object_get(first, "text"));
+        if ((builtin && builtins++) || (before && is_alike(text, later)))
             continue;
         first = record;
         if (is_traceback(record) &&
@@ -874,20 +905,9 @@ static bool is_notice(const char *line)
 /* Whether the last line is as the one before but for its numbers, as of steps. */
 static bool is_one_of_many(const json_t *lines)
 {
-    static const char of_number[] = "0123456789.";
     const size_t count = json_array_size(lines);
-    const char *one = count > 1 ? json_string_value(json_array_get(lines, count - 1)) : NULL;
-    const char *other = count > 1 ? json_string_value(json_array_get(lines, count - 2)) : NULL;
-    bool numbers = false;
-    while (one && other && *one && *other) {
-        bool number = isdigit((unsigned char)*one) && isdigit((unsigned char)*other);
-        if (!number && *one != *other)
-            return false;
-        numbers |= number;
-        one += number ? strspn(one, of_number) : 1;
-        other += number ? strspn(other, of_number) : 1;
-    }
-    return numbers && !*one && !*other;
+    return count > 1 && is_alike(json_string_value(json_array_get(lines, count - 1)),
+                                 json_string_value(json_array_get(lines, count - 2)));
 }
 
 /* The last line that begins with its name; else what the last one was, if it may have given up with that, and it came not after, from
@@ -1223,6 +1243,23 @@ void cause_say_log(const struct job_end *end, struct cause *cause, const json_t 
                        .when = *then ? "" : put_when(cause, end, record), .place = cause_text(&cause->said));
 }
 
+/* "; then plot (pid 12) ended with exit status 5", of what failed first, and has not said the error; but not of what cleans up, or is not there
+ * because of that. */
+static void put_then(struct buf *out, const struct job_end *end)
+{
+    enum { NOT_EXECUTABLE = 126, NOT_FOUND = 127 };
+    const json_t *first = json_array_get(end->chain, 0);
+    const char *name = json_string_value(json_object_get(first, "name"));
+    int status = cause_chain_status(first);
+    if (json_array_size(end->chain) < 2 || !name || culprit_is_utility(name) || status == JOB_STATUS_UNKNOWN ||
+        !WIFEXITED(status) || WEXITSTATUS(status) == NOT_EXECUTABLE || WEXITSTATUS(status) == NOT_FOUND)
+        return;
+    buf_puts(out, "; then ");
+    cause_cut(out, name);
+    buf_printf(out, " (pid %d) ended with exit status %d", (int)json_integer_value(json_object_get(first, "pid")),
+               WEXITSTATUS(status));
+}
+
 bool cause_find_log(const struct job_end *end, struct cause *cause, bool sure)
 {
     const json_t *record = sure ? NULL : end->said->record;
@@ -1242,15 +1279,8 @@ bool cause_find_log(const struct job_end *end, struct cause *cause, bool sure)
         return true;
     }
     _cleanup_(buf_done) struct buf then = BUF_INIT;
-    const json_t *first = json_array_get(end->chain, 0);
-    int status = cause_chain_status(first);
-    if (end->said->said == SAID_OF_ANOTHER && is_of_script(end, record) && status != JOB_STATUS_UNKNOWN &&
-        WIFEXITED(status)) {
-        buf_puts(&then, "; then ");
-        cause_cut(&then, json_string_value(json_object_get(first, "name")));
-        buf_printf(&then, " (pid %d) ended with exit status %d", (int)json_integer_value(json_object_get(first, "pid")),
-                   WEXITSTATUS(status));
-    }
+    if (end->said->said == SAID_OF_ANOTHER)
+        put_then(&then, end);
     for (size_t i = end->model->ended_count; end->outlived && !then.len && i-- > 0;)
         if (end->model->ended[i].pid == end->outlived) {
             buf_puts(&then, "; it had gone on ");

@@ -1946,7 +1946,8 @@ static void test_tolerated(void **state)
     put_command(30, "sim", 96, 97, 256);
     put_command(31, "tee", 96.01, 97.01, 0); /* beside it */
     put_command(20, "solver", 99, 99.9, 5 << 8);
-    expect(ask_end(LATER, 5, 0, NULL), NOTE_cause_log, false, "probably what stderr says: ERROR: no mesh");
+    expect(ask_end(LATER, 5, 0, NULL), NOTE_cause_log, false,
+           "probably what stderr says: ERROR: no mesh; then solver (pid 20) ended with exit status 5");
 }
 
 /* The same of what crashed, or was killed for lack of memory, and of a rank. */
@@ -2331,6 +2332,21 @@ static void test_later_stage(void **state)
     expect(ask_end(QUIET, 3, 0, NULL), NOTE_cause_log, false, "probably what stderr says: error: bad checksum");
 }
 
+/* Of a program that ran several times, the line of the last run, and not what it said alike before; of one that aborts, what it complained of. */
+static void test_said_alike(void **state)
+{
+    put_ended_worker(11, 10, "quiet", 98, 98.2, 2 << 8);
+    put_written(99.6, 99.8, "quiet: error: no cells in case 1");
+    put_written(99.6, 99.8, "quiet: error: no cells in case 3");
+    expect(ask_end(QUIET, 3, 0, NULL), NOTE_cause_log, false,
+           "probably what stderr says: quiet: error: no cells in case 3");
+    job_model_done(&model);
+    assert_int_equal(job_model_init(&model, 100), 0);
+    put_abort(99.9);
+    put_last_line(99.9, 0, "step 2", "bad state 4 in cell 7");
+    expect(ask_end(ABORTED, 134, 0, NULL), NOTE_cause_gave_up, true, "grid gave up: bad state 4 in cell 7");
+}
+
 /* What stands above a line of make. */
 static void test_said_above_make(void **state)
 {
@@ -2480,6 +2496,7 @@ int main(void)
         ROW(test_later_stage),
         ROW(test_crash_left_behind),
         ROW(test_said_above_make),
+        ROW(test_said_alike),
     };
     return cmocka_run_group_tests_name("layers cause", tests, NULL, NULL);
 }
