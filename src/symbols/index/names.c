@@ -438,7 +438,8 @@ struct span name_short(struct span name)
 
 struct span name_without_clone(struct span name)
 {
-    static const char *const marks[] = {".part.", ".constprop.", ".isra.", ".cold", ".lto_priv.", ".llvm."};
+    static const char *const marks[] = {".part.", ".constprop.", ".isra.",  ".cold",    ".lto_priv.",
+                                        ".llvm.", ".actor",      ".resume", ".destroy", ".cleanup"};
     const char *dot = name.len ? memchr(name.ptr + 1, '.', name.len - 1) : NULL;
     if (!dot)
         return name;

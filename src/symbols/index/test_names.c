@@ -47,6 +47,10 @@ static void test_parts(void **state)
     }
     readable_name("_ZN2ns5solveIiEET_S1_.constprop.0", &name, &full);
     assert_string_equal(name.data, "ns::solve<int>.constprop.0");
+    readable_name("_Z5firstPZL5firstdE16_ZL5firstd.Frame.actor", &name, &full); /* a coroutine of gcc */
+    assert_string_equal(name.data, "first.actor");
+    readable_name("_Z5firstd.resume", &name, &full); /* of clang */
+    assert_string_equal(name.data, "first.resume");
     readable_name("_Znonsense", &name, &full);
     assert_string_equal(name.data, "_Znonsense");
     buf_done(&name);
