@@ -75,6 +75,17 @@ static bool is_system(const char *path)
            strncmp(text_base(path), own, sizeof own - 1) == 0;
 }
 
+/* Where a function is from that is in all programs of a language, as one that takes an element of a list: who calls it is of
+ * interest. */
+static bool is_of_language(const char *source)
+{
+    static const char *const places[] = {"/usr/include/", "/usr/lib/", "/usr/lib64/", "/rustc/", "/usr/local/go/src/"};
+    for (size_t i = 0; i < sizeof places / sizeof *places; i++)
+        if (strncmp(source, places[i], strlen(places[i])) == 0)
+            return true;
+    return strstr(source, "/include/c++/") || strstr(source, "/rustlib/");
+}
+
 /* It has an index, or never will have one. */
 static void file_done(struct names *names, struct image_file *file)
 {
@@ -132,6 +143,8 @@ static void helper_answered(struct names *names, const struct helper_answer *ans
             names->asked[names->asked_at - 1].count--;
             places_add(names->asked[names->asked_at - 1].file->places, answer->address, answer->size, answer->id);
         }
+    } else if (answer->kind == HELPER_INLINED && of && is_of_language(answer->file)) {
+        places_add_part(of->places, (uint32_t)answer->size);
     } else if (answer->kind == HELPER_INLINED && of) {
         const struct profile_function function = {
             .function = answer->name, .file = answer->file, .language = "native", .module = of, .line = answer->id};

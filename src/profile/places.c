@@ -91,6 +91,15 @@ void places_add_call(struct places *places, const struct profile_code *code, uin
     calls[place->count++] = (struct place_call){code, line};
 }
 
+void places_add_part(struct places *places, uint32_t line)
+{
+    struct place *place = places->count > places->sorted ? &places->list[places->count - 1] : NULL;
+    if (place && place->count)
+        place->calls[place->count - 1].line = line;
+    else if (place)
+        place->line = line;
+}
+
 static int by_address(const void *a, const void *b)
 {
     const struct place *left = a, *right = b;

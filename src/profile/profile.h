@@ -161,6 +161,8 @@ size_t places_ask(struct places *places, size_t most, struct buf *out);
 /* An answer, and what is inlined there. */
 void places_add(struct places *places, uint64_t low, uint64_t high, uint32_t line);
 void places_add_call(struct places *places, const struct profile_code *code, uint32_t line);
+/* What is inlined there is to count for the function that it is a part of, in that line. */
+void places_add_part(struct places *places, uint32_t line);
 /* All answers came, or none will come any more: of what was asked for nothing is known then. */
 void places_end(struct places *places);
 

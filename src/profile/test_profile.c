@@ -327,8 +327,10 @@ static void inlined_functions_are_frames(void **state)
     assert_string_equal(asked.data, "address\t0x15\naddress\t0x25\n");
     buf_done(&asked);
     assert_tree(fixture, "");
-    places_add(fixture->program.places, 0x10, 0x18, 10);
-    places_add_call(fixture->program.places, profile_code(fixture->profile, &h), 4);
+    places_add(fixture->program.places, 0x10, 0x18, 99);
+    places_add_part(fixture->program.places, 10); /* of h, where something of the language's is */
+    places_add_call(fixture->program.places, profile_code(fixture->profile, &h), 98);
+    places_add_part(fixture->program.places, 4);
     places_add_call(fixture->program.places, profile_code(fixture->profile, &g), 70);
     places_add(fixture->program.places, 0x10, 0x18, 10); /* the same once more */
     places_end(fixture->program.places);                 /* nothing came of the other one */

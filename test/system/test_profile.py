@@ -5,8 +5,10 @@ import collections
 import glob
 import json
 import os
+import re
 import shutil
 import signal
+import subprocess
 import unittest
 
 import scrytest
@@ -49,6 +51,69 @@ def protobuf(data):
             value = data[at - value:at]
         fields.append((key >> 3, value))
     return fields
+
+
+# What compilers make of more than plain calls, with known shares of processor time
+COROUTINES = r"""
+#include <coroutine>
+#include <cstdlib>
+#include <ctime>
+#include <exception>
+#include <stdexcept>
+static double now() { timespec t; clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t); return t.tv_sec + t.tv_nsec / 1e9; }
+static volatile double sum;
+#define APART __attribute__((noinline))
+#define BUSY(seconds) for (double end = now() + (seconds); now() < end;) for (int i = 0; i < 20000; i++) sum = sum + i
+struct task {
+    struct promise_type {
+        task get_return_object() { return {std::coroutine_handle<promise_type>::from_promise(*this)}; }
+        std::suspend_always initial_suspend() { return {}; }
+        std::suspend_always final_suspend() noexcept { return {}; }
+        void return_void() {}
+        void unhandled_exception() { std::terminate(); }
+    };
+    std::coroutine_handle<promise_type> handle;
+};
+task first(double seconds)
+{
+    for (int k = 0; k < 100; k++) {
+        BUSY(seconds / 100);
+        co_await std::suspend_always{};
+    }
+}
+APART void resume_all(double seconds)
+{
+    task t = first(seconds);
+    while (!t.handle.done())
+        t.handle.resume();
+    t.handle.destroy();
+}
+APART void raise(int i) { if (i >= 0) throw std::runtime_error("no"); }
+APART void second(double seconds)
+{
+    for (double end = now() + seconds; now() < end;)
+        for (int i = 0; i < 50; i++)
+            try { raise(i); } catch (const std::exception &) { sum = sum + 1; }
+}
+APART void third(double seconds) { BUSY(seconds); }
+APART void hop(double seconds) { asm volatile(""); third(seconds); }
+APART void begin(double seconds) { hop(seconds); asm volatile(""); }
+int main(int argc, char **argv)
+{
+    double seconds = atof(argv[1]);
+    resume_all(0.6 * seconds);
+    second(0.3 * seconds);
+    begin(0.1 * seconds);
+}
+"""
+RUST = r"""
+use std::hint::black_box;
+#[inline(never)] fn first(n: u64) -> u64 { let mut x = 0; for i in 0..6 * n { x = black_box(x + i % 7); } x }
+#[inline(always)] fn second(n: u64) -> u64 { let mut x = 0; for i in 0..3 * n { x = black_box(x + i % 7); } x }
+#[inline(never)] fn third(n: u64) -> u64 { let mut x = 0; for i in 0..n { x = black_box(x + i % 7); } x }
+#[inline(never)] fn all(n: u64) -> u64 { first(n) + second(n) + third(n) }
+fn main() { let n: u64 = std::env::args().nth(1).unwrap().parse().unwrap(); println!("{}", all(n)); }
+"""
 
 
 class Profile(JobCase):
@@ -124,6 +189,26 @@ class Profile(JobCase):
         for function, line, samples, _ in written["lines"]:
             lines[written["functions"][function][0]] += samples if line == self.functions["heavy"]["line"] + 2 else 0
         self.assertGreater(lines["heavy"], 0.6 * profile["samples"])
+
+    def assert_totals(self, profile, within):
+        """Names have hashes behind them in Rust."""
+        totals = {name: sum(row["total_samples"] for row in profile["functions"] if re.search(rf"(^|::){name}(::h[0-9a-f]{{16}})?$", row["name"] or ""))
+                  for name in SHARES}
+        for name, percent in SHARES.items():
+            self.assertAlmostEqual(100 * totals[name] / profile["samples"], percent, delta=within, msg=profile)
+
+    @scrytest.thorough
+    def test_compilers(self):
+        """Coroutines, exceptions, tail calls; Rust, and what it inlines: within 3 points of 3000 samples."""
+        source, program = self.script(COROUTINES, "program.cc"), self.box.path("work", "program")
+        subprocess.run(["g++", "-std=c++20", "-O2", "-g", "-o", program, source], check=True)
+        self.assert_totals(self.profile(program, "3", hz="1000"), 3)
+        self.assert_below("begin", "third") # without hop, which has ended by then
+        self.assertNotIn("hop", self.functions)
+        if not shutil.which("rustc"):
+            self.skipTest("rustc is not installed: Rust is not tested")
+        subprocess.run(["rustc", "-O", "-g", "-o", program, self.script(RUST, "program.rs")], check=True)
+        self.assert_totals(self.profile(program, "200000000", hz="1000"), 3)
 
     @unittest.skipUnless(shutil.which("node"), "needs node")
     def test_javascript(self):
