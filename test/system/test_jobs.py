@@ -385,8 +385,8 @@ class Stopped(CheckedCase):
             done = self.box.run(self.box.scry("signal", "listener", word))
             self.assertEqual((done.returncode, done.stderr), (2, f"scry signal: {said}; see `scry signal --help`\n"))
         self.assertEqual(self.box.run(self.box.scry("stop", "--signal", "hup", "listener")).returncode, 0)
-        os.kill(second, signal.SIGKILL)
         self.assertEqual(job.wait(), 128 + signal.SIGHUP)
+        os.kill(second, signal.SIGKILL)
         self.assertRegex(self.box.run(self.box.scry("report", "@last")).stdout, r"reason +\w+ was killed by SIGHUP, because somebody asked for it by scry stop\n")
         self.assertIn("is ended: only a running job can be sent a signal", self.box.run(self.box.scry("signal", "@last", "USR1")).stderr)
 

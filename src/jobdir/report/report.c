@@ -332,7 +332,7 @@ static json_t *standing_json(const void *row, const void *all)
 }
 
 const struct field report_standing_fields[] = {
-    {"standing", FIELD_OBJECT, .flags = FIELD_OR_NULL, .json = standing_json, .of = standing_fields,
+    {"standing", FIELD_OBJECT, .flags = FIELD_OR_NULL | FIELD_OPTIONAL, .json = standing_json, .of = standing_fields,
      .about = "what a running job stands still in; null: it goes on, or nothing is known of that"},
     {0}};
 
