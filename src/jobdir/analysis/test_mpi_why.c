@@ -18,10 +18,13 @@ static void test_two_receive(void **state)
     assert_int_equal(scene.why.computing, 1);
     assert_string_equal(finding->text, "deadlock: ranks 0 and 1 wait for each other");
     struct buf text = BUF_INIT;
-    mpi_why_text(&text, &scene.why); /* the answer is first, then the numbers, then all ranks */
+    mpi_why_text(&text, &scene.why); /* the answer is first, then the numbers, then the others */
     assert_memory_equal(text.data, finding->text, strlen(finding->text));
-    const char *head = strstr(text.data, "\n\n4 ranks: 3 stuck, 1 computes"), *ranks = strstr(text.data, "\n\nRanks\n");
+    const char *head = strstr(text.data, "\n\n4 ranks: 3 stuck, 1 computes"),
+               *ranks = strstr(text.data, "\n\nOther ranks\n");
     assert_true(head && ranks && head < ranks);
+    assert_null(strstr(ranks, "rank 0 (")); /* each rank once */
+    assert_non_null(strstr(ranks, "  rank 2 ("));
     buf_clear(&text);
     scene.why.ranks[3].where = "waits until somebody opens p for writing";
     scene.why.ranks[3].blocked = true;

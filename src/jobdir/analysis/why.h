@@ -193,7 +193,7 @@ void mpi_why_call_text(struct buf *out, const struct mpi_why *why, const struct 
                        const struct mpi_why_thread *thread);
 /* What one waits for that is outside of MPI. It has been seen. */
 void mpi_why_actor_text(struct buf *out, const struct mpi_why_actor *actor);
-/* The findings with the calls that make them, then a line for each rank (alike ones together). */
+/* The findings with the calls that make them, then a line for each other rank (alike ones together). */
 void mpi_why_text(struct buf *out, const struct mpi_why *why);
 /* The line of it that says most, without its end: the first finding, or how many wait. */
 void mpi_why_line(struct buf *out, const struct mpi_why *why);

@@ -285,7 +285,7 @@ static void put_finding(struct buf *out, const struct mpi_why *why, const struct
     buf_putc(out, '\n');
 }
 
-/* ---- every rank, alike ones on one line ---- */
+/* ---- ranks that no finding has told, alike ones on one line ---- */
 
 struct line {
     char *text;
@@ -344,11 +344,17 @@ static void put_all(struct buf *out, const struct mpi_why *why)
 {
     _cleanup_(freep) struct line *lines = calloc(why->count + 1, sizeof *lines);
     _cleanup_(freep) struct alike *groups = calloc(why->count + 1, sizeof *groups);
-    size_t group_count = 0;
-    if (!lines || !groups)
+    _cleanup_(freep) bool *told = calloc(why->count + 1, sizeof *told);
+    size_t count = 0, group_count = 0;
+    if (!lines || !groups || !told)
         return;
+    for (size_t i = 0; i < why->finding_count; i++)
+        for (size_t k = 0; k < why->findings[i].rank_count && k < SHOWN_PARTS; k++)
+            told[why->findings[i].ranks[k]] = true;
     for (size_t i = 0; i < why->count; i++) {
         const struct mpi_why_rank *rank = &why->ranks[i];
+        if (told[i])
+            continue;
         struct buf text = BUF_INIT;
         const struct mpi_why_thread *other;
         mpi_why_call_text(&text, why, rank, shown_thread(rank));
@@ -362,22 +368,23 @@ static void put_all(struct buf *out, const struct mpi_why *why)
         }
         put_actors(&text, rank, true);
         char *whole = buf_take(&text);
-        lines[i] = (struct line){whole, whole ? head : 0, (uint32_t)i, age_of(rank)};
+        lines[count++] = (struct line){whole, whole ? head : 0, (uint32_t)i, age_of(rank)};
     }
-    qsort(lines, why->count, sizeof *lines, by_text);
-    for (size_t i = 0, next; i < why->count; i = next) {
+    qsort(lines, count, sizeof *lines, by_text);
+    for (size_t i = 0, next; i < count; i = next) {
         for (next = i + 1;
-             next < why->count && lines[i].text && lines[next].text && strcmp(lines[i].text, lines[next].text) == 0;)
+             next < count && lines[i].text && lines[next].text && strcmp(lines[i].text, lines[next].text) == 0;)
             next++;
         groups[group_count++] = (struct alike){i, next - i, lines[i].index};
     }
     qsort(groups, group_count, sizeof *groups, by_first);
-    buf_puts(out, "\nRanks\n");
+    if (count)
+        buf_puts(out, count < why->count ? "\nOther ranks\n" : "\nRanks\n");
     for (size_t i = 0; i < group_count && i < SHOWN_GROUPS; i++)
         put_alike(out, why, &lines[groups[i].first], groups[i].count);
     if (group_count > SHOWN_GROUPS)
         buf_printf(out, "  ... and %zu more, each with another call (--json lists them)\n", group_count - SHOWN_GROUPS);
-    for (size_t i = 0; i < why->count; i++)
+    for (size_t i = 0; i < count; i++)
         free(lines[i].text);
 }
 
