@@ -451,15 +451,19 @@ static bool waiting_counts(const struct image_thread *thread, const struct image
     }
 }
 
-/* One that scry has made in the process. */
-static bool is_own_thread(const struct profile_frame *frames, size_t count)
+/* A thread that scry has made in the process; or one of the process that waits for scry: the innermost that is no library of the system
+ * is scry's. */
+static bool is_for_scry(const struct profile_frame *frames, size_t count, bool whole)
 {
-    static const char own[] = "libscry-";
-    while (count && frames[count - 1].file && module_is_on_the_way(frames[count - 1].file->path) &&
-           strncmp(text_base(frames[count - 1].file->path), own, sizeof own - 1) != 0)
-        count--;
-    return count && frames[count - 1].file &&
-           strncmp(text_base(frames[count - 1].file->path), own, sizeof own - 1) == 0;
+    size_t inner = 0, outer = count;
+    while (inner < count && frames[inner].file && !profile_is_scrys(&frames[inner]) &&
+           module_is_on_the_way(frames[inner].file->path))
+        inner++;
+    while (outer && frames[outer - 1].file && !profile_is_scrys(&frames[outer - 1]) &&
+           module_is_on_the_way(frames[outer - 1].file->path))
+        outer--;
+    return (inner < count && profile_is_scrys(&frames[inner])) ||
+           (whole && outer && profile_is_scrys(&frames[outer - 1]));
 }
 
 /* What it has waited is put into the profile. */
@@ -496,9 +500,8 @@ static void thread_place(struct sampler *sampler, struct image_thread *thread, s
     if (*sampler->refused)
         image_look_again(&sampler->images, process, registers.values[REG_PC]);
     reading.sp = registers.values[REG_SP];
-    size_t count = reading.sp ? unwind(sampler->profile, process, &registers, &reading, frames, &whole) : 0,
-           python_count;
-    thread->counts = waiting_counts(thread, process, thread->what, moved) && !(whole && is_own_thread(frames, count));
+    size_t count = reading.sp ? unwind(sampler->profile, process, &registers, &reading, frames, &whole) : 0, python_count;
+    thread->counts = waiting_counts(thread, process, thread->what, moved) && !is_for_scry(frames, count, whole);
     struct profile_python *python = python_take(sampler, process, thread->tid, &python_count);
     thread->stack = profile_keep(
         sampler->profile, process,

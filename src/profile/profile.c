@@ -183,6 +183,13 @@ const struct profile_code *profile_code(struct profile *profile, const struct pr
     return code;
 }
 
+bool profile_is_scrys(const struct profile_frame *frame)
+{
+    static const char own[] = "libscry-";
+    return frame->file && strncmp(text_base(frame->file->path), own, sizeof own - 1) == 0;
+}
+
+/* Without the frames of scry's libraries: the program is what is asked for, and has called them without knowing. */
 static struct profile_stack *stack_new(uint32_t process, const struct profile_sample *sample)
 {
     size_t frames = sample->count * sizeof *sample->frames, python = sample->python_count * sizeof *sample->python;
@@ -193,11 +200,11 @@ static struct profile_stack *stack_new(uint32_t process, const struct profile_sa
                                     .whole = sample->whole,
                                     .in_kernel = sample->in_kernel,
                                     .weight = sample->weight ? sample->weight : 1,
-                                    .count = sample->count,
                                     .python_count = sample->python_count,
                                     .python = (struct profile_python *)(void *)((char *)stack->frames + frames)};
-    if (frames)
-        memcpy(stack->frames, sample->frames, frames);
+    for (size_t i = 0; i < sample->count; i++)
+        if (!profile_is_scrys(&sample->frames[i]))
+            stack->frames[stack->count++] = sample->frames[i];
     if (python)
         memcpy(stack->python, sample->python, python);
     return stack;

@@ -226,7 +226,10 @@ struct profile_sample {
     unsigned weight; /* it is so many; 0: one */
 };
 
-/* Copies. profile_keep's is of a thread that waits; the caller frees it. NULL: no memory. */
+/* Of the agent, or another library of scry in the process: no place of the program. */
+bool profile_is_scrys(const struct profile_frame *frame);
+
+/* Copies, but for such frames. profile_keep's is of a thread that waits; the caller frees it. NULL: no memory. */
 struct profile_stack *profile_keep(struct profile *profile, const struct image_process *process,
                                    const struct profile_sample *sample);
 void profile_add_waiting(struct profile *profile, const struct profile_stack *stack, enum waiting_for what,

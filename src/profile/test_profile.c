@@ -284,6 +284,21 @@ static void waiting_is_the_callers(void **state)
     json_decref(json);
 }
 
+/* Who called scry's library, without knowing, has used the processor. */
+static void scrys_own_is_the_callers(void **state)
+{
+    struct fixture *fixture = *state;
+    static char agent[] = "/usr/lib/scry/libscry-agent.so";
+    struct image_file library = {.path = agent, .state = FILE_DONE};
+    const struct profile_frame frames[] = {
+        {&library, 5}, {&fixture->extension, 7}, {&library, 9}, {&fixture->program, 9}};
+    assert_true(profile_is_scrys(frames) && !profile_is_scrys(frames + 1));
+    ADD(fixture, .frames = frames, .count = 4);
+    ADD(fixture, .frames = frames + 2, .count = 2);
+    profile_fold(fixture->profile, false);
+    assert_tree(fixture, "/bin/solver: 1\n/bin/solver > /lib/ext.so: 1\n");
+}
+
 /* Which functions interpret Python is known by their names: of this test's own file, as scry-symbols knows it. */
 static void python_stands_in_its_place(void **state)
 {
@@ -468,6 +483,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(perf_maps_name_code, make, unmake),
         cmocka_unit_test_setup_teardown(damaged_maps_do_no_harm, make, unmake),
         cmocka_unit_test_setup_teardown(inlined_functions_are_frames, make, unmake),
+        cmocka_unit_test_setup_teardown(scrys_own_is_the_callers, make, unmake),
         cmocka_unit_test_setup_teardown(python_stands_in_its_place, make, unmake),
     };
     return cmocka_run_group_tests_name("profile", tests, NULL, NULL);
