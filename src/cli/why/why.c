@@ -290,15 +290,19 @@ static void find_wheres(struct why *why)
     mpi_why_found_where(&why->mpi, &why->arena);
 }
 
-/* At the end nobody can be asked where it is: but whether it computed is known. */
+/* At the end nobody can be asked where it is: but what was seen of it is known, or whether it computed. */
 static void find_idle(struct why *why)
 {
     const struct mpi_why_finding *late = mpi_why_waited(&why->mpi);
     struct mpi_why_rank *rank = late ? &why->mpi.ranks[late->ranks[0]] : NULL;
-    if (!rank || !job_report_was_idle(&why->report, rank->stats, why->mpi.still_ns))
+    _cleanup_(buf_done) struct buf stood = BUF_INIT;
+    if (!rank)
         return;
-    rank->where = "sleeps or waits";
-    rank->blocked = true;
+    if (job_report_stood(&why->report, rank->stats, why->mpi.still_ns, &stood) && !stood.failed)
+        rank->where = arena_dup(&why->arena, stood.data, stood.len);
+    else if (job_report_was_idle(&why->report, rank->stats, why->mpi.still_ns))
+        rank->where = "sleeps or waits";
+    rank->blocked = rank->where != NULL;
     mpi_why_found_where(&why->mpi, &why->arena);
 }
 

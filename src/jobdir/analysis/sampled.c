@@ -583,6 +583,35 @@ void sampled_put_name(struct buf *out, const struct sampled_function *function)
     }
 }
 
+bool sampled_put_stood(struct buf *out, const char *jobdir, int64_t pid, double seconds)
+{
+    static const double MOST = 0.8; /* of the time: looks are some tenths of a second apart */
+    struct sampled *sampled;
+    const struct sampled_wait *found = NULL;
+    size_t count = 0;
+    if (sampled_read(&sampled, jobdir, false) < 0)
+        return false;
+    for (size_t i = 0; i < sampled->wait_count; i++) {
+        const struct sampled_wait *wait = &sampled->waits[i];
+        const struct sampled_node *node = &sampled->nodes[wait->node];
+        if (wait->seconds < MOST * seconds || sampled->processes[node->process].pid != pid)
+            continue;
+        found = wait;
+        count++;
+    }
+    size_t function = count == 1 ? sampled->nodes[found->node].function : SAMPLED_PROGRAM;
+    bool known = function != SAMPLED_PROGRAM && found->what != WAITING_MPI;
+    if (known) {
+        if (found->what == WAITING_SLEEP)
+            buf_puts(out, "sleeps in ");
+        else
+            buf_printf(out, "waits for %s in ", waiting_text(found->what));
+        sampled_put_name(out, &sampled->functions[function]);
+    }
+    sampled_free(sampled);
+    return known;
+}
+
 void folded_put_step(struct buf *out, const char *text)
 {
     size_t start = out->len;

@@ -91,6 +91,9 @@ int sampled_choose(struct sampled *sampled, const bool *processes);
  * brief: a function that calls itself is one node, and what starts programs and threads is none. 0 or -ENOMEM. */
 int sampled_merge(const struct sampled *sampled, const bool *processes, bool brief, struct sampled_node **ret_nodes,
                   size_t *ret_count);
+/* What a process waited for nearly all of its last `seconds`, if it waited for nothing else so long: appends "waits for a lock in
+ * take (a.c:12)". false: that is not known. `jobdir`: of the job, or the part of it, that ran it. */
+bool sampled_put_stood(struct buf *out, const char *jobdir, int64_t pid, double seconds);
 
 /* Appends "solve (model.c:12)", a very long name cut, "in libm.so.6", "the kernel". */
 void sampled_put_name(struct buf *out, const struct sampled_function *function);

@@ -188,6 +188,24 @@ static void damaged_files_do_no_harm(void **state)
     }
 }
 
+/* What one waits for to its end: not what it waited for as long before, nor what is no wait of it. */
+static void what_it_stood_in_is_told(void **state)
+{
+    static const char waits[] =
+        "{\"version\":1,\"hz\":50,\"functions\":[[\"main\",\"/bin/a\",\"a.c\",1],[\"take\",\"/bin/a\",\"a.c\",12]],"
+        "\"processes\":[[7,\"a\",0],[8,\"a\",0]],\"nodes\":[[-1,0,0],[0,1,0],[-2,0,0]],"
+        "\"waits\":[[1,\"lock\",9.5],[0,\"mpi\",3],[2,\"sleep\",10],[2,\"pipe\",9],[9,\"lock\",10],[1]]}";
+    struct buf text = BUF_INIT;
+    put("", waits, sizeof waits - 1);
+    assert_true(sampled_put_stood(&text, job, 7, 10));
+    assert_string_equal(text.data, "waits for a lock in take (a.c:12)");
+    assert_false(sampled_put_stood(&text, job, 7, 20));
+    assert_false(sampled_put_stood(&text, job, 8, 10));
+    assert_false(sampled_put_stood(&text, job, 6, 10));
+    assert_false(sampled_put_stood(&text, "/nonexistent", 7, 10));
+    buf_done(&text);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -195,6 +213,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(nodes_are_added_up, make, unmake),
         cmocka_unit_test_setup_teardown(trees_are_one, make, unmake),
         cmocka_unit_test_setup_teardown(damaged_files_do_no_harm, make, unmake),
+        cmocka_unit_test_setup_teardown(what_it_stood_in_is_told, make, unmake),
     };
     return cmocka_run_group_tests_name("sampled", tests, NULL, NULL);
 }

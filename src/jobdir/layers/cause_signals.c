@@ -134,9 +134,11 @@ bool cause_find_mpi_stall(const struct job_end *end, struct cause *cause, bool s
     struct stall_record row;
     if (sure || !(stall || end->stuck || end->late) || !was_ended(end))
         return false;
-    if (end->late && !end->stuck) {
+    /* so long as --mpi-stall says, though that may be less than explains an end by itself */
+    const char *late = end->late ? end->late : stall && end->late_ranks ? end->waited : NULL;
+    if (late && !end->stuck) {
         put_ended_by(&cause->where, end);
-        cause_cut(&cause->what, end->late);
+        buf_append(&cause->what, late, text_fit(late, strcspn(late, "\n"), WHY_COLUMNS));
         cause_add(cause, stall);
         cause->note = NOTE(cause_mpi_late, .ranks = end->late_ranks, .text = cause_text(&cause->what),
                            .by = cause_text(&cause->where));

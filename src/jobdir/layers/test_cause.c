@@ -36,6 +36,7 @@ static struct told ask_end(const char *chain_text, int exit_code, int signal, co
                                 .stuck = stuck,
                                 .late = late,
                                 .waited = waited,
+                                .late_ranks = waited ? 1 : 0,
                                 .left = left_at,
                                 .chain = chain,
                                 .exit_code = exit_code,
@@ -740,6 +741,11 @@ static void test_mpi_waited(void **state)
     put_warning(99, NOTE(signal_came, .signal = "SIGTERM", .sender = "bash (pid 7)"));
     expect(ask_end("[]", 143, 15, NULL), NOTE_cause_signal, false,
            "probably SIGTERM, which came from bash (pid 7) 1.0 s before the end; before: " WAITED);
+    /* but for as long as --mpi-stall says; what it was in then is known better at the end */
+    PUT("{s:s, s:f, s:f, s:i, s:s}", "type", "stall", "t", 90.0, "seconds", 2.0, "ranks", 2, "why",
+        "1 rank waits for rank 1, which computes");
+    expect(ask_end("[]", 143, 15, NULL), NOTE_cause_mpi_late, false,
+           "probably a late rank, until it was ended by SIGTERM from bash (pid 7): " WAITED);
     waited = NULL;
 }
 

@@ -10,6 +10,7 @@
 #include "base/data/arena.h"
 #include "base/data/cleanup.h"
 #include "base/system/clock.h"
+#include "jobdir/analysis/sampled.h"
 #include "jobdir/analysis/why.h"
 #include "jobdir/layers/last.h"
 #include "jobdir/layers/sections.h"
@@ -164,24 +165,42 @@ static const char *late_seen(const struct job_report *report, pid_t pid, enum no
     return seen;
 }
 
-/* "rank 1 computed in f (a.c:2) for 67 s while 3 ranks waited for it, rank 0 in MPI_Barrier at solve (a.c:4)". */
+bool job_report_stood(const struct job_report *report, const struct mpi_stats *stats, uint64_t ns, struct buf *out)
+{
+    if (late_seen(report, stats->pid, NOTE_mpi_late, "where"))
+        return false; /* it computed */
+    const char *waits = late_seen(report, stats->pid, NOTE_mpi_late_waits, "what");
+    if (waits)
+        text_show(out, waits);
+    return waits ||
+           sampled_put_stood(out, stats->dir ? stats->dir : report->path, stats->pid, (double)ns / NS_PER_SECOND);
+}
+
+/* "rank 1 computed in f (a.c:2) for 67 s while 3 ranks waited for it, rank 0 in MPI_Barrier at solve (a.c:4)", or
+ * "rank 1 sleeps, at f (a.c:2), and for 67 s 3 ranks waited for it, ...". */
 static void put_late(struct buf *out, const struct job_report *report, const struct mpi_why *why,
                      const struct mpi_why_finding *finding)
 {
     const struct mpi_why_rank *late = &why->ranks[finding->ranks[0]], *victim = &why->ranks[finding->victims[0]];
     const char *place = late_seen(report, late->stats->pid, NOTE_mpi_late, "where");
-    const char *waits = place ? NULL : late_seen(report, late->stats->pid, NOTE_mpi_late_waits, "what");
-    bool idle = waits || job_report_was_idle(report, late->stats, why->still_ns);
-    buf_printf(out, "rank %d %s%s%s for ", late->stats->rank, idle ? "slept or waited outside of MPI" : "computed",
-               place && !idle ? " in " : "", place && !idle ? place : "");
+    const char *plural = finding->victim_count == 1 ? "" : "s";
+    _cleanup_(buf_done) struct buf stood = BUF_INIT;
+    bool waits = job_report_stood(report, late->stats, why->still_ns, &stood) && !stood.failed;
+    bool idle = job_report_was_idle(report, late->stats, why->still_ns);
+    if (waits)
+        buf_printf(out, "rank %d %s, and for ", late->stats->rank, stood.data);
+    else
+        buf_printf(out, "rank %d %s%s%s for ", late->stats->rank, idle ? "slept or waited outside of MPI" : "computed",
+                   place && !idle ? " in " : "", place && !idle ? place : "");
     text_seconds(out, (double)why->still_ns / NS_PER_SECOND);
-    buf_printf(out, " while %zu rank%s waited for it, ", finding->victim_count, finding->victim_count == 1 ? "" : "s");
+    if (waits)
+        buf_printf(out, " %zu rank%s waited for it, ", finding->victim_count, plural);
+    else
+        buf_printf(out, " while %zu rank%s waited for it, ", finding->victim_count, plural);
     if (finding->victim_count > 1)
         buf_printf(out, "rank %d ", victim->stats->rank);
     buf_puts(out, "in ");
     mpi_why_call_at(out, victim);
-    if (waits)
-        buf_printf(out, "; rank %d %s", late->stats->rank, waits);
 }
 
 /* When the first of the stuck ones came to MPI_Finalize, if others of them did not; 0: none did, or all. */

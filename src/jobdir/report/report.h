@@ -66,6 +66,8 @@ void job_report_parts_done(struct job_report *report);
 int job_report_find_ends(const struct job_report *report, struct mpi_stats_set *set);
 /* Of a rank that has ended, and was outside of MPI for so long at the end: whether it slept or waited, rather than computed. */
 bool job_report_was_idle(const struct job_report *report, const struct mpi_stats *stats, uint64_t ns);
+/* What that one waited for outside of MPI, and where, if that is known: appends "sleeps, at main (a.c:3)". */
+bool job_report_stood(const struct job_report *report, const struct mpi_stats *stats, uint64_t ns, struct buf *out);
 /* Those that were noted, as records of spool.h, without those that are only counted (record/model.h); borrowed, may be NULL. */
 const json_t *job_report_warnings(const struct job_report *report);
 uint64_t job_report_warning_count(const struct job_report *report);   /* all */

@@ -167,12 +167,14 @@ static void question_done(struct question *question)
     mpi_stats_set_done(&question->set);
 }
 
-/* The first rank that computes of those for which others wait; 0: there is none. */
+/* The first rank outside of MPI of those for which others wait, or that waits there for itself; 0: there is none. */
 static pid_t late_of(const struct mpi_why *why)
 {
     const struct mpi_why_finding *finding = why->finding_count ? &why->findings[0] : NULL;
     const struct mpi_why_rank *rank = finding && finding->rank_count ? &why->ranks[finding->ranks[0]] : NULL;
-    return rank && finding->kind == MPI_WHY_STRAGGLER && rank->state == MPI_WHY_COMPUTES ? rank->stats->pid : 0;
+    bool late = rank && ((finding->kind == MPI_WHY_STRAGGLER && rank->state == MPI_WHY_COMPUTES) ||
+                         (rank->circle_count && rank->state == MPI_WHY_BLOCKED));
+    return late ? rank->stats->pid : 0;
 }
 
 /* Why the ranks of a job (directory; NULL: all) do not move, from one moment, for callers that cannot wait; and the
