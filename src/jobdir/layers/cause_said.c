@@ -994,7 +994,7 @@ const json_t *cause_put_complaint(struct buf *out, const struct job_end *end, do
     record_read(record, RECORD_log_last, &row);
     for (size_t i = json_array_size(row.lines); i-- > 0 && !line;) {
         line = json_string_value(json_array_get(row.lines, i));
-        line = line && tells_of_end(end, line) ? NULL : line;
+        line = line && (tells_of_end(end, line) || is_notice(line)) ? NULL : line;
     }
     any &= line && row.file && strcmp(row.file, "stderr") == 0 && !strcasestr(line, "warn");
     bool then = row.quiet_seconds < 0 || is_just_before(seconds, record_seconds(record) - row.quiet_seconds);

@@ -2351,6 +2351,8 @@ static void test_said_alike(void **state)
     put_abort(99.9);
     put_last_line(99.9, 0, "step 2", "bad state 4 in cell 7");
     expect(ask_end(ABORTED, 134, 0, NULL), NOTE_cause_gave_up, true, "grid gave up: bad state 4 in cell 7");
+    put_last_line(99.95, 0, "bad state 4 in cell 7", "job.sh: line 2:  20 Aborted        ./grid");
+    expect(ask_end(ABORTED, 134, 0, NULL), NOTE_cause_gave_up, true, "grid gave up: bad state 4 in cell 7");
 }
 
 /* What stands above a line of make. */
