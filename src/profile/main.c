@@ -77,6 +77,7 @@ struct sampler {
     const char *path;
     struct loop *loop;
     struct perf_ring *rings;
+    struct loop_source **ring_sources, *input;
     size_t ring_count;
     struct record **records; /* that wait until all rings are as far */
     size_t record_count, record_room;
@@ -350,10 +351,19 @@ static void tick_after(struct sampler *sampler, uint64_t ns)
     sampler->tick_ns = ns;
 }
 
+/* The loop would ask for ever about one that nobody is left for. */
+static void ring_forget(struct sampler *sampler, size_t i)
+{
+    loop_remove(sampler->ring_sources[i]);
+    sampler->ring_sources[i] = NULL;
+}
+
 static void on_ring(void *ctx, int fd, uint32_t events)
 {
-    (void)fd, (void)events;
     struct sampler *sampler = ctx;
+    for (size_t i = 0; !(events & EPOLLIN) && i < sampler->ring_count; i++)
+        if (sampler->rings[i].fd == fd)
+            ring_forget(sampler, i);
     rings_read(sampler);
     sampler->moved_ns = clock_now_ns();
     tick_after(sampler, sampler->pace_ns);
@@ -399,7 +409,8 @@ static int rings_open(struct sampler *sampler, struct err *err)
     attr.exclude_kernel = 0;
     sampler->kernel = true;
     sampler->rings = calloc(count ? count : 1, sizeof *sampler->rings);
-    if (!cpus || !sampler->rings)
+    sampler->ring_sources = calloc(count ? count : 1, sizeof *sampler->ring_sources);
+    if (!cpus || !sampler->rings || !sampler->ring_sources)
         return err_set(err, -ENOMEM, "out of memory");
     for (unsigned hz = 50; hz < sampler->hz && pages < RING_PAGES_MOST && 2 * pages * count <= RINGS_PAGES; hz *= 2)
         pages *= 2;
@@ -422,7 +433,9 @@ static int rings_open(struct sampler *sampler, struct err *err)
         if (code < 0)
             return refused(sampler, code, err);
         sampler->ring_count++;
-        if (!loop_add_fd(sampler->loop, ring->fd, EPOLLIN, on_ring, sampler))
+        struct loop_source **source = &sampler->ring_sources[sampler->ring_count - 1];
+        *source = loop_add_fd(sampler->loop, ring->fd, EPOLLIN, on_ring, sampler);
+        if (!*source)
             return err_set(err, -ENOMEM, "out of memory");
     }
     return sampler->ring_count ? 0 : err_set(err, -ENODEV, "no processor is online");
@@ -752,7 +765,7 @@ static int run(struct sampler *sampler, struct err *err)
     sampler->profile = profile_new();
     if (sampler->profile)
         sampler->names = names_new(sampler->loop, &sampler->images, sampler->profile);
-    if (!sampler->names || !loop_add_fd(sampler->loop, STDIN_FILENO, EPOLLIN, on_input, sampler) ||
+    if (!sampler->names || !(sampler->input = loop_add_fd(sampler->loop, STDIN_FILENO, EPOLLIN, on_input, sampler)) ||
         !(sampler->ticks = loop_add_timer(sampler->loop, PROFILE_LOOK_NS, PROFILE_LOOK_NS, on_tick, sampler)))
         return err_set(err, -ENOMEM, "out of memory");
     sampler->look_ns = PROFILE_LOOK_NS;
@@ -765,8 +778,11 @@ static int run(struct sampler *sampler, struct err *err)
     puts("ready");
     fclose(stdout);
     loop_run(sampler->loop);
-    for (size_t i = 0; i < sampler->ring_count; i++)
+    loop_remove(sampler->input);
+    for (size_t i = 0; i < sampler->ring_count; i++) {
         ioctl(sampler->rings[i].fd, PERF_EVENT_IOC_DISABLE, 0);
+        ring_forget(sampler, i);
+    }
     sampler->ending = true;
     rings_read(sampler);
     if (*sampler->refused)
