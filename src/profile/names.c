@@ -21,7 +21,7 @@ enum {
     FILES_MOST = 64,       /* that are asked for at once, */
     ADDRESSES_MOST = 2000, /* and addresses: */
     REQUEST_MOST = 60000,  /* as much as a pipe takes without waiting */
-    REST = 200,            /* times what places took of a processor lie before the next question */
+    REST = 500,            /* times what places took of a processor lie before the next question */
 };
 
 struct names {

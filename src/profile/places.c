@@ -8,7 +8,7 @@
 #include "base/data/grow.h"
 #include "symbols/client/helper.h"
 
-enum { PLACES_MOST = 1 << 16, CALLS_MOST = 64 };
+enum { PLACES_MOST = 1 << 16, CALLS_MOST = 64, USELESS = 8 };
 
 struct wanted {
     uint64_t address;
@@ -20,6 +20,7 @@ struct places {
     struct place *list; /* by address, none overlaps another; behind the first `sorted` ones answers as they came */
     size_t count, sorted, room;
     struct wanted *wanted;
+    bool useful, useless; /* something is known; much was asked for, and nothing is */
 };
 
 struct places *places_new(void)
@@ -53,7 +54,8 @@ enum places_state places_find(struct places *places, uint64_t address, const str
     HASH_FIND(hh, places->wanted, &address, sizeof address, wanted);
     if (wanted)
         return PLACES_WANTED;
-    wanted = places->sorted + HASH_COUNT(places->wanted) < PLACES_MOST ? calloc(1, sizeof *wanted) : NULL;
+    bool asks = !places->useless && places->sorted + HASH_COUNT(places->wanted) < PLACES_MOST;
+    wanted = asks ? calloc(1, sizeof *wanted) : NULL;
     if (!wanted)
         return PLACES_NEVER;
     wanted->address = address;
@@ -75,6 +77,7 @@ size_t places_ask(struct places *places, size_t most, struct buf *out)
 
 void places_add(struct places *places, uint64_t low, uint64_t high, uint32_t line)
 {
+    places->useful |= line != 0;
     if (low < high && places->count < 2 * PLACES_MOST && GROW(places->list, places->count, places->room))
         places->list[places->count++] = (struct place){.low = low, .high = high, .line = line};
 }
@@ -125,6 +128,7 @@ static void places_sort(struct places *places)
 void places_end(struct places *places)
 {
     struct wanted *wanted, *next;
+    places->useless = !places->useful && HASH_COUNT(places->wanted) >= USELESS;
     places_sort(places);
     HASH_ITER(hh, places->wanted, wanted, next)
     {

@@ -135,7 +135,7 @@ bool image_address(const struct image_process *process, const struct image_mappi
 /*
  * Which functions are inlined at the addresses of a file that samples were in, and in which lines they are. scry-symbols is
  * asked for those that are not known; each answer is of all addresses nearby of which the same is true. There is a limit: of
- * addresses beyond it nothing is ever known.
+ * addresses beyond it nothing is ever known, nor of a file whose debug information is that of other code of it.
  */
 
 struct profile_code;
