@@ -586,8 +586,9 @@ static bool thread_look(struct sampler *sampler, struct image_thread *thread, st
         uint64_t rest = thread->seen && span > sampler->round_ns ? span - sampler->round_ns : 0;
         thread_waited(sampler, thread, rest);
         thread_forget(sampler, thread);
-        thread_place(sampler, thread, process, thread->seen);
+        thread_place(sampler, thread, process, thread->stood);
         thread->seen = true;
+        thread->stood |= thread->stack != NULL;
         span -= rest;
     } else if (thread->stack) {
         thread->counts = thread->counts && waiting_counts(thread, process, thread->what, false);

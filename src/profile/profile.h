@@ -70,7 +70,7 @@ struct profile_stack;
 struct image_thread {
     pid_t tid, pid;
     bool ended;             /* whoever looks at it frees it */
-    bool seen;              /* it was looked at */
+    bool seen, stood;       /* it was looked at; and waited then */
     bool counts;            /* what it waits for */
     uint64_t looked_ns;     /* at last; before that, when it began */
     uint64_t rest_ns;       /* that it ran, and is in no sample yet */
