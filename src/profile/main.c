@@ -214,6 +214,7 @@ static void take_sample(struct sampler *sampler, const struct record *record)
     sampler->unwound += whole;
     sampler->cut += count == FRAMES_MOST;
     const struct profile_sample sample = {
+        .time_ns = record->time_ns,
         .frames = frames,
         .count = count,
         .whole = whole,
@@ -554,7 +555,8 @@ static void thread_ran(struct sampler *sampler, struct image_thread *thread, str
         frames[count++] = (struct profile_frame){.code = profile_code(sampler->profile, &is)};
     is = (struct profile_function){.function = process->name, .file = "", .language = "process"};
     frames[count++] = (struct profile_frame){.code = profile_code(sampler->profile, &is)};
-    const struct profile_sample sample = {.frames = frames,
+    const struct profile_sample sample = {.time_ns = clock_now_ns(),
+                                          .frames = frames,
                                           .count = count,
                                           .python = python,
                                           .python_count = python_count,

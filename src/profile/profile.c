@@ -25,8 +25,8 @@ struct profile_stack { /* that waits */
     struct profile_stack *next;
     uint32_t process;
     bool whole, in_kernel;
-    enum waiting_for what; /* WAITING_NOT: a sample of processor time */
-    uint64_t waited_ns;
+    enum waiting_for what;       /* WAITING_NOT: a sample of processor time */
+    uint64_t time_ns, waited_ns; /* when it was taken; until then it had waited so long */
     unsigned weight;
     size_t count, python_count;
     struct profile_python *python; /* behind the frames */
@@ -96,13 +96,16 @@ struct profile {
     struct sampled *processes;
     struct profile_code *codes;
     uint64_t samples, left_out, folded;
+    struct spans spans;
 };
 
 struct profile *profile_new(void)
 {
     struct profile *profile = calloc(1, sizeof *profile);
-    if (profile)
+    if (profile) {
         profile->last = &profile->first;
+        spans_init(&profile->spans);
+    }
     return profile;
 }
 
@@ -125,6 +128,7 @@ void profile_free(struct profile *profile)
         next = stack->next;
         free(stack);
     }
+    spans_done(&profile->spans);
     FREE_ALL(function, profile->functions);
     FREE_ALL(node, profile->nodes);
     FREE_ALL(line, profile->lines);
@@ -197,6 +201,7 @@ static struct profile_stack *stack_new(uint32_t process, const struct profile_sa
     if (!stack)
         return NULL;
     *stack = (struct profile_stack){.process = process,
+                                    .time_ns = sample->time_ns,
                                     .whole = sample->whole,
                                     .in_kernel = sample->in_kernel,
                                     .weight = sample->weight ? sample->weight : 1,
@@ -245,7 +250,8 @@ struct profile_stack *profile_keep(struct profile *profile, const struct image_p
 void profile_add_waiting(struct profile *profile, const struct profile_stack *stack, enum waiting_for what,
                          uint64_t waited_ns)
 {
-    const struct profile_sample sample = {.frames = stack->frames,
+    const struct profile_sample sample = {.time_ns = clock_now_ns(),
+                                          .frames = stack->frames,
                                           .count = stack->count,
                                           .whole = stack->whole,
                                           .python = stack->python,
@@ -490,12 +496,15 @@ static void stack_fold(struct profile *profile, const struct profile_stack *stac
     key.kernel = true;
     if (stack->in_kernel)
         branch_grow(&branch, function_of(profile, &key));
-    if (branch.node && what)
+    if (branch.node && what) {
         node_wait(profile, branch.node, what, stack->waited_ns);
-    else if (branch.node)
+        spans_wait(&profile->spans, stack->time_ns, stack->waited_ns, branch.node->number);
+    } else if (branch.node) {
         branch.node->samples += stack->weight;
-    else
+        spans_add(&profile->spans, stack->time_ns, branch.node->number, stack->weight);
+    } else {
         profile->left_out++;
+    }
 }
 
 /* Looks at all frames: what is not known of them is asked for. */
@@ -561,7 +570,7 @@ static json_t *function_json(const struct function *function)
                      text_json(found.file), (int)found.line);
 }
 
-void profile_put(const struct profile *profile, json_t *object)
+void profile_put(struct profile *profile, json_t *object)
 {
     json_t *functions = json_array(), *processes = json_array(), *nodes = json_array(), *lines = json_array(),
            *waits = json_array();
@@ -588,4 +597,5 @@ void profile_put(const struct profile *profile, json_t *object)
     json_object_set_new(object, "nodes", nodes);
     json_object_set_new(object, "lines", lines);
     json_object_set_new(object, "waits", waits);
+    json_object_set_new(object, "spans", spans_json(&profile->spans));
 }

@@ -167,6 +167,27 @@ void places_add_part(struct places *places, uint32_t line);
 void places_end(struct places *places);
 
 /*
+ * What was sampled, and waited, when: cells of a node in a span of time, all spans as long as each other. There are at most
+ * 200 spans, and 8192 cells, which are 200 KB: where there would be more, spans become twice as long.
+ */
+
+struct spans {
+    uint64_t start_ns, width_ns;
+    struct span_cell {
+        uint32_t span, node, samples;
+        uint64_t waited_ns;
+    } * cells;
+    size_t count, room;
+};
+
+void spans_init(struct spans *spans); /* they begin now */
+void spans_done(struct spans *spans);
+/* Without memory it is not noted. */
+void spans_add(struct spans *spans, uint64_t time_ns, uint32_t node, unsigned samples);
+void spans_wait(struct spans *spans, uint64_t until_ns, uint64_t waited_ns, uint32_t node);
+json_t *spans_json(struct spans *spans); /* NULL: no memory */
+
+/*
  * What the samples of all processes come to: a tree of calls for each process, with functions as nodes. Stacks wait until
  * the functions of their files, and what is inlined at their addresses, are known, or never will be. Functions of Python stand in place of the native ones that
  * interpret them; what they called in C is below them. One thread.
@@ -180,6 +201,8 @@ void places_end(struct places *places);
  *               number of a node; -1 - N: none, in process N
  *   lines       [function, line, samples, all samples] each: taken in that line of it, and there or in what was called there;
  *               as far as lines are known
+ *   spans       what was when: {seconds, cells}: how long a span is, and numbers, four for each cell: of the span, from 0 on, and
+ *               the node; samples; milliseconds of waiting
  *   waits       [node, what, seconds] each: how long threads waited in that function, or in a library that it called for that
  *               (jobdir/mpi/waiting.h has the words of what)
  */
@@ -217,6 +240,7 @@ struct profile_python {
 };
 
 struct profile_sample {
+    uint64_t time_ns;                   /* when it was */
     const struct profile_frame *frames; /* innermost first */
     size_t count;
     bool whole;                          /* out to where the thread began */
@@ -244,8 +268,8 @@ enum profile_fold {
 };
 void profile_fold(struct profile *profile, enum profile_fold which);
 
-/* Adds "samples", "functions", "processes", "nodes", "lines", "waits", and "left_out" where there was no memory for a sample. */
-void profile_put(const struct profile *profile, json_t *object);
+/* Adds "samples", "functions", "processes", "nodes", "lines", "waits", "spans", and "left_out" where there was no memory for a sample. */
+void profile_put(struct profile *profile, json_t *object);
 
 /*
  * The names of it all: scry-symbols makes the indexes of files that have none, and says what is inlined. It runs in the

@@ -469,9 +469,36 @@ static void damaged_maps_do_no_harm(void **state)
     unlink(path);
 }
 
+/* All that was put in is there, however long it took. */
+static void spans_grow(void **state)
+{
+    struct spans spans;
+    uint64_t second = 1000000000, samples = 0, waited = 0;
+    spans_init(&spans);
+    for (uint64_t i = 0; i < 40000; i++)
+        spans_add(&spans, spans.start_ns + i * second / 10, (uint32_t)(i % 97), 1);
+    spans_wait(&spans, spans.start_ns + 3000 * second, 2500 * second, 5);
+    json_t *json = spans_json(&spans), *cells = json_object_get(json, "cells");
+    double width = json_number_value(json_object_get(json, "seconds"));
+    assert_true(width >= 4000 / 200. && width <= 4000 / 25.);
+    assert_true(json_array_size(cells) % 4 == 0 && json_array_size(cells) <= 4 * 8192);
+    for (size_t i = 0; i < json_array_size(cells); i += 4) {
+        double begin = width * (double)json_integer_value(json_array_get(cells, i));
+        uint64_t its = (uint64_t)json_integer_value(json_array_get(cells, i + 3));
+        assert_true(begin < 4000 && (!its || (begin + width > 500 && begin < 3000)));
+        samples += (uint64_t)json_integer_value(json_array_get(cells, i + 2));
+        waited += its;
+    }
+    assert_int_equal(samples, 40000);
+    assert_true(waited > 2499900 && waited <= 2500000);
+    json_decref(json);
+    spans_done(&spans);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(spans_grow),
         cmocka_unit_test(mappings_replace_each_other),
         cmocka_unit_test(mappings_by_chance),
         cmocka_unit_test(processes_come_and_go),

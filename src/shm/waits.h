@@ -221,6 +221,7 @@
 #define PROFILE_LOOK_MOST_NS (2 * WAITS_NS_PER_SECOND) /* where all of them do, */
 #define PROFILE_ORDER_NS (2 * WAITS_NS_PER_MS)         /* until a record is whole in its ring, */
 #define PROFILE_WRITE_NS (2 * WAITS_NS_PER_SECOND)     /* between two files, */
+#define PROFILE_SPAN_NS (100 * WAITS_NS_PER_MS)        /* of samples that are counted together, at first, */
 #define PROFILE_ASK_NS (500 * WAITS_NS_PER_MS)         /* until the first question for functions, */
 #define PROFILE_PLACES_NS (2 * WAITS_NS_PER_SECOND)    /* from an answer about what is inlined to the next question, */
 #define PROFILE_PLACES_MOST_NS (10 * WAITS_NS_PER_SECOND) /* for the answer, */

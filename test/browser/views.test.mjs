@@ -107,6 +107,13 @@ test('the profile of any program: its functions are those of the report, on a pr
   await page.locator('canvas.flame').focus();
   for (const key of ['ArrowDown', 'ArrowDown', 'Enter']) await page.keyboard.press(key);
   await page.waitForURL(/at=/);
+  const first = table.getByRole('row').filter({ hasText: 'first' }).locator('.col-self');
+  const whole = await first.innerText();
+  await page.getByLabel('From', { exact: true }).press('End'); // the last span: by then it waits
+  await page.waitForURL(/from=\d+/);
+  await until(async () => (await first.allInnerTexts()).join() !== whole, 'its figures are of that part');
+  await page.getByRole('button', { name: 'All the time' }).click();
+  await first.filter({ hasText: whole }).waitFor();
   const process = of.processes.find((one) => one.name === 'profiled' && one.function === 'first');
   await page.getByLabel('Process', { exact: true }).selectOption(`p${process.pid}`);
   await page.waitForURL(new RegExp(`process=${process.pid}$`)); // the whole again
@@ -120,7 +127,8 @@ test('the profile of any program: its functions are those of the report, on a pr
   await page.evaluate((hash) => (location.hash = hash), `#/jobs/${sampled.id}/profile`);
   await table.getByRole('row').filter({ hasText: 'first' }).getByRole('link').click();
   await page.waitForURL(/source\?file=.*profiled\.c&line=\d+/);
-  await page.locator('.source li.chosen').filter({ hasText: 'first' }).filter({ has: page.locator('.source-time a') }).waitFor();
+  await page.locator('.source li.chosen').filter({ hasText: 'first' }).waitFor();
+  await page.locator('.source li').filter({ hasText: 'BUSY(seconds)' }).filter({ has: page.locator('.source-time a') }).first().waitFor(); // in the line itself
   assert.deepEqual(page.faults, []);
 });
 

@@ -561,6 +561,15 @@ class Plain(jobtest.JobCase):
             one = view.ask("samples", program="profiled")
             self.assertAlmostEqual(one["self_ns"], roots["profiled"][3], delta=2)
             self.assertEqual([row["name"] for row in one["functions"][:2]], ["first", "second"])
+            spans = whole["spans"]
+            self.assertAlmostEqual(sum(span[0] for span in spans), whole["self_ns"], delta=len(spans))
+            self.assertAlmostEqual(sum(span[1] for span in spans), whole["waiting_ns"], delta=0.02e9)
+            part = [view.ask("samples", program="profiled", **{"from": start * whole["span_ns"], "to": (start + 2) * whole["span_ns"]})
+                    for start in range(0, len(spans), 2)]
+            self.assertAlmostEqual(sum(each["self_ns"] for each in part), one["self_ns"], delta=len(part))
+            times = {each["functions"][0]["name"]: each["self_ns"] for each in reversed(part) if each["self_ns"]}
+            self.assertIn("first", times)
+            self.assertLess(times["first"], 1.2 * 2 * whole["span_ns"])
             key, = (row["key"] for row in whole["processes"] if row["name"] == "profiled")
             self.assertEqual(view.ask("samples", process=key)["nodes"], one["nodes"])
             waits = {row["name"]: row["waits"] for row in whole["functions"]}

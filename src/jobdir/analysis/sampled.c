@@ -15,7 +15,7 @@
 #include "jobdir/text/fields.h"
 #include "jobdir/text/text.h"
 
-enum { DEEPEST = 512, NAME_MOST = 64, SPEEDSCOPE_PROCESSES = 200 };
+enum { DEEPEST = 512, NAME_MOST = 64, SPEEDSCOPE_PROCESSES = 200, SPANS_MOST = 1 << 16 };
 
 /* ---- one document ---- */
 
@@ -67,7 +67,7 @@ struct gather {
     struct known *known;
     struct counted *lines;
     size_t line_count, line_room;
-    size_t room, node_room, process_room, wait_room;
+    size_t room, node_room, process_room, wait_room, cell_room;
     bool failed;
 };
 
@@ -211,6 +211,31 @@ static void lines_join(struct gather *gather)
     }
 }
 
+static void cells_add(struct gather *gather, const json_t *spans, size_t nodes)
+{
+    struct sampled *sampled = gather->sampled;
+    const json_t *list = json_object_get(spans, "cells");
+    double width = json_number_value(json_object_get(spans, "seconds"));
+    if (!(width > 0 && width < 1e12))
+        return;
+    for (size_t i = 0; i + 4 <= json_array_size(list); i += 4) {
+        json_int_t numbers[4];
+        bool good = true;
+        for (size_t k = 0; k < 4; k++) {
+            numbers[k] = json_integer_value(json_array_get(list, i + k));
+            good &= numbers[k] >= 0;
+        }
+        if (!good || numbers[0] >= SPANS_MOST || (size_t)numbers[1] >= sampled->node_count - nodes)
+            continue;
+        gather->failed |= !GROW(sampled->cells, sampled->cell_count, gather->cell_room);
+        if (gather->failed)
+            return;
+        double from = width * (double)numbers[0];
+        sampled->cells[sampled->cell_count++] = (struct sampled_cell){nodes + (size_t)numbers[1], from, from + width,
+                                                                      (uint64_t)numbers[2], (double)numbers[3] / 1000};
+    }
+}
+
 static void document_add(struct gather *gather, json_t *json, const char *part)
 {
     struct sampled *sampled = gather->sampled;
@@ -235,6 +260,7 @@ static void document_add(struct gather *gather, json_t *json, const char *part)
     }
     waits_add(gather, json_object_get(json, "waits"), nodes);
     lines_add(gather, json, functions, places);
+    cells_add(gather, json_object_get(json, "spans"), nodes);
     sampled->hz = (unsigned)member_count(json, "hz");
     sampled->kernel |= json_is_true(json_object_get(json, "kernel"));
     const char *refused = json_string_value(json_object_get(json, "refused"));
@@ -246,6 +272,7 @@ static void document_add(struct gather *gather, json_t *json, const char *part)
     json_object_del(json, "nodes");
     json_object_del(json, "waits");
     json_object_del(json, "lines");
+    json_object_del(json, "spans");
 }
 
 static int read_one(void *ctx, const char *dir)
@@ -367,13 +394,58 @@ static bool is_chosen(const struct sampled_node *node, const bool *processes)
     return !processes || processes[node->process];
 }
 
-int sampled_choose(struct sampled *sampled, const bool *processes)
+void sampled_shift(struct sampled *sampled, const char *part, double seconds)
+{
+    for (size_t i = 0; i < sampled->cell_count; i++) {
+        struct sampled_cell *cell = &sampled->cells[i];
+        if (strcmp(sampled->processes[sampled->nodes[cell->node].process].part, part) != 0)
+            continue;
+        cell->from += seconds;
+        cell->to += seconds;
+    }
+}
+
+static void window_choose(struct sampled *sampled, const struct sampled_window *window)
+{
+    for (size_t i = 0; i < sampled->node_count; i++) {
+        sampled->nodes[i].self = 0;
+        sampled->nodes[i].own_seconds = 0;
+    }
+    for (size_t i = 0; i < sampled->cell_count; i++) {
+        const struct sampled_cell *cell = &sampled->cells[i];
+        double middle = (cell->from + cell->to) / 2;
+        if (middle < window->from || middle >= window->to)
+            continue;
+        sampled->nodes[cell->node].self += cell->samples;
+        sampled->nodes[cell->node].own_seconds += cell->seconds;
+    }
+    totals_add(sampled->nodes, sampled->node_count);
+    sampled->wait_count = 0;
+}
+
+static void waits_sum(struct sampled *sampled, const bool *processes)
+{
+    for (size_t i = 0; i < sampled->node_count; i++)
+        if (is_chosen(&sampled->nodes[i], processes)) {
+            sampled->functions[sampled->nodes[i].function].waiting_seconds += sampled->nodes[i].own_seconds;
+            sampled->waiting_seconds += sampled->nodes[i].own_seconds;
+        }
+    for (size_t i = 0; i < sampled->wait_count; i++) {
+        const struct sampled_wait *wait = &sampled->waits[i];
+        if (is_chosen(&sampled->nodes[wait->node], processes))
+            sampled->functions[sampled->nodes[wait->node].function].waits[wait->what] += wait->seconds;
+    }
+}
+
+int sampled_choose(struct sampled *sampled, const bool *processes, const struct sampled_window *window)
 {
     _cleanup_(freep) struct pair *pairs = calloc(sampled->node_count + 1, sizeof *pairs);
     size_t pair_count = 0;
     uint64_t samples = 0;
     if (!pairs)
         return -ENOMEM;
+    if (window)
+        window_choose(sampled, window);
     for (size_t i = 0; i < sampled->count; i++)
         function_clear(&sampled->functions[i]);
     for (size_t i = 0; i < sampled->node_count; i++) {
@@ -389,16 +461,8 @@ int sampled_choose(struct sampled *sampled, const bool *processes)
     }
     pairs_count(sampled, pairs, pair_count);
     sampled->waiting_seconds = 0;
-    for (size_t i = 0; i < sampled->wait_count; i++) {
-        const struct sampled_wait *wait = &sampled->waits[i];
-        struct sampled_function *function = &sampled->functions[sampled->nodes[wait->node].function];
-        if (!is_chosen(&sampled->nodes[wait->node], processes))
-            continue;
-        function->waiting_seconds += wait->seconds;
-        function->waits[wait->what] += wait->seconds;
-        sampled->waiting_seconds += wait->seconds;
-    }
-    if (processes)
+    waits_sum(sampled, processes);
+    if (processes || window)
         sampled->samples = samples;
     sampled->seconds = (double)sampled->samples / sampled->hz;
     for (size_t i = 0; i < sampled->count; i++) {
@@ -439,7 +503,7 @@ int sampled_read(struct sampled **ret_sampled, const char *jobdir, bool parts)
     if (code == 0) {
         totals_add(sampled->nodes, sampled->node_count);
         processes_sum(sampled);
-        code = sampled_choose(sampled, NULL);
+        code = sampled_choose(sampled, NULL, NULL);
     }
     if (code < 0) {
         sampled_free(sampled);
@@ -458,6 +522,7 @@ void sampled_free(struct sampled *sampled)
     free(sampled->nodes);
     free(sampled->waits);
     free(sampled->lines);
+    free(sampled->cells);
     json_decref(sampled->documents);
     free(sampled);
 }

@@ -61,6 +61,17 @@ struct sampled_wait {
     double seconds;
 };
 
+struct sampled_cell { /* a node in a span of time; seconds after the start of the job */
+    size_t node;
+    double from, to;
+    uint64_t samples;
+    double seconds; /* of waiting */
+};
+
+struct sampled_window {
+    double from, to;
+};
+
 struct sampled {
     unsigned hz;
     bool kernel;         /* the kernel's time is in it */
@@ -77,6 +88,8 @@ struct sampled {
     size_t node_count;
     struct sampled_wait *waits;
     size_t wait_count;
+    struct sampled_cell *cells; /* none in files of versions that did not have them */
+    size_t cell_count;
     struct sampled_line *lines; /* of all functions */
     json_t *documents;          /* which the texts belong to */
 };
@@ -85,8 +98,11 @@ struct sampled {
 int sampled_read(struct sampled **ret_sampled, const char *jobdir, bool parts);
 void sampled_free(struct sampled *sampled); /* NULL is fine */
 
-/* From now on samples, waiting and the figures of functions are those of these processes. 0 or -ENOMEM. */
-int sampled_choose(struct sampled *sampled, const bool *processes);
+/* The cells of this part began so many seconds later. */
+void sampled_shift(struct sampled *sampled, const char *part, double seconds);
+/* From now on samples, waiting and the figures of functions are those of these processes (NULL: of all), and of the spans that have
+ * their middle in the window, as far as cells say it: then it is not known what was waited for (NULL: of all the time). 0 or -ENOMEM. */
+int sampled_choose(struct sampled *sampled, const bool *processes, const struct sampled_window *window);
 /* The paths of these processes (NULL: of all) as one tree, malloc'ed, callers before what they call. Its roots are the programs.
  * brief: a function that calls itself is one node, and what starts programs and threads is none. 0 or -ENOMEM. */
 int sampled_merge(const struct sampled *sampled, const bool *processes, bool brief, struct sampled_node **ret_nodes,

@@ -48,6 +48,7 @@ static const char document[] =
     "a\",\"\",0],[null,\"/lib/b.so\",\"\",0]],"
     "\"processes\":[[7,\"a\",9],[8,\"a\",1]],"
     "\"lines\":[[1,7,0,4],[1,5,3,3],[2,9,3,3],[9,1,1,1]],"
+    "\"spans\":{\"seconds\":2.0,\"cells\":[0,1,2,0,2,2,2,0,2,3,0,500,9,99,1,1]},"
     "\"nodes\":[[-1,0,1],[0,1,2],[1,1,3],[2,2,2],[1,3,1],[-2,2,1]],\"waits\":[[2,\"sleep\",2.0],[3,\"pipe\",0.5]]}";
 
 static const struct sampled_function *find(const struct sampled *sampled, const char *name)
@@ -145,7 +146,7 @@ static void trees_are_one(void **state)
     assert_float_equal(walk->own_seconds, 2, 1e-9);
     free(nodes);
     const bool second[] = {false, true};
-    assert_int_equal(sampled_choose(sampled, second), 0);
+    assert_int_equal(sampled_choose(sampled, second, NULL), 0);
     assert_int_equal(sampled->samples, 1);
     assert_string_equal(sampled->functions[0].name, "leaf;x");
     assert_int_equal(find(sampled, "main")->total, 0);
@@ -153,6 +154,24 @@ static void trees_are_one(void **state)
     assert_int_equal(sampled_merge(sampled, second, false, &nodes, &count), 0);
     assert_int_equal(count, 2);
     free(nodes);
+    sampled_free(sampled);
+}
+
+static void a_window_has_its_own_figures(void **state)
+{
+    struct sampled *sampled;
+    put("", document, strlen(document));
+    assert_int_equal(sampled_read(&sampled, job, false), 0);
+    sampled_shift(sampled, "", 100);
+    sampled_shift(sampled, "n2", 7);
+    assert_int_equal(sampled->cell_count, 3);
+    const struct sampled_window window = {103, 110}; /* of spans of 2 s: from 104 s on */
+    assert_int_equal(sampled_choose(sampled, NULL, &window), 0);
+    assert_int_equal(sampled->samples, 2);
+    assert_int_equal(find(sampled, "main")->total, 2);
+    assert_int_equal(find(sampled, "walk")->self, 2);
+    assert_float_equal(find(sampled, "leaf;x")->waiting_seconds, 0.5, 1e-9);
+    assert_float_equal(sampled->waiting_seconds, 0.5, 1e-9);
     sampled_free(sampled);
 }
 
@@ -212,6 +231,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(functions_are_added_up, make, unmake),
         cmocka_unit_test_setup_teardown(nodes_are_added_up, make, unmake),
         cmocka_unit_test_setup_teardown(trees_are_one, make, unmake),
+        cmocka_unit_test_setup_teardown(a_window_has_its_own_figures, make, unmake),
         cmocka_unit_test_setup_teardown(damaged_files_do_no_harm, make, unmake),
         cmocka_unit_test_setup_teardown(what_it_stood_in_is_told, make, unmake),
     };

@@ -147,7 +147,7 @@ static const struct question questions[] = {
     {"tree", NEEDS_FUNCTIONS, "processes limit", answer_tree, .whole = true},
     {"distributions", NEEDS_NOTHING, "", answer_distributions},
     {"source", NEEDS_FUNCTIONS, "file", answer_source},
-    {"samples", NEEDS_NOTHING, "process program", answer_samples},
+    {"samples", NEEDS_NOTHING, "process program from to", answer_samples},
     {"forget", NEEDS_NOTHING, "", answer_forget},
 };
 

@@ -11,6 +11,7 @@
 
 #include <errno.h>
 #include <inttypes.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -236,6 +237,37 @@ static int put_tree(struct buf *out, const struct sampled *sampled, const bool *
     return 0;
 }
 
+/* ---- over time ---- */
+
+enum { SPANS_SHOWN = 400 };
+
+/* What the chosen processes have come to in each span, as long as the longest of the files. */
+static void put_spans(struct buf *out, const struct sampled *sampled, const bool *chosen)
+{
+    double width = 0;
+    size_t count = 0;
+    _cleanup_(freep) double *times = calloc(2 * SPANS_SHOWN, sizeof *times);
+    for (size_t i = 0; i < sampled->cell_count; i++) {
+        double own = sampled->cells[i].to - sampled->cells[i].from;
+        width = own > width ? own : width;
+    }
+    for (size_t i = 0; times && i < sampled->cell_count; i++) {
+        const struct sampled_cell *cell = &sampled->cells[i];
+        double at = (cell->from + cell->to) / 2 / width;
+        if ((chosen && !chosen[sampled->nodes[cell->node].process]) || !(at >= 0 && at < SPANS_SHOWN))
+            continue;
+        times[2 * (size_t)at] += (double)cell->samples / sampled->hz;
+        times[2 * (size_t)at + 1] += cell->seconds;
+        count = (size_t)at + 1 > count ? (size_t)at + 1 : count;
+    }
+    out->failed |= !times;
+    buf_printf(out, ",\"span_ns\":%" PRId64 ",\"spans\":[", view_ns(width * 1e9));
+    for (size_t i = 0; i < count; i++)
+        buf_printf(out, "%s[%" PRId64 ",%" PRId64 "]", i ? "," : "", view_ns(times[2 * i] * 1e9),
+                   view_ns(times[2 * i + 1] * 1e9));
+    buf_putc(out, ']');
+}
+
 int answer_samples(struct view *view, const struct asked *asked, struct buf *out, struct err *err)
 {
     struct sampled *sampled;
@@ -244,11 +276,19 @@ int answer_samples(struct view *view, const struct asked *asked, struct buf *out
         return explain(view, err);
     if (code < 0)
         return err_set(err, code, "out of memory");
+    for (size_t i = 0; i < view->report.part_count; i++)
+        sampled_shift(sampled, text_base(view->report.parts[i].path), view->report.parts[i].shift);
     _cleanup_(freep) bool *chosen = processes_asked(sampled, asked, err);
-    buf_printf(out, "{\"hz\":%u,\"kernel\":%s,\"lost\":%" PRIu64 ",\"cpu_ns\":%" PRId64, sampled->hz,
+    const struct sampled_window window = {asked->has_from ? (double)asked->from / 1e9 : -INFINITY,
+                                          asked->has_to ? (double)asked->to / 1e9 : INFINITY};
+    bool in_window = asked->has_from || asked->has_to;
+    buf_puts(out, "{\"refused\":");
+    view_put_text(out, sampled->refused);
+    buf_printf(out, ",\"hz\":%u,\"kernel\":%s,\"lost\":%" PRIu64 ",\"cpu_ns\":%" PRId64, sampled->hz,
                sampled->kernel ? "true" : "false", sampled->lost, view_ns(sampled->cpu_seconds * 1e9));
     put_processes(out, view, sampled);
-    if (chosen && sampled_choose(sampled, chosen) < 0)
+    put_spans(out, sampled, chosen);
+    if ((chosen || in_window) && sampled_choose(sampled, chosen, in_window ? &window : NULL) < 0)
         err_set(err, -ENOMEM, "out of memory");
     buf_printf(out, ",\"samples\":%" PRIu64 ",\"self_ns\":%" PRId64 ",\"waiting_ns\":%" PRId64, sampled->samples,
                view_ns(sampled->seconds * 1e9), view_ns(sampled->waiting_seconds * 1e9));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The profile of any job, by samples: paths of calls as nested boxes, and its functions; where it used processors, or where it waited.
-import { useEffect, useMemo } from 'preact/hooks';
+import { useEffect, useMemo, useRef } from 'preact/hooks';
 import { jobPath, query, useAnswer, type Top } from '../api';
 import { Answered, Choice, Empty, Notice, Unit } from '../design/parts';
 import { Table, type Column } from '../design/table';
@@ -8,6 +8,7 @@ import { base, count, ns, share } from '../format';
 import type { ViewProps } from '../frame/view';
 import { PictureFrame } from '../pictures';
 import { href, setParams, useParam } from '../state';
+import { OverTime, type Window } from './overtime';
 import { useCommand } from './parts';
 import { processLabel, severalWorlds } from './profile';
 import { keysOf, nameOf, treeOf, waitsText, type Part, type SampledFunction, type Samples } from './samples';
@@ -17,10 +18,10 @@ const FRESH = 3; // seconds
 const COVERED = 0.9; // of the processor time: below it is said
 
 /** While the job runs it is asked again, also where there is nothing yet. */
-function useSamples(id: string, process: string, program: string) {
+function useSamples(id: string, process: string, program: string, from: string, to: string) {
   const top = useAnswer<Top>(jobPath(id), (value) => (value.status === 'running' ? FRESH : 0));
   const runs = top.value?.status === 'running';
-  const answer = useAnswer<Samples>(top.waiting ? null : jobPath(id, 'samples') + query({ process, program }), runs ? FRESH : 0);
+  const answer = useAnswer<Samples>(top.waiting ? null : jobPath(id, 'samples') + query({ process, program, from, to }), runs ? FRESH : 0);
   const none = answer.error?.kind === 'no_trace';
   useEffect(() => {
     const timer = runs && none ? window.setTimeout(answer.again, FRESH * 1000) : 0;
@@ -30,18 +31,23 @@ function useSamples(id: string, process: string, program: string) {
 }
 
 export function Sampled({ id }: ViewProps) {
-  const [process] = useParam('process'), [program] = useParam('program');
-  const { answer, runs, none } = useSamples(id, process, program), { again } = useCommand(id);
+  const [process] = useParam('process'), [program] = useParam('program'), [from] = useParam('from'), [to] = useParam('to');
+  const { answer, runs, none } = useSamples(id, process, program, from, to), last = useRef<Samples>(), { again } = useCommand(id);
   if (none && !answer.value)
     return (
       <Empty title={`${answer.error!.message.slice(0, 1).toUpperCase()}${answer.error!.message.slice(1)}.`} command={runs ? undefined : again('--profile 200')}>
         Each job is sampled 49 times a second of its processor time, whatever it is written in; {runs ? 'this page goes on by itself when there is something to show.' : <>a short one needs more: <code>--profile 200</code>.</>}
       </Empty>
     );
-  return <Answered of={none ? { ...answer, error: undefined } : answer} wait="Reading the samples …">{(samples) => <Shown id={id} samples={samples} process={process} program={program} />}</Answered>;
+  last.current = answer.value ?? last.current; // what was there stays while another part of it is asked for
+  return (
+    <Answered of={{ ...answer, value: last.current, error: none ? undefined : answer.error }} wait="Reading the samples …">
+      {(samples) => <Shown id={id} samples={samples} process={process} program={program} over={!runs} window={from || to ? { from: Number(from), to: Number(to) } : null} />}
+    </Answered>
+  );
 }
 
-function Shown({ id, samples, process, program }: { id: string; samples: Samples; process: string; program: string }) {
+function Shown({ id, samples, process, program, over, window }: { id: string; samples: Samples; process: string; program: string; over: boolean; window: Window | null }) {
   const [chosen, setPart] = useParam('of', samples.self_ns > 0 || !(samples.waiting_ns > 0) ? 'cpu' : 'waiting'), part: Part = chosen === 'waiting' ? 'waiting' : 'cpu';
   const [at, setAt] = useParam('at');
   const nodes = useMemo(() => treeOf(samples, part), [samples, part]), keys = useMemo(() => keysOf(nodes), [nodes]);
@@ -61,16 +67,19 @@ function Shown({ id, samples, process, program }: { id: string; samples: Samples
       )}
     </>
   );
-  const about = part === 'cpu'
+  const inSpans = (time: number) => Math.round(time / samples.span_ns), span = window && samples.span_ns > 0 ? { from: inSpans(window.from), to: inSpans(window.to) } : null;
+  const chooseTime = (one: Window | null) => setParams({ from: one ? Math.round(one.from * samples.span_ns) : '', to: one ? Math.round(one.to * samples.span_ns) : '' });
+  const about = samples.refused ? <>Perf events are not allowed here ({samples.refused}): as wide as the time on processors of each process, and of functions of Python.</> : part === 'cpu'
     ? <>{count(samples.samples)} samples, {samples.hz} a second: as wide as the time on processors, {ns(samples.self_ns)} in all, with what it calls below.</>
     : <>As wide as the time that threads waited in it, {ns(samples.waiting_ns)} in all, with what it calls below.</>;
   const notes = [
     ...(samples.lost ? [`${count(samples.lost)} samples were lost: the node was too busy to take them`] : []),
-    ...(part === 'cpu' && !process && !program && samples.self_ns < COVERED * samples.cpu_ns
+    ...(part === 'cpu' && !process && !program && !window && !samples.refused && samples.self_ns < COVERED * samples.cpu_ns
       ? [`of ${ns(samples.cpu_ns)} they have seen ${ns(samples.self_ns)}: threads and processes shorter than ${Math.round(1000 / samples.hz)} ms are not sampled${samples.kernel ? '' : ', nor is the kernel’s time (perf_event_paranoid)'}`] : []),
   ];
   return (
     <>
+      <OverTime id={id} samples={samples} part={part} over={over} chosen={span} onChoose={chooseTime} />
       <Flame id={id} title="Profile" name={`profile-${part}`} about={about} hint="Coloured by name." nodes={nodes} notes={notes} controls={controls}
         focus={at ? keys.indexOf(at) : -1} onFocus={(node) => setAt(keys[node] ?? '')} link={(name) => <ToSource id={id} of={samples.functions.find((one) => nameOf(one) === name)} />} />
       {!all && <Notice title={part === 'cpu' ? 'No sample was taken here: it used too little processor time.' : 'No thread was seen to wait here.'} />}

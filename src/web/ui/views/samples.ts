@@ -12,8 +12,10 @@ export interface SampledFunction {
 }
 /** parent, function or program, self_ns, total_ns, own waiting_ns, waiting_ns */
 export type SampledNode = [number, number | string, number, number, number, number];
-/** self_ns, waiting_ns: of what was asked for; cpu_ns: all there was of the job. */
+/** self_ns, waiting_ns: of what was asked for; cpu_ns: all there was of the job. refused: why there are times of processes in place of samples. spans: on a processor and waiting, in each
+ * span of so many nanoseconds from the start of the job on. */
 export interface Samples {
+  refused: string | null; span_ns: number; spans: [number, number][];
   hz: number; kernel: boolean; lost: number; samples: number; cpu_ns: number; self_ns: number; waiting_ns: number; process_count: number; processes: SampledProcess[]; programs: string[];
   functions: SampledFunction[]; nodes: SampledNode[]; left_out: number;
 }
