@@ -17,7 +17,7 @@
 
 static const char unnamed[] = "//anon"; /* as perf calls memory of no file */
 
-static void tell(struct images *images, unsigned type, unsigned misc, const void *body, size_t size)
+static void record_tell(struct images *images, unsigned type, unsigned misc, const void *body, size_t size)
 {
     struct {
         struct perf_event_header header;
@@ -36,7 +36,7 @@ static void tell(struct images *images, unsigned type, unsigned misc, const void
 static void task_tell(struct images *images, unsigned type, pid_t pid, pid_t parent, pid_t tid)
 {
     const struct image_task task = {(uint32_t)pid, (uint32_t)parent, (uint32_t)tid, (uint32_t)parent, clock_now_ns()};
-    tell(images, type, 0, &task, sizeof task);
+    record_tell(images, type, 0, &task, sizeof task);
 }
 
 static void mappings_tell(struct images *images, pid_t pid)
@@ -62,7 +62,7 @@ static void mappings_tell(struct images *images, pid_t pid)
         if (!map->execute || len >= sizeof body.path)
             continue;
         memcpy(body.path, path, len + 1);
-        tell(images, PERF_RECORD_MMAP2, 0, &body, (offsetof(struct image_mmap, path) + len + 8) & ~(size_t)7);
+        record_tell(images, PERF_RECORD_MMAP2, 0, &body, (offsetof(struct image_mmap, path) + len + 8) & ~(size_t)7);
     }
     proc_maps_done(&maps);
 }
@@ -78,7 +78,7 @@ static void program_tell(struct images *images, pid_t pid)
         char text[16];
     } body = {.head = name};
     memcpy(body.text, text, sizeof text);
-    tell(images, PERF_RECORD_COMM, PERF_RECORD_MISC_COMM_EXEC, &body, sizeof body);
+    record_tell(images, PERF_RECORD_COMM, PERF_RECORD_MISC_COMM_EXEC, &body, sizeof body);
     mappings_tell(images, pid);
 }
 

@@ -291,9 +291,9 @@ static void test_formats(void **state)
 {
     assert_null(export_format_find("paper"));
     size_t count = 0;
-    while (export_format_at(count))
-        count++;
-    assert_int_equal(count, 9);
+    for (const struct export_format *format; (format = export_format_at(count)); count++)
+        assert_ptr_equal(export_format_find(format->name), format); /* no name stands twice */
+    assert_int_equal(count, 10);
 }
 
 int main(void)
