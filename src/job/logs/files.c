@@ -696,7 +696,8 @@ void log_files_add_logs(struct log_files *files, pid_t pid, uint64_t rows)
 
 /* ---- logs that nobody was seen to write ---- */
 
-enum { NAMES_MOST = 10000, THERE_MOST = 1000 }; /* of a directory; of all */
+/* Of a directory at the end; and when the job begins, which waits for it: logs beyond that are known by when they were made. */
+enum { NAMES_MOST = 10000, FIRST_NAMES_MOST = 500, THERE_MOST = 64 };
 
 struct log_seen {
     char path[PATH_MAX];
@@ -704,10 +705,10 @@ struct log_seen {
 };
 
 /* The next log of this user in it; false: there is none, or enough was looked at. */
-static bool next_log(DIR *dir, const char *directory, unsigned *looked, struct log_seen *ret_seen)
+static bool next_log(DIR *dir, const char *directory, unsigned most, unsigned *looked, struct log_seen *ret_seen)
 {
     const struct dirent *entry;
-    while (*looked < NAMES_MOST && (entry = readdir(dir)) != NULL) {
+    while (*looked < most && (entry = readdir(dir)) != NULL) {
         ++*looked;
         int len = snprintf(ret_seen->path, sizeof ret_seen->path, "%s/%s", directory, entry->d_name);
         if (is_log(entry->d_name) && len > 0 && (size_t)len < sizeof ret_seen->path &&
@@ -733,7 +734,7 @@ void log_files_note_logs(struct log_files *files, const char *directory)
     struct log_seen seen;
     struct log_there *there;
     unsigned looked = 0;
-    while (dir && HASH_COUNT(files->there) < THERE_MOST && next_log(dir, directory, &looked, &seen)) {
+    while (dir && HASH_COUNT(files->there) < THERE_MOST && next_log(dir, directory, FIRST_NAMES_MOST, &looked, &seen)) {
         if (find_there(files, &seen.status) || !(there = calloc(1, sizeof *there)))
             continue;
         there->key.device = seen.status.st_dev;
@@ -754,7 +755,7 @@ static bool was_followed(const struct log_files *files, const struct stat *statu
     return false;
 }
 
-/* From where on it was written since the job began. What is not known to have been there then was made since. */
+/* From where on it was written since the job began. Of what was made before, and is not known to have been there, that is not known. */
 static void follow_found(struct log_files *files, const struct log_seen *seen, pid_t pid)
 {
     const struct log_there *there = find_there(files, &seen->status);
@@ -777,7 +778,7 @@ void log_files_find_logs(struct log_files *files, const char *directory, pid_t p
     struct log_seen seen;
     unsigned looked = 0;
     while (dir && files->log_count < LOG_OPENED_MOST && HASH_COUNT(files->files) < LOG_FILES_MOST &&
-           next_log(dir, directory, &looked, &seen)) {
+           next_log(dir, directory, NAMES_MOST, &looked, &seen)) {
         uint64_t written_ns =
             (uint64_t)seen.status.st_mtim.tv_sec * NS_PER_SECOND + (uint64_t)seen.status.st_mtim.tv_nsec;
         if (written_ns >= files->start_ns && written_ns <= end_wall_ns && !was_followed(files, &seen.status))
