@@ -147,7 +147,7 @@ const struct command_row command_rows[COMMANDS] = {
     [COMMAND_SIGNAL] = {
         "signal", "Send a signal to a running job",
         {"JOB SIGNAL"},
-        "Sends a signal, by its name (USR1, SIGUSR1) or number, to a running job, wherever\n"
+        "Sends a signal, by its name (USR1) or number, to a running job, wherever\n"
         "it was started: TERM, INT, QUIT, KILL, STOP, TSTP and CONT to all its processes,\n"
         "others to its command alone. The job's record says who asked for it.\n",
         "Exit status: 0 if the signal was sent; 1, 2 for errors.\n",

@@ -185,11 +185,17 @@ static bool is_ours(const char *module)
     return strncmp(text_base(module), "libscry-", 8) == 0;
 }
 
+/* The library that the kernel puts into each process. */
+static bool is_vdso(const char *module)
+{
+    return strncmp(module, "[vdso", 5) == 0;
+}
+
 /* A library of the system, which the program has called. */
 static bool is_system(const char *module)
 {
-    static const char *const folders[] = {"/lib/", "/lib64/", "/usr/lib/", "/usr/lib64/", "[vdso"};
-    bool system = is_ours(module);
+    static const char *const folders[] = {"/lib/", "/lib64/", "/usr/lib/", "/usr/lib64/"};
+    bool system = is_ours(module) || is_vdso(module);
     for (size_t i = 0; i < sizeof folders / sizeof *folders; i++)
         system |= strncmp(module, folders[i], strlen(folders[i])) == 0;
     return system;
@@ -217,6 +223,16 @@ static json_t *caller_of(struct lines *lines, pid_t tid)
     }
     free(sample);
     return place;
+}
+
+/* In the vdso only what programs call has a name: the parts that it calls count for that. */
+static size_t place_named(const struct place *places, size_t used, size_t best)
+{
+    size_t named = best;
+    for (size_t i = 0; i < used && !places[best].function && is_vdso(places[best].module); i++)
+        if (places[i].function && is_vdso(places[i].module) && (named == best || places[i].count > places[named].count))
+            named = i;
+    return named;
 }
 
 /* In the child: the function with the most samples, and the first of its lines that was seen. */
@@ -251,6 +267,7 @@ static json_t *name_samples(const void *ctx)
     }
     if (!used)
         return NULL;
+    best = place_named(places, used, best);
     json_t *json = json_pack("{s:o, s:i}", "module", text_json(places[best].module), "line", (int)places[best].line);
     if (places[best].function)
         json_object_set_new(json, "function", text_json(places[best].function));
