@@ -229,7 +229,7 @@
 #define PROFILE_TIMES_NS (100 * WAITS_NS_PER_MS) /* without perf events: between two looks at what threads have used, */
 #define PROFILE_NAMES_NS (2 * WAITS_NS_PER_SECOND) /* and at the end for functions of files that are new to scry */
 #define PROFILE_START_MS 1000                      /* for scry-profile to begin, */
-#define PROFILE_END_MS 3000                        /* for scry-profile to end */
+#define PROFILE_END_MS 3000                        /* for scry-profile to end: less than WAIT_OBSERVED */
 #define LOGS_END_MS 400                            /* for the last lines, when the job has ended */
 #define LOGS_TEE_MS 200     /* for tee(1), which writes them when the script that sent it its output has ended */
 #define KEEP_TIMES_MS 50    /* job/output: so often it is noted when something was written; */
@@ -552,9 +552,9 @@ static const struct wait_policy wait_policies[WAIT_KINDS] __attribute__((unused)
     [WAIT_RUN_SILENCE] = {5000, 200, 0, 5, 2, 0, 100, 100},
     [WAIT_SET] = {2000, 200, 0, 5, 2, 0, 100, 100},
     [WAIT_WRITTEN] = {3000, 200, 0, 2, 0, 0, 50, 50},
-    [WAIT_OBSERVED] = {2000, 200, 0, 2, 0, 0, 50, 50},
-    [WAIT_STEP] = {2000, 0, 0, 1, 0, 0, 5, 0},   /* it may be no job: nothing is known of it yet */
-    [WAIT_PARTS] = {3000, 0, 0, 1, 0, 0, 20, 0}, /* of one whose node has died nothing comes any more */
+    [WAIT_OBSERVED] = {4000, 200, 0, 1, 0, 0, 50, 50}, /* longer than it waits for scry-profile itself */
+    [WAIT_STEP] = {2000, 0, 0, 1, 0, 0, 5, 0},         /* it may be no job: nothing is known of it yet */
+    [WAIT_PARTS] = {3000, 0, 0, 1, 0, 0, 20, 0},       /* of one whose node has died nothing comes any more */
     [WAIT_NEWS] = {8000, 0, 0, 1, 0, 0, 100, 0},
     [WAIT_RELAY] = {15000, 0, 0, 1, 0, 0, 1000, 0},
     [WAIT_BROKER] = {8000, 0, 0, 1, 0, 0, 10, 0},

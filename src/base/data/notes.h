@@ -245,7 +245,8 @@
          "of {file} (process {pid}), {records} records and {sums} sums found no room and are lost", \
          INTEGER(pid) STRING(file) INTEGER(records) INTEGER(sums)) \
     NOTE(observer_late, "observer", \
-         "scripts, logs and the node were not looked at to the end: a file or file system does not answer",) \
+         "scripts, logs and the node were not looked at to the end: the node is too busy, or a file system does not " \
+         "answer",) \
     NOTE(observer_lost, "observer", \
          "the process that looks at scripts, logs and the node was killed by signal {signal}{again?: another one goes " \
          "on|: they are not watched any more}", \

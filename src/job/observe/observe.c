@@ -264,9 +264,11 @@ static void channel_end(struct channel *channel)
     loop_remove(channel->timer);
     loop_remove(channel->input);
     channel->timer = channel->input = NULL;
-    for (size_t i = 0; channel->sources[i]; i++)
+    for (size_t i = 0; channel->sources[i]; i++) {
         if (channel->states[i] && channel->sources[i]->end)
             channel->sources[i]->end(channel->states[i]);
+        push(channel); /* the next one may take longer than scry run waits */
+    }
     note_dropped(channel);
     for (size_t done = 0; done < channel->out.len;) { /* now it may block */
         ssize_t sent = send(channel->fd, channel->out.data + done, channel->out.len - done, MSG_NOSIGNAL);

@@ -157,7 +157,7 @@ void observer_handle(struct observer_link *link)
         restart(link);
 }
 
-/* One that sleeps answers at once: nothing but a file system that hangs keeps it. */
+/* It looks at files, and waits for programs that it has started; a file system that hangs may keep it. */
 static bool wait_for(struct observer_link *link, bool until_gone)
 {
     const struct wait_policy *policy = &wait_policies[WAIT_OBSERVED];
