@@ -84,7 +84,7 @@ test('a program is uploaded, runs, and all pictures show it', async () => {
   await clean('task');
 
   const pictures = await page.locator('.links a').evaluateAll((links) => links.map((a) => [a.textContent, a.getAttribute('href')]));
-  assert.equal(pictures.length, 8);
+  assert.equal(pictures.length, 9);
   for (const [title, address] of pictures) {
     await page.locator(`.links a[href="${address}"]`).click();
     await page.locator('.tabs a[aria-current=page]', { hasText: title }).waitFor();

@@ -65,9 +65,10 @@ find:
     jmp *%r11
     .size find, . - find
 
-    late libdw, dwarf_attr, dwarf_attr_integrate, dwarf_child, dwarf_cu_info, dwarf_diecu, dwarf_diename, dwarf_filesrc, \
-        dwarf_formstring, dwarf_formudata, dwarf_getsrc_die, dwarf_getsrcfiles, dwarf_linecol, dwarf_lineno, \
-        dwarf_linesrc, dwarf_ranges, dwarf_siblingof, dwarf_tag, dwfl_addrmodule, dwfl_attach_state, dwfl_begin, \
+    late libdw, dwarf_attr, dwarf_attr_integrate, dwarf_child, dwarf_cu_info, dwarf_decl_file, dwarf_diecu, \
+        dwarf_diename, dwarf_filesrc, dwarf_formstring, dwarf_formudata, dwarf_getsrc_die, dwarf_getsrcfiles, \
+        dwarf_getsrclines, dwarf_lineaddr, dwarf_linecol, dwarf_lineendsequence, dwarf_lineno, dwarf_linesrc, \
+        dwarf_onesrcline, dwarf_ranges, dwarf_siblingof, dwarf_tag, dwfl_addrmodule, dwfl_attach_state, dwfl_begin, \
         dwfl_build_id_find_elf, dwfl_core_file_attach, dwfl_core_file_report, dwfl_end, dwfl_errmsg, dwfl_frame_pc, \
         dwfl_frame_reg, dwfl_getthread_frames, dwfl_getthreads, dwfl_linux_proc_find_elf, dwfl_linux_proc_report, \
         dwfl_module_addrdie, dwfl_module_addrinfo, dwfl_module_addrname, dwfl_module_getdwarf, dwfl_module_getelf, \

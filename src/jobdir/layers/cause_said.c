@@ -88,6 +88,12 @@ static bool say_error(const struct job_end *end, struct cause *cause, const json
         return true;
     }
     cause_cut(&cause->what, text ? text + strspn(text, " \t") : NULL);
+    const char *place = json_string_value(json_object_get(record, "place")); /* of an exception */
+    if (place) {
+        cause_end_sentence(&cause->what);
+        buf_puts(&cause->what, ", at ");
+        cause_cut(&cause->what, text_base(place));
+    }
     buf_puts(&cause->where, errors[error].what);
     if (errors[error].error == ENOMEM)
         cause_put_memory_limit(&cause->where, end, cause);

@@ -163,6 +163,15 @@ static void test_disk_of_scry(void **state)
     expect(ask(TWO), NOTE_cause_said, false, "probably a disk was full: dd: No space left on device");
 }
 
+/* An error of the system that is an exception has its place, too. */
+static void test_place_of_system_error(void **state)
+{
+    PUT("{s:s, s:f, s:s, s:s, s:s, s:s, s:s, s:i}", "type", "log", "t", 99.9, "file", "stderr", "pattern", "exception",
+        "level", "error", "text", "OSError: [Errno 28] No space left on device", "place", "/w/run.py:2", "folded", 0);
+    expect(ask(TWO), NOTE_cause_said, false,
+           "probably a disk was full: OSError: [Errno 28] No space left on device, at run.py:2");
+}
+
 /* A script went on without a program that was not found, or on a disk with too little space, and failed later. */
 static void test_survived(void **state)
 {
@@ -2467,6 +2476,7 @@ int main(void)
         ROW(test_process),
         ROW(test_not_executed),
         ROW(test_disk_of_scry),
+        ROW(test_place_of_system_error),
         ROW(test_survived),
         ROW(test_consequence),
         ROW(test_crash_survived),

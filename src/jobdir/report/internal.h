@@ -18,7 +18,8 @@ typedef void report_section_fn(struct buf *out, const struct job_report *report,
 report_section_fn report_last_text, report_scripts_text, report_logs_text, report_health_text, report_head_text,
     report_usage_text, report_failures_text, report_rules_text, report_crashes_text, report_warnings_text,
     report_trace_text, report_pauses_text, report_mpi_text, report_messages_text, report_commands_text,
-    report_processes_text, report_gaps_text, report_profile_text, report_nodes_text, report_node_table_text;
+    report_processes_text, report_gaps_text, report_profile_text, report_metrics_text, report_nodes_text,
+    report_node_table_text;
 
 /* The members, of a struct job_report unless there is a function that sets them. */
 extern const struct field report_last_fields[], report_layer_fields[], report_head_fields[], report_timeline_fields[],

@@ -512,6 +512,27 @@ void report_scripts_text(struct buf *out, const struct job_report *report, struc
     scripts_text(out, &report->model.layers);
 }
 
+void report_metrics_text(struct buf *out, const struct job_report *report, struct report_style style, bool whole)
+{
+    enum { SHOWN = 4 };
+    const struct layer_metric *metric = report->model.layers.metrics;
+    size_t count = HASH_COUNT(metric);
+    for (size_t i = 0; i < SHOWN && metric; i++, metric = metric->hh.next) {
+        if (i == 0)
+            text_label(out, "metrics");
+        else
+            buf_puts(out, ", ");
+        text_show(out, metric->name);
+        buf_printf(out, " %.4g", metric->value);
+        if (metric->most > metric->least)
+            buf_printf(out, " (from %.4g to %.4g)", metric->least, metric->most);
+    }
+    if (count > SHOWN)
+        buf_printf(out, " and %zu more", count - SHOWN);
+    if (count)
+        buf_putc(out, '\n');
+}
+
 void report_logs_text(struct buf *out, const struct job_report *report, struct report_style style, bool whole)
 {
     logs_text(out, &report->model.layers, style.ascii);

@@ -432,6 +432,7 @@ static const struct {
     {IN_BOTH, report_last_text, report_last_fields},
     {IN_BOTH, report_usage_text, report_growth_fields},
     {IN_SUMMARY, report_profile_text},
+    {IN_SUMMARY, report_metrics_text},
     {IN_BOTH, report_nodes_text, report_node_fields},
     {0, NULL, report_timeline_fields},
     {IN_BOTH, report_failures_text, report_failed_fields},

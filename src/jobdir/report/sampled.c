@@ -169,6 +169,13 @@ static size_t choose(const struct sampled *sampled, const struct sampled_functio
     return count;
 }
 
+/* Few samples of next to no processor time: no word of them. */
+static bool says_nothing(const struct sampled *sampled)
+{
+    static const double LITTLE = 1; /* second */
+    return sampled->samples < SAMPLES_FEW && sampled->cpu_seconds < LITTLE && !sampled->refused;
+}
+
 static void put_table(struct buf *out, const struct sampled *sampled)
 {
     const struct sampled_function **rows = calloc(sampled->count + 1, sizeof *rows);
@@ -443,9 +450,10 @@ void report_profile_text(struct buf *out, const struct job_report *report, struc
     struct sampled *sampled;
     if (report->one_rank || !profile_read(report, &sampled))
         return;
-    if (whole && !sampled->samples && waited_much(sampled))
+    bool nothing = !sampled->samples || says_nothing(sampled);
+    if (whole && nothing && waited_much(sampled))
         buf_puts(out, "\nWhere threads waited\n");
-    else if (whole)
+    else if (whole && !says_nothing(sampled))
         put_table(out, sampled);
     else if (sampled->samples >= SAMPLES_FEW)
         put_summary(out, sampled);

@@ -66,16 +66,16 @@ enum field_held {
 struct field {
     const char *name; /* in JSON; NULL: for people only */
     enum field_type type;
-    size_t at;
+    uint32_t at; /* small: the tables are relocated, and so in memory, at each start of scry */
     enum field_held held;
     unsigned flags;
+    uint32_t count_at, row_size; /* of rows */
     /* In place of a member of the row: a new reference; NULL when out of memory. */
     json_t *(*json)(const void *row, const void *all);
     const struct field *of;
     const char *(*named)(uint32_t number);
-    size_t count_at, row_size; /* of rows */
-    const char *choices;       /* "one|two" */
-    const char *about;         /* the schema's description */
+    const char *choices; /* "one|two" */
+    const char *about;   /* the schema's description */
     /* Of objects, and of lists of them: what each says to people, as fields_say has it, and what stands between two.
      * NULL: all members, and "; ". */
     const char *say, *between;
@@ -84,7 +84,7 @@ struct field {
     struct field_column {
         /* So many spaces before it; width < 0: to the left, cut if it is longer; 0: the last. Without both, the last
          * one stands right behind the text before it. */
-        int place, gap, width;
+        int16_t place, gap, width;
         const char *heading;
         const char *none; /* in place of what is null in JSON, or has no row */
         bool zero;        /* 0 is shown as that, too */
