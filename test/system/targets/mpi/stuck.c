@@ -355,7 +355,9 @@ int main(int argc, char **argv)
         MPI_Irecv(numbers, 1, MPI_DOUBLE, other, 1, MPI_COMM_WORLD, &requests[0]);
         MPI_Irecv(numbers + 1, 1, MPI_DOUBLE, 2, 1, MPI_COMM_WORLD, &requests[1]);
         MPI_Waitall(2, requests, MPI_STATUSES_IGNORE);
-    } else if (strcmp(way, "waitall") == 0) {
+    } else if (strcmp(way, "waitall") == 0) { /* what it has sent is no longer waited for */
+        MPI_Send(numbers, 1, MPI_DOUBLE, 0, 1, MPI_COMM_WORLD);
+        MPI_Send(numbers, 1, MPI_DOUBLE, 1, 1, MPI_COMM_WORLD);
         MPI_Recv(numbers, 1, MPI_DOUBLE, 0, 1, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
     } else if (strcmp(way, "split") == 0) {
         MPI_Comm turned;
