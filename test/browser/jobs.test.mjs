@@ -128,7 +128,7 @@ test('where a running job uses processors: as soon as there is a sample, without
   await page.getByRole('link', { name: 'busy', exact: true }).click();
   await page.getByRole('link', { name: 'Profile', exact: true }).click();
   await page.getByRole('table', { name: 'Functions by samples' }).getByText('first', { exact: true }).waitFor();
-  await page.getByRole('link', { name: 'Now', exact: true }).click();
+  await page.getByRole('link', { name: 'How it runs', exact: true }).click();
   await page.getByRole('region', { name: 'Where processors were used' }).getByRole('link', { name: 'first', exact: true }).click();
   await page.waitForURL(/profile\?find=first/);
   assert.deepEqual(await violations(page), []);
