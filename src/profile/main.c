@@ -514,7 +514,8 @@ static void thread_place(struct sampler *sampler, struct image_thread *thread, s
     if (*sampler->refused)
         image_look_again(&sampler->images, process, registers.values[REG_PC]);
     reading.sp = registers.values[REG_SP];
-    size_t count = reading.sp ? unwind(sampler->profile, process, &registers, &reading, frames, &whole) : 0, python_count;
+    size_t count = reading.sp ? unwind(sampler->profile, process, &registers, &reading, frames, &whole) : 0,
+           python_count;
     thread->counts = waiting_counts(thread, process, thread->what, moved) && !is_for_scry(frames, count, whole);
     struct profile_python *python = python_take(sampler, process, thread->tid, &python_count);
     thread->stack = profile_keep(
