@@ -102,7 +102,8 @@ void log_metrics_parse(struct log_metrics *metrics, const char *text)
         size_t len = (size_t)(at - name), i = 0;
         for (size_t word; words[i]; i++) {
             word = strlen(words[i]);
-            if (len >= word && strncasecmp(at - word, words[i], word) == 0 && (len == word || at[-word - 1] == '_'))
+            if (len >= word && strncasecmp(at - word, words[i], word) == 0 &&
+                (len == word || name[len - word - 1] == '_'))
                 break;
         }
         double value;
