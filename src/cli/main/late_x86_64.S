@@ -65,7 +65,7 @@ find:
     jmp *%r11
     .size find, . - find
 
-    late libdw, dwarf_attr, dwarf_attr_integrate, dwarf_child, dwarf_cu_info, dwarf_decl_file, dwarf_diecu, \
+    late libdw, dwarf_attr, dwarf_attr_integrate, dwarf_child, dwarf_cu_info, dwarf_diecu, \
         dwarf_diename, dwarf_filesrc, dwarf_formstring, dwarf_formudata, dwarf_getsrc_die, dwarf_getsrcfiles, \
         dwarf_getsrclines, dwarf_lineaddr, dwarf_linecol, dwarf_lineendsequence, dwarf_lineno, dwarf_linesrc, \
         dwarf_onesrcline, dwarf_ranges, dwarf_siblingof, dwarf_tag, dwfl_addrmodule, dwfl_attach_state, dwfl_begin, \

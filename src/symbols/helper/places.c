@@ -40,7 +40,7 @@ static void inlined_put(struct places *places, struct line_function *function, u
 {
     char numbers[2][16];
     int line = 0;
-    const char *file = dwarf_decl_file(&function->die);
+    const char *file = lines_declared_in(&function->die);
     _cleanup_(freep) char *path = strdup(file ? file : "");
     if (path)
         path_clean(path);

@@ -368,9 +368,22 @@ int lines_find(struct lines *lines, uint64_t addr, struct line_location *ret_loc
     return 0;
 }
 
+const char *lines_declared_in(Dwarf_Die *function)
+{
+    Dwarf_Attribute attr;
+    Dwarf_Word number;
+    Dwarf_Die unit;
+    Dwarf_Files *files;
+    if (!dwarf_attr_integrate(function, DW_AT_decl_file, &attr) || dwarf_formudata(&attr, &number) != 0 ||
+        dwarf_cu_info(attr.cu, NULL, NULL, &unit, NULL, NULL, NULL, NULL) != 0 ||
+        dwarf_getsrcfiles(&unit, &files, NULL) != 0)
+        return NULL;
+    return dwarf_filesrc(files, number, NULL, NULL);
+}
+
 static uint32_t line_in(Dwarf_Die *function, const char *file, int64_t line)
 {
-    const char *own = file && line > 0 && line <= UINT32_MAX ? dwarf_decl_file(function) : NULL;
+    const char *own = file && line > 0 && line <= UINT32_MAX ? lines_declared_in(function) : NULL;
     return own && strcmp(own, file) == 0 ? (uint32_t)line : 0;
 }
 

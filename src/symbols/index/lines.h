@@ -146,6 +146,9 @@ struct line_function {
     uint32_t
         line; /* where in it the address is, or the call that is inlined there; 0: not known, or not in its own file */
 };
+/* The file that a function is declared in, as its unit has it; NULL: none is known. dwarf_decl_file takes 0 for none, which is a file's
+ * number from DWARF 5 on: that of clang for the unit's own. */
+const char *lines_declared_in(Dwarf_Die *function);
 /* Inlined functions, the innermost first, then the one with the code. The same is around all addresses from *ret_low on, before
  * *ret_high. Returns how many there are; 0: nothing is known there. */
 size_t lines_around(struct lines *lines, uint64_t addr, struct line_function *ret_functions, size_t most,
