@@ -153,8 +153,11 @@ static void *pause_thread(void *arg)
 static void *switching_thread(void *arg)
 {
     struct timespec moment = {.tv_nsec = 1000};
-    for (int i = 0; i < 200; i++)
+    struct rusage usage = {0};
+    while (usage.ru_nvcsw < 200) { /* a timer that fires early enough switches nothing */
         nanosleep(&moment, NULL);
+        getrusage(RUSAGE_THREAD, &usage);
+    }
     return pause_thread(arg);
 }
 

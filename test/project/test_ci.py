@@ -28,28 +28,32 @@ def load_tool(name):
 
 
 ci = load_tool("ci")
-BUDGET = {"calibration": 1.0, "check": 100.0, "tidy": 50.0}
+BUDGET = {"compute": 1.0, "start": 0.5, "check": 100.0, "tidy": 50.0}
 BURN = "import time\nend = time.process_time() + 0.3\nwhile time.process_time() < end: pass"
 
 
 class Budget(unittest.TestCase):
-    def verdict(self, seconds, calibration=1.0, stage="check"):
-        return ci.judge_budget(BUDGET, stage, seconds, calibration)[2]
+    def verdict(self, user, system=0, compute=1.0, start=0.5, stage="check"):
+        return ci.judge_budget(BUDGET, stage, ci.Seconds(user, system), ci.Seconds(compute, start))[2]
 
     def test_limits(self):
         self.assertEqual([self.verdict(seconds) for seconds in (10, 114, 116, 149, 151)], ["", "", "over", "over", "fails"])
 
     def test_a_slow_machine_is_no_fault(self):
-        self.assertEqual(self.verdict(170, 1.7), "")
-        self.assertEqual(self.verdict(80, 0.5), "fails")
+        self.assertEqual(self.verdict(170, compute=1.7), "")
+        self.assertEqual(self.verdict(80, compute=0.5), "fails")
+        self.assertEqual(self.verdict(60, 200, start=2.5), "")
+        self.assertEqual(self.verdict(60, 200, compute=5), "fails")  # its kernel is no slower
+        self.assertAlmostEqual(ci.judge_budget(BUDGET, "check", ci.Seconds(60, 40), ci.Seconds(2, 0.5), 50)[0], 85)
 
     def test_each_stage_has_a_budget(self):
         self.assertEqual(self.verdict(1, stage="new"), "fails")
         budget = ci.read_budget(os.path.join(scrytest.SOURCE, ".ci", "budget"))
-        self.assertEqual(set(budget), {"calibration", "check", "sanitize", "fuzzers", "tidy", "format"})
+        self.assertEqual(set(budget), {"compute", "start", "check", "sanitize", "fuzzers", "tidy", "format"})
 
     def test_calibration_is_processor_time(self):
-        self.assertGreater(ci.calibrate(), 0.01)
+        seconds = ci.calibrate()
+        self.assertGreater(min(seconds.user, seconds.system), 0.01)
 
 
 class Stages(unittest.TestCase):
@@ -57,7 +61,7 @@ class Stages(unittest.TestCase):
         """What a run says at its end whose stages used so many seconds; (exit status, lines)."""
         run = ci.Run(budget=BUDGET)
         run.passed = 1
-        run.stages = [(name, 1, seconds, 1.0) for name, seconds in stages]
+        run.stages = [(name, 1, ci.Seconds(seconds, 0), ci.Seconds(1, 0.5)) for name, seconds in stages]
         vars(run).update(found)
         with contextlib.redirect_stdout(io.StringIO()) as text:
             status = run.finish()
@@ -66,7 +70,8 @@ class Stages(unittest.TestCase):
     def test_within(self):
         status, lines = self.finish(("check", 90), ("tidy", 50))
         self.assertEqual((status, lines[-1]), (0, "1 passed, 0 failed"))
-        self.assertRegex("\n".join(lines), r"check +1 s +90 s +90 %\ntidy +1 s +50 s +100 %\nall +0 s +140 s\n")
+        self.assertRegex("\n".join(lines), r"check +1 s +90 s +0 s +90 %\ntidy +1 s +50 s +0 s +100 %\nall +0 s +140 s +0 s\n"
+                                            r"This machine computes the fixed work in 1\.00 s ")
 
     def test_over(self):
         status, lines = self.finish(("check", 120), ("tidy", 50))

@@ -98,7 +98,9 @@ exit 3
         self.assertEqual((first["file"], first["command"], first["language"], first["how"]), (path, "cat go", "bash", "outside"))
         commands = {record["line"]: record.get("command") for record in records if record["type"] == "script_line"}
         inner = {3: "cat go", 9: "cat <<END"} if MAY_LOOK else {6: "if true; then ...", 9: "cat <<END ..."}
-        self.assertEqual(commands, {5: "cat go", 12: "(cat go; :)", 13: None, 14: "cat go", **inner})
+        wanted = {5: "cat go", 12: "(cat go; :)", 13: None, 14: "cat go", **inner}
+        self.assertEqual({line: command for line, command in commands.items() if line in wanted}, wanted)
+        self.assertLessEqual(set(commands), {2, 3, 5, 6, 7, 9, 12, 13, 14, 15})  # a look may come between two of the places
         end = records[-1]
         self.assertEqual((end["type"], end["file"], end["status"]), ("script_end", path, 3))
         self.assertEqual({line["line"] for line in end["lines"]}, set(commands))

@@ -11,6 +11,7 @@ from jobtest import JobCase, areas_left
 from scrytest import wait_until
 
 CHILDREN = scrytest.rounds(60, 200)
+AT_ONCE, REFILL = 64, 0.05  # FORKS_AT_ONCE, FORK_REFILL_MS: so many are traced, and then one in this time, if nobody asked for them
 
 
 def forks():
@@ -20,6 +21,13 @@ def forks():
 class ForksCase(JobCase):
     def scry_run(self, *arguments):
         return self.scry("run", *arguments)
+
+    def check_omitted(self, report, many):
+        """How many children of `many` were omitted; the others were due."""
+        omitted = report["trace"]["children_omitted"]
+        self.assertGreaterEqual(omitted, many - AT_ONCE - 1 - report["wall_seconds"] / REFILL)
+        self.assertGreater(omitted, 0)
+        return omitted
 
     def untraced(self, done):
         """How many children were not waited for, as the summary says."""
@@ -43,9 +51,8 @@ class Forks(ForksCase):
         """Nobody asked for them: some are traced, the others are said. Of those that crash it is said what would trace them."""
         many = 10 * CHILDREN
         done = self.scry_run("--", forks(), many, "crash")
-        trace = self.report()["trace"]
-        omitted = trace["children_omitted"]
-        self.assertGreater(omitted, many / 2)
+        report = self.report()
+        trace, omitted = report["trace"], self.check_omitted(report, many)
         self.assertEqual(self.calls(), {"child_work": 1 + many - omitted - self.untraced(done)})
         self.assertIn("no core file: use `ulimit -c unlimited` or --crash-stack for backtraces, or `--trace all`, as children of fork were not traced\n", done.stderr)
         self.assertFalse(trace["complete"])
@@ -55,8 +62,7 @@ class Forks(ForksCase):
         """A server's worker is a child of fork itself."""
         many = 10 * CHILDREN
         done = self.scry_run("--", forks(), many, "worker")
-        omitted = self.report()["trace"]["children_omitted"]
-        self.assertGreater(omitted, many / 2)
+        omitted = self.check_omitted(self.report(), many)
         self.assertEqual(self.calls(), {"child_work": 1 + many - omitted - self.untraced(done)})
 
     def test_quick_succession_then_one(self):
