@@ -138,7 +138,10 @@ int mpi_ends_find(struct mpi_stats_set *set, const struct mpi_ends_of *of)
         }
     }
     for (size_t i = 0; i < count && of->lost; i++)
-        ranks[i]->running &= !(ranks[i]->dir && strcmp(ranks[i]->dir, of->dir) == 0);
+        if (ranks[i]->running && ranks[i]->dir && strcmp(ranks[i]->dir, of->dir) == 0) {
+            ranks[i]->running = false;
+            ranks[i]->end.lost = ranks[i]->state != MPIA_ENDED;
+        }
     bool in_order = !of->lost && is_in_order(model);
     for (size_t i = 0; i < count && in_order; i++)
         find_later(ranks[i], model, started_ns);
@@ -160,7 +163,7 @@ void mpi_ends_lost(struct mpi_stats_set *set)
 
 bool mpi_ended_badly(const struct mpi_stats *stats)
 {
-    return stats->aborted || (!stats->running && stats->state == MPIA_RUNNING);
+    return stats->aborted || (!stats->running && (stats->state == MPIA_RUNNING || stats->end.lost));
 }
 
 bool mpi_ended_by_itself(const struct mpi_stats *stats)
@@ -205,6 +208,8 @@ static void put_end(struct buf *out, const struct mpi_stats *stats, const char *
         buf_printf(out, "called MPI_Abort with %d", stats->abort_code);
     else if (stats->running)
         return;
+    else if (stats->end.lost)
+        buf_printf(out, "%slost with its node", was);
     else if (stats->state == MPIA_LOADED)
         buf_puts(out, mpi_ended_before(stats));
     else if (stats->state == MPIA_RUNNING)

@@ -145,6 +145,7 @@ struct mpi_stats_end { /* of a process that has ended, by the records of its job
     int status;     /* wait status, or JOB_STATUS_UNKNOWN */
     double seconds; /* since the start of the job */
     bool first;     /* of its MPI_COMM_WORLD the first that ended, and before MPI_Finalize */
+    bool lost;      /* not known, for its node was lost while it ran: its last statistics may be old */
     bool later;     /* not known, for it came after all that are; */
     bool left;      /* and what is known of it was seen when the job ended, or soon after */
 };

@@ -145,8 +145,8 @@ static const struct field stats_fields[] = {
     {"thread_level", FIELD_INTEGER, FIELD_AT(struct mpi_stats, thread_level),
      .about = "0 MPI_THREAD_SINGLE to 3 MPI_THREAD_MULTIPLE; -1: not known"},
     {"state", FIELD_TEXT, .json = state_json,
-     .about = "ended, running, died without MPI_Finalize, called MPI_Abort, never called MPI_Init, ended inside of "
-              "MPI_Init, not counted to the end"},
+     .about = "ended, running, died without MPI_Finalize, lost with its node, called MPI_Abort, never called MPI_Init, "
+              "ended inside of MPI_Init, not counted to the end"},
     {"end", FIELD_OBJECT, .flags = FIELD_OR_NULL, .json = end_json, .of = end_fields,
      .about = "how its process ended; null: it runs, or nobody saw it"},
     {"spawned", FIELD_BOOL, FIELD_AT(struct mpi_stats, spawned), .about = "its program was started by MPI_Comm_spawn"},

@@ -65,6 +65,8 @@ const char *mpi_report_fate(const struct mpi_stats *stats)
         return "called MPI_Abort";
     if (stats->running)
         return "running";
+    if (stats->end.lost)
+        return "lost with its node";
     switch (stats->state) {
     case MPIA_LOADED:
         return mpi_ended_before(stats);

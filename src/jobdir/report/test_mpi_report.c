@@ -364,14 +364,17 @@ static void test_lost_node(void **state)
 {
     static const struct {
         enum job_state part;
-        bool ended; /* the job */
+        bool ended;   /* the job */
+        int32_t seen; /* of its rank, last */
         const char *lost, *ends;
     } cases[] = {
-        {JOB_LOST, true, "died without MPI_Finalize", "3 ranks ended without MPI_Finalize\n"},
-        {JOB_LOST, false, "died without MPI_Finalize", "3 ranks ended without MPI_Finalize\n"},
-        {JOB_UNREACHABLE, true, "died without MPI_Finalize", "3 ranks ended without MPI_Finalize\n"},
-        {JOB_UNREACHABLE, false, "running", "rank 0 was killed by SIGTERM, the first of 2 ranks "},
-        {JOB_RUNNING, true, "running", "rank 0 was killed by SIGTERM, the first of 2 ranks "},
+        {JOB_LOST, true, MPIA_RUNNING, "lost with its node", "3 ranks ended without MPI_Finalize\n"},
+        {JOB_LOST, false, MPIA_RUNNING, "lost with its node", "3 ranks ended without MPI_Finalize\n"},
+        {JOB_UNREACHABLE, true, MPIA_RUNNING, "lost with its node", "3 ranks ended without MPI_Finalize\n"},
+        {JOB_UNREACHABLE, false, MPIA_RUNNING, "running", "rank 0 was killed by SIGTERM, the first of 2 ranks "},
+        {JOB_RUNNING, true, MPIA_RUNNING, "running", "rank 0 was killed by SIGTERM, the first of 2 ranks "},
+        {JOB_LOST, true, MPIA_LOADED, "lost with its node", "3 ranks ended without MPI_Finalize\n"},
+        {JOB_LOST, true, MPIA_ENDED, "", "rank 0 was killed by SIGTERM, the first of 2 ranks "},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         _cleanup_(mpi_report_freep) struct mpi_report *report = made(3);
@@ -386,6 +389,7 @@ static void test_lost_node(void **state)
         HASH_ADD_INT(part.model.alive, pid, &last);
         for (size_t k = 0; k < 3; k++)
             report->set.ranks[k].state = MPIA_RUNNING;
+        report->set.ranks[2].state = cases[i].seen;
         report->set.ranks[2].running = true;
         report->set.ranks[2].node = "m";
         report->set.ranks[2].dir = part.path;
