@@ -415,7 +415,8 @@ class Profile(JobCase):
             stacks[tuple(frames[frame] for frame in stack)] += round(seconds * int(HZ))
         self.assertEqual(stacks, self.stacks())
         self.assertAlmostEqual(all_of["waiting"]["endValue"], profile["waiting_seconds"], places=3)
-        self.assertEqual({name.split()[0] for name in all_of} - {"on", "waiting"}, {row["name"] for row in profile["processes"] if row["samples"]})
+        self.assertEqual({name.split()[0] for name in all_of} - {"on", "waiting"},
+                         {row["name"] or str(row["pid"]) for row in profile["processes"] if row["samples"]})
         self.assertTrue(any(frame["name"] == "first" and frame["file"].endswith("profiled.c") and frame["line"] for frame in file["shared"]["frames"]))
 
     def test_off(self):

@@ -17,7 +17,7 @@ from scrytest import wait_until
 WAIT = "open({fifo!r}).read()"
 
 
-class PythonOutside(JobCase):
+class PythonCase(JobCase):
     def setUp(self):
         super().setUp()
         self.fifo = self.box.path("work", "end")
@@ -69,6 +69,8 @@ class PythonOutside(JobCase):
             pass
         self.assertEqual(self.job.wait(), status)
 
+
+class PythonOutside(PythonCase):
     def test_threads(self):
         path = self.write("threads.py", """import threading
 both = threading.Barrier(2)
@@ -260,16 +262,18 @@ step(2)
         self.assertEqual([record for record in self.records("warning") if "Python" in record["text"]], [])
 
 
-class Refused(JobCase):
+class Refused(PythonCase):
     user = scrytest.Sandbox.ordinary_user()
 
     def test_refused(self):
         """A process that lets nobody read it: only who has asked for --script is told."""
         if not os.path.exists("/usr/bin/python3"):
             self.skipTest("needs a Python that an ordinary user may run: /usr/bin/python3")
-        program = "import ctypes, time\nctypes.CDLL(None).prctl(4, 0)\ntime.sleep(1.5)\n"
+        program = "import ctypes\nctypes.CDLL(None).prctl(4, 0)\n" + WAIT.format(fifo=self.fifo)
         for options, told in (([], 0), (["--script", "outside"], 1)):
-            self.scry_run("-q", "--sample", "0.2", *options, "--", "/usr/bin/python3", "-c", program)
+            self.start("/usr/bin/python3", "-c", program, options=options)
+            wait_until(lambda: self.records("sample") and (not told or self.records("warning")))
+            self.release()
             warnings = [row["text"] for row in self.report()["warnings"] if "Python in process" in row["text"]]
             self.assertEqual(len(warnings), told, warnings)
 
