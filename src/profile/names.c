@@ -13,6 +13,7 @@
 #include "base/data/cleanup.h"
 #include "base/system/clock.h"
 #include "jobdir/text/text.h"
+#include "probe/node.h"
 #include "shm/waits.h"
 #include "symbols/client/client.h"
 #include "symbols/client/helper.h"
@@ -182,6 +183,16 @@ static void on_helper(void *ctx, int fd, uint32_t events)
     }
 }
 
+/* scry-symbols shares the memory that the job may use: its last page would cost one of both its life, and batch systems take
+ * that for the job's failure. So it waits until there is plenty, for the job's end at the latest. */
+static bool has_room(void)
+{
+    static const uint64_t plenty = UINT64_C(256) << 20, least = UINT64_C(16) << 20;
+    struct memory_room room;
+    memory_room_read(&room);
+    return room.left >= (room.limit / 8 < plenty ? room.limit / 8 : plenty) + least;
+}
+
 static void helper_start(struct names *names, char *const argv[])
 {
     if (helper_process_start(&names->helper, argv, NULL) < 0) {
@@ -201,13 +212,19 @@ static void functions_ask(struct names *names)
     static char name[] = "scry-symbols", job[] = "index";
     char *argv[FILES_MOST + 3] = {name, job};
     size_t count = 2;
+    int room = -1; /* whether there is; not looked at yet */
     for (struct image_file *file = names->images->files; file && count < FILES_MOST + 2; file = file->hh.next) {
         if (!file->opened || file->state != FILE_NEW)
             continue;
         int code = file->open_path && file->cfi ? index_open(&file->index, file->open_path, NULL) : -ENOEXEC;
         if (code < 0)
             file->index = NULL;
-        if (code == -ENOENT || code == -EBADMSG) {
+        bool missing = code == -ENOENT || code == -EBADMSG;
+        if (missing && room < 0)
+            room = has_room();
+        if (missing && !room && !names->ending)
+            continue;
+        if (missing && room) {
             file->state = FILE_WAITING;
             argv[count++] = file->open_path;
         } else {
@@ -264,6 +281,6 @@ void names_ask(struct names *names, bool ending)
         functions_ask(names);
     profile_fold(names->profile, names->learned ? FOLD_LEARNED : FOLD_NEW);
     names->learned = false;
-    if (!names->helper.pid && !names->no_places && (ending || clock_now_ns() >= names->next_ns))
+    if (!names->helper.pid && !names->no_places && (ending || clock_now_ns() >= names->next_ns) && has_room())
         inlined_ask(names);
 }
