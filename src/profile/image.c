@@ -18,7 +18,7 @@
 
 /* A program that makes code while it runs maps again and again; more than this is not kept. */
 enum { MAPPINGS_MOST = 1 << 16, FILES_MOST = 1 << 16, THREADS_MOST = 1 << 14 };
-/* An open file has a descriptor for as long as the profile; others count by their names, so that /proc can always be read. */
+/* A file of a container has a descriptor for as long as the profile; others count by their names, so that /proc can always be read. */
 enum { DESCRIPTORS_MOST = 512 };
 
 static const char vdso[] = "[vdso]";
@@ -28,6 +28,8 @@ static void file_free(struct image_file *file)
     cfi_free(file->cfi);
     index_close(file->index);
     places_free(file->places);
+    if (file->kept)
+        close(file->kept);
     free(file->open_path);
     free(file->path);
     free(file);
@@ -126,8 +128,8 @@ static int open_at(const struct image_file *file, const char *path, struct stat 
     return -1;
 }
 
-/* By the path that it has for us, if that is the same; a process in a container has other files under the same names, and
- * its own view of them goes when it ends. */
+/* By the path that it has for us, if that is the same; a process in a container has other files under the same names, and its own
+ * view of them goes when it ends. Only those of it stay open: what is open cannot be unmounted, nor removed from NFS. */
 static void file_open(struct image_file *file, pid_t pid)
 {
     char path[PATH_MAX];
@@ -138,19 +140,19 @@ static void file_open(struct image_file *file, pid_t pid)
     if (file->path[0] != '/' || !file->key.inode ||
         snprintf(path, sizeof path, "/proc/%d/root%s", pid, file->path) >= (int)sizeof path)
         return;
-    int fd = open_at(file, path, &theirs), own = open_at(file, file->path, &ours);
-    bool same = own >= 0 && (fd < 0 || (theirs.st_dev == ours.st_dev && theirs.st_ino == ours.st_ino));
-    if (same && fd < 0)
-        fd = own;
-    else if (own >= 0)
-        close(own);
-    if (fd >= DESCRIPTORS_MOST)
-        close(fd);
-    if (fd < 0 || fd >= DESCRIPTORS_MOST)
+    _cleanup_(closep) int fd = open_at(file, path, &theirs), own = open_at(file, file->path, &ours);
+    if (own >= 0 && (fd < 0 || (theirs.st_dev == ours.st_dev && theirs.st_ino == ours.st_ino))) {
+        file->open_path = strdup(file->path);
+        file->cfi = cfi_open(TAKE_FD(own));
         return;
-    snprintf(path, sizeof path, "/proc/%d/fd/%d", getpid(), fd); /* scry-symbols opens it, too */
-    file->open_path = strdup(same ? file->path : path);
-    file->cfi = cfi_open(fd);
+    }
+    int again = fd >= 0 && fd < DESCRIPTORS_MOST ? fcntl(fd, F_DUPFD_CLOEXEC, 0) : -1;
+    if (again < 0)
+        return;
+    file->kept = TAKE_FD(fd);
+    snprintf(path, sizeof path, "/proc/%d/fd/%d", getpid(), file->kept); /* scry-symbols opens it, too */
+    file->open_path = strdup(path);
+    file->cfi = cfi_open(again);
 }
 
 bool image_address(const struct image_process *process, const struct image_mapping *mapping, uint64_t address,

@@ -36,6 +36,7 @@ struct image_file {
     } key;
     char *path;      /* as the process sees it; "[vdso]", "//anon", ... */
     char *open_path; /* that it was opened by; NULL: it was not */
+    int kept;        /* the descriptor that that is of; 0: none is */
     bool opened;     /* or tried: with the first sample in it */
     struct cfi *cfi; /* NULL: it is no ELF file, or cannot be read */
     enum image_file_state state;

@@ -13,8 +13,11 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/data/cleanup.h"
 #include "base/system/file.h"
+#include "base/system/proc_file.h"
 #include "profile/profile.h"
+#include "symbols/index/lines.h"
 
 /* ---- memory of processes ---- */
 
@@ -157,6 +160,70 @@ static void damaged_records_do_no_harm(void **state)
         apply(&images, types[rand_r(&seed) % 4], (unsigned)rand_r(&seed), bytes, (size_t)(rand_r(&seed) % 25) * 8);
     }
     images_done(&images);
+}
+
+/* ---- files ---- */
+
+static bool read_return_address(void *ctx, uint64_t address, uint64_t *ret_word)
+{
+    (void)ctx;
+    (void)address;
+    *ret_word = 0x1234;
+    return true;
+}
+
+static bool has_open(const char *path)
+{
+    char link[64], target[PATH_MAX];
+    struct proc_maps maps;
+    bool has = false;
+    for (int fd = 3; fd < 256; fd++) {
+        snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
+        ssize_t len = readlink(link, target, sizeof target - 1);
+        target[len > 0 ? len : 0] = '\0';
+        has |= strcmp(target, path) == 0;
+    }
+    assert_int_equal(proc_maps_read(getpid(), &maps), 0);
+    for (size_t i = 0; i < maps.count; i++)
+        has |= strcmp(maps.maps[i].path, path) == 0;
+    proc_maps_done(&maps);
+    return has;
+}
+
+/* The job may unmount what it lies in, remove it from NFS, or write it anew, as soon as it does not use it itself. */
+static void files_do_not_stay_open(void **state)
+{
+    struct proc_maps maps;
+    struct image_process process = {.pid = getpid()};
+    char path[] = "/tmp/scry-image-XXXXXX";
+    struct stat st;
+    int code;
+    _cleanup_(freep) char *bytes = NULL;
+    size_t len;
+    uint64_t address, bias, pc = (uint64_t)(uintptr_t)files_do_not_stay_open;
+    assert_int_equal(file_read("/proc/self/exe", &bytes, &len), 0);
+    int fd = mkstemp(path);
+    assert_int_equal(file_write_all(fd, bytes, len), 0);
+    assert_int_equal(fstat(fd, &st), 0);
+    close(fd);
+    assert_int_equal(proc_maps_read(getpid(), &maps), 0);
+    const struct proc_map *own = proc_maps_find(&maps, pc);
+    struct image_file file = {.key = {.inode = st.st_ino}, .path = path};
+    const struct image_mapping mapping = {own->start, own->end, own->offset, &file};
+    proc_maps_done(&maps);
+    assert_true(image_address(&process, &mapping, pc, &address, &bias));
+    assert_string_equal(file.open_path, path);
+    assert_false(has_open(path));
+    assert_int_equal(truncate(path, 0), 0);
+    unlink(path);
+    struct lines_registers registers = {.known = (1U << LINES_REGISTERS) - 1};
+    registers.values[7] = 0x7000;
+    code = cfi_step(file.cfi, address, bias, &registers, read_return_address, NULL, &(bool){false});
+    assert_int_equal(code, CFI_CALLER);
+    assert_int_equal(registers.values[16], 0x1234);
+    assert_int_equal(registers.values[7], 0x7008);
+    cfi_free(file.cfi);
+    free(file.open_path);
 }
 
 /* ---- the tree ---- */
@@ -503,6 +570,7 @@ int main(void)
         cmocka_unit_test(mappings_by_chance),
         cmocka_unit_test(processes_come_and_go),
         cmocka_unit_test(damaged_records_do_no_harm),
+        cmocka_unit_test(files_do_not_stay_open),
         cmocka_unit_test_setup_teardown(samples_of_a_path_are_one_node, make, unmake),
         cmocka_unit_test_setup_teardown(stacks_wait_for_functions, make, unmake),
         cmocka_unit_test_setup_teardown(waiting_is_the_callers, make, unmake),

@@ -7,9 +7,12 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/auxv.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 enum { REG_SP = 7, REG_PC = 16, ROWS_MOST = 1 << 16, EXPRESSION_DEPTH = 16, EXPRESSION_MOST = 64 };
+enum { COPY_MOST = 64 << 20 }; /* of a file: what is larger has no such information for us */
 
 enum rule_kind {
     RULE_UNDEFINED,  /* nobody knows */
@@ -36,8 +39,9 @@ struct row { /* what is known of an address */
 };
 
 struct cfi {
-    int fd;
-    Elf *elf;
+    char *bytes; /* the parts of the file that are needed, in memory as large as it; NULL: of the vdso */
+    size_t size;
+    Elf *elf; /* of these bytes; NULL: they are too many */
     struct segment {
         uint64_t offset, size, address;
     } * segments; /* that are executed */
@@ -55,38 +59,127 @@ static Elf *vdso_open(void)
     return start ? elf_memory(start, header->e_shoff + (size_t)header->e_shnum * header->e_shentsize) : NULL;
 }
 
-static void segments_find(struct cfi *cfi)
+static void segments_find(struct cfi *cfi, Elf *elf)
 {
     size_t count = 0;
-    if (elf_getphdrnum(cfi->elf, &count) < 0)
+    if (elf_getphdrnum(elf, &count) < 0)
         return;
     cfi->segments = calloc(count + 1, sizeof *cfi->segments);
     for (size_t i = 0; cfi->segments && i < count; i++) {
         GElf_Phdr header;
-        if (gelf_getphdr(cfi->elf, (int)i, &header) && header.p_type == PT_LOAD && (header.p_flags & PF_X))
+        if (gelf_getphdr(elf, (int)i, &header) && header.p_type == PT_LOAD && (header.p_flags & PF_X))
             cfi->segments[cfi->segment_count++] = (struct segment){header.p_offset, header.p_filesz, header.p_vaddr};
     }
+}
+
+/* ---- a copy ---- */
+
+/* A file that is open, or mapped, cannot be unmounted, leaves a directory of NFS that cannot be removed, and ends who reads it
+ * where it is cut short. So its parts lie in memory, at the same places; in between nothing is used. */
+struct copy {
+    int fd;
+    char *bytes;
+    size_t size, left;
+};
+
+/* As far as the file has it. false: it is too much. */
+static bool part_copy(struct copy *copy, uint64_t offset, uint64_t size)
+{
+    const size_t page = (size_t)sysconf(_SC_PAGESIZE);
+    if (offset >= copy->size || !size)
+        return true;
+    size = size < copy->size - offset ? size : copy->size - offset;
+    if (size > copy->left)
+        return false;
+    copy->left -= size;
+    size_t from = offset & ~(page - 1), len = size;
+    if (mprotect(copy->bytes + from, offset - from + len, PROT_READ | PROT_WRITE) < 0)
+        return false;
+    for (ssize_t got; len && (got = pread(copy->fd, copy->bytes + offset, len, (off_t)offset)) > 0; len -= (size_t)got)
+        offset += (uint64_t)got;
+    return true;
+}
+
+static bool sections_copy(struct copy *copy, Elf *elf, bool *ret_known)
+{
+    static const char *const names[] = {".eh_frame", ".eh_frame_hdr", ".debug_frame", ".zdebug_frame"};
+    size_t texts = 0;
+    Elf_Scn *section = NULL;
+    GElf_Shdr header;
+    bool good = elf_getshdrstrndx(elf, &texts) == 0;
+    while (good && (section = elf_nextscn(elf, section))) {
+        const char *name = gelf_getshdr(section, &header) ? elf_strptr(elf, texts, header.sh_name) : NULL;
+        bool wanted = elf_ndxscn(section) == texts;
+        for (size_t i = 0; name && i < sizeof names / sizeof *names; i++)
+            wanted |= strcmp(name, names[i]) == 0;
+        if (!name || !wanted || header.sh_type == SHT_NOBITS)
+            continue;
+        *ret_known |= strcmp(name, *names) == 0;
+        good = part_copy(copy, header.sh_offset, header.sh_size);
+    }
+    return good || !section;
+}
+
+/* Without sections it lies in the segment that its table of contents is in. */
+static bool segments_copy(struct copy *copy, Elf *elf, bool known)
+{
+    size_t count = 0;
+    GElf_Phdr header, table = {.p_type = PT_NULL};
+    elf_getphdrnum(elf, &count);
+    for (size_t i = 0; i < count; i++)
+        if (gelf_getphdr(elf, (int)i, &header) && header.p_type == PT_GNU_EH_FRAME)
+            table = header;
+    bool good = table.p_type == PT_NULL || part_copy(copy, table.p_offset, table.p_filesz);
+    for (size_t i = 0; good && !known && table.p_type != PT_NULL && i < count; i++)
+        if (gelf_getphdr(elf, (int)i, &header) && header.p_type == PT_LOAD &&
+            table.p_offset - header.p_offset < header.p_filesz)
+            good = part_copy(copy, header.p_offset, header.p_filesz);
+    return good;
+}
+
+/* NULL: there is no memory, or it is too much. */
+static Elf *elf_copy(struct cfi *cfi, Elf *elf, int fd)
+{
+    struct stat st;
+    GElf_Ehdr header;
+    if (fstat(fd, &st) < 0 || st.st_size <= 0 || !gelf_getehdr(elf, &header))
+        return NULL;
+    char *bytes = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (bytes == MAP_FAILED)
+        return NULL;
+    cfi->bytes = bytes;
+    cfi->size = (size_t)st.st_size;
+    struct copy copy = {fd, bytes, cfi->size, COPY_MOST};
+    size_t segments = 0, sections = 0;
+    bool known = false;
+    elf_getphdrnum(elf, &segments);
+    elf_getshdrnum(elf, &sections);
+    bool good = part_copy(&copy, 0, sizeof(Elf64_Ehdr)) &&
+                part_copy(&copy, header.e_phoff, segments * header.e_phentsize) &&
+                part_copy(&copy, header.e_shoff, sections * header.e_shentsize) && sections_copy(&copy, elf, &known) &&
+                segments_copy(&copy, elf, known);
+    return good ? elf_memory(bytes, cfi->size) : NULL;
 }
 
 struct cfi *cfi_open(int fd)
 {
     struct cfi *cfi = calloc(1, sizeof *cfi);
-    if (!cfi) {
-        if (fd >= 0)
-            close(fd);
-        return NULL;
-    }
     elf_version(EV_CURRENT);
-    cfi->fd = fd;
-    cfi->elf = fd < 0 ? vdso_open() : elf_begin(fd, ELF_C_READ_MMAP, NULL);
-    if (cfi->elf)
-        segments_find(cfi);
-    if (!cfi->segment_count) {
+    Elf *elf = !cfi ? NULL : fd < 0 ? vdso_open() : elf_begin(fd, ELF_C_READ, NULL);
+    if (elf)
+        segments_find(cfi, elf);
+    if (elf && cfi->segment_count)
+        cfi->elf = fd < 0 ? elf : elf_copy(cfi, elf, fd);
+    if (elf && elf != cfi->elf)
+        elf_end(elf);
+    if (fd >= 0)
+        close(fd);
+    if (!cfi || !cfi->segment_count) {
         cfi_free(cfi);
         return NULL;
     }
-    cfi->eh = dwarf_getcfi_elf(cfi->elf);
-    if (!cfi->eh) {
+    cfi->eh = cfi->elf ? dwarf_getcfi_elf(cfi->elf) : NULL;
+    if (cfi->elf && !cfi->eh) {
         cfi->dwarf = dwarf_begin_elf(cfi->elf, DWARF_C_READ, NULL);
         cfi->debug = cfi->dwarf ? dwarf_getcfi(cfi->dwarf) : NULL;
     }
@@ -128,8 +221,8 @@ void cfi_free(struct cfi *cfi)
         dwarf_end(cfi->dwarf);
     if (cfi->elf)
         elf_end(cfi->elf);
-    if (cfi->fd >= 0)
-        close(cfi->fd);
+    if (cfi->bytes)
+        munmap(cfi->bytes, cfi->size);
     free(cfi->segments);
     free(cfi);
 }

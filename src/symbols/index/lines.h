@@ -90,8 +90,9 @@ void samples_take(struct sample *samples, size_t count);
  */
 struct cfi;
 
-/* Of an open file, which it closes; -1: the vdso, that of this process. NULL: it is no ELF file, or nothing in it is executed,
- * or there is no memory. A file without such information is fine: nothing is known of its frames then. */
+/* Of an open file, which it closes at once: what it needs is copied. -1: the vdso, that of this process. NULL: it is no ELF file, or
+ * nothing in it is executed, or there is no memory. A file without such information, or with more than 64 MB of it, is fine: nothing
+ * is known of its frames then. */
 struct cfi *cfi_open(int fd);
 void cfi_free(struct cfi *cfi); /* NULL is fine */
 
