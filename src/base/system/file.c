@@ -119,17 +119,24 @@ static int keep_regular(int fd)
     return code;
 }
 
-int file_open_read(const char *path)
+/* As openat(2). flags: O_NOFOLLOW, or none. */
+static int open_to_read(int at, const char *path, int flags)
 {
     char again[32];
-    _cleanup_(closep) int place = keep_regular(open(path, O_PATH | O_CLOEXEC)); /* to open a device may do something */
+    _cleanup_(closep) int place =
+        keep_regular(openat(at, path, flags | O_PATH | O_CLOEXEC)); /* to open a device may do something */
     if (place < 0)
         return place;
     snprintf(again, sizeof again, "/proc/self/fd/%d", place);
     int fd = open(again, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
     if (fd < 0 && errno == ENOENT) /* there is no /proc */
-        return keep_regular(open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK));
+        return keep_regular(openat(at, path, flags | O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK));
     return fd < 0 ? -errno : fd;
+}
+
+int file_open_read(const char *path)
+{
+    return open_to_read(AT_FDCWD, path, 0);
 }
 
 FILE *file_open_plain(const char *path)
@@ -157,7 +164,10 @@ int file_read_plain(const char *path, char **ret_bytes, size_t *ret_len)
 int file_open_own(int at, const char *path, int flags)
 {
     /* nothing is cut off before it is known to be a file, and not to lie behind a link */
-    int fd = keep_regular(openat(at, path, (flags & ~O_TRUNC) | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY, 0600));
+    int fd =
+        flags == O_RDONLY
+            ? open_to_read(at, path, O_NOFOLLOW)
+            : keep_regular(openat(at, path, (flags & ~O_TRUNC) | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY, 0600));
     if (fd < 0 || (fcntl(fd, F_SETFL, flags & O_APPEND) == 0 && (!(flags & O_TRUNC) || ftruncate(fd, 0) == 0)))
         return fd;
     int code = -errno;

@@ -14,6 +14,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/inotify.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -145,6 +146,27 @@ static void what_others_may_have_put_there_keeps_no_reader(void **state)
     free(bytes);
 }
 
+/* To open a device may rewind a tape, or start a watchdog. */
+static void what_is_no_file_is_not_even_opened(void **state)
+{
+    char event[sizeof(struct inotify_event) + NAME_MAX + 1];
+    int opened = inotify_init1(IN_NONBLOCK | IN_CLOEXEC), fd;
+    assert_int_equal(mkfifo(in_dir("pipe"), 0600), 0);
+    assert_true(inotify_add_watch(opened, path, IN_OPEN) >= 0);
+    assert_int_equal(file_open_read(path), -EINVAL);
+    assert_int_equal(file_open_own(AT_FDCWD, path, O_RDONLY), -EINVAL);
+    assert_int_equal(read(opened, event, sizeof event), -1);
+    assert_int_equal(errno, EAGAIN);
+    assert_int_equal(symlink(victim, in_dir("link")), 0);
+    assert_int_equal(file_open_own(AT_FDCWD, path, O_RDONLY), -EINVAL);
+    fd = file_open_own(AT_FDCWD, victim, O_RDONLY);
+    assert_true(fd >= 0);
+    assert_int_equal(fcntl(fd, F_GETFL) & O_NONBLOCK, 0);
+    assert_int_equal(fcntl(fd, F_GETFD), FD_CLOEXEC);
+    close(fd);
+    close(opened);
+}
+
 static void what_is_written_in_place_is_a_file(void **state)
 {
     assert_int_equal(symlink(victim, in_dir("link")), 0);
@@ -257,11 +279,17 @@ static void a_killed_writer_leaves_nothing(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        EACH(only_what_is_ones_own_is_removed),        EACH(files_are_read_and_replaced),
-        EACH(a_failed_replacement_keeps_the_old_file), EACH(what_others_may_have_put_there_keeps_no_reader),
-        EACH(what_is_written_in_place_is_a_file),      EACH(a_link_is_replaced_and_not_followed),
-        EACH(a_new_file_takes_its_place_or_goes),      EACH(a_directory_is_ones_own),
-        EACH(a_killed_writer_leaves_nothing),          EACH(the_start_of_a_file_is_read_and_no_pipe_is_waited_for),
+        EACH(only_what_is_ones_own_is_removed),
+        EACH(files_are_read_and_replaced),
+        EACH(a_failed_replacement_keeps_the_old_file),
+        EACH(what_others_may_have_put_there_keeps_no_reader),
+        EACH(what_is_written_in_place_is_a_file),
+        EACH(a_link_is_replaced_and_not_followed),
+        EACH(a_new_file_takes_its_place_or_goes),
+        EACH(a_directory_is_ones_own),
+        EACH(what_is_no_file_is_not_even_opened),
+        EACH(a_killed_writer_leaves_nothing),
+        EACH(the_start_of_a_file_is_read_and_no_pipe_is_waited_for),
     };
     return cmocka_run_group_tests_name("file", tests, NULL, NULL);
 }
