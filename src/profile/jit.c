@@ -145,6 +145,7 @@ static void line_take(struct jit *jit, char *line, uint32_t order)
 static void lines_take(struct jit *jit)
 {
     char *newline;
+    const size_t before = jit->count;
     uint32_t order = (uint32_t)jit->parsed; /* where a line begins says when it was written */
     while (!jit->off && (newline = memchr(jit->text.data + jit->parsed, '\n', jit->text.len - jit->parsed))) {
         char *line = jit->text.data + jit->parsed;
@@ -153,7 +154,8 @@ static void lines_take(struct jit *jit)
         line_take(jit, line, order);
         order = (uint32_t)jit->parsed;
     }
-    codes_sort(jit);
+    if (jit->count != before) /* an address that no line has is looked for again and again */
+        codes_sort(jit);
 }
 
 static void map_read(struct jit *jit, pid_t pid)
