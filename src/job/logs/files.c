@@ -2,7 +2,9 @@
 #include "job/logs/files.h"
 
 #include "base/data/cleanup.h"
+#include "base/data/grow.h"
 #include "base/system/clock.h"
+#include "base/system/file.h"
 #include "base/system/proc_file.h"
 #include "jobdir/record/output.h"
 #include "jobdir/text/text.h"
@@ -84,6 +86,22 @@ static void close_file(struct tail *tail)
     tail->fd = -1;
     tail->quiet = 0;
     tail->hand_over = UINT64_MAX;
+}
+
+void tail_rest(struct tail *tail)
+{
+    if (!tail->yields || tail->fd < 0)
+        return;
+    if (size_now(tail) != tail->rested)
+        keep_last(tail);
+    tail->rested = size_now(tail);
+    close(TAKE_FD(tail->fd));
+    tail->rests = true;
+}
+
+bool tail_is_open(const struct tail *tail)
+{
+    return tail->fd >= 0 || tail->rests;
 }
 
 void tail_done(struct tail *tail)
@@ -177,6 +195,7 @@ static void open_file(struct tail *tail, bool at_end, enum tail_state state)
     tail->fd = fd;
     tail->identity = (struct tail_identity){status.st_dev, status.st_ino, born_ns(fd)};
     tail->unlinked = status.st_nlink == 0;
+    tail->yields = tail->calls.yields && tail->calls.yields(tail->calls.ctx, fd);
     tail->refused = 0;
     at_end |= tail->stream && tail->identity.born_ns < tail->start_ns;
     uint64_t size = (uint64_t)status.st_size, known = 0;
@@ -269,12 +288,45 @@ static void look_whether_cut(struct tail *tail, const struct stat *status)
     say(tail, TAIL_TRUNCATED, true, 0, "");
 }
 
+/* What rested is opened again. Where there is another file now, or none, what was not read of it is lost. */
+static void tail_wake(struct tail *tail, bool at_end)
+{
+    struct stat status;
+    int fd = open_regular(tail->path, &status);
+    if (fd < 0 && fd != -ENOENT && fd != -ENOTDIR)
+        return; /* the next time */
+    tail->rests = false;
+    if (fd >= 0 && status.st_dev == tail->identity.device && status.st_ino == tail->identity.inode &&
+        born_ns(fd) == tail->identity.born_ns) {
+        tail->fd = fd;
+        return;
+    }
+    bool other = fd >= 0 && !tail->stream;
+    closep(&fd);
+    lines_end(&tail->lines, tail->calls.lines, tail->calls.ctx);
+    if (tail->calls.left)
+        tail->calls.left(tail->calls.ctx, &tail->identity, tail->offset);
+    tail->quiet = 0;
+    tail->hand_over = UINT64_MAX;
+    if (other)
+        open_file(tail, at_end, TAIL_ROTATED);
+    else
+        say(tail, TAIL_REMOVED, false, 0, "");
+    if (tail->fd < 0)
+        tail->refused = tail->refused ? tail->refused : ENOENT;
+}
+
 void tail_look(struct tail *tail, bool at_end)
 {
     struct stat mine, named;
     if (tail->kept) {
         look_at_kept(tail, at_end);
         return;
+    }
+    if (tail->rests) {
+        tail_wake(tail, at_end);
+        if (tail->fd < 0)
+            return;
     }
     if (tail->fd < 0) {
         if (!tail->stream || !tail->refused)
@@ -452,7 +504,7 @@ static uint64_t on_known(void *ctx, const struct tail_identity *identity, uint64
     struct log_files *files = file->files;
     for (struct log_file *other = files->files; other; other = other->hh.next) {
         struct tail *tail = &other->tail;
-        if (other == file || tail->fd < 0 || tail->stream || !is_same(&tail->identity, identity) ||
+        if (other == file || !tail_is_open(tail) || tail->stream || !is_same(&tail->identity, identity) ||
             !want_the_same(file, other))
             continue;
         if (tail->hand_over == UINT64_MAX && !has_path(other, identity))
@@ -478,10 +530,68 @@ static void on_left(void *ctx, const struct tail_identity *identity, uint64_t of
 static bool has_other_name(const struct log_files *files, const struct stat *status)
 {
     for (const struct log_file *file = files->files; file; file = file->hh.next)
-        if (file->tail.fd >= 0 && !file->tail.stream && file->tail.identity.device == status->st_dev &&
+        if (tail_is_open(&file->tail) && !file->tail.stream && file->tail.identity.device == status->st_dev &&
             file->tail.identity.inode == status->st_ino && has_path(file, &file->tail.identity))
             return true;
     return false;
+}
+
+/* ---- files that are in the way while they are open ---- */
+
+static int by_number(const void *a, const void *b)
+{
+    const uint64_t *left = a, *right = b;
+    return *left < *right ? -1 : *left > *right;
+}
+
+void log_files_note_mounts(struct log_files *files)
+{
+    size_t room = 0;
+    char *line = NULL;
+    FILE *mounts = file_open_plain("/proc/self/mountinfo");
+    for (size_t size = 0; mounts && getline(&line, &size, mounts) > 0;)
+        if (GROW(files->mounts, files->mount_count, room))
+            files->mounts[files->mount_count++] = strtoull(line, NULL, 10);
+    free(line);
+    if (mounts)
+        fclose(mounts);
+    if (files->mount_count)
+        qsort(files->mounts, files->mount_count, sizeof *files->mounts, by_number);
+}
+
+/* Who removes a directory finds an open file in it again, by another name, where such systems keep it: NFS, SMB, many of FUSE. */
+static bool keeps_removed(int fd)
+{
+    struct statfs fs;
+    if (fstatfs(fd, &fs) < 0)
+        return false;
+    switch ((uint32_t)fs.f_type) {
+    case NFS_SUPER_MAGIC:
+    case CIFS_SUPER_MAGIC:
+    case SMB2_SUPER_MAGIC:
+    case FUSE_SUPER_MAGIC:
+        return true;
+    default:
+        return false;
+    }
+}
+
+/* The job has mounted it itself, and cannot unmount it while a file there is open. */
+static bool is_mounted_since(const struct log_files *files, int fd)
+{
+    struct statx status;
+    if (!files->mounts || statx(fd, "", AT_EMPTY_PATH, STATX_MNT_ID, &status) < 0 || !(status.stx_mask & STATX_MNT_ID))
+        return false;
+    uint64_t number = status.stx_mnt_id;
+    return !bsearch(&number, files->mounts, files->mount_count, sizeof number, by_number);
+}
+
+/* What the job's command itself writes to, scry run has open, too. */
+static bool on_yields(void *ctx, int fd)
+{
+    const struct log_file *file = ctx;
+    return strncmp(file->path, "/proc/", strlen("/proc/")) != 0 &&
+           (keeps_removed(fd) || is_mounted_since(file->files, fd));
 }
 
 static struct log_file *find_file(const struct log_files *files, const char *path)
@@ -512,7 +622,7 @@ static struct log_file *add_file(struct log_files *files, const char *path, cons
         free_file(file);
         return NULL;
     }
-    tail_init(&file->tail, file->path, (struct tail_calls){on_lines, on_state, on_known, on_left, file});
+    tail_init(&file->tail, file->path, (struct tail_calls){on_lines, on_state, on_known, on_left, on_yields, file});
     file->tail.stream = stream;
     file->tail.start_ns = clock_ns(CLOCK_REALTIME_COARSE); /* the clock of file systems: never ahead of theirs */
     HASH_ADD_KEYPTR(hh, files->files, file->path, strlen(file->path), file);
@@ -581,7 +691,7 @@ static long stream_flags(pid_t pid, int fd)
 static struct log_file *find_open(const struct log_files *files, const struct stat *status)
 {
     for (struct log_file *file = files->files; file; file = file->hh.next)
-        if (file->tail.fd >= 0 && file->tail.identity.device == status->st_dev &&
+        if (tail_is_open(&file->tail) && file->tail.identity.device == status->st_dev &&
             file->tail.identity.inode == status->st_ino)
             return file;
     return NULL;
@@ -929,5 +1039,6 @@ void log_files_done(struct log_files *files)
         free(there);
     }
     forget_names(files);
+    free(files->mounts);
     log_expressions_done(&files->expressions);
 }

@@ -46,17 +46,21 @@ struct tail_calls {
     /* May be NULL. How much of a file that is opened was read under another name, and that it is closed now. */
     uint64_t (*known)(void *ctx, const struct tail_identity *identity, uint64_t size);
     void (*left)(void *ctx, const struct tail_identity *identity, uint64_t offset);
+    /* May be NULL. Whether a file that is open there is in the way of whoever has made it (tail_rest). */
+    bool (*yields)(void *ctx, int fd);
     void *ctx;
 };
 
 struct tail {
     const char *path; /* borrowed */
     struct tail_calls calls;
-    bool stream;       /* /proc/PID/fd/N: what is found there later was not made by that name */
-    bool kept;         /* a stream in segments (job/output/keep.h); path is their name without the offset */
-    uint64_t segment;  /* the offset of the one that is read */
-    uint64_t start_ns; /* of a stream: CLOCK_REALTIME_COARSE; a file made before that is read from its end */
-    int fd;            /* -1: not open */
+    bool stream;        /* /proc/PID/fd/N: what is found there later was not made by that name */
+    bool kept;          /* a stream in segments (job/output/keep.h); path is their name without the offset */
+    uint64_t segment;   /* the offset of the one that is read */
+    uint64_t start_ns;  /* of a stream: CLOCK_REALTIME_COARSE; a file made before that is read from its end */
+    int fd;             /* -1: not open */
+    bool yields, rests; /* closed until the next look: tail_rest */
+    uint64_t rested;    /* when it was so large */
     struct tail_identity identity;
     bool unlinked;              /* when it was opened */
     int refused;                /* why it was last not opened: an errno, or a number of its own; 0: it was not tried */
@@ -77,6 +81,9 @@ void tail_done(struct tail *tail); /* says nothing */
 void tail_look(struct tail *tail, bool at_end);
 /* Reads and hands over at most half of LINES_ROOM. false: there was nothing more. */
 bool tail_read(struct tail *tail);
+/* What an open file would be in the way of is closed until the next look, and read on if it is there then. */
+void tail_rest(struct tail *tail);
+bool tail_is_open(const struct tail *tail);     /* or rests */
 uint64_t tail_backlog(const struct tail *tail); /* bytes that are not read yet */
 /* Passes over what is not read yet but for the last bytes. */
 void tail_skip(struct tail *tail, uint64_t keep, const char *reason);
@@ -162,7 +169,9 @@ struct log_files {
     size_t found_count;      /* of streams of processes, since the start */
     size_t log_count;        /* and of logs that they have opened themselves */
     struct log_there *there; /* hash of logs that were there when it began */
-    bool silent;             /* files that are there are no news */
+    uint64_t *mounts;        /* numbers of what was mounted then, ascending; NULL: not known */
+    size_t mount_count;
+    bool silent; /* files that are there are no news */
     uint64_t (*now_ns)(void);
 };
 
@@ -175,6 +184,8 @@ bool log_files_add(struct log_files *files, const char *file, uint64_t given, ui
 void log_files_add_streams(struct log_files *files, pid_t pid, uint64_t rows);
 /* The same of what a process has opened by itself to write, and has the name of a log: "solver.log", "log.simpleFoam", "run.err". */
 void log_files_add_logs(struct log_files *files, pid_t pid, uint64_t rows);
+/* What is mounted now may have files open. What the job mounts it may want to unmount. */
+void log_files_note_mounts(struct log_files *files);
 /* What has the name of a log in a directory has its size now: call it when the job begins. */
 void log_files_note_logs(struct log_files *files, const char *directory);
 /* The process of the job failed then, on CLOCK_REALTIME. Follows logs there that nobody was seen to have open, as they were written within

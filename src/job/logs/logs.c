@@ -188,7 +188,7 @@ static void look(struct logs *logs)
     HASH_ITER(hh, logs->files.files, file, next)
     {
         tail_look(&file->tail, false);
-        if (file->wild && file->tail.fd < 0 && file->tail.refused == ENOENT) {
+        if (file->wild && !tail_is_open(&file->tail) && file->tail.refused == ENOENT) {
             log_match_rest(&file->matcher, clock_now_ns(), true);
             say_skipped(logs, file);
             log_files_forget(file);
@@ -269,6 +269,8 @@ static void on_turn(void *ctx)
         left = read_files(logs, spare_ns < most_ns ? spare_ns : most_ns, UINT64_MAX, &any);
     }
     say_rest(logs, start_ns, false);
+    for (struct log_file *file = logs->files.files; file; file = file->hh.next)
+        tail_rest(&file->tail);
     logs->spare_ns -= (int64_t)(cpu_ns() - cpu_start_ns);
     uint64_t wait_ns = MS_NS;
     int64_t least_ns = (int64_t)(LOGS_LEAST_CPU_MS * MS_NS);
@@ -300,7 +302,7 @@ static bool add_names(struct logs *logs, uint64_t rows)
                                           log_files_add(&logs->files, "stdout", metrics, rows, false)));
     log_files_scan(&logs->files, true);
     for (struct log_file *file = logs->files.files; file; file = file->hh.next)
-        if (file->tail.fd < 0 && !file->seen)
+        if (!tail_is_open(&file->tail) && !file->seen)
             tail_look(&file->tail, true);
     return good;
 }
@@ -331,6 +333,7 @@ static void *logs_start(struct observer *observer, struct err *err)
         return NULL;
     }
     char path[PATH_MAX];
+    log_files_note_mounts(&logs->files);
     for (size_t i = 0; rows && i < sizeof log_places / sizeof *log_places; i++)
         if ((size_t)snprintf(path, sizeof path, "%s%s", observer->cwd, log_places[i]) < sizeof path)
             log_files_note_logs(&logs->files, path);

@@ -117,6 +117,61 @@ static void test_appears_and_goes(void **state)
     tail_done(&tail);
 }
 
+static bool always(void *ctx, int fd)
+{
+    return fd >= 0;
+}
+
+/* On NFS an open file cannot be removed with its directory. */
+static void test_rests(void **state)
+{
+    struct tail tail = start();
+    tail.calls.yields = always;
+    append(path, "a\nb");
+    look_and_read(&tail);
+    tail_rest(&tail);
+    assert_seen("a\n|", "watched* ");
+    assert_true(tail.fd < 0 && tail_is_open(&tail));
+    append(path, "c\nd");
+    look_and_read(&tail);
+    assert_seen("bc\n|", "");
+    tail_rest(&tail);
+    rename(path, other); /* and another one in its place */
+    append(path, "e\n");
+    look_and_read(&tail);
+    assert_seen("d|e\n|", "rotated* ");
+    tail_rest(&tail);
+    unlink(path);
+    look_and_read(&tail);
+    look_and_read(&tail);
+    assert_seen("", "removed ");
+    assert_false(tail_is_open(&tail));
+    append(path, "f\n");
+    look_and_read(&tail);
+    assert_seen("f\n|", "watched* ");
+    tail_done(&tail);
+}
+
+/* What a process said last is known when its file is gone. */
+static void test_stream_rests(void **state)
+{
+    struct tail tail = start();
+    tail.calls.yields = always;
+    tail.stream = true;
+    append(path, "one\ntwo\n");
+    look_and_read(&tail);
+    tail_rest(&tail);
+    unlink(path);
+    append(path, "another's\n");
+    look_and_read(&tail);
+    look_and_read(&tail);
+    assert_seen("one\ntwo\n|", "watched* removed ");
+    tail_end(&tail);
+    assert_int_equal(tail.last_len, 8);
+    assert_memory_equal(tail.last, "one\ntwo\n", 8);
+    tail_done(&tail);
+}
+
 static void test_rotates(void **state)
 {
     struct tail tail = start();
@@ -398,6 +453,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_teardown(test_grows, clean),
         cmocka_unit_test_teardown(test_appears_and_goes, clean),
+        cmocka_unit_test_teardown(test_rests, clean),
+        cmocka_unit_test_teardown(test_stream_rests, clean),
         cmocka_unit_test_teardown(test_rotates, clean),
         cmocka_unit_test_teardown(test_is_cut_short, clean),
         cmocka_unit_test_teardown(test_long_line, clean),
