@@ -296,12 +296,9 @@ static void put_metrics(struct log_matcher *matcher, uint64_t now_ns, bool end)
 static void take_metric(struct log_matcher *matcher, const char *name, const struct log_regex *regex,
                         const struct log_line *line)
 {
-    char digits[64], *end;
-    size_t at = log_regex_text(regex), len = line->len - at < sizeof digits ? line->len - at : sizeof digits - 1;
-    memcpy(digits, line->bytes + at, len);
-    digits[len] = 0;
-    double value = strtod(digits, &end);
-    if (end != digits && (matcher->metrics || (matcher->metrics = calloc(1, sizeof *matcher->metrics))))
+    double value;
+    if (log_regex_first_number(regex, line->bytes, &value) &&
+        (matcher->metrics || (matcher->metrics = calloc(1, sizeof *matcher->metrics))))
         log_metric_take(matcher->metrics, name, value);
 }
 

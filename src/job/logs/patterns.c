@@ -401,21 +401,32 @@ json_t *log_regex_fields(const struct log_regex *regex, const char *line)
     return fields;
 }
 
+static bool group_number(const struct group *group, const char *line, double *ret_number)
+{
+    char digits[64], *end;
+    size_t len = group->end - group->start;
+    if (!len || len >= sizeof digits)
+        return false;
+    memcpy(digits, line + group->start, len);
+    digits[len] = 0;
+    *ret_number = strtod(digits, &end);
+    return end != digits && isfinite(*ret_number);
+}
+
 bool log_regex_number(const struct log_regex *regex, const char *line, const char *name, double *ret_number)
 {
     struct group group;
-    for (uint32_t i = 0; get_group(regex, i, &group); i++) {
-        char digits[64], *end;
-        size_t len = group.end - group.start;
-        if (strcmp(group.name, name) != 0 || !len || len >= sizeof digits)
-            continue;
-        memcpy(digits, line + group.start, len);
-        digits[len] = 0;
-        *ret_number = strtod(digits, &end);
-        if (end != digits && isfinite(*ret_number))
+    for (uint32_t i = 0; get_group(regex, i, &group); i++)
+        if (strcmp(group.name, name) == 0 && group_number(&group, line, ret_number))
             return true;
-    }
     return false;
+}
+
+bool log_regex_first_number(const struct log_regex *regex, const char *line, double *ret_number)
+{
+    const PCRE2_SIZE *ends = pcre2_get_ovector_pointer(regex->found);
+    bool has = log_regex_has_group(regex) && ends[2] != PCRE2_UNSET && ends[2] <= ends[3];
+    return has && group_number(&(struct group){NULL, ends[2], ends[3]}, line, ret_number);
 }
 
 #define ERROR LOG_SEVERITY_ERROR

@@ -102,5 +102,7 @@ bool log_regex_has_group(const struct log_regex *regex);
 json_t *log_regex_fields(const struct log_regex *regex, const char *line);
 /* A named group as a number. false: there is none, or it is no number. */
 bool log_regex_number(const struct log_regex *regex, const char *line, const char *name, double *ret_number);
+/* The same of the first group, whatever its name. */
+bool log_regex_first_number(const struct log_regex *regex, const char *line, double *ret_number);
 
 #endif

@@ -871,6 +871,13 @@ static void test_metrics_said(void **state)
     assert_true(seen.value == 7 && seen.least == 7 && seen.values == 1);
     log_matcher_done(&matcher);
     log_rule_done(&rule);
+    /* the group says all of the number, and there is none where it takes no part */
+    matcher = matcher_of("loss (?:is (\\d)|none)");
+    expressions.given->metric = "loss";
+    match_text(&matcher, NS_PER_SECOND, "5 loss none\n17 loss is 34\n");
+    log_match_rest(&matcher, NS_PER_SECOND, true);
+    assert_true(seen.metrics == 3 && seen.value == 3 && seen.values == 1);
+    log_matcher_done(&matcher);
     for (int i = 0; i < 2 * LOG_METRICS; i++) {
         char name[8];
         snprintf(name, sizeof name, "m%d", i);
