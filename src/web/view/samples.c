@@ -107,14 +107,16 @@ static void put_processes(struct buf *out, const struct view *view, const struct
         put_process(out, view, sampled, list[i]);
     }
     buf_puts(out, "],\"programs\":[");
-    for (size_t i = 0, shown = 0; i < count && shown < PROGRAMS_SHOWN; i++) {
-        size_t before = 0;
-        while (before < i && strcmp(list[before]->name, list[i]->name) != 0)
-            before++;
-        if (before < i)
+    const char *shown[PROGRAMS_SHOWN];
+    for (size_t i = 0, known = 0; i < count && known < PROGRAMS_SHOWN; i++) {
+        size_t at = 0;
+        while (at < known && strcmp(shown[at], list[i]->name) != 0)
+            at++;
+        if (at < known)
             continue;
-        buf_puts(out, shown++ ? "," : "");
+        buf_puts(out, known ? "," : "");
         view_put_text(out, list[i]->name);
+        shown[known++] = list[i]->name;
     }
     buf_putc(out, ']');
 }
