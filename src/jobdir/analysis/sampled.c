@@ -15,7 +15,7 @@
 #include "jobdir/text/fields.h"
 #include "jobdir/text/text.h"
 
-enum { DEEPEST = 512, NAME_MOST = 64, SPEEDSCOPE_PROCESSES = 200, SPANS_MOST = 1 << 16 };
+enum { DEEPEST = 512, NAME_MOST = 64, SPEEDSCOPE_PROCESSES = 200, SPANS_MOST = 1 << 16, HZ_MOST = 1000000 };
 
 /* ---- one document ---- */
 
@@ -236,12 +236,54 @@ static void cells_add(struct gather *gather, const json_t *spans, size_t nodes)
     }
 }
 
+/* Of the samples of some documents, which lie together. */
+struct extent {
+    size_t nodes, lines, cells;
+    uint64_t samples;
+};
+
+static struct extent extent_now(const struct gather *gather)
+{
+    const struct sampled *sampled = gather->sampled;
+    return (struct extent){sampled->node_count, gather->line_count, sampled->cell_count, sampled->samples};
+}
+
+static uint64_t scaled(uint64_t count, double factor)
+{
+    return (uint64_t)((double)count * factor + 0.5);
+}
+
+/* A node without events has units of another length (profile/main.c). From now on all have the shorter one. */
+static void units_join(struct gather *gather, const struct extent *before, unsigned hz)
+{
+    struct sampled *sampled = gather->sampled;
+    const struct extent none = {0}, all = extent_now(gather);
+    bool grows = hz > sampled->hz;
+    const struct extent *from = grows ? &none : before, *to = grows ? before : &all;
+    double factor = !sampled->hz ? 1 : grows ? (double)hz / sampled->hz : (double)sampled->hz / hz;
+    for (size_t i = from->nodes; factor > 1 && i < to->nodes; i++)
+        sampled->nodes[i].self = scaled(sampled->nodes[i].self, factor);
+    for (size_t i = from->cells; factor > 1 && i < to->cells; i++)
+        sampled->cells[i].samples = scaled(sampled->cells[i].samples, factor);
+    for (size_t i = from->lines; factor > 1 && i < to->lines; i++) {
+        struct sampled_line *line = &gather->lines[i].line;
+        line->self = scaled(line->self, factor);
+        line->total = scaled(line->total, factor);
+    }
+    sampled->samples += scaled(to->samples - from->samples, factor) - (to->samples - from->samples);
+    sampled->hz = grows ? hz : sampled->hz;
+}
+
 static void document_add(struct gather *gather, json_t *json, const char *part)
 {
     struct sampled *sampled = gather->sampled;
     const struct document document = document_of(json);
+    const struct extent before = extent_now(gather);
+    const uint64_t hz = member_count(json, "hz");
     size_t functions = json_array_size(document.functions), nodes = sampled->node_count,
            processes = sampled->process_count, i;
+    if (!hz || hz > HZ_MOST)
+        return;
     _cleanup_(freep) size_t *places = calloc(functions + 1, sizeof *places);
     const json_t *node;
     gather->failed |= !places;
@@ -261,12 +303,12 @@ static void document_add(struct gather *gather, json_t *json, const char *part)
     waits_add(gather, json_object_get(json, "waits"), nodes);
     lines_add(gather, json, functions, places);
     cells_add(gather, json_object_get(json, "spans"), nodes);
-    sampled->hz = (unsigned)member_count(json, "hz");
     sampled->kernel |= json_is_true(json_object_get(json, "kernel"));
     const char *refused = json_string_value(json_object_get(json, "refused"));
     sampled->refused = refused ? refused : sampled->refused;
     sampled->samples += member_count(json, "samples");
     sampled->lost += member_count(json, "lost");
+    units_join(gather, &before, (unsigned)hz);
     sampled->cpu_seconds += member_number(json, "cpu_seconds");
     sampled->cost_seconds += member_number(json, "cost_seconds");
     json_object_del(json, "nodes");
@@ -396,9 +438,16 @@ static bool is_chosen(const struct sampled_node *node, const bool *processes)
 
 void sampled_shift(struct sampled *sampled, const char *part, double seconds)
 {
+    const char *last = NULL; /* cells of a document lie together, and its processes have one text */
+    bool its = false;
     for (size_t i = 0; i < sampled->cell_count; i++) {
         struct sampled_cell *cell = &sampled->cells[i];
-        if (strcmp(sampled->processes[sampled->nodes[cell->node].process].part, part) != 0)
+        const char *from = sampled->processes[sampled->nodes[cell->node].process].part;
+        if (from != last && its)
+            return;
+        its = from == last ? its : strcmp(from, part) == 0;
+        last = from;
+        if (!its)
             continue;
         cell->from += seconds;
         cell->to += seconds;

@@ -175,6 +175,34 @@ static void a_window_has_its_own_figures(void **state)
     sampled_free(sampled);
 }
 
+/* Where a node had no events, a sample is of 10 ms, and elsewhere of 20. */
+static void nodes_have_their_own_units(void **state)
+{
+    char other[sizeof document], parts[80];
+    snprintf(parts, sizeof parts, "%s/parts", job);
+    mkdir(parts, 0700);
+    for (int first = 0; first < 2; first++) {
+        struct sampled *sampled;
+        memcpy(other, document, sizeof document);
+        memcpy(strstr(other, "50"), "25", 2);
+        put("", first ? other : document, strlen(document));
+        put("/parts/n2", first ? document : other, strlen(document));
+        assert_int_equal(sampled_read(&sampled, job, true), 0);
+        assert_int_equal(sampled->hz, 50);
+        assert_int_equal(sampled->samples, 30);
+        assert_true(sampled->seconds == 0.6);
+        assert_int_equal(find(sampled, "main")->self, 3);
+        assert_int_equal(find(sampled, "walk")->lines[0].total, 9);
+        assert_int_equal(sampled->processes[first ? 0 : 2].samples, 18);
+        assert_true(sampled->processes[first ? 0 : 2].seconds == 18 / 50.);
+        uint64_t cells = 0;
+        for (size_t i = 0; i < sampled->cell_count; i++)
+            cells += sampled->cells[i].samples;
+        assert_int_equal(cells, 12);
+        sampled_free(sampled);
+    }
+}
+
 static void damaged_files_do_no_harm(void **state)
 {
     static const char bytes[] = "-0123456789[]{},\"n";
@@ -232,6 +260,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(nodes_are_added_up, make, unmake),
         cmocka_unit_test_setup_teardown(trees_are_one, make, unmake),
         cmocka_unit_test_setup_teardown(a_window_has_its_own_figures, make, unmake),
+        cmocka_unit_test_setup_teardown(nodes_have_their_own_units, make, unmake),
         cmocka_unit_test_setup_teardown(damaged_files_do_no_harm, make, unmake),
         cmocka_unit_test_setup_teardown(what_it_stood_in_is_told, make, unmake),
     };
