@@ -10,7 +10,9 @@ import shutil
 import signal
 import socket
 import subprocess
+import sys
 import tarfile
+import unittest
 
 import schematest
 import scrytest
@@ -172,6 +174,46 @@ class Serve(servetest.ServeCase):
         finally:
             os.kill(pid, signal.SIGCONT)
         self.assertIn("which came from scry-serve (pid ", self.why(job))
+
+    @unittest.skipUnless(os.getuid() == 0, "only root can give a job directory to somebody else")
+    def test_a_forged_job_sends_nothing_to_others(self):
+        """Not even where the parent of one of its processes is somebody else's, as init is of those that have lost theirs."""
+        job, name = self.job("--", "true"), "20250101T000000-x-1-aa"
+        path = self.box.path("work", "drop", name)
+        shutil.copytree(self.box.path("jobs", job), path)
+        script = ("import os, sys; pid = os.fork()\n"
+                  "if not pid: os.setgid(65534); os.setuid(65534); os.execve('/bin/sleep', ['sleep', '1000'], {'SCRY_JOB': sys.argv[1]})\n"
+                  "print(pid, flush=True); os.waitpid(pid, 0)")
+        parent = subprocess.Popen([sys.executable, "-c", script, path], stdout=subprocess.PIPE, text=True)
+        child = int(parent.stdout.readline())
+        try:
+            scrytest.wait_until(lambda: open(f"/proc/{child}/comm", encoding="utf-8").read() == "sleep\n", 60, "it is executed")
+            with open(os.path.join(path, "job.json"), encoding="utf-8") as file:
+                info = json.load(file)
+            info = {key: value for key, value in info.items() if key != "result"}
+            info.update(id=name, supervisor=self.process(parent.pid), command=self.process(child))
+            with open(os.path.join(path, "job.json"), "w", encoding="utf-8") as file:
+                json.dump(info, file)
+            server = servetest.Server(self.box, "--jobs", os.path.dirname(path))
+            server.log_in()
+            server.ask("api/jobs")
+            os.chown(path, 65534, 65534)
+            refused = server.ask(f"api/jobs/{name}/signal", "POST", {"signal": "INT"})
+            self.assertIn("a directory of others", refused.json["error"]["text"])
+            self.assertIsNone(parent.poll())
+            os.chown(path, 0, 0)
+            self.assertAnswer(server.ask(f"api/jobs/{name}/signal", "POST", {"signal": "INT"}), 204)
+            self.assertNotEqual(parent.wait(60), 0)
+        finally:
+            os.kill(child, signal.SIGKILL)
+            parent.kill()
+            parent.wait()
+            parent.stdout.close()
+
+    @staticmethod
+    def process(pid):
+        with open(f"/proc/{pid}/stat", encoding="utf-8") as file:
+            return {"pid": pid, "start_ticks": int(file.read().rsplit(")", 1)[1].split()[19])}
 
     def test_directories_from_elsewhere(self):
         """Jobs that were dropped into a directory are shown, whatever its name is; links that lead out of it are not, and that is said."""

@@ -78,12 +78,23 @@ static int signal_of(const char *name)
     return 0;
 }
 
-/* Does the process say itself that it belongs to this job? A directory that somebody made may name any of the user's. */
+static bool is_of_user(pid_t pid, uid_t uid)
+{
+    char path[PROC_PATH_SIZE];
+    struct stat process;
+    proc_path(path, pid, 0, "");
+    return stat(path, &process) == 0 && process.st_uid == uid;
+}
+
+/* Does the process say itself that it belongs to this job? A directory that somebody made may name any of the user's; whoever is root
+ * sends nothing to those of others than who made it, such as init, which takes over what has lost its parent. */
 static bool is_of_job(const struct named_job *job, pid_t root, pid_t supervisor)
 {
     struct proc_stat process;
+    struct stat dir;
     return root > 0 && proc_stat_of(root, 0, &process) == 0 && (!supervisor || process.ppid == supervisor) &&
-           job_has_process(job->path, root);
+           job_has_process(job->path, root) && stat(job->path, &dir) == 0 &&
+           is_of_user(supervisor ? supervisor : root, dir.st_uid);
 }
 
 struct target {
