@@ -99,6 +99,13 @@ struct image_process *image_process_of(struct images *images, pid_t pid)
     return process;
 }
 
+struct image_thread *image_thread_of(const struct images *images, pid_t tid)
+{
+    struct image_thread *thread;
+    HASH_FIND_INT(images->threads, &tid, thread);
+    return thread;
+}
+
 static struct image_file *file_of(struct images *images, const struct image_file_key *key, const char *path)
 {
     struct image_file *file;
@@ -254,11 +261,17 @@ static void apply_mmap(struct images *images, const struct perf_event_header *he
             &(struct image_mapping){record->start, record->start + record->size, record->offset, file});
 }
 
+static void thread_name(struct images *images, pid_t tid, const char *name)
+{
+    struct image_thread *thread = image_thread_of(images, tid);
+    if (thread)
+        memcpy(thread->name, name, sizeof thread->name);
+}
+
 /* executes: it is the same one, which has run before. */
 static void thread_begin(struct images *images, pid_t pid, pid_t tid, uint64_t now_ns, bool executes)
 {
-    struct image_thread *thread;
-    HASH_FIND_INT(images->threads, &tid, thread);
+    struct image_thread *thread = image_thread_of(images, tid);
     if (thread) { /* the number has come again, or it has executed something */
         struct image_thread *gone = thread->stack ? malloc(sizeof *gone) : NULL;
         if (gone) {
@@ -269,21 +282,24 @@ static void thread_begin(struct images *images, pid_t pid, pid_t tid, uint64_t n
             free(thread->stack);
         }
         UT_hash_handle hh = thread->hh;
-        *thread = (struct image_thread){
-            .tid = tid, .pid = pid, .looked_ns = now_ns, .ran_ns = executes ? thread->ran_ns : 0, .hh = hh};
+        *thread = (struct image_thread){.tid = tid,
+                                        .pid = pid,
+                                        .number = images->numbered++,
+                                        .looked_ns = now_ns,
+                                        .ran_ns = executes ? thread->ran_ns : 0,
+                                        .hh = hh};
         return;
     }
     thread = HASH_COUNT(images->threads) < THREADS_MOST ? calloc(1, sizeof *thread) : NULL;
     if (!thread)
         return; /* nobody looks at it */
-    *thread = (struct image_thread){.tid = tid, .pid = pid, .looked_ns = now_ns};
+    *thread = (struct image_thread){.tid = tid, .pid = pid, .number = images->numbered++, .looked_ns = now_ns};
     HASH_ADD_INT(images->threads, tid, thread);
 }
 
 static void thread_end(struct images *images, pid_t tid)
 {
-    struct image_thread *thread;
-    HASH_FIND_INT(images->threads, &tid, thread);
+    struct image_thread *thread = image_thread_of(images, tid);
     if (thread)
         thread->ended = true;
 }
@@ -293,9 +309,16 @@ static void apply_name(struct images *images, const struct perf_event_header *he
     const struct image_name *record = (const void *)(header + 1);
     const size_t head = sizeof *header + sizeof *record;
     struct perf_record_id id;
+    char name[sizeof((struct image_thread *)0)->name];
     bool executed = header->misc & PERF_RECORD_MISC_COMM_EXEC;
-    if (header->size <= head || (record->pid != record->tid && !executed))
-        return; /* a thread's */
+    if (header->size <= head)
+        return;
+    memset(name, 0, sizeof name);
+    snprintf(name, sizeof name, "%.*s", (int)(header->size - head), record->name);
+    if (record->pid != record->tid && !executed) {
+        thread_name(images, (pid_t)record->tid, name);
+        return;
+    }
     struct image_process *process = image_process_of(images, (pid_t)record->pid);
     if (!process)
         return;
@@ -307,7 +330,8 @@ static void apply_name(struct images *images, const struct perf_event_header *he
         thread_begin(images, process->pid, process->pid, perf_record_id(header, &id) ? id.time_ns : clock_now_ns(),
                      true);
     }
-    snprintf(process->name, sizeof process->name, "%.*s", (int)(header->size - head), record->name);
+    memcpy(process->name, name, sizeof process->name);
+    thread_name(images, process->pid, name);
 }
 
 static void apply_fork(struct images *images, const struct perf_event_header *header)
@@ -317,7 +341,9 @@ static void apply_fork(struct images *images, const struct perf_event_header *he
     struct image_process *process = image_process_of(images, (pid_t)record->pid);
     if (!parent || !process)
         return;
+    const struct image_thread *from = image_thread_of(images, (pid_t)record->parent_tid);
     thread_begin(images, process->pid, (pid_t)record->tid, record->time, false);
+    thread_name(images, (pid_t)record->tid, from && from->pid == parent->pid ? from->name : parent->name);
     if (process == parent) {
         process->threads++;
         return;

@@ -88,10 +88,8 @@ static void threads_tell(struct images *images, pid_t pid)
     proc_path(path, pid, 0, "task");
     DIR *dir = opendir(path);
     for (const struct dirent *entry; dir && (entry = readdir(dir));) {
-        struct image_thread *thread;
         pid_t tid = (pid_t)strtol(entry->d_name, NULL, 10);
-        HASH_FIND_INT(images->threads, &tid, thread);
-        if (tid > 0 && !thread)
+        if (tid > 0 && !image_thread_of(images, tid))
             task_tell(images, PERF_RECORD_FORK, pid, pid, tid);
     }
     if (dir)

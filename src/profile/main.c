@@ -215,6 +215,7 @@ static void take_sample(struct sampler *sampler, const struct record *record)
     sampler->cut += count == FRAMES_MOST;
     const struct profile_sample sample = {
         .time_ns = record->time_ns,
+        .thread = image_thread_of(&sampler->images, (pid_t)head->tid),
         .frames = frames,
         .count = count,
         .whole = whole,
@@ -496,6 +497,15 @@ static void thread_forget(struct sampler *sampler, struct image_thread *thread)
     thread->what = WAITING_NOT;
 }
 
+/* Where there are no records of it. */
+static void thread_name_look(struct image_thread *thread)
+{
+    char name[sizeof thread->name] = "";
+    proc_comm(thread->pid, thread->tid, name, sizeof name);
+    if (*name)
+        memcpy(thread->name, name, sizeof name);
+}
+
 /* Only its program counter and its stack are known, which is enough for the way out of libraries: it ends at the first frame
  * that needs more. */
 static void thread_place(struct sampler *sampler, struct image_thread *thread, struct image_process *process,
@@ -511,17 +521,22 @@ static void thread_place(struct sampler *sampler, struct image_thread *thread, s
     }
     if (thread->what == WAITING_NOT)
         return;
-    if (*sampler->refused)
+    if (*sampler->refused) {
         image_look_again(&sampler->images, process, registers.values[REG_PC]);
+        thread_name_look(thread);
+    }
     reading.sp = registers.values[REG_SP];
     size_t count = reading.sp ? unwind(sampler->profile, process, &registers, &reading, frames, &whole) : 0,
            python_count;
     thread->counts = waiting_counts(thread, process, thread->what, moved) && !is_for_scry(frames, count, whole);
     struct profile_python *python = python_take(sampler, process, thread->tid, &python_count);
-    thread->stack = profile_keep(
-        sampler->profile, process,
-        &(struct profile_sample){
-            .frames = frames, .count = count, .whole = whole, .python = python, .python_count = python_count});
+    thread->stack = profile_keep(sampler->profile, process,
+                                 &(struct profile_sample){.thread = thread,
+                                                          .frames = frames,
+                                                          .count = count,
+                                                          .whole = whole,
+                                                          .python = python,
+                                                          .python_count = python_count});
     free(python);
 }
 
@@ -543,20 +558,20 @@ static void thread_ran(struct sampler *sampler, struct image_thread *thread, str
 {
     const uint64_t unit_ns = NS_PER_SECOND / sampler->hz;
     struct profile_frame frames[2];
-    char name[16];
     size_t count = 0, python_count;
     sampler->ran_ns += ns;
     thread->rest_ns += ns;
     if (thread->rest_ns < unit_ns)
         return;
     struct profile_python *python = python_take(sampler, process, thread->tid, &python_count);
-    proc_comm(process->pid, thread->tid, name, sizeof name);
-    struct profile_function is = {.function = name, .file = "", .language = "thread"};
-    if (*name && strcmp(name, process->name) != 0)
+    thread_name_look(thread);
+    struct profile_function is = {.function = thread->name, .file = "", .language = "thread"};
+    if (*thread->name && strcmp(thread->name, process->name) != 0)
         frames[count++] = (struct profile_frame){.code = profile_code(sampler->profile, &is)};
     is = (struct profile_function){.function = process->name, .file = "", .language = "process"};
     frames[count++] = (struct profile_frame){.code = profile_code(sampler->profile, &is)};
     const struct profile_sample sample = {.time_ns = clock_now_ns(),
+                                          .thread = thread,
                                           .frames = frames,
                                           .count = count,
                                           .python = python,

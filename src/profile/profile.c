@@ -8,10 +8,13 @@
 #include "base/system/clock.h"
 #include "jobdir/mpi/thread_wait.h"
 #include "jobdir/text/text.h"
+#include "shm/waits.h"
 #include "symbols/index/names.h"
 
 /* Limits of memory: so many nodes are a few MB. Where there are more, the deeper ones count for their callers. */
 enum { NODES_MOST = 1 << 18, WAITING_MOST = 1 << 14, PROCESSES_MOST = 1 << 12, LINES_MOST = 1 << 17 };
+/* Of threads: that are known, with their shares of nodes, and that are written. */
+enum { THREADS_MOST = 1 << 13, SHARES_MOST = 1 << 16, THREADS_PUT = 200, SHARES_PUT = 1 << 13 };
 
 struct profile_code {
     char *key, *function, *file; /* the last two NULL: no memory */
@@ -23,7 +26,7 @@ struct profile_code {
 
 struct profile_stack { /* that waits */
     struct profile_stack *next;
-    uint32_t process;
+    uint32_t process, thread; /* thread: NO_THREAD: not known */
     bool whole, in_kernel;
     enum waiting_for what;       /* WAITING_NOT: a sample of processor time */
     uint64_t time_ns, waited_ns; /* when it was taken; until then it had waited so long */
@@ -85,6 +88,25 @@ struct sampled { /* a process of which there is a sample */
     UT_hash_handle hh;
 };
 
+struct thread { /* of a process of which there is a sample */
+    uint32_t number, at, process;
+    pid_t tid;
+    char name[16];
+    uint64_t samples, waited_ns;
+    uint32_t shares;
+    bool cut; /* it has shares that are not kept */
+    UT_hash_handle hh;
+};
+enum { NO_THREAD = UINT32_MAX };
+
+struct share { /* of a node that a thread has */
+    struct share_key {
+        uint32_t thread, node;
+    } key;
+    uint64_t samples, ns;
+    UT_hash_handle hh;
+};
+
 struct profile {
     struct profile_stack *first, **last; /* new ones */
     struct profile_stack *unknown;       /* of whose frames something is not known yet */
@@ -94,6 +116,8 @@ struct profile {
     struct line *lines;
     struct wait *waits;
     struct sampled *processes;
+    struct thread *threads;
+    struct share *shares;
     struct profile_code *codes;
     uint64_t samples, left_out, folded;
     struct spans spans;
@@ -134,6 +158,8 @@ void profile_free(struct profile *profile)
     FREE_ALL(line, profile->lines);
     FREE_ALL(wait, profile->waits);
     FREE_ALL(sampled, profile->processes);
+    FREE_ALL(thread, profile->threads);
+    FREE_ALL(share, profile->shares);
     for (struct profile_code *code = profile->codes; code; code = code->hh.next) {
         free(code->key);
         free(code->function);
@@ -165,6 +191,29 @@ static struct sampled *sampled_of(struct profile *profile, const struct image_pr
     return sampled;
 }
 
+/* Threads beyond the limit count for their processes only, as those of processes that count for others. Its name is the last one that
+ * it had. */
+static uint32_t thread_of(struct profile *profile, const struct sampled *sampled, const struct image_process *process,
+                          const struct image_thread *from)
+{
+    struct thread *thread = NULL;
+    if (!from || sampled->number != process->number)
+        return NO_THREAD;
+    HASH_FIND(hh, profile->threads, &from->number, sizeof from->number, thread);
+    if (!thread) {
+        thread = HASH_COUNT(profile->threads) < THREADS_MOST ? calloc(1, sizeof *thread) : NULL;
+        if (!thread)
+            return NO_THREAD;
+        thread->number = from->number;
+        thread->at = HASH_COUNT(profile->threads);
+        thread->process = sampled->at;
+        thread->tid = from->tid;
+        HASH_ADD(hh, profile->threads, number, sizeof thread->number, thread);
+    }
+    memcpy(thread->name, from->name, sizeof thread->name);
+    return thread->number;
+}
+
 const struct profile_code *profile_code(struct profile *profile, const struct profile_function *from)
 {
     struct profile_code *code = NULL;
@@ -194,13 +243,14 @@ bool profile_is_scrys(const struct profile_frame *frame)
 }
 
 /* Without the frames of scry's libraries: the program is what is asked for, and has called them without knowing. */
-static struct profile_stack *stack_new(uint32_t process, const struct profile_sample *sample)
+static struct profile_stack *stack_new(uint32_t process, uint32_t thread, const struct profile_sample *sample)
 {
     size_t frames = sample->count * sizeof *sample->frames, python = sample->python_count * sizeof *sample->python;
     struct profile_stack *stack = malloc(sizeof *stack + frames + python);
     if (!stack)
         return NULL;
     *stack = (struct profile_stack){.process = process,
+                                    .thread = thread,
                                     .time_ns = sample->time_ns,
                                     .whole = sample->whole,
                                     .in_kernel = sample->in_kernel,
@@ -232,7 +282,8 @@ static void stack_add(struct profile *profile, struct profile_stack *stack)
 void profile_add(struct profile *profile, const struct image_process *process, const struct profile_sample *sample)
 {
     struct sampled *sampled = sampled_of(profile, process);
-    struct profile_stack *stack = sampled ? stack_new(sampled->at, sample) : NULL;
+    struct profile_stack *stack =
+        sampled ? stack_new(sampled->at, thread_of(profile, sampled, process, sample->thread), sample) : NULL;
     if (stack) {
         sampled->samples += stack->weight;
         profile->samples += stack->weight;
@@ -244,7 +295,7 @@ struct profile_stack *profile_keep(struct profile *profile, const struct image_p
                                    const struct profile_sample *sample)
 {
     struct sampled *sampled = sampled_of(profile, process);
-    return sampled ? stack_new(sampled->at, sample) : NULL;
+    return sampled ? stack_new(sampled->at, thread_of(profile, sampled, process, sample->thread), sample) : NULL;
 }
 
 void profile_add_waiting(struct profile *profile, const struct profile_stack *stack, enum waiting_for what,
@@ -256,7 +307,7 @@ void profile_add_waiting(struct profile *profile, const struct profile_stack *st
                                           .whole = stack->whole,
                                           .python = stack->python,
                                           .python_count = stack->python_count};
-    struct profile_stack *copy = stack_new(stack->process, &sample);
+    struct profile_stack *copy = stack_new(stack->process, stack->thread, &sample);
     if (copy) {
         copy->what = what;
         copy->waited_ns = waited_ns;
@@ -477,6 +528,31 @@ static void node_wait(struct profile *profile, const struct node *node, enum wai
         wait->ns += ns;
 }
 
+/* A thread has come to more of a node. */
+static void thread_share(struct profile *profile, uint32_t number, uint32_t node, uint64_t samples, uint64_t ns)
+{
+    struct thread *thread;
+    struct share *share;
+    HASH_FIND(hh, profile->threads, &number, sizeof number, thread);
+    if (!thread)
+        return;
+    const struct share_key key = {thread->at, node};
+    thread->samples += samples;
+    thread->waited_ns += ns;
+    HASH_FIND(hh, profile->shares, &key, sizeof key, share);
+    if (!share && HASH_COUNT(profile->shares) < SHARES_MOST && (share = calloc(1, sizeof *share))) {
+        share->key = key;
+        thread->shares++;
+        HASH_ADD(hh, profile->shares, key, sizeof share->key, share);
+    }
+    if (!share) {
+        thread->cut = true;
+        return;
+    }
+    share->samples += samples;
+    share->ns += ns;
+}
+
 static void stack_fold(struct profile *profile, const struct profile_stack *stack)
 {
     enum waiting_for what = stack->what;
@@ -499,9 +575,11 @@ static void stack_fold(struct profile *profile, const struct profile_stack *stac
     if (branch.node && what) {
         node_wait(profile, branch.node, what, stack->waited_ns);
         spans_wait(&profile->spans, stack->time_ns, stack->waited_ns, branch.node->number);
+        thread_share(profile, stack->thread, branch.node->number, 0, stack->waited_ns);
     } else if (branch.node) {
         branch.node->samples += stack->weight;
         spans_add(&profile->spans, stack->time_ns, branch.node->number, stack->weight);
+        thread_share(profile, stack->thread, branch.node->number, stack->weight, 0);
     } else {
         profile->left_out++;
     }
@@ -570,6 +648,63 @@ static json_t *function_json(const struct function *function)
                      text_json(found.file), (int)found.line);
 }
 
+/* ---- threads ---- */
+
+static int by_time(const void *a, const void *b)
+{
+    const struct thread *left = *(const struct thread *const *)a, *right = *(const struct thread *const *)b;
+    if (left->samples != right->samples)
+        return left->samples > right->samples ? -1 : 1;
+    if (left->waited_ns != right->waited_ns)
+        return left->waited_ns > right->waited_ns ? -1 : 1;
+    return left->at < right->at ? -1 : left->at > right->at;
+}
+
+/* Those that ran or waited, of processes in which several did: busiest first. */
+static struct thread **threads_chosen(const struct profile *profile, size_t *ret_count)
+{
+    struct thread **list = calloc(HASH_COUNT(profile->threads) + 1, sizeof *list);
+    _cleanup_(freep) uint32_t *own = calloc(HASH_COUNT(profile->processes) + 1, sizeof *own);
+    size_t count = 0;
+    for (struct thread *thread = profile->threads; list && own && thread; thread = thread->hh.next)
+        own[thread->process] += thread->samples || thread->waited_ns;
+    for (struct thread *thread = profile->threads; list && own && thread; thread = thread->hh.next)
+        if ((thread->samples || thread->waited_ns) && own[thread->process] > 1)
+            list[count++] = thread;
+    if (count)
+        qsort(list, count, sizeof *list, by_time);
+    *ret_count = count < THREADS_PUT ? count : THREADS_PUT;
+    return list;
+}
+
+static json_t *threads_json(const struct profile *profile)
+{
+    size_t count, put = 0;
+    _cleanup_(freep) struct thread **list = threads_chosen(profile, &count);
+    _cleanup_(freep) json_t **cells = calloc(HASH_COUNT(profile->threads) + 1, sizeof *cells); /* borrowed */
+    json_t *threads = json_array();
+    for (size_t i = 0; list && cells && i < count; i++) {
+        const struct thread *thread = list[i];
+        bool whole = !thread->cut && put + thread->shares <= SHARES_PUT;
+        json_t *own = whole ? json_array() : json_null();
+        put += whole ? thread->shares : 0;
+        if (whole)
+            cells[thread->at] = own;
+        json_array_append_new(threads, json_pack("[I, i, o, I, f, o]", (json_int_t)thread->process, (int)thread->tid,
+                                                 text_json(thread->name), (json_int_t)thread->samples,
+                                                 (double)thread->waited_ns / NS_PER_SECOND, own));
+    }
+    for (const struct share *share = put ? profile->shares : NULL; share; share = share->hh.next) {
+        json_t *own = cells[share->key.thread];
+        if (!own)
+            continue;
+        json_array_append_new(own, json_integer(share->key.node));
+        json_array_append_new(own, json_integer((json_int_t)share->samples));
+        json_array_append_new(own, json_integer((json_int_t)(share->ns / WAITS_NS_PER_MS)));
+    }
+    return threads;
+}
+
 void profile_put(struct profile *profile, json_t *object)
 {
     json_t *functions = json_array(), *processes = json_array(), *nodes = json_array(), *lines = json_array(),
@@ -598,4 +733,5 @@ void profile_put(struct profile *profile, json_t *object)
     json_object_set_new(object, "lines", lines);
     json_object_set_new(object, "waits", waits);
     json_object_set_new(object, "spans", spans_json(&profile->spans));
+    json_object_set_new(object, "threads", threads_json(profile));
 }

@@ -66,10 +66,12 @@ struct image_process {
     UT_hash_handle hh;
 };
 
-/* What is known of a thread that is looked at now and then. */
+/* What is known of a thread; it is looked at now and then. */
 struct profile_stack;
 struct image_thread {
     pid_t tid, pid;
+    uint32_t number; /* for the profile: as with processes */
+    char name[16];
     bool ended;             /* whoever looks at it frees it */
     bool seen, stood;       /* it was looked at; and waited then */
     bool counts;            /* what it waits for */
@@ -117,6 +119,7 @@ void images_apply(struct images *images, const struct perf_event_header *record)
 
 /* One that is seen for the first time has no mappings, and no name. NULL: no memory. */
 struct image_process *image_process_of(struct images *images, pid_t pid);
+struct image_thread *image_thread_of(const struct images *images, pid_t tid); /* NULL: not known */
 
 /* Where there are no records: looks by /proc for what is new of root and all that come from it; that a thread has ended, who looks
  * at it says. */
@@ -204,6 +207,9 @@ json_t *spans_json(struct spans *spans); /* NULL: no memory */
  *               as far as lines are known
  *   spans       what was when: {seconds, cells}: how long a span is, and numbers, four for each cell: of the span, from 0 on, and
  *               the node; samples; milliseconds of waiting
+ *   threads     [process, tid, name, samples, seconds of waiting, cells] each, of processes in which several threads ran or waited: the
+ *               200 with most samples, or that waited longest. cells: numbers, three for each: a node; samples; milliseconds of
+ *               waiting; null where they would be too many. What is missing is in the process's nodes all the same
  *   waits       [node, what, seconds] each: how long threads waited in that function, or in a library that it called for that
  *               (jobdir/mpi/waiting.h has the words of what)
  */
@@ -242,6 +248,7 @@ struct profile_python {
 
 struct profile_sample {
     uint64_t time_ns;                   /* when it was */
+    const struct image_thread *thread;  /* NULL: not known */
     const struct profile_frame *frames; /* innermost first */
     size_t count;
     bool whole;                          /* out to where the thread began */
@@ -269,7 +276,8 @@ enum profile_fold {
 };
 void profile_fold(struct profile *profile, enum profile_fold which);
 
-/* Adds "samples", "functions", "processes", "nodes", "lines", "waits", "spans", and "left_out" where there was no memory for a sample. */
+/* Adds "samples", "functions", "processes", "nodes", "lines", "waits", "spans", "threads", and "left_out" where there was no memory for a
+ * sample. */
 void profile_put(struct profile *profile, json_t *object);
 
 /*

@@ -121,6 +121,31 @@ static void mappings_by_chance(void **state)
     images_done(&images);
 }
 
+/* That of who began it, until it has its own; and what a process executes has that of the program. */
+static void threads_have_names(void **state)
+{
+    struct images images = {0};
+    is_named(&images, 8, "sort", PERF_RECORD_MISC_COMM_EXEC);
+    uint32_t number = image_thread_of(&images, 8)->number;
+    forks_or_ends(&images, PERF_RECORD_FORK, 8, 8, 9);
+    assert_string_equal(image_thread_of(&images, 9)->name, "sort");
+    struct {
+        uint32_t pid, tid;
+        char name[8];
+    } body = {8, 9, "writer"};
+    apply(&images, PERF_RECORD_COMM, 0, &body, sizeof body);
+    assert_string_equal(image_thread_of(&images, 9)->name, "writer");
+    assert_string_equal(image_thread_of(&images, 8)->name, "sort");
+    assert_string_equal(image_process_of(&images, 8)->name, "sort");
+    forks_or_ends(&images, PERF_RECORD_FORK, 10, 8, 10);
+    assert_string_equal(image_thread_of(&images, 10)->name, "sort");
+    is_named(&images, 8, "cat", PERF_RECORD_MISC_COMM_EXEC);
+    assert_string_equal(image_thread_of(&images, 8)->name, "cat");
+    assert_int_not_equal(image_thread_of(&images, 8)->number, number);
+    assert_null(image_thread_of(&images, 11));
+    images_done(&images);
+}
+
 static void processes_come_and_go(void **state)
 {
     struct images images = {0};
@@ -351,6 +376,53 @@ static void waiting_is_the_callers(void **state)
     json_decref(json);
 }
 
+static const json_t *thread_put(const json_t *json, const char *name)
+{
+    const json_t *thread;
+    size_t i;
+    json_array_foreach(json_object_get(json, "threads"), i,
+                       thread) if (strcmp(json_string_value(json_array_get(thread, 2)), name) == 0) return thread;
+    return NULL;
+}
+
+/* Of processes with several; a thread has its last name, and what it comes to where. */
+static void threads_have_their_shares(void **state)
+{
+    struct fixture *fixture = *state;
+    struct image_thread first = {.tid = 7, .pid = 7, .number = 4, .name = "solver"},
+                        second = {.tid = 8, .pid = 7, .number = 5, .name = "solver"};
+    const struct image_process other = {.pid = 9, .number = 6, .name = "alone"};
+    const struct profile_frame frames[] = {{&fixture->extension, 5}, {&fixture->program, 9}};
+    ADD(fixture, .thread = &first, .frames = frames, .count = 2);
+    ADD(fixture, .frames = frames, .count = 2); /* of none that is known */
+    profile_add(fixture->profile, &other,
+                &(struct profile_sample){
+                    .thread = &(struct image_thread){.tid = 9, .pid = 9, .number = 7}, .frames = frames, .count = 2});
+    profile_fold(fixture->profile, FOLD_LEARNED);
+    json_t *json = json_object();
+    profile_put(fixture->profile, json);
+    assert_int_equal(json_array_size(json_object_get(json, "threads")), 0);
+    json_decref(json);
+    ADD(fixture, .thread = &second, .frames = frames, .count = 2, .weight = 3);
+    memcpy(second.name, "writer", sizeof "writer");
+    struct profile_stack *stack =
+        profile_keep(fixture->profile, &fixture->process,
+                     &(struct profile_sample){.thread = &second, .frames = frames + 1, .count = 1});
+    profile_add_waiting(fixture->profile, stack, WAITING_PIPE, 1500000000);
+    free(stack);
+    profile_fold(fixture->profile, FOLD_LEARNED);
+    json = json_object();
+    profile_put(fixture->profile, json);
+    assert_int_equal(json_array_size(json_object_get(json, "threads")), 2);
+    char *text = json_dumps(thread_put(json, "writer"), JSON_COMPACT | JSON_REAL_PRECISION(3)),
+         *main_text = json_dumps(thread_put(json, "solver"), JSON_COMPACT | JSON_REAL_PRECISION(3));
+    assert_string_equal(text, "[0,8,\"writer\",3,1.5,[1,3,0,0,0,1500]]");
+    assert_string_equal(main_text, "[0,7,\"solver\",1,0.0,[1,1,0]]");
+    free(text);
+    free(main_text);
+    json_decref(json);
+}
+
 /* Who called scry's library, without knowing, has used the processor. */
 static void scrys_own_is_the_callers(void **state)
 {
@@ -569,11 +641,13 @@ int main(void)
         cmocka_unit_test(mappings_replace_each_other),
         cmocka_unit_test(mappings_by_chance),
         cmocka_unit_test(processes_come_and_go),
+        cmocka_unit_test(threads_have_names),
         cmocka_unit_test(damaged_records_do_no_harm),
         cmocka_unit_test(files_do_not_stay_open),
         cmocka_unit_test_setup_teardown(samples_of_a_path_are_one_node, make, unmake),
         cmocka_unit_test_setup_teardown(stacks_wait_for_functions, make, unmake),
         cmocka_unit_test_setup_teardown(waiting_is_the_callers, make, unmake),
+        cmocka_unit_test_setup_teardown(threads_have_their_shares, make, unmake),
         cmocka_unit_test(names_of_javascript),
         cmocka_unit_test_setup_teardown(perf_maps_name_code, make, unmake),
         cmocka_unit_test_setup_teardown(damaged_maps_do_no_harm, make, unmake),

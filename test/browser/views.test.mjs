@@ -22,7 +22,7 @@ before(async () => {
   stage.write('work.py', 'def inner(n):\n    return sum(range(n))\ndef outer():\n    return [inner(3000) for i in range(40)]\nouter()\n');
   python = JSON.parse((await stage.run(['report', '--json', idOf(await stage.run(['run', '--name', 'python', '--script', 'calls', '--', 'python3', 'work.py']))])).out);
   const profiled = path.join(build, 'test/system/targets/profiled');
-  sampled = JSON.parse((await stage.run(['report', '--json', idOf(await stage.run(['run', '--name', 'sampled', '--profile', '500', '--', 'sh', '-c', `${profiled} plain 0.4; ${profiled} waits 0.4`]))])).out);
+  sampled = JSON.parse((await stage.run(['report', '--json', idOf(await stage.run(['run', '--name', 'sampled', '--profile', '500', '--', 'sh', '-c', `${profiled} threads 0.2; ${profiled} plain 0.4; ${profiled} waits 0.4`]))])).out);
   failed = idOf(await stage.run(['run', '--name', 'failed', '--', 'sh', '-c', 'exit 3']));
   report = JSON.parse((await stage.run(['report', '--json', 'four'])).out);
   diff = JSON.parse((await stage.run(['diff', '--json', 'two', 'four'])).out);
@@ -118,6 +118,10 @@ test('the profile of any program: its functions are those of the report, on a pr
   await page.getByLabel('Process', { exact: true }).selectOption(`p${process.pid}`);
   await page.waitForURL(new RegExp(`process=${process.pid}$`)); // the whole again
   await until(async () => (await page.locator('.about').first().innerText()).startsWith(`${process.samples} samples`), 'its own samples');
+  const [thread] = of.threads;
+  await page.getByLabel('Process', { exact: true }).selectOption({ label: `half ${thread.tid} · profiled ${thread.pid}` });
+  await page.waitForURL(new RegExp(`thread=${thread.pid}%2F${thread.tid}$`));
+  await until(async () => (await page.locator('.about').first().innerText()).startsWith(`${thread.samples} samples`), 'its own samples');
   await page.getByLabel('Process', { exact: true }).selectOption('');
   await page.getByRole('button', { name: 'Waiting', exact: true }).first().click();
   await table.getByRole('row').filter({ hasText: 'naps' }).filter({ hasText: 'sleep' }).waitFor();

@@ -239,8 +239,16 @@ class Profile(JobCase):
         self.assertLess(self.share("recurse", "total"), 101)
 
     def test_threads_and_processes(self):
-        self.assert_shares(self.profile(target("profiled"), "threads", SECONDS))
+        profile = self.profile(target("profiled"), "threads", SECONDS)
+        self.assert_shares(profile)
         self.assertEqual(self.functions["first"]["processes"], 1)
+        pid = profile["processes"][0]["pid"]
+        busy = [row for row in profile["threads"] if row["self_seconds"] > 0.1]
+        self.assertEqual([(row["pid"], row["process"], row["name"], row["function"]) for row in busy], [(pid, "profiled", "half", "first")] * 2, profile["threads"])
+        self.assertEqual(len({pid, *(row["tid"] for row in busy)}), 3)
+        self.assertEqual(sum(row["samples"] for row in profile["threads"]), profile["processes"][0]["samples"])
+        self.assertLess(sum(profile["other_threads"].values()), 0.05)
+        self.assertRegex(self.scry("report", "@last").stdout, r"(?m)^By thread +self % .*\n  half \d+ of profiled \d+ +\d+\.\d .*  first \(profiled.c:\d+\)$")
         self.assert_shares(self.profile(target("profiled"), "forks", SECONDS))
         self.assertEqual(self.functions["first"]["processes"], 2)
 

@@ -547,7 +547,7 @@ class Plain(jobtest.JobCase):
 
     def test_samples(self):
         """The profile: its figures are those of the report, of a program and a process those of the process; its files are sources."""
-        command = f"{jobtest.target('profiled')} plain 0.4; {jobtest.target('profiled_pointers')} waits 0.5"
+        command = f"{jobtest.target('profiled')} plain 0.4; {jobtest.target('profiled_pointers')} waits 0.5; {jobtest.target('profiled_static')} threads 0.4"
         job = self.run_job("--profile", "500", "--", "sh", "-c", command)
         report = self.report(job)["profile"]
         with View(self.box, job) as view:
@@ -573,11 +573,18 @@ class Plain(jobtest.JobCase):
             self.assertLess(times["first"], 1.2 * 2 * whole["span_ns"])
             key, = (row["key"] for row in whole["processes"] if row["name"] == "profiled")
             self.assertEqual(view.ask("samples", process=key)["nodes"], one["nodes"])
+            thread = max(whole["threads"], key=lambda row: row["self_ns"])
+            its = view.ask("samples", thread=thread["key"])
+            self.assertEqual((thread["name"], its["spans"]), ("half", []))
+            self.assertEqual(its["self_ns"], thread["self_ns"])
+            self.assertEqual((its["functions"][0]["name"], its["nodes"][0][1]), ("first", "profiled_static"))
+            self.assertEqual(sum(node[2] for node in its["nodes"]), thread["self_ns"])
+            self.assertEqual(view.refused("samples", thread=thread["key"], program="profiled"), "bad_question")
             waits = {row["name"]: row["waits"] for row in whole["functions"]}
             self.assertGreater(waits["naps"]["sleep"], 0.3e9)
             file = next(row["file"] for row in view.ask("source")["files"] if row["file"].endswith("profiled.c"))
             source = view.ask("source", file=file)
-            first, = (row for row in source["functions"] if row["function"] == "first")
+            first = next(row for row in source["functions"] if row["function"] == "first")
             self.assertIn("first", source["lines"][first["line"] - 1])
             self.assertGreater(first["self_ns"], 0.1e9)
             self.assertEqual(view.refused("source", file="/etc/passwd"), "not_found")

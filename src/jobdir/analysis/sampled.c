@@ -15,7 +15,14 @@
 #include "jobdir/text/fields.h"
 #include "jobdir/text/text.h"
 
-enum { DEEPEST = 512, NAME_MOST = 64, SPEEDSCOPE_PROCESSES = 200, SPANS_MOST = 1 << 16, HZ_MOST = 1000000 };
+enum {
+    DEEPEST = 512,
+    NAME_MOST = 64,
+    SPEEDSCOPE_PROCESSES = 200,
+    SPANS_MOST = 1 << 16,
+    HZ_MOST = 1000000,
+    THREADS_MOST = 1 << 12
+};
 
 /* ---- one document ---- */
 
@@ -67,7 +74,7 @@ struct gather {
     struct known *known;
     struct counted *lines;
     size_t line_count, line_room;
-    size_t room, node_room, process_room, wait_room, cell_room;
+    size_t room, node_room, process_room, wait_room, cell_room, thread_room, share_room;
     bool failed;
 };
 
@@ -211,6 +218,18 @@ static void lines_join(struct gather *gather)
     }
 }
 
+/* Numbers at a place of a list, none below 0. */
+static bool numbers_at(const json_t *list, size_t at, size_t count, json_int_t *ret_numbers)
+{
+    for (size_t k = 0; k < count; k++) {
+        const json_t *number = json_array_get(list, at + k);
+        ret_numbers[k] = json_is_integer(number) ? json_integer_value(number) : -1;
+        if (ret_numbers[k] < 0)
+            return false;
+    }
+    return true;
+}
+
 static void cells_add(struct gather *gather, const json_t *spans, size_t nodes)
 {
     struct sampled *sampled = gather->sampled;
@@ -220,12 +239,8 @@ static void cells_add(struct gather *gather, const json_t *spans, size_t nodes)
         return;
     for (size_t i = 0; i + 4 <= json_array_size(list); i += 4) {
         json_int_t numbers[4];
-        bool good = true;
-        for (size_t k = 0; k < 4; k++) {
-            numbers[k] = json_integer_value(json_array_get(list, i + k));
-            good &= numbers[k] >= 0;
-        }
-        if (!good || numbers[0] >= SPANS_MOST || (size_t)numbers[1] >= sampled->node_count - nodes)
+        if (!numbers_at(list, i, 4, numbers) || numbers[0] >= SPANS_MOST ||
+            (size_t)numbers[1] >= sampled->node_count - nodes)
             continue;
         gather->failed |= !GROW(sampled->cells, sampled->cell_count, gather->cell_room);
         if (gather->failed)
@@ -238,14 +253,19 @@ static void cells_add(struct gather *gather, const json_t *spans, size_t nodes)
 
 /* Of the samples of some documents, which lie together. */
 struct extent {
-    size_t nodes, lines, cells;
+    size_t nodes, lines, cells, threads, shares;
     uint64_t samples;
 };
 
 static struct extent extent_now(const struct gather *gather)
 {
     const struct sampled *sampled = gather->sampled;
-    return (struct extent){sampled->node_count, gather->line_count, sampled->cell_count, sampled->samples};
+    return (struct extent){.nodes = sampled->node_count,
+                           .lines = gather->line_count,
+                           .cells = sampled->cell_count,
+                           .threads = sampled->thread_count,
+                           .shares = sampled->share_count,
+                           .samples = sampled->samples};
 }
 
 static uint64_t scaled(uint64_t count, double factor)
@@ -265,6 +285,10 @@ static void units_join(struct gather *gather, const struct extent *before, unsig
         sampled->nodes[i].self = scaled(sampled->nodes[i].self, factor);
     for (size_t i = from->cells; factor > 1 && i < to->cells; i++)
         sampled->cells[i].samples = scaled(sampled->cells[i].samples, factor);
+    for (size_t i = from->threads; factor > 1 && i < to->threads; i++)
+        sampled->threads[i].samples = scaled(sampled->threads[i].samples, factor);
+    for (size_t i = from->shares; factor > 1 && i < to->shares; i++)
+        sampled->shares[i].samples = scaled(sampled->shares[i].samples, factor);
     for (size_t i = from->lines; factor > 1 && i < to->lines; i++) {
         struct sampled_line *line = &gather->lines[i].line;
         line->self = scaled(line->self, factor);
@@ -272,6 +296,44 @@ static void units_join(struct gather *gather, const struct extent *before, unsig
     }
     sampled->samples += scaled(to->samples - from->samples, factor) - (to->samples - from->samples);
     sampled->hz = grows ? hz : sampled->hz;
+}
+
+/* `processes`, `nodes`: how many there were before the document's. */
+static void threads_add(struct gather *gather, const json_t *list, size_t processes, size_t nodes)
+{
+    struct sampled *sampled = gather->sampled;
+    const json_t *json;
+    size_t i;
+    json_array_foreach(list, i, json)
+    {
+        json_int_t number[2], samples, share[3];
+        double seconds = json_number_value(json_array_get(json, 4));
+        const json_t *cells = json_array_get(json, 5);
+        if (i == THREADS_MOST || !numbers_at(json, 0, 2, number) || !numbers_at(json, 3, 1, &samples) ||
+            (size_t)number[0] >= sampled->process_count - processes || !(seconds >= 0 && seconds < 1e12))
+            break;
+        gather->failed |= !GROW(sampled->threads, sampled->thread_count, gather->thread_room);
+        if (gather->failed)
+            return;
+        struct sampled_thread *thread = &sampled->threads[sampled->thread_count++];
+        *thread = (struct sampled_thread){.process = processes + (size_t)number[0],
+                                          .name = text_at(json, 2),
+                                          .tid = number[1],
+                                          .samples = (uint64_t)samples,
+                                          .waiting_seconds = seconds,
+                                          .first = sampled->share_count};
+        for (size_t at = 0; numbers_at(cells, at, 3, share); at += 3) {
+            if ((size_t)share[0] >= sampled->node_count - nodes ||
+                sampled->nodes[nodes + (size_t)share[0]].process != thread->process)
+                continue;
+            gather->failed |= !GROW(sampled->shares, sampled->share_count, gather->share_room);
+            if (gather->failed)
+                return;
+            sampled->shares[sampled->share_count++] =
+                (struct sampled_share){nodes + (size_t)share[0], (uint64_t)share[1], (double)share[2] / 1000};
+        }
+        thread->shares = sampled->share_count - thread->first;
+    }
 }
 
 static void document_add(struct gather *gather, json_t *json, const char *part)
@@ -303,6 +365,7 @@ static void document_add(struct gather *gather, json_t *json, const char *part)
     waits_add(gather, json_object_get(json, "waits"), nodes);
     lines_add(gather, json, functions, places);
     cells_add(gather, json_object_get(json, "spans"), nodes);
+    threads_add(gather, json_object_get(json, "threads"), processes, nodes);
     sampled->kernel |= json_is_true(json_object_get(json, "kernel"));
     const char *refused = json_string_value(json_object_get(json, "refused"));
     sampled->refused = refused ? refused : sampled->refused;
@@ -421,6 +484,9 @@ static int functions_sort(struct sampled *sampled)
     for (size_t i = 0; i < sampled->process_count; i++)
         if (sampled->processes[i].most != SAMPLED_PROGRAM)
             sampled->processes[i].most = now[sampled->processes[i].most];
+    for (size_t i = 0; i < sampled->thread_count; i++)
+        if (sampled->threads[i].most != SAMPLED_PROGRAM)
+            sampled->threads[i].most = now[sampled->threads[i].most];
     return 0;
 }
 
@@ -470,6 +536,23 @@ static void window_choose(struct sampled *sampled, const struct sampled_window *
     }
     totals_add(sampled->nodes, sampled->node_count);
     sampled->wait_count = 0;
+}
+
+void sampled_choose_threads(struct sampled *sampled, const bool *threads)
+{
+    for (size_t i = 0; i < sampled->node_count; i++) {
+        sampled->nodes[i].self = 0;
+        sampled->nodes[i].own_seconds = 0;
+    }
+    for (size_t i = 0; i < sampled->thread_count; i++) {
+        const struct sampled_share *share = &sampled->shares[sampled->threads[i].first];
+        for (size_t k = 0; threads[i] && k < sampled->threads[i].shares; k++) {
+            sampled->nodes[share[k].node].self += share[k].samples;
+            sampled->nodes[share[k].node].own_seconds += share[k].seconds;
+        }
+    }
+    totals_add(sampled->nodes, sampled->node_count);
+    sampled->wait_count = sampled->cell_count = 0;
 }
 
 static void waits_sum(struct sampled *sampled, const bool *processes)
@@ -533,6 +616,36 @@ static void processes_sum(struct sampled *sampled)
         sampled->processes[i].seconds = (double)sampled->processes[i].samples / sampled->hz;
 }
 
+/* 0 or -ENOMEM. */
+static int threads_sum(struct sampled *sampled)
+{
+    struct spent {
+        uint64_t samples;
+        double seconds;
+    } *spent = calloc(sampled->count + 1, sizeof *spent);
+    if (!spent)
+        return -ENOMEM;
+    for (size_t i = 0; i < sampled->thread_count; i++) {
+        struct sampled_thread *thread = &sampled->threads[i];
+        const struct sampled_share *shares = &sampled->shares[thread->first];
+        size_t most = SAMPLED_PROGRAM;
+        for (size_t k = 0; k < thread->shares; k++) {
+            size_t function = sampled->nodes[shares[k].node].function;
+            spent[function].samples += shares[k].samples;
+            spent[function].seconds += shares[k].seconds;
+            if (most == SAMPLED_PROGRAM || spent[function].samples > spent[most].samples ||
+                (!thread->samples && spent[function].seconds > spent[most].seconds))
+                most = function;
+        }
+        for (size_t k = 0; k < thread->shares; k++)
+            spent[sampled->nodes[shares[k].node].function] = (struct spent){0, 0};
+        thread->most = most;
+        thread->seconds = (double)thread->samples / sampled->hz;
+    }
+    free(spent);
+    return 0;
+}
+
 int sampled_read(struct sampled **ret_sampled, const char *jobdir, bool parts)
 {
     struct gather gather = {.sampled = calloc(1, sizeof *gather.sampled), .jobdir = jobdir};
@@ -552,8 +665,10 @@ int sampled_read(struct sampled **ret_sampled, const char *jobdir, bool parts)
     if (code == 0) {
         totals_add(sampled->nodes, sampled->node_count);
         processes_sum(sampled);
-        code = sampled_choose(sampled, NULL, NULL);
+        code = threads_sum(sampled);
     }
+    if (code == 0)
+        code = sampled_choose(sampled, NULL, NULL);
     if (code < 0) {
         sampled_free(sampled);
         return code;
@@ -572,6 +687,8 @@ void sampled_free(struct sampled *sampled)
     free(sampled->waits);
     free(sampled->lines);
     free(sampled->cells);
+    free(sampled->threads);
+    free(sampled->shares);
     json_decref(sampled->documents);
     free(sampled);
 }

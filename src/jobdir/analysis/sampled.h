@@ -46,6 +46,22 @@ struct sampled_process {
 };
 #define SAMPLED_PROGRAM SIZE_MAX
 
+struct sampled_share { /* of a node that a thread has */
+    size_t node;
+    uint64_t samples;
+    double seconds; /* of waiting */
+};
+
+struct sampled_thread { /* of a process in which several ran or waited */
+    size_t process;
+    const char *name;
+    int64_t tid;
+    uint64_t samples;
+    double seconds, waiting_seconds;
+    size_t first, shares; /* in shares; where there were too many there are none */
+    size_t most; /* the function with most of its samples, or in which it waited most; SAMPLED_PROGRAM: not known */
+};
+
 /* A function as it was called, and what it called: a step of a path. */
 struct sampled_node {
     int64_t parent;              /* a node before it; < 0: -1 - its process, of merged ones -1 */
@@ -90,6 +106,11 @@ struct sampled {
     size_t wait_count;
     struct sampled_cell *cells; /* none in files of versions that did not have them */
     size_t cell_count;
+    struct sampled_thread
+        *threads; /* the busiest ones of each file; none in files of versions that did not have them */
+    size_t thread_count;
+    struct sampled_share *shares;
+    size_t share_count;
     struct sampled_line *lines; /* of all functions */
     json_t *documents;          /* which the texts belong to */
 };
@@ -103,6 +124,9 @@ void sampled_shift(struct sampled *sampled, const char *part, double seconds);
 /* From now on samples, waiting and the figures of functions are those of these processes (NULL: of all), and of the spans that have
  * their middle in the window, as far as cells say it: then it is not known what was waited for (NULL: of all the time). 0 or -ENOMEM. */
 int sampled_choose(struct sampled *sampled, const bool *processes, const struct sampled_window *window);
+/* From now on nodes have only what these threads have come to, of all the time; for what and when they waited is not known. The figures
+ * of functions are those again after sampled_choose. */
+void sampled_choose_threads(struct sampled *sampled, const bool *threads);
 /* The paths of these processes (NULL: of all) as one tree, malloc'ed, callers before what they call. Its roots are the programs.
  * brief: a function that calls itself is one node, and what starts programs and threads is none. 0 or -ENOMEM. */
 int sampled_merge(const struct sampled *sampled, const bool *processes, bool brief, struct sampled_node **ret_nodes,

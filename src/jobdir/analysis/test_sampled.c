@@ -49,6 +49,9 @@ static const char document[] =
     "\"processes\":[[7,\"a\",9],[8,\"a\",1]],"
     "\"lines\":[[1,7,0,4],[1,5,3,3],[2,9,3,3],[9,1,1,1]],"
     "\"spans\":{\"seconds\":2.0,\"cells\":[0,1,2,0,2,2,2,0,2,3,0,500,9,99,1,1]},"
+    "\"threads\":[[0,7,\"a\",5,0.25,[1,2,0,2,3,0,9,1,1,5,1,1]],[0,17,\"w\",4,2.0,[3,2,500]],[0,18,\"s\",0,1.5,[4,0,"
+    "1000,3,0,"
+    "500]],[0,19,\"many\",3,0,null],[7,1,\"x\",1,0,[]]],"
     "\"nodes\":[[-1,0,1],[0,1,2],[1,1,3],[2,2,2],[1,3,1],[-2,2,1]],\"waits\":[[2,\"sleep\",2.0],[3,\"pipe\",0.5]]}";
 
 static const struct sampled_function *find(const struct sampled *sampled, const char *name)
@@ -199,8 +202,37 @@ static void nodes_have_their_own_units(void **state)
         for (size_t i = 0; i < sampled->cell_count; i++)
             cells += sampled->cells[i].samples;
         assert_int_equal(cells, 12);
+        assert_int_equal(sampled->threads[first ? 0 : 4].samples, 10);
         sampled_free(sampled);
     }
+}
+
+/* Places of nodes that are not its process's are none. */
+static void threads_have_their_figures(void **state)
+{
+    struct sampled *sampled;
+    put("", document, strlen(document));
+    assert_int_equal(sampled_read(&sampled, job, false), 0);
+    assert_int_equal(sampled->thread_count, 4);
+    const struct sampled_thread *threads = sampled->threads;
+    assert_int_equal(threads[0].samples, 5);
+    assert_float_equal(threads[0].seconds, 0.1, 1e-9);
+    assert_int_equal(threads[0].shares, 2);
+    assert_string_equal(sampled->functions[threads[0].most].name, "walk");
+    assert_string_equal(sampled->functions[threads[1].most].name, "leaf;x");
+    assert_int_equal(threads[1].tid, 17);
+    assert_float_equal(threads[1].waiting_seconds, 2, 1e-9);
+    assert_null(sampled->functions[threads[2].most].name); /* where it waited most */
+    assert_true(threads[3].most == SAMPLED_PROGRAM && !threads[3].shares);
+    const bool second[] = {false, true, false, false}, process[] = {true, false};
+    sampled_choose_threads(sampled, second);
+    assert_int_equal(sampled_choose(sampled, process, NULL), 0);
+    assert_int_equal(sampled->samples, 2);
+    assert_int_equal(find(sampled, "leaf;x")->self, 2);
+    assert_int_equal(find(sampled, "walk")->total, 2);
+    assert_int_equal(find(sampled, "walk")->self, 0);
+    assert_float_equal(sampled->waiting_seconds, 0.5, 1e-9);
+    sampled_free(sampled);
 }
 
 static void damaged_files_do_no_harm(void **state)
@@ -261,6 +293,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(trees_are_one, make, unmake),
         cmocka_unit_test_setup_teardown(a_window_has_its_own_figures, make, unmake),
         cmocka_unit_test_setup_teardown(nodes_have_their_own_units, make, unmake),
+        cmocka_unit_test_setup_teardown(threads_have_their_figures, make, unmake),
         cmocka_unit_test_setup_teardown(damaged_files_do_no_harm, make, unmake),
         cmocka_unit_test_setup_teardown(what_it_stood_in_is_told, make, unmake),
     };

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/data/cleanup.h"
 #include "jobdir/analysis/sampled.h"
 #include "jobdir/report/internal.h"
 #include "jobdir/text/text.h"
@@ -16,6 +17,7 @@ enum {
     REPORT_PATHS = 24,    /* steps of paths of calls, */
     JSON_PATHS = 500,
     REPORT_PROCESSES_SAMPLED = 10,
+    REPORT_THREADS = 20,
 };
 
 #define CALLS_MUCH 0.05  /* of all samples */
@@ -348,6 +350,19 @@ static int by_time(const void *a, const void *b)
     return left < right ? -1 : left > right;
 }
 
+static struct sampled_row row_of(const struct job_report *report, const struct sampled *sampled,
+                                 const struct sampled_process *process)
+{
+    return (struct sampled_row){.process = process,
+                                .sampled = sampled,
+                                .node = *process->part      ? process->part
+                                        : report->info.host ? report->info.host
+                                                            : "",
+                                .most =
+                                    process->most == SAMPLED_PROGRAM ? NULL : sampled->functions[process->most].name,
+                                .stats = job_report_sampled_rank(report, process)};
+}
+
 /* Those with most time first; malloc'ed. NULL: no memory. */
 static struct sampled_row *rows_of(const struct job_report *report, const struct sampled *sampled, size_t *ret_count)
 {
@@ -357,14 +372,7 @@ static struct sampled_row *rows_of(const struct job_report *report, const struct
         const struct sampled_process *process = &sampled->processes[i];
         if (!process->samples && !(process->waiting_seconds > 0))
             continue;
-        rows[count++] = (struct sampled_row){
-            .process = process,
-            .sampled = sampled,
-            .node = *process->part      ? process->part
-                    : report->info.host ? report->info.host
-                                        : "",
-            .most = process->most == SAMPLED_PROGRAM ? NULL : sampled->functions[process->most].name,
-            .stats = job_report_sampled_rank(report, process)};
+        rows[count++] = row_of(report, sampled, process);
     }
     if (rows)
         qsort(rows, count, sizeof *rows, by_time);
@@ -439,6 +447,148 @@ static void put_processes(struct buf *out, const struct job_report *report, cons
     free(rows);
 }
 
+/* ---- threads ---- */
+
+struct thread_row {
+    const struct sampled_thread *thread;
+    const struct sampled *sampled;
+    const char *node, *most;
+    struct sampled_row process;
+};
+
+static int by_thread_time(const void *a, const void *b)
+{
+    const struct sampled_thread *left = ((const struct thread_row *)a)->thread,
+                                *right = ((const struct thread_row *)b)->thread;
+    if (left->samples != right->samples)
+        return left->samples > right->samples ? -1 : 1;
+    if (left->waiting_seconds != right->waiting_seconds)
+        return left->waiting_seconds > right->waiting_seconds ? -1 : 1;
+    return left < right ? -1 : left > right;
+}
+
+/* The busiest first; malloc'ed. NULL: no memory. */
+static struct thread_row *thread_rows_of(const struct job_report *report, const struct sampled *sampled)
+{
+    struct thread_row *rows = calloc(sampled->thread_count + 1, sizeof *rows);
+    for (size_t i = 0; rows && i < sampled->thread_count; i++) {
+        const struct sampled_thread *thread = &sampled->threads[i];
+        rows[i] =
+            (struct thread_row){.thread = thread,
+                                .sampled = sampled,
+                                .most = thread->most == SAMPLED_PROGRAM ? NULL : sampled->functions[thread->most].name,
+                                .process = row_of(report, sampled, &sampled->processes[thread->process])};
+    }
+    if (rows && sampled->thread_count)
+        qsort(rows, sampled->thread_count, sizeof *rows, by_thread_time);
+    return rows;
+}
+
+/* What these processes have come to beside the first so many threads. */
+struct others {
+    double seconds, waiting_seconds;
+};
+
+static struct others others_of(const struct sampled *sampled, const struct thread_row *rows, size_t shown)
+{
+    struct others others = {0};
+    _cleanup_(freep) bool *has = calloc(sampled->process_count + 1, sizeof *has);
+    for (size_t i = 0; has && i < sampled->thread_count; i++)
+        has[sampled->threads[i].process] = true;
+    for (size_t i = 0; has && i < sampled->process_count; i++) {
+        others.seconds += has[i] ? sampled->processes[i].seconds : 0;
+        others.waiting_seconds += has[i] ? sampled->processes[i].waiting_seconds : 0;
+    }
+    for (size_t i = 0; i < shown; i++) {
+        others.seconds -= rows[i].thread->seconds;
+        others.waiting_seconds -= rows[i].thread->waiting_seconds;
+    }
+    return (struct others){others.seconds > 0 ? others.seconds : 0,
+                           others.waiting_seconds > 0 ? others.waiting_seconds : 0};
+}
+
+static void put_thread(struct buf *out, const void *at, const void *row, const void *all)
+{
+    const struct thread_row *one = row;
+    buf_puts(out, "  ");
+    if (one->process.stats)
+        buf_printf(out, "rank %d  ", (int)one->process.stats->rank);
+    text_show(out, one->thread->name);
+    buf_printf(out, " %lld", (long long)one->thread->tid);
+    if (one->thread->tid != one->process.process->pid) {
+        buf_puts(out, " of ");
+        text_show(out, one->process.process->name);
+        buf_printf(out, " %lld", (long long)one->process.process->pid);
+    }
+    if (*one->process.process->part) {
+        buf_puts(out, " on ");
+        text_show(out, one->process.node);
+    }
+}
+
+static void put_thread_share(struct buf *out, const void *at, const void *row, const void *all)
+{
+    const struct thread_row *one = row;
+    buf_printf(out, "%.1f", 100 * share_of(one->sampled, one->thread->samples));
+}
+
+static void put_thread_most(struct buf *out, const void *at, const void *row, const void *all)
+{
+    const struct thread_row *one = row;
+    if (one->thread->most != SAMPLED_PROGRAM)
+        sampled_put_name(out, &one->sampled->functions[one->thread->most]);
+}
+
+static const struct field sampled_thread_fields[] = {
+    {"tid", FIELD_INTEGER, FIELD_AT(struct sampled_thread, tid), .about = "of the kernel"},
+    {"name", FIELD_TEXT, FIELD_AT(struct sampled_thread, name)},
+    {"samples", FIELD_COUNT, FIELD_AT(struct sampled_thread, samples)},
+    {"self_seconds", FIELD_SECONDS, FIELD_AT(struct sampled_thread, seconds), .about = "of processor time",
+     .column = {3, 1, 10, "self"}},
+    {"waiting_seconds", FIELD_SECONDS, FIELD_AT(struct sampled_thread, waiting_seconds),
+     .column = {4, 1, 10, "waiting"}},
+    {0}};
+
+static const struct field thread_process_fields[] = {
+    {"pid", FIELD_INTEGER, FIELD_AT(struct sampled_process, pid)},
+    {"process", FIELD_TEXT, FIELD_AT(struct sampled_process, name), .about = "its name"},
+    {0}};
+
+static const struct field thread_row_process_fields[] = {
+    {"", FIELD_PART, FIELD_AT(struct sampled_row, process), FIELD_POINTER, .of = thread_process_fields},
+    {"node", FIELD_TEXT, FIELD_AT(struct sampled_row, node)},
+    {"rank", FIELD_INTEGER, .flags = FIELD_OR_NULL, .json = rank_json, .about = "of MPI_COMM_WORLD; null: it is none"},
+    {0}};
+
+static const struct field thread_fields[] = {
+    {"", FIELD_PART, FIELD_AT(struct thread_row, thread), FIELD_POINTER, .of = sampled_thread_fields},
+    {"", FIELD_PART, FIELD_AT(struct thread_row, process), .of = thread_row_process_fields},
+    {"function", FIELD_TEXT, FIELD_AT(struct thread_row, most), FIELD_OR_NULL,
+     .about = "the one with most of its samples, or, without, in which it waited most; null: its name is not known"},
+    {.type = FIELD_SHOWN, .column = {1, 0, -44, "By thread", .text = put_thread, .whole = true}},
+    {.type = FIELD_SHOWN, .column = {2, 1, 7, "self %", .text = put_thread_share}},
+    {.type = FIELD_SHOWN, .column = {5, 2, 0, "most in", .text = put_thread_most}},
+    {0}};
+
+static void put_threads(struct buf *out, const struct job_report *report, const struct sampled *sampled)
+{
+    static const double LITTLE = 0.1; /* seconds */
+    struct thread_row *rows = thread_rows_of(report, sampled);
+    size_t shown = sampled->thread_count < REPORT_THREADS ? sampled->thread_count : REPORT_THREADS;
+    if (rows && shown) {
+        const struct others others = others_of(sampled, rows, shown);
+        fields_table(out, &(struct field_table){thread_fields}, rows, shown, sizeof *rows, sampled);
+        if (others.seconds >= LITTLE || others.waiting_seconds >= LITTLE) {
+            buf_puts(out, "  the other threads of these processes: ");
+            text_seconds(out, others.seconds);
+            buf_puts(out, ", waiting ");
+            text_seconds(out, others.waiting_seconds);
+            buf_putc(out, '\n');
+        }
+    }
+    free(rows);
+}
+
 static bool profile_read(const struct job_report *report, struct sampled **ret_sampled)
 {
     return report->path && report->path[0] && (report->info.profile_hz || !report->info.json) &&
@@ -467,6 +617,7 @@ void report_profile_text(struct buf *out, const struct job_report *report, struc
     if (whole && sampled->samples >= SAMPLES_FEW) {
         put_paths(out, sampled);
         put_processes(out, report, sampled);
+        put_threads(out, report, sampled);
     }
     sampled_free(sampled);
 }
@@ -563,14 +714,31 @@ struct profile_all {
     const struct sampled *sampled;
     struct sampled_row *rows;
     size_t row_count;
+    struct thread_row *threads;
+    size_t thread_count;
+    struct others others;
     struct path_step *steps;
     size_t step_count;
 };
+
+static const struct field others_fields[] = {
+    {"self_seconds", FIELD_SECONDS, FIELD_AT(struct others, seconds), .about = "of processor time"},
+    {"waiting_seconds", FIELD_SECONDS, FIELD_AT(struct others, waiting_seconds)},
+    {0}};
+
+static json_t *others_json(const void *row, const void *all)
+{
+    return fields_json(others_fields, &((const struct profile_all *)row)->others, NULL);
+}
 
 static const struct field profile_fields[] = {
     {"", FIELD_PART, FIELD_AT(struct profile_all, sampled), FIELD_POINTER, .of = sampled_fields},
     {"processes", FIELD_LIST, FIELD_ROWS(struct profile_all, rows, row_count), .of = row_fields,
      .about = "that have samples, or waited: most time first"},
+    {"threads", FIELD_LIST, FIELD_ROWS(struct profile_all, threads, thread_count), .of = thread_fields,
+     .about = "of processes in which several ran or waited, most time first: the 200 busiest of each node"},
+    {"other_threads", FIELD_OBJECT, .json = others_json, .of = others_fields,
+     .about = "what the others of these processes have come to together"},
     {"tree", FIELD_LIST, FIELD_ROWS(struct profile_all, steps, step_count), .of = step_fields,
      .about = "paths of calls, callers before what they call: the 500 steps with most time"},
     {0}};
@@ -585,8 +753,12 @@ static json_t *profile_json(const void *row, const void *all)
     struct paths paths = paths_of(sampled, false, JSON_PATHS, &nodes);
     struct profile_all whole = {.sampled = sampled, .steps = paths.list, .step_count = paths.count};
     whole.rows = rows_of(report, sampled, &whole.row_count);
+    whole.threads = thread_rows_of(report, sampled);
+    whole.thread_count = whole.threads ? sampled->thread_count : 0;
+    whole.others = others_of(sampled, whole.threads, whole.thread_count);
     json_t *json = fields_json(profile_fields, &whole, &whole);
     free(whole.rows);
+    free(whole.threads);
     free(paths.list);
     free(nodes);
     sampled_free(sampled);

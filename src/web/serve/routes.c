@@ -29,7 +29,7 @@ const struct route route_rows[] = {
     {"api/jobs/*/tree", METHOD_GET, RIGHT_OBSERVE, answer_view, .asks = "tree", .arguments = "processes"},
     {"api/jobs/*/distributions", METHOD_GET, RIGHT_OBSERVE, answer_view, .asks = "distributions"},
     {"api/jobs/*/source", METHOD_GET, RIGHT_OBSERVE, answer_view, .asks = "source", .arguments = "file"},
-    {"api/jobs/*/samples", METHOD_GET, RIGHT_OBSERVE, answer_view, .asks = "samples", .arguments = "process program from to"},
+    {"api/jobs/*/samples", METHOD_GET, RIGHT_OBSERVE, answer_view, .asks = "samples", .arguments = "process program thread from to"},
     {"api/compare", METHOD_GET, RIGHT_OBSERVE, answer_compare, .arguments = "jobs"},
     {"api/site", METHOD_GET, RIGHT_SITE, answer_site, .arguments = "since owner node"},
     {"api/tasks", METHOD_GET, RIGHT_OBSERVE, answer_tasks},

@@ -32,6 +32,7 @@ static const struct member {
     {"file", MEMBER_TEXT, .at = offsetof(struct asked, file)},
     {"process", MEMBER_TEXT, .at = offsetof(struct asked, process)},
     {"program", MEMBER_TEXT, .at = offsetof(struct asked, program)},
+    {"thread", MEMBER_TEXT, .at = offsetof(struct asked, thread)},
 };
 
 static int number_of(const json_t *value, int64_t *ret_number)
@@ -147,7 +148,7 @@ static const struct question questions[] = {
     {"tree", NEEDS_FUNCTIONS, "processes limit", answer_tree, .whole = true},
     {"distributions", NEEDS_NOTHING, "", answer_distributions},
     {"source", NEEDS_FUNCTIONS, "file", answer_source},
-    {"samples", NEEDS_NOTHING, "process program from to", answer_samples},
+    {"samples", NEEDS_NOTHING, "process program thread from to", answer_samples},
     {"forget", NEEDS_NOTHING, "", answer_forget},
 };
 

@@ -10,7 +10,7 @@ struct asked {
     json_t *json;
     int64_t id, level, index, from, to, limit, lane, at, depth, values;
     bool has_from, has_to;
-    const char *function, *file, *lanes, *processes, *process, *program;
+    const char *function, *file, *lanes, *processes, *process, *program, *thread;
 };
 
 /* What has to be read before a question can be answered. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The profile of a job (jobdir/analysis/sampled.h) for its page: functions, and one tree of all processes, or of those that were asked
- * for. It is read anew for each question, since it grows while the job runs. Of what is too much the least is left out: with a
+ * The profile of a job (jobdir/analysis/sampled.h) for its page: functions, and one tree of all processes, or of those, or of the
+ * thread, that were asked for. It is read anew for each question, since it grows while the job runs. Of what is too much the least is left out: with a
  * node all that it calls.
  */
 #include "base/data/cleanup.h"
@@ -15,7 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { NODES_SHOWN = 4000, FUNCTIONS_SHOWN = 1000, PROCESSES_SHOWN = 500, PROGRAMS_SHOWN = 200 };
+enum { NODES_SHOWN = 4000, FUNCTIONS_SHOWN = 1000, PROCESSES_SHOWN = 500, PROGRAMS_SHOWN = 200, THREADS_SHOWN = 500 };
 
 /* Why there are none. */
 static int explain(const struct view *view, struct err *err)
@@ -36,13 +36,25 @@ static int explain(const struct view *view, struct err *err)
 
 /* ---- which processes ---- */
 
-/* "PID", or "PART/PID". */
-static bool has_key(const struct sampled_process *process, const char *key)
+/* "PID", or "PART/PID", and "/TID" of a thread; tid < 0: none. */
+static bool has_key(const struct sampled_process *process, int64_t tid, const char *key)
 {
-    char own[32];
+    char own[64];
     size_t len = strlen(process->part);
-    snprintf(own, sizeof own, "%" PRId64, process->pid);
+    if (tid < 0)
+        snprintf(own, sizeof own, "%" PRId64, process->pid);
+    else
+        snprintf(own, sizeof own, "%" PRId64 "/%" PRId64, process->pid, tid);
     return strncmp(process->part, key, len) == 0 && strcmp(key + len + (len && key[len] == '/'), own) == 0;
+}
+
+static void put_key(struct buf *out, const struct sampled_process *process, int64_t tid)
+{
+    _cleanup_(buf_done) struct buf key = BUF_INIT;
+    buf_printf(&key, "%s%s%" PRId64, process->part, *process->part ? "/" : "", process->pid);
+    if (tid >= 0)
+        buf_printf(&key, "/%" PRId64, tid);
+    view_put_text(out, key.data ? key.data : "");
 }
 
 /* NULL: all, or there is no memory, with err. */
@@ -54,7 +66,7 @@ static bool *processes_asked(const struct sampled *sampled, const struct asked *
     if (!chosen)
         err_set(err, -ENOMEM, "out of memory");
     for (size_t i = 0; chosen && i < sampled->process_count; i++)
-        chosen[i] = (!asked->process || has_key(&sampled->processes[i], asked->process)) &&
+        chosen[i] = (!asked->process || has_key(&sampled->processes[i], -1, asked->process)) &&
                     (!asked->program || strcmp(sampled->processes[i].name, asked->program) == 0);
     return chosen;
 }
@@ -73,10 +85,8 @@ static void put_process(struct buf *out, const struct view *view, const struct s
                         const struct sampled_process *process)
 {
     const struct mpi_stats *rank = job_report_sampled_rank(&view->report, process);
-    _cleanup_(buf_done) struct buf key = BUF_INIT;
-    buf_printf(&key, "%s%s%" PRId64, process->part, *process->part ? "/" : "", process->pid);
     buf_puts(out, "{\"key\":");
-    view_put_text(out, key.data ? key.data : "");
+    put_key(out, process, -1);
     buf_puts(out, ",\"node\":");
     view_put_text(out, *process->part ? process->part : view->report.info.host ? view->report.info.host : "");
     buf_printf(out, ",\"pid\":%" PRId64, process->pid);
@@ -119,6 +129,49 @@ static void put_processes(struct buf *out, const struct view *view, const struct
         shown[known++] = list[i]->name;
     }
     buf_putc(out, ']');
+}
+
+/* ---- threads ---- */
+
+/* Those whose functions are known. */
+static void put_threads(struct buf *out, const struct sampled *sampled)
+{
+    size_t shown = 0;
+    buf_puts(out, ",\"threads\":[");
+    for (size_t i = 0; i < sampled->thread_count && shown < THREADS_SHOWN; i++) {
+        const struct sampled_thread *thread = &sampled->threads[i];
+        const struct sampled_process *process = &sampled->processes[thread->process];
+        if (!thread->shares)
+            continue;
+        buf_puts(out, shown++ ? ",{\"key\":" : "{\"key\":");
+        put_key(out, process, thread->tid);
+        buf_puts(out, ",\"process\":");
+        put_key(out, process, -1);
+        buf_printf(out, ",\"tid\":%" PRId64 ",\"name\":", thread->tid);
+        view_put_text(out, thread->name);
+        buf_printf(out, ",\"self_ns\":%" PRId64 ",\"waiting_ns\":%" PRId64 "}",
+                   view_samples_ns(sampled, thread->samples), view_ns(thread->waiting_seconds * 1e9));
+    }
+    buf_putc(out, ']');
+}
+
+/* From now on it is of the thread that is asked for. ret_processes: which has it. */
+static int thread_choose(struct sampled *sampled, const struct asked *asked, bool **ret_processes, struct err *err)
+{
+    _cleanup_(freep) bool *threads = calloc(sampled->thread_count + 1, sizeof *threads);
+    bool *processes = calloc(sampled->process_count + 1, sizeof *processes);
+    if (!threads || !processes) {
+        free(processes);
+        return err_set(err, -ENOMEM, "out of memory");
+    }
+    for (size_t i = 0; i < sampled->thread_count; i++) {
+        const struct sampled_thread *thread = &sampled->threads[i];
+        threads[i] = has_key(&sampled->processes[thread->process], thread->tid, asked->thread);
+        processes[thread->process] |= threads[i];
+    }
+    sampled_choose_threads(sampled, threads);
+    *ret_processes = processes;
+    return 0;
 }
 
 /* ---- the tree ---- */
@@ -273,6 +326,10 @@ static void put_spans(struct buf *out, const struct sampled *sampled, const bool
 int answer_samples(struct view *view, const struct asked *asked, struct buf *out, struct err *err)
 {
     struct sampled *sampled;
+    bool in_window = asked->has_from || asked->has_to;
+    if (asked->thread && (in_window || asked->process || asked->program))
+        return err_set(err, -EINVAL,
+                       "a thread is known by itself, and of all the time: leave out process, program, from and to");
     int code = sampled_read(&sampled, view->job, true);
     if (code == -ENOENT)
         return explain(view, err);
@@ -280,15 +337,19 @@ int answer_samples(struct view *view, const struct asked *asked, struct buf *out
         return err_set(err, code, "out of memory");
     for (size_t i = 0; i < view->report.part_count; i++)
         sampled_shift(sampled, text_base(view->report.parts[i].path), view->report.parts[i].shift);
-    _cleanup_(freep) bool *chosen = processes_asked(sampled, asked, err);
+    _cleanup_(freep) bool *chosen = NULL;
     const struct sampled_window window = {asked->has_from ? (double)asked->from / 1e9 : -INFINITY,
                                           asked->has_to ? (double)asked->to / 1e9 : INFINITY};
-    bool in_window = asked->has_from || asked->has_to;
     buf_puts(out, "{\"refused\":");
     view_put_text(out, sampled->refused);
     buf_printf(out, ",\"hz\":%u,\"kernel\":%s,\"lost\":%" PRIu64 ",\"cpu_ns\":%" PRId64, sampled->hz,
                sampled->kernel ? "true" : "false", sampled->lost, view_ns(sampled->cpu_seconds * 1e9));
     put_processes(out, view, sampled);
+    put_threads(out, sampled);
+    if (asked->thread)
+        thread_choose(sampled, asked, &chosen, err);
+    else
+        chosen = processes_asked(sampled, asked, err);
     put_spans(out, sampled, chosen);
     if ((chosen || in_window) && sampled_choose(sampled, chosen, in_window ? &window : NULL) < 0)
         err_set(err, -ENOMEM, "out of memory");

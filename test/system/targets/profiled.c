@@ -5,7 +5,7 @@
  *   plain    first 60 %, second 30 %, and third 10 % that qsort calls
  *   inlined  heavy 70 % and light 30 %, which are parts of solve, light in a function that is a part of it
  *   deep     the same below 600 calls of recurse
- *   threads  two that do plain, half as long each
+ *   threads  two, named half, that do plain, half as long each
  *   forks    two children that do plain, half as long each; the second executes this program anew
  *   short    100 children, one after the other, together so long
  *   waits    uses none: sleeps in naps, reads from a pipe that a child closes, waits for a lock that a thread holds, each so
@@ -16,6 +16,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -100,6 +101,7 @@ APART int recurse(int depth, double seconds)
 
 static void *thread(void *seconds)
 {
+    prctl(PR_SET_NAME, "half");
     plain(*(double *)seconds);
     return NULL;
 }

@@ -18,10 +18,10 @@ const FRESH = 3; // seconds
 const COVERED = 0.9; // of the processor time: below it is said
 
 /** While the job runs it is asked again, also where there is nothing yet. */
-function useSamples(id: string, process: string, program: string, from: string, to: string) {
+function useSamples(id: string, asked: { process: string; program: string; thread: string; from: string; to: string }) {
   const top = useAnswer<Top>(jobPath(id), (value) => (value.status === 'running' ? FRESH : 0));
   const runs = top.value?.status === 'running';
-  const answer = useAnswer<Samples>(top.waiting ? null : jobPath(id, 'samples') + query({ process, program, from, to }), runs ? FRESH : 0);
+  const answer = useAnswer<Samples>(top.waiting ? null : jobPath(id, 'samples') + query(asked), runs ? FRESH : 0);
   const none = answer.error?.kind === 'no_trace';
   useEffect(() => {
     const timer = runs && none ? window.setTimeout(answer.again, FRESH * 1000) : 0;
@@ -31,8 +31,8 @@ function useSamples(id: string, process: string, program: string, from: string, 
 }
 
 export function Sampled({ id }: ViewProps) {
-  const [process] = useParam('process'), [program] = useParam('program'), [from] = useParam('from'), [to] = useParam('to');
-  const { answer, runs, none } = useSamples(id, process, program, from, to), last = useRef<Samples>(), { again } = useCommand(id);
+  const [process] = useParam('process'), [program] = useParam('program'), [thread] = useParam('thread'), [from] = useParam('from'), [to] = useParam('to');
+  const { answer, runs, none } = useSamples(id, thread ? { process: '', program: '', thread, from: '', to: '' } : { process, program, thread, from, to }), last = useRef<Samples>(), { again } = useCommand(id);
   if (none && !answer.value)
     return (
       <Empty title={`${answer.error!.message.slice(0, 1).toUpperCase()}${answer.error!.message.slice(1)}.`} command={runs ? undefined : again('--profile 200')}>
@@ -42,27 +42,35 @@ export function Sampled({ id }: ViewProps) {
   last.current = answer.value ?? last.current; // what was there stays while another part of it is asked for
   return (
     <Answered of={{ ...answer, value: last.current, error: none ? undefined : answer.error }} wait="Reading the samples …">
-      {(samples) => <Shown id={id} samples={samples} process={process} program={program} over={!runs} window={from || to ? { from: Number(from), to: Number(to) } : null} />}
+      {(samples) => <Shown id={id} samples={samples} process={process} program={program} thread={thread} over={!runs} window={!thread && (from || to) ? { from: Number(from), to: Number(to) } : null} />}
     </Answered>
   );
 }
 
-function Shown({ id, samples, process, program, over, window }: { id: string; samples: Samples; process: string; program: string; over: boolean; window: Window | null }) {
+function Shown({ id, samples, process, program, thread, over, window }: { id: string; samples: Samples; process: string; program: string; thread: string; over: boolean; window: Window | null }) {
   const [chosen, setPart] = useParam('of', samples.self_ns > 0 || !(samples.waiting_ns > 0) ? 'cpu' : 'waiting'), part: Part = chosen === 'waiting' ? 'waiting' : 'cpu';
   const [at, setAt] = useParam('at');
   const nodes = useMemo(() => treeOf(samples, part), [samples, part]), keys = useMemo(() => keysOf(nodes), [nodes]);
   const several = severalWorlds(samples.processes.filter((one) => one.rank !== null)), all = part === 'cpu' ? samples.self_ns : samples.waiting_ns;
   const processes = useMemo(() => [...samples.processes].sort((a, b) => (a.world ?? 0) - (b.world ?? 0) || (a.rank ?? Infinity) - (b.rank ?? Infinity) || 0), [samples]);
   const label = (one: Samples['processes'][number]) => `${processLabel(one, several)}${one.rank === null ? '' : ` · ${one.name} ${one.pid}`}`;
-  const choose = (value: string) => setParams({ process: value.startsWith('p') ? value.slice(1) : '', program: value.startsWith('n') ? value.slice(1) : '', at: '' });
+  const choose = (value: string) => {
+    const is = (kind: string) => (value.startsWith(kind) ? value.slice(1) : '');
+    setParams({ process: is('p'), program: is('n'), thread: is('t'), at: '', ...(is('t') && { from: '', to: '' }) }); // of a thread nothing is known by time
+  };
+  const threadLabel = (one: Samples['threads'][number]) => {
+    const its = samples.processes.find((other) => other.key === one.process);
+    return `${one.name} ${one.tid}${its && samples.process_count > 1 ? ` · ${label(its)}` : ''}`;
+  };
   const controls = (
     <>
       <Choice label="Which time" value={part} of={[['cpu', 'On a processor'], ['waiting', 'Waiting']]} onChange={(value) => (setPart(value), setAt(''))} />
-      {samples.process_count > 1 && (
-        <label>of <select aria-label="Process" value={process ? `p${process}` : program ? `n${program}` : ''} onChange={(e) => choose(e.currentTarget.value)}>
-          <option value="">all {count(samples.process_count)} processes</option>
+      {(samples.process_count > 1 || samples.threads.length > 0) && (
+        <label>of <select aria-label="Process" value={thread ? `t${thread}` : process ? `p${process}` : program ? `n${program}` : ''} onChange={(e) => choose(e.currentTarget.value)}>
+          <option value="">{samples.process_count > 1 ? `all ${count(samples.process_count)} processes` : 'all threads'}</option>
           {samples.programs.length > 1 && <optgroup label="Programs">{samples.programs.map((name) => <option key={name} value={`n${name}`}>{name}</option>)}</optgroup>}
-          <optgroup label="Processes">{processes.map((one) => <option key={one.key} value={`p${one.key}`}>{label(one)}</option>)}</optgroup>
+          {samples.process_count > 1 && <optgroup label="Processes">{processes.map((one) => <option key={one.key} value={`p${one.key}`}>{label(one)}</option>)}</optgroup>}
+          {samples.threads.length > 0 && <optgroup label="Threads">{samples.threads.map((one) => <option key={one.key} value={`t${one.key}`}>{threadLabel(one)}</option>)}</optgroup>}
         </select></label>
       )}
     </>
@@ -74,7 +82,7 @@ function Shown({ id, samples, process, program, over, window }: { id: string; sa
     : <>As wide as the time that threads waited in it, {ns(samples.waiting_ns)} in all, with what it calls below.</>;
   const notes = [
     ...(samples.lost ? [`${count(samples.lost)} samples were lost: the node was too busy to take them`] : []),
-    ...(part === 'cpu' && !process && !program && !window && !samples.refused && samples.self_ns < COVERED * samples.cpu_ns
+    ...(part === 'cpu' && !process && !program && !thread && !window && !samples.refused && samples.self_ns < COVERED * samples.cpu_ns
       ? [`of ${ns(samples.cpu_ns)} they have seen ${ns(samples.self_ns)}: threads and processes shorter than ${Math.round(1000 / samples.hz)} ms are not sampled${samples.kernel ? '' : ', nor is the kernel’s time (perf_event_paranoid)'}`] : []),
   ];
   return (

@@ -5,6 +5,8 @@ import type { TreeNode } from './flame';
 
 /** key: by which it is asked for. */
 export interface SampledProcess { key: string; node: string; pid: number; rank: number | null; world: number | null; name: string; self_ns: number; waiting_ns: number }
+/** process: the key of its process. */
+export interface SampledThread { key: string; process: string; tid: number; name: string; self_ns: number; waiting_ns: number }
 export interface SampledFunction {
   /** null: only the module is known, if at all. */
   name: string | null;
@@ -16,7 +18,7 @@ export type SampledNode = [number, number | string, number, number, number, numb
  * span of so many nanoseconds from the start of the job on. */
 export interface Samples {
   refused: string | null; span_ns: number; spans: [number, number][];
-  hz: number; kernel: boolean; lost: number; samples: number; cpu_ns: number; self_ns: number; waiting_ns: number; process_count: number; processes: SampledProcess[]; programs: string[];
+  hz: number; kernel: boolean; lost: number; samples: number; cpu_ns: number; self_ns: number; waiting_ns: number; process_count: number; processes: SampledProcess[]; programs: string[]; threads: SampledThread[];
   functions: SampledFunction[]; nodes: SampledNode[]; left_out: number;
 }
 export type Part = 'cpu' | 'waiting';
