@@ -195,6 +195,19 @@ class Logs(JobCase):
         self.assertEqual(run.wait(), 3)
         self.assertRegex(self.report()["last"]["reason"]["text"], r"^probably sh \(pid \d+\), which ended with exit status 3.*; it said: residual 1e9 at step 17$")
 
+    def test_words_behind_a_pipe(self):
+        """What a pipeline writes to a file is what the stage said that failed, however short it was; not what it was made into."""
+        self.write("solver", "#!/bin/sh\necho residual 9\necho 'no convergence in block 7'\nexit 3\n")
+        for at, (script, said) in enumerate((("sh solver | cat >out.txt", "; it said: no convergence in block 7"),
+                                            ("F=kept-; sh solver | tee -a ${F}1 | wc -l >lines.txt", "; it said: no convergence in block 7"),
+                                            ("mkdir -p run2; cd run2; sh ../solver >direct.txt", "; it said: no convergence in block 7"),
+                                            ("sh solver | wc -l >count.txt", ""))):
+            self.write(f"job{at}.sh", f"set -o pipefail\n{script}\n")
+            with self.subTest(script=script):
+                self.run_job(f"bash job{at}.sh", streams=">job.out 2>job.err")
+                self.assertRegex(self.report()["last"]["reason"]["text"],
+                                 rf"^probably sh \(pid \d+\), which ended with exit status 3, when its script was at job{at}.sh:2{said}$")
+
     def test_through_tee(self):
         """A script that sends its own output through tee does not wait for that."""
         self.write("job.sh", "exec > >(tee job.log) 2>&1\necho begin\nsleep 0.3\necho 'ERROR: no mesh'\nexit 3\n")

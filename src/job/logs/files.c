@@ -856,23 +856,23 @@ void log_files_note_logs(struct log_files *files, const char *directory)
         closedir(dir);
 }
 
-/* Whether it is followed, or was. */
-static bool was_followed(const struct log_files *files, const struct stat *status)
+/* That is followed, or was; NULL: none. */
+static struct log_file *find_followed(const struct log_files *files, const struct stat *status)
 {
-    for (const struct log_file *file = files->files; file; file = file->hh.next)
+    for (struct log_file *file = files->files; file; file = file->hh.next)
         if (file->tail.identity.device == status->st_dev && file->tail.identity.inode == status->st_ino)
-            return true;
-    return false;
+            return file;
+    return NULL;
 }
 
 /* From where on it was written since the job began. Of what was made before, and is not known to have been there, that is not known. */
-static void follow_found(struct log_files *files, const struct log_seen *seen, pid_t pid)
+static struct log_file *follow_found(struct log_files *files, const struct log_seen *seen, pid_t pid)
 {
     const struct log_there *there = find_there(files, &seen->status);
     uint64_t size = (uint64_t)seen->status.st_size, from = there && there->size <= size ? there->size : 0;
     struct log_file *file = from < size ? add_file(files, seen->path, path_from(files, seen->path), true) : NULL;
     if (!file)
-        return;
+        return NULL;
     files->log_count++;
     file->log = file->data = true;
     file->found = pid;
@@ -880,6 +880,22 @@ static void follow_found(struct log_files *files, const struct log_seen *seen, p
     tail_look(&file->tail, false);
     if (there)
         file->tail.start = file->tail.offset = from;
+    return file;
+}
+
+struct log_file *log_files_find_output(struct log_files *files, const char *path)
+{
+    struct log_seen seen;
+    if (files->start_ns == UINT64_MAX ||
+        (size_t)snprintf(seen.path, sizeof seen.path, "%s", path) >= sizeof seen.path ||
+        lstat(path, &seen.status) < 0 || !S_ISREG(seen.status.st_mode) || seen.status.st_uid != geteuid() ||
+        !seen.status.st_size)
+        return NULL;
+    uint64_t written_ns = (uint64_t)seen.status.st_mtim.tv_sec * NS_PER_SECOND + (uint64_t)seen.status.st_mtim.tv_nsec;
+    struct log_file *file = find_followed(files, &seen.status);
+    if (file || written_ns < files->start_ns || HASH_COUNT(files->files) >= LOG_FILES_MOST)
+        return file;
+    return find_file(files, path) ? NULL : follow_found(files, &seen, LOG_FOUND_LEFT);
 }
 
 void log_files_find_logs(struct log_files *files, const char *directory, pid_t pid, uint64_t end_wall_ns)
@@ -891,7 +907,7 @@ void log_files_find_logs(struct log_files *files, const char *directory, pid_t p
            next_log(dir, directory, NAMES_MOST, &looked, &seen)) {
         uint64_t written_ns =
             (uint64_t)seen.status.st_mtim.tv_sec * NS_PER_SECOND + (uint64_t)seen.status.st_mtim.tv_nsec;
-        if (written_ns >= files->start_ns && written_ns <= end_wall_ns && !was_followed(files, &seen.status))
+        if (written_ns >= files->start_ns && written_ns <= end_wall_ns && !find_followed(files, &seen.status))
             follow_found(files, &seen, pid);
     }
     if (dir)

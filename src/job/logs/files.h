@@ -191,6 +191,9 @@ void log_files_note_logs(struct log_files *files, const char *directory);
 /* The process of the job failed then, on CLOCK_REALTIME. Follows logs there that nobody was seen to have open, as they were written within
  * a moment: from where they ended when the job began, if nobody wrote them after that end. The caller sets their .failed. */
 void log_files_find_logs(struct log_files *files, const char *directory, pid_t pid, uint64_t end_wall_ns);
+/* A file that the job is known to have written, by its text: the one that is read already, or it is followed as it is now, from where on
+ * the job has made it. NULL: it is none of this user, was not written, or is no regular file. */
+struct log_file *log_files_find_output(struct log_files *files, const char *path);
 /* A shell has its output elsewhere again after a command: what others say then is in none of the files before. */
 void log_files_leave_outputs(struct log_files *files, pid_t pid);
 /* Nothing is wanted any more: add anew what is. Files that are still wanted are read on. */

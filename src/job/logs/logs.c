@@ -9,11 +9,14 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/data/cleanup.h"
 #include "base/system/clock.h"
 #include "base/system/proc_file.h"
 #include "job/logs/files.h"
 #include "job/logs/patterns.h"
+#include "job/scripts/scripts.h"
 #include "jobdir/layers/cause.h"
+#include "jobdir/layers/starter.h"
 #include "jobdir/text/text.h"
 #include "shm/waits.h"
 
@@ -27,6 +30,22 @@ enum { BEHIND_MOST = 64 << 20, BEHIND_KEPT = 16 << 20 }; /* bytes of one file */
 
 /* Directories below the working directory in which programs mostly have their logs; "": that itself. */
 static const char *const log_places[] = {"", "/log", "/logs"};
+
+/* What failed lately, and where what it wrote may be. */
+enum { FAILED_KEPT = 16, OUTPUTS_MOST = 32 };
+
+struct log_failed {
+    pid_t pid, ppid;
+    double start, end;
+    char *names[3], *cwd; /* names that a script may call it by; NULL: not known, or no more */
+};
+
+struct log_output {
+    char *path;
+    pid_t pid, ppid; /* of what failed; 0: of what failed beside it, whose parent is ppid, and began then */
+    double start;
+    bool words;
+};
 
 struct logs {
     struct observer *observer;
@@ -44,6 +63,10 @@ struct logs {
     bool failed;       /* the command has, */
     double end;        /* then */
     char *elsewhere;   /* the working directory of what failed last before it; NULL: none, or the job's */
+    struct log_failed failures[FAILED_KEPT]; /* a ring */
+    size_t failure_count;
+    struct log_output outputs[OUTPUTS_MOST];
+    size_t output_count;
 };
 
 static void put(void *ctx, enum record_type type, const void *row)
@@ -130,10 +153,22 @@ static int take_rows(const struct run_options *options, uint64_t *ret_rows, stru
     return code < 0 ? err_set(err, code, "--log-patterns: %s", why.text) : 0;
 }
 
+static void failed_done(struct log_failed *failed)
+{
+    for (size_t i = 0; i < sizeof failed->names / sizeof *failed->names; i++)
+        free(failed->names[i]);
+    free(failed->cwd);
+    *failed = (struct log_failed){0};
+}
+
 static void free_logs(struct logs *logs)
 {
     drop_rules(logs, 0);
     log_files_done(&logs->files);
+    for (size_t i = 0; i < FAILED_KEPT; i++)
+        failed_done(&logs->failures[i]);
+    for (size_t i = 0; i < logs->output_count; i++)
+        free(logs->outputs[i].path);
     free(logs->elsewhere);
     free(logs->rules);
     free(logs);
@@ -430,11 +465,115 @@ static void take_failure(struct logs *logs, const struct observed_process *proce
     logs->elsewhere = strdup(cwd);
 }
 
+/* ---- where what failed may have written ---- */
+
+static void add_output(struct logs *logs, const char *cwd, const char *file, struct log_output output)
+{
+    char path[PATH_MAX];
+    while (strncmp(file, "./", strlen("./")) == 0)
+        file += strlen("./");
+    int len = *file == '/' ? snprintf(path, sizeof path, "%s", file) : snprintf(path, sizeof path, "%s/%s", cwd, file);
+    if (logs->output_count == OUTPUTS_MOST || len <= 0 || (size_t)len >= sizeof path || !(output.path = strdup(path)))
+        return;
+    logs->outputs[logs->output_count++] = output;
+}
+
+static void keep_failure(struct logs *logs, const struct observed_process *process)
+{
+    enum { WORDS = 2 }; /* "python3 fit.py": a script may call it by the second, too */
+    struct log_failed *failed = &logs->failures[logs->failure_count++ % FAILED_KEPT];
+    const struct command_fields *command = process->command;
+    size_t names = 0;
+    failed_done(failed);
+    *failed =
+        (struct log_failed){.pid = process->pid, .ppid = process->ppid, .start = process->start, .end = process->end};
+    for (size_t i = 0; i < WORDS; i++) {
+        const char *word = command ? json_string_value(json_array_get(command->argv, i)) : process->name;
+        if (word && *word && *word != '-' && (failed->names[names] = strdup(text_base(word))) != NULL)
+            names++;
+        if (!command)
+            break;
+    }
+    failed->cwd = strdup(command && command->cwd ? command->cwd : logs->files.cwd);
+}
+
+/* Where the script of a shell has what failed in it written, by its text: mostly that is too short to be seen. */
+static void take_shell(struct logs *logs, const struct observed_process *shell)
+{
+    const struct command_fields *command = shell->command;
+    const size_t first = logs->failure_count > FAILED_KEPT ? logs->failure_count - FAILED_KEPT : 0;
+    _cleanup_(buf_done) struct buf text = BUF_INIT;
+    size_t index;
+    json_t *each;
+    if (!command || !starter_is_shell(shell->name, command->argv))
+        return;
+    for (size_t i = first; i < logs->failure_count; i++) {
+        const struct log_failed *failed = &logs->failures[i % FAILED_KEPT];
+        if (failed->ppid != shell->pid || !failed->cwd || !failed->names[0])
+            continue;
+        if (!text.len && !script_text_of(&text, command))
+            return;
+        json_t *outputs = script_outputs_find(text.data, text.len, (const char *const *)failed->names);
+        json_array_foreach(outputs, index, each)
+            add_output(logs, failed->cwd, json_string_value(json_object_get(each, "file")),
+                       (struct log_output){.pid = failed->pid, .words = json_is_true(json_object_get(each, "words"))});
+        json_decref(outputs);
+    }
+}
+
+/* The files of tee(1), whatever a script calls them. */
+static void take_tee(struct logs *logs, const struct observed_process *tee)
+{
+    const struct command_fields *command = tee->command;
+    size_t index;
+    json_t *each;
+    json_array_foreach(command ? command->argv : NULL, index, each)
+    {
+        const char *word = json_string_value(each);
+        if (index && word && *word != '-')
+            add_output(logs, command->cwd ? command->cwd : logs->files.cwd, word,
+                       (struct log_output){.ppid = tee->ppid, .start = tee->start, .words = true});
+    }
+}
+
+/* What was seen with a file, and passed on to it what others said. */
+static void take_passing(struct logs *logs, const struct observed_process *process)
+{
+    bool passes = false;
+    for (size_t i = 0; script_passing[i] && process->status == 0; i++)
+        passes |= strcmp(process->name, script_passing[i]) == 0;
+    for (struct log_file *file = logs->files.files; file && passes; file = file->hh.next)
+        if (file->found == process->pid && file->data && !file->log)
+            add_output(logs, "", file->path,
+                       (struct log_output){.ppid = process->ppid, .start = process->start, .words = true});
+}
+
+/* Of what failed, or of what failed in the same pipeline. */
+static const struct log_failed *failed_of(const struct logs *logs, const struct log_output *output)
+{
+    static const double AT_ONCE = 0.05; /* times of what was only seen are that coarse */
+    const struct log_failed *found = NULL;
+    for (size_t i = 0; i < FAILED_KEPT && i < logs->failure_count; i++) {
+        const struct log_failed *failed = &logs->failures[i];
+        bool beside = failed->ppid == output->ppid && failed->start <= output->start + AT_ONCE &&
+                      failed->end >= output->start - AT_ONCE;
+        if ((output->pid ? failed->pid == output->pid : beside) && (!found || failed->start > found->start))
+            found = failed;
+    }
+    return found;
+}
+
 static void logs_process_ended(void *state, const struct observed_process *process)
 {
     struct logs *logs = state;
-    if (process->status > 0)
+    if (process->status > 0) {
         take_failure(logs, process);
+        keep_failure(logs, process);
+    }
+    take_shell(logs, process);
+    if (strcmp(process->name, "tee") == 0)
+        take_tee(logs, process);
+    take_passing(logs, process);
     for (struct log_file *file = logs->files.files; file && strcmp(process->name, "tee") == 0; file = file->hh.next)
         if (file->log && file->found == process->pid)
             file->found = logs->observer->root; /* it has what others of the job say */
@@ -464,6 +603,18 @@ static double quiet_seconds(const struct tail *tail)
     return now_ns > tail->last_ns ? (double)(now_ns - tail->last_ns) / NS_PER_SECOND : 0;
 }
 
+/* Whether the job's own standard output or error ends with the same, as behind tee(1). */
+static bool is_repeated(const struct logs *logs, const struct log_file *file)
+{
+    for (const struct log_file *other = logs->files.files; other; other = other->hh.next) {
+        const struct tail *one = &file->tail, *its = &other->tail;
+        if (!other->found && its->stream && other->matcher.rows && one->last_len && its->last_len >= one->last_len &&
+            memcmp(its->last + its->last_len - one->last_len, one->last, one->last_len) == 0)
+            return true;
+    }
+    return false;
+}
+
 /* What a program that fails writes to its standard output, or into a log, is no data, at least not the end of it. It counts as written
  * now. */
 static void match_failed(struct logs *logs, bool log)
@@ -472,7 +623,7 @@ static void match_failed(struct logs *logs, bool log)
     for (struct log_file *file = logs->files.files; file; file = file->hh.next) {
         const char *bytes = file->tail.last, *first = bytes;
         if (!file->data || file->log != log || !file->failed || !bytes || file->end < now - CAUSE_FAILURE_SECONDS ||
-            (log && quiet_seconds(&file->tail) > now - file->end + CAUSE_FAILURE_SECONDS))
+            (log && quiet_seconds(&file->tail) > now - file->end + CAUSE_FAILURE_SECONDS) || is_repeated(logs, file))
             continue;
         if (file->tail.last_len == TAIL_LAST_BYTES) /* it is cut */
             first = memchr(bytes, '\n', file->tail.last_len);
@@ -481,6 +632,21 @@ static void match_failed(struct logs *logs, bool log)
         if (first)
             log_match_lines(&file->matcher, now_ns - (wall_ns > last_ns ? wall_ns - last_ns : 0), first,
                             file->tail.last_len - (size_t)(first - bytes), false);
+    }
+}
+
+/* What failed has it as its own, as if it had it open itself, unless that was seen. */
+static void find_outputs(struct logs *logs)
+{
+    for (size_t i = 0; i < logs->output_count && logs->rows; i++) {
+        const struct log_output *output = &logs->outputs[i];
+        const struct log_failed *failed = failed_of(logs, output);
+        struct log_file *file = failed ? log_files_find_output(&logs->files, output->path) : NULL;
+        if (!file || !file->found || (file->failed && file->end > failed->end - CAUSE_FAILURE_SECONDS))
+            continue; /* it is one of the job's own, or was asked for */
+        file->found = file->failed = failed->pid;
+        file->end = failed->end;
+        file->log = !output->words;
     }
 }
 
@@ -629,6 +795,7 @@ static void logs_end(void *state)
         if (read_files(logs, UINT64_MAX, until_ns, &any))
             skip(logs, 0, 0, "there was no time left for it when the job ended");
     }
+    find_outputs(logs);
     find_written(logs);
     for (struct log_file *file = logs->files.files; file; file = file->hh.next)
         tail_end(&file->tail);

@@ -743,3 +743,149 @@ json_t *script_prints_find(const char *text, size_t len)
     json_decref(prints);
     return NULL;
 }
+
+/* ---- where its output goes ---- */
+
+const char *const script_passing[] = {"cat", "tee", "ts", "sed", "tail", "head", "stdbuf", "unbuffer", NULL};
+
+/* A pipeline, or what groups some; the files that it writes to, from the program's stage on. */
+struct flow {
+    char close;  /* ')', or 'w' for a word; '-': that of the script itself */
+    bool wanted; /* the program is in it, in this stage or before; */
+    bool inside; /* or was, in another pipeline of the same group */
+    bool passes; /* what stands between it and here passes on what it reads */
+};
+
+struct flows {
+    const char *const *names;
+    json_t *outputs;
+    struct flow flow[NESTED_MOST];
+    size_t depth;
+};
+
+static const char *base_of(struct span word, size_t *ret_len)
+{
+    const char *slash = word.len ? memrchr(word.ptr, '/', word.len) : NULL;
+    const char *base = slash ? slash + 1 : word.ptr;
+    *ret_len = word.len - (size_t)(base - word.ptr);
+    return base;
+}
+
+static bool has_base(struct span word, const char *const *names)
+{
+    size_t len;
+    const char *base = base_of(word, &len);
+    for (size_t i = 0; len && names[i]; i++)
+        if (strlen(names[i]) == len && memcmp(names[i], base, len) == 0)
+            return true;
+    return false;
+}
+
+static void add_output(struct flows *flows, struct span word, bool words)
+{
+    struct span file = plain_word(word);
+    if (file.len && *file.ptr != '&' && json_array_size(flows->outputs) < SCRIPT_OUTPUTS_MOST)
+        json_array_append_new(flows->outputs,
+                              json_pack("{s:s%, s:b}", "file", file.ptr, file.len, "words", (int)words));
+}
+
+/* ">file", "2>>file", "&>file", or the next word is the file. false: it is none. */
+static bool see_output(struct flows *flows, struct words *words, struct span word, bool own)
+{
+    const struct flow *flow = &flows->flow[flows->depth];
+    const char *more = memchr(word.ptr, '>', word.len), *end = word.ptr + word.len;
+    if (!more || more > word.ptr + 1)
+        return false;
+    bool errors = more > word.ptr && *word.ptr == '2';
+    if (more > word.ptr && !errors && *word.ptr != '1' && *word.ptr != '&')
+        return true;
+    while (more < end && *more == '>')
+        more++;
+    struct span file = more < end ? span_of(more, (size_t)(end - more)) : word_next(words);
+    if (flow->wanted && (own || !errors))
+        add_output(flows, file, flow->passes);
+    return true;
+}
+
+/* A command with its words. own: it is the program itself. */
+static void see_stage(struct flows *flows, struct words *words, struct span name)
+{
+    static const char *const tees[] = {"tee", NULL};
+    struct flow *flow = &flows->flow[flows->depth];
+    bool reads = flow->wanted, own = has_base(name, flows->names), tee = reads && has_base(name, tees);
+    if (reads)
+        flow->passes &= has_base(name, script_passing);
+    struct words ahead = *words;
+    for (struct span word = name; !reads && word.len; word = word_next(&ahead)) /* "time ./solver", "python3 fit.py" */
+        own |= has_base(word, flows->names);
+    if (!reads && own)
+        flow->wanted = flow->inside = flow->passes = true;
+    for (struct span word; (word = word_next(words)).len;)
+        if (!see_output(flows, words, word, own) && tee && *word.ptr != '-')
+            add_output(flows, word, flow->passes);
+}
+
+static void flow_open(struct flows *flows, char close)
+{
+    if (flows->depth + 1 < NESTED_MOST)
+        flows->flow[++flows->depth] = (struct flow){.close = close};
+}
+
+static void flow_close(struct flows *flows, char close)
+{
+    const struct flow inner = flows->flow[flows->depth];
+    if (!flows->depth || inner.close != close)
+        return;
+    struct flow *outer = &flows->flow[--flows->depth];
+    if (inner.inside && !outer->wanted)
+        outer->wanted = outer->inside = outer->passes = true;
+}
+
+/* What parts two commands: one of them reads from the other, or not. */
+static void see_parting(struct flows *flows, struct words *words)
+{
+    struct flow *flow = &flows->flow[flows->depth];
+    bool pipe = *words->at == '|' && !(words->at + 1 < words->end && words->at[1] == '|');
+    char c = *words->at++;
+    if (pipe) {
+        words->at += words->at < words->end && *words->at == '&'; /* "|&" */
+        while (words->at < words->end && isspace((unsigned char)*words->at))
+            words->at++;
+    } else if (c == '(') {
+        flow_open(flows, ')');
+    } else if (c == ')') {
+        flow_close(flows, ')');
+    } else if (c != '`') {
+        flow->wanted = false;
+    }
+}
+
+json_t *script_outputs_find(const char *text, size_t len, const char *const *names)
+{
+    static const char *const opens[] = {"{", "for", "while", "until", "if", "case", "select", NULL};
+    static const char *const closes[] = {"}", "done", "fi", "esac", NULL};
+    static const char *const between[] = {"!", "then", "do", "else", "elif", "time", "exec", "in", NULL};
+    struct flows *flows = calloc(1, sizeof *flows);
+    struct words words = words_of(span_of(text, len));
+    if (!flows)
+        return NULL;
+    *flows = (struct flows){.names = names, .outputs = json_array(), .flow = {{.close = '-'}}};
+    while (words.at < words.end) {
+        struct span word = word_next(&words);
+        if (!word.len && words.at < words.end)
+            see_parting(flows, &words);
+        else if (is_one_of(word, opens))
+            flow_open(flows, 'w');
+        else if (is_one_of(word, closes))
+            flow_close(flows, 'w');
+        else if (word.len && !see_output(flows, &words, word, true) && !is_one_of(word, between) &&
+                 !memchr(word.ptr, '=', word.len))
+            see_stage(flows, &words, word);
+    }
+    json_t *outputs = flows->outputs;
+    free(flows);
+    if (json_array_size(outputs))
+        return outputs;
+    json_decref(outputs);
+    return NULL;
+}

@@ -6,6 +6,7 @@
 #include "base/data/grow.h"
 #include "base/data/hash.h"
 #include "base/system/clock.h"
+#include "base/system/file.h"
 #include "base/system/proc_file.h"
 #include "job/scripts/shell.h"
 #include "jobdir/layers/starter.h"
@@ -456,34 +457,62 @@ static void script_says_done(struct script_says *says)
     *says = (struct script_says){0};
 }
 
-/* *ret_file: the script's name; NULL: it is none. false: what it says is not known. Pass *ret_says to script_says_done. */
-static bool find_says(struct scripts *scripts, const struct observed_process *process, struct script_says *ret_says,
-                      struct buf *args, const char **ret_file)
+/* Its text behind -c, in *ret_text, or the script's path; *ret_text: its name. SHELL_FROM_INPUT: neither is known. */
+static enum shell_source find_source(const struct command_fields *command, struct buf *args, const char **ret_text,
+                                     char ret_path[PATH_MAX])
 {
-    const struct command_fields *command = process->command;
-    struct shell *parent;
     const char *text, *word;
     size_t index;
     json_t *each;
-    struct stat stat_of;
-    char path[PATH_MAX];
     json_array_foreach(command->argv, index, each)
     {
         word = json_string_value(each);
         buf_append(args, word ? word : "", word ? strlen(word) + 1 : 1);
     }
     if (!args->len || args->failed)
-        return false;
+        return SHELL_FROM_INPUT;
     enum shell_source source = shell_source_of(args->data, args->len, &text);
-    if (source == SHELL_FROM_OPTION && text) {
+    if (!text || source == SHELL_FROM_INPUT)
+        return SHELL_FROM_INPUT;
+    *ret_text = text;
+    if (source == SHELL_FROM_OPTION)
+        return source;
+    if (*text != '/' && !command->cwd)
+        return SHELL_FROM_INPUT;
+    int len = *text == '/' ? snprintf(ret_path, PATH_MAX, "%s", text)
+                           : snprintf(ret_path, PATH_MAX, "%s/%s", command->cwd, text);
+    return len < 0 || len >= PATH_MAX ? SHELL_FROM_INPUT : source;
+}
+
+bool script_text_of(struct buf *out, const struct command_fields *command)
+{
+    _cleanup_(buf_done) struct buf args = BUF_INIT;
+    _cleanup_(freep) char *bytes = NULL;
+    char path[PATH_MAX];
+    const char *text;
+    size_t len = 0;
+    enum shell_source source = find_source(command, &args, &text, path);
+    if (source == SHELL_FROM_OPTION)
+        buf_puts(out, text);
+    else if (source == SHELL_FROM_FILE && file_read_plain(path, &bytes, &len) == 0 && len <= TRAP_BYTES)
+        buf_append(out, bytes, len);
+    return out->len && !out->failed;
+}
+
+/* *ret_file: the script's name; NULL: it is none. false: what it says is not known. Pass *ret_says to script_says_done. */
+static bool find_says(struct scripts *scripts, const struct observed_process *process, struct script_says *ret_says,
+                      struct buf *args, const char **ret_file)
+{
+    struct shell *parent;
+    const char *text;
+    struct stat stat_of;
+    char path[PATH_MAX];
+    enum shell_source source = find_source(process->command, args, &text, path);
+    if (source == SHELL_FROM_OPTION) {
         *ret_says = script_says_find(text, strlen(text));
         return true;
     }
-    if (source != SHELL_FROM_FILE || (*text != '/' && !command->cwd))
-        return false;
-    int len = *text == '/' ? snprintf(path, sizeof path, "%s", text)
-                           : snprintf(path, sizeof path, "%s/%s", command->cwd, text);
-    if (len < 0 || (size_t)len >= sizeof path || stat(path, &stat_of) < 0 || stat_of.st_size > TRAP_BYTES)
+    if (source != SHELL_FROM_FILE || stat(path, &stat_of) < 0 || stat_of.st_size > TRAP_BYTES)
         return false;
     struct script_key key = script_key_of(&stat_of);
     HASH_FIND_INT(scripts->shells, &process->ppid, parent);

@@ -81,4 +81,16 @@ enum { SCRIPT_PRINTS_MOST = 100, SCRIPT_PRINTS_LEAST = 3, SCRIPT_PRINTS_BYTES = 
  * another text. A new reference; NULL: nothing. */
 json_t *script_prints_find(const char *text, size_t len);
 
+/* What a shell executes, which has this command line: the text behind -c, or that of its script, which is read now. false: not known. */
+bool script_text_of(struct buf *out, const struct command_fields *command);
+
+/* Programs that pass on what they read, line by line; NULL ends them. */
+extern const char *const script_passing[];
+enum { SCRIPT_OUTPUTS_MOST = 16 };
+
+/* [{file, words}, ...]: the files into which the script has the output of a program with one of these names written, by it or by those that
+ * read from it in a pipeline, as far as their names are known before it is executed; words: it is as the program wrote it. Names are
+ * without a directory, NULL ends them. A new reference; NULL: there are none. */
+json_t *script_outputs_find(const char *text, size_t len, const char *const *names);
+
 #endif

@@ -325,6 +325,45 @@ static void test_prints(void **state)
         }
 }
 
+/* Where it has the output of "solver" written; '!': not as that wrote it. */
+static void test_outputs(void **state)
+{
+    static const struct {
+        const char *script, *files;
+    } scripts[] = {
+        {"./solver > out.txt\n", "out.txt "},
+        {"/opt/bin/solver -n 4 >>\"a b\" 2>err 3>x 2>&1\nls > y\n", "a b err "},
+        {"./solver | cat > out.txt\n", "out.txt "},
+        {"ls | ./solver 2>&1 |\n tee -a log 'log 2' | grep x > n.txt\n", "log log 2 !n.txt "},
+        {"./solver |& sed s/x/y/ &> a 2> b; cat < c > d", "a "},
+        {"./solver | awk '{ print > \"no\" }' | tee z", "!z "},
+        {"(sleep 2; ./solver) | cat >out", "out "},
+        {"for i in 1 2; do\n ./prepare > p; time ./solver $i\ndone > loop.txt 2>&1\n", "loop.txt "},
+        {"if ./prepare; then { A=1 ./solver; ls; } > g; fi | tee h", "g h "},
+        {"case $x in a) ./solver >q ;; esac\nls >r\n", "q "},
+        {"./solver || echo failed > mark\n./solver && ls > list\n./solver & ls > l\n", ""},
+        {"python3 solver > \"$OUT\"; ./solver > $OUT/x; ./resolver > y\n", ""},
+        {"# ./solver > out\necho './solver > out'\n./solver > /dev/null\n", "/dev/null "},
+        {"nohup mpirun -n 4 ./solver > m \\\n 2>&1 &\nwait\n", "m "},
+    };
+    static const char *const names[] = {"solver", NULL};
+    for (size_t i = 0; i < sizeof scripts / sizeof *scripts; i++)
+        for (size_t len = 0; len <= strlen(scripts[i].script); len++) { /* any beginning is safe */
+            struct buf found = BUF_INIT;
+            size_t index;
+            char *script = strndup(scripts[i].script, len);
+            json_t *outputs = script_outputs_find(script, len, names), *each;
+            json_array_foreach(outputs, index, each)
+                buf_printf(&found, "%s%s ", json_is_true(json_object_get(each, "words")) ? "" : "!",
+                           json_string_value(json_object_get(each, "file")));
+            if (len == strlen(scripts[i].script))
+                assert_string_equal(found.data ? found.data : "", scripts[i].files);
+            json_decref(outputs);
+            free(script);
+            buf_done(&found);
+        }
+}
+
 static void check_place(const struct place *place, uint32_t first, uint32_t last, bool exact)
 {
     assert_int_equal(place->first_line, first);
@@ -444,6 +483,7 @@ int main(void)
         cmocka_unit_test(test_source),      cmocka_unit_test(test_place), cmocka_unit_test(test_fits),
         cmocka_unit_test(test_memory_goes), cmocka_unit_test(test_traps), cmocka_unit_test(test_tested),
         cmocka_unit_test(test_piped),       cmocka_unit_test(test_kills), cmocka_unit_test(test_prints),
+        cmocka_unit_test(test_outputs),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
