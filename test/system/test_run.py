@@ -129,8 +129,8 @@ class Status(RunCase):
         for cores in (False, True):
             if not (logged if not cores else core == "core"):
                 continue
-            limit = "ulimit -c unlimited; " if cores else ""
-            for way, reason, address in (("d", "stack overflow", "0x7f"), ("n", "a NULL pointer", "0x8"),
+            limit = f"ulimit -s 8192; {'ulimit -c unlimited; ' if cores else ''}"
+            for way, reason, address in (("d", "stack overflow (its stack may have 8.0 MB: ulimit -s)", "0x7f"), ("n", "a NULL pointer", "0x8"),
                                          ("w", None, "0x123456789000"), ("g", None, None)):
                 def crashed():
                     done = self.scry_run("sh", "-c", f"{limit}exec {program} {way}")
@@ -143,15 +143,31 @@ class Status(RunCase):
                 self.assertEqual(crash.get("reason"), reason)
                 self.assertEqual("address" in crash, address is not None, way)
                 if reason:
-                    self.assertRegex(done.stderr, rf"was killed by SIGSEGV \(Segmentation fault\)(, core dumped)?: {reason}\n")
+                    self.assertRegex(done.stderr, rf"was killed by SIGSEGV \(Segmentation fault\)(, core dumped)?: {re.escape(reason)}\n")
                 if address:
-                    self.assertRegex(done.stderr, rf"crash .*SIGSEGV .*: ({reason}, )?address {address}")
+                    self.assertRegex(done.stderr, rf"crash .*SIGSEGV .*: ({reason and re.escape(reason)}, )?address {address}")
             way = "z"
             _, report = wait_until(crashed, 20, "the kernel's log says nothing of the division")
             self.assertEqual(report["crashes"][0]["reason"], "an integer was divided by zero")
             for sent in "SEGV", "FPE":
                 done = self.scry_run("sh", "-c", f"{limit}kill -{sent} $$")
                 self.assertIsNone(self.report()["reason"])
+
+    def test_stack_of_fortran(self):
+        """gfortran's handler of faults cannot run without a stack: that it said nothing tells so. Of another fault it says where that was."""
+        source = self.box.path("work", "array.f90")
+        with open(source, "w", encoding="ascii") as file:
+            file.write("program array\n integer, pointer :: p(:)\n if (command_argument_count() == 0) then\n  call work(3000000)\n else\n"
+                       "  nullify(p)\n  p(3) = 4\n  print *, p(3)\n end if\ncontains\n subroutine work(n)\n  integer, intent(in) :: n\n"
+                       "  real(8) :: a(n)\n  a = n\n  print *, sum(a)\n end subroutine\nend program\n")
+        program = self.box.path("work", "array")
+        done = self.box.run(["gfortran", "-g", "-O1", "-fstack-arrays", "-o", program, source])
+        self.assertEqual(done.returncode, 0, done.stderr)
+        for argument, reason in (("", r"array crashed by SIGSEGV, probably a stack overflow \(its stack may have 8\.0 MB: ulimit -s\)"),
+                                 (" null", r"array crashed by SIGSEGV, (a NULL pointer, )?at array\.f90:7")):
+            self.box.run(["sh", "-c", f'ulimit -s 8192; ulimit -c 0; "$0" "$@" 2>{self.box.path("work", "err")}',
+                          *self.box.scry("run", "-q", "--", "sh", "-c", f"{program}{argument}; exit $?")])
+            self.assertRegex(self.report()["last"]["reason"]["text"], f"^{reason}$")
 
     def test_reason_of_a_limit(self):
         done = self.scry_run("sh", "-c", "ulimit -t 1; while :; do :; done")

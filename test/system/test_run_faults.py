@@ -500,10 +500,10 @@ class Crashes(FaultCase):
         """The kernel logs no faults of traced processes: the reason comes from what the tracer saw."""
         for command, number, reason in ((["null", "main"], signal.SIGSEGV, "a NULL pointer"),
                                         (["null", "thread"], signal.SIGSEGV, "a NULL pointer"),
-                                        (["stack", "main"], signal.SIGSEGV, "stack overflow"),
+                                        (["stack", "main"], signal.SIGSEGV, "stack overflow (its stack may have 8.0 MB: ulimit -s)"),
                                         (["fpe", "thread"], signal.SIGFPE, "an integer was divided by zero"),
                                         (["abort", "main"], signal.SIGABRT, None)):
-            done = self.box.run(self.box.scry("run", "--crash-stack", "sh", "-c", 'ulimit -c 0; exec "$@"', "sh",
+            done = self.box.run(self.box.scry("run", "--crash-stack", "sh", "-c", 'ulimit -c 0; ulimit -s 8192; exec "$@"', "sh",
                                               scrytest.example("crash"), *command))
             report = self.report()
             self.assertEqual((report["signal"], report["reason"]), (number, reason), command)

@@ -114,6 +114,7 @@ static void look_at_libraries(struct program *program, const struct elf *elf)
             continue;
         if (strncmp(text, "libasan.so", 10) == 0 || strncmp(text, "libclang_rt.asan", 16) == 0)
             snprintf(program->sanitizer, sizeof program->sanitizer, "%.127s", text);
+        program->gfortran |= strncmp(text, "libgfortran.so", strlen("libgfortran.so")) == 0;
     }
     if (found && run_path != UINT64_MAX && read_string(elf->fd, text, sizeof text, strings + run_path))
         take_run_path(program, text);

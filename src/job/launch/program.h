@@ -17,6 +17,7 @@ struct program {
     const char *obstacle; /* why nothing can be loaded into it, for people; NULL: nothing known */
     const char *remedy;   /* with obstacle */
     char sanitizer[128];  /* the library of the address sanitizer that it needs ("libasan.so.8"); "" */
+    bool gfortran;        /* it needs the run-time library of gfortran */
     char run_path[1024];  /* where it looks for libraries, $ORIGIN replaced; "" */
 };
 

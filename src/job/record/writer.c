@@ -16,6 +16,7 @@
 #include "shm/waits.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <fcntl.h>
 #include <limits.h>
 #include <poll.h>
@@ -28,8 +29,6 @@
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
-
-enum { RECORDER_CRASHES = 20 };
 
 double recorder_seconds(const struct recorder *recorder, uint64_t monotonic_ns)
 {
@@ -92,7 +91,8 @@ int recorder_status(const struct recorder *recorder, pid_t pid)
                                       : gone.si_status | (gone.si_code == CLD_DUMPED ? WCOREFLAG : 0);
 }
 
-void recorder_ended(struct recorder *recorder, pid_t pid, const char *name, int status)
+void recorder_ended(struct recorder *recorder, pid_t pid, const char *name, int status, const char *program,
+                    const char *cwd)
 {
     if (status == JOB_STATUS_UNKNOWN || !WIFSIGNALED(status) || !job_signal_is_fault(WTERMSIG(status)))
         return;
@@ -100,6 +100,14 @@ void recorder_ended(struct recorder *recorder, pid_t pid, const char *name, int 
         recorder->crashes_omitted++;
         return;
     }
+    char path[PATH_MAX];
+    int len = -1;
+    if (program && *program == '/')
+        len = snprintf(path, sizeof path, "%s", program);
+    else if (program && cwd && strchr(program, '/'))
+        len = snprintf(path, sizeof path, "%s/%s", cwd, program);
+    if (len > 0 && (size_t)len < sizeof path)
+        recorder->crash_programs[json_array_size(recorder->model.crashes)] = strdup(path);
     recorder_put(recorder, RECORD(crash, .pid = pid, .name = name, .signal = WTERMSIG(status),
                                   .core_dumped = WCOREDUMP(status) != 0));
 }

@@ -72,6 +72,8 @@ void writer_reap(struct writer *writer);
 
 /* Receives every fact about a job, and puts it into the model (for the summary) and the spool. */
 
+enum { RECORDER_CRASHES = 20 };
+
 struct recorder {
     struct writer writer;
     struct job_model model;
@@ -80,8 +82,9 @@ struct recorder {
     pid_t command;      /* set when scry run has waited for it: the monitor may not know its status; 0 */
     int command_status; /* its wait status */
     uint64_t crashes_omitted;
-    struct hide_args *hide;    /* in command lines */
-    struct untraced *untraced; /* programs that the agent is not in */
+    char *crash_programs[RECORDER_CRASHES]; /* the files of the programs; NULL: not known */
+    struct hide_args *hide;                 /* in command lines */
+    struct untraced *untraced;              /* programs that the agent is not in */
     /* Called with each record; may be NULL. */
     void (*recorded)(void *ctx, enum record_type type, json_t *record);
     void *ctx;
@@ -99,8 +102,9 @@ void recorder_note(struct recorder *recorder, struct note note);
 /* The wait status of the command, also of one that has ended and that nobody has waited for yet, or JOB_STATUS_UNKNOWN. */
 int recorder_status(const struct recorder *recorder, pid_t pid);
 
-/* A process ended with this status. Records a crash if it was one. */
-void recorder_ended(struct recorder *recorder, pid_t pid, const char *name, int status);
+/* A process ended with this status. Records a crash if it was one. program: as it was started in cwd; NULL: not known. */
+void recorder_ended(struct recorder *recorder, pid_t pid, const char *name, int status, const char *program,
+                    const char *cwd);
 
 /*
  * When to take the next sample of a job: at first in short intervals, for short jobs, then at multiples of the period.

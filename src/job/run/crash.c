@@ -17,6 +17,7 @@
 #include "base/system/clock.h"
 #include "base/system/file.h"
 #include "base/system/process.h"
+#include "job/launch/program.h"
 #include "job/places/sandboxed_child.h"
 #include "job/run/job.h"
 #include "job/run/reason.h"
@@ -342,8 +343,47 @@ static bool explain_traced(const struct job *job, json_t *crash, pid_t pid)
     return traced;
 }
 
+/* Whether it is a program of gfortran, whose library says of each fault "Program received signal SIGSEGV", and where that was; but it has
+ * not, though that would have been read: it had no stack left to say so. The kernel's log has nothing of what a handler is to deal with. */
+static bool is_speechless(const struct job *job, const char *path)
+{
+    static const char received[] = "Program received signal SIG";
+    const struct layers *layers = &job->recorder.model.layers;
+    const struct layer_last *output;
+    struct program program;
+    size_t index;
+    const json_t *record;
+    HASH_FIND_STR(layers->log_files, "stderr", output);
+    const char *state = output ? json_string_value(json_object_get(output->record, "state")) : NULL;
+    if (!path || !state || strcmp(state, "watched") != 0)
+        return false;
+    json_array_foreach(layers->logs.records, index, record)
+    {
+        const char *text = json_string_value(json_object_get(record, "text"));
+        if (text && strstr(text, received))
+            return false;
+    }
+    program_look(&program, path);
+    return program.gfortran;
+}
+
+/* The limit is of the stack of its first thread, which lies above all else; others may have stacks of another size. */
+static void put_overflow(const struct job *job, json_t *crash, bool probable)
+{
+    static const json_int_t first_stack = 0x7ffc00000000;
+    bool first = probable || json_integer_value(json_object_get(crash, "address")) >= first_stack;
+    _cleanup_(buf_done) struct buf text = BUF_INIT;
+    buf_printf(&text, "%s" REASON_STACK, probable ? "probably a " : "");
+    if (first && job->limits.stack_bytes > 0) {
+        buf_puts(&text, " (its stack may have ");
+        text_size(&text, (uint64_t)job->limits.stack_bytes);
+        buf_puts(&text, ": ulimit -s)");
+    }
+    json_object_set_new(crash, "reason", text_json(text.data ? text.data : REASON_STACK));
+}
+
 /* Explains a fault by the backtrace taken live, the core file or the kernel's log. */
-static void explain_fault(const struct job *job, json_t *crash)
+static void explain_fault(const struct job *job, json_t *crash, const char *path)
 {
     struct reason_logged logged;
     const char *name = json_string_value(json_object_get(crash, "name"));
@@ -375,7 +415,10 @@ static void explain_fault(const struct job *job, json_t *crash)
     const char *fault =
         address && signo != SIGFPE ? reason_of_fault(signo, (uint64_t)json_integer_value(address), sp) : NULL;
     reason = fault ? fault : reason;
-    if (reason)
+    bool speechless = signo == SIGSEGV && !reason && !address && !sent && is_speechless(job, path);
+    if (speechless || (reason && strcmp(reason, REASON_STACK) == 0))
+        put_overflow(job, crash, speechless);
+    else if (reason)
         json_object_set_new(crash, "reason", json_string(reason));
 }
 
@@ -413,6 +456,6 @@ void crash_explain(struct job *job)
         if (index >= CRASHES_EXPLAINED)
             break;
         explain_one(job, crash, &advised);
-        explain_fault(job, crash);
+        explain_fault(job, crash, job->recorder.crash_programs[index]);
     }
 }

@@ -145,7 +145,8 @@ static void put_command(struct job *job)
                                         .threads = process ? process->peak_threads : 1,
                                         .peak_rss = process ? process->peak_rss : job->largest_rss,
                                         .status = job->status, .source = job_status_source_name(JOB_STATUS_BY_WAIT)));
-    recorder_ended(&job->recorder, pid, process ? process->name : name, job->status);
+    recorder_ended(&job->recorder, pid, process ? process->name : name, job->status, job->options->command[0],
+                   job->cwd);
 }
 
 /* The kernel's peak of the largest process also counts scry run's own size, and a little more, as that of the forked
@@ -627,6 +628,8 @@ void finish_done(struct job *job)
 {
     writer_end(&job->recorder.writer);
     signals_done(&job->signals); /* two processes end at the same time */
+    for (size_t i = 0; i < RECORDER_CRASHES; i++)
+        free(job->recorder.crash_programs[i]);
     job_model_done(&job->recorder.model);
     json_decref(job->info.argv);
     json_decref(job->info.batch);

@@ -44,7 +44,7 @@ const char *reason_of_fault(int signo, uint64_t address, uint64_t sp)
     if (address < PAGE && signo == SIGSEGV)
         return "a NULL pointer";
     /* The stack pointer's own page, or the bytes just below it, cannot be used. */
-    return sp && address >= sp - BELOW && address / PAGE <= sp / PAGE ? "stack overflow" : NULL;
+    return sp && address >= sp - BELOW && address / PAGE <= sp / PAGE ? REASON_STACK : NULL;
 }
 
 const char *reason_of_code(int signo, int code)
@@ -115,6 +115,7 @@ void reason_look(struct reason_limits *ret_limits, pid_t pid, bool failed)
     if (!failed)
         return;
     ret_limits->data_bytes = soft_limit(pid, RLIMIT_DATA);
+    ret_limits->stack_bytes = soft_limit(pid, RLIMIT_STACK);
     ret_limits->cpu_ns = wait_look(pid).cpu_ns;
     ret_limits->known = prlimit(pid, RLIMIT_CPU, NULL, &cpu) == 0;
     if (ret_limits->known) {

@@ -17,7 +17,8 @@
 
 /* Of a SIGFPE or SIGBUS by its si_code (0: not known); NULL: nothing is known. */
 const char *reason_of_code(int signo, int code);
-/* "a NULL pointer", "stack overflow", or NULL: not known. `sp`: the thread's stack pointer; 0: not known. */
+/* "a NULL pointer", REASON_STACK, or NULL: not known. `sp`: the thread's stack pointer; 0: not known. */
+#define REASON_STACK "stack overflow"
 const char *reason_of_fault(int signo, uint64_t address, uint64_t sp);
 
 /* The address of a crash as MPI's own handler of signals, which hides it from the kernel's log, has said it. false: it has not. */
@@ -27,7 +28,7 @@ struct reason_limits { /* of a process that has ended and was not waited for yet
     bool known;
     uint64_t soft_seconds, hard_seconds; /* RLIMIT_CPU; UINT64_MAX: none */
     uint64_t cpu_ns;
-    int64_t address_bytes, data_bytes; /* RLIMIT_AS, RLIMIT_DATA, the soft ones; 0: none, or not known */
+    int64_t address_bytes, data_bytes, stack_bytes; /* RLIMIT_AS, _DATA, _STACK, the soft ones; 0: none, or not known */
 };
 /* Of one that has not failed, only the limit of its address space: what it started may have met that. */
 void reason_look(struct reason_limits *ret_limits, pid_t pid, bool failed);

@@ -96,8 +96,10 @@ bool cause_find_left(const struct job_model *model, pid_t starter, struct cause_
 void cause_put_killed(struct buf *out, const struct job_model *model, const struct job_process *killed,
                       uint64_t largest_rss, uint64_t processes, bool own);
 
-/* ", with 97 MB of the 100 MB that its address space may have (ulimit -v)", of a process that had so nearly what it may have; largest_rss: as in struct job_end. */
-void cause_put_address_limit(struct buf *out, const struct job_model *model, pid_t pid, uint64_t largest_rss);
+/* ", with 97 MB of the 100 MB that its address space may have (ulimit -v)", of a process that had so nearly what it may have; `null`: it
+ * crashed at an address near 0, and then that may be for lack of memory; largest_rss: as in struct job_end. */
+void cause_put_address_limit(struct buf *out, const struct job_model *model, pid_t pid, bool null,
+                             uint64_t largest_rss);
 
 /* The moment, but not after the process ended: records may be written a little later than what they tell of. */
 double cause_before_end(const struct job_end *end, pid_t pid, double seconds);

@@ -53,8 +53,9 @@ static void put_killed_number(struct buf *out, const struct job_model *model, ui
         put_group_limit(out, model);
 }
 
-/* A pointer is NULL where nobody looks whether there was memory: so near to its limit that may be why. */
-void cause_put_address_limit(struct buf *out, const struct job_model *model, pid_t pid, uint64_t largest_rss)
+/* A pointer is NULL where nobody looks whether there was memory: so near to its limit that may be why. What it asked for last may have been
+ * more than all before. */
+void cause_put_address_limit(struct buf *out, const struct job_model *model, pid_t pid, bool null, uint64_t largest_rss)
 {
     enum { NEARLY_PERCENT = 85 };
     bool data;
@@ -62,11 +63,14 @@ void cause_put_address_limit(struct buf *out, const struct job_model *model, pid
     for (size_t i = 0; i < model->ended_count; i++)
         if (model->ended[i].pid == pid)
             peak = peak_of(model, &model->ended[i], largest_rss);
-    if (!limit || peak < limit / 100 * NEARLY_PERCENT)
+    bool nearly = peak >= limit / 100 * NEARLY_PERCENT;
+    if (!limit || !(nearly || null))
         return;
-    buf_puts(out, ", with ");
-    text_size(out, peak);
-    buf_puts(out, " of the ");
+    buf_puts(out, nearly ? ", with " : "; perhaps it had asked for more memory than the ");
+    if (nearly) {
+        text_size(out, peak < limit ? peak : limit);
+        buf_puts(out, " of the ");
+    }
     text_size(out, limit);
     buf_puts(out, data ? " that its data may have (ulimit -d)" : " that its address space may have (ulimit -v)");
 }

@@ -130,6 +130,13 @@ static void put_later(struct buf *out, const struct job_end *end)
                WEXITSTATUS(status));
 }
 
+static bool is_null(const json_t *crash)
+{
+    enum { PAGE = 4096 };
+    const json_t *address = json_object_get(crash, "address");
+    return address && json_integer_value(address) >= 0 && json_integer_value(address) < PAGE;
+}
+
 static bool find_crash(const struct job_end *end, struct cause *cause, bool sure, bool survived)
 {
     for (size_t i = json_array_size(end->crashes); i-- > 0;) {
@@ -154,7 +161,8 @@ static bool find_crash(const struct job_end *end, struct cause *cause, bool sure
         if (!json_array_size(json_object_get(crash, "frames")))
             cause_put_backtrace(&cause->what, end, cause_before_end(end, pid, record_seconds(crash)));
         if (signo == SIGSEGV)
-            cause_put_address_limit(&cause->what, end->model, pid, end->peak_rss ? end->peak_rss : end->largest_rss);
+            cause_put_address_limit(&cause->what, end->model, pid, is_null(crash),
+                                    end->peak_rss ? end->peak_rss : end->largest_rss);
         if (survived)
             put_later(&cause->what, end);
         cause_add(cause, crash);

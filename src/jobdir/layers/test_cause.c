@@ -568,6 +568,25 @@ static void test_address_limit_of_crash(void **state)
     }
 }
 
+/* Near to address 0 it may also have been refused much at once; elsewhere that says nothing. */
+static void test_address_limit_of_null(void **state)
+{
+    static const int addresses[] = {0x320, 0x400320};
+    static const char *const texts[] = {
+        "; perhaps it had asked for more memory than the 200 MB that its address space may have (ulimit -v)", ""};
+    char text[200];
+    put_address_limit();
+    PUT("{s:s, s:f, s:i, s:i, s:s, s:f, s:f, s:i, s:i, s:i, s:i}", "type", "process_end", "t", 99.9, "pid", 10, "ppid",
+        1, "name", "a.out", "start", 1.0, "end", 99.9, "cpu_ns", 1, "threads", 1, "peak_rss", 1 << 20, "status", 11);
+    for (int i = 0; i < 2; i++) {
+        PUT("{s:s, s:f, s:i, s:s, s:i, s:i}", "type", "crash", "t", 99.9, "pid", 10, "name", "a.out", "signal", 11,
+            "address", addresses[i]);
+        snprintf(text, sizeof text, "a.out crashed by SIGSEGV%s", texts[i]);
+        expect(ask_end("[{\"pid\": 10, \"name\": \"a.out\", \"end_seconds\": 100, \"signal\": 11}]", 139, 11, NULL),
+               NOTE_cause_crash, true, text);
+    }
+}
+
 static void test_exception(void **state)
 {
     put_failure(99.95, 10, 4, 1);
@@ -2440,6 +2459,7 @@ int main(void)
         ROW(test_data_limit),
         ROW(test_address_limit_of_words),
         ROW(test_address_limit_of_crash),
+        ROW(test_address_limit_of_null),
         ROW(test_memory_of_several),
         ROW(test_exception),
         ROW(test_exception_said),

@@ -425,7 +425,7 @@ static bool find_hidden_process(const struct job_model *model, uint64_t largest_
         buf_printf(out, "%s (pid %d) ", process->name, (int)process->pid);
         if (crashed) {
             buf_printf(out, "crashed by %s", text_signal(WTERMSIG(process->status), room, sizeof room));
-            cause_put_address_limit(out, model, process->pid, largest_rss);
+            cause_put_address_limit(out, model, process->pid, false, largest_rss);
         } else if (limit) {
             buf_printf(out, "was killed by %s, because of a limit (%s)",
                        text_signal(WTERMSIG(process->status), room, sizeof room), limit);
