@@ -166,7 +166,8 @@ void readable_name(const char *linkage, struct buf *ret_name, struct buf *ret_fu
     size_t len = strlen(linkage);
     buf_clear(ret_name);
     buf_clear(ret_full);
-    if (strncmp(linkage, "_Z", 2) == 0 && len < NAME_LIMIT) {
+    const bool rust = rust_name_put(ret_name, linkage);
+    if (!rust && strncmp(linkage, "_Z", 2) == 0 && len < NAME_LIMIT) {
         char mangled[NAME_LIMIT];
         int status = -1;
         struct span plain = name_without_clone(span_of(linkage, len));
@@ -185,7 +186,7 @@ void readable_name(const char *linkage, struct buf *ret_name, struct buf *ret_fu
             return;
         }
     }
-    if (!fortran_name_put(ret_name, linkage))
+    if (!rust && !fortran_name_put(ret_name, linkage))
         buf_append(ret_name, linkage, len);
     buf_append(ret_full, ret_name->data ? ret_name->data : "", ret_name->len);
 }

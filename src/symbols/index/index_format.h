@@ -15,7 +15,7 @@
 #include "symbols/index/index.h"
 
 #define INDEX_MAGIC "scryindx"
-enum { INDEX_VERSION = 6, INDEX_DEBUG_PATHS = 8 };
+enum { INDEX_VERSION = 7, INDEX_DEBUG_PATHS = 8 };
 
 struct index_header {
     char magic[8];

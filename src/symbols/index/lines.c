@@ -166,9 +166,9 @@ void lines_close(struct lines *lines)
 /* The C++ library demangles; we do not link it, but where C++ programs run it is there. */
 static char *readable_name(const char *name)
 {
-    struct buf fortran = BUF_INIT;
-    if (fortran_name_put(&fortran, name))
-        return fortran.data;
+    struct buf plain = BUF_INIT;
+    if (fortran_name_put(&plain, name) || rust_name_put(&plain, name))
+        return plain.data;
     typedef char *demangle_fn(const char *mangled, char *buffer, size_t *length, int *status);
     static demangle_fn *demangle;
     static bool looked;

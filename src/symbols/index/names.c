@@ -243,6 +243,78 @@ bool fortran_name_put(struct buf *out, const char *name)
     return true;
 }
 
+/* What Rust writes for what no C++ name may have: "$LT$" is <, "$u7b$" is {, ".." is ::. Returns how much of text it is; 0: it is
+ * none, and nothing is appended. */
+static size_t put_rust_sign(struct buf *out, struct span text)
+{
+    static const struct {
+        const char *sign, *text;
+    } signs[] = {{"$SP$", "@"}, {"$BP$", "*"}, {"$RF$", "&"}, {"$LT$", "<"}, {"$GT$", ">"},
+                 {"$LP$", "("}, {"$RP$", ")"}, {"$C$", ", "}, {"..", "::"}};
+    unsigned number = 0;
+    size_t at = 2;
+    for (size_t i = 0; i < sizeof signs / sizeof *signs; i++) {
+        size_t len = strlen(signs[i].sign);
+        if (text.len >= len && memcmp(text.ptr, signs[i].sign, len) == 0) {
+            buf_puts(out, signs[i].text);
+            return len;
+        }
+    }
+    if (text.len < 4 || memcmp(text.ptr, "$u", 2) != 0)
+        return 0;
+    for (; at < text.len && isxdigit((unsigned char)text.ptr[at]) && number < 0x80; at++) {
+        int digit = tolower((unsigned char)text.ptr[at]);
+        number = 16 * number + (unsigned)(digit <= '9' ? digit - '0' : digit - 'a' + 10);
+    }
+    if (at == text.len || text.ptr[at] != '$' || number < ' ' || number > '~')
+        return 0;
+    buf_putc(out, (char)number);
+    return at + 1;
+}
+
+static void put_rust_part(struct buf *out, struct span part)
+{
+    size_t at = part.len > 1 && part.ptr[0] == '_' && part.ptr[1] == '$';
+    for (size_t len; at < part.len; at += len ? len : 1) {
+        len = put_rust_sign(out, span_of(part.ptr + at, part.len - at));
+        if (!len)
+            buf_putc(out, part.ptr[at]);
+    }
+}
+
+/* The last part is "h" and 16 digits, which tell two that have the same name apart. */
+static bool is_rust_hash(struct span part)
+{
+    enum { HASH = 17 };
+    if (part.len != HASH || *part.ptr != 'h')
+        return false;
+    for (size_t i = 1; i < part.len; i++)
+        if (!isdigit((unsigned char)part.ptr[i]) && !(part.ptr[i] >= 'a' && part.ptr[i] <= 'f'))
+            return false;
+    return true;
+}
+
+bool rust_name_put(struct buf *out, const char *name)
+{
+    _cleanup_(buf_done) struct buf text = BUF_INIT;
+    const char *at = strncmp(name, "_ZN", 3) == 0 ? name + 3 : "";
+    const size_t most = strlen(at);
+    for (size_t parts = 0, len; isdigit((unsigned char)*at); parts++, at += len) {
+        for (len = 0; isdigit((unsigned char)*at) && len < most; at++)
+            len = 10 * len + (size_t)(*at - '0');
+        if (len > strlen(at))
+            return false;
+        if (parts && at[len] == 'E' && is_rust_hash(span_of(at, len))) {
+            buf_append(out, text.data, text.len);
+            buf_puts(out, at + len + 1); /* of a clone */
+            return !text.failed;
+        }
+        buf_puts(&text, parts ? "::" : "");
+        put_rust_part(&text, span_of(at, len));
+    }
+    return false;
+}
+
 /* ---- globs ---- */
 /* The end of the set that begins at glob[0] == '['; NULL: it is none. */
 static const char *set_end(const char *glob)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Names of functions: of C++ and Fortran as people write them, their parts, and globs that are tried on them. All of it is linear
+ * Names of functions: of C++, Rust and Fortran as people write them, their parts, and globs that are tried on them. All of it is linear
  * in time but for the backtracking of a glob's last star: no pattern is expensive.
  */
 #ifndef SCRY_SYMBOLS_INDEX_NAMES_H
@@ -19,6 +19,10 @@ void cxx_name_put(struct buf *out, const char *name);
 /* Appends "ocean::fact" of gfortran's symbol "__ocean_MOD_fact". False: it is no such symbol, and nothing is appended.
  */
 bool fortran_name_put(struct buf *out, const char *name);
+
+/* Appends "<mine::Grid as mine::Solve>::step" of rustc's symbol "_ZN42_$LT$mine..Grid$u20$as$u20$mine..Solve$GT$4step17h<16 digits>E"
+ * (its newer ones, "_R...", are others). False: likewise. */
+bool rust_name_put(struct buf *out, const char *name);
 
 /* * ? [a-z] [!a-z] and backslash; a [ that is never closed is a letter. */
 bool glob_matches(const char *glob, struct span text);

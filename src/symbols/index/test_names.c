@@ -57,6 +57,31 @@ static void test_parts(void **state)
     buf_done(&full);
 }
 
+static void test_names_of_rust(void **state)
+{
+    static const char *const cases[][2] = {
+        {"_ZN1r6energy17h45772e9897cd5e7bE", "r::energy"},
+        {"_ZN1r4main17h086b0cfd890a8ea9E.llvm.8109184650004240978", "r::main.llvm.8109184650004240978"},
+        {"_ZN3std2rt10lang_start28_$u7b$$u7b$closure$u7d$$u7d$17ha86af84d9cc65291E",
+         "std::rt::lang_start::{{closure}}"},
+        {"_ZN42_$LT$mine..Grid$u20$as$u20$mine..Solve$GT$4step17h0123456789abcdefE",
+         "<mine::Grid as mine::Solve>::step"},
+        {"_ZN12a$C$b$u1$$xy1f17h0123456789abcdefE", "a, b$u1$$xy::f"},
+        {"_ZN1r6energy17h45772e9897cd5e7XE", "r::energy::h45772e9897cd5e7X"}, /* of C++ */
+        {"_ZN17h45772e9897cd5e7bE", "h45772e9897cd5e7b"},
+        {"_ZN1r99999999999999999999f17h45772e9897cd5e7bE", "_ZN1r99999999999999999999f17h45772e9897cd5e7bE"},
+        {"_ZN1r", "_ZN1r"},
+    };
+    struct buf name = BUF_INIT, full = BUF_INIT;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        readable_name(cases[i][0], &name, &full);
+        assert_string_equal(name.data, cases[i][1]);
+        assert_string_equal(full.data, cases[i][1]);
+    }
+    buf_done(&name);
+    buf_done(&full);
+}
+
 static void test_names_as_written(void **state)
 {
     static const char *const cases[][2] = {
@@ -123,6 +148,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_parts),
+        cmocka_unit_test(test_names_of_rust),
         cmocka_unit_test(test_names_as_written),
         cmocka_unit_test(test_fortran_names),
     };
