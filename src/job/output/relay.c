@@ -459,6 +459,8 @@ static const char *refusal_of(int target, struct stat *ret_status)
     if (flags < 0 || flags & FD_CLOEXEC || mode < 0 || (mode & O_ACCMODE) == O_RDONLY ||
         fstat(target, ret_status) < 0 || S_ISREG(ret_status->st_mode))
         return ""; /* scry run has put something in place of a stream that is closed */
+    if (S_ISFIFO(ret_status->st_mode) && mode & O_DIRECT)
+        return "it is a pipe of messages, which have to stay apart; send it to a file or another pipe";
     int type;
     socklen_t size = sizeof type;
     bool packets = S_ISSOCK(ret_status->st_mode) &&

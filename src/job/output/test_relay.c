@@ -19,9 +19,13 @@
 #include <unistd.h>
 
 #include "base/system/clock.h"
+#include "base/system/proc_file.h"
+#include "base/system/process.h"
+#include "base/system/wait_world.h"
 #include "job/output/keep.h"
 #include "job/output/relay.h"
 #include "jobdir/record/output.h"
+#include "shm/waits.h"
 
 enum { TARGETS = 2 };
 static char dir[64];
@@ -278,6 +282,104 @@ static void test_refused(void **state)
     relay_done(&relay, false);
 }
 
+/* What was written at once is read at once. */
+static void test_messages_stay_apart(void **state)
+{
+    struct relay relay;
+    int pipes[2], sockets[2];
+    (void)state;
+    assert_int_equal(pipe2(pipes, O_CLOEXEC | O_DIRECT), 0);
+    assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, sockets), 0);
+    inherited(pipes[1]);
+    inherited(sockets[1]);
+    const int targets[TARGETS] = {pipes[1], sockets[1]};
+    assert_int_equal(relay_start(&relay, targets, dir, KEEP_SEGMENT), 0);
+    assert_int_equal(relay.control, -1);
+    for (size_t i = 0; i < TARGETS; i++) {
+        assert_int_equal(relay.outputs[i], -1);
+        assert_non_null(strstr(relay.reasons[i], "of messages"));
+        close(pipes[i]);
+        close(sockets[i]);
+    }
+    relay_done(&relay, false);
+}
+
+static pid_t child_named(pid_t parent, const char *name)
+{
+    char path[64], list[1024] = "", comm[32];
+    size_t len = 0;
+    snprintf(path, sizeof path, "/proc/%d/task/%d/children", parent, parent);
+    FILE *file = fopen(path, "r");
+    len = file ? fread(list, 1, sizeof list - 1, file) : 0;
+    list[len] = '\0';
+    if (file)
+        fclose(file);
+    char *at = list, *end;
+    for (long pid; (pid = strtol(at, &end, 10)) > 0; at = end) {
+        proc_comm((pid_t)pid, 0, comm, sizeof comm);
+        if (strcmp(comm, name) == 0)
+            return (pid_t)pid;
+    }
+    return 0;
+}
+
+/* A disk that hangs costs the job two seconds in all; after that all is passed on, and what is not kept is counted. */
+static void test_slow_disk(void **state)
+{
+    enum { LINES = 40000, LINE = 16 };
+    static const char first[] = "a line of sixte\n";
+    static char bytes[(LINES + 1) * LINE + 1];
+    struct relay relay;
+    int reader = start(&relay);
+    pid_t keeper;
+    (void)state;
+    pid_t its = await_relay(&relay, 0);
+    say(relay.outputs[0], first);
+    while (relay.shared->streams[0].kept < strlen(first)) /* it has begun, and has nothing of the user's */
+        wait_fd(-1, 0, 1);
+    assert_true((keeper = child_named(its, KEEPER_PROCESS_NAME)) > 0);
+    assert_int_equal(kill(keeper, SIGSTOP), 0);
+    const uint64_t waited_ns = relay.shared->streams[0].waited_ns = RELAY_COPY_MS * WAITS_NS_PER_MS;
+    pid_t writer = write_lines(&relay, relay.outputs[0], LINES);
+    size_t got = read_all(reader, bytes, sizeof bytes);
+    assert_int_equal(kill(keeper, SIGCONT), 0);
+    assert_int_equal(got, (LINES + 1) * LINE);
+    assert_int_equal(atoi(bytes + LINES * LINE), LINES - 1);
+    assert_true(relay.shared->streams[0].missed > 0 && relay.shared->streams[0].waited_ns == waited_ns);
+    assert_int_equal(relay.shared->streams[0].missed + relay.shared->streams[0].copied, (LINES + 1) * LINE);
+    assert_non_null(strstr(relay_lack(&relay, 0, bytes, sizeof bytes), "came faster than the disk took them"));
+    relay_done(&relay, true);
+    waitpid(writer, NULL, 0);
+}
+
+static int poll_soon(struct pollfd *fds, nfds_t count, int timeout_ms)
+{
+    return poll(fds, count, timeout_ms / 40);
+}
+
+/* A reader that reads when scry run has ended gets all then; that it takes nothing is seen. */
+static void test_reader_waits_for_the_end(void **state)
+{
+    enum { LINES = 6000, LINE = 16 }; /* more than a pipe holds, and less than two */
+    static char bytes[LINES * LINE + 1];
+    struct relay relay;
+    int reader = start(&relay), status;
+    (void)state;
+    pid_t writer = write_lines(&relay, relay.outputs[0], LINES);
+    assert_int_equal(waitpid(writer, &status, 0), writer);
+    assert_int_equal(status, 0);
+    struct wait_world soon = wait_world_real;
+    soon.poll = poll_soon;
+    wait_world = &soon;
+    bool waited = relay_wait(&relay, -1);
+    wait_world = &wait_world_real;
+    assert_true(waited);
+    assert_int_not_equal(relay.shared->passed, relay.shared->asked);
+    relay_done(&relay, true);
+    assert_int_equal(read_all(reader, bytes, sizeof bytes), LINES * LINE);
+    assert_int_equal(atoi(bytes + (LINES - 1) * LINE), LINES - 1);
+}
+
 static const struct CMUnitTest tests[] = {
     cmocka_unit_test_setup_teardown(test_kills, setup, teardown),
     cmocka_unit_test_setup_teardown(test_order, setup, teardown),
@@ -286,6 +388,9 @@ static const struct CMUnitTest tests[] = {
     cmocka_unit_test_setup_teardown(test_not_kept, setup, teardown),
     cmocka_unit_test_setup_teardown(test_socket, setup, teardown),
     cmocka_unit_test_setup_teardown(test_refused, setup, teardown),
+    cmocka_unit_test_setup_teardown(test_messages_stay_apart, setup, teardown),
+    cmocka_unit_test_setup_teardown(test_slow_disk, setup, teardown),
+    cmocka_unit_test_setup_teardown(test_reader_waits_for_the_end, setup, teardown),
 };
 
 int main(void)
