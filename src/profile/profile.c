@@ -12,7 +12,13 @@
 #include "symbols/index/names.h"
 
 /* Limits of memory: so many nodes are a few MB. Where there are more, the deeper ones count for their callers. */
-enum { NODES_MOST = 1 << 18, WAITING_MOST = 1 << 14, PROCESSES_MOST = 1 << 12, LINES_MOST = 1 << 17 };
+enum {
+    NODES_MOST = 1 << 18,
+    WAITING_MOST = 1 << 14,
+    PROCESSES_MOST = 1 << 12,
+    LINES_MOST = 1 << 17,
+    CODES_MOST = 1 << 16
+};
 /* Of threads: that are known, with their shares of nodes, and that are written. */
 enum { THREADS_MOST = 1 << 13, SHARES_MOST = 1 << 16, THREADS_PUT = 200, SHARES_PUT = 1 << 13 };
 
@@ -222,7 +228,7 @@ const struct profile_code *profile_code(struct profile *profile, const struct pr
                  (const void *)from->module) < 0)
         return NULL;
     HASH_FIND_STR(profile->codes, key, code);
-    if (code || !(code = calloc(1, sizeof *code))) {
+    if (code || HASH_COUNT(profile->codes) >= CODES_MOST || !(code = calloc(1, sizeof *code))) {
         free(key);
         return code;
     }

@@ -226,7 +226,8 @@ struct profile_frame {
 };
 
 /* A function that no index has; as long as the profile lives. language: "python", or what is inlined is "native", of a module.
- * Texts are copied, but for language and module. NULL: no memory. */
+ * Texts are copied, but for language and module. NULL: no memory, or there are 65536, as of a program that makes new ones all the
+ * time. */
 struct profile_function {
     const char *function, *file, *language;
     const struct image_file *module; /* NULL: none */

@@ -457,6 +457,25 @@ static void python_stands_in_its_place(void **state)
     assert_tree(fixture, "<module> > main > helper > /lib/ext.so: 1\n");
 }
 
+/* A program may make functions for as long as it runs: those that come late count for who called them. */
+static void functions_have_a_limit(void **state)
+{
+    struct fixture *fixture = *state;
+    const struct profile_code *code = NULL;
+    char name[16];
+    unsigned count = 0;
+    do {
+        snprintf(name, sizeof name, "f%u", count);
+        code = profile_code(fixture->profile, &(struct profile_function){name, "a.py", "python", NULL, 1});
+    } while (code && ++count < 1 << 20);
+    assert_int_equal(count, 1 << 16);
+    assert_non_null(profile_code(fixture->profile, &(struct profile_function){"f7", "a.py", "python", NULL, 1}));
+    const struct profile_frame frames[] = {{&fixture->extension, 5, code}, {&fixture->program, 9}};
+    ADD(fixture, .frames = frames, .count = 2);
+    profile_fold(fixture->profile, FOLD_ALL);
+    assert_tree(fixture, "/bin/solver > /lib/ext.so: 1\n");
+}
+
 static json_t *put(const struct fixture *fixture)
 {
     json_t *json = json_object();
@@ -654,6 +673,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(inlined_functions_are_frames, make, unmake),
         cmocka_unit_test_setup_teardown(scrys_own_is_the_callers, make, unmake),
         cmocka_unit_test_setup_teardown(python_stands_in_its_place, make, unmake),
+        cmocka_unit_test_setup_teardown(functions_have_a_limit, make, unmake),
     };
     return cmocka_run_group_tests_name("profile", tests, NULL, NULL);
 }

@@ -724,7 +724,12 @@ void python_stacks_done(struct python_stacks *stacks)
 
 /* ---- samples ---- */
 
-enum { CODES_MOST = 1 << 14, CODE_PARTS = 3, CODES_AT_ONCE = PYTHON_PARTS / CODE_PARTS };
+enum {
+    CODES_MOST = 1 << 14, /* then all are read anew: a program may make code, and threads, for as long as it runs */
+    THREADS_MOST = 1 << 12,
+    CODE_PARTS = 3,
+    CODES_AT_ONCE = PYTHON_PARTS / CODE_PARTS
+};
 
 struct sampled_code { /* a code object, and what told it from others at the same address */
     uint64_t address, file, name;
@@ -742,7 +747,8 @@ struct sampled_thread {
 struct python_sampler {
     struct python_program program;
     struct python_memory memory;
-    struct python_stacks stacks; /* for its arena: texts of all codes there were */
+    struct python_stacks stacks; /* for its arena: texts of all codes since they were forgotten, */
+    unsigned read;               /* so many */
     struct sampled_code *codes;
     struct sampled_thread *threads;
     struct walk walk;
@@ -759,22 +765,34 @@ struct python_sampler *python_sampler_new(const struct python_program *program)
     return sampler;
 }
 
-void python_sampler_free(struct python_sampler *sampler)
+static void codes_forget(struct python_sampler *sampler)
 {
-    struct sampled_code *code, *next_code;
-    struct sampled_thread *thread, *next_thread;
-    if (!sampler)
-        return;
-    HASH_ITER(hh, sampler->codes, code, next_code)
+    struct sampled_code *code, *next;
+    HASH_ITER(hh, sampler->codes, code, next)
     {
         HASH_DEL(sampler->codes, code);
         free(code);
     }
-    HASH_ITER(hh, sampler->threads, thread, next_thread)
+    arena_reset(&sampler->stacks.memory);
+    sampler->read = 0;
+}
+
+static void threads_forget(struct python_sampler *sampler)
+{
+    struct sampled_thread *thread, *next;
+    HASH_ITER(hh, sampler->threads, thread, next)
     {
         HASH_DEL(sampler->threads, thread);
         free(thread);
     }
+}
+
+void python_sampler_free(struct python_sampler *sampler)
+{
+    if (!sampler)
+        return;
+    codes_forget(sampler);
+    threads_forget(sampler);
     arena_done(&sampler->stacks.memory);
     free(sampler);
 }
@@ -816,7 +834,8 @@ static const struct python_code *code_read(struct python_sampler *sampler, const
     HASH_FIND(hh, sampler->codes, &raw->code, sizeof raw->code, code);
     if (code && code->file == now->file && code->name == now->name && code->first_line == now->first_line)
         return &code->code;
-    if ((!code && HASH_COUNT(sampler->codes) >= CODES_MOST) || !frame_describe(reading, raw, &frame))
+    sampler->read++;
+    if (!frame_describe(reading, raw, &frame))
         return NULL;
     if (!code) {
         code = calloc(1, sizeof *code);
@@ -866,6 +885,10 @@ size_t python_sample(struct python_sampler *sampler, pid_t tid, struct python_sa
 {
     struct reading reading = {
         .program = &sampler->program, .memory = &sampler->memory, .stacks = &sampler->stacks, .first = &sampler->walk};
+    if (sampler->read >= CODES_MOST)
+        codes_forget(sampler);
+    if (HASH_COUNT(sampler->threads) >= THREADS_MOST)
+        threads_forget(sampler);
     uint64_t thread = measure_frame(&reading) ? sampled_thread_find(sampler, &reading, tid) : 0;
     size_t count = 0;
     if (!thread || stack_follow(&reading, thread, &sampler->walk) < 0)

@@ -147,7 +147,7 @@ void python_stacks_done(struct python_stacks *stacks);
  */
 struct python_sampler;
 
-struct python_code { /* borrowed, as long as the sampler lives */
+struct python_code { /* borrowed, until the next sample */
     const char *function, *file;
     int32_t line; /* where it is defined */
 };
