@@ -208,6 +208,16 @@ class Logs(JobCase):
                 self.assertRegex(self.report()["last"]["reason"]["text"],
                                  rf"^probably sh \(pid \d+\), which ended with exit status 3, when its script was at job{at}.sh:2{said}$")
 
+    def test_words_before_a_stop(self):
+        """A program of Fortran that stops with a number has said before, on standard output, why."""
+        for name, stop in (("solver", "STOP 3"), ("model", "ERROR STOP 3")):
+            self.write(name, f"#!/bin/sh\necho ' step 1'\necho ' the grid has a hole at cell 17'\necho '{stop}' >&2\nexit 3\n")
+        for name, said in (("solver", r"sh \(pid \d+\), which ended with exit status 3; it said: the grid has a hole at cell 17"),
+                           ("model", "what stdout says: the grid has a hole at cell 17; then ERROR STOP 3")):
+            with self.subTest(name=name):
+                self.run_job(f"sh {name}; exit $?", streams=">job.out 2>job.err")
+                self.assertRegex(self.report()["last"]["reason"]["text"], rf"^probably {said}$")
+
     def test_through_tee(self):
         """A script that sends its own output through tee does not wait for that."""
         self.write("job.sh", "exec > >(tee job.log) 2>&1\necho begin\nsleep 0.3\necho 'ERROR: no mesh'\nexit 3\n")

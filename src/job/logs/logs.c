@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/data/cleanup.h"
@@ -37,6 +38,7 @@ enum { FAILED_KEPT = 16, OUTPUTS_MOST = 32 };
 struct log_failed {
     pid_t pid, ppid;
     double start, end;
+    int status;
     char *names[3], *cwd; /* names that a script may call it by; NULL: not known, or no more */
 };
 
@@ -485,8 +487,11 @@ static void keep_failure(struct logs *logs, const struct observed_process *proce
     const struct command_fields *command = process->command;
     size_t names = 0;
     failed_done(failed);
-    *failed =
-        (struct log_failed){.pid = process->pid, .ppid = process->ppid, .start = process->start, .end = process->end};
+    *failed = (struct log_failed){.pid = process->pid,
+                                  .ppid = process->ppid,
+                                  .start = process->start,
+                                  .end = process->end,
+                                  .status = process->status};
     for (size_t i = 0; i < WORDS; i++) {
         const char *word = command ? json_string_value(json_array_get(command->argv, i)) : process->name;
         if (word && *word && *word != '-' && (failed->names[names] = strdup(text_base(word))) != NULL)
@@ -726,6 +731,61 @@ static void put_last_words(struct logs *logs)
     }
 }
 
+/* "STOP 3", "ERROR STOP" of Fortran, which ends with that status and has said on standard output why. -1: it is none. */
+static int bare_stop(const char *line, size_t len)
+{
+    static const char error[] = "ERROR ", stop[] = "STOP";
+    const char *at = line, *end = line + len;
+    bool failed = len > strlen(error) && memcmp(at, error, strlen(error)) == 0;
+    at += failed ? strlen(error) : 0;
+    if ((size_t)(end - at) < strlen(stop) || memcmp(at, stop, strlen(stop)) != 0)
+        return -1;
+    int status = 0;
+    for (at += strlen(stop); at < end && *at == ' ';)
+        at++;
+    bool number = at < end && isdigit((unsigned char)*at);
+    while (at < end && isdigit((unsigned char)*at) && status < 1000)
+        status = 10 * status + (*at++ - '0');
+    while (at < end && isspace((unsigned char)*at))
+        at++;
+    return at < end ? -1 : number ? status : failed;
+}
+
+/* The last one of a stream; 0: there is none with a status. */
+static int find_stop(const struct tail *tail)
+{
+    int status = 0;
+    for (size_t at = 0; at < tail->last_len;) {
+        const char *line = tail->last + at, *newline = memchr(line, '\n', tail->last_len - at);
+        size_t len = newline ? (size_t)(newline - line) : tail->last_len - at;
+        int its = bare_stop(line, len);
+        status = its > 0 ? its : status;
+        at += len + 1;
+    }
+    return status;
+}
+
+/* What a program of Fortran had written to standard output before it stopped without a word is what it said, as if it had that for itself. */
+static void put_before_stop(struct logs *logs)
+{
+    const struct log_file *error = NULL, *output = NULL;
+    const struct log_failed *failed = NULL;
+    for (const struct log_file *file = logs->files.files; file; file = file->hh.next) {
+        bool own = file->tail.stream && file->matcher.rows && !file->found && file->tail.last_len;
+        error = own && strcmp(file->name, "stderr") == 0 ? file : error;
+        output = own && strcmp(file->name, "stdout") == 0 ? file : output;
+    }
+    int status = error && output ? find_stop(&error->tail) : 0;
+    for (size_t i = 0; i < FAILED_KEPT && i < logs->failure_count && status; i++)
+        if (logs->failures[i].status == W_EXITCODE(status, 0) && (!failed || logs->failures[i].end < failed->end))
+            failed = &logs->failures[i];
+    json_t *lines = failed ? last_lines(output) : NULL;
+    if (lines)
+        observe_put(logs->observer, RECORD(log_last, .file = output->name, .lines = lines, .pid = failed->pid,
+                                           .quiet_seconds = quiet_seconds(&output->tail)));
+    json_decref(lines);
+}
+
 /* Of that nothing fails. */
 static bool are_warnings(const json_t *lines)
 {
@@ -807,6 +867,7 @@ static void logs_end(void *state)
         say_skipped(logs, file);
     say_missing(logs);
     put_last_words(logs);
+    put_before_stop(logs);
     put_last(logs);
     free_logs(logs);
 }

@@ -16,6 +16,7 @@
 #include "jobdir/layers/starter.h"
 #include "jobdir/text/text.h"
 
+enum { THEN_COLUMNS = 200 };
 static const double NEAR_SECONDS = 60;     /* before it */
 static const double SEEN_SECONDS = 0.05;   /* times of what was only seen are that coarse, */
 static const double COARSE_SECONDS = 0.01; /* and times of files */
@@ -873,14 +874,33 @@ static bool is_all_it_said(const struct job_model *model, const json_t *process,
            !starter_is_shell(json_string_value(json_object_get(process, "name")), json_object_get(process, "argv"));
 }
 
+/* Whether the last line is as the one before but for its numbers, as of steps. */
+static bool is_one_of_many(const json_t *lines)
+{
+    const size_t count = json_array_size(lines);
+    return count > 1 && is_alike(json_string_value(json_array_get(lines, count - 1)),
+                                 json_string_value(json_array_get(lines, count - 2)));
+}
+
+/* The last line of what a program wrote, but of steps; an indented one goes on with another, unless all are, as the lists of Fortran. NULL: none. */
+static const char *last_of_own(const json_t *lines)
+{
+    size_t count = json_array_size(lines);
+    const char *last = json_string_value(json_array_get(lines, count - 1));
+    const char *before = count > 1 ? json_string_value(json_array_get(lines, count - 2)) : last;
+    if (!last || !*last || is_one_of_many(lines) || (*last == ' ' && (!before || *before != ' ')) ||
+        (isspace((unsigned char)*last) && *last != ' '))
+        return NULL;
+    return last + strspn(last, " ");
+}
+
 /* What stands at the end of a file that it had for itself. NULL: it had none. */
 static const json_t *put_own_words(struct buf *out, const struct job_end *end, int at)
 {
     const json_t *record, *pid = json_object_get(json_array_get(end->chain, (size_t)at), "pid");
     for (size_t i = 0; (record = cause_last(&end->model->layers.last_words, i)) != NULL; i++) {
-        const json_t *lines = json_object_get(record, "lines");
-        const char *last = json_string_value(json_array_get(lines, json_array_size(lines) - 1));
-        if (!last || !*last || isspace((unsigned char)*last) || !json_equal(pid, json_object_get(record, "pid")))
+        const char *last = last_of_own(json_object_get(record, "lines"));
+        if (!last || !json_equal(pid, json_object_get(record, "pid")))
             continue;
         cause_cut(out, last);
         return record;
@@ -906,14 +926,6 @@ static bool is_notice(const char *line)
     behind += behind == line ? 0 : strspn(behind, " ");
     size_t digits = strspn(behind, "0123456789");
     return behind != line && digits && behind[digits] == ' ';
-}
-
-/* Whether the last line is as the one before but for its numbers, as of steps. */
-static bool is_one_of_many(const json_t *lines)
-{
-    const size_t count = json_array_size(lines);
-    return count > 1 && is_alike(json_string_value(json_array_get(lines, count - 1)),
-                                 json_string_value(json_array_get(lines, count - 2)));
 }
 
 /* The last line that begins with its name; else what the last one was, if it may have given up with that, and it came not after, from
@@ -1266,18 +1278,35 @@ static void put_then(struct buf *out, const struct job_end *end)
                WEXITSTATUS(status));
 }
 
+/* "ERROR STOP 3": it has said before why. */
+static bool is_bare_stop(const json_t *record)
+{
+    static const char stop[] = "ERROR STOP";
+    const char *text = json_string_value(json_object_get(record, "text"));
+    if (!text || strncmp(text, stop, strlen(stop)) != 0)
+        return false;
+    text += strlen(stop);
+    return !text[strspn(text, " 0123456789")];
+}
+
 bool cause_find_log(const struct job_end *end, struct cause *cause, bool sure)
 {
     const json_t *record = sure ? NULL : end->said->record;
     bool consequence = end->said->said == SAID_CONSEQUENCE;
     if (!record || (consequence && (cause_launched_ended(end) || is_told_by_parent(end, record))))
         return false;
-    const json_t *before = consequence ? cause_put_complaint(&cause->what, end, cause_chain_end(end, 0), false) : NULL;
+    const json_t *before = consequence ? cause_put_complaint(&cause->what, end, cause_chain_end(end, 0), false)
+                           : is_bare_stop(record) ? put_own_words(&cause->what, end, 0)
+                                                  : NULL;
     if (before) {
         cause_cut(&cause->where, json_string_value(json_object_get(before, "file")));
         cause_end_sentence(&cause->what);
         buf_puts(&cause->said, "; then ");
-        cause_cut(&cause->said, json_string_value(json_object_get(record, "text")));
+        const char *then = json_string_value(json_object_get(record, "text"));
+        size_t len = then ? strlen(then) : 0;
+        while (len && then[len - 1] == ' ')
+            len--;
+        buf_append(&cause->said, then, text_fit(then ? then : "", len, THEN_COLUMNS));
         cause_add(cause, before);
         cause_add(cause, record);
         cause->note = NOTE(cause_log, .file = cause_text(&cause->where), .text = cause_text(&cause->what), .when = "",
