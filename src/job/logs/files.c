@@ -8,6 +8,7 @@
 #include "base/system/proc_file.h"
 #include "jobdir/record/output.h"
 #include "jobdir/text/text.h"
+#include "shm/waits.h"
 
 #include <ctype.h>
 #include <dirent.h>
@@ -705,7 +706,7 @@ static const char *path_from(const struct log_files *files, const char *path)
 }
 
 /* By its name: "solver.log", "rsl.error.0000" of WRF, "beam.msg" of Abaqus, "events.jsonl". */
-static bool is_log(const char *path)
+bool log_files_is_log(const char *path)
 {
     static const char *const ends[] = {".log",   ".out",    ".err",       ".error",     ".msg",
                                        ".jsonl", ".ndjson", "output.txt", "stdout.txt", "stderr.txt"},
@@ -734,7 +735,8 @@ static void add_found(struct log_files *files, pid_t pid, int fd, uint64_t rows)
     if (len <= 0)
         return;
     path[len] = 0;
-    if ((log && !is_log(path)) || stat(link, &status) < 0 || !S_ISREG(status.st_mode) || status.st_uid != geteuid())
+    if ((log && !log_files_is_log(path)) || stat(link, &status) < 0 || !S_ISREG(status.st_mode) ||
+        status.st_uid != geteuid())
         return;
     struct log_file *file = find_open(files, &status);
     if (file && file->found && (pid != files->root || file->found == LOG_FOUND_LEFT) &&
@@ -821,12 +823,17 @@ static bool next_log(DIR *dir, const char *directory, unsigned most, unsigned *l
     while (*looked < most && (entry = readdir(dir)) != NULL) {
         ++*looked;
         int len = snprintf(ret_seen->path, sizeof ret_seen->path, "%s/%s", directory, entry->d_name);
-        if (is_log(entry->d_name) && len > 0 && (size_t)len < sizeof ret_seen->path &&
+        if (log_files_is_log(entry->d_name) && len > 0 && (size_t)len < sizeof ret_seen->path &&
             lstat(ret_seen->path, &ret_seen->status) == 0 && S_ISREG(ret_seen->status.st_mode) &&
             ret_seen->status.st_uid == geteuid())
             return true;
     }
     return false;
+}
+
+static uint64_t modified_ns(const struct stat *status)
+{
+    return (uint64_t)status->st_mtim.tv_sec * NS_PER_SECOND + (uint64_t)status->st_mtim.tv_nsec;
 }
 
 static struct log_there *find_there(const struct log_files *files, const struct stat *status)
@@ -883,6 +890,21 @@ static struct log_file *follow_found(struct log_files *files, const struct log_s
     return file;
 }
 
+/* It was there before the job, which has written to it since: nobody knows from where on, but at least the last line. */
+static void begin_with_last_line(struct tail *tail)
+{
+    char bytes[TAIL_LAST_BYTES];
+    uint64_t size = tail->start, from = size > sizeof bytes ? size - sizeof bytes : 0;
+    ssize_t got = tail->fd >= 0 ? pread(tail->fd, bytes, (size_t)(size - from), (off_t)from) : 0;
+    size_t at = got > 0 ? (size_t)got : 0;
+    while (at && isspace((unsigned char)bytes[at - 1]))
+        at--;
+    while (at && bytes[at - 1] != '\n')
+        at--;
+    if (at || !from)
+        tail->start = tail->offset = from + at;
+}
+
 struct log_file *log_files_find_output(struct log_files *files, const char *path)
 {
     struct log_seen seen;
@@ -895,7 +917,10 @@ struct log_file *log_files_find_output(struct log_files *files, const char *path
     struct log_file *file = find_followed(files, &seen.status);
     if (file || written_ns < files->start_ns || HASH_COUNT(files->files) >= LOG_FILES_MOST)
         return file;
-    return find_file(files, path) ? NULL : follow_found(files, &seen, LOG_FOUND_LEFT);
+    file = find_file(files, path) ? NULL : follow_found(files, &seen, LOG_FOUND_LEFT);
+    if (file && file->tail.start == (uint64_t)seen.status.st_size)
+        begin_with_last_line(&file->tail);
+    return file;
 }
 
 void log_files_find_logs(struct log_files *files, const char *directory, pid_t pid, uint64_t end_wall_ns)
@@ -905,13 +930,90 @@ void log_files_find_logs(struct log_files *files, const char *directory, pid_t p
     unsigned looked = 0;
     while (dir && files->log_count < LOG_OPENED_MOST && HASH_COUNT(files->files) < LOG_FILES_MOST &&
            next_log(dir, directory, NAMES_MOST, &looked, &seen)) {
-        uint64_t written_ns =
-            (uint64_t)seen.status.st_mtim.tv_sec * NS_PER_SECOND + (uint64_t)seen.status.st_mtim.tv_nsec;
+        uint64_t written_ns = modified_ns(&seen.status);
         if (written_ns >= files->start_ns && written_ns <= end_wall_ns && !find_followed(files, &seen.status))
             follow_found(files, &seen, pid);
     }
     if (dir)
         closedir(dir);
+}
+
+/* ---- logs in new places ---- */
+
+enum { NEW_NAMES_MOST = 2000, NEW_DEPTH_MOST = 3, NEW_FIRST_MOST = 16 };
+
+struct log_search {
+    struct log_files *files;
+    pid_t pid;
+    uint64_t since_ns, end_ns;
+    unsigned names;    /* that may still be looked at, */
+    uint64_t until_ns; /* until then */
+    struct log_file *found[LOG_OPENED_MOST];
+    size_t count;
+    struct stat jobs; /* the directory of scry's own */
+};
+
+static void find_new_log(struct log_search *search, const struct log_seen *seen)
+{
+    struct log_files *files = search->files;
+    uint64_t written_ns = modified_ns(&seen->status);
+    if (!S_ISREG(seen->status.st_mode) || !log_files_is_log(seen->path) || written_ns < search->since_ns ||
+        written_ns > search->end_ns || files->log_count >= LOG_OPENED_MOST ||
+        HASH_COUNT(files->files) >= LOG_FILES_MOST || find_followed(files, &seen->status))
+        return;
+    struct log_file *file = follow_found(files, seen, search->pid);
+    if (file && search->count < LOG_OPENED_MOST)
+        search->found[search->count++] = file;
+    if (file && file->tail.identity.born_ns < search->since_ns)
+        file->tail.start = file->tail.offset = (uint64_t)seen->status.st_size; /* it was there */
+}
+
+static void find_new_in(struct log_search *search, const char *directory, int depth)
+{
+    int fd = open(directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC | (depth ? O_NOFOLLOW : 0));
+    DIR *dir = fd >= 0 ? fdopendir(fd) : NULL;
+    struct log_seen seen;
+    const struct dirent *entry;
+    unsigned first = depth ? 0 : NEW_FIRST_MOST;
+    if (fd >= 0 && !dir)
+        close(fd);
+    while (dir && search->names && (entry = readdir(dir)) != NULL) {
+        search->names -= clock_now_ns() < search->until_ns ? 1 : search->names;
+        if (entry->d_type == DT_REG && !log_files_is_log(entry->d_name))
+            continue;
+        int len = snprintf(seen.path, sizeof seen.path, "%s/%s", directory, entry->d_name);
+        if (*entry->d_name == '.' || len < 0 || (size_t)len >= sizeof seen.path || lstat(seen.path, &seen.status) < 0 ||
+            seen.status.st_uid != geteuid())
+            continue;
+        bool below = S_ISDIR(seen.status.st_mode) && depth < NEW_DEPTH_MOST &&
+                     (seen.status.st_dev != search->jobs.st_dev || seen.status.st_ino != search->jobs.st_ino);
+        if (below && (modified_ns(&seen.status) >= search->since_ns || (first && first--)))
+            find_new_in(search, seen.path, depth + 1);
+        else
+            find_new_log(search, &seen);
+    }
+    if (dir)
+        closedir(dir);
+}
+
+void log_files_find_new(struct log_files *files, const char *directory, pid_t pid, uint64_t since_wall_ns,
+                        uint64_t end_wall_ns, bool alone)
+{
+    struct log_search search = {.files = files,
+                                .pid = pid,
+                                .since_ns = since_wall_ns,
+                                .end_ns = end_wall_ns,
+                                .names = NEW_NAMES_MOST,
+                                .until_ns = clock_now_ns() + LOGS_TEE_MS * (NS_PER_SECOND / 1000)};
+    char jobs[PATH_MAX];
+    int len = files->dir ? snprintf(jobs, sizeof jobs, "%s/..", files->dir) : 0;
+    if (len > 0 && (size_t)len < sizeof jobs && stat(jobs, &search.jobs) < 0)
+        search.jobs = (struct stat){0};
+    if (files->start_ns != UINT64_MAX)
+        find_new_in(&search, directory, 0);
+    bool several = search.count > 1 || !search.names; /* perhaps, if not all was looked at */
+    while (alone && several && search.count)
+        log_files_forget(search.found[--search.count]);
 }
 
 static bool is_wild(const char *pattern)

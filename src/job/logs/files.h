@@ -191,6 +191,12 @@ void log_files_note_logs(struct log_files *files, const char *directory);
 /* The process of the job failed then, on CLOCK_REALTIME. Follows logs there that nobody was seen to have open, as they were written within
  * a moment: from where they ended when the job began, if nobody wrote them after that end. The caller sets their .failed. */
 void log_files_find_logs(struct log_files *files, const char *directory, pid_t pid, uint64_t end_wall_ns);
+/* "solver.log", "log.simpleFoam", "run.err". */
+bool log_files_is_log(const char *path);
+/* The same below a directory, in directories that something was made in since then, and in the first few of it: logs that were made since
+ * and not written after that end, on CLOCK_REALTIME. Few names are looked at. alone: of several none is taken, for others may have made them. */
+void log_files_find_new(struct log_files *files, const char *directory, pid_t pid, uint64_t since_wall_ns,
+                        uint64_t end_wall_ns, bool alone);
 /* A file that the job is known to have written, by its text: the one that is read already, or it is followed as it is now, from where on
  * the job has made it. NULL: it is none of this user, was not written, or is no regular file. */
 struct log_file *log_files_find_output(struct log_files *files, const char *path);

@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -33,7 +34,7 @@ enum { BEHIND_MOST = 64 << 20, BEHIND_KEPT = 16 << 20 }; /* bytes of one file */
 static const char *const log_places[] = {"", "/log", "/logs"};
 
 /* What failed lately, and where what it wrote may be. */
-enum { FAILED_KEPT = 16, OUTPUTS_MOST = 32 };
+enum { FAILED_KEPT = 16, OUTPUTS_MOST = 32, FOLDERS_MOST = 4, ARGUMENTS_MOST = 64 };
 
 struct log_failed {
     pid_t pid, ppid;
@@ -67,6 +68,7 @@ struct logs {
     char *elsewhere;   /* the working directory of what failed last before it; NULL: none, or the job's */
     struct log_failed failures[FAILED_KEPT]; /* a ring */
     size_t failure_count;
+    char *folders[FOLDERS_MOST]; /* that the command lines of those name; NULL: no more */
     struct log_output outputs[OUTPUTS_MOST];
     size_t output_count;
 };
@@ -171,6 +173,8 @@ static void free_logs(struct logs *logs)
         failed_done(&logs->failures[i]);
     for (size_t i = 0; i < logs->output_count; i++)
         free(logs->outputs[i].path);
+    for (size_t i = 0; i < FOLDERS_MOST; i++)
+        free(logs->folders[i]);
     free(logs->elsewhere);
     free(logs->rules);
     free(logs);
@@ -480,6 +484,43 @@ static void add_output(struct logs *logs, const char *cwd, const char *file, str
     logs->outputs[logs->output_count++] = output;
 }
 
+static bool is_output_option(const char *option)
+{
+    static const char *const begins[] = {"-o", "--out", "--log", "-log"};
+    bool is_one = false;
+    for (size_t i = 0; option && i < sizeof begins / sizeof *begins; i++)
+        is_one |= strncmp(option, begins[i], strlen(begins[i])) == 0;
+    return is_one;
+}
+
+/* "-o run/out.log", "--outdir=/scratch/run": logs, and where they may be. */
+static void take_arguments(struct logs *logs, const struct observed_process *process, const char *cwd)
+{
+    const struct command_fields *command = process->command;
+    struct stat status;
+    char path[PATH_MAX];
+    size_t index;
+    json_t *each;
+    json_array_foreach(command ? command->argv : NULL, index, each)
+    {
+        const char *word = json_string_value(each), *value = word && *word == '-' ? strchr(word, '=') : NULL;
+        const char *option = value ? word : json_string_value(json_array_get(command->argv, index ? index - 1 : 0));
+        word = value ? value + 1 : word;
+        if (!index || !word || !*word || *word == '-' || index > ARGUMENTS_MOST)
+            continue;
+        if (log_files_is_log(word) || (index > 1 && is_output_option(option)))
+            add_output(logs, cwd, word, (struct log_output){.pid = process->pid});
+        int len =
+            *word == '/' ? snprintf(path, sizeof path, "%s", word) : snprintf(path, sizeof path, "%s/%s", cwd, word);
+        size_t at = 0;
+        while (at < FOLDERS_MOST && logs->folders[at])
+            at++;
+        if (at < FOLDERS_MOST && len > 0 && (size_t)len < sizeof path && lstat(path, &status) == 0 &&
+            S_ISDIR(status.st_mode) && status.st_uid == geteuid())
+            logs->folders[at] = strdup(path);
+    }
+}
+
 static void keep_failure(struct logs *logs, const struct observed_process *process)
 {
     enum { WORDS = 2 }; /* "python3 fit.py": a script may call it by the second, too */
@@ -500,6 +541,8 @@ static void keep_failure(struct logs *logs, const struct observed_process *proce
             break;
     }
     failed->cwd = strdup(command && command->cwd ? command->cwd : logs->files.cwd);
+    if (failed->cwd)
+        take_arguments(logs, process, failed->cwd);
 }
 
 /* Where the script of a shell has what failed in it written, by its text: mostly that is too short to be seen. */
@@ -655,6 +698,32 @@ static void find_outputs(struct logs *logs)
     }
 }
 
+static bool has_error(const struct logs *logs)
+{
+    return logs->error_ns && clock_now_ns() - logs->error_ns <= LOGS_NEAR_SECONDS * (uint64_t)NS_PER_SECOND;
+}
+
+/* "outputs/2026-11-30/12-44-31/main.log": below the job's directory, and what the command names; and what was made where temporary files
+ * are while that ran which failed first, if that was short: others have theirs there. */
+static void find_new(struct logs *logs, pid_t root, uint64_t end_ns)
+{
+    static const double SEEN_SECONDS = 0.05, SHORT_SECONDS = 10; /* times of what was only seen are that coarse */
+    const char *temporary = getenv("TMPDIR");
+    const struct log_failed *first = NULL;
+    struct log_files *files = &logs->files;
+    log_files_find_new(files, files->cwd, root, files->start_ns, end_ns, false);
+    for (size_t i = 0; i < FOLDERS_MOST && logs->folders[i]; i++)
+        log_files_find_new(files, logs->folders[i], root, files->start_ns, end_ns, false);
+    for (size_t i = 0; i < FAILED_KEPT && i < logs->failure_count; i++)
+        if (!first || logs->failures[i].end < first->end)
+            first = &logs->failures[i];
+    if (!first || first->end - first->start > SHORT_SECONDS)
+        return;
+    double since = first->start > SEEN_SECONDS ? first->start - SEEN_SECONDS : 0;
+    log_files_find_new(files, temporary && *temporary == '/' ? temporary : "/tmp", root,
+                       files->start_ns + (uint64_t)(since * NS_PER_SECOND), end_ns, true);
+}
+
 /* Logs that were written too soon for anybody to be seen with them. */
 static void find_written(struct logs *logs)
 {
@@ -669,6 +738,8 @@ static void find_written(struct logs *logs)
             log_files_find_logs(&logs->files, path, root, end_ns);
     if (logs->elsewhere)
         log_files_find_logs(&logs->files, logs->elsewhere, root, end_ns);
+    if (!has_error(logs))
+        find_new(logs, root, end_ns);
     for (struct log_file *file = logs->files.files; file; file = file->hh.next)
         if (file->log && file->found == root && !file->failed) {
             file->failed = root;
@@ -860,7 +931,7 @@ static void logs_end(void *state)
     for (struct log_file *file = logs->files.files; file; file = file->hh.next)
         tail_end(&file->tail);
     match_failed(logs, false);
-    if (!logs->error_ns || clock_now_ns() - logs->error_ns > LOGS_NEAR_SECONDS * (uint64_t)NS_PER_SECOND)
+    if (!has_error(logs))
         match_failed(logs, true);
     say_rest(logs, clock_now_ns(), true);
     for (struct log_file *file = logs->files.files; file; file = file->hh.next)

@@ -448,6 +448,72 @@ static void test_logs_written_soon(void **state)
     }
 }
 
+/* And those in directories of its time, unless others may have made them. */
+static void test_logs_in_new_places(void **state)
+{
+    static const struct {
+        const char *names[2];
+        bool alone;
+        unsigned found;
+    } rows[] = {{{"out/1/run.log", NULL}, false, 1},      {{"out/1/2/3/run.log", NULL}, false, 0},
+                {{"out/table.csv", NULL}, false, 0},      {{"out/.hidden.log", NULL}, false, 0},
+                {{"out/1/run.log", NULL}, true, 1},       {{"out/run.log", "out/err.log"}, false, 2},
+                {{"out/run.log", "out/err.log"}, true, 0}};
+    const struct log_sink sink = {NULL, no_put, no_note};
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        struct log_files files = {
+            .expressions.sink = &sink, .cwd = dir, .now_ns = clock_now_ns, .start_ns = clock_ns(CLOCK_REALTIME_COARSE)};
+        char name[128];
+        static const char *const folders[] = {"out", "out/1", "out/1/2", "out/1/2/3"};
+        for (size_t k = 0; k < 4; k++) {
+            snprintf(name, sizeof name, "%s/%s", dir, folders[k]);
+            mkdir(name, 0700);
+        }
+        for (size_t k = 0; k < 2 && rows[i].names[k]; k++) {
+            snprintf(name, sizeof name, "%s/%s", dir, rows[i].names[k]);
+            append(name, "ERROR: of now\n");
+        }
+        log_files_find_new(&files, dir, 7, files.start_ns, clock_wall_ns(), rows[i].alone);
+        assert_int_equal(HASH_COUNT(files.files), rows[i].found);
+        if (rows[i].found == 1)
+            assert_string_equal(files.files->name, rows[i].names[0]);
+        log_files_done(&files);
+        for (size_t k = 0; k < 2 && rows[i].names[k]; k++) {
+            snprintf(name, sizeof name, "%s/%s", dir, rows[i].names[k]);
+            unlink(name);
+        }
+        for (size_t k = 4; k-- > 0;) {
+            snprintf(name, sizeof name, "%s/%s", dir, folders[k]);
+            rmdir(name);
+        }
+    }
+}
+
+/* By its text: what was there before has at least its last line from the job. */
+static void test_outputs_of_scripts(void **state)
+{
+    const struct log_sink sink = {NULL, no_put, no_note};
+    struct log_files files = {.expressions.sink = &sink, .cwd = dir, .now_ns = clock_now_ns};
+    char name[128], link[128];
+    snprintf(name, sizeof name, "%s/out.txt", dir);
+    snprintf(link, sizeof link, "%s/link.txt", dir);
+    append(name, "ERROR: of before\n");
+    files.start_ns = clock_wall_ns() + NS_PER_SECOND;
+    assert_null(log_files_find_output(&files, name)); /* nothing was written */
+    struct timespec now[2] = {{.tv_nsec = UTIME_OMIT}, {.tv_sec = (time_t)(files.start_ns / NS_PER_SECOND) + 1}};
+    append(name, "no convergence\n");
+    assert_int_equal(utimensat(AT_FDCWD, name, now, 0), 0);
+    assert_int_equal(symlink(name, link), 0);
+    assert_null(log_files_find_output(&files, link));
+    struct log_file *file = log_files_find_output(&files, name);
+    assert_non_null(file);
+    assert_int_equal(file->tail.start, strlen("ERROR: of before\n"));
+    assert_ptr_equal(log_files_find_output(&files, name), file);
+    log_files_done(&files);
+    unlink(link);
+    unlink(name);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -464,6 +530,8 @@ int main(void)
         cmocka_unit_test_teardown(test_streams_of_processes, clean),
         cmocka_unit_test_teardown(test_logs_of_processes, clean),
         cmocka_unit_test_teardown(test_logs_written_soon, clean),
+        cmocka_unit_test_teardown(test_logs_in_new_places, clean),
+        cmocka_unit_test_teardown(test_outputs_of_scripts, clean),
         cmocka_unit_test_teardown(test_no_files, clean),
         cmocka_unit_test_teardown(test_pieces, clean),
     };
