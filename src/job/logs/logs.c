@@ -34,6 +34,7 @@ enum { BEHIND_MOST = 64 << 20, BEHIND_KEPT = 16 << 20 }; /* bytes of one file */
 static const char *const log_places[] = {"", "/log", "/logs"};
 
 /* What failed lately, and where what it wrote may be. */
+static const double AT_ONCE = 0.05, SHORT_LIFE = 10; /* seconds; times of what was only seen are so coarse */
 enum { FAILED_KEPT = 16, OUTPUTS_MOST = 32, FOLDERS_MOST = 4, ARGUMENTS_MOST = 64 };
 
 struct log_failed {
@@ -599,7 +600,6 @@ static void take_passing(struct logs *logs, const struct observed_process *proce
 /* Of what failed, or of what failed in the same pipeline. */
 static const struct log_failed *failed_of(const struct logs *logs, const struct log_output *output)
 {
-    static const double AT_ONCE = 0.05; /* times of what was only seen are that coarse */
     const struct log_failed *found = NULL;
     for (size_t i = 0; i < FAILED_KEPT && i < logs->failure_count; i++) {
         const struct log_failed *failed = &logs->failures[i];
@@ -698,8 +698,12 @@ static void find_outputs(struct logs *logs)
     }
 }
 
+/* Recorded lately, or begun: its message may follow. */
 static bool has_error(const struct logs *logs)
 {
+    for (const struct log_file *file = logs->files.files; file; file = file->hh.next)
+        if (!file->log && file->matcher.head.lines)
+            return true;
     return logs->error_ns && clock_now_ns() - logs->error_ns <= LOGS_NEAR_SECONDS * (uint64_t)NS_PER_SECOND;
 }
 
@@ -707,7 +711,6 @@ static bool has_error(const struct logs *logs)
  * are while that ran which failed first, if that was short: others have theirs there. */
 static void find_new(struct logs *logs, pid_t root, uint64_t end_ns)
 {
-    static const double SEEN_SECONDS = 0.05, SHORT_SECONDS = 10; /* times of what was only seen are that coarse */
     const char *temporary = getenv("TMPDIR");
     const struct log_failed *first = NULL;
     struct log_files *files = &logs->files;
@@ -717,9 +720,9 @@ static void find_new(struct logs *logs, pid_t root, uint64_t end_ns)
     for (size_t i = 0; i < FAILED_KEPT && i < logs->failure_count; i++)
         if (!first || logs->failures[i].end < first->end)
             first = &logs->failures[i];
-    if (!first || first->end - first->start > SHORT_SECONDS)
+    if (!first || first->end - first->start > SHORT_LIFE)
         return;
-    double since = first->start > SEEN_SECONDS ? first->start - SEEN_SECONDS : 0;
+    double since = first->start > AT_ONCE ? first->start - AT_ONCE : 0;
     log_files_find_new(files, temporary && *temporary == '/' ? temporary : "/tmp", root,
                        files->start_ns + (uint64_t)(since * NS_PER_SECOND), end_ns, true);
 }
