@@ -426,9 +426,27 @@ static uint64_t written_ns(const struct log_file *file)
     return now_ns - least_ns > ago_ns ? now_ns - ago_ns : least_ns;
 }
 
+/* Of lines with terminals' signs, tabs and holes there are few that no text has; of numbers and of what is compressed one in 14. */
+static bool is_data(const char *bytes, size_t len)
+{
+    enum { LOOKED_AT = 4 << 10, ONE_IN = 32, LEAST = 8 };
+    static const char of_text[] = "\t\n\v\f\r\b\a\033";
+    const size_t most = len < LOOKED_AT ? len : LOOKED_AT;
+    size_t strange = 0;
+    for (size_t i = 0; i < most; i++)
+        strange += (unsigned char)bytes[i] < ' ' && bytes[i] && !memchr(of_text, bytes[i], sizeof of_text - 1);
+    return strange >= LEAST && strange * ONE_IN > most;
+}
+
+/* Patterns take long for data, and find in it what nobody has said: who asks for a file knows better. */
 static void on_lines(void *ctx, const char *bytes, size_t len, bool cut)
 {
     struct log_file *file = ctx;
+    const size_t half = len / 2;
+    if (!file->asked && is_data(bytes, half) && is_data(bytes + half, len - half)) {
+        file->matcher.line = -1;
+        return;
+    }
     log_match_lines(&file->matcher, written_ns(file), bytes, len, cut);
 }
 

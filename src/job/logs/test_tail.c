@@ -346,6 +346,45 @@ static size_t find_streams(const char *file, int flags, uint64_t *ret_offset)
     return count;
 }
 
+static unsigned put_lines;
+
+static void put_line(void *ctx, enum record_type type, const void *row)
+{
+    put_lines += type == RECORD_log;
+}
+
+/* Of what is compressed no line is a message; of a log with some strange letters each is. */
+static void test_data(void **state)
+{
+    static const char error[] = "ERROR: no space left\n";
+    static const struct {
+        const char *head;
+        unsigned found;
+    } rows[] = {{"\x1b[1mbold\x1b[0m\tand \b\a words that go on for a while \x01\n", 1},
+                {"\x01\x02\xff\x03\x04\x05\x06\x0e\x0f\x10\n", 0}};
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        const struct log_sink sink = {NULL, put_line, no_note};
+        struct log_files files = {
+            .expressions.sink = &sink, .cwd = dir, .now_ns = clock_now_ns, .start_ns = UINT64_MAX - 1};
+        int ends[2];
+        append(path, "");
+        pid_t pid = start_writer(path, O_WRONLY | O_TRUNC, ends);
+        log_files_add_streams(&files, pid, 1);
+        assert_int_equal(HASH_COUNT(files.files), 1);
+        put_lines = 0;
+        for (unsigned k = 0; k < 20; k++) {
+            append(path, rows[i].head);
+            append(path, k % 10 == 5 ? error : rows[i].head);
+        }
+        files.files->matcher.rows = UINT64_MAX;
+        look_and_read(&files.files->tail);
+        log_files_done(&files);
+        kill(pid, SIGKILL);
+        assert_int_equal(waitpid(pid, NULL, 0), pid);
+        assert_int_equal(put_lines > 0, rows[i].found);
+    }
+}
+
 /* What a script redirects: a file that is written anew is read whole, of what is appended to only what is new. */
 static void test_streams_of_processes(void **state)
 {
@@ -527,6 +566,7 @@ int main(void)
         cmocka_unit_test_teardown(test_hole, clean),
         cmocka_unit_test_teardown(test_skips, clean),
         cmocka_unit_test_teardown(test_pipe, clean),
+        cmocka_unit_test_teardown(test_data, clean),
         cmocka_unit_test_teardown(test_streams_of_processes, clean),
         cmocka_unit_test_teardown(test_logs_of_processes, clean),
         cmocka_unit_test_teardown(test_logs_written_soon, clean),
