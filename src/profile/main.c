@@ -35,6 +35,7 @@
 #include "base/system/pause.h"
 #include "base/system/proc_file.h"
 #include "base/system/process.h"
+#include "jobdir/layers/starter.h"
 #include "jobdir/text/text.h"
 #include "probe/perf_ring.h"
 #include "profile/profile.h"
@@ -450,6 +451,8 @@ static int rings_open(struct sampler *sampler, struct err *err)
 static bool waiting_counts(const struct image_thread *thread, const struct image_process *process,
                            enum waiting_for what, bool moved)
 {
+    if (starter_of(process->name) == STARTER_DAEMON) /* MPI_Init starts one beside a program that nobody has launched */
+        return false;
     switch (what) {
     case WAITING_NOT:
     case WAITING_CHILD:
@@ -457,6 +460,9 @@ static bool waiting_counts(const struct image_thread *thread, const struct image
         return false;
     case WAITING_EVENTS:
     case WAITING_SIGNAL:
+        if (starter_of(process->name) ==
+            STARTER_DAEMON) /* MPI_Init starts one beside a program that nobody has launched */
+            return false;
         return !process->children && (moved || thread->tid == process->pid);
     case WAITING_CONDITION:
     case WAITING_SLEEP:
@@ -464,6 +470,17 @@ static bool waiting_counts(const struct image_thread *thread, const struct image
     default:
         return true;
     }
+}
+
+/* It waits for work that seldom comes, while the first thread of its process computes: such threads collect garbage, or compile. */
+static bool is_aside(const struct sampler *sampler, const struct image_thread *thread)
+{
+    enum { LITTLE = 50 }; /* so many times as much */
+    struct image_thread *first;
+    HASH_FIND_INT(sampler->images.threads, &thread->pid, first);
+    return first && first != thread && !first->stack && thread->ran_ns * LITTLE < first->ran_ns &&
+           (thread->what == WAITING_CONDITION || thread->what == WAITING_SLEEP || thread->what == WAITING_EVENTS ||
+            thread->what == WAITING_SIGNAL);
 }
 
 /* A thread that scry has made in the process; or one of the process that waits for scry: the innermost that is no library of the system
@@ -528,7 +545,8 @@ static void thread_place(struct sampler *sampler, struct image_thread *thread, s
     reading.sp = registers.values[REG_SP];
     size_t count = reading.sp ? unwind(sampler->profile, process, &registers, &reading, frames, &whole) : 0,
            python_count;
-    thread->counts = waiting_counts(thread, process, thread->what, moved) && !is_for_scry(frames, count, whole);
+    thread->counts = waiting_counts(thread, process, thread->what, moved) && !is_aside(sampler, thread) &&
+                     !is_for_scry(frames, count, whole);
     struct profile_python *python = python_take(sampler, process, thread->tid, &python_count);
     thread->stack = profile_keep(sampler->profile, process,
                                  &(struct profile_sample){.thread = thread,

@@ -292,6 +292,11 @@ class Profile(JobCase):
                 self.assertRegex(self.summary, r"waited +\d+ %: \d+ % sleep in naps \(profiled.c:\d+\), ")
                 self.assertRegex(self.scry("report", "@last").stdout, r"(?m)^  threads waited \d+ %: .* in loads \(profiled.c")
 
+    def test_waiting_aside(self):
+        """A thread that stands ready to help one that computes does not wait."""
+        profile = self.profile(target("profiled"), "helped", "1.5")
+        self.assertLess(profile["waiting_seconds"], 0.4)
+
     def test_python(self):
         program = self.program("""
             import functools, time

@@ -10,6 +10,7 @@
  *   short    100 children, one after the other, together so long
  *   waits    uses none: sleeps in naps, reads from a pipe that a child closes, waits for a lock that a thread holds, each so
  *            long, while another thread stands in a pool
+ *   helped   computes, while another thread often has next to nothing to do
  */
 #include <pthread.h>
 #include <sched.h>
@@ -184,6 +185,25 @@ static void waits(double seconds)
     locks();
 }
 
+static void *helps(void *unused)
+{
+    (void)unused;
+    pthread_mutex_lock(&pool);
+    for (;;)
+        pthread_cond_wait(&never, &pool);
+    return NULL;
+}
+
+static void helped(double seconds)
+{
+    pthread_t thread;
+    pthread_create(&thread, NULL, helps, NULL);
+    for (int i = 0; i < 50; i++) {
+        first(seconds / 50);
+        pthread_cond_signal(&never);
+    }
+}
+
 int main(int argc, char **argv)
 {
     double seconds = argc == 3 ? atof(argv[2]) : 1;
@@ -213,6 +233,8 @@ int main(int argc, char **argv)
         }
     } else if (strcmp(what, "waits") == 0) {
         waits(seconds);
+    } else if (strcmp(what, "helped") == 0) {
+        helped(seconds);
     } else {
         return 2;
     }
