@@ -78,13 +78,13 @@ static const char *name_of(const struct job_report *part)
     return part->info.host && *part->info.host ? part->info.host : text_base(part->path);
 }
 
-/* What is missing of a part, for people: "" of one that is whole. The caller frees it. */
-static char *missing_of(const struct job_report *part)
+/* What is missing of a part, for people: "" of one that is whole. `over`: the job is. The caller frees it. */
+static char *missing_of(const struct job_report *part, bool over)
 {
     json_t *remote = mirror_read_remote(part->path);
     const char *note = json_string_value(json_object_get(remote, "note"));
     const char *why = part->state == JOB_ENDED         ? ""
-                      : part->state == JOB_RUNNING     ? "it still runs"
+                      : part->state == JOB_RUNNING     ? (over ? "it still ran when the job ended" : "it still runs")
                       : part->state == JOB_UNREACHABLE ? "nothing is heard from it any more"
                                                        : "its scry run was killed, or the node died";
     char *text = strdup(note ? note : why);
@@ -131,7 +131,7 @@ static void put_missing(struct buf *out, const struct job_report *report)
 {
     size_t shown = 0, missing = 0;
     for (size_t i = 0; i < report->part_count && is_over(report); i++) {
-        _cleanup_(freep) char *why = missing_of(&report->parts[i]);
+        _cleanup_(freep) char *why = missing_of(&report->parts[i], true);
         if (!why || !*why || ++missing > NODES_NAMED)
             continue;
         text_label(out, shown++ ? "" : "incomplete");
@@ -266,7 +266,7 @@ static json_t *node_json(const void *row, const void *all)
 
 static json_t *missing_json(const void *row, const void *all)
 {
-    _cleanup_(freep) char *why = missing_of(row);
+    _cleanup_(freep) char *why = missing_of(row, false);
     return why && *why ? text_json(why) : json_null();
 }
 
