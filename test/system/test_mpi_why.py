@@ -5,6 +5,7 @@ import glob
 import json
 import os
 import re
+import shlex
 import signal
 import subprocess
 import unittest
@@ -167,6 +168,17 @@ class Why(mpitest.MpiCase):
             self.assertEqual([each["reason"] for each in thread["waits_for"]], ["receive"])
         self.assertIn("deadlock: 4 ranks wait for each other in a circle", text)
         self.assertRegex(text, r"rank 2 \(\S+, process \d+\): MPI_Send of 7.6 MB to rank 3, tag 7 .*mpi_deadlock.c:\d+")
+
+    def test_deadlock_in_a_part(self):
+        """A batch system starts tasks beside the script, on its own node: their scry run makes a part of the job there."""
+        part = ("scry", "run", "--anyway", "--quiet", "--part-of", "$(basename $SCRY_JOB):$SCRY_JOB", "--")
+        command = " ".join((*part, *map(shlex.quote, map(str, self.command(2, mpitest.example("mpi_deadlock", self.mpi))))))
+        path = self.box.path("work", "job")
+        job = self.box.start(self.box.scry("run", "-q", "-o", path, "--", "sh", "-c", command), env=mpitest.QUIET)
+        self.addCleanup(self.end, job)
+        request = f': mpi_get_wait_graph("{path}")'
+        scrytest.wait_until(lambda: "deadlock: ranks 0 and 1 wait for each other" in self.box.run(self.box.scry("omis", "-c", request)).stdout, 60)
+        scrytest.wait_until(lambda: self.only("deadlock", [0, 1], [])(self.why(path)[0]), 60)
 
     def test_straggler(self):
         answer, status, text = self.ask(self.only("straggler", [1], [0, 2, 3]), 4, mpitest.example("mpi_straggler", self.mpi), 1, 1000,

@@ -105,26 +105,22 @@ static void tell_past(void *ctx, const struct mpi_past *past)
     put_doing(activity->text, &nothing, past->aborted ? "aborted" : past->state == MPIA_RUNNING ? "died" : "ended");
 }
 
-static void tell_job(struct activity *activity, const char *dir)
+static void tell_job(void *ctx, const char *dir)
 {
+    struct activity *activity = ctx;
     mpi_process_each(activity->call->monitor->mpi, dir, tell_living, activity);
     mpi_past_each(activity->call->monitor->mpi, dir, tell_past, activity);
 }
 
 void mpi_get_activity(struct scry_call *call)
 {
-    const struct span name = call->args[0].text;
     const char *dir = mpi_job_named(call);
     struct buf text = BUF_INIT;
     struct activity activity = {.call = call, .text = &text};
     if (!dir)
         return;
     put_list(&text);
-    tell_job(&activity, *dir ? dir : NULL);
-    /* A part may be beside the job itself: of its first node, where a batch system starts tasks. */
-    for (struct scry_object *object = call->monitor->objects; *dir && object; object = object->hh.next)
-        if (job_object_is(call->monitor, object, name) && strcmp(((struct job_object *)object->data)->dir, dir) != 0)
-            tell_job(&activity, ((struct job_object *)object->data)->dir);
+    mpi_job_each(call->monitor, *dir ? dir : NULL, tell_job, &activity);
     put_end(&text);
     call_text(call, mpi_asked_node(call), &text);
     buf_done(&text);
@@ -139,6 +135,14 @@ const char *mpi_job_part(struct monitor *monitor, struct span name)
         if (job_object_is(monitor, object, name))
             dir = ((const struct job_object *)object->data)->dir;
     return dir;
+}
+
+void mpi_job_each(struct monitor *monitor, const char *dir, void (*fn)(void *ctx, const char *dir), void *ctx)
+{
+    fn(ctx, dir);
+    for (struct scry_object *object = monitor->objects; dir && object; object = object->hh.next)
+        if (job_object_is(monitor, object, span_str(dir)) && strcmp(((struct job_object *)object->data)->dir, dir) != 0)
+            fn(ctx, ((struct job_object *)object->data)->dir);
 }
 
 const char *mpi_job_named(struct scry_call *call)

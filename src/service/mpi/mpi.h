@@ -29,5 +29,7 @@ extern const struct event_ops mpi_stalled_ops;
 const char *mpi_job_named(struct scry_call *call);
 /* The directory on this node of the job that is named, else of its part here; NULL: nobody follows such a job here. */
 const char *mpi_job_part(struct monitor *monitor, struct span name);
+/* The job that is in `dir`, and its parts on this node: a batch system starts tasks beside the script. NULL: all jobs, once. */
+void mpi_job_each(struct monitor *monitor, const char *dir, void (*fn)(void *ctx, const char *dir), void *ctx);
 
 #endif

@@ -104,11 +104,23 @@ static void gather_past(void *ctx, const struct mpi_past *past)
     set->count++;
 }
 
+static void look_at_job(void *ctx, const char *dir)
+{
+    struct question *question = ctx;
+    mpi_process_each(question->monitor->mpi, dir, gather_living, question);
+}
+
+static void look_back_at_job(void *ctx, const char *dir)
+{
+    struct question *question = ctx;
+    mpi_past_each(question->monitor->mpi, dir, gather_past, question);
+}
+
 /* The first sample. */
 static void look_begin(struct question *question)
 {
     if (!question->looks++)
-        mpi_process_each(question->monitor->mpi, question->dir, gather_living, question);
+        mpi_job_each(question->monitor, question->dir, look_at_job, question);
     mpi_stats_set_done(&question->before);
     question->before = question->set;
     question->set = (struct mpi_stats_set){0};
@@ -118,7 +130,7 @@ static void look_begin(struct question *question)
 /* The second sample. true: another one may show more. */
 static bool look_end(struct question *question, bool at_once)
 {
-    mpi_process_each(question->monitor->mpi, question->dir, gather_living, question);
+    mpi_job_each(question->monitor, question->dir, look_at_job, question);
     if (question->failed)
         return false;
     if (at_once) {
@@ -131,8 +143,21 @@ static bool look_end(struct question *question, bool at_once)
     return !at_once && question->looks < LOOKS && mpi_look_is_unsaid(&question->set);
 }
 
+struct flush {
+    struct monitor *monitor;
+    struct err *err;
+    int code;
+};
+
+static void flush_job(void *ctx, const char *dir)
+{
+    struct flush *flush = ctx;
+    flush->code = flush->code == 0 ? mpi_job_flush(flush->monitor->mpi, dir, false, flush->err) : flush->code;
+}
+
 static int look_record(struct question *question, struct err *err)
 {
+    struct flush flush = {question->monitor, err, 0};
     int code = 0;
     for (size_t i = 0; i < question->set.count && code == 0; i++) {
         struct mpi_stats *stats = &question->set.ranks[i];
@@ -141,13 +166,15 @@ static int look_record(struct question *question, struct err *err)
         if (process && *mpi_process_job(process))
             code = mpi_process_record(process, stats, err);
     }
-    return code == 0 ? mpi_job_flush(question->monitor->mpi, question->dir, false, err) : code;
+    if (code == 0)
+        mpi_job_each(question->monitor, question->dir, flush_job, &flush);
+    return code == 0 ? flush.code : code;
 }
 
 /* All that is known of the ranks, also of those that have ended. */
 static int look_complete(struct question *question)
 {
-    mpi_past_each(question->monitor->mpi, question->dir, gather_past, question);
+    mpi_job_each(question->monitor, question->dir, look_back_at_job, question);
     mpi_stats_set_sort(&question->set);
     return question->failed ? -ENOMEM : 0;
 }
