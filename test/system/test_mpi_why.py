@@ -173,12 +173,13 @@ class Why(mpitest.MpiCase):
         """A batch system starts tasks beside the script, on its own node: their scry run makes a part of the job there."""
         part = ("scry", "run", "--anyway", "--quiet", "--part-of", "$(basename $SCRY_JOB):$SCRY_JOB", "--")
         command = " ".join((*part, *map(shlex.quote, map(str, self.command(2, mpitest.example("mpi_deadlock", self.mpi))))))
-        path = self.box.path("work", "job")
-        job = self.box.start(self.box.scry("run", "-q", "-o", path, "--", "sh", "-c", command), env=mpitest.QUIET)
-        self.addCleanup(self.end, job)
+        job = self.box.start(self.box.scry("run", "-q", "--", "sh", "-c", command), env=mpitest.QUIET)
+        path, = scrytest.wait_until(lambda: glob.glob(self.box.path("jobs", "2*")), 60)
         request = f': mpi_get_wait_graph("{path}")'
         scrytest.wait_until(lambda: "deadlock: ranks 0 and 1 wait for each other" in self.box.run(self.box.scry("omis", "-c", request)).stdout, 60)
         scrytest.wait_until(lambda: self.only("deadlock", [0, 1], [])(self.why(path)[0]), 60)
+        self.box.run(self.box.scry("stop", path))
+        job.wait(60 * scrytest.SCALE)
 
     def test_straggler(self):
         answer, status, text = self.ask(self.only("straggler", [1], [0, 2, 3]), 4, mpitest.example("mpi_straggler", self.mpi), 1, 1000,
