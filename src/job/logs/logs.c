@@ -714,13 +714,14 @@ static void find_new(struct logs *logs, pid_t root, uint64_t end_ns)
     const char *temporary = getenv("TMPDIR");
     const struct log_failed *first = NULL;
     struct log_files *files = &logs->files;
+    const uint64_t until_ns = clock_now_ns() + LOGS_TEE_MS * MS_NS; /* where files are slow, the rest is left out */
     log_files_find_new(files, files->cwd, root, files->start_ns, end_ns, false);
-    for (size_t i = 0; i < FOLDERS_MOST && logs->folders[i]; i++)
+    for (size_t i = 0; i < FOLDERS_MOST && logs->folders[i] && clock_now_ns() < until_ns; i++)
         log_files_find_new(files, logs->folders[i], root, files->start_ns, end_ns, false);
     for (size_t i = 0; i < FAILED_KEPT && i < logs->failure_count; i++)
         if (!first || logs->failures[i].end < first->end)
             first = &logs->failures[i];
-    if (!first || first->end - first->start > SHORT_LIFE)
+    if (!first || first->end - first->start > SHORT_LIFE || clock_now_ns() >= until_ns)
         return;
     double since = first->start > AT_ONCE ? first->start - AT_ONCE : 0;
     log_files_find_new(files, temporary && *temporary == '/' ? temporary : "/tmp", root,
