@@ -826,22 +826,49 @@ static int bare_stop(const char *line, size_t len)
     return at < end ? -1 : number ? status : failed;
 }
 
-/* The last one of a stream; 0: there is none with a status. */
-static int find_stop(const struct tail *tail)
+/* "make: *** [Makefile:2: check] Error 1": that status; 0: it is none. */
+static int told_by_make(const char *line, size_t len)
 {
-    int status = 0;
-    for (size_t at = 0; at < tail->last_len;) {
-        const char *line = tail->last + at, *newline = memchr(line, '\n', tail->last_len - at);
-        size_t len = newline ? (size_t)(newline - line) : tail->last_len - at;
-        int its = bare_stop(line, len);
-        status = its > 0 ? its : status;
-        at += len + 1;
-    }
-    return status;
+    static const char make[] = "make", stars[] = ": *** ", error[] = "] Error ";
+    const char *found =
+        len > strlen(make) && memcmp(line, make, strlen(make)) == 0 ? memmem(line, len, error, strlen(error)) : NULL;
+    return found && memmem(line, len, stars, strlen(stars)) ? atoi(found + strlen(error)) : 0;
 }
 
-/* What a program of Fortran had written to standard output before it stopped without a word is what it said, as if it had that for itself. */
-static void put_before_stop(struct logs *logs)
+/* The status of what only ended so: that of a STOP, or that make tells and nothing else is said on standard error; 0: it is neither. */
+static int find_wordless(const struct tail *tail)
+{
+    int stop = 0, told = 0;
+    bool make = true;
+    for (size_t at = 0; at < tail->last_len;) {
+        const char *line = tail->last + at, *newline = memchr(line, '\n', tail->last_len - at);
+        size_t len = newline ? (size_t)(newline - line) : 0; /* what is not whole is left out */
+        int its = bare_stop(line, len), status = told_by_make(line, len);
+        stop = its > 0 ? its : stop;
+        told = told ? told : status;
+        make &= !len || status || log_is_own(line, len);
+        at += newline ? len + 1 : tail->last_len - at;
+    }
+    return stop ? stop : make ? told : 0;
+}
+
+/* What make printed as its recipe. */
+static bool is_recipe(const char *line, const struct log_failed *failed)
+{
+    for (const char *at = line; *at;) {
+        size_t len = strcspn(at, " \t;&|"), base = len;
+        while (base && at[base - 1] != '/')
+            base--;
+        if (failed->names[0] && strlen(failed->names[0]) == len - base &&
+            memcmp(at + base, failed->names[0], len - base) == 0)
+            return true;
+        at += len + (at[len] != 0);
+    }
+    return false;
+}
+
+/* What stood on standard output before something ended without a word on standard error is what it said, as if it had that for itself. */
+static void put_wordless(struct logs *logs)
 {
     const struct log_file *error = NULL, *output = NULL;
     const struct log_failed *failed = NULL;
@@ -850,12 +877,16 @@ static void put_before_stop(struct logs *logs)
         error = own && strcmp(file->name, "stderr") == 0 ? file : error;
         output = own && strcmp(file->name, "stdout") == 0 ? file : output;
     }
-    int status = error && output ? find_stop(&error->tail) : 0;
+    int status = error && output ? find_wordless(&error->tail) : 0;
     for (size_t i = 0; i < FAILED_KEPT && i < logs->failure_count && status; i++)
         if (logs->failures[i].status == W_EXITCODE(status, 0) && (!failed || logs->failures[i].end < failed->end))
             failed = &logs->failures[i];
     json_t *lines = failed ? last_lines(output) : NULL;
-    if (lines)
+    const char *last;
+    while ((last = json_string_value(json_array_get(lines, json_array_size(lines) - 1))) != NULL &&
+           strncmp(last, "make[", strlen("make[")) == 0)
+        json_array_remove(lines, json_array_size(lines) - 1); /* "make[1]: Leaving directory ..." */
+    if (last && !is_recipe(last, failed))
         observe_put(logs->observer, RECORD(log_last, .file = output->name, .lines = lines, .pid = failed->pid,
                                            .quiet_seconds = quiet_seconds(&output->tail)));
     json_decref(lines);
@@ -942,7 +973,7 @@ static void logs_end(void *state)
         say_skipped(logs, file);
     say_missing(logs);
     put_last_words(logs);
-    put_before_stop(logs);
+    put_wordless(logs);
     put_last(logs);
     free_logs(logs);
 }
