@@ -220,8 +220,8 @@ class Logs(JobCase):
 
     def test_words_before_make(self):
         """What a program said that make ran is on standard output, above what make says; the recipe itself is no word."""
-        self.write("check", "#!/bin/sh\necho merging\necho 'expected 12 cells, got 11'\nexit 3\n")
-        self.write("Makefile", "check:\n\tsh -e check\nquiet:\n\tsh -c 'exit 3'\nbelow:\n\t$(MAKE) -C . check\n")
+        self.write("tester", "#!/bin/sh\necho merging\necho 'expected 12 cells, got 11'\nexit 3\n")
+        self.write("Makefile", "check:\n\tsh -e tester\nquiet:\n\tsh -c 'exit 3'\nbelow:\n\t$(MAKE) -C . check\n")
         words = r"sh \(pid \d+\), which ended with exit status 3; it said: expected 12 cells, got 11"
         for target, said in (("check", words), ("below", words), ("quiet", r"what stderr says: make: \*\*\* \[Makefile:4: quiet\] Error 3")):
             with self.subTest(target=target):

@@ -174,6 +174,8 @@ static bool spoke_with_name(const struct job_end *end)
     return spoke && file && strcmp(file, "stderr") == 0;
 }
 
+static const json_t *put_own_words(struct buf *out, const struct job_end *end, int at);
+
 /* Of a program that tells that one which it had started has failed, as make does; but a shell is no more than that, unless it is a
  * script that has said why. */
 static bool is_told_by_parent(const struct job_end *end, const json_t *record)
@@ -182,8 +184,10 @@ static bool is_told_by_parent(const struct job_end *end, const json_t *record)
     bool told = false;
     for (size_t at = 1; at < json_array_size(end->chain) && !told; at++)
         told = begins_with_name(end, at, json_string_value(json_object_get(record, "text")));
-    return told && (spoke_with_name(end) || !starter_is_shell(json_string_value(json_object_get(first, "name")),
-                                                              json_object_get(first, "argv")));
+    _cleanup_(buf_done) struct buf own = BUF_INIT;
+    return told &&
+           (spoke_with_name(end) || put_own_words(&own, end, 0) ||
+            !starter_is_shell(json_string_value(json_object_get(first, "name")), json_object_get(first, "argv")));
 }
 
 /* The names of processes that failed, and are none of those that made the command fail: there may be thousands. */
