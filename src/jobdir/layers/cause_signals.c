@@ -156,12 +156,82 @@ bool cause_find_mpi_stall(const struct job_end *end, struct cause *cause, bool s
     return say_mpi_stall(end, cause, row.ranks, end->stuck ? end->stuck : finding ? finding : row.why);
 }
 
-/* For some seconds before it was ended, ranks waited: that may be why it was. */
+/* Where a script was for long, until it was ended, as it did nothing. NULL: it was not. */
+static const json_t *long_at(const struct job_end *end, const struct layer_place *place)
+{
+    static const double LONG = 10, AT_END = 2; /* seconds */
+    bool there = false;
+    if (!place->line || (place->over > 0 && place->over < end->seconds - AT_END) ||
+        record_seconds(place->line) > end->seconds - LONG)
+        return NULL;
+    for (size_t i = 0; i < end->model->ended_count; i++)
+        there |= end->model->ended[i].pid == place->pid && end->model->ended[i].end >= end->seconds - AT_END;
+    return there ? place->line : NULL;
+}
+
+/* "; for 81 s before, 2 processes were at fit.py:5 in work (SemLock.__enter__)": where most of Python were, else the last of the shells. */
+static void put_was_at(struct buf *out, const struct job_end *end)
+{
+    static const double IDLE = 0.1; /* of a processor */
+    const struct layer_place *best = NULL;
+    struct script_line_record row, its;
+    size_t most = 0;
+    if (end->model->cpu_share >= IDLE)
+        return;
+    for (const struct layer_place *place = end->model->layers.places; place; place = place->hh.next) {
+        size_t same = 0;
+        if (!long_at(end, place))
+            continue;
+        record_read(place->line, RECORD_script_line, &row);
+        bool python = row.at.language && strcmp(row.at.language, "python") == 0;
+        for (const struct layer_place *other = end->model->layers.places; other && python; other = other->hh.next)
+            if (long_at(end, other)) {
+                record_read(other->line, RECORD_script_line, &its);
+                same +=
+                    its.at.line == row.at.line && its.at.file && row.at.file && strcmp(its.at.file, row.at.file) == 0;
+            }
+        if (same >= most) {
+            best = place;
+            most = same;
+        }
+    }
+    if (!best)
+        return;
+    record_read(best->line, RECORD_script_line, &row);
+    buf_printf(out, "; for %.0f s before, ", end->seconds - record_seconds(best->line));
+    if (most > 1)
+        buf_printf(out, "%zu processes were at ", most);
+    else
+        buf_puts(out, most ? "its program was at " : "its script was at ");
+    cause_cut(out, row.at.file ? text_base(row.at.file) : "?");
+    if (row.at.line >= 0)
+        buf_printf(out, ":%lld", (long long)row.at.line);
+    const json_t *thread = json_array_get(json_object_get(best->stack, "threads"), 0);
+    const char *inner =
+        json_string_value(json_object_get(json_array_get(json_object_get(thread, "frames"), 0), "function"));
+    if (row.at.command) {
+        buf_puts(out, ": ");
+        cause_cut(out, row.at.command);
+    } else if (row.at.function) {
+        buf_puts(out, " in ");
+        cause_cut(out, row.at.function);
+    }
+    if (inner && row.at.function && strcmp(inner, row.at.function) != 0 &&
+        record_seconds(best->stack) >= record_seconds(best->line)) {
+        buf_puts(out, " (");
+        cause_cut(out, inner);
+        buf_putc(out, ')');
+    }
+}
+
+/* For some seconds before it was ended, ranks waited: that may be why it was; else where scripts were. */
 static void put_waited(struct buf *out, const struct job_end *end)
 {
     if (end->waited && !end->model->stall)
         buf_printf(out, "; before: %.*s", (int)text_fit(end->waited, strcspn(end->waited, "\n"), WHY_COLUMNS),
                    end->waited);
+    else if (!end->model->stall && !end->stuck && !end->late)
+        put_was_at(out, end);
 }
 
 /* ---- time limits ---- */

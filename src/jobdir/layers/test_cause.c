@@ -1029,6 +1029,32 @@ static void test_left(void **state)
     assert_int_equal(ask_end(openmpi, 1, 0, NULL).kind, NOTE_cause_signal);
 }
 
+/* Where Python stood for long while it did nothing is told of what ended it; of shells, where the last one was. */
+static void test_was_at(void **state)
+{
+#define LIMIT "mpirun was killed by SIGTERM, because of a limit: the 74 s that timeout(1) gave it"
+    PUT("{s:s, s:f, s:i, s:s, s:s, s:i, s:s, s:s}", "type", "script_line", "t", 30.0, "pid", 30, "language", "bash",
+        "file", "/home/u/job.sh", "line", 3, "command", "wait $!", "how", "outside");
+    put_end(30, 20, "bash", 99.9, 15);
+    expect(ask(TIMED_OUT), NOTE_cause_limit, true, LIMIT "; for 70 s before, its script was at job.sh:3: wait $!");
+    for (int pid = 31; pid <= 32; pid++) {
+        PUT("{s:s, s:f, s:i, s:s, s:s, s:i, s:s, s:s}", "type", "script_line", "t", 38.0, "pid", pid, "language",
+            "python", "file", "/home/u/fit.py", "line", 5, "function", "work", "how", "outside");
+        PUT("{s:s, s:f, s:i, s:[{s:i, s:[{s:s, s:s, s:i}]}]}", "type", "python_stack", "t", 39.0, "pid", pid, "threads",
+            "tid", pid, "frames", "function", "SemLock.__enter__", "file", "/usr/lib/python3.11/synchronize.py", "line",
+            95);
+        put_end(pid, 30, "python3", pid == 31 ? 99.9 : 50, 15); /* the second one was over long before */
+    }
+    expect(ask(TIMED_OUT), NOTE_cause_limit, true,
+           LIMIT "; for 62 s before, its program was at fit.py:5 in work (SemLock.__enter__)");
+    put_end(32, 30, "python3", 99.9, 15);
+    expect(ask(TIMED_OUT), NOTE_cause_limit, true,
+           LIMIT "; for 62 s before, 2 processes were at fit.py:5 in work (SemLock.__enter__)");
+    model.cpu_share = 1;
+    expect(ask(TIMED_OUT), NOTE_cause_limit, true, LIMIT);
+    model.cpu_share = 0;
+}
+
 static void test_killed(void **state)
 {
     expect(ask_end("[]", 143, 15, NULL), NOTE_cause_killed, false,
@@ -2481,6 +2507,7 @@ int main(void)
         ROW(test_not_found_elsewhere),
         ROW(test_killed_by_launcher),
         ROW(test_left),
+        ROW(test_was_at),
         ROW(test_killed),
         ROW(test_command),
         ROW(test_signal),
