@@ -614,6 +614,32 @@ static void put_failure(struct buf *out, const struct job_report *report)
     json_decref(last);
 }
 
+/* Others had the processors, too: how long it took is not its own. */
+static bool was_shared(const struct job_report *report)
+{
+    size_t index;
+    json_t *warning;
+    bool shared = false;
+    json_array_foreach(report->info.warnings, index, warning) shared |=
+        note_json_kind(warning) == NOTE_processors_taken;
+    return shared;
+}
+
+/* "B took 4.1 times as long as A: 40 s, and A 9.8 s". false: one of them is not known. */
+static bool put_ratio(struct buf *out, double left, double right, const char *verb, const char *of)
+{
+    if (left <= 0 || right <= 0)
+        return false;
+    if (left < 1.05 * right && right < 1.05 * left)
+        buf_printf(out, "B %s as %s as A: ", verb, of);
+    else
+        buf_printf(out, "B %s %.3g times as %s as A: ", verb, right / left, of);
+    text_seconds(out, right);
+    buf_puts(out, ", and A ");
+    text_seconds(out, left);
+    return true;
+}
+
 /* Which failed, else how their times differ. Nothing: one of them has not ended. */
 static void put_verdict(struct buf *out, const struct job_report *a, const struct job_report *b)
 {
@@ -633,8 +659,16 @@ static void put_verdict(struct buf *out, const struct job_report *a, const struc
         return;
     }
     double left = job_report_total(a).wall_seconds, right = job_report_total(b).wall_seconds;
+    bool a_shared = was_shared(a), b_shared = was_shared(b);
     if (left <= 0 || right <= 0)
         return;
+    if ((a_shared || b_shared) && put_ratio(out, job_report_total(a).cpu_seconds, job_report_total(b).cpu_seconds,
+                                            "used", "much processor time")) {
+        buf_puts(out, "; ");
+        put_ratio(out, left, right, "took", "long");
+        buf_printf(out, ", but the node of %s was shared with others", !a_shared ? "B" : b_shared ? "both" : "A");
+        return;
+    }
     if (left < 1.05 * right && right < 1.05 * left)
         buf_puts(out, "B took as long as A: ");
     else if (right > left)

@@ -377,6 +377,38 @@ static void test_compared(void **state)
     job_functions_free(functions);
 }
 
+/* How long it took on a node that others used is not what the program did. */
+static void test_compared_on_a_shared_node(void **state)
+{
+    static const struct {
+        double cpu;
+        bool a, b;
+        const char *verdict;
+    } rows[] = {
+        {10.1, false, true,
+         "B used as much processor time as A: 10.1 s, and A 10.0 s; B took 4 times as long as A: 40.0 s, and A 10.0 s, "
+         "but the node of B was shared with others"},
+        {20, true, true,
+         "B used 2 times as much processor time as A: 20.0 s, and A 10.0 s; B took 4 times as long as A: 40.0 s, and A "
+         "10.0 s, but the node of both was shared with others"},
+        {20, false, false, "B took 4 times as long as A: 40.0 s, and A 10.0 s"},
+        {0, true, false, "B took 4 times as long as A: 40.0 s, and A 10.0 s"},
+    };
+    json_t *shared = json_array();
+    const struct note note = NOTE(processors_taken, .percent = 90, .seconds = 10, .others = 2, .cpus = 2);
+    json_array_append_new(shared, note_json(&note));
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        struct job_report a = {.info = {.id = "a", .name = "a", .ended = true, .warnings = rows[i].a ? shared : NULL}},
+                          b = {.info = {.id = "b", .name = "b", .ended = true, .warnings = rows[i].b ? shared : NULL}};
+        a.info.result = (struct job_result){.started = true, .wall_seconds = 10, .cpu_seconds = 10};
+        b.info.result = (struct job_result){.started = true, .wall_seconds = 40, .cpu_seconds = rows[i].cpu};
+        json_t *json = job_report_diff_json(&a, &b);
+        assert_string_equal(json_string_value(json_object_get(json, "verdict")), rows[i].verdict);
+        json_decref(json);
+    }
+    json_decref(shared);
+}
+
 /* Some calls of a function were recorded, others only counted: its own time is that of those recorded, and that is
  * said.
  */
@@ -535,6 +567,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_lost_ends, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_left_out, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_compared, set_up, tear_down),
+        cmocka_unit_test(test_compared_on_a_shared_node),
         cmocka_unit_test_setup_teardown(test_partly_counted, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_executed, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_ranks_of_programs, set_up, tear_down),
