@@ -152,9 +152,9 @@ static struct link_map *library, *own;
 static bool failed; /* a lookup of ours: it left an error that the program would be told */
 
 static struct {
-    const void *objects[SEEN_MOST]; /* their program headers */
-    unsigned count;
-    uint64_t unloaded; /* number of objects that had been unloaded then */
+    const void *objects[SEEN_MOST]; /* their program headers, in the order of the linker's list */
+    unsigned count, all;            /* all: there were */
+    uint64_t loaded;                /* number of objects that had been by then */
 } seen;
 
 /* ---- where addresses belong ---- */
@@ -489,24 +489,40 @@ static void note_fortran(const struct object *object, const char *path)
     }
 }
 
-static bool was_seen(const struct dl_phdr_info *info)
+/* The linker appends to its list what it loads. If something was unloaded, only that of the list is sure to be as it was which stands
+ * before where the first one of those loaded since may be: another one may lie in the same place. */
+struct walk {
+    unsigned all;
+    uint64_t loaded;
+    unsigned at, sure;            /* in the list */
+    unsigned seen, seen_at, kept; /* of seen.objects: how many there were, the next of them, how many there are */
+};
+
+static int count_object(struct dl_phdr_info *info, size_t size, void *ctx)
 {
-    if (seen.unloaded != info->dlpi_subs) {
-        seen.unloaded = info->dlpi_subs;
-        seen.count = 0;
-    }
-    for (unsigned i = 0; i < seen.count; i++)
-        if (seen.objects[i] == info->dlpi_phdr)
+    struct walk *walk = ctx;
+    walk->all++;
+    walk->loaded = info->dlpi_adds;
+    return 0;
+}
+
+static bool was_seen(struct walk *walk, const struct dl_phdr_info *info)
+{
+    if (walk->at++ >= walk->sure)
+        return false;
+    for (unsigned i = walk->seen_at; i < walk->seen; i++)
+        if (seen.objects[i] == info->dlpi_phdr) {
+            walk->seen_at = i + 1;
             return true;
+        }
     return false;
 }
 
 static int visit(struct dl_phdr_info *info, size_t size, void *ctx)
 {
+    struct walk *walk = ctx;
     struct object object;
-    if (was_seen(info))
-        return 0;
-    if (object_take(&object, info)) {
+    if (!was_seen(walk, info) && object_take(&object, info)) {
         if (object.kind == OBJECT_FORTRAN)
             note_fortran(&object, info->dlpi_name);
         for (size_t i = 0; object.plt && i < object.plt_count; i++)
@@ -515,9 +531,24 @@ static int visit(struct dl_phdr_info *info, size_t size, void *ctx)
             look_at(&object, &object.rest[i]);
         close_again(&object);
     }
-    if (seen.count < SEEN_MOST)
-        seen.objects[seen.count++] = info->dlpi_phdr;
+    if (walk->kept < SEEN_MOST)
+        seen.objects[walk->kept++] = info->dlpi_phdr;
     return 0;
+}
+
+static void visit_new(void)
+{
+    struct walk walk = {.seen = seen.count};
+    dl_iterate_phdr(count_object, &walk);
+    const uint64_t loaded = walk.loaded - seen.loaded;
+    const bool unloaded = walk.all != seen.all + loaded;
+    if (!loaded && !unloaded)
+        return;
+    walk.sure = !unloaded ? walk.all : walk.all > loaded ? walk.all - (unsigned)loaded : 0;
+    dl_iterate_phdr(visit, &walk);
+    seen.count = walk.kept;
+    seen.all = walk.all;
+    seen.loaded = walk.loaded;
 }
 
 /* ---- under the dynamic linker's lock ---- */
@@ -537,7 +568,7 @@ static void nothing(void)
 __attribute__((used)) static void (*resolve(void))(void)
 {
     if (wanted.task == TASK_WALK)
-        dl_iterate_phdr(visit, NULL);
+        visit_new();
     else if (wanted.task == TASK_REAL)
         real_of(wanted.call, wanted.kind, wanted.name);
     return nothing;
