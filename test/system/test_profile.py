@@ -323,6 +323,21 @@ class Profile(JobCase):
         self.assert_below("second", "key")
         self.assert_below("<module>", "first")
 
+    def test_python_imports(self):
+        """The table has what is imported, and not what imports."""
+        busy = self.program("""
+            import time
+            end = time.thread_time() + 0.4
+            while time.thread_time() < end:
+                pass
+            """)
+        os.rename(busy, os.path.join(os.path.dirname(busy), "busy.py"))
+        imports = self.program("import busy")
+        self.profile("/usr/bin/python3", imports)
+        table = self.scry("report", "@last").stdout.split("By path of calls")[0]
+        self.assertIn("<module> (", table)
+        self.assertNotIn("_find_and_load", table)
+
     def test_refused(self):
         """Times of processes and threads instead, of Python's functions, and what waits; that is said."""
         refused = lambda *command: self.box.run([target("refused"), *self.box.scry("run", "--profile", HZ, "--", *command)])

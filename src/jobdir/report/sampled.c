@@ -153,7 +153,8 @@ static void put_covered(struct buf *out, const struct sampled *sampled)
                    (unsigned long long)sampled->lost);
 }
 
-/* Those with samples of their own, and behind them those of the program, or that have lines, that called much. */
+/* Those with samples of their own, and behind them those of the program, or that have lines, that called much; not Python's own that import
+ * (<frozen importlib._bootstrap>). */
 static size_t choose(const struct sampled *sampled, const struct sampled_function **ret_rows)
 {
     size_t count = 0;
@@ -163,7 +164,7 @@ static size_t choose(const struct sampled *sampled, const struct sampled_functio
     count = count < REPORT_FUNCTIONS ? count : REPORT_FUNCTIONS;
     for (size_t i = 0; i < sampled->count; i++) {
         const struct sampled_function *function = &sampled->functions[i];
-        if (!function->self && *function->file &&
+        if (!function->self && *function->file && *function->file != '<' &&
             strncmp(function->name ? function->name : "", "__libc_start", 12) != 0 &&
             share_of(sampled, function->total) >= CALLS_MUCH)
             ret_rows[count++] = function;
