@@ -166,7 +166,7 @@ int task_create(const struct task_store *store, const json_t *given, char ret_id
         json_decref(spec);
         return err_set(err, -ENOSPC, "there are %d tasks already: remove some with scry task rm", TASKS_MOST);
     }
-    jobdir_new_id(ret_id);
+    jobdir_new_id(ret_id, NULL);
     snprintf(hidden, sizeof hidden, "%s/.new-%s", store->dir, ret_id);
     snprintf(path, sizeof path, "%s/%s", store->dir, ret_id);
     code = make_hidden(hidden, spec, err);

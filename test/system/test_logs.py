@@ -464,6 +464,50 @@ if __name__ == "__main__":
         self.assertEqual(run.wait(), 0)
         self.assertEqual([line["text"] for line in self.records("log")], ["x 1", "x 2"])
 
+    def metrics(self):
+        return {one["name"]: one for one in self.report()["logs"]["metrics"]}
+
+    def test_said(self):
+        """Numbers that programs say themselves (scry/agent.h): of all processes and threads, also of plain programs; without scry nothing happens."""
+        source = os.path.join(scrytest.SOURCE, "test", "system", "targets", "says.c")
+        says = scrytest.compiled("says", ["cc", "-O2", "-I", os.path.join(scrytest.SOURCE, "include"), source, "-lpthread"], source)
+        self.assertEqual(self.box.run([says, "1000"]).returncode, 0)
+        many = 10 ** 6
+        done = self.scry_run("--", says, str(many))
+        self.assertEqual(done.returncode, 0, done.stderr)
+        figures = {name: (one["values"], one["least"], one["most"]) for name, one in self.metrics().items()}
+        self.assertEqual(figures, {"loss": (many, 1, many), "energy": (4, -4, 8), "signals": (1, signal.SIGUSR1, signal.SIGUSR1)})
+        self.assertEqual(self.metrics()["loss"]["value"], 1)
+        self.assertRegex(done.stderr, r"metrics +.*loss 1 \(from 1 to 1e\+06\)")
+        said = self.records("metric")
+        self.assertEqual({one["source"] for one in said}, {"scry_metric"})
+        self.assertLess(len(said), scrytest.room(20))
+
+    def test_said_python(self):
+        """The same of Python; what is no number does no harm."""
+        program = self.script("""
+            import scry
+            for i in range(100):
+                scry.metric("val_loss", 1 / (1 + i))
+            for name, value in ((3, 1), ("a", "b"), ("a", float("nan")), ("", 1), ("umlaut ü", 2)):
+                scry.metric(name, value)
+            """, "said.py")
+        there = os.path.join(scrytest.SOURCE, "src", "python")
+        python = ["env", f"PYTHONPATH={there}", "PYTHONDONTWRITEBYTECODE=1", "/usr/bin/python3", program]
+        self.assertEqual(self.box.run(python).returncode, 0)
+        self.assertEqual(self.scry_run("-q", "--", *python).returncode, 0)
+        figures = {name: (one["values"], one["least"], one["most"]) for name, one in self.metrics().items()}
+        self.assertEqual(figures, {"val_loss": (100, 0.01, 1), "umlaut ü": (1, 2, 2)})
+
+    def test_said_elsewhere(self):
+        """What stands in the environment and is not the job's is left alone."""
+        source = os.path.join(scrytest.SOURCE, "test", "system", "targets", "says.c")
+        says = scrytest.compiled("says", ["cc", "-O2", "-I", os.path.join(scrytest.SOURCE, "include"), source, "-lpthread"], source)
+        for path in "/dev/tty", "/nonexistent", "/proc/1/fd/0", "x" * 300:
+            done = self.scry_run("-q", "--", "env", f"SCRY_METRICS={path}", says, "10")
+            self.assertEqual(done.returncode, 0, done.stderr)
+            self.assertEqual(self.metrics(), {})
+
     def test_mistakes(self):
         """One line, before the job is started."""
         for options, said in (("--log=out.log=a(", "at character 3"), ("--log==x", "name a file"),

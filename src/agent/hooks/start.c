@@ -11,6 +11,7 @@
 #include "agent/system/large.h"
 #include "agent/system/sys.h"
 #include "shm/area.h"
+#include "shm/metrics.h"
 
 #include <elf.h>
 #include <errno.h>
@@ -27,7 +28,7 @@ extern char **__environ; /* which no program defines itself */
 
 /* Looked for at once: each process of a job comes here, and nearly all of them have nothing to trace. */
 struct environment {
-    const char *off, *asan, *socket, *job, *wanted, *mpi, *mpi_dir;
+    const char *off, *asan, *socket, *job, *wanted, *mpi, *mpi_dir, *metrics;
     char *preload;
 };
 
@@ -63,6 +64,8 @@ static void environment_scan(char **entries, struct environment *ret_found)
             ret_found->mpi = found;
         } else if ((found = after(value, "_MPI_DIR=")) && !ret_found->mpi_dir) {
             ret_found->mpi_dir = found;
+        } else if ((found = after(value, "_METRICS=")) && !ret_found->metrics) {
+            ret_found->metrics = found;
         }
     }
 }
@@ -173,6 +176,7 @@ __attribute__((section(".text.startup"), noinline)) static void command_say(cons
 /* Copied, for the program may write over its environment. Mostly it takes no page more than there is anyway. */
 static char short_job[512];
 static char long_job[AREA_PATH] AGENT_LARGE;
+static char metrics_path[METRICS_ENV_SIZE];
 
 static void start(int argc, char **argv, char **envp)
 {
@@ -180,8 +184,10 @@ static void start(int argc, char **argv, char **envp)
     agent_next_find();
     environment_scan(__environ ? __environ : envp, &environment);
     drop_asan(&environment);
-    if (is(environment.off, "off") ||
-        !copy_setting(connect_settings.socket, sizeof connect_settings.socket, environment.socket))
+    if (is(environment.off, "off"))
+        return;
+    copy_setting(metrics_path, sizeof metrics_path, environment.metrics);
+    if (!copy_setting(connect_settings.socket, sizeof connect_settings.socket, environment.socket))
         return;
     if (copy_setting(short_job, sizeof short_job, environment.job))
         connect_settings.job = short_job;
@@ -329,6 +335,7 @@ __attribute__((destructor(101))) static void agent_end(void)
 EXPORTED void scry_mark_text(const char *text);
 EXPORTED void scry_thread_off(void);
 EXPORTED void scry_thread_on(void);
+EXPORTED void scry_metric_bits(const char *name, uint64_t bits);
 
 enum { MARK_SIZE = 1024 };
 
@@ -367,6 +374,66 @@ EXPORTED void scry_thread_on(void)
     struct agent_thread *self = &agent_self;
     if (self->off && --self->off == 0)
         self->stack_size = self->levels ? 0 : self->size;
+}
+
+/* ---- numbers (shm/metrics.h) ---- */
+
+static _Atomic(struct metrics *) metrics_memory;
+static _Atomic bool metrics_none;
+
+/* What another program has under that name is not even opened; what is one cannot become smaller. */
+static bool metrics_is_there(const char *path)
+{
+    static const char expected[] = "/memfd:" METRICS_NAME;
+    char target[sizeof expected - 1];
+    return *path && sys_call4(SYS_readlinkat, AT_FDCWD, (long)path, (long)target, sizeof target) == sizeof target &&
+           after(target, expected);
+}
+
+static struct metrics *metrics_map(void)
+{
+    enum { GET_SEALS = 1034, SEAL_SHRINK = 2 }; /* F_GET_SEALS, F_SEAL_SHRINK of <fcntl.h> with _GNU_SOURCE */
+    long fd, seals, memory = -1;
+    if (!metrics_is_there(metrics_path) ||
+        (fd = sys_call4(SYS_openat, AT_FDCWD, (long)metrics_path, O_RDWR | O_CLOEXEC | O_NONBLOCK | O_NOCTTY, 0)) < 0)
+        return NULL;
+    seals = sys_call4(SYS_fcntl, fd, GET_SEALS, 0, 0);
+    if (seals > 0 && seals & SEAL_SHRINK && sys_call4(SYS_lseek, fd, 0, SEEK_END, 0) == sizeof(struct metrics))
+        memory = sys_call6(SYS_mmap, 0, sizeof(struct metrics), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    sys_call2(SYS_close, fd, 0);
+    struct metrics *metrics = (struct metrics *)memory; /* NOLINT(performance-no-int-to-ptr) */
+    if (memory < 0 && memory > -4096)
+        return NULL;
+    if (metrics->magic == METRICS_MAGIC && metrics->version == METRICS_VERSION)
+        return metrics;
+    sys_call2(SYS_munmap, memory, sizeof(struct metrics));
+    return NULL;
+}
+
+/* Two threads, or a signal handler, may both map it: one of them is taken. */
+static struct metrics *metrics_open(void)
+{
+    struct metrics *mapped = metrics_map(), *other = NULL;
+    if (!mapped) {
+        atomic_store(&metrics_none, true);
+        return NULL;
+    }
+    if (atomic_compare_exchange_strong(&metrics_memory, &other, mapped))
+        return mapped;
+    sys_call2(SYS_munmap, (long)mapped, sizeof *mapped);
+    return other;
+}
+
+/* A thread is known by where its own variables are. */
+EXPORTED void scry_metric_bits(const char *name, uint64_t bits)
+{
+    struct metrics *metrics = atomic_load_explicit(&metrics_memory, memory_order_acquire);
+    if (!name || atomic_load_explicit(&metrics_none, memory_order_relaxed))
+        return;
+    if (!metrics)
+        metrics = metrics_open();
+    if (metrics)
+        metrics_say(metrics, name, bits, (uint64_t)(uintptr_t)__builtin_thread_pointer());
 }
 
 /*

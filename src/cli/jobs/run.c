@@ -108,6 +108,8 @@ static void prepare_exec(const char *command)
         const char *wanted = getenv("SCRY_TRACE_WANTED");
         preload.wanted = !trace_off && wanted && strcmp(wanted, "1") == 0; /* as the job has it */
         preload.mpi_off = mpi_off;
+        const char *metrics = getenv(METRICS_ENV); /* likewise */
+        snprintf(preload.metrics, sizeof preload.metrics, "%s", metrics ? metrics : "");
         if (!job || !*job) { /* there may be no monitor yet; it stays for a while after its last tool is gone */
             if (omis_init(NULL, NULL, NULL, NULL) == OMIS_OK)
                 omis_finalize();

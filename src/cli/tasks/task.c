@@ -616,7 +616,7 @@ int cmd_submit(const struct options *options)
         code = err_set(&err, -EINVAL, "-n: expected 1 to 64 numbers with commas, not '%s'",
                        options_text(options, "processes"));
     if (json_array_size(counts) > 1)
-        jobdir_new_id(series);
+        jobdir_new_id(series, NULL);
     json_array_foreach(counts, i, each)
     {
         code = code < 0 ? code : make_one(&store, options, json_string_value(each), series, ids[made], &err);

@@ -238,6 +238,7 @@ void preload_apply(const struct preload *preload)
     unsetenv("SCRY_ASAN_PRELOAD");
     unsetenv("SCRY_TRACE_WANTED");
     unsetenv("SCRY_AGENT_SOCKET");
+    unsetenv(METRICS_ENV);
     const char *mpi = getenv("SCRY_MPI");
     bool messages = mpi && strcmp(mpi, "messages") == 0;
     unsetenv("SCRY_MPI");
@@ -248,6 +249,8 @@ void preload_apply(const struct preload *preload)
     if (!preload->mpi_off && preload->mpi_dir[0])
         setenv("SCRY_MPI_DIR", preload->mpi_dir, 1);
     setenv("SCRY_AGENT_SOCKET", preload->socket, 1);
+    if (preload->metrics[0])
+        setenv(METRICS_ENV, preload->metrics, 1);
     if (preload->wanted)
         setenv("SCRY_TRACE_WANTED", "1", 1);
     if (preload->sanitizer[0] && !has_sanitizer)

@@ -4,6 +4,7 @@
 
 #include "base/data/err.h"
 #include "job/launch/propagate.h"
+#include "shm/metrics.h"
 
 #include <limits.h>
 #include <stdbool.h>
@@ -45,6 +46,7 @@ int script_env_dir(char *ret_path, size_t size, pid_t run, struct err *err);
  *   SCRY_MPI             stats; messages (as at the start): number them; off: do not look at MPI calls
  *   SCRY_MPI_DIR         where the libraries for MPI programs are (libscry-mpi-*.so)
  *   ASAN_OPTIONS         programs with the address sanitizer that the job starts would otherwise refuse to run
+ *   SCRY_METRICS         where numbers that programs say themselves go (shm/metrics.h)
  *   SCRY_ASAN_PRELOAD    what was put before the library; the agent removes it for programs that this one starts
  */
 
@@ -52,7 +54,8 @@ struct preload {
     char library[PATH_MAX];   /* as in LD_PRELOAD; "": load nothing */
     char sanitizer[PATH_MAX]; /* to be put before it; "" */
     char socket[PATH_MAX];
-    char mpi_dir[PATH_MAX]; /* "": there are none */
+    char mpi_dir[PATH_MAX];         /* "": there are none */
+    char metrics[METRICS_ENV_SIZE]; /* ""; nowhere */
     bool wanted, mpi_off;
     struct script_env script;
     struct propagation propagation;

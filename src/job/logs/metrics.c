@@ -1,9 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Numbers that a program says again and again, such as a loss or a residual: by the names that many give them, or by --metric. */
+/* Numbers that a program says again and again, such as a loss or a residual: by the names that many give them, by --metric, or by
+ * scry_metric (include/scry/agent.h). */
 #include "base/data/buf.h"
 #include "base/data/cleanup.h"
 #include "base/system/clock.h"
+#include "job/logs/logs.h"
 #include "job/logs/match.h"
+#include "shm/metrics.h"
 
 #include <ctype.h>
 #include <errno.h>
@@ -11,7 +14,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <fcntl.h>
 #include <strings.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 /* ---- what was said ---- */
 
@@ -142,3 +148,104 @@ int log_metric_rule(struct log_rule *ret_rule, const char *text, struct err *err
     log_rule_done(ret_rule);
     return err_set(err, -ENOMEM, "out of memory");
 }
+
+/* ---- what programs say themselves ---- */
+
+void metrics_share(char *ret_path, size_t size, pid_t self)
+{
+    int fd = memfd_create(METRICS_NAME, MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    ret_path[0] = '\0';
+    if (fd >= 0)
+        snprintf(ret_path, size, "/proc/%d/fd/%d", (int)self, fd);
+}
+
+/* As the first observer makes it, and the next ones find it. NULL: it cannot be. */
+static struct metrics *metrics_map(const char *path)
+{
+    const int seals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
+    struct metrics *metrics = MAP_FAILED;
+    int fd = open(path, O_RDWR | O_CLOEXEC | O_NOCTTY | O_NONBLOCK), had = fd < 0 ? -1 : fcntl(fd, F_GET_SEALS);
+    if (had >= 0 && ((had & seals) == seals ||
+                     (posix_fallocate(fd, 0, sizeof *metrics) == 0 && fcntl(fd, F_ADD_SEALS, seals) == 0)))
+        metrics = mmap(NULL, sizeof *metrics, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    if (fd >= 0)
+        close(fd);
+    if (metrics == MAP_FAILED)
+        return NULL;
+    metrics->magic = METRICS_MAGIC;
+    metrics->version = METRICS_VERSION;
+    return metrics;
+}
+
+struct said {
+    struct observer *observer;
+    struct metrics *memory;
+    struct log_metrics metrics;
+};
+
+static double number_of(int64_t bits)
+{
+    double value;
+    memcpy(&value, &bits, sizeof value);
+    return value;
+}
+
+/* Of several threads the last value is that of one of them. */
+static void said_add(struct log_metrics *metrics, const struct metrics_taken *taken)
+{
+    const double value = number_of(taken->last), least = number_of(taken->least), most = number_of(taken->most);
+    struct log_metric *metric =
+        isfinite(value) && isfinite(least) && isfinite(most) ? metric_of(metrics, taken->name) : NULL;
+    if (!metric)
+        return;
+    metric->least = metric->values ? fmin(metric->least, least) : least;
+    metric->most = metric->values ? fmax(metric->most, most) : most;
+    metric->value = value;
+    metric->values += taken->count;
+}
+
+static void said_look(struct said *said, bool end)
+{
+    struct metrics_taken taken;
+    const uint64_t now_ns = clock_now_ns();
+    for (size_t i = 0; i < METRICS_SLOTS; i++)
+        if (metrics_take(said->memory, i, &taken))
+            said_add(&said->metrics, &taken);
+    for (size_t i = 0; i < said->metrics.used; i++) {
+        struct log_metric *metric = &said->metrics.all[i];
+        if (!log_metric_due(metric, now_ns, end))
+            continue;
+        observe_put(said->observer,
+                    RECORD(metric, .source = "scry_metric", .name = metric->name, .value = metric->value,
+                           .least = metric->least, .most = metric->most, .values = metric->values));
+        metric->values = 0;
+    }
+}
+
+static void *said_start(struct observer *observer, struct err *err)
+{
+    if (!observer->metrics || !*observer->metrics)
+        return NULL;
+    struct said *said = calloc(1, sizeof *said);
+    if (said)
+        *said = (struct said){.observer = observer, .memory = metrics_map(observer->metrics)};
+    if (said && said->memory)
+        return said;
+    err_set(err, -ENOMEM, said ? "their memory cannot be shared" : "out of memory");
+    free(said);
+    return NULL;
+}
+
+static void said_tick(void *state)
+{
+    said_look(state, false);
+}
+
+static void said_end(void *state)
+{
+    said_look(state, true);
+    free(state);
+}
+
+const struct observe_source metrics_source = {
+    .name = "numbers that programs say", .start = said_start, .tick = said_tick, .end = said_end};

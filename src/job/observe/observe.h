@@ -61,6 +61,7 @@ struct observer {
     pid_t root;                  /* the command */
     const char *dir, *cwd;       /* of the job; the observer itself is in / */
     const char *kept[2];         /* names of standard output and error in job/output/keep.h; NULL: they are not kept */
+    const char *metrics;         /* where the memory for what programs say is (shm/metrics.h); NULL, "": nowhere */
     bool restarted;              /* the one before died: do not report again what it did */
     uint64_t start_ns;           /* CLOCK_MONOTONIC; "t" and "time" of records count from here */
     struct observed_process *processes; /* hash by pid */
@@ -68,8 +69,8 @@ struct observer {
 };
 
 /* All sources, each in a room of its name; job/run/finish.c has the table. */
-extern const struct observe_source health_source, logs_source, profile_source, python_inside, python_source,
-    scripts_source;
+extern const struct observe_source health_source, logs_source, metrics_source, profile_source, python_inside,
+    python_source, scripts_source;
 
 /* Sends a record. It never blocks: past a limit of what scry run has not read yet, records are dropped, counted and
  * noted. What the row points to stays the caller's. */

@@ -30,7 +30,8 @@
 
 /* What the observer of a job looks at: the one table. They end in this order: what may take longest is last. */
 const struct observe_source *const observe_sources[] = {
-    &health_source, &python_inside, &logs_source, &python_source, &scripts_source, &profile_source, NULL,
+    &health_source, &python_inside,  &metrics_source, &logs_source,
+    &python_source, &scripts_source, &profile_source, NULL,
 };
 
 enum {

@@ -75,7 +75,7 @@ int part_directory(struct job *job, struct err *err)
     char own[PATH_MAX];
     struct err ignored = {0};
     if (!job->options->part_of) {
-        jobdir_new_id(job->id);
+        jobdir_new_id(job->id, job->host);
         return jobdir_make(job->id, job->options->dir, job->dir, sizeof job->dir, err);
     }
     snprintf(job->id, sizeof job->id, "%s", job->options->part_of);

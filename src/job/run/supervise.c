@@ -27,6 +27,7 @@
 #include "job/run/part.h"
 #include "job/record/writer.h"
 #include "job/launch/launch.h"
+#include "job/logs/logs.h"
 #include "jobdir/text/text.h"
 #include "shm/waits.h"
 
@@ -218,6 +219,8 @@ static void prepare_tracing(struct job *job)
     bool wanted = (options->trace_wanted && !options->trace_off) || options->rule_count;
     int code = preload_find(&job->preload, options->command[0], wanted, &err);
     job->preload.mpi_off = options->mpi == RUN_MPI_OFF;
+    if (job->preload.library[0])
+        metrics_share(job->preload.metrics, sizeof job->preload.metrics, job->info.supervisor);
     prepare_scripts(job);
     if (job->preload.is_script)
         recorder_put(&job->recorder, RECORD(script, .path = options->command[0]));
@@ -267,6 +270,7 @@ static void start_observer(struct job *job)
                                             .root = job->launch.pid,
                                             .dir = job->dir,
                                             .cwd = job->cwd,
+                                            .metrics = job->preload.metrics,
                                             .kept = {job->relay.names[0], job->relay.names[1]}};
     if (!job->dir[0])
         return;
@@ -529,7 +533,7 @@ static int job_start(struct job *job, struct err *err)
     code = open_directory(job, err);
     if (code < 0)
         return code;
-    oom_count("", getpid(), &job->oom_before);
+    oom_count("", job->info.supervisor, &job->oom_before);
     prepare_tracing(job);
     part_prepare(job);
     pause_at("run.launch");

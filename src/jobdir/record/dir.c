@@ -27,10 +27,13 @@
 #include "jobdir/text/text.h"
 #include "shm/waits.h"
 
-void jobdir_new_id(char ret_id[JOB_ID_SIZE])
+void jobdir_new_id(char ret_id[JOB_ID_SIZE], const char *here)
 {
     char host[65] = "", date[32];
-    gethostname(host, sizeof host - 1);
+    if (here)
+        snprintf(host, sizeof host, "%s", here);
+    else
+        gethostname(host, sizeof host - 1);
     host[strcspn(host, ".")] = 0;
     /* the id becomes a level of broker topics: letters, digits, - and _ only */
     for (char *at = host; *at; at++)

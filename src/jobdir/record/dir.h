@@ -16,8 +16,8 @@
 
 enum { JOB_ID_SIZE = 128 };
 
-/* A new id for a job of this host and process. */
-void jobdir_new_id(char ret_id[JOB_ID_SIZE]);
+/* A new id for a job of this host and process. here: its name, if the caller knows it; NULL. */
+void jobdir_new_id(char ret_id[JOB_ID_SIZE], const char *here);
 
 /* Creates the directory, 0700, and spool/ in it. `wanted` (from -o; NULL: by id in the directory of jobs) may exist
  * when it is empty. The path is absolute. 0 or -errno with err; -EEXIST: it holds something already. */

@@ -382,7 +382,7 @@ static const struct field progress_fields[] = {
 
 #define ROW metric_record
 static const struct field metric_fields[] = {
-    {"source", FIELD_TEXT, AT(source), .about = "where it was read"},
+    {"source", FIELD_TEXT, AT(source), .about = "where it was read; scry_metric: the program said it itself"},
     {"name", FIELD_TEXT, AT(name)},
     {"value", FIELD_NUMBER, AT(value), .about = "the last one"},
     {"least", FIELD_NUMBER, AT(least), .about = "since the record before"},

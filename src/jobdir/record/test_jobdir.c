@@ -569,8 +569,8 @@ static void test_find(void **state)
     assert_non_null(strstr(paths[2], "20260102T000000-h-1-aaaaaa"));
     jobdir_list_free(paths, count);
     char id[JOB_ID_SIZE], other[JOB_ID_SIZE];
-    jobdir_new_id(id);
-    jobdir_new_id(other);
+    jobdir_new_id(id, NULL);
+    jobdir_new_id(other, NULL);
     assert_string_not_equal(id, other);
     assert_null(strpbrk(id, "./ "));
 }
