@@ -49,6 +49,19 @@ class Shared(Nodes):
         self.assertNotIn("--log was watched", done.stderr)
         self.check_whole(self.report(), os.path.basename(self.over_hosts), {"MPI_Init": 4, "MPI_Sendrecv": 4 * SELF_MESSAGES})
 
+    @mpitest.only("openmpi")
+    def test_said(self):
+        """Numbers that ranks say themselves are heard on each node. Those that MPICH starts elsewhere have the environment of the first node."""
+        if self.mpi != "openmpi":
+            self.skipTest("doc/howto/watch-logs.md says so")
+        source = os.path.join(scrytest.SOURCE, "test", "system", "targets", "says.c")
+        says = scrytest.compiled("says", ["cc", "-O2", "-I", os.path.join(scrytest.SOURCE, "include"), source, "-lpthread"], source)
+        done = self.run_job(says, "10")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        for job in self.job, *(os.path.join(self.job, "parts", name) for name in HOSTS[1:]):
+            report = json.loads(self.box.run(self.box.scry("report", "--json", job)).stdout)
+            self.assertEqual({one["name"]: one["values"] for one in report["logs"]["metrics"]}, {"loss": 10, "energy": 4, "signals": 1}, job)
+
     @scrytest.thorough
     @mpitest.only("openmpi")
     def test_clocks(self):

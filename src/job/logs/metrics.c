@@ -195,7 +195,7 @@ static void said_add(struct log_metrics *metrics, const struct metrics_taken *ta
 {
     const double value = number_of(taken->last), least = number_of(taken->least), most = number_of(taken->most);
     struct log_metric *metric =
-        isfinite(value) && isfinite(least) && isfinite(most) ? metric_of(metrics, taken->name) : NULL;
+        *taken->name && isfinite(value) && isfinite(least) && isfinite(most) ? metric_of(metrics, taken->name) : NULL;
     if (!metric)
         return;
     metric->least = metric->values ? fmin(metric->least, least) : least;
