@@ -583,6 +583,9 @@ static void thread_ran(struct sampler *sampler, struct image_thread *thread, str
         return;
     struct profile_python *python = python_take(sampler, process, thread->tid, &python_count);
     thread_name_look(thread);
+    if (thread->tid == process->pid &&
+        *thread->name) /* it may just have executed something, which is seen with the next look */
+        memcpy(process->name, thread->name, sizeof process->name);
     struct profile_function is = {.function = thread->name, .file = "", .language = "thread"};
     if (*thread->name && strcmp(thread->name, process->name) != 0)
         frames[count++] = (struct profile_frame){.code = profile_code(sampler->profile, &is)};
@@ -805,6 +808,9 @@ static int run(struct sampler *sampler, struct err *err)
     if (!sampler->names || !(sampler->input = loop_add_fd(sampler->loop, STDIN_FILENO, EPOLLIN, on_input, sampler)) ||
         !(sampler->ticks = loop_add_timer(sampler->loop, PROFILE_LOOK_NS, PROFILE_LOOK_NS, on_tick, sampler)))
         return err_set(err, -ENOMEM, "out of memory");
+    struct image_process *root = image_process_of(&sampler->images, sampler->root);
+    if (root) /* until it executes its program, which is the first thing that is told of it */
+        proc_comm(root->pid, 0, root->name, sizeof root->name);
     sampler->look_ns = PROFILE_LOOK_NS;
     code = rings_open(sampler, err);
     if (code < 0)
