@@ -204,8 +204,8 @@ static void take_sample(struct sampler *sampler, const struct record *record)
     if (header->size < sizeof *head)
         return;
     struct image_process *process = image_process_of(&sampler->images, (pid_t)head->pid);
-    if (!process)
-        return;
+    if (!process || (process->pid == sampler->root && !*process->name && !process->count))
+        return; /* scry's own, before it executes the program */
     struct reading reading = {.pid = process->pid};
     if (sample_decode(head + 1, header->size - sizeof *head, registers.values, &reading.stack, &reading.size)) {
         reading.sp = registers.values[REG_SP];
