@@ -17,7 +17,7 @@
 
 static const Dwfl_Callbacks callbacks = {
     .find_elf = dwfl_build_id_find_elf, /* never called: the file is given */
-    .find_debuginfo = dwfl_standard_find_debuginfo,
+    .find_debuginfo = debuginfo_find,
     .section_address = dwfl_offline_section_address,
 };
 

@@ -240,7 +240,7 @@ static int read_stacks(struct reading *reading, const char *path, struct err *er
 {
     static const Dwfl_Callbacks callbacks = {
         .find_elf = dwfl_build_id_find_elf,
-        .find_debuginfo = dwfl_standard_find_debuginfo,
+        .find_debuginfo = debuginfo_find,
     };
     reading->lines.dwfl = dwfl_begin(&callbacks);
     if (!reading->lines.dwfl)

@@ -6,6 +6,7 @@
 #include "base/data/buf.h"
 #include "base/data/hash.h"
 #include "base/system/file.h"
+#include "symbols/index/lines.h"
 #include "symbols/index/names.h"
 #include "symbols/index/elf_identity.h"
 
@@ -707,7 +708,7 @@ static int builder_read(struct builder *builder, struct opened *opened, int fd, 
     opened->debuginfo_path = debuginfo_path(elf_path);
     opened->callbacks = (Dwfl_Callbacks){
         .find_elf = dwfl_build_id_find_elf, /* never called: the file is given */
-        .find_debuginfo = dwfl_standard_find_debuginfo,
+        .find_debuginfo = debuginfo_find,
         .section_address = dwfl_offline_section_address,
         .debuginfo_path = &opened->debuginfo_path,
     };

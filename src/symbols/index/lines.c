@@ -12,6 +12,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 /* A function, inlined or not, or a unit. */
@@ -84,13 +85,37 @@ void symbols_stay_local(void)
 }
 
 /* ---- opening ---- */
+
+/* Whether something lies there that is no file: to open a pipe waits for who writes to it. */
+static bool is_no_file(const char *folder, size_t len, const char *below, const char *name, const char *end)
+{
+    char path[PATH_MAX];
+    struct stat st;
+    return snprintf(path, sizeof path, "%.*s%s%s%s", (int)len, folder, below, name, end) >= (int)sizeof path ||
+           (stat(path, &st) == 0 && !S_ISREG(st.st_mode) && !S_ISDIR(st.st_mode));
+}
+
+int debuginfo_find(Dwfl_Module *module, void **user, const char *name, Dwarf_Addr base, const char *file,
+                   const char *link, GElf_Word crc, char **ret_path)
+{
+    static const char *const below[] = {"", ".debug/"};
+    const char *slash = file ? strrchr(file, '/') : NULL, *own = slash ? slash + 1 : file;
+    size_t len = slash ? (size_t)(own - file) : 0;
+    if (link && strchr(link, '/'))
+        return -1;
+    for (size_t i = 0; file && i < sizeof below / sizeof *below; i++)
+        if (is_no_file(file, len, below[i], link ? link : own, link ? "" : ".debug"))
+            return -1;
+    return dwfl_standard_find_debuginfo(module, user, name, base, file, link, crc, ret_path);
+}
+
 static const Dwfl_Callbacks process_callbacks = {
     .find_elf = dwfl_linux_proc_find_elf,
-    .find_debuginfo = dwfl_standard_find_debuginfo,
+    .find_debuginfo = debuginfo_find,
 };
 static const Dwfl_Callbacks file_callbacks = {
     .find_elf = dwfl_build_id_find_elf, /* never called: the files are given */
-    .find_debuginfo = dwfl_standard_find_debuginfo,
+    .find_debuginfo = debuginfo_find,
     .section_address = dwfl_offline_section_address,
 };
 

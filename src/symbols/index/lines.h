@@ -22,6 +22,11 @@
 
 struct lines;
 
+/* As dwfl_standard_find_debuginfo, for all that ask elfutils for debug information in files of their own. Whoever has made a program
+ * says what that file is called: nothing is looked for in other directories, nor opened where beside the program is no file. */
+int debuginfo_find(Dwfl_Module *module, void **user, const char *name, Dwarf_Addr base, const char *file,
+                   const char *link, GElf_Word crc, char **ret_path);
+
 /* What a process has loaded now; nothing of it is stopped. -ESRCH when it is gone, -EACCES when it may not be read. */
 int lines_open_process(struct lines **ret_lines, pid_t pid, struct err *err);
 

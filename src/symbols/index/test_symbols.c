@@ -349,11 +349,36 @@ static void test_foreign(void **state)
     assert_int_equal(core_read(&core, "/dev/null", NULL, &err), -ENOEXEC);
 }
 
+/* Whoever has made the program may have made a pipe of that name, and nobody writes to it. */
+static void test_debug_information_in_pipes(void **state)
+{
+    char dir[] = "/tmp/scry-debuginfo-XXXXXX", file[64], pipe[64], folder[64], *found = NULL;
+    assert_non_null(mkdtemp(dir));
+    snprintf(file, sizeof file, "%s/prog", dir);
+    snprintf(folder, sizeof folder, "%s/.debug", dir);
+    mkdir(folder, 0700);
+    static const char *const names[][2] = {{"prog.debug", NULL}, {"link", "link"}, {".debug/link", "link"}};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        snprintf(pipe, sizeof pipe, "%s/%s", dir, names[i][0]);
+        assert_int_equal(mkfifo(pipe, 0600), 0);
+        assert_int_equal(debuginfo_find(NULL, NULL, file, 0, file, names[i][1], 0, &found), -1);
+        unlink(pipe);
+    }
+    assert_int_equal(debuginfo_find(NULL, NULL, file, 0, file, "../link", 0, &found), -1);
+    rmdir(folder);
+    rmdir(dir);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_lines), cmocka_unit_test(test_scopes), cmocka_unit_test(test_crash),
-        cmocka_unit_test(test_deep),  cmocka_unit_test(test_cut),    cmocka_unit_test(test_foreign),
+        cmocka_unit_test(test_debug_information_in_pipes),
+        cmocka_unit_test(test_lines),
+        cmocka_unit_test(test_scopes),
+        cmocka_unit_test(test_crash),
+        cmocka_unit_test(test_deep),
+        cmocka_unit_test(test_cut),
+        cmocka_unit_test(test_foreign),
     };
     return cmocka_run_group_tests_name("symbols", tests, NULL, NULL);
 }
