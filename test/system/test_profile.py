@@ -279,7 +279,7 @@ class Profile(JobCase):
 
     def test_shorter_than_a_sample(self):
         """The samples stand for a part of the time only, and that is said."""
-        self.profile(target("profiled"), "short", SECONDS, hz="20")
+        self.profile(target("profiled"), "short", "1.6", hz="20")  # of less than a second there is no word
         self.assertRegex(self.scry("report", "@last").stdout, r"of .* they have seen .* shorter than 50 ms are not sampled")
 
     def test_waiting(self):
