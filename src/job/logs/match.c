@@ -286,9 +286,8 @@ static void put_metrics(struct log_matcher *matcher, uint64_t now_ns, bool end)
         struct log_metric *metric = &matcher->metrics->all[i];
         if (!log_metric_due(metric, now_ns, end))
             continue;
-        sink->put(sink->ctx, RECORD(metric, .source = matcher->file, .name = metric->name, .value = metric->value,
-                                    .least = metric->least, .most = metric->most, .values = metric->values));
-        metric->values = 0;
+        const struct metric_record told = log_metric_told(metric, matcher->file);
+        sink->put(sink->ctx, RECORD_metric, &told);
     }
 }
 

@@ -126,6 +126,7 @@ struct log_metric {
     char name[LOG_METRIC_NAME];
     uint64_t values; /* so many since it was told last; of these, */
     double value, least, most;
+    uint64_t undefined; /* and so often it was no finite number */
     uint64_t said_ns;
 };
 
@@ -135,10 +136,12 @@ struct log_metrics {
     size_t used;
 };
 
-/* More names than LOG_METRICS, and what is no finite number, are passed over. */
+/* More names than LOG_METRICS are passed over. What is no finite number is only counted. */
 void log_metric_take(struct log_metrics *metrics, const char *name, double value);
-/* Whether it is to be told now: at most once a second; `end`: in any case if something was said. Then .values is set to 0 by the caller. */
+/* Whether it is to be told now: at most once a second; `end`: in any case if something was said. */
 bool log_metric_due(struct log_metric *metric, uint64_t now_ns, bool end);
+/* What is told, and is new no more: a record (RECORD(metric, ...)). */
+struct metric_record log_metric_told(struct log_metric *metric, const char *source);
 /* What a line says of those that many programs tell: "val_loss: 0.12", "residual norm 1e-5". */
 void log_metrics_parse(struct log_metrics *metrics, const char *text);
 /* --metric: NAME, or NAME=REGEX; the rule's file is the name. 0, or -EINVAL or -ENOMEM with err. */

@@ -41,9 +41,13 @@ void log_metric_take(struct log_metrics *metrics, const char *name, double value
 {
     char known[LOG_METRIC_NAME];
     snprintf(known, sizeof known, "%s", name);
-    struct log_metric *metric = isfinite(value) ? metric_of(metrics, known) : NULL;
+    struct log_metric *metric = metric_of(metrics, known);
     if (!metric)
         return;
+    if (!isfinite(value)) {
+        metric->undefined++;
+        return;
+    }
     metric->least = metric->values ? fmin(metric->least, value) : value;
     metric->most = metric->values ? fmax(metric->most, value) : value;
     metric->value = value;
@@ -52,10 +56,24 @@ void log_metric_take(struct log_metrics *metrics, const char *name, double value
 
 bool log_metric_due(struct log_metric *metric, uint64_t now_ns, bool end)
 {
-    if (!metric->values || (!end && metric->said_ns && now_ns < metric->said_ns + NS_PER_SECOND))
+    if ((!metric->values && !metric->undefined) ||
+        (!end && metric->said_ns && now_ns < metric->said_ns + NS_PER_SECOND))
         return false;
     metric->said_ns = now_ns;
     return true;
+}
+
+struct metric_record log_metric_told(struct log_metric *metric, const char *source)
+{
+    struct metric_record told = {.source = source,
+                                 .name = metric->name,
+                                 .value = metric->value,
+                                 .least = metric->least,
+                                 .most = metric->most,
+                                 .values = metric->values,
+                                 .undefined = metric->undefined};
+    metric->values = metric->undefined = 0;
+    return told;
 }
 
 /* ---- lines ---- */
@@ -65,11 +83,25 @@ static bool is_name(char letter)
     return isalnum((unsigned char)letter) || letter == '_';
 }
 
+/* What has become of numbers that were divided by 0. NULL: it is not one of them. */
+static const char *undefined_parse(const char *at, double *ret_value)
+{
+    static const char *const words[] = {"nan", "infinity", "inf"};
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++)
+        if (strncasecmp(at, words[i], strlen(words[i])) == 0 && !is_name(at[strlen(words[i])])) {
+            *ret_value = i ? HUGE_VAL : NAN;
+            return at + strlen(words[i]);
+        }
+    return NULL;
+}
+
 /* A decimal number, with what may follow one. NULL: there is none. */
 static const char *number_parse(const char *at, double *ret_value)
 {
     const char *digits = at + (*at == '-' || *at == '+');
-    char *end;
+    char *end = (char *)undefined_parse(digits, ret_value);
+    if (end)
+        return end;
     if (!isdigit((unsigned char)*digits) && !(*digits == '.' && isdigit((unsigned char)digits[1])))
         return NULL;
     *ret_value = strtod(at, &end);
@@ -79,10 +111,13 @@ static const char *number_parse(const char *at, double *ret_value)
     return is_name(*end) || *end == '/' || (*end == '.' && isdigit((unsigned char)end[1])) || *end == ':' ? NULL : end;
 }
 
-/* What stands between a name and its number: "loss=1", "loss: 1", "residual norm 1". NULL: something else. */
+/* What stands between a name and its number: "loss=1", "loss: 1", "residual norm 1", and behind a name in quotes. NULL: something
+ * else. */
 static const char *between(const char *at)
 {
     static const char norm[] = "norm";
+    if ((*at == '"' || *at == '\'') && at[1 + strspn(at + 1, " \t")] == ':')
+        at++;
     const char *from = at;
     at += strspn(at, " \t");
     if (at > from && strncasecmp(at, norm, sizeof norm - 1) == 0 && !is_name(at[sizeof norm - 1]))
@@ -194,10 +229,13 @@ static double number_of(int64_t bits)
 static void said_add(struct log_metrics *metrics, const struct metrics_taken *taken)
 {
     const double value = number_of(taken->last), least = number_of(taken->least), most = number_of(taken->most);
-    struct log_metric *metric =
-        *taken->name && isfinite(value) && isfinite(least) && isfinite(most) ? metric_of(metrics, taken->name) : NULL;
+    struct log_metric *metric = *taken->name ? metric_of(metrics, taken->name) : NULL;
     if (!metric)
         return;
+    if (!isfinite(value) || !isfinite(least) || !isfinite(most)) {
+        metric->undefined += taken->count;
+        return;
+    }
     metric->least = metric->values ? fmin(metric->least, least) : least;
     metric->most = metric->values ? fmax(metric->most, most) : most;
     metric->value = value;
@@ -215,10 +253,8 @@ static void said_look(struct said *said, bool end)
         struct log_metric *metric = &said->metrics.all[i];
         if (!log_metric_due(metric, now_ns, end))
             continue;
-        observe_put(said->observer,
-                    RECORD(metric, .source = "scry_metric", .name = metric->name, .value = metric->value,
-                           .least = metric->least, .most = metric->most, .values = metric->values));
-        metric->values = 0;
+        const struct metric_record told = log_metric_told(metric, "scry_metric");
+        observe_put(said->observer, RECORD_metric, &told);
     }
 }
 

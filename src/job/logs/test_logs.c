@@ -817,7 +817,9 @@ static void test_metric_forms(void **state)
     } rows[] = {
         {"epoch 3 loss=0.12", "loss 0.12"},
         {"Epoch 3: train_loss: 1.5e-3, val_loss: -2", "train_loss 0.0015, val_loss -2"},
-        {"{'loss': 0.5, 'lr': 1}", ""}, /* its quotes */
+        {"{'loss': 0.5, 'lr': 1}", "loss 0.5"},
+        {"{\"step\":20,\"val_loss\" : 1e-3}", "val_loss 0.001"},
+        {"the 'loss' 3 of all", ""},
         {"  17 KSP Residual norm 3.25e-07", "Residual 3.25e-07"},
         {"| accuracy 93.1% |", "accuracy 93.1"},
         {"test acc 0.5 loss 2", "acc 0.5, loss 2"},
@@ -826,8 +828,10 @@ static void test_metric_forms(void **state)
         {"glossloss=1", ""},
         {"at a loss 3/4", ""},
         {"loss=0x10", ""},
-        {"loss=nan", ""},
-        {"loss=1e999", ""},
+        {"loss=nan", "loss undefined"},
+        {"loss: -Infinity", "loss undefined"},
+        {"loss=1e999", "loss undefined"},
+        {"loss=nano", ""},
         {"loss=3.4.5", ""},
         {"loss12", ""},
         {"loss at 12", ""},
@@ -842,7 +846,8 @@ static void test_metric_forms(void **state)
         char said[200] = "";
         log_metrics_parse(&metrics, rows[i].line);
         for (size_t k = 0; k < metrics.used; k++)
-            snprintf(said + strlen(said), sizeof said - strlen(said), "%s%s %g", k ? ", " : "", metrics.all[k].name,
+            snprintf(said + strlen(said), sizeof said - strlen(said),
+                     metrics.all[k].undefined ? "%s%s undefined" : "%s%s %g", k ? ", " : "", metrics.all[k].name,
                      metrics.all[k].value);
         if (strcmp(said, rows[i].said) != 0)
             fail_msg("%s: %s, expected: %s", rows[i].line, said, rows[i].said);

@@ -515,25 +515,28 @@ static bool put_ended_child(struct buf *out, const struct job_end *end, const js
     return false;
 }
 
-/* Of the at-th of the chain, which was ended by SIGPIPE in a pipeline whose shell ends with that: what had ended well before, beside it. */
+/* Of the at-th of the chain, which was ended by SIGPIPE in a pipeline whose shell ends with that: the stage behind it, which the shell
+ * started next, if that had ended well before. */
 static void put_reader(struct buf *out, const struct job_end *end, size_t at)
 {
     const struct job_model *model = end->model;
     const struct job_process *reader = NULL;
     const json_t *writer = json_array_get(end->chain, at), *shell = json_array_get(end->chain, at + 1);
-    pid_t parent = (pid_t)json_integer_value(json_object_get(shell, "pid"));
+    pid_t parent = (pid_t)json_integer_value(json_object_get(shell, "pid")),
+          pid = (pid_t)json_integer_value(json_object_get(writer, "pid"));
     double start = json_number_value(json_object_get(writer, "start_seconds")), ended = cause_chain_end(end, (int)at);
     if (cause_chain_status(writer) != SIGPIPE ||
         json_integer_value(json_object_get(shell, "exit_code")) != CAUSE_SHELL_SIGNAL + SIGPIPE)
         return;
     for (size_t i = 0; i < model->ended_count; i++) {
         const struct job_process *process = &model->ended[i];
-        bool beside = process->ppid == parent && process->start <= ended && process->end >= start;
-        if (beside && !process->status && process->end <= ended + SEEN_SECONDS &&
-            (!reader || process->end > reader->end))
+        bool behind = process->ppid == parent && process->start <= ended && process->end >= start &&
+                      (process->start > start || (process->start == start && process->pid > pid));
+        if (behind && (!reader || process->start < reader->start ||
+                       (process->start == reader->start && process->pid < reader->pid)))
             reader = process;
     }
-    if (!reader)
+    if (!reader || reader->status || reader->end > ended + SEEN_SECONDS)
         return;
     buf_puts(out, ", as ");
     cause_cut(out, reader->name);

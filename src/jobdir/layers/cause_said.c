@@ -75,6 +75,12 @@ static const char *put_when(struct cause *cause, const struct job_end *end, cons
     return cause->when;
 }
 
+/* Node and Java end by limits of their own. */
+static bool is_of_own_heap(const char *text)
+{
+    return strcasestr(text, "heap limit") || strcasestr(text, "heap space") || strcasestr(text, "JavaScript heap");
+}
+
 static bool say_error(const struct job_end *end, struct cause *cause, const json_t *record, bool sure)
 {
     const char *text;
@@ -96,7 +102,7 @@ static bool say_error(const struct job_end *end, struct cause *cause, const json
         cause_cut(&cause->what, text_base(place));
     }
     buf_puts(&cause->where, errors[error].what);
-    if (errors[error].error == ENOMEM)
+    if (errors[error].error == ENOMEM && !(text && is_of_own_heap(text)))
         cause_put_memory_limit(&cause->where, end, cause);
     cause->note = NOTE(cause_said, .what = cause_text(&cause->where), .text = cause_text(&cause->what),
                        .when = put_when(cause, end, record), .sure = sure);
@@ -1231,7 +1237,7 @@ bool cause_tells_of_memory(const char *text)
     bool tells = false;
     for (size_t i = 0; i < sizeof words / sizeof *words; i++)
         tells |= strcasestr(text, words[i]) != NULL;
-    return tells;
+    return tells && !is_of_own_heap(text);
 }
 
 void cause_say_log(const struct job_end *end, struct cause *cause, const json_t *record, const char *then)

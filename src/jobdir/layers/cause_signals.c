@@ -14,6 +14,7 @@
 #include "jobdir/text/text.h"
 
 enum { TIMEOUT_STATUS = 124, WHY_COLUMNS = 400 };
+static const double OUTLIVED_SECONDS = 2;
 static const double SEEN_SECONDS = 0.05; /* times of what was only seen are that coarse */
 static const double LEFT_SECONDS = 5;    /* that a launcher may take to see that a rank has left: Open MPI takes 1 */
 
@@ -330,9 +331,12 @@ static void put_ended_by(struct buf *out, const struct job_end *end)
                *sender = json_string_value(cause_warning_field(came, "sender"));
     int signo = cause_signal(end);
     struct asked asked = asked_at_end(end);
+    int at = timed_out(end, &timeout);
+    /* what does not end by that signal may have been ended by another one, much later */
+    bool outlived = at >= 0 && timeout.more < 0 && cause_chain_end(end, at) > timeout_seconds(end) + OUTLIVED_SECONDS;
     if (asked.way && asked.signo) {
         buf_printf(out, " %s", asked.way + strlen(ASKED_FOR));
-    } else if (timed_out(end, &timeout) >= 0 && timeout.seconds >= 0) {
+    } else if (at >= 0 && timeout.seconds >= 0 && !outlived) {
         buf_printf(out, " by timeout(1) after %g s", timeout.seconds);
     } else if (name && sender) {
         buf_printf(out, " by %s from ", name);

@@ -308,6 +308,16 @@ static void put_lasts(struct buf *out, const char *title, const struct layer_las
     }
 }
 
+void metric_put_last(struct buf *out, const struct layer_metric *metric, int digits)
+{
+    if (metric->undefined_since < 0) {
+        buf_printf(out, "%.*g", digits, metric->value);
+        return;
+    }
+    buf_puts(out, "nan since ");
+    text_seconds(out, metric->undefined_since);
+}
+
 /* From its least value up, whatever that is. */
 static void put_metrics(struct buf *out, const struct layers *layers, bool ascii)
 {
@@ -328,7 +338,7 @@ static void put_metrics(struct buf *out, const struct layers *layers, bool ascii
             series_sparkline(&course, out, columns, 0, ascii);
             buf_putc(out, ' ');
         }
-        buf_printf(out, "%.6g", metric->value);
+        metric_put_last(out, metric, 6);
         if (metric->most > metric->least)
             buf_printf(out, ", from %.6g to %.6g", metric->least, metric->most);
         buf_putc(out, '\n');
@@ -401,6 +411,12 @@ static json_t *progress_json(const void *row, const void *all)
     return lasts_json(((const struct layers *)row)->progress);
 }
 
+static json_t *metric_since_json(const void *row, const void *all)
+{
+    double since = ((const struct layer_metric *)row)->undefined_since;
+    return since < 0 ? json_null() : json_real(since);
+}
+
 static json_t *metric_course_json(const void *row, const void *all)
 {
     const struct layer_metric *metric = row;
@@ -421,6 +437,10 @@ static const struct field metric_fields[] = {
     {"least", FIELD_NUMBER, FIELD_AT(struct layer_metric, least)},
     {"most", FIELD_NUMBER, FIELD_AT(struct layer_metric, most)},
     {"values", FIELD_COUNT, FIELD_AT(struct layer_metric, values), .about = "that were looked at"},
+    {"undefined", FIELD_COUNT, FIELD_AT(struct layer_metric, undefined),
+     .about = "so often it was not a number, or infinite"},
+    {"undefined_since_seconds", FIELD_SECONDS, .json = metric_since_json, .flags = FIELD_OR_NULL,
+     .about = "since when it has been nothing else; null: the last one was a number"},
     {"last_seconds", FIELD_SECONDS, FIELD_AT(struct layer_metric, seconds), .about = "when the last one was seen"},
     {"course", FIELD_OBJECT, .json = metric_course_json, .of = metric_course_fields,
      .about = "at most 240 of the values, and when they were said"},

@@ -527,6 +527,16 @@ static void test_address_limit(void **state)
            "allocate memory");
 }
 
+static void test_own_heap(void **state)
+{
+    static const char text[] = "FATAL ERROR: Reached heap limit Allocation failed - JavaScript heap out of memory";
+    put_matched(99.9, "out_of_memory", "error", text);
+    put_address_limit();
+    expect(ask(ONE), NOTE_cause_said, false,
+           "probably there was not enough memory: FATAL ERROR: Reached heap limit Allocation failed - JavaScript heap "
+           "out of memory");
+}
+
 /* The smaller limit is what refused it: a task has one of data. */
 static void test_data_limit(void **state)
 {
@@ -714,6 +724,11 @@ static void test_timeout_of_launcher(void **state)
     expect(ask(TIMED_OUT), NOTE_cause_mpi_stall, false,
            "probably stuck in MPI, until it was ended by timeout(1) after 74 s: deadlock: ranks 0 and 1 wait for each "
            "other");
+    expect(
+        ask("[{\"pid\": 20, \"name\": \"timeout\", \"start_seconds\": 10, \"end_seconds\": 99.9, \"exit_code\": 124, "
+            "\"argv\": [\"timeout\", \"-s\", \"INT\", \"74\", \"mpirun\"]}]"),
+        NOTE_cause_mpi_stall, false,
+        "probably stuck in MPI, until it was ended: deadlock: ranks 0 and 1 wait for each other");
     stuck = NULL;
     PUT("{s:s, s:f, s:i, s:s, s:i, s:b}", "type", "crash", "t", 90.0, "pid", 22, "name", "mpirun", "signal", 11,
         "core_dumped", 0); /* of another one, before */
@@ -825,6 +840,11 @@ static void test_pipefail(void **state)
     expect(ask_end(chain, 141, 0, NULL), NOTE_cause_process, false, "probably yes (pid 20), which ended by SIGPIPE");
     PUT("{s:s, s:f, s:i, s:i, s:s, s:f, s:f, s:i}", "type", "process_end", "t", 99.5, "pid", 21, "ppid", 10, "name",
         "head", "start", 99.01, "end", 99.5, "status", 0);
+    expect(ask_end(chain, 141, 0, NULL), NOTE_cause_process, false,
+           "probably yes (pid 20), which ended by SIGPIPE, as head (pid 21) read no more: a failure only because of "
+           "pipefail");
+    PUT("{s:s, s:f, s:i, s:i, s:s, s:f, s:f, s:i}", "type", "process_end", "t", 99.51, "pid", 22, "ppid", 10, "name",
+        "sort", "start", 99.01, "end", 99.51, "status", 0); /* behind that */
     expect(ask_end(chain, 141, 0, NULL), NOTE_cause_process, false,
            "probably yes (pid 20), which ended by SIGPIPE, as head (pid 21) read no more: a failure only because of "
            "pipefail");
@@ -2482,6 +2502,7 @@ int main(void)
         ROW(test_crash_in_template),
         ROW(test_limit),
         ROW(test_address_limit),
+        ROW(test_own_heap),
         ROW(test_data_limit),
         ROW(test_address_limit_of_words),
         ROW(test_address_limit_of_crash),

@@ -388,7 +388,10 @@ static const struct field metric_fields[] = {
     {"least", FIELD_NUMBER, AT(least), .about = "since the record before"},
     {"most", FIELD_NUMBER, AT(most), .about = "since the record before"},
     {"values", FIELD_COUNT, AT(values),
-     .about = "since the record before; of output that is only looked at now and then, those seen"},
+     .about =
+         "since the record before; of output that is only looked at now and then, those seen. 0: the numbers above are "
+         "older"},
+    {"undefined", FIELD_COUNT, AT(undefined), .about = "so often since then it was not a number, or infinite"},
     {0}};
 #undef ROW
 

@@ -237,7 +237,7 @@ struct progress_record {
 struct metric_record {
     const char *source, *name;
     double value, least, most; /* the last one, and of all since the record before */
-    uint64_t values;
+    uint64_t values, undefined;
 };
 
 /* ---- shell scripts (job/scripts) ---- */

@@ -545,15 +545,21 @@ static void apply_metric(struct layers *layers, const json_t *record)
             return;
         memcpy(metric->name, name, strlen(name) + 1);
         metric->apart = 1; /* as they are told */
-        metric->least = HUGE_VAL;
-        metric->most = -HUGE_VAL;
+        metric->undefined_since = -1;
         HASH_ADD_STR(layers->metrics, name, metric);
     }
-    metric->least = fmin(metric->least, member_number(record, "least"));
-    metric->most = fmax(metric->most, member_number(record, "most"));
+    metric->undefined += member_count(record, "undefined");
+    metric->seconds = seconds;
+    if (json_object_get(record, "values") && !member_count(record, "values")) {
+        metric->undefined_since = metric->undefined_since < 0 ? seconds : metric->undefined_since;
+        return;
+    }
+    metric->undefined_since = -1;
+    double least = member_number(record, "least"), most = member_number(record, "most");
+    metric->least = metric->used ? fmin(metric->least, least) : least;
+    metric->most = metric->used ? fmax(metric->most, most) : most;
     metric->values += member_count(record, "values");
     metric->value = value;
-    metric->seconds = seconds;
     metric_add_point(metric, seconds, value);
 }
 

@@ -130,7 +130,8 @@ struct layer_pattern {
  */
 struct layer_metric {
     double value, least, most, seconds; /* when it was said last */
-    uint64_t values;
+    uint64_t values, undefined;         /* and so often it was no finite number: */
+    double undefined_since;             /* the last ones, without another between them; -1: the last one was a number */
     double apart;
     size_t used;
     struct metric_point {

@@ -223,6 +223,15 @@ static void test_metrics(void **state)
     assert_true(metric->points[metric->used - 1].value == 10 * METRIC_POINTS);
     assert_true(metric->least == -3 && metric->most == 10 * METRIC_POINTS && metric->value == metric->most);
     assert_int_equal(metric->values, 2 * (10 * METRIC_POINTS + 1));
+    double last = metric->value;
+    assert_true(metric->undefined_since == -1);
+    for (int i = 0; i < 2; i++)
+        APPLY("{s:s, s:f, s:s, s:s, s:f, s:f, s:f, s:i, s:i}", "type", "metric", "t", 1e5 + i, "source", "stdout",
+              "name", metric->name, "value", 0.0, "least", 0.0, "most", 0.0, "values", 0, "undefined", 3);
+    assert_true(metric->value == last && metric->undefined_since == 1e5 && metric->undefined == 6);
+    APPLY("{s:s, s:f, s:s, s:s, s:f, s:f, s:f, s:i, s:i}", "type", "metric", "t", 1e5 + 2, "source", "stdout", "name",
+          metric->name, "value", 1.0, "least", 1.0, "most", 1.0, "values", 1, "undefined", 1);
+    assert_true(metric->value == 1 && metric->undefined_since == -1 && metric->undefined == 7);
     for (int i = 0; i < 2 * LAYER_METRICS; i++) {
         char name[32];
         snprintf(name, sizeof name, "m%d", i);

@@ -550,6 +550,19 @@ static bool find_full_disk(const struct job_report *report, struct buf *out)
     return false;
 }
 
+/* A loss that has become nan: the program goes on for nothing. */
+static void find_undefined(const struct layers *layers, struct buf *out)
+{
+    for (const struct layer_metric *metric = layers->metrics; metric; metric = metric->hh.next)
+        if (metric->undefined_since >= 0) {
+            text_show(out, metric->name);
+            buf_puts(out, " was nan from ");
+            text_seconds(out, metric->undefined_since);
+            buf_puts(out, " on");
+            return;
+        }
+}
+
 json_t *job_report_hidden(const struct job_report *report)
 {
     struct job_result result = job_report_result(report);
@@ -578,8 +591,8 @@ json_t *job_report_hidden(const struct job_report *report)
         said = said ? said : "";
         buf_printf(&what, "an error was said: %.*s%s%s", (int)text_fit(said, strlen(said), SAID_COLUMNS), said,
                    place ? ", at " : "", place ? text_base(place) : "");
-    } else if (!what.len) {
-        find_full_disk(report, &what);
+    } else if (!what.len && !find_full_disk(report, &what)) {
+        find_undefined(&report->model.layers, &what);
     }
     struct note note = NOTE(hidden_failure, .what = what.data);
     return what.len && !what.failed ? note_json(&note) : NULL;

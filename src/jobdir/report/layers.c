@@ -523,7 +523,8 @@ void report_metrics_text(struct buf *out, const struct job_report *report, struc
         else
             buf_puts(out, ", ");
         text_show(out, metric->name);
-        buf_printf(out, " %.4g", metric->value);
+        buf_putc(out, ' ');
+        metric_put_last(out, metric, 4);
         if (metric->most > metric->least)
             buf_printf(out, " (from %.4g to %.4g)", metric->least, metric->most);
     }

@@ -144,7 +144,7 @@ export class Model {
         this.progress.set(record.source, record);
         break;
       case 'metric':
-        this.metric(record.name, t, record.value);
+        if (record.values) this.metric(record.name, t, record.value); // else it was not a number, and that is of before
         break;
       case 'warning':
         this.warnings.push(record);
