@@ -34,7 +34,7 @@ descriptors = {fd: target for fd, target in descriptors.items() if not target.st
 print(json.dumps({
     "argv": sys.argv[1:], "cwd": os.getcwd(), "umask": os.umask(0), "nice": os.nice(0),
     "environment": {k: v for k, v in os.environ.items() if k not in (
-        "SCRY_JOB", "SCRY_AGENT_SOCKET", "SCRY_TRACE_WANTED", "SCRY_MPI", "SCRY_MPI_DIR", "SCRY_PART", "SCRY_RSH_OMPI", "SCRY_RSH_HYDRA",
+        "SCRY_JOB", "SCRY_AGENT_SOCKET", "SCRY_TRACE_WANTED", "SCRY_MPI", "SCRY_MPI_DIR", "SCRY_METRICS", "SCRY_PART", "SCRY_RSH_OMPI", "SCRY_RSH_HYDRA",
         "OMPI_MCA_plm_rsh_agent", "HYDRA_LAUNCHER_EXEC", "LD_PRELOAD", "ASAN_OPTIONS", "_")},
     "mask": status["SigBlk"].strip(), "ignored": status["SigIgn"].strip(), "limits": {
         name: resource.getrlimit(getattr(resource, name)) for name in dir(resource) if name.startswith("RLIMIT_")},

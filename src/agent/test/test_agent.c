@@ -510,7 +510,8 @@ static void thinned_to_tallies(const char *scenario, const char *argument, const
         assert_int_equal(view->slots[slot].mode, AREA_TALLY);
         assert_int_equal(view->area->tallies, 1);
         assert_int_equal(totals.entries + sums[slot].thinned, calls);
-        assert_in_range(totals.entries, others + 1, 50000); /* sixteen packets */
+        assert_in_range(totals.entries, others + 1,
+                        100000); /* 17 packets, and each that took long as others had the processor */
         assert_int_equal(totals.thinned, 1);
         assert_int_equal(totals.exits + totals.unwound, totals.entries);
         assert_int_equal(totals.unwound + totals.open + totals.discarded, 0);

@@ -235,11 +235,25 @@ void part_tick(struct job *job)
         start_parts(job, NULL);
 }
 
-/* For scry-parts, if that gets all in time; else it goes on alone. */
+/* Adds what has come of a part. */
+static int add_brought(void *ctx, const char *dir)
+{
+    static const char *const names[] = {"job.json", "remote.json", "profile.json", "spool/records.jsonl"};
+    char path[PATH_MAX];
+    struct stat st;
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if ((size_t)snprintf(path, sizeof path, "%s/%s", dir, names[i]) < sizeof path && stat(path, &st) == 0)
+            *(uint64_t *)ctx += (uint64_t)st.st_size + 1;
+    return 0;
+}
+
+/* For scry-parts, while it brings something; the rest it brings alone. */
 static void wait_for_rest(struct job *job)
 {
+    enum { TIMES_MOST = 10 };
     const struct wait_policy *policy = &wait_policies[WAIT_PARTS];
-    uint64_t start = wait_now_ns();
+    const uint64_t begun = wait_now_ns(), most_ns = TIMES_MOST * policy->limit_ms * WAITS_NS_PER_MS;
+    uint64_t start = begun, before = 0;
     part_tick(job);
     if (job->parts_fd < 0)
         return;
@@ -247,6 +261,11 @@ static void wait_for_rest(struct job *job)
     job->parts_fd = -1;
     job->parts_failed = true; /* not again */
     while (waitpid(job->parts_pid, NULL, WNOHANG) == 0) {
+        uint64_t brought = 0;
+        job_dirs_each(job->dir, add_brought, &brought);
+        if (brought != before && wait_now_ns() - begun < most_ns)
+            start = wait_now_ns();
+        before = brought;
         struct wait_seen seen = {.passed_ns = wait_now_ns() - start};
         if (waits_judge(policy, &seen) != WAIT_ON)
             return;

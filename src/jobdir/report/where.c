@@ -83,7 +83,8 @@ static char *missing_of(const struct job_report *part, bool over)
 {
     json_t *remote = mirror_read_remote(part->path);
     const char *note = json_string_value(json_object_get(remote, "note"));
-    const char *why = part->state == JOB_ENDED         ? ""
+    const char *why = !part->info.json                 ? "nothing of it has come here"
+                      : part->state == JOB_ENDED       ? ""
                       : part->state == JOB_RUNNING     ? (over ? "it still ran when the job ended" : "it still runs")
                       : part->state == JOB_UNREACHABLE ? "nothing is heard from it any more"
                                                        : "its scry run was killed, or the node died";
