@@ -339,7 +339,8 @@ static void test_slow_disk(void **state)
         wait_fd(-1, 0, 1);
     assert_true((keeper = child_named(its, KEEPER_PROCESS_NAME)) > 0);
     assert_int_equal(kill(keeper, SIGSTOP), 0);
-    const uint64_t waited_ns = relay.shared->streams[0].waited_ns = RELAY_COPY_MS * WAITS_NS_PER_MS;
+    const uint64_t waited_ns = RELAY_COPY_MS * WAITS_NS_PER_MS;
+    relay.shared->streams[0].waited_ns = waited_ns;
     pid_t writer = write_lines(&relay, relay.outputs[0], LINES);
     size_t got = read_all(reader, bytes, sizeof bytes);
     assert_int_equal(kill(keeper, SIGCONT), 0);

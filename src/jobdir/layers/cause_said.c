@@ -78,7 +78,11 @@ static const char *put_when(struct cause *cause, const struct job_end *end, cons
 /* Node and Java end by limits of their own. */
 static bool is_of_own_heap(const char *text)
 {
-    return strcasestr(text, "heap limit") || strcasestr(text, "heap space") || strcasestr(text, "JavaScript heap");
+    static const char *const words[] = {"heap limit", "heap space", "JavaScript heap"};
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++)
+        if (strcasestr(text, words[i]))
+            return true;
+    return false;
 }
 
 static bool say_error(const struct job_end *end, struct cause *cause, const json_t *record, bool sure)
