@@ -24,25 +24,20 @@ def children_of(pid):
 
 
 def living_seconds(pid):
-    """User and system time of what runs below a process: each with those of its children that it has waited for."""
-    user = system = 0
+    """Of what runs below a process: each with those of its children that it has waited for."""
+    seconds = 0
     for child in children_of(pid):
         with contextlib.suppress(OSError):
             with open(f"/proc/{child}/stat", "rb") as file:
-                times = [int(field) / TICK for field in file.read().rpartition(b")")[2].split()[11:15]]
-            below = living_seconds(child)
-            user, system = user + times[0] + times[2] + below[0], system + times[1] + times[3] + below[1]
-    return user, system
-
-
-def user_and_system_seconds():
-    """User and system time of all that this process has started so far, but for its own."""
-    ended, living = resource.getrusage(resource.RUSAGE_CHILDREN), living_seconds(os.getpid())
-    return ended.ru_utime + living[0], ended.ru_stime + living[1]
+                seconds += sum(map(int, file.read().rpartition(b")")[2].split()[11:15])) / TICK
+            seconds += living_seconds(child)
+    return seconds
 
 
 def processor_seconds():
-    return sum(user_and_system_seconds())
+    """User and system time of all that this process has started so far, but for its own."""
+    ended = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return ended.ru_utime + ended.ru_stime + living_seconds(os.getpid())
 
 
 def slowness():
