@@ -314,7 +314,7 @@ void metric_put_last(struct buf *out, const struct layer_metric *metric, int dig
         buf_printf(out, "%.*g", digits, metric->value);
         return;
     }
-    buf_puts(out, "nan since ");
+    buf_puts(out, "nan, seen since ");
     text_seconds(out, metric->undefined_since);
 }
 

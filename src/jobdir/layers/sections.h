@@ -15,7 +15,7 @@
 
 /* For people, of the whole report. */
 void scripts_text(struct buf *out, const struct layers *layers);
-/* Its last value: "0.15", "nan since 12.3 s". */
+/* Its last value: "0.15", "nan, seen since 12.3 s". */
 void metric_put_last(struct buf *out, const struct layer_metric *metric, int digits);
 void logs_text(struct buf *out, const struct layers *layers, bool ascii);
 void health_text(struct buf *out, const struct layers *layers, bool ascii);

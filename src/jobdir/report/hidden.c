@@ -556,9 +556,8 @@ static void find_undefined(const struct layers *layers, struct buf *out)
     for (const struct layer_metric *metric = layers->metrics; metric; metric = metric->hh.next)
         if (metric->undefined_since >= 0) {
             text_show(out, metric->name);
-            buf_puts(out, " was nan from ");
+            buf_puts(out, " was nan, seen since ");
             text_seconds(out, metric->undefined_since);
-            buf_puts(out, " on");
             return;
         }
 }
