@@ -875,7 +875,9 @@ static void test_metrics_said(void **state)
     assert_int_equal(seen.metrics, 2);
     assert_true(seen.value == 7 && seen.least == 7 && seen.values == 1);
     log_matcher_done(&matcher);
+    log_expressions_done(&expressions);
     log_rule_done(&rule);
+    expressions = (struct log_expressions){.sink = &sink};
     /* the group says all of the number, and there is none where it takes no part */
     matcher = matcher_of("loss (?:is (\\d)|none)");
     expressions.given->metric = "loss";

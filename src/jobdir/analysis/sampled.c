@@ -627,7 +627,7 @@ static int threads_sum(struct sampled *sampled)
         return -ENOMEM;
     for (size_t i = 0; i < sampled->thread_count; i++) {
         struct sampled_thread *thread = &sampled->threads[i];
-        const struct sampled_share *shares = &sampled->shares[thread->first];
+        const struct sampled_share *shares = thread->shares ? &sampled->shares[thread->first] : NULL;
         size_t most = SAMPLED_PROGRAM;
         for (size_t k = 0; k < thread->shares; k++) {
             size_t function = sampled->nodes[shares[k].node].function;
