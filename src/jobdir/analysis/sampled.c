@@ -545,7 +545,7 @@ void sampled_choose_threads(struct sampled *sampled, const bool *threads)
         sampled->nodes[i].own_seconds = 0;
     }
     for (size_t i = 0; i < sampled->thread_count; i++) {
-        const struct sampled_share *share = &sampled->shares[sampled->threads[i].first];
+        const struct sampled_share *share = sampled->shares ? &sampled->shares[sampled->threads[i].first] : NULL;
         for (size_t k = 0; threads[i] && k < sampled->threads[i].shares; k++) {
             sampled->nodes[share[k].node].self += share[k].samples;
             sampled->nodes[share[k].node].own_seconds += share[k].seconds;
