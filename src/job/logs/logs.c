@@ -34,7 +34,7 @@ enum { BEHIND_MOST = 64 << 20, BEHIND_KEPT = 16 << 20 }; /* bytes of one file */
 static const char *const log_places[] = {"", "/log", "/logs"};
 
 /* What failed lately, and where what it wrote may be. */
-static const double AT_ONCE = 0.05, SHORT_LIFE = 10; /* seconds; times of what was only seen are so coarse */
+static const double AT_ONCE = 0.05; /* seconds: times of what was only seen are so coarse */
 enum { FAILED_KEPT = 16, OUTPUTS_MOST = 32, FOLDERS_MOST = 4, ARGUMENTS_MOST = 64 };
 
 struct log_failed {
@@ -707,25 +707,16 @@ static bool has_error(const struct logs *logs)
     return logs->error_ns && clock_now_ns() - logs->error_ns <= LOGS_NEAR_SECONDS * (uint64_t)NS_PER_SECOND;
 }
 
-/* "outputs/2026-11-30/12-44-31/main.log": below the job's directory, and what the command names; and what was made where temporary files
- * are while that ran which failed first, if that was short: others have theirs there. */
+/* What the command names; and "outputs/2026-11-30/12-44-31/main.log", below the job's directory: others of a sweep may have theirs
+ * there. */
 static void find_new(struct logs *logs, pid_t root, uint64_t end_ns)
 {
-    const char *temporary = getenv("TMPDIR");
-    const struct log_failed *first = NULL;
     struct log_files *files = &logs->files;
     const uint64_t until_ns = clock_now_ns() + LOGS_TEE_MS * MS_NS; /* where files are slow, the rest is left out */
-    log_files_find_new(files, files->cwd, root, files->start_ns, end_ns, false);
     for (size_t i = 0; i < FOLDERS_MOST && logs->folders[i] && clock_now_ns() < until_ns; i++)
         log_files_find_new(files, logs->folders[i], root, files->start_ns, end_ns, false);
-    for (size_t i = 0; i < FAILED_KEPT && i < logs->failure_count; i++)
-        if (!first || logs->failures[i].end < first->end)
-            first = &logs->failures[i];
-    if (!first || first->end - first->start > SHORT_LIFE || clock_now_ns() >= until_ns)
-        return;
-    double since = first->start > AT_ONCE ? first->start - AT_ONCE : 0;
-    log_files_find_new(files, temporary && *temporary == '/' ? temporary : "/tmp", root,
-                       files->start_ns + (uint64_t)(since * NS_PER_SECOND), end_ns, true);
+    if (clock_now_ns() < until_ns)
+        log_files_find_new(files, files->cwd, root, files->start_ns, end_ns, true);
 }
 
 /* Logs that were written too soon for anybody to be seen with them. */
