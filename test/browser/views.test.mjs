@@ -205,9 +205,10 @@ test('space and time: keys and the address, a search, a call, sums of the window
   assert.match(await downloads(page, 'Space and time', 'CSV'), /^lane,depth,function,from_ns,to_ns,share\r\n[^]*rank 3/);
 
   const canvas = page.locator('.space-canvas canvas'), view = () => canvas.evaluate((one) => ({ ...one.control.view }));
+  const whole = await canvas.evaluate((one) => ({ ...one.control.scene.whole }));
+  await until(async () => Math.abs((await view()).to - whole.to) < 10 && Math.abs((await view()).from - whole.from) < 10, 'all of it is shown');
   await canvas.focus();
-  const whole = await view();
-  for (let i = 0; i < 6; i++) await page.keyboard.press('+');
+  for (let i = 0; i < 6; i++) await canvas.press('+');
   await page.keyboard.press('ArrowRight');
   let closer; // a busy browser handles keys later
   await until(async () => Math.abs((whole.to - whole.from) / 64 - ((closer = await view()).to - closer.from)) < 10 && closer.from > whole.from, 'six times closer, and to the right');
