@@ -235,7 +235,7 @@ void part_tick(struct job *job)
         start_parts(job, NULL);
 }
 
-/* Adds what has come of a part. */
+/* Adds what changes when something of a part has come, or its node has answered. */
 static int add_brought(void *ctx, const char *dir)
 {
     static const char *const names[] = {"job.json", "remote.json", "profile.json", "spool/records.jsonl"};
@@ -243,7 +243,7 @@ static int add_brought(void *ctx, const char *dir)
     struct stat st;
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         if ((size_t)snprintf(path, sizeof path, "%s/%s", dir, names[i]) < sizeof path && stat(path, &st) == 0)
-            *(uint64_t *)ctx += (uint64_t)st.st_size + 1;
+            *(uint64_t *)ctx += (uint64_t)st.st_size + (uint64_t)st.st_mtim.tv_sec + (uint64_t)st.st_mtim.tv_nsec;
     return 0;
 }
 
