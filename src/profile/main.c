@@ -808,9 +808,6 @@ static int run(struct sampler *sampler, struct err *err)
     if (!sampler->names || !(sampler->input = loop_add_fd(sampler->loop, STDIN_FILENO, EPOLLIN, on_input, sampler)) ||
         !(sampler->ticks = loop_add_timer(sampler->loop, PROFILE_LOOK_NS, PROFILE_LOOK_NS, on_tick, sampler)))
         return err_set(err, -ENOMEM, "out of memory");
-    struct image_process *root = image_process_of(&sampler->images, sampler->root);
-    if (root) /* until it executes its program, which is the first thing that is told of it */
-        proc_comm(root->pid, 0, root->name, sizeof root->name);
     sampler->look_ns = PROFILE_LOOK_NS;
     code = rings_open(sampler, err);
     if (code < 0)

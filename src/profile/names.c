@@ -258,6 +258,11 @@ static void inlined_ask(struct names *names)
     helper_line(&request, "end", NULL);
     if (!names->asked_count)
         return;
+    if (!has_room()) { /* looked at when there is something to ask for, and not with each look at the job */
+        names->asked_count = 0;
+        names->next_ns = clock_now_ns() + PROFILE_PLACES_NS / 2;
+        return;
+    }
     names->asked_ns = clock_now_ns();
     helper_start(names, argv);
     if (names->helper.pid && write(names->helper.input, request.data, request.len) < 0)
@@ -281,6 +286,6 @@ void names_ask(struct names *names, bool ending)
         functions_ask(names);
     profile_fold(names->profile, names->learned ? FOLD_LEARNED : FOLD_NEW);
     names->learned = false;
-    if (!names->helper.pid && !names->no_places && (ending || clock_now_ns() >= names->next_ns) && has_room())
+    if (!names->helper.pid && !names->no_places && (ending || clock_now_ns() >= names->next_ns))
         inlined_ask(names);
 }
