@@ -212,7 +212,10 @@ test('space and time: keys and the address, a search, a call, sums of the window
   await page.keyboard.press('ArrowRight');
   let closer; // a busy browser handles keys later
   await until(async () => Math.abs((whole.to - whole.from) / 64 - ((closer = await view()).to - closer.from)) < 10 && closer.from > whole.from, 'six times closer, and to the right');
-  await page.waitForURL(/at=\d+-\d+/);
+  await page.waitForURL((url) => { // of the last key, not of one before
+    const [, from, to] = /at=(\d+)-(\d+)/.exec(url.href) ?? [];
+    return Math.abs(from - closer.from) < 10 && Math.abs(to - closer.to) < 10;
+  });
   await page.reload();
   await settled(page);
   const again = await view();
@@ -251,6 +254,7 @@ test('space and time: keys and the address, a search, a call, sums of the window
   await page.keyboard.press('n');
   await page.keyboard.press('Enter');
   await is(name, /^do_transfer_x$/);
+  await settled(page); // what is in it is looked for in the picture
   await page.keyboard.press('Shift+ArrowDown');
   await is(name, /^MPI_Sendrecv$/);
   await settled(page);

@@ -197,6 +197,15 @@ static bool lives(const struct ring *ring)
     return started_ns < ring->view.head.born_ns + RINGS_LATE_NS;
 }
 
+/* Its process is gone, and has not been told as ended: that comes, with the status, to script_rings_process_changed. */
+static bool end_comes(const struct script_rings *rings, const struct ring *ring)
+{
+    struct observed_process *process;
+    char letter = proc_letter(ring->seen.pid, 0);
+    HASH_FIND_INT(rings->observer->processes, &ring->seen.pid, process);
+    return process && (letter == 0 || letter == 'Z');
+}
+
 static void *map_file(const char *path, size_t *ret_size)
 {
     struct stat status;
@@ -300,25 +309,13 @@ static void script_rings_look(struct script_rings *rings)
         ring_look(rings, ring);
         if (++ring->look_life >= LIFE_PERIODS) {
             ring->look_life = 0;
-            if (!lives(ring))
+            if (!lives(ring) && !end_comes(rings, ring))
                 end_ring(rings, ring);
         }
     }
     if (!rings->rings && rings->timer) {
         loop_remove(rings->timer);
         rings->timer = NULL;
-    }
-}
-
-void script_rings_process_changed(struct script_rings *rings, pid_t pid)
-{
-    struct ring *ring, *next;
-    HASH_ITER(hh, rings->rings, ring, next)
-    {
-        if (ring->seen.pid == pid && lives(ring))
-            ring_look(rings, ring);
-        else if (ring->seen.pid == pid)
-            end_ring(rings, ring);
     }
 }
 
@@ -337,6 +334,19 @@ static void on_notify(void *ctx, int fd, uint32_t events)
             if (ring && event->mask & IN_ATTRIB)
                 ring_look(rings, ring);
         }
+}
+
+void script_rings_process_changed(struct script_rings *rings, pid_t pid)
+{
+    struct ring *ring, *next;
+    on_notify(rings, rings->notify, EPOLLIN); /* a script may be over before its ring is heard of */
+    HASH_ITER(hh, rings->rings, ring, next)
+    {
+        if (ring->seen.pid == pid && lives(ring))
+            ring_look(rings, ring);
+        else if (ring->seen.pid == pid)
+            end_ring(rings, ring);
+    }
 }
 
 /* ---- the directory ---- */

@@ -587,8 +587,7 @@ static void on_process_ended(void *state, const struct observed_process *process
     struct scripts *scripts = state;
     struct shell *shell;
     HASH_FIND_INT(scripts->shells, &process->pid, shell);
-    bool told = shell_inside_has(scripts->inside, process->pid);
-    shell_inside_process_ended(scripts->inside, process);
+    bool told = shell_inside_process_ended(scripts->inside, process);
     put_says(scripts, process);
     if (!shell)
         return;

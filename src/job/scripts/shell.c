@@ -942,6 +942,7 @@ struct shell_inside {
     struct script_rings *rings;
     struct script *scripts; /* hash by pid */
     pid_t ending;           /* the process that ends; 0: none */
+    bool told;              /* a script_end of it */
     int32_t status;         /* its status, as $? */
     double end;             /* and when, in seconds since the start of the job */
 };
@@ -1134,6 +1135,7 @@ static void on_ended(void *ctx, struct script_rings_ring *ring)
     if (script->file) {
         json_t *lines = lines_json(ring);
         bool known = inside->ending == script->pid;
+        inside->told |= known;
         double began = observe_seconds(inside->observer, script->began_ns);
         double end = known ? inside->end : observe_seconds(inside->observer, clock_now_ns());
         observe_put(inside->observer,
@@ -1184,16 +1186,18 @@ void shell_inside_process(struct shell_inside *inside, pid_t pid)
         script_rings_process_changed(inside->rings, pid);
 }
 
-void shell_inside_process_ended(struct shell_inside *inside, const struct observed_process *process)
+bool shell_inside_process_ended(struct shell_inside *inside, const struct observed_process *process)
 {
     if (!inside)
-        return;
+        return false;
     int status = process->status;
     inside->status = status < 0 ? -1 : WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
     inside->end = process->end;
     inside->ending = process->pid;
+    inside->told = false;
     script_rings_process_changed(inside->rings, process->pid);
     inside->ending = 0;
+    return inside->told;
 }
 
 void shell_inside_free(struct shell_inside *inside)

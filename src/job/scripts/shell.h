@@ -148,8 +148,8 @@ struct shell_inside *shell_inside_new(struct observer *observer, struct err *err
 bool shell_inside_has(const struct shell_inside *inside, pid_t pid);
 /* It has another name, so it executes something else perhaps. NULL is fine. */
 void shell_inside_process(struct shell_inside *inside, pid_t pid);
-/* NULL is fine. */
-void shell_inside_process_ended(struct shell_inside *inside, const struct observed_process *process);
+/* true: it has told the end of that process's script. NULL is fine: no. */
+bool shell_inside_process_ended(struct shell_inside *inside, const struct observed_process *process);
 void shell_inside_free(struct shell_inside *inside);
 
 #endif

@@ -142,9 +142,11 @@ static void test_pieces(void **state)
     child_end(&child, 0);
     step_until(agents_count(agents) == 0);
     char *text = babeltrace();
+    size_t named = occurrences(text, " exit_of: ");
     assert_int_equal(occurrences(text, " entry: "), 3);
-    assert_int_equal(occurrences(text, " exit: "), 1);    /* of the third function */
-    assert_int_equal(occurrences(text, " exit_of: "), 2); /* entered in earlier pieces */
+    assert_int_equal(occurrences(text, " exit: ") + named, 3);
+    /* Entered in earlier pieces. The third is in one piece with its entry, unless COLLECT_PARTIAL_MS were over between. */
+    assert_in_range(named, 2, 3);
     free(text);
 }
 
