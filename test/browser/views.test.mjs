@@ -309,6 +309,17 @@ test('space and time: a drag moves, the wheel zooms, a drag with Shift chooses',
   await page.mouse.move(box.x + box.width / 2 + 80, box.y + 60, { steps: 4 });
   await page.mouse.up();
   assert.ok((await view()).from < zoomed.from, 'what is dragged to the right shows earlier times');
+  await settled(page);
+  const quarter = await canvas.evaluate(({ control }) => { // a key comes while the address gets what came to rest before
+    const { from, to } = control.view;
+    control.listener.moved({ from, to: Math.ceil(from + (to - from) / 2) });
+    control.go({ from, to: from + (to - from) / 4 });
+    return (to - from) / 4;
+  });
+  await page.waitForURL((url) => { // it comes to rest itself
+    const [, from, to] = /at=(\d+)-(\d+)/.exec(url.href) ?? [];
+    return Math.abs(to - from - quarter) < 10;
+  });
   await page.keyboard.down('Shift');
   await page.mouse.move(box.x + 100, box.y + 60);
   await page.mouse.down();

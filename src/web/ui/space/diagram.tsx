@@ -11,7 +11,7 @@ import { faultText } from '../doing';
 import { count, ns } from '../format';
 import type { ViewProps } from '../frame/view';
 import { PictureFrame, svgPen } from '../pictures';
-import { setParams, useParam } from '../state';
+import { placeNow, setParams, useParam } from '../state';
 import { NoTrace, notesOf, UntracedMpi } from '../views/parts';
 import type { CallClass, ColourBy, Scheme } from './colours';
 import { CLASSES, functionColours, hex, schemeOf } from './colours';
@@ -73,12 +73,14 @@ function useControl(id: string, picture: Picture, canvas: RefObject<HTMLCanvasEl
   now.current = { picture, clicked, scrolled };
   const [at] = useParam('at');
   const [chosen] = useParam('chosen');
+  const rested = useRef(at); // the window that the address has from here
   useEffect(() => {
     let loading = true;
     const control: Control = new Control(canvas.current!, picture, tilesOf(id, () => now.current.picture), schemeOf(colours), options, spanOf(at), {
       moved: view => {
         const whole = control.scene.whole;
-        setParams({ at: view.from <= whole.from && view.to >= whole.to ? undefined : spanText(view) });
+        rested.current = view.from <= whole.from && view.to >= whole.to ? '' : spanText(view);
+        setParams({ at: rested.current });
         set(old => ({ ...old, view }));
       },
       pointed: pointed => set(old => ({ ...old, pointed })),
@@ -115,9 +117,12 @@ function useControl(id: string, picture: Picture, canvas: RefObject<HTMLCanvasEl
       control.update(picture);
   }, [control, picture]);
   useEffect(() => control?.select(spanOf(chosen)), [control, chosen]);
-  useEffect(() => { // the address was changed from outside: "back", a link
-    const span = spanOf(at);
-    if (control && span && spanText(control.view) !== at)
+  useEffect(() => { // the address was changed from outside: "back", a link; where the window came to rest it may be elsewhere by now
+    const now = placeNow().params.at ?? '', span = spanOf(now);
+    if (!control || now === rested.current)
+      return;
+    rested.current = now;
+    if (span && spanText(control.view) !== now)
       control.go(span);
   }, [control, at]);
   return state;
