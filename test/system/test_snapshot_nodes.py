@@ -119,6 +119,8 @@ class Apart(Nodes):
         asked = {command[0]: self.box.start(self.box.scry(*command), stderr=subprocess.STDOUT)
                  for command in (("snapshot", *MAIN, self.path), ("why", self.path), ("set", self.path, "trace=fn:main"))}
         said = {name: process.communicate(timeout=40 * scrytest.SCALE)[0] for name, process in asked.items()}
+        if "(callers are not known)" in said["snapshot"]:  # of a thread that runs while it is read, at times
+            said["snapshot"] = self.lines("snapshot", r"^rank 0  main ", options=MAIN)
         self.lab.heal("n3")
         self.assertRegex(said["snapshot"], r"(?m)^rank 0  main \(mpi_straggler.c:\d+\) > MPI_Allreduce")
         self.assertRegex(said["snapshot"], r"(?m)^rank 1  .*large_part .*, runs$")
