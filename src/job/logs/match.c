@@ -282,13 +282,10 @@ static void put_progress(struct log_matcher *matcher, struct log_progress *progr
 static void put_metrics(struct log_matcher *matcher, uint64_t now_ns, bool end)
 {
     const struct log_sink *sink = matcher->expressions->sink;
-    for (size_t i = 0; matcher->metrics && i < matcher->metrics->used; i++) {
-        struct log_metric *metric = &matcher->metrics->all[i];
-        if (!log_metric_due(metric, now_ns, end))
-            continue;
-        const struct metric_record told = log_metric_told(metric, matcher->file);
-        sink->put(sink->ctx, RECORD_metric, &told);
-    }
+    struct metric_record told;
+    for (size_t i = 0; matcher->metrics && i < matcher->metrics->used; i++)
+        if (log_metric_tell(&matcher->metrics->all[i], matcher->file, now_ns, end, &told))
+            sink->put(sink->ctx, RECORD_metric, &told);
 }
 
 /* The number that the first group of the expression has. */

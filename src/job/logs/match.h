@@ -138,10 +138,10 @@ struct log_metrics {
 
 /* More names than LOG_METRICS are passed over. What is no finite number is only counted. */
 void log_metric_take(struct log_metrics *metrics, const char *name, double value);
-/* Whether it is to be told now: at most once a second; `end`: in any case if something was said. */
-bool log_metric_due(struct log_metric *metric, uint64_t now_ns, bool end);
-/* What is told, and is new no more: a record (RECORD(metric, ...)). */
-struct metric_record log_metric_told(struct log_metric *metric, const char *source);
+/* Whether it is to be told now: at most once a second; `end`: in any case if something was said. Then *ret_told is what is told, and is
+ * new no more: a record. */
+bool log_metric_tell(struct log_metric *metric, const char *source, uint64_t now_ns, bool end,
+                     struct metric_record *ret_told);
 /* What a line says of those that many programs tell: "val_loss: 0.12", "residual norm 1e-5". */
 void log_metrics_parse(struct log_metrics *metrics, const char *text);
 /* --metric: NAME, or NAME=REGEX; the rule's file is the name. 0, or -EINVAL or -ENOMEM with err. */

@@ -24,7 +24,7 @@
 static struct log_metric *metric_of(struct log_metrics *metrics, const char *name)
 {
     size_t i = 0;
-    while (i < metrics->used && strcmp(metrics->all[i].name, name) != 0)
+    while (i < metrics->used && strncmp(metrics->all[i].name, name, LOG_METRIC_NAME - 1) != 0)
         i++;
     if (i == LOG_METRICS)
         return NULL;
@@ -37,43 +37,44 @@ static struct log_metric *metric_of(struct log_metrics *metrics, const char *nam
     return metric;
 }
 
-void log_metric_take(struct log_metrics *metrics, const char *name, double value)
+/* So many values: the last one, and between what they all are. */
+static void metric_add(struct log_metrics *metrics, const char *name, uint64_t values, double value, double least,
+                       double most)
 {
-    char known[LOG_METRIC_NAME];
-    snprintf(known, sizeof known, "%s", name);
-    struct log_metric *metric = metric_of(metrics, known);
+    struct log_metric *metric = metric_of(metrics, name);
     if (!metric)
         return;
-    if (!isfinite(value)) {
-        metric->undefined++;
+    if (!isfinite(value) || !isfinite(least) || !isfinite(most)) {
+        metric->undefined += values;
         return;
     }
-    metric->least = metric->values ? fmin(metric->least, value) : value;
-    metric->most = metric->values ? fmax(metric->most, value) : value;
+    metric->least = metric->values ? fmin(metric->least, least) : least;
+    metric->most = metric->values ? fmax(metric->most, most) : most;
     metric->value = value;
-    metric->values++;
+    metric->values += values;
 }
 
-bool log_metric_due(struct log_metric *metric, uint64_t now_ns, bool end)
+void log_metric_take(struct log_metrics *metrics, const char *name, double value)
+{
+    metric_add(metrics, name, 1, value, value, value);
+}
+
+bool log_metric_tell(struct log_metric *metric, const char *source, uint64_t now_ns, bool end,
+                     struct metric_record *ret_told)
 {
     if ((!metric->values && !metric->undefined) ||
         (!end && metric->said_ns && now_ns < metric->said_ns + NS_PER_SECOND))
         return false;
+    *ret_told = (struct metric_record){.source = source,
+                                       .name = metric->name,
+                                       .value = metric->value,
+                                       .least = metric->least,
+                                       .most = metric->most,
+                                       .values = metric->values,
+                                       .undefined = metric->undefined};
     metric->said_ns = now_ns;
-    return true;
-}
-
-struct metric_record log_metric_told(struct log_metric *metric, const char *source)
-{
-    struct metric_record told = {.source = source,
-                                 .name = metric->name,
-                                 .value = metric->value,
-                                 .least = metric->least,
-                                 .most = metric->most,
-                                 .values = metric->values,
-                                 .undefined = metric->undefined};
     metric->values = metric->undefined = 0;
-    return told;
+    return true;
 }
 
 /* ---- lines ---- */
@@ -225,37 +226,18 @@ static double number_of(int64_t bits)
     return value;
 }
 
-/* Of several threads the last value is that of one of them. */
-static void said_add(struct log_metrics *metrics, const struct metrics_taken *taken)
-{
-    const double value = number_of(taken->last), least = number_of(taken->least), most = number_of(taken->most);
-    struct log_metric *metric = *taken->name ? metric_of(metrics, taken->name) : NULL;
-    if (!metric)
-        return;
-    if (!isfinite(value) || !isfinite(least) || !isfinite(most)) {
-        metric->undefined += taken->count;
-        return;
-    }
-    metric->least = metric->values ? fmin(metric->least, least) : least;
-    metric->most = metric->values ? fmax(metric->most, most) : most;
-    metric->value = value;
-    metric->values += taken->count;
-}
-
 static void said_look(struct said *said, bool end)
 {
     struct metrics_taken taken;
+    struct metric_record told;
     const uint64_t now_ns = clock_now_ns();
     for (size_t i = 0; i < METRICS_SLOTS; i++)
-        if (metrics_take(said->memory, i, &taken))
-            said_add(&said->metrics, &taken);
-    for (size_t i = 0; i < said->metrics.used; i++) {
-        struct log_metric *metric = &said->metrics.all[i];
-        if (!log_metric_due(metric, now_ns, end))
-            continue;
-        const struct metric_record told = log_metric_told(metric, "scry_metric");
-        observe_put(said->observer, RECORD_metric, &told);
-    }
+        if (metrics_take(said->memory, i, &taken) && *taken.name) /* of several threads the last is that of one */
+            metric_add(&said->metrics, taken.name, taken.count, number_of(taken.last), number_of(taken.least),
+                       number_of(taken.most));
+    for (size_t i = 0; i < said->metrics.used; i++)
+        if (log_metric_tell(&said->metrics.all[i], "scry_metric", now_ns, end, &told))
+            observe_put(said->observer, RECORD_metric, &told);
 }
 
 static void *said_start(struct observer *observer, struct err *err)
