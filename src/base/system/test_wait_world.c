@@ -13,7 +13,7 @@
 #include <unistd.h>
 
 #include "base/system/clock.h"
-#include "base/system/wait_world.h"
+#include "base/system/test_wait_world.h"
 
 /* In the state of one that waits for the disk: its memory is that of the child, until it executes something. */
 static void wait_as_for_a_disk(void)
@@ -109,12 +109,37 @@ static void test_time_in_the_kernel(void **state)
     assert_true(seen_ns <= (uint64_t)(after.tms_utime + after.tms_stime) * tick_ns);
 }
 
+/* Until the limit, to which the last of them is cut, and not beyond; an input ends one at once. */
+static void test_slices(void **state)
+{
+    const uint64_t limit_ns = wait_policies[WAIT_PARTS].limit_ms * WAITS_NS_PER_MS;
+    struct pollfd input = {.events = POLLIN};
+    int ends[2], slices = 0;
+    test_world_begin('S');
+    const uint64_t start_ns = wait_now_ns();
+    while (wait_slice(WAIT_PARTS, start_ns, NULL))
+        slices++;
+    const uint64_t end_ns = wait_now_ns();
+    assert_true(slices > 10 && end_ns >= start_ns + limit_ns && end_ns < start_ns + limit_ns + 2 * WAITS_NS_PER_MS);
+    assert_false(wait_slice(WAIT_PARTS, start_ns, NULL));
+    assert_int_equal(wait_now_ns(), end_ns);
+    test_world_end();
+    assert_int_equal(pipe2(ends, O_CLOEXEC), 0);
+    assert_int_equal(write(ends[1], "x", 1), 1);
+    input.fd = ends[0];
+    assert_true(wait_slice(WAIT_PARTS, wait_now_ns(), &input));
+    assert_int_equal(input.revents, POLLIN);
+    close(ends[0]);
+    close(ends[1]);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_states),
         cmocka_unit_test(test_processor_time),
         cmocka_unit_test(test_time_in_the_kernel),
+        cmocka_unit_test(test_slices),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

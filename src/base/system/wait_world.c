@@ -32,3 +32,12 @@ const struct wait_world wait_world_real = {
     .look_thread = look_thread,
 };
 const struct wait_world *wait_world = &wait_world_real;
+
+bool wait_slice(enum wait_kind kind, uint64_t since_ns, struct pollfd *input)
+{
+    struct wait_seen seen = {.passed_ns = wait_now_ns() - since_ns};
+    if (waits_judge(&wait_policies[kind], &seen) != WAIT_ON)
+        return false;
+    wait_poll(input, input != NULL, (int)(waits_slice_ns(&wait_policies[kind], &seen) / WAITS_NS_PER_MS) + 1);
+    return true;
+}

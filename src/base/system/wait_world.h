@@ -14,6 +14,8 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#include "shm/waits.h"
+
 struct wait_process {
     char state;      /* the kernel's letter; 0: there is no such process, or it cannot be seen */
     uint64_t cpu_ns; /* its processor time, of all its threads: utime and stime, to a tick of the system */
@@ -54,5 +56,9 @@ static inline struct wait_thread wait_look_thread(pid_t pid, pid_t tid)
 {
     return wait_world->look_thread(pid, tid);
 }
+
+/* A wait of which only its time is known, from `since_ns` on: waits until it is to be looked again, or `input` has an event, if it is not
+ * NULL. false, at once: the limit is reached. */
+bool wait_slice(enum wait_kind kind, uint64_t since_ns, struct pollfd *input);
 
 #endif

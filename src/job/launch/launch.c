@@ -96,19 +96,14 @@ void step_forget(void)
 
 bool step_find(char *ret_dir, size_t size)
 {
-    const struct wait_policy *policy = &wait_policies[WAIT_STEP];
     char link[PATH_MAX];
     if (!find_link(link, sizeof link))
         return false;
     uint64_t start = wait_now_ns();
-    for (;;) {
-        if (read_link(link, ret_dir, size))
-            return true;
-        struct wait_seen seen = {.passed_ns = wait_now_ns() - start};
-        if (waits_judge(policy, &seen) != WAIT_ON)
+    while (!read_link(link, ret_dir, size))
+        if (!wait_slice(WAIT_STEP, start, NULL))
             return false;
-        wait_poll(NULL, 0, (int)(waits_slice_ns(policy, &seen) / WAITS_NS_PER_MS) + 1);
-    }
+    return true;
 }
 
 static bool is_stopped(pid_t pid)

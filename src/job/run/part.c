@@ -49,16 +49,12 @@ static bool is_seen_here(const struct job *job)
 /* Another part of the job has this directory, or is about to describe it. */
 static bool is_of_part(const char *dir, const struct job *job)
 {
-    const struct wait_policy *policy = &wait_policies[WAIT_STEP];
     char file[PATH_MAX + 16];
     uint64_t start = wait_now_ns();
     snprintf(file, sizeof file, "%s/job.json", dir);
-    while (access(file, F_OK) < 0) {
-        struct wait_seen seen = {.passed_ns = wait_now_ns() - start};
-        if (waits_judge(policy, &seen) != WAIT_ON)
+    while (access(file, F_OK) < 0)
+        if (!wait_slice(WAIT_STEP, start, NULL))
             return false;
-        wait_poll(NULL, 0, (int)(waits_slice_ns(policy, &seen) / WAITS_NS_PER_MS) + 1);
-    }
     return is_of_job(dir, job->id, job->host);
 }
 
@@ -152,7 +148,6 @@ static bool start_parts(struct job *job, int *ret_out)
 /* The value of SCRY_JOIN; NULL: nobody awaits monitors. */
 static char *await_parts(struct job *job)
 {
-    const struct wait_policy *policy = &wait_policies[WAIT_PARTS];
     char line[512] = "";
     size_t len = 0;
     _cleanup_(closep) int fd = -1;
@@ -160,13 +155,10 @@ static char *await_parts(struct job *job)
     if (!start_parts(job, &fd))
         return NULL;
     while (fd >= 0 && len + 1 < sizeof line && !strchr(line, '\n')) {
-        struct wait_seen seen = {.passed_ns = wait_now_ns() - start};
         struct pollfd input = {.fd = fd, .events = POLLIN};
-        if (waits_judge(policy, &seen) != WAIT_ON)
+        if (!wait_slice(WAIT_PARTS, start, &input))
             return NULL;
-        ssize_t got = wait_poll(&input, 1, (int)(waits_slice_ns(policy, &seen) / WAITS_NS_PER_MS) + 1) > 0
-                          ? read(fd, line + len, sizeof line - 1 - len)
-                          : -1;
+        ssize_t got = input.revents ? read(fd, line + len, sizeof line - 1 - len) : -1;
         if (got == 0)
             return NULL;
         len += got > 0 ? (size_t)got : 0;
@@ -251,8 +243,7 @@ static int add_brought(void *ctx, const char *dir)
 static void wait_for_rest(struct job *job)
 {
     enum { TIMES_MOST = 10 };
-    const struct wait_policy *policy = &wait_policies[WAIT_PARTS];
-    const uint64_t begun = wait_now_ns(), most_ns = TIMES_MOST * policy->limit_ms * WAITS_NS_PER_MS;
+    const uint64_t begun = wait_now_ns(), most_ns = TIMES_MOST * wait_policies[WAIT_PARTS].limit_ms * WAITS_NS_PER_MS;
     uint64_t start = begun, before = 0;
     part_tick(job);
     if (job->parts_fd < 0)
@@ -266,38 +257,26 @@ static void wait_for_rest(struct job *job)
         if (brought != before && wait_now_ns() - begun < most_ns)
             start = wait_now_ns();
         before = brought;
-        struct wait_seen seen = {.passed_ns = wait_now_ns() - start};
-        if (waits_judge(policy, &seen) != WAIT_ON)
+        if (!wait_slice(WAIT_PARTS, start, NULL))
             return;
-        wait_poll(NULL, 0, (int)(waits_slice_ns(policy, &seen) / WAITS_NS_PER_MS) + 1);
     }
 }
 
 void part_wait(struct job *job)
 {
     wait_for_rest(job);
-    const struct wait_policy *policy = &wait_policies[WAIT_PARTS];
     uint64_t start = wait_now_ns();
-    while (*job->dir && job_dirs_each(job->dir, look_for_running, job) > 0) {
-        struct wait_seen seen = {.passed_ns = wait_now_ns() - start};
-        if (waits_judge(policy, &seen) != WAIT_ON)
-            return;
-        wait_poll(NULL, 0, (int)(waits_slice_ns(policy, &seen) / WAITS_NS_PER_MS) + 1);
-    }
+    while (*job->dir && job_dirs_each(job->dir, look_for_running, job) > 0 && wait_slice(WAIT_PARTS, start, NULL))
+        ;
 }
 
 void part_wait_brought(struct job *job)
 {
-    const struct wait_policy *policy = &wait_policies[WAIT_PARTS];
     uint64_t start = wait_now_ns();
     char path[PATH_MAX + sizeof PART_BROUGHT + 1];
     snprintf(path, sizeof path, "%s/" PART_BROUGHT, job->dir);
-    while (job->joined && access(path, F_OK) < 0) {
-        struct wait_seen seen = {.passed_ns = wait_now_ns() - start};
-        if (waits_judge(policy, &seen) != WAIT_ON)
-            return;
-        wait_poll(NULL, 0, (int)(waits_slice_ns(policy, &seen) / WAITS_NS_PER_MS) + 1);
-    }
+    while (job->joined && access(path, F_OK) < 0 && wait_slice(WAIT_PARTS, start, NULL))
+        ;
 }
 
 /* ---- nodes of the job that nothing comes from, as launchers name them ---- */
