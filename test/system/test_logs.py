@@ -266,7 +266,8 @@ class Logs(JobCase):
         self.assertAlmostEqual(job["progress"].pop("share"), 2 / 3)
         self.assertEqual(job["progress"], {"source": "out.log", "done": 2, "total": 3, "left_seconds": None})
         self.assertRegex(self.scry("ps", "--all").stdout, r"(?m)^JOB .* PROGRESS +COMMAND\n.* 66 %  sh ")
-        self.assertEqual(self.report()["logs"]["progress"][0]["done"], 2)
+        self.assertEqual([self.report()["logs"]["progress"][0][name] for name in ("done", "left_seconds")], [2, None])
+        self.assertRegex(self.scry("report", "@last").stdout, r"(?m)^Progress\n  out.log: 2 of 3$")
 
     def test_what_is_no_file(self):
         """A pipe loses nothing to scry, and the warning says why it is not watched; so for a file that never comes."""

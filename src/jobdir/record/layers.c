@@ -518,6 +518,18 @@ static void apply_progress(struct layers *layers, const json_t *record)
     }
 }
 
+void layers_over(struct layers *layers)
+{
+    for (struct layer_last *last = layers->progress; last; last = last->hh.next) {
+        json_t *record = json_copy(last->record); /* others have the same one */
+        if (!record)
+            continue;
+        json_object_set_new(record, "left_seconds", json_null());
+        json_decref(last->record);
+        last->record = record;
+    }
+}
+
 static void metric_add_point(struct layer_metric *metric, double seconds, double value)
 {
     struct metric_point *last = metric->used ? &metric->points[metric->used - 1] : NULL;

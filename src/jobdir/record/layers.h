@@ -204,6 +204,8 @@ void layers_init(struct layers *layers);
 void layers_done(struct layers *layers);
 /* A record that the layers do not know changes nothing. Borrowed. */
 void layers_apply(struct layers *layers, enum record_type type, const json_t *record);
+/* The job is over: it came as far as it said last, and no time is left. */
+void layers_over(struct layers *layers);
 /* It ended then: a script that ended before has made room for another program (exec), and is no place of it. */
 void layers_process_ended(struct layers *layers, pid_t pid, double seconds);
 /* The number is given to another process, which began then: what is known of it since is of that one. */

@@ -452,6 +452,7 @@ void job_model_apply(struct job_model *model, const json_t *record)
         return;
     case RECORD_end:
         keep_last(&model->end, record);
+        layers_over(&model->layers);
         return;
     case RECORD_warning:
         kept_add(&model->warnings, record);

@@ -8,7 +8,9 @@
 
 #include <cmocka.h>
 
+#include "base/data/buf.h"
 #include "base/data/hash.h"
+#include "jobdir/record/kinds.h"
 #include "jobdir/record/model.h"
 
 static void apply_new(struct job_model *model, json_t *record)
@@ -207,6 +209,23 @@ static void test_last(void **state)
     assert_true(json_real_value(json_object_get(model->layers.progress->record, "done")) == 1.0);
 }
 
+/* How far a job is, and when it is over how far it came. */
+static void test_over(void **state)
+{
+    struct job_model *model = *state;
+    for (int over = 0; over < 2; over++) {
+        struct buf text = BUF_INIT;
+        if (over)
+            APPLY("{s:s, s:f, s:b, s:i, s:i}", "type", "end", "t", 2.0, "started", 1, "exit_code", 0, "signal", 0);
+        else
+            APPLY("{s:s, s:f, s:s, s:f, s:f, s:f}", "type", "progress", "t", 1.0, "source", "out.log", "done", 29.0,
+                  "total", 30.0, "left_seconds", 0.4);
+        record_text(&text, model->layers.progress->record);
+        assert_string_equal(text.data, over ? "out.log: 29 of 30" : "out.log: 29 of 30, 0 s left");
+        buf_done(&text);
+    }
+}
+
 /* In bounded memory from the begin to the last value, with all extremes. */
 static void test_metrics(void **state)
 {
@@ -341,6 +360,7 @@ int main(void)
         KEPT(test_health),
         KEPT(test_own_kills),
         KEPT(test_last),
+        KEPT(test_over),
         KEPT(test_metrics),
         KEPT(test_nonsense),
         cmocka_unit_test(test_few),

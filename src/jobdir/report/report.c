@@ -35,6 +35,8 @@ static int load_one(struct job_report *ret_report, const char *path, struct err 
         return code;
     if (described < 0 && ret_report->model.records == 0)
         return err_set(err, described, "%s", here.text);
+    if (ret_report->state == JOB_ENDED || ret_report->state == JOB_LOST)
+        layers_over(&ret_report->model.layers);
     ret_report->snapshots = snapshots_json(path, ret_report->info.started_ns);
     ret_report->failed = report_failed_json(&ret_report->model, ret_report->info.supervisor);
     return 0;
