@@ -300,7 +300,7 @@ static void take_metric(struct log_matcher *matcher, const char *name, const str
 
 void log_match_progress(struct log_matcher *matcher, uint64_t now_ns, const char *bytes, size_t len)
 {
-    enum { LINES_LOOKED = 8, LINE_LOOKED = 256 };
+    enum { LINES_LOOKED = 8, LINE_LOOKED = 256, LINES_OVER = 1000 };
     bool progress = true, metrics = true;
     for (size_t i = 0; i < matcher->expressions->given_count; i++) {
         const struct log_expression *given = &matcher->expressions->given[i];
@@ -310,8 +310,15 @@ void log_match_progress(struct log_matcher *matcher, uint64_t now_ns, const char
     metrics = metrics && (matcher->metrics || (matcher->metrics = calloc(1, sizeof *matcher->metrics)));
     struct line_place places[LINES_LOOKED];
     size_t count = 0;
-    for (size_t end = len; end > 0 && count < LINES_LOOKED; end = (size_t)(places[count++].start - bytes)) {
+    for (size_t end = len, over = 0; end > 0 && count < LINES_LOOKED && over < LINES_OVER;) {
         places[count] = line_at(bytes, len, end - 1);
+        end = (size_t)(places[count].start - bytes);
+        size_t behind = end + places[count].len;
+        bool drawn_over = behind + 1 < len && bytes[behind] == '\r' && bytes[behind + 1] != '\n';
+        if (!places[count].len || drawn_over) /* of a bar, but its last state */
+            over++;
+        else
+            count++;
     }
     while (count-- > 0) {
         char text[LINE_LOOKED];

@@ -103,6 +103,7 @@ enum { LOG_COUNTERS = 6 };
 struct log_counter {
     enum log_progress_form form;
     const char *word; /* NULL: none stands before it */
+    uint64_t label;   /* of a bar: which of several */
     double done, total;
     bool again; /* it begins again and again, for it counts parts of something: it is not taken */
 };

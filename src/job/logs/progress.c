@@ -57,9 +57,29 @@ double log_progress_left_seconds(const struct log_progress *progress)
 
 enum { NUMBER_MOST = 12 }; /* digits: more are no count */
 
+/* "12,000", "12_000": bytes of a count in groups of three digits. 0: it is none. */
+static size_t groups_len(const char *at)
+{
+    static const char digits[] = "0123456789";
+    size_t len = strspn(at, digits);
+    const char sign = at[len];
+    if (len < 1 || len > 3 || *at == '0' || (sign != ',' && sign != '_'))
+        return 0;
+    while (at[len] == sign && strspn(at + len + 1, digits) == 3)
+        len += 4;
+    return at[len] != sign || at[len + 1] == ' ' || !at[len + 1] ? len : 0;
+}
+
 /* A number without sign or exponent. NULL: there is none. */
 static const char *number(const char *at, double *ret_number)
 {
+    size_t grouped = groups_len(at);
+    if (grouped > 3 && grouped <= NUMBER_MOST) {
+        *ret_number = 0;
+        for (const char *end = at + grouped; at < end; at++)
+            *ret_number = isdigit((unsigned char)*at) ? 10 * *ret_number + (*at - '0') : *ret_number;
+        return at;
+    }
     size_t digits = strspn(at, "0123456789"), fraction = at[digits] == '.' ? strspn(at + digits + 1, "0123456789") : 0;
     if (!digits || digits > NUMBER_MOST || fraction > NUMBER_MOST)
         return NULL;
@@ -286,6 +306,50 @@ static bool has_rest(const char *behind)
     return colon && isdigit((unsigned char)colon[-1]) && isdigit((unsigned char)colon[1]);
 }
 
+/* "(8.3%)", ", 45.0%", "[12 %]": such a share stands there, and is that of the two: what is behind it. NULL: it is none. */
+static const char *share_of(const char *at, double done, double total)
+{
+    double percent;
+    at = blanks(at);
+    at = blanks(at + (*at && strchr("([,:-", *at)));
+    const char *end = number(at, &percent);
+    double apart = end ? percent - 100 * done / total : 0, most = end && memchr(at, '.', (size_t)(end - at)) ? 0.1 : 1;
+    return end && *blanks(end) == '%' && apart <= most && apart >= -most ? blanks(end) + 1 : NULL;
+}
+
+/* Of what stands there, and before, it is said that it was judged or measured. */
+static bool is_measured(const char *text, const char *end)
+{
+    static const char *const words[] = {"accura", "acc ",  "correct", "wrong",  "pass",  "fail", "succe",
+                                        "skip",   "match", "align",   "mapped", "hit",   "miss", "error",
+                                        "score",  "lost",  "cover",   "used",   "usage", "free", "avail",
+                                        "memory", "disk",  "converg", NULL};
+    end += strcspn(end, ",;|]\t");
+    for (const char *at = text; at < end; at++)
+        if ((at == text || !isalpha((unsigned char)at[-1])) && is_word(at, words))
+            return true;
+    return false;
+}
+
+/* "1000 of 12,000 (8.3%)", "45% (450 of 1000)" */
+static bool is_of_share(const char *text, double *ret_done, double *ret_total)
+{
+    for (const char *at = text; *at; at++) {
+        const char *behind = (at == text || strchr(" \t([", at[-1])) ? ratio(at, ret_done, ret_total) : NULL;
+        const char *share = behind ? share_of(behind, *ret_done, *ret_total) : NULL, *from = at;
+        while (behind && from > text && strchr(" \t([", from[-1]))
+            from--;
+        if (!share && behind && from > text && from[-1] == '%') { /* it stands before */
+            for (from--; from > text && strchr("0123456789. ", from[-1]);)
+                from--;
+            share = share_of(from, *ret_done, *ret_total) ? behind : NULL;
+        }
+        if (share)
+            return !is_measured(text, share);
+    }
+    return false;
+}
+
 /* "progress: 45 %", "45% done", "Receiving objects: 45%", or beside a bar. */
 static enum log_progress_form find_percent(const char *text, double *ret_done, double *ret_total)
 {
@@ -347,7 +411,7 @@ static enum log_progress_form find_form(const char *text, double *ret_done, doub
     if ((*ret_word = behind_word(text, items, ret_done, ret_total)) != NULL ||
         (*ret_word = behind_word(text, doings, ret_done, ret_total)) != NULL || is_of_items(text, ret_done, ret_total))
         return LOG_PROGRESS_ITEMS;
-    return find_percent(text, ret_done, ret_total);
+    return is_of_share(text, ret_done, ret_total) ? LOG_PROGRESS_PERCENT : find_percent(text, ret_done, ret_total);
 }
 
 enum log_progress_form log_progress_parse(const char *text, double *ret_done, double *ret_total)
@@ -356,24 +420,42 @@ enum log_progress_form log_progress_parse(const char *text, double *ret_done, do
     return find_form(text, ret_done, ret_total, &word);
 }
 
-/* The one with that form and word; NULL: there are too many. */
-static struct log_counter *find_counter(struct log_said *said, enum log_progress_form form, const char *word)
+/* Of several bars which one it is: by the words before it, up to the first figure, and by how many it counts. */
+static uint64_t bar_label(const char *text, double total)
+{
+    const uint64_t basis = 0xcbf29ce484222325, prime = 0x100000001b3; /* FNV-1a */
+    uint64_t label = basis ^ (uint64_t)total;
+    for (const char *at = blanks(text); isalpha((unsigned char)*at) || *at == ' ' || *at == '_'; at++)
+        label = (label ^ (unsigned char)*at) * prime;
+    return label;
+}
+
+/* The one with that form, word and label; NULL: there are too many. */
+static struct log_counter *find_counter(struct log_said *said, enum log_progress_form form, const char *word,
+                                        uint64_t label)
 {
     for (size_t i = 0; i < said->count; i++)
-        if (said->counters[i].form == form && said->counters[i].word == word)
+        if (said->counters[i].form == form && said->counters[i].word == word && said->counters[i].label == label)
             return &said->counters[i];
     if (said->count == LOG_COUNTERS)
         return NULL;
-    said->counters[said->count] = (struct log_counter){.form = form, .word = word};
+    said->counters[said->count] = (struct log_counter){.form = form, .word = word, .label = label};
     return &said->counters[said->count++];
 }
 
-/* It counts parts of something: how many there are may be said by another one, which has gone on. */
-static void count_again(struct log_said *said, uint64_t now_ns, struct log_counter *counter)
+static bool is_whole(const struct log_counter *counter)
+{
+    return counter->total > 0 && counter->done >= counter->total;
+}
+
+/* It counts parts of something, as do those that came to their ends meanwhile: how many there are may be said by another one,
+ * which has gone on. */
+static void count_again(struct log_said *said, uint64_t now_ns, const struct log_counter *counter)
 {
     const struct log_counter *outer = NULL;
-    counter->again = true;
-    if (counter != said->current)
+    for (struct log_counter *each = said->counters; each < said->counters + said->count; each++)
+        each->again |= each == counter || (each->form >= counter->form && is_whole(each));
+    if (!said->current || !said->current->again)
         return;
     for (const struct log_counter *each = said->counters; each < said->counters + said->count; each++)
         if (!each->again && each->total > 0 && (!outer || each->form < outer->form))
@@ -389,12 +471,16 @@ void log_said_take(struct log_said *said, uint64_t now_ns, const char *text)
     const char *word;
     const struct log_counter *current = said->current;
     enum log_progress_form form = find_form(text, &done, &total, &word);
-    struct log_counter *counter = form ? find_counter(said, form, word) : NULL;
+    struct log_counter *counter =
+        form ? find_counter(said, form, word, form == LOG_PROGRESS_BAR ? bar_label(text, total) : 0) : NULL;
+    if (form && !counter && current && is_whole(current)) /* one after the other, and nobody knows how many */
+        count_again(said, now_ns, current);
     if (!counter || counter->again)
         return;
     if (form == LOG_PROGRESS_PERCENT && said->form != form) {
-        bool grew = said->percent > 0 && done > said->percent;
-        said->percent = done;
+        double percent = 100 * done / total;
+        bool grew = said->percent > 0 && percent > said->percent;
+        said->percent = percent;
         if (!grew)
             return;
     }
@@ -406,8 +492,7 @@ void log_said_take(struct log_said *said, uint64_t now_ns, const char *text)
         return; /* of another rank */
     counter->done = done;
     counter->total = total;
-    bool whole =
-        current && current->form != LOG_PROGRESS_EPOCHS && current->done >= current->total; /* it goes on with more */
+    bool whole = current && current->form != LOG_PROGRESS_EPOCHS && is_whole(current); /* it goes on with more */
     if (current && current != counter && form >= current->form && !whole)
         return; /* of what came first, or is more, it is a part */
     said->current = counter;

@@ -673,6 +673,23 @@ static void test_progress_forms(void **state)
                 {"t = 1.5s / 3.0s", LOG_PROGRESS_STEPS, 1.5, 3},
                 {"Training \u2501\u2501\u2578\u2501\u2501  34% 0:00:06", LOG_PROGRESS_BAR, 34, 100}, /* rich */
                 {"Training \u2501\u2501\u2501\u2501\u2501   0% -:--:--", LOG_PROGRESS_BAR, 0, 100},
+                /* in thousands; beside their share */
+                {"1000 of 12,000 (8.3%)", LOG_PROGRESS_PERCENT, 1000, 12000},
+                {"records: 1,500,000/12,000,000 [12 %]", LOG_PROGRESS_PERCENT, 1500000, 12000000},
+                {"12:01:02 INFO rows 450/1000, 45.0%", LOG_PROGRESS_PERCENT, 450, 1000},
+                {"sweeping  45% (450 of 1000)", LOG_PROGRESS_PERCENT, 450, 1000},
+                {"Train Epoch: 1 [6400/60000 (11%)]\tLoss: 0.5", LOG_PROGRESS_PERCENT, 6400, 60000},
+                {"step 1,000 of 12,000", LOG_PROGRESS_STEPS, 1000, 12000},
+                {"[450/1000 (45%)] loss 0.3, acc 0.9", LOG_PROGRESS_PERCENT, 450, 1000},
+                {"1000 of 12,000 (9.3%)", LOG_PROGRESS_NONE},
+                {"8/16 (50%) of memory", LOG_PROGRESS_NONE},
+                {"450/1000 (45%) mapped", LOG_PROGRESS_NONE},
+                {"1000 of 12,000", LOG_PROGRESS_NONE},
+                {"450 of 1000 correct (45%)", LOG_PROGRESS_NONE},
+                {"correct: 450 of 1000 (45%)", LOG_PROGRESS_NONE},
+                {"memory used 8/16 (50%)", LOG_PROGRESS_NONE},
+                {"t = 0,350 / 2,000", LOG_PROGRESS_NONE},
+                {"step 3,00 of 12,000", LOG_PROGRESS_NONE},
                 {"step 3", LOG_PROGRESS_NONE},
                 {"day 3 (max 31.5)", LOG_PROGRESS_NONE},
                 {"day 3 (end: Monday)", LOG_PROGRESS_NONE},
@@ -748,6 +765,8 @@ static void test_progress_said(void **state)
     struct log_said said = {0};
     log_said_take(&said, 0, "Processing efficiency: 45 %"); /* what does not grow is none */
     assert_int_equal(said.form, LOG_PROGRESS_NONE);
+    log_said_take(&said, 0, "mapped 40 of 100 (40%)");
+    assert_int_equal(said.form, LOG_PROGRESS_NONE);
     log_said_take(&said, 0, "Downloading: 46 %");
     assert_int_equal(said.form, LOG_PROGRESS_PERCENT);
     log_said_take(&said, 0, "reading file 3 of 3");
@@ -764,6 +783,9 @@ static void test_progress_said(void **state)
     given.regex = NULL; /* or only which file is read */
     match_text(&matcher, 16 * (uint64_t)NS_PER_SECOND, "Epoch 4/5\n");
     assert_int_equal(seen.progress, 5);
+    /* what is drawn over is not looked at */
+    match_text(&matcher, 18 * (uint64_t)NS_PER_SECOND, "Epoch 5/5\na\rb\rc\rd\re\rf\rg\rh\ri\rj\rk\r\n");
+    assert_int_equal(seen.progress, 6);
     expressions.given_count = 0;
     expressions.given = NULL;
     log_matcher_done(&matcher);
@@ -783,6 +805,15 @@ static void test_progress_nested(void **state)
         {{"step 40/100 of iteration 3/10", "step 80/100 of iteration 3/10"}, 80, 100}, /* nobody knows */
         {{"iteration 3/10", "step 40/100", "step 99/100", "iteration 4/10", "step 2/100"}, 4, 10},
         {{"reading file 3 of 3", "step 1/100", "step 2/100"}, 2, 100}, /* then it went on */
+        /* bars, by what stands before them and by how many they count */
+        {{"all: 0%|  | 0/3 [", "50%|# | 50/100 [", "100%|##| 100/100 [", "all: 33%|# | 1/3 [", "2%|  | 2/100 ["}, 1, 3},
+        {{"0%|  | 0/3 [", "50%|# | 50/100 [", "100%|##| 100/100 [", "33%|# | 1/3 [", "2%|  | 2/100 ["}, 1, 3},
+        {{"loss 3: 1%|  | 1/100 [", "loss 2: 50%|# | 50/100 ["}, 50, 100},
+        {{"fit: 100%|##| 9/9 [", "test: 50%|# | 3/6 [", "test: 100%|##| 6/6 [", "fit: 11%|# | 1/9 ["}, 0, 0},
+        {{"100%|##| 2/2 [", "100%|##| 3/3 [", "100%|##| 4/4 [", "100%|##| 5/5 [", "100%|##| 6/6 [", "100%|##| 7/7 [",
+          "12%|# | 1/8 ["},
+         0,
+         0},
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         struct log_said said = {0};
