@@ -20,6 +20,7 @@
 #include <sys/syscall.h>
 #include <sys/uio.h>
 #include <sys/xattr.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/data/cleanup.h"
@@ -111,6 +112,26 @@ size_t file_locks_read(struct file_lock **ret_locks)
     size_t len;
     *ret_locks = NULL;
     return file_read("/proc/locks", &text, &len) == 0 ? file_locks_parse(text, ret_locks) : 0;
+}
+
+size_t database_locks_parse(char *text, struct file_lock **ret_locks)
+{
+    enum { PENDING = 0x40000000, SHARED_LAST = PENDING + 511, LOG_FIRST = 120, LOG_LAST = 122 };
+    struct file_lock *locks = NULL;
+    size_t count = 0, room = 0;
+    char *rest = NULL;
+    for (char *line = strtok_r(text, "\n", &rest); line; line = strtok_r(NULL, "\n", &rest)) {
+        struct file_lock lock = {0};
+        unsigned long long from, to;
+        if (sscanf(line, "%*d: POSIX %*s WRITE %d %47s %llu %llu", &lock.holds, lock.file, &from, &to) != 4 ||
+            lock.holds <= 0) /* to the end of the file goes none of them */
+            continue;
+        lock.log = from >= LOG_FIRST && to <= LOG_LAST;
+        if ((lock.log || (from >= PENDING && to <= SHARED_LAST)) && GROW(locks, count, room))
+            locks[count++] = lock;
+    }
+    *ret_locks = locks;
+    return count;
 }
 
 /* "lock:\t1: FLOCK  ADVISORY  WRITE 3517 fd:00:2531452 0 EOF": as in /proc/locks. */
@@ -220,6 +241,32 @@ static void put_holder(struct buf *out, struct blocked *thread, pid_t pid, bool 
                 add_waited(thread, holders[k]);
         }
     }
+}
+
+/* The name of the database that a process has open and another one has locked. false: it has none. */
+static bool find_database(pid_t pid, const struct file_lock *lock, char name[PATH_MAX])
+{
+    static const char index[] = "-shm";
+    const char *number = strrchr(lock->file, ':');
+    const uint64_t inode = number ? strtoull(number + 1, NULL, 10) : 0;
+    char path[320];
+    bool found = false;
+    snprintf(path, sizeof path, "/proc/%d/fd", pid);
+    DIR *fds = lock->holds != pid ? opendir(path) : NULL;
+    for (struct dirent *fd; fds && !found && (fd = readdir(fds));) {
+        struct statx status;
+        snprintf(path, sizeof path, "/proc/%d/fd/%s", pid, fd->d_name);
+        found = fd->d_name[0] != '.' &&
+                statx(AT_FDCWD, path, AT_STATX_DONT_SYNC, STATX_INO | STATX_TYPE, &status) == 0 &&
+                S_ISREG(status.stx_mode) && status.stx_ino == inode && fd_target(pid, fd->d_name, name) &&
+                has_lock(lock->holds, lock, name);
+        size_t len = found ? strlen(name) : 0, behind = sizeof index - 1;
+        if (found && lock->log && (found = len > behind && strcmp(name + len - behind, index) == 0))
+            name[len - behind] = 0;
+    }
+    if (fds)
+        closedir(fds);
+    return found;
 }
 
 /* A file system of another node that does not answer is not asked. */
@@ -694,6 +741,33 @@ static void put_futex(struct buf *out, struct blocked *thread, pid_t pid, uint64
     }
 }
 
+/* SQLite does not wait for a lock, but tries to get it again and again, and sleeps for at most 100 ms between (1 s where it has no usleep). */
+static void put_sleep(struct buf *out, struct blocked *thread, pid_t pid, uint64_t address, bool absolute)
+{
+    enum { MS = 1000000 };
+    struct timespec time;
+    char name[PATH_MAX];
+    _cleanup_(freep) char *text = NULL;
+    _cleanup_(freep) struct file_lock *locks = NULL;
+    size_t len, count = 0;
+    bool brief = !absolute && read_memory(pid, address, &time, sizeof time) &&
+                 (time.tv_sec == 0 || (time.tv_sec == 1 && time.tv_nsec == 0));
+    if (brief && file_read("/proc/locks", &text, &len) == 0)
+        count = database_locks_parse(text, &locks);
+    for (size_t i = 0; i < count; i++) {
+        if (!find_database(pid, &locks[i], name))
+            continue;
+        buf_puts(out, "probably waits for the lock of the SQLite database ");
+        text_show(out, name);
+        buf_printf(out, " (it tries again every %lld ms), which is held by ",
+                   (long long)time.tv_sec * 1000 + time.tv_nsec / MS);
+        put_process(out, locks[i].holds);
+        add_waited(thread, locks[i].holds);
+        return;
+    }
+    buf_puts(out, "sleeps");
+}
+
 /* Of several descriptors the first stands for all: what each is makes a sentence that nobody reads. */
 static size_t shown_of(uint64_t count)
 {
@@ -871,6 +945,10 @@ static void put_call(struct blocked *thread, pid_t pid, const struct blocking_ca
         buf_puts(out, waits_for_children(pid) ? "waits for the end of " : call->text);
         if (waits_for_children(pid))
             put_children(out, thread, pid, -1);
+        break;
+    case ABOUT_SLEEP:
+        put_sleep(out, thread, pid, args[call->number == SYS_nanosleep ? 0 : 2],
+                  call->number != SYS_nanosleep && args[1] & TIMER_ABSTIME);
         break;
     case ABOUT_NOTHING:
         buf_puts(out, call->text);

@@ -48,11 +48,15 @@ struct blocked {
 struct file_lock {
     pid_t waits, holds; /* by flock: who has taken it, which may have ended */
     bool flock;         /* else fcntl */
+    bool log;           /* of SQLite: in the index of a write-ahead log, "DATABASE-shm" */
     char file[48];      /* its device and number: "fd:00:2531452" */
 };
 size_t file_locks_read(struct file_lock **ret_locks);
 /* The same from the text of that file. */
 size_t file_locks_parse(char *text, struct file_lock **ret_locks);
+/* Those of databases of SQLite, as far as only one may have them: at its bytes (sqlite.org/src, os.h: PENDING_BYTE and behind; of a
+ * write-ahead log WAL_WRITE_LOCK and behind). For them nobody waits in the kernel: who wants one tries again and again. */
+size_t database_locks_parse(char *text, struct file_lock **ret_locks);
 /* Whether the open file of a text of /proc/PID/fdinfo has that lock. By flock every process has it that has inherited the open
  * file, as a shell has it for which flock(1) took it. */
 bool file_lock_is_in(const struct file_lock *lock, const char *fdinfo);

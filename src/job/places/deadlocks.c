@@ -478,7 +478,8 @@ static enum awaited kind_of(const struct blocked *thread)
     bool reads = strncmp(thread->syscall, "read", strlen("read")) == 0;
     if (thread->state == 'T')
         return AWAITED_STOPPED;
-    if (strcmp(thread->syscall, "flock") == 0 || strcmp(thread->syscall, "fcntl") == 0)
+    bool sleeps = strcmp(thread->syscall, "nanosleep") == 0 || strcmp(thread->syscall, "clock_nanosleep") == 0;
+    if (sleeps || strcmp(thread->syscall, "flock") == 0 || strcmp(thread->syscall, "fcntl") == 0)
         return thread->waits_count ? AWAITED_LOCK : AWAITED_OTHER; /* who holds it is known */
     if (reads && thread->terminal)
         return AWAITED_TERMINAL;

@@ -43,8 +43,30 @@ static void test_file_locks(void **state)
     free(locks);
 }
 
+/* What only one may have of a database of SQLite: to write, or of its log; not what readers share. */
+static void test_database_locks(void **state)
+{
+    char text[] = "1: POSIX  ADVISORY  WRITE 12 fd:00:77 1073741825 1073741825\n"
+                  "2: POSIX  ADVISORY  WRITE 13 fd:00:78 1073741826 1073742335\n"
+                  "3: POSIX  ADVISORY  WRITE 14 fd:00:79 120 120\n"
+                  "4: POSIX  ADVISORY  READ  15 fd:00:77 1073741826 1073742335\n"
+                  "5: POSIX  ADVISORY  WRITE 16 fd:00:80 124 124\n"
+                  "6: POSIX  ADVISORY  WRITE 17 fd:00:81 0 EOF\n"
+                  "7: FLOCK  ADVISORY  WRITE 18 fd:00:82 0 EOF\n"
+                  "8: OFDLCK ADVISORY  WRITE -1 fd:00:83 120 120\n"
+                  "9: -> POSIX  ADVISORY  WRITE 19 fd:00:77 120 120\n";
+    struct file_lock *locks;
+    assert_int_equal(database_locks_parse(text, &locks), 3);
+    for (int i = 0; i < 3; i++) {
+        assert_int_equal(locks[i].holds, 12 + i);
+        assert_int_equal(locks[i].log, i == 2);
+    }
+    assert_string_equal(locks[2].file, "fd:00:79");
+    free(locks);
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_file_locks)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_file_locks), cmocka_unit_test(test_database_locks)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -44,6 +44,7 @@ bool waiting_look(pid_t pid, pid_t tid, enum waiting_for *ret_what, uint64_t *re
 
 enum blocking_about { /* the meaning of the arguments */
                       ABOUT_NOTHING,
+                      ABOUT_SLEEP,
                       ABOUT_FD,
                       ABOUT_PATH, /* of openat */
                       ABOUT_FUTEX,
