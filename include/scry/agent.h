@@ -47,7 +47,7 @@ static inline __attribute__((no_instrument_function, unused)) void scry_trace_on
         scry_thread_on();
 }
 
-/* What is infinite, or no number, is passed over. */
+/* What is infinite, or no number, is told as undefined. */
 static inline __attribute__((no_instrument_function, unused)) void scry_metric(const char *name, double value)
 {
     __UINT64_TYPE__ bits;

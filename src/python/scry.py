@@ -17,7 +17,7 @@ except (AttributeError, OSError, TypeError):
 
 def metric(name, value):
     """Of each name the job has the last value about once a second, with the least and the greatest since, and how many they were. It
-    takes about a microsecond, and never waits. What is infinite, or no number, is passed over."""
+    takes about a microsecond, and never waits. What is infinite, or no number, is told as undefined."""
     if not _say:
         return
     try:

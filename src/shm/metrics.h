@@ -28,6 +28,7 @@ enum {
     METRICS_PROBES = 16,    /* slots that are looked at for one of its own, and for a common one */
     METRICS_ENV_SIZE = 48,  /* of the path, with its end */
     METRICS_KEY_COMMON = 0,
+    METRICS_KEY_UNDEFINED = 2, /* of what is no number: one slot for all threads, for that is rare */
 };
 
 enum metrics_state { METRICS_FREE, METRICS_TAKEN, METRICS_READY };
@@ -66,7 +67,7 @@ static inline bool metrics_is(const struct metrics_slot *slot, const char *name,
     return i == len && !slot->name[len];
 }
 
-/* The slot with that name; key COMMON: whosever. A free one becomes it. NULL: there is no room. */
+/* The slot with that name; key COMMON: whosever, of numbers. A free one becomes it. NULL: there is no room. */
 static inline struct metrics_slot *metrics_find(struct metrics *metrics, const char *name, size_t len, uint64_t hash,
                                                 uint64_t key)
 {
@@ -82,7 +83,9 @@ static inline struct metrics_slot *metrics_find(struct metrics *metrics, const c
             atomic_store_explicit(&slot->state, METRICS_READY, memory_order_release);
             return slot;
         }
-        if (state == METRICS_READY && (key == METRICS_KEY_COMMON || slot->key == key) && metrics_is(slot, name, len))
+        if (state == METRICS_READY &&
+            (slot->key == key || (key == METRICS_KEY_COMMON && slot->key != METRICS_KEY_UNDEFINED)) &&
+            metrics_is(slot, name, len))
             return slot;
     }
     return NULL;
@@ -95,22 +98,26 @@ static inline void metrics_say(struct metrics *metrics, const char *name, uint64
     size_t len = 0;
     for (; len < METRICS_NAME_SIZE - 1 && name[len]; len++)
         hash = (hash ^ (unsigned char)name[len]) * UINT64_C(1099511628211);
-    if (!len || !metrics_is_number(bits))
+    if (!len)
         return;
     const uint64_t common = hash ^ hash >> 29, own = (common ^ self) * UINT64_C(0x9e3779b97f4a7c15) >> 32;
-    struct metrics_slot *slot = metrics_find(metrics, name, len, own, self | 1);
-    if (!slot)
+    const bool number = metrics_is_number(bits);
+    struct metrics_slot *slot = number ? metrics_find(metrics, name, len, own, self | 1)
+                                       : metrics_find(metrics, name, len, common, METRICS_KEY_UNDEFINED);
+    if (!slot && number)
         slot = metrics_find(metrics, name, len, common, METRICS_KEY_COMMON);
     if (!slot)
         return;
     const int64_t value = metrics_order((int64_t)bits);
     int64_t least = atomic_load_explicit(&slot->least, memory_order_relaxed),
             most = atomic_load_explicit(&slot->most, memory_order_relaxed);
-    while (value < least && !atomic_compare_exchange_weak_explicit(&slot->least, &least, value, memory_order_relaxed,
-                                                                   memory_order_relaxed))
+    while (
+        number && value < least &&
+        !atomic_compare_exchange_weak_explicit(&slot->least, &least, value, memory_order_relaxed, memory_order_relaxed))
         ;
-    while (value > most && !atomic_compare_exchange_weak_explicit(&slot->most, &most, value, memory_order_relaxed,
-                                                                  memory_order_relaxed))
+    while (
+        number && value > most &&
+        !atomic_compare_exchange_weak_explicit(&slot->most, &most, value, memory_order_relaxed, memory_order_relaxed))
         ;
     atomic_store_explicit(&slot->last, value, memory_order_relaxed);
     atomic_fetch_add_explicit(&slot->count, 1, memory_order_release);
@@ -121,7 +128,7 @@ static inline void metrics_say(struct metrics *metrics, const char *name, uint64
 struct metrics_taken {
     char name[METRICS_NAME_SIZE];
     uint64_t count;
-    int64_t last, least, most; /* bits of doubles, which may be no numbers */
+    int64_t last, least, most; /* bits of doubles; all no numbers, where those were none that were said */
 };
 
 /* What has come to a slot since it was taken at last. false: nothing. */

@@ -75,8 +75,6 @@ static void values_are_taken_once(void **state)
     const double values[] = {3, -2.5, 7, 1};
     for (size_t i = 0; i < 4; i++)
         metrics_say(metrics, "loss", bits_of(values[i]), 64);
-    metrics_say(metrics, "loss", bits_of(NAN), 64);
-    metrics_say(metrics, "loss", bits_of(-INFINITY), 64);
     metrics_say(metrics, "", bits_of(1), 64);
     struct sum sum = take(metrics, "loss");
     assert_int_equal(sum.count, 4);
@@ -85,6 +83,31 @@ static void values_are_taken_once(void **state)
     metrics_say(metrics, "loss", bits_of(5), 64);
     sum = take(metrics, "loss");
     assert_true(sum.count == 1 && sum.last == 5 && sum.least == 5 && sum.most == 5);
+}
+
+/* What is no number is counted by itself, and takes nothing from those that are, in whatever order they come. */
+static void undefined_is_told(void **state)
+{
+    struct metrics *metrics = *state;
+    const double values[] = {NAN, 3, -INFINITY, 1, NAN};
+    for (size_t i = 0; i < 5; i++)
+        metrics_say(metrics, "loss", bits_of(values[i]), i << 12);
+    struct metrics_taken taken;
+    uint64_t numbers = 0, others = 0;
+    for (size_t i = 0; i < METRICS_SLOTS; i++)
+        if (metrics_take(metrics, i, &taken)) {
+            bool finite = isfinite(value_of(taken.last));
+            assert_int_equal(isfinite(value_of(taken.least)), finite);
+            assert_int_equal(isfinite(value_of(taken.most)), finite);
+            *(finite ? &numbers : &others) += taken.count;
+        }
+    assert_true(numbers == 2 && others == 3);
+    for (uint64_t thread = 0; thread < 2 * METRICS_SLOTS; thread++) /* also where they share slots */
+        metrics_say(metrics, "loss", bits_of(7), thread << 12);
+    metrics_say(metrics, "loss", bits_of(NAN), 64);
+    for (size_t i = 0; i < METRICS_SLOTS; i++)
+        if (metrics_take(metrics, i, &taken))
+            assert_true(isfinite(value_of(taken.last)) ? value_of(taken.most) == 7 : taken.count == 1);
 }
 
 static void long_names_are_cut(void **state)
@@ -149,6 +172,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(order_is_that_of_values),
         cmocka_unit_test_setup_teardown(values_are_taken_once, make, unmake),
+        cmocka_unit_test_setup_teardown(undefined_is_told, make, unmake),
         cmocka_unit_test_setup_teardown(long_names_are_cut, make, unmake),
         cmocka_unit_test_setup_teardown(room_is_limited, make, unmake),
         cmocka_unit_test_setup_teardown(no_value_is_lost, make, unmake),
