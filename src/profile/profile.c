@@ -7,6 +7,7 @@
 #include "base/data/cleanup.h"
 #include "base/system/clock.h"
 #include "jobdir/mpi/thread_wait.h"
+#include "jobdir/mpi/waiting.h"
 #include "jobdir/text/text.h"
 #include "shm/waits.h"
 #include "symbols/index/names.h"
@@ -321,20 +322,10 @@ void profile_add_waiting(struct profile *profile, const struct profile_stack *st
     stack_add(profile, copy);
 }
 
-static bool begins_with_any(const char *text, const char *const *starts)
-{
-    for (; *starts; starts++)
-        if (strncmp(text, *starts, strlen(*starts)) == 0)
-            return true;
-    return false;
-}
-
 /* NULL: no memory. */
 static const struct function *function_of(struct profile *profile, const struct function_key *key)
 {
     static const char *const interpreters[] = {"_PyEval_EvalFrameDefault", NULL};
-    static const char *const starts[] = {"_start",   "__libc_start_", "start_thread", "clone3",
-                                         "__clone3", "thread_start",  "__clone",      NULL};
     struct function *function;
     struct index_function found;
     HASH_FIND(hh, profile->functions, key, sizeof *key, function);
@@ -343,8 +334,8 @@ static const struct function *function_of(struct profile *profile, const struct 
     memcpy(&function->key, key, sizeof *key);
     function->number = HASH_COUNT(profile->functions);
     if (key->file && key->start != UINT64_MAX && index_find(key->file->index, key->start, &found)) {
-        function->interprets = begins_with_any(found.name, interpreters);
-        function->starts = begins_with_any(found.name, starts);
+        function->interprets = text_begins_with_one(found.name, interpreters);
+        function->starts = function_is_start(found.name);
     }
     HASH_ADD(hh, profile->functions, key, sizeof function->key, function);
     return function;
@@ -506,7 +497,7 @@ static size_t waiting_from(struct profile *profile, const struct profile_stack *
     for (size_t i = 0; i < stack->count; i++) {
         const struct profile_frame *frame = &stack->frames[i];
         if (frame->file && frame->file->index && index_find(frame->file->index, frame->address, &found) &&
-            begins_with_any(found.name, mpi)) {
+            text_begins_with_one(found.name, mpi)) {
             *inout_what = WAITING_MPI;
             from = i + 1;
         }

@@ -244,10 +244,8 @@ bool job_history_pause(const struct job_history *history, size_t index, uint64_t
 
 uint64_t job_history_end(const struct job_history *history, pid_t pid)
 {
-    for (size_t i = history->model.ended_count; i; i--)
-        if (history->model.ended[i - 1].pid == pid)
-            return wall_of(history, history->model.ended[i - 1].end);
-    return UINT64_MAX;
+    const struct job_process *process = job_model_ended(&history->model, pid);
+    return process ? wall_of(history, process->end) : UINT64_MAX;
 }
 
 /* ---- why there is nothing ---- */

@@ -487,11 +487,8 @@ static void add_output(struct logs *logs, const char *cwd, const char *file, str
 
 static bool is_output_option(const char *option)
 {
-    static const char *const begins[] = {"-o", "--out", "--log", "-log"};
-    bool is_one = false;
-    for (size_t i = 0; option && i < sizeof begins / sizeof *begins; i++)
-        is_one |= strncmp(option, begins[i], strlen(begins[i])) == 0;
-    return is_one;
+    static const char *const begins[] = {"-o", "--out", "--log", "-log", NULL};
+    return text_begins_with_one(option, begins);
 }
 
 /* "-o run/out.log", "--outdir=/scratch/run": logs, and where they may be. */

@@ -117,12 +117,9 @@ bool fetch_is_good_name(const char *name)
 
 bool fetch_only_grows(const char *name)
 {
-    static const char *const names[] = {"records.jsonl", ".functions", ".places", ".layouts", ".switches"};
+    static const char *const names[] = {"records.jsonl", ".functions", ".places", ".layouts", ".switches", NULL};
     const char *base = text_base(name);
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-        if (strcmp(base, names[i]) == 0)
-            return true;
-    return strncmp(base, "stream-", strlen("stream-")) == 0;
+    return text_is_one(base, names) || strncmp(base, "stream-", strlen("stream-")) == 0;
 }
 
 /* ---- asking ---- */

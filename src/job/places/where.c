@@ -194,11 +194,8 @@ static bool is_vdso(const char *module)
 /* A library of the system, which the program has called. */
 static bool is_system(const char *module)
 {
-    static const char *const folders[] = {"/lib/", "/lib64/", "/usr/lib/", "/usr/lib64/"};
-    bool system = is_ours(module) || is_vdso(module);
-    for (size_t i = 0; i < sizeof folders / sizeof *folders; i++)
-        system |= strncmp(module, folders[i], strlen(folders[i])) == 0;
-    return system;
+    static const char *const folders[] = {"/lib/", "/lib64/", "/usr/lib/", "/usr/lib64/", NULL};
+    return is_ours(module) || is_vdso(module) || text_begins_with_one(module, folders);
 }
 
 /* Who in the program itself called what the thread is in now; NULL: nobody is found, or it is elsewhere already. */

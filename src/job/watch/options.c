@@ -8,6 +8,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "jobdir/text/text.h"
+
 /* Keeps a setting for the monitor: the last value, or all values of options that add up. */
 static int keep_setting(struct run_options *options, const struct option_row *row, const char *value, struct err *err)
 {
@@ -100,12 +102,10 @@ static int take_broker(struct run_options *options, const char *word, struct err
 
 bool run_option_is_for_parts(const char *name)
 {
-    static const char *const own[] = {"output", "name",     "quiet",     "anyway",  "config", "log",      "key",
-                                      "broker", "keep-for", "keep-size", "part-of", "tee",    "tee-size", "metric"};
-    for (size_t i = 0; i < sizeof own / sizeof *own; i++)
-        if (strcmp(own[i], name) == 0)
-            return false;
-    return true;
+    static const char *const own[] = {"output",  "name", "quiet",    "anyway",   "config",
+                                      "log",     "key",  "broker",   "keep-for", "keep-size",
+                                      "part-of", "tee",  "tee-size", "metric",   NULL};
+    return !text_is_one(name, own);
 }
 
 /* What a part on another node is to do as the job does. Values that a shell could not hand on are left out. */

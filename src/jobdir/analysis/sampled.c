@@ -11,6 +11,7 @@
 #include "base/data/grow.h"
 #include "base/data/hash.h"
 #include "base/system/file.h"
+#include "jobdir/mpi/waiting.h"
 #include "jobdir/record/parts.h"
 #include "jobdir/text/fields.h"
 #include "jobdir/text/text.h"
@@ -735,17 +736,6 @@ static size_t joint_of(struct joining *joining, int64_t parent, const struct sam
     return joint->at;
 }
 
-/* What calls main, or a thread's own function. */
-static bool is_start(const struct sampled_function *function)
-{
-    static const char *const starts[] = {"_start",   "__libc_start_", "start_thread", "clone3",
-                                         "__clone3", "thread_start",  "__clone"};
-    for (size_t i = 0; function->name && i < sizeof starts / sizeof *starts; i++)
-        if (strncmp(function->name, starts[i], strlen(starts[i])) == 0)
-            return true;
-    return false;
-}
-
 int sampled_merge(const struct sampled *sampled, const bool *processes, bool brief, struct sampled_node **ret_nodes,
                   size_t *ret_count)
 {
@@ -757,9 +747,9 @@ int sampled_merge(const struct sampled *sampled, const bool *processes, bool bri
         if (!is_chosen(node, processes))
             continue;
         size_t above = node->parent < 0 ? joint_of(&joining, -1, node, true) : places[node->parent];
-        bool left_out =
-            brief && above != SIZE_MAX &&
-            (joining.nodes[above].function == node->function || is_start(&sampled->functions[node->function]));
+        bool left_out = brief && above != SIZE_MAX &&
+                        (joining.nodes[above].function == node->function ||
+                         function_is_start(sampled->functions[node->function].name));
         places[i] = left_out || above == SIZE_MAX ? above : joint_of(&joining, (int64_t)above, node, false);
         if (places[i] == SIZE_MAX)
             break;

@@ -54,15 +54,11 @@ static uint64_t descriptor_above(pid_t pid, pid_t tid, uint64_t sp, uint32_t tid
 
 bool thread_file_is_of_mpi(const char *path)
 {
-    static const char *const names[] = {"libmpi.so",  "libmpich.so", "libmpich-",  "libopen-", "libompi",
-                                        "libprrte",   "libpmix",     "libpmi2",    "libevent", "libmpl.so",
-                                        "libucs.so",  "libucp.so",   "libuct",     "libucm",   "libfabric.so",
-                                        "libpsm2.so", "librdmacm",   "libibverbs", "libmca_",  "mca_"};
-    const char *name = text_base(path);
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-        if (strncmp(name, names[i], strlen(names[i])) == 0)
-            return true;
-    return false;
+    static const char *const names[] = {
+        "libmpi.so",    "libmpich.so", "libmpich-", "libopen-",   "libompi",   "libprrte", "libpmix",
+        "libpmi2",      "libevent",    "libmpl.so", "libucs.so",  "libucp.so", "libuct",   "libucm",
+        "libfabric.so", "libpsm2.so",  "librdmacm", "libibverbs", "libmca_",   "mca_",     NULL};
+    return text_begins_with_one(text_base(path), names);
 }
 
 static bool is_in_mpi(pid_t pid, uint64_t address)

@@ -113,13 +113,16 @@ const struct blocking_call *blocking_call_of(long number)
 
 bool module_is_on_the_way(const char *path)
 {
-    static const char *const names[] = {"libc.so",      "libc-2",    "libpthread", "ld-linux", "ld-2",
-                                        "libstdc++.so", "libc++.so", "libgcc_s",   "libscry-", "[vdso]"};
-    const char *name = text_base(path);
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-        if (strncmp(name, names[i], strlen(names[i])) == 0)
-            return true;
-    return false;
+    static const char *const names[] = {"libc.so",   "libc-2",   "libpthread", "ld-linux", "ld-2", "libstdc++.so",
+                                        "libc++.so", "libgcc_s", "libscry-",   "[vdso]",   NULL};
+    return text_begins_with_one(text_base(path), names);
+}
+
+bool function_is_start(const char *name)
+{
+    static const char *const starts[] = {"_start",   "__libc_start_", "start_thread", "clone3",
+                                         "__clone3", "thread_start",  "__clone",      NULL};
+    return text_begins_with_one(name, starts);
 }
 
 /* ---- of a thread ---- */

@@ -39,6 +39,9 @@ enum waiting_for waiting_of_word(const char *word);
 /* Libraries on the way to system calls that block, and our own: nobody waits because of them. */
 bool module_is_on_the_way(const char *path);
 
+/* What calls main, or a thread's own function; NULL is none. */
+bool function_is_start(const char *name);
+
 /* false: it is gone. *ret_sp and *ret_pc: of the program; 0: not to be seen. */
 bool waiting_look(pid_t pid, pid_t tid, enum waiting_for *ret_what, uint64_t *ret_sp, uint64_t *ret_pc);
 

@@ -10,6 +10,7 @@
 #include "jobdir/record/dir.h"
 #include "jobdir/record/spool.h"
 #include "jobdir/text/fields.h"
+#include "jobdir/text/text.h"
 #include "shm/waits.h"
 
 #include <ctype.h>
@@ -313,18 +314,13 @@ static int out_of_memory_or_flush(struct mirror *mirror)
 
 /* ---- records ---- */
 
-static const char *text_of(const json_t *record, const char *key)
-{
-    return json_string_value(json_object_get(record, key));
-}
-
 /* Whether it is one that the spool may have, as far as that can be seen. */
 static bool is_record(const struct mirror *mirror, const json_t *record)
 {
     const json_t *seq = json_object_get(record, "seq");
-    const char *job = text_of(record, "job"), *format = text_of(record, "format");
+    const char *job = member_string(record, "job"), *format = member_string(record, "format");
     if (!json_is_integer(seq) || json_integer_value(seq) < 0 ||
-        (uint64_t)json_integer_value(seq) >= (uint64_t)SPOOL_MOST_SEQ || !text_of(record, "type") ||
+        (uint64_t)json_integer_value(seq) >= (uint64_t)SPOOL_MOST_SEQ || !member_string(record, "type") ||
         !json_is_number(json_object_get(record, "t")))
         return false;
     if (job && mirror->job && strcmp(job, mirror->job) != 0)
@@ -338,7 +334,7 @@ static json_t *gap_of(const json_t *record)
     char why[160];
     double seconds = member_number(record, "t");
     snprintf(why, sizeof why, "a record of type %.40s with %lld bytes is too long for a broker",
-             text_of(record, "type"), (long long)json_integer_value(json_object_get(record, "omitted")));
+             member_string(record, "type"), (long long)json_integer_value(json_object_get(record, "omitted")));
     json_t *gap = record_json(RECORD(gap, .from = seconds, .to = seconds, .reason = why));
     json_object_set_new(gap, "t", json_real(seconds));
     return gap;
@@ -364,7 +360,7 @@ static int mirror_hold(struct mirror *mirror, const char *line, size_t len, uint
 
 static void keep_head(struct mirror *mirror, const json_t *record)
 {
-    const char *job = text_of(record, "job"), *node = text_of(record, "node");
+    const char *job = member_string(record, "job"), *node = member_string(record, "node");
     if (!mirror->job && job) {
         mirror->job = strdup(job);
         mirror->job_text = json_dumps(json_object_get(record, "job"), JSON_ENCODE_ANY | JSON_COMPACT);
@@ -490,13 +486,12 @@ static bool is_name(const char *name)
 /* What a part has of a mirror. *ret_offset: of a piece of its spool, or -1. */
 static bool is_part_name(const char *name, int64_t *ret_offset)
 {
-    static const char *const single[] = {"job.json", "report.txt", "profile.json", "clock.json", "remote.json"};
+    static const char *const single[] = {"job.json", "report.txt", "profile.json", "clock.json", "remote.json", NULL};
     const char *in = strchr(name + strlen("parts/"), '/');
     in = in ? in + 1 : "";
     *ret_offset = -1;
-    for (size_t i = 0; i < sizeof single / sizeof *single; i++)
-        if (strcmp(in, single[i]) == 0)
-            return true;
+    if (text_is_one(in, single))
+        return true;
     if (strncmp(in, MIRROR_PART_SPOOL, strlen(MIRROR_PART_SPOOL)) != 0)
         return strncmp(in, "stats/", strlen("stats/")) == 0;
     in += strlen(MIRROR_PART_SPOOL);

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
 
 #include "base/data/grow.h"
 #include "base/data/hash.h"
@@ -12,6 +13,7 @@
 #include "jobdir/record/mirror.h"
 #include "jobdir/record/spool.h"
 #include "jobdir/text/fields.h"
+#include "jobdir/text/text.h"
 #include "shm/waits.h"
 
 int job_model_init(struct job_model *model, size_t keep_limit)
@@ -294,6 +296,19 @@ static void apply_memory(struct job_model *model, const struct memory_record *re
         model->peak_memory = *record;
 }
 
+int job_status_signal(int status)
+{
+    return status != JOB_STATUS_UNKNOWN && WIFSIGNALED(status) ? WTERMSIG(status) : 0;
+}
+
+const struct job_process *job_model_ended(const struct job_model *model, pid_t pid)
+{
+    for (size_t i = model->ended_count; i-- > 0;)
+        if (model->ended[i].pid == pid)
+            return &model->ended[i];
+    return NULL;
+}
+
 uint64_t job_model_memory(const struct job_model *model)
 {
     const struct memory_record *last = &model->memory;
@@ -339,11 +354,8 @@ static void apply_sample(struct job_model *model, const struct sample_record *re
 
 static bool means_no(const char *value)
 {
-    static const char *const words[] = {"no", "off", "0", "false"};
-    for (size_t i = 0; i < sizeof words / sizeof *words; i++)
-        if (strcmp(value, words[i]) == 0)
-            return true;
-    return false;
+    static const char *const words[] = {"no", "off", "0", "false", NULL};
+    return text_is_one(value, words);
 }
 
 /* A job that was started with tracing off has a pause only once that is changed. */

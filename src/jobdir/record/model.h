@@ -49,6 +49,9 @@ extern const struct field kept_omitted_fields[];
 
 enum { JOB_NAME_SIZE = 64, JOB_COMMANDS = 1000, JOB_FIRINGS = 10000, JOB_WHYS = 50, JOB_STATUS_UNKNOWN = -1 };
 
+/* The signal that ended it; 0: none, or not known. */
+int job_status_signal(int status);
+
 /* The source of a status: none, the kernel's process events, a pidfd, scry run as the parent. */
 enum job_status_source { JOB_STATUS_BY_NOBODY, JOB_STATUS_BY_EVENT, JOB_STATUS_BY_PIDFD, JOB_STATUS_BY_WAIT };
 const char *job_status_source_name(enum job_status_source source); /* as in records; NULL: no source */
@@ -129,6 +132,9 @@ uint64_t job_model_memory(const struct job_model *model);
 /* The most of that, not less than the largest process has; 0: it was not read, for little can be shared. Where it grew since it
  * was read, the most that it can be. */
 uint64_t job_model_peak_memory(const struct job_model *model, uint64_t largest);
+
+/* The process of that number that ended last; NULL: none is listed. */
+const struct job_process *job_model_ended(const struct job_model *model, pid_t pid);
 
 int job_model_init(struct job_model *model, size_t keep_limit);
 void job_model_done(struct job_model *model);

@@ -81,7 +81,7 @@ static json_t *chain_json(const void *row, const void *all)
 static bool has_crashed(const struct job_process *process)
 {
     static const int signals[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT, SIGSYS};
-    int signo = process->status != JOB_STATUS_UNKNOWN && WIFSIGNALED(process->status) ? WTERMSIG(process->status) : 0;
+    int signo = job_status_signal(process->status);
     for (size_t i = 0; i < sizeof signals / sizeof *signals; i++)
         if (signo == signals[i])
             return true;

@@ -16,12 +16,6 @@
 
 enum { SHOWN = 5 }; /* firings of one rule, and snapshots, in a report */
 
-static const char *text_member(const json_t *json, const char *name)
-{
-    const char *text = json_string_value(json_object_get(json, name));
-    return text ? text : "";
-}
-
 /* ---- rules ---- */
 
 /* Of what print says, what was printed: "2,[\"a\",5]" is how many, and the list of them. Of a path of ours its end. */
@@ -45,15 +39,15 @@ static void put_results(struct buf *out, const json_t *results)
     json_t *result;
     json_array_foreach(results, index, result)
     {
-        const char *service = text_member(result, "service"), *error = text_member(result, "error");
-        if (!*error && !*text_member(result, "result"))
+        const char *service = member_text(result, "service"), *error = member_text(result, "error");
+        if (!*error && !*member_text(result, "result"))
             continue;
         buf_puts(out, out->len > before ? "; " : "");
         text_show(out, *service ? service : "?");
         buf_puts(out, *error ? " failed: " : ": ");
         text_show(out, error);
-        buf_puts(out, *error && *text_member(result, "result") ? ": " : "");
-        put_result(out, service, text_member(result, "result"));
+        buf_puts(out, *error && *member_text(result, "result") ? ": " : "");
+        put_result(out, service, member_text(result, "result"));
     }
     if (out->len == before)
         buf_puts(out, "done");
@@ -65,7 +59,7 @@ static json_t *firings_of(const struct job_model *model, const char *rule)
     size_t index;
     json_array_foreach(model->firings, index, firing)
     {
-        if (strcmp(text_member(firing, "rule"), rule) == 0)
+        if (strcmp(member_text(firing, "rule"), rule) == 0)
             json_array_append_new(list, json_pack("{s:O?, s:O?}", "seconds", json_object_get(firing, "t"), "results",
                                                   json_object_get(firing, "results")));
     }
@@ -84,7 +78,7 @@ static json_t *rule_list(const struct job_model *model)
         json_t *rule, *its = NULL;
         json_array_foreach(list, k, rule)
         {
-            if (strcmp(text_member(rule, "rule"), text_member(firing, "rule")) == 0)
+            if (strcmp(member_text(rule, "rule"), member_text(firing, "rule")) == 0)
                 its = rule;
         }
         if (!its)
@@ -103,7 +97,7 @@ static json_t *rules_json(const struct job_model *model)
     size_t index;
     json_array_foreach(list, index, rule)
     {
-        json_object_set_new(rule, "firings", firings_of(model, text_member(rule, "rule")));
+        json_object_set_new(rule, "firings", firings_of(model, member_text(rule, "rule")));
     }
     return list;
 }
@@ -123,7 +117,7 @@ static void rules_text(struct buf *out, const struct job_model *model)
         json_int_t fired = json_integer_value(json_object_get(rule, "fired"));
         json_int_t failed = json_integer_value(json_object_get(rule, "failed"));
         text_label(out, "rule");
-        text_show(out, text_member(rule, "rule"));
+        text_show(out, member_text(rule, "rule"));
         buf_printf(out, "  fired %lld x", (long long)fired);
         if (failed)
             buf_printf(out, ", failed %lld x", (long long)failed);
@@ -158,7 +152,7 @@ static json_t *call_names(const json_t *snapshot)
     }
     json_array_foreach(json_object_get(chosen, "calls"), index, each)
     {
-        json_array_append_new(names, text_json(text_member(each, "function")));
+        json_array_append_new(names, text_json(member_text(each, "function")));
     }
     return names;
 }
@@ -181,9 +175,9 @@ static json_t *snapshot_read(const char *jobdir, const char *name, uint64_t star
         (double)(json_integer_value(json_object_get(json, "wall_ns")) - (json_int_t)started_ns) / NS_PER_SECOND;
     json_t *row = json_pack("{s:s, s:f, s:I, s:o, s:o, s:o, s:o, s:o}", "file", path + strlen(jobdir) + 1, "seconds",
                             seconds, "process", json_integer_value(json_object_get(json, "pid")), "program",
-                            text_json(text_member(json, "exe")), "service", text_json(text_member(event, "service")),
-                            "function", text_json(text_member(event, "function")), "args",
-                            text_json(text_member(event, "args")), "calls", call_names(json));
+                            text_json(member_text(json, "exe")), "service", text_json(member_text(event, "service")),
+                            "function", text_json(member_text(event, "function")), "args",
+                            text_json(member_text(event, "args")), "calls", call_names(json));
     json_decref(json);
     return row;
 }
@@ -216,16 +210,16 @@ static void put_snapshot(struct buf *out, const json_t *snapshot)
 {
     size_t index;
     json_t *name;
-    text_show(out, text_member(snapshot, "file"));
+    text_show(out, member_text(snapshot, "file"));
     buf_printf(out, "  process %lld  ", (long long)json_integer_value(json_object_get(snapshot, "process")));
-    text_show(out, text_base(text_member(snapshot, "program")));
+    text_show(out, text_base(member_text(snapshot, "program")));
     json_array_foreach(json_object_get(snapshot, "calls"), index, name)
     {
         buf_puts(out, index ? " < " : "  in ");
         text_show(out, json_string_value(name));
-        if (index == 0 && strcmp(json_string_value(name), text_member(snapshot, "function")) == 0) {
+        if (index == 0 && strcmp(json_string_value(name), member_text(snapshot, "function")) == 0) {
             buf_putc(out, '(');
-            text_show(out, text_member(snapshot, "args"));
+            text_show(out, member_text(snapshot, "args"));
             buf_putc(out, ')');
         }
     }
@@ -341,12 +335,12 @@ json_t *rules_events(const struct job_model *model, const char *jobdir, uint64_t
 
 void rules_event_text(struct buf *out, const json_t *event)
 {
-    if (strcmp(text_member(event, "event"), "snapshot") == 0) {
+    if (strcmp(member_text(event, "event"), "snapshot") == 0) {
         buf_puts(out, "snapshot ");
         put_snapshot(out, event);
         return;
     }
-    const char *rule = text_member(event, "rule"), *colon = strstr(rule, " : ");
+    const char *rule = member_text(event, "rule"), *colon = strstr(rule, " : ");
     _cleanup_(buf_done) struct buf name = BUF_INIT;
     buf_append(&name, rule, colon ? (size_t)(colon - rule) : strlen(rule)); /* its event */
     buf_puts(out, "rule ");

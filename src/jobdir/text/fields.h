@@ -167,6 +167,12 @@ static inline const char *member_text(const json_t *json, const char *name)
     return text ? text : "";
 }
 
+/* The same, but NULL. */
+static inline const char *member_string(const json_t *json, const char *name)
+{
+    return json_string_value(json_object_get(json, name));
+}
+
 /* A number below 0 is 0. */
 static inline uint64_t member_count(const json_t *json, const char *name)
 {

@@ -190,11 +190,26 @@ static void test_numbers(void **state)
     }
 }
 
+/* NULL is and has none of them. */
+static void test_one_of_a_list(void **state)
+{
+    static const char *const words[] = {"loss", "Rate", NULL}, *const none[] = {NULL};
+    assert_true(text_is_one("Rate", words));
+    assert_false(text_is_one("Rates", words) || text_is_one("rate", words) || text_is_one("", words));
+    assert_true(text_begins_with_one("losses", words) && text_begins_with_one("loss", words));
+    assert_false(text_begins_with_one("los", words) || text_begins_with_one("a loss", words));
+    assert_true(text_has_one("a LOSS of", words) && text_has_one("generate", words));
+    assert_false(text_has_one("los", words));
+    assert_false(text_is_one(NULL, words) || text_begins_with_one(NULL, words) || text_has_one(NULL, words));
+    assert_false(text_is_one("a", none) || text_begins_with_one("a", none) || text_has_one("a", none));
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_cut),   cmocka_unit_test(test_cut_end), cmocka_unit_test(test_controls),
-        cmocka_unit_test(test_brief), cmocka_unit_test(test_line),    cmocka_unit_test(test_controls_json),
-        cmocka_unit_test(test_word),  cmocka_unit_test(test_wrap),    cmocka_unit_test(test_numbers)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_cut),      cmocka_unit_test(test_cut_end),
+                                       cmocka_unit_test(test_controls), cmocka_unit_test(test_brief),
+                                       cmocka_unit_test(test_line),     cmocka_unit_test(test_controls_json),
+                                       cmocka_unit_test(test_word),     cmocka_unit_test(test_wrap),
+                                       cmocka_unit_test(test_numbers),  cmocka_unit_test(test_one_of_a_list)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -148,6 +148,30 @@ static size_t columns_fit(const char *text, size_t len, size_t columns, size_t *
     return i;
 }
 
+bool text_is_one(const char *text, const char *const *words)
+{
+    for (; text && *words; words++)
+        if (strcmp(text, *words) == 0)
+            return true;
+    return false;
+}
+
+bool text_begins_with_one(const char *text, const char *const *starts)
+{
+    for (; text && *starts; starts++)
+        if (strncmp(text, *starts, strlen(*starts)) == 0)
+            return true;
+    return false;
+}
+
+bool text_has_one(const char *text, const char *const *words)
+{
+    for (; text && *words; words++)
+        if (strcasestr(text, *words))
+            return true;
+    return false;
+}
+
 const char *text_base(const char *path)
 {
     const char *slash = strrchr(path, '/');

@@ -47,6 +47,11 @@ void text_quote(struct buf *out, const char *word);
  * as $'…' of bash, ksh and zsh has them. */
 void text_word(struct buf *out, const char *word);
 
+/* Whether it is one of these, begins with one, has one in it (in whatever case); NULL is and has none. The lists end with NULL. */
+bool text_is_one(const char *text, const char *const *words);
+bool text_begins_with_one(const char *text, const char *const *starts);
+bool text_has_one(const char *text, const char *const *words);
+
 /* The last part of a path; all of it if it ends with a slash, or has none. */
 const char *text_base(const char *path);
 
