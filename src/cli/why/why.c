@@ -36,7 +36,6 @@
 #include "jobdir/record/info.h"
 #include "jobdir/record/parts.h"
 #include "jobdir/report/report.h"
-#include "jobdir/report/why_json.h"
 #include "jobdir/text/fields.h"
 #include "jobdir/text/text.h"
 #include "shm/waits.h"

@@ -143,4 +143,7 @@ extern const struct field report_profile_fields[], report_profile_brief_fields[]
 /* Of the member "batch" of job.json. */
 extern const struct field job_batch_fields[];
 
+/* Why ranks do not move (jobdir/analysis/why.h): of a struct mpi_why, which is `all`, too. */
+extern const struct field mpi_why_fields[];
+
 #endif

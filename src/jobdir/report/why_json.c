@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "jobdir/report/why_json.h"
-
+/* What was found, as JSON. */
+#include "jobdir/analysis/why.h"
 #include "jobdir/mpi/text.h"
+#include "jobdir/report/report.h"
 #include "jobdir/text/text.h"
 
 /* Rows are made of the analysis, and hold their own JSON until they are written. */

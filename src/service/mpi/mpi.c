@@ -112,7 +112,7 @@ static void tell_job(void *ctx, const char *dir)
     mpi_past_each(activity->call->monitor->mpi, dir, tell_past, activity);
 }
 
-void mpi_get_activity(struct scry_call *call)
+static void mpi_get_activity(struct scry_call *call)
 {
     const char *dir = mpi_job_named(call);
     struct buf text = BUF_INIT;
@@ -222,7 +222,7 @@ static void tell_found(struct rank_list *list, const struct mpi_found *found)
     PUT(list->text, found->host, found->pid, library_name(found->library), "found", found->exe, found->job);
 }
 
-void mpi_get_ranks(struct scry_call *call)
+static void mpi_get_ranks(struct scry_call *call)
 {
     const char *dir = mpi_job_named(call);
     struct mpi_found *found = NULL;
@@ -257,7 +257,7 @@ void mpi_get_ranks(struct scry_call *call)
 
 /* ---- files ---- */
 
-void mpi_flush(struct scry_call *call)
+static void mpi_flush(struct scry_call *call)
 {
     const char *dir = mpi_job_named(call);
     struct err err = {0};
@@ -333,7 +333,7 @@ static void load_next(struct loads *loads, struct scry_call *call)
     }
 }
 
-void mpi_load(struct scry_call *call)
+static void mpi_load(struct scry_call *call)
 {
     struct loads *loads = arena_zalloc(call->arena, 1, sizeof *loads);
     struct target *targets = arena_zalloc(call->arena, call->object_count + 1, sizeof *targets);

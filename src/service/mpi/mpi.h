@@ -8,8 +8,8 @@
 
 /*
  * The built-in extension `mpi`: ranks, communicators and statistics of MPI programs (monitor/mpi/mpi.h), as tools see
- * them. mpi.c has the table and the services but for messages (message.c), the event of a stall (stall.c) and why ranks
- * wait (why.c).
+ * them. mpi.c has the table and the services but for messages (message.c), and why ranks wait, with the event of a stall
+ * (why.c).
  */
 
 struct event_ops;
@@ -17,12 +17,8 @@ struct monitor;
 struct scry_call;
 struct scry_object;
 
-void mpi_get_ranks(struct scry_call *call);
-void mpi_get_activity(struct scry_call *call);
 void mpi_get_wait_graph(struct scry_call *call);
 void mpi_look(struct scry_call *call);
-void mpi_flush(struct scry_call *call);
-void mpi_load(struct scry_call *call);
 extern const struct event_ops mpi_stalled_ops;
 
 /* As mpi_job_part, of the first argument; "" for all. NULL: there is none, and the call has failed. */
