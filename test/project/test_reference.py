@@ -108,7 +108,7 @@ class Reference(scrytest.TestCase):
         for kind, template in templates:
             words = max(re.split(r"\{[^}]*\}|[:;,](?= )", template), key=len).strip(" :;,()")
             self.assertTrue(words in table, (kind, words))
-        with open(os.path.join(scrytest.SOURCE, "src", "jobdir", "layers", "cause_said.c"), encoding="utf-8") as file:
+        with open(os.path.join(scrytest.SOURCE, "src", "jobdir", "layers", "cause_lines.c"), encoding="utf-8") as file:
             errors = re.findall(r'\{\w+, (?:NULL|"\w+"), "([^"(]+?)(?: \(.*)?", (?:true|false)\}', file.read())
         self.assertGreater(len(errors), 12)
         for error in errors:

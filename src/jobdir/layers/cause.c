@@ -8,14 +8,11 @@
 #include "base/data/cleanup.h"
 #include "jobdir/layers/cause_internal.h"
 #include "jobdir/layers/culprit.h"
-#include "jobdir/layers/starter.h"
 #include "jobdir/record/info.h"
-#include "jobdir/text/fields.h"
 #include "jobdir/text/text.h"
 
 enum { TEXT_COLUMNS = 200 };
-static const double NEAR_SECONDS = 30;   /* before the end: what may still have to do with it */
-static const double SEEN_SECONDS = 0.05; /* times of what was only seen are that coarse */
+static const double NEAR_SECONDS = 30; /* before the end: what may still have to do with it */
 
 /* ---- what rules share ---- */
 
@@ -39,9 +36,24 @@ void cause_end_sentence(struct buf *out)
         out->data[--out->len] = '\0';
 }
 
+void cause_put_place(struct buf *out, const char *file, int64_t line)
+{
+    cause_cut(out, file ? text_base(file) : "?");
+    if (line >= 0)
+        buf_printf(out, ":%lld", (long long)line);
+}
+
 const char *cause_text(const struct buf *buf)
 {
     return buf->data ? buf->data : "";
+}
+
+int cause_chain_status(const json_t *process)
+{
+    const json_t *code = json_object_get(process, "exit_code"), *signal = json_object_get(process, "signal");
+    if (json_is_integer(code))
+        return W_EXITCODE((int)json_integer_value(code), 0);
+    return json_is_integer(signal) ? (int)json_integer_value(signal) : JOB_STATUS_UNKNOWN;
 }
 
 bool cause_is_near(const struct job_end *end, double seconds)
@@ -81,7 +93,6 @@ double cause_before_end(const struct job_end *end, pid_t pid, double seconds)
     return ended < seconds ? ended : seconds;
 }
 
-/* The signal that killed the process that failed first, or the command; 0: none. */
 int cause_signal(const struct job_end *end)
 {
     const json_t *signal = json_object_get(json_array_get(end->chain, 0), "signal");
@@ -90,8 +101,18 @@ int cause_signal(const struct job_end *end)
 
 bool cause_is_of_end(const struct job_end *end, double seconds)
 {
-    const json_t *start = json_object_get(json_array_get(end->chain, 0), "start_seconds");
-    return seconds >= cause_chain_end(end, 0) - NEAR_SECONDS && json_number_value(start) <= seconds;
+    return seconds >= cause_chain_end(end, 0) - NEAR_SECONDS && cause_chain_start(end, 0) <= seconds;
+}
+
+bool cause_is_just_before(double failed, double seconds)
+{
+    return seconds >= failed - CAUSE_FAILURE_SECONDS && seconds <= failed + CAUSE_AT_ONCE_SECONDS;
+}
+
+bool cause_is_before(const struct job_end *end, size_t at, double seconds)
+{
+    const json_t *start = json_object_get(json_array_get(end->chain, at), "start_seconds");
+    return json_is_number(start) && seconds < json_number_value(start) - SEEN_SECONDS;
 }
 
 bool cause_was_tolerated(const struct job_end *end, double seconds)
@@ -116,23 +137,29 @@ static bool ran_beside_failure(const struct job_model *model, const struct job_p
     return false;
 }
 
+int cause_end_status(const struct job_end *end)
+{
+    return end->signal ? SHELL_SIGNAL + end->signal : end->exit_code;
+}
+
+bool cause_lived_on(const json_t *process, int signo)
+{
+    return starter_lived_on(member_string(process, "name"), json_object_get(process, "argv"),
+                            cause_chain_status(process), signo);
+}
+
 /* As a shell has it. */
 static int shell_status(const json_t *process)
 {
     int status = cause_chain_status(process);
-    return status == JOB_STATUS_UNKNOWN ? status
-           : WIFSIGNALED(status)        ? CAUSE_SHELL_SIGNAL + WTERMSIG(status)
-                                        : WEXITSTATUS(status);
+    return status == JOB_STATUS_UNKNOWN ? status : starter_shell_status(status);
 }
 
 /* What a script also runs when it only cleans up behind an error. */
 static bool is_of_cleanup(const char *name)
 {
-    static const char *const names[] = {"sleep", "date", "echo", "printf", "cat", "sync", "hostname"};
-    bool is_one = culprit_is_utility(name) || culprit_is_lookup(name);
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-        is_one |= strcmp(name, names[i]) == 0;
-    return is_one;
+    static const char *const names[] = {"sleep", "date", "echo", "printf", "cat", "sync", "hostname", NULL};
+    return culprit_is_utility(name) || culprit_is_lookup(name) || text_is_one(name, names);
 }
 
 /* Before when a script of the chain went on: a command of it began then and succeeded, and ended before that one began which failed
@@ -142,15 +169,14 @@ static double find_tolerated(const struct job_end *end)
     enum { LOOKS_MOST = 100 };
     static const double LATE_SECONDS = 0.2; /* a line is read a little after it was written */
     const struct job_model *model = end->model;
-    int status = end->signal ? CAUSE_SHELL_SIGNAL + end->signal : end->exit_code;
+    int status = cause_end_status(end);
     double tolerated = -1;
     for (size_t at = 0; at + 1 < json_array_size(end->chain); at++) {
-        const json_t *failed = json_array_get(end->chain, at), *parent = json_array_get(end->chain, at + 1);
-        pid_t pid = (pid_t)json_integer_value(json_object_get(parent, "pid"));
-        enum starter starter = starter_of(json_string_value(json_object_get(parent, "name")));
-        int own = shell_status(failed);
-        double start = json_number_value(json_object_get(failed, "start_seconds"));
-        bool cleanup = culprit_is_utility(json_string_value(json_object_get(failed, "name")));
+        pid_t pid = cause_chain_pid(end, at + 1);
+        enum starter starter = starter_of(cause_chain_name(end, at + 1));
+        int own = shell_status(json_array_get(end->chain, at));
+        double start = cause_chain_start(end, at);
+        bool cleanup = culprit_is_utility(cause_chain_name(end, at));
         if (own != status || (starter != STARTER_SHELL && starter != STARTER_NONE))
             continue;
         for (size_t i = model->ended_count, looks = 0; i-- > 0 && looks < LOOKS_MOST;) {
@@ -170,16 +196,15 @@ static double find_tolerated(const struct job_end *end)
 /* Whether the text is of the process that was ended, or of its end. */
 static bool is_of_end(const char *text, const struct job_process *process)
 {
-    static const char *const over[] = {"timed out", "timeout", "too long", "time limit"};
+    static const char *const over[] = {"timed out", "timeout", "too long", "time limit", NULL};
     const char *program = process->name;
     struct starter_timeout timeout;
-    bool of_it = WIFSIGNALED(process->status) && culprit_mentions_end(text, WTERMSIG(process->status));
+    int signo = job_status_signal(process->status);
+    bool of_it = signo && culprit_mentions_end(text, signo);
     if (starter_timed_out(process->name, process->argv, process->end - process->start, process->status, &timeout) &&
         timeout.program)
         program = timeout.program;
-    for (size_t i = 0; i < sizeof over / sizeof *over; i++)
-        of_it |= program != process->name && strcasestr(text, over[i]);
-    return of_it || strstr(text, program);
+    return of_it || (program != process->name && text_has_one(text, over)) || strstr(text, program);
 }
 
 /* How many of the chain its next one went on after, to an end of its own with last words, or an error of a script, that are of something
@@ -188,23 +213,17 @@ static size_t count_outlived(const struct job_end *end)
 {
     _cleanup_(buf_done) struct buf said = BUF_INIT;
     const json_t *first = json_array_get(end->chain, 0), *parent;
-    const struct job_process *process = NULL;
-    pid_t pid = (pid_t)json_integer_value(json_object_get(first, "pid"));
-    int status = cause_chain_status(first);
+    const struct job_process *process = job_model_ended(end->model, cause_chain_pid(end, 0));
+    int status = cause_chain_status(first), signo = job_status_signal(status);
     size_t at = 1;
     while ((parent = json_array_get(end->chain, at)) != NULL && shell_status(parent) == shell_status(first))
         at++;
-    for (size_t i = end->model->ended_count; i-- > 0 && !process;)
-        process = end->model->ended[i].pid == pid ? &end->model->ended[i] : NULL;
     if (!parent || !process || status == JOB_STATUS_UNKNOWN)
         return 0;
-    const char *name = json_string_value(json_object_get(parent, "name"));
-    const json_t *argv = json_object_get(parent, "argv");
-    bool shell = starter_is_shell(name, argv);
+    bool shell = cause_is_shell(parent);
     bool ended = shell ? cause_ended_by_job(end) && !cause_stood_still(end) &&
                              !culprit_was_tested(end->model, process, process->ppid)
-                       : at == 1 && WIFSIGNALED(status) && job_signal_is_fault(WTERMSIG(status)) &&
-                             starter_lived_on(name, argv, cause_chain_status(parent), WTERMSIG(status));
+                       : at == 1 && signo && job_signal_is_fault(signo) && cause_lived_on(parent, signo);
     if (!ended)
         return 0;
     const double since = cause_chain_end(end, (int)at - 1) - SEEN_SECONDS;
@@ -214,9 +233,9 @@ static size_t count_outlived(const struct job_end *end)
         !is_of_end(cause_text(&said), process))
         return at;
     json_auto_t *error = cause_error_of(end, cause_chain_end(end, (int)at));
-    const char *text = json_string_value(json_object_get(error, "text"));
+    const char *text = member_string(error, "text");
     bool own = shell || json_is_string(json_object_get(error, "place")); /* of an exception of Python */
-    return text && own && cause_written_seconds(error) >= since && !is_of_end(text, process) ? at : 0;
+    return text && own && line_written_seconds(error) >= since && !is_of_end(text, process) ? at : 0;
 }
 
 uint64_t cause_memory_limit(const struct job_model *model, bool *ret_data)
@@ -246,21 +265,11 @@ json_t *cause_last(const struct layer_list *list, size_t back)
     return back < count ? json_array_get(list->records, count - 1 - back) : NULL;
 }
 
-/* The last warning of this kind; NULL: there is none. */
 const json_t *cause_warning(const struct job_end *end, enum note_kind kind)
 {
-    const json_t *found = NULL;
-    size_t index;
-    json_t *warning;
-    json_array_foreach(end->warnings, index, warning)
-    {
-        if (note_json_kind(warning) == kind)
-            found = warning;
-    }
-    return found;
+    return cause_named(end, note_name(kind));
 }
 
-/* The same of a note that this version may not have yet. */
 const json_t *cause_named(const struct job_end *end, const char *name)
 {
     const json_t *found = NULL;
@@ -268,8 +277,7 @@ const json_t *cause_named(const struct job_end *end, const char *name)
     json_t *warning;
     json_array_foreach(end->warnings, index, warning)
     {
-        const char *note = json_string_value(json_object_get(warning, "note"));
-        if (note && strcmp(note, name) == 0)
+        if (strcmp(member_text(warning, "note"), name) == 0)
             found = warning;
     }
     return found;
@@ -304,12 +312,11 @@ static cause_rule *const rules[] = {
 /* The command could not be executed: nothing else can be the reason. */
 static void say_start(const struct job_end *end, struct cause *cause)
 {
-    enum { NOT_FOUND = 127 };
     if (end->reason && *end->reason) /* versions that recorded only the status say none */
         buf_puts(&cause->what, end->reason);
     else
         buf_printf(&cause->what, "the command %s",
-                   end->exit_code == NOT_FOUND ? "was not found" : "may not be executed");
+                   end->exit_code == SHELL_NOT_FOUND ? "was not found" : "may not be executed");
     cause_add(cause, end->model->end);
     cause->note = NOTE(cause_start, .reason = cause_text(&cause->what));
     cause->sure = true;
@@ -330,7 +337,7 @@ void cause_find(const struct job_end *end, struct cause *ret_cause)
     json_auto_t *chain = NULL;
     size_t outlived = count_outlived(&known);
     if (outlived) {
-        known.outlived = (pid_t)json_integer_value(json_object_get(json_array_get(end->chain, 0), "pid"));
+        known.outlived = cause_chain_pid(end, 0);
         chain = json_copy((json_t *)end->chain);
         for (; outlived > 0; outlived--)
             json_array_remove(chain, 0);

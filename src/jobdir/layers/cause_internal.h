@@ -7,11 +7,12 @@
 #define SCRY_JOBDIR_LAYERS_CAUSE_INTERNAL_H
 
 #include "jobdir/layers/cause.h"
+#include "jobdir/layers/starter.h"
 #include "jobdir/record/layers.h"
+#include "jobdir/text/fields.h"
 
 /* What belongs together happens within that. */
 #define CAUSE_AT_ONCE_SECONDS 1
-enum { CAUSE_SHELL_SIGNAL = 128 }; /* and the signal's number: the status that a shell gives to it */
 
 typedef bool cause_rule(const struct job_end *end, struct cause *cause, bool sure);
 cause_rule cause_find_unexecuted, cause_find_memory, cause_find_error, cause_find_credential, cause_find_crash,
@@ -20,8 +21,84 @@ cause_rule cause_find_unexecuted, cause_find_memory, cause_find_error, cause_fin
     cause_find_process, cause_find_survived_crash, cause_find_task, cause_find_rank, cause_find_lost, cause_find_silent,
     cause_find_lost_before, cause_find_timeout;
 
+/* ---- what lines mean by their words (cause_lines.c); a text may not be NULL unless that is said ---- */
+
+/* An error that has a cause outside the program. */
+struct line_error {
+    int error; /* errno; 0: of a pattern of logs only */
+    const char *pattern, *what;
+    bool once; /* it comes again only where the same is tried again */
+};
+/* Of a line, or of an exception. *ret_text: what it says. NULL: none. */
+const struct line_error *line_error_of(const json_t *record, const char **ret_text);
+/* Such an error, that this only warns of it. */
+bool line_is_warning(const json_t *record);
+/* "WARNING cache: ...", "12:01:02 [WARNING] ..."; the text may be NULL. */
+bool line_is_warned_of(const char *text);
+bool line_has_pattern(const json_t *record, const char *pattern);
+/* What Python says of an exception. */
+bool line_is_exception(const json_t *record);
+/* The same, with the line of the user's code that raised it. */
+bool line_is_traceback(const json_t *record);
+/* What is printed when a program has ended already, or gives up, whatever the reason is. */
+bool line_is_consequence(const struct job_end *end, const json_t *record);
+/* "FATAL: ..." or "... CRITICAL ...", and not that it gives up because of another; the text may be NULL. */
+bool line_is_graver(const char *text);
+/* "solver: no convergence after 500 iterations", with whatever name a program has for itself: what it could not do, or what it lacks. */
+bool line_tells_of_failure(const char *text);
+/* That it ends, or what stands above, is no reason by itself. */
+bool line_tells_of_giving_up(const char *text);
+/* "cannot allocate work array", "can't start new thread": what a limit of the address space refuses. */
+bool line_tells_of_memory(const char *text);
+/* Node and Java end by limits of their own. */
+bool line_is_of_own_heap(const char *text);
+/* "job.sh: line 2:  1983 Segmentation fault      ./solver": how something ended that the shell had started; it may be NULL. */
+bool line_is_notice(const char *text);
+/* What stands behind "job.sh: line 4: " of bash, or "job.sh: 4: " of others; the text itself: nothing such. */
+const char *line_behind_script(const char *text);
+/* "sort: ..." or "make[1]: ...", as programs begin what they say of errors; both may be NULL. */
+bool line_begins_with(const char *text, const char *name);
+/* But for their numbers, of which they have some; both may be NULL. */
+bool lines_are_alike(const char *one, const char *other);
+bool lines_are_of_one_file(const json_t *one, const json_t *other);
+/* The last of an array of texts but `back`; NULL: there is none. */
+const char *lines_last(const json_t *lines, size_t back);
+/* When a line was written, at the latest. */
+double line_written_seconds(const json_t *record);
+
+/* ---- who says them (cause_speakers.c) ---- */
+
 /* How much a line has to do with the failure. */
 enum said { SAID_NOTHING, SAID_CONSEQUENCE, SAID_HINT, SAID_OF_ANOTHER, SAID_ERROR, SAID_BY_ITSELF };
+
+/* Processes that failed, and are none of those that made the command fail: there may be thousands. */
+struct speakers {
+    struct speaker_names {
+        const char **list; /* sorted */
+        size_t count;
+    } before, after; /* the job has survived those; begun when it had failed: a script that cleans up */
+    struct speaker_trap {
+        const json_t *names; /* of programs that a script starts in its traps only, */
+        double start;        /* and when the first of them may have begun */
+    } * traps;
+    size_t trap_count;
+};
+/* Pass them to speakers_done. */
+void speakers_find(const struct job_end *end, struct speakers *ret_speakers);
+void speakers_done(struct speakers *speakers);
+enum said speakers_weigh(const struct job_end *end, const struct speakers *speakers, const json_t *record);
+
+/* Whether it begins with the name of the at-th of the chain, or of the script that this executes; the text may be NULL. */
+bool speaker_is(const struct job_end *end, size_t at, const char *text);
+/* Whether a script above the at-th of the chain prints such a line by itself; the text may be NULL. */
+bool speaker_is_above(const struct job_end *end, size_t at, const char *text);
+/* Of a builtin of the shell that failed first, by itself, as "job.sh: line 5: cd: run2: No such file or directory": with the status of
+ * the last one it ended, the others it has gone on after. */
+bool speaker_is_builtin(const struct job_end *end, const json_t *record);
+/* A program of that name is one of a language: "python", "python3.11"; name and argv may be NULL. */
+bool speaker_runs(const char *language, const char *name, const json_t *argv);
+
+/* ---- what they have said (cause_said.c, cause_last_words.c, cause_log.c) ---- */
 
 /* The line that says most of it: many rules ask for it, and it takes a look at all lines and all processes that failed. */
 struct cause_said {
@@ -31,8 +108,6 @@ struct cause_said {
 };
 void cause_look_at_said(const struct job_end *end, struct cause_said *ret_said);
 
-/* When a line was written, at the latest. */
-double cause_written_seconds(const json_t *record);
 /* Whether the process that failed first said itself why: with an error of the system, as of a full disk. */
 bool cause_says_why(const struct job_end *end);
 /* Whether an error of the system was said just before a program aborted then, as programs do that cannot go on. */
@@ -50,6 +125,8 @@ bool cause_launched_ended(const struct job_end *end);
 void cause_put_said(struct buf *out, const struct job_end *end, enum said least, double seconds);
 /* The same of what began with the name of a program. */
 void cause_put_said_by(struct buf *out, const struct job_end *end, const char *name, double seconds);
+/* What stands at the end of a file that the at-th of the chain had for itself. The record; NULL: it had none. */
+const json_t *cause_put_own_words(struct buf *out, const struct job_end *end, int at);
 /* What the at-th of the chain said last on standard error, by its name there, or as it may have given up with that. The record; NULL: none. */
 const json_t *cause_put_last_words(struct buf *out, const struct job_end *end, int at);
 
@@ -68,6 +145,34 @@ void cause_say_log(const struct job_end *end, struct cause *cause, const json_t 
 /* Where gfortran's run-time library says that a program ended then; false: it says nothing. */
 bool cause_put_backtrace(struct buf *out, const struct job_end *end, double seconds);
 
+/* ---- the end, and the processes that failed ---- */
+
+/* Of the at-th of the chain; NULL, 0: not known, or there is none, as for -1. */
+static inline const char *cause_chain_name(const struct job_end *end, size_t at)
+{
+    return member_string(json_array_get(end->chain, at), "name");
+}
+static inline pid_t cause_chain_pid(const struct job_end *end, size_t at)
+{
+    return (pid_t)json_integer_value(json_object_get(json_array_get(end->chain, at), "pid"));
+}
+static inline const struct layer_place *cause_chain_place(const struct job_end *end, size_t at)
+{
+    return layers_place(&end->model->layers, cause_chain_pid(end, at));
+}
+static inline double cause_chain_start(const struct job_end *end, size_t at)
+{
+    return member_number(json_array_get(end->chain, at), "start_seconds");
+}
+/* Whether that was before the at-th of the chain began, as far as is known. */
+bool cause_is_before(const struct job_end *end, size_t at, double seconds);
+/* Of a process of the chain. */
+static inline bool cause_is_shell(const json_t *process)
+{
+    return starter_is_shell(member_string(process, "name"), json_object_get(process, "argv"));
+}
+/* Whether a process of the chain ended otherwise than by that signal, which had ended what it had started. */
+bool cause_lived_on(const json_t *process, int signo);
 /* Of a process of the chain, as wait(2) has it. */
 int cause_chain_status(const json_t *process);
 /* Whether timeout(1) has ended what it had started. */
@@ -89,15 +194,19 @@ bool cause_was_asked(const struct job_end *end);
 uint64_t cause_memory_limit(const struct job_model *model, bool *ret_data);
 /* " (its address space may have 200 MB: ulimit -v)", if there is one; it is evidence. */
 void cause_put_memory_limit(struct buf *out, const struct job_end *end, struct cause *cause);
-/* "cannot allocate work array", "can't start new thread": what a limit of the address space refuses. */
-bool cause_tells_of_memory(const char *text);
 void cause_add(struct cause *cause, const json_t *record); /* as evidence; NULL is fine */
 /* The first line of a text, which may be NULL, cut to what a line has room for. */
 void cause_cut(struct buf *out, const char *text);
+/* "run.py:5"; file NULL: not known, line -1: likewise. */
+void cause_put_place(struct buf *out, const char *file, int64_t line);
 /* Takes the full stop or the comma off, so that it may go on. */
 void cause_end_sentence(struct buf *out);
 const char *cause_text(const struct buf *buf);
 bool cause_is_near(const struct job_end *end, double seconds); /* to the end of the job */
+/* When something failed, or just before. */
+bool cause_is_just_before(double failed, double seconds);
+/* Of the command, as a shell has it. */
+int cause_end_status(const struct job_end *end);
 /* When the at-th of the chain ended. */
 double cause_chain_end(const struct job_end *end, int at);
 /* Whether what failed then did not end the job: its script went on, other commands of it succeeded, and one that began later ended with

@@ -4,7 +4,6 @@
 
 #include <signal.h>
 #include <string.h>
-#include <sys/wait.h>
 
 #include "jobdir/text/text.h"
 
@@ -38,8 +37,7 @@ static void put_killed_number(struct buf *out, const struct job_model *model, ui
     buf_printf(out, "%llu process%s", (unsigned long long)processes, processes == 1 ? "" : "es");
     for (size_t i = 0; own && i < model->ended_count; i++) {
         const struct job_process *process = &model->ended[i];
-        if (process->status == JOB_STATUS_UNKNOWN || !WIFSIGNALED(process->status) ||
-            WTERMSIG(process->status) != SIGKILL)
+        if (job_status_signal(process->status) != SIGKILL)
             continue;
         same &= !name || strcmp(name, process->name) == 0;
         name = process->name;
@@ -97,11 +95,7 @@ void cause_put_killed(struct buf *out, const struct job_model *model, const stru
 /* The process that failed first, if it was killed. */
 static const struct job_process *killed_first(const struct job_end *end)
 {
-    pid_t pid = (pid_t)json_integer_value(json_object_get(json_array_get(end->chain, 0), "pid"));
-    for (size_t i = end->model->ended_count; i-- > 0 && cause_signal(end) == SIGKILL;)
-        if (end->model->ended[i].pid == pid)
-            return &end->model->ended[i];
-    return NULL;
+    return cause_signal(end) == SIGKILL ? job_model_ended(end->model, cause_chain_pid(end, 0)) : NULL;
 }
 
 /* Whether a process of the job died by SIGKILL, or one that is not known, and it did not go on after that. */
@@ -109,13 +103,11 @@ static bool has_lost_one(const struct job_end *end)
 {
     const struct job_rank *rank = end->rank;
     bool known = false;
-    if (cause_signal(end) == SIGKILL ||
-        (rank && rank->status != JOB_STATUS_UNKNOWN && WIFSIGNALED(rank->status) && WTERMSIG(rank->status) == SIGKILL))
+    if (cause_signal(end) == SIGKILL || (rank && job_status_signal(rank->status) == SIGKILL))
         return true;
     for (size_t i = 0; i < end->model->ended_count; i++) {
         const struct job_process *process = &end->model->ended[i];
-        if (process->status == JOB_STATUS_UNKNOWN || !WIFSIGNALED(process->status) ||
-            WTERMSIG(process->status) != SIGKILL)
+        if (job_status_signal(process->status) != SIGKILL)
             continue;
         if (!cause_was_tolerated(end, process->end))
             return true;
@@ -168,7 +160,7 @@ bool cause_find_memory_short(const struct job_end *end, struct cause *cause, boo
     }
     if (!found)
         return false;
-    cause_cut(&cause->what, json_string_value(json_object_get(found, "text")));
+    cause_cut(&cause->what, member_string(found, "text"));
     cause_add(cause, found);
     cause->note = NOTE(cause_memory_short, .text = cause_text(&cause->what));
     return true;
@@ -187,7 +179,7 @@ static const json_t *used_up_its_time(const struct job_end *end)
 bool cause_find_limit(const struct job_end *end, struct cause *cause, bool sure)
 {
     int signo = cause_signal(end);
-    const char *name = json_string_value(json_object_get(json_array_get(end->chain, 0), "name"));
+    const char *name = cause_chain_name(end, 0);
     bool known = end->signal && end->reason && *end->reason && !json_array_size(end->crashes);
     const json_t *warned = sure ? NULL : used_up_its_time(end);
     if (sure ? !known : signo != SIGXFSZ && signo != SIGXCPU && !warned)

@@ -4,43 +4,37 @@
 
 #include <math.h>
 #include <signal.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
 
 #include "base/data/cleanup.h"
 #include "jobdir/layers/culprit.h"
-#include "jobdir/layers/starter.h"
 #include "jobdir/record/info.h"
 #include "jobdir/text/text.h"
 #include "symbols/python/python.h"
 
 static const double SILENT_SECONDS = 900; /* that a batch system may take to find a node off: Slurm 300, unless told */
-static const double SEEN_SECONDS = 0.05;  /* times of what was only seen are that coarse */
 
 /* ---- programs ---- */
 
 bool cause_is_library(const json_t *frame)
 {
-    static const char *const names[] = {"libc.so",     "libc-2",   "libstdc++.so", "libc++.so",      "libc++abi.so",
-                                        "libgcc_s.so", "ld-linux", "libpthread",   "libpython",      "python3",
-                                        "libm.so",     "libm-2",   "libmvec",      "libgfortran.so", "libffi.so"};
-    const char *module = json_string_value(json_object_get(frame, "module"));
-    const char *file = json_string_value(json_object_get(frame, "file"));
+    static const char *const names[] = {"libc.so",      "libc-2",         "libstdc++.so", "libc++.so",
+                                        "libc++abi.so", "libgcc_s.so",    "ld-linux",     "libpthread",
+                                        "libpython",    "python3",        "libm.so",      "libm-2",
+                                        "libmvec",      "libgfortran.so", "libffi.so",    NULL};
+    const char *module = member_string(frame, "module");
+    const char *file = member_string(frame, "file");
     if (file && strncmp(file, "/usr/include/", strlen("/usr/include/")) == 0)
         return true; /* a template of the standard library is compiled into the program */
-    for (size_t i = 0; module && i < sizeof names / sizeof *names; i++)
-        if (strncmp(text_base(module), names[i], strlen(names[i])) == 0)
-            return true;
-    return false;
+    return module && text_begins_with_one(text_base(module), names);
 }
 
 /* Of Python's own modules and of packages, in C or Python. */
 static bool is_of_package(const json_t *frame)
 {
-    const char *module = json_string_value(json_object_get(frame, "module"));
-    const char *file = json_string_value(json_object_get(frame, "file"));
+    const char *module = member_string(frame, "module");
+    const char *file = member_string(frame, "file");
     if (json_is_string(json_object_get(frame, "language")))
         return file && strcmp(file, "<string>") != 0 && !python_is_own_code(file); /* python3 -c */
     return module && !python_is_own_code(module);
@@ -65,9 +59,9 @@ static void put_crash_place(struct buf *out, const json_t *crash)
             break;
     }
     best = best ? best : any;
-    const char *function = json_string_value(json_object_get(best, "function"));
-    const char *file = json_string_value(json_object_get(best, "file"));
-    const char *reason = json_string_value(json_object_get(crash, "reason"));
+    const char *function = member_string(best, "function");
+    const char *file = member_string(best, "file");
+    const char *reason = member_string(crash, "reason");
     if (reason) {
         buf_puts(out, ", ");
         cause_cut(out, reason);
@@ -97,7 +91,7 @@ static bool was_left_behind(const struct job_end *end, pid_t pid, const char *na
     _cleanup_(buf_done) struct buf said = BUF_INIT;
     const json_t *first = json_array_get(end->chain, 0);
     if (cause_chain_at(end, pid) >= 0 || !json_is_integer(json_object_get(first, "exit_code")) ||
-        !starter_is_shell(json_string_value(json_object_get(first, "name")), json_object_get(first, "argv")))
+        !cause_is_shell(first))
         return false;
     const json_t *last = cause_put_last_words(&said, end, 0);
     double quiet = json_number_value(json_object_get(last, "quiet_seconds"));
@@ -110,24 +104,21 @@ static bool was_left_behind(const struct job_end *end, pid_t pid, const char *na
 static bool ended_its_parent(const struct job_end *end, int at, int signo)
 {
     const json_t *parent = json_array_get(end->chain, (size_t)at + 1), *code = json_object_get(parent, "exit_code");
-    if (!parent || (json_is_integer(code) && json_integer_value(code) == CAUSE_SHELL_SIGNAL + signo))
+    if (!parent || (json_is_integer(code) && json_integer_value(code) == SHELL_SIGNAL + signo))
         return true;
-    return !starter_is_shell(json_string_value(json_object_get(parent, "name")), json_object_get(parent, "argv")) &&
-           cause_chain_end(end, at + 1) <= cause_chain_end(end, at) + CAUSE_AT_ONCE_SECONDS;
+    return !cause_is_shell(parent) && cause_chain_end(end, at + 1) <= cause_chain_end(end, at) + CAUSE_AT_ONCE_SECONDS;
 }
 
 /* What failed first began after it: that may be because of the crash, or not. */
 static void put_later(struct buf *out, const struct job_end *end)
 {
-    const json_t *first = json_array_get(end->chain, 0);
-    const char *name = json_string_value(json_object_get(first, "name"));
-    int status = cause_chain_status(first);
+    const char *name = cause_chain_name(end, 0);
+    int status = cause_chain_status(json_array_get(end->chain, 0));
     if (!name || status == JOB_STATUS_UNKNOWN || !WIFEXITED(status))
         return;
     buf_puts(out, "; ");
     cause_cut(out, name);
-    buf_printf(out, " (pid %d) then ended with exit status %d", (int)json_integer_value(json_object_get(first, "pid")),
-               WEXITSTATUS(status));
+    buf_printf(out, " (pid %d) then ended with exit status %d", (int)cause_chain_pid(end, 0), WEXITSTATUS(status));
 }
 
 static bool is_null(const json_t *crash)
@@ -141,7 +132,7 @@ static bool find_crash(const struct job_end *end, struct cause *cause, bool sure
 {
     for (size_t i = json_array_size(end->crashes); i-- > 0;) {
         const json_t *crash = json_array_get(end->crashes, i);
-        const char *name = json_string_value(json_object_get(crash, "name"));
+        const char *name = member_string(crash, "name");
         int signo = (int)json_integer_value(json_object_get(crash, "signal"));
         pid_t pid = (pid_t)json_integer_value(json_object_get(crash, "pid"));
         int at = cause_chain_at(end, pid);
@@ -208,23 +199,31 @@ static void put_exception_place(struct buf *out, const struct python_exception_r
     const json_t *frame;
     json_array_foreach(row->traceback, index, frame)
     {
-        const char *of = json_string_value(json_object_get(frame, "file"));
+        const char *of = member_string(frame, "file");
         if (!of || !python_is_own_code(of))
             continue;
         file = of;
         line = json_integer_value(json_object_get(frame, "line"));
         break;
     }
-    cause_cut(out, file ? text_base(file) : "?");
-    if (line >= 0)
-        buf_printf(out, ":%lld", (long long)line);
+    cause_put_place(out, file, line);
+}
+
+/* What it said. */
+static void put_exception(struct buf *out, const struct python_exception_record *row)
+{
+    cause_cut(out, row->name);
+    if (row->message && *row->message) {
+        buf_puts(out, ": ");
+        cause_cut(out, row->message);
+    }
 }
 
 /* What had failed below the process, as a program that it ran by subprocess: the exception only tells its status. */
 static void put_child_said(struct buf *out, const struct job_end *end, pid_t pid)
 {
     _cleanup_(buf_done) struct buf said = BUF_INIT;
-    const char *name = json_string_value(json_object_get(json_array_get(end->chain, 0), "name"));
+    const char *name = cause_chain_name(end, 0);
     if (cause_chain_at(end, pid) <= 0 || !name)
         return;
     cause_put_said_by(&said, end, name, cause_chain_end(end, 0));
@@ -245,11 +244,7 @@ bool cause_find_exception(const struct job_end *end, struct cause *cause, bool s
             (sure ? !own : !cause_is_near(end, record_seconds(record))) ||
             cause_was_tolerated(end, record_seconds(record)))
             continue;
-        cause_cut(&cause->what, row.name);
-        if (row.message && *row.message) {
-            buf_puts(&cause->what, ": ");
-            cause_cut(&cause->what, row.message);
-        }
+        put_exception(&cause->what, &row);
         put_exception_place(&cause->where, &row);
         put_child_said(&cause->what, end, row.pid);
         cause_add(cause, record);
@@ -311,11 +306,7 @@ static void put_rank_said(struct buf *out, struct cause *cause, const struct job
         if (row.pid != end->rank->pid || !is_error(row.name))
             continue;
         buf_puts(out, ": ");
-        cause_cut(out, row.name);
-        if (row.message && *row.message) {
-            buf_puts(out, ": ");
-            cause_cut(out, row.message);
-        }
+        put_exception(out, &row);
         cause_add(cause, record);
         return;
     }
@@ -360,13 +351,6 @@ bool cause_find_rank(const struct job_end *end, struct cause *cause, bool sure)
 
 #define PIPEFAIL ": a failure only because of pipefail"
 
-static void put_place(struct buf *out, const struct line_fields *at)
-{
-    cause_cut(out, at->file ? text_base(at->file) : "?");
-    if (at->line >= 0)
-        buf_printf(out, ":%lld", (long long)at->line);
-}
-
 /* A script that ended with the command's status right after it. */
 static bool ended_with(const struct job_end *end, const struct command_failed_record *row, double seconds)
 {
@@ -381,7 +365,7 @@ static bool was_interrupted(const struct job_end *end, const struct command_fail
 {
     const json_t *came = cause_signal_came(end);
     double after = came ? seconds - record_seconds(came) : -1;
-    return after >= -SEEN_SECONDS && (row->status > CAUSE_SHELL_SIGNAL || after <= CAUSE_AT_ONCE_SECONDS);
+    return after >= -SEEN_SECONDS && (row->status > SHELL_SIGNAL || after <= CAUSE_AT_ONCE_SECONDS);
 }
 
 /* What was said when the command failed, by what it had started, too; but not what came after it, as of a trap of the script's exit. */
@@ -391,7 +375,7 @@ static void put_command_said(struct buf *out, struct cause *cause, const struct 
     const char *command = row->at.command ? row->at.command : "";
     _cleanup_(buf_done) struct buf name = BUF_INIT;
     int script = cause_chain_at(end, row->at.pid);
-    double start = json_number_value(json_object_get(json_array_get(end->chain, 0), "start_seconds"));
+    double start = cause_chain_start(end, 0);
     buf_append(&name, command, strcspn(command, " "));
     bool earlier = row->time > 0 && start > row->time; /* the process that failed first came after the command */
     if (!earlier)
@@ -437,7 +421,7 @@ bool cause_find_command(const struct job_end *end, struct cause *cause, bool sur
     }
     if (!found || (sure && was_ended_from_outside(end)))
         return false;
-    put_place(&cause->where, &best.at);
+    cause_put_place(&cause->where, best.at.file, best.at.line);
     cause_cut(&cause->what, best.at.command ? best.at.command : "its command is not known");
     cause_add(cause, found);
     int script = cause_chain_at(end, best.at.pid);
@@ -447,7 +431,7 @@ bool cause_find_command(const struct job_end *end, struct cause *cause, bool sur
         buf_puts(&cause->said, ", where ");
         cause_cut(&cause->said, stage);
         buf_puts(&cause->said,
-                 best.status == CAUSE_SHELL_SIGNAL + SIGPIPE ? " had nobody to read on (SIGPIPE)" PIPEFAIL : " failed");
+                 best.status == SHELL_SIGNAL + SIGPIPE ? " had nobody to read on (SIGPIPE)" PIPEFAIL : " failed");
     }
     put_command_said(&said, cause, end, &best, record_seconds(found));
     if (said.len) {
@@ -462,16 +446,14 @@ bool cause_find_command(const struct job_end *end, struct cause *cause, bool sur
 /* Where the script was that started it. */
 static void put_started_by(struct cause *cause, const struct job_end *end, size_t at)
 {
-    const json_t *parent = json_array_get(end->chain, at + 1);
-    const struct layer_place *place =
-        layers_place(&end->model->layers, (pid_t)json_integer_value(json_object_get(parent, "pid")));
-    double started = json_number_value(json_object_get(json_array_get(end->chain, at), "start_seconds"));
+    const struct layer_place *place = cause_chain_place(end, at + 1);
+    double started = cause_chain_start(end, at);
     struct script_line_record row;
     if (!place || !place->line || record_seconds(place->line) < started - SEEN_SECONDS)
         return; /* it was there before, and may have gone on */
     record_read(place->line, RECORD_script_line, &row);
     buf_puts(&cause->what, ", when its script was at ");
-    put_place(&cause->what, &row.at);
+    cause_put_place(&cause->what, row.at.file, row.at.line);
     cause_add(cause, place->line);
 }
 
@@ -502,11 +484,9 @@ static bool put_ended_child(struct buf *out, const struct job_end *end, const js
     for (size_t i = model->ended_count; i-- > 0;) {
         const struct job_process *child = &model->ended[i];
         bool outlived = end->outlived && child->pid == end->outlived;
-        if (!outlived &&
-            (child->ppid != pid || child->status == JOB_STATUS_UNKNOWN || !WIFSIGNALED(child->status) ||
-             WTERMSIG(child->status) == SIGTERM || child->end > ended || child->end < ended - CAUSE_AT_ONCE_SECONDS ||
-             !starter_lived_on(json_string_value(json_object_get(process, "name")), json_object_get(process, "argv"),
-                               cause_chain_status(process), WTERMSIG(child->status))))
+        int signo = job_status_signal(child->status);
+        if (!outlived && (child->ppid != pid || !signo || signo == SIGTERM || child->end > ended ||
+                          child->end < ended - CAUSE_AT_ONCE_SECONDS || !cause_lived_on(process, signo)))
             continue;
         buf_puts(out, ", ");
         cause_put_outlived(out, child);
@@ -522,11 +502,10 @@ static void put_reader(struct buf *out, const struct job_end *end, size_t at)
     const struct job_model *model = end->model;
     const struct job_process *reader = NULL;
     const json_t *writer = json_array_get(end->chain, at), *shell = json_array_get(end->chain, at + 1);
-    pid_t parent = (pid_t)json_integer_value(json_object_get(shell, "pid")),
-          pid = (pid_t)json_integer_value(json_object_get(writer, "pid"));
-    double start = json_number_value(json_object_get(writer, "start_seconds")), ended = cause_chain_end(end, (int)at);
+    const pid_t parent = cause_chain_pid(end, at + 1), pid = cause_chain_pid(end, at);
+    double start = cause_chain_start(end, at), ended = cause_chain_end(end, (int)at);
     if (cause_chain_status(writer) != SIGPIPE ||
-        json_integer_value(json_object_get(shell, "exit_code")) != CAUSE_SHELL_SIGNAL + SIGPIPE)
+        json_integer_value(json_object_get(shell, "exit_code")) != SHELL_SIGNAL + SIGPIPE)
         return;
     for (size_t i = 0; i < model->ended_count; i++) {
         const struct job_process *process = &model->ended[i];
@@ -546,15 +525,14 @@ static void put_reader(struct buf *out, const struct job_end *end, size_t at)
 /* A fork of a shell that was to execute a program, and could not: it has the shell's name and command line. NULL: none; else what. */
 static const char *not_executed(const struct job_end *end, size_t at)
 {
-    enum { NOT_EXECUTABLE = 126, NOT_FOUND = 127 };
     const json_t *process = json_array_get(end->chain, at), *shell = json_array_get(end->chain, at + 1);
-    const char *name = json_string_value(json_object_get(shell, "name"));
+    const char *name = member_string(shell, "name");
     const json_t *argv = json_object_get(shell, "argv");
     json_int_t code = json_integer_value(json_object_get(process, "exit_code"));
     if (!starter_is_shell(name, argv) || !json_is_array(argv) || !json_equal(argv, json_object_get(process, "argv")) ||
-        (code != NOT_EXECUTABLE && code != NOT_FOUND))
+        (code != SHELL_NOT_EXECUTABLE && code != SHELL_NOT_FOUND))
         return NULL;
-    return code == NOT_FOUND ? ": its program was not found" : ": its program may not be executed";
+    return code == SHELL_NOT_FOUND ? ": its program was not found" : ": its program may not be executed";
 }
 
 /* Whether its shell started something else while it was there: in a pipeline. */
@@ -576,11 +554,10 @@ static const json_t *put_sibling(struct buf *out, const struct job_end *end, siz
     const struct job_model *model = end->model;
     const json_t *last = model->layers.last_lines, *lines = json_object_get(last, "lines"), *line;
     const json_t *process = json_array_get(end->chain, at);
-    pid_t pid = (pid_t)json_integer_value(json_object_get(process, "pid"));
-    bool shell =
-        starter_is_shell(json_string_value(json_object_get(process, "name")), json_object_get(process, "argv"));
+    pid_t pid = cause_chain_pid(end, at);
+    bool shell = cause_is_shell(process);
     const struct job_process *first = NULL;
-    const char *file = json_string_value(json_object_get(last, "file"));
+    const char *file = member_string(last, "file");
     size_t index;
     for (size_t i = 0; i < model->ended_count && !first; i++)
         first = model->ended[i].pid == pid ? &model->ended[i] : NULL;
@@ -612,10 +589,10 @@ static const json_t *put_sibling(struct buf *out, const struct job_end *end, siz
 bool cause_find_process(const struct job_end *end, struct cause *cause, bool sure)
 {
     size_t at = 0;
-    while (starter_of(json_string_value(json_object_get(json_array_get(end->chain, at), "name"))) == STARTER_DAEMON)
+    while (starter_of(cause_chain_name(end, at)) == STARTER_DAEMON)
         at++;
     const json_t *first = json_array_get(end->chain, at), *code = json_object_get(first, "exit_code");
-    const char *name = json_string_value(json_object_get(first, "name"));
+    const char *name = member_string(first, "name");
     _cleanup_(buf_done) struct buf said = BUF_INIT, child = BUF_INIT, number = BUF_INIT, beside = BUF_INIT;
     const json_t *last = sure ? NULL : cause_put_last_words(&said, end, (int)at);
     const json_t *nan = sure ? NULL : cause_put_number(&number, end, cause_chain_end(end, (int)at));
@@ -626,12 +603,12 @@ bool cause_find_process(const struct job_end *end, struct cause *cause, bool sur
     const char *unexecuted = not_executed(end, at);
     buf_puts(&cause->where, unexecuted ? "a command of " : "");
     cause_cut(&cause->where, name ? name : "?");
-    int status = cause_chain_status(first);
-    int signo = status != JOB_STATUS_UNKNOWN && WIFSIGNALED(status) ? WTERMSIG(status) : cause_signal(end);
+    int signo = job_status_signal(cause_chain_status(first));
     if (json_is_integer(code))
         buf_printf(&cause->what, "with exit status %d", (int)json_integer_value(code));
     else
-        buf_printf(&cause->what, "by %s", text_signal(signo, cause->signal, sizeof cause->signal));
+        buf_printf(&cause->what, "by %s",
+                   text_signal(signo ? signo : cause_signal(end), cause->signal, sizeof cause->signal));
     buf_puts(&cause->what, unexecuted ? unexecuted : "");
     put_reader(&cause->what, end, at);
     if (!child.len)
@@ -644,7 +621,7 @@ bool cause_find_process(const struct job_end *end, struct cause *cause, bool sur
         words = cause->said.len;
         buf_puts(&cause->said, cause_text(&said));
         cause_add(cause, last);
-        if (cause_tells_of_memory(cause_text(&said)))
+        if (line_tells_of_memory(cause_text(&said)))
             cause_put_memory_limit(&cause->said, end, cause);
     } else {
         buf_puts(&cause->said, cause_text(&beside));
@@ -652,10 +629,9 @@ bool cause_find_process(const struct job_end *end, struct cause *cause, bool sur
             buf_printf(&cause->said, "; %s", cause_text(&number));
         cause_add(cause, sibling ? sibling : nan);
     }
-    cause->note =
-        NOTE(cause_process, .program = cause_text(&cause->where),
-             .pid = (uint64_t)json_integer_value(json_object_get(first, "pid")), .how = cause_text(&cause->what),
-             .said = cause_text(&cause->said), .words = words < cause->said.len ? cause_text(&cause->said) + words : "",
-             .sure = last && !child.len && at + 1 == json_array_size(end->chain));
+    cause->note = NOTE(cause_process, .program = cause_text(&cause->where), .pid = (uint64_t)cause_chain_pid(end, at),
+                       .how = cause_text(&cause->what), .said = cause_text(&cause->said),
+                       .words = words < cause->said.len ? cause_text(&cause->said) + words : "",
+                       .sure = last && !child.len && at + 1 == json_array_size(end->chain));
     return true;
 }

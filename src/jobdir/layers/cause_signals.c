@@ -9,25 +9,14 @@
 #include <sys/wait.h>
 
 #include "base/data/cleanup.h"
-#include "jobdir/layers/starter.h"
 #include "jobdir/record/info.h"
 #include "jobdir/text/text.h"
 
-enum { TIMEOUT_STATUS = 124, WHY_COLUMNS = 400 };
+enum { WHY_COLUMNS = 400 };
 static const double OUTLIVED_SECONDS = 2;
-static const double SEEN_SECONDS = 0.05; /* times of what was only seen are that coarse */
-static const double LEFT_SECONDS = 5;    /* that a launcher may take to see that a rank has left: Open MPI takes 1 */
+static const double LEFT_SECONDS = 5; /* that a launcher may take to see that a rank has left: Open MPI takes 1 */
 
 /* ---- timeout(1) ---- */
-
-/* As wait(2) has it. */
-int cause_chain_status(const json_t *process)
-{
-    const json_t *code = json_object_get(process, "exit_code"), *signal = json_object_get(process, "signal");
-    if (json_is_integer(code))
-        return W_EXITCODE((int)json_integer_value(code), 0);
-    return json_is_integer(signal) ? (int)json_integer_value(signal) : JOB_STATUS_UNKNOWN;
-}
 
 /* timeout(1) of the chain that ended what it had started: where it is there, and what that was; -1: none. */
 static int timed_out(const struct job_end *end, struct starter_timeout *ret_timeout)
@@ -37,11 +26,11 @@ static int timed_out(const struct job_end *end, struct starter_timeout *ret_time
     json_array_foreach(end->chain, index, process)
     {
         double start = json_number_value(json_object_get(process, "start_seconds"));
-        if (!starter_timed_out(json_string_value(json_object_get(process, "name")), json_object_get(process, "argv"),
+        if (!starter_timed_out(member_string(process, "name"), json_object_get(process, "argv"),
                                cause_chain_end(end, (int)index) - start, cause_chain_status(process), ret_timeout))
             continue;
         const json_t *child = index ? json_array_get(end->chain, index - 1) : NULL;
-        const char *name = json_string_value(json_object_get(child, "name"));
+        const char *name = member_string(child, "name");
         ret_timeout->program = name ? name : ret_timeout->program ? ret_timeout->program : "its program";
         return (int)index;
     }
@@ -56,18 +45,12 @@ bool cause_timed_out(const struct job_end *end)
 
 /* ---- standing still until it was ended ---- */
 
-/* As a shell has it. */
-static int end_status(const struct job_end *end)
-{
-    return end->signal ? CAUSE_SHELL_SIGNAL + end->signal : end->exit_code;
-}
-
 /* When the time of timeout(1) was over that has ended it; -1: none has, or that is not known. */
 static double timeout_seconds(const struct job_end *end)
 {
     struct starter_timeout timeout;
     int at = timed_out(end, &timeout);
-    const json_t *start = json_object_get(json_array_get(end->chain, at < 0 ? SIZE_MAX : (size_t)at), "start_seconds");
+    const json_t *start = json_object_get(json_array_get(end->chain, (size_t)at), "start_seconds");
     return start && timeout.seconds >= 0 ? json_number_value(start) + timeout.seconds : -1;
 }
 
@@ -83,23 +66,23 @@ bool cause_fell_when_asked(const struct job_end *end, const char *name, int sign
 /* The first that failed is such a launcher. */
 static bool launcher_fell(const struct job_end *end)
 {
-    const char *name = json_string_value(json_object_get(json_array_get(end->chain, 0), "name"));
+    const char *name = cause_chain_name(end, 0);
     return cause_fell_when_asked(end, name, cause_signal(end), cause_chain_end(end, 0));
 }
 
 /* The first that failed is a launcher, after a signal that asked the job to end: it then has a status of its own. */
 static bool launcher_was_asked(const struct job_end *end)
 {
-    const char *name = json_string_value(json_object_get(json_array_get(end->chain, 0), "name"));
+    const char *name = cause_chain_name(end, 0);
     return name && starter_of(name) == STARTER_LAUNCHER && !end->rank && cause_signal_came(end);
 }
 
 /* Signals by which a person or a batch system ends a job, and timeout(1). */
 static bool was_ended(const struct job_end *end)
 {
-    int signo = cause_signal(end), status = end_status(end);
-    if (!signo && status > CAUSE_SHELL_SIGNAL)
-        signo = status - CAUSE_SHELL_SIGNAL;
+    int signo = cause_signal(end), status = cause_end_status(end);
+    if (!signo && status > SHELL_SIGNAL)
+        signo = status - SHELL_SIGNAL;
     if (!signo && (end->stuck || end->late) && (status == SIGTERM || status == SIGKILL))
         signo = status; /* mpiexec of MPICH ends with the number of the signal that ended its ranks */
     return signo == SIGTERM || signo == SIGKILL || signo == SIGINT || signo == SIGHUP || signo == SIGQUIT ||
@@ -204,12 +187,9 @@ static void put_was_at(struct buf *out, const struct job_end *end)
         buf_printf(out, "%zu processes were at ", most);
     else
         buf_puts(out, most ? "its program was at " : "its script was at ");
-    cause_cut(out, row.at.file ? text_base(row.at.file) : "?");
-    if (row.at.line >= 0)
-        buf_printf(out, ":%lld", (long long)row.at.line);
+    cause_put_place(out, row.at.file, row.at.line);
     const json_t *thread = json_array_get(json_object_get(best->stack, "threads"), 0);
-    const char *inner =
-        json_string_value(json_object_get(json_array_get(json_object_get(thread, "frames"), 0), "function"));
+    const char *inner = member_string(json_array_get(json_object_get(thread, "frames"), 0), "function");
     if (row.at.command) {
         buf_puts(out, ": ");
         cause_cut(out, row.at.command);
@@ -314,7 +294,7 @@ static struct asked asked_of(const char *request)
 static struct asked asked_at_end(const struct job_end *end)
 {
     const json_t *request = end->model->request;
-    struct asked asked = asked_of(json_string_value(json_object_get(request, "request")));
+    struct asked asked = asked_of(member_string(request, "request"));
     bool announces = asked.signo == SIGUSR1 || asked.signo == SIGUSR2;
     if (!cause_is_near(end, record_seconds(request)) || (announces && cause_signal(end) != asked.signo))
         asked.signo = 0;
@@ -381,7 +361,7 @@ bool cause_find_standstill(const struct job_end *end, struct cause *cause, bool 
         return true;
     if (!warning)
         return false;
-    cause_cut(&cause->what, json_string_value(json_object_get(warning, "text")));
+    cause_cut(&cause->what, member_string(warning, "text"));
     put_lost_workers(&cause->what, end, record_seconds(warning));
     cause_add(cause, warning);
     cause->note = NOTE(cause_standstill, .text = cause_text(&cause->what));
@@ -390,8 +370,7 @@ bool cause_find_standstill(const struct job_end *end, struct cause *cause, bool 
 
 /* ---- signals and who sent them ---- */
 
-/* The last signal from outside that came before the end; NULL: none, or long before. SIGUSR1 and SIGUSR2 announce things
- * that a job goes on after. */
+/* SIGUSR1 and SIGUSR2 announce things that a job goes on after. */
 const json_t *cause_signal_came(const struct job_end *end)
 {
     const json_t *came = cause_warning(end, NOTE_signal_came);
@@ -460,7 +439,7 @@ bool cause_find_signal(const struct job_end *end, struct cause *cause, bool sure
 static bool say_asked(const struct job_end *end, struct cause *cause, int signo, const json_t *record, const char *who,
                       bool remote, bool sure)
 {
-    const char *name = json_string_value(json_object_get(json_array_get(end->chain, 0), "name"));
+    const char *name = cause_chain_name(end, 0);
     cause_add(cause, record);
     cause_cut(&cause->where, name ? name : "the command");
     put_waited(&cause->what, end);
@@ -497,11 +476,11 @@ static const json_t *launcher_of(const struct job_end *end, int signo, size_t fr
     json_t *process;
     json_array_foreach(end->chain, index, process)
     {
-        enum starter starter = starter_of(json_string_value(json_object_get(process, "name")));
+        enum starter starter = starter_of(member_string(process, "name"));
         json_int_t status = json_integer_value(json_object_get(process, "exit_code"));
         if (index < from || !status || (starter != STARTER_LAUNCHER && starter != STARTER_DAEMON))
             continue;
-        bool passes = status == signo || status == CAUSE_SHELL_SIGNAL + signo;
+        bool passes = status == signo || status == SHELL_SIGNAL + signo;
         if (starter == STARTER_LAUNCHER)
             return passes ? NULL : process;
         daemon = daemon || passes ? daemon : process;
@@ -514,8 +493,8 @@ static const json_t *launcher_of(const struct job_end *end, int signo, size_t fr
 bool cause_find_asked(const struct job_end *end, struct cause *cause, bool sure)
 {
     const json_t *request = end->model->request;
-    const char *who = json_string_value(json_object_get(request, "who"));
-    const char *serial = json_string_value(json_object_get(request, "serial"));
+    const char *who = member_string(request, "who");
+    const char *serial = member_string(request, "serial");
     struct asked asked = asked_at_end(end);
     int killed = cause_signal(end);
     bool remote = serial && *serial;
@@ -541,13 +520,20 @@ bool cause_find_asked(const struct job_end *end, struct cause *cause, bool sure)
     return say_asked(end, cause, asked.signo, request, who, remote, asked.way);
 }
 
-/* A tool, or a page, asked for it. */
 bool cause_was_requested(const struct job_end *end)
 {
     return asked_at_end(end).signo;
 }
 
-/* Somebody or something asked the job to end: what the ranks do then is no failure of theirs. */
+/* What its parent has ended itself is not in the chain. */
+bool cause_was_told(const struct job_end *end)
+{
+    const json_t *parent = json_array_get(end->chain, 1);
+    int signo = json_integer_value(json_object_get(json_array_get(end->chain, 0), "signal")) ? cause_signal(end) : 0;
+    return parent && (signo == SIGKILL || signo == SIGTERM || signo == SIGINT || signo == SIGHUP) &&
+           json_is_integer(json_object_get(parent, "exit_code")) && cause_lived_on(parent, signo);
+}
+
 bool cause_was_asked(const struct job_end *end)
 {
     return cause_was_requested(end) || cause_signal_came(end) || cause_warning(end, NOTE_task_stopped) ||
@@ -559,20 +545,19 @@ bool cause_was_asked(const struct job_end *end)
 /* What launchers end the other ranks by. */
 static bool is_killed_by_launcher(int status)
 {
-    return status != JOB_STATUS_UNKNOWN && WIFSIGNALED(status) &&
-           (WTERMSIG(status) == SIGTERM || WTERMSIG(status) == SIGKILL);
+    return job_status_signal(status) == SIGTERM || job_status_signal(status) == SIGKILL;
 }
 
 bool cause_launched_ended(const struct job_end *end)
 {
     const json_t *first = json_array_get(end->chain, 0), *process;
     int status = cause_chain_status(first);
-    enum starter starter = starter_of(json_string_value(json_object_get(first, "name")));
+    enum starter starter = starter_of(member_string(first, "name"));
     bool launched = false;
     size_t index;
     json_array_foreach(end->chain, index, process)
     {
-        enum starter its = starter_of(json_string_value(json_object_get(process, "name")));
+        enum starter its = starter_of(member_string(process, "name"));
         launched = launched || (index && (its == STARTER_LAUNCHER || its == STARTER_DAEMON));
     }
     return cause_timed_out(end) ||
@@ -614,7 +599,7 @@ static bool say_left(const struct job_end *end, struct cause *cause)
 {
     struct cause_left left;
     _cleanup_(buf_done) struct buf said = BUF_INIT;
-    pid_t starter = (pid_t)json_integer_value(json_object_get(json_array_get(end->chain, 1), "pid"));
+    pid_t starter = cause_chain_pid(end, 1);
     if (end->rank || cause_was_asked(end) || !cause_find_left(end->model, starter, &left))
         return false;
     cause_cut(&cause->where, left.left->name);
@@ -632,12 +617,10 @@ static bool say_left(const struct job_end *end, struct cause *cause)
 /* Mostly both have one name. */
 static void put_worker(struct buf *out, const struct job_end *end)
 {
-    const json_t *parent = json_array_get(end->chain, 1);
-    const char *name = json_string_value(json_object_get(parent, "name"));
-    buf_printf(out, " (pid %d), a child of ",
-               (int)json_integer_value(json_object_get(json_array_get(end->chain, 0), "pid")));
+    const char *name = cause_chain_name(end, 1);
+    buf_printf(out, " (pid %d), a child of ", (int)cause_chain_pid(end, 0));
     cause_cut(out, name ? name : "?");
-    buf_printf(out, " (pid %d),", (int)json_integer_value(json_object_get(parent, "pid")));
+    buf_printf(out, " (pid %d),", (int)cause_chain_pid(end, 1));
 }
 
 /* kill(1), pkill or killall, which the job has run then with that signal, for this process, its group, or programs of its name. */
@@ -669,9 +652,8 @@ static const struct job_process *killer_of(const struct job_end *end, pid_t pid,
 static bool put_kill(struct buf *out, struct cause *cause, const struct job_end *end, size_t at, int signo)
 {
     const json_t *process = json_array_get(end->chain, at), *kill;
-    const struct layer_place *place =
-        layers_place(&end->model->layers, (pid_t)json_integer_value(json_object_get(process, "pid")));
-    const char *file = json_string_value(json_object_get(place ? place->kills : NULL, "file"));
+    const struct layer_place *place = cause_chain_place(end, at);
+    const char *file = member_string(place ? place->kills : NULL, "file");
     size_t index;
     if (at && !json_is_integer(json_object_get(process, "exit_code")))
         return false; /* it was ended, too */
@@ -711,32 +693,28 @@ bool cause_ended_by_job(const struct job_end *end)
 {
     struct starter_timeout timeout;
     struct cause cause = {.evidence = json_array()};
-    const json_t *first = json_array_get(end->chain, 0);
-    const char *name = json_string_value(json_object_get(first, "name"));
-    int status = cause_chain_status(first);
-    bool killed = status != JOB_STATUS_UNKNOWN && WIFSIGNALED(status);
+    const char *name = cause_chain_name(end, 0);
+    int signo = job_status_signal(cause_chain_status(json_array_get(end->chain, 0)));
     bool by_job = timed_out(end, &timeout) == 0 ||
-                  (killed && killer_of(end, (pid_t)json_integer_value(json_object_get(first, "pid")), name ? name : "",
-                                       cause_chain_end(end, 0), WTERMSIG(status)));
-    for (size_t at = 1; killed && !by_job && at < json_array_size(end->chain); at++)
-        by_job = put_kill(&cause.said, &cause, end, at, WTERMSIG(status));
+                  (signo && killer_of(end, cause_chain_pid(end, 0), name ? name : "", cause_chain_end(end, 0), signo));
+    for (size_t at = 1; signo && !by_job && at < json_array_size(end->chain); at++)
+        by_job = put_kill(&cause.said, &cause, end, at, signo);
     cause_done(&cause);
     return by_job;
 }
 
 bool cause_find_killed(const struct job_end *end, struct cause *cause, bool sure)
 {
-    int signo = cause_signal(end);
     const struct job_rank *rank = end->rank;
-    bool killed = rank && rank->status != JOB_STATUS_UNKNOWN && WIFSIGNALED(rank->status);
+    int signo = cause_signal(end), killed = rank ? job_status_signal(rank->status) : 0;
     if (sure || !(killed || (signo && was_ended(end))) || cause_outlived(end))
         return false;
     cause_add(cause, end->model->end);
     if (say_left(end, cause))
         return true;
-    const char *name = json_string_value(json_object_get(json_array_get(end->chain, 0), "name"));
-    if (killed && (WTERMSIG(rank->status) == SIGKILL || !signo)) {
-        signo = WTERMSIG(rank->status);
+    const char *name = cause_chain_name(end, 0);
+    if (killed && (killed == SIGKILL || !signo)) {
+        signo = killed;
         buf_printf(&cause->where, "rank %d of %d", rank->rank, rank->ranks);
         if (rank->node) {
             buf_puts(&cause->where, " on node ");
@@ -751,7 +729,7 @@ bool cause_find_killed(const struct job_end *end, struct cause *cause, bool sure
     const json_t *launcher = launcher_of(end, signo, rank ? 0 : 1);
     if (launcher) {
         _cleanup_(buf_done) struct buf said = BUF_INIT;
-        cause_cut(&cause->what, json_string_value(json_object_get(launcher, "name")));
+        cause_cut(&cause->what, member_string(launcher, "name"));
         if (rank && rank->call)
             buf_printf(&cause->where, ", in %s while others waited for it,", rank->call);
         if (rank) /* it was ended for what it said itself */
@@ -764,7 +742,7 @@ bool cause_find_killed(const struct job_end *end, struct cause *cause, bool sure
             .status = json_integer_value(json_object_get(launcher, "exit_code")), .said = cause_text(&cause->said));
         return true;
     }
-    pid_t pid = rank ? rank->pid : (pid_t)json_integer_value(json_object_get(json_array_get(end->chain, 0), "pid"));
+    pid_t pid = rank ? rank->pid : cause_chain_pid(end, 0);
     put_killer(&cause->said, cause, end, pid, name ? name : "", rank ? rank->seconds : cause_chain_end(end, 0), signo);
     put_waited(&cause->said, end);
     cause->note =

@@ -12,7 +12,6 @@
 #include "jobdir/text/fields.h"
 #include "jobdir/text/text.h"
 
-static const double TICK = 0.05; /* times of what was only seen in /proc are that coarse */
 static const double CLEANUP_SECONDS =
     30; /* within that a script begins to clean up what failed with the status of many things */
 
@@ -23,14 +22,14 @@ bool culprit_has_failed(const struct job_process *process)
 
 int culprit_status(const struct job_process *process)
 {
-    return WIFSIGNALED(process->status) ? 128 + WTERMSIG(process->status) : WEXITSTATUS(process->status);
+    return starter_shell_status(process->status);
 }
 
 /* Numbers may be given again. */
 static bool is_child(const struct job_process *process, const struct job_process *parent)
 {
-    return process != parent && process->ppid == parent->pid && process->start >= parent->start - TICK &&
-           process->start <= parent->end + TICK;
+    return process != parent && process->ppid == parent->pid && process->start >= parent->start - SEEN_SECONDS &&
+           process->start <= parent->end + SEEN_SECONDS;
 }
 
 /* Of the children that began before `before`. */
@@ -49,7 +48,7 @@ static double last_start(const struct job_model *model, const struct job_process
 /* What others are ended by because somebody wants them to end, or does not read on. */
 static bool is_effect(const struct job_process *process)
 {
-    int signo = WIFSIGNALED(process->status) ? WTERMSIG(process->status) : 0;
+    int signo = job_status_signal(process->status);
     return signo == SIGTERM || signo == SIGHUP || signo == SIGINT || signo == SIGPIPE;
 }
 
@@ -109,10 +108,10 @@ static bool culprit_was_told(const struct job_model *model, const struct job_pro
     for (size_t i = 0; i < 2 && WIFSIGNALED(process->status); i++)
         json_array_foreach(lists[i]->records, index, record)
         {
-            const char *text = json_string_value(json_object_get(record, i ? "message" : "text"));
-            const char *name = i ? json_string_value(json_object_get(record, "name")) : NULL;
+            const char *text = member_string(record, i ? "message" : "text");
+            const char *name = i ? member_string(record, "name") : NULL;
             double seconds = record_seconds(record);
-            if (seconds >= process->end - TICK && seconds <= parent->end + LATE &&
+            if (seconds >= process->end - SEEN_SECONDS && seconds <= parent->end + LATE &&
                 ((text && culprit_mentions_end(text, WTERMSIG(process->status))) ||
                  (name && culprit_mentions_end(name, WTERMSIG(process->status)))))
                 return true;
@@ -123,7 +122,7 @@ static bool culprit_was_told(const struct job_model *model, const struct job_pro
 /* Ended by its parent, as far as is known: that had an end of its own. */
 static bool is_of_parent(const struct job_process *process, const struct job_process *parent)
 {
-    int signo = WIFSIGNALED(process->status) ? WTERMSIG(process->status) : 0;
+    int signo = job_status_signal(process->status);
     return (signo == SIGTERM || signo == SIGINT || signo == SIGHUP || signo == SIGKILL) &&
            starter_lived_on(parent->name, parent->argv, parent->status, signo);
 }
@@ -142,27 +141,21 @@ static bool is_harmless(const struct job_process *process, const struct job_proc
 
 bool culprit_is_lookup(const char *name)
 {
-    static const char *const names[] = {"readlink", "which", "pidof", "pgrep", "getent", "pkg-config"};
-    bool looks_up = false;
-    for (size_t i = 0; name && i < sizeof names / sizeof *names; i++)
-        looks_up |= strcmp(name, names[i]) == 0;
-    return looks_up;
+    static const char *const names[] = {"readlink", "which", "pidof", "pgrep", "getent", "pkg-config", NULL};
+    return text_is_one(name, names);
 }
 
 bool culprit_is_answer(const struct job_process *process)
 {
-    static const char *const names[] = {"grep", "egrep", "fgrep", "zgrep", "test", "[", "diff", "cmp", "expr"};
-    bool answers = culprit_is_lookup(process->name);
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-        answers |= strcmp(process->name, names[i]) == 0;
-    return answers && culprit_status(process) == 1;
+    static const char *const names[] = {"grep", "egrep", "fgrep", "zgrep", "test", "[", "diff", "cmp", "expr", NULL};
+    return (culprit_is_lookup(process->name) || text_is_one(process->name, names)) && culprit_status(process) == 1;
 }
 
 /* A shell that has recorded all of its commands that failed, and none that ended it. */
 static bool left_by_itself(const struct job_model *model, const struct job_process *shell)
 {
     const struct layer_place *place = layers_place(&model->layers, shell->pid);
-    const char *how = json_string_value(json_object_get(place ? place->line : NULL, "how"));
+    const char *how = member_string(place ? place->line : NULL, "how");
     size_t index;
     json_t *record;
     if (!how || strcmp(how, "inside") != 0)
@@ -182,12 +175,12 @@ static bool was_answered(const struct job_model *model, const struct job_process
                          const struct job_process *shell)
 {
     const json_t *said = model->layers.last_lines;
-    const char *file = json_string_value(json_object_get(said, "file"));
+    const char *file = member_string(said, "file");
     double quiet = json_number_value(json_object_get(said, "quiet_seconds")), at = record_seconds(said) - quiet;
     if (!culprit_is_answer(process) || !starter_is_shell(shell->name, shell->argv))
         return false;
-    bool spoke = said && quiet >= 0 && file && strcmp(file, "stderr") == 0 && at > process->end + TICK &&
-                 at <= shell->end + TICK;
+    bool spoke = said && quiet >= 0 && file && strcmp(file, "stderr") == 0 && at > process->end + SEEN_SECONDS &&
+                 at <= shell->end + SEEN_SECONDS;
     return culprit_status(shell) != culprit_status(process) || spoke || left_by_itself(model, shell);
 }
 
@@ -211,14 +204,11 @@ static const struct job_process *silent_daemon(const struct job_model *model, co
 
 bool culprit_is_utility(const char *name)
 {
-    static const char *const names[] = {"rm",    "rmdir",  "mv",     "cp",    "ln",        "ls",    "mkdir",
-                                        "touch", "chmod",  "chown",  "find",  "tar",       "zip",   "gzip",
-                                        "xz",    "bzip2",  "zstd",   "pigz",  "scp",       "rsync", "kill",
-                                        "ps",    "unlink", "umount", "pkill", "fusermount"};
-    bool is_one = false;
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-        is_one |= name && strcmp(name, names[i]) == 0;
-    return is_one;
+    static const char *const names[] = {"rm",    "rmdir",  "mv",     "cp",    "ln",         "ls",    "mkdir",
+                                        "touch", "chmod",  "chown",  "find",  "tar",        "zip",   "gzip",
+                                        "xz",    "bzip2",  "zstd",   "pigz",  "scp",        "rsync", "kill",
+                                        "ps",    "unlink", "umount", "pkill", "fusermount", NULL};
+    return text_is_one(name, names);
 }
 
 /* Whether a shell failed because of `same`, which has its status, rather than of `first`, which came later and has not: what a trap
@@ -255,11 +245,10 @@ static bool is_named(const json_t *names, const struct job_process *process)
 static bool is_of_trap(const json_t *commands, const struct job_process *process, const struct job_process *shell,
                        bool missing)
 {
-    enum { NOT_EXECUTABLE = 126, NOT_FOUND = 127 };
     int status = process->status != JOB_STATUS_UNKNOWN ? culprit_status(process) : 0;
-    return is_named(commands, process) ||
-           (missing && (status == NOT_FOUND || status == NOT_EXECUTABLE) && strcmp(process->name, shell->name) == 0 &&
-            json_equal(process->argv, shell->argv)); /* a fork that executed nothing */
+    return is_named(commands, process) || (missing && (status == SHELL_NOT_FOUND || status == SHELL_NOT_EXECUTABLE) &&
+                                           strcmp(process->name, shell->name) == 0 &&
+                                           json_equal(process->argv, shell->argv)); /* a fork that executed nothing */
 }
 
 /* A program in the traps that nothing of that name was started for: perhaps it was not found. */
@@ -314,7 +303,7 @@ static const struct job_process *culprit_before(const struct job_model *model, c
     for (size_t i = 0; i < model->ended_count; i++) {
         const struct job_process *process = &model->ended[i];
         if (!culprit_has_failed(process) || !is_child(process, parent) || process->start >= before ||
-            process->end > parent->end + TICK ||
+            process->end > parent->end + SEEN_SECONDS ||
             (!by_kernel && is_of_parent(process, parent) && !culprit_was_told(model, process, parent)) ||
             is_harmless(process, parent) || was_answered(model, process, parent))
             continue;
@@ -417,7 +406,7 @@ bool culprit_is_stage(const struct job_model *model, const struct job_process *p
         const struct job_process *other = &model->ended[i];
         shell = other->pid == process->ppid ? other : shell;
         if (other == process || other->ppid != process->ppid || other->start < process->start ||
-            other->start > process->start + TICK)
+            other->start > process->start + SEEN_SECONDS)
             continue;
         if (other->start > process->end + NO_WAIT) {
             late++;
@@ -444,7 +433,7 @@ bool culprit_is_unread(const struct job_model *model, const struct job_process *
         const struct job_process *other = &model->ended[i];
         shell = other->pid == process->ppid ? other : shell;
         bool beside = other != process && other->ppid == process->ppid && other->start >= process->start &&
-                      other->start <= process->start + TICK && other->start <= process->end;
+                      other->start <= process->start + SEEN_SECONDS && other->start <= process->end;
         left |= beside && other->end <= process->end && !other->status;
     }
     return left && shell && starter_is_shell(shell->name, shell->argv);
@@ -452,13 +441,11 @@ bool culprit_is_unread(const struct job_model *model, const struct job_process *
 
 bool culprit_has_tee(const struct job_model *model, pid_t pid)
 {
-    const struct job_process *process = NULL;
-    for (size_t i = model->ended_count; i-- > 0 && !process;)
-        process = model->ended[i].pid == pid ? &model->ended[i] : NULL;
+    const struct job_process *process = job_model_ended(model, pid);
     for (size_t i = 0; process && i < model->ended_count; i++) {
         const struct job_process *other = &model->ended[i];
         if (other->ppid == process->ppid && strcmp(other->name, "tee") == 0 && other->start <= process->end &&
-            other->start <= process->start + TICK && other->end >= process->end)
+            other->start <= process->start + SEEN_SECONDS && other->end >= process->end)
             return true;
     }
     return false;
@@ -471,7 +458,7 @@ static bool was_condition(const struct job_model *model, const struct job_proces
     static const double LATE = 1; /* so long after it its shell has noticed at the latest */
     const struct layer_place *place = layers_place(&model->layers, shell->pid);
     const struct layer_list *failures = &model->layers.failures;
-    const char *how = json_string_value(json_object_get(place ? place->line : NULL, "how"));
+    const char *how = member_string(place ? place->line : NULL, "how");
     size_t index;
     json_t *record;
     if (!how || strcmp(how, "inside") != 0 || failures->total > json_array_size(failures->records))
@@ -479,7 +466,7 @@ static bool was_condition(const struct job_model *model, const struct job_proces
     json_array_foreach(failures->records, index, record)
     {
         double after = record_seconds(record) - process->end;
-        if (json_integer_value(json_object_get(record, "pid")) == shell->pid && after >= -TICK && after <= LATE)
+        if (json_integer_value(json_object_get(record, "pid")) == shell->pid && after >= -SEEN_SECONDS && after <= LATE)
             return false;
     }
     return true;
@@ -524,7 +511,7 @@ static bool is_make(const struct job_process *process)
 
 bool culprit_is_handled(const struct job_model *model, const struct job_process *process)
 {
-    enum { DEPTH_MOST = 16, NOT_EXECUTABLE = 126, NOT_FOUND = 127 };
+    enum { DEPTH_MOST = 16 };
     const struct job_process *command = process; /* what a fork of a shell has executed last, if it is one */
     for (int depth = 0; process && depth < DEPTH_MOST; depth++) {
         const struct job_process *parent = NULL;
@@ -532,7 +519,7 @@ bool culprit_is_handled(const struct job_model *model, const struct job_process 
         for (size_t i = 0; i < model->ended_count; i++) {
             const struct job_process *other = &model->ended[i];
             parent = other != process && is_child(process, other) ? other : parent;
-            again |= other != process && other->ppid == process->ppid && other->start >= process->end - TICK &&
+            again |= other != process && other->ppid == process->ppid && other->start >= process->end - SEEN_SECONDS &&
                      !other->status && is_same_program(other, process, stage);
         }
         if (!parent || !WIFEXITED(process->status))
@@ -544,7 +531,7 @@ bool culprit_is_handled(const struct job_model *model, const struct job_process 
             continue;
         }
         int status = WEXITSTATUS(process->status);
-        bool missing = status == NOT_EXECUTABLE || status == NOT_FOUND;
+        bool missing = status == SHELL_NOT_EXECUTABLE || status == SHELL_NOT_FOUND;
         return is_make(parent) || again || (!stage && !missing && was_condition(model, process, parent)) ||
                (!missing && culprit_was_tested(model, command, parent->pid)) || was_cleanup(model, process, parent);
     }

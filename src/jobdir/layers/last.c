@@ -108,7 +108,7 @@ static void add_records(struct events *events, const json_t *records, enum weigh
 static json_t *frame_text(const json_t *frame, const char *function)
 {
     _cleanup_(buf_done) struct buf text = BUF_INIT;
-    const char *file = json_string_value(json_object_get(frame, "file"));
+    const char *file = member_string(frame, "file");
     json_int_t line = json_integer_value(json_object_get(frame, "line"));
     buf_puts(&text, function);
     if (file)
@@ -120,7 +120,7 @@ static json_t *frame_text(const json_t *frame, const char *function)
 
 static bool is_python(const json_t *frame)
 {
-    const char *file = json_string_value(json_object_get(frame, "file"));
+    const char *file = member_string(frame, "file");
     size_t len = file ? strlen(file) : 0;
     return len > 3 && strcmp(file + len - 3, ".py") == 0;
 }
@@ -140,7 +140,7 @@ static void put_stack(struct event *event, const json_t *frames)
         own |= !any || !cause_is_library(frame);
         if (!own)
             continue;
-        const char *function = json_string_value(json_object_get(frame, "function"));
+        const char *function = member_string(frame, "function");
         size_t shown = json_array_size(event->stack);
         if (shown == 2 * (size_t)STACK_FRAMES || (shown >= STACK_FRAMES && python))
             break;
@@ -209,8 +209,8 @@ static void add_crashes(struct events *events)
         struct event *event = event_add(events, STREAM_PROCESS,
                                         cause_before_end(events->end, pid, record_seconds(crash)), WEIGHT_FAILURE);
         char room[32];
-        const char *name = json_string_value(json_object_get(crash, "name"));
-        const char *reason = json_string_value(json_object_get(crash, "reason"));
+        const char *name = member_string(crash, "name");
+        const char *reason = member_string(crash, "reason");
         if (!event)
             continue;
         buf_printf(&event->text, "%s (pid %d) crashed: %s", name ? name : "?", (int)pid,
@@ -241,7 +241,7 @@ static bool was_there(const struct events *events, pid_t pid)
 static bool is_frozen(const json_t *place)
 {
     static const char frozen[] = "<frozen ";
-    const char *file = json_string_value(json_object_get(place, "file"));
+    const char *file = member_string(place, "file");
     return file && strncmp(file, frozen, strlen(frozen)) == 0;
 }
 
@@ -254,8 +254,8 @@ static void add_python_stack(struct events *events, const json_t *record)
     struct event *event = inner ? event_add(events, STREAM_PYTHON, record_seconds(record), WEIGHT_PLACE) : NULL;
     if (!event)
         return;
-    const char *function = json_string_value(json_object_get(inner, "function"));
-    const char *file = json_string_value(json_object_get(inner, "file"));
+    const char *function = member_string(inner, "function");
+    const char *file = member_string(inner, "file");
     buf_printf(&event->text, "%d was in %s at %s:%lld", (int)json_integer_value(json_object_get(record, "pid")),
                function ? function : "?", file ? file : "?",
                (long long)json_integer_value(json_object_get(inner, "line")));
@@ -305,7 +305,7 @@ static void add_logs(struct events *events)
     add_records(events, layers->errors.records, WEIGHT_TROUBLE);
     json_array_foreach(layers->logs.records, index, record)
     {
-        enum line_level level = line_level_of(json_string_value(json_object_get(record, "level")));
+        enum line_level level = line_level_of(member_string(record, "level"));
         if (level != LINE_ERROR && in_window(events, record))
             add_record(events, record, weights[level]);
     }
@@ -314,12 +314,8 @@ static void add_logs(struct events *events)
 /* Warnings of these kinds are about what a job needs; the others are about watching it. */
 static bool is_trouble(const json_t *warning)
 {
-    static const char *const kinds[] = {"disk", "memory", "credential", "stalled", "out_of_memory"};
-    const char *kind = json_string_value(json_object_get(warning, "kind"));
-    for (size_t i = 0; kind && i < sizeof kinds / sizeof *kinds; i++)
-        if (strcmp(kind, kinds[i]) == 0)
-            return true;
-    return false;
+    static const char *const kinds[] = {"disk", "memory", "credential", "stalled", "out_of_memory", NULL};
+    return text_is_one(member_string(warning, "kind"), kinds);
 }
 
 static void add_warnings(struct events *events)
@@ -331,7 +327,7 @@ static void add_warnings(struct events *events)
         struct event *event = in_window(events, record) ? event_add(events, STREAM_WARNING, record_seconds(record),
                                                                     is_trouble(record) ? WEIGHT_TROUBLE : WEIGHT_ASIDE)
                                                         : NULL;
-        const char *text = json_string_value(json_object_get(record, "text"));
+        const char *text = member_string(record, "text");
         if (!event)
             continue;
         buf_puts(&event->text, text ? text : "?");
@@ -427,8 +423,8 @@ static int signal_in(const char *arguments)
 static void add_request(struct events *events, const json_t *record)
 {
     struct event *event = add_record(events, record, WEIGHT_HINT);
-    const char *request = json_string_value(json_object_get(record, "request"));
-    const char *who = json_string_value(json_object_get(record, "who"));
+    const char *request = member_string(record, "request");
+    const char *who = member_string(record, "who");
     const char *name = request ? request + strspn(request, ": ") : "", *signal = strstr(name, "_send_signal(");
     char room[32];
     int signo = signal ? signal_in(signal) : 0;
@@ -524,7 +520,7 @@ static bool is_evidence(const struct layer_list *list, const json_t *evidence, c
     json_t *record, *seq;
     json_array_foreach(list->records, index, record)
     {
-        const char *text = json_string_value(json_object_get(record, "text"));
+        const char *text = member_string(record, "text");
         json_array_foreach(evidence, at, seq)
         {
             if (text && json_equal(seq, json_object_get(record, "seq")) && is_within(line, text))
@@ -539,7 +535,7 @@ static json_t *said_last_json(const struct job_end *end, const json_t *reason)
 {
     const struct layers *layers = &end->model->layers;
     const json_t *lines = json_object_get(layers->last_lines, "lines"), *evidence = json_object_get(reason, "evidence");
-    const char *text = json_string_value(json_object_get(reason, "text"));
+    const char *text = member_string(reason, "text");
     size_t index;
     json_t *each;
     json_array_foreach(evidence, index, each)
@@ -560,7 +556,7 @@ static json_t *said_last_json(const struct job_end *end, const json_t *reason)
 /* A program that gives up says why before it aborts: without that its crash is no reason. */
 static bool is_wordless_abort(const json_t *reason)
 {
-    const char *signal = json_string_value(json_object_get(json_object_get(reason, "fields"), "signal"));
+    const char *signal = member_string(json_object_get(reason, "fields"), "signal");
     return note_json_kind(reason) == NOTE_cause_crash && signal && strcmp(signal, "SIGABRT") == 0;
 }
 
@@ -568,12 +564,11 @@ static bool is_wordless_abort(const json_t *reason)
  * not found, or may not be executed, that is. */
 static bool is_wordless_end(const struct job_end *end, const json_t *reason)
 {
-    enum { NOT_EXECUTABLE = 126, NOT_FOUND = 127 };
-    const char *said = json_string_value(json_object_get(json_object_get(reason, "fields"), "said"));
+    const char *said = member_string(json_object_get(reason, "fields"), "said");
     const json_t *code = json_object_get(json_array_get(end->chain, 0), "exit_code");
     json_int_t status = json_integer_value(code);
     enum note_kind kind = note_json_kind(reason);
-    return said && !*said && json_is_integer(code) && status != NOT_EXECUTABLE && status != NOT_FOUND &&
+    return said && !*said && json_is_integer(code) && status != SHELL_NOT_EXECUTABLE && status != SHELL_NOT_FOUND &&
            (kind == NOTE_cause_process || kind == NOTE_cause_command || kind == NOTE_cause_rank);
 }
 
@@ -582,7 +577,7 @@ static const char *log_state(const struct job_end *end, const char *name)
 {
     const struct layer_last *log;
     HASH_FIND_STR(end->model->layers.log_files, name, log);
-    const char *state = log ? json_string_value(json_object_get(log->record, "state")) : NULL;
+    const char *state = log ? member_string(log->record, "state") : NULL;
     return state ? state : "";
 }
 
@@ -591,7 +586,7 @@ static bool last_was_told_inside(const struct layers *layers)
 {
     bool inside = layers->failures.total || layers->uncaught.total || layers->caught.total;
     for (const struct layer_place *place = layers->places; place && !inside; place = place->hh.next) {
-        const char *how = json_string_value(json_object_get(place->line, "how"));
+        const char *how = member_string(place->line, "how");
         inside = how && strcmp(how, "outside") != 0;
     }
     return inside;
@@ -602,7 +597,7 @@ static bool last_was_told_inside(const struct layers *layers)
 static const char *more_of_script(const struct job_end *end)
 {
     const json_t *first = json_array_get(end->chain, 0), *argv = json_object_get(first, "argv");
-    const char *name = json_string_value(json_object_get(first, "name"));
+    const char *name = member_string(first, "name");
     const char *shell = json_string_value(json_array_get(argv, 0)), *word;
     size_t at = 1;
     if (!shell || !starter_is_shell(name, argv) || !json_is_integer(json_object_get(first, "exit_code")) ||
@@ -621,7 +616,7 @@ static const char *more_of_script(const struct job_end *end)
 static json_t *unknown_json(const struct job_end *end, const json_t *reason, const json_t *said)
 {
     static const char python[] = "python";
-    const char *first = json_string_value(json_object_get(json_array_get(end->chain, 0), "name"));
+    const char *first = member_string(json_array_get(end->chain, 0), "name");
     const char *more = json_is_object(reason) ? NULL : more_of_script(end);
     bool none = !json_is_object(reason) || is_wordless_end(end, reason);
     bool unread = (none || is_wordless_abort(reason)) && !json_array_size(said) &&
@@ -704,7 +699,7 @@ const struct field last_fields[] = {
 
 static int weight_of(const json_t *event)
 {
-    const char *name = json_string_value(json_object_get(event, "weight"));
+    const char *name = member_string(event, "weight");
     for (int i = 0; name && i <= WEIGHT_FAILURE; i++)
         if (strcmp(name, weights[i]) == 0)
             return i;
@@ -713,7 +708,7 @@ static int weight_of(const json_t *event)
 
 static bool is_of(const json_t *event, enum record_stream stream)
 {
-    const char *name = json_string_value(json_object_get(event, "stream"));
+    const char *name = member_string(event, "stream");
     return name && strcmp(name, record_stream_name(stream)) == 0;
 }
 
@@ -731,7 +726,7 @@ static bool is_in_reason(const json_t *event, const char *reason, bool whole)
         ENOUGH = 150,
         LEAST = 8
     }; /* of a long line, which the reason may have cut; and of one that says something */
-    const char *text = json_string_value(json_object_get(event, "text"));
+    const char *text = member_string(event, "text");
     const char *end = text && is_of(event, STREAM_PROCESS) ? strchr(text, ')') : NULL; /* behind its number */
     bool says = is_of(event, STREAM_LOG) || is_of(event, STREAM_SCRIPT) || is_of(event, STREAM_PYTHON);
     const char *rest = text && says ? strstr(text, ": ") : NULL;
@@ -745,7 +740,7 @@ static bool is_in_reason(const json_t *event, const char *reason, bool whole)
 /* Each is told once. A new reference. */
 static json_t *shown_events(const json_t *last, bool whole)
 {
-    const char *reason = json_string_value(json_object_get(json_object_get(last, "reason"), "text"));
+    const char *reason = member_string(json_object_get(last, "reason"), "text");
     json_t *list = json_array(), *event;
     size_t index;
     json_array_foreach(json_object_get(last, "events"), index, event)
@@ -772,8 +767,8 @@ static int least_weight(const json_t *list, bool whole, size_t *ret_left_out)
 static void put_event(struct buf *out, const json_t *event, const char *label, bool whole)
 {
     double before = json_number_value(json_object_get(event, "before_end_seconds"));
-    const char *stream = json_string_value(json_object_get(event, "stream"));
-    const char *text = json_string_value(json_object_get(event, "text"));
+    const char *stream = member_string(event, "stream");
+    const char *text = member_string(event, "text");
     size_t index;
     json_t *frame;
     text_label(out, label);
@@ -811,7 +806,7 @@ static bool says_something(const json_t *list)
 
 void last_unknown_text(struct buf *out, const json_t *last)
 {
-    const char *unknown = json_string_value(json_object_get(last, "unknown"));
+    const char *unknown = member_string(last, "unknown");
     if (!unknown)
         return;
     text_label(out, "");
@@ -835,8 +830,8 @@ void last_text(struct buf *out, const json_t *last, bool whole, const char *colo
 {
     const json_t *reason = json_object_get(last, "reason");
     json_t *list = shown_events(last, whole);
-    const char *text = json_string_value(json_object_get(reason, "text"));
-    const char *unknown = json_string_value(json_object_get(last, "unknown"));
+    const char *text = member_string(reason, "text");
+    const char *unknown = member_string(last, "unknown");
     size_t index, shown = 0, left_out;
     json_t *event;
     int least = least_weight(list, whole, &left_out);

@@ -355,7 +355,7 @@ static void put_other_lines(struct buf *out, const struct layers *layers)
     json_t *record;
     json_array_foreach(layers->logs.records, index, record)
     {
-        if (line_level_of(json_string_value(json_object_get(record, "level"))) != LINE_ERROR)
+        if (line_level_of(member_string(record, "level")) != LINE_ERROR)
             json_array_append(others.records, record);
     }
     put_records(out, "Other lines of logs", &others, SHOWN_LOG_LINES);

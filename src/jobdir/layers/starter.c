@@ -9,9 +9,6 @@
 #include <string.h>
 #include <sys/wait.h>
 
-enum { SHELL_SIGNAL = 128, TIMEOUT_STATUS = 124 };
-static const double SEEN_SECONDS = 0.05; /* times of what was only seen are that coarse */
-
 enum starter starter_of(const char *name)
 {
     static const struct {
@@ -51,6 +48,11 @@ bool starter_is_shell(const char *name, const json_t *argv)
 {
     const char *program = json_string_value(json_array_get(argv, 0));
     return starter_of(name) == STARTER_SHELL || (program && starter_of(text_base(program)) == STARTER_SHELL);
+}
+
+int starter_shell_status(int status)
+{
+    return WIFSIGNALED(status) ? SHELL_SIGNAL + WTERMSIG(status) : WEXITSTATUS(status);
 }
 
 bool starter_lived_on(const char *name, const json_t *argv, int status, int signo)
@@ -130,7 +132,7 @@ bool starter_timed_out(const char *name, const json_t *argv, double lived_second
     if (!name || strcmp(name, "timeout") != 0 || status < 0)
         return false;
     struct command_line line = read_line(argv);
-    int code = WIFSIGNALED(status) ? SHELL_SIGNAL + WTERMSIG(status) : WEXITSTATUS(status);
+    int code = starter_shell_status(status);
     bool over = line.seconds > 0 && lived_seconds >= line.seconds - SEEN_SECONDS;
     bool killed_later = line.more > 0 && lived_seconds >= line.seconds + line.more - SEEN_SECONDS;
     bool killed = code == SHELL_SIGNAL + SIGKILL && (line.signo == SIGKILL || killed_later);
@@ -184,7 +186,7 @@ static bool is_lost(const struct job_process *process)
 {
     if (!culprit_has_failed(process))
         return false;
-    int signo = WIFSIGNALED(process->status) ? WTERMSIG(process->status) : 0;
+    int signo = job_status_signal(process->status);
     return signo != SIGTERM && signo != SIGINT && signo != SIGHUP;
 }
 
@@ -250,25 +252,19 @@ bool workers_put_lost(struct buf *out, const struct job_model *model, double sec
     return true;
 }
 
-static const char *text_member(const json_t *record, const char *name)
-{
-    const char *text = json_string_value(json_object_get(record, name));
-    return text ? text : "";
-}
-
 bool workers_put_exception(struct buf *out, const struct job_model *model, double seconds)
 {
     const json_t *logs = model->layers.logs.records;
     size_t count = json_array_size(logs);
     const json_t *last = count ? json_array_get(logs, count - 1) : NULL;
     double at = json_number_value(json_object_get(last, "t"));
-    const char *text = text_member(last, "text"), *place = "";
-    if (strcmp(text_member(last, "pattern"), "exception") != 0 || strcmp(text_member(last, "level"), "error") != 0 ||
+    const char *text = member_text(last, "text"), *place = "";
+    if (strcmp(member_text(last, "pattern"), "exception") != 0 || strcmp(member_text(last, "level"), "error") != 0 ||
         !*text || (seconds >= 0 && (at > seconds || at < seconds - SOON_SECONDS)))
         return false;
     for (size_t i = count; i-- > 0 && count - i <= LOGS_MOST && !*place;) {
         const json_t *same = json_array_get(logs, i);
-        place = strcmp(text_member(same, "text"), text) == 0 ? text_member(same, "place")
+        place = strcmp(member_text(same, "text"), text) == 0 ? member_text(same, "place")
                                                              : ""; /* others of them said it, too */
     }
     buf_append(out, text, text_fit(text, strcspn(text, "\n"), TEXT_COLUMNS));

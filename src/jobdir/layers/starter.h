@@ -12,6 +12,11 @@
 #include "base/data/buf.h"
 #include "jobdir/record/model.h"
 
+#define SEEN_SECONDS 0.05 /* times of processes that were only seen are that coarse */
+
+/* Exit statuses of shells, the third and the number of the signal that ended what they had started; and of timeout(1). */
+enum { SHELL_NOT_EXECUTABLE = 126, SHELL_NOT_FOUND = 127, SHELL_SIGNAL = 128, TIMEOUT_STATUS = 124 };
+
 enum starter {
     STARTER_NONE,
     STARTER_SHELL,
@@ -21,6 +26,8 @@ enum starter {
 };
 enum starter starter_of(const char *name); /* NULL: STARTER_NONE */
 
+/* From what wait(2) has. */
+int starter_shell_status(int status);
 /* A shell, or a script, whose name is its own, but whose command line begins with the shell that reads it. argv may be NULL. */
 bool starter_is_shell(const char *name, const json_t *argv);
 

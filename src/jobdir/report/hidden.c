@@ -19,11 +19,7 @@
 #include "jobdir/report/mpi_report.h"
 #include "jobdir/text/text.h"
 
-enum {
-    SAID_COLUMNS = 160,
-    SHELL_SIGNAL = 128, /* and the signal's number: the status that a shell gives to it */
-    LOOKS_MOST = 64     /* each takes a look at all processes */
-};
+enum { SAID_COLUMNS = 160, LOOKS_MOST = 64 /* each takes a look at all processes */ };
 static const double NEAR_SECONDS = 30, /* before the end: the job has not got over what was said then */
     AT_ONCE_SECONDS = 1;               /* before a line was read: what ended then may have said it */
 
@@ -64,12 +60,9 @@ static bool was_text_shown(const struct job_model *model, double seconds)
 /* "(attempt 2)": what is said once more is no failure of a job that ended well, nor that there is no version to be told. */
 static bool is_of_attempt(const char *text)
 {
-    static const char *const words[] = {"attempt ",  "attempt#",     "attempt #",           "retry ",
-                                        "try again", "trying again", "not a git repository"};
-    for (size_t i = 0; text && i < sizeof words / sizeof *words; i++)
-        if (strcasestr(text, words[i]))
-            return true;
-    return false;
+    static const char *const words[] = {
+        "attempt ", "attempt#", "attempt #", "retry ", "try again", "trying again", "not a git repository", NULL};
+    return text_has_one(text, words);
 }
 
 /* "srun: error: Unable to create step": a launcher that did not get over it has failed, too, which is told by itself. */
@@ -256,8 +249,7 @@ static bool is_of_own_kill(const struct job_model *model, const json_t *record)
     const json_t *kill;
     for (size_t i = model->ended_count; killed && i-- > 0;) {
         const struct job_process *process = &model->ended[i];
-        if (process->status == JOB_STATUS_UNKNOWN || !WIFSIGNALED(process->status) ||
-            WTERMSIG(process->status) != SIGKILL)
+        if (job_status_signal(process->status) != SIGKILL)
             continue;
         const struct layer_place *place = layers_place(&model->layers, process->ppid);
         any = false;
@@ -400,7 +392,7 @@ static bool find_hidden_stage(const struct job_model *model, struct buf *out)
 /* The limit that the kernel has killed it for, as the shell calls it; NULL: none. */
 static const char *killed_for(const struct job_process *process)
 {
-    int signo = process->status != JOB_STATUS_UNKNOWN && WIFSIGNALED(process->status) ? WTERMSIG(process->status) : 0;
+    int signo = job_status_signal(process->status);
     return signo == SIGXFSZ ? "ulimit -f" : signo == SIGXCPU ? "ulimit -t" : NULL;
 }
 
@@ -461,8 +453,7 @@ static const struct job_process *only_killed(const struct job_model *model)
     const struct job_process *killed = NULL;
     for (size_t i = 0; i < model->ended_count; i++) {
         const struct job_process *process = &model->ended[i];
-        if (process->status == JOB_STATUS_UNKNOWN || !WIFSIGNALED(process->status) ||
-            WTERMSIG(process->status) != SIGKILL)
+        if (job_status_signal(process->status) != SIGKILL)
             continue;
         if (killed)
             return NULL;
@@ -483,7 +474,7 @@ static bool find_hidden_leaving(const struct job_model *model, struct buf *out)
     pid_t last = 0;
     for (size_t i = model->ended_count; i-- > 0 && !left.left && looked < LAUNCHERS_MOST;) {
         const struct job_process *process = &model->ended[i];
-        if (process->status == JOB_STATUS_UNKNOWN || !WIFSIGNALED(process->status) || process->ppid == last)
+        if (!job_status_signal(process->status) || process->ppid == last)
             continue;
         looked++;
         last = process->ppid;

@@ -14,6 +14,7 @@
 #include "jobdir/analysis/why.h"
 #include "jobdir/layers/last.h"
 #include "jobdir/layers/sections.h"
+#include "jobdir/layers/starter.h"
 #include "jobdir/mpi/look.h"
 #include "jobdir/record/mirror.h"
 #include "jobdir/report/failed.h"
@@ -144,10 +145,8 @@ bool job_report_was_idle(const struct job_report *report, const struct mpi_stats
     for (size_t i = 0; i < report->part_count; i++)
         if (stats->dir && strcmp(stats->dir, report->parts[i].path) == 0)
             model = &report->parts[i].model;
-    for (size_t i = model->ended_count; i-- > 0;)
-        if (model->ended[i].pid == stats->pid)
-            return model->ended[i].cpu_ns < ns / IDLE;
-    return false;
+    const struct job_process *process = job_model_ended(model, stats->pid);
+    return process && process->cpu_ns < ns / IDLE;
 }
 
 /* What was seen of it meanwhile, by the last such note; NULL: nothing. */
@@ -304,8 +303,7 @@ static const struct job_report *part_of_rank(const struct job_report *report, co
     for (size_t i = 0; i < report->part_count; i++) {
         if (rank->model != &report->parts[i].model)
             continue;
-        int status = WIFSIGNALED(rank->status) ? 128 + WTERMSIG(rank->status) : WEXITSTATUS(rank->status);
-        *ret_chain = report_failed_with_json(rank->model, status);
+        *ret_chain = report_failed_with_json(rank->model, starter_shell_status(rank->status));
         return *ret_chain ? &report->parts[i] : NULL;
     }
     return NULL;

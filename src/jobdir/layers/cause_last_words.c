@@ -1,0 +1,171 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What programs said last, before they ended or were ended: as log_last and log_words have it. */
+#include "jobdir/layers/cause_internal.h"
+
+#include <ctype.h>
+#include <string.h>
+
+#include "jobdir/layers/culprit.h"
+
+/* It began with the name of a program that is over. */
+static bool is_of_program(const struct job_model *model, const char *text)
+{
+    bool found = false;
+    for (size_t i = 0; i < model->ended_count && !found; i++)
+        found = line_begins_with(text, model->ended[i].name);
+    return found;
+}
+
+/* Whether it ended as its language ends a program that gives up with a text: sys.exit("text") of Python, die of Perl, STOP of Fortran,
+ * echo and exit of a shell; another program with a complaint. */
+static bool gives_up_with_text(const struct job_model *model, const json_t *process, const char *text)
+{
+    static const char stop[] = "STOP ";
+    const char *name = member_string(process, "name");
+    const json_t *argv = json_object_get(process, "argv");
+    bool shell = starter_is_shell(name, argv);
+    if (!json_integer_value(json_object_get(process, "exit_code")))
+        return false;
+    if ((!shell && (speaker_runs("python", name, argv) || speaker_runs("perl", name, argv))) ||
+        strncmp(text, stop, sizeof stop - 1) == 0)
+        return true;
+    return (shell ? cause_is_complaint(text) : line_tells_of_failure(text)) && !is_of_program(model, text);
+}
+
+/* Whether the line is all that standard error has, and no other program's, nor a shell's: that may as well have told of a step. */
+static bool is_all_it_said(const struct job_model *model, const json_t *process, const struct log_last_record *row)
+{
+    const char *line = json_string_value(json_array_get(row->lines, 0));
+    return line && json_array_size(row->lines) == 1 && strcmp(row->file, "stderr") == 0 &&
+           json_integer_value(json_object_get(process, "exit_code")) && !is_of_program(model, line) &&
+           !cause_is_shell(process);
+}
+
+/* Whether the last line is as the one before but for its numbers, as of steps. */
+static bool is_one_of_many(const json_t *lines)
+{
+    return lines_are_alike(lines_last(lines, 0), lines_last(lines, 1));
+}
+
+/* The last line of what a program wrote, but of steps; an indented one goes on with another, unless all are, as the lists of Fortran. NULL: none. */
+static const char *last_of_own(const json_t *lines)
+{
+    const char *last = lines_last(lines, 0);
+    const char *before = json_array_size(lines) > 1 ? lines_last(lines, 1) : last;
+    if (!last || !*last || is_one_of_many(lines) || (*last == ' ' && (!before || *before != ' ')) ||
+        (isspace((unsigned char)*last) && *last != ' '))
+        return NULL;
+    return last + strspn(last, " ");
+}
+
+const json_t *cause_put_own_words(struct buf *out, const struct job_end *end, int at)
+{
+    const json_t *record, *pid = json_object_get(json_array_get(end->chain, (size_t)at), "pid");
+    for (size_t i = 0; (record = cause_last(&end->model->layers.last_words, i)) != NULL; i++) {
+        const char *last = last_of_own(json_object_get(record, "lines"));
+        if (!last || !json_equal(pid, json_object_get(record, "pid")))
+            continue;
+        cause_cut(out, last);
+        return record;
+    }
+    return NULL;
+}
+
+/* "make: *** [Makefile:3: out] Error 1", of what had started the at-th of the chain: below what that said. */
+static bool is_of_runner(const struct job_end *end, size_t at, const char *line)
+{
+    for (at++; at < json_array_size(end->chain); at++) {
+        const char *name = cause_chain_name(end, at);
+        if (starter_of(name) == STARTER_RUNNER && speaker_is(end, at, line))
+            return true;
+    }
+    return false;
+}
+
+/* The last line that begins with its name; else what the last one was, if it may have given up with that, and it came not after, from
+ * whatever started it. */
+const json_t *cause_put_last_words(struct buf *out, const struct job_end *end, int at)
+{
+    const json_t *record = end->model->layers.last_lines;
+    struct log_last_record row;
+    const char *said = NULL;
+    const json_t *own = at < 0 ? NULL : cause_put_own_words(out, end, at);
+    if (!record || at < 0 || own)
+        return own;
+    record_read(record, RECORD_log_last, &row);
+    const char *last = lines_last(row.lines, 0);
+    bool told = json_array_size(row.lines) > 1 && last && is_of_runner(end, (size_t)at, last);
+    const char *before = told ? lines_last(row.lines, 1) : NULL;
+    last = told ? before && (cause_is_complaint(before) || line_tells_of_failure(before)) ? before : NULL : last;
+    last = last && !is_one_of_many(row.lines) && !line_is_warned_of(last) && !speaker_is_above(end, (size_t)at, last)
+               ? last
+               : NULL;
+    const double seconds = record_seconds(record) - row.quiet_seconds, after = seconds - cause_chain_end(end, at);
+    if (row.quiet_seconds < 0 || after < -CAUSE_FAILURE_SECONDS || cause_is_before(end, (size_t)at, seconds) ||
+        !row.file ||
+        (strcmp(row.file, "stdout") == 0 && !culprit_has_tee(end->model, cause_chain_pid(end, (size_t)at))))
+        return NULL;
+    for (size_t i = json_array_size(row.lines); i-- > 0 && !said;) {
+        const char *line = json_string_value(json_array_get(row.lines, i));
+        said = speaker_is(end, (size_t)at, line) && !line_is_notice(line) ? line : NULL;
+    }
+    const json_t *process = json_array_get(end->chain, (size_t)at);
+    if (!said && last && *last && !isspace((unsigned char)*last) &&
+        after <= (told ? CAUSE_AT_ONCE_SECONDS : SEEN_SECONDS) &&
+        (gives_up_with_text(end->model, process, last) || is_all_it_said(end->model, process, &row)))
+        said = last;
+    if (!said)
+        return NULL;
+    cause_cut(out, said);
+    return record;
+}
+
+const json_t *cause_put_number(struct buf *out, const struct job_end *end, double seconds)
+{
+    const json_t *last = end->model->layers.last_lines, *record = cause_last(&end->model->layers.logs, 0);
+    const char *text = member_string(record, "text"), *line = lines_last(json_object_get(last, "lines"), 0);
+    bool gone_on = lines_are_of_one_file(record, last) && line && text && strcmp(line, text) != 0;
+    if (!line_has_pattern(record, "nan") || gone_on || !cause_is_just_before(seconds, record_seconds(record)))
+        return NULL;
+    cause_cut(out, member_string(record, "file"));
+    buf_puts(out, " says: ");
+    cause_cut(out, text);
+    return record;
+}
+
+/* Whether a line is that something has ended, or of make and the like, or of a launcher. */
+static bool tells_of_end(const struct job_end *end, const char *line)
+{
+    const json_t *record;
+    for (size_t at = 0; at < json_array_size(end->chain); at++) {
+        enum starter starter = starter_of(cause_chain_name(end, at));
+        if ((starter == STARTER_RUNNER || starter == STARTER_LAUNCHER) && speaker_is(end, at, line))
+            return true;
+    }
+    for (size_t i = 0; (record = cause_last(&end->model->layers.logs, i)) != NULL; i++) {
+        const char *text = member_string(record, "text");
+        if (text && strcmp(text, line) == 0 && line_is_consequence(end, record))
+            return true;
+    }
+    return false;
+}
+
+const json_t *cause_put_complaint(struct buf *out, const struct job_end *end, double seconds, bool any)
+{
+    const json_t *record = end->model->layers.last_lines;
+    struct log_last_record row;
+    const char *line = NULL;
+    if (!record)
+        return NULL;
+    record_read(record, RECORD_log_last, &row);
+    for (size_t i = json_array_size(row.lines); i-- > 0 && !line;) {
+        line = json_string_value(json_array_get(row.lines, i));
+        line = line && (tells_of_end(end, line) || line_is_notice(line)) ? NULL : line;
+    }
+    any &= line && row.file && strcmp(row.file, "stderr") == 0 && !strcasestr(line, "warn");
+    bool then = row.quiet_seconds < 0 || cause_is_just_before(seconds, record_seconds(record) - row.quiet_seconds);
+    if (!line || !then || !(any || cause_is_complaint(line) || line_tells_of_failure(line)))
+        return NULL;
+    cause_cut(out, line + strspn(line, " \t"));
+    return record;
+}
