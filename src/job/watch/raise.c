@@ -7,6 +7,7 @@
 #include "base/system/pause.h"
 #include "client/client.h"
 #include "client/decode.h"
+#include "job/watch/tracing.h"
 #include "lang/value.h"
 #include "lang/results.h"
 #include "lang/signature.h"
@@ -121,12 +122,9 @@ struct wanted {
 };
 static const struct decode_field wanted_fields[] = {DECODE(struct wanted, events), {0}};
 
-void raise_rule(struct buf *out, const char *dir)
+void raise_rule(char *ret_rule, size_t size, const char *dir)
 {
-    buf_puts(out, "job_events_wanted(");
-    value_print_string(out, span_str(dir));
-    buf_puts(out, ") : ");
-    decode_request(out, wanted_fields);
+    tracing_rule(ret_rule, size, "job_events_wanted", dir, "", wanted_fields);
 }
 
 static bool has_word(const char *words, const char *word)

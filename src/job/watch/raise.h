@@ -34,8 +34,8 @@ struct raises {
     struct raise_place *places;   /* the function that each shell is in: hash by pid */
 };
 
-/* Appends the rule that tells what is wanted, and takes what it printed. */
-void raise_rule(struct buf *out, const char *dir);
+/* The rule that tells what is wanted, cut to its room, and takes what it printed. */
+void raise_rule(char *ret_rule, size_t size, const char *dir);
 void raise_take(struct raises *raises, Omis_reply reply);
 
 /* Another monitor, which knows of no request yet. */

@@ -149,12 +149,20 @@ static const struct omis_value *printed(struct omis_reader *reader)
     return omis_reader_values(reader);
 }
 
-void tracing_rule_changed(struct buf *out, const char *dir)
+void tracing_rule(char *ret_rule, size_t size, const char *event, const char *dir, const char *more,
+                  const struct decode_field *fields)
 {
-    buf_puts(out, "job_setting_changed(");
-    value_print_string(out, span_str(dir));
-    buf_puts(out, ") : ");
-    decode_request(out, change_fields);
+    _cleanup_(buf_done) struct buf text = BUF_INIT;
+    buf_printf(&text, "%s(", event);
+    value_print_string(&text, span_str(dir));
+    buf_printf(&text, "%s) : ", more);
+    decode_request(&text, fields);
+    snprintf(ret_rule, size, "%s", text.data ? text.data : "");
+}
+
+void tracing_rule_changed(char *ret_rule, size_t size, const char *dir)
+{
+    tracing_rule(ret_rule, size, "job_setting_changed", dir, "", change_fields);
 }
 
 void tracing_changed(Omis_reply reply, void (*changed)(void *ctx, const char *key, const char *value), void *ctx)
@@ -165,12 +173,9 @@ void tracing_changed(Omis_reply reply, void (*changed)(void *ctx, const char *ke
         changed(ctx, change.key, change.value);
 }
 
-void tracing_rule_requested(struct buf *out, const char *dir)
+void tracing_rule_requested(char *ret_rule, size_t size, const char *dir)
 {
-    buf_puts(out, "job_was_requested(");
-    value_print_string(out, span_str(dir));
-    buf_puts(out, ") : ");
-    decode_request(out, asked_fields);
+    tracing_rule(ret_rule, size, "job_was_requested", dir, "", asked_fields);
 }
 
 void tracing_requested(struct recorder *recorder, Omis_reply reply)
@@ -183,12 +188,11 @@ void tracing_requested(struct recorder *recorder, Omis_reply reply)
                                       .why = asked.why, .left_out = asked.left_out));
 }
 
-void tracing_rule_stalled(struct buf *out, const char *dir, double seconds)
+void tracing_rule_stalled(char *ret_rule, size_t size, const char *dir, double seconds)
 {
-    buf_puts(out, "mpi_job_has_stalled(");
-    value_print_string(out, span_str(dir));
-    buf_printf(out, ", %.3f) : ", seconds);
-    decode_request(out, stall_fields);
+    char more[40];
+    snprintf(more, sizeof more, ", %.3f", seconds);
+    tracing_rule(ret_rule, size, "mpi_job_has_stalled", dir, more, stall_fields);
 }
 
 void tracing_stalled(struct recorder *recorder, Omis_reply reply)

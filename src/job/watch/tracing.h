@@ -39,10 +39,14 @@ void tracing_check(Omis_reply reply, const struct run_options *options, struct e
 void tracing_answer(Omis_reply reply, struct trace_info *ret_info);
 const struct note *tracing_note(const struct trace_info *info, enum note_kind kind); /* NULL: there is none */
 
-/* Appends the rules whose replies the two functions below take. */
-void tracing_rule_changed(struct buf *out, const char *dir);
-void tracing_rule_requested(struct buf *out, const char *dir);
-void tracing_rule_stalled(struct buf *out, const char *dir, double seconds);
+/* A rule that prints these fields of an event of the job in `dir`; more: what follows that among its parameters. Cut to its room. */
+struct decode_field;
+void tracing_rule(char *ret_rule, size_t size, const char *event, const char *dir, const char *more,
+                  const struct decode_field *fields);
+/* The rules whose replies the functions below take. */
+void tracing_rule_changed(char *ret_rule, size_t size, const char *dir);
+void tracing_rule_requested(char *ret_rule, size_t size, const char *dir);
+void tracing_rule_stalled(char *ret_rule, size_t size, const char *dir, double seconds);
 
 /* Calls `changed` for a reported change of a setting. */
 void tracing_changed(Omis_reply reply, void (*changed)(void *ctx, const char *key, const char *value), void *ctx);

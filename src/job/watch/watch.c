@@ -547,19 +547,10 @@ static void on_rule(void *ctx, size_t rule, Omis_reply reply)
 
 static void add_rules(struct watch *watch)
 {
-    struct buf text = BUF_INIT;
-    tracing_rule_changed(&text, watch->dir);
-    snprintf(watch->changes, sizeof watch->changes, "%s", text.data ? text.data : "");
-    buf_clear(&text);
-    tracing_rule_requested(&text, watch->dir);
-    snprintf(watch->requests, sizeof watch->requests, "%s", text.data ? text.data : "");
-    buf_clear(&text);
-    tracing_rule_stalled(&text, watch->dir, watch->options->stall_seconds);
-    snprintf(watch->stalls, sizeof watch->stalls, "%s", text.data ? text.data : "");
-    buf_clear(&text);
-    raise_rule(&text, watch->dir);
-    snprintf(watch->wants, sizeof watch->wants, "%s", text.data ? text.data : "");
-    buf_done(&text);
+    tracing_rule_changed(watch->changes, sizeof watch->changes, watch->dir);
+    tracing_rule_requested(watch->requests, sizeof watch->requests, watch->dir);
+    tracing_rule_stalled(watch->stalls, sizeof watch->stalls, watch->dir, watch->options->stall_seconds);
+    raise_rule(watch->wants, sizeof watch->wants, watch->dir);
     watch->rules = (struct rules){.fired = on_rule, .ctx = watch};
     rules_add(&watch->rules, watch->changes, true);
     rules_add(&watch->rules, watch->requests, true);
