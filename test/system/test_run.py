@@ -264,6 +264,13 @@ class Status(RunCase):
         self.assertEqual((done.returncode, done.stdout, len(done.stderr.splitlines())), (5, "out\n", 1), done.stderr)
         self.assertRegex(done.stderr, "^scry: no monitor: only the command as a whole is known")
 
+    def test_runtime_directory_of_all(self):
+        """What is wrong with it is said once, though neither the agent nor the monitor can be had."""
+        shared = self.box.path("work", "shared")
+        os.mkdir(shared, 0o755)
+        done = self.box.run(self.box.scry("run", "true"), env={"SCRY_RUNTIME_DIR": shared})
+        self.assertEqual((done.returncode, done.stderr.count("others can enter")), (0, 1), done.stderr)
+
 
 class Untouched(RunCase):
     def look(self, command, **options):

@@ -32,7 +32,8 @@ struct job {
     struct job_info info;
     struct signals signals;
     struct preload preload;
-    struct err untraced; /* why nothing is traced though it was requested */
+    struct err untraced;  /* why nothing is traced though it was requested */
+    struct err agentless; /* why the agent is not loaded, until that is said */
     struct launch launch;
     struct relay relay; /* of its output, with --tee */
     struct recorder recorder;

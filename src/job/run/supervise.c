@@ -229,7 +229,7 @@ static void prepare_tracing(struct job *job)
     if (code == -ENOEXEC && !wanted)
         return; /* nothing was expected */
     if (code < 0)
-        recorder_note(&job->recorder, NOTE(agent_not_loaded, .reason = err.text));
+        job->agentless = err;
     if (code < 0 && wanted)
         job->untraced = err;
 }
@@ -286,6 +286,9 @@ static void start_watching(struct job *job)
     if (code == 0)
         watch_create(watch);
     start_observer(job);
+    bool same = code < 0 && strcmp(job->agentless.text, err.text) == 0; /* then it is said once */
+    if (job->agentless.code && !same)
+        recorder_note(&job->recorder, NOTE(agent_not_loaded, .reason = job->agentless.text));
     if (code < 0) {
         recorder_note(
             &job->recorder,
