@@ -304,8 +304,8 @@
          FLOATING(percent) FLOATING(cpus)) \
     NOTE(processors_taken, "processors", \
          "the node is shared: other processes use {others.1} of its {cpus.0} CPUs; in the last {seconds.0} s this job waited " \
-         "for a CPU {percent.0} % of the time. Run it where it is alone, or later", \
-         FLOATING(percent) FLOATING(seconds) FLOATING(others) FLOATING(cpus)) \
+         "for a CPU {percent.0} % of the time{brief?|. Run it where it is alone, or later}", \
+         FLOATING(percent) FLOATING(seconds) FLOATING(others) FLOATING(cpus) FLAG(brief)) \
     NOTE(open_files, "limit", "pid {pid}, {program}, has {open} open files of at most {limit} (ulimit -n)", \
          INTEGER(pid) STRING(program) INTEGER(open) INTEGER(limit)) \
     NOTE(user_tasks, "limit", \

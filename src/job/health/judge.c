@@ -152,8 +152,8 @@ static void judge_taken(struct judge *judge, const struct look *look, const stru
     bool bad = known && busy >= BUSY && others >= TAKEN_HIGH * cpus && taken >= TAKEN_HIGH * its &&
                share >= TAKEN_HIGH && waited >= TAKEN_HIGH * seconds && spent >= TAKEN_LEAST * seconds;
     if (alarm_rings(&judge->taken, look, bad, known && (share < TAKEN_LOW || taken < TAKEN_LOW * its), share))
-        look->say(look->ctx,
-                  NOTE(processors_taken, .percent = 100 * share, .seconds = seconds, .others = others, .cpus = cpus));
+        look->say(look->ctx, NOTE(processors_taken, .percent = 100 * share, .seconds = seconds, .others = others,
+                                  .cpus = cpus, .brief = look->now_ns < judge->window_ns + JUDGE_WINDOW_NS));
 }
 
 static void judge_window(struct judge *judge, const struct look *look, const struct node_state *node,

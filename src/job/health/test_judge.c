@@ -352,6 +352,7 @@ static void test_taken_at_end(void **unused)
         pass_seconds(&judge, &tree, &node, &group, &motion, rows[i].own, rows[i].lacks, rows[i].seconds);
         tree_assert_said(&tree, "");
         judge_end(&judge, &tree.look, &node, &group, &motion);
+        assert_false(tree.said.data && strstr(tree.said.data, "Run it")); /* that is too short for advice */
         tree_assert_said(&tree, rows[i].said);
         tree_done(&tree);
     }
