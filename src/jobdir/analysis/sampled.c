@@ -425,7 +425,7 @@ static void totals_add(struct sampled_node *nodes, size_t count)
         }
 }
 
-struct pair { /* a function in a process that has samples in it */
+struct pair { /* a function in a process that has samples in it; or, instead, below another function */
     uint64_t function, process, self;
 };
 
@@ -455,6 +455,78 @@ static void pairs_count(struct sampled *sampled, struct pair *pairs, size_t coun
             continue;
         most[pairs[i].process] = self;
         process->most = pairs[i].function;
+    }
+}
+
+/* What calls main, or a thread's own function. */
+static bool is_start(const struct sampled_function *function)
+{
+    static const char *const starts[] = {"_start",   "__libc_start_", "start_thread", "clone3",
+                                         "__clone3", "thread_start",  "__clone"};
+    for (size_t i = 0; function->name && i < sizeof starts / sizeof *starts; i++)
+        if (strncmp(function->name, starts[i], strlen(starts[i])) == 0)
+            return true;
+    return false;
+}
+
+/* Code of a library without its source, or of the system: what of the program has called it says more. */
+static bool is_of_library(const struct sampled_function *function)
+{
+    static const char *const places[] = {"/lib/", "/lib64/", "/usr/lib/", "/usr/lib64/"};
+    if (strcmp(function->language, "native") != 0)
+        return false;
+    if (strncmp(function->module, "[vdso", 5) == 0)
+        return true;
+    if (!strstr(text_base(function->module), ".so"))
+        return false;
+    for (size_t i = 0; i < sizeof places / sizeof *places; i++)
+        if (strncmp(function->module, places[i], strlen(places[i])) == 0)
+            return true;
+    return !*function->file;
+}
+
+/* Of the program as its author knows it: not of the kernel, nor of an interpreter. */
+static bool is_of_program(const struct sampled_function *function)
+{
+    bool interpreter = !*function->file && strcmp(function->language, "native") == 0 &&
+                       strncmp(text_base(function->module), "python", strlen("python")) == 0;
+    return function->name && *function->file != '<' && strcmp(function->language, "kernel") != 0 && !interpreter &&
+           !is_of_library(function) && !is_start(function);
+}
+
+static bool is_chosen(const struct sampled_node *node, const bool *processes)
+{
+    return !processes || processes[node->process];
+}
+
+/* Below which function of the program each one of a library is most. `pairs` has room for each node. */
+static void below_count(struct sampled *sampled, const bool *processes, struct pair *pairs)
+{
+    size_t count = 0;
+    for (size_t i = 0; i < sampled->count; i++)
+        sampled->functions[i].below = SAMPLED_PROGRAM;
+    for (size_t i = 0; i < sampled->node_count; i++) {
+        const struct sampled_node *node = &sampled->nodes[i];
+        unsigned deep = 0;
+        int64_t above = node->parent;
+        if (!node->self || !is_chosen(node, processes) || !is_of_library(&sampled->functions[node->function]))
+            continue;
+        while (above >= 0 && deep++ < DEEPEST && !is_of_program(&sampled->functions[sampled->nodes[above].function]))
+            above = sampled->nodes[above].parent;
+        if (above >= 0 && deep < DEEPEST)
+            pairs[count++] = (struct pair){node->function, sampled->nodes[above].function, node->self};
+    }
+    if (count)
+        qsort(pairs, count, sizeof *pairs, by_function);
+    for (size_t i = 0, next; i < count; i = next) {
+        struct sampled_function *function = &sampled->functions[pairs[i].function];
+        uint64_t self = 0;
+        for (next = i; next < count && by_function(&pairs[i], &pairs[next]) == 0; next++)
+            self += pairs[next].self;
+        if (function->below == SAMPLED_PROGRAM || self > function->below_samples) {
+            function->below = pairs[i].process;
+            function->below_samples = self;
+        }
     }
 }
 
@@ -488,6 +560,9 @@ static int functions_sort(struct sampled *sampled)
     for (size_t i = 0; i < sampled->thread_count; i++)
         if (sampled->threads[i].most != SAMPLED_PROGRAM)
             sampled->threads[i].most = now[sampled->threads[i].most];
+    for (size_t i = 0; i < sampled->count; i++)
+        if (sampled->functions[i].below != SAMPLED_PROGRAM)
+            sampled->functions[i].below = now[sampled->functions[i].below];
     return 0;
 }
 
@@ -496,11 +571,6 @@ static void function_clear(struct sampled_function *function)
     function->self = function->total = function->processes = 0;
     function->waiting_seconds = 0;
     memset(function->waits, 0, sizeof function->waits);
-}
-
-static bool is_chosen(const struct sampled_node *node, const bool *processes)
-{
-    return !processes || processes[node->process];
 }
 
 void sampled_shift(struct sampled *sampled, const char *part, double seconds)
@@ -593,6 +663,7 @@ int sampled_choose(struct sampled *sampled, const bool *processes, const struct 
             pairs[pair_count++] = (struct pair){node->function, node->process, node->self};
     }
     pairs_count(sampled, pairs, pair_count);
+    below_count(sampled, processes, pairs);
     sampled->waiting_seconds = 0;
     waits_sum(sampled, processes);
     if (processes || window)
@@ -802,6 +873,15 @@ void sampled_put_name(struct buf *out, const struct sampled_function *function)
     } else {
         buf_puts(out, "code of no file");
     }
+}
+
+void sampled_put_below(struct buf *out, const struct sampled *sampled, const struct sampled_function *function)
+{
+    static const double NEARLY_ALL = 0.9;
+    if (function->below == SAMPLED_PROGRAM)
+        return;
+    sampled_put_name(out, &sampled->functions[function->below]);
+    buf_puts(out, (double)function->below_samples < NEARLY_ALL * (double)function->self ? " and others" : "");
 }
 
 bool sampled_put_stood(struct buf *out, const char *jobdir, int64_t pid, double seconds)

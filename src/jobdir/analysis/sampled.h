@@ -20,6 +20,8 @@ struct sampled_line {
     uint64_t self, total; /* samples: in it; in it or in what was called there */
 };
 
+#define SAMPLED_PROGRAM SIZE_MAX /* instead of a function: none */
+
 struct sampled_function {
     const char *name;   /* NULL: only the module is known, if at all */
     const char *module; /* "": code of no file; the kernel */
@@ -33,7 +35,9 @@ struct sampled_function {
     double waits[WAITING_KINDS];      /* the same by what they waited for */
     const struct sampled_line *lines; /* of its file, where they are known, by their numbers; of all processes */
     size_t line_count;
-    size_t place; /* inside sampled.c */
+    size_t below; /* of a library: the program's function nearest above it that has most of its own samples; */
+    uint64_t below_samples; /* so many. SAMPLED_PROGRAM: none */
+    size_t place;           /* inside sampled.c */
 };
 
 struct sampled_process {
@@ -44,7 +48,6 @@ struct sampled_process {
     double seconds, waiting_seconds;
     size_t most; /* the function with most of its samples; SAMPLED_PROGRAM: none */
 };
-#define SAMPLED_PROGRAM SIZE_MAX
 
 struct sampled_share { /* of a node that a thread has */
     size_t node;
@@ -137,6 +140,8 @@ bool sampled_put_stood(struct buf *out, const char *jobdir, int64_t pid, double 
 
 /* Appends "solve (model.c:12)", a very long name cut, "in libm.so.6", "the kernel". */
 void sampled_put_name(struct buf *out, const struct sampled_function *function);
+/* Of one of a library appends what it is below: "heat (heat.c:12)", "heat (heat.c:12) and others"; else nothing. */
+void sampled_put_below(struct buf *out, const struct sampled *sampled, const struct sampled_function *function);
 
 /* A step of a folded stack: semicolons have a meaning there. */
 void folded_put_step(struct buf *out, const char *name);

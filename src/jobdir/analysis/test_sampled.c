@@ -235,6 +235,41 @@ static void threads_have_their_figures(void **state)
     sampled_free(sampled);
 }
 
+/* Of libraries it is told below which function of the program they are most: not below others of libraries, of the interpreter, or what
+ * calls main. */
+static void libraries_are_below_the_program(void **state)
+{
+    static const char libraries[] =
+        "{\"version\":1,\"hz\":50,\"samples\":25,\"functions\":[[\"_start\",\"/bin/a\",\"\",0],[\"main\",\"/bin/"
+        "a\",\"a.c\",1],[\"heat\",\"/home/u/libheat.so\",\"heat.c\",12],[\"sin\",\"/usr/lib/libm.so.6\",\"s_sin.c\",9],"
+        "[\"reduce\",\"/opt/x.so\",\"\",0],[\"f\",\"\",\"x.py\",3,\"python\"],[\"eval\",\"/usr/bin/"
+        "python3.11\",\"\",0],"
+        "[\"exit\",\"/lib/libc.so.6\",\"\",0]],"
+        "\"processes\":[[7,\"a\",19],[8,\"python3\",6]],"
+        "\"nodes\":[[-1,0,0],[0,1,1],[1,2,2],[2,3,10],[1,3,1],[0,7,5],[-2,5,0],[6,6,0],[7,4,4],[8,3,2]]}";
+    static const struct {
+        const char *name, *both, *second;
+    } rows[] = {{"sin", "heat (heat.c:12) and others", "f (x.py:3)"},
+                {"reduce", "f (x.py:3)", "f (x.py:3)"},
+                {"exit", "", ""},
+                {"heat", "", ""}};
+    const bool second[] = {false, true};
+    struct sampled *sampled;
+    put("", libraries, sizeof libraries - 1);
+    assert_int_equal(sampled_read(&sampled, job, false), 0);
+    for (int chosen = 0; chosen < 2; chosen++) {
+        for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+            struct buf text = BUF_INIT;
+            sampled_put_below(&text, sampled, find(sampled, rows[i].name));
+            assert_string_equal(text.data ? text.data : "", chosen ? rows[i].second : rows[i].both);
+            buf_done(&text);
+        }
+        assert_int_equal(find(sampled, "sin")->below_samples, chosen ? 2 : 10);
+        assert_int_equal(sampled_choose(sampled, second, NULL), 0);
+    }
+    sampled_free(sampled);
+}
+
 static void damaged_files_do_no_harm(void **state)
 {
     static const char bytes[] = "-0123456789[]{},\"n";
@@ -252,6 +287,8 @@ static void damaged_files_do_no_harm(void **state)
         sampled_put_folded(&folded, sampled);
         for (size_t i = 0; i < sampled->count; i++)
             sampled_put_name(&folded, &sampled->functions[i]);
+        for (size_t i = 0; i < sampled->count; i++)
+            sampled_put_below(&folded, sampled, &sampled->functions[i]);
         sampled_put_pprof(&folded, sampled);
         buf_clear(&folded);
         sampled_put_speedscope(&folded, sampled, "a");
@@ -294,6 +331,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_window_has_its_own_figures, make, unmake),
         cmocka_unit_test_setup_teardown(nodes_have_their_own_units, make, unmake),
         cmocka_unit_test_setup_teardown(threads_have_their_figures, make, unmake),
+        cmocka_unit_test_setup_teardown(libraries_are_below_the_program, make, unmake),
         cmocka_unit_test_setup_teardown(damaged_files_do_no_harm, make, unmake),
         cmocka_unit_test_setup_teardown(what_it_stood_in_is_told, make, unmake),
     };

@@ -51,6 +51,8 @@ static void put_summary(struct buf *out, const struct sampled *sampled)
             break;
         buf_printf(out, "%s%.0f %% ", shown ? ", " : "", 100 * share);
         sampled_put_name(out, &sampled->functions[shown]);
+        buf_puts(out, sampled->functions[shown].below != SAMPLED_PROGRAM ? " below " : "");
+        sampled_put_below(out, sampled, &sampled->functions[shown]);
     }
     buf_putc(out, '\n');
 }
@@ -129,12 +131,21 @@ static void put_name(struct buf *out, const void *at, const void *row, const voi
     sampled_put_name(out, row);
 }
 
+static void put_below(struct buf *out, const void *at, const void *row, const void *all)
+{
+    sampled_put_below(out, all, row);
+}
+
 static const struct field columns[] = {
     {.type = FIELD_SHOWN, .column = {1, 0, -44, "Where processors were used", .text = put_name, .whole = true}},
     {.type = FIELD_COUNT, FIELD_AT(struct sampled_function, self), .column = {2, 1, 7, "self %", .text = put_share}},
     {.type = FIELD_COUNT, FIELD_AT(struct sampled_function, total), .column = {3, 1, 8, "total %", .text = put_share}},
     {.type = FIELD_SECONDS, FIELD_AT(struct sampled_function, self_seconds), .column = {4, 1, 10, "self"}},
     {0}};
+
+/* Where there are some of libraries. */
+static const struct field columns_below[] = {
+    {"", FIELD_PART, .of = columns}, {.type = FIELD_SHOWN, .column = {5, 2, 0, "below", .text = put_below}}, {0}};
 
 /* Of processes that end before their first sample is due nothing is seen. */
 static void put_covered(struct buf *out, const struct sampled *sampled)
@@ -183,7 +194,10 @@ static void put_table(struct buf *out, const struct sampled *sampled)
 {
     const struct sampled_function **rows = calloc(sampled->count + 1, sizeof *rows);
     size_t count = rows && sampled->samples >= SAMPLES_FEW ? choose(sampled, rows) : 0;
-    fields_table(out, &(struct field_table){columns}, rows, count, 0, sampled);
+    bool below = false;
+    for (size_t i = 0; i < count; i++)
+        below |= rows[i]->below != SAMPLED_PROGRAM;
+    fields_table(out, &(struct field_table){below ? columns_below : columns}, rows, count, 0, sampled);
     if (sampled->refused) {
         buf_puts(out, count ? "  " : "\nWhere processors were used\n  ");
         put_refused(out, sampled);
@@ -636,6 +650,37 @@ static json_t *waits_json(const void *row, const void *all)
     return list;
 }
 
+static const struct field below_function_fields[] = {
+    {"name", FIELD_TEXT, FIELD_AT(struct sampled_function, name)},
+    {"file", FIELD_TEXT, FIELD_AT(struct sampled_function, file), .about = "of its source; \"\": not known"},
+    {"line", FIELD_INTEGER, FIELD_AT(struct sampled_function, line), FIELD_ZERO_IS_NULL},
+    {0}};
+
+static const struct field below_fields[] = {
+    {"", FIELD_PART, .of = below_function_fields}, {"samples", FIELD_COUNT, .about = "of this function's own"}, {0}};
+
+struct profile_all {
+    const struct sampled *sampled;
+    struct sampled_row *rows;
+    size_t row_count;
+    struct thread_row *threads;
+    size_t thread_count;
+    struct others others;
+    struct path_step *steps;
+    size_t step_count;
+};
+
+static json_t *below_json(const void *row, const void *all)
+{
+    const struct sampled_function *function = row;
+    const struct profile_all *profile = all;
+    if (function->below == SAMPLED_PROGRAM)
+        return json_null();
+    json_t *json = fields_json(below_function_fields, &profile->sampled->functions[function->below], NULL);
+    json_object_set_new(json, "samples", json_integer((json_int_t)function->below_samples));
+    return json;
+}
+
 static const struct field waits_fields[] = {
     {"for", FIELD_CHOICE,
      .choices = "lock|condition|thread|child|sleep|pipe|socket|disk|terminal|events|signal|message|mpi|other"},
@@ -659,6 +704,10 @@ static const struct field function_fields[] = {
      .about = "of threads that waited in it, or in a library that it called for that"},
     {"waits", FIELD_LIST, .json = waits_json, .of = waits_fields, .about = "the same by what for"},
     {"processes", FIELD_COUNT, FIELD_AT(struct sampled_function, processes), .about = "in which it was sampled"},
+    {"below", FIELD_OBJECT, .flags = FIELD_OR_NULL, .json = below_json, .of = below_fields,
+     .about =
+         "of one of a library: the program's own function nearest above it that has most of its own samples; null: "
+         "none, or it is the program's"},
     {0}};
 
 /* Of a struct path_step. */
@@ -711,17 +760,6 @@ static const struct field sampled_fields[] = {
     {"functions", FIELD_LIST, FIELD_ROWS(struct sampled, functions, count), .of = function_fields},
     {0}};
 
-struct profile_all {
-    const struct sampled *sampled;
-    struct sampled_row *rows;
-    size_t row_count;
-    struct thread_row *threads;
-    size_t thread_count;
-    struct others others;
-    struct path_step *steps;
-    size_t step_count;
-};
-
 static const struct field others_fields[] = {
     {"self_seconds", FIELD_SECONDS, FIELD_AT(struct others, seconds), .about = "of processor time"},
     {"waiting_seconds", FIELD_SECONDS, FIELD_AT(struct others, waiting_seconds)},
@@ -771,7 +809,7 @@ static json_t *profile_brief_json(const void *row, const void *all)
     struct sampled *sampled;
     if (!profile_read(row, &sampled))
         return json_null();
-    json_t *json = fields_json(sampled_fields, sampled, sampled);
+    json_t *json = fields_json(sampled_fields, sampled, &(struct profile_all){.sampled = sampled});
     sampled_free(sampled);
     return json;
 }
