@@ -74,7 +74,7 @@ static size_t groups_len(const char *at)
 static const char *number(const char *at, double *ret_number)
 {
     size_t grouped = groups_len(at);
-    if (grouped > 3 && grouped <= NUMBER_MOST) {
+    if (grouped > 3 && grouped <= NUMBER_MOST + NUMBER_MOST / 3) { /* with its signs */
         *ret_number = 0;
         for (const char *end = at + grouped; at < end; at++)
             *ret_number = isdigit((unsigned char)*at) ? 10 * *ret_number + (*at - '0') : *ret_number;

@@ -679,6 +679,7 @@ static void test_progress_forms(void **state)
                 {"12:01:02 INFO rows 450/1000, 45.0%", LOG_PROGRESS_PERCENT, 450, 1000},
                 {"sweeping  45% (450 of 1000)", LOG_PROGRESS_PERCENT, 450, 1000},
                 {"Train Epoch: 1 [6400/60000 (11%)]\tLoss: 0.5", LOG_PROGRESS_PERCENT, 6400, 60000},
+                {"1_500_000_000 of 12_000_000_000 (12.5%)", LOG_PROGRESS_PERCENT, 1.5e9, 12e9},
                 {"step 1,000 of 12,000", LOG_PROGRESS_STEPS, 1000, 12000},
                 {"[450/1000 (45%)] loss 0.3, acc 0.9", LOG_PROGRESS_PERCENT, 450, 1000},
                 {"1000 of 12,000 (9.3%)", LOG_PROGRESS_NONE},
