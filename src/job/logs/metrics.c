@@ -129,10 +129,42 @@ static const char *between(const char *at)
     return at > from ? at : NULL;
 }
 
+/* What stands before a name and is a part of it: "Initial residual" and "Final residual", "train loss" and "val loss" are two each. From
+ * there; `text` begins the line. */
+static const char *with_kind(const char *text, const char *name)
+{
+    static const char *const kinds[] = {
+        "initial", "final", "train",   "training", "val", "valid",    "validation", "test", "testing",       "eval",
+        "mean",    "avg",   "average", "min",      "max", "relative", "absolute",   "true", "preconditioned"};
+    const char *end = name, *from;
+    while (end > text && (end[-1] == ' ' || end[-1] == '\t'))
+        end--;
+    for (from = end; from > text && is_name(from[-1]);)
+        from--;
+    for (size_t i = 0; end < name && i < sizeof kinds / sizeof *kinds; i++)
+        if (strlen(kinds[i]) == (size_t)(end - from) && strncasecmp(from, kinds[i], strlen(kinds[i])) == 0)
+            return from;
+    return name;
+}
+
+/* The quantity that a line of OpenFOAM is about: "Solving for Ux, ". 0: none. */
+static size_t solved_for(const char *text, const char **ret_name)
+{
+    static const char before[] = "Solving for ";
+    const char *at = strstr(text, before);
+    size_t len = 0;
+    *ret_name = at ? at + sizeof before - 1 : text;
+    while (at && (is_name((*ret_name)[len]) || (len && (*ret_name)[len] == '.')))
+        len++;
+    return at && (*ret_name)[len] == ',' ? len : 0;
+}
+
 void log_metrics_parse(struct log_metrics *metrics, const char *text)
 {
     /* a name ends with one of them: val_loss, train_accuracy */
     static const char *const words[] = {"loss", "accuracy", "acc", "residual", "perplexity", "reward", "rmse", NULL};
+    const char *solved;
+    const size_t solved_len = solved_for(text, &solved);
     for (const char *at = text; *at;) {
         if (!is_name(*at)) {
             at++;
@@ -152,9 +184,17 @@ void log_metrics_parse(struct log_metrics *metrics, const char *text)
         const char *number = words[i] && len < LOG_METRIC_NAME ? between(at) : NULL;
         if (!number || !number_parse(number, &value))
             continue;
-        char said[LOG_METRIC_NAME];
-        snprintf(said, sizeof said, "%.*s", (int)len, name);
-        log_metric_take(metrics, said, value);
+        const char *kind = with_kind(text, name);
+        const size_t kind_len = strcspn(kind, " \t");
+        _cleanup_(buf_done) struct buf said = BUF_INIT;
+        if (solved_len)
+            buf_printf(&said, "%.*s.", (int)solved_len, solved);
+        if (kind < name)
+            buf_printf(&said, "%.*s_", (int)kind_len, kind);
+        buf_append(&said, name, len);
+        buf_putc(&said, '\0');
+        if (said.len <= LOG_METRIC_NAME)
+            log_metric_take(metrics, said.data, value);
     }
 }
 
