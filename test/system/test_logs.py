@@ -477,15 +477,17 @@ if __name__ == "__main__":
         done = self.scry_run("--", says, str(many))
         self.assertEqual(done.returncode, 0, done.stderr)
         figures = {name: (one["values"], one["least"], one["most"]) for name, one in self.metrics().items()}
-        self.assertEqual(figures, {"loss": (many, 1, many), "energy": (4, -4, 8), "signals": (1, signal.SIGUSR1, signal.SIGUSR1)})
+        self.assertEqual(figures, {"loss": (many, 1, many), "energy": (4, -4, 8), "signals": (1, signal.SIGUSR1, signal.SIGUSR1),
+                                   "odd": (0, None, None)})
         self.assertEqual(self.metrics()["loss"]["value"], 1)
+        self.assertEqual({name: one["undefined"] for name, one in self.metrics().items()}, {"loss": 0, "energy": 0, "signals": 0, "odd": 2})
         self.assertRegex(done.stderr, r"metrics +.*loss 1 \(from 1 to 1e\+06\)")
         said = self.records("metric")
         self.assertEqual({one["source"] for one in said}, {"scry_metric"})
         self.assertLess(len(said), scrytest.room(20))
 
     def test_said_python(self):
-        """The same of Python; what is no number does no harm."""
+        """The same of Python; what is no metric does no harm."""
         program = self.script("""
             import scry
             for i in range(100):
@@ -498,7 +500,8 @@ if __name__ == "__main__":
         self.assertEqual(self.box.run(python).returncode, 0)
         self.assertEqual(self.scry_run("-q", "--", *python).returncode, 0)
         figures = {name: (one["values"], one["least"], one["most"]) for name, one in self.metrics().items()}
-        self.assertEqual(figures, {"val_loss": (100, 0.01, 1), "umlaut ü": (1, 2, 2)})
+        self.assertEqual(figures, {"val_loss": (100, 0.01, 1), "umlaut ü": (1, 2, 2), "a": (0, None, None)})  # nan is told as undefined
+        self.assertEqual(self.metrics()["a"]["undefined"], 1)
 
     def test_said_elsewhere(self):
         """What stands in the environment and is not the job's is left alone."""

@@ -411,6 +411,27 @@ static json_t *progress_json(const void *row, const void *all)
     return lasts_json(((const struct layers *)row)->progress);
 }
 
+/* Of its values, if there was one yet. */
+static json_t *metric_number(const struct layer_metric *metric, double number)
+{
+    return metric->used ? json_real(number) : json_null();
+}
+
+static json_t *metric_value_json(const void *row, const void *all)
+{
+    return metric_number(row, ((const struct layer_metric *)row)->value);
+}
+
+static json_t *metric_least_json(const void *row, const void *all)
+{
+    return metric_number(row, ((const struct layer_metric *)row)->least);
+}
+
+static json_t *metric_most_json(const void *row, const void *all)
+{
+    return metric_number(row, ((const struct layer_metric *)row)->most);
+}
+
 static json_t *metric_since_json(const void *row, const void *all)
 {
     double since = ((const struct layer_metric *)row)->undefined_since;
@@ -433,9 +454,10 @@ static const struct field metric_course_fields[] = {
 
 static const struct field metric_fields[] = {
     {"name", FIELD_TEXT, FIELD_AT(struct layer_metric, name)},
-    {"value", FIELD_NUMBER, FIELD_AT(struct layer_metric, value), .about = "the last one"},
-    {"least", FIELD_NUMBER, FIELD_AT(struct layer_metric, least)},
-    {"most", FIELD_NUMBER, FIELD_AT(struct layer_metric, most)},
+    {"value", FIELD_NUMBER, .json = metric_value_json, .flags = FIELD_OR_NULL,
+     .about = "the last number; null: there was none yet"},
+    {"least", FIELD_NUMBER, .json = metric_least_json, .flags = FIELD_OR_NULL},
+    {"most", FIELD_NUMBER, .json = metric_most_json, .flags = FIELD_OR_NULL},
     {"values", FIELD_COUNT, FIELD_AT(struct layer_metric, values), .about = "that were looked at"},
     {"undefined", FIELD_COUNT, FIELD_AT(struct layer_metric, undefined),
      .about = "so often it was not a number, or infinite"},
