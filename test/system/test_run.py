@@ -88,7 +88,12 @@ class Status(RunCase):
         self.assertEqual(self.waits_for_the_disk("sleep 1; /nowhere/program; exit 3"), 1)
 
     def test_short_job_does_not_wait_for_the_disk(self):
-        self.assertEqual(self.waits_for_the_disk("exit 3"), 0)
+        for _ in range(10):  # on a busy machine it may not be short
+            waits = self.waits_for_the_disk("exit 3")
+            if self.report()["wall_seconds"] < 1:
+                self.assertEqual(waits, 0)
+                return
+        self.skipTest("each of ten jobs that do nothing took a second")
 
     def test_killed_by_a_signal(self):
         for number in (signal.SIGTERM, signal.SIGKILL, signal.SIGINT, signal.SIGSEGV, signal.SIGRTMIN):

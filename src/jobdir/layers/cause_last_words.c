@@ -41,17 +41,37 @@ static bool is_all_it_said(const struct job_model *model, const json_t *process,
            !cause_is_shell(process);
 }
 
+/* "*****", "=====" and empty ones stand around what is said. */
+static bool is_frame(const char *line)
+{
+    while (*line && !isalnum((unsigned char)*line) && (unsigned char)*line < 0x80)
+        line++;
+    return !*line;
+}
+
+/* How many lines behind the last one that says something. */
+static size_t frames_behind(const json_t *lines)
+{
+    const char *line;
+    size_t count = 0;
+    while ((line = lines_last(lines, count)) != NULL && is_frame(line))
+        count++;
+    return line ? count : 0;
+}
+
 /* Whether the last line is as the one before but for its numbers, as of steps. */
 static bool is_one_of_many(const json_t *lines)
 {
-    return lines_are_alike(lines_last(lines, 0), lines_last(lines, 1));
+    size_t behind = frames_behind(lines);
+    return lines_are_alike(lines_last(lines, behind), lines_last(lines, behind + 1));
 }
 
 /* The last line of what a program wrote, but of steps; an indented one goes on with another, unless all are, as the lists of Fortran. NULL: none. */
 static const char *last_of_own(const json_t *lines)
 {
-    const char *last = lines_last(lines, 0);
-    const char *before = json_array_size(lines) > 1 ? lines_last(lines, 1) : last;
+    const size_t behind = frames_behind(lines);
+    const char *last = lines_last(lines, behind);
+    const char *before = json_array_size(lines) > behind + 1 ? lines_last(lines, behind + 1) : last;
     if (!last || !*last || is_one_of_many(lines) || (*last == ' ' && (!before || *before != ' ')) ||
         (isspace((unsigned char)*last) && *last != ' '))
         return NULL;
@@ -93,7 +113,7 @@ const json_t *cause_put_last_words(struct buf *out, const struct job_end *end, i
     if (!record || at < 0 || own)
         return own;
     record_read(record, RECORD_log_last, &row);
-    const char *last = lines_last(row.lines, 0);
+    const char *last = lines_last(row.lines, frames_behind(row.lines));
     bool told = json_array_size(row.lines) > 1 && last && is_of_runner(end, (size_t)at, last);
     const char *before = told ? lines_last(row.lines, 1) : NULL;
     last = told ? before && (cause_is_complaint(before) || line_tells_of_failure(before)) ? before : NULL : last;

@@ -76,10 +76,22 @@ bool line_is_warned_of(const char *text)
     return at && at - text < LABEL_WITHIN && (at == text || !isalnum((unsigned char)at[-1]));
 }
 
+bool line_is_labelled_warning(const char *text)
+{
+    enum { LABEL_WITHIN = 40 };
+    static const char word[] = "warn", ending[] = "ing";
+    const char *at = text ? strcasestr(text, word) : NULL, *error = text ? strcasestr(text, "error") : NULL;
+    if (!at || at - text >= LABEL_WITHIN || (error && error < at) || (at > text && isalnum((unsigned char)at[-1])))
+        return false;
+    at += strlen(word);
+    at += strncasecmp(at, ending, strlen(ending)) == 0 ? strlen(ending) : 0;
+    return *at && strchr(":]>)|", *at);
+}
+
 bool line_is_warning(const json_t *record)
 {
-    const char *text;
-    return line_error_of(record, &text) && line_is_warned_of(text);
+    const char *text = member_string(record, "text");
+    return line_is_labelled_warning(text) || (line_error_of(record, &text) && line_is_warned_of(text));
 }
 
 bool line_is_exception(const json_t *record)

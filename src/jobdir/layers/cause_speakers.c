@@ -235,7 +235,8 @@ enum said speakers_weigh(const struct job_end *end, const struct speakers *speak
     if (level == LINE_ERROR && !line_is_warning(record))
         return older || is_of_another(end, &speakers->before, text) ? SAID_OF_ANOTHER : SAID_ERROR;
     /* many programs go on with numbers that are none */
-    bool other = member_string(record, "pattern") && !line_has_pattern(record, "nan");
+    bool other =
+        member_string(record, "pattern") && !line_has_pattern(record, "nan") && !line_is_labelled_warning(text);
     return level <= LINE_WARNING && other && seconds >= cause_chain_end(end, 0) - CAUSE_FAILURE_SECONDS && !older &&
                    !is_of_another(end, &speakers->before, text)
                ? SAID_HINT

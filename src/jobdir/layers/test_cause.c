@@ -1872,12 +1872,16 @@ static void test_last_words(void **state)
         "lines", "residual 1e9", "pid", 21); /* it had that file for itself */
     expect(ask(own), NOTE_cause_process, false,
            "probably solver (pid 21), which ended with exit status 3; it said: residual 1e9");
+    PUT("{s:s, s:f, s:s, s:f, s:[s, s, s], s:i}", "type", "log_last", "t", 100.0, "file", "run.log", "quiet_seconds",
+        2.0, "lines", " *****", " energy is not conserved", " *****", "pid", 21); /* in a frame */
+    expect(ask(own), NOTE_cause_process, false,
+           "probably solver (pid 21), which ended with exit status 3; it said: energy is not conserved");
     put_last(0.15, "the mesh has no cells");
     put_failure(99.95, 10, 4, 1);
     told = ask(python);
     expect(told, NOTE_cause_command, true,
            "the command at job.sh:4, which failed with 1: make all, which said: the mesh has no cells");
-    assert_string_equal(told.evidence, "[7,6]");
+    assert_string_equal(told.evidence, "[8,7]");
 }
 
 /* What it said of memory goes with the limit that it has. */
@@ -2299,6 +2303,15 @@ static void test_said_before_launcher(void **state)
 }
 
 /* Of long before, of the shell that started it, of a warning whose second line it is, and of who knows when. */
+static void test_labelled_warning(void **state)
+{
+    put_matched(98.9, "failure", "warning", "lib: WARNING: fast copies are not available: Permission denied");
+    expect(ask(ONE), NOTE_NONE, false, ""); /* whatever it says, it only warns */
+    put_matched(98.9, "failure", "warning", "lib: fast copies are not available: Permission denied");
+    expect(ask(ONE), NOTE_cause_log, false,
+           "probably what stderr says: lib: fast copies are not available: Permission denied");
+}
+
 static void test_no_last_words(void **state)
 {
     static const char python[] = "[{\"pid\": 20, \"name\": \"python3\", \"end_seconds\": 99, \"exit_code\": 1}" OF_BASH;
@@ -2465,6 +2478,7 @@ int main(void)
         ROW(test_said_in_pipeline),
         ROW(test_unexecuted),
         ROW(test_no_last_words),
+        ROW(test_labelled_warning),
         ROW(test_number),
         ROW(test_warned),
         ROW(test_said_before_launcher),
