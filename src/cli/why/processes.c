@@ -176,6 +176,17 @@ void why_processes_awaited(struct buf *out, const pid_t *pids, size_t count, con
     buf_puts(out, out->len > len ? "\n" : "");
 }
 
+void why_processes_computing(struct buf *out, const pid_t *pids, size_t count)
+{
+    struct busiest busiest = find_busiest(pids, count);
+    struct proc_stat stat;
+    if (!busiest.tid || proc_stat_of(busiest.pid, 0, &stat) < 0)
+        return;
+    buf_printf(out, "process %d (", busiest.pid);
+    text_show(out, stat.comm);
+    buf_puts(out, ") computes; nothing blocks it\n");
+}
+
 void why_processes_text(struct buf *out, const pid_t *pids, size_t count, const struct layers *layers)
 {
     _cleanup_(freep) pid_t *list = malloc((count + 1) * sizeof *list);

@@ -29,7 +29,7 @@ __attribute__((noinline, noclone)) static void add_up(void)
 
 static void test_busiest(void **state)
 {
-    struct buf text = BUF_INIT, where = BUF_INIT;
+    struct buf text = BUF_INIT, where = BUF_INIT, first = BUF_INIT;
     pid_t pid = fork();
     if (pid == 0) {
         prctl(PR_SET_PDEATHSIG, SIGKILL);
@@ -37,9 +37,13 @@ static void test_busiest(void **state)
     }
     struct err err = {0};
     int code = where_computes(pid, pid, &where, &err);
+    why_processes_computing(&first, &pid, 1);
     why_processes_text(&text, &pid, 1, NULL);
     kill(pid, SIGKILL);
     waitpid(pid, NULL, 0);
+    assert_non_null(first.data);
+    assert_non_null(strstr(first.data, ") computes; nothing blocks it\n"));
+    buf_done(&first);
     buf_done(&where);
     bool said = strstr(text.data, "): runs on a processor, in add_up (test_processes.c:");
     if (!said && code == 0)

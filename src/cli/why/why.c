@@ -796,6 +796,8 @@ static void put_pids(struct buf *out, const struct why *why, const pid_t *pids, 
     if (!why->lock_count && !out->len)
         why_processes_awaited(out, pids, count, NULL);
     deadlocks_text(out, why->locks, why->lock_count);
+    if (!out->len)
+        why_processes_computing(out, pids, count);
     why_processes_text(out, pids, count, NULL);
     if (why->note.code) {
         buf_puts(out, "\nnote: ");

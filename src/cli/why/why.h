@@ -48,6 +48,8 @@ void why_nodes_wheres(struct mpi_why *mpi, const char *jobdir, const char *host,
 /* For which of them the others wait, and for what that waits (job/places/deadlocks.h); nothing, if that is not so. layers: for the lines
  * of scripts; NULL: none are known. */
 void why_processes_awaited(struct buf *out, const pid_t *pids, size_t count, const struct layers *layers);
+/* That one of them computes, if one does. */
+void why_processes_computing(struct buf *out, const pid_t *pids, size_t count);
 void why_processes_text(struct buf *out, const pid_t *pids, size_t count, const struct layers *layers);
 extern const struct field why_process_fields[];
 json_t *why_processes_json(const pid_t *pids, size_t count); /* a new reference */
