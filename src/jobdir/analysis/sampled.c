@@ -859,7 +859,7 @@ void sampled_put_name(struct buf *out, const struct sampled_function *function)
         if (*function->file) {
             buf_puts(out, " (");
             text_show(out, text_base(function->file));
-            if (function->line)
+            if (function->line && strcmp(function->name, "<module>") != 0) /* each of them begins at line 1 */
                 buf_printf(out, ":%u", (unsigned)function->line);
             buf_putc(out, ')');
         } else if (*module) {
