@@ -60,7 +60,7 @@ class Shared(Nodes):
         self.assertEqual(done.returncode, 0, done.stderr)
         for job in self.job, *(os.path.join(self.job, "parts", name) for name in HOSTS[1:]):
             report = json.loads(self.box.run(self.box.scry("report", "--json", job)).stdout)
-            self.assertEqual({one["name"]: one["values"] for one in report["logs"]["metrics"]}, {"loss": 10, "energy": 4, "signals": 1}, job)
+            self.assertEqual({one["name"]: one["values"] for one in report["logs"]["metrics"]}, {"loss": 10, "energy": 4, "signals": 1, "odd": 0}, job)
 
     @scrytest.thorough
     @mpitest.only("openmpi")

@@ -5,6 +5,7 @@
  * (of the process, by a third thread meanwhile), _exit, exec (of sleep, for as long again), abort, return.
  */
 #include <pthread.h>
+#include <semaphore.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,9 +14,11 @@
 
 static const char *how;
 static long left_us;
+static sem_t there; /* in forever() */
 
 __attribute__((noinline)) static void forever(void)
 {
+    sem_post(&there);
     for (;;)
         pause();
 }
@@ -75,8 +78,11 @@ int main(int argc, char **argv)
     pthread_t threads[4];
     how = argc > 1 ? argv[1] : "return";
     left_us = argc > 2 ? 1000 * atol(argv[2]) : 0;
+    sem_init(&there, 0, 0);
     for (int i = 0; i < 2; i++)
         pthread_create(&threads[i], NULL, thread, NULL);
+    for (int i = 0; i < 2; i++)
+        sem_wait(&there);
     pthread_create(&threads[2], NULL, leaver, NULL);
     pthread_join(threads[2], NULL);
     pthread_create(&threads[3], NULL, ender, NULL);
