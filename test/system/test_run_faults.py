@@ -95,7 +95,7 @@ class Deaths(FaultCase):
         """Held on a pipe for a monitor that does not answer, the command never starts when scry run dies."""
         with self.silent_monitor():
             run = self.start_run("-q", "touch", "started")
-            held = wait_until(lambda: children(run.pid) and children(run.pid)[0], 20)
+            held = wait_until(lambda: next(iter(children(run.pid)), None), 20)
             run.kill()
             run.wait()
             wait_until(lambda: process_gone(held))

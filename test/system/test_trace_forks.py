@@ -54,7 +54,10 @@ class Forks(ForksCase):
         report = self.report()
         trace, omitted = report["trace"], self.check_omitted(report, many)
         self.assertEqual(self.calls(), {"child_work": 1 + many - omitted - self.untraced(done)})
-        self.assertIn("no core file: use `ulimit -c unlimited` or --crash-stack for backtraces, or `--trace all`, as children of fork were not traced\n", done.stderr)
+        # on a slow machine those that crash may be among the traced
+        self.assertRegex(done.stderr, r"  crash      forks \(pid \d+\): SIGSEGV [^\n]*\n"
+                         r"    (no core file: use `ulimit -c unlimited` or --crash-stack for backtraces, or `--trace all`, as children of fork were not traced"
+                         r"|`scry report` shows the calls that led to it)\n")
         self.assertFalse(trace["complete"])
         self.assertIn(f"{omitted} processes were not traced: children of fork", done.stderr)
 
