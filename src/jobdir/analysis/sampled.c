@@ -458,17 +458,6 @@ static void pairs_count(struct sampled *sampled, struct pair *pairs, size_t coun
     }
 }
 
-/* What calls main, or a thread's own function. */
-static bool is_start(const struct sampled_function *function)
-{
-    static const char *const starts[] = {"_start",   "__libc_start_", "start_thread", "clone3",
-                                         "__clone3", "thread_start",  "__clone"};
-    for (size_t i = 0; function->name && i < sizeof starts / sizeof *starts; i++)
-        if (strncmp(function->name, starts[i], strlen(starts[i])) == 0)
-            return true;
-    return false;
-}
-
 /* Code of a library without its source, or of the system: what of the program has called it says more. */
 static bool is_of_library(const struct sampled_function *function)
 {
@@ -491,7 +480,7 @@ static bool is_of_program(const struct sampled_function *function)
     bool interpreter = !*function->file && strcmp(function->language, "native") == 0 &&
                        strncmp(text_base(function->module), "python", strlen("python")) == 0;
     return function->name && *function->file != '<' && strcmp(function->language, "kernel") != 0 && !interpreter &&
-           !is_of_library(function) && !is_start(function);
+           !is_of_library(function) && !function_is_start(function->name);
 }
 
 static bool is_chosen(const struct sampled_node *node, const bool *processes)

@@ -68,22 +68,27 @@ bool line_tells_of_memory(const char *text)
     return text_has_one(text, words) && !line_is_of_own_heap(text);
 }
 
-bool line_is_warned_of(const char *text)
+/* Behind the "warn" of a label, which stands near the begin of a line. NULL: there is none. */
+static const char *behind_warn(const char *text)
 {
     enum { LABEL_WITHIN = 40 };
     static const char word[] = "warn";
     const char *at = text ? strcasestr(text, word) : NULL;
-    return at && at - text < LABEL_WITHIN && (at == text || !isalnum((unsigned char)at[-1]));
+    bool label = at && at - text < LABEL_WITHIN && (at == text || !isalnum((unsigned char)at[-1]));
+    return label ? at + strlen(word) : NULL;
+}
+
+bool line_is_warned_of(const char *text)
+{
+    return behind_warn(text) != NULL;
 }
 
 bool line_is_labelled_warning(const char *text)
 {
-    enum { LABEL_WITHIN = 40 };
-    static const char word[] = "warn", ending[] = "ing";
-    const char *at = text ? strcasestr(text, word) : NULL, *error = text ? strcasestr(text, "error") : NULL;
-    if (!at || at - text >= LABEL_WITHIN || (error && error < at) || (at > text && isalnum((unsigned char)at[-1])))
+    static const char ending[] = "ing";
+    const char *at = behind_warn(text), *error = at ? strcasestr(text, "error") : NULL;
+    if (!at || (error && error < at))
         return false;
-    at += strlen(word);
     at += strncasecmp(at, ending, strlen(ending)) == 0 ? strlen(ending) : 0;
     return *at && strchr(":]>)|", *at);
 }
