@@ -103,7 +103,7 @@ const struct option_row option_rows[] = {
      .expected = "NAME or NAME=REGEX"},
     {"log-patterns", 0, "LIST", OPTION_LIST, RUN, ENV | OPTION_LISTS | OPTION_SETTING, "look for these errors in stdout, stderr: all, off, list", "all",
      "all off list", .expected = "all, off, list, or names of patterns with commas"},
-    {"tee", 0, NULL, OPTION_SWITCH, RUN, ENV, "keep and search stdout and stderr where they are pipes, too"},
+    {"tee", 0, NULL, OPTION_SWITCH, RUN, ENV, "keep and search stdout and stderr of pipes and terminals, too"},
     {"tee-size", 0, "SIZE", OPTION_SIZE, RUN, ENV | OPTION_EXPERT, "of the end of each that --tee keeps", "16M", .least = 4 << 20,
      .expected = "a size from 4M on, such as 16M"},
     {"key", 0, "FILE", OPTION_TEXT, RUN, ENV, "the job's key, of scry keys issue --kind job"},

@@ -237,6 +237,8 @@
 #define RELAY_STUCK_MS 2000 /* at its end scry run waits so long for a reader that takes nothing, */
 #define RELAY_KEPT_MS 1000  /* and at its end scry run does; */
 #define RELAY_AGAIN_MS 1000 /* a second process is tried again where none could be made */
+#define TERMINAL_LOOK_MS \
+    200 /* scry run in the background of its terminal looks so often whether it is in its foreground again */
 #define LOGS_NEVER_NS (3600 * WAITS_NS_PER_SECOND) /* until scry set wants something */
 #define LOGS_NEAR_SECONDS 60     /* an error so long before the end may say why: logs of programs are left alone */
 #define PROGRESS_APART_SECONDS 4 /* points of a progress are at least so far apart */

@@ -158,7 +158,7 @@ def children(pid):
             with open(f"/proc/{pid}/task/{tid}/children", encoding="ascii") as file:
                 found += [int(word) for word in file.read().split()
                           if process_status(word).get("Name") not in ("job-signals", "job-writer", "job-observer", "job-publisher",
-                                                                      "job-relay")]
+                                                                      "job-relay", "job-terminal")]
     except (FileNotFoundError, ProcessLookupError):
         pass
     return found

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """`scry run` at a terminal: an interactive shell on a pty starts it, stops it with ^Z, continues and interrupts it."""
 
+import json
 import os
 import pty
 import re
@@ -38,6 +39,7 @@ class Terminal:
     def __init__(self, box, rows=24, columns=80):
         self.box = box
         self.seen = ""
+        self.watched = "scry run -q"  # in place of this
         env = {**box.env, "PS1": "ready> ", "TERM": "xterm", "LC_ALL": "C.UTF-8"}
         self.pid, self.fd = pty.fork()
         if self.pid == 0:
@@ -75,7 +77,7 @@ class Terminal:
             self.read_more(0.1)
 
     def run(self, line):
-        self.send(line + "\n")
+        self.send(line.replace("scry run -q", self.watched) + "\n")
 
     def close(self):
         """Ends everything in the shell's session."""
@@ -123,7 +125,7 @@ class AtTerminal(scrytest.TestCase):
         wait_until(lambda: process_state(command) == "T")
         self.assertEqual(process_state(run), "T")
         self.terminal.run("fg")
-        self.terminal.expect(r"scry run -q sleep")
+        self.terminal.expect(r"scry run -q .*sleep")
         wait_until(lambda: process_state(command) == "S")
         wait_until(lambda: process_state(run) == "S")
         # continued by itself only, scry run takes the command along
@@ -178,7 +180,7 @@ class AtTerminal(scrytest.TestCase):
             self.terminal.expect(r"Stopped.*scry run")
             self.terminal.expect(r"ready> ")
             self.terminal.run("fg")
-            self.terminal.expect(r"scry run -q bash")
+            self.terminal.expect(r"scry run -q .*bash")
             self.terminal.run("echo back $((6 * 7))")
             self.terminal.expect(r"back 42")
         self.terminal.run("exit 7")
@@ -197,7 +199,7 @@ class AtTerminal(scrytest.TestCase):
 
     def go_on(self):
         self.terminal.run("fg")
-        self.terminal.expect(r"scry run -q bash")
+        self.terminal.expect(r"scry run -q .*bash")
 
     def test_stops_again_before_scry_run_has_looked(self):
         """The SIGCONT of `fg` is not passed on when the shell has been stopped once more."""
@@ -360,15 +362,151 @@ class AtTerminal(scrytest.TestCase):
         self.terminal.expect(r"(?s)\x1b\[\?1049l.*scry \S+ watched  signaled.*left")
 
 
+class WithTee(AtTerminal):
+    """The command has a terminal of its own, and all is as at the user's."""
+
+    def setUp(self):
+        super().setUp()
+        self.terminal.watched = "scry run -q --tee"
+
+    def modes(self):
+        return termios.tcgetattr(self.terminal.fd)[:4]
+
+    def kept(self, job="@last"):
+        path = json.loads(self.box.run(self.box.scry("report", "--json", job)).stdout)["path"]
+        with open(f"{path}/output/output.0000000000000000", encoding="utf-8", newline="") as file:
+            return file.read()
+
+    def test_words_are_the_reason(self):
+        """And the user's terminal is as it was."""
+        self.terminal.run("stty -g >before; scry run --tee sh -c 'stty size; echo ERROR: no such mesh >&2; exit 3'; stty -g >after")
+        self.terminal.expect(r"\n24 80\r\n")
+        self.terminal.expect(r"reason.*ERROR: no such mesh")
+        self.terminal.expect("ready> ")
+        with open(self.box.path("work", "before")) as before, open(self.box.path("work", "after")) as after:
+            self.assertEqual(before.read(), after.read())
+        self.assertEqual(self.kept(), "24 80\r\nERROR: no such mesh\r\n")
+
+    def test_size_follows(self):
+        self.terminal.run("scry run -q bash -c 'trap \"stty size\" WINCH; echo go; until read -t 0.05 a; do :; done; exit 3'")
+        self.terminal.expect(r"\ngo")
+        self.terminal.resize(33, 77)
+        self.terminal.expect(r"33 77\r\n")
+        self.terminal.run("on")
+        self.terminal.run("echo status $?")
+        self.terminal.expect("status 3")
+
+    def test_ctrl_c_is_the_reason(self):
+        self.terminal.run("scry run --tee sleep 1000")
+        self.pids()
+        self.terminal.send("\x03")
+        self.terminal.expect(r"Ctrl-C")
+
+    def relay(self):
+        """The one that is not a standby: that it has made."""
+        def has_terminal(pid):
+            try:
+                links = [os.readlink(f"/proc/{pid}/fd/{fd}") for fd in os.listdir(f"/proc/{pid}/fd")]
+            except OSError:
+                return False
+            return os.readlink(f"/proc/{self.terminal.pid}/fd/0") in links
+
+        def find():
+            named = [pid for pid in os.listdir("/proc") if pid.isdigit() and has_terminal(pid)]
+            return [int(pid) for pid in named if scrytest.process_status(pid).get("Name") == "job-relay"]
+        return wait_until(find)[0]
+
+    def test_relay_is_killed(self):
+        """Again and again, while the command writes and reads."""
+        self.terminal.run("scry run -q bash -c 'echo go; for i in {1..6}; do read line; echo \"got $line\"; done; exit 3'")
+        self.terminal.expect(r"\ngo")
+        for i in range(6):
+            os.kill(self.relay(), signal.SIGKILL)
+            self.terminal.send(f"line{i}\r")
+            self.terminal.expect(rf"got line{i}\r\n")
+        self.terminal.run("echo status $?")
+        self.terminal.expect(r"status 3")
+
+    def test_scry_run_is_killed(self):
+        """The command goes on, and the user has the terminal back as it was."""
+        before = self.modes()
+        fifo = self.box.path("work", "fifo")
+        os.mkfifo(fifo)
+        self.terminal.run("scry run -q bash -c 'echo go; read a <fifo; echo late $a'")
+        self.terminal.expect(r"\ngo")
+        (run,) = scrytest.children(self.terminal.pid)
+        self.assertNotEqual(self.modes(), before)
+        os.kill(run, signal.SIGKILL)
+        self.terminal.expect("ready> ")
+        with open(fifo, "w", encoding="ascii") as go:
+            go.write("on\n")
+        self.terminal.expect(r"late on")
+        self.assertEqual(self.modes(), before)
+
+    def test_outlives(self):
+        """What goes on after the command has its terminal still."""
+        fifo = self.box.path("work", "fifo")
+        os.mkfifo(fifo)
+        self.terminal.run("scry run -q bash -c '(read a <fifo; test -t 1 && echo late $a) & exit 4'; echo status $?")
+        self.terminal.expect(r"status 4")
+        with open(fifo, "w", encoding="ascii") as go:
+            go.write("on\n")
+        self.terminal.expect(r"late on")
+
+    def test_typed_ahead(self):
+        """What the command has not read is for the shell, also a line that is not whole."""
+        self.terminal.run("scry run -q sh -c 'read a; echo $a; read b </dev/tty; echo $b'")
+        self.terminal.send("one\ntwo\necho three\necho fo")
+        self.terminal.expect(r"\none\r\n(?s:.*)\ntwo\r\n(?s:.*)ready> three\r\n")
+        self.terminal.send("ur\n")
+        self.terminal.expect(r"four\r\n")
+
+    def test_full_screen(self):
+        """A program that takes the whole screen writes the same bytes, and reads the same keys."""
+        text = self.box.path("work", "screen.py")
+        with open(text, "w", encoding="ascii") as file:
+            file.write(SCREEN)
+        shown = []
+        for watched in ("", "scry run -q --tee "):
+            self.terminal.run(f"{watched}python3 -I screen.py; echo status $?")
+            self.terminal.expect(r"\x1b\[\?1049h")
+            self.terminal.seen = "\x1b" + self.terminal.seen
+            self.terminal.expect("press a key")
+            self.terminal.send("\x1b[A")  # up, of xterm as keypad(1) has it
+            self.terminal.send("\x1bOA")
+            shown.append(self.terminal.expect(r"(?s)(.*)status \d+").group(1))
+        self.assertEqual(*shown)
+
+
+# What a terminal's library does: other modes, colours, keys of several characters, lines without a return.
+SCREEN = """
+import curses
+def main(screen):
+    curses.nonl()
+    curses.start_color()
+    curses.init_pair(1, curses.COLOR_RED, curses.COLOR_BLACK)
+    for row in range(curses.LINES - 1):
+        screen.addstr(row, row, f"row {row}", curses.color_pair(1))
+    screen.addstr(curses.LINES - 1, 0, "press a key")
+    keys = []
+    while curses.KEY_UP not in keys:
+        keys.append(screen.getch())
+    screen.addstr(3, 3, str(keys))
+    screen.refresh()
+curses.wrapper(main)
+"""
+
+
 class TerminalCloses(scrytest.TestCase):
     """scry run is what the terminal was opened for: it leads the session, as in `xterm -e` or `ssh -t`."""
+    options = ["-q"]
 
     def close(self, script):
         file = self.box.path("work", "said")
         pid, fd = pty.fork()
         if pid == 0:
             os.chdir(self.box.path("work"))
-            command = self.box.scry("run", "-q", "bash", "-c", script)
+            command = self.box.scry("run", *self.options, "bash", "-c", script)
             os.execvpe(command[0], command, self.box.env)
         wait_until(lambda: os.path.exists(file) and os.path.getsize(file))
         os.close(fd)
@@ -389,6 +527,10 @@ class TerminalCloses(scrytest.TestCase):
                                   "while ! [ -e gone ]; do (: </dev/tty) 2>/dev/null || touch gone; sleep 0.01; done; "
                                   "exit 6")
         self.assertEqual((said, status), ("started\n", 6))
+
+
+class TerminalClosesWithTee(TerminalCloses):
+    options = ["-q", "--tee"]
 
 
 class Tools(scrytest.TestCase):

@@ -3,6 +3,7 @@
 import os
 import signal
 import subprocess
+import termios
 
 import scrytest
 from jobtest import JobCase
@@ -57,21 +58,35 @@ class Tee(JobCase):
         self.assertEqual(job.stdout.read(), "late\n")
         job.stdout.close()
 
-    def test_files_and_terminals_are_left(self):
-        """A file is read where it is; of a terminal it is said."""
+    def test_file_is_left(self):
+        """It is read where it is; a terminal for standard error alone is replaced by one of the same size."""
         master, slave = os.openpty()
+        termios.tcsetwinsize(slave, (33, 77))
         path = self.box.path("work", "out.txt")
         with open(path, "w", encoding="utf-8") as out:
-            job = self.tee("test -t 2 && test -f /dev/stdout && echo whole", stdout=out, stderr=slave)
+            job = self.tee(f"test -t 2 && test -f /dev/stdout && stty size <&2 && echo '{SAID}' >&2; exit 3", stdout=out, stderr=slave)
             os.close(slave)
-            self.assertEqual(job.wait(), 0)
+            shown = b""
+            while b"reason" not in shown:
+                shown += os.read(master, 4096)
+            self.assertEqual(job.wait(), 3)
         os.close(master)
         with open(path, encoding="utf-8") as file:
-            self.assertEqual(file.read(), "whole\n")
-        self.assertFalse(os.path.exists(os.path.join(self.job_directory(), "output")))
+            self.assertEqual(file.read(), "33 77\n")
+        self.assertRegex(shown, rb"(?s)\n" + SAID.encode() + rb"\r\n.*reason.*" + SAID.encode())
+        self.assertFalse(os.path.exists(os.path.join(self.job_directory(), "output", "stdout.0000000000000000")))
+        self.assertEqual(self.kept("stderr"), SAID + "\n")
+
+    def test_terminals_that_are_left(self):
+        """Standard output is one, and nobody would know whom its keys are for: that is said."""
+        master, slave = os.openpty()
+        job = self.tee("test -t 1", stdout=slave, stderr=slave, stdin=subprocess.PIPE)
+        os.close(slave)
+        job.stdin.close()
+        self.assertEqual(job.wait(), 0)
+        os.close(master)
         said = [note["text"] for note in self.report()["warnings"]]
-        self.assertEqual(len([text for text in said if "standard error is not kept" in text]), 1, said)
-        self.assertFalse([text for text in said if "standard output" in text])
+        self.assertEqual(len([text for text in said if "is not kept by --tee: it is a terminal" in text]), 2, said)
 
 
 if __name__ == "__main__":

@@ -106,7 +106,8 @@ bool process_is_scrys(const char *name)
                                         PARTS_PROCESS_NAME,
                                         RELAY_PROCESS_NAME,
                                         STANDBY_PROCESS_NAME,
-                                        KEEPER_PROCESS_NAME};
+                                        KEEPER_PROCESS_NAME,
+                                        TERMINAL_PROCESS_NAME};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         if (strcmp(name, names[i]) == 0)
             return true;

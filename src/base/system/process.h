@@ -83,6 +83,7 @@ const char *user_name(uid_t uid, char *ret_name, size_t size);
 #define RELAY_PROCESS_NAME "job-relay"
 #define STANDBY_PROCESS_NAME "job-standby"
 #define KEEPER_PROCESS_NAME "job-keeper"
+#define TERMINAL_PROCESS_NAME "job-terminal" /* leads the session of a job that has a terminal of its own */
 
 /* Is it one of these, or scry, or what that starts for all jobs of a user? What ends a job leaves it alone. */
 bool process_is_scrys(const char *name);

@@ -15,13 +15,17 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <poll.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -252,12 +256,66 @@ static int execute(char **command, int error_fd)
     return -code;
 }
 
-static _Noreturn void launch_child(char **command, int go_fd, int error_fd, const char *dir, bool traceable,
-                                   const int outputs[2], const struct preload *preload, const struct signals *signals)
+/* As fork, but for the parent: that is the caller's. */
+static pid_t sibling_fork(void)
 {
-    for (int i = 0; i < 2; i++)
-        if (outputs[i] >= 0)
-            dup2(outputs[i], STDOUT_FILENO + i);
+    return (pid_t)syscall(SYS_clone, CLONE_PARENT | SIGCHLD, NULL, NULL, NULL, 0);
+}
+
+/* A member of the command's group whose parent is in its session: else its terminal could not stop it, nor it itself by SIGTSTP. */
+static pid_t member_fork(pid_t group)
+{
+    pid_t leader = getpid(), pid = fork();
+    if (pid == 0) {
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
+        worker_keep(TERMINAL_PROCESS_NAME, NULL, 0);
+        while (getppid() == leader)
+            pause();
+        _exit(0);
+    }
+    if (pid > 0)
+        setpgid(pid, group);
+    return pid;
+}
+
+/* In the child: makes a session on the terminal `fd`, led by the caller, and a sibling of it that is in the foreground there. Returns
+ * in that; the caller stays until `leash` hangs up, so what outlives the command keeps its terminal. `tell` gets an int: the
+ * sibling's pid, or -errno. */
+static void session_begin(int fd, int leash, int tell)
+{
+    int ready[2];
+    char byte = 0;
+    int word = setsid() < 0 || ioctl(fd, TIOCSCTTY, 0) < 0 || pipe2(ready, O_CLOEXEC) < 0 ? -errno : sibling_fork();
+    if (word == 0) {
+        setpgid(0, 0);
+        tcsetpgrp(fd, getpid()); /* SIGTTOU is blocked, as all signals are until the command is executed */
+        close(ready[0]);
+        byte = write(ready[1], &byte, 1) == 1;
+        close(ready[1]);
+        return;
+    }
+    word = word == -1 ? -EAGAIN : word;
+    if (word > 0) {
+        close(ready[1]);
+        byte = read(ready[0], &byte, 1) == 1;
+        member_fork(word);
+    }
+    if (write(tell, &word, sizeof word) != sizeof word || word < 0)
+        _exit(0);
+    leash = worker_become(TERMINAL_PROCESS_NAME, leash);
+    wait_fd(leash, POLLIN, -1);
+    _exit(0);
+}
+
+static _Noreturn void launch_child(char **command, int go_fd, int error_fd, const char *dir, bool traceable,
+                                   const struct launch_streams *streams, const struct preload *preload,
+                                   const struct signals *signals)
+{
+    if (streams->leash >= 0)
+        session_begin(streams->fds[STDOUT_FILENO], streams->leash, error_fd);
+    for (int i = 0; i <= STDERR_FILENO; i++)
+        if (streams->fds[i] >= 0)
+            dup2(streams->fds[i], i);
     char **given = copy_environment();
     if (dir)
         setenv("SCRY_JOB", dir, 1);
@@ -313,8 +371,21 @@ static int cannot_start(int code, struct err *err)
     return err_errno(err, code, "the job cannot be watched");
 }
 
-int launch_held(struct launch *ret_launch, char **command, const char *dir, bool traceable, const int outputs[2],
-                const struct preload *preload, const struct signals *signals, struct err *err)
+/* The child is the leader of the command's session, which says who that is: the next process of ours. */
+static pid_t session_command(pid_t leader, int error_fd)
+{
+    int word = -EAGAIN;
+    while (read(error_fd, &word, sizeof word) < 0 && errno == EINTR)
+        ;
+    if (word < 0)
+        child_reap(leader);
+    errno = word < 0 ? -word : 0;
+    return word < 0 ? -1 : word;
+}
+
+int launch_held(struct launch *ret_launch, char **command, const char *dir, bool traceable,
+                const struct launch_streams *streams, const struct preload *preload, const struct signals *signals,
+                struct err *err)
 {
     int go[2], error[2];
     int code = pipe_above_standard(go);
@@ -330,11 +401,15 @@ int launch_held(struct launch *ret_launch, char **command, const char *dir, bool
     if (pid == 0) {
         close(go[1]);
         close(error[0]);
-        launch_child(command, go[0], error[1], dir, traceable, outputs, preload, signals);
+        launch_child(command, go[0], error[1], dir, traceable, streams, preload, signals);
     }
     code = errno;
     close(go[0]);
     close(error[1]);
+    if (pid > 0 && streams->leash >= 0) {
+        pid = session_command(pid, error[0]);
+        code = errno;
+    }
     if (pid < 0) {
         close(go[1]);
         close(error[0]);

@@ -16,6 +16,13 @@
  * SCRY_JOB and the variables in job/launch/preload.h and job/launch/propagate.h.
  */
 
+/* What the command gets in place of standard input, output and error of scry run; -1: that. `leash` not -1: a session of its own on
+ * the terminal that its output is (job/output/relay.h), whose leader lives until that hangs up. */
+struct launch_streams {
+    int fds[3];
+    int leash;
+};
+
 struct launch {
     pid_t pid;
     int go_fd;    /* the child waits for a byte from here */
@@ -23,9 +30,10 @@ struct launch {
 };
 
 /* `dir`: the job directory, for SCRY_JOB; NULL: none. `traceable`: other processes of this user may trace it, where
- * Yama restricts that to ancestors. `outputs`: its standard output and error; -1: as here. 0 or -errno with err. */
-int launch_held(struct launch *ret_launch, char **command, const char *dir, bool traceable, const int outputs[2],
-                const struct preload *preload, const struct signals *signals, struct err *err);
+ * Yama restricts that to ancestors. 0 or -errno with err. */
+int launch_held(struct launch *ret_launch, char **command, const char *dir, bool traceable,
+                const struct launch_streams *streams, const struct preload *preload, const struct signals *signals,
+                struct err *err);
 
 /* Ends the held child; nothing is executed. */
 void launch_abandon(struct launch *launch);

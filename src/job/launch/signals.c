@@ -274,6 +274,8 @@ bool signals_pass_on(struct signals *signals, const struct signalfd_siginfo *inf
     }
     if (is_from_kernel(info)) {
         signals->saw_terminal_interrupt |= info->ssi_signo == SIGINT;
+        if (signals->apart && info->ssi_signo != SIGWINCH)
+            forward(info, pid);
         return true;
     }
     if (getpgid(pid) != getpgrp()) /* as the leader in our place it would be in the group */

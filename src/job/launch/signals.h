@@ -48,6 +48,7 @@ struct signals {
     uint64_t timers_ns;
     struct witness witness;
     sigset_t early;              /* came before there was the command, and so reached no process of the job */
+    bool apart;                  /* the command is in another session: no signal to the group reaches it by itself */
     bool had_terminal;           /* this process did when it began */
     bool saw_terminal_interrupt; /* the terminal's SIGINT reached us, and so the job */
 };

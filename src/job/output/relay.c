@@ -32,11 +32,12 @@ enum {
     PASS_MOST = 1 << 20,
     COPY_MOST = 64 << 10, /* what a pipe holds */
     KEEPERS_MOST = 100,
+    INPUT_MOST = 256,   /* of what is typed, at once */
     SOCKET_MOST = 4096, /* a socket that can be written to has room for so much, and splice would wait for more */
 };
 
 /* The descriptors that relay and standby have, in this order. */
-enum { FD_CONTROL, FD_WAKE, FD_STREAM, FDS_STREAM = 4, FDS = FD_STREAM + RELAY_STREAMS * FDS_STREAM };
+enum { FD_CONTROL, FD_WAKE, FD_LEASH, FD_STREAM, FDS_STREAM = 4, FDS = FD_STREAM + RELAY_STREAMS * FDS_STREAM };
 enum { FD_JOB, FD_TARGET, FD_COPY_IN, FD_COPY_OUT };
 
 struct side {
@@ -48,11 +49,13 @@ struct side {
         const char *name; /* NULL: there is none */
         int *fds;         /* FD_JOB ... */
         bool socket;
+        bool terminal;    /* FD_JOB and FD_TARGET are terminals: pieces are read and written */
         bool watched;     /* that its reader goes away is seen before something is written: a pipe without a name */
         uint64_t full_ns; /* since when there is no room for a copy; 0: there is */
         uint64_t due;     /* so much is to be passed on before the answer */
     } streams[RELAY_STREAMS];
     unsigned due;              /* of that question */
+    unsigned resized;          /* so often it has been */
     int keeper_fd, standby_fd; /* pidfds; -1: there is none */
     pid_t standby;             /* the relay's child */
 };
@@ -67,6 +70,7 @@ static void close_fd(int *fd)
 static uint64_t bytes_in(int pipe)
 {
     int bytes = 0;
+    wait_fd(pipe, POLLIN, 0); /* a terminal takes in what it has been given */
     return pipe >= 0 && ioctl(pipe, FIONREAD, &bytes) == 0 && bytes > 0 ? (uint64_t)bytes : 0;
 }
 
@@ -233,22 +237,68 @@ static bool standby_make(struct side *side, int *ret_relay_fd)
 
 /* ---- the relay ---- */
 
+/* Of a whole terminal: what was typed ahead and read by nobody is for who has the user's terminal next. */
+static void typed_take_back(struct side *side, const struct side_stream *stream)
+{
+    struct relay_shared *shared = side->shared;
+    struct relay_piece *unread = &shared->unread, *input = &shared->input;
+    if (!stream->terminal || !shared->whole || shared->typed_over || side->fds[FD_CONTROL] < 0)
+        return;
+    shared->typed_over = true;
+    unread->len = (uint32_t)terminal_unread(stream->fds[FD_JOB], unread->bytes, sizeof unread->bytes - INPUT_MOST);
+    memcpy(unread->bytes + unread->len, input->bytes + input->at, input->len - input->at);
+    unread->len += input->len - input->at;
+    input->at = input->len = 0;
+}
+
 /* The job's end of it, or the reader's, is gone. */
 static void stream_close(struct side *side, struct side_stream *stream)
 {
     size_t i = (size_t)(stream - side->streams);
+    typed_take_back(side, stream);
     side->shared->streams[i].closed = true;
     close_fd(&stream->fds[FD_JOB]);
     close_fd(&stream->fds[FD_TARGET]);
     wake(side);
 }
 
+static uint64_t piece_left(const struct side *side, const struct side_stream *stream)
+{
+    uint64_t ahead = side->shared->streams[stream - side->streams].ahead;
+    return ahead ? ahead : side->shared->output.len;
+}
+
+/* It has taken something for which there was no room yet. */
+static bool copy_waits(const struct side *side, const struct side_stream *stream)
+{
+    return stream->full_ns || (stream->terminal && piece_left(side, stream));
+}
+
+/* Of a terminal, takes the next piece. false: there is none now, or the job's end is gone. */
+static bool piece_read(struct side *side, struct side_stream *stream)
+{
+    struct relay_piece *piece = &side->shared->output;
+    ssize_t got = piece->len ? 0 : read(stream->fds[FD_JOB], piece->bytes, sizeof piece->bytes);
+    if (got > 0)
+        piece->len = side->shared->whole && !side->shared->taken
+                         ? (uint32_t)terminal_plain(&side->shared->modes, piece->bytes, (size_t)got)
+                         : (uint32_t)got;
+    else if (!piece->len && !(got < 0 && (errno == EAGAIN || errno == EINTR)))
+        stream_close(side, stream);
+    return piece->len;
+}
+
 /* Copies what the job's pipe begins with, if there is room; for what keeps it the job waits RELAY_COPY_MS in all. */
 static void stream_copy(struct side *side, struct side_stream *stream)
 {
     struct relay_bytes *bytes = &side->shared->streams[stream - side->streams];
+    const struct relay_piece *piece = &side->shared->output;
+    if (stream->terminal && !piece_read(side, stream))
+        return;
     bool stopped = bytes->error;
-    ssize_t got = stopped ? -1 : tee(stream->fds[FD_JOB], stream->fds[FD_COPY_IN], PASS_MOST, SPLICE_F_NONBLOCK);
+    ssize_t got = stopped            ? -1
+                  : stream->terminal ? write(stream->fds[FD_COPY_IN], piece->bytes, piece->len)
+                                     : tee(stream->fds[FD_JOB], stream->fds[FD_COPY_IN], PASS_MOST, SPLICE_F_NONBLOCK);
     bool full = !stopped && got < 0 && errno == EAGAIN;
     uint64_t now_ns = full || stream->full_ns ? clock_now_ns() : 0;
     uint64_t waited_ns = bytes->waited_ns + (stream->full_ns ? now_ns - stream->full_ns : 0);
@@ -263,7 +313,7 @@ static void stream_copy(struct side *side, struct side_stream *stream)
         bytes->ahead = (uint64_t)got;
         return;
     }
-    bytes->ahead = bytes_in(stream->fds[FD_JOB]);
+    bytes->ahead = stream->terminal ? piece->len : bytes_in(stream->fds[FD_JOB]);
     bytes->missed += bytes->ahead;
 }
 
@@ -285,18 +335,30 @@ static ssize_t pass_by_hand(const struct side_stream *stream, size_t len)
     return got;
 }
 
+/* The rest of the piece of a terminal. */
+static ssize_t piece_pass(struct side *side, const struct side_stream *stream)
+{
+    struct relay_piece *piece = &side->shared->output;
+    uint64_t left = side->shared->streams[stream - side->streams].ahead;
+    ssize_t got = write(stream->fds[FD_TARGET], piece->bytes + (piece->len - left), left);
+    if (got == (ssize_t)left)
+        piece->len = 0;
+    return got;
+}
+
 static void stream_pass(struct side *side, struct side_stream *stream)
 {
     struct relay_bytes *bytes = &side->shared->streams[stream - side->streams];
     size_t len = stream->socket && bytes->ahead > SOCKET_MOST ? SOCKET_MOST : (size_t)bytes->ahead;
-    ssize_t got =
-        splice(stream->fds[FD_JOB], NULL, stream->fds[FD_TARGET], NULL, len, SPLICE_F_NONBLOCK | SPLICE_F_MOVE);
+    ssize_t got = stream->terminal ? piece_pass(side, stream)
+                                   : splice(stream->fds[FD_JOB], NULL, stream->fds[FD_TARGET], NULL, len,
+                                            SPLICE_F_NONBLOCK | SPLICE_F_MOVE);
     if (got < 0 && (errno == EAGAIN || errno == EINTR)) {
-        if (!bytes_in(stream->fds[FD_JOB]))
+        if (!stream->terminal && !bytes_in(stream->fds[FD_JOB]))
             bytes->ahead = 0; /* another relay was killed when it had passed that on */
         return;
     }
-    if (got < 0 && (errno == EINVAL || errno == ENOSYS))
+    if (got < 0 && !stream->terminal && (errno == EINVAL || errno == ENOSYS))
         got = pass_by_hand(stream, len);
     if (got < 0) {
         stream_close(side, stream);
@@ -314,7 +376,7 @@ static void stream_handle(struct side *side, struct side_stream *stream, const s
     if (bytes->ahead) {
         if (target->revents)
             stream_pass(side, stream);
-    } else if (stream->full_ns || job->revents & POLLIN) {
+    } else if (copy_waits(side, stream) || job->revents & POLLIN) {
         stream_copy(side, stream);
     } else if (job->revents || target->revents & (POLLERR | POLLNVAL)) {
         stream_close(side, stream);
@@ -333,12 +395,14 @@ static void answer(struct side *side)
         if (!stream->name || stream->fds[FD_JOB] < 0)
             continue;
         if (side->due != asked)
-            stream->due = bytes_in(stream->fds[FD_JOB]);
+            stream->due = bytes_in(stream->fds[FD_JOB]) + (stream->terminal ? piece_left(side, stream) : 0);
         all &= stream->due == 0;
     }
     side->due = asked;
     if (!all)
         return;
+    if (side->streams[0].fds[FD_JOB] >= 0)
+        typed_take_back(side, &side->streams[0]);
     side->shared->passed = asked;
     ssize_t put = send(side->fds[FD_CONTROL], "", 1, MSG_DONTWAIT | MSG_NOSIGNAL);
     (void)put; /* scry run has ended */
@@ -347,11 +411,64 @@ static void answer(struct side *side)
 static void stream_polls(const struct side *side, const struct side_stream *stream, struct pollfd polls[3])
 {
     bool ahead = stream->name && side->shared->streams[stream - side->streams].ahead;
+    bool waits = stream->name && !ahead && copy_waits(side, stream);
     const int *fds = stream->fds;
-    polls[0] = (struct pollfd){.fd = stream->name && !ahead && !stream->full_ns ? fds[FD_JOB] : -1, .events = POLLIN};
+    polls[0] = (struct pollfd){.fd = stream->name && !ahead && !waits ? fds[FD_JOB] : -1, .events = POLLIN};
     polls[1] = (struct pollfd){.fd = ahead || (stream->name && stream->watched) ? fds[FD_TARGET] : -1,
                                .events = ahead ? POLLOUT : 0};
-    polls[2] = (struct pollfd){.fd = stream->full_ns ? fds[FD_COPY_IN] : -1, .events = POLLOUT};
+    polls[2] = (struct pollfd){.fd = waits ? fds[FD_COPY_IN] : -1, .events = POLLOUT};
+}
+
+/* ---- a whole terminal: what is typed, its size, its modes ---- */
+
+static void typed_handle(struct side *side, const struct pollfd *user, const struct pollfd *job)
+{
+    struct relay_shared *shared = side->shared;
+    struct relay_piece *piece = &shared->input;
+    const struct side_stream *stream = &side->streams[0];
+    if (!piece->len && user->revents & POLLIN && shared->taken && !shared->typed_over) {
+        ssize_t got = read(stream->fds[FD_TARGET], piece->bytes, INPUT_MOST);
+        piece->at = 0;
+        piece->len = got > 0 ? (uint32_t)got : 0;
+        shared->interrupted |= terminal_interrupts(stream->fds[FD_JOB], piece->bytes, piece->len);
+    }
+    if (!piece->len || !(job->revents & POLLOUT))
+        return;
+    ssize_t put = write(stream->fds[FD_JOB], piece->bytes + piece->at, piece->len - piece->at);
+    if (put > 0)
+        piece->at += (uint32_t)put;
+    if (piece->at == piece->len || (put < 0 && errno != EAGAIN && errno != EINTR))
+        piece->len = 0;
+}
+
+/* Polls for it: of the user's terminal, and of the job's. */
+static void typed_polls(const struct side *side, struct pollfd polls[2])
+{
+    const struct relay_shared *shared = side->shared;
+    const int *fds = side->streams[0].fds;
+    bool whole = shared->whole && fds[FD_JOB] >= 0;
+    polls[0] =
+        (struct pollfd){.fd = whole && shared->taken && !shared->typed_over && !shared->input.len ? fds[FD_TARGET] : -1,
+                        .events = POLLIN};
+    polls[1] = (struct pollfd){.fd = whole && shared->input.len ? fds[FD_JOB] : -1, .events = POLLOUT};
+}
+
+static void resize(struct side *side)
+{
+    unsigned resized = side->shared->resized;
+    for (size_t i = 0; i < RELAY_STREAMS && resized != side->resized; i++)
+        if (side->streams[i].terminal && side->streams[i].fds[FD_JOB] >= 0)
+            terminal_resize(side->streams[i].fds[FD_TARGET], side->streams[i].fds[FD_JOB]);
+    side->resized = resized;
+}
+
+/* scry run has ended. If it was killed, the user's terminal is not left as the job needs it. */
+static void control_end(struct side *side)
+{
+    close_fd(&side->fds[FD_CONTROL]);
+    if (side->shared->taken && side->streams[0].fds[FD_TARGET] >= 0)
+        terminal_give_back(side->streams[0].fds[FD_TARGET], &side->shared->modes);
+    side->shared->taken = false;
 }
 
 /* Sees to it that there are both others. A standby that does not know the keeper is made anew. Returns true in the child. */
@@ -374,7 +491,7 @@ static bool others_make(struct side *side, bool keeper_died, bool standby_died, 
 /* Returns true in a child that is to be the standby, with a descriptor for the relay. */
 static bool relay_serve(struct side *side, int *ret_relay_fd)
 {
-    enum { CONTROL, KEEPER, STANDBY, OWN };
+    enum { CONTROL, KEEPER, STANDBY, TYPED, JOB, OWN };
     char byte;
     bool open = true;
     if (others_make(side, side->keeper_fd < 0, true, ret_relay_fd))
@@ -387,6 +504,7 @@ static bool relay_serve(struct side *side, int *ret_relay_fd)
             [STANDBY] = {.fd = side->standby_fd, .events = POLLIN},
         };
         bool full = false;
+        typed_polls(side, polls + TYPED);
         for (size_t i = 0; i < RELAY_STREAMS; i++) {
             stream_polls(side, &side->streams[i], polls + OWN + 3 * i);
             full |= side->streams[i].full_ns != 0;
@@ -396,7 +514,9 @@ static bool relay_serve(struct side *side, int *ret_relay_fd)
              : side->standby_fd < 0 ? RELAY_AGAIN_MS
                                     : -1);
         if (polls[CONTROL].revents && recv(side->fds[FD_CONTROL], &byte, 1, MSG_DONTWAIT) == 0)
-            close_fd(&side->fds[FD_CONTROL]);
+            control_end(side);
+        resize(side);
+        typed_handle(side, &polls[TYPED], &polls[JOB]);
         open = false;
         for (size_t i = 0; i < RELAY_STREAMS; i++)
             if (side->streams[i].name && side->streams[i].fds[FD_JOB] >= 0) {
@@ -467,33 +587,60 @@ static const char *refusal_of(int target, struct stat *ret_status)
                    (getsockopt(target, SOL_SOCKET, SO_TYPE, &type, &size) < 0 || type != SOCK_STREAM);
     if (packets)
         return "it is a socket of messages, which have to stay apart; send it to a file or a pipe";
-    if (S_ISFIFO(ret_status->st_mode) || S_ISSOCK(ret_status->st_mode) ||
+    if (S_ISFIFO(ret_status->st_mode) || S_ISSOCK(ret_status->st_mode) || isatty(target) ||
         (S_ISCHR(ret_status->st_mode) && ret_status->st_rdev == makedev(1, 3)))
         return NULL;
-    return isatty(target) ? "it is a terminal; send it to a file or a pipe"
-                          : "it is a device; send it to a file or a pipe";
+    return "it is a device; send it to a file or a pipe";
+}
+
+static int job_pipe(int target, const struct stat *status, int ret_ends[2])
+{
+    if (pipe2(ret_ends, O_CLOEXEC) < 0)
+        return -errno;
+    int size = S_ISFIFO(status->st_mode) ? fcntl(target, F_GETPIPE_SZ) : -1;
+    if (size > 0 && size != fcntl(ret_ends[0], F_GETPIPE_SZ) && fcntl(ret_ends[0], F_SETPIPE_SZ, size) < 0)
+        errno = 0; /* then as it is */
+    return 0;
 }
 
 static int stream_start(struct relay *relay, struct side *side, size_t i, int target, const struct stat *status)
 {
     struct side_stream *stream = &side->streams[i];
     struct statfs fs;
-    int pipes[2][2] = {{-1, -1}, {-1, -1}};
+    int ends[2] = {-1, -1}, copy[2] = {-1, -1};
+    stream->terminal = relay->use != TERMINAL_LEFT && isatty(target);
     stream->socket = S_ISSOCK(status->st_mode);
-    stream->watched =
-        S_ISFIFO(status->st_mode) && fstatfs(target, &fs) == 0 && (unsigned long)fs.f_type == PIPEFS_MAGIC;
-    stream->fds[FD_TARGET] = target;
-    for (size_t k = 0; k < 2; k++) {
-        if (pipe2(pipes[k], O_CLOEXEC | (k ? O_NONBLOCK : 0)) < 0)
-            return -errno;
-        stream->fds[k ? FD_COPY_OUT : FD_JOB] = pipes[k][0];
-        *(k ? &stream->fds[FD_COPY_IN] : &relay->outputs[i]) = pipes[k][1];
-        /* the copy's stays as it is: a user may have 64 MB in all pipes, and less than that in each one then */
-        int size = !k && S_ISFIFO(status->st_mode) ? fcntl(target, F_GETPIPE_SZ) : -1;
-        if (size > 0 && size != fcntl(pipes[k][0], F_GETPIPE_SZ) && fcntl(pipes[k][0], F_SETPIPE_SZ, size) < 0)
-            errno = 0; /* then as it is */
-    }
-    return 0;
+    stream->watched = stream->terminal || (S_ISFIFO(status->st_mode) && fstatfs(target, &fs) == 0 &&
+                                           (unsigned long)fs.f_type == PIPEFS_MAGIC);
+    int code = stream->terminal ? terminal_open(&relay->terminal, target, relay->use) : job_pipe(target, status, ends);
+    stream->fds[FD_TARGET] = stream->terminal ? relay->terminal.user : target;
+    stream->fds[FD_JOB] = stream->terminal ? TAKE_FD(relay->terminal.master) : ends[0];
+    relay->outputs[i] = stream->terminal ? TAKE_FD(relay->terminal.command) : ends[1];
+    /* the copy's stays as it is: a user may have 64 MB in all pipes, and less than that in each one then */
+    if (code == 0 && pipe2(copy, O_CLOEXEC | O_NONBLOCK) < 0)
+        code = -errno;
+    stream->fds[FD_COPY_OUT] = copy[0];
+    stream->fds[FD_COPY_IN] = copy[1];
+    return code;
+}
+
+/* What can be done with a terminal; the others' reasons stay. */
+static void terminal_choose(struct relay *relay, const int targets[RELAY_STREAMS], bool wanted[RELAY_STREAMS])
+{
+    const int streams[] = {STDIN_FILENO, targets[0], targets[1]};
+    const char *reason;
+    relay->use = terminal_use_of(streams, &reason);
+    for (size_t i = 0; i < RELAY_STREAMS; i++)
+        if (wanted[i] && relay->use == TERMINAL_LEFT && isatty(targets[i])) {
+            relay->reasons[i] = reason;
+            wanted[i] = false;
+        }
+}
+
+static int output_dup(struct relay *relay, int *ret_fd)
+{
+    *ret_fd = fcntl(relay->outputs[0], F_DUPFD_CLOEXEC, 3);
+    return *ret_fd < 0 ? -errno : 0;
 }
 
 static int streams_start(struct relay *relay, struct side *side, const int targets[RELAY_STREAMS])
@@ -507,31 +654,38 @@ static int streams_start(struct relay *relay, struct side *side, const int targe
         wanted[i] = !refusal;
         relay->reasons[i] = refusal && *refusal ? refusal : NULL;
     }
-    bool one = wanted[0] && wanted[1] && !S_ISCHR(status[0].st_mode) && status[0].st_dev == status[1].st_dev &&
-               status[0].st_ino == status[1].st_ino;
+    terminal_choose(relay, targets, wanted);
+    bool pipes = wanted[0] && wanted[1] && !S_ISCHR(status[0].st_mode) && status[0].st_dev == status[1].st_dev &&
+                 status[0].st_ino == status[1].st_ino;
+    bool one = pipes || relay->use == TERMINAL_WHOLE;
     for (size_t i = 0; i < RELAY_STREAMS && code == 0; i++) {
         if (!wanted[i])
             continue;
         relay->names[i] = one ? "output" : names[i];
         if (one && i) {
-            relay->outputs[i] = fcntl(relay->outputs[0], F_DUPFD_CLOEXEC, 3);
-            return relay->outputs[i] < 0 ? -errno : 0;
+            code = output_dup(relay, &relay->outputs[i]);
+            continue;
         }
         side->streams[i].name = relay->names[i];
         code = stream_start(relay, side, i, targets[i], &status[i]);
     }
+    if (code == 0 && relay->use == TERMINAL_WHOLE && isatty(STDIN_FILENO))
+        code = output_dup(relay, &relay->input);
     return code;
 }
 
 static int relay_fork(struct relay *relay, struct side *side)
 {
-    int ends[2] = {-1, -1};
+    int ends[2] = {-1, -1}, leash[2] = {-1, -1};
     if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) < 0 ||
-        (side->fds[FD_WAKE] = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) < 0) {
+        (side->fds[FD_WAKE] = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) < 0 ||
+        (relay->use == TERMINAL_WHOLE && pipe2(leash, O_CLOEXEC) < 0)) {
         closep(&ends[0]);
         closep(&ends[1]);
         return -errno;
     }
+    relay->leash = leash[0];
+    side->fds[FD_LEASH] = leash[1];
     side->fds[FD_CONTROL] = ends[1];
     relay->pid = fork();
     if (relay->pid == 0)
@@ -557,6 +711,10 @@ int relay_start(struct relay *ret_relay, const int targets[RELAY_STREAMS], const
                             ? mmap(NULL, sizeof *side.shared, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0)
                             : MAP_FAILED;
     side.shared = ret_relay->shared;
+    if (code == 0 && any && side.shared != MAP_FAILED) {
+        side.shared->whole = ret_relay->use == TERMINAL_WHOLE;
+        side.shared->modes = ret_relay->terminal.modes;
+    }
     if (code == 0 && any)
         code = side.shared == MAP_FAILED ? -ENOMEM : relay_fork(ret_relay, &side);
     for (size_t i = FD_WAKE; i < FDS; i++) /* the targets are the caller's */
@@ -571,12 +729,54 @@ int relay_start(struct relay *ret_relay, const int targets[RELAY_STREAMS], const
     return code;
 }
 
+static void close_given(struct relay *relay)
+{
+    for (size_t i = 0; i < RELAY_STREAMS; i++)
+        close_fd(&relay->outputs[i]);
+    close_fd(&relay->input);
+    close_fd(&relay->leash);
+}
+
 void relay_given(struct relay *relay)
 {
     if (relay->shared)
         relay->shared->given = true;
-    for (size_t i = 0; i < RELAY_STREAMS; i++)
-        close_fd(&relay->outputs[i]);
+    close_given(relay);
+}
+
+void relay_terminal(struct relay *relay, bool take)
+{
+    struct relay_shared *shared = relay->shared;
+    if (!shared || !shared->whole || shared->taken == take)
+        return;
+    if (take) {
+        shared->taken = terminal_take(relay->terminal.user, &shared->modes);
+        relay_resized(relay); /* and what is typed is looked for */
+    } else {
+        shared->taken = false;
+        terminal_type(relay->terminal.user, shared->unread.bytes, shared->unread.len);
+        shared->unread.len = 0;
+        terminal_give_back(relay->terminal.user, &shared->modes);
+    }
+}
+
+bool relay_waits_for_terminal(const struct relay *relay)
+{
+    return relay->shared && relay->shared->whole && !relay->shared->taken;
+}
+
+bool relay_interrupted(const struct relay *relay)
+{
+    return relay->shared && relay->shared->interrupted;
+}
+
+void relay_resized(struct relay *relay)
+{
+    if (relay->terminal.user < 0 || !relay->shared)
+        return;
+    relay->shared->resized++;
+    ssize_t put = send(relay->control, "", 1, MSG_NOSIGNAL | MSG_DONTWAIT);
+    (void)put; /* then at the next one */
 }
 
 static bool is_kept(const struct relay *relay)
@@ -638,8 +838,9 @@ const char *relay_lack(const struct relay *relay, size_t i, char *ret_text, size
 
 void relay_done(struct relay *relay, bool job_started)
 {
-    for (size_t i = 0; i < RELAY_STREAMS; i++)
-        close_fd(&relay->outputs[i]);
+    close_given(relay);
+    relay_terminal(relay, false);
+    terminal_close(&relay->terminal);
     close_fd(&relay->control);
     _cleanup_(closep) int pidfd = relay->pid > 0 ? pidfd_of(relay->pid) : -1;
     if (relay->pid > 0 && !job_started)

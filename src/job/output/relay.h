@@ -8,6 +8,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 #include <sys/types.h>
+#include <termios.h>
 
 /*
  * Standard output and error of a job that are no files, passed on and kept (job/output/keep.h). In place of each the job gets a
@@ -19,11 +20,67 @@
  * holds nothing of the user's, so a disk that hangs holds up it alone: then no more is kept. Only who kills relay and standby at the
  * same time ends the job's output.
  *
+ * A terminal is read and written piece by piece, and what is typed is passed on, too: there, who kills the
+ * relay at a bad moment may take away one piece, or have it come twice.
+ *
  * If nobody reads any more, nobody reads the job's pipe: it gets its SIGPIPE as it would have. If somebody reads slowly, the job
  * waits as it would have. The flags of the user's descriptors, which others share, are not touched.
  */
 
-enum { RELAY_STREAMS = 2 };
+/*
+ * A terminal of the job's own, a pseudo-terminal, in place of the user's (terminal.c).
+ *
+ * Where standard output and error are the terminal that scry run was started from, the command gets the whole of it: what is typed,
+ * job control, the size. It is the first of a session of its own there, led by a process that does nothing else and lives as long
+ * as the relay: what outlives the command keeps its terminal. Where standard error alone is a terminal, that alone is replaced; the command's
+ * controlling terminal and what is typed stay the user's.
+ */
+
+enum terminal_use { TERMINAL_LEFT, TERMINAL_ERRORS, TERMINAL_WHOLE };
+
+/* How it can be used, where one of standard input, output and error, `streams`, is one. TERMINAL_LEFT: why, for a person. */
+enum terminal_use terminal_use_of(const int streams[3], const char **ret_reason);
+
+struct terminal {
+    int user;             /* the user's, opened anew and non-blocking: the flags of the one that others share stay */
+    int master;           /* of the job's: the relay's end, non-blocking */
+    int command;          /* and the command's end */
+    struct termios modes; /* of the user's */
+};
+
+#define TERMINAL_NONE ((struct terminal){.user = -1, .master = -1, .command = -1})
+
+/* Makes one with the modes and the size of `user`. 0 or -errno; terminal_close in both cases. */
+int terminal_open(struct terminal *ret_terminal, int user, enum terminal_use use);
+void terminal_close(struct terminal *terminal);
+
+/* What is typed goes to the job as it is: ^C is a character until the job's terminal makes a signal of it. false: the caller is in
+ * the background of the user's terminal, which is left as it is. */
+bool terminal_take(int user, const struct termios *modes);
+void terminal_give_back(int user, const struct termios *modes);
+
+/* Takes out what was typed to the job's terminal and nobody has read; the number of bytes. */
+size_t terminal_unread(int master, char *ret_bytes, size_t size);
+/* Types that at the user's, where the kernel allows it (dev.tty.legacy_tiocsti); it is not shown again. */
+void terminal_type(int user, const char *bytes, size_t len);
+/* Undoes in what the job has printed what a terminal of these modes does itself: a return before each newline. The new length. */
+size_t terminal_plain(const struct termios *modes, char *bytes, size_t len);
+
+/* Gives the job's terminal the size of the user's. */
+void terminal_resize(int user, int master);
+
+/* Whether the job's terminal makes SIGINT of one of these characters. */
+bool terminal_interrupts(int master, const char *bytes, size_t len);
+
+/* ---- the relay ---- */
+
+enum { RELAY_STREAMS = 2, RELAY_PIECE = 4096 };
+
+/* What was taken from one terminal for the other. */
+struct relay_piece {
+    char bytes[RELAY_PIECE];
+    _Atomic uint32_t at, len;
+};
 
 /* What all of its processes, and scry run, know. One of them writes each value. */
 struct relay_shared {
@@ -40,24 +97,44 @@ struct relay_shared {
         _Atomic int error;          /* why nothing is kept any more: an errno */
         _Atomic bool closed;
     } streams[RELAY_STREAMS];
+    bool whole; /* a whole terminal: what is typed is passed on while it is taken */
+    _Atomic bool taken;
+    _Atomic bool interrupted; /* by ^C */
+    _Atomic unsigned resized;
+    struct termios modes; /* of the user's terminal */
+    struct relay_piece output, input, unread;
+    _Atomic bool typed_over; /* nothing more is typed for the job: `unread` is what it has not read */
 };
 
 struct relay {
-    int control;                      /* it hangs up when all is passed on; -1: there is no relay */
-    pid_t pid;                        /* of the first */
-    int outputs[RELAY_STREAMS];       /* standard output and error of the job, our ends; -1: as they are */
+    int control;                /* it hangs up when all is passed on; -1: there is no relay */
+    pid_t pid;                  /* of the first */
+    int outputs[RELAY_STREAMS]; /* standard output and error of the job, our ends; -1: as they are */
+    int input;                  /* and standard input */
+    int leash;                  /* not -1: the job gets a session of its own that lives as long as this (launch_held) */
+    enum terminal_use use;
+    struct terminal terminal;
     const char *names[RELAY_STREAMS]; /* what each is kept as: "stdout", "stderr", "output" for both; NULL: it is not */
     const char *reasons[RELAY_STREAMS]; /* why not; NULL: it is a file, or closed */
     struct relay_shared *shared;
 };
 
-#define RELAY_NONE ((struct relay){.control = -1, .outputs = {-1, -1}})
+#define RELAY_NONE \
+    ((struct relay){.control = -1, .outputs = {-1, -1}, .input = -1, .leash = -1, .terminal = TERMINAL_NONE})
 
-/* Starts it where one of `targets`, standard output and error of the caller, is a pipe, a socket or /dev/null. `most`: bytes of
+/* Starts it where one of `targets`, standard output and error of the caller, is a pipe, a socket, a terminal or /dev/null. `most`: bytes of
  * the end to keep of each, in the job directory `dir`. 0 or -errno: then there is none. */
 int relay_start(struct relay *ret_relay, const int targets[RELAY_STREAMS], const char *dir, uint64_t most);
 /* The job has its ends. */
 void relay_given(struct relay *relay);
+/* Takes the user's terminal for the job, if scry run is in its foreground, or gives it back: before scry run stops, prints, or ends. */
+void relay_terminal(struct relay *relay, bool take);
+/* There is one to take, once scry run is in its foreground again. */
+bool relay_waits_for_terminal(const struct relay *relay);
+/* The job's terminal had a ^C, and its foreground SIGINT. */
+bool relay_interrupted(const struct relay *relay);
+/* The user's terminal has another size. */
+void relay_resized(struct relay *relay);
 /* Waits until what was written so far is passed on, as long as the reader takes some of it every RELAY_STUCK_MS, and then a moment
  * until it is kept; what is left is passed on after that. false: `interrupt` (-1: none) became readable before. */
 bool relay_wait(struct relay *relay, int interrupt);

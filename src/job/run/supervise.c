@@ -316,7 +316,10 @@ static void start_watching(struct job *job)
 static void follow_stop(struct job *job, int signo)
 {
     double from = recorder_seconds(&job->recorder, clock_now_ns());
-    if (stop_follow(job->launch.pid, signo, &job->signals.witness))
+    relay_terminal(&job->relay, false);
+    bool stopped = stop_follow(job->launch.pid, signo, &job->signals.witness);
+    relay_terminal(&job->relay, true);
+    if (stopped)
         recorder_put(&job->recorder, RECORD(gap, .from = from, .to = recorder_seconds(&job->recorder, clock_now_ns()),
                                             .reason = "stopped at the terminal"));
 }
@@ -369,6 +372,8 @@ static void take_signals(struct job *job)
     struct signalfd_siginfo info;
     while (read(job->signals.fd, &info, sizeof info) == sizeof info) {
         pause_at("run.signal");
+        if (info.ssi_signo == SIGWINCH)
+            relay_resized(&job->relay);
         if (!job->ended && signals_pass_on(&job->signals, &info, job->launch.pid))
             reason_signal_came(&job->recorder, &info, job->signals.had_terminal);
     }
@@ -422,7 +427,9 @@ static void supervise(struct job *job)
                                    {.fd = watch_fd(&job->watch), .events = POLLIN},
                                    {.fd = job->observer.fd, .events = POLLIN},
                                    {.fd = job->publish.fd, .events = POLLIN}};
-        poll(inputs, 4, wait_ms > 60000 ? 60000 : (int)wait_ms);
+        relay_terminal(&job->relay, true);
+        bool look = relay_waits_for_terminal(&job->relay) && wait_ms > TERMINAL_LOOK_MS;
+        poll(inputs, 4, look ? TERMINAL_LOOK_MS : wait_ms > 60000 ? 60000 : (int)wait_ms);
         if (inputs[1].revents) {
             watch_handle(&job->watch);
             tell_wait(job);
@@ -510,6 +517,16 @@ static void start_relay(struct job *job)
                                                .reason = code < 0 ? strerror(-code) : job->relay.reasons[i]));
 }
 
+/* ^C at a terminal of the job's own, which scry run does not get. */
+static void look_for_interrupt(struct job *job)
+{
+    const struct signalfd_siginfo typed = {.ssi_signo = SIGINT, .ssi_code = SI_KERNEL};
+    if (!relay_interrupted(&job->relay))
+        return;
+    job->signals.saw_terminal_interrupt = true;
+    reason_signal_came(&job->recorder, &typed, job->signals.had_terminal);
+}
+
 /* As the command would have: until its reader has all, unless somebody wants an end. */
 static void wait_for_output(struct job *job)
 {
@@ -520,6 +537,8 @@ static void wait_for_output(struct job *job)
         while (read(job->signals.fd, &info, sizeof info) == sizeof info)
             over |= info.ssi_signo == SIGINT || info.ssi_signo == SIGTERM || info.ssi_signo == SIGHUP ||
                     info.ssi_signo == SIGQUIT;
+    relay_terminal(&job->relay, false);
+    look_for_interrupt(job);
     for (size_t i = 0; i < RELAY_STREAMS; i++)
         if (relay_lack(&job->relay, i, reason, sizeof reason))
             recorder_note(&job->recorder, NOTE(output_lack, .file = job->relay.names[i], .reason = reason));
@@ -542,8 +561,11 @@ static int job_start(struct job *job, struct err *err)
     pause_at("run.launch");
     start_relay(job);
     signals_look(&job->signals);
+    const struct launch_streams streams = {{job->relay.input, job->relay.outputs[0], job->relay.outputs[1]},
+                                           job->relay.leash};
+    job->signals.apart = streams.leash >= 0;
     code = launch_held(&job->launch, job->options->command, job->dir[0] ? job->dir : NULL, job->options->crash_stack,
-                       job->relay.outputs, &job->preload, &job->signals, err);
+                       &streams, &job->preload, &job->signals, err);
     if (code < 0)
         return code;
     relay_given(&job->relay);
@@ -589,6 +611,7 @@ static int job_start(struct job *job, struct err *err)
 
 static void job_release(struct job *job)
 {
+    relay_terminal(&job->relay, true);
     job->exec_code = launch_release(&job->launch, job->preload.library[0] != 0);
     if (job->exec_code != LAUNCH_UNTRACED)
         return;

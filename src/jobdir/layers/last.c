@@ -633,12 +633,12 @@ static json_t *unknown_json(const struct job_end *end, const json_t *reason, con
     else if (strcmp(log_state(end, "stdout"), "watched") != 0 && none)
         buf_puts(&text,
                  "what it wrote to standard output and standard error was not read, because they are not files: run it "
-                 "with >out.txt 2>err.txt, or with scry run --tee if they are pipes");
+                 "with >out.txt 2>err.txt, or with scry run --tee");
     else
         buf_puts(
             &text,
             "what it wrote to standard error was not read, because it is not a file: run it with 2>err.txt, or with "
-            "scry run --tee if it is a pipe");
+            "scry run --tee");
     if (more)
         buf_printf(&text, "; %s", more);
     else if (is_python)

@@ -189,14 +189,14 @@ static void test_unknown(void **state)
     PUT("{s:s, s:f, s:s, s:s}", "type", "log_file", "t", 0.0, "file", "stderr", "state", "unwatched");
     expect_text(
         ONE, "  reason     not known: what it wrote to standard output and standard error was not read, because they "
-             "are not files: run it with >out.txt 2>err.txt, or with scry run --tee if they are pipes\n");
+             "are not files: run it with >out.txt 2>err.txt, or with scry run --tee\n");
     PUT("{s:s, s:f, s:s, s:s}", "type", "log_file", "t", 0.0, "file", "stdout", "state", "watched");
     expect_text(
         ONE, "  reason     not known: what it wrote to standard error was not read, because it is not a file: run it "
-             "with 2>err.txt, or with scry run --tee if it is a pipe\n");
+             "with 2>err.txt, or with scry run --tee\n");
     expect_text(python,
                 "  reason     not known: what it wrote to standard error was not read, because it is not a file: run "
-                "it with 2>err.txt, or with scry run --tee if it is a pipe, or with scry run --script calls, which "
+                "it with 2>err.txt, or with scry run --tee, or with scry run --script calls, which "
                 "records exceptions of Python\n");
     put_last("worker", "bash");
     expect_text(ONE, "  said last  worker\n             bash\n");
@@ -222,7 +222,7 @@ static void test_unknown_script(void **state)
     PUT("{s:s, s:f, s:s, s:s}", "type", "log_file", "t", 0.0, "file", "stdout", "state", "watched");
     expect_text(bash,
                 "  reason     not known: what it wrote to standard error was not read, because it is not a file: run "
-                "it with 2>err.txt, or with scry run --tee if it is a pipe; " MORE "\n");
+                "it with 2>err.txt, or with scry run --tee; " MORE "\n");
     put_last("failed in step 7", "bye");
     snprintf(expected, sizeof expected, "%s\n  said last  failed in step 7\n             bye\n", none);
     expect_text(bash, expected);
@@ -388,12 +388,11 @@ static void test_end_unread(void **state)
                      at + strlen("PARENT"));
             if (unread)
                 PUT("{s:s, s:f, s:s, s:s}", "type", "log_file", "t", 0.1, "file", "stderr", "state", "unwatched");
-            snprintf(
-                expected, sizeof expected, "  reason     probably solver (pid 11), which ended with exit status 3\n%s",
-                unread
-                    ? "             what it wrote to standard output and standard error was not read, because "
-                      "they are not files: run it with >out.txt 2>err.txt, or with scry run --tee if they are pipes\n"
-                    : "");
+            snprintf(expected, sizeof expected,
+                     "  reason     probably solver (pid 11), which ended with exit status 3\n%s",
+                     unread ? "             what it wrote to standard output and standard error was not read, because "
+                              "they are not files: run it with >out.txt 2>err.txt, or with scry run --tee\n"
+                            : "");
             expect_text(chain, expected);
         }
     put_last("no mesh", "bye"); /* it was read */

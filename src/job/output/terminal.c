@@ -1,0 +1,151 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "job/output/relay.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
+#include <unistd.h>
+
+/* ---- which ---- */
+
+static bool is_same_terminal(int one, int other)
+{
+    struct stat st[2];
+    return isatty(one) && isatty(other) && fstat(one, &st[0]) == 0 && fstat(other, &st[1]) == 0 &&
+           st[0].st_rdev == st[1].st_rdev;
+}
+
+/* What is typed comes from the terminal, or nothing is: not from a program that the terminal's keys are for, too. */
+static bool is_input_apart(int input, int terminal)
+{
+    struct stat st;
+    return is_same_terminal(input, terminal) || fstat(input, &st) < 0 || S_ISREG(st.st_mode) ||
+           (S_ISCHR(st.st_mode) && st.st_rdev == makedev(1, 3));
+}
+
+enum terminal_use terminal_use_of(const int streams[3], const char **ret_reason)
+{
+    int input = streams[0], output = streams[1], error = streams[2];
+    *ret_reason = NULL;
+    if (!isatty(output) && isatty(error))
+        return TERMINAL_ERRORS;
+    if (!is_same_terminal(output, error))
+        *ret_reason = "it is a terminal, and standard error is not; send both to files or pipes";
+    else if (!is_input_apart(input, output))
+        *ret_reason = "it is a terminal, and standard input is a pipe; send it to a file or a pipe";
+    else if (tcgetpgrp(output) != getpgrp())
+        *ret_reason = "it is a terminal, and scry run is not in its foreground; send it to a file or a pipe";
+    return *ret_reason ? TERMINAL_LEFT : TERMINAL_WHOLE;
+}
+
+/* ---- both ends ---- */
+
+static int command_end(int master, int flags)
+{
+    char path[64];
+    int fd = ioctl(master, TIOCGPTPEER, O_RDWR | O_NOCTTY | O_CLOEXEC | flags);
+    if (fd < 0 && ptsname_r(master, path, sizeof path) == 0)
+        fd = open(path, O_RDWR | O_NOCTTY | O_CLOEXEC | flags);
+    return fd;
+}
+
+int terminal_open(struct terminal *ret_terminal, int user, enum terminal_use use)
+{
+    char path[32];
+    struct termios modes;
+    *ret_terminal = TERMINAL_NONE;
+    snprintf(path, sizeof path, "/proc/self/fd/%d", user);
+    ret_terminal->user = open(path, O_RDWR | O_NOCTTY | O_NONBLOCK | O_CLOEXEC);
+    ret_terminal->master = posix_openpt(O_RDWR | O_NOCTTY | O_NONBLOCK | O_CLOEXEC);
+    if (ret_terminal->user < 0 || ret_terminal->master < 0 || unlockpt(ret_terminal->master) < 0 ||
+        (ret_terminal->command = command_end(ret_terminal->master, 0)) < 0 ||
+        tcgetattr(ret_terminal->user, &ret_terminal->modes) < 0)
+        return -errno;
+    modes = ret_terminal->modes;
+    if (use == TERMINAL_ERRORS)
+        modes.c_oflag &= ~(tcflag_t)OPOST; /* the user's does that */
+    if (tcsetattr(ret_terminal->command, TCSANOW, &modes) < 0)
+        return -errno;
+    terminal_resize(ret_terminal->user, ret_terminal->master);
+    return 0;
+}
+
+void terminal_close(struct terminal *terminal)
+{
+    int *fds[] = {&terminal->user, &terminal->master, &terminal->command};
+    for (size_t i = 0; i < sizeof fds / sizeof *fds; i++) {
+        if (*fds[i] >= 0)
+            close(*fds[i]);
+        *fds[i] = -1;
+    }
+}
+
+bool terminal_take(int user, const struct termios *modes)
+{
+    struct termios raw = *modes;
+    cfmakeraw(&raw);
+    raw.c_cflag = modes->c_cflag;
+    return tcgetpgrp(user) == getpgrp() && tcsetattr(user, TCSANOW, &raw) == 0;
+}
+
+void terminal_give_back(int user, const struct termios *modes)
+{
+    tcsetattr(user, TCSANOW, modes);
+}
+
+size_t terminal_unread(int master, char *ret_bytes, size_t size)
+{
+    struct termios modes, raw;
+    size_t len = 0;
+    int fd = command_end(master, O_NONBLOCK);
+    if (fd < 0)
+        return 0;
+    if (tcgetattr(fd, &modes) == 0) {
+        raw = modes;
+        cfmakeraw(&raw); /* also a line without an end */
+        tcsetattr(fd, TCSANOW, &raw);
+        for (ssize_t got; len < size && (got = read(fd, ret_bytes + len, size - len)) > 0;)
+            len += (size_t)got;
+        tcsetattr(fd, TCSANOW, &modes); /* what goes on after the command may be in there */
+    }
+    close(fd);
+    return len;
+}
+
+void terminal_type(int user, const char *bytes, size_t len)
+{
+    for (size_t i = 0; i < len; i++)
+        if (ioctl(user, TIOCSTI, &bytes[i]) < 0)
+            return;
+}
+
+size_t terminal_plain(const struct termios *modes, char *bytes, size_t len)
+{
+    size_t left = 0;
+    if (!(modes->c_oflag & OPOST) || !(modes->c_oflag & ONLCR))
+        return len;
+    for (size_t i = 0; i < len; i++)
+        if (bytes[i] != '\r' || i + 1 == len || bytes[i + 1] != '\n')
+            bytes[left++] = bytes[i];
+    return left;
+}
+
+void terminal_resize(int user, int master)
+{
+    struct winsize size;
+    if (ioctl(user, TIOCGWINSZ, &size) == 0)
+        ioctl(master, TIOCSWINSZ, &size);
+}
+
+bool terminal_interrupts(int master, const char *bytes, size_t len)
+{
+    struct termios modes;
+    return tcgetattr(master, &modes) == 0 && modes.c_lflag & ISIG && modes.c_cc[VINTR] != _POSIX_VDISABLE &&
+           memchr(bytes, modes.c_cc[VINTR], len);
+}
