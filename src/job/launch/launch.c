@@ -2,6 +2,7 @@
 #include "job/launch/launch.h"
 
 #include "base/data/cleanup.h"
+#include "base/system/clock.h"
 #include "base/system/dirs.h"
 #include "base/system/log.h"
 #include "base/system/proc_file.h"
