@@ -230,9 +230,12 @@ static void put_holder(struct buf *out, struct blocked *thread, pid_t pid, bool 
         if (flock && fd_target(pid, number, name))
             found = find_holders(&locks[i], name, holders, &first);
         thread->only_these = found > 0 && found < BLOCKED_WAITED;
+        thread->own_lock = flock && found == 1 && holders[0] == pid;
+        if (thread->own_lock)
+            buf_puts(out, ", which it holds itself, by another descriptor");
         if (!found)
             buf_puts(out, ", which a process holds that is not to be seen");
-        for (size_t k = 0; k < found; k++) {
+        for (size_t k = 0; k < found && !thread->own_lock; k++) {
             if (k < first) {
                 buf_puts(out, shown++ ? " and " : ", which is held by ");
                 put_process(out, holders[k]);

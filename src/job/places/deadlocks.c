@@ -246,10 +246,13 @@ static void look_at_thread(struct waiting *waiting, const struct blocked *thread
         find_openers(waiting, pids, count, thread->fifo, thread->fifo_writes);
         if (waiting->count == BLOCKED_WAITED)
             waiting->count = 0;
-    } else if (thread->own_pipe || thread->own_loop) {
+    } else if (thread->own_pipe || thread->own_loop || thread->own_lock) {
         waiting->by[0] = waiting->pid;
         waiting->count = !handler_may_act(waiting->pid, thread->python_file);
-        waiting->own = thread->own_loop ? OWN_LOOP : strstr(thread->syscall, "write") ? OWN_WRITES : OWN_READS;
+        waiting->own = thread->own_loop                   ? OWN_LOOP
+                       : thread->own_lock                 ? OWN_LOCK
+                       : strstr(thread->syscall, "write") ? OWN_WRITES
+                                                          : OWN_READS;
     } else if (thread->only_these || thread->semaphore) {
         add_waited(waiting, thread);
         for (size_t i = 0; i < count && thread->semaphore && waiting->count; i++)
@@ -264,7 +267,7 @@ static void look_at_thread(struct waiting *waiting, const struct blocked *thread
 static void look_at_threads(struct waiting *waiting, const struct blocked *threads, size_t found)
 {
     for (size_t i = 0; i < found; i++) {
-        if (!threads[i].inside && (!threads[i].only_these || threads[i].own_pipe)) {
+        if (!threads[i].inside && (!threads[i].only_these || threads[i].own_pipe || threads[i].own_lock)) {
             waiting->count = 0;
             return;
         }
@@ -578,6 +581,7 @@ static const char *processes_text(const struct deadlock *lock)
         [OWN_NOTHING] = "waits for itself",
         [OWN_READS] = "waits for itself: it reads a pipe that no other process can write",
         [OWN_WRITES] = "waits for itself: it writes to a pipe that no other process can read",
+        [OWN_LOCK] = "waits for itself: for the lock of a file that it has already, by another descriptor",
         [OWN_LOOP] = "waits for itself: no task of its event loop can go on",
     };
     return lock->count == 1 ? own[lock->own]

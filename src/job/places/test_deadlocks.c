@@ -144,14 +144,27 @@ static void test_semaphore(void **state)
     deadlocks_free(locks, count);
 }
 
-/* What a process reads or writes, and for what. */
-enum own_pipe { READS_OWN, WRITES_OWN, READS_SHARED, READS_FOR_SIGINT, READS_FOR_EVER };
+/* What a process reads, writes or locks, and for what. */
+enum own_end { READS_OWN, WRITES_OWN, READS_SHARED, READS_FOR_SIGINT, READS_FOR_EVER, LOCKS_OWN, LOCKS_SHARED };
 
-static void use_pipe(enum own_pipe use, int *shared)
+/* By two open files of it, one of which its parent may have, too. */
+static void lock_twice(int file)
+{
+    char path[32];
+    for (int i = 0; i < 2 && flock(file, LOCK_EX) == 0; i++) {
+        snprintf(path, sizeof path, "/proc/self/fd/%d", file);
+        file = open(path, O_RDWR);
+    }
+    _exit(1);
+}
+
+static void use_own(enum own_end use, int *shared, int shared_file)
 {
     char bytes[4096] = {0}, path[32];
     int own[2];
     prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (use == LOCKS_OWN || use == LOCKS_SHARED)
+        lock_twice(use == LOCKS_OWN ? memfd_create("own", 0) : shared_file);
     if (use == READS_FOR_SIGINT) /* its handler may write to the pipe */
         signal(SIGINT, handler);
     if (use != READS_SHARED) {
@@ -170,18 +183,24 @@ static void use_pipe(enum own_pipe use, int *shared)
     _exit(read(shared[0], bytes, 1) == 1);
 }
 
-/* A pipe whose other end only the process itself has: unless that is so for a purpose. */
-static void test_own_pipe(void **state)
+/* A pipe whose other end only the process itself has, or a lock of a file: unless that is so for a purpose. */
+static void test_own_end(void **state)
 {
+    static const char pipes[] = " a pipe that nobody but itself can ",
+                      file[] = " of /memfd:own (deleted), which it holds itself, by another descriptor";
     static const struct {
-        enum own_pipe use;
-        const char *syscall, *text;
-    } rows[] = {{READS_OWN, "read", ") waits for itself: it reads a pipe that no other process can write\n"},
-                {WRITES_OWN, "write", ") waits for itself: it writes to a pipe that no other process can read\n"},
-                {READS_SHARED, "read", NULL},
-                {READS_FOR_SIGINT, "read", NULL},
-                {READS_FOR_EVER, "read", NULL}};
-    int shared[2];
+        enum own_end use;
+        const char *syscall, *text, *thread;
+    } rows[] = {
+        {READS_OWN, "read", ") waits for itself: it reads a pipe that no other process can write\n", pipes},
+        {WRITES_OWN, "write", ") waits for itself: it writes to a pipe that no other process can read\n", pipes},
+        {READS_SHARED, "read", NULL, NULL},
+        {READS_FOR_SIGINT, "read", NULL, NULL},
+        {READS_FOR_EVER, "read", NULL, NULL},
+        {LOCKS_OWN, "flock", ") waits for itself: for the lock of a file that it has already, by another descriptor\n",
+         file},
+        {LOCKS_SHARED, "flock", NULL, NULL}};
+    int shared[2], shared_file = memfd_create("shared", 0);
     assert_int_equal(pipe(shared), 0);
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         struct deadlock *locks = NULL;
@@ -191,7 +210,7 @@ static void test_own_pipe(void **state)
         struct buf text = BUF_INIT;
         pid_t pid = fork();
         if (pid == 0)
-            use_pipe(rows[i].use, shared);
+            use_own(rows[i].use, shared, shared_file);
         while (!blocked) {
             assert_int_equal(blocked_read(pid, &threads, &found, NULL), 0);
             blocked = strcmp(threads[0].syscall, rows[i].syscall) == 0;
@@ -201,14 +220,14 @@ static void test_own_pipe(void **state)
             deadlocks_free(locks, 0);
         assert_int_equal(count, rows[i].text != NULL);
         deadlocks_text(&text, locks, count);
-        if (rows[i].text &&
-            (!strstr(text.data, rows[i].text) || !strstr(text.data, " a pipe that nobody but itself can ")))
+        if (rows[i].text && (!strstr(text.data, rows[i].text) || !strstr(text.data, rows[i].thread)))
             fail_msg("%s", text.data);
         kill(pid, SIGKILL);
         waitpid(pid, NULL, 0);
         buf_done(&text);
         deadlocks_free(locks, count);
     }
+    close(shared_file);
 }
 
 /* A FIFO that is open: who has its other end, and that a job is stuck in which only those have it that wait themselves. */
@@ -589,7 +608,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_semaphore),        cmocka_unit_test(test_shell),
-        cmocka_unit_test(test_system_v),         cmocka_unit_test(test_own_pipe),
+        cmocka_unit_test(test_system_v),         cmocka_unit_test(test_own_end),
         cmocka_unit_test(test_polled),           cmocka_unit_test(test_family),
         cmocka_unit_test(test_open_fifo),        cmocka_unit_test(test_connection),
         cmocka_unit_test(test_flock_of_a_child), cmocka_unit_test(test_flock_with_a_limit)};
