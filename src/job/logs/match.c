@@ -722,13 +722,40 @@ size_t log_take_colours(char *bytes, size_t len)
     return used;
 }
 
+static bool begins_with_one(const char *bytes, size_t len, const char *const *begins, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        if (len >= strlen(begins[i]) && memcmp(bytes, begins[i], strlen(begins[i])) == 0)
+            return true;
+    return false;
+}
+
 bool log_is_own(const char *bytes, size_t len)
 {
     static const char *const begins[] = {"scry: ", "scry run: "};
-    for (size_t i = 0; i < sizeof begins / sizeof *begins; i++)
-        if (len > strlen(begins[i]) && memcmp(bytes, begins[i], strlen(begins[i])) == 0)
-            return true;
-    return false;
+    return begins_with_one(bytes, len, begins, sizeof begins / sizeof *begins);
+}
+
+/* How Open MPI's launcher explains what may have happened where a rank left without MPI_Finalize: nothing that did. */
+static bool is_explanation(const char *bytes, size_t len)
+{
+    static const char *const begins[] = {
+        "1. this process did not call \"init\" before ",
+        "the job did. This can cause a job to hang ",
+        "for all processes to call \"init\". By rule, ",
+        "then ALL processes must call \"init\" ",
+        "2. this process called \"init\", but exited ",
+        "By rule, all processes that call \"init\" ",
+        "exiting or it will be considered an \"abnormal ",
+        "3. this process called \"MPI_Abort\" or ",
+        "orte_create_session_dirs is set to false. ",
+        "detect that the abort call was an abnormal ",
+        "error message you will receive is this one.",
+        "This may have caused other processes in the application to be",
+        "terminated by signals sent by mpi",
+        "You can avoid this message by specifying -quiet on the mpi",
+    };
+    return begins_with_one(bytes, len, begins, sizeof begins / sizeof *begins);
 }
 
 bool log_is_of_launcher(const char *bytes, size_t len)
@@ -750,6 +777,8 @@ bool log_is_of_launcher(const char *bytes, size_t len)
         /* Slurm */
         "srun: Terminating ", "srun: Job step aborted: ", "slurmstepd: error: *** "};
     static const char *const within[] = {" noticed that process rank ",
+                                         " has exited due to process rank ",
+                                         " exiting improperly. There are ",
                                          ": application called MPI_Abort(",
                                          " to 0 to see all help / error messages",
                                          " sent help message help-mpi-",
@@ -763,9 +792,8 @@ bool log_is_of_launcher(const char *bytes, size_t len)
         if (same == len)
             return true;
     }
-    for (size_t i = 0; i < sizeof begins / sizeof *begins; i++)
-        if (len >= strlen(begins[i]) && memcmp(bytes, begins[i], strlen(begins[i])) == 0)
-            return true;
+    if (is_explanation(bytes, len) || begins_with_one(bytes, len, begins, sizeof begins / sizeof *begins))
+        return true;
     for (size_t i = 0; i < sizeof within / sizeof *within; i++)
         if (memmem(bytes, len, within[i], strlen(within[i])))
             return true;
@@ -783,7 +811,7 @@ bool log_is_of_trace(const char *bytes, size_t len)
 static void match_rows(struct log_matcher *matcher, struct log_line line)
 {
     struct log_expressions *expressions = matcher->expressions;
-    if (log_is_own(line.bytes, line.len))
+    if (log_is_own(line.bytes, line.len) || is_explanation(line.bytes, line.len))
         return;
     if (memchr(line.bytes, '\033', line.len)) {
         memcpy(expressions->plain, line.bytes, line.len);

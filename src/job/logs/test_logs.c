@@ -977,6 +977,10 @@ static void test_launchers(void **state)
         "[n1:8423] [[19481,0],0] ORTE_ERROR_LOG: Data unpack would read past end of buffer in file show_help.c at line "
         "507",
         "[n1:8423] 1 more process has sent help message help-mpi-api.txt / mpi-abort",
+        "mpirun.openmpi has exited due to process rank 1 with PID 0 on",
+        "node vm exiting improperly. There are three reasons this could occur:",
+        "exiting or it will be considered an \"abnormal termination\"",
+        "You can avoid this message by specifying -quiet on the mpirun command line.",
         "srun: error: n7: task 3: Exited with exit code 2",
         "srun: Terminating StepId=77.0",
     };
