@@ -211,9 +211,10 @@ void mpi_report_put_calls(struct buf *out, const struct mpi_report_calls *calls)
 {
     put_table(out, calls->rows, calls->row_count, "Calls of MPI", true);
     put_clock(out, calls->outermost, calls->finalized);
-    if (calls->blocking->count) {
+    const struct mpi_stats_clock *all = calls->outermost, *blocking = calls->blocking;
+    if (blocking->count && (blocking->count != all->count || blocking->communicate_ns != all->communicate_ns)) {
         buf_puts(out, "  of blocking calls only:\n");
-        put_clock(out, calls->blocking, calls->finalized);
+        put_clock(out, blocking, calls->finalized);
     }
     if (calls->others_count)
         put_sum(out, "calls of other threads",

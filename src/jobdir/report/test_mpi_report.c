@@ -172,6 +172,22 @@ static void test_other_threads(void **state)
     buf_done(&summary);
 }
 
+/* Of blocking calls apart only what differs. */
+static void test_blocking(void **state)
+{
+    for (int i = 0; i < 2; i++) {
+        _cleanup_(mpi_report_freep) struct mpi_report *report = made(2);
+        struct mpi_stats_clock *blocking = &report->set.ranks[0].threads[0].blocking;
+        if (i) {
+            blocking->compute_ns += 50 * MS;
+            blocking->communicate_ns -= 50 * MS;
+        }
+        _cleanup_(buf_done) struct buf text = text_of(report, -1);
+        (i ? check_has : check_has_not)(&text, "; counting blocking calls only: 7.5 %");
+        (i ? check_has : check_has_not)(&text, "\n  of blocking calls only:\n");
+    }
+}
+
 static void test_one_thread(void **state)
 {
     _cleanup_(mpi_report_freep) struct mpi_report *report = made(2);
@@ -702,6 +718,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_other_threads),
                                        cmocka_unit_test(test_one_thread),
+                                       cmocka_unit_test(test_blocking),
                                        cmocka_unit_test(test_merged),
                                        cmocka_unit_test(test_resets),
                                        cmocka_unit_test(test_freed),
