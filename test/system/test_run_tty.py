@@ -578,6 +578,10 @@ class Tools(scrytest.TestCase):
                 self.assertIn(shown, lines[0])
                 self.assertRegex(lines[1], r"^\d+T\d+-\S+ +exit 3 .*\bsh?")
                 self.assertLessEqual(max(len(line) for line in lines), columns)
+        self.box.run(self.box.scry("run", "-q", "sh", "-c", "kill -9 $$", *["argument"] * 20))
+        _, killed, failed = self.box.run(self.box.scry("ps")).stdout.splitlines()  # without a terminal each has its line, and is whole
+        self.assertRegex(killed, r" sh -c kill -9 \$\$( argument){20}  -> sh was killed by SIGKILL, probably by its own script$")
+        self.assertRegex(failed, r" sh -c exit 3( argument){20}$")
 
     def test_top_gives_the_screen_back_when_stopped(self):
         run = self.box.start(self.box.scry("run", "-q", "sleep", "1000"))
