@@ -737,15 +737,32 @@ static bool is_in_reason(const json_t *event, const char *reason, bool whole)
            !(whole && json_object_get(event, "stack"));
 }
 
+/* Whether it is a line of a log that stands above as said last. */
+static bool is_said_last(const json_t *event, const json_t *said)
+{
+    const char *text = member_string(event, "text"), *rest = text ? strstr(text, ": ") : NULL;
+    bool is_old = json_number_value(json_object_get(event, "before_end_seconds")) > SAID_SECONDS;
+    size_t index;
+    json_t *line;
+    json_array_foreach(said, index, line)
+    {
+        const char *one = json_string_value(line);
+        if (one && rest && is_of(event, STREAM_LOG) && !is_old && is_within(rest + strlen(": "), one))
+            return true;
+    }
+    return false;
+}
+
 /* Each is told once. A new reference. */
 static json_t *shown_events(const json_t *last, bool whole)
 {
+    const json_t *said = json_object_get(last, "said_last");
     const char *reason = member_string(json_object_get(last, "reason"), "text");
     json_t *list = json_array(), *event;
     size_t index;
     json_array_foreach(json_object_get(last, "events"), index, event)
     {
-        if (is_shown(event, whole) && !is_in_reason(event, reason, whole))
+        if (is_shown(event, whole) && !is_in_reason(event, reason, whole) && !is_said_last(event, said))
             json_array_append(list, event);
     }
     return list;

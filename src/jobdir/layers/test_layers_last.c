@@ -284,6 +284,16 @@ static void test_once(void **state)
                         "  reason     the command at job.sh:4, which failed with 1: make all, which said: make all\n"
                         "  last         -20.00 s  log       stderr:7 error: make all\n");
     json_decref(last);
+    put_log(99.6, "warning", "gzip: x.gz: not there");
+    put_log(99.7, "warning", "tar: unexpected end");
+    put_last("gzip: x.gz: not there", "99");
+    last = last_of(TWO);
+    buf_clear(&text);
+    last_text(&text, last, false, NULL);
+    assert_non_null(strstr(text.data, "  said last  gzip: x.gz: not there\n             99\n"));
+    assert_null(strstr(text.data, "warning: gzip"));
+    assert_non_null(strstr(text.data, "stderr:7 warning: tar: unexpected end\n"));
+    json_decref(last);
 }
 
 /* All sections of records that are nonsense, and none of a job without any. */
