@@ -120,8 +120,9 @@ static void test_stuck(void **unused)
                      "(test_stuck.c:"},
         {join, "stuck: deadlock: both threads of %s (pid %d) wait for each other, at join (test_stuck.c:"},
         {join_with_handler, NULL},
-        {wait_alone, "stuck: deadlock: a thread of %s (pid %d) waits for a semaphore or a condition that nobody can "
-                     "give any more (its process has no other thread), at wait_alone (test_stuck.c:"},
+        {wait_alone,
+         "stuck: deadlock: a thread of %s (pid %d) waits for a semaphore, a condition or a lock that nobody can "
+         "give any more (its process has no other thread), at wait_alone (test_stuck.c:"},
         {read_own_pipe, "stuck: deadlock: %s (pid %d) at read_pipe (test_stuck.c:"},
         {read_pipe, NULL},
         {sleep_long, NULL},

@@ -739,8 +739,9 @@ static void put_futex(struct buf *out, struct blocked *thread, pid_t pid, uint64
         thread->only_these = thread->only_these && !wait.limited;
     } else {
         buf_printf(out, "%s%s", waits_for_another,
-                   proc_status_number(pid, 0, "Threads") == 1 ? " or a condition, and its process has no other thread"
-                                                              : ", a condition, or a lock whose owner is not known");
+                   proc_status_number(pid, 0, "Threads") == 1
+                       ? ", a condition or a lock, and its process has no other thread"
+                       : ", a condition, or a lock whose owner is not known");
     }
 }
 

@@ -569,9 +569,10 @@ enum awaited awaited_put(struct buf *out, const pid_t *pids, size_t count, pid_t
 static const char *waits_text(const struct deadlock *lock)
 {
     return lock->count > 1 ? "wait for each other"
-           : lock->asleep  ? "waits for a semaphore or a condition that nobody can give any more (its process has no "
-                             "other thread)"
-                           : "waits for a mutex that it holds itself";
+           : lock->asleep
+               ? "waits for a semaphore, a condition or a lock that nobody can give any more (its process has no "
+                 "other thread)"
+               : "waits for a mutex that it holds itself";
 }
 
 /* What processes do. */

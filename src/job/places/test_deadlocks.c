@@ -115,33 +115,43 @@ static void test_flock_with_a_limit(void **state)
     lock_crosswise(true);
 }
 
-/* A semaphore that nobody can post: its process has no other thread, and no handler of signals. */
+/* A semaphore that nobody can post, or a lock to write that the thread itself has to read: its process has no other thread, and no handler
+ * of signals. */
 static void test_semaphore(void **state)
 {
-    struct deadlock *locks = NULL;
-    size_t count = 0;
-    pid_t pid = fork();
-    if (pid == 0) {
-        sem_t semaphore;
-        prctl(PR_SET_PDEATHSIG, SIGKILL);
-        sem_init(&semaphore, 0, 0);
-        sem_wait(&semaphore);
-        _exit(0);
+    for (int lock = 0; lock < 2; lock++) {
+        struct deadlock *locks = NULL;
+        size_t count = 0;
+        pid_t pid = fork();
+        if (pid == 0) {
+            pthread_rwlock_t both = PTHREAD_RWLOCK_INITIALIZER;
+            sem_t semaphore;
+            prctl(PR_SET_PDEATHSIG, SIGKILL);
+            sem_init(&semaphore, 0, 0);
+            pthread_rwlock_rdlock(&both);
+            if (lock)
+                pthread_rwlock_wrlock(&both);
+            sem_wait(&semaphore);
+            _exit(0);
+        }
+        while (!(count = deadlocks_find(&locks, &pid, 1)))
+            deadlocks_free(locks, 0);
+        struct buf text = BUF_INIT;
+        char expected[128];
+        deadlocks_text(&text, locks, count);
+        snprintf(expected, sizeof expected, "deadlock: thread %d of process %d (", pid, pid);
+        assert_int_equal(strncmp(text.data, expected, strlen(expected)), 0);
+        assert_non_null(strstr(text.data,
+                               ") waits for a semaphore, a condition or a lock that nobody can give any more "
+                               "(its process has no other thread)\n"));
+        assert_non_null(strstr(text.data,
+                               "): waits for a semaphore, a condition or a lock, and its process has no other "
+                               "thread"));
+        kill(pid, SIGKILL);
+        waitpid(pid, NULL, 0);
+        buf_done(&text);
+        deadlocks_free(locks, count);
     }
-    while (!(count = deadlocks_find(&locks, &pid, 1)))
-        deadlocks_free(locks, 0);
-    struct buf text = BUF_INIT;
-    char expected[128];
-    deadlocks_text(&text, locks, count);
-    snprintf(expected, sizeof expected, "deadlock: thread %d of process %d (", pid, pid);
-    assert_int_equal(strncmp(text.data, expected, strlen(expected)), 0);
-    assert_non_null(strstr(text.data, ") waits for a semaphore or a condition that nobody can give any more (its "
-                                      "process has no other thread)\n"));
-    assert_non_null(strstr(text.data, "): waits for a semaphore or a condition, and its process has no other thread"));
-    kill(pid, SIGKILL);
-    waitpid(pid, NULL, 0);
-    buf_done(&text);
-    deadlocks_free(locks, count);
 }
 
 /* What a process reads, writes or locks, and for what. */
