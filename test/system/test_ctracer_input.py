@@ -78,6 +78,9 @@ class Programs(TracerCase):
             self.assertEqual(done.returncode, 0, done.stderr)
             self.assertRegex(done.stderr, f"warning +.*{words}")
             self.assertEqual("-finstrument" in done.stderr, "solver" in script)
+        for options, said in (["--trace", "fn:*"], "scry: compiled without -finstrument-functions: solver; compile with [^\n]*\n"), ([], ""):
+            done = self.box.run(self.box.scry("run", "-q", *options, "--", self.box.path("work", "solver")))
+            self.assertRegex(done.stderr, rf"\A{said}\Z")
 
     def test_stripped(self):
         """Calls without names are shown by their addresses, and why."""

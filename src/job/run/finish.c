@@ -536,23 +536,38 @@ static void load_mpi(const struct job *job, struct job_report *report)
         job_report_find_ends(report, &report->mpi->set);
 }
 
-/* For a quiet job: it was to record calls, and has recorded none, and that is not known from anything else. */
-static void put_nothing_recorded(struct buf *out, const struct job *job, const struct job_functions *functions)
+static bool says_nothing_was_recorded(enum note_kind kind)
 {
-    size_t index;
+    return kind == NOTE_nothing_selected || kind == NOTE_nothing_recorded || kind == NOTE_no_hooks ||
+           kind == NOTE_no_hooks_system || kind == NOTE_own_hooks || kind == NOTE_no_hooks_called;
+}
+
+/* Those of these notes that say so. Returns how many. */
+static size_t put_why_nothing(struct buf *out, const struct job *job, const json_t *notes)
+{
+    size_t index, put = 0;
     const json_t *note;
-    if (!functions || functions->events || functions->functions)
-        return;
-    json_array_foreach(functions->problems, index, note)
+    json_array_foreach(notes, index, note)
     {
-        enum note_kind kind = note_json_kind(note);
         const char *said = json_string_value(json_object_get(note, "text"));
-        if ((kind != NOTE_nothing_selected && kind != NOTE_nothing_recorded) || !said)
+        if (!said || !says_nothing_was_recorded(note_json_kind(note)))
             continue;
         part_put_who(out, job);
         text_show(out, said);
         buf_putc(out, '\n');
+        put++;
     }
+    return put;
+}
+
+/* For a quiet job: it was to record calls, and has recorded none, and that is not known from anything else. */
+static void put_nothing_recorded(struct buf *out, const struct job *job, const struct job_functions *functions)
+{
+    if (functions && (functions->events || functions->functions))
+        return;
+    size_t put = functions ? put_why_nothing(out, job, functions->problems) : 0;
+    if (!put && job->options->trace_wanted && !job->options->trace_off)
+        put_why_nothing(out, job, job->recorder.model.warnings.records);
 }
 
 /* How far it said last that it is. A new reference, or NULL. */
