@@ -1141,6 +1141,29 @@ static void test_hidden_ranks(void **state)
     job_model_done(&report.model);
 }
 
+/* Launchers may end with 0 when a rank has aborted with 0. */
+static void test_hidden_abort(void **state)
+{
+    struct mpi_stats ranks[2];
+    struct mpi_report mpi = {.set = {.ranks = ranks, .count = 2}};
+    struct job_report report = {.mpi = &mpi, .info = {.ended = true, .result = {.started = true, .wall_seconds = 100}}};
+    for (int i = 0; i < 2; i++)
+        ranks[i] = (struct mpi_stats){.name = "n/1-0",
+                                      .node = "n",
+                                      .exe = "a.out",
+                                      .namespace = "w",
+                                      .library = "mpich",
+                                      .pid = 21 + i,
+                                      .rank = i,
+                                      .world_size = 2,
+                                      .state = MPIA_RUNNING,
+                                      .aborted = i == 1,
+                                      .end = {.known = true, .status = i ? 0 : KILLED, .seconds = 99.8}};
+    assert_int_equal(job_model_init(&report.model, 100), 0);
+    expect_hidden(&report, "rank 1 of 2 called MPI_Abort with 0");
+    job_model_done(&report.model);
+}
+
 /* Ranks that outlived the job do not change why it was ended. */
 static void test_outlived(void **state)
 {
@@ -1276,6 +1299,7 @@ int main(void)
         cmocka_unit_test(test_hidden_crash_of_tests),
         cmocka_unit_test(test_script_is_shell),
         cmocka_unit_test(test_hidden_ranks),
+        cmocka_unit_test(test_hidden_abort),
         cmocka_unit_test(test_answer),
         cmocka_unit_test(test_unread),
         cmocka_unit_test(test_outlived),
