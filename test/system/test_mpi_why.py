@@ -536,8 +536,11 @@ class Why(mpitest.MpiCase):
         self.assertIn("3 ranks: 2 wait, 1 is blocked outside of MPI", text)
 
     @scrytest.thorough
+    @mpitest.only("openmpi")
     def test_accept(self):
         """Nobody of the job connects: somebody else may, so it is not stuck."""
+        if self.mpi != "openmpi":
+            self.skipTest("MPICH over UCX, as Debian builds it, cannot open a port")
         text = "2 ranks wait for rank 0, which waits in MPI_Comm_accept, and no program of this job calls MPI_Comm_connect"
         _, status = self.found("accept", self.only("straggler", [0], [1, 2], text))
         self.assertEqual(status, 0)
