@@ -627,8 +627,9 @@ static uint64_t shares_at(pid_t pid, const struct proc_map *map, uint64_t offset
 {
     struct proc_maps maps;
     uint64_t at = 0;
-    *ret_seen = proc_maps_read(pid, &maps) >= 0;
-    if (!*ret_seen)
+    int code = proc_maps_read(pid, &maps);
+    *ret_seen = code >= 0 || code == -ESRCH;
+    if (code < 0)
         return 0;
     for (size_t i = 0; i < maps.count && !at; i++) {
         const struct proc_map *there = &maps.maps[i];
@@ -641,53 +642,99 @@ static uint64_t shares_at(pid_t pid, const struct proc_map *map, uint64_t offset
     return at;
 }
 
-/* What processes share, as those of a Python pool do: it can be given by those that have it and do not wait for it themselves. Of
- * the same session, which is quick to find, and of so many that to read their maps costs nobody much. false: it is not shared, may
- * be given by another thread of its own, or nothing is known of who could. */
-static bool put_shared(struct buf *out, struct blocked *thread, pid_t own, uint64_t address)
+/* A semaphore (sem_open) whose name is gone, as Python's are: who has not got it yet does not get it. */
+static bool is_unnamed_semaphore(const struct proc_map *map)
 {
-    enum { LOOKS = 64 };
-    struct proc_maps maps;
-    size_t found = 0, waiting = 0, looks = 0, start = out->len;
-    bool all = true;
-    if (proc_status_number(own, 0, "Threads") != 1 || proc_maps_read(own, &maps) < 0)
+    static const char begin[] = "/dev/shm/sem.", end[] = " (deleted)";
+    size_t len = strlen(map->path);
+    return len > strlen(begin) + strlen(end) && strncmp(map->path, begin, strlen(begin)) == 0 &&
+           strcmp(map->path + len - strlen(end), end) == 0;
+}
+
+/* Whether it may have opened one by its name, before that was gone: those of other users may not, and the first process inherits none. */
+static bool may_have_opened(pid_t pid, pid_t own)
+{
+    char path[PROC_PATH_SIZE];
+    struct stat its, owner;
+    proc_path(path, pid, 0, "");
+    if (pid == 1 || stat(path, &its) < 0)
         return false;
-    const struct proc_map *in = proc_maps_find(&maps, address);
-    const struct proc_map map = in ? *in : (struct proc_map){.private = true};
-    proc_maps_done(&maps); /* its path is gone */
-    if (map.private || !map.inode)
-        return false;
-    buf_printf(out, "%s in memory that it shares with ", waits_for_shared);
+    proc_path(path, own, 0, "");
+    return stat(path, &owner) < 0 || its.st_uid == owner.st_uid;
+}
+
+struct sharers {
+    size_t found, waiting; /* those that could give it, and those that wait for it, too */
+    bool all;              /* nobody is left that was not looked at */
+};
+
+/* Of its session, or of all others of its user. Those that could give it are appended. */
+static void find_sharers(struct buf *out, struct blocked *thread, pid_t own, const struct proc_map *map,
+                         uint64_t offset, bool session, struct sharers *sharers)
+{
+    enum { LOOKS = 64, LOOKS_ELSEWHERE = 1000 };
+    const size_t most = session ? LOOKS : LOOKS_ELSEWHERE;
+    size_t looks = 0;
     DIR *processes = opendir("/proc");
     for (struct dirent *entry; processes && (entry = readdir(processes));) {
         pid_t pid = (pid_t)atoi(entry->d_name);
         bool seen = true;
-        if (pid <= 0 || pid == own || getsid(pid) != getsid(own))
+        if (pid <= 0 || pid == own || (getsid(pid) == getsid(own)) != session)
             continue;
-        uint64_t there = looks++ < LOOKS ? shares_at(pid, &map, address - map.start + map.offset, &seen) : 0;
-        all = all && seen && looks <= LOOKS;
+        if (!session && !may_have_opened(pid, own))
+            continue;
+        uint64_t there = looks++ < most ? shares_at(pid, map, offset, &seen) : 0;
+        sharers->all = sharers->all && seen && looks <= most;
         if (!there)
             continue;
         if (waits_at(pid, there)) {
-            waiting++;
-        } else if (found < BLOCKED_WAITED) {
-            buf_puts(out, found++ ? ", " : "");
+            sharers->waiting++;
+        } else if (sharers->found < BLOCKED_WAITED) {
+            buf_puts(out, sharers->found++ ? ", " : "");
             put_process(out, pid);
             add_waited(thread, pid);
         }
     }
+    sharers->all &= processes != NULL;
     if (processes)
         closedir(processes);
-    if (!found && (!all || !processes)) {
+}
+
+/* What processes share, as those of a Python pool do: it can be given by those that have it and do not wait for it themselves. Of
+ * the same session, which is quick to find, and of so many that to read their maps costs nobody much; where it has no name any more
+ * and nobody of those has it, of all. false: it is not shared, may be given by another thread of its own, or nothing is known of who
+ * could. */
+static bool put_shared(struct buf *out, struct blocked *thread, pid_t own, uint64_t address)
+{
+    struct proc_maps maps;
+    struct sharers sharers = {.all = true};
+    size_t start = out->len;
+    if (proc_status_number(own, 0, "Threads") != 1 || proc_maps_read(own, &maps) < 0)
+        return false;
+    const struct proc_map *in = proc_maps_find(&maps, address);
+    const struct proc_map map = in ? *in : (struct proc_map){.private = true};
+    bool unnamed = in && is_unnamed_semaphore(in);
+    proc_maps_done(&maps); /* its path is gone */
+    if (map.private || !map.inode)
+        return false;
+    buf_printf(out, "%s in memory that it shares with ", waits_for_shared);
+    find_sharers(out, thread, own, &map, address - map.start + map.offset, true, &sharers);
+    if (!sharers.found && !sharers.all) {
         out->len = start;
         return false;
     }
-    if (!found)
-        buf_puts(out, "no process of its session that could give it");
+    bool alone = unnamed && !sharers.found && !sharers.waiting;
+    if (alone)
+        find_sharers(out, thread, own, &map, address - map.start + map.offset, false, &sharers);
+    thread->own_shared = alone && !sharers.found && !sharers.waiting && sharers.all;
+    if (!sharers.found)
+        buf_puts(out, thread->own_shared ? "no other process, so that nobody can give it"
+                                         : "no process of its session that could give it");
     thread->shared = true;
-    thread->only_these = found && all && found < BLOCKED_WAITED;
-    if (waiting)
-        buf_printf(out, "; %zu more process%s for it, too", waiting, waiting == 1 ? " waits" : "es wait");
+    thread->only_these = sharers.found && sharers.all && sharers.found < BLOCKED_WAITED;
+    if (sharers.waiting)
+        buf_printf(out, "; %zu more process%s for it, too", sharers.waiting,
+                   sharers.waiting == 1 ? " waits" : "es wait");
     return true;
 }
 
@@ -737,6 +784,7 @@ static void put_futex(struct buf *out, struct blocked *thread, pid_t pid, uint64
         put_thread(out, thread, pid, wait.tid);
     } else if (put_shared(out, thread, pid, address)) {
         thread->only_these = thread->only_these && !wait.limited;
+        thread->own_shared = thread->own_shared && !wait.limited;
     } else {
         buf_printf(out, "%s%s", waits_for_another,
                    proc_status_number(pid, 0, "Threads") == 1

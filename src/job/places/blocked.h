@@ -33,10 +33,11 @@ struct blocked {
     bool limited; /* of one that waits for events: only for a time */
     /* it waits in asyncio's event loop, without a limit, and for nothing but its own threads and signals */
     bool own_loop;
-    bool own_lock; /* for one by flock that only itself has, by another descriptor */
-    bool own_pipe; /* it reads or writes a pipe whose other end nobody has but itself, by a descriptor of its own */
-    bool inside;   /* it waits, without a limit, for what only another thread of its process could give */
-    bool shared;   /* it waits for what is in memory that it shares with others: a lock, or a semaphore */
+    bool own_lock;   /* it waits for a lock of a file, by flock, that only itself has, by another descriptor */
+    bool own_shared; /* without a limit, for what is in shared memory that no other process has, nor can get */
+    bool own_pipe;   /* it reads or writes a pipe whose other end nobody has but itself, by a descriptor of its own */
+    bool inside;     /* it waits, without a limit, for what only another thread of its process could give */
+    bool shared;     /* it waits for what is in memory that it shares with others: a lock, or a semaphore */
     bool connection, terminal; /* its descriptor is a connection, or its terminal */
     bool semaphore;  /* for one of System V, without a limit, which waits_for used last: others may give it, too */
     bool only_these; /* nobody else can let it go on: it holds a lock, has the other end of a pipe, is to end */

@@ -246,11 +246,12 @@ static void look_at_thread(struct waiting *waiting, const struct blocked *thread
         find_openers(waiting, pids, count, thread->fifo, thread->fifo_writes);
         if (waiting->count == BLOCKED_WAITED)
             waiting->count = 0;
-    } else if (thread->own_pipe || thread->own_loop || thread->own_lock) {
+    } else if (thread->own_pipe || thread->own_loop || thread->own_lock || thread->own_shared) {
         waiting->by[0] = waiting->pid;
         waiting->count = !handler_may_act(waiting->pid, thread->python_file);
         waiting->own = thread->own_loop                   ? OWN_LOOP
                        : thread->own_lock                 ? OWN_LOCK
+                       : thread->own_shared               ? OWN_SHARED
                        : strstr(thread->syscall, "write") ? OWN_WRITES
                                                           : OWN_READS;
     } else if (thread->only_these || thread->semaphore) {
@@ -583,6 +584,7 @@ static const char *processes_text(const struct deadlock *lock)
         [OWN_READS] = "waits for itself: it reads a pipe that no other process can write",
         [OWN_WRITES] = "waits for itself: it writes to a pipe that no other process can read",
         [OWN_LOCK] = "waits for itself: for the lock of a file that it has already, by another descriptor",
+        [OWN_SHARED] = "waits for itself: for a lock or a semaphore that no other process has",
         [OWN_LOOP] = "waits for itself: no task of its event loop can go on",
     };
     return lock->count == 1 ? own[lock->own]

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Threads of one process that wait for each other in a circle, with and without MPI; and processes that do so: by locks of
  * files (flock, fcntl), by pipes, and by waiting for the end of others. A process may wait for itself: at a pipe whose other end
- * nobody else has, for the lock of a file that it has itself, or in an event loop to which nothing can come. */
+ * nobody else has, for the lock of a file that it has itself, for one that no other process has, or in an event loop to which
+ * nothing can come. */
 #ifndef SCRY_JOB_PLACES_DEADLOCKS_H
 #define SCRY_JOB_PLACES_DEADLOCKS_H
 
@@ -23,8 +24,8 @@ struct deadlock_thread {
 };
 
 /* How a process waits for itself: it reads or writes a pipe of its own, wants the lock of a file that it has by another descriptor,
- * or is in an event loop without any event. */
-enum deadlock_own { OWN_NOTHING, OWN_READS, OWN_WRITES, OWN_LOCK, OWN_LOOP };
+ * or one in memory that only it has, or is in an event loop without any event. */
+enum deadlock_own { OWN_NOTHING, OWN_READS, OWN_WRITES, OWN_LOCK, OWN_SHARED, OWN_LOOP };
 
 struct deadlock {          /* a circle, in its order */
     bool processes;        /* else of threads of one process */

@@ -155,7 +155,17 @@ static void test_semaphore(void **state)
 }
 
 /* What a process reads, writes or locks, and for what. */
-enum own_end { READS_OWN, WRITES_OWN, READS_SHARED, READS_FOR_SIGINT, READS_FOR_EVER, LOCKS_OWN, LOCKS_SHARED };
+enum own_end {
+    READS_OWN,
+    WRITES_OWN,
+    READS_SHARED,
+    READS_FOR_SIGINT,
+    READS_FOR_EVER,
+    LOCKS_OWN,
+    LOCKS_SHARED,
+    WANTS_OWN,
+    WANTS_SHARED
+};
 
 /* By two open files of it, one of which its parent may have, too. */
 static void lock_twice(int file)
@@ -168,13 +178,25 @@ static void lock_twice(int file)
     _exit(1);
 }
 
-static void use_own(enum own_end use, int *shared, int shared_file)
+/* A semaphore without a name. */
+static sem_t *semaphore_open(void)
+{
+    char name[32];
+    snprintf(name, sizeof name, "/scry-test-%d", (int)getpid());
+    sem_t *semaphore = sem_open(name, O_CREAT | O_EXCL, 0600, 0);
+    sem_unlink(name);
+    return semaphore;
+}
+
+static void use_own(enum own_end use, int *shared, int shared_file, sem_t *shared_semaphore)
 {
     char bytes[4096] = {0}, path[32];
     int own[2];
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (use == LOCKS_OWN || use == LOCKS_SHARED)
         lock_twice(use == LOCKS_OWN ? memfd_create("own", 0) : shared_file);
+    if (use == WANTS_OWN || use == WANTS_SHARED)
+        sem_wait(use == WANTS_OWN ? semaphore_open() : shared_semaphore);
     if (use == READS_FOR_SIGINT) /* its handler may write to the pipe */
         signal(SIGINT, handler);
     if (use != READS_SHARED) {
@@ -193,11 +215,12 @@ static void use_own(enum own_end use, int *shared, int shared_file)
     _exit(read(shared[0], bytes, 1) == 1);
 }
 
-/* A pipe whose other end only the process itself has, or a lock of a file: unless that is so for a purpose. */
+/* A pipe whose other end only the process itself has, a lock of a file, or a semaphore: unless that is so for a purpose. */
 static void test_own_end(void **state)
 {
     static const char pipes[] = " a pipe that nobody but itself can ",
-                      file[] = " of /memfd:own (deleted), which it holds itself, by another descriptor";
+                      file[] = " of /memfd:own (deleted), which it holds itself, by another descriptor",
+                      memory[] = " in memory that it shares with no other process, so that nobody can give it";
     static const struct {
         enum own_end use;
         const char *syscall, *text, *thread;
@@ -209,7 +232,10 @@ static void test_own_end(void **state)
         {READS_FOR_EVER, "read", NULL, NULL},
         {LOCKS_OWN, "flock", ") waits for itself: for the lock of a file that it has already, by another descriptor\n",
          file},
-        {LOCKS_SHARED, "flock", NULL, NULL}};
+        {LOCKS_SHARED, "flock", NULL, NULL},
+        {WANTS_OWN, "futex", ") waits for itself: for a lock or a semaphore that no other process has\n", memory},
+        {WANTS_SHARED, "futex", NULL, NULL}};
+    sem_t *shared_semaphore = semaphore_open();
     int shared[2], shared_file = memfd_create("shared", 0);
     assert_int_equal(pipe(shared), 0);
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
@@ -220,7 +246,7 @@ static void test_own_end(void **state)
         struct buf text = BUF_INIT;
         pid_t pid = fork();
         if (pid == 0)
-            use_own(rows[i].use, shared, shared_file);
+            use_own(rows[i].use, shared, shared_file, shared_semaphore);
         while (!blocked) {
             assert_int_equal(blocked_read(pid, &threads, &found, NULL), 0);
             blocked = strcmp(threads[0].syscall, rows[i].syscall) == 0;
@@ -238,6 +264,7 @@ static void test_own_end(void **state)
         deadlocks_free(locks, count);
     }
     close(shared_file);
+    sem_close(shared_semaphore);
 }
 
 /* A FIFO that is open: who has its other end, and that a job is stuck in which only those have it that wait themselves. */
