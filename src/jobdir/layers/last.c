@@ -737,17 +737,20 @@ static bool is_in_reason(const json_t *event, const char *reason, bool whole)
            !(whole && json_object_get(event, "stack"));
 }
 
-/* Whether it is a line of a log that stands above as said last. */
+/* Whether it is a line of a log that stands above as said last, and has no more than that. */
 static bool is_said_last(const json_t *event, const json_t *said)
 {
     const char *text = member_string(event, "text"), *rest = text ? strstr(text, ": ") : NULL;
     bool is_old = json_number_value(json_object_get(event, "before_end_seconds")) > SAID_SECONDS;
     size_t index;
     json_t *line;
+    if (!rest || is_old || !is_of(event, STREAM_LOG))
+        return false;
+    rest += strlen(": ");
     json_array_foreach(said, index, line)
     {
         const char *one = json_string_value(line);
-        if (one && rest && is_of(event, STREAM_LOG) && !is_old && is_within(rest + strlen(": "), one))
+        if (one && strlen(rest) <= strlen(one) && is_within(rest, one))
             return true;
     }
     return false;

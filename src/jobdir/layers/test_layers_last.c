@@ -286,12 +286,14 @@ static void test_once(void **state)
     json_decref(last);
     put_log(99.6, "warning", "gzip: x.gz: not there");
     put_log(99.7, "warning", "tar: unexpected end");
+    put_log(99.8, "warning", "gzip: x.gz: not there, at main.c:7");
     put_last("gzip: x.gz: not there", "99");
     last = last_of(TWO);
     buf_clear(&text);
     last_text(&text, last, false, NULL);
     assert_non_null(strstr(text.data, "  said last  gzip: x.gz: not there\n             99\n"));
-    assert_null(strstr(text.data, "warning: gzip"));
+    assert_null(strstr(text.data, "warning: gzip: x.gz: not there\n"));
+    assert_non_null(strstr(text.data, "warning: gzip: x.gz: not there, at main.c:7\n"));
     assert_non_null(strstr(text.data, "stderr:7 warning: tar: unexpected end\n"));
     json_decref(last);
 }
