@@ -245,15 +245,3 @@ test('two figures differ from 5 % on, and what changed least of all for nothing'
   assert.deepEqual([9, 11].map((b) => profile.changeOf(0, b, 1000)), ['', 'more']);
 });
 
-test('what the time of ranks went into: who was waited for, else how much of it was MPI', () => {
-  const rank = (rank, computation, calls) => ({ rank, calls: [{ name: 'MPI_Init', class: 'env', total_ns: 1e12 }, ...Object.entries(calls).map(([name, s]) => ({ name, class: 'collective', total_ns: s * 1e9 }))],
-    time: { computation_ns: computation * 1e9, communication_ns: 0, total_ns: 60e9 } });
-  const text = (ranks, communication_ns = 0) => verdict.ranksText({ ranks, time: { communication_ns, total_ns: 240e9 } });
-  const three = [0, 2, 3].map((n) => rank(n, 0.1, { MPI_Allreduce: 60, MPI_Send: 1 }));
-  assert.equal(text([...three, rank(1, 60, { MPI_Allreduce: 0.1 })]), 'rank 1 computed for 60.0 s; the 3 others waited in MPI_Allreduce, for 60.0 s each');
-  assert.equal(text([three[0], rank(1, 60, {})]), 'rank 1 computed for 60.0 s; rank 0 waited in MPI_Allreduce, for 60.0 s');
-  assert.equal(text([...three, rank(1, 60, {}), rank(4, 50, {})]), 'ranks 1 and 4 computed for up to 60.0 s; the 3 others waited in MPI_Allreduce, for 60.0 s each');
-  assert.equal(text(three, 120e9), 'the 3 ranks were in MPI for 50 % of their time, most of it in MPI_Allreduce');
-  assert.equal(text([three[0]]), null);
-  assert.equal(verdict.ranksText(null), null);
-});

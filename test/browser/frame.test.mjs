@@ -502,7 +502,7 @@ test('a job that failed, one that finished, two compared, and a series: each fac
       crashes: [{ pid: 3, name: 'crash', signal: 11, reason: 'a NULL pointer', frames: [{ pc: 1, function: 'inner', file: '/x/../crash.c', line: 52 }, { pc: 2, function: 'start', module: '/lib/libc.so.6' }] }],
     }),
     wordless: reportOf({ last: { reason: null, unknown: 'nothing that was recorded says why', said_last: [], events: [] } }),
-    finished: reportOf({ peak_tree_rss_bytes: 4e6, peak_tree_pss_bytes: 1.5e6, all_nodes: { ...reportOf().all_nodes, process_count: 2 }, functions: [{ name: 'MPI_Allreduce', file: '', line: 0, calls: 2, self_ns: 6e10, total_ns: 6e10 }], mpi: { time: { communication_ns: 6e10, total_ns: 1.2e11 }, sites: [], ranks: [[0, 0], [1, 60]].map(([rank, s]) => ({ rank, time: { computation_ns: s * 1e9, communication_ns: 6e10 - s * 1e9, total_ns: 6e10 }, calls: [{ name: 'MPI_Allreduce', class: 'collective', total_ns: 6e10 - s * 1e9 }] })) } }),
+    finished: reportOf({ peak_tree_rss_bytes: 4e6, peak_tree_pss_bytes: 1.5e6, all_nodes: { ...reportOf().all_nodes, process_count: 2 }, functions: [{ name: 'MPI_Allreduce', file: '', line: 0, calls: 2, self_ns: 6e10, total_ns: 6e10 }], mpi: { summary: 'rank 1 computed for 60.0 s, rank 0 for 0 ns; it waited in MPI_Allreduce for 60.0 s', time: { communication_ns: 6e10, total_ns: 1.2e11 }, sites: [], ranks: [[0, 0], [1, 60]].map(([rank, s]) => ({ rank, time: { computation_ns: s * 1e9, communication_ns: 6e10 - s * 1e9, total_ns: 6e10 }, calls: [{ name: 'MPI_Allreduce', class: 'collective', total_ns: 6e10 - s * 1e9 }] })) } }),
   };
   const run = (self_ns) => ({ self_ns, total_ns: self_ns, calls: 1, line: 1 }), row = (name, a, b) => ({ name, file: '/x/ocean.c', a: run(a), b: run(b) });
   const figure = (name, a, b) => ({ name, a, b, ratio: b / a });
@@ -531,7 +531,7 @@ test('a job that failed, one that finished, two compared, and a series: each fac
   assert.equal(await page.getByText(/says why/).count(), 1);
 
   await to('#/jobs/finished');
-  await page.getByText('Rank 1 computed for 60.0 s; rank 0 waited in MPI_Allreduce, for 60.0 s.').waitFor();
+  await page.getByText('Rank 1 computed for 60.0 s, rank 0 for 0 ns; it waited in MPI_Allreduce for 60.0 s.').waitFor();
   assert.deepEqual(await texts('main h2'), ['Hottest functions'], 'and nothing that is empty');
   assert.deepEqual(await texts('main td.col-function'), ['MPI_Allreduce', 'computing, outside MPI'], 'where only MPI was traced, what is outside of it has its time');
   assert.equal(await page.getByRole('columnheader', { name: 'Source' }).count(), 0, 'none of them has one');

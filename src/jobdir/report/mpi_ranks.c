@@ -9,7 +9,7 @@
 #include "jobdir/report/mpi_internal.h"
 #include "jobdir/text/text.h"
 
-enum { SHOWN_RANKS = 32, /* singly; of more, the ends of the list by share */ SHOWN_ENDS = 8 };
+enum { NAMED_RANKS = 4, SHOWN_RANKS = 32, /* singly; of more, the ends of the list by share */ SHOWN_ENDS = 8 };
 
 int mpi_report_only(struct mpi_report *report, int32_t rank)
 {
@@ -437,4 +437,126 @@ void mpi_report_put_balance(struct buf *out, const struct mpi_report *report)
     bool programs = report->worlds > 1;
     if (report->set.count > 1 && first < end)
         fields_table(out, &(struct field_table){fields}, balances + first, end - first, sizeof *balances, &programs);
+}
+
+/* ---- who was waited for ---- */
+
+/* What others wait for, on a busy node too, is longer: a tenth of the time of a rank, and of a job of more than a few seconds. */
+static const uint64_t UNEVEN_LEAST_NS = 5000000000;
+enum { UNEVEN_PART = 10 };
+
+/* Of one MPI_COMM_WORLD, in the order of how long they computed, the longest first. */
+struct imbalance {
+    const struct mpi_stats **ranks;
+    size_t count, late; /* late: so many are waited for */
+    uint64_t lost_ns;   /* by all, against the longest */
+};
+
+static uint64_t computed_ns(const struct mpi_stats *stats)
+{
+    return mpi_report_clock(stats, false)->compute_ns;
+}
+
+static int by_computed(const void *a, const void *b)
+{
+    const struct mpi_stats *const *left = a, *const *right = b;
+    uint64_t one = computed_ns(*left), other = computed_ns(*right);
+    return one != other ? (one < other ? 1 : -1) : ((*left)->rank > (*right)->rank) - ((*left)->rank < (*right)->rank);
+}
+
+static int by_number(const void *a, const void *b)
+{
+    const struct mpi_stats *const *left = a, *const *right = b;
+    return ((*left)->rank > (*right)->rank) - ((*left)->rank < (*right)->rank);
+}
+
+/* false: it costs nothing worth a word. */
+static bool imbalance_measure(struct imbalance *all)
+{
+    qsort(all->ranks, all->count, sizeof *all->ranks, by_computed);
+    if (all->count < 2)
+        return false;
+    uint64_t most_ns = computed_ns(all->ranks[0]), usual_ns = computed_ns(all->ranks[all->count / 2]);
+    uint64_t ran_ns = mpi_report_clock(all->ranks[all->count / 2], false)->total_ns;
+    if (most_ns - usual_ns < UNEVEN_LEAST_NS || most_ns - usual_ns < ran_ns / UNEVEN_PART)
+        return false;
+    for (size_t i = 0; i < all->count; i++) {
+        all->lost_ns += most_ns - computed_ns(all->ranks[i]);
+        all->late += computed_ns(all->ranks[i]) > usual_ns + (most_ns - usual_ns) / 2;
+    }
+    return true;
+}
+
+/* The call in which ranks were longest; CALL_NONE, where that was less than half of what they were in MPI. */
+static uint32_t longest_call(const struct mpi_stats *const *ranks, size_t count, uint64_t *ret_ns)
+{
+    uint64_t by_call[CALL_COUNT] = {0}, all_ns = 0;
+    uint32_t longest = 0;
+    for (size_t i = 0; i < count; i++) {
+        all_ns += mpi_report_clock(ranks[i], false)->communicate_ns;
+        for (size_t k = 0; k < ranks[i]->row_count; k++) {
+            const struct mpi_stats_row *row = &ranks[i]->rows[k];
+            if (row->call < CALL_COUNT && !mpi_report_is_outside(row->call))
+                by_call[row->call] += row->total_ns - row->others_ns;
+        }
+    }
+    for (uint32_t call = 0; call < CALL_COUNT; call++)
+        longest = by_call[call] > by_call[longest] ? call : longest;
+    bool most = by_call[longest] > all_ns / 2;
+    *ret_ns = most ? by_call[longest] : all_ns;
+    return most ? longest : CALL_NONE;
+}
+
+static void put_late(struct buf *out, const struct mpi_report *report, const struct imbalance *all)
+{
+    qsort(all->ranks, all->late, sizeof *all->ranks, by_number);
+    if (all->late > NAMED_RANKS) {
+        buf_printf(out, "%zu ranks", all->late);
+    } else if (all->late == 1) {
+        mpi_text_who(out, mpi_report_who(report, all->ranks[0]));
+        return;
+    } else {
+        for (size_t i = 0; i < all->late; i++)
+            buf_printf(out, "%s%d", !i ? "ranks " : i + 1 == all->late ? " and " : ", ", all->ranks[i]->rank);
+    }
+    if (report->worlds > 1)
+        buf_printf(out, " of program %u", mpi_report_who(report, all->ranks[0]).program);
+}
+
+static void put_imbalance(struct buf *out, const struct mpi_report *report, const struct imbalance *all)
+{
+    const struct mpi_stats *const *others = all->ranks + all->late;
+    size_t count = all->count - all->late;
+    uint64_t most_ns = computed_ns(all->ranks[0]), other_ns = 0, waited_ns;
+    uint32_t call = longest_call(others, count, &waited_ns);
+    for (size_t i = 0; i < count; i++)
+        other_ns += computed_ns(others[i]);
+    put_late(out, report, all);
+    buf_puts(out, all->late > 1 ? " computed for up to " : " computed for ");
+    text_ns(out, (double)most_ns);
+    if (count == 1)
+        buf_printf(out, ", rank %d for ", others[0]->rank);
+    else
+        buf_printf(out, ", the %zu others for ", count);
+    text_ns(out, (double)other_ns / (double)count);
+    buf_printf(out, "%s; %s waited in %s for ", count > 1 ? " on average" : "", count > 1 ? "they" : "it",
+               call == CALL_NONE ? "MPI" : mpi_text_call(call));
+    text_ns(out, (double)waited_ns / (double)count);
+}
+
+bool mpi_report_put_imbalance(struct buf *out, const struct mpi_report *report)
+{
+    struct imbalance worst = {0};
+    _cleanup_(freep) const struct mpi_stats **ranks = calloc(report->set.count + 1, sizeof *ranks);
+    for (size_t i = 0, next; ranks && !report->clocks_off && i < report->set.count; i = next) {
+        struct imbalance one = {.ranks = ranks + i};
+        for (next = i; next < report->set.count && report->world_of[next] == report->world_of[i]; next++)
+            if (mpi_report_clock(&report->set.ranks[next], false)->total_ns)
+                one.ranks[one.count++] = &report->set.ranks[next];
+        if (imbalance_measure(&one) && one.lost_ns > worst.lost_ns)
+            worst = one;
+    }
+    if (worst.late)
+        put_imbalance(out, report, &worst);
+    return worst.late;
 }

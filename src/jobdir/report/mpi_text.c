@@ -68,6 +68,14 @@ static void put_share(struct buf *out, const struct mpi_report *report)
         put_ends(out, report, low, high);
 }
 
+/* A line of its own. */
+static void put_imbalance(struct buf *out, const struct mpi_report *report, const char *indent)
+{
+    _cleanup_(buf_done) struct buf text = BUF_INIT;
+    if (mpi_report_put_imbalance(&text, report))
+        buf_printf(out, "%s%s\n", indent, text.data);
+}
+
 /* The commonest mistake of all. */
 static void put_alone(struct buf *out, const struct mpi_report *report, const char *indent)
 {
@@ -95,6 +103,7 @@ void mpi_report_summary(struct buf *out, const struct mpi_report *report)
         buf_puts(out, " in other threads");
     }
     buf_putc(out, '\n');
+    put_imbalance(out, report, "             ");
     put_alone(out, report, "             ");
     mpi_ends_text(out, &report->set, "             ");
 }
@@ -179,6 +188,7 @@ static void mpi_report_put_head(struct buf *out, const struct mpi_report *report
     if (report->blocking.total_ns && fabs(all - blocking) >= 0.1)
         buf_printf(out, "; counting blocking calls only: %.1f %%", blocking);
     buf_putc(out, '\n');
+    put_imbalance(out, report, "  ");
     if (!report->others_count)
         return;
     buf_printf(out, "  %" PRIu64 " calls of other threads took ", report->others_count);
@@ -624,11 +634,26 @@ static json_t *unmeasured_json(const void *row, const void *all)
     return list;
 }
 
+/* What a page says of a job that ended well. */
+static json_t *summary_json(const void *row, const void *all)
+{
+    _cleanup_(buf_done) struct buf text = BUF_INIT;
+    const struct mpi_report *report = row;
+    if (report->set.count && report->outermost.total_ns && !mpi_report_put_imbalance(&text, report))
+        put_share(&text, report);
+    return text.len ? text_json(text.data) : json_null();
+}
+
 static const struct field others_fields[] = {{"calls", FIELD_COUNT, FIELD_AT(struct mpi_report, others_count)},
                                              {"total_ns", FIELD_NS, FIELD_AT(struct mpi_report, others_ns)},
                                              {0}};
 
 static const struct field mpi_fields[] = {
+    {"summary", FIELD_TEXT, .flags = FIELD_OR_NULL, .json = summary_json,
+     .about =
+         "what the time of its ranks went into, in a sentence: which of them computed longer, and in which call the "
+         "others waited, where that cost 5 s and a tenth of the time; else how much of it was in MPI. null: not "
+         "measured"},
     {"ranks", FIELD_LIST, .json = mpi_report_ranks_json, .of = mpi_rank_fields},
     {"calls", FIELD_LIST, .json = all_calls_json, .of = mpi_call_fields, .about = "of all ranks"},
     {"spans", FIELD_LIST, .json = all_spans_json, .of = mpi_call_fields},

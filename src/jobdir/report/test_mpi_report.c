@@ -196,6 +196,75 @@ static void test_one_thread(void **state)
     check_has(&text, " 100.00 %      2  all (solver.c:7)");
 }
 
+/* It computed for so long, of `ran`, and was in MPI_Allreduce for the rest. */
+static void work(struct mpi_stats *stats, uint64_t seconds, uint64_t ran)
+{
+    uint64_t waited_ns = (ran - seconds) * SECOND;
+    stats->threads[0].outermost = stats->threads[0].blocking = (struct mpi_stats_clock){
+        .total_ns = ran * SECOND, .compute_ns = seconds * SECOND, .communicate_ns = waited_ns, .count = 1};
+    stats->rows[0] = (struct mpi_stats_row){.call = CALL_MPI_Allreduce, .count = 1, .total_ns = waited_ns};
+}
+
+static void check_summary(struct mpi_report *report, const char *wanted, bool is_uneven)
+{
+    assert_int_equal(mpi_report_add_up(report), 0);
+    json_t *json = json_object();
+    struct buf text = BUF_INIT;
+    mpi_report_json(json, report);
+    assert_string_equal(json_string_value(json_object_get(json_object_get(json, "mpi"), "summary")), wanted);
+    json_decref(json);
+    for (int i = 0; i < 2; i++) {
+        if (i)
+            mpi_report_text(&text, report, -1);
+        else
+            mpi_report_summary(&text, report);
+        assert_int_equal(strstr(text.data, " computed for ") != NULL, is_uneven);
+        assert_non_null(strstr(text.data, wanted));
+        buf_clear(&text);
+    }
+    buf_done(&text);
+    mpi_report_free(report);
+}
+
+/* Who was waited for, where that costs something: else how much of the time was in MPI. */
+static void test_imbalance(void **state)
+{
+    struct mpi_report *report = made(4);
+    for (int i = 0; i < 4; i++)
+        work(&report->set.ranks[i], i == 1 ? 60 : 1, 61);
+    check_summary(
+        report,
+        "rank 1 computed for 60.0 s, the 3 others for 1.00 s on average; they waited in MPI_Allreduce for 60.0 s",
+        true);
+    report = made(2);
+    work(&report->set.ranks[0], 40, 41);
+    work(&report->set.ranks[1], 20, 41);
+    report->set.ranks[1].rows[0].total_ns = UINT64_C(9) * SECOND; /* and in many others */
+    check_summary(report, "rank 0 computed for 40.0 s, rank 1 for 20.0 s; it waited in MPI for 21.0 s", true);
+    report = made(6);
+    for (int i = 0; i < 6; i++)
+        work(&report->set.ranks[i], i == 1 || i == 4 ? 60 - (unsigned)i : 10, 60);
+    check_summary(report,
+                  "ranks 1 and 4 computed for up to 59.0 s, the 4 others for 10.0 s on average; they waited in "
+                  "MPI_Allreduce for 50.0 s",
+                  true);
+}
+
+static void test_little_imbalance(void **state)
+{
+    struct mpi_report *report = made(2);
+    work(&report->set.ranks[0], 4, 4);
+    work(&report->set.ranks[1], 0, 4);
+    check_summary(report, "50.0 % of the ranks' time in MPI (0.0 % rank 0 to 100.0 % rank 1)", false);
+    report = made(2);
+    work(&report->set.ranks[0], 100, 100);
+    work(&report->set.ranks[1], 92, 100);
+    check_summary(report, "4.0 % of the ranks' time in MPI (0.0 % rank 0 to 8.0 % rank 1)", false);
+    report = made(1);
+    work(&report->set.ranks[0], 60, 100);
+    check_summary(report, "40.0 % of the ranks' time in MPI", false);
+}
+
 /* Both groups have made it of what they call differently: two halves of the world. */
 static void test_merged(void **state)
 {
@@ -719,6 +788,8 @@ int main(void)
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_other_threads),
                                        cmocka_unit_test(test_one_thread),
                                        cmocka_unit_test(test_blocking),
+                                       cmocka_unit_test(test_imbalance),
+                                       cmocka_unit_test(test_little_imbalance),
                                        cmocka_unit_test(test_merged),
                                        cmocka_unit_test(test_resets),
                                        cmocka_unit_test(test_freed),

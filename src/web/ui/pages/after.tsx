@@ -12,7 +12,7 @@ import { logOf } from './series';
 import { signalName } from './status';
 import { Scripts } from './scripts';
 import { LastEvents } from './timeline';
-import { alike, ranksText, timesText } from './verdict';
+import { alike, timesText } from './verdict';
 
 type Chain = NonNullable<Report['failed']>['chain'];
 
@@ -114,8 +114,8 @@ function Verdict({ report, cause }: { report: Report; cause: string | null }) {
   const unknown = report.last?.unknown?.replace(/^nothing that was recorded says why(; )?/, '');
   if (report.last) return <Notice tone="bad" title="It failed, and nothing that was recorded says why." advice={unknown ? format.sentence(unknown) : <>More is known of a run with <code>scry run --trace 'fn:*' --log FILE</code>.</>} />;
   if (cause) return <Notice tone="warn" title={<span class="reason">{format.sentence(cause)}</span>} />;
-  const ranks = ranksText(report.mpi), first = report.functions[0], all = report.functions.reduce((sum, one) => sum + one.self_ns, 0);
-  const text = ranks ?? (first && first.self_ns > MUCH * all ? `${format.share(first.self_ns / all)} of the time of its functions was in ${first.name}` : null);
+  const first = report.functions[0], all = report.functions.reduce((sum, one) => sum + one.self_ns, 0);
+  const text = report.mpi?.summary ?? (first && first.self_ns > MUCH * all ? `${format.share(first.self_ns / all)} of the time of its functions was in ${first.name}` : null);
   return text ? <p class="reason">{format.sentence(text)}</p> : null;
 }
 const MUCH = 0.2;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a job's page says first, in a sentence: that ranks stand still and why, or what the time of ranks went into; and which of its tabs are empty. Pure functions.
+// What a job's page says first, in a sentence: that ranks stand still and why; and which of its tabs are empty. Pure functions.
 import type { Report, Top, Why } from '../api';
-import { base, seconds, share } from '../format';
+import { base, seconds } from '../format';
 
 export interface Still {
   /** No rank has moved since. */
@@ -55,30 +55,6 @@ type RankThread = NonNullable<Why['mpi']>['ranks'][number]['threads'][number];
 export function waitText({ text, call, at, seconds: age }: RankThread, python: string | null = null): string {
   const where = !call ? '' : at?.function ? `, at ${at.function}${at.file ? ` (${base(at.file)}:${at.line})` : ''}` : '';
   return `${text}${where}${call && python ? `, called by ${python}` : ''}${age > 0 ? `, for ${seconds(age)}` : ''}`;
-}
-
-const median = (values: number[]) => [...values].sort((a, b) => a - b)[(values.length - 1) >> 1]!;
-const named = (ranks: number[]) => (ranks.length === 1 ? `rank ${ranks[0]}` : ranks.length <= 4 ? `ranks ${ranks.slice(0, -1).join(', ')} and ${ranks[ranks.length - 1]}` : `${ranks.length} ranks`);
-const UNEVEN = 0.1; // of the time of a rank, that others wait for
-
-/** Of a job with ranks of MPI: who was waited for, or how much of the time was communication. null: there are none. */
-export function ranksText(mpi: Pick<NonNullable<Report['mpi']>, 'ranks' | 'time'> | null): string | null {
-  const ranks = (mpi?.ranks ?? []).flatMap(({ rank, time, calls }) => (time && time.total_ns > 0 ? [{ rank, time, calls }] : []));
-  if (!mpi?.time || ranks.length < 2) return null;
-  const computed = ranks.map((rank) => rank.time.computation_ns), most = Math.max(...computed), usual = median(computed);
-  const callOf = (of: typeof ranks) => {
-    const sums = new Map<string, number>();
-    for (const rank of of) for (const call of rank.calls) if (call.class !== 'env') sums.set(call.name, (sums.get(call.name) ?? 0) + call.total_ns);
-    return [...sums].reduce<[string, number]>((one, other) => (other[1] > one[1] ? other : one), ['', 0]);
-  };
-  const late = ranks.filter((rank) => rank.time.computation_ns > (most + usual) / 2), others = ranks.filter((rank) => !late.includes(rank));
-  if (most - usual > UNEVEN * median(ranks.map((rank) => rank.time.total_ns)) && others.length) {
-    const [call, ns] = callOf(others);
-    const longest = late.length === 1 ? '' : 'up to ';
-    return `${named(late.map((rank) => rank.rank))} computed for ${longest}${seconds(most / 1e9)}; ${others.length === 1 ? `rank ${others[0]!.rank}` : `the ${others.length} others`} waited in ${call || 'MPI'}${ns ? `, for ${seconds(ns / others.length / 1e9)}${others.length > 1 ? ' each' : ''}` : ''}`;
-  }
-  const [call, ns] = callOf(ranks), { communication_ns, total_ns } = mpi.time;
-  return `the ${ranks.length} ranks were in MPI for ${share(communication_ns / total_ns)} of their time${ns > communication_ns / 2 ? `, most of it in ${call}` : ''}`;
 }
 
 /** Pictures of which nothing was recorded, as far as is known. Python's functions are counted: there are no single calls of them. */
