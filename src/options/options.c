@@ -611,6 +611,12 @@ static void put_rows(struct buf *out, enum command command, bool setting)
         }
 }
 
+const char *command_typed(enum command command, const char *word)
+{
+    const char *alias = command_rows[command].alias;
+    return alias && word && strcmp(alias, word) == 0 ? alias : command_rows[command].name;
+}
+
 void options_help(struct buf *out, enum command command)
 {
     const struct command_row *row = &command_rows[command];

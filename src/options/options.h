@@ -77,6 +77,9 @@ int option_check_empty(const struct option_row *row, const char *text, const cha
 /* The index-th word of a choice. An empty span: no more. */
 struct span option_word(const struct option_row *row, size_t index);
 
+/* Its name in what is said to who typed that: its other one, if it was that. */
+const char *command_typed(enum command command, const char *word);
+
 /* ---- help ---- */
 
 void options_help(struct buf *out, enum command command); /* all of `scry COMMAND --help` */

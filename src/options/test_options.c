@@ -91,6 +91,14 @@ static void test_words(void **state)
     check_bad("omis x", "unexpected argument x: give requests with -c");
 }
 
+static void test_typed(void **state)
+{
+    assert_string_equal(command_typed(COMMAND_SNAPSHOT, "stack"), "stack");
+    assert_string_equal(command_typed(COMMAND_SNAPSHOT, "snapshot"), "snapshot");
+    assert_string_equal(command_typed(COMMAND_REPORT, "--help"), "report");
+    assert_string_equal(command_typed(COMMAND_REPORT, NULL), "report");
+}
+
 static void test_values(void **state)
 {
     size_t at = 0;
@@ -154,8 +162,9 @@ static void test_environment(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_rows),   cmocka_unit_test(test_help),   cmocka_unit_test(test_words),
-        cmocka_unit_test(test_values), cmocka_unit_test(test_errors), cmocka_unit_test(test_environment),
+        cmocka_unit_test(test_rows),        cmocka_unit_test(test_help),   cmocka_unit_test(test_words),
+        cmocka_unit_test(test_typed),       cmocka_unit_test(test_values), cmocka_unit_test(test_errors),
+        cmocka_unit_test(test_environment),
     };
     return cmocka_run_group_tests_name("options", tests, NULL, NULL);
 }

@@ -211,7 +211,7 @@ int cli_become(const struct options *options, const char *program)
 
 int cli_usage_error(const struct options *options, const char *format, ...)
 {
-    const char *command = command_rows[options->command].name;
+    const char *command = command_typed(options->command, options->argv ? options->argv[0] : NULL);
     _cleanup_(buf_done) struct buf text = BUF_INIT, shown = BUF_INIT;
     va_list args;
     va_start(args, format);

@@ -213,7 +213,7 @@ static int run_command(enum command command, int argc, char **argv)
     struct options options;
     struct err err = {0};
     int status;
-    snprintf(program, sizeof program, "scry %s", command_rows[command].name);
+    snprintf(program, sizeof program, "scry %s", command_typed(command, argv[0]));
     log_open(program, 0);
     if (options_parse(&options, command, argc, argv, &err) < 0) {
         status = cli_usage_error(&options, "%s", err.text);
