@@ -300,9 +300,9 @@ class Ends(mpitest.MpiCase):
     @mpitest.only("openmpi")
     def test_reason(self):
         """Under every launcher the first rank that failed, with its words: in the summary, in the list of jobs, and in scry why."""
-        for way, reason in (("leave", r"rank 1 of 3 exited with status 0 without MPI_Finalize: ERROR: the mesh is empty"),
+        for way, reason in (("leave", r"rank 1 of 3 exited with status 0 without MPI_Finalize, after MPI_\w+ at \w+ \(ending.c:\d+\): ERROR: the mesh is empty"),
                             ("kill", r"rank 1 of 3 was killed by SIGKILL, probably by its own job, or from outside: .*"),
-                            ("abort", r"rank 1 of 3 called MPI_Abort with 3"),
+                            ("abort", r"rank 1 of 3 called MPI_Abort with 3 at main \(ending.c:\d+\)"),
                             ("status", r"rank 0 of 3 exited with status 5 after MPI_Finalize"),
                             ("error", r"(probably what stderr says: Abort\(\d+\) on node 1 \(rank 1 in comm 0\): Fatal error in \w+: Invalid rank"
                                       r"|rank 1 of 3 exited with status \d+ without MPI_Finalize).*")):

@@ -59,7 +59,7 @@ static void each_site(struct mpi_stats_set *set, void (*fn)(struct place_names *
             struct mpi_stats_thread *thread = &stats->threads[j];
             if (thread->now.call != CALL_NONE && !is_named(&thread->now.site))
                 fn(names, &thread->now.site);
-            if (thread->polls && !is_named(&thread->last.site))
+            if ((thread->polls || !stats->running) && thread->last.call != CALL_NONE && !is_named(&thread->last.site))
                 fn(names, &thread->last.site);
         }
     }

@@ -30,7 +30,8 @@ struct job_rank {
     int status;       /* as from wait(2); JOB_STATUS_UNKNOWN */
     bool aborted;     /* it called MPI_Abort */
     const char
-        *call; /* "MPI_Send at main (a.c:3)", in which it probably failed before all were killed; NULL: not known */
+        *call;  /* "MPI_Send at main (a.c:3)", in which it probably failed before all were killed; NULL: not known */
+    bool named; /* MPICH said that it was this one */
     double seconds;                /* when it ended */
     const struct job_model *model; /* of its node; */
     const json_t *crashes;         /* there. NULL: none, or not known */

@@ -210,6 +210,9 @@ void cause_say_log(const struct job_end *end, struct cause *cause, const json_t 
         cause_put_memory_limit(&cause->said, end, cause);
     } else if (line_has_pattern(record, "fortran_error")) {
         cause_put_backtrace(&cause->said, end, record_seconds(record));
+    } else if (line_has_pattern(record, "mpi_error") && end->rank && end->rank->named && end->rank->call) {
+        cause_end_sentence(&cause->what);
+        buf_printf(&cause->said, "; rank %d was in %s", end->rank->rank, end->rank->call);
     }
     cause_add(cause, record);
     if (above || (told && told != record)) {

@@ -731,7 +731,7 @@ bool cause_find_killed(const struct job_end *end, struct cause *cause, bool sure
         _cleanup_(buf_done) struct buf said = BUF_INIT;
         cause_cut(&cause->what, member_string(launcher, "name"));
         if (rank && rank->call)
-            buf_printf(&cause->where, ", in %s while others waited for it,", rank->call);
+            buf_printf(&cause->where, ", in %s%s,", rank->call, rank->named ? "" : " while others waited for it");
         if (rank) /* it was ended for what it said itself */
             cause_put_said(&said, end, SAID_HINT, rank->seconds);
         buf_puts(&cause->said, said.len ? ": " : " and has said why");

@@ -1422,6 +1422,17 @@ static void test_rank_killed_by_launcher(void **state)
     expect(ask_end(HYDRA("7", "6"), 6, 0, NULL), NOTE_cause_launcher, false,
            "rank 1 of 2, in MPI_Send at main (a.c:3) while others waited for it, was killed by SIGKILL, probably by "
            "mpiexec.mpich, which ended with exit status 6 and has said why");
+    rank.named = true;
+    expect(
+        ask_end(HYDRA("7", "6"), 6, 0, NULL), NOTE_cause_launcher, false,
+        "rank 1 of 2, in MPI_Send at main (a.c:3), was killed by SIGKILL, probably by mpiexec.mpich, which ended with "
+        "exit status 6 and has said why");
+    put_matched(98.9, "mpi_error", "error",
+                "Abort(6) on node 1 (rank 1 in comm 0): Fatal error in internal_Send: Invalid rank");
+    expect(
+        ask_end(HYDRA("7", "6"), 6, 0, NULL), NOTE_cause_log, false,
+        "probably what stderr says: Abort(6) on node 1 (rank 1 in comm 0): Fatal error in internal_Send: Invalid rank; "
+        "rank 1 was in MPI_Send at main (a.c:3)");
     first_rank = NULL;
 }
 

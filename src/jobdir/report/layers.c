@@ -78,6 +78,25 @@ static bool failed_before(const struct mpi_stats *stats, const struct mpi_stats 
     return stats->end.seconds < other->end.seconds;
 }
 
+/* "in MPI_Recv at receive (a.c:3)": where it was when it ended; of one that computed, with `after`, what it had come out of. */
+static void put_last_call(struct buf *out, const struct mpi_stats *stats, const char *after)
+{
+    const struct mpi_stats_thread *thread = mpi_report_main(stats);
+    bool inside = thread && thread->now.call != CALL_NONE;
+    const struct mpi_stats_now *now = inside ? &thread->now : thread && *after ? &thread->last : NULL;
+    _cleanup_(buf_done) struct buf site = BUF_INIT;
+    if (!now || now->call == CALL_NONE || stats->uncounted)
+        return;
+    mpi_text_site(&site, &now->site);
+    if (stats->aborted) {
+        buf_printf(out, site.len && now->call == CALL_MPI_Abort ? " at %s" : "", site.data);
+        return;
+    }
+    buf_printf(out, "%s%s", !*after ? "" : inside ? ", in " : after, mpi_text_call(now->call));
+    if (site.len)
+        buf_printf(out, " at %s", site.data);
+}
+
 /* Of ranks that were killed at once nobody saw which had failed: what they were in may say it. NULL: it does not. */
 static const struct mpi_stats *find_failed(const struct job_report *report, struct buf *ret_call)
 {
@@ -96,6 +115,27 @@ static const struct mpi_stats *find_failed(const struct job_report *report, stru
     return found;
 }
 
+/* What MPICH says of the rank that ends all: "Abort(14) on node 1 (rank 1 in comm 0): Fatal error in ...", where that node is its rank of
+ * MPI_COMM_WORLD. NULL: it says nothing. */
+static const struct mpi_stats *find_named(const struct job_report *report, struct buf *ret_call)
+{
+    const json_t *lines = report->model.layers.logs.records, *line;
+    const struct mpi_stats *found = NULL;
+    int rank;
+    size_t index;
+    json_array_foreach(lines, index, line)
+    {
+        if (sscanf(member_text(line, "text"), "Abort(%*d) on node %d (rank", &rank) != 1 || report->mpi->worlds > 1)
+            continue;
+        for (size_t i = 0; i < report->mpi->set.count; i++)
+            if (report->mpi->set.ranks[i].rank == rank && rank_failed(&report->mpi->set.ranks[i]))
+                found = &report->mpi->set.ranks[i];
+    }
+    if (found)
+        put_last_call(ret_call, found, "");
+    return found;
+}
+
 const struct job_rank *report_failed_rank(const struct job_report *report, struct job_rank *ret_rank,
                                           struct buf *ret_how, struct buf *ret_call)
 {
@@ -109,10 +149,13 @@ const struct job_rank *report_failed_rank(const struct job_report *report, struc
     if (!found)
         return NULL;
     bool killed = found->end.known && found->end.status == SIGKILL && !found->aborted;
-    if (killed && (failed = find_failed(report, ret_call)) != NULL)
+    const struct mpi_stats *named = killed ? find_named(report, ret_call) : NULL;
+    if (killed && (failed = named ? named : find_failed(report, ret_call)) != NULL)
         found = failed;
     if (mpi_ended_badly(found)) {
         mpi_end_predicate(ret_how, found);
+        if (found->aborted || (found->end.known && WIFEXITED(found->end.status)))
+            put_last_call(ret_how, found, ", after ");
     } else {
         char room[32];
         if (WIFSIGNALED(found->end.status))
@@ -131,6 +174,7 @@ const struct job_rank *report_failed_rank(const struct job_report *report, struc
                           .how = ret_how->data ? ret_how->data : "failed",
                           .status = found->end.known ? found->end.status : JOB_STATUS_UNKNOWN,
                           .aborted = found->aborted,
+                          .named = named,
                           .call = ret_call->len && !ret_call->failed ? ret_call->data : NULL,
                           .seconds = found->end.known ? found->end.seconds : job_report_result(its).wall_seconds,
                           .model = &its->model,

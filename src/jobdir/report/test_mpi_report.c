@@ -2,6 +2,7 @@
 /* Statistics of a few ranks, made by hand: what the report makes of them. */
 #include <errno.h>
 #include <setjmp.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -12,6 +13,8 @@
 
 #include "base/data/cleanup.h"
 #include "jobdir/mpi/look.h"
+#include "jobdir/layers/cause.h"
+#include "jobdir/report/internal.h"
 #include "jobdir/report/mpi_report.h"
 #include "jobdir/report/report.h"
 #include "shm/mpi_told.h"
@@ -263,6 +266,69 @@ static void test_little_imbalance(void **state)
     report = made(1);
     work(&report->set.ranks[0], 60, 100);
     check_summary(report, "40.0 % of the ranks' time in MPI", false);
+}
+
+static void end(struct mpi_stats *stats, int status, double seconds)
+{
+    stats->state = MPIA_RUNNING;
+    stats->end = (struct mpi_stats_end){.known = true, .status = status, .seconds = seconds};
+    stats->threads[0].now.call = stats->threads[0].last.call = CALL_NONE;
+}
+
+static void check_failed(struct job_report *report, int rank, const char *how, const char *call)
+{
+    struct job_rank failed;
+    struct buf its_how = BUF_INIT, its_call = BUF_INIT;
+    assert_non_null(report_failed_rank(report, &failed, &its_how, &its_call));
+    assert_int_equal(failed.rank, rank);
+    assert_string_equal(failed.how, how);
+    assert_string_equal(failed.call ? failed.call : "", call);
+    buf_done(&its_how);
+    buf_done(&its_call);
+}
+
+/* The rank that failed is told with its place: what it was in, or what it had come out of. */
+static void test_failed_rank(void **state)
+{
+    struct mpi_report *mpi = made(3);
+    struct job_report report = {.mpi = mpi};
+    const struct mpi_stats_site at = {.module = "/bin/solver", .function = "receive", .file = "solver.c", .line = 6};
+    assert_int_equal(mpi_report_add_up(mpi), 0);
+    struct mpi_stats *ranks = mpi->set.ranks;
+    end(&ranks[0], 15, 3);
+    end(&ranks[1], 0, 2);
+    end(&ranks[2], 15, 3);
+    check_failed(&report, 1, "exited with status 0 without MPI_Finalize", "");
+    ranks[1].threads[0].last = (struct mpi_stats_now){.call = CALL_MPI_Allreduce, .site = at};
+    check_failed(&report, 1, "exited with status 0 without MPI_Finalize, after MPI_Allreduce at receive (solver.c:6)",
+                 "");
+    end(&ranks[1], 15 << 8, 2);
+    ranks[1].threads[0].now = (struct mpi_stats_now){.call = CALL_MPI_Recv, .site = at};
+    check_failed(&report, 1, "exited with status 15 without MPI_Finalize, in MPI_Recv at receive (solver.c:6)", "");
+    ranks[1].aborted = true;
+    ranks[1].abort_code = 3;
+    check_failed(&report, 1, "called MPI_Abort with 3", "");
+    ranks[1].threads[0].now.call = CALL_MPI_Abort;
+    check_failed(&report, 1, "called MPI_Abort with 3 at receive (solver.c:6)", "");
+    mpi_report_free(mpi);
+}
+
+/* MPICH kills the rank that failed as all others, but says which it was. */
+static void test_named_rank(void **state)
+{
+    struct mpi_report *mpi = made(3);
+    struct job_report report = {.mpi = mpi};
+    const struct mpi_stats_site at = {.module = "/bin/solver", .function = "receive", .file = "solver.c", .line = 6};
+    assert_int_equal(mpi_report_add_up(mpi), 0);
+    struct mpi_stats *ranks = mpi->set.ranks;
+    for (int i = 0; i < 3; i++)
+        end(&ranks[i], SIGKILL, 3 - i);
+    ranks[1].threads[0].now = (struct mpi_stats_now){.call = CALL_MPI_Recv, .site = at};
+    report.model.layers.logs.records = json_pack(
+        "[{s:s}]", "text", "Abort(14) on node 1 (rank 1 in comm 0): Fatal error in internal_Recv: Message truncated");
+    check_failed(&report, 1, "was killed by SIGKILL", "MPI_Recv at receive (solver.c:6)");
+    json_decref(report.model.layers.logs.records);
+    mpi_report_free(mpi);
 }
 
 /* Both groups have made it of what they call differently: two halves of the world. */
@@ -788,6 +854,8 @@ int main(void)
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_other_threads),
                                        cmocka_unit_test(test_one_thread),
                                        cmocka_unit_test(test_blocking),
+                                       cmocka_unit_test(test_failed_rank),
+                                       cmocka_unit_test(test_named_rank),
                                        cmocka_unit_test(test_imbalance),
                                        cmocka_unit_test(test_little_imbalance),
                                        cmocka_unit_test(test_merged),
