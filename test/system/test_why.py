@@ -338,10 +338,13 @@ class Why(scrytest.TestCase):
                        "if sys.argv[1] == 'queue':\n    get(mp.Queue())\n"
                        "elif sys.argv[1] == 'lock':\n    lock = mp.Lock()\n    lock.acquire()\n    locked(lock)\n"
                        "elif sys.argv[1] == 'accept':\n    import socket\n    socket.create_server(('127.0.0.1', 0)).accept()\n"
+                       "elif sys.argv[1] == 'join':\n    q = mp.Queue()\n    child = mp.Process(target=q.put, args=('x' * 1000000,))\n    child.start()\n    child.join()\n"
                        "else:\n    threading.Thread(target=get, args=(queue.Queue(),)).start()\n")
         for way, said in (("queue", r"waits for an item in a queue of multiprocessing \(reads from a pipe [^\n]*\), at get \(q\.py:3\)\n"),
                           ("lock", r"waits for a lock of multiprocessing, in memory that it shares with [^\n]*, at locked \(q\.py:5\)\n"),
                           ("accept", r"waits for a client at TCP port \d+, at <module> \(q\.py:15\)\n"),
+                          ("join", r"\ndeadlock: 2 processes wait for each other\n  process \d+ \([^)]*\): waits for the end of process \d+ \([^)]*\), at <module> \(q\.py:20\)\n"
+                                   r"  process \d+ \([^)]*\): waits for somebody to read what it has put into a queue of multiprocessing, at <module> \(q\.py:19\)\n"),
                           ("thread", r"waits for an item in a queue, at get \(q\.py:3\)\n")):
             with self.subTest(way):
                 path, last = self.box.path("work", way), []

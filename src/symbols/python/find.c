@@ -189,6 +189,29 @@ static bool ends_with(const char *text, const char *end)
     return len >= end_len && strcmp(text + len - end_len, end) == 0;
 }
 
+/* Without the class: "get" of "Queue.get". */
+static const char *method_of(const struct python_frame *frame)
+{
+    const char *dot = strrchr(frame->function, '.');
+    return dot ? dot + 1 : frame->function;
+}
+
+/* The thread that writes what was put into a queue of multiprocessing to its pipe; and at the end of its process the one that waits
+ * for that thread. */
+static bool feeds_queue(const struct python_thread *thread)
+{
+    for (size_t i = 1; i < thread->count; i++) {
+        const struct python_frame *frame = &thread->frames[i];
+        if (!ends_with(frame->file, "/multiprocessing/queues.py"))
+            continue;
+        bool feeds = strcmp(method_of(frame), "_feed") == 0;
+        if (strcmp(method_of(frame), "_finalize_join") == 0 ||
+            (feeds && ends_with(frame[-1].file, "/multiprocessing/connection.py")))
+            return true;
+    }
+    return false;
+}
+
 const char *python_waits_for(const struct python_thread *thread)
 {
     static const struct {
@@ -216,10 +239,12 @@ const char *python_waits_for(const struct python_thread *thread)
         {"/threading.py", "wait", "an event, a condition or a barrier of threading"},
         {"/threading.py", "wait_for", "a condition of threading"},
     };
+    if (feeds_queue(thread))
+        return "somebody to read what it has put into a queue of multiprocessing";
     const struct python_frame *own = python_own_frame(thread);
     if (!own || own == thread->frames)
         return NULL;
-    const char *dot = strrchr(own[-1].function, '.'), *function = dot ? dot + 1 : own[-1].function;
+    const char *function = method_of(&own[-1]);
     for (size_t i = 0; i < sizeof waits / sizeof *waits; i++)
         if (ends_with(own[-1].file, waits[i].file) && (!waits[i].function || strcmp(function, waits[i].function) == 0))
             return waits[i].what;

@@ -165,6 +165,23 @@ static void waits_for(void **state)
     }
 }
 
+/* What was put into a queue waits in a thread of its own for its reader, and the process at its end for that thread. */
+static void feeds_queue(void **state)
+{
+    static const char queues[] = "/usr/lib/python3.11/multiprocessing/queues.py", what[] = "somebody to read ";
+    struct python_frame frames[] = {
+        {"Connection._send", "/usr/lib/python3.11/multiprocessing/connection.py", 367, false},
+        {"Queue._feed", queues, 250, false},
+        {"Thread.run", "/usr/lib/python3.11/threading.py", 975, false}};
+    const struct python_thread thread = {.frames = frames, .count = 3};
+    assert_true(strncmp(python_waits_for(&thread), what, sizeof what - 1) == 0);
+    frames[0].file = "/usr/lib/python3.11/threading.py"; /* it waits for something to write */
+    assert_null(python_waits_for(&thread));
+    frames[1].function = "Queue._finalize_join";
+    frames[2] = (struct python_frame){"<module>", "/home/u/steer.py", 8, false};
+    assert_true(strncmp(python_waits_for(&thread), what, sizeof what - 1) == 0);
+}
+
 static void known_lines(void **state)
 {
     char list[1024];
@@ -296,9 +313,9 @@ static void damaged_tables(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(waits_for),  cmocka_unit_test(known_lines),    cmocka_unit_test(damaged),
-        cmocka_unit_test(no_python),  cmocka_unit_test(of_3_9),         cmocka_unit_test(of_3_10),
-        cmocka_unit_test(since_3_11), cmocka_unit_test(damaged_tables),
+        cmocka_unit_test(waits_for), cmocka_unit_test(feeds_queue), cmocka_unit_test(known_lines),
+        cmocka_unit_test(damaged),   cmocka_unit_test(no_python),   cmocka_unit_test(of_3_9),
+        cmocka_unit_test(of_3_10),   cmocka_unit_test(since_3_11),  cmocka_unit_test(damaged_tables),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
