@@ -4,6 +4,7 @@
 #include "base/system/proc_file.h"
 #include "job/places/deadlocks.h"
 #include "cli/common/nodes.h"
+#include "cli/common/pids.h"
 #include "cli/snapshot/snapshot.h"
 #include "cli/why/why.h"
 #include "client/client.h"
@@ -23,6 +24,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 enum { SHOWN_PROCESSES = 40, SHOWN_THREADS = 16, SHOWN_COLUMNS = 120 };
 
@@ -156,6 +158,51 @@ static void put_process(struct buf *out, pid_t pid, const struct busiest *busies
         put_threads(out, threads, count);
     }
     blocked_free(threads, count);
+}
+
+/* ---- the chain ---- */
+
+/* A thread has a number, too, but is no process. */
+static bool is_process(pid_t pid)
+{
+    struct err ignored = {0};
+    return proc_status_number(pid, 0, "Tgid") == pid && pid_check(pid, &ignored) == 0;
+}
+
+static bool has_pid(const pid_t *list, size_t count, pid_t pid)
+{
+    for (size_t i = 0; i < count; i++)
+        if (list[i] == pid)
+            return true;
+    return false;
+}
+
+int why_processes_follow(pid_t **list, size_t *count)
+{
+    enum { FOLLOWED_MOST = 32 }; /* to find who has the other end of a pipe takes a look at all processes */
+    size_t room = *count, most = *count + FOLLOWED_MOST;
+    for (size_t at = 0; at < *count; at++) {
+        struct blocked *threads;
+        size_t found;
+        int code = 0;
+        if (blocked_read((*list)[at], &threads, &found, NULL) < 0)
+            continue; /* it has ended */
+        for (size_t i = 0; i < found; i++)
+            for (size_t k = 0; k < threads[i].waits_count && *count < most && code == 0; k++) {
+                pid_t pid = threads[i].waits_for[k];
+                bool serves = threads[i].connection && !threads[i].only_these; /* an event loop, of many clients */
+                if (serves || pid == getpid() || has_pid(*list, *count, pid) || !is_process(pid))
+                    continue;
+                if (GROW(*list, *count, room))
+                    (*list)[(*count)++] = pid;
+                else
+                    code = -ENOMEM;
+            }
+        blocked_free(threads, found);
+        if (code < 0)
+            return code;
+    }
+    return 0;
 }
 
 void why_processes_awaited(struct buf *out, const pid_t *pids, size_t count, const struct layers *layers)

@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #include "cli/why/why.h"
+#include "job/places/deadlocks.h"
 #include "job/places/where.h"
 #include "jobdir/record/model.h"
 
@@ -55,6 +56,108 @@ static void test_busiest(void **state)
     }
 }
 
+/* From one end of a chain of pipes, what all wait for is said first, whether they read or write. */
+static void test_chain(void **state)
+{
+    for (int writes = 0; writes < 2; writes++) {
+        int first[2], second[2];
+        pid_t pids[3], *list = NULL;
+        size_t count = 0;
+        assert_int_equal(pipe(first), 0);
+        assert_int_equal(pipe(second), 0);
+        pids[0] = fork(); /* the root */
+        if (pids[0] == 0) {
+            prctl(PR_SET_PDEATHSIG, SIGKILL);
+            close(first[writes ? 1 : 0]);
+            close(second[0]);
+            close(second[1]);
+            pause();
+        }
+        for (int i = 1; i < 3; i++) {
+            pids[i] = fork();
+            if (pids[i])
+                continue;
+            prctl(PR_SET_PDEATHSIG, SIGKILL);
+            int *near = i == 1 ? first : second, *far = i == 1 ? second : NULL;
+            char byte[4096] = "";
+            if (far)
+                close(far[writes ? 1 : 0]);
+            if (i == 2) {
+                close(first[0]);
+                close(first[1]);
+            }
+            close(near[writes ? 0 : 1]);
+            while ((writes ? write(near[1], byte, sizeof byte) : read(near[0], byte, sizeof byte)) > 0)
+                ;
+            _exit(0);
+        }
+        for (int i = 0; i < 2; i++) {
+            close(first[i]);
+            close(second[i]);
+        }
+        struct buf text = BUF_INIT;
+        while (count != 3 || list[1] != pids[1]) { /* each comes to its call in its own time */
+            free(list);
+            list = malloc(sizeof *list);
+            list[0] = pids[2];
+            count = 1;
+            assert_int_equal(why_processes_follow(&list, &count), 0);
+        }
+        assert_int_equal(list[2], pids[0]);
+        while (!text.len)
+            why_processes_awaited(&text, list, count, NULL);
+        char expected[64];
+        snprintf(expected, sizeof expected, "process %d (", (int)pids[0]);
+        if (strncmp(text.data, expected, strlen(expected)) != 0 || !strstr(text.data, "all others wait for it"))
+            fail_msg("%s", text.data);
+        for (int i = 0; i < 3; i++) {
+            kill(pids[i], SIGKILL);
+            waitpid(pids[i], NULL, 0);
+        }
+        buf_done(&text);
+        free(list);
+    }
+}
+
+/* Of two that read from each other before they write, the number of one is enough. */
+static void test_circle(void **state)
+{
+    int pipes[2][2];
+    pid_t pids[2], *list = malloc(sizeof *list);
+    size_t count = 1, found = 0;
+    struct deadlock *locks = NULL;
+    assert_int_equal(pipe(pipes[0]), 0);
+    assert_int_equal(pipe(pipes[1]), 0);
+    for (int i = 0; i < 2; i++) {
+        pids[i] = fork();
+        if (pids[i])
+            continue;
+        char byte;
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
+        close(pipes[i][1]);
+        close(pipes[!i][0]);
+        _exit((int)read(pipes[i][0], &byte, 1));
+    }
+    for (int i = 0; i < 2; i++) {
+        close(pipes[i][0]);
+        close(pipes[i][1]);
+    }
+    list[0] = pids[1];
+    while (!found) { /* each comes to its call in its own time */
+        assert_int_equal(why_processes_follow(&list, &count), 0);
+        found = deadlocks_find(&locks, list, count);
+    }
+    assert_int_equal(found, 1);
+    assert_int_equal(count, 2);
+    assert_int_equal(locks[0].count, 2);
+    deadlocks_free(locks, found);
+    for (int i = 0; i < 2; i++) {
+        kill(pids[i], SIGKILL);
+        waitpid(pids[i], NULL, 0);
+    }
+    free(list);
+}
+
 /* Of a shell's script, its line, which Python has behind what it waits in. */
 static void test_script(void **state)
 {
@@ -90,6 +193,7 @@ static void test_script(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_busiest), cmocka_unit_test(test_script)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_busiest), cmocka_unit_test(test_chain),
+                                       cmocka_unit_test(test_circle), cmocka_unit_test(test_script)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

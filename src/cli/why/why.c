@@ -520,7 +520,7 @@ static const struct field why_fields[] = {
     {"stall", FIELD_OBJECT, .flags = FIELD_OR_NULL, .json = stall_json, .of = stall_fields,
      .about = "when the job last recorded that its ranks stood still, and why they did then (scry run --mpi-stall)"},
     {"processes", FIELD_LIST, .json = processes_json, .of = why_process_fields,
-     .about = "of a running job, those that are no ranks"},
+     .about = "of a running job, those that are no ranks; of *scry why PID*, and those for which they wait"},
     {"note", FIELD_TEXT, FIELD_AT(struct why_row, note), FIELD_ZERO_IS_NULL,
      .about = "why something is not as new or as complete as it could be"},
     {0}};
@@ -815,6 +815,8 @@ static int why_pids(const struct options *options)
     int status = pids_take(options, &list, &count);
     if (!count)
         return status;
+    if (why_processes_follow(&list, &count) < 0)
+        log_error("out of memory");
     for (size_t i = 0; i < count && !why.note.code; i++)
         if (why_processes_use_mpi(list[i]))
             err_set(&why.note, -ENODATA,

@@ -45,6 +45,9 @@ void why_nodes_wheres(struct mpi_why *mpi, const char *jobdir, const char *host,
 
 /* ---- what blocks the threads of processes that are no ranks (job/places/blocked.h) ---- */
 
+/* Adds those for which these wait (who has the other end of a pipe, a lock), for which those wait, and so on, as far as they may be
+ * looked at; so the end of the chain is among them, and every circle. `list` is from malloc. 0 or -ENOMEM. */
+int why_processes_follow(pid_t **list, size_t *count);
 /* For which of them the others wait, and for what that waits (job/places/deadlocks.h); nothing, if that is not so. layers: for the lines
  * of scripts; NULL: none are known. */
 void why_processes_awaited(struct buf *out, const pid_t *pids, size_t count, const struct layers *layers);
