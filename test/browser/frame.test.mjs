@@ -6,7 +6,7 @@ import { fakeServer, openPage, shoot, until, variant, violations } from './harne
 
 const session = { user: 'user', rights: ['observe', 'control', 'site'], version: '0.1.0' };
 const job = { id: '20260101T000000-n1-1-aaaaaa', path: '/x', state: 'running', status: 'running', name: 'long', host: 'n1', argv: ['./long'], started_seconds: 1767225600, batch: null, exit_code: null, signal: null, wall_seconds: 10, cpu_seconds: 9, peak_tree_rss_bytes: 1e6, progress: null, processes: [], ranks: [] };
-const top = { id: job.id, status: 'running', wall_seconds: 10, tree: { processes: 1, threads: 1, rss_bytes: 1e6, cpu_seconds: 9, cpu_share: 1 }, node: null, layers: { progress: [], scripts: [], python: [], functions: null, log: null, health: null, warning: null }, processes: [], ranks: [], functions: [] };
+const top = { id: job.id, status: 'running', wall_seconds: 10, tree: { processes: 1, threads: 1, rss_bytes: 1e6, cpu_seconds: 9, cpu_share: 1 }, node: null, layers: { progress: [], scripts: [], python: [], functions: null, log: null, health: null, warning: null }, processes: [], ranks: [], functions: [], metrics: [] };
 const api = { session, jobs: { jobs: [job] }, [`jobs/${job.id}`]: top };
 const json = (response, status, value) => void response.writeHead(status, { 'Content-Type': 'application/json' }).end(JSON.stringify(value));
 

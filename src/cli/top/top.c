@@ -10,6 +10,7 @@
 #include "client/client.h"
 #include "job/launch/signals.h"
 #include "jobdir/analysis/sampled.h"
+#include "jobdir/layers/sections.h"
 #include "jobdir/record/spool.h"
 #include "jobdir/text/fields.h"
 #include "jobdir/text/text.h"
@@ -411,6 +412,9 @@ static const struct field functions_list[] = {
      .about = "traced functions of living processes, most time of their own first"},
     {0}};
 
+static const struct field metrics_fields[] = {
+    {"", FIELD_PART, FIELD_AT(struct job_report, model.layers), .of = metrics_brief_fields}, {0}};
+
 static const struct field top_fields[] = {
     {"id", FIELD_TEXT, FIELD_AT(struct row, id)},
     {"status", FIELD_TEXT, FIELD_AT(struct row, status), .about = "as in report.schema.json"},
@@ -420,6 +424,7 @@ static const struct field top_fields[] = {
     {"", FIELD_PART, .of = tree_field},
     {"", FIELD_PART, FIELD_AT(struct row, model), FIELD_POINTER, .of = model_fields},
     {"", FIELD_PART, FIELD_AT(struct row, now), .of = now_fields},
+    {"", FIELD_PART, FIELD_AT(struct row, report), FIELD_POINTER, .of = metrics_fields},
     {"processes", FIELD_LIST, .json = processes_json, .of = job_process_fields, .about = "those that live"},
     {"", FIELD_PART, FIELD_AT(struct row, ranks), FIELD_POINTER, .of = ranks_list},
     {"", FIELD_PART, FIELD_AT(struct row, functions), FIELD_POINTER, .of = functions_list},
@@ -714,6 +719,10 @@ static void put_layers(struct buf *out, const struct view *view, struct buf *lin
         now_text(line, &lines[i], seconds);
         put_line(out, view, line);
     }
+    buf_puts(line, "metric "); /* as now_text has its layers */
+    if (metrics_brief_text(line, &view->report.model.layers))
+        put_line(out, view, line);
+    buf_clear(line);
 }
 
 /* The number of lines of a table to skip. */

@@ -318,6 +318,24 @@ void metric_put_last(struct buf *out, const struct layer_metric *metric, int dig
     text_seconds(out, metric->undefined_since);
 }
 
+bool metrics_brief_text(struct buf *out, const struct layers *layers)
+{
+    enum { SHOWN = 4 };
+    const struct layer_metric *metric = layers->metrics;
+    size_t count = HASH_COUNT(metric);
+    for (size_t i = 0; i < SHOWN && metric; i++, metric = metric->hh.next) {
+        buf_puts(out, i ? ", " : "");
+        text_show(out, metric->name);
+        buf_putc(out, ' ');
+        metric_put_last(out, metric, 4);
+        if (metric->most > metric->least)
+            buf_printf(out, " (from %.4g to %.4g)", metric->least, metric->most);
+    }
+    if (count > SHOWN)
+        buf_printf(out, " and %zu more", count - SHOWN);
+    return count;
+}
+
 /* From its least value up, whatever that is. */
 static void put_metrics(struct buf *out, const struct layers *layers, bool ascii)
 {
@@ -475,6 +493,28 @@ static json_t *metrics_json(const void *row, const void *all)
         json_array_append_new(list, fields_json(metric_fields, metric, NULL));
     return list;
 }
+
+static const struct field metric_brief_fields[] = {
+    {"name", FIELD_TEXT, FIELD_AT(struct layer_metric, name)},
+    {"value", FIELD_NUMBER, .json = metric_value_json, .flags = FIELD_OR_NULL,
+     .about = "the last number; null: there was none yet"},
+    {"undefined_since_seconds", FIELD_SECONDS, .json = metric_since_json, .flags = FIELD_OR_NULL,
+     .about = "since when it has been nan or infinite; null: the last one was a number"},
+    {"last_seconds", FIELD_SECONDS, FIELD_AT(struct layer_metric, seconds), .about = "when the last one was seen"},
+    {0}};
+
+static json_t *metrics_brief_json(const void *row, const void *all)
+{
+    json_t *list = json_array();
+    for (const struct layer_metric *metric = ((const struct layers *)row)->metrics; metric; metric = metric->hh.next)
+        json_array_append_new(list, fields_json(metric_brief_fields, metric, NULL));
+    return list;
+}
+
+const struct field metrics_brief_fields[] = {
+    {"metrics", FIELD_LIST, .json = metrics_brief_json, .of = metric_brief_fields,
+     .about = "numbers that were said again and again, such as a loss; *scry report* has their course"},
+    {0}};
 
 const struct field logs_fields[] = {
     {"error_lines", FIELD_COUNT, FIELD_AT(struct layers, levels[LINE_ERROR]),

@@ -10,6 +10,7 @@
 
 #include "base/data/buf.h"
 #include "base/data/hash.h"
+#include "jobdir/layers/sections.h"
 #include "jobdir/record/kinds.h"
 #include "jobdir/record/model.h"
 
@@ -257,6 +258,13 @@ static void test_metrics(void **state)
         APPLY("{s:s, s:f, s:s, s:f}", "type", "metric", "t", 1.0, "name", name, "value", 1.0);
     }
     assert_int_equal(HASH_COUNT(model->layers.metrics), LAYER_METRICS);
+    struct buf text = BUF_INIT;
+    char wanted[128]; /* a line of few */
+    snprintf(wanted, sizeof wanted, "loss 1 (from -3 to %.4g), m0 1, m1 1, m2 1 and %d more", 10.0 * METRIC_POINTS,
+             LAYER_METRICS - 4);
+    assert_true(metrics_brief_text(&text, &model->layers));
+    assert_string_equal(text.data, wanted);
+    buf_done(&text);
 }
 
 /* Nonsense harms nobody. */

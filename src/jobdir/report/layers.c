@@ -556,24 +556,12 @@ void report_scripts_text(struct buf *out, const struct job_report *report, struc
 
 void report_metrics_text(struct buf *out, const struct job_report *report, struct report_style style, bool whole)
 {
-    enum { SHOWN = 4 };
-    const struct layer_metric *metric = report->model.layers.metrics;
-    size_t count = HASH_COUNT(metric);
-    for (size_t i = 0; i < SHOWN && metric; i++, metric = metric->hh.next) {
-        if (i == 0)
-            text_label(out, "metrics");
-        else
-            buf_puts(out, ", ");
-        text_show(out, metric->name);
-        buf_putc(out, ' ');
-        metric_put_last(out, metric, 4);
-        if (metric->most > metric->least)
-            buf_printf(out, " (from %.4g to %.4g)", metric->least, metric->most);
-    }
-    if (count > SHOWN)
-        buf_printf(out, " and %zu more", count - SHOWN);
-    if (count)
-        buf_putc(out, '\n');
+    _cleanup_(buf_done) struct buf text = BUF_INIT;
+    if (!metrics_brief_text(&text, &report->model.layers))
+        return;
+    text_label(out, "metrics");
+    buf_append(out, text.data, text.len);
+    buf_putc(out, '\n');
 }
 
 void report_logs_text(struct buf *out, const struct job_report *report, struct report_style style, bool whole)
