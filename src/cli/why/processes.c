@@ -11,6 +11,7 @@
 #include "client/decode.h"
 #include "job/places/blocked.h"
 #include "job/places/where.h"
+#include "jobdir/layers/starter.h"
 #include "jobdir/record/kinds.h"
 #include "jobdir/text/text.h"
 #include "lang/value.h"
@@ -221,6 +222,28 @@ void why_processes_awaited(struct buf *out, const pid_t *pids, size_t count, con
         if (pids[i] == stat.ppid)
             put_script(out, "  ", stat.ppid, layers);
     buf_puts(out, out->len > len ? "\n" : "");
+}
+
+void why_processes_beside(struct buf *out, const pid_t *pids, size_t count, size_t ended)
+{
+    size_t len = out->len;
+    for (size_t i = 0; i < count; i++) {
+        struct proc_stat stat;
+        if (proc_stat_of(pids[i], 0, &stat) < 0 || out->len != len)
+            continue;
+        if (ended && starter_of(stat.comm) == STARTER_LAUNCHER)
+            buf_printf(out, "%s%zu rank%s ended, but process %d (", ended > 1 ? "all " : "its ", ended,
+                       ended > 1 ? "s have" : " has", pids[i]);
+        else if (!ended && stat.state == 'T')
+            buf_printf(out, "process %d (", pids[i]);
+        else
+            continue;
+        text_show(out, stat.comm);
+        if (ended)
+            buf_puts(out, ") has not\n");
+        else
+            buf_printf(out, ") was stopped by a signal; kill -CONT %d lets it go on\n", pids[i]);
+    }
 }
 
 void why_processes_computing(struct buf *out, const pid_t *pids, size_t count)

@@ -119,6 +119,42 @@ static void test_chain(void **state)
     }
 }
 
+/* The launcher is no rank, but ranks wait for it; and it may be left when they have ended. */
+static void test_beside(void **state)
+{
+    char stopped[128], left[128];
+    int ready[2];
+    char byte;
+    assert_int_equal(pipe(ready), 0);
+    pid_t pid = fork();
+    if (pid == 0) {
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
+        prctl(PR_SET_NAME, "mpirun");
+        if (write(ready[1], "", 1) == 1)
+            pause();
+        _exit(1);
+    }
+    snprintf(stopped, sizeof stopped, "process %d (mpirun) was stopped by a signal; kill -CONT %d lets it go on\n",
+             (int)pid, (int)pid);
+    snprintf(left, sizeof left, "all 2 ranks have ended, but process %d (mpirun) has not\n", (int)pid);
+    assert_int_equal(read(ready[0], &byte, 1), 1);
+    struct buf text = BUF_INIT;
+    why_processes_beside(&text, &pid, 1, 0);
+    assert_int_equal(text.len, 0);
+    why_processes_beside(&text, &pid, 1, 2);
+    assert_string_equal(text.data, left);
+    buf_clear(&text);
+    kill(pid, SIGSTOP);
+    assert_int_equal(waitpid(pid, NULL, WUNTRACED), pid);
+    why_processes_beside(&text, &pid, 1, 0);
+    assert_string_equal(text.data, stopped);
+    kill(pid, SIGKILL);
+    waitpid(pid, NULL, 0);
+    buf_done(&text);
+    close(ready[0]);
+    close(ready[1]);
+}
+
 /* Of two that read from each other before they write, the number of one is enough. */
 static void test_circle(void **state)
 {
@@ -194,6 +230,7 @@ static void test_script(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_busiest), cmocka_unit_test(test_chain),
-                                       cmocka_unit_test(test_circle), cmocka_unit_test(test_script)};
+                                       cmocka_unit_test(test_circle), cmocka_unit_test(test_beside),
+                                       cmocka_unit_test(test_script)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -559,6 +559,14 @@ static size_t still_running(const struct mpi_stats_set *set)
     return count;
 }
 
+/* Of a job that runs on: how many there are, where none of them is left; 0: one is, or not all are known. */
+static size_t all_ended(const struct why *why)
+{
+    const struct mpi_stats_set *set = &why->set;
+    bool all = why->has_mpi && job_runs(why) && set->count && !still_running(set);
+    return all && set->count >= (size_t)set->ranks[0].world_size ? set->count : 0;
+}
+
 /* Explains why nothing is known about ranks although there are some. */
 static void note_uncounted(struct why *why)
 {
@@ -680,20 +688,24 @@ static void put_text(struct buf *out, const struct why *why)
         put_stall(out, why->report.model.stall, &why->set);
     size_t count;
     _cleanup_(freep) pid_t *list = job_runs(why) && is_here(why) ? other_processes(why, &count) : NULL;
+    size_t ended = all_ended(why);
+    if (list && why->has_mpi)
+        why_processes_beside(out, list, count, ended);
     size_t before = out->len;
-    if (list && !why->has_mpi && !why->lock_count)
+    bool others = !why->has_mpi || ended; /* it is they that matter */
+    if (list && others && !why->lock_count)
         fifos_text(out, list, count);
-    if (list && !why->has_mpi && !why->lock_count && out->len == before)
+    if (list && others && !why->lock_count && out->len == before)
         why_processes_awaited(out, list, count, &why->report.model.layers);
     deadlocks_text(out, why->locks, why->lock_count);
     put_lost_workers(out, why);
-    if (why->has_mpi && why->lock_count)
+    if (why->has_mpi && (why->lock_count || ended))
         buf_putc(out, '\n');
     if (why->at_end)
         buf_puts(out, "what its ranks were in at the end:\n");
     if (why->has_mpi)
         mpi_why_text(out, &why->mpi);
-    if (job_runs(why) && (!why->has_mpi || why->all)) {
+    if (job_runs(why) && (others || why->all)) {
         if (is_here(why)) {
             why_processes_text(out, list, list ? count : 0, &why->report.model.layers);
             put_elsewhere(out, why);

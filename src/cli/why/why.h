@@ -51,6 +51,9 @@ int why_processes_follow(pid_t **list, size_t *count);
 /* For which of them the others wait, and for what that waits (job/places/deadlocks.h); nothing, if that is not so. layers: for the lines
  * of scripts; NULL: none are known. */
 void why_processes_awaited(struct buf *out, const pid_t *pids, size_t count, const struct layers *layers);
+/* Of a job of MPI, these are no ranks: that one was stopped by a signal, for ranks may wait for it. With `ended` > 0, so many ranks have
+ * ended and none is left: that the launcher is still there. */
+void why_processes_beside(struct buf *out, const pid_t *pids, size_t count, size_t ended);
 /* That one of them computes, if one does. */
 void why_processes_computing(struct buf *out, const pid_t *pids, size_t count);
 void why_processes_text(struct buf *out, const pid_t *pids, size_t count, const struct layers *layers);
