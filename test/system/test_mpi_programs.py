@@ -365,7 +365,7 @@ class Ends(mpitest.MpiCase):
         """The launcher may then end with 0: that hides nothing."""
         done = self.job(3, self.target("ending.c"), "abort0")
         what = "rank 1 of 3 called MPI_Abort with 0"
-        said = f"  trouble    the exit status is 0, but {what}\n" if done.returncode == 0 else f"  reason     {what}"
+        said = f"  trouble    the exit status is 0, but {what} at main (ending.c:" if done.returncode == 0 else f"  reason     {what}"
         self.assertIn(said, done.stderr)
         self.assertRegex(self.box.run(self.box.scry("ps")).stdout, rf"  (!|->) {what}")
 
