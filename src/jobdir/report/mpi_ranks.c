@@ -497,7 +497,7 @@ static uint32_t longest_call(const struct mpi_stats *const *ranks, size_t count,
         for (size_t k = 0; k < ranks[i]->row_count; k++) {
             const struct mpi_stats_row *row = &ranks[i]->rows[k];
             if (row->call < CALL_COUNT && !mpi_report_is_outside(row->call))
-                by_call[row->call] += row->total_ns - row->others_ns;
+                by_call[row->call] += row->total_ns > row->others_ns ? row->total_ns - row->others_ns : 0;
         }
     }
     for (uint32_t call = 0; call < CALL_COUNT; call++)
