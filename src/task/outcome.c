@@ -48,14 +48,16 @@ static bool is_wordless(const json_t *cause)
     return kind == NOTE_NONE || (ended && !*member_text(json_object_get(cause, "fields"), "said"));
 }
 
-/* The reason of its job, as reports and lists of jobs have it; below one without words, what it said last. */
+/* The reason of its job, as reports and lists of jobs have it; below one without words, and where there is none, what it said last. */
 static void put_reason(const struct task *task, const char *what, uint64_t run, const struct job_info *info,
                        struct buf *out)
 {
     char dir[PATH_MAX];
     struct job_report report;
-    const char *reason = json_string_value(json_object_get(info->cause, "text"));
-    buf_printf(out, "%s%s", reason ? ": " : "", reason ? reason : "");
+    bool unknown = note_json_kind(info->cause) == NOTE_cause_unknown;
+    const char *words = member_text(json_object_get(info->cause, "fields"), "words");
+    const char *reason = unknown ? words : json_string_value(json_object_get(info->cause, "text"));
+    buf_printf(out, "%s%s", reason && *reason ? ": " : "", reason ? reason : "");
     snprintf(dir, sizeof dir, "%.*s/runs/%s%llu", PATH_MAX - 64, task->dir, what, (unsigned long long)run);
     if (!is_wordless(info->cause))
         return;

@@ -322,7 +322,7 @@ class Ends(mpitest.MpiCase):
                 self.assertRegex(said, rf"(?m)^  reason +{reason}$")
                 (job, *_) = json.loads(self.box.run(self.box.scry("ps", "--json")).stdout)["jobs"]
                 self.assertRegex(job["cause"], f"^{reason}$")
-                self.assertRegex(self.box.run(self.box.scry("why", "@last")).stdout, rf"\Ajob \S+ ended: {reason}\n")
+                self.assertRegex(self.box.run(self.box.scry("why", "@last")).stdout, rf"\Ajob \S+ failed: {reason}\n")
 
     @scrytest.thorough
     @mpitest.both
@@ -349,7 +349,7 @@ class Ends(mpitest.MpiCase):
         """The one that began it stands out in the report, and scry why begins with it."""
         line = rf"(?m)^ *rank {rank} {words}(, the first of \d ranks that ended without MPI_Finalize)?$"
         self.assertRegex(text, line)
-        self.assertRegex(self.box.run(self.box.scry("why", "@last")).stdout, rf"^job \S+ ended: .*rank {rank} of \d {words}")
+        self.assertRegex(self.box.run(self.box.scry("why", "@last")).stdout, rf"^job \S+ failed: .*rank {rank} of \d {words}")
 
     def test_abort(self):
         self.check_statuses("abort")

@@ -371,19 +371,19 @@ class Why(scrytest.TestCase):
 
         self.assertEqual(ended("exit 0"), "ended: exit status 0\n")
         self.assertRegex(ended("echo mesh is too coarse in step 7 >&2; exec false"),
-                         r"^ended: false \(pid \d+\) ended with exit status 1; it said: mesh is too coarse in step 7\n")
-        self.assertEqual(ended("{ echo reading; echo step 7; } >&2; exec false"),
-                         "ended: exit status 1\n  said last  reading\n             step 7\n")
-        more = "ended: exit status 2\n  reason     not known: nothing that was recorded says why"
-        self.assertEqual(ended("exit 2"), more + "\n")  # of dash nothing more can be had
+                         r"^failed: false \(pid \d+\) ended with exit status 1; it said: mesh is too coarse in step 7\n")
+        self.assertRegex(ended("{ echo reading; echo step 7; } >&2; exec false"),
+                         r"^failed: false \(pid \d+\) ended with exit status 1; it said last: reading / step 7\n$")
+        more = r"^failed: \S+ \(pid \d+\) ended with exit status 2\n {13}nothing that was recorded says why"
+        self.assertRegex(ended("exit 2"), more + "\n$")  # of dash nothing more can be had
         with open(self.box.path("work", "job.sh"), "w", encoding="ascii") as file:
             file.write(":\nexit 2\n")
         script = "exec bash " + self.box.path("work", "job.sh")
-        self.assertEqual(ended(script), more + "; scry run --script calls records which command of a script fails\n")
-        self.assertEqual(ended(script, "--script", "calls"), more + "\n")
-        self.assertEqual(ended("exec python3 -c 'import os; os._exit(2)'"),
-                         more + "; scry run --script calls records exceptions of Python, also those that are caught\n")
-        self.assertEqual(ended("kill -9 $$").splitlines()[0], "ended: sh was killed by SIGKILL, probably by its own script")
+        self.assertRegex(ended(script), more + "; scry run --script calls records which command of a script fails\n$")
+        self.assertRegex(ended(script, "--script", "calls"), more + "\n$")
+        self.assertRegex(ended("exec python3 -c 'import os; os._exit(2)'"),
+                         more + "; scry run --script calls records exceptions of Python, also those that are caught\n$")
+        self.assertEqual(ended("kill -9 $$").splitlines()[0], "failed: sh was killed by SIGKILL, probably by its own script")
         self.assertRegex(ended("for i in $(seq 300); do /bin/true; done; exec sh -c 'exit 2'", "--max-size", "20K"),
                          r"^ended: exit status 2\n  reason     not known: nothing that was recorded says why\n"
                          r"  warning    recording stopped: the job directory reached its limit .*; \d+ records were lost\n$")

@@ -403,6 +403,8 @@
          STRING(place)) \
     NOTE(cause_process, "cause", "{sure?|probably }{program} (pid {pid}){sure?|, which} ended {how}{said}", \
          STRING(program) INTEGER(pid) STRING(how) STRING(said) STRING(words) FLAG(sure)) \
+    NOTE(cause_unknown, "cause", "{program} (pid {pid}) ended {how}{said}", \
+         STRING(program) INTEGER(pid) STRING(how) STRING(said) STRING(words)) \
     /* about writing */ \
     NOTE(disk_hangs, "disk_hangs", \
          "the disk with the job directory does not answer: the rest is written when it does",) \

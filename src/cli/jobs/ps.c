@@ -167,7 +167,9 @@ static void put_brief(struct buf *out, const struct job_report *report)
     enum note_kind kind = note_json_kind(report->info.cause);
     if (kind == NOTE_hidden_failure) {
         text_show_brief(out, member_text(fields, "what")); /* the state says the rest */
-    } else if (kind == NOTE_cause_process && *words) {
+    } else if (kind == NOTE_cause_unknown && !*words) {
+        job_report_put_standing(out, report);
+    } else if ((kind == NOTE_cause_process || kind == NOTE_cause_unknown) && *words) {
         text_show(out, member_text(fields, "program"));
         buf_puts(out, ": ");
         text_show_brief(out, words);

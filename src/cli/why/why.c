@@ -620,7 +620,9 @@ static void put_head(struct buf *out, const struct why *why)
             text_show(out, cause);
         }
     } else if (cause && !job_report_is_lost(&why->report)) {
-        buf_printf(out, "%s: ", job_state_name(why->report.state));
+        struct job_result result = job_report_result(&why->report);
+        bool failed = result.exit_code || result.signal;
+        buf_printf(out, "%s: ", failed ? "failed" : job_state_name(why->report.state));
         text_show(out, cause);
     } else {
         job_report_outcome(out, &why->report);
@@ -638,9 +640,9 @@ static void put_unknown(struct buf *out, const struct why *why)
     struct job_result result = job_report_result(&why->report);
     size_t index;
     json_t *warning;
-    if (why->cause || (!result.exit_code && !result.signal))
+    if ((why->cause && note_json_kind(why->cause) != NOTE_cause_unknown) || (!result.exit_code && !result.signal))
         return;
-    if (unknown) {
+    if (!why->cause && unknown) {
         text_label(out, "reason");
         buf_printf(out, "not known: %s\n", unknown);
     }

@@ -891,6 +891,18 @@ static bool are_warnings(const json_t *lines)
     return all;
 }
 
+/* Whether the last lines of a stream tell more of the end than those of the other: standard error, or what went on long after that was
+ * silent. */
+static bool tells_more(const struct log_file *one, const struct log_file *other)
+{
+    const uint64_t one_ns = one->tail.last_ns, other_ns = other->tail.last_ns;
+    const uint64_t near_ns = LOGS_NEAR_SECONDS * (uint64_t)NS_PER_SECOND;
+    bool one_error = strcmp(one->name, "stderr") == 0, other_error = strcmp(other->name, "stderr") == 0;
+    if (one_error != other_error)
+        return one_error ? other_ns <= one_ns + near_ns : one_ns > other_ns + near_ns;
+    return one_ns > other_ns;
+}
+
 /* What is known where no pattern matches: of standard error, unless it only warns, or else of what was written last. */
 static void put_last(struct logs *logs)
 {
@@ -899,12 +911,9 @@ static void put_last(struct logs *logs)
     bool warns = false; /* what is known so far */
     for (const struct log_file *file = logs->files.files; file; file = file->hh.next) {
         bool stream = file->tail.stream && file->matcher.rows && !file->log;
-        bool error = strcmp(file->name, "stderr") == 0;
         json_t *its = stream ? last_lines(file) : NULL;
         bool their_warns = its && are_warnings(its);
-        bool better = !said || (warns != their_warns ? warns
-                                : error              ? true
-                                        : strcmp(said->name, "stderr") != 0 && file->tail.last_ns > said->tail.last_ns);
+        bool better = !said || (warns != their_warns ? warns : tells_more(file, said));
         if (!its || !better) {
             json_decref(its);
             continue;

@@ -356,6 +356,52 @@ void cause_find(const struct job_end *end, struct cause *ret_cause)
             }
 }
 
+/* "; it said last: ..."; `it`: who is said to have. With its age if that is long. */
+static size_t put_said_last(struct cause *cause, const struct job_end *end, const char *it)
+{
+    _cleanup_(buf_done) struct buf said = BUF_INIT;
+    const json_t *record = cause_put_said_last(&said, end);
+    double quiet = member_number(record, "quiet_seconds");
+    if (!record)
+        return 0;
+    buf_printf(&cause->said, "; %s said last", it);
+    if (quiet > CAUSE_FAILURE_SECONDS)
+        buf_printf(&cause->said, ", %.0f s before it ended", quiet);
+    buf_puts(&cause->said, ": ");
+    size_t words = cause->said.len;
+    buf_puts(&cause->said, cause_text(&said));
+    cause_add(cause, record);
+    return words;
+}
+
+void cause_tell(const struct job_end *end, struct cause *ret_cause)
+{
+    struct cause *cause = ret_cause;
+    cause_find(end, cause);
+    struct note *note = &cause->note;
+    const char **said = note->kind == NOTE_cause_process   ? &note->cause_process.said
+                        : note->kind == NOTE_cause_command ? &note->cause_command.said
+                        : note->kind == NOTE_cause_rank    ? &note->cause_rank.said
+                                                           : NULL;
+    if (said && !**said) { /* others may have said it */
+        put_said_last(cause, end, "the job");
+        *said = cause_text(&cause->said);
+    }
+    const json_t *command = json_array_get(end->chain, json_array_size(end->chain) - 1);
+    if (note->kind != NOTE_NONE || !command || (!end->exit_code && !end->signal))
+        return;
+    const char *name = member_string(command, "name");
+    cause_cut(&cause->where, name ? name : "?");
+    if (end->signal)
+        buf_printf(&cause->what, "by %s", text_signal(end->signal, cause->signal, sizeof cause->signal));
+    else
+        buf_printf(&cause->what, "with exit status %d", end->exit_code);
+    size_t words = put_said_last(cause, end, "it");
+    *note = NOTE(cause_unknown, .program = cause_text(&cause->where),
+                 .pid = (uint64_t)json_integer_value(json_object_get(command, "pid")), .how = cause_text(&cause->what),
+                 .said = cause_text(&cause->said), .words = words ? cause_text(&cause->said) + words : "");
+}
+
 void cause_done(struct cause *cause)
 {
     json_decref(cause->evidence);

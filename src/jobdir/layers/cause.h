@@ -81,6 +81,9 @@ struct cause {
 
 /* A pure function of `end`. Pass *ret_cause to cause_done. */
 void cause_find(const struct job_end *end, struct cause *ret_cause);
+/* The same for people: where nothing says why, how the command ended (cause_unknown); and where nobody is known to have said it, what was
+ * said last, which need not be why. */
+void cause_tell(const struct job_end *end, struct cause *ret_cause);
 void cause_done(struct cause *cause);
 
 /* What a launcher of MPI, or its daemon on this node, had started, and killed soon after one of it had ended with status 0: so do

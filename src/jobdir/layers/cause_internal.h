@@ -132,6 +132,10 @@ const json_t *cause_put_own_words(struct buf *out, const struct job_end *end, in
 /* What the at-th of the chain said last on standard error, by its name there, or as it may have given up with that. The record; NULL: none. */
 const json_t *cause_put_last_words(struct buf *out, const struct job_end *end, int at);
 
+/* The last lines of standard error, or else output, as many as a line has room for: "cannot read cell 7 / bye"; not those that are as the
+ * one below but for numbers. The record; NULL: nothing was said. */
+const json_t *cause_put_said_last(struct buf *out, const struct job_end *end);
+
 /* "run.log says: step 500 residual NaN", of a number that is none, at the end of what was written when something ended then. The record;
  * NULL: there is none. */
 const json_t *cause_put_number(struct buf *out, const struct job_end *end, double seconds);

@@ -140,6 +140,25 @@ const json_t *cause_put_last_words(struct buf *out, const struct job_end *end, i
     return record;
 }
 
+const json_t *cause_put_said_last(struct buf *out, const struct job_end *end)
+{
+    enum { ROOM = 160 };
+    const json_t *record = end->model->layers.last_lines, *lines = json_object_get(record, "lines");
+    size_t behind = frames_behind(lines), from = behind, len = 0;
+    const char *line, *below = NULL;
+    for (; (line = lines_last(lines, from)) != NULL && !is_frame(line) && !lines_are_alike(line, below); from++) {
+        len += strlen(line);
+        if (below && len > ROOM)
+            break;
+        below = line;
+    }
+    for (; from-- > behind; buf_puts(out, from > behind ? " / " : "")) {
+        line = lines_last(lines, from);
+        cause_cut(out, line + strspn(line, " \t"));
+    }
+    return below ? record : NULL;
+}
+
 const json_t *cause_put_number(struct buf *out, const struct job_end *end, double seconds)
 {
     const json_t *last = end->model->layers.last_lines, *record = cause_last(&end->model->layers.logs, 0);

@@ -492,7 +492,7 @@ json_t *last_reason_json(const struct job_end *end)
 {
     struct cause cause;
     json_t *json = NULL;
-    cause_find(end, &cause);
+    cause_tell(end, &cause);
     if (cause.note.kind != NOTE_NONE)
         json = note_json(&cause.note);
     if (json) {
@@ -612,16 +612,22 @@ static const char *more_of_script(const struct job_end *end)
                : "scry run --script calls records which command of a script fails, if bash executes it";
 }
 
+/* Nothing says why. */
+static bool is_unknown(const json_t *reason)
+{
+    return !json_is_object(reason) || note_json_kind(reason) == NOTE_cause_unknown;
+}
+
 /* Without a reason, or with one that only says who ended: what would have shown it, if that is known. */
-static json_t *unknown_json(const struct job_end *end, const json_t *reason, const json_t *said)
+static json_t *unknown_json(const struct job_end *end, const json_t *reason)
 {
     static const char python[] = "python";
     const char *first = member_string(json_array_get(end->chain, 0), "name");
-    const char *more = json_is_object(reason) ? NULL : more_of_script(end);
-    bool none = !json_is_object(reason) || is_wordless_end(end, reason);
-    bool unread = (none || is_wordless_abort(reason)) && !json_array_size(said) &&
-                  strcmp(log_state(end, "stderr"), "unwatched") == 0;
-    bool silent = !json_is_object(reason) && (end->exit_code || end->signal) && !json_array_size(said);
+    const char *more = is_unknown(reason) ? more_of_script(end) : NULL;
+    bool none = is_unknown(reason) || is_wordless_end(end, reason);
+    bool spoke = json_array_size(json_object_get(end->model->layers.last_lines, "lines"));
+    bool unread = (none || is_wordless_abort(reason)) && !spoke && strcmp(log_state(end, "stderr"), "unwatched") == 0;
+    bool silent = is_unknown(reason) && (end->exit_code || end->signal) && !spoke;
     bool is_python =
         none && first && strncmp(first, python, sizeof python - 1) == 0 && !last_was_told_inside(&end->model->layers);
     if (!unread && !more && !silent)
@@ -664,7 +670,7 @@ json_t *last_json(const struct job_end *end)
     for (size_t i = 0; i < events.count; i++)
         json_array_append_new(list, event_json(&events.list[i], end->seconds));
     json_t *reason = last_reason_json(end), *said = said_last_json(end, reason);
-    json_t *unknown = unknown_json(end, reason, said);
+    json_t *unknown = unknown_json(end, reason);
     return json_pack("{s:o, s:o, s:o, s:o}", "reason", reason, "unknown", unknown, "said_last", said, "events", list);
 }
 
@@ -686,12 +692,13 @@ static const struct field event_fields[] = {
 
 const struct field last_fields[] = {
     {"reason", FIELD_OBJECT, .flags = FIELD_OR_NULL, .of = last_reason_fields,
-     .about = "the most probable one, a [note](notes.md); null: nothing that was recorded says why"},
+     .about = "the most probable one, a [note](notes.md); cause_unknown: nothing says why; null: nor is it known what "
+              "ended"},
     {"unknown", FIELD_TEXT, .flags = FIELD_OR_NULL,
      .about = "of a job without a reason, or whose reason is only that a program ended, what would have shown it; "
               "null: nothing that is known"},
     {"said_last", FIELD_LIST, .of = fields_texts,
-     .about = "the last lines of standard error, or else of standard output, where the reason is not among them"},
+     .about = "the last lines of standard error, or else of standard output, where the reason does not have them"},
     {"events", FIELD_LIST, .of = event_fields, .about = "in the order of their times"},
     {0}};
 
@@ -836,8 +843,18 @@ void last_unknown_text(struct buf *out, const json_t *last)
 
 void last_said_text(struct buf *out, const json_t *last)
 {
+    const char *reason = member_string(json_object_get(last, "reason"), "text");
     size_t index;
     json_t *line;
+    bool all = reason != NULL; /* of them are in the reason */
+    json_array_foreach(json_object_get(last, "said_last"), index, line)
+    {
+        const char *text = json_string_value(line);
+        text += text ? strspn(text, " \t") : 0;
+        all = all && text && strstr(reason, text);
+    }
+    if (all)
+        return;
     json_array_foreach(json_object_get(last, "said_last"), index, line)
     {
         text_label(out, index ? "" : "said last");
@@ -863,7 +880,9 @@ void last_text(struct buf *out, const json_t *last, bool whole, const char *colo
     }
     if (text)
         last_unknown_text(out, last);
-    if (!text && !whole && !says_something(list) && !json_array_size(json_object_get(last, "said_last")))
+    bool spoke =
+        json_array_size(json_object_get(last, "said_last")) || *member_text(json_object_get(reason, "fields"), "words");
+    if (is_unknown(reason) && !whole && !says_something(list) && !spoke)
         json_array_clear(list);
     last_said_text(out, last);
     json_array_foreach(list, index, event)

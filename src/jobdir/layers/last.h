@@ -18,7 +18,7 @@
 /* {reason, events}; a new reference, or NULL when out of memory. */
 json_t *last_json(const struct job_end *end);
 extern const struct field last_fields[];             /* of it */
-json_t *last_reason_json(const struct job_end *end); /* .reason alone; null if nothing says why */
+json_t *last_reason_json(const struct job_end *end); /* .reason alone; null if nothing is known of its end */
 extern const struct field last_reason_fields[];      /* of it */
 
 /* A line on what would have shown the reason, below it, if there is something to say; and what the job said last. */

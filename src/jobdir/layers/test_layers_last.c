@@ -140,6 +140,8 @@ static void test_waited(void **state)
     }
 }
 
+#define ENDED "  reason     a.out (pid 10) ended with exit status 1\n"
+
 /* An exit status alone needs no more than the line that says it. */
 static void test_quiet(void **state)
 {
@@ -148,7 +150,7 @@ static void test_quiet(void **state)
     json_t *last = last_of(ONE);
     _cleanup_(buf_done) struct buf text = BUF_INIT;
     last_text(&text, last, false, NULL);
-    assert_string_equal(text.data, "  reason     not known: nothing that was recorded says why\n");
+    assert_string_equal(text.data, ENDED "             nothing that was recorded says why\n");
     buf_clear(&text);
     last_text(&text, last, true, NULL);
     assert_null(strstr(text.data, "the command ended")); /* the head of the report says it */
@@ -179,27 +181,36 @@ static void expect_text(const char *chain, const char *text)
     json_decref(last);
 }
 
-/* Where nothing says why, it says what would. */
+/* Where nothing says why, it says how the command ended, what it said last, and what would have said why. */
 static void test_unknown(void **state)
 {
     static const char python[] = "[{\"pid\": 10, \"name\": \"python3\", \"end_seconds\": 100, \"exit_code\": 1}]";
-    expect_text(ONE, "  reason     not known: nothing that was recorded says why\n");
-    expect_text(python, "  reason     not known: nothing that was recorded says why; scry run --script calls records "
-                        "exceptions of Python, also those that are caught\n");
+#define PYTHON "  reason     python3 (pid 10) ended with exit status 1\n"
+    expect_text(ONE, ENDED "             nothing that was recorded says why\n");
+    expect_text(python, PYTHON "             nothing that was recorded says why; scry run --script calls records "
+                               "exceptions of Python, also those that are caught\n");
     PUT("{s:s, s:f, s:s, s:s}", "type", "log_file", "t", 0.0, "file", "stderr", "state", "unwatched");
-    expect_text(
-        ONE, "  reason     not known: what it wrote to standard output and standard error was not read, because they "
-             "are not files: run it with >out.txt 2>err.txt, or with scry run --tee\n");
+    expect_text(ONE, ENDED "             what it wrote to standard output and standard error was not read, because "
+                           "they are not files: run it with >out.txt 2>err.txt, or with scry run --tee if they are "
+                           "pipes\n");
     PUT("{s:s, s:f, s:s, s:s}", "type", "log_file", "t", 0.0, "file", "stdout", "state", "watched");
-    expect_text(
-        ONE, "  reason     not known: what it wrote to standard error was not read, because it is not a file: run it "
-             "with 2>err.txt, or with scry run --tee\n");
-    expect_text(python,
-                "  reason     not known: what it wrote to standard error was not read, because it is not a file: run "
-                "it with 2>err.txt, or with scry run --tee, or with scry run --script calls, which "
+    expect_text(ONE,
+                ENDED "             what it wrote to standard error was not read, because it is not a file: run it "
+                      "with 2>err.txt, or with scry run --tee\n");
+    expect_text(python, PYTHON
+                "             what it wrote to standard error was not read, because it is not a file: run it with "
+                "2>err.txt, or with scry run --tee, or with scry run --script calls, which "
                 "records exceptions of Python\n");
     put_last("worker", "bash");
-    expect_text(ONE, "  said last  worker\n             bash\n");
+    expect_text(ONE, "  reason     a.out (pid 10) ended with exit status 1; it said last: worker / bash\n");
+    put_last("step 7 of 9", "step 8 of 9");
+    expect_text(ONE, "  reason     a.out (pid 10) ended with exit status 1; it said last: step 8 of 9\n"
+                     "  said last  step 7 of 9\n             step 8 of 9\n");
+    PUT("{s:s, s:f, s:s, s:f, s:[s, s]}", "type", "log_last", "t", 100.0, "file", "stdout", "quiet_seconds", 40.0,
+        "lines", "mesh is empty", "*****");
+    expect_text(ONE,
+                "  reason     a.out (pid 10) ended with exit status 1; it said last, 40 s before it ended: mesh is "
+                "empty\n  said last  mesh is empty\n             *****\n");
 }
 
 /* Of a script whose shell failed by itself, as set -e does at a builtin: how to know where, also where something was said. */
@@ -208,24 +219,20 @@ static void test_unknown_script(void **state)
 #define OF_SHELL(argv) \
     "[{\"pid\": 10, \"name\": \"job.sh\", \"argv\": [" argv "], \"end_seconds\": 100, \"exit_code\": 1}]"
 #define MORE "scry run --script calls records which command of a script fails"
+#define OF_JOB "  reason     job.sh (pid 10) ended with exit status 1"
+#define NONE "\n             nothing that was recorded says why"
     static const char bash[] = OF_SHELL("\"/bin/bash\", \"-e\", \"./job.sh\"");
-    static const char none[] = "  reason     not known: nothing that was recorded says why; " MORE;
-    char expected[300];
-    snprintf(expected, sizeof expected, "%s\n", none);
-    expect_text(bash, expected);
-    snprintf(expected, sizeof expected, "%s, if bash executes it\n", none);
-    expect_text(OF_SHELL("\"sh\", \"job.sh\""), expected);
-    static const char more_is_not_known[] = "  reason     not known: nothing that was recorded says why\n";
-    expect_text(OF_SHELL("\"bash\", \"-ec\", \"exit 1\""), more_is_not_known);
-    expect_text(OF_SHELL("\"make\", \"all\""), more_is_not_known);
+    expect_text(bash, OF_JOB NONE "; " MORE "\n");
+    expect_text(OF_SHELL("\"sh\", \"job.sh\""), OF_JOB NONE "; " MORE ", if bash executes it\n");
+    expect_text(OF_SHELL("\"bash\", \"-ec\", \"exit 1\""), OF_JOB NONE "\n");
+    expect_text(OF_SHELL("\"make\", \"all\""), OF_JOB NONE "\n");
     PUT("{s:s, s:f, s:s, s:s}", "type", "log_file", "t", 0.0, "file", "stderr", "state", "unwatched");
     PUT("{s:s, s:f, s:s, s:s}", "type", "log_file", "t", 0.0, "file", "stdout", "state", "watched");
     expect_text(bash,
-                "  reason     not known: what it wrote to standard error was not read, because it is not a file: run "
-                "it with 2>err.txt, or with scry run --tee; " MORE "\n");
+                OF_JOB "\n             what it wrote to standard error was not read, because it is not a file: run "
+                       "it with 2>err.txt, or with scry run --tee; " MORE "\n");
     put_last("failed in step 7", "bye");
-    snprintf(expected, sizeof expected, "%s\n  said last  failed in step 7\n             bye\n", none);
-    expect_text(bash, expected);
+    expect_text(bash, OF_JOB "; it said last: failed in step 7 / bye" NONE "; " MORE "\n");
     PUT("{s:s, s:f, s:i, s:s, s:i, s:s}", "type", "script_line", "t", 40.0, "pid", 10, "file", "job.sh", "line", 3,
         "how", "inside");
     json_t *last = last_of(bash);
@@ -408,10 +415,10 @@ static void test_end_unread(void **state)
             expect_text(chain, expected);
         }
     put_last("no mesh", "bye"); /* it was read */
-    expect_text("[{\"pid\": 11, \"name\": \"solver\", \"end_seconds\": 100, \"exit_code\": 3},"
-                " {\"pid\": 10, \"name\": \"bash\", \"end_seconds\": 100, \"exit_code\": 3}]",
-                "  reason     probably solver (pid 11), which ended with exit status 3\n"
-                "  said last  no mesh\n             bye\n");
+    expect_text(
+        "[{\"pid\": 11, \"name\": \"solver\", \"end_seconds\": 100, \"exit_code\": 3},"
+        " {\"pid\": 10, \"name\": \"bash\", \"end_seconds\": 100, \"exit_code\": 3}]",
+        "  reason     probably solver (pid 11), which ended with exit status 3; the job said last: no mesh / bye\n");
 }
 
 int main(void)

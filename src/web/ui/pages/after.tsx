@@ -108,11 +108,12 @@ function Stack({ crash, open }: { crash: Crash; open: Report['crash_calls'] }) {
 
 /** Why it failed, or what its exit status hides; of one that ended well, what its time went into. */
 function Verdict({ report, cause }: { report: Report; cause: string | null }) {
-  const reason = report.last?.reason;
-  if (reason) return <Notice tone="bad" title={<span class="reason">{reason.sure ? 'The reason' : 'The most probable reason'}: {reason.text.replace(/^probably /, '')}</span>} advice={reason.sure ? undefined : 'This follows from what was recorded; it need not be the cause.'} />;
+  const reason = report.last?.reason, known = reason && reason.note !== 'cause_unknown';
+  if (known) return <Notice tone="bad" title={<span class="reason">{reason.sure ? 'The reason' : 'The most probable reason'}: {reason.text.replace(/^probably /, '')}</span>} advice={reason.sure ? undefined : 'This follows from what was recorded; it need not be the cause.'} />;
   if (report.status === 'lost') return <Notice tone="bad" title="It was lost: neither the command nor its scry run is there any more, and no end was recorded." />;
   const unknown = report.last?.unknown?.replace(/^nothing that was recorded says why(; )?/, '');
-  if (report.last) return <Notice tone="bad" title="It failed, and nothing that was recorded says why." advice={unknown ? format.sentence(unknown) : <>More is known of a run with <code>scry run --trace 'fn:*' --log FILE</code>.</>} />;
+  const advice = unknown ? format.sentence(unknown) : <>More is known of a run with <code>scry run --trace 'fn:*' --log FILE</code>.</>;
+  if (report.last) return <Notice tone="bad" title={reason ? <span class="reason">It failed: {reason.text}</span> : 'It failed, and nothing that was recorded says why.'} advice={advice} />;
   if (cause) return <Notice tone="warn" title={<span class="reason">{format.sentence(cause)}</span>} />;
   const first = report.functions[0], all = report.functions.reduce((sum, one) => sum + one.self_ns, 0);
   const text = report.mpi?.summary ?? (first && first.self_ns > MUCH * all ? `${format.share(first.self_ns / all)} of the time of its functions was in ${first.name}` : null);
