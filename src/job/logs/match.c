@@ -3,6 +3,7 @@
 
 #include "base/data/grow.h"
 #include "base/system/clock.h"
+#include "jobdir/text/text.h"
 #include "shm/waits.h"
 #include "symbols/python/python.h"
 
@@ -151,10 +152,11 @@ static uint64_t fold_rest(struct fold *fold, uint64_t now_ns, bool end)
 
 enum {
     TEXT_ROOM = LINE_MOST + 8,
-    ROWS_MOST = 4096, /* of a line that the built-in patterns look at: what they look for stands at its beginning */
-    HEAD_MOST = 1024, /* of a line that announces a message */
-    OTHER_LINES = 4,  /* that may still be the message, after one that is taken if there is none */
-    LABEL_MOST = 40,  /* "[node7:4711] " */
+    ROWS_MOST = 4096,   /* of a line that the built-in patterns look at: what they look for stands at its beginning */
+    HEAD_MOST = 1024,   /* of a line that announces a message */
+    LAST_COLUMNS = 140, /* of that, where the last of several messages stands behind it */
+    OTHER_LINES = 4,    /* that may still be the message, after one that is taken if there is none */
+    LABEL_MOST = 40,    /* "[node7:4711] " */
     FEW_LINES = 100,
     LONG_RESTS = 20,
 };
@@ -584,6 +586,7 @@ static void end_head(struct log_matcher *matcher, const struct log_line *message
             const char *text = head->text;
             bool boxed = in_box(text, used);
             take_blanks(&text, &used);
+            used = log_patterns[row].take == LOG_TAKE_LAST ? text_fit(text, used, LAST_COLUMNS) : used;
             memmove(head->text, text, used);
             if (used && (boxed || log_patterns[row].take) && isalnum((unsigned char)head->text[used - 1]))
                 head->text[used++] = ':';

@@ -166,6 +166,8 @@ static const struct example {
     {"notebook", "CellExecutionError: An error occurred while executing the following cell:", "CellExecutionErrors: 0"},
     {"python_unraised", "Exception in thread reader:", "Exception in threads: none"},
     {"python_unraised", "Task exception was never retrieved", "the mail was never retrieved"},
+    {"python_chained", "During handling of the above exception, another exception occurred:",
+     "the direct cause of the following exception: none"},
     {"python_place", "  File \"run.py\", line 3", "  File \"run.py\", line 3, in solve"},
     {"fault_place", "Current thread 0x00007fcd17db59c0 (most recent call first):", "the most recent call first"},
     {"command_said", "Command error:", "Command error: none"},

@@ -177,6 +177,35 @@ bool cause_put_backtrace(struct buf *out, const struct job_end *end, double seco
     return false;
 }
 
+/* "; caused by KeyError: 'size', at a.py:3", of an exception of Python to which others led: the first one that was raised in the program's
+ * own code. Those that it only raised once more say no more. */
+static void put_first_of_chain(struct cause *cause, const struct job_end *end, const json_t *record)
+{
+    static const char while_handling[] = "During handling";
+    const json_t *list = end->model->layers.logs.records, *first = NULL;
+    size_t at = json_array_size(list);
+    while (at > 0 && json_array_get(list, at - 1) != record)
+        at--;
+    bool handled = false; /* by what raised the next one */
+    for (at = at ? at - 1 : 0; at >= 2; at -= 2) {
+        const json_t *between = json_array_get(list, at - 1), *cause_of = json_array_get(list, at - 2);
+        if (!line_has_pattern(between, "python_chained") || !line_is_exception(cause_of) ||
+            !lines_are_of_one_file(cause_of, record) || !lines_are_of_one_file(between, record))
+            break;
+        if (line_is_traceback(cause_of)) {
+            first = cause_of;
+            handled = strncmp(member_text(between, "text"), while_handling, strlen(while_handling)) == 0;
+        }
+    }
+    if (!first || json_equal(json_object_get(first, "text"), json_object_get(record, "text")))
+        return;
+    buf_puts(&cause->said, handled ? "; while it handled " : "; caused by ");
+    cause_cut(&cause->said, member_string(first, "text"));
+    cause_end_sentence(&cause->said);
+    put_at(&cause->said, member_text(first, "place"));
+    cause_add(cause, first);
+}
+
 /* "; then CalledProcessError: Command 'stage.sh' returned non-zero exit status 3, at run.py:2" */
 static void put_told(struct cause *cause, const json_t *told)
 {
@@ -206,6 +235,7 @@ void cause_say_log(const struct job_end *end, struct cause *cause, const json_t 
     if (place && !above) {
         cause_end_sentence(&cause->what);
         put_at(&cause->said, place);
+        put_first_of_chain(cause, end, record);
     } else if (line_tells_of_memory(cause_text(&cause->what))) {
         cause_put_memory_limit(&cause->said, end, cause);
     } else if (line_has_pattern(record, "fortran_error")) {
