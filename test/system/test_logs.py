@@ -208,6 +208,17 @@ class Logs(JobCase):
                 self.assertRegex(self.report()["last"]["reason"]["text"],
                                  rf"^probably sh \(pid \d+\), which ended with exit status 3(, when its script was at job{at}.sh:2)?{said}$")
 
+    def test_words_behind_a_tee(self):
+        """So is what tee(1) wrote to a file that was seen with it, and looks like a log of the script."""
+        os.mkfifo(os.path.join(self.work, "go"))
+        self.write("solver", "#!/bin/sh\necho 'no convergence in block 7'\nread line <go\nexit 3\n")
+        run = self.box.start(["sh", "-c", 'exec "$0" "$@" >job.out 2>job.err', *self.box.scry(
+            "run", "-q", "--sample", "0.1", "--", "bash", "-o", "pipefail", "-c", "sh solver | tee solver.log >/dev/null; exit $?")], cwd=self.work)
+        self.wait_until_found("solver.log")
+        self.write("go", "go\n")
+        self.assertEqual(run.wait(), 3)
+        self.assertRegex(self.report()["last"]["reason"]["text"], r"^probably sh \(pid \d+\), .*; it said: no convergence in block 7$")
+
     def test_words_before_a_stop(self):
         """A program of Fortran that stops with a number has said before, on standard output, why."""
         for name, stop in (("solver", "STOP 3"), ("model", "ERROR STOP 3")):

@@ -890,11 +890,13 @@ static struct log_file *find_followed(const struct log_files *files, const struc
     return NULL;
 }
 
-/* From where on it was written since the job began. Of what was made before, and is not known to have been there, that is not known. */
-static struct log_file *follow_found(struct log_files *files, const struct log_seen *seen, pid_t pid)
+/* From where on it was written since the job began. Of what was made before, and is not known to have been there, that is not known.
+ * written: it is known that it was, and then anew if it is as large as before. */
+static struct log_file *follow_found(struct log_files *files, const struct log_seen *seen, pid_t pid, bool written)
 {
     const struct log_there *there = find_there(files, &seen->status);
     uint64_t size = (uint64_t)seen->status.st_size, from = there && there->size <= size ? there->size : 0;
+    from = written && from == size ? 0 : from;
     struct log_file *file = from < size ? add_file(files, seen->path, path_from(files, seen->path), true) : NULL;
     if (!file)
         return NULL;
@@ -935,7 +937,7 @@ struct log_file *log_files_find_output(struct log_files *files, const char *path
     struct log_file *file = find_followed(files, &seen.status);
     if (file || written_ns < files->start_ns || HASH_COUNT(files->files) >= LOG_FILES_MOST)
         return file;
-    file = find_file(files, path) ? NULL : follow_found(files, &seen, LOG_FOUND_LEFT);
+    file = find_file(files, path) ? NULL : follow_found(files, &seen, LOG_FOUND_LEFT, true);
     if (file && file->tail.start == (uint64_t)seen.status.st_size)
         begin_with_last_line(&file->tail);
     return file;
@@ -950,7 +952,7 @@ void log_files_find_logs(struct log_files *files, const char *directory, pid_t p
            next_log(dir, directory, NAMES_MOST, &looked, &seen)) {
         uint64_t written_ns = modified_ns(&seen.status);
         if (written_ns >= files->start_ns && written_ns <= end_wall_ns && !find_followed(files, &seen.status))
-            follow_found(files, &seen, pid);
+            follow_found(files, &seen, pid, false);
     }
     if (dir)
         closedir(dir);
@@ -979,7 +981,7 @@ static void find_new_log(struct log_search *search, const struct log_seen *seen)
         written_ns > search->end_ns || files->log_count >= LOG_OPENED_MOST ||
         HASH_COUNT(files->files) >= LOG_FILES_MOST || find_followed(files, &seen->status))
         return;
-    struct log_file *file = follow_found(files, seen, search->pid);
+    struct log_file *file = follow_found(files, seen, search->pid, false);
     if (file && search->count < LOG_OPENED_MOST)
         search->found[search->count++] = file;
     if (file && file->tail.identity.born_ns < search->since_ns)

@@ -687,7 +687,8 @@ static void find_outputs(struct logs *logs)
         const struct log_output *output = &logs->outputs[i];
         const struct log_failed *failed = failed_of(logs, output);
         struct log_file *file = failed ? log_files_find_output(&logs->files, output->path) : NULL;
-        if (!file || !file->found || (file->failed && file->end > failed->end - CAUSE_FAILURE_SECONDS))
+        bool words = output->words && file && file->log; /* it was taken for a log of whoever wrote it */
+        if (!file || !file->found || (file->failed && !words && file->end > failed->end - CAUSE_FAILURE_SECONDS))
             continue; /* it is one of the job's own, or was asked for */
         file->found = file->failed = failed->pid;
         file->end = failed->end;

@@ -105,6 +105,9 @@ void cause_put_killed(struct buf *out, const struct job_model *model, const stru
 void cause_put_address_limit(struct buf *out, const struct job_model *model, pid_t pid, bool null,
                              uint64_t largest_rss);
 
+/* What stands at the end of a file that it had for itself, or its pipeline wrote. The record; NULL: it had none. */
+const json_t *cause_put_words_of(struct buf *out, const struct job_model *model, pid_t pid);
+
 /* The moment, but not after the process ended: records may be written a little later than what they tell of. */
 double cause_before_end(const struct job_end *end, pid_t pid, double seconds);
 /* Of the C library, those of C++ and of the compiler, or of Python: where programs end, but not why. */

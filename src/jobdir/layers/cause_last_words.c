@@ -78,17 +78,22 @@ static const char *last_of_own(const json_t *lines)
     return last + strspn(last, " ");
 }
 
-const json_t *cause_put_own_words(struct buf *out, const struct job_end *end, int at)
+const json_t *cause_put_words_of(struct buf *out, const struct job_model *model, pid_t pid)
 {
-    const json_t *record, *pid = json_object_get(json_array_get(end->chain, (size_t)at), "pid");
-    for (size_t i = 0; (record = cause_last(&end->model->layers.last_words, i)) != NULL; i++) {
+    const json_t *record;
+    for (size_t i = 0; (record = cause_last(&model->layers.last_words, i)) != NULL; i++) {
         const char *last = last_of_own(json_object_get(record, "lines"));
-        if (!last || !json_equal(pid, json_object_get(record, "pid")))
+        if (!last || json_integer_value(json_object_get(record, "pid")) != pid)
             continue;
         cause_cut(out, last);
         return record;
     }
     return NULL;
+}
+
+const json_t *cause_put_own_words(struct buf *out, const struct job_end *end, int at)
+{
+    return cause_put_words_of(out, end->model, cause_chain_pid(end, (size_t)at));
 }
 
 /* "make: *** [Makefile:3: out] Error 1", of what had started the at-th of the chain: below what that said. */

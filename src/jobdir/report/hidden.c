@@ -382,8 +382,9 @@ static bool find_hidden_stage(const struct job_model *model, struct buf *out)
         const struct job_process *its = shell ? culprit_of(model, process) : NULL;
         its = its && WIFEXITED(its->status) ? its : process;
         buf_printf(out, "%s (pid %d) failed with %d in a pipeline", its->name, (int)its->pid, WEXITSTATUS(its->status));
-        if (said)
-            put_said(out, said);
+        _cleanup_(buf_done) struct buf words = BUF_INIT;
+        if (said || cause_put_words_of(&words, model, its->pid))
+            put_said(out, said ? said : words.data);
         return true;
     }
     return false;

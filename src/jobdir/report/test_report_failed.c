@@ -891,6 +891,7 @@ static void test_hidden_stage(void **state)
         double end;
         const char *what, *reader;
         const char *piped; /* by the script's text; NULL: not known */
+        const char *words; /* that its pipeline wrote to a file */
     } rows[] = {
         {"unwatched", "gzip", 0.4, "gzip (pid 11) failed with 1 in a pipeline"},
         {"unwatched", "grep", 0.4, ""},
@@ -898,7 +899,9 @@ static void test_hidden_stage(void **state)
         {"unwatched", "gzip", 0.05, ""}, /* one after the other */
         {"watched", "gzip", 0.4, ""},
         {"watched", "gzip", 0.4, "gzip (pid 11) failed with 1 in a pipeline",
-         .reader = "tee"},                               /* what it said, perhaps, too */
+         .reader = "tee"}, /* what it said, perhaps, too */
+        {"watched", "solve", 0.4, "solve (pid 11) failed with 1 in a pipeline: mesh is empty", .reader = "tee",
+         .words = "mesh is empty"},
         {"unwatched", "gzip", 0.4, "", .piped = "sort"}, /* two that follow each other at once */
         {"unwatched", "gzip", 0.4, "gzip (pid 11) failed with 1 in a pipeline", .piped = "gzip"},
     };
@@ -913,6 +916,9 @@ static void test_hidden_stage(void **state)
         if (rows[i].piped)
             put_now(&report.model, json_pack("{s:s, s:f, s:i, s:[], s:[s]}", "type", "script_tested", "t", 1.0, "pid",
                                              10, "commands", "piped", rows[i].piped));
+        if (rows[i].words)
+            put_now(&report.model, json_pack("{s:s, s:f, s:s, s:i, s:[s]}", "type", "log_last", "t", 1.0, "file",
+                                             "run.log", "pid", 11, "lines", rows[i].words));
         expect_hidden(&report, rows[i].what);
         job_model_done(&report.model);
     }
