@@ -397,38 +397,67 @@ static const char *killed_for(const struct job_process *process)
     return signo == SIGXFSZ ? "ulimit -f" : signo == SIGXCPU ? "ulimit -t" : NULL;
 }
 
-/* `named`: what it said begins with its name; else it was alone when that was said. */
+static bool has_crashed(const struct job_process *process)
+{
+    return WIFSIGNALED(process->status) && job_signal_is_fault(WTERMSIG(process->status));
+}
+
+/* What it says, or that it crashed, or was killed for a limit; `named`: what it said begins with its name; else it was alone when that
+ * was said. *looks: so many have been looked at. */
+static bool is_hidden_process(const struct job_model *model, const struct job_process *process, bool named,
+                              size_t *looks, const char **ret_said)
+{
+    if (!culprit_has_failed(process) || culprit_is_answer(process))
+        return false;
+    bool crashed = has_crashed(process);
+    const char *said = !WIFEXITED(process->status) ? NULL
+                       : named                     ? said_by(&model->layers, process)
+                                                   : said_meanwhile(model, process, true);
+    *ret_said = said;
+    if (!crashed && !killed_for(process) && (!said || *looks >= LOOKS_MOST || is_of_unread(model, said, process->end)))
+        return false;
+    return (*looks)++ >= LOOKS_MOST ||
+           (!culprit_is_handled(model, process) && !(crashed && is_of_tests(model, process->end, NULL)));
+}
+
+/* The first of them, for the others may have failed because of it; what crashed, or was killed for a limit, before others. */
 static bool find_hidden_process(const struct job_model *model, uint64_t largest_rss, struct buf *out, bool named)
 {
     char room[32];
-    size_t looks = 0;
+    size_t looks = 0, others = 0;
+    const struct job_process *found = NULL, *last = NULL;
+    const char *found_said = NULL, *said;
     for (size_t i = model->ended_count; i-- > 0;) {
         const struct job_process *process = &model->ended[i];
-        if (!culprit_has_failed(process) || culprit_is_answer(process))
+        if (!is_hidden_process(model, process, named, &looks, &said))
             continue;
-        bool crashed = WIFSIGNALED(process->status) && job_signal_is_fault(WTERMSIG(process->status));
-        const char *limit = killed_for(process);
-        const char *said = !WIFEXITED(process->status) ? NULL
-                           : named                     ? said_by(&model->layers, process)
-                                                       : said_meanwhile(model, process, true);
-        if ((!crashed && !limit && (!said || looks >= LOOKS_MOST || is_of_unread(model, said, process->end))) ||
-            (looks++ < LOOKS_MOST &&
-             (culprit_is_handled(model, process) || (crashed && is_of_tests(model, process->end, NULL)))))
+        bool exited = WIFEXITED(process->status), found_exited = found && WIFEXITED(found->status);
+        last = last ? last : process;
+        others += found != NULL;
+        if (found && (exited != found_exited ? exited : process->end > found->end))
             continue;
-        buf_printf(out, "%s (pid %d) ", process->name, (int)process->pid);
-        if (crashed) {
-            buf_printf(out, "crashed by %s", text_signal(WTERMSIG(process->status), room, sizeof room));
-            cause_put_address_limit(out, model, process->pid, false, largest_rss);
-        } else if (limit) {
-            buf_printf(out, "was killed by %s, because of a limit (%s)",
-                       text_signal(WTERMSIG(process->status), room, sizeof room), limit);
-        } else {
-            buf_printf(out, "failed with %d", WEXITSTATUS(process->status));
-            put_said(out, said);
-        }
-        return true;
+        found = process;
+        found_said = said;
     }
-    return false;
+    if (!found)
+        return false;
+    buf_printf(out, "%s (pid %d) ", found->name, (int)found->pid);
+    if (has_crashed(found)) {
+        buf_printf(out, "crashed by %s", text_signal(WTERMSIG(found->status), room, sizeof room));
+        cause_put_address_limit(out, model, found->pid, false, largest_rss);
+    } else if (killed_for(found)) {
+        buf_printf(out, "was killed by %s, because of a limit (%s)",
+                   text_signal(WTERMSIG(found->status), room, sizeof room), killed_for(found));
+    } else {
+        buf_printf(out, "failed with %d", WEXITSTATUS(found->status));
+        put_said(out, found_said);
+    }
+    if (others > 1)
+        buf_printf(out, "; %zu more failed", others);
+    if (others && last != found)
+        buf_printf(out, "%s%s (pid %d)%s", others > 1 ? ", the last " : "; then ", last->name, (int)last->pid,
+                   others > 1 ? "" : " failed");
+    return true;
 }
 
 /* How many of its own processes the kernel has killed for lack of memory: by the samples of its control group, or by the note of its

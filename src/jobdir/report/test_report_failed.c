@@ -781,6 +781,24 @@ static void test_hidden_handled(void **state)
     }
 }
 
+/* What failed after it may have failed because of it; a crash is told before that. */
+static void test_hidden_first(void **state)
+{
+    struct job_report report = {.info = {.ended = true, .result = {.started = true, .wall_seconds = 10}}};
+    assert_int_equal(job_model_init(&report.model, 100), 0);
+    say(&report.model, 9, "stderr", "cp: cannot stat 'day1.grib'");
+    say(&report.model, 9, "stderr", "tar: raw-*.grib: Cannot stat");
+    add(&report.model, 11, 10, "cp", 1, 2, EXIT_1);
+    add(&report.model, 13, 10, "tar", 5, 6, EXIT_1);
+    expect_hidden(&report, "cp (pid 11) failed with 1: cp: cannot stat 'day1.grib'; then tar (pid 13) failed");
+    add(&report.model, 12, 10, "cp", 7, 8, EXIT_1);
+    expect_hidden(&report,
+                  "cp (pid 11) failed with 1: cp: cannot stat 'day1.grib'; 2 more failed, the last cp (pid 12)");
+    add(&report.model, 14, 10, "plot", 8, 9, CRASHED);
+    expect_hidden(&report, "plot (pid 14) crashed by SIGSEGV; 3 more failed");
+    job_model_done(&report.model);
+}
+
 /* A script that kills what it has started itself, by its text. */
 static void test_hidden_kill(void **state)
 {
@@ -1318,6 +1336,7 @@ int main(void)
         cmocka_unit_test(test_hidden_handled),
         cmocka_unit_test(test_hidden_below),
         cmocka_unit_test(test_hidden_kill),
+        cmocka_unit_test(test_hidden_first),
         cmocka_unit_test(test_hidden_limit),
         cmocka_unit_test(test_hidden_exception),
         cmocka_unit_test(test_hidden_tests),
