@@ -14,6 +14,7 @@
 
 enum { WHY_COLUMNS = 400 };
 static const double OUTLIVED_SECONDS = 2;
+static const double IDLE_SHARE = 0.1; /* of a processor */
 static const double LEFT_SECONDS = 5; /* that a launcher may take to see that a rank has left: Open MPI takes 1 */
 
 /* ---- timeout(1) ---- */
@@ -156,11 +157,10 @@ static const json_t *long_at(const struct job_end *end, const struct layer_place
 /* "; for 81 s before, 2 processes were at fit.py:5 in work (SemLock.__enter__)": where most of Python were, else the last of the shells. */
 static void put_was_at(struct buf *out, const struct job_end *end)
 {
-    static const double IDLE = 0.1; /* of a processor */
     const struct layer_place *best = NULL;
     struct script_line_record row, its;
     size_t most = 0;
-    if (end->model->cpu_share >= IDLE)
+    if (end->model->alive_share >= IDLE_SHARE)
         return;
     for (const struct layer_place *place = end->model->layers.places; place; place = place->hh.next) {
         size_t same = 0;
@@ -217,10 +217,18 @@ static void put_waited(struct buf *out, const struct job_end *end)
 
 /* ---- time limits ---- */
 
+/* timeout(1) has ended what did nothing, and had lost workers before: it waited for what they owed it. */
+static bool put_lost_before_timeout(struct buf *out, const struct job_end *end)
+{
+    return end->model->alive_share < IDLE_SHARE && cause_timed_out(end) &&
+           workers_put_lost(out, end->model, cause_chain_end(end, 0) - CAUSE_AT_ONCE_SECONDS, false) && !out->failed;
+}
+
 bool cause_stood_still(const struct job_end *end)
 {
+    _cleanup_(buf_done) struct buf lost = BUF_INIT;
     return end->stuck || end->late || end->model->stall || cause_named(end, "stands_still") ||
-           cause_warning(end, NOTE_stuck);
+           cause_warning(end, NOTE_stuck) || put_lost_before_timeout(&lost, end);
 }
 
 /* The time of timeout(1) was over: sure, unless it stood still, which is why it took so long. */
@@ -359,8 +367,15 @@ bool cause_find_standstill(const struct job_end *end, struct cause *cause, bool 
         return false;
     if (say_stuck(end, cause))
         return true;
-    if (!warning)
+    if (!warning && !put_lost_before_timeout(&cause->what, end))
         return false;
+    if (!warning) {
+        put_ended_by(&cause->where, end);
+        cause_add(cause, end->model->end);
+        cause->note =
+            NOTE(cause_stuck, .deadlock = false, .by = cause_text(&cause->where), .text = cause_text(&cause->what));
+        return true;
+    }
     cause_cut(&cause->what, member_string(warning, "text"));
     put_lost_workers(&cause->what, end, record_seconds(warning));
     cause_add(cause, warning);
@@ -383,14 +398,14 @@ const json_t *cause_signal_came(const struct job_end *end)
 
 static bool say_signal(const struct job_end *end, struct cause *cause, const json_t *record, const char *why)
 {
-    static const double AT_THE_END = 0.05, IDLE_SHARE = 0.1;
+    static const double AT_THE_END = 0.05;
     double before = end->seconds - record_seconds(record);
     cause_add(cause, record);
     if (before >= AT_THE_END)
         buf_printf(&cause->said, " %.1f s before the end", before);
     if (*why)
         buf_printf(&cause->said, ": %s", why);
-    if (end->model->cpu_share < IDLE_SHARE) /* so it may have been ended because it did nothing */
+    if (end->model->alive_share < IDLE_SHARE) /* so it may have been ended because it did nothing */
         put_lost_workers(&cause->said, end, record_seconds(record) - CAUSE_AT_ONCE_SECONDS);
     put_waited(&cause->said, end);
     cause->note = NOTE(cause_signal, .signal = cause->signal, .sender = cause_text(&cause->where),

@@ -287,6 +287,23 @@ static void test_lost_workers(void **state)
         "20) had lost 2 workers: pid 21, exit status 1 at 2.0 s, and pid 22, SIGKILL at 2.2 s");
 }
 
+/* Until timeout(1) ended it, which is what came of that; but not if it computed, or that was no worker of it, or at the end. */
+static void test_lost_before_timeout(void **state)
+{
+    static const char timed[] = "[{\"pid\": 20, \"name\": \"timeout\", \"start_seconds\": 0, \"end_seconds\": 60, "
+                                "\"exit_code\": 124, \"argv\": [\"timeout\", \"60\", \"python3\", \"pool.py\"]}]";
+    put_ended_worker(30, 21, "python3", 1, 2, 9);
+    put_ended_worker(32, 21, "sort", 1, 2.5, 9);
+    put_ended_worker(31, 21, "python3", 1, 59.5, 9);
+    put_ended_worker(21, 20, "python3", 0, 60, 15);
+    expect(ask_end(timed, 124, 0, NULL), NOTE_cause_stuck, false,
+           "probably stuck, until it was ended by timeout(1) after 60 s: python3 (pid 21) had lost a worker: pid 30, "
+           "SIGKILL at 2.0 s");
+    model.alive_share = 1;
+    expect(ask_end(timed, 124, 0, NULL), NOTE_cause_limit, true,
+           "python3 was killed by SIGTERM, because of a limit: the 60 s that timeout(1) gave it");
+}
+
 /* Or for a thread that an exception has ended. */
 static void test_exception_before(void **state)
 {
@@ -1070,9 +1087,9 @@ static void test_was_at(void **state)
     put_end(32, 30, "python3", 99.9, 15);
     expect(ask(TIMED_OUT), NOTE_cause_limit, true,
            LIMIT "; for 62 s before, 2 processes were at fit.py:5 in work (SemLock.__enter__)");
-    model.cpu_share = 1;
+    model.alive_share = 1;
     expect(ask(TIMED_OUT), NOTE_cause_limit, true, LIMIT);
-    model.cpu_share = 0;
+    model.alive_share = 0;
 }
 
 static void test_killed(void **state)
@@ -2517,6 +2534,7 @@ int main(void)
         ROW(test_standstill),
         ROW(test_stuck),
         ROW(test_lost_workers),
+        ROW(test_lost_before_timeout),
         ROW(test_exception_before),
         ROW(test_lost_before_signal),
         ROW(test_crash),

@@ -271,6 +271,8 @@ static void apply_tree(struct job_model *model, const struct tree_fields *tree, 
     if (passed >= RATE_SECONDS) {
         double used = tree->cpu_ns > model->rated_cpu_ns ? (double)(tree->cpu_ns - model->rated_cpu_ns) / 1e9 : 0;
         model->cpu_share = processors_busy(model, used, passed);
+        if (tree->processes || model->rated_seconds <= 0) /* what ends uses some for that */
+            model->alive_share = model->cpu_share;
         series_add_from(&model->cpu_series, model->rated_seconds, seconds, model->cpu_share);
         model->rated_seconds = seconds;
         model->rated_cpu_ns = tree->cpu_ns;

@@ -102,6 +102,7 @@ struct job_model {
     uint64_t started_total, ended_total;      /* processes; counted also when they are not listed */
     uint64_t processes, threads, rss, cpu_ns; /* now, of the tree */
     double cpu_share;                         /* of the tree, between the last two samples */
+    double alive_share;                       /* the same of the last ones that had processes */
     uint64_t peak_processes, peak_threads, peak_tree_rss, peak_rss;
     struct memory_record memory, peak_memory; /* of the last record of it, and where it was most; 0: there was none */
     struct trend growth;                      /* of the resident size of all processes */

@@ -353,6 +353,23 @@ static void apply(struct job_model *model, const char *text)
     json_decref(record);
 }
 
+/* What ends uses some of a processor for that: what it did before is in the sample before. */
+static void test_share_at_end(void **state)
+{
+    struct job_model model;
+    assert_int_equal(job_model_init(&model, 2), 0);
+    for (int i = 1; i <= 3; i++) {
+        char text[200];
+        snprintf(text, sizeof text,
+                 "{\"type\":\"sample\",\"t\":%d,\"tree\":{\"processes\":%d,\"threads\":1,\"rss\":3000,\"cpu_ns\":%d,"
+                 "\"started\":1,\"ended\":0},\"alive\":[]}",
+                 i, i < 3, i < 3 ? 100000 : 500000000);
+        apply(&model, text);
+    }
+    assert_true(model.cpu_share > 0.3 && model.alive_share < 0.01);
+    job_model_done(&model);
+}
+
 static void test_model(void **state)
 {
     struct job_model model;
@@ -365,7 +382,7 @@ static void test_model(void **state)
     assert_int_equal(HASH_COUNT(model.alive), 2);
     assert_int_equal(model.peak_rss, 2500);
     assert_int_equal(model.peak_threads, 5);
-    assert_true(model.cpu_share > 0.49 && model.cpu_share < 0.51);
+    assert_true(model.cpu_share > 0.49 && model.cpu_share < 0.51 && model.alive_share == model.cpu_share);
     /* a new name, then the end of the one and a new process with its pid */
     apply(&model, "{\"type\":\"process\",\"t\":1,\"pid\":11,\"ppid\":10,\"start\":0.1,\"name\":\"cc\"}");
     apply(&model, "{\"type\":\"process\",\"t\":2,\"pid\":11,\"ppid\":10,\"start\":1.9,\"name\":\"ld\"}");
@@ -713,6 +730,7 @@ int main(void)
         IN_PLACE(test_outputs),
         IN_PLACE(test_state),
         cmocka_unit_test(test_model),
+        cmocka_unit_test(test_share_at_end),
         cmocka_unit_test(test_model_commands),
         IN_PLACE(test_report_unseen_end),
         IN_PLACE(test_report_cut),
