@@ -292,8 +292,8 @@ class Profile(JobCase):
                     self.assertAlmostEqual(waits[name].get(kind, 0), seconds, delta=0.45, msg=waits)
                 self.assertNotIn("stands", waits)
                 self.assertAlmostEqual(profile["waiting_seconds"], sum(row["waiting_seconds"] for row in profile["functions"]), delta=0.01)
-                self.assertRegex(self.summary, r"waited +\d+ %: \d+ % sleep in naps \(profiled.c:\d+\), ")
-                self.assertRegex(self.scry("report", "@last").stdout, r"(?m)^  threads waited \d+ %: .* in loads \(profiled.c")
+                self.assertRegex(self.summary, r"waited +\d+ % of its threads' time: \d+ % asleep in naps \(profiled.c:\d+\), ")
+                self.assertRegex(self.scry("report", "@last").stdout, r"(?m)^  threads waited \d+ % of their time: .* in loads \(profiled.c")
 
     def test_waiting_aside(self):
         """A thread that stands ready to help one that computes does not wait."""
