@@ -77,6 +77,27 @@ static void put_crash_place(struct buf *out, const json_t *crash)
     }
 }
 
+/* "; 0.4 s before it was seen at run.py:14 in main", of a program of Python whose stack is not known: where it was when it was looked at
+ * last. */
+static void put_seen(struct buf *out, struct cause *cause, const struct job_end *end, pid_t pid, double crashed)
+{
+    const struct layer_place *place = layers_place(&end->model->layers, pid);
+    struct script_line_record row;
+    if (!place || !place->line)
+        return;
+    record_read(place->line, RECORD_script_line, &row);
+    double before = crashed - record_seconds(place->line);
+    if (!row.at.language || strcmp(row.at.language, "python") != 0 || !row.at.file || before < 0)
+        return;
+    buf_printf(out, "; %.1f s before it was seen at ", before);
+    cause_put_place(out, row.at.file, row.at.line);
+    if (row.at.function) {
+        buf_puts(out, " in ");
+        cause_cut(out, row.at.function);
+    }
+    cause_add(cause, place->line);
+}
+
 /* What failed then began after it, or long after it ended: the job went on. */
 static bool was_survived(const struct job_end *end, pid_t pid, double seconds)
 {
@@ -149,8 +170,9 @@ static bool find_crash(const struct job_end *end, struct cause *cause, bool sure
             continue; /* that is why */
         cause_cut(&cause->where, name ? name : "?");
         put_crash_place(&cause->what, crash);
-        if (!json_array_size(json_object_get(crash, "frames")))
-            cause_put_backtrace(&cause->what, end, cause_before_end(end, pid, record_seconds(crash)));
+        if (!json_array_size(json_object_get(crash, "frames")) &&
+            !cause_put_backtrace(&cause->what, end, cause_before_end(end, pid, record_seconds(crash))))
+            put_seen(&cause->what, cause, end, pid, seconds);
         if (signo == SIGSEGV)
             cause_put_address_limit(&cause->what, end->model, pid, is_null(crash),
                                     end->peak_rss ? end->peak_rss : end->largest_rss);

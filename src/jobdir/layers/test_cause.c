@@ -391,6 +391,21 @@ static void test_crash_survived(void **state)
            "probably what stderr says: sort: cannot read: missing: No such file or directory");
 }
 
+/* Of Python without a stack: where it was seen last; that is no place of the crash. */
+static void test_crash_seen(void **state)
+{
+    static const char chain[] = "[{\"pid\": 20, \"name\": \"crashy\", \"end_seconds\": 99.8, \"exit_code\": null, "
+                                "\"signal\": 11}]";
+    put_crash(99.8, 20);
+    for (int python = 0; python < 2; python++) {
+        PUT("{s:s, s:f, s:i, s:s, s:s, s:i, s:s}", "type", "script_line", "t", 99.4, "pid", 20, "language",
+            python ? "python" : "bash", "file", "/home/u/cty.py", "line", 14, "function", "main");
+        expect(ask_end(chain, 0, 11, NULL), NOTE_cause_crash, true,
+               python ? "crashy crashed by SIGSEGV, a NULL pointer; 0.4 s before it was seen at cty.py:14 in main"
+                      : "crashy crashed by SIGSEGV, a NULL pointer");
+    }
+}
+
 /* A script that ends with a status of its own may have other reasons. */
 static void test_crash_in_background(void **state)
 {
@@ -2535,6 +2550,7 @@ int main(void)
         ROW(test_stuck),
         ROW(test_lost_workers),
         ROW(test_lost_before_timeout),
+        ROW(test_crash_seen),
         ROW(test_exception_before),
         ROW(test_lost_before_signal),
         ROW(test_crash),
