@@ -634,8 +634,11 @@ static void test_polls_for_one_that_computes(void **state)
     receives(&scene, 2, 0, 7);
     look(&scene);
     assert_int_equal(scene.why.finding_count, 2);
-    assert_string_equal(scene.why.findings[0].text, "1 rank polls for rank 1, which computes");
+    assert_string_equal(scene.why.findings[0].text, "1 rank polls for rank 1, which is outside of MPI");
     assert_string_equal(scene.why.findings[1].text, "1 rank waits for rank 0, which polls for rank 1");
+    scene.why.ranks[1].where = "in step (a.c:3)"; /* somebody has looked */
+    mpi_why_found_where(&scene.why, &scene.arena);
+    assert_string_equal(scene.why.findings[0].text, "1 rank polls for rank 1, which computes");
     done(&scene);
 }
 

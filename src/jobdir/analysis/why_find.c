@@ -665,7 +665,7 @@ static const char *doing_text(struct arena *arena, const struct mpi_why_rank *ra
     case MPI_WHY_MOVES:
         return "is in a call of MPI that just began";
     default:
-        return rank->blocked ? rank->where : "computes";
+        return rank->blocked ? rank->where : rank->where ? "computes" : "is outside of MPI"; /* nobody has looked */
     }
 }
 
