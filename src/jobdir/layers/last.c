@@ -634,19 +634,19 @@ static json_t *unknown_json(const struct job_end *end, const json_t *reason)
         return json_null();
     _cleanup_(buf_done) struct buf text = BUF_INIT;
     /* Many programs say on standard output why they end; an abort's words are on standard error. */
-    if (!unread)
+    if (silent && !unread)
         buf_puts(&text, "nothing that was recorded says why");
-    else if (strcmp(log_state(end, "stdout"), "watched") != 0 && none)
+    else if (unread && strcmp(log_state(end, "stdout"), "watched") != 0 && none)
         buf_puts(&text,
                  "what it wrote to standard output and standard error was not read, because they are not files: run it "
                  "with >out.txt 2>err.txt, or with scry run --tee");
-    else
+    else if (unread)
         buf_puts(
             &text,
             "what it wrote to standard error was not read, because it is not a file: run it with 2>err.txt, or with "
             "scry run --tee");
     if (more)
-        buf_printf(&text, "; %s", more);
+        buf_printf(&text, "%s%s", text.len ? "; " : "", more);
     else if (is_python)
         buf_puts(&text, unread ? ", or with scry run --script calls, which records exceptions of Python"
                                : "; scry run --script calls records exceptions of Python, also those that are caught");

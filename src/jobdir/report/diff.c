@@ -603,9 +603,12 @@ static void put_failure(struct buf *out, const struct job_report *report)
 {
     struct job_result result = job_report_result(report);
     json_t *last = job_report_last(report);
-    const char *reason = json_string_value(json_object_get(json_object_get(last, "reason"), "text"));
+    const json_t *found = json_object_get(last, "reason");
+    const char *reason = json_string_value(json_object_get(found, "text"));
+    bool only_how =
+        note_json_kind(found) == NOTE_cause_unknown && !*member_text(json_object_get(found, "fields"), "words");
     char name[32];
-    if (reason)
+    if (reason && !only_how)
         buf_puts(out, reason);
     else if (result.signal)
         buf_printf(out, "killed by %s", text_signal(result.signal, name, sizeof name));
