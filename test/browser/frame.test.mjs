@@ -299,14 +299,14 @@ test('a function whose name has spaces is found in the call tree; the pair that 
 });
 
 test('of two runs that are compared each has its own columns', async () => {
-  const calls = [{ name: 'MPI_Send', a: { calls: 1, total_ns: 1000, bytes: 2048 }, b: { calls: 3, total_ns: 4000, bytes: 5120 } }];
+  const calls = [{ name: 'MPI_Wtime', a: { calls: 2, total_ns: 0, bytes: 0 }, b: { calls: 2, total_ns: 0, bytes: 0 } }, { name: 'MPI_Send', a: { calls: 1, total_ns: 1000, bytes: 2048 }, b: { calls: 3, total_ns: 4000, bytes: 5120 } }];
   const values = [{ name: 'process_count', a: 6, b: 7, ratio: 7 / 6 }];
   const server = await fakeServer({ ...api, tasks: { tasks: [] }, compare: { a: { id: 'a', status: 'exited', exit_code: 0, signal: null }, b: { id: 'b', status: 'exited', exit_code: 2, signal: null }, verdict: null, values, functions: [], mpi: { values: [], calls } } });
   const page = await openPage();
   await page.goto(`${server.url}#/compare?a=a&b=b`);
   const cells = (name) => page.getByRole('table', { name }).locator('tbody td').allTextContents();
   await page.getByRole('table', { name: 'Calls of MPI of both' }).waitFor();
-  assert.deepEqual(await cells('Calls of MPI of both'), ['MPI_Send', '1', '3', '1.00 us', '4.00 us', '+3.00 us', '4.00 ×', '2.0 KB', '5.0 KB']);
+  assert.deepEqual(await cells('Calls of MPI of both'), ['MPI_Send', '1', '3', '1.00 us', '4.00 us', '+3.00 us', '4.00 ×', '2.0 KB', '5.0 KB', 'MPI_Wtime', '2', '2', '–', '–', '', '', '', '']);
   assert.deepEqual(await cells('Figures of both'), ['Outcome', '✓finished', '✗exit status 2', '', 'Processes', '6', '7', '1.17 ×']);
   assert.deepEqual(page.faults, []);
 });

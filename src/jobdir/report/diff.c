@@ -477,8 +477,9 @@ static const struct field call_fields[] = {
     {"b", FIELD_OBJECT, FIELD_AT(struct call_pair, b), .of = side_fields},
     {.type = FIELD_NS,
      FIELD_AT(struct call_pair, a.total_ns),
-     .column = {1, 0, 35, "Calls of MPI, all time            A"}},
-    {.type = FIELD_NS, FIELD_AT(struct call_pair, b.total_ns), .column = {2, 0, 15, "B"}},
+     .column = {1, 0, 35, "Calls of MPI, all time            A", .none = "-",
+                .zero = true}}, /* who only asks the library */
+    {.type = FIELD_NS, FIELD_AT(struct call_pair, b.total_ns), .column = {2, 0, 15, "B", .none = "-", .zero = true}},
     {.type = FIELD_SHOWN, .column = {3, 1, 10, "change", .text = put_call_change}},
     {.type = FIELD_COUNT, FIELD_AT(struct call_pair, a.count), .column = {4, 1, 11, "calls A"}},
     {.type = FIELD_COUNT, FIELD_AT(struct call_pair, b.count), .column = {5, 1, 11, "calls B"}},

@@ -176,6 +176,9 @@ function ByRank({ diff, measure }: { diff: ReportDiff; measure: Measure }) {
     </Answered>
   );
 }
+/** Of calls that only ask the library, no time is taken. */
+const timed = (total_ns: number) => total_ns > 0 ? ns(total_ns) : '–';
+
 
 function MpiDiff({ diff }: { diff: ReportDiff }) {
   const every = diff.mpi?.calls ?? [], setup = useWithoutSetup(every.some(row => isSetup(row.name)));
@@ -190,12 +193,12 @@ function MpiDiff({ diff }: { diff: ReportDiff }) {
         { key: 'name', title: 'Call', cell: row => <span class="measured-name">{row.name}</span>, value: row => row.name },
         { key: 'ca', title: 'Calls, A', number: true, wide: true, cell: row => count(row.a.calls), value: row => row.a.calls },
         { key: 'cb', title: 'B', number: true, wide: true, cell: row => count(row.b.calls), value: row => row.b.calls },
-        { key: 'a', title: 'Time, A', number: true, cell: row => ns(row.a.total_ns), value: row => row.a.total_ns },
-        { key: 'b', title: 'B', number: true, cell: row => ns(row.b.total_ns), value: row => row.b.total_ns },
-        { key: 'change', title: 'Change', number: true, cell: row => <Change a={row.a.total_ns} b={row.b.total_ns} most={changed} text={ns} />, value: row => Math.abs(row.b.total_ns - row.a.total_ns) },
+        { key: 'a', title: 'Time, A', number: true, cell: row => timed(row.a.total_ns), value: row => row.a.total_ns },
+        { key: 'b', title: 'B', number: true, cell: row => timed(row.b.total_ns), value: row => row.b.total_ns },
+        { key: 'change', title: 'Change', number: true, cell: row => (row.a.total_ns > 0 || row.b.total_ns > 0) && <Change a={row.a.total_ns} b={row.b.total_ns} most={changed} text={ns} />, value: row => Math.abs(row.b.total_ns - row.a.total_ns) },
         { key: 'ratio', title: 'Ratio', number: true, wide: true, cell: row => <Ratio a={row.a.total_ns} b={row.b.total_ns} most={changed} />, value: row => row.a.total_ns ? row.b.total_ns / row.a.total_ns : null },
-        { key: 'ba', title: 'Bytes, A', number: true, wide: true, cell: row => size(row.a.bytes), value: row => row.a.bytes },
-        { key: 'bb', title: 'B', number: true, wide: true, cell: row => size(row.b.bytes), value: row => row.b.bytes },
+        { key: 'ba', title: 'Bytes, A', number: true, wide: true, cell: row => row.a.bytes > 0 && size(row.a.bytes), value: row => row.a.bytes },
+        { key: 'bb', title: 'B', number: true, wide: true, cell: row => row.b.bytes > 0 && size(row.b.bytes), value: row => row.b.bytes },
       ]} />
     </PictureFrame>
   );
