@@ -128,13 +128,14 @@ test('what the server refuses is said, with a way to ask again', async () => {
 test('from a problem of the site to its job; the list says what it leaves out', async () => {
   const problem = { rule: 'unused', node: 'n1', job: { owner: 'user', id: job.id, name: 'long' }, value: 1, of: 16, unit: 'cpus', text: '1 of 16', advice: 'ask for 1' };
   const server = await fakeServer({
-    ...api, site: { time: 0, since_seconds: 86400, jobs: 1, states: [], nodes: [], users: [], problems: [problem] }, [`jobs/${job.id}`]: top,
+    ...api, site: { time: 0, since_seconds: 86400, jobs: 1, states: [], reasons: [{ cause: 'log', jobs: 3, text: 'mesh is empty', owner: 'user', id: job.id, newest: [`user/${job.id}`] }], nodes: [], users: [], problems: [problem] }, [`jobs/${job.id}`]: top,
     jobs: { ...api.jobs, notes: ['drop/<b> is left out'] },
   });
   const page = await openPage();
   await page.goto(`${server.url}#/site`);
   await page.getByRole('table', { name: 'Nodes' }).waitFor();
   assert.deepEqual((await page.getByRole('table', { name: 'Nodes' }).locator('th').allInnerTexts()).map((text) => text.replace('▲', '').trim()).slice(0, 5), ['Node', 'Running', 'Jobs', 'Failed', 'Unreachable']);
+  assert.deepEqual(await page.getByRole('table', { name: 'Failures' }).locator('td').allInnerTexts(), ['3', 'mesh is empty'], 'why jobs failed, as scry site says');
   await page.getByRole('table', { name: 'Problems' }).getByRole('link', { name: 'long' }).click();
   await page.getByRole('heading', { name: 'Control' }).waitFor();
   await page.goto(`${server.url}#/jobs`);

@@ -10,6 +10,7 @@ import { tick } from './curves';
 type Node = SiteAnswer['nodes'][number];
 type User = SiteAnswer['users'][number];
 type Problem = SiteAnswer['problems'][number];
+type Reason = SiteAnswer['reasons'][number];
 
 const NONE = <span class="soft">–</span>; // nobody has said it
 const size = (bytes: number | null) => bytes === null ? NONE : <Unit text={format.size(bytes)} />;
@@ -49,6 +50,11 @@ const problemColumns: Column<Problem>[] = [
   { key: 'advice', title: 'What to do', wide: true, cell: (p) => <span title={p.advice}>{p.advice}</span> },
 ];
 
+const reasonColumns: Column<Reason>[] = [
+  { key: 'jobs', title: 'Jobs', number: true, cell: (r) => format.count(r.jobs), value: (r) => r.jobs },
+  { key: 'text', title: 'Reason', about: 'of the newest of them', fill: true, cell: (r) => <a href={href(['jobs', r.id])} title={`${r.text}\n${r.newest.join(', ')}`}>{r.text}</a> },
+];
+
 export function Site() {
   const answer = useAnswer<SiteAnswer>('site', 15);
   return (
@@ -85,6 +91,12 @@ export function Site() {
                 <h2>Problems</h2>
                 {site.problems.length ? <Table label="Problems" columns={problemColumns} rows={site.problems} rowKey={(p) => `${p.rule} ${p.node} ${p.job?.id}`} sortParam="problems" /> : <p class="soft">No job and no node breaks a rule of scry-site(1).</p>}
               </section>
+              {site.reasons.length > 0 && (
+                <section class="panel" aria-label="Failures">
+                  <h2>Failures</h2>
+                  <Table label="Failures" columns={reasonColumns} rows={site.reasons} rowKey={(r) => `${r.owner}/${r.id}`} sortParam="failures" sort="-jobs" visible={10} />
+                </section>
+              )}
               <div class="stack">
                 <section class="panel nodes" aria-label="Nodes">
                   <h2>Nodes</h2>
