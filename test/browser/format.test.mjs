@@ -218,6 +218,13 @@ test('what a rank waits for has its place in the source, who called it, and its 
   assert.equal(verdict.waitText({ text: 'computes: solve (ocean.c:9)', call: null, at: null, seconds: 0 }, 'step (ocean.py:3)'), 'computes: solve (ocean.c:9)');
 });
 
+test('what ranks do is counted as scry why counts it', () => {
+  const head = (waiting, polling, computing, stuck, unheard = 0) => verdict.ranksHead({ ranks: Array(waiting + polling + computing + unheard), waiting, polling, computing, stuck, unheard });
+  assert.equal(head(3, 0, 0, 3), '3 ranks: 3 stuck, 0 compute');
+  assert.equal(head(1, 0, 1, 0), '2 ranks: 1 waits, 1 computes');
+  assert.equal(head(3, 1, 0, 2, 1), '5 ranks: 3 wait (2 of them stuck), 1 polls, 0 compute, 1 is on nodes that do not answer');
+});
+
 test('tabs of which nothing was recorded are known: no single calls, no functions, no ranks, no lines', () => {
   const report = ({ functions = 0, python = 0, ranks = 0, sites = [], profile = { functions: [] } }) => ({ profile, functions: Array(functions).fill({}), mpi: ranks ? { ranks: Array(ranks).fill({}), sites } : null, scripts: { python_functions: [] }, parts: [{ scripts: { python_functions: Array(python).fill({}) } }] });
   const empty = (of) => verdict.emptyViews(report(of)).sort().join();

@@ -9,7 +9,7 @@ import { Control } from './control';
 import { Curves } from './curves';
 import { hasSamples, Hottest } from './hottest';
 import { idle, Model, modelTypes, Series, unmatched, type Curve, type CurveName } from './series';
-import { alike, isQuiet, stillOf, timesText, type Still } from './verdict';
+import { alike, growthText, isQuiet, stillOf, timesText, type Still } from './verdict';
 import { Why } from './why';
 
 /** The records of the job as they come; drawn again at most four times a second. */
@@ -345,6 +345,7 @@ export function Live({ id, top, session, name }: { id: string; top: Top; session
           <Figure text={format.count(top.tree.threads)} label="threads" />
           {shares.length > 0 && <Figure text={format.share(shares.reduce((a, b) => a + b, 0) / shares.length)} label="of ranks’ time in MPI" />}
         </Figures>
+        {top.growth && <p>{format.sentence(growthText(top.growth))}</p>}
         {state === 'retrying' && model.seconds > 0 && <p class="soft" role="status">The stream of records broke; it goes on where it was.</p>}
         {skipped && <p class="soft">Not all records came to this page: curves and log have gaps. <code>scry report</code> has all.</p>}
       </div>

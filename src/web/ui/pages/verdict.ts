@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What a job's page says first, in a sentence: that ranks stand still and why; and which of its tabs are empty. Pure functions.
 import type { Report, Top, Why } from '../api';
-import { base, seconds } from '../format';
+import { base, rate, seconds } from '../format';
 
 export interface Still {
   /** No rank has moved since. */
@@ -56,6 +56,20 @@ export function waitText({ text, call, at, seconds: age }: RankThread, python: s
   const where = !call ? '' : at?.function ? `, at ${at.function}${at.file ? ` (${base(at.file)}:${at.line})` : ''}` : '';
   return `${text}${where}${call && python ? `, called by ${python}` : ''}${age > 0 ? `, for ${seconds(age)}` : ''}`;
 }
+
+type WhyRanks = Pick<NonNullable<Why['mpi']>, 'waiting' | 'polling' | 'computing' | 'stuck' | 'unheard'> & { ranks: readonly unknown[] };
+/** "3 ranks: 2 stuck, 1 computes": what scry why counts. */
+export function ranksHead({ ranks, waiting, polling, computing, stuck, unheard }: WhyRanks): string {
+  const does = (n: number, verb: string) => `${n} ${verb}${n === 1 ? 's' : ''}`;
+  const waits = stuck && stuck === waiting ? `${stuck} stuck` : does(waiting, 'wait') + (stuck ? ` (${stuck} of them stuck)` : '');
+  const parts = [waits, polling && does(polling, 'poll'), does(computing, 'compute'), unheard && `${unheard} ${unheard === 1 ? 'is' : 'are'} on nodes that do not answer`];
+  return `${ranks.length} rank${ranks.length === 1 ? '' : 's'}: ${parts.filter(Boolean).join(', ')}`;
+}
+
+type Growth = NonNullable<Top['growth']>;
+/** Of memory that grows evenly: as scry top says it. */
+export const growthText = ({ bytes_per_second, seconds: since, limit, limit_seconds }: Growth) =>
+  `its memory grows ${rate(bytes_per_second)} since ${seconds(since)}${limit_seconds === null ? '' : `; at this rate the limit of its ${limit} in ${seconds(limit_seconds)}`}`;
 
 /** Pictures of which nothing was recorded, as far as is known. Python's functions are counted: there are no single calls of them. */
 export function emptyViews(report: Pick<Report, 'functions' | 'mpi' | 'scripts' | 'parts' | 'profile'> | undefined, top: Pick<Top, 'functions' | 'ranks'> | undefined): string[] {

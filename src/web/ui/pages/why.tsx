@@ -4,7 +4,7 @@ import { useEffect, useRef, useState } from 'preact/hooks';
 import { jobPath, useAnswer, type Why as WhyAnswer } from '../api';
 import { Answered, More, Notice } from '../design/parts';
 import * as format from '../format';
-import { waitText } from './verdict';
+import { ranksHead, waitText } from './verdict';
 
 const kinds: Record<string, string> = { mismatch: 'Calls that do not fit', deadlock: 'Deadlock', dead_peer: 'Waits for a rank that is gone', unmatched: 'Waits for what nobody sends', polls: 'Polls', straggler: 'One is late', died: 'Died' };
 
@@ -52,8 +52,7 @@ function Findings({ why, told: toldAbove }: { why: WhyAnswer; told?: string }) {
       {why.stall && !mpi && <Notice tone="warn" title={`It stood still for ${format.seconds(why.stall.seconds)}, at ${format.seconds(why.stall.at)}`} advice={why.stall.text} />}
       {mpi && (
         <p>
-          {mpi.ranks.length} ranks: {mpi.waiting} wait, {mpi.polling} poll, {mpi.computing} compute; {mpi.stuck === 0 ? 'none is' : `${mpi.stuck} ${mpi.stuck === 1 ? 'is' : 'are'}`} stuck{mpi.unheard ? `, ${mpi.unheard} on nodes that do not answer` : ''}.
-          {mpi.still_seconds > 0 && ` None has begun or ended a call for ${format.seconds(mpi.still_seconds)}.`}
+          {ranksHead(mpi)}.{mpi.still_seconds > 0 && ` None has begun or ended a call for ${format.seconds(mpi.still_seconds)}.`}
         </p>
       )}
       {others.length > 0 && <RankLines ranks={others} />}
