@@ -442,6 +442,16 @@ test('a job that runs: what stands still is first, and why is asked by itself; t
     const { x, width } = await link.boundingBox();
     assert.ok(x >= 0 && x + width <= 390, await link.innerText());
   }
+  const send = page.getByRole('button', { name: 'Send …' }); // what is pressed seldom is folded there
+  await page.getByText('Trace, snapshot, signal').waitFor();
+  assert.equal(await send.isVisible(), false);
+  await page.getByText('Trace, snapshot, signal').click();
+  await send.waitFor();
+  await page.setViewportSize({ width: 800, height: 900 });
+  for (const link of await page.locator('.tabs a').all()) {
+    const { x, width } = await link.boundingBox();
+    assert.ok(x >= 0 && x + width <= 800, `${await link.innerText()} on a tablet`);
+  }
   assert.deepEqual(page.faults, []);
 });
 
@@ -528,6 +538,11 @@ test('a job that failed, one that finished, two compared, and a series: each fac
   assert.deepEqual(await texts('.frames li'), ['inner crash.c:52', 'start libc.so.6'].map((text) => text.replace(' ', '\n')));
   assert.deepEqual(await texts('.tabs .without'), ['Space and time', 'Profile', 'Functions', 'Communication', 'Distributions', 'Call tree', 'Values', 'Source']);
 
+  await to('#/jobs/failed/log');
+  await page.reload();
+  await page.locator('.tabs .without').first().waitFor(); // whichever part one comes to first
+  assert.equal(await page.locator('.tabs .without').count(), 8);
+
   await to('#/jobs/wordless');
   await page.getByText('It failed: solve (pid 7) ended with exit status 3; it said last: bye').waitFor();
   assert.equal(await page.getByText(/most probable|says why/).count(), 0);
@@ -552,6 +567,7 @@ test('a job that failed, one that finished, two compared, and a series: each fac
 
   await to('#/scaling?tasks=t1,t2');
   await page.getByText('The node was shared, so the figures say little').waitFor();
+  assert.match((await page.locator('.picture > p').first().innerText()), /^The node was shared/, 'before how to read it');
   assert.deepEqual(await page.getByRole('table', { name: 'The series' }).locator('tbody .col-node').allInnerTexts(), ['', 'shared']);
   assert.deepEqual(page.faults, []);
 });

@@ -30,7 +30,7 @@ test('a picture is seen to its end also when each answer takes longer than the t
       response.on('close', () => response.writableEnded || broken.push(share));
       setTimeout(() => json(response, 200, { ...job.picture, complete: share >= 1, progress: share }), late);
     },
-    'jobs/x/tiles/0/0': () => job.tile(0, 0, 0, 3), 'jobs/x/selection': { functions: [], classes: [], messages: { count: 0, bytes: 0 } }, 'jobs/x/.*': {},
+    'jobs/x/tiles/0/0': () => job.tile(0, 0, 0, 3), 'jobs/x/selection': { functions: [], classes: [], messages: { count: 0, bytes: 0 } }, 'jobs/x/report': (_request, response) => void response.writeHead(404).end(), 'jobs/x/.*': {},
   });
   const page = await openPage();
   await page.goto(`${server.url}#/jobs/x/space`);

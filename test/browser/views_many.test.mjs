@@ -25,7 +25,7 @@ async function open(lanes, events, hash = '') {
       const from = Number(url.searchParams.get('from') ?? 0), calls = Array.from({ length: 1000 }, (_, i) => ({ lane: i % lanes, begin: from + i * 1e6, end: from + i * 1e6 + 4e5, depth: 2, function: 2 }));
       return from < 2e9 ? { calls, complete: from >= 1e9, next_ns: from + 1e9 } : { calls: [], complete: true };
     },
-    'jobs/x/.*': {},
+    'jobs/x/report': (_request, response) => void response.writeHead(404).end(), 'jobs/x/.*': {},
   });
   const page = await openPage();
   const began = performance.now();

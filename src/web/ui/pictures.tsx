@@ -4,6 +4,7 @@
 import type { ComponentChildren, RefObject } from 'preact';
 import { useEffect, useId, useLayoutEffect, useRef, useState } from 'preact/hooks';
 import { lightColours, onPaper, useColours, type Colours } from './design/colours';
+import { sentence } from './format';
 
 export interface Table {
   /** Names of columns, with the unit where there is one: "self_ns". */
@@ -163,7 +164,7 @@ export function download(name: string, type: string, text: string) {
 }
 
 const phone = matchMedia('(max-width: 640px)'); // as in design.css
-function useNarrow(): boolean {
+export function useNarrow(): boolean {
   const [narrow, set] = useState(phone.matches);
   useEffect(() => {
     const changed = () => set(phone.matches);
@@ -176,6 +177,8 @@ function useNarrow(): boolean {
 /** The frame: title, what it shows, its controls, the picture, and the links that take it away. */
 export function PictureFrame(props: {
   title: string;
+  /** Below the title, first: what it says. */
+  verdict?: string | null;
   /** A line below the title: what it shows, and how to read it. */
   about?: ComponentChildren;
   /** Begins the files' names: the job. */
@@ -206,6 +209,7 @@ export function PictureFrame(props: {
           </button>
         </div>
       </header>
+      {props.verdict && <p class="reason">{sentence(props.verdict)}</p>}
       {props.about && <p class="about">{props.about}</p>}
       {props.children}
     </section>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The small parts of pages. `#/design` shows each of them.
 import type { ComponentChildren } from 'preact';
-import { useEffect, useId, useRef } from 'preact/hooks';
+import { useId, useRef } from 'preact/hooks';
 import type { Answer } from '../api';
 import { count } from '../format';
 
@@ -70,8 +70,6 @@ export interface Tab {
 }
 /** Links that show one of several parts of a page; arrows move between them. */
 export function Tabs({ tabs, chosen, label }: { tabs: Tab[]; chosen: string; label: string }) {
-  const nav = useRef<HTMLElement>(null);
-  useEffect(() => nav.current?.querySelector('[aria-current]')?.scrollIntoView({ block: 'nearest', inline: 'nearest' }), [chosen]); // on a phone not all have room
   const keys = (event: KeyboardEvent) => {
     const step = { ArrowRight: 1, ArrowLeft: -1 }[event.key];
     const links = [...(event.currentTarget as HTMLElement).querySelectorAll('a')];
@@ -79,7 +77,7 @@ export function Tabs({ tabs, chosen, label }: { tabs: Tab[]; chosen: string; lab
     if (step && at >= 0) links[(at + step + links.length) % links.length]!.focus();
   };
   return (
-    <nav class="tabs" aria-label={label} ref={nav} onKeyDown={keys}>
+    <nav class="tabs" aria-label={label} onKeyDown={keys}>
       {tabs.map((t) => (
         <a key={t.key} href={t.href} aria-current={t.key === chosen ? 'page' : undefined} class={t.without ? 'without' : undefined} title={t.without ? 'Nothing of it was recorded' : undefined}>
           {t.title}

@@ -5,41 +5,45 @@ import { ask, jobPath, tell, type Snapshot } from '../api';
 import { Danger, More, Notice } from '../design/parts';
 import { useDoing } from '../doing';
 import * as format from '../format';
+import { useNarrow } from '../pictures';
 
 const signals: [string, string][] = [['TERM', 'asks it to end'], ['INT', 'as Ctrl-C'], ['HUP', 'for what the program does with it'], ['USR1', 'the same'], ['USR2', 'the same'], ['STOP', 'stops it'], ['CONT', 'goes on'], ['KILL', 'ends it at once; nothing is saved']];
 
 export function Control({ id }: { id: string }) {
-  const { said, busy, doIt } = useDoing();
+  const { said, busy, doIt } = useDoing(), narrow = useNarrow();
   const [trace, setTrace] = useState('');
   const [signal, setSignal] = useState('TERM');
   const [snapshot, setSnapshot] = useState<Snapshot>();
   const set = (done: string, settings: Record<string, string>) => doIt(async () => (await tell('POST', jobPath(id, 'set'), settings), done));
+  const bar = (
+    <div class="bar">
+      <form class="bar" onSubmit={(e) => (e.preventDefault(), set(`It traces ${trace || 'all functions of the program'}.`, { trace }))}>
+        <label class="bar">
+          Trace
+          <input type="text" class="mono" placeholder="fn:solve fn:do_*" value={trace} onInput={(e) => setTrace(e.currentTarget.value)} />
+        </label>
+        <button disabled={busy}>Set</button>
+      </form>
+      <button type="button" disabled={busy} onClick={() => set('Nothing is recorded until it is on again.', { on: 'no' })}>Recording off</button>
+      <button type="button" disabled={busy} onClick={() => set('It records.', { on: 'yes' })}>On</button>
+      <button type="button" disabled={busy} onClick={() => doIt(async () => (setSnapshot(await ask<Snapshot>(jobPath(id, 'snapshot'))), 'This is where all threads are.'))}>
+        Snapshot of all stacks
+      </button>
+      <label class="bar">
+        Signal
+        <select value={signal} onChange={(e) => setSignal(e.currentTarget.value)}>
+          {signals.map(([n, what]) => <option key={n} value={n}>SIG{n}: {what}</option>)}
+        </select>
+      </label>
+      <Danger button="Send …" title={`Send SIG${signal} to the job?`} sure={`Send SIG${signal}`} disabled={busy} act={() => doIt(async () => (await tell('POST', jobPath(id, 'signal'), { signal }), `SIG${signal} was sent.`))}>
+        It gets it at once, and the job may end.
+      </Danger>
+    </div>
+  );
   return (
     <section class="panel no-print" aria-labelledby="control-title">
       <h2 id="control-title">Control</h2>
-      <div class="bar">
-        <form class="bar" onSubmit={(e) => (e.preventDefault(), set(`It traces ${trace || 'all functions of the program'}.`, { trace }))}>
-          <label class="bar">
-            Trace
-            <input type="text" class="mono" placeholder="fn:solve fn:do_*" value={trace} onInput={(e) => setTrace(e.currentTarget.value)} />
-          </label>
-          <button disabled={busy}>Set</button>
-        </form>
-        <button type="button" disabled={busy} onClick={() => set('Nothing is recorded until it is on again.', { on: 'no' })}>Recording off</button>
-        <button type="button" disabled={busy} onClick={() => set('It records.', { on: 'yes' })}>On</button>
-        <button type="button" disabled={busy} onClick={() => doIt(async () => (setSnapshot(await ask<Snapshot>(jobPath(id, 'snapshot'))), 'This is where all threads are.'))}>
-          Snapshot of all stacks
-        </button>
-        <label class="bar">
-          Signal
-          <select value={signal} onChange={(e) => setSignal(e.currentTarget.value)}>
-            {signals.map(([n, what]) => <option key={n} value={n}>SIG{n}: {what}</option>)}
-          </select>
-        </label>
-        <Danger button="Send …" title={`Send SIG${signal} to the job?`} sure={`Send SIG${signal}`} disabled={busy} act={() => doIt(async () => (await tell('POST', jobPath(id, 'signal'), { signal }), `SIG${signal} was sent.`))}>
-          It gets it at once, and the job may end.
-        </Danger>
-      </div>
+      {narrow ? <details><summary>Trace, snapshot, signal</summary>{bar}</details> : bar}
       {said && <Notice live tone={said.tone} title={said.text} />}
       {snapshot && <Stacks of={snapshot} />}
     </section>

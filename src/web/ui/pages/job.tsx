@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // A job's page: what it does now, or how it ended, and a tab for each picture of it.
-import { useEffect, useRef } from 'preact/hooks';
+import { useEffect } from 'preact/hooks';
 import { jobPath, query, taskPath, useAnswer, type Answer, type Job as Row, type Ps, type Report, type Session, type Task, type Top } from '../api';
 import { Answered, Empty, Tabs } from '../design/parts';
 import * as format from '../format';
@@ -66,10 +66,8 @@ export function Job({ id, tab: asked, session }: { id: string; tab: string; sess
     return () => clearTimeout(timer);
   }, [stale, listed.value]);
   const runs = answer.value?.status === 'running', cause = row?.cause ?? null;
-  // it says which parts there are; it is read for the first one only
-  const over = answer.value !== undefined && answer.value.status !== 'running', read = useRef(false);
-  read.current ||= over && !tab;
-  const report = useAnswer<Report>(read.current ? jobPath(id, 'report') : null);
+  // it says which parts there are
+  const over = answer.value !== undefined && answer.value.status !== 'running', report = useAnswer<Report>(over ? jobPath(id, 'report') : null);
   const own = views.filter((v) => v.of === 'job'), without = emptyViews(report.value, runs ? answer.value : undefined);
   const view = own.find((v) => v.name === tab);
   const name = row?.name || id;

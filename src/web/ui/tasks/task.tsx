@@ -228,7 +228,7 @@ function Head({ task, may }: { task: TaskAnswer; may: boolean }) {
         {!may && <span class="soft">Your link lets you look. To change tasks, take one with the right submit: <code>scry serve --link</code></span>}
       </div>
       {said && (said.tone === 'bad' || task.state === before) && <Notice live tone={said.tone} title={said.text} />}
-      {task.error && <Notice tone="bad" title={task.error.text} advice={<Advice task={task} may={may} />} />}
+      {task.error && <Notice tone="bad" title={format.sentence(task.error.text)} advice={<Advice task={task} may={may} />} />}
       {task.state === 'draft' && <Notice title="It is a draft: nothing of it runs before it is queued." advice="Some of its files may be missing, if an upload was broken off. Then remove it, and submit it again." />}
     </>
   );

@@ -8,7 +8,7 @@ import type { Colours } from '../design/colours';
 import { Answered, Choice, Empty, More, Notice } from '../design/parts';
 import { Table } from '../design/table';
 import { useDoing } from '../doing';
-import { base, count, digits, moment, ns, seconds, sentence, share, size } from '../format';
+import { base, count, digits, moment, ns, seconds, share, size } from '../format';
 import { title as jobTitle } from '../pages/jobs';
 import { outcome, State } from '../pages/status';
 import { PictureFrame, svgPen } from '../pictures';
@@ -84,8 +84,7 @@ function Values({ diff }: { diff: ReportDiff }) {
   const rows: { name: string; a: number | null; b: number | null; ratio: number | null }[] = [{ name: OUTCOME, a: null, b: null, ratio: null }, ...diff.values.filter(one => one.name !== 'peak_tree_rss_bytes' || !shared), ...(diff.mpi?.values ?? [])];
   const cell = (row: (typeof rows)[number], of: 'a' | 'b') => row.name === OUTCOME ? <State of={outcome(diff[of])} /> : row[of] === null ? '–' : VALUE_TEXT(row.name, row[of]);
   return (
-    <PictureFrame title="The whole job" of={`${diff.a.id}-${diff.b.id}`} picture={{ name: 'values', svg: null, table: () => ({ columns: ['name', 'a', 'b', 'ratio'], rows: rows.map(row => row.name === OUTCOME ? [row.name, outcome(diff.a).text, outcome(diff.b).text, null] : [row.name, row.a, row.b, row.ratio]) }) }}>
-      {diff.verdict && <p class="reason">{sentence(diff.verdict)}</p>}
+    <PictureFrame title="The whole job" of={`${diff.a.id}-${diff.b.id}`} verdict={diff.verdict} picture={{ name: 'values', svg: null, table: () => ({ columns: ['name', 'a', 'b', 'ratio'], rows: rows.map(row => row.name === OUTCOME ? [row.name, outcome(diff.a).text, outcome(diff.b).text, null] : [row.name, row.a, row.b, row.ratio]) }) }}>
       <div class="compare-figures">
       <Table label="Figures of both" rows={rows} rowKey={row => row.name} sortParam="vs" columns={[
         { key: 'name', title: 'Figure', cell: row => plain(row.name), value: row => row.name },
@@ -176,9 +175,9 @@ function ByRank({ diff, measure }: { diff: ReportDiff; measure: Measure }) {
     </Answered>
   );
 }
+
 /** Of calls that only ask the library, no time is taken. */
 const timed = (total_ns: number) => total_ns > 0 ? ns(total_ns) : '–';
-
 
 function MpiDiff({ diff }: { diff: ReportDiff }) {
   const every = diff.mpi?.calls ?? [], setup = useWithoutSetup(every.some(row => isSetup(row.name)));

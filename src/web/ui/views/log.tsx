@@ -3,7 +3,7 @@
 import { useLayoutEffect, useMemo, useRef, useState } from 'preact/hooks';
 import { jobPath, query, useAnswer, type Top } from '../api';
 import { Answered, Choice, Empty } from '../design/parts';
-import { count, size } from '../format';
+import { count, sentence, size } from '../format';
 import type { ViewProps } from '../frame/view';
 import { useParam } from '../state';
 import { foldLines, linesOf, type Line } from './lines';
@@ -28,7 +28,7 @@ export function Log({ id }: ViewProps) {
           onChange={(e) => (setGrep(e.currentTarget.value.trim()), setTyped(null))} />
         <Choice label="Stream" value={stream as (typeof streams)[number][0]} of={streams} onChange={setStream} />
       </header>
-      {none ? <Empty title={answer.error!.message} /> : (
+      {none ? <Empty title={sentence(answer.error!.message)} /> : (
         <Answered of={answer} wait="Reading what it printed …">
           {(lines) => lines.length ? <Lines lines={lines} /> : <p class="soft">{grep ? 'No line matches.' : runs ? 'Nothing yet.' : 'Nothing.'}</p>}
         </Answered>

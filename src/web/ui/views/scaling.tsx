@@ -7,7 +7,7 @@ import { useColours } from '../design/colours';
 import type { Colours } from '../design/colours';
 import { Answered, Empty } from '../design/parts';
 import { Table } from '../design/table';
-import { digits, moment, seconds, sentence } from '../format';
+import { digits, moment, seconds } from '../format';
 import type { ViewProps } from '../frame/view';
 import { FONT, PictureFrame, svgPen, useWidth } from '../pictures';
 import { href, useParam } from '../state';
@@ -140,11 +140,10 @@ function Curves({ series, of }: { series: Series; of: string }) {
   const colours = useColours(), { by } = series, points = useMemo(() => series.tasks.map(task => ({ ...task, width: task[by] ?? task.processes })), [series]);
   const first = points.find(point => point.seconds !== null)?.width ?? 1;
   return (
-    <PictureFrame title={points[0]!.name || 'Series'} of={of.split(',')[0]!} about="Seconds are the median of the runs; bars reach from the slowest to the quickest. Speed-up is over the fewest of them; efficiency is the share of what is ideal, which is dashed." picture={{
+    <PictureFrame title={points[0]!.name || 'Series'} of={of.split(',')[0]!} verdict={series.verdict} about="Seconds are the median of the runs; bars reach from the slowest to the quickest. Speed-up is over the fewest of them; efficiency is the share of what is ideal, which is dashed." picture={{
       name: 'scaling', svg: paper => drawing(points, by, paper),
       table: () => ({ columns: ['task', by, 'runs', 'seconds', 'least_seconds', 'most_seconds', 'speedup', 'efficiency'], rows: points.map(point => [point.id, point.width, point.runs, point.seconds, point.least_seconds, point.most_seconds, point.speedup, point.efficiency]) }),
     }}>
-      {series.verdict && <p class="reason">{sentence(series.verdict)}</p>}
       <div class="scaling">
         <Curve log points={points} by={by} colours={colours} label="speed-up" value={point => point.speedup} ideal={point => point.width / first} />
         <Curve points={points} by={by} colours={colours} label="efficiency in %" value={point => point.efficiency === null ? null : point.efficiency * 100} ideal={() => 100} />
