@@ -513,6 +513,7 @@ test('a job that failed, one that finished, two compared, and a series: each fac
       last: { reason: { text: 'ValueError: no rows', sure: true, evidence: [7] }, unknown: null, said_last: [], events: [event('warning', warning.text), event('mpi', '2 ranks stand still: deadlock', { weight: 'failure' }), event('python', 'ValueError: no rows', { seq: 7, stack: ['rows at table.py:8', 'main at table.py:14'] }), event('script', '9 /x/job.sh:11 failed with 1: python3 table.py')] },
       crashes: [{ pid: 3, name: 'crash', signal: 11, reason: 'a NULL pointer', frames: [{ pc: 1, function: 'inner', file: '/x/../crash.c', line: 52 }, { pc: 2, function: 'start', module: '/lib/libc.so.6' }] }],
     }),
+    sampled: reportOf({ profile: { samples: 100, functions: [{ name: null, module: '/usr/bin/sort', language: 'native', file: '', line: 0, self_samples: 77, total_samples: 77, self_seconds: 77, total_seconds: 77 }] }, scripts: { ...reportOf().scripts, lines: [{ file: '/x/job.sh', line: 5, command: 'sort words', count: 0, failed: 0, seconds: 9 }] } }),
     wordless: reportOf({ last: { reason: { note: 'cause_unknown', text: 'solve (pid 7) ended with exit status 3; it said last: bye', sure: false, evidence: [] }, unknown: 'nothing that was recorded says why', said_last: [], events: [] } }),
     finished: reportOf({ peak_tree_rss_bytes: 4e6, peak_tree_pss_bytes: 1.5e6, all_nodes: { ...reportOf().all_nodes, process_count: 2 }, functions: [{ name: 'MPI_Allreduce', file: '', line: 0, calls: 2, self_ns: 6e10, total_ns: 6e10 }], mpi: { summary: 'rank 1 computed for 60.0 s, rank 0 for 0 ns; it waited in MPI_Allreduce for 60.0 s', time: { communication_ns: 6e10, total_ns: 1.2e11 }, sites: [], ranks: [[0, 0], [1, 60]].map(([rank, s]) => ({ rank, time: { computation_ns: s * 1e9, communication_ns: 6e10 - s * 1e9, total_ns: 6e10 }, calls: [{ name: 'MPI_Allreduce', class: 'collective', total_ns: 6e10 - s * 1e9 }] })) } }),
   };
@@ -521,9 +522,10 @@ test('a job that failed, one that finished, two compared, and a series: each fac
   const diff = { verdict: null, a: { id: 'x', status: 'exited', exit_code: 0, signal: null }, b: { id: 'y', status: 'signaled', exit_code: 0, signal: 11 }, mpi: null,
     values: [figure('wall_seconds', 10, 20), figure('cpu_seconds', 10, 5), figure('peak_tree_pss_bytes', 1e6, 1e6), figure('process_count', 1, 9), figure('peak_tree_rss_bytes', 1e6, 8e6)], functions: [row('same', 1e9, 1.01e9), row('quicker', 2e9, 1e9), row('slower', 1e9, 3e9)] };
   const task = (processes, node_shared) => ({ id: `t${processes}`, name: 'ocean', processes, threads: null, runs: 2, seconds: 10 / processes, least_seconds: 9 / processes, most_seconds: 11 / processes, speedup: processes, efficiency: 1, node_shared, error: null });
+  const broken = { id: 't3', name: 'breaks', program: 'x', state: 'failed', processes: 1, runs_done: 1, runs_wanted: 1, created_seconds: 1e9, began_seconds: 1e9, ended_seconds: 1e9, series: null, progress: null, left_seconds: null, waits_for: null, error: { kind: 'run', text: 'run 1 ended with exit status 1: mesh is empty' } };
   const over = (id) => ({ ...job, id, name: id, state: 'ended', status: 'exited', exit_code: id === 'finished' ? 0 : 1, cause: null });
   const server = await fakeServer({
-    ...api, jobs: { jobs: ['failed', 'wordless', 'finished'].map(over) }, 'tasks/events': recordsOf(), tasks: { tasks: [] },
+    ...api, jobs: { jobs: ['failed', 'wordless', 'finished', 'sampled'].map(over) }, 'tasks/events': recordsOf(), tasks: { tasks: [broken] },
     ...Object.fromEntries(Object.entries(reports).flatMap(([id, report]) => [[`jobs/${id}`, { ...top, id, status: 'exited' }], [`jobs/${id}/report`, report]])),
     compare: diff, scaling: { verdict: 'the node was shared, so the figures say little: others had processors of it in runs with 2 processes', by: 'processes', tasks: [task(1, false), task(2, true)] },
   });
@@ -553,6 +555,15 @@ test('a job that failed, one that finished, two compared, and a series: each fac
   assert.deepEqual(await texts('main td.col-function'), ['MPI_Allreduce', 'computing, outside MPI'], 'where only MPI was traced, what is outside of it has its time');
   assert.equal(await page.getByRole('columnheader', { name: 'Source' }).count(), 0, 'none of them has one');
   assert.match(await page.locator('.figure').filter({ hasText: 'memory, all at once' }).innerText(), /1\.4\s*MB/, 'shared pages count once');
+
+  await to('#/jobs/sampled');
+  await page.getByText('77 % of the time on processors was in sort.').waitFor();
+  assert.deepEqual(await page.getByRole('table', { name: 'Lines of scripts' }).locator('th').allInnerTexts().then((all) => all.map((text) => text.replace('▼', '').trim())), ['Line', 'Command', 'Time'], 'no column is empty');
+
+  await to('#/tasks');
+  await page.setViewportSize({ width: 390, height: 844 });
+  await page.getByText('mesh is empty', { exact: true }).waitFor(); // also on a phone
+  await page.setViewportSize({ width: 1400, height: 900 });
 
   await to('#/compare?a=x&b=y');
   const table = page.getByRole('table', { name: 'Figures of both' });

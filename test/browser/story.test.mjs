@@ -81,6 +81,8 @@ test('a program is uploaded, runs, and all pictures show it', async () => {
   await page.getByRole('link', { name: 'runs/1.out' }).waitFor();
   const [download] = await Promise.all([page.waitForEvent('download'), page.getByRole('link', { name: 'files/ocean' }).click()]);
   assert.ok(fs.readFileSync(await download.path()).equals(fs.readFileSync(example('stommel'))), 'the file comes back as it went');
+  const parts = await page.locator('main h2').allInnerTexts();
+  assert.ok(parts.indexOf('What it printed') < parts.indexOf('What was asked for'), `the answer is first: ${parts}`);
   await clean('task');
 
   const pictures = await page.locator('.links a').evaluateAll((links) => links.map((a) => [a.textContent, a.getAttribute('href')]));

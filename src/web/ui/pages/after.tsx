@@ -6,6 +6,7 @@ import { Figure, Figures, Notice } from '../design/parts';
 import * as format from '../format';
 import { OUTSIDE } from '../space/data';
 import { kindOf, sum } from '../views/profile';
+import { nameOf } from '../views/samples';
 import { hasSamples, Hottest } from './hottest';
 import { Functions, Health, Lines, Metrics, modelOfReport, NotHere, type FunctionRow } from './live';
 import { logOf } from './series';
@@ -116,7 +117,9 @@ function Verdict({ report, cause }: { report: Report; cause: string | null }) {
   if (report.last) return <Notice tone="bad" title={reason ? <span class="reason">It failed: {reason.text}</span> : 'It failed, and nothing that was recorded says why.'} advice={advice} />;
   if (cause) return <Notice tone="warn" title={<span class="reason">{format.sentence(cause)}</span>} />;
   const first = report.functions[0], all = report.functions.reduce((sum, one) => sum + one.self_ns, 0);
-  const text = report.mpi?.summary ?? (first && first.self_ns > MUCH * all ? `${format.share(first.self_ns / all)} of the time of its functions was in ${first.name}` : null);
+  const { profile } = report, sampled = hasSamples(profile) ? profile.functions.find((one) => one.self_samples > MUCH * profile.samples) : undefined;
+  const text = report.mpi?.summary ?? (first && first.self_ns > MUCH * all ? `${format.share(first.self_ns / all)} of the time of its functions was in ${first.name}`
+    : profile && sampled ? `${format.share(sampled.self_samples / profile.samples)} of the time on processors was ${nameOf(sampled).replace(/^(?!in )/, 'in ')}` : null);
   return text ? <p class="reason">{format.sentence(text)}</p> : null;
 }
 const MUCH = 0.2;

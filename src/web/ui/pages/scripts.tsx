@@ -41,7 +41,7 @@ export function Scripts({ nodes }: { nodes: readonly Of[] }) {
       {lines.length > 0 && (
         <section class="panel" aria-label="Lines of scripts">
           <h2>Lines of scripts</h2>
-          <Table label="Lines of scripts, most time first" columns={lineColumns.filter((c) => c.key !== 'failed' || lines.some((l) => l.failed > 0))} rows={lines} rowKey={(l) => lines.indexOf(l)} sortParam="lines" sort="-seconds" visible={SEEN} />
+          <Table label="Lines of scripts, most time first" columns={lineColumns.filter((c) => !(c.key === 'failed' || c.key === 'count') || lines.some((l) => l[c.key as 'failed' | 'count'] > 0))} rows={lines} rowKey={(l) => lines.indexOf(l)} sortParam="lines" sort="-seconds" visible={SEEN} />
         </section>
       )}
     </>

@@ -39,6 +39,11 @@ const took = (task: TaskRow) => (task.began_seconds === null ? null : (task.ende
 const filters = [['', 'All'], ['active', 'Under way'], ['done', 'Done'], ['failed', 'Failed']] as const;
 const passes = (task: TaskRow, filter: string) => !filter || (filter === 'active' ? taskIsActive(task) : task.state === filter);
 
+/** Before the reason; State says it. */
+const RUN_ENDED = /^run \d+ ended with [^:]*: /;
+/** Why a task failed has the room, also on a phone. */
+const besides: Record<string, Partial<Column<TaskRow>>> = { progress: { wide: false, fill: true }, time: { wide: true } };
+
 export function Tasks({ session }: { session: Session }) {
   const answer = useTasks();
   const [text, setText] = useParam('text');
@@ -57,7 +62,7 @@ export function Tasks({ session }: { session: Session }) {
     { key: 'chosen', title: 'Choose', cell: (t) => <label class="check"><input type="checkbox" checked={chosen.has(t.id)} aria-label={`choose ${taskTitle(t)}, ${t.id}`} onChange={(e) => choose(t.id, e.currentTarget.checked)} /></label> },
     { key: 'state', title: 'State', cell: (t) => <State of={taskOutcome(t)} />, value: (t) => t.state },
     { key: 'name', title: 'Task', cell: (t) => <a href={href(['tasks', t.id])} title={t.id}>{taskTitle(t)}</a>, value: taskTitle },
-    { key: 'progress', title: 'Progress', wide: true, cell: (t) => (t.error ? <span class="soft" title={t.error.text}>{t.error.text}</span> : <TaskProgress task={t} />), value: (t) => t.progress },
+    { key: 'progress', title: 'Progress', wide: true, cell: (t) => (t.error ? <span class="soft" title={t.error.text}>{t.error.text.replace(RUN_ENDED, '')}</span> : <TaskProgress task={t} />), value: (t) => t.progress },
     { key: 'processes', title: 'Processes', number: true, wide: true, cell: (t) => t.processes, value: (t) => t.processes },
     { key: 'runs', title: 'Runs', number: true, wide: true, about: 'that ended, of those that were asked for', cell: (t) => `${t.runs_done} of ${t.runs_wanted}`, value: (t) => t.runs_done },
     { key: 'time', title: 'Time', number: true, about: 'from its first phase to its end', cell: (t) => took(t) !== null && <Unit text={format.seconds(took(t)!)} />, value: took },
@@ -112,7 +117,7 @@ export function Tasks({ session }: { session: Session }) {
             );
           return (
             <div class="panel">
-              {rows.length ? <Table label="Tasks" columns={columns.filter((c) => (c.key === 'progress' ? tasks.some((t) => t.error || progresses(t)) : c.key !== 'series' || tasks.some((t) => t.series)))} rows={rows} rowKey={(t) => t.id} sort="-created" onOpen={(t) => go(['tasks', t.id])} rowClass={(t) => (chosen.has(t.id) ? 'chosen' : '')} />
+              {rows.length ? <Table label="Tasks" columns={columns.filter((c) => (c.key === 'progress' ? tasks.some((t) => t.error || progresses(t)) : c.key !== 'series' || tasks.some((t) => t.series))).map((c) => (tasks.some((t) => t.error) ? { ...c, ...besides[c.key] } : c))} rows={rows} rowKey={(t) => t.id} sort="-created" onOpen={(t) => go(['tasks', t.id])} rowClass={(t) => (chosen.has(t.id) ? 'chosen' : '')} />
                 : <Empty title="No task is like that.">Of {format.count(tasks.length)} tasks none has this state and these words. <a href={href(['tasks'])}>Show all</a></Empty>}
             </div>
           );

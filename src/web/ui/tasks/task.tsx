@@ -254,11 +254,11 @@ export function Task({ id, session }: { id: string; session: Session }) {
           <Runs task={task} />
           <div class="columns">
             <div class="stack">
-              <Phases phases={task.phases} />
-              <Asked task={task} />
+              <Answered of={files} wait="Asking for files …">{({ files: list }) => <><Output key={task.id} task={task} files={list} /><FilesPanel task={task} files={list} /></>}</Answered>
             </div>
             <div class="stack">
-              <Answered of={files} wait="Asking for files …">{({ files: list }) => <><Output key={task.id} task={task} files={list} /><FilesPanel task={task} files={list} /></>}</Answered>
+              <Phases phases={task.phases} />
+              <Asked task={task} />
             </div>
           </div>
         </>
