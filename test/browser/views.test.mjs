@@ -128,6 +128,9 @@ test('the profile of any program: its functions are those of the report, on a pr
   assert.equal(await table.getByText('first', { exact: true }).count(), 0);
   assert.deepEqual(await violations(page), []);
   await shoot(page, 'profile-waiting');
+  await page.setViewportSize({ width: 800, height: 900 });
+  assert.ok(await table.evaluate((one) => one.scrollWidth <= one.closest('.table-box').clientWidth), 'no column is cut off on a tablet');
+  await page.setViewportSize({ width: 1400, height: 900 });
   await page.evaluate((hash) => (location.hash = hash), `#/jobs/${sampled.id}/profile`);
   await table.getByRole('row').filter({ hasText: 'first' }).getByRole('link').click();
   await page.waitForURL(/source\?file=.*profiled\.c&line=\d+/);

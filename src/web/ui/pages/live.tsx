@@ -29,7 +29,7 @@ function useModel(id: string) {
 
 const curveKinds: { name: CurveName; title: string; about?: string; value: (v: number) => string; unit: string; most?: number }[] = [
   { name: 'cpus', title: 'Processors the job uses', value: (v) => format.digits(v, v < 9.95 ? 2 : 1), unit: 'cpus' },
-  { name: 'memory', title: 'Memory, sum of processes', about: 'pages that they share count for each', value: format.size, unit: 'bytes' },
+  { name: 'memory', title: 'Memory, sum of all', about: 'pages that they share count for each', value: format.size, unit: 'bytes' },
   { name: 'busy', title: 'Node: processors busy', value: format.share, unit: 'share', most: 1 },
   { name: 'used', title: 'Node: memory used', value: format.share, unit: 'share', most: 1 },
   { name: 'stall', title: 'Node: disk, memory waits', value: format.share, unit: 'share', most: 1 },

@@ -119,7 +119,7 @@ function Functions({ id, samples, part, all }: { id: string; samples: Samples; p
     { key: 'self', title: 'Self time', number: true, value: (f) => f.self_ns, cell: (f) => time(f.self_ns), wide: part === 'waiting' },
     { key: 'total', title: 'Total', about: 'In it, and in what it called', number: true, value: (f) => f.total_ns, cell: (f) => time(f.total_ns), wide: part === 'waiting' },
     { key: 'waiting', title: 'Waiting', number: true, value: (f) => f.waiting_ns, cell: (f) => time(f.waiting_ns), wide: part === 'cpu' },
-    { key: 'for', title: 'For', wide: true, cell: (f) => <span class="soft">{waitsText(f.waits, ns)}</span>, value: (f) => waitsText(f.waits, ns) },
+    { key: 'for', title: 'For', wide: true, cell: (f) => <span class="soft" title={waitsText(f.waits, ns)}>{waitsText(f.waits, ns)}</span>, value: (f) => waitsText(f.waits, ns) },
     { key: 'where', title: 'Source', wide: true, cell: (f) => (f.file ? <ToSource id={id} of={f} /> : <span class="mono soft">{base(f.module)}</span>), value: (f) => f.file || f.module },
   ];
   return (
