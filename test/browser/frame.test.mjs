@@ -129,7 +129,7 @@ test('from a problem of the site to its job; the list says what it leaves out', 
   const problem = { rule: 'unused', node: 'n1', job: { owner: 'user', id: job.id, name: 'long' }, value: 1, of: 16, unit: 'cpus', text: '1 of 16', advice: 'ask for 1' };
   const server = await fakeServer({
     ...api, site: { time: 0, since_seconds: 86400, jobs: 1, states: [], reasons: [{ cause: 'log', jobs: 3, text: 'mesh is empty', owner: 'user', id: job.id, newest: [`user/${job.id}`] }], nodes: [], users: [], problems: [problem] }, [`jobs/${job.id}`]: top,
-    jobs: { ...api.jobs, notes: ['drop/<b> is left out'] },
+    jobs: { jobs: [{ ...job, ranks: [rankIn(0, 120), rankIn(1, 90)] }], notes: ['drop/<b> is left out'] },
   });
   const page = await openPage();
   await page.goto(`${server.url}#/site`);
@@ -140,6 +140,7 @@ test('from a problem of the site to its job; the list says what it leaves out', 
   await page.getByRole('heading', { name: 'Control' }).waitFor();
   await page.goto(`${server.url}#/jobs`);
   await page.getByText('drop/<b> is left out').waitFor();
+  await page.getByRole('cell', { name: 'no rank has moved for 90.0 s' }).waitFor();
   assert.deepEqual(await page.getByRole('group', { name: 'State' }).getByRole('button').allInnerTexts(), ['All', 'Running', 'Failed', 'With errors', 'Finished', 'Unknown']);
   assert.deepEqual(page.faults, []);
 });

@@ -8,6 +8,7 @@ import * as format from '../format';
 import { go, href, useParam } from '../state';
 import { notesOf } from '../views/parts';
 import { outcome, State, Unsigned } from './status';
+import { isLive, isQuiet } from './verdict';
 
 /** What a job is called: by its name, else by its program. */
 export const title = (job: Job) => job.name || (job.argv?.length ? format.base(job.argv[0]!) : job.id);
@@ -15,8 +16,14 @@ export const title = (job: Job) => job.name || (job.argv?.length ? format.base(j
 const left = (job: Job) => (job.progress?.left_seconds ? `${format.seconds(job.progress.left_seconds)} left` : '');
 const secondsOf = (job: Job) => job.wall_seconds ?? null;
 
-/** Why it failed, or cannot be read. */
-const why = (job: Job) => job.cause ?? job.reason ?? null;
+const STILL_SECONDS = 60;
+/** Of ranks that poll, processors are busy, and nothing else says that they stand. */
+function still(job: Job): string | null {
+  const ranks = job.state === 'running' ? job.ranks ?? [] : [], since = Math.min(...ranks.filter(isLive).map((rank) => rank.since_seconds));
+  return isQuiet(ranks, 0, 0, 0) && since >= STILL_SECONDS ? `no rank has moved for ${format.seconds(since)}` : null;
+}
+/** Why it failed, cannot be read, or stands still. */
+const why = (job: Job) => job.cause ?? job.reason ?? still(job);
 const brief = (job: Job) => job.brief ?? why(job);
 
 /** With a box before each, to choose some. */

@@ -25,10 +25,12 @@ export function stillOf(stall: { t: number; seconds: number; why: string }, rank
 /** It asks why by itself when nothing has moved for so long. */
 export const QUIET_SECONDS = 5;
 
+export const isLive = ({ state }: Pick<Top['ranks'][number], 'state'>) => state === 'computing' || state === 'in_call' || state === 'starting';
+
 /** Nothing moves, as far as is seen from here: no rank begins or ends a call, and one at least is in one; without ranks, nothing since `moved`. Records are `known` up to then, and count
  * when they have come up to `now`; all in seconds after the start. */
 export function isQuiet(ranks: Top['ranks'], moved: number, known: number, now: number): boolean {
-  const live = ranks.filter((rank) => rank.state === 'computing' || rank.state === 'in_call' || rank.state === 'starting');
+  const live = ranks.filter(isLive);
   if (!live.length) return known - moved >= QUIET_SECONDS && now - known < QUIET_SECONDS;
   return live.every((rank) => rank.since_seconds >= QUIET_SECONDS) && live.some((rank) => rank.state === 'in_call');
 }
