@@ -584,8 +584,16 @@ test('without a trace each picture says how to get one; narrow, dark and printed
 
 variant('axe finds nothing on any page, on a desk, a tablet and a phone, light and dark; none is wider than its window', async () => {
   const held = stage.start(['run', '-q', '--name', 'held', '--', 'sh', '-c', 'until [ -e let-go ]; do sleep 0.1; done']), job = `#/jobs/${report.id}`;
-  const id = await until(async () => JSON.parse((await stage.run(['ps', '--json'])).out).jobs.find((one) => one.name === 'held')?.id, 'it is listed');
-  const pages = ['#/jobs', '#/tasks', '#/submit', '#/site', '#/design', '#/scaling', '#/compare', `#/compare?a=${counted}&b=${report.id}`, `#/compare?a=${counted}&b=${report.id}&over=ranks`, `#/jobs/${id}`, `#/jobs/${failed}`, `#/jobs/${plain}`, `#/jobs/${plain}/space`, `#/jobs/${plain}/communication`,
+  stage.write('pipes.py', 'import os\n(r, w), (s, v) = os.pipe(), os.pipe()\nos.read(r if os.fork() else s, 1)\n');
+  const stands = stage.start(['run', '-q', '--name', 'stands', '--', 'python3', 'pipes.py']);
+  stage.write('raises.py', 'def mean(rows):\n    return sum(rows) / len(rows)\nmean([])\n');
+  const raises = idOf(await stage.run(['run', '--tee', '--name', 'raises', '--', 'python3', 'raises.py']));
+  const submit = async (...args) => (await stage.run(['submit', '--wait', ...args])).out.trim().split('\n');
+  const [one, two] = await submit('-n', '1,2', '--', example('stommel'), '32', '32', '10', '10'), [broken] = await submit('--by', 'plain', '--', 'python3', 'raises.py');
+  await stage.run(['record', '-q', '--import', 'four', 'failed', 'raises']);
+  const running = async (name, how) => until(async () => JSON.parse((await stage.run(['ps', '--json'])).out).jobs.find((one) => one.name === name && how(one))?.id, `${name} is listed`);
+  const id = await running('held', () => true), still = await running('stands', (one) => one.standing);
+  const pages = ['#/jobs', '#/tasks', `#/tasks/${two}`, `#/tasks/${broken}`, '#/submit', '#/site', '#/design', `#/scaling?tasks=${one},${two}`, '#/compare', `#/compare?a=${raises}&b=${plain}`, `#/jobs/${still}`, `#/jobs/${raises}`, `#/jobs/${raises}/log`, `#/compare?a=${counted}&b=${report.id}`, `#/compare?a=${counted}&b=${report.id}&over=ranks`, `#/jobs/${id}`, `#/jobs/${failed}`, `#/jobs/${plain}`, `#/jobs/${plain}/space`, `#/jobs/${plain}/communication`,
     `#/jobs/${valued}/values?q=find_root`, `#/jobs/${sampled.id}/profile`, `#/jobs/${python.id}/tree`, job, ...['space', 'functions?over=all', 'communication', 'distributions', 'tree', 'values', 'source'].map((view) => `${job}/${view}`)];
   const found = [];
   for (const colorScheme of ['light', 'dark'])
@@ -597,6 +605,7 @@ variant('axe finds nothing on any page, on a desk, a tablet and a phone, light a
         await page.locator('.waiting').waitFor({ state: 'detached' });
         await page.locator('.untitled').waitFor({ state: 'detached' });
         if (hash.endsWith('space')) await page.locator('.space-legend li, .empty').first().waitFor();
+        if (await page.getByText('There is no such').count()) found.push(`${hash} is not there`);
         found.push(...(await violations(page)).map((one) => `${hash}, ${width}, ${colorScheme}: ${one}`));
         if (await page.evaluate(() => document.documentElement.scrollWidth > innerWidth)) found.push(`${hash}, ${width}: wider than its window`);
       }
@@ -605,6 +614,7 @@ variant('axe finds nothing on any page, on a desk, a tablet and a phone, light a
     }
   stage.write('let-go', '');
   await until(() => held.exitCode !== null, 'the job ends');
+  await stage.end(stands);
   assert.deepEqual(found, []);
 });
 
