@@ -420,7 +420,7 @@ const threadIn = (rank) => ({ tid: rank, text: `MPI_Recv from rank ${1 - rank}`,
 test('a job that runs: what stands still is first, and why is asked by itself; then where it is; nothing is empty', async () => {
   const asked = [], finding = { kind: 'deadlock', text: 'deadlock: 2 ranks wait for each other', ranks: [0, 1], victims: [2] };
   const server = await fakeServer({
-    ...api, [`jobs/${job.id}`]: { ...top, growth: { bytes_per_second: 2 << 20, seconds: 40, limit: 'control group', limit_seconds: 180 }, ranks: [0, 1, 2].map((rank) => rankIn(rank, 6)), processes: [{ pid: 100, node: 'n1', name: 'ocean', argv: ['./ocean'], cpu_seconds: 1, peak_rss_bytes: 1e6, threads: 1 }] },
+    ...api, [`jobs/${job.id}`]: { ...top, silent: [{ node: 'n2', seconds: 40 }], growth: { bytes_per_second: 2 << 20, seconds: 40, limit: 'control group', limit_seconds: 180 }, ranks: [0, 1, 2].map((rank) => ({ ...rankIn(rank, 6), old_seconds: rank === 2 ? 40 : 0 })), processes: [{ pid: 100, node: 'n1', name: 'ocean', argv: ['./ocean'], cpu_seconds: 1, peak_rss_bytes: 1e6, threads: 1 }] },
     'jobs/[^/]+/records': recordsOf(sample(8, 1), sample(9, 1.5), sample(10, 1.6), { type: 'warning', t: 9, note: 'processors_taken', kind: 'node', text: 'the node is shared' }),
     'jobs/[^/]+/why': () => (asked.push('why'), whyOf([0, 1, 2].map((rank) => ({ rank, pid: 100 + rank, python: null, threads: [threadIn(rank)] })), [finding])),
   });
@@ -428,11 +428,12 @@ test('a job that runs: what stands still is first, and why is asked by itself; t
   await page.goto(`${server.url}#/jobs/${job.id}`);
   await page.getByText('Deadlock: 2 ranks wait for each other').waitFor();
   assert.deepEqual(await page.locator('.panel > h2, .panel > header > h2').allInnerTexts(), ['What it waits for', 'Ranks', 'Health', 'Processes', 'Control']);
-  assert.deepEqual(await page.locator('main .notice-title').allInnerTexts(), ['Deadlock: 2 ranks wait for each other', 'The node is shared.']);
+  assert.deepEqual(await page.locator('main .notice-title').allInnerTexts(), ['Deadlock: 2 ranks wait for each other', 'n2 has not been heard for 40.0 s.', 'The node is shared.']);
   assert.deepEqual(await page.locator('.notice .why li').allInnerTexts(), [0, 1].map((rank) => `rank ${rank} MPI_Recv from rank ${1 - rank}, at exchange (ocean.c:17), for 6.00 s`));
   await page.getByText('Waiting for these: rank 2').waitFor();
   assert.equal(await page.locator('.why li').count(), 3, 'each rank once');
   await page.getByText('3 ranks: 3 stuck, 0 compute.').waitFor(); // as scry why says it
+  assert.deepEqual(await page.getByRole('table', { name: 'Ranks of MPI' }).locator('tbody .col-doing').allInnerTexts(), ['', '', ' (40.0 s ago)'].map((old) => `MPI_Recv from rank 1${old}`));
   await page.getByText('Its memory grows 2.0 MB/s since 40.0 s; at this rate the limit of its control group in 3 min 00 s.').waitFor();
   assert.deepEqual([await page.locator('.sparks').count(), await page.locator('.spark').count(), await page.locator('.uplot').count()], [1, 2, 0], 'health is a row of small curves');
   assert.deepEqual(await page.locator('.tabs .without').allInnerTexts(), ['Space and time', 'Functions', 'Call tree', 'Values']);

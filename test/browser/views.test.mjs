@@ -575,6 +575,7 @@ test('without a trace each picture says how to get one; narrow, dark and printed
     await page.evaluate((hash) => (location.hash = hash), `#/jobs/${view === 'profile' ? sampled.id : report.id}/${view}${view === 'functions' ? '?setup=out' : ''}`);
     await page.locator('section.picture').last().waitFor();
     if (view === 'space') await settled(page);
+    if (view === 'functions') assert.equal(await page.getByRole('button', { name: 'Total time' }).isVisible(), false, 'choices are folded on a phone');
     assert.ok(await page.evaluate(() => document.documentElement.scrollWidth <= innerWidth), `${view} is no wider than a phone`);
     assert.deepEqual(await violations(page), [], view);
     await shoot(page, `${view}-narrow-dark`);

@@ -195,6 +195,8 @@ export function Functions({ of, rows }: { of: string; rows: FunctionRow[] }) {
 }
 
 type Rank = Top['ranks'][number];
+/** As scry top says it. */
+const doingText = ({ doing, state, fault, old_seconds }: Rank) => `${doing ?? state.replace('_', ' ')}${fault ? `: ${fault}` : ''}${old_seconds > 0 ? ` (${format.seconds(old_seconds)} ago)` : ''}`;
 function Ranks({ ranks }: { ranks: Rank[] }) {
   const share = (r: Rank) => r.recent_mpi_share ?? r.mpi_share;
   const columns: Column<Rank>[] = [
@@ -206,7 +208,7 @@ function Ranks({ ranks }: { ranks: Rank[] }) {
         {format.share(share(r)!)}
       </>
     ) },
-    { key: 'doing', title: 'Doing', fill: true, cell: (r) => <span title={r.fault ?? r.doing ?? undefined}>{r.doing ?? r.state.replace('_', ' ')}</span>, value: (r) => r.doing ?? r.state },
+    { key: 'doing', title: 'Doing', fill: true, cell: (r) => <span title={doingText(r)}>{doingText(r)}</span>, value: (r) => r.doing ?? r.state },
     { key: 'since', title: 'For', about: 'how long it has done so', number: true, cell: (r) => <Unit text={format.seconds(r.since_seconds)} />, value: (r) => r.since_seconds },
   ];
   return (
@@ -299,7 +301,7 @@ function ProgressPanel({ top, model }: { top: Top; model: Model }) {
 }
 
 type Warning = Extract<JobRecord, { type: 'warning' }>;
-const WARNINGS = 3;
+const WARNINGS = 3, SILENT = 3;
 
 /** That it stands still, and why. */
 function Verdict({ now, still, model, quiet, stuck, short }: { now: number; still: Still | undefined; model: Model; quiet: Warning | undefined; /** It is known why. */ stuck: Warning | undefined; /** What each rank waits for stands below. */ short: boolean }) {
@@ -333,6 +335,8 @@ export function Live({ id, top, session, name }: { id: string; top: Top; session
     <>
       <Verdict now={now} still={still} model={model} quiet={quiet} stuck={still?.now ? undefined : stuck} short={stops} />
       {stops && why}
+      {(top.silent ?? []).slice(0, SILENT).map(({ node, seconds }) => <Notice key={node} tone="warn" title={`${node} has not been heard for ${format.seconds(seconds)}.`} advice="What is said of it is as it last was." />)}
+      <More than={SILENT} of={top.silent?.length ?? 0} />
       {alike(warnings.filter((w) => w !== quiet && !((still || stops) && w.kind === 'stalled'))).slice(0, WARNINGS).map((w) => <Notice key={w.text} tone="warn" title={format.sentence(w.text)} advice={timesText(w.times)} />)}
       <ProgressPanel top={top} model={model} />
       <div class="panel">
