@@ -511,11 +511,12 @@ test('a job that failed, one that finished, two compared, and a series: each fac
   const ended = (pid, name, more) => ({ pid, name, start_seconds: 0, end_seconds: 60, exit_code: 1, signal: null, argv: null, argv_cut: false, cwd: null, ...more });
   const reports = {
     failed: reportOf({
+      growth: { bytes_per_second: 3 << 20, seconds: 40, limit: null, limit_seconds: null },
       logs: { ...reportOf().logs, errors: [line(58, 'ValueError: no rows')], lines: [line(58, 'ValueError: no rows')] }, scripts: { ...reportOf().scripts, failed_commands: [{ t: 59, file: '/x/job.sh', line: 11, command: 'python3 table.py', status: 1 }] }, warnings: [warning, { t: 6, note: 'mpi_stands_still', kind: 'stalled', text: 'no rank began or ended a call' }], failed: { chain: [ended(1, 'python3'), ended(2, 'sh')] },
       last: { reason: { text: 'ValueError: no rows', sure: true, evidence: [7] }, unknown: null, said_last: [], events: [event('warning', warning.text), event('mpi', '2 ranks stand still: deadlock', { weight: 'failure' }), event('python', 'ValueError: no rows', { seq: 7, stack: ['rows at table.py:8', 'main at table.py:14'] }), event('script', '9 /x/job.sh:11 failed with 1: python3 table.py')] },
       crashes: [{ pid: 3, name: 'crash', signal: 11, reason: 'a NULL pointer', frames: [{ pc: 1, function: 'inner', file: '/x/../crash.c', line: 52 }, { pc: 2, function: 'start', module: '/lib/libc.so.6' }] }],
     }),
-    sampled: reportOf({ profile: { samples: 100, functions: [{ name: null, module: '/usr/bin/sort', language: 'native', file: '', line: 0, self_samples: 77, total_samples: 77, self_seconds: 77, total_seconds: 77 }] }, scripts: { ...reportOf().scripts, lines: [{ file: '/x/job.sh', line: 5, command: 'sort words', count: 0, failed: 0, seconds: 9 }] } }),
+    sampled: reportOf({ io: { read_bytes: 2 ** 30, written_bytes: 0, disk_read_bytes: 2 ** 20, disk_written_bytes: 0 }, processes: [[1, 'sh', 0, 0], [2, 'sort', 1, 9]].map(([pid, name, start_seconds, signal]) => ({ ...ended(pid, name), start_seconds, signal, exit_code: signal ? null : 0, cpu_seconds: pid, peak_rss_bytes: 1 << 20, threads: 1 })).map((one) => ({ ...one, signal: one.signal || null })), profile: { samples: 100, functions: [{ name: null, module: '/usr/bin/sort', language: 'native', file: '', line: 0, self_samples: 77, total_samples: 77, self_seconds: 77, total_seconds: 77 }] }, scripts: { ...reportOf().scripts, lines: [{ file: '/x/job.sh', line: 5, command: 'sort words', count: 0, failed: 0, seconds: 9 }] } }),
     wordless: reportOf({ last: { reason: { note: 'cause_unknown', text: 'solve (pid 7) ended with exit status 3; it said last: bye', sure: false, evidence: [] }, unknown: 'nothing that was recorded says why', said_last: [], events: [] } }),
     finished: reportOf({ peak_tree_rss_bytes: 4e6, peak_tree_pss_bytes: 1.5e6, all_nodes: { ...reportOf().all_nodes, process_count: 2 }, functions: [{ name: 'MPI_Allreduce', file: '', line: 0, calls: 2, self_ns: 6e10, total_ns: 6e10 }], mpi: { summary: 'rank 1 computed for 60.0 s, rank 0 for 0 ns; it waited in MPI_Allreduce for 60.0 s', time: { communication_ns: 6e10, total_ns: 1.2e11 }, sites: [], ranks: [[0, 0], [1, 60]].map(([rank, s]) => ({ rank, time: { computation_ns: s * 1e9, communication_ns: 6e10 - s * 1e9, total_ns: 6e10 }, calls: [{ name: 'MPI_Allreduce', class: 'collective', total_ns: 6e10 - s * 1e9 }] })) } }),
   };
@@ -538,6 +539,7 @@ test('a job that failed, one that finished, two compared, and a series: each fac
   assert.equal(await page.getByText('the node is shared').count(), 1, 'a warning is said once');
   assert.deepEqual(await texts('main .notice-title'), ['The reason: ValueError: no rows'], 'and that it stood still');
   assert.equal(await page.getByText('supports the reason').count(), 1);
+  assert.equal(await page.getByText('Its memory grew 3.0 MB/s in its last 40.0 s.').count(), 1);
   assert.deepEqual(await texts('.plain-table .mono'), ['rows at table.py:8 ← main at table.py:14']);
   assert.deepEqual(await texts('.frames li'), ['inner crash.c:52', 'start libc.so.6'].map((text) => text.replace(' ', '\n')));
   assert.deepEqual(await texts('.tabs .without'), ['Space and time', 'Profile', 'Functions', 'Communication', 'Distributions', 'Call tree', 'Values', 'Source']);
@@ -560,6 +562,9 @@ test('a job that failed, one that finished, two compared, and a series: each fac
 
   await to('#/jobs/sampled');
   await page.getByText('77 % of the time on processors was in sort.').waitFor();
+  await page.getByText('Read 1.0 GB, wrote 0 B; from disks 1.0 MB, to disks 0 B.').waitFor();
+  await page.getByText('Processes (2)').click(); // as scry report lists them
+  assert.deepEqual(await page.getByRole('table', { name: 'Processes' }).locator('tbody tr').allInnerTexts().then((all) => all.map((text) => text.replace(/\s+/g, ' ').trim())), ['2 sort 1.00 s 59.0 s 2.00 s 1.0 MB killed by SIGKILL', '1 sh 0.00 s 60.0 s 1.00 s 1.0 MB exit status 0']);
   assert.deepEqual(await page.getByRole('table', { name: 'Lines of scripts' }).locator('th').allInnerTexts().then((all) => all.map((text) => text.replace('▼', '').trim())), ['Line', 'Command', 'Time'], 'no column is empty');
 
   await to('#/tasks');

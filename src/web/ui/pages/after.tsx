@@ -2,7 +2,8 @@
 // A job that is over: how it ended and why, what it used. Of one that failed, the post-mortem comes first.
 import { useMemo } from 'preact/hooks';
 import type { Report } from '../api';
-import { Figure, Figures, Notice } from '../design/parts';
+import { Figure, Figures, Notice, Unit } from '../design/parts';
+import { Table, type Column } from '../design/table';
 import * as format from '../format';
 import { OUTSIDE } from '../space/data';
 import { kindOf, sum } from '../views/profile';
@@ -13,11 +14,11 @@ import { logOf } from './series';
 import { signalName } from './status';
 import { Scripts } from './scripts';
 import { LastEvents } from './timeline';
-import { alike, timesText } from './verdict';
+import { alike, growthText, timesText } from './verdict';
 
 type Chain = NonNullable<Report['failed']>['chain'];
 
-const how = (p: Chain[number]) => (p.signal !== null ? `killed by ${signalName(p.signal)}` : p.exit_code !== null ? `exit status ${p.exit_code}` : 'nobody knows how');
+const how = (p: Pick<Chain[number], 'signal' | 'exit_code'>) => (p.signal !== null ? `killed by ${signalName(p.signal)}` : p.exit_code !== null ? `exit status ${p.exit_code}` : 'nobody knows how');
 
 function Blame({ chain, node }: { chain: Chain; node?: string }) {
   return (
@@ -122,7 +123,7 @@ function Verdict({ report, cause }: { report: Report; cause: string | null }) {
     : profile && sampled ? `${format.share(sampled.self_samples / profile.samples)} of the time on processors was ${nameOf(sampled).replace(/^(?!in )/, 'in ')}` : null);
   return text ? <p class="reason">{format.sentence(text)}</p> : null;
 }
-const MUCH = 0.2;
+const MUCH = 0.2, MUCH_DATA = 100 << 20;
 
 function PostMortem({ report, name }: { report: Report; name: string }) {
   const { last, failed, failed_elsewhere } = report;
@@ -139,6 +140,34 @@ function PostMortem({ report, name }: { report: Report; name: string }) {
       {(chain.length > 1 || failed_elsewhere) && <Blame chain={chain} node={failed_elsewhere?.node} />}
       <Crashes crashes={crashes} calls={report.crash_calls} />
     </>
+  );
+}
+
+/** Of a job that has read or written much. */
+const dataText = ({ io }: Pick<Report, 'io'>) => io && Object.values(io).some((bytes) => bytes >= MUCH_DATA) &&
+  `Read ${format.size(io.read_bytes)}, wrote ${format.size(io.written_bytes)}; from disks ${format.size(io.disk_read_bytes)}, to disks ${format.size(io.disk_written_bytes)}.`;
+
+type Process = Report['processes'][number] & { host: string };
+const processColumns: Column<Process>[] = [
+  { key: 'pid', title: 'Process', number: true, cell: (p) => p.pid, value: (p) => p.pid },
+  { key: 'name', title: 'Command', fill: true, cell: (p) => <span class="mono" title={p.argv ? format.command(p.argv) : ''}>{p.argv ? format.command(p.argv) : p.name}</span>, value: (p) => p.name },
+  { key: 'node', title: 'Node', wide: true, cell: (p) => p.host, value: (p) => p.host },
+  { key: 'start', title: 'Started', about: 'after the job', number: true, wide: true, cell: (p) => format.seconds(p.start_seconds), value: (p) => p.start_seconds },
+  { key: 'took', title: 'Time', number: true, wide: true, cell: (p) => p.end_seconds !== null && <Unit text={format.seconds(p.end_seconds - p.start_seconds)} />, value: (p) => (p.end_seconds === null ? null : p.end_seconds - p.start_seconds) },
+  { key: 'cpu', title: 'CPU time', number: true, wide: true, cell: (p) => <Unit text={format.seconds(p.cpu_seconds)} />, value: (p) => p.cpu_seconds },
+  { key: 'memory', title: 'Memory', about: 'the most', number: true, wide: true, cell: (p) => p.peak_rss_bytes > 0 && <Unit text={format.size(p.peak_rss_bytes)} />, value: (p) => p.peak_rss_bytes },
+  { key: 'how', title: 'Ended', cell: (p) => <span class={p.signal || p.exit_code ? 'bad-text' : 'soft'}>{p.end_seconds === null ? 'left running' : how(p)}</span>, value: (p) => (p.end_seconds === null ? null : how(p)) },
+];
+
+function Processes({ report }: { report: Report }) {
+  const of = (list: Report['processes'], host: string, offset: number): Process[] => list.map((p) => ({ ...p, host, start_seconds: p.start_seconds + offset, end_seconds: p.end_seconds === null ? null : p.end_seconds + offset }));
+  const rows = [...of(report.processes, report.host, 0), ...report.parts.flatMap((part) => of(part.processes, part.name, part.started_at))];
+  if (rows.length < 2) return null;
+  return (
+    <details class="panel">
+      <summary>Processes ({format.count(rows.length)})</summary>
+      <Table label="Processes" columns={processColumns.filter((c) => c.key !== 'node' || report.parts.length > 0)} rows={rows} rowKey={(p) => `${p.host} ${p.pid} ${p.start_seconds}`} sortParam="processes" sort="-cpu" visible={20} />
+    </details>
   );
 }
 
@@ -161,7 +190,7 @@ export function After({ id, report, name, cause }: { id: string; report: Report;
   const stood = report.last?.events.some((e) => e.stream === 'mpi' && e.weight === 'failure');
   const told = new Set(report.last?.events.filter((e) => e.stream === 'warning').map((e) => e.text));
   const logged = log.lines.some((line) => !report.last?.events.some((e) => e.text.includes(line.text) || (hasLine(line.from) && e.text.includes(line.from))));
-  const sampled = hasSamples(report.profile), hasFunctions = sampled || report.functions.length > 0 || nodes.some((one) => one.scripts.python_functions.length > 0);
+  const data = dataText(report), sampled = hasSamples(report.profile), hasFunctions = sampled || report.functions.length > 0 || nodes.some((one) => one.scripts.python_functions.length > 0);
   return (
     <>
       {report.mirror?.note && <Notice title={report.mirror.note} advice={`As ${report.mirror.via} has it.`} />}
@@ -180,6 +209,8 @@ export function After({ id, report, name, cause }: { id: string; report: Report;
           {all.left_running > 0 && <Figure text={format.count(all.left_running)} label="left running" />}
           {all.lost_records > 0 && <Figure text={format.count(all.lost_records)} label="records lost" />}
         </Figures>
+        {report.growth && report.last && <p>{format.sentence(growthText(report.growth, true))}</p>}
+        {data && <p>{data}</p>}
       </div>
       <PostMortem report={report} name={name} />
       {alike(report.warnings.filter((w) => !told.has(w.text) && !(stood && w.kind === 'stalled'))).map((w) => <Notice key={w.text} tone="warn" title={format.sentence(w.text)} advice={timesText(w.times)} />)}
@@ -191,6 +222,7 @@ export function After({ id, report, name, cause }: { id: string; report: Report;
       <Metrics of={model.metrics} />
       <Health of={name} model={model} version={0} over />
       <Scripts nodes={nodes} />
+      <Processes report={report} />
       <NotHere model={log} functions={hasFunctions} />
     </>
   );

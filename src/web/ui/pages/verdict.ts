@@ -69,9 +69,10 @@ export function ranksHead({ ranks, waiting, polling, computing, stuck, unheard }
 }
 
 type Growth = NonNullable<Top['growth']>;
-/** Of memory that grows evenly: as scry top says it. */
-export const growthText = ({ bytes_per_second, seconds: since, limit, limit_seconds }: Growth) =>
-  `its memory grows ${rate(bytes_per_second)} since ${seconds(since)}${limit_seconds === null ? '' : `; at this rate the limit of its ${limit} in ${seconds(limit_seconds)}`}`;
+/** Of memory that grows evenly, or did until the end: as scry top and scry report say it. */
+export const growthText = ({ bytes_per_second, seconds: since, limit, limit_seconds }: Growth, over = false) =>
+  over ? `its memory grew ${rate(bytes_per_second)} in its last ${seconds(since)}`
+    : `its memory grows ${rate(bytes_per_second)} since ${seconds(since)}${limit_seconds === null ? '' : `; at this rate the limit of its ${limit} in ${seconds(limit_seconds)}`}`;
 
 /** Pictures of which nothing was recorded, as far as is known. Python's functions are counted: there are no single calls of them. */
 export function emptyViews(report: Pick<Report, 'functions' | 'mpi' | 'scripts' | 'parts' | 'profile'> | undefined, top: Pick<Top, 'functions' | 'ranks'> | undefined): string[] {
