@@ -49,10 +49,11 @@ class TaskCase(scrytest.TestCase):
         self.assertEqual(list(schematest.violations(shown, schematest.schema(name))), [])
 
     def why(self, shown):
-        """The reason that the report of the last run gives."""
+        """The reason that the report of the last run gives, or what it said last; not that it ended."""
         done = self.box.run(self.box.scry("report", "--json", shown["runs"][-1]["directory"]))
         self.assertEqual(done.returncode, 0, done.stderr)
-        return (json.loads(done.stdout)["last"]["reason"] or {}).get("text")
+        reason = json.loads(done.stdout)["last"]["reason"] or {}
+        return reason["fields"]["words"] or None if reason.get("note") == "cause_unknown" else reason.get("text")
 
     def kill_runner(self):
         for pid in self.box.processes("scry-tasks"):

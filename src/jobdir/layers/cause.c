@@ -383,7 +383,9 @@ void cause_tell(const struct job_end *end, struct cause *ret_cause)
                         : note->kind == NOTE_cause_command ? &note->cause_command.said
                         : note->kind == NOTE_cause_rank    ? &note->cause_rank.said
                                                            : NULL;
-    if (said && !**said) { /* others may have said it */
+    /* of a rank that crashed, MPI's handler of signals has said that last */
+    bool crashed = note->kind == NOTE_cause_rank && WIFSIGNALED(end->rank->status);
+    if (said && !**said && !crashed) { /* others may have said it */
         put_said_last(cause, end, "the job");
         *said = cause_text(&cause->said);
     }

@@ -23,6 +23,7 @@ static const struct job_rank *first_rank; /* of the next question */
 static const struct job_lost *lost_node;
 static const char *stuck, *late, *waited;
 static double left_at;
+static bool for_people; /* it asks as reports do */
 
 static struct told ask_end(const char *chain_text, int exit_code, int signal, const char *reason)
 {
@@ -46,7 +47,7 @@ static struct told ask_end(const char *chain_text, int exit_code, int signal, co
     struct cause cause;
     struct told told = {0};
     _cleanup_(buf_done) struct buf text = BUF_INIT;
-    cause_find(&end, &cause);
+    (for_people ? cause_tell : cause_find)(&end, &cause);
     note_text(&text, &cause.note);
     told.kind = cause.note.kind;
     told.sure = cause.sure;
@@ -1319,6 +1320,28 @@ static struct job_rank rank_that_left(void)
                              .model = &model};
 }
 
+/* What was said last stands behind a reason that has no words; but of a rank that crashed MPI's handler of signals has said that. */
+static void test_said_last(void **state)
+{
+    struct job_rank rank = rank_that_left();
+    PUT("{s:s, s:f, s:s, s:f, s:[s, s]}", "type", "log_last", "t", 100.0, "file", "stderr", "quiet_seconds", 0.9,
+        "lines", "reading", "bye");
+    for_people = true;
+    expect(ask(ONE), NOTE_cause_unknown, false, "a.out (pid 10) ended with exit status 1; it said last: reading / bye");
+    expect(ask(TWO), NOTE_cause_process, false,
+           "probably worker (pid 20), which ended with exit status 1; the job said last: reading / bye");
+    expect(ask_end("[]", 1, 0, NULL), NOTE_NONE, false, "");
+    expect(ask_end(ONE, 0, 0, NULL), NOTE_NONE, false, "");
+    first_rank = &rank;
+    expect(ask(MPIRUN), NOTE_cause_rank, true,
+           "rank 1 of 3 exited with status 3 without MPI_Finalize; the job said last: reading / bye");
+    rank.status = 11;
+    rank.how = "was killed by SIGSEGV";
+    expect(ask(MPIRUN), NOTE_cause_rank, true, "rank 1 of 3 was killed by SIGSEGV");
+    first_rank = NULL;
+    for_people = false;
+}
+
 /* Whatever its launcher's status is, and whoever it has killed then. What the rank said stands behind it. */
 static void test_rank(void **state)
 {
@@ -2550,6 +2573,7 @@ int main(void)
         ROW(test_stuck),
         ROW(test_lost_workers),
         ROW(test_lost_before_timeout),
+        ROW(test_said_last),
         ROW(test_crash_seen),
         ROW(test_exception_before),
         ROW(test_lost_before_signal),
