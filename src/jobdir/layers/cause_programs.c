@@ -471,9 +471,12 @@ static void put_started_by(struct cause *cause, const struct job_end *end, size_
     const struct layer_place *place = cause_chain_place(end, at + 1);
     double started = cause_chain_start(end, at);
     struct script_line_record row;
-    if (!place || !place->line || record_seconds(place->line) < started - SEEN_SECONDS)
-        return; /* it was there before, and may have gone on */
+    if (!place || !place->line)
+        return;
     record_read(place->line, RECORD_script_line, &row);
+    bool inside = row.how && strcmp(row.how, "inside") == 0; /* then each line is known, just before what it starts */
+    if (record_seconds(place->line) < started - (inside ? SEEN_SECONDS : 0))
+        return; /* it was there before, and may have gone on */
     buf_puts(&cause->what, ", when its script was at ");
     cause_put_place(&cause->what, row.at.file, row.at.line);
     cause_add(cause, place->line);
