@@ -237,6 +237,8 @@
 #define RELAY_STUCK_MS 2000 /* at its end scry run waits so long for a reader that takes nothing, */
 #define RELAY_KEPT_MS 1000  /* and at its end scry run does; */
 #define RELAY_AGAIN_MS 1000 /* a second process is tried again where none could be made */
+#define SESSION_END_MS \
+    500 /* the leader of the session of a job's terminal ends within that, or the session gets its SIGHUP */
 #define TERMINAL_LOOK_MS \
     200 /* scry run in the background of its terminal looks so often whether it is in its foreground again */
 #define LOGS_NEVER_NS (3600 * WAITS_NS_PER_SECOND) /* until scry set wants something */

@@ -368,6 +368,7 @@ class WithTee(AtTerminal):
     def setUp(self):
         super().setUp()
         self.terminal.watched = "scry run -q --tee"
+        self.cooked = self.modes()
 
     def modes(self):
         return termios.tcgetattr(self.terminal.fd)[:4]
@@ -396,11 +397,13 @@ class WithTee(AtTerminal):
         self.terminal.run("echo status $?")
         self.terminal.expect("status 3")
 
-    def test_ctrl_c_is_the_reason(self):
-        self.terminal.run("scry run --tee sleep 1000")
-        self.pids()
-        self.terminal.send("\x03")
-        self.terminal.expect(r"Ctrl-C")
+    def test_key_is_the_reason(self):
+        for key, said in (("\x03", "Ctrl-C"), ("\x1c", r"Ctrl-\\")):
+            self.terminal.run("scry run --tee sleep 1000")
+            self.pids()
+            wait_until(lambda: self.modes() != self.cooked)
+            self.terminal.send(key)
+            self.terminal.expect(rf"somebody pressed\s+{said}")
 
     def relay(self):
         """The one that is not a standby: that it has made."""
@@ -429,19 +432,18 @@ class WithTee(AtTerminal):
 
     def test_scry_run_is_killed(self):
         """The command goes on, and the user has the terminal back as it was."""
-        before = self.modes()
         fifo = self.box.path("work", "fifo")
         os.mkfifo(fifo)
         self.terminal.run("scry run -q bash -c 'echo go; read a <fifo; echo late $a'")
         self.terminal.expect(r"\ngo")
         (run,) = scrytest.children(self.terminal.pid)
-        self.assertNotEqual(self.modes(), before)
+        self.assertNotEqual(self.modes(), self.cooked)
         os.kill(run, signal.SIGKILL)
         self.terminal.expect("ready> ")
         with open(fifo, "w", encoding="ascii") as go:
             go.write("on\n")
         self.terminal.expect(r"late on")
-        self.assertEqual(self.modes(), before)
+        self.assertEqual(self.modes(), self.cooked)
 
     def test_outlives(self):
         """What goes on after the command has its terminal still."""
@@ -452,6 +454,53 @@ class WithTee(AtTerminal):
         with open(fifo, "w", encoding="ascii") as go:
             go.write("on\n")
         self.terminal.expect(r"late on")
+
+    def test_streams_are_closed(self):
+        """A command that has sent all its streams elsewhere, or one that it leaves behind so, is not hung up on."""
+        for script in ("exec </dev/null >log 2>&1; read a <fifo; (: </dev/tty) && echo whole >done",
+                       "(read a <fifo; echo whole >done) </dev/null >log 2>&1 & exit 0"):
+            fifo, done = self.box.path("work", "fifo"), self.box.path("work", "done")
+            os.mkfifo(fifo)
+            self.terminal.run(f"scry run -q bash -c '{script}'; echo status $?")
+            if script.endswith("exit 0"):
+                self.terminal.expect(r"status 0")
+            with open(fifo, "w", encoding="ascii") as go:
+                go.write("on\n")
+            wait_until(lambda: os.path.exists(done) and os.path.getsize(done))
+            if not script.endswith("exit 0"):
+                self.terminal.expect(r"status 0")
+            os.unlink(fifo)
+            os.unlink(done)
+
+    def test_in_the_background_when_the_terminal_closes(self):
+        """A job that runs in the background goes on, as one without scry."""
+        fifo, done = self.box.path("work", "fifo"), self.box.path("work", "done")
+        os.mkfifo(fifo)
+        self.terminal.run("scry run -q bash -c 'read a <fifo; echo whole >done'")
+        (run,) = wait_until(lambda: scrytest.children(self.terminal.pid))
+        wait_until(lambda: scrytest.children(run) and self.modes() != self.cooked)
+        self.terminal.send("\x1a")
+        self.terminal.expect(r"Stopped .*scry run")
+        self.terminal.run("bg; disown")
+        wait_until(lambda: process_state(run) == "S")
+        self.terminal.run("exit")
+        wait_until(lambda: process_state(self.terminal.pid) == "Z")
+        os.close(self.terminal.fd)
+        self.terminal.fd = os.open("/dev/null", os.O_RDONLY)
+        with open(fifo, "w", encoding="ascii") as go:
+            go.write("on\n")
+        wait_until(lambda: os.path.exists(done) and os.path.getsize(done))
+
+    def test_in_a_script(self):
+        """There the terminal is others', too: it is left, and keys reach all."""
+        self.terminal.run("bash -c 'for i in 1 2 3; do echo turn$i; scry run -q sleep 1000; done'")
+        self.terminal.expect(r"turn1\r\n")
+        wait_until(lambda: [pid for shell in scrytest.children(self.terminal.pid) for run in scrytest.children(shell) for pid in scrytest.children(run)
+                            if "sleep" in command_line(pid)])
+        self.assertEqual(self.modes(), self.cooked)
+        self.terminal.send("\x03")
+        self.terminal.expect(r"ready> ")
+        self.assertNotIn("turn2\r\n", self.terminal.seen)
 
     def test_typed_ahead(self):
         """What the command has not read is for the shell, also a line that is not whole."""

@@ -280,7 +280,7 @@ static pid_t member_fork(pid_t group)
 }
 
 /* In the child: makes a session on the terminal `fd`, led by the caller, and a sibling of it that is in the foreground there. Returns
- * in that; the caller stays until `leash` hangs up, so what outlives the command keeps its terminal. `tell` gets an int: the
+ * in that; the caller stays until `leash` says something or hangs up, so what outlives the command keeps its terminal. `tell` gets an int: the
  * sibling's pid, or -errno. */
 static void session_begin(int fd, int leash, int tell)
 {
@@ -305,6 +305,10 @@ static void session_begin(int fd, int leash, int tell)
         _exit(0);
     leash = worker_become(TERMINAL_PROCESS_NAME, leash);
     wait_fd(leash, POLLIN, -1);
+    if (read(leash, &byte, 1) == 1) { /* the SIGHUP of our end is for us alone then */
+        fd = open("/dev/tty", O_RDWR | O_NOCTTY | O_CLOEXEC);
+        tcsetpgrp(fd, getpgrp());
+    }
     _exit(0);
 }
 

@@ -275,10 +275,12 @@ bool signals_pass_on(struct signals *signals, const struct signalfd_siginfo *inf
     if (is_from_kernel(info)) {
         signals->saw_terminal_interrupt |= info->ssi_signo == SIGINT;
         if (signals->apart && info->ssi_signo != SIGWINCH)
-            forward(info, pid);
+            kill(-getpgid(pid), (int)info->ssi_signo);
         return true;
     }
-    if (getpgid(pid) != getpgrp()) /* as the leader in our place it would be in the group */
+    if (signals->apart)
+        kill(-getpgid(pid), (int)info->ssi_signo);
+    else if (getpgid(pid) != getpgrp()) /* as the leader in our place it would be in the group */
         forward(info, pid);
     return true;
 }

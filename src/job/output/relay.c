@@ -37,7 +37,15 @@ enum {
 };
 
 /* The descriptors that relay and standby have, in this order. */
-enum { FD_CONTROL, FD_WAKE, FD_LEASH, FD_STREAM, FDS_STREAM = 4, FDS = FD_STREAM + RELAY_STREAMS * FDS_STREAM };
+enum {
+    FD_CONTROL,
+    FD_WAKE,
+    FD_LEASH,
+    FD_HELD,
+    FD_STREAM,
+    FDS_STREAM = 4,
+    FDS = FD_STREAM + RELAY_STREAMS * FDS_STREAM
+};
 enum { FD_JOB, FD_TARGET, FD_COPY_IN, FD_COPY_OUT };
 
 struct side {
@@ -56,6 +64,7 @@ struct side {
     } streams[RELAY_STREAMS];
     unsigned due;              /* of that question */
     unsigned resized;          /* so often it has been */
+    bool hold;                 /* scry run is stopped: what is typed is not for the job, until it says something */
     int keeper_fd, standby_fd; /* pidfds; -1: there is none */
     pid_t standby;             /* the relay's child */
 };
@@ -206,6 +215,8 @@ static void standby_serve(struct side *side, int relay_fd)
         dead = polls[0].revents;
         if (polls[1].revents)
             (void)!read(side->fds[FD_WAKE], &woken, sizeof woken);
+        if (side->shared->let_go)
+            close_fd(&side->fds[FD_HELD]);
         for (size_t i = 0; i < RELAY_STREAMS; i++)
             if (side->streams[i].name && side->shared->streams[i].closed) {
                 close_fd(&side->streams[i].fds[FD_JOB]);
@@ -251,11 +262,37 @@ static void typed_take_back(struct side *side, const struct side_stream *stream)
     input->at = input->len = 0;
 }
 
+/*
+ * The session of the job's terminal ends with that. Who is left in it has nothing open there, or the user's terminal is gone: they get
+ * a SIGHUP only if that was in front, as they would have. Else the leader keeps it from them, and is awaited.
+ */
+static void session_end(struct side *side, const struct side_stream *stream)
+{
+    struct pollfd user = {.fd = stream->fds[FD_TARGET]};
+    poll(&user, 1, 0);
+    bool loud = user.revents & (POLLERR | POLLHUP) && side->shared->taken;
+    if (!loud && side->fds[FD_LEASH] >= 0 && send(side->fds[FD_LEASH], "", 1, MSG_DONTWAIT | MSG_NOSIGNAL) == 1)
+        wait_fd(side->fds[FD_LEASH], 0, SESSION_END_MS);
+}
+
+/* From now on the job's end is gone when nobody of the job has it open. */
+static void let_go(struct side *side)
+{
+    if (side->fds[FD_HELD] < 0)
+        return;
+    side->shared->let_go = true;
+    close_fd(&side->fds[FD_HELD]);
+    wake(side);
+}
+
 /* The job's end of it, or the reader's, is gone. */
 static void stream_close(struct side *side, struct side_stream *stream)
 {
     size_t i = (size_t)(stream - side->streams);
     typed_take_back(side, stream);
+    if (stream->terminal)
+        session_end(side, stream);
+    let_go(side);
     side->shared->streams[i].closed = true;
     close_fd(&stream->fds[FD_JOB]);
     close_fd(&stream->fds[FD_TARGET]);
@@ -390,6 +427,7 @@ static void answer(struct side *side)
     bool all = true;
     if (asked == side->shared->passed)
         return;
+    let_go(side);
     for (size_t i = 0; i < RELAY_STREAMS; i++) {
         struct side_stream *stream = &side->streams[i];
         if (!stream->name || stream->fds[FD_JOB] < 0)
@@ -426,11 +464,13 @@ static void typed_handle(struct side *side, const struct pollfd *user, const str
     struct relay_shared *shared = side->shared;
     struct relay_piece *piece = &shared->input;
     const struct side_stream *stream = &side->streams[0];
-    if (!piece->len && user->revents & POLLIN && shared->taken && !shared->typed_over) {
+    side->hold |= user->revents && waits_is_stopped(wait_look(shared->supervisor).state);
+    if (!side->hold && !piece->len && user->revents & POLLIN && shared->taken && !shared->typed_over) {
         ssize_t got = read(stream->fds[FD_TARGET], piece->bytes, INPUT_MOST);
         piece->at = 0;
         piece->len = got > 0 ? (uint32_t)got : 0;
-        shared->interrupted |= terminal_interrupts(stream->fds[FD_JOB], piece->bytes, piece->len);
+        int signo = terminal_signal(stream->fds[FD_JOB], piece->bytes, piece->len);
+        shared->typed_signal = signo ? signo : shared->typed_signal;
     }
     if (!piece->len || !(job->revents & POLLOUT))
         return;
@@ -446,10 +486,8 @@ static void typed_polls(const struct side *side, struct pollfd polls[2])
 {
     const struct relay_shared *shared = side->shared;
     const int *fds = side->streams[0].fds;
-    bool whole = shared->whole && fds[FD_JOB] >= 0;
-    polls[0] =
-        (struct pollfd){.fd = whole && shared->taken && !shared->typed_over && !shared->input.len ? fds[FD_TARGET] : -1,
-                        .events = POLLIN};
+    bool whole = shared->whole && fds[FD_JOB] >= 0, wanted = shared->taken && !shared->typed_over && !side->hold;
+    polls[0] = (struct pollfd){.fd = whole && wanted && !shared->input.len ? fds[FD_TARGET] : -1, .events = POLLIN};
     polls[1] = (struct pollfd){.fd = whole && shared->input.len ? fds[FD_JOB] : -1, .events = POLLOUT};
 }
 
@@ -466,7 +504,9 @@ static void resize(struct side *side)
 static void control_end(struct side *side)
 {
     close_fd(&side->fds[FD_CONTROL]);
-    if (side->shared->taken && side->streams[0].fds[FD_TARGET] >= 0)
+    let_go(side);
+    if (side->shared->taken && side->streams[0].fds[FD_TARGET] >= 0 &&
+        terminal_is_taken(side->streams[0].fds[FD_TARGET], &side->shared->modes))
         terminal_give_back(side->streams[0].fds[FD_TARGET], &side->shared->modes);
     side->shared->taken = false;
 }
@@ -515,6 +555,7 @@ static bool relay_serve(struct side *side, int *ret_relay_fd)
                                     : -1);
         if (polls[CONTROL].revents && recv(side->fds[FD_CONTROL], &byte, 1, MSG_DONTWAIT) == 0)
             control_end(side);
+        side->hold &= !polls[CONTROL].revents;
         resize(side);
         typed_handle(side, &polls[TYPED], &polls[JOB]);
         open = false;
@@ -669,6 +710,8 @@ static int streams_start(struct relay *relay, struct side *side, const int targe
         side->streams[i].name = relay->names[i];
         code = stream_start(relay, side, i, targets[i], &status[i]);
     }
+    if (code == 0 && relay->use == TERMINAL_WHOLE)
+        code = output_dup(relay, &side->fds[FD_HELD]);
     if (code == 0 && relay->use == TERMINAL_WHOLE && isatty(STDIN_FILENO))
         code = output_dup(relay, &relay->input);
     return code;
@@ -679,7 +722,7 @@ static int relay_fork(struct relay *relay, struct side *side)
     int ends[2] = {-1, -1}, leash[2] = {-1, -1};
     if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) < 0 ||
         (side->fds[FD_WAKE] = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) < 0 ||
-        (relay->use == TERMINAL_WHOLE && pipe2(leash, O_CLOEXEC) < 0)) {
+        (relay->use == TERMINAL_WHOLE && socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, leash) < 0)) {
         closep(&ends[0]);
         closep(&ends[1]);
         return -errno;
@@ -714,6 +757,7 @@ int relay_start(struct relay *ret_relay, const int targets[RELAY_STREAMS], const
     if (code == 0 && any && side.shared != MAP_FAILED) {
         side.shared->whole = ret_relay->use == TERMINAL_WHOLE;
         side.shared->modes = ret_relay->terminal.modes;
+        side.shared->supervisor = getpid();
     }
     if (code == 0 && any)
         code = side.shared == MAP_FAILED ? -ENOMEM : relay_fork(ret_relay, &side);
@@ -747,7 +791,7 @@ void relay_given(struct relay *relay)
 void relay_terminal(struct relay *relay, bool take)
 {
     struct relay_shared *shared = relay->shared;
-    if (!shared || !shared->whole || shared->taken == take)
+    if (!shared || !shared->whole || shared->taken == take || (take && relay->control < 0))
         return;
     if (take) {
         shared->taken = terminal_take(relay->terminal.user, &shared->modes);
@@ -762,12 +806,23 @@ void relay_terminal(struct relay *relay, bool take)
 
 bool relay_waits_for_terminal(const struct relay *relay)
 {
-    return relay->shared && relay->shared->whole && !relay->shared->taken;
+    return relay->shared && relay->shared->whole && !relay->shared->taken && relay->control >= 0;
 }
 
-bool relay_interrupted(const struct relay *relay)
+int relay_fd(const struct relay *relay)
 {
-    return relay->shared && relay->shared->interrupted;
+    return relay->shared && relay->shared->whole ? relay->control : -1;
+}
+
+void relay_lost(struct relay *relay)
+{
+    relay_terminal(relay, false);
+    close_fd(&relay->control);
+}
+
+int relay_typed_signal(const struct relay *relay)
+{
+    return relay->shared ? relay->shared->typed_signal : 0;
 }
 
 void relay_resized(struct relay *relay)
@@ -845,7 +900,7 @@ void relay_done(struct relay *relay, bool job_started)
     _cleanup_(closep) int pidfd = relay->pid > 0 ? pidfd_of(relay->pid) : -1;
     if (relay->pid > 0 && !job_started)
         child_reap(relay->pid);
-    else if (relay->pid > 0 && relay->shared->over && wait_fd(pidfd, POLLIN, RELAY_KEPT_MS) > 0)
+    else if (relay->pid > 0 && relay->shared->over && pidfd >= 0 && wait_fd(pidfd, POLLIN, RELAY_KEPT_MS) > 0)
         waitpid(relay->pid, NULL, WNOHANG);
     if (relay->shared)
         munmap(relay->shared, sizeof *relay->shared);

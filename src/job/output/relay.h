@@ -30,7 +30,7 @@
 /*
  * A terminal of the job's own, a pseudo-terminal, in place of the user's (terminal.c).
  *
- * Where standard output and error are the terminal that scry run was started from, the command gets the whole of it: what is typed,
+ * Where standard output and error are the terminal at whose prompt scry run was started, the command gets the whole of it: what is typed,
  * job control, the size. It is the first of a session of its own there, led by a process that does nothing else and lives as long
  * as the relay: what outlives the command keeps its terminal. Where standard error alone is a terminal, that alone is replaced; the command's
  * controlling terminal and what is typed stay the user's.
@@ -58,6 +58,8 @@ void terminal_close(struct terminal *terminal);
  * the background of the user's terminal, which is left as it is. */
 bool terminal_take(int user, const struct termios *modes);
 void terminal_give_back(int user, const struct termios *modes);
+/* Nobody has given it other modes since. */
+bool terminal_is_taken(int user, const struct termios *modes);
 
 /* Takes out what was typed to the job's terminal and nobody has read; the number of bytes. */
 size_t terminal_unread(int master, char *ret_bytes, size_t size);
@@ -69,8 +71,8 @@ size_t terminal_plain(const struct termios *modes, char *bytes, size_t len);
 /* Gives the job's terminal the size of the user's. */
 void terminal_resize(int user, int master);
 
-/* Whether the job's terminal makes SIGINT of one of these characters. */
-bool terminal_interrupts(int master, const char *bytes, size_t len);
+/* SIGINT or SIGQUIT, if the job's terminal makes that of one of these characters; 0: none. */
+int terminal_signal(int master, const char *bytes, size_t len);
 
 /* ---- the relay ---- */
 
@@ -99,7 +101,9 @@ struct relay_shared {
     } streams[RELAY_STREAMS];
     bool whole; /* a whole terminal: what is typed is passed on while it is taken */
     _Atomic bool taken;
-    _Atomic bool interrupted; /* by ^C */
+    _Atomic int typed_signal; /* SIGINT or SIGQUIT: the last of ^C and ^\\ */
+    _Atomic bool let_go;      /* the command has ended: its terminal is open as long as others have it */
+    pid_t supervisor;         /* scry run */
     _Atomic unsigned resized;
     struct termios modes; /* of the user's terminal */
     struct relay_piece output, input, unread;
@@ -131,8 +135,12 @@ void relay_given(struct relay *relay);
 void relay_terminal(struct relay *relay, bool take);
 /* There is one to take, once scry run is in its foreground again. */
 bool relay_waits_for_terminal(const struct relay *relay);
-/* The job's terminal had a ^C, and its foreground SIGINT. */
-bool relay_interrupted(const struct relay *relay);
+/* Readable, with a hangup, when nobody is left who passes on what is typed; -1: there is nothing to look at. Then relay_lost, which
+ * gives the user's terminal back. */
+int relay_fd(const struct relay *relay);
+void relay_lost(struct relay *relay);
+/* SIGINT or SIGQUIT: the job's terminal had that key, and its foreground the signal. 0: none. */
+int relay_typed_signal(const struct relay *relay);
 /* The user's terminal has another size. */
 void relay_resized(struct relay *relay);
 /* Waits until what was written so far is passed on, as long as the reader takes some of it every RELAY_STUCK_MS, and then a moment

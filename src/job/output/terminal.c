@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -32,6 +33,7 @@ static bool is_input_apart(int input, int terminal)
 enum terminal_use terminal_use_of(const int streams[3], const char **ret_reason)
 {
     int input = streams[0], output = streams[1], error = streams[2];
+    struct termios modes;
     *ret_reason = NULL;
     if (!isatty(output) && isatty(error))
         return TERMINAL_ERRORS;
@@ -39,8 +41,12 @@ enum terminal_use terminal_use_of(const int streams[3], const char **ret_reason)
         *ret_reason = "it is a terminal, and standard error is not; send both to files or pipes";
     else if (!is_input_apart(input, output))
         *ret_reason = "it is a terminal, and standard input is a pipe; send it to a file or a pipe";
+    else if (getpgrp() != getpid()) /* keys are for those around it, too, and two of us would take it from each other */
+        *ret_reason = "it is a terminal, and scry run was not started at its prompt; send it to a file or a pipe";
     else if (tcgetpgrp(output) != getpgrp())
         *ret_reason = "it is a terminal, and scry run is not in its foreground; send it to a file or a pipe";
+    else if (tcgetattr(output, &modes) < 0 || !(modes.c_lflag & ICANON))
+        *ret_reason = "it is a terminal that another program uses; send it to a file or a pipe";
     return *ret_reason ? TERMINAL_LEFT : TERMINAL_WHOLE;
 }
 
@@ -86,11 +92,24 @@ void terminal_close(struct terminal *terminal)
     }
 }
 
-bool terminal_take(int user, const struct termios *modes)
+static struct termios taken_modes(const struct termios *modes)
 {
     struct termios raw = *modes;
     cfmakeraw(&raw);
     raw.c_cflag = modes->c_cflag;
+    return raw;
+}
+
+bool terminal_is_taken(int user, const struct termios *modes)
+{
+    struct termios now, raw = taken_modes(modes);
+    return tcgetattr(user, &now) == 0 && now.c_lflag == raw.c_lflag && now.c_iflag == raw.c_iflag &&
+           now.c_oflag == raw.c_oflag;
+}
+
+bool terminal_take(int user, const struct termios *modes)
+{
+    const struct termios raw = taken_modes(modes);
     return tcgetpgrp(user) == getpgrp() && tcsetattr(user, TCSANOW, &raw) == 0;
 }
 
@@ -143,9 +162,16 @@ void terminal_resize(int user, int master)
         ioctl(master, TIOCSWINSZ, &size);
 }
 
-bool terminal_interrupts(int master, const char *bytes, size_t len)
+int terminal_signal(int master, const char *bytes, size_t len)
 {
+    static const struct {
+        int key, signo;
+    } keys[] = {{VQUIT, SIGQUIT}, {VINTR, SIGINT}};
     struct termios modes;
-    return tcgetattr(master, &modes) == 0 && modes.c_lflag & ISIG && modes.c_cc[VINTR] != _POSIX_VDISABLE &&
-           memchr(bytes, modes.c_cc[VINTR], len);
+    if (tcgetattr(master, &modes) < 0 || !(modes.c_lflag & ISIG))
+        return 0;
+    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
+        if (modes.c_cc[keys[i].key] != _POSIX_VDISABLE && memchr(bytes, modes.c_cc[keys[i].key], len))
+            return keys[i].signo;
+    return 0;
 }

@@ -372,7 +372,7 @@ static void take_signals(struct job *job)
     struct signalfd_siginfo info;
     while (read(job->signals.fd, &info, sizeof info) == sizeof info) {
         pause_at("run.signal");
-        if (info.ssi_signo == SIGWINCH)
+        if (info.ssi_signo == SIGWINCH || info.ssi_signo == SIGCONT)
             relay_resized(&job->relay);
         if (!job->ended && signals_pass_on(&job->signals, &info, job->launch.pid))
             reason_signal_came(&job->recorder, &info, job->signals.had_terminal);
@@ -423,13 +423,14 @@ static void supervise(struct job *job)
             continue;
         }
         uint64_t wait_ms = (job->sample_ns - now) / 1000000 + 1;
-        struct pollfd inputs[4] = {{.fd = job->signals.fd, .events = POLLIN},
+        struct pollfd inputs[5] = {{.fd = job->signals.fd, .events = POLLIN},
                                    {.fd = watch_fd(&job->watch), .events = POLLIN},
                                    {.fd = job->observer.fd, .events = POLLIN},
-                                   {.fd = job->publish.fd, .events = POLLIN}};
+                                   {.fd = job->publish.fd, .events = POLLIN},
+                                   {.fd = relay_fd(&job->relay)}};
         relay_terminal(&job->relay, true);
         bool look = relay_waits_for_terminal(&job->relay) && wait_ms > TERMINAL_LOOK_MS;
-        poll(inputs, 4, look ? TERMINAL_LOOK_MS : wait_ms > 60000 ? 60000 : (int)wait_ms);
+        poll(inputs, 5, look ? TERMINAL_LOOK_MS : wait_ms > 60000 ? 60000 : (int)wait_ms);
         if (inputs[1].revents) {
             watch_handle(&job->watch);
             tell_wait(job);
@@ -440,6 +441,8 @@ static void supervise(struct job *job)
         }
         if (inputs[3].revents)
             publish_handle(&job->publish);
+        if (inputs[4].revents)
+            relay_lost(&job->relay);
         if (inputs[0].revents)
             take_signals(job);
     }
@@ -517,13 +520,14 @@ static void start_relay(struct job *job)
                                                .reason = code < 0 ? strerror(-code) : job->relay.reasons[i]));
 }
 
-/* ^C at a terminal of the job's own, which scry run does not get. */
-static void look_for_interrupt(struct job *job)
+/* ^C and ^\\ at a terminal of the job's own, which scry run does not get. */
+static void look_for_typed_signal(struct job *job)
 {
-    const struct signalfd_siginfo typed = {.ssi_signo = SIGINT, .ssi_code = SI_KERNEL};
-    if (!relay_interrupted(&job->relay))
+    const struct signalfd_siginfo typed = {.ssi_signo = (uint32_t)relay_typed_signal(&job->relay),
+                                           .ssi_code = SI_KERNEL};
+    if (!typed.ssi_signo)
         return;
-    job->signals.saw_terminal_interrupt = true;
+    job->signals.saw_terminal_interrupt |= typed.ssi_signo == SIGINT;
     reason_signal_came(&job->recorder, &typed, job->signals.had_terminal);
 }
 
@@ -538,7 +542,7 @@ static void wait_for_output(struct job *job)
             over |= info.ssi_signo == SIGINT || info.ssi_signo == SIGTERM || info.ssi_signo == SIGHUP ||
                     info.ssi_signo == SIGQUIT;
     relay_terminal(&job->relay, false);
-    look_for_interrupt(job);
+    look_for_typed_signal(job);
     for (size_t i = 0; i < RELAY_STREAMS; i++)
         if (relay_lack(&job->relay, i, reason, sizeof reason))
             recorder_note(&job->recorder, NOTE(output_lack, .file = job->relay.names[i], .reason = reason));
@@ -611,7 +615,6 @@ static int job_start(struct job *job, struct err *err)
 
 static void job_release(struct job *job)
 {
-    relay_terminal(&job->relay, true);
     job->exec_code = launch_release(&job->launch, job->preload.library[0] != 0);
     if (job->exec_code != LAUNCH_UNTRACED)
         return;
