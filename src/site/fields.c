@@ -175,12 +175,29 @@ static const struct field failure_fields[] = {{"how", FIELD_TEXT, FIELD_AT(struc
                                               {"jobs", FIELD_COUNT, FIELD_AT(struct site_failure, jobs)},
                                               {0}};
 
+/* The kind of reason, in a column of 14. */
 static void put_cause(struct buf *out, const void *at, const void *row, const void *all)
 {
-    static const char prefix[] = "cause_";
+    static const struct {
+        const char *cause, *words;
+    } kinds[] = {{"cause_asked", "ended by hand"},   {"cause_command", "a command"},
+                 {"cause_credential", "credential"}, {"cause_crash", "crash"},
+                 {"cause_disk_full", "disk full"},   {"cause_exception", "exception"},
+                 {"cause_gave_up", "gave up"},       {"cause_killed", "killed"},
+                 {"cause_launcher", "launcher"},     {"cause_left", "left early"},
+                 {"cause_limit", "a limit"},         {"cause_log", "its log"},
+                 {"cause_memory", "memory"},         {"cause_memory_short", "memory"},
+                 {"cause_mpi_late", "late rank"},    {"cause_mpi_stall", "stuck in MPI"},
+                 {"cause_node_lost", "node lost"},   {"cause_process", "a process"},
+                 {"cause_rank", "a rank"},           {"cause_said", "its words"},
+                 {"cause_signal", "a signal"},       {"cause_standstill", "stood still"},
+                 {"cause_start", "no start"},        {"cause_stuck", "stuck"},
+                 {"hidden_failure", "hidden by 0"}};
     const char *cause = ((const struct site_reason *)row)->cause;
-    bool known = strncmp(cause, prefix, sizeof prefix - 1) == 0;
-    text_show(out, *cause ? cause + (known ? sizeof prefix - 1 : 0) : "not known");
+    const char *words = *cause && strcmp(cause, "cause_unknown") != 0 ? "another" : "not known";
+    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
+        words = strcmp(cause, kinds[i].cause) == 0 ? kinds[i].words : words;
+    buf_puts(out, words);
 }
 
 static void put_reason(struct buf *out, const void *at, const void *row, const void *all)

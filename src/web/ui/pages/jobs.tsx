@@ -24,7 +24,8 @@ function still(job: Job): string | null {
 }
 /** Why it failed, cannot be read, or stands still. */
 const why = (job: Job) => job.cause ?? job.reason ?? still(job);
-const brief = (job: Job) => job.brief ?? why(job);
+/** The state says already how it ended. */
+const brief = (job: Job) => (job.brief === undefined ? why(job) : job.brief ?? still(job));
 
 /** With a box before each, to choose some. */
 const columns = (chosen: string[], choose: (id: string, on: boolean) => void): Column<Job>[] => [
