@@ -6,6 +6,7 @@
 #include "base/system/clock.h"
 #include "job/logs/logs.h"
 #include "job/logs/match.h"
+#include "jobdir/text/text.h"
 #include "shm/metrics.h"
 
 #include <ctype.h>
@@ -159,6 +160,36 @@ static size_t solved_for(const char *text, const char **ret_name)
     return at && (*ret_name)[len] == ',' ? len : 0;
 }
 
+/* Whether that has become of a quantity of physics; a word behind it may say that it is about something else: "nan values replaced". */
+static bool is_undefined(const char *number)
+{
+    static const char *const about[] = {"value",  "check",   "count", "guard", "filter",
+                                        "detect", "replace", "handl", NULL};
+    double value;
+    const char *end = undefined_parse(number + (*number == '-' || *number == '+'), &value);
+    return end && isnan(value) && (!*end || strchr(" \t,;)]}|'\"%", *end)) &&
+           !text_begins_with_one(end + strspn(end, " \t"), about);
+}
+
+static bool ends_with(const char *name, size_t len, const char *word, size_t word_len)
+{
+    return len >= word_len && strncasecmp(name + len - word_len, word, word_len) == 0 &&
+           (len == word_len || !isalnum((unsigned char)name[len - word_len - 1]));
+}
+
+/* A quantity of physics, of which there are many everywhere: where it has become undefined, and what it is after that. */
+static bool is_quantity(const struct log_metrics *metrics, const char *name, size_t len, const char *number)
+{
+    static const char *const words[] = {"energy", "temperature", "pressure", "density", "norm", "cfl"};
+    for (size_t i = 0; i < metrics->used; i++)
+        if (ends_with(metrics->all[i].name, strlen(metrics->all[i].name), name, len))
+            return true;
+    for (size_t i = 0; i < sizeof words / sizeof *words && is_undefined(number); i++)
+        if (ends_with(name, len, words[i], strlen(words[i])))
+            return true;
+    return false;
+}
+
 void log_metrics_parse(struct log_metrics *metrics, const char *text)
 {
     /* a name ends with one of them: val_loss, train_accuracy */
@@ -174,15 +205,11 @@ void log_metrics_parse(struct log_metrics *metrics, const char *text)
         while (is_name(*at))
             at++;
         size_t len = (size_t)(at - name), i = 0;
-        for (size_t word; words[i]; i++) {
-            word = strlen(words[i]);
-            if (len >= word && strncasecmp(at - word, words[i], word) == 0 &&
-                (len == word || name[len - word - 1] == '_'))
-                break;
-        }
+        while (words[i] && !ends_with(name, len, words[i], strlen(words[i])))
+            i++;
         double value;
-        const char *number = words[i] && len < LOG_METRIC_NAME ? between(at) : NULL;
-        if (!number || !number_parse(number, &value))
+        const char *number = len < LOG_METRIC_NAME ? between(at) : NULL;
+        if (!number || (!words[i] && !is_quantity(metrics, name, len, number)) || !number_parse(number, &value))
             continue;
         const char *kind = with_kind(text, name);
         const size_t kind_len = strcspn(kind, " \t");
