@@ -456,7 +456,7 @@ const char log_harmless[] =
     "\\blog(?:ging)?[-_. ]?level\\b|\\blevels?\\b\\W{0,4}(?:to |is )?\\W{0,2}(?:error|fatal|critical)\\W*$|\\b(?:debug|warn|warning)\\W{1,3}error\\b|"
     "\\bFATAL, \\d+ = ERROR\\b|\"level\"\\s*:\\s*\"\\w+\"\\s*\\}\\}|"
     /* words of statistics and of documents */
-    "\\b(?:error|critical|fatal) (?:bars?|model|count|total|rate|norm|estimates?|tolerance|handl\\w+|correct\\w+|messages? (?:will )?(?:go|are|be)|levels?|bounds?|log)\\b|"
+    "\\b(?:error|critical|fatal) (?:L(?:\\d|_?inf\\w*)|RMS|bars?|model|count|total|rate|norm|estimates?|tolerance|handl\\w+|correct\\w+|messages? (?:will )?(?:go|are|be)|levels?|bounds?|log)\\b|"
     "\\bcritical (?:temperatures?|points?|exponents?|values?|paths?|sections?|pressures?|densit\\w+|speeds?|velocit\\w+|radius|mass|angles?|currents?|fields?|regions?|loads?|slopes?|depths?|numbers?)\\b|"
     "\\bout of memory (?:handl\\w+|protection|detection|checks?|guard|killer)\\b|"
     /* of a run before this one */
@@ -556,7 +556,7 @@ const struct log_pattern log_patterns[] = {
     {"assertion", ERROR, "assertion|assert failed|check failed: |cpassert",
      "(?i)\\bassertion\\b.*\\bfailed\\b|\\bassert failed\\b|^(?!E {3}|FAILED |ERROR \\S+::).*(?<!\\d: )\\bAssertionError\\b|\\bfailed assertion\\b|\\bCheck failed: |\\bCPASSERT failed",
      "an assertion failed"},
-    {"abort", ERROR, "aborted|sigabrt|abgebrochen", "^(?:Aborted|Abgebrochen)\\b|: \\d+ Aborted\\b|\\bAborted \\(core dumped\\)|\\bSIGABRT\\b", "aborted"},
+    {"abort", ERROR, "aborted|sigabrt|abgebrochen", "^(?:Aborted|Abgebrochen)\\b(?!:)|: \\d+ Aborted\\b|\\bAborted \\(core dumped\\)|\\bSIGABRT\\b", "aborted"},
     {"traceback", ERROR, "traceback (most recent", "Traceback \\(most recent call last\\)", "an exception of Python",
      "Traceback", "^(?:[ |+]*\\| )?((?:[\\w<>]+\\.)*\\w*(?:Error|Exception|Warning|Interrupt|Exit|Iteration)(?:: |:?\\s*$))", 1000, "exception",
      "^(?!\\.\\.\\.|" BOX ")[^\\s|+]"},
@@ -624,14 +624,24 @@ const struct log_pattern log_patterns[] = {
     {"error", ERROR,
      "error|<fatal>|fatal:|<abort|<critical>|<severe>|<f>|<e>|<e0|<e1|<e2|<e3|<e4|<e5|<e6|<e7|<e8|<e9|<f0|<f1|<f2|<f3|<f4|<f5|<f6|<f7|<f8|<f9|crit|panic|[e::|[e] |[abort]|e r r o r|fehler|erreur|errore:|erro:|"
      "\xd0\xbe\xd1\x88\xd0\xb8|\xe9\x94\x99\xe8|\xe3\x82\xa8\xe3\x83|"
-     "no rule to make|.  stop.|enough slots|no module named|run terminated|cmiabort|can't open file|cannot be accomplished|"
+     "no rule to make|.  stop.|<stop |enough slots|no module named|run terminated|cmiabort|can't open file|cannot be accomplished|"
      "unrecognized function or variable|refuse to continue with|finish called from|endrun: |abnormal end|of errors detected",
      /* in capitals: as a label, or before a text that is not in capitals as titles of columns are */
      "(?:^|[\\s\\[(*!<>|:#-])(?:ERROR|FATAL|CRITICAL|SEVERE)(?:\\s?[\\[(]?[\\w.-]*\\d[\\w.-]*[\\])]?)?"
-     "(?:\\s*[:!\\]>|](?!=)|\\s+[-~] *\\S| +(?:PET)?\\[?(?:[a-z./\\d\"'][\\w.]|[A-Z][A-Za-z]*[a-z])| +PET\\d|(?: \\*\\*\\*))" NO_NUMBER "|"
+     "(?:\\s*[:!\\]>|](?!=)|\\s+[-~] *\\S| +(?:PET)?\\[?(?:[a-z./\\d\"'][\\w.]|[A-Z][A-Za-z]*[a-z])| +PET\\d|(?: \\*\\*\\*)|"
+     /* an abbreviation in a sentence; not a measure of an error */
+     " +(?!L\\d|L?INF|R?M[SA][EDQ]?\\b|MEAN|AVG|AVERAGE|STD|MIN|MAX|SUM|TOTAL|NORM|COUNT|RATE|LEVEL|CODES?\\b|BARS?\\b|LOG)[A-Z][A-Z\\d_-]+ (?=.*\\b[a-z]{2,} .*\\b[a-z]{3,}\\b))" NO_NUMBER "|"
      /* as a label */
      LABEL "(?i:(?:fatal|internal|runtime|run-time|unhandled|input|system|usage|command line|library|abaqus|\\w*sh) )?(?:[Ee]rror|[Ff]atal|[Cc]ritical)"
-     "(?:\\s?[\\[(]?[\\w.-]*\\d[\\w.-]*[\\])]?)?\\s?[:!](?!:) *" NO_NUMBER "(?:\\S|$)|^\\W*E(?:rror|RROR)\\W*$|^\\W*ABORT(?:ED|ING)?\\s?: *" NO_NUMBER "[a-zA-Z]|" LABEL "Error (?!is )(?:[a-z]+ ){1,4}[a-z]+: " NO_NUMBER "\\S|\\b[Aa]n error (?:has )?occurred (?:in|at|while|when)\\b|"
+     "(?:\\s?[\\[(]?[\\w.-]*\\d[\\w.-]*[\\])]?)?\\s?[:!](?!:) *" NO_NUMBER "(?:\\S|$)|^\\W*E(?:rror|RROR)\\W*$|"
+     LABEL "(?:ABORT(?:ED|ING)?|Abort(?:ed|ing))\\s?: *+(?!(?i:no|none|not|false|never|off)\\b)" NO_NUMBER "[a-zA-Z]|"
+     "\\b(?i:simulation|run|calculation|computation|integration|program|solver|execution|model) (?:was |is |has been )?(?:aborted|aborting|ABORTED|ABORTING): *+(?!(?i:no|none|not|false|never|off)\\b)" NO_NUMBER "[a-zA-Z]|"
+     /* a number as the error, and that it is too much */
+     "^\\W*(?:Error|ERROR):? [-+]?\\d[\\d.]*(?:[eE][-+]?\\d+)? (?:is |was )?(?:above|over|beyond|exceeds?|too (?:large|big|high)|(?:larger|greater|higher) than)\\b(?!.*(?i:iterat|refin|continu|again|retr|repeat|next|reduc))|"
+     /* STOP of Fortran, with its text */
+     "^\\W{0,3}STOP(?: \\d+:)? +(?!(?i:criteri|condition|file|flag|signal|command|request|button|word|codon))(?=.*\\b(?:not|negative|invalid|wrong|bad|missing|too|cannot|unable|fail\\w*|error|exceed\\w*|diverg\\w*|"
+     "inconsistent|unknown|illegal|unexpected|mismatch\\w*|outside|must|corrupt\\w*|empty|unphysical|singular)\\b)(?!.*\\b(?:no|without|0) error)|"
+     LABEL "Error (?!is )(?:[a-z]+ ){1,4}[a-z]+: " NO_NUMBER "\\S|\\b[Aa]n error (?:has )?occurred (?:in|at|while|when)\\b|"
      "\\bCalled CmiAbort\\b|^\\W*<[FSE]> <\\w+>|" LABEL "(?:CMake )?Error (?:in|at|on|using|while|executing|opening|reading|writing|detected|occurred|allocating|creating|loading|"
      "parsing|from|termination request) *\\S|" LABEL "Error [A-Z][A-Z0-9_]+: |\\[(?:error|critical|fatal|crit)\\]\\s*\\S|"
      "\\b(?i:(?:fatal|internal|unrecoverable|unhandled) error)\\b(?!s)|\\bFATAL CALLED FROM FILE|\\bthe following errors?: |"
