@@ -817,6 +817,19 @@ void log_files_add_streams(struct log_files *files, pid_t pid, uint64_t rows)
         add_found(files, pid, fd, rows);
 }
 
+void log_files_note_holder(struct log_files *files, pid_t pid, pid_t parent)
+{
+    for (struct log_file *file = files->files; file; file = file->hh.next)
+        for (int fd = STDOUT_FILENO; fd <= STDERR_FILENO && file->found == pid && file->holder != parent; fd++) {
+            char link[64];
+            struct stat status;
+            stream_path(link, parent, fd);
+            if (stat(link, &status) == 0 && status.st_dev == file->tail.identity.device &&
+                status.st_ino == file->tail.identity.inode)
+                file->holder = parent;
+        }
+}
+
 void log_files_add_logs(struct log_files *files, pid_t pid, uint64_t rows)
 {
     enum { FDS_MOST = 32 }; /* those are opened early */

@@ -121,6 +121,8 @@ struct log_file {
     uint64_t looked_at;       /* so many bytes of data, at whose end was looked */
     pid_t failed;             /* that, or what it had started so, has failed, */
     double end;               /* then, in seconds since the start of the job */
+    bool shared;              /* and what had started that has it as its own, too */
+    pid_t holder;             /* that was seen to have it, and to have started one that has it; 0: none was */
     uint64_t skipped_bytes;
     struct fold states; /* of records about the file itself */
     uint64_t skipped_unsaid;
@@ -182,6 +184,8 @@ bool log_files_add(struct log_files *files, const char *file, uint64_t given, ui
 /* Wants what a process has as standard output and standard error, where that are regular files of this user that it may write, and that
  * nobody else has named. What is standard error is read from the beginning; what was there before the job and is only appended to, from its end on. */
 void log_files_add_streams(struct log_files *files, pid_t pid, uint64_t rows);
+/* What started the process may have the same as its own, and then writes there, too: see .holder. */
+void log_files_note_holder(struct log_files *files, pid_t pid, pid_t parent);
 /* The same of what a process has opened by itself to write, and has the name of a log: "solver.log", "log.simpleFoam", "run.err". */
 void log_files_add_logs(struct log_files *files, pid_t pid, uint64_t rows);
 /* What is mounted now may have files open. What the job mounts it may want to unmount. */

@@ -41,6 +41,7 @@ struct log_failed {
     pid_t pid, ppid;
     double start, end;
     int status;
+    bool by_script;       /* that, or another program that may write as well, had started it */
     char *names[3], *cwd; /* names that a script may call it by; NULL: not known, or no more */
 };
 
@@ -430,12 +431,38 @@ static void logs_changed(void *state, const char *key, const char *value)
     loop_set_timer(logs->timer, MS_NS, 0);
 }
 
+/* What had started it and may write by itself: not what only executes another program. */
+static pid_t starter_above(const struct logs *logs, const struct observed_process *process)
+{
+    static const char *const silent[] = {"timeout", "env",     "nice",    "ionice", "nohup", "setsid",
+                                         "stdbuf",  "taskset", "numactl", "chrt",   NULL};
+    pid_t pid = process->ppid;
+    const struct observed_process *above;
+    for (;;) {
+        HASH_FIND_INT(logs->observer->processes, &pid, above);
+        if (!above || above->ppid == pid || !text_is_one(above->name, silent))
+            return pid;
+        pid = above->ppid;
+    }
+}
+
+/* Other than the command itself, by what may write anything: not by make and the like, or a launcher. */
+static bool was_started_by_script(const struct logs *logs, const struct observed_process *process)
+{
+    const pid_t pid = starter_above(logs, process);
+    const struct observed_process *above;
+    HASH_FIND_INT(logs->observer->processes, &pid, above);
+    const enum starter starter = starter_of(above ? above->name : NULL);
+    return process->pid != logs->observer->root && (starter == STARTER_NONE || starter == STARTER_SHELL);
+}
+
 static void logs_process(void *state, const struct observed_process *process)
 {
     struct logs *logs = state;
     size_t before = logs->files.found_count;
     log_files_leave_outputs(&logs->files, process->ppid);
     log_files_add_streams(&logs->files, process->pid, logs->rows);
+    log_files_note_holder(&logs->files, process->pid, starter_above(logs, process));
     if (logs->files.found_count == before)
         return;
     logs->idle_ns = LOGS_SOON_MS * MS_NS;
@@ -530,7 +557,8 @@ static void keep_failure(struct logs *logs, const struct observed_process *proce
                                   .ppid = process->ppid,
                                   .start = process->start,
                                   .end = process->end,
-                                  .status = process->status};
+                                  .status = process->status,
+                                  .by_script = was_started_by_script(logs, process)};
     for (size_t i = 0; i < WORDS; i++) {
         const char *word = command ? json_string_value(json_array_get(command->argv, i)) : process->name;
         if (word && *word && *word != '-' && (failed->names[names] = strdup(text_base(word))) != NULL)
@@ -631,6 +659,8 @@ static void logs_process_ended(void *state, const struct observed_process *proce
             continue;
         file->failed = process->pid;
         file->end = process->end;
+        pid_t above = starter_above(logs, process);
+        file->shared = (of_shell && above == process->ppid) || file->holder == above;
     }
 }
 
@@ -690,6 +720,7 @@ static void find_outputs(struct logs *logs)
         bool words = output->words && file && file->log; /* it was taken for a log of whoever wrote it */
         if (!file || !file->found || (file->failed && !words && file->end > failed->end - CAUSE_FAILURE_SECONDS))
             continue; /* it is one of the job's own, or was asked for */
+        file->shared &= file->failed == failed->pid;
         file->found = file->failed = failed->pid;
         file->end = failed->end;
         file->log = !output->words;
@@ -790,7 +821,7 @@ static void put_last_words(struct logs *logs)
         if (lines)
             observe_put(logs->observer,
                         RECORD(log_last, .file = file->name, .quiet_seconds = quiet_seconds(&file->tail),
-                               .lines = lines, .pid = file->failed));
+                               .lines = lines, .pid = file->failed, .shared = file->shared));
         json_decref(lines);
     }
 }
@@ -873,11 +904,11 @@ static void put_wordless(struct logs *logs)
     json_t *lines = failed ? last_lines(output) : NULL;
     const char *last;
     while ((last = json_string_value(json_array_get(lines, json_array_size(lines) - 1))) != NULL &&
-           strncmp(last, "make[", strlen("make[")) == 0)
+           strncmp(last, "make", strlen("make")) == 0 && strchr("[:", last[strlen("make")]))
         json_array_remove(lines, json_array_size(lines) - 1); /* "make[1]: Leaving directory ..." */
     if (last && !is_recipe(last, failed))
         observe_put(logs->observer, RECORD(log_last, .file = output->name, .lines = lines, .pid = failed->pid,
-                                           .quiet_seconds = quiet_seconds(&output->tail)));
+                                           .quiet_seconds = quiet_seconds(&output->tail), .shared = failed->by_script));
     json_decref(lines);
 }
 

@@ -336,6 +336,10 @@ static size_t find_streams(const char *file, int flags, uint64_t *ret_offset)
     log_files_add_streams(&files, pid, 1);
     log_files_add_streams(&files, pid, 1); /* it is known */
     size_t count = HASH_COUNT(files.files);
+    log_files_note_holder(&files, pid, getpid()); /* which has it only where it reads it */
+    assert_true(!count || !files.files->holder);
+    log_files_note_holder(&files, pid, pid);
+    assert_true(!count || files.files->holder == pid);
     assert_int_equal(files.found_count, count);
     *ret_offset = count ? files.files->tail.offset : 0;
     if (count)

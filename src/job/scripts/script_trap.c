@@ -261,6 +261,12 @@ static json_t *names_of_traps_only(struct search *search)
     return NULL;
 }
 
+static struct span without_quotes(struct span word)
+{
+    bool quoted = word.len > 1 && (*word.ptr == '\'' || *word.ptr == '"');
+    return quoted ? span_of(word.ptr + 1, word.len - 2) : word;
+}
+
 struct script_trap script_trap_find(const char *text, size_t len)
 {
     static const char *const events[] = {"EXIT", "0", "ERR", "exit", "err", NULL};
@@ -277,9 +283,8 @@ struct script_trap script_trap_find(const char *text, size_t len)
             of_end |= is_one_of(word, events);
         if (!span_is(name, "trap") || !of_end || !action.len)
             continue;
-        bool quoted = action.len > 1 && (*action.ptr == '\'' || *action.ptr == '"');
         add_part(&search, span_of(NULL, 0), action);
-        add_commands(&search, quoted ? span_of(action.ptr + 1, action.len - 2) : action, 0);
+        add_commands(&search, without_quotes(action), 0);
     }
     if (json_array_size(search.names)) {
         trap.commands = json_incref(search.names);
@@ -726,18 +731,26 @@ static void add_print(json_t *prints, struct words *words, bool format)
         json_array_append_new(prints, json_stringn(text.data, text.len));
 }
 
-json_t *script_prints_find(const char *text, size_t len)
+/* Also what a trap prints; in_trap: this is the action of one. */
+static void add_prints(json_t *prints, struct span text, bool in_trap)
 {
     static const char *const tells[] = {"echo", "printf", NULL};
-    json_t *prints = json_array();
-    struct words words = words_of(span_of(text, len));
+    struct words words = words_of(text);
     struct span name;
     while (json_array_size(prints) < SCRIPT_PRINTS_MOST && command_next(&words, &name)) {
         if (is_one_of(name, tells))
             add_print(prints, &words, span_is(name, "printf"));
+        else if (span_is(name, "trap") && !in_trap)
+            add_prints(prints, without_quotes(word_next(&words)), true);
         while (word_next(&words).len)
             ;
     }
+}
+
+json_t *script_prints_find(const char *text, size_t len)
+{
+    json_t *prints = json_array();
+    add_prints(prints, span_of(text, len), false);
     if (json_array_size(prints))
         return prints;
     json_decref(prints);

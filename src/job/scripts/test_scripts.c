@@ -313,6 +313,8 @@ static void test_prints(void **state)
         {"./solver echo no\ngrep x\n# echo no\n", ""},
         {"if ! a; then echo done with it | tee log; fi", "done with it"},
         {"echo \"$1\" no\n", ""},
+        {"trap 'echo bye now' EXIT; trap \"rm x; echo it was cleaned; trap 'echo no' 0\" ERR\n",
+         "bye now it was cleaned"},
     };
     for (size_t i = 0; i < sizeof scripts / sizeof *scripts; i++)
         for (size_t len = 0; len <= strlen(scripts[i].script); len++) { /* any beginning is safe */

@@ -94,6 +94,8 @@ enum said speakers_weigh(const struct job_end *end, const struct speakers *speak
 bool speaker_is(const struct job_end *end, size_t at, const char *text);
 /* Whether a script above the at-th of the chain prints such a line by itself; the text may be NULL. */
 bool speaker_is_above(const struct job_end *end, size_t at, const char *text);
+/* The same of one script; both may be NULL. */
+bool speaker_place_prints(const struct layer_place *place, const char *text);
 /* Of a builtin of the shell that failed first, by itself, as "job.sh: line 5: cd: run2: No such file or directory": with the status of
  * the last one it ended, the others it has gone on after. */
 bool speaker_is_builtin(const struct job_end *end, const json_t *record);

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "jobdir/layers/culprit.h"
+#include "jobdir/text/text.h"
 
 /* It began with the name of a program that is over. */
 static bool is_of_program(const struct job_model *model, const char *text)
@@ -66,14 +67,70 @@ static bool is_one_of_many(const json_t *lines)
     return lines_are_alike(lines_last(lines, behind), lines_last(lines, behind + 1));
 }
 
-/* The last line of what a program wrote, but of steps; an indented one goes on with another, unless all are, as the lists of Fortran. NULL: none. */
-static const char *last_of_own(const json_t *lines)
+/* A script that had started it prints such a line by itself, or make or a launcher begins what it says so. */
+static bool is_of_starter(const struct job_model *model, const struct job_process *process, const char *line)
 {
-    const size_t behind = frames_behind(lines);
+    enum { ABOVE_MOST = 8 };
+    const struct job_process *above = process;
+    for (int i = 0; i < ABOVE_MOST && above; i++) {
+        pid_t pid = above->ppid;
+        above = job_model_ended(model, pid);
+        enum starter starter = starter_of(above ? above->name : NULL);
+        if (speaker_place_prints(layers_place(&model->layers, pid), line) ||
+            ((starter == STARTER_RUNNER || starter == STARTER_LAUNCHER) && line_begins_with(line, above->name)))
+            return true;
+    }
+    return false;
+}
+
+/* No other program that had the same parent, and may have said something, was over when it began. */
+static bool was_first(const struct job_model *model, const struct job_process *process)
+{
+    static const char *const silent[] = {"sleep", "test", "true", "false", NULL};
+    bool first = true;
+    for (size_t i = 0; i < model->ended_count && first; i++) {
+        const struct job_process *other = &model->ended[i];
+        first = other->ppid != process->ppid || other->pid == process->pid || other->start > process->start ||
+                culprit_is_utility(other->name) || text_is_one(other->name, silent);
+    }
+    return first;
+}
+
+/* How many lines at the end of what a process wrote are others'; more than there are: it is not known which are its own. What was
+ * written while it lived is its own; what a script prints by itself is the script's. Where what had started it has the same file, the
+ * last line may be of that, but one that begins with the name of the process. */
+static size_t behind_own(const struct job_model *model, const json_t *record)
+{
+    struct log_last_record row;
+    record_read(record, RECORD_log_last, &row);
+    const struct job_process *process = job_model_ended(model, (pid_t)row.pid);
+    const double written = record_seconds(record) - row.quiet_seconds;
+    const size_t frames = frames_behind(row.lines), count = json_array_size(row.lines);
+    size_t behind = frames;
+    if (!process || (row.quiet_seconds >= 0 && written < process->end - SEEN_SECONDS && written >= process->start))
+        return frames;
+    while (behind < count && is_of_starter(model, process, lines_last(row.lines, behind)))
+        behind++;
+    bool begun = row.quiet_seconds < 0 || written >= process->start - SEEN_SECONDS;
+    if (!row.shared || (begun && behind > frames && was_first(model, process)))
+        return behind;
+    for (size_t i = behind; i < count && begun; i++)
+        if (line_begins_with(lines_last(row.lines, i), process->name))
+            return i;
+    return SIZE_MAX;
+}
+
+/* The last line of what a program wrote, but of steps; an indented one goes on with another, unless all are, as the lists of Fortran. NULL: none. */
+static const char *last_of_own(const struct job_model *model, const json_t *record)
+{
+    const json_t *lines = json_object_get(record, "lines");
+    const size_t behind = behind_own(model, record);
+    if (behind >= json_array_size(lines))
+        return NULL;
     const char *last = lines_last(lines, behind);
     const char *before = json_array_size(lines) > behind + 1 ? lines_last(lines, behind + 1) : last;
-    if (!last || !*last || is_one_of_many(lines) || (*last == ' ' && (!before || *before != ' ')) ||
-        (isspace((unsigned char)*last) && *last != ' '))
+    if (!last || !*last || lines_are_alike(last, lines_last(lines, behind + 1)) ||
+        (*last == ' ' && (!before || *before != ' ')) || (isspace((unsigned char)*last) && *last != ' '))
         return NULL;
     return last + strspn(last, " ");
 }
@@ -82,8 +139,9 @@ const json_t *cause_put_words_of(struct buf *out, const struct job_model *model,
 {
     const json_t *record;
     for (size_t i = 0; (record = cause_last(&model->layers.last_words, i)) != NULL; i++) {
-        const char *last = last_of_own(json_object_get(record, "lines"));
-        if (!last || json_integer_value(json_object_get(record, "pid")) != pid)
+        const bool its = json_integer_value(json_object_get(record, "pid")) == pid;
+        const char *last = its ? last_of_own(model, record) : NULL;
+        if (!last)
             continue;
         cause_cut(out, last);
         return record;
@@ -94,6 +152,17 @@ const json_t *cause_put_words_of(struct buf *out, const struct job_model *model,
 const json_t *cause_put_own_words(struct buf *out, const struct job_end *end, int at)
 {
     return cause_put_words_of(out, end->model, cause_chain_pid(end, (size_t)at));
+}
+
+/* Whether they stand in a file that what had started the process had, too: then they are its own only as far as that says so. */
+static bool are_shared(const struct job_end *end, int at, const json_t *last)
+{
+    const json_t *record;
+    bool shared = false;
+    for (size_t i = 0; !shared && (record = cause_last(&end->model->layers.last_words, i)) != NULL; i++)
+        shared = json_is_true(json_object_get(record, "shared")) && lines_are_of_one_file(record, last) &&
+                 json_integer_value(json_object_get(record, "pid")) == cause_chain_pid(end, (size_t)at);
+    return shared;
 }
 
 /* "make: *** [Makefile:3: out] Error 1", of what had started the at-th of the chain: below what that said. */
@@ -115,7 +184,7 @@ const json_t *cause_put_last_words(struct buf *out, const struct job_end *end, i
     struct log_last_record row;
     const char *said = NULL;
     const json_t *own = at < 0 ? NULL : cause_put_own_words(out, end, at);
-    if (!record || at < 0 || own)
+    if (!record || at < 0 || own || are_shared(end, at, record))
         return own;
     record_read(record, RECORD_log_last, &row);
     const char *last = lines_last(row.lines, frames_behind(row.lines));

@@ -44,20 +44,25 @@ bool speaker_is_builtin(const struct job_end *end, const json_t *record)
            line_behind_script(text) != text;
 }
 
-bool speaker_is_above(const struct job_end *end, size_t at, const char *text)
+bool speaker_place_prints(const struct layer_place *place, const char *text)
 {
     size_t index;
     const json_t *begin;
-    for (at++; text && at < json_array_size(end->chain); at++) {
-        const struct layer_place *place = cause_chain_place(end, at);
-        json_array_foreach(place ? place->prints : NULL, index, begin)
-        {
-            const char *known = json_string_value(begin);
-            if (known && *known && strncmp(text, known, strlen(known)) == 0)
-                return true;
-        }
+    json_array_foreach(place && text ? place->prints : NULL, index, begin)
+    {
+        const char *known = json_string_value(begin);
+        if (known && *known && strncmp(text, known, strlen(known)) == 0)
+            return true;
     }
     return false;
+}
+
+bool speaker_is_above(const struct job_end *end, size_t at, const char *text)
+{
+    bool is = false;
+    for (at++; at < json_array_size(end->chain) && !is; at++)
+        is = speaker_place_prints(cause_chain_place(end, at), text);
+    return is;
 }
 
 static int by_name(const void *a, const void *b)

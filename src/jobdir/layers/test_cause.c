@@ -2451,6 +2451,68 @@ static void test_printed_by_script(void **state)
            "probably what stderr says: error: foo; then quiet (pid 20) ended with exit status 3");
 }
 
+/* The end of the file in which the process 20 had its output; shared: the 10 has it, too. */
+static void put_shared(double written, bool shared, const char *before, const char *line)
+{
+    PUT("{s:s, s:f, s:s, s:f, s:[s, s, s], s:i, s:b}", "type", "log_last", "t", 100.0, "file", "run.log",
+        "quiet_seconds", 100 - written, "lines", "fit: 12 points", before, line, "pid", 20, "shared", shared);
+    PUT("{s:s, s:f, s:s, s:f, s:[s, s, s]}", "type", "log_last", "t", 100.0, "file", "run.log", "quiet_seconds",
+        100 - written, "lines", "fit: 12 points", before, line);
+}
+
+/* What its script has said when it was over are no words of a program; nor is it known whose they are if the script has the file, too. */
+static void test_words_shared(void **state)
+{
+    static const char chain[] =
+        "[{\"pid\": 20, \"name\": \"python3\", \"start_seconds\": 90, \"end_seconds\": 99.5, \"exit_code\": 3}" OF_BASH;
+    static const char text[] = "the fit is rejected", by_name[] = "python3: no such cell";
+    static const struct {
+        double written;
+        bool shared;
+        const char *prints, *before_it, *before, *line, *said;
+    } rows[] = {
+        {99.5, true, NULL, NULL, text, "all is over", NULL},    /* a script may say it by a variable */
+        {99.3, true, NULL, NULL, "step 1 is done", text, text}, /* while it lived, and its shell waited */
+        {89.0, true, NULL, NULL, "step 1 is done", "begun", NULL},
+        {99.5, true, NULL, NULL, by_name, "all is over", by_name},
+        {99.5, true, "=== job ends", NULL, text, "=== job ends with 3", text},
+        {99.5, true, "=== job ends", "prepare", text, "=== job ends with 3", NULL}, /* that may have said it */
+        {99.5, true, "=== job ends", "mkdir", text, "=== job ends with 3", text},
+        {99.5, false, "=== job ends", "prepare", text, "=== job ends with 3", text}, /* appended to what was its own */
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        job_model_done(&model);
+        assert_int_equal(job_model_init(&model, 100), 0);
+        put_command(20, "python3", 90, 99.5, 3 << 8);
+        if (rows[i].before_it)
+            put_command(19, rows[i].before_it, 80, 85, 0);
+        if (rows[i].prints)
+            PUT("{s:s, s:f, s:i, s:[], s:[s]}", "type", "script_tested", "t", 100.0, "pid", 10, "commands", "prints",
+                rows[i].prints);
+        put_shared(rows[i].written, rows[i].shared, rows[i].before, rows[i].line);
+        struct told told = ask(chain);
+        const char *said = strstr(told.text, "; it said: ");
+        assert_int_equal(told.kind, NOTE_cause_process);
+        if (rows[i].said)
+            assert_string_equal(said ? said + strlen("; it said: ") : told.text, rows[i].said);
+        else
+            assert_null(said);
+    }
+}
+
+static void test_words_below_make(void **state)
+{
+    static const char chain[] = "[{\"pid\": 20, \"name\": \"t_mean\", \"end_seconds\": 99.9, \"exit_code\": 1},"
+                                " {\"pid\": 10, \"name\": \"make\", \"end_seconds\": 100, \"exit_code\": 2}]";
+    PUT("{s:s, s:f, s:i, s:i, s:s, s:f, s:f, s:i}", "type", "process_end", "t", 99.0, "pid", 20, "ppid", 10, "name",
+        "t_mean", "start", 99.0, "end", 99.9, "status", 1 << 8);
+    PUT("{s:s, s:f, s:i, s:i, s:s, s:f, s:f, s:i}", "type", "process_end", "t", 99.0, "pid", 10, "ppid", 1, "name",
+        "make", "start", 0.0, "end", 100.0, "status", 2 << 8);
+    put_shared(99.95, true, "check 2: expected 0.3", "make: Leaving directory '/home/u/c'");
+    expect(ask(chain), NOTE_cause_process, false,
+           "probably t_mean (pid 20), which ended with exit status 1; it said: check 2: expected 0.3");
+}
+
 #define STEPS "[{\"pid\": 10, \"name\": \"python3\", \"end_seconds\": 99.9, \"exit_code\": 1, \"signal\": null}]"
 
 static void put_numbered(double seconds, const char *pattern, const char *level, int line, const char *text)
@@ -2548,6 +2610,8 @@ int main(void)
         ROW(test_said_in_pipeline),
         ROW(test_unexecuted),
         ROW(test_no_last_words),
+        ROW(test_words_shared),
+        ROW(test_words_below_make),
         ROW(test_labelled_warning),
         ROW(test_number),
         ROW(test_warned),

@@ -368,6 +368,8 @@ static const struct field log_last_fields[] = {
      .about = "of a process that failed, and for which a script had sent its output to this file"},
     {"line", FIELD_COUNT, AT(line), .flags = FIELD_ZERO_IS_NULL | FIELD_WHERE_KNOWN,
      .about = "the number of the last one in the file"},
+    {"shared", FIELD_BOOL, AT(shared), .flags = FIELD_WHERE_KNOWN,
+     .about = "of such a process: what had started it has the file open, too, and may have written the last lines"},
     {0}};
 #undef ROW
 

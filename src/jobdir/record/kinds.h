@@ -226,6 +226,7 @@ struct log_last_record { /* of what the job wrote, when it ended */
     json_t *lines;
     int64_t pid;  /* of the process that failed, and had this file for itself; -1: it is of the job */
     int64_t line; /* the number of the last one in the file; 0: not known */
+    bool shared;  /* of a process: what had started it has the file open, too */
 };
 
 struct progress_record {
