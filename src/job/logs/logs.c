@@ -41,7 +41,6 @@ struct log_failed {
     pid_t pid, ppid;
     double start, end;
     int status;
-    bool by_script;       /* that, or another program that may write as well, had started it */
     char *names[3], *cwd; /* names that a script may call it by; NULL: not known, or no more */
 };
 
@@ -446,16 +445,6 @@ static pid_t starter_above(const struct logs *logs, const struct observed_proces
     }
 }
 
-/* Other than the command itself, by what may write anything: not by make and the like, or a launcher. */
-static bool was_started_by_script(const struct logs *logs, const struct observed_process *process)
-{
-    const pid_t pid = starter_above(logs, process);
-    const struct observed_process *above;
-    HASH_FIND_INT(logs->observer->processes, &pid, above);
-    const enum starter starter = starter_of(above ? above->name : NULL);
-    return process->pid != logs->observer->root && (starter == STARTER_NONE || starter == STARTER_SHELL);
-}
-
 static void logs_process(void *state, const struct observed_process *process)
 {
     struct logs *logs = state;
@@ -557,8 +546,7 @@ static void keep_failure(struct logs *logs, const struct observed_process *proce
                                   .ppid = process->ppid,
                                   .start = process->start,
                                   .end = process->end,
-                                  .status = process->status,
-                                  .by_script = was_started_by_script(logs, process)};
+                                  .status = process->status};
     for (size_t i = 0; i < WORDS; i++) {
         const char *word = command ? json_string_value(json_array_get(command->argv, i)) : process->name;
         if (word && *word && *word != '-' && (failed->names[names] = strdup(text_base(word))) != NULL)
@@ -908,7 +896,8 @@ static void put_wordless(struct logs *logs)
         json_array_remove(lines, json_array_size(lines) - 1); /* "make[1]: Leaving directory ..." */
     if (last && !is_recipe(last, failed))
         observe_put(logs->observer, RECORD(log_last, .file = output->name, .lines = lines, .pid = failed->pid,
-                                           .quiet_seconds = quiet_seconds(&output->tail), .shared = failed->by_script));
+                                           .quiet_seconds = quiet_seconds(&output->tail),
+                                           .shared = failed->pid != logs->observer->root));
     json_decref(lines);
 }
 

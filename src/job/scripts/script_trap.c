@@ -713,6 +713,19 @@ static bool is_option(struct span word)
     return word.len > 1 && *word.ptr == '-' && i == word.len;
 }
 
+/* It prints something that is not known. */
+static void add_unknown(json_t *prints)
+{
+    size_t index;
+    const json_t *each;
+    json_array_foreach(prints, index, each)
+    {
+        if (!*json_string_value(each))
+            return;
+    }
+    json_array_append_new(prints, json_string(""));
+}
+
 static void add_print(json_t *prints, struct words *words, bool format)
 {
     _cleanup_(buf_done) struct buf text = BUF_INIT;
@@ -729,17 +742,22 @@ static void add_print(json_t *prints, struct words *words, bool format)
     }
     if (text.len >= SCRIPT_PRINTS_LEAST && !text.failed)
         json_array_append_new(prints, json_stringn(text.data, text.len));
+    else
+        add_unknown(prints);
 }
 
 /* Also what a trap prints; in_trap: this is the action of one. */
 static void add_prints(json_t *prints, struct span text, bool in_trap)
 {
-    static const char *const tells[] = {"echo", "printf", NULL};
+    static const char *const tells[] = {"echo", "printf", NULL}, *const unknown[] = {".",    "source", "eval",    "pwd",
+                                                                                     "type", "times",  "declare", NULL};
     struct words words = words_of(text);
     struct span name;
     while (json_array_size(prints) < SCRIPT_PRINTS_MOST && command_next(&words, &name)) {
         if (is_one_of(name, tells))
             add_print(prints, &words, span_is(name, "printf"));
+        else if (is_one_of(name, unknown))
+            add_unknown(prints);
         else if (span_is(name, "trap") && !in_trap)
             add_prints(prints, without_quotes(word_next(&words)), true);
         while (word_next(&words).len)
@@ -751,6 +769,8 @@ json_t *script_prints_find(const char *text, size_t len)
 {
     json_t *prints = json_array();
     add_prints(prints, span_of(text, len), false);
+    if (json_array_size(prints) >= SCRIPT_PRINTS_MOST) /* there may be more */
+        add_unknown(prints);
     if (json_array_size(prints))
         return prints;
     json_decref(prints);

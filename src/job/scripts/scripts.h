@@ -78,7 +78,7 @@ json_t *script_kills_find(const char *text, size_t len);
 enum { SCRIPT_PRINTS_MOST = 100, SCRIPT_PRINTS_LEAST = 3, SCRIPT_PRINTS_BYTES = 100 };
 
 /* How the texts begin that it prints by echo and printf, as far as that is known before it is executed: what a program that it starts says is
- * another text. A new reference; NULL: nothing. */
+ * another text; "": one that is not known, or too short. A new reference; NULL: nothing. */
 json_t *script_prints_find(const char *text, size_t len);
 
 /* What a shell executes, which has this command line: the text behind -c, or that of its script, which is read now. false: not known. */

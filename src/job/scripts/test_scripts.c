@@ -308,8 +308,9 @@ static void test_prints(void **state)
         const char *script, *texts;
     } scripts[] = {
         {"echo \"error: foo\" >&2\n./solver\n", "error: foo"},
-        {"echo -n no mesh; echo \"step $i of\" 3 && echo 'a'\n", "no mesh step "},
-        {"printf 'ended: %d\\n' 3 >log\nprintf \"%s\" x\n", "ended: "},
+        {"echo -n no mesh; echo \"step $i of\" 3 && echo 'a'\necho \"$x\"", "no mesh step  "}, /* one "" for both */
+        {"printf 'ended: %d\\n' 3 >log\nprintf \"%s\" x\n", "ended:  "},
+        {". ./tools.sh; echo done\n", " done"},
         {"./solver echo no\ngrep x\n# echo no\n", ""},
         {"if ! a; then echo done with it | tee log; fi", "done with it"},
         {"echo \"$1\" no\n", ""},

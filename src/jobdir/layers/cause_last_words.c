@@ -67,17 +67,26 @@ static bool is_one_of_many(const json_t *lines)
     return lines_are_alike(lines_last(lines, behind), lines_last(lines, behind + 1));
 }
 
+/* Make and the like, and launchers: what they say begins with their names. It may be NULL. */
+static bool names_itself(const struct job_process *process)
+{
+    enum starter starter = starter_of(process ? process->name : NULL);
+    return starter == STARTER_RUNNER || starter == STARTER_LAUNCHER;
+}
+
 /* A script that had started it prints such a line by itself, or make or a launcher begins what it says so. */
 static bool is_of_starter(const struct job_model *model, const struct job_process *process, const char *line)
 {
     enum { ABOVE_MOST = 8 };
+    static const char *const of_time[] = {"real\t", "user\t", "sys\t", NULL}; /* a word of bash */
     const struct job_process *above = process;
+    if (text_begins_with_one(line, of_time))
+        return true;
     for (int i = 0; i < ABOVE_MOST && above; i++) {
         pid_t pid = above->ppid;
         above = job_model_ended(model, pid);
-        enum starter starter = starter_of(above ? above->name : NULL);
         if (speaker_place_prints(layers_place(&model->layers, pid), line) ||
-            ((starter == STARTER_RUNNER || starter == STARTER_LAUNCHER) && line_begins_with(line, above->name)))
+            (names_itself(above) && line_begins_with(line, above->name)))
             return true;
     }
     return false;
@@ -96,6 +105,21 @@ static bool was_first(const struct job_model *model, const struct job_process *p
     return first;
 }
 
+/* All that its parent may have said since is known: that is a script of which nothing else began when it was over, or make. */
+static bool is_parent_known(const struct job_model *model, const struct job_process *process)
+{
+    const struct layer_place *place = layers_place(&model->layers, process->ppid);
+    bool known = place && place->tested;
+    if (names_itself(job_model_ended(model, process->ppid)))
+        return true;
+    for (size_t i = 0; known && i < json_array_size(place->prints); i++)
+        known = *json_string_value(json_array_get(place->prints, i)) != 0;
+    for (size_t i = 0; known && i < model->ended_count; i++)
+        known = model->ended[i].ppid != process->ppid || model->ended[i].pid == process->pid ||
+                model->ended[i].start < process->end - SEEN_SECONDS;
+    return known;
+}
+
 /* How many lines at the end of what a process wrote are others'; more than there are: it is not known which are its own. What was
  * written while it lived is its own; what a script prints by itself is the script's. Where what had started it has the same file, the
  * last line may be of that, but one that begins with the name of the process. */
@@ -112,7 +136,7 @@ static size_t behind_own(const struct job_model *model, const json_t *record)
     while (behind < count && is_of_starter(model, process, lines_last(row.lines, behind)))
         behind++;
     bool begun = row.quiet_seconds < 0 || written >= process->start - SEEN_SECONDS;
-    if (!row.shared || (begun && behind > frames && was_first(model, process)))
+    if (!row.shared || (begun && (behind > frames ? was_first(model, process) : is_parent_known(model, process))))
         return behind;
     for (size_t i = behind; i < count && begun; i++)
         if (line_begins_with(lines_last(row.lines, i), process->name))

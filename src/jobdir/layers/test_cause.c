@@ -2476,6 +2476,8 @@ static void test_words_shared(void **state)
         {89.0, true, NULL, NULL, "step 1 is done", "begun", NULL},
         {99.5, true, NULL, NULL, by_name, "all is over", by_name},
         {99.5, true, "=== job ends", NULL, text, "=== job ends with 3", text},
+        {99.5, true, "=== job ends", NULL, "step 1 is done", text, text}, /* the script says nothing else */
+        {99.5, true, "", NULL, "step 1 is done", text, NULL},
         {99.5, true, "=== job ends", "prepare", text, "=== job ends with 3", NULL}, /* that may have said it */
         {99.5, true, "=== job ends", "mkdir", text, "=== job ends with 3", text},
         {99.5, false, "=== job ends", "prepare", text, "=== job ends with 3", text}, /* appended to what was its own */

@@ -482,7 +482,7 @@ static const struct field script_tested_fields[] = {
     {"piped", FIELD_LIST, AT(piped), .of = fields_texts, .between = ", ", .flags = FIELD_WHERE_KNOWN,
      .about = "the same of commands in pipelines, but not the last of one, whose errors it does not throw away"},
     {"prints", FIELD_LIST, AT(prints), .of = fields_texts, .between = ", ", .flags = FIELD_WHERE_KNOWN,
-     .about = "how the texts begin that it prints itself, by echo and printf"},
+     .about = "how the texts begin that it prints itself, by echo and printf; empty: of one that is not known"},
     {0}};
 #undef ROW
 
