@@ -924,6 +924,17 @@ static bool tells_more(const struct log_file *one, const struct log_file *other)
     return one_ns > other_ns;
 }
 
+/* The last lines of standard output, where those of standard error are told and were not written long after them. NULL: none. */
+static json_t *lines_beside(const struct logs *logs, const struct log_file *said)
+{
+    const uint64_t near_ns = CAUSE_FAILURE_SECONDS * (uint64_t)NS_PER_SECOND;
+    for (const struct log_file *file = logs->files.files; file; file = file->hh.next)
+        if (strcmp(said->name, "stderr") == 0 && strcmp(file->name, "stdout") == 0 && file->tail.stream &&
+            file->matcher.rows && !file->found && file->tail.last_ns + near_ns >= said->tail.last_ns)
+            return last_lines(file);
+    return NULL;
+}
+
 /* What is known where no pattern matches: of standard error, unless it only warns, or else of what was written last. */
 static void put_last(struct logs *logs)
 {
@@ -944,10 +955,12 @@ static void put_last(struct logs *logs)
         said = file;
         warns = their_warns;
     }
+    json_t *output = lines ? lines_beside(logs, said) : NULL;
     if (lines)
         observe_put(logs->observer,
                     RECORD(log_last, .file = said->name, .quiet_seconds = quiet_seconds(&said->tail), .lines = lines,
-                           .pid = -1, .line = said->matcher.line > 0 ? said->matcher.line : 0));
+                           .pid = -1, .line = said->matcher.line > 0 ? said->matcher.line : 0, .output = output));
+    json_decref(output);
     json_decref(lines);
 }
 

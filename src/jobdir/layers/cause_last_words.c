@@ -8,6 +8,8 @@
 #include "jobdir/layers/culprit.h"
 #include "jobdir/text/text.h"
 
+#define BETWEEN " / " /* lines */
+
 /* It began with the name of a program that is over. */
 static bool is_of_program(const struct job_model *model, const char *text)
 {
@@ -144,19 +146,47 @@ static size_t behind_own(const struct job_model *model, const json_t *record)
     return SIZE_MAX;
 }
 
-/* The last line of what a program wrote, but of steps; an indented one goes on with another, unless all are, as the lists of Fortran. NULL: none. */
-static const char *last_of_own(const struct job_model *model, const json_t *record)
+/* The last line but so many of what a program wrote, but of steps; an indented one goes on with another, unless all are, as the lists of
+ * Fortran. NULL: none. */
+static const char *last_but(const json_t *lines, size_t behind)
 {
-    const json_t *lines = json_object_get(record, "lines");
-    const size_t behind = behind_own(model, record);
-    if (behind >= json_array_size(lines))
-        return NULL;
-    const char *last = lines_last(lines, behind);
-    const char *before = json_array_size(lines) > behind + 1 ? lines_last(lines, behind + 1) : last;
-    if (!last || !*last || lines_are_alike(last, lines_last(lines, behind + 1)) ||
-        (*last == ' ' && (!before || *before != ' ')) || (isspace((unsigned char)*last) && *last != ' '))
+    const size_t count = json_array_size(lines);
+    const char *last = behind < count ? lines_last(lines, behind) : NULL;
+    const char *before = count > behind + 1 ? lines_last(lines, behind + 1) : last;
+    if (!last || !*last || (before != last && lines_are_alike(last, before)) || (*last == ' ' && *before != ' ') ||
+        (isspace((unsigned char)*last) && *last != ' '))
         return NULL;
     return last + strspn(last, " ");
+}
+
+static bool is_failure(const char *text)
+{
+    return cause_is_complaint(text) || line_tells_of_failure(text);
+}
+
+/* More than numbers, and a word. */
+static bool is_sentence(const char *text)
+{
+    enum { WORDS = 2, LETTERS = 3 };
+    unsigned words = 0;
+    for (size_t len; *text && words < WORDS; text += len ? len : 1) {
+        for (len = 0; isalpha((unsigned char)text[len]);)
+            len++;
+        words += len >= LETTERS;
+    }
+    return words == WORDS;
+}
+
+/* What standard output ended with beside the lines of standard error, where the last of these tells of no failure. NULL: nothing. */
+static const char *beside(const json_t *record, const char *last)
+{
+    const json_t *output = json_object_get(record, "output");
+    size_t behind = frames_behind(output);
+    const char *line = lines_last(output, behind), *before;
+    while ((before = lines_last(output, behind + 1)) != NULL && line && strcmp(line, before) == 0)
+        behind++; /* as often as the program was started */
+    line = last_but(output, behind);
+    return line && !is_failure(last) && !line_is_warned_of(line) && is_sentence(line) ? line : NULL;
 }
 
 const json_t *cause_put_words_of(struct buf *out, const struct job_model *model, pid_t pid)
@@ -164,7 +194,7 @@ const json_t *cause_put_words_of(struct buf *out, const struct job_model *model,
     const json_t *record;
     for (size_t i = 0; (record = cause_last(&model->layers.last_words, i)) != NULL; i++) {
         const bool its = json_integer_value(json_object_get(record, "pid")) == pid;
-        const char *last = its ? last_of_own(model, record) : NULL;
+        const char *last = its ? last_but(json_object_get(record, "lines"), behind_own(model, record)) : NULL;
         if (!last)
             continue;
         cause_cut(out, last);
@@ -232,9 +262,17 @@ const json_t *cause_put_last_words(struct buf *out, const struct job_end *end, i
         after <= (told ? CAUSE_AT_ONCE_SECONDS : SEEN_SECONDS) &&
         (gives_up_with_text(end->model, process, last) || is_all_it_said(end->model, process, &row)))
         said = last;
-    if (!said)
+    const char *output = said && said == last ? beside(record, said) : NULL;
+    const struct job_process *speaker = job_model_ended(end->model, cause_chain_pid(end, (size_t)at));
+    output = output && speaker_is_above(end, (size_t)at, output) ? NULL : output;
+    if (!said || (output && (size_t)at + 1 < json_array_size(end->chain) &&
+                  (!speaker || !is_parent_known(end->model, speaker)))) /* a script may have said that */
         return NULL;
     cause_cut(out, said);
+    if (output) {
+        buf_puts(out, BETWEEN);
+        cause_cut(out, output);
+    }
     return record;
 }
 
@@ -250,9 +288,14 @@ const json_t *cause_put_said_last(struct buf *out, const struct job_end *end)
             break;
         below = line;
     }
-    for (; from-- > behind; buf_puts(out, from > behind ? " / " : "")) {
+    for (; from-- > behind; buf_puts(out, from > behind ? BETWEEN : "")) {
         line = lines_last(lines, from);
         cause_cut(out, line + strspn(line, " \t"));
+    }
+    const char *output = below ? beside(record, lines_last(lines, behind)) : NULL;
+    if (output) {
+        buf_puts(out, BETWEEN);
+        cause_cut(out, output);
     }
     return below ? record : NULL;
 }

@@ -2502,6 +2502,45 @@ static void test_words_shared(void **state)
     }
 }
 
+/* Harmless words on standard error do not hide what standard output ended with. */
+static void test_words_on_both(void **state)
+{
+    static const char chain[] = "[{\"pid\": 20, \"name\": \"python3\", \"end_seconds\": 99.9, \"exit_code\": 1}]";
+    static const char below[] =
+        "[{\"pid\": 20, \"name\": \"python3\", \"end_seconds\": 99.9, \"exit_code\": 1}" OF_BASH;
+    static const char both[] = "; it said: connected / the grid has 64 levels";
+    static const struct {
+        const char *error, *before, *output, *chain, *prints, *said;
+    } rows[] = {
+        {"connected", "step 3", "the grid has 64 levels", chain, NULL, both},
+        {"connected", "the grid has 64 levels", "the grid has 64 levels", chain, NULL, both},
+        {"connected", "step 3", "step 4", chain, NULL, "; it said: connected"},
+        {"connected", "x", "12.5 3", chain, NULL, "; it said: connected"},
+        {"connected", "x", "WARNING: old option used", chain, NULL, "; it said: connected"},
+        {"there is no mesh", "step 3", "the grid has 64 levels", chain, NULL, "; it said: there is no mesh"},
+        {"connected", "step 3", "the grid has 64 levels", below, "job: ", both},
+        {"connected", "step 3", "the grid has 64 levels", below, "the grid", "; it said: connected"},
+        {"connected", "step 3", "the grid has 64 levels", below, "", NULL}, /* a variable of the script */
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        job_model_done(&model);
+        assert_int_equal(job_model_init(&model, 100), 0);
+        put_command(20, "python3", 90, 99.9, 1 << 8);
+        if (rows[i].prints)
+            PUT("{s:s, s:f, s:i, s:[], s:[s]}", "type", "script_tested", "t", 100.0, "pid", 10, "commands", "prints",
+                rows[i].prints);
+        PUT("{s:s, s:f, s:s, s:f, s:[s, s], s:[s, s]}", "type", "log_last", "t", 100.0, "file", "stderr",
+            "quiet_seconds", 0.15, "lines", "begun", rows[i].error, "output", rows[i].before, rows[i].output);
+        struct told told = ask(rows[i].chain);
+        const char *said = strstr(told.text, "; it said: ");
+        assert_int_equal(told.kind, NOTE_cause_process);
+        if (rows[i].said)
+            assert_string_equal(said ? said : told.text, rows[i].said);
+        else
+            assert_null(said);
+    }
+}
+
 static void test_words_below_make(void **state)
 {
     static const char chain[] = "[{\"pid\": 20, \"name\": \"t_mean\", \"end_seconds\": 99.9, \"exit_code\": 1},"
@@ -2613,6 +2652,7 @@ int main(void)
         ROW(test_unexecuted),
         ROW(test_no_last_words),
         ROW(test_words_shared),
+        ROW(test_words_on_both),
         ROW(test_words_below_make),
         ROW(test_labelled_warning),
         ROW(test_number),

@@ -370,6 +370,8 @@ static const struct field log_last_fields[] = {
      .about = "the number of the last one in the file"},
     {"shared", FIELD_BOOL, AT(shared), .flags = FIELD_WHERE_KNOWN,
      .about = "of such a process: what had started it has the file open, too, and may have written the last lines"},
+    {"output", FIELD_LIST, AT(output), .of = fields_texts, .flags = FIELD_WHERE_KNOWN,
+     .about = "of standard error: the last lines of standard output, if they were not written long before"},
     {0}};
 #undef ROW
 

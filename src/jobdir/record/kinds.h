@@ -224,9 +224,10 @@ struct log_last_record { /* of what the job wrote, when it ended */
     const char *file;
     double quiet_seconds; /* since it was written last; -1: unknown */
     json_t *lines;
-    int64_t pid;  /* of the process that failed, and had this file for itself; -1: it is of the job */
-    int64_t line; /* the number of the last one in the file; 0: not known */
-    bool shared;  /* of a process: what had started it has the file open, too */
+    int64_t pid;    /* of the process that failed, and had this file for itself; -1: it is of the job */
+    int64_t line;   /* the number of the last one in the file; 0: not known */
+    bool shared;    /* of a process: what had started it has the file open, too */
+    json_t *output; /* of the job's standard error: what its standard output ended with then, or later; NULL: nothing */
 };
 
 struct progress_record {
