@@ -229,6 +229,26 @@ class Logs(JobCase):
                 self.run_job(f"sh {name}; exit $?", streams=">job.out 2>job.err")
                 self.assertRegex(self.report()["last"]["reason"]["text"], rf"^probably {said}$")
 
+    def test_words_of_its_script(self):
+        """What a script writes to the same file when a program is over is not what that said, nor is it told so where that is not known."""
+        self.write("fit", "#!/bin/sh\necho 'fit: 12 points'\necho 'the grid has 64 levels'; read line <go; exit 3\n")
+        os.mkfifo(os.path.join(self.work, "go"))
+        for end, said in (("trap 'echo it is cleaned' EXIT; sh fit; exit 3", "it said: the grid has 64 levels"),
+                          ("m='all is over'; sh fit; echo $m; exit 3", "the job said last: fit: 12 points / the grid has 64 levels / all is over")):
+            with self.subTest(end=end):
+                run = self.box.start(["sh", "-c", 'exec "$0" "$@" >job.out 2>job.err', *self.box.scry(
+                    "run", "-q", "--", "bash", "-c", f"exec >fit.log 2>&1; {end}")], cwd=self.work)
+                self.wait_until_found("fit.log")
+                self.write("go", "go\n")
+                self.assertEqual(run.wait(), 3)
+                self.assertRegex(self.report()["last"]["reason"]["text"], rf"^probably sh \(pid \d+\), which ended with exit status 3; {said}$")
+
+    def test_words_on_both(self):
+        """Harmless words on standard error do not hide what a program said last on standard output."""
+        self.run_job("echo step 3; echo the grid has 64 levels; echo connected >&2; exit 3")
+        self.assertRegex(self.report()["last"]["reason"]["text"],
+                         r"sh \(pid \d+\) ended with exit status 3; it said last: connected / the grid has 64 levels$")
+
     def test_words_before_make(self):
         """What a program said that make ran is on standard output, above what make says; the recipe itself is no word."""
         self.write("tester", "#!/bin/sh\necho merging\necho 'expected 12 cells, got 11'\nexit 3\n")
