@@ -336,13 +336,13 @@ static void on_notify(void *ctx, int fd, uint32_t events)
         }
 }
 
-void script_rings_process_changed(struct script_rings *rings, pid_t pid)
+void script_rings_process_changed(struct script_rings *rings, pid_t pid, bool ended)
 {
     struct ring *ring, *next;
     on_notify(rings, rings->notify, EPOLLIN); /* a script may be over before its ring is heard of */
     HASH_ITER(hh, rings->rings, ring, next)
     {
-        if (ring->seen.pid == pid && lives(ring))
+        if (ring->seen.pid == pid && !ended && lives(ring))
             ring_look(rings, ring);
         else if (ring->seen.pid == pid)
             end_ring(rings, ring);

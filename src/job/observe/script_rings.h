@@ -32,8 +32,9 @@ struct script_rings_use {
 /* Makes the directory, and removes those of jobs that are gone. NULL with err. */
 struct script_rings *script_rings_new(struct observer *observer, const struct script_rings_use *use, void *ctx,
                                       struct err *err);
-/* A process was first seen, or ended, or executes something perhaps, as the source was told: looks at its rings. */
-void script_rings_process_changed(struct script_rings *rings, pid_t pid);
+/* A process was first seen, or ended, or executes something perhaps, as the source was told: looks at its rings. `ended`: it is over, though the kernel
+ * may still have it for a moment. */
+void script_rings_process_changed(struct script_rings *rings, pid_t pid, bool ended);
 /* Looks a last time, ends all rings, and removes the directory. NULL is fine. */
 void script_rings_free(struct script_rings *rings);
 

@@ -411,7 +411,7 @@ static void *inside_start(struct observer *observer, struct err *err)
 static void process_changed(void *ctx, const struct observed_process *process)
 {
     struct state *state = ctx;
-    script_rings_process_changed(state->rings, process->pid);
+    script_rings_process_changed(state->rings, process->pid, false);
 }
 
 static void inside_end(void *ctx)

@@ -1183,7 +1183,7 @@ bool shell_inside_has(const struct shell_inside *inside, pid_t pid)
 void shell_inside_process(struct shell_inside *inside, pid_t pid)
 {
     if (inside)
-        script_rings_process_changed(inside->rings, pid);
+        script_rings_process_changed(inside->rings, pid, false);
 }
 
 bool shell_inside_process_ended(struct shell_inside *inside, const struct observed_process *process)
@@ -1195,7 +1195,7 @@ bool shell_inside_process_ended(struct shell_inside *inside, const struct observ
     inside->end = process->end;
     inside->ending = process->pid;
     inside->told = false;
-    script_rings_process_changed(inside->rings, process->pid);
+    script_rings_process_changed(inside->rings, process->pid, true);
     inside->ending = 0;
     return inside->told;
 }
