@@ -264,7 +264,7 @@ static pid_t sibling_fork(void)
 }
 
 /* A member of the command's group whose parent is in its session: else its terminal could not stop it, nor it itself by SIGTSTP. */
-static pid_t member_fork(pid_t group)
+static void member_fork(pid_t group)
 {
     pid_t leader = getpid(), pid = fork();
     if (pid == 0) {
@@ -276,12 +276,11 @@ static pid_t member_fork(pid_t group)
     }
     if (pid > 0)
         setpgid(pid, group);
-    return pid;
 }
 
 /* In the child: makes a session on the terminal `fd`, led by the caller, and a sibling of it that is in the foreground there. Returns
- * in that; the caller stays until `leash` says something or hangs up, so what outlives the command keeps its terminal. `tell` gets an int: the
- * sibling's pid, or -errno. */
+ * in that; the caller stays until `leash` says something or hangs up, so what outlives the command keeps its terminal. `tell` gets an
+ * int: the sibling's pid, or -errno. */
 static void session_begin(int fd, int leash, int tell)
 {
     int ready[2];

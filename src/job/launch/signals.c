@@ -256,6 +256,14 @@ static void forward(const struct signalfd_siginfo *info, pid_t pid)
         kill(pid, (int)info->ssi_signo);
 }
 
+/* To all of the group that the command leads in another session. */
+static void forward_to_group(const struct signalfd_siginfo *info, pid_t pid)
+{
+    pid_t group = getpgid(pid);
+    if (group > 1)
+        kill(-group, (int)info->ssi_signo);
+}
+
 bool signals_pass_on(struct signals *signals, const struct signalfd_siginfo *info, pid_t pid)
 {
     if ((info->ssi_signo == SIGXCPU || info->ssi_signo == SIGCHLD) && is_from_kernel(info))
@@ -275,11 +283,11 @@ bool signals_pass_on(struct signals *signals, const struct signalfd_siginfo *inf
     if (is_from_kernel(info)) {
         signals->saw_terminal_interrupt |= info->ssi_signo == SIGINT;
         if (signals->apart && info->ssi_signo != SIGWINCH)
-            kill(-getpgid(pid), (int)info->ssi_signo);
+            forward_to_group(info, pid);
         return true;
     }
     if (signals->apart)
-        kill(-getpgid(pid), (int)info->ssi_signo);
+        forward_to_group(info, pid);
     else if (getpgid(pid) != getpgrp()) /* as the leader in our place it would be in the group */
         forward(info, pid);
     return true;
