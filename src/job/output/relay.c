@@ -79,7 +79,6 @@ static void close_fd(int *fd)
 static uint64_t bytes_in(int pipe)
 {
     int bytes = 0;
-    wait_fd(pipe, POLLIN, 0); /* a terminal takes in what it has been given */
     return pipe >= 0 && ioctl(pipe, FIONREAD, &bytes) == 0 && bytes > 0 ? (uint64_t)bytes : 0;
 }
 
@@ -432,6 +431,8 @@ static void answer(struct side *side)
         struct side_stream *stream = &side->streams[i];
         if (!stream->name || stream->fds[FD_JOB] < 0)
             continue;
+        if (stream->terminal)
+            wait_fd(stream->fds[FD_JOB], POLLIN, 0); /* it takes in what it has been given */
         if (side->due != asked)
             stream->due = bytes_in(stream->fds[FD_JOB]) + (stream->terminal ? piece_left(side, stream) : 0);
         all &= stream->due == 0;

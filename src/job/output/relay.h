@@ -20,8 +20,8 @@
  * holds nothing of the user's, so a disk that hangs holds up it alone: then no more is kept. Only who kills relay and standby at the
  * same time ends the job's output.
  *
- * A terminal is read and written piece by piece, and what is typed is passed on, too: there, who kills the
- * relay at a bad moment may take away one piece, or have it come twice.
+ * A terminal is read and written piece by piece, and what is typed is passed on, too: there, who kills the relay at a bad moment may
+ * take away one piece, or have it come twice.
  *
  * If nobody reads any more, nobody reads the job's pipe: it gets its SIGPIPE as it would have. If somebody reads slowly, the job
  * waits as it would have. The flags of the user's descriptors, which others share, are not touched.
@@ -30,10 +30,10 @@
 /*
  * A terminal of the job's own, a pseudo-terminal, in place of the user's (terminal.c).
  *
- * Where standard output and error are the terminal at whose prompt scry run was started, the command gets the whole of it: what is typed,
- * job control, the size. It is the first of a session of its own there, led by a process that does nothing else and lives as long
- * as the relay: what outlives the command keeps its terminal. Where standard error alone is a terminal, that alone is replaced; the command's
- * controlling terminal and what is typed stay the user's.
+ * Where standard output and error are the terminal at whose prompt scry run was started, the command gets the whole of it: what is
+ * typed, job control, the size. It is the first of a session of its own there, led by a process that does nothing else and lives as
+ * long as the relay: what outlives the command keeps its terminal. Where standard error alone is a terminal, that alone is
+ * replaced; the command's controlling terminal and what is typed stay the user's.
  */
 
 enum terminal_use { TERMINAL_LEFT, TERMINAL_ERRORS, TERMINAL_WHOLE };
@@ -101,7 +101,7 @@ struct relay_shared {
     } streams[RELAY_STREAMS];
     bool whole; /* a whole terminal: what is typed is passed on while it is taken */
     _Atomic bool taken;
-    _Atomic int typed_signal; /* SIGINT or SIGQUIT: the last of ^C and ^\\ */
+    _Atomic int typed_signal; /* SIGINT or SIGQUIT: the last of ^C and ^\ */
     _Atomic bool let_go;      /* the command has ended: its terminal is open as long as others have it */
     pid_t supervisor;         /* scry run */
     _Atomic unsigned resized;

@@ -486,12 +486,17 @@ static const struct field metric_fields[] = {
      .about = "at most 240 of the values, and when they were said"},
     {0}};
 
-static json_t *metrics_json(const void *row, const void *all)
+static json_t *metrics_list(const struct layers *layers, const struct field *fields)
 {
     json_t *list = json_array();
-    for (const struct layer_metric *metric = ((const struct layers *)row)->metrics; metric; metric = metric->hh.next)
-        json_array_append_new(list, fields_json(metric_fields, metric, NULL));
+    for (const struct layer_metric *metric = layers->metrics; metric; metric = metric->hh.next)
+        json_array_append_new(list, fields_json(fields, metric, NULL));
     return list;
+}
+
+static json_t *metrics_json(const void *row, const void *all)
+{
+    return metrics_list(row, metric_fields);
 }
 
 static const struct field metric_brief_fields[] = {
@@ -505,10 +510,7 @@ static const struct field metric_brief_fields[] = {
 
 static json_t *metrics_brief_json(const void *row, const void *all)
 {
-    json_t *list = json_array();
-    for (const struct layer_metric *metric = ((const struct layers *)row)->metrics; metric; metric = metric->hh.next)
-        json_array_append_new(list, fields_json(metric_brief_fields, metric, NULL));
-    return list;
+    return metrics_list(row, metric_brief_fields);
 }
 
 const struct field metrics_brief_fields[] = {

@@ -1134,6 +1134,20 @@ static void test_hidden_leaving(void **state)
     job_model_done(&report.model);
 }
 
+static struct mpi_stats rank_of_two(int rank, int status)
+{
+    return (struct mpi_stats){.name = "n/1-0",
+                              .node = "n",
+                              .exe = "a.out",
+                              .namespace = "w",
+                              .library = "mpich",
+                              .pid = 21 + rank,
+                              .rank = rank,
+                              .world_size = 2,
+                              .state = MPIA_RUNNING,
+                              .end = {.known = true, .status = status, .seconds = 99.8}};
+}
+
 /* So may its ranks, ended from outside, by SIGTERM: as they were stuck, or for whatever else it was sent. */
 static void test_hidden_ranks(void **state)
 {
@@ -1141,16 +1155,8 @@ static void test_hidden_ranks(void **state)
     struct mpi_report mpi = {.set = {.ranks = ranks, .count = 2}};
     struct job_report report = {.mpi = &mpi, .info = {.ended = true, .result = {.started = true, .wall_seconds = 100}}};
     for (int i = 0; i < 2; i++)
-        ranks[i] = (struct mpi_stats){.name = "n/1-0",
-                                      .node = "n",
-                                      .exe = "a.out",
-                                      .namespace = "w",
-                                      .library = "mpich",
-                                      .pid = 21 + i,
-                                      .rank = i,
-                                      .world_size = 2,
-                                      .state = MPIA_RUNNING,
-                                      .end = {.known = true, .status = 15, .seconds = 99.8, .first = i == 1}};
+        ranks[i] = rank_of_two(i, 15);
+    ranks[1].end.first = true;
     assert_int_equal(job_model_init(&report.model, 100), 0);
     expect_hidden(&report, ""); /* its script may have wanted that */
     note(&report.model, NOTE(signal_came, .signal = "SIGTERM", .sender = "bash (pid 7)"));
@@ -1172,17 +1178,8 @@ static void test_hidden_abort(void **state)
     struct mpi_report mpi = {.set = {.ranks = ranks, .count = 2}};
     struct job_report report = {.mpi = &mpi, .info = {.ended = true, .result = {.started = true, .wall_seconds = 100}}};
     for (int i = 0; i < 2; i++)
-        ranks[i] = (struct mpi_stats){.name = "n/1-0",
-                                      .node = "n",
-                                      .exe = "a.out",
-                                      .namespace = "w",
-                                      .library = "mpich",
-                                      .pid = 21 + i,
-                                      .rank = i,
-                                      .world_size = 2,
-                                      .state = MPIA_RUNNING,
-                                      .aborted = i == 1,
-                                      .end = {.known = true, .status = i ? 0 : KILLED, .seconds = 99.8}};
+        ranks[i] = rank_of_two(i, i ? 0 : KILLED);
+    ranks[1].aborted = true;
     assert_int_equal(job_model_init(&report.model, 100), 0);
     expect_hidden(&report, "rank 1 of 2 called MPI_Abort with 0");
     job_model_done(&report.model);
