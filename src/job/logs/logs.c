@@ -435,14 +435,15 @@ static pid_t starter_above(const struct logs *logs, const struct observed_proces
 {
     static const char *const silent[] = {"timeout", "env",     "nice",    "ionice", "nohup", "setsid",
                                          "stdbuf",  "taskset", "numactl", "chrt",   NULL};
+    enum { STARTERS_MOST = 8 }; /* numbers may come again */
     pid_t pid = process->ppid;
     const struct observed_process *above;
-    for (;;) {
+    for (int i = 0; i < STARTERS_MOST; i++, pid = above->ppid) {
         HASH_FIND_INT(logs->observer->processes, &pid, above);
-        if (!above || above->ppid == pid || !text_is_one(above->name, silent))
-            return pid;
-        pid = above->ppid;
+        if (!above || !text_is_one(above->name, silent))
+            break;
     }
+    return pid;
 }
 
 static void logs_process(void *state, const struct observed_process *process)

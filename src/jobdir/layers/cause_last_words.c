@@ -114,8 +114,10 @@ static bool is_parent_known(const struct job_model *model, const struct job_proc
     bool known = place && place->tested;
     if (names_itself(job_model_ended(model, process->ppid)))
         return true;
-    for (size_t i = 0; known && i < json_array_size(place->prints); i++)
-        known = *json_string_value(json_array_get(place->prints, i)) != 0;
+    for (size_t i = 0; known && i < json_array_size(place->prints); i++) {
+        const char *begin = json_string_value(json_array_get(place->prints, i));
+        known = begin && *begin;
+    }
     for (size_t i = 0; known && i < model->ended_count; i++)
         known = model->ended[i].ppid != process->ppid || model->ended[i].pid == process->pid ||
                 model->ended[i].start < process->end - SEEN_SECONDS;
@@ -153,8 +155,8 @@ static const char *last_but(const json_t *lines, size_t behind)
     const size_t count = json_array_size(lines);
     const char *last = behind < count ? lines_last(lines, behind) : NULL;
     const char *before = count > behind + 1 ? lines_last(lines, behind + 1) : last;
-    if (!last || !*last || (before != last && lines_are_alike(last, before)) || (*last == ' ' && *before != ' ') ||
-        (isspace((unsigned char)*last) && *last != ' '))
+    if (!last || !*last || (before != last && lines_are_alike(last, before)) ||
+        (*last == ' ' && (!before || *before != ' ')) || (isspace((unsigned char)*last) && *last != ' '))
         return NULL;
     return last + strspn(last, " ");
 }

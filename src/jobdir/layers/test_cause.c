@@ -2502,6 +2502,18 @@ static void test_words_shared(void **state)
     }
 }
 
+/* Lines and what a script prints may be no texts. */
+static void test_words_damaged(void **state)
+{
+    static const char chain[] =
+        "[{\"pid\": 20, \"name\": \"python3\", \"start_seconds\": 90, \"end_seconds\": 99.5, \"exit_code\": 3}" OF_BASH;
+    put_command(20, "python3", 90, 99.5, 3 << 8);
+    PUT("{s:s, s:f, s:i, s:[], s:[i]}", "type", "script_tested", "t", 100.0, "pid", 10, "commands", "prints", 1);
+    PUT("{s:s, s:f, s:s, s:f, s:[i, s], s:i, s:b}", "type", "log_last", "t", 100.0, "file", "run.log", "quiet_seconds",
+        0.5, "lines", 1, " the fit is rejected", "pid", 20, "shared", 1);
+    assert_int_equal(ask(chain).kind, NOTE_cause_process);
+}
+
 /* Harmless words on standard error do not hide what standard output ended with. */
 static void test_words_on_both(void **state)
 {
@@ -2652,6 +2664,7 @@ int main(void)
         ROW(test_unexecuted),
         ROW(test_no_last_words),
         ROW(test_words_shared),
+        ROW(test_words_damaged),
         ROW(test_words_on_both),
         ROW(test_words_below_make),
         ROW(test_labelled_warning),
