@@ -465,6 +465,8 @@ bool cause_find_command(const struct job_end *end, struct cause *cause, bool sur
     return true;
 }
 
+#define TICK_SECONDS 0.01 /* a process may have started so much later than the kernel says */
+
 /* Where the script was that started it. */
 static void put_started_by(struct cause *cause, const struct job_end *end, size_t at)
 {
@@ -475,7 +477,7 @@ static void put_started_by(struct cause *cause, const struct job_end *end, size_
         return;
     record_read(place->line, RECORD_script_line, &row);
     bool inside = row.how && strcmp(row.how, "inside") == 0; /* then each line is known, just before what it starts */
-    if (record_seconds(place->line) < started - (inside ? SEEN_SECONDS : 0))
+    if (record_seconds(place->line) < started + (inside ? -SEEN_SECONDS : TICK_SECONDS))
         return; /* it was there before, and may have gone on */
     buf_puts(&cause->what, ", when its script was at ");
     cause_put_place(&cause->what, row.at.file, row.at.line);

@@ -1868,7 +1868,7 @@ static void test_process(void **state)
                " {\"pid\": 10, \"name\": \"bash\", \"start_seconds\": 0, \"end_seconds\": 100, \"exit_code\": 1}]");
     expect(told, NOTE_cause_process, false, "probably worker (pid 20), which ended with exit status 1");
     told =
-        ask("[{\"pid\": 20, \"name\": \"worker\", \"start_seconds\": 40.01, \"end_seconds\": 99.9, \"exit_code\": 1},"
+        ask("[{\"pid\": 20, \"name\": \"worker\", \"start_seconds\": 39.995, \"end_seconds\": 99.9, \"exit_code\": 1},"
             " {\"pid\": 10, \"name\": \"bash\", \"start_seconds\": 0, \"end_seconds\": 100, \"exit_code\": 1}]");
     expect(told, NOTE_cause_process, false, "probably worker (pid 20), which ended with exit status 1");
 }
