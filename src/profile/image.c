@@ -44,6 +44,7 @@ static void program_forget(struct image_process *process)
     process->python = NULL;
     process->has_python = false;
     process->looks = 0;
+    process->sampled_ns = 0;
 }
 
 static void process_free(struct image_process *process)

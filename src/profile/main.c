@@ -5,7 +5,8 @@
  * The kernel's clock of processor time (perf_event_open(2), cpu-clock) interrupts each thread HZ times a second of its own
  * time, copies its registers and the top of its stack into a ring, and lets it go on: no signal, no stop. Children inherit
  * that. What is done with the copies happens here, outside of the job: stacks are unwound by call frame information,
- * functions named by the files' indexes, which scry-symbols makes. Threads that stand use no processor: a few times a second it is
+ * functions named by the files' indexes, which scry-symbols makes. Samples of young processes and of Python are read at once, those of
+ * others when a third of a ring may be full. Threads that stand use no processor: a few times a second it is
  * read what each waits for, and its stack, likewise without a stop. PID must not have executed its program yet: of what was
  * mapped before nothing is known.
  *
@@ -45,10 +46,12 @@
 enum {
     STACK_BYTES = 8192, /* of the stack; what lies deeper is read from the process while it lives */
     STACK_LEAST = 512,  /* where users may lock little memory */
+    SAMPLE_HEADS = 512, /* and what else a sample has */
     RING_SAMPLES = 4,   /* that a ring has room for at least, */
     RING_PAGES = 32,    /* for each processor, for up to 50 samples a second: of 300 ms */
     RING_PAGES_MOST = 256,
     RINGS_PAGES = 8192, /* in all */
+    REST_LEAST = 2,     /* samples: less is not worth it */
     FRAMES_MOST = 256,
     PYTHON_LOOKS = 5,  /* for Python in a process that has a file of that name */
     PRIORITY = 5,      /* nice(2): later than the job */
@@ -78,9 +81,12 @@ struct sampler {
     const char *path;
     struct loop *loop;
     struct perf_ring *rings;
-    struct loop_source **ring_sources, *input;
+    struct loop_source **ring_sources, *input; /* of a ring NULL: it is not watched, since it rests, or for good */
+    bool *resting;
     size_t ring_count;
-    struct record **records; /* that wait until all rings are as far */
+    struct loop_source *rest;       /* runs while rings rest */
+    uint64_t rest_ns, attentive_ns; /* so long; until then they do not */
+    struct record **records;        /* that wait until all rings are as far */
     size_t record_count, record_room;
     uint64_t order;
     bool kernel, ending;
@@ -211,6 +217,8 @@ static void take_sample(struct sampler *sampler, const struct record *record)
         reading.sp = registers.values[REG_SP];
         count = unwind(sampler->profile, process, &registers, &reading, frames, &whole);
     }
+    if (reading.word_count) /* the deeper part of its stack was read, as it is now */
+        sampler->attentive_ns = record->time_ns + PROFILE_STEADY_NS;
     sampler->samples++;
     sampler->unwound += whole;
     sampler->cut += count == FRAMES_MOST;
@@ -263,6 +271,15 @@ static struct profile_python *python_take(struct sampler *sampler, struct image_
     return list;
 }
 
+/* It is no matter when its samples are read: of others memory is read, too, while it is as it was then. */
+static bool is_steady(struct image_process *process, uint64_t now_ns)
+{
+    if (process && !process->sampled_ns)
+        process->sampled_ns = now_ns;
+    return process && now_ns - process->sampled_ns >= PROFILE_STEADY_NS &&
+           (!process->has_python || (!process->python && process->looks >= PYTHON_LOOKS));
+}
+
 static void record_free(struct record *record)
 {
     free(record->python);
@@ -296,6 +313,8 @@ static bool record_keep(struct sampler *sampler, const struct perf_event_header 
         HASH_FIND_INT(sampler->images.processes, &pid, process);
         if (process)
             record->python = python_take(sampler, process, (pid_t)head->tid, &record->python_count);
+        if (!is_steady(process, id.time_ns))
+            sampler->attentive_ns = id.time_ns + PROFILE_STEADY_NS;
     }
     sampler->records[sampler->record_count++] = record;
     return true;
@@ -354,6 +373,15 @@ static void tick_after(struct sampler *sampler, uint64_t ns)
     sampler->tick_ns = ns;
 }
 
+static void rings_look(struct sampler *sampler)
+{
+    rings_read(sampler);
+    sampler->moved_ns = clock_now_ns();
+    tick_after(sampler, sampler->pace_ns);
+}
+
+static void on_ring(void *ctx, int fd, uint32_t events);
+
 /* The loop would ask for ever about one that nobody is left for. */
 static void ring_forget(struct sampler *sampler, size_t i)
 {
@@ -361,15 +389,38 @@ static void ring_forget(struct sampler *sampler, size_t i)
     sampler->ring_sources[i] = NULL;
 }
 
+/* While there is something in them each time, nobody is woken for a sample. */
+static void on_rested(void *ctx)
+{
+    struct sampler *sampler = ctx;
+    const uint64_t order = sampler->order;
+    rings_look(sampler);
+    if (sampler->order != order && sampler->attentive_ns <= sampler->moved_ns)
+        return;
+    loop_remove(sampler->rest);
+    sampler->rest = NULL;
+    for (size_t i = 0; i < sampler->ring_count; i++)
+        if (sampler->resting[i])
+            sampler->ring_sources[i] = loop_add_fd(sampler->loop, sampler->rings[i].fd, EPOLLIN, on_ring, sampler);
+    memset(sampler->resting, 0, sampler->ring_count * sizeof *sampler->resting);
+}
+
 static void on_ring(void *ctx, int fd, uint32_t events)
 {
     struct sampler *sampler = ctx;
-    for (size_t i = 0; !(events & EPOLLIN) && i < sampler->ring_count; i++)
-        if (sampler->rings[i].fd == fd)
+    size_t i = 0;
+    while (i + 1 < sampler->ring_count && sampler->rings[i].fd != fd)
+        i++;
+    rings_look(sampler);
+    if (!(events & EPOLLIN)) {
+        ring_forget(sampler, i);
+    } else if (sampler->rest_ns && sampler->attentive_ns <= sampler->moved_ns) {
+        if (!sampler->rest)
+            sampler->rest = loop_add_timer(sampler->loop, sampler->rest_ns, sampler->rest_ns, on_rested, sampler);
+        sampler->resting[i] = sampler->rest != NULL;
+        if (sampler->rest)
             ring_forget(sampler, i);
-    rings_read(sampler);
-    sampler->moved_ns = clock_now_ns();
-    tick_after(sampler, sampler->pace_ns);
+    }
 }
 
 /* Threads are looked at instead, if it is because of what is allowed. */
@@ -403,7 +454,7 @@ static int rings_open(struct sampler *sampler, struct err *err)
     size_t count = cpus ? perf_processors(cpus, PERF_CPUS) : 0, pages = RING_PAGES;
     struct perf_event_attr attr = perf_attr(PERF_COUNT_SW_CPU_CLOCK, 0);
     attr.watermark = 0;
-    attr.wakeup_events = 1; /* each sample: see python_take */
+    attr.wakeup_events = 1; /* each sample, but while the ring rests */
     attr.sample_period = NS_PER_SECOND / sampler->hz;
     attr.sample_type |= PERF_SAMPLE_IP | PERF_SAMPLE_REGS_USER | PERF_SAMPLE_STACK_USER;
     attr.sample_regs_user = SAMPLE_REGISTERS;
@@ -413,7 +464,8 @@ static int rings_open(struct sampler *sampler, struct err *err)
     sampler->kernel = true;
     sampler->rings = calloc(count ? count : 1, sizeof *sampler->rings);
     sampler->ring_sources = calloc(count ? count : 1, sizeof *sampler->ring_sources);
-    if (!cpus || !sampler->rings || !sampler->ring_sources)
+    sampler->resting = calloc(count ? count : 1, sizeof *sampler->resting);
+    if (!cpus || !sampler->rings || !sampler->ring_sources || !sampler->resting)
         return err_set(err, -ENOMEM, "out of memory");
     for (unsigned hz = 50; hz < sampler->hz && pages < RING_PAGES_MOST && 2 * pages * count <= RINGS_PAGES; hz *= 2)
         pages *= 2;
@@ -435,6 +487,9 @@ static int rings_open(struct sampler *sampler, struct err *err)
         }
         if (code < 0)
             return refused(sampler, code, err);
+        uint64_t third_ns = ring->size / 3 / (attr.sample_stack_user + SAMPLE_HEADS) * attr.sample_period;
+        if (!sampler->ring_count || third_ns < sampler->rest_ns)
+            sampler->rest_ns = third_ns > REST_LEAST * attr.sample_period ? third_ns : 0;
         sampler->ring_count++;
         struct loop_source **source = &sampler->ring_sources[sampler->ring_count - 1];
         *source = loop_add_fd(sampler->loop, ring->fd, EPOLLIN, on_ring, sampler);

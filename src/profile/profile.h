@@ -58,6 +58,7 @@ struct image_process {
     int threads, children;
     bool has_python;               /* a file of that name is mapped */
     unsigned looks;                /* for it */
+    uint64_t sampled_ns;           /* first in this program; 0: not yet */
     struct python_sampler *python; /* NULL: not found */
     struct jit *jit;               /* NULL: it was in no code that it has made itself */
     char name[16];

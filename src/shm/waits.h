@@ -220,6 +220,7 @@
 #define PROFILE_LOOK_NS (200 * WAITS_NS_PER_MS) /* scry-profile: between two looks at threads that stand, */
 #define PROFILE_LOOK_MOST_NS (2 * WAITS_NS_PER_SECOND) /* where all of them do, */
 #define PROFILE_ORDER_NS (2 * WAITS_NS_PER_MS)         /* until a record is whole in its ring, */
+#define PROFILE_STEADY_NS WAITS_NS_PER_SECOND          /* after its first sample a process is expected to go on, */
 #define PROFILE_WRITE_NS (2 * WAITS_NS_PER_SECOND)     /* between two files, */
 #define PROFILE_SPAN_NS (100 * WAITS_NS_PER_MS)        /* of samples that are counted together, at first, */
 #define PROFILE_ASK_NS (500 * WAITS_NS_PER_MS)         /* until the first question for functions, */

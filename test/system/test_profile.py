@@ -2,6 +2,7 @@
 """scry run --profile: where a job uses processors, against programs whose functions have known shares."""
 
 import collections
+import contextlib
 import glob
 import json
 import os
@@ -367,25 +368,46 @@ class Profile(JobCase):
         self.assertAlmostEqual(sum(row["self_seconds"] for row in functions if row["name"] == "spin"), 1.5, delta=0.3)
         self.assertIn("sleep", [wait["for"] for row in functions for wait in row["waits"]], functions)
 
+    def sampler(self):
+        """The process id of this test's scry-profile; None: there is none."""
+        for pid in filter(str.isdigit, os.listdir("/proc")):
+            try:
+                with open(f"/proc/{pid}/cmdline", encoding="utf-8", errors="replace") as file:
+                    words = file.read().split("\0")
+            except OSError:
+                continue
+            if words[0] == "scry-profile" and words[3].startswith(self.box.path("jobs")):
+                return int(pid)
+        return None
+
+    def test_rests(self):
+        """Of a process that goes on, several samples are read at once: scry-profile is woken less often than there are samples,
+        and loses none."""
+        run = self.start_run("-q", "--profile", HZ, "--", target("profiled"), "plain", "2.5")
+        pid, woken = wait_until(self.sampler), 0
+
+        def ended():
+            nonlocal woken
+            with open(f"/proc/{pid}/status", encoding="ascii") as file:
+                woken = max([woken, *(int(line.split()[1]) for line in file if line.startswith("voluntary"))])
+            return run.poll() is not None
+
+        with contextlib.suppress(OSError):
+            wait_until(ended)
+        self.assertEqual(run.wait(), 0)
+        profile = json.loads(self.scry("report", "--json", "@last").stdout)["profile"]
+        self.assertEqual(profile["lost"], 0)
+        self.assertGreater(profile["samples"], 2.4 * int(HZ))
+        self.assertLess(woken, 0.75 * profile["samples"])
+
     def test_killed(self):
         """The job goes on; what is missing is said."""
         fifo = self.box.path("work", "fifo")
         os.mkfifo(fifo)
         run = self.start_run("-q", "--profile", HZ, "--", "sh", "-c", f"read x <{fifo}; exit 3")
 
-        def sampler():
-            for pid in filter(str.isdigit, os.listdir("/proc")):
-                try:
-                    with open(f"/proc/{pid}/cmdline", encoding="utf-8", errors="replace") as file:
-                        words = file.read().split("\0")
-                except OSError:
-                    continue
-                if words[0] == "scry-profile" and words[3].startswith(self.box.path("jobs")):
-                    return int(pid)
-            return None
-
         with open(fifo, "w", encoding="ascii") as file: # sh has it open, too
-            os.kill(wait_until(sampler), signal.SIGKILL)
+            os.kill(wait_until(self.sampler), signal.SIGKILL)
             file.write("x\n")
         self.assertEqual(run.wait(), 3)
         self.assertIn("scry-profile was killed", self.scry("report", "@last").stdout)
