@@ -109,6 +109,7 @@ const struct option_row option_rows[] = {
     {"key", 0, "FILE", OPTION_TEXT, RUN, ENV, "the job's key, of scry keys issue --kind job"},
     {"part-of", 0, "ID:DIR", OPTION_LIST, RUN, OPTION_EXPERT, "record what this node does for a job that another node began"},
     {"broker", 0, "URL", OPTION_TEXT, RUN, ENV, "publish the job at this MQTT broker: mqtt://HOST, @NAME"},
+    {"publish-output", 0, NULL, OPTION_SWITCH, RUN, ENV, "and what it prints, to all who may read there"},
 
     /* scry submit, scry task */
     {"processes", 'n', "LIST", OPTION_LIST, SUBMIT, 0, "processes to start; 1,2,4 makes a series of tasks", "1"},

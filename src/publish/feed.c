@@ -259,15 +259,19 @@ static uint64_t follow_find(const struct follow *follow, uint64_t seq)
 /* ---- small files ---- */
 
 enum { FILES_DEPTH_MOST = 4 };
-void files_init(struct files *files, const char *dir)
+void files_init(struct files *files, const char *dir, const struct job_info *info)
 {
-    *files = (struct files){.dir = dir};
+    *files = (struct files){.dir = dir, .info = info};
+    for (size_t i = 0; i < OUTPUT_STREAMS; i++)
+        files->printed[i].fd = -1;
 }
 
 void files_done(struct files *files)
 {
     for (size_t i = 0; i < files->count; i++)
         free(files->list[i].path);
+    for (size_t i = 0; i < OUTPUT_STREAMS; i++)
+        closep(&files->printed[i].fd);
     free(files->list);
     *files = (struct files){0};
 }
@@ -384,6 +388,131 @@ static void files_look_at_job(struct files *files, int fd, const char *in, uint6
         files_look_at_pieces(files, fd, path, now_ns, all);
 }
 
+/* ---- what was printed ---- */
+
+/* Files of it, once: the command has them open from its start on. */
+static void printed_open(struct files *files)
+{
+    struct job_output outputs[2];
+    char other[PATH_MAX];
+    bool one = output_files_read(files->info, outputs);
+    if (files->opened || !files->info->outputs)
+        return;
+    files->opened = true;
+    for (int i = 0; i < (one ? 1 : 2); i++)
+        if (strcmp(outputs[i].kind, "file") == 0)
+            files->printed[one ? OUTPUT_BOTH : i].fd =
+                output_file_open(files->dir, files->info, files->info->ended, i, &outputs[i], other, sizeof other);
+}
+
+/* So many bytes are the job's by now. false: it is not there. */
+static bool printed_size(struct files *files, enum output_stream stream, uint64_t *ret_size)
+{
+    struct printed *printed = &files->printed[stream];
+    struct job_output outputs[2];
+    struct stat st;
+    if (printed->fd < 0)
+        return output_end(files->dir, stream, ret_size) == 0;
+    output_files_read(files->info, outputs);
+    const struct job_output *output = &outputs[stream == OUTPUT_STDERR];
+    printed->from = output->until < output->from ? 0 : output->from; /* it was cut while the job ran */
+    if (fstat(printed->fd, &st) < 0)
+        return false;
+    uint64_t at = (uint64_t)st.st_size, end = at < output->until ? at : output->until;
+    if (output->until == UINT64_MAX) { /* what came since the job was looked at may be scry's, at its end */
+        end = at < printed->seen ? at : printed->seen;
+        printed->seen = at;
+    }
+    *ret_size = end > printed->from ? end - printed->from : 0;
+    return true;
+}
+
+/* The entry of a piece; one of the end takes the place of one that is not of the end any more. */
+static struct small_file *printed_entry(struct files *files, enum output_stream stream, uint64_t piece)
+{
+    struct printed *printed = &files->printed[stream];
+    size_t *at = &printed->entries[piece < PRINTED_PIECES ? piece : PRINTED_PIECES + piece % PRINTED_PIECES];
+    int64_t offset = (int64_t)(piece * PRINTED_PIECE);
+    char path[64];
+    snprintf(path, sizeof path, OUTPUT_DIR "/" OUTPUT_SEGMENT, output_names[stream], (uint64_t)offset);
+    if (*at && files->list[*at - 1].piece == offset)
+        return &files->list[*at - 1];
+    struct small_file *file = *at ? &files->list[*at - 1] : files_entry(files, path, offset);
+    char *copy = *at ? strdup(path) : NULL;
+    if (!file || (*at && !copy))
+        return NULL;
+    if (*at) {
+        free(file->path);
+        files->total -= file->bytes;
+        *file =
+            (struct small_file){.path = copy, .hash = hash_of(path), .piece = offset, .open_parts = file->open_parts};
+    }
+    file->stream = &output_names[stream];
+    *at = (size_t)(file - files->list) + 1;
+    return file;
+}
+
+/* false: no more may be sent now. */
+static bool printed_look_at(struct files *files, enum output_stream stream, uint64_t piece, uint64_t size, bool all)
+{
+    uint64_t left = size - piece * PRINTED_PIECE, bytes = left < PRINTED_PIECE ? left : PRINTED_PIECE;
+    struct small_file *file = printed_entry(files, stream, piece);
+    if (!file || (file->version && file->bytes == bytes))
+        return true;
+    if (!all && files->credit < (double)bytes)
+        return false;
+    files->credit -= (double)bytes;
+    files->total += bytes - file->bytes;
+    file->bytes = bytes;
+    file->version = files_next_version(files);
+    file->wanted = true;
+    return true;
+}
+
+/* The end of each first. */
+static void printed_look(struct files *files, uint64_t now_ns, bool all)
+{
+    const double most = PRINTED_PIECES * (double)PRINTED_PIECE;
+    files->credit +=
+        files->credit_ns ? (double)(now_ns - files->credit_ns) / NS_PER_SECOND * PRINTED_BYTES_A_SECOND : most;
+    files->credit = files->credit > most ? most : files->credit;
+    files->credit_ns = now_ns;
+    printed_open(files);
+    for (int stream = OUTPUT_STREAMS - 1; stream >= 0;
+         stream--) { /* a flood on standard output leaves room for errors */
+        uint64_t size, first = 0;
+        if (!printed_size(files, (enum output_stream)stream, &size) || size > INT64_MAX / 2)
+            continue;
+        uint64_t count = size ? (size - 1) / PRINTED_PIECE + 1 : 1; /* that nothing was printed is known, too */
+        first = count > PRINTED_PIECES ? count - PRINTED_PIECES : 0;
+        bool more = true;
+        for (uint64_t piece = count; more && piece > first; piece--)
+            more = printed_look_at(files, (enum output_stream)stream, piece - 1, size, all);
+        for (uint64_t piece = first < PRINTED_PIECES ? first : PRINTED_PIECES; more && piece > 0; piece--)
+            more = printed_look_at(files, (enum output_stream)stream, piece - 1, size, all);
+    }
+}
+
+static size_t printed_read(const struct files *files, const struct small_file *file, char *ret_bytes)
+{
+    enum output_stream stream = (enum output_stream)(file->stream - output_names);
+    const struct printed *printed = &files->printed[stream];
+    struct output_reader reader;
+    size_t len = 0;
+    uint64_t gap = 0;
+    ssize_t got = 1;
+    if (printed->fd < 0 && output_open(&reader, files->dir, stream) < 0)
+        return 0;
+    reader.offset = (uint64_t)file->piece;
+    for (; got > 0 && !gap && len<file->bytes; len += got> 0 && !gap ? (size_t)got : 0)
+        got = printed->fd < 0 ? output_read(&reader, ret_bytes + len, file->bytes - len, &gap)
+                              : pread(printed->fd, ret_bytes + len, file->bytes - len,
+                                      (off_t)(printed->from + (uint64_t)file->piece + len));
+    if (printed->fd < 0)
+        output_close(&reader);
+    return len;
+}
+
 struct looking {
     struct files *files;
     int fd;
@@ -411,6 +540,8 @@ void files_look(struct files *files, uint64_t now_ns, bool all)
     if (fd >= 0)
         job_dirs_each(files->dir, files_look_at_part, &looking);
     files->parts_come = looking.comes;
+    if (files->info)
+        printed_look(files, now_ns, all);
 }
 
 size_t files_wanted(const struct files *files)
@@ -421,9 +552,8 @@ size_t files_wanted(const struct files *files)
     return at;
 }
 
-bool files_load(const struct files *files, size_t at, struct file_load *ret_load)
+static int file_open(const struct files *files, const struct small_file *file, size_t *ret_size)
 {
-    const struct small_file *file = &files->list[at];
     _cleanup_(closep) int dir = open(files->dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     char path[PATH_MAX];
     snprintf(path, sizeof path, "%s", file->path);
@@ -433,13 +563,26 @@ bool files_load(const struct files *files, size_t at, struct file_load *ret_load
     struct stat st;
     if (fd < 0 || fstat(fd, &st) < 0 || (file->piece < 0 && st.st_size > FILES_BYTES_MOST) ||
         (file->piece >= 0 && (st.st_size <= file->piece || lseek(fd, (off_t)file->piece, SEEK_SET) < 0)))
+        return -1;
+    *ret_size = file->piece < 0                           ? (size_t)st.st_size
+                : st.st_size - file->piece < MIRROR_PIECE ? (size_t)(st.st_size - file->piece)
+                                                          : MIRROR_PIECE;
+    return TAKE_FD(fd);
+}
+
+bool files_load(const struct files *files, size_t at, struct file_load *ret_load)
+{
+    const struct small_file *file = &files->list[at];
+    size_t size = file->bytes, len = 0;
+    _cleanup_(closep) int fd = file->stream ? -1 : file_open(files, file, &size);
+    if (fd < 0 && !file->stream)
         return false;
-    size_t size = file->piece < 0                           ? (size_t)st.st_size
-                  : st.st_size - file->piece < MIRROR_PIECE ? (size_t)(st.st_size - file->piece)
-                                                            : MIRROR_PIECE;
-    size_t len = 0;
-    _cleanup_(freep) char *bytes = malloc(size + 1);
-    while (bytes && len < size) {
+    _cleanup_(freep) char *bytes = malloc(size + 1), *path = strdup(file->path);
+    if (!bytes || !path)
+        return false;
+    if (file->stream)
+        len = printed_read(files, file, bytes);
+    while (fd >= 0 && len < size) {
         ssize_t got = read(fd, bytes + len, size - len);
         if (got < 0 && errno == EINTR)
             continue;
@@ -447,9 +590,10 @@ bool files_load(const struct files *files, size_t at, struct file_load *ret_load
             break;
         len += (size_t)got;
     }
-    if (!bytes)
-        return false;
+    if (file->stream && size && !len)
+        return false; /* it is not kept any more */
     *ret_load = (struct file_load){.at = at,
+                                   .path = TAKE_PTR(path),
                                    .version = file->version,
                                    .bytes = TAKE_PTR(bytes),
                                    .len = len,
@@ -460,6 +604,7 @@ bool files_load(const struct files *files, size_t at, struct file_load *ret_load
 void file_load_done(struct file_load *load)
 {
     free(load->bytes);
+    free(load->path);
     *load = (struct file_load){0};
 }
 
@@ -477,13 +622,13 @@ static void put_base64(struct buf *out, const unsigned char *bytes, size_t len)
     }
 }
 
-void file_load_message(const struct files *files, const struct file_load *load, struct buf *out)
+void file_load_message(const struct file_load *load, struct buf *out)
 {
     size_t from = (size_t)load->part * FILES_PART_BYTES;
     size_t len = load->len - from < FILES_PART_BYTES ? load->len - from : FILES_PART_BYTES;
-    json_t *head = json_pack("{s:s, s:I, s:I, s:I, s:I}", "path", files->list[load->at].path, "bytes",
-                             (json_int_t)load->len, "part", (json_int_t)load->part, "parts", (json_int_t)load->parts,
-                             "version", (json_int_t)load->version);
+    json_t *head =
+        json_pack("{s:s, s:I, s:I, s:I, s:I}", "path", load->path, "bytes", (json_int_t)load->len, "part",
+                  (json_int_t)load->part, "parts", (json_int_t)load->parts, "version", (json_int_t)load->version);
     json_t *content = json_stringn(load->bytes + from, len); /* NULL: no UTF-8 */
     _cleanup_(freep) char *before = head ? json_dumps(head, JSON_COMPACT) : NULL;
     _cleanup_(freep) char *text = content ? json_dumps(content, JSON_ENCODE_ANY) : NULL;
@@ -606,7 +751,7 @@ static void asks_read_file(struct asks *asks, const struct files *files)
         if (!files_load(files, asks->file++, &asks->load))
             continue;
     if (asks->load.parts) {
-        file_load_message(files, &asks->load, &asks->message);
+        file_load_message(&asks->load, &asks->message);
         asks->load.part++;
     }
 }

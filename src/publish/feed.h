@@ -18,7 +18,9 @@
 
 #include "base/data/buf.h"
 #include "base/data/err.h"
+#include "jobdir/record/info.h"
 #include "jobdir/record/kinds.h"
+#include "jobdir/record/output.h"
 #include "jobdir/record/spool.h"
 
 enum {
@@ -74,6 +76,10 @@ void follow_rewind(struct follow *follow, uint64_t offset);
  * The small files of a job directory: job.json, report.txt, stats/, and those of its parts, with their spools in pieces
  * (jobdir/record/mirror.h). Which there are, which have changed, and their content as messages. Never the traces, and
  * never what a link leads to.
+ *
+ * And what the job printed, if that is asked for: what its relay keeps in the job directory, or the files that its output goes to. Each
+ * piece is a small file, a segment of a mirror (jobdir/record/output.h). Of a stream there are the pieces of its beginning
+ * and of its end; while the job runs no more than some KB a second, and what comes faster is passed over. At the end those come that are missing of both.
  */
 
 enum {
@@ -82,12 +88,17 @@ enum {
     FILES_BYTES_MOST = 16 << 20,  /* of one; a longer one is not published */
     FILES_TOTAL_MOST = 256 << 20, /* of all together, likewise */
     FILES_PART_BYTES = 300 << 10, /* of a file in one message */
+    PRINTED_PIECE = 32 << 10,     /* of what was printed; */
+    PRINTED_PIECES = 32,          /* so many of the beginning, and of the end */
+    PRINTED_BYTES_A_SECOND = 64 << 10,
 };
 
 struct small_file {
     char *path;    /* in the job directory */
     uint32_t hash; /* of that */
     int64_t piece; /* of a part's spool: its first byte, which stands at the end of the path; -1: a whole file */
+    const char *const
+        *stream; /* in output_names: `piece` is the first byte of one of what was printed; NULL: of none */
     ino_t inode;
     int64_t changed_ns; /* by the file system */
     uint64_t bytes;
@@ -97,8 +108,20 @@ struct small_file {
     unsigned open_parts; /* parts that were sent and are not confirmed */
 };
 
+struct printed {
+    int fd;                             /* of a file; -1: the job directory has it */
+    uint64_t from;                      /* where in it the job's begins */
+    uint64_t seen;                      /* how long it was at the last look */
+    size_t entries[2 * PRINTED_PIECES]; /* their places in the list, counted from 1; 0: none yet */
+};
+
 struct files {
-    const char *dir; /* borrowed */
+    const char *dir;             /* borrowed */
+    const struct job_info *info; /* borrowed; NULL: what was printed is not published */
+    bool opened;                 /* files of what is printed were looked for */
+    struct printed printed[OUTPUT_STREAMS];
+    double credit; /* bytes of it */
+    uint64_t credit_ns;
     struct small_file *list;
     size_t count, room, next; /* files come in the same order each time: the next one is probably there */
     uint64_t total, left_out; /* bytes; files beyond a limit, as far as was looked */
@@ -110,13 +133,15 @@ struct files {
 /* A file that is being sent, to all or to one reader. */
 struct file_load {
     size_t at; /* its place in the list */
+    char *path;
     uint64_t version;
     char *bytes;
     size_t len;
     unsigned part, parts; /* the next; 0 parts: none is being sent */
 };
 
-void files_init(struct files *files, const char *dir);
+/* info: of the job, if what it prints is published; it may change between two looks. */
+void files_init(struct files *files, const char *dir, const struct job_info *info);
 void files_done(struct files *files);
 /* Looks what has changed. all: also what changed a moment ago. */
 void files_look(struct files *files, uint64_t now_ns, bool all);
@@ -126,7 +151,7 @@ size_t files_wanted(const struct files *files);
 bool files_load(const struct files *files, size_t at, struct file_load *ret_load);
 void file_load_done(struct file_load *load);
 /* Appends the message with the next part; the caller counts `part` on. */
-void file_load_message(const struct files *files, const struct file_load *load, struct buf *out);
+void file_load_message(const struct file_load *load, struct buf *out);
 
 /*
  * What readers ask for again: records from one number to another, and all files. Anybody who may write below the job's

@@ -221,6 +221,7 @@ int channel_begin(struct publisher *publisher, struct err *err)
     snprintf(publisher->key_option, sizeof publisher->key_option, "%s", member_text(settings, "key"));
     snprintf(publisher->owner, sizeof publisher->owner, "%s", member_text(settings, "owner"));
     publisher->alone = json_is_true(json_object_get(settings, "alone"));
+    publisher->output = json_is_true(json_object_get(settings, "output"));
     json_int_t from = json_integer_value(json_object_get(settings, "from"));
     publisher->from = publisher->published = from > 0 ? (uint64_t)from : 0;
     json_decref(settings);
@@ -477,7 +478,7 @@ static bool send_files(struct publisher *publisher, uint64_t now_ns)
                 continue;
         }
         _cleanup_(buf_done) struct buf text = BUF_INIT;
-        file_load_message(files, load, &text);
+        file_load_message(load, &text);
         int code = !text.len || text.failed
                        ? -EMSGSIZE
                        : send_one(publisher, "file", NULL, span_of(text.data, text.len), false,
@@ -849,7 +850,7 @@ static void publisher_read_key(struct publisher *publisher)
 static int publisher_begin(struct publisher *publisher, struct err *err)
 {
     struct loop *loop = publisher->loop;
-    files_init(&publisher->files, publisher->dir);
+    files_init(&publisher->files, publisher->dir, publisher->output ? &publisher->about.info : NULL);
     asks_init(&publisher->asks, publisher->dir);
     publisher->about = (struct about){.dir = publisher->dir, .owner = publisher->owner};
     publisher->progress_ns = clock_now_ns();

@@ -103,6 +103,7 @@ struct publisher {
     struct broker_url url;
     char dir[PATH_MAX], owner[256], job[256];
     bool alone;    /* started by a person (scry publish), not by scry run */
+    bool output;   /* what the job prints is published, too */
     int channel;   /* to scry run; -1: none, or it is gone */
     uint64_t from; /* records before this number were published by the one before */
 

@@ -287,7 +287,7 @@ static void test_answers(void **state)
         put_record(place, seq, "process");
     assert_int_equal(follow_open(&place->follow, place->dir, NULL), 0);
     expect(place, 0, true, "job", 0, 0);
-    files_init(&files, place->dir);
+    files_init(&files, place->dir, NULL);
     char path[128];
     snprintf(path, sizeof path, "%s/report.txt", place->dir);
     close(open(path, O_WRONLY | O_CREAT, 0600));
@@ -354,18 +354,18 @@ static void test_files(void **state)
     write_file(place, "other.txt", "x", 1);
     write_file(place, "stats/a.json", "{\"a\": \"\303\244\"}", 11);
     write_file(place, "report.txt", "\377\0b", 3);
-    files_init(&files, place->dir);
+    files_init(&files, place->dir, NULL);
     files_look(&files, MS, false);
     assert_int_equal(files.count, 2);
     assert_int_equal(files_wanted(&files), 0);
     assert_true(files_load(&files, 0, &load));
-    file_load_message(&files, &load, &text);
+    file_load_message(&load, &text);
     assert_non_null(strstr(text.data, "\"path\":\"report.txt\",\"bytes\":3,\"part\":0,\"parts\":1,"));
     assert_non_null(strstr(text.data, ",\"base64\":\"/wBi\"}"));
     file_load_done(&load);
     buf_clear(&text);
     assert_true(files_load(&files, 1, &load));
-    file_load_message(&files, &load, &text);
+    file_load_message(&load, &text);
     assert_non_null(strstr(text.data, ",\"text\":\"{\\\"a\\\": \\\"\303\244\\\"}\"}"));
     file_load_done(&load);
 
@@ -386,7 +386,7 @@ static void test_files(void **state)
     assert_int_equal(load.parts, 2);
     buf_clear(&text);
     load.part = 1;
-    file_load_message(&files, &load, &text);
+    file_load_message(&load, &text);
     assert_true(text.len < 512 << 10);
     assert_non_null(strstr(text.data, "\"base64\":")); /* as text it would be six times as long */
     file_load_done(&load);
@@ -415,7 +415,7 @@ static void test_parts(void **state)
         snprintf(path, sizeof path, "parts/n2/%s", names[i]);
         write_file(place, path, spool, i == 1 ? SPOOL : 2);
     }
-    files_init(&files, place->dir);
+    files_init(&files, place->dir, NULL);
     files_look(&files, MS, true);
     assert_int_equal(files.count, COUNT);
     for (size_t i = 0; i < COUNT; i++) {
@@ -451,7 +451,7 @@ static void test_very_many_files(void **state)
         snprintf(path, sizeof path, "%s/stats/%u.json", place->dir, i);
         close(open(path, O_WRONLY | O_CREAT, 0600));
     }
-    files_init(&files, place->dir);
+    files_init(&files, place->dir, NULL);
     for (int again = 0; again < 2; again++) {
         files_look(&files, 0, true);
         assert_int_equal(files.count, FILES_MOST);
@@ -460,6 +460,90 @@ static void test_very_many_files(void **state)
         assert_in_range(files.left_out, FILES_LOOKED_MOST - FILES_MOST - 8, FILES_LOOKED_MOST - FILES_MOST + 8);
     }
     files_done(&files);
+}
+
+static void put_printed(const struct place *place, const char *name, size_t bytes)
+{
+    char *text = malloc(bytes + 1);
+    for (size_t i = 0; i < bytes; i++)
+        text[i] = (char)('a' + i / PRINTED_PIECE % 26);
+    write_file(place, name, text, bytes);
+    free(text);
+}
+
+static unsigned count_wanted(struct files *files, const char *path, uint64_t *ret_bytes)
+{
+    unsigned count = 0;
+    *ret_bytes = 0;
+    for (size_t i = 0; i < files->count; i++)
+        if (files->list[i].wanted && strncmp(files->list[i].path, path, strlen(path)) == 0) {
+            files->list[i].wanted = false;
+            *ret_bytes += files->list[i].bytes;
+            count++;
+        }
+    return count;
+}
+
+/* What the job printed, kept in its directory and in a file: the beginning and the end, and a limit while it runs. */
+static void test_printed(void **state)
+{
+    enum { PIECE = PRINTED_PIECE, WHOLE = 3 * PRINTED_PIECES * PIECE };
+    struct place *place = *state;
+    struct job_info info = {0};
+    struct files files;
+    struct file_load load;
+    struct stat st;
+    uint64_t bytes;
+    char path[256];
+    snprintf(path, sizeof path, "%s/output", place->dir);
+    assert_int_equal(mkdir(path, 0700), 0);
+    put_printed(place, "output/stderr.0000000000000000", 10);
+    files_init(&files, place->dir, NULL);
+    files_look(&files, MS, true);
+    assert_int_equal(files.count, 0); /* only if it is asked for */
+    files_done(&files);
+
+    put_printed(place, "out.txt", WHOLE + 5); /* of another job before are 5 bytes */
+    snprintf(path, sizeof path, "%s/out.txt", place->dir);
+    assert_int_equal(stat(path, &st), 0);
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    json_t *output = job_output_json(fd);
+    json_object_set_new(output, "stream", json_string("stdout"));
+    json_object_set_new(output, "from", json_integer(5));
+    close(fd);
+    info.outputs = json_pack("[o]", output);
+    files_init(&files, place->dir, &info);
+    files_look(&files, MS / 2, false);
+    assert_int_equal(count_wanted(&files, "output/", &bytes), 2);
+    assert_int_equal(bytes, 10); /* of the file, what is there at the next look, too */
+    files_look(&files, MS, false);
+    assert_int_equal(count_wanted(&files, "output/stdout.", &bytes) + count_wanted(&files, "output/stderr.", &bytes),
+                     PRINTED_PIECES); /* the end, and the limit is reached */
+    files_look(&files, 2000 * MS, false);
+    assert_int_equal(count_wanted(&files, "output/", &bytes), 3);
+    files_look(&files, 2001 * MS, true);
+    assert_true(count_wanted(&files, "output/stdout.", &bytes) > 0);
+    assert_int_equal(files.count, 2 * PRINTED_PIECES + 1);
+
+    put_printed(place, "out.txt", WHOLE + PIECE + 5);
+    files_look(&files, 2002 * MS, true);
+    assert_int_equal(files_wanted(&files), files.count);
+    /* one more: it takes the place of the oldest of the end */
+    files_look(&files, 2002 * MS, true);
+    assert_int_equal(files.count, 2 * PRINTED_PIECES + 1);
+    size_t at = files_wanted(&files);
+    snprintf(path, sizeof path, "output/stdout.%016x", WHOLE);
+    assert_string_equal(files.list[at].path, path);
+    assert_true(files_load(&files, at, &load));
+    assert_int_equal(load.len, PIECE);
+    assert_int_equal(load.bytes[PIECE - 6], 'a' + 96 % 26);
+    assert_int_equal(load.bytes[PIECE - 1], 'a' + 97 % 26);
+    file_load_done(&load);
+    assert_int_equal(count_wanted(&files, "output/", &bytes), 1);
+    files_look(&files, 2003 * MS, true);
+    assert_int_equal(files_wanted(&files), files.count);
+    files_done(&files);
+    json_decref(info.outputs);
 }
 
 int main(void)
@@ -479,6 +563,7 @@ int main(void)
         CASE(test_files),
         CASE(test_very_many_files),
         CASE(test_parts),
+        CASE(test_printed),
     };
     return cmocka_run_group_tests_name("publish", tests, NULL, NULL);
 }

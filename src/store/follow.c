@@ -12,6 +12,7 @@
 #include "broker/local.h"
 #include "broker/topics.h"
 #include "keys/signed.h"
+#include "jobdir/record/output.h"
 #include "jobdir/text/text.h"
 #include "shm/waits.h"
 
@@ -488,6 +489,8 @@ static void followed_take_lines(struct follower *follower, struct followed *foll
 static int followed_take_file(void *ctx, const char *path, int64_t version, struct span bytes)
 {
     struct followed *followed = ctx;
+    if (strncmp(path, OUTPUT_DIR "/", strlen(OUTPUT_DIR "/")) == 0)
+        return 0; /* what a job prints is not for a record */
     PUT(followed->follower, followed, store_put_file(followed->follower->store, followed->job, path, version, bytes));
     return 0;
 }

@@ -82,11 +82,11 @@ class MirrorCase(JobCase):
     def url(self, broker, job="@last", owner=None):
         return f"{broker.url if isinstance(broker, brokertest.LyingBroker) else broker.tcp_url}/{owner or self.user}/{job}"
 
-    def start_job(self, broker, script, *arguments):
+    def start_job(self, broker, script, *arguments, **options):
         """Goes on when go() is called."""
         os.mkfifo(self.box.path("work", "go"))
         run = self.start_run("-q", "--sample", "0.1", "--broker", broker.url, *arguments, "--", "sh", "-c",
-                             script.replace("GO", f"read line <{self.box.path('work', 'go')}"))
+                             script.replace("GO", f"read line <{self.box.path('work', 'go')}"), **options)
         watcher = broker.client("scry/v1/#")
         watcher.wait(lambda: watcher.of("/state") and watcher.of("/beat"))
         return run, watcher
@@ -605,6 +605,33 @@ if os.path.getsize({broken!r}):
             self.assertIn("has no job 'none'", self.scry("report", f"{broker.tcp_url}/{quoted}/none", status=1).stderr)
 
     @scrytest.hasten(4)
+    def test_printed(self):
+        """With --publish-output what the job prints comes, too: of a file, and what --tee keeps. Else it is said where it is."""
+        job, path = "echo one; echo two >&2; GO; echo three", self.box.path("work", "out.txt")
+        with brokertest.Mosquitto(self.box) as broker, open(path, "w", encoding="ascii") as out:
+            run, _ = self.start_job(broker, job, "--tee", "--publish-output", stdout=out, stderr=subprocess.PIPE)
+            url = self.url(broker)
+            wait_until(lambda: self.scry("logs", url).stdout == "one\ntwo\n", 20)
+            follow = self.box.start(self.box.scry("logs", "-f", "--stdout", url))
+            self.assertEqual(follow.stdout.readline(), "one\n")
+            self.go()
+            self.assertEqual(run.communicate()[1], "two\n")
+            self.assertEqual((follow.stdout.read(), follow.wait()), ("three\n", 0))
+            self.assertEqual(self.scry("logs", "--grep", "t", url).stdout, "three\ntwo\n")
+            self.assertRegex(self.scry("logs", "--since", "1h", url, status=1).stderr, "have no times")
+            self.scry("rm", "@last")
+            self.assertEqual(self.scry("logs", "--stderr", url).stdout, "two\n")
+
+    def test_not_printed(self):
+        path = self.box.path("work", "out.txt")
+        with brokertest.Mosquitto(self.box) as broker, open(path, "w", encoding="ascii") as out:
+            run = self.start_run("-q", "--tee", "--broker", broker.url, "--", "sh", "-c", "echo one; echo two >&2", stdout=out, stderr=subprocess.PIPE)
+            self.assertEqual((run.communicate()[1], run.returncode), ("two\n", 0))
+            done = self.scry("logs", "--stdout", self.url(broker), status=1)
+            self.assertRegex(done.stderr, "the standard output of the job is in .*out.txt on .*, and not published: scry logs there, or")
+            done = self.scry("logs", "--stderr", self.url(broker), status=1)
+            self.assertRegex(done.stderr, "is not here, for its standard error went to a pipe: it was not published; what was kept of it is on")
+
     def test_no_broker(self):
         """One line after a while; and what was known before, if there is something."""
         with brokertest.Mosquitto(self.box) as broker:

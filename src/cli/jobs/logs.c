@@ -41,6 +41,7 @@ enum {
 };
 
 #define REMEDY "scry run --tee -- COMMAND keeps it, or send it to files: >FILE 2>&1"
+#define PUBLISH_REMEDY "scry run --publish-output -- COMMAND"
 
 /* A line, or a part of one that is long or has no end yet; or bytes that are not kept. */
 struct piece {
@@ -96,82 +97,14 @@ struct logs {
 
 /* ---- files that output went to ---- */
 
-static const char *name_of(int fd)
+static const char *name_of(int stream)
 {
-    return fd == STDOUT_FILENO ? "standard output" : "standard error";
+    return stream == OUTPUT_STDOUT ? "standard output" : "standard error";
 }
 
 static bool is_over(const struct logs *logs)
 {
     return logs->state == JOB_ENDED || logs->state == JOB_LOST;
-}
-
-/* Is it the file that the job had, and not another one that has its name now? Its time of birth nobody guesses, so who makes up a job
- * cannot have another file shown. */
-static bool is_its(int fd, const struct job_output *output)
-{
-    struct stat st;
-    struct statx more;
-    if (fd < 0 || fstat(fd, &st) < 0 || (uint64_t)st.st_ino != output->inode)
-        return false;
-    bool born = statx(fd, "", AT_EMPTY_PATH, STATX_BTIME, &more) == 0 && more.stx_mask & STATX_BTIME;
-    return !born ||
-           (uint64_t)more.stx_btime.tv_sec * NS_PER_SECOND + (uint64_t)more.stx_btime.tv_nsec == output->born_ns;
-}
-
-/* What somebody else's job names has to be that user's, too. */
-static bool is_of_owner(const struct logs *logs, int fd)
-{
-    struct stat job, file;
-    return stat(logs->job.path, &job) == 0 && fstat(fd, &file) == 0 &&
-           (job.st_uid == geteuid() || job.st_uid == file.st_uid);
-}
-
-/* Whoever made the job has named it: nothing else is even opened, and no link is followed. */
-static int open_regular(const char *path)
-{
-    struct stat st;
-    if (lstat(path, &st) < 0)
-        return -errno;
-    return S_ISREG(st.st_mode) ? file_open_read(path) : -EINVAL;
-}
-
-/* The same file by another name in its directory, as logrotate leaves it. -1: there is none. */
-static int open_renamed(const struct job_output *output, char *ret_path, size_t size)
-{
-    enum { ENTRIES_MOST = 100000 };
-    const char *base = text_base(output->path);
-    int folder = (int)(base - output->path), found = -1;
-    snprintf(ret_path, size, "%.*s", folder, output->path);
-    DIR *dir = folder ? opendir(ret_path) : NULL;
-    const struct dirent *entry;
-    for (unsigned i = 0; dir && found < 0 && i < ENTRIES_MOST && (entry = readdir(dir)); i++) {
-        if ((uint64_t)entry->d_ino != output->inode)
-            continue;
-        snprintf(ret_path, size, "%.*s%s", folder, output->path, entry->d_name);
-        found = open_regular(ret_path);
-        if (found >= 0 && !is_its(found, output)) {
-            close(found);
-            found = -1;
-        }
-    }
-    if (dir)
-        closedir(dir);
-    return found;
-}
-
-/* Where it is not by its name any more, by the process that has it. -1: there is none. */
-static int open_by_process(const struct logs *logs, int stream, const struct job_output *output)
-{
-    char link[64];
-    snprintf(link, sizeof link, "/proc/%d/fd/%d", (int)logs->info.root, stream);
-    if (is_over(logs) || job_process_ticks(logs->info.root) != logs->info.root_ticks)
-        return -1;
-    int fd = file_open_read(link);
-    if (fd >= 0 && is_its(fd, output) && is_of_owner(logs, fd))
-        return fd;
-    closep(&fd);
-    return -1;
 }
 
 static bool is_elsewhere(const struct logs *logs)
@@ -194,35 +127,26 @@ static bool is_mirror(const struct logs *logs)
 static int open_file(const struct logs *logs, int stream, const struct job_output *output)
 {
     char other[PATH_MAX];
-    bool mirror = is_mirror(logs);
-    int fd = mirror ? -ENOENT : open_regular(output->path), code = fd;
-    if (is_its(fd, output) && is_of_owner(logs, fd))
-        return fd;
-    if (fd >= 0)
-        close(fd);
-    fd = mirror ? -1 : open_by_process(logs, stream, output);
-    if (fd >= 0)
-        return fd;
-    fd = mirror ? -1 : open_renamed(output, other, sizeof other);
-    if (fd >= 0 && is_of_owner(logs, fd)) {
-        log_warning("%s was renamed to %s", output->path, text_base(other));
-        return fd;
-    }
-    if (fd >= 0) {
-        close(fd);
-        log_error("%s is not of the owner of the job", output->path);
+    if (is_mirror(logs)) {
+        log_error("unsupported: the %s of the job is in %s on %s, and not published: scry logs there, or %s",
+                  name_of(stream), output->path, logs->info.host, PUBLISH_REMEDY);
         return -1;
     }
-    if (mirror || is_elsewhere(logs))
+    int fd = output_file_open(logs->job.path, &logs->info, is_over(logs), stream, output, other, sizeof other);
+    if (fd >= 0 && *other)
+        log_warning("%s was renamed to %s", output->path, text_base(other));
+    else if (fd == -EPERM)
+        log_error("%s is not of the owner of the job", output->path);
+    else if (fd < 0 && is_elsewhere(logs))
         log_error("unsupported: the %s of the job is in %s on %s, and only to be read there", name_of(stream),
                   output->path, logs->info.host);
-    else if (code == -ENOENT || code == -ENOTDIR)
+    else if (fd == -ENOENT || fd == -ENOTDIR)
         log_error("the %s of the job went to %s, which is gone", name_of(stream), output->path);
-    else if (code < 0)
-        log_error("the %s of the job went to %s: %s", name_of(stream), output->path, strerror(-code));
-    else
+    else if (fd == -ESTALE)
         log_error("the %s of the job went to %s, which is another file by now", name_of(stream), output->path);
-    return -1;
+    else if (fd < 0)
+        log_error("the %s of the job went to %s: %s", name_of(stream), output->path, strerror(-fd));
+    return fd < 0 ? -1 : fd;
 }
 
 static uint64_t size_of(int fd)
@@ -286,36 +210,15 @@ static void add_kept(struct logs *logs)
     }
 }
 
-static bool is_one_file(const struct job_output *one, const struct job_output *other)
-{
-    return strcmp(one->kind, "file") == 0 && strcmp(other->kind, "file") == 0 && one->inode == other->inode &&
-           strcmp(one->path, other->path) == 0;
-}
-
-/* Of both streams; of one file they are one. */
-static void outputs_read(const struct logs *logs, struct job_output outputs[2], bool *ret_one)
-{
-    for (int i = 0; i < 2; i++)
-        outputs[i] = job_output_read(&logs->info, i == 0 ? STDOUT_FILENO : STDERR_FILENO);
-    *ret_one = is_one_file(&outputs[0], &outputs[1]);
-    if (!*ret_one)
-        return;
-    outputs[0].from = outputs[0].from < outputs[1].from ? outputs[0].from : outputs[1].from;
-    if (outputs[1].until != UINT64_MAX && (outputs[0].until == UINT64_MAX || outputs[0].until < outputs[1].until))
-        outputs[0].until = outputs[1].until;
-}
-
 static void add_files(struct logs *logs)
 {
     struct job_output outputs[2];
-    bool one;
-    outputs_read(logs, outputs, &one);
+    bool one = output_files_read(&logs->info, outputs);
     for (int i = 0; i < (!one ? 2 : logs->count ? 0 : 1) && logs->count < SOURCES; i++) {
         const char *name = one ? output_names[OUTPUT_BOTH] : output_names[i];
-        int stream = i == 0 ? STDOUT_FILENO : STDERR_FILENO;
         if (strcmp(outputs[i].kind, "file") != 0 || has_source(logs, name) || (!one && !is_wanted(logs, i)))
             continue;
-        int fd = open_file(logs, stream, &outputs[i]);
+        int fd = open_file(logs, i, &outputs[i]);
         struct source *source = fd < 0 ? NULL : source_add(logs, name);
         if (!source) {
             closep(&fd);
@@ -460,8 +363,8 @@ static void add_rank_file(struct logs *logs, const json_t *argv, const char *cwd
         char *path = value && rank_pattern(&pattern, option, value, cwd, logs->rank, err) && !pattern.failed
                          ? newest_file(pattern.data)
                          : NULL;
-        int fd = path ? open_regular(path) : -1;
-        bool good = fd >= 0 && is_of_owner(logs, fd);
+        int fd = path ? output_open_regular(path) : -1;
+        bool good = fd >= 0 && output_is_of_owner(logs->job.path, fd);
         struct source *source = !good ? NULL : source_add(logs, output_names[err ? OUTPUT_STDERR : OUTPUT_STDOUT]);
         if (source) {
             source->fd = fd;
@@ -511,7 +414,6 @@ static void logs_look(struct logs *logs)
     struct job_info info;
     struct job_output outputs[2];
     enum job_state state;
-    bool one;
     if (job_info_read_state(logs->job.path, &info, &state, NULL) < 0) {
         job_info_done(&info);
         return;
@@ -519,7 +421,7 @@ static void logs_look(struct logs *logs)
     job_info_done(&logs->info);
     logs->info = info;
     logs->state = state;
-    outputs_read(logs, outputs, &one);
+    bool one = output_files_read(&logs->info, outputs);
     for (size_t i = 0; i < logs->count; i++) {
         struct source *source = &logs->sources[i];
         if (source->path && logs->rank < 0)
@@ -918,7 +820,7 @@ static int explain_missing(const struct logs *logs)
             if (strcmp(went[k][0], kind) == 0 && !(logs->count && strcmp(kind, "null") == 0) &&
                 !has_source(logs, output_names[i]))
                 where[i] = went[k][1];
-        words[i] = where[i] ? name_of(i == 0 ? STDOUT_FILENO : STDERR_FILENO) : "";
+        words[i] = where[i] ? name_of((int)i) : "";
         kept |= strcmp(kind, "file") == 0 && is_wanted(logs, i);
     }
     if (where[0] && where[1] && strcmp(where[0], where[1]) == 0) {
@@ -930,7 +832,11 @@ static int explain_missing(const struct logs *logs)
         if (where[i])
             snprintf(text + strlen(text), sizeof text - strlen(text), "%s%s went %s", *text ? ", " : "", words[i],
                      where[i]);
-    if (*text && logs->count)
+    if (is_mirror(logs) && (*text || !logs->count) && !kept)
+        log_error("what the job printed is not here%s%s: it was not published; what was kept of it is on %s: scry logs "
+                  "there, or " PUBLISH_REMEDY,
+                  *text ? ", for its " : "", text, logs->info.host);
+    else if (*text && logs->count)
         log_warning("%s, and was not kept: " REMEDY, text);
     else if (*text && !kept)
         log_error("what the job printed is not kept, for its %s: " REMEDY, text);
@@ -990,9 +896,9 @@ static int check_since(const struct options *options, struct logs *logs)
     if (since && !since_parse(since, now, &logs->since))
         return cli_usage_error(options, "--since: expected 10m, 2h, 14:30 or 2026-11-30T14:30, not '%s'", since);
     for (size_t i = 0; since && i < logs->count; i++)
-        if (logs->sources[i].path) {
+        if (logs->sources[i].path || logs->sources[i].reader.times < 0) {
             log_error("unsupported: the lines of %s have no times, which --since needs; scry run --tee keeps them",
-                      logs->sources[i].path);
+                      logs->sources[i].path ? logs->sources[i].path : logs->sources[i].name);
             return EXIT_ERRORS;
         }
     return 0;

@@ -464,8 +464,13 @@ static void on_recorded(void *ctx, enum record_type type, json_t *record)
 static void start_publisher(struct job *job)
 {
     const struct broker_url *url = job->dir[0] ? job->options->broker : NULL;
-    job->publish = (struct publish_link){
-        .fd = -1, .recorder = &job->recorder, .url = url, .dir = job->dir, .job = job->id, .key = job->options->key};
+    job->publish = (struct publish_link){.fd = -1,
+                                         .recorder = &job->recorder,
+                                         .url = url,
+                                         .dir = job->dir,
+                                         .job = job->id,
+                                         .key = job->options->key,
+                                         .output = job->options->publish_output};
     publish_start(&job->publish, job->user);
 }
 

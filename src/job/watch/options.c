@@ -102,9 +102,9 @@ static int take_broker(struct run_options *options, const char *word, struct err
 
 bool run_option_is_for_parts(const char *name)
 {
-    static const char *const own[] = {"output",  "name", "quiet",    "anyway",   "config",
-                                      "log",     "key",  "broker",   "keep-for", "keep-size",
-                                      "part-of", "tee",  "tee-size", "metric",   NULL};
+    static const char *const own[] = {"output",   "name",           "quiet",    "anyway",    "config",  "log",
+                                      "key",      "broker",         "keep-for", "keep-size", "part-of", "tee",
+                                      "tee-size", "publish-output", "metric",   NULL};
     return !text_is_one(name, own);
 }
 
@@ -161,6 +161,7 @@ int run_options_take(struct run_options *ret_options, const struct options *give
         .max_bytes = options_number(given, "max-size"),
         .tee = options_on(given, "tee"),
         .tee_bytes = options_number(given, "tee-size"),
+        .publish_output = options_on(given, "publish-output"),
         .mpi = (enum run_mpi)options_number(given, "mpi"),
         .script = (enum run_script)options_number(given, "script"),
         .script_given = options_given(given, "script"),

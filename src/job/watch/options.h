@@ -63,6 +63,7 @@ struct run_options {
     uint64_t tee_bytes;
     const char *key; /* for requests through a broker: the absolute path of a key file, or its text; NULL: none */
     struct broker_url *broker; /* NULL: the job is not published */
+    bool publish_output;       /* with what it prints */
     struct arena memory;       /* of combined or changed values */
 };
 

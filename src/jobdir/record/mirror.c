@@ -8,6 +8,7 @@
 #include "base/system/file.h"
 #include "jobdir/record/kinds.h"
 #include "jobdir/record/dir.h"
+#include "jobdir/record/output.h"
 #include "jobdir/record/spool.h"
 #include "jobdir/text/fields.h"
 #include "jobdir/text/text.h"
@@ -534,6 +535,8 @@ int mirror_file(struct mirror *mirror, const char *name, struct span bytes)
     *slash = '/';
     if (code == 0)
         code = offset < 0 ? file_replace_soon(path, bytes.ptr, bytes.len, 0600) : put_piece(path, offset, bytes);
+    if (code == 0 && strncmp(name, OUTPUT_DIR "/", strlen(OUTPUT_DIR "/")) == 0)
+        output_trim(mirror->path, name + strlen(OUTPUT_DIR "/"));
     return code;
 }
 

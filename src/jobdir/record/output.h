@@ -10,6 +10,8 @@
 #ifndef SCRY_JOBDIR_RECORD_OUTPUT_H
 #define SCRY_JOBDIR_RECORD_OUTPUT_H
 
+#include "jobdir/record/info.h"
+
 #include <inttypes.h>
 #include <stdbool.h>
 #include <stddef.h>
@@ -25,7 +27,9 @@ enum {
     OUTPUT_SEGMENT_MOST = 64 << 20,
     OUTPUT_FILES_MOST = 16 << 10,
     OUTPUT_TIMES_MOST = 64 << 20,
-    OUTPUT_TIMES_BYTES = 4 << 10
+    OUTPUT_TIMES_BYTES = 4 << 10,
+    OUTPUT_FIRST = 1 << 20, /* of a mirror, output_trim leaves so much of the beginning, and of the end */
+    OUTPUT_LAST = 16 << 20
 };
 
 #define OUTPUT_SEGMENT "%s.%016" PRIx64 /* a segment's name: its stream, its offset */
@@ -61,5 +65,23 @@ ssize_t output_read(struct output_reader *reader, void *bytes, size_t size, uint
 /* When the byte there was read, seconds since 1970; -1: not known. Offsets that are asked for must not fall. */
 double output_seconds(struct output_reader *reader, uint64_t offset);
 void output_close(struct output_reader *reader);
+
+/* So many bytes of the stream were kept until now, those included that are gone. 0; -ENOENT: it is not kept; or another -errno. */
+int output_end(const char *jobdir, enum output_stream stream, uint64_t *ret_end);
+/* Of a stream whose pieces come without end, each a segment (publish/feed.h): this one, STREAM.OFFSET, has come. Those between the
+ * beginning and the end of the stream are removed. */
+void output_trim(const char *jobdir, const char *segment);
+
+/* Where standard output and standard error of the job went. true: to one file; then the first says which bytes are of one of both. */
+bool output_files_read(const struct job_info *info, struct job_output ret_outputs[2]);
+/* Opens the file that standard output (0), or error (1), of the job `info` went to, `output`: by its name, by that of its process, or by
+ * another one in its directory. Only if it is that file, and that of the owner of the job directory: anybody may have written what
+ * names it. The descriptor, and *ret_other: its other name, or "". -ESTALE: another file is there by now; -EPERM: it is
+ * not the owner's; or another -errno. */
+int output_file_open(const char *jobdir, const struct job_info *info, bool over, int stream,
+                     const struct job_output *output, char *ret_other, size_t size);
+/* What that asks of every file: a regular one by this name, and no link, -EINVAL otherwise; and the owner's, if the job is somebody else's. */
+int output_open_regular(const char *path);
+bool output_is_of_owner(const char *jobdir, int fd);
 
 #endif

@@ -80,6 +80,40 @@ static void test_segments(void **state)
 }
 
 /* It is removed before it is read, and while it is. */
+/* In a mirror a piece that grows is replaced, and the middle goes. */
+static void test_mirrored(void **state)
+{
+    enum { PIECE = 1 << 19 };
+    struct output_reader reader;
+    struct output_segments segments;
+    uint64_t end;
+    char from[320], to[320], name[64];
+    make_output(state);
+    assert_int_equal(output_end(job, OUTPUT_STDERR, &end), -ENOENT);
+    append_at("stderr", 0, "ab");
+    assert_int_equal(output_open(&reader, job, OUTPUT_STDERR), 0);
+    assert_read(&reader, 0, "ab");
+    append("new", "abcd");
+    path_of(from, "new");
+    path_of(to, "stderr.0000000000000000");
+    assert_int_equal(rename(from, to), 0);
+    assert_read(&reader, 0, "cd");
+    assert_read(&reader, 0, "");
+    assert_int_equal(output_end(job, OUTPUT_STDERR, &end), 0);
+    assert_int_equal(end, 4);
+    for (uint64_t at = PIECE; at <= (uint64_t)40 * PIECE; at += PIECE) {
+        append_at("stderr", at, "x");
+        snprintf(name, sizeof name, OUTPUT_SEGMENT, "stderr", at);
+        output_trim(job, name);
+    }
+    output_trim(job, "other.0000000000000000");
+    assert_int_equal(output_segments(reader.dir, "stderr", (uint64_t)7 * PIECE, &segments), 0);
+    assert_int_equal(segments.before, PIECE);
+    assert_int_equal(segments.after, (uint64_t)8 * PIECE);
+    assert_int_equal(segments.count, 2 + 33);
+    output_close(&reader);
+}
+
 static void test_ring(void **state)
 {
     struct output_reader reader;
@@ -230,7 +264,7 @@ static void test_holes(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        IN_PLACE(test_segments),  IN_PLACE(test_ring),    IN_PLACE(test_times),
+        IN_PLACE(test_segments),  IN_PLACE(test_ring),    IN_PLACE(test_times), IN_PLACE(test_mirrored),
         IN_PLACE(test_bad_times), IN_PLACE(test_foreign), IN_PLACE(test_holes),
     };
     return cmocka_run_group_tests_name("output", tests, NULL, NULL);
