@@ -510,6 +510,12 @@ class WithTee(AtTerminal):
         self.terminal.send("ur\n")
         self.terminal.expect(r"four\r\n")
 
+    def test_end_of_file_typed_ahead(self):
+        """Typed before the command is there, and left for the shell: an end of file stays one, behind a line and within one."""
+        self.terminal.send("scry run -q --tee sh -c 'cat; cat; sleep 0.1; echo over'; cat; echo status $?\none\n\x04two\x04\x04three\n\x04")
+        self.terminal.expect(r"\none\r\n(?s:.*)two(?s:.*)over\r\n(?s:.*)three(?s:.*)status 0\r\n")
+        self.assertNotIn("\0", self.terminal.seen)
+
     def test_full_screen(self):
         """A program that takes the whole screen writes the same bytes, and reads the same keys."""
         text = self.box.path("work", "screen.py")

@@ -790,7 +790,7 @@ static json_t *last_lines(const struct log_file *file)
         for (size_t i = start; i < start + line; i++)
             blank &= isspace((unsigned char)bytes[i]) != 0;
         if (!blank && !log_is_own(bytes + start, line) && !log_is_of_launcher(bytes + start, line) &&
-            !log_is_of_trace(bytes + start, line)) {
+            !log_is_of_trace(bytes + start, line) && !log_is_of_keys(bytes + start, line)) {
             bytes[start + text_fit(bytes + start, line, LAST_COLUMNS)] = 0;
             json_array_insert_new(lines, 0, text_json(bytes + start));
         }

@@ -811,6 +811,14 @@ bool log_is_of_trace(const char *bytes, size_t len)
     return depth && depth + 1 < len && bytes[depth] == ' ' && bytes[depth + 1] != ' ';
 }
 
+bool log_is_of_keys(const char *bytes, size_t len)
+{
+    for (size_t i = 0; i < len; i += 2) /* not ^^, which points at a place in the line above */
+        if (i + 1 == len || bytes[i] != '^' || bytes[i + 1] < '@' || bytes[i + 1] > '_' || bytes[i + 1] == '^')
+            return false;
+    return len;
+}
+
 static void match_rows(struct log_matcher *matcher, struct log_line line)
 {
     struct log_expressions *expressions = matcher->expressions;

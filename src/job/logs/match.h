@@ -246,6 +246,8 @@ bool log_is_of_launcher(const char *bytes, size_t len);
 
 /* Whether set -x of a shell writes such a line: "+ cp a b". */
 bool log_is_of_trace(const char *bytes, size_t len);
+/* Nothing but what a terminal shows of keys (^C). */
+bool log_is_of_keys(const char *bytes, size_t len);
 
 /* Lines, as lines_take hands them over. */
 void log_match_lines(struct log_matcher *matcher, uint64_t now_ns, const char *bytes, size_t len, bool cut);

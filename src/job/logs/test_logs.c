@@ -1025,6 +1025,18 @@ static void test_slow_message(void **state)
     log_matcher_done(&matcher);
 }
 
+static void test_keys(void **state)
+{
+    static const char *const keys[] = {"^C", "^C^C", "^\\", "^Z^D"}, *const others[] = {"",          "^",  "^^^^",
+                                                                                        "^Cno mesh", "^c", "x ^C",
+                                                                                        "^~"};
+    (void)state;
+    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
+        assert_true(log_is_of_keys(keys[i], strlen(keys[i])));
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++)
+        assert_false(log_is_of_keys(others[i], strlen(others[i])));
+}
+
 static void test_traces(void **state)
 {
     static const char *const traces[] = {"+ exit 1", "+++ ./convert --strict"};
@@ -1057,6 +1069,7 @@ int main(void)
         cmocka_unit_test(test_launchers),
         cmocka_unit_test_setup_teardown(test_slow_message, forget, forget),
         cmocka_unit_test(test_traces),
+        cmocka_unit_test(test_keys),
         cmocka_unit_test(test_selections),
         cmocka_unit_test_setup_teardown(test_folding, forget, forget),
         cmocka_unit_test_setup_teardown(test_progress, forget, forget),

@@ -32,7 +32,6 @@ enum {
     PASS_MOST = 1 << 20,
     COPY_MOST = 64 << 10, /* what a pipe holds */
     KEEPERS_MOST = 100,
-    INPUT_MOST = 256,   /* of what is typed, at once */
     SOCKET_MOST = 4096, /* a socket that can be written to has room for so much, and splice would wait for more */
 };
 
@@ -46,7 +45,7 @@ enum {
     FDS_STREAM = 4,
     FDS = FD_STREAM + RELAY_STREAMS * FDS_STREAM
 };
-enum { FD_JOB, FD_TARGET, FD_COPY_IN, FD_COPY_OUT };
+enum { FD_JOB = TYPED_JOB, FD_TARGET = TYPED_USER, FD_COPY_IN, FD_COPY_OUT };
 
 struct side {
     struct relay_shared *shared;
@@ -247,20 +246,6 @@ static bool standby_make(struct side *side, int *ret_relay_fd)
 
 /* ---- the relay ---- */
 
-/* Of a whole terminal: what was typed ahead and read by nobody is for who has the user's terminal next. */
-static void typed_take_back(struct side *side, const struct side_stream *stream)
-{
-    struct relay_shared *shared = side->shared;
-    struct relay_piece *unread = &shared->unread, *input = &shared->input;
-    if (!stream->terminal || !shared->whole || shared->typed_over || side->fds[FD_CONTROL] < 0)
-        return;
-    shared->typed_over = true;
-    unread->len = (uint32_t)terminal_unread(stream->fds[FD_JOB], unread->bytes, sizeof unread->bytes - INPUT_MOST);
-    memcpy(unread->bytes + unread->len, input->bytes + input->at, input->len - input->at);
-    unread->len += input->len - input->at;
-    input->at = input->len = 0;
-}
-
 /*
  * The session of the job's terminal ends with that. Who is left in it has nothing open there, or the user's terminal is gone: they get
  * a SIGHUP only if that was in front, as they would have. Else the leader keeps it from them, and is awaited.
@@ -288,7 +273,8 @@ static void let_go(struct side *side)
 static void stream_close(struct side *side, struct side_stream *stream)
 {
     size_t i = (size_t)(stream - side->streams);
-    typed_take_back(side, stream);
+    if (stream->terminal && side->fds[FD_CONTROL] >= 0)
+        typed_take_back(side->shared, stream->fds[FD_JOB]);
     if (stream->terminal)
         session_end(side, stream);
     let_go(side);
@@ -440,8 +426,8 @@ static void answer(struct side *side)
     side->due = asked;
     if (!all)
         return;
-    if (side->streams[0].fds[FD_JOB] >= 0)
-        typed_take_back(side, &side->streams[0]);
+    if (side->streams[0].terminal && side->streams[0].fds[FD_JOB] >= 0 && side->fds[FD_CONTROL] >= 0)
+        typed_take_back(side->shared, side->streams[0].fds[FD_JOB]);
     side->shared->passed = asked;
     ssize_t put = send(side->fds[FD_CONTROL], "", 1, MSG_DONTWAIT | MSG_NOSIGNAL);
     (void)put; /* scry run has ended */
@@ -458,39 +444,7 @@ static void stream_polls(const struct side *side, const struct side_stream *stre
     polls[2] = (struct pollfd){.fd = waits ? fds[FD_COPY_IN] : -1, .events = POLLOUT};
 }
 
-/* ---- a whole terminal: what is typed, its size, its modes ---- */
-
-static void typed_handle(struct side *side, const struct pollfd *user, const struct pollfd *job)
-{
-    struct relay_shared *shared = side->shared;
-    struct relay_piece *piece = &shared->input;
-    const struct side_stream *stream = &side->streams[0];
-    side->hold |= user->revents && waits_is_stopped(wait_look(shared->supervisor).state);
-    if (!side->hold && !piece->len && user->revents & POLLIN && shared->taken && !shared->typed_over) {
-        ssize_t got = read(stream->fds[FD_TARGET], piece->bytes, INPUT_MOST);
-        piece->at = 0;
-        piece->len = got > 0 ? (uint32_t)got : 0;
-        int signo = terminal_signal(stream->fds[FD_JOB], piece->bytes, piece->len);
-        shared->typed_signal = signo ? signo : shared->typed_signal;
-    }
-    if (!piece->len || !(job->revents & POLLOUT))
-        return;
-    ssize_t put = write(stream->fds[FD_JOB], piece->bytes + piece->at, piece->len - piece->at);
-    if (put > 0)
-        piece->at += (uint32_t)put;
-    if (piece->at == piece->len || (put < 0 && errno != EAGAIN && errno != EINTR))
-        piece->len = 0;
-}
-
-/* Polls for it: of the user's terminal, and of the job's. */
-static void typed_polls(const struct side *side, struct pollfd polls[2])
-{
-    const struct relay_shared *shared = side->shared;
-    const int *fds = side->streams[0].fds;
-    bool whole = shared->whole && fds[FD_JOB] >= 0, wanted = shared->taken && !shared->typed_over && !side->hold;
-    polls[0] = (struct pollfd){.fd = whole && wanted && !shared->input.len ? fds[FD_TARGET] : -1, .events = POLLIN};
-    polls[1] = (struct pollfd){.fd = whole && shared->input.len ? fds[FD_JOB] : -1, .events = POLLOUT};
-}
+/* ---- a whole terminal: its size, its modes ---- */
 
 static void resize(struct side *side)
 {
@@ -532,7 +486,8 @@ static bool others_make(struct side *side, bool keeper_died, bool standby_died, 
 /* Returns true in a child that is to be the standby, with a descriptor for the relay. */
 static bool relay_serve(struct side *side, int *ret_relay_fd)
 {
-    enum { CONTROL, KEEPER, STANDBY, TYPED, JOB, OWN };
+    enum { CONTROL, KEEPER, STANDBY, TYPED, OWN = TYPED + 2 };
+    const int *typed = side->streams[0].fds;
     char byte;
     bool open = true;
     if (others_make(side, side->keeper_fd < 0, true, ret_relay_fd))
@@ -545,7 +500,7 @@ static bool relay_serve(struct side *side, int *ret_relay_fd)
             [STANDBY] = {.fd = side->standby_fd, .events = POLLIN},
         };
         bool full = false;
-        typed_polls(side, polls + TYPED);
+        typed_polls(side->shared, typed, side->hold, polls + TYPED);
         for (size_t i = 0; i < RELAY_STREAMS; i++) {
             stream_polls(side, &side->streams[i], polls + OWN + 3 * i);
             full |= side->streams[i].full_ns != 0;
@@ -558,7 +513,7 @@ static bool relay_serve(struct side *side, int *ret_relay_fd)
             control_end(side);
         side->hold &= !polls[CONTROL].revents;
         resize(side);
-        typed_handle(side, &polls[TYPED], &polls[JOB]);
+        typed_handle(side->shared, typed, &side->hold, polls + TYPED);
         open = false;
         for (size_t i = 0; i < RELAY_STREAMS; i++)
             if (side->streams[i].name && side->streams[i].fds[FD_JOB] >= 0) {
@@ -795,11 +750,12 @@ void relay_terminal(struct relay *relay, bool take)
     if (!shared || !shared->whole || shared->taken == take || (take && relay->control < 0))
         return;
     if (take) {
+        typed_before(shared, relay->terminal.user);
         shared->taken = terminal_take(relay->terminal.user, &shared->modes);
         relay_resized(relay); /* and what is typed is looked for */
     } else {
         shared->taken = false;
-        terminal_type(relay->terminal.user, shared->unread.bytes, shared->unread.len);
+        terminal_type(relay->terminal.user, &shared->modes, shared->unread.bytes, shared->unread.len);
         shared->unread.len = 0;
         terminal_give_back(relay->terminal.user, &shared->modes);
     }

@@ -4,6 +4,7 @@
 
 #include "base/data/err.h"
 
+#include <poll.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -61,18 +62,13 @@ void terminal_give_back(int user, const struct termios *modes);
 /* Nobody has given it other modes since. */
 bool terminal_is_taken(int user, const struct termios *modes);
 
-/* Takes out what was typed to the job's terminal and nobody has read; the number of bytes. */
-size_t terminal_unread(int master, char *ret_bytes, size_t size);
-/* Types that at the user's, where the kernel allows it (dev.tty.legacy_tiocsti); it is not shown again. */
-void terminal_type(int user, const char *bytes, size_t len);
+/* Types that at the user's, where the kernel allows it (dev.tty.legacy_tiocsti); it is not shown again. Then terminal_give_back. */
+void terminal_type(int user, const struct termios *modes, const char *bytes, size_t len);
 /* Undoes in what the job has printed what a terminal of these modes does itself: a return before each newline. The new length. */
 size_t terminal_plain(const struct termios *modes, char *bytes, size_t len);
 
 /* Gives the job's terminal the size of the user's. */
 void terminal_resize(int user, int master);
-
-/* SIGINT or SIGQUIT, if the job's terminal makes that of one of these characters; 0: none. */
-int terminal_signal(int master, const char *bytes, size_t len);
 
 /* ---- the relay ---- */
 
@@ -109,6 +105,22 @@ struct relay_shared {
     struct relay_piece output, input, unread;
     _Atomic bool typed_over; /* nothing more is typed for the job: `unread` is what it has not read */
 };
+
+/* ---- what is typed at a whole terminal (terminal.c) ---- */
+
+enum {
+    TYPED_USER = 1,
+    TYPED_JOB = 0
+}; /* places of the descriptors: the user's terminal, and the relay's end of the job's */
+
+/* What the relay polls to pass it on, of the user's terminal and of the job's. hold: scry run is stopped, so it is not for the job until that
+ * says something. */
+void typed_polls(const struct relay_shared *shared, const int *fds, bool hold, struct pollfd ret_polls[2]);
+void typed_handle(struct relay_shared *shared, const int *fds, bool *inout_hold, const struct pollfd polls[2]);
+/* The job needs no more: what it has not read is `unread`, for who has the user's terminal next. Once. */
+void typed_take_back(struct relay_shared *shared, int master);
+/* scry run is about to take the user's terminal: what was typed before. */
+void typed_before(struct relay_shared *shared, int user);
 
 struct relay {
     int control;                /* it hangs up when all is passed on; -1: there is no relay */

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "job/output/relay.h"
 
+#include "base/system/wait_world.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -118,27 +120,13 @@ void terminal_give_back(int user, const struct termios *modes)
     tcsetattr(user, TCSANOW, modes);
 }
 
-size_t terminal_unread(int master, char *ret_bytes, size_t size)
+void terminal_type(int user, const struct termios *modes, const char *bytes, size_t len)
 {
-    struct termios modes, raw;
-    size_t len = 0;
-    int fd = command_end(master, O_NONBLOCK);
-    if (fd < 0)
-        return 0;
-    if (tcgetattr(fd, &modes) == 0) {
-        raw = modes;
-        cfmakeraw(&raw); /* also a line without an end */
-        tcsetattr(fd, TCSANOW, &raw);
-        for (ssize_t got; len < size && (got = read(fd, ret_bytes + len, size - len)) > 0;)
-            len += (size_t)got;
-        tcsetattr(fd, TCSANOW, &modes); /* what goes on after the command may be in there */
-    }
-    close(fd);
-    return len;
-}
-
-void terminal_type(int user, const char *bytes, size_t len)
-{
+    struct termios silent = *modes; /* an end of file is one only where the terminal makes lines */
+    silent.c_lflag &= ~(tcflag_t)(ECHO | ECHOE | ECHOK | ECHONL | ISIG);
+    silent.c_iflag &= ~(tcflag_t)(IXON | IXOFF);
+    if (len)
+        tcsetattr(user, TCSANOW, &silent);
     for (size_t i = 0; i < len; i++)
         if (ioctl(user, TIOCSTI, &bytes[i]) < 0)
             return;
@@ -162,7 +150,65 @@ void terminal_resize(int user, int master)
         ioctl(master, TIOCSWINSZ, &size);
 }
 
-int terminal_signal(int master, const char *bytes, size_t len)
+/* ---- what is typed ---- */
+
+enum { INPUT_MOST = 256 }; /* at once */
+
+/*
+ * Reads what was typed, without waiting. Line by line, where the terminal makes lines: there an end of file is not a character that raw
+ * modes would show as such, but is known by a line that has no end. Then, `raw`, also a line that is not whole. It may be in the middle of one of these.
+ */
+static size_t typed_read(int fd, bool raw, char *ret_bytes, size_t size)
+{
+    struct termios modes, other;
+    size_t len = 0;
+    ssize_t got;
+    if (tcgetattr(fd, &modes) < 0)
+        return 0;
+    while (modes.c_lflag & ICANON && len + 1 < size && (got = read(fd, ret_bytes + len, size - len - 1)) >= 0) {
+        bool full = (size_t)got == size - len - 1;
+        len += (size_t)got;
+        if (!full && (!got || (ret_bytes[len - 1] != '\n' && (cc_t)ret_bytes[len - 1] != modes.c_cc[VEOL])))
+            ret_bytes[len++] = (char)modes.c_cc[VEOF];
+    }
+    if (!raw)
+        return len;
+    other = modes;
+    cfmakeraw(&other);
+    tcsetattr(fd, TCSANOW, &other);
+    while (len < size && (got = read(fd, ret_bytes + len, size - len)) > 0)
+        len += (size_t)got;
+    tcsetattr(fd, TCSANOW, &modes); /* what goes on after the command may be in there */
+    return len;
+}
+
+void typed_before(struct relay_shared *shared, int user)
+{
+    struct relay_piece *piece = &shared->input;
+    if (piece->len || shared->typed_over || tcgetpgrp(user) != getpgrp())
+        return;
+    piece->at = 0;
+    piece->len = (uint32_t)typed_read(user, false, piece->bytes, INPUT_MOST);
+}
+
+void typed_take_back(struct relay_shared *shared, int master)
+{
+    struct relay_piece *unread = &shared->unread, *input = &shared->input;
+    if (!shared->whole || shared->typed_over)
+        return;
+    shared->typed_over = true;
+    int fd = command_end(master, O_NONBLOCK);
+    if (fd >= 0) {
+        unread->len = (uint32_t)typed_read(fd, true, unread->bytes, sizeof unread->bytes - INPUT_MOST);
+        close(fd);
+    }
+    memcpy(unread->bytes + unread->len, input->bytes + input->at, input->len - input->at);
+    unread->len += input->len - input->at;
+    input->at = input->len = 0;
+}
+
+/* SIGINT or SIGQUIT, if the job's terminal makes that of one of these characters; 0: none. */
+static int typed_signal(int master, const char *bytes, size_t len)
 {
     static const struct {
         int key, signo;
@@ -174,4 +220,32 @@ int terminal_signal(int master, const char *bytes, size_t len)
         if (modes.c_cc[keys[i].key] != _POSIX_VDISABLE && memchr(bytes, modes.c_cc[keys[i].key], len))
             return keys[i].signo;
     return 0;
+}
+
+void typed_handle(struct relay_shared *shared, const int *fds, bool *inout_hold, const struct pollfd polls[2])
+{
+    struct relay_piece *piece = &shared->input;
+    *inout_hold |= polls[0].revents && waits_is_stopped(wait_look(shared->supervisor).state);
+    if (!*inout_hold && !piece->len && polls[0].revents & POLLIN && shared->taken && !shared->typed_over) {
+        ssize_t got = read(fds[TYPED_USER], piece->bytes, INPUT_MOST);
+        piece->at = 0;
+        piece->len = got > 0 ? (uint32_t)got : 0;
+        int signo = typed_signal(fds[TYPED_JOB], piece->bytes, piece->len);
+        shared->typed_signal = signo ? signo : shared->typed_signal;
+    }
+    if (!piece->len || !(polls[1].revents & POLLOUT))
+        return;
+    ssize_t put = write(fds[TYPED_JOB], piece->bytes + piece->at, piece->len - piece->at);
+    if (put > 0)
+        piece->at += (uint32_t)put;
+    if (piece->at == piece->len || (put < 0 && errno != EAGAIN && errno != EINTR))
+        piece->len = 0;
+}
+
+void typed_polls(const struct relay_shared *shared, const int *fds, bool hold, struct pollfd ret_polls[2])
+{
+    bool whole = shared->whole && fds[TYPED_JOB] >= 0, wanted = shared->taken && !shared->typed_over && !hold;
+    ret_polls[0] =
+        (struct pollfd){.fd = whole && wanted && !shared->input.len ? fds[TYPED_USER] : -1, .events = POLLIN};
+    ret_polls[1] = (struct pollfd){.fd = whole && shared->input.len ? fds[TYPED_JOB] : -1, .events = POLLOUT};
 }
