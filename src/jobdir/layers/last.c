@@ -639,12 +639,12 @@ static json_t *unknown_json(const struct job_end *end, const json_t *reason)
     else if (unread && strcmp(log_state(end, "stdout"), "watched") != 0 && none)
         buf_puts(&text,
                  "what it wrote to standard output and standard error was not read, because they are not files: run it "
-                 "with >out.txt 2>err.txt, or with scry run --tee");
+                 "with scry run --tee, or with >out.txt 2>err.txt");
     else if (unread)
         buf_puts(
             &text,
-            "what it wrote to standard error was not read, because it is not a file: run it with 2>err.txt, or with "
-            "scry run --tee");
+            "what it wrote to standard error was not read, because it is not a file: run it with scry run --tee, or "
+            "with 2>err.txt");
     if (more)
         buf_printf(&text, "%s%s", text.len ? "; " : "", more);
     else if (is_python)

@@ -191,14 +191,14 @@ static void test_unknown(void **state)
                                "exceptions of Python, also those that are caught\n");
     PUT("{s:s, s:f, s:s, s:s}", "type", "log_file", "t", 0.0, "file", "stderr", "state", "unwatched");
     expect_text(ONE, ENDED "             what it wrote to standard output and standard error was not read, because "
-                           "they are not files: run it with >out.txt 2>err.txt, or with scry run --tee\n");
+                           "they are not files: run it with scry run --tee, or with >out.txt 2>err.txt\n");
     PUT("{s:s, s:f, s:s, s:s}", "type", "log_file", "t", 0.0, "file", "stdout", "state", "watched");
     expect_text(ONE,
                 ENDED "             what it wrote to standard error was not read, because it is not a file: run it "
-                      "with 2>err.txt, or with scry run --tee\n");
+                      "with scry run --tee, or with 2>err.txt\n");
     expect_text(python, PYTHON
                 "             what it wrote to standard error was not read, because it is not a file: run it with "
-                "2>err.txt, or with scry run --tee, or with scry run --script calls, which "
+                "scry run --tee, or with 2>err.txt, or with scry run --script calls, which "
                 "records exceptions of Python\n");
     put_last("worker", "bash");
     expect_text(ONE, "  reason     a.out (pid 10) ended with exit status 1; it said last: worker / bash\n");
@@ -229,7 +229,7 @@ static void test_unknown_script(void **state)
     PUT("{s:s, s:f, s:s, s:s}", "type", "log_file", "t", 0.0, "file", "stdout", "state", "watched");
     expect_text(bash,
                 OF_JOB "\n             what it wrote to standard error was not read, because it is not a file: run "
-                       "it with 2>err.txt, or with scry run --tee; " MORE "\n");
+                       "it with scry run --tee, or with 2>err.txt; " MORE "\n");
     put_last("failed in step 7", "bye");
     expect_text(bash, OF_JOB "; it said last: failed in step 7 / bye\n             " MORE "\n");
     PUT("{s:s, s:f, s:i, s:s, s:i, s:s}", "type", "script_line", "t", 40.0, "pid", 10, "file", "job.sh", "line", 3,
@@ -378,7 +378,7 @@ static void test_abort_unread(void **state)
     static const char chain[] = "[{\"pid\": 10, \"name\": \"python3\", \"end_seconds\": 100, \"signal\": 6}]";
     static const char crash[] = "  reason     python3 crashed by SIGABRT\n",
                       hint[] = "             what it wrote to standard error was not read, "
-                               "because it is not a file: run it with 2>err.txt";
+                               "because it is not a file: run it with scry run --tee";
     for (int unread = 0; unread < 2; unread++) {
         _cleanup_(buf_done) struct buf text = BUF_INIT;
         if (unread)
@@ -409,7 +409,7 @@ static void test_end_unread(void **state)
             snprintf(expected, sizeof expected,
                      "  reason     probably solver (pid 11), which ended with exit status 3\n%s",
                      unread ? "             what it wrote to standard output and standard error was not read, because "
-                              "they are not files: run it with >out.txt 2>err.txt, or with scry run --tee\n"
+                              "they are not files: run it with scry run --tee, or with >out.txt 2>err.txt\n"
                             : "");
             expect_text(chain, expected);
         }
