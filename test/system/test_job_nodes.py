@@ -49,11 +49,9 @@ class Shared(Nodes):
         self.assertNotIn("--log was watched", done.stderr)
         self.check_whole(self.report(), os.path.basename(self.over_hosts), {"MPI_Init": 4, "MPI_Sendrecv": 4 * SELF_MESSAGES})
 
-    @mpitest.only("openmpi")
+    @mpitest.both
     def test_said(self):
-        """Numbers that ranks say themselves are heard on each node. Those that MPICH starts elsewhere have the environment of the first node."""
-        if self.mpi != "openmpi":
-            self.skipTest("doc/howto/watch-logs.md says so")
+        """Numbers that ranks say themselves are heard on each node, also of MPICH, which gives all of them the environment of the first."""
         source = os.path.join(scrytest.SOURCE, "test", "system", "targets", "says.c")
         says = scrytest.compiled("says", ["cc", "-O2", "-I", os.path.join(scrytest.SOURCE, "include"), source, "-lpthread"], source)
         done = self.run_job(says, "10")

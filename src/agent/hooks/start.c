@@ -9,6 +9,7 @@
 #include "agent/safety/read.h"
 #include "agent/safety/signals.h"
 #include "agent/system/large.h"
+#include "agent/system/proc_text.h"
 #include "agent/system/sys.h"
 #include "shm/area.h"
 #include "shm/metrics.h"
@@ -390,12 +391,57 @@ static bool metrics_is_there(const char *path)
            after(target, expected);
 }
 
+/* What the process had in its environment when it was executed. false: nothing, or too long. */
+static bool metrics_of_environment(pid_t pid, char ret_path[METRICS_ENV_SIZE])
+{
+    static const char name[] = METRICS_ENV "=";
+    enum { NAME = sizeof name - 1, OTHER };
+    char path[PROC_TEXT_PATH], bytes[256];
+    size_t matched = 0, len = 0;
+    proc_text_path(path, pid, "environ");
+    long got, fd = sys_call4(SYS_openat, AT_FDCWD, (long)path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0);
+    bool found = false;
+    while (fd >= 0 && !found && (got = sys_call4(SYS_read, fd, (long)bytes, sizeof bytes, 0)) > 0)
+        for (long i = 0; i < got && !found; i++) {
+            if (matched == NAME && len < METRICS_ENV_SIZE)
+                ret_path[len++] = bytes[i];
+            found = matched == NAME && !bytes[i];
+            if (matched != NAME)
+                matched = !bytes[i] ? 0 : matched < NAME && bytes[i] == name[matched] ? matched + 1 : OTHER;
+        }
+    if (fd >= 0)
+        sys_call2(SYS_close, fd, 0);
+    return found && !ret_path[len - 1];
+}
+
+/* Launchers that give the environment of the first node to all ranks (MPICH) are themselves started by the scry run of each: what
+ * that has told them is in theirs. */
+static bool metrics_find_above(char ret_path[METRICS_ENV_SIZE])
+{
+    enum { ABOVE_MOST = 8 };
+    char line[128];
+    pid_t pid = 0;
+    for (int i = 0; i < ABOVE_MOST; i++) {
+        proc_text_read(pid, "stat", line, sizeof line);
+        const char *at = proc_text_stat(line, 4);
+        pid = (pid_t)proc_text_number(&at, 10);
+        if (pid <= 1)
+            return false;
+        if (metrics_of_environment(pid, ret_path) && metrics_is_there(ret_path))
+            return true;
+    }
+    return false;
+}
+
 static struct metrics *metrics_map(void)
 {
     enum { GET_SEALS = 1034, SEAL_SHRINK = 2 }; /* F_GET_SEALS, F_SEAL_SHRINK of <fcntl.h> with _GNU_SOURCE */
+    char above[METRICS_ENV_SIZE];
+    const char *path = metrics_path;
     long fd, seals, memory = -1;
-    if (!metrics_is_there(metrics_path) ||
-        (fd = sys_call4(SYS_openat, AT_FDCWD, (long)metrics_path, O_RDWR | O_CLOEXEC | O_NONBLOCK | O_NOCTTY, 0)) < 0)
+    if (!metrics_is_there(path))
+        path = *metrics_path && metrics_find_above(above) ? above : NULL;
+    if (!path || (fd = sys_call4(SYS_openat, AT_FDCWD, (long)path, O_RDWR | O_CLOEXEC | O_NONBLOCK | O_NOCTTY, 0)) < 0)
         return NULL;
     seals = sys_call4(SYS_fcntl, fd, GET_SEALS, 0, 0);
     if (seals > 0 && seals & SEAL_SHRINK && sys_call4(SYS_lseek, fd, 0, SEEK_END, 0) == sizeof(struct metrics))
