@@ -48,6 +48,9 @@ class Shared(Nodes):
         self.assertEqual((done.returncode, sorted_lines(done.stdout)), (0, [f"rank {i} got 9" for i in range(4)]), done.stderr)
         self.assertNotIn("--log was watched", done.stderr)
         self.check_whole(self.report(), os.path.basename(self.over_hosts), {"MPI_Init": 4, "MPI_Sendrecv": 4 * SELF_MESSAGES})
+        for arguments, said in ((("--rank", "2", self.job), r"no file of rank 2 is here \(it ran on n3: look there, too\)"),
+                                ((os.path.join(self.job, "parts", "n2"),), rf"goes to the launcher, where the job began: scry logs {self.job}\n")):
+            self.assertRegex(self.box.run(self.box.scry("logs", *arguments)).stderr, said)
 
     @mpitest.both
     def test_said(self):

@@ -262,7 +262,7 @@ class Logs(JobCase):
 
     def test_ranks(self):
         """The files that launchers write for each rank, by the command line of the launcher."""
-        for name in ("mpirun", "srun"):
+        for name in ("mpirun.openmpi", "srun"):
             self.script("#!/bin/sh\n", name)
             os.chmod(self.box.path("work", name), 0o700)
         for path, text in (("o{ut/1/rank.03/stdout", "three\n"), ("o{ut/1/rank.03/stderr", "wrong\n"), ("o{ut/1/rank.13/stdout", "13\n"),
@@ -271,7 +271,7 @@ class Logs(JobCase):
             os.makedirs(os.path.dirname(path), exist_ok=True)
             with open(path, "w", encoding="ascii") as file:
                 file.write(text)
-        self.scry_run("-q", "./mpirun", "-n", "20", "--output-filename", "o{ut", "true")
+        self.scry_run("-q", "./mpirun.openmpi", "-n", "20", "--output-filename", "o{ut", "true")
         self.assertEqual(self.logs("--rank", "3").stdout, "three\nwrong\n")
         self.assertEqual(self.logs("--rank", "13").stdout, "13\n")
         self.assertRegex(self.logs("--rank", "4", status=1).stderr, r"\A[^\n]*unsupported: no file of rank 4[^\n]*\n\Z")

@@ -9,6 +9,7 @@
 #include "cli/common/cli.h"
 #include "cli/common/find.h"
 #include "job/logs/patterns.h"
+#include "jobdir/mpi/stats.h"
 #include "jobdir/record/info.h"
 #include "jobdir/record/mirror.h"
 #include "jobdir/record/output.h"
@@ -249,8 +250,8 @@ static const struct rank_option {
     bool err, out;
 } rank_options[] = {
     {" mpirun mpiexec orterun ", " --output-filename -output-filename ", 0, true, true},
-    {" mpirun mpiexec mpiexec.hydra ", " -outfile-pattern --outfile-pattern ", 'r', false, true},
-    {" mpirun mpiexec mpiexec.hydra ", " -errfile-pattern --errfile-pattern ", 'r', true, false},
+    {" mpirun mpiexec ", " -outfile-pattern --outfile-pattern ", 'r', false, true},
+    {" mpirun mpiexec ", " -errfile-pattern --errfile-pattern ", 'r', true, false},
     {" srun ", " -o --output ", 't', false, true},
     {" srun ", " -e --error ", 't', true, false},
 };
@@ -275,7 +276,7 @@ static const char *rank_option_value(const struct rank_option *option, const jso
     size_t at = 0;
     for (bool found = false; !found; at++) {
         const char *launcher = text_base(argument(argv, at));
-        found = *launcher && is_among(option->launchers, launcher, strlen(launcher));
+        found = *launcher && is_among(option->launchers, launcher, strcspn(launcher, ".")); /* mpirun.openmpi */
         if (!found && at)
             return NULL;
     }
@@ -376,6 +377,20 @@ static void add_rank_file(struct logs *logs, const json_t *argv, const char *cwd
     }
 }
 
+/* A launcher may have its daemons write such files on their own nodes. */
+static void put_node_of_rank(const struct logs *logs, char *ret_text, size_t size)
+{
+    struct mpi_stats_set set = {0};
+    struct err err = {0};
+    const char *node = NULL;
+    mpi_stats_read(&set, logs->job.path, &err);
+    for (size_t i = 0; i < set.count && !node; i++)
+        node = set.ranks[i].rank == logs->rank ? set.ranks[i].node : NULL;
+    if (node && strcmp(node, logs->info.host) != 0)
+        snprintf(ret_text, size, " (it ran on %s: look there, too)", node);
+    mpi_stats_set_done(&set);
+}
+
 /* The launcher may be started by a script: by each command line that was seen. An exit status. */
 static int add_rank(struct logs *logs)
 {
@@ -402,9 +417,12 @@ static int add_rank(struct logs *logs)
     spool_reader_close(&reader);
     if (logs->count)
         return 0;
-    log_error("unsupported: no file of rank %" PRId64 " is there, and in what a launcher has put together ranks cannot "
+    char where[320] = "";
+    put_node_of_rank(logs, where, sizeof where);
+    log_error("unsupported: no file of rank %" PRId64
+              " is here%s, and in what a launcher has put together ranks cannot "
               "be told apart: mpirun --output-filename DIR, mpiexec -outfile-pattern FILE-%%r, srun -o FILE-%%t",
-              logs->rank);
+              logs->rank, where);
     return EXIT_ERRORS;
 }
 
@@ -832,7 +850,12 @@ static int explain_missing(const struct logs *logs)
         if (where[i])
             snprintf(text + strlen(text), sizeof text - strlen(text), "%s%s went %s", *text ? ", " : "", words[i],
                      where[i]);
-    if (is_mirror(logs) && (*text || !logs->count) && !kept)
+    const char *slash = strrchr(logs->job.path, '/');
+    const char *part = strstr(logs->job.path, "/parts/");
+    if (part && part + strlen("/parts") == slash && !logs->count)
+        log_error("what a part of a job prints goes to the launcher, where the job began: scry logs %.*s",
+                  (int)(part - logs->job.path), logs->job.path);
+    else if (is_mirror(logs) && (*text || !logs->count) && !kept)
         log_error("what the job printed is not here%s%s: it was not published; what was kept of it is on %s: scry logs "
                   "there, or " PUBLISH_REMEDY,
                   *text ? ", for its " : "", text, logs->info.host);
