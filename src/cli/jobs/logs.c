@@ -680,7 +680,7 @@ static void put_gap(struct logs *logs, const struct source *source, const struct
     text_size(&text, piece->gap);
     buf_puts(&text, " of ");
     buf_puts(&text, source->name);
-    buf_puts(&text, " are not kept ...");
+    buf_puts(&text, logs->job.remote ? " were not published ..." : " are not kept ...");
     if (!logs->terminal) {
         logs_print(logs);
         fprintf(stderr, "%s\n", text.data ? text.data : "");
