@@ -91,12 +91,14 @@ int recorder_status(const struct recorder *recorder, pid_t pid)
                                       : gone.si_status | (gone.si_code == CLD_DUMPED ? WCOREFLAG : 0);
 }
 
-void recorder_ended(struct recorder *recorder, pid_t pid, const char *name, int status, const char *program,
+void recorder_ended(struct recorder *recorder, const struct process_end_record *ended, const char *program,
                     const char *cwd)
 {
+    int status = ended->status;
     if (status == JOB_STATUS_UNKNOWN || !WIFSIGNALED(status) || !job_signal_is_fault(WTERMSIG(status)))
         return;
-    if (json_array_size(recorder->model.crashes) >= RECORDER_CRASHES) {
+    size_t count = json_array_size(recorder->model.crashes);
+    if (count >= RECORDER_CRASHES) {
         recorder->crashes_omitted++;
         return;
     }
@@ -106,10 +108,23 @@ void recorder_ended(struct recorder *recorder, pid_t pid, const char *name, int 
         len = snprintf(path, sizeof path, "%s", program);
     else if (program && cwd && strchr(program, '/'))
         len = snprintf(path, sizeof path, "%s/%s", cwd, program);
-    if (len > 0 && (size_t)len < sizeof path)
-        recorder->crash_programs[json_array_size(recorder->model.crashes)] = strdup(path);
-    recorder_put(recorder, RECORD(crash, .pid = pid, .name = name, .signal = WTERMSIG(status),
-                                  .core_dumped = WCOREDUMP(status) != 0));
+    recorder->crashes[count] =
+        (struct recorder_crash){.program = len > 0 && (size_t)len < sizeof path ? strdup(path) : NULL,
+                                .argv = json_incref(ended->process.command.argv),
+                                .cwd = cwd ? strdup(cwd) : NULL,
+                                .start = ended->process.start,
+                                .end = ended->end};
+    recorder_put(recorder, RECORD(crash, .pid = ended->process.pid, .name = ended->process.name,
+                                  .signal = WTERMSIG(status), .core_dumped = WCOREDUMP(status) != 0));
+}
+
+void recorder_crashes_done(struct recorder *recorder)
+{
+    for (size_t i = 0; i < RECORDER_CRASHES; i++) {
+        free(recorder->crashes[i].program);
+        free(recorder->crashes[i].cwd);
+        json_decref(recorder->crashes[i].argv);
+    }
 }
 
 enum { OUT_MOST = 32 << 20, BATCH_MOST = 128 << 10 };

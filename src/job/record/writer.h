@@ -74,6 +74,13 @@ void writer_reap(struct writer *writer);
 
 enum { RECORDER_CRASHES = 20 };
 
+struct recorder_crash { /* a process that crashed, beside its record */
+    char *program;      /* its file; NULL: not known */
+    json_t *argv;       /* its command; NULL: not known */
+    char *cwd;          /* NULL: likewise */
+    double start, end;
+};
+
 struct recorder {
     struct writer writer;
     struct job_model model;
@@ -82,9 +89,9 @@ struct recorder {
     pid_t command;      /* set when scry run has waited for it: the monitor may not know its status; 0 */
     int command_status; /* its wait status */
     uint64_t crashes_omitted;
-    char *crash_programs[RECORDER_CRASHES]; /* the files of the programs; NULL: not known */
-    struct hide_args *hide;                 /* in command lines */
-    struct untraced *untraced;              /* programs that the agent is not in */
+    struct recorder_crash crashes[RECORDER_CRASHES];
+    struct hide_args *hide;    /* in command lines */
+    struct untraced *untraced; /* programs that the agent is not in */
     /* Called with each record; may be NULL. */
     void (*recorded)(void *ctx, enum record_type type, json_t *record);
     void *ctx;
@@ -102,9 +109,10 @@ void recorder_note(struct recorder *recorder, struct note note);
 /* The wait status of the command, also of one that has ended and that nobody has waited for yet, or JOB_STATUS_UNKNOWN. */
 int recorder_status(const struct recorder *recorder, pid_t pid);
 
-/* A process ended with this status. Records a crash if it was one. program: as it was started in cwd; NULL: not known. */
-void recorder_ended(struct recorder *recorder, pid_t pid, const char *name, int status, const char *program,
+/* A process ended. Records a crash if it was one. program: as it was started in cwd; NULL: not known. */
+void recorder_ended(struct recorder *recorder, const struct process_end_record *ended, const char *program,
                     const char *cwd);
+void recorder_crashes_done(struct recorder *recorder);
 
 /*
  * When to take the next sample of a job: at first in short intervals, for short jobs, then at multiples of the period.

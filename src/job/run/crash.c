@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What is known about crashed processes: their core files, and backtraces, taken live (--crash-stack) or from core
- * files. */
+ * files; else the innermost function, by the kernel's log. */
 #include <elf.h>
 #include <fcntl.h>
 #include <glob.h>
@@ -20,7 +20,9 @@
 #include "job/launch/program.h"
 #include "job/places/sandboxed_child.h"
 #include "job/run/job.h"
+#include "job/run/kernel_log.h"
 #include "job/run/reason.h"
+#include "jobdir/analysis/sampled.h"
 #include "jobdir/text/text.h"
 #include "shm/waits.h"
 #include "symbols/index/core.h"
@@ -265,6 +267,103 @@ static json_t *resolve_stack(const void *ctx)
     return found;
 }
 
+struct logged_task {
+    const struct logged *logged;
+    const struct recorder_crash *crash;
+    const char *jobdir;
+    uint64_t began_ns; /* its process; CLOCK_REALTIME */
+};
+
+/* Whether it is the file that the log means. Then what is there comes into `found`. */
+static bool put_logged(json_t *found, const struct logged_task *task, const char *candidate)
+{
+    static const uint8_t traps[][LOGGED_INSTRUCTION] = {{0x0f, 0x0b}, {0x0f, 0xb9}, {0x0f, 0xff}};
+    const struct logged *logged = task->logged;
+    uint8_t instruction[LOGGED_INSTRUCTION];
+    struct line_location where = {0};
+    struct lines *lines;
+    char path[PATH_MAX];
+    struct lines_module module = {.path = path};
+    if (!*candidate || !realpath(candidate, path) ||
+        !logged_is_of(logged, path, task->began_ns, &module.bias, instruction))
+        return false;
+    json_t *list = json_array();
+    if (lines_open_modules(&lines, &module, 1, NULL) == 0) {
+        lines_find(lines, logged->ip, &where);
+        lines_close(lines);
+    }
+    add_frames(list, logged->ip, &where);
+    line_location_done(&where);
+    json_object_set_new(found, "frames", list);
+    bool trap = false;
+    for (size_t i = 0; i < sizeof traps / sizeof *traps; i++)
+        trap |= memcmp(instruction, traps[i], LOGGED_INSTRUCTION) == 0;
+    if (logged->signo == SIGILL)
+        json_object_set_new(found, "reason",
+                            json_string(trap ? "a trap that the compiler put there"
+                                             : "an instruction that this processor does not have"));
+    return true;
+}
+
+/* One of the libraries of its name in which samples were. */
+static bool put_logged_sampled(json_t *found, const struct logged_task *task)
+{
+    struct sampled *sampled;
+    const char *tried = "";
+    bool put = false;
+    if (sampled_read(&sampled, task->jobdir, false) < 0)
+        return false;
+    for (size_t i = 0; i < sampled->count && !put; i++) {
+        const char *module = sampled->functions[i].module;
+        if (strcmp(module, tried) == 0 || strcmp(text_base(module), task->logged->file) != 0)
+            continue;
+        tried = module;
+        put = put_logged(found, task, module);
+    }
+    sampled_free(sampled);
+    return put;
+}
+
+/* Beside its script, or another file that its command names. */
+static bool put_logged_beside(json_t *found, const struct logged_task *task)
+{
+    size_t index;
+    json_t *word;
+    const char *cwd = task->crash->cwd;
+    json_array_foreach(task->crash->argv, index, word)
+    {
+        char path[PATH_MAX];
+        const char *text = json_string_value(word), *slash = text ? strrchr(text, '/') : NULL;
+        bool whole = text && *text == '/';
+        if (!text || (!whole && !cwd))
+            continue;
+        int len = snprintf(path, sizeof path, "%s%s%.*s%s", whole ? "" : cwd, whole ? "" : "/",
+                           slash ? (int)(slash + 1 - text) : 0, text, task->logged->file);
+        if (len > 0 && (size_t)len < sizeof path && put_logged(found, task, path))
+            return true;
+    }
+    return false;
+}
+
+/* The log has the name of the file only: it is the program, or lies where programs or libraries are looked for. */
+static json_t *resolve_logged(const void *ctx)
+{
+    const struct logged_task *task = ctx;
+    const char *name = task->logged->file;
+    struct program program, other;
+    char library[PATH_MAX];
+    json_t *found = json_object();
+    program_look(&program, task->crash->program ? task->crash->program : name);
+    if (put_logged(found, task, program.path))
+        return found;
+    program_look(&other, name);
+    program_library(&program, name, library, sizeof library);
+    if (!put_logged(found, task, other.path) && !put_logged(found, task, library) && !put_logged_sampled(found, task) &&
+        !put_logged_beside(found, task) && *name)
+        json_object_set_new(found, "frames", json_pack("[o]", frame_json(task->logged->ip, name, NULL)));
+    return found;
+}
+
 /* ---- crashes ---- */
 
 static void explain_core(const struct job *job, json_t *crash, pid_t pid)
@@ -382,28 +481,80 @@ static void put_overflow(const struct job *job, json_t *crash, bool probable)
     json_object_set_new(crash, "reason", text_json(text.data ? text.data : REASON_STACK));
 }
 
-/* Explains a fault by the backtrace taken live, the core file or the kernel's log. */
-static void explain_fault(const struct job *job, json_t *crash, const char *path)
+/* The log has the thread's number: those of the process that were sampled are known. */
+static bool find_logged_thread(const struct job *job, pid_t pid, uint64_t since_ns, uint64_t until_ns,
+                               struct logged *ret_logged)
 {
-    struct reason_logged logged;
-    const char *name = json_string_value(json_object_get(crash, "name"));
+    struct sampled *sampled;
+    if (sampled_read(&sampled, job->dir, false) < 0)
+        return false;
+    _cleanup_(freep) struct logged_thread *threads = calloc(sampled->thread_count + 1, sizeof *threads);
+    size_t count = 0;
+    for (size_t i = 0; threads && i < sampled->thread_count; i++) {
+        const struct sampled_thread *thread = &sampled->threads[i];
+        if (sampled->processes[thread->process].pid == pid && thread->tid != pid)
+            threads[count++] = (struct logged_thread){(pid_t)thread->tid, thread->name};
+    }
+    bool found = count && logged_find(ret_logged, threads, count, since_ns, until_ns);
+    sampled_free(sampled);
+    return found;
+}
+
+static uint64_t seconds_ns(double seconds)
+{
+    return seconds > 0 ? (uint64_t)(seconds * NS_PER_SECOND) : 0; /* the command is forked before it is begun */
+}
+
+/* Of the time in which it lived. */
+static bool find_logged(const struct job *job, const json_t *crash, const struct recorder_crash *more,
+                        struct logged *ret_logged)
+{
+    pid_t pid = (pid_t)json_integer_value(json_object_get(crash, "pid"));
+    const struct logged_thread first = {pid, json_string_value(json_object_get(crash, "name"))};
+    uint64_t start_ns = job->recorder.start_ns, since_ns = start_ns + seconds_ns(more->start),
+             until_ns = start_ns + seconds_ns(more->end);
+    return (logged_find(ret_logged, &first, 1, since_ns, until_ns) ||
+            find_logged_thread(job, pid, since_ns, until_ns, ret_logged)) &&
+           ret_logged->signo == json_integer_value(json_object_get(crash, "signal"));
+}
+
+static void put_logged_place(const struct job *job, json_t *crash, const struct recorder_crash *more,
+                             const struct logged *logged)
+{
+    const struct logged_task task = {.logged = logged,
+                                     .crash = more,
+                                     .jobdir = job->dir,
+                                     .began_ns = job->info.started_ns + seconds_ns(more->start)};
+    json_t *place = sandboxed_child_run(resolve_logged, &task, CRASH_TIMEOUT_MS);
+    json_object_update(crash, place);
+    json_decref(place);
+}
+
+/* Explains a fault by the backtrace taken live, the core file or the kernel's log. */
+static void explain_fault(const struct job *job, json_t *crash, const struct recorder_crash *more)
+{
+    struct logged logged;
     int signo = (int)json_integer_value(json_object_get(crash, "signal"));
     const json_t *address = json_object_get(crash, "address");
     uint64_t sp = (uint64_t)json_integer_value(json_object_get(crash, "sp"));
     int code = (int)json_integer_value(json_object_get(crash, "code"));
     if (signo == SIGBUS && address)
-        code = BUS_ADRERR;                                 /* siginfo_has_address */
-    bool sent = !code && json_object_get(crash, "frames"); /* by somebody, for else its code would be known */
+        code = BUS_ADRERR; /* siginfo_has_address */
+    bool framed = json_object_get(crash, "frames");
+    bool sent = !code && framed; /* by somebody, for else its code would be known */
     const char *reason = sent ? NULL : reason_of_code(signo, code);
     json_object_del(crash, "sp");
     json_object_del(crash, "code");
     bool unknown = signo == SIGSEGV ? !address || !sp : signo == SIGFPE && !reason;
     pid_t pid = (pid_t)json_integer_value(json_object_get(crash, "pid"));
     uint64_t said;
-    bool found = unknown && reason_find_logged(&logged, pid, name, job->recorder.start_ns);
-    if (found && signo == SIGFPE && logged.divided)
+    bool logs = signo != SIGABRT && signo != SIGBUS && signo != SIGSYS;
+    bool found = logs && (unknown || !framed) && find_logged(job, crash, more, &logged);
+    if (found && !framed)
+        put_logged_place(job, crash, more, &logged);
+    if (found && signo == SIGFPE)
         reason = reason_of_code(signo, FPE_INTDIV);
-    if (found && signo == SIGSEGV && !logged.out_of_memory && !logged.divided) {
+    if (found && logged.addressed) {
         json_object_set_new(crash, "address", json_integer((json_int_t)logged.address));
         address = json_object_get(crash, "address");
         sp = logged.sp;
@@ -414,8 +565,9 @@ static void explain_fault(const struct job *job, json_t *crash, const char *path
     }
     const char *fault =
         address && signo != SIGFPE ? reason_of_fault(signo, (uint64_t)json_integer_value(address), sp) : NULL;
-    reason = fault ? fault : reason;
-    bool speechless = signo == SIGSEGV && !reason && !address && !sent && is_speechless(job, path);
+    const char *by_log = found ? logged_reason(&logged) : NULL;
+    reason = fault && !(by_log && (logged.error & LOGGED_FETCH)) ? fault : by_log ? by_log : reason;
+    bool speechless = signo == SIGSEGV && !reason && !address && !sent && is_speechless(job, more->program);
     if (speechless || (reason && strcmp(reason, REASON_STACK) == 0))
         put_overflow(job, crash, speechless);
     else if (reason)
@@ -456,6 +608,6 @@ void crash_explain(struct job *job)
         if (index >= CRASHES_EXPLAINED)
             break;
         explain_one(job, crash, &advised);
-        explain_fault(job, crash, job->recorder.crash_programs[index]);
+        explain_fault(job, crash, &job->recorder.crashes[index]);
     }
 }

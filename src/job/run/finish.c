@@ -8,6 +8,7 @@
 #include "job/logs/logs.h"
 #include "job/places/place_names.h"
 #include "job/run/job.h"
+#include "job/run/kernel_log.h"
 #include "job/run/part.h"
 #include "job/run/reason.h"
 #include "job/scripts/scripts.h"
@@ -135,19 +136,18 @@ static void put_command(struct job *job)
     if (!process && !unseen)
         return;
     double end = recorder_seconds(&job->recorder, job->end_ns);
-    char name[16];
-    snprintf(name, sizeof name, "%s", text_base(job->options->command[0]));
-    recorder_put(&job->recorder, RECORD(process_end,
-                                        .process = {.pid = pid,
-                                                    .ppid = getpid(),
-                                                    .start = process ? process->start : 0,
-                                                    .name = process ? process->name : name},
-                                        .end = end, .cpu_ns = process ? process->cpu_ns : job->cpu_ns,
-                                        .threads = process ? process->peak_threads : 1,
-                                        .peak_rss = process ? process->peak_rss : job->largest_rss,
-                                        .status = job->status, .source = job_status_source_name(JOB_STATUS_BY_WAIT)));
-    recorder_ended(&job->recorder, pid, process ? process->name : name, job->status, job->options->command[0],
-                   job->cwd);
+    char name[JOB_NAME_SIZE]; /* a new one has as much of it as the kernel keeps */
+    snprintf(name, process ? sizeof name : 16, "%s", process ? process->name : text_base(job->options->command[0]));
+    const struct process_end_record ended = {
+        .process = {.pid = pid, .ppid = getpid(), .start = process ? process->start : 0, .name = name},
+        .end = end,
+        .cpu_ns = process ? process->cpu_ns : job->cpu_ns,
+        .threads = process ? process->peak_threads : 1,
+        .peak_rss = process ? process->peak_rss : job->largest_rss,
+        .status = job->status,
+        .source = job_status_source_name(JOB_STATUS_BY_WAIT)};
+    recorder_put(&job->recorder, RECORD_process_end, &ended);
+    recorder_ended(&job->recorder, &ended, job->options->command[0], job->cwd);
 }
 
 /* The kernel's peak of the largest process also counts scry run's own size, and a little more, as that of the forked
@@ -194,10 +194,16 @@ static void set_result(struct job *job, int exit_code)
     };
 }
 
+static bool was_killed_for_memory(const struct job *job, pid_t pid)
+{
+    struct logged logged;
+    const struct logged_thread thread = {.tid = pid};
+    return logged_find(&logged, &thread, 1, job->recorder.start_ns, UINT64_MAX) && logged.signo == SIGKILL;
+}
+
 /* Why the command got the signal that killed it, or could not be started. */
 static void put_reason(struct job *job)
 {
-    struct reason_logged logged;
     struct buf text = BUF_INIT;
     int signo = job->info.result.signal;
     size_t index;
@@ -211,7 +217,7 @@ static void put_reason(struct job *job)
     if (job->exec_code < 0)
         program_explain(&text, job->options->command[0], job->exec_code);
     if (!text.len && !reason_of_limits(&text, &job->limits, signo) && signo == SIGKILL &&
-        reason_find_logged(&logged, job->launch.pid, NULL, job->recorder.start_ns) && logged.out_of_memory)
+        was_killed_for_memory(job, job->launch.pid))
         buf_puts(&text, "out of memory");
     if (text.data && !text.failed)
         snprintf(job->reason, sizeof job->reason, "%.*s", (int)text_fit(text.data, text.len, REASON_COLUMNS),
@@ -239,10 +245,8 @@ static uint64_t kills_warned(const struct job *job)
 static uint64_t kills_logged(const struct job *job)
 {
     uint64_t kills = 0;
-    for (size_t i = 0; i < job->killed_count && i < JOB_KILLED; i++) {
-        struct reason_logged logged;
-        kills += reason_find_logged(&logged, job->killed[i], NULL, job->recorder.start_ns) && logged.out_of_memory;
-    }
+    for (size_t i = 0; i < job->killed_count && i < JOB_KILLED; i++)
+        kills += was_killed_for_memory(job, job->killed[i]);
     return kills;
 }
 
@@ -644,8 +648,7 @@ void finish_done(struct job *job)
 {
     writer_end(&job->recorder.writer);
     signals_done(&job->signals); /* two processes end at the same time */
-    for (size_t i = 0; i < RECORDER_CRASHES; i++)
-        free(job->recorder.crash_programs[i]);
+    recorder_crashes_done(&job->recorder);
     job_model_done(&job->recorder.model);
     json_decref(job->info.argv);
     json_decref(job->info.batch);

@@ -26,16 +26,11 @@
 
 enum {
     PAGE = 4096,
-    BELOW = 256,   /* bytes below the stack pointer that a call, a push or a leaf function writes */
-    RECORD = 8192, /* bytes of a log record, at most */
-    RECORDS_MOST = 100000,
+    BELOW = 256, /* bytes below the stack pointer that a call, a push or a leaf function writes */
     /* The kernel checks the limit by ticks, which overestimate on shared processors: so near to the limit is the limit.
      */
     NEARLY_PERCENT = 85,
 };
-
-/* The inode of the initial PID namespace (PROC_PID_INIT_INO), whose numbers the log has. */
-static const uint64_t INITIAL_NAMESPACE = 0xEFFFFFFC;
 
 const char *reason_of_fault(int signo, uint64_t address, uint64_t sp)
 {
@@ -241,87 +236,4 @@ bool reason_of_interpreter(struct buf *out, const struct job_model *model, const
         }
     }
     return false;
-}
-
-/* ---- the kernel's log ---- */
-
-static void take_name(struct reason_logged *logged, const char *from, const char *to)
-{
-    snprintf(logged->name, sizeof logged->name, "%.*s", (int)(to - from), from);
-}
-
-/* "NAME[PID" up to `at`. */
-static void take_process(struct reason_logged *logged, const char *line, const char *at)
-{
-    const char *number = at;
-    while (number > line && number[-1] != '[')
-        number--;
-    take_name(logged, line, number > line ? number - 1 : line);
-    logged->pid = (pid_t)strtol(number, NULL, 10);
-}
-
-bool reason_parse(struct reason_logged *ret_logged, const char *line)
-{
-    static const char fault[] = "]: segfault at ", traps[] = "traps: ", divided[] = "] trap divide error ",
-                      killed[] = "ut of memory: Killed process ";
-    const char *at = strstr(line, divided), *end = strchr(line, '\n');
-    *ret_logged = (struct reason_logged){.pid = 0};
-    end = end ? end : line + strlen(line);
-    if (at && at < end && strncmp(line, traps, sizeof traps - 1) == 0) {
-        take_process(ret_logged, line + sizeof traps - 1, at);
-        return ret_logged->divided = true;
-    }
-    at = strstr(line, fault);
-    if (at && at < end) {
-        take_process(ret_logged, line, at);
-        return sscanf(at + strlen(fault), "%" SCNx64 " ip %*x sp %" SCNx64, &ret_logged->address, &ret_logged->sp) == 2;
-    }
-    at = strstr(line, killed);
-    if (!at || at >= end)
-        return false;
-    char *open;
-    ret_logged->out_of_memory = true;
-    ret_logged->pid = (pid_t)strtol(at + strlen(killed), &open, 10);
-    const char *close = strchr(open, ')');
-    if (strncmp(open, " (", 2) != 0 || !close)
-        return false;
-    take_name(ret_logged, open + 2, close);
-    return true;
-}
-
-static bool sees_numbers_of_log(void)
-{
-    struct stat info;
-    return stat("/proc/self/ns/pid", &info) == 0 && info.st_ino == INITIAL_NAMESPACE;
-}
-
-/* The log's clock is not corrected as the monotonic one is: by how much they may differ after so long. */
-static uint64_t log_clock_off(uint64_t up_ns)
-{
-    return NS_PER_SECOND / 10 + up_ns / 5000; /* 200 ppm */
-}
-
-bool reason_find_logged(struct reason_logged *ret_logged, pid_t pid, const char *name, uint64_t since_ns)
-{
-    uint64_t off_ns = log_clock_off(clock_now_ns());
-    char record[RECORD];
-    bool found = false;
-    _cleanup_(closep) int fd = sees_numbers_of_log() ? open("/dev/kmsg", O_RDONLY | O_NONBLOCK | O_CLOEXEC) : -1;
-    for (int i = 0; fd >= 0 && i < RECORDS_MOST; i++) { /* a record each; EPIPE: some were overwritten meanwhile */
-        ssize_t got = read(fd, record, sizeof record - 1);
-        unsigned long long since_us;
-        struct reason_logged logged;
-        if (got < 0 && errno == EPIPE)
-            continue;
-        if (got <= 0)
-            break;
-        record[got] = '\0';
-        const char *text = strchr(record, ';');
-        if (!text || sscanf(record, "%*u,%*u,%llu", &since_us) != 1 || since_us * 1000 + off_ns < since_ns ||
-            !reason_parse(&logged, text + 1) || logged.pid != pid || (name && strcmp(logged.name, name) != 0))
-            continue;
-        *ret_logged = logged;
-        found = true;
-    }
-    return found;
 }

@@ -48,15 +48,4 @@ void reason_task_stopped(struct recorder *recorder, const char *dir);
  * Python say the same where a file itself is not there. false: none has. */
 bool reason_of_interpreter(struct buf *out, const struct job_model *model, const char *cwd);
 
-struct reason_logged { /* a line of the kernel's log about a process that it killed */
-    pid_t pid;
-    char name[32];
-    bool out_of_memory;
-    bool divided;         /* an integer by zero, else: */
-    uint64_t address, sp; /* of a SIGSEGV */
-};
-bool reason_parse(struct reason_logged *ret_logged, const char *line);
-/* The last such line since `since_ns` (CLOCK_MONOTONIC). false: none, or the log is not readable. */
-bool reason_find_logged(struct reason_logged *ret_logged, pid_t pid, const char *name, uint64_t since_ns);
-
 #endif

@@ -88,37 +88,6 @@ static void test_limits(void **state)
     }
 }
 
-static void test_log(void **state)
-{
-    struct reason_logged logged;
-    assert_true(reason_parse(&logged,
-                             "my [x] app[8073]: segfault at 8 ip 0000559206c9017b sp 00007ffebade0970 error 4 in "
-                             "seg[117b,559206c90000+1000] likely on CPU 1\n SUBSYSTEM=x\n"));
-    assert_int_equal(logged.pid, 8073);
-    assert_string_equal(logged.name, "my [x] app");
-    assert_int_equal(logged.address, 8);
-    assert_int_equal(logged.sp, 0x7ffebade0970);
-    assert_false(logged.out_of_memory);
-    assert_true(reason_parse(&logged, "Memory cgroup out of memory: Killed process 12 (stress) total-vm:1kB"));
-    assert_int_equal(logged.pid, 12);
-    assert_string_equal(logged.name, "stress");
-    assert_true(logged.out_of_memory);
-    assert_true(reason_parse(&logged, "Out of memory: Killed process 13 (a b) total-vm:1kB"));
-    assert_string_equal(logged.name, "a b");
-    assert_true(reason_parse(
-        &logged,
-        "traps: a [b][14] trap divide error ip:5557ad94f2b4 sp:7fff5d1a2ab0 error:0 in seg[12b4,5557ad94f000+1000]"));
-    assert_int_equal(logged.pid, 14);
-    assert_string_equal(logged.name, "a [b]");
-    assert_true(logged.divided && !logged.out_of_memory);
-    assert_false(reason_parse(&logged, "traps: a[14] general protection fault ip:5557ad94f2b4"));
-    assert_false(reason_parse(&logged, "]: segfault at"));
-    assert_false(reason_parse(&logged, "]: segfault at zz ip 0 sp 0"));
-    assert_false(reason_parse(&logged, "Out of memory: Killed process "));
-    assert_false(reason_parse(&logged, "usb 1-1: new device"));
-    assert_false(reason_parse(&logged, ""));
-}
-
 static void test_sender(void **state)
 {
     struct signalfd_siginfo info = {.ssi_signo = SIGTERM, .ssi_code = SI_KERNEL};
@@ -220,9 +189,8 @@ static void test_said(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_said),   cmocka_unit_test(test_interpreter), cmocka_unit_test(test_faults),
-        cmocka_unit_test(test_codes),  cmocka_unit_test(test_limits),      cmocka_unit_test(test_log),
-        cmocka_unit_test(test_sender),
+        cmocka_unit_test(test_said),  cmocka_unit_test(test_interpreter), cmocka_unit_test(test_faults),
+        cmocka_unit_test(test_codes), cmocka_unit_test(test_limits),      cmocka_unit_test(test_sender),
     };
     return cmocka_run_group_tests_name("reason", tests, NULL, NULL);
 }

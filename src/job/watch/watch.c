@@ -227,10 +227,10 @@ static void put_ended(struct answer_context *context, const struct process_answe
                                         .why = unknown ? ended->why : NULL};
     note_untraced(recorder, ended);
     recorder_put(recorder, RECORD_process_end, &record);
-    json_decref(record.process.command.argv);
     const char *program =
         ended->whole >= 0 && omis_count(ended->args) ? omis_text(omis_item(ended->args, 0), NULL) : NULL;
-    recorder_ended(recorder, ended->pid, ended->name, status, program, ended->directory);
+    recorder_ended(recorder, &record, program, ended->directory);
+    json_decref(record.process.command.argv);
 }
 
 static struct job_process *known_process(const struct answer_context *context, pid_t pid)

@@ -105,6 +105,10 @@ void cause_put_killed(struct buf *out, const struct job_model *model, const stru
 void cause_put_address_limit(struct buf *out, const struct job_model *model, pid_t pid, bool null,
                              uint64_t largest_rss);
 
+/* ", a NULL pointer, in walk at list.c:14", of a crash as records and job.json have it: what was wrong, the frame in which it crashed, or
+ * which called a library that did; as far as it is known. */
+void cause_put_crash_place(struct buf *out, const json_t *crash);
+
 /* What stands at the end of a file that it had for itself, or its pipeline wrote. The record; NULL: it had none. */
 const json_t *cause_put_words_of(struct buf *out, const struct job_model *model, pid_t pid);
 

@@ -40,8 +40,8 @@ static bool is_of_package(const json_t *frame)
     return module && !python_is_own_code(module);
 }
 
-/* Of the frame in which it crashed, or which called a library that did; functions without debug information have no line. */
-static void put_crash_place(struct buf *out, const json_t *crash)
+/* Of libraries nobody wants to see the lines: their callers are of interest, and known or not. */
+void cause_put_crash_place(struct buf *out, const json_t *crash)
 {
     const json_t *frames = json_object_get(crash, "frames"), *frame, *best = NULL, *any = NULL;
     size_t index;
@@ -58,23 +58,43 @@ static void put_crash_place(struct buf *out, const json_t *crash)
         if (json_is_integer(line))
             break;
     }
-    best = best ? best : any;
+    const json_t *first = json_array_get(frames, 0), *last = json_array_get(frames, index ? index - 1 : 0);
+    bool alone = json_equal(json_object_get(first, "pc"), json_object_get(last, "pc")); /* with what is inlined there */
+    bool library = !best && alone && !json_object_get(first, "language");
+    best = best ? best : any ? any : first;
     const char *function = member_string(best, "function");
-    const char *file = member_string(best, "file");
+    const char *file = member_string(best, "file"), *module = member_string(best, "module");
+    module = library && module && strstr(module, ".so") ? text_base(module) : NULL;
     const char *reason = member_string(crash, "reason");
     if (reason) {
         buf_puts(out, ", ");
         cause_cut(out, reason);
     }
-    if (function) {
+    if (function || module) {
         buf_puts(out, ", in ");
-        cause_cut(out, function);
+        cause_cut(out, function ? function : module);
     }
-    if (function && file) {
+    if (function && file && !module) {
         buf_puts(out, " at ");
         cause_cut(out, text_base(file));
         buf_printf(out, ":%lld", (long long)json_integer_value(json_object_get(best, "line")));
+    } else if (function && module) {
+        buf_puts(out, " of ");
+        cause_cut(out, module);
     }
+}
+
+/* Where it was in its Python is not in it. */
+static bool is_native(const json_t *frames)
+{
+    size_t index;
+    json_t *frame;
+    json_array_foreach(frames, index, frame)
+    {
+        if (json_object_get(frame, "language"))
+            return false;
+    }
+    return true;
 }
 
 /* "; 0.4 s before it was seen at run.py:14 in main", of a program of Python whose stack is not known: where it was when it was looked at
@@ -169,9 +189,11 @@ static bool find_crash(const struct job_end *end, struct cause *cause, bool sure
         if (signo == SIGABRT && cause_explains_abort(end, record_seconds(crash)))
             continue; /* that is why */
         cause_cut(&cause->where, name ? name : "?");
-        put_crash_place(&cause->what, crash);
-        if (!json_array_size(json_object_get(crash, "frames")) &&
-            !cause_put_backtrace(&cause->what, end, cause_before_end(end, pid, record_seconds(crash))))
+        cause_put_crash_place(&cause->what, crash);
+        const json_t *frames = json_object_get(crash, "frames");
+        if (is_native(frames) &&
+            (json_array_size(frames) ||
+             !cause_put_backtrace(&cause->what, end, cause_before_end(end, pid, record_seconds(crash)))))
             put_seen(&cause->what, cause, end, pid, seconds);
         if (signo == SIGSEGV)
             cause_put_address_limit(&cause->what, end->model, pid, is_null(crash),
@@ -338,7 +360,7 @@ static void put_rank_said(struct buf *out, struct cause *cause, const struct job
             crash = each;
     }
     if (crash) {
-        put_crash_place(out, crash);
+        cause_put_crash_place(out, crash);
         cause_add(cause, crash);
     }
     _cleanup_(buf_done) struct buf said = BUF_INIT;

@@ -465,6 +465,40 @@ static void test_crash_below_libm(void **state)
     expect(ask(ONE), NOTE_cause_crash, false, "probably prog crashed by SIGFPE, in solve at prog.f90:10");
 }
 
+/* Of the kernel's log, which has no callers: of a library its name, and no line that is not the user's; where Python was, beside it. */
+static void test_crash_by_log(void **state)
+{
+    static const struct {
+        const char *frame, *text;
+    } rows[] = {
+        {"\"function\": \"strlen\", \"module\": \"/lib/libc.so.6\", \"file\": \"./string/strlen.S\", \"line\": 79",
+         ", in strlen of libc.so.6"},
+        {"\"module\": \"libwork.so.2\"", ", in libwork.so.2"},
+        {"\"module\": \"/w/solver\"", ""},
+        {"\"function\": \"walk\", \"module\": \"/w/libwork.so\"", ", in walk"},
+        {"\"function\": \"walk\", \"module\": \"/w/solver\", \"file\": \"/w/list.c\", \"line\": 14",
+         ", in walk at list.c:14"},
+    };
+    char text[1000];
+    for (size_t i = 0; i < 2 * sizeof rows / sizeof *rows; i++) {
+        const size_t row = i / 2;
+        const bool python = i % 2;
+        json_array_clear(model.crashes);
+        snprintf(text, sizeof text,
+                 "{\"type\": \"crash\", \"t\": 99.8, \"pid\": %d, \"name\": \"prog\", \"signal\": 11, \"core_dumped\": "
+                 "false, "
+                 "\"frames\": [{\"pc\": 1, %s}]}",
+                 python ? 20 : 10, rows[row].frame);
+        PUT("o", json_loads(text, 0, NULL));
+        if (python)
+            PUT("{s:s, s:f, s:i, s:s, s:s, s:i, s:s}", "type", "script_line", "t", 99.4, "pid", 20, "language",
+                "python", "file", "/home/u/cty.py", "line", 14, "function", "main");
+        snprintf(text, sizeof text, "%sprog crashed by SIGSEGV%s%s", python ? "probably " : "", rows[row].text,
+                 python ? "; 0.4 s before it was seen at cty.py:14 in main" : "");
+        expect(ask(ONE), NOTE_cause_crash, !python, text);
+    }
+}
+
 /* Without frames, where faulthandler of Python says that it was. */
 static void test_crash_with_faulthandler(void **state)
 {
@@ -2703,6 +2737,7 @@ int main(void)
         ROW(test_crash),
         ROW(test_crash_in_library),
         ROW(test_crash_below_libm),
+        ROW(test_crash_by_log),
         ROW(test_crash_with_faulthandler),
         ROW(test_crash_below_python),
         ROW(test_crash_in_template),

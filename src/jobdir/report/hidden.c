@@ -420,9 +420,24 @@ static bool is_hidden_process(const struct job_model *model, const struct job_pr
            (!culprit_is_handled(model, process) && !(crashed && is_of_tests(model, process->end, NULL)));
 }
 
-/* The first of them, for the others may have failed because of it; what crashed, or was killed for a limit, before others. */
-static bool find_hidden_process(const struct job_model *model, uint64_t largest_rss, struct buf *out, bool named)
+/* What is known of its crash: job.json has what the records do not. */
+static void put_crash(struct buf *out, const struct job_report *report, pid_t pid)
 {
+    size_t index;
+    json_t *crash;
+    json_array_foreach(report_longer(report->info.crashes, report->model.crashes), index, crash)
+    {
+        if (json_integer_value(json_object_get(crash, "pid")) == pid) {
+            cause_put_crash_place(out, crash);
+            return;
+        }
+    }
+}
+
+/* The first of them, for the others may have failed because of it; what crashed, or was killed for a limit, before others. */
+static bool find_hidden_process(const struct job_report *report, struct buf *out, bool named)
+{
+    const struct job_model *model = &report->model;
     char room[32];
     size_t looks = 0, others = 0;
     const struct job_process *found = NULL, *last = NULL;
@@ -444,7 +459,8 @@ static bool find_hidden_process(const struct job_model *model, uint64_t largest_
     buf_printf(out, "%s (pid %d) ", found->name, (int)found->pid);
     if (has_crashed(found)) {
         buf_printf(out, "crashed by %s", text_signal(WTERMSIG(found->status), room, sizeof room));
-        cause_put_address_limit(out, model, found->pid, false, largest_rss);
+        put_crash(out, report, found->pid);
+        cause_put_address_limit(out, model, found->pid, false, report->info.result.peak_rss_bytes);
     } else if (killed_for(found)) {
         buf_printf(out, "was killed by %s, because of a limit (%s)",
                    text_signal(WTERMSIG(found->status), room, sizeof room), killed_for(found));
@@ -601,9 +617,8 @@ json_t *job_report_hidden(const struct job_report *report)
     } else if (kills) {
         buf_puts(&what, "for lack of memory the kernel killed ");
         cause_put_killed(&what, &report->model, only_killed(&report->model), result.peak_rss_bytes, kills, true);
-    } else if (!find_hidden_process(&report->model, result.peak_rss_bytes, &what, true) &&
-               !find_hidden_stage(&report->model, &what) &&
-               !find_hidden_process(&report->model, result.peak_rss_bytes, &what, false) &&
+    } else if (!find_hidden_process(report, &what, true) && !find_hidden_stage(&report->model, &what) &&
+               !find_hidden_process(report, &what, false) &&
                (report->mpi || !find_hidden_leaving(&report->model, &what)) &&
                (error = last_error(&report->model, result.wall_seconds))) {
         const char *said = json_string_value(json_object_get(error, "text"));
