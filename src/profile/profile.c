@@ -101,7 +101,8 @@ struct thread { /* of a process of which there is a sample */
     char name[16];
     uint64_t samples, waited_ns;
     uint32_t shares;
-    bool cut; /* it has shares that are not kept */
+    bool first; /* of its process */
+    bool cut;   /* it has shares that are not kept */
     UT_hash_handle hh;
 };
 enum { NO_THREAD = UINT32_MAX };
@@ -215,6 +216,7 @@ static uint32_t thread_of(struct profile *profile, const struct sampled *sampled
         thread->at = HASH_COUNT(profile->threads);
         thread->process = sampled->at;
         thread->tid = from->tid;
+        thread->first = from->tid == from->pid;
         HASH_ADD(hh, profile->threads, number, sizeof thread->number, thread);
     }
     memcpy(thread->name, from->name, sizeof thread->name);
@@ -657,14 +659,14 @@ static int by_time(const void *a, const void *b)
     return left->at < right->at ? -1 : left->at > right->at;
 }
 
-/* Those that ran or waited, of processes in which several did: busiest first. */
+/* Those that ran or waited, of processes in which others than the first did: busiest first. */
 static struct thread **threads_chosen(const struct profile *profile, size_t *ret_count)
 {
     struct thread **list = calloc(HASH_COUNT(profile->threads) + 1, sizeof *list);
     _cleanup_(freep) uint32_t *own = calloc(HASH_COUNT(profile->processes) + 1, sizeof *own);
     size_t count = 0;
     for (struct thread *thread = profile->threads; list && own && thread; thread = thread->hh.next)
-        own[thread->process] += thread->samples || thread->waited_ns;
+        own[thread->process] += thread->samples || thread->waited_ns ? (thread->first ? 1 : 2) : 0;
     for (struct thread *thread = profile->threads; list && own && thread; thread = thread->hh.next)
         if ((thread->samples || thread->waited_ns) && own[thread->process] > 1)
             list[count++] = thread;

@@ -208,7 +208,7 @@ json_t *spans_json(struct spans *spans); /* NULL: no memory */
  *               as far as lines are known
  *   spans       what was when: {seconds, cells}: how long a span is, and numbers, four for each cell: of the span, from 0 on, and
  *               the node; samples; milliseconds of waiting
- *   threads     [process, tid, name, samples, seconds of waiting, cells] each, of processes in which several threads ran or waited: the
+ *   threads     [process, tid, name, samples, seconds of waiting, cells] each, of processes in which others than the first ran or waited: the
  *               200 with most samples, or that waited longest. cells: numbers, three for each: a node; samples; milliseconds of
  *               waiting; null where they would be too many. What is missing is in the process's nodes all the same
  *   waits       [node, what, seconds] each: how long threads waited in that function, or in a library that it called for that

@@ -403,6 +403,14 @@ static void threads_have_their_shares(void **state)
     profile_put(fixture->profile, json);
     assert_int_equal(json_array_size(json_object_get(json, "threads")), 0);
     json_decref(json);
+    profile_add(fixture->profile, &other, /* the first one of it only waits for another */
+                &(struct profile_sample){
+                    .thread = &(struct image_thread){.tid = 10, .pid = 9, .number = 8}, .frames = frames, .count = 2});
+    profile_fold(fixture->profile, FOLD_LEARNED);
+    json = json_object();
+    profile_put(fixture->profile, json);
+    assert_int_equal(json_array_size(json_object_get(json, "threads")), 2);
+    json_decref(json);
     ADD(fixture, .thread = &second, .frames = frames, .count = 2, .weight = 3);
     memcpy(second.name, "writer", sizeof "writer");
     struct profile_stack *stack =
@@ -413,7 +421,7 @@ static void threads_have_their_shares(void **state)
     profile_fold(fixture->profile, FOLD_LEARNED);
     json = json_object();
     profile_put(fixture->profile, json);
-    assert_int_equal(json_array_size(json_object_get(json, "threads")), 2);
+    assert_int_equal(json_array_size(json_object_get(json, "threads")), 4);
     char *text = json_dumps(thread_put(json, "writer"), JSON_COMPACT | JSON_REAL_PRECISION(3)),
          *main_text = json_dumps(thread_put(json, "solver"), JSON_COMPACT | JSON_REAL_PRECISION(3));
     assert_string_equal(text, "[0,8,\"writer\",3,1.5,[1,3,0,0,0,1500]]");

@@ -171,6 +171,20 @@ class Status(RunCase):
                 done = self.scry_run("sh", "-c", f"{limit}kill -{sent} $$")
                 self.assertIsNone(self.report()["reason"])
 
+    def test_place_in_a_thread(self):
+        """The kernel's log has the thread's number: it is known of those that were sampled."""
+        if not scrytest.can_read_kernel_log():
+            self.skipTest("needs the kernel's log")
+
+        def crashed():
+            self.scry_run("sh", "-c", f"ulimit -c 0; exec {scrytest.example('crash')} null thread 0.3")
+            crash, = self.report()["crashes"]
+            thread, = (each["tid"] for each in self.report()["profile"]["threads"])
+            return crash if scrytest.in_kernel_log(thread) else None
+
+        crash = wait_until(crashed, 20, "the kernel's log says nothing of the crash")
+        self.assertEqual((crash["reason"], crash["frames"][0]["function"]), ("a NULL pointer", "inner"))
+
     def test_stack_of_fortran(self):
         """gfortran's handler of faults cannot run without a stack: that it said nothing tells so. Of another fault it says where that was."""
         source = self.box.path("work", "array.f90")

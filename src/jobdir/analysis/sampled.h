@@ -55,7 +55,7 @@ struct sampled_share { /* of a node that a thread has */
     double seconds; /* of waiting */
 };
 
-struct sampled_thread { /* of a process in which several ran or waited */
+struct sampled_thread { /* of a process in which others than the first ran or waited */
     size_t process;
     const char *name;
     int64_t tid;
