@@ -68,10 +68,13 @@ static void put_value(struct buf *out, const void *at, const void *row, const vo
     }
 }
 
-/* "+12.5%"; "new" if it was 0 before. */
+/* "+12.5%", "300x"; "new" if it was 0 before. */
 static void change_text(struct buf *out, double a, double b)
 {
-    if (a > 0)
+    enum { TIMES = 10 }; /* so many as much, nobody reads percents */
+    if (a > 0 && b >= TIMES * a)
+        buf_printf(out, "%.0fx", b / a);
+    else if (a > 0)
         buf_printf(out, "%+.1f%%", 100 * (b / a - 1));
     else
         buf_puts(out, b > 0 ? "new" : "");

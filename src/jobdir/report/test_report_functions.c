@@ -373,6 +373,23 @@ static void test_compared(void **state)
     buf_putc(&text, '\0');
     assert_null(strstr(text.data, "lost waiting"));
     HASH_CLEAR(hh, waited.waits);
+    static const struct {
+        double seconds;
+        const char *change;
+    } changes[] = {{30, "3000x\n"}, {0.1, "10x\n"}, {0.05, "+400.0%\n"}, {0.001, "-90.0%\n"}};
+    for (size_t i = 0; i < sizeof changes / sizeof *changes; i++) {
+        struct job_report a = {.info = {.id = "a", .name = "a", .ended = true}}, b = a;
+        a.info.result.wall_seconds = 0.01;
+        b.info.result.wall_seconds = changes[i].seconds;
+        buf_clear(&text);
+        job_report_diff_text(&text, &a, &b);
+        buf_putc(&text, '\0');
+        const char *line = strstr(text.data, "wall time ");
+        assert_non_null(line);
+        assert_int_equal(
+            strncmp(strchr(line, '\n') + 1 - strlen(changes[i].change), changes[i].change, strlen(changes[i].change)),
+            0);
+    }
     buf_done(&text);
     job_functions_free(functions);
 }
