@@ -274,7 +274,7 @@ static void put_outcome(struct buf *out, const struct job_report *report, const 
     else if (strcmp(status, "exited") == 0 || strcmp(status, "not_started") == 0)
         buf_printf(out, "exit %d", result->exit_code);
     else
-        buf_puts(out, status);
+        buf_puts(out, job_is_stopped(report->path, &report->info) ? "stopped" : status);
 }
 
 static int by_cpu_share(const void *a, const void *b)

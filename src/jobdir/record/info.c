@@ -423,6 +423,14 @@ enum job_state job_state(const char *path, const struct job_info *info)
     return is_alive(info->root, info->root_ticks) ? JOB_UNWATCHED : JOB_LOST;
 }
 
+bool job_is_stopped(const char *path, const struct job_info *info)
+{
+    json_t *remote = mirror_read_remote(path);
+    bool here = !remote && !info->ended && began_here(info) && is_alive(info->root, info->root_ticks);
+    json_decref(remote);
+    return here && proc_letter(info->root, 0) == 'T';
+}
+
 int job_info_read_state(const char *path, struct job_info *ret_info, enum job_state *ret_state, struct err *err)
 {
     *ret_state = JOB_LOST;

@@ -101,6 +101,8 @@ enum job_state {
 };
 /* Of a mirror (jobdir/record/mirror.h): as it was heard, within its lease. A job that was not heard is unreachable. */
 enum job_state job_state(const char *path, const struct job_info *info);
+/* Whether the command of one that runs on this host is stopped, as by ^Z. */
+bool job_is_stopped(const char *path, const struct job_info *info);
 
 /* Both at once. A job that ends between the two readings has ended, and is not lost. As job_info_read; *ret_state is
  * JOB_LOST where that fails. */

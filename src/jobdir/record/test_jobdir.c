@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 
 #include "base/system/dirs.h"
 #include "jobdir/record/spool.h"
@@ -296,6 +297,33 @@ static void test_outputs(void **state)
     close(pipes[0]);
     close(pipes[1]);
     close(old);
+}
+
+static void test_stopped(void **state)
+{
+    struct place *place = *state;
+    char host[256] = "", boot_id[64];
+    gethostname(host, sizeof host - 1);
+    job_boot_id(boot_id, sizeof boot_id);
+    pid_t child = fork();
+    if (child == 0)
+        for (;;)
+            pause();
+    struct job_info info = example_info(NULL);
+    info.host = host;
+    info.boot_id = boot_id;
+    info.began_ns = 1;
+    info.root = child;
+    info.root_ticks = job_process_ticks(child);
+    assert_false(job_is_stopped(place->root, &info));
+    kill(child, SIGSTOP);
+    assert_int_equal(waitpid(child, NULL, WUNTRACED), child);
+    assert_true(job_is_stopped(place->root, &info));
+    info.root_ticks++;
+    assert_false(job_is_stopped(place->root, &info));
+    kill(child, SIGKILL);
+    waitpid(child, NULL, 0);
+    json_decref(info.argv);
 }
 
 /* What is true although job.json says nothing of an end. */
@@ -728,6 +756,7 @@ int main(void)
         IN_PLACE(test_info),
         IN_PLACE(test_info_versions),
         IN_PLACE(test_outputs),
+        IN_PLACE(test_stopped),
         IN_PLACE(test_state),
         cmocka_unit_test(test_model),
         cmocka_unit_test(test_share_at_end),

@@ -51,7 +51,7 @@ void job_report_outcome(struct buf *out, const struct job_report *report)
     } else if (strcmp(status, "exited") == 0)
         buf_printf(out, "ended: exit status %d", result.exit_code);
     else if (report->state == JOB_RUNNING)
-        buf_puts(out, "is running");
+        buf_puts(out, job_is_stopped(report->path, &report->info) ? "is stopped by a signal, as by ^Z" : "is running");
     else if (report->state == JOB_UNWATCHED)
         buf_puts(out, "goes on unwatched: its `scry run` was killed");
     else if (report->state == JOB_UNREACHABLE) {
