@@ -438,7 +438,7 @@ static bool put_wait(struct buf *out, const struct rank_now *rank)
     else if (wait->kind == THREAD_WAITS_END)
         buf_printf(out, "waits for the end of thread %d", wait->tid);
     else if (wait->kind == THREAD_WAITS_OTHERS)
-        buf_puts(out, "waits for a semaphore, a condition, or a lock whose owner is not known");
+        thread_wait_put_others(out, wait);
     else
         return false;
     return true;

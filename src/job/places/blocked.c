@@ -785,11 +785,10 @@ static void put_futex(struct buf *out, struct blocked *thread, pid_t pid, uint64
     } else if (put_shared(out, thread, pid, address)) {
         thread->only_these = thread->only_these && !wait.limited;
         thread->own_shared = thread->own_shared && !wait.limited;
+    } else if (!wait.other && proc_status_number(pid, 0, "Threads") == 1) {
+        buf_printf(out, "%s, a condition or a lock, and its process has no other thread", waits_for_another);
     } else {
-        buf_printf(out, "%s%s", waits_for_another,
-                   proc_status_number(pid, 0, "Threads") == 1
-                       ? ", a condition or a lock, and its process has no other thread"
-                       : ", a condition, or a lock whose owner is not known");
+        thread_wait_put_others(out, &wait);
     }
 }
 

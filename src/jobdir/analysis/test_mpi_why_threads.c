@@ -10,6 +10,7 @@
 #include "jobdir/mpi/look.h"
 #include "jobdir/analysis/test_mpi_why.h"
 #include "jobdir/mpi/thread_wait.h"
+#include "jobdir/mpi/waiting.h"
 
 enum { MULTIPLE = 3 };
 
@@ -127,13 +128,14 @@ static void test_blocked_outside(void **state)
 
 /* ---- looking at threads ---- */
 
-static pthread_mutex_t own = PTHREAD_MUTEX_INITIALIZER, held = PTHREAD_MUTEX_INITIALIZER, robust;
+static pthread_mutex_t own = PTHREAD_MUTEX_INITIALIZER, held = PTHREAD_MUTEX_INITIALIZER,
+                       left = PTHREAD_MUTEX_INITIALIZER, robust;
 static pthread_mutex_t crossed[2] = {PTHREAD_MUTEX_INITIALIZER, PTHREAD_MUTEX_INITIALIZER};
 static pthread_cond_t condition = PTHREAD_COND_INITIALIZER;
 static pthread_barrier_t both;
 static sem_t semaphore;
 
-enum { ITSELF, HELD, HELD_ROBUST, CONDITION, SEMAPHORE, LIMITED, SLEEPS, JOINS, CROSSED_0, CROSSED_1, WAYS };
+enum { ITSELF, HELD, HELD_ROBUST, LEFT, CONDITION, SEMAPHORE, LIMITED, SLEEPS, JOINS, CROSSED_0, CROSSED_1, WAYS };
 static _Atomic int32_t tids[WAYS];
 static pthread_t threads[WAYS];
 
@@ -160,6 +162,9 @@ static void *waits(void *ctx)
     case HELD_ROBUST:
         pthread_mutex_lock(&robust);
         break;
+    case LEFT:
+        pthread_mutex_lock(&left);
+        break;
     case CONDITION:
         pthread_mutex_lock(&mutex);
         pthread_cond_wait(&condition, &mutex);
@@ -180,6 +185,13 @@ static void *waits(void *ctx)
         pthread_mutex_lock(&crossed[way == CROSSED_0]);
     }
     return ctx;
+}
+
+static void *leaves(void *ctx)
+{
+    pthread_mutex_lock(&left);
+    *(int32_t *)ctx = (int32_t)syscall(SYS_gettid);
+    return NULL;
 }
 
 static const struct thread_seen *seen_of(const struct mpi_stats *stats, int32_t tid)
@@ -216,8 +228,11 @@ static void test_look(void **state)
     pthread_mutex_init(&robust, &attr);
     pthread_barrier_init(&both, NULL, 2);
     sem_init(&semaphore, 0, 0);
+    int32_t gone;
     pthread_mutex_lock(&held);
     pthread_mutex_lock(&robust);
+    assert_int_equal(pthread_create(&threads[LEFT], NULL, leaves, &gone), 0);
+    pthread_join(threads[LEFT], NULL);
     for (int i = 0; i < WAYS; i++) {
         ways[i] = i;
         assert_int_equal(pthread_create(&threads[i], NULL, waits, &ways[i]), 0);
@@ -234,6 +249,7 @@ static void test_look(void **state)
         [ITSELF] = {THREAD_WAITS_OWNER, tids[ITSELF]},
         [HELD] = {THREAD_WAITS_OWNER, getpid()},
         [HELD_ROBUST] = {THREAD_WAITS_OWNER, getpid()},
+        [LEFT] = {THREAD_WAITS_OTHERS, 0},
         [CONDITION] = {THREAD_WAITS_OTHERS, 0},
         [SEMAPHORE] = {THREAD_WAITS_OTHERS, 0},
         [LIMITED] = {THREAD_MAY_ACT, 0},
@@ -255,6 +271,11 @@ static void test_look(void **state)
         assert_non_null(seen);
         assert_int_equal(seen->wait.kind, expected[i].kind);
         assert_int_equal(seen->wait.tid, expected[i].tid);
+        assert_int_equal(seen->wait.other, i == LEFT ? gone : 0);
+        enum waiting_for what;
+        uint64_t sp, pc;
+        assert_true(waiting_look(getpid(), tids[i], &what, &sp, &pc));
+        assert_int_equal(what == WAITING_LOCK, i <= LEFT || i >= CROSSED_0);
         size_t length = threads_circle(stats.seen, stats.seen_count, (size_t)(seen - stats.seen), circle);
         assert_int_equal(length, i == ITSELF ? 1 : i >= CROSSED_0 ? 2 : 0);
     }

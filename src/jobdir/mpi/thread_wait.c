@@ -86,7 +86,7 @@ static bool thread_is_of_mpi(pid_t pid, pid_t tid, const char *syscall)
            is_in_mpi(pid, routine);
 }
 
-enum { THREADS_MOST = 65536, WORDS_OF_MUTEX = 3, MUTEX_WANTED = 2 };
+enum { THREADS_MOST = 65536, WORDS_OF_MUTEX = 5, WORDS_OF_OWNER = 3, MUTEX_WANTED = 2, MUTEX_KINDS = 1024 };
 
 static bool is_thread(pid_t pid, int64_t tid)
 {
@@ -101,6 +101,7 @@ static bool is_thread(pid_t pid, int64_t tid)
  * glibc's locks: the word of a mutex is 2 while somebody waits, and its owner stands 8 bytes behind it; of a robust
  * one, and of one that inherits priorities, the word has the owner and FUTEX_WAITERS; of a joined thread it is the
  * number until that has ended (nptl). A shared word that is none of these may be changed by another process.
+ * An owner that is no thread of the process is believed if what follows it is that of a mutex: who uses it, and its kind.
  */
 struct thread_wait thread_wait_of(pid_t pid, const char *syscall)
 {
@@ -114,7 +115,11 @@ struct thread_wait thread_wait_of(pid_t pid, const char *syscall)
     unsigned command = (unsigned)operation & (unsigned)FUTEX_CMD_MASK;
     bool waits = command == FUTEX_WAIT || command == FUTEX_WAIT_BITSET;
     bool inherits = command == FUTEX_LOCK_PI || command == FUTEX_LOCK_PI2;
-    if ((!waits && !inherits) || proc_peek(pid, word, words, sizeof words) != sizeof words)
+    if (!waits && !inherits)
+        return wait;
+    bool whole = proc_peek(pid, word, words, sizeof words) == sizeof words;
+    if (!whole &&
+        proc_peek(pid, word, words, WORDS_OF_OWNER * sizeof *words) != (ssize_t)(WORDS_OF_OWNER * sizeof *words))
         return wait;
     uint32_t owner = 0;
     wait.word = word;
@@ -122,14 +127,25 @@ struct thread_wait thread_wait_of(pid_t pid, const char *syscall)
         owner = words[0] & FUTEX_TID_MASK;
     else if (command == FUTEX_WAIT && value == MUTEX_WANTED && words[0] == MUTEX_WANTED)
         owner = words[2];
+    bool used = whole && words[3] > 0 && words[3] < THREADS_MOST && words[4] < MUTEX_KINDS;
     bool ends = waits && words[0] == (uint32_t)value && is_thread(pid, (int64_t)value);
     if (ends || is_thread(pid, owner)) {
         wait.kind = ends ? THREAD_WAITS_END : THREAD_WAITS_OWNER;
         wait.tid = (int32_t)(ends ? value : owner);
-    } else if (operation & FUTEX_PRIVATE_FLAG) {
-        wait.kind = THREAD_WAITS_OTHERS;
+    } else {
+        wait.other = used && owner <= FUTEX_TID_MASK ? (int32_t)owner : 0;
+        if (operation & FUTEX_PRIVATE_FLAG)
+            wait.kind = THREAD_WAITS_OTHERS;
     }
     return wait;
+}
+
+void thread_wait_put_others(struct buf *out, const struct thread_wait *wait)
+{
+    if (wait->other)
+        buf_printf(out, "waits for a mutex whose owner, %d, is no thread of its process", (int)wait->other);
+    else
+        buf_puts(out, "waits for a semaphore, a condition, or a lock whose owner is not known");
 }
 
 /* false: it is none that counts. */

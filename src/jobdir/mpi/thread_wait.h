@@ -7,6 +7,8 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#include "base/data/buf.h"
+
 /*
  * What the threads of a process wait for, outside of MPI: which of them only another one can set free, and which may
  * act by themselves. Read from /proc/PID/task/TID/syscall and, for locks of glibc, from the process's memory; nothing
@@ -28,6 +30,7 @@ enum thread_wait_kind {
 struct thread_wait {
     enum thread_wait_kind kind;
     int32_t tid;   /* a thread of its process; itself, perhaps */
+    int32_t other; /* the owner of a mutex, which is none: it has ended, or is of another process; 0: none is known */
     uint64_t word; /* the lock's address */
     bool limited;  /* it may be over after a time */
     bool unseen;   /* the system does not let us see it */
@@ -44,6 +47,9 @@ struct thread_seen {
 /* What a thread of a process waits for in a system call as /proc/PID/task/TID/syscall has it: "202 0x7f...". Waits with
  * a limit have their kind, too. */
 struct thread_wait thread_wait_of(pid_t pid, const char *syscall);
+
+/* "waits for a mutex whose owner, 11303, is no thread of its process", of one that waits for others. */
+void thread_wait_put_others(struct buf *out, const struct thread_wait *wait);
 
 /* All threads of a process but those that a library of MPI has for itself, by their
  * numbers; the caller frees the list. 0, -ESRCH, -EACCES or -ENOMEM. */

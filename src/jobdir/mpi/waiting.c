@@ -202,9 +202,9 @@ static enum waiting_for of_poll(pid_t pid, const unsigned long long *args)
 static enum waiting_for of_futex(pid_t pid, const char *text)
 {
     struct thread_wait wait = thread_wait_of(pid, text);
-    return wait.kind == THREAD_WAITS_OWNER ? WAITING_LOCK
-           : wait.kind == THREAD_WAITS_END ? WAITING_THREAD
-                                           : WAITING_CONDITION;
+    return wait.kind == THREAD_WAITS_OWNER || wait.other ? WAITING_LOCK
+           : wait.kind == THREAD_WAITS_END               ? WAITING_THREAD
+                                                         : WAITING_CONDITION;
 }
 
 static enum waiting_for of_call(pid_t pid, pid_t tid, const struct blocking_call *call, const unsigned long long *args,

@@ -208,7 +208,7 @@ void mpi_why_actor_text(struct buf *out, const struct mpi_why_actor *actor)
     else if (wait->kind == THREAD_WAITS_END)
         buf_printf(out, "waits for the end of thread %d", wait->tid);
     else if (wait->kind == THREAD_WAITS_OTHERS)
-        buf_puts(out, "waits for a semaphore, a condition, or a lock whose owner is not known");
+        thread_wait_put_others(out, wait);
     else
         buf_puts(out, wait->kind == THREAD_HAS_ENDED ? "has ended" : "outside of MPI, may call it yet");
 }
