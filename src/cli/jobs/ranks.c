@@ -155,6 +155,17 @@ static struct thread_wait wait_of(pid_t pid)
     return thread_wait_of(pid, syscall);
 }
 
+/* Nothing that a program that computes does all the time, or for a moment. */
+static enum waiting_for outside_of(pid_t pid)
+{
+    uint64_t sp, pc;
+    enum waiting_for what = WAITING_NOT;
+    waiting_look(pid, pid, &what, &sp, &pc);
+    return what == WAITING_PIPE || what == WAITING_SOCKET || what == WAITING_TERMINAL || what == WAITING_CHILD
+               ? what
+               : WAITING_NOT;
+}
+
 #define NOW(member) DECODE(struct rank_now, member)
 static const struct decode_field now_fields[] = {
     NOW(job),        NOW(mpi_job),        NOW(rank),  NOW(ranks),    NOW(host), NOW(pid), NOW(library),
@@ -189,8 +200,10 @@ void ranks_take(struct rank_list *ranks, const struct omis_value *rows)
         decode(&decoder, rows, i, rank);
         own_texts(rank, &fresh.arena);
         rank->job = whole_job(rank->job, &fresh.arena);
-        if (strcmp(rank->state, "computing") == 0)
+        if (strcmp(rank->state, "computing") == 0) {
             rank->wait = wait_of(rank->pid);
+            rank->outside = outside_of(rank->pid);
+        }
     }
     ranks_sort(&fresh);
     find_recent(&fresh, ranks);
@@ -439,6 +452,8 @@ static bool put_wait(struct buf *out, const struct rank_now *rank)
         buf_printf(out, "waits for the end of thread %d", wait->tid);
     else if (wait->kind == THREAD_WAITS_OTHERS)
         thread_wait_put_others(out, wait);
+    else if (rank->outside != WAITING_NOT)
+        buf_printf(out, "waits for %s", waiting_text(rank->outside));
     else
         return false;
     return true;
@@ -486,8 +501,12 @@ static const char *word_of(const struct rank_now *rank, char *text, size_t size)
     for (size_t i = 0; i < sizeof words / sizeof *words; i++)
         if (strcmp(rank->state, words[i][0]) == 0)
             return words[i][1];
-    if (rank->wait.kind == THREAD_WAITS_OWNER)
+    if (rank->wait.kind == THREAD_WAITS_OWNER || rank->wait.other)
         return "waiting for a mutex";
+    if (rank->outside != WAITING_NOT && rank->wait.kind == THREAD_MAY_ACT) {
+        snprintf(text, size, "waiting for %s", waiting_text(rank->outside));
+        return text;
+    }
     return rank->wait.kind == THREAD_WAITS_END || rank->wait.kind == THREAD_WAITS_OTHERS ? "waiting for a thread"
                                                                                          : rank->state;
 }

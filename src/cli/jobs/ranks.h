@@ -6,6 +6,7 @@
 #include "base/data/buf.h"
 #include "cli/common/nodes.h"
 #include "jobdir/mpi/thread_wait.h"
+#include "jobdir/mpi/waiting.h"
 #include "jobdir/report/report.h"
 #include "jobdir/text/fields.h"
 
@@ -40,6 +41,7 @@ struct rank_now {
     const char *details;      /* the same without the call */
     uint64_t since_ns;        /* time that it has computed or been in the call */
     struct thread_wait wait;  /* computing: what its first thread waits for */
+    enum waiting_for outside; /* likewise, what of that comes from outside of its process; WAITING_NOT: nothing */
     int32_t peer, tag;
     uint64_t compute_ns, communicate_ns; /* since MPI_Init */
     double old_seconds;

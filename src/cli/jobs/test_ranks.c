@@ -87,10 +87,24 @@ static void test_recent(void **state)
     assert_true(recent(1000, 1000, 1000, 1000) < 0);
 }
 
+static void test_outside(void **state)
+{
+    static struct rank_now list[] = {
+        {.state = "computing", .call = "", .library = "Open MPI"},
+        {.state = "computing", .call = "", .outside = WAITING_PIPE},
+        {.state = "computing", .call = "", .wait = {.kind = THREAD_WAITS_OTHERS, .other = 7}},
+        {.state = "in_call", .call = "MPI_Barrier"}};
+    struct buf text = BUF_INIT;
+    ranks_summary(&text, list, sizeof list / sizeof *list, false);
+    buf_putc(&text, '\0');
+    assert_non_null(strstr(text.data, "1 computing, 1 waiting for a pipe, 1 waiting for a mutex, 1 in MPI_Barrier"));
+    buf_done(&text);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_age), cmocka_unit_test(test_recent),
-                                       cmocka_unit_test(test_refused_by_all),
+                                       cmocka_unit_test(test_outside), cmocka_unit_test(test_refused_by_all),
                                        cmocka_unit_test(test_timeout_is_for_all_jobs)};
     return cmocka_run_group_tests_name("ranks", tests, NULL, NULL);
 }
