@@ -185,6 +185,25 @@ class Status(RunCase):
         crash = wait_until(crashed, 20, "the kernel's log says nothing of the crash")
         self.assertEqual((crash["reason"], crash["frames"][0]["function"]), ("a NULL pointer", "inner"))
 
+    def test_stack_that_a_handler_said(self):
+        """As Open MPI's does, which hides the crash from the kernel's log."""
+        source = self.box.path("work", "rank.c")
+        with open(source, "w", encoding="ascii") as file:
+            file.write("#include <execinfo.h>\n#include <signal.h>\n#include <stdio.h>\n#include <unistd.h>\n"
+                       "static void handle(int signo) {\n    void *stack[32];\n    int count = backtrace(stack, 32);\n"
+                       "    char **texts = backtrace_symbols(stack, count);\n    for (int i = 1; i < count; i++)\n"
+                       '        fprintf(stderr, "[node7:%05d] [%2d] %s\\n", getpid(), i - 1, texts[i]);\n'
+                       "    signal(signo, SIG_DFL);\n    raise(signo);\n}\n"
+                       "static int walk(int *volatile from) { return *from; }\n"
+                       "int main(void) {\n    signal(SIGSEGV, handle);\n    return walk(0);\n}\n")
+        program = self.box.path("work", "rank")
+        done = self.box.run(["gcc", "-g", "-O0", "-o", program, source])
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.box.run(["sh", "-c", f'ulimit -c 0; cd {self.box.path("work")} && exec "$@" 2>err', "sh", *self.box.scry("run", "-q", "--", "./rank")])
+        crash, = self.report()["crashes"]
+        self.assertEqual([(frame["function"], frame["line"]) for frame in crash["frames"][:2]], [("walk", 14), ("main", 17)])
+        self.assertNotIn("note", crash)
+
     def test_stack_of_fortran(self):
         """gfortran's handler of faults cannot run without a stack: that it said nothing tells so. Of another fault it says where that was."""
         source = self.box.path("work", "array.f90")

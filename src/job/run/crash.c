@@ -22,6 +22,7 @@
 #include "job/run/job.h"
 #include "job/run/kernel_log.h"
 #include "job/run/reason.h"
+#include "job/run/said_stack.h"
 #include "jobdir/analysis/sampled.h"
 #include "jobdir/text/text.h"
 #include "shm/waits.h"
@@ -31,6 +32,7 @@
 enum {
     FRAMES_KEPT = 64, /* of a crash, with inlined ones */
     CRASHES_EXPLAINED = 5,
+    SAID_MOST = 1 << 20, /* bytes of standard error that are looked at, the last ones */
 };
 
 /* ---- where the kernel left the core file ---- */
@@ -364,6 +366,80 @@ static json_t *resolve_logged(const void *ctx)
     return found;
 }
 
+/* ---- what its handler of signals said ---- */
+
+struct said_task {
+    struct job_output output; /* standard error */
+    pid_t pid;
+    const char *cwd;
+    uint64_t began_ns; /* its process; CLOCK_REALTIME */
+};
+
+/* What of its end is the job's. */
+static char *read_said(const struct job_output *output, size_t *ret_len)
+{
+    struct stat st;
+    _cleanup_(closep) int fd = open(output->path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+    if (fd < 0 || fstat(fd, &st) < 0 || !S_ISREG(st.st_mode) || st.st_ino != output->inode)
+        return NULL;
+    uint64_t end = output->until < (uint64_t)st.st_size ? output->until : (uint64_t)st.st_size;
+    uint64_t from = end > SAID_MOST && end - SAID_MOST > output->from ? end - SAID_MOST : output->from;
+    char *text = from < end ? malloc((size_t)(end - from)) : NULL;
+    ssize_t got = text ? pread(fd, text, (size_t)(end - from), (off_t)from) : -1;
+    *ret_len = got > 0 ? (size_t)got : 0;
+    return text;
+}
+
+/* Its absolute path in *inout_frame, and where it lies, if that is known, and it is older than the process. */
+static bool place_said(struct said_frame *inout_frame, const struct said_frame *frames, size_t count,
+                       const struct said_task *task)
+{
+    Elf64_Ehdr header;
+    struct stat st;
+    char path[2 * PATH_MAX];
+    for (size_t i = 0; i < count && !inout_frame->based; i++)
+        if (frames[i].based && strcmp(frames[i].module, inout_frame->module) == 0) {
+            inout_frame->based = true;
+            inout_frame->bias = frames[i].bias;
+        }
+    snprintf(path, sizeof path, "%s/%s", *inout_frame->module == '/' ? "" : task->cwd, inout_frame->module);
+    _cleanup_(closep) int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    if (fd < 0 || !realpath(path, inout_frame->module) || fstat(fd, &st) < 0 || !S_ISREG(st.st_mode) ||
+        (uint64_t)st.st_ctim.tv_sec * NS_PER_SECOND + (uint64_t)st.st_ctim.tv_nsec >= task->began_ns ||
+        pread(fd, &header, sizeof header, 0) != sizeof header || memcmp(header.e_ident, ELFMAG, SELFMAG) != 0)
+        return false;
+    return header.e_type == ET_EXEC || inout_frame->based;
+}
+
+static json_t *resolve_said(const void *ctx)
+{
+    const struct said_task *task = ctx;
+    size_t len, count = 0;
+    _cleanup_(freep) char *text = read_said(&task->output, &len);
+    _cleanup_(freep) struct said_frame *frames = calloc(SAID_FRAMES, sizeof *frames);
+    if (text && frames)
+        count = said_stack_parse(text, len, task->pid, frames);
+    json_t *list = json_array();
+    for (size_t i = 0; i < count && json_array_size(list) < FRAMES_KEPT; i++) {
+        struct said_frame frame = frames[i];
+        struct line_location where = {0};
+        struct lines *lines;
+        bool placed = place_said(&frame, frames, count, task);
+        const struct lines_module module = {frame.module, frame.bias};
+        if (placed && lines_open_modules(&lines, &module, 1, NULL) == 0) {
+            lines_find(lines, i ? frame.address - 1 : frame.address, &where);
+            lines_close(lines);
+        }
+        const struct line_frame named = {.function = *frame.symbol ? frame.symbol : NULL};
+        if (where.module)
+            add_frames(list, frame.address, &where);
+        else
+            json_array_append_new(list, frame_json(frame.address, frame.module, &named));
+        line_location_done(&where);
+    }
+    return json_pack("{s:o}", "frames", list);
+}
+
 /* ---- crashes ---- */
 
 static void explain_core(const struct job *job, json_t *crash, pid_t pid)
@@ -530,6 +606,23 @@ static void put_logged_place(const struct job *job, json_t *crash, const struct 
     json_decref(place);
 }
 
+/* In a file; what goes to a pipe or a terminal nobody can read again. */
+static void put_said_stack(const struct job *job, json_t *crash, const struct recorder_crash *more)
+{
+    const struct said_task task = {.output = job_output_read(&job->info, STDERR_FILENO),
+                                   .pid = (pid_t)json_integer_value(json_object_get(crash, "pid")),
+                                   .cwd = more->cwd ? more->cwd : job->cwd,
+                                   .began_ns = job->info.started_ns + seconds_ns(more->start)};
+    if (strcmp(task.output.kind, "file") != 0)
+        return;
+    json_t *found = sandboxed_child_run(resolve_said, &task, CRASH_TIMEOUT_MS);
+    if (json_array_size(json_object_get(found, "frames"))) {
+        json_object_update(crash, found);
+        json_object_del(crash, "note"); /* how to get a backtrace */
+    }
+    json_decref(found);
+}
+
 /* Explains a fault by the backtrace taken live, the core file or the kernel's log. */
 static void explain_fault(const struct job *job, json_t *crash, const struct recorder_crash *more)
 {
@@ -552,6 +645,8 @@ static void explain_fault(const struct job *job, json_t *crash, const struct rec
     bool found = logs && (unknown || !framed) && find_logged(job, crash, more, &logged);
     if (found && !framed)
         put_logged_place(job, crash, more, &logged);
+    else if (!framed)
+        put_said_stack(job, crash, more);
     if (found && signo == SIGFPE)
         reason = reason_of_code(signo, FPE_INTDIV);
     if (found && logged.addressed) {

@@ -73,7 +73,7 @@ static bool take_said(const char *text, pid_t pid, uint64_t *ret_address)
     const char *open = text ? strchr(text, '[') : NULL, *colon = open ? strchr(open, ':') : NULL;
     const char *at = colon ? strstr(colon, label) : NULL;
     char *end;
-    if (!at || strtol(colon + 1, &end, 10) != pid || (*end != ']' && *end != ':'))
+    if (!at || strtol(colon + 1, &end, 10) != pid || (end[strspn(end, " ")] != ']' && end[strspn(end, " ")] != ':'))
         return false;
     at += strlen(label);
     at += strspn(at, ": ");

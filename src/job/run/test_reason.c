@@ -165,6 +165,8 @@ static void test_said(void **state)
         {"[node7:00987] Failing at address: (nil)", true, 0},
         {"[node7:987:0:987] Caught signal 11 (Segmentation fault: address not mapped to object at address 0x7f10)",
          true, 0x7f10},
+        {"[node7:987  :0:987] Caught signal 11 (Segmentation fault: address not mapped to object at address (nil))",
+         true, 0},
         {"[node7:00988] Failing at address: 0x18", false, 0},
         {"[node7:9870] Failing at address: 0x18", false, 0},
         {"[node7:00987] Signal: Segmentation fault (11)", false, 0},
