@@ -587,8 +587,11 @@ static int job_start(struct job *job, struct err *err)
                                 .root = job->launch.pid,
                                 .crash_stack = job->options->crash_stack,
                                 .options = job->options,
+                                .bytes = {.fd = -1},
                                 .changed = on_changed,
                                 .ctx = job};
+    if (job->dir[0])
+        bytes_open(&job->watch.bytes);
     start_watching(job);
     code = check_refused(job, err);
     if (code < 0) {

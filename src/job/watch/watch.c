@@ -27,6 +27,7 @@ enum { ANSWER_NODE_SAMPLE = 0x5f00, ANSWER_NODE_STATIC = 0x5f0f };
 
 struct answer_context {
     struct recorder *recorder;
+    struct bytes *bytes;
     uint64_t cursor;     /* of job_get_info, updated */
     uint64_t page_bytes; /* known after the first sample */
     bool node_known;
@@ -220,6 +221,7 @@ static void put_ended(struct answer_context *context, const struct process_answe
                                         .cpu_ns = ended->cpu_ns,
                                         .threads = ended->threads,
                                         .peak_rss = ended->peak_rss,
+                                        .bytes = bytes_take(context->bytes, ended->pid),
                                         .status = status,
                                         .source = unknown ? NULL
                                                   : told  ? ended->source
@@ -238,6 +240,11 @@ static struct job_process *known_process(const struct answer_context *context, p
     struct job_process *process;
     HASH_FIND_INT(context->recorder->model.alive, &pid, process);
     return process;
+}
+
+static bool lives(const void *ctx, pid_t pid)
+{
+    return known_process(ctx, pid);
 }
 
 /* A name as it is stored. */
@@ -297,7 +304,8 @@ static void end_missed(struct answer_context *context, const struct job_answer *
                 process_end,
                 .process = {.pid = process->pid, .ppid = process->ppid, .start = process->start, .name = process->name},
                 .end = process->sampled, .cpu_ns = process->cpu_ns, .status = JOB_STATUS_UNKNOWN,
-                .threads = process->peak_threads, .peak_rss = process->peak_rss));
+                .bytes = bytes_take(context->bytes, process->pid), .threads = process->peak_threads,
+                .peak_rss = process->peak_rss));
 }
 
 static void put_sample(struct answer_context *context, const struct job_answer *job, const struct system_fields *system)
@@ -362,6 +370,7 @@ static int answer_sample(Omis_reply reply, struct answer_context *context, struc
     struct system_fields system;
     bool has_system = take_node(reader, context, &system);
     put_method(context, &job);
+    bytes_read(context->bytes, lives, context);
     for (size_t i = 0; i < decoder_rows(&ended, job.ended_list); i++) {
         struct process_answer process;
         decode(&ended, job.ended_list, i, &process);
@@ -593,6 +602,7 @@ static void answered(struct watch *watch)
 {
     struct err err = {0};
     struct answer_context context = {.recorder = watch->recorder,
+                                     .bytes = &watch->bytes,
                                      .cursor = watch->cursor,
                                      .fresh = watch->fresh,
                                      .page_bytes = watch->page_bytes,
@@ -739,6 +749,7 @@ void watch_close(struct watch *watch)
     watch->reply = NULL;
     watch->phase = WATCH_OFF;
     stacks_done(&watch->stacks);
+    bytes_close(&watch->bytes);
     raise_done(&watch->raises);
     functions_done(&watch->functions);
 }

@@ -8,6 +8,7 @@
 #include "job/watch/options.h"
 #include "job/watch/raise.h"
 #include "job/watch/tracing.h"
+#include "jobdir/record/kinds.h"
 
 #include <limits.h>
 #include <omis.h>
@@ -64,6 +65,30 @@ const struct stacks_entry *stacks_find(const struct stacks *stacks, pid_t pid);
 void stacks_done(struct stacks *stacks);
 
 /*
+ * What each process has read and written, told by the kernel at the end of each of its threads: taskstats,
+ * Documentation/accounting/taskstats.rst. Of all processes of the node, so it needs CAP_NET_ADMIN, and the initial
+ * namespaces. Nothing is stopped; the kernel keeps what is told until it is read here. It rounds down to 1024 bytes for
+ * each thread: what is said is "at least".
+ */
+
+struct bytes_ended;
+
+struct bytes {
+    int fd;                    /* -1: the kernel tells nothing, or not to us */
+    struct bytes_ended *ended; /* hash by pid; of all processes that ended lately */
+    unsigned turn;
+    bool lost; /* more came than there was room for */
+};
+
+/* Never fails: then nothing is told. */
+void bytes_open(struct bytes *bytes);
+/* Takes what was told. What is older than two turns is forgotten, unless its process lives on. */
+void bytes_read(struct bytes *bytes, bool (*lives)(const void *ctx, pid_t pid), const void *ctx);
+/* Of a process that has ended; all -1: not known. It is forgotten then. */
+struct process_bytes bytes_take(struct bytes *bytes, pid_t pid);
+void bytes_close(struct bytes *bytes);
+
+/*
  * scry run as a tool of the monitor: follows the job with the services node_get_info and job_*. A sample is one
  * request, and nobody waits for its answer: the job goes on while the monitor is slow, stopped or dead. If the monitor
  * dies, it is started again, and the time between is recorded as a gap.
@@ -97,6 +122,7 @@ struct watch {
     char requests[PATH_MAX + 128]; /* the one that reports what somebody changed through a broker */
     char wants[PATH_MAX + 96];     /* the one that says what records somebody waits for */
     struct stacks stacks;
+    struct bytes bytes;
     char token[64];
     uint64_t cursor;
     uint64_t asked_ns;    /* when the request under way was sent */

@@ -94,6 +94,21 @@ static const struct field process_fields[] = {
     {0}};
 #undef ROW
 
+#define ROW process_bytes
+#define BYTES(name, member) \
+    { \
+        name, FIELD_BYTES, AT(member), .flags = FIELD_NEGATIVE_IS_NULL | FIELD_OPTIONAL \
+    }
+static const struct field process_bytes_fields[] = {
+    {"read_bytes", FIELD_BYTES, AT(read), .flags = FIELD_NEGATIVE_IS_NULL | FIELD_OPTIONAL,
+     .about = "by itself, at least, in whole kilobytes of each thread; null: unknown"},
+    BYTES("written_bytes", written),
+    BYTES("disk_read_bytes", disk_read),
+    BYTES("disk_written_bytes", disk_written),
+    {0}};
+#undef BYTES
+#undef ROW
+
 #define ROW process_end_record
 static const struct field process_end_fields[] = {
     {"", FIELD_PART, AT(process), .of = process_fields},
@@ -105,6 +120,7 @@ static const struct field process_end_fields[] = {
     {"source", FIELD_CHOICE, AT(source), .flags = FIELD_WHERE_KNOWN, .choices = "event|pidfd|wait",
      .about = "where the status is from"},
     {"why", FIELD_TEXT, AT(why), .flags = FIELD_WHERE_KNOWN, .about = "it is unknown"},
+    {"", FIELD_PART, AT(bytes), .of = process_bytes_fields},
     {0}};
 #undef ROW
 

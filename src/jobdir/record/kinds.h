@@ -96,12 +96,18 @@ struct process_record {
     struct command_fields command;
 };
 
+/* What it read and wrote itself, at least: by calls, of files, pipes and sockets; and from and to disks. -1: not known. */
+struct process_bytes {
+    int64_t read, written, disk_read, disk_written;
+};
+
 struct process_end_record {
     struct process_record process;
     double end;
     uint64_t cpu_ns, threads, peak_rss;
     int32_t status;           /* as of wait(2); -1: unknown */
     const char *source, *why; /* of the status; why it is unknown. NULL: nothing is said */
+    struct process_bytes bytes;
 };
 
 struct withdrawn_record {

@@ -57,6 +57,22 @@ void job_model_done(struct job_model *model)
     *model = (struct job_model){0};
 }
 
+static const struct process_bytes unknown_bytes = {-1, -1, -1, -1};
+
+static void add_known(int64_t *sum, int64_t more)
+{
+    if (more >= 0)
+        *sum = (*sum > 0 ? *sum : 0) + more;
+}
+
+void job_bytes_add(struct process_bytes *sum, const struct process_bytes *more)
+{
+    add_known(&sum->read, more->read);
+    add_known(&sum->written, more->written);
+    add_known(&sum->disk_read, more->disk_read);
+    add_known(&sum->disk_written, more->disk_written);
+}
+
 static void count_command(struct job_model *model, const struct job_process *process)
 {
     struct job_command *command;
@@ -71,10 +87,13 @@ static void count_command(struct job_model *model, const struct job_process *pro
         if (!command)
             return;
         snprintf(command->name, sizeof command->name, "%s", name);
+        command->bytes = unknown_bytes;
         HASH_ADD_STR(model->commands, name, command);
     }
     command->count++;
     command->cpu_ns += process->cpu_ns;
+    job_bytes_add(&command->bytes, &process->bytes);
+    command->bytes_sampled |= process->bytes_sampled;
     command->peak_rss = job_most(command->peak_rss, process->peak_rss);
 }
 
@@ -150,7 +169,12 @@ static struct job_process *apply_process(struct job_model *model, const struct p
                                         .status = JOB_STATUS_UNKNOWN,
                                         .sampled = record->start,
                                         .threads = 1,
-                                        .peak_threads = 1};
+                                        .peak_threads = 1,
+                                        .bytes = unknown_bytes,
+                                        .alone = true};
+        struct job_process *parent = find_alive(model, record->ppid);
+        if (parent)
+            parent->alone = false;
         HASH_ADD_INT(model->alive, pid, process);
     }
     process->ppid = record->ppid;
@@ -193,6 +217,16 @@ static const char *keep_why(struct job_model *model, const char *text)
     return why->text;
 }
 
+/* As it was told at its end; else as it was seen last, if no children that it waited for are in that. */
+static void apply_bytes(const struct job_model *model, struct job_process *process, const struct process_bytes *told)
+{
+    const struct layer_place *place = layers_place(&model->layers, process->pid);
+    process->bytes = *told;
+    process->bytes_sampled = told->read < 0 && process->alone && place && place->read_bytes >= 0;
+    if (process->bytes_sampled)
+        process->bytes = (struct process_bytes){place->read_bytes, place->written_bytes, -1, -1};
+}
+
 static void apply_process_end(struct job_model *model, const struct process_end_record *record)
 {
     struct job_process *process = apply_process(model, &record->process);
@@ -203,6 +237,7 @@ static void apply_process_end(struct job_model *model, const struct process_end_
     process->cpu_ns = job_most(process->cpu_ns, record->cpu_ns);
     process->peak_rss = job_most(process->peak_rss, record->peak_rss);
     process->peak_threads = job_most(process->peak_threads, record->threads);
+    apply_bytes(model, process, &record->bytes);
     process->status = record->status;
     process->source = source_of(record->source);
     process->why = process->status == JOB_STATUS_UNKNOWN ? keep_why(model, record->why) : NULL;

@@ -75,8 +75,11 @@ struct job_process {
     json_t *argv, *cwd; /* NULL: unknown */
     bool argv_cut;
     uint64_t cpu_ns, rss, peak_rss, threads, peak_threads;
-    double sampled;   /* when cpu_ns was taken */
-    double cpu_share; /* processors used between the last two samples, 1.0 is one */
+    struct process_bytes bytes;
+    bool bytes_sampled; /* as seen last: nothing was told at its end */
+    bool alone;         /* it is the parent of none that is known */
+    double sampled;     /* when cpu_ns was taken */
+    double cpu_share;   /* processors used between the last two samples, 1.0 is one */
     UT_hash_handle hh;
 };
 
@@ -84,8 +87,11 @@ struct job_process {
 struct job_command {
     char name[JOB_NAME_SIZE];
     uint64_t count, cpu_ns, peak_rss;
+    struct process_bytes bytes; /* of those of which it is known */
+    bool bytes_sampled;         /* of some as seen last */
     UT_hash_handle hh;
 };
+void job_bytes_add(struct process_bytes *sum, const struct process_bytes *more);
 
 struct job_model {
     size_t keep_limit;         /* ended processes to keep, set before the first record */

@@ -18,12 +18,54 @@ enum {
 
 /* ---- commands ---- */
 
+static bool bytes_known(const void *all)
+{
+    const struct job_report *report = all;
+    for (size_t i = 0; i <= report->part_count; i++) {
+        const struct job_model *model = i ? &report->parts[i - 1].model : &report->model;
+        for (const struct job_command *command = model->commands; command; command = command->hh.next)
+            if (command->bytes.read >= 0)
+                return true;
+    }
+    return false;
+}
+
+#define BYTES(member) FIELD_AT(struct process_bytes, member), FIELD_NEGATIVE_IS_NULL
+static const struct field bytes_fields[] = {
+    {"read_bytes", FIELD_BYTES, BYTES(read),
+     .about = "by itself and its calls, at least, of files, pipes and sockets, in whole kilobytes of each thread; "
+              "null: not known"},
+    {"written_bytes", FIELD_BYTES, BYTES(written)},
+    {"disk_read_bytes", FIELD_BYTES, BYTES(disk_read), .about = "came from disks, of that and of mapped files"},
+    {"disk_written_bytes", FIELD_BYTES, BYTES(disk_written)},
+    {0}};
+#undef BYTES
+
+static void put_bytes(struct buf *out, const void *at, const void *row, const void *all)
+{
+    int64_t bytes = *(const int64_t *)at;
+    if (bytes < 0)
+        buf_putc(out, '-');
+    else
+        text_size(out, (uint64_t)bytes);
+}
+
 static const struct field command_fields[] = {
     {"name", FIELD_TEXT, FIELD_AT(struct job_command, name), .column = {1, 2, -28, "Commands that ended"}},
     {"count", FIELD_COUNT, FIELD_AT(struct job_command, count), .column = {2, 1, 7, "count"}},
     {"cpu_seconds", FIELD_SECONDS, FIELD_AT(struct job_command, cpu_ns), .column = {3, 4, -10, "cpu"}},
     {"peak_rss_bytes", FIELD_BYTES, FIELD_AT(struct job_command, peak_rss),
-     .column = {4, 1, 0, "largest", .none = "-", .zero = true}}, /* 0: too short to be sampled */
+     .column = {6, 1, 0, "largest", .none = "-", .zero = true}}, /* 0: too short to be sampled */
+    {"", FIELD_PART, FIELD_AT(struct job_command, bytes), .of = bytes_fields},
+    {"bytes_sampled", FIELD_BOOL, FIELD_AT(struct job_command, bytes_sampled),
+     .about =
+         "of some of them as they were seen last, which may be long before their end: the kernel tells all to root"},
+    {.type = FIELD_SHOWN,
+     FIELD_AT(struct job_command, bytes.read),
+     .column = {4, 1, -9, "read", .when = bytes_known, .text = put_bytes}},
+    {.type = FIELD_SHOWN,
+     FIELD_AT(struct job_command, bytes.written),
+     .column = {5, 1, -9, "written", .when = bytes_known, .text = put_bytes}},
     {0}};
 
 static json_t *commands_json(const void *row, const void *all)
@@ -75,6 +117,8 @@ struct job_command *report_commands(const struct job_report *report, size_t *ret
         struct job_command *sum = &list[count - 1];
         sum->count += list[i].count;
         sum->cpu_ns += list[i].cpu_ns;
+        job_bytes_add(&sum->bytes, &list[i].bytes);
+        sum->bytes_sampled |= list[i].bytes_sampled;
         sum->peak_rss = job_most(sum->peak_rss, list[i].peak_rss);
     }
     if (list)
@@ -98,6 +142,11 @@ void report_commands_text(struct buf *out, const struct job_report *report, stru
         fields_row(out, command_fields, &list[i], report);
     if (count > REPORT_COMMANDS)
         buf_printf(out, "  ... and %zu more (--json lists all)\n", count - REPORT_COMMANDS);
+    bool sampled = false;
+    for (size_t i = 0; i < count; i++)
+        sampled |= list[i].bytes_sampled;
+    if (sampled)
+        buf_puts(out, "  read and written: at least, as they were seen last\n");
 }
 
 /* ---- processes ---- */
@@ -165,6 +214,9 @@ const struct field job_process_fields[] = {
               "as its parent"},
     {"status_unknown", FIELD_TEXT, FIELD_AT(struct job_process, why), FIELD_OR_NULL,
      .about = "why it is not known how it ended; null: it is, or the process lives"},
+    {"", FIELD_PART, FIELD_AT(struct job_process, bytes), .of = bytes_fields},
+    {"bytes_sampled", FIELD_BOOL, FIELD_AT(struct job_process, bytes_sampled),
+     .about = "as they were seen last, which may be long before its end"},
     {"", FIELD_PART, .of = report_argv_fields},
     {.type = FIELD_SHOWN, .column = {8, 2, 0, "how", .text = put_how}},
     {0}};
