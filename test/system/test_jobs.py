@@ -267,6 +267,94 @@ class Listing(CheckedCase):
         self.scry_run("-q", "sh", "-c", "head -c 120000000 /dev/zero >/dev/null")
         self.assertRegex(self.box.run(self.box.scry("report", "@last")).stdout, r"(?m)^  data +read 11[45] MB, wrote 11[45] MB; from disks ")
 
+    def files(self):
+        """{(file, program): (bytes read, bytes written)} of the last job, in its own folder."""
+        work = os.path.realpath(self.box.path("work"))
+        return {(os.path.relpath(row["path"], work), row["program"]): (row["read_bytes"], row["written_bytes"])
+                for row in self.report()["files"] if row["path"].startswith(work)}
+
+    def test_files(self):
+        """By calls, by streams of the C library, in and out of standard streams, in short processes; of a script as of what it starts."""
+        script = self.script("""
+            dd if=/dev/zero of=a bs=100000 count=10 2>dd.log
+            cp a b
+            cat b >>c
+            for each in 1 2 3; do head -c 1000 a; echo ok; done >d
+            tr '\\\\0' x <a | fold >e
+            sort <e >f
+            awk '{print}' e >g
+            rm a && echo two >a
+            """)
+        plain = self.scry_run("-q", "sh", script)
+        counted = self.scry_run("-q", "--files", "sh", script)
+        self.assertEqual((counted.returncode, counted.stdout, counted.stderr), (0, plain.stdout, plain.stderr))
+        size, folded, files = 1000000, os.path.getsize(self.box.path("work", "e")), self.files()
+        for name, program, expected in (
+                ("a", "dd", (0, size)), ("a", "cp", (size, 0)), ("b", "cp", (0, size)), ("b", "cat", (size, 0)),
+                ("c", "cat", (0, size)), ("d", "head", (0, 3000)), ("d", "sh", (0, 9)), ("a", "tr", (size, 0)),
+                ("e", "fold", (0, folded)), ("e", "sort", (folded, 0)), ("f", "sort", (0, folded + 1)), ("e", "awk", (folded, 0)),
+                ("g", "awk", (0, folded + 1)), ("a", "sh", (0, 4))):  # they end the last line
+            self.assertEqual(files[name, program], expected, (name, program))
+        self.assertEqual(files["a", "head"][1], 0)
+        self.assertGreaterEqual(files["a", "head"][0], 3000)
+        self.assertRegex(self.scry("report", "@last").stdout, r"(?m)^  977 KB +- +cp +\d+  /.*/a$")
+
+    def test_files_of_streams(self):
+        """A stream that reads, writes, seeks, appends; what a child of it writes is the child's; errno and places are as without."""
+        source = self.script(r"""
+            #include <errno.h>
+            #include <stdio.h>
+            #include <sys/wait.h>
+            #include <unistd.h>
+            int main(void)
+            {
+                char line[100];
+                FILE *out = fopen("out", "w"), *more;
+                for (int i = 0; i < 1000; i++)
+                    fprintf(out, "%098d\n", i);
+                fflush(out);
+                if (fork() == 0) {
+                    fprintf(out, "%0499d\n", 1);
+                    return fclose(out);
+                }
+                wait(NULL);
+                fclose(out);
+                more = fopen("out", "a");
+                fputs("the end\n", more);
+                fclose(more);
+                FILE *in = fopen("out", "r");
+                while (fgets(line, sizeof line, in))
+                    continue;
+                rewind(in);
+                if (!fgets(line, sizeof line, in) || ftell(in) != 99)
+                    return 1;
+                fclose(in);
+                errno = 7;
+                if (write(-1, "x", 1) != -1 || errno != EBADF || close(999) != -1 || errno != EBADF || fopen("none", "r"))
+                    return 2;
+                puts("done");
+                return 0;
+            }
+            """, "streams.c")
+        program = self.box.path("streams")
+        subprocess.run(["cc", "-O1", "-o", program, source], check=True)
+        self.assertEqual(self.scry_run("-q", "--files", program).stdout, "done\n")
+        read, written = self.files()["out", "streams"]
+        self.assertEqual(written, 99000 + 500 + 8)
+        self.assertIn(read - written, (4096, 99))
+
+    def test_files_where_calls_are_forbidden(self):
+        """A process that gives up rights may be killed for a call that it does not expect: it is left alone from there."""
+        text = """
+            import ctypes
+            open("before", "w").write("x" * 5000)
+            ctypes.CDLL(None).prctl(38, 1, 0, 0, 0)
+            open("after", "w").write("x" * 5000)
+            """
+        self.scry_run("-q", "--files", "/usr/bin/python3", self.script(text, "give_up.py"))
+        files = self.files()
+        self.assertEqual([files.get((name, "python3")) for name in ("before", "after")], [(0, 5000), None])
+
     def test_many(self):
         for i in range(13):
             self.scry_run("-q", "--name", f"job{i}", "true")

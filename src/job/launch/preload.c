@@ -6,6 +6,7 @@
 #include "base/system/dirs.h"
 #include "base/system/process.h"
 #include "job/launch/program.h"
+#include "shm/files.h"
 #include "shm/script_ring.h"
 
 #include <elf.h>
@@ -18,8 +19,9 @@
 
 static const struct {
     const char *name, *built_in;
-} libraries[SCRIPT_LIBRARIES] = {
-    [SCRIPT_BASH] = {"libscry-bash.so", "/../bash"}, [SCRIPT_PYTHON] = {"libscry-python.so", "/../python"}};
+} libraries[SCRIPT_LIBRARIES] = {[SCRIPT_BASH] = {"libscry-bash.so", "/../bash"},
+                                 [SCRIPT_PYTHON] = {"libscry-python.so", "/../python"},
+                                 [SCRIPT_FILES] = {"libscry-files.so", "/../files"}};
 
 int script_env_dir(char *ret_path, size_t size, pid_t run, struct err *err)
 {
@@ -61,10 +63,16 @@ int script_env_find(struct script_env *ret_env, const char *level, struct err *e
     if (code < 0)
         return code;
     snprintf(found.level, sizeof found.level, "%s", level);
-    for (int i = 0; i < SCRIPT_LIBRARIES; i++)
+    for (int i = SCRIPT_BASH; i <= SCRIPT_PYTHON; i++)
         find_library(i, found.libraries[i]);
     *ret_env = found;
     return 0;
+}
+
+bool script_env_files(struct script_env *env)
+{
+    find_library(SCRIPT_FILES, env->libraries[SCRIPT_FILES]);
+    return env->libraries[SCRIPT_FILES][0];
 }
 
 static bool is_name(const char *entry, size_t len, const char *name)
@@ -104,7 +112,7 @@ void script_env_apply(const struct script_env *env)
             put_entry(&list, before, len);
     }
     for (int i = 0; i < SCRIPT_LIBRARIES; i++)
-        if (env->dir[0] && env->libraries[i][0]) {
+        if ((i == SCRIPT_FILES ? env->files : env->dir)[0] && env->libraries[i][0]) {
             put_entry(&list, env->libraries[i], strlen(env->libraries[i]));
             changed = true;
         }
@@ -115,6 +123,9 @@ void script_env_apply(const struct script_env *env)
             unsetenv("LD_PRELOAD");
     }
     unsetenv(SCRIPT_RING_DIR);
+    unsetenv(FILES_ENV);
+    if (env->files[0])
+        setenv(FILES_ENV, env->files, 1);
     if (!env->dir[0])
         return;
     setenv(SCRIPT_RING_DIR, env->dir, 1);

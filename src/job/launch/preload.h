@@ -17,19 +17,27 @@
  *   SCRY_SCRIPT          calls or lines
  *   LD_PRELOAD           the libraries for bash and Python, behind all that is there
  *
+ * And with --files, that all processes count their files:
+ *
+ *   SCRY_FILES           where they do (shm/files.h)
+ *   LD_PRELOAD           the library for that, behind all that is there
+ *
  * Without these levels what an outer job has set is removed.
  */
 
-enum { SCRIPT_BASH, SCRIPT_PYTHON, SCRIPT_LIBRARIES };
+enum { SCRIPT_BASH, SCRIPT_PYTHON, SCRIPT_FILES, SCRIPT_LIBRARIES };
 
 struct script_env {
     char dir[PATH_MAX]; /* "": nothing is reported from inside */
     char level[8];
+    char files[METRICS_ENV_SIZE];               /* "": files are not counted */
     char libraries[SCRIPT_LIBRARIES][PATH_MAX]; /* "": there is none */
 };
 
 /* For the job of this process. `level`: "calls" or "lines". 0, or -errno with err; then it is empty, and valid. */
 int script_env_find(struct script_env *ret_env, const char *level, struct err *err);
+/* Finds the library that counts files, beside what is in it. false: it is missing. */
+bool script_env_files(struct script_env *env);
 /* Changes the environment of this process, after preload_apply. */
 void script_env_apply(const struct script_env *env);
 

@@ -40,6 +40,7 @@ struct job {
     struct watch watch;
     struct observer_link observer;
     struct publish_link publish;
+    struct files *files;                     /* what its processes count, with --files (shm/files.h); NULL: nothing */
     struct oom_counts oom_before, oom_after; /* the command */
     pid_t killed[JOB_KILLED];                /* the last processes that SIGKILL has ended */
     size_t killed_count;
@@ -78,6 +79,10 @@ void finish_failed(struct job *job);
 /* Hands the current job.json to the process that writes it; now: which waits until it is on disk. */
 void finish_put_info(struct job *job, bool now);
 void finish_done(struct job *job);
+
+/* With --files: what the processes find to count files in, before the command is started; and what they have counted. */
+void files_share(struct job *job);
+void files_put(struct job *job);
 
 /* Completes the crashes of the model, before they are written. */
 void crash_explain(struct job *job);

@@ -567,6 +567,7 @@ static int job_start(struct job *job, struct err *err)
     oom_count("", job->info.supervisor, &job->oom_before);
     prepare_tracing(job);
     part_prepare(job);
+    files_share(job); /* after what else is loaded was found */
     pause_at("run.launch");
     start_relay(job);
     signals_look(&job->signals);

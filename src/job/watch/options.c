@@ -154,6 +154,7 @@ int run_options_take(struct run_options *ret_options, const struct options *give
         .log_level = options_text(given, "log-level"),
         .quiet = options_on(given, "quiet"),
         .crash_stack = options_on(given, "crash-stack"),
+        .files = options_on(given, "files"),
         .anyway = options_on(given, "anyway"),
         .sample_seconds = options_seconds(given, "sample"),
         .profile_given = options_given(given, "profile"),

@@ -231,6 +231,29 @@ static const struct field rule_fields[] = {
     {0}};
 #undef ROW
 
+#define ROW file_row
+const struct field record_file_fields[] = {
+    {"path", FIELD_TEXT, AT(path),
+     .about = "of a long one the end; pipes, sockets, and terminals and devices are one each"},
+    {"program", FIELD_TEXT, AT(program), .about = "the name of the process; all of one name are one"},
+    {"pid", FIELD_COUNT, AT(pid), .about = "of the first of them"},
+    {"read_bytes", FIELD_BYTES, AT(read_bytes)},
+    {"written_bytes", FIELD_BYTES, AT(written_bytes)},
+    {"reads", FIELD_COUNT, AT(reads), .about = "calls; a stream of the C library is one"},
+    {"writes", FIELD_COUNT, AT(writes)},
+    {0}};
+#undef ROW
+
+#define ROW files_record
+static const struct field files_fields[] = {{"files", FIELD_LIST, AT(files), .of = record_file_fields,
+                                             .about = "with most bytes; those come first",
+                                             .say = "{path} ({program}): read {read_bytes}, wrote {written_bytes}"},
+                                            {"others", FIELD_COUNT, AT(others), .about = "that are not listed"},
+                                            {"other_read_bytes", FIELD_BYTES, AT(other_read_bytes)},
+                                            {"other_written_bytes", FIELD_BYTES, AT(other_written_bytes)},
+                                            {0}};
+#undef ROW
+
 #define ROW rules_record
 static const struct field rules_fields[] = {
     {"list", FIELD_LIST, AT(list), .of = count_fields, .about = "how often each fired, and how often an action failed",
@@ -702,6 +725,8 @@ const struct record_kind record_kinds[RECORD_TYPES] = {
     [RECORD_rule] = {"rule", STREAM_RULE, rule_fields, "A rule fired; of each rule the first times.",
                      "{rule} (time {fired})[: {results}]"},
     [RECORD_rules] = {"rules", STREAM_RULE, rules_fields, "How often each rule fired in all; at the end.", "{list}"},
+    [RECORD_files] = {"files", STREAM_PROCESS, files_fields,
+                      "With --files, which files calls of the processes have read and written; at the end.", "{files}"},
     [RECORD_end] = {"end", STREAM_JOB, end_fields, "The command ended.",
                     "exit status {exit_code}{started?|, the command was not started}[: {signal:signal}][ ({reason})], "
                     "{wall_seconds}, {cpu_seconds} of CPU time"},

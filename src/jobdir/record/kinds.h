@@ -242,6 +242,21 @@ struct progress_record {
     double left_seconds; /* -1: unknown */
 };
 
+/* ---- files (job/run/files.c) ---- */
+
+struct file_row {
+    const char *path, *program;
+    int32_t pid;
+    uint64_t read_bytes, written_bytes, reads, writes;
+};
+extern const struct field record_file_fields[];
+
+struct files_record {
+    json_t *files;   /* of file_row; those with most bytes come first */
+    uint64_t others; /* that are not listed, and their bytes */
+    uint64_t other_read_bytes, other_written_bytes;
+};
+
 struct metric_record {
     const char *source, *name;
     double value, least, most; /* the last one, and of all since the record before */
@@ -351,7 +366,7 @@ struct end_record {
     KIND(spool) KIND(node) KIND(method) KIND(tracing) KIND(script) KIND(untraced) KIND(setting) KIND(request) KIND(process) \
     KIND(process_end) KIND(withdrawn) KIND(sample) KIND(health) KIND(memory) KIND(gap) KIND(warning) KIND(crash) \
     KIND(script_line) KIND(command_failed) KIND(script_end) KIND(script_trap) KIND(script_tested) KIND(script_kills) KIND(python_stack) \
-    KIND(python_exception) KIND(python_calls) KIND(functions) KIND(log) KIND(log_folded) KIND(log_file) KIND(log_last) KIND(progress) KIND(metric) KIND(stall) KIND(standing) \
+    KIND(python_exception) KIND(python_calls) KIND(functions) KIND(log) KIND(log_folded) KIND(log_file) KIND(log_last) KIND(progress) KIND(metric) KIND(files) KIND(stall) KIND(standing) \
     KIND(rule) KIND(rules) KIND(end)
 /* clang-format on */
 

@@ -49,6 +49,7 @@ void job_model_done(struct job_model *model)
     json_decref(model->end);
     json_decref(model->firings);
     json_decref(model->rules);
+    json_decref(model->files);
     kept_done(&model->warnings);
     kept_done(&model->gaps);
     json_decref(model->crashes);
@@ -495,6 +496,9 @@ void job_model_apply(struct job_model *model, const json_t *record)
         return;
     case RECORD_standing:
         keep_last(&model->standing, row.standing.still ? record : NULL);
+        return;
+    case RECORD_files:
+        keep_last(&model->files, record);
         return;
     case RECORD_rules:
         keep_last(&model->rules, record);
