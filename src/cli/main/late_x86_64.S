@@ -65,16 +65,16 @@ find:
     jmp *%r11
     .size find, . - find
 
-    late libdw, dwarf_attr, dwarf_attr_integrate, dwarf_child, dwarf_cu_info, dwarf_diecu, \
-        dwarf_diename, dwarf_filesrc, dwarf_formstring, dwarf_formudata, dwarf_getsrc_die, dwarf_getsrcfiles, \
-        dwarf_getsrclines, dwarf_lineaddr, dwarf_linecol, dwarf_lineendsequence, dwarf_lineno, dwarf_linesrc, \
-        dwarf_onesrcline, dwarf_ranges, dwarf_siblingof, dwarf_tag, dwfl_addrmodule, dwfl_attach_state, dwfl_begin, \
-        dwfl_build_id_find_elf, dwfl_core_file_attach, dwfl_core_file_report, dwfl_end, dwfl_errmsg, dwfl_frame_pc, \
-        dwfl_frame_reg, dwfl_getthread_frames, dwfl_getthreads, dwfl_linux_proc_find_elf, dwfl_linux_proc_report, \
-        dwfl_module_addrdie, dwfl_module_addrinfo, dwfl_module_addrname, dwfl_module_getdwarf, dwfl_module_getelf, \
+    late libdw, dwarf_attr, dwarf_attr_integrate, dwarf_child, dwarf_cu_info, dwarf_diecu, dwarf_diename, dwarf_filesrc, \
+        dwarf_formstring, dwarf_formudata, dwarf_getsrc_die, dwarf_getsrcfiles, dwarf_getsrclines, dwarf_lineaddr, \
+        dwarf_linecol, dwarf_lineendsequence, dwarf_lineno, dwarf_linesrc, dwarf_onesrcline, dwarf_ranges, dwarf_siblingof, \
+        dwarf_tag, dwfl_addrmodule, dwfl_attach_state, dwfl_begin, dwfl_build_id_find_debuginfo, dwfl_build_id_find_elf, \
+        dwfl_core_file_attach, dwfl_core_file_report, dwfl_end, dwfl_errmsg, dwfl_frame_pc, dwfl_frame_reg, \
+        dwfl_getthread_frames, dwfl_getthreads, dwfl_linux_proc_find_elf, dwfl_linux_proc_report, dwfl_module_addrdie, \
+        dwfl_module_addrinfo, dwfl_module_addrname, dwfl_module_build_id, dwfl_module_getdwarf, dwfl_module_getelf, \
         dwfl_module_info, dwfl_module_nextcu, dwfl_offline_section_address, dwfl_report_elf, dwfl_report_end, \
-        dwfl_standard_find_debuginfo, dwfl_thread_getframes, dwfl_thread_state_register_pc, \
-        dwfl_thread_state_registers, dwfl_thread_tid
+        dwfl_standard_find_debuginfo, dwfl_thread_getframes, dwfl_thread_state_register_pc, dwfl_thread_state_registers, \
+        dwfl_thread_tid
     late libelf, elf_begin, elf_end, elf_getdata_rawchunk, elf_getphdrnum, elf_kind, elf_version, gelf_getclass, gelf_getehdr, \
         gelf_getnote, gelf_getphdr
     late libedit, el_end, el_get, el_gets, el_init, el_insertstr, el_line, el_reset, el_set, el_source, el_wset, history, \

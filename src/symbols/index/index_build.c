@@ -575,7 +575,6 @@ static int builder_image(struct builder *builder, const char *key, struct buf *i
 }
 
 /* ---- separate debug information ---- */
-static const char debug_root[] = "/usr/lib/debug";
 
 static Elf_Scn *section_named(Elf *elf, const char *wanted, GElf_Shdr *ret_header)
 {
@@ -614,7 +613,7 @@ static void find_debug_paths(struct builder *builder, Elf *elf, const struct elf
         char *to = id + sprintf(id, "/.build-id/%02x/", identity->build_id[0]);
         for (size_t i = 1; i < identity->build_id_size; i++)
             to += sprintf(to, "%02x", identity->build_id[i]);
-        builder_debug_path(builder, debug_root, id, ".debug");
+        builder_debug_path(builder, DEBUG_ROOT, id, ".debug");
     }
     read_debuglink(elf, link, sizeof link);
     if (!*link || !realpath(elf_path, real))
@@ -622,7 +621,7 @@ static void find_debug_paths(struct builder *builder, Elf *elf, const struct elf
     *(strrchr(real, '/') + 1) = 0;
     builder_debug_path(builder, real, "", link);
     builder_debug_path(builder, real, ".debug/", link);
-    builder_debug_path(builder, debug_root, real, link);
+    builder_debug_path(builder, DEBUG_ROOT, real, link);
 }
 
 /* A debug file is there but was not taken: it belongs to something else. */
@@ -685,8 +684,8 @@ static char *debuginfo_path(const char *elf_path)
     char *path;
     int pid, len = 0;
     if (sscanf(elf_path, "/proc/%d/root%n", &pid, &len) == 1 && len > 0)
-        return asprintf(&path, ":.debug:%s:/proc/%d/root%s", debug_root, pid, debug_root) < 0 ? NULL : path;
-    return asprintf(&path, ":.debug:%s", debug_root) < 0 ? NULL : path;
+        return asprintf(&path, ":.debug:%s:/proc/%d/root%s", DEBUG_ROOT, pid, DEBUG_ROOT) < 0 ? NULL : path;
+    return asprintf(&path, ":.debug:%s", DEBUG_ROOT) < 0 ? NULL : path;
 }
 
 struct opened {

@@ -86,27 +86,62 @@ void symbols_stay_local(void)
 
 /* ---- opening ---- */
 
-/* Whether something lies there that is no file: to open a pipe waits for who writes to it. */
-static bool is_no_file(const char *folder, size_t len, const char *below, const char *name, const char *end)
+enum { NOTHING, SOME_FILE, NO_FILE }; /* no file: to open a pipe waits for who writes to it */
+
+static int look_at(const char *root, const char *folder, size_t len, const char *below, const char *name,
+                   const char *end)
 {
     char path[PATH_MAX];
     struct stat st;
-    return snprintf(path, sizeof path, "%.*s%s%s%s", (int)len, folder, below, name, end) >= (int)sizeof path ||
-           (stat(path, &st) == 0 && !S_ISREG(st.st_mode) && !S_ISDIR(st.st_mode));
+    if (snprintf(path, sizeof path, "%s%.*s%s%s%s", root, (int)len, folder, below, name, end) >= (int)sizeof path)
+        return NO_FILE;
+    return stat(path, &st) != 0 ? NOTHING : S_ISREG(st.st_mode) || S_ISDIR(st.st_mode) ? SOME_FILE : NO_FILE;
+}
+
+/* By the name in its link; without a link, by its own one with and without an end. Beside the program the latter is itself. */
+static int look_for(const char *root, const char *folder, size_t len, const char *below, const char *own,
+                    const char *link)
+{
+    int found = look_at(root, folder, len, below, link ? link : own, link ? "" : ".debug");
+    int plain = link || !(*root || *below) ? NOTHING : look_at(root, folder, len, below, own, "");
+    return found > plain ? found : plain;
+}
+
+/* The most that lies where libdwfl looks by name: beside the file, and where debug files are kept, in directories that are called
+ * as the file's, or as an end of that. */
+static int look_by_name(const char *file, const char *link)
+{
+    char container[64] = "";
+    const char *slash = strrchr(file, '/'), *own = slash ? slash + 1 : file, *roots[] = {DEBUG_ROOT, container};
+    int pid, beside = look_for("", file, (size_t)(own - file), "", own, link);
+    int found = look_for("", file, (size_t)(own - file), ".debug/", own, link);
+    found = found > beside ? found : beside;
+    if (sscanf(file, "/proc/%d/root/", &pid) == 1)
+        snprintf(container, sizeof container, "/proc/%d/root%s", pid, DEBUG_ROOT);
+    for (size_t i = 0; i < 2 && *roots[i] && *file == '/'; i++)
+        for (const char *from = file; from && found == NOTHING; from = strchr(from + 1, '/'))
+            found = look_for(roots[i], from, (size_t)(own - from), "", own, link);
+    return found;
 }
 
 int debuginfo_find(Dwfl_Module *module, void **user, const char *name, Dwarf_Addr base, const char *file,
                    const char *link, GElf_Word crc, char **ret_path)
 {
-    static const char *const below[] = {"", ".debug/"};
-    const char *slash = file ? strrchr(file, '/') : NULL, *own = slash ? slash + 1 : file;
-    size_t len = slash ? (size_t)(own - file) : 0;
+    char real[PATH_MAX];
+    const unsigned char *id;
+    GElf_Addr at;
     if (link && strchr(link, '/'))
         return -1;
-    for (size_t i = 0; file && i < sizeof below / sizeof *below; i++)
-        if (is_no_file(file, len, below[i], link ? link : own, link ? "" : ".debug"))
-            return -1;
-    return dwfl_standard_find_debuginfo(module, user, name, base, file, link, crc, ret_path);
+    int found = file ? look_by_name(file, link) : NOTHING;
+    if (found == NOTHING && file && realpath(file, real))
+        found = look_by_name(real, link);
+    if (found == SOME_FILE)
+        return dwfl_standard_find_debuginfo(module, user, name, base, file, link, crc, ret_path);
+    /* Where that finds nothing it asks debuginfod: for each process it loads curl and thirty libraries, and all to no end. */
+    errno = 0;
+    if (found == NO_FILE || dwfl_module_build_id(module, &id, &at) <= 0)
+        return -1;
+    return dwfl_build_id_find_debuginfo(module, user, name, base, file, link, crc, ret_path);
 }
 
 static const Dwfl_Callbacks process_callbacks = {

@@ -22,8 +22,10 @@
 
 struct lines;
 
-/* As dwfl_standard_find_debuginfo, for all that ask elfutils for debug information in files of their own. Whoever has made a program
- * says what that file is called: nothing is looked for in other directories, nor opened where beside the program is no file. */
+/* As dwfl_standard_find_debuginfo, for all that ask elfutils for debug information in files of their own; where there is none,
+ * debuginfod is not asked. Whoever has made a program says what that file is called: nothing is looked for in other directories, nor
+ * opened where beside the program is no file. */
+#define DEBUG_ROOT "/usr/lib/debug"
 int debuginfo_find(Dwfl_Module *module, void **user, const char *name, Dwarf_Addr base, const char *file,
                    const char *link, GElf_Word crc, char **ret_path);
 

@@ -247,6 +247,16 @@ static void test_without_symbols(void **state)
     index_close(index);
 }
 
+static void expect_unloaded(const char *library)
+{
+    char line[PATH_MAX + 128];
+    FILE *maps = fopen("/proc/self/maps", "re");
+    assert_non_null(maps);
+    while (fgets(line, sizeof line, maps))
+        assert_null(strstr(line, library));
+    fclose(maps);
+}
+
 static void test_separate_debug(void **state)
 {
     char key[INDEX_KEY_SIZE];
@@ -258,6 +268,7 @@ static void test_separate_debug(void **state)
     struct index *index = index_of("prog");
     assert_non_null(strstr(index_problem(index), "stripped"));
     index_close(index);
+    expect_unloaded("libdebuginfod"); /* and with it all that fetches from networks */
 
     /* it comes: the index is outdated */
     assert_int_equal(rename("elsewhere", "prog.debug"), 0);

@@ -365,6 +365,17 @@ static void test_debug_information_in_pipes(void **state)
         unlink(pipe);
     }
     assert_int_equal(debuginfo_find(NULL, NULL, file, 0, file, "../link", 0, &found), -1);
+    /* in folders through which others got to the program, too */
+    snprintf(pipe, sizeof pipe, "%s/prog.debug", dir);
+    assert_int_equal(mkfifo(pipe, 0600), 0);
+    assert_int_equal(close(open(file, O_WRONLY | O_CREAT | O_CLOEXEC, 0600)), 0);
+    snprintf(folder, sizeof folder, "%s/.debug/prog", dir);
+    assert_int_equal(symlink(file, folder), 0);
+    assert_int_equal(debuginfo_find(NULL, NULL, folder, 0, folder, NULL, 0, &found), -1);
+    unlink(folder);
+    unlink(file);
+    unlink(pipe);
+    snprintf(folder, sizeof folder, "%s/.debug", dir);
     rmdir(folder);
     rmdir(dir);
 }
