@@ -60,22 +60,22 @@ static int user_width(const void *all)
 /* clang-format off */
 #define NODE(member) FIELD_AT(struct site_node, member)
 const struct field site_node_fields[] = {
-    {"node", FIELD_TEXT, NODE(name), .column = {1, 2, -16, "Nodes", .fit = node_width}},
-    {"jobs", FIELD_COUNT, NODE(jobs), .about = "all, also those that are over", .column = {2, 2, 6, "jobs"}},
-    {"running", FIELD_COUNT, NODE(running), .column = {3, 2, 7, "running"}},
-    {"away", FIELD_COUNT, NODE(away), .about = "lost, unreachable, unwatched", .column = {4, 2, 4, "away"}},
-    {"wrong", FIELD_COUNT, NODE(wrong), .about = "failed, crashed, killed", .column = {5, 2, 5, "wrong"}},
+    {"node", FIELD_TEXT, NODE(name), .column = FIELD_COLUMN(1, 2, -16, "Nodes", .fit = node_width)},
+    {"jobs", FIELD_COUNT, NODE(jobs), .about = "all, also those that are over", .column = FIELD_COLUMN(2, 2, 6, "jobs")},
+    {"running", FIELD_COUNT, NODE(running), .column = FIELD_COLUMN(3, 2, 7, "running")},
+    {"away", FIELD_COUNT, NODE(away), .about = "lost, unreachable, unwatched", .column = FIELD_COLUMN(4, 2, 4, "away")},
+    {"wrong", FIELD_COUNT, NODE(wrong), .about = "failed, crashed, killed", .column = FIELD_COLUMN(5, 2, 5, "wrong")},
     {"crashes", FIELD_COUNT, NODE(crashes), .about = "of processes, in all jobs"},
     {"oom_kills", FIELD_COUNT, NODE(oom_kills), .about = "processes that the kernel killed for memory"},
-    {"cpus", FIELD_COUNT, NODE(cpus), FIELD_NEGATIVE_IS_NULL, .column = {6, 2, 4, "cpus", .none = "-"}},
-    {"reserved_cpus", FIELD_NUMBER, NODE(reserved), .about = "that its running jobs asked for", .column = {7, 2, 8, "reserved"}},
-    {"load", FIELD_NUMBER, NODE(load), FIELD_NEGATIVE_IS_NULL, .about = "this and the next: of the last 15 minutes, as its running jobs saw it; the most", .column = {8, 2, 6, "load", .none = "-"}},
-    {"memory_bytes", FIELD_BYTES, NODE(memory_bytes), FIELD_NEGATIVE_IS_NULL, .column = {9, 2, 9, "memory", .none = "-"}},
-    {"available_bytes", FIELD_BYTES, NODE(available_bytes), FIELD_NEGATIVE_IS_NULL, .about = "the least", .column = {10, 2, 9, "available", .none = "-"}},
+    {"cpus", FIELD_COUNT, NODE(cpus), FIELD_NEGATIVE_IS_NULL, .column = FIELD_COLUMN(6, 2, 4, "cpus", .none = "-")},
+    {"reserved_cpus", FIELD_NUMBER, NODE(reserved), .about = "that its running jobs asked for", .column = FIELD_COLUMN(7, 2, 8, "reserved")},
+    {"load", FIELD_NUMBER, NODE(load), FIELD_NEGATIVE_IS_NULL, .about = "this and the next: of the last 15 minutes, as its running jobs saw it; the most", .column = FIELD_COLUMN(8, 2, 6, "load", .none = "-")},
+    {"memory_bytes", FIELD_BYTES, NODE(memory_bytes), FIELD_NEGATIVE_IS_NULL, .column = FIELD_COLUMN(9, 2, 9, "memory", .none = "-")},
+    {"available_bytes", FIELD_BYTES, NODE(available_bytes), FIELD_NEGATIVE_IS_NULL, .about = "the least", .column = FIELD_COLUMN(10, 2, 9, "available", .none = "-")},
     {"swap_used_bytes", FIELD_BYTES, NODE(swap_used_bytes), FIELD_NEGATIVE_IS_NULL},
     {"memory_pressure", FIELD_NUMBER, NODE(pressure), FIELD_NEGATIVE_IS_NULL, .about = "share of the time in which tasks waited for memory"},
     {"iowait", FIELD_NUMBER, NODE(iowait), FIELD_NEGATIVE_IS_NULL, .about = "share of the time in which processors waited for disks"},
-    {"problems", FIELD_LIST, .json = node_problems, .of = fields_texts, .about = "names of rules", .column = {11, 2, 0, "problems", .text = put_problems}},
+    {"problems", FIELD_LIST, .json = node_problems, .of = fields_texts, .about = "names of rules", .column = FIELD_COLUMN(11, 2, 0, "problems", .text = put_problems)},
     {0},
 };
 
@@ -98,15 +98,15 @@ static void put_used(struct buf *out, const void *at, const void *row, const voi
 
 #define USER(member) FIELD_AT(struct site_user, member)
 const struct field site_user_fields[] = {
-    {"owner", FIELD_TEXT, USER(name), .column = {1, 2, -16, "Users", .fit = user_width}},
-    {"jobs", FIELD_COUNT, USER(jobs), .column = {2, 2, 6, "jobs"}},
-    {"running", FIELD_COUNT, USER(running), .column = {3, 2, 7, "running"}},
-    {"away", FIELD_COUNT, USER(away), .about = "lost, unreachable, unwatched", .column = {4, 2, 4, "away"}},
-    {"wrong", FIELD_COUNT, USER(wrong), .about = "failed, crashed, killed", .column = {5, 2, 5, "wrong"}},
-    {"cpu_seconds", FIELD_SECONDS, USER(cpu_seconds), .column = {6, 2, 12, "CPU time"}},
+    {"owner", FIELD_TEXT, USER(name), .column = FIELD_COLUMN(1, 2, -16, "Users", .fit = user_width)},
+    {"jobs", FIELD_COUNT, USER(jobs), .column = FIELD_COLUMN(2, 2, 6, "jobs")},
+    {"running", FIELD_COUNT, USER(running), .column = FIELD_COLUMN(3, 2, 7, "running")},
+    {"away", FIELD_COUNT, USER(away), .about = "lost, unreachable, unwatched", .column = FIELD_COLUMN(4, 2, 4, "away")},
+    {"wrong", FIELD_COUNT, USER(wrong), .about = "failed, crashed, killed", .column = FIELD_COLUMN(5, 2, 5, "wrong")},
+    {"cpu_seconds", FIELD_SECONDS, USER(cpu_seconds), .column = FIELD_COLUMN(6, 2, 12, "CPU time")},
     {"reserved_seconds", FIELD_SECONDS, USER(reserved_seconds), .about = "processors that jobs asked for times their time; of those that asked for a number"},
-    {"used", FIELD_NUMBER, .flags = FIELD_OR_NULL, .json = used_json, .about = "CPU time of these jobs, of reserved_seconds", .column = {7, 2, 4, "used", .text = put_used}},
-    {"problems", FIELD_COUNT, USER(problems), .about = "of their jobs", .column = {8, 2, 8, "problems"}},
+    {"used", FIELD_NUMBER, .flags = FIELD_OR_NULL, .json = used_json, .about = "CPU time of these jobs, of reserved_seconds", .column = FIELD_COLUMN(7, 2, 4, "used", .text = put_used)},
+    {"problems", FIELD_COUNT, USER(problems), .about = "of their jobs", .column = FIELD_COLUMN(8, 2, 8, "problems")},
     {0},
 };
 /* clang-format on */
@@ -239,9 +239,9 @@ static void put_newest(struct buf *out, const void *at, const void *row, const v
 /* clang-format off */
 #define REASON(member) FIELD_AT(struct site_reason, member)
 static const struct field reason_fields[] = {
-    {"cause", FIELD_TEXT, REASON(cause), FIELD_ZERO_IS_NULL, .about = "the kind of its [note](notes.md); null: none is known", .column = {1, 2, -14, "Failures", .text = put_cause}},
-    {"jobs", FIELD_COUNT, REASON(jobs), .column = {2, 2, 6, "jobs"}},
-    {"text", FIELD_TEXT, REASON(text), .about = "the reason of the newest one; if none is known, how it failed", .column = {3, 2, 0, "the newest of them: reason of the first", .text = put_newest}},
+    {"cause", FIELD_TEXT, REASON(cause), FIELD_ZERO_IS_NULL, .about = "the kind of its [note](notes.md); null: none is known", .column = FIELD_COLUMN(1, 2, -14, "Failures", .text = put_cause)},
+    {"jobs", FIELD_COUNT, REASON(jobs), .column = FIELD_COLUMN(2, 2, 6, "jobs")},
+    {"text", FIELD_TEXT, REASON(text), .about = "the reason of the newest one; if none is known, how it failed", .column = FIELD_COLUMN(3, 2, 0, "the newest of them: reason of the first", .text = put_newest)},
     {"owner", FIELD_TEXT, REASON(owner), .about = "this and the next: which is the newest one"},
     {"id", FIELD_TEXT, REASON(id)},
     {"newest", FIELD_LIST, .json = newest_json, .of = fields_texts, .about = "OWNER/ID of that, and of those before it, at most three"},

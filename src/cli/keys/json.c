@@ -67,15 +67,15 @@ static void put_serial(struct buf *out, const void *at, const void *row, const v
 /* clang-format off */
 #define ABOUT(member) FIELD_AT(struct issued, about.member)
 const struct field key_fields[] = {
-    {"name", FIELD_TEXT, ABOUT(name), .about = "who has it", .column = {1, 0, -16, "Name"}},
-    {"kind", FIELD_CHOICE, .json = kind_json, .choices = "person|job|authority", .column = {2, 2, -6, "kind"}},
+    {"name", FIELD_TEXT, ABOUT(name), .about = "who has it", .column = FIELD_COLUMN(1, 0, -16, "Name")},
+    {"kind", FIELD_CHOICE, .json = kind_json, .choices = "person|job|authority", .column = FIELD_COLUMN(2, 2, -6, "kind")},
     {"owner", FIELD_TEXT, ABOUT(owner), .about = "the user whose jobs it is for"},
-    {"rights", FIELD_LIST, .json = rights_json, .of = fields_texts, .column = {3, 2, -22, "rights", .text = put_rights_of}},
-    {"job", FIELD_TEXT, ABOUT(job), .flags = FIELD_ZERO_IS_NULL, .about = "a pattern for ids of jobs, and of people's keys for names", .column = {7, 2, 0, "jobs"}},
+    {"rights", FIELD_LIST, .json = rights_json, .of = fields_texts, .column = FIELD_COLUMN(3, 2, -22, "rights", .text = put_rights_of)},
+    {"job", FIELD_TEXT, ABOUT(job), .flags = FIELD_ZERO_IS_NULL, .about = "a pattern for ids of jobs, and of people's keys for names", .column = FIELD_COLUMN(7, 2, 0, "jobs")},
     {"from", FIELD_INTEGER, ABOUT(from), .about = "seconds since 1970, as until"},
-    {"until", FIELD_INTEGER, ABOUT(until), .column = {4, 2, -16, "until (UTC)", .text = put_until}},
-    {"serial", FIELD_TEXT, ABOUT(serial), .about = "hexadecimal", .column = {6, 2, -12, "serial", .text = put_serial}},
-    {"state", FIELD_CHOICE, .json = state_json, .choices = "valid|expired|not yet|revoked", .column = {5, 2, -7, "state"}},
+    {"until", FIELD_INTEGER, ABOUT(until), .column = FIELD_COLUMN(4, 2, -16, "until (UTC)", .text = put_until)},
+    {"serial", FIELD_TEXT, ABOUT(serial), .about = "hexadecimal", .column = FIELD_COLUMN(6, 2, -12, "serial", .text = put_serial)},
+    {"state", FIELD_CHOICE, .json = state_json, .choices = "valid|expired|not yet|revoked", .column = FIELD_COLUMN(5, 2, -7, "state")},
     {"private", FIELD_BOOL, ABOUT(is_private), .about = "the private key is in the file"},
     {0},
 };

@@ -409,21 +409,23 @@ static bool has_nodes(const void *all)
 }
 
 static const struct field process_fields[] = {
-    {.type = FIELD_COUNT, FIELD_AT(struct job_process, pid), .column = {1, 0, 8, "     PID"}},
+    {.type = FIELD_COUNT, FIELD_AT(struct job_process, pid), .column = FIELD_COLUMN(1, 0, 8, "     PID")},
     {.type = FIELD_TEXT,
      FIELD_AT(struct job_process, node),
      FIELD_OR_NULL,
-     .column = {7, 2, -12, "NODE", .none = "(here)", .when = has_nodes}},
-    {.type = FIELD_SHOWN, .column = {2, 1, 1, "S", .text = put_letter}},
-    {.type = FIELD_NUMBER, FIELD_AT(struct job_process, cpu_share), .column = {3, 1, 6, "CPU %", .text = put_share}},
-    {.type = FIELD_BYTES, FIELD_AT(struct job_process, rss), .column = {4, 1, 8, "MEMORY"}},
-    {.type = FIELD_SECONDS, FIELD_AT(struct job_process, cpu_ns), .column = {5, 1, 12, "CPU TIME"}},
-    {.type = FIELD_COUNT, FIELD_AT(struct job_process, threads), .column = {6, 1, 7, "THREADS"}},
+     .column = FIELD_COLUMN(7, 2, -12, "NODE", .none = "(here)", .when = has_nodes)},
+    {.type = FIELD_SHOWN, .column = FIELD_COLUMN(2, 1, 1, "S", .text = put_letter)},
+    {.type = FIELD_NUMBER,
+     FIELD_AT(struct job_process, cpu_share),
+     .column = FIELD_COLUMN(3, 1, 6, "CPU %", .text = put_share)},
+    {.type = FIELD_BYTES, FIELD_AT(struct job_process, rss), .column = FIELD_COLUMN(4, 1, 8, "MEMORY")},
+    {.type = FIELD_SECONDS, FIELD_AT(struct job_process, cpu_ns), .column = FIELD_COLUMN(5, 1, 12, "CPU TIME")},
+    {.type = FIELD_COUNT, FIELD_AT(struct job_process, threads), .column = FIELD_COLUMN(6, 1, 7, "THREADS")},
     {0}};
 
 const struct field top_process_fields[] = {
     {.type = FIELD_PART, FIELD_AT(struct top_process, process), FIELD_POINTER, .of = process_fields},
-    {.type = FIELD_SHOWN, .column = {8, 2, 0, "NAME", .text = put_name}},
+    {.type = FIELD_SHOWN, .column = FIELD_COLUMN(8, 2, 0, "NAME", .text = put_name)},
     {0}};
 
 enum { READ_AGAIN = 10 };

@@ -353,20 +353,21 @@ static void put_name(struct buf *out, const void *at, const void *row, const voi
 
 /* Of a struct top_function; the table's columns belong to a struct top_functions_view. */
 static const struct field top_function_fields[] = {
-    {"name", FIELD_TEXT, FIELD_AT(struct top_function, name), .column = {6, 2, 0, "FUNCTION", .text = put_name}},
+    {"name", FIELD_TEXT, FIELD_AT(struct top_function, name),
+     .column = FIELD_COLUMN(6, 2, 0, "FUNCTION", .text = put_name)},
     {"file", FIELD_TEXT, FIELD_AT(struct top_function, file)},
     {"line", FIELD_COUNT, FIELD_AT(struct top_function, line)},
-    {"calls", FIELD_COUNT, FIELD_AT(struct top_function, calls), .column = {5, 1, 11, "CALLS"}},
+    {"calls", FIELD_COUNT, FIELD_AT(struct top_function, calls), .column = FIELD_COLUMN(5, 1, 11, "CALLS")},
     {"total_ns", FIELD_NS, FIELD_AT(struct top_function, total_ns),
-     .column = {3, 1, 11, "TOTAL", .when = is_wide, .text = put_time}},
+     .column = FIELD_COLUMN(3, 1, 11, "TOTAL", .when = is_wide, .text = put_time)},
     {"self_ns", FIELD_NS, FIELD_AT(struct top_function, self_ns),
-     .column = {2, 1, 11, "SELF", .when = is_wide, .text = put_time}},
+     .column = FIELD_COLUMN(2, 1, 11, "SELF", .when = is_wide, .text = put_time)},
     {"min_ns", FIELD_NS, .flags = FIELD_OR_NULL, .json = least_json, .about = "null: calls were only counted"},
     {"max_ns", FIELD_NS, .flags = FIELD_OR_NULL, .json = most_json},
-    {.type = FIELD_SHOWN, .column = {1, 0, 7, " SELF %", .text = put_share}},
+    {.type = FIELD_SHOWN, .column = FIELD_COLUMN(1, 0, 7, " SELF %", .text = put_share)},
     {.type = FIELD_SHOWN,
      FIELD_AT(struct top_function, max_ns),
-     .column = {4, 1, 11, "LONGEST", .when = is_wide, .text = put_time}},
+     .column = FIELD_COLUMN(4, 1, 11, "LONGEST", .when = is_wide, .text = put_time)},
     {0}};
 
 /* ---- where nothing is traced: what the samples say ---- */
@@ -385,12 +386,12 @@ static void put_sampled_name(struct buf *out, const void *at, const void *row, c
 static const struct field top_sampled_fields[] = {
     {.type = FIELD_COUNT,
      FIELD_AT(struct sampled_function, self),
-     .column = {1, 0, 7, " SELF %", .text = put_sampled_share}},
+     .column = FIELD_COLUMN(1, 0, 7, " SELF %", .text = put_sampled_share)},
     {.type = FIELD_COUNT,
      FIELD_AT(struct sampled_function, total),
-     .column = {2, 1, 8, "TOTAL %", .text = put_sampled_share}},
-    {.type = FIELD_SECONDS, FIELD_AT(struct sampled_function, self_seconds), .column = {3, 1, 10, "SELF"}},
-    {.type = FIELD_SHOWN, .column = {4, 2, 0, "FUNCTION, by samples", .text = put_sampled_name}},
+     .column = FIELD_COLUMN(2, 1, 8, "TOTAL %", .text = put_sampled_share)},
+    {.type = FIELD_SECONDS, FIELD_AT(struct sampled_function, self_seconds), .column = FIELD_COLUMN(3, 1, 10, "SELF")},
+    {.type = FIELD_SHOWN, .column = FIELD_COLUMN(4, 2, 0, "FUNCTION, by samples", .text = put_sampled_name)},
     {0}};
 
 static json_t *processes_json(const void *row, const void *all)

@@ -87,23 +87,24 @@ static void put_records(struct buf *out, const char *title, const struct layer_l
 /* ---- scripts: their lines by time, commands that failed ---- */
 
 static const struct field script_fields[] = {
-    {"file", FIELD_TEXT, FIELD_AT(struct layer_script, file), .column = {1, 2, -40, "Scripts that ended"}},
+    {"file", FIELD_TEXT, FIELD_AT(struct layer_script, file), .column = FIELD_COLUMN(1, 2, -40, "Scripts that ended")},
     {"count", FIELD_COUNT, FIELD_AT(struct layer_script, count), .about = "processes that ran it and ended",
-     .column = {2, 1, 7, "count"}},
-    {"failed", FIELD_COUNT, FIELD_AT(struct layer_script, failed), .column = {3, 1, 7, "failed"}},
-    {"seconds", FIELD_SECONDS, FIELD_AT(struct layer_script, seconds), .column = {4, 2, 10, "time"}},
+     .column = FIELD_COLUMN(2, 1, 7, "count")},
+    {"failed", FIELD_COUNT, FIELD_AT(struct layer_script, failed), .column = FIELD_COLUMN(3, 1, 7, "failed")},
+    {"seconds", FIELD_SECONDS, FIELD_AT(struct layer_script, seconds), .column = FIELD_COLUMN(4, 2, 10, "time")},
     {0}};
 
 static const struct field script_line_fields[] = {
     {"file", FIELD_TEXT, FIELD_AT(struct layer_line, file)},
     {"line", FIELD_INTEGER, FIELD_AT(struct layer_line, line), FIELD_NEGATIVE_IS_NULL},
     {"command", FIELD_TEXT, FIELD_AT(struct layer_line, command), FIELD_OR_NULL,
-     .about = "as it is written, not expanded; null: not known", .column = {5, 2, 0, "command", .none = "?"}},
+     .about = "as it is written, not expanded; null: not known",
+     .column = FIELD_COLUMN(5, 2, 0, "command", .none = "?")},
     {"count", FIELD_COUNT, FIELD_AT(struct layer_line, count), .about = "0: not counted, it was only seen",
-     .column = {2, 1, 7, "count", .none = "-", .zero = true}},
+     .column = FIELD_COLUMN(2, 1, 7, "count", .none = "-", .zero = true)},
     {"failed", FIELD_COUNT, FIELD_AT(struct layer_line, failed),
-     .column = {3, 1, 7, "failed", .none = "-", .zero = true}},
-    {"seconds", FIELD_SECONDS, FIELD_AT(struct layer_line, seconds), .column = {4, 2, 10, "time"}},
+     .column = FIELD_COLUMN(3, 1, 7, "failed", .none = "-", .zero = true)},
+    {"seconds", FIELD_SECONDS, FIELD_AT(struct layer_line, seconds), .column = FIELD_COLUMN(4, 2, 10, "time")},
     {0}};
 
 static int by_seconds(double left, double right)
@@ -135,7 +136,7 @@ static void put_script_line(struct buf *out, const void *at, const void *row, co
 
 static const struct field shown_script_line_fields[] = {
     {"", FIELD_PART, .of = script_line_fields},
-    {.type = FIELD_SHOWN, .column = {1, 2, -24, "Lines of scripts", .text = put_script_line}},
+    {.type = FIELD_SHOWN, .column = FIELD_COLUMN(1, 2, -24, "Lines of scripts", .text = put_script_line)},
     {0}};
 
 static void put_scripts(struct buf *out, const struct layers *layers)
@@ -153,12 +154,13 @@ static void put_scripts(struct buf *out, const struct layers *layers)
 /* ---- what Python did ---- */
 
 static const struct field python_function_fields[] = {
-    {"function", FIELD_TEXT, FIELD_AT(struct layer_function, function), .column = {1, 2, -28, "Functions of Python"}},
+    {"function", FIELD_TEXT, FIELD_AT(struct layer_function, function),
+     .column = FIELD_COLUMN(1, 2, -28, "Functions of Python")},
     {"file", FIELD_TEXT, FIELD_AT(struct layer_function, file)},
     {"line", FIELD_INTEGER, FIELD_AT(struct layer_function, line), FIELD_NEGATIVE_IS_NULL},
-    {"calls", FIELD_COUNT, FIELD_AT(struct layer_function, calls), .column = {2, 1, 10, "calls"}},
-    {"total_ns", FIELD_NS, FIELD_AT(struct layer_function, total_ns), .column = {3, 1, 10, "total"}},
-    {"self_ns", FIELD_NS, FIELD_AT(struct layer_function, self_ns), .column = {4, 1, 10, "self"}},
+    {"calls", FIELD_COUNT, FIELD_AT(struct layer_function, calls), .column = FIELD_COLUMN(2, 1, 10, "calls")},
+    {"total_ns", FIELD_NS, FIELD_AT(struct layer_function, total_ns), .column = FIELD_COLUMN(3, 1, 10, "total")},
+    {"self_ns", FIELD_NS, FIELD_AT(struct layer_function, self_ns), .column = FIELD_COLUMN(4, 1, 10, "self")},
     {0}};
 
 static int by_self(const void *a, const void *b)
@@ -180,7 +182,7 @@ static void put_python_function(struct buf *out, const void *at, const void *row
 
 static const struct field shown_python_function_fields[] = {
     {"", FIELD_PART, .of = python_function_fields},
-    {.type = FIELD_SHOWN, .column = {5, 2, 0, "at", .text = put_python_function}},
+    {.type = FIELD_SHOWN, .column = FIELD_COLUMN(5, 2, 0, "at", .text = put_python_function)},
     {0}};
 
 static void put_python(struct buf *out, const struct layers *layers)
@@ -275,13 +277,14 @@ static const char *level_name(uint32_t level)
 }
 
 static const struct field pattern_fields[] = {
-    {"pattern", FIELD_TEXT, FIELD_AT(struct layer_pattern, pattern), .column = {1, 2, -28, "Patterns of logs"}},
+    {"pattern", FIELD_TEXT, FIELD_AT(struct layer_pattern, pattern),
+     .column = FIELD_COLUMN(1, 2, -28, "Patterns of logs")},
     {"level", FIELD_CHOICE, FIELD_NAMED(struct layer_pattern, level, level_name), .choices = "error|warning|info|debug",
-     .column = {2, 2, -8, "level"}},
+     .column = FIELD_COLUMN(2, 2, -8, "level")},
     {"lines", FIELD_COUNT, FIELD_AT(struct layer_pattern, lines), .about = "that matched, also those not listed",
-     .column = {3, 1, 9, "lines"}},
+     .column = FIELD_COLUMN(3, 1, 9, "lines")},
     {"last_seconds", FIELD_SECONDS, FIELD_AT(struct layer_pattern, last), .about = "when the last one was seen",
-     .column = {4, 2, 10, "last at"}},
+     .column = FIELD_COLUMN(4, 2, 10, "last at")},
     {0}};
 
 /* The level, then the number of lines. */
@@ -584,14 +587,14 @@ static void put_curves(struct buf *out, const struct layers *layers, bool ascii)
 /* ---- health of the node: file systems ---- */
 
 static const struct field filesystem_fields[] = {
-    {"path", FIELD_TEXT, FIELD_AT(struct layer_filesystem, path), .column = {1, 2, -28, "File systems"}},
+    {"path", FIELD_TEXT, FIELD_AT(struct layer_filesystem, path), .column = FIELD_COLUMN(1, 2, -28, "File systems")},
     {"total_bytes", FIELD_BYTES, FIELD_AT(struct layer_filesystem, total_bytes), FIELD_NEGATIVE_IS_NULL,
-     .column = {2, 1, 10, "size", .none = "?"}},
+     .column = FIELD_COLUMN(2, 1, 10, "size", .none = "?")},
     {"least_free_bytes", FIELD_BYTES, FIELD_AT(struct layer_filesystem, least_free_bytes), FIELD_NEGATIVE_IS_NULL,
-     .column = {3, 1, 11, "least free", .none = "?"}},
+     .column = FIELD_COLUMN(3, 1, 11, "least free", .none = "?")},
     {"least_free_at", FIELD_SECONDS, FIELD_AT(struct layer_filesystem, least_at), .about = "when that was"},
     {"free_bytes", FIELD_BYTES, FIELD_AT(struct layer_filesystem, free_bytes), FIELD_NEGATIVE_IS_NULL,
-     .about = "as last seen", .column = {4, 1, 10, "at last", .none = "?"}},
+     .about = "as last seen", .column = FIELD_COLUMN(4, 1, 10, "at last", .none = "?")},
     {"inodes", FIELD_INTEGER, FIELD_AT(struct layer_filesystem, inodes), FIELD_NEGATIVE_IS_NULL},
     {"least_free_inodes", FIELD_INTEGER, FIELD_AT(struct layer_filesystem, least_free_inodes), FIELD_NEGATIVE_IS_NULL},
     {"free_inodes", FIELD_INTEGER, FIELD_AT(struct layer_filesystem, free_inodes), FIELD_NEGATIVE_IS_NULL},

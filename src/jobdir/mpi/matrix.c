@@ -263,10 +263,12 @@ static void put_bytes(struct buf *out, const void *at, const void *row, const vo
 }
 
 static const struct field pair_fields[] = {
-    {.type = FIELD_INTEGER, FIELD_AT(struct mpi_matrix_cell, from), .column = {1, 0, 18, "Most bytes    from"}},
-    {.type = FIELD_INTEGER, FIELD_AT(struct mpi_matrix_cell, to), .column = {2, 2, 6, "to"}},
-    {.type = FIELD_SHOWN, .column = {3, 2, 11, "messages", .text = put_messages}},
-    {.type = FIELD_SHOWN, .column = {4, 2, 10, "bytes", .text = put_bytes}},
+    {.type = FIELD_INTEGER,
+     FIELD_AT(struct mpi_matrix_cell, from),
+     .column = FIELD_COLUMN(1, 0, 18, "Most bytes    from")},
+    {.type = FIELD_INTEGER, FIELD_AT(struct mpi_matrix_cell, to), .column = FIELD_COLUMN(2, 2, 6, "to")},
+    {.type = FIELD_SHOWN, .column = FIELD_COLUMN(3, 2, 11, "messages", .text = put_messages)},
+    {.type = FIELD_SHOWN, .column = FIELD_COLUMN(4, 2, 10, "bytes", .text = put_bytes)},
     {0}};
 
 static void put_pairs(struct buf *out, const struct mpi_matrix_cell *cells, size_t count)

@@ -94,13 +94,14 @@ static json_t *ratio_json(const void *row, const void *all)
 }
 
 static const struct field compared_fields[] = {
-    {.type = FIELD_TEXT, FIELD_AT(struct compared, label), .column = {1, 0, -22}},
+    {.type = FIELD_TEXT, FIELD_AT(struct compared, label), .column = FIELD_COLUMN(1, 0, -22)},
     {"a", FIELD_NUMBER, FIELD_AT(struct compared, a), FIELD_NEGATIVE_IS_NULL, .about = "null: not measured",
-     .column = {2, 1, 14, "A", .text = put_value}},
+     .column = FIELD_COLUMN(2, 1, 14, "A", .text = put_value)},
     {"b", FIELD_NUMBER, FIELD_AT(struct compared, b), FIELD_NEGATIVE_IS_NULL,
-     .column = {3, 1, 14, "B", .text = put_value}},
+     .column = FIELD_COLUMN(3, 1, 14, "B", .text = put_value)},
     {"ratio", FIELD_NUMBER, .flags = FIELD_OR_NULL, .json = ratio_json,
-     .about = "b / a; null when a is 0, or one is null", .column = {4, 1, 10, "change", .text = put_change}},
+     .about = "b / a; null when a is 0, or one is null",
+     .column = FIELD_COLUMN(4, 1, 10, "change", .text = put_change)},
     {0}};
 
 /* ---- functions: what the traces of both say ---- */
@@ -190,20 +191,20 @@ static void put_name(struct buf *out, const void *at, const void *row, const voi
     report_put_function(out, row);
 }
 
-static const struct field any_fields[] = {
-    {"name", FIELD_TEXT, FIELD_AT(struct job_function, name), .column = {6, 2, 0, "function", .text = put_name}},
-    {"file", FIELD_TEXT, FIELD_AT(struct job_function, file)},
-    {0}};
+static const struct field any_fields[] = {{"name", FIELD_TEXT, FIELD_AT(struct job_function, name),
+                                           .column = FIELD_COLUMN(6, 2, 0, "function", .text = put_name)},
+                                          {"file", FIELD_TEXT, FIELD_AT(struct job_function, file)},
+                                          {0}};
 
 static const struct field function_diff_fields[] = {
     {"", FIELD_PART, FIELD_AT(struct function_pair, any), FIELD_POINTER, .of = any_fields},
     {"a", FIELD_OBJECT, .flags = FIELD_OR_NULL, .json = a_json, .of = report_function_fields},
     {"b", FIELD_OBJECT, .flags = FIELD_OR_NULL, .json = b_json, .of = report_function_fields},
-    {.type = FIELD_NS, FIELD_AT(struct function_pair, a_ns), .column = {1, 0, 16, "Functions: own A"}},
-    {.type = FIELD_NS, FIELD_AT(struct function_pair, b_ns), .column = {2, 0, 11, "own B"}},
-    {.type = FIELD_SHOWN, .column = {3, 1, 9, "change", .text = put_function_change}},
-    {.type = FIELD_COUNT, FIELD_AT(struct function_pair, a_calls), .column = {4, 1, 11, "calls A"}},
-    {.type = FIELD_COUNT, FIELD_AT(struct function_pair, b_calls), .column = {5, 1, 11, "calls B"}},
+    {.type = FIELD_NS, FIELD_AT(struct function_pair, a_ns), .column = FIELD_COLUMN(1, 0, 16, "Functions: own A")},
+    {.type = FIELD_NS, FIELD_AT(struct function_pair, b_ns), .column = FIELD_COLUMN(2, 0, 11, "own B")},
+    {.type = FIELD_SHOWN, .column = FIELD_COLUMN(3, 1, 9, "change", .text = put_function_change)},
+    {.type = FIELD_COUNT, FIELD_AT(struct function_pair, a_calls), .column = FIELD_COLUMN(4, 1, 11, "calls A")},
+    {.type = FIELD_COUNT, FIELD_AT(struct function_pair, b_calls), .column = FIELD_COLUMN(5, 1, 11, "calls B")},
     {0}};
 
 static void functions_diff_text(struct buf *out, const struct job_functions *a, const struct job_functions *b)
@@ -344,14 +345,15 @@ static const struct field any_sampled_fields[] = {
 static const struct field sampled_pair_fields[] = {
     {"", FIELD_PART, FIELD_AT(struct sampled_pair, any), FIELD_POINTER, .of = any_sampled_fields},
     {"a_seconds", FIELD_SECONDS, FIELD_AT(struct sampled_pair, a_seconds), .about = "of processor time of its own",
-     .column = {1, 0, 22, "Processor time: own A"}},
-    {"b_seconds", FIELD_SECONDS, FIELD_AT(struct sampled_pair, b_seconds), .column = {2, 0, 11, "own B"}},
-    {.type = FIELD_SHOWN, .column = {3, 1, 10, "B - A", .text = put_difference}},
+     .column = FIELD_COLUMN(1, 0, 22, "Processor time: own A")},
+    {"b_seconds", FIELD_SECONDS, FIELD_AT(struct sampled_pair, b_seconds), .column = FIELD_COLUMN(2, 0, 11, "own B")},
+    {.type = FIELD_SHOWN, .column = FIELD_COLUMN(3, 1, 10, "B - A", .text = put_difference)},
     {"a_share", FIELD_NUMBER, FIELD_AT(struct sampled_pair, a_share), .about = "of all samples of the run",
-     .column = {4, 1, 6, "A %", .text = put_percent}},
-    {"b_share", FIELD_NUMBER, FIELD_AT(struct sampled_pair, b_share), .column = {5, 1, 6, "B %", .text = put_percent}},
+     .column = FIELD_COLUMN(4, 1, 6, "A %", .text = put_percent)},
+    {"b_share", FIELD_NUMBER, FIELD_AT(struct sampled_pair, b_share),
+     .column = FIELD_COLUMN(5, 1, 6, "B %", .text = put_percent)},
     {"share_change", FIELD_NUMBER, FIELD_AT(struct sampled_pair, share_change), .about = "b_share - a_share"},
-    {.type = FIELD_SHOWN, .column = {6, 2, 0, "function, by samples", .text = put_sampled_name}},
+    {.type = FIELD_SHOWN, .column = FIELD_COLUMN(6, 2, 0, "function, by samples", .text = put_sampled_name)},
     {0}};
 
 static void sampled_diff_text(struct buf *out, const struct job_report *a, const struct job_report *b)
@@ -475,17 +477,19 @@ static void put_call_change(struct buf *out, const void *at, const void *row, co
 }
 
 static const struct field call_fields[] = {
-    {"name", FIELD_TEXT, FIELD_AT(struct call_pair, name), .column = {6, 2, 0, "call"}},
+    {"name", FIELD_TEXT, FIELD_AT(struct call_pair, name), .column = FIELD_COLUMN(6, 2, 0, "call")},
     {"a", FIELD_OBJECT, FIELD_AT(struct call_pair, a), .of = side_fields},
     {"b", FIELD_OBJECT, FIELD_AT(struct call_pair, b), .of = side_fields},
     {.type = FIELD_NS,
      FIELD_AT(struct call_pair, a.total_ns),
-     .column = {1, 0, 35, "Calls of MPI, all time            A", .none = "-",
-                .zero = true}}, /* who only asks the library */
-    {.type = FIELD_NS, FIELD_AT(struct call_pair, b.total_ns), .column = {2, 0, 15, "B", .none = "-", .zero = true}},
-    {.type = FIELD_SHOWN, .column = {3, 1, 10, "change", .text = put_call_change}},
-    {.type = FIELD_COUNT, FIELD_AT(struct call_pair, a.count), .column = {4, 1, 11, "calls A"}},
-    {.type = FIELD_COUNT, FIELD_AT(struct call_pair, b.count), .column = {5, 1, 11, "calls B"}},
+     .column = FIELD_COLUMN(1, 0, 35, "Calls of MPI, all time            A", .none = "-",
+                            .zero = true)}, /* who only asks the library */
+    {.type = FIELD_NS,
+     FIELD_AT(struct call_pair, b.total_ns),
+     .column = FIELD_COLUMN(2, 0, 15, "B", .none = "-", .zero = true)},
+    {.type = FIELD_SHOWN, .column = FIELD_COLUMN(3, 1, 10, "change", .text = put_call_change)},
+    {.type = FIELD_COUNT, FIELD_AT(struct call_pair, a.count), .column = FIELD_COLUMN(4, 1, 11, "calls A")},
+    {.type = FIELD_COUNT, FIELD_AT(struct call_pair, b.count), .column = FIELD_COLUMN(5, 1, 11, "calls B")},
     {0}};
 
 /* Either may be NULL: nothing (null) if both are. */

@@ -200,19 +200,20 @@ static void put_function(struct buf *out, const void *at, const void *row, const
 }
 
 static const struct field count_fields[] = {
-    {"name", FIELD_TEXT, FIELD_AT(struct job_function, name), .column = {9, 2, 0, "function", .text = put_function}},
+    {"name", FIELD_TEXT, FIELD_AT(struct job_function, name),
+     .column = FIELD_COLUMN(9, 2, 0, "function", .text = put_function)},
     {"file", FIELD_TEXT, FIELD_AT(struct job_function, file), .about = "of the source; empty where it is not known"},
     {"line", FIELD_COUNT, FIELD_AT(struct job_function, line)},
-    {"calls", FIELD_COUNT, FIELD_AT(struct job_function, calls), .column = {5, 1, 9, "calls"}},
+    {"calls", FIELD_COUNT, FIELD_AT(struct job_function, calls), .column = FIELD_COLUMN(5, 1, 9, "calls")},
     {"total_ns", FIELD_NS, FIELD_AT(struct job_function, total_ns),
      .about = "with the calls in it; of a call inside another of the same function only the outer counts",
-     .column = {4, 0, 11, "total", .text = put_total}},
+     .column = FIELD_COLUMN(4, 0, 11, "total", .text = put_total)},
     {"self_ns", FIELD_NS, FIELD_AT(struct job_function, self_ns), .about = "without the recorded calls in it",
-     .column = {1, 0, 16, "Functions self", .text = put_self}},
+     .column = FIELD_COLUMN(1, 0, 16, "Functions self", .text = put_self)},
     {"min_ns", FIELD_NS, FIELD_AT(struct job_function, min_ns), .about = "of a call",
-     .column = {7, 0, 10, "min", .when = is_wide, .text = put_extreme}},
+     .column = FIELD_COLUMN(7, 0, 10, "min", .when = is_wide, .text = put_extreme)},
     {"max_ns", FIELD_NS, FIELD_AT(struct job_function, max_ns), .about = "of a call",
-     .column = {8, 0, 10, "max", .when = is_wide, .text = put_extreme}},
+     .column = FIELD_COLUMN(8, 0, 10, "max", .when = is_wide, .text = put_extreme)},
     {"open", FIELD_COUNT, FIELD_AT(struct job_function, open),
      .about = "calls that never ended: they count until the end of the trace"},
     {"unwound", FIELD_COUNT, FIELD_AT(struct job_function, unwound),
@@ -235,7 +236,7 @@ static const struct field count_fields[] = {
      .about = "of total_ns, whether it had a processor is not known: why, see trace.unwatched"},
     {"self_unknown_ns", FIELD_NS, FIELD_AT(struct job_function, self_spent.unknown_ns),
      .about = "of self_ns, whether it had a processor is not known: why, see trace.unwatched"},
-    {.type = FIELD_SHOWN, .column = {6, 0, 10, "mean", .when = is_wide, .text = put_mean}},
+    {.type = FIELD_SHOWN, .column = FIELD_COLUMN(6, 0, 10, "mean", .when = is_wide, .text = put_mean)},
     {0}};
 
 /* Of a struct function_row. */
@@ -249,10 +250,10 @@ const struct field report_function_fields[] = {
      .about = "of total_ns, off the processors though it could have run; null: too much is not known"},
     {"self_cpu_ns", FIELD_NS, FIELD_AT(struct function_row, self.cpu_ns), FIELD_NEGATIVE_IS_NULL,
      .about = "of self_ns, on a processor; null: too much is not known",
-     .column = {2, 0, 10, "cpu", .text = put_spent}},
+     .column = FIELD_COLUMN(2, 0, 10, "cpu", .text = put_spent)},
     {"self_waiting_ns", FIELD_NS, FIELD_AT(struct function_row, self.waiting_ns), FIELD_NEGATIVE_IS_NULL,
      .about = "of self_ns, waiting: off the processors by its own will; null: too much is not known",
-     .column = {3, 0, 10, "waiting", .text = put_spent}},
+     .column = FIELD_COLUMN(3, 0, 10, "waiting", .text = put_spent)},
     {"self_preempted_ns", FIELD_NS, FIELD_AT(struct function_row, self.preempted_ns), FIELD_NEGATIVE_IS_NULL,
      .about = "of self_ns, off the processors though it could have run; null: too much is not known"},
     {0}};
@@ -387,14 +388,15 @@ static void put_times(struct buf *out, const void *at, const void *row, const vo
     buf_printf(out, "%" PRIu64 " x", ((const struct job_edge *)row)->calls);
 }
 
-static const struct field callee_fields[] = {
-    {"function", FIELD_TEXT, FIELD_AT(struct job_function, name), .column = {1, 4, -44, .text = put_callee}}, {0}};
+static const struct field callee_fields[] = {{"function", FIELD_TEXT, FIELD_AT(struct job_function, name),
+                                              .column = FIELD_COLUMN(1, 4, -44, .text = put_callee)},
+                                             {0}};
 
 static const struct field edge_fields[] = {
     {"caller", FIELD_TEXT, .flags = FIELD_OR_NULL, .json = caller_json, .about = "null: none recorded"},
     {"", FIELD_PART, FIELD_AT(struct job_edge, key.function), FIELD_POINTER, .of = callee_fields},
-    {"calls", FIELD_COUNT, FIELD_AT(struct job_edge, calls), .column = {2, 1, 12, .text = put_times}},
-    {"total_ns", FIELD_NS, FIELD_AT(struct job_edge, total_ns), .column = {3, 0, 12}},
+    {"calls", FIELD_COUNT, FIELD_AT(struct job_edge, calls), .column = FIELD_COLUMN(2, 1, 12, .text = put_times)},
+    {"total_ns", FIELD_NS, FIELD_AT(struct job_edge, total_ns), .column = FIELD_COLUMN(3, 0, 12)},
     {0}};
 
 static json_t *edges_json(const void *row, const void *all)
@@ -608,10 +610,11 @@ const struct field report_site_fields[] = {
     {"from_module", FIELD_TEXT, FIELD_AT(struct job_site, module)},
     {"from_offset", FIELD_COUNT, FIELD_AT(struct job_site, offset),
      .about = "the return address, as the file of the module has it"},
-    {"calls", FIELD_COUNT, FIELD_AT(struct job_site, calls), .column = {2, 1, 8, "calls"}},
+    {"calls", FIELD_COUNT, FIELD_AT(struct job_site, calls), .column = FIELD_COLUMN(2, 1, 8, "calls")},
     {"total_ns", FIELD_NS, FIELD_AT(struct job_site, total_ns),
-     .about = "of calls inside each other from one place, the outermost", .column = {1, 0, 15, "Calls come from"}},
-    {.type = FIELD_SHOWN, .column = {3, 2, 0, "function, from", .text = put_place}},
+     .about = "of calls inside each other from one place, the outermost",
+     .column = FIELD_COLUMN(1, 0, 15, "Calls come from")},
+    {.type = FIELD_SHOWN, .column = FIELD_COLUMN(3, 2, 0, "function, from", .text = put_place)},
     {0}};
 
 json_t *report_sites_json(const void *functions, const void *all)

@@ -135,7 +135,7 @@ static const struct field who_fields[] = {
     {"program", FIELD_COUNT, FIELD_AT(struct mpi_message_rank, world),
      .about = "which MPI_COMM_WORLD of the job, from 0"},
     {"rank", FIELD_COUNT, FIELD_AT(struct mpi_message_rank, rank),
-     .column = {1, 2, -42, .whole = true, .text = put_rank}},
+     .column = FIELD_COLUMN(1, 2, -42, .whole = true, .text = put_rank)},
     {"node", FIELD_TEXT, FIELD_AT(struct mpi_message_rank, node)},
     {"pid", FIELD_INTEGER, FIELD_AT(struct mpi_message_rank, pid)},
     {"received", FIELD_COUNT, FIELD_AT(struct mpi_message_rank, got_count)},
@@ -145,8 +145,10 @@ static const struct field who_fields[] = {
     {"missing_records", FIELD_COUNT, FIELD_AT(struct mpi_message_rank, lost)},
     {"ends_in", FIELD_OBJECT, .flags = FIELD_OR_NULL, .json = in_json, .of = in_fields,
      .about = "the call of MPI in which its trace ends: it was killed there, or is in it still"},
-    {.type = FIELD_SHOWN, FIELD_AT(struct mpi_message_rank, in_since), .column = {2, 1, 10, "since", .text = put_time}},
-    {.type = FIELD_SHOWN, FIELD_AT(struct mpi_message_rank, in_place), .column = {3, 2, 0, .text = put_in}},
+    {.type = FIELD_SHOWN,
+     FIELD_AT(struct mpi_message_rank, in_since),
+     .column = FIELD_COLUMN(2, 1, 10, "since", .text = put_time)},
+    {.type = FIELD_SHOWN, FIELD_AT(struct mpi_message_rank, in_place), .column = FIELD_COLUMN(3, 2, 0, .text = put_in)},
     {0}};
 
 static const struct field rank_fields[] = {
@@ -192,9 +194,9 @@ struct wait_row {
 };
 
 static const struct field wait_times_fields[] = {
-    {"count", FIELD_COUNT, FIELD_AT(struct mpi_wait, count), .column = {2, 0, 8, "count"}},
-    {"total_ns", FIELD_NS, FIELD_AT(struct mpi_wait, total_ns), .column = {3, 1, 10, "total"}},
-    {"max_ns", FIELD_NS, FIELD_AT(struct mpi_wait, max_ns), .column = {4, 1, 10, "longest"}},
+    {"count", FIELD_COUNT, FIELD_AT(struct mpi_wait, count), .column = FIELD_COLUMN(2, 0, 8, "count")},
+    {"total_ns", FIELD_NS, FIELD_AT(struct mpi_wait, total_ns), .column = FIELD_COLUMN(3, 1, 10, "total")},
+    {"max_ns", FIELD_NS, FIELD_AT(struct mpi_wait, max_ns), .column = FIELD_COLUMN(4, 1, 10, "longest")},
     {0}};
 
 static void put_cause(struct buf *out, const void *at, const void *row, const void *all)
@@ -228,8 +230,8 @@ static const struct field wait_fields[] = {
     {"for_rank_ns", FIELD_NS, FIELD_AT(struct wait_row, rank_ns)},
     {.type = FIELD_SHOWN,
      FIELD_AT(struct wait_row, waits),
-     .column = {1, 2, -54, "Waiting by call site", .text = put_place}},
-    {.type = FIELD_SHOWN, FIELD_AT(struct wait_row, cause), .column = {5, 2, 0, "for", .text = put_cause}},
+     .column = FIELD_COLUMN(1, 2, -54, "Waiting by call site", .text = put_place)},
+    {.type = FIELD_SHOWN, FIELD_AT(struct wait_row, cause), .column = FIELD_COLUMN(5, 2, 0, "for", .text = put_cause)},
     {0}};
 
 static struct wait_row wait_row_of(const struct mpi_messages *messages, const struct mpi_wait *wait)
@@ -327,20 +329,21 @@ static void put_calls(struct buf *out, const void *at, const void *row, const vo
 }
 
 static const struct field slow_fields[] = {
-    {"from", FIELD_COUNT, FIELD_AT(struct slow_row, from), .column = {3, 1, 6, "from"}},
-    {"to", FIELD_COUNT, FIELD_AT(struct slow_row, to), .column = {4, 1, 6, "to"}},
+    {"from", FIELD_COUNT, FIELD_AT(struct slow_row, from), .column = FIELD_COLUMN(3, 1, 6, "from")},
+    {"to", FIELD_COUNT, FIELD_AT(struct slow_row, to), .column = FIELD_COLUMN(4, 1, 6, "to")},
     {"comm", FIELD_TEXT, FIELD_AT(struct slow_row, comm)},
-    {"tag", FIELD_INTEGER, FIELD_AT(struct slow_row, tag), .column = {5, 1, 10, "tag"}},
-    {"bytes", FIELD_BYTES, FIELD_AT(struct slow_row, bytes), .column = {6, 1, 8, "size"}},
-    {"sent_seconds", FIELD_SECONDS, FIELD_AT(struct slow_row, sent), .column = {2, 1, 10, "sent at", .text = put_time}},
+    {"tag", FIELD_INTEGER, FIELD_AT(struct slow_row, tag), .column = FIELD_COLUMN(5, 1, 10, "tag")},
+    {"bytes", FIELD_BYTES, FIELD_AT(struct slow_row, bytes), .column = FIELD_COLUMN(6, 1, 8, "size")},
+    {"sent_seconds", FIELD_SECONDS, FIELD_AT(struct slow_row, sent),
+     .column = FIELD_COLUMN(2, 1, 10, "sent at", .text = put_time)},
     {"received_seconds", FIELD_SECONDS, FIELD_AT(struct slow_row, received)},
     {"latency_ns", FIELD_INTEGER, FIELD_AT(struct slow_row, ns),
-     .column = {1, 1, 10, "      took", .text = put_latency}},
+     .column = FIELD_COLUMN(1, 1, 10, "      took", .text = put_latency)},
     {"send", FIELD_OBJECT, FIELD_AT(struct slow_row, send), FIELD_POINTER, .of = place_fields,
      .about = "the call that posted it"},
     {"receive", FIELD_OBJECT, FIELD_AT(struct slow_row, receive), FIELD_POINTER, .of = place_fields,
      .about = "the call that completed it"},
-    {.type = FIELD_SHOWN, .column = {7, 2, 0, "calls", .text = put_calls}},
+    {.type = FIELD_SHOWN, .column = FIELD_COLUMN(7, 2, 0, "calls", .text = put_calls)},
     {0}};
 
 static struct slow_row slow_row_of(const struct mpi_messages *messages, const struct mpi_slow *slow)
@@ -408,11 +411,13 @@ static const struct field left_fields[] = {
     {"to", FIELD_INTEGER, FIELD_AT(struct mpi_left, to)},
     {"tag", FIELD_INTEGER, FIELD_AT(struct mpi_left, tag)},
     {"unreceived", FIELD_COUNT, FIELD_AT(struct mpi_left, sent),
-     .column = {1, 0, 35, "Messages with one end only     sent"}},
-    {"unsent", FIELD_COUNT, FIELD_AT(struct mpi_left, got), .column = {2, 1, 8, "received"}},
-    {"ambiguous_sent", FIELD_COUNT, FIELD_AT(struct mpi_left, sent_unsure), .column = {3, 1, 12, "ambiguous (sent,"}},
-    {"ambiguous_received", FIELD_COUNT, FIELD_AT(struct mpi_left, got_unsure), .column = {4, 1, 13, "received)"}},
-    {.type = FIELD_SHOWN, .column = {5, 2, 0, "channel", .text = put_channel}},
+     .column = FIELD_COLUMN(1, 0, 35, "Messages with one end only     sent")},
+    {"unsent", FIELD_COUNT, FIELD_AT(struct mpi_left, got), .column = FIELD_COLUMN(2, 1, 8, "received")},
+    {"ambiguous_sent", FIELD_COUNT, FIELD_AT(struct mpi_left, sent_unsure),
+     .column = FIELD_COLUMN(3, 1, 12, "ambiguous (sent,")},
+    {"ambiguous_received", FIELD_COUNT, FIELD_AT(struct mpi_left, got_unsure),
+     .column = FIELD_COLUMN(4, 1, 13, "received)")},
+    {.type = FIELD_SHOWN, .column = FIELD_COLUMN(5, 2, 0, "channel", .text = put_channel)},
     {0}};
 
 static json_t *left_json(const void *row, const void *all)

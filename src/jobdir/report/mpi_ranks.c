@@ -52,14 +52,14 @@ static json_t *blocking_json(const void *row, const void *all)
 }
 
 static const struct field thread_fields[] = {
-    {"tid", FIELD_INTEGER, FIELD_AT(struct mpi_stats_thread, tid), .column = {1, 2, 8, "Threads"}},
+    {"tid", FIELD_INTEGER, FIELD_AT(struct mpi_stats_thread, tid), .column = FIELD_COLUMN(1, 2, 8, "Threads")},
     {"is_rank", FIELD_BOOL, FIELD_AT(struct mpi_stats_thread, is_main), .about = "it called MPI_Init",
-     .column = {6, 2, 0, .text = put_is_rank}},
-    {"name", FIELD_TEXT, FIELD_AT(struct mpi_stats_thread, name), .column = {2, 2, -16}},
+     .column = FIELD_COLUMN(6, 2, 0, .text = put_is_rank)},
+    {"name", FIELD_TEXT, FIELD_AT(struct mpi_stats_thread, name), .column = FIELD_COLUMN(2, 2, -16)},
     {"errors", FIELD_COUNT, FIELD_AT(struct mpi_stats_thread, errors),
      .about = "calls that returned another than MPI_SUCCESS"},
     {"time", FIELD_OBJECT, FIELD_AT(struct mpi_stats_thread, outermost), .flags = FIELD_OR_NULL, .json = outermost_json,
-     .of = mpi_time_fields, .column = {.place = 3}, .about = "null: not measured"},
+     .of = mpi_time_fields, .column = FIELD_COLUMN(.place = 3), .about = "null: not measured"},
     {"blocking", FIELD_OBJECT, FIELD_AT(struct mpi_stats_thread, blocking), .flags = FIELD_OR_NULL,
      .json = blocking_json, .of = mpi_time_fields},
     {0}};
@@ -137,9 +137,9 @@ static void put_end(struct buf *out, const void *at, const void *row, const void
 }
 
 static const struct field stats_fields[] = {
-    {"rank", FIELD_INTEGER, FIELD_AT(struct mpi_stats, rank), .column = {2, 2, 5, "Rank"}},
-    {"node", FIELD_TEXT, FIELD_AT(struct mpi_stats, node), .column = {3, 2, -14, "host"}},
-    {"pid", FIELD_INTEGER, FIELD_AT(struct mpi_stats, pid), .column = {4, 1, 8, "pid"}},
+    {"rank", FIELD_INTEGER, FIELD_AT(struct mpi_stats, rank), .column = FIELD_COLUMN(2, 2, 5, "Rank")},
+    {"node", FIELD_TEXT, FIELD_AT(struct mpi_stats, node), .column = FIELD_COLUMN(3, 2, -14, "host")},
+    {"pid", FIELD_INTEGER, FIELD_AT(struct mpi_stats, pid), .column = FIELD_COLUMN(4, 1, 8, "pid")},
     {"program", FIELD_TEXT, FIELD_AT(struct mpi_stats, exe)},
     {"library", FIELD_TEXT, FIELD_AT(struct mpi_stats, library), .about = "openmpi or mpich"},
     {"thread_level", FIELD_INTEGER, FIELD_AT(struct mpi_stats, thread_level),
@@ -176,7 +176,7 @@ static const struct field stats_fields[] = {
     {"spans", FIELD_LIST, .json = spans_json, .of = mpi_call_fields,
      .about = "non-blocking operations, from their begin to their completion"},
     {"threads", FIELD_LIST, FIELD_ROWS(struct mpi_stats, threads, thread_count), .of = thread_fields},
-    {.type = FIELD_SHOWN, .column = {10, 2, 0, .text = put_end}},
+    {.type = FIELD_SHOWN, .column = FIELD_COLUMN(10, 2, 0, .text = put_end)},
     {0}};
 
 static json_t *share_json(const void *row, const void *all)
@@ -193,13 +193,14 @@ static void put_share(struct buf *out, const void *at, const void *row, const vo
 
 static const struct field share_fields[] = {
     {"run_ns", FIELD_NS, FIELD_AT(struct mpi_stats_clock, total_ns),
-     .about = "from MPI_Init's return to MPI_Finalize's entry", .column = {5, 1, 11, "run time", .none = "-"}},
+     .about = "from MPI_Init's return to MPI_Finalize's entry",
+     .column = FIELD_COLUMN(5, 1, 11, "run time", .none = "-")},
     {"computation_ns", FIELD_NS, FIELD_AT(struct mpi_stats_clock, compute_ns),
-     .column = {6, 0, 12, "computation", .none = "-"}},
+     .column = FIELD_COLUMN(6, 0, 12, "computation", .none = "-")},
     {"communication_ns", FIELD_NS, FIELD_AT(struct mpi_stats_clock, communicate_ns),
-     .about = "inside any outermost call", .column = {7, 0, 14, "communication", .none = "-"}},
+     .about = "inside any outermost call", .column = FIELD_COLUMN(7, 0, 14, "communication", .none = "-")},
     {"share", FIELD_NUMBER, .json = share_json, .about = "of communication",
-     .column = {8, 1, 9, "in MPI", .none = "-", .text = put_share}},
+     .column = FIELD_COLUMN(8, 1, 9, "in MPI", .none = "-", .text = put_share)},
     {0}};
 
 static void put_blocking(struct buf *out, const void *at, const void *row, const void *all)
@@ -225,12 +226,12 @@ const struct field mpi_rank_fields[] = {
     {"", FIELD_PART, FIELD_AT(struct rank_row, stats), FIELD_POINTER, .of = stats_fields},
     {"", FIELD_PART, FIELD_AT(struct rank_row, time), FIELD_POINTER | FIELD_OR_NULL, .of = share_fields},
     {"world", FIELD_COUNT, FIELD_AT(struct rank_row, world), .about = "which MPI_COMM_WORLD of the job, from 0",
-     .column = {1, 0, 4, "Prog", .when = has_programs, .text = put_program}},
+     .column = FIELD_COLUMN(1, 0, 4, "Prog", .when = has_programs, .text = put_program)},
     {"blocking", FIELD_OBJECT, FIELD_AT(struct rank_row, blocking), FIELD_POINTER | FIELD_OR_NULL,
      .of = mpi_time_fields, .about = "inside blocking calls only"},
     {"time", FIELD_OBJECT, FIELD_AT(struct rank_row, time), FIELD_POINTER | FIELD_OR_NULL, .of = mpi_time_fields,
      .about = "null, as run_ns and so on: not measured (--mpi-metrics)"},
-    {.type = FIELD_SHOWN, .column = {9, 1, 10, "blocking", .text = put_blocking}},
+    {.type = FIELD_SHOWN, .column = FIELD_COLUMN(9, 1, 10, "blocking", .text = put_blocking)},
     {0}};
 
 static struct rank_row rank_row_of(const struct mpi_report *report, size_t index)
@@ -372,35 +373,46 @@ static bool many_programs(const void *all)
 
 /* Of a struct mpi_spread; they belong to a bool: whether there are several programs. */
 static const struct field values_fields[] = {
-    {.type = FIELD_NUMBER, FIELD_AT(struct mpi_spread, least), .column = {2, 0, 12, "least", .text = put_extreme}},
+    {.type = FIELD_NUMBER,
+     FIELD_AT(struct mpi_spread, least),
+     .column = FIELD_COLUMN(2, 0, 12, "least", .text = put_extreme)},
     {.type = FIELD_COUNT,
      FIELD_AT(struct mpi_spread, low.program),
-     .column = {3, 0, 6, "(prog", .when = many_programs}},
-    {.type = FIELD_INTEGER, FIELD_AT(struct mpi_spread, low.rank), .column = {4, 0, 6, "rank)", .when = many_programs}},
-    {.type = FIELD_INTEGER, FIELD_AT(struct mpi_spread, low.rank), .column = {4, 0, 7, "(rank)", .when = one_program}},
-    {.type = FIELD_SHOWN, .column = {5, 0, 12, "average", .text = put_average}},
-    {.type = FIELD_NUMBER, FIELD_AT(struct mpi_spread, most), .column = {6, 0, 12, "most", .text = put_extreme}},
+     .column = FIELD_COLUMN(3, 0, 6, "(prog", .when = many_programs)},
+    {.type = FIELD_INTEGER,
+     FIELD_AT(struct mpi_spread, low.rank),
+     .column = FIELD_COLUMN(4, 0, 6, "rank)", .when = many_programs)},
+    {.type = FIELD_INTEGER,
+     FIELD_AT(struct mpi_spread, low.rank),
+     .column = FIELD_COLUMN(4, 0, 7, "(rank)", .when = one_program)},
+    {.type = FIELD_SHOWN, .column = FIELD_COLUMN(5, 0, 12, "average", .text = put_average)},
+    {.type = FIELD_NUMBER,
+     FIELD_AT(struct mpi_spread, most),
+     .column = FIELD_COLUMN(6, 0, 12, "most", .text = put_extreme)},
     {.type = FIELD_COUNT,
      FIELD_AT(struct mpi_spread, high.program),
-     .column = {7, 0, 6, "(prog", .when = many_programs}},
+     .column = FIELD_COLUMN(7, 0, 6, "(prog", .when = many_programs)},
     {.type = FIELD_INTEGER,
      FIELD_AT(struct mpi_spread, high.rank),
-     .column = {8, 0, 6, "rank)", .when = many_programs}},
-    {.type = FIELD_INTEGER, FIELD_AT(struct mpi_spread, high.rank), .column = {8, 0, 7, "(rank)", .when = one_program}},
-    {.type = FIELD_SHOWN, .column = {9, 0, 14, "most/average", .text = put_ratio}},
+     .column = FIELD_COLUMN(8, 0, 6, "rank)", .when = many_programs)},
+    {.type = FIELD_INTEGER,
+     FIELD_AT(struct mpi_spread, high.rank),
+     .column = FIELD_COLUMN(8, 0, 7, "(rank)", .when = one_program)},
+    {.type = FIELD_SHOWN, .column = FIELD_COLUMN(9, 0, 14, "most/average", .text = put_ratio)},
+    {0}};
+
+static const struct field spread_fields[] = {
+    {.type = FIELD_SHOWN, .column = FIELD_COLUMN(1, 0, -13)},
+    {.type = FIELD_PART, .of = values_fields},
+    {.type = FIELD_TEXT, FIELD_AT(struct mpi_spread, name), .column = FIELD_COLUMN(10, 2, 0, .text = put_name)},
     {0}};
 
 void mpi_spread_put(struct buf *out, const struct mpi_spread *spread, const char *title, bool programs)
 {
-    static const struct field fields[] = {
-        {.type = FIELD_SHOWN, .column = {1, 0, -13}},
-        {.type = FIELD_PART, .of = values_fields},
-        {.type = FIELD_TEXT, FIELD_AT(struct mpi_spread, name), .column = {10, 2, 0, .text = put_name}},
-        {0}};
     if (title)
-        fields_table(out, &(struct field_table){fields, title}, spread, 1, sizeof *spread, &programs);
+        fields_table(out, &(struct field_table){spread_fields, title}, spread, 1, sizeof *spread, &programs);
     else
-        fields_row(out, fields, spread, &programs);
+        fields_row(out, spread_fields, spread, &programs);
 }
 
 static uint64_t sent_by(const struct mpi_stats *stats, bool bytes)
@@ -412,12 +424,13 @@ static uint64_t sent_by(const struct mpi_stats *stats, bool bytes)
     return sum;
 }
 
+static const struct field balance_fields[] = {
+    {.type = FIELD_TEXT, FIELD_AT(struct mpi_spread, name), .column = FIELD_COLUMN(1, 2, -15, "Balance over ranks")},
+    {.type = FIELD_PART, .of = values_fields},
+    {0}};
+
 void mpi_report_put_balance(struct buf *out, const struct mpi_report *report)
 {
-    static const struct field fields[] = {
-        {.type = FIELD_TEXT, FIELD_AT(struct mpi_spread, name), .column = {1, 2, -15, "Balance over ranks"}},
-        {.type = FIELD_PART, .of = values_fields},
-        {0}};
     enum { BALANCE_MESSAGES = 3 /* from here on of peers, the others of clocks */, BALANCES = 5 };
     struct mpi_spread balances[BALANCES] = {{.name = "run time"},
                                             {.name = "computation"},
@@ -436,7 +449,8 @@ void mpi_report_put_balance(struct buf *out, const struct mpi_report *report)
     size_t first = report->clocks_off ? BALANCE_MESSAGES : 0, end = report->peers_off ? BALANCE_MESSAGES : BALANCES;
     bool programs = report->worlds > 1;
     if (report->set.count > 1 && first < end)
-        fields_table(out, &(struct field_table){fields}, balances + first, end - first, sizeof *balances, &programs);
+        fields_table(out, &(struct field_table){balance_fields}, balances + first, end - first, sizeof *balances,
+                     &programs);
 }
 
 /* ---- who was waited for ---- */

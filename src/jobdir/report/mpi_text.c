@@ -441,10 +441,10 @@ static void put_got(struct buf *out, const void *at, const void *row, const void
 }
 
 static const struct field volume_fields[] = {
-    {.type = FIELD_TEXT, FIELD_AT(struct volume, name), .column = {1, 2, -22, "Volume"}},
-    {.type = FIELD_BYTES, FIELD_AT(struct volume, sum.args_bytes), .column = {2, 1, 12, "as arguments"}},
-    {.type = FIELD_BYTES, FIELD_AT(struct volume, sum.sent_bytes), .column = {3, 0, 11, "sent"}},
-    {.type = FIELD_SHOWN, .column = {4, 0, 11, "received", .text = put_got}},
+    {.type = FIELD_TEXT, FIELD_AT(struct volume, name), .column = FIELD_COLUMN(1, 2, -22, "Volume")},
+    {.type = FIELD_BYTES, FIELD_AT(struct volume, sum.args_bytes), .column = FIELD_COLUMN(2, 1, 12, "as arguments")},
+    {.type = FIELD_BYTES, FIELD_AT(struct volume, sum.sent_bytes), .column = FIELD_COLUMN(3, 0, 11, "sent")},
+    {.type = FIELD_SHOWN, .column = FIELD_COLUMN(4, 0, 11, "received", .text = put_got)},
     {0}};
 
 static void put_volume(struct buf *out, const struct mpi_report *report)

@@ -51,21 +51,21 @@ static void put_bytes(struct buf *out, const void *at, const void *row, const vo
 }
 
 static const struct field command_fields[] = {
-    {"name", FIELD_TEXT, FIELD_AT(struct job_command, name), .column = {1, 2, -28, "Commands that ended"}},
-    {"count", FIELD_COUNT, FIELD_AT(struct job_command, count), .column = {2, 1, 7, "count"}},
-    {"cpu_seconds", FIELD_SECONDS, FIELD_AT(struct job_command, cpu_ns), .column = {3, 4, -10, "cpu"}},
+    {"name", FIELD_TEXT, FIELD_AT(struct job_command, name), .column = FIELD_COLUMN(1, 2, -28, "Commands that ended")},
+    {"count", FIELD_COUNT, FIELD_AT(struct job_command, count), .column = FIELD_COLUMN(2, 1, 7, "count")},
+    {"cpu_seconds", FIELD_SECONDS, FIELD_AT(struct job_command, cpu_ns), .column = FIELD_COLUMN(3, 4, -10, "cpu")},
     {"peak_rss_bytes", FIELD_BYTES, FIELD_AT(struct job_command, peak_rss),
-     .column = {6, 1, 0, "largest", .none = "-", .zero = true}}, /* 0: too short to be sampled */
+     .column = FIELD_COLUMN(6, 1, 0, "largest", .none = "-", .zero = true)}, /* 0: too short to be sampled */
     {"", FIELD_PART, FIELD_AT(struct job_command, bytes), .of = bytes_fields},
     {"bytes_sampled", FIELD_BOOL, FIELD_AT(struct job_command, bytes_sampled),
      .about =
          "of some of them as they were seen last, which may be long before their end: the kernel tells all to root"},
     {.type = FIELD_SHOWN,
      FIELD_AT(struct job_command, bytes.read),
-     .column = {4, 1, -9, "read", .when = bytes_known, .text = put_bytes}},
+     .column = FIELD_COLUMN(4, 1, -9, "read", .when = bytes_known, .text = put_bytes)},
     {.type = FIELD_SHOWN,
      FIELD_AT(struct job_command, bytes.written),
-     .column = {5, 1, -9, "written", .when = bytes_known, .text = put_bytes}},
+     .column = FIELD_COLUMN(5, 1, -9, "written", .when = bytes_known, .text = put_bytes)},
     {0}};
 
 static json_t *commands_json(const void *row, const void *all)
@@ -192,22 +192,22 @@ static json_t *source_json(const void *row, const void *all)
 }
 
 const struct field job_process_fields[] = {
-    {"pid", FIELD_COUNT, FIELD_AT(struct job_process, pid), .column = {1, 2, 8, "Processes"}},
+    {"pid", FIELD_COUNT, FIELD_AT(struct job_process, pid), .column = FIELD_COLUMN(1, 2, 8, "Processes")},
     {"ppid", FIELD_COUNT, FIELD_AT(struct job_process, ppid), .about = "parent, as last seen",
-     .column = {2, 1, 7, "ppid"}},
+     .column = FIELD_COLUMN(2, 1, 7, "ppid")},
     {"node", FIELD_TEXT, FIELD_AT(struct job_process, node), FIELD_OR_NULL,
      .about = "of one on another node than the job's: which; null: the job's own"},
     {"name", FIELD_TEXT, FIELD_AT(struct job_process, name),
-     .about = "the kernel's name of the command, at most 15 bytes", .column = {3, 2, -15, "name"}},
+     .about = "the kernel's name of the command, at most 15 bytes", .column = FIELD_COLUMN(3, 2, -15, "name")},
     {"start_seconds", FIELD_SECONDS, FIELD_AT(struct job_process, start), .about = "since the job's start",
-     .column = {4, 1, 10, "started"}},
+     .column = FIELD_COLUMN(4, 1, 10, "started")},
     {"end_seconds", FIELD_SECONDS, FIELD_AT(struct job_process, end), FIELD_NEGATIVE_IS_NULL,
      .about = "null: alive, as far as is known"},
-    {"cpu_seconds", FIELD_SECONDS, FIELD_AT(struct job_process, cpu_ns), .column = {5, 1, 9, "cpu"}},
+    {"cpu_seconds", FIELD_SECONDS, FIELD_AT(struct job_process, cpu_ns), .column = FIELD_COLUMN(5, 1, 9, "cpu")},
     {"peak_rss_bytes", FIELD_BYTES, FIELD_AT(struct job_process, peak_rss), .about = "0: too short to be sampled",
-     .column = {6, 1, 8, "peak", .none = "-", .zero = true}},
+     .column = FIELD_COLUMN(6, 1, 8, "peak", .none = "-", .zero = true)},
     {"threads", FIELD_COUNT, FIELD_AT(struct job_process, peak_threads), .about = "at most at once",
-     .column = {7, 1, 4, "thr"}},
+     .column = FIELD_COLUMN(7, 1, 4, "thr")},
     {"", FIELD_PART, .of = report_status_fields},
     {"status_source", FIELD_CHOICE, .flags = FIELD_OR_NULL, .json = source_json, .choices = "event|pidfd|wait",
      .about = "who told exit_code or signal: the kernel's process events, a descriptor held on the process, scry run "
@@ -218,7 +218,7 @@ const struct field job_process_fields[] = {
     {"bytes_sampled", FIELD_BOOL, FIELD_AT(struct job_process, bytes_sampled),
      .about = "as they were seen last, which may be long before its end"},
     {"", FIELD_PART, .of = report_argv_fields},
-    {.type = FIELD_SHOWN, .column = {8, 2, 0, "how", .text = put_how}},
+    {.type = FIELD_SHOWN, .column = FIELD_COLUMN(8, 2, 0, "how", .text = put_how)},
     {0}};
 
 static json_t *processes_json(const void *row, const void *all)

@@ -162,15 +162,22 @@ static void put_below(struct buf *out, const void *at, const void *row, const vo
 }
 
 static const struct field columns[] = {
-    {.type = FIELD_SHOWN, .column = {1, 0, -44, "Where processors were used", .text = put_name, .whole = true}},
-    {.type = FIELD_COUNT, FIELD_AT(struct sampled_function, self), .column = {2, 1, 7, "self %", .text = put_share}},
-    {.type = FIELD_COUNT, FIELD_AT(struct sampled_function, total), .column = {3, 1, 8, "total %", .text = put_share}},
-    {.type = FIELD_SECONDS, FIELD_AT(struct sampled_function, self_seconds), .column = {4, 1, 10, "self"}},
+    {.type = FIELD_SHOWN,
+     .column = FIELD_COLUMN(1, 0, -44, "Where processors were used", .text = put_name, .whole = true)},
+    {.type = FIELD_COUNT,
+     FIELD_AT(struct sampled_function, self),
+     .column = FIELD_COLUMN(2, 1, 7, "self %", .text = put_share)},
+    {.type = FIELD_COUNT,
+     FIELD_AT(struct sampled_function, total),
+     .column = FIELD_COLUMN(3, 1, 8, "total %", .text = put_share)},
+    {.type = FIELD_SECONDS, FIELD_AT(struct sampled_function, self_seconds), .column = FIELD_COLUMN(4, 1, 10, "self")},
     {0}};
 
 /* Where there are some of libraries. */
 static const struct field columns_below[] = {
-    {"", FIELD_PART, .of = columns}, {.type = FIELD_SHOWN, .column = {5, 2, 0, "below", .text = put_below}}, {0}};
+    {"", FIELD_PART, .of = columns},
+    {.type = FIELD_SHOWN, .column = FIELD_COLUMN(5, 2, 0, "below", .text = put_below)},
+    {0}};
 
 /* Of processes that end before their first sample is due nothing is seen. */
 static void put_covered(struct buf *out, const struct sampled *sampled)
@@ -337,9 +344,9 @@ static void put_step_self(struct buf *out, const void *at, const void *row, cons
 }
 
 static const struct field step_columns[] = {
-    {.type = FIELD_SHOWN, .column = {1, 0, -60, "By path of calls", .text = put_step, .whole = true}},
-    {.type = FIELD_SHOWN, .column = {2, 1, 8, "total %", .text = put_step_total}},
-    {.type = FIELD_SHOWN, .column = {3, 1, 7, "self %", .text = put_step_self}},
+    {.type = FIELD_SHOWN, .column = FIELD_COLUMN(1, 0, -60, "By path of calls", .text = put_step, .whole = true)},
+    {.type = FIELD_SHOWN, .column = FIELD_COLUMN(2, 1, 8, "total %", .text = put_step_total)},
+    {.type = FIELD_SHOWN, .column = FIELD_COLUMN(3, 1, 7, "self %", .text = put_step_self)},
     {0}};
 
 static void put_paths(struct buf *out, const struct sampled *sampled)
@@ -460,9 +467,9 @@ static const struct field sampled_process_fields[] = {
     {"name", FIELD_TEXT, FIELD_AT(struct sampled_process, name)},
     {"samples", FIELD_COUNT, FIELD_AT(struct sampled_process, samples)},
     {"self_seconds", FIELD_SECONDS, FIELD_AT(struct sampled_process, seconds), .about = "of processor time",
-     .column = {3, 1, 10, "self"}},
+     .column = FIELD_COLUMN(3, 1, 10, "self")},
     {"waiting_seconds", FIELD_SECONDS, FIELD_AT(struct sampled_process, waiting_seconds),
-     .column = {4, 1, 10, "waiting"}},
+     .column = FIELD_COLUMN(4, 1, 10, "waiting")},
     {0}};
 
 static const struct field row_fields[] = {
@@ -471,9 +478,9 @@ static const struct field row_fields[] = {
     {"rank", FIELD_INTEGER, .flags = FIELD_OR_NULL, .json = rank_json, .about = "of MPI_COMM_WORLD; null: it is none"},
     {"function", FIELD_TEXT, FIELD_AT(struct sampled_row, most), FIELD_OR_NULL,
      .about = "the one with most of its samples; null: none, or its name is not known"},
-    {.type = FIELD_SHOWN, .column = {1, 0, -34, "By process", .text = put_process, .whole = true}},
-    {.type = FIELD_SHOWN, .column = {2, 1, 7, "self %", .text = put_process_share}},
-    {.type = FIELD_SHOWN, .column = {5, 2, 0, "most in", .text = put_process_most}},
+    {.type = FIELD_SHOWN, .column = FIELD_COLUMN(1, 0, -34, "By process", .text = put_process, .whole = true)},
+    {.type = FIELD_SHOWN, .column = FIELD_COLUMN(2, 1, 7, "self %", .text = put_process_share)},
+    {.type = FIELD_SHOWN, .column = FIELD_COLUMN(5, 2, 0, "most in", .text = put_process_most)},
     {0}};
 
 static void put_processes(struct buf *out, const struct job_report *report, const struct sampled *sampled)
@@ -584,9 +591,9 @@ static const struct field sampled_thread_fields[] = {
     {"name", FIELD_TEXT, FIELD_AT(struct sampled_thread, name)},
     {"samples", FIELD_COUNT, FIELD_AT(struct sampled_thread, samples)},
     {"self_seconds", FIELD_SECONDS, FIELD_AT(struct sampled_thread, seconds), .about = "of processor time",
-     .column = {3, 1, 10, "self"}},
+     .column = FIELD_COLUMN(3, 1, 10, "self")},
     {"waiting_seconds", FIELD_SECONDS, FIELD_AT(struct sampled_thread, waiting_seconds),
-     .column = {4, 1, 10, "waiting"}},
+     .column = FIELD_COLUMN(4, 1, 10, "waiting")},
     {0}};
 
 static const struct field thread_process_fields[] = {
@@ -605,9 +612,9 @@ static const struct field thread_fields[] = {
     {"", FIELD_PART, FIELD_AT(struct thread_row, process), .of = thread_row_process_fields},
     {"function", FIELD_TEXT, FIELD_AT(struct thread_row, most), FIELD_OR_NULL,
      .about = "the one with most of its samples, or, without, in which it waited most; null: its name is not known"},
-    {.type = FIELD_SHOWN, .column = {1, 0, -44, "By thread", .text = put_thread, .whole = true}},
-    {.type = FIELD_SHOWN, .column = {2, 1, 7, "self %", .text = put_thread_share}},
-    {.type = FIELD_SHOWN, .column = {5, 2, 0, "most in", .text = put_thread_most}},
+    {.type = FIELD_SHOWN, .column = FIELD_COLUMN(1, 0, -44, "By thread", .text = put_thread, .whole = true)},
+    {.type = FIELD_SHOWN, .column = FIELD_COLUMN(2, 1, 7, "self %", .text = put_thread_share)},
+    {.type = FIELD_SHOWN, .column = FIELD_COLUMN(5, 2, 0, "most in", .text = put_thread_most)},
     {0}};
 
 static void put_threads(struct buf *out, const struct job_report *report, const struct sampled *sampled)

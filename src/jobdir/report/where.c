@@ -172,15 +172,23 @@ static void put_percent(struct buf *out, const void *at, const void *row, const 
 }
 
 static const struct field row_fields[] = {
-    {.type = FIELD_TEXT, FIELD_AT(struct node_row, node), .column = {1, 2, -24, "Nodes"}},
-    {.type = FIELD_TEXT, FIELD_AT(struct node_row, status), .column = {2, 1, -11, "state"}},
-    {.type = FIELD_COUNT, FIELD_AT(struct node_row, result.processes), .column = {3, 1, 9, "processes"}},
-    {.type = FIELD_SECONDS, FIELD_AT(struct node_row, result.cpu_seconds), .column = {4, 1, 9, "cpu"}},
-    {.type = FIELD_BYTES, FIELD_AT(struct node_row, result.peak_tree_rss_bytes), .column = {5, 1, 9, "peak"}},
-    {.type = FIELD_NUMBER, FIELD_AT(struct node_row, cpu), .column = {6, 1, 6, "busy %", .text = put_percent}},
-    {.type = FIELD_NUMBER, FIELD_AT(struct node_row, memory), .column = {7, 1, 8, "memory %", .text = put_percent}},
-    {.type = FIELD_COUNT, FIELD_AT(struct node_row, failed), .column = {8, 1, 6, "failed", .zero = true}},
-    {.type = FIELD_COUNT, FIELD_AT(struct node_row, warnings), .column = {9, 1, 8, "warnings", .zero = true}},
+    {.type = FIELD_TEXT, FIELD_AT(struct node_row, node), .column = FIELD_COLUMN(1, 2, -24, "Nodes")},
+    {.type = FIELD_TEXT, FIELD_AT(struct node_row, status), .column = FIELD_COLUMN(2, 1, -11, "state")},
+    {.type = FIELD_COUNT, FIELD_AT(struct node_row, result.processes), .column = FIELD_COLUMN(3, 1, 9, "processes")},
+    {.type = FIELD_SECONDS, FIELD_AT(struct node_row, result.cpu_seconds), .column = FIELD_COLUMN(4, 1, 9, "cpu")},
+    {.type = FIELD_BYTES,
+     FIELD_AT(struct node_row, result.peak_tree_rss_bytes),
+     .column = FIELD_COLUMN(5, 1, 9, "peak")},
+    {.type = FIELD_NUMBER,
+     FIELD_AT(struct node_row, cpu),
+     .column = FIELD_COLUMN(6, 1, 6, "busy %", .text = put_percent)},
+    {.type = FIELD_NUMBER,
+     FIELD_AT(struct node_row, memory),
+     .column = FIELD_COLUMN(7, 1, 8, "memory %", .text = put_percent)},
+    {.type = FIELD_COUNT, FIELD_AT(struct node_row, failed), .column = FIELD_COLUMN(8, 1, 6, "failed", .zero = true)},
+    {.type = FIELD_COUNT,
+     FIELD_AT(struct node_row, warnings),
+     .column = FIELD_COLUMN(9, 1, 8, "warnings", .zero = true)},
     {0}};
 
 static struct node_row row_of(const struct job_report *report)

@@ -179,10 +179,15 @@ static json_t *number_json(const struct field *field, const void *at)
     return json_integer(beyond ? INT64_MAX : (json_int_t)count);
 }
 
+static bool is_computed(const struct field *field)
+{
+    return field->held != HELD_ROWS && field->held != HELD_NAMED && field->json;
+}
+
 static json_t *value_json(const struct field *field, const void *row, const void *all)
 {
     const void *at = (const char *)row + field->at;
-    if (field->json)
+    if (is_computed(field))
         return field->json(row, all);
     if (field->type == FIELD_OBJECT && field->held != HELD_JSON)
         return row_of(field, row) ? fields_json(field->of, row_of(field, row), all) : json_null();
@@ -345,28 +350,28 @@ static size_t find_cells(struct cell cells[COLUMNS_MOST], size_t count, const st
                          const void *all)
 {
     for (const struct field *field = fields; field->type != FIELD_END; field++) {
-        if (field->of && (field->type == FIELD_PART || (field->type == FIELD_OBJECT && field->column.place))) {
+        if (field->of && (field->type == FIELD_PART || (field->type == FIELD_OBJECT && field->column))) {
             count = find_cells(cells, count, field->of, row ? row_of(field, row) : NULL, all);
             continue;
         }
-        if (!field->column.place || (field->column.when && !field->column.when(all)) || count == COLUMNS_MOST)
+        if (!field->column || (field->column->when && !field->column->when(all)) || count == COLUMNS_MOST)
             continue;
         size_t at = count++;
-        for (; at && cells[at - 1].column.place > field->column.place; at--)
+        for (; at && cells[at - 1].column.place > field->column->place; at--)
             cells[at] = cells[at - 1];
-        cells[at] = (struct cell){field, row, field->column};
-        if (field->column.fit)
-            cells[at].column.width = -field->column.fit(all);
+        cells[at] = (struct cell){field, row, *field->column};
+        if (field->column->fit)
+            cells[at].column.width = -field->column->fit(all);
     }
     return count;
 }
 
 static void put_number(struct buf *out, const struct field *field, double number, uint64_t count)
 {
-    bool none = number == 0 ? field->column.zero || field->flags & FIELD_ZERO_IS_NULL
+    bool none = number == 0 ? field->column->zero || field->flags & FIELD_ZERO_IS_NULL
                             : number < 0 && field->flags & FIELD_NEGATIVE_IS_NULL;
-    if (field->column.none && none)
-        buf_puts(out, field->column.none);
+    if (field->column->none && none)
+        buf_puts(out, field->column->none);
     else if (field->type == FIELD_BYTES)
         text_size(out, count);
     else if (field->type == FIELD_NS)
@@ -383,8 +388,8 @@ static void put_text(struct buf *out, const struct field *field, const char *tex
 {
     if (text && *text)
         text_show(out, text);
-    else if (field->column.none)
-        buf_puts(out, field->column.none);
+    else if (field->column->none)
+        buf_puts(out, field->column->none);
 }
 
 /* As the JSON has it: what is computed for that is shown, too. */
@@ -400,14 +405,14 @@ static void put_json(struct buf *out, const struct field *field, json_t *value_t
 static void put_cell(struct buf *out, const struct cell *cell, const void *all)
 {
     const struct field *field = cell->field;
-    if (!cell->row || (field->held == HELD_NOTHING && !field->column.text && !field->json)) {
+    if (!cell->row || (field->held == HELD_NOTHING && !field->column->text && !is_computed(field))) {
         put_text(out, field, NULL);
         return;
     }
     const void *at = (const char *)cell->row + field->at;
-    if (field->column.text)
-        field->column.text(out, at, cell->row, all);
-    else if (field->json)
+    if (field->column->text)
+        field->column->text(out, at, cell->row, all);
+    else if (is_computed(field))
         put_json(out, field, field->json(cell->row, all));
     else if (field->type == FIELD_TEXT || field->type == FIELD_CHOICE)
         put_text(out, field, text_of(field, at));

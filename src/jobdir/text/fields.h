@@ -63,37 +63,45 @@ enum field_held {
     HELD_ROWS,   /* a pointer to rows, which stand one behind the other */
 };
 
+/* Of a table. Columns stand in the order of their numbers. Of a part the columns of its fields stand among the others; of an object
+ * too, if it has a number itself. */
+struct field_column {
+    /* So many spaces before it; width < 0: to the left, cut if it is longer; 0: the last. Without both, the last one stands right behind
+     * the text before it. */
+    int16_t place, gap, width;
+    const char *heading;
+    const char *none; /* in place of what is null in JSON, or has no row */
+    bool zero;        /* 0 is shown as that, too */
+    bool whole;       /* not cut: takes of the room before the next column */
+    bool (*when)(const void *all);
+    int (*fit)(const void *all); /* in place of `width`: the columns of a text to the left */
+    /* NULL: the JSON's value by its type. `at` is the member that the field has. */
+    void (*text)(struct buf *out, const void *at, const void *row, const void *all);
+};
+#define FIELD_COLUMN(...) (&(const struct field_column){__VA_ARGS__})
+
+/* Small: the tables are relocated, and so in memory, at each start of scry, and in each of its forks. */
 struct field {
     const char *name; /* in JSON; NULL: for people only */
-    enum field_type type;
-    uint32_t at; /* small: the tables are relocated, and so in memory, at each start of scry */
-    enum field_held held;
-    unsigned flags;
-    uint32_t count_at, row_size; /* of rows */
-    /* In place of a member of the row: a new reference; NULL when out of memory. */
-    json_t *(*json)(const void *row, const void *all);
+    enum field_type type : 8;
+    enum field_held held : 8;
+    unsigned flags : 16;
+    uint32_t at;
+    union {
+        struct {
+            uint32_t count_at, row_size;
+        };                                     /* of HELD_ROWS */
+        const char *(*named)(uint32_t number); /* of HELD_NAMED */
+        /* Of others, in place of a member of the row: a new reference; NULL when out of memory. */
+        json_t *(*json)(const void *row, const void *all);
+    };
     const struct field *of;
-    const char *(*named)(uint32_t number);
     const char *choices; /* "one|two" */
     const char *about;   /* the schema's description */
     /* Of objects, and of lists of them: what each says to people, as fields_say has it, and what stands between two.
      * NULL: all members, and "; ". */
     const char *say, *between;
-    /* The column of a table. Columns stand in the order of their numbers; 0: none. Of a part the columns of its fields
-     * stand among the others; of an object too, if it has a number itself. */
-    struct field_column {
-        /* So many spaces before it; width < 0: to the left, cut if it is longer; 0: the last. Without both, the last
-         * one stands right behind the text before it. */
-        int16_t place, gap, width;
-        const char *heading;
-        const char *none; /* in place of what is null in JSON, or has no row */
-        bool zero;        /* 0 is shown as that, too */
-        bool whole;       /* not cut: takes of the room before the next column */
-        bool (*when)(const void *all);
-        int (*fit)(const void *all); /* in place of `width`: the columns of a text to the left */
-        /* NULL: the JSON's value by its type. `at` is the member that the field has. */
-        void (*text)(struct buf *out, const void *at, const void *row, const void *all);
-    } column;
+    const struct field_column *column; /* NULL: none */
 };
 
 /* The member of a struct, as designators of a field; flags may follow. */

@@ -38,12 +38,12 @@ static json_t *list_json(const void *row, const void *all)
 static const struct field inner_fields[] = {{"line", FIELD_COUNT, FIELD_AT(struct inner, line)}, {0}};
 
 static const struct field fields[] = {
-    {"name", FIELD_TEXT, FIELD_AT(struct row, name), .column = {1, 2, -8, "Processes"}},
+    {"name", FIELD_TEXT, FIELD_AT(struct row, name), .column = FIELD_COLUMN(1, 2, -8, "Processes")},
     {"note", FIELD_TEXT, FIELD_AT(struct row, note), FIELD_ZERO_IS_NULL, .about = "null: none"},
-    {"count", FIELD_COUNT, FIELD_AT(struct row, count), .column = {3, 1, 5, "count"}},
-    {"cpu_seconds", FIELD_SECONDS, FIELD_AT(struct row, cpu_ns), .column = {2, 1, 8, "cpu"}},
+    {"count", FIELD_COUNT, FIELD_AT(struct row, count), .column = FIELD_COLUMN(3, 1, 5, "count")},
+    {"cpu_seconds", FIELD_SECONDS, FIELD_AT(struct row, cpu_ns), .column = FIELD_COLUMN(2, 1, 8, "cpu")},
     {"bytes", FIELD_BYTES, FIELD_AT(struct row, bytes),
-     .column = {4, 1, 7, "peak", .none = "-", .zero = true, .when = is_wide}},
+     .column = FIELD_COLUMN(4, 1, 7, "peak", .none = "-", .zero = true, .when = is_wide)},
     {"rank", FIELD_INTEGER, FIELD_AT(struct row, rank), FIELD_NEGATIVE_IS_NULL},
     {"total_ns", FIELD_NS, FIELD_AT(struct row, total_ns)},
     {"ended", FIELD_BOOL, FIELD_AT(struct row, ended)},
@@ -51,7 +51,7 @@ static const struct field fields[] = {
     {"list", FIELD_LIST, .json = list_json, .of = fields_texts},
     {"inside", FIELD_OBJECT, FIELD_AT(struct row, inside), .of = inner_fields},
     {"", FIELD_PART, FIELD_AT(struct row, pointed), FIELD_POINTER, .of = inner_fields},
-    {.type = FIELD_SHOWN, .column = {5, 2, 0, "how", .text = put_how}},
+    {.type = FIELD_SHOWN, .column = FIELD_COLUMN(5, 2, 0, "how", .text = put_how)},
     {0}};
 
 static struct inner pointed = {7};
@@ -79,8 +79,8 @@ static void test_json(void **state)
 
 static void test_schema(void **state)
 {
-    static const struct field part_fields[] = {{"", FIELD_PART, .of = inner_fields}, {0}};
-    static const struct field some[] = {
+    const struct field part_fields[] = {{"", FIELD_PART, .of = inner_fields}, {0}};
+    const struct field some[] = {
         {"note", FIELD_TEXT, FIELD_AT(struct row, note), FIELD_ZERO_IS_NULL | FIELD_OPTIONAL, .about = "null: none"},
         {"how", FIELD_CHOICE, FIELD_AT(struct row, name), FIELD_OR_NULL, .choices = "a|b"},
         {"list", FIELD_LIST, .json = list_json, .of = fields_texts},
@@ -127,21 +127,21 @@ static json_t *doubled_json(const void *row, const void *all)
  */
 static void test_rows(void **state)
 {
-    static const struct field line_fields[] = {{"line", FIELD_COUNT, FIELD_AT(struct inner, line), .column = {3, 1, 5}},
-                                               {0}};
-    static const struct field some[] = {
-        {"name", FIELD_TEXT, FIELD_AT(struct row, name), .column = {1, 2, -4, "Names", .whole = true}},
+    const struct field line_fields[] = {
+        {"line", FIELD_COUNT, FIELD_AT(struct inner, line), .column = FIELD_COLUMN(3, 1, 5)}, {0}};
+    const struct field some[] = {
+        {"name", FIELD_TEXT, FIELD_AT(struct row, name), .column = FIELD_COLUMN(1, 2, -4, "Names", .whole = true)},
         {"", FIELD_PART, FIELD_AT(struct row, pointed), FIELD_POINTER, .of = line_fields},
         {"inside", FIELD_OBJECT, FIELD_AT(struct row, inside), .of = inner_fields},
-        {"twice", FIELD_COUNT, .json = doubled_json, .column = {2, 1, 5, "twice", .none = "?"}},
+        {"twice", FIELD_COUNT, .json = doubled_json, .column = FIELD_COLUMN(2, 1, 5, "twice", .none = "?")},
         {"total_ns", FIELD_NS, FIELD_AT(struct row, total_ns), FIELD_NEGATIVE_IS_NULL,
-         .column = {4, 1, 6, "total", .none = "-"}},
+         .column = FIELD_COLUMN(4, 1, 6, "total", .none = "-")},
         {0}};
     static const struct row rows[] = {{.name = "longer", .count = 4, .total_ns = 8, .ended = true, .pointed = &pointed},
                                       {.name = "longest name", .count = 4, .total_ns = -1},
                                       {.name = "third"},
                                       {.name = "fourth"}};
-    static const struct field_table table = {some, .most = 3, .more = " (--json lists them)"};
+    const struct field_table table = {some, .most = 3, .more = " (--json lists them)"};
     struct buf out = BUF_INIT;
     fields_table(&out, &table, rows, 0, sizeof *rows, NULL);
     assert_int_equal(out.len, 0);
@@ -183,13 +183,15 @@ struct group {
 /* A list that the row points to, a number's name, a column as wide as it must be, and one right behind the others. */
 static void test_lists(void **state)
 {
-    static const struct field named_fields[] = {
+    const struct field named_fields[] = {
         {"name", FIELD_TEXT, FIELD_NAMED(struct inner, line, name_of), FIELD_OR_NULL,
-         .column = {1, 2, .heading = "Name", .fit = widest, .none = "?"}},
-        {.type = FIELD_COUNT, FIELD_AT(struct inner, line), .column = {2, 1, 4, "line", .none = "", .zero = true}},
-        {.type = FIELD_SHOWN, FIELD_AT(struct inner, line), .column = {3, 0, 0, .text = put_behind}},
+         .column = FIELD_COLUMN(1, 2, .heading = "Name", .fit = widest, .none = "?")},
+        {.type = FIELD_COUNT,
+         FIELD_AT(struct inner, line),
+         .column = FIELD_COLUMN(2, 1, 4, "line", .none = "", .zero = true)},
+        {.type = FIELD_SHOWN, FIELD_AT(struct inner, line), .column = FIELD_COLUMN(3, 0, 0, .text = put_behind)},
         {0}};
-    static const struct field group_fields[] = {
+    const struct field group_fields[] = {
         {"list", FIELD_LIST, FIELD_ROWS(struct group, list, count), .of = named_fields}, {0}};
     static const struct inner list[] = {{1}, {0}};
     const int width = 6;
@@ -209,7 +211,7 @@ static void test_lists(void **state)
 /* A part that the row does not have: its members are null, and may be. */
 static void test_missing_part(void **state)
 {
-    static const struct field outer[] = {
+    const struct field outer[] = {
         {"name", FIELD_TEXT, FIELD_AT(struct row, name)},
         {"", FIELD_PART, FIELD_AT(struct row, pointed), FIELD_POINTER | FIELD_OR_NULL, .of = inner_fields},
         {0}};
