@@ -306,6 +306,10 @@ EXPORTED ssize_t copy_file_range(int from, off64_t *from_at, int to, off64_t *to
 }
 
 NEXT(int, close)(int);
+NEXT(int, dup2)(int, int);
+NEXT(int, dup3)(int, int, int);
+NEXT(FILE *, freopen)(const char *, const char *, FILE *);
+NEXT(FILE *, freopen64)(const char *, const char *, FILE *);
 NEXT(int, fclose)(FILE *);
 NEXT(FILE *, fopen)(const char *, const char *);
 NEXT(FILE *, fopen64)(const char *, const char *);
@@ -339,6 +343,33 @@ EXPORTED int close(int fd)
     stream_closed(fd);
     return CALL(close, fd);
 }
+
+/* What stood there is closed by it. */
+EXPORTED int dup2(int fd, int to)
+{
+    if (fd != to)
+        stream_closed(to);
+    return CALL(dup2, fd, to);
+}
+
+EXPORTED int dup3(int fd, int to, int flags)
+{
+    if (fd != to)
+        stream_closed(to);
+    return CALL(dup3, fd, to, flags);
+}
+
+#define REOPENED(name) \
+    EXPORTED FILE *name(const char *path, const char *mode, FILE *file) \
+    { \
+        if (memory && file) \
+            stream_closed(fileno(file)); \
+        file = CALL(name, path, mode, file); \
+        stream_opened(file, mode); \
+        return file; \
+    }
+REOPENED(freopen)
+REOPENED(freopen64)
 
 EXPORTED int fclose(FILE *file)
 {
@@ -396,9 +427,9 @@ EXPORTED void rewind(FILE *file)
     each(read) each(__read) each(__read_chk) each(readv) each(pread) each(pread64) each(__pread64) each(__pread_chk) \
         each(__pread64_chk) each(preadv) each(preadv64) each(write) each(__write) each(writev) each(pwrite) \
             each(pwrite64) each(__pwrite64) each(pwritev) each(pwritev64) each(sendfile) each(sendfile64) \
-                each(copy_file_range) each(close) each(fclose) each(fopen) each(fopen64) each(fdopen) each(lseek) \
-                    each(lseek64) each(fseek) each(fseeko) each(fseeko64) each(fsetpos) each(fsetpos64) each(rewind) \
-                        each(prctl)
+                each(copy_file_range) each(close) each(dup2) each(dup3) each(freopen) each(freopen64) each(fclose) \
+                    each(fopen) each(fopen64) each(fdopen) each(lseek) each(lseek64) each(fseek) each(fseeko) \
+                        each(fseeko64) each(fsetpos) each(fsetpos64) each(rewind) each(prctl)
 
 static void find_all(void)
 {

@@ -329,6 +329,16 @@ class Listing(CheckedCase):
                 if (!fgets(line, sizeof line, in) || ftell(in) != 99)
                     return 1;
                 fclose(in);
+                FILE *one = fopen("one", "w"), *two = fopen("two", "w"), *again = fopen("three", "w");
+                fputs("12345\n", one);
+                fprintf(two, "%099d\n", 2);
+                fflush(one), fflush(two);
+                dup2(fileno(two), fileno(one));
+                fclose(one), fclose(two);
+                fputs("abc\n", again);
+                again = freopen("four", "w", again);
+                fputs("abcdefg\n", again);
+                fclose(again);
                 errno = 7;
                 if (write(-1, "x", 1) != -1 || errno != EBADF || close(999) != -1 || errno != EBADF || fopen("none", "r"))
                     return 2;
@@ -342,6 +352,7 @@ class Listing(CheckedCase):
         read, written = self.files()["out", "streams"]
         self.assertEqual(written, 99000 + 500 + 8)
         self.assertIn(read - written, (4096, 99))
+        self.assertEqual([self.files()[name, "streams"] for name in ("one", "two", "three", "four")], [(0, 6), (0, 100), (0, 4), (0, 8)])
 
     def test_files_where_calls_are_forbidden(self):
         """A process that gives up rights may be killed for a call that it does not expect: it is left alone from there."""

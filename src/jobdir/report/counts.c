@@ -36,12 +36,12 @@ const struct field report_file_fields[] = {
 
 static const struct field file_columns[] = {
     {"read_bytes", FIELD_BYTES, FIELD_AT(struct file_row, read_bytes),
-     .column = {1, 2, -13, "Files: read", .none = "-", .zero = true}},
+     .column = FIELD_COLUMN(1, 2, -13, "Files: read", .none = "-", .zero = true)},
     {"written_bytes", FIELD_BYTES, FIELD_AT(struct file_row, written_bytes),
-     .column = {2, 1, -9, "written", .none = "-", .zero = true}},
-    {"program", FIELD_TEXT, FIELD_AT(struct file_row, program), .column = {3, 1, -15, "by"}},
-    {"pid", FIELD_COUNT, FIELD_AT(struct file_row, pid), .column = {4, 1, 8, "pid"}},
-    {"path", FIELD_TEXT, FIELD_AT(struct file_row, path), .column = {5, 2, 0, "file"}},
+     .column = FIELD_COLUMN(2, 1, -9, "written", .none = "-", .zero = true)},
+    {"program", FIELD_TEXT, FIELD_AT(struct file_row, program), .column = FIELD_COLUMN(3, 1, -15, "by")},
+    {"pid", FIELD_COUNT, FIELD_AT(struct file_row, pid), .column = FIELD_COLUMN(4, 1, 8, "pid")},
+    {"path", FIELD_TEXT, FIELD_AT(struct file_row, path), .column = FIELD_COLUMN(5, 2, 0, "file")},
     {0}};
 
 static int by_bytes(const void *a, const void *b)
