@@ -48,6 +48,7 @@ const struct option_row option_rows[] = {
      .most = 1000, .expected = "samples a second, from 1 to 1000; 0: none"},
     {"crash-stack", 0, NULL, OPTION_SWITCH, RUN, ENV, "a backtrace at a crash (ptrace: excludes gdb)"},
     {"files", 0, NULL, OPTION_SWITCH, RUN, ENV, "count which files are read and written, by whom"},
+    {"syscalls", 0, NULL, OPTION_SWITCH, RUN, ENV, "count system calls, and how long they take (root only)"},
     {"hide-args", 0, "REGEX", OPTION_REGEX, RUN, ENV, "hide more than passwords in command lines; off"},
     {"max-size", 0, "SIZE", OPTION_SIZE, RUN, TRACE, "of the job directory: recording stops there", "2G",
      .expected = "a size such as 500M or 2G"},

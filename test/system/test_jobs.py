@@ -366,6 +366,36 @@ class Listing(CheckedCase):
         files = self.files()
         self.assertEqual([files.get((name, "python3")) for name in ("before", "after")], [(0, 5000), None])
 
+    def test_syscalls(self):
+        """Of the job's processes alone, to the call, however short they are; threads and calls that wait. Without rights a line says why."""
+        text = """
+            import os, threading, time
+            for each in range(5000):
+                os.stat("/")
+            for each in range(3):
+                if os.fork() == 0:
+                    for each in range(700):
+                        os.getpgid(0)
+                    os._exit(0)
+                os.wait()
+            thread = threading.Thread(target=time.sleep, args=(0.3,))
+            thread.start()
+            thread.join()
+            """
+        done = self.scry_run("--syscalls", "/usr/bin/python3", self.script(text, "calls.py"))
+        counted = self.report()["syscalls"]
+        if not counted:
+            self.assertIn("not watched: system calls: ", done.stderr)
+            return
+        calls = {row["call"]: row for row in counted["calls"]}
+        self.assertEqual((calls["getpgid"]["count"], calls["wait4"]["count"]), (2100, 3))
+        self.assertLess(calls["newfstatat"]["count"] - 5000, 1000)
+        self.assertGreaterEqual(calls["newfstatat"]["count"], 5000)
+        self.assertGreaterEqual(calls["clock_nanosleep"]["seconds"], 0.3)
+        self.assertEqual([row["count"] for row in counted["processes"] if row["call"] == "getpgid"], [700] * 3)
+        self.assertEqual({row["program"] for row in counted["processes"]}, {"python3"})
+        self.assertRegex(self.scry("report", "@last").stdout, r"(?m)^  clock_nanosleep +1 +0\.3\d* s +python3 \(\d+\) 0\.3")
+
     def test_many(self):
         for i in range(13):
             self.scry_run("-q", "--name", f"job{i}", "true")

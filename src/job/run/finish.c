@@ -592,6 +592,7 @@ void finish_job(struct job *job, int exit_code, struct buf *text)
     crash_explain(job);
     put_reason(job);
     files_put(job);
+    syscalls_put(job);
     add_warnings(job);
     tracing_record_rules(&job->recorder, &job->watch.rules);
     watch_close(&job->watch);

@@ -41,6 +41,7 @@ struct job {
     struct observer_link observer;
     struct publish_link publish;
     struct files *files;                     /* what its processes count, with --files (shm/files.h); NULL: nothing */
+    struct syscalls *syscalls;               /* what counts its system calls, with --syscalls; NULL: nothing */
     struct oom_counts oom_before, oom_after; /* the command */
     pid_t killed[JOB_KILLED];                /* the last processes that SIGKILL has ended */
     size_t killed_count;
@@ -83,6 +84,10 @@ void finish_done(struct job *job);
 /* With --files: what the processes find to count files in, before the command is started; and what they have counted. */
 void files_share(struct job *job);
 void files_put(struct job *job);
+
+/* With --syscalls: before the command goes on, and when all have ended. */
+void syscalls_start(struct job *job);
+void syscalls_put(struct job *job);
 
 /* Completes the crashes of the model, before they are written. */
 void crash_explain(struct job *job);

@@ -606,6 +606,7 @@ static int job_start(struct job *job, struct err *err)
         job->recorder.recorded = on_recorded;
         job->recorder.ctx = job;
     }
+    syscalls_start(job);
     start_publisher(job);
     job_announce(job);
     job->info.root = job->launch.pid;

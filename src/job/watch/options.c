@@ -155,6 +155,7 @@ int run_options_take(struct run_options *ret_options, const struct options *give
         .quiet = options_on(given, "quiet"),
         .crash_stack = options_on(given, "crash-stack"),
         .files = options_on(given, "files"),
+        .syscalls = options_on(given, "syscalls"),
         .anyway = options_on(given, "anyway"),
         .sample_seconds = options_seconds(given, "sample"),
         .profile_given = options_given(given, "profile"),

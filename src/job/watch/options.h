@@ -36,7 +36,7 @@ struct run_options {
     const char *name;      /* "": none */
     const char *hide_args; /* see job/record/hide_args.h */
     const char *log_level; /* for scry run and the monitor (base/system/log.h); NULL: unchanged */
-    bool quiet, crash_stack, files;
+    bool quiet, crash_stack, files, syscalls;
     bool anyway; /* what cannot be done ends in a run without scry, not in none */
     double sample_seconds;
     unsigned profile_hz; /* 0: no profile */

@@ -254,6 +254,25 @@ static const struct field files_fields[] = {{"files", FIELD_LIST, AT(files), .of
                                             {0}};
 #undef ROW
 
+#define ROW syscall_count_row
+const struct field record_syscall_fields[] = {
+    {"call", FIELD_TEXT, AT(call), .about = "its name, or its number"},
+    {"count", FIELD_COUNT, AT(count)},
+    {"seconds", FIELD_SECONDS, AT(ns), .about = "from its beginning to its end, waiting included, of all threads"},
+    {0}};
+const struct field record_syscall_process_fields[] = {
+    {"pid", FIELD_COUNT, AT(pid)}, {"", FIELD_PART, .of = record_syscall_fields}, {0}};
+#undef ROW
+
+#define ROW syscalls_record
+static const struct field syscalls_fields[] = {{"calls", FIELD_LIST, AT(calls), .of = record_syscall_fields,
+                                                .about = "of all processes", .say = "{call} {count} times, {seconds}"},
+                                               {"processes", FIELD_LIST, AT(processes),
+                                                .of = record_syscall_process_fields,
+                                                .about = "by process; at most 300, those that took longest"},
+                                               {0}};
+#undef ROW
+
 #define ROW rules_record
 static const struct field rules_fields[] = {
     {"list", FIELD_LIST, AT(list), .of = count_fields, .about = "how often each fired, and how often an action failed",
@@ -727,6 +746,9 @@ const struct record_kind record_kinds[RECORD_TYPES] = {
     [RECORD_rules] = {"rules", STREAM_RULE, rules_fields, "How often each rule fired in all; at the end.", "{list}"},
     [RECORD_files] = {"files", STREAM_PROCESS, files_fields,
                       "With --files, which files calls of the processes have read and written; at the end.", "{files}"},
+    [RECORD_syscalls] =
+        {"syscalls", STREAM_PROCESS, syscalls_fields,
+         "With --syscalls, how often the processes called the kernel, and how long that took; at the end.", "{calls}"},
     [RECORD_end] = {"end", STREAM_JOB, end_fields, "The command ended.",
                     "exit status {exit_code}{started?|, the command was not started}[: {signal:signal}][ ({reason})], "
                     "{wall_seconds}, {cpu_seconds} of CPU time"},

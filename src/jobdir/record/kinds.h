@@ -257,6 +257,19 @@ struct files_record {
     uint64_t other_read_bytes, other_written_bytes;
 };
 
+/* ---- system calls (job/run/syscalls.c) ---- */
+
+struct syscall_count_row {
+    const char *call;
+    int32_t pid;
+    uint64_t count, ns;
+};
+extern const struct field record_syscall_fields[], record_syscall_process_fields[];
+
+struct syscalls_record {
+    json_t *calls, *processes; /* of syscall_count_row, those that took longest first: of all, and by process */
+};
+
 struct metric_record {
     const char *source, *name;
     double value, least, most; /* the last one, and of all since the record before */
@@ -366,7 +379,7 @@ struct end_record {
     KIND(spool) KIND(node) KIND(method) KIND(tracing) KIND(script) KIND(untraced) KIND(setting) KIND(request) KIND(process) \
     KIND(process_end) KIND(withdrawn) KIND(sample) KIND(health) KIND(memory) KIND(gap) KIND(warning) KIND(crash) \
     KIND(script_line) KIND(command_failed) KIND(script_end) KIND(script_trap) KIND(script_tested) KIND(script_kills) KIND(python_stack) \
-    KIND(python_exception) KIND(python_calls) KIND(functions) KIND(log) KIND(log_folded) KIND(log_file) KIND(log_last) KIND(progress) KIND(metric) KIND(files) KIND(stall) KIND(standing) \
+    KIND(python_exception) KIND(python_calls) KIND(functions) KIND(log) KIND(log_folded) KIND(log_file) KIND(log_last) KIND(progress) KIND(metric) KIND(files) KIND(syscalls) KIND(stall) KIND(standing) \
     KIND(rule) KIND(rules) KIND(end)
 /* clang-format on */
 

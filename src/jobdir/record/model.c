@@ -50,6 +50,7 @@ void job_model_done(struct job_model *model)
     json_decref(model->firings);
     json_decref(model->rules);
     json_decref(model->files);
+    json_decref(model->syscalls);
     kept_done(&model->warnings);
     kept_done(&model->gaps);
     json_decref(model->crashes);
@@ -499,6 +500,9 @@ void job_model_apply(struct job_model *model, const json_t *record)
         return;
     case RECORD_files:
         keep_last(&model->files, record);
+        return;
+    case RECORD_syscalls:
+        keep_last(&model->syscalls, record);
         return;
     case RECORD_rules:
         keep_last(&model->rules, record);

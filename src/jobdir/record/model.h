@@ -124,6 +124,7 @@ struct job_model {
     bool switched_off, trace_off; /* on=no, trace=off */
     json_t *firings;              /* array of `rule` records: of each rule the first, see job/watch/tracing.h */
     json_t *files;                /* the record of --files, or NULL */
+    json_t *syscalls;             /* the record of --syscalls, or NULL */
     json_t *rules;                /* the last list of rules and how often each fired, or NULL */
     bool singly;
     char reason[256]; /* why not singly */

@@ -19,13 +19,13 @@ report_section_fn report_last_text, report_scripts_text, report_logs_text, repor
     report_usage_text, report_failures_text, report_rules_text, report_crashes_text, report_warnings_text,
     report_trace_text, report_pauses_text, report_mpi_text, report_messages_text, report_commands_text,
     report_processes_text, report_gaps_text, report_profile_text, report_metrics_text, report_nodes_text,
-    report_node_table_text, report_files_text;
+    report_node_table_text, report_files_text, report_syscalls_text;
 
 /* The members, of a struct job_report unless there is a function that sets them. */
 extern const struct field report_last_fields[], report_layer_fields[], report_head_fields[], report_timeline_fields[],
     report_failed_fields[], report_rule_fields[], report_crash_fields[], report_warning_fields[], report_pause_fields[],
     report_trace_fields[], report_mpi_fields[], report_messages_fields[], report_command_fields[],
-    report_process_fields[], report_gap_fields[], report_node_fields[], report_file_fields[];
+    report_process_fields[], report_gap_fields[], report_node_fields[], report_file_fields[], report_syscalls_fields[];
 /* The first rank that failed; NULL: none is known. Pass *ret_how and *ret_call to buf_done. */
 const struct job_rank *report_failed_rank(const struct job_report *report, struct job_rank *ret_rank,
                                           struct buf *ret_how, struct buf *ret_call);

@@ -453,6 +453,7 @@ static const struct {
     {IN_REPORT, report_node_table_text},
     {IN_REPORT, report_commands_text, report_command_fields},
     {IN_REPORT, report_files_text, report_file_fields},
+    {IN_REPORT, report_syscalls_text, report_syscalls_fields},
     {IN_REPORT, report_processes_text, report_process_fields},
     {IN_REPORT, report_gaps_text, report_gap_fields},
 };

@@ -57,14 +57,4 @@ extern const struct event_ops message_tagged_ops, message_extended_ops;
 bool message_token(struct monitor *monitor, struct process *process, const struct mpi_told_message *message,
                    char ret_token[TOKEN_TEXT_SIZE]);
 
-/* System calls by name (syscalls_x86_64.c). */
-struct syscall_row {
-    uint16_t number;
-    uint8_t arg_count;
-    char name[25]; /* no address, which would be relocated in each process */
-};
-
-/* NULL: this processor's Linux has no such call. */
-const struct syscall_row *syscall_by_name(struct span name);
-
 #endif

@@ -24,6 +24,7 @@
 #include "monitor/tracing/tracing.h"
 #include "probe/proc.h"
 #include "probe/switches.h"
+#include "base/system/syscalls.h"
 #include "service/omis/service.h"
 #include "shm/mpi_told.h"
 #include "symbols/python/python.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The system calls of x86-64 Linux: number, number of parameters, name (arch/x86/entry/syscalls/syscall_64.tbl). */
-#include "service/omis/service.h"
+#include "base/system/syscalls.h"
 
 #include <stddef.h>
 
@@ -373,6 +373,14 @@ const struct syscall_row *syscall_by_name(struct span name)
 {
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
         if (span_is(name, rows[i].name))
+            return &rows[i];
+    return NULL;
+}
+
+const struct syscall_row *syscall_by_number(uint32_t number)
+{
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+        if (rows[i].number == number)
             return &rows[i];
     return NULL;
 }
