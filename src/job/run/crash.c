@@ -313,7 +313,7 @@ static bool put_logged_sampled(json_t *found, const struct logged_task *task)
     struct sampled *sampled;
     const char *tried = "";
     bool put = false;
-    if (sampled_read(&sampled, task->jobdir, false) < 0)
+    if (!*task->jobdir || sampled_read(&sampled, task->jobdir, false) < 0)
         return false;
     for (size_t i = 0; i < sampled->count && !put; i++) {
         const char *module = sampled->functions[i].module;
@@ -562,7 +562,7 @@ static bool find_logged_thread(const struct job *job, pid_t pid, uint64_t since_
                                struct logged *ret_logged)
 {
     struct sampled *sampled;
-    if (sampled_read(&sampled, job->dir, false) < 0)
+    if (!job->dir[0] || sampled_read(&sampled, job->dir, false) < 0)
         return false;
     _cleanup_(freep) struct logged_thread *threads = calloc(sampled->thread_count + 1, sizeof *threads);
     size_t count = 0;
