@@ -4,7 +4,7 @@
  * kernel count (BPF, at raw tracepoints); nothing is stopped, and nothing is copied out before the end. A process belongs to
  * the job if its parent does at its first call; the command is put in by hand. Others on the node pay for that question, some
  * hundredths of a microsecond for each call. See bpf(2), and Documentation/bpf/btf.rst, from which come the offsets of what
- * the programs read.
+ * the programs read. The programs may be used under the GPL, version 2, as well: functions of the kernel that they call ask for that.
  */
 #include <errno.h>
 #include <linux/bpf.h>
