@@ -3,6 +3,7 @@
 #include "job/watch/watch.h"
 
 #include <errno.h>
+#include <linux/acct.h>
 #include <linux/genetlink.h>
 #include <linux/taskstats.h>
 #include <stddef.h>
@@ -30,6 +31,7 @@ enum {
 struct bytes_ended {
     pid_t pid;
     unsigned turn;
+    bool whole; /* its last thread has ended */
     struct process_bytes sum;
     UT_hash_handle hh;
 };
@@ -147,10 +149,8 @@ static void ended_add(struct bytes *bytes, const struct taskstats *stats)
     pid_t pid = (pid_t)stats->ac_tgid;
     struct bytes_ended *ended = ended_find(bytes, pid);
     if (!ended) {
-        if (HASH_COUNT(bytes->ended) >= BYTES_MOST || !(ended = calloc(1, sizeof *ended))) {
-            bytes->lost = true;
+        if (HASH_COUNT(bytes->ended) >= BYTES_MOST || !(ended = calloc(1, sizeof *ended)))
             return;
-        }
         ended->pid = pid;
         HASH_ADD_INT(bytes->ended, pid, ended);
         if (!ended->hh.tbl) {
@@ -158,6 +158,9 @@ static void ended_add(struct bytes *bytes, const struct taskstats *stats)
             return;
         }
     }
+    if (ended->whole) /* its number is another's now */
+        ended->sum = (struct process_bytes){0};
+    ended->whole = stats->ac_flag & AGROUP;
     ended->turn = bytes->turn;
     ended->sum.read += (int64_t)stats->read_char;
     ended->sum.written += (int64_t)stats->write_char;
@@ -198,8 +201,7 @@ void bytes_read(struct bytes *bytes, bool (*lives)(const void *ctx, pid_t pid), 
         return;
     bytes->turn++;
     while ((len = receive(bytes->fd, message, sizeof message)) != 0) {
-        bytes->lost |= len == -ENOBUFS;
-        if (len < 0 && len != -ENOBUFS)
+        if (len < 0 && len != -ENOBUFS) /* that: some are lost, and more may be there */
             break;
         if (len > 0)
             take_message(bytes, message, (size_t)len);

@@ -77,7 +77,6 @@ struct bytes {
     int fd;                    /* -1: the kernel tells nothing, or not to us */
     struct bytes_ended *ended; /* hash by pid; of all processes that ended lately */
     unsigned turn;
-    bool lost; /* more came than there was room for */
 };
 
 /* Never fails: then nothing is told. */
