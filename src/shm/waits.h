@@ -265,6 +265,7 @@
 #define WHERE_PERIOD_NS 500000                 /* of the processor's clock */
 #define WHERE_SAMPLE_MS 60                     /* so long it is looked where a program is, */
 #define WHERE_SAMPLE_MOST_MS 1000              /* at most */
+#define BLOCKED_OPEN_MS 100                    /* what is open on the node is looked at again after this */
 #define WHERE_TIMEOUT_MS 10000                 /* and to name those places */
 
 /* job/run: scry run at a job's start and end */

@@ -25,6 +25,8 @@
 
 #include "base/data/cleanup.h"
 #include "base/data/grow.h"
+#include "base/data/hash.h"
+#include "base/system/clock.h"
 #include "base/system/file.h"
 #include "base/system/proc_file.h"
 #include "job/places/where.h"
@@ -32,6 +34,7 @@
 #include "jobdir/text/text.h"
 #include "jobdir/mpi/thread_wait.h"
 #include "jobdir/mpi/waiting.h"
+#include "shm/waits.h"
 
 enum { THREADS_MOST = 65536, POLLED_LOOKED = 6 };
 
@@ -170,6 +173,63 @@ static bool fd_info(pid_t pid, const char *fd, unsigned *ret_flags, uint64_t *re
     return true;
 }
 
+/* What all processes have open, by their names: it costs most of a look, so it is gone through once for what is asked soon after. */
+struct descriptors {
+    struct descriptor {
+        uint64_t name; /* its sum */
+        pid_t pid;
+        int fd;
+    } * list;
+    size_t count, room;
+    uint64_t read_ns; /* when; 0: never */
+    bool failed;      /* out of memory: some are missing */
+};
+
+static void descriptors_of(struct descriptors *all, pid_t pid)
+{
+    char target[PATH_MAX], path[64];
+    snprintf(path, sizeof path, "/proc/%d/fd", pid);
+    DIR *fds = opendir(path);
+    for (struct dirent *fd; fds && !all->failed && (fd = readdir(fds));) {
+        if (fd->d_name[0] == '.' || !fd_target(pid, fd->d_name, target))
+            continue;
+        if (GROW(all->list, all->count, all->room))
+            all->list[all->count++] = (struct descriptor){sum_add(0, target, strlen(target)), pid, atoi(fd->d_name)};
+        else
+            all->failed = true;
+    }
+    if (fds)
+        closedir(fds);
+}
+
+static void descriptors_read(struct descriptors *all)
+{
+    DIR *processes = opendir("/proc");
+    all->count = 0;
+    for (struct dirent *entry; processes && (entry = readdir(processes));)
+        if (atoi(entry->d_name) > 0)
+            descriptors_of(all, (pid_t)atoi(entry->d_name));
+    if (processes)
+        closedir(processes);
+    all->read_ns = clock_now_ns();
+}
+
+/* The next from *at on that still has the name; processes stand one behind the other. NULL: no more. */
+static const struct descriptor *descriptors_next(struct descriptors *all, size_t *at, const char *name, char number[16])
+{
+    const uint64_t sum = sum_add(0, name, strlen(name));
+    char target[PATH_MAX];
+    if (*at == 0 && (!all->read_ns || clock_now_ns() - all->read_ns > BLOCKED_OPEN_MS * WAITS_NS_PER_MS))
+        descriptors_read(all);
+    while (*at < all->count) {
+        const struct descriptor *each = &all->list[(*at)++];
+        snprintf(number, 16, "%d", each->fd);
+        if (each->name == sum && fd_target(each->pid, number, target) && strcmp(target, name) == 0)
+            return each;
+    }
+    return NULL;
+}
+
 /* Whether a process has an open file of that name that holds the lock. */
 static bool has_lock(pid_t pid, const struct file_lock *lock, const char *name)
 {
@@ -284,36 +344,26 @@ static bool is_fifo(pid_t pid, const char *fd)
 /* Puts the processes that have the other end of a pipe, as far as we may see them. */
 static void put_other_end(struct buf *out, struct blocked *thread, pid_t own, const char *pipe, bool writers)
 {
-    char target[PATH_MAX], path[320];
+    const struct descriptor *each;
+    char number[16];
     size_t found = 0, start = out->len;
     bool own_end = false;
-    DIR *processes = opendir("/proc");
-    for (struct dirent *entry; processes && (entry = readdir(processes));) {
-        pid_t pid = (pid_t)atoi(entry->d_name);
-        if (pid <= 0)
-            continue;
-        snprintf(path, sizeof path, "/proc/%s/fd", entry->d_name);
-        DIR *fds = opendir(path);
-        bool has = false;
+    pid_t last = 0;
+    for (size_t at = 0; found < BLOCKED_WAITED && (each = descriptors_next(thread->all, &at, pipe, number));) {
         unsigned flags = 0;
-        for (struct dirent *fd; fds && !has && (fd = readdir(fds));) {
-            uint64_t offset;
-            has = fd->d_name[0] != '.' && fd_target(pid, fd->d_name, target) && strcmp(target, pipe) == 0 &&
-                  fd_info(pid, fd->d_name, &flags, &offset) &&
-                  ((flags & O_ACCMODE) == O_RDWR || ((flags & O_ACCMODE) == O_WRONLY) == writers);
-        }
-        if (fds)
-            closedir(fds);
-        if (!has || found >= BLOCKED_WAITED)
+        uint64_t offset;
+        if (each->pid == last || !fd_info(each->pid, number, &flags, &offset) ||
+            ((flags & O_ACCMODE) != O_RDWR && ((flags & O_ACCMODE) == O_WRONLY) != writers))
             continue;
-        own_end |= pid == own && (flags & O_ACCMODE) != O_RDWR;
+        last = each->pid;
+        own_end |= last == own && (flags & O_ACCMODE) != O_RDWR;
         buf_puts(out, found++ ? ", " : writers ? " that can be written by " : " that can be read by ");
-        put_process(out, pid);
-        if (pid != own)
-            add_waited(thread, pid);
+        put_process(out, last);
+        if (last != own)
+            add_waited(thread, last);
     }
-    if (processes)
-        closedir(processes);
+    if (thread->all->failed)
+        return;
     thread->only_these = found < BLOCKED_WAITED;
     thread->own_pipe = own_end && found == 1;
     if (thread->own_pipe && !out->failed) {
@@ -388,32 +438,24 @@ static bool is_within_node(const struct connection *connection)
  * end its own process has. */
 static void put_peer(struct buf *out, struct blocked *thread, pid_t own, unsigned long inode)
 {
-    char name[64], target[PATH_MAX], path[320];
+    const struct descriptor *each;
+    char name[64], number[16];
     size_t holders = 0, start = out->len;
     bool own_end = false;
+    pid_t last = 0;
     snprintf(name, sizeof name, "socket:[%lu]", inode);
-    DIR *processes = opendir("/proc");
-    for (struct dirent *entry; processes && (entry = readdir(processes));) {
-        pid_t pid = (pid_t)atoi(entry->d_name);
-        snprintf(path, sizeof path, "/proc/%s/fd", entry->d_name);
-        DIR *fds = pid > 0 ? opendir(path) : NULL;
-        bool has = false;
-        for (struct dirent *fd; fds && !has && (fd = readdir(fds));)
-            has = fd->d_name[0] != '.' && fd_target(pid, fd->d_name, target) && strcmp(target, name) == 0;
-        if (fds)
-            closedir(fds);
-        if (!has || holders >= BLOCKED_WAITED)
+    for (size_t at = 0; holders < BLOCKED_WAITED && (each = descriptors_next(thread->all, &at, name, number));) {
+        if (each->pid == last)
             continue;
+        last = each->pid;
         buf_puts(out, holders++ ? ", " : ", whose other end ");
-        put_process(out, pid);
-        own_end |= pid == own;
-        if (pid != own)
-            add_waited(thread, pid);
+        put_process(out, last);
+        own_end |= last == own;
+        if (last != own)
+            add_waited(thread, last);
     }
-    if (processes)
-        closedir(processes);
     buf_puts(out, !holders ? "" : holders == 1 ? " has" : " have");
-    thread->only_these = holders && holders < BLOCKED_WAITED;
+    thread->only_these = holders && holders < BLOCKED_WAITED && !thread->all->failed;
     bool several = strstr(thread->syscall, "poll") || strstr(thread->syscall, "select");
     if (own_end && several && !out->failed)
         out->data[out->len = start] = '\0';
@@ -1165,6 +1207,7 @@ int blocked_read(pid_t pid, struct blocked **ret_threads, size_t *ret_count, str
     DIR *dir = opendir(path);
     struct blocked *threads = NULL;
     size_t count = 0, room = 0;
+    struct descriptors all = {0};
     int code = dir ? 0 : errno == EACCES ? -EACCES : -ESRCH;
     for (struct dirent *entry; code == 0 && count < THREADS_MOST && (entry = readdir(dir));) {
         if (entry->d_name[0] == '.')
@@ -1173,12 +1216,15 @@ int blocked_read(pid_t pid, struct blocked **ret_threads, size_t *ret_count, str
             code = -ENOMEM;
             break;
         }
-        threads[count] = (struct blocked){.tid = (pid_t)atoi(entry->d_name), .fd = -1, .python_line = -1};
-        if (blocked_look(&threads[count], pid) == 0)
+        threads[count] = (struct blocked){.tid = (pid_t)atoi(entry->d_name), .fd = -1, .python_line = -1, .all = &all};
+        bool seen = blocked_look(&threads[count], pid) == 0;
+        threads[count].all = NULL;
+        if (seen)
             count++;
         else
             buf_done(&threads[count].text);
     }
+    free(all.list);
     if (dir)
         closedir(dir);
     if (code == 0 && count == 0)

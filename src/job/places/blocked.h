@@ -43,6 +43,7 @@ struct blocked {
     bool only_these; /* nobody else can let it go on: it holds a lock, has the other end of a pipe, is to end */
     char *python_function, *python_file; /* where in a Python program; NULL: in none, or it is not known */
     int64_t python_line;                 /* -1: unknown */
+    struct descriptors *all;             /* while it is looked at: what is open on the node */
 };
 
 /* Locks of files for which somebody waits (/proc/locks): who waits for whom, processes of the reader's namespace. Of locks
