@@ -808,7 +808,8 @@ static const struct field profile_fields[] = {
     {"processes", FIELD_LIST, FIELD_ROWS(struct profile_all, rows, row_count), .of = row_fields,
      .about = "that have samples, or waited: most time first"},
     {"threads", FIELD_LIST, FIELD_ROWS(struct profile_all, threads, thread_count), .of = thread_fields,
-     .about = "of processes in which others than the first ran or waited, most time first: the 200 busiest of each node"},
+     .about =
+         "of processes in which others than the first ran or waited, most time first: the 200 busiest of each node"},
     {"other_threads", FIELD_OBJECT, .json = others_json, .of = others_fields,
      .about = "what the others of these processes have come to together"},
     {"tree", FIELD_LIST, FIELD_ROWS(struct profile_all, steps, step_count), .of = step_fields,
