@@ -24,6 +24,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
@@ -41,12 +42,14 @@ static char program[FILES_PROGRAM];
 static uint64_t program_hash;
 static pid_t started;            /* this process; a child of it that executes nothing is another one */
 static _Atomic uint64_t seen[2]; /* bytes that were counted: read, and written */
-static uint64_t before[2];       /* what the kernel had counted when we came: before an exec */
+static const char *const io_paths[] = {"/proc/self/io", "/proc/thread-self/io"};
+static uint64_t before[2][2]; /* what the kernel had counted there when we came: before an exec; or, */
+static pid_t io_owner;        /* of this process, later */
 static struct {
     _Atomic(FILE *) file;  /* NULL: none; the standard ones until the end */
     _Atomic int64_t place; /* until which it is counted */
     pid_t owner;
-    bool writes;
+    bool writes, appends;
 } streams[STREAMS];
 
 static const char *const kinds[] = {
@@ -160,29 +163,85 @@ static bool has_stream(int fd)
            atomic_load(&streams[fd].file) && streams[fd].owner == getpid();
 }
 
+/* -1: it has none, as streams in memory, which is no error of the call. */
+static int stream_fd(FILE *file)
+{
+    int error = errno, fd = memory && file ? fileno(file) : -1;
+    errno = error;
+    return fd;
+}
+
+/* What the kernel has counted of this process, or thread. */
+static void read_io(const char *path, uint64_t ret_bytes[2])
+{
+    char text[512];
+    int error = errno;
+    ret_bytes[0] = ret_bytes[1] = 0;
+    int fd = (int)syscall(SYS_openat, AT_FDCWD, path, O_RDONLY | O_CLOEXEC, 0);
+    ssize_t len = fd < 0 ? -1 : syscall(SYS_read, fd, text, sizeof text - 1);
+    if (fd >= 0)
+        syscall(SYS_close, fd);
+    text[len > 0 ? len : 0] = 0;
+    const char *at = text; /* rchar and wchar come first */
+    for (int way = 0; way < 2 && (at = strchr(at, ':')); way++)
+        ret_bytes[way] = strtoull(++at, NULL, 10);
+    errno = error;
+}
+
+/* In a child of fork it begins anew. */
+static void begin_io(pid_t owner)
+{
+    io_owner = owner;
+    atomic_store(&seen[0], 0);
+    atomic_store(&seen[1], 0);
+    for (int own = 0; own < 2; own++)
+        read_io(io_paths[own], before[own]);
+}
+
+/* What it has counted beside the calls seen here. A process has what its children did, too, once it has waited for one: then it is
+ * what this thread did. */
+static int64_t read_unseen(bool written)
+{
+    struct rusage children;
+    uint64_t now[2], calls = atomic_load(&seen[written]);
+    int own = getrusage(RUSAGE_CHILDREN, &children) < 0 || children.ru_minflt > 0;
+    read_io(io_paths[own], now);
+    uint64_t from = before[own][written];
+    return now[written] > from && now[written] - from > calls ? (int64_t)(now[written] - from - calls) : 0;
+}
+
 static void stream_opened(FILE *file, const char *mode)
 {
-    int fd = file ? fileno(file) : -1;
-    int64_t place =
-        memory && !off && fd >= 0 && fd < STREAMS && !(mode[0] == 'a' && strchr(mode, '+')) ? place_of(fd) : -1;
+    int fd = stream_fd(file);
+    int64_t place = !off && fd >= 0 && fd < STREAMS && !(mode[0] == 'a' && strchr(mode, '+')) ? place_of(fd) : -1;
     if (place < 0)
         return;
     streams[fd].owner = getpid();
     streams[fd].writes = mode[0] != 'r';
+    streams[fd].appends = mode[0] == 'a';
+    if (streams[fd].appends && streams[fd].owner != io_owner)
+        begin_io(streams[fd].owner);
     atomic_store(&streams[fd].place, place);
     atomic_store(&streams[fd].file, file);
 }
 
-/* Counts what it did since the last time; what waits in its buffer is written soon. */
+/* Counts what it did since the last time; what waits in its buffer is written soon. One that appends goes past what others have
+ * appended. */
 static void stream_settle(int fd)
 {
     if (!has_stream(fd))
         return;
-    int64_t place = place_of(fd);
-    if (place >= 0 && streams[fd].writes)
-        place += (int64_t)__fpending(atomic_load(&streams[fd].file));
-    if (place >= 0)
-        count_bytes(fd, place - atomic_exchange(&streams[fd].place, place), streams[fd].writes);
+    int64_t place = place_of(fd), pending = 0;
+    if (place < 0)
+        return;
+    if (streams[fd].writes)
+        pending = (int64_t)__fpending(atomic_load(&streams[fd].file));
+    int64_t moved = place + pending - atomic_exchange(&streams[fd].place, place + pending);
+    if (streams[fd].appends && moved > pending) {
+        int64_t own = read_unseen(true) + pending;
+        moved = moved < own ? moved : own;
+    }
+    count_bytes(fd, moved, streams[fd].writes);
 }
 
 static void stream_moved(int fd)
@@ -198,34 +257,15 @@ static void stream_closed(int fd)
         atomic_store(&streams[fd].file, NULL);
 }
 
-/* What the kernel has counted of this process. */
-static void read_io(uint64_t ret_bytes[2])
-{
-    char text[512];
-    ret_bytes[0] = ret_bytes[1] = 0;
-    int fd = (int)syscall(SYS_openat, AT_FDCWD, "/proc/self/io", O_RDONLY | O_CLOEXEC, 0);
-    ssize_t len = fd < 0 ? -1 : syscall(SYS_read, fd, text, sizeof text - 1);
-    if (fd >= 0)
-        syscall(SYS_close, fd);
-    text[len > 0 ? len : 0] = 0;
-    const char *at = text; /* rchar and wchar come first */
-    for (int way = 0; way < 2 && (at = strchr(at, ':')); way++)
-        ret_bytes[way] = strtoull(++at, NULL, 10);
-}
-
 /* A standard stream, once: what the calls here have not seen. */
 static void count_standard(int fd, FILE *file)
 {
-    uint64_t now[2];
     bool written = fd != STDIN_FILENO;
     int64_t place = place_of(fd), from = atomic_exchange(&streams[fd].place, -1);
     size_t pending = written ? __fpending(file) : 0;
     if (from < 0 || place < 0 || off || has_stream(fd) || getpid() != started || (place <= from && !pending))
         return;
-    read_io(now);
-    uint64_t all = now[written] - before[written], calls = atomic_load(&seen[written]);
-    int64_t unseen = now[written] > before[written] && all > calls ? (int64_t)(all - calls) : 0;
-    int64_t moved = place > from ? place - from : 0;
+    int64_t unseen = read_unseen(written), moved = place > from ? place - from : 0;
     count_bytes(fd, (moved < unseen ? moved : unseen) + (int64_t)pending, written);
 }
 
@@ -362,8 +402,7 @@ EXPORTED int dup3(int fd, int to, int flags)
 #define REOPENED(name) \
     EXPORTED FILE *name(const char *path, const char *mode, FILE *file) \
     { \
-        if (memory && file) \
-            stream_closed(fileno(file)); \
+        stream_closed(stream_fd(file)); \
         file = CALL(name, path, mode, file); \
         stream_opened(file, mode); \
         return file; \
@@ -373,11 +412,10 @@ REOPENED(freopen64)
 
 EXPORTED int fclose(FILE *file)
 {
-    if (memory && (file == stdin || file == stdout || file == stderr) && fileno(file) >= 0 &&
-        fileno(file) <= STDERR_FILENO)
-        count_standard(fileno(file), file);
-    if (memory && file)
-        stream_closed(fileno(file));
+    int fd = stream_fd(file);
+    if ((file == stdin || file == stdout || file == stderr) && fd >= 0 && fd <= STDERR_FILENO)
+        count_standard(fd, file);
+    stream_closed(fd);
     return CALL(fclose, file);
 }
 
@@ -401,7 +439,7 @@ EXPORTED FILE *fdopen(int fd, const char *mode)
 #define SOUGHT(result, name, args, fd, ...) \
     EXPORTED result name args \
     { \
-        int its = memory ? (fd) : -1; \
+        int its = (fd); \
         stream_settle(its); \
         result value = CALL(name, __VA_ARGS__); \
         stream_moved(its); \
@@ -409,15 +447,15 @@ EXPORTED FILE *fdopen(int fd, const char *mode)
     }
 SOUGHT(off_t, lseek, (int fd, off_t at, int from), fd, fd, at, from)
 SOUGHT(off64_t, lseek64, (int fd, off64_t at, int from), fd, fd, at, from)
-SOUGHT(int, fseek, (FILE * file, long at, int from), fileno(file), file, at, from)
-SOUGHT(int, fseeko, (FILE * file, off_t at, int from), fileno(file), file, at, from)
-SOUGHT(int, fseeko64, (FILE * file, off64_t at, int from), fileno(file), file, at, from)
-SOUGHT(int, fsetpos, (FILE * file, const fpos_t *at), fileno(file), file, at)
-SOUGHT(int, fsetpos64, (FILE * file, const fpos64_t *at), fileno(file), file, at)
+SOUGHT(int, fseek, (FILE * file, long at, int from), stream_fd(file), file, at, from)
+SOUGHT(int, fseeko, (FILE * file, off_t at, int from), stream_fd(file), file, at, from)
+SOUGHT(int, fseeko64, (FILE * file, off64_t at, int from), stream_fd(file), file, at, from)
+SOUGHT(int, fsetpos, (FILE * file, const fpos_t *at), stream_fd(file), file, at)
+SOUGHT(int, fsetpos64, (FILE * file, const fpos64_t *at), stream_fd(file), file, at)
 
 EXPORTED void rewind(FILE *file)
 {
-    int fd = memory ? fileno(file) : -1;
+    int fd = stream_fd(file);
     stream_settle(fd);
     CALL(rewind, file);
     stream_moved(fd);
@@ -472,7 +510,7 @@ __attribute__((constructor)) static void files_start(void)
         for (size_t i = 0; i < FILES_PROGRAM; i++)
             program_hash = mixed(program_hash, (unsigned char)program[i]);
         started = getpid();
-        read_io(before);
+        begin_io(started);
         for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++)
             atomic_store(&streams[fd].place, place_of(fd));
         memory = files;

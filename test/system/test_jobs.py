@@ -284,6 +284,7 @@ class Listing(CheckedCase):
             sort <e >f
             awk '{print}' e >g
             rm a && echo two >a
+            awk 'BEGIN { print "12345"; fflush(); system("head -c 5000 /dev/zero"); print "6789" }' >h
             """)
         plain = self.scry_run("-q", "sh", script)
         counted = self.scry_run("-q", "--files", "sh", script)
@@ -293,7 +294,8 @@ class Listing(CheckedCase):
                 ("a", "dd", (0, size)), ("a", "cp", (size, 0)), ("b", "cp", (0, size)), ("b", "cat", (size, 0)),
                 ("c", "cat", (0, size)), ("d", "head", (0, 3000)), ("d", "sh", (0, 9)), ("a", "tr", (size, 0)),
                 ("e", "fold", (0, folded)), ("e", "sort", (folded, 0)), ("f", "sort", (0, folded + 1)), ("e", "awk", (folded, 0)),
-                ("g", "awk", (0, folded + 1)), ("a", "sh", (0, 4))):  # they end the last line
+                ("g", "awk", (0, folded + 1)), ("a", "sh", (0, 4)),
+                ("h", "awk", (0, 11)), ("h", "head", (0, 5000))):  # they end the last line
             self.assertEqual(files[name, program], expected, (name, program))
         self.assertEqual(files["a", "head"][1], 0)
         self.assertGreaterEqual(files["a", "head"][0], 3000)
@@ -309,6 +311,24 @@ class Listing(CheckedCase):
             int main(void)
             {
                 char line[100];
+                for (int child = 0; child < 2; child++) { /* two that append by turns */
+                    FILE *mine = fopen("both", "a");
+                    fprintf(mine, "%09d\n", 1);
+                    fflush(mine);
+                    if (fork() == 0) {
+                        mine = fopen("both", "a");
+                        for (int i = 0; i < 1000; i++) {
+                            fprintf(mine, "%099d\n", i);
+                            fflush(mine);
+                        }
+                        return fclose(mine);
+                    }
+                    wait(NULL);
+                    fprintf(mine, "%09d\n", 2);
+                    fflush(mine);
+                    fprintf(mine, "%09d\n", 3);
+                    fclose(mine);
+                }
                 FILE *out = fopen("out", "w"), *more;
                 for (int i = 0; i < 1000; i++)
                     fprintf(out, "%098d\n", i);
@@ -339,6 +359,11 @@ class Listing(CheckedCase):
                 again = freopen("four", "w", again);
                 fputs("abcdefg\n", again);
                 fclose(again);
+                FILE *inside = fmemopen(line, sizeof line, "r");
+                errno = 0;
+                rewind(inside);
+                if (errno || fseek(inside, 1, SEEK_SET) || errno || fclose(inside) || errno)
+                    return 3;
                 errno = 7;
                 if (write(-1, "x", 1) != -1 || errno != EBADF || close(999) != -1 || errno != EBADF || fopen("none", "r"))
                     return 2;
@@ -352,7 +377,8 @@ class Listing(CheckedCase):
         read, written = self.files()["out", "streams"]
         self.assertEqual(written, 99000 + 500 + 8)
         self.assertIn(read - written, (4096, 99))
-        self.assertEqual([self.files()[name, "streams"] for name in ("one", "two", "three", "four")], [(0, 6), (0, 100), (0, 4), (0, 8)])
+        self.assertEqual([self.files()[name, "streams"] for name in ("one", "two", "three", "four", "both")],
+                         [(0, 6), (0, 100), (0, 4), (0, 8), (0, 2 * 100030)])
 
     def test_files_where_calls_are_forbidden(self):
         """A process that gives up rights may be killed for a call that it does not expect: it is left alone from there."""
