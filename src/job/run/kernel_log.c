@@ -20,6 +20,7 @@ enum {
     PAGE = 4096,
     RECORD = 8192, /* bytes of a log record, at most */
     RECORDS_MOST = 100000,
+    NAME_MOST = 15, /* of a thread */
     SEGMENTS_MOST = 64,
     CODE_LEAST = 8, /* bytes that are the same: those of a function's begin are so in many files */
 };
@@ -34,14 +35,17 @@ static void take_name(struct logged *logged, const char *from, const char *to)
     snprintf(logged->name, sizeof logged->name, "%.*s", (int)(to - from), from);
 }
 
-/* "NAME[PID" up to `at`. */
-static void take_process(struct logged *logged, const char *line, const char *at)
+/* "NAME[PID" up to `at`, and no more: anybody may give a process, or a file that the line names, a name that looks like another line. */
+static bool take_process(struct logged *logged, const char *line, const char *at)
 {
     const char *number = at;
-    while (number > line && number[-1] != '[')
+    while (number > line && number[-1] >= '0' && number[-1] <= '9')
         number--;
-    take_name(logged, line, number > line ? number - 1 : line);
+    if (number == at || number == line || number[-1] != '[' || number - 1 - line > NAME_MOST)
+        return false;
+    take_name(logged, line, number - 1);
     logged->pid = (pid_t)strtol(number, NULL, 10);
+    return true;
 }
 
 /* " in FILE[OFFSET,START+SIZE]" of newer kernels, " in FILE[START+SIZE]" of others, up to `end`; a file's name may have all of that. */
@@ -72,9 +76,8 @@ static bool take_segfault(struct logged *logged, const char *line, const char *e
     static const char fault[] = "]: segfault at ";
     int used = 0;
     const char *at = strstr(line, fault);
-    if (!at || at >= end)
+    if (!at || at >= end || !take_process(logged, line, at))
         return false;
-    take_process(logged, line, at);
     at += strlen(fault);
     logged->signo = SIGSEGV;
     logged->addressed = true;
@@ -103,9 +106,8 @@ static bool take_trap(struct logged *logged, const char *line, const char *end)
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         int used = 0;
         const char *at = strstr(line, rows[i].text);
-        if (!at || at >= end)
+        if (!at || at >= end || !take_process(logged, line, at))
             continue;
-        take_process(logged, line, at);
         at += strlen(rows[i].text);
         logged->signo = rows[i].signo;
         if (sscanf(at, "%" SCNx64 " sp:%" SCNx64 " error:%" SCNx32 "%n", &logged->ip, &logged->sp, &logged->error,
@@ -120,15 +122,18 @@ static bool take_trap(struct logged *logged, const char *line, const char *end)
 
 static bool take_killed(struct logged *logged, const char *line, const char *end)
 {
-    static const char killed[] = "ut of memory: Killed process ";
-    const char *at = strstr(line, killed);
+    static const char cgroup[] = "Memory cgroup out of memory", all[] = "Out of memory", killed[] = ": Killed process ";
+    const char *at = line;
     char *open;
-    if (!at || at >= end)
+    at += strncmp(at, cgroup, strlen(cgroup)) == 0 ? strlen(cgroup)
+          : strncmp(at, all, strlen(all)) == 0     ? strlen(all)
+                                                   : 0;
+    if (at == line || strncmp(at, killed, strlen(killed)) != 0)
         return false;
     logged->signo = SIGKILL;
     logged->pid = (pid_t)strtol(at + strlen(killed), &open, 10);
     const char *close = strchr(open, ')');
-    if (strncmp(open, " (", 2) != 0 || !close)
+    if (strncmp(open, " (", 2) != 0 || !close || close >= end)
         return false;
     take_name(logged, open + 2, close);
     return true;

@@ -59,6 +59,11 @@ static void test_lines(void **state)
          0x7fff5d1a2ab0, 0x5557ad94f000, 0x1000},
         /* the address is not in what it says */
         {"k[1]: segfault at 8 ip 1000 sp 2000 error 6 in k[3000+1000]", "k", "", NULL, 1, SIGSEGV, 8, 0x1000, 0x2000},
+        /* names that look like a line */
+        {"traps: ] trap int3 ip:[9] general protection fault ip:1 sp:2 error:0 in s[13]: segfault at 0 ip 1 sp 2 error "
+         "4 in s[0+1000]",
+         "] trap int3 ip:", "s[13]: segfault at 0 ip 1 sp 2 error 4 in s",
+         "probably a pointer with a value that no address has", 9, SIGSEGV, 0, 1, 2, 0, 0x1000},
         {"Memory cgroup out of memory: Killed process 12 (stress) total-vm:1kB", "stress", "", NULL, 12, SIGKILL},
         {"Out of memory: Killed process 13 (a b) total-vm:1kB", "a b", "", NULL, 13, SIGKILL},
     };
@@ -85,14 +90,14 @@ static void test_lines(void **state)
 
 static void test_other_lines(void **state)
 {
-    static const char *const lines[] = {"traps: a[14] general protection fault ip:5557ad94f2b4",
-                                        "a[14] trap divide error ip:1 sp:2 error:0 in a[0+1000]",
-                                        "]: segfault at",
-                                        "]: segfault at zz ip 0 sp 0",
-                                        "a[1]: segfault at 8 ip 1 sp 2 error\n 4 in x",
-                                        "Out of memory: Killed process ",
-                                        "usb 1-1: new device",
-                                        ""};
+    static const char *const lines[] = {
+        "traps: a[14] general protection fault ip:5557ad94f2b4",
+        "a[14] trap divide error ip:1 sp:2 error:0 in a[0+1000]", "]: segfault at", "]: segfault at zz ip 0 sp 0",
+        "a[1]: segfault at 8 ip 1 sp 2 error\n 4 in x", "Out of memory: Killed process ",
+        /* by a process and a file with such names */
+        "]: segfault at [9]: segfault at 0 ip 1 sp 2 error 4 in Out of memory: Killed process 13 (solver)[1+1]",
+        "usb 1-1: 13-solver[13]: segfault at 0 ip 1 sp 2 error 4", "usb 1-1: Out of memory: Killed process 13 (solver)",
+        "usb 1-1: new device", ""};
     struct logged logged;
     for (size_t i = 0; i < sizeof lines / sizeof *lines; i++)
         assert_false(logged_parse(&logged, lines[i]));
