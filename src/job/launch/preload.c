@@ -82,6 +82,28 @@ static bool is_name(const char *entry, size_t len, const char *name)
            (len == name_len || entry[len - name_len - 1] == '/');
 }
 
+static void set_or_unset(const char *name, const struct buf *value)
+{
+    if (value->failed)
+        return;
+    if (value->len)
+        setenv(name, value->data, 1);
+    else
+        unsetenv(name);
+}
+
+/* The address sanitizer ends programs in which a library is loaded before it. */
+static void suffer_sanitizer(void)
+{
+    static const char link_order[] = "verify_asan_link_order=0";
+    _cleanup_(buf_done) struct buf options = BUF_INIT;
+    const char *asan = getenv("ASAN_OPTIONS");
+    if (asan && strstr(asan, link_order))
+        return;
+    buf_printf(&options, "%s%s%s", asan ? asan : "", asan && *asan ? ":" : "", link_order);
+    set_or_unset("ASAN_OPTIONS", &options);
+}
+
 static void put_entry(struct buf *out, const char *entry, size_t len)
 {
     if (!len)
@@ -114,6 +136,7 @@ void script_env_apply(const struct script_env *env)
     for (int i = 0; i < SCRIPT_LIBRARIES; i++)
         if ((i == SCRIPT_FILES ? env->files : env->dir)[0] && env->libraries[i][0]) {
             put_entry(&list, env->libraries[i], strlen(env->libraries[i]));
+            suffer_sanitizer();
             changed = true;
         }
     if (changed && !list.failed) {
@@ -133,7 +156,6 @@ void script_env_apply(const struct script_env *env)
 }
 
 static const char LIBRARY[] = AGENT_LIBRARY;
-static const char LINK_ORDER[] = "verify_asan_link_order=0";
 
 /* The loader takes blanks and colons for separators: such a path gets a link in the runtime directory. */
 static int without_separators(char path[PATH_MAX], struct err *err)
@@ -222,20 +244,10 @@ static void put_entries(struct buf *out, const char *list, bool sanitizers)
     }
 }
 
-static void set_or_unset(const char *name, const struct buf *value)
-{
-    if (value->failed)
-        return;
-    if (value->len)
-        setenv(name, value->data, 1);
-    else
-        unsetenv(name);
-}
-
 void preload_apply(const struct preload *preload)
 {
-    _cleanup_(buf_done) struct buf list = BUF_INIT, options = BUF_INIT;
-    const char *before = getenv("LD_PRELOAD"), *asan = getenv("ASAN_OPTIONS");
+    _cleanup_(buf_done) struct buf list = BUF_INIT;
+    const char *before = getenv("LD_PRELOAD");
     bool on = preload->library[0] != 0;
     put_entries(&list, before, true);
     bool has_sanitizer = list.len > 0;
@@ -266,8 +278,5 @@ void preload_apply(const struct preload *preload)
         setenv("SCRY_TRACE_WANTED", "1", 1);
     if (preload->sanitizer[0] && !has_sanitizer)
         setenv("SCRY_ASAN_PRELOAD", preload->sanitizer, 1);
-    if (!asan || !strstr(asan, LINK_ORDER)) {
-        buf_printf(&options, "%s%s%s", asan ? asan : "", asan && *asan ? ":" : "", LINK_ORDER);
-        set_or_unset("ASAN_OPTIONS", &options);
-    }
+    suffer_sanitizer();
 }

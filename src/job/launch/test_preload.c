@@ -268,12 +268,16 @@ static void test_scripts(void **state)
                             .level = "lines",
                             .libraries = {"/lib/scry/libscry-bash.so", "/lib/scry/libscry-python.so"}},
                       off = {""};
+    unsetenv("ASAN_OPTIONS");
     setenv("LD_PRELOAD", "/lib/a.so:/outer/libscry-python.so /lib/b.so /outer/libscry-bash.so", 1);
     script_env_apply(&on);
     assert_string_equal(preload(), "/lib/a.so:/lib/b.so:/lib/scry/libscry-bash.so:/lib/scry/libscry-python.so");
     assert_string_equal(getenv("SCRY_SCRIPT_DIR"), "/run/scripts.1");
     assert_string_equal(getenv("SCRY_SCRIPT"), "lines");
+    assert_string_equal(getenv("ASAN_OPTIONS"), "verify_asan_link_order=0"); /* as with the agent */
+    unsetenv("ASAN_OPTIONS");
     script_env_apply(&off);
+    assert_null(getenv("ASAN_OPTIONS"));
     assert_string_equal(preload(), "/lib/a.so:/lib/b.so");
     assert_null(getenv("SCRY_SCRIPT_DIR"));
     setenv("LD_PRELOAD", "/lib/a.so /lib/b.so", 1);
