@@ -25,7 +25,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size)
             fuzz_expect(logged.code_at < logged.code_count && logged.code_count <= LOGGED_CODE);
     }
     static struct said_frame frames[SAID_FRAMES];
-    size_t count = said_stack_parse(text, size, 7, frames);
+    size_t count = said_stack_parse(text, size, "n", 7, frames);
     fuzz_expect(count < SAID_FRAMES);
     for (size_t i = 0; i < count; i++) {
         fuzz_expect(strlen(frames[i].module) < sizeof frames[i].module && *frames[i].module);

@@ -371,7 +371,7 @@ static json_t *resolve_logged(const void *ctx)
 struct said_task {
     struct job_output output; /* standard error */
     pid_t pid;
-    const char *cwd;
+    const char *host, *cwd;
     uint64_t began_ns; /* its process; CLOCK_REALTIME */
 };
 
@@ -418,7 +418,7 @@ static json_t *resolve_said(const void *ctx)
     _cleanup_(freep) char *text = read_said(&task->output, &len);
     _cleanup_(freep) struct said_frame *frames = calloc(SAID_FRAMES, sizeof *frames);
     if (text && frames)
-        count = said_stack_parse(text, len, task->pid, frames);
+        count = said_stack_parse(text, len, task->host, task->pid, frames);
     json_t *list = json_array();
     for (size_t i = 0; i < count && json_array_size(list) < FRAMES_KEPT; i++) {
         struct said_frame frame = frames[i];
@@ -611,6 +611,7 @@ static void put_said_stack(const struct job *job, json_t *crash, const struct re
 {
     const struct said_task task = {.output = job_output_read(&job->info, STDERR_FILENO),
                                    .pid = (pid_t)json_integer_value(json_object_get(crash, "pid")),
+                                   .host = job->info.host,
                                    .cwd = more->cwd ? more->cwd : job->cwd,
                                    .began_ns = job->info.started_ns + seconds_ns(more->start)};
     if (strcmp(task.output.kind, "file") != 0)

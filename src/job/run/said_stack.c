@@ -6,10 +6,17 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* "[node7:26537] [ 1] " *inout_at comes behind it. */
-static bool take_head(const char **inout_at, pid_t pid, int *ret_number)
+/* The colon in "[node7:", where a line of that node begins; NULL: it does not. They leave domains away. */
+static const char *take_node(const char *line, const char *host)
 {
-    const char *at = *inout_at, *colon = *at == '[' ? strchr(at, ':') : NULL;
+    size_t len = strcspn(host, ".");
+    return *line == '[' && strncmp(line + 1, host, len) == 0 && line[1 + len] == ':' ? line + 1 + len : NULL;
+}
+
+/* "[node7:26537] [ 1] " *inout_at comes behind it. */
+static bool take_head(const char **inout_at, const char *host, pid_t pid, int *ret_number)
+{
+    const char *colon = take_node(*inout_at, host);
     int its, used = 0;
     if (!colon || sscanf(colon, ":%d] [%d] %n", &its, ret_number, &used) != 2 || !used || its != pid)
         return false;
@@ -50,6 +57,7 @@ static bool take_frame(struct said_frame *ret_frame, const char *at)
 struct said_stack {
     struct said_frame *frames;
     size_t count;
+    const char *host;
     pid_t pid, tid; /* tid: the thread of it whose stack UCX is about to print; 0: none is */
     bool inside;    /* of that */
     int next;       /* the number of its next line */
@@ -60,7 +68,7 @@ struct said_stack {
 static bool take_ucx(struct said_stack *stack, const char *line)
 {
     static const char own[] = "libucs.so";
-    const char *colon = *line == '[' ? strchr(line, ':') : NULL;
+    const char *colon = take_node(line, stack->host);
     int pid, tid, number, used = 0;
     if (colon && sscanf(colon, ":%d :%*d:%d] Caught signal %n", &pid, &tid, &used) == 2 && used) {
         stack->tid = pid == stack->pid ? tid : stack->tid;
@@ -89,10 +97,11 @@ static bool take_ucx(struct said_stack *stack, const char *line)
     return true;
 }
 
-size_t said_stack_parse(const char *text, size_t len, pid_t pid, struct said_frame ret_frames[SAID_FRAMES])
+size_t said_stack_parse(const char *text, size_t len, const char *host, pid_t pid,
+                        struct said_frame ret_frames[SAID_FRAMES])
 {
     enum { LINE_MOST = PATH_MAX + 512 };
-    struct said_stack stack = {.frames = ret_frames, .pid = pid};
+    struct said_stack stack = {.frames = ret_frames, .host = host, .pid = pid};
     for (const char *line = text, *next; line < text + len; line = next) {
         char copy[LINE_MOST];
         struct said_frame frame;
@@ -104,7 +113,7 @@ size_t said_stack_parse(const char *text, size_t len, pid_t pid, struct said_fra
             continue;
         memcpy(copy, line, size);
         copy[size] = '\0';
-        if (take_ucx(&stack, copy) || !take_head(&at, pid, &number) || !take_frame(&frame, at))
+        if (take_ucx(&stack, copy) || !take_head(&at, host, pid, &number) || !take_frame(&frame, at))
             continue;
         if (number == 0)
             stack.count = 0;

@@ -20,6 +20,8 @@ static void test_stack(void **state)
                                "[n:7] *** Process received signal ***\n"
                                "[n:7] [ 0] /lib/libc.so.6(+0x3c050)[0x7f158739f050]\n"
                                "[n:8] [ 1] ./other(+0x1)[0x1001]\n"
+                               "[n1:7] [ 0] ./far(+0x1)[0x1001]\n"
+                               "[n1:7] [ 1] ./far(+0x1)[0x1001]\n"
                                "[n:7] [ 1] ./a (1)/mc(+0x1175)[0x5652fe126175]\n"
                                "[n:7] [ 3] ./lost(+0x1)[0x1001]\n"
                                "[n:7] [ 2] ./mc(main+0x12)[0x5652fe1261c3]\n"
@@ -33,7 +35,7 @@ static void test_stack(void **state)
         {"./mcnp", "", 0x401162, false, 0},
         {"./mcnp", "", 0x401163, false, 0},
     };
-    assert_int_equal(said_stack_parse(text, strlen(text), 7, frames), sizeof expected / sizeof *expected);
+    assert_int_equal(said_stack_parse(text, strlen(text), "n.site", 7, frames), sizeof expected / sizeof *expected);
     for (size_t i = 0; i < sizeof expected / sizeof *expected; i++) {
         assert_string_equal(frames[i].module, expected[i].module);
         assert_string_equal(frames[i].symbol, expected[i].symbol);
@@ -41,7 +43,7 @@ static void test_stack(void **state)
         assert_int_equal(frames[i].based, expected[i].based);
         assert_int_equal(frames[i].bias, expected[i].bias);
     }
-    assert_int_equal(said_stack_parse(text, strlen(text), 9, frames), 0);
+    assert_int_equal(said_stack_parse(text, strlen(text), "n.site", 9, frames), 0);
 }
 
 static void test_stack_of_ucx(void **state)
@@ -66,10 +68,10 @@ static void test_stack_of_ucx(void **state)
         {HEAD "step 4\n 4  ./mcm(+0x11be) [0x55df59cd91be]\n=================================\n", 0},
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-        assert_int_equal(said_stack_parse(rows[i].text, strlen(rows[i].text), 853, frames), rows[i].count);
+        assert_int_equal(said_stack_parse(rows[i].text, strlen(rows[i].text), "n.site", 853, frames), rows[i].count);
         if (rows[i].count)
             assert_int_equal(frames[0].bias, 0x55df59cd8000);
-        assert_int_equal(said_stack_parse(rows[i].text, strlen(rows[i].text), 854, frames), 0);
+        assert_int_equal(said_stack_parse(rows[i].text, strlen(rows[i].text), "n.site", 854, frames), 0);
     }
 }
 
@@ -86,7 +88,7 @@ static void test_damaged(void **state)
                                         "[n:7] [ 1] (+0x1)[0x1]",
                                         "[n:7] [ 1] x[0xg]"};
     for (size_t i = 0; i < sizeof lines / sizeof *lines; i++)
-        assert_int_equal(said_stack_parse(lines[i], strlen(lines[i]), 7, frames), 0);
+        assert_int_equal(said_stack_parse(lines[i], strlen(lines[i]), "n.site", 7, frames), 0);
 }
 
 int main(void)
