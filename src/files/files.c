@@ -499,13 +499,28 @@ static struct files *map_memory(const char *path)
     return NULL;
 }
 
+/* Under more filters for system calls than scry run is: from what executed this program. Ours may be forbidden. */
+static bool is_restricted(const struct files *files)
+{
+    static const char name[] = "\nSeccomp_filters:";
+    char text[8192];
+    int fd = (int)syscall(SYS_openat, AT_FDCWD, "/proc/self/status", O_RDONLY | O_CLOEXEC, 0);
+    ssize_t len = fd < 0 ? -1 : syscall(SYS_read, fd, text, sizeof text - 1);
+    if (fd >= 0)
+        syscall(SYS_close, fd);
+    text[len > 0 ? len : 0] = 0;
+    const char *at = strstr(text, name);
+    return !at || strtoll(at + strlen(name), NULL, 10) != files->filters;
+}
+
 __attribute__((constructor)) static void files_start(void)
 {
     const char *path = getenv(FILES_ENV);
     int error = errno;
     find_all();
+    bool filtered = path && next_prctl(PR_GET_SECCOMP, 0, 0, 0, 0) > 0;
     struct files *files = path && strncmp(path, "/proc/", 6) == 0 ? map_memory(path) : NULL;
-    if (files) {
+    if (files && !(filtered && is_restricted(files))) {
         next_prctl(PR_GET_NAME, (unsigned long)program, 0, 0, 0);
         for (size_t i = 0; i < FILES_PROGRAM; i++)
             program_hash = mixed(program_hash, (unsigned char)program[i]);

@@ -16,7 +16,7 @@
 #define FILES_MAGIC UINT32_C(0x53454c46) /* "FLES" */
 
 enum {
-    FILES_VERSION = 1,
+    FILES_VERSION = 2,
     FILES_SLOTS = 4096, /* a power of two */
     FILES_PROBES = 64,
     FILES_PATH = 224, /* with its end; of a longer one the end is there */
@@ -37,6 +37,7 @@ struct files_slot {
 
 struct files {
     uint32_t magic, version;
+    int32_t filters;        /* of system calls (seccomp(2)), under which scry run itself is; -1: unknown */
     struct files_slot rest; /* of those for which there was no room */
     struct files_slot slots[FILES_SLOTS];
 };

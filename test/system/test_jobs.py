@@ -391,6 +391,29 @@ class Listing(CheckedCase):
         self.scry_run("-q", "--files", "/usr/bin/python3", self.script(text, "give_up.py"))
         files = self.files()
         self.assertEqual([files.get((name, "python3")) for name in ("before", "after")], [(0, 5000), None])
+        source = self.script(r"""
+            #include <linux/filter.h>
+            #include <linux/seccomp.h>
+            #include <sys/prctl.h>
+            #include <sys/syscall.h>
+            #include <unistd.h>
+            int main(void) /* what it executes may not call statx, as we do */
+            {
+                struct sock_filter code[] = {BPF_STMT(BPF_LD | BPF_W | BPF_ABS, 0),
+                                             BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_statx, 0, 1),
+                                             BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_KILL_PROCESS),
+                                             BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW)};
+                struct sock_fprog program = {4, code};
+                if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) || prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program))
+                    return 9;
+                execlp("cat", "cat", "before", NULL);
+                return 8;
+            }
+            """, "sealed.c")
+        program = self.box.path("sealed")
+        subprocess.run(["cc", "-o", program, source], check=True)
+        done = self.scry_run("-q", "--files", program)
+        self.assertEqual((done.returncode, done.stdout), (0, "x" * 5000))
 
     def test_syscalls(self):
         """Of the job's processes alone, to the call, however short they are; threads and calls that wait. Without rights a line says why."""

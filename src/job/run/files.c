@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "base/data/cleanup.h"
+#include "base/system/proc_file.h"
 #include "job/run/job.h"
 #include "jobdir/text/text.h"
 #include "shm/files.h"
@@ -33,6 +34,7 @@ void files_share(struct job *job)
         return;
     }
     files->version = FILES_VERSION;
+    files->filters = (int32_t)proc_status_number(getpid(), 0, "Seccomp_filters");
     files->magic = FILES_MAGIC;
     snprintf(env->files, sizeof env->files, "/proc/%d/fd/%d", (int)job->info.supervisor, fd);
     job->files = files;
