@@ -431,6 +431,31 @@ class Listing(CheckedCase):
             thread.start()
             thread.join()
             """
+        first = self.script(r"""
+            #include <pthread.h>
+            #include <sys/syscall.h>
+            #include <unistd.h>
+            static pthread_t first;
+            static void *go_on(void *unused)
+            {
+                pthread_join(first, NULL);
+                for (int i = 0; i < 500; i++)
+                    syscall(SYS_getpgid, 0);
+                _exit(0);
+            }
+            int main(void) /* the first thread ends before */
+            {
+                pthread_t other;
+                first = pthread_self();
+                pthread_create(&other, NULL, go_on, NULL);
+                pthread_exit(NULL);
+            }
+            """, "first.c")
+        program = self.box.path("first")
+        subprocess.run(["cc", "-pthread", "-o", program, first], check=True)
+        self.scry_run("--syscalls", program)
+        counted = self.report()["syscalls"]
+        self.assertEqual(sum(row["count"] for row in counted["calls"] if row["call"] == "getpgid") if counted else 500, 500)
         done = self.scry_run("--syscalls", "/usr/bin/python3", self.script(text, "calls.py"))
         counted = self.report()["syscalls"]
         if not counted:

@@ -136,10 +136,25 @@ static void read_kernel(struct program *program, int to, int size)
     CALL(BPF_FUNC_probe_read_kernel);
 }
 
-/* Of struct task_struct. */
+/* Of struct task_struct; `live` of its signal_struct: threads that have not ended. -1: not found. */
 struct offsets {
-    int parent, tgid; /* -1: not found */
+    int parent, tgid, signal, live;
 };
+
+/* What the pointer at `outer` of the task leads to, from `inner` on: four bytes at -32; 0: it is not read. */
+static void follow(struct program *program, int outer, int inner)
+{
+    CALL(BPF_FUNC_get_current_task);
+    MOVE(BPF_REG_3, BPF_REG_0);
+    ADD(BPF_REG_3, outer);
+    SET(BPF_REG_1, 0);
+    STORE(-24, BPF_REG_1);
+    STORE(-32, BPF_REG_1);
+    read_kernel(program, -24, 8);
+    LOAD(BPF_REG_3, BPF_REG_10, -24);
+    ADD(BPF_REG_3, inner);
+    read_kernel(program, -32, 4);
+}
 
 static void write_enter(struct program *program, const struct syscalls *calls, const struct offsets *offsets)
 {
@@ -147,16 +162,7 @@ static void write_enter(struct program *program, const struct syscalls *calls, c
     who(program);
     find(program, calls->maps[MEMBERS], -16);
     size_t known = WHERE(BPF_REG_0);
-    CALL(BPF_FUNC_get_current_task);
-    MOVE(BPF_REG_3, BPF_REG_0);
-    ADD(BPF_REG_3, offsets->parent);
-    SET(BPF_REG_1, 0);
-    STORE(-24, BPF_REG_1);
-    STORE(-32, BPF_REG_1);
-    read_kernel(program, -24, 8);
-    LOAD(BPF_REG_3, BPF_REG_10, -24);
-    ADD(BPF_REG_3, offsets->tgid);
-    read_kernel(program, -32, 4);
+    follow(program, offsets->parent, offsets->tgid);
     find(program, calls->maps[MEMBERS], -32);
     size_t foreign = UNLESS(BPF_REG_0);
     store_in(program, calls->maps[MEMBERS], -16, -32, BPF_ANY);
@@ -213,15 +219,16 @@ static void write_leave(struct program *program, const struct syscalls *calls)
     LEAVE_WITH_0();
 }
 
-/* A thread ends: in a call that never returns. With the first thread its number is free. */
-static void write_end(struct program *program, const struct syscalls *calls)
+/* A thread ends: in a call that never returns. With the last one the process's number is free; others go on after the first. */
+static void write_end(struct program *program, const struct syscalls *calls, const struct offsets *offsets)
 {
     who(program);
     erase(program, calls->maps[STARTS], -8);
-    put(program, BPF_ALU | BPF_MOV | BPF_X, BPF_REG_7, BPF_REG_7, 0, 0); /* the lower half: the thread */
-    size_t other = put(program, BPF_JMP | BPF_JNE | BPF_X, BPF_REG_7, BPF_REG_8, 0, 0);
+    follow(program, offsets->signal, offsets->live);
+    LOAD(BPF_REG_1, BPF_REG_10, -32);
+    size_t others = WHERE(BPF_REG_1);
     erase(program, calls->maps[MEMBERS], -16);
-    land(program, other);
+    land(program, others);
     LEAVE_WITH_0();
 }
 
@@ -253,7 +260,14 @@ static size_t behind_type(const struct btf_type *type)
 static void find_offsets(const char *bytes, size_t len, struct offsets *ret_offsets)
 {
     const struct btf_header *header = (const struct btf_header *)(const void *)bytes;
-    *ret_offsets = (struct offsets){-1, -1};
+    *ret_offsets = (struct offsets){-1, -1, -1, -1};
+    const struct {
+        const char *of, *name;
+        int *offset;
+    } wanted[] = {{"task_struct", "real_parent", &ret_offsets->parent},
+                  {"task_struct", "tgid", &ret_offsets->tgid},
+                  {"task_struct", "signal", &ret_offsets->signal},
+                  {"signal_struct", "live", &ret_offsets->live}};
     if (len < sizeof *header || header->magic != BTF_MAGIC ||
         (uint64_t)header->hdr_len + header->type_off + header->type_len > len ||
         (uint64_t)header->hdr_len + header->str_off + header->str_len > len || !header->str_len ||
@@ -268,18 +282,14 @@ static void find_offsets(const char *bytes, size_t len, struct offsets *ret_offs
         if ((size_t)(end - at) - sizeof *type < behind)
             return;
         at += sizeof *type + behind;
-        if (BTF_INFO_KIND(type->info) != BTF_KIND_STRUCT || type->name_off >= header->str_len ||
-            strcmp(names + type->name_off, "task_struct") != 0)
+        if (BTF_INFO_KIND(type->info) != BTF_KIND_STRUCT || type->name_off >= header->str_len)
             continue;
-        for (unsigned i = 0; i < BTF_INFO_VLEN(type->info); i++, member++) {
-            const char *name = member->name_off < header->str_len ? names + member->name_off : "";
-            int offset = (int)(BTF_MEMBER_BIT_OFFSET(member->offset) / 8);
-            if (strcmp(name, "real_parent") == 0)
-                ret_offsets->parent = offset;
-            else if (strcmp(name, "tgid") == 0)
-                ret_offsets->tgid = offset;
+        for (size_t k = 0; k < sizeof wanted / sizeof *wanted; k++) {
+            bool its = strcmp(names + type->name_off, wanted[k].of) == 0;
+            for (unsigned i = 0; its && i < BTF_INFO_VLEN(type->info); i++)
+                if (member[i].name_off < header->str_len && strcmp(names + member[i].name_off, wanted[k].name) == 0)
+                    *wanted[k].offset = (int)(BTF_MEMBER_BIT_OFFSET(member[i].offset) / 8);
         }
-        return;
     }
 }
 
@@ -342,7 +352,7 @@ static int start_all(struct syscalls *calls, pid_t command, const struct offsets
             return code;
     if ((code = map_put(calls->maps[MEMBERS], &command, &command)) < 0)
         return code;
-    write_end(&ended, calls);
+    write_end(&ended, calls, offsets);
     write_leave(&leave, calls);
     write_enter(&enter, calls, offsets);
     if ((code = start_program(calls, END, "sched_process_exit", &ended)) < 0 ||
@@ -377,7 +387,9 @@ void syscalls_start(struct job *job)
         reason = "this kernel does not describe itself (CONFIG_DEBUG_INFO_BTF)";
     if (!reason) {
         find_offsets(types, len, &offsets);
-        code = offsets.parent < 0 || offsets.tgid < 0 ? -ENOENT : start_all(calls, job->launch.pid, &offsets);
+        code = offsets.parent < 0 || offsets.tgid < 0 || offsets.signal < 0 || offsets.live < 0
+                   ? -ENOENT
+                   : start_all(calls, job->launch.pid, &offsets);
         reason = code < 0 ? strerror(-code) : NULL;
     }
     if (reason) {
