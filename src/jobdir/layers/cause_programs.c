@@ -60,7 +60,7 @@ void cause_put_crash_place(struct buf *out, const json_t *crash)
     }
     const json_t *first = json_array_get(frames, 0), *last = json_array_get(frames, index ? index - 1 : 0);
     bool alone = json_equal(json_object_get(first, "pc"), json_object_get(last, "pc")); /* with what is inlined there */
-    bool library = !best && alone && !json_object_get(first, "language");
+    bool library = !best && !json_object_get(first, "language") && (alone || (any && cause_is_library(any)));
     best = best ? best : any ? any : first;
     const char *function = member_string(best, "function");
     const char *file = member_string(best, "file"), *module = member_string(best, "module");

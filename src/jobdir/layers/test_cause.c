@@ -553,6 +553,16 @@ static void test_crash_in_library(void **state)
         "grid gave up, in solve: terminate called after throwing an instance of 'std::runtime_error' what(): no mesh");
 }
 
+/* If all of them are: it is named, not its line. */
+static void test_crash_in_libraries(void **state)
+{
+    PUT("{s:s, s:f, s:i, s:s, s:i, s:b, s:[{s:i, s:s, s:s, s:s, s:i}, {s:i, s:s}, {s:i, s:s}]}", "type", "crash", "t",
+        99.9, "pid", 20, "name", "grid", "signal", 6, "core_dumped", 0, "frames", "pc", 1, "function", "__strlen_evex",
+        "module", "/lib/x86_64-linux-gnu/libc.so.6", "file", "strlen-evex.S", "line", 79, "pc", 2, "module",
+        "/usr/lib/python3.11/lib-dynload/_ctypes.so", "pc", 3, "module", "/usr/bin/python3.11");
+    expect(ask(ABORTED), NOTE_cause_crash, true, "grid crashed by SIGABRT, in __strlen_evex of libc.so.6");
+}
+
 /* Nor in a header of the compiler, of which a template is compiled into the program. */
 static void test_crash_in_template(void **state)
 {
@@ -2736,6 +2746,7 @@ int main(void)
         ROW(test_lost_before_signal),
         ROW(test_crash),
         ROW(test_crash_in_library),
+        ROW(test_crash_in_libraries),
         ROW(test_crash_below_libm),
         ROW(test_crash_by_log),
         ROW(test_crash_with_faulthandler),
