@@ -149,8 +149,10 @@ class _Broker:
     def stop(self, sig=signal.SIGTERM):
         if self.process and self.process.poll() is None:
             self.process.send_signal(signal.SIGCONT)
-            self.process.send_signal(sig)
-            self.process.wait()
+            while self.process.poll() is None:  # one that comes while it starts is lost: mosquitto says "run" after it listens
+                self.process.send_signal(sig)
+                with contextlib.suppress(subprocess.TimeoutExpired):
+                    self.process.wait(1)
         self.process = None
 
     def pause(self):

@@ -530,7 +530,8 @@ class Sandbox:
         for pid in self.processes(("scry-link", "scry-tasks")):  # they wait for somebody to come
             _kill(pid, signal.SIGTERM)
         try:
-            wait_until(self._is_left, 10, "the tracer ends after the monitor")
+            wait_until(self._is_left, 10, lambda: "they end after the monitor: " + "; ".join(
+                f"{pid} {process_command_line(pid)}" for pid in self.processes("scry")))
             self._check_log()
         finally:
             self._remove()

@@ -66,7 +66,7 @@ class SlurmCase(JobCase):
         broker = brokertest.Mosquitto(self.box)
         self.addCleanup(broker.close)
         reader = broker.client("scry/v1/+/+/state")
-        self.cancelled("trap 'exit 9' TERM\necho started\nsleep 1000 & wait\n", options=f"=broker={broker.url}")
+        self.cancelled("trap 'exit 9' TERM\necho started\nsleep 1000 &\nwhile :; do wait; done\n", options=f"=broker={broker.url}")
         state = reader.wait(lambda: [each for each in map(lambda message: json.loads(message.payload), reader.of("/state"))
                                      if each["complete"]])[-1]
         self.assertEqual((state["state"], state["info"]["result"]["exit_code"]), ("failed", 9))
