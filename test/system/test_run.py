@@ -192,7 +192,7 @@ class Status(RunCase):
             file.write("#include <execinfo.h>\n#include <signal.h>\n#include <stdio.h>\n#include <unistd.h>\n"
                        "static void handle(int signo) {\n    void *stack[32];\n    int count = backtrace(stack, 32);\n"
                        "    char **texts = backtrace_symbols(stack, count);\n    for (int i = 1; i < count; i++)\n"
-                       '        fprintf(stderr, "[node7:%05d] [%2d] %s\\n", getpid(), i - 1, texts[i]);\n'
+                       f'        fprintf(stderr, "[{os.uname().nodename.partition(".")[0]}:%05d] [%2d] %s\\n", getpid(), i - 1, texts[i]);\n'
                        "    signal(signo, SIG_DFL);\n    raise(signo);\n}\n"
                        "static int walk(int *volatile from) { return *from; }\n"
                        "int main(void) {\n    signal(SIGSEGV, handle);\n    return walk(0);\n}\n")
