@@ -22,7 +22,8 @@ struct said_frame {
 };
 
 enum { SAID_FRAMES = 64 };
-/* Of the last stack of this process of this node in the text (standard error has those of all), from the function in which it crashed outwards. Returns how many; 0: there is none. */
+/* Of the last stack of this process of this node in the text (standard error has those of all), from the function in which
+ * it crashed outwards. Returns how many; 0: there is none. */
 size_t said_stack_parse(const char *text, size_t len, const char *host, pid_t pid,
                         struct said_frame ret_frames[SAID_FRAMES]);
 
