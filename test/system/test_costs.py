@@ -34,6 +34,8 @@ ACTIONS = [
      {" true": "count 0", " false": "count 1"}),
 ]
 
+AGAIN = "Iprobe, again"  # does without a time stamp, which only plain statistics can
+
 
 def table_read():
     """{path: {column: number}}"""
@@ -287,7 +289,7 @@ class Costs(JobCase):
         counted = Counted(self.box, f"mpi_calls_{mpi}", "--mpi", how)
         counted.do("warm 0")
         (costs,) = counted.count("count 0")
-        self.compare({f"{mpi}, {how}: {call}": cost for call, cost in costs.items()})
+        self.compare({f"{mpi}, {how}: {call}": cost for call, cost in costs.items() if how == "stats" or call != AGAIN})
 
     def mpi_action(self, mpi):
         """Lists that run in the program, at calls whose statistics are taken: a counter, a condition before it that holds or
@@ -311,7 +313,7 @@ class Costs(JobCase):
             wait_until(all_count)
             costs = counted.count(*commands.values())
             self.compare({f"{mpi}, {name}{holds}: {call}": cost for holds, each in zip(commands, costs) for call, cost in each.items()
-                          if call != "Comm_rank" and not (call == "Isend + Wait" and name == "another call")})
+                          if call not in ("Comm_rank", AGAIN) and not (call == "Isend + Wait" and name == "another call")})
 
     def mpi_needed(self, mpi):
         if not mpitest.available(mpi):

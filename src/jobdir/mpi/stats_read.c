@@ -681,6 +681,7 @@ static int take_threads(struct take *take, struct mpi_stats *stats)
         stats->sites_omitted = take_plus(stats->sites_omitted, ONCE(live->sites_omitted));
         stats->peers_omitted = take_plus(stats->peers_omitted, ONCE(live->peers_omitted));
         stats->requests_omitted = take_plus(stats->requests_omitted, ONCE(live->requests_omitted));
+        stats->polls_untimed = take_plus(stats->polls_untimed, ONCE(live->polls_untimed));
         stats->receives_freed = take_plus(stats->receives_freed, ONCE(live->receives_freed));
     }
     stats->omitted = take_plus(stats->omitted, stats->sites_omitted);

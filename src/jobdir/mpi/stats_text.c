@@ -103,6 +103,7 @@ static const struct mpi_field mpi_stats_fields[] = {
     F(clocks_off, FIELD_BOOL),
     F(peers_off, FIELD_BOOL),
     F(requests_off, FIELD_BOOL),
+    F(polls_untimed, FIELD_U64),
     F(receives_freed, FIELD_U64),
     F(unrecorded, FIELD_BOOL),
     F(looked, FIELD_BOOL),

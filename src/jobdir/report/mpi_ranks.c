@@ -161,6 +161,9 @@ static const struct field stats_fields[] = {
      .about = "calls that are of no call site"},
     {"peers_omitted", FIELD_COUNT, FIELD_AT(struct mpi_stats, peers_omitted),
      .about = "calls of which nothing is in matrix and communicators"},
+    {"polls_untimed", FIELD_COUNT, FIELD_AT(struct mpi_stats, polls_untimed),
+     .about = "calls that asked in vain (MPI_Test, MPI_Iprobe ...) and came too fast to be timed one by one: all are "
+              "counted, and their times are estimated from those in between that were timed"},
     {"receives_freed", FIELD_COUNT, FIELD_AT(struct mpi_stats, receives_freed),
      .about = "receives given up by MPI_Request_free: what they got is in no number"},
     {"resets", FIELD_COUNT, FIELD_AT(struct mpi_stats, resets),

@@ -296,6 +296,11 @@ static uint64_t freed_of(const struct mpi_stats *stats)
     return stats->receives_freed;
 }
 
+static uint64_t untimed_of(const struct mpi_stats *stats)
+{
+    return stats->polls_untimed;
+}
+
 /* How many of them on which ranks, if any. */
 static void put_many(struct buf *out, const struct mpi_report *report, uint64_t (*of)(const struct mpi_stats *stats),
                      const char *one, const char *several, const char *rest)
@@ -417,6 +422,8 @@ static void mpi_report_put_problems(struct buf *out, const struct mpi_report *re
     put_many(out, report, freed_of, "receive was given up by MPI_Request_free",
              "receives were given up by MPI_Request_free",
              ": what was received is not known, and in none of these numbers\n");
+    put_many(out, report, untimed_of, "call that asked in vain", "calls that asked in vain",
+             ": too fast to be timed one by one, so their times are estimated (how many there were is exact)\n");
     put_resets(out, report);
     put_paused(out, report);
     put_tool(out, report);

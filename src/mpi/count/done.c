@@ -190,6 +190,7 @@ static void place_make(struct mpi_self *self)
     struct self_place *place = self_place_of(self);
     struct mpi_row *row = &self->thread->rows[self->call];
     struct mpi_site *site = site_of(self);
+    bool same = place->address == self->site && place->call == self->call;
     place->address = 0;
     if (!self->fast || !site || !call_is_selected(self->call) || !is_there(row->ticks_at) ||
         !is_there(self->outermost->compute_at) || (!self->is_blocking && !is_there(self->blocking->compute_at)))
@@ -198,11 +199,15 @@ static void place_make(struct mpi_self *self)
     *place = (struct self_place){
         .address = self->site,
         .call = self->call,
+        .row = row,
         .site = site,
         .latency = pool_at(row->ticks_at),
         .pieces = self->is_blocking ? NULL : pool_at(self->blocking->compute_at),
         .computed = self->is_blocking ? &self->computed_blocking : &self->computed_any,
         .bytes = SELF_UNSIZED,
+        .polls_timed = same ? place->polls_timed : 0,
+        .poll_ticks = same ? place->poll_ticks : 0,
+        .poll_key = same ? place->poll_key : 0,
     };
     if (self->args_bytes != SELF_UNSIZED && is_there(row->bytes_at)) {
         place->size = pool_at(row->bytes_at);
@@ -213,10 +218,15 @@ static void place_make(struct mpi_self *self)
     find_ranges(self);
 }
 
+void places_pend(struct mpi_self *self)
+{
+    self->computed_blocking = NO_RANGE;
+}
+
 void places_forget(struct mpi_self *self)
 {
     for (uint32_t i = 0; i < SELF_PLACES; i++)
-        self->places[i].address = 0;
+        self->places[i].address = self->places[i].poll_key = 0;
     self->send_peer = self->got_peer = &self_no_peer;
 }
 
@@ -301,7 +311,7 @@ ALWAYS void done_fast(struct mpi_self *self, struct self_place *place, struct mp
 
     put(self->computations, computed, bucket);
     put(place->latency, ticks, bucket_of(self, ticks));
-    struct mpi_row *row = &thread->rows[place->call];
+    struct mpi_row *row = place->row;
     struct mpi_site *site = place->site;
     uint64_t bytes = place->bytes;
     row->count++;

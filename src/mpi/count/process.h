@@ -36,25 +36,26 @@ ALWAYS struct mpi_histogram *histogram_of(const struct mpi_self *self, uint32_t 
     return pool_at(*at);
 }
 
-/* Adds a value to the distribution at *at; false: there was no room for one. */
-static inline bool histogram_add(const struct mpi_self *self, uint32_t *at, uint64_t value)
+/* Adds a value `times` to the distribution at *at; false: there was no room for one. */
+static inline bool histogram_add_times(const struct mpi_self *self, uint32_t *at, uint64_t value, uint64_t times)
 {
     struct mpi_histogram *histogram = histogram_of(self, at);
     if (!histogram)
         return false;
-    self_add(self, &histogram->total, value);
-    self_add(self, &histogram->buckets[mpi_bucket(value, histogram->bits)], 1);
+    self_add(self, &histogram->total, value * times);
+    self_add(self, &histogram->buckets[mpi_bucket(value, histogram->bits)], times);
     return true;
+}
+
+static inline bool histogram_add(const struct mpi_self *self, uint32_t *at, uint64_t value)
+{
+    return histogram_add_times(self, at, value, 1);
 }
 
 /* Takes it away: of distributions that are added to others. */
 static inline void histogram_take(const struct mpi_self *self, uint32_t *at, uint64_t value)
 {
-    struct mpi_histogram *histogram = histogram_of(self, at);
-    if (!histogram)
-        return;
-    self_add(self, &histogram->total, -value);
-    self_add(self, &histogram->buckets[mpi_bucket(value, histogram->bits)], UINT64_MAX);
+    histogram_add_times(self, at, value, UINT64_MAX);
 }
 
 /* Where calls come from: a thread's table of call sites, and the modules that they lie in. */

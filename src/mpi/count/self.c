@@ -78,6 +78,8 @@ static void self_use(struct mpi_self *self)
     for (int i = 0; i < 3; i++)
         self->switches[i] = UINT64_MAX;
     self->type_generation = 0;
+    self->polls.end = false;
+    self->polls.place_count = 0;
     site_tables_use(self);
     self->reset_seen = self->shared || thread->state != MPIA_THREAD_FREE
                            ? thread->reset_seen
@@ -153,7 +155,7 @@ static COLD void self_reset(struct mpi_self *self, uint32_t reset)
     }
     site_tables_clear(self);
     thread->errors = thread->sites_omitted = thread->peers_omitted = thread->requests_omitted = 0;
-    thread->receives_freed = 0;
+    thread->polls_untimed = thread->receives_freed = 0;
     if (self->outermost->first) {
         uint32_t seq = atomic_load_explicit(&self->now->seq, memory_order_relaxed);
         atomic_store_explicit(&self->now->seq, seq + 1, memory_order_relaxed);
@@ -203,14 +205,6 @@ static COLD void self_look_for_init(struct mpi_self *self, uint32_t call)
         self_listener->missed(self);
 }
 
-ALWAYS uint64_t pair_of(const _Atomic uint32_t *first)
-{
-    return __atomic_load_n((const uint64_t *)(const void *)first, __ATOMIC_RELAXED);
-}
-_Static_assert(offsetof(struct mpi_area, metrics) == offsetof(struct mpi_area, on) + 4, "");
-_Static_assert(offsetof(struct mpi_area, reset) == offsetof(struct mpi_area, bits) + 4, "");
-_Static_assert(offsetof(struct mpi_area, pcontrol) == offsetof(struct mpi_area, state) + 4, "");
-
 /* Something was switched since the thread's last call, or MPI does not run (then this is seen each time). */
 static COLD void self_switched(struct mpi_self *self, uint32_t call)
 {
@@ -245,11 +239,6 @@ static COLD void self_switched(struct mpi_self *self, uint32_t call)
         self_listener->switched(self);
 }
 
-static uintptr_t return_address(uintptr_t frame)
-{
-    return ((const uintptr_t *)frame)[-1];
-}
-
 /* The outermost call is above us in the stack, if it is still there: an error handler of the program's may have left it
  * by longjmp or an exception. Then something else stands where it was to return to. */
 static __attribute__((noinline)) bool is_nested(const struct mpi_self *self, uintptr_t frame)
@@ -257,25 +246,12 @@ static __attribute__((noinline)) bool is_nested(const struct mpi_self *self, uin
     return self->frame - frame > SAME_STACK || return_address(self->frame) == self->returns;
 }
 
-/* The call is the thread's outermost from here on. */
-ALWAYS void begin(struct mpi_self *self, uint32_t call, uint64_t site, uintptr_t frame)
-{
-    self->returns = return_address(frame);
-    self->frame = frame;
-    self->call = call;
-    self->site = site;
-}
-
-ALWAYS bool is_switched(const struct mpi_self *self, const struct mpi_area *area)
-{
-    return pair_of(&area->on) != self->switches[0] || pair_of(&area->bits) != self->switches[1] ||
-           pair_of(&area->state) != self->switches[2];
-}
-
 /* true: that took its time. */
 static bool look_at_switches(struct mpi_self *self, uint32_t call)
 {
-    if (is_switched(self, mpi_hot.area))
+    if (UNLIKELY(self->polls.end))
+        polls_end(self, ticks_now());
+    if (self_is_switched(self, mpi_hot.area))
         self_switched(self, call);
     else if (self->tells && self_pending)
         self_listener->goes_on(self);
@@ -300,7 +276,7 @@ static struct mpi_self *begin_slow(uint32_t call, uint64_t site, uintptr_t frame
     struct mpi_self *self = mpi_tls.self ? mpi_tls.self : self_attach();
     if (!self || (self->frame > frame && is_nested(self, frame)))
         return NULL;
-    begin(self, call, site, frame);
+    self_outermost(self, call, site, frame);
     return self;
 }
 
@@ -355,18 +331,33 @@ static __attribute__((noinline)) struct mpi_self *begin_told(struct mpi_self *se
     return self->telling ? NULL : self;
 }
 
+/* The thread polled, and this call has its time stamp again. */
+static __attribute__((noinline)) struct mpi_self *enter_after_polls(uint32_t call, uint64_t site, uintptr_t frame)
+{
+    uint64_t enter = ticks_now();
+    struct mpi_self *self = mpi_tls.self;
+    if (UNLIKELY(!mpi_hot.area || self->frame > frame || self_is_switched(self, mpi_hot.area)))
+        return enter_slow(call, site, frame);
+    polls_end(self, enter);
+    self_outermost(self, call, site, frame);
+    self->enter = enter;
+    return self;
+}
+
 /* Calls are reported, but not all need be. */
 static __attribute__((noinline)) struct mpi_self *enter_told(uint32_t call, uint64_t site, uintptr_t frame)
 {
     struct mpi_area *area = mpi_hot.area;
     struct mpi_self *self = mpi_tls.self;
+    if (self && self->polls.end)
+        return enter_after_polls(call, site, frame);
     if (UNLIKELY(!area || !self || !self->tells))
         return enter_slow(call, site, frame);
     bool told = call_is_told(self, call);
     uint64_t enter = told ? 0 : ticks_now();
-    if (UNLIKELY(self->frame > frame || is_switched(self, area) || self_pending || mpi_tls.opened))
+    if (UNLIKELY(self->frame > frame || self_is_switched(self, area) || self_pending || mpi_tls.opened))
         return enter_slow(call, site, frame);
-    begin(self, call, site, frame);
+    self_outermost(self, call, site, frame);
     self->told = NULL; /* of a call that was left by longjmp */
     if (told)
         return begin_told(self, call);
@@ -391,9 +382,9 @@ struct mpi_self *mpi_enter_at(uint32_t call, uint64_t site, uintptr_t frame)
         return enter_told(call, site, frame);
     uint64_t enter = ticks_now(); /* early: the processor does what follows while the call goes on */
     struct mpi_area *area = mpi_hot.area;
-    if (UNLIKELY(!area || self->frame > frame || is_switched(self, area)))
+    if (UNLIKELY(!area || self->frame > frame || self_is_switched(self, area)))
         return enter_slow(call, site, frame);
-    begin(self, call, site, frame);
+    self_outermost(self, call, site, frame);
     self->enter = enter;
     return self;
 }

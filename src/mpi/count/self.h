@@ -27,6 +27,7 @@ enum {
     SELF_INLINE = 64,   /* requests of one call whose handles and statuses need no memory of their own */
     SELF_TYPES = 4,
     SELF_PLACES = 64, /* call sites of a thread that are fast; a power of two */
+    SELF_POLLERS = 4, /* of these, that poll between two time stamps */
 };
 
 #define SELF_UNSIZED UINT64_MAX
@@ -56,10 +57,15 @@ struct self_place {   /* what calls from one site add to, found once (done.c) */
     uint32_t call, bytes_bucket;
     struct self_range range; /* of durations */
     const struct self_range *computed;
+    struct mpi_row *row;
     struct mpi_site *site;
     struct mpi_histogram *latency;
     struct mpi_histogram *size;   /* NULL: its calls have no size */
     struct mpi_histogram *pieces; /* of calls that do not block: struct mpi_blocking; else NULL */
+    uint32_t polls_timed;         /* of its polls in vain, at most POLLS_TIMED_FIRST (poll.c) */
+    uint32_t polls_untimed;       /* since the last time stamp */
+    uint64_t poll_ticks;          /* how long one usually takes */
+    uint64_t poll_key;            /* self_poll_key, of a place whose polls may do without a time stamp */
 } __attribute__((aligned(128)));
 _Static_assert(offsetof(struct mpi_now, call) == 4 &&
                    offsetof(struct mpi_now, flags) == offsetof(struct mpi_now, comm) + 4 &&
@@ -125,6 +131,13 @@ struct mpi_self {
     struct mpi_now own_now;
     struct mpi_outermost own_outermost;
     struct mpi_blocking own_blocking;
+    struct {                                             /* poll.c */
+        struct self_place *places[SELF_POLLERS], *place; /* which have polls_untimed; of the call */
+        uint32_t place_count, before; /* before: how many polls had none before the last time stamp */
+        uint32_t granted, left;       /* polls that may do without one, and of these, those yet to come */
+        bool end;                     /* polls_end has to be called */
+        uint64_t since;               /* the last poll in vain that was timed */
+    } polls;
     struct self_place places[SELF_PLACES];
 } __attribute__((aligned(64)));
 
@@ -140,6 +153,7 @@ extern struct mpi_hot mpi_hot;
 
 struct mpi_tls {
     struct mpi_self *counting; /* self while its calls are only counted, else NULL */
+    struct mpi_self *polling;  /* self while a poll may do without a time stamp (poll.c); `counting` is NULL then */
     struct mpi_self *self;
     uint64_t refused; /* calls of a thread that there is no struct mpi_self for */
     bool opened;      /* it was in dlopen, or is: what came with that is to be checked */
@@ -155,6 +169,14 @@ ALWAYS void compiler_barrier(void)
 {
     __asm__ volatile("" ::: "memory");
 }
+
+ALWAYS uint64_t pair_of(const _Atomic uint32_t *first)
+{
+    return __atomic_load_n((const uint64_t *)(const void *)first, __ATOMIC_RELAXED);
+}
+_Static_assert(offsetof(struct mpi_area, metrics) == offsetof(struct mpi_area, on) + 4, "");
+_Static_assert(offsetof(struct mpi_area, reset) == offsetof(struct mpi_area, bits) + 4, "");
+_Static_assert(offsetof(struct mpi_area, pcontrol) == offsetof(struct mpi_area, state) + 4, "");
 
 /* Adds in a block: plainly in a thread's own, atomically in the shared one. */
 ALWAYS void self_add(const struct mpi_self *self, uint64_t *value, uint64_t amount)
@@ -189,6 +211,28 @@ static inline void self_most(const struct mpi_self *self, uint64_t *most, uint64
             break;
         } else if (__atomic_compare_exchange_n(most, &was, value, true, __ATOMIC_RELAXED, __ATOMIC_RELAXED))
             break;
+}
+
+/* ---- where a call begins ---- */
+
+ALWAYS bool self_is_switched(const struct mpi_self *self, const struct mpi_area *shared)
+{
+    return pair_of(&shared->on) != self->switches[0] || pair_of(&shared->bits) != self->switches[1] ||
+           pair_of(&shared->state) != self->switches[2];
+}
+
+ALWAYS uintptr_t return_address(uintptr_t frame)
+{
+    return ((const uintptr_t *)frame)[-1];
+}
+
+/* The call is the thread's outermost from here on. */
+ALWAYS void self_outermost(struct mpi_self *self, uint32_t call, uint64_t site, uintptr_t frame)
+{
+    self->returns = return_address(frame);
+    self->frame = frame;
+    self->call = call;
+    self->site = site;
 }
 
 /* ---- what a call is at ---- */
@@ -255,14 +299,48 @@ ALWAYS void mpi_leave(struct mpi_self *self, int result)
 
 /* ---- places ---- */
 
+ALWAYS struct self_place *self_place_at(struct mpi_self *self, uint32_t call, uint64_t site)
+{
+    return &self->places[(site ^ site >> 6 ^ call) & (SELF_PLACES - 1)];
+}
+
+ALWAYS uint64_t self_poll_key(uint32_t call, uint64_t site)
+{
+    return (uint64_t)call << 48 ^ site;
+}
+
 ALWAYS struct self_place *self_place_of(struct mpi_self *self)
 {
-    uint64_t site = self->site;
-    return &self->places[(site ^ site >> 6 ^ self->call) & (SELF_PLACES - 1)];
+    return self_place_at(self, self->call, self->site);
 }
 
 /* Something was switched, or tables have moved. */
 void places_forget(struct mpi_self *self);
+/* Something is pending by the second definition (mpi_blocking): the next call that blocks has to look at that. */
+void places_pend(struct mpi_self *self);
+
+/* ---- polls (poll.c) ---- */
+
+/* A poll that may do without a time stamp has begun; NULL: it is a call like any other. */
+struct mpi_self *mpi_poll_at(uint32_t call, uint64_t site, uintptr_t frame);
+ALWAYS struct mpi_self *mpi_poll(uint32_t call, uint64_t site)
+{
+    return UNLIKELY(mpi_tls.polling != NULL) ? mpi_poll_at(call, site, (uintptr_t)__builtin_dwarf_cfa()) : NULL;
+}
+/* It brought nothing. */
+void mpi_poll_in_vain(struct mpi_self *self);
+/* Something has come, or it failed: it becomes a call that has just returned, in place of mpi_leave. */
+void mpi_poll_came(struct mpi_self *self, uint32_t call, uint64_t site, int result);
+/* A poll that was a call like any other brought nothing; after mpi_done. */
+void mpi_poll_had_time(struct mpi_self *self);
+ALWAYS void mpi_poll_timed(struct mpi_self *self)
+{
+    if (LIKELY(mpi_tls.counting != NULL))
+        mpi_poll_had_time(self);
+}
+
+/* Each poll since the last time stamp gets its time: they were over at `now`. */
+void polls_end(struct mpi_self *self, uint64_t now);
 
 /* ---- tables of a thread ---- */
 

@@ -111,6 +111,10 @@ static inline __attribute__((always_inline)) void told_clear(void *all, size_t s
 
 #ifdef MPI_SHAPES_ELSEWHERE /* tests have their own */
 void mpi_leave(struct mpi_self *self, int result);
+struct mpi_self *mpi_poll(uint32_t call, uint64_t site);
+void mpi_poll_in_vain(struct mpi_self *self);
+void mpi_poll_came(struct mpi_self *self, uint32_t call, uint64_t site, int result);
+void mpi_poll_timed(struct mpi_self *self);
 struct mpi_self *mpi_tells(void);
 struct mpi_self *mpi_telling(void);
 bool mpi_acts_on_pars(const struct mpi_self *self);

@@ -5,16 +5,15 @@
 
 /* Handles first, statuses behind them. Where there is no memory for many, what completes is not seen: then it stays
  * among the requests until its handle comes again. */
-static void room_make(struct mpi_self *self, uint32_t count, bool statuses, MPI_Status **ret_statuses)
+MPI_Status *wait_room(struct mpi_self *self, uint32_t count, bool statuses)
 {
     self->wait_handles = self->own_handles;
-    *ret_statuses = self->own_statuses;
     if (LIKELY(count <= SELF_INLINE))
-        return;
+        return self->own_statuses;
     uint64_t handles = (uint64_t)count * sizeof(uint64_t);
     uint8_t *memory = self_scratch(self, handles + (statuses ? count * sizeof(MPI_Status) : 0));
     self->wait_handles = (uint64_t *)(void *)memory;
-    *ret_statuses = memory ? (MPI_Status *)(void *)(memory + handles) : NULL;
+    return memory ? (MPI_Status *)(void *)(memory + handles) : NULL;
 }
 
 void wait_begin_many(struct mpi_self *self, struct mpi_args *args, bool statuses)
@@ -22,8 +21,7 @@ void wait_begin_many(struct mpi_self *self, struct mpi_args *args, bool statuses
     struct self_target target = SELF_TARGET_NONE;
     uint32_t count = args->request_count > 0 && args->requests ? (uint32_t)args->request_count : 0;
     bool provide = statuses && args->statuses == MPI_STATUSES_IGNORE && count;
-    MPI_Status *own;
-    room_make(self, count, provide, &own);
+    MPI_Status *own = wait_room(self, count, provide);
     if (provide && own)
         args->statuses = own;
     self->wait_count = self->wait_handles ? count : 0;

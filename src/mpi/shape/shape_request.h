@@ -9,12 +9,17 @@
 #include "mpi/shape/request.h"
 #include "mpi/shape/shape.h"
 
-ALWAYS void wait_begin_one(struct mpi_self *self, const struct mpi_args *args, uint64_t handle)
+ALWAYS void wait_note_one(struct mpi_self *self, uint64_t handle)
 {
-    struct self_target target = SELF_TARGET_NONE;
     self->wait_count = 1;
     self->wait_handles = self->own_handles;
     self->own_handles[0] = handle;
+}
+
+ALWAYS void wait_begin_one(struct mpi_self *self, const struct mpi_args *args, uint64_t handle)
+{
+    struct self_target target = SELF_TARGET_NONE;
+    wait_note_one(self, handle);
     if (LIKELY(self->counts))
         self->now->waits[0] = handle;
     target.flags = MPIA_NOW_REQUESTS;
@@ -24,6 +29,8 @@ ALWAYS void wait_begin_one(struct mpi_self *self, const struct mpi_args *args, u
 
 /* Of many requests; `statuses`: as many of ours as needed if the program gives none. */
 void wait_begin_many(struct mpi_self *self, struct mpi_args *args, bool statuses);
+void wait_note_many(struct mpi_self *self, struct mpi_args *args,
+                    bool statuses); /* that, of a poll without a time stamp */
 void wait_all_done(struct mpi_self *self, const struct mpi_args *args, int result);
 void wait_some_done(struct mpi_self *self, const struct mpi_args *args, int result);
 
@@ -37,6 +44,42 @@ ALWAYS void wait_one_done(struct mpi_self *self, const struct mpi_args *args, ui
 {
     if (at < self->wait_count)
         request_complete(self, self->wait_handles[at], args->status);
+}
+
+/* ---- polls without a time stamp (count/poll.c) ---- */
+
+/* Memory for `count` handles and, `statuses`, as many statuses; what there is none for is NULL. */
+MPI_Status *wait_room(struct mpi_self *self, uint32_t count, bool statuses);
+
+ALWAYS void poll_note_one(struct mpi_self *self, const MPI_Request *request)
+{
+    wait_note_one(self, HANDLE_OF(*request));
+}
+
+ALWAYS MPI_Status *poll_status(struct mpi_self *self, MPI_Status *status)
+{
+    return status == MPI_STATUS_IGNORE ? &self->status : status;
+}
+
+ALWAYS void poll_note_many(struct mpi_self *self, int count, const MPI_Request *requests)
+{
+    uint32_t there = count > 0 && requests ? (uint32_t)count : 0;
+    if (LIKELY(there <= SELF_INLINE))
+        self->wait_handles = self->own_handles;
+    else
+        wait_room(self, there, true);
+    self->wait_count = self->wait_handles ? there : 0;
+    for (uint32_t i = 0; i < self->wait_count; i++)
+        self->wait_handles[i] = HANDLE_OF(requests[i]);
+}
+
+/* After poll_note_many. */
+ALWAYS MPI_Status *poll_statuses(struct mpi_self *self, int count, MPI_Status *statuses)
+{
+    if (statuses != MPI_STATUSES_IGNORE || count <= 0)
+        return statuses;
+    MPI_Status *own = wait_room(self, (uint32_t)count, true);
+    return own ? own : statuses;
 }
 
 /* ---- one ---- */

@@ -287,6 +287,88 @@ static void without_clocks(void)
     CHECK_CLOCKS();
 }
 
+/* ---- polls that do without a time stamp ---- */
+
+static void poll_all(MPI_Request *requests, int count)
+{
+    int flag, index, indices[3];
+    MPI_Status statuses[3];
+    W(MPI_Iprobe)(0, 9, MPI_COMM_SELF, &flag, MPI_STATUS_IGNORE);
+    CHECK(!flag);
+    W(MPI_Test)(&requests[0], &flag, MPI_STATUS_IGNORE);
+    CHECK(!flag);
+    W(MPI_Testany)(count, requests, &index, &flag, MPI_STATUS_IGNORE);
+    CHECK(!flag);
+    W(MPI_Testsome)(count, requests, &index, indices, statuses);
+    CHECK_EQUAL(index, 0);
+}
+
+static void check_polled(uint32_t call, uint64_t count)
+{
+    uint64_t total;
+    struct mpi_row row = count_row(call);
+    CHECK_EQUAL(row.count, count);
+    CHECK_EQUAL(count_histogram(row.ticks_at, &total), count);
+    CHECK_EQUAL(total, row.ticks);
+    CHECK(row.min * count <= row.ticks && row.ticks <= row.max * count);
+}
+
+/* All are counted; between two time stamps it is the clocks that are exact. */
+static void polls(void)
+{
+    enum { ROUNDS = 20000, SELDOM = 1500, SELDOM_TICKS = 1 << 16 };
+    MPI_Request requests[3];
+    int flag = 0;
+    uint64_t total;
+    count_reset();
+    for (int i = 0; i < 3; i++)
+        W(MPI_Irecv)(&in[i], 1, MPI_DOUBLE, 0, 20 + i, MPI_COMM_SELF, &requests[i]);
+    for (int i = 0; i < ROUNDS; i++)
+        poll_all(requests, 3);
+    const struct mpi_thread *thread = main_thread();
+    CHECK(thread->polls_untimed > 2 * ROUNDS);
+    /* one that brings something */
+    for (int i = 0; i < ROUNDS; i++) {
+        W(MPI_Test)(&requests[0], &flag, MPI_STATUS_IGNORE);
+        if (i % 100 == 99) {
+            W(MPI_Send)(out, 1, MPI_DOUBLE, 0, 20, MPI_COMM_SELF);
+            while (!flag)
+                W(MPI_Test)(&requests[0], &flag, MPI_STATUS_IGNORE);
+            W(MPI_Irecv)(in, 1, MPI_DOUBLE, 0, 20, MPI_COMM_SELF, &requests[0]);
+        }
+    }
+    CHECK_EQUAL(SPAN(MPI_Irecv).count, ROUNDS / 100);
+    CHECK_EQUAL(ROW(MPI_Irecv).got_bytes, ROUNDS / 100 * sizeof(double));
+    CHECK_EQUAL(count_pending(), 3);
+    CHECK_CLOCKS();
+    check_polled(CALL_MPI_Iprobe, ROUNDS);
+    check_polled(CALL_MPI_Testany, ROUNDS);
+    check_polled(CALL_MPI_Testsome, ROUNDS);
+    check_polled(CALL_MPI_Test, ROW(MPI_Test).count);
+    CHECK(ROW(MPI_Test).count >= 2 * ROUNDS + ROUNDS / 100);
+    for (int blocking = 0; blocking < 2; blocking++) {
+        struct mpi_clock clock = clock_of(blocking);
+        uint64_t count = count_histogram(thread->outermost.compute_at, &total);
+        uint64_t computed = total;
+        count += blocking ? count_histogram(thread->blocking.compute_at, &total) : 0;
+        CHECK_EQUAL(count, clock.count);
+        CHECK_EQUAL(computed + (blocking ? total : 0), clock.compute);
+    }
+    /* those that come seldom are timed */
+    uint64_t untimed = thread->polls_untimed;
+    for (int i = 0; i < SELDOM; i++) {
+        W(MPI_Iprobe)(0, 9, MPI_COMM_SELF, &flag, MPI_STATUS_IGNORE);
+        for (uint64_t since = ticks_now(); ticks_now() - since < SELDOM_TICKS;)
+            ;
+    }
+    call_once();
+    CHECK_EQUAL(thread->polls_untimed, untimed);
+    for (int i = 0; i < 3; i++) {
+        W(MPI_Cancel)(&requests[i]);
+        W(MPI_Wait)(&requests[i], MPI_STATUS_IGNORE);
+    }
+}
+
 /* ---- calls that are reported, in part recorded ---- */
 
 static struct {
@@ -666,9 +748,9 @@ int main(int argc, char **argv)
     CHECK(area->init_return > area->init_enter && area->init_enter > 0);
     CHECK(main_thread()->is_main && main_thread()->outermost.first == area->init_return);
     MPI_Comm_dup(MPI_COMM_SELF, &self_comm);
-    void (*const parts[])(void) = {recorded,     pcontrol, switched_off,  both_clocks,   without_clocks, sites,
-                                   site_numbers, types,    communicators, windows,       files,          threads,
-                                   child,        jumped,   too_many,      memory_used_up};
+    void (*const parts[])(void) = {recorded, pcontrol,     switched_off, both_clocks,   without_clocks, polls,
+                                   sites,    site_numbers, types,        communicators, windows,        files,
+                                   threads,  child,        jumped,       too_many,      memory_used_up};
     for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
         parts[i]();
     uint64_t before = ticks_now();

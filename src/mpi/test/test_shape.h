@@ -14,4 +14,22 @@ static inline void shape_plain_after(struct mpi_self *self, const struct mpi_arg
 {
 }
 
+static inline void poll_note_one(struct mpi_self *self, const MPI_Request *request)
+{
+}
+
+static inline void poll_note_many(struct mpi_self *self, int count, const MPI_Request *requests)
+{
+}
+
+static inline MPI_Status *poll_status(struct mpi_self *self, MPI_Status *status)
+{
+    return status;
+}
+
+static inline MPI_Status *poll_statuses(struct mpi_self *self, int count, MPI_Status *statuses)
+{
+    return statuses;
+}
+
 #endif

@@ -43,6 +43,14 @@ def is_often(call):
     return not (seldom or call.shape in SELDOM_SHAPES or is_variadic(call))
 
 
+def in_vain(call):
+    """What is true when the call, a poll that may do without a time stamp (count/poll.c), has brought nothing; else None."""
+    empty = {"iprobe": "!*{flag}", "test": "!*{flag}", "testall": "!*{flag}", "testany": "!*{flag}", "testsome": "*{outcount} == 0"}
+    if call.shape in empty:
+        return empty[call.shape].format(**{param.role: param.name for param in call.params})
+    return None
+
+
 def is_told_alone(call):
     """Has a body of its own for when it is reported, which takes 60 ns less than to go by the table."""
     most = call.klass in ("p2p", "completion") and call.shape != "plain" or call.shape == "coll_short"
@@ -127,6 +135,37 @@ def told_body(call, fields):
     ]
 
 
+def poll_body(call, fields, nothing):
+    """What a wrapper does first: while polls may do without a time stamp, they do little else."""
+    roles = {param.role: param.name for param in call.params}
+    status = next((role for role in ("status", "statuses") if role in roles and call.shape != "iprobe"), None)
+    lines = [f"    struct mpi_self *polls_ = mpi_poll(CALL_{call.name}, site_);", "    if (polls_) {"]
+    if "request" in roles:
+        lines += [f"        poll_note_one(polls_, {roles['request']});"]
+    elif "requests" in roles:
+        lines += [f"        poll_note_many(polls_, {roles['request_count']}, {roles['requests']});"]
+    given = status and roles[status]
+    if status == "status":
+        lines += [f"        MPI_Status *status_ = poll_status(polls_, {given});"]
+    elif status:
+        lines += [f"        MPI_Status *status_ = poll_statuses(polls_, {roles['request_count']}, {given});"]
+    passed = ", ".join("status_" if param.name == given else param.name for param in call.params)
+    return lines + [
+        f"        int result_ = real_({passed});",
+        f"        if (__builtin_expect(result_ == MPI_SUCCESS && {nothing}, 1)) {{",
+        "            mpi_poll_in_vain(polls_);",
+        "            return result_;",
+        "        }",
+        f"        mpi_poll_came(polls_, CALL_{call.name}, site_, result_);",
+        f"        struct mpi_args args_ = {initialiser(call, fields)};",
+        *([f"        args_.{status} = status_;"] if status else []),
+        f"        after_{call.shape}(polls_, &args_, result_);",
+        "        mpi_done(polls_);",
+        "        return result_;",
+        "    }",
+    ]
+
+
 def body(call, fields):
     """What both entries of a call do, once `real` and `site` are known."""
     params = [declaration(param) for param in call.params]
@@ -145,6 +184,9 @@ def body(call, fields):
         ]
         return lines
     result = "result_" if call.result == "int" else "MPI_SUCCESS"
+    nothing = in_vain(call)
+    if nothing:
+        lines += poll_body(call, fields, nothing)
     lines += [f"    struct mpi_self *self_ = mpi_enter(CALL_{call.name}, site_);"]
     if is_told_alone(call):
         lines = told_body(call, fields) + lines + [
@@ -173,6 +215,7 @@ def body(call, fields):
         f"    mpi_leave(self_, {result});",
         f"    after_{call.shape}(self_, &args_, {result});",
         "    mpi_done(self_);",
+        *([f"    if (result_ == MPI_SUCCESS && {nothing})", "        mpi_poll_timed(self_);"] if nothing else []),
         "    return result_;",
         "}",
         "",
