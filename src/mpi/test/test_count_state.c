@@ -326,7 +326,7 @@ static void polls(void)
     for (int i = 0; i < ROUNDS; i++)
         poll_all(requests, 3);
     const struct mpi_thread *thread = main_thread();
-    CHECK(thread->polls_untimed > 2 * ROUNDS);
+    CHECK(thread->polls_untimed > ROUNDS / 2);
     /* one that brings something */
     for (int i = 0; i < ROUNDS; i++) {
         W(MPI_Test)(&requests[0], &flag, MPI_STATUS_IGNORE);
@@ -743,6 +743,7 @@ int main(int argc, char **argv)
 {
     int provided;
     count_start();
+    setenv("OMPI_MCA_mpi_yield_when_idle", "0", 1); /* or each poll is a system call */
     W(MPI_Init_thread)(&argc, &argv, MPI_THREAD_MULTIPLE, &provided);
     CHECK_EQUAL(ROW(MPI_Init_thread).count, 1);
     CHECK(area->init_return > area->init_enter && area->init_enter > 0);
