@@ -76,6 +76,8 @@ static bool in_range(const struct option_row *row, double number)
 static bool parse_number(const struct option_row *row, const char *text, uint64_t *ret_number)
 {
     char *end;
+    if (row->words)
+        text = strcmp(text, "off") == 0 ? "0" : strcmp(text, "auto") == 0 ? row->otherwise : text;
     errno = 0;
     *ret_number = strtoull(text, &end, 10);
     return isdigit((unsigned char)*text) && !*end && !errno && in_range(row, (double)*ret_number);

@@ -109,9 +109,11 @@ struct option_row {
     unsigned flags;        /* enum option_flag */
     const char *help;      /* options_help adds the default */
     const char *otherwise; /* the default, as it would be given; NULL: none */
-    const char *words;     /* separated by blanks: the choices; for other types what completion offers */
-    double least, most;    /* most 0: no limit */
-    const char *expected;  /* for errors; NULL: the type's own text */
+    const char
+        *words; /* separated by blanks: the choices; for other types what completion offers; of numbers `off`, 0, and
+                              `auto`, the default */
+    double least, most;   /* most 0: no limit */
+    const char *expected; /* for errors; NULL: the type's own text */
 };
 extern const struct option_row option_rows[];
 extern const size_t option_row_count;

@@ -107,6 +107,10 @@ static void test_values(void **state)
     assert_false(options_given(&options, "settled"));
     assert_int_equal(parse("why -a --settled=5 --settled 6 @last"), 0);
     assert_int_equal(options_number(&options, "settled"), 6); /* the last one */
+    assert_int_equal(parse("run --profile off true"), 0);
+    assert_int_equal(options_number(&options, "profile"), 0);
+    assert_int_equal(parse("run --profile auto true"), 0);
+    assert_int_equal(options_number(&options, "profile"), 49);
     assert_int_equal(parse("replay --from 0.5 --to 2ms @last"), 0);
     assert_int_equal(options_number(&options, "from"), 500000000);
     assert_int_equal(options_number(&options, "to"), 2000000);
@@ -136,6 +140,8 @@ static void test_errors(void **state)
     check_bad("export -f paper a",
               "-f: expected chrome, folded, folded-cpu, folded-waiting, folded-samples, pprof, speedscope, csv, "
               "messages or spacetime, not 'paper'");
+    check_bad("run --profile on true", "--profile: expected samples a second, from 1 to 1000, or off, not 'on'");
+    check_bad("why --settled off a", "--settled: expected milliseconds, not 'off'");
     check_bad("replay --min-time soon a", "--min-time: expected a time such as 0.5 (seconds), 20ms or 5us, not 'soon'");
     check_bad("rm --older-than 5", "--older-than: expected an age such as 30m, 12h, 30d or 8w, not '5'");
     check_bad("omis --timeout 0", "--timeout: expected seconds (2.5), more than 0, not '0'");

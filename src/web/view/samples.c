@@ -22,7 +22,7 @@ static int explain(const struct view *view, struct err *err)
 {
     const struct job_info *info = &view->report.info;
     if (info->json && !info->profile_hz)
-        return err_set(err, -ENODATA, "the job ran without a profile (--profile 0)");
+        return err_set(err, -ENODATA, "the job ran without a profile (--profile off)");
     if (view->running)
         return err_set(
             err, -ENODATA,
