@@ -49,7 +49,7 @@ const struct option_row option_rows[] = {
     {"crash-stack", 0, NULL, OPTION_SWITCH, RUN, ENV, "a backtrace at a crash (ptrace: excludes gdb)"},
     {"files", 0, NULL, OPTION_SWITCH, RUN, ENV, "count which files are read and written, by whom"},
     {"syscalls", 0, NULL, OPTION_SWITCH, RUN, ENV, "count system calls, and how long they take (root only)"},
-    {"hide-args", 0, "REGEX", OPTION_REGEX, RUN, ENV, "hide more than passwords in command lines; off"},
+    {"hide-args", 0, "REGEX", OPTION_REGEX, RUN, ENV, "hide more than passwords in command lines (and in what is published); off"},
     {"max-size", 0, "SIZE", OPTION_SIZE, RUN, TRACE, "of the job directory: recording stops there", "2G",
      .expected = "a size such as 500M or 2G"},
     {"trace", 0, "SEL", OPTION_SELECTION, RUN, TRACE | OPTION_MANY | OPTION_TRACING,

@@ -259,9 +259,9 @@ static uint64_t follow_find(const struct follow *follow, uint64_t seq)
 /* ---- small files ---- */
 
 enum { FILES_DEPTH_MOST = 4 };
-void files_init(struct files *files, const char *dir, const struct job_info *info)
+void files_init(struct files *files, const char *dir, const struct job_info *info, const char *hide_args)
 {
-    *files = (struct files){.dir = dir, .info = info};
+    *files = (struct files){.dir = dir, .info = info, .hide = info ? hide_args_new(hide_args) : NULL};
     for (size_t i = 0; i < OUTPUT_STREAMS; i++)
         files->printed[i].fd = -1;
 }
@@ -272,6 +272,7 @@ void files_done(struct files *files)
         free(files->list[i].path);
     for (size_t i = 0; i < OUTPUT_STREAMS; i++)
         closep(&files->printed[i].fd);
+    hide_args_free(files->hide);
     free(files->list);
     *files = (struct files){0};
 }
@@ -493,9 +494,10 @@ static void printed_look(struct files *files, uint64_t now_ns, bool all)
     }
 }
 
-static size_t printed_read(const struct files *files, const struct small_file *file, char *ret_bytes)
+/* Of what a stream had from `offset` on, without a gap. */
+static size_t printed_read_at(const struct files *files, enum output_stream stream, uint64_t offset, char *ret_bytes,
+                              size_t size)
 {
-    enum output_stream stream = (enum output_stream)(file->stream - output_names);
     const struct printed *printed = &files->printed[stream];
     struct output_reader reader;
     size_t len = 0;
@@ -503,14 +505,32 @@ static size_t printed_read(const struct files *files, const struct small_file *f
     ssize_t got = 1;
     if (printed->fd < 0 && output_open(&reader, files->dir, stream) < 0)
         return 0;
-    reader.offset = (uint64_t)file->piece;
-    for (; got > 0 && !gap && len<file->bytes; len += got> 0 && !gap ? (size_t)got : 0)
-        got = printed->fd < 0 ? output_read(&reader, ret_bytes + len, file->bytes - len, &gap)
-                              : pread(printed->fd, ret_bytes + len, file->bytes - len,
-                                      (off_t)(printed->from + (uint64_t)file->piece + len));
+    reader.offset = offset;
+    for (; got > 0 && !gap && len<size; len += got> 0 && !gap ? (size_t)got : 0)
+        got = printed->fd < 0 ? output_read(&reader, ret_bytes + len, size - len, &gap)
+                              : pread(printed->fd, ret_bytes + len, size - len, (off_t)(printed->from + offset + len));
     if (printed->fd < 0)
         output_close(&reader);
     return len;
+}
+
+/* A piece, its secrets hidden: also where what tells of one is in the piece before. */
+static size_t printed_read(const struct files *files, const struct small_file *file, char *ret_bytes)
+{
+    enum output_stream stream = (enum output_stream)(file->stream - output_names);
+    uint64_t offset = (uint64_t)file->piece;
+    size_t before = offset < PRINTED_BEFORE ? (size_t)offset : PRINTED_BEFORE;
+    _cleanup_(freep) char *bytes = malloc(before + file->bytes + 1);
+    if (!bytes)
+        return 0;
+    size_t len = printed_read_at(files, stream, offset - before, bytes, before + file->bytes);
+    if (len <= before) { /* that is not kept any more */
+        before = 0;
+        len = printed_read_at(files, stream, offset, bytes, file->bytes);
+    }
+    hide_text(files->hide, bytes, len);
+    memcpy(ret_bytes, bytes + before, len - before);
+    return len - before;
 }
 
 struct looking {

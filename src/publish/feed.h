@@ -22,6 +22,7 @@
 #include "jobdir/record/kinds.h"
 #include "jobdir/record/output.h"
 #include "jobdir/record/spool.h"
+#include "jobdir/text/hide_args.h"
 
 enum {
     FOLLOW_BATCH_BYTES = 64 << 10,     /* a batch is sent when it is this large, */
@@ -115,9 +116,12 @@ struct printed {
     size_t entries[2 * PRINTED_PIECES]; /* their places in the list, counted from 1; 0: none yet */
 };
 
+enum { PRINTED_BEFORE = 4096 }; /* bytes before a piece of what is printed, that say whether it begins in a secret */
+
 struct files {
     const char *dir;             /* borrowed */
     const struct job_info *info; /* borrowed; NULL: what was printed is not published */
+    struct hide_args *hide;      /* what of it; see hide_text */
     bool opened;                 /* files of what is printed were looked for */
     struct printed printed[OUTPUT_STREAMS];
     double credit; /* bytes of it */
@@ -140,8 +144,9 @@ struct file_load {
     unsigned part, parts; /* the next; 0 parts: none is being sent */
 };
 
-/* info: of the job, if what it prints is published; it may change between two looks. */
-void files_init(struct files *files, const char *dir, const struct job_info *info);
+/* info: of the job, if what it prints is published; it may change between two looks. hide_args: the value of --hide-args, or
+ * NULL, for that. */
+void files_init(struct files *files, const char *dir, const struct job_info *info, const char *hide_args);
 void files_done(struct files *files);
 /* Looks what has changed. all: also what changed a moment ago. */
 void files_look(struct files *files, uint64_t now_ns, bool all);

@@ -222,6 +222,10 @@ int channel_begin(struct publisher *publisher, struct err *err)
     snprintf(publisher->owner, sizeof publisher->owner, "%s", member_text(settings, "owner"));
     publisher->alone = json_is_true(json_object_get(settings, "alone"));
     publisher->output = json_is_true(json_object_get(settings, "output"));
+    const char *hide = json_string_value(json_object_get(settings, "hide"));
+    publisher->hide_args = hide ? strdup(hide) : NULL;
+    if (hide && !publisher->hide_args)
+        publisher->output = false; /* out of memory */
     json_int_t from = json_integer_value(json_object_get(settings, "from"));
     publisher->from = publisher->published = from > 0 ? (uint64_t)from : 0;
     json_decref(settings);
@@ -850,7 +854,8 @@ static void publisher_read_key(struct publisher *publisher)
 static int publisher_begin(struct publisher *publisher, struct err *err)
 {
     struct loop *loop = publisher->loop;
-    files_init(&publisher->files, publisher->dir, publisher->output ? &publisher->about.info : NULL);
+    files_init(&publisher->files, publisher->dir, publisher->output ? &publisher->about.info : NULL,
+               publisher->hide_args);
     asks_init(&publisher->asks, publisher->dir);
     publisher->about = (struct about){.dir = publisher->dir, .owner = publisher->owner};
     publisher->progress_ns = clock_now_ns();

@@ -102,10 +102,11 @@ struct publisher {
     /* settings */
     struct broker_url url;
     char dir[PATH_MAX], owner[256], job[256];
-    bool alone;    /* started by a person (scry publish), not by scry run */
-    bool output;   /* what the job prints is published, too */
-    int channel;   /* to scry run; -1: none, or it is gone */
-    uint64_t from; /* records before this number were published by the one before */
+    bool alone;      /* started by a person (scry publish), not by scry run */
+    bool output;     /* what the job prints is published, too, */
+    char *hide_args; /* but for this (hide_text); NULL: the usual secrets */
+    int channel;     /* to scry run; -1: none, or it is gone */
+    uint64_t from;   /* records before this number were published by the one before */
 
     struct loop *loop;
     struct link *link;

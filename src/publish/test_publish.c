@@ -287,7 +287,7 @@ static void test_answers(void **state)
         put_record(place, seq, "process");
     assert_int_equal(follow_open(&place->follow, place->dir, NULL), 0);
     expect(place, 0, true, "job", 0, 0);
-    files_init(&files, place->dir, NULL);
+    files_init(&files, place->dir, NULL, NULL);
     char path[128];
     snprintf(path, sizeof path, "%s/report.txt", place->dir);
     close(open(path, O_WRONLY | O_CREAT, 0600));
@@ -354,7 +354,7 @@ static void test_files(void **state)
     write_file(place, "other.txt", "x", 1);
     write_file(place, "stats/a.json", "{\"a\": \"\303\244\"}", 11);
     write_file(place, "report.txt", "\377\0b", 3);
-    files_init(&files, place->dir, NULL);
+    files_init(&files, place->dir, NULL, NULL);
     files_look(&files, MS, false);
     assert_int_equal(files.count, 2);
     assert_int_equal(files_wanted(&files), 0);
@@ -415,7 +415,7 @@ static void test_parts(void **state)
         snprintf(path, sizeof path, "parts/n2/%s", names[i]);
         write_file(place, path, spool, i == 1 ? SPOOL : 2);
     }
-    files_init(&files, place->dir, NULL);
+    files_init(&files, place->dir, NULL, NULL);
     files_look(&files, MS, true);
     assert_int_equal(files.count, COUNT);
     for (size_t i = 0; i < COUNT; i++) {
@@ -451,7 +451,7 @@ static void test_very_many_files(void **state)
         snprintf(path, sizeof path, "%s/stats/%u.json", place->dir, i);
         close(open(path, O_WRONLY | O_CREAT, 0600));
     }
-    files_init(&files, place->dir, NULL);
+    files_init(&files, place->dir, NULL, NULL);
     for (int again = 0; again < 2; again++) {
         files_look(&files, 0, true);
         assert_int_equal(files.count, FILES_MOST);
@@ -498,7 +498,7 @@ static void test_printed(void **state)
     snprintf(path, sizeof path, "%s/output", place->dir);
     assert_int_equal(mkdir(path, 0700), 0);
     put_printed(place, "output/stderr.0000000000000000", 10);
-    files_init(&files, place->dir, NULL);
+    files_init(&files, place->dir, NULL, NULL);
     files_look(&files, MS, true);
     assert_int_equal(files.count, 0); /* only if it is asked for */
     files_done(&files);
@@ -512,7 +512,7 @@ static void test_printed(void **state)
     json_object_set_new(output, "from", json_integer(5));
     close(fd);
     info.outputs = json_pack("[o]", output);
-    files_init(&files, place->dir, &info);
+    files_init(&files, place->dir, &info, NULL);
     files_look(&files, MS / 2, false);
     assert_int_equal(count_wanted(&files, "output/", &bytes), 2);
     assert_int_equal(bytes, 10); /* of the file, what is there at the next look, too */
@@ -546,6 +546,43 @@ static void test_printed(void **state)
     json_decref(info.outputs);
 }
 
+/* Secrets are not published, wherever a piece ends. */
+static void test_printed_secrets(void **state)
+{
+    static const char tells[] = "\n--password=", secret[] = "XYZXYZXYZ\n";
+    enum { PIECE = PRINTED_PIECE, SECRET = sizeof secret - 2 };
+    struct place *place = *state;
+    struct job_info info = {0};
+    struct files files;
+    uint64_t bytes;
+    char path[256];
+    snprintf(path, sizeof path, "%s/output", place->dir);
+    assert_int_equal(mkdir(path, 0700), 0);
+    put_printed(place, "output/stderr.0000000000000000", 2 * PIECE);
+    for (size_t cut = 0; cut < sizeof tells + sizeof secret; cut++) {
+        snprintf(path, sizeof path, "%s/output/stderr.0000000000000000", place->dir);
+        int fd = open(path, O_WRONLY | O_CLOEXEC);
+        size_t at = PIECE - cut, found = 0;
+        assert_int_equal(pwrite(fd, tells, sizeof tells - 1, (off_t)at), sizeof tells - 1);
+        assert_int_equal(pwrite(fd, secret, sizeof secret - 1, (off_t)(at + sizeof tells - 1)), sizeof secret - 1);
+        close(fd);
+        files_init(&files, place->dir, &info, NULL);
+        files_look(&files, MS, true);
+        assert_int_equal(count_wanted(&files, "output/stderr", &bytes), 2);
+        for (size_t i = 0; i < files.count; i++) {
+            struct file_load load;
+            assert_true(files_load(&files, i, &load));
+            assert_int_equal(load.len, PIECE);
+            for (size_t k = 0; k < load.len; k++)
+                found += load.bytes[k] == '*';
+            assert_null(memmem(load.bytes, load.len, "X", 1));
+            file_load_done(&load);
+        }
+        assert_int_equal(found, SECRET);
+        files_done(&files);
+    }
+}
+
 int main(void)
 {
 #define CASE(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
@@ -564,6 +601,7 @@ int main(void)
         CASE(test_very_many_files),
         CASE(test_parts),
         CASE(test_printed),
+        CASE(test_printed_secrets),
     };
     return cmocka_run_group_tests_name("publish", tests, NULL, NULL);
 }

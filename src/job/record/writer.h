@@ -5,7 +5,7 @@
 #include "base/data/buf.h"
 #include "base/data/notes.h"
 #include "base/system/clock.h"
-#include "job/record/hide_args.h"
+#include "jobdir/text/hide_args.h"
 #include "jobdir/record/kinds.h"
 #include "jobdir/record/model.h"
 #include "shm/waits.h"

@@ -38,9 +38,10 @@ static bool send_settings(const struct publish_link *link)
 {
     _cleanup_(buf_done) struct buf url = BUF_INIT, line = BUF_INIT;
     broker_url_put(&url, link->url);
-    json_t *json = json_pack("{s:s, s:s?, s:s?, s:s, s:s, s:s, s:I, s:b}", "type", "publish", "url",
+    json_t *json = json_pack("{s:s, s:s?, s:s?, s:s, s:s, s:s, s:I, s:b, s:s*}", "type", "publish", "url",
                              url.failed ? NULL : url.data, "key", link->key, "dir", link->dir, "job", link->job,
-                             "owner", link->owner, "from", (json_int_t)link->published, "output", (int)link->output);
+                             "owner", link->owner, "from", (json_int_t)link->published, "output", (int)link->output,
+                             "hide", link->hide_args);
     _cleanup_(freep) char *text = json ? json_dumps(json, JSON_COMPACT) : NULL;
     json_decref(json);
     if (text) {

@@ -27,7 +27,8 @@ struct publish_link {
     struct recorder *recorder;
     const struct broker_url *url; /* NULL: nothing is published */
     const char *dir, *job, *key;  /* key: of the job, a file or its text; NULL: none was given */
-    bool output;                  /* also what the job prints */
+    bool output;                  /* also what the job prints, */
+    const char *hide_args;        /* but for secrets (--hide-args) */
     char owner[256], shown[1024]; /* shown: where the job is seen, for people */
     /* as it has told: */
     bool connected, complete, was_connected, warned;

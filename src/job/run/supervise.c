@@ -22,7 +22,7 @@
 #include "base/system/proc_file.h"
 #include "base/system/process.h"
 #include "job/record/batch.h"
-#include "job/record/hide_args.h"
+#include "jobdir/text/hide_args.h"
 #include "job/run/job.h"
 #include "job/run/part.h"
 #include "job/record/writer.h"
@@ -470,7 +470,8 @@ static void start_publisher(struct job *job)
                                          .dir = job->dir,
                                          .job = job->id,
                                          .key = job->options->key,
-                                         .output = job->options->publish_output};
+                                         .output = job->options->publish_output,
+                                         .hide_args = job->options->hide_args};
     publish_start(&job->publish, job->user);
 }
 

@@ -8,6 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "jobdir/text/hide_args.h"
 #include "jobdir/text/text.h"
 
 /* Keeps a setting for the monitor: the last value, or all values of options that add up. */
@@ -135,6 +136,8 @@ static int take_part(struct run_options *options, const char *text, struct err *
 }
 
 /* A job is found by it: what names another thing would never find it. */
+_Static_assert((int)HIDE_ARGS_GROUPS == (int)OPTION_REGEX_GROUPS, "of --hide-args");
+
 static int check_name(const char *name, struct err *err)
 {
     if (!*name)

@@ -34,7 +34,7 @@ struct run_options {
     const char *home;      /* and the job's directory */
     const char *for_parts; /* options for parts of this job, as "--trace=all\t--args"; "": none */
     const char *name;      /* "": none */
-    const char *hide_args; /* see job/record/hide_args.h */
+    const char *hide_args; /* see jobdir/text/hide_args.h */
     const char *log_level; /* for scry run and the monitor (base/system/log.h); NULL: unchanged */
     bool quiet, crash_stack, files, syscalls;
     bool anyway; /* what cannot be done ends in a run without scry, not in none */

@@ -9,7 +9,7 @@
 #include <cmocka.h>
 
 #include "base/data/buf.h"
-#include "job/record/hide_args.h"
+#include "jobdir/text/hide_args.h"
 #include "jobdir/text/text.h"
 
 enum { WORDS = 12 };
@@ -118,13 +118,36 @@ static void test_long_words(void **state)
     free(word);
 }
 
+static void check_text(const char *regex, const char *text, const char *want)
+{
+    char bytes[128];
+    size_t len = strlen(text);
+    memcpy(bytes, text, len + 1);
+    bytes[len] = '!';
+    struct hide_args *hide = hide_args_new(regex);
+    hide_text(hide, bytes, len);
+    hide_args_free(hide);
+    assert_int_equal(bytes[len], '!');
+    bytes[len] = '\0';
+    assert_string_equal(bytes, want);
+}
+
+static void test_text(void **state)
+{
+    check_text(NULL, "step 1\npassword: X Y\nstep 2\n", "step 1\npassword: ***\nstep 2\n");
+    check_text(NULL, "\r 5 %\r token=XX\rhttps://u:X@h/a", "\r 5 %\r token=**\rhttps://u:*****");
+    check_text(NULL, "500 tokens a second", "500 tokens a second");
+    check_text("id ([0-9]+)", "user id 12\nsecret=X", "user id **\nsecret=*");
+    check_text("off", "secret=X", "secret=X");
+    check_text("(", "none\nof it", "****\n*****"); /* what cannot be looked for: nothing is known to be none */
+    hide_text(NULL, NULL, 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_usual_secrets),
-        cmocka_unit_test(test_others_are_shown),
-        cmocka_unit_test(test_one_s_own),
-        cmocka_unit_test(test_long_words),
+        cmocka_unit_test(test_text),      cmocka_unit_test(test_usual_secrets), cmocka_unit_test(test_others_are_shown),
+        cmocka_unit_test(test_one_s_own), cmocka_unit_test(test_long_words),
     };
     return cmocka_run_group_tests_name("hide_args", tests, NULL, NULL);
 }

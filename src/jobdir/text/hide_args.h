@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Replaces secrets on a command line by *** before it is recorded. Every command line in a job directory goes through
- * this file.
+ * Hides secrets: on a command line, before it is recorded (every command line in a job directory goes through this file), and
+ * in what a job prints, before it is published.
  */
-#ifndef SCRY_JOB_RECORD_HIDE_ARGS_H
-#define SCRY_JOB_RECORD_HIDE_ARGS_H
+#ifndef SCRY_JOBDIR_TEXT_HIDE_ARGS_H
+#define SCRY_JOBDIR_TEXT_HIDE_ARGS_H
 
 #include <jansson.h>
+
+enum { HIDE_ARGS_GROUPS = 31 }; /* of a regular expression, at most */
 
 /* Prepares `regex` (the value of --hide-args) and the usual rules for many command lines. Out of memory: all words are
  * hidden. */
@@ -19,5 +21,9 @@ void hide_args_free(struct hide_args *hide);
  * group, or of the match if it has no group, to the end of the word; if the group is empty, the next word. `regex`
  * NULL: only the usual ones; "" or "off": nothing. */
 json_t *hide_args_json(char *const *command, struct hide_args *hide);
+
+/* Overwrites by asterisks, in each line of `len` bytes (a byte behind them may be changed for a moment), what would be
+ * hidden of it as a word: from where a secret begins to the end of the line. So all else stays at its offset. */
+void hide_text(struct hide_args *hide, char *bytes, size_t len);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "job/record/hide_args.h"
+#include "jobdir/text/hide_args.h"
 
 #include <regex.h>
 #include <stdbool.h>
@@ -9,7 +9,6 @@
 #include "base/data/buf.h"
 #include "base/data/cleanup.h"
 #include "jobdir/text/text.h"
-#include "options/options.h"
 
 /* Hides to the end of the word: nobody knows where a quoted secret ends in a script, or whether a password has a blank.
  */
@@ -22,7 +21,7 @@ static const char *const usual[] = {
     "authorization" IS "((bearer|basic|digest|token)[[:space:]]+)?(.*)",
     "://[^]/?#@:[:space:]]*:([^[:space:]]+)@", /* https://user:X@host, but not http://host:8080/ */
 };
-enum { USUAL = sizeof usual / sizeof *usual, GROUPS = OPTION_REGEX_GROUPS + 1 };
+enum { USUAL = sizeof usual / sizeof *usual, GROUPS = HIDE_ARGS_GROUPS + 1 };
 
 struct rules {
     regex_t list[USUAL + 1];
@@ -142,4 +141,18 @@ json_t *hide_args_json(char *const *command, struct hide_args *hide)
         json_array_append_new(list, shown.failed ? NULL : text_json(shown.data));
     }
     return list;
+}
+
+void hide_text(struct hide_args *hide, char *bytes, size_t len)
+{
+    for (size_t at = 0, end; at < len; at = end + 1) {
+        for (end = at; end < len && bytes[end] && bytes[end] != '\n' && bytes[end] != '\r';)
+            end++;
+        char was = bytes[end];
+        bool next = false;
+        bytes[end] = '\0';
+        size_t from = !hide || hide->failed ? 0 : secret_at(hide, bytes + at, &next);
+        memset(bytes + at + from, '*', end - at - from);
+        bytes[end] = was;
+    }
 }
