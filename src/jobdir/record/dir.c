@@ -22,6 +22,7 @@
 #include "base/system/clock.h"
 #include "base/system/dirs.h"
 #include "base/system/file.h"
+#include "base/system/proc_file.h"
 #include "jobdir/record/info.h"
 #include "jobdir/record/mirror.h"
 #include "jobdir/text/text.h"
@@ -317,6 +318,20 @@ static bool has_name(const char *path, const char *name)
     return same;
 }
 
+/* A process that scry did not start has no job, but can be asked for. */
+static int no_job(const char *job, struct err *err)
+{
+    char comm[16] = "";
+    bool is_number = *job && job[strspn(job, "0123456789")] == '\0' && strlen(job) < 10;
+    if (is_number)
+        proc_comm(atoi(job), atoi(job), comm, sizeof comm);
+    if (*comm)
+        return err_set(err, -ENOENT,
+                       "process %s (%s) is no job of scry: `scry why %s` and `scry stack %s` say what it does", job,
+                       comm, job, job);
+    return err_set(err, -ENOENT, "no job '%s' here: `scry ps --all` lists the jobs, or name a job directory", job);
+}
+
 static int match_words(char **paths, size_t count, const char *job, bool only, const char **ret_match, struct err *err)
 {
     struct matches ids = {0}, names = {0}, prefixes = {0};
@@ -343,7 +358,7 @@ static int match_words(char **paths, size_t count, const char *job, bool only, c
                        job, text_base(names.first), text_base(names.last));
     const struct matches *found = ids.count ? &ids : names.count ? &names : &prefixes;
     if (!found->count)
-        return err_set(err, -ENOENT, "no job '%s' here: `scry ps --all` lists the jobs, or name a job directory", job);
+        return no_job(job, err);
     if (found == &prefixes && found->count > 1)
         return err_set(err, -ENOTUNIQ, "%zu jobs start with '%s', for instance %s and %s: give more of the id",
                        found->count, job, text_base(found->first), text_base(found->last));
