@@ -16,6 +16,7 @@
 #include "base/system/proc_file.h"
 #include "job/logs/files.h"
 #include "job/logs/patterns.h"
+#include "job/logs/tail.h"
 #include "job/scripts/scripts.h"
 #include "jobdir/layers/cause.h"
 #include "jobdir/layers/starter.h"
