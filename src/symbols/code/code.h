@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The instructions of a file and of its functions (x86-64): its hooks, what calls what, which stack slots are written.
- * Borrows the file's memory.
+ * The instructions of a file and of its functions (x86-64): its hooks, what calls what, which stack slots are written, and
+ * whether a jump may stand at its beginning. Borrows the file's memory.
  */
 #ifndef SCRY_SYMBOLS_CODE_CODE_H
 #define SCRY_SYMBOLS_CODE_CODE_H
@@ -103,5 +103,84 @@ struct address_range {
 int function_code_read(struct function_code *function, const struct elf_code *code, const struct address_range *ranges,
                        size_t count);
 void function_code_done(struct function_code *function);
+
+/* ---- jumps at the beginning of functions (patch.c) ---- */
+
+/*
+ * Whether a jump may stand at the beginning of a function, of a program that nobody has prepared for it, and what becomes of
+ * the instructions in its place: they are executed elsewhere, in a stub within 2 GiB, which then goes back.
+ *
+ *     function: endbr64                       function: endbr64
+ *               push %rbp                               jmp stub           5 bytes
+ *               mov 0x2ea5(%rip),%rax                   ...                the rest of what was moved: never executed
+ *               ...                                     ...
+ *                                             stub:     what is to be done, keeping all registers and flags
+ *                                                       push %rbp
+ *                                                       mov ADJUSTED(%rip),%rax
+ *                                                       jmp back
+ *
+ * A jump, never a call: a call would write over the red zone of leaf functions that were entered by another way. Nothing may
+ * come to the middle of the moved instructions: neither a branch of the function, nor a jump by a table, nor the return
+ * of a call among them. And nothing within the function may come back to its beginning as the head of a loop, for each
+ * turn would look like a call. Where that cannot be excluded the function is left alone, and why is said.
+ *
+ * Reads the file only; what is done in the process is another's matter. Pure. After: relocation of whole functions (Dyninst), a
+ * call at an entry (uftrace -P), jump pads (GDB's fast tracepoints).
+ */
+
+enum {
+    PATCH_JUMP = 5,        /* bytes of a jump to 32 bits */
+    PATCH_MOVED_MOST = 24, /* bytes that are moved: the jump, and the rest of an instruction */
+    PATCH_PARTS_MOST = 5,  /* instructions */
+    PATCH_STUB_MOST = 96,  /* bytes of what patch_emit writes */
+};
+
+enum patch_answer {
+    PATCH_CAN,
+    PATCH_SHORT,     /* its instructions have no room for a jump */
+    PATCH_BRANCH,    /* a branch, or a table of branches, leads into the bytes of the jump */
+    PATCH_LOOP,      /* its beginning is the head of a loop */
+    PATCH_CALL,      /* a call among the moved instructions would return between them */
+    PATCH_STAYS,     /* an instruction that cannot be executed elsewhere */
+    PATCH_UNDECODED, /* its bytes are no instructions that are known */
+    PATCH_ANSWERS
+};
+/* For people: "its beginning is the head of a loop"; of PATCH_CAN "". */
+extern const char *const patch_reasons[PATCH_ANSWERS];
+
+enum patch_kind {
+    PATCH_COPY,        /* as it is */
+    PATCH_RELATIVE,    /* memory at a distance from itself */
+    PATCH_GOTO,        /* jmp */
+    PATCH_CONDITIONAL, /* jcc */
+    PATCH_CALLS        /* call, the last one: its return address stays that of the function */
+};
+
+struct patch_part { /* one instruction */
+    enum patch_kind kind;
+    uint8_t at, length; /* in patch.bytes */
+    uint8_t field;      /* PATCH_RELATIVE: where its 32 bits are; PATCH_CONDITIONAL: where its condition is */
+    uint64_t target;    /* of all but PATCH_COPY */
+};
+
+struct patch {
+    uint64_t address; /* of the jump: behind an endbr64 */
+    uint8_t length;   /* of the moved instructions, at least PATCH_JUMP */
+    uint8_t bytes[PATCH_MOVED_MOST];
+    uint8_t part_count;
+    struct patch_part parts[PATCH_PARTS_MOST];
+};
+
+/* Of the function with these ranges, whose first begins where it is entered; `room`: bytes behind that range that belong to nobody
+ * (padding), which a jump may cover. Other ranges are its cold parts. */
+enum patch_answer patch_plan(struct patch *ret_patch, const struct elf_code *code, const struct address_range *ranges,
+                             size_t count, size_t room);
+
+/* The moved instructions as they have to be at `at`, and the jump back, as if the function stood at its address plus `bias`. Returns how
+ * many bytes; 0: something is out of reach of 32 bits. */
+size_t patch_emit(const struct patch *patch, uint64_t bias, uint64_t at, uint8_t ret_bytes[PATCH_STUB_MOST]);
+
+/* The bytes of a jump from `from` to `to`. false: out of reach. */
+bool patch_jump(uint64_t from, uint64_t to, uint8_t ret_bytes[PATCH_JUMP]);
 
 #endif
