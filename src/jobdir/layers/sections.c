@@ -359,6 +359,7 @@ static void put_metrics(struct buf *out, const struct layers *layers, bool ascii
             series_sparkline(&course, out, columns, 0, ascii);
             buf_putc(out, ' ');
         }
+        series_done(&course);
         metric_put_last(out, metric, 6);
         if (metric->most > metric->least)
             buf_printf(out, ", from %.6g to %.6g", metric->least, metric->most);

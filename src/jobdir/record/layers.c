@@ -2,6 +2,7 @@
 #include "jobdir/record/layers.h"
 
 #include "base/data/cleanup.h"
+#include "base/data/grow.h"
 #include "base/data/hash.h"
 #include "jobdir/text/fields.h"
 #include "shm/waits.h"
@@ -13,11 +14,9 @@
 
 static void join_pairs(struct series *series)
 {
-    for (size_t i = 0; i < SERIES_WINDOWS / 2; i++)
-        series->max[i] = fmax(series->max[2 * i], series->max[2 * i + 1]);
+    for (size_t i = 0; i < series->used; i += 2)
+        series->max[i / 2] = i + 1 < series->used ? fmax(series->max[i], series->max[i + 1]) : series->max[i];
     series->used = (series->used + 1) / 2;
-    for (size_t i = series->used; i < SERIES_WINDOWS; i++)
-        series->max[i] = -1;
     series->width_seconds *= 2;
 }
 
@@ -31,18 +30,17 @@ static size_t window_at(struct series *series, double seconds)
 
 void series_add_from(struct series *series, double from, double seconds, double value)
 {
-    if (series->width_seconds == 0) {
+    if (series->width_seconds == 0)
         series->width_seconds = SERIES_FIRST_SECONDS;
-        for (size_t i = 0; i < SERIES_WINDOWS; i++)
-            series->max[i] = -1;
-    }
     if (!(seconds >= 0) || !isfinite(seconds) || !(value >= -1) || !isfinite(value))
         return;
     size_t last = window_at(series, seconds), first = from >= 0 && from < seconds ? window_at(series, from) : last;
     if (last + 1 < series->used)
         last = series->used - 1;
-    if (last >= series->used)
-        series->used = last + 1;
+    if (last >= series->used && !GROW_TO(series->max, last + 1, series->room))
+        return;
+    while (series->used <= last)
+        series->max[series->used++] = -1;
     for (size_t i = first < last ? first : last; i <= last; i++)
         series->max[i] = fmax(series->max[i], value);
 }
@@ -51,6 +49,12 @@ void series_add(struct series *series, double seconds, double value)
 {
     if (value >= 0)
         series_add_from(series, seconds, seconds, value);
+}
+
+void series_done(struct series *series)
+{
+    free(series->max);
+    *series = (struct series){0};
 }
 
 double series_max(const struct series *series)
@@ -134,6 +138,8 @@ void layers_done(struct layers *layers)
     json_decref(layers->health);
     json_decref(layers->last_functions);
     json_decref(layers->last_lines);
+    for (size_t i = 0; layers->curves && i < LAYER_CURVES; i++)
+        series_done(&layers->curves[i]);
     free(layers->curves);
     layers_init(layers);
 }

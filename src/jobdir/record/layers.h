@@ -21,14 +21,16 @@ enum { SERIES_WINDOWS = 480 };
 
 struct series {
     double width_seconds; /* of one window; 0 in a zero-initialised, empty series */
-    size_t used;
-    double max[SERIES_WINDOWS]; /* < 0: nothing was measured in this window */
+    size_t used, room;    /* at most SERIES_WINDOWS, as far as time has come */
+    double *max;          /* < 0: nothing was measured in this window */
 };
 
 /* Values are >= 0, seconds since the start of the job; a step back in time counts for the last window. */
 void series_add(struct series *series, double seconds, double value);
 /* The same of all windows from `from` on; of a value that holds for that time. A value of -1: none was measured. */
 void series_add_from(struct series *series, double from, double seconds, double value);
+
+void series_done(struct series *series);
 
 /* The greatest value, or 0. */
 double series_max(const struct series *series);

@@ -55,6 +55,9 @@ void job_model_done(struct job_model *model)
     kept_done(&model->gaps);
     json_decref(model->crashes);
     json_decref(model->pauses);
+    series_done(&model->processes_series);
+    series_done(&model->rss_series);
+    series_done(&model->cpu_series);
     layers_done(&model->layers);
     *model = (struct job_model){0};
 }

@@ -179,6 +179,7 @@ static void test_series(void **state)
     series_add(&series, -5, 1);
     series_add(&series, 5, 0.0 / 0.0);
     assert_true(series_max(&series) == 1000);
+    series_done(&series);
 }
 
 /* ---- job.json ---- */
