@@ -90,7 +90,7 @@ static bool is_off(const char *name)
 
 static void prepare_exec(const char *command)
 {
-    struct preload preload;
+    struct preload preload = {0};
     struct err err = {0};
     char offered[PATH_MAX];
     if (step_find(offered, sizeof offered))
@@ -100,11 +100,10 @@ static void prepare_exec(const char *command)
     step_forget();
     const char *job = getenv("SCRY_JOB");
     bool trace_off = is_off("SCRY_TRACE"), mpi_off = is_off("SCRY_MPI");
-    if (trace_off && mpi_off) {
-        preload = (struct preload){0};
-    } else if (preload_find(&preload, command, false, &err) < 0) {
+    bool off = trace_off && mpi_off;
+    if (!off && preload_find(&preload, command, false, &err) < 0) {
         cli_log_error(&err);
-    } else {
+    } else if (!off) {
         const char *wanted = getenv("SCRY_TRACE_WANTED");
         preload.wanted = !trace_off && wanted && strcmp(wanted, "1") == 0; /* as the job has it */
         preload.mpi_off = mpi_off;

@@ -198,18 +198,17 @@ static int find_socket(char *ret_path, size_t size, struct err *err)
                : err_set(err, -ENAMETOOLONG, "SCRY_CONNECT is too long");
 }
 
-int preload_find(struct preload *ret_preload, const char *command, bool wanted, struct err *err)
+/* 0 or -errno. */
+static int find_all(struct preload *preload, const char *command, struct err *err)
 {
-    struct preload found = {.wanted = wanted};
     struct program program;
-    *ret_preload = (struct preload){0};
-    int code = agent_library(found.library, sizeof found.library, err);
+    int code = agent_library(preload->library, sizeof preload->library, err);
     if (code == 0)
-        agent_library_mpi(found.mpi_dir, found.library);
+        agent_library_mpi(preload->mpi_dir, preload->library);
     if (code == 0)
-        code = without_separators(found.library, err);
+        code = without_separators(preload->library, err);
     if (code == 0)
-        code = find_socket(found.socket, sizeof found.socket, err);
+        code = find_socket(preload->socket, sizeof preload->socket, err);
     if (code < 0)
         return code;
     program_look(&program, command);
@@ -217,12 +216,20 @@ int preload_find(struct preload *ret_preload, const char *command, bool wanted, 
         return err_set(err, -ENOEXEC, "cannot trace %s: %s; the job runs untraced. Remedy: %s", command,
                        program.obstacle, program.remedy);
     if (program.sanitizer[0])
-        program_library(&program, program.sanitizer, found.sanitizer, sizeof found.sanitizer);
-    found.is_script = program.path[0] && !program.is_elf;
-    if (strpbrk(found.sanitizer, " :"))
-        found.sanitizer[0] = 0; /* ASAN_OPTIONS is enough */
-    *ret_preload = found;
+        program_library(&program, program.sanitizer, preload->sanitizer, sizeof preload->sanitizer);
+    preload->is_script = program.path[0] && !program.is_elf;
+    if (strpbrk(preload->sanitizer, " :"))
+        preload->sanitizer[0] = 0; /* ASAN_OPTIONS is enough */
     return 0;
+}
+
+int preload_find(struct preload *preload, const char *command, bool wanted, struct err *err)
+{
+    preload->wanted = wanted;
+    int code = find_all(preload, command, err);
+    if (code < 0)
+        *preload = (struct preload){0};
+    return code;
 }
 
 static bool is_sanitizer(const char *entry, size_t len)

@@ -71,8 +71,9 @@ struct preload {
 };
 
 /* For a command as given to execvp. 0, or -errno with err: why nothing can be loaded, and what to do. -ENOENT: the
- * library is missing; -ENOEXEC: the program cannot be traced. Then *ret_preload is empty and valid. */
-int preload_find(struct preload *ret_preload, const char *command, bool wanted, struct err *err);
+ * library is missing; -ENOEXEC: the program cannot be traced. Then it is empty and valid. It is zero before: that
+ * is pages, and of most of them nothing is used. */
+int preload_find(struct preload *preload, const char *command, bool wanted, struct err *err);
 
 /* Changes the environment of this process: call it in the child, or before exec. An empty preload removes what an outer
  * job has set. */

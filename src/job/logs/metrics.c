@@ -270,7 +270,7 @@ static struct metrics *metrics_map(const char *path)
     int fd = open(path, O_RDWR | O_CLOEXEC | O_NOCTTY | O_NONBLOCK), had = fd < 0 ? -1 : fcntl(fd, F_GET_SEALS);
     if (had >= 0 && ((had & seals) == seals ||
                      (posix_fallocate(fd, 0, sizeof *metrics) == 0 && fcntl(fd, F_ADD_SEALS, seals) == 0)))
-        metrics = mmap(NULL, sizeof *metrics, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+        metrics = mmap(NULL, sizeof *metrics, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE, fd, 0);
     if (fd >= 0)
         close(fd);
     if (metrics == MAP_FAILED)

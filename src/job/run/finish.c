@@ -533,6 +533,8 @@ static void load_functions(const struct job *job, struct job_report *report)
 static void load_mpi(const struct job *job, struct job_report *report)
 {
     struct err err = {0};
+    if (!job_dirs_each(job->dir, has_stats, NULL))
+        return;
     int code = mpi_names_report(&report->mpi, job->dir, FINISH_MPI_NAMES_MS, &err);
     if (code < 0 && code != -ENOENT)
         log_debug("cannot read the MPI statistics of %s: %s", job->dir, err.text);

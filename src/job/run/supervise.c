@@ -583,15 +583,14 @@ static int job_start(struct job *job, struct err *err)
     struct rusage own;
     getrusage(RUSAGE_SELF, &own);
     job->fork_rss = (uint64_t)own.ru_maxrss * 1024;
-    job->watch = (struct watch){.phase = WATCH_OFF,
-                                .recorder = &job->recorder,
-                                .dir = job->dir,
-                                .root = job->launch.pid,
-                                .crash_stack = job->options->crash_stack,
-                                .options = job->options,
-                                .bytes = {.fd = -1},
-                                .changed = on_changed,
-                                .ctx = job};
+    job->watch.recorder = &job->recorder; /* the rest, pages of it, is zero */
+    job->watch.dir = job->dir;
+    job->watch.root = job->launch.pid;
+    job->watch.crash_stack = job->options->crash_stack;
+    job->watch.options = job->options;
+    job->watch.bytes.fd = -1;
+    job->watch.changed = on_changed;
+    job->watch.ctx = job;
     if (job->dir[0])
         bytes_open(&job->watch.bytes);
     start_watching(job);

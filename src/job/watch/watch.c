@@ -560,7 +560,8 @@ static void add_rules(struct watch *watch)
     tracing_rule_requested(watch->requests, sizeof watch->requests, watch->dir);
     tracing_rule_stalled(watch->stalls, sizeof watch->stalls, watch->dir, watch->options->stall_seconds);
     raise_rule(watch->wants, sizeof watch->wants, watch->dir);
-    watch->rules = (struct rules){.fired = on_rule, .ctx = watch};
+    watch->rules.fired = on_rule;
+    watch->rules.ctx = watch;
     rules_add(&watch->rules, watch->changes, true);
     rules_add(&watch->rules, watch->requests, true);
     rules_add(&watch->rules, watch->wants, true);
