@@ -4,6 +4,7 @@
 #include "base/data/cleanup.h"
 #include "base/data/grow.h"
 #include "base/data/hash.h"
+#include "base/data/number.h"
 #include "base/system/clock.h"
 #include "jobdir/text/text.h"
 #include "shm/waits.h"
@@ -159,7 +160,7 @@ static int take_minutes(void *ctx, const struct db_value *values, int count)
     if (last * 60 + 60 > job->last_t) /* the last one goes on yet */
         seconds -= last * 60 + 60 - job->last_t;
     if (last > first && seconds >= 30 && values[2].type != DB_NULL)
-        job->recent.cpus = fmax(db_number(&values[2]) / 1e9 / seconds, 0);
+        job->recent.cpus = number_max(db_number(&values[2]) / 1e9 / seconds, 0);
     return 0;
 }
 
@@ -318,7 +319,7 @@ static int add_node(struct site *site, const struct site_job *job)
         node->memory_bytes = job->node_memory_bytes;
     if (job->kind != SITE_RUNNING)
         return 0;
-    node->reserved += fmax(job->cpus_asked, 0);
+    node->reserved += number_max(job->cpus_asked, 0);
     most(&node->load, job->recent.load);
     most(&node->pressure, job->recent.pressure);
     most(&node->iowait, job->recent.iowait);
@@ -342,7 +343,7 @@ static int add_user(struct site *site, const struct site_job *job)
     user->wrong += job->kind == SITE_WRONG;
     user->cpu_seconds += job->cpu_seconds;
     if (job->cpus_asked > 0) {
-        user->reserved_seconds += job->cpus_asked * fmax(job->wall_seconds, 0);
+        user->reserved_seconds += job->cpus_asked * number_max(job->wall_seconds, 0);
         user->reserved_cpu_seconds += job->cpu_seconds;
     }
     return 0;
@@ -484,7 +485,7 @@ static bool unused(const struct site_job *job, struct site_verdict *ret)
     put_cpus(&ret->text, ret->value, ret->of);
     buf_puts(&ret->text, " reserved processors used since its start");
     buf_printf(&ret->advice, "ask for %g, or let it use them: number of threads, of ranks, binding to processors",
-               fmax(ceil(ret->value), 1));
+               number_max(ceil(ret->value), 1));
     return settled(job) && ret->of >= 2 && ret->value < UNUSED * ret->of && !idles(job);
 }
 
@@ -557,7 +558,7 @@ static bool memory_unused(const struct site_job *job, struct site_verdict *ret)
 {
     put_memory(ret, job);
     buf_puts(&ret->advice, "ask for ");
-    text_size(&ret->advice, (uint64_t)(ADVISED * fmax(ret->value, 1 << 20)));
+    text_size(&ret->advice, (uint64_t)(ADVISED * number_max(ret->value, 1 << 20)));
     return settled(job) && job->memory_used_bytes > 0 && job->memory_asked_bytes >= MEMORY_LEAST &&
            ret->value < MEMORY_UNUSED * ret->of;
 }
@@ -594,9 +595,9 @@ static bool overtime(const struct site_job *job, struct site_verdict *ret)
     ret->value = job->wall_seconds + job->left_seconds;
     ret->of = job->time_asked_seconds;
     buf_puts(&ret->text, "needs ");
-    text_seconds(&ret->text, fmax(ret->value, 0));
+    text_seconds(&ret->text, number_max(ret->value, 0));
     buf_puts(&ret->text, " at its pace, has ");
-    text_seconds(&ret->text, fmax(ret->of, 0));
+    text_seconds(&ret->text, number_max(ret->of, 0));
     buf_puts(&ret->advice, "ask for more time while it runs, or let it write a checkpoint before");
     return runs(job) && settled(job) && job->left_seconds >= 0 && ret->of > 0 && ret->value > OVERTIME * ret->of;
 }

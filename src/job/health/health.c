@@ -2,6 +2,7 @@
 #include "job/health/health.h"
 
 #include "base/data/cleanup.h"
+#include "base/data/number.h"
 #include "base/system/clock.h"
 #include "base/system/file.h"
 #include "job/health/credentials.h"
@@ -270,7 +271,7 @@ bool window_add(struct health_window *window, const struct node_state *node, con
     bool due = passed_ns >= HEALTH_RECORD_LEAST_NS ||
                (passed_ns >= HEALTH_RECORD_MOST_NS && has_moved(window, node, group, rooms));
     if (node->time_ns - window->last.time_ns >= HEALTH_PEAK_NS)
-        window->cpu_peak = fmax(window->cpu_peak, busy);
+        window->cpu_peak = number_max(window->cpu_peak, busy);
     if (node->memory_available >= 0 && node->memory_available < window->available_least)
         window->available_least = node->memory_available;
     window->last = *node;
@@ -282,7 +283,7 @@ bool window_add(struct health_window *window, const struct node_state *node, con
 /* Four digits of shares, and whole bytes: more would only make records longer. */
 static double tidy(double number, double digits)
 {
-    return number < 0 ? -1 : round(number * digits) / digits;
+    return number < 0 ? -1 : floor(number * digits + 0.5) / digits;
 }
 
 static double cpu(const struct health_window *window, enum node_count which)

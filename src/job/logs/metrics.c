@@ -3,6 +3,7 @@
  * scry_metric (include/scry/agent.h). */
 #include "base/data/buf.h"
 #include "base/data/cleanup.h"
+#include "base/data/number.h"
 #include "base/system/clock.h"
 #include "job/logs/logs.h"
 #include "job/logs/match.h"
@@ -49,8 +50,8 @@ static void metric_add(struct log_metrics *metrics, const char *name, uint64_t v
         metric->undefined += values;
         return;
     }
-    metric->least = metric->values ? fmin(metric->least, least) : least;
-    metric->most = metric->values ? fmax(metric->most, most) : most;
+    metric->least = metric->values ? number_min(metric->least, least) : least;
+    metric->most = metric->values ? number_max(metric->most, most) : most;
     metric->value = value;
     metric->values += values;
 }

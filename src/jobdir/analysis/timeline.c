@@ -2,6 +2,7 @@
 #include "jobdir/analysis/timeline.h"
 
 #include "base/data/cleanup.h"
+#include "base/data/number.h"
 #include "base/system/clock.h"
 #include "base/data/grow.h"
 #include "base/data/hash.h"
@@ -385,7 +386,7 @@ int64_t timeline_shift_host(const struct timeline *timeline, size_t trace, int64
     const struct timeline_host *host = &timeline->hosts[timeline->traces[trace].host];
     if (host->offset_start_ns == 0 && host->offset_end_ns == 0)
         return raw_ns;
-    return raw_ns + llround(offset_at(host, (double)raw_ns));
+    return raw_ns + number_round(offset_at(host, (double)raw_ns));
 }
 
 static int64_t timeline_with_knots(const struct timeline_trace *trace, int64_t ns)
@@ -610,7 +611,7 @@ static void set_both_ways(struct between *pair, const struct timeline_host *from
     to->end_ns = pair_moment(pair, last, high);
     to->offset_start_ns = offset_at(from, pair_moment(pair, first, !high)) - pair_ahead(pair, first, high);
     to->offset_end_ns = offset_at(from, pair_moment(pair, last, !high)) - pair_ahead(pair, last, high);
-    to->bound_ns = fmax(pair_bound(pair, first, from), pair_bound(pair, last, from));
+    to->bound_ns = number_max(pair_bound(pair, first, from), pair_bound(pair, last, from));
 }
 
 /* `host` from one that is known: by their messages, or by what monitors have found, if that is nearer to the truth and
@@ -629,7 +630,7 @@ static void set_host(struct timeline *timeline, struct between *pair, uint32_t r
                  (compared.bound_ns < to->bound_ns &&
                   fabs(compared.offset_start_ns - to->offset_start_ns) <= compared.bound_ns + to->bound_ns);
     else if (better)
-        better = least_delay(pair, from, &compared, high) >= -compared.bound_ns - fmax(from->bound_ns, 0);
+        better = least_delay(pair, from, &compared, high) >= -compared.bound_ns - number_max(from->bound_ns, 0);
     if (better)
         *to = compared;
     else if (!two)

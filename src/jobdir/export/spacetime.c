@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/data/cleanup.h"
 #include "base/data/grow.h"
+#include "base/data/number.h"
 #include "jobdir/analysis/timeline.h"
 #include "jobdir/export/export.h"
 #include "jobdir/mpi/text.h"
@@ -666,8 +667,10 @@ static const struct unit *unit_of(double span)
 
 static int digits_for(double value) /* behind the point, to see a part in it */
 {
-    int digits = value >= 1 ? 0 : (int)ceil(-log10(value) - 1e-9);
-    return digits > 9 ? 9 : digits;
+    int digits = 0;
+    for (; digits < 9 && value < 1 - 2e-9; digits++)
+        value *= 10;
+    return digits;
 }
 
 static void spacetime_put_time(struct buf *out, const struct spacetime *spacetime, int64_t ns)
@@ -680,7 +683,12 @@ static void spacetime_put_time(struct buf *out, const struct spacetime *spacetim
 /* 1, 2 or 5 times a power of ten, about a tenth of the span. */
 static double step_of(double span)
 {
-    double rough = span / 11, power = pow(10, floor(log10(rough))), part = rough / power;
+    double rough = span / 11, power = 1;
+    while (power * 10 <= rough)
+        power *= 10;
+    while (power > rough && power > 1e-9)
+        power /= 10;
+    const double part = rough / power;
     return power * (part <= 1 ? 1 : part <= 2 ? 2 : part <= 5 ? 5 : 10);
 }
 
@@ -697,7 +705,7 @@ static void put_axis(const struct spacetime_frame *frame)
     buf_puts(out, "<g id=\"axis\">\n");
     for (int i = 0; i <= marks; i++) {
         double at = first + i * step;
-        double x = spacetime_x(frame, (int64_t)llround(at));
+        double x = spacetime_x(frame, number_round(at));
         buf_printf(out,
                    "<line x1=\"%.1f\" y1=\"%.1f\" x2=\"%.1f\" y2=\"%.1f\" class=\"grid\"/>"
                    "<text x=\"%.1f\" y=\"%.1f\" class=\"tick\">%.*f</text>\n",
@@ -756,8 +764,8 @@ static void levels_of(const float *shares, double whole, enum spacetime_class cl
     for (unsigned other = SPACETIME_P2P; other < (unsigned)class; other++)
         below += (double)shares[other];
     double low = below / whole, high = (below + (double)shares[class]) / whole;
-    *ret_low = (int)lround((low > 1 ? 1 : low) * LEVELS);
-    *ret_high = (int)lround((high > 1 ? 1 : high) * LEVELS);
+    *ret_low = (int)number_round((low > 1 ? 1 : low) * LEVELS);
+    *ret_high = (int)number_round((high > 1 ? 1 : high) * LEVELS);
 }
 
 /* One path for a class: neighbouring columns with the same parts are one rectangle. */

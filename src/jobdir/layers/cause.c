@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "jobdir/layers/cause.h"
 
-#include <math.h>
 #include <string.h>
 #include <sys/wait.h>
 
 #include "base/data/cleanup.h"
+#include "base/data/number.h"
 #include "jobdir/layers/cause_internal.h"
 #include "jobdir/layers/culprit.h"
 #include "jobdir/record/info.h"
@@ -186,7 +186,7 @@ static double find_tolerated(const struct job_end *end)
                 process->start >= until || (cleanup && is_of_cleanup(process->name)) ||
                 (looks++, ran_beside_failure(model, process, until, &until)))
                 continue;
-            tolerated = fmax(tolerated, fmin(until, process->start + (cleanup ? 0 : LATE_SECONDS)));
+            tolerated = number_max(tolerated, number_min(until, process->start + (cleanup ? 0 : LATE_SECONDS)));
             break;
         }
     }

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Of all lines, the one that says most of the failure. */
+#include "base/data/number.h"
 #include "jobdir/layers/cause_internal.h"
 
 #include <errno.h>
-#include <math.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -42,7 +42,7 @@ static bool is_python_alone(const struct job_end *end, double seconds)
     }
     for (size_t i = 0; i < model->ended_count; i++)
         failed += culprit_has_failed(&model->ended[i]) && WIFEXITED(model->ended[i].status) &&
-                  model->ended[i].end >= fmax(seconds - CAUSE_AT_ONCE_SECONDS, since) &&
+                  model->ended[i].end >= number_max(seconds - CAUSE_AT_ONCE_SECONDS, since) &&
                   speaker_runs("python", model->ended[i].name, NULL);
     return !end->rank && failed < 2;
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Who has said a line, and so how much it has to do with the failure: what failed first, a stage beside it, a script, a trap, another program. */
+#include "base/data/number.h"
 #include "jobdir/layers/cause_internal.h"
 
 #include <errno.h>
@@ -99,7 +100,7 @@ static void find_traps(const struct job_end *end, struct speakers *speakers)
             continue;
         for (size_t i = 0; i < model->ended_count; i++)
             if (model->ended[i].pid == pid)
-                start = fmin(start, culprit_trap_start(model, &model->ended[i]));
+                start = number_min(start, culprit_trap_start(model, &model->ended[i]));
         speakers->traps[speakers->trap_count++] = (struct speaker_trap){place->trap_only, start};
     }
 }

@@ -8,6 +8,7 @@
 #include <string.h>
 #include <sys/wait.h>
 
+#include "base/data/number.h"
 #include "jobdir/layers/starter.h"
 #include "jobdir/text/fields.h"
 #include "jobdir/text/text.h"
@@ -278,10 +279,10 @@ double culprit_trap_start(const struct job_model *model, const struct job_proces
     bool missing = has_missing(model, shell, commands);
     for (size_t i = 0; i < model->ended_count; i++)
         if (is_child(&model->ended[i], shell) && !is_of_trap(commands, &model->ended[i], shell, missing))
-            other = fmax(other, model->ended[i].start);
+            other = number_max(other, model->ended[i].start);
     for (size_t i = 0; i < model->ended_count; i++)
         if (is_child(&model->ended[i], shell) && model->ended[i].start > other)
-            first = fmin(first, model->ended[i].start);
+            first = number_min(first, model->ended[i].start);
     return first;
 }
 
@@ -410,8 +411,8 @@ bool culprit_is_stage(const struct job_model *model, const struct job_process *p
             continue;
         if (other->start > process->end + NO_WAIT) {
             late++;
-            last_start = fmax(last_start, other->start);
-            first_end = fmin(first_end, other->end);
+            last_start = number_max(last_start, other->start);
+            first_end = number_min(first_end, other->end);
             continue;
         }
         if (other->end < process->end)

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "jobdir/layers/sections.h"
 
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/data/cleanup.h"
+#include "base/data/number.h"
 #include "jobdir/text/text.h"
 
 enum {
@@ -580,7 +580,7 @@ static void put_curves(struct buf *out, const struct layers *layers, bool ascii)
         if (curves[i].as == AS_SHARE)
             buf_printf(out, "%.0f %%", 100 * most);
         else
-            text_size(out, (uint64_t)fmin(most, 1e18));
+            text_size(out, (uint64_t)number_min(most, 1e18));
         buf_puts(out, curves[i].as == AS_RATE ? "/s\n" : "\n");
     }
 }

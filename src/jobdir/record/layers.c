@@ -4,6 +4,7 @@
 #include "base/data/cleanup.h"
 #include "base/data/grow.h"
 #include "base/data/hash.h"
+#include "base/data/number.h"
 #include "jobdir/text/fields.h"
 #include "shm/waits.h"
 
@@ -15,7 +16,7 @@
 static void join_pairs(struct series *series)
 {
     for (size_t i = 0; i < series->used; i += 2)
-        series->max[i / 2] = i + 1 < series->used ? fmax(series->max[i], series->max[i + 1]) : series->max[i];
+        series->max[i / 2] = i + 1 < series->used ? number_max(series->max[i], series->max[i + 1]) : series->max[i];
     series->used = (series->used + 1) / 2;
     series->width_seconds *= 2;
 }
@@ -42,7 +43,7 @@ void series_add_from(struct series *series, double from, double seconds, double 
     while (series->used <= last)
         series->max[series->used++] = -1;
     for (size_t i = first < last ? first : last; i <= last; i++)
-        series->max[i] = fmax(series->max[i], value);
+        series->max[i] = number_max(series->max[i], value);
 }
 
 void series_add(struct series *series, double seconds, double value)
@@ -61,7 +62,7 @@ double series_max(const struct series *series)
 {
     double max = 0;
     for (size_t i = 0; i < series->used; i++)
-        max = fmax(max, series->max[i]);
+        max = number_max(max, series->max[i]);
     return max;
 }
 
@@ -73,7 +74,7 @@ static double column_max(const struct series *series, size_t column, size_t colu
         to = from + 1;
     double max = -1;
     for (size_t i = from; i < to && i < series->used; i++)
-        max = fmax(max, series->max[i]);
+        max = number_max(max, series->max[i]);
     return max;
 }
 
@@ -574,8 +575,8 @@ static void apply_metric(struct layers *layers, const json_t *record)
     }
     metric->undefined_since = -1;
     double least = member_number(record, "least"), most = member_number(record, "most");
-    metric->least = metric->used ? fmin(metric->least, least) : least;
-    metric->most = metric->used ? fmax(metric->most, most) : most;
+    metric->least = metric->used ? number_min(metric->least, least) : least;
+    metric->most = metric->used ? number_max(metric->most, most) : most;
     metric->values += member_count(record, "values");
     metric->value = value;
     metric_add_point(metric, seconds, value);

@@ -9,6 +9,7 @@
 
 #include "base/data/arena.h"
 #include "base/data/cleanup.h"
+#include "base/data/number.h"
 #include "base/system/clock.h"
 #include "jobdir/analysis/sampled.h"
 #include "jobdir/analysis/why.h"
@@ -253,7 +254,7 @@ static double find_left(const struct job_report *report, const struct mpi_why *w
     double ended = 0;
     for (size_t i = 0; i < report->mpi->set.count; i++)
         if (report->mpi->set.ranks[i].end.known)
-            ended = fmax(ended, report->mpi->set.ranks[i].end.seconds);
+            ended = number_max(ended, report->mpi->set.ranks[i].end.seconds);
     ended = ended > 0 ? ended : job_report_result(report).wall_seconds;
     return ago_ns ? ended - (double)ago_ns / NS_PER_SECOND : 0;
 }
