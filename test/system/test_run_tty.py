@@ -430,6 +430,14 @@ class WithTee(AtTerminal):
         self.terminal.run("echo status $?")
         self.terminal.expect(r"status 3")
 
+    def test_much_at_the_end(self):
+        """All of it is shown before the terminal is the shell's again: more than can be read of a terminal at once is behind it."""
+        shown = []
+        for watched in ("", "scry run -q --tee "):
+            self.terminal.run(f"{watched}seq 20000; echo E''ND")
+            shown.append(self.terminal.expect(r"(?s)E''ND\r\n(.*)END\r\n").group(1))
+        self.assertEqual(*shown)
+
     def test_scry_run_is_killed(self):
         """The command goes on, and the user has the terminal back as it was."""
         fifo = self.box.path("work", "fifo")

@@ -32,7 +32,8 @@ enum {
     PASS_MOST = 1 << 20,
     COPY_MOST = 64 << 10, /* what a pipe holds */
     KEEPERS_MOST = 100,
-    SOCKET_MOST = 4096, /* a socket that can be written to has room for so much, and splice would wait for more */
+    TERMINAL_MOST = 16 << 10, /* so much is written to it beyond what can be read at once, in 6.18 8 KB */
+    SOCKET_MOST = 4096,       /* a socket that can be written to has room for so much, and splice would wait for more */
 };
 
 /* The descriptors that relay and standby have, in this order. */
@@ -42,10 +43,10 @@ enum {
     FD_LEASH,
     FD_HELD,
     FD_STREAM,
-    FDS_STREAM = 4,
+    FDS_STREAM = 6,
     FDS = FD_STREAM + RELAY_STREAMS * FDS_STREAM
 };
-enum { FD_JOB = TYPED_JOB, FD_TARGET = TYPED_USER, FD_COPY_IN, FD_COPY_OUT };
+enum { FD_JOB = TYPED_JOB, FD_TARGET = TYPED_USER, FD_COPY_IN, FD_COPY_OUT, FD_WAY_IN, FD_WAY_OUT };
 
 struct side {
     struct relay_shared *shared;
@@ -56,8 +57,9 @@ struct side {
         const char *name; /* NULL: there is none */
         int *fds;         /* FD_JOB ... */
         bool socket;
-        bool terminal;    /* FD_JOB and FD_TARGET are terminals: pieces are read and written */
+        bool terminal;    /* FD_JOB and FD_TARGET are terminals */
         bool watched;     /* that its reader goes away is seen before something is written: a pipe without a name */
+        uint64_t way;     /* bytes that are on their way */
         uint64_t full_ns; /* since when there is no room for a copy; 0: there is */
         uint64_t due;     /* so much is to be passed on before the answer */
     } streams[RELAY_STREAMS];
@@ -132,14 +134,18 @@ static bool keeping_take(struct side *side, struct keeping *keeping, size_t i)
 {
     char bytes[COPY_MOST];
     const struct side_stream *stream = &side->streams[i];
+    struct relay_bytes *shared = &side->shared->streams[i];
+    shared->taking++;
     ssize_t got = read(stream->fds[FD_COPY_OUT], bytes, sizeof bytes);
+    shared->taken += got > 0 ? (uint64_t)got : 0;
+    shared->taking++;
     if (got <= 0)
         return false;
     keeping_open(side, keeping, i);
     int code = keeping->failed[i] ? 0 : keep_put(&keeping->keep[i], bytes, (size_t)got, clock_wall_ns());
     if (code < 0)
         keeping_fail(side, keeping, i, code);
-    side->shared->streams[i].kept += (uint64_t)got;
+    shared->kept += (uint64_t)got;
     return true;
 }
 
@@ -184,8 +190,12 @@ static void keeper_make(struct side *side)
     bool any = false;
     for (size_t i = 0; i < RELAY_STREAMS; i++) {
         struct relay_bytes *bytes = &side->shared->streams[i];
-        if (side->streams[i].name)
-            bytes->kept = bytes->copied - bytes_in(side->streams[i].fds[FD_COPY_OUT]);
+        if (side->streams[i].name) {
+            bytes->taken = bytes->copied - bytes_in(side->streams[i].fds[FD_COPY_OUT]);
+            bytes->lost += bytes->taken - bytes->kept; /* the one before had them */
+            bytes->kept = bytes->taken;
+            bytes->taking = 0;
+        }
         any |= side->streams[i].name && !bytes->error;
     }
     close_fd(&side->keeper_fd);
@@ -230,9 +240,9 @@ static void standby_serve(struct side *side, int relay_fd)
 static bool standby_make(struct side *side, int *ret_relay_fd)
 {
     int own = pidfd_of(getpid());
+    worker_rename(STANDBY_PROCESS_NAME); /* until there is one: who kills by name does not kill both */
     pid_t pid = own < 0 ? -1 : fork();
     if (pid == 0) {
-        worker_rename(STANDBY_PROCESS_NAME);
         *ret_relay_fd = own;
         return true;
     }
@@ -240,6 +250,7 @@ static bool standby_make(struct side *side, int *ret_relay_fd)
         close(own);
     side->standby_fd = child_watch(&pid);
     side->standby = pid;
+    worker_rename(RELAY_PROCESS_NAME);
     side->shared->relay = getpid();
     return false;
 }
@@ -284,43 +295,46 @@ static void stream_close(struct side *side, struct side_stream *stream)
     wake(side);
 }
 
-static uint64_t piece_left(const struct side *side, const struct side_stream *stream)
+static uint64_t bytes_ahead(const struct side *side, const struct side_stream *stream)
 {
-    uint64_t ahead = side->shared->streams[stream - side->streams].ahead;
-    return ahead ? ahead : side->shared->output.len;
+    uint64_t behind = side->shared->streams[stream - side->streams].behind;
+    return behind < stream->way ? stream->way - behind : 0;
 }
 
-/* It has taken something for which there was no room yet. */
-static bool copy_waits(const struct side *side, const struct side_stream *stream)
+/* A terminal without splice(2), or one where what is shown has to be changed. Who kills the relay in here takes away what it has read. */
+static ssize_t take_by_hand(const struct side *side, const struct side_stream *stream)
 {
-    return stream->full_ns || (stream->terminal && piece_left(side, stream));
+    char bytes[RELAY_PIECE];
+    ssize_t got = read(stream->fds[FD_JOB], bytes, sizeof bytes);
+    if (got <= 0)
+        return got;
+    size_t len = side->shared->whole && !side->shared->taken ? terminal_plain(&side->shared->modes, bytes, (size_t)got)
+                                                             : (size_t)got;
+    return write(stream->fds[FD_WAY_IN], bytes, len);
 }
 
-/* Of a terminal, takes the next piece. false: there is none now, or the job's end is gone. */
-static bool piece_read(struct side *side, struct side_stream *stream)
+/* Nothing is on its way: takes what there is now. */
+static void stream_take(struct side *side, struct side_stream *stream)
 {
-    struct relay_piece *piece = &side->shared->output;
-    ssize_t got = piece->len ? 0 : read(stream->fds[FD_JOB], piece->bytes, sizeof piece->bytes);
+    side->shared->streams[stream - side->streams].behind = UINT64_MAX;
+    bool changed = stream->terminal && side->shared->whole && !side->shared->taken;
+    ssize_t got = changed ? take_by_hand(side, stream)
+                          : splice(stream->fds[FD_JOB], NULL, stream->fds[FD_WAY_IN], NULL,
+                                   stream->terminal ? RELAY_PIECE : PASS_MOST, SPLICE_F_NONBLOCK | SPLICE_F_MOVE);
+    if (got < 0 && stream->terminal && (errno == EINVAL || errno == ENOSYS))
+        got = take_by_hand(side, stream);
     if (got > 0)
-        piece->len = side->shared->whole && !side->shared->taken
-                         ? (uint32_t)terminal_plain(&side->shared->modes, piece->bytes, (size_t)got)
-                         : (uint32_t)got;
-    else if (!piece->len && !(got < 0 && (errno == EAGAIN || errno == EINTR)))
+        stream->way = (uint64_t)got;
+    else if (!(got < 0 && (errno == EAGAIN || errno == EINTR)))
         stream_close(side, stream);
-    return piece->len;
 }
 
-/* Copies what the job's pipe begins with, if there is room; for what keeps it the job waits RELAY_COPY_MS in all. */
+/* Copies what is on its way, if there is room; for what keeps it the job waits RELAY_COPY_MS in all. */
 static void stream_copy(struct side *side, struct side_stream *stream)
 {
     struct relay_bytes *bytes = &side->shared->streams[stream - side->streams];
-    const struct relay_piece *piece = &side->shared->output;
-    if (stream->terminal && !piece_read(side, stream))
-        return;
     bool stopped = bytes->error;
-    ssize_t got = stopped            ? -1
-                  : stream->terminal ? write(stream->fds[FD_COPY_IN], piece->bytes, piece->len)
-                                     : tee(stream->fds[FD_JOB], stream->fds[FD_COPY_IN], PASS_MOST, SPLICE_F_NONBLOCK);
+    ssize_t got = stopped ? -1 : tee(stream->fds[FD_WAY_OUT], stream->fds[FD_COPY_IN], PASS_MOST, SPLICE_F_NONBLOCK);
     bool full = !stopped && got < 0 && errno == EAGAIN;
     uint64_t now_ns = full || stream->full_ns ? clock_now_ns() : 0;
     uint64_t waited_ns = bytes->waited_ns + (stream->full_ns ? now_ns - stream->full_ns : 0);
@@ -330,22 +344,48 @@ static void stream_copy(struct side *side, struct side_stream *stream)
     }
     bytes->waited_ns = waited_ns;
     stream->full_ns = 0;
-    if (got > 0) {
-        bytes->copied += (uint64_t)got;
-        bytes->ahead = (uint64_t)got;
-        return;
+    bytes->missed += got > 0 ? 0 : stream->way;
+    bytes->behind = got > 0 ? stream->way - (uint64_t)got : 0;
+    bytes->copied += got > 0 ? (uint64_t)got : 0;
+}
+
+/* What was copied, whatever the dead relay has still said of it. */
+static uint64_t bytes_copied(const struct side *side, size_t i)
+{
+    struct relay_bytes *bytes = &side->shared->streams[i];
+    for (int tries = 0; tries < RELAY_KEPT_MS && side->keeper_fd >= 0; tries++) {
+        unsigned taking = bytes->taking;
+        uint64_t copied = bytes->taken + bytes_in(side->streams[i].fds[FD_COPY_OUT]);
+        if (!(taking & 1) && bytes->taking == taking)
+            return copied;
+        if (wait_fd(side->keeper_fd, POLLIN, 1) > 0)
+            break;
     }
-    bytes->ahead = stream->terminal ? piece->len : bytes_in(stream->fds[FD_JOB]);
-    bytes->missed += bytes->ahead;
+    return bytes->copied;
+}
+
+/* Of a relay that was killed, between any two instructions: what is on its way is in a pipe, and of that what was copied is known. */
+static void side_inherit(struct side *side)
+{
+    for (size_t i = 0; i < RELAY_STREAMS; i++) {
+        struct side_stream *stream = &side->streams[i];
+        struct relay_bytes *bytes = &side->shared->streams[i];
+        if (!stream->name)
+            continue;
+        uint64_t copied = bytes_copied(side, i), more = copied > bytes->copied ? copied - bytes->copied : 0;
+        stream->full_ns = 0;
+        stream->way = bytes_in(stream->fds[FD_WAY_OUT]);
+        if (bytes->behind >= stream->way)
+            bytes->behind = stream->way - (more < stream->way ? more : stream->way);
+        bytes->copied += more;
+    }
 }
 
 /* What splice(2) does not take, as of a device without it. Who kills the relay in here takes away what it has read. */
 static ssize_t pass_by_hand(const struct side_stream *stream, size_t len)
 {
-    char bytes[4096];
-    if (!bytes_in(stream->fds[FD_JOB]))
-        return 0; /* another relay was killed when it had passed that on */
-    ssize_t got = read(stream->fds[FD_JOB], bytes, len < sizeof bytes ? len : sizeof bytes);
+    char bytes[RELAY_PIECE];
+    ssize_t got = read(stream->fds[FD_WAY_OUT], bytes, len < sizeof bytes ? len : sizeof bytes);
     for (ssize_t put = 0; put < got;) {
         ssize_t more = write(stream->fds[FD_TARGET], bytes + put, (size_t)(got - put));
         if (more < 0 && errno == EAGAIN)
@@ -357,51 +397,39 @@ static ssize_t pass_by_hand(const struct side_stream *stream, size_t len)
     return got;
 }
 
-/* The rest of the piece of a terminal. */
-static ssize_t piece_pass(struct side *side, const struct side_stream *stream)
-{
-    struct relay_piece *piece = &side->shared->output;
-    uint64_t left = side->shared->streams[stream - side->streams].ahead;
-    ssize_t got = write(stream->fds[FD_TARGET], piece->bytes + (piece->len - left), left);
-    if (got == (ssize_t)left)
-        piece->len = 0;
-    return got;
-}
-
 static void stream_pass(struct side *side, struct side_stream *stream)
 {
-    struct relay_bytes *bytes = &side->shared->streams[stream - side->streams];
-    size_t len = stream->socket && bytes->ahead > SOCKET_MOST ? SOCKET_MOST : (size_t)bytes->ahead;
-    ssize_t got = stream->terminal ? piece_pass(side, stream)
-                                   : splice(stream->fds[FD_JOB], NULL, stream->fds[FD_TARGET], NULL, len,
-                                            SPLICE_F_NONBLOCK | SPLICE_F_MOVE);
-    if (got < 0 && (errno == EAGAIN || errno == EINTR)) {
-        if (!stream->terminal && !bytes_in(stream->fds[FD_JOB]))
-            bytes->ahead = 0; /* another relay was killed when it had passed that on */
+    uint64_t ahead = bytes_ahead(side, stream);
+    size_t len = stream->socket && ahead > SOCKET_MOST ? SOCKET_MOST : (size_t)ahead;
+    ssize_t got =
+        splice(stream->fds[FD_WAY_OUT], NULL, stream->fds[FD_TARGET], NULL, len, SPLICE_F_NONBLOCK | SPLICE_F_MOVE);
+    if (got < 0 && (errno == EAGAIN || errno == EINTR))
         return;
-    }
-    if (got < 0 && !stream->terminal && (errno == EINVAL || errno == ENOSYS))
+    if (got < 0 && (errno == EINVAL || errno == ENOSYS))
         got = pass_by_hand(stream, len);
     if (got < 0) {
         stream_close(side, stream);
         return;
     }
     uint64_t passed = (uint64_t)got;
-    bytes->ahead = got && passed < bytes->ahead ? bytes->ahead - passed : 0;
+    stream->way -= passed;
     stream->due -= passed < stream->due ? passed : stream->due;
 }
 
 static void stream_handle(struct side *side, struct side_stream *stream, const struct pollfd *job,
                           const struct pollfd *target)
 {
-    struct relay_bytes *bytes = &side->shared->streams[stream - side->streams];
-    if (bytes->ahead) {
-        if (target->revents)
-            stream_pass(side, stream);
-    } else if (copy_waits(side, stream) || job->revents & POLLIN) {
-        stream_copy(side, stream);
-    } else if (job->revents || target->revents & (POLLERR | POLLNVAL)) {
+    if (bytes_ahead(side, stream) && target->revents)
+        stream_pass(side, stream);
+    else if (!stream->way && job->revents & POLLIN)
+        stream_take(side, stream);
+    else if (!stream->way && (job->revents || target->revents & (POLLERR | POLLNVAL)))
         stream_close(side, stream);
+    for (bool more = true; more && stream->way && stream->fds[FD_JOB] >= 0 && !bytes_ahead(side, stream);) {
+        stream_copy(side, stream);
+        more = bytes_ahead(side, stream) && !stream->socket; /* splice(2) would wait for that */
+        if (more)
+            stream_pass(side, stream);
     }
 }
 
@@ -419,8 +447,11 @@ static void answer(struct side *side)
             continue;
         if (stream->terminal)
             wait_fd(stream->fds[FD_JOB], POLLIN, 0); /* it takes in what it has been given */
+        uint64_t left = bytes_in(stream->fds[FD_JOB]) + stream->way;
         if (side->due != asked)
-            stream->due = bytes_in(stream->fds[FD_JOB]) + (stream->terminal ? piece_left(side, stream) : 0);
+            stream->due = left + (stream->terminal ? TERMINAL_MOST : 0);
+        if (stream->terminal && !left)
+            stream->due = 0;
         all &= stream->due == 0;
     }
     side->due = asked;
@@ -435,10 +466,10 @@ static void answer(struct side *side)
 
 static void stream_polls(const struct side *side, const struct side_stream *stream, struct pollfd polls[3])
 {
-    bool ahead = stream->name && side->shared->streams[stream - side->streams].ahead;
-    bool waits = stream->name && !ahead && copy_waits(side, stream);
+    bool ahead = stream->name && bytes_ahead(side, stream);
+    bool waits = stream->name && !ahead && stream->way;
     const int *fds = stream->fds;
-    polls[0] = (struct pollfd){.fd = stream->name && !ahead && !waits ? fds[FD_JOB] : -1, .events = POLLIN};
+    polls[0] = (struct pollfd){.fd = stream->name && !stream->way ? fds[FD_JOB] : -1, .events = POLLIN};
     polls[1] = (struct pollfd){.fd = ahead || (stream->name && stream->watched) ? fds[FD_TARGET] : -1,
                                .events = ahead ? POLLOUT : 0};
     polls[2] = (struct pollfd){.fd = waits ? fds[FD_COPY_IN] : -1, .events = POLLOUT};
@@ -483,17 +514,25 @@ static bool others_make(struct side *side, bool keeper_died, bool standby_died, 
     return standby_make(side, ret_relay_fd);
 }
 
+/* Somebody can still write. */
+static bool side_is_open(const struct side *side)
+{
+    bool open = false;
+    for (size_t i = 0; i < RELAY_STREAMS; i++)
+        open |= side->streams[i].name && side->streams[i].fds[FD_JOB] >= 0;
+    return open;
+}
+
 /* Returns true in a child that is to be the standby, with a descriptor for the relay. */
 static bool relay_serve(struct side *side, int *ret_relay_fd)
 {
     enum { CONTROL, KEEPER, STANDBY, TYPED, OWN = TYPED + 2 };
     const int *typed = side->streams[0].fds;
     char byte;
-    bool open = true;
     if (others_make(side, side->keeper_fd < 0, true, ret_relay_fd))
         return true;
     answer(side);
-    while (open) {
+    while (side_is_open(side)) {
         struct pollfd polls[OWN + 3 * RELAY_STREAMS] = {
             [CONTROL] = {.fd = side->fds[FD_CONTROL], .events = POLLIN},
             [KEEPER] = {.fd = side->keeper_fd, .events = POLLIN},
@@ -514,14 +553,11 @@ static bool relay_serve(struct side *side, int *ret_relay_fd)
         side->hold &= !polls[CONTROL].revents;
         resize(side);
         typed_handle(side->shared, typed, &side->hold, polls + TYPED);
-        open = false;
         for (size_t i = 0; i < RELAY_STREAMS; i++)
-            if (side->streams[i].name && side->streams[i].fds[FD_JOB] >= 0) {
+            if (side->streams[i].name && side->streams[i].fds[FD_JOB] >= 0)
                 stream_handle(side, &side->streams[i], &polls[OWN + 3 * i], &polls[OWN + 3 * i + 1]);
-                open |= side->streams[i].fds[FD_JOB] >= 0;
-            }
         answer(side);
-        if (open && others_make(side, polls[KEEPER].revents, polls[STANDBY].revents, ret_relay_fd))
+        if (side_is_open(side) && others_make(side, polls[KEEPER].revents, polls[STANDBY].revents, ret_relay_fd))
             return true;
     }
     side->shared->over = true;
@@ -540,10 +576,8 @@ static _Noreturn void side_serve(struct side *side)
         side->standby_fd = -1;
         side->standby = 0;
         side->due = side->shared->passed;
-        for (size_t i = 0; i < RELAY_STREAMS; i++)
-            side->streams[i].full_ns = 0;
         standby_serve(side, relay_fd);
-        worker_rename(RELAY_PROCESS_NAME);
+        side_inherit(side);
     }
     _exit(0);
 }
@@ -559,7 +593,7 @@ static _Noreturn void relay_begin(struct side *side)
     bool had[FDS];
     for (size_t i = 0; i < FDS; i++)
         had[i] = side->fds[i] >= 0;
-    worker_keep(RELAY_PROCESS_NAME, side->fds, FDS);
+    worker_keep(STANDBY_PROCESS_NAME, side->fds, FDS);
     for (size_t i = 0; i < FDS; i++)
         whole &= had[i] == (side->fds[i] >= 0);
     if (!whole || send(side->fds[FD_CONTROL], "", 1, MSG_NOSIGNAL) != 1)
@@ -604,7 +638,7 @@ static int stream_start(struct relay *relay, struct side *side, size_t i, int ta
 {
     struct side_stream *stream = &side->streams[i];
     struct statfs fs;
-    int ends[2] = {-1, -1}, copy[2] = {-1, -1};
+    int ends[2] = {-1, -1}, copy[2] = {-1, -1}, way[2] = {-1, -1};
     stream->terminal = relay->use != TERMINAL_LEFT && isatty(target);
     stream->socket = S_ISSOCK(status->st_mode);
     stream->watched = stream->terminal || (S_ISFIFO(status->st_mode) && fstatfs(target, &fs) == 0 &&
@@ -613,11 +647,13 @@ static int stream_start(struct relay *relay, struct side *side, size_t i, int ta
     stream->fds[FD_TARGET] = stream->terminal ? relay->terminal.user : target;
     stream->fds[FD_JOB] = stream->terminal ? TAKE_FD(relay->terminal.master) : ends[0];
     relay->outputs[i] = stream->terminal ? TAKE_FD(relay->terminal.command) : ends[1];
-    /* the copy's stays as it is: a user may have 64 MB in all pipes, and less than that in each one then */
-    if (code == 0 && pipe2(copy, O_CLOEXEC | O_NONBLOCK) < 0)
+    /* these stay as they are: a user may have 64 MB in all pipes, and less than that in each one then */
+    if (code == 0 && (pipe2(copy, O_CLOEXEC | O_NONBLOCK) < 0 || pipe2(way, O_CLOEXEC | O_NONBLOCK) < 0))
         code = -errno;
     stream->fds[FD_COPY_OUT] = copy[0];
     stream->fds[FD_COPY_IN] = copy[1];
+    stream->fds[FD_WAY_OUT] = way[0];
+    stream->fds[FD_WAY_IN] = way[1];
     return code;
 }
 
@@ -807,7 +843,7 @@ static uint64_t bytes_passed(const struct relay *relay)
     uint64_t passed = 0;
     for (size_t i = 0; i < RELAY_STREAMS; i++) {
         const struct relay_bytes *bytes = &relay->shared->streams[i];
-        passed += bytes->copied + bytes->missed - bytes->ahead;
+        passed += bytes->copied + bytes->missed;
     }
     return passed;
 }
@@ -841,6 +877,9 @@ const char *relay_lack(const struct relay *relay, size_t i, char *ret_text, size
     const struct relay_bytes *bytes = relay->shared && relay->names[i] ? &relay->shared->streams[i] : NULL;
     if (bytes && bytes->error)
         snprintf(ret_text, size, "%s", strerror(bytes->error));
+    else if (bytes && bytes->lost)
+        snprintf(ret_text, size, "%" PRIu64 " bytes were about to be written when " KEEPER_PROCESS_NAME " was killed",
+                 (uint64_t)bytes->lost);
     else if (bytes && bytes->missed)
         snprintf(ret_text, size, "%" PRIu64 " bytes came faster than the disk took them", (uint64_t)bytes->missed);
     else

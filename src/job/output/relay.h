@@ -15,14 +15,13 @@
  * Standard output and error of a job that are no files, passed on and kept (job/output/keep.h). In place of each the job gets a
  * pipe; one for both, where both are the same, so that the order stays.
  *
- * The relay, a process of its own that lives as long as somebody can write, copies what is in the job's pipe to a pipe of its own
- * by tee(2), and then moves it on by splice(2). Nothing is taken out before it is delivered: so whoever kills the relay takes no
- * byte away, and doubles none. A standby takes its place when it dies, and makes a new one. The keeper writes the copy to the disk; it
- * holds nothing of the user's, so a disk that hangs holds up it alone: then no more is kept. Only who kills relay and standby at the
- * same time ends the job's output.
+ * The relay, a process of its own that lives as long as somebody can write, moves what is in the job's pipe, or was written to its
+ * terminal, to a pipe of its own, the way, by splice(2), copies that to another by tee(2), and moves it on. Its memory never holds a
+ * byte: so whoever kills the relay takes none away, and doubles none. A standby takes its place when it dies, sees what is on the way and what of that
+ * was copied, and makes a new one. The keeper writes the copy to the disk; it holds nothing of the user's, so a disk that hangs holds
+ * up it alone: then no more is kept. Only who kills relay and standby at the same time ends the job's output.
  *
- * A terminal is read and written piece by piece, and what is typed is passed on, too: there, who kills the relay at a bad moment may
- * take away one piece, or have it come twice.
+ * What is typed at a terminal is passed on, too, piece by piece: there, who kills the relay at a bad moment may take away one piece.
  *
  * If nobody reads any more, nobody reads the job's pipe: it gets its SIGPIPE as it would have. If somebody reads slowly, the job
  * waits as it would have. The flags of the user's descriptors, which others share, are not touched.
@@ -74,7 +73,7 @@ void terminal_resize(int user, int master);
 
 enum { RELAY_STREAMS = 2, RELAY_PIECE = 4096 };
 
-/* What was taken from one terminal for the other. */
+/* What was typed. */
 struct relay_piece {
     char bytes[RELAY_PIECE];
     _Atomic uint32_t at, len;
@@ -88,9 +87,11 @@ struct relay_shared {
     _Atomic bool over;              /* nobody can write any more */
     _Atomic unsigned asked, passed; /* that all that was written before is passed on */
     struct relay_bytes {
-        _Atomic uint64_t ahead;          /* in the job's pipe: so much was copied before */
-        _Atomic uint64_t copied, missed; /* and so much was not */
-        _Atomic uint64_t kept;
+        _Atomic uint64_t behind;         /* of what is on its way, so much, or all of it, is not copied yet */
+        _Atomic uint64_t copied, missed; /* and so much never was */
+        _Atomic unsigned taking;         /* odd: the keeper is about to count what it takes */
+        _Atomic uint64_t taken, kept;
+        _Atomic uint64_t lost;      /* taken, and not known to be kept */
         _Atomic uint64_t waited_ns; /* of the job, for room for copies */
         _Atomic int error;          /* why nothing is kept any more: an errno */
         _Atomic bool closed;
@@ -102,7 +103,7 @@ struct relay_shared {
     pid_t supervisor;         /* scry run */
     _Atomic unsigned resized;
     struct termios modes; /* of the user's terminal */
-    struct relay_piece output, input, unread;
+    struct relay_piece input, unread;
     _Atomic bool typed_over; /* nothing more is typed for the job: `unread` is what it has not read */
 };
 

@@ -92,19 +92,19 @@ static pid_t await_relay(const struct relay *relay, pid_t before)
     return relay->shared->relay;
 }
 
-static void test_kills(void **state)
+/* Kills the relay again and again while lines are written to the i-th output: each is read once, and was copied once. */
+static void kill_while_writing(struct relay *relay, size_t i, int reader, unsigned lines, unsigned kills)
 {
-    enum { LINES = 50 << 16, LINE = 16, KILLS = 200 };
-    static char bytes[LINES / KILLS * LINE];
-    struct relay relay;
-    int reader = start(&relay), status, kills = 0;
-    pid_t writer = write_lines(&relay, relay.outputs[0], LINES), killed = 0;
-    unsigned line = 0;
+    enum { LINE = 16 };
+    static char bytes[64 << 10];
+    pid_t writer = write_lines(relay, relay->outputs[i], lines), killed = 0;
+    const struct relay_bytes *counts = &relay->shared->streams[i];
+    unsigned line = 0, done = 0;
     size_t have = 0;
     ssize_t got;
     char expected[LINE + 1];
-    (void)state;
-    while ((got = read(reader, bytes + have, sizeof bytes - have)) > 0) {
+    int status;
+    while (line < lines && (got = read(reader, bytes + have, sizeof bytes - have)) > 0) {
         size_t at = 0;
         have += (size_t)got;
         for (; at + LINE <= have; at += LINE, line++) {
@@ -114,19 +114,51 @@ static void test_kills(void **state)
         }
         memmove(bytes, bytes + at, have - at);
         have -= at;
-        while (kills < KILLS && line / (LINES / KILLS) > (unsigned)kills) {
-            killed = await_relay(&relay, killed);
+        while (done < kills && line / (lines / kills) > done) {
+            killed = await_relay(relay, killed);
             assert_int_equal(kill(killed, SIGKILL), 0);
-            kills++;
+            done++;
         }
     }
-    assert_int_equal(line, LINES);
+    assert_int_equal(line, lines);
     assert_int_equal(have, 0);
-    assert_int_equal(kills, KILLS);
+    assert_int_equal(done, kills);
     assert_int_equal(waitpid(writer, &status, 0), writer);
     assert_int_equal(status, 0);
+    while (!relay->shared->over)
+        wait_fd(-1, 0, 1);
+    assert_int_equal(counts->copied + counts->missed, (uint64_t)lines * LINE);
+    assert_int_equal(counts->lost, 0);
+}
+
+static void test_kills(void **state)
+{
+    struct relay relay;
+    int reader = start(&relay);
+    (void)state;
+    kill_while_writing(&relay, 0, reader, 50 << 16, 200);
     close(reader);
     relay_done(&relay, true);
+}
+
+/* Where it would be easy to have read what is not written yet. */
+static void test_kills_at_terminal(void **state)
+{
+    struct relay relay;
+    struct termios modes;
+    int master = posix_openpt(O_RDWR | O_NOCTTY | O_CLOEXEC);
+    assert_int_equal(unlockpt(master), 0);
+    int terminal = open(ptsname(master), O_RDWR | O_NOCTTY);
+    const int targets[TARGETS] = {-1, terminal};
+    (void)state;
+    assert_int_equal(tcgetattr(terminal, &modes), 0);
+    cfmakeraw(&modes);
+    assert_int_equal(tcsetattr(terminal, TCSANOW, &modes), 0);
+    assert_int_equal(relay_start(&relay, targets, dir, 8 * (uint64_t)KEEP_SEGMENT), 0);
+    close(terminal);
+    kill_while_writing(&relay, 1, master, 1 << 16, 40);
+    relay_done(&relay, true);
+    close(master);
 }
 
 /* What is read until the end, and the writer's status. */
@@ -383,6 +415,7 @@ static void test_reader_waits_for_the_end(void **state)
 
 static const struct CMUnitTest tests[] = {
     cmocka_unit_test_setup_teardown(test_kills, setup, teardown),
+    cmocka_unit_test_setup_teardown(test_kills_at_terminal, setup, teardown),
     cmocka_unit_test_setup_teardown(test_order, setup, teardown),
     cmocka_unit_test_setup_teardown(test_reader_goes, setup, teardown),
     cmocka_unit_test_setup_teardown(test_slow_reader, setup, teardown),
