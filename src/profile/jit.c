@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Names of code that programs make while they run. Node (--perf-basic-prof), Java with an agent, Julia and others write them to
- * /tmp/perf-PID.map, as perf(1) reads it: a line "START SIZE NAME" each, with hexadecimal numbers; PID and /tmp are those of the
+ * Names of code that programs make while they run. Node (--perf-basic-prof), Java (jcmd PID Compiler.perfmap), Julia and others write
+ * them to /tmp/perf-PID.map, as perf(1) reads it: a line "START SIZE NAME" each, with hexadecimal numbers; PID and /tmp are those of the
  * process, which may be in a container. The file is anybody's: it counts if it belongs to the process's user or root, is a plain
  * file, and was written since the process began. It is read as it grows, when there is an address that is not in it.
  */
@@ -158,13 +158,27 @@ static void lines_take(struct jit *jit)
         codes_sort(jit);
 }
 
+/* What was read last is still there: Java writes all of it anew, others go on. */
+static bool map_goes_on(const struct jit *jit, int fd)
+{
+    char bytes[256];
+    size_t len = jit->text.len < sizeof bytes ? jit->text.len : sizeof bytes;
+    const char *last = len ? jit->text.data + jit->text.len - len : NULL;
+    if (pread(fd, bytes, len, (off_t)(jit->text.len - len)) != (ssize_t)len)
+        return false;
+    for (size_t i = 0; i < len; i++)
+        if (bytes[i] != (last[i] ? last[i] : '\n'))
+            return false;
+    return true;
+}
+
 static void map_read(struct jit *jit, pid_t pid)
 {
     struct stat st;
     _cleanup_(closep) int fd = map_open(pid, &st);
     if (fd < 0)
         return;
-    if (st.st_ino != jit->inode || (size_t)st.st_size < jit->text.len) { /* another one, or it was begun anew */
+    if (st.st_ino != jit->inode || !map_goes_on(jit, fd)) {
         all_bytes -= jit->text.len;
         buf_clear(&jit->text);
         jit->count = jit->parsed = 0;

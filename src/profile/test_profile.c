@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "base/data/cleanup.h"
+#include "base/system/clock.h"
 #include "base/system/file.h"
 #include "base/system/proc_file.h"
 #include "profile/profile.h"
@@ -613,6 +614,40 @@ static void perf_maps_name_code(void **state)
     unlink(path);
 }
 
+/* Java writes the whole map each time it is asked, into the same file; others append to it. */
+static void perf_maps_are_written_anew(void **state)
+{
+    static const char *const texts[] = {"1000 20 first\n2000 20 second\n",
+                                        "1000 20 first\n2000 20 second\n3000 20 third\n",
+                                        "1000 20 first\n1800 20 between\n2000 20 second\n4000 20 fourth\n"};
+    static const uint64_t addresses[] = {0x2000, 0x3000, 0x1800};
+    static const char *const names[] = {"second", "third", "between"};
+    struct fixture *fixture = *state;
+    char path[64];
+    struct buf expected = BUF_INIT;
+    fixture->process.pid = getpid();
+    snprintf(path, sizeof path, "/tmp/perf-%d.map", getpid());
+    unlink(path);
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
+        FILE *file = fopen(path, "w");
+        assert_non_null(file);
+        fputs(texts[i], file);
+        assert_int_equal(fclose(file), 0);
+        const struct profile_code *code, *none = jit_find(fixture->profile, &fixture->process, 0x9000);
+        while ((code = jit_find(fixture->profile, &fixture->process, addresses[i])) == none) /* it looks now and then */
+            wait_fd(-1, 0, 1);
+        const struct profile_frame frame = {.address = addresses[i], .code = code};
+        ADD(fixture, .frames = &frame, .count = 1);
+        buf_printf(&expected, "%s: 1\n", names[i]);
+    }
+    profile_fold(fixture->profile, FOLD_LEARNED);
+    assert_tree(fixture, expected.data);
+    buf_done(&expected);
+    jit_free(fixture->process.jit);
+    fixture->process.jit = NULL;
+    unlink(path);
+}
+
 static void damaged_maps_do_no_harm(void **state)
 {
     static const char bytes[] = "0019aF \n\n: JS:*";
@@ -676,6 +711,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(waiting_is_the_callers, make, unmake),
         cmocka_unit_test_setup_teardown(threads_have_their_shares, make, unmake),
         cmocka_unit_test(names_of_javascript),
+        cmocka_unit_test_setup_teardown(perf_maps_are_written_anew, make, unmake),
         cmocka_unit_test_setup_teardown(perf_maps_name_code, make, unmake),
         cmocka_unit_test_setup_teardown(damaged_maps_do_no_harm, make, unmake),
         cmocka_unit_test_setup_teardown(inlined_functions_are_frames, make, unmake),
