@@ -177,6 +177,7 @@ class Profile(JobCase):
         unnamed = sum(row["self_samples"] for row in profile["functions"]
                       if row["name"] is None and row["module"].endswith("profiled_stripped"))
         self.assertGreater(unnamed, 0.9 * profile["samples"])
+        self.assertIn("names of functions of profiled_stripped were not found: probably strip", self.scry("report", "@last").stdout)
 
     def test_inlined(self):
         """What is inlined is a function of its own, with a place and a line; its caller has it as a part."""
@@ -235,6 +236,7 @@ class Profile(JobCase):
         self.samples = profile["samples"]
         self.assertEqual(self.functions["[JIT of node]"]["language"], "jit")
         self.assertGreater(self.share("[JIT of node]"), 60)
+        self.assertIn("[JIT of node] would have names in /tmp/perf-PID.map", self.scry("report", "@last").stdout)
 
     def test_deep(self):
         """Deeper than what is copied of a stack, and than what is kept of it."""

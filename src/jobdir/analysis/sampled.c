@@ -796,6 +796,13 @@ static size_t joint_of(struct joining *joining, int64_t parent, const struct sam
     return joint->at;
 }
 
+/* Python's own that import: who reads a tree wants to see what imports what. */
+static bool is_of_import(const struct sampled_function *function)
+{
+    static const char own[] = "<frozen importlib.";
+    return strncmp(function->file, own, sizeof own - 1) == 0;
+}
+
 int sampled_merge(const struct sampled *sampled, const bool *processes, bool brief, struct sampled_node **ret_nodes,
                   size_t *ret_count)
 {
@@ -807,9 +814,10 @@ int sampled_merge(const struct sampled *sampled, const bool *processes, bool bri
         if (!is_chosen(node, processes))
             continue;
         size_t above = node->parent < 0 ? joint_of(&joining, -1, node, true) : places[node->parent];
-        bool left_out = brief && above != SIZE_MAX &&
-                        (joining.nodes[above].function == node->function ||
-                         function_is_start(sampled->functions[node->function].name));
+        bool left_out =
+            brief && above != SIZE_MAX &&
+            (joining.nodes[above].function == node->function || is_of_import(&sampled->functions[node->function]) ||
+             function_is_start(sampled->functions[node->function].name));
         places[i] = left_out || above == SIZE_MAX ? above : joint_of(&joining, (int64_t)above, node, false);
         if (places[i] == SIZE_MAX)
             break;
@@ -829,6 +837,18 @@ int sampled_merge(const struct sampled *sampled, const bool *processes, bool bri
 
 /* ---- for people ---- */
 
+/* Its last part; of a file that each package has, with the package. */
+static const char *source_shown(const char *path)
+{
+    static const char *const each[] = {"__init__.py", "__main__.py", NULL};
+    const char *base = text_base(path), *shown = base;
+    if (!text_begins_with_one(base, each) || base == path)
+        return base;
+    for (shown--; shown > path && shown[-1] != '/';)
+        shown--;
+    return shown;
+}
+
 void sampled_put_name(struct buf *out, const struct sampled_function *function)
 {
     const char *module = text_base(function->module);
@@ -847,7 +867,7 @@ void sampled_put_name(struct buf *out, const struct sampled_function *function)
         }
         if (*function->file) {
             buf_puts(out, " (");
-            text_show(out, text_base(function->file));
+            text_show(out, source_shown(function->file));
             if (function->line && strcmp(function->name, "<module>") != 0) /* each of them begins at line 1 */
                 buf_printf(out, ":%u", (unsigned)function->line);
             buf_putc(out, ')');

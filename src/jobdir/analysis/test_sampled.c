@@ -160,6 +160,30 @@ static void trees_are_one(void **state)
     sampled_free(sampled);
 }
 
+/* What imports is not shown, and a file that each package has is with its package. */
+static void imports_are_of_who_imports(void **state)
+{
+    static const char text[] =
+        "{\"version\":1,\"hz\":50,\"kernel\":true,\"samples\":3,\"functions\":[[\"<module>\",\"\",\"/home/u/a.py\",1,"
+        "\"python\"],[\"_find_and_load\",\"\",\"<frozen importlib._bootstrap>\",1167,\"python\"],[\"<module>\",\"\","
+        "\"/usr/lib/numpy/__init__.py\",1,\"python\"]],\"processes\":[[7,\"a\",3]],"
+        "\"nodes\":[[-1,0,0],[0,1,1],[1,2,2]]}";
+    struct sampled *sampled;
+    struct sampled_node *nodes;
+    size_t count;
+    struct buf name = BUF_INIT;
+    put("", text, strlen(text));
+    assert_int_equal(sampled_read(&sampled, job, false), 0);
+    assert_int_equal(sampled_merge(sampled, NULL, true, &nodes, &count), 0);
+    assert_int_equal(count, 3);
+    assert_true(nodes[1].self == 1 && nodes[2].self == 2 && nodes[2].parent == 1);
+    sampled_put_name(&name, &sampled->functions[nodes[2].function]);
+    assert_string_equal(name.data, "<module> (numpy/__init__.py)");
+    buf_done(&name);
+    free(nodes);
+    sampled_free(sampled);
+}
+
 static void a_window_has_its_own_figures(void **state)
 {
     struct sampled *sampled;
@@ -328,6 +352,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(functions_are_added_up, make, unmake),
         cmocka_unit_test_setup_teardown(nodes_are_added_up, make, unmake),
         cmocka_unit_test_setup_teardown(trees_are_one, make, unmake),
+        cmocka_unit_test_setup_teardown(imports_are_of_who_imports, make, unmake),
         cmocka_unit_test_setup_teardown(a_window_has_its_own_figures, make, unmake),
         cmocka_unit_test_setup_teardown(nodes_have_their_own_units, make, unmake),
         cmocka_unit_test_setup_teardown(threads_have_their_figures, make, unmake),

@@ -20,7 +20,8 @@ enum {
     REPORT_THREADS = 20,
 };
 
-#define CALLS_MUCH 0.05  /* of all samples */
+#define CALLS_MUCH 0.05 /* of all samples */
+#define NAMELESS_MUCH 0.2
 #define PATH_LEAST 0.02  /* likewise: no step of a path has less */
 #define WAITED_LEAST 1.0 /* seconds, */
 #define WAITED_SHARE 0.1 /* and of all time: less is not worth a line */
@@ -222,6 +223,26 @@ static bool says_nothing(const struct sampled *sampled)
     return sampled->samples < SAMPLES_FEW && sampled->cpu_seconds < LITTLE && !sampled->refused;
 }
 
+/* Where much was in functions that have no names: how they would get some. */
+static void put_nameless(struct buf *out, const struct sampled *sampled)
+{
+    for (size_t i = 0; i < sampled->count; i++) {
+        const struct sampled_function *function = &sampled->functions[i];
+        if (share_of(sampled, function->self) < NAMELESS_MUCH || function->below != SAMPLED_PROGRAM)
+            continue;
+        if (!function->name && *function->module == '/') {
+            buf_puts(out, "  names of functions of ");
+            text_show(out, text_base(function->module));
+            buf_puts(out, " were not found: probably strip, or cc -s, has removed its table of symbols\n");
+        } else if (function->name && strncmp(function->name, "[JIT of ", 8) == 0) {
+            buf_puts(out, "  ");
+            text_show(out, function->name);
+            buf_puts(out,
+                     " would have names in /tmp/perf-PID.map (jcmd PID Compiler.perfmap, node --perf-basic-prof)\n");
+        }
+    }
+}
+
 static void put_table(struct buf *out, const struct sampled *sampled)
 {
     const struct sampled_function **rows = calloc(sampled->count + 1, sizeof *rows);
@@ -241,6 +262,8 @@ static void put_table(struct buf *out, const struct sampled *sampled)
                count ? "" : "\nWhere processors were used\n", (unsigned long long)sampled->samples,
                sampled->samples == 1 ? "" : "s", sampled->hz,
                count ? " (--json lists all functions)" : ": too few to say");
+    if (count)
+        put_nameless(out, sampled);
     put_covered(out, sampled);
     free(rows);
 }
