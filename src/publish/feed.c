@@ -514,23 +514,28 @@ static size_t printed_read_at(const struct files *files, enum output_stream stre
     return len;
 }
 
-/* A piece, its secrets hidden: also where what tells of one is in the piece before. */
+/* A piece, its secrets hidden: also where what tells of one is before the piece, or behind it. */
 static size_t printed_read(const struct files *files, const struct small_file *file, char *ret_bytes)
 {
     enum output_stream stream = (enum output_stream)(file->stream - output_names);
     uint64_t offset = (uint64_t)file->piece;
-    size_t before = offset < PRINTED_BEFORE ? (size_t)offset : PRINTED_BEFORE;
-    _cleanup_(freep) char *bytes = malloc(before + file->bytes + 1);
+    size_t before = offset < PRINTED_BEFORE ? (size_t)offset : PRINTED_BEFORE, unknown = 0;
+    _cleanup_(freep) char *bytes = malloc(before + file->bytes + PRINTED_AFTER + 1);
     if (!bytes)
         return 0;
-    size_t len = printed_read_at(files, stream, offset - before, bytes, before + file->bytes);
+    size_t len = printed_read_at(files, stream, offset - before, bytes, before + file->bytes + PRINTED_AFTER);
     if (len <= before) { /* that is not kept any more */
         before = 0;
-        len = printed_read_at(files, stream, offset, bytes, file->bytes);
+        len = printed_read_at(files, stream, offset, bytes, file->bytes + PRINTED_AFTER);
     }
     hide_text(files->hide, bytes, len);
-    memcpy(ret_bytes, bytes + before, len - before);
-    return len - before;
+    if (offset > before && !hide_is_off(files->hide)) /* nobody knows how the first line begins */
+        while (unknown < len && !hide_ends_line(bytes[unknown]))
+            bytes[unknown++] = '*';
+    len = len > before ? len - before : 0;
+    len = len < file->bytes ? len : file->bytes;
+    memcpy(ret_bytes, bytes + before, len);
+    return len;
 }
 
 struct looking {

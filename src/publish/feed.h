@@ -116,7 +116,10 @@ struct printed {
     size_t entries[2 * PRINTED_PIECES]; /* their places in the list, counted from 1; 0: none yet */
 };
 
-enum { PRINTED_BEFORE = 4096 }; /* bytes before a piece of what is printed, that say whether it begins in a secret */
+enum { /* bytes around a piece of what is printed, that say whether it begins or ends in a secret */
+       PRINTED_BEFORE = 32 << 10,
+       PRINTED_AFTER = 4 << 10,
+};
 
 struct files {
     const char *dir;             /* borrowed */

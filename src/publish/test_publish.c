@@ -466,7 +466,7 @@ static void put_printed(const struct place *place, const char *name, size_t byte
 {
     char *text = malloc(bytes + 1);
     for (size_t i = 0; i < bytes; i++)
-        text[i] = (char)('a' + i / PRINTED_PIECE % 26);
+        text[i] = i % 1000 == 0 ? '\n' : (char)('a' + i / PRINTED_PIECE % 26);
     write_file(place, name, text, bytes);
     free(text);
 }
@@ -549,8 +549,8 @@ static void test_printed(void **state)
 /* Secrets are not published, wherever a piece ends. */
 static void test_printed_secrets(void **state)
 {
-    static const char tells[] = "\n--password=", secret[] = "XYZXYZXYZ\n";
-    enum { PIECE = PRINTED_PIECE, SECRET = sizeof secret - 2 };
+    static const char *const tells[] = {"\n--password=", "\nhttps://u:"}, secret[] = "XYZXYZXYZ@h\n";
+    enum { PIECE = PRINTED_PIECE, SECRET = sizeof secret - 2, CUTS = 32 };
     struct place *place = *state;
     struct job_info info = {0};
     struct files files;
@@ -558,13 +558,14 @@ static void test_printed_secrets(void **state)
     char path[256];
     snprintf(path, sizeof path, "%s/output", place->dir);
     assert_int_equal(mkdir(path, 0700), 0);
-    put_printed(place, "output/stderr.0000000000000000", 2 * PIECE);
-    for (size_t cut = 0; cut < sizeof tells + sizeof secret; cut++) {
+    for (size_t cut = 0; cut < 2 * (size_t)CUTS; cut++) {
+        const char *tell = tells[cut / CUTS];
+        put_printed(place, "output/stderr.0000000000000000", 2 * PIECE);
         snprintf(path, sizeof path, "%s/output/stderr.0000000000000000", place->dir);
         int fd = open(path, O_WRONLY | O_CLOEXEC);
-        size_t at = PIECE - cut, found = 0;
-        assert_int_equal(pwrite(fd, tells, sizeof tells - 1, (off_t)at), sizeof tells - 1);
-        assert_int_equal(pwrite(fd, secret, sizeof secret - 1, (off_t)(at + sizeof tells - 1)), sizeof secret - 1);
+        size_t at = PIECE - cut % CUTS, len = strlen(tell), found = 0;
+        assert_int_equal(pwrite(fd, tell, len, (off_t)at), len);
+        assert_int_equal(pwrite(fd, secret, sizeof secret - 1, (off_t)(at + len)), sizeof secret - 1);
         close(fd);
         files_init(&files, place->dir, &info, NULL);
         files_look(&files, MS, true);
@@ -581,6 +582,38 @@ static void test_printed_secrets(void **state)
         assert_int_equal(found, SECRET);
         files_done(&files);
     }
+}
+
+/* Nor of a line whose beginning is far away, or that is not at its end. */
+static void test_printed_long_lines(void **state)
+{
+    enum { PIECE = PRINTED_PIECE, LAST = 100 };
+    struct place *place = *state;
+    struct job_info info = {0};
+    struct files files;
+    char path[256], *text = malloc(2 * PIECE + LAST);
+    uint64_t bytes;
+    assert_non_null(text);
+    snprintf(path, sizeof path, "%s/output", place->dir);
+    assert_int_equal(mkdir(path, 0700), 0);
+    memset(text, 'X', 2 * PIECE + LAST);
+    memcpy(text, "token=", 6);
+    memcpy(text + 2 * PIECE + 10, "\nstep\nhttps://u:", 16);
+    for (int off = 0; off < 2; off++) {
+        write_file(place, "output/stderr.0000000000000000", text, 2 * PIECE + LAST);
+        files_init(&files, place->dir, &info, off ? "off" : NULL);
+        files_look(&files, MS, true);
+        assert_int_equal(count_wanted(&files, "output/stderr", &bytes), 3);
+        for (size_t i = 0; i < files.count; i++) {
+            struct file_load load;
+            assert_true(files_load(&files, i, &load));
+            assert_int_equal(!memchr(load.bytes, 'X', load.len), !off);
+            assert_int_equal(!memmem(load.bytes, load.len, "\nstep\nhttps://u:", 16), load.len != LAST);
+            file_load_done(&load);
+        }
+        files_done(&files);
+    }
+    free(text);
 }
 
 int main(void)
@@ -602,6 +635,7 @@ int main(void)
         CASE(test_parts),
         CASE(test_printed),
         CASE(test_printed_secrets),
+        CASE(test_printed_long_lines),
     };
     return cmocka_run_group_tests_name("publish", tests, NULL, NULL);
 }

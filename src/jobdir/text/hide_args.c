@@ -3,6 +3,7 @@
 
 #include <regex.h>
 #include <stdbool.h>
+#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -13,13 +14,13 @@
 /* Hides to the end of the word: nobody knows where a quoted secret ends in a script, or whether a password has a blank.
  */
 #define NAMES "passw(or)?d|passphrase|secret|token|api[-_]?key|access[-_]?key|private[-_]?key|credentials?"
+#define SPACES " \t\n\v\f\r"
 #define IS "[\"']?[[:space:]]*[=:][[:space:]]*"
 static const char *const usual[] = {
     "(" NAMES ")" IS "(.*)",                /* --db-password=X, TOKEN=X, {"secret": "X"} */
     "(^|[^[:alnum:]])(pass|pwd)" IS "(.*)", /* no bypass=1 */
     "(^|[[:space:]])--?([[:alnum:]]+[-_])*(" NAMES "|pass|pwd)([[:space:]]+|$)(.*)", /* --password X */
     "authorization" IS "((bearer|basic|digest|token)[[:space:]]+)?(.*)",
-    "://[^]/?#@:[:space:]]*:([^[:space:]]+)@", /* https://user:X@host, but not http://host:8080/ */
 };
 enum { USUAL = sizeof usual / sizeof *usual, GROUPS = HIDE_ARGS_GROUPS + 1 };
 
@@ -30,7 +31,7 @@ struct rules {
 
 struct hide_args {
     struct rules usual, own;
-    bool usual_wanted; /* and not compiled yet: few words need them */
+    bool usual_wanted; /* and compiled when a word needs them: few do */
     bool failed;       /* then everything is hidden */
 };
 
@@ -66,9 +67,8 @@ static bool may_be_usual(const char *word)
 
 static void compile_usual(struct hide_args *hide)
 {
-    for (size_t i = 0; i < USUAL && hide->usual_wanted && !hide->failed; i++)
+    for (size_t i = hide->usual.count; i < USUAL && !hide->failed; i++)
         hide->failed = !add_rule(&hide->usual, usual[i], REG_ICASE);
-    hide->usual_wanted = false;
 }
 
 /* Where a secret by these rules begins; `at` if there is none before that. *ret_next: the next word is a secret. */
@@ -91,13 +91,31 @@ static size_t secret_by(const struct rules *rules, const char *word, size_t at, 
     return at;
 }
 
-/* Where the secret in a word begins; the word's length if there is none. */
-static size_t secret_at(struct hide_args *hide, const char *word, bool *ret_next)
+/* https://user:X@host, but not http://host:8080/: where X begins, or SIZE_MAX. `goes_on`: the @ may come behind the end. Each
+ * byte is looked at a few times only: as a regular expression it takes a second for a line of many addresses. */
+static size_t url_secret_at(const char *text, bool goes_on)
+{
+    for (const char *at = text; (at = strstr(at, "://"));) {
+        const char *user = at + strlen("://"), *secret = user + strcspn(user, "]/?#@:" SPACES);
+        at = user;
+        if (*secret++ != ':')
+            continue;
+        size_t len = strcspn(secret, SPACES);
+        if ((goes_on && !secret[len]) || (len > 1 && memchr(secret + 1, '@', len - 1)))
+            return (size_t)(secret - text);
+        at = secret + len; /* nor has another one up to here */
+    }
+    return SIZE_MAX;
+}
+
+/* Where the secret in a word begins; the word's length if there is none. `goes_on`: this is not all of it. */
+static size_t secret_at(struct hide_args *hide, const char *word, bool goes_on, bool *ret_next)
 {
     size_t at = strlen(word);
-    if (may_be_usual(word)) {
+    if (hide->usual_wanted && may_be_usual(word)) {
+        size_t url = url_secret_at(word, goes_on);
         compile_usual(hide);
-        at = hide->failed ? 0 : secret_by(&hide->usual, word, at, ret_next);
+        at = hide->failed ? 0 : secret_by(&hide->usual, word, url < at ? url : at, ret_next);
     }
     return secret_by(&hide->own, word, at, ret_next);
 }
@@ -131,7 +149,7 @@ json_t *hide_args_json(char *const *command, struct hide_args *hide)
         bytes += strlen(*word) + 1;
         bool next = false;
         bool all = !hide || hide->failed;
-        size_t at = hidden || all ? 0 : word == command ? strlen(*word) : secret_at(hide, *word, &next);
+        size_t at = hidden || all ? 0 : word == command ? strlen(*word) : secret_at(hide, *word, false, &next);
         hidden = next;
         _cleanup_(buf_done) struct buf shown = BUF_INIT;
         buf_append(&shown, *word, at);
@@ -143,15 +161,20 @@ json_t *hide_args_json(char *const *command, struct hide_args *hide)
     return list;
 }
 
+bool hide_is_off(const struct hide_args *hide)
+{
+    return hide && !hide->failed && !hide->usual_wanted && !hide->own.count;
+}
+
 void hide_text(struct hide_args *hide, char *bytes, size_t len)
 {
     for (size_t at = 0, end; at < len; at = end + 1) {
-        for (end = at; end < len && bytes[end] && bytes[end] != '\n' && bytes[end] != '\r';)
+        for (end = at; end < len && !hide_ends_line(bytes[end]);)
             end++;
         char was = bytes[end];
         bool next = false;
         bytes[end] = '\0';
-        size_t from = !hide || hide->failed ? 0 : secret_at(hide, bytes + at, &next);
+        size_t from = !hide || hide->failed ? 0 : secret_at(hide, bytes + at, end == len, &next);
         memset(bytes + at + from, '*', end - at - from);
         bytes[end] = was;
     }

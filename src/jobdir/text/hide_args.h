@@ -7,6 +7,8 @@
 #define SCRY_JOBDIR_TEXT_HIDE_ARGS_H
 
 #include <jansson.h>
+#include <stdbool.h>
+#include <stddef.h>
 
 enum { HIDE_ARGS_GROUPS = 31 }; /* of a regular expression, at most */
 
@@ -23,7 +25,14 @@ void hide_args_free(struct hide_args *hide);
 json_t *hide_args_json(char *const *command, struct hide_args *hide);
 
 /* Overwrites by asterisks, in each line of `len` bytes (a byte behind them may be changed for a moment), what would be
- * hidden of it as a word: from where a secret begins to the end of the line. So all else stays at its offset. */
+ * hidden of it as a word: from where a secret begins to the end of the line. So all else stays at its offset. The last line may go
+ * on behind: what would be hidden of it if it does is. */
 void hide_text(struct hide_args *hide, char *bytes, size_t len);
+static inline bool hide_ends_line(char byte)
+{
+    return byte == '\n' || byte == '\r' || byte == '\0';
+}
+/* Nothing is hidden. */
+bool hide_is_off(const struct hide_args *hide);
 
 #endif

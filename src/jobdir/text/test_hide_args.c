@@ -132,6 +132,24 @@ static void check_text(const char *regex, const char *text, const char *want)
     assert_string_equal(bytes, want);
 }
 
+/* A line of very many addresses is looked at once. */
+static void test_many_addresses(void **state)
+{
+    enum { BYTES = 4 << 20 };
+    static const char address[] = "://:", end[] = "://u:X@h";
+    char *bytes = malloc(BYTES + sizeof end);
+    struct hide_args *hide = hide_args_new(NULL);
+    assert_non_null(bytes);
+    for (size_t i = 0; i < BYTES; i++)
+        bytes[i] = address[i % (sizeof address - 1)];
+    memcpy(bytes + BYTES, " ", 1);
+    memcpy(bytes + BYTES + 1, end, sizeof end - 1);
+    hide_text(hide, bytes, BYTES + sizeof end);
+    assert_memory_equal(bytes + BYTES - 3, "//: ://u:***", 12);
+    hide_args_free(hide);
+    free(bytes);
+}
+
 static void test_text(void **state)
 {
     check_text(NULL, "step 1\npassword: X Y\nstep 2\n", "step 1\npassword: ***\nstep 2\n");
@@ -139,6 +157,9 @@ static void test_text(void **state)
     check_text(NULL, "500 tokens a second", "500 tokens a second");
     check_text("id ([0-9]+)", "user id 12\nsecret=X", "user id **\nsecret=*");
     check_text("off", "secret=X", "secret=X");
+    check_text(NULL, "http://h:80/\nhttp://u:XX", "http://h:80/\nhttp://u:**"); /* the @ may come */
+    check_text(NULL, "http://h:80/ x://u:@h ://h:1,://h:2 y", "http://h:80/ x://u:@h ://h:1,://h:2 y");
+    check_text("off", "http://u:XX", "http://u:XX");
     check_text("(", "none\nof it", "****\n*****"); /* what cannot be looked for: nothing is known to be none */
     hide_text(NULL, NULL, 0);
 }
@@ -146,8 +167,9 @@ static void test_text(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_text),      cmocka_unit_test(test_usual_secrets), cmocka_unit_test(test_others_are_shown),
-        cmocka_unit_test(test_one_s_own), cmocka_unit_test(test_long_words),
+        cmocka_unit_test(test_text),          cmocka_unit_test(test_many_addresses),
+        cmocka_unit_test(test_usual_secrets), cmocka_unit_test(test_others_are_shown),
+        cmocka_unit_test(test_one_s_own),     cmocka_unit_test(test_long_words),
     };
     return cmocka_run_group_tests_name("hide_args", tests, NULL, NULL);
 }
