@@ -73,6 +73,8 @@ struct elf_code {
     struct code_sites calls;     /* all direct calls; read at first need, as the next */
     struct code_sites addresses; /* where an address of code is loaded, other than from memory */
     bool sites_known;
+    uint64_t *pointers; /* elf_code_read_pointers: addresses of code that stand in data, sorted */
+    size_t pointer_count;
 };
 
 int elf_code_read(struct elf_code *code, Elf *elf, struct err *err);
@@ -81,6 +83,11 @@ void elf_code_read_symbols(struct elf_code *code, Elf *elf);
 bool elf_code_is_clone(const struct elf_code *code, uint64_t address);
 enum elf_returns elf_code_returns(const struct elf_code *code, uint64_t address);
 void elf_code_done(struct elf_code *code);
+/* Addresses of code that stand anywhere in the file's data: of functions, of the labels that a computed goto jumps to. 0 or
+ * -ENOMEM. */
+int elf_code_read_pointers(struct elf_code *code, Elf *elf);
+/* Bytes at an address and how many are left; NULL: no code there. */
+const uint8_t *elf_code_at(const struct elf_code *code, uint64_t address, size_t *ret_left);
 /* The same of constants. */
 const uint8_t *elf_code_constant(const struct elf_code *code, uint64_t address, size_t *ret_left);
 /* The direct calls of a function in the whole file. */
@@ -172,7 +179,7 @@ struct patch {
 };
 
 /* Of the function with these ranges, whose first begins where it is entered; `room`: bytes behind that range that belong to nobody
- * (padding), which a jump may cover. Other ranges are its cold parts. */
+ * (padding), which a jump may cover. Other ranges are its cold parts. After elf_code_read_pointers. */
 enum patch_answer patch_plan(struct patch *ret_patch, const struct elf_code *code, const struct address_range *ranges,
                              size_t count, size_t room);
 

@@ -204,6 +204,7 @@ void elf_code_done(struct elf_code *code)
     free(code->calls.items);
     free(code->addresses.items);
     free(code->clones);
+    free(code->pointers);
     *code = (struct elf_code){0};
 }
 
@@ -219,8 +220,7 @@ static const uint8_t *bytes_at(const struct code_section *sections, size_t count
     return NULL;
 }
 
-/* Bytes at an address and how many are left; NULL: no code there. */
-static const uint8_t *elf_code_at(const struct elf_code *code, uint64_t address, size_t *ret_left)
+const uint8_t *elf_code_at(const struct elf_code *code, uint64_t address, size_t *ret_left)
 {
     return bytes_at(code->sections, code->section_count, address, ret_left);
 }
@@ -228,6 +228,64 @@ static const uint8_t *elf_code_at(const struct elf_code *code, uint64_t address,
 const uint8_t *elf_code_constant(const struct elf_code *code, uint64_t address, size_t *ret_left)
 {
     return bytes_at(code->constants, code->constant_count, address, ret_left);
+}
+
+/* ---- addresses of code in data ---- */
+
+struct pointers {
+    struct elf_code *code;
+    size_t room;
+    bool failed;
+};
+
+static void add_pointer(struct pointers *pointers, uint64_t address)
+{
+    struct elf_code *code = pointers->code;
+    size_t left;
+    if (!elf_code_at(code, address, &left))
+        return;
+    pointers->failed = pointers->failed || !GROW(code->pointers, code->pointer_count, pointers->room);
+    if (!pointers->failed)
+        code->pointers[code->pointer_count++] = address;
+}
+
+static int compare_pointers(const void *a, const void *b)
+{
+    uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+    return x < y ? -1 : x > y;
+}
+
+/* What is to be relocated has its address in the relocation, or, in the shorter form (RELR) and in programs with fixed addresses, where
+ * it stands. */
+static void add_pointers_of(struct pointers *pointers, Elf_Scn *section, const GElf_Shdr *header)
+{
+    GElf_Rela relocation;
+    Elf_Data *data = header->sh_type == SHT_RELA ? elf_getdata(section, NULL) : NULL;
+    for (int i = 0; data && gelf_getrela(data, i, &relocation); i++)
+        if (GELF_R_TYPE(relocation.r_info) == R_X86_64_RELATIVE)
+            add_pointer(pointers, (uint64_t)relocation.r_addend);
+    if (header->sh_type != SHT_PROGBITS || !(header->sh_flags & SHF_ALLOC) || header->sh_flags & SHF_EXECINSTR ||
+        !(data = elf_rawdata(section, NULL)) || !data->d_buf)
+        return;
+    for (size_t at = (8 - header->sh_addr % 8) % 8; at + 8 <= data->d_size; at += 8) {
+        uint64_t address;
+        memcpy(&address, (const uint8_t *)data->d_buf + at, sizeof address);
+        if (address)
+            add_pointer(pointers, address);
+    }
+}
+
+int elf_code_read_pointers(struct elf_code *code, Elf *elf)
+{
+    struct pointers pointers = {.code = code};
+    for (Elf_Scn *section = NULL; (section = elf_nextscn(elf, section));) {
+        GElf_Shdr header;
+        if (gelf_getshdr(section, &header))
+            add_pointers_of(&pointers, section, &header);
+    }
+    if (code->pointer_count)
+        qsort(code->pointers, code->pointer_count, sizeof *code->pointers, compare_pointers);
+    return pointers.failed ? -ENOMEM : 0;
 }
 
 /* Of a slot in the GOT: -1: no hook; 0: enter; 1: exit. */

@@ -33,22 +33,10 @@ static const ZydisDecoder *decoder(void)
     return &made;
 }
 
-static const uint8_t *code_at(const struct elf_code *code, uint64_t address, size_t *ret_left)
-{
-    for (size_t i = 0; i < code->section_count; i++) {
-        const struct code_section *section = &code->sections[i];
-        if (address - section->address < section->size) {
-            *ret_left = (size_t)(section->size - (address - section->address));
-            return section->bytes + (address - section->address);
-        }
-    }
-    return NULL;
-}
-
 static bool step_decode(const struct elf_code *code, uint64_t address, struct step *ret_step)
 {
     size_t left;
-    const uint8_t *bytes = code_at(code, address, &left);
+    const uint8_t *bytes = elf_code_at(code, address, &left);
     if (!bytes || !ZYAN_SUCCESS(ZydisDecoderDecodeInstruction(decoder(), NULL, bytes, left, &ret_step->insn)))
         return false;
     ret_step->address = address;
@@ -233,9 +221,24 @@ static enum patch_answer look_at(struct search *search, const struct step *step)
     return PATCH_CAN;
 }
 
+/* The label of a computed goto: its address stands in data. */
+static bool is_pointed_into(const struct search *search)
+{
+    const struct elf_code *code = search->code;
+    size_t low = 0, high = code->pointer_count;
+    while (low < high) { /* the first behind the beginning of the jump */
+        size_t middle = low + (high - low) / 2;
+        if (code->pointers[middle] > search->jump)
+            high = middle;
+        else
+            low = middle + 1;
+    }
+    return low < code->pointer_count && code->pointers[low] < search->until;
+}
+
 static enum patch_answer look_for_branches(struct search *search)
 {
-    enum patch_answer answer = PATCH_CAN;
+    enum patch_answer answer = is_pointed_into(search) ? PATCH_BRANCH : PATCH_CAN;
     for (size_t i = 0; i < search->count; i++)
         for (uint64_t at = search->ranges[i].low; answer == PATCH_CAN && at < search->ranges[i].high;) {
             struct step step;
@@ -256,7 +259,7 @@ enum patch_answer patch_plan(struct patch *ret_patch, const struct elf_code *cod
     size_t left;
     if (!count || ranges[0].low >= ranges[0].high)
         return PATCH_SHORT;
-    const uint8_t *bytes = code_at(code, ranges[0].low, &left);
+    const uint8_t *bytes = elf_code_at(code, ranges[0].low, &left);
     bool has_endbr = bytes && left >= ENDBR && memcmp(bytes, endbr, ENDBR) == 0;
     *ret_patch = (struct patch){.address = ranges[0].low + (has_endbr ? ENDBR : 0)};
     enum patch_answer answer = take_parts(ret_patch, code, &ranges[0], room);

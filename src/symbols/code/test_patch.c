@@ -16,11 +16,11 @@
 #include "symbols/code/code.h"
 
 #define NAMES(each) \
-    each(plain) each(endbr) each(loads) each(compares) each(jumps) each(calls) each(calls_first) each(tail) each(tiny) each(far_jump) \
-        each(hot_switch)
+    each(plain) each(endbr) each(loads) each(compares) each(jumps) each(calls) each(calls_first) each(tail) each(tiny) \
+        each(far_jump) each(hot_switch)
 #define REFUSED(each) \
     each(loops) each(loops_late) each(branches_in) each(calls_early) each(calls_pointer) each(counts_down) \
-        each(short_one) each(table_in)
+        each(short_one) each(table_in) each(label_in)
 
 #define DECLARE(name) long patch_##name(long, long);
 NAMES(DECLARE)
@@ -55,11 +55,12 @@ __asm__(
     FUNCTION("counts_down", "mov %rdi, %rcx\n 1: loop 1b\n mov %rsi, %rax\n ret")
     FUNCTION("short_one", "mov %esi, %eax\n ret\n patch_next: mov %edi, %eax\n ret")
     FUNCTION("table_in", "push %rbx\n 9: mov %rdi, %rbx\n dec %rdi\n lea patch_in_table(%rip), %r8\n movslq (%r8), %rcx\n add %r8, %rcx\n jmp *%rcx\n pop %rbx\n ret")
+    FUNCTION("label_in", "push %rbx\n 8: mov %rdi, %rbx\n dec %rdi\n mov patch_label(%rip), %rcx\n jmp *%rcx\n pop %rbx\n ret")
     ".p2align 12, 0xcc\n .globl patch_text_end\n patch_text_end:\n"
     ".section .rodata\n .p2align 3\n"
     "patch_table: .long 2b - patch_table, 3b - patch_table, 0x7fffffff\n"
     "patch_in_table: .long 9b - patch_in_table, 0x7fffffff\n"
-    ".data\n .p2align 3\n patch_number: .quad 5\n patch_pointer: .quad patch_tiny\n .text\n");
+    ".data\n .p2align 3\n patch_number: .quad 5\n patch_pointer: .quad patch_tiny\n patch_label: .quad 8b\n .text\n");
 /* clang-format on */
 
 /* ---- a file ---- */
@@ -80,6 +81,7 @@ static bool file_open(struct file *file, const char *path)
     file->elf = elf_begin(file->fd, ELF_C_READ_MMAP, NULL);
     assert_non_null(file->elf);
     assert_int_equal(elf_code_read(&file->code, file->elf, &err), 0);
+    assert_int_equal(elf_code_read_pointers(&file->code, file->elf), 0);
     return true;
 }
 
@@ -212,8 +214,9 @@ static void test_refused(void **state)
 {
 #define NAMED(name) {"patch_" #name, patch_##name, {0}},
     static const struct called all[] = {REFUSED(NAMED)};
-    static const enum patch_answer expected[] = {PATCH_LOOP, PATCH_LOOP,  PATCH_BRANCH, PATCH_CALL,
-                                                 PATCH_CALL, PATCH_STAYS, PATCH_SHORT,  PATCH_BRANCH};
+    static const enum patch_answer expected[] = {PATCH_LOOP,  PATCH_LOOP,  PATCH_BRANCH, PATCH_CALL,  PATCH_CALL,
+                                                 PATCH_STAYS, PATCH_SHORT, PATCH_BRANCH, PATCH_BRANCH};
+    _Static_assert(sizeof expected / sizeof *expected == sizeof all / sizeof *all, "");
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
         struct patch patch;
         enum patch_answer answer = plan(all[i].name, (const void *)(uintptr_t)all[i].function, &patch);
