@@ -234,7 +234,7 @@ static void put_nameless(struct buf *out, const struct sampled *sampled)
             buf_puts(out, "  names of functions of ");
             text_show(out, text_base(function->module));
             buf_puts(out, " were not found: probably strip, or cc -s, has removed its table of symbols\n");
-        } else if (function->name && strncmp(function->name, "[JIT of ", 8) == 0) {
+        } else if (function->name && *function->name == '[' && strcmp(function->language, "jit") == 0) { /* all of it */
             buf_puts(out, "  ");
             text_show(out, function->name);
             buf_puts(out,
