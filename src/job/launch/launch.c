@@ -163,18 +163,28 @@ bool stop_follow(pid_t command, int signo, const struct witness *witness)
 
 enum { FD = 3 };
 
+/* The command line of this process, and of those that it forks: looked for before the first fork, for each of them would take
+ * the pages anew that this needs. */
+static char *command_line_find(size_t *ret_size)
+{
+    static char *line;
+    static size_t size;
+    struct proc_stat stat;
+    if (!line && proc_stat_of(0, 0, &stat) == 0 && stat.arg_start && stat.arg_end > stat.arg_start) {
+        line = (char *)stat.arg_start; /* NOLINT(performance-no-int-to-ptr): the kernel gives a number */
+        size = stat.arg_end - stat.arg_start;
+    }
+    *ret_size = size;
+    return line;
+}
+
 /* Overwrites the command line, which is a copy of scry run's. */
 static void take_command_line(const char *name)
 {
-    struct proc_stat stat;
-    if (proc_stat_of(0, 0, &stat) < 0)
-        return;
-    uint64_t from = stat.arg_start, to = stat.arg_end;
-    char *line = (char *)from; /* NOLINT(performance-no-int-to-ptr): the kernel gives a number */
-    if (line && to > from) {
-        memset(line, 0, to - from);
-        strncpy(line, name, to - from - 1);
-    }
+    size_t size;
+    char *line = command_line_find(&size);
+    if (line)
+        strncpy(line, name, size - 1); /* and zeros to the end */
 }
 
 void worker_rename(const char *name)
@@ -213,8 +223,10 @@ int worker_become(const char *name, int fd)
 int worker_start(const char *name, int type, worker_fn *serve, void *ctx, pid_t *ret_pid, int *ret_fd)
 {
     int ends[2];
+    size_t size;
     if (socketpair(AF_UNIX, type | SOCK_CLOEXEC, 0, ends) < 0)
         return -errno;
+    command_line_find(&size); /* the child has no need to look */
     pid_t pid = fork();
     if (pid == 0) {
         serve(ctx, worker_become(name, ends[1]));
