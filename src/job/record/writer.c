@@ -234,7 +234,8 @@ static bool writer_handle(struct writer_process *writer, const struct message *m
 }
 
 struct wanted { /* of a writer */
-    const char *dir, *id;
+    const char *dir;
+    struct buf first; /* line of the spool: the process has no use for JSON, and would pay for the library */
     uint64_t max_bytes;
 };
 
@@ -243,7 +244,7 @@ static void writer_serve(void *ctx, int fd)
     const struct wanted *wanted = ctx;
     struct writer_process writer = {.fd = fd, .dir = wanted->dir};
     struct message message;
-    spool_open(&writer.spool, wanted->dir, wanted->id, wanted->max_bytes);
+    spool_open(&writer.spool, wanted->dir, &wanted->first, wanted->max_bytes);
     for (;;) {
         wait_and_sync(&writer);
         if (!read_all(fd, &message, sizeof message))
@@ -266,9 +267,12 @@ static void writer_serve(void *ctx, int fd)
 
 int writer_start(struct writer *writer, const char *dir, const char *id, uint64_t max_bytes)
 {
-    struct wanted wanted = {dir, id, max_bytes};
+    struct wanted wanted = {.dir = dir, .first = BUF_INIT, .max_bytes = max_bytes};
     *writer = (struct writer){.fd = -1, .next_seq = SPOOL_FIRST_SEQ};
-    return worker_start(WRITER_PROCESS_NAME, SOCK_STREAM, writer_serve, &wanted, &writer->pid, &writer->fd);
+    spool_first(&wanted.first, id);
+    int code = worker_start(WRITER_PROCESS_NAME, SOCK_STREAM, writer_serve, &wanted, &writer->pid, &writer->fd);
+    buf_done(&wanted.first);
+    return code;
 }
 
 static void drop(struct writer *writer)

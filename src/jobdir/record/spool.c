@@ -113,7 +113,17 @@ static void spool_release_reserve(struct spool *spool)
         unlinkat(spool->dir_fd, RESERVE, 0);
 }
 
-void spool_open(struct spool *spool, const char *path, const char *id, uint64_t max_bytes)
+void spool_first(struct buf *out, const char *id)
+{
+    struct utsname node = {0};
+    uname(&node);
+    json_t *first =
+        record_json(RECORD(spool, .format = "scry-spool", .version = SPOOL_VERSION, .job = id, .node = node.nodename));
+    json_object_set_new(first, "t", json_real(0));
+    spool_line_take(first, 0, out);
+}
+
+void spool_open(struct spool *spool, const char *path, const struct buf *first, uint64_t max_bytes)
 {
     *spool = (struct spool){.fd = -1, .dir_fd = -1, .max_bytes = max_bytes};
     spool->dir_fd = open(path, O_DIRECTORY | O_RDONLY | O_CLOEXEC);
@@ -127,12 +137,10 @@ void spool_open(struct spool *spool, const char *path, const char *id, uint64_t 
         spool_stop(spool, "%s/spool/records.jsonl cannot be made: %s", path, strerror(-spool->fd));
         return;
     }
-    struct utsname node = {0};
-    uname(&node);
-    json_t *first =
-        record_json(RECORD(spool, .format = "scry-spool", .version = SPOOL_VERSION, .job = id, .node = node.nodename));
-    json_object_set_new(first, "t", json_real(0));
-    spool_put_take(spool, first);
+    if (first->data && !first->failed)
+        spool_put_lines(spool, first->data, first->len, 1);
+    else
+        spool->lost++;
     spool_flush(spool);
 }
 

@@ -45,9 +45,11 @@ struct spool {
     double gap_from;  /* and its time */
 };
 
-/* Opens (creates) the spool of the job directory at `path`. On failure the spool is stopped with the reason set and
+/* Appends the first line of the spool of that job. */
+void spool_first(struct buf *out, const char *id);
+/* Opens (creates) the spool of the job directory at `path`, with that first line. On failure the spool is stopped with the reason set and
  * everything given to it is counted as lost. */
-void spool_open(struct spool *spool, const char *path, const char *id, uint64_t max_bytes);
+void spool_open(struct spool *spool, const char *path, const struct buf *first, uint64_t max_bytes);
 
 /* Adopts the record, adds "seq" and appends it; written by spool_flush, or when much has gathered. */
 void spool_put_take(struct spool *spool, json_t *record);

@@ -486,6 +486,14 @@ static void check_report_has(const char *path, const char *part)
     job_report_done(&report);
 }
 
+static void open_spool(struct spool *spool, const char *path, uint64_t max_bytes)
+{
+    struct buf first = BUF_INIT;
+    spool_first(&first, "id");
+    spool_open(spool, path, &first, max_bytes);
+    buf_done(&first);
+}
+
 /* The record of a process's end may be missing, as when the disk was full: then it was not left running. */
 static void test_report_unseen_end(void **state)
 {
@@ -494,7 +502,7 @@ static void test_report_unseen_end(void **state)
     json_t *argv = json_pack("[s]", "true");
     struct job_info info = example_info(argv);
     make_job(*state, path, sizeof path);
-    spool_open(&spool, path, "id", 1 << 20);
+    open_spool(&spool, path, 1 << 20);
     for (int pid = 11; pid <= 12; pid++)
         spool_put_take(&spool, json_pack("{s:s, s:f, s:i, s:i, s:f, s:s}", "type", "process", "t", 0.1, "pid", pid,
                                          "ppid", 10, "start", 0.0, "name", "sleep"));
@@ -523,7 +531,7 @@ static void test_report_cut(void **state)
     info.ended = true;
     info.result = (struct job_result){.started = true, .exit_code = 3, .wall_seconds = 2, .processes = 1};
     assert_int_equal(write_info(path, &info), 0);
-    spool_open(&spool, path, "id", 1 << 20);
+    open_spool(&spool, path, 1 << 20);
     spool_put_take(&spool, json_pack("{s:s, s:f, s:i, s:i, s:b}", "type", "end", "t", 2.0, "exit_code", 3, "signal", 0,
                                      "started", 1));
     spool_close(&spool);

@@ -29,6 +29,14 @@ static void put(struct spool *spool, int number)
     spool_put_take(spool, json_pack("{s:s, s:f, s:i}", "type", "x", "t", (double)number, "number", number));
 }
 
+static void open_spool(struct spool *spool, const char *path, uint64_t max_bytes)
+{
+    struct buf first = BUF_INIT;
+    spool_first(&first, "id");
+    spool_open(spool, path, &first, max_bytes);
+    buf_done(&first);
+}
+
 static void test_spool(void **state)
 {
     char path[256];
@@ -36,7 +44,7 @@ static void test_spool(void **state)
     struct spool_reader reader;
     struct err err = {0};
     make_job(*state, path, sizeof path);
-    spool_open(&spool, path, "id", 1 << 20);
+    open_spool(&spool, path, 1 << 20);
     assert_false(spool.stopped);
     assert_int_equal(spool_reader_open(&reader, path, &err), 0);
     json_t *record = spool_reader_next(&reader);
@@ -65,7 +73,7 @@ static void test_spool_cut(void **state)
     char path[256];
     struct spool spool;
     make_job(*state, path, sizeof path);
-    spool_open(&spool, path, "id", 1 << 20);
+    open_spool(&spool, path, 1 << 20);
     for (int i = 1; i <= 10; i++)
         put(&spool, i);
     spool_close(&spool);
@@ -194,7 +202,7 @@ static void test_spool_limit(void **state)
     struct spool spool;
     uint64_t unread;
     make_job(*state, path, sizeof path);
-    spool_open(&spool, path, "id", 400);
+    open_spool(&spool, path, 400);
     for (int i = 0; i < 20; i++) {
         put(&spool, i);
         spool_flush(&spool);
@@ -215,7 +223,7 @@ static void test_spool_write_error(void **state)
     uint64_t unread;
     struct rlimit old, small;
     make_job(*state, path, sizeof path);
-    spool_open(&spool, path, "id", 1 << 20);
+    open_spool(&spool, path, 1 << 20);
     signal(SIGXFSZ, SIG_IGN);
     getrlimit(RLIMIT_FSIZE, &old);
     small = old;
@@ -232,7 +240,7 @@ static void test_spool_write_error(void **state)
     assert_int_equal(count_records(path, &unread), spool.written);
     assert_int_equal(unread, 0);
     spool_close(&spool);
-    spool_open(&spool, "/nonexistent/scry", "id", 1 << 20);
+    open_spool(&spool, "/nonexistent/scry", 1 << 20);
     put(&spool, 1);
     assert_true(spool.stopped);
     assert_int_equal(spool.lost, 1);
