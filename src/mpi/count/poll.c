@@ -2,7 +2,8 @@
 /*
  * Polls: calls that ask whether something has come (MPI_Test, MPI_Iprobe ...), and mostly are told no. Programs make many
  * millions of them, between any two steps of their own work, and two time stamps then cost more than the poll itself. So of
- * polls that come in quick succession and bring nothing only one in about POLL_TICKS is timed. All are counted, exactly.
+ * polls that come in quick succession and bring nothing only one in about POLL_TICKS is timed. All are counted, exactly. Where one
+ * begins is noted, though: what brings something may take long, and so may what the program did before.
  *
  * The time between two time stamps is exact, too: what is estimated is how it is divided. The polls without a time stamp
  * are taken to have lasted as long as those from their place do that have one, and the program to have computed equally
@@ -89,6 +90,7 @@ void polls_end(struct mpi_self *self, uint64_t now)
 struct mpi_self *mpi_poll_at(uint32_t call, uint64_t site, uintptr_t frame)
 {
     struct mpi_self *self = mpi_tls.polling;
+    uint64_t enter = ticks_now(); /* early: the processor does what follows meanwhile */
     const struct mpi_area *area = mpi_hot.area;
     struct self_place *place = self_place_at(self, call, site);
     if (UNLIKELY(!area || self->frame > frame || self_is_switched(self, area) ||
@@ -96,6 +98,7 @@ struct mpi_self *mpi_poll_at(uint32_t call, uint64_t site, uintptr_t frame)
         return NULL;
     self->returns = return_address(frame);
     self->frame = frame;
+    self->polls.enter = enter;
     self->polls.place = place;
     return self;
 }
@@ -134,15 +137,15 @@ void mpi_poll_came(struct mpi_self *self, uint32_t call, uint64_t site, int resu
         self_in_child(self);
         return;
     }
-    uint64_t now = ticks_now(), last = self->outermost->last, ticks = self->polls.place->poll_ticks;
-    uint64_t enter = now - ticks > last ? now - ticks : last;
-    polls_end(self, enter);
+    uint64_t leave = ticks_now();
     const struct self_target target = SELF_TARGET_NONE;
-    self->enter = enter;
+    polls_end(self, self->polls.enter);
+    self->enter = self->polls.enter;
     self->call = call;
     self->site = site;
     self_begin(self, false, &target);
     mpi_leave(self, result);
+    self->leave = leave;
 }
 
 void mpi_poll_had_time(struct mpi_self *self)

@@ -131,13 +131,14 @@ struct mpi_self {
     struct mpi_now own_now;
     struct mpi_outermost own_outermost;
     struct mpi_blocking own_blocking;
-    struct {                                             /* poll.c */
+    struct {                                             /* poll.c; what each writes is in one cache line */
         struct self_place *places[SELF_POLLERS], *place; /* which have polls_untimed; of the call */
+        uint64_t enter;                                  /* where it began */
+        uint32_t granted, left;       /* polls that may do without a time stamp, and of these, those yet to come */
         uint32_t place_count, before; /* before: how many polls had none before the last time stamp */
-        uint32_t granted, left;       /* polls that may do without one, and of these, those yet to come */
         bool end;                     /* polls_end has to be called */
         uint64_t since;               /* the last poll in vain that was timed */
-    } polls;
+    } __attribute__((aligned(64))) polls;
     struct self_place places[SELF_PLACES];
 } __attribute__((aligned(64)));
 

@@ -289,6 +289,12 @@ static void without_clocks(void)
 
 /* ---- polls that do without a time stamp ---- */
 
+static void spin(uint64_t ticks)
+{
+    for (uint64_t since = ticks_now(); ticks_now() - since < ticks;)
+        ;
+}
+
 static void poll_all(MPI_Request *requests, int count)
 {
     int flag, index, indices[3];
@@ -358,8 +364,7 @@ static void polls(void)
     uint64_t untimed = thread->polls_untimed;
     for (int i = 0; i < SELDOM; i++) {
         W(MPI_Iprobe)(0, 9, MPI_COMM_SELF, &flag, MPI_STATUS_IGNORE);
-        for (uint64_t since = ticks_now(); ticks_now() - since < SELDOM_TICKS;)
-            ;
+        spin(SELDOM_TICKS);
     }
     call_once();
     CHECK_EQUAL(thread->polls_untimed, untimed);
@@ -367,6 +372,54 @@ static void polls(void)
         W(MPI_Cancel)(&requests[i]);
         W(MPI_Wait)(&requests[i], MPI_STATUS_IGNORE);
     }
+}
+
+enum { LONG_TICKS = 1 << 21 };
+
+static int query_long(void *state, MPI_Status *status)
+{
+    spin(LONG_TICKS);
+    return MPI_Status_set_elements(status, MPI_BYTE, 0);
+}
+
+static int query_nothing(void *state)
+{
+    return MPI_SUCCESS;
+}
+
+static int cancel_nothing(void *state, int complete)
+{
+    return MPI_SUCCESS;
+}
+
+/* What a poll takes that brings something is its own, and what the program computed before is the program's. */
+static void polls_that_bring(void)
+{
+    enum { ROUNDS = 64, POLLS = 1500 };
+    uint64_t untimed = 0;
+    count_reset();
+    call_once();
+    struct mpi_clock before = clock_of(false);
+    for (int i = 0; i < ROUNDS; i++) {
+        MPI_Request request;
+        int flag = 0;
+        MPI_Grequest_start(query_long, query_nothing, cancel_nothing, NULL, &request);
+        for (int k = i ? POLLS / 10 : POLLS; k >= 0; k--) { /* the last one, from the same place, brings something */
+            if (k == 0) {
+                MPI_Grequest_complete(request);
+                spin(2 * LONG_TICKS);
+                untimed += mpi_tls.polling != NULL;
+            }
+            W(MPI_Test)(&request, &flag, MPI_STATUS_IGNORE);
+        }
+        CHECK(flag);
+    }
+    call_once();
+    CHECK(untimed > ROUNDS / 2);
+    CHECK(ROW(MPI_Test).ticks >= UINT64_C(1) * ROUNDS * LONG_TICKS);
+    /* less by what the polls in vain before were estimated too long */
+    CHECK(clock_of(false).compute - before.compute >= UINT64_C(2) * ROUNDS * LONG_TICKS / 8 * 7);
+    CHECK_CLOCKS();
 }
 
 /* ---- calls that are reported, in part recorded ---- */
@@ -749,9 +802,10 @@ int main(int argc, char **argv)
     CHECK(area->init_return > area->init_enter && area->init_enter > 0);
     CHECK(main_thread()->is_main && main_thread()->outermost.first == area->init_return);
     MPI_Comm_dup(MPI_COMM_SELF, &self_comm);
-    void (*const parts[])(void) = {recorded, pcontrol,     switched_off, both_clocks,   without_clocks, polls,
-                                   sites,    site_numbers, types,        communicators, windows,        files,
-                                   threads,  child,        jumped,       too_many,      memory_used_up};
+    void (*const parts[])(void) = {recorded,      pcontrol,         switched_off,  both_clocks,  without_clocks,
+                                   polls,         polls_that_bring, sites,         site_numbers, types,
+                                   communicators, windows,          files,         threads,      child,
+                                   jumped,        too_many,         memory_used_up};
     for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
         parts[i]();
     uint64_t before = ticks_now();
