@@ -237,8 +237,8 @@ static void put_nameless(struct buf *out, const struct sampled *sampled)
         } else if (function->name && *function->name == '[' && strcmp(function->language, "jit") == 0) { /* all of it */
             buf_puts(out, "  ");
             text_show(out, function->name);
-            buf_puts(out,
-                     " would have names in /tmp/perf-PID.map (jcmd PID Compiler.perfmap, node --perf-basic-prof)\n");
+            buf_puts(out, " would have names in /tmp/perf-PID.map (java -XX:+UnlockDiagnosticVMOptions "
+                          "-XX:+DumpPerfMapAtExit, node --perf-basic-prof)\n");
         }
     }
 }

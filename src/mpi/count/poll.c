@@ -16,10 +16,11 @@
 #include "mpi/count/process.h"
 
 enum {
-    POLLS_TIMED_FIRST = 1000, /* from one place in the program, before one may do without */
-    POLLS_UNTIMED_MOST = 255, /* between two that are timed */
-    POLL_TICKS = 1 << 14,     /* some 6 us: what two time stamps cost is below 1 % of it */
-    POLL_WEIGHT = 8,          /* of the polls before, in how long one usually takes */
+    POLLS_TIMED_FIRST = 1000,   /* from one place in the program, before one may do without */
+    POLLS_UNTIMED_MOST = 255,   /* between two that are timed */
+    POLL_TICKS = 1 << 14,       /* some 6 us: what two time stamps cost is below 1 % of it */
+    POLLS_TICKS_MOST = 1 << 18, /* since the last time stamp: they come more seldom than they did */
+    POLL_WEIGHT = 8,            /* of the polls before, in how long one usually takes */
 };
 
 /* `count` polls from `place` lasted `ticks` each. */
@@ -94,7 +95,7 @@ struct mpi_self *mpi_poll_at(uint32_t call, uint64_t site, uintptr_t frame)
     const struct mpi_area *area = mpi_hot.area;
     struct self_place *place = self_place_at(self, call, site);
     if (UNLIKELY(!area || self->frame > frame || self_is_switched(self, area) ||
-                 place->poll_key != self_poll_key(call, site)))
+                 place->poll_key != self_poll_key(call, site) || enter > self->polls.until))
         return NULL;
     self->returns = return_address(frame);
     self->frame = frame;
@@ -166,6 +167,7 @@ void mpi_poll_had_time(struct mpi_self *self)
     uint64_t most = room / (passed + 1);
     place->poll_key = self_poll_key(self->call, self->site);
     self->polls.granted = self->polls.left = most < POLLS_UNTIMED_MOST ? (uint32_t)most : POLLS_UNTIMED_MOST;
+    self->polls.until = self->leave + POLLS_TICKS_MOST;
     self->polls.end = true;
     mpi_tls.polling = self;
     mpi_tls.counting = NULL;

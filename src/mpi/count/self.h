@@ -133,7 +133,7 @@ struct mpi_self {
     struct mpi_blocking own_blocking;
     struct {                                             /* poll.c; what each writes is in one cache line */
         struct self_place *places[SELF_POLLERS], *place; /* which have polls_untimed; of the call */
-        uint64_t enter;                                  /* where it began */
+        uint64_t enter, until;                           /* where it began; no poll that begins later does without */
         uint32_t granted, left;       /* polls that may do without a time stamp, and of these, those yet to come */
         uint32_t place_count, before; /* before: how many polls had none before the last time stamp */
         bool end;                     /* polls_end has to be called */

@@ -309,6 +309,12 @@ static void poll_all(MPI_Request *requests, int count)
     CHECK_EQUAL(index, 0);
 }
 
+static __attribute__((noinline)) void poll_once(void)
+{
+    int flag;
+    W(MPI_Iprobe)(0, 9, MPI_COMM_SELF, &flag, MPI_STATUS_IGNORE);
+}
+
 static void check_polled(uint32_t call, uint64_t count)
 {
     uint64_t total;
@@ -360,6 +366,18 @@ static void polls(void)
         CHECK_EQUAL(count, clock.count);
         CHECK_EQUAL(computed + (blocking ? total : 0), clock.compute);
     }
+    /* those that come seldom all of a sudden are timed, too */
+    for (int i = 0; i < 2 * ROUNDS; i++)
+        poll_once();
+    spin(SELDOM_TICKS * 16);
+    poll_once();
+    uint64_t before = thread->polls_untimed;
+    for (int i = 0; i < 4; i++) {
+        spin(SELDOM_TICKS * 16);
+        poll_once();
+    }
+    call_once();
+    CHECK_EQUAL(thread->polls_untimed, before);
     /* those that come seldom are timed */
     uint64_t untimed = thread->polls_untimed;
     for (int i = 0; i < SELDOM; i++) {
