@@ -35,13 +35,14 @@ const struct command_row command_rows[COMMANDS] = {
         NULL, "scry ps", WORDS_NONE, 0, 1, .excess = "one broker at a time"},
     [COMMAND_TOP] = {
         "top", "Watch a job live",
-        {"[--once] [--json] JOB"},
+        {"[--once] [--json] JOB", "[--once] PID..."},
         "Shows a job while it runs: the node, memory and processors over time, its\n"
         "processes, the traced functions that took the most time, and for each rank of\n"
         "MPI programs its current call and its share of MPI time (since MPI_Init, and\n"
         "now). Keys: q quits, h shows all keys: order, tree, filter, scrolling, only\n"
-        "ranks or functions. When the job ends, the last picture stays.\n",
-        NULL, "scry top @last", WORDS_JOBS, 1, 1},
+        "ranks or functions. When the job ends, the last picture stays. PID: processes\n"
+        "that scry did not start, and all that these have started, as far as /proc tells.\n",
+        NULL, "scry top @last", WORDS_JOBS, 1, SIZE_MAX},
     [COMMAND_WATCH] = {
         "watch", "Show what is recorded of a job, a line each, while it runs",
         {"[--stream NAME]... [--since T] [--grep REGEX] [--json] JOB"},

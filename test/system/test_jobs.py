@@ -523,7 +523,7 @@ class Listing(CheckedCase):
                                         (("set", "@last", "mintime=1s"), 2, "setting mintime (did you mean min-time?)"),
                                         (("why", "--colour"), 2, "unknown option --colour;"),
                                         (("report", "/"), 1, "no job.json"), (("top", "none"), 1, "no job 'none'"),
-                                        (("top", "1"), 1, "is no job of scry: `scry why 1` and `scry stack 1` say what it does")):
+                                        (("report", "1"), 1, "is no job of scry: `scry why 1` and `scry stack 1` say what it does")):
             done = self.box.run(self.box.scry(*arguments))
             self.assertEqual(done.returncode, status, arguments)
             self.assertIn(said, done.stderr)

@@ -173,6 +173,10 @@ class Why(scrytest.TestCase):
             self.assertEqual(list(schematest.violations(answer, json.load(file))), [])
         self.assertEqual((done.returncode, answer["id"], answer["mpi"], len(answer["deadlocks"])), (3, None, None, 1))
         self.assertEqual({process["pid"] for process in answer["processes"]}, {parent.pid, child})
+        done = self.box.run(self.box.scry("top", str(parent.pid)))
+        self.assertRegex(done.stdout, rf"\Ascry {parent.pid} python3\S*  running  [^\n]*\n(.*\n)*2 processes \(2 so far\), 2 threads, cpu ")
+        for pid in parent.pid, child:
+            self.assertRegex(done.stdout, rf"\n *{pid} S +0.0 +[0-9.]+ MB +[0-9.]+ m?s +1  python3")
         os.kill(child, signal.SIGKILL)
         parent.kill()
         parent.wait(60 * scrytest.SCALE)

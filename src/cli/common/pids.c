@@ -147,3 +147,17 @@ int pids_take(const struct options *options, pid_t **ret_list, size_t *ret_count
     }
     return status;
 }
+
+void pids_living(const struct options *options, pid_t **ret_list, size_t *ret_count)
+{
+    size_t room = 0;
+    *ret_list = NULL;
+    *ret_count = 0;
+    for (size_t i = 0; i < options->word_count; i++) {
+        pid_t pid = (pid_t)strtol(options->words[i], NULL, 10);
+        if (pid_check(pid, NULL) == 0 && !has_pid(*ret_list, *ret_count, pid) && GROW(*ret_list, *ret_count, room))
+            (*ret_list)[(*ret_count)++] = pid;
+    }
+    if (*ret_count)
+        add_children(ret_list, ret_count, &room); /* without memory: those that there are */
+}

@@ -17,6 +17,9 @@ bool pids_are_meant(const struct options *options);
  * at. The exit status; with errors *ret_count may be above 0: of the others. */
 int pids_take(const struct options *options, pid_t **ret_list, size_t *ret_count);
 
+/* The same again and again: says nothing, and who has ended is left out. */
+void pids_living(const struct options *options, pid_t **ret_list, size_t *ret_count);
+
 /* Whether its threads may be read. 0, or -errno with err, which says why not: it is none, has ended, is of the kernel, or of
  * somebody else. */
 int pid_check(pid_t pid, struct err *err);

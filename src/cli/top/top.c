@@ -4,9 +4,11 @@
 #include "base/data/cleanup.h"
 #include "base/system/clock.h"
 #include "base/system/log.h"
+#include "base/system/proc_file.h"
 #include "cli/common/cli.h"
 #include "cli/common/find.h"
 #include "cli/common/now.h"
+#include "cli/common/pids.h"
 #include "client/client.h"
 #include "job/launch/signals.h"
 #include "jobdir/analysis/sampled.h"
@@ -470,6 +472,7 @@ struct view {
     uint64_t sampled_ns;     /* when that was read */
     struct top_ranks ranks;
     struct top_choice choice;
+    struct top_pids pids;
     bool remote; /* a mirror: its monitor is not asked from here */
     size_t rows, columns;
     bool whole; /* output to a file or a pipe: lines are not cut */
@@ -1031,6 +1034,20 @@ static void connect_first(struct view *view)
         log_warning("%s", client_error());
 }
 
+/* What is new of the job, or of the processes. */
+static void view_read(struct view *view)
+{
+    uint64_t now = clock_now_ns();
+    if (!view->pids.options) {
+        read_info(view);
+        read_new(view);
+        return;
+    }
+    view->pids.first_ns = view->pids.first_ns ? view->pids.first_ns : now;
+    view->report.info.ended =
+        !top_pids_look(&view->pids, &view->report.model, (double)(now - view->pids.first_ns) / NS_PER_SECOND);
+}
+
 static int run_live(struct view *view)
 {
     if (!top_terminal_take()) {
@@ -1045,11 +1062,10 @@ static int run_live(struct view *view)
             break;
         view_ask(view);
         quit = !wait_for_news(view);
-        read_info(view);
-        read_new(view);
+        view_read(view);
     }
     top_terminal_restore();
-    if (quit)
+    if (quit || view->pids.options)
         return 0;
     read_functions(view);
     return run_once(view); /* keep the last picture */
@@ -1095,7 +1111,39 @@ static int top_run(const char *job, bool once, bool json)
     return status;
 }
 
+/* ---- processes that scry did not start ---- */
+
+static int top_pids(const struct options *options)
+{
+    _cleanup_(freep) pid_t *list = NULL;
+    size_t count;
+    char name[16];
+    struct view view = {
+        .reader = {.fd = -1}, .pids = {.options = options}, .remote = true, .style = report_style_for(STDOUT_FILENO)};
+    if (options_on(options, "json"))
+        return cli_usage_error(options, "--json is of jobs: scry why --json %s has the processes", options->words[0]);
+    int status = pids_take(options, &list, &count);
+    if (!count)
+        return status;
+    proc_comm(list[0], list[0], name, sizeof name);
+    view.report.path = "";
+    view.report.info = (struct job_info){.id = options->words[0], .name = name, .host = "", .user = "", .cwd = ""};
+    view.report.state = JOB_RUNNING;
+    if (job_model_init(&view.report.model, 0) < 0) {
+        log_error("out of memory");
+        return EXIT_ERRORS;
+    }
+    view_read(&view);
+    wait_fd(-1, 0, TOP_REFRESH_MS); /* so that there are shares */
+    view_read(&view);
+    int shown = options_on(options, "once") || !isatty(STDOUT_FILENO) ? run_once(&view) : run_live(&view);
+    job_report_done(&view.report);
+    return status ? status : shown;
+}
+
 int cmd_top(const struct options *options)
 {
+    if (pids_are_meant(options))
+        return top_pids(options);
     return top_run(options->words[0], options_on(options, "once"), options_on(options, "json"));
 }

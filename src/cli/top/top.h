@@ -13,6 +13,7 @@
 #include "jobdir/report/functions.h"
 #include "jobdir/report/report.h"
 #include "jobdir/text/fields.h"
+#include "options/options.h"
 
 /* What the keys of scry top choose: order, tables, filter, tree, place. */
 
@@ -89,6 +90,17 @@ struct top_process {
     unsigned depth;
 };
 extern const struct field top_process_fields[]; /* the table: of a struct top_process, which belongs to the report */
+
+/* Processes that scry did not start, and all that these have started. */
+
+struct top_pids {
+    const struct options *options; /* its words are their numbers; NULL: a job is shown */
+    bool looked;
+    uint64_t first_ns, started, ended, ended_cpu_ns, before_ns;
+};
+
+/* Brings a model up to date, of a job that has no directory. seconds: since the first look. false: all have ended. */
+bool top_pids_look(struct top_pids *pids, struct job_model *model, double seconds);
 
 /* The table of a job's MPI ranks in scry top. */
 
