@@ -301,7 +301,7 @@ static uint64_t bytes_ahead(const struct side *side, const struct side_stream *s
     return behind < stream->way ? stream->way - behind : 0;
 }
 
-/* A terminal without splice(2), or one where what is shown has to be changed. Who kills the relay in here takes away what it has read. */
+/* Without splice(2), or where what a terminal shows has to be changed. Who kills the relay in here takes away what it has read. */
 static ssize_t take_by_hand(const struct side *side, const struct side_stream *stream)
 {
     char bytes[RELAY_PIECE];
@@ -321,7 +321,7 @@ static void stream_take(struct side *side, struct side_stream *stream)
     ssize_t got = changed ? take_by_hand(side, stream)
                           : splice(stream->fds[FD_JOB], NULL, stream->fds[FD_WAY_IN], NULL,
                                    stream->terminal ? RELAY_PIECE : PASS_MOST, SPLICE_F_NONBLOCK | SPLICE_F_MOVE);
-    if (got < 0 && stream->terminal && (errno == EINVAL || errno == ENOSYS))
+    if (got < 0 && (errno == EINVAL || errno == ENOSYS))
         got = take_by_hand(side, stream);
     if (got > 0)
         stream->way = (uint64_t)got;
