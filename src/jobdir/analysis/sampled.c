@@ -849,6 +849,16 @@ static const char *source_shown(const char *path)
     return shown;
 }
 
+/* Without what Python puts into the names of its extensions, as in _umath.cpython-311-x86_64-linux-gnu.so. */
+static void put_module(struct buf *out, const char *base)
+{
+    const char *tag = strstr(base, ".cpython-");
+    _cleanup_(freep) char *plain = tag ? strndup(base, (size_t)(tag - base)) : NULL;
+    text_show(out, plain ? plain : base);
+    if (plain)
+        buf_puts(out, ".so");
+}
+
 void sampled_put_name(struct buf *out, const struct sampled_function *function)
 {
     const char *module = text_base(function->module);
@@ -873,12 +883,12 @@ void sampled_put_name(struct buf *out, const struct sampled_function *function)
             buf_putc(out, ')');
         } else if (*module) {
             buf_puts(out, " (");
-            text_show(out, module);
+            put_module(out, module);
             buf_putc(out, ')');
         }
     } else if (*module && strncmp(module, "anon", 4) != 0) {
         buf_puts(out, "in ");
-        text_show(out, module);
+        put_module(out, module);
     } else {
         buf_puts(out, "code of no file");
     }

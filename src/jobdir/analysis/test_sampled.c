@@ -160,14 +160,16 @@ static void trees_are_one(void **state)
     sampled_free(sampled);
 }
 
-/* What imports is not shown, and a file that each package has is with its package. */
+/* What imports is not shown, and a file that each package has is with its package; an extension has its short name. */
 static void imports_are_of_who_imports(void **state)
 {
     static const char text[] =
-        "{\"version\":1,\"hz\":50,\"kernel\":true,\"samples\":3,\"functions\":[[\"<module>\",\"\",\"/home/u/a.py\",1,"
+        "{\"version\":1,\"hz\":50,\"kernel\":true,\"samples\":4,\"functions\":[[\"<module>\",\"\",\"/home/u/a.py\",1,"
         "\"python\"],[\"_find_and_load\",\"\",\"<frozen importlib._bootstrap>\",1167,\"python\"],[\"<module>\",\"\","
-        "\"/usr/lib/numpy/__init__.py\",1,\"python\"]],\"processes\":[[7,\"a\",3]],"
-        "\"nodes\":[[-1,0,0],[0,1,1],[1,2,2]]}";
+        "\"/usr/lib/numpy/__init__.py\",1,\"python\"],[null,\"/usr/lib/numpy/"
+        "_umath.cpython-311-x86_64-linux-gnu.so\",\"\",0]]"
+        ",\"processes\":[[7,\"a\",4]],"
+        "\"nodes\":[[-1,0,0],[0,1,1],[1,2,2],[2,3,1]]}";
     struct sampled *sampled;
     struct sampled_node *nodes;
     size_t count;
@@ -175,10 +177,11 @@ static void imports_are_of_who_imports(void **state)
     put("", text, strlen(text));
     assert_int_equal(sampled_read(&sampled, job, false), 0);
     assert_int_equal(sampled_merge(sampled, NULL, true, &nodes, &count), 0);
-    assert_int_equal(count, 3);
+    assert_int_equal(count, 4);
     assert_true(nodes[1].self == 1 && nodes[2].self == 2 && nodes[2].parent == 1);
     sampled_put_name(&name, &sampled->functions[nodes[2].function]);
-    assert_string_equal(name.data, "<module> (numpy/__init__.py)");
+    sampled_put_name(&name, &sampled->functions[nodes[3].function]);
+    assert_string_equal(name.data, "<module> (numpy/__init__.py)in _umath.so");
     buf_done(&name);
     free(nodes);
     sampled_free(sampled);
