@@ -4,6 +4,9 @@
  * them to /tmp/perf-PID.map, as perf(1) reads it: a line "START SIZE NAME" each, with hexadecimal numbers; PID and /tmp are those of the
  * process, which may be in a container. The file is anybody's: it counts if it belongs to the process's user or root, is a plain
  * file, and was written since the process began. It is read as it grows, when there is an address that is not in it.
+ *
+ * Java writes it at its end, too (-XX:+DumpPerfMapAtExit). Who asks for that gets a function for each piece of code, and these their
+ * names then.
  */
 #include "profile/profile.h"
 
@@ -23,6 +26,7 @@
 #include "base/system/clock.h"
 #include "base/system/file.h"
 #include "base/system/proc_file.h"
+#include "probe/proc.h"
 #include "shm/waits.h"
 
 enum {
@@ -31,6 +35,8 @@ enum {
     ALL_BYTES_MOST = 1 << 27, /* and of all files together */
     NAME_MOST = 400,
     NESTING = 16, /* code that lies over older code, which nobody has said is gone */
+    LATE_MOST = 1 << 12,
+    LATE_PIECE = 64, /* less code than that has no function of its own */
 };
 
 struct jit_code {
@@ -47,18 +53,28 @@ struct jit {
     uint64_t looked_ns;
     ino_t inode;
     bool off; /* there was too much */
+    struct {
+        bool known, wanted;
+        int tmp; /* where the map will be, when the process is gone; -1 */
+        struct jit_late {
+            uint64_t piece, address;
+            struct profile_code *code;
+            UT_hash_handle hh;
+        } * codes;
+    } late;
+    pid_t number; /* that the process has for itself */
+    uid_t uid;
+    time_t began;
 };
 
 static size_t all_bytes; /* of all of them */
 
-void jit_free(struct jit *jit)
+static struct jit *jit_new(void)
 {
-    if (!jit)
-        return;
-    all_bytes -= jit->text.len;
-    buf_done(&jit->text);
-    free(jit->codes);
-    free(jit);
+    struct jit *jit = calloc(1, sizeof *jit);
+    if (jit)
+        jit->late.tmp = -1;
+    return jit;
 }
 
 /* Since when it may have written: a second is for clocks that are set. */
@@ -86,20 +102,44 @@ static pid_t own_number(pid_t pid)
     return len && line[len] != '\n' ? (pid_t)strtol(line + len, NULL, 10) : pid;
 }
 
+static int tmp_open(pid_t pid)
+{
+    char path[PROC_PATH_SIZE];
+    proc_path(path, pid, 0, "root/tmp");
+    return open(path, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+}
+
+/* What is to be known of the process when it is gone. */
+static void late_look(struct jit *jit, pid_t pid)
+{
+    static const char words[] = "+DumpPerfMapAtExit";
+    _cleanup_(buf_done) struct buf said = BUF_INIT; /* to it: arguments, environment */
+    proc_cmdline(pid, &said);
+    proc_environ(pid, &said);
+    jit->late.known = true;
+    jit->late.wanted = said.len && memmem(said.data, said.len, words, sizeof words - 1);
+    jit->late.tmp = jit->late.wanted ? tmp_open(pid) : -1;
+}
+
 /* -1: there is none. */
-static int map_open(pid_t pid, struct stat *ret_stat)
+static int map_open(struct jit *jit, pid_t pid, struct stat *ret_stat)
 {
     char path[PROC_PATH_SIZE], name[32];
     struct stat process;
-    proc_path(path, pid, 0, "root/tmp");
-    _cleanup_(closep) int tmp = open(path, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-    snprintf(name, sizeof name, "perf-%d.map", own_number(pid));
-    int fd = tmp < 0 ? -1 : file_open_own(tmp, name, O_RDONLY);
+    _cleanup_(closep) int own = jit->late.tmp < 0 ? tmp_open(pid) : -1;
+    const int tmp = jit->late.tmp < 0 ? own : jit->late.tmp;
     proc_path(path, pid, 0, "");
+    if (!jit->began && stat(path, &process) == 0) {
+        jit->number = own_number(pid);
+        jit->uid = process.st_uid;
+        jit->began = began_at(pid);
+    }
+    snprintf(name, sizeof name, "perf-%d.map", jit->number);
+    int fd = tmp < 0 || !jit->began ? -1 : file_open_own(tmp, name, O_RDONLY);
     if (fd < 0)
         return -1;
-    if (fstat(fd, ret_stat) == 0 && stat(path, &process) == 0 && ret_stat->st_mtime >= began_at(pid) &&
-        (ret_stat->st_uid == process.st_uid || ret_stat->st_uid == 0))
+    if (fstat(fd, ret_stat) == 0 && ret_stat->st_mtime >= jit->began &&
+        (ret_stat->st_uid == jit->uid || ret_stat->st_uid == 0))
         return fd;
     close(fd);
     return -1;
@@ -175,7 +215,7 @@ static bool map_goes_on(const struct jit *jit, int fd)
 static void map_read(struct jit *jit, pid_t pid)
 {
     struct stat st;
-    _cleanup_(closep) int fd = map_open(pid, &st);
+    _cleanup_(closep) int fd = map_open(jit, pid, &st);
     if (fd < 0)
         return;
     if (st.st_ino != jit->inode || !map_goes_on(jit, fd)) {
@@ -258,33 +298,80 @@ bool jit_name_split(const char *text, char *ret_function, char *ret_file, size_t
     return true;
 }
 
-static const struct profile_code *code_named(struct profile *profile, const char *text)
+/* What a name in the map says; `buffers` are the texts'. */
+static struct profile_function function_named(const char *text, char buffers[2][NAME_MOST])
 {
-    char function[NAME_MOST], file[NAME_MOST];
-    struct profile_function is = {.function = function, .file = file, .language = "javascript"};
-    if (!jit_name_split(text, function, file, NAME_MOST, &is.line)) {
-        snprintf(function, sizeof function, "%s", text);
+    struct profile_function is = {.function = buffers[0], .file = buffers[1], .language = "javascript"};
+    if (!jit_name_split(text, buffers[0], buffers[1], NAME_MOST, &is.line)) {
+        snprintf(buffers[0], NAME_MOST, "%s", text);
         is.file = "";
         is.language = "jit";
     }
-    return profile_code(profile, &is);
+    return is;
+}
+
+/* One that has its name later. NULL: there is none. */
+static const struct profile_code *late_code(struct profile *profile, struct jit *jit, pid_t pid, uint64_t address,
+                                            const struct profile_function *until)
+{
+    if (!jit->late.known)
+        late_look(jit, pid);
+    if (!jit->late.wanted || jit->off)
+        return NULL;
+    struct jit_late *late;
+    const uint64_t piece = address / LATE_PIECE;
+    HASH_FIND(hh, jit->late.codes, &piece, sizeof piece, late);
+    if (late || HASH_COUNT(jit->late.codes) >= LATE_MOST || !(late = calloc(1, sizeof *late)))
+        return late ? late->code : NULL;
+    *late = (struct jit_late){.piece = piece, .address = address, .code = profile_code_apart(profile, until)};
+    HASH_ADD(hh, jit->late.codes, piece, sizeof late->piece, late);
+    return late->code;
 }
 
 const struct profile_code *jit_find(struct profile *profile, struct image_process *process, uint64_t address)
 {
-    struct jit *jit = process->jit ? process->jit : (process->jit = calloc(1, sizeof *jit));
+    struct jit *jit = process->jit ? process->jit : (process->jit = jit_new());
     const struct jit_code *code = jit ? code_at(jit, address) : NULL;
     const uint64_t now = clock_now_ns();
+    char buffers[2][NAME_MOST];
     if (jit && !code && !jit->off && now - jit->looked_ns >= PROFILE_MAP_NS) {
         jit->looked_ns = now;
         map_read(jit, process->pid);
         code = code_at(jit, address);
     }
-    if (code)
-        return code_named(profile, jit->text.data + code->name);
-    char name[64];
-    snprintf(name, sizeof name, "[JIT of %s]", process->name);
-    return profile_code(profile, &(struct profile_function){.function = name, .file = "", .language = "jit"});
+    if (code) {
+        const struct profile_function is = function_named(jit->text.data + code->name, buffers);
+        return profile_code(profile, &is);
+    }
+    snprintf(buffers[0], NAME_MOST, "[JIT of %s]", process->name);
+    const struct profile_function is = {.function = buffers[0], .file = "", .language = "jit"};
+    const struct profile_code *late = jit ? late_code(profile, jit, process->pid, address, &is) : NULL;
+    return late ? late : profile_code(profile, &is);
+}
+
+void jit_free(struct jit *jit)
+{
+    char buffers[2][NAME_MOST];
+    struct jit_late *late, *next;
+    if (!jit)
+        return;
+    if (jit->late.codes)
+        map_read(jit, 0); /* the process may be gone */
+    HASH_ITER(hh, jit->late.codes, late, next)
+    {
+        const struct jit_code *code = late->code ? code_at(jit, late->address) : NULL;
+        if (code) {
+            const struct profile_function is = function_named(jit->text.data + code->name, buffers);
+            profile_code_name(late->code, &is);
+        }
+        HASH_DEL(jit->late.codes, late);
+        free(late);
+    }
+    all_bytes -= jit->text.len;
+    buf_done(&jit->text);
+    free(jit->codes);
+    closep(&jit->late.tmp);
+    free(jit);
 }
 
 bool jit_is_in(const struct image_file *file)

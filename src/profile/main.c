@@ -885,6 +885,10 @@ static int run(struct sampler *sampler, struct err *err)
     threads_settle_all(sampler);
     if (!is_worth_a_file(sampler))
         return 0;
+    for (struct image_process *process = sampler->images.processes; process; process = process->hh.next) {
+        jit_free(process->jit);
+        process->jit = NULL;
+    }
     const uint64_t until = clock_now_ns() + PROFILE_NAMES_NS;
     names_ask(sampler->names, true);
     for (uint64_t now; names_busy(sampler->names) && (now = clock_now_ns()) < until;)

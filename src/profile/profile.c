@@ -223,26 +223,45 @@ static uint32_t thread_of(struct profile *profile, const struct sampled *sampled
     return thread->number;
 }
 
-const struct profile_code *profile_code(struct profile *profile, const struct profile_function *from)
+/* Takes the key. The one that has it already, or a new one. */
+static struct profile_code *code_of(struct profile *profile, char *key, const struct profile_function *from)
 {
     struct profile_code *code = NULL;
-    char *key;
-    if (asprintf(&key, "%s\n%s\n%u\n%s\n%p", from->function, from->file, (unsigned)from->line, from->language,
-                 (const void *)from->module) < 0)
-        return NULL;
     HASH_FIND_STR(profile->codes, key, code);
     if (code || HASH_COUNT(profile->codes) >= CODES_MOST || !(code = calloc(1, sizeof *code))) {
         free(key);
         return code;
     }
-    *code = (struct profile_code){.key = key,
-                                  .function = strdup(from->function),
-                                  .file = strdup(from->file),
-                                  .language = from->language,
-                                  .module = from->module,
-                                  .line = from->line};
+    code->key = key;
+    profile_code_name(code, from);
     HASH_ADD_KEYPTR(hh, profile->codes, code->key, strlen(code->key), code);
     return code;
+}
+
+const struct profile_code *profile_code(struct profile *profile, const struct profile_function *from)
+{
+    char *key;
+    return asprintf(&key, "%s\n%s\n%u\n%s\n%p", from->function, from->file, (unsigned)from->line, from->language,
+                    (const void *)from->module) < 0
+               ? NULL
+               : code_of(profile, key, from);
+}
+
+struct profile_code *profile_code_apart(struct profile *profile, const struct profile_function *from)
+{
+    char *key;
+    return asprintf(&key, "%u", HASH_COUNT(profile->codes)) < 0 ? NULL : code_of(profile, key, from);
+}
+
+void profile_code_name(struct profile_code *code, const struct profile_function *from)
+{
+    free(code->function);
+    free(code->file);
+    code->function = strdup(from->function);
+    code->file = strdup(from->file);
+    code->language = from->language;
+    code->module = from->module;
+    code->line = from->line;
 }
 
 bool profile_is_scrys(const struct profile_frame *frame)

@@ -235,11 +235,15 @@ struct profile_function {
     uint32_t line;
 };
 const struct profile_code *profile_code(struct profile *profile, const struct profile_function *function);
+/* One that is none of these, though it may be called as one of them, and is called otherwise later. */
+struct profile_code *profile_code_apart(struct profile *profile, const struct profile_function *function);
+void profile_code_name(struct profile_code *code, const struct profile_function *function);
 /* The same of code that a process has made itself, in a file of memory of which jit_is_in is true: by the name that it has
  * written for perf, or "[JIT of node]". */
 const struct profile_code *jit_find(struct profile *profile, struct image_process *process, uint64_t address);
 bool jit_is_in(const struct image_file *file);
-void jit_free(struct jit *jit); /* NULL is fine */
+/* What is to have its name from the map that the process has written at its end gets it now: before profile_free. NULL is fine. */
+void jit_free(struct jit *jit);
 /* V8's names of functions of JavaScript: "JS:*solve /home/me/x.js:12:3". false: it is another one. */
 bool jit_name_split(const char *text, char *ret_function, char *ret_file, size_t size, uint32_t *ret_line);
 

@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/data/cleanup.h"
@@ -648,6 +649,49 @@ static void perf_maps_are_written_anew(void **state)
     unlink(path);
 }
 
+/* Java writes its map at the end, if it was asked to. */
+static void perf_maps_come_late(void **state)
+{
+    static char asked[] = "JAVA_TOOL_OPTIONS=-XX:+DumpPerfMapAtExit";
+    char *const environments[][2] = {{asked, NULL}, {NULL}};
+    static const char *const trees[] = {"first: 1\nsecond: 1\n[JIT of solver]: 1\n", "[JIT of solver]: 3\n"};
+    static const uint64_t addresses[] = {0x1010, 0x2010, 0x3010};
+    struct fixture *fixture = *state;
+    char path[64];
+    for (size_t round = 0; round < sizeof trees / sizeof *trees; round++) {
+        int ready[2], hold[2];
+        assert_true(pipe2(ready, O_CLOEXEC) == 0 && pipe2(hold, O_CLOEXEC) == 0);
+        pid_t pid = fork();
+        if (pid == 0) {
+            dup2(hold[0], STDIN_FILENO);
+            execle("/bin/cat", "cat", (char *)NULL, environments[round]);
+            _exit(1);
+        }
+        close(hold[0]);
+        close(ready[1]);
+        assert_int_equal(read(ready[0], path, 1), 0); /* it executes */
+        fixture->process.pid = pid;
+        for (size_t i = 0; i < sizeof addresses / sizeof *addresses; i++) {
+            const struct profile_frame frame = {.address = addresses[i],
+                                                .code = jit_find(fixture->profile, &fixture->process, addresses[i])};
+            ADD(fixture, .frames = &frame, .count = 1);
+        }
+        profile_fold(fixture->profile, FOLD_LEARNED);
+        snprintf(path, sizeof path, "/tmp/perf-%d.map", pid);
+        static const char map[] = "1000 20 first\n2000 20 second\n";
+        assert_int_equal(file_replace_soon(path, map, strlen(map), 0600), 0);
+        close(hold[1]);
+        close(ready[0]);
+        assert_int_equal(waitpid(pid, NULL, 0), pid);
+        jit_free(fixture->process.jit);
+        fixture->process.jit = NULL;
+        assert_tree(fixture, trees[round]);
+        unlink(path);
+        profile_free(fixture->profile);
+        fixture->profile = profile_new();
+    }
+}
+
 static void damaged_maps_do_no_harm(void **state)
 {
     static const char bytes[] = "0019aF \n\n: JS:*";
@@ -712,6 +756,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(threads_have_their_shares, make, unmake),
         cmocka_unit_test(names_of_javascript),
         cmocka_unit_test_setup_teardown(perf_maps_are_written_anew, make, unmake),
+        cmocka_unit_test_setup_teardown(perf_maps_come_late, make, unmake),
         cmocka_unit_test_setup_teardown(perf_maps_name_code, make, unmake),
         cmocka_unit_test_setup_teardown(damaged_maps_do_no_harm, make, unmake),
         cmocka_unit_test_setup_teardown(inlined_functions_are_frames, make, unmake),
