@@ -299,12 +299,35 @@ static void on_tick(void *ctx)
 
 /* ---- its life ---- */
 
+static void tell_off(struct channel *channel, size_t i, const struct err *err)
+{
+    if (!channel->states[i] && err->code)
+        observe_note(channel->observer, NOTE(source_off, .source = channel->sources[i]->name, .reason = err->text));
+}
+
 static void start_source(struct channel *channel, size_t i)
 {
     struct err err = {0};
     channel->states[i] = channel->sources[i]->start(channel->observer, &err);
-    if (!channel->states[i] && err.code)
-        observe_note(channel->observer, NOTE(source_off, .source = channel->sources[i]->name, .reason = err.text));
+    tell_off(channel, i, &err);
+}
+
+static void start_sources(struct channel *channel)
+{
+    const struct observe_source *const *sources = channel->sources;
+    for (size_t i = 0; sources[i] && i < SOURCES_MOST; i++)
+        if (sources[i]->ready)
+            start_source(channel, i);
+    for (size_t i = 0; sources[i] && i < SOURCES_MOST; i++)
+        if (!sources[i]->ready)
+            start_source(channel, i);
+    for (size_t i = 0; sources[i] && i < SOURCES_MOST; i++) {
+        struct err err = {0};
+        if (!channel->states[i] || !sources[i]->ready || sources[i]->ready(channel->states[i], &err))
+            continue;
+        channel->states[i] = NULL;
+        tell_off(channel, i, &err);
+    }
 }
 
 _Noreturn void channel_serve(struct observer *observer, const struct observe_source *const *sources, int fd)
@@ -313,8 +336,7 @@ _Noreturn void channel_serve(struct observer *observer, const struct observe_sou
     observer->channel = &channel;
     if (loop_new(&observer->loop) < 0)
         _exit(1);
-    for (size_t i = 0; sources[i] && i < SOURCES_MOST; i++)
-        start_source(&channel, i);
+    start_sources(&channel);
     channel.input = loop_add_fd(observer->loop, fd, EPOLLIN, on_channel, &channel);
     channel.timer = loop_add_timer(observer->loop, NS_PER_SECOND, 0, on_tick, &channel);
     if (!channel.input || !channel.timer)

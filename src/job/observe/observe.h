@@ -42,7 +42,10 @@ struct observe_source {
     /* Before the command is executed: its process, observer->root, already has its descriptors, limits and working
      * directory. Returns the state that the others get. NULL: nothing is to be done, or with err: it cannot be. */
     void *(*start)(struct observer *observer, struct err *err);
-    /* The following may be NULL. A process was first seen, or has another name (it has executed something); it ended,
+    /* The following may be NULL. Waits for what start has begun, which goes on while others start: such a source is the first to.
+     * false: that is nothing, see above; the state is freed. */
+    bool (*ready)(void *state, struct err *err);
+    /* A process was first seen, or has another name (it has executed something); it ended,
      * which is all that is told of one that was too short to be seen. */
     void (*process)(void *state, const struct observed_process *process);
     void (*process_ended)(void *state, const struct observed_process *process);

@@ -98,6 +98,15 @@ static void *last_start(struct observer *observer, struct err *err)
     return observer;
 }
 
+static bool last_ready(void *data, struct err *err)
+{
+    const struct observer *observer = data;
+    bool ready = strcmp(observer->options->name, "breaks") != 0;
+    if (!ready)
+        err_set(err, -EPIPE, "it has ended");
+    return ready;
+}
+
 static void last_end(void *data)
 {
     const struct observer *observer = data;
@@ -105,8 +114,15 @@ static void last_end(void *data)
         pause();
 }
 
-static const struct observe_source source = {"test", start, process, process_ended, tick, changed, ending, end};
-static const struct observe_source last = {.name = "last", .start = last_start, .end = last_end};
+static const struct observe_source source = {.name = "test",
+                                             .start = start,
+                                             .process = process,
+                                             .process_ended = process_ended,
+                                             .tick = tick,
+                                             .changed = changed,
+                                             .ending = ending,
+                                             .end = end};
+static const struct observe_source last = {.name = "last", .start = last_start, .ready = last_ready, .end = last_end};
 static const struct observe_source *const sources[] = {&source, &last, NULL};
 
 /* ---- what scry run has of it ---- */
@@ -206,6 +222,17 @@ static void test_refused(void **state)
     assert_int_equal(json_array_size(fixture->seen), 1);
 }
 
+static void test_breaks(void **state)
+{
+    struct fixture *fixture = *state;
+    fixture->options.name = "breaks";
+    observer_start(&fixture->link);
+    observer_over(&fixture->link);
+    observer_finish(&fixture->link);
+    assert_int_equal(count(fixture, "text", "not watched: last: it has ended"), 1);
+    assert_int_equal(count(fixture, "file", "over"), 1);
+}
+
 static void test_killed(void **state)
 {
     struct fixture *fixture = *state;
@@ -287,6 +314,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_whole_life, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_refused, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_breaks, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_killed, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_hangs, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_too_much, set_up, tear_down),

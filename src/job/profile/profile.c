@@ -25,7 +25,8 @@
 struct sampling {
     struct observer *observer;
     pid_t pid;
-    int input; /* when it is closed, scry-profile ends */
+    int input;  /* when it is closed, scry-profile ends */
+    int output; /* until it has said that it samples */
 };
 
 /* Only who has asked for it is told. */
@@ -35,7 +36,7 @@ static void tell_off(struct observer *observer, const char *reason)
         observe_note(observer, NOTE(source_off, .source = "profile", .reason = reason));
 }
 
-static int start_program(struct sampling *sampling, int *ret_output, struct err *err)
+static int start_program(struct sampling *sampling, struct err *err)
 {
     static char name[] = "scry-profile";
     const struct observer *observer = sampling->observer;
@@ -62,7 +63,7 @@ static int start_program(struct sampling *sampling, int *ret_output, struct err 
     close(in[0]);
     close(out[1]);
     sampling->input = in[1];
-    *ret_output = out[0];
+    sampling->output = out[0];
     return code < 0 ? err_errno(err, code, "cannot start %s", path) : 0;
 }
 
@@ -97,7 +98,6 @@ static bool reap(struct sampling *sampling)
 
 static void *start(struct observer *observer, struct err *err)
 {
-    int output = -1;
     if (!observer->options->profile_hz)
         return NULL;
     if (observer->restarted) { /* what the processes have mapped by now is not known */
@@ -109,20 +109,31 @@ static void *start(struct observer *observer, struct err *err)
         err_set(err, -ENOMEM, "out of memory");
         return NULL;
     }
-    *sampling = (struct sampling){.observer = observer, .input = -1};
-    int code = start_program(sampling, &output, err);
-    if (code == 0)
-        code = await_ready(output, err);
-    closep(&output);
-    if (code == 0)
+    *sampling = (struct sampling){.observer = observer, .input = -1, .output = -1};
+    if (start_program(sampling, err) == 0)
         return sampling;
     stop(sampling);
-    if (sampling->pid)
-        reap(sampling);
+    closep(&sampling->output);
     free(sampling);
     if (!observer->options->profile_given)
         *err = (struct err){0};
     return NULL;
+}
+
+static bool ready(void *state, struct err *err)
+{
+    struct sampling *sampling = state;
+    const bool told = sampling->observer->options->profile_given;
+    int code = await_ready(sampling->output, err);
+    closep(&sampling->output);
+    if (code == 0)
+        return true;
+    stop(sampling);
+    reap(sampling);
+    free(sampling);
+    if (!told)
+        *err = (struct err){0};
+    return false;
 }
 
 static void ending(void *state)
@@ -139,4 +150,5 @@ static void end(void *state)
     free(sampling);
 }
 
-const struct observe_source profile_source = {.name = "profile", .start = start, .ending = ending, .end = end};
+const struct observe_source profile_source = {
+    .name = "profile", .start = start, .ready = ready, .ending = ending, .end = end};
