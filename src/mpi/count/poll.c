@@ -2,13 +2,14 @@
 /*
  * Polls: calls that ask whether something has come (MPI_Test, MPI_Iprobe ...), and mostly are told no. Programs make many
  * millions of them, between any two steps of their own work, and two time stamps then cost more than the poll itself. So of
- * polls that come in quick succession and bring nothing only one in about POLL_TICKS is timed. All are counted, exactly. Where one
- * begins is noted, though: what brings something may take long, and so may what the program did before.
+ * polls that come in quick succession and bring nothing only one in about POLL_TICKS is timed. All are counted, exactly.
+ * Where one begins is noted, though: what brings something may take long, and so may what the program did before.
  *
  * The time between two time stamps is exact, too: what is estimated is how it is divided. The polls without a time stamp
  * are taken to have lasted as long as those from their place do that have one, and the program to have computed equally
- * long before each (polls_end, at the next call with a time stamp, whatever it is). How many there were is told
- * (mpi_thread.polls_untimed). A poll that brings something is a call like any other, and so is one that comes seldom.
+ * long before each, but no longer than was usual (polls_end, at the next call with a time stamp, whatever it is). How many
+ * there were is told (mpi_thread.polls_untimed). A poll that brings something is a call like any other, and so is one that
+ * comes seldom.
  *
  * Only where everything is counted and nothing reported: else mpi_tls.polling is never set.
  */
@@ -17,7 +18,7 @@
 
 enum {
     POLLS_TIMED_FIRST = 1000,   /* from one place in the program, before one may do without */
-    POLLS_UNTIMED_MOST = 255,   /* between two that are timed */
+    POLLS_UNTIMED_MOST = 250,   /* between two that are timed: 251 apart, as in each 8th Open MPI does more */
     POLL_TICKS = 1 << 14,       /* some 6 us: what two time stamps cost is below 1 % of it */
     POLLS_TICKS_MOST = 1 << 18, /* since the last time stamp: they come more seldom than they did */
     POLL_WEIGHT = 8,            /* of the polls before, in how long one usually takes */
@@ -69,6 +70,8 @@ static void polls_give_times(struct mpi_self *self, uint64_t now)
         polled += self->polls.places[i]->polls_untimed * self->polls.places[i]->poll_ticks;
     bool shorter = polled > passed; /* than usual: then nothing was computed */
     uint64_t each = passed / count, computed = shorter ? 0 : (passed - polled) / (count + 1);
+    if (computed > 2 * self->polls.usual)
+        computed = self->polls.usual; /* the rest is one long computation: that before the next call */
     for (uint32_t i = 0; i < self->polls.place_count; i++) {
         struct self_place *place = self->polls.places[i];
         place_add(self, place, place->polls_untimed, shorter ? each : place->poll_ticks);
@@ -151,8 +154,10 @@ void mpi_poll_came(struct mpi_self *self, uint32_t call, uint64_t site, int resu
 
 void mpi_poll_had_time(struct mpi_self *self)
 {
-    uint64_t passed = self->leave - self->polls.since, room = POLL_TICKS * (self->polls.before + 1);
+    uint64_t passed = self->leave - self->polls.since, count = self->polls.before + UINT64_C(1);
+    uint64_t room = POLL_TICKS * count;
     self->polls.since = self->leave;
+    self->polls.usual = passed / count;
     self->polls.before = 0;
     struct self_place *place = self_place_of(self);
     if (passed >= room / 2 || place->address != self->site || place->call != self->call)

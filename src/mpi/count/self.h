@@ -138,6 +138,7 @@ struct mpi_self {
         uint32_t place_count, before; /* before: how many polls had none before the last time stamp */
         bool end;                     /* polls_end has to be called */
         uint64_t since;               /* the last poll in vain that was timed */
+        uint64_t usual;               /* from one poll to the next, before it */
     } __attribute__((aligned(64))) polls;
     struct self_place places[SELF_PLACES];
 } __attribute__((aligned(64)));

@@ -410,6 +410,16 @@ static int cancel_nothing(void *state, int complete)
     return MPI_SUCCESS;
 }
 
+/* How many computations were at least as long. */
+static uint64_t computations_of(uint64_t ticks)
+{
+    const struct mpi_histogram *histogram = pool_at(main_thread()->outermost.compute_at);
+    uint64_t count = 0;
+    for (uint32_t i = mpi_bucket(ticks, histogram->bits); i < histogram->bucket_count; i++)
+        count += histogram->buckets[i];
+    return count;
+}
+
 /* What a poll takes that brings something is its own, and what the program computed before is the program's. */
 static void polls_that_bring(void)
 {
@@ -434,6 +444,8 @@ static void polls_that_bring(void)
     }
     call_once();
     CHECK(untimed > ROUNDS / 2);
+    /* each time once, not in pieces before polls */
+    CHECK(computations_of(LONG_TICKS) >= ROUNDS);
     CHECK(ROW(MPI_Test).ticks >= UINT64_C(1) * ROUNDS * LONG_TICKS);
     /* less by what the polls in vain before were estimated too long */
     CHECK(clock_of(false).compute - before.compute >= UINT64_C(2) * ROUNDS * LONG_TICKS / 8 * 7);
