@@ -522,7 +522,7 @@ class Listing(CheckedCase):
                                         (("run", "--tarce=fn:x", "true"), 125, "--tarce (did you mean --trace?)"),
                                         (("set", "@last", "mintime=1s"), 2, "setting mintime (did you mean min-time?)"),
                                         (("why", "--colour"), 2, "unknown option --colour;"),
-                                        (("report", "/"), 1, "no job.json"), (("top", "none"), 1, "no job 'none'"),
+                                        (("report", "/"), 1, "no job.json"), (("top", "none"), 1, "no job 'none'"), (("report", "0"), 1, "no job '0'"),
                                         (("report", "1"), 1, "is no job of scry: `scry why 1` and `scry stack 1` say what it does")):
             done = self.box.run(self.box.scry(*arguments))
             self.assertEqual(done.returncode, status, arguments)

@@ -322,7 +322,7 @@ static bool has_name(const char *path, const char *name)
 static int no_job(const char *job, struct err *err)
 {
     char comm[16] = "";
-    bool is_number = *job && job[strspn(job, "0123456789")] == '\0' && strlen(job) < 10;
+    bool is_number = *job > '0' && job[strspn(job, "0123456789")] == '\0' && strlen(job) < 10;
     if (is_number)
         proc_comm(atoi(job), atoi(job), comm, sizeof comm);
     if (*comm)
