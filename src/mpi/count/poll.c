@@ -62,7 +62,8 @@ static void clocks_add(struct mpi_self *self, uint64_t count, uint64_t ticks, ui
 
 static void polls_give_times(struct mpi_self *self, uint64_t now)
 {
-    uint64_t count = self->polls.granted - self->polls.left, polled = 0;
+    uint32_t count = self->polls.granted - self->polls.left;
+    uint64_t polled = 0;
     if (!count || !mpi_hot.area)
         return;
     uint64_t last = self->outermost->last, passed = now > last ? now - last : 0;
@@ -78,6 +79,8 @@ static void polls_give_times(struct mpi_self *self, uint64_t now)
         place->polls_untimed = 0;
     }
     self->polls.place_count = 0;
+    self->polls.before += count;
+    self->polls.granted = self->polls.left;
     self->thread->polls_untimed += count;
     clocks_add(self, count, shorter ? each * count : polled, computed);
 }
@@ -85,7 +88,6 @@ static void polls_give_times(struct mpi_self *self, uint64_t now)
 void polls_end(struct mpi_self *self, uint64_t now)
 {
     polls_give_times(self, now);
-    self->polls.before = self->polls.granted - self->polls.left;
     self->polls.end = false;
     mpi_tls.polling = NULL;
     mpi_tls.counting = self->tells ? NULL : self;
@@ -110,11 +112,8 @@ struct mpi_self *mpi_poll_at(uint32_t call, uint64_t site, uintptr_t frame)
 /* The place has its first poll without a time stamp: polls_end has to know. */
 static COLD void place_note(struct mpi_self *self, struct self_place *place)
 {
-    if (self->polls.place_count == SELF_POLLERS) {
-        uint32_t left = self->polls.left;
+    if (self->polls.place_count == SELF_POLLERS)
         polls_give_times(self, ticks_now());
-        self->polls.granted = self->polls.left = left;
-    }
     self->polls.places[self->polls.place_count++] = place;
 }
 
