@@ -456,7 +456,8 @@ static void polls_that_bring(void)
         for (int k = i ? POLLS / 10 : POLLS; k >= 0; k--) { /* the last one, from the same place, brings something */
             if (k == 0) {
                 MPI_Grequest_complete(request);
-                spin(2 * LONG_TICKS);
+                if (i % 2) /* then it is timed: it comes seldom */
+                    spin(2 * LONG_TICKS);
                 untimed += mpi_tls.polling != NULL;
             }
             W(MPI_Test)(&request, &flag, MPI_STATUS_IGNORE);
@@ -466,10 +467,10 @@ static void polls_that_bring(void)
     call_once();
     CHECK(untimed > ROUNDS / 2);
     /* each time once, not in pieces before polls */
-    CHECK(computations_of(LONG_TICKS) >= ROUNDS);
+    CHECK(computations_of(LONG_TICKS) >= ROUNDS / 2);
     CHECK(ROW(MPI_Test).ticks >= UINT64_C(1) * ROUNDS * LONG_TICKS);
     /* less by what the polls in vain before were estimated too long */
-    CHECK(clock_of(false).compute - before.compute >= UINT64_C(2) * ROUNDS * LONG_TICKS / 8 * 7);
+    CHECK(clock_of(false).compute - before.compute >= UINT64_C(1) * ROUNDS * LONG_TICKS / 8 * 7);
     CHECK_CLOCKS();
 }
 
