@@ -40,6 +40,8 @@ libelf:
     .asciz "libelf.so.1"
 libedit:
     .asciz "libedit.so.2"
+libpcre2:
+    .asciz "libpcre2-8.so.0"
 
     .text
 /* The arguments stay as they are, also the number of vector registers in %al. None of the functions has floating ones. */
@@ -79,5 +81,10 @@ find:
         gelf_getnote, gelf_getphdr
     late libedit, el_end, el_get, el_gets, el_init, el_insertstr, el_line, el_reset, el_set, el_source, el_wset, history, \
         history_end, history_init
+    late libpcre2, pcre2_code_free_8, pcre2_compile_8, pcre2_get_error_message_8, pcre2_get_ovector_count_8, \
+        pcre2_get_ovector_pointer_8, pcre2_jit_compile_8, pcre2_jit_stack_assign_8, pcre2_jit_stack_create_8, \
+        pcre2_jit_stack_free_8, pcre2_match_8, pcre2_match_context_create_8, pcre2_match_context_free_8, \
+        pcre2_match_data_create_from_pattern_8, pcre2_match_data_free_8, pcre2_pattern_info_8, pcre2_set_match_limit_8, \
+        pcre2_set_offset_limit_8
 
     .section .note.GNU-stack, "", @progbits

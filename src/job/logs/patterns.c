@@ -293,7 +293,7 @@ int log_regex_new(struct log_regex **ret_regex, const char *expression, struct e
     pcre2_code *code = pcre2_compile((PCRE2_SPTR)expression, PCRE2_ZERO_TERMINATED,
                                      PCRE2_USE_OFFSET_LIMIT | utf_option(expression), &problem, &at, NULL);
     if (!code) {
-        PCRE2_UCHAR said[200];
+        PCRE2_UCHAR said[200] = "the library libpcre2-8 is not there";
         pcre2_get_error_message(problem, said, sizeof said);
         return err_set(err, -EINVAL, "%s, at character %zu", (const char *)said, (size_t)at + 1);
     }
