@@ -262,7 +262,7 @@ struct mpi_thread {
     uint64_t errors;             /* calls that returned another than MPI_SUCCESS */
     uint64_t sites_omitted, peers_omitted; /* calls that found no room in a table */
     uint64_t requests_omitted;             /* operations that found no room among the requests */
-    uint64_t polls_untimed;  /* calls whose times are estimated (mpi/count/poll.c) */
+    uint64_t polls_untimed;                /* calls whose times are estimated (mpi/count/poll.c) */
     uint64_t receives_freed; /* given up by MPI_Request_free before they were complete: what they got is in no number */
     char name[16];
     _Alignas(64) struct mpi_now now;

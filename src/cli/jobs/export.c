@@ -222,8 +222,9 @@ static int export_job(const struct job_traces *traces, const struct choice *choi
     _cleanup_(buf_done) struct buf title = BUF_INIT, command = BUF_INIT;
     int status = load_messages(&messages, format, traces, choice);
     if (status == 0 && format->messages == EXPORT_SAMPLES && sampled_read(&sampled, traces->job, true) < 0) {
-        log_error("no samples were taken: the job used too little processor time, ran with --profile off, or perf events "
-                  "are not allowed (`scry doctor` says so)");
+        log_error(
+            "no samples were taken: the job used too little processor time, ran with --profile off, or perf events "
+            "are not allowed (`scry doctor` says so)");
         status = EXIT_ERRORS;
     }
     if (status == 0) {

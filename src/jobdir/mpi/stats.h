@@ -179,7 +179,7 @@ struct mpi_stats {
         unheard_ns; /* its node did not answer: so long before the question it was looked at last; not in the file */
     bool late;      /* MPI ran before its calls were watched: how many there were is not known; not
                                            in the file */
-    uint64_t polls_untimed; /* calls that came too fast to be timed one by one: their times are estimated */
+    uint64_t polls_untimed;             /* calls that came too fast to be timed one by one: their times are estimated */
     uint64_t receives_freed;            /* given up by MPI_Request_free: what they got is in no number */
     bool unrecorded;                    /* its last calls are not in its trace: recording was not, or no more, on */
     bool open_added;                    /* its rows and sites have what its threads are in; not in the file */
