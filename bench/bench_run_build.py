@@ -78,6 +78,7 @@ def main():
         os.mkdir(folder)
         write_project(folder, files)
         env = {**os.environ, "SCRY_RUNTIME_DIR": os.path.join(place, "run"), "SCRY_STATE_DIR": os.path.join(place, "jobs")}
+        env["SCRY_LIBEXEC"] = os.path.join(BUILD, "src", "profile")  # else no profile is made: it is not looked for there
         for name in ("SCRY", "SCRY_CONFIG", "MAKEFLAGS"):
             env.pop(name, None)
         watched_prefix = [scry, "run", "-q", "--"]
