@@ -218,9 +218,8 @@ class Apart(Nodes):
     def test_queues(self):
         self.not_shared()
         self.start_ranks(scrytest.built("test", "system", "targets", "mpi_served"), self.lab.here("work", "release"))
-        text = self.lines("snapshot", r"^rank 0  MPI_Irecv from any rank, tag 7, 64 B, begun ",
+        text = self.lines("snapshot", r"^rank 0  MPI_Irecv from any rank, tag 7, 64 B, begun ", r"on 3 of 3 nodes",
                           options=("--queues", *MAIN))
-        self.assertIn("on 3 of 3 nodes", text)
         self.assertEqual(text.count("note:"), 1, text)  # messages are not counted
 
     @mpitest.only("openmpi")
