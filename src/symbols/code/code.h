@@ -131,6 +131,9 @@ void function_code_done(struct function_code *function);
  * of a call among them. And nothing within the function may come back to its beginning as the head of a loop, for each
  * turn would look like a call. Where that cannot be excluded the function is left alone, and why is said.
  *
+ * What is done there, and where the function returns, has to keep all general registers: within a file callers know which
+ * ones a function changes, and have values in the others (gcc -fipa-ra). Cold parts (NAME.cold) are jumped to: no functions.
+ *
  * Reads the file only; what is done in the process is another's matter. Pure. After: relocation of whole functions (Dyninst), a
  * call at an entry (uftrace -P), jump pads (GDB's fast tracepoints).
  */

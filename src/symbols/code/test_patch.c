@@ -281,10 +281,63 @@ static void test_programs(void **state)
     }
 }
 
+/* ---- such programs with a jump in each function ---- */
+
+static void run(const char *program, const char *script, const char *before, char *ret_text, size_t size)
+{
+    char command[4096];
+    snprintf(command, sizeof command, "env %s %s -c '%s' 2>&1", before, program, script);
+    FILE *said = popen(command, "re");
+    assert_non_null(said);
+    size_t len = fread(ret_text, 1, size - 1, said);
+    ret_text[len] = '\0';
+    assert_int_equal(pclose(said), 0);
+}
+
+static void test_patched_programs(void **state)
+{
+    static const char *const programs[][2] = {
+        {"/bin/bash",
+         "f() { local i=0; while ((i < 500)); do ((i++)); done; echo $i; }; f; for x in {1..40}; do echo $x; done | "
+         "sort -r | head -3; [[ abc =~ b(.) ]] && echo ${BASH_REMATCH[1]}; (exit 3); echo $?; declare -A m; m[x]=1; "
+         "echo ${!m[@]} $(echo sub) ${x//4/y}; trap \"echo bye\" EXIT; read a <<<\"in put\"; echo $a"},
+        {"/usr/bin/python3",
+         "import json, re, decimal, threading, collections\n"
+         "print(json.loads(json.dumps({\"a\": [1, {\"b\": None}]})), re.sub(r\"(\\w+) (\\w+)\", r\"\\2 \\1\", \"a b \" "
+         "* 3))\n"
+         "print(sum(i * i for i in range(20000)), decimal.Decimal(1) / 3, collections.Counter(\"mississippi\"))\n"
+         "try:\n int(\"x\")\nexcept ValueError as e:\n print(e)\n"
+         "r = []\nt = [threading.Thread(target=lambda i=i: r.append(sum(range(1000 * i)))) for i in range(4)]\n"
+         "[x.start() for x in t]\n[x.join() for x in t]\nprint(sorted(r))"},
+    };
+    const char *library = getenv("TEST_PATCH_ALL");
+    char counts[] = "/tmp/test_patch_XXXXXX", before[4096], plain[4096], patched[4096];
+    for (size_t i = 0; library && i < sizeof programs / sizeof *programs; i++) {
+        unsigned long long functions = 0, calls = 0;
+        if (access(programs[i][0], X_OK) < 0)
+            continue;
+        int fd = mkstemp(counts);
+        assert_true(fd >= 0);
+        snprintf(before, sizeof before, "TEST_PATCH_COUNTS=%s LD_PRELOAD=%s", counts, library);
+        run(programs[i][0], programs[i][1], "-", plain, sizeof plain);
+        run(programs[i][0], programs[i][1], before, patched, sizeof patched);
+        assert_string_equal(patched, plain);
+        ssize_t len = pread(fd, before, sizeof before - 1, 0);
+        before[len > 0 ? len : 0] = '\0';
+        assert_int_equal(sscanf(before, "%llu %llu", &functions, &calls), 2);
+        print_message("# %s: %llu functions with a jump, %llu calls\n", programs[i][0], functions, calls);
+        assert_true(functions > 1000 && calls > 10000);
+        close(fd);
+        unlink(counts);
+        memcpy(counts + sizeof counts - 7, "XXXXXX", 6);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_moved), cmocka_unit_test(test_refused),
-                                       cmocka_unit_test(test_reach), cmocka_unit_test(test_programs)};
+                                       cmocka_unit_test(test_reach), cmocka_unit_test(test_programs),
+                                       cmocka_unit_test(test_patched_programs)};
     if (!file_open(&own, "/proc/self/exe"))
         return 1;
     return cmocka_run_group_tests(tests, NULL, NULL);
