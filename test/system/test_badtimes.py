@@ -263,9 +263,13 @@ class TracerDies(ServiceTest):
             with self.subTest(point), self.box.pause(point) as pause:
                 omis.send(f": thread_stop([{process}])")
                 pause.reached()
-                names = {pid: scrytest.process_status(pid)["Name"] for pid in self.box.processes("scry-tracer")}
-                tracers = [pid for pid, name in names.items() if name == "job-tracer"]
-                self.assertEqual(len(tracers), 1, names)
+                tracers = []
+
+                def is_named():  # who begins may not have its name yet
+                    names = {pid: scrytest.process_status(pid)["Name"] for pid in self.box.processes("scry-tracer")}
+                    tracers[:] = [pid for pid, name in names.items() if name == "job-tracer"]
+                    return len(tracers) == 1
+                scrytest.wait_until(is_named)
                 os.kill(tracers[0], signal.SIGSTOP)
                 scrytest.wait_until(lambda: scrytest.process_state(tracers[0]) == "T")
                 pause.release()
