@@ -86,7 +86,7 @@ static void test_words(void **state)
     assert_int_equal(parse("monitor --idle 3"), 0);
     assert_string_equal(options.argv[1], "--idle"); /* for the program that it becomes */
     check_bad("top", "name a job (@last is the latest)");
-    check_bad("top a b", "unexpected argument b: one job at a time");
+    check_bad("watch a b", "unexpected argument b: one job at a time");
     check_bad("ps x y", "unexpected argument y: one broker at a time");
     check_bad("omis x", "unexpected argument x: give requests with -c");
 }
