@@ -137,7 +137,7 @@ static void test_many_addresses(void **state)
 {
     enum { BYTES = 4 << 20 };
     static const char address[] = "://:", end[] = "://u:X@h";
-    char *bytes = malloc(BYTES + sizeof end);
+    char *bytes = malloc(BYTES + sizeof end + 1); /* one more, as hide_text says */
     struct hide_args *hide = hide_args_new(NULL);
     assert_non_null(bytes);
     for (size_t i = 0; i < BYTES; i++)
