@@ -41,7 +41,7 @@
 #include "shm/code.h"
 
 enum {
-    AREA_VERSION = 14,
+    AREA_VERSION = 15,
     AREA_FILTER = 65536,
     AREA_PAGE = 4096,
     AREA_THREAD_SIZE = 3 * AREA_PAGE,
@@ -83,6 +83,7 @@ enum agent_hello_flag {
     AGENT_COUNTS_MPI = 128,       /* asks for the MPI area instead, for the interposer; `mpi` is filled in */
     AGENT_NO_DATA = 256,          /* as AGENT_NO_ROOM: the limit of data (RLIMIT_DATA) leaves too little; no answer */
     AGENT_LEFT_ALONE = 512,       /* a child of fork that is not traced, where it can be said nowhere else; no answer */
+    AGENT_PATCHES = 1024,         /* it can put jumps into functions without hooks: `patches` */
     AGENT_CONSTRUCTED_SHIFT = 16, /* of so many */
 };
 /* The part of a limited address space (RLIMIT_AS), 1/PART, that the area may take. With MPI it is smaller: its
@@ -233,6 +234,36 @@ struct area_list { /* in `programs` */
     struct area_action actions[];
 };
 
+/* ---- patches: jumps to hooks, in functions that were compiled without ---- */
+
+struct area_patch {
+    uint64_t at;       /* address in the process */
+    uint8_t before[8]; /* the first AREA_JUMP bytes: what is there, or else it is left alone; */
+    uint8_t after[8];  /* and the jump to its stub */
+};
+enum { AREA_JUMP = 5 };
+
+/* Of one module, in `programs`. The agent applies all of them when main is let go. Behind the items: the code of the stubs, the
+ * first 8 bytes of which become the address of the agent's hook. */
+struct area_patches {
+    uint64_t next;       /* offset of another; 0: none */
+    uint64_t stubs;      /* address, where nothing is mapped yet */
+    uint32_t stubs_size; /* of what is to be mapped: whole pages */
+    uint32_t code_size;  /* of the stubs */
+    uint32_t count, reserved;
+    struct area_patch items[]; /* by address */
+};
+
+enum area_patching { /* how that went */
+    AREA_PATCHED_NOT,
+    AREA_PATCHED,
+    AREA_PATCHED_SOME,    /* some functions were not as they are in the file */
+    AREA_PATCH_REFUSED,   /* the kernel lets no code be changed, */
+    AREA_PATCH_NO_ROOM,   /* or no memory be had near it */
+    AREA_PATCH_THREADS,   /* there was more than one thread */
+    AREA_PATCH_SHADOW,    /* return addresses are guarded by the processor's shadow stack */
+};
+
 /* ---- threads ---- */
 
 enum area_thread_state { AREA_THREAD_FREE, AREA_THREAD_LIVE, AREA_THREAD_ENDED /* monitor: drain, then free */ };
@@ -380,6 +411,7 @@ struct area {
     _Atomic uint32_t messages;               /* 1: messages of MPI are recorded (RECORD_MESSAGE) */
     _Atomic uint32_t thin;                   /* enum area_thin */
     _Atomic uint32_t forks_thin;             /* 1: children of fork that come in quick succession are not traced */
+    _Atomic uint64_t patches;  /* offset in programs of a struct area_patches; 0: none. Set before `go` */
     _Atomic uint32_t promised; /* the program itself may have memory for packets below this index, if none is free */
 
     /* ---- the agent's side ---- */
@@ -405,6 +437,8 @@ struct area {
     _Atomic uint64_t closings[AREA_CLOSINGS][2]; /* from, to (exclusive) */
     char fault[200];                             /* why the agent switched itself off, or another message */
     struct area_crash crash;
+    _Atomic uint32_t patching;       /* enum area_patching */
+    _Atomic uint64_t exits_unseen; /* calls of patched functions whose end was not seen: too many were open */
     _Atomic uint64_t left;   /* ticks when it began to exit, or to execute another program; 0: not yet */
     _Atomic uint32_t forked; /* 1: it has, so that others may have its struct area_forks */
 

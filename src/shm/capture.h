@@ -26,6 +26,7 @@ struct capture_frame {
     bool has_xmm;
     uint64_t result; /* with has_result, of an exit: 0: not worth values */
     bool has_result;
+    uint8_t patched; /* agent's own: it is of a patched function (agent/hooks/patched.h); 0: it is not */
 };
 
 enum capture_status {

@@ -183,6 +183,8 @@ struct agent_thread {
     uint32_t values_read;           /* how often: some are measured */
     uint8_t pointed[MOVES_POINTED]; /* varying values, until there is a record for them */
     uint64_t mpi_bytes;             /* of the packet: in records of MPI's calls and messages */
+    _Atomic uint64_t patched_free;  /* patched.c: records of trampolines */
+    bool patched;                   /* it has had one */
 };
 
 enum agent_switch { SWITCH_NOT, SWITCH_LEAVES, SWITCH_ENTERS };

@@ -13,6 +13,7 @@
 #include "agent/system/large.h"
 #include "agent/hooks/mpi_host.h"
 #include "agent/hooks/mpi.h"
+#include "agent/hooks/patched.h"
 #include "agent/safety/read.h"
 #include "agent/safety/signals.h"
 #include "agent/safety/values.h"
@@ -272,6 +273,14 @@ static bool hook_fault(ucontext_t *context, int32_t signal, uint64_t address)
         (pc >= (uint64_t)agent_moves_begin && pc < (uint64_t)agent_moves_end)) {
         gregs[REG_RIP] = *(const greg_t *)gregs[REG_RSP];
         gregs[REG_RSP] += (greg_t)sizeof(greg_t);
+    } else if (saved && saved->patched) { /* the function, or its caller, goes on with all that was in registers */
+        static const uint8_t order[16] = {REG_RAX, REG_RDX, REG_RCX, REG_RBX, REG_RSI, REG_RDI, REG_RBP, REG_RSP,
+                                          REG_R8,  REG_R9,  REG_R10, REG_R11, REG_R12, REG_R13, REG_R14, REG_R15};
+        uint64_t sp;
+        for (unsigned i = 0; i < sizeof order; i++)
+            gregs[order[i]] = (greg_t)saved->gpr[i];
+        gregs[REG_RIP] = (greg_t)patched_resume(saved, &sp);
+        gregs[REG_RSP] = (greg_t)sp;
     } else if (saved) {
         gregs[REG_RAX] = 0;
         gregs[REG_RBX] = (greg_t)saved->gpr[3];
@@ -524,8 +533,9 @@ bool agent_connect(int how)
     if (!connect_settings.socket[0] || atomic_load(&agent_hot.noticed) == FORK_LEFT_ALONE)
         return true;
     uint64_t changes = 0;
-    bool has_hooks = how == CONNECT_FORK || agent_imports_hooks(&changes);
-    uint32_t flags = (has_hooks ? AGENT_HAS_HOOKS : 0u) | (how == CONNECT_MPI ? AGENT_HAS_MPI : 0u);
+    bool patches = connect_settings.patches && how == CONNECT_START;
+    bool has_hooks = how == CONNECT_FORK || agent_imports_hooks(&changes) || patches;
+    uint32_t flags = (patches ? AGENT_PATCHES : 0u) | (has_hooks ? AGENT_HAS_HOOKS : 0u) | (how == CONNECT_MPI ? AGENT_HAS_MPI : 0u);
     if (how == CONNECT_START)
         modules_init(changes);
     if ((!flags && !(connect_settings.wanted && how == CONNECT_START)) || agent_hot.area)
@@ -553,6 +563,8 @@ bool agent_connect(int how)
         parts_start(how);
         atomic_store(&agent_hot.area->agent_state, AREA_RUNNING);
         hold(how, hold_ms);
+        if (patches)
+            patched_apply(&agent_hot.view);
     }
     atomic_store(&busy, 0);
     return heard;

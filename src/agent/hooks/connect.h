@@ -16,7 +16,8 @@ struct connect_settings {
     char socket[108]; /* SCRY_AGENT_SOCKET; "": none, or SCRY=off */
     const char *job;  /* SCRY_JOB; "" */
     uint64_t image;   /* ticks: programs that a process executes one after the other begin at different times */
-    bool wanted;      /* SCRY_TRACE_WANTED=1: also say hello if nothing calls the hooks */
+    bool wanted;      /* SCRY_TRACE_WANTED: also say hello if nothing calls the hooks; */
+    bool patches;     /* and that is "patches": functions without hooks get jumps to them (patched.h) */
     bool first;       /* our constructor ran before all others: no program has begun */
     bool late;        /* it came into a running program: what is interposed by name does not reach it */
 };

@@ -333,7 +333,7 @@ static void entry_drop(struct entry *e, unsigned count)
         agent_add_local(&e->self->block->discarded, count);
 }
 
-void hook_enter(uint64_t function, uint64_t callsite, struct capture_frame *registers, uint32_t full)
+bool hook_enter(uint64_t function, uint64_t callsite, struct capture_frame *registers, uint32_t full)
 {
     struct agent_thread *self = &agent_self;
     if (!agent_hot.area)
@@ -349,15 +349,15 @@ void hook_enter(uint64_t function, uint64_t callsite, struct capture_frame *regi
         .area = agent_hot.area,
     };
     if (!e.area || !atomic_load_explicit(&e.area->on, memory_order_relaxed) || self->off)
-        return;
+        return false;
     e.slot = hook_slot(e.area, function, &e.mode);
     if (!e.slot || !e.mode || (!self->block && !thread_attach(self)))
-        return;
+        return false;
     if (e.mode & AREA_TALLY) {
         uint64_t before = atomic_fetch_add_explicit(&e.slot->thinned, 1, memory_order_relaxed);
         /* else its stack is found: from then on it goes the short way. That may fail, and is not tried at each call. */
         if (e.mode == AREA_TALLY && (self->size || before % STACK_TRIED_AT))
-            return;
+            return false;
     }
     if (e.mode == MODE_VALUES && !registers->has_result)
         agent_moves_learn(&agent_hot.view, e.site);
@@ -365,13 +365,14 @@ void hook_enter(uint64_t function, uint64_t callsite, struct capture_frame *regi
     e.guard = thread_guard(self, e.sp - 8);
     if (e.guard == GUARD_STUCK) {
         entry_drop(&e, 1);
-        return;
+        return false;
     }
     if (!in_stack(self, e.sp) && (e.guard > GUARD_OUTER || !stack_switch(self, e.guard, e.sp, true))) {
         entry_drop(&e, e.guard > GUARD_OUTER ? 1 : 2);
         thread_unguard(self, e.guard);
-        return;
+        return false;
     }
+    bool pushed = false;
     stack_unwind_entry(self, e.guard, e.sp, e.site, callsite);
     if (atomic_load_explicit(&self->block->depth, memory_order_relaxed) >= self->frame_limit &&
         !stack_grow(self, e.guard)) {
@@ -381,11 +382,13 @@ void hook_enter(uint64_t function, uint64_t callsite, struct capture_frame *regi
         if (wanted || (e.mode & (AREA_COUNT | AREA_ACT_EXIT))) {
             entry_push(&e);
             entry_record(&e, wanted);
+            pushed = true;
         }
     }
     thread_unguard(self, e.guard);
     if (e.mode & AREA_ACT_ENTER)
         entry_act(&e);
+    return pushed;
 }
 
 /* ---- exits ---- */
@@ -514,15 +517,15 @@ static void exit_drop(struct agent_thread *self, uint64_t function)
         agent_add_local(&self->block->discarded, 1);
 }
 
-void hook_leave(uint64_t function, uint64_t callsite, struct capture_frame *registers, uint32_t full)
+bool hook_leave(uint64_t function, uint64_t callsite, struct capture_frame *registers, uint32_t full)
 {
     struct agent_thread *self = &agent_self;
     if (!agent_hot.area) {
         fork_noticed();
-        return;
+        return false;
     }
     if (!self->block)
-        return;
+        return false;
     uint64_t sp = registers->gpr[7];
     struct exit_call x = {
         .self = self,
@@ -534,20 +537,20 @@ void hook_leave(uint64_t function, uint64_t callsite, struct capture_frame *regi
     x.guard = thread_guard(self, sp - 8);
     if (x.guard == GUARD_STUCK) {
         exit_drop(self, function);
-        return;
+        return false;
     }
     if (!in_stack(self, sp) && (x.guard > GUARD_OUTER || !stack_switch(self, x.guard, sp, false))) {
         if (x.guard > GUARD_OUTER)
             exit_drop(self, function);
         thread_unguard(self, x.guard);
-        return;
+        return false;
     }
     uint32_t index;
     bool found = stack_find_exit(self, function, callsite, x.site, sp, registers->gpr[6], &index);
     stack_unwind(self, x.guard, found ? index + 1 : index);
     if (!found) {
         thread_unguard(self, x.guard);
-        return;
+        return false;
     }
     struct agent_frame *frame = &self->frames[index];
     frame_begin(self, x.guard, frame, true);
@@ -560,4 +563,5 @@ void hook_leave(uint64_t function, uint64_t callsite, struct capture_frame *regi
     thread_unguard(self, x.guard);
     if ((x.mode & AREA_ACT_EXIT) && atomic_load_explicit(&agent_hot.area->on, memory_order_relaxed))
         exit_act(&x, sp, index + 1);
+    return true;
 }

@@ -71,6 +71,7 @@ SAME(REGS_XMM, capture_frame, xmm);
 SAME(REGS_HAS_XMM, capture_frame, has_xmm);
 SAME(REGS_RESULT, capture_frame, result);
 SAME(REGS_HAS_RESULT, capture_frame, has_result);
+SAME(REGS_PATCHED, capture_frame, patched);
 SAME(SITE_VALUES, area_site, values);
 SAME(MOVES_ADDRESS, agent_moves, address);
 SAME(MOVES_SITE, agent_moves, site);
@@ -303,7 +304,7 @@ static void quiet_begin(const struct agent_thread *self, uint64_t function)
 
 /* ---- where hooks_x86_64.S goes on ---- */
 
-static const struct capture_frame *way_begin(const struct capture_frame *frame)
+const struct capture_frame *way_begin(const struct capture_frame *frame)
 {
     const struct capture_frame *outer = agent_self.registers;
     agent_self.registers = frame;
@@ -312,7 +313,7 @@ static const struct capture_frame *way_begin(const struct capture_frame *frame)
     return outer;
 }
 
-static void way_end(const struct capture_frame *outer)
+void way_end(const struct capture_frame *outer)
 {
     if (__builtin_expect(agent_hot.valgrind, 0))
         valgrind_ask(VALGRIND_SILENCE, -1);

@@ -11,7 +11,11 @@ static inline bool in_stack(const struct agent_thread *self, uint64_t sp)
     return sp - self->stack_low < self->size;
 }
 
-/* ---- hooks.c: which functions ---- */
+/* ---- hooks.c: the long way, and which functions ---- */
+
+/* A hook of these registers begins and ends; what it interrupted goes on with those of before. */
+const struct capture_frame *way_begin(const struct capture_frame *frame);
+void way_end(const struct capture_frame *outer);
 
 /* The slot of a function and what is to be done; NULL: nothing is. */
 struct area_slot *hook_slot(struct area *area, uint64_t function, uint32_t *ret_mode);
@@ -60,8 +64,10 @@ struct reading {
 
 /* ---- enter.c, leave.c ---- */
 
-void hook_enter(uint64_t function, uint64_t callsite, struct capture_frame *registers, uint32_t full);
-void hook_leave(uint64_t function, uint64_t callsite, struct capture_frame *registers, uint32_t full);
+/* Whether the call's end is awaited. */
+bool hook_enter(uint64_t function, uint64_t callsite, struct capture_frame *registers, uint32_t full);
+/* Whether it was known. */
+bool hook_leave(uint64_t function, uint64_t callsite, struct capture_frame *registers, uint32_t full);
 
 /* Does the list of actions. */
 static inline void hook_act(struct agent_thread *self, uint32_t list, struct agent_call *call,

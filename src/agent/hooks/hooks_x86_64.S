@@ -883,7 +883,7 @@ agent_hooks_end:
         movq    -8(%rdx), %rdx
         movq    %rdx, 16*8(%rsp)
         movb    $0, REGS_HAS_XMM(%rsp)
-        movb    $0, REGS_HAS_RESULT(%rsp)
+        movw    $0, REGS_HAS_RESULT(%rsp)       /* and REGS_PATCHED */
         movl    %eax, %ecx
         movq    %rsp, %rdx
         call    *%r11

@@ -27,6 +27,7 @@
         movq    %r15, 15*8(%rsp)
         movq    REGS_SIZE + 8(%rsp), %rax
         movq    %rax, 16*8(%rsp)
+        movb    $0, REGS_PATCHED(%rsp)
         movq    %rsp, %\regs
         call    \to
         addq    $REGS_SIZE + 8, %rsp

@@ -195,7 +195,8 @@ static void start(int argc, char **argv, char **envp)
     else
         connect_settings.job = copy_setting(long_job, sizeof long_job, environment.job) ? long_job : "";
     connect_settings.image = agent_ticks();
-    connect_settings.wanted = is(environment.wanted, "1");
+    connect_settings.patches = is(environment.wanted, "patches");
+    connect_settings.wanted = connect_settings.patches || is(environment.wanted, "1");
     if (valgrind_running())
         agent_hot.valgrind = true;
     command_say(connect_settings.socket, argc, argv, envp);

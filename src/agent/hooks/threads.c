@@ -3,6 +3,7 @@
  * Threads: their blocks in the area, from the first hook to the end.
  */
 #include "agent/hooks/agent.h"
+#include "agent/hooks/patched.h"
 #include "agent/safety/signals.h"
 
 #include <pthread.h>
@@ -164,6 +165,7 @@ static void end_of_thread(void *round)
     }
     if (agent_hot.area && agent_self.block)
         thread_end(&agent_self);
+    patched_thread_end(&agent_self);
 }
 
 /* ---- pthread_create ---- */

@@ -84,8 +84,10 @@ static unsigned chain_walk(const greg_t *regs, struct caller *callers, unsigned 
     unsigned count = 0;
     if (agent_read(&byte, (uint64_t)regs[REG_RIP], 1) != 0 && agent_read(frame, sp, 8) == 0 && follows_call(frame[0]))
         callers[count++] = (struct caller){sp, frame[0]}; /* it called an address that is none */
-    while (count < most && bp >= sp && bp % 8 == 0 && agent_read(frame, bp, sizeof frame) == 0 &&
-           follows_call(frame[1])) {
+    while (count < most && bp >= sp && bp % 8 == 0 && agent_read(frame, bp, sizeof frame) == 0) {
+        frame[1] = crash.ops.returns ? crash.ops.returns(frame[1]) : frame[1];
+        if (!follows_call(frame[1]))
+            break;
         callers[count++] = (struct caller){bp + 8, frame[1]};
         sp = bp + sizeof frame;
         bp = frame[0];

@@ -177,6 +177,15 @@
 #define REGS_HAS_XMM 392
 #define REGS_RESULT 400
 #define REGS_HAS_RESULT 408
+#define REGS_PATCHED 409
 #define REGS_SIZE 416
+
+/* patched functions */
+#define PATCHED_ENTRY 1
+#define PATCHED_EXIT 2
+#define PATCHED_CALLS 16384   /* open at once that are seen to end */
+#define PATCHED_CALL 5        /* bytes of the call in a trampoline */
+#define PATCHED_TRAMPOLINE 16 /* bytes */
+#define PATCHED_CALL_SIZE 32
 
 #endif

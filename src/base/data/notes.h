@@ -90,6 +90,11 @@
     NOTE(nothing_selected, "trace", \
          "no function of {program} is meant by the selection '{selection}'{lacking?: |}{reason}", \
          STRING(program) STRING(selection) FLAG(lacking) STRING(reason)) \
+    NOTE(functions_unpatched, "trace", \
+         "{count} of {all} functions without hooks cannot be traced; {function}: {reason}", \
+         INTEGER(count) INTEGER(all) STRING(function) STRING(reason)) \
+    NOTE(patching_failed, "trace", "functions without hooks of {program} cannot be traced: {reason}", \
+         STRING(program) STRING(reason)) \
     NOTE(values_no_room, "trace", \
          "pid {pid}: the values of {functions} of its functions cannot be had, or not all of them: there is no room for " \
          "so many; select fewer (--trace)", \

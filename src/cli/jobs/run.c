@@ -105,7 +105,8 @@ static void prepare_exec(const char *command)
         cli_log_error(&err);
     } else if (!off) {
         const char *wanted = getenv("SCRY_TRACE_WANTED");
-        preload.wanted = !trace_off && wanted && strcmp(wanted, "1") == 0; /* as the job has it */
+        preload.patches = !trace_off && wanted && strcmp(wanted, "patches") == 0;
+        preload.wanted = !trace_off && wanted && (preload.patches || strcmp(wanted, "1") == 0); /* as the job has it */
         preload.mpi_off = mpi_off;
         const char *metrics = getenv(METRICS_ENV); /* likewise */
         snprintf(preload.metrics, sizeof preload.metrics, "%s", metrics ? metrics : "");

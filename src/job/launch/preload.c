@@ -282,7 +282,7 @@ void preload_apply(const struct preload *preload)
     if (preload->metrics[0])
         setenv(METRICS_ENV, preload->metrics, 1);
     if (preload->wanted)
-        setenv("SCRY_TRACE_WANTED", "1", 1);
+        setenv("SCRY_TRACE_WANTED", preload->patches ? "patches" : "1", 1);
     if (preload->sanitizer[0] && !has_sanitizer)
         setenv("SCRY_ASAN_PRELOAD", preload->sanitizer, 1);
     suffer_sanitizer();

@@ -50,7 +50,8 @@ int script_env_dir(char *ret_path, size_t size, pid_t run, struct err *err);
  *
  *   LD_PRELOAD           the library, before what is there; after the address sanitizer's, which must be first
  *   SCRY_AGENT_SOCKET    where its monitor listens
- *   SCRY_TRACE_WANTED    1: tracing was requested, so report programs without hooks
+ *   SCRY_TRACE_WANTED    1: tracing was requested, so report programs without hooks; patches: and functions were named, which
+ *                        get jumps to the hooks where they have none
  *   SCRY_MPI             stats; messages (as at the start): number them; off: do not look at MPI calls
  *   SCRY_MPI_DIR         where the libraries for MPI programs are (libscry-mpi-*.so)
  *   ASAN_OPTIONS         programs with the address sanitizer that the job starts would otherwise refuse to run
@@ -64,7 +65,7 @@ struct preload {
     char socket[PATH_MAX];
     char mpi_dir[PATH_MAX];         /* "": there are none */
     char metrics[METRICS_ENV_SIZE]; /* ""; nowhere */
-    bool wanted, mpi_off;
+    bool wanted, patches, mpi_off;
     struct script_env script;
     struct propagation propagation;
     bool is_script; /* the command is no program itself, but may start some */

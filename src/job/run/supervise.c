@@ -199,6 +199,15 @@ static void prepare_scripts(struct job *job)
         recorder_note(&job->recorder, NOTE(source_off, .source = "what happens inside scripts", .reason = err.text));
 }
 
+/* Functions are named, and so also those that were compiled without hooks are meant. */
+static bool names_functions(const struct run_options *options)
+{
+    for (size_t i = 0; i < options->setting_count; i++)
+        if (strcmp(options->settings[i].key, "trace") == 0)
+            return !options->trace_off && *options->settings[i].value;
+    return false;
+}
+
 /* The agent that will be loaded into the command. */
 static void prepare_tracing(struct job *job)
 {
@@ -217,6 +226,7 @@ static void prepare_tracing(struct job *job)
         return;
     }
     bool wanted = (options->trace_wanted && !options->trace_off) || options->rule_count;
+    job->preload.patches = wanted && names_functions(options);
     int code = preload_find(&job->preload, options->command[0], wanted, &err);
     job->preload.mpi_off = options->mpi == RUN_MPI_OFF;
     if (job->preload.library[0])

@@ -119,6 +119,7 @@ struct agent_mapped;
 struct agent_layouts;
 struct agent_selection;
 struct agent_compiled;
+struct agent_patching;
 struct agent_demands;
 struct agent_recording;
 struct compiled_set;
@@ -173,6 +174,7 @@ struct agent {
     uint64_t held[AREA_THREADS / 64]; /* agent_bell.c: bit set of blocks whose raised event is being handled */
     struct trace_writer *writer;      /* NULL: nothing is recorded */
     struct kept_note problem;
+    struct agent_patching *patching; /* agent_patch.c; NULL: functions without hooks stay as they are */
     struct agent_switches *switches; /* agent_switches.c; NULL: when it had a processor is not recorded */
 
     /* these there always are */
@@ -429,6 +431,18 @@ void agent_compile_ended(struct agent *agent); /* what is compiled for a job sto
 void agent_compile_free(struct agent *agent);
 void agent_compiled_sets_free(struct agents *agents);
 uint32_t agent_program_put(struct agent *agent, const void *bytes, size_t size); /* offset in programs; 0: no room */
+
+/* agent_patch.c */
+bool agent_patching_new(struct agent *agent, bool forked); /* forked: with all jumps in place that there will be */
+void agent_patching_free(struct agent *agent);
+/* Whether functions of a module may be patched: they do not call the hooks. */
+bool agent_module_patched(const struct agent *agent, size_t module);
+bool agent_module_is_system(const struct module *module); /* a library of the system */
+/* It is to be patched, in such a module. false: it cannot be. */
+bool agent_patch_want(struct agent *agent, size_t module, const struct index_function *function);
+void agent_patch(struct agent *agent); /* all are wanted; what then is laid ready comes before main goes on */
+bool agent_patches(const struct agent *agent); /* it is at it */
+void agent_patching_tell(struct agent *agent); /* to its trace, what was not done, once that is known */
 
 /* agent_demand.c */
 bool agent_demands_new(struct agent *agent);

@@ -240,13 +240,23 @@ static void set_mode(struct agent *agent, uint64_t address, uint32_t mode)
     agent_mode_update(agent, at);
 }
 
+/* Of a module without hooks: whether it has, or gets, a jump to them. */
+static bool is_patched(struct agent *agent, const struct selection *selection, size_t i,
+                       const struct index_function *function)
+{
+    const struct module *module = &agent->mapped->modules[i];
+    return (!agent_module_is_system(module) || selection_names(selection, module, function)) &&
+           agent_patch_want(agent, i, function);
+}
+
 /* Slots for what the indexes know. Functions that have the mode anyway get none. */
 static size_t choose_indexed(struct agent *agent, const struct selection *selection, uint32_t mode, const bool *wants)
 {
     size_t chosen = 0;
     for (size_t i = 0; i < agent->mapped->count; i++) {
         const struct module *module = &agent->mapped->modules[i];
-        if (!agent_module_hooked(agent, i))
+        bool patched = agent_module_patched(agent, i);
+        if (!agent_module_hooked(agent, i) && !patched)
             continue;
         const struct index *index = agent->mapped->indexes[i]->index;
         _cleanup_(freep) size_t *few = NULL;
@@ -256,6 +266,8 @@ static size_t choose_indexed(struct agent *agent, const struct selection *select
             struct index_function function;
             index_at(index, all ? k : few[k], &function);
             uint32_t its = mode_of(agent, selection, mode, module, &function);
+            if (patched && its && !is_patched(agent, selection, i, &function))
+                continue;
             chosen += its != 0;
             bool by_itself = wants[i] && its == mode && !(mode & AREA_VALUES);
             if (by_itself ? agent->selection->selected : its || wants[i])
@@ -369,6 +381,7 @@ static void select_functions(struct agent *agent, uint32_t mode)
     free(wants);
     agent_filter_update(agent);
     agent->selection->selected = true;
+    agent_patch(agent);
 }
 
 /* Whether the indexes have to be there first. */
@@ -385,7 +398,7 @@ bool agent_applies_long(const struct agent *agent)
     if (!settings || !needs_indexes(agent, base_mode(settings)))
         return false;
     for (size_t i = 0; i < agent->mapped->count; i++)
-        if (agent_module_hooked(agent, i))
+        if (agent_module_hooked(agent, i) || agent_module_patched(agent, i))
             count += index_count(agent->mapped->indexes[i]->index);
     return count > MANY_FUNCTIONS;
 }
@@ -393,7 +406,7 @@ bool agent_applies_long(const struct agent *agent)
 bool agent_records(const struct agent *agent)
 {
     const struct trace_settings *settings = settings_of(agent);
-    bool hooked = !agent->only_mpi;
+    bool hooked = !agent->only_mpi || agent->patching;
     for (size_t i = 0; i < agent->mapped->count && !hooked; i++)
         hooked = agent_module_hooked(agent, i);
     return (settings && hooked) || agent_mpi_records(agent);
@@ -475,7 +488,7 @@ bool agent_inherit(struct agent *agent, const struct agent *parent)
 
 void agent_settle(struct agent *agent)
 {
-    if (agent->selection->waits || agent_compiling(agent) || agent_demands_wait(agent))
+    if (agent->selection->waits || agent_compiling(agent) || agent_demands_wait(agent) || agent_patches(agent))
         main_hold(agent);
     else
         agent_go(agent);

@@ -92,6 +92,7 @@ static void functions_free(struct agent *agent)
     }
     agent->recording->events = agent->recording->discarded = 0; /* the job has them */
     agent_compile_free(agent);
+    agent_patching_free(agent);
     agent_demands_free(agent);
     agent_select_free(agent);
     agent_modules_free(agent);

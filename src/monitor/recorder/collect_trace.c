@@ -156,6 +156,7 @@ static void write_counts(struct agent *agent)
     if (agent->selection->least_max_depth)
         trace_writer_set(writer, "max_depth", "%u", agent->selection->least_max_depth);
     char fault[sizeof area->fault + 1];
+    agent_patching_tell(agent);
     memcpy(fault, area->fault, sizeof area->fault);
     fault[sizeof area->fault] = 0;
     if (atomic_load(&area->agent_state) == AREA_OFF)

@@ -533,6 +533,8 @@ static const struct {
     {"frame", HELPER_FRAME, 5},
     {"place", HELPER_PLACE, 3},
     {"inlined", HELPER_INLINED, 4},
+    {"patch", HELPER_PATCH, 4},
+    {"unpatched", HELPER_UNPATCHED, 2},
 };
 
 /* Of a snapshot's variable the first word is the number of its frame: no type is a number. */
@@ -584,6 +586,7 @@ static bool take_fields(struct helper_reader *reader, struct helper_answer *a, c
         return helper_address(f[0], &a->address);
     case HELPER_MISSING:
     case HELPER_PROBLEM:
+    case HELPER_UNPATCHED:
         a->text = f[1];
         return helper_address(f[0], &a->address);
     case HELPER_DONE:
@@ -617,6 +620,9 @@ static bool take_fields(struct helper_reader *reader, struct helper_answer *a, c
         a->name = f[0];
         a->file = f[1];
         return take_id(f[2], a) && helper_number(f[3], 0, UINT32_MAX, &a->size);
+    case HELPER_PATCH:
+        return helper_address(f[0], &a->address) && helper_address(f[1], &a->size) && helper_address(f[2], &a->stub) &&
+               take_code(reader, f[3], a);
     }
     return false;
 }

@@ -98,6 +98,9 @@ enum helper_answer_kind {
     HELPER_FRAME,    /* type: native, python or note; name, file, id: the line, path: the module */
     HELPER_PLACE,    /* address, size: the first one behind it, id: the line */
     HELPER_INLINED,  /* name, file, id: the line, size: that of the call */
+    HELPER_PATCH,    /* address, size: where the jump is in the process, stub: where that is, code: the bytes that are there, of
+                        the jump, of the stub */
+    HELPER_UNPATCHED, /* address, text */
 };
 enum helper_site { HELPER_ENTRY, HELPER_EXIT, HELPER_CALL, HELPER_UNWIND }; /* as enum capture_site_kind */
 
@@ -108,7 +111,7 @@ struct helper_answer { /* borrowed until the next call; texts are never NULL */
     bool first; /* the process's first thread is one of them */
     enum helper_site site;
     struct number_problem problem;
-    uint64_t address, size;
+    uint64_t address, size, stub;
     const void *code;
     size_t code_size;
 };

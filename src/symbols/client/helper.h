@@ -62,6 +62,21 @@
  *                          part of the function that the index has; where it is defined, and the line of the call
  *        done
  *
+ *   scry-symbols patches                  standard input, one a line:
+ *        file PATH         an ELF file
+ *        place BIAS STUBS SIZE
+ *                          how the process has it, and where its stubs are to be, with at most so many bytes
+ *        function ADDRESS SIZE
+ *                          in the file; several
+ *        end
+ *     answers, for each function, by address:
+ *        patch ADDRESS PLACE STUB HEX
+ *                          its address in the file; those in the process of the jump and of its stub; the PATCH_JUMP
+ *                          (symbols/code/code.h) bytes that are there, those of the jump, and those of the stub
+ *        unpatched ADDRESS REASON
+ *                          none can be made; REASON is for people
+ *        done              or failed REASON
+ *
  *   scry-symbols variable                 finds a variable by name, see symbols/helper/jobs.h
  *   scry-symbols stacks                   says where the threads of processes are, see symbols/helper/jobs.h
  *

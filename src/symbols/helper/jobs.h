@@ -12,6 +12,7 @@
 int helper_compile(FILE *in, FILE *out);
 int stacks_main(FILE *in, FILE *out);
 int places_main(FILE *in, FILE *out);
+int patches_main(FILE *in, FILE *out);
 int variable_main(FILE *in, FILE *out);
 
 /* Begins the time for one function, or for one file of that size: 60 s, and 1 s more for each 16 MB. */

@@ -151,6 +151,7 @@ static const struct {
     {"index", " FILE...", "builds the symbol indexes of files that have none", NULL},
     {"compile", "", "compiles what to record of functions; the request comes on standard input", helper_compile},
     {"places", "", "says which functions are inlined at addresses of files, and lines; likewise", places_main},
+    {"patches", "", "makes jumps for functions that have no hooks; likewise", patches_main},
     {"variable", "", "reads or writes a variable of a process; likewise", variable_main},
     {"stacks", "", "says where all threads of processes are; likewise", stacks_main},
 };

@@ -355,19 +355,33 @@ static bool item_matches(const struct item *item, const struct module *module, c
     return false;
 }
 
-bool selection_matches(const struct selection *selection, const struct module *module,
-                       const struct index_function *function)
+/* by_name: an item without wildcards. */
+static bool matches(const struct selection *selection, const struct module *module, const struct index_function *function,
+                    bool by_name)
 {
-    bool chosen = !selection->has_choice && (!module || module->is_program);
+    bool chosen = !selection->has_choice && !by_name && (!module || module->is_program);
     for (size_t i = 0; i < selection->count; i++) {
         const struct item *item = &selection->items[i];
-        if ((chosen && !item->excludes) || !item_matches(item, module, function))
+        bool names = item->excludes || (item->kind == BY_NAME ? item->literal : item->kind == BY_LIBRARY && !item->anything);
+        if ((chosen && !item->excludes) || (by_name && !names) || !item_matches(item, module, function))
             continue;
         if (item->excludes)
             return false;
         chosen = true;
     }
     return chosen;
+}
+
+bool selection_matches(const struct selection *selection, const struct module *module,
+                       const struct index_function *function)
+{
+    return matches(selection, module, function, false);
+}
+
+bool selection_names(const struct selection *selection, const struct module *module,
+                     const struct index_function *function)
+{
+    return matches(selection, module, function, true);
 }
 
 static int compare_places(const void *left, const void *right)
