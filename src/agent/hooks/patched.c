@@ -76,10 +76,14 @@ static void list_give(_Atomic uint64_t *list, struct patched_call *call)
     while (!list_change(list, &was, (uint32_t)(call - agent_patched_calls) + 1));
 }
 
-static void call_give(_Atomic uint64_t *list, struct patched_call *call)
+/* To the thread's own list, as long as that is short. */
+static void call_give(struct agent_thread *self, struct patched_call *call)
 {
+    enum { KEPT_MOST = 64 };
+    bool keeps = self->patched_kept < KEPT_MOST;
     atomic_store_explicit(&call->sp, 0, memory_order_release);
-    list_give(list, call);
+    list_give(keeps ? &self->patched_free : &calls.free, call);
+    self->patched_kept += keeps;
 }
 
 /* Those of a thread whose place on its stack is from `low` on, below `high`. */
@@ -90,7 +94,8 @@ static bool calls_drop(struct agent_thread *self, uint64_t low, uint64_t high)
         struct patched_call *call = &agent_patched_calls[i];
         uint64_t sp = atomic_load_explicit(&call->sp, memory_order_acquire);
         if (sp >= low && sp < high && sp && atomic_load_explicit(&call->tid, memory_order_relaxed) == (uint32_t)self->tid) {
-            call_give(&calls.free, call);
+            atomic_store_explicit(&call->sp, 0, memory_order_release);
+            list_give(&calls.free, call);
             dropped++;
         }
     }
@@ -111,6 +116,7 @@ static bool calls_recover(struct agent_thread *self, uint64_t sp)
 static struct patched_call *call_take(struct agent_thread *self, uint64_t sp)
 {
     struct patched_call *call = list_take(&self->patched_free);
+    self->patched_kept -= call && self->patched_kept; /* a handler in between may make it wrong by one */
     if (!call && atomic_load_explicit(&calls.used, memory_order_relaxed) < PATCHED_CALLS) {
         uint32_t number = atomic_fetch_add(&calls.used, 1);
         if (number < PATCHED_CALLS)
@@ -211,7 +217,7 @@ void agent_patched_leave(struct capture_frame *registers)
         leave(call, (uint64_t)place, registers);
     *place = call->returns;
     agent_signal_fence();
-    call_give(&agent_self.patched_free, call);
+    call_give(&agent_self, call);
 }
 
 uint64_t patched_resume(const struct capture_frame *registers, uint64_t *ret_sp)
@@ -324,9 +330,7 @@ void patched_apply(const struct area_view *view)
     enum { MODULES_MOST = 1024 };
     uint64_t offset = atomic_load(&view->area->patches);
     enum area_patching how = AREA_PATCHED;
-    if (!offset)
-        return;
-    if (has_threads() || has_shadow_stack()) {
+    if (offset && (has_threads() || has_shadow_stack())) {
         atomic_store(&view->area->patching, has_threads() ? AREA_PATCH_THREADS : AREA_PATCH_SHADOW);
         return;
     }

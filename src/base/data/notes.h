@@ -93,6 +93,8 @@
     NOTE(functions_unpatched, "trace", \
          "{count} of {all} functions without hooks cannot be traced; {function}: {reason}", \
          INTEGER(count) INTEGER(all) STRING(function) STRING(reason)) \
+    NOTE(exits_unseen, "trace", "the ends of {calls} calls were not seen: too many calls without hooks were open at once", \
+         INTEGER(calls)) \
     NOTE(patching_failed, "trace", "functions without hooks of {program} cannot be traced: {reason}", \
          STRING(program) STRING(reason)) \
     NOTE(values_no_room, "trace", \
@@ -134,11 +136,12 @@
     /* from the monitor, if nothing was recorded */ \
     NOTE(nothing_recorded, "trace", "{reason}", STRING(reason)) \
     NOTE(no_hooks, "trace", \
-         "compiled without -finstrument-functions: {programs}; compile with -g -finstrument-functions to record their " \
-         "calls", \
-         STRING(programs)) \
+         "compiled without -finstrument-functions: {programs}; " \
+         "{named?none of their symbols is meant by the selection: correct it, or compile with -g|name functions (--trace " \
+         "NAME), or compile with -g -finstrument-functions, to record their calls}", \
+         STRING(programs) FLAG(named)) \
     NOTE(no_hooks_system, "trace", \
-         "no function was recorded: only programs of the system ran, which have no hooks: {programs}", STRING(programs)) \
+         "no function was recorded: only programs of the system ran, which have no hooks{named?, and no symbols that are meant by the selection|}: {programs}", STRING(programs) FLAG(named)) \
     NOTE(own_hooks, "trace", \
          "these programs have hooks of their own (__cyg_profile_func_enter), which get their calls: {programs}; remove " \
          "the hooks to record the calls", \
@@ -154,7 +157,7 @@
          "ran", \
          INTEGER(records) STRING(directory) FLAG(emptied)) \
     NOTE(no_hooks_called, "trace", \
-         "no function was recorded: compile the program with -g -finstrument-functions, or correct the selection (see " \
+         "no function was recorded: correct the selection, or compile the program with -g -finstrument-functions (see " \
          "scry-run(1))",) \
     NOTE(no_trace_directory, "trace", \
          "no function was recorded: there is no job directory for a trace",) \

@@ -79,7 +79,8 @@ struct trace_job {
         enum noted_why why;
     } noted[NOTED_LIMIT];
     size_t noted_count;
-    bool hooked;                    /* some process had them */
+    bool hooked;                    /* some process had them, or was patched */
+    bool patches;                   /* some process asked to be */
     uint32_t brief[BRIEF_PROGRAMS]; /* agent_area.c */
     struct rule_note {
         uint32_t serial;     /* of a demand */
@@ -164,7 +165,7 @@ struct agent {
     bool as_left;                   /* by that one: nothing is changed until somebody says what is wanted */
     bool forked;                    /* from a traced process */
     bool opens_late;                /* a child of fork: its trace is made after it was let go */
-    bool only_mpi;                  /* it said hello for MPI alone, without hooks */
+    bool only_mpi;                  /* it has no hooks, and none of its functions is patched */
     bool limited;                   /* its trace cannot grow any more */
     bool mpi_captured, mpi_waits;   /* agent_mpi.c: of all calls; for a compilation to be over */
     bool mpi_described;             /* its rank is in its trace */
@@ -438,7 +439,8 @@ void agent_patching_free(struct agent *agent);
 /* Whether functions of a module may be patched: they do not call the hooks. */
 bool agent_module_patched(const struct agent *agent, size_t module);
 bool agent_module_is_system(const struct module *module); /* a library of the system */
-/* It is to be patched, in such a module. false: it cannot be. */
+bool agent_patch_can(const struct index_function *function); /* it may be patched, in such a module */
+/* It is to be. false: no memory. */
 bool agent_patch_want(struct agent *agent, size_t module, const struct index_function *function);
 void agent_patch(struct agent *agent); /* all are wanted; what then is laid ready comes before main goes on */
 bool agent_patches(const struct agent *agent); /* it is at it */

@@ -423,11 +423,13 @@ static void take_hello(struct agents *agents, int fd, const struct agent_hello *
             job->mpi_room = hello->room;
         return;
     }
-    if (!(hello->flags & (AGENT_HAS_HOOKS | AGENT_HAS_MPI | AGENT_COUNTS_MPI))) {
-        if (job)
-            job_note_program(job, hello->exe);
+    bool bare = !(hello->flags & (AGENT_HAS_HOOKS | AGENT_HAS_MPI | AGENT_COUNTS_MPI));
+    if (bare && job)
+        job_note_program(job, hello->exe);
+    if (job && hello->flags & AGENT_PATCHES)
+        job->patches = true;
+    if (bare && !(hello->flags & AGENT_PATCHES))
         return;
-    }
     if (job && hello->flags & AGENT_HAS_HOOKS)
         job->hooked = true;
     if (job && hello->flags & AGENT_CONSTRUCTED)

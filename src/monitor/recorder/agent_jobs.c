@@ -305,11 +305,11 @@ static void describe_noted(struct trace_job *job, struct agents_job_state *state
     }
     const char *without = name_noted(job, NOTED_NO_HOOKS, state), *own = name_noted(job, NOTED_OWN_HOOKS, state);
     if (*without)
-        add_problem(state, NOTE(no_hooks, .programs = without));
+        add_problem(state, NOTE(no_hooks, .programs = without, .named = job->patches));
     if (*own)
         add_problem(state, NOTE(own_hooks, .programs = own));
     if (!*without && !*own)
-        add_problem(state, NOTE(no_hooks_system, .programs = name_noted(job, NOTED_SYSTEM, state)));
+        add_problem(state, NOTE(no_hooks_system, .programs = name_noted(job, NOTED_SYSTEM, state), .named = job->patches));
 }
 
 /* Why there is nothing. */

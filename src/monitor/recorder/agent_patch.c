@@ -97,11 +97,14 @@ static int compare_wanted(const void *left, const void *right)
                                       : 0;
 }
 
+bool agent_patch_can(const struct index_function *function)
+{
+    return function->size && !is_untouchable(function->linkage) && !is_untouchable(function->name);
+}
+
 bool agent_patch_want(struct agent *agent, size_t module, const struct index_function *function)
 {
     struct agent_patching *patching = agent->patching;
-    if (!function->size || is_untouchable(function->linkage) || is_untouchable(function->name))
-        return false;
     if (patching->over)
         return true;
     if (!GROW(patching->wanted, patching->count, patching->room))
@@ -112,28 +115,28 @@ bool agent_patch_want(struct agent *agent, size_t module, const struct index_fun
 
 /* ---- one module after the other ---- */
 
-/* Room within 2 GiB of the module, where nothing is mapped; below it, for what is above it grows: heap, and libraries. 0: none. */
+/* Room within 2 GiB of the module, where nothing is mapped, and nothing grows to: 1 GiB below it, for libraries and the agent's memory
+ * are mapped from above downwards; or, where a program lies too low for that, as far above, behind its heap. 0: none. */
 static uint64_t stubs_find(pid_t pid, const struct module *module, uint64_t size)
 {
-    enum { LOWEST = 1 << 16, APART = 16 << 20, REACH = 2000 << 20 };
+    const uint64_t lowest = 1 << 20, apart = 1 << 30, reach = UINT64_C(2000) << 20;
     struct proc_maps maps;
     uint64_t found = 0;
     if (proc_maps_read(pid, &maps) < 0)
         return 0;
     for (size_t i = maps.count; i-- > 0 && !found;) {
-        uint64_t low = i ? maps.maps[i - 1].end + APART : LOWEST, high = maps.maps[i].start;
-        if (high > module->start || high < APART + size || high - APART - size < low)
-            continue;
-        found = (high - APART - size) & -(uint64_t)STUBS_PAGE;
+        uint64_t low = i ? maps.maps[i - 1].end : lowest, high = maps.maps[i].start;
+        if (high <= module->start && high > apart + size && high - apart - size >= low)
+            found = (high - apart - size) & -(uint64_t)STUBS_PAGE;
     }
-    for (size_t i = 0; i < maps.count && (!found || module->end - found > REACH); i++) {
-        uint64_t low = maps.maps[i].end + (REACH / 2), high = i + 1 < maps.count ? maps.maps[i + 1].start : UINT64_MAX;
-        found = 0;
-        if (low >= module->end && low < high && high - low > size + APART)
-            found = (low + STUBS_PAGE - 1) & -(uint64_t)STUBS_PAGE;
+    for (size_t i = 0; i + 1 < maps.count && !found; i++) {
+        uint64_t low = maps.maps[i].end + apart, high = maps.maps[i + 1].start;
+        if (low > module->end && low + size < high)
+            found = low;
     }
     proc_maps_done(&maps);
-    return found && (found < module->start ? module->end - found : found + size - module->start) <= REACH ? found : 0;
+    uint64_t furthest = found < module->start ? module->end - found : found + size - module->start;
+    return found && furthest <= reach ? found : 0;
 }
 
 static void failed(struct agent_patching *patching, uint64_t address, const char *reason)
@@ -179,6 +182,8 @@ static void module_finish(struct agent_patching *patching)
     uint32_t at = head.count && !all.failed ? agent_program_put(agent, all.data, all.len) : 0;
     if (at)
         atomic_store(&agent->view.area->patches, at);
+    if (at && agent->job)
+        agent->job->hooked = true;
     else if (head.count)
         patching->lacking = "there is no room for the jumps";
     buf_done(&patching->items);
@@ -296,7 +301,12 @@ void agent_patching_tell(struct agent *agent)
     };
     struct agent_patching *patching = agent->patching;
     uint32_t how = atomic_load(&agent->view.area->patching);
-    if (!patching || patching->told || how == AREA_PATCHED_NOT || !agent->writer)
+    uint64_t unseen = atomic_load(&agent->view.area->exits_unseen);
+    if (!patching || !agent->writer)
+        return;
+    if (unseen && agent->ended)
+        trace_writer_problem(agent->writer, &NOTE(exits_unseen, .calls = unseen));
+    if (patching->told || how == AREA_PATCHED_NOT)
         return;
     patching->told = true;
     if (how < sizeof reasons / sizeof *reasons && reasons[how]) {

@@ -240,13 +240,39 @@ static void set_mode(struct agent *agent, uint64_t address, uint32_t mode)
     agent_mode_update(agent, at);
 }
 
-/* Of a module without hooks: whether it has, or gets, a jump to them. */
-static bool is_patched(struct agent *agent, const struct selection *selection, size_t i,
-                       const struct index_function *function)
+/* Of a module without hooks: nobody means the system's libraries by a wildcard. */
+static bool may_be_patched(const struct selection *selection, const struct module *module,
+                           const struct index_function *function)
 {
-    const struct module *module = &agent->mapped->modules[i];
-    return (!agent_module_is_system(module) || selection_names(selection, module, function)) &&
-           agent_patch_want(agent, i, function);
+    return agent_patch_can(function) &&
+           (!agent_module_is_system(module) || selection_names(selection, module, function));
+}
+
+/* Whether there is anything to be patched. */
+static bool any_patched(const struct agent *agent)
+{
+    const struct trace_settings *settings = settings_of(agent);
+    struct selection *selection = NULL;
+    struct err err = {0};
+    bool found = false;
+    if (!settings || selection_parse(&selection, settings->selection, &err) < 0)
+        return false;
+    for (size_t i = 0; i < agent->mapped->count && !found; i++) {
+        const struct module *module = &agent->mapped->modules[i];
+        if (!agent_module_patched(agent, i))
+            continue;
+        const struct index *index = agent->mapped->indexes[i]->index;
+        _cleanup_(freep) size_t *few = NULL;
+        size_t count = index_count(index);
+        bool all = !selection_candidates(selection, index, &few, &count);
+        for (size_t k = 0; k < count && !found; k++) {
+            struct index_function function;
+            index_at(index, all ? k : few[k], &function);
+            found = selection_matches(selection, module, &function) && may_be_patched(selection, module, &function);
+        }
+    }
+    selection_free(selection);
+    return found;
 }
 
 /* Slots for what the indexes know. Functions that have the mode anyway get none. */
@@ -266,7 +292,7 @@ static size_t choose_indexed(struct agent *agent, const struct selection *select
             struct index_function function;
             index_at(index, all ? k : few[k], &function);
             uint32_t its = mode_of(agent, selection, mode, module, &function);
-            if (patched && its && !is_patched(agent, selection, i, &function))
+            if (patched && its && (!may_be_patched(selection, module, &function) || !agent_patch_want(agent, i, &function)))
                 continue;
             chosen += its != 0;
             bool by_itself = wants[i] && its == mode && !(mode & AREA_VALUES);
@@ -406,7 +432,7 @@ bool agent_applies_long(const struct agent *agent)
 bool agent_records(const struct agent *agent)
 {
     const struct trace_settings *settings = settings_of(agent);
-    bool hooked = !agent->only_mpi || agent->patching;
+    bool hooked = !agent->only_mpi;
     for (size_t i = 0; i < agent->mapped->count && !hooked; i++)
         hooked = agent_module_hooked(agent, i);
     return (settings && hooked) || agent_mpi_records(agent);
@@ -425,6 +451,8 @@ void agent_apply(struct agent *agent)
     }
     if (!agent->agents->ticks_per_second)
         agent_clock_calibrate(agent->agents);
+    if (agent->only_mpi && agent->patching && agent_indexes_ready(agent))
+        agent->only_mpi = !any_patched(agent);
     if (agent_records(agent) && !agent->writer && collect_open(agent, &err) < 0)
         agent_set_problem(agent, NOTE(nothing_recorded, .reason = err.text));
     if (agent->as_left) { /* the settings of its job are not known yet, and its area has them */

@@ -236,6 +236,31 @@ static bool is_pointed_into(const struct search *search)
     return low < code->pointer_count && code->pointers[low] < search->until;
 }
 
+/* Short jumps from other functions, as assembler has them: into the midst of its neighbour. Decoding begins so far before that it
+ * is in step with the instructions when it matters. */
+static enum patch_answer look_around(const struct search *search)
+{
+    enum { SHORT = 130, STEP = 128 };
+    uint64_t from = search->entry > SHORT + STEP ? search->entry - SHORT - STEP : 0, until = search->until + SHORT, target;
+    while (from < search->entry && !elf_code_at(search->code, from, &(size_t){0}))
+        from++;
+    for (uint64_t at = from; at < until;) {
+        struct step step;
+        if (at == search->entry)
+            at = search->ranges[0].high; /* its own were looked at */
+        if (!step_decode(search->code, at, &step)) {
+            at++;
+            continue;
+        }
+        if (at < search->entry && step.next > search->entry)
+            step.next = search->entry;
+        if (branches_to(&step, &target) && judge(search, target, true) != PATCH_CAN)
+            return PATCH_BRANCH;
+        at = step.next;
+    }
+    return PATCH_CAN;
+}
+
 static enum patch_answer look_for_branches(struct search *search)
 {
     enum patch_answer answer = is_pointed_into(search) ? PATCH_BRANCH : PATCH_CAN;
@@ -249,7 +274,7 @@ static enum patch_answer look_for_branches(struct search *search)
         }
     for (size_t i = 0; answer == PATCH_CAN && search->by_table && i < search->table_count; i++)
         answer = judge_table(search, search->tables[i], false);
-    return answer;
+    return answer == PATCH_CAN ? look_around(search) : answer;
 }
 
 enum patch_answer patch_plan(struct patch *ret_patch, const struct elf_code *code, const struct address_range *ranges,

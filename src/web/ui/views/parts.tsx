@@ -61,11 +61,11 @@ export function NoTrace({ id, text, notes }: { id: string; text?: string; notes?
     <>
       {script ? (
         <Empty title={title} command={again('--script calls')}>
-          A trace is of functions that were compiled with <code>-g -finstrument-functions</code>, and of calls of MPI, in programs that a script starts as well. What is seen of the script
+          A trace is of functions that are named, or were compiled with <code>-g -finstrument-functions</code>, and of calls of MPI, in programs that a script starts as well. What is seen of the script
           itself is on the <a href={href(['jobs', id])}>page of the job</a>, and functions of Python in the <a href={href(['jobs', id, 'tree'])}>call tree</a>. A run with functions of Python:
         </Empty>
       ) : <Empty title={title} command={again(`--trace 'fn:*'${mpi ? ' --mpi trace' : ''}`)}>
-        Functions that were compiled with <code>-g -finstrument-functions</code> are recorded with <code>--trace</code>{mpi && <>, calls of MPI and messages with <code>--mpi trace</code></>}. The next run will have them:
+        Functions that are named, as those of <code>fn:*</code>, are recorded with <code>--trace</code>{mpi && <>, calls of MPI and messages with <code>--mpi trace</code></>}. The next run will have them:
       </Empty>}
       {more.map(note => <Notice key={note} title={note} />)}
     </>
