@@ -56,6 +56,8 @@ class DoctorJob(scrytest.TestCase):
 
     def test_no_hooks(self):
         self.run_job("--trace", "fn:add", self.program("bare", "-g"))
+        self.assert_found(self.doctor(), "hooks", "ok", "by jumps that were put into them")
+        self.run_job("--trace", "fn:nothing", self.program("bare", "-g"))
         found = self.doctor()
         self.assert_found(found, "hooks", "warn", "none in bare", "-finstrument-functions")
         self.assert_found(found, "traced", "warn", "compiled without -finstrument-functions: bare")

@@ -429,12 +429,19 @@ bool agent_applies_long(const struct agent *agent)
     return count > MANY_FUNCTIONS;
 }
 
+/* Which get its calls. */
+static bool has_own_hooks(const struct agent *agent, size_t module)
+{
+    return agent->mapped->modules[module].is_program &&
+           index_flags(agent->mapped->indexes[module]->index) & INDEX_OWN_HOOKS;
+}
+
 bool agent_records(const struct agent *agent)
 {
     const struct trace_settings *settings = settings_of(agent);
     bool hooked = !agent->only_mpi;
     for (size_t i = 0; i < agent->mapped->count && !hooked; i++)
-        hooked = agent_module_hooked(agent, i);
+        hooked = agent_module_hooked(agent, i) && !has_own_hooks(agent, i);
     return (settings && hooked) || agent_mpi_records(agent);
 }
 

@@ -1,0 +1,128 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Functions that were compiled without hooks: `scry run --trace NAME` puts jumps to the hooks into them. The program does what it does
+alone, and each call is counted."""
+
+import os
+import re
+import shutil
+import signal
+
+import scrytest
+from ctracertest import TracerCase
+
+NESTED = """#include <stdio.h>
+#include <stdlib.h>
+static volatile int sink;
+int leaf(int n) { if (n == 3) abort(); return n + sink; }
+int middle(int n) { return leaf(n) + (sink++, 1); }
+int outer(int n) { return middle(n + 1) + middle(n + 2) + (sink++, 1); }
+int main(int argc, char **argv) { printf("%d\\n", outer(argc - 1)); return 0; }
+"""
+
+
+class Unprepared(TracerCase):
+    def bare(self, name, *options, source="unprepared.cc", compiler="g++"):
+        return self.compile(source, "-rdynamic", *options, name=name, hooks=False, compiler=compiler)
+
+    def built(self, name, text, *options):
+        source = self.box.path("work", name + ".c")
+        with open(source, "w", encoding="ascii") as file:
+            file.write(text)
+        return self.compile(source, *options, hooks=False)
+
+    def calls_of(self, *names):
+        calls = self.calls()
+        return {name: calls.get(name, 0) for name in names} if names else calls
+
+    def test_the_same(self):
+        """Exceptions, longjmp, coroutines, signals, threads, forks and vforks, tail calls, deep recursion."""
+        for level in ("-O0", "-O2"):
+            with self.subTest(level=level):
+                program = self.bare("unprepared" + level, level)
+                alone = self.box.run([program])
+                self.assertEqual(alone.returncode, 0, alone.stderr)
+                done = self.scry_run("--trace", "all", "--", program)
+                self.assertEqual((done.returncode, done.stdout), (0, alone.stdout), done.stderr)
+                expected = {"catcher": 260, "jumps": 100, "faults": 1, "thread_main": 160, "step": 150, "in_vfork": 20, "child": 5}
+                self.assertEqual(self.calls_of(*expected), expected)
+
+    def test_counts_as_with_hooks(self):
+        options = ("-O0", "-fno-optimize-sibling-calls")
+        counts = []
+        for hooks in (True, False):
+            program = self.compile("traced.c", *options, name=f"hooks-{hooks}", hooks=hooks)
+            done = self.scry_run("--trace", "file:traced.c" if hooks else "fn:*", "--", program, "calls", 20)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            counts.append({name: calls for name, calls in self.calls_of().items() if name in ("work", "leaf")})
+        self.assertEqual(counts, 2 * [{"work": 20, "leaf": 40}])
+
+    def test_bash(self):
+        """All functions of a program of some size, as Debian has it: what it does is the same."""
+        script = "f() { (( $1 < 2 )) && echo $1 || echo $(( $(f $(($1 - 1))) + $(f $(($1 - 2))) )); }; f 6; x=abc; echo ${x/b/d}; (exit 3); echo $?"
+        done = self.scry_run("--trace", "all", "--", "bash", "-c", script)
+        self.assertEqual((done.returncode, done.stdout), (0, "8\nadc\n3\n"), done.stderr)
+        self.assertGreater(len(self.calls_of()), 100)
+
+    def test_libraries(self):
+        """Those of the system by name, not by wildcards."""
+        program = self.built("reads", "#include <stdlib.h>\nint own(int n) { free(malloc((size_t)n)); return n; }\n"
+                                        "int main(void) { return own(5) + own(6) - 11; }\n", "-O1", "-fno-builtin")
+        done = self.scry_run("--trace", "fn:own malloc", "--", program)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        calls = self.calls_of()
+        self.assertEqual(calls["own"], 2)
+        self.assertGreaterEqual(calls.get("malloc", 0) + calls.get("__libc_malloc", 0), 2, calls)
+        done = self.scry_run("--trace", "fn:*", "--", program)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertEqual({name for name in self.calls_of() if "malloc" in name}, set())
+
+    def test_never_touched(self):
+        """What comes back twice, or looks who called it."""
+        program = self.built("twice", "#include <setjmp.h>\n#include <stdio.h>\nstatic jmp_buf place;\n"
+                                        "int main(void) { int n = setjmp(place); printf(\"%d\\n\", n); if (n < 3) longjmp(place, n + 1); "
+                                        "return 0; }\n", "-O0")
+        done = self.scry_run("--trace", "_setjmp __sigsetjmp setjmp longjmp main", "--", program)
+        self.assertEqual((done.returncode, done.stdout), (0, "0\n1\n2\n3\n"), done.stderr)
+        self.assertEqual(set(self.calls_of()), {"main"})
+
+    def test_what_cannot_be(self):
+        """Named with its reason; a static program, as always."""
+        program = self.built("short", "int tiny(void);\n__asm__(\".globl tiny\\n.type tiny, @function\\ntiny: mov %edi, %eax\\n1: dec %eax\\n"
+                                        "jnz 1b\\nret\\n.size tiny, . - tiny\\n\");\nint main(void) { return tiny(); }\n", "-O1")
+        done = self.scry_run("--trace", "tiny", "--", program)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertEqual(len(self.lines_said(done.stderr, "1 of 1 functions without hooks cannot be traced", "tiny: a branch leads")), 1,
+                         done.stderr)
+
+    def test_backtraces(self):
+        """gdb and the program itself find the true callers."""
+        if not shutil.which("gdb"):
+            self.skipTest("gdb is not installed")
+        program = self.built("nested", NESTED, "-O1", "-g", "-fno-inline", "-fno-ipa-icf")
+        done = self.scry_run("--trace", "fn:leaf fn:middle fn:outer", "--", "gdb", "-q", "-batch", "-ex", "run 1 1", "-ex", "bt", program,
+                             timeout=60)
+        found = re.findall(r"^#\d+ .*?\b(leaf|middle|outer|main) \(", done.stdout, re.M)
+        self.assertEqual(found, ["leaf", "middle", "outer", "main"], done.stdout)
+
+    def test_crash(self):
+        """Its stack is that of the program alone."""
+        program = self.built("nested", NESTED, "-O1", "-g", "-fno-inline", "-fno-ipa-icf")
+        done = self.scry_run("--trace", "fn:leaf fn:middle fn:outer", "--", program, "1", "1")
+        self.assertEqual(done.returncode, 128 + signal.SIGABRT)
+        self.assertRegex(done.stderr, r"leaf\(\)[^\n]*\n +in middle\(\)[^\n]*\n +in outer\(\)")
+        self.assertEqual(self.calls_of("leaf", "middle", "outer"), {"leaf": 1, "middle": 1, "outer": 1})
+
+    def test_monitor_is_killed(self):
+        program = self.built("long", "#include <stdio.h>\n#include <unistd.h>\nint work(int n) { return n + 1; }\nint main(void) { int n = 0; "
+                                       "puts(\"up\"); fflush(stdout); while (access(\"go\", F_OK) < 0) n = work(n); for (int i = 0; i < 100000; i++) "
+                                       "n = work(i); printf(\"%d\\n\", n); return 0; }\n", "-O1", "-fno-inline")
+        job = self.start_run("--trace", "fn:work", "--", program, cwd=self.box.path("work"))
+        self.assertEqual(job.stdout.readline().strip(), "up")
+        os.kill(self.box.monitor_pid(), signal.SIGKILL)
+        with open(self.box.path("work", "go"), "w", encoding="ascii"):
+            pass
+        self.assertEqual(job.stdout.read().strip(), "100000")
+        self.assertEqual(job.wait(60), 0)
+
+
+scrytest.main()
