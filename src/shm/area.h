@@ -255,13 +255,13 @@ struct area_patches {
 };
 
 enum area_patching { /* how that went */
-    AREA_PATCHED_NOT,
-    AREA_PATCHED,
-    AREA_PATCHED_SOME,    /* some functions were not as they are in the file */
-    AREA_PATCH_REFUSED,   /* the kernel lets no code be changed, */
-    AREA_PATCH_NO_ROOM,   /* or no memory be had near it */
-    AREA_PATCH_THREADS,   /* there was more than one thread */
-    AREA_PATCH_SHADOW,    /* return addresses are guarded by the processor's shadow stack */
+                     AREA_PATCHED_NOT,
+                     AREA_PATCHED,
+                     AREA_PATCHED_SOME,  /* some functions were not as they are in the file */
+                     AREA_PATCH_REFUSED, /* the kernel lets no code be changed, */
+                     AREA_PATCH_NO_ROOM, /* or no memory be had near it */
+                     AREA_PATCH_THREADS, /* there was more than one thread */
+                     AREA_PATCH_SHADOW,  /* return addresses are guarded by the processor's shadow stack */
 };
 
 /* ---- threads ---- */
@@ -411,7 +411,7 @@ struct area {
     _Atomic uint32_t messages;               /* 1: messages of MPI are recorded (RECORD_MESSAGE) */
     _Atomic uint32_t thin;                   /* enum area_thin */
     _Atomic uint32_t forks_thin;             /* 1: children of fork that come in quick succession are not traced */
-    _Atomic uint64_t patches;  /* offset in programs of a struct area_patches; 0: none. Set before `go` */
+    _Atomic uint64_t patches;                /* offset in programs of a struct area_patches; 0: none. Set before `go` */
     _Atomic uint32_t promised; /* the program itself may have memory for packets below this index, if none is free */
 
     /* ---- the agent's side ---- */
@@ -437,10 +437,10 @@ struct area {
     _Atomic uint64_t closings[AREA_CLOSINGS][2]; /* from, to (exclusive) */
     char fault[200];                             /* why the agent switched itself off, or another message */
     struct area_crash crash;
-    _Atomic uint32_t patching;       /* enum area_patching */
+    _Atomic uint32_t patching;     /* enum area_patching */
     _Atomic uint64_t exits_unseen; /* calls of patched functions whose end was not seen: too many were open */
-    _Atomic uint64_t left;   /* ticks when it began to exit, or to execute another program; 0: not yet */
-    _Atomic uint32_t forked; /* 1: it has, so that others may have its struct area_forks */
+    _Atomic uint64_t left;         /* ticks when it began to exit, or to execute another program; 0: not yet */
+    _Atomic uint32_t forked;       /* 1: it has, so that others may have its struct area_forks */
 
     /* ---- the monitor's notes for its successor, should it be killed: what is on disk ---- */
     uint64_t written_bytes, written_events; /* in the trace that it writes now */

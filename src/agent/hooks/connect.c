@@ -535,8 +535,8 @@ bool agent_connect(int how)
     uint64_t changes = 0;
     bool patches = connect_settings.patches && how == CONNECT_START;
     bool has_hooks = how == CONNECT_FORK || agent_imports_hooks(&changes);
-    uint32_t flags = (has_hooks ? AGENT_HAS_HOOKS : 0u) | (patches ? AGENT_PATCHES : 0u) |
-                     (how == CONNECT_MPI ? AGENT_HAS_MPI : 0u);
+    uint32_t flags =
+        (has_hooks ? AGENT_HAS_HOOKS : 0u) | (patches ? AGENT_PATCHES : 0u) | (how == CONNECT_MPI ? AGENT_HAS_MPI : 0u);
     if (how == CONNECT_START)
         modules_init(changes);
     if ((!flags && !(connect_settings.wanted && how == CONNECT_START)) || agent_hot.area)

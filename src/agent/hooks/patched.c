@@ -93,7 +93,8 @@ static bool calls_drop(struct agent_thread *self, uint64_t low, uint64_t high)
     for (uint32_t i = 0; i < used && i < PATCHED_CALLS; i++) {
         struct patched_call *call = &agent_patched_calls[i];
         uint64_t sp = atomic_load_explicit(&call->sp, memory_order_acquire);
-        if (sp >= low && sp < high && sp && atomic_load_explicit(&call->tid, memory_order_relaxed) == (uint32_t)self->tid) {
+        if (sp >= low && sp < high && sp &&
+            atomic_load_explicit(&call->tid, memory_order_relaxed) == (uint32_t)self->tid) {
             atomic_store_explicit(&call->sp, 0, memory_order_release);
             list_give(&calls.free, call);
             dropped++;
@@ -108,7 +109,8 @@ static bool calls_recover(struct agent_thread *self, uint64_t sp)
     uint64_t rest = atomic_load_explicit(&agent_hot.area->ticks_per_second, memory_order_relaxed) / 10;
     uint64_t now = agent_ticks(), tried = atomic_load(&calls.tried);
     if (atomic_load(&calls.copies) || (tried && now - tried < rest) ||
-        !atomic_compare_exchange_strong(&calls.tried, &tried, now) || sp - self->own_low >= self->own_high - self->own_low)
+        !atomic_compare_exchange_strong(&calls.tried, &tried, now) ||
+        sp - self->own_low >= self->own_high - self->own_low)
         return false;
     return calls_drop(self, self->own_low, sp);
 }
@@ -187,7 +189,8 @@ void agent_patched_enter(struct capture_frame *registers)
 /* The innermost call at this place of the stack that has not ended; 0: none that is known. */
 static uint64_t open_at(const struct agent_thread *self, uint64_t sp)
 {
-    uint32_t depth = self->block && in_stack(self, sp) ? atomic_load_explicit(&self->block->depth, memory_order_relaxed) : 0;
+    uint32_t depth =
+        self->block && in_stack(self, sp) ? atomic_load_explicit(&self->block->depth, memory_order_relaxed) : 0;
     const struct agent_frame *frame = depth ? &self->frames[depth - 1] : NULL;
     return frame && frame->sp == sp ? frame->function : 0;
 }
@@ -335,7 +338,8 @@ void patched_apply(const struct area_view *view)
         return;
     }
     const struct area_patches *patches;
-    for (unsigned i = 0; offset && i < MODULES_MOST && (patches = patches_at(view, offset)); i++, offset = patches->next) {
+    for (unsigned i = 0; offset && i < MODULES_MOST && (patches = patches_at(view, offset));
+         i++, offset = patches->next) {
         if (!stubs_map(patches)) {
             how = AREA_PATCH_NO_ROOM;
             continue;

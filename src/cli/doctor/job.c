@@ -205,10 +205,14 @@ static void job_programs_check_hooks(struct job_look *look)
     if (put_programs(look, is_hooked, names, sizeof names)) {
         finding_set(&finding, FINDING_OK, "in %s", names);
     } else if (job_look_functions(look)->processes > look->ranks) { /* in a library, or the program has changed */
-        finding_set(&finding, FINDING_OK, "functions were traced: by jumps that were put into them, or by hooks in a library or a program that has changed");
+        finding_set(&finding, FINDING_OK,
+                    "functions were traced: by jumps that were put into them, or by hooks in a library or a program "
+                    "that has changed");
     } else if (put_programs(look, is_bare, names, sizeof names)) {
         finding_set(&finding, FINDING_WARN, "none in %s", names);
-        finding_remedy(&finding, "name functions (--trace NAME), or compile what you want to trace with -g -finstrument-functions");
+        finding_remedy(
+            &finding,
+            "name functions (--trace NAME), or compile what you want to trace with -g -finstrument-functions");
     } else if (look->program_count) {
         return; /* said above */
     } else {

@@ -310,7 +310,8 @@ static bool explain_command(const struct job_traces *traces)
     else if (path)
         log_error(
             "no calls were recorded%s: %s is a script, and no program with hooks ran in it; of the programs that it "
-            "starts, calls are recorded if they are named (--trace NAME), or were compiled with -g -finstrument-functions",
+            "starts, calls are recorded if they are named (--trace NAME), or were compiled with -g "
+            "-finstrument-functions",
             traces->is_running ? " so far" : "", text.data);
     json_decref(untraced);
     json_decref(script);
@@ -395,8 +396,7 @@ void job_traces_explain(const struct job_traces *traces, pid_t process)
             "`scry set`) was called%s",
             traces->is_running ? " so far" : "");
     else
-        log_error(
-            "no calls were recorded: name functions (`scry run --trace NAME`), or compile the program with -g "
-            "-finstrument-functions%s (see `man scry-run`)",
-            traces->mpi ? ", or, for its MPI calls, run it with `scry run --mpi trace`" : "");
+        log_error("no calls were recorded: name functions (`scry run --trace NAME`), or compile the program with -g "
+                  "-finstrument-functions%s (see `man scry-run`)",
+                  traces->mpi ? ", or, for its MPI calls, run it with `scry run --mpi trace`" : "");
 }

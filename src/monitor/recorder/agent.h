@@ -438,11 +438,11 @@ bool agent_patching_new(struct agent *agent, bool forked); /* forked: with all j
 void agent_patching_free(struct agent *agent);
 /* Whether functions of a module may be patched: they do not call the hooks. */
 bool agent_module_patched(const struct agent *agent, size_t module);
-bool agent_module_is_system(const struct module *module); /* a library of the system */
+bool agent_module_is_system(const struct module *module);    /* a library of the system */
 bool agent_patch_can(const struct index_function *function); /* it may be patched, in such a module */
 /* It is to be. false: no memory. */
 bool agent_patch_want(struct agent *agent, size_t module, const struct index_function *function);
-void agent_patch(struct agent *agent); /* all are wanted; what then is laid ready comes before main goes on */
+void agent_patch(struct agent *agent);         /* all are wanted; what then is laid ready comes before main goes on */
 bool agent_patches(const struct agent *agent); /* it is at it */
 void agent_patching_tell(struct agent *agent); /* to its trace, what was not done, once that is known */
 

@@ -309,7 +309,8 @@ static void describe_noted(struct trace_job *job, struct agents_job_state *state
     if (*own)
         add_problem(state, NOTE(own_hooks, .programs = own));
     if (!*without && !*own)
-        add_problem(state, NOTE(no_hooks_system, .programs = name_noted(job, NOTED_SYSTEM, state), .named = job->patches));
+        add_problem(state,
+                    NOTE(no_hooks_system, .programs = name_noted(job, NOTED_SYSTEM, state), .named = job->patches));
 }
 
 /* Why there is nothing. */

@@ -45,16 +45,59 @@ struct agent_patching {
  * another stack; that look at who called them, and for whom they look. */
 static bool is_untouchable(const char *name)
 {
-    static const char *const names[] = {"_init", "_fini", "_start", "__libc_start_main", "setjmp", "_setjmp", "__setjmp",
-                                        "__sigsetjmp", "sigsetjmp", "longjmp", "_longjmp", "siglongjmp", "__longjmp",
-                                        "____longjmp_chk", "__longjmp_chk", "vfork", "__vfork", "__libc_vfork",
-                                        "getcontext", "__getcontext", "setcontext", "__setcontext", "swapcontext",
-                                        "__swapcontext", "__start_context", "clone", "__clone", "clone3", "__clone3",
-                                        "__restore_rt", "dlopen", "dlmopen", "dlsym", "dlvsym", "___dlopen", "___dlmopen",
-                                        "___dlsym", "___dlvsym", "dl_iterate_phdr", "mcount", "_mcount", "__mcount_internal",
-                                        "__fentry__", "__cyg_profile_func_enter", "__cyg_profile_func_exit", "__tls_get_addr"};
-    static const char *const starts[] = {"_Unwind_", "_dl_", "__tsan_", "__asan_", "__sanitizer_", "jump_fcontext",
-                                         "make_fcontext", "ontop_fcontext"};
+    static const char *const names[] = {"_init",
+                                        "_fini",
+                                        "_start",
+                                        "frame_dummy",
+                                        "register_tm_clones",
+                                        "deregister_tm_clones",
+                                        "__do_global_dtors_aux",
+                                        "_dl_relocate_static_pie",
+                                        "__libc_start_main",
+                                        "setjmp",
+                                        "_setjmp",
+                                        "__setjmp",
+                                        "__sigsetjmp",
+                                        "sigsetjmp",
+                                        "longjmp",
+                                        "_longjmp",
+                                        "siglongjmp",
+                                        "__longjmp",
+                                        "____longjmp_chk",
+                                        "__longjmp_chk",
+                                        "vfork",
+                                        "__vfork",
+                                        "__libc_vfork",
+                                        "getcontext",
+                                        "__getcontext",
+                                        "setcontext",
+                                        "__setcontext",
+                                        "swapcontext",
+                                        "__swapcontext",
+                                        "__start_context",
+                                        "clone",
+                                        "__clone",
+                                        "clone3",
+                                        "__clone3",
+                                        "__restore_rt",
+                                        "dlopen",
+                                        "dlmopen",
+                                        "dlsym",
+                                        "dlvsym",
+                                        "___dlopen",
+                                        "___dlmopen",
+                                        "___dlsym",
+                                        "___dlvsym",
+                                        "dl_iterate_phdr",
+                                        "mcount",
+                                        "_mcount",
+                                        "__mcount_internal",
+                                        "__fentry__",
+                                        "__cyg_profile_func_enter",
+                                        "__cyg_profile_func_exit",
+                                        "__tls_get_addr"};
+    static const char *const starts[] = {"_Unwind_",     "_dl_",          "__tsan_",       "__asan_",
+                                         "__sanitizer_", "jump_fcontext", "make_fcontext", "ontop_fcontext"};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         if (strcmp(name, names[i]) == 0)
             return true;
@@ -74,8 +117,8 @@ static bool starts_with_one(const char *text, const char *const *starts, size_t 
 
 bool agent_module_patched(const struct agent *agent, size_t module)
 {
-    static const char *const others[] = {"ld-linux", "ld-2.", "ld-musl", "linux-vdso", "[vdso]", "libscry-", "libasan", "libtsan",
-                                         "liblsan", "libubsan", "libclang_rt", "vgpreload"};
+    static const char *const others[] = {"ld-linux", "ld-2.",   "ld-musl", "linux-vdso", "[vdso]",      "libscry-",
+                                         "libasan",  "libtsan", "liblsan", "libubsan",   "libclang_rt", "vgpreload"};
     const struct module *its = &agent->mapped->modules[module];
     const struct index *index = agent->mapped->indexes[module] ? agent->mapped->indexes[module]->index : NULL;
     return agent->patching && *its->path && index && index_count(index) && !agent_module_hooked(agent, module) &&

@@ -292,7 +292,8 @@ static size_t choose_indexed(struct agent *agent, const struct selection *select
             struct index_function function;
             index_at(index, all ? k : few[k], &function);
             uint32_t its = mode_of(agent, selection, mode, module, &function);
-            if (patched && its && (!may_be_patched(selection, module, &function) || !agent_patch_want(agent, i, &function)))
+            if (patched && its &&
+                (!may_be_patched(selection, module, &function) || !agent_patch_want(agent, i, &function)))
                 continue;
             chosen += its != 0;
             bool by_itself = wants[i] && its == mode && !(mode & AREA_VALUES);

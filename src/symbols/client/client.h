@@ -98,7 +98,7 @@ enum helper_answer_kind {
     HELPER_FRAME,    /* type: native, python or note; name, file, id: the line, path: the module */
     HELPER_PLACE,    /* address, size: the first one behind it, id: the line */
     HELPER_INLINED,  /* name, file, id: the line, size: that of the call */
-    HELPER_PATCH,    /* address, size: where the jump is in the process, stub: where that is, code: the bytes that are there, of
+    HELPER_PATCH, /* address, size: where the jump is in the process, stub: where that is, code: the bytes that are there, of
                         the jump, of the stub */
     HELPER_UNPATCHED, /* address, text */
 };

@@ -241,7 +241,8 @@ static bool is_pointed_into(const struct search *search)
 static enum patch_answer look_around(const struct search *search)
 {
     enum { SHORT = 130, STEP = 128 };
-    uint64_t from = search->entry > SHORT + STEP ? search->entry - SHORT - STEP : 0, until = search->until + SHORT, target;
+    uint64_t from = search->entry > SHORT + STEP ? search->entry - SHORT - STEP : 0, until = search->until + SHORT,
+             target;
     while (from < search->entry && !elf_code_at(search->code, from, &(size_t){0}))
         from++;
     for (uint64_t at = from; at < until;) {

@@ -77,8 +77,9 @@ static size_t room_behind(const struct elf_code *code, uint64_t address)
         return 0;
     while (room < PATCH_JUMP && room < left && (bytes[room] == 0xcc || bytes[room] == 0x90))
         room++;
-    bool long_nop = left >= PATCH_JUMP && ((bytes[0] == 0x66 && (bytes[1] == 0x66 || bytes[1] == 0x2e || bytes[1] == 0x0f)) ||
-                                           (bytes[0] == 0x0f && bytes[1] == 0x1f));
+    bool long_nop =
+        left >= PATCH_JUMP && ((bytes[0] == 0x66 && (bytes[1] == 0x66 || bytes[1] == 0x2e || bytes[1] == 0x0f)) ||
+                               (bytes[0] == 0x0f && bytes[1] == 0x1f));
     return long_nop && !room ? PATCH_JUMP : room;
 }
 
@@ -165,8 +166,8 @@ static size_t stub_put(const struct patches *patches, const struct patch *patch,
 }
 
 /* Returns where the next stub may begin. */
-static uint64_t function_answer(const struct patches *patches, const struct planned *function, const struct elf_code *code,
-                                uint64_t at)
+static uint64_t function_answer(const struct patches *patches, const struct planned *function,
+                                const struct elf_code *code, uint64_t at)
 {
     uint8_t stub[HOOK_BEFORE + PATCH_STUB_MOST], jump[PATCH_JUMP];
     size_t left, size = 0;
@@ -216,7 +217,8 @@ static const char *file_answer(struct patches *patches)
 static bool take_function(struct patches *patches, const char *address, const char *size)
 {
     uint64_t low, bytes;
-    if (!helper_address(address, &low) || !helper_number(size, 0, UINT32_MAX, &bytes) || patches->count == FUNCTIONS_MOST)
+    if (!helper_address(address, &low) || !helper_number(size, 0, UINT32_MAX, &bytes) ||
+        patches->count == FUNCTIONS_MOST)
         return false;
     if (!(patches->count & (patches->count - 1))) {
         size_t room = patches->count ? 2 * patches->count : 1;
@@ -258,7 +260,8 @@ int patches_main(FILE *in, FILE *out)
         line[len - 1] = 0;
         good = good && take_line(&patches, line, &end);
     }
-    const char *problem = good && end && patches.file && patches.size ? file_answer(&patches) : "the request is not understood";
+    const char *problem =
+        good && end && patches.file && patches.size ? file_answer(&patches) : "the request is not understood";
     if (problem)
         fprintf(out, "failed\t%s\n", problem);
     else

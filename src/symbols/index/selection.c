@@ -356,13 +356,14 @@ static bool item_matches(const struct item *item, const struct module *module, c
 }
 
 /* by_name: an item without wildcards. */
-static bool matches(const struct selection *selection, const struct module *module, const struct index_function *function,
-                    bool by_name)
+static bool matches(const struct selection *selection, const struct module *module,
+                    const struct index_function *function, bool by_name)
 {
     bool chosen = !selection->has_choice && !by_name && (!module || module->is_program);
     for (size_t i = 0; i < selection->count; i++) {
         const struct item *item = &selection->items[i];
-        bool names = item->excludes || (item->kind == BY_NAME ? item->literal : item->kind == BY_LIBRARY && !item->anything);
+        bool names =
+            item->excludes || (item->kind == BY_NAME ? item->literal : item->kind == BY_LIBRARY && !item->anything);
         if ((chosen && !item->excludes) || (by_name && !names) || !item_matches(item, module, function))
             continue;
         if (item->excludes)
