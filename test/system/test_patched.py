@@ -76,6 +76,13 @@ class Unprepared(TracerCase):
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertEqual({name for name in self.calls_of() if "malloc" in name}, set())
 
+    def test_rules(self):
+        """Events of functions that have no hooks; nothing is recorded for that."""
+        program = self.compile("traced.c", "-O0", hooks=False)
+        done = self.scry_run("--rule", 'ct_function_called([], "fn:leaf") : print([$function])', "--", program, "calls", 3)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertEqual(len(self.lines_said(done.stderr, "rule", "fired 6 x")), 1, done.stderr)
+
     def test_never_touched(self):
         """What comes back twice, or looks who called it."""
         program = self.built("twice", "#include <setjmp.h>\n#include <stdio.h>\nstatic jmp_buf place;\n"

@@ -202,6 +202,9 @@ static void prepare_scripts(struct job *job)
 /* Functions are named, and so also those that were compiled without hooks are meant. */
 static bool names_functions(const struct run_options *options)
 {
+    for (size_t i = 0; i < options->rule_count; i++)
+        if (strstr(options->rules[i], "ct_function_"))
+            return true;
     for (size_t i = 0; i < options->setting_count; i++)
         if (strcmp(options->settings[i].key, "trace") == 0)
             return !options->trace_off && *options->settings[i].value;

@@ -388,6 +388,10 @@ bool agent_layout_seen(void *ctx, uint32_t id); /* as walk_layout_fn, of an agen
 
 /* agent_select.c */
 bool agent_selection_new(struct agent *agent);
+/* The functions that a selection means, which call the hooks or may be patched to. Stops where it returns something other than 0, and
+ * returns that. */
+typedef int meant_fn(void *ctx, struct agent *agent, size_t module, const struct index_function *function);
+int agent_each_meant(struct agent *agent, const struct selection *selection, meant_fn *fn, void *ctx);
 void agent_apply(struct agent *agent); /* settings to switches and slots; lets it go as soon as that can be */
 bool agent_applies_long(
     const struct agent *agent);          /* so many functions have to be compared that an answer goes first */

@@ -298,27 +298,19 @@ static int find_calls(struct agent *agent, struct demand *demand)
     return code;
 }
 
+static int add_function(void *ctx, struct agent *agent, size_t module, const struct index_function *function)
+{
+    if (agent_module_patched(agent, module) && !agent_patch_want(agent, module, function))
+        return -ENOMEM;
+    return add_slot(agent, ctx, function->address + agent->mapped->modules[module].bias);
+}
+
 /* The functions that are meant. */
 static int find_slots(struct agent *agent, struct demand *demand)
 {
-    int code = 0;
     demand->slot_count = 0;
-    if (!demand->selection)
-        code = find_calls(agent, demand);
-    for (size_t i = 0; demand->selection && code == 0 && i < agent->mapped->count; i++) {
-        if (!agent_module_hooked(agent, i))
-            continue;
-        const struct index *index = agent->mapped->indexes[i]->index;
-        _cleanup_(freep) size_t *few = NULL;
-        size_t count = index_count(index);
-        bool all = !selection_candidates(demand->selection, index, &few, &count);
-        for (size_t k = 0; code == 0 && k < count; k++) {
-            struct index_function function;
-            index_at(index, all ? k : few[k], &function);
-            if (selection_matches(demand->selection, &agent->mapped->modules[i], &function))
-                code = add_slot(agent, demand, function.address + agent->mapped->modules[i].bias);
-        }
-    }
+    int code = demand->selection ? agent_each_meant(agent, demand->selection, add_function, demand)
+                                 : find_calls(agent, demand);
     if (demand->slot_count)
         qsort(demand->slots, demand->slot_count, sizeof *demand->slots, compare_slots);
     return code;

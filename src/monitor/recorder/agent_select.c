@@ -28,6 +28,12 @@ static const struct trace_settings *settings_of(const struct agent *agent)
     return agent->job && !agent->job->settings.off ? &agent->job->settings : NULL;
 }
 
+static const char *settings_text(const struct agent *agent)
+{
+    const struct trace_settings *settings = settings_of(agent);
+    return settings ? settings->selection : "";
+}
+
 static uint32_t base_mode(const struct trace_settings *settings)
 {
     if (!settings)
@@ -248,29 +254,43 @@ static bool may_be_patched(const struct selection *selection, const struct modul
            (!agent_module_is_system(module) || selection_names(selection, module, function));
 }
 
-/* Whether there is anything to be patched. */
-static bool any_patched(const struct agent *agent)
+int agent_each_meant(struct agent *agent, const struct selection *selection, meant_fn *fn, void *ctx)
 {
-    const struct trace_settings *settings = settings_of(agent);
-    struct selection *selection = NULL;
-    struct err err = {0};
-    bool found = false;
-    if (!settings || selection_parse(&selection, settings->selection, &err) < 0)
-        return false;
-    for (size_t i = 0; i < agent->mapped->count && !found; i++) {
+    int code = 0;
+    for (size_t i = 0; i < agent->mapped->count && code == 0; i++) {
         const struct module *module = &agent->mapped->modules[i];
-        if (!agent_module_patched(agent, i))
+        bool patched = agent_module_patched(agent, i);
+        if (!agent_module_hooked(agent, i) && !patched)
             continue;
         const struct index *index = agent->mapped->indexes[i]->index;
         _cleanup_(freep) size_t *few = NULL;
         size_t count = index_count(index);
         bool all = !selection_candidates(selection, index, &few, &count);
-        for (size_t k = 0; k < count && !found; k++) {
+        for (size_t k = 0; k < count && code == 0; k++) {
             struct index_function function;
             index_at(index, all ? k : few[k], &function);
-            found = selection_matches(selection, module, &function) && may_be_patched(selection, module, &function);
+            if (selection_matches(selection, module, &function) &&
+                (!patched || may_be_patched(selection, module, &function)))
+                code = fn(ctx, agent, i, &function);
         }
     }
+    return code;
+}
+
+static int stop_at_patched(void *ctx, struct agent *agent, size_t module, const struct index_function *function)
+{
+    return agent_module_patched(agent, module);
+}
+
+/* Whether there is anything to be patched, that is to be recorded. */
+static bool any_patched(struct agent *agent)
+{
+    const struct trace_settings *settings = settings_of(agent);
+    struct selection *selection = NULL;
+    struct err err = {0};
+    if (!settings || !*settings->selection || selection_parse(&selection, settings->selection, &err) < 0)
+        return false;
+    bool found = agent_each_meant(agent, selection, stop_at_patched, NULL) != 0;
     selection_free(selection);
     return found;
 }
@@ -293,7 +313,8 @@ static size_t choose_indexed(struct agent *agent, const struct selection *select
             index_at(index, all ? k : few[k], &function);
             uint32_t its = mode_of(agent, selection, mode, module, &function);
             if (patched && its &&
-                (!may_be_patched(selection, module, &function) || !agent_patch_want(agent, i, &function)))
+                !(*settings_text(agent) && may_be_patched(selection, module, &function) &&
+                  agent_patch_want(agent, i, &function)))
                 continue;
             chosen += its != 0;
             bool by_itself = wants[i] && its == mode && !(mode & AREA_VALUES);
@@ -415,7 +436,8 @@ static void select_functions(struct agent *agent, uint32_t mode)
 static bool needs_indexes(const struct agent *agent, uint32_t mode)
 {
     const struct trace_settings *settings = settings_of(agent);
-    return (settings && (*settings->selection || (mode & AREA_VALUES))) || agent->selection->overrides;
+    return (settings && (*settings->selection || (mode & AREA_VALUES))) || agent->selection->overrides ||
+           agent->patching;
 }
 
 bool agent_applies_long(const struct agent *agent)
