@@ -269,7 +269,9 @@ static bool hook_fault(ucontext_t *context, int32_t signal, uint64_t address)
     uint64_t pc = (uint64_t)gregs[REG_RIP];
     if (stack_is_left((uint64_t)gregs[REG_RSP]))
         return false; /* this handler's own frame lies where that of the interrupted one was */
-    if ((pc >= (uint64_t)agent_hooks_begin && pc < (uint64_t)agent_hooks_end) ||
+    if (patched_fault(gregs)) {
+        agent_self.registers = NULL;
+    } else if ((pc >= (uint64_t)agent_hooks_begin && pc < (uint64_t)agent_hooks_end) ||
         (pc >= (uint64_t)agent_moves_begin && pc < (uint64_t)agent_moves_end)) {
         gregs[REG_RIP] = *(const greg_t *)gregs[REG_RSP];
         gregs[REG_RSP] += (greg_t)sizeof(greg_t);

@@ -14,7 +14,7 @@
  * a packet never go back. The cursor is read before the time for the same reason. What a handler that never comes back
  * (siglongjmp) leaves half done is set right by the next hook: record_recover.
  */
-#include "agent/system/offsets.h"
+#include "agent/hooks/record_x86_64.h"
 
         .text
 
@@ -36,143 +36,6 @@ agent_hooks_begin:
         .macro QUIET
         andl    $QUIET_BITS, %eax
         leaq    agent_hot+HOT_QUIET(%rip), %r10
-        .endm
-
-        /*
-         * A record at an entry: 0 plain, 1 with values (KEPT_MOVES(%rsp): struct agent_moves), 3 with varying ones. rax area,
-         * r10 slot index. Uses the registers that a call may change.
-         */
-        .macro ENTER_RECORD values
-        movq    agent_self@gottpoff(%rip), %r11
-        movq    %fs:SELF_BLOCK(%r11), %r8
-        testq   %r8, %r8
-        jz      .Lenter_plain\values
-        cmpq    $0, BLOCK_PENDING(%r8)
-        jne     .Lenter_plain\values
-        movq    BLOCK_CURSOR(%r8), %r9
-        cmpq    $1, %r9                 /* 0, before the first packet, would mean that no hook is at work */
-        adcq    $0, %r9
-        movq    %r9, BLOCK_PENDING(%r8)
-        movq    %rsp, %fs:SELF_WRITER(%r11)
-
-        /* stack known, frame on top older than this one, room on it */
-        leaq    8(%rsp), %rcx
-        movq    %rcx, %rdx
-        subq    %fs:SELF_STACK_LOW(%r11), %rdx
-        cmpq    %fs:SELF_STACK_SIZE(%r11), %rdx
-        jae     .Lenter_back\values
-        movl    BLOCK_DEPTH(%r8), %r9d
-        cmpl    %fs:SELF_FRAME_LIMIT(%r11), %r9d
-        jae     .Lenter_back\values
-        movl    %r9d, %edx
-        shlq    $FRAME_SHIFT, %rdx
-        addq    %fs:SELF_FRAMES(%r11), %rdx
-        cmpq    %rcx, FRAME_SP-FRAME_SIZE(%rdx)
-        jbe     .Lenter_back\values
-
-        /* The frame: sp before and after it is counted, since a signal handler in between may have used it. */
-        movl    $0, FRAME_FLAGS(%rdx)
-        movq    %rcx, FRAME_SP(%rdx)
-        incl    %r9d
-        movl    %r9d, BLOCK_DEPTH(%r8)
-        movq    %rcx, FRAME_SP(%rdx)
-        movq    %rdi, FRAME_FUNCTION(%rdx)
-        movq    %rsi, FRAME_CALLSITE(%rdx)
-        movq    (%rsp), %rcx
-        movq    %rcx, FRAME_SITE(%rdx)
-        movl    %r10d, FRAME_SLOT(%rdx)
-        movq    %fs:SELF_PACKET_SEQ(%r11), %r9
-        movq    %r9, FRAME_PACKET_SEQ(%rdx)
-
-        /* Where it is called from, in one of the rows from its own on: r11 the row's number, rdi the row. rcx hook */
-        movq    %rax, %r9
-        leaq    (%rsi,%rcx), %rdi
-        movabsq $0x9e3779b97f4a7c15, %r11
-        imulq   %rdi, %r11
-        shrq    $40, %r11
-        andq    agent_hot+HOT_PLACE_MASK(%rip), %r11
-        movq    %r11, %rdi
-        shlq    $PLACE_SHIFT, %rdi
-        addq    agent_hot+HOT_PLACES(%rip), %rdi
-        movl    $PLACE_PROBES, %eax
-20:     cmpq    %rsi, (%rdi)
-        jne     21f
-        cmpq    %rcx, PLACE_HOOK(%rdi)
-        jne     21f
-        cmpl    %r10d, PLACE_SLOT(%rdi)
-        je      22f
-21:     incl    %r11d
-        addq    $(1 << PLACE_SHIFT), %rdi
-        decl    %eax
-        jnz     20b
-        movq    %rdx, %rsi
-        jmp     .Lenter_undo\values
-22:     leal    PLACE_BIT(%r11), %r10d
-
-        /* The record. rcx cursor, rsi frame, rdi area, r10 the record */
-        movq    %rdx, %rsi
-        .if \values == 3
-        movq    %r10, %rdx
-        GATHER  %rdi, .Lenter_undo\values
-        movq    %rdx, %r10
-        .else
-        movq    %r9, %rdi
-        .endif
-        movq    BLOCK_PENDING(%r8), %rcx
-        .if \values == 3
-        movq    KEPT_SIZE(%rsp), %r9
-        leaq    14(%rcx,%r9), %r9
-        .elseif \values
-        movq    KEPT_MOVES(%rsp), %r11
-        movzwl  MOVES_TOTAL(%r11), %r9d
-        addq    %rcx, %r9
-        .else
-        leaq    8(%rcx), %r9
-        .endif
-        cmpq    BLOCK_END(%r8), %r9
-        ja      .Lenter_undo\values
-        rdtsc
-        shlq    $32, %rdx
-        orq     %rax, %rdx
-        movq    %rdx, FRAME_TIME(%rsi)
-        movl    %edx, %eax
-        shll    $5, %eax
-        shlq    $32, %r10
-        orq     %rax, %r10
-        movq    %rdx, %rax
-        subq    BLOCK_LAST_TIME(%r8), %rax
-        shrq    $TIME_BITS, %rax
-        jnz     .Lenter_undo\values
-        .if \values
-        .if \values == 3
-        movq    KEPT_MOVES(%rsp), %r11
-        .endif
-        movq    MOVES_SITE(%r11), %rax
-        movq    SITE_VALUES(%rax), %rax
-        cmpq    %rax, MOVES_WORD(%r11)
-        jne     .Lenter_undo\values
-        .endif
-        movq    %rcx, %rax
-        cmpxchgq %r9, BLOCK_CURSOR(%r8)
-        jne     .Lenter_undo\values
-        .if \values
-        orq     $ID_ENTRY_VALUES, %r10
-        .if \values == 3
-        addq    %rcx, %rdi
-        movq    %r10, (%rdi)
-        GATHERED 8
-        .else
-        MOVES   8
-        movq    %r10, -14(%rdi)
-        STEPS
-        .endif
-        .else
-        movq    %r10, (%rdi,%rcx)
-        .endif
-        movl    $FLAG_RECORDED, FRAME_FLAGS(%rsi)
-        movq    %rdx, BLOCK_LAST_TIME(%r8)
-        movq    $0, BLOCK_PENDING(%r8)
-        ret
         .endm
 
         /* Whether the slot's function, its hook returning to (%rsp), has values that are taken in the short way: r11
@@ -341,7 +204,7 @@ __cyg_profile_func_enter:
         jne     .Lenter_full
         cmpq    $0, AREA_MIN_TICKS(%rax)
         jne     .Lenter_full
-        ENTER_RECORD 0
+        ENTER_RECORD 0, 0
 
         /* Not so plain: the long way. Takes back what was done. */
 .Lenter_undo0:
@@ -377,7 +240,7 @@ __cyg_profile_func_enter:
         ja      .Lenter_frame
         movq    %r11, KEPT_MOVES(%rsp)
 .Lenter_short:
-        ENTER_RECORD 1
+        ENTER_RECORD 1, 1
 .Lenter_nothing:
         MOVES_CHECK %rax, .Lenter_full
         movq    agent_hot+HOT_AREA(%rip), %rax
@@ -406,7 +269,7 @@ __cyg_profile_func_enter:
         cmpl    $MOVES_KIND_NEAR, MOVES_KIND(%r11)
         je      .Lenter_short
         MOVES_CAN %rax, .Lenter_plain1
-        ENTER_RECORD 3
+        ENTER_RECORD 3, 3
 
         .p2align 4
 .Lenter_other:
@@ -524,109 +387,6 @@ __cyg_profile_func_enter:
         movq    $0, BLOCK_PENDING(\block)
         .endm
 
-        /* A record at an exit: 0 plain, 1 with values (r8: struct agent_moves), 2 with one byte that is always the same (likewise),
-         * as of a result that the compiler removed, 3 with varying values. rax frame, r10 block, r11 self. */
-        .macro EXIT_RECORD values
-        movq    %rax, %fs:SELF_LEAVING(%r11)
-        .if \values
-        movl    $(ID_EXIT_VALUES + 1), %fs:SELF_HOLE_ID(%r11)
-        .endif
-        .if \values == 3
-        movq    %rax, %rdx
-        movq    %r10, %r8
-        GATHER  %rdi, .Lexit_gone
-        movq    %rdx, %r11
-        movq    %r8, %r10
-        .else
-        movq    %rax, %r11
-        movq    agent_hot+HOT_AREA(%rip), %rdi
-        .endif
-        movq    BLOCK_PENDING(%r10), %rcx
-        .if \values == 3
-        movq    KEPT_SIZE(%rsp), %r9
-        leaq    22(%rcx,%r9), %r9
-        .elseif \values == 2
-        leaq    23(%rcx), %r9
-        .elseif \values
-        movzwl  MOVES_TOTAL(%r8), %r9d
-        leaq    8(%rcx,%r9), %r9
-        .else
-        leaq    4(%rcx), %r9
-        .endif
-        cmpq    BLOCK_END(%r10), %r9
-        ja      .Lexit_again\values
-        rdtsc
-        shlq    $32, %rdx
-        orq     %rax, %rdx
-        movq    %rdx, %rax
-        subq    BLOCK_LAST_TIME(%r10), %rax
-        shrq    $TIME_BITS, %rax
-        jnz     .Lexit_again\values
-        .if \values
-        .if \values == 3
-        movq    KEPT_MOVES(%rsp), %r8
-        .endif
-        movq    MOVES_SITE(%r8), %rax
-        movq    SITE_VALUES(%rax), %rax
-        cmpq    %rax, MOVES_WORD(%r8)
-        jne     .Lexit_again\values
-        .endif
-        movq    %rcx, %rax
-        cmpxchgq %r9, BLOCK_CURSOR(%r10)
-        jne     .Lexit_again\values
-        movl    %edx, %eax
-        shll    $5, %eax
-        .if \values
-        orl     $ID_EXIT_VALUES, %eax
-        .if \values == 2
-        addq    %rcx, %rdi
-        movl    %eax, (%rdi)
-        movl    FRAME_SLOT(%r11), %ecx
-        movl    %ecx, 4(%rdi)
-        movq    MOVES_TEMPLATE(%r8), %r8
-        movq    %r8, 15(%rdi) /* layout, size and the byte; what is before them comes next */
-        movq    FRAME_TIME(%r11), %rax
-        movq    %rax, 8(%rdi)
-        movl    $0, FRAME_FLAGS(%r11)
-        decl    BLOCK_DEPTH(%r10)
-        movq    %rdx, BLOCK_LAST_TIME(%r10)
-        DONE    %r10
-        .else
-        movq    %r11, %rsi
-        .if \values == 3
-        addq    %rcx, %rdi
-        movl    %eax, (%rdi)
-        movl    FRAME_SLOT(%rsi), %eax
-        movl    %eax, 4(%rdi)
-        movq    FRAME_TIME(%rsi), %rax
-        movq    %rax, 8(%rdi)
-        movq    %r10, %r8
-        GATHERED 16
-        .else
-        MOVES   16 %r8
-        movl    %eax, -22(%rdi)
-        movl    FRAME_SLOT(%rsi), %eax
-        movl    %eax, -18(%rdi)
-        movq    FRAME_TIME(%rsi), %rax
-        movq    %rax, -14(%rdi)
-        movq    %r8, %r11
-        movq    %r10, %r8
-        STEPS
-        .endif
-        movl    $0, FRAME_FLAGS(%rsi)
-        decl    BLOCK_DEPTH(%r8)
-        movq    %rdx, BLOCK_LAST_TIME(%r8)
-        DONE    %r8
-        .endif
-        .else
-        orl     $ID_EXIT, %eax
-        movl    %eax, (%rdi,%rcx)
-        decl    BLOCK_DEPTH(%r10)
-        movq    %rdx, BLOCK_LAST_TIME(%r10)
-        movq    $0, BLOCK_PENDING(%r10)
-        .endif
-        .endm
-
         /* A call from before that, which is on a shadow stack, lies above an address; with alloca, its frame pointer does. */
         .p2align 6
         .cfi_startproc
@@ -689,7 +449,7 @@ __cyg_profile_func_exit:
         cmpq    %fs:SELF_PACKET_SEQ(%r11), %rdi
         jne     .Lexit_restore
 
-        EXIT_RECORD 0
+        EXIT_RECORD 0, 0
 2:      ret
 
         /* A tail call: the function's frame is gone already, sp is its caller's. */
@@ -716,11 +476,11 @@ __cyg_profile_func_exit:
         jne     3f
 4:      movq    %r11, %r8
         movq    agent_self@gottpoff(%rip), %r11
-        EXIT_RECORD 1
+        EXIT_RECORD 1, 1
         ret
 3:      movq    %r11, %r8
         movq    agent_self@gottpoff(%rip), %r11
-        EXIT_RECORD 2
+        EXIT_RECORD 2, 2
         ret
 1:      MOVES_CHECK %rdi, .Lexit_restore
         movq    agent_self@gottpoff(%rip), %r11
@@ -739,7 +499,7 @@ __cyg_profile_func_exit:
         MOVES_CAN %rdi, .Lexit_restore
         movq    %r11, KEPT_MOVES(%rsp)
         movq    agent_self@gottpoff(%rip), %r11
-        EXIT_RECORD 3
+        EXIT_RECORD 3, 3
         ret
 .Lexit_gone:
         movq    %rdx, %r11

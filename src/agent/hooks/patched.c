@@ -17,11 +17,17 @@ struct patched_call {
     _Atomic uint32_t tid;  /* whose call it is */
     _Atomic uint32_t next; /* of a free one: 1 + the number of another, 0: none */
 };
-_Static_assert(sizeof(struct patched_call) == PATCHED_CALL_SIZE, "trampolines know where");
+_Static_assert(sizeof(struct patched_call) == PATCHED_CALL_SIZE && 1 << CALL_SHIFT == PATCHED_CALL_SIZE &&
+                   offsetof(struct patched_call, function) == CALL_FUNCTION && offsetof(struct patched_call, sp) == CALL_SP &&
+                   offsetof(struct patched_call, tid) == CALL_TID && offsetof(struct patched_call, next) == CALL_NEXT &&
+                   offsetof(struct agent_thread, patched_free) == SELF_PATCHED_FREE &&
+                   offsetof(struct agent_thread, patched_kept) == SELF_PATCHED_KEPT &&
+                   offsetof(struct agent_thread, patched) == SELF_PATCHED && offsetof(struct agent_thread, tid) == SELF_TID,
+               "as in patched_x86_64.S");
 
 struct patched_call agent_patched_calls[PATCHED_CALLS] AGENT_LARGE __attribute__((visibility("hidden")));
 extern const uint8_t agent_patched_trampolines[PATCHED_CALLS][PATCHED_TRAMPOLINE];
-extern const char agent_patched_entry[];
+extern const char agent_patched_entry[], agent_patched_entry_slow[], agent_patched_return[], agent_patched_return_slow[];
 void agent_patched_enter(struct capture_frame *registers);
 void agent_patched_leave(struct capture_frame *registers);
 
@@ -79,8 +85,7 @@ static void list_give(_Atomic uint64_t *list, struct patched_call *call)
 /* To the thread's own list, as long as that is short. */
 static void call_give(struct agent_thread *self, struct patched_call *call)
 {
-    enum { KEPT_MOST = 64 };
-    bool keeps = self->patched_kept < KEPT_MOST;
+    bool keeps = self->patched_kept < PATCHED_KEPT_MOST;
     atomic_store_explicit(&call->sp, 0, memory_order_release);
     list_give(keeps ? &self->patched_free : &calls.free, call);
     self->patched_kept += keeps;
@@ -232,6 +237,21 @@ uint64_t patched_resume(const struct capture_frame *registers, uint64_t *ret_sp)
     }
     *ret_sp = (uint64_t)(place + 1);
     return patched_returns(*place);
+}
+
+bool patched_fault(greg_t *gregs)
+{
+    static const uint8_t kept[] = {REG_RAX, REG_RDX, REG_RCX, REG_RSI, REG_RDI, REG_R8, REG_R9, REG_R10, REG_R11};
+    uint64_t pc = (uint64_t)gregs[REG_RIP];
+    const greg_t *sp = (const greg_t *)gregs[REG_RSP];
+    bool entry = pc >= (uint64_t)agent_patched_entry && pc < (uint64_t)agent_patched_entry_slow;
+    if (!entry && (pc < (uint64_t)agent_patched_return || pc >= (uint64_t)agent_patched_return_slow))
+        return false;
+    for (unsigned i = 0; i < sizeof kept; i++)
+        gregs[kept[i]] = sp[-1 - (int)i];
+    gregs[REG_RIP] = entry ? sp[0] : (greg_t)patched_returns((uint64_t)sp[0]);
+    gregs[REG_RSP] = (greg_t)(sp + (entry ? 2 : 1));
+    return true;
 }
 
 /* ---- putting the jumps ---- */

@@ -19,7 +19,9 @@
 #ifndef SCRY_AGENT_HOOKS_PATCHED_H
 #define SCRY_AGENT_HOOKS_PATCHED_H
 
+#include <stdbool.h>
 #include <stdint.h>
+#include <ucontext.h>
 
 #include "agent/hooks/agent.h"
 
@@ -31,6 +33,9 @@ uint64_t patched_returns(uint64_t address);
 
 /* Where a hook of a patched function, of these registers, goes on without us: *ret_sp the stack pointer there. */
 uint64_t patched_resume(const struct capture_frame *registers, uint64_t *ret_sp);
+
+/* A fault in the short way of a hook (patched_x86_64.S): changes the context so that it is left. false: it is not there. */
+bool patched_fault(greg_t *gregs);
 
 /* The thread ends: its records are free. */
 void patched_thread_end(struct agent_thread *self);

@@ -11,9 +11,71 @@
  * frame's canonical address is odd, for libgcc takes frames of the same address for one. What it says of the stack pointer:
  * it stays.
  */
-#include "agent/system/offsets.h"
+#include "agent/hooks/record_x86_64.h"
 
         .text
+
+        /* What the short way uses, in the red zone: signal handlers leave it alone. agent/hooks/patched.c knows the order. */
+        .macro KEEP
+        movq    %rax, -8(%rsp)
+        movq    %rdx, -16(%rsp)
+        movq    %rcx, -24(%rsp)
+        movq    %rsi, -32(%rsp)
+        movq    %rdi, -40(%rsp)
+        movq    %r8, -48(%rsp)
+        movq    %r9, -56(%rsp)
+        movq    %r10, -64(%rsp)
+        movq    %r11, -72(%rsp)
+        .endm
+
+        .macro PUT_BACK
+        movq    -8(%rsp), %rax
+        movq    -16(%rsp), %rdx
+        movq    -24(%rsp), %rcx
+        movq    -32(%rsp), %rsi
+        movq    -40(%rsp), %rdi
+        movq    -48(%rsp), %r8
+        movq    -56(%rsp), %r9
+        movq    -64(%rsp), %r10
+        movq    -72(%rsp), %r11
+        .endm
+
+        /* The record of a trampoline, from the thread's own list or back to it, in one instruction, see list_change(). r11: self. Uses
+         * rax, rcx, rdx. */
+        .macro CALL_TAKE call, else
+1:      movq    %fs:SELF_PATCHED_FREE(%r11), %rax
+        movl    %eax, %ecx
+        decl    %ecx
+        js      \else
+        shlq    $CALL_SHIFT, %rcx
+        leaq    agent_patched_calls(%rip), \call
+        addq    %rcx, \call
+        movq    %rax, %rdx
+        shrq    $32, %rdx
+        incl    %edx
+        shlq    $32, %rdx
+        movl    CALL_NEXT(\call), %ecx
+        orq     %rcx, %rdx
+        cmpxchgq %rdx, %fs:SELF_PATCHED_FREE(%r11)
+        jne     1b
+        .endm
+
+        .macro CALL_GIVE call
+1:      movq    %fs:SELF_PATCHED_FREE(%r11), %rax
+        movl    %eax, CALL_NEXT(\call)
+        leaq    agent_patched_calls(%rip), %rcx
+        movq    \call, %rdx
+        subq    %rcx, %rdx
+        shrq    $CALL_SHIFT, %rdx
+        incl    %edx
+        movq    %rax, %rcx
+        shrq    $32, %rcx
+        incl    %ecx
+        shlq    $32, %rcx
+        orq     %rcx, %rdx
+        cmpxchgq %rdx, %fs:SELF_PATCHED_FREE(%r11)
+        jne     1b
+        .endm
 
         .macro SAVE
         movq    %rax, 0*8(%rsp)
@@ -56,6 +118,81 @@
 agent_patched_entry:
         .cfi_startproc
         .cfi_def_cfa rsp, 24
+        KEEP
+        movq    8(%rsp), %rdi
+        addq    (%rsp), %rdi
+        movq    16(%rsp), %rsi
+        movq    agent_hot+HOT_AREA(%rip), %rax
+        testq   %rax, %rax
+        jz      .Lentry_slow
+        cmpl    $0, AREA_ON(%rax)
+        je      .Lentry_done
+        leaq    agent_patched_trampolines(%rip), %rcx   /* it was jumped to */
+        movq    %rsi, %rdx
+        subq    %rcx, %rdx
+        cmpq    $(PATCHED_CALLS * PATCHED_TRAMPOLINE), %rdx
+        jb      .Lentry_slow
+        movabsq $0x9e3779b97f4a7c15, %r10
+        imulq   %rdi, %r10
+        shrq    $40, %r10
+        andq    agent_hot+HOT_SLOT_MASK(%rip), %r10
+        movq    %r10, %r11
+        shlq    $SLOT_SHIFT, %r11
+        addq    agent_hot+HOT_SLOTS(%rip), %r11
+        cmpq    %rdi, (%r11)
+        jne     .Lentry_slow
+        cmpl    $MODE_RECORD, SLOT_MODE(%r11)
+        jne     .Lentry_slow
+        cmpl    $0, AREA_MAX_DEPTH(%rax)
+        jne     .Lentry_slow
+        cmpq    $0, AREA_MIN_TICKS(%rax)
+        jne     .Lentry_slow
+        movq    %rax, %r8
+        movq    agent_self@gottpoff(%rip), %r11
+        CALL_TAKE %r9, .Lentry_slow
+        movq    %r9, -80(%rsp)
+        movl    %fs:SELF_PATCHED_KEPT(%r11), %eax
+        subl    $1, %eax
+        adcl    $0, %eax
+        movl    %eax, %fs:SELF_PATCHED_KEPT(%r11)
+        movq    %r8, %rax
+        ENTER_RECORD 0, p, 1
+
+        /* The record of the trampoline first, then its address: rsi frame */
+        movq    agent_self@gottpoff(%rip), %r11
+        movq    -80(%rsp), %r9
+        movq    FRAME_CALLSITE(%rsi), %rax
+        movq    %rax, (%r9)
+        movq    FRAME_FUNCTION(%rsi), %rax
+        movq    %rax, CALL_FUNCTION(%r9)
+        movl    %fs:SELF_TID(%r11), %eax
+        movl    %eax, CALL_TID(%r9)
+        leaq    16(%rsp), %rax
+        movq    %rax, CALL_SP(%r9)
+        leaq    agent_patched_calls(%rip), %rax
+        subq    %rax, %r9
+        shrq    $(CALL_SHIFT - 4), %r9
+        leaq    agent_patched_trampolines(%rip), %rax
+        addq    %r9, %rax
+        movq    %rax, 16(%rsp)
+        movb    $1, %fs:SELF_PATCHED(%r11)
+.Lentry_done:
+        PUT_BACK
+        ret     $8
+
+        /* Not so plain: the long way. Takes back what was done. */
+.Lenter_undop:
+        decl    BLOCK_DEPTH(%r8)
+.Lenter_backp:
+        movq    $0, BLOCK_PENDING(%r8)
+.Lenter_plainp:
+        movq    agent_self@gottpoff(%rip), %r11
+        movq    -80(%rsp), %r9
+        CALL_GIVE %r9
+        incl    %fs:SELF_PATCHED_KEPT(%r11)
+agent_patched_entry_slow:
+.Lentry_slow:
+        PUT_BACK
         leaq    -(REGS_SIZE + 8)(%rsp), %rsp
         .cfi_adjust_cfa_offset REGS_SIZE + 8
         SAVE
@@ -77,10 +214,80 @@ agent_patched_entry:
         /* At (%rsp), where the return address was, that of the trampoline's call: it becomes the trampoline's own, and at last the
          * true one. */
         .p2align 4
+        .globl  agent_patched_return, agent_patched_return_slow, agent_patched_entry_slow
+        .hidden agent_patched_return, agent_patched_return_slow, agent_patched_entry_slow
         .type   .Lreturned, @function
+agent_patched_return:
 .Lreturned:
         .cfi_startproc
         subq    $PATCHED_CALL, (%rsp)
+        KEEP
+        movq    agent_hot+HOT_AREA(%rip), %rdi
+        testq   %rdi, %rdi
+        jz      .Lexit_slow
+        leaq    agent_patched_trampolines(%rip), %rdx
+        movq    (%rsp), %r9
+        subq    %rdx, %r9
+        shlq    $(CALL_SHIFT - 4), %r9
+        leaq    agent_patched_calls(%rip), %rdx
+        addq    %rdx, %r9
+        movq    %r9, -80(%rsp)
+        movq    agent_self@gottpoff(%rip), %r11
+        movq    %fs:SELF_BLOCK(%r11), %r10
+        testq   %r10, %r10
+        jz      .Lexit_slow
+        cmpq    $0, BLOCK_PENDING(%r10)
+        jne     .Lexit_slow
+        cmpq    %rsp, CALL_SP(%r9)
+        jne     .Lexit_slow
+        cmpl    $PATCHED_KEPT_MOST, %fs:SELF_PATCHED_KEPT(%r11)
+        jae     .Lexit_slow
+        movq    BLOCK_CURSOR(%r10), %rax
+        cmpq    $1, %rax
+        adcq    $0, %rax
+        movq    %rax, BLOCK_PENDING(%r10)
+        movq    %rsp, %fs:SELF_WRITER(%r11)
+
+        /* rax the frame on top: this call's, and no other's before it at the same place, which was jumped from */
+        movl    BLOCK_DEPTH(%r10), %eax
+        shlq    $FRAME_SHIFT, %rax
+        addq    %fs:SELF_FRAMES(%r11), %rax
+        subq    $FRAME_SIZE, %rax
+        movq    CALL_FUNCTION(%r9), %rdi
+        cmpq    %rdi, FRAME_FUNCTION(%rax)
+        jne     .Lexit_back
+        cmpq    %rsp, FRAME_SP(%rax)
+        jne     .Lexit_back
+        cmpq    %rsp, FRAME_SP-FRAME_SIZE(%rax)
+        je      .Lexit_back
+        cmpl    $FLAG_RECORDED, FRAME_FLAGS(%rax)
+        jne     .Lexit_back
+        movl    FRAME_SLOT(%rax), %edi
+        shlq    $SLOT_SHIFT, %rdi
+        addq    agent_hot+HOT_SLOTS(%rip), %rdi
+        cmpl    $MODE_RECORD, SLOT_MODE(%rdi)
+        jne     .Lexit_back
+        movq    FRAME_PACKET_SEQ(%rax), %rdi
+        cmpq    %fs:SELF_PACKET_SEQ(%r11), %rdi
+        jne     .Lexit_back
+        EXIT_RECORD 0, p
+
+        /* The return address first, then the record is free. */
+        movq    agent_self@gottpoff(%rip), %r11
+        movq    -80(%rsp), %r9
+        movq    (%r9), %rax
+        movq    %rax, (%rsp)
+        movq    $0, CALL_SP(%r9)
+        CALL_GIVE %r9
+        incl    %fs:SELF_PATCHED_KEPT(%r11)
+        PUT_BACK
+        ret
+.Lexit_againp:
+.Lexit_back:
+        movq    $0, BLOCK_PENDING(%r10)
+agent_patched_return_slow:
+.Lexit_slow:
+        PUT_BACK
         leaq    -(REGS_SIZE + 8)(%rsp), %rsp
         .cfi_adjust_cfa_offset REGS_SIZE + 8
         SAVE
