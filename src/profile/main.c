@@ -162,6 +162,15 @@ static bool step_without(const struct image_process *process, struct lines_regis
     return true;
 }
 
+/* The agent, if that is memory with its stubs for patched functions (struct area_patches): it begins with the address of its hook. */
+static const struct image_mapping *stubs_agent(const struct image_process *process, const struct image_mapping *mapping,
+                                               struct reading *reading)
+{
+    uint64_t hook;
+    const struct image_mapping *agent = read_word(reading, mapping->start, &hook) ? image_find(process, hook) : NULL;
+    return agent && profile_is_scrys(&(struct profile_frame){.file = agent->file}) ? agent : NULL;
+}
+
 /* *ret_whole: out to where the thread began. */
 static size_t unwind(struct profile *profile, struct image_process *process, struct lines_registers *registers,
                      struct reading *reading, struct profile_frame *ret_frames, bool *ret_whole)
@@ -179,8 +188,13 @@ static size_t unwind(struct profile *profile, struct image_process *process, str
             step = cfi_step(mapping->file->cfi, frame->address, bias, registers, read_word, reading, &interrupted);
         else
             interrupted = false;
-        if (step == CFI_UNKNOWN && mapping && jit_is_in(mapping->file))
-            frame->code = jit_find(profile, process, pc);
+        if (step == CFI_UNKNOWN && mapping && jit_is_in(mapping->file)) {
+            const struct image_mapping *agent = stubs_agent(process, mapping, reading);
+            if (agent) /* it is scry's, and left out */
+                frame->file = agent->file;
+            else
+                frame->code = jit_find(profile, process, pc);
+        }
         *ret_whole = step == CFI_OUTERMOST;
         if (*ret_whole || (step == CFI_UNKNOWN && !step_without(process, registers, reading, count == 1)))
             break;

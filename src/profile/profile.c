@@ -270,9 +270,12 @@ bool profile_is_scrys(const struct profile_frame *frame)
     return frame->file && strncmp(text_base(frame->file->path), own, sizeof own - 1) == 0;
 }
 
-/* Without the frames of scry's libraries: the program is what is asked for, and has called them without knowing. */
-static struct profile_stack *stack_new(uint32_t process, uint32_t thread, const struct profile_sample *sample)
+/* Without the frames of scry's libraries: the program is what is asked for, and has called them without knowing. But where there is
+ * nothing else, as when a patched function returns, whose caller only its trampoline knows, that is said. */
+static struct profile_stack *stack_new(struct profile *profile, uint32_t process, uint32_t thread,
+                                       const struct profile_sample *sample)
 {
+    static const struct profile_function own = {.function = "[scry]", .file = "", .language = "jit"};
     size_t frames = sample->count * sizeof *sample->frames, python = sample->python_count * sizeof *sample->python;
     struct profile_stack *stack = malloc(sizeof *stack + frames + python);
     if (!stack)
@@ -288,6 +291,8 @@ static struct profile_stack *stack_new(uint32_t process, uint32_t thread, const 
     for (size_t i = 0; i < sample->count; i++)
         if (!profile_is_scrys(&sample->frames[i]))
             stack->frames[stack->count++] = sample->frames[i];
+    if (!stack->count && sample->count)
+        stack->frames[stack->count++] = (struct profile_frame){.code = profile_code(profile, &own)};
     if (python)
         memcpy(stack->python, sample->python, python);
     return stack;
@@ -311,7 +316,7 @@ void profile_add(struct profile *profile, const struct image_process *process, c
 {
     struct sampled *sampled = sampled_of(profile, process);
     struct profile_stack *stack =
-        sampled ? stack_new(sampled->at, thread_of(profile, sampled, process, sample->thread), sample) : NULL;
+        sampled ? stack_new(profile, sampled->at, thread_of(profile, sampled, process, sample->thread), sample) : NULL;
     if (stack) {
         sampled->samples += stack->weight;
         profile->samples += stack->weight;
@@ -323,7 +328,8 @@ struct profile_stack *profile_keep(struct profile *profile, const struct image_p
                                    const struct profile_sample *sample)
 {
     struct sampled *sampled = sampled_of(profile, process);
-    return sampled ? stack_new(sampled->at, thread_of(profile, sampled, process, sample->thread), sample) : NULL;
+    return sampled ? stack_new(profile, sampled->at, thread_of(profile, sampled, process, sample->thread), sample)
+                   : NULL;
 }
 
 void profile_add_waiting(struct profile *profile, const struct profile_stack *stack, enum waiting_for what,
@@ -335,7 +341,7 @@ void profile_add_waiting(struct profile *profile, const struct profile_stack *st
                                           .whole = stack->whole,
                                           .python = stack->python,
                                           .python_count = stack->python_count};
-    struct profile_stack *copy = stack_new(stack->process, stack->thread, &sample);
+    struct profile_stack *copy = stack_new(profile, stack->process, stack->thread, &sample);
     if (copy) {
         copy->what = what;
         copy->waited_ns = waited_ns;
