@@ -17,6 +17,7 @@ struct bound {
     const struct site *site;
     struct emitter *emitter;
     Dwarf_Attribute *attribute;
+    unsigned size;         /* bytes that are wanted */
     struct place slot;     /* in memory: where it is to be stored */
     struct tracked stored; /* what is found */
     struct place place;    /* or this, if there is nothing to be followed */
@@ -77,34 +78,56 @@ static bool is_there(void *ctx, const struct track *now, uint64_t at)
     return is_listed(bound, now, at);
 }
 
-bool site_locate_bound(const struct site *site, struct emitter *emitter, Dwarf_Die *variable, struct place *ret_place)
+/* Follows the code from the site on. */
+static bool bound_follow(struct bound *bound, struct place *ret_place)
 {
+    const struct site *site = bound->site;
     struct capture_compiler *compiler = site->job->compiler;
     struct track_nodes nodes;
     struct track now;
+    uint8_t frame;
+    int64_t cfa;
+    if (site->patched)
+        track_start_entry(&now, &nodes, &compiler->code);
+    else if (location_cfa(compiler, site->pc, &frame, &cfa))
+        track_start_behind(&now, &nodes, &compiler->code, frame);
+    else
+        return false;
+    if (!track_behind(&now, site->returns, is_there, bound))
+        return false;
+    *ret_place = bound->place;
+    return bound->place.kind != PLACE_OPTIMISED_OUT && bound->place.kind != PLACE_NOT_AVAILABLE
+               ? true
+               : site_place_of(&now, bound->stored, bound->size, bound->emitter, ret_place);
+}
+
+bool site_locate_bound(const struct site *site, struct emitter *emitter, Dwarf_Die *variable, struct place *ret_place)
+{
+    struct capture_compiler *compiler = site->job->compiler;
     Dwarf_Attribute attribute;
     Dwarf_Op *ops;
     size_t count;
-    uint8_t frame;
-    int64_t cfa;
-    if (site->kind != CAPTURE_ENTRY || !dwarf_attr_integrate(variable, DW_AT_location, &attribute) ||
-        !location_cfa(compiler, site->pc, &frame, &cfa))
+    if (site->kind != CAPTURE_ENTRY || !dwarf_attr_integrate(variable, DW_AT_location, &attribute))
         return false;
-    struct bound bound = {.site = site, .emitter = emitter, .attribute = &attribute};
+    struct bound bound = {.site = site, .emitter = emitter, .size = sizeof(uint64_t), .attribute = &attribute};
     if (dwarf_getlocation(&attribute, &ops, &count) == 0) {
-        struct location location = {
-            .compiler = compiler, .emitter = emitter, .function = (Dwarf_Die *)&site->function, .pc = site->pc};
+        struct location location = {.compiler = compiler,
+                                    .emitter = emitter,
+                                    .function = (Dwarf_Die *)&site->function,
+                                    .pc = site->pc,
+                                    .start = site->patched};
         location_evaluate(&location, ops, count, &attribute, &bound.slot);
         if (bound.slot.kind != PLACE_MEMORY || !bound.slot.frame)
             return false;
     }
-    track_start_behind(&now, &nodes, &compiler->code, frame);
-    if (!track_behind(&now, site->returns, is_there, &bound))
-        return false;
-    *ret_place = bound.place;
-    return bound.place.kind != PLACE_OPTIMISED_OUT && bound.place.kind != PLACE_NOT_AVAILABLE
-               ? true
-               : site_place_of(&now, bound.stored, sizeof(uint64_t), emitter, ret_place);
+    return bound_follow(&bound, ret_place);
+}
+
+bool site_locate_stored(const struct site *site, struct emitter *emitter, const struct place *slot, unsigned size,
+                        struct place *ret_place)
+{
+    struct bound bound = {.site = site, .emitter = emitter, .slot = *slot, .size = size};
+    return slot->kind == PLACE_MEMORY && slot->frame && bound_follow(&bound, ret_place);
 }
 
 /* Arrays: as text, as numbers one after the other, or as elements that each have a layout of their own. */

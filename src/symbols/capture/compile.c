@@ -33,6 +33,7 @@ static int open_file(struct capture_compiler *compiler, const char *path, struct
     Elf *elf = compiler->module ? dwfl_module_getelf(compiler->module, &bias) : NULL;
     if (!elf)
         return err_set(err, -ENOEXEC, "%s: %s", path, dwfl_errmsg(-1));
+    compiler->code.want_globals = compiler->options.patched;
     int r = elf_code_read(&compiler->code, elf, err);
     if (r < 0)
         return r;
@@ -312,7 +313,7 @@ static bool find_number(void *ctx, struct emitter *emitter, const char *name, si
     Dwarf_Die die;
     struct lookup lookup = {site, name, length, &die, false};
     struct variable variable = {site, &die, NULL};
-    if (site->kind == CAPTURE_EXIT)
+    if (site->kind == CAPTURE_EXIT && !site->patched)
         scopes_locals(site->job->compiler, &site->scope, site->pc, match_local, &lookup);
     for (unsigned i = 0; i < site->parameter_count && !lookup.found; i++) {
         match_local(&lookup, &site->parameters[i], site->names[i]);
@@ -387,7 +388,7 @@ static int emit_exit(struct site *site)
     const struct capture_options *options = &site->job->compiler->options;
     if (options->exit_args)
         emit_args(site);
-    if (options->locals) {
+    if (options->locals && !site->patched) {
         buf_puts(&site->emitter->text, site->emitter->text.len > 0 ? " locals(" : "locals(");
         scopes_locals(site->job->compiler, &site->scope, site->pc, emit_local, site);
         buf_putc(&site->emitter->text, ')');
@@ -428,7 +429,7 @@ static int compile_hook(struct job *job, const struct hook_site *hook)
     if (!hook->exit && compiler->options.args)
         emit_args(site);
     int r = hook->exit ? emit_exit(site) : hand_over(site);
-    if (r == 0 && !hook->exit && compiler->options.caller)
+    if (r == 0 && !hook->exit && !hook->patched && compiler->options.caller)
         r = dwarf_tag(&site->scope) == DW_TAG_inlined_subroutine ? compile_inlined_caller(job, site)
                                                                  : emit_unwind(site);
     emitter_done(&emitter);
@@ -590,6 +591,37 @@ static int compile_inlined(const struct job *function, const struct address_rang
     return r;
 }
 
+/* Whether the function tells the agent itself that it is called; a clone tells the function that it is made of. */
+static bool has_own_hooks(const struct job *job)
+{
+    struct capture_compiler *compiler = job->compiler;
+    for (size_t i = 0; i < job->code->hook_count; i++) {
+        uint64_t hooked = job->code->hooks[i].function;
+        Dwarf_Die named, function = job->function;
+        if (!hooked || hooked == job->address || !is_other_function(compiler, hooked) ||
+            (scopes_function(compiler, hooked, &named) && scopes_same(&named, &function)))
+            return true;
+    }
+    return false;
+}
+
+/* A function that a jump at its beginning leads to the agent, and its return address. */
+static int compile_patched(struct job *job)
+{
+    if (scopes_entry(job->compiler, &job->function) != job->address) {
+        say_problem(job, job->address, "debug information has no function that begins here");
+        return 0;
+    }
+    int r = 0;
+    for (unsigned exit = 0; exit < 2 && r == 0; exit++)
+        r = compile_hook(job, &(struct hook_site){.address = job->address,
+                                                  .returns = job->address + exit,
+                                                  .function = job->address,
+                                                  .exit = exit,
+                                                  .patched = true});
+    return r;
+}
+
 int capture_compile_function(struct capture_compiler *compiler, uint64_t address, const char *const *params,
                              unsigned param_count, uint32_t *layout_id, const struct capture_output *output,
                              struct err *err)
@@ -603,7 +635,8 @@ int capture_compile_function(struct capture_compiler *compiler, uint64_t address
     struct address_range ranges[RANGES_MAX];
     site_codes_limit(compiler);
     variables_limit(compiler);
-    if (compiler->code.slot_count == 0 && !compiler->code.enter) {
+    bool hooks = compiler->code.slot_count > 0 || compiler->code.enter;
+    if (!hooks && !compiler->options.patched) {
         say_problem(&job, address, "nothing in this file calls hooks: compile it with -finstrument-functions");
         return 0;
     }
@@ -622,7 +655,8 @@ int capture_compile_function(struct capture_compiler *compiler, uint64_t address
     size_t count = scopes_ranges(compiler, &job.function, ranges, RANGES_MAX);
     job.code = site_code(compiler, &job.function);
     int r = job.code ? 0 : -ENOMEM;
-    if (r == 0 && job.code->hook_count == 0) {
+    bool patched = r == 0 && compiler->options.patched && !has_own_hooks(&job);
+    if (r == 0 && job.code->hook_count == 0 && !patched) {
         say_problem(&job, address, "the function calls no hooks: compile its file with -finstrument-functions");
         return 0;
     }
@@ -632,9 +666,11 @@ int capture_compile_function(struct capture_compiler *compiler, uint64_t address
         if (!hooked || hooked == address || !is_other_function(compiler, hooked))
             r = compile_hook(&job, &job.code->hooks[i]);
     }
-    if (r == 0)
+    if (r == 0 && patched)
+        r = compile_patched(&job);
+    if (r == 0 && hooks)
         r = compile_inlined(&job, ranges, count);
-    if (r == 0 && compiler->options.caller)
+    if (r == 0 && compiler->options.caller && !patched)
         r = compile_callers(&job);
     return r < 0 ? err_errno(err, r, "values of the function at 0x%llx", (unsigned long long)address) : 0;
 }

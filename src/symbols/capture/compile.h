@@ -22,6 +22,7 @@ struct capture_options {
     bool args, locals, caller, result;
     bool exit_args;      /* at exits: the arguments as they are then */
     const char *statics; /* at exits: static variables of source files that match one of these globs; NULL: none */
+    bool patched;        /* functions without hooks: as if called at their first instruction, and by their return */
 };
 
 struct capture_compiler; /* one ELF file with its debug information */
@@ -35,7 +36,18 @@ void capture_compiler_free(struct capture_compiler *compiler);
  * UNWIND: at an entry hook; has no layout and emits the caller's registers as in capture_frame.gpr. The hook of
  * an inlined function gets the call of the function around it: its own caller has a CALL one byte before the hook's
  * return address, and UNWIND emits the registers as they are. Entry and exit hooks that were jumped to (tail calls)
- * return to the caller: they have no site. */
+ * return to the caller: they have no site.
+ *
+ * Of a function without hooks of its own, with options.patched: ENTRY at its first instruction, of which it is the address,
+ * with rsp as it is there: at the return address. EXIT at the address behind that, which no other site has: right behind
+ * the return, with registers as they are then, but rsp at the place of the return address. In both gpr[16] is
+ * the site's address, in the process. What is not in the frame any more at the exit, variables and parameters, is not
+ * available, nor are results on the x87 stack. No CALL, no UNWIND.
+ *
+ * There neither a call has fixed what the interface is, nor has anything been stored. So arguments are where the ABI
+ * passes them, if nobody can have changed that: gcc renames what it changes, LLVM may change all that is local in the file,
+ * and leaves out results of such functions. Debug information alone is only believed where it tells what a variable was before the
+ * function's first statement from what it is behind it. */
 enum capture_site_kind { CAPTURE_ENTRY, CAPTURE_EXIT, CAPTURE_CALL, CAPTURE_UNWIND };
 
 struct capture_output { /* called for each thing compiled; borrowed */

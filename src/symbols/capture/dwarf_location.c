@@ -153,7 +153,8 @@ static void push_frame_base(struct machine *machine, int64_t offset)
     struct place base = {.kind = PLACE_NOT_AVAILABLE};
     uint64_t pc = location->pc - location->compiler->dwarf_bias;
     if (machine->nest > NEST_LIMIT || !dwarf_attr_integrate(location->function, DW_AT_frame_base, &attribute) ||
-        dwarf_getlocation_addr(&attribute, pc, &ops, &count, 1) != 1) {
+        dwarf_getlocation_addr(&attribute, pc, &ops, &count, 1) != 1 ||
+        (location->start && ops[0].atom != DW_OP_call_frame_cfa)) { /* a register that is not set yet */
         machine->failed = true;
         return;
     }
@@ -495,6 +496,17 @@ static bool constant_value(struct location *location, Dwarf_Die *variable, struc
     return true;
 }
 
+/* At a function's beginning there may be several, of which all but the last one are of no length: before its first
+ * statement, behind it ... gcc lists them all. */
+static int first_location(Dwarf_Attribute *attribute, uint64_t pc, Dwarf_Op **ret_ops, size_t *ret_count)
+{
+    Dwarf_Addr base, begin, end;
+    for (ptrdiff_t at = 0; (at = dwarf_getlocations(attribute, at, &base, &begin, &end, ret_ops, ret_count)) > 0;)
+        if (begin == pc || (begin < pc && pc < end))
+            return 1;
+    return 0;
+}
+
 void location_variable(struct location *location, Dwarf_Die *variable, struct place *ret_place)
 {
     Dwarf_Attribute attribute;
@@ -507,7 +519,8 @@ void location_variable(struct location *location, Dwarf_Die *variable, struct pl
     unsigned form = dwarf_whatform(&attribute);
     location->is_list =
         form == DW_FORM_sec_offset || form == DW_FORM_loclistx || form == DW_FORM_data4 || form == DW_FORM_data8;
-    int found = dwarf_getlocation_addr(&attribute, pc, &ops, &count, 1);
+    int found = location->start && location->is_list ? first_location(&attribute, pc, &ops, &count)
+                                                     : dwarf_getlocation_addr(&attribute, pc, &ops, &count, 1);
     if (found < 0)
         ret_place->kind = PLACE_NOT_AVAILABLE;
     else if (found > 0 && count > 0)

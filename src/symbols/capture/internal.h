@@ -341,11 +341,12 @@ void variables_done(struct capture_compiler *compiler);
 struct location {
     struct capture_compiler *compiler;
     struct emitter *emitter;
-    Dwarf_Die *function;        /* whose frame base counts */
-    uint64_t pc;                /* in the file */
-    bool caller;                /* registers that calls destroy are not there */
-    uint32_t unknown;           /* nor are these: bits by DWARF numbers */
-    bool no_xmm;                /* nor are vector registers */
+    Dwarf_Die *function; /* whose frame base counts */
+    uint64_t pc;         /* in the file */
+    bool caller;         /* registers that calls destroy are not there */
+    uint32_t unknown;    /* nor are these: bits by DWARF numbers */
+    bool no_xmm;         /* nor are vector registers */
+    bool start;          /* pc is a function's first instruction, and what counts is before its first statement */
     const struct place *object; /* in memory, that an attribute of a type is asked for; NULL: none */
     const struct track *entry;  /* for entry values; NULL: none */
     bool is_list;               /* set: the location was of a list, so it holds at this pc */

@@ -63,11 +63,33 @@ static void scope_of_hook(struct site *site, const struct hook_site *hook, bool 
     site->nowhere = !*ret_own;
 }
 
+/* Nothing is between the registers that the program finds and those by which the function was called, or has returned. */
+static void site_at_patch(struct site *site, bool exit)
+{
+    struct capture_compiler *compiler = site->job->compiler;
+    bool clone = elf_code_is_clone(&compiler->code, site->pc);
+    site->patched = true;
+    site->scope = site->function;
+    site->nowhere = exit;
+    site->tracked = track_entry(&site->track, &compiler->code, site->pc, site->pc);
+    site_judge(site);
+    site->is_changed = site->unused_are_garbage && !elf_code_is_global(&compiler->code, site->pc);
+    if (!exit && site->unused_are_garbage)
+        site->reads = track_reads(&compiler->code, site->pc);
+    site_find_parameters(site, !clone);
+    if (exit && !site->is_changed && !site->is_other && elf_code_returns(&compiler->code, site->pc) == RETURNS_YES)
+        site->is_left = RETURNS_YES;
+}
+
 void site_at_hook(struct site *site, const struct hook_site *hook)
 {
     struct capture_compiler *compiler = site->job->compiler;
     uint64_t entry = scopes_entry(compiler, &site->function);
     bool own;
+    if (hook->patched) {
+        site_at_patch(site, hook->exit);
+        return;
+    }
     scope_of_hook(site, hook, &own);
     if (hook->exit ? site->is_left : own)
         site->tracked = hook->exit ? track_exit(&site->track, &site->nodes, &compiler->code, hook->returns)
@@ -230,6 +252,7 @@ static struct location location_at(const struct site *site, struct emitter *emit
                              .caller = site->frame ? !site->innermost : site->kind == CAPTURE_CALL,
                              .unknown = site->unknown,
                              .no_xmm = site->frame,
+                             .start = site->patched && site->kind == CAPTURE_ENTRY,
                              .entry = site->tracked ? &site->track : NULL};
 }
 
@@ -308,12 +331,14 @@ static bool is_looked_at(const struct site *site, const struct place *place, uin
 
 /* LLVM lets callers pass anything for parameters that the function does not use, however large, and describes them all
  * the same. What is used after the hook is kept where the hook leaves it alone; what is only in a register that calls
- * destroy may be garbage. */
+ * destroy may be garbage. Without a hook, what no instruction reads. */
 static bool is_unused(const struct site *site, Dwarf_Die *parameter, const struct abi_place *abi,
                       const struct place *place)
 {
-    if (!site->unused_are_garbage)
+    if (!site->unused_are_garbage || site->kind == CAPTURE_EXIT)
         return false;
+    if (site->patched && !abi->in_memory)
+        return !(site->reads >> (place->base + (place->kind == PLACE_XMM ? XMM0 : 0)) & 1);
     return abi->in_memory ? !is_looked_at(site, place, abi->by_address ? sizeof(uint64_t) : abi->size)
                           : !has_slot(parameter) && !track_keeps(place);
 }
@@ -351,13 +376,62 @@ static bool is_set(const struct site *site, Dwarf_Die *variable, const struct pl
     }
 }
 
+/* Nothing is done to parameters before they are stored. gcc notes its options; it describes calls of some such code, too. */
+static bool is_plain(const struct site *site)
+{
+    const char *producer = site_producer(site), *level = producer ? strstr(producer, " -O") : NULL;
+    return producer && strstr(producer, " -g") && (!level || level[3] == '0');
+}
+
+/* What gcc says of a variable at a function's first instruction: lists have what it was before the first statement, and constants
+ * are what the function was made for. What is not optimised, itself or its address, is stored to a slot before anything
+ * else is done: so it is where that comes from. */
+static void locate_at_start(const struct site *site, struct emitter *emitter, Dwarf_Die *variable,
+                            const struct location *location, const struct emitter_mark *before, struct place *ret_place)
+{
+    Dwarf_Attribute attribute;
+    Dwarf_Op *ops;
+    Dwarf_Die type;
+    size_t count;
+    struct place slot;
+    const char *producer = site_producer(site);
+    bool computed = ret_place->kind == PLACE_REGISTER && ret_place->base >= CAPTURE_TEMP;
+    bool by_gcc = producer && strncmp(producer, "GNU ", 4) == 0;
+    if (by_gcc && (location->constant  ? true
+                   : location->is_list ? dwarf_hasattr(variable, DW_AT_GNU_locviews) && !computed
+                                       : is_passed(site, ret_place)))
+        return;
+    emitter_reset(emitter, before);
+    ret_place->kind = PLACE_NOT_AVAILABLE;
+    if (!by_gcc || location->is_list || !dwarf_attr_integrate(variable, DW_AT_location, &attribute) ||
+        dwarf_getlocation(&attribute, &ops, &count) != 0 || count == 0 || count > 2 || ops[0].atom != DW_OP_fbreg ||
+        (count == 2 && ops[1].atom != DW_OP_deref) || !type_of(variable, &type) ||
+        (count == 1 && (type_size(&type) == 0 || type_size(&type) > sizeof(uint64_t))))
+        return;
+    unsigned size = count == 1 ? (unsigned)type_size(&type) : sizeof(uint64_t);
+    struct location here = location_at(site, emitter);
+    location_evaluate(&here, ops, 1, &attribute, &slot);
+    if (!is_passed(site, &slot) && (!is_plain(site) || !site_locate_stored(site, emitter, &slot, size, &slot)))
+        return;
+    *ret_place = slot;
+    if (count == 2) {
+        int value = emit_load(emitter, &slot, sizeof(uint64_t));
+        *ret_place = (struct place){.kind = value < 0 ? PLACE_NOT_AVAILABLE : PLACE_MEMORY, .base = (uint8_t)value};
+    }
+}
+
 /* What DWARF says, as far as it can be believed here. */
 static void locate_by_dwarf(const struct site *site, struct emitter *emitter, Dwarf_Die *variable,
                             struct place *ret_place)
 {
+    struct emitter_mark before = emitter_mark(emitter);
     struct location location = location_at(site, emitter);
     Dwarf_Die type;
     location_variable(&location, variable, ret_place);
+    if (location.start && !variable_is_static(variable)) {
+        locate_at_start(site, emitter, variable, &location, &before, ret_place);
+        return;
+    }
     bool slot = ret_place->kind == PLACE_MEMORY && ret_place->frame && !location.is_list && !location.constant;
     bool typed = type_of(variable, &type);
     uint64_t size = typed ? type_size(&type) : 1;
@@ -524,11 +598,12 @@ void site_locate_variable(void *ctx, struct emitter *emitter, struct place *ret_
     struct variable *variable = ctx;
     emitter->attribute = attribute_of;
     emitter->attribute_ctx = variable;
-    if (variable->site->nowhere || is_destroyed(variable->site, variable->die)) {
+    if ((variable->site->nowhere && !variable_is_static(variable->die)) ||
+        is_destroyed(variable->site, variable->die)) {
         *ret_place = (struct place){.kind = PLACE_NOT_AVAILABLE};
         return;
     }
-    if (variable->abi && variable->abi->doubted && !has_slot(variable->die)) {
+    if (variable->abi && variable->abi->doubted && (variable->site->patched || !has_slot(variable->die))) {
         *ret_place = (struct place){.kind = PLACE_NOT_AVAILABLE};
         return;
     }
@@ -765,7 +840,9 @@ void site_locate_result(void *ctx, struct emitter *emitter, struct place *ret_pl
     if (site->is_left == RETURNS_MAYBE &&
         (!in_registers || track->values[abi.registers[0]].kind == TRACK_CONSTANT)) /* registers may be cleared */
         return;
-    if (!in_registers) {
+    if (site->patched) { /* they are where the caller looks for them, but for those of the x87 */
+        found = in_registers && !abi.unknown && locate_by_abi(site, emitter, NULL, &abi, ret_place);
+    } else if (!in_registers) {
         found = site_place_of(track, track->values[TRACK_X87], 10, emitter, ret_place);
     } else if (abi.by_address) {
         struct place pointer;

@@ -36,6 +36,10 @@ struct site {
     int32_t depth;           /* from rsp to the canonical frame address; 0: not known */
     bool nowhere;            /* the scope's variables are not to be found at this place */
     uint32_t unknown;        /* of a frame: registers, bits by DWARF numbers */
+    bool patched;            /* no hook: at the function's first instruction, or where it has returned */
+    bool is_changed;         /* then: it may not be called as its type says */
+    bool is_other;           /* and: nor as the ABI says */
+    uint32_t reads;          /* at the former: track_reads(), of optimised code by clang */
     bool frame, innermost;   /* of a thread that is inspected: registers that calls destroy are only the innermost's */
     struct emitter *emitter;
     unsigned fields;
@@ -75,5 +79,8 @@ bool site_place_of(const struct track *track, struct tracked value, unsigned siz
                    struct place *ret_place);
 /* capture/arrays.c: what the code behind an entry hook is about to write to a variable that was not set before. */
 bool site_locate_bound(const struct site *site, struct emitter *emitter, Dwarf_Die *variable, struct place *ret_place);
+/* The same of `size` bytes of the frame, at most 8: where what is stored there first comes from. */
+bool site_locate_stored(const struct site *site, struct emitter *emitter, const struct place *slot, unsigned size,
+                        struct place *ret_place);
 
 #endif

@@ -17,9 +17,9 @@
 #include <unistd.h>
 
 #include "shm/capture.h"
+#include "symbols/capture/test_values_hooks.h"
 #include "symbols/layout/layout.h"
 
-#define HIDDEN __attribute__((visibility("hidden")))
 #define EXPORTED __attribute__((visibility("default")))
 
 /* The registers as they are at the hook: in the order of struct capture_frame. */
@@ -347,9 +347,14 @@ static void print_frames(const struct capture_frame *frame, const char *helper)
     waitpid(pid, NULL, 0);
 }
 
-HIDDEN void values_hook(void *function, void *callsite, const struct capture_frame *frame, int exit);
+void values_each(void (*function)(uint64_t address))
+{
+    load();
+    for (size_t i = 0; i < name_count; i++)
+        function(names[i].address + bias);
+}
 
-HIDDEN void values_hook(void *function, void *callsite, const struct capture_frame *frame, int exit)
+void values_hook(void *function, void *callsite, const struct capture_frame *frame, int exit)
 {
     static uint8_t bytes[4096];
     if (!out)

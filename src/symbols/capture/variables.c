@@ -305,6 +305,33 @@ static bool has_usual_convention(Dwarf_Die *scope)
            convention == DW_CC_program;
 }
 
+/* Written in a language whose functions are called as in C. */
+static bool has_c_language(Dwarf_Die *scope)
+{
+    enum { CXX17 = 0x2a, CXX20, C17, CXX23 = 0x3a, C23 = 0x3e }; /* not yet known to every dwarf.h */
+    Dwarf_Die unit;
+    switch (dwarf_diecu(scope, &unit, NULL, NULL) ? dwarf_srclang(&unit) : 0) {
+    case DW_LANG_C89:
+    case DW_LANG_C:
+    case DW_LANG_C99:
+    case DW_LANG_C11:
+    case C17:
+    case C23:
+    case DW_LANG_C_plus_plus:
+    case DW_LANG_C_plus_plus_03:
+    case DW_LANG_C_plus_plus_11:
+    case DW_LANG_C_plus_plus_14:
+    case CXX17:
+    case CXX20:
+    case CXX23:
+    case DW_LANG_ObjC:
+    case DW_LANG_ObjC_plus_plus:
+        return true;
+    default:
+        return false;
+    }
+}
+
 /* ---- what else is known about the places ---- */
 
 static bool is_list(Dwarf_Die *parameter)
@@ -320,8 +347,11 @@ static bool is_list(Dwarf_Die *parameter)
 static void place_at_pc(struct site *site, Dwarf_Die *parameter, uint64_t pc, struct place *ret_place)
 {
     struct emitter_mark mark = emitter_mark(site->emitter);
-    struct location location = {
-        .compiler = site->job->compiler, .emitter = site->emitter, .function = &site->function, .pc = pc};
+    struct location location = {.compiler = site->job->compiler,
+                                .emitter = site->emitter,
+                                .function = &site->function,
+                                .pc = pc,
+                                .start = site->patched};
     location_variable(&location, parameter, ret_place);
     if (location.constant)
         ret_place->kind = PLACE_NOT_AVAILABLE;
@@ -352,12 +382,23 @@ static bool slot_contradicts(struct site *site, Dwarf_Die *parameter, const stru
         return false;
     if (offset >= 8) /* the caller's part of the stack */
         return !abi->in_memory || offset != (int64_t)abi->stack;
-    if (!track_first_stored(&site->track, site->returns, offset, &stored) || stored.mask)
+    uint64_t from = site->patched ? site->pc : site->returns;
+    if (!track_first_stored(&site->track, from, !site->patched, offset, &stored) || stored.mask)
         return false;
     if (stored.kind == TRACK_REGISTER && stored.add == 0)
         return abi->in_memory || (abi->count > 0 && stored.base != abi->registers[0]);
     return stored.kind == TRACK_MEMORY && stored.base == RSP && stored.add >= 8 &&
            (!abi->in_memory || stored.add != (int64_t)abi->stack);
+}
+
+/* One register for all of the function, in which arguments may be passed: there it is at the first instruction. */
+static bool is_passed_register(struct site *site, Dwarf_Die *parameter)
+{
+    static const uint32_t arguments = 1 << 5 | 1 << 4 | 1 << 1 | 1 << 2 | 1 << 8 | 1 << 9;
+    struct place place;
+    place_at_pc(site, parameter, site->pc, &place);
+    return place.kind == PLACE_XMM ||
+           (place.kind == PLACE_REGISTER && place.base < XMM0 && arguments >> place.base & 1);
 }
 
 /* Not asked about those that are passed by address: DWARF describes what they point to. */
@@ -367,8 +408,44 @@ static bool parameter_contradicts(struct site *site, unsigned index)
     Dwarf_Die *parameter = &site->parameters[index];
     if (abi->unknown || abi->by_address)
         return false;
-    return is_list(parameter) ? list_contradicts(site, parameter, abi)
-                              : site->tracked && slot_contradicts(site, parameter, abi);
+    return is_list(parameter) || (site->patched && is_passed_register(site, parameter))
+               ? list_contradicts(site, parameter, abi)
+               : site->tracked && slot_contradicts(site, parameter, abi);
+}
+
+/* Debug information and ABI say that the parameter is in the same register at the function's first instruction. Neither is
+ * enough where parameters may have been left out: those behind are shifted, and a variable may be described as it is
+ * behind the first statement. */
+static bool is_confirmed(struct site *site, unsigned index)
+{
+    const struct abi_place *abi = &site->places[index];
+    struct place place;
+    place_at_pc(site, &site->parameters[index], site->pc, &place);
+    if (abi->unknown || abi->in_memory || abi->count != 1 || place.offset != 0)
+        return false;
+    if (abi->by_address)
+        return place.kind == PLACE_MEMORY && place.base == abi->registers[0];
+    return (place.kind == PLACE_REGISTER && place.base == abi->registers[0]) ||
+           (place.kind == PLACE_XMM && place.base + XMM0 == abi->registers[0]);
+}
+
+/* A function of LLVM's that only its own file calls: its interface may not be that of its type. Two parameters in one register:
+ * one of them was set to the other. */
+static void confirm_parameters(struct site *site)
+{
+    uint32_t taken = 0, twice = 0;
+    for (unsigned i = 0; i < site->parameter_count; i++) {
+        struct place place;
+        place_at_pc(site, &site->parameters[i], site->pc, &place);
+        uint32_t bit = place.kind == PLACE_REGISTER && place.base < XMM0 ? UINT32_C(1) << place.base
+                       : place.kind == PLACE_XMM                         ? UINT32_C(1) << (place.base + XMM0)
+                                                                         : 0;
+        twice |= taken & bit;
+        taken |= bit;
+    }
+    for (unsigned i = 0; i < site->parameter_count; i++)
+        if (!is_confirmed(site, i) || twice >> site->places[i].registers[0] & 1)
+            site->places[i].unknown = site->places[i].doubted = true;
 }
 
 /* ---- all of them ---- */
@@ -398,15 +475,26 @@ static void place_parameters(struct site *site)
 
 void site_find_parameters(struct site *site, bool by_abi)
 {
-    site->by_abi = by_abi && has_usual_convention(&site->scope) && !die_is_fortran(&site->scope);
+    bool fortran = die_is_fortran(&site->scope);
+    bool usual = has_usual_convention(&site->scope) && (!site->patched || fortran || has_c_language(&site->scope));
+    site->is_other = !usual;
+    site->by_abi = by_abi && usual && !fortran;
     scopes_parameters(site->job->compiler, &site->scope, add_parameter, site);
     if (site->by_abi)
         place_parameters(site);
+    if (site->patched && site->is_changed)
+        confirm_parameters(site);
+    /* clang says which convention a function has, but of variables only what they are behind the first statement */
+    if (site->patched && site->by_clang)
+        return;
     bool believed = true;
-    for (unsigned i = 0; i < site->parameter_count && site->by_abi && believed && site->kind == CAPTURE_ENTRY; i++)
-        believed = !parameter_contradicts(site, i);
-    for (unsigned i = 0; i < site->parameter_count && !believed; i++)
+    for (unsigned i = 0; i < site->parameter_count && site->by_abi && believed; i++)
+        believed = (site->kind != CAPTURE_ENTRY && !site->patched) || !parameter_contradicts(site, i);
+    for (unsigned i = 0; i < site->parameter_count && !believed; i++) {
         site->places[i].unknown = true;
+        site->places[i].doubted |= site->patched; /* what else could be believed holds only later on */
+    }
+    site->is_other |= !believed;
 }
 
 /*

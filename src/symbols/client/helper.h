@@ -17,7 +17,9 @@
  *        bytes N           at most so many a record (16 .. 4096)
  *        array N           at most so many elements of an array (0 .. 4096)
  *        string N          at most so many bytes of a string (0 .. 4096)
- *        want args|locals|caller|result|exit-args  (several lines; exit-args: arguments at returns, too)
+ *        want args|locals|caller|result|exit-args|patched
+ *                          (several lines; exit-args: arguments at returns, too; patched: functions without hooks
+ *                          get sites, too)
  *        statics GLOBS     static variables of the source files that match one of them, at returns
  *        layout N          the first layout id to use
  *        block N           the first block id to use, from 1 on
@@ -33,7 +35,9 @@
  *                          distance; each before its first use
  *        site KIND ADDRESS LAYOUT HEX
  *                          KIND entry|exit|call|unwind; ADDRESS of the hook's (the call's) return address, in the file;
- *                          HEX the capture program
+ *                          HEX the capture program. With `want patched`, of a function without hooks of its own:
+ *                          entry at the function's ADDRESS, exit at ADDRESS + 1; which registers the programs have there
+ *                          is said in symbols/capture/compile.h
  *        params KIND ADDRESS HEX
  *                          a hook's program of parameters, in the same form
  *        param-problem KIND ADDRESS EXPRESSION WHY AT NAME

@@ -341,7 +341,7 @@ static void test_refused(void **state)
     refused("pid\t1\ndepth\t17\nend\n", "line 2 of the request: expected 'depth 0..16'");
     refused("bytes\t15\nend\n", "bytes 16..4096");
     refused("depth 3\nend\n", "'depth 3' is not known");
-    refused("want\teverything\nend\n", "want args|locals|caller|result|exit-args");
+    refused("want\teverything\nend\n", "want args|locals|caller|result|exit-args|patched");
     refused("function\t0x10\nend\n", "after a module");
     refused("module\t/x\t12\nend\n", "module PATH 0xBIAS");
     refused("module\t/x\t0x0\nfunction\t10\nend\n", "function 0xADDRESS");

@@ -18,6 +18,7 @@ struct hook_site {
     uint64_t returns;  /* address behind it */
     uint64_t function; /* its first argument; 0: could not be seen */
     bool exit, jump;
+    bool patched; /* there is no hook: the function's first instruction, or where it has returned */
 };
 
 struct code_site {
@@ -70,6 +71,9 @@ struct elf_code {
     uint64_t enter, exit;     /* addresses of hooks that are in the file itself; 0: none */
     struct elf_clone *clones; /* whose interface the compiler changed (.isra, .constprop, .part), and cold parts */
     size_t clone_count;
+    bool want_globals; /* set before reading */
+    uint64_t *globals; /* functions that other files may call; sorted */
+    size_t global_count, global_room;
     struct code_sites calls;     /* all direct calls; read at first need, as the next */
     struct code_sites addresses; /* where an address of code is loaded, other than from memory */
     bool sites_known;
@@ -82,6 +86,8 @@ int elf_code_read(struct elf_code *code, Elf *elf, struct err *err);
 void elf_code_read_symbols(struct elf_code *code, Elf *elf);
 bool elf_code_is_clone(const struct elf_code *code, uint64_t address);
 enum elf_returns elf_code_returns(const struct elf_code *code, uint64_t address);
+/* Whether other files may call it, with want_globals: then its interface is what its type says. */
+bool elf_code_is_global(const struct elf_code *code, uint64_t address);
 void elf_code_done(struct elf_code *code);
 /* Addresses of code that stand anywhere in the file's data: of functions, of the labels that a computed goto jumps to. 0 or
  * -ENOMEM. */

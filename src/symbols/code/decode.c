@@ -109,10 +109,24 @@ static int compare_clones(const void *a, const void *b)
     return x->address < y->address ? -1 : x->address > y->address;
 }
 
-static void sort_clones(struct elf_code *code)
+static int compare_addresses(const void *a, const void *b)
+{
+    uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+    return x < y ? -1 : x > y;
+}
+
+static void sort_symbols(struct elf_code *code)
 {
     if (code->clone_count > 1)
         qsort(code->clones, code->clone_count, sizeof *code->clones, compare_clones);
+    if (code->global_count > 1)
+        qsort(code->globals, code->global_count, sizeof *code->globals, compare_addresses);
+}
+
+bool elf_code_is_global(const struct elf_code *code, uint64_t address)
+{
+    return code->global_count &&
+           bsearch(&address, code->globals, code->global_count, sizeof *code->globals, compare_addresses);
 }
 
 static const struct elf_clone *find_clone(const struct elf_code *code, uint64_t address)
@@ -147,6 +161,9 @@ static void read_symbols(struct elf_code *code, Elf *elf, Elf_Scn *section, cons
         const char *name = elf_strptr(elf, header->sh_link, symbol.st_name);
         int hook = hook_named(name);
         add_clone(code, name, symbol.st_value);
+        if (code->want_globals && GELF_ST_TYPE(symbol.st_info) == STT_FUNC &&
+            GELF_ST_BIND(symbol.st_info) != STB_LOCAL && GROW(code->globals, code->global_count, code->global_room))
+            code->globals[code->global_count++] = symbol.st_value;
         if (hook == 0)
             code->enter = symbol.st_value;
         else if (hook == 1)
@@ -161,7 +178,7 @@ void elf_code_read_symbols(struct elf_code *code, Elf *elf)
         if (gelf_getshdr(section, &header) && header.sh_type == SHT_SYMTAB)
             read_symbols(code, elf, section, &header);
     }
-    sort_clones(code);
+    sort_symbols(code);
 }
 
 static void add_section(Elf_Scn *section, const GElf_Shdr *header, struct code_section *sections, size_t *count,
@@ -194,7 +211,7 @@ int elf_code_read(struct elf_code *code, Elf *elf, struct err *err)
             add_section(section, &header, code->constants, &code->constant_count,
                         sizeof code->constants / sizeof code->constants[0]);
     }
-    sort_clones(code);
+    sort_symbols(code);
     return 0;
 }
 
@@ -204,6 +221,7 @@ void elf_code_done(struct elf_code *code)
     free(code->calls.items);
     free(code->addresses.items);
     free(code->clones);
+    free(code->globals);
     free(code->pointers);
     *code = (struct elf_code){0};
 }
@@ -249,12 +267,6 @@ static void add_pointer(struct pointers *pointers, uint64_t address)
         code->pointers[code->pointer_count++] = address;
 }
 
-static int compare_pointers(const void *a, const void *b)
-{
-    uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
-    return x < y ? -1 : x > y;
-}
-
 /* What is to be relocated has its address in the relocation, or, in the shorter form (RELR) and in programs with fixed addresses, where
  * it stands. */
 static void add_pointers_of(struct pointers *pointers, Elf_Scn *section, const GElf_Shdr *header)
@@ -284,7 +296,7 @@ int elf_code_read_pointers(struct elf_code *code, Elf *elf)
             add_pointers_of(&pointers, section, &header);
     }
     if (code->pointer_count)
-        qsort(code->pointers, code->pointer_count, sizeof *code->pointers, compare_pointers);
+        qsort(code->pointers, code->pointer_count, sizeof *code->pointers, compare_addresses);
     return pointers.failed ? -ENOMEM : 0;
 }
 

@@ -121,6 +121,14 @@ bool track_behind(struct track *now, uint64_t begin, track_look_fn *look, void *
     return false;
 }
 
+void track_start_entry(struct track *ret, struct track_nodes *nodes, const struct elf_code *code)
+{
+    track_start(ret, code);
+    nodes->count = 0;
+    ret->nodes = nodes;
+    ret->frame = RSP;
+}
+
 void track_start_behind(struct track *ret, struct track_nodes *nodes, const struct elf_code *code, unsigned frame)
 {
     track_start(ret, code);
@@ -147,18 +155,101 @@ static bool is_stored(void *ctx, const struct track *now, uint64_t at)
     return false;
 }
 
-bool track_first_stored(const struct track *track, uint64_t begin, int64_t offset, struct tracked *ret_stored)
+bool track_first_stored(const struct track *track, uint64_t begin, bool called, int64_t offset,
+                        struct tracked *ret_stored)
 {
     struct track now = *track;
     struct first_stored first = {.offset = offset};
     bool found = is_stored(&first, &now, begin);
     if (!found) {
-        track_called(&now);
+        if (called)
+            track_called(&now);
         now.memory_lost = track->memory_lost;
         found = track_behind(&now, begin, is_stored, &first);
     }
     *ret_stored = first.stored;
     return found;
+}
+
+/* ---- what a function reads ---- */
+
+enum { READ_WAYS = 32, READ_INSNS = 1000 };
+
+struct read_way {
+    uint64_t at;
+    uint32_t kept; /* registers that are as the caller left them */
+    bool elsewhere;
+};
+
+/* Whether an instruction only looks at a register because it has to: what becomes of two equal ones is known, and a conversion
+ * leaves the upper half as it was in whatever register comes handy. */
+static bool reads_anything(const struct insn *insn, unsigned operand)
+{
+    const ZydisDecodedOperand *ops = insn->operands;
+    unsigned count = insn->zydis.operand_count_visible;
+    const char *name = ZydisMnemonicGetString(insn->zydis.mnemonic);
+    if (count < 2 || !name || ops[operand].type != ZYDIS_OPERAND_TYPE_REGISTER)
+        return false;
+    if (ops[count - 1].type == ZYDIS_OPERAND_TYPE_REGISTER && ops[count - 2].type == ZYDIS_OPERAND_TYPE_REGISTER &&
+        ops[count - 1].reg.value == ops[count - 2].reg.value)
+        return strstr(name, "xor") || strstr(name, "sub") || strstr(name, "sbb") || strstr(name, "cmp");
+    return operand < count - 1 && (insn->zydis.meta.category == ZYDIS_CATEGORY_CONVERT || strstr(name, "sqrt") ||
+                                   strstr(name, "round") || strstr(name, "rcp"));
+}
+
+/* Which registers it reads, and writes; `elsewhere`, in a function that may have any number of arguments, those that it only keeps
+ * in the frame do not count. */
+static uint32_t insn_reads(const struct insn *insn, bool elsewhere, uint32_t *ret_written)
+{
+    uint32_t read = 0;
+    int category = insn->zydis.meta.category;
+    *ret_written = 0;
+    for (unsigned i = 0;
+         i < insn->zydis.operand_count && category != ZYDIS_CATEGORY_NOP && category != ZYDIS_CATEGORY_WIDENOP; i++) {
+        const ZydisDecodedOperand *op = &insn->operands[i];
+        bool memory = op->type == ZYDIS_OPERAND_TYPE_MEMORY, is_register = op->type == ZYDIS_OPERAND_TYPE_REGISTER;
+        int reg = is_register ? insn_register(op->reg.value) : memory ? insn_register(op->mem.base) : -1;
+        int index = memory ? insn_register(op->mem.index) : -1;
+        if (reg >= 0 && (memory || (op->actions & ZYDIS_OPERAND_ACTION_MASK_READ && !reads_anything(insn, i))))
+            read |= UINT32_C(1) << reg;
+        if (index >= 0)
+            read |= UINT32_C(1) << index;
+        if (reg >= 0 && is_register && op->actions & ZYDIS_OPERAND_ACTION_MASK_WRITE)
+            *ret_written |= UINT32_C(1) << reg;
+        if (elsewhere && memory && (reg == RSP || reg == RBP) && op->actions & ZYDIS_OPERAND_ACTION_MASK_WRITE)
+            return 0;
+    }
+    return read;
+}
+
+uint32_t track_reads(const struct elf_code *code, uint64_t begin)
+{
+    const uint32_t arguments = 1 << 5 | 1 << 4 | 1 << 1 | 1 << 2 | 1 << 8 | 1 << 9 | UINT32_C(0xff) << XMM0;
+    struct read_way ways[READ_WAYS] = {{begin, arguments, false}};
+    uint32_t read = 0, written;
+    unsigned count = 1, steps = READ_INSNS;
+    for (unsigned way = 0; way < count; way++) {
+        uint64_t at = ways[way].at, target;
+        uint32_t kept = ways[way].kept;
+        bool elsewhere = ways[way].elsewhere;
+        struct insn insn;
+        for (; kept & ~read && steps > 0 && insn_decode(code, at, &insn); steps--) {
+            int category = insn.zydis.meta.category;
+            bool jumps = category == ZYDIS_CATEGORY_UNCOND_BR || category == ZYDIS_CATEGORY_CALL;
+            read |= insn_reads(&insn, elsewhere, &written) & kept;
+            kept &= ~written;
+            at = insn.next;
+            if (category == ZYDIS_CATEGORY_RET || category == ZYDIS_CATEGORY_INTERRUPT ||
+                ((jumps || category == ZYDIS_CATEGORY_COND_BR) && !insn_target(&insn, &target)))
+                break;
+            elsewhere |= jumps;
+            if (jumps) /* what is called gets what is still in registers */
+                at = target;
+            else if (category == ZYDIS_CATEGORY_COND_BR && count < READ_WAYS)
+                ways[count++] = (struct read_way){target, kept, elsewhere};
+        }
+    }
+    return read;
 }
 
 /* ---- behind an exit hook ---- */

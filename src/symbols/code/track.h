@@ -118,19 +118,25 @@ struct track {
 
 /* From a function's first instruction to `end`. False: what happens between could not be followed. */
 bool track_entry(struct track *track, const struct elf_code *code, uint64_t begin, uint64_t end);
+/* The argument registers, bits by DWARF numbers, of which the function, or what it passes them on to, reads what its caller put
+ * there, on some way that can be followed. */
+uint32_t track_reads(const struct elf_code *code, uint64_t begin);
 /* From behind an exit hook to the function's return, on all ways there: the values of registers for results. False also
  * where it goes on by calls, as when an exception leaves the function. */
 bool track_exit(struct track *track, struct track_nodes *nodes, const struct elf_code *code, uint64_t begin);
 /* The state right behind an entry hook, which is what a capture program finds; track_behind() goes on from there. The
  * frame's slots, addressed by `frame`, are set from now on. */
 void track_start_behind(struct track *ret, struct track_nodes *nodes, const struct elf_code *code, unsigned frame);
+/* The same at a function's first instruction. */
+void track_start_entry(struct track *ret, struct track_nodes *nodes, const struct elf_code *code);
 /* Goes on behind an entry hook, instruction by instruction, until `look` has found what it looks for. False: it has not
  * before the code branches. */
 typedef bool track_look_fn(void *ctx, const struct track *now, uint64_t at);
 bool track_behind(struct track *now, uint64_t begin, track_look_fn *look, void *ctx);
 /* What the slot at rsp(at the start) + offset holds at the end, or after the first store to it from `begin` on, behind
- * an entry hook. False: there is none before the code branches. */
-bool track_first_stored(const struct track *track, uint64_t begin, int64_t offset, struct tracked *ret_stored);
+ * an entry hook (`called`) or where the track ends. False: there is none before the code branches. */
+bool track_first_stored(const struct track *track, uint64_t begin, bool called, int64_t offset,
+                        struct tracked *ret_stored);
 /* Whether something was stored to the byte at rsp(at the start) + offset. */
 bool track_stored(const struct track *track, int64_t offset);
 /* Where a place in memory is from rsp(at the start). */

@@ -112,11 +112,8 @@ static bool take_want(struct request *request, char **fields)
     const struct {
         const char *word;
         bool *flag;
-    } wants[] = {{"args", &options->args},
-                 {"locals", &options->locals},
-                 {"caller", &options->caller},
-                 {"result", &options->result},
-                 {"exit-args", &options->exit_args}};
+    } wants[] = {{"args", &options->args},     {"locals", &options->locals},       {"caller", &options->caller},
+                 {"result", &options->result}, {"exit-args", &options->exit_args}, {"patched", &options->patched}};
     for (size_t i = 0; i < sizeof wants / sizeof *wants; i++)
         if (strcmp(fields[0], wants[i].word) == 0)
             return *wants[i].flag = true;
@@ -203,7 +200,7 @@ static const struct {
     {"bytes", 1, take_bytes, "bytes 16..4096"},
     {"array", 1, take_array, "array 0..4096"},
     {"string", 1, take_string, "string 0..4096"},
-    {"want", 1, take_want, "want args|locals|caller|result|exit-args"},
+    {"want", 1, take_want, "want args|locals|caller|result|exit-args|patched"},
     {"statics", 1, take_statics, "statics GLOBS"},
     {"layout", 1, take_layout, "layout NUMBER"},
     {"block", 1, take_block, "block NUMBER"},
