@@ -19,7 +19,7 @@
 #include <stdint.h>
 
 /* The registers as the hook found them, by DWARF numbers: 0 rax 1 rdx 2 rcx 3 rbx 4 rsi 5 rdi 6 rbp 7 rsp 8..15, 16 the
- * hook's return address. rsp is as before the call of the hook. */
+ * hook's return address. rsp is as before the call of the hook. Of functions without hooks: symbols/capture/compile.h. */
 struct capture_frame {
     uint64_t gpr[17];
     uint64_t xmm[16][2]; /* low 128 bits; only valid with has_xmm */

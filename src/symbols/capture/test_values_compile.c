@@ -126,7 +126,6 @@ int main(int argc, char **argv)
                                             .locals = true,
                                             .caller = true,
                                             .patched = getenv("VALUES_PATCHED"),
-                                            .statics = getenv("VALUES_STATICS"),
                                             .result = true};
     int r = argc == 2 ? capture_compiler_new(&compiler, argv[1], 0, &options, &err) : -EINVAL;
     if (r < 0) {
