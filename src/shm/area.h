@@ -261,7 +261,8 @@ enum area_patching { /* how that went */
                      AREA_PATCH_REFUSED, /* the kernel lets no code be changed, */
                      AREA_PATCH_NO_ROOM, /* or no memory be had near it */
                      AREA_PATCH_THREADS, /* there was more than one thread */
-                     AREA_PATCH_SHADOW,  /* return addresses are guarded by the processor's shadow stack */
+                     AREA_PATCH_DEBUGGER, /* a debugger had started it, whose breakpoints may be in the midst of a jump, */
+                     AREA_PATCH_SHADOW, /* return addresses are guarded by the processor's shadow stack */
 };
 
 /* ---- threads ---- */

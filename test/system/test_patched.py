@@ -12,11 +12,24 @@ from ctracertest import TracerCase
 
 NESTED = """#include <stdio.h>
 #include <stdlib.h>
+#include <unistd.h>
 static volatile int sink;
-int leaf(int n) { if (n == 3) abort(); return n + sink; }
+int leaf(int n) { if (n == 3) abort(); if (n == 6) { printf("%d\\n", (int)getpid()); fflush(stdout); pause(); } return n + sink; }
 int middle(int n) { return leaf(n) + (sink++, 1); }
 int outer(int n) { return middle(n + 1) + middle(n + 2) + (sink++, 1); }
 int main(int argc, char **argv) { printf("%d\\n", outer(argc - 1)); return 0; }
+"""
+
+VALUES = """#include <cstdio>
+#include <string>
+#include <vector>
+#define FN __attribute__((noinline))
+struct P { double x, y; const char *name; };
+FN double norm(const P &p, int k) { return p.x * p.x + p.y * p.y + k; }
+FN std::string join(const std::vector<int> &v, std::string sep) { std::string s; for (int i : v) { if (!s.empty()) s += sep; s += std::to_string(i); } return s; }
+struct C { int n; FN int add(int d) { return n += d; } };
+FN float mix(float a, char b, long c, double d) { return (float)(a + b + c + d); }
+int main() { P p{3, 4, "here"}; C c{5}; printf("%g %s %d %g\\n", norm(p, 2), join({1, 2, 3}, ", ").c_str(), c.add(7), mix(1.5f, 'c', -3, 2.25)); }
 """
 
 
@@ -82,6 +95,28 @@ class Unprepared(TracerCase):
         done = self.scry_run("--rule", 'ct_function_called([], "fn:leaf") : print([$function])', "--", program, "calls", 3)
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertEqual(len(self.lines_said(done.stderr, "rule", "fired 6 x")), 1, done.stderr)
+        program = self.compile(self.values_of(), "-O2", "-g", hooks=False, compiler="g++")
+        done = self.scry_run("--rule", 'ct_function_called([], "norm", "p.x == 3 && k > 1") : print([$args])', "--", program)
+        self.assertEqual(len(self.lines_said(done.stderr, "rule", "fired 1 x")), 1, done.stderr)
+
+    def values_of(self):
+        source = self.box.path("work", "shapes.cc")
+        with open(source, "w", encoding="ascii") as file:
+            file.write(VALUES)
+        return source
+
+    def test_values(self):
+        """Arguments and results, by debug information."""
+        for level in ("-O0", "-O2"):
+            program = self.compile(self.values_of(), level, "-g", name="shapes" + level, hooks=False, compiler="g++")
+            done = self.scry_run("--args", "--depth", "2", "--trace", "norm join add mix", "--", program)
+            self.assertEqual((done.returncode, done.stdout), (0, "27 1, 2, 3 12 99.75\n"), done.stderr)
+            calls = {call["function"].split("::")[-1]: (call["args_values"], call.get("result_values")) for call in self.replayed()}
+            self.assertEqual({name: value for name, value in calls.items() if name not in ("add", "norm")}, {
+                "join": ({"v": [1, 2, 3], "sep": ", "}, "1, 2, 3"),
+                "mix": ({"a": 1.5, "b": "c", "c": -3, "d": 2.25}, 99.75)})
+            self.assertEqual((calls["add"][0]["d"], calls["add"][1]), (7, 12))
+            self.assertEqual((calls["norm"][0]["p"]["name"]["to"], calls["norm"][0]["k"], calls["norm"][1]), ("here", 2, 27))
 
     def test_never_touched(self):
         """What comes back twice, or looks who called it."""
@@ -102,14 +137,22 @@ class Unprepared(TracerCase):
                          done.stderr)
 
     def test_backtraces(self):
-        """gdb and the program itself find the true callers."""
+        """gdb finds the true callers. What it starts itself is left as it is: its breakpoints may be in the midst of a jump."""
         if not shutil.which("gdb"):
             self.skipTest("gdb is not installed")
+        names = ["leaf", "middle", "outer", "main"]
         program = self.built("nested", NESTED, "-O1", "-g", "-fno-inline", "-fno-ipa-icf")
-        done = self.scry_run("--trace", "fn:leaf fn:middle fn:outer", "--", "gdb", "-q", "-batch", "-ex", "run 1 1", "-ex", "bt", program,
-                             timeout=60)
-        found = re.findall(r"^#\d+ .*?\b(leaf|middle|outer|main) \(", done.stdout, re.M)
-        self.assertEqual(found, ["leaf", "middle", "outer", "main"], done.stdout)
+        job = self.start_run("--trace", "fn:leaf fn:middle fn:outer", "--", program, "1", "2", "3", "4")
+        pid = int(job.stdout.readline())
+        done = self.box.run(["gdb", "-q", "-batch", "-p", str(pid), "-ex", "bt"], timeout=60)
+        self.assertEqual(re.findall(r"^#\d+ .*?\b(leaf|middle|outer|main) \(", done.stdout, re.M), names, done.stdout)
+        os.kill(pid, signal.SIGTERM)
+        job.communicate(timeout=30)
+        done = self.scry_run("--trace", "fn:leaf fn:middle fn:outer", "--", "gdb", "-q", "-batch", "-ex", "break leaf", "-ex", "run 1 1",
+                             "-ex", "bt", "-ex", "delete", "-ex", "continue", program, timeout=60)
+        self.assertEqual(re.findall(r"^#\d+ .*?\b(leaf|middle|outer|main) \(", done.stdout, re.M), names, done.stdout)
+        self.assertIn("SIGABRT", done.stdout)
+        self.assertEqual(len(self.lines_said(done.stderr, "nested cannot be traced: a debugger had started it")), 1, done.stderr)
 
     def test_crash(self):
         """Its stack is that of the program alone."""

@@ -272,7 +272,7 @@ static bool hook_fault(ucontext_t *context, int32_t signal, uint64_t address)
     if (patched_fault(gregs)) {
         agent_self.registers = NULL;
     } else if ((pc >= (uint64_t)agent_hooks_begin && pc < (uint64_t)agent_hooks_end) ||
-        (pc >= (uint64_t)agent_moves_begin && pc < (uint64_t)agent_moves_end)) {
+               (pc >= (uint64_t)agent_moves_begin && pc < (uint64_t)agent_moves_end)) {
         gregs[REG_RIP] = *(const greg_t *)gregs[REG_RSP];
         gregs[REG_RSP] += (greg_t)sizeof(greg_t);
     } else if (saved && saved->patched) { /* the function, or its caller, goes on with all that was in registers */

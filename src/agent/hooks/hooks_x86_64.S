@@ -14,7 +14,7 @@
  * a packet never go back. The cursor is read before the time for the same reason. What a handler that never comes back
  * (siglongjmp) leaves half done is set right by the next hook: record_recover.
  */
-#include "agent/hooks/record_x86_64.h"
+#include "agent/hooks/record_x86_64.inc"
 
         .text
 

@@ -5,6 +5,7 @@
 #include <sys/mman.h>
 
 #include "agent/hooks/hooks.h"
+#include "agent/safety/read.h"
 #include "agent/system/large.h"
 #include "agent/system/proc_text.h"
 
@@ -18,16 +19,19 @@ struct patched_call {
     _Atomic uint32_t next; /* of a free one: 1 + the number of another, 0: none */
 };
 _Static_assert(sizeof(struct patched_call) == PATCHED_CALL_SIZE && 1 << CALL_SHIFT == PATCHED_CALL_SIZE &&
-                   offsetof(struct patched_call, function) == CALL_FUNCTION && offsetof(struct patched_call, sp) == CALL_SP &&
-                   offsetof(struct patched_call, tid) == CALL_TID && offsetof(struct patched_call, next) == CALL_NEXT &&
+                   offsetof(struct patched_call, function) == CALL_FUNCTION &&
+                   offsetof(struct patched_call, sp) == CALL_SP && offsetof(struct patched_call, tid) == CALL_TID &&
+                   offsetof(struct patched_call, next) == CALL_NEXT &&
                    offsetof(struct agent_thread, patched_free) == SELF_PATCHED_FREE &&
                    offsetof(struct agent_thread, patched_kept) == SELF_PATCHED_KEPT &&
-                   offsetof(struct agent_thread, patched) == SELF_PATCHED && offsetof(struct agent_thread, tid) == SELF_TID,
+                   offsetof(struct agent_thread, patched) == SELF_PATCHED &&
+                   offsetof(struct agent_thread, tid) == SELF_TID,
                "as in patched_x86_64.S");
 
 struct patched_call agent_patched_calls[PATCHED_CALLS] AGENT_LARGE __attribute__((visibility("hidden")));
 extern const uint8_t agent_patched_trampolines[PATCHED_CALLS][PATCHED_TRAMPOLINE];
-extern const char agent_patched_entry[], agent_patched_entry_slow[], agent_patched_return[], agent_patched_return_slow[];
+extern const char agent_patched_entry[], agent_patched_entry_slow[], agent_patched_return[],
+    agent_patched_return_slow[];
 void agent_patched_enter(struct capture_frame *registers);
 void agent_patched_leave(struct capture_frame *registers);
 
@@ -273,6 +277,24 @@ static bool has_threads(void)
     return proc_text_number(&at, 10) != 1;
 }
 
+/* Other than scry's own tracer, which knows where jumps are. */
+static bool has_debugger(void)
+{
+    static const char own[] = "scry-tracer";
+    char name[sizeof own];
+    const struct outside *outside = outside_read(0, OUTSIDE_TRACER);
+    pid_t tracer = outside ? outside->tracer : 0;
+    if (outside)
+        outside_release();
+    if (tracer <= 0)
+        return false;
+    proc_text_read(tracer, "comm", name, sizeof name);
+    for (unsigned i = 0; i < sizeof own - 1; i++)
+        if (name[i] != own[i])
+            return true;
+    return false;
+}
+
 static bool failed(long result)
 {
     return result < 0 && result > -4096;
@@ -353,8 +375,12 @@ void patched_apply(const struct area_view *view)
     enum { MODULES_MOST = 1024 };
     uint64_t offset = atomic_load(&view->area->patches);
     enum area_patching how = AREA_PATCHED;
-    if (offset && (has_threads() || has_shadow_stack())) {
-        atomic_store(&view->area->patching, has_threads() ? AREA_PATCH_THREADS : AREA_PATCH_SHADOW);
+    enum area_patching refused = has_shadow_stack() ? AREA_PATCH_SHADOW
+                                 : has_threads()    ? AREA_PATCH_THREADS
+                                 : has_debugger()   ? AREA_PATCH_DEBUGGER
+                                                    : AREA_PATCHED_NOT;
+    if (offset && refused != AREA_PATCHED_NOT) {
+        atomic_store(&view->area->patching, refused);
         return;
     }
     const struct area_patches *patches;

@@ -11,7 +11,7 @@
  * frame's canonical address is odd, for libgcc takes frames of the same address for one. What it says of the stack pointer:
  * it stays.
  */
-#include "agent/hooks/record_x86_64.h"
+#include "agent/hooks/record_x86_64.inc"
 
         .text
 

@@ -81,6 +81,8 @@ struct monitor {
     struct agents *agents;                       /* of traced processes, set by the daemon; NULL: there are none */
     struct mpi_registry *mpi;                    /* MPI processes; comes and goes with agents */
     const struct message_source *message_source; /* set with mpi (messages.h) */
+    /* Set with agents: the address lies in the midst of a jump that was put into the process: no breakpoint may. NULL: none does. */
+    bool (*in_jump)(struct monitor *monitor, pid_t pid, uint64_t address);
     void (*on_hello)(struct monitor *monitor, pid_t pid); /* set by its listener: a process of ours with an agent
                                                            * lives, and waits for an answer; NULL */
     void (*on_command)(struct monitor *monitor,

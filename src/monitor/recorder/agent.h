@@ -438,7 +438,9 @@ void agent_compiled_sets_free(struct agents *agents);
 uint32_t agent_program_put(struct agent *agent, const void *bytes, size_t size); /* offset in programs; 0: no room */
 
 /* agent_patch.c */
-bool agent_patching_new(struct agent *agent, bool forked); /* forked: with all jumps in place that there will be */
+/* parent: it was forked from that one, which is patched, and has all jumps in place that there will be; NULL: it was not. */
+bool agent_patching_new(struct agent *agent, const struct agent *parent);
+bool agents_in_jump(struct monitor *monitor, pid_t pid, uint64_t address); /* as monitor->in_jump */
 void agent_patching_free(struct agent *agent);
 /* Whether functions of a module may be patched: they do not call the hooks. */
 bool agent_module_patched(const struct agent *agent, size_t module);

@@ -675,6 +675,7 @@ static void request_print(const struct agent *agent, const struct compile_run *r
                                      .caller = settings && settings->locals,
                                      .result = demanded || (settings && settings->args),
                                      .exit_args = demanded,
+                                     .patched = agent->patching != NULL,
                                      .layout = set ? set->layout : 1,
                                      .block = set ? set->block : 1};
     uint64_t done = 0;

@@ -296,7 +296,7 @@ static int make_functions(struct agent *agent, const struct greeting *hello, str
         return code;
     agent->only_mpi = !(hello->flags & AGENT_HAS_HOOKS);
     bool forked = *ret_parent && (*ret_parent)->patching;
-    if ((hello->flags & AGENT_PATCHES || forked) && !agent_patching_new(agent, forked))
+    if ((hello->flags & AGENT_PATCHES || forked) && !agent_patching_new(agent, forked ? *ret_parent : NULL))
         return -ENOMEM;
     if (hello->flags & AGENT_HAS_MPI)
         atomic_store(&agent->view.area->mpi, 1);

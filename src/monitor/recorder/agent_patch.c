@@ -11,6 +11,7 @@
 #include "base/data/grow.h"
 #include "base/system/log.h"
 #include "base/system/proc_file.h"
+#include "monitor/engine/monitor.h"
 #include "monitor/recorder/agent.h"
 #include "symbols/client/helper.h"
 
@@ -32,6 +33,7 @@ struct agent_patching {
     uint64_t stubs, size;
     struct buf items, code;
     const char *lacking; /* why nothing of it can be patched; NULL */
+    struct buf jumps;    /* uint64_t: where they are */
     /* what could not be */
     size_t failed;
     uint64_t failed_at;
@@ -207,6 +209,7 @@ static void item_add(struct agent_patching *patching, const struct helper_answer
     memcpy(item.after, (const char *)answer->code + AREA_JUMP, AREA_JUMP);
     buf_append(&patching->code, (const char *)answer->code + 2 * AREA_JUMP, stub);
     buf_append(&patching->items, &item, sizeof item);
+    buf_append(&patching->jumps, &item.at, sizeof item.at);
 }
 
 static void module_finish(struct agent_patching *patching)
@@ -307,12 +310,29 @@ void agent_patch(struct agent *agent)
 
 /* ---- its life ---- */
 
-bool agent_patching_new(struct agent *agent, bool forked)
+bool agent_patching_new(struct agent *agent, const struct agent *parent)
 {
+    const struct agent_patching *its = parent ? parent->patching : NULL;
     agent->patching = calloc(1, sizeof *agent->patching);
-    if (agent->patching)
-        *agent->patching = (struct agent_patching){.agent = agent, .over = forked};
-    return agent->patching != NULL;
+    if (!agent->patching)
+        return false;
+    *agent->patching = (struct agent_patching){.agent = agent, .over = its != NULL};
+    if (its)
+        buf_append(&agent->patching->jumps, its->jumps.data, its->jumps.len);
+    return true;
+}
+
+bool agents_in_jump(struct monitor *monitor, pid_t pid, uint64_t address)
+{
+    const struct agent *agent = monitor->agents ? agents_find(monitor->agents, pid) : NULL;
+    const struct buf *jumps = agent && agent->patching ? &agent->patching->jumps : NULL;
+    for (size_t i = 0; jumps && i < jumps->len / sizeof(uint64_t); i++) {
+        uint64_t at;
+        memcpy(&at, jumps->data + i * sizeof at, sizeof at);
+        if (address > at && address < at + AREA_JUMP)
+            return true;
+    }
+    return false;
 }
 
 bool agent_patches(const struct agent *agent)
@@ -328,6 +348,7 @@ void agent_patching_free(struct agent *agent)
     helper_cancel(patching->job);
     buf_done(&patching->items);
     buf_done(&patching->code);
+    buf_done(&patching->jumps);
     free(patching->wanted);
     free(patching);
     agent->patching = NULL;
@@ -340,6 +361,7 @@ void agent_patching_tell(struct agent *agent)
         [AREA_PATCH_REFUSED] = "the kernel does not let the program's code be changed",
         [AREA_PATCH_NO_ROOM] = "there is no memory near its code",
         [AREA_PATCH_THREADS] = "the program had threads before main",
+        [AREA_PATCH_DEBUGGER] = "a debugger had started it",
         [AREA_PATCH_SHADOW] = "the processor guards its return addresses (shadow stack)",
     };
     struct agent_patching *patching = agent->patching;

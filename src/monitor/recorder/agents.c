@@ -484,6 +484,7 @@ int agents_new(struct agents **ret_agents, struct monitor *monitor, const char *
     }
     agents_adopt_all(agents);
     monitor->traced = (struct state_part){agents_state_print, agents};
+    monitor->in_jump = agents_in_jump;
     *ret_agents = agents;
     return 0;
 }
@@ -525,6 +526,7 @@ void agents_free(struct agents *agents)
     if (!agents)
         return;
     agents->monitor->traced.print = NULL;
+    agents->monitor->in_jump = NULL;
     agents->on_event = NULL;
     agents->on_change = NULL;
     agents->on_ring = NULL;

@@ -539,9 +539,17 @@ static bool set_break(struct process *process, struct trace_break *wanted, const
                       const struct csr *csr, int *inout_code, struct err *err)
 {
     struct tracer *tracer = process->object.monitor->tracer;
+    struct monitor *monitor = process->object.monitor;
     struct err why = {0};
-    int code = tracer_break_set(tracer, process->pid, wanted->addr, wanted->csr_serial,
-                                wanted->program_serial ? wanted->csr->program : NULL, &wanted->original, &why);
+    int code =
+        monitor->in_jump && monitor->in_jump(monitor, process->pid, wanted->addr)
+            ? err_set(
+                  &why, -EBUSY,
+                  "no breakpoint can be at %#llx in process %d: a jump to scry's hooks is there, for the function is "
+                  "traced",
+                  (unsigned long long)wanted->addr, process->pid)
+            : tracer_break_set(tracer, process->pid, wanted->addr, wanted->csr_serial,
+                               wanted->program_serial ? wanted->csr->program : NULL, &wanted->original, &why);
     if (code == 0)
         return true;
     if (was) /* the former program may not run on: its cells may be another counter's now */

@@ -404,6 +404,8 @@ void helper_compile_begin(struct buf *out, const struct helper_compile *compile)
         helper_line(out, "want", "result", NULL);
     if (compile->exit_args)
         helper_line(out, "want", "exit-args", NULL);
+    if (compile->patched)
+        helper_line(out, "want", "patched", NULL);
     if (compile->statics && *compile->statics)
         helper_line(out, "statics", compile->statics, NULL);
     number_line(out, "layout", compile->layout);

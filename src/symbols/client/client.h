@@ -62,7 +62,7 @@ void number_problem_print(const struct number_problem *problem, const char *expr
 struct helper_compile {
     pid_t pid;
     unsigned depth, bytes, array, string; /* taken into the limits of the protocol */
-    bool args, locals, caller, result, exit_args;
+    bool args, locals, caller, result, exit_args, patched;
     const char *statics;    /* "": none */
     uint32_t layout, block; /* the first ids to use */
 };
