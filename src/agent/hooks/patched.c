@@ -6,7 +6,6 @@
 
 #include "agent/hooks/hooks.h"
 #include "agent/safety/read.h"
-#include "agent/system/large.h"
 #include "agent/system/proc_text.h"
 
 /* ---- records ---- */
@@ -28,7 +27,7 @@ _Static_assert(sizeof(struct patched_call) == PATCHED_CALL_SIZE && 1 << CALL_SHI
                    offsetof(struct agent_thread, tid) == SELF_TID,
                "as in patched_x86_64.S");
 
-struct patched_call agent_patched_calls[PATCHED_CALLS] AGENT_LARGE __attribute__((visibility("hidden")));
+extern struct patched_call agent_patched_calls[PATCHED_CALLS] __attribute__((visibility("hidden")));
 extern const uint8_t agent_patched_trampolines[PATCHED_CALLS][PATCHED_TRAMPOLINE];
 extern const char agent_patched_entry[], agent_patched_entry_slow[], agent_patched_return[],
     agent_patched_return_slow[];
@@ -381,6 +380,11 @@ void patched_apply(const struct area_view *view)
                                                     : AREA_PATCHED_NOT;
     if (offset && refused != AREA_PATCHED_NOT) {
         atomic_store(&view->area->patching, refused);
+        return;
+    }
+    if (offset && failed(sys_call6(SYS_mmap, (long)agent_patched_calls, PATCHED_CALLS * PATCHED_CALL_SIZE,
+                                   PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0))) {
+        atomic_store(&view->area->patching, AREA_PATCH_NO_ROOM);
         return;
     }
     const struct area_patches *patches;

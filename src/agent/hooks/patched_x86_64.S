@@ -327,4 +327,15 @@ agent_patched_trampolines:
         .cfi_endproc
         .size   agent_patched_trampolines, . - agent_patched_trampolines
 
+        /* The records: whole pages that nobody may write to, so that they do not count as the program's data (ulimit -d). Where functions
+         * are patched, memory is mapped over them. */
+        .section .patched_calls, "a", @progbits
+        .p2align 12
+        .globl  agent_patched_calls
+        .hidden agent_patched_calls
+        .type   agent_patched_calls, @object
+        .size   agent_patched_calls, PATCHED_CALLS * PATCHED_CALL_SIZE
+agent_patched_calls:
+        .skip   PATCHED_CALLS * PATCHED_CALL_SIZE
+
         .section .note.GNU-stack, "", @progbits

@@ -29,7 +29,7 @@
          "a rule or request {elsewhere?does not hold everywhere|cannot hold}: '{function}' with a condition: {reason}", \
          FLAG(elsewhere) STRING(function) STRING(reason)) \
     NOTE(main_waits, "trace", \
-         "pid {pid}, {program}, waits until {indexed?the places of its values are known|its symbols are read (they are " \
+         "pid {pid}, {program}, waits until {indexed?what its functions need is compiled|its symbols are read (they are " \
          "kept for the next time)}, at most {limit_seconds} s", \
          INTEGER(pid) STRING(program) FLAG(indexed) INTEGER(limit_seconds)) \
     NOTE(refused, "trace", "{at_least?at least |}{processes} process{processes? was|es were} not traced: {reason}", \
