@@ -76,8 +76,9 @@ static void test_lines(void **state)
                "stopped");
     check_line(NOTE(unwatched_to_end, .from_seconds = 0.1, .reason = "a\tb\\"),
                "unwatched_to_end\t0.10000000000000001\ta\\\tb\\\\\tnot watched from 0.1 s to the end: a\\\tb\\\\");
-    check_line(NOTE(no_hooks_called), "no_hooks_called\tno function was recorded: correct the selection, or compile the "
-                                      "program with -g -finstrument-functions (see scry-run(1))");
+    check_line(NOTE(no_hooks_called),
+               "no_hooks_called\tno function was recorded: correct the selection, or compile the "
+               "program with -g -finstrument-functions (see scry-run(1))");
     check_line(NOTE(said), "said\t\t");
 }
 
