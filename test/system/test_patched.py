@@ -72,12 +72,14 @@ class Unprepared(TracerCase):
     def test_bash(self):
         """All functions of a program of some size, as Debian has it: what it does is the same."""
         script = "f() { (( $1 < 2 )) && echo $1 || echo $(( $(f $(($1 - 1))) + $(f $(($1 - 2))) )); }; f 6; x=abc; echo ${x/b/d}; (exit 3); echo $?"
-        done = self.scry_run("--trace", "all", "--", "bash", "-c", script)
+        done = self.scry_run("--trace", "lib:bash", "--", "bash", "-c", script)
         self.assertEqual((done.returncode, done.stdout), (0, "8\nadc\n3\n"), done.stderr)
         self.assertGreater(len(self.calls_of()), 100)
+        self.scry_run("--trace", "all", "--", "bash", "-c", "true; uname >/dev/null")
+        self.assertEqual(self.calls_of(), {})
 
     def test_libraries(self):
-        """Those of the system by name, not by wildcards."""
+        """Those of the system by name, not by wildcards, as its programs."""
         program = self.built("reads", "#include <stdlib.h>\nint own(int n) { free(malloc((size_t)n)); return n; }\n"
                                         "int main(void) { return own(5) + own(6) - 11; }\n", "-O1", "-fno-builtin")
         done = self.scry_run("--trace", "fn:own malloc", "--", program)

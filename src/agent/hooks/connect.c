@@ -360,7 +360,7 @@ static void hold(int how, uint64_t most_ms)
 static void parts_start(int how)
 {
     static const struct agent_crash_ops crash_ops = {
-        .thread = crash_thread, .record = crash_record, .fault = hook_fault};
+        .thread = crash_thread, .record = crash_record, .fault = hook_fault, .where = patched_where};
     agent_read_init(&agent_hot.view);
     agent_crash_init(&agent_hot.view, agent_hot.bell, &crash_ops);
     agent_act_init(&agent_hot.view, agent_hot.bell, agent_hot.cells);

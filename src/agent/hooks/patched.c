@@ -52,7 +52,7 @@ static uint64_t trampoline_of(const struct patched_call *call)
     return (uint64_t)agent_patched_trampolines[call - agent_patched_calls];
 }
 
-uint64_t patched_returns(uint64_t address)
+static uint64_t patched_returns(uint64_t address)
 {
     const struct patched_call *call = call_of(address);
     return call ? call->returns : address;
@@ -211,10 +211,14 @@ static void leave(const struct patched_call *call, uint64_t sp, struct capture_f
     uint64_t function = open_at(&agent_self, sp);
     if (!function) /* its stack is not the current one, or it is below others that have not been seen to end */
         function = call->function;
-    for (unsigned i = 0; function && i < JUMPED_MOST; i++) {
+    bool known = true;
+    for (unsigned i = 0; known && function && i < JUMPED_MOST; i++) {
         registers->gpr[16] = function + 1;
-        function = hook_leave(function, call->returns, registers, 1) ? open_at(&agent_self, sp) : 0;
+        known = hook_leave(function, call->returns, registers, 1);
+        function = open_at(&agent_self, sp);
     }
+    if (!known && agent_hot.area) /* others came to lie over it meanwhile */
+        atomic_store(&calls.copies, true);
     way_end(outer);
 }
 
@@ -255,6 +259,48 @@ bool patched_fault(greg_t *gregs)
     gregs[REG_RIP] = entry ? sp[0] : (greg_t)patched_returns((uint64_t)sp[0]);
     gregs[REG_RSP] = (greg_t)(sp + (entry ? 2 : 1));
     return true;
+}
+
+/* ---- stubs ---- */
+
+enum { STUBS_MOST = 64, STUB_ALIGN = 16, STUB_HOOK = 11, STUB_BYTES = 128, MOVED_MOST = 24 };
+
+static struct {
+    uint64_t low, high;
+} stubs[STUBS_MOST];
+static uint32_t stubs_count;
+
+/* As symbols/helper/patches.c makes them: push $DISTANCE; call *HOOK. */
+static bool stub_begins(const uint8_t *at, uint64_t *ret_function)
+{
+    int32_t distance;
+    __builtin_memcpy(&distance, at + 1, sizeof distance);
+    *ret_function = (uint64_t)at + STUB_HOOK + (uint64_t)(int64_t)distance;
+    return at[0] == 0x68 && at[5] == 0xff && at[6] == 0x15;
+}
+
+static uint64_t stub_where(uint64_t low, uint64_t pc)
+{
+    static const uint8_t endbr[] = {0xf3, 0x0f, 0x1e, 0xfa};
+    uint64_t function = 0, at = pc & -(uint64_t)STUB_ALIGN;
+    while (at > low && pc - at < STUB_BYTES && !stub_begins((const uint8_t *)at, &function))
+        at -= STUB_ALIGN;
+    if (at <= low || pc - at >= STUB_BYTES)
+        return pc;
+    const uint8_t *code = (const uint8_t *)function; /* NOLINT(performance-no-int-to-ptr) */
+    bool marked = true;
+    for (unsigned i = 0; i < sizeof endbr; i++)
+        marked &= code[i] == endbr[i];
+    uint64_t moved = pc - at < STUB_HOOK ? 0 : pc - at - STUB_HOOK;
+    return function + (marked ? sizeof endbr : 0) + (moved < MOVED_MOST ? moved : 0);
+}
+
+uint64_t patched_where(uint64_t address)
+{
+    for (uint32_t i = 0; i < stubs_count; i++)
+        if (address >= stubs[i].low && address < stubs[i].high)
+            return stub_where(stubs[i].low, address);
+    return patched_returns(address);
 }
 
 /* ---- putting the jumps ---- */
@@ -310,8 +356,13 @@ static bool stubs_map(const struct area_patches *patches)
         const char *hook = agent_patched_entry;
         raw_copy((void *)at, code, patches->code_size);
         raw_copy((void *)at, &hook, sizeof hook);
-        if (!failed(sys_call4(SYS_mprotect, at, patches->stubs_size, PROT_READ | PROT_EXEC, 0)))
+        if (!failed(sys_call4(SYS_mprotect, at, patches->stubs_size, PROT_READ | PROT_EXEC, 0))) {
+            if (stubs_count < STUBS_MOST) {
+                stubs[stubs_count].low = patches->stubs;
+                stubs[stubs_count++].high = patches->stubs + patches->code_size;
+            }
             return true;
+        }
     }
     sys_call2(SYS_munmap, at, patches->stubs_size);
     return false;

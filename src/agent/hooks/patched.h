@@ -28,8 +28,9 @@
 /* Applies what the monitor has laid ready (struct area_patches), while there is one thread. area.patching says how it went. */
 void patched_apply(const struct area_view *view);
 
-/* The true return address where `address` is a trampoline; else itself. Signal-safe. */
-uint64_t patched_returns(uint64_t address);
+/* The true return address where `address` is a trampoline; where it is in a stub, that of the instruction that was moved there; else
+ * itself. Signal-safe. */
+uint64_t patched_where(uint64_t address);
 
 /* Where a hook of a patched function, of these registers, goes on without us: *ret_sp the stack pointer there. */
 uint64_t patched_resume(const struct capture_frame *registers, uint64_t *ret_sp);

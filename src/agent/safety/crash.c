@@ -76,6 +76,11 @@ static bool follows_call(uint64_t address)
     return false;
 }
 
+static uint64_t where(uint64_t address)
+{
+    return crash.ops.where ? crash.ops.where(address) : address;
+}
+
 /* By frame pointers, as long as they go upwards and point to what looks like a frame. */
 static unsigned chain_walk(const greg_t *regs, struct caller *callers, unsigned most)
 {
@@ -85,7 +90,7 @@ static unsigned chain_walk(const greg_t *regs, struct caller *callers, unsigned 
     if (agent_read(&byte, (uint64_t)regs[REG_RIP], 1) != 0 && agent_read(frame, sp, 8) == 0 && follows_call(frame[0]))
         callers[count++] = (struct caller){sp, frame[0]}; /* it called an address that is none */
     while (count < most && bp >= sp && bp % 8 == 0 && agent_read(frame, bp, sizeof frame) == 0) {
-        frame[1] = crash.ops.returns ? crash.ops.returns(frame[1]) : frame[1];
+        frame[1] = where(frame[1]);
         if (!follows_call(frame[1]))
             break;
         callers[count++] = (struct caller){bp + 8, frame[1]};
@@ -105,7 +110,7 @@ static unsigned stack_take(const greg_t *regs, uint64_t *ret_stack)
     uint32_t depth = frames ? atomic_load(&thread->depth) : 0;
     unsigned count = chain_walk(regs, callers, CHAIN), next = 0, taken = 0;
     uint64_t sp = (uint64_t)regs[REG_RSP];
-    ret_stack[taken++] = (uint64_t)regs[REG_RIP];
+    ret_stack[taken++] = where((uint64_t)regs[REG_RIP]);
     while (taken < STACK) {
         bool have = false;
         while (depth && !have) {
@@ -153,11 +158,12 @@ void agent_crash_note(int signal, const siginfo_t *info, const ucontext_t *conte
     note->time = __builtin_ia32_rdtsc();
     for (unsigned i = 0; i < 17; i++)
         note->regs[i] = (uint64_t)regs[order[i]];
+    note->regs[16] = where(note->regs[16]);
     note->regs[17] = (uint64_t)regs[REG_EFL];
     note->depth = stack_take(regs, note->stack);
     atomic_store_explicit(&note->valid, 1, memory_order_release);
     if (crash.ops.record)
-        crash.ops.record(signal, info->si_code, address, (uint64_t)regs[REG_RIP]);
+        crash.ops.record(signal, info->si_code, address, note->regs[16]);
     if (crash.bell)
         area_ring(crash.bell);
 }

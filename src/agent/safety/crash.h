@@ -23,7 +23,7 @@ struct agent_crash_ops {
     /* A fault inside the agent itself (pc in this library, not in a read): leaves a mark, switches the agent off and
      * changes the context so that the program goes on. false: cannot. */
     bool (*fault)(ucontext_t *context, int32_t signal, uint64_t address);
-    uint64_t (*returns)(uint64_t address); /* what a return address that was replaced by ours stands for; else itself */
+    uint64_t (*where)(uint64_t address); /* what an address of code that we have made stands for; else itself */
 };
 
 /* After agent_read_init. */

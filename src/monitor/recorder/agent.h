@@ -444,7 +444,7 @@ bool agents_in_jump(struct monitor *monitor, pid_t pid, uint64_t address); /* as
 void agent_patching_free(struct agent *agent);
 /* Whether functions of a module may be patched: they do not call the hooks. */
 bool agent_module_patched(const struct agent *agent, size_t module);
-bool agent_module_is_system(const struct module *module);    /* a library of the system */
+bool agent_module_is_system(const struct module *module);    /* a library or program of the system */
 bool agent_patch_can(const struct index_function *function); /* it may be patched, in such a module */
 /* It is to be. false: no memory. */
 bool agent_patch_want(struct agent *agent, size_t module, const struct index_function *function);

@@ -127,11 +127,12 @@ bool agent_module_patched(const struct agent *agent, size_t module)
            !starts_with_one(its->name, others, sizeof others / sizeof *others);
 }
 
-/* Nobody means the C library's functions by a wildcard. */
+/* Nobody means the C library's functions by a wildcard, nor those of a shell or a launcher. */
 bool agent_module_is_system(const struct module *module)
 {
-    static const char *const folders[] = {"/lib/", "/lib64/", "/usr/lib/", "/usr/lib64/"};
-    return !module->is_program && starts_with_one(module->path, folders, sizeof folders / sizeof *folders);
+    static const char *const folders[] = {"/lib/",     "/lib64/",    "/usr/lib/", "/usr/lib64/",  "/bin/",
+                                          "/usr/bin/", "/usr/sbin/", "/sbin/",    "/usr/libexec/"};
+    return starts_with_one(module->path, folders, sizeof folders / sizeof *folders);
 }
 
 static int compare_wanted(const void *left, const void *right)

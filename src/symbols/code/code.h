@@ -77,7 +77,7 @@ struct elf_code {
     struct code_sites calls;     /* all direct calls; read at first need, as the next */
     struct code_sites addresses; /* where an address of code is loaded, other than from memory */
     bool sites_known;
-    uint64_t *pointers; /* elf_code_read_pointers: addresses of code that stand in data, sorted */
+    uint64_t *pointers; /* elf_code_read_pointers: addresses of code that stand in data, or that symbols have, sorted */
     size_t pointer_count;
 };
 
@@ -89,8 +89,8 @@ enum elf_returns elf_code_returns(const struct elf_code *code, uint64_t address)
 /* Whether other files may call it, with want_globals: then its interface is what its type says. */
 bool elf_code_is_global(const struct elf_code *code, uint64_t address);
 void elf_code_done(struct elf_code *code);
-/* Addresses of code that stand anywhere in the file's data: of functions, of the labels that a computed goto jumps to. 0 or
- * -ENOMEM. */
+/* Addresses of code that stand anywhere in the file's data: of functions, of the labels that a computed goto jumps to; and those of
+ * symbols. 0 or -ENOMEM. */
 int elf_code_read_pointers(struct elf_code *code, Elf *elf);
 /* Bytes at an address and how many are left; NULL: no code there. */
 const uint8_t *elf_code_at(const struct elf_code *code, uint64_t address, size_t *ret_left);
@@ -157,6 +157,7 @@ enum patch_answer {
     PATCH_BRANCH,    /* a branch, or a table of branches, leads into the bytes of the jump */
     PATCH_LOOP,      /* its beginning is the head of a loop */
     PATCH_CALL,      /* a call among the moved instructions would return between them */
+    PATCH_LOOKS,     /* it looks at its own return address, as setjmp does */
     PATCH_STAYS,     /* an instruction that cannot be executed elsewhere */
     PATCH_UNDECODED, /* its bytes are no instructions that are known */
     PATCH_ANSWERS

@@ -267,6 +267,15 @@ static void add_pointer(struct pointers *pointers, uint64_t address)
         code->pointers[code->pointer_count++] = address;
 }
 
+static void add_symbols_of(struct pointers *pointers, Elf_Scn *section, const GElf_Shdr *header)
+{
+    GElf_Sym symbol;
+    Elf_Data *data = header->sh_type == SHT_SYMTAB || header->sh_type == SHT_DYNSYM ? elf_getdata(section, NULL) : NULL;
+    for (int i = 0; data && gelf_getsym(data, i, &symbol); i++)
+        if (symbol.st_shndx != SHN_UNDEF)
+            add_pointer(pointers, symbol.st_value);
+}
+
 /* What is to be relocated has its address in the relocation, or, in the shorter form (RELR) and in programs with fixed addresses, where
  * it stands. */
 static void add_pointers_of(struct pointers *pointers, Elf_Scn *section, const GElf_Shdr *header)
@@ -292,8 +301,10 @@ int elf_code_read_pointers(struct elf_code *code, Elf *elf)
     struct pointers pointers = {.code = code};
     for (Elf_Scn *section = NULL; (section = elf_nextscn(elf, section));) {
         GElf_Shdr header;
-        if (gelf_getshdr(section, &header))
+        if (gelf_getshdr(section, &header)) {
             add_pointers_of(&pointers, section, &header);
+            add_symbols_of(&pointers, section, &header);
+        }
     }
     if (code->pointer_count)
         qsort(code->pointers, code->pointer_count, sizeof *code->pointers, compare_addresses);

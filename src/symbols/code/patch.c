@@ -10,6 +10,7 @@ const char *const patch_reasons[PATCH_ANSWERS] = {
     [PATCH_BRANCH] = "a branch leads to its first bytes",
     [PATCH_LOOP] = "its beginning is the head of a loop",
     [PATCH_CALL] = "it begins with a call",
+    [PATCH_LOOKS] = "it looks at its own return address",
     [PATCH_STAYS] = "an instruction at its beginning cannot be moved",
     [PATCH_UNDECODED] = "its instructions are not known",
 };
@@ -278,6 +279,46 @@ static enum patch_answer look_for_branches(struct search *search)
     return answer == PATCH_CAN ? look_around(search) : answer;
 }
 
+/* [rsp], [rbp + 8] */
+static bool reads_at(const ZydisDecodedInstruction *insn, unsigned base, int64_t offset)
+{
+    bool sib = insn->attributes & ZYDIS_ATTRIB_HAS_SIB;
+    unsigned its = sib ? insn->raw.sib.base : insn->raw.modrm.rm;
+    return insn->attributes & ZYDIS_ATTRIB_HAS_MODRM && insn->raw.modrm.mod != 3 && its == base &&
+           !(sib && insn->raw.sib.index != 4) && !(insn->attributes & ZYDIS_ATTRIB_HAS_REX && insn->raw.rex.B) &&
+           insn->raw.disp.value == offset && (insn->raw.modrm.mod != 0 || base != 5) &&
+           insn->mnemonic != ZYDIS_MNEMONIC_LEA;
+}
+
+static bool moves_stack(const ZydisDecodedInstruction *insn)
+{
+    return is_branch(insn) || insn->meta.category == ZYDIS_CATEGORY_PUSH || insn->meta.category == ZYDIS_CATEGORY_POP ||
+           (insn->attributes & ZYDIS_ATTRIB_HAS_MODRM && insn->raw.modrm.mod == 3 &&
+            (insn->raw.modrm.rm == 4 || insn->raw.modrm.reg == 4)) ||
+           reads_at(insn, 4, insn->raw.disp.value);
+}
+
+/* Whether it takes its return address from where that is: at once, before it moves the stack, as assembler does that switches stacks;
+ * or by its frame pointer. */
+static bool looks_at_return(const struct elf_code *code, const struct address_range *range)
+{
+    enum { FRAME_BP = 5, STACK_SP = 4 };
+    struct step step;
+    bool still = true, framed = false, pushed = false;
+    for (uint64_t at = range->low; at < range->high && step_decode(code, at, &step); at = step.next) {
+        const ZydisDecodedInstruction *insn = &step.insn;
+        if (still && (insn->meta.category == ZYDIS_CATEGORY_POP || reads_at(insn, STACK_SP, 0)))
+            return true;
+        if (framed && reads_at(insn, FRAME_BP, sizeof(uint64_t)))
+            return true;
+        framed |= pushed && insn->mnemonic == ZYDIS_MNEMONIC_MOV && insn->length == 3 && step.bytes[0] == 0x48 &&
+                  (step.bytes[1] == 0x89 ? step.bytes[2] == 0xe5 : step.bytes[1] == 0x8b && step.bytes[2] == 0xec);
+        pushed = insn->length == 1 && step.bytes[0] == 0x55;
+        still = still && !moves_stack(insn);
+    }
+    return false;
+}
+
 enum patch_answer patch_plan(struct patch *ret_patch, const struct elf_code *code, const struct address_range *ranges,
                              size_t count, size_t room)
 {
@@ -291,6 +332,8 @@ enum patch_answer patch_plan(struct patch *ret_patch, const struct elf_code *cod
     enum patch_answer answer = take_parts(ret_patch, code, &ranges[0], room);
     if (answer != PATCH_CAN)
         return answer;
+    if (looks_at_return(code, &ranges[0]))
+        return PATCH_LOOKS;
     struct search search = {.code = code,
                             .ranges = ranges,
                             .count = count,
