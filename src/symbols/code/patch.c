@@ -293,8 +293,9 @@ static bool reads_at(const ZydisDecodedInstruction *insn, unsigned base, int64_t
 static bool moves_stack(const ZydisDecodedInstruction *insn)
 {
     return is_branch(insn) || insn->meta.category == ZYDIS_CATEGORY_PUSH || insn->meta.category == ZYDIS_CATEGORY_POP ||
-           (insn->attributes & ZYDIS_ATTRIB_HAS_MODRM && insn->raw.modrm.mod == 3 &&
-            (insn->raw.modrm.rm == 4 || insn->raw.modrm.reg == 4)) ||
+           (insn->attributes & ZYDIS_ATTRIB_HAS_MODRM &&
+            insn->raw.modrm.mod == 3 && /* mov to a register has it on the left */
+            (insn->opcode == 0x8b ? insn->raw.modrm.reg : insn->raw.modrm.rm) == 4) ||
            reads_at(insn, 4, insn->raw.disp.value);
 }
 

@@ -20,7 +20,8 @@
         each(far_jump) each(hot_switch)
 #define REFUSED(each) \
     each(loops) each(loops_late) each(branches_in) each(calls_early) each(calls_pointer) each(counts_down) \
-        each(short_one) each(table_in) each(label_in)
+        each(short_one) each(table_in) each(label_in) each(looks) each(pops) each(frames) each(symbol_in) \
+            each(reached)
 
 #define DECLARE(name) long patch_##name(long, long);
 NAMES(DECLARE)
@@ -56,6 +57,14 @@ __asm__(
     FUNCTION("short_one", "mov %esi, %eax\n ret\n patch_next: mov %edi, %eax\n ret")
     FUNCTION("table_in", "push %rbx\n 9: mov %rdi, %rbx\n dec %rdi\n lea patch_in_table(%rip), %r8\n movslq (%r8), %rcx\n add %r8, %rcx\n jmp *%rcx\n pop %rbx\n ret")
     FUNCTION("label_in", "push %rbx\n 8: mov %rdi, %rbx\n dec %rdi\n mov patch_label(%rip), %rcx\n jmp *%rcx\n pop %rbx\n ret")
+    /* as setjmp does, and what switches stacks; __builtin_return_address */
+    FUNCTION("looks", "mov %rbx, (%rdi)\n mov (%rsp), %rdx\n mov %rdx, 8(%rdi)\n xor %eax, %eax\n ret")
+    FUNCTION("pops", "mov %rsp, %rax\n pop %rdx\n mov %rsi, %rax\n jmp *%rdx")
+    FUNCTION("frames", "push %rbp\n mov %rsp, %rbp\n mov 8(%rbp), %rax\n pop %rbp\n ret")
+    FUNCTION("symbol_in", "push %rbx\n .globl patch_inside\n patch_inside: mov %rdi, %rbx\n mov %rbx, %rax\n pop %rbx\n ret")
+    /* from its neighbour */
+    FUNCTION("reached", "mov %rdi, %rax\n 7: lea 5(%rax,%rsi), %rax\n ret")
+    FUNCTION("neighbour", "mov %rsi, %rax\n jmp 7b")
     ".p2align 12, 0xcc\n .globl patch_text_end\n patch_text_end:\n"
     ".section .rodata\n .p2align 3\n"
     "patch_table: .long 2b - patch_table, 3b - patch_table, 0x7fffffff\n"
@@ -214,8 +223,9 @@ static void test_refused(void **state)
 {
 #define NAMED(name) {"patch_" #name, patch_##name, {0}},
     static const struct called all[] = {REFUSED(NAMED)};
-    static const enum patch_answer expected[] = {PATCH_LOOP,  PATCH_LOOP,  PATCH_BRANCH, PATCH_CALL,  PATCH_CALL,
-                                                 PATCH_STAYS, PATCH_SHORT, PATCH_BRANCH, PATCH_BRANCH};
+    static const enum patch_answer expected[] = {PATCH_LOOP,  PATCH_LOOP,  PATCH_BRANCH, PATCH_CALL,   PATCH_CALL,
+                                                 PATCH_STAYS, PATCH_SHORT, PATCH_BRANCH, PATCH_BRANCH, PATCH_LOOKS,
+                                                 PATCH_LOOKS, PATCH_LOOKS, PATCH_BRANCH, PATCH_BRANCH};
     _Static_assert(sizeof expected / sizeof *expected == sizeof all / sizeof *all, "");
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
         struct patch patch;
