@@ -254,12 +254,17 @@ static bool may_be_patched(const struct selection *selection, const struct modul
            (!agent_module_is_system(module) || selection_names(selection, module, function));
 }
 
+static bool is_patched_by(const struct selection *selection, const struct module *module)
+{
+    return !agent_module_is_system(module) || selection_has_names(selection);
+}
+
 int agent_each_meant(struct agent *agent, const struct selection *selection, meant_fn *fn, void *ctx)
 {
     int code = 0;
     for (size_t i = 0; i < agent->mapped->count && code == 0; i++) {
         const struct module *module = &agent->mapped->modules[i];
-        bool patched = agent_module_patched(agent, i);
+        bool patched = agent_module_patched(agent, i) && is_patched_by(selection, module);
         if (!agent_module_hooked(agent, i) && !patched)
             continue;
         const struct index *index = agent->mapped->indexes[i]->index;
@@ -301,7 +306,7 @@ static size_t choose_indexed(struct agent *agent, const struct selection *select
     size_t chosen = 0;
     for (size_t i = 0; i < agent->mapped->count; i++) {
         const struct module *module = &agent->mapped->modules[i];
-        bool patched = agent_module_patched(agent, i);
+        bool patched = agent_module_patched(agent, i) && is_patched_by(selection, module);
         if (!agent_module_hooked(agent, i) && !patched)
             continue;
         const struct index *index = agent->mapped->indexes[i]->index;

@@ -122,6 +122,7 @@ bool selection_matches(const struct selection *selection, const struct module *m
 /* The same, and an item that chooses it says so by the function's name without wildcards, or names the library. */
 bool selection_names(const struct selection *selection, const struct module *module,
                      const struct index_function *function);
+bool selection_has_names(const struct selection *selection); /* is there such an item? */
 /* May it match functions that are in no index (all, lib:, addr:, fn:*, the default)? */
 bool selection_wants_unknown(const struct selection *selection, const struct module *module);
 /* If it only has names without wildcards: the functions of an index that may match, sorted, in an array to be freed, so

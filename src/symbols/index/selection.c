@@ -355,6 +355,20 @@ static bool item_matches(const struct item *item, const struct module *module, c
     return false;
 }
 
+/* Its functions by their names, or all of a library. */
+static bool names(const struct item *item)
+{
+    return !item->excludes && (item->kind == BY_NAME ? item->literal : item->kind == BY_LIBRARY && !item->anything);
+}
+
+bool selection_has_names(const struct selection *selection)
+{
+    for (size_t i = 0; i < selection->count; i++)
+        if (names(&selection->items[i]))
+            return true;
+    return false;
+}
+
 /* by_name: an item without wildcards. */
 static bool matches(const struct selection *selection, const struct module *module,
                     const struct index_function *function, bool by_name)
@@ -362,9 +376,8 @@ static bool matches(const struct selection *selection, const struct module *modu
     bool chosen = !selection->has_choice && !by_name && (!module || module->is_program);
     for (size_t i = 0; i < selection->count; i++) {
         const struct item *item = &selection->items[i];
-        bool names =
-            item->excludes || (item->kind == BY_NAME ? item->literal : item->kind == BY_LIBRARY && !item->anything);
-        if ((chosen && !item->excludes) || (by_name && !names) || !item_matches(item, module, function))
+        if ((chosen && !item->excludes) || (by_name && !item->excludes && !names(item)) ||
+            !item_matches(item, module, function))
             continue;
         if (item->excludes)
             return false;
