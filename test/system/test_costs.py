@@ -268,6 +268,13 @@ class Costs(JobCase):
     def test_arguments_optimized(self):
         self.hooks("arguments, -O2", ["--trace", "all", "--args"], "O2", ("two", *KINDS))
 
+    def test_patched(self):
+        """Calls of functions without hooks, which have jumps to them."""
+        self.hooks("patched, recorded", ["--trace", "fn:two"], "patched")
+
+    def test_patched_arguments(self):
+        self.hooks("patched, arguments", ["--trace", "fn:two fn:text", "--args"], "patched", ("two", "char *"))
+
     def test_action(self):
         """A list that runs in the program, where its condition holds and where not."""
         counted = Counted(self.box, "calls_O2", "--trace", "fn:main")

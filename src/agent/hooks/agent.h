@@ -184,7 +184,7 @@ struct agent_thread {
     uint8_t pointed[MOVES_POINTED]; /* varying values, until there is a record for them */
     uint64_t mpi_bytes;             /* of the packet: in records of MPI's calls and messages */
     _Atomic uint64_t patched_free;  /* patched.c: records of trampolines */
-    uint32_t patched_kept;          /* how many these are */
+    int32_t patched_kept;           /* how many these are, roughly */
     bool patched;                   /* it has had one */
 };
 

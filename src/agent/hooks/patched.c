@@ -15,16 +15,13 @@ struct patched_call {
     uint64_t function;
     _Atomic uint64_t sp;   /* where on the stack it was; 0: the record is free */
     _Atomic uint32_t tid;  /* whose call it is */
-    _Atomic uint32_t next; /* of a free one: 1 + the number of another, 0: none */
+    _Atomic uint32_t next; /* of a free one: call_place() of another, 0: none */
 };
-_Static_assert(sizeof(struct patched_call) == PATCHED_CALL_SIZE && 1 << CALL_SHIFT == PATCHED_CALL_SIZE &&
+_Static_assert(sizeof(struct patched_call) == PATCHED_CALL_SIZE && PATCHED_CALL_SIZE == 2 * PATCHED_TRAMPOLINE &&
                    offsetof(struct patched_call, function) == CALL_FUNCTION &&
-                   offsetof(struct patched_call, sp) == CALL_SP && offsetof(struct patched_call, tid) == CALL_TID &&
-                   offsetof(struct patched_call, next) == CALL_NEXT &&
+                   offsetof(struct patched_call, sp) == CALL_SP && offsetof(struct patched_call, next) == CALL_NEXT &&
                    offsetof(struct agent_thread, patched_free) == SELF_PATCHED_FREE &&
-                   offsetof(struct agent_thread, patched_kept) == SELF_PATCHED_KEPT &&
-                   offsetof(struct agent_thread, patched) == SELF_PATCHED &&
-                   offsetof(struct agent_thread, tid) == SELF_TID,
+                   offsetof(struct agent_thread, patched_kept) == SELF_PATCHED_KEPT,
                "as in patched_x86_64.S");
 
 extern struct patched_call agent_patched_calls[PATCHED_CALLS] __attribute__((visibility("hidden")));
@@ -34,8 +31,12 @@ extern const char agent_patched_entry[], agent_patched_entry_slow[], agent_patch
 void agent_patched_enter(struct capture_frame *registers);
 void agent_patched_leave(struct capture_frame *registers);
 
+/* The trampoline of a record is at half its address plus this. */
+extern uint64_t agent_patched_base;
+uint64_t agent_patched_base __attribute__((visibility("hidden")));
+
 static struct {
-    _Atomic uint64_t free;  /* low half: 1 + the number of the first; high half grows with each change */
+    _Atomic uint64_t free;  /* high half: call_place() of the first, 0: none; low half grows with each change */
     _Atomic uint32_t used;  /* records that were ever in use: from 0 on */
     _Atomic uint64_t tried; /* when records were last looked for that are lost, ticks */
     _Atomic bool copies;    /* stacks are copied to and fro */
@@ -58,19 +59,24 @@ static uint64_t patched_returns(uint64_t address)
     return call ? call->returns : address;
 }
 
+static uint32_t call_place(const struct patched_call *call)
+{
+    return (uint32_t)((uint64_t)(call - agent_patched_calls + 1) * sizeof *call);
+}
+
 /* The thread's own list is changed in one instruction, so that handlers of signals may do so meanwhile; that of all is for all
  * threads. */
 static bool list_change(_Atomic uint64_t *list, uint64_t *was, uint32_t first)
 {
-    uint64_t to = ((*was >> 32) + 1) << 32 | first;
+    uint64_t to = (uint64_t)first << 32 | (uint32_t)(*was + 1);
     return atomic_compare_exchange_weak_explicit(list, was, to, memory_order_acq_rel, memory_order_acquire);
 }
 
 static struct patched_call *list_take(_Atomic uint64_t *list)
 {
     uint64_t was = atomic_load_explicit(list, memory_order_acquire);
-    while ((uint32_t)was) {
-        struct patched_call *call = &agent_patched_calls[(uint32_t)was - 1];
+    while (was >> 32) {
+        struct patched_call *call = &agent_patched_calls[(was >> 32) / sizeof *call - 1];
         if (list_change(list, &was, atomic_load_explicit(&call->next, memory_order_relaxed)))
             return call;
     }
@@ -81,8 +87,8 @@ static void list_give(_Atomic uint64_t *list, struct patched_call *call)
 {
     uint64_t was = atomic_load_explicit(list, memory_order_acquire);
     do
-        atomic_store_explicit(&call->next, (uint32_t)was, memory_order_relaxed);
-    while (!list_change(list, &was, (uint32_t)(call - agent_patched_calls) + 1));
+        atomic_store_explicit(&call->next, (uint32_t)(was >> 32), memory_order_relaxed);
+    while (!list_change(list, &was, call_place(call)));
 }
 
 /* To the thread's own list, as long as that is short. */
@@ -126,7 +132,7 @@ static bool calls_recover(struct agent_thread *self, uint64_t sp)
 static struct patched_call *call_take(struct agent_thread *self, uint64_t sp)
 {
     struct patched_call *call = list_take(&self->patched_free);
-    self->patched_kept -= call && self->patched_kept; /* a handler in between may make it wrong by one */
+    self->patched_kept -= call != NULL; /* a handler in between may make it wrong by one */
     if (!call && atomic_load_explicit(&calls.used, memory_order_relaxed) < PATCHED_CALLS) {
         uint32_t number = atomic_fetch_add(&calls.used, 1);
         if (number < PATCHED_CALLS)
@@ -248,13 +254,14 @@ uint64_t patched_resume(const struct capture_frame *registers, uint64_t *ret_sp)
 
 bool patched_fault(greg_t *gregs)
 {
-    static const uint8_t kept[] = {REG_RAX, REG_RDX, REG_RCX, REG_RSI, REG_RDI, REG_R8, REG_R9, REG_R10, REG_R11};
+    static const uint8_t kept[] = {REG_RAX, REG_RDX, REG_RCX, REG_RDI, REG_R9, REG_R10, REG_R11, REG_RSI, REG_R8};
+    enum { EXIT_KEPT = 7 };
     uint64_t pc = (uint64_t)gregs[REG_RIP];
     const greg_t *sp = (const greg_t *)gregs[REG_RSP];
     bool entry = pc >= (uint64_t)agent_patched_entry && pc < (uint64_t)agent_patched_entry_slow;
     if (!entry && (pc < (uint64_t)agent_patched_return || pc >= (uint64_t)agent_patched_return_slow))
         return false;
-    for (unsigned i = 0; i < sizeof kept; i++)
+    for (unsigned i = 0; i < (entry ? sizeof kept : EXIT_KEPT); i++)
         gregs[kept[i]] = sp[-1 - (int)i];
     gregs[REG_RIP] = entry ? sp[0] : (greg_t)patched_returns((uint64_t)sp[0]);
     gregs[REG_RSP] = (greg_t)(sp + (entry ? 2 : 1));
@@ -438,6 +445,7 @@ void patched_apply(const struct area_view *view)
         atomic_store(&view->area->patching, AREA_PATCH_NO_ROOM);
         return;
     }
+    agent_patched_base = (uint64_t)agent_patched_trampolines - (uint64_t)agent_patched_calls / 2;
     const struct area_patches *patches;
     for (unsigned i = 0; offset && i < MODULES_MOST && (patches = patches_at(view, offset));
          i++, offset = patches->next) {

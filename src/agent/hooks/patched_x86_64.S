@@ -15,46 +15,48 @@
 
         .text
 
-        /* What the short way uses, in the red zone: signal handlers leave it alone. agent/hooks/patched.c knows the order. */
-        .macro KEEP
+        /* What the short way uses, in the red zone: signal handlers leave it alone. patched_fault() knows the order. The way out does
+         * not use the last two. */
+        .macro KEEP exit=0
         movq    %rax, -8(%rsp)
         movq    %rdx, -16(%rsp)
         movq    %rcx, -24(%rsp)
-        movq    %rsi, -32(%rsp)
-        movq    %rdi, -40(%rsp)
-        movq    %r8, -48(%rsp)
-        movq    %r9, -56(%rsp)
-        movq    %r10, -64(%rsp)
-        movq    %r11, -72(%rsp)
+        movq    %rdi, -32(%rsp)
+        movq    %r9, -40(%rsp)
+        movq    %r10, -48(%rsp)
+        movq    %r11, -56(%rsp)
+        .ifeq \exit
+        movq    %rsi, -64(%rsp)
+        movq    %r8, -72(%rsp)
+        .endif
         .endm
 
-        .macro PUT_BACK
+        .macro PUT_BACK exit=0
         movq    -8(%rsp), %rax
         movq    -16(%rsp), %rdx
         movq    -24(%rsp), %rcx
-        movq    -32(%rsp), %rsi
-        movq    -40(%rsp), %rdi
-        movq    -48(%rsp), %r8
-        movq    -56(%rsp), %r9
-        movq    -64(%rsp), %r10
-        movq    -72(%rsp), %r11
+        movq    -32(%rsp), %rdi
+        movq    -40(%rsp), %r9
+        movq    -48(%rsp), %r10
+        movq    -56(%rsp), %r11
+        .ifeq \exit
+        movq    -64(%rsp), %rsi
+        movq    -72(%rsp), %r8
+        .endif
         .endm
 
         /* The record of a trampoline, from the thread's own list or back to it, in one instruction, see list_change(). r11: self. Uses
          * rax, rcx, rdx. */
         .macro CALL_TAKE call, else
 1:      movq    %fs:SELF_PATCHED_FREE(%r11), %rax
-        movl    %eax, %ecx
-        decl    %ecx
-        js      \else
-        shlq    $CALL_SHIFT, %rcx
-        leaq    agent_patched_calls(%rip), \call
+        movq    %rax, %rcx
+        shrq    $32, %rcx
+        jz      \else
+        leaq    agent_patched_calls-PATCHED_CALL_SIZE(%rip), \call
         addq    %rcx, \call
-        movq    %rax, %rdx
-        shrq    $32, %rdx
-        incl    %edx
+        movl    CALL_NEXT(\call), %edx
         shlq    $32, %rdx
-        movl    CALL_NEXT(\call), %ecx
+        leal    1(%rax), %ecx
         orq     %rcx, %rdx
         cmpxchgq %rdx, %fs:SELF_PATCHED_FREE(%r11)
         jne     1b
@@ -62,16 +64,14 @@
 
         .macro CALL_GIVE call
 1:      movq    %fs:SELF_PATCHED_FREE(%r11), %rax
-        movl    %eax, CALL_NEXT(\call)
-        leaq    agent_patched_calls(%rip), %rcx
-        movq    \call, %rdx
-        subq    %rcx, %rdx
-        shrq    $CALL_SHIFT, %rdx
-        incl    %edx
         movq    %rax, %rcx
         shrq    $32, %rcx
-        incl    %ecx
-        shlq    $32, %rcx
+        movl    %ecx, CALL_NEXT(\call)
+        leaq    agent_patched_calls-PATCHED_CALL_SIZE(%rip), %rcx
+        movq    \call, %rdx
+        subq    %rcx, %rdx
+        shlq    $32, %rdx
+        leal    1(%rax), %ecx
         orq     %rcx, %rdx
         cmpxchgq %rdx, %fs:SELF_PATCHED_FREE(%r11)
         jne     1b
@@ -151,31 +151,21 @@ agent_patched_entry:
         movq    agent_self@gottpoff(%rip), %r11
         CALL_TAKE %r9, .Lentry_slow
         movq    %r9, -80(%rsp)
-        movl    %fs:SELF_PATCHED_KEPT(%r11), %eax
-        subl    $1, %eax
-        adcl    $0, %eax
-        movl    %eax, %fs:SELF_PATCHED_KEPT(%r11)
+        decl    %fs:SELF_PATCHED_KEPT(%r11)
         movq    %r8, %rax
         ENTER_RECORD 0, p, 1
 
         /* The record of the trampoline first, then its address: rsi frame */
-        movq    agent_self@gottpoff(%rip), %r11
         movq    -80(%rsp), %r9
         movq    FRAME_CALLSITE(%rsi), %rax
         movq    %rax, (%r9)
         movq    FRAME_FUNCTION(%rsi), %rax
         movq    %rax, CALL_FUNCTION(%r9)
-        movl    %fs:SELF_TID(%r11), %eax
-        movl    %eax, CALL_TID(%r9)
         leaq    16(%rsp), %rax
         movq    %rax, CALL_SP(%r9)
-        leaq    agent_patched_calls(%rip), %rax
-        subq    %rax, %r9
-        shrq    $(CALL_SHIFT - 4), %r9
-        leaq    agent_patched_trampolines(%rip), %rax
-        addq    %r9, %rax
-        movq    %rax, 16(%rsp)
-        movb    $1, %fs:SELF_PATCHED(%r11)
+        shrq    $1, %r9
+        addq    agent_patched_base(%rip), %r9
+        movq    %r9, 16(%rsp)
 .Lentry_done:
         PUT_BACK
         ret     $8
@@ -221,16 +211,13 @@ agent_patched_return:
 .Lreturned:
         .cfi_startproc
         subq    $PATCHED_CALL, (%rsp)
-        KEEP
+        KEEP    1
         movq    agent_hot+HOT_AREA(%rip), %rdi
         testq   %rdi, %rdi
         jz      .Lexit_slow
-        leaq    agent_patched_trampolines(%rip), %rdx
         movq    (%rsp), %r9
-        subq    %rdx, %r9
-        shlq    $(CALL_SHIFT - 4), %r9
-        leaq    agent_patched_calls(%rip), %rdx
-        addq    %rdx, %r9
+        subq    agent_patched_base(%rip), %r9
+        addq    %r9, %r9
         movq    %r9, -80(%rsp)
         movq    agent_self@gottpoff(%rip), %r11
         movq    %fs:SELF_BLOCK(%r11), %r10
@@ -241,7 +228,7 @@ agent_patched_return:
         cmpq    %rsp, CALL_SP(%r9)
         jne     .Lexit_slow
         cmpl    $PATCHED_KEPT_MOST, %fs:SELF_PATCHED_KEPT(%r11)
-        jae     .Lexit_slow
+        jge     .Lexit_slow
         movq    BLOCK_CURSOR(%r10), %rax
         cmpq    $1, %rax
         adcq    $0, %rax
@@ -280,14 +267,14 @@ agent_patched_return:
         movq    $0, CALL_SP(%r9)
         CALL_GIVE %r9
         incl    %fs:SELF_PATCHED_KEPT(%r11)
-        PUT_BACK
+        PUT_BACK 1
         ret
 .Lexit_againp:
 .Lexit_back:
         movq    $0, BLOCK_PENDING(%r10)
 agent_patched_return_slow:
 .Lexit_slow:
-        PUT_BACK
+        PUT_BACK 1
         leaq    -(REGS_SIZE + 8)(%rsp), %rsp
         .cfi_adjust_cfa_offset REGS_SIZE + 8
         SAVE

@@ -26,8 +26,6 @@
 #define SELF_POINTED 288
 #define SELF_PATCHED_FREE 552
 #define SELF_PATCHED_KEPT 560
-#define SELF_PATCHED 564
-#define SELF_TID 220
 
 #define FRAME_SIZE 64
 #define FRAME_SHIFT 6
@@ -192,10 +190,8 @@
 #define PATCHED_TRAMPOLINE 16 /* bytes */
 #define PATCHED_CALL_SIZE 32
 #define PATCHED_KEPT_MOST 64 /* records that a thread keeps for itself */
-#define CALL_SHIFT 5
 #define CALL_FUNCTION 8
 #define CALL_SP 16
-#define CALL_TID 24
 #define CALL_NEXT 28
 
 #endif
