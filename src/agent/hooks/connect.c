@@ -172,6 +172,22 @@ static bool take_over(const int fds[FDS], uint32_t *trouble, struct mpi_shared *
     return false;
 }
 
+/* Nothing is to be traced here: as if there had been no area. */
+static void give_back(void)
+{
+    struct area_view view = agent_hot.view;
+    struct doorbell *bell = agent_hot.bell;
+    code_cell *cells = agent_hot.cells;
+    agent_filter_clear();
+    raw_zero(&agent_hot, sizeof agent_hot);
+    unmap(forks, AREA_PAGE);
+    forks = NULL;
+    known_serial = 0;
+    unmap(view.base, view.size);
+    unmap(bell, sizeof *bell);
+    unmap(cells, CODE_CELLS * sizeof(code_cell));
+}
+
 static bool take_mpi(const int fds[FDS], uint32_t *trouble, struct mpi_shared *ret_shared)
 {
     uint64_t bell_size = 0;
@@ -547,7 +563,8 @@ bool agent_connect(int how)
         return true;
     if (!busy_take((int32_t)sys_call0(SYS_getpid)))
         return true;
-    if (flags)
+    bool bare = patches && !has_hooks; /* whether anything is to be patched is not known yet */
+    if (flags && !bare)
         prepare();
     uint64_t hold_ms = 0;
     bool heard = true;
@@ -563,11 +580,19 @@ bool agent_connect(int how)
     } else if (ask(how, flags | (by_mpi ? AGENT_BY_MPI : 0u), &hold_ms, &heard)) {
         known_serial = agent_hot.area->serial;
         connected_user = (uint32_t)sys_call0(SYS_geteuid);
-        parts_start(how);
+        if (!bare)
+            parts_start(how);
         atomic_store(&agent_hot.area->agent_state, AREA_RUNNING);
         hold(how, hold_ms);
-        if (patches)
+        if (bare && !atomic_load(&agent_hot.area->patches)) {
+            give_back();
+        } else if (patches) {
+            if (bare) {
+                prepare();
+                parts_start(how);
+            }
             patched_apply(&agent_hot.view);
+        }
     }
     atomic_store(&busy, 0);
     return heard;

@@ -13,27 +13,29 @@
 struct patched_call {
     uint64_t returns; /* the true return address; first, as unwinders know */
     uint64_t function;
+};
+struct patched_place {     /* of the call with the same number */
     _Atomic uint64_t sp;   /* where on the stack it was; 0: the record is free */
     _Atomic uint32_t tid;  /* whose call it is */
     _Atomic uint32_t next; /* of a free one: call_place() of another, 0: none */
 };
-_Static_assert(sizeof(struct patched_call) == PATCHED_CALL_SIZE && PATCHED_CALL_SIZE == 2 * PATCHED_TRAMPOLINE &&
+_Static_assert(sizeof(struct patched_call) == PATCHED_TRAMPOLINE &&
+                   sizeof(struct patched_place) == PATCHED_TRAMPOLINE &&
+                   PATCHED_CALLS * PATCHED_TRAMPOLINE == PATCHED_RECORDS &&
                    offsetof(struct patched_call, function) == CALL_FUNCTION &&
-                   offsetof(struct patched_call, sp) == CALL_SP && offsetof(struct patched_call, next) == CALL_NEXT &&
+                   PATCHED_RECORDS + offsetof(struct patched_place, sp) == CALL_SP &&
+                   PATCHED_RECORDS + offsetof(struct patched_place, next) == CALL_NEXT &&
                    offsetof(struct agent_thread, patched_free) == SELF_PATCHED_FREE &&
                    offsetof(struct agent_thread, patched_kept) == SELF_PATCHED_KEPT,
                "as in patched_x86_64.S");
 
 extern struct patched_call agent_patched_calls[PATCHED_CALLS] __attribute__((visibility("hidden")));
+extern struct patched_place agent_patched_places[PATCHED_CALLS] __attribute__((visibility("hidden")));
 extern const uint8_t agent_patched_trampolines[PATCHED_CALLS][PATCHED_TRAMPOLINE];
 extern const char agent_patched_entry[], agent_patched_entry_slow[], agent_patched_return[],
     agent_patched_return_slow[];
 void agent_patched_enter(struct capture_frame *registers);
 void agent_patched_leave(struct capture_frame *registers);
-
-/* The trampoline of a record is at half its address plus this. */
-extern uint64_t agent_patched_base;
-uint64_t agent_patched_base __attribute__((visibility("hidden")));
 
 static struct {
     _Atomic uint64_t free;  /* high half: call_place() of the first, 0: none; low half grows with each change */
@@ -41,6 +43,11 @@ static struct {
     _Atomic uint64_t tried; /* when records were last looked for that are lost, ticks */
     _Atomic bool copies;    /* stacks are copied to and fro */
 } calls;
+
+static struct patched_place *place_of(const struct patched_call *call)
+{
+    return &agent_patched_places[call - agent_patched_calls];
+}
 
 static struct patched_call *call_of(uint64_t address)
 {
@@ -77,7 +84,7 @@ static struct patched_call *list_take(_Atomic uint64_t *list)
     uint64_t was = atomic_load_explicit(list, memory_order_acquire);
     while (was >> 32) {
         struct patched_call *call = &agent_patched_calls[(was >> 32) / sizeof *call - 1];
-        if (list_change(list, &was, atomic_load_explicit(&call->next, memory_order_relaxed)))
+        if (list_change(list, &was, atomic_load_explicit(&place_of(call)->next, memory_order_relaxed)))
             return call;
     }
     return NULL;
@@ -87,7 +94,7 @@ static void list_give(_Atomic uint64_t *list, struct patched_call *call)
 {
     uint64_t was = atomic_load_explicit(list, memory_order_acquire);
     do
-        atomic_store_explicit(&call->next, (uint32_t)(was >> 32), memory_order_relaxed);
+        atomic_store_explicit(&place_of(call)->next, (uint32_t)(was >> 32), memory_order_relaxed);
     while (!list_change(list, &was, call_place(call)));
 }
 
@@ -95,7 +102,7 @@ static void list_give(_Atomic uint64_t *list, struct patched_call *call)
 static void call_give(struct agent_thread *self, struct patched_call *call)
 {
     bool keeps = self->patched_kept < PATCHED_KEPT_MOST;
-    atomic_store_explicit(&call->sp, 0, memory_order_release);
+    atomic_store_explicit(&place_of(call)->sp, 0, memory_order_release);
     list_give(keeps ? &self->patched_free : &calls.free, call);
     self->patched_kept += keeps;
 }
@@ -106,10 +113,10 @@ static bool calls_drop(struct agent_thread *self, uint64_t low, uint64_t high)
     uint32_t used = atomic_load(&calls.used), dropped = 0;
     for (uint32_t i = 0; i < used && i < PATCHED_CALLS; i++) {
         struct patched_call *call = &agent_patched_calls[i];
-        uint64_t sp = atomic_load_explicit(&call->sp, memory_order_acquire);
+        uint64_t sp = atomic_load_explicit(&place_of(call)->sp, memory_order_acquire);
         if (sp >= low && sp < high && sp &&
-            atomic_load_explicit(&call->tid, memory_order_relaxed) == (uint32_t)self->tid) {
-            atomic_store_explicit(&call->sp, 0, memory_order_release);
+            atomic_load_explicit(&place_of(call)->tid, memory_order_relaxed) == (uint32_t)self->tid) {
+            atomic_store_explicit(&place_of(call)->sp, 0, memory_order_release);
             list_give(&calls.free, call);
             dropped++;
         }
@@ -194,8 +201,8 @@ void agent_patched_enter(struct capture_frame *registers)
     self->patched = true;
     call->returns = returns;
     call->function = function;
-    atomic_store_explicit(&call->tid, (uint32_t)self->tid, memory_order_relaxed);
-    atomic_store_explicit(&call->sp, sp, memory_order_release);
+    atomic_store_explicit(&place_of(call)->tid, (uint32_t)self->tid, memory_order_relaxed);
+    atomic_store_explicit(&place_of(call)->sp, sp, memory_order_release);
     agent_signal_fence();
     *place = trampoline_of(call);
 }
@@ -232,7 +239,7 @@ void agent_patched_leave(struct capture_frame *registers)
 {
     uint64_t *place = (uint64_t *)registers->gpr[7]; /* NOLINT(performance-no-int-to-ptr) */
     struct patched_call *call = call_of(*place);
-    if (atomic_load_explicit(&call->sp, memory_order_relaxed) != (uint64_t)place)
+    if (atomic_load_explicit(&place_of(call)->sp, memory_order_relaxed) != (uint64_t)place)
         atomic_store(&calls.copies, true);
     if (has_stack())
         leave(call, (uint64_t)place, registers);
@@ -440,12 +447,11 @@ void patched_apply(const struct area_view *view)
         atomic_store(&view->area->patching, refused);
         return;
     }
-    if (offset && failed(sys_call6(SYS_mmap, (long)agent_patched_calls, PATCHED_CALLS * PATCHED_CALL_SIZE,
-                                   PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0))) {
+    if (offset && failed(sys_call6(SYS_mmap, (long)agent_patched_calls, 2 * PATCHED_RECORDS, PROT_READ | PROT_WRITE,
+                                   MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0))) {
         atomic_store(&view->area->patching, AREA_PATCH_NO_ROOM);
         return;
     }
-    agent_patched_base = (uint64_t)agent_patched_trampolines - (uint64_t)agent_patched_calls / 2;
     const struct area_patches *patches;
     for (unsigned i = 0; offset && i < MODULES_MOST && (patches = patches_at(view, offset));
          i++, offset = patches->next) {

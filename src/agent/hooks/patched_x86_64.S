@@ -5,11 +5,11 @@
  * All general registers are kept, also those that calls may change: within a file compilers know which ones a function
  * changes, and have values in the others (gcc -fipa-ra). Flags are nobody's at entries and returns.
  *
- * A trampoline is 16 bytes: a call to .Lreturned, and in its last 4 how far it is from there to its record (struct
- * patched_call), which begins with the true return address. Unwinders are told so by one FDE for all: the word below the
- * stack pointer, where the function has returned from, has the trampoline's address (and, for an instant, 5 more). Its
- * frame's canonical address is odd, for libgcc takes frames of the same address for one. What it says of the stack pointer:
- * it stays.
+ * A trampoline is 16 bytes, with a call to .Lreturned. PATCHED_RECORDS behind each is its record (struct patched_call), which
+ * begins with the true return address. Unwinders are told so by one FDE for all: the word below the stack pointer, where
+ * the function has returned from, has the trampoline's address (and, for an instant, 5 more). With operations that
+ * Valgrind knows. Its frame's canonical address is odd, for libgcc takes frames of the same address for one. What it says
+ * of the stack pointer: it stays.
  */
 #include "agent/hooks/record_x86_64.inc"
 
@@ -52,7 +52,7 @@
         movq    %rax, %rcx
         shrq    $32, %rcx
         jz      \else
-        leaq    agent_patched_calls-PATCHED_CALL_SIZE(%rip), \call
+        leaq    agent_patched_calls-PATCHED_TRAMPOLINE(%rip), \call
         addq    %rcx, \call
         movl    CALL_NEXT(\call), %edx
         shlq    $32, %rdx
@@ -67,7 +67,7 @@
         movq    %rax, %rcx
         shrq    $32, %rcx
         movl    %ecx, CALL_NEXT(\call)
-        leaq    agent_patched_calls-PATCHED_CALL_SIZE(%rip), %rcx
+        leaq    agent_patched_calls-PATCHED_TRAMPOLINE(%rip), %rcx
         movq    \call, %rdx
         subq    %rcx, %rdx
         shlq    $32, %rdx
@@ -163,8 +163,7 @@ agent_patched_entry:
         movq    %rax, CALL_FUNCTION(%r9)
         leaq    16(%rsp), %rax
         movq    %rax, CALL_SP(%r9)
-        shrq    $1, %r9
-        addq    agent_patched_base(%rip), %r9
+        subq    $PATCHED_RECORDS, %r9
         movq    %r9, 16(%rsp)
 .Lentry_done:
         PUT_BACK
@@ -216,8 +215,7 @@ agent_patched_return:
         testq   %rdi, %rdi
         jz      .Lexit_slow
         movq    (%rsp), %r9
-        subq    agent_patched_base(%rip), %r9
-        addq    %r9, %r9
+        addq    $PATCHED_RECORDS, %r9
         movq    %r9, -80(%rsp)
         movq    agent_self@gottpoff(%rip), %r11
         movq    %fs:SELF_BLOCK(%r11), %r10
@@ -291,38 +289,34 @@ agent_patched_return_slow:
         .cfi_endproc
         .size   .Lreturned, . - .Lreturned
 
-        .p2align 4
-        .globl  agent_patched_trampolines
-        .hidden agent_patched_trampolines
+        .section .patched, "ax", @progbits
+        .globl  agent_patched_trampolines, agent_patched_calls, agent_patched_places
+        .hidden agent_patched_trampolines, agent_patched_calls, agent_patched_places
         .type   agent_patched_trampolines, @function
+        .type   agent_patched_calls, @object
+        .p2align 12
+        .skip   4096 - 16
         .cfi_startproc
         .cfi_def_cfa rsp, 1
-        /* return address: at the place that *(CFA - 9) & -16 leads to: lit9 minus deref const1s(-16) and plus_uconst(12) dup
-         * deref_size(4) plus */
-        .cfi_escape 0x10, 16, 12, 0x39, 0x1c, 0x06, 0x09, 0xf0, 0x1a, 0x23, 12, 0x12, 0x94, 4, 0x22
+        /* return address: saved at (*(CFA - 9) & -16) + PATCHED_RECORDS: lit9 minus deref const1s(-16) and plus_uconst */
+        .cfi_escape 0x10, 16, 10, 0x39, 0x1c, 0x06, 0x09, 0xf0, 0x1a, 0x23, 0x80, 0x80, 0x10
         /* stack pointer: CFA - 1 */
         .cfi_escape 0x16, 7, 2, 0x31, 0x1c
         .skip   16, 0x90                        /* unwinders look one byte before a return address */
 agent_patched_trampolines:
-        .set    number, 0
         .rept   PATCHED_CALLS
         call    .Lreturned
-        .byte   0x0f, 0x1f, 0x80, 0, 0, 0, 0
-        .long   agent_patched_calls + number * PATCHED_CALL_SIZE - .
-        .set    number, number + 1
+        .skip   PATCHED_TRAMPOLINE - PATCHED_CALL, 0xcc
         .endr
         .cfi_endproc
         .size   agent_patched_trampolines, . - agent_patched_trampolines
 
-        /* The records: whole pages that nobody may write to, so that they do not count as the program's data (ulimit -d). Where functions
-         * are patched, memory is mapped over them. */
-        .section .patched_calls, "a", @progbits
-        .p2align 12
-        .globl  agent_patched_calls
-        .hidden agent_patched_calls
-        .type   agent_patched_calls, @object
-        .size   agent_patched_calls, PATCHED_CALLS * PATCHED_CALL_SIZE
+        /* The records, and behind them as much for places on stacks: whole pages that nobody may write to, so that they do not count as
+         * the program's data (ulimit -d). Where functions are patched, memory is mapped over them. */
 agent_patched_calls:
-        .skip   PATCHED_CALLS * PATCHED_CALL_SIZE
+        .skip   PATCHED_RECORDS
+agent_patched_places:
+        .skip   PATCHED_RECORDS
+        .size   agent_patched_calls, . - agent_patched_calls
 
         .section .note.GNU-stack, "", @progbits

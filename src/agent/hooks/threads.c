@@ -10,7 +10,7 @@
 #include <sys/mman.h>
 #include <sys/prctl.h>
 
-_Thread_local struct agent_thread agent_self __attribute__((tls_model("initial-exec")));
+_Alignas(64) _Thread_local struct agent_thread agent_self __attribute__((tls_model("initial-exec")));
 
 enum { RETRY_AFTER = 100000, LAST_ROUND = 4 /* PTHREAD_DESTRUCTOR_ITERATIONS */ };
 
