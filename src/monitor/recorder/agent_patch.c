@@ -372,7 +372,8 @@ void agent_patching_tell(struct agent *agent)
         return;
     if (unseen && agent->ended)
         trace_writer_problem(agent->writer, &NOTE(exits_unseen, .calls = unseen));
-    if (patching->told || how == AREA_PATCHED_NOT)
+    bool laid = atomic_load(&agent->view.area->patches); /* else the agent has nothing to say */
+    if (patching->told || patching->job || (laid && how == AREA_PATCHED_NOT))
         return;
     patching->told = true;
     if (how < sizeof reasons / sizeof *reasons && reasons[how]) {
