@@ -164,10 +164,11 @@ static bool step_without(const struct image_process *process, struct lines_regis
 
 /* The agent, if that is memory with its stubs for patched functions (struct area_patches): it begins with the address of its hook. */
 static const struct image_mapping *stubs_agent(const struct image_process *process, const struct image_mapping *mapping,
-                                               struct reading *reading)
+                                               const struct reading *reading)
 {
     uint64_t hook;
-    const struct image_mapping *agent = read_word(reading, mapping->start, &hook) ? image_find(process, hook) : NULL;
+    bool read = proc_peek(reading->pid, mapping->start, &hook, sizeof hook) == sizeof hook;
+    const struct image_mapping *agent = read ? image_find(process, hook) : NULL;
     return agent && profile_is_scrys(&(struct profile_frame){.file = agent->file}) ? agent : NULL;
 }
 

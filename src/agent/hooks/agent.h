@@ -186,6 +186,7 @@ struct agent_thread {
     _Atomic uint64_t patched_free;  /* patched.c: records of trampolines */
     int32_t patched_kept;           /* how many these are, roughly */
     bool patched;                   /* it has had one */
+    bool unfound;                   /* the end of a call was told of which nothing is known */
 };
 
 enum agent_switch { SWITCH_NOT, SWITCH_LEAVES, SWITCH_ENTERS };

@@ -16,6 +16,7 @@
 #include "agent/hooks/patched.h"
 #include "agent/safety/read.h"
 #include "agent/safety/signals.h"
+#include "agent/safety/timeout.h"
 #include "agent/safety/values.h"
 #include "agent/system/world.h"
 #include "shm/waits.h"
@@ -366,7 +367,7 @@ static void hold(int how, uint64_t most_ms)
     while (!atomic_load(&area->go) && most_ms) {
         agent_sleep_on(&area->go, 0, waits_slice_ns(policy, &seen));
         seen.passed_ns = agent_now_ns() - since_ns;
-        seen.state = agent_monitor_state();
+        seen.state = doorbell_monitor_state(agent_hot.bell);
         if (waits_is_dead(seen.state) || waits_judge(policy, &seen) != WAIT_ON)
             break;
     }

@@ -549,6 +549,7 @@ bool hook_leave(uint64_t function, uint64_t callsite, struct capture_frame *regi
     bool found = stack_find_exit(self, function, callsite, x.site, sp, registers->gpr[6], &index);
     stack_unwind(self, x.guard, found ? index + 1 : index);
     if (!found) {
+        self->unfound = true;
         thread_unguard(self, x.guard);
         return false;
     }

@@ -27,6 +27,11 @@
         .cfi_adjust_cfa_offset 8
         pushq   %rax
         .cfi_adjust_cfa_offset 8
+        leaq    7*8(%rsp), %rdi         /* a patched function may have jumped here: its caller is who calls */
+        call    patched_uncover
+        movq    6*8(%rsp), %rdi
+        movq    5*8(%rsp), %rsi
+        movq    4*8(%rsp), %rdx
         call    \part
         movq    %rax, %r11
         popq    %rax

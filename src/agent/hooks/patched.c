@@ -107,36 +107,38 @@ static void call_give(struct agent_thread *self, struct patched_call *call)
     self->patched_kept += keeps;
 }
 
-/* Those of a thread whose place on its stack is from `low` on, below `high`. */
-static bool calls_drop(struct agent_thread *self, uint64_t low, uint64_t high)
+/* Those of a thread whose place on its stack is from `low` on, below `high`; where the return address is still the trampoline's,
+ * only with `all`. */
+static bool calls_drop(struct agent_thread *self, uint64_t low, uint64_t high, bool all)
 {
     uint32_t used = atomic_load(&calls.used), dropped = 0;
     for (uint32_t i = 0; i < used && i < PATCHED_CALLS; i++) {
         struct patched_call *call = &agent_patched_calls[i];
-        uint64_t sp = atomic_load_explicit(&place_of(call)->sp, memory_order_acquire);
-        if (sp >= low && sp < high && sp &&
-            atomic_load_explicit(&place_of(call)->tid, memory_order_relaxed) == (uint32_t)self->tid) {
-            atomic_store_explicit(&place_of(call)->sp, 0, memory_order_release);
-            list_give(&calls.free, call);
-            dropped++;
-        }
+        struct patched_place *place = place_of(call);
+        uint64_t sp = atomic_load_explicit(&place->sp, memory_order_acquire);
+        if (!sp || sp < low || sp >= high ||
+            atomic_load_explicit(&place->tid, memory_order_relaxed) != (uint32_t)self->tid ||
+            (!all && *(const volatile uint64_t *)sp == trampoline_of(call)) ||
+            !atomic_compare_exchange_strong(&place->sp, &sp, 0)) /* a handler of a signal may be at it, too */
+            continue;
+        list_give(&calls.free, call);
+        dropped++;
     }
     return dropped;
 }
 
 /* Looks at most ten times a second: a deep recursion has no lost ones. */
-static bool calls_recover(struct agent_thread *self, uint64_t sp)
+static bool calls_recover(struct agent_thread *self)
 {
     uint64_t rest = atomic_load_explicit(&agent_hot.area->ticks_per_second, memory_order_relaxed) / 10;
     uint64_t now = agent_ticks(), tried = atomic_load(&calls.tried);
     if (atomic_load(&calls.copies) || (tried && now - tried < rest) ||
-        !atomic_compare_exchange_strong(&calls.tried, &tried, now) ||
-        sp - self->own_low >= self->own_high - self->own_low)
+        !atomic_compare_exchange_strong(&calls.tried, &tried, now))
         return false;
-    return calls_drop(self, self->own_low, sp);
+    return calls_drop(self, self->own_low, self->own_high, false);
 }
 
-static struct patched_call *call_take(struct agent_thread *self, uint64_t sp)
+static struct patched_call *call_take(struct agent_thread *self)
 {
     struct patched_call *call = list_take(&self->patched_free);
     self->patched_kept -= call != NULL; /* a handler in between may make it wrong by one */
@@ -148,7 +150,7 @@ static struct patched_call *call_take(struct agent_thread *self, uint64_t sp)
     }
     if (!call)
         call = list_take(&calls.free);
-    if (!call && calls_recover(self, sp))
+    if (!call && calls_recover(self))
         call = list_take(&calls.free);
     return call;
 }
@@ -161,7 +163,7 @@ void patched_thread_end(struct agent_thread *self)
     while ((call = list_take(&self->patched_free)))
         list_give(&calls.free, call);
     if (self->own_high && !atomic_load(&calls.copies))
-        calls_drop(self, self->own_low, self->own_high);
+        calls_drop(self, self->own_low, (uint64_t)__builtin_frame_address(0), true);
 }
 
 /* ---- calls ---- */
@@ -193,7 +195,7 @@ void agent_patched_enter(struct capture_frame *registers)
     const struct patched_call *jumped_from = call_of(returns);
     if (!enter(function, jumped_from ? jumped_from->returns : returns, registers) || jumped_from)
         return;
-    struct patched_call *call = call_take(self, sp);
+    struct patched_call *call = call_take(self);
     if (!call) {
         atomic_fetch_add_explicit(&agent_hot.area->exits_unseen, 1, memory_order_relaxed);
         return;
@@ -220,17 +222,19 @@ static uint64_t open_at(const struct agent_thread *self, uint64_t sp)
 static void leave(const struct patched_call *call, uint64_t sp, struct capture_frame *registers)
 {
     enum { JUMPED_MOST = 64 };
+    struct agent_thread *self = &agent_self;
     const struct capture_frame *outer = way_begin(registers);
-    uint64_t function = open_at(&agent_self, sp);
+    uint64_t function = open_at(self, sp);
+    self->unfound = false;
     if (!function) /* its stack is not the current one, or it is below others that have not been seen to end */
         function = call->function;
     bool known = true;
     for (unsigned i = 0; known && function && i < JUMPED_MOST; i++) {
         registers->gpr[16] = function + 1;
         known = hook_leave(function, call->returns, registers, 1);
-        function = open_at(&agent_self, sp);
+        function = open_at(self, sp);
     }
-    if (!known && agent_hot.area) /* others came to lie over it meanwhile */
+    if (self->unfound) /* others came to lie over it meanwhile */
         atomic_store(&calls.copies, true);
     way_end(outer);
 }
@@ -239,10 +243,21 @@ void agent_patched_leave(struct capture_frame *registers)
 {
     uint64_t *place = (uint64_t *)registers->gpr[7]; /* NOLINT(performance-no-int-to-ptr) */
     struct patched_call *call = call_of(*place);
-    if (atomic_load_explicit(&place_of(call)->sp, memory_order_relaxed) != (uint64_t)place)
-        atomic_store(&calls.copies, true);
     if (has_stack())
         leave(call, (uint64_t)place, registers);
+    *place = call->returns;
+    agent_signal_fence();
+    call_give(&agent_self, call);
+}
+
+void patched_uncover(uint64_t *place)
+{
+    struct patched_call *call = call_of(*place);
+    struct capture_frame registers = {.gpr = {[7] = (uint64_t)place}, .has_result = true}; /* no values */
+    if (!call)
+        return;
+    if (has_stack())
+        leave(call, (uint64_t)place, &registers);
     *place = call->returns;
     agent_signal_fence();
     call_give(&agent_self, call);
@@ -359,13 +374,14 @@ static bool failed(long result)
     return result < 0 && result > -4096;
 }
 
-static bool stubs_map(const struct area_patches *patches)
+static enum area_patching stubs_map(const struct area_patches *patches)
 {
     const uint8_t *code = (const uint8_t *)&patches->items[patches->count];
     long at = sys_call6(SYS_mmap, (long)patches->stubs, patches->stubs_size, PROT_READ | PROT_WRITE,
                         MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
+    enum area_patching how = AREA_PATCH_NO_ROOM;
     if (failed(at))
-        return false;
+        return how;
     if ((uint64_t)at == patches->stubs) { /* older kernels take the address for a wish */
         const char *hook = agent_patched_entry;
         raw_copy((void *)at, code, patches->code_size);
@@ -375,11 +391,12 @@ static bool stubs_map(const struct area_patches *patches)
                 stubs[stubs_count].low = patches->stubs;
                 stubs[stubs_count++].high = patches->stubs + patches->code_size;
             }
-            return true;
+            return AREA_PATCHED;
         }
+        how = AREA_PATCH_REFUSED;
     }
     sys_call2(SYS_munmap, at, patches->stubs_size);
-    return false;
+    return how;
 }
 
 static bool is_as_expected(const struct area_patch *patch)
@@ -455,8 +472,9 @@ void patched_apply(const struct area_view *view)
     const struct area_patches *patches;
     for (unsigned i = 0; offset && i < MODULES_MOST && (patches = patches_at(view, offset));
          i++, offset = patches->next) {
-        if (!stubs_map(patches)) {
-            how = AREA_PATCH_NO_ROOM;
+        enum area_patching mapped = stubs_map(patches);
+        if (mapped != AREA_PATCHED) {
+            how = mapped;
             continue;
         }
         for (uint32_t at = 0; at < patches->count;)

@@ -12,9 +12,9 @@
  * one, as with compiled hooks, and both end at once.
  *
  * A trampoline is nobody's again when the function has returned to it. Where it never does (longjmp, exceptions, a stack that
- * is dropped), its record is lost at first. Only when there are no others, those of the thread's own stack below its stack
- * pointer are taken back, and that never in a program that was seen to return to a place so far down: it copies stacks to and
- * fro, as greenlets do. Without a record a call's end is not seen, and that is counted.
+ * is dropped), its record is lost at first. Only when there are no others, those of the thread's own stack are taken back where
+ * something else than the trampoline is in the place of the return address; and that never in a program that was seen to return
+ * from a call over which others had come to lie: it copies stacks to and fro, as greenlets do. Without a record a call's end is not seen, and that is counted.
  */
 #ifndef SCRY_AGENT_HOOKS_PATCHED_H
 #define SCRY_AGENT_HOOKS_PATCHED_H
@@ -31,6 +31,9 @@ void patched_apply(const struct area_view *view);
 /* The true return address where `address` is a trampoline; where it is in a stub, that of the instruction that was moved there; else
  * itself. Signal-safe. */
 uint64_t patched_where(uint64_t address);
+
+/* A function that must find the true return address, at `place`, begins: what was jumped from to it has ended. */
+void patched_uncover(uint64_t *place);
 
 /* Where a hook of a patched function, of these registers, goes on without us: *ret_sp the stack pointer there. */
 uint64_t patched_resume(const struct capture_frame *registers, uint64_t *ret_sp);

@@ -45,6 +45,14 @@
         .endif
         .endm
 
+        .macro STACK_LEFT else
+        movq    agent_altstack_low@gottpoff(%rip), %rcx
+        movq    %rsp, %rax
+        subq    %fs:(%rcx), %rax
+        cmpq    $(HOOK_CONNECT_STACK + REGS_SIZE + 128), %rax
+        jb      \else
+        .endm
+
         /* The record of a trampoline, from the thread's own list or back to it, in one instruction, see list_change(). r11: self. Uses
          * rax, rcx, rdx. */
         .macro CALL_TAKE call, else
@@ -149,6 +157,10 @@ agent_patched_entry:
         jne     .Lentry_slow
         movq    %rax, %r8
         movq    agent_self@gottpoff(%rip), %r11
+        movq    %rsp, %rdx              /* not on another stack: it may be another thread's, with this one's variables */
+        subq    %fs:SELF_STACK_LOW(%r11), %rdx
+        cmpq    %fs:SELF_STACK_SIZE(%r11), %rdx
+        jae     .Lentry_slow
         CALL_TAKE %r9, .Lentry_slow
         movq    %r9, -80(%rsp)
         decl    %fs:SELF_PATCHED_KEPT(%r11)
@@ -179,8 +191,10 @@ agent_patched_entry:
         movq    -80(%rsp), %r9
         CALL_GIVE %r9
         incl    %fs:SELF_PATCHED_KEPT(%r11)
+        /* A handler's stack may have no room for that. */
 agent_patched_entry_slow:
 .Lentry_slow:
+        STACK_LEFT .Lentry_done
         PUT_BACK
         leaq    -(REGS_SIZE + 8)(%rsp), %rsp
         .cfi_adjust_cfa_offset REGS_SIZE + 8
@@ -231,7 +245,8 @@ agent_patched_return:
         cmpq    $1, %rax
         adcq    $0, %rax
         movq    %rax, BLOCK_PENDING(%r10)
-        movq    %rsp, %fs:SELF_WRITER(%r11)
+        leaq    -8(%rsp), %rax
+        movq    %rax, %fs:SELF_WRITER(%r11)
 
         /* rax the frame on top: this call's, and no other's before it at the same place, which was jumped from */
         movl    BLOCK_DEPTH(%r10), %eax
@@ -272,6 +287,7 @@ agent_patched_return:
         movq    $0, BLOCK_PENDING(%r10)
 agent_patched_return_slow:
 .Lexit_slow:
+        STACK_LEFT .Lexit_unseen
         PUT_BACK 1
         leaq    -(REGS_SIZE + 8)(%rsp), %rsp
         .cfi_adjust_cfa_offset REGS_SIZE + 8
@@ -285,6 +301,18 @@ agent_patched_return_slow:
         RESTORE
         leaq    (REGS_SIZE + 8)(%rsp), %rsp
         .cfi_adjust_cfa_offset -(REGS_SIZE + 8)
+        ret
+        /* Nobody sees its end. */
+.Lexit_unseen:
+        movq    (%rsp), %r9
+        addq    $PATCHED_RECORDS, %r9
+        movq    (%r9), %rax
+        movq    %rax, (%rsp)
+        movq    $0, CALL_SP(%r9)
+        movq    agent_self@gottpoff(%rip), %r11
+        CALL_GIVE %r9
+        incl    %fs:SELF_PATCHED_KEPT(%r11)
+        PUT_BACK 1
         ret
         .cfi_endproc
         .size   .Lreturned, . - .Lreturned

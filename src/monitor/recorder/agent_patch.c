@@ -32,8 +32,8 @@ struct agent_patching {
     /* of the module that the job is at */
     uint64_t stubs, size;
     struct buf items, code;
-    const char *lacking; /* why nothing of it can be patched; NULL */
-    struct buf jumps;    /* uint64_t: where they are */
+    size_t first;     /* of wanted */
+    struct buf jumps; /* uint64_t: where they are */
     /* what could not be */
     size_t failed;
     uint64_t failed_at;
@@ -98,15 +98,22 @@ static bool is_untouchable(const char *name)
                                         "__cyg_profile_func_enter",
                                         "__cyg_profile_func_exit",
                                         "__tls_get_addr"};
-    static const char *const starts[] = {"_Unwind_",     "_dl_",          "__tsan_",       "__asan_",
-                                         "__sanitizer_", "jump_fcontext", "make_fcontext", "ontop_fcontext"};
+    static const char *const within[] = {"__tsan",      "__asan",   "__lsan",       "__ubsan", "__msan",
+                                         "__sanitizer", "__hwasan", "interceptor_", ".cold"};
+    static const char *const starts[] = {
+        "uw_",           "execute_cfa_program", "execute_stack_op", "__frame_state_for", "init_dwarf_reg_size",
+        "__morestack",   "__generic_morestack", "__splitstack_",    "_Unwind_",          "_dl_",
+        "jump_fcontext", "make_fcontext",       "ontop_fcontext"};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         if (strcmp(name, names[i]) == 0)
             return true;
     for (size_t i = 0; i < sizeof starts / sizeof *starts; i++)
         if (strncmp(name, starts[i], strlen(starts[i])) == 0)
             return true;
-    return strstr(name, ".cold") != NULL;
+    for (size_t i = 0; i < sizeof within / sizeof *within; i++)
+        if (strstr(name, within[i]))
+            return true;
+    return false;
 }
 
 static bool starts_with_one(const char *text, const char *const *starts, size_t count)
@@ -185,9 +192,10 @@ static uint64_t stubs_find(pid_t pid, const struct module *module, uint64_t size
     return found && furthest <= reach ? found : 0;
 }
 
-static void failed(struct agent_patching *patching, uint64_t address, const char *reason)
+static void failed(struct agent_patching *patching, uint64_t address, const char *reason, size_t count)
 {
-    if (!patching->failed++) {
+    patching->failed += count;
+    if (patching->failed == count && count) {
         const struct wanted *first = &patching->wanted[patching->taken ? patching->taken - 1 : 0];
         patching->failed_at = address + patching->agent->mapped->modules[first->module].bias;
         snprintf(patching->reason, sizeof patching->reason, "%s", reason);
@@ -232,7 +240,7 @@ static void module_finish(struct agent_patching *patching)
     if (at && agent->job)
         agent->job->hooked = true;
     else if (head.count)
-        patching->lacking = "there is no room for the jumps";
+        failed(patching, patching->wanted[patching->first].address, "there is no room for so many", head.count);
     buf_done(&patching->items);
     buf_done(&patching->code);
 }
@@ -254,11 +262,9 @@ static void patches_answer(void *ctx, const struct helper_answer *answer)
     } else if (answer->kind == HELPER_PATCH) {
         item_add(patching, answer);
     } else if (answer->kind == HELPER_UNPATCHED) {
-        failed(patching, answer->address, answer->text);
+        failed(patching, answer->address, answer->text, 1);
     } else if (answer->kind == HELPER_FAILED) {
-        size_t of = patching->wanted[patching->taken - 1].module, i = patching->taken;
-        while (i && patching->wanted[i - 1].module == of)
-            failed(patching, patching->wanted[--i].address, answer->text);
+        failed(patching, patching->wanted[patching->first].address, answer->text, patching->taken - patching->first);
     }
 }
 
@@ -271,7 +277,7 @@ static void next_module(struct agent_patching *patching)
 {
     struct agent *agent = patching->agent;
     while (patching->taken < patching->count && !patching->job) {
-        size_t first = patching->taken, module = patching->wanted[first].module;
+        size_t first = patching->first = patching->taken, module = patching->wanted[first].module;
         struct buf request = BUF_INIT;
         char bias[24], stubs[24], size[24];
         while (patching->taken < patching->count && patching->wanted[patching->taken].module == module)
@@ -294,7 +300,7 @@ static void next_module(struct agent_patching *patching)
             patching->job =
                 helper_start_at_once(agent->agents, "patches", &request, HELPER_TIME_NS, patches_answer, patching);
         else
-            failed(patching, patching->wanted[first].address, "there is no room near it");
+            failed(patching, patching->wanted[first].address, "there is no room near it", patching->taken - first);
         buf_done(&request);
     }
 }

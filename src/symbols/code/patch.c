@@ -119,11 +119,12 @@ static enum patch_answer take_parts(struct patch *patch, const struct elf_code *
                                     size_t room)
 {
     uint64_t at = patch->address, until = patch->address + PATCH_JUMP;
+    bool ended = false;
     while (at < until) {
         struct step step;
         struct patch_part *part = &patch->parts[patch->part_count];
-        if (at >= range->high) { /* padding */
-            if (range->high + room < until)
+        if (at >= range->high) { /* padding, to which nothing goes on */
+            if (range->high + room < until || !ended)
                 return PATCH_SHORT;
             break;
         }
@@ -139,7 +140,8 @@ static enum patch_answer take_parts(struct patch *patch, const struct elf_code *
         memcpy(patch->bytes + part->at, step.bytes, part->length);
         patch->part_count++;
         at = step.next;
-        if (ends(&step.insn) && at < until && at < range->high)
+        ended = ends(&step.insn);
+        if (ended && at < until && at < range->high)
             return PATCH_SHORT; /* what follows is reached by another way */
     }
     patch->length = (uint8_t)(at - patch->address);

@@ -25,6 +25,7 @@ struct planned {
     struct address_range range;
     struct patch patch;
     enum patch_answer answer;
+    const char *reason; /* another one why it cannot be; NULL: none */
 };
 
 struct patches {
@@ -43,7 +44,10 @@ static const char *runtime_of(Elf *elf)
 {
     static const char *const sections[][2] = {{".gopclntab", "Go's runtime moves its stacks"},
                                               {".data.rel.ro.gopclntab", "Go's runtime moves its stacks"}};
-    static const char *const symbols[][2] = {{"caml_frametable", "OCaml's runtime reads return addresses"},
+    static const char *const symbols[][2] = {{"JNI_CreateJavaVM", "Java's runtime reads return addresses"},
+                                             {"v8_Default_embedded_blob_code_", "V8 reads return addresses"},
+                                             {"__morestack", "its stacks are in pieces, with little room in each"},
+                                             {"caml_frametable", "OCaml's runtime reads return addresses"},
                                              {"stg_upd_frame_info", "Haskell's runtime has a stack of its own"}};
     size_t names;
     GElf_Shdr header;
@@ -55,8 +59,10 @@ static const char *runtime_of(Elf *elf)
             if (strcmp(name, sections[i][0]) == 0)
                 return sections[i][1];
         GElf_Sym symbol;
-        Elf_Data *data = header.sh_type == SHT_SYMTAB ? elf_getdata(scn, NULL) : NULL;
+        Elf_Data *data = header.sh_type == SHT_SYMTAB || header.sh_type == SHT_DYNSYM ? elf_getdata(scn, NULL) : NULL;
         for (int i = 0; data && gelf_getsym(data, i, &symbol); i++) {
+            if (symbol.st_shndx == SHN_UNDEF)
+                continue;
             const char *text = elf_strptr(elf, header.sh_link, symbol.st_name);
             for (size_t k = 0; text && k < sizeof symbols / sizeof *symbols; k++)
                 if (strcmp(text, symbols[k][0]) == 0)
@@ -77,9 +83,10 @@ static size_t room_behind(const struct elf_code *code, uint64_t address)
         return 0;
     while (room < PATCH_JUMP && room < left && (bytes[room] == 0xcc || bytes[room] == 0x90))
         room++;
-    bool long_nop =
-        left >= PATCH_JUMP && ((bytes[0] == 0x66 && (bytes[1] == 0x66 || bytes[1] == 0x2e || bytes[1] == 0x0f)) ||
-                               (bytes[0] == 0x0f && bytes[1] == 0x1f));
+    size_t prefixes = 0;
+    while (prefixes + 2 < left && prefixes < 8 && (bytes[prefixes] == 0x66 || bytes[prefixes] == 0x2e))
+        prefixes++;
+    bool long_nop = left >= PATCH_JUMP && bytes[prefixes] == 0x0f && bytes[prefixes + 1] == 0x1f;
     return long_nop && !room ? PATCH_JUMP : room;
 }
 
@@ -113,7 +120,9 @@ static void look_for_far_branches(const struct patches *patches, const struct el
         const struct code_section *section = &code->sections[i];
         for (uint64_t at = 0; at + 5 <= section->size; at++) {
             const uint8_t *bytes = section->bytes + at;
-            size_t opcode = bytes[0] == 0xe9 ? 1 : bytes[0] == 0x0f && (bytes[1] & 0xf0) == 0x80 ? 2 : 0;
+            size_t opcode = bytes[0] == 0xe9 || bytes[0] == 0xe8            ? 1
+                            : bytes[0] == 0x0f && (bytes[1] & 0xf0) == 0x80 ? 2
+                                                                            : 0;
             int32_t distance;
             if (!opcode || at + opcode + 4 > section->size)
                 continue;
@@ -138,6 +147,63 @@ static void plan_all(struct patches *patches, struct elf_code *code)
         function->answer = patch_plan(&function->patch, code, &function->range, 1, room);
     }
     look_for_far_branches(patches, code);
+}
+
+static struct planned *planned_at(const struct patches *patches, uint64_t address)
+{
+    const struct planned key = {.range = {.low = address}};
+    return bsearch(&key, patches->functions, patches->count, sizeof key, compare_functions);
+}
+
+/* What is at the address of such a symbol is called once, and says which function is meant. */
+static void refuse_chosen(const struct patches *patches, Elf *elf)
+{
+    GElf_Shdr header;
+    GElf_Sym symbol;
+    for (Elf_Scn *scn = NULL; (scn = elf_nextscn(elf, scn)) && gelf_getshdr(scn, &header);) {
+        Elf_Data *data = header.sh_type == SHT_SYMTAB || header.sh_type == SHT_DYNSYM ? elf_getdata(scn, NULL) : NULL;
+        for (int i = 0; data && gelf_getsym(data, i, &symbol); i++) {
+            struct planned *function =
+                GELF_ST_TYPE(symbol.st_info) == STT_GNU_IFUNC ? planned_at(patches, symbol.st_value) : NULL;
+            if (function)
+                function->reason = "which function it means is chosen at run time (ifunc)";
+        }
+    }
+}
+
+/* .eh_frame_hdr: where functions begin that unwinders know. Code by hand that is none of them may be entered by jumps, with anything
+ * in the place of a return address, or return something in flags. A file without that table is believed. */
+static void refuse_unknown(const struct patches *patches, Elf *elf)
+{
+    enum { HEAD = 12, VERSION = 1, COUNT_U32 = 0x03, TABLE_S32 = 0x3b };
+    size_t names;
+    GElf_Shdr header;
+    if (elf_getshdrstrndx(elf, &names) < 0)
+        return;
+    for (Elf_Scn *scn = NULL; (scn = elf_nextscn(elf, scn)) && gelf_getshdr(scn, &header);) {
+        const char *name = elf_strptr(elf, names, header.sh_name);
+        Elf_Data *data = name && strcmp(name, ".eh_frame_hdr") == 0 ? elf_rawdata(scn, NULL) : NULL;
+        const uint8_t *bytes = data ? data->d_buf : NULL;
+        uint32_t count;
+        if (!bytes || data->d_size < HEAD || bytes[0] != VERSION || bytes[2] != COUNT_U32 || bytes[3] != TABLE_S32)
+            continue;
+        memcpy(&count, bytes + 8, sizeof count);
+        if (count > (data->d_size - HEAD) / 8)
+            return;
+        size_t at = 0;
+        for (size_t i = 0; i < patches->count; i++) { /* both are by address */
+            int64_t start = INT64_MIN;
+            while (at < count && start < (int64_t)patches->functions[i].range.low) {
+                int32_t distance;
+                memcpy(&distance, bytes + HEAD + at * 8, sizeof distance);
+                start = (int64_t)header.sh_addr + distance;
+                at += start < (int64_t)patches->functions[i].range.low;
+            }
+            if (start != (int64_t)patches->functions[i].range.low)
+                patches->functions[i].reason =
+                    "unwinders know no function there: it may be entered in other ways than by calls";
+        }
+    }
 }
 
 /* ---- writing ---- */
@@ -172,8 +238,8 @@ static uint64_t function_answer(const struct patches *patches, const struct plan
     uint8_t stub[HOOK_BEFORE + PATCH_STUB_MOST], jump[PATCH_JUMP];
     size_t left, size = 0;
     const uint8_t *before = elf_code_at(code, function->patch.address, &left);
-    const char *reason = patch_reasons[function->answer];
-    if (function->answer == PATCH_CAN && before && left >= PATCH_JUMP) {
+    const char *reason = function->reason ? function->reason : patch_reasons[function->answer];
+    if (function->answer == PATCH_CAN && !function->reason && before && left >= PATCH_JUMP) {
         size = stub_put(patches, &function->patch, function->range.low, at, stub);
         if (!size || at + size > patches->stubs + patches->size ||
             !patch_jump(function->patch.address + patches->bias, at, jump))
@@ -206,6 +272,8 @@ static const char *file_answer(struct patches *patches)
     if (!problem) {
         uint64_t at = patches->stubs + STUB_ALIGN;
         plan_all(patches, &code);
+        refuse_chosen(patches, elf);
+        refuse_unknown(patches, elf);
         for (size_t i = 0; i < patches->count; i++)
             at = function_answer(patches, &patches->functions[i], &code, at);
     }
