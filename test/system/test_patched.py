@@ -32,6 +32,52 @@ FN float mix(float a, char b, long c, double d) { return (float)(a + b + c + d);
 int main() { P p{3, 4, "here"}; C c{5}; printf("%g %s %d %g\\n", norm(p, 2), join({1, 2, 3}, ", ").c_str(), c.add(7), mix(1.5f, 'c', -3, 2.25)); }
 """
 
+# The stack of a handler is in the midst of the thread's own, of which all trampolines are in use.
+INSIDE = """#include <signal.h>
+#include <stdio.h>
+#include <unistd.h>
+volatile int box[2] = {1, 2};
+int look(volatile int *p) { return p[0] + p[1] * 3 + 1; }
+static void handler(int s) { for (int i = 0; i < 100; i++) box[0] = look(box) & 7; }
+int down(int d, volatile int *p) { if (d == 0) { usleep(150000); raise(SIGUSR1); return 1; } int a = p[1]; return a + down(d - 1, p); }
+int main(void) {
+    char stack[65536]; stack_t other = {.ss_sp = stack, .ss_size = sizeof stack};
+    struct sigaction action = {.sa_handler = handler, .sa_flags = SA_ONSTACK};
+    sigaltstack(&other, 0); sigaction(SIGUSR1, &action, 0);
+    printf("%d\\n", down(20000, box)); return 0;
+}
+"""
+# A clone of the process's memory and variables on another processor.
+CLONED = """#define _GNU_SOURCE
+#include <sched.h>
+#include <stdio.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+volatile int stop, box[2] = {1, 2}, other[2] = {1, 2};
+int inner(volatile int *p) { return p[0] * 3 + p[1]; }
+int outer(volatile int *p) { int a = inner(p); return a + p[1]; }
+int cloned(volatile int *p) { return p[0] * 5 + p[1]; }
+static int child(void *a) { for (int i = 0; i < 300000 && !stop; i++) other[0] = cloned(other) & 7; stop = 1; for (;;) syscall(SYS_exit, 0); }
+int main(void) {
+    char *s = mmap(0, 65536, 3, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    for (int i = 0; i < 100; i++) box[0] = outer(box) & 7;
+    clone(child, s + 65536, CLONE_VM | CLONE_FS | CLONE_FILES | CLONE_SIGHAND | CLONE_THREAD | CLONE_SYSVSEM, 0);
+    while (!stop) box[0] = outer(box) & 7;
+    usleep(10000); puts("done"); return 0;
+}
+"""
+# Who asks for the next definition is the caller of dlsym, also by way of a jump.
+NEXT = """#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <stdio.h>
+#include <stdlib.h>
+void *next_of(const char *name) { return dlsym(RTLD_NEXT, name); }
+int main(void) { void *(*it)(size_t) = next_of("malloc"); puts(it && it != malloc ? "next" : it ? "same" : "none"); return 0; }
+void *malloc(size_t n) { static char room[1 << 16]; static size_t used; used += n + 15 & ~15; return room + used - (n + 15 & ~15); }
+void free(void *p) {}
+"""
+
 
 class Unprepared(TracerCase):
     def bare(self, name, *options, source="unprepared.cc", compiler="g++"):
@@ -128,6 +174,15 @@ class Unprepared(TracerCase):
         done = self.scry_run("--trace", "_setjmp __sigsetjmp setjmp longjmp main", "--", program)
         self.assertEqual((done.returncode, done.stdout), (0, "0\n1\n2\n3\n"), done.stderr)
         self.assertEqual(set(self.calls_of()), {"main"})
+
+    def test_odd_stacks(self):
+        """Stacks inside stacks, threads that are none, callers by way of jumps."""
+        for name, text in (("inside", INSIDE), ("cloned", CLONED), ("asks", NEXT)):
+            with self.subTest(name):
+                program = self.built(name, text, "-O2", "-fno-inline", "-fno-builtin-malloc")
+                alone = self.box.run([program])
+                done = self.scry_run("--trace", "fn:*", "--", program)
+                self.assertEqual((done.returncode, done.stdout), (0, alone.stdout), done.stderr)
 
     def test_what_cannot_be(self):
         """Named with its reason; a static program, as always."""

@@ -21,7 +21,7 @@
 #define REFUSED(each) \
     each(loops) each(loops_late) each(branches_in) each(calls_early) each(calls_pointer) each(counts_down) \
         each(short_one) each(table_in) each(label_in) each(looks) each(pops) each(frames) each(symbol_in) \
-            each(reached)
+            each(reached) each(falls)
 
 #define DECLARE(name) long patch_##name(long, long);
 NAMES(DECLARE)
@@ -64,6 +64,7 @@ __asm__(
     FUNCTION("symbol_in", "push %rbx\n .globl patch_inside\n patch_inside: mov %rdi, %rbx\n mov %rbx, %rax\n pop %rbx\n ret")
     /* from its neighbour */
     FUNCTION("reached", "mov %rdi, %rax\n 7: lea 5(%rax,%rsi), %rax\n ret")
+    FUNCTION("falls", "mov %rdi, %rax")
     FUNCTION("neighbour", "mov %rsi, %rax\n jmp 7b")
     ".p2align 12, 0xcc\n .globl patch_text_end\n patch_text_end:\n"
     ".section .rodata\n .p2align 3\n"
@@ -225,7 +226,7 @@ static void test_refused(void **state)
     static const struct called all[] = {REFUSED(NAMED)};
     static const enum patch_answer expected[] = {PATCH_LOOP,  PATCH_LOOP,  PATCH_BRANCH, PATCH_CALL,   PATCH_CALL,
                                                  PATCH_STAYS, PATCH_SHORT, PATCH_BRANCH, PATCH_BRANCH, PATCH_LOOKS,
-                                                 PATCH_LOOKS, PATCH_LOOKS, PATCH_BRANCH, PATCH_BRANCH};
+                                                 PATCH_LOOKS, PATCH_LOOKS, PATCH_BRANCH, PATCH_BRANCH, PATCH_SHORT};
     _Static_assert(sizeof expected / sizeof *expected == sizeof all / sizeof *all, "");
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
         struct patch patch;

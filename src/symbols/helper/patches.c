@@ -238,7 +238,8 @@ static uint64_t function_answer(const struct patches *patches, const struct plan
     uint8_t stub[HOOK_BEFORE + PATCH_STUB_MOST], jump[PATCH_JUMP];
     size_t left, size = 0;
     const uint8_t *before = elf_code_at(code, function->patch.address, &left);
-    const char *reason = function->reason ? function->reason : patch_reasons[function->answer];
+    const char *reason =
+        function->answer == PATCH_CAN && function->reason ? function->reason : patch_reasons[function->answer];
     if (function->answer == PATCH_CAN && !function->reason && before && left >= PATCH_JUMP) {
         size = stub_put(patches, &function->patch, function->range.low, at, stub);
         if (!size || at + size > patches->stubs + patches->size ||
