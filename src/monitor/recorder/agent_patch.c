@@ -126,12 +126,13 @@ static bool starts_with_one(const char *text, const char *const *starts, size_t 
 
 bool agent_module_patched(const struct agent *agent, size_t module)
 {
-    static const char *const others[] = {"ld-linux", "ld-2.",   "ld-musl", "linux-vdso", "[vdso]",      "libscry-",
-                                         "libasan",  "libtsan", "liblsan", "libubsan",   "libclang_rt", "vgpreload"};
+    static const char *const others[] = {"ld-linux", "ld-2.",       "ld-musl",  "linux-vdso", "[vdso]",
+                                         "libscry-", "scry-",       "libasan",  "libtsan",    "liblsan",
+                                         "libubsan", "libclang_rt", "vgpreload"};
     const struct module *its = &agent->mapped->modules[module];
     const struct index *index = agent->mapped->indexes[module] ? agent->mapped->indexes[module]->index : NULL;
     return agent->patching && *its->path && index && index_count(index) && !agent_module_hooked(agent, module) &&
-           !starts_with_one(its->name, others, sizeof others / sizeof *others);
+           !starts_with_one(its->name, others, sizeof others / sizeof *others) && strcmp(its->name, "scry") != 0;
 }
 
 /* Nobody means the C library's functions by a wildcard, nor those of a shell or a launcher. */
