@@ -175,7 +175,7 @@ class Rebuilt(TracerCase):
         self.build("first.so", "int one(int n) { return n; } int two(int n) { return n; }", *library)
         self.build("new.so", "int other(int m) { return m; } int one(int m) { return m + 1; }", *library)
         self.build("second.so", "int more(void) { return 0; }", *library)
-        done = self.scry_run("--trace", "all", "--args", "--", "./program")
+        done = self.scry_run("--trace", "all !lib:program", "--args", "--", "./program")
         self.assertEqual(done.returncode, 0, done.stderr)
         done = self.box.run(self.box.scry("replay", "--json", "@last"))
         self.assertEqual([(call["function"], call["args"]) for call in map(json.loads, done.stdout.splitlines())],
