@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "base/data/cleanup.h"
+#include "base/data/grow.h"
 #include "symbols/client/helper.h"
 #include "symbols/code/code.h"
 #include "symbols/helper/jobs.h"
@@ -35,6 +36,8 @@ struct patches {
     uint64_t size;        /* bytes that they may have */
     struct planned *functions;
     size_t count;
+    struct address_range *cold; /* parts of functions that stand elsewhere */
+    size_t cold_count;
 };
 
 /* ---- what must not be touched ---- */
@@ -112,6 +115,42 @@ static struct planned *covered(const struct patches *patches, uint64_t address)
                                                                                                            : NULL;
 }
 
+static struct planned *planned_at(const struct patches *patches, uint64_t address)
+{
+    const struct planned key = {.range = {.low = address}};
+    return bsearch(&key, patches->functions, patches->count, sizeof key, compare_functions);
+}
+
+static void find_cold(struct patches *patches, Elf *elf)
+{
+    GElf_Shdr header;
+    GElf_Sym symbol;
+    size_t room = 0;
+    for (Elf_Scn *scn = NULL; (scn = elf_nextscn(elf, scn)) && gelf_getshdr(scn, &header);) {
+        Elf_Data *data = header.sh_type == SHT_SYMTAB ? elf_getdata(scn, NULL) : NULL;
+        for (int i = 0; data && gelf_getsym(data, i, &symbol); i++) {
+            const char *name = elf_strptr(elf, header.sh_link, symbol.st_name);
+            if (!name || !strstr(name, ".cold") || !GROW(patches->cold, patches->cold_count, room))
+                continue;
+            patches->cold[patches->cold_count++] =
+                (struct address_range){symbol.st_value, symbol.st_value + symbol.st_size};
+        }
+    }
+}
+
+/* A jump of 32 bits from a cold part to the beginning of a function is the end of a loop, and no call. */
+static struct planned *looped(const struct patches *patches, uint64_t from, uint64_t target)
+{
+    enum { ENDBR = 4 };
+    struct planned *function = planned_at(patches, target);
+    if (!function && (function = planned_at(patches, target - ENDBR)) && function->patch.address != target)
+        function = NULL;
+    for (size_t i = 0; function && i < patches->cold_count; i++)
+        if (from >= patches->cold[i].low && from < patches->cold[i].high)
+            return function;
+    return NULL;
+}
+
 /* Cold parts of a function, for which a stripped file has no name, jump back to it. All that can be read as a jump of 32 bits
  * from somewhere else into its first bytes counts, so nothing is missed; by chance it is one in a million. */
 static void look_for_far_branches(const struct patches *patches, const struct elf_code *code)
@@ -128,8 +167,12 @@ static void look_for_far_branches(const struct patches *patches, const struct el
                 continue;
             memcpy(&distance, bytes + opcode, sizeof distance);
             uint64_t from = section->address + at;
-            struct planned *function = covered(patches, from + opcode + 4 + (uint64_t)(int64_t)distance);
-            if (function && (from < function->range.low || from >= function->range.high))
+            uint64_t target = from + opcode + 4 + (uint64_t)(int64_t)distance;
+            struct planned *function = bytes[0] == 0xe8 ? NULL : looped(patches, from, target);
+            if (function)
+                function->answer = PATCH_LOOP;
+            else if ((function = covered(patches, target)) &&
+                     (from < function->range.low || from >= function->range.high))
                 function->answer = PATCH_BRANCH;
         }
     }
@@ -147,12 +190,6 @@ static void plan_all(struct patches *patches, struct elf_code *code)
         function->answer = patch_plan(&function->patch, code, &function->range, 1, room);
     }
     look_for_far_branches(patches, code);
-}
-
-static struct planned *planned_at(const struct patches *patches, uint64_t address)
-{
-    const struct planned key = {.range = {.low = address}};
-    return bsearch(&key, patches->functions, patches->count, sizeof key, compare_functions);
 }
 
 /* What is at the address of such a symbol is called once, and says which function is meant. */
@@ -272,6 +309,7 @@ static const char *file_answer(struct patches *patches)
         problem = "its code cannot be read";
     if (!problem) {
         uint64_t at = patches->stubs + STUB_ALIGN;
+        find_cold(patches, elf);
         plan_all(patches, &code);
         refuse_chosen(patches, elf);
         refuse_unknown(patches, elf);
@@ -337,6 +375,7 @@ int patches_main(FILE *in, FILE *out)
         fputs("done\n", out);
     fflush(out);
     free(patches.functions);
+    free(patches.cold);
     free(patches.file);
     return problem != NULL;
 }
