@@ -185,11 +185,11 @@
 /* patched functions */
 #define PATCHED_ENTRY 1
 #define PATCHED_EXIT 2
-#define PATCHED_CALLS 16384   /* open at once that are seen to end */
-#define PATCHED_CALL 5        /* bytes of the call in a trampoline */
-#define PATCHED_TRAMPOLINE 16 /* bytes */
+#define PATCHED_CALLS 16384     /* open at once that are seen to end */
+#define PATCHED_CALL 5          /* bytes of the call in a trampoline */
+#define PATCHED_TRAMPOLINE 16   /* bytes */
 #define PATCHED_RECORDS 0x40000 /* bytes of all trampolines, of all records, and of all places */
-#define PATCHED_KEPT_MOST 64 /* records that a thread keeps for itself */
+#define PATCHED_KEPT_MOST 64    /* records that a thread keeps for itself */
 #define CALL_FUNCTION 8
 #define CALL_SP PATCHED_RECORDS /* of struct patched_place */
 #define CALL_NEXT (PATCHED_RECORDS + 12)
