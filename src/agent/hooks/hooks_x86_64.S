@@ -188,15 +188,7 @@ __cyg_profile_func_enter:
         jz      .Lenter_full
         cmpl    $0, AREA_ON(%rax)
         je      2f
-        movabsq $0x9e3779b97f4a7c15, %r11
-        imulq   %rdi, %r11
-        shrq    $40, %r11
-        andq    agent_hot+HOT_SLOT_MASK(%rip), %r11
-        movq    %r11, %r10
-        shlq    $SLOT_SHIFT, %r11
-        addq    agent_hot+HOT_SLOTS(%rip), %r11
-        cmpq    %rdi, (%r11)
-        jne     .Lenter_full
+        SLOT_FIND .Lenter_full, %r10
         cmpl    $MODE_RECORD, SLOT_MODE(%r11)
         jne     .Lenter_more
 .Lenter_record:
@@ -570,14 +562,7 @@ __cyg_profile_func_exit:
         leaq    8(%rsp), %r10
         cmpq    %r10, %rax
         jbe     .Lexit_full
-        movabsq $0x9e3779b97f4a7c15, %r11
-        imulq   %rdi, %r11
-        shrq    $40, %r11
-        andq    agent_hot+HOT_SLOT_MASK(%rip), %r11
-        shlq    $SLOT_SHIFT, %r11
-        addq    agent_hot+HOT_SLOTS(%rip), %r11
-        cmpq    %rdi, (%r11)
-        jne     .Lexit_full
+        SLOT_FIND .Lexit_full
         testl   $MODE_EXITS, SLOT_MODE(%r11)
         jnz     .Lexit_full
         ret

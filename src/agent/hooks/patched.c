@@ -239,6 +239,7 @@ static void leave(const struct patched_call *call, uint64_t sp, struct capture_f
     way_end(outer);
 }
 
+/* The return address is a trampoline's. */
 void agent_patched_leave(struct capture_frame *registers)
 {
     uint64_t *place = (uint64_t *)registers->gpr[7]; /* NOLINT(performance-no-int-to-ptr) */
@@ -252,15 +253,9 @@ void agent_patched_leave(struct capture_frame *registers)
 
 void patched_uncover(uint64_t *place)
 {
-    struct patched_call *call = call_of(*place);
     struct capture_frame registers = {.gpr = {[7] = (uint64_t)place}, .has_result = true}; /* no values */
-    if (!call)
-        return;
-    if (has_stack())
-        leave(call, (uint64_t)place, &registers);
-    *place = call->returns;
-    agent_signal_fence();
-    call_give(&agent_self, call);
+    if (call_of(*place))
+        agent_patched_leave(&registers);
 }
 
 uint64_t patched_resume(const struct capture_frame *registers, uint64_t *ret_sp)

@@ -140,15 +140,7 @@ agent_patched_entry:
         subq    %rcx, %rdx
         cmpq    $(PATCHED_CALLS * PATCHED_TRAMPOLINE), %rdx
         jb      .Lentry_slow
-        movabsq $0x9e3779b97f4a7c15, %r10
-        imulq   %rdi, %r10
-        shrq    $40, %r10
-        andq    agent_hot+HOT_SLOT_MASK(%rip), %r10
-        movq    %r10, %r11
-        shlq    $SLOT_SHIFT, %r11
-        addq    agent_hot+HOT_SLOTS(%rip), %r11
-        cmpq    %rdi, (%r11)
-        jne     .Lentry_slow
+        SLOT_FIND .Lentry_slow, %r10
         cmpl    $MODE_RECORD, SLOT_MODE(%r11)
         jne     .Lentry_slow
         cmpl    $0, AREA_MAX_DEPTH(%rax)

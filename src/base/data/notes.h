@@ -141,7 +141,9 @@
          "NAME), or compile with -g -finstrument-functions, to record their calls}", \
          STRING(programs) FLAG(named)) \
     NOTE(no_hooks_system, "trace", \
-         "no function was recorded: only programs of the system ran, which have no hooks{named?, and no symbols that are meant by the selection|}: {programs}", STRING(programs) FLAG(named)) \
+         "no function was recorded: only programs of the system ran, which have no hooks{named?, and no symbols that are " \
+         "meant by the selection|}: {programs}", \
+         STRING(programs) FLAG(named)) \
     NOTE(own_hooks, "trace", \
          "these programs have hooks of their own (__cyg_profile_func_enter), which get their calls: {programs}; remove " \
          "the hooks to record the calls", \

@@ -43,6 +43,14 @@ struct agent_patching {
 
 /* ---- which ---- */
 
+static bool starts_with_one(const char *text, const char *const *starts, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        if (strncmp(text, starts[i], strlen(starts[i])) == 0)
+            return true;
+    return false;
+}
+
 /* Where a jump or another return address than the true one would change what the program does: those that come back twice, or on
  * another stack; that look at who called them, and for whom they look. */
 static bool is_untouchable(const char *name)
@@ -107,19 +115,10 @@ static bool is_untouchable(const char *name)
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         if (strcmp(name, names[i]) == 0)
             return true;
-    for (size_t i = 0; i < sizeof starts / sizeof *starts; i++)
-        if (strncmp(name, starts[i], strlen(starts[i])) == 0)
-            return true;
+    if (starts_with_one(name, starts, sizeof starts / sizeof *starts))
+        return true;
     for (size_t i = 0; i < sizeof within / sizeof *within; i++)
         if (strstr(name, within[i]))
-            return true;
-    return false;
-}
-
-static bool starts_with_one(const char *text, const char *const *starts, size_t count)
-{
-    for (size_t i = 0; i < count; i++)
-        if (strncmp(text, starts[i], strlen(starts[i])) == 0)
             return true;
     return false;
 }

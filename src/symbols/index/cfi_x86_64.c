@@ -369,11 +369,6 @@ static bool operate(struct machine *machine, const Dwarf_Op *op)
         return top && push(machine, *top);
     case DW_OP_deref:
         return top && machine->read(machine->ctx, *top, top);
-    case DW_OP_deref_size:
-        if (!top || op->number < 1 || op->number > 8 || !machine->read(machine->ctx, *top, top))
-            return false;
-        *top &= UINT64_MAX >> (64 - 8 * op->number);
-        return true;
     case DW_OP_plus_uconst:
         if (top)
             *top += op->number;
